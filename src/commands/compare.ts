@@ -56,7 +56,7 @@ Examples:
   npm run compare runs/b runs/c -- --reference runs/a      runs with another run of any configuration
   npm run compare runs/a runs/b                            with the reference of both, or else the second with the first
   npm run compare runs/sweep/*                             more than two runs: ranked by validation loss
-  npm run compare runs/a runs/b -- --over tokens           curves over tokens, or over seconds, not over steps
+  npm run compare runs/a runs/b -- --over seconds          curves over seconds of training, or --over tokens
   npm run compare runs/d6 -- --plot                        the curves in the terminal
   npm run compare runs/d6 -- --out d6.png --html d6.html   plot (.svg or .png) and report in other files
   npm run --silent compare runs/d6 -- --json               the figures as JSON
@@ -65,6 +65,9 @@ The report is one HTML file that needs no network: zoom, values at every step, l
 
 Columns: the common steps; the worst |difference| and its step; the mean |difference|; the first step beyond its limit;
 both values at the last common step.
+
+Over tokens or seconds every curve is drawn whole, without differences and limits: they are by step, as in the table. Seconds
+are those of training steps, without validations, samples and saves. A reference has no seconds.
 
 More than two runs without --reference, --tolerance or a reference of all: ranked by the last validation loss, with the
 options in which they differ. State failed: a loss or gradient was not finite; stopped: also a run that was killed.

@@ -36,19 +36,20 @@ export const unitOf = (over: Over, last: number): Unit =>
   units[over].find(([size]) => last >= 5 * size) ?? units[over].at(-1)!;
 
 /**
- * The steps, tokens or seconds before a step. There lie both its training loss and a validation: they are of the same weights,
- * which the step has not yet updated. Seconds are those of steps alone: without starts, validations, samples and saves.
+ * The steps, tokens or seconds before a step, where its training loss and a validation are drawn: both are of the weights that
+ * the step has yet to update. Seconds are those of steps alone: without starts, validations, samples and saves.
  */
 export function amountBefore({ name, configuration, events }: Plotted, over: Over): (step: number) => number {
   if (over === 'steps') return (step) => step;
-  const before = [0];
+  const { totalBatch } = configuration ?? {};
+  // A reference.
+  if (!events && over === 'tokens' && typeof totalBatch === 'number') return (step) => step * totalBatch;
   const { steps, values } = new LoggedRun(events).series[over];
+  const before = [0];
   // After a gap in the log the sum is unknown.
   for (const [index, step] of steps.entries()) if (step === index) before.push(before[index]! + values[index]!);
-  const { totalBatch } = configuration ?? {};
-  const isReference = events === undefined && over === 'tokens' && typeof totalBatch === 'number';
   return (step) => {
-    const amount = isReference ? step * totalBatch : before[step];
+    const amount = before[step];
     if (amount !== undefined) return amount;
     throw new Gpt2Error(
       `${name} does not record the ${over} before step ${step}: take another --over, or a run as --reference`,

@@ -61,25 +61,21 @@ export interface PlacedCurve extends Curve {
   readonly place: (points: Series) => Series;
 }
 
-/** The content that a figure of runs has in every form. */
-export interface CurvesOverAxis {
-  readonly title: string;
-  readonly axis: Axis;
-  /** The end of the axis. */
-  readonly last: number;
-  readonly curves: readonly PlacedCurve[];
+export interface Placement {
+  readonly over?: Over | undefined;
+  /** The runs are peers: none is the baseline of the others. */
+  readonly isRanked?: boolean;
 }
 
 /**
- * Over steps, baselines are shown up to the runs' last one. Over tokens or seconds all curves are shown whole and none is a
- * baseline: differences and limits are by step.
- * @param isRanked the runs are peers: none is the baseline of the others
+ * The title, curves and axis of a figure, and where the axis ends. Over steps, baselines are shown up to the runs' last one. Over
+ * tokens or seconds every curve is shown whole, and none is a baseline: differences and limits are by step.
  */
 export function placeCurves(
   runs: readonly Plotted[],
   baselines: readonly Plotted[],
-  { isRanked = false, over = 'steps' }: { readonly isRanked?: boolean; readonly over?: Over | undefined } = {},
-): CurvesOverAxis {
+  { over = 'steps', isRanked = false }: Placement,
+) {
   const isOverSteps = over === 'steps';
   const arePeers = isRanked || !isOverSteps;
   const measured = curvesOf(runs, baselines, arePeers).map((curve) => ({
@@ -90,15 +86,14 @@ export function placeCurves(
     ? lastStepOf(runs)
     : Math.max(0, ...measured.map(({ plotted, before }) => before(lastStepOf([plotted]))));
   const [size, unit] = unitOf(over, last);
-  return {
-    title: titleOf(runs, baselines, arePeers),
-    axis: { label: unit ?? stepLabel(tokensPerStep(runs)), unit },
-    last: last / size,
-    curves: measured.map(({ before, ...curve }) => ({
+  const axis: Axis = { label: unit ?? stepLabel(tokensPerStep(runs)), unit };
+  const curves = measured.map(
+    ({ before, ...curve }): PlacedCurve => ({
       ...curve,
       place: (points) => points.map(([step, value]) => [before(step) / size, value]),
-    })),
-  };
+    }),
+  );
+  return { title: titleOf(runs, baselines, arePeers), axis, last: last / size, curves };
 }
 
 /** Baselines, then runs. Without baselines the first run has a solid line and is the baseline, unless the runs are peers. */

@@ -3,8 +3,7 @@
 import { limitsOf, pairsOf } from '../compare/compare.ts';
 import type { Limit } from '../compare/reference.ts';
 import type { Series } from '../runs/reader.ts';
-import type { Over } from './axis.ts';
-import { type Curve, type PlacedCurve, type Plotted, placeCurves, sourceLines } from './curves.ts';
+import { type Curve, type PlacedCurve, type Placement, type Plotted, placeCurves, sourceLines } from './curves.ts';
 import { type Points, smooth, thin } from './points.ts';
 import { linearScale, logScale } from './scale.ts';
 import { type Figure, type LineStyle, type PlotLine, renderSvg } from './svg.ts';
@@ -30,14 +29,13 @@ const mostMarks = 60;
  * The SVG of runs. The difference from the first baseline (or, without one, from the first of several runs) has its own panel,
  * because equal curves cover each other in one plot.
  * @param tolerance replaces the reference's limits, as in `compareSeries`
- * @param axis as in `placeCurves`
  */
 export function lossPlot(
   runs: readonly Plotted[],
   baselines: readonly Plotted[] = [],
-  { tolerance, ...how }: { tolerance?: number; isRanked?: boolean; over?: Over | undefined } = {},
+  { tolerance, ...placement }: Placement & { readonly tolerance?: number } = {},
 ): string {
-  const { title, axis, last, curves: drawn } = placeCurves(runs, baselines, how);
+  const { title, axis, last, curves: drawn } = placeCurves(runs, baselines, placement);
   const upToLast = ({ plotted, place }: PlacedCurve, of: 'train' | 'val' | 'norm' | 'lr'): Series =>
     place(plotted.series[of]).filter(([at]) => at <= last);
   const manyMarks = drawn.some((curve) => upToLast(curve, 'val').length > mostMarks);
@@ -46,9 +44,12 @@ export function lossPlot(
     line: { color: curve.light, dash: curve.dash.join(' ') },
     marks: validationStyle(curve, index, manyMarks),
   }));
-  const over = (of: 'train' | 'norm' | 'lr'): PlotLine[] =>
+  const linesOfAll = (of: 'train' | 'norm' | 'lr'): PlotLine[] =>
     curves.flatMap((curve) => linesOf(upToLast(curve, of), curve.line, of !== 'lr'));
-  const losses = [...over('train'), ...curves.map((curve) => ({ points: upToLast(curve, 'val'), style: curve.marks }))];
+  const losses = [
+    ...linesOfAll('train'),
+    ...curves.map((curve) => ({ points: upToLast(curve, 'val'), style: curve.marks })),
+  ];
   const baseline = curves.find(({ isBaseline }) => isBaseline)?.plotted;
   const limited = baseline ? limitLine(limitsOf('train', baseline, tolerance), last) : [];
   const differences: PlotLine[] = [
@@ -62,7 +63,7 @@ export function lossPlot(
       ];
     }),
   ];
-  const [norms, rates] = [over('norm'), over('lr')];
+  const [norms, rates] = [linesOfAll('norm'), linesOfAll('lr')];
   const panels = [
     { label: 'loss (nats per token)', height: 300, lines: losses, scale: linear(losses, 9) },
     ...(baseline

@@ -3,7 +3,6 @@ import { limitsOf, type SeriesName, seriesNames } from '../compare/compare.ts';
 import { isCompared, shortValue } from '../options/configuration.ts';
 import { pairs } from '../runs/curves.ts';
 import type { Series } from '../runs/reader.ts';
-import type { Over } from './axis.ts';
 import {
   type Compared,
   comparisonHead,
@@ -13,7 +12,7 @@ import {
   ownHead,
   ownRows,
 } from './comparison-text.ts';
-import { type Plotted, type PlottedRun, placeCurves, sourceLines, tokensPerStep } from './curves.ts';
+import { type Placement, type Plotted, type PlottedRun, placeCurves, sourceLines, tokensPerStep } from './curves.ts';
 import { endOf, endOfRun, LoggedRun } from './logged-run.ts';
 import type { PackedPoints } from './points.ts';
 import { type Ranked, rankingTable } from './ranking.ts';
@@ -34,7 +33,11 @@ export function reportData(
     ranking,
     tolerance,
     over,
-  }: { compared?: readonly Compared[]; ranking?: readonly Ranked[]; tolerance?: number; over?: Over | undefined } = {},
+  }: Pick<Placement, 'over'> & {
+    compared?: readonly Compared[];
+    ranking?: readonly Ranked[];
+    tolerance?: number;
+  } = {},
 ) {
   const { title, axis, last, curves } = placeCurves(runs, baselines, { isRanked: ranking !== undefined, over });
   const ofEach = <T>(make: (series: SeriesName) => T) =>
@@ -110,12 +113,16 @@ function configurationTable(plotted: readonly Plotted[]) {
   };
 }
 
-/** Single precision has at most nine digits; more would only make the file longer. */
+/** Single precision has at most nine digits, and no axis shows more; more would only make the file longer. */
 const digits = 9;
 
+const rounded = (value: number): number => Number(value.toPrecision(digits));
+
 function pack(points: Series): PackedPoints {
-  const values = points.map(([, value]) => (Number.isFinite(value) ? Number(value.toPrecision(digits)) : `${value}`));
-  const [first = 0, every = 1] = [points[0]?.[0], points.length > 1 ? points[1]![0] - points[0]![0] : 1];
-  const isEven = points.every(([step], index) => step === first + index * every);
-  return isEven ? { first, every, values } : { steps: points.map(([step]) => step), values };
+  const values = points.map(([, value]) => (Number.isFinite(value) ? rounded(value) : `${value}`));
+  const steps = points.map(([step]) => rounded(step));
+  const [first = 0, second = first + 1] = steps;
+  const every = second - first;
+  const isEven = steps.every((step, index) => step === first + index * every);
+  return isEven ? { first, every, values } : { steps, values };
 }

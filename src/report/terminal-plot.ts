@@ -1,6 +1,6 @@
 // Plots training losses in the terminal: braille dots in colour, or one mark per curve without colour.
-import type { Axis, Over } from './axis.ts';
-import { type Plotted, placeCurves } from './curves.ts';
+import type { Axis } from './axis.ts';
+import { type Placement, type Plotted, placeCurves } from './curves.ts';
 import { linearScale, marksOn, type Scale } from './scale.ts';
 
 /** Rows of the plot without its axis and legend. */
@@ -22,7 +22,7 @@ const dots = [
 export function terminalPlot(
   runs: readonly Plotted[],
   baselines: readonly Plotted[],
-  { width, paint, over }: { readonly width: number; readonly paint?: Paint; readonly over?: Over | undefined },
+  { width, paint, over }: Pick<Placement, 'over'> & { readonly width: number; readonly paint?: Paint },
 ): string {
   const { curves, axis, last } = placeCurves(runs, baselines, { over });
   const columns = Math.max(10, width - 9);

@@ -337,6 +337,49 @@ describe('what is drawn', () => {
   });
 });
 
+describe('--over', () => {
+  const files = () => ['svg', 'html'].map((kind) => readFileSync(place.path(`compare.${kind}`), 'utf8'));
+
+  it('plot, report and terminal are over tokens or seconds; table, verdict and ranking stay by step', async () => {
+    writeRun({});
+    const other = writeRun({}, { totalBatch: 1024 }, 'other');
+    const { stdout: overSteps } = await compare(other);
+    for (const [over, label, last] of [
+      ['tokens', 'thousand tokens', 409.6],
+      ['seconds', 'seconds of training', 0.4],
+    ] as const) {
+      const { stdout, error } = await compare(other, '--over', over, '--plot');
+      expect(error).toBeUndefined();
+      expect(stdout.split('\n')).toEqual(expect.arrayContaining(overSteps.split('\n')));
+      expect(stdout).toMatch(new RegExp(`^ +${label}$`, 'm'));
+      const [svg, html] = files();
+      expect(svg).toContain(`>${label}<`);
+      expect(html).toContain(`"axis":{"label":"${label}","unit":"${label}"}`);
+      expect(Number(/"last":([\d.]+)/.exec(html!)![1])).toBeCloseTo(last);
+    }
+    const third = writeRun({}, { seed: 7 }, 'third');
+    const { stdout: ranking } = await compare(other, third);
+    expect(ranking).toContain('Ranking');
+    expect((await compare(other, third, '--over', 'tokens')).stdout).toBe(ranking);
+  });
+
+  it('a reference has tokens and no seconds: one line, and nothing is written', async () => {
+    writeRun({});
+    expect((await compare('--over', 'tokens')).stdout).toContain('inside the limits');
+    const svg = place.path('seconds.svg');
+    const { stdout, error } = await compare('--over', 'seconds', '--out', svg);
+    expect(messageOf(error)).toBe(
+      'llmc-d6-fp32-b4-t64 does not record the seconds before step 400: take another --over, or a run as --reference',
+    );
+    expect(stdout).toBe('');
+    expect(existsSync(svg)).toBe(false);
+    expect(place.run(['compare', 'run', '--over', 'hours'])).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('--over takes one of steps, tokens, seconds, not "hours"'),
+    });
+  });
+});
+
 describe('no reference to be judged by', () => {
   it('own data: its own table, the plot, and exit 0', async () => {
     writeRun({}, { data: 'data/own-source' });

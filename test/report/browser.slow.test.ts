@@ -71,6 +71,17 @@ describe.skipIf(reason !== '')(`the report in Chromium${reason}`, () => {
       [1, 2].map((seed) => asRun(`lr=${lr},seed=${seed}`, d6.series.train)),
     );
     writeFileSync(join(folder, 'six.html'), htmlReport(reportData(six, [], { ranking: rankRuns(six) })));
+    const timed = (name: string, ms: number, steps: number) => ({
+      ...asRun(
+        name,
+        Array.from({ length: steps }, (_, step) => [step, 3 - step / steps] as const),
+      ),
+      events: [runEvent(), ...Array.from({ length: steps }, (_, step) => ({ ...trainEvent(step, 3), ms }))],
+    });
+    const [slow, fast] = [timed('slow', 1000, 400), timed('fast', 10, 400)];
+    for (const over of ['tokens', 'seconds'] as const) {
+      writeFileSync(join(folder, `${over}.html`), htmlReport(reportData([slow, fast], [], { over })));
+    }
     const args = [
       '--no-sandbox',
       '--disable-gpu',
@@ -347,6 +358,27 @@ describe.skipIf(reason !== '')(`the report in Chromium${reason}`, () => {
     await page.emulateMedia({ colorScheme: 'dark' });
     await page.locator('#theme').click();
     expect(await ground()).toBe('rgb(255, 255, 255)');
+  });
+
+  it('over seconds and tokens: the axis in words, values at the nearest step, no differences', async () => {
+    await open('seconds.html');
+    expect(await described()).toBe('loss (nats per token), validation heavier, 0 to 6.667 minutes of training');
+    await page.locator('#chart').focus();
+    await press('d', 'Home');
+    expect(await tooltip()).toMatch(/^0 minutes of training\s+● slow\s+3\.0000[\s\S]*fast\s+3\.0000/);
+    expect(await page.locator('#announcement').innerText()).toMatch(/^0 minutes of training: slow 3\.0000, /);
+    expect(await page.locator('#difference').isDisabled()).toBe(true);
+    expect(await described()).not.toContain('−');
+    // The fast run ended after four seconds.
+    await page.mouse.move(...(await at(0.5, 0.5)));
+    expect(await tooltip()).toMatch(/^3\.\d+ minutes of training\s+● slow\s+2\.\d{4}/);
+    expect(await tooltip()).not.toContain('fast');
+    await press('Home', '+', '+', '+', '+');
+    expect(await described()).toMatch(/, 0 to 0\.417 minutes of training$/);
+    await open('tokens.html');
+    expect(await described()).toMatch(/, 0 to 102\.4 thousand tokens$/);
+    await page.mouse.move(...(await at(0.5, 0.5)));
+    expect(await tooltip()).toMatch(/^\d\d\.\d+ thousand tokens\s+● slow\s+2\.\d{4}[\s\S]*● fast\s+2\.\d{4}/);
   });
 
   it('100,000 steps stay smooth, and a spike of one step is seen', async () => {

@@ -59,7 +59,7 @@ export function fillTooltip(
     ...(hasApart ? ['difference'] : []),
   ];
   const rows = readings.map(({ name, step: own, value, smoothed, apart }) => [
-    own === step ? name : `${name} @ ${formatStep(own)}`,
+    formatStep(own) === formatStep(step) ? name : `${name} @ ${formatStep(own)}`,
     formatValue(value),
     ...(hasSmoothed ? [smoothed === undefined ? '' : formatValue(smoothed)] : []),
     ...(hasApart ? [apart === undefined ? '' : withSign(apart)] : []),

@@ -1,5 +1,4 @@
 // Handles the plot's controls and keys: they and the gestures on the plot change one state, which is then drawn.
-
 import { formatStep } from '../numbers.ts';
 import type { ReportData } from '../report-data.ts';
 import { Chart } from './chart.ts';
