@@ -73,10 +73,13 @@ describe('a loss lies at what the steps before it took, on the weights of which 
     );
   });
 
-  it('a log without its first steps is refused', () => {
-    const cut = runOf('cut', [{ ...runEvent(), resumedFrom: 5 }, step(5, 1), val(6)]);
-    expect(() => placeCurves([cut], [], { over: 'seconds' })).toThrow('cut does not record the seconds before step 6');
-    expect(placeCurves([cut], [], {}).last).toBe(6);
+  it.each([
+    ['its first steps', [{ ...runEvent(), resumedFrom: 3 }, step(3, 1)]],
+    ['one step', [runEvent(), ...[0, 2, 3].map((at) => step(at, 1))]],
+  ] as [string, RunEvent[]][])('a log without %s is refused', (_, events) => {
+    const cut = runOf('cut', events);
+    expect(() => placeCurves([cut], [], { over: 'seconds' })).toThrow('cut does not record the seconds before step 3');
+    expect(placeCurves([cut], [], {}).last).toBe(3);
   });
 });
 
@@ -116,13 +119,13 @@ describe.each(['tokens', 'seconds'] as const)('figures over %s', (over) => {
   });
 
   it('the data of the report, throughput too', () => {
-    const { title, axis, baseline, last, curves } = reportData([resumed, short], [], { over });
-    expect({ title, axis, baseline }).toEqual({ title: 'resumed, short', axis: { label, unit: label }, baseline: -1 });
+    const { title, axis, baseline, last, curves } = reportData([short, resumed], [], { over });
+    expect({ title, axis, baseline }).toEqual({ title: 'short, resumed', axis: { label, unit: label }, baseline: -1 });
     expect(last).toBe(over === 'tokens' ? 10 : 8.5);
     for (const series of ['train', 'norm', 'lr', 'tokensPerSecond'] as const) {
-      expect([...unpack(curves[0]!.series[series]!).steps]).toEqual(placesOf(over, 'train'));
+      expect([...unpack(curves[1]!.series[series]!).steps]).toEqual(placesOf(over, 'train'));
     }
-    expect([...unpack(curves[0]!.series.val).steps]).toEqual(placesOf(over, 'val'));
+    expect([...unpack(curves[1]!.series.val).steps]).toEqual(placesOf(over, 'val'));
   });
 });
 
