@@ -26,6 +26,7 @@ function tensorContract(shape: TensorShape, constants: ReadonlyMap<string, numbe
     shape: quoted(dimensions),
     below: text(shape.below),
     by: text(shape.by && camelCase(shape.by)),
+    columns: text(shape.columns && inTypeScript(shape.columns)),
     isOptional: shape.isOptional ? 'true' : undefined,
     mayBe: shape.mayBe.length > 0 ? quoted(shape.mayBe.map(camelCase)) : undefined,
   });
