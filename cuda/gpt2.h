@@ -417,7 +417,7 @@ GPT2_API int gpt2_qk_norm_rotary_forward(gpt2_context *context, void *qkv, float
  * stays. With y a result and dy its gradient, each divided and multiplied by query_factor for q, and the rotation undone on both:
  * dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL.
  *   dqkv (updated) [B,T,3C] first 2C, qkv [B,T,3C] first 2C, rstd [B,T,2NH] or NULL, rotations [>=T,C/NH];
- *   C % (2 * NH) == 0 */
+ *   C % (2 * NH) == 0; query_factor != 0 */
 GPT2_API int gpt2_qk_norm_rotary_backward(gpt2_context *context, void *dqkv, const void *qkv, const float *rstd,
                                           const float *rotations, int32_t B, int32_t T, int32_t C, int32_t NH,
                                           float query_factor);

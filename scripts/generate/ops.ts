@@ -36,7 +36,7 @@ function tensorContract(shape: TensorShape, constants: ReadonlyMap<string, numbe
 function relation(expression: string): string {
   const names = [...new Set(namesIn(expression))].map(camelCase);
   const fields = names.map((name) => `${name}: number`).join('; ');
-  const condition = inTypeScript(expression).replaceAll('==', '===');
+  const condition = inTypeScript(expression).replaceAll(/[=!]=/g, '$&=');
   return `{ text: '${inTypeScript(expression)}', holds: ({ ${names.join(', ')} }: { ${fields} }) => ${condition} }`;
 }
 

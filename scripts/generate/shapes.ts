@@ -51,7 +51,7 @@ const entry =
 /** A number, a name with a factor before it or a number or name after it, or ">=" and a name. */
 export const dimension =
   /^(?:(?<atLeast>>=)?(?<factor>\d+)?(?<name>[A-Za-z]\w*)(?:(?<operator>[+/])(?<operand>\w+))?|\d+)$/;
-const relationTokens = /^(?:\s|\d+|[A-Za-z]\w*|<=|>=|==|\|\||&&|[<>+\-*/%()])+$/;
+const relationTokens = /^(?:\s|\d+|[A-Za-z]\w*|<=|>=|==|!=|\|\||&&|[<>+\-*/%()])+$/;
 
 const isInteger = ({ base, isPointer }: Parameter): boolean => !isPointer && /^u?int(32|64)_t$/.test(base);
 export const namesIn = (expression: string): string[] => expression.match(/[A-Za-z_]\w*/g) ?? [];

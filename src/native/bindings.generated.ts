@@ -329,7 +329,7 @@ export interface Bindings {
    * stays. With y a result and dy its gradient, each divided and multiplied by query_factor for q, and the rotation undone on both:
    * dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL.
    *   dqkv (updated) [B,T,3C] first 2C, qkv [B,T,3C] first 2C, rstd [B,T,2NH] or NULL, rotations [>=T,C/NH];
-   *   C % (2 * NH) == 0
+   *   C % (2 * NH) == 0; query_factor != 0
    */
   qkNormRotaryBackward(args: { context: Pointer | null; dqkv: Pointer | null; qkv: Pointer | null; rstd: Pointer | null; rotations: Pointer | null; B: Int32; T: Int32; C: Int32; NH: Int32; queryFactor: Float }): number;
   /**

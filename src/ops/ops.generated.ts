@@ -267,7 +267,7 @@ export const contracts = {
     sizes: ['B', 'T', 'C', 'NH'],
     scalars: ['queryFactor'],
     flags: [],
-    relations: [{ text: 'C % (2 * NH) == 0', holds: ({ C, NH }: { C: number; NH: number }) => C % (2 * NH) === 0 }],
+    relations: [{ text: 'C % (2 * NH) == 0', holds: ({ C, NH }: { C: number; NH: number }) => C % (2 * NH) === 0 }, { text: 'queryFactor != 0', holds: ({ queryFactor }: { queryFactor: number }) => queryFactor !== 0 }],
   },
   attentionForward: {
     name: 'attentionForward',
@@ -775,7 +775,7 @@ export function qkNormRotaryForward(device: Device, args: { qkv: Tensor; rstd: T
  * stays. With y a result and dy its gradient, each divided and multiplied by query_factor for q, and the rotation undone on both:
  * dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL.
  *   dqkv (updated) [B,T,3C] first 2C, qkv [B,T,3C] first 2C, rstd [B,T,2NH] or NULL, rotations [>=T,C/NH];
- *   C % (2 * NH) == 0
+ *   C % (2 * NH) == 0; query_factor != 0
  */
 export function qkNormRotaryBackward(device: Device, args: { dqkv: Tensor; qkv: Tensor; rstd: Tensor | null; rotations: Tensor; NH: number; queryFactor: number }): void {
   enqueue(device, contracts.qkNormRotaryBackward, args);
