@@ -6,6 +6,7 @@ import { checkConfig, type ModelConfig } from '../../src/model/config.ts';
 import { completeOptions } from '../../src/options/check.ts';
 import { withSources } from '../../src/options/read.ts';
 import { resumedOptions } from '../../src/options/resume.ts';
+import type { TrainOptions } from '../../src/options/table.ts';
 import { Workplace } from '../support/cli.ts';
 
 const place = new Workplace();
@@ -30,8 +31,18 @@ describe('--steps and --tokens replace each other', () => {
   });
 
   it('in a run that is resumed', () => {
-    const resumed = resumedOptions({ steps: 7 }, { tokens: 1e6 }, () => {});
-    expect([resumed.steps, resumed.tokens]).toEqual([undefined, 1e6]);
+    const notices: string[] = [];
+    const run = { steps: 7, totalBatch: 100 };
+    const resume = (given: TrainOptions) => resumedOptions(run, given, (text) => notices.push(text));
+    expect(resume({ tokens: 650 })).toEqual(run);
+    expect(notices).toEqual([]);
+    expect(resume({ tokens: 750 })).toEqual({ ...run, steps: 8 });
+    expect(resume({ tokens: 750, totalBatch: 50 })).toEqual({ steps: 15, totalBatch: 50 });
+    expect(notices).toEqual([
+      "--steps 8 in place of the run's 7",
+      "--steps 15 in place of the run's 7",
+      "--total-batch 50 in place of the run's 100",
+    ]);
   });
 
   it('but one source gives one of them', () => {
