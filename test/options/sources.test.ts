@@ -7,6 +7,7 @@ import { completeOptions } from '../../src/options/check.ts';
 import { withSources } from '../../src/options/read.ts';
 import { resumedOptions } from '../../src/options/resume.ts';
 import type { TrainOptions } from '../../src/options/table.ts';
+import { wantedRanks } from '../../src/train/run/settle.ts';
 import { Workplace } from '../support/cli.ts';
 
 const place = new Workplace();
@@ -58,6 +59,14 @@ it('weights have parts of their own, which options need not repeat', () => {
   const weights: ModelConfig = { ...sizes, head: 'untied', softcap: 15 };
   const options = completeOptions({ model: 'some/weights', headLearningRate: 1e-3, sequence: 16 }, 'cpu', weights);
   expect(options).toMatchObject({ ...gpt2Architecture, head: 'untied', softcap: 15 });
+});
+
+it('the parts of weights that are not open yet are unknown, unless they are given', () => {
+  const given = { model: 'some/weights', headLearningRate: 1e-3, ranks: 2, device: 'cpu' } as const;
+  expect(wantedRanks(given)).toBe(2);
+  for (const refused of [{ ...given, head: 'tied' } as const, { ...given, model: 'd6' }]) {
+    expect(() => wantedRanks(refused)).toThrow('--head-lr 0.001 has no effect with --head tied');
+  }
 });
 
 it.each(['embeddingLearningRate', 'headLearningRate', 'muonLearningRate'] as const)('%s follows --lr', (name) => {
