@@ -1,6 +1,6 @@
 // Options of what is trained: model, data, step, learning rate. Part of the options table (table.ts).
 import { orderNames } from '../batches/order.ts';
-import { gpt2Architecture, partRanges, parts } from '../model/architecture.ts';
+import { gpt2Architecture, parts } from '../model/architecture.ts';
 import { adamwDefaults, adamwRanges } from '../optimizer/adamw.ts';
 import { optimizerNames } from '../optimizer/choose.ts';
 import { muonDefaults, muonRanges } from '../optimizer/muon.ts';
@@ -95,7 +95,7 @@ export const recipeRows = {
   },
   attentionScale: {
     usage: '--attention-scale <X>',
-    type: partRanges.attentionScale,
+    type: parts.attentionScale,
     help: "factor of attention's query-key products; 0: 1 / sqrt(head size)",
     default: gpt2Architecture.attentionScale,
     ...ofModel,
@@ -123,7 +123,7 @@ export const recipeRows = {
   },
   softcap: {
     usage: '--softcap <X>',
-    type: partRanges.softcap,
+    type: parts.softcap,
     help: 'largest absolute value of a logit, approached smoothly; 0: no limit',
     default: gpt2Architecture.softcap,
     ...ofModel,
