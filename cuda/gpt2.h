@@ -288,6 +288,7 @@ GPT2_API int gpt2_collectives_group_end(gpt2_context *context, gpt2_communicator
  *   : ARGUMENT               the dtype that the argument of this name gives: GPT2_FP32 or GPT2_BF16
  *   < V                      ids from 0 to V-1; the CPU library fails on any other id
  *   by tokens                only rows whose number is an id in this tensor are read or written
+ *   first 2C                 only the first 2C elements of a row are read or written
  *   or NULL                  optional
  *   may be X, may be X or Y  may be the same memory; an output overlaps no other tensor
  *
@@ -406,8 +407,8 @@ GPT2_API int gpt2_matmul_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes
  * sin = rotations[p,i+HS/2]: x[i] = x[i] cos + x[i+HS/2] sin and x[i+HS/2] = x[i+HS/2] cos - x[i] sin. q is multiplied by
  * query_factor last. The position of token t is t, or positions[b] + t; outside [0, S - T + t] q and k become NaN. rstd holds a
  * token's NH values of q, then those of k.
- *   qkv (updated) [B,T,3C], rstd = [B,T,2NH] or NULL, rotations [S,C/NH], positions [B] or NULL; C % (2 * NH) == 0; T <= S;
- *   eps >= 0 */
+ *   qkv (updated) [B,T,3C] first 2C, rstd = [B,T,2NH] or NULL, rotations [S,C/NH], positions [B] or NULL;
+ *   C % (2 * NH) == 0; T <= S; eps >= 0 */
 GPT2_API int gpt2_qk_norm_rotary_forward(gpt2_context *context, void *qkv, float *rstd, const float *rotations,
                                          const int32_t *positions, int32_t B, int32_t T, int32_t S, int32_t C,
                                          int32_t NH, float eps, float query_factor);
@@ -415,7 +416,8 @@ GPT2_API int gpt2_qk_norm_rotary_forward(gpt2_context *context, void *qkv, float
 /* From the gradient of gpt2_qk_norm_rotary_forward's result (`qkv`, without positions) to that of its input, in place; the part of v
  * stays. With y a result and dy its gradient, each divided and multiplied by query_factor for q, and the rotation undone on both:
  * dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL.
- *   dqkv (updated) [B,T,3C], qkv [B,T,3C], rstd [B,T,2NH] or NULL, rotations [>=T,C/NH]; C % (2 * NH) == 0 */
+ *   dqkv (updated) [B,T,3C] first 2C, qkv [B,T,3C] first 2C, rstd [B,T,2NH] or NULL, rotations [>=T,C/NH];
+ *   C % (2 * NH) == 0; query_factor != 0 */
 GPT2_API int gpt2_qk_norm_rotary_backward(gpt2_context *context, void *dqkv, const void *qkv, const float *rstd,
                                           const float *rotations, int32_t B, int32_t T, int32_t C, int32_t NH,
                                           float query_factor);

@@ -179,7 +179,8 @@ int gpt2_qk_norm_rotary_backward(gpt2_context *context, void *dqkv, const void *
       .tensors({{"dqkv", dqkv}, {"qkv", qkv}, {"rotations", rotations}});
   if (!check.failed()) {
     check.that(static_cast<int64_t>(B) * T <= INT32_MAX, "B * T below 2^31")
-        .that(C % (2 * NH) == 0, "C % (2 * NH) == 0, got C = " + std::to_string(C) + ", NH = " + std::to_string(NH));
+        .that(C % (2 * NH) == 0, "C % (2 * NH) == 0, got C = " + std::to_string(C) + ", NH = " + std::to_string(NH))
+        .that(query_factor != 0, "query_factor != 0, got query_factor = " + std::to_string(query_factor));
   }
   if (check.failed()) return check.status();
   return ops::qk_norm_rotary_backward(*context, dqkv, qkv, rstd, rotations, B, T, C, NH, query_factor);

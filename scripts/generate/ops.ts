@@ -26,6 +26,7 @@ function tensorContract(shape: TensorShape, constants: ReadonlyMap<string, numbe
     shape: quoted(dimensions),
     below: text(shape.below),
     by: text(shape.by && camelCase(shape.by)),
+    columns: text(shape.columns && inTypeScript(shape.columns)),
     isOptional: shape.isOptional ? 'true' : undefined,
     mayBe: shape.mayBe.length > 0 ? quoted(shape.mayBe.map(camelCase)) : undefined,
   });
@@ -35,7 +36,7 @@ function tensorContract(shape: TensorShape, constants: ReadonlyMap<string, numbe
 function relation(expression: string): string {
   const names = [...new Set(namesIn(expression))].map(camelCase);
   const fields = names.map((name) => `${name}: number`).join('; ');
-  const condition = inTypeScript(expression).replaceAll('==', '===');
+  const condition = inTypeScript(expression).replaceAll(/[=!]=/g, '$&=');
   return `{ text: '${inTypeScript(expression)}', holds: ({ ${names.join(', ')} }: { ${fields} }) => ${condition} }`;
 }
 

@@ -15,6 +15,8 @@ export interface TensorShape {
   readonly below?: string;
   /** The tensor of ids that names the rows touched. */
   readonly by?: string;
+  /** A dimension: how many elements at the start of each row are touched. */
+  readonly columns?: string;
   readonly isOptional: boolean;
   readonly mayBe: readonly string[];
 }
@@ -45,11 +47,11 @@ const accesses: Record<string, Access> = {
 };
 
 const entry =
-  /^(?<name>\w+) ?(?<access>=|\+=|\(\w+\)|) \[(?<dimensions>[^\]]+)\](?:: (?<dtype>\w+))?(?: < (?<below>\w+))?(?: by (?<by>\w+))?(?<optional> or NULL)?(?: may be (?<first>\w+)(?: or (?<second>\w+))?)?$/;
+  /^(?<name>\w+) ?(?<access>=|\+=|\(\w+\)|) \[(?<dimensions>[^\]]+)\](?:: (?<dtype>\w+))?(?: < (?<below>\w+))?(?: by (?<by>\w+))?(?: first (?<columns>\w+))?(?<optional> or NULL)?(?: may be (?<first>\w+)(?: or (?<second>\w+))?)?$/;
 /** A number, a name with a factor before it or a number or name after it, or ">=" and a name. */
 export const dimension =
   /^(?:(?<atLeast>>=)?(?<factor>\d+)?(?<name>[A-Za-z]\w*)(?:(?<operator>[+/])(?<operand>\w+))?|\d+)$/;
-const relationTokens = /^(?:\s|\d+|[A-Za-z]\w*|<=|>=|==|\|\||&&|[<>+\-*/%()])+$/;
+const relationTokens = /^(?:\s|\d+|[A-Za-z]\w*|<=|>=|==|!=|\|\||&&|[<>+\-*/%()])+$/;
 
 const isInteger = ({ base, isPointer }: Parameter): boolean => !isPointer && /^u?int(32|64)_t$/.test(base);
 export const namesIn = (expression: string): string[] => expression.match(/[A-Za-z_]\w*/g) ?? [];
@@ -101,8 +103,9 @@ function parseOp(
 
   const hasRanks = parameters.some(({ base }) => base === 'gpt2_communicator');
   const free = hasRanks ? ['R', 'P'] : [];
-  for (const { dimensions, parameter } of tensors) {
-    for (const name of dimensions.flatMap((text) => namesIn(text.replace(/^>=/, '').replace(/^\d+/, '')))) {
+  for (const { dimensions, columns = '1', parameter } of tensors) {
+    const expressions = [...dimensions, columns].map((text) => text.replace(/^(>=)?\d*/, ''));
+    for (const name of expressions.flatMap(namesIn)) {
       if (!constants.has(name) && !free.includes(name)) known(name, `${parameter.cName} [${dimensions}]`);
     }
   }
@@ -140,7 +143,7 @@ function parseTensor(
 ): TensorShape {
   const match = entry.exec(line)?.groups;
   if (!match) return refuse(`cannot read "${line}"`);
-  const { name, access, dimensions, dtype, below, by, optional, first, second } = match;
+  const { name, access, dimensions, dtype, below, by, columns, optional, first, second } = match;
   const parameter = byName.get(name!) ?? refuse(`"${line}" is no parameter`);
   const mode = accesses[access!] ?? refuse(`"${access}" in "${line}" is no access`);
   const names = [dtype === 'gradient' ? undefined : dtype, below, by, first, second].filter(
@@ -151,5 +154,6 @@ function parseTensor(
   const sizes = split(dimensions!, ',');
   for (const size of sizes) if (!dimension.test(size)) refuse(`cannot read the dimension "${size}" in "${line}"`);
   const mayBe = [first, second].filter((other) => other !== undefined);
-  return { parameter, access: mode, dimensions: sizes, dtype, below, by, isOptional: optional !== undefined, mayBe };
+  const isOptional = optional !== undefined;
+  return { parameter, access: mode, dimensions: sizes, dtype, below, by, columns, isOptional, mayBe };
 }

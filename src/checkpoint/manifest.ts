@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { Gpt2Error } from '../errors.ts';
 import { readCheckedJson } from '../files/checked-json.ts';
-import { type Architecture, partRanges, parts } from '../model/architecture.ts';
+import { type Architecture, parts } from '../model/architecture.ts';
 
 export const manifestFile = 'manifest.json';
 export const weightsFile = 'model.safetensors';
@@ -19,10 +19,14 @@ const fileName = z.string().regex(/^[\w-][\w.-]*$/);
 export const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
 
 /** Parts that are not GPT-2's. */
-const partsSchema = z.object({
-  ...Object.fromEntries(Object.entries(parts).map(([part, names]) => [part, z.enum(names).optional()])),
-  ...Object.fromEntries(Object.keys(partRanges).map((part) => [part, z.number().nonnegative().optional()])),
-}) as unknown as z.ZodObject<{ [P in keyof Architecture]: z.ZodOptional<z.ZodType<Architecture[P]>> }>;
+const partsSchema = z.object(
+  Object.fromEntries(
+    Object.entries(parts).map(([part, values]) => {
+      const schema = 'number' in values ? z.number().min(values.number[0]) : z.enum(values);
+      return [part, schema.optional()];
+    }),
+  ),
+) as unknown as z.ZodObject<{ [P in keyof Architecture]: z.ZodOptional<z.ZodType<Architecture[P]>> }>;
 
 export const modelSchema = z.object({
   layers: size,

@@ -8,7 +8,7 @@ import {
   optionTable,
   prepareTextAsTyped,
   presets,
-  recipeNames,
+  runPresetNames,
   shardPrefix,
   shellWord,
   tokenizerKinds,
@@ -162,9 +162,9 @@ export function tell({ folder, present, dataset }: Prepared, { json }: Pick<Text
       ? ''
       : `${count(dataset.documents)} document${dataset.documents === 1 ? '' : 's'}, `;
   const head = `${present ? 'unchanged: ' : ''}${documents}a vocabulary of ${count(dataset.vocabularySize)}${share}`;
-  const recipe = recipeNames.find((name) => presets[name].options.data === folder);
+  const preset = runPresetNames.find((name) => presets[name].options.data === folder);
   const data = folder === optionTable.data.default ? '' : ` --data ${shellWord(folder)}`;
-  const next = recipe === undefined ? `${data} --steps 100` : ` --preset ${recipe}`;
+  const next = preset === undefined ? `${data} --steps 100` : ` --preset ${preset}`;
   const lines = [head, ...shards, `next: npm run train --${next}`];
   printResult({ folder, present, ...dataset }, lines, json);
 }

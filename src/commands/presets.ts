@@ -1,6 +1,6 @@
-// The command `presets`: lists the recipes of `train --preset`, or prints one as a file for --config.
+// The command `presets`: lists the presets of `train`, or prints one as a file for --config.
 import { Argument, Command } from 'commander';
-import { type PresetName, presets, recipeNames } from '../program.ts';
+import { type PresetName, presets, runPresetNames } from '../program.ts';
 import { printResult } from './output.ts';
 
 const examples = `
@@ -11,13 +11,13 @@ Examples:
 
 export function presetsCommand(): Command {
   return new Command('presets')
-    .description('List complete recipes for train --preset, or print one as a config file')
-    .addArgument(new Argument('[NAME]', 'preset to print').choices(recipeNames))
+    .description('List the ready-made runs of train --preset, or print one as a config file')
+    .addArgument(new Argument('[NAME]', 'preset to print').choices(runPresetNames))
     .option('--json', 'print the list as JSON')
     .addHelpText('after', examples)
     .action((name: PresetName | undefined, { json }: { json?: boolean }) => {
       if (name) process.stdout.write(`${JSON.stringify(presets[name].options, null, 2)}\n`);
-      else printResult(presets, recipeNames.flatMap(linesOf), json);
+      else printResult(presets, runPresetNames.flatMap(linesOf), json);
     });
 }
 

@@ -55,7 +55,7 @@ Examples:
                                                      fine-tune the pretrained GPT-2, downloaded once
   npm run train -- --steps 400 --sweep lr=1e-4,3e-4 --sweep seed=1,2 --out runs/sweep
                                                      four runs and their ranking; again: skips finished runs, resumes others
-  npm run train -- --preset shakespeare-laptop       a complete recipe; others: npm run gpt2 -- presets
+  npm run train -- --preset shakespeare-laptop       a ready-made run; others: npm run gpt2 -- presets
   npm run train -- --recipe modern --tokens 1.7B --data data/fineweb10B --batch auto
                                                      a modern GPT with Muon (docs/recipe.md); --dry-run says what it sets
   npm run train -- --steps 400 --serve               watch the run at http://127.0.0.1:8042/

@@ -4,7 +4,7 @@
 import { real } from '../checks/number.ts';
 import { UsageError } from '../errors.ts';
 
-/** The alternatives of each part, GPT-2's first. */
+/** The alternatives of each part, GPT-2's first; of a part that is a number, its range, from GPT-2's 0. */
 export const parts = {
   /** Of the residual stream, before attention, before the MLP, and before the head. RMSNorm has gains and no biases. */
   norm: ['layernorm', 'rmsnorm'],
@@ -19,31 +19,25 @@ export const parts = {
   head: ['tied', 'untied'],
   /** The distributions of the initial weights. */
   initialization: ['gpt2', 'fan-in'],
+  /** The factor of the products of queries and keys; 0: 1 / sqrt(head size). */
+  attentionScale: real(0),
+  /** The largest absolute value of a logit; 0: no limit. */
+  softcap: real(0),
 } as const;
 
-/** Ranges of the parts that are numbers. */
-export const partRanges = { attentionScale: real(0), softcap: real(0) } as const;
-
-type Parts = { readonly [P in keyof typeof parts]: (typeof parts)[P][number] };
+type ValueOf<Part> = Part extends readonly (infer Name)[] ? Name : number;
 
 /** The parts of a model. */
-export interface Architecture extends Parts {
-  /** The factor of the products of queries and keys; 0: 1 / sqrt(head size). */
-  readonly attentionScale: number;
-  /** The largest absolute value of a logit; 0: no limit. */
-  readonly softcap: number;
-}
+export type Architecture = { readonly [P in keyof typeof parts]: ValueOf<(typeof parts)[P]> };
 
 /** Parts that may be left out: then they are GPT-2's. */
 export type GivenParts = { readonly [P in keyof Architecture]?: Architecture[P] | undefined };
 
-export const gpt2Architecture = {
-  ...(Object.fromEntries(Object.entries(parts).map(([part, [first]]) => [part, first])) as Parts),
-  attentionScale: 0,
-  softcap: 0,
-} as const satisfies Architecture;
+export const gpt2Architecture = Object.fromEntries(
+  Object.entries(parts).map(([part, values]) => [part, 'number' in values ? 0 : values[0]]),
+) as Architecture;
 
-export const architectureNames = Object.keys(gpt2Architecture) as readonly (keyof Architecture)[];
+export const architectureNames = Object.keys(parts) as readonly (keyof Architecture)[];
 
 /** The parts that are not GPT-2's. */
 export const otherThanGpt2 = (config: GivenParts): Partial<Architecture> =>

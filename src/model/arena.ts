@@ -26,9 +26,8 @@ export interface ArenaLayout {
   readonly starts: ReadonlyMap<string, number>;
   /** The embeddings, then the layers in order, then an untied head, without gaps between buckets. */
   readonly buckets: readonly Bucket[];
-  readonly layersInBucket: number;
-  /** Index of an untied head's bucket. */
-  readonly headBucket: number | undefined;
+  /** Index of each layer's bucket. An untied head counts as the layer after the last. */
+  readonly bucketOfLayer: readonly number[];
   readonly sizes: Readonly<Record<ParameterKind, number>>;
 }
 
@@ -61,12 +60,11 @@ export function arenaLayout(
   const isEntire = (parameters: readonly Parameter[]) => shares > 1 && parameters.some(entire);
   const layersInBucket = isEntire(table) ? layersInSixth(config) : layersPerSum(config);
   const vectors = table.filter(({ kind }) => kind === 'vector');
-  const afterLayers = 1 + Math.ceil(config.layers / layersInBucket);
-  const headBucket = table.some(({ name }) => name === headMatrix) ? afterLayers : undefined;
-  const bucketed = Array.from({ length: afterLayers + (headBucket ? 1 : 0) }, (): Parameter[] => []);
+  const bucketOfLayer = Array.from({ length: config.layers }, (_, layer) => Math.floor(layer / layersInBucket) + 1);
+  if (table.some(({ name }) => name === headMatrix)) bucketOfLayer.push(bucketOfLayer.at(-1)! + 1);
+  const bucketed = Array.from({ length: bucketOfLayer.at(-1)! + 1 }, (): Parameter[] => []);
   for (const parameter of table) {
-    if (parameter.kind !== 'matrix') continue;
-    bucketed[bucketOf({ layersInBucket, headBucket }, parameter.name)]!.push(parameter);
+    if (parameter.kind === 'matrix') bucketed[bucketOf({ bucketOfLayer }, parameter.name)]!.push(parameter);
   }
   const starts = new Map<string, number>();
   const sizes = { matrix: 0, vector: 0 };
@@ -86,7 +84,7 @@ export function arenaLayout(
     sizes.matrix = upTo(alignment * shares, sizes.matrix);
     return { start, count: sizes.matrix - start };
   });
-  return { starts, buckets, layersInBucket, headBucket, sizes };
+  return { starts, buckets, bucketOfLayer, sizes };
 }
 
 /**
@@ -121,14 +119,15 @@ const layersPerSum = (config: ModelConfig): number =>
   Math.min(layersInSixth(config), Math.ceil(leastPerSum / (12 * config.channels * config.channels)));
 
 /** Index of a matrix parameter's bucket. */
-export function bucketOf(
-  { layersInBucket, headBucket }: Pick<ArenaLayout, 'layersInBucket' | 'headBucket'>,
-  name: string,
-): number {
-  if (name === headMatrix) return headBucket!;
+export function bucketOf({ bucketOfLayer }: Pick<ArenaLayout, 'bucketOfLayer'>, name: string): number {
+  if (name === headMatrix) return bucketOfLayer.at(-1)!;
   const layer = /^h\.(\d+)\./.exec(name)?.[1];
-  return layer === undefined ? 0 : Math.floor(Number(layer) / layersInBucket) + 1;
+  return layer === undefined ? 0 : bucketOfLayer[Number(layer)]!;
 }
+
+/** Index of the bucket that begins with a layer; undefined for other layers. */
+export const bucketFrom = ({ bucketOfLayer }: ArenaLayout, layer: number): number | undefined =>
+  bucketOfLayer[layer] === bucketOfLayer[layer - 1] ? undefined : bucketOfLayer[layer];
 
 /** Bytes of one copy of all parameters. */
 export function parameterBytes(

@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { checkGiven } from '../checks/given.ts';
 import { whole } from '../checks/number.ts';
 import { UsageError } from '../errors.ts';
-import { architectureOf, checkArchitecture, type GivenParts, partRanges, parts } from './architecture.ts';
+import { architectureOf, checkArchitecture, type GivenParts, parts } from './architecture.ts';
 
 /** The sizes of a model, and its parts: GPT-2's where they are left out. */
 export interface ModelConfig extends GivenParts {
@@ -83,7 +83,7 @@ export function modelName(asked: string, config: ModelConfig): string {
 export function checkConfig(config: ModelConfig): ModelConfig {
   const size = whole(1);
   const sizes = { layers: size, channels: size, heads: size, context: size, vocabularySize: size };
-  checkGiven(config, sizes, { ...parts, ...partRanges });
+  checkGiven(config, sizes, parts);
   if (config.channels % config.heads !== 0) {
     throw new UsageError(
       `channels ${config.channels} are not divisible by heads ${config.heads}; give --heads that divide --channels`,

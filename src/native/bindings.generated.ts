@@ -320,15 +320,16 @@ export interface Bindings {
    * sin = rotations[p,i+HS/2]: x[i] = x[i] cos + x[i+HS/2] sin and x[i+HS/2] = x[i+HS/2] cos - x[i] sin. q is multiplied by
    * query_factor last. The position of token t is t, or positions[b] + t; outside [0, S - T + t] q and k become NaN. rstd holds a
    * token's NH values of q, then those of k.
-   *   qkv (updated) [B,T,3C], rstd = [B,T,2NH] or NULL, rotations [S,C/NH], positions [B] or NULL; C % (2 * NH) == 0; T <= S;
-   *   eps >= 0
+   *   qkv (updated) [B,T,3C] first 2C, rstd = [B,T,2NH] or NULL, rotations [S,C/NH], positions [B] or NULL;
+   *   C % (2 * NH) == 0; T <= S; eps >= 0
    */
   qkNormRotaryForward(args: { context: Pointer | null; qkv: Pointer | null; rstd: Pointer | null; rotations: Pointer | null; positions: Pointer | null; B: Int32; T: Int32; S: Int32; C: Int32; NH: Int32; eps: Float; queryFactor: Float }): number;
   /**
    * From the gradient of gpt2_qk_norm_rotary_forward's result (`qkv`, without positions) to that of its input, in place; the part of v
    * stays. With y a result and dy its gradient, each divided and multiplied by query_factor for q, and the rotation undone on both:
    * dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL.
-   *   dqkv (updated) [B,T,3C], qkv [B,T,3C], rstd [B,T,2NH] or NULL, rotations [>=T,C/NH]; C % (2 * NH) == 0
+   *   dqkv (updated) [B,T,3C] first 2C, qkv [B,T,3C] first 2C, rstd [B,T,2NH] or NULL, rotations [>=T,C/NH];
+   *   C % (2 * NH) == 0; query_factor != 0
    */
   qkNormRotaryBackward(args: { context: Pointer | null; dqkv: Pointer | null; qkv: Pointer | null; rstd: Pointer | null; rotations: Pointer | null; B: Int32; T: Int32; C: Int32; NH: Int32; queryFactor: Float }): number;
   /**

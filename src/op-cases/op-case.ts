@@ -51,7 +51,8 @@ export interface OpCases extends Definition<string> {
 
 /** Whether an op's results differ between fp32 and a dtype: in tf32 only those of products do. */
 export const isAffected = ({ bounds, sizes }: OpCases, dtype: Dtype): boolean =>
-  dtype !== 'tf32' || Object.values(bounds(sizes[0]!, { dtype, codePath: '', without: [] })).some((bound) => bound?.tf32);
+  dtype !== 'tf32' ||
+  Object.values(bounds(sizes[0]!, { dtype, codePath: '', without: [] })).some((bound) => bound?.tf32);
 
 /** The cases of one op. */
 export const casesOf = <Op extends OpContract>(

@@ -18,6 +18,8 @@ export interface TensorContract {
   readonly below?: string;
   /** The tensor of ids whose rows are accessed; the others are not. */
   readonly by?: string;
+  /** A dimension: how many elements at the start of each row are accessed; the others are not. */
+  readonly columns?: string;
   /** Whether it may be null. */
   readonly isOptional?: boolean;
   /** Tensors that may have the same memory. */
@@ -77,8 +79,10 @@ export const isWritten = ({ access }: TensorContract): boolean => access !== 're
 
 /** Bytes that a call moves if it reads each input once and writes each output once; tensors in the same memory are one. */
 export function bytesMoved(device: Device, op: OpContract, args: NativeArguments): number {
-  const count = ({ shape }: TensorContract) =>
-    shape.reduce((product, text) => product * (sizeOf(parseDimension(text), args) ?? 1), 1);
+  const count = ({ shape, columns }: TensorContract) => {
+    const accessed = columns === undefined ? shape : shape.with(-1, columns);
+    return accessed.reduce((product, text) => product * (sizeOf(parseDimension(text), args) ?? 1), 1);
+  };
   const [read, written] = [new Map<unknown, number>(), new Map<unknown, number>()];
   for (const [name, tensor] of Object.entries(op.tensors)) {
     const pointer = args[name];

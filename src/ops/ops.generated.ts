@@ -244,7 +244,7 @@ export const contracts = {
     symbol: 'gpt2_qk_norm_rotary_forward',
     formula: "Normalizes and rotates each head's q and k before attention, in place; v stays",
     tensors: {
-      qkv: { access: 'updated', type: 'element', shape: ['B', 'T', '3C'] },
+      qkv: { access: 'updated', type: 'element', shape: ['B', 'T', '3C'], columns: '2C' },
       rstd: { access: '=', type: 'fp32', shape: ['B', 'T', '2NH'], isOptional: true },
       rotations: { access: 'read', type: 'fp32', shape: ['S', 'C/NH'] },
       positions: { access: 'read', type: 'int32', shape: ['B'], isOptional: true },
@@ -259,15 +259,15 @@ export const contracts = {
     symbol: 'gpt2_qk_norm_rotary_backward',
     formula: "From the gradient of qk_norm_rotary_forward's result (`qkv`, without positions) to that of its input, in place; the part of v stays",
     tensors: {
-      dqkv: { access: 'updated', type: 'element', shape: ['B', 'T', '3C'] },
-      qkv: { access: 'read', type: 'element', shape: ['B', 'T', '3C'] },
+      dqkv: { access: 'updated', type: 'element', shape: ['B', 'T', '3C'], columns: '2C' },
+      qkv: { access: 'read', type: 'element', shape: ['B', 'T', '3C'], columns: '2C' },
       rstd: { access: 'read', type: 'fp32', shape: ['B', 'T', '2NH'], isOptional: true },
       rotations: { access: 'read', type: 'fp32', shape: ['>=T', 'C/NH'] },
     },
     sizes: ['B', 'T', 'C', 'NH'],
     scalars: ['queryFactor'],
     flags: [],
-    relations: [{ text: 'C % (2 * NH) == 0', holds: ({ C, NH }: { C: number; NH: number }) => C % (2 * NH) === 0 }],
+    relations: [{ text: 'C % (2 * NH) == 0', holds: ({ C, NH }: { C: number; NH: number }) => C % (2 * NH) === 0 }, { text: 'queryFactor != 0', holds: ({ queryFactor }: { queryFactor: number }) => queryFactor !== 0 }],
   },
   attentionForward: {
     name: 'attentionForward',
@@ -763,8 +763,8 @@ export function matmulBackwardWeight(device: Device, args: { dweight: Tensor; db
  * sin = rotations[p,i+HS/2]: x[i] = x[i] cos + x[i+HS/2] sin and x[i+HS/2] = x[i+HS/2] cos - x[i] sin. q is multiplied by
  * query_factor last. The position of token t is t, or positions[b] + t; outside [0, S - T + t] q and k become NaN. rstd holds a
  * token's NH values of q, then those of k.
- *   qkv (updated) [B,T,3C], rstd = [B,T,2NH] or NULL, rotations [S,C/NH], positions [B] or NULL; C % (2 * NH) == 0; T <= S;
- *   eps >= 0
+ *   qkv (updated) [B,T,3C] first 2C, rstd = [B,T,2NH] or NULL, rotations [S,C/NH], positions [B] or NULL;
+ *   C % (2 * NH) == 0; T <= S; eps >= 0
  */
 export function qkNormRotaryForward(device: Device, args: { qkv: Tensor; rstd: Tensor | null; rotations: Tensor; positions: Tensor | null; NH: number; eps: number; queryFactor: number }): void {
   enqueue(device, contracts.qkNormRotaryForward, args);
@@ -774,7 +774,8 @@ export function qkNormRotaryForward(device: Device, args: { qkv: Tensor; rstd: T
  * From the gradient of gpt2_qk_norm_rotary_forward's result (`qkv`, without positions) to that of its input, in place; the part of v
  * stays. With y a result and dy its gradient, each divided and multiplied by query_factor for q, and the rotation undone on both:
  * dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL.
- *   dqkv (updated) [B,T,3C], qkv [B,T,3C], rstd [B,T,2NH] or NULL, rotations [>=T,C/NH]; C % (2 * NH) == 0
+ *   dqkv (updated) [B,T,3C] first 2C, qkv [B,T,3C] first 2C, rstd [B,T,2NH] or NULL, rotations [>=T,C/NH];
+ *   C % (2 * NH) == 0; query_factor != 0
  */
 export function qkNormRotaryBackward(device: Device, args: { dqkv: Tensor; qkv: Tensor; rstd: Tensor | null; rotations: Tensor; NH: number; queryFactor: number }): void {
   enqueue(device, contracts.qkNormRotaryBackward, args);

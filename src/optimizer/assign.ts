@@ -1,4 +1,5 @@
 // Assigns parameters to optimizers, and derives a run's state rows and their memory.
+import { UsageError } from '../errors.ts';
 import { arenaLayout, flatBytes, type Selection } from '../model/arena.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { type Parameter, parameterTable } from '../model/parameters.ts';
@@ -16,8 +17,15 @@ export interface AssignedRow {
   readonly selected: Selection;
 }
 
-export const optimizerOf = (choice: OptimizerChoice, parameter: Parameter): Optimizer =>
-  typeof choice === 'function' ? choice(parameter) : choice;
+/** @throws UsageError if it cannot update the parameter */
+export function optimizerOf(choice: OptimizerChoice, parameter: Parameter): Optimizer {
+  const optimizer = typeof choice === 'function' ? choice(parameter) : choice;
+  const { name, kind } = parameter;
+  if (optimizer.accepts?.(parameter) ?? true) return optimizer;
+  throw new UsageError(
+    `${optimizer.name} does not update ${name}, a ${kind}; choose another optimizer for it, such as AdamW`,
+  );
+}
 
 /** The run's optimizers, in the order of the parameter table. */
 export const optimizersOf = (config: ModelConfig, choice: OptimizerChoice): Optimizer[] => [

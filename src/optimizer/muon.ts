@@ -1,7 +1,6 @@
 // Muon (Jordan 2024): momentum, made orthogonal by a Newton-Schulz iteration. For the matrices of the transformer blocks; docs/muon.md.
 import { checkGiven } from '../checks/given.ts';
 import { real } from '../checks/number.ts';
-import { UsageError } from '../errors.ts';
 import type { Selection } from '../model/arena.ts';
 import type { Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
@@ -84,7 +83,7 @@ const halfOf = (elements: number): number => Math.ceil(elements / 32) * 32;
 /**
  * Muon, with momentum 0.95 and the iteration polar-express unless others are given. For matrices only, best those of the
  * transformer blocks.
- * @throws UsageError for an option out of range; in a step, if it is to update vectors
+ * @throws UsageError for an option out of range
  * @example
  * const adamw = new AdamW({ weightDecay: 0.1 });
  * const muon = new Muon({ rate: 0.02 / 3e-4, weightDecay: 0.1 });
@@ -95,8 +94,9 @@ const halfOf = (elements: number): number => Math.ceil(elements / 32) * 32;
  */
 export class Muon implements Optimizer {
   readonly name = 'muon';
+  readonly accepts: Selection = ({ kind }) => kind === 'matrix';
   readonly rows: readonly StateRow[] = [
-    { name: 'momentum', dtype: 'fp32', parameters: ({ kind }) => kind === 'matrix', granularity: 'matrix' },
+    { name: 'momentum', dtype: 'fp32', parameters: this.accepts, granularity: 'matrix' },
   ];
   readonly scalars = [];
   readonly #update: { readonly rate: number; readonly weightDecay: number };
@@ -128,9 +128,6 @@ export class Muon implements Optimizer {
   }
 
   enqueue({ device, step, scratch }: UpdateContext, parts: readonly UpdatePart[]): void {
-    if (parts.some(({ kind }) => kind !== 'matrix')) {
-      throw new UsageError('Muon updates matrices only: give the vectors to another optimizer, as AdamW');
-    }
     const { steps, margin } = this.#iteration;
     for (const { R, K, matrices } of batchesOf(parts, shapeOf, this.#batchElements)) {
       const M = matrices.length;

@@ -70,6 +70,8 @@ export interface Optimizer {
   readonly name: string;
   readonly rows: readonly StateRow[];
   readonly scalars: readonly StepScalar[];
+  /** Selects the parameters that it can update. Absent: all. */
+  readonly accepts?: Selection;
   /**
    * Memory for updates of some of the matrices of these shapes, [rows, columns], that have a row with granularity 'matrix'; all
    * optimizers of a run share it. Absent: none.

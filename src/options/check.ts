@@ -1,6 +1,6 @@
 // Completes options with defaults once the device and the model are known, checks rules about several options, and freezes them.
 import { UsageError } from '../errors.ts';
-import { architectureOf } from '../model/architecture.ts';
+import { architectureOf, gpt2Architecture } from '../model/architecture.ts';
 import { customModel, defaultContext, type ModelConfig, presetConfig } from '../model/config.ts';
 import type { LibraryKind } from '../native/find-library.ts';
 import { defaultOf, type Facts, flagOf } from './row.ts';
@@ -35,7 +35,7 @@ function checkNeeds(given: TrainOptions): void {
   }
 }
 
-function checkOptions(options: DefaultedOptions, { context }: Facts): void {
+function checkOptions(options: DefaultedOptions, { context, isModelKnown, given: own }: Facts): void {
   const refuse = (message: string): never => {
     throw new UsageError(message);
   };
@@ -68,8 +68,10 @@ function checkOptions(options: DefaultedOptions, { context }: Facts): void {
   for (const name of optionNames) {
     const { onlyWith } = optionRows[name];
     if (!onlyWith || options[name] === defaultOf(optionRows[name])) continue;
-    const [flag, value] = [flagOf(optionRows[onlyWith.option as OptionName]), options[onlyWith.option as OptionName]];
-    if (onlyWith.values.includes(value as string)) continue;
+    const other = onlyWith.option as OptionName;
+    const [flag, value] = [flagOf(optionRows[other]), options[other]];
+    const isUnknown = !isModelKnown && other in gpt2Architecture && own[other] === undefined;
+    if (isUnknown || onlyWith.values.includes(value as string)) continue;
     const given = `${flagOf(optionRows[name])} ${options[name]}`;
     refuse(`${given} has no effect with ${flag} ${value}; give ${flag} ${onlyWith.values[0]} too`);
   }
@@ -84,8 +86,9 @@ function checkOptions(options: DefaultedOptions, { context }: Facts): void {
 function factsOf(given: TrainOptions, kind: LibraryKind, weights?: ModelConfig): Facts {
   const { model, context } = given;
   const startsFromWeights = model !== undefined && model !== customModel && presetConfig(model) === undefined;
-  const unshortened = weights?.context ?? (startsFromWeights ? Number.POSITIVE_INFINITY : defaultContext);
-  return { kind, context: context ?? unshortened, startsFromWeights, given };
+  const isModelKnown = weights !== undefined || !startsFromWeights;
+  const unshortened = weights?.context ?? (isModelKnown ? defaultContext : Number.POSITIVE_INFINITY);
+  return { kind, context: context ?? unshortened, startsFromWeights, isModelKnown, given };
 }
 
 /** Options in the table's order, with every default that does not depend on data. */

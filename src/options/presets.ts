@@ -1,4 +1,4 @@
-// The presets of `train`: complete recipes as options of the table, which --config and flags override. `gpt2 presets` lists them.
+// The presets of `train`: ready-made runs as options of the table, which --config and flags override. `gpt2 presets` lists them.
 import type { RecordedName, TrainOptions } from './table.ts';
 
 interface Preset {
@@ -47,4 +47,4 @@ export type PresetName = keyof typeof table;
 
 /** The table without the literal types of its values. */
 export const presets: Readonly<Record<PresetName, Preset>> = table;
-export const recipeNames = Object.keys(table) as readonly PresetName[];
+export const runPresetNames = Object.keys(table) as readonly PresetName[];

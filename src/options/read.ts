@@ -131,12 +131,15 @@ export function withRecipe(given: TrainOptions): {
   recipe: { name: string; choices: RecipeChoice[] } | undefined;
 } {
   const { preset: _, ...ofFile } = withFile(given);
-  const { recipe: name, ...options }: TrainOptions = { ...presetOptions(given)?.options, ...ofFile };
-  const { steps, tokens } = options;
+  const all: TrainOptions = { ...presetOptions(given)?.options, ...ofFile };
+  const { recipe: name, ...options } = all;
+  const { steps, tokens, resume } = options;
   if (steps !== undefined && tokens !== undefined) {
     throw new UsageError(`--steps ${steps} and --tokens ${tokens} exclude each other: give one of them`);
   }
-  return { options, recipe: name === undefined ? undefined : { name, choices: recipeChoices(options) } };
+  // A run that is resumed has recorded what its recipe chose.
+  if (name === undefined || resume === true) return { options: all, recipe: undefined };
+  return { options, recipe: { name, choices: recipeChoices(options) } };
 }
 
 /** A UsageError with the values that it names and that --config, --preset or --recipe gave; any other error as it is. */

@@ -2,6 +2,7 @@
 import { Gpt2Error, UsageError } from '../errors.ts';
 import { isRecordedAs } from '../formats/hub.ts';
 import { customModel, hasSameLayers, presetConfig } from '../model/config.ts';
+import { askedSteps } from './check.ts';
 import { recordedValue } from './configuration.ts';
 import { flagOf } from './row.ts';
 import { type OptionName, optionRows, recordedNames, type TrainOptions } from './table.ts';
@@ -45,8 +46,12 @@ export function resumedOptions(
   given: TrainOptions,
   notice: (text: string) => void,
 ): TrainOptions {
+  const totalBatch = given.totalBatch ?? before.totalBatch;
+  // A run records its steps, also where --tokens asks for them.
+  const asked =
+    totalBatch === undefined ? given : { ...given, steps: askedSteps(given, totalBatch), tokens: undefined };
   for (const name of recordedNames) {
-    const [value, was] = [given[name], recordedValue(before, name)];
+    const [value, was] = [asked[name], recordedValue(before, name)];
     if (value === undefined || JSON.stringify(value) === JSON.stringify(was)) continue;
     const flag = flagOf(optionRows[name]);
     const refusal = refusalOf(name, before, given);
@@ -55,7 +60,7 @@ export function resumedOptions(
     }
     if (name !== 'model') notice(`${flag} ${value} in place of the run's ${was ?? 'default'}`);
   }
-  return withGiven(before, given);
+  return withGiven(before, asked);
 }
 
 /** Why another value is refused, to end the message; undefined: it is allowed. */

@@ -11,9 +11,11 @@ export type OptionValue = OneValue | readonly string[];
 /** Facts that derived defaults and checks depend on. */
 export interface Facts {
   readonly kind: LibraryKind;
-  /** The model's context; infinite while the sizes of the weights are unknown. */
+  /** The model's context; infinite while the model is unknown. */
   readonly context: number;
   readonly startsFromWeights: boolean;
+  /** Whether sizes and parts of the model are known: those of weights are not before the weights are opened. */
+  readonly isModelKnown: boolean;
   readonly given: Readonly<Record<string, unknown>>;
 }
 

@@ -1,6 +1,6 @@
 // Options of one start of the program, which no file records. Part of the options table (table.ts).
 import { shellWord } from '../package-root.ts';
-import { recipeNames } from './presets.ts';
+import { runPresetNames } from './presets.ts';
 import { type OptionRow, real, whole } from './row.ts';
 
 /** Port of the live page. */
@@ -31,7 +31,7 @@ export const startRows = {
   },
   preset: {
     usage: '--preset <NAME>',
-    type: recipeNames,
+    type: runPresetNames,
     help: 'options of a ready-made run (see gpt2 presets); --config and flags override it',
   },
   recipe: {

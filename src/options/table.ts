@@ -1,21 +1,22 @@
 // The options of training, one row each. The command line, --help, completion, config files, a run's configuration and its
 // schema, docs/formats.md, and the rules of --resume, compare and ranks derive from the columns (row.ts). To add an option,
 // add its row to one of the three parts, `npm run generate`, and the code that uses it.
-import { recipeRows } from './recipe-rows.ts';
+
 import { flagOf, type HasDefault, type OptionRow, type SettledValueOf } from './row.ts';
 import { runningRows } from './running-rows.ts';
 import { startRows } from './start-rows.ts';
 import type { TrainOptions } from './train-options.generated.ts';
+import { trainingRows } from './training-rows.ts';
 
 /** Options that config.json records; those of one start of the program are recorded nowhere. */
-const recordedRows = { ...recipeRows, ...runningRows };
+const recordedRows = { ...trainingRows, ...runningRows };
 
 /** Keyed by the option's name in config.json. */
 export const optionTable = { ...recordedRows, ...startRows };
 
 /** The parts of the table, by their headings in --help. */
 export const optionParts: Readonly<Record<string, Readonly<Record<string, OptionRow>>>> = {
-  'What is trained:': recipeRows,
+  'What is trained:': trainingRows,
   'How it is trained:': runningRows,
   'This start:': startRows,
 };

@@ -137,3 +137,13 @@ it('AdamW moves 28 bytes a parameter in bf16: it writes the weight, and does not
   const args = { weight: 1n, master: 2n, m: 3n, v: 4n, gradient: 5n, step: 6n, count: 1000, gradientDtype: 1 };
   expect(bytesMoved(device, contracts.adamw, args)).toBe(28 * 1000 + 4 * 64);
 });
+
+it('qk-norm and rotary move q and k, and not v', () => {
+  const device = absentDevice({ kind: 'cuda', dtype: 'bf16' });
+  const [B, T, C, NH] = [2, 64, 256, 2];
+  const [queriesAndKeys, others] = [2 * B * T * 2 * C, 4 * (B * T * 2 * NH + T * (C / NH))];
+  const args = { rstd: 1n, rotations: 2n, positions: null, B, T, S: T, C, NH };
+  expect(bytesMoved(device, contracts.qkNormRotaryForward, { ...args, qkv: 3n })).toBe(2 * queriesAndKeys + others);
+  const backward = bytesMoved(device, contracts.qkNormRotaryBackward, { ...args, dqkv: 3n, qkv: 4n });
+  expect(backward).toBe(3 * queriesAndKeys + others);
+});

@@ -3,7 +3,15 @@
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { arenaLayout, bucketOf, type Division, matricesIn, type Selection, undivided } from '../../src/model/arena.ts';
+import {
+  type ArenaLayout,
+  arenaLayout,
+  bucketOf,
+  type Division,
+  matricesIn,
+  type Selection,
+  undivided,
+} from '../../src/model/arena.ts';
 import { type ModelConfig, presetConfig } from '../../src/model/config.ts';
 import { type Parameter, parameterTable } from '../../src/model/parameters.ts';
 import { elementCount, type Tensor } from '../../src/native/buffer.ts';
@@ -18,10 +26,14 @@ const sizes = fc.record({
   vocabularySize: fc.integer({ min: 1, max: 300 }),
 });
 
+/** Layers of the first bucket that has any. */
+const layersTogether = ({ bucketOfLayer }: ArenaLayout): number => bucketOfLayer.lastIndexOf(1) + 1;
+
 /** Checks a layout, and gives its buckets with their parameters in the order of memory. */
 function checked(config: ModelConfig, division: Division) {
-  const { starts, buckets, layersInBucket, headBucket, sizes } = arenaLayout(config, division);
-  expect(buckets.length).toBe(Math.ceil(config.layers / layersInBucket) + 1);
+  const layout = arenaLayout(config, division);
+  const { starts, buckets, sizes } = layout;
+  expect(buckets.length).toBe(Math.ceil(config.layers / layersTogether(layout)) + 1);
   const placed = parameterTable(config).map((parameter) => {
     const start = starts.get(parameter.name)!;
     return { ...parameter, start, end: start + elementCount(parameter.shape) };
@@ -33,7 +45,7 @@ function checked(config: ModelConfig, division: Division) {
     expect(count % (32 * division.shares)).toBe(0);
     end = start + count;
     const parameters = matrices
-      .filter(({ name }) => bucketOf({ layersInBucket, headBucket }, name) === index)
+      .filter(({ name }) => bucketOf(layout, name) === index)
       .toSorted((a, b) => a.start - b.start);
     for (const [place, parameter] of parameters.entries()) {
       expect(parameter.start % 32).toBe(0);
@@ -127,7 +139,7 @@ it('gives the matrices of a bucket by their places in an undivided copy, whose b
 
 it('takes two layers of GPT-2 124M together, and one of larger models; if matrices stay entire, a sixth of the layers', () => {
   const together = (division?: Division) =>
-    ['d6', 'd12', 'd24', 'd36', 'd48'].map((name) => arenaLayout(preset(name), division).layersInBucket);
+    ['d6', 'd12', 'd24', 'd36', 'd48'].map((name) => layersTogether(arenaLayout(preset(name), division)));
   expect(together()).toEqual([1, 2, 1, 1, 1]);
   expect(together({ shares: 2 })).toEqual(together());
   expect(together({ shares: 2, entire: isOfLayer })).toEqual([1, 2, 4, 6, 8]);

@@ -30,6 +30,7 @@ describe('the header', () => {
     ['an unknown access', 'mean = [N], rstd', 'mean (held) [N], rstd', '"(held)" in "mean (held) [N]" is no access'],
     ['an unknown dimension', 'mean = [N], rstd', 'mean = [M], rstd', '"mean [M]" names M, which is no parameter'],
     ['a dimension that is no expression', 'mean = [N], rstd', 'mean = [N-1], rstd', 'the dimension "N-1"'],
+    ['columns of an unknown size', 'first 2C, rstd', 'first 2M, rstd', 'names M, which is no parameter'],
     ['a missing tensor', 'mean = [N], rstd = [N]', 'mean = [N]', 'the lines name out, mean, in'],
     ['tensors in another order', 'mean = [N], rstd = [N]', 'rstd = [N], mean = [N]', 'its tensors are out, mean, rstd'],
     ['an output that is const', 'rstd = [N], in [N,C]', 'rstd = [N], in = [N,C]', '"in = [N,C]" is const'],

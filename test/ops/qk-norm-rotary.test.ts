@@ -1,5 +1,6 @@
 // Normalization and rotation of q and k: its own differences, scores that follow from distances alone, and what does not fit.
 import { expect, it } from 'vitest';
+import type { Tensor } from '../../src/native/buffer.ts';
 import { floats, Random } from '../../src/op-cases/numbers.ts';
 import { rotationsOf } from '../../src/op-cases/qk-norm-rotary.ts';
 import { qkNormRotaryBackward, qkNormRotaryForward } from '../../src/ops/ops.generated.ts';
@@ -89,5 +90,14 @@ describeBackends('qk-norm and rotary', (device) => {
       });
     expect(() => call(4, 4, 21)).toThrow('expected C % (2 * NH) == 0, got C = 21, NH = 1');
     expect(() => call(4, 3, 20)).toThrow('expected T <= S, got T = 4, S = 3');
+  });
+
+  it('refuses to undo a multiplication by 0', () => {
+    using bench = new TensorBench(device());
+    const [dqkv, qkv] = ['dqkv', 'qkv'].map((name) => bench.tensor(name, [1, 1, 6])) as [Tensor, Tensor];
+    const tensors = { dqkv, qkv, rstd: null, rotations: bench.floats('rotations', [1, 2]) };
+    expect(() => qkNormRotaryBackward(device(), { ...tensors, NH: 1, queryFactor: 0 })).toThrow(
+      'expected queryFactor != 0, got queryFactor = 0',
+    );
   });
 });

@@ -20,13 +20,13 @@ let folder: string;
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'gpt2-'));
   vi.resetModules();
-  vi.doMock('../../src/options/recipe-rows.ts', async (original) => {
-    const { recipeRows } = await original<typeof import('../../src/options/recipe-rows.ts')>();
-    return { recipeRows: { ...recipeRows, label } };
+  vi.doMock('../../src/options/training-rows.ts', async (original) => {
+    const { trainingRows } = await original<typeof import('../../src/options/training-rows.ts')>();
+    return { trainingRows: { ...trainingRows, label } };
   });
 });
 afterAll(() => {
-  vi.doUnmock('../../src/options/recipe-rows.ts');
+  vi.doUnmock('../../src/options/training-rows.ts');
   vi.resetModules();
   rmSync(folder, { recursive: true });
 });

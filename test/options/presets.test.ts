@@ -4,7 +4,7 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { planRun, train } from '../../src/index.ts';
 import { libraryPath } from '../../src/native/find-library.ts';
 import { completeOptions } from '../../src/options/check.ts';
-import { type PresetName, presets, recipeNames } from '../../src/options/presets.ts';
+import { type PresetName, presets, runPresetNames } from '../../src/options/presets.ts';
 import { readOptionsFile, readValue, withSources } from '../../src/options/read.ts';
 import { type OptionName, optionRows } from '../../src/options/table.ts';
 import { Workplace } from '../support/cli.ts';
@@ -13,7 +13,7 @@ const place = new Workplace();
 afterAll(() => place[Symbol.dispose]());
 const laptop = 'shakespeare-laptop';
 
-describe.each(recipeNames)('%s', (name) => {
+describe.each(runPresetNames)('%s', (name) => {
   const { options } = presets[name];
 
   it('has values that its options accept, alone and together', () => {
@@ -54,12 +54,12 @@ it.each([[train], [planRun]])('%s says which value of an error comes from the pr
 it('`presets` lists each with the commands that prepare its data and train it', () => {
   const { code, stdout } = place.run(['presets']);
   expect(code).toBe(0);
-  for (const name of recipeNames) {
+  for (const name of runPresetNames) {
     expect(stdout).toMatch(
       new RegExp(`^${name}: .{20,120}\\n(  (npm run|npx gpt2) prepro .*\\n)+  .* train .*--preset ${name}$`, 'm'),
     );
   }
-  expect(Object.keys(JSON.parse(place.run(['presets', '--json']).stdout))).toEqual(recipeNames);
+  expect(Object.keys(JSON.parse(place.run(['presets', '--json']).stdout))).toEqual(runPresetNames);
 });
 
 it('an unknown name is refused with the names that exist', async () => {
@@ -68,10 +68,10 @@ it('an unknown name is refused with the names that exist', async () => {
     ['presets', 'shakespear'],
   ]) {
     const { code, stderr } = place.run(args);
-    expect([code, stderr]).toEqual([2, expect.stringContaining(recipeNames.join(', '))]);
+    expect([code, stderr]).toEqual([2, expect.stringContaining(runPresetNames.join(', '))]);
   }
   await expect(planRun({ preset: 'shakespear' as PresetName })).rejects.toThrow(
-    `preset takes one of ${recipeNames.join(', ')}`,
+    `preset takes one of ${runPresetNames.join(', ')}`,
   );
 });
 

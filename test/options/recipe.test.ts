@@ -132,6 +132,16 @@ it('--dry-run prints every choice with its origin', () => {
   expect(JSON.parse(place.run([...args, '--json']).stdout)).toMatchObject({ recipe: { name: recipe, choices } });
 });
 
+it('adds nothing to a run that is resumed, which has recorded its own options', async () => {
+  const out = place.path('resumed');
+  await train({ ...small, recipe, model: 'custom', head: 'tied', steps: 4, stopAfter: 2, out });
+  const notices: string[] = [];
+  const given = { recipe, out, resume: true } as const;
+  expect((await train(given, { onNotice: (text) => notices.push(text) })).steps).toBe(4);
+  expect(notices).toEqual([`${out} goes on with its own options: --recipe modern sets none of them`]);
+  expect(readRun(out).configuration).toMatchObject({ layers: 2, channels: 32, norm: 'rmsnorm', head: 'tied' });
+});
+
 describe('--tokens', () => {
   it.each([
     ['1000', 1000],

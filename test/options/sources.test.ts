@@ -6,6 +6,8 @@ import { checkConfig, type ModelConfig } from '../../src/model/config.ts';
 import { completeOptions } from '../../src/options/check.ts';
 import { withSources } from '../../src/options/read.ts';
 import { resumedOptions } from '../../src/options/resume.ts';
+import type { TrainOptions } from '../../src/options/table.ts';
+import { wantedRanks } from '../../src/train/run/settle.ts';
 import { Workplace } from '../support/cli.ts';
 
 const place = new Workplace();
@@ -30,8 +32,18 @@ describe('--steps and --tokens replace each other', () => {
   });
 
   it('in a run that is resumed', () => {
-    const resumed = resumedOptions({ steps: 7 }, { tokens: 1e6 }, () => {});
-    expect([resumed.steps, resumed.tokens]).toEqual([undefined, 1e6]);
+    const notices: string[] = [];
+    const run = { steps: 7, totalBatch: 100 };
+    const resume = (given: TrainOptions) => resumedOptions(run, given, (text) => notices.push(text));
+    expect(resume({ tokens: 650 })).toEqual(run);
+    expect(notices).toEqual([]);
+    expect(resume({ tokens: 750 })).toEqual({ ...run, steps: 8 });
+    expect(resume({ tokens: 750, totalBatch: 50 })).toEqual({ steps: 15, totalBatch: 50 });
+    expect(notices).toEqual([
+      "--steps 8 in place of the run's 7",
+      "--steps 15 in place of the run's 7",
+      "--total-batch 50 in place of the run's 100",
+    ]);
   });
 
   it('but one source gives one of them', () => {
@@ -47,6 +59,14 @@ it('weights have parts of their own, which options need not repeat', () => {
   const weights: ModelConfig = { ...sizes, head: 'untied', softcap: 15 };
   const options = completeOptions({ model: 'some/weights', headLearningRate: 1e-3, sequence: 16 }, 'cpu', weights);
   expect(options).toMatchObject({ ...gpt2Architecture, head: 'untied', softcap: 15 });
+});
+
+it('the parts of weights that are not open yet are unknown, unless they are given', () => {
+  const given = { model: 'some/weights', headLearningRate: 1e-3, ranks: 2, device: 'cpu' } as const;
+  expect(wantedRanks(given)).toBe(2);
+  for (const refused of [{ ...given, head: 'tied' } as const, { ...given, model: 'd6' }]) {
+    expect(() => wantedRanks(refused)).toThrow('--head-lr 0.001 has no effect with --head tied');
+  }
 });
 
 it.each(['embeddingLearningRate', 'headLearningRate', 'muonLearningRate'] as const)('%s follows --lr', (name) => {

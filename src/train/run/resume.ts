@@ -24,6 +24,8 @@ export function mergeRun(asked: TrainOptions, notice: (text: string) => void): R
   const { out, given } = startOrResume(asked);
   if (out === undefined) return { options: given, checkpoint: undefined };
   refuseUnreadable(out);
+  const { recipe } = given;
+  if (recipe !== undefined) notice(`${out} goes on with its own options: --recipe ${recipe} sets none of them`);
   const { checkpoint, damaged } = newestValidCheckpoint(checkpointsFolder(out), checkResumable);
   if (!checkpoint && damaged.length > 0) {
     throw new Gpt2Error(

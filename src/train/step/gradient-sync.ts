@@ -6,7 +6,7 @@
 // is faster with copy engines, and over slow links. With NCCL over NVLink the difference was within that of two equal runs
 // (benchmarks/h200-ranks.md): our matmuls assign their tiles to all SMs when they begin, so a matmul whose SMs NCCL holds for a
 // moment ends that much later, and the rank that is ahead waits at every bucket, not once.
-import type { ParameterArena } from '../../model/arena.ts';
+import { bucketFrom, type ParameterArena } from '../../model/arena.ts';
 import type { Model } from '../../model/model.ts';
 import { GPT2_STEP } from '../../native/bindings.generated.ts';
 import type { Tensor } from '../../native/buffer.ts';
@@ -43,10 +43,12 @@ export class GradientSync {
   /** To be called when the gradients of a layer's matrices, and of all later layers', are complete. */
   readonly layerDone = (layer: number): void => {
     if (!this.#overlapsBackward) return;
-    const { layersInBucket: together, headBucket } = this.#gradients.layout;
+    const { layers } = this.#model.config;
     // The last layer is the first whose gradients are complete; the head's were before.
-    if (headBucket !== undefined && layer === this.#model.config.layers - 1) this.#reduce(headBucket);
-    if (layer % together === 0) this.#reduce(layer / together + 1);
+    for (const complete of layer === layers - 1 ? [layers, layer] : [layer]) {
+      const bucket = bucketFrom(this.#gradients.layout, complete);
+      if (bucket !== undefined) this.#reduce(bucket);
+    }
   };
 
   /** To be called when all gradients and the loss are complete. Work enqueued later runs after the sums. */

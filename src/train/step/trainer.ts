@@ -36,7 +36,7 @@ export interface BegunStep {
 
 /**
  * Runs optimizer steps on a model: gradients of micro-batches, their norm, and the update.
- * @throws UsageError for an option out of range
+ * @throws UsageError for an option out of range, or an optimizer that cannot update a parameter
  * @example
  * const optimizer = new AdamW({ weightDecay: 0.1 });
  * const trainer = new Trainer(model, { batch: 4, sequence: 64, accumulation: 1, optimizer, gradientClip: 1 });

@@ -1,6 +1,6 @@
 // Updates all parameters by their optimizers. With ZeRO-1 each rank updates its part of every bucket, in the order in which a
 // forward pass reads them: a bucket's weights are gathered while the next buckets are updated and the next forward pass begins.
-import type { ParameterArena } from '../../model/arena.ts';
+import { bucketFrom, type ParameterArena } from '../../model/arena.ts';
 import type { Model } from '../../model/model.ts';
 import type { Sharding } from '../../model/sharded-parameters.ts';
 import type { Pointer } from '../../native/bindings.generated.ts';
@@ -50,10 +50,9 @@ export class Update {
     const events = this.#events;
     this.#enqueue(events);
     device.startAfter(events[0]!);
-    const { layersInBucket: together, headBucket } = gradients.layout;
     return (layer) => {
-      const bucket = layer === model.config.layers ? headBucket : layer / together + 1;
-      if (bucket !== undefined && Number.isInteger(bucket)) device.startAfter(events[bucket]!);
+      const bucket = bucketFrom(gradients.layout, layer);
+      if (bucket !== undefined) device.startAfter(events[bucket]!);
     };
   }
 

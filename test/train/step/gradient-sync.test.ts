@@ -56,7 +56,7 @@ async function callsOfStep({ layers, head, accumulation }: Case, options: { zero
     await (await trainer.begin(step, 1e-3, () => batch)).finished();
   }
   const layout = arenaLayout(config, { shares: 2 });
-  return { calls, buckets: layout.buckets.length, together: layout.layersInBucket };
+  return { calls, buckets: layout.buckets.length, together: layout.bucketOfLayer.lastIndexOf(1) + 1 };
 }
 
 const grid = [1, 2, 6, 7, 13].flatMap((layers) =>

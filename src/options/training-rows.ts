@@ -1,9 +1,9 @@
-// Options of what is trained: model, data, step, learning rate. Part of the options table (table.ts).
+// Options of what is trained: model (model-rows.ts), data, step, learning rate. Part of the options table (table.ts).
 import { orderNames } from '../batches/order.ts';
-import { gpt2Architecture, partRanges, parts } from '../model/architecture.ts';
 import { adamwDefaults, adamwRanges } from '../optimizer/adamw.ts';
 import { optimizerNames } from '../optimizer/choose.ts';
 import { muonDefaults, muonRanges } from '../optimizer/muon.ts';
+import { modelRows } from './model-rows.ts';
 import { type OptionRow, real, whole } from './row.ts';
 
 /** llm.c's default. */
@@ -20,10 +20,7 @@ const finalFractions = { constant: 1, cosine: 0.1, linear: 0, wsd: 0, trapezoid:
 /** For options of Muon. */
 const forMuon = { option: 'optimizer', values: ['muon'] } as const;
 
-/** For parts of the model. */
-const ofModel = { optional: true, resume: 'never', bench: true } as const;
-
-export const recipeRows = {
+export const trainingRows = {
   steps: {
     usage: '--steps <N>',
     type: whole(1),
@@ -32,109 +29,7 @@ export const recipeRows = {
     compare: 'if the rate falls',
     elsewhere: ['max-steps', 'max-iters', 'num-iterations', 'iterations', 'epochs', 'num-epochs', 'num-train-epochs'],
   },
-  model: {
-    usage: '--model <NAME|PATH>',
-    type: 'text',
-    help: 'preset, custom, or weights to start from: a path, or OWNER/NAME on the hub',
-    default: { text: 'd12 on CUDA, d6 on CPU', of: ({ kind }) => (kind === 'cuda' ? 'd12' : 'd6') },
-    resume: 'to the same model',
-    bench: true,
-    elsewhere: ['init-from', 'model-name', 'checkpoint'],
-  },
-  layers: {
-    usage: '--layers <N>',
-    type: whole(1, 1000),
-    help: 'transformer layers',
-    default: { text: "the model's" },
-    resume: 'never',
-    elsewhere: ['n-layer', 'num-layers'],
-  },
-  channels: {
-    usage: '--channels <N>',
-    type: whole(1, 65536),
-    help: 'channels, the width of the model',
-    default: { text: "the model's" },
-    resume: 'never',
-    elsewhere: ['n-embd', 'd-model', 'hidden-size'],
-  },
-  heads: {
-    usage: '--heads <N>',
-    type: whole(1, 1024),
-    help: 'attention heads',
-    default: { text: "the model's" },
-    resume: 'never',
-    elsewhere: ['n-head', 'num-heads'],
-  },
-  context: {
-    usage: '--context <N>',
-    type: whole(1, 65536),
-    help: "longest sequence, in tokens; may be shorter than the starting weights'",
-    default: { text: "1024, or the weights'" },
-    resume: 'never',
-  },
-  norm: {
-    usage: '--norm <NAME>',
-    type: parts.norm,
-    help: 'norm of the residual stream: layernorm, rmsnorm',
-    default: gpt2Architecture.norm,
-    ...ofModel,
-  },
-  positions: {
-    usage: '--positions <NAME>',
-    type: parts.positions,
-    help: 'learned: a table added to the embedding; rotary: rotated queries and keys',
-    default: gpt2Architecture.positions,
-    ...ofModel,
-  },
-  queryKeyNorm: {
-    usage: '--qk-norm <NAME>',
-    type: parts.queryKeyNorm,
-    help: "norm of each head's queries and keys: none, rmsnorm",
-    default: gpt2Architecture.queryKeyNorm,
-    ...ofModel,
-  },
-  attentionScale: {
-    usage: '--attention-scale <X>',
-    type: partRanges.attentionScale,
-    help: "factor of attention's query-key products; 0: 1 / sqrt(head size)",
-    default: gpt2Architecture.attentionScale,
-    ...ofModel,
-  },
-  embeddingNorm: {
-    usage: '--embedding-norm <NAME>',
-    type: parts.embeddingNorm,
-    help: 'norm of the embedding: none, rmsnorm',
-    default: gpt2Architecture.embeddingNorm,
-    ...ofModel,
-  },
-  activation: {
-    usage: '--activation <NAME>',
-    type: parts.activation,
-    help: "the MLP's activation: gelu, or relu2, the square of ReLU",
-    default: gpt2Architecture.activation,
-    ...ofModel,
-  },
-  head: {
-    usage: '--head <NAME>',
-    type: parts.head,
-    help: "tied: the embedding's matrix; untied: a matrix of its own, with biases",
-    default: gpt2Architecture.head,
-    ...ofModel,
-  },
-  softcap: {
-    usage: '--softcap <X>',
-    type: partRanges.softcap,
-    help: 'largest absolute value of a logit, approached smoothly; 0: no limit',
-    default: gpt2Architecture.softcap,
-    ...ofModel,
-  },
-  initialization: {
-    usage: '--init <NAME>',
-    type: parts.initialization,
-    help: 'initial weights: gpt2; fan-in: by width, zeros in projections and untied head',
-    default: gpt2Architecture.initialization,
-    ...ofModel,
-  },
+  ...modelRows,
   data: {
     usage: '--data <DIR>',
     type: 'text',
