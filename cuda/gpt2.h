@@ -7,7 +7,8 @@
  *
  * Rules that hold for every function
  *  - Arguments: context, outputs, inputs, sizes, scalars.
- *  - `void *` tensors have the context's dtype (see GPT2_DTYPE); `float *` and `int32_t *` always are fp32 and int32.
+ *  - `void *` tensors have the context's dtype (see GPT2_DTYPE); `float *`, `int32_t *` and `uint8_t *` always are fp32, int32 and
+ *    FP8 (see "FP8").
  *    Pointers are device memory from gpt2_allocate, except those marked GPT2_HOST. All are 64-byte aligned.
  *  - The result is a status. After a failure nothing was launched, and gpt2_last_error(context) says what was expected,
  *    what was passed, and where. Nothing here exits, aborts or asserts on a caller's input. There are no globals.
@@ -33,7 +34,7 @@
 #define GPT2_HOST
 
 /* Raised whenever the signature or the meaning of a function below changes; the loader refuses a library of another version. */
-#define GPT2_ABI_VERSION 17
+#define GPT2_ABI_VERSION 18
 
 enum GPT2_STATUS {
   GPT2_OK = 0,
@@ -45,14 +46,15 @@ enum GPT2_STATUS {
 };
 
 /* The dtype of a context, and of each kind of tensor in it:
- *                                                    fp32, tf32   bf16
+ *                                                    fp32, tf32   bf16, fp8
  *   weights, activations, their gradients, logits    fp32         bf16 (sums in fp32)
  *   weight gradients (matrices)                      fp32         bf16; fp32 if the context accumulates
  *   bias and layernorm gradients, mean, rstd, lse,
  *   losses, norm                                     fp32         fp32
  *   master weights, moments                          fp32         fp32
- * In fp32 and tf32 the master weights are the weights. */
-enum GPT2_DTYPE { GPT2_FP32 = 0, GPT2_TF32 = 1, GPT2_BF16 = 2 };
+ * In fp32 and tf32 the master weights are the weights. A context of fp8 is one of bf16 that also has the ops with tensors in FP8
+ * (see "FP8"); in the CPU library it is one of fp32 that has them. */
+enum GPT2_DTYPE { GPT2_FP32 = 0, GPT2_TF32 = 1, GPT2_BF16 = 2, GPT2_FP8 = 3 };
 
 /* The step block: 64 floats in device memory that hold what changes from step to step, so that a recorded step can
  * run again. The host writes LEARNING_RATE to STOP before a step, and reads STOP to UPDATED after it. */
@@ -489,6 +491,117 @@ GPT2_API int gpt2_classifier_scratch(gpt2_context *context, GPT2_HOST int64_t *b
  *   step (updated) [GPT2_STEP_SIZE], losses [N] */
 GPT2_API int gpt2_loss_sum(gpt2_context *context, float *step, const float *losses, int32_t N, float scale,
                            int32_t accumulate);
+
+/* ---------------------------------------------------------------- FP8 (Micikevicius et al. 2022), in a context of GPT2_FP8
+ *
+ * A matrix in FP8 is values in E4M3 and a scale for each row: its element [i,j] is values[i,j] * scale[i]. A weight has one scale for
+ * all of its elements, which its transposed copy shares. Scales are powers of two, 2^-126 or more, so that they round nothing. A
+ * value is rounded to nearest even; what is larger than 448, the largest number of E4M3, becomes 448; NaN stays NaN.
+ *
+ * No scale depends on an earlier step. Where an op has a whole row, `scale` is the smallest with which the row's largest element is
+ * at most 448. A product that stores its result in FP8 does not: it takes the smallest that its bound allows, for no element of a
+ * row of in * weight^T exceeds the row's largest element times the weight's largest sum of absolute values over a row. */
+
+/* What gpt2_fp8_quantize_weight says of a weight: its scale, and what bounds the results of products. */
+enum GPT2_FP8_FACTOR {
+  GPT2_FP8_SCALE = 0,
+  GPT2_FP8_ROW_SUM = 1,    /* the largest sum of absolute values over a row of the weight in FP8; 0 without `values` */
+  GPT2_FP8_COLUMN_SUM = 2, /* the same over a column; 0 without `transposed` */
+  GPT2_FP8_BIAS = 3,       /* the bias's largest absolute value; 0 without a bias */
+  GPT2_FP8_FACTORS = 4
+};
+
+/* The weight in FP8, as it is for forward and transposed for backward to the input, and its factors.
+ *   values = [O,C] or NULL, transposed = [C,O] or NULL, factors = [GPT2_FP8_FACTORS], weight [O,C], bias [O] or NULL;
+ *   C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_quantize_weight_scratch(C,O) */
+GPT2_API int gpt2_fp8_quantize_weight(gpt2_context *context, uint8_t *values, uint8_t *transposed, float *factors,
+                                      const void *weight, const void *bias, int32_t C, int32_t O);
+GPT2_API int gpt2_fp8_quantize_weight_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t C, int32_t O);
+
+/* gpt2_layernorm_forward; also stores `out`, as it is rounded there, in FP8.
+ *   out = [N,C], values = [N,C], scale = [N], mean = [N], rstd = [N], in [N,C], weight [C], bias [C]; C % 16 == 0 */
+GPT2_API int gpt2_layernorm_fp8_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, float *mean,
+                                        float *rstd, const void *in, const void *weight, const void *bias, int32_t N,
+                                        int32_t C);
+
+/* gpt2_layernorm_backward; also stores `din`, as it is rounded there, in FP8.
+ *   din = [N,C] may be dresidual, values = [N,C], scale = [N], dweight (accumulate) [C], dbias (accumulate) [C], dout [N,C],
+ *   dresidual [N,C] or NULL, in [N,C], weight [C], mean [N], rstd [N]; C % 16 == 0; workspace gpt2_layernorm_scratch(N,C) */
+GPT2_API int gpt2_layernorm_fp8_backward(gpt2_context *context, void *din, uint8_t *values, float *scale,
+                                         float *dweight, float *dbias, const void *dout, const void *dresidual,
+                                         const void *in, const void *weight, const float *mean, const float *rstd,
+                                         int32_t N, int32_t C, int32_t accumulate);
+
+/* gpt2_rmsnorm_forward; also stores `out`, as it is rounded there, in FP8.
+ *   out = [N,C], values = [N,C], scale = [N], rstd = [N], in [N,C], weight [C]; C % 16 == 0; eps >= 0 */
+GPT2_API int gpt2_rmsnorm_fp8_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, float *rstd,
+                                      const void *in, const void *weight, int32_t N, int32_t C, float eps);
+
+/* gpt2_rmsnorm_backward; also stores `din`, as it is rounded there, in FP8.
+ *   din = [N,C] may be dout or dresidual, values = [N,C], scale = [N], dweight (accumulate) [C], dout [N,C],
+ *   dresidual [N,C] or NULL, in [N,C], weight [C], rstd [N]; C % 16 == 0; workspace gpt2_layernorm_scratch(N,C) */
+GPT2_API int gpt2_rmsnorm_fp8_backward(gpt2_context *context, void *din, uint8_t *values, float *scale, float *dweight,
+                                       const void *dout, const void *dresidual, const void *in, const void *weight,
+                                       const float *rstd, int32_t N, int32_t C, int32_t accumulate);
+
+/* out = in * weight^T + bias + residual. Forward; and backward to the input, with the gradient of the output as `in`, the transposed
+ * weight, and no bias.
+ *   out = [N,O], in [N,C], in_scale [N], weight [O,C], factors [GPT2_FP8_FACTORS], bias [O] or NULL, residual [N,O] or NULL;
+ *   C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O) */
+GPT2_API int gpt2_fp8_matmul(gpt2_context *context, void *out, const uint8_t *in, const float *in_scale,
+                             const uint8_t *weight, const float *factors, const void *bias, const void *residual,
+                             int32_t N, int32_t C, int32_t O);
+
+/* gpt2_matmul_gelu_forward of FP8; also stores its result, before it is rounded to the context's dtype, in FP8:
+ * pre = in * weight^T + bias, out = gelu(pre), values = out / scale. `scale` is the smallest power of two that is at least
+ * in_scale * ROW_SUM + BIAS / 448.
+ *   out = [N,O], values = [N,O], scale = [N], pre = [N,O], in [N,C], in_scale [N], weight [O,C], factors [GPT2_FP8_FACTORS],
+ *   bias [O] or NULL; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O) */
+GPT2_API int gpt2_fp8_matmul_gelu_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, void *pre,
+                                          const uint8_t *in, const float *in_scale, const uint8_t *weight,
+                                          const float *factors, const void *bias, int32_t N, int32_t C, int32_t O);
+
+/* gpt2_matmul_relu_squared_forward of FP8: out = relu(in * weight^T + bias)^2.
+ *   out = [N,O], in [N,C], in_scale [N], weight [O,C], factors [GPT2_FP8_FACTORS], bias [O] or NULL; C % 16 == 0; O % 16 == 0;
+ *   workspace gpt2_fp8_matmul_scratch(N,C,O) */
+GPT2_API int gpt2_fp8_matmul_relu_squared_forward(gpt2_context *context, void *out, const uint8_t *in,
+                                                  const float *in_scale, const uint8_t *weight, const float *factors,
+                                                  const void *bias, int32_t N, int32_t C, int32_t O);
+
+/* gpt2_matmul_gelu_backward_input of FP8; also stores its result, before it is rounded to the context's dtype, in FP8:
+ * din = (dout * weight) * gelu'(pre), values = din / scale. `scale` is the smallest power of two that is at least
+ * 1.13 * dout_scale * COLUMN_SUM; gelu' is below 1.13.
+ *   din = [N,C], values = [N,C], scale = [N], dout [N,O], dout_scale [N], transposed [C,O], factors [GPT2_FP8_FACTORS],
+ *   pre [N,C]; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,O,C) */
+GPT2_API int gpt2_fp8_matmul_gelu_backward_input(gpt2_context *context, void *din, uint8_t *values, float *scale,
+                                                 const uint8_t *dout, const float *dout_scale,
+                                                 const uint8_t *transposed, const float *factors, const void *pre,
+                                                 int32_t N, int32_t C, int32_t O);
+
+/* gpt2_matmul_relu_squared_backward_input of FP8: din = (dout * weight) * 2 sqrt(activated).
+ *   din = [N,C], dout [N,O], dout_scale [N], transposed [C,O], factors [GPT2_FP8_FACTORS], activated [N,C]; C % 16 == 0;
+ *   O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,O,C) */
+GPT2_API int gpt2_fp8_matmul_relu_squared_backward_input(gpt2_context *context, void *din, const uint8_t *dout,
+                                                         const float *dout_scale, const uint8_t *transposed,
+                                                         const float *factors, const void *activated, int32_t N,
+                                                         int32_t C, int32_t O);
+GPT2_API int gpt2_fp8_matmul_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C, int32_t O);
+
+/* gpt2_classifier whose logits are the product of `in` and `weight` in FP8: logits = (in_values * in_scale) * weight_values^T *
+ * factors[SCALE] + bias. Its gradients are products of `in` and `weight` in the context's dtype.
+ *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C]: gradient or NULL, dbias (accumulate) [Vp] or NULL,
+ *   logits (scratch) [N,Vp], in [N,C], in_values [N,C], in_scale [N], weight [Vp,C], weight_values [Vp,C],
+ *   factors [GPT2_FP8_FACTORS], bias [Vp] or NULL, targets [N] < V; V <= Vp; softcap >= 0; C % 16 == 0; Vp % 16 == 0;
+ *   workspace gpt2_fp8_classifier_scratch(N,C,Vp,din || dweight || dbias) */
+GPT2_API int gpt2_fp8_classifier(gpt2_context *context, float *losses, void *din, void *dweight, float *dbias,
+                                 void *logits, const void *in, const uint8_t *in_values, const float *in_scale,
+                                 const void *weight, const uint8_t *weight_values, const float *factors,
+                                 const void *bias, const int32_t *targets, int32_t N, int32_t C, int32_t V, int32_t Vp,
+                                 float dloss, float softcap, int32_t accumulate);
+
+/* With `gradients` 0, enough for losses only, and the size for the largest N is then enough for every smaller N. */
+GPT2_API int gpt2_fp8_classifier_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C,
+                                         int32_t Vp, int32_t gradients);
 
 /* ---------------------------------------------------------------- global norm */
 

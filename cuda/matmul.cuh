@@ -96,6 +96,15 @@ struct Product {
   int64_t lda, ldb;  // elements from one line of the operand to the next
 };
 
+// What a product of FP8 (Product of E4M3, both operands K-major) has in addition; gpt2.h says what they are under "FP8".
+struct Fp8Operands {
+  const float *scale;    // [M], of a's rows
+  const float *factors;  // of b, the weight
+  // The result in FP8, which gelu and gelu_backward store: [M,N] and [M].
+  uint8_t *values = nullptr;
+  float *values_scale = nullptr;
+};
+
 // The position of the index-th tile of a product. Tiles go in groups of 8 in m, all of n within a group, so that tiles
 // that are computed concurrently share operands in L2.
 __device__ __forceinline__ void place_of(int index, int tiles_m, int tiles_n, int &m, int &n) {

@@ -21,6 +21,8 @@ const TensorCoreKernels portable_kernels{
     sm80::attention_backward,
     nullptr,
     nullptr,
+    sm80::fp8_matmul,
+    nullptr,
     sm80::newton_schulz,
 };
 
@@ -36,6 +38,8 @@ const TensorCoreKernels sm90_kernels{
     sm90::attention_backward,
     sm90::classifier,
     sm90::classifier_scratch,
+    sm90::fp8_matmul,
+    sm90::fp8_classifier,
     sm90::newton_schulz,
 };
 #endif

@@ -30,6 +30,15 @@ struct TensorCoreKernels {
                      int Vp, float dloss, float softcap, bool accumulate, void *scratch);
   int64_t (*classifier_scratch)(const CudaContext &, int N, int C, int Vp, bool has_gradient);
 
+  // Forward, and backward to the input with the transposed weight: bias, gelu, relu_squared, residual, gelu_backward and
+  // relu_squared_backward. N and K are multiples of 16.
+  void (*fp8_matmul)(const CudaContext &, Epilogue, const Product &, const Fp8Operands &, const Outputs<bf16, bf16> &);
+  // gpt2_fp8_classifier as `classifier`, or NULL; with its scratch.
+  void (*fp8_classifier)(const CudaContext &, float *losses, bf16 *din, void *dweight, float *dbias, bf16 *logits,
+                         const bf16 *in, const uint8_t *in_values, const float *in_scale, const bf16 *weight,
+                         const uint8_t *weight_values, const float *factors, const bf16 *bias, const int32_t *targets,
+                         int N, int C, int V, int Vp, float dloss, float softcap, bool accumulate, void *scratch);
+
   // scratch: [2,M,R,R]. R and K are multiples of 8, all tensors begin on multiples of 16 bytes.
   void (*newton_schulz)(const CudaContext &, bf16 *out, const bf16 *in, int M, int R, int K, float a, float b, float c,
                         bf16 *scratch);
@@ -47,6 +56,7 @@ bool takes_head_size(const CudaContext &, int HS);
 void attention_forward(const CudaContext &, bf16 *out, float *lse, const bf16 *qkv, const AttentionSizes &);
 void attention_backward(const CudaContext &, bf16 *dqkv, float *scratch, const bf16 *dout, const bf16 *out,
                         const bf16 *qkv, const float *lse, const AttentionSizes &);
+void fp8_matmul(const CudaContext &, Epilogue, const Product &, const Fp8Operands &, const Outputs<bf16, bf16> &);
 void newton_schulz(const CudaContext &, bf16 *out, const bf16 *in, int M, int R, int K, float a, float b, float c,
                    bf16 *scratch);
 
@@ -70,6 +80,11 @@ void classifier(const CudaContext &, float *losses, bf16 *din, void *dweight, fl
                 const bf16 *in, const bf16 *weight, const bf16 *bias, const int32_t *targets, int N, int C, int V,
                 int Vp, float dloss, float softcap, bool accumulate, void *scratch);
 int64_t classifier_scratch(const CudaContext &, int N, int C, int Vp, bool has_gradient);
+void fp8_matmul(const CudaContext &, Epilogue, const Product &, const Fp8Operands &, const Outputs<bf16, bf16> &);
+void fp8_classifier(const CudaContext &, float *losses, bf16 *din, void *dweight, float *dbias, bf16 *logits,
+                    const bf16 *in, const uint8_t *in_values, const float *in_scale, const bf16 *weight,
+                    const uint8_t *weight_values, const float *factors, const bf16 *bias, const int32_t *targets, int N,
+                    int C, int V, int Vp, float dloss, float softcap, bool accumulate, void *scratch);
 void newton_schulz(const CudaContext &, bf16 *out, const bf16 *in, int M, int R, int K, float a, float b, float c,
                    bf16 *scratch);
 

@@ -52,6 +52,31 @@ struct OpKernels {
       const float *weight, const float *bias, const int32_t *targets, int N, int C, int V, int Vp, float dloss,
       float softcap, bool accumulate);
   void (*loss_sum)(Task, float *step, const float *losses, int N, float scale, bool accumulate);
+  void (*fp8_quantize_weight)(Task, uint8_t *values, uint8_t *transposed, float *factors, const float *weight,
+      const float *bias, int C, int O);
+  void (*layernorm_fp8_forward)(Task, float *out, uint8_t *values, float *scale, float *mean, float *rstd,
+      const float *in, const float *weight, const float *bias, int N, int C);
+  void (*layernorm_fp8_backward)(Task, float *din, uint8_t *values, float *scale, float *dweight, float *dbias,
+      const float *dout, const float *dresidual, const float *in, const float *weight, const float *mean,
+      const float *rstd, int N, int C, bool accumulate);
+  void (*rmsnorm_fp8_forward)(Task, float *out, uint8_t *values, float *scale, float *rstd, const float *in,
+      const float *weight, int N, int C, float eps);
+  void (*rmsnorm_fp8_backward)(Task, float *din, uint8_t *values, float *scale, float *dweight, const float *dout,
+      const float *dresidual, const float *in, const float *weight, const float *rstd, int N, int C, bool accumulate);
+  void (*fp8_matmul)(Task, float *out, const uint8_t *in, const float *in_scale, const uint8_t *weight,
+      const float *factors, const float *bias, const float *residual, int N, int C, int O);
+  void (*fp8_matmul_gelu_forward)(Task, float *out, uint8_t *values, float *scale, float *pre, const uint8_t *in,
+      const float *in_scale, const uint8_t *weight, const float *factors, const float *bias, int N, int C, int O);
+  void (*fp8_matmul_relu_squared_forward)(Task, float *out, const uint8_t *in, const float *in_scale,
+      const uint8_t *weight, const float *factors, const float *bias, int N, int C, int O);
+  void (*fp8_matmul_gelu_backward_input)(Task, float *din, uint8_t *values, float *scale, const uint8_t *dout,
+      const float *dout_scale, const uint8_t *transposed, const float *factors, const float *pre, int N, int C, int O);
+  void (*fp8_matmul_relu_squared_backward_input)(Task, float *din, const uint8_t *dout, const float *dout_scale,
+      const uint8_t *transposed, const float *factors, const float *activated, int N, int C, int O);
+  void (*fp8_classifier)(Task, float *losses, float *din, float *dweight, float *dbias, float *logits, const float *in,
+      const uint8_t *in_values, const float *in_scale, const float *weight, const uint8_t *weight_values,
+      const float *factors, const float *bias, const int32_t *targets, int N, int C, int V, int Vp, float dloss,
+      float softcap, bool accumulate);
   void (*global_norm)(Task, float *step, const float *matrices, const float *vectors, int64_t matrix_count,
       int64_t vector_count, float max_norm);
   void (*adamw)(Task, float *weight, float *master, float *m, float *v, const float *gradient, const float *step,
@@ -77,6 +102,9 @@ struct OpKernels {
   int64_t (*matmul_scratch)(int threads, int N, int C, int O, bool gradients);
   int64_t (*attention_scratch)(int threads, int B, int T, int C, int NH);
   int64_t (*classifier_scratch)(int threads, int N, int C, int Vp, bool gradients);
+  int64_t (*fp8_quantize_weight_scratch)(int threads, int C, int O);
+  int64_t (*fp8_matmul_scratch)(int threads, int N, int C, int O);
+  int64_t (*fp8_classifier_scratch)(int threads, int N, int C, int Vp, bool gradients);
   int64_t (*global_norm_scratch)(int threads, int64_t matrix_count, int64_t vector_count);
   int64_t (*normalize_matrices_scratch)(int threads, int M, int64_t count);
   int64_t (*newton_schulz_scratch)(int threads, int M, int R, int K);
@@ -111,6 +139,17 @@ struct OpKernels {
   X(softcap_forward) \
   X(classifier) \
   X(loss_sum) \
+  X(fp8_quantize_weight) \
+  X(layernorm_fp8_forward) \
+  X(layernorm_fp8_backward) \
+  X(rmsnorm_fp8_forward) \
+  X(rmsnorm_fp8_backward) \
+  X(fp8_matmul) \
+  X(fp8_matmul_gelu_forward) \
+  X(fp8_matmul_relu_squared_forward) \
+  X(fp8_matmul_gelu_backward_input) \
+  X(fp8_matmul_relu_squared_backward_input) \
+  X(fp8_classifier) \
   X(global_norm) \
   X(adamw) \
   X(muon_momentum) \
@@ -127,6 +166,9 @@ struct OpKernels {
   X(matmul_scratch) \
   X(attention_scratch) \
   X(classifier_scratch) \
+  X(fp8_quantize_weight_scratch) \
+  X(fp8_matmul_scratch) \
+  X(fp8_classifier_scratch) \
   X(global_norm_scratch) \
   X(normalize_matrices_scratch) \
   X(newton_schulz_scratch) \

@@ -186,6 +186,92 @@ int loss_sum(gpt2_context &context, float *step, const float *losses, int N, flo
   return GPT2_OK;
 }
 
+int fp8_quantize_weight(gpt2_context &context, uint8_t *values, uint8_t *transposed, float *factors, const void *weight,
+    const void *bias, int C, int O) {
+  kernels_of(context).fp8_quantize_weight(task_of(context), values, transposed, factors, floats(weight), floats(bias),
+  C, O);
+  return GPT2_OK;
+}
+
+int layernorm_fp8_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, float *mean, float *rstd,
+    const void *in, const void *weight, const void *bias, int N, int C) {
+  kernels_of(context).layernorm_fp8_forward(task_of(context), floats(out), values, scale, mean, rstd, floats(in),
+  floats(weight), floats(bias), N, C);
+  return GPT2_OK;
+}
+
+int layernorm_fp8_backward(gpt2_context &context, void *din, uint8_t *values, float *scale, float *dweight,
+    float *dbias, const void *dout, const void *dresidual, const void *in, const void *weight, const float *mean,
+    const float *rstd, int N, int C, bool accumulate) {
+  kernels_of(context).layernorm_fp8_backward(task_of(context), floats(din), values, scale, dweight, dbias, floats(dout),
+  floats(dresidual), floats(in), floats(weight), mean, rstd, N, C, accumulate);
+  return GPT2_OK;
+}
+
+int rmsnorm_fp8_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, float *rstd, const void *in,
+    const void *weight, int N, int C, float eps) {
+  kernels_of(context).rmsnorm_fp8_forward(task_of(context), floats(out), values, scale, rstd, floats(in),
+  floats(weight), N, C, eps);
+  return GPT2_OK;
+}
+
+int rmsnorm_fp8_backward(gpt2_context &context, void *din, uint8_t *values, float *scale, float *dweight,
+    const void *dout, const void *dresidual, const void *in, const void *weight, const float *rstd, int N, int C,
+    bool accumulate) {
+  kernels_of(context).rmsnorm_fp8_backward(task_of(context), floats(din), values, scale, dweight, floats(dout),
+  floats(dresidual), floats(in), floats(weight), rstd, N, C, accumulate);
+  return GPT2_OK;
+}
+
+int fp8_matmul(gpt2_context &context, void *out, const uint8_t *in, const float *in_scale, const uint8_t *weight,
+    const float *factors, const void *bias, const void *residual, int N, int C, int O) {
+  kernels_of(context).fp8_matmul(task_of(context), floats(out), in, in_scale, weight, factors, floats(bias),
+  floats(residual), N, C, O);
+  return GPT2_OK;
+}
+
+int fp8_matmul_gelu_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, void *pre,
+    const uint8_t *in, const float *in_scale, const uint8_t *weight, const float *factors, const void *bias, int N,
+    int C, int O) {
+  kernels_of(context).fp8_matmul_gelu_forward(task_of(context), floats(out), values, scale, floats(pre), in, in_scale,
+  weight, factors, floats(bias), N, C, O);
+  return GPT2_OK;
+}
+
+int fp8_matmul_relu_squared_forward(gpt2_context &context, void *out, const uint8_t *in, const float *in_scale,
+    const uint8_t *weight, const float *factors, const void *bias, int N, int C, int O) {
+  kernels_of(context).fp8_matmul_relu_squared_forward(task_of(context), floats(out), in, in_scale, weight, factors,
+  floats(bias), N, C, O);
+  return GPT2_OK;
+}
+
+int fp8_matmul_gelu_backward_input(gpt2_context &context, void *din, uint8_t *values, float *scale, const uint8_t *dout,
+    const float *dout_scale, const uint8_t *transposed, const float *factors, const void *pre, int N, int C, int O) {
+  kernels_of(context).fp8_matmul_gelu_backward_input(task_of(context), floats(din), values, scale, dout, dout_scale,
+  transposed, factors, floats(pre), N, C, O);
+  return GPT2_OK;
+}
+
+int fp8_matmul_relu_squared_backward_input(gpt2_context &context, void *din, const uint8_t *dout,
+    const float *dout_scale, const uint8_t *transposed, const float *factors, const void *activated, int N, int C,
+    int O) {
+  kernels_of(context).fp8_matmul_relu_squared_backward_input(task_of(context), floats(din), dout, dout_scale,
+  transposed, factors, floats(activated), N, C, O);
+  return GPT2_OK;
+}
+
+int fp8_classifier(gpt2_context &context, float *losses, void *din, void *dweight, float *dbias, void *logits,
+    const void *in, const uint8_t *in_values, const float *in_scale, const void *weight, const uint8_t *weight_values,
+    const float *factors, const void *bias, const int32_t *targets, int N, int C, int V, int Vp, float dloss,
+    float softcap, bool accumulate) {
+  Check check(&context, "gpt2_fp8_classifier");
+  if (check.below("targets", targets, static_cast<int64_t>(N), V).failed()) return check.status();
+  kernels_of(context).fp8_classifier(task_of(context), losses, floats(din), floats(dweight), dbias, floats(logits),
+  floats(in), in_values, in_scale, floats(weight), weight_values, factors, floats(bias), targets, N, C, V, Vp, dloss,
+  softcap, accumulate);
+  return GPT2_OK;
+}
+
 int global_norm(gpt2_context &context, float *step, const void *matrices, const float *vectors, int64_t matrix_count,
     int64_t vector_count, float max_norm) {
   kernels_of(context).global_norm(task_of(context), step, floats(matrices), vectors, matrix_count, vector_count,
@@ -288,6 +374,21 @@ int64_t attention_scratch(const gpt2_context &context, int B, int T, int C, int 
 
 int64_t classifier_scratch(const gpt2_context &context, int N, int C, int Vp, bool gradients) {
   const int64_t floats = kernels_of(context).classifier_scratch(threads_of(context), N, C, Vp, gradients);
+  return floats * static_cast<int64_t>(sizeof(float));
+}
+
+int64_t fp8_quantize_weight_scratch(const gpt2_context &context, int C, int O) {
+  const int64_t floats = kernels_of(context).fp8_quantize_weight_scratch(threads_of(context), C, O);
+  return floats * static_cast<int64_t>(sizeof(float));
+}
+
+int64_t fp8_matmul_scratch(const gpt2_context &context, int N, int C, int O) {
+  const int64_t floats = kernels_of(context).fp8_matmul_scratch(threads_of(context), N, C, O);
+  return floats * static_cast<int64_t>(sizeof(float));
+}
+
+int64_t fp8_classifier_scratch(const gpt2_context &context, int N, int C, int Vp, bool gradients) {
+  const int64_t floats = kernels_of(context).fp8_classifier_scratch(threads_of(context), N, C, Vp, gradients);
   return floats * static_cast<int64_t>(sizeof(float));
 }
 

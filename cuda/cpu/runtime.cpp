@@ -57,17 +57,17 @@ CodePath choose_path(std::string &why) {
 
 std::string describe(const CodePath &path, int threads) {
   return "{\"library\":\"cpu\",\"device\":\"" + gpt2::cpu_name() + "\",\"codePath\":\"" + path.name +
-         "\",\"threads\":" + std::to_string(threads) + ",\"canCapture\":false,\"dtypes\":[\"fp32\"]}";
+         "\",\"threads\":" + std::to_string(threads) + ",\"canCapture\":false,\"dtypes\":[\"fp32\",\"fp8\"]}";
 }
 
 int open_context(CpuContext *context, const char *function, int32_t device, int32_t dtype, int32_t threads) {
   if (device != 0) {
     return fail(context, GPT2_INVALID_ARGUMENT, function, "expected device 0, got " + std::to_string(device));
   }
-  if (dtype != GPT2_FP32) {
+  if (dtype != GPT2_FP32 && dtype != GPT2_FP8) {
     const char *names[] = {"fp32", "tf32", "bf16"};
     const std::string name = dtype == GPT2_TF32 || dtype == GPT2_BF16 ? names[dtype] : std::to_string(dtype);
-    return fail(context, GPT2_UNSUPPORTED, function, "the CPU library has no " + name + ", only fp32");
+    return fail(context, GPT2_UNSUPPORTED, function, "the CPU library has no " + name + ", only fp32 and fp8");
   }
   if (threads < 0) {
     return fail(context, GPT2_INVALID_ARGUMENT, function,

@@ -285,6 +285,176 @@ int gpt2_loss_sum(gpt2_context *context, float *step, const float *losses, int32
   return ops::loss_sum(*context, step, losses, N, scale, accumulate != 0);
 }
 
+int gpt2_fp8_quantize_weight(gpt2_context *context, uint8_t *values, uint8_t *transposed, float *factors,
+    const void *weight, const void *bias, int32_t C, int32_t O) {
+  Check check(context, __func__);
+  check.sizes({{"C", C}, {"O", O}})
+      .tensors({{"factors", factors}, {"weight", weight}});
+  if (!check.failed()) {
+    check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C))
+        .that(O % 16 == 0, "O % 16 == 0, got O = " + std::to_string(O));
+  }
+  if (!check.failed()) check.scratch(ops::fp8_quantize_weight_scratch(*context, C, O));
+  if (check.failed()) return check.status();
+  return ops::fp8_quantize_weight(*context, values, transposed, factors, weight, bias, C, O);
+}
+
+int gpt2_layernorm_fp8_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, float *mean,
+    float *rstd, const void *in, const void *weight, const void *bias, int32_t N, int32_t C) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"C", C}})
+      .tensors({{"out", out}, {"values", values}, {"scale", scale}, {"mean", mean}, {"rstd", rstd}, {"in", in},
+          {"weight", weight}, {"bias", bias}});
+  if (!check.failed()) {
+    check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C));
+  }
+  if (check.failed()) return check.status();
+  return ops::layernorm_fp8_forward(*context, out, values, scale, mean, rstd, in, weight, bias, N, C);
+}
+
+int gpt2_layernorm_fp8_backward(gpt2_context *context, void *din, uint8_t *values, float *scale, float *dweight,
+    float *dbias, const void *dout, const void *dresidual, const void *in, const void *weight, const float *mean,
+    const float *rstd, int32_t N, int32_t C, int32_t accumulate) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"C", C}})
+      .tensors({{"din", din}, {"values", values}, {"scale", scale}, {"dweight", dweight}, {"dbias", dbias}, {"dout",
+          dout}, {"in", in}, {"weight", weight}, {"mean", mean}, {"rstd", rstd}});
+  if (!check.failed()) {
+    check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C));
+  }
+  if (!check.failed()) check.scratch(ops::layernorm_scratch(*context, N, C));
+  if (check.failed()) return check.status();
+  return ops::layernorm_fp8_backward(*context, din, values, scale, dweight, dbias, dout, dresidual, in, weight, mean,
+      rstd, N, C, accumulate != 0);
+}
+
+int gpt2_rmsnorm_fp8_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, float *rstd,
+    const void *in, const void *weight, int32_t N, int32_t C, float eps) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"C", C}})
+      .tensors({{"out", out}, {"values", values}, {"scale", scale}, {"rstd", rstd}, {"in", in}, {"weight", weight}});
+  if (!check.failed()) {
+    check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C))
+        .that(eps >= 0, "eps >= 0, got eps = " + std::to_string(eps));
+  }
+  if (check.failed()) return check.status();
+  return ops::rmsnorm_fp8_forward(*context, out, values, scale, rstd, in, weight, N, C, eps);
+}
+
+int gpt2_rmsnorm_fp8_backward(gpt2_context *context, void *din, uint8_t *values, float *scale, float *dweight,
+    const void *dout, const void *dresidual, const void *in, const void *weight, const float *rstd, int32_t N,
+    int32_t C, int32_t accumulate) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"C", C}})
+      .tensors({{"din", din}, {"values", values}, {"scale", scale}, {"dweight", dweight}, {"dout", dout}, {"in", in},
+          {"weight", weight}, {"rstd", rstd}});
+  if (!check.failed()) {
+    check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C));
+  }
+  if (!check.failed()) check.scratch(ops::layernorm_scratch(*context, N, C));
+  if (check.failed()) return check.status();
+  return ops::rmsnorm_fp8_backward(*context, din, values, scale, dweight, dout, dresidual, in, weight, rstd, N, C,
+      accumulate != 0);
+}
+
+int gpt2_fp8_matmul(gpt2_context *context, void *out, const uint8_t *in, const float *in_scale, const uint8_t *weight,
+    const float *factors, const void *bias, const void *residual, int32_t N, int32_t C, int32_t O) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"C", C}, {"O", O}})
+      .tensors({{"out", out}, {"in", in}, {"in_scale", in_scale}, {"weight", weight}, {"factors", factors}});
+  if (!check.failed()) {
+    check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C))
+        .that(O % 16 == 0, "O % 16 == 0, got O = " + std::to_string(O));
+  }
+  if (!check.failed()) check.scratch(ops::fp8_matmul_scratch(*context, N, C, O));
+  if (check.failed()) return check.status();
+  return ops::fp8_matmul(*context, out, in, in_scale, weight, factors, bias, residual, N, C, O);
+}
+
+int gpt2_fp8_matmul_gelu_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, void *pre,
+    const uint8_t *in, const float *in_scale, const uint8_t *weight, const float *factors, const void *bias, int32_t N,
+    int32_t C, int32_t O) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"C", C}, {"O", O}})
+      .tensors({{"out", out}, {"values", values}, {"scale", scale}, {"pre", pre}, {"in", in}, {"in_scale", in_scale},
+          {"weight", weight}, {"factors", factors}});
+  if (!check.failed()) {
+    check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C))
+        .that(O % 16 == 0, "O % 16 == 0, got O = " + std::to_string(O));
+  }
+  if (!check.failed()) check.scratch(ops::fp8_matmul_scratch(*context, N, C, O));
+  if (check.failed()) return check.status();
+  return ops::fp8_matmul_gelu_forward(*context, out, values, scale, pre, in, in_scale, weight, factors, bias, N, C, O);
+}
+
+int gpt2_fp8_matmul_relu_squared_forward(gpt2_context *context, void *out, const uint8_t *in, const float *in_scale,
+    const uint8_t *weight, const float *factors, const void *bias, int32_t N, int32_t C, int32_t O) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"C", C}, {"O", O}})
+      .tensors({{"out", out}, {"in", in}, {"in_scale", in_scale}, {"weight", weight}, {"factors", factors}});
+  if (!check.failed()) {
+    check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C))
+        .that(O % 16 == 0, "O % 16 == 0, got O = " + std::to_string(O));
+  }
+  if (!check.failed()) check.scratch(ops::fp8_matmul_scratch(*context, N, C, O));
+  if (check.failed()) return check.status();
+  return ops::fp8_matmul_relu_squared_forward(*context, out, in, in_scale, weight, factors, bias, N, C, O);
+}
+
+int gpt2_fp8_matmul_gelu_backward_input(gpt2_context *context, void *din, uint8_t *values, float *scale,
+    const uint8_t *dout, const float *dout_scale, const uint8_t *transposed, const float *factors, const void *pre,
+    int32_t N, int32_t C, int32_t O) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"C", C}, {"O", O}})
+      .tensors({{"din", din}, {"values", values}, {"scale", scale}, {"dout", dout}, {"dout_scale", dout_scale},
+          {"transposed", transposed}, {"factors", factors}, {"pre", pre}});
+  if (!check.failed()) {
+    check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C))
+        .that(O % 16 == 0, "O % 16 == 0, got O = " + std::to_string(O));
+  }
+  if (!check.failed()) check.scratch(ops::fp8_matmul_scratch(*context, N, O, C));
+  if (check.failed()) return check.status();
+  return ops::fp8_matmul_gelu_backward_input(*context, din, values, scale, dout, dout_scale, transposed, factors, pre,
+      N, C, O);
+}
+
+int gpt2_fp8_matmul_relu_squared_backward_input(gpt2_context *context, void *din, const uint8_t *dout,
+    const float *dout_scale, const uint8_t *transposed, const float *factors, const void *activated, int32_t N,
+    int32_t C, int32_t O) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"C", C}, {"O", O}})
+      .tensors({{"din", din}, {"dout", dout}, {"dout_scale", dout_scale}, {"transposed", transposed}, {"factors",
+          factors}, {"activated", activated}});
+  if (!check.failed()) {
+    check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C))
+        .that(O % 16 == 0, "O % 16 == 0, got O = " + std::to_string(O));
+  }
+  if (!check.failed()) check.scratch(ops::fp8_matmul_scratch(*context, N, O, C));
+  if (check.failed()) return check.status();
+  return ops::fp8_matmul_relu_squared_backward_input(*context, din, dout, dout_scale, transposed, factors, activated, N,
+      C, O);
+}
+
+int gpt2_fp8_classifier(gpt2_context *context, float *losses, void *din, void *dweight, float *dbias, void *logits,
+    const void *in, const uint8_t *in_values, const float *in_scale, const void *weight, const uint8_t *weight_values,
+    const float *factors, const void *bias, const int32_t *targets, int32_t N, int32_t C, int32_t V, int32_t Vp,
+    float dloss, float softcap, int32_t accumulate) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"C", C}, {"V", V}, {"Vp", Vp}})
+      .tensors({{"losses", losses}, {"logits", logits}, {"in", in}, {"in_values", in_values}, {"in_scale", in_scale},
+          {"weight", weight}, {"weight_values", weight_values}, {"factors", factors}, {"targets", targets}});
+  if (!check.failed()) {
+    check.that(V <= Vp, "V <= Vp, got V = " + std::to_string(V) + ", Vp = " + std::to_string(Vp))
+        .that(softcap >= 0, "softcap >= 0, got softcap = " + std::to_string(softcap))
+        .that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C))
+        .that(Vp % 16 == 0, "Vp % 16 == 0, got Vp = " + std::to_string(Vp));
+  }
+  if (!check.failed()) check.scratch(ops::fp8_classifier_scratch(*context, N, C, Vp, din || dweight || dbias));
+  if (check.failed()) return check.status();
+  return ops::fp8_classifier(*context, losses, din, dweight, dbias, logits, in, in_values, in_scale, weight,
+      weight_values, factors, bias, targets, N, C, V, Vp, dloss, softcap, accumulate != 0);
+}
+
 int gpt2_global_norm(gpt2_context *context, float *step, const void *matrices, const float *vectors,
     int64_t matrix_count, int64_t vector_count, float max_norm) {
   Check check(context, __func__);
@@ -525,6 +695,31 @@ int gpt2_classifier_scratch(gpt2_context *context, int64_t *bytes, int32_t N, in
   check.sizes({{"N", N}, {"C", C}, {"Vp", Vp}}).handles({{"a place for the bytes", bytes}});
   if (check.failed()) return check.status();
   *bytes = ops::classifier_scratch(*context, N, C, Vp, gradients != 0);
+  return GPT2_OK;
+}
+
+int gpt2_fp8_quantize_weight_scratch(gpt2_context *context, int64_t *bytes, int32_t C, int32_t O) {
+  Check check(context, __func__);
+  check.sizes({{"C", C}, {"O", O}}).handles({{"a place for the bytes", bytes}});
+  if (check.failed()) return check.status();
+  *bytes = ops::fp8_quantize_weight_scratch(*context, C, O);
+  return GPT2_OK;
+}
+
+int gpt2_fp8_matmul_scratch(gpt2_context *context, int64_t *bytes, int32_t N, int32_t C, int32_t O) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"C", C}, {"O", O}}).handles({{"a place for the bytes", bytes}});
+  if (check.failed()) return check.status();
+  *bytes = ops::fp8_matmul_scratch(*context, N, C, O);
+  return GPT2_OK;
+}
+
+int gpt2_fp8_classifier_scratch(gpt2_context *context, int64_t *bytes, int32_t N, int32_t C, int32_t Vp,
+    int32_t gradients) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"C", C}, {"Vp", Vp}}).handles({{"a place for the bytes", bytes}});
+  if (check.failed()) return check.status();
+  *bytes = ops::fp8_classifier_scratch(*context, N, C, Vp, gradients != 0);
   return GPT2_OK;
 }
 

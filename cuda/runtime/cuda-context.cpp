@@ -76,18 +76,21 @@ int use_device(gpt2_context &context, const char *function, int device, const cu
   return GPT2_OK;
 }
 
+// The tensor cores of compute capability 8.9 were the first that multiply FP8.
+bool has_fp8(const cudaDeviceProp &gpu) { return gpu.major * 10 + gpu.minor >= 89; }
+
 std::string describe(const CudaContext &context, const cudaDeviceProp &gpu, const std::string &capability) {
   int driver = 0;
   cudaDriverGetVersion(&driver);
   return "{\"library\":\"cuda\",\"device\":\"" + std::string(gpu.name) + "\",\"codePath\":\"" +
          gpt2::name_of(*context.kernels) +
-         "\",\"threads\":1,\"canCapture\":true,\"dtypes\":[\"fp32\",\"tf32\",\"bf16\"],\"computeCapability\":\"" +
-         capability + "\",\"multiprocessors\":" + std::to_string(gpu.multiProcessorCount) + ",\"driver\":\"" +
+         "\",\"threads\":1,\"canCapture\":true,\"dtypes\":[\"fp32\",\"tf32\",\"bf16\"" + (has_fp8(gpu) ? ",\"fp8\"" : "") +
+         "],\"computeCapability\":\"" + capability + "\",\"multiprocessors\":" + std::to_string(gpu.multiProcessorCount) + ",\"driver\":\"" +
          version_text(driver) + "\"}";
 }
 
 int open_context(CudaContext *context, const char *function, int32_t device, int32_t dtype, bool accumulates) {
-  if (dtype != GPT2_FP32 && dtype != GPT2_TF32 && dtype != GPT2_BF16) {
+  if (dtype < GPT2_FP32 || dtype > GPT2_FP8) {
     return fail(context, GPT2_INVALID_ARGUMENT, function, "expected a GPT2_DTYPE, got " + std::to_string(dtype));
   }
   int count = 0;
@@ -105,9 +108,13 @@ int open_context(CudaContext *context, const char *function, int32_t device, int
   std::string why;
   context->kernels = gpt2::choose_kernels(properties, why);
   if (!context->kernels) return fail(context, GPT2_UNSUPPORTED, function, why);
+  if (dtype == GPT2_FP8 && !has_fp8(properties)) {
+    return fail(context, GPT2_UNSUPPORTED, function,
+                std::string(properties.name) + " has compute capability " + capability + "; fp8 needs 8.9 or later");
+  }
   GPT2_TRY(*context, function, cudaStreamCreateWithFlags(&context->stream, cudaStreamNonBlocking));
   context->device = device;
-  context->dtype = dtype;
+  context->dtype = dtype == GPT2_FP8 ? GPT2_BF16 : dtype;
   context->accumulates = accumulates;
   context->multiprocessors = properties.multiProcessorCount;
   context->overlaps = attributes.ptxVersion >= 90;

@@ -11,6 +11,7 @@ import { makeFolder } from '../files/make-folder.ts';
 import type { ParameterArena } from '../model/arena.ts';
 import type { Model } from '../model/model.ts';
 import type { Tensor } from '../native/buffer.ts';
+import { dtypes } from '../native/device.ts';
 import { openShard, writeDurably, writeShard } from '../shards/shard.ts';
 import { checkModelSize, checkpointName, verifyContents } from './directory.ts';
 import {
@@ -46,7 +47,7 @@ const captureSchema = z.object({
   position: positionSchema,
   model: modelSchema,
   library: z.enum(['cpu', 'cuda']),
-  dtype: z.enum(['fp32', 'tf32', 'bf16']),
+  dtype: z.enum(dtypes),
   codePath: z.string(),
   /** Ops and hashes of kernels in their place, as in a run's configuration; absent: there were none. */
   cards: z.string().optional(),

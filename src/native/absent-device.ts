@@ -1,6 +1,6 @@
 // A stand-in for a device: it allocates addresses and computes nothing, so that ops can be enqueued for their arguments alone.
 import { DeviceBuffer } from './buffer.ts';
-import { type Device, type DeviceOptions, gradientTypeOf } from './device.ts';
+import { type Device, type DeviceOptions, elementTypesOf } from './device.ts';
 
 /** Only for code whose ops are all replaced (`replaceOp`): of the device's methods it has those that allocate. */
 export function absentDevice({
@@ -12,7 +12,7 @@ export function absentDevice({
   let next = 64n;
   const device = {
     description: { library: kind },
-    ...{ dtype, elementType: dtype === 'bf16' ? 'bf16' : 'fp32', gradientType: gradientTypeOf(dtype, accumulates) },
+    ...{ dtype, ...elementTypesOf({ kind, dtype, accumulates }) },
     allocate: (bytes: number, name: string) => new DeviceBuffer(device, bytes, name, () => {}),
     call(name: string, args: { memory: BigUint64Array; bytes: number }) {
       if (name !== 'allocate') return;

@@ -9,7 +9,7 @@ export type Uint32 = number;
 export type Int64 = number;
 export type Float = number;
 
-export const abiVersion = 17;
+export const abiVersion = 18;
 
 export const GPT2_STATUS = {
   GPT2_OK: 0,
@@ -24,6 +24,7 @@ export const GPT2_DTYPE = {
   GPT2_FP32: 0,
   GPT2_TF32: 1,
   GPT2_BF16: 2,
+  GPT2_FP8: 3,
 } as const;
 
 export const GPT2_STEP = {
@@ -42,6 +43,14 @@ export const GPT2_STEP = {
 
 export const GPT2_COMMUNICATOR = {
   GPT2_COMMUNICATOR_ID_SIZE: 192,
+} as const;
+
+export const GPT2_FP8_FACTOR = {
+  GPT2_FP8_SCALE: 0,
+  GPT2_FP8_ROW_SUM: 1,
+  GPT2_FP8_COLUMN_SUM: 2,
+  GPT2_FP8_BIAS: 3,
+  GPT2_FP8_FACTORS: 4,
 } as const;
 
 /** The library's functions, arguments by name. A number result is a GPT2_STATUS unless its text says otherwise. */
@@ -393,6 +402,82 @@ export interface Bindings {
    */
   lossSum(args: { context: Pointer | null; step: Pointer | null; losses: Pointer | null; N: Int32; scale: Float; accumulate: Int32 }): number;
   /**
+   * The weight in FP8, as it is for forward and transposed for backward to the input, and its factors.
+   *   values = [O,C] or NULL, transposed = [C,O] or NULL, factors = [GPT2_FP8_FACTORS], weight [O,C], bias [O] or NULL;
+   *   C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_quantize_weight_scratch(C,O)
+   */
+  fp8QuantizeWeight(args: { context: Pointer | null; values: Pointer | null; transposed: Pointer | null; factors: Pointer | null; weight: Pointer | null; bias: Pointer | null; C: Int32; O: Int32 }): number;
+  fp8QuantizeWeightScratch(args: { context: Pointer | null; bytes: HostMemory; C: Int32; O: Int32 }): number;
+  /**
+   * gpt2_layernorm_forward; also stores `out`, as it is rounded there, in FP8.
+   *   out = [N,C], values = [N,C], scale = [N], mean = [N], rstd = [N], in [N,C], weight [C], bias [C]; C % 16 == 0
+   */
+  layernormFp8Forward(args: { context: Pointer | null; out: Pointer | null; values: Pointer | null; scale: Pointer | null; mean: Pointer | null; rstd: Pointer | null; in: Pointer | null; weight: Pointer | null; bias: Pointer | null; N: Int32; C: Int32 }): number;
+  /**
+   * gpt2_layernorm_backward; also stores `din`, as it is rounded there, in FP8.
+   *   din = [N,C] may be dresidual, values = [N,C], scale = [N], dweight (accumulate) [C], dbias (accumulate) [C], dout [N,C],
+   *   dresidual [N,C] or NULL, in [N,C], weight [C], mean [N], rstd [N]; C % 16 == 0; workspace gpt2_layernorm_scratch(N,C)
+   */
+  layernormFp8Backward(args: { context: Pointer | null; din: Pointer | null; values: Pointer | null; scale: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; dout: Pointer | null; dresidual: Pointer | null; in: Pointer | null; weight: Pointer | null; mean: Pointer | null; rstd: Pointer | null; N: Int32; C: Int32; accumulate: Int32 }): number;
+  /**
+   * gpt2_rmsnorm_forward; also stores `out`, as it is rounded there, in FP8.
+   *   out = [N,C], values = [N,C], scale = [N], rstd = [N], in [N,C], weight [C]; C % 16 == 0; eps >= 0
+   */
+  rmsnormFp8Forward(args: { context: Pointer | null; out: Pointer | null; values: Pointer | null; scale: Pointer | null; rstd: Pointer | null; in: Pointer | null; weight: Pointer | null; N: Int32; C: Int32; eps: Float }): number;
+  /**
+   * gpt2_rmsnorm_backward; also stores `din`, as it is rounded there, in FP8.
+   *   din = [N,C] may be dout or dresidual, values = [N,C], scale = [N], dweight (accumulate) [C], dout [N,C],
+   *   dresidual [N,C] or NULL, in [N,C], weight [C], rstd [N]; C % 16 == 0; workspace gpt2_layernorm_scratch(N,C)
+   */
+  rmsnormFp8Backward(args: { context: Pointer | null; din: Pointer | null; values: Pointer | null; scale: Pointer | null; dweight: Pointer | null; dout: Pointer | null; dresidual: Pointer | null; in: Pointer | null; weight: Pointer | null; rstd: Pointer | null; N: Int32; C: Int32; accumulate: Int32 }): number;
+  /**
+   * out = in * weight^T + bias + residual. Forward; and backward to the input, with the gradient of the output as `in`, the transposed
+   * weight, and no bias.
+   *   out = [N,O], in [N,C], in_scale [N], weight [O,C], factors [GPT2_FP8_FACTORS], bias [O] or NULL, residual [N,O] or NULL;
+   *   C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O)
+   */
+  fp8Matmul(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; inScale: Pointer | null; weight: Pointer | null; factors: Pointer | null; bias: Pointer | null; residual: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
+  /**
+   * gpt2_matmul_gelu_forward of FP8; also stores its result, before it is rounded to the context's dtype, in FP8:
+   * pre = in * weight^T + bias, out = gelu(pre), values = out / scale. `scale` is the smallest power of two that is at least
+   * in_scale * ROW_SUM + BIAS / 448.
+   *   out = [N,O], values = [N,O], scale = [N], pre = [N,O], in [N,C], in_scale [N], weight [O,C], factors [GPT2_FP8_FACTORS],
+   *   bias [O] or NULL; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O)
+   */
+  fp8MatmulGeluForward(args: { context: Pointer | null; out: Pointer | null; values: Pointer | null; scale: Pointer | null; pre: Pointer | null; in: Pointer | null; inScale: Pointer | null; weight: Pointer | null; factors: Pointer | null; bias: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
+  /**
+   * gpt2_matmul_relu_squared_forward of FP8: out = relu(in * weight^T + bias)^2.
+   *   out = [N,O], in [N,C], in_scale [N], weight [O,C], factors [GPT2_FP8_FACTORS], bias [O] or NULL; C % 16 == 0; O % 16 == 0;
+   *   workspace gpt2_fp8_matmul_scratch(N,C,O)
+   */
+  fp8MatmulReluSquaredForward(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; inScale: Pointer | null; weight: Pointer | null; factors: Pointer | null; bias: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
+  /**
+   * gpt2_matmul_gelu_backward_input of FP8; also stores its result, before it is rounded to the context's dtype, in FP8:
+   * din = (dout * weight) * gelu'(pre), values = din / scale. `scale` is the smallest power of two that is at least
+   * 1.13 * dout_scale * COLUMN_SUM; gelu' is below 1.13.
+   *   din = [N,C], values = [N,C], scale = [N], dout [N,O], dout_scale [N], transposed [C,O], factors [GPT2_FP8_FACTORS],
+   *   pre [N,C]; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,O,C)
+   */
+  fp8MatmulGeluBackwardInput(args: { context: Pointer | null; din: Pointer | null; values: Pointer | null; scale: Pointer | null; dout: Pointer | null; doutScale: Pointer | null; transposed: Pointer | null; factors: Pointer | null; pre: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
+  /**
+   * gpt2_matmul_relu_squared_backward_input of FP8: din = (dout * weight) * 2 sqrt(activated).
+   *   din = [N,C], dout [N,O], dout_scale [N], transposed [C,O], factors [GPT2_FP8_FACTORS], activated [N,C]; C % 16 == 0;
+   *   O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,O,C)
+   */
+  fp8MatmulReluSquaredBackwardInput(args: { context: Pointer | null; din: Pointer | null; dout: Pointer | null; doutScale: Pointer | null; transposed: Pointer | null; factors: Pointer | null; activated: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
+  fp8MatmulScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; O: Int32 }): number;
+  /**
+   * gpt2_classifier whose logits are the product of `in` and `weight` in FP8: logits = (in_values * in_scale) * weight_values^T *
+   * factors[SCALE] + bias. Its gradients are products of `in` and `weight` in the context's dtype.
+   *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C]: gradient or NULL, dbias (accumulate) [Vp] or NULL,
+   *   logits (scratch) [N,Vp], in [N,C], in_values [N,C], in_scale [N], weight [Vp,C], weight_values [Vp,C],
+   *   factors [GPT2_FP8_FACTORS], bias [Vp] or NULL, targets [N] < V; V <= Vp; softcap >= 0; C % 16 == 0; Vp % 16 == 0;
+   *   workspace gpt2_fp8_classifier_scratch(N,C,Vp,din || dweight || dbias)
+   */
+  fp8Classifier(args: { context: Pointer | null; losses: Pointer | null; din: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; logits: Pointer | null; in: Pointer | null; inValues: Pointer | null; inScale: Pointer | null; weight: Pointer | null; weightValues: Pointer | null; factors: Pointer | null; bias: Pointer | null; targets: Pointer | null; N: Int32; C: Int32; V: Int32; Vp: Int32; dloss: Float; softcap: Float; accumulate: Int32 }): number;
+  /** With `gradients` 0, enough for losses only, and the size for the largest N is then enough for every smaller N. */
+  fp8ClassifierScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; Vp: Int32; gradients: Int32 }): number;
+  /**
    * step[GPT2_STEP_NORM] = sqrt of the sum of squares over `matrices` and `vectors`, in blocks of fixed size: on CUDA each thread's part
    * (up to 6,000 squares) in fp32, the rest in double;
    * step[GPT2_STEP_CLIP] = max_norm / norm if norm > max_norm and max_norm > 0, else 1;
@@ -588,6 +673,20 @@ export const signatures: Record<keyof Bindings, { symbol: string; result: string
   classifier: { symbol: 'gpt2_classifier', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'float', 'float', 'int32_t'], names: ['context', 'losses', 'din', 'dweight', 'dbias', 'logits', 'in', 'weight', 'bias', 'targets', 'N', 'C', 'V', 'Vp', 'dloss', 'softcap', 'accumulate'] },
   classifierScratch: { symbol: 'gpt2_classifier_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'N', 'C', 'Vp', 'gradients'] },
   lossSum: { symbol: 'gpt2_loss_sum', result: 'int', types: ['void *', 'void *', 'void *', 'int32_t', 'float', 'int32_t'], names: ['context', 'step', 'losses', 'N', 'scale', 'accumulate'] },
+  fp8QuantizeWeight: { symbol: 'gpt2_fp8_quantize_weight', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t'], names: ['context', 'values', 'transposed', 'factors', 'weight', 'bias', 'C', 'O'] },
+  fp8QuantizeWeightScratch: { symbol: 'gpt2_fp8_quantize_weight_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'C', 'O'] },
+  layernormFp8Forward: { symbol: 'gpt2_layernorm_fp8_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t'], names: ['context', 'out', 'values', 'scale', 'mean', 'rstd', 'in', 'weight', 'bias', 'N', 'C'] },
+  layernormFp8Backward: { symbol: 'gpt2_layernorm_fp8_backward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'din', 'values', 'scale', 'dweight', 'dbias', 'dout', 'dresidual', 'in', 'weight', 'mean', 'rstd', 'N', 'C', 'accumulate'] },
+  rmsnormFp8Forward: { symbol: 'gpt2_rmsnorm_fp8_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'float'], names: ['context', 'out', 'values', 'scale', 'rstd', 'in', 'weight', 'N', 'C', 'eps'] },
+  rmsnormFp8Backward: { symbol: 'gpt2_rmsnorm_fp8_backward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'din', 'values', 'scale', 'dweight', 'dout', 'dresidual', 'in', 'weight', 'rstd', 'N', 'C', 'accumulate'] },
+  fp8Matmul: { symbol: 'gpt2_fp8_matmul', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'in', 'inScale', 'weight', 'factors', 'bias', 'residual', 'N', 'C', 'O'] },
+  fp8MatmulGeluForward: { symbol: 'gpt2_fp8_matmul_gelu_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'values', 'scale', 'pre', 'in', 'inScale', 'weight', 'factors', 'bias', 'N', 'C', 'O'] },
+  fp8MatmulReluSquaredForward: { symbol: 'gpt2_fp8_matmul_relu_squared_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'in', 'inScale', 'weight', 'factors', 'bias', 'N', 'C', 'O'] },
+  fp8MatmulGeluBackwardInput: { symbol: 'gpt2_fp8_matmul_gelu_backward_input', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'din', 'values', 'scale', 'dout', 'doutScale', 'transposed', 'factors', 'pre', 'N', 'C', 'O'] },
+  fp8MatmulReluSquaredBackwardInput: { symbol: 'gpt2_fp8_matmul_relu_squared_backward_input', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'din', 'dout', 'doutScale', 'transposed', 'factors', 'activated', 'N', 'C', 'O'] },
+  fp8MatmulScratch: { symbol: 'gpt2_fp8_matmul_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'N', 'C', 'O'] },
+  fp8Classifier: { symbol: 'gpt2_fp8_classifier', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'float', 'float', 'int32_t'], names: ['context', 'losses', 'din', 'dweight', 'dbias', 'logits', 'in', 'inValues', 'inScale', 'weight', 'weightValues', 'factors', 'bias', 'targets', 'N', 'C', 'V', 'Vp', 'dloss', 'softcap', 'accumulate'] },
+  fp8ClassifierScratch: { symbol: 'gpt2_fp8_classifier_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'N', 'C', 'Vp', 'gradients'] },
   globalNorm: { symbol: 'gpt2_global_norm', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int64_t', 'int64_t', 'float'], names: ['context', 'step', 'matrices', 'vectors', 'matrixCount', 'vectorCount', 'maxNorm'] },
   globalNormScratch: { symbol: 'gpt2_global_norm_scratch', result: 'int', types: ['void *', 'void *', 'int64_t', 'int64_t'], names: ['context', 'bytes', 'matrixCount', 'vectorCount'] },
   adamw: { symbol: 'gpt2_adamw', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int64_t', 'int32_t', 'int32_t', 'float', 'float', 'float', 'float', 'float'], names: ['context', 'weight', 'master', 'm', 'v', 'gradient', 'step', 'count', 'gradientDtype', 'firstScalar', 'rate', 'beta1', 'beta2', 'eps', 'weightDecay'] },

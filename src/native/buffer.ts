@@ -5,9 +5,9 @@ import type { Pointer } from './bindings.generated.ts';
 import type { Device } from './device.ts';
 import { viewMemory } from './koffi.ts';
 
-/** A tensor's elements on the host; bf16 as raw 16 bits. */
-const hostArrays = { fp32: Float32Array, bf16: Uint16Array, int32: Int32Array };
-export type HostArray = Float32Array | Uint16Array | Int32Array;
+/** A tensor's elements on the host; bf16 as raw 16 bits, FP8 (E4M3) as raw 8 bits. */
+const hostArrays = { fp32: Float32Array, bf16: Uint16Array, fp8: Uint8Array, int32: Int32Array };
+export type HostArray = Float32Array | Uint16Array | Uint8Array | Int32Array;
 
 export type ElementType = keyof typeof hostArrays;
 
@@ -195,8 +195,8 @@ export function allocateTensor(device: Device, name: string, type: ElementType, 
 }
 
 /**
- * A new tensor with the values of a typed array: Float32Array is fp32, Int32Array int32, Uint16Array the bits of bf16. `read()`
- * brings them back.
+ * A new tensor with the values of a typed array: Float32Array is fp32, Int32Array int32, Uint16Array the bits of bf16, Uint8Array
+ * those of FP8 (E4M3). `read()` brings them back.
  * @param shape default: one dimension
  * @throws ShapeError if the shape has another number of elements
  * @example const a = tensorOf(device, Float32Array.of(1, 2, 3));
@@ -205,7 +205,7 @@ export function tensorOf(device: Device, values: HostArray, shape: readonly numb
   const type = (Object.keys(hostArrays) as ElementType[]).find((each) => values instanceof hostArrays[each]);
   if (type === undefined) {
     throw new ShapeError(
-      `a tensor holds a Float32Array, Int32Array or Uint16Array, not ${(values as object)?.constructor?.name}`,
+      `a tensor holds a Float32Array, Int32Array, Uint16Array or Uint8Array, not ${(values as object)?.constructor?.name}`,
     );
   }
   if (elementCount(shape) !== values.length) throw new ShapeError(`[${shape}] does not have ${values.length} elements`);

@@ -12,7 +12,7 @@ import type { LibraryKind } from './find-library.ts';
 import { loadLibrary } from './library.ts';
 import { type Program, RecordedProgram } from './programs.ts';
 
-export const dtypes = ['fp32', 'tf32', 'bf16'] as const;
+export const dtypes = ['fp32', 'tf32', 'bf16', 'fp8'] as const;
 const optionKinds = {
   ...{ index: whole(0, 2 ** 31 - 1), dtype: dtypes, threads: whole(0, 1024) },
   ...({ accumulates: 'switch', graphs: 'switch' } as const),
@@ -52,9 +52,19 @@ type ContextFunction = {
 }[keyof Bindings];
 type ContextArguments<K extends ContextFunction> = Omit<Parameters<Bindings[K]>[0], 'context'>;
 
-/** The type of matrix gradients: sums over micro-batches would lose too much precision in bf16. */
-export const gradientTypeOf = (dtype: Dtype, accumulates: boolean): ElementType =>
-  dtype === 'bf16' && !accumulates ? 'bf16' : 'fp32';
+/** A type of weights, activations and gradients. */
+export type RealType = ElementType & ('fp32' | 'bf16');
+
+/**
+ * The types of weights, activations and their gradients (`elementType`), and of matrix gradients: sums over micro-batches would lose
+ * too much precision in bf16.
+ */
+export function elementTypesOf({ kind, dtype = 'fp32', accumulates = false }: DeviceOptions) {
+  const isBf16 = dtype === 'bf16' || (dtype === 'fp8' && kind === 'cuda');
+  return { elementType: realType(isBf16), gradientType: realType(isBf16 && !accumulates) };
+}
+
+const realType = (isBf16: boolean): RealType => (isBf16 ? 'bf16' : 'fp32');
 
 /**
  * A GPU or the CPU, with everything allocated on it.
@@ -66,9 +76,9 @@ export class Device {
   readonly description: DeviceDescription;
   readonly dtype: Dtype;
   /** Type of weights, activations and their gradients. */
-  readonly elementType: ElementType;
+  readonly elementType: RealType;
   /** Type of matrix gradients. */
-  readonly gradientType: ElementType;
+  readonly gradientType: RealType;
   /** Whether programs are recorded as graphs, and run while the host continues. */
   readonly graphs: boolean;
   /** Whether a call of the driver has failed; later calls may never return. */
@@ -112,8 +122,7 @@ export class Device {
     }
     this.#context = context;
     this.dtype = dtype;
-    this.elementType = dtype === 'bf16' ? 'bf16' : 'fp32';
-    this.gradientType = gradientTypeOf(dtype, accumulates);
+    ({ elementType: this.elementType, gradientType: this.gradientType } = elementTypesOf(options));
     this.description = JSON.parse(this.#bindings.contextDescription({ context })) as DeviceDescription;
     this.graphs = graphs && this.description.canCapture;
   }

@@ -170,7 +170,7 @@ function judged(
   const { dtype } = device;
   const whole = { tensor: name, name, shape, values, wanted };
   if (values.length !== wanted.length) return [{ ...whole, limit: 0, error: Number.NaN, bound: 0, isWithin: false }];
-  const limit = dtype === 'tf32' ? (bound.tf32 ?? bound.fp32) : bound[dtype];
+  const limit = dtype === 'tf32' ? (bound.tf32 ?? bound.fp32) : bound[device.elementType];
   if (bound.measure === 'absolute') {
     const error = largestDifference(values, wanted);
     return [{ ...whole, limit, error, bound: limit, isWithin: error <= limit }];

@@ -404,6 +404,224 @@ export const contracts = {
     flags: ['accumulate'],
     relations: [],
   },
+  fp8QuantizeWeight: {
+    name: 'fp8QuantizeWeight',
+    symbol: 'gpt2_fp8_quantize_weight',
+    formula: "The weight in FP8, as it is for forward and transposed for backward to the input, and its factors",
+    tensors: {
+      values: { access: '=', type: 'fp8', shape: ['O', 'C'], isOptional: true },
+      transposed: { access: '=', type: 'fp8', shape: ['C', 'O'], isOptional: true },
+      factors: { access: '=', type: 'fp32', shape: ['4'] },
+      weight: { access: 'read', type: 'element', shape: ['O', 'C'] },
+      bias: { access: 'read', type: 'element', shape: ['O'], isOptional: true },
+    },
+    sizes: ['C', 'O'],
+    scalars: [],
+    flags: [],
+    relations: [{ text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }, { text: 'O % 16 == 0', holds: ({ O }: { O: number }) => O % 16 === 0 }],
+    workspace: ({ C, O }: { C: number; O: number }) => ({ name: 'fp8QuantizeWeightScratch', sizes: { C, O } }),
+  },
+  layernormFp8Forward: {
+    name: 'layernormFp8Forward',
+    symbol: 'gpt2_layernorm_fp8_forward',
+    formula: "layernorm_forward; also stores `out`, as it is rounded there, in FP8",
+    tensors: {
+      out: { access: '=', type: 'element', shape: ['N', 'C'] },
+      values: { access: '=', type: 'fp8', shape: ['N', 'C'] },
+      scale: { access: '=', type: 'fp32', shape: ['N'] },
+      mean: { access: '=', type: 'fp32', shape: ['N'] },
+      rstd: { access: '=', type: 'fp32', shape: ['N'] },
+      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
+      weight: { access: 'read', type: 'element', shape: ['C'] },
+      bias: { access: 'read', type: 'element', shape: ['C'] },
+    },
+    sizes: ['N', 'C'],
+    scalars: [],
+    flags: [],
+    relations: [{ text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }],
+  },
+  layernormFp8Backward: {
+    name: 'layernormFp8Backward',
+    symbol: 'gpt2_layernorm_fp8_backward',
+    formula: "layernorm_backward; also stores `din`, as it is rounded there, in FP8",
+    tensors: {
+      din: { access: '=', type: 'element', shape: ['N', 'C'], mayBe: ['dresidual'] },
+      values: { access: '=', type: 'fp8', shape: ['N', 'C'] },
+      scale: { access: '=', type: 'fp32', shape: ['N'] },
+      dweight: { access: 'accumulate', type: 'fp32', shape: ['C'] },
+      dbias: { access: 'accumulate', type: 'fp32', shape: ['C'] },
+      dout: { access: 'read', type: 'element', shape: ['N', 'C'] },
+      dresidual: { access: 'read', type: 'element', shape: ['N', 'C'], isOptional: true },
+      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
+      weight: { access: 'read', type: 'element', shape: ['C'] },
+      mean: { access: 'read', type: 'fp32', shape: ['N'] },
+      rstd: { access: 'read', type: 'fp32', shape: ['N'] },
+    },
+    sizes: ['N', 'C'],
+    scalars: [],
+    flags: ['accumulate'],
+    relations: [{ text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }],
+    workspace: ({ N, C }: { N: number; C: number }) => ({ name: 'layernormScratch', sizes: { N, C } }),
+  },
+  rmsnormFp8Forward: {
+    name: 'rmsnormFp8Forward',
+    symbol: 'gpt2_rmsnorm_fp8_forward',
+    formula: "rmsnorm_forward; also stores `out`, as it is rounded there, in FP8",
+    tensors: {
+      out: { access: '=', type: 'element', shape: ['N', 'C'] },
+      values: { access: '=', type: 'fp8', shape: ['N', 'C'] },
+      scale: { access: '=', type: 'fp32', shape: ['N'] },
+      rstd: { access: '=', type: 'fp32', shape: ['N'] },
+      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
+      weight: { access: 'read', type: 'element', shape: ['C'] },
+    },
+    sizes: ['N', 'C'],
+    scalars: ['eps'],
+    flags: [],
+    relations: [{ text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }, { text: 'eps >= 0', holds: ({ eps }: { eps: number }) => eps >= 0 }],
+  },
+  rmsnormFp8Backward: {
+    name: 'rmsnormFp8Backward',
+    symbol: 'gpt2_rmsnorm_fp8_backward',
+    formula: "rmsnorm_backward; also stores `din`, as it is rounded there, in FP8",
+    tensors: {
+      din: { access: '=', type: 'element', shape: ['N', 'C'], mayBe: ['dout', 'dresidual'] },
+      values: { access: '=', type: 'fp8', shape: ['N', 'C'] },
+      scale: { access: '=', type: 'fp32', shape: ['N'] },
+      dweight: { access: 'accumulate', type: 'fp32', shape: ['C'] },
+      dout: { access: 'read', type: 'element', shape: ['N', 'C'] },
+      dresidual: { access: 'read', type: 'element', shape: ['N', 'C'], isOptional: true },
+      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
+      weight: { access: 'read', type: 'element', shape: ['C'] },
+      rstd: { access: 'read', type: 'fp32', shape: ['N'] },
+    },
+    sizes: ['N', 'C'],
+    scalars: [],
+    flags: ['accumulate'],
+    relations: [{ text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }],
+    workspace: ({ N, C }: { N: number; C: number }) => ({ name: 'layernormScratch', sizes: { N, C } }),
+  },
+  fp8Matmul: {
+    name: 'fp8Matmul',
+    symbol: 'gpt2_fp8_matmul',
+    formula: "out = in * weight^T + bias + residual",
+    tensors: {
+      out: { access: '=', type: 'element', shape: ['N', 'O'] },
+      in: { access: 'read', type: 'fp8', shape: ['N', 'C'] },
+      inScale: { access: 'read', type: 'fp32', shape: ['N'] },
+      weight: { access: 'read', type: 'fp8', shape: ['O', 'C'] },
+      factors: { access: 'read', type: 'fp32', shape: ['4'] },
+      bias: { access: 'read', type: 'element', shape: ['O'], isOptional: true },
+      residual: { access: 'read', type: 'element', shape: ['N', 'O'], isOptional: true },
+    },
+    sizes: ['N', 'C', 'O'],
+    scalars: [],
+    flags: [],
+    relations: [{ text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }, { text: 'O % 16 == 0', holds: ({ O }: { O: number }) => O % 16 === 0 }],
+    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'fp8MatmulScratch', sizes: { N, C, O } }),
+  },
+  fp8MatmulGeluForward: {
+    name: 'fp8MatmulGeluForward',
+    symbol: 'gpt2_fp8_matmul_gelu_forward',
+    formula: "matmul_gelu_forward of FP8; also stores its result, before it is rounded to the context's dtype, in FP8: pre = in * weight^T + bias, out = gelu(pre), values = out / scale",
+    tensors: {
+      out: { access: '=', type: 'element', shape: ['N', 'O'] },
+      values: { access: '=', type: 'fp8', shape: ['N', 'O'] },
+      scale: { access: '=', type: 'fp32', shape: ['N'] },
+      pre: { access: '=', type: 'element', shape: ['N', 'O'] },
+      in: { access: 'read', type: 'fp8', shape: ['N', 'C'] },
+      inScale: { access: 'read', type: 'fp32', shape: ['N'] },
+      weight: { access: 'read', type: 'fp8', shape: ['O', 'C'] },
+      factors: { access: 'read', type: 'fp32', shape: ['4'] },
+      bias: { access: 'read', type: 'element', shape: ['O'], isOptional: true },
+    },
+    sizes: ['N', 'C', 'O'],
+    scalars: [],
+    flags: [],
+    relations: [{ text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }, { text: 'O % 16 == 0', holds: ({ O }: { O: number }) => O % 16 === 0 }],
+    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'fp8MatmulScratch', sizes: { N, C, O } }),
+  },
+  fp8MatmulReluSquaredForward: {
+    name: 'fp8MatmulReluSquaredForward',
+    symbol: 'gpt2_fp8_matmul_relu_squared_forward',
+    formula: "matmul_relu_squared_forward of FP8: out = relu(in * weight^T + bias)^2",
+    tensors: {
+      out: { access: '=', type: 'element', shape: ['N', 'O'] },
+      in: { access: 'read', type: 'fp8', shape: ['N', 'C'] },
+      inScale: { access: 'read', type: 'fp32', shape: ['N'] },
+      weight: { access: 'read', type: 'fp8', shape: ['O', 'C'] },
+      factors: { access: 'read', type: 'fp32', shape: ['4'] },
+      bias: { access: 'read', type: 'element', shape: ['O'], isOptional: true },
+    },
+    sizes: ['N', 'C', 'O'],
+    scalars: [],
+    flags: [],
+    relations: [{ text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }, { text: 'O % 16 == 0', holds: ({ O }: { O: number }) => O % 16 === 0 }],
+    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'fp8MatmulScratch', sizes: { N, C, O } }),
+  },
+  fp8MatmulGeluBackwardInput: {
+    name: 'fp8MatmulGeluBackwardInput',
+    symbol: 'gpt2_fp8_matmul_gelu_backward_input',
+    formula: "matmul_gelu_backward_input of FP8; also stores its result, before it is rounded to the context's dtype, in FP8: din = (dout * weight) * gelu'(pre), values = din / scale",
+    tensors: {
+      din: { access: '=', type: 'element', shape: ['N', 'C'] },
+      values: { access: '=', type: 'fp8', shape: ['N', 'C'] },
+      scale: { access: '=', type: 'fp32', shape: ['N'] },
+      dout: { access: 'read', type: 'fp8', shape: ['N', 'O'] },
+      doutScale: { access: 'read', type: 'fp32', shape: ['N'] },
+      transposed: { access: 'read', type: 'fp8', shape: ['C', 'O'] },
+      factors: { access: 'read', type: 'fp32', shape: ['4'] },
+      pre: { access: 'read', type: 'element', shape: ['N', 'C'] },
+    },
+    sizes: ['N', 'C', 'O'],
+    scalars: [],
+    flags: [],
+    relations: [{ text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }, { text: 'O % 16 == 0', holds: ({ O }: { O: number }) => O % 16 === 0 }],
+    workspace: ({ N, O, C }: { N: number; O: number; C: number }) => ({ name: 'fp8MatmulScratch', sizes: { N, C: O, O: C } }),
+  },
+  fp8MatmulReluSquaredBackwardInput: {
+    name: 'fp8MatmulReluSquaredBackwardInput',
+    symbol: 'gpt2_fp8_matmul_relu_squared_backward_input',
+    formula: "matmul_relu_squared_backward_input of FP8: din = (dout * weight) * 2 sqrt(activated)",
+    tensors: {
+      din: { access: '=', type: 'element', shape: ['N', 'C'] },
+      dout: { access: 'read', type: 'fp8', shape: ['N', 'O'] },
+      doutScale: { access: 'read', type: 'fp32', shape: ['N'] },
+      transposed: { access: 'read', type: 'fp8', shape: ['C', 'O'] },
+      factors: { access: 'read', type: 'fp32', shape: ['4'] },
+      activated: { access: 'read', type: 'element', shape: ['N', 'C'] },
+    },
+    sizes: ['N', 'C', 'O'],
+    scalars: [],
+    flags: [],
+    relations: [{ text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }, { text: 'O % 16 == 0', holds: ({ O }: { O: number }) => O % 16 === 0 }],
+    workspace: ({ N, O, C }: { N: number; O: number; C: number }) => ({ name: 'fp8MatmulScratch', sizes: { N, C: O, O: C } }),
+  },
+  fp8Classifier: {
+    name: 'fp8Classifier',
+    symbol: 'gpt2_fp8_classifier',
+    formula: "classifier whose logits are the product of `in` and `weight` in FP8: logits = (in_values * in_scale) * weight_values^T * factors[SCALE] + bias",
+    tensors: {
+      losses: { access: '=', type: 'fp32', shape: ['N'] },
+      din: { access: '=', type: 'element', shape: ['N', 'C'], isOptional: true },
+      dweight: { access: 'accumulate', type: 'gradient', shape: ['Vp', 'C'], isOptional: true },
+      dbias: { access: 'accumulate', type: 'fp32', shape: ['Vp'], isOptional: true },
+      logits: { access: 'scratch', type: 'element', shape: ['N', 'Vp'] },
+      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
+      inValues: { access: 'read', type: 'fp8', shape: ['N', 'C'] },
+      inScale: { access: 'read', type: 'fp32', shape: ['N'] },
+      weight: { access: 'read', type: 'element', shape: ['Vp', 'C'] },
+      weightValues: { access: 'read', type: 'fp8', shape: ['Vp', 'C'] },
+      factors: { access: 'read', type: 'fp32', shape: ['4'] },
+      bias: { access: 'read', type: 'element', shape: ['Vp'], isOptional: true },
+      targets: { access: 'read', type: 'int32', shape: ['N'], below: 'V' },
+    },
+    sizes: ['N', 'C', 'V', 'Vp'],
+    scalars: ['dloss', 'softcap'],
+    flags: ['accumulate'],
+    relations: [{ text: 'V <= Vp', holds: ({ V, Vp }: { V: number; Vp: number }) => V <= Vp }, { text: 'softcap >= 0', holds: ({ softcap }: { softcap: number }) => softcap >= 0 }, { text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }, { text: 'Vp % 16 == 0', holds: ({ Vp }: { Vp: number }) => Vp % 16 === 0 }],
+    workspace: ({ N, C, Vp, din, dweight, dbias }: { N: number; C: number; Vp: number; din: Pointer | null; dweight: Pointer | null; dbias: Pointer | null }) => ({ name: 'fp8ClassifierScratch', sizes: { N, C, Vp, gradients: din || dweight || dbias ? 1 : 0 } }),
+  },
   globalNorm: {
     name: 'globalNorm',
     symbol: 'gpt2_global_norm',
@@ -866,6 +1084,111 @@ export function lossSum(device: Device, args: { step: Tensor; losses: Tensor; sc
 }
 
 /**
+ * The weight in FP8, as it is for forward and transposed for backward to the input, and its factors.
+ *   values = [O,C] or NULL, transposed = [C,O] or NULL, factors = [GPT2_FP8_FACTORS], weight [O,C], bias [O] or NULL;
+ *   C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_quantize_weight_scratch(C,O)
+ */
+export function fp8QuantizeWeight(device: Device, args: { values: Tensor | null; transposed: Tensor | null; factors: Tensor; weight: Tensor; bias: Tensor | null }): void {
+  enqueue(device, contracts.fp8QuantizeWeight, args);
+}
+
+/**
+ * gpt2_layernorm_forward; also stores `out`, as it is rounded there, in FP8.
+ *   out = [N,C], values = [N,C], scale = [N], mean = [N], rstd = [N], in [N,C], weight [C], bias [C]; C % 16 == 0
+ */
+export function layernormFp8Forward(device: Device, args: { out: Tensor; values: Tensor; scale: Tensor; mean: Tensor; rstd: Tensor; in: Tensor; weight: Tensor; bias: Tensor }): void {
+  enqueue(device, contracts.layernormFp8Forward, args);
+}
+
+/**
+ * gpt2_layernorm_backward; also stores `din`, as it is rounded there, in FP8.
+ *   din = [N,C] may be dresidual, values = [N,C], scale = [N], dweight (accumulate) [C], dbias (accumulate) [C], dout [N,C],
+ *   dresidual [N,C] or NULL, in [N,C], weight [C], mean [N], rstd [N]; C % 16 == 0; workspace gpt2_layernorm_scratch(N,C)
+ */
+export function layernormFp8Backward(device: Device, args: { din: Tensor; values: Tensor; scale: Tensor; dweight: Tensor; dbias: Tensor; dout: Tensor; dresidual: Tensor | null; in: Tensor; weight: Tensor; mean: Tensor; rstd: Tensor; accumulate: boolean }): void {
+  enqueue(device, contracts.layernormFp8Backward, args);
+}
+
+/**
+ * gpt2_rmsnorm_forward; also stores `out`, as it is rounded there, in FP8.
+ *   out = [N,C], values = [N,C], scale = [N], rstd = [N], in [N,C], weight [C]; C % 16 == 0; eps >= 0
+ */
+export function rmsnormFp8Forward(device: Device, args: { out: Tensor; values: Tensor; scale: Tensor; rstd: Tensor; in: Tensor; weight: Tensor; eps: number }): void {
+  enqueue(device, contracts.rmsnormFp8Forward, args);
+}
+
+/**
+ * gpt2_rmsnorm_backward; also stores `din`, as it is rounded there, in FP8.
+ *   din = [N,C] may be dout or dresidual, values = [N,C], scale = [N], dweight (accumulate) [C], dout [N,C],
+ *   dresidual [N,C] or NULL, in [N,C], weight [C], rstd [N]; C % 16 == 0; workspace gpt2_layernorm_scratch(N,C)
+ */
+export function rmsnormFp8Backward(device: Device, args: { din: Tensor; values: Tensor; scale: Tensor; dweight: Tensor; dout: Tensor; dresidual: Tensor | null; in: Tensor; weight: Tensor; rstd: Tensor; accumulate: boolean }): void {
+  enqueue(device, contracts.rmsnormFp8Backward, args);
+}
+
+/**
+ * out = in * weight^T + bias + residual. Forward; and backward to the input, with the gradient of the output as `in`, the transposed
+ * weight, and no bias.
+ *   out = [N,O], in [N,C], in_scale [N], weight [O,C], factors [GPT2_FP8_FACTORS], bias [O] or NULL, residual [N,O] or NULL;
+ *   C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O)
+ */
+export function fp8Matmul(device: Device, args: { out: Tensor; in: Tensor; inScale: Tensor; weight: Tensor; factors: Tensor; bias: Tensor | null; residual: Tensor | null }): void {
+  enqueue(device, contracts.fp8Matmul, args);
+}
+
+/**
+ * gpt2_matmul_gelu_forward of FP8; also stores its result, before it is rounded to the context's dtype, in FP8:
+ * pre = in * weight^T + bias, out = gelu(pre), values = out / scale. `scale` is the smallest power of two that is at least
+ * in_scale * ROW_SUM + BIAS / 448.
+ *   out = [N,O], values = [N,O], scale = [N], pre = [N,O], in [N,C], in_scale [N], weight [O,C], factors [GPT2_FP8_FACTORS],
+ *   bias [O] or NULL; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O)
+ */
+export function fp8MatmulGeluForward(device: Device, args: { out: Tensor; values: Tensor; scale: Tensor; pre: Tensor; in: Tensor; inScale: Tensor; weight: Tensor; factors: Tensor; bias: Tensor | null }): void {
+  enqueue(device, contracts.fp8MatmulGeluForward, args);
+}
+
+/**
+ * gpt2_matmul_relu_squared_forward of FP8: out = relu(in * weight^T + bias)^2.
+ *   out = [N,O], in [N,C], in_scale [N], weight [O,C], factors [GPT2_FP8_FACTORS], bias [O] or NULL; C % 16 == 0; O % 16 == 0;
+ *   workspace gpt2_fp8_matmul_scratch(N,C,O)
+ */
+export function fp8MatmulReluSquaredForward(device: Device, args: { out: Tensor; in: Tensor; inScale: Tensor; weight: Tensor; factors: Tensor; bias: Tensor | null }): void {
+  enqueue(device, contracts.fp8MatmulReluSquaredForward, args);
+}
+
+/**
+ * gpt2_matmul_gelu_backward_input of FP8; also stores its result, before it is rounded to the context's dtype, in FP8:
+ * din = (dout * weight) * gelu'(pre), values = din / scale. `scale` is the smallest power of two that is at least
+ * 1.13 * dout_scale * COLUMN_SUM; gelu' is below 1.13.
+ *   din = [N,C], values = [N,C], scale = [N], dout [N,O], dout_scale [N], transposed [C,O], factors [GPT2_FP8_FACTORS],
+ *   pre [N,C]; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,O,C)
+ */
+export function fp8MatmulGeluBackwardInput(device: Device, args: { din: Tensor; values: Tensor; scale: Tensor; dout: Tensor; doutScale: Tensor; transposed: Tensor; factors: Tensor; pre: Tensor }): void {
+  enqueue(device, contracts.fp8MatmulGeluBackwardInput, args);
+}
+
+/**
+ * gpt2_matmul_relu_squared_backward_input of FP8: din = (dout * weight) * 2 sqrt(activated).
+ *   din = [N,C], dout [N,O], dout_scale [N], transposed [C,O], factors [GPT2_FP8_FACTORS], activated [N,C]; C % 16 == 0;
+ *   O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,O,C)
+ */
+export function fp8MatmulReluSquaredBackwardInput(device: Device, args: { din: Tensor; dout: Tensor; doutScale: Tensor; transposed: Tensor; factors: Tensor; activated: Tensor }): void {
+  enqueue(device, contracts.fp8MatmulReluSquaredBackwardInput, args);
+}
+
+/**
+ * gpt2_classifier whose logits are the product of `in` and `weight` in FP8: logits = (in_values * in_scale) * weight_values^T *
+ * factors[SCALE] + bias. Its gradients are products of `in` and `weight` in the context's dtype.
+ *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C]: gradient or NULL, dbias (accumulate) [Vp] or NULL,
+ *   logits (scratch) [N,Vp], in [N,C], in_values [N,C], in_scale [N], weight [Vp,C], weight_values [Vp,C],
+ *   factors [GPT2_FP8_FACTORS], bias [Vp] or NULL, targets [N] < V; V <= Vp; softcap >= 0; C % 16 == 0; Vp % 16 == 0;
+ *   workspace gpt2_fp8_classifier_scratch(N,C,Vp,din || dweight || dbias)
+ */
+export function fp8Classifier(device: Device, args: { losses: Tensor; din: Tensor | null; dweight: Tensor | null; dbias: Tensor | null; logits: Tensor; in: Tensor; inValues: Tensor; inScale: Tensor; weight: Tensor; weightValues: Tensor; factors: Tensor; bias: Tensor | null; targets: Tensor; V: number; dloss: number; softcap: number; accumulate: boolean }): void {
+  enqueue(device, contracts.fp8Classifier, args);
+}
+
+/**
  * step[GPT2_STEP_NORM] = sqrt of the sum of squares over `matrices` and `vectors`, in blocks of fixed size: on CUDA each thread's part
  * (up to 6,000 squares) in fp32, the rest in double;
  * step[GPT2_STEP_CLIP] = max_norm / norm if norm > max_norm and max_norm > 0, else 1;
@@ -1005,6 +1328,18 @@ export const attentionScratch = (device: Device, sizes: { B: number; T: number; 
 /** With `gradients` 0, enough for losses only, and the size for the largest N is then enough for every smaller N. */
 export const classifierScratch = (device: Device, sizes: { N: number; C: number; Vp: number; gradients: boolean }): number =>
   scratch(device, 'classifierScratch', sizes);
+
+/** Bytes of workspace. */
+export const fp8QuantizeWeightScratch = (device: Device, sizes: { C: number; O: number }): number =>
+  scratch(device, 'fp8QuantizeWeightScratch', sizes);
+
+/** Bytes of workspace. */
+export const fp8MatmulScratch = (device: Device, sizes: { N: number; C: number; O: number }): number =>
+  scratch(device, 'fp8MatmulScratch', sizes);
+
+/** With `gradients` 0, enough for losses only, and the size for the largest N is then enough for every smaller N. */
+export const fp8ClassifierScratch = (device: Device, sizes: { N: number; C: number; Vp: number; gradients: boolean }): number =>
+  scratch(device, 'fp8ClassifierScratch', sizes);
 
 /** Bytes of workspace. */
 export const globalNormScratch = (device: Device, sizes: { matrixCount: number; vectorCount: number }): number =>

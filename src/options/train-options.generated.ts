@@ -86,7 +86,7 @@ export type TrainOptions = {
   /** `--device <NAME>`: auto, cuda, cuda:N, cpu (default: auto). */
   device?: string | undefined;
   /** `--dtype <NAME>`: fp32, tf32, bf16 (default: bf16 on CUDA, fp32 on CPU). */
-  dtype?: 'fp32' | 'tf32' | 'bf16' | undefined;
+  dtype?: 'fp32' | 'tf32' | 'bf16' | 'fp8' | undefined;
   /** `--threads <N>`: CPU threads; 0: all cores (default: 0). */
   threads?: number | undefined;
   /** `--recompute <WHAT>`: activation checkpointing: what backward recomputes: none, gelu, block (default: none). */

@@ -53,7 +53,7 @@ it('has a naive kernel for every plain op of a training step', () => {
 });
 
 const hasCompiler = findNvrtc() !== undefined || spawnSync('nvcc', ['--version']).status === 0;
-const typeNames = { fp32: 'float', tf32: 'float', bf16: '__nv_bfloat16' };
+const typeNames = { fp32: 'float', tf32: 'float', bf16: '__nv_bfloat16', fp8: '__nv_bfloat16' };
 describe.skipIf(!hasCompiler)('compiles, and launches what it has (needs nvcc or NVRTC)', () => {
   const symbolsOf = new Map<string, string>();
   const all = cards.flatMap((card) =>

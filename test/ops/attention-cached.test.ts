@@ -1,7 +1,6 @@
 // Attention over a cache against the op without one: a text given at once, in parts, and token by token; several texts that
 // stand at different places; and what does not fit.
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import type { Dtype } from '../../src/native/device.ts';
 import { floats, held, Random, relativeError, worstError } from '../../src/op-cases/numbers.ts';
 import {
   attentionCachedForward,
@@ -13,7 +12,7 @@ import { describeBackends } from '../support/backends.ts';
 import { TensorBench } from '../support/tensors.ts';
 
 /** Both sides sum in fp32 and round once; in bf16 the other op also rounds probabilities. */
-const bounds: Record<Dtype, number> = { fp32: 2e-6, tf32: 2e-6, bf16: 6e-3 };
+const bounds = { fp32: 2e-6, tf32: 2e-6, bf16: 6e-3 };
 
 describeBackends(
   'attention over a cache',

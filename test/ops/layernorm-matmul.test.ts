@@ -1,6 +1,5 @@
 // Both forms against the formula in double: one row, which a kernel of its own may take, several, and sizes that no vector takes.
 import { expect, it } from 'vitest';
-import type { Dtype } from '../../src/native/device.ts';
 import { floats, held, Random, relativeError, worstError } from '../../src/op-cases/numbers.ts';
 import {
   layernormMatmulForward,
@@ -11,7 +10,7 @@ import { describeBackends } from '../support/backends.ts';
 import { TensorBench } from '../support/tensors.ts';
 
 /** Of fp32: sums of up to 3072 terms. Of bf16: the results are rounded, with several rows the normalised rows as well. */
-const bounds: Record<Dtype, number> = { fp32: 2e-6, tf32: 2e-3, bf16: 4e-3 };
+const bounds = { fp32: 2e-6, tf32: 2e-3, bf16: 4e-3 };
 
 describeBackends(
   'a matmul behind its layernorm',

@@ -4,17 +4,17 @@ import { afterAll, beforeAll, describe, it } from 'vitest';
 import { Device, type Dtype } from '../../src/native/device.ts';
 import { type LibraryKind, libraryPath } from '../../src/native/find-library.ts';
 
-/** A suite for each library and each of `dtypes` it has (the CPU library has fp32 alone); `device()` is the open device. */
-export function describeBackends(
+/** A suite for each library and each of `dtypes` it has (the CPU library has fp32 and fp8); `device()` is the open device. */
+export function describeBackends<D extends Dtype = 'fp32'>(
   name: string,
-  suite: (device: () => Device, kind: LibraryKind, dtype: Dtype) => void,
-  { dtypes = ['fp32'] }: { dtypes?: readonly Dtype[] } = {},
+  suite: (device: () => Device, kind: LibraryKind, dtype: D) => void,
+  { dtypes = ['fp32' as D] }: { dtypes?: readonly D[] } = {},
 ): void {
   for (const kind of ['cpu', 'cuda'] as const) {
     const reason = missing(kind);
     for (const dtype of dtypes) {
-      if (kind === 'cpu' && dtype !== 'fp32') continue;
-      const title = kind === 'cpu' ? `${name} on cpu` : `${name} on cuda, ${dtype}`;
+      if (kind === 'cpu' && dtype !== 'fp32' && dtype !== 'fp8') continue;
+      const title = kind === 'cpu' && dtype === 'fp32' ? `${name} on cpu` : `${name} on ${kind}, ${dtype}`;
       if (reason !== undefined) {
         describe(title, () => it.skip(reason, () => {}));
         continue;

@@ -14,7 +14,7 @@ import { gatheringBytes } from '../../model/sharded-parameters.ts';
 import { GPT2_STEP } from '../../native/bindings.generated.ts';
 import { bytesOf } from '../../native/buffer.ts';
 import { sharedBytes } from '../../native/communicator.ts';
-import { Device, type DeviceOptions, gradientTypeOf } from '../../native/device.ts';
+import { Device, type DeviceOptions, elementTypesOf } from '../../native/device.ts';
 import { globalNormScratch } from '../../ops/ops.generated.ts';
 import { type OptimizerChoice, scratchOf, stateBytes, updatedEntire } from '../../optimizer/assign.ts';
 import { scratchMemory, stateMemory } from '../../optimizer/state.ts';
@@ -49,8 +49,8 @@ export function trainingPlan(
   config: ModelConfig,
   { B, T, optimizer, rows = B, recompute, samples = false, shares = 1, parts = shares, cards = [] }: TrainingSizes,
 ): ReadonlyMap<string, number> {
-  const { elementType } = device;
-  const gradientType = gradientTypeOf(device.dtype, rows > B);
+  const { dtype, description } = device;
+  const { elementType, gradientType } = elementTypesOf({ kind: description.library, dtype, accumulates: rows > B });
   const division = { shares, entire: updatedEntire(optimizer) };
   const { matrix: matrixCount, vector: vectorCount } = arenaLayout(config, division).sizes;
   const fp32 = (matrixCount / shares + vectorCount) * bytesOf('fp32');
