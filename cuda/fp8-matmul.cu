@@ -1,5 +1,5 @@
-// The linear layer in FP8, forward and backward to the input: each as one product (matmul.cuh). Backward takes the transposed
-// weight, so that both operands are K-major, as tensor cores need them.
+// The linear layer in FP8, forward and backward to the input: each as one product (matmul.cuh). Backward takes the
+// transposed weight, so that both operands are K-major, as tensor cores need them.
 #include "common/fp8.cuh"
 #include "common/tensor-cores.h"
 #include "runtime/ops.generated.h"

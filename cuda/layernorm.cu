@@ -1,8 +1,8 @@
 // Layernorm and RMSNorm. A warp takes a row and holds it in registers: forward reads and writes it once (two-pass
 // variance); backward has three reads and one write. Backward's grid has as many blocks as the GPU runs at a time, each
 // warp loops over rows, and its lanes keep the sums of dweight and dbias for their columns; blocks store partial sums
-// that a second kernel adds in order. With FP8 the result is also stored in FP8: a warp has the whole row, so it knows the
-// row's scale before it stores.
+// that a second kernel adds in order. With FP8 the result is also stored in FP8: a warp has the whole row, so it knows
+// the row's scale before it stores.
 #include "common/fp8.cuh"
 #include "common/mma.cuh"
 #include "common/partial-sums.cuh"

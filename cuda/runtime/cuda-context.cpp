@@ -76,8 +76,8 @@ int use_device(gpt2_context &context, const char *function, int device, const cu
   return GPT2_OK;
 }
 
-// The tensor cores of compute capability 8.9 were the first that multiply FP8. What counts is what the code that runs was
-// compiled for: on a GPU without machine code of its own, PTX of 8.0 runs, which has no such instruction.
+// The tensor cores of compute capability 8.9 were the first that multiply FP8. What counts is what the code that runs
+// was compiled for: on a GPU without machine code of its own, PTX of 8.0 runs, which has no such instruction.
 bool has_fp8(const cudaFuncAttributes &attributes) { return attributes.ptxVersion >= 89; }
 
 std::string describe(const CudaContext &context, const cudaDeviceProp &gpu, const cudaFuncAttributes &attributes,
@@ -86,9 +86,10 @@ std::string describe(const CudaContext &context, const cudaDeviceProp &gpu, cons
   cudaDriverGetVersion(&driver);
   return "{\"library\":\"cuda\",\"device\":\"" + std::string(gpu.name) + "\",\"codePath\":\"" +
          gpt2::name_of(*context.kernels) +
-         "\",\"threads\":1,\"canCapture\":true,\"dtypes\":[\"fp32\",\"tf32\",\"bf16\"" + (has_fp8(attributes) ? ",\"fp8\"" : "") +
-         "],\"computeCapability\":\"" + capability + "\",\"multiprocessors\":" + std::to_string(gpu.multiProcessorCount) + ",\"driver\":\"" +
-         version_text(driver) + "\"}";
+         "\",\"threads\":1,\"canCapture\":true,\"dtypes\":[\"fp32\",\"tf32\",\"bf16\"" +
+         (has_fp8(attributes) ? ",\"fp8\"" : "") + "],\"computeCapability\":\"" + capability +
+         "\",\"multiprocessors\":" + std::to_string(gpu.multiProcessorCount) + ",\"driver\":\"" + version_text(driver) +
+         "\"}";
 }
 
 int open_context(CudaContext *context, const char *function, int32_t device, int32_t dtype, bool accumulates) {
@@ -112,8 +113,9 @@ int open_context(CudaContext *context, const char *function, int32_t device, int
   if (!context->kernels) return fail(context, GPT2_UNSUPPORTED, function, why);
   if (dtype == GPT2_FP8 && !has_fp8(attributes)) {
     return fail(context, GPT2_UNSUPPORTED, function,
-                "fp8 needs code for compute capability 8.9 or later, and this library has none for " +
-                    std::string(properties.name) + ", of " + capability);
+                std::string(properties.name) + " has compute capability " + capability + ", and runs code for " +
+                    std::to_string(attributes.ptxVersion / 10) + "." + std::to_string(attributes.ptxVersion % 10) +
+                    "; fp8 needs code for 8.9 or later");
   }
   GPT2_TRY(*context, function, cudaStreamCreateWithFlags(&context->stream, cudaStreamNonBlocking));
   context->device = device;
