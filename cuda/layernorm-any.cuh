@@ -2,7 +2,7 @@
 // registers.
 #pragma once
 
-#include "common/device.cuh"
+#include "common/fp8.cuh"
 
 namespace gpt2 {
 namespace layernorm_any {
@@ -85,6 +85,21 @@ __global__ void __launch_bounds__(threads) parameters_any_kernel(float *partial,
   float total = 0;
   for (int i = 0; i < warps; i++) total += sums[warp][i][lane];
   partial[(static_cast<int64_t>(blockIdx.y) * parameters<CENTERED> + warp) * C + column] = total;
+}
+
+// A result's rows in FP8.
+__global__ void __launch_bounds__(threads) static quantize_any_kernel(uint8_t *values, float *scale, const bf16 *in,
+                                                                      int N, int C) {
+  const int lane = threadIdx.x % 32;
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * warps + threadIdx.x / 32;
+  if (row >= N) return;
+  float largest = 0;
+  for (int c = lane; c < C; c += 32) largest = fmaxf(largest, fabsf(to_float(in[row * C + c])));
+  const float s = fp8_scale(warp_largest(largest)), inverse = inverse_of(s);
+  for (int c = lane; c < C; c += 32) {
+    values[row * C + c] = static_cast<uint8_t>(pack_fp8(to_float(in[row * C + c]) * inverse, 0));
+  }
+  if (lane == 0) scale[row] = s;
 }
 
 }  // namespace layernorm_any

@@ -1,7 +1,9 @@
 // Layernorm and RMSNorm. A warp takes a row and holds it in registers: forward reads and writes it once (two-pass
 // variance); backward has three reads and one write. Backward's grid has as many blocks as the GPU runs at a time, each
 // warp loops over rows, and its lanes keep the sums of dweight and dbias for their columns; blocks store partial sums
-// that a second kernel adds in order.
+// that a second kernel adds in order. With FP8 the result is also stored in FP8: a warp has the whole row, so it knows
+// the row's scale before it stores.
+#include "common/fp8.cuh"
 #include "common/mma.cuh"
 #include "common/partial-sums.cuh"
 #include "layernorm-any.cuh"
@@ -14,9 +16,10 @@ namespace {
 using namespace layernorm_any;
 
 // A lane holds PACKS packs of V adjacent columns, 32 packs apart. Packs past C are skipped.
-template <bool CENTERED, class T, int V, int PACKS>
-__global__ void __launch_bounds__(threads) forward_kernel(T *out, float *mean, float *rstd, const T *in,
-                                                          const T *weight, const T *bias, int N, int C, float eps) {
+template <bool CENTERED, class T, int V, int PACKS, bool FP8>
+__global__ void __launch_bounds__(threads)
+    forward_kernel(T *out, float *mean, float *rstd, const T *in, const T *weight, const T *bias, int N, int C,
+                   float eps, uint8_t *values, float *scale) {
   wait_for_previous_kernel();
   const int lane = threadIdx.x % 32;
   const int64_t row = static_cast<int64_t>(blockIdx.x) * warps + threadIdx.x / 32;
@@ -45,6 +48,7 @@ __global__ void __launch_bounds__(threads) forward_kernel(T *out, float *mean, f
     }
   }
   const float r = rsqrtf(warp_sum(squares) / C + eps);
+  [[maybe_unused]] float largest = 0;
 #pragma unroll
   for (int p = 0; p < PACKS; p++) {
     const int column = (p * 32 + lane) * V;
@@ -61,7 +65,23 @@ __global__ void __launch_bounds__(threads) forward_kernel(T *out, float *mean, f
         for (int j = 0; j < V; j++) w[j] *= x[p][j] * r;
       }
       store(out + row * C + column, w);
+      if constexpr (FP8) {
+#pragma unroll
+        for (int j = 0; j < V; j++) {
+          x[p][j] = to_float(from_float<T>(w[j]));
+          largest = fmaxf(largest, fabsf(x[p][j]));
+        }
+      }
     }
+  }
+  if constexpr (FP8) {
+    const float s = fp8_scale(warp_largest(largest)), inverse = inverse_of(s);
+#pragma unroll
+    for (int p = 0; p < PACKS; p++) {
+      const int column = (p * 32 + lane) * V;
+      if (column < C) store_fp8(values + row * C + column, x[p], inverse);
+    }
+    if (lane == 0) scale[row] = s;
   }
   if (lane == 0) {
     if constexpr (CENTERED) mean[row] = m;
@@ -76,10 +96,10 @@ constexpr int backward_shared_bytes = warps * ROWS * 3 * PACKS * 32 * 16;
 // Two blocks share an SM where the lanes' sums leave enough registers. cp.async loads rows into shared memory, each
 // lane's 16-byte packs to places of its own, so pending loads take no registers and no thread waits for another. ROWS
 // is 2, the current row and the next, or 1 where shared memory does not fit two.
-template <bool CENTERED, class T, int V, int PACKS, int ROWS>
+template <bool CENTERED, class T, int V, int PACKS, int ROWS, bool FP8>
 __global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1)
     backward_kernel(T *din, float *partial, const T *dout, const T *dresidual, const T *in, const T *weight,
-                    const float *mean, const float *rstd, int N, int C) {
+                    const float *mean, const float *rstd, int N, int C, uint8_t *values, float *scale) {
   wait_for_previous_kernel();
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   extern __shared__ __align__(16) unsigned char memory[];
@@ -129,6 +149,7 @@ __global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1)
     }
     sum = CENTERED ? warp_sum(sum) / C : 0.0f;
     product = warp_sum(product) / C;
+    [[maybe_unused]] float largest = 0;
 #pragma unroll
     for (int p = 0; p < PACKS; p++) {
       const int column = (p * 32 + lane) * V;
@@ -144,7 +165,29 @@ __global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1)
           w[j] = gradient + (dresidual ? to_float(residual.values[j]) : 0.0f);
         }
         store(din + row * C + column, w);
+        if constexpr (FP8) {
+          // The result takes the registers of dy, which is not needed any more.
+#pragma unroll
+          for (int j = 0; j < V; j++) {
+            dy[p].values[j] = from_float<T>(w[j]);
+            largest = fmaxf(largest, fabsf(to_float(dy[p].values[j])));
+          }
+        }
       }
+    }
+    if constexpr (FP8) {
+      const float s = fp8_scale(warp_largest(largest)), inverse = inverse_of(s);
+#pragma unroll
+      for (int p = 0; p < PACKS; p++) {
+        const int column = (p * 32 + lane) * V;
+        if (column < C) {
+          float result[V];
+#pragma unroll
+          for (int j = 0; j < V; j++) result[j] = to_float(dy[p].values[j]);
+          store_fp8(values + row * C + column, result, inverse);
+        }
+      }
+      if (lane == 0) scale[row] = s;
     }
     if (ROWS == 2) stage ^= 1;
   }
@@ -187,56 +230,72 @@ template <class T>
 using Packs = std::conditional_t<sizeof(T) == 2, std::integer_sequence<int, 1, 2, 3, 4, 5, 7, 8>,
                                  std::integer_sequence<int, 1, 2, 3, 6, 8, 10, 13, 16>>;
 
-// layernorm_forward, or rmsnorm_forward without `mean` and `bias`.
-template <bool CENTERED>
+// Calls `body` with a value of the element type of norms: in FP8 the context's is bf16.
+template <bool FP8, class Body>
+void with_norm_type(const CudaContext &own, Body body) {
+  if constexpr (FP8) {
+    body(bf16{});
+  } else {
+    with_element_type(own, body);
+  }
+}
+
+// layernorm_forward, or rmsnorm_forward without `mean` and `bias`. With FP8 also `values` and `scale`.
+template <bool CENTERED, bool FP8 = false>
 void forward(CudaContext &own, void *out, float *mean, float *rstd, const void *in, const void *weight,
-             const void *bias, int N, int C, float eps) {
+             const void *bias, int N, int C, float eps, uint8_t *values = nullptr, float *scale = nullptr) {
   const auto blocks = static_cast<unsigned>(ceil_divide(N, warps));
-  with_element_type(own, [&](auto element) {
+  with_norm_type<FP8>(own, [&](auto element) {
     using T = decltype(element);
     constexpr int V = vector_size<T>;
     auto *y = static_cast<T *>(out);
     auto *x = static_cast<const T *>(in), *w = static_cast<const T *>(weight), *b = static_cast<const T *>(bias);
-    const bool done = C % V == 0 && on_16_bytes(y, x, w, b) &&
+    const bool done = C % V == 0 && on_16_bytes(y, x, w, b, values) &&
                       with_count(static_cast<int>(ceil_divide(C, 32 * V)), Packs<T>{}, [&](auto packs) {
-                        launch_overlapping(own, forward_kernel<CENTERED, T, V, packs>, blocks, threads, 0, y, mean,
-                                           rstd, x, w, b, N, C, eps);
+                        launch_overlapping(own, forward_kernel<CENTERED, T, V, packs, FP8>, blocks, threads, 0, y, mean,
+                                           rstd, x, w, b, N, C, eps, values, scale);
                         return true;
                       });
-    if (!done) forward_any_kernel<CENTERED><<<blocks, threads, 0, own.stream>>>(y, mean, rstd, x, w, b, N, C, eps);
+    if (!done) {
+      forward_any_kernel<CENTERED><<<blocks, threads, 0, own.stream>>>(y, mean, rstd, x, w, b, N, C, eps);
+      if constexpr (FP8) quantize_any_kernel<<<blocks, threads, 0, own.stream>>>(values, scale, y, N, C);
+    }
   });
 }
 
-// layernorm_backward, or rmsnorm_backward without `dbias` and `mean`.
-template <bool CENTERED>
+// layernorm_backward, or rmsnorm_backward without `dbias` and `mean`. With FP8 also `values` and `scale`.
+template <bool CENTERED, bool FP8 = false>
 void backward(CudaContext &own, void *din, float *dweight, float *dbias, const void *dout, const void *dresidual,
-              const void *in, const void *weight, const float *mean, const float *rstd, int N, int C, bool accumulate) {
+              const void *in, const void *weight, const float *mean, const float *rstd, int N, int C, bool accumulate,
+              uint8_t *values = nullptr, float *scale = nullptr) {
   const int parts = parts_of(own, N, C);
   float *partial = Scratch(own.workspace).take<float>(static_cast<int64_t>(parts) * parameters<CENTERED> * C);
-  with_element_type(own, [&](auto element) {
+  with_norm_type<FP8>(own, [&](auto element) {
     using T = decltype(element);
     constexpr int V = vector_size<T>;
     auto *dx = static_cast<T *>(din);
     auto *dy = static_cast<const T *>(dout), *residual = static_cast<const T *>(dresidual);
     auto *x = static_cast<const T *>(in), *w = static_cast<const T *>(weight);
     const bool done =
-        C % V == 0 && on_16_bytes(dx, dy, residual, x, w) &&
+        C % V == 0 && on_16_bytes(dx, dy, residual, x, w, values) &&
         with_count(static_cast<int>(ceil_divide(C, 32 * V)), Packs<T>{}, [&](auto packs) {
           const auto launch = [&](auto *kernel, int shared) {
             if (shared > own.shared_limit) return false;
             cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
-            launch_overlapping(own, kernel, parts, threads, shared, dx, partial, dy, residual, x, w, mean, rstd, N, C);
+            launch_overlapping(own, kernel, parts, threads, shared, dx, partial, dy, residual, x, w, mean, rstd, N, C,
+                               values, scale);
             return true;
           };
-          return launch(backward_kernel<CENTERED, T, V, packs, 2>, backward_shared_bytes<packs, 2>) ||
-                 launch(backward_kernel<CENTERED, T, V, packs, 1>, backward_shared_bytes<packs, 1>);
+          return launch(backward_kernel<CENTERED, T, V, packs, 2, FP8>, backward_shared_bytes<packs, 2>) ||
+                 launch(backward_kernel<CENTERED, T, V, packs, 1, FP8>, backward_shared_bytes<packs, 1>);
         });
     if (!done) {
       // The parameters come first, because din may be dout.
       const dim3 grid(static_cast<unsigned>(ceil_divide(C, 32)), static_cast<unsigned>(parts));
+      const auto blocks = static_cast<unsigned>(ceil_divide(N, warps));
       parameters_any_kernel<CENTERED><<<grid, threads, 0, own.stream>>>(partial, dy, x, mean, rstd, N, C);
-      backward_any_kernel<CENTERED><<<static_cast<unsigned>(ceil_divide(N, warps)), threads, 0, own.stream>>>(
-          dx, dy, residual, x, w, mean, rstd, N, C);
+      backward_any_kernel<CENTERED><<<blocks, threads, 0, own.stream>>>(dx, dy, residual, x, w, mean, rstd, N, C);
+      if constexpr (FP8) quantize_any_kernel<<<blocks, threads, 0, own.stream>>>(values, scale, dx, N, C);
     }
   });
   launch_add_partials(own, dweight, dbias, partial, parts, C, accumulate);
@@ -273,6 +332,43 @@ int ops::rmsnorm_backward(gpt2_context &context, void *din, float *dweight, cons
                           const void *in, const void *weight, const float *rstd, int N, int C, bool accumulate) {
   backward<false>(cuda(context), din, dweight, nullptr, dout, dresidual, in, weight, nullptr, rstd, N, C, accumulate);
   return GPT2_LAUNCHED(context, "gpt2_rmsnorm_backward");
+}
+
+int ops::layernorm_fp8_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, float *mean,
+                               float *rstd, const void *in, const void *weight, const void *bias, int N, int C) {
+  const char *function = "gpt2_layernorm_fp8_forward";
+  if (const int status = require_fp8(context, function)) return status;
+  forward<true, true>(cuda(context), out, mean, rstd, in, weight, bias, N, C, layernorm_eps, values, scale);
+  return GPT2_LAUNCHED(context, function);
+}
+
+int ops::layernorm_fp8_backward(gpt2_context &context, void *din, uint8_t *values, float *scale, float *dweight,
+                                float *dbias, const void *dout, const void *dresidual, const void *in,
+                                const void *weight, const float *mean, const float *rstd, int N, int C,
+                                bool accumulate) {
+  const char *function = "gpt2_layernorm_fp8_backward";
+  if (const int status = require_fp8(context, function)) return status;
+  backward<true, true>(cuda(context), din, dweight, dbias, dout, dresidual, in, weight, mean, rstd, N, C, accumulate,
+                       values, scale);
+  return GPT2_LAUNCHED(context, function);
+}
+
+int ops::rmsnorm_fp8_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, float *rstd,
+                             const void *in, const void *weight, int N, int C, float eps) {
+  const char *function = "gpt2_rmsnorm_fp8_forward";
+  if (const int status = require_fp8(context, function)) return status;
+  forward<false, true>(cuda(context), out, nullptr, rstd, in, weight, nullptr, N, C, eps, values, scale);
+  return GPT2_LAUNCHED(context, function);
+}
+
+int ops::rmsnorm_fp8_backward(gpt2_context &context, void *din, uint8_t *values, float *scale, float *dweight,
+                              const void *dout, const void *dresidual, const void *in, const void *weight,
+                              const float *rstd, int N, int C, bool accumulate) {
+  const char *function = "gpt2_rmsnorm_fp8_backward";
+  if (const int status = require_fp8(context, function)) return status;
+  backward<false, true>(cuda(context), din, dweight, nullptr, dout, dresidual, in, weight, nullptr, rstd, N, C,
+                        accumulate, values, scale);
+  return GPT2_LAUNCHED(context, function);
 }
 
 }  // namespace gpt2

@@ -43,6 +43,18 @@ __device__ __forceinline__ void multiply_bf16(float (&d)[4], const uint32_t (&a)
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+// d += a * b with a [16,32] and b [32,8] of E4M3. Its operands have the bytes that those of multiply_bf16 have: four
+// values along k where there are two bf16. Compute capability 8.9 and later.
+__device__ __forceinline__ void multiply_fp8([[maybe_unused]] float (&d)[4], [[maybe_unused]] const uint32_t (&a)[4],
+                                             [[maybe_unused]] uint32_t b0, [[maybe_unused]] uint32_t b1) {
+#if __CUDA_ARCH__ >= 890
+  asm volatile(
+      "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#endif
+}
+
 // d += a * b with a [16,8] and b [8,8] of tf32.
 __device__ __forceinline__ void multiply_tf32(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   asm volatile(

@@ -76,17 +76,20 @@ int use_device(gpt2_context &context, const char *function, int device, const cu
   return GPT2_OK;
 }
 
-// The tensor cores of compute capability 8.9 were the first that multiply FP8.
-bool has_fp8(const cudaDeviceProp &gpu) { return gpu.major * 10 + gpu.minor >= 89; }
+// The tensor cores of compute capability 8.9 were the first that multiply FP8. What counts is what the code that runs
+// was compiled for: on a GPU without machine code of its own, PTX of 8.0 runs, which has no such instruction.
+bool has_fp8(const cudaFuncAttributes &attributes) { return attributes.ptxVersion >= 89; }
 
-std::string describe(const CudaContext &context, const cudaDeviceProp &gpu, const std::string &capability) {
+std::string describe(const CudaContext &context, const cudaDeviceProp &gpu, const cudaFuncAttributes &attributes,
+                     const std::string &capability) {
   int driver = 0;
   cudaDriverGetVersion(&driver);
   return "{\"library\":\"cuda\",\"device\":\"" + std::string(gpu.name) + "\",\"codePath\":\"" +
          gpt2::name_of(*context.kernels) +
-         "\",\"threads\":1,\"canCapture\":true,\"dtypes\":[\"fp32\",\"tf32\",\"bf16\"" + (has_fp8(gpu) ? ",\"fp8\"" : "") +
-         "],\"computeCapability\":\"" + capability + "\",\"multiprocessors\":" + std::to_string(gpu.multiProcessorCount) + ",\"driver\":\"" +
-         version_text(driver) + "\"}";
+         "\",\"threads\":1,\"canCapture\":true,\"dtypes\":[\"fp32\",\"tf32\",\"bf16\"" +
+         (has_fp8(attributes) ? ",\"fp8\"" : "") + "],\"computeCapability\":\"" + capability +
+         "\",\"multiprocessors\":" + std::to_string(gpu.multiProcessorCount) + ",\"driver\":\"" + version_text(driver) +
+         "\"}";
 }
 
 int open_context(CudaContext *context, const char *function, int32_t device, int32_t dtype, bool accumulates) {
@@ -108,19 +111,22 @@ int open_context(CudaContext *context, const char *function, int32_t device, int
   std::string why;
   context->kernels = gpt2::choose_kernels(properties, why);
   if (!context->kernels) return fail(context, GPT2_UNSUPPORTED, function, why);
-  if (dtype == GPT2_FP8 && !has_fp8(properties)) {
+  if (dtype == GPT2_FP8 && !has_fp8(attributes)) {
     return fail(context, GPT2_UNSUPPORTED, function,
-                std::string(properties.name) + " has compute capability " + capability + "; fp8 needs 8.9 or later");
+                std::string(properties.name) + " has compute capability " + capability + ", and runs code for " +
+                    std::to_string(attributes.ptxVersion / 10) + "." + std::to_string(attributes.ptxVersion % 10) +
+                    "; fp8 needs code for 8.9 or later");
   }
   GPT2_TRY(*context, function, cudaStreamCreateWithFlags(&context->stream, cudaStreamNonBlocking));
   context->device = device;
   context->dtype = dtype == GPT2_FP8 ? GPT2_BF16 : dtype;
+  context->has_fp8 = dtype == GPT2_FP8;
   context->accumulates = accumulates;
   context->multiprocessors = properties.multiProcessorCount;
   context->overlaps = attributes.ptxVersion >= 90;
   context->shared_limit = static_cast<int>(properties.sharedMemPerBlockOptin);
   context->shared_per_multiprocessor = static_cast<int>(properties.sharedMemPerMultiprocessor);
-  context->description = describe(*context, properties, capability);
+  context->description = describe(*context, properties, attributes, capability);
   return GPT2_OK;
 }
 

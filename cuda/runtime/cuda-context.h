@@ -17,7 +17,8 @@ struct CudaContext : gpt2_context {
   ~CudaContext() override;
 
   int device = 0;
-  int dtype = GPT2_FP32;
+  int dtype = GPT2_FP32;  // GPT2_BF16 if opened as GPT2_FP8
+  bool has_fp8 = false;   // opened as GPT2_FP8
   bool accumulates = false;
   cudaStream_t stream = nullptr;
   const TensorCoreKernels *kernels = nullptr;

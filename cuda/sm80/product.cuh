@@ -1,4 +1,4 @@
-// Products of bf16 on tensor cores, sm_80 and later, sums in fp32.
+// Products of bf16, or of FP8, on tensor cores, sm_80 and later, sums in fp32.
 //
 // A block of 4 warps computes a tile of 128 x 128 results in steps of 64 in k. Each warp holds 64 x 64 of them in
 // registers (128 accumulators a lane), so a fragment from shared memory serves four or eight multiplications. cp.async
@@ -8,8 +8,12 @@
 // allows: the epilogue of one overlaps the products of the other. Tiles of 128 x 256 with 8 warps and one block per SM
 // were within 5% on an H100, slower where k is short and for weight gradients. benchmarks/h100-portable.md has the
 // measurements.
+//
+// A product of FP8, both operands K-major, is that of a bf16 matrix with the same bytes, half as long in k, up to the
+// multiplication: fragments have the same bytes in both. All sizes in k here count pairs of FP8 then.
 #pragma once
 
+#include "../common/fp8.cuh"
 #include "../matmul.cuh"
 #include "tile.cuh"
 
@@ -32,9 +36,18 @@ struct Arguments {
   int steps_a_split;  // steps of k in each part
 };
 
-template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, class O>
+template <bool FP8>
+__device__ __forceinline__ void multiply(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  if constexpr (FP8) {
+    multiply_fp8(d, a, b0, b1);
+  } else {
+    multiply_bf16(d, a, b0, b1);
+  }
+}
+
+template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, bool FP8, class O>
 __global__ void __launch_bounds__(product_threads)
-    product_kernel(Arguments arguments, Outputs<bf16, O> outputs, float *sums) {
+    product_kernel(Arguments arguments, Outputs<bf16, O> outputs, float *sums, Fp8Operands fp8) {
   using TileA = Tile<A_K_MAJOR>;
   using TileB = Tile<B_K_MAJOR>;
   extern __shared__ __align__(128) unsigned char shared_memory[];
@@ -122,7 +135,7 @@ __global__ void __launch_bounds__(product_threads)
       for (int i = 0; i < 4; i++) {
 #pragma unroll
         for (int j = 0; j < 8; j++) {
-          multiply_bf16(result[i][j], a[buffer][i], b[buffer][j / 2][j % 2 * 2], b[buffer][j / 2][j % 2 * 2 + 1]);
+          multiply<FP8>(result[i][j], a[buffer][i], b[buffer][j / 2][j % 2 * 2], b[buffer][j / 2][j % 2 * 2 + 1]);
         }
       }
       if constexpr (has_sums) {
@@ -161,6 +174,11 @@ __global__ void __launch_bounds__(product_threads)
   const auto row_of = [&](int i, int turn) { return m0 + warp_m + i * 16 + turn * 2 + lane / 16; };
   const auto at = [&](int i, int turn) { return (split + row_of(i, turn)) * arguments.N + column; };
   const auto exists = [&](int i, int turn) { return row_of(i, turn) < arguments.M && column < arguments.N; };
+  [[maybe_unused]] float weight_scale = 1;
+  if constexpr (FP8) weight_scale = fp8.factors[GPT2_FP8_SCALE];
+  constexpr bool stores_fp8 = FP8 && (E == Epilogue::gelu || E == Epilogue::gelu_backward);
+  [[maybe_unused]] Fp8Bound bound;
+  if constexpr (stores_fp8) bound = gelu_bound<E == Epilogue::gelu_backward>(fp8.factors);
   // The epilogue loads its inputs one group of rows ahead, so that only the first load's latency is exposed.
   Extra<E, bf16, O, 4> extra[2][8];
   const auto read_extra = [&](int i) {
@@ -185,14 +203,26 @@ __global__ void __launch_bounds__(product_threads)
     for (int turn = 0; turn < 8; turn++) {
       float values[4];
       load(values, static_cast<const float *>(staging + (turn * 2 + lane / 16) * staging_stride + lane % 16 * 4));
-      if (exists(i, turn)) finish<E>(outputs, values, bias, extra[i % 2][turn], at(i, turn));
+      if (!exists(i, turn)) continue;
+      if constexpr (FP8) {
+        const float scale = fp8.scale[row_of(i, turn)] * weight_scale;
+#pragma unroll
+        for (int v = 0; v < 4; v++) values[v] *= scale;
+      }
+      finish<E>(outputs, values, bias, extra[i % 2][turn], at(i, turn));
+      if constexpr (stores_fp8) {
+        // `values` are the result before it was rounded.
+        const float scale = bound.scale(fp8.scale[row_of(i, turn)]);
+        store_fp8(fp8.values + at(i, turn), values, inverse_of(scale));
+        if (column == 0) fp8.values_scale[row_of(i, turn)] = scale;
+      }
     }
   }
 }
 
-template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, class O>
+template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, bool FP8 = false, class O>
 void launch_product(const CudaContext &context, const Product &product, const Outputs<bf16, O> &outputs,
-                    float *sums = nullptr, int splits = 1) {
+                    float *sums = nullptr, int splits = 1, const Fp8Operands &fp8 = {}) {
   const int64_t tiles_m = ceil_divide(product.M, tile), tiles_n = ceil_divide(product.N, tile);
   const Arguments arguments{static_cast<const bf16 *>(product.a),
                             static_cast<const bf16 *>(product.b),
@@ -204,10 +234,10 @@ void launch_product(const CudaContext &context, const Product &product, const Ou
                             static_cast<int>(tiles_m),
                             static_cast<int>(tiles_n),
                             static_cast<int>(ceil_divide(ceil_divide(product.K, step_k), splits))};
-  auto *kernel = product_kernel<A_K_MAJOR, B_K_MAJOR, E, O>;
+  auto *kernel = product_kernel<A_K_MAJOR, B_K_MAJOR, E, FP8, O>;
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
   const dim3 grid(static_cast<unsigned>(tiles_m * tiles_n), 1, static_cast<unsigned>(splits));
-  kernel<<<grid, product_threads, shared_bytes, context.stream>>>(arguments, outputs, sums);
+  kernel<<<grid, product_threads, shared_bytes, context.stream>>>(arguments, outputs, sums, fp8);
 }
 
 }  // namespace sm80

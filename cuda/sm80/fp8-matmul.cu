@@ -1,0 +1,33 @@
+// The products of FP8, sm_89 and later, by the kernel of the linear layer.
+#include "../common/tensor-cores.h"
+#include "product.cuh"
+
+namespace gpt2 {
+
+void sm80::fp8_matmul(const CudaContext &context, Epilogue epilogue, const Product &product, const Fp8Operands &fp8,
+                      const Outputs<bf16, bf16> &outputs) {
+  // product.cuh counts pairs.
+  Product pairs = product;
+  pairs.K /= 2;
+  pairs.lda /= 2;
+  pairs.ldb /= 2;
+  const auto launch = [&](auto constant) {
+    launch_product<true, true, decltype(constant)::value, true>(context, pairs, outputs, nullptr, 1, fp8);
+  };
+  switch (epilogue) {
+    case Epilogue::gelu:
+      return launch(std::integral_constant<Epilogue, Epilogue::gelu>{});
+    case Epilogue::residual:
+      return launch(std::integral_constant<Epilogue, Epilogue::residual>{});
+    case Epilogue::gelu_backward:
+      return launch(std::integral_constant<Epilogue, Epilogue::gelu_backward>{});
+    case Epilogue::relu_squared:
+      return launch(std::integral_constant<Epilogue, Epilogue::relu_squared>{});
+    case Epilogue::relu_squared_backward:
+      return launch(std::integral_constant<Epilogue, Epilogue::relu_squared_backward>{});
+    default:
+      return launch(std::integral_constant<Epilogue, Epilogue::bias>{});
+  }
+}
+
+}  // namespace gpt2
