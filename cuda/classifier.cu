@@ -2,7 +2,7 @@
 // only with dweight), else as a sequence of other ops. With logits of FP8, only their product differs.
 #include <algorithm>
 
-#include "common/device.cuh"
+#include "common/fp8.cuh"
 #include "common/tensor-cores.h"
 #include "cross-entropy.cuh"
 #include "runtime/ops.generated.h"
@@ -15,8 +15,8 @@ bool has_kernel(const CudaContext &context, int C, int Vp) {
   return context.kernels->classifier && context.dtype == GPT2_BF16 && C % 8 == 0 && Vp % 8 == 0;
 }
 
-// The same as a sequence of other ops: for other GPUs, dtypes, sizes, and dbias without dweight. `status` is that of the
-// product of the logits, which comes before.
+// The same as a sequence of other ops: for other GPUs, dtypes, sizes, and dbias without dweight. The product of the
+// logits comes before; `status` is its.
 int classifier_in_parts(gpt2_context &context, const char *function, int status, float *losses, void *din,
                         void *dweight, float *dbias, void *logits, const void *in, const void *weight,
                         const int32_t *targets, int N, int C, int V, int Vp, float dloss, float softcap,
@@ -67,6 +67,7 @@ int ops::fp8_classifier(gpt2_context &context, float *losses, void *din, void *d
                         const void *in, const uint8_t *in_values, const float *in_scale, const void *weight,
                         const uint8_t *weight_values, const float *factors, const void *bias, const int32_t *targets,
                         int N, int C, int V, int Vp, float dloss, float softcap, bool accumulate) {
+  if (const int status = require_fp8(context, "gpt2_fp8_classifier")) return status;
   CudaContext &own = cuda(context);
   if ((dbias && !dweight) || !own.kernels->fp8_classifier ||
       !on_16_bytes(din, dweight, logits, in, in_values, weight, weight_values, bias)) {

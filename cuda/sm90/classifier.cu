@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(threads)
   }
   sum = warp_sum(sum);
   if (lane > 0) return;
-  if constexpr (std::is_same_v<T, e4m3>) sum *= in_scale[row] * *weight_scale;
+  if constexpr (is_fp8<T>) sum *= in_scale[row] * *weight_scale;
   if (bias) sum += to_float(bias[target]);
   const Softcapped logit = cap > 0 ? softcapped(sum, cap) : Softcapped{sum, 1};
   reference[row] = logit.value;

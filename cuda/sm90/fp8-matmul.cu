@@ -13,9 +13,9 @@ namespace {
 
 using namespace sm90;
 
-constexpr int promoted_tile_n = interleaved_tile_n;
-constexpr int promoted_steps = 4;  // 512 of k
 constexpr int promoted_from_k = 2048;
+constexpr int promoted_steps = 4;  // 512 of k
+constexpr int promoted_tile_n = interleaved_tile_n;
 constexpr int promoted_buffers = promoted_tile_n / 64;
 using PromotedRing = ProductRing<true, true, promoted_tile_n, 8 * promoted_buffers * buffer_bytes, false, e4m3>;
 

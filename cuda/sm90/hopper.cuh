@@ -1,8 +1,8 @@
 // Instructions of sm_90a: barriers in shared memory, and the tensor memory accelerator (TMA), which copies tiles
 // between global and shared memory by a tensor map. The matrix product is in wgmma.cuh. Names follow the PTX ISA.
 //
-// A tile in shared memory is lines of 128 bytes (64 bf16 or 128 FP8), aligned to 1024 bytes, with the 16-byte chunks of a line
-// XORed with the line's index mod 8, as TMA's 128-byte swizzle writes and wgmma's descriptors expect it.
+// A tile in shared memory is lines of 128 bytes (64 bf16 or 128 FP8), aligned to 1024 bytes, with the 16-byte chunks of
+// a line XORed with the line's index mod 8, as TMA's 128-byte swizzle writes and wgmma's descriptors expect it.
 #pragma once
 
 #include <cuda.h>
@@ -254,7 +254,8 @@ __device__ __forceinline__ void store_matrices_transposed(uint32_t address, cons
 CUtensorMap matrix_map(const CudaContext &, const void *matrix, int64_t inner, int64_t lines, int64_t stride,
                        int box_lines, int box_inner = 64);
 
-// The same of FP8, in boxes of lines of 128 bytes, or of 64, whose chunks are XORed with the line's index / 2 mod 4.
+// The same of FP8. A box_inner of 128 gives lines of 128 bytes, one of 64 lines of 64 bytes, whose chunks are XORed with
+// the line's index / 2 mod 4.
 CUtensorMap fp8_matrix_map(const CudaContext &, const void *matrix, int64_t inner, int64_t lines, int64_t stride,
                            int box_lines, int box_inner = 128);
 

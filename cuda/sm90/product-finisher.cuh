@@ -18,7 +18,7 @@ namespace sm90 {
 constexpr int interleaved_tile_n = 192;
 constexpr int slices = interleaved_tile_n / 16;
 template <class Element>
-constexpr int slices_per_step = std::is_same_v<Element, e4m3> ? 2 : 1;
+constexpr int slices_per_step = is_fp8<Element> ? 2 : 1;
 // A shorter k is padded with zeros.
 template <class Element>
 constexpr int least_steps = slices / slices_per_step<Element>;
@@ -31,11 +31,10 @@ struct Interleaved {
   static constexpr bool reads_extra = E == Epilogue::residual || E == Epilogue::gelu_backward ||
                                       E == Epilogue::relu_squared_backward || E == Epilogue::combination;
   static constexpr bool is_exponential = E == Epilogue::exponentials || E == Epilogue::capped_exponentials;
-  static constexpr bool stores_fp8 =
-      std::is_same_v<Element, e4m3> && (E == Epilogue::gelu || E == Epilogue::gelu_backward);
-  // There is a buffer for every 64 columns. gelu stores two results and alternates between two pairs of buffers. With a
-  // result in FP8, for which there are two buffers, the memory that four stages leave suffices for three others: gelu
-  // takes them in turn, and waits only until the earlier of the two stores before, that of `pre`, has read its buffer.
+  static constexpr bool stores_fp8 = is_fp8<Element> && (E == Epilogue::gelu || E == Epilogue::gelu_backward);
+  // There is a buffer for every 64 columns. gelu stores two results and alternates between two pairs of buffers.
+  // A result in FP8 alternates between two buffers of its own. Four stages then leave memory for three others: gelu
+  // takes them in turn, and of the two stores before waits only for that of `pre`, which is the earlier one.
   static constexpr int buffers = E == Epilogue::gelu && !stores_fp8 ? 4 : interleaved_tile_n / 64;
   static constexpr int pending_stores = E == Epilogue::gelu || stores_fp8 ? 1 : buffers - 1;
   static constexpr int warp_bytes = buffers * buffer_bytes + (stores_fp8 ? 2 * fp8_buffer_bytes : 0);
@@ -56,7 +55,6 @@ template <Epilogue E, class Arguments>
 struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
   using Element = typename Arguments::Element;
   using Shape = Interleaved<E, Element>;
-  static constexpr bool is_fp8 = std::is_same_v<Element, e4m3>;
   static constexpr int per_step = slices_per_step<Element>;
   static constexpr int per_buffer = 4;  // slices per buffer
 
@@ -73,7 +71,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
   bool leaves_out = false;
   uint32_t pair, other_pair;  // gelu: for the tile's first and third 64 columns, and for its second
   uint32_t bias[2] = {};
-  // FP8: of the rows, times the weight's from the first slice on; what a result in FP8 is multiplied by.
+  // FP8: the scales of the rows, from the first slice on times the weight's; the inverse scales of the result in FP8.
   float scale[2], to_values[2];
   float factors[GPT2_FP8_FACTORS];
   uint32_t values = 0;  // which buffer takes the next 64 columns of the result in FP8: its offset
@@ -95,7 +93,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
   // With FP8, no registers are left to keep what is computed from such a value: hides that it is the same every time.
   template <class T>
   __device__ __forceinline__ static void hide(T &value) {
-    if constexpr (is_fp8) asm volatile("" : "+r"(value));
+    if constexpr (is_fp8<Element>) asm volatile("" : "+r"(value));
   }
 
   // Loads the extra input of 64 columns; their buffer's last store was issued some time ago.
@@ -122,7 +120,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
 
   // Loads the values of a tile's rows, before a wait that hides the latency.
   __device__ __forceinline__ void prepare() {
-    if constexpr (is_fp8) {
+    if constexpr (is_fp8<Element>) {
 #pragma unroll
       for (int half = 0; half < 2; half++) {
         const int row = row_of(half);
@@ -151,10 +149,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
 #pragma unroll
     for (int half = 0; half < 2; half++) {
       if constexpr (Shape::stores_fp8) {
-        const float bound = E == Epilogue::gelu
-                                ? fp8_largest * scale[half] * factors[GPT2_FP8_ROW_SUM] + factors[GPT2_FP8_BIAS]
-                                : largest_gelu_derivative * fp8_largest * scale[half] * factors[GPT2_FP8_COLUMN_SUM];
-        const float of_values = fp8_scale(bound);
+        const float of_values = gelu_bound<E == Epilogue::gelu_backward>(factors).scale(scale[half]);
         to_values[half] = inverse_of(of_values);
         const int row = row_of(half);
         if (n0 == 0 && threadIdx.x % 4 == 0 && row < arguments.M) arguments.fp8.values_scale[row] = of_values;
@@ -184,13 +179,13 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
         __syncwarp();
       }
     }
-    if constexpr (is_fp8 && s == 0) scale_rows();
+    if constexpr (is_fp8<Element> && s == 0) scale_rows();
     // Pairs of columns: of this row and the row 8 below, then the same of the next 8 columns.
     float2 pairs[4];
 #pragma unroll
     for (int p = 0; p < 4; p++) {
       pairs[p] = make_float2(result[s * 8 + p * 2], result[s * 8 + p * 2 + 1]);
-      if constexpr (is_fp8) pairs[p] = make_float2(pairs[p].x * scale[p % 2], pairs[p].y * scale[p % 2]);
+      if constexpr (is_fp8<Element>) pairs[p] = make_float2(pairs[p].x * scale[p % 2], pairs[p].y * scale[p % 2]);
       if constexpr (adds_bias<E>) {
         const float2 added = unpack_bf16(bias[p / 2]);
         pairs[p].x += added.x;
@@ -274,7 +269,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
       __syncwarp();
       if (lane == 0 && (!Shape::is_exponential || outputs.stores)) {
         // With FP8, no registers are left to keep the policy in.
-        const uint64_t policy = is_fp8 ? store_policy(arguments.streams) : kept_policy;
+        const uint64_t policy = is_fp8<Element> ? store_policy(arguments.streams) : kept_policy;
         if constexpr (E == Epilogue::gelu) store_box(other_map, n0 + i * 64, row0, this->matrix(), pre_buffer, policy);
         if constexpr (E == Epilogue::gelu && Shape::stores_fp8) commit_stores();
         store_box(out_map, n0 + i * 64, row0, this->matrix(), buffer, policy);

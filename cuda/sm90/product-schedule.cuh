@@ -13,6 +13,8 @@ constexpr int tile_m = 128;  // of a block; a cluster has two of them
 // A step of k is a line of 128 bytes of either element.
 using e4m3 = __nv_fp8_e4m3;
 template <class Element>
+constexpr bool is_fp8 = std::is_same_v<Element, e4m3>;
+template <class Element>
 constexpr int step_k_of = 128 / static_cast<int>(sizeof(Element));
 constexpr int step_k = step_k_of<bf16>;
 

@@ -85,8 +85,7 @@ __host__ __device__ constexpr int64_t weights_line(int64_t K) { return (K + 7) /
 // With WEIGHS a stage also has the weights of its k's, in the first two of 8 lines of 64; the others are zeros.
 template <bool A_K_MAJOR, bool B_K_MAJOR, int TILE_N, int STAGING_BYTES, bool WEIGHS = false, class Element = bf16>
 struct ProductRing {
-  static constexpr bool is_fp8 = std::is_same_v<Element, e4m3>;
-  static_assert(!is_fp8 || (A_K_MAJOR && B_K_MAJOR), "the instruction cannot transpose FP8");
+  static_assert(!is_fp8<Element> || (A_K_MAJOR && B_K_MAJOR), "the instruction cannot transpose FP8");
   static constexpr int a_bytes = tile_m * 128;
   static constexpr int b_lines = B_K_MAJOR ? TILE_N : (TILE_N + 63) / 64 * step_k;
   static constexpr int weights_at = a_bytes + b_lines * 128, weights_bytes = WEIGHS ? 8 * 128 : 0;
@@ -192,7 +191,7 @@ struct ProductRing {
     for (int k = 0; k < step_k / 16; k++) {
       const Operand a_step = a.at(k * (A_K_MAJOR ? 32 : 2048));
       const Operand b_step = b.at(k * (B_K_MAJOR ? 32 : 2048));
-      if constexpr (is_fp8) {
+      if constexpr (is_fp8<Element>) {
         wgmma_fp8(result, a_step, b_step, adds || k > 0);
       } else {
         wgmma<!A_K_MAJOR, !B_K_MAJOR>(result, a_step, b_step, adds || k > 0);
@@ -261,7 +260,7 @@ Arguments launch_product(const CudaContext &context, Kernel kernel, int shared_b
   const int64_t units = static_cast<int64_t>(tiles_m) * tiles_n * split.parts();
   const int clusters = split.rounds > 0 || units > resident ? resident : static_cast<int>(units);
   const auto operand_map = [&](const void *operand, bool k_major, int mn, int64_t stride, int lines, int columns = 64) {
-    if (std::is_same_v<Element, e4m3>) return fp8_matrix_map(context, operand, product.K, mn, stride, lines);
+    if (is_fp8<Element>) return fp8_matrix_map(context, operand, product.K, mn, stride, lines);
     return k_major ? matrix_map(context, operand, product.K, mn, stride, lines)
                    : matrix_map(context, operand, mn, product.K, stride, lines, columns);
   };
