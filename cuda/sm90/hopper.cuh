@@ -254,8 +254,7 @@ __device__ __forceinline__ void store_matrices_transposed(uint32_t address, cons
 CUtensorMap matrix_map(const CudaContext &, const void *matrix, int64_t inner, int64_t lines, int64_t stride,
                        int box_lines, int box_inner = 64);
 
-// The same of FP8. A box_inner of 128 gives lines of 128 bytes, one of 64 lines of 64 bytes, whose chunks are XORed with
-// the line's index / 2 mod 4.
+// The same of FP8. A box_inner of 64 gives lines of 64 bytes, whose chunks are XORed with the line's index / 2 mod 4.
 CUtensorMap fp8_matrix_map(const CudaContext &, const void *matrix, int64_t inner, int64_t lines, int64_t stride,
                            int box_lines, int box_inner = 128);
 
