@@ -55,6 +55,7 @@ using Unit = UnitOf<OnlyMatrix>;
 using BatchUnit = UnitOf<int>;
 
 struct ProductMaps;
+struct Fp8Maps;
 
 struct ProductArguments {
   using Matrix = OnlyMatrix;
@@ -123,6 +124,22 @@ __device__ __forceinline__ bool unit_of(const BatchArguments &arguments, int clu
   } else {
     place_of(i % tiles, arguments.tiles_m, arguments.tiles_n, unit.m, unit.n);
   }
+  return true;
+}
+
+// A product of FP8, all tiles unsplit.
+struct Fp8Arguments : ProductArguments {
+  using Element = e4m3;
+  using Maps = Fp8Maps;
+  Fp8Operands fp8;
+};
+
+__device__ __forceinline__ bool unit_of(const Fp8Arguments &arguments, int cluster, int index, Unit &unit) {
+  const int i = cluster + index * arguments.clusters;
+  if (i >= arguments.tiles_m * arguments.tiles_n) return false;
+  unit.first_step = 0;
+  unit.steps = arguments.steps;
+  place_of(i, arguments.tiles_m, arguments.tiles_n, unit.m, unit.n);
   return true;
 }
 

@@ -45,12 +45,6 @@ struct Fp8Maps : ProductMaps {
   CUtensorMap values;  // the result in FP8
 };
 
-struct Fp8Arguments : ProductArguments {
-  using Element = e4m3;
-  using Maps = Fp8Maps;
-  Fp8Operands fp8;
-};
-
 // The tensors that ordinary loads and stores access.
 struct ProductOutputs {
   const bf16 *bias = nullptr;        // [N] or NULL
