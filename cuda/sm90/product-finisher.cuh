@@ -62,7 +62,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
   const CUtensorMap &out_map = maps.out, &other_map = maps.other;
   const Arguments &arguments;
   const ProductOutputs &outputs;
-  const uint64_t kept_policy = store_policy(arguments.streams);
+  const uint64_t policy = store_policy(arguments.streams);
   uint32_t staging, barriers;  // of this warp: buffers, and a barrier for the extra input of each
   int row0 = 0, n0 = 0, tile_n = 0;
   uint32_t extra_parity = 0;
@@ -268,8 +268,6 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
       fence_async_proxy();
       __syncwarp();
       if (lane == 0 && (!Shape::is_exponential || outputs.stores)) {
-        // With FP8, no registers are left to keep the policy in.
-        const uint64_t policy = is_fp8<Element> ? store_policy(arguments.streams) : kept_policy;
         if constexpr (E == Epilogue::gelu) store_box(other_map, n0 + i * 64, row0, this->matrix(), pre_buffer, policy);
         if constexpr (E == Epilogue::gelu && Shape::stores_fp8) commit_stores();
         store_box(out_map, n0 + i * 64, row0, this->matrix(), buffer, policy);
