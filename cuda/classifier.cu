@@ -1,8 +1,8 @@
 // The last linear layer with its loss: by the kernels for this GPU's generation where they support it (bf16; dbias
-// only with dweight), else as a sequence of other ops.
+// only with dweight), else as a sequence of other ops. With logits of FP8, only their product differs.
 #include <algorithm>
 
-#include "common/device.cuh"
+#include "common/fp8.cuh"
 #include "common/tensor-cores.h"
 #include "cross-entropy.cuh"
 #include "runtime/ops.generated.h"
@@ -15,13 +15,14 @@ bool has_kernel(const CudaContext &context, int C, int Vp) {
   return context.kernels->classifier && context.dtype == GPT2_BF16 && C % 8 == 0 && Vp % 8 == 0;
 }
 
-// The same as a sequence of other ops: for other GPUs, dtypes, sizes, and dbias without dweight.
-int classifier_in_parts(gpt2_context &context, float *losses, void *din, void *dweight, float *dbias, void *logits,
-                        const void *in, const void *weight, const void *bias, const int32_t *targets, int N, int C,
-                        int V, int Vp, float dloss, float softcap, bool accumulate) {
+// The same as a sequence of other ops: for other GPUs, dtypes, sizes, and dbias without dweight. The product of the
+// logits comes before; `status` is its.
+int classifier_in_parts(gpt2_context &context, const char *function, int status, float *losses, void *din,
+                        void *dweight, float *dbias, void *logits, const void *in, const void *weight,
+                        const int32_t *targets, int N, int C, int V, int Vp, float dloss, float softcap,
+                        bool accumulate) {
   CudaContext &own = cuda(context);
   void *dlogits = din || dweight || dbias ? logits : nullptr;
-  int status = ops::matmul_forward(context, logits, in, weight, bias, N, C, Vp);
   if (status) return status;
   capped_cross_entropy(own, losses, dlogits, logits, targets, N, V, Vp, dloss, softcap);
   if (din) status = ops::matmul_backward_input(context, din, dlogits, weight, N, C, Vp);
@@ -29,7 +30,11 @@ int classifier_in_parts(gpt2_context &context, float *losses, void *din, void *d
     status = ops::matmul_backward_weight(context, dweight, dbias, dlogits, in, N, C, Vp, accumulate);
   }
   if (!status && dbias && !dweight) column_sums(own, dbias, dlogits, N, Vp, accumulate);
-  return status ? status : GPT2_LAUNCHED(context, "gpt2_classifier");
+  return status ? status : GPT2_LAUNCHED(context, function);
+}
+
+int64_t in_parts_scratch(const gpt2_context &context, int N, int C, int Vp, bool has_gradient) {
+  return has_gradient ? ops::matmul_scratch(context, N, C, Vp, true) : 0;
 }
 
 }  // namespace
@@ -39,8 +44,9 @@ int ops::classifier(gpt2_context &context, float *losses, void *din, void *dweig
                     int Vp, float dloss, float softcap, bool accumulate) {
   CudaContext &own = cuda(context);
   if ((dbias && !dweight) || !has_kernel(own, C, Vp) || !on_16_bytes(din, dweight, logits, in, weight, bias)) {
-    return classifier_in_parts(context, losses, din, dweight, dbias, logits, in, weight, bias, targets, N, C, V, Vp,
-                               dloss, softcap, accumulate);
+    const int status = ops::matmul_forward(context, logits, in, weight, bias, N, C, Vp);
+    return classifier_in_parts(context, "gpt2_classifier", status, losses, din, dweight, dbias, logits, in, weight,
+                               targets, N, C, V, Vp, dloss, softcap, accumulate);
   }
   own.kernels->classifier(own, losses, static_cast<bf16 *>(din), dweight, dbias, static_cast<bf16 *>(logits),
                           static_cast<const bf16 *>(in), static_cast<const bf16 *>(weight),
@@ -52,8 +58,36 @@ int ops::classifier(gpt2_context &context, float *losses, void *din, void *dweig
 int64_t ops::classifier_scratch(const gpt2_context &context, int N, int C, int Vp, bool has_gradient) {
   const CudaContext &own = cuda(context);
   // Misaligned memory always takes the sequence of ops.
-  const int64_t in_parts = has_gradient ? matmul_scratch(context, N, C, Vp, true) : 0;
+  const int64_t in_parts = in_parts_scratch(context, N, C, Vp, has_gradient);
   if (!has_kernel(own, C, Vp)) return in_parts;
+  return std::max(in_parts, own.kernels->classifier_scratch(own, N, C, Vp, has_gradient));
+}
+
+int ops::fp8_classifier(gpt2_context &context, float *losses, void *din, void *dweight, float *dbias, void *logits,
+                        const void *in, const uint8_t *in_values, const float *in_scale, const void *weight,
+                        const uint8_t *weight_values, const float *factors, const void *bias, const int32_t *targets,
+                        int N, int C, int V, int Vp, float dloss, float softcap, bool accumulate) {
+  if (const int status = require_fp8(context, "gpt2_fp8_classifier")) return status;
+  CudaContext &own = cuda(context);
+  if ((dbias && !dweight) || !own.kernels->fp8_classifier ||
+      !on_16_bytes(din, dweight, logits, in, in_values, weight, weight_values, bias)) {
+    const int status =
+        ops::fp8_matmul(context, logits, in_values, in_scale, weight_values, factors, bias, nullptr, N, C, Vp);
+    return classifier_in_parts(context, "gpt2_fp8_classifier", status, losses, din, dweight, dbias, logits, in, weight,
+                               targets, N, C, V, Vp, dloss, softcap, accumulate);
+  }
+  own.kernels->fp8_classifier(own, losses, static_cast<bf16 *>(din), dweight, dbias, static_cast<bf16 *>(logits),
+                              static_cast<const bf16 *>(in), in_values, in_scale, static_cast<const bf16 *>(weight),
+                              weight_values, factors, static_cast<const bf16 *>(bias), targets, N, C, V, Vp, dloss,
+                              softcap, accumulate, own.workspace);
+  return GPT2_LAUNCHED(context, "gpt2_fp8_classifier");
+}
+
+int64_t ops::fp8_classifier_scratch(const gpt2_context &context, int N, int C, int Vp, bool has_gradient) {
+  const CudaContext &own = cuda(context);
+  const int64_t in_parts =
+      std::max(fp8_matmul_scratch(context, N, C, Vp), in_parts_scratch(context, N, C, Vp, has_gradient));
+  if (!own.kernels->fp8_classifier) return in_parts;
   return std::max(in_parts, own.kernels->classifier_scratch(own, N, C, Vp, has_gradient));
 }
 

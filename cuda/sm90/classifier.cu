@@ -11,6 +11,7 @@
 // as a further factor: the epilogue sums e_ij but stores e_ij d_ij, and the target's element is set to -S_i d_ij.
 // No maximum is needed and no logit is rounded to bf16; the tests require each token's loss to be within 1e-4.
 // Exponents are limited to 77 (exponential() in product-finisher.cuh), so a loss stays under 77 + log(V).
+// Logits in FP8 change only the first product and r_i, which is the product of the same values.
 #include "../common/tensor-cores.h"
 #include "product-interleaved.cuh"
 #include "product-plain.cuh"
@@ -24,11 +25,33 @@ using namespace sm90;
 constexpr int threads = 256;
 constexpr int warps = threads / 32;
 
+// What the logits are a product of, if it is not `in` and `weight`: the same in FP8.
+struct Fp8Logits {
+  const uint8_t *in_values;
+  const float *in_scale;
+  const uint8_t *weight_values;
+  const float *factors;
+};
+
+using gpt2::load;
+// 16 adjacent values.
+__device__ __forceinline__ void load(float (&values)[16], const e4m3 *source) {
+  const auto pack = *reinterpret_cast<const Pack<uint16_t, 8> *>(source);
+#pragma unroll
+  for (int i = 0; i < 8; i++) {
+    const float2 two = unpack_fp8(pack.values[i]);
+    values[i * 2] = two.x;
+    values[i * 2 + 1] = two.y;
+  }
+}
+
 // reference[i] = the target's logit, capped if cap > 0, and derivative[i] = the cap's derivative there. The reference
-// is NaN for a target that does not exist. A warp takes a row.
+// is NaN for a target that does not exist. A warp takes a row. The scales are those of FP8.
+template <class T>
 __global__ void __launch_bounds__(threads)
-    reference_kernel(float *reference, float *derivative, const bf16 *in, const bf16 *weight, const bf16 *bias,
-                     const int32_t *targets, int N, int C, int vocabulary, float cap) {
+    reference_kernel(float *reference, float *derivative, const T *in, const T *weight, const bf16 *bias,
+                     const int32_t *targets, int N, int C, int vocabulary, float cap, const float *in_scale,
+                     const float *weight_scale) {
   wait_for_previous_kernel();
   const int lane = threadIdx.x % 32;
   const int row = blockIdx.x * warps + threadIdx.x / 32;
@@ -38,17 +61,19 @@ __global__ void __launch_bounds__(threads)
     if (lane == 0) reference[row] = NAN;
     return;
   }
-  const bf16 *x = in + static_cast<int64_t>(row) * C, *w = weight + static_cast<int64_t>(target) * C;
+  constexpr int V = vector_size<T>;
+  const T *x = in + static_cast<int64_t>(row) * C, *w = weight + static_cast<int64_t>(target) * C;
   float sum = 0;
-  for (int column = lane * 8; column < C; column += 32 * 8) {
-    float a[8], b[8];
+  for (int column = lane * V; column < C; column += 32 * V) {
+    float a[V], b[V];
     load(a, x + column);
     load(b, w + column);
 #pragma unroll
-    for (int i = 0; i < 8; i++) sum = fmaf(a[i], b[i], sum);
+    for (int i = 0; i < V; i++) sum = fmaf(a[i], b[i], sum);
   }
   sum = warp_sum(sum);
   if (lane > 0) return;
+  if constexpr (is_fp8<T>) sum *= in_scale[row] * *weight_scale;
   if (bias) sum += to_float(bias[target]);
   const Softcapped logit = cap > 0 ? softcapped(sum, cap) : Softcapped{sum, 1};
   reference[row] = logit.value;
@@ -129,34 +154,49 @@ Memory memory_of(const CudaContext &context, void *workspace, int N, int C, int 
   return memory;
 }
 
-}  // namespace
-
-int64_t sm90::classifier_scratch(const CudaContext &context, int N, int C, int Vp, bool has_gradient) {
-  return memory_of(context, nullptr, N, C, Vp, has_gradient).bytes;
-}
-
-void sm90::classifier(const CudaContext &context, float *losses, bf16 *din, void *dweight, float *dbias, bf16 *logits,
-                      const bf16 *in, const bf16 *weight, const bf16 *bias, const int32_t *targets, int N, int C, int V,
-                      int Vp, float dloss, float softcap, bool accumulate, void *workspace) {
+// gpt2_classifier, or with `fp8` gpt2_fp8_classifier.
+void classify(const CudaContext &context, float *losses, bf16 *din, void *dweight, float *dbias, bf16 *logits,
+              const bf16 *in, const bf16 *weight, const Fp8Logits *fp8, const bf16 *bias, const int32_t *targets, int N,
+              int C, int V, int Vp, float dloss, float softcap, bool accumulate, void *workspace) {
   // A bias without a softcap is capped far above every logit, where the cap changes nothing.
   const float cap = softcap > 0 ? softcap : bias ? 0x1p60f : 0;
   const bool has_gradient = din || dweight;
   const Memory memory = memory_of(context, workspace, N, C, Vp, has_gradient);
-  launch_overlapping(context, reference_kernel, ceil_divide(N, warps), threads, 0, memory.reference,
-                     memory.derivative, in, weight, bias, targets, N, C, V, cap);
+  const auto launch_reference = [&](auto *from, auto *by, const float *in_scale, const float *weight_scale) {
+    launch_overlapping(context, reference_kernel<std::remove_const_t<std::remove_pointer_t<decltype(from)>>>,
+                       ceil_divide(N, warps), threads, 0, memory.reference, memory.derivative, from, by, bias, targets,
+                       N, C, V, cap, in_scale, weight_scale);
+  };
+  if (fp8) {
+    launch_reference(reinterpret_cast<const e4m3 *>(fp8->in_values),
+                     reinterpret_cast<const e4m3 *>(fp8->weight_values), fp8->in_scale,
+                     fp8->factors + GPT2_FP8_SCALE);
+  } else {
+    launch_reference(in, weight, nullptr, nullptr);
+  }
   ProductOutputs outputs;
   outputs.rows = memory.reference;
   outputs.targets = targets;
   outputs.columns = V;
   outputs.row_sums = memory.row_sums;
   outputs.stores = has_gradient;
-  const Product forward{in, weight, true, true, N, Vp, C, C, C};
   if (cap > 0) {
     outputs.bias = bias;
     outputs.softcap = cap;
-    launch_interleaved<true, true, Epilogue::capped_exponentials>(context, forward, outputs, logits, nullptr);
+  }
+  const auto launch_logits = [&](const void *from, const void *by, const auto &arguments) {
+    const Product forward{from, by, true, true, N, Vp, C, C, C};
+    if (cap > 0) {
+      launch_interleaved<true, true, Epilogue::capped_exponentials>(context, forward, outputs, logits, nullptr,
+                                                                    arguments);
+    } else {
+      launch_interleaved<true, true, Epilogue::exponentials>(context, forward, outputs, logits, nullptr, arguments);
+    }
+  };
+  if (fp8) {
+    launch_logits(fp8->in_values, fp8->weight_values, Fp8Arguments{{}, {fp8->in_scale, fp8->factors}});
   } else {
-    launch_interleaved<true, true, Epilogue::exponentials>(context, forward, outputs, logits, nullptr);
+    launch_logits(in, weight, ProductArguments{});
   }
   launch_overlapping(context, finish_kernel, ceil_divide(N, 32), threads, 0, losses, memory.scale,
                      memory.weights, logits, memory.scaled, in, memory.row_sums, memory.reference, memory.derivative,
@@ -171,6 +211,29 @@ void sm90::classifier(const CudaContext &context, float *losses, bf16 *din, void
     const Product backward{logits, memory.scaled, false, false, Vp, C, N, Vp, C};
     sm90::matmul_backward_weight(context, backward, dweight, dbias, memory.weights, accumulate, memory.rest);
   }
+}
+
+}  // namespace
+
+int64_t sm90::classifier_scratch(const CudaContext &context, int N, int C, int Vp, bool has_gradient) {
+  return memory_of(context, nullptr, N, C, Vp, has_gradient).bytes;
+}
+
+void sm90::classifier(const CudaContext &context, float *losses, bf16 *din, void *dweight, float *dbias, bf16 *logits,
+                      const bf16 *in, const bf16 *weight, const bf16 *bias, const int32_t *targets, int N, int C, int V,
+                      int Vp, float dloss, float softcap, bool accumulate, void *workspace) {
+  classify(context, losses, din, dweight, dbias, logits, in, weight, nullptr, bias, targets, N, C, V, Vp, dloss,
+           softcap, accumulate, workspace);
+}
+
+void sm90::fp8_classifier(const CudaContext &context, float *losses, bf16 *din, void *dweight, float *dbias,
+                          bf16 *logits, const bf16 *in, const uint8_t *in_values, const float *in_scale,
+                          const bf16 *weight, const uint8_t *weight_values, const float *factors, const bf16 *bias,
+                          const int32_t *targets, int N, int C, int V, int Vp, float dloss, float softcap,
+                          bool accumulate, void *workspace) {
+  const Fp8Logits fp8{in_values, in_scale, weight_values, factors};
+  classify(context, losses, din, dweight, dbias, logits, in, weight, &fp8, bias, targets, N, C, V, Vp, dloss, softcap,
+           accumulate, workspace);
 }
 
 }  // namespace gpt2

@@ -1,8 +1,8 @@
 // Instructions of sm_90a: barriers in shared memory, and the tensor memory accelerator (TMA), which copies tiles
 // between global and shared memory by a tensor map. The matrix product is in wgmma.cuh. Names follow the PTX ISA.
 //
-// A tile in shared memory is lines of 128 bytes (64 bf16), aligned to 1024 bytes, with the 16-byte chunks of a line
-// XORed with the line's index mod 8, as TMA's 128-byte swizzle writes and wgmma's descriptors expect it.
+// A tile in shared memory is lines of 128 bytes (64 bf16 or 128 FP8), aligned to 1024 bytes, with the 16-byte chunks of
+// a line XORed with the line's index mod 8, as TMA's 128-byte swizzle writes and wgmma's descriptors expect it.
 #pragma once
 
 #include <cuda.h>
@@ -236,7 +236,11 @@ __device__ __forceinline__ void store_matrices(uint32_t address, const uint32_t 
                : "memory");
 }
 
-// The same, each matrix transposed: the address of its i-th row receives its i-th column.
+__device__ __forceinline__ void store_two_bytes(uint32_t address, uint16_t value) {
+  asm volatile("st.shared.b16 [%0], %1;" ::"r"(address), "h"(value) : "memory");
+}
+
+// store_matrices(), each matrix transposed: the address of its i-th row receives its i-th column.
 __device__ __forceinline__ void store_matrices_transposed(uint32_t address, const uint32_t (&r)[4]) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(address), "r"(r[0]),
                "r"(r[1]), "r"(r[2]), "r"(r[3])
@@ -249,6 +253,10 @@ __device__ __forceinline__ void store_matrices_transposed(uint32_t address, cons
 // box_inner elements. In shared memory a line is 128 bytes even if the box has fewer.
 CUtensorMap matrix_map(const CudaContext &, const void *matrix, int64_t inner, int64_t lines, int64_t stride,
                        int box_lines, int box_inner = 64);
+
+// The same of FP8. A box_inner of 64 gives lines of 64 bytes, whose chunks are XORed with the line's index / 2 mod 4.
+CUtensorMap fp8_matrix_map(const CudaContext &, const void *matrix, int64_t inner, int64_t lines, int64_t stride,
+                           int box_lines, int box_inner = 128);
 
 // A map of a tensor [matrices,lines,inner] of bf16. A box is part of one matrix: what is past it is zeros, not elements
 // of the next.

@@ -15,6 +15,8 @@
 //
 // Tiles of 128 columns would read 1.5 times the bytes from L2 for a multiplication, which is more than L2 supplies. If
 // a tile has at most 128 columns of the matrix, as the last ones do with R = 1600, only 128 are multiplied.
+#include <algorithm>
+
 #include "../common/tensor-cores.h"
 #include "product-interleaved.cuh"
 #include "product-plain.cuh"
@@ -207,7 +209,7 @@ void launch_update(const CudaContext &context, bf16 *out, const bf16 *polynomial
   const int steps = static_cast<int>(ceil_divide(R, step_k));
   launch_batch(context, interleaved_kernel<true, false, epilogue, BatchArguments>,
                InterleavedRing<true, false, epilogue>::shared_bytes, maps, outputs, M, R, K, interleaved_tile_n,
-               steps < least_steps ? least_steps : steps, false);
+               std::max(steps, least_steps<bf16>), false);
 }
 
 }  // namespace

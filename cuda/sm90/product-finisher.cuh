@@ -4,6 +4,10 @@
 // Four slices are 64 columns: a warp collects its 16 rows of them in shared memory (stmatrix) and TMA stores them. TMA
 // also loads the epilogue's second input (the residual, an activation's input or output) into the same buffers, where
 // the results then replace it; the load is issued while its tile is multiplied, as soon as the buffer is free.
+//
+// With operands of FP8, gelu and gelu_backward also store their result in FP8, by a scale that a bound gives (gpt2.h):
+// no maximum is gathered. A lane's two adjacent values are 2 bytes, which stmatrix cannot distribute, so each lane
+// stores them itself, without bank conflicts by the swizzle of lines of 64 bytes.
 #pragma once
 
 #include "product.cuh"
@@ -13,18 +17,28 @@ namespace sm90 {
 
 constexpr int interleaved_tile_n = 192;
 constexpr int slices = interleaved_tile_n / 16;
+template <class Element>
+constexpr int slices_per_step = is_fp8<Element> ? 2 : 1;
 // A shorter k is padded with zeros.
-constexpr int least_steps = slices;
+template <class Element>
+constexpr int least_steps = slices / slices_per_step<Element>;
 
-template <Epilogue E>
+// The staging of results in FP8.
+constexpr int fp8_buffer_bytes = 16 * 64;
+
+template <Epilogue E, class Element>
 struct Interleaved {
   static constexpr bool reads_extra = E == Epilogue::residual || E == Epilogue::gelu_backward ||
                                       E == Epilogue::relu_squared_backward || E == Epilogue::combination;
   static constexpr bool is_exponential = E == Epilogue::exponentials || E == Epilogue::capped_exponentials;
+  static constexpr bool stores_fp8 = is_fp8<Element> && (E == Epilogue::gelu || E == Epilogue::gelu_backward);
   // There is a buffer for every 64 columns. gelu stores two results and alternates between two pairs of buffers.
-  static constexpr int buffers = E == Epilogue::gelu ? 4 : interleaved_tile_n / 64;
-  static constexpr int pending_stores = E == Epilogue::gelu ? 1 : buffers - 1;
-  static constexpr int staging_bytes = 8 * buffers * buffer_bytes;
+  // A result in FP8 alternates between two buffers of its own. Four stages then leave memory for three others: gelu
+  // takes them in turn, and of the two stores before waits only for that of `pre`, which is the earlier one.
+  static constexpr int buffers = E == Epilogue::gelu && !stores_fp8 ? 4 : interleaved_tile_n / 64;
+  static constexpr int pending_stores = E == Epilogue::gelu || stores_fp8 ? 1 : buffers - 1;
+  static constexpr int warp_bytes = buffers * buffer_bytes + (stores_fp8 ? 2 * fp8_buffer_bytes : 0);
+  static constexpr int staging_bytes = 8 * warp_bytes;
   // With these epilogues a slice takes longer than a step's products, so waiting for them first costs nothing.
   static constexpr bool eager = E == Epilogue::gelu || E == Epilogue::gelu_backward;
 };
@@ -39,10 +53,13 @@ __device__ __forceinline__ float exponential(float x_log2) {
 // Finishes tiles of one consumer warp, slice by slice.
 template <Epilogue E, class Arguments>
 struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
-  using Shape = Interleaved<E>;
+  using Element = typename Arguments::Element;
+  using Shape = Interleaved<E, Element>;
+  static constexpr int per_step = slices_per_step<Element>;
   static constexpr int per_buffer = 4;  // slices per buffer
 
-  const CUtensorMap &out_map, &other_map;
+  const typename Arguments::Maps &maps;
+  const CUtensorMap &out_map = maps.out, &other_map = maps.other;
   const Arguments &arguments;
   const ProductOutputs &outputs;
   const uint64_t policy = store_policy(arguments.streams);
@@ -54,12 +71,14 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
   bool leaves_out = false;
   uint32_t pair, other_pair;  // gelu: for the tile's first and third 64 columns, and for its second
   uint32_t bias[2] = {};
+  // FP8: the scales of the rows, from the first slice on times the weight's; the inverse scales of the result in FP8.
+  float scale[2], to_values[2];
+  float factors[GPT2_FP8_FACTORS];
+  uint32_t values = 0;  // which buffer takes the next 64 columns of the result in FP8: its offset
 
-  __device__ __forceinline__ Finisher(const CUtensorMap &out_map, const CUtensorMap &other_map,
-                                      const Arguments &arguments, const ProductOutputs &outputs,
-                                      uint32_t staging, uint32_t barriers)
-      : out_map(out_map),
-        other_map(other_map),
+  __device__ __forceinline__ Finisher(const typename Arguments::Maps &maps, const Arguments &arguments,
+                                      const ProductOutputs &outputs, uint32_t staging, uint32_t barriers)
+      : maps(maps),
         arguments(arguments),
         outputs(outputs),
         staging(staging),
@@ -69,6 +88,12 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
 
   __device__ __forceinline__ int row_of(int half) const {
     return row0 + half * 8 + static_cast<int>(threadIdx.x % 32) / 4;
+  }
+
+  // With FP8, no registers are left to keep what is computed from such a value: hides that it is the same every time.
+  template <class T>
+  __device__ __forceinline__ static void hide(T &value) {
+    if constexpr (is_fp8<Element>) asm volatile("" : "+r"(value));
   }
 
   // Loads the extra input of 64 columns; their buffer's last store was issued some time ago.
@@ -83,9 +108,11 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
   __device__ __forceinline__ void load_bias(int s) {
     if constexpr (adds_bias<E>) {
       if (!outputs.bias) return;
+      uint32_t thread = threadIdx.x;
+      hide(thread);
 #pragma unroll
       for (int p = 0; p < 2; p++) {
-        const int column = n0 + s * 16 + p * 8 + static_cast<int>(threadIdx.x % 4) * 2;
+        const int column = n0 + s * 16 + p * 8 + static_cast<int>(thread % 4) * 2;
         if (column < arguments.N) bias[p] = *reinterpret_cast<const uint32_t *>(outputs.bias + column);
       }
     }
@@ -93,6 +120,15 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
 
   // Loads the values of a tile's rows, before a wait that hides the latency.
   __device__ __forceinline__ void prepare() {
+    if constexpr (is_fp8<Element>) {
+#pragma unroll
+      for (int half = 0; half < 2; half++) {
+        const int row = row_of(half);
+        scale[half] = row < arguments.M ? arguments.fp8.scale[row] : 0.0f;
+      }
+#pragma unroll
+      for (int i = 0; i < GPT2_FP8_FACTORS; i++) factors[i] = arguments.fp8.factors[i];
+    }
     if constexpr (Shape::is_exponential) {
       leaves_out = false;
 #pragma unroll
@@ -108,31 +144,56 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
     }
   }
 
+  // Computes the scales of a tile's rows.
+  __device__ __forceinline__ void scale_rows() {
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+      if constexpr (Shape::stores_fp8) {
+        const float of_values = gelu_bound<E == Epilogue::gelu_backward>(factors).scale(scale[half]);
+        to_values[half] = inverse_of(of_values);
+        const int row = row_of(half);
+        if (n0 == 0 && threadIdx.x % 4 == 0 && row < arguments.M) arguments.fp8.values_scale[row] = of_values;
+      }
+      scale[half] *= factors[GPT2_FP8_SCALE];
+    }
+  }
+
   template <int s>
   __device__ __forceinline__ void finish(const float (&result)[interleaved_tile_n / 2]) {
-    const int lane = threadIdx.x % 32;
+    uint32_t thread = threadIdx.x, first_buffer = staging;
+    hide(thread);
+    hide(first_buffer);
+    const int lane = thread % 32;
     constexpr int i = s / per_buffer, j = s % per_buffer * 2;
-    const uint32_t pre_buffer = i % 2 ? other_pair : pair;
-    const uint32_t buffer = E == Epilogue::gelu ? pre_buffer + buffer_bytes : staging + i * buffer_bytes;
+    uint32_t pre_buffer = i % 2 ? other_pair : pair;
+    uint32_t buffer = E == Epilogue::gelu ? pre_buffer + buffer_bytes : first_buffer + i * buffer_bytes;
+    if constexpr (E == Epilogue::gelu && Shape::stores_fp8) {
+      pre_buffer = first_buffer + i * 2 % Shape::buffers * buffer_bytes;
+      buffer = first_buffer + (i * 2 + 1) % Shape::buffers * buffer_bytes;
+    }
+    const uint32_t values_buffer = first_buffer + Shape::buffers * buffer_bytes + values;
     if constexpr (j == 0) {
-      if constexpr (Shape::reads_extra) {
-        barrier_wait(barriers + i * 8, extra_parity);
-      } else {
+      if constexpr (Shape::reads_extra) barrier_wait(barriers + i * 8, extra_parity);
+      if constexpr (!Shape::reads_extra || Shape::stores_fp8) {
         if (lane == 0) wait_stores_read<Shape::pending_stores>();
         __syncwarp();
       }
     }
+    if constexpr (is_fp8<Element> && s == 0) scale_rows();
     // Pairs of columns: of this row and the row 8 below, then the same of the next 8 columns.
     float2 pairs[4];
 #pragma unroll
     for (int p = 0; p < 4; p++) {
       pairs[p] = make_float2(result[s * 8 + p * 2], result[s * 8 + p * 2 + 1]);
+      if constexpr (is_fp8<Element>) pairs[p] = make_float2(pairs[p].x * scale[p % 2], pairs[p].y * scale[p % 2]);
       if constexpr (adds_bias<E>) {
         const float2 added = unpack_bf16(bias[p / 2]);
         pairs[p].x += added.x;
         pairs[p].y += added.y;
       }
     }
+    // Of a step's other slices, while this one is finished.
+    if constexpr ((s + 1) % per_step != 0) load_bias(s + 1);
     if constexpr (E == Epilogue::relu_squared) {
 #pragma unroll
       for (int p = 0; p < 4; p++) pairs[p] = make_float2(relu_squared(pairs[p].x), relu_squared(pairs[p].y));
@@ -165,11 +226,11 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
         packed[p] = pack_bf16(pairs[p].x, pairs[p].y);
         pairs[p] = make_float2(gelu<bf16>(pairs[p].x), gelu<bf16>(pairs[p].y));
       }
-      store_matrices(matrices_at(pre_buffer, j), packed);
+      store_matrices(matrices_at(pre_buffer, j, thread), packed);
     }
     if constexpr (Shape::reads_extra) {
       uint32_t others[4];
-      load_matrices(others, matrices_at(buffer, j));
+      load_matrices(others, matrices_at(buffer, j, thread));
 #pragma unroll
       for (int p = 0; p < 4; p++) {
         const float2 other = unpack_bf16(others[p]);
@@ -192,16 +253,28 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
     uint32_t packed[4];
 #pragma unroll
     for (int p = 0; p < 4; p++) packed[p] = pack_bf16(pairs[p].x, pairs[p].y);
-    store_matrices(matrices_at(buffer, j), packed);
+    store_matrices(matrices_at(buffer, j, thread), packed);
+    if constexpr (Shape::stores_fp8) {
+      // The 16 columns are a chunk of the line.
+      const uint32_t line = values_buffer + lane / 4 * 64 + (((s % per_buffer) ^ (lane / 8)) << 4) + lane % 4 * 2;
+#pragma unroll
+      for (int p = 0; p < 4; p++) {
+        const uint16_t two = pack_fp8(pairs[p].x * to_values[p % 2], pairs[p].y * to_values[p % 2]);
+        store_two_bytes(line + p % 2 * (8 * 64) + p / 2 * 8, two);
+      }
+    }
 
     if constexpr (s % per_buffer == per_buffer - 1) {
       fence_async_proxy();
       __syncwarp();
       if (lane == 0 && (!Shape::is_exponential || outputs.stores)) {
         if constexpr (E == Epilogue::gelu) store_box(other_map, n0 + i * 64, row0, this->matrix(), pre_buffer, policy);
+        if constexpr (E == Epilogue::gelu && Shape::stores_fp8) commit_stores();
         store_box(out_map, n0 + i * 64, row0, this->matrix(), buffer, policy);
+        if constexpr (Shape::stores_fp8) store_box(maps.values, n0 + i * 64, row0, values_buffer, policy);
         commit_stores();
       }
+      if constexpr (Shape::stores_fp8) values ^= fp8_buffer_bytes;
     }
     if constexpr (Shape::is_exponential && s == slices - 1) {
 #pragma unroll

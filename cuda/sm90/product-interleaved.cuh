@@ -3,9 +3,11 @@
 // A thread has the accumulators of two tiles, 2 x 96: while the tensor cores work on a step of one tile, its warp
 // finishes 16 columns of the previous tile. With a k of 768, finishing a tile after its last step took a fifth of its
 // time, and a third with GELU's two results. Interleaving is not free either: with only a bias the tensor cores were
-// busy 88% of the time, with GELU 58%. The twelve slices of 16 columns are finished during the first twelve steps.
+// busy 88% of the time, with GELU 58%. The twelve slices of 16 columns are finished during the first steps: one in a
+// step of bf16, two in a step of FP8, of which a k of 768 has only six.
 #pragma once
 
+#include <algorithm>
 #include <type_traits>
 
 #include "product-finisher.cuh"
@@ -13,8 +15,9 @@
 namespace gpt2 {
 namespace sm90 {
 
-template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E>
-using InterleavedRing = ProductRing<A_K_MAJOR, B_K_MAJOR, interleaved_tile_n, Interleaved<E>::staging_bytes>;
+template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, class Element = bf16>
+using InterleavedRing = ProductRing<A_K_MAJOR, B_K_MAJOR, interleaved_tile_n, Interleaved<E, Element>::staging_bytes,
+                                    false, Element>;
 
 // Calls body(0), ..., body(COUNT - 1) with constants.
 template <int COUNT, int I = 0, class Body>
@@ -29,7 +32,10 @@ __device__ __forceinline__ void unroll(Body &body) {
 template <class Ring, Epilogue E, class Arguments>
 struct Multiplier {
   using Result = float[interleaved_tile_n / 2];
-  static constexpr bool reads_extra = Interleaved<E>::reads_extra;
+  using Element = typename Arguments::Element;
+  using Shape = Interleaved<E, Element>;
+  static constexpr bool reads_extra = Shape::reads_extra;
+  static constexpr int per_step = slices_per_step<Element>;
 
   const Ring &ring;
   Finisher<E, Arguments> &finisher;
@@ -68,8 +74,10 @@ struct Multiplier {
     const auto step = [&](auto constant) {
       constexpr int s = decltype(constant)::value;
       if constexpr (s == 0) finisher.prepare();
-      finisher.load_bias(s);
-      ring.template multiply<Interleaved<E>::eager>(result, consumer, at, previous, s > 0);
+      if constexpr (s % per_step == 0) {
+        finisher.load_bias(s);
+        ring.template multiply<Shape::eager>(result, consumer, at, previous, s > 0);
+      }
       if constexpr (s == 0) hold(finished);
       finisher.template finish<s>(finished);
       if constexpr (reads_extra) {
@@ -80,7 +88,7 @@ struct Multiplier {
       }
     };
     unroll<slices>(step);
-    for (int s = least_steps; s < unit.steps; s++) ring.multiply(result, consumer, at, previous, true);
+    for (int s = least_steps<Element>; s < unit.steps; s++) ring.multiply(result, consumer, at, previous, true);
     pass();
   }
 
@@ -92,7 +100,7 @@ struct Multiplier {
     finisher.prepare();
     const auto step = [&](auto constant) {
       constexpr int s = decltype(constant)::value;
-      finisher.load_bias(s);
+      if constexpr (s % per_step == 0) finisher.load_bias(s);
       finisher.template finish<s>(finished);
       if constexpr (reads_extra && s == 1) {
         finisher.load_extra(finisher.matrix(), finisher.row0, finisher.n0, 2);
@@ -104,10 +112,10 @@ struct Multiplier {
 
 template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, class Arguments = ProductArguments>
 __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
-    interleaved_kernel(const __grid_constant__ ProductMaps maps, const Arguments arguments,
+    interleaved_kernel(const __grid_constant__ typename Arguments::Maps maps, const Arguments arguments,
                        const ProductOutputs outputs) {
-  using Ring = InterleavedRing<A_K_MAJOR, B_K_MAJOR, E>;
-  using Shape = Interleaved<E>;
+  using Ring = InterleavedRing<A_K_MAJOR, B_K_MAJOR, E, typename Arguments::Element>;
+  using Shape = Interleaved<E, typename Arguments::Element>;
   extern __shared__ unsigned char memory[];
   const Ring ring(memory);
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
@@ -120,6 +128,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
     prefetch_map(maps.b);
     prefetch_map(maps.out);
     if (Shape::reads_extra || E == Epilogue::gelu) prefetch_map(maps.other);
+    if constexpr (Shape::stores_fp8) prefetch_map(maps.values);
   }
   cluster_sync();
   wait_for_previous_kernel();
@@ -130,8 +139,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
   } else {
     increase_registers<232>();
     const int consumer = warpgroup - 1, own = consumer * 4 + warp;
-    Finisher<E, Arguments> finisher(maps.out, maps.other, arguments, outputs,
-                                    ring.staging + own * (Shape::buffers * buffer_bytes),
+    Finisher<E, Arguments> finisher(maps, arguments, outputs, ring.staging + own * Shape::warp_bytes,
                                     ring.barriers + own * (Shape::buffers * 8));
     Multiplier<Ring, E, Arguments> multiplier{ring, finisher, arguments, consumer};
     float even[interleaved_tile_n / 2], odd[interleaved_tile_n / 2];
@@ -157,15 +165,20 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
   cluster_sync();
 }
 
-template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E>
+template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, class Arguments = ProductArguments>
 void launch_interleaved(const CudaContext &context, const Product &product, const ProductOutputs &outputs,
-                        const bf16 *out, const bf16 *other) {
-  Split split = unsplit(product);
-  if (split.narrow_steps < least_steps) split.narrow_steps = least_steps;
-  launch_product<A_K_MAJOR, B_K_MAJOR, interleaved_tile_n>(context, interleaved_kernel<A_K_MAJOR, B_K_MAJOR, E>,
-                                                           InterleavedRing<A_K_MAJOR, B_K_MAJOR, E>::shared_bytes,
-                                                           product, outputs, out,
-                                                           result_map(context, product, other), split);
+                        const bf16 *out, const bf16 *other, const Arguments &arguments = {}) {
+  using Element = typename Arguments::Element;
+  Split split = unsplit<Element>(product);
+  split.narrow_steps = std::max(split.narrow_steps, least_steps<Element>);
+  typename Arguments::Maps maps{};
+  maps.other = result_map(context, product, other);
+  if constexpr (Interleaved<E, Element>::stores_fp8) {
+    maps.values = fp8_matrix_map(context, arguments.fp8.values, product.N, product.M, product.N, 16, 64);
+  }
+  launch_product<A_K_MAJOR, B_K_MAJOR, interleaved_tile_n>(
+      context, interleaved_kernel<A_K_MAJOR, B_K_MAJOR, E, Arguments>,
+      InterleavedRing<A_K_MAJOR, B_K_MAJOR, E, Element>::shared_bytes, product, outputs, out, maps, split, arguments);
 }
 
 }  // namespace sm90

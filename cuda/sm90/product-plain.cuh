@@ -222,9 +222,11 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
 template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, int TILE_N = plain_tile_n, bool WEIGHS = false>
 ProductArguments launch_plain(const CudaContext &context, const Product &product, const ProductOutputs &outputs,
                               const bf16 *out, const Split &split, const CUtensorMap &weights = {}) {
+  ProductMaps maps{};
+  maps.other = weights;
   return launch_product<A_K_MAJOR, B_K_MAJOR, TILE_N>(context, plain_kernel<A_K_MAJOR, B_K_MAJOR, E, TILE_N, WEIGHS>,
                                                       PlainRing<A_K_MAJOR, B_K_MAJOR, E, TILE_N, WEIGHS>::shared_bytes,
-                                                      product, outputs, out, weights, split);
+                                                      product, outputs, out, maps, split);
 }
 
 // Chooses the tile width that takes less time: rounds of tiles on the clusters that run at a time; the time of a round

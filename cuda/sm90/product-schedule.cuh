@@ -1,6 +1,7 @@
 // The schedule of the product kernels: how tiles and steps of k are assigned to clusters.
 #pragma once
 
+#include "../common/fp8.cuh"
 #include "../matmul.cuh"
 #include "hopper.cuh"
 
@@ -8,7 +9,14 @@ namespace gpt2 {
 namespace sm90 {
 
 constexpr int tile_m = 128;  // of a block; a cluster has two of them
-constexpr int step_k = 64;
+
+// A step of k is a line of 128 bytes of either element.
+using e4m3 = __nv_fp8_e4m3;
+template <class Element>
+constexpr bool is_fp8 = std::is_same_v<Element, e4m3>;
+template <class Element>
+constexpr int step_k_of = 128 / static_cast<int>(sizeof(Element));
+constexpr int step_k = step_k_of<bf16>;
 
 // How tiles and steps of k are assigned to clusters. All clusters should be busy to the end, and those that run
 // concurrently should be at the same k, so that they find each other's operands in L2.
@@ -46,8 +54,13 @@ struct UnitOf : MatrixOfTile<Matrix> {
 using Unit = UnitOf<OnlyMatrix>;
 using BatchUnit = UnitOf<int>;
 
+struct ProductMaps;
+struct Fp8Maps;
+
 struct ProductArguments {
   using Matrix = OnlyMatrix;
+  using Element = bf16;
+  using Maps = ProductMaps;
   int M, N, steps;
   int tiles_m, tiles_n;  // tiles of clusters: 256 rows x TILE_N columns
   int clusters;
@@ -114,8 +127,27 @@ __device__ __forceinline__ bool unit_of(const BatchArguments &arguments, int clu
   return true;
 }
 
+// A product of FP8, all tiles unsplit.
+struct Fp8Arguments : ProductArguments {
+  using Element = e4m3;
+  using Maps = Fp8Maps;
+  Fp8Operands fp8;
+};
+
+__device__ __forceinline__ bool unit_of(const Fp8Arguments &arguments, int cluster, int index, Unit &unit) {
+  const int i = cluster + index * arguments.clusters;
+  if (i >= arguments.tiles_m * arguments.tiles_n) return false;
+  unit.first_step = 0;
+  unit.steps = arguments.steps;
+  place_of(i, arguments.tiles_m, arguments.tiles_n, unit.m, unit.n);
+  return true;
+}
+
 // Every tile over all of k.
-inline Split unsplit(const Product &product) { return {0, 0, 0, 1, static_cast<int>(ceil_divide(product.K, step_k))}; }
+template <class Element = bf16>
+Split unsplit(const Product &product) {
+  return {0, 0, 0, 1, static_cast<int>(ceil_divide(product.K, step_k_of<Element>))};
+}
 
 }  // namespace sm90
 }  // namespace gpt2

@@ -1,9 +1,14 @@
 // The product kernels' ring of operands in shared memory, and their launch; product-schedule.cuh has the order of work.
 //
-// Products of bf16 on Hopper's tensor cores, sums in fp32: TMA loads tiles, wgmma multiplies them from shared memory.
+// Products of bf16 or FP8 on Hopper's tensor cores, sums in fp32: TMA loads tiles, wgmma multiplies them from shared
+// memory. The element (Arguments::Element) changes little: a line of 128 bytes is 64 bf16 or 128 E4M3, an instruction
+// takes 32 bytes of k of either in the same time, and so the ring, the swizzle and the descriptors are the same. A step
+// of FP8 multiplies twice as much, so there are half as many in which to finish a tile. Both operands of FP8 are
+// K-major, for its instruction cannot transpose. The epilogue first multiplies sums of FP8 by the row's scale times the
+// weight's: powers of two, which round nothing.
 //
 // One block of three warpgroups runs on each SM for the entire product (persistent) and computes tile after tile. The
-// first warpgroup's first warp is the producer: it fills a ring of stages, each with 64 k's of both operands, as far
+// first warpgroup's first warp is the producer: it fills a ring of stages, each with a step of both operands, as far
 // ahead as there are stages. The other two warpgroups multiply: each has 64 of the tile's 128 rows, and all of its
 // columns, in registers.
 //
@@ -13,10 +18,11 @@
 // Shared memory keeps the layout of global memory; the descriptor says whether an operand is K-major or MN-major, and
 // nothing is transposed. TMA loads zeros for lines and columns past the matrix, and does not store them.
 //
-// Two kernels differ in when they finish a tile, that is apply its epilogue and store it:
+// The kernels differ in when they finish a tile, that is apply its epilogue and store it:
 //   product-plain.cuh        after the tile is multiplied; 256 or 208 columns; for long k, light epilogues and weight
 //                            gradients
 //   product-interleaved.cuh  while the next tile is multiplied; 192 columns; for short k or heavy epilogues
+//   fp8-matmul.cu            after the tile is multiplied; 192 columns; FP8 with long k, whose sums are promoted
 #pragma once
 
 #include "hopper.cuh"
@@ -33,6 +39,10 @@ constexpr int product_threads = 384;
 struct ProductMaps {
   CUtensorMap a, b, b_tail, out, out_tail;
   CUtensorMap other;  // the epilogue's second input or result; with weighted sums the weights
+};
+
+struct Fp8Maps : ProductMaps {
+  CUtensorMap values;  // the result in FP8
 };
 
 // The tensors that ordinary loads and stores access.
@@ -58,8 +68,8 @@ constexpr int buffer_bytes = 16 * 128;
 
 // The address of a lane's row of four 8 x 8 matrices in a buffer, from column 8 j on: two matrices one below the other,
 // then those of the next 8 columns.
-__device__ __forceinline__ uint32_t matrices_at(uint32_t buffer, int j) {
-  const int row = threadIdx.x % 16, chunk = j + threadIdx.x % 32 / 16;
+__device__ __forceinline__ uint32_t matrices_at(uint32_t buffer, int j, uint32_t thread = threadIdx.x) {
+  const int row = thread % 16, chunk = j + thread % 32 / 16;
   return buffer + row * 128 + ((chunk ^ (row & 7)) << 4);
 }
 
@@ -67,13 +77,14 @@ __device__ __forceinline__ uint32_t matrices_at(uint32_t buffer, int j) {
 __host__ __device__ constexpr int64_t weights_line(int64_t K) { return (K + 7) / 8 * 8; }
 
 // With WEIGHS a stage also has the weights of its k's, in the first two of 8 lines of 64; the others are zeros.
-template <bool A_K_MAJOR, bool B_K_MAJOR, int TILE_N, int STAGING_BYTES, bool WEIGHS = false>
+template <bool A_K_MAJOR, bool B_K_MAJOR, int TILE_N, int STAGING_BYTES, bool WEIGHS = false, class Element = bf16>
 struct ProductRing {
-  static constexpr int a_bytes = tile_m * step_k * 2;
+  static_assert(!is_fp8<Element> || (A_K_MAJOR && B_K_MAJOR), "the instruction cannot transpose FP8");
+  static constexpr int a_bytes = tile_m * 128;
   static constexpr int b_lines = B_K_MAJOR ? TILE_N : (TILE_N + 63) / 64 * step_k;
   static constexpr int weights_at = a_bytes + b_lines * 128, weights_bytes = WEIGHS ? 8 * 128 : 0;
   static constexpr int stage_bytes = weights_at + weights_bytes;
-  static constexpr int loaded_bytes = a_bytes + TILE_N * step_k * 2 + weights_bytes;
+  static constexpr int loaded_bytes = a_bytes + TILE_N * 128 + weights_bytes;
   // For barriers, and for alignment to 1024 bytes.
   static constexpr int other_bytes = 2048;
   static constexpr int stages = (227 * 1024 - other_bytes - STAGING_BYTES) / stage_bytes;
@@ -117,7 +128,7 @@ struct ProductRing {
     for (int index = 0; unit_of(arguments, cluster, index, unit); index++) {
       const int m0 = first_row(unit), n0 = unit.n * TILE_N;
       for (int step = 0; step < unit.steps; step++) {
-        const int k = (unit.first_step + step) * step_k;
+        const int k = (unit.first_step + step) * step_k_of<Element>;
         const uint32_t a = ring + at.stage * stage_bytes, b = a + a_bytes;
         const uint32_t barrier = full + at.stage * 8;
         barrier_wait(empty + at.stage * 8, at.parity ^ 1);
@@ -173,7 +184,12 @@ struct ProductRing {
 #pragma unroll
     for (int k = 0; k < step_k / 16; k++) {
       const Operand a_step = a.at(k * (A_K_MAJOR ? 32 : 2048));
-      wgmma<!A_K_MAJOR, !B_K_MAJOR>(result, a_step, b.at(k * (B_K_MAJOR ? 32 : 2048)), adds || k > 0);
+      const Operand b_step = b.at(k * (B_K_MAJOR ? 32 : 2048));
+      if constexpr (is_fp8<Element>) {
+        wgmma_fp8(result, a_step, b_step, adds || k > 0);
+      } else {
+        wgmma<!A_K_MAJOR, !B_K_MAJOR>(result, a_step, b_step, adds || k > 0);
+      }
       if constexpr (SUMS && WEIGHS) wgmma<!A_K_MAJOR, 0>(*sums, a_step, weights.at(k * 32), true);
       if constexpr (SUMS && !WEIGHS) wgmma<!A_K_MAJOR, 0>(*sums, a_step, k_major(ones), true);
     }
@@ -224,11 +240,13 @@ inline CUtensorMap result_map(const CudaContext &context, const Product &product
   return tensor ? matrix_map(context, tensor, product.N, product.M, product.N, 16, columns) : CUtensorMap{};
 }
 
-// Launches a product kernel. TMA stores `out` [M,N], unless it is NULL.
-template <bool A_K_MAJOR, bool B_K_MAJOR, int TILE_N, class Kernel>
-ProductArguments launch_product(const CudaContext &context, Kernel kernel, int shared_bytes, const Product &product,
-                                const ProductOutputs &outputs, const bf16 *out, const CUtensorMap &other,
-                                const Split &split) {
+// Launches a product kernel. TMA stores `out` [M,N], unless it is NULL; `maps` has the maps of its other results and
+// inputs, and `arguments` what ProductArguments lacks.
+template <bool A_K_MAJOR, bool B_K_MAJOR, int TILE_N, class Arguments = ProductArguments, class Kernel>
+Arguments launch_product(const CudaContext &context, Kernel kernel, int shared_bytes, const Product &product,
+                         const ProductOutputs &outputs, const bf16 *out, typename Arguments::Maps maps,
+                         const Split &split, Arguments arguments = {}) {
+  using Element = typename Arguments::Element;
   constexpr int tail = TILE_N % 64;
   const int tiles_m = static_cast<int>(ceil_divide(product.M, 2 * tile_m));
   const int tiles_n = static_cast<int>(ceil_divide(product.N, TILE_N));
@@ -236,23 +254,23 @@ ProductArguments launch_product(const CudaContext &context, Kernel kernel, int s
   const int64_t units = static_cast<int64_t>(tiles_m) * tiles_n * split.parts();
   const int clusters = split.rounds > 0 || units > resident ? resident : static_cast<int>(units);
   const auto operand_map = [&](const void *operand, bool k_major, int mn, int64_t stride, int lines, int columns = 64) {
+    if (is_fp8<Element>) return fp8_matrix_map(context, operand, product.K, mn, stride, lines);
     return k_major ? matrix_map(context, operand, product.K, mn, stride, lines)
                    : matrix_map(context, operand, mn, product.K, stride, lines, columns);
   };
-  ProductMaps maps{};
   maps.a = operand_map(product.a, A_K_MAJOR, product.M, product.lda, A_K_MAJOR ? tile_m : step_k);
   maps.b = operand_map(product.b, B_K_MAJOR, product.N, product.ldb, (B_K_MAJOR ? TILE_N : step_k) / 2);
   maps.out = result_map(context, product, out);
-  maps.other = other;
   if constexpr (tail > 0) {
     if (!B_K_MAJOR) maps.b_tail = operand_map(product.b, false, product.N, product.ldb, step_k / 2, tail);
     maps.out_tail = result_map(context, product, out, tail);
   }
   // An unsplit tile may have more steps than k: TMA loads zeros for the rest.
-  const int needed = unsplit(product).narrow_steps;
+  const int needed = unsplit<Element>(product).narrow_steps;
   const int steps = split.parts() == 1 && split.narrow_steps > needed ? split.narrow_steps : needed;
   const bool streams = static_cast<int64_t>(product.M) * product.N * static_cast<int64_t>(sizeof(bf16)) > (64ll << 20);
-  const ProductArguments arguments{product.M, product.N, steps, tiles_m, tiles_n, clusters, streams, split};
+  static_cast<ProductArguments &>(arguments) = {product.M, product.N, steps,   tiles_m,
+                                                tiles_n,   clusters,  streams, split};
   launch_overlapping(context, kernel, clusters * 2, product_threads, shared_bytes, maps, arguments, outputs);
   return arguments;
 }

@@ -7,16 +7,18 @@ namespace sm90 {
 namespace {
 
 CUtensorMap encode(const CudaContext &context, const void *memory, int dimensions, const cuuint64_t *sizes,
-                   const cuuint64_t *strides, const cuuint32_t *box) {
+                   const cuuint64_t *strides, const cuuint32_t *box,
+                   CUtensorMapDataType type = CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+                   CUtensorMapSwizzle swizzle = CU_TENSOR_MAP_SWIZZLE_128B) {
   static const auto encode_tiled = driver_function<decltype(&cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled");
   const cuuint32_t steps[4] = {1, 1, 1, 1};
   CUtensorMap map{};
   const CUresult result =
       !encode_tiled
           ? CUDA_ERROR_NOT_FOUND
-          : encode_tiled(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, dimensions, const_cast<void *>(memory), sizes, strides,
-                         box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                         CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+          : encode_tiled(&map, type, dimensions, const_cast<void *>(memory), sizes, strides, box, steps,
+                         CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                         CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   // Both APIs use the same error numbers.
   if (result != CUDA_SUCCESS) context.refusal = static_cast<cudaError_t>(result);
   return map;
@@ -30,6 +32,15 @@ CUtensorMap matrix_map(const CudaContext &context, const void *matrix, int64_t i
   const cuuint64_t strides[] = {static_cast<cuuint64_t>(stride) * sizeof(bf16)};
   const cuuint32_t box[] = {static_cast<cuuint32_t>(box_inner), static_cast<cuuint32_t>(box_lines)};
   return encode(context, matrix, 2, sizes, strides, box);
+}
+
+CUtensorMap fp8_matrix_map(const CudaContext &context, const void *matrix, int64_t inner, int64_t lines, int64_t stride,
+                           int box_lines, int box_inner) {
+  const cuuint64_t sizes[] = {static_cast<cuuint64_t>(inner), static_cast<cuuint64_t>(lines)};
+  const cuuint64_t strides[] = {static_cast<cuuint64_t>(stride)};
+  const cuuint32_t box[] = {static_cast<cuuint32_t>(box_inner), static_cast<cuuint32_t>(box_lines)};
+  return encode(context, matrix, 2, sizes, strides, box, CU_TENSOR_MAP_DATA_TYPE_UINT8,
+                box_inner == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B);
 }
 
 CUtensorMap matrices_map(const CudaContext &context, const void *tensor, int64_t inner, int64_t lines, int64_t matrices,
