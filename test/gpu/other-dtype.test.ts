@@ -10,6 +10,7 @@ describeCuda('resume', () => {
     // bf16 keeps 8 bits of each number: a loss of 4.8 is right to some thousandths.
     { from: 'cuda fp32', to: 'cuda bf16', within: 0.02, said: /--dtype bf16 in place of the run's fp32/ },
     { from: 'cuda bf16', to: 'cuda fp32', within: 0.02, said: /--dtype fp32 in place of the run's bf16/ },
+    { from: 'cuda bf16', to: 'cuda fp8', within: 0.05, said: /--dtype fp8 in place of the run's bf16/ },
     { from: 'cuda fp32', to: 'cpu fp32', within: 1e-4, said: /computed by \w+ so far, by \w+ from here on/ },
   ])('from $from to $to', ({ from, to, within, said }) => {
     using place = new Workplace();

@@ -1,4 +1,4 @@
-// A run on the GPU that was stopped and resumed ends in the weights of one that went through, to the last bit. In bf16 the
+// A run on the GPU that was stopped and resumed ends in the weights of one that went through, to the last bit. In bf16 and fp8 the
 // gradients of a single micro-batch are kept otherwise than those of several.
 import { it } from 'vitest';
 import { describeCuda } from '../support/backends.ts';
@@ -11,6 +11,8 @@ describeCuda('resume', () => {
     { dtype: 'bf16', order: 'llmc', microBatches: 2 },
     { dtype: 'bf16', order: 'sequence', microBatches: 2 },
     { dtype: 'bf16', order: 'llmc', microBatches: 1 },
+    { dtype: 'fp8', order: 'llmc', microBatches: 1 },
+    { dtype: 'fp8', order: 'llmc', microBatches: 2 },
   ])('40 steps are 20 and 20 more: $dtype, order $order, $microBatches micro-batches', (one) => {
     expectResumedEqual({ device: 'cuda', ...one });
   });

@@ -1,5 +1,5 @@
-// Training on the GPU as a whole: the same bits every time and by either way of enqueuing, flat memory, gradients of bf16
-// against fp32 at GPT-2's own size, and a batch that does not fit.
+// Training on the GPU as a whole: the same bits every time and by either way of enqueuing, flat memory, gradients of bf16 and fp8
+// at GPT-2's own size, and a batch that does not fit.
 import { createHash } from 'node:crypto';
 import { expect, it } from 'vitest';
 import type { Batch } from '../../src/batches/loader.ts';
@@ -13,7 +13,7 @@ import { initializeWeights } from '../../src/model/initialize.ts';
 import { totalOf } from '../../src/model/memory.ts';
 import { createModel } from '../../src/model/model.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
-import { Device, type DeviceOptions } from '../../src/native/device.ts';
+import { Device, type DeviceOptions, type Dtype } from '../../src/native/device.ts';
 import { floats, Random } from '../../src/op-cases/numbers.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
 import { checkMemory, trainingPlan } from '../../src/train/plan/memory.ts';
@@ -61,14 +61,22 @@ async function trained(options: Partial<DeviceOptions>, steps: number, accumulat
 }
 
 describeCuda('training', () => {
-  it.each(['bf16', 'fp32', 'tf32'] as const)('two runs of 50 steps end in the same bits: %s', async (dtype) => {
+  it.each(['bf16', 'fp8', 'fp32', 'tf32'] as const)('two runs of 50 steps end in the same bits: %s', async (dtype) => {
     expect(await trained({ dtype }, 50)).toBe(await trained({ dtype }, 50));
   });
 
-  it.each([1, 3])('a graph gives the bits of ops enqueued one by one, %i micro-batches', async (accumulation) => {
-    const recorded = await trained({ dtype: 'bf16' }, 10, accumulation);
-    expect(await trained({ dtype: 'bf16', graphs: false }, 10, accumulation)).toBe(recorded);
-  });
+  it.each([
+    ['bf16', 1],
+    ['bf16', 3],
+    ['fp8', 1],
+    ['fp8', 3],
+  ] as const)(
+    'a graph gives the bits of ops enqueued one by one: %s, %i micro-batches',
+    async (dtype, accumulation) => {
+      const recorded = await trained({ dtype }, 10, accumulation);
+      expect(await trained({ dtype, graphs: false }, 10, accumulation)).toBe(recorded);
+    },
+  );
 
   it.each(['fp32', 'bf16'] as const)(
     'four sequences at once or in two micro-batches are the same step: %s',
@@ -109,10 +117,15 @@ describeCuda('training', () => {
     expect(measured[1]!.rss - measured[0]!.rss).toBeLessThan(8 * 2 ** 20);
   });
 
-  it('gradients of d12 in bf16 point where those of fp32 do', { timeout: 300_000 }, () => {
+  it.each([
+    { dtype: 'bf16', against: 'fp32', least: 0.999, ratio: 0.01 },
+    // A row's exact scale leaves 4 bits of each number, and sums average what is rounded off.
+    { dtype: 'fp8', against: 'bf16', least: 0.995, ratio: 0.03 },
+  ] as const)('gradients of d12 in $dtype point where those of $against do', { timeout: 300_000 }, (given) => {
+    const { dtype, against, least, ratio } = given;
     const config = presetConfig('d12')!;
     const [B, T] = [4, 1024];
-    const gradients = (dtype: 'fp32' | 'bf16'): Map<string, Float32Array> => {
+    const gradients = (dtype: Dtype): Map<string, Float32Array> => {
       using device = Device.open({ kind: 'cuda', dtype });
       const model = createModel(device, config, { B, T, purpose: 'training' });
       initializeWeights(model, 42);
@@ -126,8 +139,9 @@ describeCuda('training', () => {
       backward(model, batch, arena, { accumulate: false });
       return new Map(parameterTable(config).map(({ name }) => [name, floats(arena.get(name))]));
     };
-    const [exact, rounded] = [gradients('fp32'), gradients('bf16')];
+    const [exact, rounded] = [gradients(against), gradients(dtype)];
     const worst = { cosine: 1, norm: 1 };
+    const under: string[] = [];
     for (const [name, wanted] of exact) {
       // A key bias has no gradient in theory: softmax does not see what is added to every score.
       const parts = name.endsWith('qkvb')
@@ -142,25 +156,32 @@ describeCuda('training', () => {
         const cosine = dot(a, b) / (aa * bb);
         worst.cosine = Math.min(worst.cosine, cosine);
         if (Math.abs(aa / bb - 1) > Math.abs(worst.norm - 1)) worst.norm = aa / bb;
-        expect(cosine, `${name}: cosine`).toBeGreaterThanOrEqual(0.999);
-        expect(Math.abs(aa / bb - 1), `${name}: norm ratio ${aa / bb}`).toBeLessThanOrEqual(0.01);
+        if (cosine < 0.999) under.push(`${name} ${cosine.toFixed(5)}`);
+        expect(cosine, `${name}: cosine`).toBeGreaterThanOrEqual(least);
+        expect(Math.abs(aa / bb - 1), `${name}: norm ratio ${aa / bb}`).toBeLessThanOrEqual(ratio);
       }
     }
     console.log(
-      `d12 bf16 against fp32: least cosine ${worst.cosine.toFixed(6)}, worst norm ratio ${worst.norm.toFixed(5)}`,
+      `d12 ${dtype} against ${against}: least cosine ${worst.cosine.toFixed(6)}, worst norm ratio ${worst.norm.toFixed(5)}`,
+      under.length > 0 ? `; under 0.999: ${under.join(', ')}` : '',
     );
   });
 
-  it('the plan is what the driver counts, and a batch that does not fit is refused with one that does', () => {
-    using device = Device.open({ kind: 'cuda', dtype: 'bf16' });
-    const config = presetConfig('d12')!;
-    const before = device.memory().available;
-    const sizes = { B: 8, T: 1024, optimizer: new AdamW({ weightDecay: 0.1 }) };
-    makeTrainer(device, config, sizes.B, sizes.T, 1);
-    const used = before - device.memory().available;
-    expect(Math.abs(totalOf(trainingPlan(device, config, sizes)) / used - 1), `${used} bytes used`).toBeLessThan(0.02);
-    expect(() => checkMemory(device, config, { ...sizes, B: 4096 })).toThrow(
-      /^--batch 4096 with --seq 1024 needs [\d.]+ GiB of memory, [\d.]+ GiB of [\d.]+ GiB are free; --batch \d+ --total-batch 4194304 fits$/,
-    );
-  });
+  it.each(['bf16', 'fp8'] as const)(
+    'the plan is what the driver counts, and a batch that does not fit is refused: %s',
+    (dtype) => {
+      using device = Device.open({ kind: 'cuda', dtype });
+      const config = presetConfig('d12')!;
+      const before = device.memory().available;
+      const sizes = { B: 8, T: 1024, optimizer: new AdamW({ weightDecay: 0.1 }) };
+      makeTrainer(device, config, sizes.B, sizes.T, 1);
+      const used = before - device.memory().available;
+      expect(Math.abs(totalOf(trainingPlan(device, config, sizes)) / used - 1), `${used} bytes used`).toBeLessThan(
+        0.02,
+      );
+      expect(() => checkMemory(device, config, { ...sizes, B: 4096 })).toThrow(
+        /^--batch 4096 with --seq 1024 needs [\d.]+ GiB of memory, [\d.]+ GiB of [\d.]+ GiB are free; --batch \d+ --total-batch 4194304 fits$/,
+      );
+    },
+  );
 });
