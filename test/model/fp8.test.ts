@@ -67,11 +67,25 @@ function gradientsIn(device: Device, config: ModelConfig) {
   return { loss: losses.reduce((sum, loss) => sum + loss, 0) / (B * T), gradients };
 }
 
-/** Parts of a gradient that are compared; of GPT-2's key biases it is 0, for softmax does not see what all scores share. */
-function partsOf(name: string, gradient: Float32Array, config: ModelConfig): Float32Array[] {
-  const C = config.channels;
-  if (config !== gpt2 || !name.endsWith('qkvb')) return [gradient];
-  return [gradient.subarray(0, C), gradient.subarray(2 * C)];
+/** A gradient by the parts that are compared. Of GPT-2's key biases it is 0, for softmax does not see what all scores share. */
+function partsOf(name: string, gradient: Float32Array, { channels: C, queryKeyNorm }: ModelConfig) {
+  if (!name.endsWith('qkvb')) return new Map([[name, gradient]]);
+  return new Map([
+    [`${name} of queries`, gradient.subarray(0, C)],
+    ...(queryKeyNorm ? [[`${name} of keys`, gradient.subarray(C, 2 * C)] as const] : []),
+    [`${name} of values`, gradient.subarray(2 * C)],
+  ]);
+}
+
+/** The cosine of each gradient with the wanted one. */
+function cosinesOf(given: (name: string) => Float32Array, wanted: (name: string) => Float32Array, config: ModelConfig) {
+  return parameterTable(config).flatMap(({ name }) => {
+    const parts = partsOf(name, given(name), config);
+    return [...partsOf(name, wanted(name), config)].map(([part, b]) => {
+      const a = parts.get(part)!;
+      return [part, dot(a, b) / Math.sqrt(dot(a, a) * dot(b, b))] as const;
+    });
+  });
 }
 
 function trainerOf(device: Device, config: ModelConfig, { batch = B, accumulation = 1, updates = true } = {}) {
@@ -95,17 +109,20 @@ describeBackends(
         expect(rounded.loss).not.toBe(exact.loss);
         // Both are near ln 200 = 5.3 and more.
         expect(Math.abs(rounded.loss / exact.loss - 1)).toBeLessThan(0.005);
-        const cosines: [name: string, cosine: number][] = [];
-        for (const [parameter, wanted] of exact.gradients) {
-          const parts = partsOf(parameter, rounded.gradients.get(parameter)!, config);
-          for (const [index, b] of partsOf(parameter, wanted, config).entries()) {
-            const a = parts[index]!;
-            cosines.push([parameter, dot(a, b) / Math.sqrt(dot(a, a) * dot(b, b))]);
-          }
+        const cosines = cosinesOf(
+          (parameter) => rounded.gradients.get(parameter)!,
+          (parameter) => exact.gradients.get(parameter)!,
+          config,
+        );
+        const worst = cosines.toSorted(([, a], [, b]) => a - b).slice(0, 3);
+        const figures = worst.map(([part, cosine]) => `${part} ${cosine.toFixed(4)}`);
+        console.log(`${name} in fp8 on ${kind}: least cosines ${figures.join(', ')}`);
+        for (const [part, cosine] of cosines) {
+          // A product's result has about 4% of noise, of two operands with 3 bits of mantissa each: a cosine of 0.9993. A gradient
+          // has that of several products, and those of queries and keys are small differences between them.
+          const least = /queries|keys/.test(part) ? 0.98 : 0.99;
+          expect(cosine, part).toBeGreaterThanOrEqual(least);
         }
-        const [worst] = cosines.toSorted(([, a], [, b]) => a - b);
-        console.log(`${name} in fp8 on ${kind}: least cosine ${worst![1].toFixed(5)}, of ${worst![0]}`);
-        for (const [parameter, cosine] of cosines) expect(cosine, parameter).toBeGreaterThanOrEqual(0.99);
       });
 
       it('ends in the same bits each time, with any number of threads', async () => {
@@ -114,7 +131,7 @@ describeBackends(
           const trainer = trainerOf(device, config);
           const next = tokens(3);
           for (let step = 0; step < 3; step++) await trainer.step(step, 1e-3, next);
-          return weightsHash(trainer.model);
+          return await weightsHash(trainer.model);
         };
         expect(await hash(2)).toBe(await hash(1));
       });
@@ -135,13 +152,9 @@ describeBackends(
         });
         const near = kind === 'cpu' ? 1e-6 : 1e-4;
         expect(Math.abs(parted.loss / loss - 1)).toBeLessThan(near);
-        for (const { name: parameter } of parameterTable(config)) {
-          const [a, b] = [whole, halves].map(({ gradients }) => floats(gradients.get(parameter)));
-          for (const [index, of] of partsOf(parameter, a!, config).entries()) {
-            const other = partsOf(parameter, b!, config)[index]!;
-            const cosine = dot(of, other) / Math.sqrt(dot(of, of) * dot(other, other));
-            expect(cosine, parameter).toBeGreaterThan(1 - near);
-          }
+        const gradientsOf = (trainer: Trainer) => (parameter: string) => floats(trainer.gradients.get(parameter));
+        for (const [part, cosine] of cosinesOf(gradientsOf(halves), gradientsOf(whole), config)) {
+          expect(cosine, part).toBeGreaterThan(1 - near);
         }
       });
 
