@@ -61,7 +61,11 @@ it.each([
     ['gelu', '--dtype', 'tf32'],
     /^no kernel of gelu can run in tf32 on cpu, its card takes fp32, bf16: add the dtype to the card, or name another/,
   ],
-  X,
+  [
+    ['gelu', '--dtype', 'fp8'],
+    /^no kernel of gelu can run in fp8 on cpu, its card takes fp32, bf16: add the dtype to the card, or name another/,
+  ],
+  [['gelu', '--dtype', 'fp16'], /^--dtype takes one of fp32, tf32, bf16, fp8, not "fp16"/],
   [['gelu', '--time-limit', '0'], /^--time-limit takes /],
 ])('kernel test %j is refused', (args, message) => {
   const { code, stderr } = place.run(['kernel', 'test', ...args, '--device', 'cpu']);
