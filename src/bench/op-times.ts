@@ -119,8 +119,10 @@ function namer(
   return ({ op, args }) => {
     const words = op.symbol.replace(/^gpt2_/, '');
     if (words === 'fp8_quantize_weight') {
-      quantized = `${weights.get(args.weight as Pointer)} ${args.transposed === null ? 'forward' : 'backward input'}`;
-      return `fp8 quantize weight for ${quantized}`;
+      const weight = weights.get(args.weight as Pointer);
+      const isForward = args.transposed === null;
+      quantized = `${weight} ${isForward ? 'forward' : 'backward input'}`;
+      return `fp8 quantize ${weight}${isForward ? '' : ' transposed'}`;
     }
     const [isFp8, activation] = /^fp8_matmul(?:_(gelu|relu_squared))?/.exec(words) ?? [];
     if (isFp8) {
