@@ -18,7 +18,7 @@ import { floats, Random } from '../../src/op-cases/numbers.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
 import { checkMemory, trainingPlan } from '../../src/train/plan/memory.ts';
 import { Trainer } from '../../src/train/step/trainer.ts';
-import { describeCuda } from '../support/backends.ts';
+import { describeCuda, hasCudaDtype } from '../support/backends.ts';
 import { dot } from '../support/tensors.ts';
 
 const small: ModelConfig = { layers: 3, channels: 192, heads: 3, context: 256, vocabularySize: 1000 };
@@ -61,16 +61,15 @@ async function trained(options: Partial<DeviceOptions>, steps: number, accumulat
 }
 
 describeCuda('training', () => {
-  it.each(['bf16', 'fp8', 'fp32', 'tf32'] as const)('two runs of 50 steps end in the same bits: %s', async (dtype) => {
-    expect(await trained({ dtype }, 50)).toBe(await trained({ dtype }, 50));
-  });
+  it.each((['bf16', 'fp8', 'fp32', 'tf32'] as const).filter(hasCudaDtype))(
+    'two runs of 50 steps end in the same bits: %s',
+    async (dtype) => {
+      expect(await trained({ dtype }, 50)).toBe(await trained({ dtype }, 50));
+    },
+  );
 
-  it.each([
-    ['bf16', 1],
-    ['bf16', 3],
-    ['fp8', 1],
-    ['fp8', 3],
-  ] as const)(
+  const both = (['bf16', 'fp8'] as const).filter(hasCudaDtype);
+  it.each(both.flatMap((dtype) => [1, 3].map((count) => [dtype, count] as const)))(
     'a graph gives the bits of ops enqueued one by one: %s, %i micro-batches',
     async (dtype, accumulation) => {
       const recorded = await trained({ dtype }, 10, accumulation);
@@ -117,11 +116,16 @@ describeCuda('training', () => {
     expect(measured[1]!.rss - measured[0]!.rss).toBeLessThan(8 * 2 ** 20);
   });
 
-  it.each([
-    { dtype: 'bf16', against: 'fp32', least: 0.999, ratio: 0.01 },
-    // A product of two operands with 3 bits of mantissa has about 4% of noise, and a gradient that of several products.
-    { dtype: 'fp8', against: 'bf16', least: 0.98, ratio: 0.05 },
-  ] as const)('gradients of d12 in $dtype point where those of $against do', { timeout: 300_000 }, (given) => {
+  it.each(
+    (
+      [
+        { dtype: 'bf16', against: 'fp32', least: 0.999, ratio: 0.01 },
+        // A product of two operands with 3 bits of mantissa has about 4% of noise, and a gradient that of several products. On the
+        // CPU, against fp32, at 2 x 128, the least was 0.985, of a bias of queries; of all others 0.993.
+        { dtype: 'fp8', against: 'bf16', least: 0.98, ratio: 0.05 },
+      ] as const
+    ).filter(({ dtype }) => hasCudaDtype(dtype)),
+  )('gradients of d12 in $dtype point where those of $against do', { timeout: 300_000 }, (given) => {
     const { dtype, against, least, ratio } = given;
     const config = presetConfig('d12')!;
     const [B, T] = [4, 1024];
@@ -167,21 +171,16 @@ describeCuda('training', () => {
     );
   });
 
-  it.each(['bf16', 'fp8'] as const)(
-    'the plan is what the driver counts, and a batch that does not fit is refused: %s',
-    (dtype) => {
-      using device = Device.open({ kind: 'cuda', dtype });
-      const config = presetConfig('d12')!;
-      const before = device.memory().available;
-      const sizes = { B: 8, T: 1024, optimizer: new AdamW({ weightDecay: 0.1 }) };
-      makeTrainer(device, config, sizes.B, sizes.T, 1);
-      const used = before - device.memory().available;
-      expect(Math.abs(totalOf(trainingPlan(device, config, sizes)) / used - 1), `${used} bytes used`).toBeLessThan(
-        0.02,
-      );
-      expect(() => checkMemory(device, config, { ...sizes, B: 4096 })).toThrow(
-        /^--batch 4096 with --seq 1024 needs [\d.]+ GiB of memory, [\d.]+ GiB of [\d.]+ GiB are free; --batch \d+ --total-batch 4194304 fits$/,
-      );
-    },
-  );
+  it.each(both)('the plan is what the driver counts, and a batch that does not fit is refused: %s', (dtype) => {
+    using device = Device.open({ kind: 'cuda', dtype });
+    const config = presetConfig('d12')!;
+    const before = device.memory().available;
+    const sizes = { B: 8, T: 1024, optimizer: new AdamW({ weightDecay: 0.1 }) };
+    makeTrainer(device, config, sizes.B, sizes.T, 1);
+    const used = before - device.memory().available;
+    expect(Math.abs(totalOf(trainingPlan(device, config, sizes)) / used - 1), `${used} bytes used`).toBeLessThan(0.02);
+    expect(() => checkMemory(device, config, { ...sizes, B: 4096 })).toThrow(
+      /^--batch 4096 with --seq 1024 needs [\d.]+ GiB of memory, [\d.]+ GiB of [\d.]+ GiB are free; --batch \d+ --total-batch 4194304 fits$/,
+    );
+  });
 });

@@ -173,9 +173,7 @@ describeBackends(
       it('names the op that first wrote NaN', async () => {
         using device = open();
         const trainer = trainerOf(device, config);
-        // Finite, and so large that the sum of squares of a row is not.
-        const { residual3 } = trainer.model.activations.at(B, T).layers[0]!;
-        expect(residual3.type).toBe(device.elementType);
+        // Finite, and so large that a product is not.
         const weight = trainer.model.weights.get('h.1.fcw');
         weight.write(device.elementType === 'bf16' ? Uint16Array.of(0x7f7f) : Float32Array.of(3e38));
         const batch = tokens(1)();
