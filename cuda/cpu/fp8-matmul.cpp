@@ -33,7 +33,7 @@ Operands expand(Task task, const uint8_t *in, const float *in_scale, const uint8
 template <class Bound>
 void quantize_rows(Task task, uint8_t *values, float *scale, const float *rows, int N, int C, const Bound &bound_of) {
   task.pool.each(N, [&](int64_t n) {
-    scale[n] = power_of_two_from(bound_of(n));
+    scale[n] = fp8_scale_of_bound(bound_of(n));
     quantize(values + n * C, rows + n * C, C, scale[n]);
   });
 }

@@ -38,13 +38,14 @@ static inline uint8_t to_e4m3(float value) {
   return static_cast<uint8_t>(size > 0x7f800000 ? 0x7f : number | (bits >> 24 & 0x80));
 }
 
-// The smallest power of two that is at least `bound` and 2^-126.
-static inline float power_of_two_from(float bound) {
-  return float_of(std::max((bits_of(bound) + 0x7fffff) >> 23, 1u) << 23);
+// The smallest power of two, from 2^-126 to 2^126, that is at least `bound`: the scale of results that are at most
+// 448 bound.
+static inline float fp8_scale_of_bound(float bound) {
+  return float_of(std::clamp((bits_of(bound) + 0x7fffff) >> 23, 1u, 253u) << 23);
 }
 
-// The same for `largest` / 448 without its rounding: 448 is 1.75 * 2^8, so the exponent is rounded up where the fraction
-// exceeds 0.75.
+// The smallest power of two, at least 2^-126, with which `largest` / scale is at most 448 = 1.75 * 2^8: the exponent is
+// rounded up where the fraction exceeds 0.75.
 static inline float fp8_scale(float largest) {
   const uint32_t exponent = (bits_of(largest) + 0x1fffff) >> 23;
   return float_of((exponent > 9 ? exponent - 8 : 1) << 23);
