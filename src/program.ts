@@ -41,7 +41,7 @@ export { compileUntested, jobsOf, jobsText, type LabOptions, testJobs } from './
 export { watchKernels } from './lab/watch.ts';
 export { type LivePage, openLivePage } from './live/live-page.ts';
 export { customModel, presetNames } from './model/config.ts';
-export { dataSheetFlops } from './model/flops.ts';
+export { dataSheetFlops, rateNote } from './model/flops.ts';
 export { selectDevice as selectDeviceAsTyped, selectKind } from './native/select-device.ts';
 export { askedSteps, completeOptions } from './options/check.ts';
 export { isCompared, recordedValue } from './options/configuration.ts';

@@ -3,11 +3,13 @@
 
 namespace gpt2::GPT2_PATH {
 
-void classifier(Task task, float *losses, float *din, float *dweight, float *dbias, float *logits, const float *in,
-                const float *weight, const float *bias, const int32_t *targets, int N, int C, int V, int Vp,
-                float dloss, float softcap, bool accumulate) {
+namespace {
+
+// What follows the product: logits to losses and gradients.
+void finish(Task task, float *losses, float *din, float *dweight, float *dbias, float *logits, const float *in,
+            const float *weight, const int32_t *targets, int N, int C, int V, int Vp, float dloss, float softcap,
+            bool accumulate) {
   float *dlogits = din || dweight || dbias ? logits : nullptr;
-  matmul_forward(task, logits, in, weight, bias, N, C, Vp);
   if (softcap > 0) softcap_forward(task, logits, logits, static_cast<int64_t>(N) * Vp, softcap);
   cross_entropy_capped(task, losses, dlogits, logits, targets, N, V, Vp, dloss, softcap);
   if (din) matmul_backward_input(task, din, dlogits, weight, N, C, Vp);
@@ -15,6 +17,27 @@ void classifier(Task task, float *losses, float *din, float *dweight, float *dbi
   if (dbias) column_sums(task, dbias, dlogits, N, Vp, accumulate);
 }
 
+}  // namespace
+
+void classifier(Task task, float *losses, float *din, float *dweight, float *dbias, float *logits, const float *in,
+                const float *weight, const float *bias, const int32_t *targets, int N, int C, int V, int Vp,
+                float dloss, float softcap, bool accumulate) {
+  matmul_forward(task, logits, in, weight, bias, N, C, Vp);
+  finish(task, losses, din, dweight, dbias, logits, in, weight, targets, N, C, V, Vp, dloss, softcap, accumulate);
+}
+
+void fp8_classifier(Task task, float *losses, float *din, float *dweight, float *dbias, float *logits, const float *in,
+                    const uint8_t *in_values, const float *in_scale, const float *weight, const uint8_t *weight_values,
+                    const float *factors, const float *bias, const int32_t *targets, int N, int C, int V, int Vp,
+                    float dloss, float softcap, bool accumulate) {
+  fp8_matmul(task, logits, in_values, in_scale, weight_values, factors, bias, nullptr, N, C, Vp);
+  finish(task, losses, din, dweight, dbias, logits, in, weight, targets, N, C, V, Vp, dloss, softcap, accumulate);
+}
+
 int64_t classifier_scratch(int threads, int N, int C, int Vp, bool) { return matmul_scratch(threads, N, C, Vp, true); }
+
+int64_t fp8_classifier_scratch(int threads, int N, int C, int Vp, bool) {
+  return fp8_matmul_scratch(threads, N, C, Vp);
+}
 
 }  // namespace gpt2::GPT2_PATH

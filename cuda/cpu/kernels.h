@@ -36,6 +36,8 @@ GPT2_DECLARE(square_sum)
 
 // sums (=|+=) the columns of values [N,O].
 void column_sums(Task, float *sums, const float *values, int N, int O, bool accumulate);
+// gradient *= 2 sqrt(activated), the derivative of relu(x)^2 from its result.
+void relu_squared_backward(Task, float *gradient, const float *activated, int64_t count);
 // cross_entropy of logits that gpt2_softcap_forward has limited to `softcap`, if that is not 0; dlogits is the gradient
 // of the logits before the limit.
 void cross_entropy_capped(Task, float *losses, float *dlogits, const float *logits, const int32_t *targets, int N,

@@ -284,13 +284,17 @@ void matmul_gelu_backward_input(Task task, float *din, const float *dout, const 
   gelu_backward(task, din, din, pre, static_cast<int64_t>(N) * C);
 }
 
+void relu_squared_backward(Task task, float *gradient, const float *activated, int64_t count) {
+  task.pool.ranges(count, [&](int64_t first, int64_t last) {
+#pragma omp simd
+    for (int64_t i = first; i < last; i++) gradient[i] *= 2.0f * std::sqrt(activated[i]);
+  });
+}
+
 void matmul_relu_squared_backward_input(Task task, float *din, const float *dout, const float *weight,
                                         const float *activated, int N, int C, int O) {
   matmul_backward_input(task, din, dout, weight, N, C, O);
-  task.pool.ranges(static_cast<int64_t>(N) * C, [&](int64_t first, int64_t last) {
-#pragma omp simd
-    for (int64_t i = first; i < last; i++) din[i] *= 2.0f * std::sqrt(activated[i]);
-  });
+  relu_squared_backward(task, din, activated, static_cast<int64_t>(N) * C);
 }
 
 // Enough for every direction, with or without the weight gradient.

@@ -12,18 +12,16 @@ import { opCases } from '../op-cases/index.ts';
 import { bytesMoved, type NativeArguments, type OpContract } from '../ops/contract.ts';
 import { contracts } from '../ops/ops.generated.ts';
 import type { Trainer } from '../train/step/trainer.ts';
+import type { Work } from './peaks.ts';
 import { timeOnDevice } from './timing.ts';
 
-export interface OpTime {
+/** The work is that of one call, and as `ms` the mean if calls differ. */
+export interface OpTime extends Work {
   readonly name: string;
   /** Calls in a step. */
   readonly calls: number;
-  /** Milliseconds of one call; the mean if calls differ. */
+  /** Milliseconds of one call. */
   readonly ms: number;
-  /** Multiplications and additions of one call's products; 0 for ops that only move data. */
-  readonly flops: number;
-  /** Each input read once and each output written once, in one call. */
-  readonly bytes: number;
 }
 
 /** A call of an op; or of a kernel in its place, whose work is not known. */
@@ -55,21 +53,27 @@ export async function timeCalls(
     let next = 0;
     // Call after call, as in a step: one layer's tensors again and again might stay in a cache.
     const ms = await timeOnDevice(device, () => enqueueAgain(device, calls[next++ % calls.length]!), least);
-    const mean = (of: (call: Call) => number) => calls.reduce((sum, call) => sum + of(call), 0) / calls.length;
+    const works = calls.map((call) => workOf(device, call));
+    const mean = (of: keyof Work) => works.reduce((sum, work) => sum + work[of], 0) / calls.length;
     times.push({
       ...{ name, calls: calls.length, ms },
-      flops: mean((call) => workOf(device, call).flops),
-      bytes: mean((call) => workOf(device, call).bytes),
+      ...{ flops: mean('flops'), fp8Flops: mean('fp8Flops'), bytes: mean('bytes') },
     });
   }
   return times;
 }
 
 /** Operations of a call's products, and bytes that it moves. */
-export const workOf = (device: Device, { op, args }: Call): { flops: number; bytes: number } => ({
-  flops: (op && flopsOf.get(op.name)?.(args as Record<string, number>)) ?? 0,
-  bytes: op ? bytesMoved(device, op, args) : 0,
-});
+export function workOf(device: Device, { op, args }: Call): Work {
+  const flops = (op && flopsOf.get(op.name)?.(args as Record<string, number>)) ?? 0;
+  return { flops, fp8Flops: op ? fp8Part(op) * flops : 0, bytes: op ? bytesMoved(device, op, args) : 0 };
+}
+
+/** The part of an op's operations that are in FP8: of the classifier's three products, in training, the logits. */
+function fp8Part({ name, tensors }: OpContract): number {
+  if (name === 'fp8Classifier') return 1 / 3;
+  return Object.values(tensors).some(({ type, access }) => type === 'fp8' && access === 'read') ? 1 : 0;
+}
 
 /** Calls the library's op, or the kernel. */
 export const enqueueAgain = (device: Device, { op, args }: Call): void =>
@@ -98,7 +102,10 @@ function kernelOf(device: Device, { module, kernel }: NativeArguments): string {
   return `${parseSignature(described[kernel as number]!.signature).name} (own)`;
 }
 
-/** "layernorm backward"; a matmul by its weight and what is fused: "qkv forward", "layernorm + fc forward + gelu". */
+/**
+ * "layernorm backward"; a matmul by its weight and what is fused: "qkv forward", "layernorm + fc forward + gelu". A product in FP8
+ * multiplies the weight that was quantised last: "fp8 fc forward + gelu".
+ */
 function namer(
   config: ModelConfig,
   arenas: readonly Pick<ParameterArena, 'get'>[],
@@ -108,8 +115,20 @@ function namer(
     const short = name.split('.').at(-1)!.replace(/w$/, '');
     for (const arena of arenas) weights.set(arena.get(name).pointer, short);
   }
+  let quantized = '';
   return ({ op, args }) => {
     const words = op.symbol.replace(/^gpt2_/, '');
+    if (words === 'fp8_quantize_weight') {
+      const weight = weights.get(args.weight as Pointer);
+      const isForward = args.transposed === null;
+      quantized = `${weight} ${isForward ? 'forward' : 'backward input'}`;
+      return `fp8 quantize ${weight}${isForward ? '' : ' transposed'}`;
+    }
+    const [isFp8, activation] = /^fp8_matmul(?:_(gelu|relu_squared))?/.exec(words) ?? [];
+    if (isFp8) {
+      const fused = activation ?? (args.residual === null ? undefined : 'residual');
+      return `fp8 ${quantized}${fused ? ` + ${fused.replaceAll('_', ' ')}` : ''}`;
+    }
     const [, norm, fused, direction] = /^(layernorm_)?matmul_(?:(gelu|relu_squared|residual)_)?(.*)$/.exec(words) ?? [];
     if (!direction) return words.replaceAll('_', ' ');
     const weight = weights.get((args.weight ?? args.dweight) as Pointer);

@@ -1,14 +1,27 @@
 // Measures the device's best rates of a copy and of a large matmul of ours, which bound every op.
-import { allocateTensor, type Tensor } from '../native/buffer.ts';
+import { GPT2_FP8_FACTOR } from '../native/bindings.generated.ts';
+import { allocateTensor, type ElementType, type Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
-import { matmulScratch } from '../ops/ops.generated.ts';
+import { fp8MatmulScratch, fp8QuantizeWeightScratch, matmulScratch } from '../ops/ops.generated.ts';
 import { timeOnDevice } from './timing.ts';
 
 export type Peaks = Awaited<ReturnType<typeof measurePeaks>>;
 
+/** What an op does at least. */
+export interface Work {
+  /** Multiplications and additions of its products; 0 for ops that only move data. */
+  readonly flops: number;
+  /** Of them, those of products in FP8. */
+  readonly fp8Flops: number;
+  /** Each input read once and each output written once. */
+  readonly bytes: number;
+}
+
 /** The least milliseconds of work: the longer of its operations at the rate of the matmul and its bytes at that of the copy. */
-export const leastMs = (peaks: Peaks, { flops, bytes }: { readonly flops: number; readonly bytes: number }): number =>
-  Math.max(flops / peaks.matmulFlopsPerSecond, bytes / peaks.copyBytesPerSecond) * 1000;
+export function leastMs(peaks: Peaks, { flops, fp8Flops, bytes }: Work): number {
+  const { matmulFlopsPerSecond: rate, fp8FlopsPerSecond: fp8Rate = rate, copyBytesPerSecond } = peaks;
+  return Math.max((flops - fp8Flops) / rate + fp8Flops / fp8Rate, bytes / copyBytesPerSecond) * 1000;
+}
 
 export async function measurePeaks(device: Device) {
   const isGpu = device.description.library === 'cuda';
@@ -31,14 +44,46 @@ export async function measurePeaks(device: Device) {
   const pointers = { out: out.pointer, in: input.pointer, weight: weight.pointer, bias: null };
   const matmul = () => device.call('matmulForward', { ...pointers, N: size, C: size, O: size });
   const matmulTime = await timeOnDevice(device, matmul, least);
+  const flops = 2 * size ** 3;
+  const fp8Time = device.dtype === 'fp8' ? await timeFp8(device, { out, input, weight }, least) : undefined;
   for (const { buffer } of [out, input, weight]) buffer.close();
   return {
     /** Bytes read and written per second by a copy on the device. */
     copyBytesPerSecond: (2 * bytes * 1000) / copyTime,
     /** Operations per second of the library's own matmul of square matrices of random numbers. */
-    matmulFlopsPerSecond: (2 * size ** 3 * 1000) / matmulTime,
+    matmulFlopsPerSecond: (flops * 1000) / matmulTime,
+    /** The same of its matmul in FP8, on a device of fp8. */
+    fp8FlopsPerSecond: fp8Time === undefined ? undefined : (flops * 1000) / fp8Time,
     matmulSize: size,
   };
+}
+
+/** Milliseconds of the matmul of the same numbers in FP8. */
+async function timeFp8(
+  device: Device,
+  { out, input, weight }: { readonly out: Tensor; readonly input: Tensor; readonly weight: Tensor },
+  least: number,
+): Promise<number> {
+  const size = out.shape[0]!;
+  const sizes = { C: size, O: size };
+  const tensor = (name: string, type: ElementType, ...shape: number[]) => allocateTensor(device, name, type, shape);
+  const scale = tensor('scale', 'fp32', size);
+  const factors = tensor('factors', 'fp32', GPT2_FP8_FACTOR.GPT2_FP8_FACTORS);
+  scale.write(new Float32Array(size).fill(1));
+  device.reserveWorkspace(
+    Math.max(fp8QuantizeWeightScratch(device, sizes), fp8MatmulScratch(device, { N: size, ...sizes })),
+  );
+  const [copied, quantized] = [input, weight].map(({ name, pointer }) => {
+    const values = tensor(`${name} in FP8`, 'fp8', size, size);
+    const outputs = { values: values.pointer, transposed: null, factors: factors.pointer };
+    device.call('fp8QuantizeWeight', { ...outputs, weight: pointer, bias: null, ...sizes });
+    return values;
+  }) as [Tensor, Tensor];
+  const operands = { in: copied.pointer, inScale: scale.pointer, weight: quantized.pointer, factors: factors.pointer };
+  const args = { out: out.pointer, ...operands, bias: null, residual: null, N: size, ...sizes };
+  const ms = await timeOnDevice(device, () => device.call('fp8Matmul', args), least);
+  for (const { buffer } of [copied, quantized, scale, factors]) buffer.close();
+  return ms;
 }
 
 /** Roughly normal numbers: products run slower on random data than on zeros. */

@@ -16,6 +16,7 @@ import {
   optionNames,
   optionRows,
   presetNames,
+  rateNote,
   readClocks,
   whole,
 } from '../program.ts';
@@ -157,8 +158,12 @@ function table(all: Measured): string {
       : [
           `energy        ${step.tokensPerJoule.toFixed(1)} tokens/J: ${step.joules!.toFixed(2)} J a step, by the GPU's own counter`,
         ]),
-    ...(sheet ? [`MFU           ${percent(flops * 1e12, sheet)} of the data sheet's ${sheet / 1e12} TFLOP/s`] : []),
-    `${hasLimits ? 'limits' : 'device'}        copy ${(peaks.copyBytesPerSecond / 1e9).toFixed(0)} GB/s; our matmul of ${peaks.matmulSize}^3 ${teraflops(peaks.matmulFlopsPerSecond)} TFLOP/s`,
+    ...(sheet
+      ? [
+          `MFU           ${percent(flops * 1e12, sheet)} of the data sheet's ${sheet / 1e12} TFLOP/s${rateNote(all.dtype)}`,
+        ]
+      : []),
+    `${hasLimits ? 'limits' : 'device'}        copy ${(peaks.copyBytesPerSecond / 1e9).toFixed(0)} GB/s; our matmul of ${peaks.matmulSize}^3 ${teraflops(peaks.matmulFlopsPerSecond)} TFLOP/s${peaks.fp8FlopsPerSecond === undefined ? '' : `, in FP8 ${teraflops(peaks.fp8FlopsPerSecond)}`}`,
     ...(all.firstStepMs === null
       ? []
       : [`first step    ${all.firstStepMs.toFixed(0)} ms after the start of the program`]),
@@ -168,7 +173,7 @@ function table(all: Measured): string {
   if (ops.length === 0) return lines.join('\n');
   const head = 'op                               calls         ms      total   share   TFLOP/s     GB/s';
   lines.push('', hasLimits ? `${head}  of limit` : head);
-  for (const { name: op, calls, ms, flops: work, bytes } of ops) {
+  for (const { name: op, calls, ms, flops: work, fp8Flops, bytes } of ops) {
     lines.push(
       [
         op.padEnd(32),
@@ -178,7 +183,7 @@ function table(all: Measured): string {
         percent(ms * calls, step.ms.median).padStart(8),
         (work > 0 ? (work / ms / 1e9).toPrecision(3) : '').padStart(10),
         (bytes > 0 ? (bytes / ms / 1e6).toFixed(0) : '').padStart(9),
-        (hasLimits && bytes > 0 ? percent(leastMs(peaks, { flops: work, bytes }), ms) : '').padStart(10),
+        (hasLimits && bytes > 0 ? percent(leastMs(peaks, { flops: work, fp8Flops, bytes }), ms) : '').padStart(10),
       ]
         .join('')
         .trimEnd(),

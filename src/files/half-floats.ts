@@ -1,4 +1,4 @@
-// Converts numbers of 16 bits to fp32, which holds each of them exactly, and back.
+// Converts numbers of 16 and of 8 bits to fp32, which holds each of them exactly, and back.
 
 /** bf16 is the upper half of an fp32. */
 export const fromBf16 = (values: Uint16Array): Float32Array =>
@@ -30,9 +30,12 @@ function sizeInFp16(word: number, value: number): number {
   if (word > 0x7f800000) return 0x7e00;
   // The exponents differ by 112, the fractions by 13 bits.
   if (word >= 0x38800000) return Math.min((word - 0x38000000 + 0xfff + ((word >>> 13) & 1)) >>> 13, 0x7c00);
-  const units = Math.abs(value) * 2 ** 24;
-  const below = Math.floor(units);
-  return units - below > 0.5 || (units - below === 0.5 && below % 2 === 1) ? below + 1 : below;
+  return roundedToEven(Math.abs(value) * 2 ** 24);
+}
+
+function roundedToEven(value: number): number {
+  const below = Math.floor(value);
+  return value - below > 0.5 || (value - below === 0.5 && below % 2 === 1) ? below + 1 : below;
 }
 
 /** Each of the 65,536 fp16 numbers. */
@@ -50,4 +53,28 @@ function fp16(bits: number): number {
   const sign = bits & 0x8000 ? -1 : 1;
   if (exponent === 31) return fraction === 0 ? sign * Number.POSITIVE_INFINITY : Number.NaN;
   return exponent === 0 ? sign * fraction * 2 ** -24 : sign * (1024 + fraction) * 2 ** (exponent - 25);
+}
+
+/** Each of the 256 numbers of E4M3 (Micikevicius et al. 2022): a sign, 4 bits of exponent, 3 of fraction; no infinity. */
+const e4m3 = Float32Array.from({ length: 256 }, (_, bits) => {
+  const [exponent, fraction] = [(bits >> 3) & 15, bits & 7];
+  if (exponent === 15 && fraction === 7) return Number.NaN;
+  const size = exponent === 0 ? fraction * 2 ** -9 : (8 + fraction) * 2 ** (exponent - 10);
+  return bits & 0x80 ? -size : size;
+});
+
+export const fromE4m3 = (values: Uint8Array): Float32Array => Float32Array.from(values, (bits) => e4m3[bits]!);
+
+/** fp32 rounded to the nearest even E4M3; what is larger than 448, the largest, becomes 448. */
+export function toE4m3(values: ArrayLike<number>): Uint8Array {
+  const numbers = values instanceof Float32Array ? values : Float32Array.from(values);
+  const words = new Uint32Array(numbers.buffer, numbers.byteOffset, numbers.length);
+  return Uint8Array.from(words, (word, index) => {
+    const size = word & 0x7fffffff;
+    if (size > 0x7f800000) return 0x7f;
+    // The exponents differ by 120, the fractions by 20 bits.
+    const normal = () => Math.min((size - 0x3c000000 + 0x7ffff + ((size >>> 20) & 1)) >>> 20, 0x7e);
+    const rounded = size >= 0x3c800000 ? normal() : roundedToEven(Math.abs(numbers[index]!) * 2 ** 9);
+    return ((word >>> 24) & 0x80) | rounded;
+  });
 }

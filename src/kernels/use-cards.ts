@@ -164,7 +164,9 @@ async function launcherOf(
   { checks, onLaunch }: Required<CardOptions>,
 ): Promise<Launcher> {
   const { op, folder, dtypes = ['fp32'] } = card;
-  if (!dtypes.includes(device.dtype)) {
+  // Ops without tensors in FP8 have the same ones in fp8.
+  const isTaken = dtypes.includes(device.dtype) || (device.dtype === 'fp8' && dtypes.includes(device.elementType));
+  if (!isTaken) {
     throw new Gpt2Error(`the kernel card of ${op} in ${folder} takes ${dtypes.join(', ')}, not ${device.dtype}`);
   }
   const kernels = await compileKernels(device, { ...cardSource(card, device), checks });

@@ -64,7 +64,7 @@ export async function benchOp(
   { gpu, onIdle = () => {}, isBrief = false }: BenchOpOptions = {},
 ): Promise<Benched> {
   const replacement = replacementOf(device, op.name)!;
-  const groups = callsBySize(op, calls);
+  const groups = callsBySize(op, calls, device.dtype);
   const { library } = device.description;
   using memory = device.allocate(flushed[library].bytes, 'cache flush');
   const flush = () => {

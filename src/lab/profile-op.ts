@@ -32,7 +32,7 @@ export async function profileOp(
   }) as [() => void, () => void];
   const replacement = replacementOf(device, op.name)!;
   const profiled: ProfiledCall[] = [];
-  for (const [sizes, [call, ...others]] of callsBySize(op, calls)) {
+  for (const [sizes, [call, ...others]] of callsBySize(op, calls, device.dtype)) {
     const before = launched();
     // The library's kernels that wrote the tensors.
     await device.finished();

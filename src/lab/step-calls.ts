@@ -40,6 +40,7 @@ export const sizesOf = ({ op, args }: RecordedCall): string =>
 export function callsBySize(
   op: OpContract,
   calls: Calls,
+  dtype: Dtype,
 ): ReadonlyMap<string, readonly [RecordedCall, ...RecordedCall[]]> {
   const groups = new Map<string, [RecordedCall, ...RecordedCall[]]>();
   for (const call of calls.get(op.name) ?? []) {
@@ -52,7 +53,7 @@ export function callsBySize(
   }
   if (groups.size > 0) return groups;
   throw new Gpt2Error(
-    `a training step with AdamW does not use ${opNameOf(op)}, so there are no sizes to measure it at`,
+    `a training step with AdamW in ${dtype} does not use ${opNameOf(op)}, so there are no sizes to measure it at`,
   );
 }
 

@@ -1,9 +1,11 @@
 // The table of activations, and the arenas that hold them for a batch of up to B x T tokens. Activations that no later layer
 // and no backward pass reads share memory between layers: all in inference, in training those that --recompute recomputes.
+import { GPT2_FP8_FACTOR } from '../native/bindings.generated.ts';
 import { bytesOf, type DeviceBuffer, type ElementType, elementCount, Tensor } from '../native/buffer.ts';
 import type { Device, DeviceDescription } from '../native/device.ts';
 import { architectureOf } from './architecture.ts';
 import { type ModelConfig, paddedVocabularySize } from './config.ts';
+import type { Fp8Copy } from './linear.ts';
 
 /** Training keeps the activations of every layer for backward; inference those of the current layer. */
 type Purpose = 'training' | 'inference';
@@ -25,7 +27,9 @@ export function headChunk({ description, elementType }: DeviceTraits): number {
 }
 
 /** Properties of a device that sizes depend on. */
-export type DeviceTraits = Pick<Device, 'elementType'> & { readonly description: Pick<DeviceDescription, 'library'> };
+export type DeviceTraits = Pick<Device, 'dtype' | 'elementType'> & {
+  readonly description: Pick<DeviceDescription, 'library'>;
+};
 
 interface Sizes {
   /** Sequences in a batch. */
@@ -36,7 +40,7 @@ interface Sizes {
 
 /** A tensor of a table. */
 export interface Row {
-  readonly type: 'activation' | 'fp32' | 'int32';
+  readonly type: 'activation' | 'fp32' | 'fp8' | 'int32';
   readonly shape: readonly number[];
 }
 
@@ -45,6 +49,7 @@ type Table = Readonly<Record<string, Row | undefined>>;
 
 const activation = (...shape: number[]): Row => ({ type: 'activation', shape });
 const statistics = (...shape: number[]): Row => ({ type: 'fp32', shape });
+const fp8 = (...shape: number[]): Row => ({ type: 'fp8', shape });
 
 /** The activations of a layer. */
 function layerTable(config: ModelConfig, { B, T }: Sizes) {
@@ -113,11 +118,51 @@ function backwardTable({ channels: C }: ModelConfig, { B, T }: Sizes) {
   } satisfies Table;
 }
 
+/** Copies in FP8 that products read. The product that reads one follows the op that wrote it, so one set is for all layers. */
+function fp8Table({ dtype }: DeviceTraits, config: ModelConfig, { B, T }: Sizes, purpose: Purpose) {
+  const C = config.channels;
+  return only(dtype === 'fp8', {
+    /** Of a norm's output. */
+    normed: fp8(B, T, C),
+    normedScale: statistics(B, T),
+    /** Of GELU's output; in backward of dfc, which is written when nothing reads the other. */
+    ...only(architectureOf(config).activation === 'gelu', { wide: fp8(B, T, 4 * C), wideScale: statistics(B, T) }),
+    /** With memory of its own: --recompute writes the others between the ops that write and read it. */
+    ...only(purpose === 'training', { dresidual: fp8(B, T, C), dresidualScale: statistics(B, T) }),
+    /** Of the weight of a product, the largest of them: the MLP's or the head's. */
+    weight: fp8(Math.max(4 * C, paddedVocabularySize(config)), C),
+    factors: statistics(GPT2_FP8_FACTOR.GPT2_FP8_FACTORS),
+  });
+}
+
 /** A tensor for each row; optional rows have optional tensors. */
 type TensorsOf<T> = { readonly [Name in keyof T]: Tensor };
 type LayerActivations = TensorsOf<ReturnType<typeof layerTable>>;
 type ModelActivations = TensorsOf<ReturnType<typeof modelTable>>;
 type BackwardActivations = TensorsOf<ReturnType<typeof backwardTable>>;
+type Fp8Tensors = TensorsOf<ReturnType<typeof fp8Table>>;
+
+/** By what they are copies of; all are absent on a device of another dtype, dresidual and dfc also for inference. */
+interface Fp8Copies {
+  readonly normed?: Fp8Copy | undefined;
+  /** With squared ReLU absent, as dfc. */
+  readonly activated?: Fp8Copy | undefined;
+  readonly dresidual?: Fp8Copy | undefined;
+  readonly dfc?: Fp8Copy | undefined;
+}
+
+function copiesOf({ weight, factors, ...copies }: Fp8Tensors): Fp8Copies {
+  const { normed, normedScale, wide, wideScale, dresidual, dresidualScale } = copies;
+  const copy = (values: Tensor | undefined, scale: Tensor | undefined): Fp8Copy | undefined =>
+    values && scale && weight && factors && { values, scale, weight: { values: weight, factors } };
+  const ofWide = copy(wide, wideScale);
+  return {
+    normed: copy(normed, normedScale),
+    activated: ofWide,
+    dresidual: copy(dresidual, dresidualScale),
+    dfc: ofWide,
+  };
+}
 
 /** All activations of one batch size, as tensors. */
 export interface ActivationSet extends Sizes {
@@ -126,6 +171,7 @@ export interface ActivationSet extends Sizes {
   readonly layers: readonly LayerActivations[];
   /** Absent for inference. */
   readonly backward: BackwardActivations | undefined;
+  readonly fp8: Fp8Copies;
 }
 
 // Tensors share an arena because a driver rounds each allocation up to 2 MiB: 0.6 GB for d48's 400 tensors at batch 2. Each
@@ -139,7 +185,7 @@ const bytesInArena = (row: Row, device: DeviceTraits): number =>
   Math.ceil((elementCount(row.shape) * bytesOf(elementType(row, device))) / alignment) * alignment;
 
 /** Kinds of activations in the memory plan; each is one arena. */
-type Kind = 'activations' | 'logits' | 'activation gradients';
+type Kind = 'activations' | 'logits' | 'activation gradients' | 'FP8 copies';
 
 /** The largest batch that activations hold, and their purpose. */
 export interface ActivationSizes extends Sizes {
@@ -168,6 +214,8 @@ export function activationBytes(
       'activation gradients',
       sum(backwardTable(config, { B, T }), () => 1),
     );
+  const copies = sum(fp8Table(device, config, { B, T }, purpose), () => 1);
+  if (copies > 0) sizes.set('FP8 copies', copies);
   return sizes;
 }
 
@@ -175,13 +223,16 @@ export function activationBytes(
 export class Activations {
   readonly #device: Device;
   readonly #config: ModelConfig;
+  readonly #purpose: Purpose;
   readonly #largest: ActivationSet;
+  readonly #fp8: Fp8Tensors;
   readonly #sets = new Map<string, ActivationSet>();
   #lastTurn: Promise<unknown> = Promise.resolve();
 
   constructor(device: Device, config: ModelConfig, { B, T, purpose, recompute = 'none' }: ActivationSizes) {
     this.#device = device;
     this.#config = config;
+    this.#purpose = purpose;
     const arenas = new Map<Kind, { readonly buffer: DeviceBuffer; used: number }>();
     for (const [kind, bytes] of activationBytes(device, config, { B, T, purpose, recompute })) {
       arenas.set(kind, { buffer: device.allocate(bytes, kind), used: 0 });
@@ -196,6 +247,9 @@ export class Activations {
     const rows = layerTable(config, sizes);
     const kept = (name: string) => isKept(name, purpose, recompute);
     const shared = mapTable(rows, (name, row) => (kept(name) ? undefined : place(`h.${name}`, row)));
+    this.#fp8 = mapTable(fp8Table(device, config, sizes, purpose), (name, row) =>
+      place(`fp8.${name}`, row, 'FP8 copies'),
+    );
     this.#largest = {
       ...sizes,
       recompute,
@@ -209,6 +263,7 @@ export class Activations {
         purpose === 'training'
           ? mapTable(backwardTable(config, sizes), (name, row) => place(name, row, 'activation gradients'))
           : undefined,
+      fp8: copiesOf(this.#fp8),
     };
     this.#sets.set(`${B}x${T}`, this.#largest);
   }
@@ -246,6 +301,7 @@ export class Activations {
       model: reshape(modelTable(this.#device, this.#config, sizes), model),
       layers: layers.map((layer) => reshape(layerTable(this.#config, sizes), layer)),
       backward: backward && reshape(backwardTable(this.#config, sizes), backward),
+      fp8: copiesOf(reshape(fp8Table(this.#device, this.#config, sizes, this.#purpose), this.#fp8)),
     };
     this.#sets.set(key, set);
     return set;

@@ -1,5 +1,5 @@
 // GPT-2's backward pass: forward.ts from the end. `dresidual` is the gradient of the residual stream from layer to layer; each
-// branch adds its gradient to it in the backward of the branch's norm.
+// branch adds its gradient to it in the backward of the branch's norm. Gradients of weights are never products in FP8.
 import type { Tensor } from '../native/buffer.ts';
 import {
   attentionBackward,
@@ -10,6 +10,7 @@ import {
 import type { ActivationSet } from './activations.ts';
 import type { ParameterArena } from './arena.ts';
 import { recomputeLayer, residualBefore } from './forward.ts';
+import { linearBackwardInput } from './linear.ts';
 import { matmulActivationBackwardInput } from './mlp.ts';
 import type { Model } from './model.ts';
 import { normBackward } from './norm.ts';
@@ -29,10 +30,11 @@ export function backward(
   const { device, config, weights, queryKeyTransform } = model;
   if (!batch.backward) throw new Error('these activations were made for inference');
   const { dresidual, dbranch, dqkv, dfc } = batch.backward;
+  const { fp8 } = batch;
   const { tokens, lnfMean, lnfRstd } = batch.model;
 
   const lnf = { in: batch.layers.at(-1)!.residual3, weight: weights.get('lnfw'), mean: lnfMean, rstd: lnfRstd };
-  const dlnf = { din: dresidual, dweight: gradients.get('lnfw'), dbias: gradients.find('lnfb') };
+  const dlnf = { din: dresidual, fp8: fp8.dresidual, dweight: gradients.get('lnfw'), dbias: gradients.find('lnfb') };
   normBackward(device, { ...dlnf, dout: dbranch, dresidual: null, ...lnf, accumulate });
 
   for (const [index, layer] of [...batch.layers.entries()].reverse()) {
@@ -45,21 +47,24 @@ export function backward(
     recomputeLayer(model, batch, index);
 
     weightGradient(d.fcprojw, d.fcprojb, dresidual, activated);
-    matmulActivationBackwardInput(device, { din: dfc, dout: dresidual, weight: w.fcprojw, pre: fc, activated });
+    const fcproj = { dout: dresidual, fp8: fp8.dresidual, weight: w.fcprojw };
+    matmulActivationBackwardInput(device, { din: dfc, dinFp8: fp8.dfc, ...fcproj, pre: fc, activated });
     weightGradient(d.fcw, d.fcb, dfc, ln2);
-    matmulBackwardInput(device, { din: dbranch, dout: dfc, weight: w.fcw });
+    linearBackwardInput(device, { din: dbranch, dout: dfc, fp8: fp8.dfc, weight: w.fcw });
     const norm2 = { in: residual2, weight: w.ln2w, mean: ln2Mean, rstd: ln2Rstd };
     const throughNorm = { din: dresidual, dout: dbranch, dresidual, accumulate };
-    normBackward(device, { ...throughNorm, dweight: d.ln2w, dbias: d.ln2b, ...norm2 });
+    normBackward(device, { ...throughNorm, fp8: fp8.dresidual, dweight: d.ln2w, dbias: d.ln2b, ...norm2 });
 
     weightGradient(d.attprojw, d.attprojb, dresidual, attention);
-    matmulBackwardInput(device, { din: dbranch, dout: dresidual, weight: w.attprojw });
+    linearBackwardInput(device, { din: dbranch, dout: dresidual, fp8: fp8.dresidual, weight: w.attprojw });
     attentionBackward(device, { dqkv, dout: dbranch, out: attention, qkv, lse });
     queryKeyTransform?.backward(dqkv, qkv, qkRstd);
     weightGradient(d.qkvw, d.qkvb, dqkv, ln1);
     matmulBackwardInput(device, { din: dbranch, dout: dqkv, weight: w.qkvw });
     const norm1 = { in: residualBefore(batch, index), weight: w.ln1w, mean: ln1Mean, rstd: ln1Rstd };
-    normBackward(device, { ...throughNorm, dweight: d.ln1w, dbias: d.ln1b, ...norm1 });
+    // The copy is for the layer before; the embedding reads none.
+    const copy = index > 0 ? fp8.dresidual : undefined;
+    normBackward(device, { ...throughNorm, fp8: copy, dweight: d.ln1w, dbias: d.ln1b, ...norm1 });
     layerDone?.(index);
   }
 

@@ -3,6 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { checkGiven } from '../checks/given.ts';
 import { whole } from '../checks/number.ts';
 import { UsageError } from '../errors.ts';
+import type { Dtype } from '../native/device.ts';
 import { architectureOf, checkArchitecture, type GivenParts, parts } from './architecture.ts';
 
 /** The sizes of a model, and its parts: GPT-2's where they are left out. */
@@ -94,6 +95,14 @@ export function checkConfig(config: ModelConfig): ModelConfig {
     throw new UsageError(`vocabularySize ${config.vocabularySize} is over 65536, the most that a token file can hold`);
   }
   return config;
+}
+
+/** @throws UsageError for sizes that the products of a dtype do not take */
+export function checkDtype({ channels }: Pick<ModelConfig, 'channels'>, dtype: Dtype): void {
+  if (dtype !== 'fp8' || channels % 16 === 0) return;
+  throw new UsageError(
+    `dtype fp8 needs channels that are a multiple of 16, not ${channels}; take other --channels or --dtype`,
+  );
 }
 
 /** Rows of the head: the vocabulary rounded up to a multiple of 128, so that every tile of the head's matmul is full. */

@@ -13,9 +13,19 @@ export function flopsPerToken(
   return 6 * weights + 6 * layers * sequence * channels;
 }
 
-/** Dense bf16 rates from data sheets, by a word of the device's name. */
-const dataSheets: Readonly<Record<string, number>> = { H100: 989e12, H200: 989e12, A100: 312e12 };
+/** Dense rates from data sheets, by a word of the device's name and by dtype. */
+const dataSheets: Readonly<Record<string, Readonly<Record<string, number>>>> = {
+  H100: { bf16: 989e12, fp8: 1979e12 },
+  H200: { bf16: 989e12, fp8: 1979e12 },
+  A100: { bf16: 312e12 },
+};
 
-/** Operations per second from the device's data sheet; undefined if unknown. */
+/**
+ * Operations per second from the device's data sheet; undefined if unknown. Of fp8 it is the rate of FP8, though a step has products
+ * in bf16 too: then no step is above 100%, and half the utilization of bf16 is the same speed.
+ */
 export const dataSheetFlops = (device: string, dtype: string): number | undefined =>
-  Object.entries(dataSheets).find(([word]) => dtype === 'bf16' && device.includes(word))?.[1];
+  Object.entries(dataSheets).find(([word]) => device.includes(word))?.[1][dtype];
+
+/** What is said after a data sheet's rate: which one it is, where two could be meant. */
+export const rateNote = (dtype: string): string => (dtype === 'fp8' ? ' in FP8' : '');

@@ -1,9 +1,10 @@
 // GPT-2's forward pass, op by op as in the paper (Radford et al. 2019): embedding; per layer attention and MLP, each on a
 // norm of the residual stream and added to it; the final norm. The head is in head.ts. What a modern GPT does in another way
-// (architecture.ts) is in norm.ts, mlp.ts and positions.ts.
+// (architecture.ts) is in norm.ts, mlp.ts and positions.ts; which products are in FP8, in linear.ts and mlp.ts.
 import type { Tensor } from '../native/buffer.ts';
-import { attentionForward, embeddingForward, matmulForward, matmulResidualForward } from '../ops/ops.generated.ts';
+import { attentionForward, embeddingForward, matmulResidualForward } from '../ops/ops.generated.ts';
 import type { ActivationSet } from './activations.ts';
+import { linearForward } from './linear.ts';
 import { matmulActivationForward } from './mlp.ts';
 import type { Model } from './model.ts';
 import { normForward } from './norm.ts';
@@ -30,14 +31,15 @@ export function forward(model: Model, batch: ActivationSet, beforeLayer?: (layer
     beforeLayer?.(index);
     const { fcprojw, fcprojb } = weights.layer(index);
     attentionBranch(model, batch, index);
+    mlpNorm(model, batch, index);
     openMlp(model, batch, index);
-    const fcproj = { in: activated, weight: fcprojw, bias: fcprojb };
-    matmulResidualForward(device, { out: residual3, ...fcproj, residual: residual2 });
+    const fcproj = { in: activated, fp8: batch.fp8.activated, weight: fcprojw, bias: fcprojb };
+    linearForward(device, { out: residual3, ...fcproj, residual: residual2 });
   }
 
   beforeLayer?.(batch.layers.length);
   const last = { in: batch.layers.at(-1)!.residual3, weight: weights.get('lnfw'), bias: weights.find('lnfb') };
-  normForward(device, { out: lnf, mean: lnfMean, rstd: lnfRstd, ...last });
+  normForward(device, { out: lnf, fp8: batch.fp8.normed, mean: lnfMean, rstd: lnfRstd, ...last });
 }
 
 /** The residual stream that the first layer reads: what `embed` writes, normalized if the model does that. */
@@ -56,6 +58,8 @@ export function recomputeLayer(model: Model, batch: ActivationSet, index: number
   // The activations of the last layer are still in memory.
   if (batch.recompute === 'none' || index === batch.layers.length - 1) return;
   if (batch.recompute === 'block') attentionBranch(model, batch, index);
+  // ln2 itself may be kept; its copy in FP8 is not.
+  if (batch.recompute === 'block' || batch.fp8.normed) mlpNorm(model, batch, index);
   openMlp(model, batch, index);
 }
 
@@ -63,23 +67,33 @@ export function recomputeLayer(model: Model, batch: ActivationSet, index: number
 export const residualBefore = (batch: ActivationSet, index: number): Tensor =>
   index === 0 ? batch.model.embedded : batch.layers[index - 1]!.residual3;
 
-/** From the residual stream before a layer to the one after its attention, and to ln2. */
+/** From the residual stream before a layer to the one after its attention. */
 function attentionBranch(model: Model, batch: ActivationSet, index: number): void {
   const { device, weights, queryKeyTransform } = model;
-  const { ln1, ln1Mean, ln1Rstd, qkv, qkRstd, attention, lse, residual2, ln2, ln2Mean, ln2Rstd } = batch.layers[index]!;
+  const { ln1, ln1Mean, ln1Rstd, qkv, qkRstd, attention, lse, residual2 } = batch.layers[index]!;
   const residual = residualBefore(batch, index);
   const w = weights.layer(index);
-  normForward(device, { out: ln1, mean: ln1Mean, rstd: ln1Rstd, in: residual, weight: w.ln1w, bias: w.ln1b });
-  matmulForward(device, { out: qkv, in: ln1, weight: w.qkvw, bias: w.qkvb });
+  const fp8 = batch.fp8.normed;
+  normForward(device, { out: ln1, fp8, mean: ln1Mean, rstd: ln1Rstd, in: residual, weight: w.ln1w, bias: w.ln1b });
+  linearForward(device, { out: qkv, in: ln1, fp8, weight: w.qkvw, bias: w.qkvb });
   queryKeyTransform?.forward(qkv, qkRstd);
   attentionForward(device, { out: attention, lse, qkv });
   matmulResidualForward(device, { out: residual2, in: attention, weight: w.attprojw, bias: w.attprojb, residual });
-  normForward(device, { out: ln2, mean: ln2Mean, rstd: ln2Rstd, in: residual2, weight: w.ln2w, bias: w.ln2b });
+}
+
+/** From the residual stream after attention to ln2. */
+function mlpNorm({ device, weights }: Model, batch: ActivationSet, index: number): void {
+  const { residual2, ln2, ln2Mean, ln2Rstd } = batch.layers[index]!;
+  const { ln2w, ln2b } = weights.layer(index);
+  const norm = { in: residual2, weight: ln2w, bias: ln2b };
+  normForward(device, { out: ln2, fp8: batch.fp8.normed, mean: ln2Mean, rstd: ln2Rstd, ...norm });
 }
 
 /** From ln2 to fc and its activation, GELU, the 4C wide middle of the MLP. */
 function openMlp({ device, weights }: Model, batch: ActivationSet, index: number): void {
   const { ln2, fc, activated } = batch.layers[index]!;
   const { fcw, fcb } = weights.layer(index);
-  matmulActivationForward(device, { out: activated, pre: fc, in: ln2, weight: fcw, bias: fcb });
+  const { normed, activated: outFp8 } = batch.fp8;
+  const result = { out: activated, outFp8, pre: fc };
+  matmulActivationForward(device, { ...result, in: ln2, fp8: normed, weight: fcw, bias: fcb });
 }

@@ -1,12 +1,13 @@
 // The head: logits = lnf * wte^T and their cross-entropy, in chunks of tokens, because the logits of a large batch do not fit in
 // memory. In training the backward of each chunk follows its forward, while its logits are in memory. An untied head has a matrix
-// of its own, with biases.
+// of its own, with biases. In FP8 are only the logits; their gradient, which spans more than FP8 holds, is not.
 import type { Tensor } from '../native/buffer.ts';
-import { classifier } from '../ops/ops.generated.ts';
+import { classifier, fp8Classifier } from '../ops/ops.generated.ts';
 import type { ActivationSet } from './activations.ts';
 import { architectureOf } from './architecture.ts';
 import type { ParameterArena } from './arena.ts';
 import { paddedVocabularySize } from './config.ts';
+import { weightInFp8 } from './linear.ts';
 import type { Model } from './model.ts';
 import { headMatrix } from './parameters.ts';
 
@@ -44,20 +45,28 @@ function headArguments({ config, weights }: Model) {
   return { ...headOf(weights), V, softcap };
 }
 
+type ClassifierArguments = Parameters<typeof classifier>[1];
+
+/** The op for a chunk: in FP8 if the batch has a copy of lnf, which then multiplies one copy of the weight in all chunks. */
+function classifierOf({ device, weights }: Model, { fp8: { normed } }: ActivationSet) {
+  if (!normed) return (_: Chunk, args: ClassifierArguments) => classifier(device, args);
+  const { weight: weightValues, factors } = weightInFp8(device, normed, { weight: headOf(weights).weight });
+  return ({ rows }: Chunk, args: ClassifierArguments) => {
+    const copies = { inValues: rows(normed.values), inScale: rows(normed.scale), weightValues, factors };
+    fp8Classifier(device, { ...args, ...copies });
+  };
+}
+
 /** From `lnf` and `targets` to `losses` [B,T]. */
 export function headForward(model: Model, batch: ActivationSet): void {
   const { losses, targets } = batch.model;
   const forwardOnly = { din: null, dweight: null, dbias: null, dloss: 0, accumulate: false };
   const head = headArguments(model);
-  for (const { lnf, logits, rows } of chunks(batch)) {
-    classifier(model.device, {
-      losses: rows(losses),
-      ...forwardOnly,
-      logits,
-      in: lnf,
-      ...head,
-      targets: rows(targets),
-    });
+  const classify = classifierOf(model, batch);
+  for (const chunk of chunks(batch)) {
+    const { lnf, logits, rows } = chunk;
+    const outputs = { losses: rows(losses), ...forwardOnly };
+    classify(chunk, { ...outputs, logits, in: lnf, targets: rows(targets), ...head });
   }
 }
 
@@ -76,8 +85,10 @@ export function headForwardBackward(
   const { dbranch } = batch.backward;
   const { weight: dweight, bias: dbias } = headOf(gradients);
   const head = { dweight, dbias, ...headArguments(model), dloss };
-  for (const { first, lnf, logits, rows } of chunks(batch)) {
+  const classify = classifierOf(model, batch);
+  for (const chunk of chunks(batch)) {
+    const { first, lnf, logits, rows } = chunk;
     const outputs = { losses: rows(losses), din: rows(dbranch), accumulate: accumulate || !first };
-    classifier(model.device, { ...outputs, logits, in: lnf, targets: rows(targets), ...head });
+    classify(chunk, { ...outputs, logits, in: lnf, targets: rows(targets), ...head });
   }
 }

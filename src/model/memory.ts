@@ -79,10 +79,13 @@ export const inferencePlan = (
     ...activationBytes(device, config, { B, T, purpose: 'inference' }),
     ...rotationPlan(config),
     ['workspace', modelScratch(device, config, { B, T })],
-    ...cardScratch(device, cards, false, (absent) => {
-      const model = createModel(absent, config, { B, T, purpose: 'inference' });
-      const activations = model.activations.at(B, T);
-      forward(model, activations);
-      headForward(model, activations);
+    ...cardScratch(device, cards, {
+      accumulates: false,
+      enqueue(absent) {
+        const model = createModel(absent, config, { B, T, purpose: 'inference' });
+        const activations = model.activations.at(B, T);
+        forward(model, activations);
+        headForward(model, activations);
+      },
     }),
   ]);

@@ -7,12 +7,15 @@ import {
   attentionScratch,
   classifierScratch,
   embeddingScratch,
+  fp8ClassifierScratch,
+  fp8MatmulScratch,
+  fp8QuantizeWeightScratch,
   layernormScratch,
   matmulScratch,
 } from '../ops/ops.generated.ts';
 import { type ActivationSizes, Activations, headChunk, recomputeNames } from './activations.ts';
 import { everyParameter, ParameterArena, type ParameterCopy, undivided } from './arena.ts';
-import { checkConfig, type ModelConfig, paddedVocabularySize } from './config.ts';
+import { checkConfig, checkDtype, type ModelConfig, paddedVocabularySize } from './config.ts';
 import { QueryKeyTransform } from './positions.ts';
 import { ShardedParameters, type Sharding } from './sharded-parameters.ts';
 
@@ -36,6 +39,7 @@ export interface Model {
  */
 export function createModel(device: Device, config: ModelConfig, sizes: ActivationSizes, sharding?: Sharding): Model {
   checkConfig(config);
+  checkDtype(config, device.dtype);
   checkGiven(sizes, { B: whole(1), T: whole(1), purpose: ['training', 'inference'] }, { recompute: recomputeNames });
   const { elementType } = device;
   const weights = new ParameterArena(device, config, 'weights', elementType, elementType, sharding?.division);
@@ -75,7 +79,27 @@ export function modelScratch(device: Device, config: ModelConfig, { B, T }: { B:
     matmulScratch(device, { N, C, O: 4 * C, gradients: true }),
     matmulScratch(device, { N, C: 4 * C, O: C, gradients: true }),
     ...chunks.map((rows) => classifierScratch(device, { N: rows, C, Vp: padded, gradients: true })),
+    ...(device.dtype === 'fp8' ? fp8Scratch(device, C, { N, chunks, padded }) : []),
   );
+}
+
+function fp8Scratch(
+  device: Device,
+  C: number,
+  { N, chunks, padded }: { readonly N: number; readonly chunks: readonly number[]; readonly padded: number },
+): number[] {
+  const weights = [
+    { C, O: 3 * C },
+    { C, O: C },
+    { C, O: 4 * C },
+    { C: 4 * C, O: C },
+  ];
+  return [
+    ...[...weights, { C, O: padded }].map((sizes) => fp8QuantizeWeightScratch(device, sizes)),
+    // Backward's products have the sizes of forward's.
+    ...weights.map((sizes) => fp8MatmulScratch(device, { N, ...sizes })),
+    ...chunks.map((rows) => fp8ClassifierScratch(device, { N: rows, C, Vp: padded, gradients: true })),
+  ];
 }
 
 /** Rounds the master weights into the weights, unless they are the same memory. Call it after changing masters. */

@@ -1,12 +1,12 @@
 // Tensors with guard values after their end, which detect an op that writes past a tensor.
 import { bytesOf, type DeviceBuffer, type ElementType, elementCount, Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
-import { floats, writeNumbers } from './numbers.ts';
+import { numbersOf, writeNumbers } from './numbers.ts';
 
 /** Elements after each tensor that no op may touch. */
 const guardCount = 64;
-/** Exact in every type. */
-const guardValue = 12352;
+/** Exact in the type. */
+const guardValue = (type: ElementType): number => (type === 'fp8' ? 208 : 12352);
 
 export class GuardedTensors {
   readonly device: Device;
@@ -16,7 +16,7 @@ export class GuardedTensors {
     this.device = device;
   }
 
-  /** A tensor with values (rounded in bf16), or filled with NaN, which shows elements that are never written. */
+  /** A tensor with values (rounded to the type), or filled with NaN, which shows elements that are never written. */
   tensor(
     name: string,
     shape: readonly number[],
@@ -30,7 +30,7 @@ export class GuardedTensors {
     const guard = new Tensor(buffer, `${name}'s guard`, type, [guardCount], count * width);
     const unwritten = type === 'int32' ? 0 : Number.NaN;
     writeNumbers(tensor, values ?? new Float32Array(count).fill(unwritten));
-    writeNumbers(guard, new Float64Array(guardCount).fill(guardValue));
+    writeNumbers(guard, new Float64Array(guardCount).fill(guardValue(type)));
     this.#buffers.push({ tensor, guard });
     return tensor;
   }
@@ -38,8 +38,8 @@ export class GuardedTensors {
   /** Names of tensors past whose end an op has written. */
   get overwritten(): readonly string[] {
     const isTouched = (guard: Tensor) => {
-      const values = guard.type === 'int32' ? (guard.read() as Int32Array) : floats(guard);
-      return !values.every((value) => value === guardValue);
+      const wanted = guardValue(guard.type);
+      return !numbersOf(guard, guard.read()).every((value) => value === wanted);
     };
     return this.#buffers.filter(({ guard }) => isTouched(guard)).map(({ tensor }) => tensor.name);
   }

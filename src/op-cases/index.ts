@@ -5,6 +5,8 @@ import { attentionCachedCases } from './attention-cached.ts';
 import { classifierCases } from './classifier.ts';
 import { crossEntropyCases } from './cross-entropy.ts';
 import { embeddingCases } from './embedding.ts';
+import { fp8MatmulCases } from './fp8-matmul.ts';
+import { fp8QuantizeWeightCases } from './fp8-quantize-weight.ts';
 import { geluCases } from './gelu.ts';
 import { globalNormCases } from './global-norm.ts';
 import { layernormCases } from './layernorm.ts';
@@ -31,6 +33,8 @@ export const opCases: Readonly<Record<string, readonly OpCases[]>> = {
   'cross-entropy': crossEntropyCases,
   softcap: softcapCases,
   classifier: classifierCases,
+  'fp8-quantize-weight': fp8QuantizeWeightCases,
+  'fp8-matmul': fp8MatmulCases,
   'global-norm': globalNormCases,
   adamw: adamwCases,
   muon: muonCases,

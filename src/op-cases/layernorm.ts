@@ -1,5 +1,6 @@
 // Cases of layernorm, forward and backward.
 import { contracts } from '../ops/ops.generated.ts';
+import { alsoInFp8 } from './fp8.ts';
 import type { Numbers } from './numbers.ts';
 import { casesOf } from './op-case.ts';
 
@@ -68,7 +69,7 @@ function backward(inputs: Record<'in' | 'weight' | 'dout', Numbers>, dresidual: 
   return { din, dweight, dbias };
 }
 
-export const layernormCases = [
+const plain = [
   casesOf(contracts.layernormForward, {
     ...{ sizes: [...sizes, shifted], scale },
     inputs: ({ in: x }, { center, step }: Partial<typeof shifted>) =>
@@ -90,4 +91,10 @@ export const layernormCases = [
     formula: ({ dresidual, ...inputs }, own: Sizes) => backward(inputs, dresidual, own),
     bounds: () => ({ din: { fp32: 2e-6, bf16: 2e-3 }, dweight: statistic, dbias: statistic }),
   }),
+] as const;
+
+export const layernormCases = [
+  ...plain,
+  alsoInFp8(contracts.layernormFp8Forward, plain[0], 'out'),
+  alsoInFp8(contracts.layernormFp8Backward, plain[1], 'din'),
 ];

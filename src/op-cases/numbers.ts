@@ -1,5 +1,5 @@
 // Numbers of op cases: random inputs from a seed, rounding to a tensor's type, and error measures.
-import { fromBf16, toBf16 } from '../files/half-floats.ts';
+import { fromBf16, fromE4m3, toBf16, toE4m3 } from '../files/half-floats.ts';
 import type { ElementType, Tensor } from '../native/buffer.ts';
 
 export type Numbers = Float32Array | Float64Array | Int32Array;
@@ -30,12 +30,13 @@ export class Random {
   }
 }
 
-/** The elements of an fp32 or bf16 tensor. */
+/** The elements of a tensor of real numbers; of one in FP8 without its scale. */
 export const floats = (tensor: Tensor): Float32Array => numbersOf(tensor, tensor.read()) as Float32Array;
 
 /** What was read from a tensor, as numbers. */
 export function numbersOf({ type }: Tensor, values: ReturnType<Tensor['read']>): Float32Array | Int32Array {
   if (type === 'int32') return values as Int32Array;
+  if (values instanceof Uint8Array) return fromE4m3(values);
   return values instanceof Uint16Array ? fromBf16(values) : asFloat32(values);
 }
 
@@ -44,12 +45,15 @@ const asFloat32 = (values: ArrayLike<number>): Float32Array =>
   values instanceof Float32Array ? values : new Float32Array(values);
 
 /** Numbers rounded to a tensor's type. */
-export const held = (type: ElementType, values: ArrayLike<number>): Float32Array =>
-  type === 'bf16' ? fromBf16(toBf16(values)) : asFloat32(values);
+export function held(type: ElementType, values: ArrayLike<number>): Float32Array {
+  if (type === 'fp8') return fromE4m3(toE4m3(values));
+  return type === 'bf16' ? fromBf16(toBf16(values)) : asFloat32(values);
+}
 
 /** Writes numbers into a tensor of any type. */
 export function writeNumbers(tensor: Tensor, values: ArrayLike<number>): void {
   if (tensor.type === 'int32') tensor.write(Int32Array.from(values));
+  else if (tensor.type === 'fp8') tensor.write(toE4m3(values));
   else tensor.write(tensor.type === 'bf16' ? toBf16(values) : asFloat32(values));
 }
 
@@ -83,8 +87,8 @@ export function largestDifference(a: ArrayLike<number>, b: ArrayLike<number>): n
 }
 
 /** max |a|, and at least what a quotient needs */
-export function largestOf(a: ArrayLike<number>): number {
-  let largest = 1e-30;
+export function largestOf(a: ArrayLike<number>, least = 1e-30): number {
+  let largest = least;
   for (let index = 0; index < a.length; index++) largest = Math.max(largest, Math.abs(a[index]!));
   return largest;
 }

@@ -3,7 +3,7 @@ import type { Dtype } from '../native/device.ts';
 import type { OpContract } from '../ops/contract.ts';
 import type { Numbers, Random } from './numbers.ts';
 
-/** The largest accepted error, by dtype; tf32's default is fp32's. */
+/** The largest accepted error, by dtype; tf32's default is fp32's; fp8's is that of the type that activations have. */
 export interface Bound {
   readonly fp32: number;
   readonly tf32?: number;
@@ -17,7 +17,7 @@ export interface Bound {
   readonly parts?: number;
 }
 
-interface Environment {
+export interface Environment {
   readonly dtype: Dtype;
   /** "avx512", "sm90", "portable": see DeviceDescription. */
   readonly codePath: string;
@@ -49,10 +49,18 @@ export interface OpCases extends Definition<string> {
   readonly op: OpContract;
 }
 
-/** Whether an op's results differ between fp32 and a dtype: in tf32 only those of products do. */
-export const isAffected = ({ bounds, sizes }: OpCases, dtype: Dtype): boolean =>
-  dtype !== 'tf32' ||
-  Object.values(bounds(sizes[0]!, { dtype, codePath: '', without: [] })).some((bound) => bound?.tf32);
+/**
+ * Whether an op belongs to a dtype and its results differ from those in fp32. In tf32 only those of products do. Ops with tensors in
+ * FP8 belong to fp8 alone, whose other ops are those of bf16 (CPU: of fp32).
+ */
+export function isAffected({ op, bounds, sizes }: OpCases, dtype: Dtype): boolean {
+  const isFp8 = Object.values(op.tensors).some(({ type }) => type === 'fp8');
+  if (isFp8 || dtype === 'fp8') return isFp8 && dtype === 'fp8';
+  return (
+    dtype !== 'tf32' ||
+    Object.values(bounds(sizes[0]!, { dtype, codePath: '', without: [] })).some((bound) => bound?.tf32)
+  );
+}
 
 /** The cases of one op. */
 export const casesOf = <Op extends OpContract>(

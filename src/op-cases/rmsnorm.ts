@@ -1,5 +1,6 @@
 // Cases of RMSNorm, forward and backward.
 import { contracts } from '../ops/ops.generated.ts';
+import { alsoInFp8 } from './fp8.ts';
 import type { Numbers } from './numbers.ts';
 import { casesOf } from './op-case.ts';
 
@@ -28,7 +29,7 @@ export function rootMeanSquares(x: Numbers, { N, C, eps }: Sizes): Float64Array 
   });
 }
 
-export const rmsnormCases = [
+const plain = [
   casesOf(contracts.rmsnormForward, {
     ...{ sizes, scale },
     formula({ in: x, weight }, own: Sizes) {
@@ -60,4 +61,10 @@ export const rmsnormCases = [
     },
     bounds: () => ({ din: { fp32: 2e-6, bf16: 2e-3 }, dweight: statistic }),
   }),
+] as const;
+
+export const rmsnormCases = [
+  ...plain,
+  alsoInFp8(contracts.rmsnormFp8Forward, plain[0], 'out'),
+  alsoInFp8(contracts.rmsnormFp8Backward, plain[1], 'din'),
 ];

@@ -1,12 +1,13 @@
 // Runs a case of an op on a device and compares every output with the formula, in all variants of the contract: without optional
 // tensors, accumulating, and in place.
-import { type HostArray, Tensor } from '../native/buffer.ts';
+import { type ElementType, type HostArray, Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
 import { isWritten, type TensorContract } from '../ops/contract.ts';
 import { enqueue, type OpArguments, workspaceOf } from '../ops/enqueue.ts';
 import { GuardedTensors } from './guarded-tensors.ts';
 import {
   distance,
+  floats,
   largestDifference,
   largestOf,
   type Numbers,
@@ -154,14 +155,24 @@ function compare(
     const addsTo = contract.access === '+=' || (contract.access === 'accumulate' && args.accumulate === true);
     const formula = wanted[name]!;
     const result = addsTo ? Float64Array.from(formula, (value, index) => value + initial[name]![index]!) : formula;
-    return judged(device, name, numbersOf(tensor, tensor.read()), result, bound, shapeOf(contract, sizes));
+    return judged(device, name, tensor.type, valuesOf(tensor, args), result, bound, shapeOf(contract, sizes));
   });
+}
+
+/** A tensor's elements; in FP8 they are values times a scale, which is the row's or the first of the weight's factors. */
+function valuesOf(tensor: Tensor, { scale, factors }: Readonly<Record<string, unknown>>): Numbers {
+  const values = numbersOf(tensor, tensor.read());
+  if (tensor.type !== 'fp8') return values;
+  const [ofRows, width] = [scale instanceof Tensor, tensor.shape.at(-1)!];
+  const scales = floats((ofRows ? scale : factors) as Tensor);
+  return values.map((value, index) => value * scales[ofRows ? Math.floor(index / width) : 0]!);
 }
 
 /** Compares every part of an output with its bound. */
 function judged(
   device: Device,
   name: string,
+  type: ElementType,
   values: Numbers,
   wanted: Numbers,
   bound: Bound,
@@ -176,7 +187,8 @@ function judged(
     return [{ ...whole, limit, error, bound: limit, isWithin: error <= limit }];
   }
   // The mean square of few roundings varies: by a third for 64 elements.
-  const scaled = limit * (dtype === 'bf16' ? 1 + 4 / Math.sqrt(wanted.length) : 1);
+  const isCoarse = type === 'fp8' || device.elementType === 'bf16';
+  const scaled = limit * (isCoarse ? 1 + 4 / Math.sqrt(wanted.length) : 1);
   const { parts = 1 } = bound;
   const normOfAll = norm(wanted);
   const width = shape.at(-1)!;

@@ -16,7 +16,7 @@ export const runningRows = {
   dtype: {
     usage: '--dtype <NAME>',
     type: dtypes,
-    help: 'fp32, tf32, bf16',
+    help: 'fp32, tf32, bf16, fp8 (GPUs of compute capability 8.9 or later; CPUs slowly)',
     default: { text: 'bf16 on CUDA, fp32 on CPU', of: ({ kind }) => (kind === 'cuda' ? 'bf16' : 'fp32') },
     bench: true,
     elsewhere: ['precision'],

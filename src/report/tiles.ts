@@ -1,6 +1,6 @@
 // Writes the text of the tiles that show a run's last figures, on the report and on the live page.
 import type { MachineReading } from '../live/machine-load.ts';
-import { dataSheetFlops, flopsPerToken } from '../model/flops.ts';
+import { dataSheetFlops, flopsPerToken, rateNote } from '../model/flops.ts';
 import type { RunEvent } from '../runs/schema.ts';
 import type { LoggedRun } from './logged-run.ts';
 import { formatDuration, formatStep, formatValue } from './numbers.ts';
@@ -18,6 +18,7 @@ export const measuresOf = ({ configuration, device, dtype, hosts }: Extract<RunE
   flopsPerToken: flopsPerToken(configuration, configuration.sequence),
   /** Operations per second; undefined if unknown. */
   dataSheetFlops: dataSheetFlops(device, dtype),
+  dtype,
 });
 
 /** `steps` only for a run that is still going, whose remaining time is worth an estimate. */
@@ -42,7 +43,7 @@ export function tilesOf(run: LoggedRun, about: Speed | undefined, machine?: Mach
 
 /** @param watts what the machine's GPU takes now, of which each rank has one */
 function speedTiles(run: LoggedRun, about: Speed, watts: number | undefined): Tile[] {
-  const { tokensPerStep, ranks, steps, flopsPerToken, dataSheetFlops } = about;
+  const { tokensPerStep, ranks, steps, flopsPerToken, dataSheetFlops, dtype } = about;
   const { milliseconds } = run;
   if (milliseconds === undefined) return [];
   const tokensPerSecond = (tokensPerStep * 1000) / milliseconds;
@@ -59,7 +60,7 @@ function speedTiles(run: LoggedRun, about: Speed, watts: number | undefined): Ti
       : {
           label: 'MFU',
           value: `${((100 * flops) / dataSheetFlops).toFixed(1)}%`,
-          note: `${terascale(flops)} of the data sheet's ${terascale(dataSheetFlops)} TFLOP/s`,
+          note: `${terascale(flops)} of the data sheet's ${terascale(dataSheetFlops)} TFLOP/s${rateNote(dtype)}`,
         },
   ];
   if (!run.isDone && steps !== undefined) {
@@ -86,5 +87,6 @@ function machineTiles({ processMemory, gpu }: MachineReading): Tile[] {
 }
 
 const gibibytes = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(bytes < 10 * 2 ** 30 ? 2 : 1)} GiB`;
-const terascale = (flops: number): string => (flops / 1e12).toPrecision(3);
+const terascale = (flops: number): string =>
+  flops < 1e15 ? (flops / 1e12).toPrecision(3) : Math.round(flops / 1e12).toString();
 const formatMilliseconds = (value: number): string => `${value < 100 ? value.toPrecision(3) : Math.round(value)} ms`;

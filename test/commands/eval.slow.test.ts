@@ -97,7 +97,7 @@ it.each([
   ['no --model', [], 1, 'runs/ has no trained model'],
   ['a --steps of no number', ['--model', 'run', '--steps', '0'], 2, '--steps takes a whole number of at least 1'],
   ['another role', ['--model', 'run', '--role', 'test'], 2, '--role takes one of val, train, not "test"'],
-  ['a dtype it does not know', ['--model', 'run', '--dtype', 'fp8'], 2, '--dtype takes one of fp32, tf32, bf16'],
+  ['a dtype it does not know', ['--model', 'run', '--dtype', 'fp16'], 2, '--dtype takes one of fp32, tf32, bf16, fp8'],
   ['sequences over the context', ['--model', 'run', '--seq', '65'], 2, "--seq 65 is over the model's context of 64"],
   [
     'a model that is not there',

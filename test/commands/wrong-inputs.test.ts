@@ -98,7 +98,7 @@ const rows: Record<string, Row[]> = {
       'not "cosin"',
       ['--schedule takes one of cosine, linear, constant, wsd, trapezoid'],
     ],
-    [2, train('--dtype', 'fp16'), 'not "fp16"', ['--dtype takes one of fp32, tf32, bf16']],
+    [2, train('--dtype', 'fp16'), 'not "fp16"', ['--dtype takes one of fp32, tf32, bf16, fp8']],
     [2, train('--device', 'tpu'), 'not "tpu"', ['--device takes auto, cpu, cuda or cuda:N']],
     [2, train('--seq', '65'), "--seq 65 is over the model's context of 64 positions", ['--seq']],
     [2, ['train', '--model', 'd6', '--seq', '1025'], "--seq 1025 is over the model's context of 1024", ['--seq']],
@@ -296,7 +296,7 @@ const rows: Record<string, Row[]> = {
     [1, ['eval', ...cpu], 'runs/ has no trained model', ['train', '--model']],
     [2, ['eval', '--model', 'run', '--steps', '0'], 'not "0"', ['--steps takes a whole number of at least 1']],
     [2, ['eval', '--model', 'run', '--role', 'test'], 'not "test"', ['--role takes one of val, train']],
-    [2, ['eval', '--model', 'run', '--dtype', 'fp8'], 'not "fp8"', ['--dtype takes one of']],
+    [2, ['eval', '--model', 'run', '--dtype', 'fp16'], 'not "fp16"', ['--dtype takes one of fp32, tf32, bf16, fp8']],
     [2, ['eval', ...cpu, '--model', 'run', '--seq', '65'], 'is over the model', ['--seq 65']],
     [1, ['eval', ...cpu, '--model', 'run', '--data', 'none'], 'none does not exist', ['--data']],
     [

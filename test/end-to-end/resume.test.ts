@@ -3,6 +3,10 @@
 import { it } from 'vitest';
 import { expectResumedEqual } from '../support/resume.ts';
 
-it.each(['llmc', 'sequence'] as const)('40 steps are 20 and 20 more, bit for bit, in the order %s', (order) => {
-  expectResumedEqual({ device: 'cpu', dtype: 'fp32', order, microBatches: 2 });
+it.each([
+  ['fp32', 'llmc'],
+  ['fp32', 'sequence'],
+  ['fp8', 'llmc'],
+] as const)('40 steps are 20 and 20 more, bit for bit: %s, in the order %s', (dtype, order) => {
+  expectResumedEqual({ device: 'cpu', dtype, order, microBatches: 2 });
 });

@@ -26,11 +26,16 @@ const shapes: (ModelConfig & { B: number; T: number })[] = [
 const adamw = new AdamW({ weightDecay: 0.1 });
 const muon = new Muon({ rate: 20, weightDecay: 0.1 });
 
-for (const dtype of ['bf16', 'fp32', 'tf32'] as Dtype[]) {
+const has = (dtype: Dtype): boolean => {
+  using device = Device.open({ kind: 'cuda' });
+  return device.description.dtypes.includes(dtype);
+};
+for (const dtype of (['bf16', 'fp8', 'fp32', 'tf32'] as const).filter(has)) {
   // Of the first shape both ways of keeping gradients and of enqueuing, of the others one; tf32 differs in matmuls only.
   for (const accumulation of [1, 2]) {
     for (const { B, T, ...config } of shapes.slice(0, dtype !== 'tf32' && accumulation === 1 ? 3 : 1)) {
       if (dtype === 'tf32' && accumulation > 1) continue;
+      if (dtype === 'fp8' && config.channels % 16 !== 0) continue;
       using device = Device.open({ kind: 'cuda', dtype, accumulates: accumulation > 1, graphs: accumulation === 1 });
       const model = createModel(device, config, { B, T, purpose: 'training' });
       const trainer = new Trainer(model, {

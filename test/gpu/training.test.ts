@@ -1,5 +1,5 @@
-// Training on the GPU as a whole: the same bits every time and by either way of enqueuing, flat memory, gradients of bf16
-// against fp32 at GPT-2's own size, and a batch that does not fit.
+// Training on the GPU as a whole: the same bits every time and by either way of enqueuing, flat memory, gradients of bf16 and fp8
+// at GPT-2's own size, and a batch that does not fit.
 import { createHash } from 'node:crypto';
 import { expect, it } from 'vitest';
 import type { Batch } from '../../src/batches/loader.ts';
@@ -13,12 +13,12 @@ import { initializeWeights } from '../../src/model/initialize.ts';
 import { totalOf } from '../../src/model/memory.ts';
 import { createModel } from '../../src/model/model.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
-import { Device, type DeviceOptions } from '../../src/native/device.ts';
+import { Device, type DeviceOptions, type Dtype } from '../../src/native/device.ts';
 import { floats, Random } from '../../src/op-cases/numbers.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
 import { checkMemory, trainingPlan } from '../../src/train/plan/memory.ts';
 import { Trainer } from '../../src/train/step/trainer.ts';
-import { describeCuda } from '../support/backends.ts';
+import { describeCuda, hasCudaDtype } from '../support/backends.ts';
 import { dot } from '../support/tensors.ts';
 
 const small: ModelConfig = { layers: 3, channels: 192, heads: 3, context: 256, vocabularySize: 1000 };
@@ -61,14 +61,21 @@ async function trained(options: Partial<DeviceOptions>, steps: number, accumulat
 }
 
 describeCuda('training', () => {
-  it.each(['bf16', 'fp32', 'tf32'] as const)('two runs of 50 steps end in the same bits: %s', async (dtype) => {
-    expect(await trained({ dtype }, 50)).toBe(await trained({ dtype }, 50));
-  });
+  it.each((['bf16', 'fp8', 'fp32', 'tf32'] as const).filter(hasCudaDtype))(
+    'two runs of 50 steps end in the same bits: %s',
+    async (dtype) => {
+      expect(await trained({ dtype }, 50)).toBe(await trained({ dtype }, 50));
+    },
+  );
 
-  it.each([1, 3])('a graph gives the bits of ops enqueued one by one, %i micro-batches', async (accumulation) => {
-    const recorded = await trained({ dtype: 'bf16' }, 10, accumulation);
-    expect(await trained({ dtype: 'bf16', graphs: false }, 10, accumulation)).toBe(recorded);
-  });
+  const both = (['bf16', 'fp8'] as const).filter(hasCudaDtype);
+  it.each(both.flatMap((dtype) => [1, 3].map((count) => [dtype, count] as const)))(
+    'a graph gives the bits of ops enqueued one by one: %s, %i micro-batches',
+    async (dtype, accumulation) => {
+      const recorded = await trained({ dtype }, 10, accumulation);
+      expect(await trained({ dtype, graphs: false }, 10, accumulation)).toBe(recorded);
+    },
+  );
 
   it.each(['fp32', 'bf16'] as const)(
     'four sequences at once or in two micro-batches are the same step: %s',
@@ -109,10 +116,20 @@ describeCuda('training', () => {
     expect(measured[1]!.rss - measured[0]!.rss).toBeLessThan(8 * 2 ** 20);
   });
 
-  it('gradients of d12 in bf16 point where those of fp32 do', { timeout: 300_000 }, () => {
+  it.each(
+    (
+      [
+        { dtype: 'bf16', against: 'fp32', least: 0.999, ratio: 0.01 },
+        // A product of two operands with 3 bits of mantissa has about 4% of noise, and a gradient that of several products. On the
+        // CPU, against fp32, at 2 x 128, the least was 0.985, of a bias of queries; of all others 0.993.
+        { dtype: 'fp8', against: 'bf16', least: 0.98, ratio: 0.05 },
+      ] as const
+    ).filter(({ dtype }) => hasCudaDtype(dtype)),
+  )('gradients of d12 in $dtype point where those of $against do', { timeout: 300_000 }, (given) => {
+    const { dtype, against, least, ratio } = given;
     const config = presetConfig('d12')!;
     const [B, T] = [4, 1024];
-    const gradients = (dtype: 'fp32' | 'bf16'): Map<string, Float32Array> => {
+    const gradients = (dtype: Dtype): Map<string, Float32Array> => {
       using device = Device.open({ kind: 'cuda', dtype });
       const model = createModel(device, config, { B, T, purpose: 'training' });
       initializeWeights(model, 42);
@@ -126,8 +143,9 @@ describeCuda('training', () => {
       backward(model, batch, arena, { accumulate: false });
       return new Map(parameterTable(config).map(({ name }) => [name, floats(arena.get(name))]));
     };
-    const [exact, rounded] = [gradients('fp32'), gradients('bf16')];
+    const [exact, rounded] = [gradients(against), gradients(dtype)];
     const worst = { cosine: 1, norm: 1 };
+    const under: string[] = [];
     for (const [name, wanted] of exact) {
       // A key bias has no gradient in theory: softmax does not see what is added to every score.
       const parts = name.endsWith('qkvb')
@@ -142,17 +160,19 @@ describeCuda('training', () => {
         const cosine = dot(a, b) / (aa * bb);
         worst.cosine = Math.min(worst.cosine, cosine);
         if (Math.abs(aa / bb - 1) > Math.abs(worst.norm - 1)) worst.norm = aa / bb;
-        expect(cosine, `${name}: cosine`).toBeGreaterThanOrEqual(0.999);
-        expect(Math.abs(aa / bb - 1), `${name}: norm ratio ${aa / bb}`).toBeLessThanOrEqual(0.01);
+        if (cosine < 0.995) under.push(`${name} ${cosine.toFixed(5)}`);
+        expect(cosine, `${name}: cosine`).toBeGreaterThanOrEqual(least);
+        expect(Math.abs(aa / bb - 1), `${name}: norm ratio ${aa / bb}`).toBeLessThanOrEqual(ratio);
       }
     }
     console.log(
-      `d12 bf16 against fp32: least cosine ${worst.cosine.toFixed(6)}, worst norm ratio ${worst.norm.toFixed(5)}`,
+      `d12 ${dtype} against ${against}: least cosine ${worst.cosine.toFixed(6)}, worst norm ratio ${worst.norm.toFixed(5)}`,
+      under.length > 0 ? `; under 0.995: ${under.join(', ')}` : '',
     );
   });
 
-  it('the plan is what the driver counts, and a batch that does not fit is refused with one that does', () => {
-    using device = Device.open({ kind: 'cuda', dtype: 'bf16' });
+  it.each(both)('the plan is what the driver counts, and a batch that does not fit is refused: %s', (dtype) => {
+    using device = Device.open({ kind: 'cuda', dtype });
     const config = presetConfig('d12')!;
     const before = device.memory().available;
     const sizes = { B: 8, T: 1024, optimizer: new AdamW({ weightDecay: 0.1 }) };

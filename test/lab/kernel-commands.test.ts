@@ -55,13 +55,17 @@ it.each([
   [['nothing'], /^there is no kernel card in nothing: name a folder with a card\.ts or card\.mjs\n$/],
   [
     ['gelu', '--dtype', 'bf16'],
-    /^no kernel of gelu can run in bf16 on cpu, its card takes fp32, bf16: a CPU has fp32 only: choose another --device\n$/,
+    /^no kernel of gelu can run in bf16 on cpu, its card takes fp32, bf16: a CPU has only fp32 and fp8: choose another --device\n$/,
   ],
   [
     ['gelu', '--dtype', 'tf32'],
     /^no kernel of gelu can run in tf32 on cpu, its card takes fp32, bf16: add the dtype to the card, or name another/,
   ],
-  [['gelu', '--dtype', 'fp8'], /^--dtype takes one of fp32, tf32, bf16, not "fp8"/],
+  [
+    ['gelu', '--dtype', 'fp8'],
+    /^no kernel of gelu can run in fp8 on cpu, its card takes fp32, bf16: add the dtype to the card, or name another/,
+  ],
+  [['gelu', '--dtype', 'fp16'], /^--dtype takes one of fp32, tf32, bf16, fp8, not "fp16"/],
   [['gelu', '--time-limit', '0'], /^--time-limit takes /],
 ])('kernel test %j is refused', (args, message) => {
   const { code, stderr } = place.run(['kernel', 'test', ...args, '--device', 'cpu']);
@@ -102,7 +106,7 @@ it('says that bf16 is not tested, and shows its errors where a compiler for GPUs
   const [, source] = newKernel(place.path('wide'), ['gelu_forward']) as [string, string];
   const test = (...args: readonly string[]) => place.run(['kernel', 'test', 'wide', '--device', 'cpu', ...args]);
   const untested =
-    /^gelu_forward bf16 {2}is not tested here: a CPU has fp32 only; it runs on a GPU(?: \((.*) compiles it\))?$/m;
+    /^gelu_forward bf16 {2}is not tested here: a CPU has only fp32 and fp8; it runs on a GPU(?: \((.*) compiles it\))?$/m;
   const right = test();
   expect(right.stdout).toMatch(untested);
   expect(right.code).toBe(0);

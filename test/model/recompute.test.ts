@@ -50,7 +50,7 @@ describeBackends(
       },
     );
   },
-  { dtypes: ['fp32', 'bf16'] },
+  { dtypes: ['fp32', 'bf16', 'fp8'] },
 );
 
 it('names every way', () => {

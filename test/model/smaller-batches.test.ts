@@ -34,5 +34,5 @@ describeBackends(
       expect(Math.abs(loss - Math.log(config.vocabularySize))).toBeLessThan(0.2);
     });
   },
-  { dtypes: ['fp32', 'bf16'] },
+  { dtypes: ['fp32', 'bf16', 'fp8'] },
 );

@@ -2,6 +2,8 @@
 import { createHash } from 'node:crypto';
 import { expect, it } from 'vitest';
 import type { Tensor } from '../../src/native/buffer.ts';
+import type { LibraryKind } from '../../src/native/find-library.ts';
+import { drawScales } from '../../src/op-cases/fp8.ts';
 import { Random } from '../../src/op-cases/numbers.ts';
 import {
   attentionBackward,
@@ -9,7 +11,12 @@ import {
   attentionScratch,
   embeddingBackward,
   embeddingScratch,
+  fp8Classifier,
+  fp8ClassifierScratch,
+  fp8QuantizeWeight,
+  fp8QuantizeWeightScratch,
   layernormBackward,
+  layernormFp8Backward,
   layernormScratch,
   matmulBackwardInput,
   matmulBackwardWeight,
@@ -17,30 +24,30 @@ import {
   matmulScratch,
   newtonSchulz,
   newtonSchulzScratch,
+  rmsnormFp8Backward,
 } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { TensorBench } from '../support/tensors.ts';
 
+const repeatedBy =
+  (kind: LibraryKind) =>
+  (bench: TensorBench, results: readonly Tensor[], run: () => void): void => {
+    const repeats = kind === 'cpu' ? 5 : 300;
+    const hashes = new Set<string>();
+    for (let repeat = 0; repeat < repeats; repeat++) {
+      run();
+      const hash = createHash('sha256');
+      for (const result of results) hash.update(new Uint8Array(result.read().buffer as ArrayBuffer));
+      hashes.add(hash.digest('hex'));
+    }
+    expect(hashes.size).toBe(1);
+    bench.checkGuards();
+  };
+
 describeBackends(
   'determinism',
   (device, kind) => {
-    const repeats = kind === 'cpu' ? 5 : 300;
-
-    function expectSameBits(
-      bench: TensorBench,
-      results: readonly { read(): ArrayBufferView }[],
-      run: () => void,
-    ): void {
-      const hashes = new Set<string>();
-      for (let repeat = 0; repeat < repeats; repeat++) {
-        run();
-        const hash = createHash('sha256');
-        for (const result of results) hash.update(new Uint8Array(result.read().buffer as ArrayBuffer));
-        hashes.add(hash.digest('hex'));
-      }
-      expect(hashes.size).toBe(1);
-      bench.checkGuards();
-    }
+    const expectSameBits = repeatedBy(kind);
 
     it('attention backward', () => {
       using bench = new TensorBench(device());
@@ -143,4 +150,72 @@ describeBackends(
     });
   },
   { dtypes: ['fp32', 'bf16'] },
+);
+
+describeBackends(
+  'determinism of FP8',
+  (device, kind) => {
+    const expectSameBits = repeatedBy(kind);
+
+    it('quantize weight', () => {
+      using bench = new TensorBench(device());
+      const [C, O] = [768, 2320];
+      device().reserveWorkspace(fp8QuantizeWeightScratch(device(), { C, O }));
+      const random = new Random(7);
+      const weight = bench.tensor('weight', [O, C], random.normals(O * C, 0.02));
+      const bias = bench.tensor('bias', [O], random.normals(O));
+      const values = bench.tensor('values', [O, C], undefined, 'fp8');
+      const transposed = bench.tensor('transposed', [C, O], undefined, 'fp8');
+      const factors = bench.floats('factors', [4]);
+      expectSameBits(bench, [values, transposed, factors], () =>
+        fp8QuantizeWeight(device(), { values, transposed, factors, weight, bias }),
+      );
+    });
+
+    it('backward of norms', () => {
+      using bench = new TensorBench(device());
+      const [N, C] = [5000, 96];
+      device().reserveWorkspace(layernormScratch(device(), { N, C }));
+      const random = new Random(8);
+      const [dout, input] = [1, 2].map(() => bench.tensor('rows', [N, C], random.normals(N * C))) as [Tensor, Tensor];
+      const weight = bench.tensor('weight', [C], random.normals(C));
+      const mean = bench.floats('mean', [N], new Float32Array(N));
+      const rstd = bench.floats('rstd', [N], new Float32Array(N).fill(1));
+      const [dinput, values] = [bench.tensor('din', [N, C]), bench.tensor('values', [N, C], undefined, 'fp8')];
+      const [scale, dweight, dbias] = [bench.floats('scale', [N]), bench.floats('dw', [C]), bench.floats('db', [C])];
+      const outputs = { din: dinput, values, scale, dweight };
+      const op = { ...outputs, dout, dresidual: null, in: input, weight, rstd, accumulate: false };
+      expectSameBits(bench, [...Object.values(outputs), dbias], () =>
+        layernormFp8Backward(device(), { ...op, dbias, mean }),
+      );
+      expectSameBits(bench, Object.values(outputs), () => rmsnormFp8Backward(device(), op));
+    });
+
+    it('classifier', () => {
+      using bench = new TensorBench(device());
+      const [N, C, V, Vp] = kind === 'cpu' ? [65, 64, 300, 304] : [1100, 768, 5000, 5008];
+      device().reserveWorkspace(fp8ClassifierScratch(device(), { N, C, Vp, gradients: true }));
+      const random = new Random(9);
+      const drawn = (name: string, rows: number, scale: number, type?: 'fp8') =>
+        bench.tensor(name, [rows, C], random.normals(rows * C, scale), type);
+      const outputs = {
+        losses: bench.floats('losses', [N]),
+        din: bench.tensor('din', [N, C]),
+        dweight: bench.tensor('dweight', [Vp, C], undefined, device().gradientType),
+        dbias: bench.floats('dbias', [Vp]),
+      };
+      const op = {
+        ...{ ...outputs, logits: bench.tensor('logits', [N, Vp]) },
+        ...{ in: drawn('in', N, 1), inValues: drawn('inValues', N, 100, 'fp8') },
+        inScale: bench.floats('inScale', [N], drawScales(N, random)),
+        ...{ weight: drawn('weight', Vp, 0.1), weightValues: drawn('weightValues', Vp, 100, 'fp8') },
+        factors: bench.floats('factors', [4], [2 ** -10, 0, 0, 0]),
+        bias: bench.tensor('bias', [Vp], random.normals(Vp)),
+        targets: bench.tensor('targets', [N], random.integers(N, V), 'int32'),
+        ...{ V, dloss: 1 / N, softcap: 0, accumulate: false },
+      };
+      expectSameBits(bench, Object.values(outputs), () => fp8Classifier(device(), op));
+    });
+  },
+  { dtypes: ['fp8'] },
 );

@@ -164,6 +164,9 @@ describe('the figures', () => {
       MFU: "51.2% 506 of the data sheet's 989 TFLOP/s",
       Left: '41s plus validations',
     });
+    expect(tiles('NVIDIA H100 80GB HBM3', 'fp8')).toMatchObject({
+      MFU: "25.6% 506 of the data sheet's 1979 TFLOP/s in FP8",
+    });
   });
 
   it('without a data sheet there is a rate and no MFU', () => {

@@ -2,6 +2,7 @@
 // soon as they are written. It reads everything back to the host, so it is for runs that have stopped.
 import type { Batch } from '../../batches/loader.ts';
 import type { ParameterArena } from '../../model/arena.ts';
+import type { Fp8Copy } from '../../model/linear.ts';
 import type { Model } from '../../model/model.ts';
 import { parameterTable } from '../../model/parameters.ts';
 import type { Tensor } from '../../native/buffer.ts';
@@ -109,30 +110,38 @@ const ownName = ({ name }: Tensor, layer: number | undefined): string =>
 
 /** The tensors that a step's ops read and write. */
 function tensorsOf({ model, gradients, options }: Trainer): Tensor[] {
-  const { model: whole, layers, backward } = model.activations.at(options.batch, options.sequence);
+  const { model: whole, layers, backward, fp8 } = model.activations.at(options.batch, options.sequence);
+  const copies = Object.values<Fp8Copy | undefined>({ ...fp8 }).flatMap((copy) => copy ?? []);
   // The classifier leaves library-specific values in logits.
   const { logits: _, ...ofModel } = whole;
   const parameters = (arena: ParameterArena) => parameterTable(model.config).map(({ name }) => arena.get(name));
   return [ofModel, ...layers, backward!]
     .flatMap((set) => Object.values<Tensor>(set))
     .concat(parameters(model.weights), parameters(gradients))
+    .concat(copies.flatMap(({ values, scale }) => [values, scale]))
     .filter(({ type }) => type !== 'int32');
 }
 
 /** Elements read at a time. */
 const chunk = 1 << 24;
 
-/** The first element of an fp32 or bf16 tensor that is not finite. */
+/** The bits of numbers that are not finite, and of those the ones of NaN; FP8 (E4M3) has no infinity. */
+const bitsOf = {
+  fp32: { exponent: 0x7f800000, fraction: 0x7fffff, sign: 0x80000000 },
+  bf16: { exponent: 0x7f80, fraction: 0x7f, sign: 0x8000 },
+  fp8: { exponent: 0x7f, fraction: 0x7f, sign: 0x80 },
+};
+
+/** The first element of a tensor of real numbers that is not finite. */
 function firstNonFinite(tensor: Tensor): Finding['value'] | undefined {
-  const isBf16 = tensor.type === 'bf16';
-  const exponent = isBf16 ? 0x7f80 : 0x7f800000;
-  const fraction = isBf16 ? 0x7f : 0x7fffff;
+  if (tensor.type === 'int32') return undefined;
+  const { exponent, fraction, sign } = bitsOf[tensor.type];
   for (let start = 0; start < tensor.count; start += chunk) {
     const values = tensor.readPart(start, Math.min(chunk, tensor.count - start));
-    for (const value of isBf16 ? values : new Int32Array(values.buffer)) {
+    for (const value of tensor.type === 'fp32' ? new Int32Array(values.buffer) : values) {
       if ((value & exponent) !== exponent) continue;
       if ((value & fraction) !== 0) return 'NaN';
-      return (isBf16 ? value & 0x8000 : value < 0) ? '-Infinity' : 'Infinity';
+      return value & sign ? '-Infinity' : 'Infinity';
     }
   }
   return undefined;

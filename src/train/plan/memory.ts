@@ -1,7 +1,7 @@
 // Plans the device memory of a training run before anything is allocated: what --dry-run prints, what --batch auto
 // chooses, and flags that fit where a batch does not.
 import { Gpt2Error } from '../../errors.ts';
-import { cardScratch } from '../../kernels/card-scratch.ts';
+import { type AbsentStep, cardScratch, uncalledCards } from '../../kernels/card-scratch.ts';
 import type { LoadedCard } from '../../kernels/kernel-card.ts';
 import { activationBytes, type Recompute, recomputeNames } from '../../model/activations.ts';
 import { arenaLayout, parameterBytes } from '../../model/arena.ts';
@@ -44,11 +44,8 @@ export interface TrainingSizes {
  * Bytes of device memory for training, by name of the allocation. The dtype of gradients follows from `rows`,
  * not from how `device` was opened, so that other batches can be planned too.
  */
-export function trainingPlan(
-  device: Device,
-  config: ModelConfig,
-  { B, T, optimizer, rows = B, recompute, samples = false, shares = 1, parts = shares, cards = [] }: TrainingSizes,
-): ReadonlyMap<string, number> {
+export function trainingPlan(device: Device, config: ModelConfig, sizes: TrainingSizes): ReadonlyMap<string, number> {
+  const { B, T, optimizer, rows = B, recompute, samples = false, shares = 1, parts = shares, cards = [] } = sizes;
   const { dtype, description } = device;
   const { elementType, gradientType } = elementTypesOf({ kind: description.library, dtype, accumulates: rows > B });
   const division = { shares, entire: updatedEntire(optimizer) };
@@ -81,16 +78,25 @@ export function trainingPlan(
     ],
     ...(samples ? [['key-value cache', cacheBytes(device, config, cache)] as const] : []),
     ['step block', GPT2_STEP.GPT2_STEP_SIZE * bytesOf('fp32')],
-    ...cardScratch(device, cards, rows > B, (absent) => {
-      const model = createModel(absent, config, { B, T, purpose: 'training', recompute });
-      const ops = new StepOps(model, { batch: B, sequence: T, accumulation: rows / B, optimizer, gradientClip: 1 });
-      // Those of one rank: with several, the optimizer's tensors are parts of these.
-      ops.microBatch({ accumulate: false, sums: false, updates: false });
-      ops.norm();
-      ops.update.enqueue();
-    }),
+    ...cardScratch(device, cards, absentStep(config, sizes)),
   ]);
 }
+
+const absentStep = (config: ModelConfig, { B, T, optimizer, rows = B, recompute }: TrainingSizes): AbsentStep => ({
+  accumulates: rows > B,
+  enqueue(absent) {
+    const model = createModel(absent, config, { B, T, purpose: 'training', recompute });
+    const ops = new StepOps(model, { batch: B, sequence: T, accumulation: rows / B, optimizer, gradientClip: 1 });
+    // Those of one rank: with several, the optimizer's tensors are parts of these.
+    ops.microBatch({ accumulate: false, sums: false, updates: false });
+    ops.norm();
+    ops.update.enqueue();
+  },
+});
+
+/** The ops of cards that a step does not call. */
+export const uncalledOps = (device: Device, config: ModelConfig, sizes: TrainingSizes): readonly string[] =>
+  uncalledCards(device, sizes.cards ?? [], absentStep(config, sizes)).map(({ op }) => op);
 
 /** Bytes that must be free for a run to start. */
 export const neededBytes = (device: Device, config: ModelConfig, sizes: TrainingSizes): number =>

@@ -10,7 +10,7 @@ import { Sharding } from '../../model/sharded-parameters.ts';
 import type { Device } from '../../native/device.ts';
 import { updatedEntire } from '../../optimizer/assign.ts';
 import type { Configuration } from '../../options/table.ts';
-import { checkMemory, trainingPlan } from '../plan/memory.ts';
+import { checkMemory, trainingPlan, uncalledOps } from '../plan/memory.ts';
 import { memorySizes } from '../plan/plan.ts';
 import { Trainer } from '../step/trainer.ts';
 import { connectDevices } from './connect.ts';
@@ -32,6 +32,10 @@ export async function openModel(
   const sizes = memorySizes(options, tokenizer, cards);
   checkMemory(device, config, { ...sizes, parts: communicator?.parts });
   reserveScratch(device, trainingPlan(device, config, sizes));
+  const uncalled = uncalledOps(device, config, sizes);
+  if (uncalled.length > 0) {
+    notice(`a step of this model in ${device.dtype} has no ${uncalled.join(', ')}: kernels for them are not used`);
+  }
   const entire = updatedEntire(sizes.optimizer);
   const sharding = communicator && sharesOf(options) > 1 ? new Sharding(communicator, config, entire) : undefined;
   const model = createModel(device, config, { B, T, purpose: 'training', recompute }, sharding);

@@ -9,7 +9,14 @@ import { type FetchOptions, hubName } from '../../formats/hub.ts';
 import { modelPaths } from '../../formats/stored-model.ts';
 import { loadFolders } from '../../kernels/card-hash.ts';
 import { architectureNames, architectureOf } from '../../model/architecture.ts';
-import { customModel, type ModelConfig, presetConfig, presetNames, pretrainedName } from '../../model/config.ts';
+import {
+  checkDtype,
+  customModel,
+  type ModelConfig,
+  presetConfig,
+  presetNames,
+  pretrainedName,
+} from '../../model/config.ts';
 import type { DeviceOptions } from '../../native/device.ts';
 import { type DeviceChoice, selectDevice, selectKind } from '../../native/select-device.ts';
 import { chooseOptimizer } from '../../optimizer/choose.ts';
@@ -74,6 +81,7 @@ function findFiles(merged: TrainOptions, kind: DeviceChoice['kind'], start: Weig
   const [dataset, trainShards, valShards] = [readDataset(data), findShards(data, 'train'), findShards(data, 'val')];
   if (start) refuseOtherParts(start, merged);
   const config = modelConfig(options, start, dataset?.vocabularySize);
+  checkDtype(config, options.dtype);
   if (start) refuseOtherTokenizer(start, data, dataset);
   const tokenizer = tokenizerOfRun(config, start, dataset && readDatasetTokenizer(data, dataset));
   return { options, config, tokenizer, trainShards, valShards };

@@ -1,15 +1,18 @@
-// Computes memory for a device that is not here: bf16, whose gradients take twice as much when they accumulate.
+// Computes memory for a device that is not here: bf16, whose gradients take twice as much when they accumulate, and fp8, whose copies
+// take little.
 import { expect, it } from 'vitest';
+import { recomputeNames } from '../../../src/model/activations.ts';
 import { presetConfig } from '../../../src/model/config.ts';
-import type { Device } from '../../../src/native/device.ts';
+import { totalOf } from '../../../src/model/memory.ts';
+import type { Device, Dtype } from '../../../src/native/device.ts';
 import { AdamW } from '../../../src/optimizer/adamw.ts';
 import { checkMemory, neededBytes, type TrainingSizes, trainingPlan } from '../../../src/train/plan/memory.ts';
 import { parseOptions } from '../../support/options.ts';
 
-/** A GPU that computes in bf16 and has so many GiB free, as far as plans ask it. */
-const gpuWith = (gib: number) =>
+/** A GPU that has so many GiB free, as far as plans ask it. */
+const gpuWith = (gib: number, dtype: Dtype = 'bf16') =>
   ({
-    ...{ dtype: 'bf16', elementType: 'bf16', gradientType: 'bf16', description: { library: 'cuda' } },
+    ...{ dtype, elementType: 'bf16', gradientType: 'bf16', description: { library: 'cuda' } },
     memory: () => ({ available: gib * 2 ** 30, total: 80 * 2 ** 30 }),
     call: () => {},
   }) as unknown as Device;
@@ -57,4 +60,18 @@ it('where a step fits only in one go, it is the step that is too large', () => {
     /; no batch fits a step of this size: take a smaller --batch and --total-batch, a shorter --seq, a smaller --model, or end what else runs on the GPU$/,
   );
   expect(refusal(needed({ recompute: 'block' }) - 0.1, { B: 64, T })).toMatch(/; no batch fits: take a shorter --seq/);
+});
+
+it.each([
+  ['d12', 64],
+  ['d24', 32],
+  ['d48', 8],
+] as const)('fp8 takes at most 5%% more than bf16: %s, batch %i', (name, B) => {
+  for (const recompute of recomputeNames) {
+    const planned = (dtype: Dtype) =>
+      totalOf(trainingPlan(gpuWith(80, dtype), presetConfig(name)!, { B, T, optimizer, recompute }));
+    const more = planned('fp8') / planned('bf16') - 1;
+    expect(more).toBeGreaterThan(0);
+    expect(more, recompute).toBeLessThan(0.05);
+  }
 });

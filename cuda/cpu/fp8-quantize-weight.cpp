@@ -1,0 +1,50 @@
+// A weight in FP8: one scale by its largest element, the values and their transpose, and what bounds the results of
+// products.
+#include "../gpt2.h"
+#include "fp8.h"
+#include "kernels.h"
+
+namespace gpt2::GPT2_PATH {
+
+namespace {
+
+// Sums in double are exact.
+float absolute_sum(const uint8_t *values, int count, float scale) {
+  double sum = 0;
+  for (int i = 0; i < count; i++) sum += std::fabs(from_e4m3(values[i]));
+  return static_cast<float>(sum * scale);
+}
+
+}  // namespace
+
+// Scratch: a number for each row or column, of which the largest is wanted.
+void fp8_quantize_weight(Task task, uint8_t *values, uint8_t *transposed, float *factors, const float *weight,
+                         const float *bias, int C, int O) {
+  float *each = task.scratch;
+  task.pool.each(O, [&](int64_t o) { each[o] = largest_size(weight + o * C, C); });
+  const float scale = fp8_scale(largest_size(each, O));
+  factors[GPT2_FP8_SCALE] = scale;
+  factors[GPT2_FP8_ROW_SUM] = 0;
+  factors[GPT2_FP8_COLUMN_SUM] = 0;
+  factors[GPT2_FP8_BIAS] = bias ? largest_size(bias, O) : 0;
+  if (values) {
+    task.pool.each(O, [&](int64_t o) {
+      quantize(values + o * C, weight + o * C, C, scale);
+      each[o] = absolute_sum(values + o * C, C, scale);
+    });
+    factors[GPT2_FP8_ROW_SUM] = largest_size(each, O);
+  }
+  if (transposed) {
+    const float inverse = inverse_of(scale);
+    task.pool.each(C, [&](int64_t c) {
+      uint8_t *line = transposed + c * O;
+      for (int o = 0; o < O; o++) line[o] = to_e4m3(weight[static_cast<int64_t>(o) * C + c] * inverse);
+      each[c] = absolute_sum(line, O, scale);
+    });
+    factors[GPT2_FP8_COLUMN_SUM] = largest_size(each, C);
+  }
+}
+
+int64_t fp8_quantize_weight_scratch(int, int C, int O) { return std::max(C, O); }
+
+}  // namespace gpt2::GPT2_PATH

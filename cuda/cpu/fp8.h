@@ -1,0 +1,70 @@
+// E4M3 and its scales, as gpt2.h defines them under "FP8": the results of common/fp8.cuh, bit for bit. Static, because
+// it is compiled with the instructions of each code path.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+namespace gpt2 {
+
+static inline uint32_t bits_of(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, 4);
+  return bits;
+}
+
+static inline float float_of(uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, 4);
+  return value;
+}
+
+// Exponents differ by 120, fractions by 20 bits. The numbers below 2^-6 are multiples of 2^-9.
+static inline float from_e4m3(uint8_t bits) {
+  const uint32_t size = bits & 0x7f;
+  const float value = size < 8 ? size * 0x1p-9f : float_of((size << 20) + 0x3c000000);
+  const float with_nan = size == 0x7f ? float_of(0x7fc00000) : value;
+  return bits & 0x80 ? -with_nan : with_nan;
+}
+
+static inline uint8_t to_e4m3(float value) {
+  const uint32_t bits = bits_of(value), size = bits & 0x7fffffff;
+  const uint32_t normal = (size - 0x3c000000 + 0x7ffff + ((size >> 20) & 1)) >> 20;
+  // A unit in the last place of 2^14 is 2^-9, so that the sum ends with the number of such units.
+  const uint32_t subnormal = bits_of(float_of(size) + 0x1p14f) & 0xf;
+  const uint32_t number = size < 0x3c800000 ? subnormal : std::min(normal, 0x7eu);
+  return static_cast<uint8_t>(size > 0x7f800000 ? 0x7f : number | (bits >> 24 & 0x80));
+}
+
+// The smallest power of two, from 2^-126 to 2^126, that is at least `bound`: the scale of results that are at most
+// 448 bound.
+static inline float fp8_scale_of_bound(float bound) {
+  return float_of(std::clamp((bits_of(bound) + 0x7fffff) >> 23, 1u, 253u) << 23);
+}
+
+// The smallest power of two, at least 2^-126, with which `largest` / scale is at most 448 = 1.75 * 2^8: the exponent is
+// rounded up where the fraction exceeds 0.75.
+static inline float fp8_scale(float largest) {
+  const uint32_t exponent = (bits_of(largest) + 0x1fffff) >> 23;
+  return float_of((exponent > 9 ? exponent - 8 : 1) << 23);
+}
+
+// 1 / scale, exactly.
+static inline float inverse_of(float scale) { return float_of((254u << 23) - bits_of(scale)); }
+
+static inline float largest_size(const float *values, int count) {
+  float largest = 0;
+#pragma omp simd reduction(max : largest)
+  for (int i = 0; i < count; i++) largest = std::max(largest, std::fabs(values[i]));
+  return largest;
+}
+
+// fp8 = values / scale
+static inline void quantize(uint8_t *fp8, const float *values, int count, float scale) {
+  const float inverse = inverse_of(scale);
+  for (int i = 0; i < count; i++) fp8[i] = to_e4m3(values[i] * inverse);
+}
+
+}  // namespace gpt2

@@ -1,0 +1,3 @@
+import { describeEveryOp } from './every-op.ts';
+
+describeEveryOp('fp8');
