@@ -22,10 +22,8 @@ const sizes = [
 const gpuSizes = [
   { N: 1001, C: 768, O: 400 },
   { N: 4097, C: 144, O: 208 },
-  { N: 2, C: 64, O: 50304 },
-  { N: 131, C: 1600, O: 1600 },
-  { N: 131, C: 3072, O: 784 },
-  { N: 131, C: 784, O: 3072 },
+  { N: 131, C: 1600, O: 784 },
+  { N: 131, C: 784, O: 1600 },
 ];
 const flops = ({ N, C, O }: Sizes): number => 2 * N * C * O;
 const bound = ({ N, C, O }: Sizes): Bound => productBound(Math.max(N, C, O));

@@ -20,7 +20,7 @@ export const fp8QuantizeWeightCases = [
       { C: 1600, O: 48 },
       { C: 2064, O: 144 },
     ],
-    gpuSizes: [{ C: 768, O: 50304 }],
+    gpuSizes: [{ C: 32, O: 50304 }],
     scale: () => ({ weight: 0.2 }),
     formula({ weight, bias, values, transposed: turned }, { C, O }: Sizes) {
       const scale = scaleOf(largestOf(weight, 0));

@@ -2,7 +2,10 @@
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
-import { describeCuda } from '../support/backends.ts';
+import { compareSeries } from '../../src/compare/compare.ts';
+import { type Limit, readReference } from '../../src/compare/reference.ts';
+import { readRun } from '../../src/runs/reader.ts';
+import { describeCuda, hasCudaDtype } from '../support/backends.ts';
 import { Workplace } from '../support/cli.ts';
 
 const shared = fileURLToPath(new URL('../../../shared/datasets', import.meta.url));
@@ -13,6 +16,18 @@ const d12 =
 const d6 =
   '--model d6 --batch 4 --seq 64 --steps 400 --lr 6e-4 --warmup 40 --final-lr-frac 0.1 --weight-decay 0.1 --val-every 50 --val-steps 20';
 
+function train(place: Workplace, options: string, dtype: string): void {
+  run(place, 'prepro', 'tinyshakespeare');
+  const args = [...options.split(' '), '--dtype', dtype, '--device', 'cuda', '--sample-every', '0', '--out', 'run'];
+  run(place, 'train', ...args);
+}
+
+function run(place: Workplace, ...args: string[]): string {
+  const result = place.run(args, { GPT2_DATASETS: datasets! });
+  expect(result.code, result.stderr).toBe(0);
+  return result.stdout;
+}
+
 describeCuda('curves', () => {
   it.skipIf(!datasets).each([
     ['llmc-d12-fp32-b4-t1024', d12, 'fp32'],
@@ -20,16 +35,28 @@ describeCuda('curves', () => {
     ['llmc-d6-fp32-b4-t64', d6, 'fp32'],
   ])('lies on %s (needs GPT2_DATASETS)', { timeout: 300_000 }, (name, options, dtype) => {
     using place = new Workplace();
-    const run = (...args: string[]) => {
-      const result = place.run(args, { GPT2_DATASETS: datasets! });
-      expect(result.code, result.stderr).toBe(0);
-      return result.stdout;
-    };
-    run('prepro', 'tinyshakespeare');
-    run('train', ...options.split(' '), '--dtype', dtype, '--device', 'cuda', '--sample-every', '0', '--out', 'run');
-    const table = run('compare', 'run');
+    train(place, options, dtype);
+    const table = run(place, 'compare', 'run');
     expect(table).toContain(`run vs ${name}`);
     expect(table).toContain(`inside the limits of ${name}`);
     console.log(table);
+  });
+
+  // Of bf16's reference twice its limits. The reference of d6 is in fp32: the run is stable, and near it at every validation.
+  const twice = (readReference('llmc-d12-bf16-b4-t1024').limits ?? []).map((limit) => ({
+    ...limit,
+    within: limit.within * 2,
+  }));
+  const near: Limit[] = [{ series: 'val', from: 0, to: 400, within: 0.05 }];
+  it.skipIf(!datasets || !hasCudaDtype('fp8')).each([
+    ['llmc-d12-bf16-b4-t1024', d12, twice],
+    ['llmc-d6-fp32-b4-t64', d6, near],
+  ])('in fp8 is near %s (needs GPT2_DATASETS, a GPU with FP8)', { timeout: 300_000 }, (name, options, limits) => {
+    using place = new Workplace();
+    train(place, options, 'fp8');
+    const { series, inside } = compareSeries(readRun(place.path('run')).series, { ...readReference(name), limits });
+    const text = JSON.stringify(series.slice(0, 2));
+    console.log(`fp8 and ${name}: ${text}`);
+    expect(inside, text).toBe(true);
   });
 });

@@ -203,7 +203,7 @@ describeBackends(
     // repeat, in a period that no tile has, so that the formula is quick.
     it.skipIf(kind === 'cpu').each([768, 3072])('products of many tiles, K %i (CUDA only)', (K) => {
       using bench = new TensorBench(device());
-      const [N, wide, period] = [4096, 3072, 56];
+      const [N, wide, period] = [2304, 3072, 56];
       device().reserveWorkspace(fp8MatmulScratch(device(), { N, C: K, O: wide }));
       const random = new Random(K);
       const repeated = (count: number, values: Numbers) =>
