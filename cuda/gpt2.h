@@ -495,7 +495,7 @@ GPT2_API int gpt2_loss_sum(gpt2_context *context, float *step, const float *loss
 /* ---------------------------------------------------------------- FP8 (Micikevicius et al. 2022), in a context of GPT2_FP8
  *
  * A matrix in FP8 is values in E4M3 and a scale for each row: its element [i,j] is values[i,j] * scale[i]. A weight has one scale for
- * all of its elements, which its transposed copy shares. Scales are powers of two, 2^-126 or more, so that they round nothing. A
+ * all of its elements, which its transposed copy shares. Scales are powers of two, 2^-126 to 2^126, so that they round nothing. A
  * value is rounded to nearest even; what is larger than 448, the largest number of E4M3, becomes 448; NaN stays NaN.
  *
  * No scale depends on an earlier step. Where an op has a whole row, `scale` is the smallest with which the row's largest element is
