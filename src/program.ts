@@ -79,7 +79,7 @@ export {
 export { htmlReport } from './report/html-report.ts';
 export { describeDone, endOfRun } from './report/logged-run.ts';
 export { lossPlot } from './report/loss-plot.ts';
-export { formatDuration } from './report/numbers.ts';
+export { formatDuration, formatRate } from './report/numbers.ts';
 export { renderPng } from './report/png.ts';
 export { describeRanking, type Ranked, rankRuns } from './report/ranking.ts';
 export { reportData } from './report/report-data.ts';

@@ -10,6 +10,7 @@ import {
   benchTraining,
   dataSheetFlops,
   formatDuration,
+  formatRate,
   leastMs,
   type OptionName,
   type OptionRow,
@@ -181,7 +182,7 @@ function table(all: Measured): string {
         ms.toFixed(4).padStart(11),
         (ms * calls).toFixed(3).padStart(11),
         percent(ms * calls, step.ms.median).padStart(8),
-        (work > 0 ? (work / ms / 1e9).toPrecision(3) : '').padStart(10),
+        (work > 0 ? formatRate(work / ms / 1e9) : '').padStart(10),
         (bytes > 0 ? (bytes / ms / 1e6).toFixed(0) : '').padStart(9),
         (hasLimits && bytes > 0 ? percent(leastMs(peaks, { flops: work, fp8Flops, bytes }), ms) : '').padStart(10),
       ]

@@ -1,5 +1,6 @@
 // Times the kernels of a folder in a process of their own, and compares them with the bound, ours and earlier versions.
 import type { TimedRow, TimedSize } from '../report/kernel-round.ts';
+import { formatRate } from '../report/numbers.ts';
 import { formatTable } from '../report/table.ts';
 import type { OpBench, Times } from './bench-op.ts';
 import { addToHistory, type Entry, earlierVersions, readHistory } from './history.ts';
@@ -57,7 +58,7 @@ export function timesOf(
   const row = (name: string, { cold, hot }: Times): TimedRow => ({
     cells: [
       ...[name, ms(cold), ms(hot), (bytes / cold / 1e6).toFixed(0)],
-      ...[flops > 0 ? (flops / cold / 1e9).toPrecision(3) : '-', `${((100 * bound) / cold).toFixed(1)}%`],
+      ...[flops > 0 ? formatRate(flops / cold / 1e9) : '-', `${((100 * bound) / cold).toFixed(1)}%`],
     ],
     ms: cold,
   });

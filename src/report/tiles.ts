@@ -3,7 +3,7 @@ import type { MachineReading } from '../live/machine-load.ts';
 import { dataSheetFlops, flopsPerToken, rateNote } from '../model/flops.ts';
 import type { RunEvent } from '../runs/schema.ts';
 import type { LoggedRun } from './logged-run.ts';
-import { formatDuration, formatStep, formatValue } from './numbers.ts';
+import { formatDuration, formatRate, formatStep, formatValue } from './numbers.ts';
 
 export interface Tile {
   readonly label: string;
@@ -87,6 +87,5 @@ function machineTiles({ processMemory, gpu }: MachineReading): Tile[] {
 }
 
 const gibibytes = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(bytes < 10 * 2 ** 30 ? 2 : 1)} GiB`;
-const terascale = (flops: number): string =>
-  flops < 1e15 ? (flops / 1e12).toPrecision(3) : Math.round(flops / 1e12).toString();
+const terascale = (flops: number): string => formatRate(flops / 1e12);
 const formatMilliseconds = (value: number): string => `${value < 100 ? value.toPrecision(3) : Math.round(value)} ms`;
