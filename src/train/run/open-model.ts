@@ -34,7 +34,9 @@ export async function openModel(
   reserveScratch(device, trainingPlan(device, config, sizes));
   const uncalled = uncalledOps(device, config, sizes);
   if (uncalled.length > 0) {
-    notice(`a step of this model in ${device.dtype} has no ${uncalled.join(', ')}: kernels for them are not used`);
+    notice(
+      `a step of this model in ${device.dtype} has no ${uncalled.join(', ')}: training does not use kernels for them`,
+    );
   }
   const entire = updatedEntire(sizes.optimizer);
   const sharding = communicator && sharesOf(options) > 1 ? new Sharding(communicator, config, entire) : undefined;
