@@ -69,7 +69,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
   float of_row[2], row_sum[2];
   int target[2];
   bool leaves_out = false;
-  uint32_t pair, other_pair;  // gelu: for the tile's first and third 64 columns, and for its second
+  uint32_t pair, other_pair;  // gelu of bf16: for the tile's first and third 64 columns, and for its second
   uint32_t bias[2] = {};
   // FP8: the scales of the rows, from the first slice on times the weight's; the inverse scales of the result in FP8.
   float scale[2], to_values[2];
