@@ -112,10 +112,12 @@ int open_context(CudaContext *context, const char *function, int32_t device, int
   context->kernels = gpt2::choose_kernels(properties, why);
   if (!context->kernels) return fail(context, GPT2_UNSUPPORTED, function, why);
   if (dtype == GPT2_FP8 && !has_fp8(attributes)) {
+    const bool needs_build = properties.major * 10 + properties.minor >= 89;
     return fail(context, GPT2_UNSUPPORTED, function,
                 std::string(properties.name) + " has compute capability " + capability + ", and runs code for " +
                     std::to_string(attributes.ptxVersion / 10) + "." + std::to_string(attributes.ptxVersion % 10) +
-                    "; fp8 needs code for 8.9 or later");
+                    "; fp8 needs code for 8.9 or later: " +
+                    (needs_build ? "run `npm run build:cuda` on this machine" : "take another dtype, such as bf16"));
   }
   GPT2_TRY(*context, function, cudaStreamCreateWithFlags(&context->stream, cudaStreamNonBlocking));
   context->device = device;
