@@ -142,10 +142,10 @@ type ModelActivations = TensorsOf<ReturnType<typeof modelTable>>;
 type BackwardActivations = TensorsOf<ReturnType<typeof backwardTable>>;
 type Fp8Tensors = TensorsOf<ReturnType<typeof fp8Table>>;
 
-/** By what they are copies of; all are absent on a device of another dtype, dresidual and dfc also for inference. */
+/** By what they are copies of; all are absent on a device of another dtype, dresidual also for inference. */
 interface Fp8Copies {
   readonly normed?: Fp8Copy | undefined;
-  /** With squared ReLU absent, as dfc. */
+  /** The same memory as dfc; both are absent with squared ReLU. */
   readonly activated?: Fp8Copy | undefined;
   readonly dresidual?: Fp8Copy | undefined;
   readonly dfc?: Fp8Copy | undefined;
