@@ -50,11 +50,11 @@ function missing(kind: LibraryKind, dtype: Dtype = 'fp32'): string | undefined {
   if (!file.includes(kind)) return `GPT2_LIBRARY is ${file}`;
   if (kind === 'cpu') return undefined;
   try {
-    Device.open({ kind, dtype }).close();
-    return undefined;
+    using device = Device.open({ kind });
+    const { dtypes, device: gpu } = device.description;
+    return dtypes.includes(dtype) ? undefined : `${gpu} has no ${dtype}`;
   } catch (error) {
-    if (!(error instanceof Error)) throw error;
-    if (isRequired && !error.message.includes('fp8 needs')) throw error;
+    if (isRequired || !(error instanceof Error)) throw error;
     return error.message;
   }
 }
