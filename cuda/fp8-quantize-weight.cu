@@ -22,7 +22,7 @@ constexpr int side = 8, tile_rows = 4 * side, tile_columns = 8 * side;
 // Few, so that the blocks of a small weight are spread over all SMs.
 constexpr int quantize_threads = 128;
 
-// What the first kernel leaves in scratch for the second.
+// Results of the first kernel in scratch, and sums that it clears, for the second.
 struct Findings {
   float *largest;             // [parts + 1]; the last is the bias's
   Sum *row_sums;              // [O], zero

@@ -96,7 +96,7 @@ struct Product {
   int64_t lda, ldb;  // elements from one line of the operand to the next
 };
 
-// What a product of FP8 (Product of E4M3, both operands K-major) has in addition; gpt2.h says what they are under "FP8".
+// Scales and results in FP8 of a Product of E4M3, whose operands are both K-major; gpt2.h defines them under "FP8".
 struct Fp8Operands {
   const float *scale;    // [M], of a's rows
   const float *factors;  // of b, the weight

@@ -25,7 +25,7 @@ __device__ __forceinline__ float fp8_scale_of_bound(float bound) {
   return __uint_as_float(min(max(exponent, 1u), 253u) << 23);
 }
 
-// What bounds a product's results: 448 (factor * the scale of the row of `in` + constant). BACKWARD is to the input
+// The bound of a product's results: 448 (factor * the scale of the row of `in` + constant). BACKWARD is to the input
 // through GELU; else it is forward with GELU, whose result is not larger than its input.
 struct Fp8Bound {
   float factor, constant;

@@ -5,7 +5,7 @@ namespace gpt2::GPT2_PATH {
 
 namespace {
 
-// What follows the product: logits to losses and gradients.
+// Turns logits into losses and gradients.
 void finish(Task task, float *losses, float *din, float *dweight, float *dbias, float *logits, const float *in,
             const float *weight, const int32_t *targets, int N, int C, int V, int Vp, float dloss, float softcap,
             bool accumulate) {

@@ -29,15 +29,6 @@ Operands expand(Task task, const uint8_t *in, const float *in_scale, const uint8
   return {{task.pool, weight_floats + static_cast<int64_t>(O) * C}, in_floats, weight_floats};
 }
 
-// Stores rows in FP8; none of a row's elements exceeds 448 * bound_of(row).
-template <class Bound>
-void quantize_rows(Task task, uint8_t *values, float *scale, const float *rows, int N, int C, const Bound &bound_of) {
-  task.pool.each(N, [&](int64_t n) {
-    scale[n] = fp8_scale_of_bound(bound_of(n));
-    quantize(values + n * C, rows + n * C, C, scale[n]);
-  });
-}
-
 }  // namespace
 
 void fp8_matmul(Task task, float *out, const uint8_t *in, const float *in_scale, const uint8_t *weight,
@@ -53,7 +44,7 @@ void fp8_matmul_gelu_forward(Task task, float *out, uint8_t *values, float *scal
   const Operands floats = expand(task, in, in_scale, weight, factors, N, C, O);
   matmul_gelu_forward(floats.rest, out, pre, floats.in, floats.weight, bias, N, C, O);
   quantize_rows(task, values, scale, out, N, O, [&](int64_t n) {
-    return in_scale[n] * factors[GPT2_FP8_ROW_SUM] + factors[GPT2_FP8_BIAS] / 448;
+    return fp8_scale_of_bound(in_scale[n] * factors[GPT2_FP8_ROW_SUM] + factors[GPT2_FP8_BIAS] / 448);
   });
 }
 
@@ -71,7 +62,7 @@ void fp8_matmul_gelu_backward_input(Task task, float *din, uint8_t *values, floa
   fp8_matmul(task, din, dout, dout_scale, transposed, factors, nullptr, nullptr, N, O, C);
   gelu_backward(task, din, din, pre, static_cast<int64_t>(N) * C);
   quantize_rows(task, values, scale, din, N, C, [&](int64_t n) {
-    return largest_gelu_derivative * dout_scale[n] * factors[GPT2_FP8_COLUMN_SUM];
+    return fp8_scale_of_bound(largest_gelu_derivative * dout_scale[n] * factors[GPT2_FP8_COLUMN_SUM]);
   });
 }
 

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "kernels.h"
+
 namespace gpt2 {
 
 static inline uint32_t bits_of(float value) {
@@ -65,6 +67,16 @@ static inline float largest_size(const float *values, int count) {
 static inline void quantize(uint8_t *fp8, const float *values, int count, float scale) {
   const float inverse = inverse_of(scale);
   for (int i = 0; i < count; i++) fp8[i] = to_e4m3(values[i] * inverse);
+}
+
+// Stores rows [N,C] in FP8, each with the scale that scale_of(row) gives.
+template <class Scale>
+static inline void quantize_rows(Task task, uint8_t *fp8, float *scale, const float *rows, int N, int C,
+                                 const Scale &scale_of) {
+  task.pool.each(N, [&](int64_t n) {
+    scale[n] = scale_of(n);
+    quantize(fp8 + n * C, rows + n * C, C, scale[n]);
+  });
 }
 
 }  // namespace gpt2

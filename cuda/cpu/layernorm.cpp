@@ -96,11 +96,8 @@ void norm_backward(Task task, float *din, float *dweight, float *dbias, const fl
   });
 }
 
-void quantize_rows(Task task, uint8_t *values, float *scale, const float *rows, int N, int C) {
-  task.pool.each(N, [&](int64_t n) {
-    scale[n] = fp8_scale(largest_size(rows + n * C, C));
-    quantize(values + n * C, rows + n * C, C, scale[n]);
-  });
+void quantize_norm(Task task, uint8_t *values, float *scale, const float *rows, int N, int C) {
+  quantize_rows(task, values, scale, rows, N, C, [&](int64_t n) { return fp8_scale(largest_size(rows + n * C, C)); });
 }
 
 }  // namespace
@@ -119,27 +116,27 @@ void rmsnorm_backward(Task task, float *din, float *dweight, const float *dout, 
 void layernorm_fp8_forward(Task task, float *out, uint8_t *values, float *scale, float *mean, float *rstd,
                            const float *in, const float *weight, const float *bias, int N, int C) {
   layernorm_forward(task, out, mean, rstd, in, weight, bias, N, C);
-  quantize_rows(task, values, scale, out, N, C);
+  quantize_norm(task, values, scale, out, N, C);
 }
 
 void layernorm_fp8_backward(Task task, float *din, uint8_t *values, float *scale, float *dweight, float *dbias,
                             const float *dout, const float *dresidual, const float *in, const float *weight,
                             const float *mean, const float *rstd, int N, int C, bool accumulate) {
   layernorm_backward(task, din, dweight, dbias, dout, dresidual, in, weight, mean, rstd, N, C, accumulate);
-  quantize_rows(task, values, scale, din, N, C);
+  quantize_norm(task, values, scale, din, N, C);
 }
 
 void rmsnorm_fp8_forward(Task task, float *out, uint8_t *values, float *scale, float *rstd, const float *in,
                          const float *weight, int N, int C, float eps) {
   rmsnorm_forward(task, out, rstd, in, weight, N, C, eps);
-  quantize_rows(task, values, scale, out, N, C);
+  quantize_norm(task, values, scale, out, N, C);
 }
 
 void rmsnorm_fp8_backward(Task task, float *din, uint8_t *values, float *scale, float *dweight, const float *dout,
                           const float *dresidual, const float *in, const float *weight, const float *rstd, int N, int C,
                           bool accumulate) {
   rmsnorm_backward(task, din, dweight, dout, dresidual, in, weight, rstd, N, C, accumulate);
-  quantize_rows(task, values, scale, din, N, C);
+  quantize_norm(task, values, scale, din, N, C);
 }
 
 int64_t layernorm_scratch(int, int, int) { return 0; }

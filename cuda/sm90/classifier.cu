@@ -25,7 +25,7 @@ using namespace sm90;
 constexpr int threads = 256;
 constexpr int warps = threads / 32;
 
-// What the logits are a product of, if it is not `in` and `weight`: the same in FP8.
+// Copies in FP8 of `in` and `weight`, whose product the logits then are.
 struct Fp8Logits {
   const uint8_t *in_values;
   const float *in_scale;

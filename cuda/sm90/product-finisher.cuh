@@ -192,7 +192,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
         pairs[p].y += added.y;
       }
     }
-    // Of a step's other slices, while this one is finished.
+    // Loads the bias of a step's next slice while this one is finished.
     if constexpr ((s + 1) % per_step != 0) load_bias(s + 1);
     if constexpr (E == Epilogue::relu_squared) {
 #pragma unroll

@@ -7,11 +7,11 @@ import { timeOnDevice } from './timing.ts';
 
 export type Peaks = Awaited<ReturnType<typeof measurePeaks>>;
 
-/** What an op does at least. */
+/** The least work of an op. */
 export interface Work {
   /** Multiplications and additions of its products; 0 for ops that only move data. */
   readonly flops: number;
-  /** Of them, those of products in FP8. */
+  /** The part of `flops` that products in FP8 do. */
   readonly fp8Flops: number;
   /** Each input read once and each output written once. */
   readonly bytes: number;

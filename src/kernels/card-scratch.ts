@@ -1,4 +1,4 @@
-// What the cards of a device do in a step, before anything is allocated: how much scratch they take, and which are not called. The
+// Finds the scratch that a device's cards take in a step, and the cards that it does not call, before anything is allocated. The
 // step is enqueued on a stand-in for the device, whose ops compute nothing.
 import { absentDevice } from '../native/absent-device.ts';
 import type { Device } from '../native/device.ts';

@@ -122,14 +122,14 @@ function backwardTable({ channels: C }: ModelConfig, { B, T }: Sizes) {
 function fp8Table({ dtype }: DeviceTraits, config: ModelConfig, { B, T }: Sizes, purpose: Purpose) {
   const C = config.channels;
   return only(dtype === 'fp8', {
-    /** Of a norm's output. */
+    /** The copy of a norm's output. */
     normed: fp8(B, T, C),
     normedScale: statistics(B, T),
-    /** Of GELU's output; in backward of dfc, which is written when nothing reads the other. */
+    /** The copy of GELU's output; in backward that of dfc, which is written after the last read of GELU's. */
     ...only(architectureOf(config).activation === 'gelu', { wide: fp8(B, T, 4 * C), wideScale: statistics(B, T) }),
     /** With memory of its own: --recompute writes the others between the ops that write and read it. */
     ...only(purpose === 'training', { dresidual: fp8(B, T, C), dresidualScale: statistics(B, T) }),
-    /** Of the weight of a product, the largest of them: the MLP's or the head's. */
+    /** The weight of the current product; as large as the largest, the MLP's or the head's. */
     weight: fp8(Math.max(4 * C, paddedVocabularySize(config)), C),
     factors: statistics(GPT2_FP8_FACTOR.GPT2_FP8_FACTORS),
   });

@@ -27,5 +27,5 @@ const dataSheets: Readonly<Record<string, Readonly<Record<string, number>>>> = {
 export const dataSheetFlops = (device: string, dtype: string): number | undefined =>
   Object.entries(dataSheets).find(([word]) => device.includes(word))?.[1][dtype];
 
-/** What is said after a data sheet's rate: which one it is, where two could be meant. */
+/** Names the data sheet's rate where a dtype has two: fp8 runs products of FP8 and of bf16. */
 export const rateNote = (dtype: string): string => (dtype === 'fp8' ? ' in FP8' : '');

@@ -1,6 +1,6 @@
 // The head: logits = lnf * wte^T and their cross-entropy, in chunks of tokens, because the logits of a large batch do not fit in
 // memory. In training the backward of each chunk follows its forward, while its logits are in memory. An untied head has a matrix
-// of its own, with biases. In FP8 are only the logits; their gradient, which spans more than FP8 holds, is not.
+// of its own, with biases. Only the logits are in FP8: their gradient spans more than FP8 holds.
 import type { Tensor } from '../native/buffer.ts';
 import { classifier, fp8Classifier } from '../ops/ops.generated.ts';
 import type { ActivationSet } from './activations.ts';

@@ -40,7 +40,7 @@ export function matmulActivationForward(device: Device, args: ActivationForward)
   else matmulReluSquaredForward(device, common);
 }
 
-/** What GELU's products store besides their result. */
+/** The copy in FP8 that GELU's products store in addition to their result. */
 function stored(copy: Fp8Matrix | undefined): Fp8Matrix {
   if (!copy) throw new Error('with GELU, products in FP8 store their results in FP8');
   return { values: copy.values, scale: copy.scale };
