@@ -1,5 +1,6 @@
-// The linear layer in FP8, forward and backward to the input: each as one product (matmul.cuh). Backward takes the
-// transposed weight, so that both operands are K-major, as tensor cores need them.
+// The linear layer in FP8, forward and backward: each as one product (matmul.cuh). Backward to the input takes the
+// transposed weight and backward to the weight columnwise copies, so that both operands are K-major, as tensor cores
+// need them.
 #include "common/fp8.cuh"
 #include "common/tensor-cores.h"
 #include "runtime/ops.generated.h"
@@ -28,11 +29,13 @@ int ops::fp8_matmul(gpt2_context &context, void *out, const uint8_t *in, const f
                   bias, residual, {in_scale, factors}, N, C, O);
 }
 
-int ops::fp8_matmul_gelu_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, void *pre,
-                                 const uint8_t *in, const float *in_scale, const uint8_t *weight, const float *factors,
+int ops::fp8_matmul_gelu_forward(gpt2_context &context, uint8_t *values, float *scale, uint8_t *columnwise,
+                                 float *columnwise_scale, void *pre, const uint8_t *in, const float *in_scale,
+                                 const float *in_columnwise_scale, const uint8_t *weight, const float *factors,
                                  const void *bias, int N, int C, int O) {
-  return multiply(context, "gpt2_fp8_matmul_gelu_forward", Epilogue::gelu, out, pre, in, weight, bias, nullptr,
-                  {in_scale, factors, values, scale}, N, C, O);
+  const Fp8Operands fp8{in_scale, factors, values, scale, columnwise, columnwise_scale, in_columnwise_scale};
+  return multiply(context, "gpt2_fp8_matmul_gelu_forward", Epilogue::gelu, nullptr, pre, in, weight, bias, nullptr, fp8,
+                  N, C, O);
 }
 
 int ops::fp8_matmul_relu_squared_forward(gpt2_context &context, void *out, const uint8_t *in, const float *in_scale,
@@ -42,11 +45,13 @@ int ops::fp8_matmul_relu_squared_forward(gpt2_context &context, void *out, const
                   bias, nullptr, {in_scale, factors}, N, C, O);
 }
 
-int ops::fp8_matmul_gelu_backward_input(gpt2_context &context, void *din, uint8_t *values, float *scale,
-                                        const uint8_t *dout, const float *dout_scale, const uint8_t *transposed,
+int ops::fp8_matmul_gelu_backward_input(gpt2_context &context, uint8_t *values, float *scale, uint8_t *columnwise,
+                                        float *columnwise_scale, const uint8_t *dout, const float *dout_scale,
+                                        const float *dout_columnwise_scale, const uint8_t *transposed,
                                         const float *factors, const void *pre, int N, int C, int O) {
-  return multiply(context, "gpt2_fp8_matmul_gelu_backward_input", Epilogue::gelu_backward, din, const_cast<void *>(pre),
-                  dout, transposed, nullptr, nullptr, {dout_scale, factors, values, scale}, N, O, C);
+  const Fp8Operands fp8{dout_scale, factors, values, scale, columnwise, columnwise_scale, dout_columnwise_scale};
+  return multiply(context, "gpt2_fp8_matmul_gelu_backward_input", Epilogue::gelu_backward, nullptr,
+                  const_cast<void *>(pre), dout, transposed, nullptr, nullptr, fp8, N, O, C);
 }
 
 int ops::fp8_matmul_relu_squared_backward_input(gpt2_context &context, void *din, const uint8_t *dout,
@@ -57,5 +62,22 @@ int ops::fp8_matmul_relu_squared_backward_input(gpt2_context &context, void *din
 }
 
 int64_t ops::fp8_matmul_scratch(const gpt2_context &, int, int, int) { return 0; }
+
+int ops::fp8_matmul_backward_weight(gpt2_context &context, void *dweight, float *dbias, const uint8_t *dout,
+                                    const float *dout_scale, const uint8_t *in, const float *in_scale, int N, int C,
+                                    int O, bool accumulate) {
+  const char *function = "gpt2_fp8_matmul_backward_weight";
+  if (const int status = require_fp8(context, function)) return status;
+  CudaContext &own = cuda(context);
+  const int tokens = static_cast<int>(columnwise_groups(N) * GPT2_FP8_GROUP);
+  own.kernels->fp8_matmul_backward_weight(own, Product{dout, in, true, true, O, C, tokens, tokens, tokens}, dout_scale,
+                                          in_scale, dweight, dbias, accumulate, own.workspace);
+  return GPT2_LAUNCHED(context, function);
+}
+
+int64_t ops::fp8_matmul_backward_weight_scratch(const gpt2_context &context, int N, int C, int O) {
+  const CudaContext &own = cuda(context);
+  return own.kernels->fp8_matmul_backward_weight_scratch(own, N, C, O);
+}
 
 }  // namespace gpt2

@@ -34,7 +34,7 @@
 #define GPT2_HOST
 
 /* Raised whenever the signature or the meaning of a function below changes; the loader refuses a library of another version. */
-#define GPT2_ABI_VERSION 18
+#define GPT2_ABI_VERSION 19
 
 enum GPT2_STATUS {
   GPT2_OK = 0,
@@ -283,8 +283,8 @@ GPT2_API int gpt2_collectives_group_end(gpt2_context *context, gpt2_communicator
  *   name (kept) [N,C]        is overwritten or left as it is, and not read
  *   name (scratch) [N,C]     is overwritten; its content is private to the library
  *
- * A dimension is an argument, a number, or an expression of one argument (3C, S+1, C/NH). >=T allows more rows than T, of
- * which the first T are used. These may follow the shape, in this order:
+ * A dimension is an argument, a number, or an expression of one argument (3C, S+1, C/NH, N/16); a quotient is rounded up. >=T
+ * allows more rows than T, of which the first T are used. These may follow the shape, in this order:
  *
  *   : gradient               the dtype of weight gradients (see GPT2_DTYPE)
  *   : ARGUMENT               the dtype that the argument of this name gives: GPT2_FP32 or GPT2_BF16
@@ -292,6 +292,7 @@ GPT2_API int gpt2_collectives_group_end(gpt2_context *context, gpt2_communicator
  *   by tokens                only rows whose number is an id in this tensor are read or written
  *   first 2C                 only the first 2C elements of a row are read or written
  *   or NULL                  optional
+ *   or NULL with X           NULL exactly where X is
  *   may be X, may be X or Y  may be the same memory; an output overlaps no other tensor
  *
  * Then, each after a semicolon: relations between arguments as C writes them, and `workspace`, the scratch function with
@@ -500,7 +501,12 @@ GPT2_API int gpt2_loss_sum(gpt2_context *context, float *step, const float *loss
  *
  * No scale depends on an earlier step. Where an op has a whole row, `scale` is the smallest with which the row's largest element is
  * at most 448. A product that stores its result in FP8 does not: it takes the smallest that its bound allows, for no element of a
- * row of in * weight^T exceeds the row's largest element times the weight's largest sum of absolute values over a row. */
+ * row of in * weight^T exceeds the row's largest element times the weight's largest sum of absolute values over a row.
+ *
+ * The gradient of a weight sums over rows, so its operands are columnwise copies: of a matrix [N,C], values [C,N/16,16] and a
+ * scale for each block of GPT2_FP8_BLOCK rows, the largest scale of its rows. Rows are in groups of 16, and in a group row 8 b + r,
+ * with b from 0 to 1 and r from 0 to 7, is at 2 r + b. Values of rows past N are 0. */
+enum GPT2_FP8_COLUMNWISE { GPT2_FP8_GROUP = 16, GPT2_FP8_BLOCK = 512 };
 
 /* What gpt2_fp8_quantize_weight says of a weight: its scale, and what bounds the results of products. */
 enum GPT2_FP8_FACTOR {
@@ -511,15 +517,21 @@ enum GPT2_FP8_FACTOR {
   GPT2_FP8_FACTORS = 4
 };
 
-/* The weight in FP8, as it is for forward and transposed for backward to the input, and its factors.
+/* The weight in FP8, as it is for forward and transposed for backward to the input, and its factors. On CUDA the kernel's blocks wait
+ * for each other: at most two contexts may call it on a GPU at the same time.
  *   values = [O,C] or NULL, transposed = [C,O] or NULL, factors = [GPT2_FP8_FACTORS], weight [O,C], bias [O] or NULL;
  *   C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_quantize_weight_scratch(C,O) */
 GPT2_API int gpt2_fp8_quantize_weight(gpt2_context *context, uint8_t *values, uint8_t *transposed, float *factors,
                                       const void *weight, const void *bias, int32_t C, int32_t O);
 GPT2_API int gpt2_fp8_quantize_weight_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t C, int32_t O);
 
-/* gpt2_layernorm_forward; also stores `out`, as it is rounded there, in FP8.
- *   out = [N,C], values = [N,C], scale = [N], mean = [N], rstd = [N], in [N,C], weight [C], bias [C]; C % 16 == 0 */
+/* The columnwise copy of a matrix in FP8, whose values are rounded once more where the block's scale is larger than the row's.
+ *   columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], values [N,C], scale [N]; C % 16 == 0 */
+GPT2_API int gpt2_fp8_transpose(gpt2_context *context, uint8_t *columnwise, float *columnwise_scale,
+                                const uint8_t *values, const float *scale, int32_t N, int32_t C);
+
+/* gpt2_layernorm_forward; also stores `out`, as it is rounded there (also if it is NULL), in FP8.
+ *   out = [N,C] or NULL, values = [N,C], scale = [N], mean = [N], rstd = [N], in [N,C], weight [C], bias [C]; C % 16 == 0 */
 GPT2_API int gpt2_layernorm_fp8_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, float *mean,
                                         float *rstd, const void *in, const void *weight, const void *bias, int32_t N,
                                         int32_t C);
@@ -532,8 +544,8 @@ GPT2_API int gpt2_layernorm_fp8_backward(gpt2_context *context, void *din, uint8
                                          const void *in, const void *weight, const float *mean, const float *rstd,
                                          int32_t N, int32_t C, int32_t accumulate);
 
-/* gpt2_rmsnorm_forward; also stores `out`, as it is rounded there, in FP8.
- *   out = [N,C], values = [N,C], scale = [N], rstd = [N], in [N,C], weight [C]; C % 16 == 0; eps >= 0 */
+/* gpt2_rmsnorm_forward; also stores `out`, as it is rounded there (also if it is NULL), in FP8.
+ *   out = [N,C] or NULL, values = [N,C], scale = [N], rstd = [N], in [N,C], weight [C]; C % 16 == 0; eps >= 0 */
 GPT2_API int gpt2_rmsnorm_fp8_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, float *rstd,
                                       const void *in, const void *weight, int32_t N, int32_t C, float eps);
 
@@ -552,14 +564,16 @@ GPT2_API int gpt2_fp8_matmul(gpt2_context *context, void *out, const uint8_t *in
                              const uint8_t *weight, const float *factors, const void *bias, const void *residual,
                              int32_t N, int32_t C, int32_t O);
 
-/* gpt2_matmul_gelu_forward of FP8; also stores its result, before it is rounded to the context's dtype, in FP8:
- * pre = in * weight^T + bias, out = gelu(pre), values = out / scale. `scale` is the smallest power of two that is at least
- * in_scale * ROW_SUM + BIAS / 448.
- *   out = [N,O], values = [N,O], scale = [N], pre = [N,O], in [N,C], in_scale [N], weight [O,C], factors [GPT2_FP8_FACTORS],
- *   bias [O] or NULL; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O) */
-GPT2_API int gpt2_fp8_matmul_gelu_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, void *pre,
-                                          const uint8_t *in, const float *in_scale, const uint8_t *weight,
-                                          const float *factors, const void *bias, int32_t N, int32_t C, int32_t O);
+/* gpt2_matmul_gelu_forward of FP8, which stores GELU's output in FP8 only: pre = in * weight^T + bias, values = gelu(pre) / scale.
+ * `scale` is the smallest power of two that is at least in_scale * ROW_SUM + BIAS / 448. `columnwise_scale` is the same of
+ * `in_columnwise_scale`, the scale of a columnwise copy of `in`. Both copies are rounded from the fp32 result.
+ *   values = [N,O], scale = [N], columnwise = [O,N/16,16] or NULL, columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with columnwise,
+ *   pre = [N,O], in [N,C], in_scale [N], in_columnwise_scale [N/GPT2_FP8_BLOCK] or NULL with columnwise, weight [O,C],
+ *   factors [GPT2_FP8_FACTORS], bias [O] or NULL; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O) */
+GPT2_API int gpt2_fp8_matmul_gelu_forward(gpt2_context *context, uint8_t *values, float *scale, uint8_t *columnwise,
+                                          float *columnwise_scale, void *pre, const uint8_t *in, const float *in_scale,
+                                          const float *in_columnwise_scale, const uint8_t *weight, const float *factors,
+                                          const void *bias, int32_t N, int32_t C, int32_t O);
 
 /* gpt2_matmul_relu_squared_forward of FP8: out = relu(in * weight^T + bias)^2.
  *   out = [N,O], in [N,C], in_scale [N], weight [O,C], factors [GPT2_FP8_FACTORS], bias [O] or NULL; C % 16 == 0; O % 16 == 0;
@@ -568,13 +582,15 @@ GPT2_API int gpt2_fp8_matmul_relu_squared_forward(gpt2_context *context, void *o
                                                   const float *in_scale, const uint8_t *weight, const float *factors,
                                                   const void *bias, int32_t N, int32_t C, int32_t O);
 
-/* gpt2_matmul_gelu_backward_input of FP8; also stores its result, before it is rounded to the context's dtype, in FP8:
- * din = (dout * weight) * gelu'(pre), values = din / scale. `scale` is the smallest power of two that is at least
- * 1.13 * dout_scale * COLUMN_SUM; gelu' is below 1.13.
- *   din = [N,C], values = [N,C], scale = [N], dout [N,O], dout_scale [N], transposed [C,O], factors [GPT2_FP8_FACTORS],
- *   pre [N,C]; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,O,C) */
-GPT2_API int gpt2_fp8_matmul_gelu_backward_input(gpt2_context *context, void *din, uint8_t *values, float *scale,
-                                                 const uint8_t *dout, const float *dout_scale,
+/* gpt2_matmul_gelu_backward_input of FP8, which stores its result in FP8 only: values = (dout * weight) * gelu'(pre) / scale.
+ * `scale` is the smallest power of two that is at least 1.13 * dout_scale * COLUMN_SUM; gelu' is below 1.13. `columnwise_scale` is
+ * the same of `dout_columnwise_scale`, the scale of a columnwise copy of `dout`. Both copies are rounded from the fp32 result.
+ *   values = [N,C], scale = [N], columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], dout [N,O], dout_scale [N],
+ *   dout_columnwise_scale [N/GPT2_FP8_BLOCK], transposed [C,O], factors [GPT2_FP8_FACTORS], pre [N,C]; C % 16 == 0; O % 16 == 0;
+ *   workspace gpt2_fp8_matmul_scratch(N,O,C) */
+GPT2_API int gpt2_fp8_matmul_gelu_backward_input(gpt2_context *context, uint8_t *values, float *scale,
+                                                 uint8_t *columnwise, float *columnwise_scale, const uint8_t *dout,
+                                                 const float *dout_scale, const float *dout_columnwise_scale,
                                                  const uint8_t *transposed, const float *factors, const void *pre,
                                                  int32_t N, int32_t C, int32_t O);
 
@@ -586,6 +602,15 @@ GPT2_API int gpt2_fp8_matmul_relu_squared_backward_input(gpt2_context *context, 
                                                          const float *factors, const void *activated, int32_t N,
                                                          int32_t C, int32_t O);
 GPT2_API int gpt2_fp8_matmul_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C, int32_t O);
+
+/* gpt2_matmul_backward_weight of columnwise copies: dweight (=|+=) dout^T * in; dbias (=|+=) column sums of dout.
+ *   dweight (accumulate) [O,C]: gradient, dbias (accumulate) [O] or NULL, dout [O,N/16,16], dout_scale [N/GPT2_FP8_BLOCK],
+ *   in [C,N/16,16], in_scale [N/GPT2_FP8_BLOCK]; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_backward_weight_scratch(N,C,O) */
+GPT2_API int gpt2_fp8_matmul_backward_weight(gpt2_context *context, void *dweight, float *dbias, const uint8_t *dout,
+                                             const float *dout_scale, const uint8_t *in, const float *in_scale,
+                                             int32_t N, int32_t C, int32_t O, int32_t accumulate);
+GPT2_API int gpt2_fp8_matmul_backward_weight_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N,
+                                                     int32_t C, int32_t O);
 
 /* gpt2_classifier whose logits are the product of `in` and `weight` in FP8: logits = (in_values * in_scale) * weight_values^T *
  * factors[SCALE] + bias. Its gradients are products of `in` and `weight` in the context's dtype.

@@ -15,9 +15,11 @@ constexpr int warps = threads / 32;
 template <bool CENTERED>
 constexpr int parameters = CENTERED ? 2 : 1;
 
-template <bool CENTERED, class T>
-__global__ void __launch_bounds__(threads) forward_any_kernel(T *out, float *mean, float *rstd, const T *in,
-                                                              const T *weight, const T *bias, int N, int C, float eps) {
+// With FP8 a row's result is computed twice, for its scale and for its values, because `out` may be NULL.
+template <bool CENTERED, bool FP8, class T>
+__global__ void __launch_bounds__(threads)
+    forward_any_kernel(T *out, float *mean, float *rstd, const T *in, const T *weight, const T *bias, int N, int C,
+                       float eps, uint8_t *values, float *scale) {
   const int lane = threadIdx.x % 32;
   const int64_t row = static_cast<int64_t>(blockIdx.x) * warps + threadIdx.x / 32;
   if (row >= N) return;
@@ -27,10 +29,23 @@ __global__ void __launch_bounds__(threads) forward_any_kernel(T *out, float *mea
   const float m = CENTERED ? warp_sum(sum) / C : 0.0f;
   for (int c = lane; c < C; c += 32) squares += (to_float(x[c]) - m) * (to_float(x[c]) - m);
   const float r = rsqrtf(warp_sum(squares) / C + eps);
-  for (int c = lane; c < C; c += 32) {
+  const auto result = [&](int c) {
     float value = (to_float(x[c]) - m) * r * to_float(weight[c]);
     if constexpr (CENTERED) value += to_float(bias[c]);
-    out[row * C + c] = from_float<T>(value);
+    return from_float<T>(value);
+  };
+  [[maybe_unused]] float largest = 0;
+  for (int c = lane; c < C; c += 32) {
+    const T rounded = result(c);
+    if (!FP8 || out) out[row * C + c] = rounded;
+    if constexpr (FP8) largest = fmaxf(largest, fabsf(to_float(rounded)));
+  }
+  if constexpr (FP8) {
+    const float s = fp8_scale(warp_largest(largest)), inverse = inverse_of(s);
+    for (int c = lane; c < C; c += 32) {
+      values[row * C + c] = static_cast<uint8_t>(pack_fp8(to_float(result(c)) * inverse, 0));
+    }
+    if (lane == 0) scale[row] = s;
   }
   if (lane == 0) {
     if constexpr (CENTERED) mean[row] = m;

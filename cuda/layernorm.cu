@@ -2,7 +2,7 @@
 // variance); backward has three reads and one write. Backward's grid has as many blocks as the GPU runs at a time, each
 // warp loops over rows, and its lanes keep the sums of dweight and dbias for their columns; blocks store partial sums
 // that a second kernel adds in order. With FP8 the result is also stored in FP8: a warp has the whole row, so it knows
-// the row's scale before it stores.
+// the row's scale before it stores; forward's result in bf16 can then be left out.
 #include "common/fp8.cuh"
 #include "common/mma.cuh"
 #include "common/partial-sums.cuh"
@@ -64,13 +64,14 @@ __global__ void __launch_bounds__(threads)
 #pragma unroll
         for (int j = 0; j < V; j++) w[j] *= x[p][j] * r;
       }
-      store(out + row * C + column, w);
       if constexpr (FP8) {
 #pragma unroll
         for (int j = 0; j < V; j++) {
           x[p][j] = to_float(from_float<T>(w[j]));
           largest = fmaxf(largest, fabsf(x[p][j]));
         }
+      } else {
+        store(out + row * C + column, w);
       }
     }
   }
@@ -79,7 +80,9 @@ __global__ void __launch_bounds__(threads)
 #pragma unroll
     for (int p = 0; p < PACKS; p++) {
       const int column = (p * 32 + lane) * V;
-      if (column < C) store_fp8(values + row * C + column, x[p], inverse);
+      if (column >= C) continue;
+      if (out) store(out + row * C + column, x[p]);
+      store_fp8(values + row * C + column, x[p], inverse);
     }
     if (lane == 0) scale[row] = s;
   }
@@ -257,8 +260,8 @@ void forward(CudaContext &own, void *out, float *mean, float *rstd, const void *
                         return true;
                       });
     if (!done) {
-      forward_any_kernel<CENTERED><<<blocks, threads, 0, own.stream>>>(y, mean, rstd, x, w, b, N, C, eps);
-      if constexpr (FP8) quantize_any_kernel<<<blocks, threads, 0, own.stream>>>(values, scale, y, N, C);
+      forward_any_kernel<CENTERED, FP8>
+          <<<blocks, threads, 0, own.stream>>>(y, mean, rstd, x, w, b, N, C, eps, values, scale);
     }
   });
 }

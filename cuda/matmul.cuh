@@ -60,8 +60,8 @@ struct Extra {
   }
 };
 
-// Applies the epilogue to COUNT adjacent columns of a row and stores them.
-template <Epilogue E, int COUNT, class T, class O>
+// Applies the epilogue to COUNT adjacent columns of a row and, with STORES, stores them in `out`.
+template <Epilogue E, bool STORES = true, int COUNT, class T, class O>
 __device__ __forceinline__ void finish(const Outputs<T, O> &outputs, float (&result)[COUNT], const float (&bias)[COUNT],
                                        const Extra<E, T, O, COUNT> &extra, int64_t at) {
   if constexpr (adds_bias<E>) {
@@ -85,7 +85,7 @@ __device__ __forceinline__ void finish(const Outputs<T, O> &outputs, float (&res
       if (outputs.accumulate) result[i] += to_float(extra.pack.values[i]);
     }
   }
-  store(outputs.out + at, result);
+  if constexpr (STORES) store(outputs.out + at, result);
 }
 
 // A product, for the tensor-core kernels (sm80, sm90) and matmul-fp32.cu (any size, fp32 and tf32).
@@ -103,6 +103,10 @@ struct Fp8Operands {
   // The result in FP8, which gelu and gelu_backward store: [M,N] and [M].
   uint8_t *values = nullptr;
   float *values_scale = nullptr;
+  // Its columnwise copy, or NULL, with the scales of its blocks and those of the columnwise copy of a.
+  uint8_t *columnwise = nullptr;
+  float *columnwise_scale = nullptr;
+  const float *in_columnwise_scale = nullptr;
 };
 
 // The position of the index-th tile of a product. Tiles go in groups of 8 in m, all of n within a group, so that tiles

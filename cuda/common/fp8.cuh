@@ -44,6 +44,11 @@ __device__ __forceinline__ float inverse_of(float scale) {
   return __uint_as_float((254u << 23) - __float_as_uint(scale));
 }
 
+// The groups of rows of a columnwise copy.
+__host__ __device__ constexpr int64_t columnwise_groups(int64_t rows) {
+  return (rows + GPT2_FP8_GROUP - 1) / GPT2_FP8_GROUP;
+}
+
 // Two adjacent values, the first in the lower byte.
 __device__ __forceinline__ uint16_t pack_fp8(float low, float high) {
   return __nv_cvt_float2_to_fp8x2(make_float2(low, high), __NV_SATFINITE, __NV_E4M3);
@@ -61,6 +66,16 @@ __device__ __forceinline__ void store_fp8(uint8_t *destination, const float (&x)
 #pragma unroll
   for (int i = 0; i < COUNT / 2; i++) pack.values[i] = pack_fp8(x[2 * i] * inverse, x[2 * i + 1] * inverse);
   *reinterpret_cast<Pack<uint16_t, COUNT / 2> *>(destination) = pack;
+}
+
+// Transposes 4 x 4 bytes, one row in each word.
+__device__ __forceinline__ void transpose_bytes(uint32_t (&rows)[4]) {
+  const uint32_t a = __byte_perm(rows[0], rows[1], 0x5140), b = __byte_perm(rows[0], rows[1], 0x7362);
+  const uint32_t c = __byte_perm(rows[2], rows[3], 0x5140), d = __byte_perm(rows[2], rows[3], 0x7362);
+  rows[0] = __byte_perm(a, c, 0x5410);
+  rows[1] = __byte_perm(a, c, 0x7632);
+  rows[2] = __byte_perm(b, d, 0x5410);
+  rows[3] = __byte_perm(b, d, 0x7632);
 }
 
 // The largest of a warp's numbers, none of which is negative or NaN: their bits have their order.

@@ -22,6 +22,8 @@ const TensorCoreKernels portable_kernels{
     nullptr,
     nullptr,
     sm80::fp8_matmul,
+    sm80::fp8_matmul_backward_weight,
+    sm80::fp8_matmul_backward_weight_scratch,
     nullptr,
     sm80::newton_schulz,
 };
@@ -39,6 +41,8 @@ const TensorCoreKernels sm90_kernels{
     sm90::classifier,
     sm90::classifier_scratch,
     sm90::fp8_matmul,
+    sm90::fp8_matmul_backward_weight,
+    sm90::fp8_matmul_backward_weight_scratch,
     sm90::fp8_classifier,
     sm90::newton_schulz,
 };

@@ -33,6 +33,11 @@ struct TensorCoreKernels {
   // Forward, and backward to the input with the transposed weight: bias, gelu, relu_squared, residual, gelu_backward and
   // relu_squared_backward. N and K are multiples of 16.
   void (*fp8_matmul)(const CudaContext &, Epilogue, const Product &, const Fp8Operands &, const Outputs<bf16, bf16> &);
+  // matmul_backward_weight of columnwise copies: both operands are K-major and have a scale for each block of k. K is a
+  // multiple of 16.
+  void (*fp8_matmul_backward_weight)(const CudaContext &, const Product &, const float *a_scale, const float *b_scale,
+                                     void *dweight, float *dbias, bool accumulate, void *scratch);
+  int64_t (*fp8_matmul_backward_weight_scratch)(const CudaContext &, int N, int C, int O);
   // gpt2_fp8_classifier as `classifier`, or NULL; with its scratch.
   void (*fp8_classifier)(const CudaContext &, float *losses, bf16 *din, void *dweight, float *dbias, bf16 *logits,
                          const bf16 *in, const uint8_t *in_values, const float *in_scale, const bf16 *weight,
@@ -57,6 +62,9 @@ void attention_forward(const CudaContext &, bf16 *out, float *lse, const bf16 *q
 void attention_backward(const CudaContext &, bf16 *dqkv, float *scratch, const bf16 *dout, const bf16 *out,
                         const bf16 *qkv, const float *lse, const AttentionSizes &);
 void fp8_matmul(const CudaContext &, Epilogue, const Product &, const Fp8Operands &, const Outputs<bf16, bf16> &);
+void fp8_matmul_backward_weight(const CudaContext &, const Product &, const float *a_scale, const float *b_scale,
+                                void *dweight, float *dbias, bool accumulate, void *scratch);
+int64_t fp8_matmul_backward_weight_scratch(const CudaContext &, int N, int C, int O);
 void newton_schulz(const CudaContext &, bf16 *out, const bf16 *in, int M, int R, int K, float a, float b, float c,
                    bf16 *scratch);
 
@@ -81,6 +89,9 @@ void classifier(const CudaContext &, float *losses, bf16 *din, void *dweight, fl
                 int Vp, float dloss, float softcap, bool accumulate, void *scratch);
 int64_t classifier_scratch(const CudaContext &, int N, int C, int Vp, bool has_gradient);
 void fp8_matmul(const CudaContext &, Epilogue, const Product &, const Fp8Operands &, const Outputs<bf16, bf16> &);
+void fp8_matmul_backward_weight(const CudaContext &, const Product &, const float *a_scale, const float *b_scale,
+                                void *dweight, float *dbias, bool accumulate, void *scratch);
+int64_t fp8_matmul_backward_weight_scratch(const CudaContext &, int N, int C, int O);
 void fp8_classifier(const CudaContext &, float *losses, bf16 *din, void *dweight, float *dbias, bf16 *logits,
                     const bf16 *in, const uint8_t *in_values, const float *in_scale, const bf16 *weight,
                     const uint8_t *weight_values, const float *factors, const bf16 *bias, const int32_t *targets, int N,

@@ -37,7 +37,7 @@ void fp8_classifier(Task task, float *losses, float *din, float *dweight, float 
 int64_t classifier_scratch(int threads, int N, int C, int Vp, bool) { return matmul_scratch(threads, N, C, Vp, true); }
 
 int64_t fp8_classifier_scratch(int threads, int N, int C, int Vp, bool) {
-  return fp8_matmul_scratch(threads, N, C, Vp);
+  return fp8_product_scratch(threads, N, C, Vp);
 }
 
 }  // namespace gpt2::GPT2_PATH

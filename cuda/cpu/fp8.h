@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "../gpt2.h"
 #include "kernels.h"
 
 namespace gpt2 {
@@ -76,6 +77,28 @@ static inline void quantize_rows(Task task, uint8_t *fp8, float *scale, const fl
   task.pool.each(N, [&](int64_t n) {
     scale[n] = scale_of(n);
     quantize(fp8 + n * C, rows + n * C, C, scale[n]);
+  });
+}
+
+// Calls line_of(first, c, row) for each group of a columnwise copy of [N,C]: its bytes begin at `first`, and byte i is
+// of column c and row(i). Rows from N on are padding.
+template <class Line>
+static inline void each_columnwise(Task task, int64_t N, int C, const Line &line_of) {
+  constexpr int half = GPT2_FP8_GROUP / 2;
+  const int64_t groups = (N + GPT2_FP8_GROUP - 1) / GPT2_FP8_GROUP;
+  task.pool.each(groups, [&](int64_t group) {
+    for (int c = 0; c < C; c++) {
+      line_of((c * groups + group) * GPT2_FP8_GROUP, c,
+              [&](int i) { return group * GPT2_FP8_GROUP + i % 2 * half + i / 2; });
+    }
+  });
+}
+
+// Stores a matrix [N,C] columnwise: fp8_of(n, c) is an element in FP8.
+template <class Element>
+static inline void store_columnwise(Task task, uint8_t *columnwise, int N, int C, const Element &fp8_of) {
+  each_columnwise(task, N, C, [&](int64_t first, int c, const auto &row) {
+    for (int i = 0; i < GPT2_FP8_GROUP; i++) columnwise[first + i] = row(i) < N ? fp8_of(row(i), c) : 0;
   });
 }
 

@@ -54,6 +54,8 @@ struct OpKernels {
   void (*loss_sum)(Task, float *step, const float *losses, int N, float scale, bool accumulate);
   void (*fp8_quantize_weight)(Task, uint8_t *values, uint8_t *transposed, float *factors, const float *weight,
       const float *bias, int C, int O);
+  void (*fp8_transpose)(Task, uint8_t *columnwise, float *columnwise_scale, const uint8_t *values, const float *scale,
+      int N, int C);
   void (*layernorm_fp8_forward)(Task, float *out, uint8_t *values, float *scale, float *mean, float *rstd,
       const float *in, const float *weight, const float *bias, int N, int C);
   void (*layernorm_fp8_backward)(Task, float *din, uint8_t *values, float *scale, float *dweight, float *dbias,
@@ -65,14 +67,18 @@ struct OpKernels {
       const float *dresidual, const float *in, const float *weight, const float *rstd, int N, int C, bool accumulate);
   void (*fp8_matmul)(Task, float *out, const uint8_t *in, const float *in_scale, const uint8_t *weight,
       const float *factors, const float *bias, const float *residual, int N, int C, int O);
-  void (*fp8_matmul_gelu_forward)(Task, float *out, uint8_t *values, float *scale, float *pre, const uint8_t *in,
-      const float *in_scale, const uint8_t *weight, const float *factors, const float *bias, int N, int C, int O);
+  void (*fp8_matmul_gelu_forward)(Task, uint8_t *values, float *scale, uint8_t *columnwise, float *columnwise_scale,
+      float *pre, const uint8_t *in, const float *in_scale, const float *in_columnwise_scale, const uint8_t *weight,
+      const float *factors, const float *bias, int N, int C, int O);
   void (*fp8_matmul_relu_squared_forward)(Task, float *out, const uint8_t *in, const float *in_scale,
       const uint8_t *weight, const float *factors, const float *bias, int N, int C, int O);
-  void (*fp8_matmul_gelu_backward_input)(Task, float *din, uint8_t *values, float *scale, const uint8_t *dout,
-      const float *dout_scale, const uint8_t *transposed, const float *factors, const float *pre, int N, int C, int O);
+  void (*fp8_matmul_gelu_backward_input)(Task, uint8_t *values, float *scale, uint8_t *columnwise,
+      float *columnwise_scale, const uint8_t *dout, const float *dout_scale, const float *dout_columnwise_scale,
+      const uint8_t *transposed, const float *factors, const float *pre, int N, int C, int O);
   void (*fp8_matmul_relu_squared_backward_input)(Task, float *din, const uint8_t *dout, const float *dout_scale,
       const uint8_t *transposed, const float *factors, const float *activated, int N, int C, int O);
+  void (*fp8_matmul_backward_weight)(Task, float *dweight, float *dbias, const uint8_t *dout, const float *dout_scale,
+      const uint8_t *in, const float *in_scale, int N, int C, int O, bool accumulate);
   void (*fp8_classifier)(Task, float *losses, float *din, float *dweight, float *dbias, float *logits, const float *in,
       const uint8_t *in_values, const float *in_scale, const float *weight, const uint8_t *weight_values,
       const float *factors, const float *bias, const int32_t *targets, int N, int C, int V, int Vp, float dloss,
@@ -104,6 +110,7 @@ struct OpKernels {
   int64_t (*classifier_scratch)(int threads, int N, int C, int Vp, bool gradients);
   int64_t (*fp8_quantize_weight_scratch)(int threads, int C, int O);
   int64_t (*fp8_matmul_scratch)(int threads, int N, int C, int O);
+  int64_t (*fp8_matmul_backward_weight_scratch)(int threads, int N, int C, int O);
   int64_t (*fp8_classifier_scratch)(int threads, int N, int C, int Vp, bool gradients);
   int64_t (*global_norm_scratch)(int threads, int64_t matrix_count, int64_t vector_count);
   int64_t (*normalize_matrices_scratch)(int threads, int M, int64_t count);
@@ -140,6 +147,7 @@ struct OpKernels {
   X(classifier) \
   X(loss_sum) \
   X(fp8_quantize_weight) \
+  X(fp8_transpose) \
   X(layernorm_fp8_forward) \
   X(layernorm_fp8_backward) \
   X(rmsnorm_fp8_forward) \
@@ -149,6 +157,7 @@ struct OpKernels {
   X(fp8_matmul_relu_squared_forward) \
   X(fp8_matmul_gelu_backward_input) \
   X(fp8_matmul_relu_squared_backward_input) \
+  X(fp8_matmul_backward_weight) \
   X(fp8_classifier) \
   X(global_norm) \
   X(adamw) \
@@ -168,6 +177,7 @@ struct OpKernels {
   X(classifier_scratch) \
   X(fp8_quantize_weight_scratch) \
   X(fp8_matmul_scratch) \
+  X(fp8_matmul_backward_weight_scratch) \
   X(fp8_classifier_scratch) \
   X(global_norm_scratch) \
   X(normalize_matrices_scratch) \

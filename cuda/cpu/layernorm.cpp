@@ -1,6 +1,8 @@
 // Layernorm and RMSNorm. Rows are independent, except in the gradients of weight and bias, which sum over all rows:
 // these are summed per column, in double and in the order of the rows, so that the number of threads does not change
-// them. Those with FP8 quantise each row of the result by its largest element.
+// them. Those with FP8 quantise each row of the result by its largest element; forward, whose result may be stored in
+// FP8 only, computes a row twice, in pieces.
+#include <algorithm>
 #include <cmath>
 
 #include "fp8.h"
@@ -9,33 +11,76 @@
 
 namespace gpt2::GPT2_PATH {
 
+namespace {
+
+struct Statistics {
+  float mean;
+  float rstd;
+};
+
+Statistics layernorm_statistics(const float *x, int C) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int c = 0; c < C; c++) sum += x[c];
+  const float mean = sum / C;
+  float squares = 0;
+#pragma omp simd reduction(+ : squares)
+  for (int c = 0; c < C; c++) squares += (x[c] - mean) * (x[c] - mean);
+  return {mean, 1.0f / std::sqrt(squares / C + 1e-5f)};
+}
+
+Statistics rmsnorm_statistics(const float *x, int C, float eps) {
+  return {0, 1.0f / std::sqrt(dot(x, x, C) / C + eps)};
+}
+
+// `bias` is only layernorm's.
+template <bool centered>
+void normalize(float *out, const float *x, Statistics row, const float *weight, const float *bias, int count) {
+  for (int c = 0; c < count; c++) {
+    out[c] = centered ? (x[c] - row.mean) * row.rstd * weight[c] + bias[c] : x[c] * row.rstd * weight[c];
+  }
+}
+
+// Stores a row in FP8, and in `out` if that is not NULL.
+template <bool centered>
+void normalize_to_fp8(float *out, uint8_t *values, float *scale, const float *x, Statistics row, const float *weight,
+                      const float *bias, int C) {
+  constexpr int size = 256;
+  const auto each_piece = [&](const auto &use) {
+    for (int first = 0; first < C; first += size) {
+      float piece[size];
+      const int count = std::min(size, C - first);
+      normalize<centered>(piece, x + first, row, weight + first, centered ? bias + first : nullptr, count);
+      use(first, piece, count);
+    }
+  };
+  float largest = 0;
+  each_piece([&](int, const float *piece, int count) { largest = std::max(largest, largest_size(piece, count)); });
+  *scale = fp8_scale(largest);
+  each_piece([&](int first, const float *piece, int count) {
+    quantize(values + first, piece, count, *scale);
+    if (out) std::copy_n(piece, count, out + first);
+  });
+}
+
+}  // namespace
+
 void layernorm_forward(Task task, float *out, float *mean, float *rstd, const float *in, const float *weight,
                        const float *bias, int N, int C) {
   task.pool.each(N, [&](int64_t n) {
-    const float *x = in + static_cast<size_t>(n) * C;
-    float *o = out + static_cast<size_t>(n) * C;
-    float sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int c = 0; c < C; c++) sum += x[c];
-    const float m = sum / C;
-    float squares = 0;
-#pragma omp simd reduction(+ : squares)
-    for (int c = 0; c < C; c++) squares += (x[c] - m) * (x[c] - m);
-    const float r = 1.0f / std::sqrt(squares / C + 1e-5f);
-    for (int c = 0; c < C; c++) o[c] = (x[c] - m) * r * weight[c] + bias[c];
-    mean[n] = m;
-    rstd[n] = r;
+    const Statistics row = layernorm_statistics(in + n * C, C);
+    normalize<true>(out + n * C, in + n * C, row, weight, bias, C);
+    mean[n] = row.mean;
+    rstd[n] = row.rstd;
   });
 }
 
 void rmsnorm_forward(Task task, float *out, float *rstd, const float *in, const float *weight, int N, int C,
                      float eps) {
   task.pool.each(N, [&](int64_t n) {
-    const float *x = in + static_cast<size_t>(n) * C;
-    float *o = out + static_cast<size_t>(n) * C;
-    const float r = 1.0f / std::sqrt(dot(x, x, C) / C + eps);
-    for (int c = 0; c < C; c++) o[c] = x[c] * r * weight[c];
-    rstd[n] = r;
+    const Statistics row = rmsnorm_statistics(in + n * C, C, eps);
+    normalize<false>(out + n * C, in + n * C, row, weight, nullptr, C);
+    rstd[n] = row.rstd;
   });
 }
 
@@ -115,8 +160,12 @@ void rmsnorm_backward(Task task, float *din, float *dweight, const float *dout, 
 
 void layernorm_fp8_forward(Task task, float *out, uint8_t *values, float *scale, float *mean, float *rstd,
                            const float *in, const float *weight, const float *bias, int N, int C) {
-  layernorm_forward(task, out, mean, rstd, in, weight, bias, N, C);
-  quantize_norm(task, values, scale, out, N, C);
+  task.pool.each(N, [&](int64_t n) {
+    const Statistics row = layernorm_statistics(in + n * C, C);
+    normalize_to_fp8<true>(out ? out + n * C : nullptr, values + n * C, scale + n, in + n * C, row, weight, bias, C);
+    mean[n] = row.mean;
+    rstd[n] = row.rstd;
+  });
 }
 
 void layernorm_fp8_backward(Task task, float *din, uint8_t *values, float *scale, float *dweight, float *dbias,
@@ -128,8 +177,12 @@ void layernorm_fp8_backward(Task task, float *din, uint8_t *values, float *scale
 
 void rmsnorm_fp8_forward(Task task, float *out, uint8_t *values, float *scale, float *rstd, const float *in,
                          const float *weight, int N, int C, float eps) {
-  rmsnorm_forward(task, out, rstd, in, weight, N, C, eps);
-  quantize_norm(task, values, scale, out, N, C);
+  task.pool.each(N, [&](int64_t n) {
+    const Statistics row = rmsnorm_statistics(in + n * C, C, eps);
+    normalize_to_fp8<false>(out ? out + n * C : nullptr, values + n * C, scale + n, in + n * C, row, weight, nullptr,
+                            C);
+    rstd[n] = row.rstd;
+  });
 }
 
 void rmsnorm_fp8_backward(Task task, float *din, uint8_t *values, float *scale, float *dweight, const float *dout,

@@ -193,6 +193,12 @@ int fp8_quantize_weight(gpt2_context &context, uint8_t *values, uint8_t *transpo
   return GPT2_OK;
 }
 
+int fp8_transpose(gpt2_context &context, uint8_t *columnwise, float *columnwise_scale, const uint8_t *values,
+    const float *scale, int N, int C) {
+  kernels_of(context).fp8_transpose(task_of(context), columnwise, columnwise_scale, values, scale, N, C);
+  return GPT2_OK;
+}
+
 int layernorm_fp8_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, float *mean, float *rstd,
     const void *in, const void *weight, const void *bias, int N, int C) {
   kernels_of(context).layernorm_fp8_forward(task_of(context), floats(out), values, scale, mean, rstd, floats(in),
@@ -230,11 +236,11 @@ int fp8_matmul(gpt2_context &context, void *out, const uint8_t *in, const float 
   return GPT2_OK;
 }
 
-int fp8_matmul_gelu_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, void *pre,
-    const uint8_t *in, const float *in_scale, const uint8_t *weight, const float *factors, const void *bias, int N,
-    int C, int O) {
-  kernels_of(context).fp8_matmul_gelu_forward(task_of(context), floats(out), values, scale, floats(pre), in, in_scale,
-  weight, factors, floats(bias), N, C, O);
+int fp8_matmul_gelu_forward(gpt2_context &context, uint8_t *values, float *scale, uint8_t *columnwise,
+    float *columnwise_scale, void *pre, const uint8_t *in, const float *in_scale, const float *in_columnwise_scale,
+    const uint8_t *weight, const float *factors, const void *bias, int N, int C, int O) {
+  kernels_of(context).fp8_matmul_gelu_forward(task_of(context), values, scale, columnwise, columnwise_scale,
+  floats(pre), in, in_scale, in_columnwise_scale, weight, factors, floats(bias), N, C, O);
   return GPT2_OK;
 }
 
@@ -245,10 +251,11 @@ int fp8_matmul_relu_squared_forward(gpt2_context &context, void *out, const uint
   return GPT2_OK;
 }
 
-int fp8_matmul_gelu_backward_input(gpt2_context &context, void *din, uint8_t *values, float *scale, const uint8_t *dout,
-    const float *dout_scale, const uint8_t *transposed, const float *factors, const void *pre, int N, int C, int O) {
-  kernels_of(context).fp8_matmul_gelu_backward_input(task_of(context), floats(din), values, scale, dout, dout_scale,
-  transposed, factors, floats(pre), N, C, O);
+int fp8_matmul_gelu_backward_input(gpt2_context &context, uint8_t *values, float *scale, uint8_t *columnwise,
+    float *columnwise_scale, const uint8_t *dout, const float *dout_scale, const float *dout_columnwise_scale,
+    const uint8_t *transposed, const float *factors, const void *pre, int N, int C, int O) {
+  kernels_of(context).fp8_matmul_gelu_backward_input(task_of(context), values, scale, columnwise, columnwise_scale,
+  dout, dout_scale, dout_columnwise_scale, transposed, factors, floats(pre), N, C, O);
   return GPT2_OK;
 }
 
@@ -257,6 +264,13 @@ int fp8_matmul_relu_squared_backward_input(gpt2_context &context, void *din, con
     int O) {
   kernels_of(context).fp8_matmul_relu_squared_backward_input(task_of(context), floats(din), dout, dout_scale,
   transposed, factors, floats(activated), N, C, O);
+  return GPT2_OK;
+}
+
+int fp8_matmul_backward_weight(gpt2_context &context, void *dweight, float *dbias, const uint8_t *dout,
+    const float *dout_scale, const uint8_t *in, const float *in_scale, int N, int C, int O, bool accumulate) {
+  kernels_of(context).fp8_matmul_backward_weight(task_of(context), floats(dweight), dbias, dout, dout_scale, in,
+  in_scale, N, C, O, accumulate);
   return GPT2_OK;
 }
 
@@ -384,6 +398,11 @@ int64_t fp8_quantize_weight_scratch(const gpt2_context &context, int C, int O) {
 
 int64_t fp8_matmul_scratch(const gpt2_context &context, int N, int C, int O) {
   const int64_t floats = kernels_of(context).fp8_matmul_scratch(threads_of(context), N, C, O);
+  return floats * static_cast<int64_t>(sizeof(float));
+}
+
+int64_t fp8_matmul_backward_weight_scratch(const gpt2_context &context, int N, int C, int O) {
+  const int64_t floats = kernels_of(context).fp8_matmul_backward_weight_scratch(threads_of(context), N, C, O);
   return floats * static_cast<int64_t>(sizeof(float));
 }
 

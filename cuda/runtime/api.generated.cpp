@@ -299,12 +299,25 @@ int gpt2_fp8_quantize_weight(gpt2_context *context, uint8_t *values, uint8_t *tr
   return ops::fp8_quantize_weight(*context, values, transposed, factors, weight, bias, C, O);
 }
 
+int gpt2_fp8_transpose(gpt2_context *context, uint8_t *columnwise, float *columnwise_scale, const uint8_t *values,
+    const float *scale, int32_t N, int32_t C) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"C", C}})
+      .tensors({{"columnwise", columnwise}, {"columnwise_scale", columnwise_scale}, {"values", values}, {"scale",
+          scale}});
+  if (!check.failed()) {
+    check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C));
+  }
+  if (check.failed()) return check.status();
+  return ops::fp8_transpose(*context, columnwise, columnwise_scale, values, scale, N, C);
+}
+
 int gpt2_layernorm_fp8_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, float *mean,
     float *rstd, const void *in, const void *weight, const void *bias, int32_t N, int32_t C) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}})
-      .tensors({{"out", out}, {"values", values}, {"scale", scale}, {"mean", mean}, {"rstd", rstd}, {"in", in},
-          {"weight", weight}, {"bias", bias}});
+      .tensors({{"values", values}, {"scale", scale}, {"mean", mean}, {"rstd", rstd}, {"in", in}, {"weight", weight},
+          {"bias", bias}});
   if (!check.failed()) {
     check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C));
   }
@@ -332,7 +345,7 @@ int gpt2_rmsnorm_fp8_forward(gpt2_context *context, void *out, uint8_t *values, 
     const void *in, const void *weight, int32_t N, int32_t C, float eps) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}})
-      .tensors({{"out", out}, {"values", values}, {"scale", scale}, {"rstd", rstd}, {"in", in}, {"weight", weight}});
+      .tensors({{"values", values}, {"scale", scale}, {"rstd", rstd}, {"in", in}, {"weight", weight}});
   if (!check.failed()) {
     check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C))
         .that(eps >= 0, "eps >= 0, got eps = " + std::to_string(eps));
@@ -371,20 +384,23 @@ int gpt2_fp8_matmul(gpt2_context *context, void *out, const uint8_t *in, const f
   return ops::fp8_matmul(*context, out, in, in_scale, weight, factors, bias, residual, N, C, O);
 }
 
-int gpt2_fp8_matmul_gelu_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, void *pre,
-    const uint8_t *in, const float *in_scale, const uint8_t *weight, const float *factors, const void *bias, int32_t N,
-    int32_t C, int32_t O) {
+int gpt2_fp8_matmul_gelu_forward(gpt2_context *context, uint8_t *values, float *scale, uint8_t *columnwise,
+    float *columnwise_scale, void *pre, const uint8_t *in, const float *in_scale, const float *in_columnwise_scale,
+    const uint8_t *weight, const float *factors, const void *bias, int32_t N, int32_t C, int32_t O) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}, {"O", O}})
-      .tensors({{"out", out}, {"values", values}, {"scale", scale}, {"pre", pre}, {"in", in}, {"in_scale", in_scale},
-          {"weight", weight}, {"factors", factors}});
+      .tensors({{"values", values}, {"scale", scale}, {"pre", pre}, {"in", in}, {"in_scale", in_scale}, {"weight",
+          weight}, {"factors", factors}});
   if (!check.failed()) {
     check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C))
-        .that(O % 16 == 0, "O % 16 == 0, got O = " + std::to_string(O));
+        .that(O % 16 == 0, "O % 16 == 0, got O = " + std::to_string(O))
+        .that(!columnwise_scale == !columnwise, "both columnwise_scale and columnwise, or neither")
+        .that(!in_columnwise_scale == !columnwise, "both in_columnwise_scale and columnwise, or neither");
   }
   if (!check.failed()) check.scratch(ops::fp8_matmul_scratch(*context, N, C, O));
   if (check.failed()) return check.status();
-  return ops::fp8_matmul_gelu_forward(*context, out, values, scale, pre, in, in_scale, weight, factors, bias, N, C, O);
+  return ops::fp8_matmul_gelu_forward(*context, values, scale, columnwise, columnwise_scale, pre, in, in_scale,
+      in_columnwise_scale, weight, factors, bias, N, C, O);
 }
 
 int gpt2_fp8_matmul_relu_squared_forward(gpt2_context *context, void *out, const uint8_t *in, const float *in_scale,
@@ -401,21 +417,22 @@ int gpt2_fp8_matmul_relu_squared_forward(gpt2_context *context, void *out, const
   return ops::fp8_matmul_relu_squared_forward(*context, out, in, in_scale, weight, factors, bias, N, C, O);
 }
 
-int gpt2_fp8_matmul_gelu_backward_input(gpt2_context *context, void *din, uint8_t *values, float *scale,
-    const uint8_t *dout, const float *dout_scale, const uint8_t *transposed, const float *factors, const void *pre,
-    int32_t N, int32_t C, int32_t O) {
+int gpt2_fp8_matmul_gelu_backward_input(gpt2_context *context, uint8_t *values, float *scale, uint8_t *columnwise,
+    float *columnwise_scale, const uint8_t *dout, const float *dout_scale, const float *dout_columnwise_scale,
+    const uint8_t *transposed, const float *factors, const void *pre, int32_t N, int32_t C, int32_t O) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}, {"O", O}})
-      .tensors({{"din", din}, {"values", values}, {"scale", scale}, {"dout", dout}, {"dout_scale", dout_scale},
-          {"transposed", transposed}, {"factors", factors}, {"pre", pre}});
+      .tensors({{"values", values}, {"scale", scale}, {"columnwise", columnwise}, {"columnwise_scale",
+          columnwise_scale}, {"dout", dout}, {"dout_scale", dout_scale}, {"dout_columnwise_scale",
+          dout_columnwise_scale}, {"transposed", transposed}, {"factors", factors}, {"pre", pre}});
   if (!check.failed()) {
     check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C))
         .that(O % 16 == 0, "O % 16 == 0, got O = " + std::to_string(O));
   }
   if (!check.failed()) check.scratch(ops::fp8_matmul_scratch(*context, N, O, C));
   if (check.failed()) return check.status();
-  return ops::fp8_matmul_gelu_backward_input(*context, din, values, scale, dout, dout_scale, transposed, factors, pre,
-      N, C, O);
+  return ops::fp8_matmul_gelu_backward_input(*context, values, scale, columnwise, columnwise_scale, dout, dout_scale,
+      dout_columnwise_scale, transposed, factors, pre, N, C, O);
 }
 
 int gpt2_fp8_matmul_relu_squared_backward_input(gpt2_context *context, void *din, const uint8_t *dout,
@@ -433,6 +450,22 @@ int gpt2_fp8_matmul_relu_squared_backward_input(gpt2_context *context, void *din
   if (check.failed()) return check.status();
   return ops::fp8_matmul_relu_squared_backward_input(*context, din, dout, dout_scale, transposed, factors, activated, N,
       C, O);
+}
+
+int gpt2_fp8_matmul_backward_weight(gpt2_context *context, void *dweight, float *dbias, const uint8_t *dout,
+    const float *dout_scale, const uint8_t *in, const float *in_scale, int32_t N, int32_t C, int32_t O,
+    int32_t accumulate) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"C", C}, {"O", O}})
+      .tensors({{"dweight", dweight}, {"dout", dout}, {"dout_scale", dout_scale}, {"in", in}, {"in_scale", in_scale}});
+  if (!check.failed()) {
+    check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C))
+        .that(O % 16 == 0, "O % 16 == 0, got O = " + std::to_string(O));
+  }
+  if (!check.failed()) check.scratch(ops::fp8_matmul_backward_weight_scratch(*context, N, C, O));
+  if (check.failed()) return check.status();
+  return ops::fp8_matmul_backward_weight(*context, dweight, dbias, dout, dout_scale, in, in_scale, N, C, O,
+      accumulate != 0);
 }
 
 int gpt2_fp8_classifier(gpt2_context *context, float *losses, void *din, void *dweight, float *dbias, void *logits,
@@ -711,6 +744,14 @@ int gpt2_fp8_matmul_scratch(gpt2_context *context, int64_t *bytes, int32_t N, in
   check.sizes({{"N", N}, {"C", C}, {"O", O}}).handles({{"a place for the bytes", bytes}});
   if (check.failed()) return check.status();
   *bytes = ops::fp8_matmul_scratch(*context, N, C, O);
+  return GPT2_OK;
+}
+
+int gpt2_fp8_matmul_backward_weight_scratch(gpt2_context *context, int64_t *bytes, int32_t N, int32_t C, int32_t O) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"C", C}, {"O", O}}).handles({{"a place for the bytes", bytes}});
+  if (check.failed()) return check.status();
+  *bytes = ops::fp8_matmul_backward_weight_scratch(*context, N, C, O);
   return GPT2_OK;
 }
 

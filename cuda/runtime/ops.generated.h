@@ -54,6 +54,8 @@ int classifier(gpt2_context &context, float *losses, void *din, void *dweight, f
 int loss_sum(gpt2_context &context, float *step, const float *losses, int N, float scale, bool accumulate);
 int fp8_quantize_weight(gpt2_context &context, uint8_t *values, uint8_t *transposed, float *factors, const void *weight,
     const void *bias, int C, int O);
+int fp8_transpose(gpt2_context &context, uint8_t *columnwise, float *columnwise_scale, const uint8_t *values,
+    const float *scale, int N, int C);
 int layernorm_fp8_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, float *mean, float *rstd,
     const void *in, const void *weight, const void *bias, int N, int C);
 int layernorm_fp8_backward(gpt2_context &context, void *din, uint8_t *values, float *scale, float *dweight,
@@ -66,16 +68,19 @@ int rmsnorm_fp8_backward(gpt2_context &context, void *din, uint8_t *values, floa
     bool accumulate);
 int fp8_matmul(gpt2_context &context, void *out, const uint8_t *in, const float *in_scale, const uint8_t *weight,
     const float *factors, const void *bias, const void *residual, int N, int C, int O);
-int fp8_matmul_gelu_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, void *pre,
-    const uint8_t *in, const float *in_scale, const uint8_t *weight, const float *factors, const void *bias, int N,
-    int C, int O);
+int fp8_matmul_gelu_forward(gpt2_context &context, uint8_t *values, float *scale, uint8_t *columnwise,
+    float *columnwise_scale, void *pre, const uint8_t *in, const float *in_scale, const float *in_columnwise_scale,
+    const uint8_t *weight, const float *factors, const void *bias, int N, int C, int O);
 int fp8_matmul_relu_squared_forward(gpt2_context &context, void *out, const uint8_t *in, const float *in_scale,
     const uint8_t *weight, const float *factors, const void *bias, int N, int C, int O);
-int fp8_matmul_gelu_backward_input(gpt2_context &context, void *din, uint8_t *values, float *scale, const uint8_t *dout,
-    const float *dout_scale, const uint8_t *transposed, const float *factors, const void *pre, int N, int C, int O);
+int fp8_matmul_gelu_backward_input(gpt2_context &context, uint8_t *values, float *scale, uint8_t *columnwise,
+    float *columnwise_scale, const uint8_t *dout, const float *dout_scale, const float *dout_columnwise_scale,
+    const uint8_t *transposed, const float *factors, const void *pre, int N, int C, int O);
 int fp8_matmul_relu_squared_backward_input(gpt2_context &context, void *din, const uint8_t *dout,
     const float *dout_scale, const uint8_t *transposed, const float *factors, const void *activated, int N, int C,
     int O);
+int fp8_matmul_backward_weight(gpt2_context &context, void *dweight, float *dbias, const uint8_t *dout,
+    const float *dout_scale, const uint8_t *in, const float *in_scale, int N, int C, int O, bool accumulate);
 int fp8_classifier(gpt2_context &context, float *losses, void *din, void *dweight, float *dbias, void *logits,
     const void *in, const uint8_t *in_values, const float *in_scale, const void *weight, const uint8_t *weight_values,
     const float *factors, const void *bias, const int32_t *targets, int N, int C, int V, int Vp, float dloss,
@@ -115,6 +120,7 @@ int64_t attention_scratch(const gpt2_context &context, int B, int T, int C, int 
 int64_t classifier_scratch(const gpt2_context &context, int N, int C, int Vp, bool gradients);
 int64_t fp8_quantize_weight_scratch(const gpt2_context &context, int C, int O);
 int64_t fp8_matmul_scratch(const gpt2_context &context, int N, int C, int O);
+int64_t fp8_matmul_backward_weight_scratch(const gpt2_context &context, int N, int C, int O);
 int64_t fp8_classifier_scratch(const gpt2_context &context, int N, int C, int Vp, bool gradients);
 int64_t global_norm_scratch(const gpt2_context &context, int64_t matrix_count, int64_t vector_count);
 int64_t normalize_matrices_scratch(const gpt2_context &context, int M, int64_t count);

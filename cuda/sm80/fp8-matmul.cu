@@ -6,13 +6,8 @@ namespace gpt2 {
 
 void sm80::fp8_matmul(const CudaContext &context, Epilogue epilogue, const Product &product, const Fp8Operands &fp8,
                       const Outputs<bf16, bf16> &outputs) {
-  // product.cuh counts pairs.
-  Product pairs = product;
-  pairs.K /= 2;
-  pairs.lda /= 2;
-  pairs.ldb /= 2;
   const auto launch = [&](auto constant) {
-    launch_product<true, true, decltype(constant)::value, true>(context, pairs, outputs, nullptr, 1, fp8);
+    launch_product<true, true, decltype(constant)::value, true>(context, in_pairs(product), outputs, nullptr, 1, fp8);
   };
   switch (epilogue) {
     case Epilogue::gelu:

@@ -11,6 +11,11 @@
 //
 // A product of FP8, both operands K-major, is that of a bf16 matrix with the same bytes, half as long in k, up to the
 // multiplication: fragments have the same bytes in both. All sizes in k here count pairs of FP8 then.
+//
+// In a weight gradient of FP8 the operands' scales change with k, every GPT2_FP8_BLOCK of it. The accumulators sum one
+// such block, and are then added, times its scales, to a second set. For both sets to fit, a warp has 64 x 32 results
+// and a block 8 warps. Short sums also limit the error where tensor cores keep sums of FP8 products in fewer bits than
+// fp32 has.
 #pragma once
 
 #include "../common/fp8.cuh"
@@ -25,8 +30,25 @@ constexpr int tile_bytes = tile * step_k * 2;
 constexpr int stage_bytes = 2 * tile_bytes;
 constexpr int shared_bytes = stages * stage_bytes;
 
-// The epilogue's staging: 16 rows of a warp's 64 columns, padded against bank conflicts.
-constexpr int staging_stride = 72;
+// A block's warps, each with 64 rows and `columns` columns of the tile.
+template <Epilogue E, bool FP8>
+struct Warps {
+  static constexpr bool scales_blocks = FP8 && E == Epilogue::gradient;
+  static constexpr int columns = scales_blocks ? 32 : 64;
+  static constexpr int in_n = tile / columns;
+  static constexpr int threads = 2 * in_n * 32;
+  // The steps of k whose operands share a scale.
+  static constexpr int steps_a_block = scales_blocks ? GPT2_FP8_BLOCK / (2 * step_k) : 1;
+  // The epilogue's staging: 16 rows of a warp's columns, padded against bank conflicts.
+  static constexpr int staging_stride = columns + 8;
+};
+
+// The scales of both operands of a weight gradient in FP8, one for each GPT2_FP8_BLOCK of k.
+struct BlockScales {
+  const float *a, *b;
+};
+template <Epilogue E, bool FP8>
+using Scales = std::conditional_t<Warps<E, FP8>::scales_blocks, BlockScales, Fp8Operands>;
 
 struct Arguments {
   const bf16 *a, *b;
@@ -45,15 +67,28 @@ __device__ __forceinline__ void multiply(float (&d)[4], const uint32_t (&a)[4], 
   }
 }
 
+// total += sums * scale; sums = 0.
+__device__ __forceinline__ void add_scaled(float (&total)[4], float (&sums)[4], float scale) {
+#pragma unroll
+  for (int i = 0; i < 4; i++) {
+    total[i] = fmaf(sums[i], scale, total[i]);
+    sums[i] = 0;
+  }
+}
+
 template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, bool FP8, class O>
-__global__ void __launch_bounds__(product_threads)
-    product_kernel(Arguments arguments, Outputs<bf16, O> outputs, float *sums, Fp8Operands fp8) {
-  using TileA = Tile<A_K_MAJOR>;
-  using TileB = Tile<B_K_MAJOR>;
+__global__ void __launch_bounds__(Warps<E, FP8>::threads)
+    product_kernel(Arguments arguments, Outputs<bf16, O> outputs, float *sums, Scales<E, FP8> fp8) {
+  constexpr bool scales_blocks = Warps<E, FP8>::scales_blocks;
+  constexpr int threads = Warps<E, FP8>::threads, warps_n = Warps<E, FP8>::in_n, columns = Warps<E, FP8>::columns;
+  [[maybe_unused]] constexpr int steps_a_block = Warps<E, FP8>::steps_a_block;
+  constexpr int staging_stride = Warps<E, FP8>::staging_stride;
+  using TileA = Tile<A_K_MAJOR, threads>;
+  using TileB = Tile<B_K_MAJOR, threads>;
   extern __shared__ __align__(128) unsigned char shared_memory[];
   const uint32_t shared = shared_address(shared_memory);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int warp_m = warp / 2 * 64, warp_n = warp % 2 * 64;
+  const int warp_m = warp / warps_n * 64, warp_n = warp % warps_n * columns;
 
   int tile_m, tile_n;
   place_of(blockIdx.x, arguments.tiles_m, arguments.tiles_n, tile_m, tile_n);
@@ -80,17 +115,20 @@ __global__ void __launch_bounds__(product_threads)
     fill = next_stage(fill);
   };
 
-  float result[4][8][4] = {};
+  float result[4][columns / 8][4] = {};
   // Sums of a over k, by a product with ones; every column of a fragment is the same.
   constexpr bool has_sums = E == Epilogue::gradient;
   [[maybe_unused]] float a_sums[has_sums ? 4 : 1][4] = {};
   [[maybe_unused]] const bool adds_sums = has_sums && sums && tile_n == 0 && warp_n == 0;
-  constexpr uint32_t ones = 0x3f803f80;
+  constexpr uint32_t ones = FP8 ? 0x38383838 : 0x3f803f80;
+  // The sums over all blocks of k that have a scale, and the block's scales.
+  [[maybe_unused]] float total[scales_blocks ? 4 : 1][columns / 8][4] = {}, a_total[scales_blocks ? 4 : 1][4] = {};
+  [[maybe_unused]] float a_scale = 0, b_scale = 0;
 
   // Prefetches what the epilogue reads into L2, in lines of 128 bytes.
   if (const auto *source = Extra<E, bf16, O, 4>::source(outputs)) {
     constexpr int elements = 128 / sizeof(*source), lines_a_row = tile / elements;
-    for (int i = threadIdx.x; i < tile * lines_a_row; i += product_threads) {
+    for (int i = threadIdx.x; i < tile * lines_a_row; i += threads) {
       const int row = m0 + i / lines_a_row, first = n0 + i % lines_a_row * elements;
       if (row < arguments.M && first < arguments.N) {
         prefetch_to_l2(source + static_cast<int64_t>(row) * arguments.N + first);
@@ -98,12 +136,12 @@ __global__ void __launch_bounds__(product_threads)
     }
   }
 
-  uint32_t a[2][4][4], b[2][4][4];
+  uint32_t a[2][4][4], b[2][columns / 16][4];
   const auto load_fragments = [&](int buffer, uint32_t stage, int k) {
 #pragma unroll
     for (int i = 0; i < 4; i++) TileA::load_a(a[buffer][i], stage, warp_m + i * 16, k);
 #pragma unroll
-    for (int i = 0; i < 4; i++) TileB::load_b(b[buffer][i], stage + tile_bytes, warp_n + i * 16, k);
+    for (int i = 0; i < columns / 16; i++) TileB::load_b(b[buffer][i], stage + tile_bytes, warp_n + i * 16, k);
   };
 
 #pragma unroll
@@ -115,6 +153,13 @@ __global__ void __launch_bounds__(product_threads)
   __syncthreads();
   load_fragments(0, read, 0);
   for (int step = 0; step < steps; step++) {
+    if constexpr (scales_blocks) {
+      if (step % steps_a_block == 0) {
+        const int block = (first_step + step) / steps_a_block;
+        a_scale = fp8.a[block];
+        b_scale = fp8.b[block];
+      }
+    }
 #pragma unroll
     for (int k = 0; k < step_k; k += 16) {
       const int buffer = k / 16 % 2;
@@ -134,15 +179,37 @@ __global__ void __launch_bounds__(product_threads)
 #pragma unroll
       for (int i = 0; i < 4; i++) {
 #pragma unroll
-        for (int j = 0; j < 8; j++) {
+        for (int j = 0; j < columns / 8; j++) {
           multiply<FP8>(result[i][j], a[buffer][i], b[buffer][j / 2][j % 2 * 2], b[buffer][j / 2][j % 2 * 2 + 1]);
         }
       }
       if constexpr (has_sums) {
         if (adds_sums) {
 #pragma unroll
-          for (int i = 0; i < 4; i++) multiply_bf16(a_sums[i], a[buffer][i], ones, ones);
+          for (int i = 0; i < 4; i++) multiply<FP8>(a_sums[i], a[buffer][i], ones, ones);
         }
+      }
+    }
+    if constexpr (scales_blocks) {
+      if ((step + 1) % steps_a_block == 0 || step + 1 == steps) {
+        const float scale = a_scale * b_scale;
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+#pragma unroll
+          for (int j = 0; j < columns / 8; j++) add_scaled(total[i][j], result[i][j], scale);
+          add_scaled(a_total[i], a_sums[i], a_scale);
+        }
+      }
+    }
+  }
+  if constexpr (scales_blocks) {
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+#pragma unroll
+      for (int v = 0; v < 4; v++) {
+#pragma unroll
+        for (int j = 0; j < columns / 8; j++) result[i][j][v] = total[i][j][v];
+        a_sums[i][v] = a_total[i][v];
       }
     }
   }
@@ -162,28 +229,41 @@ __global__ void __launch_bounds__(product_threads)
     }
   }
 
-  // The results go through shared memory, so that a row of 64 is stored contiguously: a lane takes 4 adjacent columns
-  // of every other row.
+  // The results go through shared memory, so that a warp's columns of a row are stored contiguously: a lane takes 4
+  // adjacent columns of a row in every turn.
+  constexpr int lanes_a_row = columns / 4, rows_a_turn = 32 / lanes_a_row, turns = 16 / rows_a_turn;
   auto *staging = reinterpret_cast<float *>(shared_memory) + warp * 16 * staging_stride;
-  const int column = n0 + warp_n + lane % 16 * 4;
+  const int column = n0 + warp_n + lane % lanes_a_row * 4;
   float bias[4] = {};
   if constexpr (adds_bias<E>) {
     if (outputs.bias && column < arguments.N) load(bias, outputs.bias + column);
   }
   const int64_t split = static_cast<int64_t>(blockIdx.z) * arguments.M;
-  const auto row_of = [&](int i, int turn) { return m0 + warp_m + i * 16 + turn * 2 + lane / 16; };
+  const auto row_of = [&](int i, int turn) { return m0 + warp_m + i * 16 + turn * rows_a_turn + lane / lanes_a_row; };
   const auto at = [&](int i, int turn) { return (split + row_of(i, turn)) * arguments.N + column; };
   const auto exists = [&](int i, int turn) { return row_of(i, turn) < arguments.M && column < arguments.N; };
+  constexpr bool scales_rows = FP8 && !scales_blocks;
   [[maybe_unused]] float weight_scale = 1;
-  if constexpr (FP8) weight_scale = fp8.factors[GPT2_FP8_SCALE];
+  if constexpr (scales_rows) weight_scale = fp8.factors[GPT2_FP8_SCALE];
   constexpr bool stores_fp8 = FP8 && (E == Epilogue::gelu || E == Epilogue::gelu_backward);
   [[maybe_unused]] Fp8Bound bound;
-  if constexpr (stores_fp8) bound = gelu_bound<E == Epilogue::gelu_backward>(fp8.factors);
+  [[maybe_unused]] float to_columnwise = 0;
+  [[maybe_unused]] const int64_t groups_a_column = columnwise_groups(arguments.M);
+  if constexpr (stores_fp8) {
+    bound = gelu_bound<E == Epilogue::gelu_backward>(fp8.factors);
+    if (fp8.columnwise) {
+      const float of_block = bound.scale(fp8.in_columnwise_scale[m0 / GPT2_FP8_BLOCK]);
+      to_columnwise = inverse_of(of_block);
+      if (threadIdx.x == 0 && n0 == 0 && m0 % GPT2_FP8_BLOCK == 0) {
+        fp8.columnwise_scale[m0 / GPT2_FP8_BLOCK] = of_block;
+      }
+    }
+  }
   // The epilogue loads its inputs one group of rows ahead, so that only the first load's latency is exposed.
-  Extra<E, bf16, O, 4> extra[2][8];
+  Extra<E, bf16, O, 4> extra[2][turns];
   const auto read_extra = [&](int i) {
 #pragma unroll
-    for (int turn = 0; turn < 8; turn++) {
+    for (int turn = 0; turn < turns; turn++) {
       if (exists(i, turn)) extra[i % 2][turn].read(outputs, at(i, turn));
     }
   };
@@ -193,37 +273,70 @@ __global__ void __launch_bounds__(product_threads)
     if (i + 1 < 4) read_extra(i + 1);
     __syncwarp();
 #pragma unroll
-    for (int j = 0; j < 8; j++) {
+    for (int j = 0; j < columns / 8; j++) {
       float *to = staging + lane / 4 * staging_stride + j * 8 + lane % 4 * 2;
       *reinterpret_cast<float2 *>(to) = make_float2(result[i][j][0], result[i][j][1]);
       *reinterpret_cast<float2 *>(to + 8 * staging_stride) = make_float2(result[i][j][2], result[i][j][3]);
     }
     __syncwarp();
 #pragma unroll
-    for (int turn = 0; turn < 8; turn++) {
+    for (int turn = 0; turn < turns; turn++) {
       float values[4];
-      load(values, static_cast<const float *>(staging + (turn * 2 + lane / 16) * staging_stride + lane % 16 * 4));
-      if (!exists(i, turn)) continue;
-      if constexpr (FP8) {
+      float *own = staging + (turn * rows_a_turn + lane / lanes_a_row) * staging_stride + lane % lanes_a_row * 4;
+      load(values, static_cast<const float *>(own));
+      if (!exists(i, turn)) {
+        if constexpr (stores_fp8) store(own, {0, 0, 0, 0});
+        continue;
+      }
+      if constexpr (scales_rows) {
         const float scale = fp8.scale[row_of(i, turn)] * weight_scale;
 #pragma unroll
         for (int v = 0; v < 4; v++) values[v] *= scale;
       }
-      finish<E>(outputs, values, bias, extra[i % 2][turn], at(i, turn));
+      finish<E, !stores_fp8>(outputs, values, bias, extra[i % 2][turn], at(i, turn));
       if constexpr (stores_fp8) {
-        // `values` are the result before it was rounded.
         const float scale = bound.scale(fp8.scale[row_of(i, turn)]);
         store_fp8(fp8.values + at(i, turn), values, inverse_of(scale));
         if (column == 0) fp8.values_scale[row_of(i, turn)] = scale;
+        store(own, values);
+      }
+    }
+    if constexpr (stores_fp8) {
+      // Columnwise, a lane takes the 16 rows of two columns.
+      __syncwarp();
+      const int row0 = m0 + warp_m + i * 16;
+      if (!fp8.columnwise || row0 >= arguments.M) continue;
+#pragma unroll
+      for (int j = lane; j < columns; j += 32) {
+        if (n0 + warp_n + j >= arguments.N) continue;
+        float of_rows[16];
+#pragma unroll
+        for (int row = 0; row < 8; row++) {
+          of_rows[2 * row] = staging[row * staging_stride + j];
+          of_rows[2 * row + 1] = staging[(row + 8) * staging_stride + j];
+        }
+        const int64_t group = (n0 + warp_n + j) * groups_a_column + row0 / GPT2_FP8_GROUP;
+        store_fp8(fp8.columnwise + group * GPT2_FP8_GROUP, of_rows, to_columnwise);
       }
     }
   }
 }
 
+// A product of FP8 with its sizes in k in pairs, as launch_product takes it.
+inline Product in_pairs(Product product) {
+  product.K /= 2;
+  product.lda /= 2;
+  product.ldb /= 2;
+  return product;
+}
+
 template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, bool FP8 = false, class O>
 void launch_product(const CudaContext &context, const Product &product, const Outputs<bf16, O> &outputs,
-                    float *sums = nullptr, int splits = 1, const Fp8Operands &fp8 = {}) {
+                    float *sums = nullptr, int splits = 1, const Scales<E, FP8> &fp8 = {}) {
   const int64_t tiles_m = ceil_divide(product.M, tile), tiles_n = ceil_divide(product.N, tile);
+  // A part of k begins where a block of it begins that has scales of its own.
+  constexpr int steps_a_block = Warps<E, FP8>::steps_a_block;
+  const int64_t blocks_a_split = ceil_divide(ceil_divide(product.K, step_k * steps_a_block), splits);
   const Arguments arguments{static_cast<const bf16 *>(product.a),
                             static_cast<const bf16 *>(product.b),
                             product.lda,
@@ -233,11 +346,11 @@ void launch_product(const CudaContext &context, const Product &product, const Ou
                             product.K,
                             static_cast<int>(tiles_m),
                             static_cast<int>(tiles_n),
-                            static_cast<int>(ceil_divide(ceil_divide(product.K, step_k), splits))};
+                            static_cast<int>(blocks_a_split * steps_a_block)};
   auto *kernel = product_kernel<A_K_MAJOR, B_K_MAJOR, E, FP8, O>;
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
   const dim3 grid(static_cast<unsigned>(tiles_m * tiles_n), 1, static_cast<unsigned>(splits));
-  kernel<<<grid, product_threads, shared_bytes, context.stream>>>(arguments, outputs, sums, fp8);
+  kernel<<<grid, Warps<E, FP8>::threads, shared_bytes, context.stream>>>(arguments, outputs, sums, fp8);
 }
 
 }  // namespace sm80

@@ -11,7 +11,7 @@ constexpr int tile = 128;
 constexpr int step_k = 64;
 constexpr int product_threads = 128;
 
-template <bool K_MAJOR>
+template <bool K_MAJOR, int THREADS = product_threads>
 struct Tile {
   static constexpr int line_bytes = K_MAJOR ? step_k * 2 : tile * 2;
 
@@ -22,7 +22,7 @@ struct Tile {
   // steps are computed once.
   struct Copier {
     static constexpr int chunks = line_bytes / 16;
-    static constexpr int lines_a_turn = product_threads / chunks;
+    static constexpr int lines_a_turn = THREADS / chunks;
     static constexpr int turns = (K_MAJOR ? tile : step_k) / lines_a_turn;
     static_assert(lines_a_turn % 8 == 0, "the swizzle must be the same for all of a thread's lines");
 

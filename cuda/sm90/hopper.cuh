@@ -246,6 +246,10 @@ __device__ __forceinline__ void store_matrices_transposed(uint32_t address, cons
                "r"(r[1]), "r"(r[2]), "r"(r[3])
                : "memory");
 }
+__device__ __forceinline__ void store_matrices_transposed(uint32_t address, const uint32_t (&r)[2]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1,%2};" ::"r"(address), "r"(r[0]), "r"(r[1])
+               : "memory");
+}
 
 // ---------------------------------------------------------------- tensor maps, on the host
 

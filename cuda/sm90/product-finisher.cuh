@@ -5,9 +5,11 @@
 // also loads the epilogue's second input (the residual, an activation's input or output) into the same buffers, where
 // the results then replace it; the load is issued while its tile is multiplied, as soon as the buffer is free.
 //
-// With operands of FP8, gelu and gelu_backward also store their result in FP8, by a scale that a bound gives (gpt2.h):
-// no maximum is gathered. A lane's two adjacent values are 2 bytes, which stmatrix cannot distribute, so each lane
-// stores them itself, without bank conflicts by the swizzle of lines of 64 bytes.
+// With operands of FP8, gelu and gelu_backward store their result in FP8, by scales that a bound gives (gpt2.h): no
+// maximum is gathered. Rowwise, a lane's two adjacent values are 2 bytes, which stmatrix cannot distribute, so each
+// lane stores them itself, without bank conflicts by the swizzle of lines of 64 bytes. Columnwise, a lane's two values of
+// a column are of rows 8 apart. In columnwise copies such rows are adjacent, so that stmatrix transposes pairs. A warp
+// has 16 bytes of a column, a warpgroup 64, which TMA stores together.
 #pragma once
 
 #include "product.cuh"
@@ -23,8 +25,8 @@ constexpr int slices_per_step = is_fp8<Element> ? 2 : 1;
 template <class Element>
 constexpr int least_steps = slices / slices_per_step<Element>;
 
-// The staging of results in FP8.
-constexpr int fp8_buffer_bytes = 16 * 64;
+// The staging of 64 columns in FP8: rowwise of a warp, columnwise of a warpgroup.
+constexpr int values_bytes = 16 * 64, columnwise_bytes = 4 * values_bytes;
 
 template <Epilogue E, class Element>
 struct Interleaved {
@@ -32,13 +34,13 @@ struct Interleaved {
                                       E == Epilogue::relu_squared_backward || E == Epilogue::combination;
   static constexpr bool is_exponential = E == Epilogue::exponentials || E == Epilogue::capped_exponentials;
   static constexpr bool stores_fp8 = is_fp8<Element> && (E == Epilogue::gelu || E == Epilogue::gelu_backward);
-  // There is a buffer for every 64 columns. gelu stores two results and alternates between two pairs of buffers.
-  // A result in FP8 alternates between two buffers of its own. Four stages then leave memory for three others: gelu
-  // takes them in turn, and of the two stores before waits only for that of `pre`, which is the earlier one.
-  static constexpr int buffers = E == Epilogue::gelu && !stores_fp8 ? 4 : interleaved_tile_n / 64;
-  static constexpr int pending_stores = E == Epilogue::gelu || stores_fp8 ? 1 : buffers - 1;
-  static constexpr int warp_bytes = buffers * buffer_bytes + (stores_fp8 ? 2 * fp8_buffer_bytes : 0);
-  static constexpr int staging_bytes = 8 * warp_bytes;
+  // There is a buffer for every 64 columns. gelu stores two results and alternates between two pairs of buffers. With
+  // results in FP8, all that is stored alternates between two buffers of its own.
+  static constexpr int buffers = E == Epilogue::gelu ? (stores_fp8 ? 2 : 4) : interleaved_tile_n / 64;
+  static constexpr int pending_stores = E == Epilogue::gelu ? 1 : buffers - 1;
+  static constexpr int warp_bytes = buffers * buffer_bytes + (stores_fp8 ? 2 * values_bytes : 0);
+  static constexpr int columnwise_at = 8 * warp_bytes;
+  static constexpr int staging_bytes = columnwise_at + (stores_fp8 ? 2 * 2 * columnwise_bytes : 0);
   // With these epilogues a slice takes longer than a step's products, so waiting for them first costs nothing.
   static constexpr bool eager = E == Epilogue::gelu || E == Epilogue::gelu_backward;
 };
@@ -64,6 +66,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
   const ProductOutputs &outputs;
   const uint64_t policy = store_policy(arguments.streams);
   uint32_t staging, barriers;  // of this warp: buffers, and a barrier for the extra input of each
+  uint32_t columnwise;         // buffers of this warpgroup
   int row0 = 0, n0 = 0, tile_n = 0;
   uint32_t extra_parity = 0;
   float of_row[2], row_sum[2];
@@ -72,17 +75,19 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
   uint32_t pair, other_pair;  // gelu of bf16: for the tile's first and third 64 columns, and for its second
   uint32_t bias[2] = {};
   // FP8: the scales of the rows, from the first slice on times the weight's; the inverse scales of the result in FP8.
-  float scale[2], to_values[2];
+  float scale[2], to_values[2], to_columnwise[2];
   float factors[GPT2_FP8_FACTORS];
-  uint32_t values = 0;  // which buffer takes the next 64 columns of the result in FP8: its offset
+  uint32_t turn = 0;  // which buffers take the next 64 columns of results in FP8: 0 or 1
 
   __device__ __forceinline__ Finisher(const typename Arguments::Maps &maps, const Arguments &arguments,
-                                      const ProductOutputs &outputs, uint32_t staging, uint32_t barriers)
+                                      const ProductOutputs &outputs, uint32_t staging, uint32_t barriers,
+                                      uint32_t columnwise)
       : maps(maps),
         arguments(arguments),
         outputs(outputs),
         staging(staging),
         barriers(barriers),
+        columnwise(columnwise),
         pair(staging),
         other_pair(staging + 2 * buffer_bytes) {}
 
@@ -96,10 +101,10 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
     if constexpr (is_fp8<Element>) asm volatile("" : "+r"(value));
   }
 
-  // Loads the extra input of 64 columns; their buffer's last store was issued some time ago.
+  // Loads the extra input of 64 columns; their buffer's last store, if any, was issued some time ago.
   __device__ __forceinline__ void load_extra(typename Arguments::Matrix of, int row, int column, int i) const {
     if (threadIdx.x % 32 != 0) return;
-    wait_stores_read<0>();
+    if constexpr (!Shape::stores_fp8) wait_stores_read<0>();
     barrier_expect(barriers + i * 8, buffer_bytes);
     load_box(staging + i * buffer_bytes, other_map, column + i * 64, row, of, barriers + i * 8);
   }
@@ -128,6 +133,9 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
       }
 #pragma unroll
       for (int i = 0; i < GPT2_FP8_FACTORS; i++) factors[i] = arguments.fp8.factors[i];
+      if (Shape::stores_fp8 && arguments.fp8.columnwise) {
+        to_columnwise[0] = arguments.fp8.in_columnwise_scale[row0 / GPT2_FP8_BLOCK];
+      }
     }
     if constexpr (Shape::is_exponential) {
       leaves_out = false;
@@ -144,8 +152,20 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
     }
   }
 
-  // Computes the scales of a tile's rows.
+  // Computes the scales of a tile's rows. Rows past the matrix are zeros in columnwise copies.
   __device__ __forceinline__ void scale_rows() {
+    if constexpr (Shape::stores_fp8) {
+      if (arguments.fp8.columnwise) {
+        const float of_block = gelu_bound<E == Epilogue::gelu_backward>(factors).scale(to_columnwise[0]);
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+          to_columnwise[half] = row_of(half) < arguments.M ? inverse_of(of_block) : 0.0f;
+        }
+        if (n0 == 0 && row0 % GPT2_FP8_BLOCK == 0 && row0 < arguments.M && threadIdx.x % 32 == 0) {
+          arguments.fp8.columnwise_scale[row0 / GPT2_FP8_BLOCK] = of_block;
+        }
+      }
+    }
 #pragma unroll
     for (int half = 0; half < 2; half++) {
       if constexpr (Shape::stores_fp8) {
@@ -167,14 +187,12 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
     constexpr int i = s / per_buffer, j = s % per_buffer * 2;
     uint32_t pre_buffer = i % 2 ? other_pair : pair;
     uint32_t buffer = E == Epilogue::gelu ? pre_buffer + buffer_bytes : first_buffer + i * buffer_bytes;
-    if constexpr (E == Epilogue::gelu && Shape::stores_fp8) {
-      pre_buffer = first_buffer + i * 2 % Shape::buffers * buffer_bytes;
-      buffer = first_buffer + (i * 2 + 1) % Shape::buffers * buffer_bytes;
-    }
-    const uint32_t values_buffer = first_buffer + Shape::buffers * buffer_bytes + values;
+    if constexpr (E == Epilogue::gelu && Shape::stores_fp8) pre_buffer = first_buffer + turn * buffer_bytes;
+    const uint32_t values_buffer = first_buffer + Shape::buffers * buffer_bytes + turn * values_bytes;
+    const uint32_t columnwise_buffer = columnwise + turn * columnwise_bytes;
     if constexpr (j == 0) {
       if constexpr (Shape::reads_extra) barrier_wait(barriers + i * 8, extra_parity);
-      if constexpr (!Shape::reads_extra || Shape::stores_fp8) {
+      if constexpr (!Shape::reads_extra && !Shape::stores_fp8) {
         if (lane == 0) wait_stores_read<Shape::pending_stores>();
         __syncwarp();
       }
@@ -250,11 +268,12 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
       }
       __syncwarp();
     }
-    uint32_t packed[4];
+    if constexpr (!Shape::stores_fp8) {
+      uint32_t packed[4];
 #pragma unroll
-    for (int p = 0; p < 4; p++) packed[p] = pack_bf16(pairs[p].x, pairs[p].y);
-    store_matrices(matrices_at(buffer, j, thread), packed);
-    if constexpr (Shape::stores_fp8) {
+      for (int p = 0; p < 4; p++) packed[p] = pack_bf16(pairs[p].x, pairs[p].y);
+      store_matrices(matrices_at(buffer, j, thread), packed);
+    } else {
       // The 16 columns are a chunk of the line.
       const uint32_t line = values_buffer + lane / 4 * 64 + (((s % per_buffer) ^ (lane / 8)) << 4) + lane % 4 * 2;
 #pragma unroll
@@ -262,19 +281,39 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
         const uint16_t two = pack_fp8(pairs[p].x * to_values[p % 2], pairs[p].y * to_values[p % 2]);
         store_two_bytes(line + p % 2 * (8 * 64) + p / 2 * 8, two);
       }
+      uint32_t columns[2];
+#pragma unroll
+      for (int q = 0; q < 2; q++) {
+        const float2 upper = pairs[q * 2], lower = pairs[q * 2 + 1];
+        columns[q] = pack_fp8(upper.x * to_columnwise[0], lower.x * to_columnwise[1]) |
+                     static_cast<uint32_t>(pack_fp8(upper.y * to_columnwise[0], lower.y * to_columnwise[1])) << 16;
+      }
+      const int column = s % per_buffer * 16 + lane % 16, warp = static_cast<int>(thread % 128 / 32);
+      store_matrices_transposed(columnwise_buffer + column * 64 + ((warp ^ (column / 2 % 4)) << 4), columns);
     }
 
     if constexpr (s % per_buffer == per_buffer - 1) {
       fence_async_proxy();
-      __syncwarp();
+      if constexpr (Shape::stores_fp8) {
+        // The stores before, of the other buffers, were issued 64 columns ago; after the barrier those are free.
+        if (lane == 0) wait_stores_read<0>();
+        warpgroup_sync(1 + static_cast<int>(thread / 256));
+      } else {
+        __syncwarp();
+      }
       if (lane == 0 && (!Shape::is_exponential || outputs.stores)) {
         if constexpr (E == Epilogue::gelu) store_box(other_map, n0 + i * 64, row0, this->matrix(), pre_buffer, policy);
-        if constexpr (E == Epilogue::gelu && Shape::stores_fp8) commit_stores();
-        store_box(out_map, n0 + i * 64, row0, this->matrix(), buffer, policy);
-        if constexpr (Shape::stores_fp8) store_box(maps.values, n0 + i * 64, row0, values_buffer, policy);
+        if constexpr (Shape::stores_fp8) {
+          store_box(maps.values, n0 + i * 64, row0, values_buffer, policy);
+          if (row0 % 64 == 0 && arguments.fp8.columnwise) {
+            store_box(maps.columnwise, row0, n0 + i * 64, columnwise_buffer, policy);
+          }
+        } else {
+          store_box(out_map, n0 + i * 64, row0, this->matrix(), buffer, policy);
+        }
         commit_stores();
       }
-      if constexpr (Shape::stores_fp8) values ^= fp8_buffer_bytes;
+      if constexpr (Shape::stores_fp8) turn ^= 1;
     }
     if constexpr (Shape::is_exponential && s == slices - 1) {
 #pragma unroll

@@ -126,9 +126,13 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
     fence_barrier_init();
     prefetch_map(maps.a);
     prefetch_map(maps.b);
-    prefetch_map(maps.out);
+    if constexpr (Shape::stores_fp8) {
+      prefetch_map(maps.values);
+      if (arguments.fp8.columnwise) prefetch_map(maps.columnwise);
+    } else {
+      prefetch_map(maps.out);
+    }
     if (Shape::reads_extra || E == Epilogue::gelu) prefetch_map(maps.other);
-    if constexpr (Shape::stores_fp8) prefetch_map(maps.values);
   }
   cluster_sync();
   wait_for_previous_kernel();
@@ -140,7 +144,8 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
     increase_registers<232>();
     const int consumer = warpgroup - 1, own = consumer * 4 + warp;
     Finisher<E, Arguments> finisher(maps, arguments, outputs, ring.staging + own * Shape::warp_bytes,
-                                    ring.barriers + own * (Shape::buffers * 8));
+                                    ring.barriers + own * (Shape::buffers * 8),
+                                    ring.staging + Shape::columnwise_at + consumer * (2 * columnwise_bytes));
     Multiplier<Ring, E, Arguments> multiplier{ring, finisher, arguments, consumer};
     float even[interleaved_tile_n / 2], odd[interleaved_tile_n / 2];
     multiplier.next();  // every cluster has a first tile
@@ -175,6 +180,10 @@ void launch_interleaved(const CudaContext &context, const Product &product, cons
   maps.other = result_map(context, product, other);
   if constexpr (Interleaved<E, Element>::stores_fp8) {
     maps.values = fp8_matrix_map(context, arguments.fp8.values, product.N, product.M, product.N, 16, 64);
+    if (uint8_t *columnwise = arguments.fp8.columnwise) {
+      const int64_t rows = ceil_divide(product.M, 16) * 16;
+      maps.columnwise = fp8_matrix_map(context, columnwise, rows, product.N, rows, 64, 64);
+    }
   }
   launch_product<A_K_MAJOR, B_K_MAJOR, interleaved_tile_n>(
       context, interleaved_kernel<A_K_MAJOR, B_K_MAJOR, E, Arguments>,

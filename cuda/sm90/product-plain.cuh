@@ -5,20 +5,18 @@
 // product: 765 TFLOP/s at k = 3072 on an H100, where tiles of 192 columns gave 727.
 #pragma once
 
-#include "product.cuh"
+#include "weight-gradient.cuh"
 
 namespace gpt2 {
 namespace sm90 {
 
 // 1600 columns are 6.25 wide tiles or 7.7 narrow ones: with 8192 rows, four rounds on 66 clusters either way.
 constexpr int plain_tile_n = 256, narrow_tile_n = 208;
-constexpr int part_floats = 2 * tile_m * plain_tile_n;  // of each part of a cluster's split tile
 
 // E is `bias` (without a bias: the unchanged result), `residual`, `scaled` or `gradient` (parts in fp32).
 template <Epilogue E>
 constexpr int plain_buffers = E == Epilogue::gradient ? 0 : 2;
-// A gradient has no buffers; it has ones for the sums of a: 8 lines of 64.
-constexpr int ones_bytes = 8 * 128;
+// A gradient has no buffers; it has ones for the sums of a.
 template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, int TILE_N = plain_tile_n, bool WEIGHS = false>
 using PlainRing = ProductRing<A_K_MAJOR, B_K_MAJOR, TILE_N,
                               E == Epilogue::gradient ? ones_bytes : 8 * plain_buffers<E> * buffer_bytes, WEIGHS>;
@@ -76,11 +74,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
     if (E != Epilogue::gradient) prefetch_map(maps.out);
     if (WEIGHS) prefetch_map(maps.other);
   }
-  if (E == Epilogue::gradient && threadIdx.x < ones_bytes / 4) {
-    constexpr uint32_t two_ones = 0x3f803f80;
-    asm volatile("st.shared.b32 [%0], %1;" ::"r"(ring.staging + threadIdx.x * 4), "r"(two_ones) : "memory");
-    fence_async_proxy();
-  }
+  if constexpr (E == Epilogue::gradient) store_ones(ring.staging, 0x3f803f80);
   cluster_sync();
   wait_for_previous_kernel();
 
@@ -121,57 +115,9 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
       ring.release(previous);
 
       if constexpr (E == Epilogue::gradient) {
-        const int parts = arguments.split.parts();
-        if (outputs.sums && lane % 4 == 0) {
-#pragma unroll
-          for (int half = 0; half < 2; half++) {
-            const int row = row0 + half * 8 + lane / 4;
-            // The products with the two parts of the weights are in two columns.
-            const float sum = WEIGHS ? sums[half * 2] + sums[half * 2 + 1] : sums[half * 2];
-            // An unsplit tile writes zeros for the other parts.
-            for (int part = unit.part < 0 ? 0 : unit.part; row < arguments.M && part < parts; part++) {
-              const int64_t line = static_cast<int64_t>(part) * arguments.tiles_n + unit.n;
-              outputs.sums[line * arguments.M + row] = unit.part >= 0 || part == 0 ? sum : 0.0f;
-              if (unit.part >= 0) break;
-            }
-          }
-        }
-        const auto store_rows = [&](auto *first, int64_t stride, int rows, int columns, bool accumulate) {
-#pragma unroll
-          for (int half = 0; half < 2; half++) {
-            const int row = half * 8 + lane / 4;
-            if (row >= rows) continue;
-            auto *line = first + row * stride;
-#pragma unroll
-            for (int j = 0; j < TILE_N / 8; j++) {
-              const int column = j * 8 + lane % 4 * 2;
-              if (column >= columns) continue;
-              float values[2] = {result[j * 4 + half * 2], result[j * 4 + half * 2 + 1]};
-              if (accumulate) {
-                float old[2];
-                load(old, line + column);
-                values[0] += old[0];
-                values[1] += old[1];
-              }
-              store(line + column, values);
-            }
-          }
-        };
-        if (unit.part >= 0) {
-          // A quad of lanes stores 32 contiguous bytes of fp32.
-          const int tiles = arguments.tiles_m * arguments.tiles_n - arguments.split.rounds * arguments.clusters;
-          const int row = row0 - unit.m * 2 * tile_m;
-          float *tile = outputs.parts + (static_cast<int64_t>(unit.part) * tiles + unit.tile) * part_floats;
-          store_rows(tile + row * plain_tile_n, plain_tile_n, 16, plain_tile_n, false);
-        } else {
-          const int64_t first = static_cast<int64_t>(row0) * arguments.N + n0;
-          const int rows = arguments.M - row0, columns = arguments.N - n0;
-          if (outputs.is_bf16) {
-            store_rows(static_cast<bf16 *>(outputs.gradient) + first, arguments.N, rows, columns, outputs.accumulate);
-          } else {
-            store_rows(static_cast<float *>(outputs.gradient) + first, arguments.N, rows, columns, outputs.accumulate);
-          }
-        }
+        // The products with the two parts of the weights are in two columns.
+        const float of_rows[2] = {WEIGHS ? sums[0] + sums[1] : sums[0], WEIGHS ? sums[2] + sums[3] : sums[2]};
+        store_gradient<TILE_N>(arguments, outputs, unit, row0, result, of_rows);
       } else {
         float scale[2] = {1, 1};
         if constexpr (E == Epilogue::scaled) {

@@ -22,7 +22,8 @@
 //   product-plain.cuh        after the tile is multiplied; 256 or 208 columns; for long k, light epilogues and weight
 //                            gradients
 //   product-interleaved.cuh  while the next tile is multiplied; 192 columns; for short k or heavy epilogues
-//   fp8-matmul.cu            after the tile is multiplied; 192 columns; FP8 with long k, whose sums are promoted
+//   fp8-matmul.cu and fp8-matmul-backward-weight.cu
+//                            after the tile is multiplied; 192 columns; FP8 with long k, whose sums are promoted
 #pragma once
 
 #include "hopper.cuh"
@@ -42,7 +43,7 @@ struct ProductMaps {
 };
 
 struct Fp8Maps : ProductMaps {
-  CUtensorMap values;  // the result in FP8
+  CUtensorMap values, columnwise;  // the result in FP8
 };
 
 // The tensors that ordinary loads and stores access.
@@ -88,7 +89,7 @@ struct ProductRing {
   // For barriers, and for alignment to 1024 bytes.
   static constexpr int other_bytes = 2048;
   static constexpr int stages = (227 * 1024 - other_bytes - STAGING_BYTES) / stage_bytes;
-  static_assert(stages >= 4, "too few stages");
+  static_assert(stages >= 3, "too few stages");
   static constexpr int shared_bytes = stages * stage_bytes + STAGING_BYTES + other_bytes;
 
   uint32_t ring, staging, full, empty, barriers;  // barriers: for the kernel's own use
@@ -162,8 +163,8 @@ struct ProductRing {
 
   // A step of consumer 0 or 1: issues result (=|+=) its products with the tile's first 2 COUNT columns, waits until
   // the previous step's products are complete, and releases their stage. EAGER waits before it issues, which frees the
-  // stage sooner; otherwise it waits afterwards, which leaves the tensor cores no gap. With SUMS also sums (=|+=) a
-  // times the stage's weights, or without them times ones, which are in shared memory.
+  // stage sooner; otherwise it waits afterwards, which leaves the tensor cores no gap. With SUMS also sums += a times
+  // the stage's weights, or without them times ones, which are in shared memory; of FP8 the sums begin with `result`.
   template <bool EAGER = false, bool SUMS = false, int COUNT>
   __device__ __forceinline__ void multiply(float (&result)[COUNT], int consumer, RingPosition<stages> &at,
                                            uint32_t &previous, bool adds, float (*sums)[4] = nullptr,
@@ -191,7 +192,8 @@ struct ProductRing {
         wgmma<!A_K_MAJOR, !B_K_MAJOR>(result, a_step, b_step, adds || k > 0);
       }
       if constexpr (SUMS && WEIGHS) wgmma<!A_K_MAJOR, 0>(*sums, a_step, weights.at(k * 32), true);
-      if constexpr (SUMS && !WEIGHS) wgmma<!A_K_MAJOR, 0>(*sums, a_step, k_major(ones), true);
+      if constexpr (SUMS && !WEIGHS && is_fp8<Element>) wgmma_fp8(*sums, a_step, k_major(ones), adds || k > 0);
+      if constexpr (SUMS && !WEIGHS && !is_fp8<Element>) wgmma<!A_K_MAJOR, 0>(*sums, a_step, k_major(ones), true);
     }
     wgmma_commit();
     hold(result);

@@ -74,7 +74,7 @@ export function wrapped(text: string): string {
 const pairs = (names: readonly string[]): string => names.map((name) => `{"${name}", ${name}}`).join(', ');
 
 /** The relations between arguments, checked after each argument: a size of 0 must not reach a division. */
-function relationsOf({ dtypes, relations, sizes }: Op): string[] {
+function relationsOf({ tensors, dtypes, relations, sizes }: Op): string[] {
   const names = sizes.map(({ cName }) => cName);
   const calls: string[] = [];
   if (names.includes('B') && names.includes('T')) {
@@ -83,6 +83,11 @@ function relationsOf({ dtypes, relations, sizes }: Op): string[] {
   for (const relation of relations) {
     const values = [...new Set(namesIn(relation))].map((name) => `${name} = " + std::to_string(${name})`);
     calls.push(`that(${relation}, "${relation}, got ${values.join(' + ", ')})`);
+  }
+  for (const { parameter, together } of tensors) {
+    if (together === undefined) continue;
+    const { cName } = parameter;
+    calls.push(`that(!${cName} == !${together}, "both ${cName} and ${together}, or neither")`);
   }
   for (const dtype of dtypes) {
     const holds = `${dtype} == GPT2_FP32 || ${dtype} == GPT2_BF16`;

@@ -19,7 +19,9 @@ function typeOf({ parameter, dtype }: TensorShape): string {
 }
 
 function tensorContract(shape: TensorShape, constants: ReadonlyMap<string, number>): string {
-  const dimensions = shape.dimensions.map((size) => String(constants.get(size) ?? inTypeScript(size)));
+  const dimensions = shape.dimensions.map((size) =>
+    inTypeScript(size.replace(/[A-Za-z_]\w*/g, (name) => String(constants.get(name) ?? name))),
+  );
   const fields = joined({
     access: text(shape.access),
     type: text(typeOf(shape)),
@@ -28,6 +30,7 @@ function tensorContract(shape: TensorShape, constants: ReadonlyMap<string, numbe
     by: text(shape.by && camelCase(shape.by)),
     columns: text(shape.columns && inTypeScript(shape.columns)),
     isOptional: shape.isOptional ? 'true' : undefined,
+    together: text(shape.together && camelCase(shape.together)),
     mayBe: shape.mayBe.length > 0 ? quoted(shape.mayBe.map(camelCase)) : undefined,
   });
   return `      ${shape.parameter.name}: { ${fields} },`;

@@ -18,6 +18,8 @@ export interface TensorShape {
   /** A dimension: how many elements at the start of each row are touched. */
   readonly columns?: string;
   readonly isOptional: boolean;
+  /** The tensor that is NULL exactly where this one is. */
+  readonly together?: string;
   readonly mayBe: readonly string[];
 }
 
@@ -47,10 +49,9 @@ const accesses: Record<string, Access> = {
 };
 
 const entry =
-  /^(?<name>\w+) ?(?<access>=|\+=|\(\w+\)|) \[(?<dimensions>[^\]]+)\](?:: (?<dtype>\w+))?(?: < (?<below>\w+))?(?: by (?<by>\w+))?(?: first (?<columns>\w+))?(?<optional> or NULL)?(?: may be (?<first>\w+)(?: or (?<second>\w+))?)?$/;
-/** A number, a name with a factor before it or a number or name after it, or ">=" and a name. */
-export const dimension =
-  /^(?:(?<atLeast>>=)?(?<factor>\d+)?(?<name>[A-Za-z]\w*)(?:(?<operator>[+/])(?<operand>\w+))?|\d+)$/;
+  /^(?<name>\w+) ?(?<access>=|\+=|\(\w+\)|) \[(?<dimensions>[^\]]+)\](?:: (?<dtype>\w+))?(?: < (?<below>\w+))?(?: by (?<by>\w+))?(?: first (?<columns>\w+))?(?<optional> or NULL(?: with (?<together>\w+))?)?(?: may be (?<first>\w+)(?: or (?<second>\w+))?)?$/;
+/** A number; or a name with ">=" or a factor before it, and after it "+" and a number or "/" and a number or name. */
+const dimension = /^(?:(?<atLeast>>=)?(?<factor>\d+)?(?<name>[A-Za-z]\w*)(?:\+\d+|\/(?<divisor>\w+))?|\d+)$/;
 const relationTokens = /^(?:\s|\d+|[A-Za-z]\w*|<=|>=|==|!=|\|\||&&|[<>+\-*/%()])+$/;
 
 const isInteger = ({ base, isPointer }: Parameter): boolean => !isPointer && /^u?int(32|64)_t$/.test(base);
@@ -101,12 +102,23 @@ function parseOp(
   const given = tensors.map(({ parameter }) => parameter.cName).join(', ');
   if (wanted !== given) refuse(`its tensors are ${wanted}, the lines name ${given}`);
 
+  for (const { parameter, together } of tensors) {
+    const other = tensors.find(({ parameter: { cName } }) => cName === together);
+    if (together && (!other?.isOptional || other.together || other.parameter === parameter)) {
+      refuse(`${parameter.cName} is NULL with ${together}, which is not another tensor that is "or NULL" by itself`);
+    }
+  }
+
   const hasRanks = parameters.some(({ base }) => base === 'gpt2_communicator');
   const free = hasRanks ? ['R', 'P'] : [];
   for (const { dimensions, columns = '1', parameter } of tensors) {
     const expressions = [...dimensions, columns].map((text) => text.replace(/^(>=)?\d*/, ''));
     for (const name of expressions.flatMap(namesIn)) {
       if (!constants.has(name) && !free.includes(name)) known(name, `${parameter.cName} [${dimensions}]`);
+    }
+    for (const size of dimensions) {
+      const divisor = dimension.exec(size)?.groups?.divisor;
+      if (divisor && (constants.get(divisor) ?? Number(divisor)) === 0) refuse(`"${size}" divides by 0`);
     }
   }
   const relations: string[] = [];
@@ -143,10 +155,10 @@ function parseTensor(
 ): TensorShape {
   const match = entry.exec(line)?.groups;
   if (!match) return refuse(`cannot read "${line}"`);
-  const { name, access, dimensions, dtype, below, by, columns, optional, first, second } = match;
+  const { name, access, dimensions, dtype, below, by, columns, optional, together, first, second } = match;
   const parameter = byName.get(name!) ?? refuse(`"${line}" is no parameter`);
   const mode = accesses[access!] ?? refuse(`"${access}" in "${line}" is no access`);
-  const names = [dtype === 'gradient' ? undefined : dtype, below, by, first, second].filter(
+  const names = [dtype === 'gradient' ? undefined : dtype, below, by, together, first, second].filter(
     (other) => other !== undefined,
   );
   for (const other of names) if (!byName.has(other)) refuse(`"${line}" names ${other}, which is no parameter`);
@@ -155,5 +167,5 @@ function parseTensor(
   for (const size of sizes) if (!dimension.test(size)) refuse(`cannot read the dimension "${size}" in "${line}"`);
   const mayBe = [first, second].filter((other) => other !== undefined);
   const isOptional = optional !== undefined;
-  return { parameter, access: mode, dimensions: sizes, dtype, below, by, columns, isOptional, mayBe };
+  return { parameter, access: mode, dimensions: sizes, dtype, below, by, columns, isOptional, together, mayBe };
 }

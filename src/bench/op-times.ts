@@ -103,8 +103,8 @@ function kernelOf(device: Device, { module, kernel }: NativeArguments): string {
 }
 
 /**
- * "layernorm backward"; a matmul by its weight and what is fused: "qkv forward", "layernorm + fc forward + gelu". A product in FP8
- * multiplies the weight that was quantised last: "fp8 fc forward + gelu".
+ * "layernorm backward"; a matmul by its weight and what is fused: "qkv forward", "layernorm + fc forward + gelu", "fp8 fc backward
+ * weight".
  */
 function namer(
   config: ModelConfig,
@@ -115,19 +115,22 @@ function namer(
     const short = name.split('.').at(-1)!.replace(/w$/, '');
     for (const arena of arenas) weights.set(arena.get(name).pointer, short);
   }
-  let quantized = '';
+  /** What a product in FP8 multiplies: the weight that was last quantised into its memory. */
+  const quantized = new Map<unknown, string>();
   return ({ op, args }) => {
     const words = op.symbol.replace(/^gpt2_/, '');
     if (words === 'fp8_quantize_weight') {
       const weight = weights.get(args.weight as Pointer);
-      const isForward = args.transposed === null;
-      quantized = `${weight} ${isForward ? 'forward' : 'backward input'}`;
-      return `fp8 quantize ${weight}${isForward ? '' : ' transposed'}`;
+      const { values, transposed } = args;
+      quantized.set(values, `${weight} forward`).set(transposed, `${weight} backward input`);
+      const copies = values === null ? ' transposed' : transposed === null ? '' : ' + transposed';
+      return `fp8 quantize ${weight}${copies}`;
     }
+    if (words === 'fp8_matmul_backward_weight') return `fp8 ${weights.get(args.dweight as Pointer)} backward weight`;
     const [isFp8, activation] = /^fp8_matmul(?:_(gelu|relu_squared))?/.exec(words) ?? [];
     if (isFp8) {
       const fused = activation ?? (args.residual === null ? undefined : 'residual');
-      return `fp8 ${quantized}${fused ? ` + ${fused.replaceAll('_', ' ')}` : ''}`;
+      return `fp8 ${quantized.get(args.transposed ?? args.weight)}${fused ? ` + ${fused.replaceAll('_', ' ')}` : ''}`;
     }
     const [, norm, fused, direction] = /^(layernorm_)?matmul_(?:(gelu|relu_squared|residual)_)?(.*)$/.exec(words) ?? [];
     if (!direction) return words.replaceAll('_', ' ');

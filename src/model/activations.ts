@@ -3,9 +3,10 @@
 import { GPT2_FP8_FACTOR } from '../native/bindings.generated.ts';
 import { bytesOf, type DeviceBuffer, type ElementType, elementCount, Tensor } from '../native/buffer.ts';
 import type { Device, DeviceDescription } from '../native/device.ts';
+import { blocksOf, groupsOf } from '../ops/columnwise.ts';
 import { architectureOf } from './architecture.ts';
 import { type ModelConfig, paddedVocabularySize } from './config.ts';
-import type { Fp8Copy } from './linear.ts';
+import { operandsOf } from './operands.ts';
 
 /** Training keeps the activations of every layer for backward; inference those of the current layer. */
 type Purpose = 'training' | 'inference';
@@ -38,10 +39,24 @@ interface Sizes {
   readonly T: number;
 }
 
+/** The largest batch that activations hold, and their purpose. */
+export interface ActivationSizes extends Sizes {
+  readonly purpose: Purpose;
+  /** Activations that backward recomputes instead of keeping them. Default none. */
+  readonly recompute?: Recompute | undefined;
+}
+
+/** Kinds of activations in the memory plan; each is one arena. */
+type Kind = 'activations' | 'logits' | 'activation gradients' | 'FP8 copies';
+
 /** A tensor of a table. */
 export interface Row {
   readonly type: 'activation' | 'fp32' | 'fp8' | 'int32';
   readonly shape: readonly number[];
+  /** Absent: its table's. */
+  readonly kind?: Kind;
+  /** Whether --recompute gelu computes it again. */
+  readonly isRecomputed?: boolean;
 }
 
 /** Rows by name; some only models with certain parts have. */
@@ -50,11 +65,21 @@ type Table = Readonly<Record<string, Row | undefined>>;
 const activation = (...shape: number[]): Row => ({ type: 'activation', shape });
 const statistics = (...shape: number[]): Row => ({ type: 'fp32', shape });
 const fp8 = (...shape: number[]): Row => ({ type: 'fp8', shape });
+const columnwise = (B: number, T: number, C: number): Row => fp8(C, groupsOf(B * T), 16);
+const blockScales = (B: number, T: number): Row => statistics(blocksOf(B * T));
+const factors = statistics(GPT2_FP8_FACTOR.GPT2_FP8_FACTORS);
+const recomputed = (row: Row): Row => ({ ...row, isRecomputed: true });
+const ofWeight = (row: Row): Row => ({ ...row, kind: 'FP8 copies' });
+
+/** Whether all products of the MLP are in FP8: then what only they read is in FP8 alone (docs/fp8.md). */
+export const isMlpInFp8 = ({ dtype }: DeviceTraits, config: ModelConfig): boolean =>
+  dtype === 'fp8' && architectureOf(config).activation === 'gelu';
 
 /** The activations of a layer. */
-function layerTable(config: ModelConfig, { B, T }: Sizes) {
+function layerTable(device: DeviceTraits, config: ModelConfig, { B, T, purpose, recompute }: ActivationSizes) {
   const { channels: C, heads: NH } = config;
   const { norm, queryKeyNorm, activation: activated } = architectureOf(config);
+  const isFp8 = isMlpInFp8(device, config);
   return {
     ln1: activation(B, T, C),
     ...only(norm === 'layernorm', { ln1Mean: statistics(B, T) }),
@@ -65,25 +90,35 @@ function layerTable(config: ModelConfig, { B, T }: Sizes) {
     lse: statistics(B, NH, T),
     /** The residual stream after attention. */
     residual2: activation(B, T, C),
-    ln2: activation(B, T, C),
     ...only(norm === 'layernorm', { ln2Mean: statistics(B, T) }),
     ln2Rstd: statistics(B, T),
     /** The input of GELU; the squared ReLU's backward needs only its output. */
-    ...only(activated === 'gelu', { fc: activation(B, T, 4 * C) }),
-    activated: activation(B, T, 4 * C),
+    ...only(activated === 'gelu', { fc: recomputed(activation(B, T, 4 * C)) }),
+    ...only(!isFp8, { ln2: activation(B, T, C), activated: recomputed(activation(B, T, 4 * C)) }),
+    ...only(isFp8 && purpose === 'training', {
+      ln2Columnwise: columnwise(B, T, C),
+      ln2ColumnwiseScale: blockScales(B, T),
+      activatedColumnwise: recomputed(columnwise(B, T, 4 * C)),
+      activatedColumnwiseScale: recomputed(blockScales(B, T)),
+      /** The MLP's weights, which forward's products quantise for backward's too. */
+      fcTransposed: recomputed(ofWeight(fp8(C, 4 * C))),
+      fcFactors: recomputed(ofWeight(factors)),
+      // The last product of the MLP is not computed again, and 'block' is to take the least memory.
+      ...only(recompute !== 'block', { fcprojTransposed: ofWeight(fp8(4 * C, C)), fcprojFactors: ofWeight(factors) }),
+    }),
     /** The residual stream after the layer. */
     residual3: activation(B, T, C),
   } satisfies Table;
 }
 
 /** Rows that only some models have. */
-const only = <T extends Table>(isIn: boolean, rows: T): Partial<T> => (isIn ? rows : {});
+export const only = <T extends Table>(isIn: boolean, rows: T): Partial<T> => (isIn ? rows : {});
 
-/** Whether each layer has its own memory for an activation. */
-function isKept(name: string, purpose: Purpose, recompute: Recompute): boolean {
+/** Whether each layer has its own memory for a tensor. */
+function isKept(name: keyof ReturnType<typeof layerTable>, row: Row, { purpose, recompute }: ActivationSizes): boolean {
   if (purpose === 'inference') return false;
   if (recompute === 'block') return name === 'residual3';
-  return recompute === 'none' || (name !== 'fc' && name !== 'activated');
+  return recompute !== 'gelu' || !row.isRecomputed;
 }
 
 /** Activations outside the layers. */
@@ -101,77 +136,85 @@ function modelTable(device: DeviceTraits, config: ModelConfig, { B, T }: Sizes) 
     ...only(norm === 'layernorm', { lnfMean: statistics(B, T) }),
     lnfRstd: statistics(B, T),
     /** A chunk of logits; in training their gradient replaces them. */
-    logits: activation(Math.min(headChunk(device), B * T), paddedVocabularySize(config)),
+    logits: { ...activation(Math.min(headChunk(device), B * T), paddedVocabularySize(config)), kind: 'logits' },
     losses: statistics(B, T),
   } satisfies Table;
 }
 
 /** Gradients that go backward through the layers. */
-function backwardTable({ channels: C }: ModelConfig, { B, T }: Sizes) {
+function backwardTable(device: DeviceTraits, config: ModelConfig, { B, T }: Sizes) {
+  const C = config.channels;
+  const isFp8 = isMlpInFp8(device, config);
   return {
     /** Gradient of the residual stream. */
     dresidual: activation(B, T, C),
     /** Gradient of another [B,T,C]: a layernorm's or attention's output. */
     dbranch: activation(B, T, C),
     dqkv: activation(B, T, 3 * C),
-    dfc: activation(B, T, 4 * C),
+    ...only(!isFp8, { dfc: activation(B, T, 4 * C) }),
+    /** With memory of its own: --recompute writes fp8Table's between the ops that write and read it. */
+    ...only(device.dtype === 'fp8', { dresidualRowwise: fp8(B, T, C), dresidualRowwiseScale: statistics(B, T) }),
+    ...only(isFp8, {
+      dresidualColumnwise: columnwise(B, T, C),
+      dresidualColumnwiseScale: blockScales(B, T),
+      dfcColumnwise: columnwise(B, T, 4 * C),
+      dfcColumnwiseScale: blockScales(B, T),
+    }),
   } satisfies Table;
 }
 
-/** Copies in FP8 that products read. The product that reads one follows the op that wrote it, so one set is for all layers. */
-function fp8Table({ dtype }: DeviceTraits, config: ModelConfig, { B, T }: Sizes, purpose: Purpose) {
+/** Memory in FP8 that layers share: what is written there is read before the next layer writes. */
+function fp8Table(device: DeviceTraits, config: ModelConfig, { B, T }: Sizes) {
   const C = config.channels;
-  return only(dtype === 'fp8', {
-    /** The copy of a norm's output. */
-    normed: fp8(B, T, C),
-    normedScale: statistics(B, T),
-    /** The copy of GELU's output; in backward that of dfc, which is written after the last read of GELU's. */
-    ...only(architectureOf(config).activation === 'gelu', { wide: fp8(B, T, 4 * C), wideScale: statistics(B, T) }),
-    /** With memory of its own: --recompute writes the others between the ops that write and read it. */
-    ...only(purpose === 'training', { dresidual: fp8(B, T, C), dresidualScale: statistics(B, T) }),
+  return only(device.dtype === 'fp8', {
+    /** A norm's output. */
+    normRowwise: fp8(B, T, C),
+    normRowwiseScale: statistics(B, T),
+    /** GELU's output; in backward its gradient, dfc, which is written after the last read of GELU's. */
+    ...only(isMlpInFp8(device, config), { mlpRowwise: fp8(B, T, 4 * C), mlpRowwiseScale: statistics(B, T) }),
     /** The weight of the current product; as large as the largest, the MLP's or the head's. */
     weight: fp8(Math.max(4 * C, paddedVocabularySize(config)), C),
-    factors: statistics(GPT2_FP8_FACTOR.GPT2_FP8_FACTORS),
+    factors,
   });
 }
 
-/** A tensor for each row; optional rows have optional tensors. */
-type TensorsOf<T> = { readonly [Name in keyof T]: Tensor };
-type LayerActivations = TensorsOf<ReturnType<typeof layerTable>>;
-type ModelActivations = TensorsOf<ReturnType<typeof modelTable>>;
-type BackwardActivations = TensorsOf<ReturnType<typeof backwardTable>>;
-type Fp8Tensors = TensorsOf<ReturnType<typeof fp8Table>>;
+const mapTable = <T extends Table, V>(table: T, make: (name: keyof T & string, row: Row) => V) => {
+  const rows = Object.entries(table) as [keyof T & string, Row][];
+  return Object.fromEntries(rows.map(([name, row]) => [name, make(name, row)])) as { readonly [K in keyof T]: V };
+};
 
-/** By what they are copies of; all are absent on a device of another dtype, dresidual also for inference. */
-interface Fp8Copies {
-  readonly normed?: Fp8Copy | undefined;
-  /** The same memory as dfc; both are absent with squared ReLU. */
-  readonly activated?: Fp8Copy | undefined;
-  readonly dresidual?: Fp8Copy | undefined;
-  readonly dfc?: Fp8Copy | undefined;
-}
-
-function copiesOf({ weight, factors, ...copies }: Fp8Tensors): Fp8Copies {
-  const { normed, normedScale, wide, wideScale, dresidual, dresidualScale } = copies;
-  const copy = (values: Tensor | undefined, scale: Tensor | undefined): Fp8Copy | undefined =>
-    values && scale && weight && factors && { values, scale, weight: { values: weight, factors } };
-  const ofWide = copy(wide, wideScale);
+/** What `make` gives for each row of the tables. Layers share what it gives for a row that is not kept. */
+function mapTables<V extends object | number>(
+  device: DeviceTraits,
+  config: ModelConfig,
+  sizes: ActivationSizes,
+  make: (name: string, row: Row, kind: Kind) => V,
+) {
+  const all = <T extends Table>(table: T, kind: Kind, prefix = '') =>
+    mapTable(table, (name, row) => make(`${prefix}${name}`, row, row.kind ?? kind));
+  const layer = layerTable(device, config, sizes);
+  const ofLayer = (name: string, row: Row) => make(`h.${name}`, row, row.kind ?? 'activations');
+  const shared = mapTable(layer, (name, row) => (isKept(name, row, sizes) ? undefined : ofLayer(name, row)));
   return {
-    normed: copy(normed, normedScale),
-    activated: ofWide,
-    dresidual: copy(dresidual, dresidualScale),
-    dfc: ofWide,
+    model: all(modelTable(device, config, sizes), 'activations'),
+    layers: Array.from({ length: config.layers }, (_, index) =>
+      mapTable(layer, (name, row) => shared[name] ?? ofLayer(`${index}.${name}`, row)),
+    ),
+    /** Absent for inference. */
+    backward:
+      sizes.purpose === 'training' ? all(backwardTable(device, config, sizes), 'activation gradients') : undefined,
+    fp8: all(fp8Table(device, config, sizes), 'FP8 copies', 'fp8.'),
   };
 }
 
+/** A tensor for each row of the tables; optional rows have optional tensors. */
+export type ActivationTensors = ReturnType<typeof mapTables<Tensor>>;
+
 /** All activations of one batch size, as tensors. */
-export interface ActivationSet extends Sizes {
+export interface ActivationSet extends Sizes, ActivationTensors {
   readonly recompute: Recompute;
-  readonly model: ModelActivations;
-  readonly layers: readonly LayerActivations[];
-  /** Absent for inference. */
-  readonly backward: BackwardActivations | undefined;
-  readonly fp8: Fp8Copies;
+  /** The matrices that norm.ts, linear.ts, mlp.ts and head.ts take, which choose an op by forms. Ops take the tensors. */
+  readonly operands: ReturnType<typeof operandsOf>;
 }
 
 // Tensors share an arena because a driver rounds each allocation up to 2 MiB: 0.6 GB for d48's 400 tensors at batch 2. Each
@@ -184,88 +227,41 @@ export const elementType = (row: Row, device: DeviceTraits): ElementType =>
 const bytesInArena = (row: Row, device: DeviceTraits): number =>
   Math.ceil((elementCount(row.shape) * bytesOf(elementType(row, device))) / alignment) * alignment;
 
-/** Kinds of activations in the memory plan; each is one arena. */
-type Kind = 'activations' | 'logits' | 'activation gradients' | 'FP8 copies';
-
-/** The largest batch that activations hold, and their purpose. */
-export interface ActivationSizes extends Sizes {
-  readonly purpose: Purpose;
-  /** Activations that backward recomputes instead of keeping them. Default none. */
-  readonly recompute?: Recompute | undefined;
-}
-
 /** Bytes of each arena. */
-export function activationBytes(
-  device: DeviceTraits,
-  config: ModelConfig,
-  { B, T, purpose, recompute = 'none' }: ActivationSizes,
-): Map<Kind, number> {
-  const bytes = (row: Row) => bytesInArena(row, device);
-  const sum = (table: Table, times: (name: string) => number) =>
-    rowsOf(table).reduce((total, [name, row]) => total + bytes(row) * times(name), 0);
-  const { logits, ...rest } = modelTable(device, config, { B, T });
-  const layers = sum(layerTable(config, { B, T }), (name) => (isKept(name, purpose, recompute) ? config.layers : 1));
-  const sizes = new Map<Kind, number>([
-    ['activations', layers + sum(rest, () => 1)],
-    ['logits', bytes(logits)],
-  ]);
-  if (purpose === 'training')
-    sizes.set(
-      'activation gradients',
-      sum(backwardTable(config, { B, T }), () => 1),
-    );
-  const copies = sum(fp8Table(device, config, { B, T }, purpose), () => 1);
-  if (copies > 0) sizes.set('FP8 copies', copies);
-  return sizes;
+export function activationBytes(device: DeviceTraits, config: ModelConfig, sizes: ActivationSizes): Map<Kind, number> {
+  const plan = new Map<Kind, number>();
+  mapTables(device, config, sizes, (_, row, kind) => {
+    const bytes = bytesInArena(row, device);
+    plan.set(kind, (plan.get(kind) ?? 0) + bytes);
+    return bytes;
+  });
+  return plan;
 }
 
 /** Memory for the activations of up to B x T tokens. */
 export class Activations {
   readonly #device: Device;
   readonly #config: ModelConfig;
-  readonly #purpose: Purpose;
-  readonly #largest: ActivationSet;
-  readonly #fp8: Fp8Tensors;
+  readonly #largest: ActivationSizes;
+  readonly #tensors = new Map<string, Tensor>();
   readonly #sets = new Map<string, ActivationSet>();
   #lastTurn: Promise<unknown> = Promise.resolve();
 
-  constructor(device: Device, config: ModelConfig, { B, T, purpose, recompute = 'none' }: ActivationSizes) {
+  constructor(device: Device, config: ModelConfig, sizes: ActivationSizes) {
     this.#device = device;
     this.#config = config;
-    this.#purpose = purpose;
+    this.#largest = sizes;
     const arenas = new Map<Kind, { readonly buffer: DeviceBuffer; used: number }>();
-    for (const [kind, bytes] of activationBytes(device, config, { B, T, purpose, recompute })) {
+    for (const [kind, bytes] of activationBytes(device, config, sizes)) {
       arenas.set(kind, { buffer: device.allocate(bytes, kind), used: 0 });
     }
-    const place = (name: string, row: Row, kind: Kind = 'activations'): Tensor => {
+    mapTables(device, config, sizes, (name, row, kind) => {
       const arena = arenas.get(kind)!;
       const tensor = new Tensor(arena.buffer, name, elementType(row, device), row.shape, arena.used);
       arena.used += bytesInArena(row, device);
+      this.#tensors.set(name, tensor);
       return tensor;
-    };
-    const sizes = { B, T };
-    const rows = layerTable(config, sizes);
-    const kept = (name: string) => isKept(name, purpose, recompute);
-    const shared = mapTable(rows, (name, row) => (kept(name) ? undefined : place(`h.${name}`, row)));
-    this.#fp8 = mapTable(fp8Table(device, config, sizes, purpose), (name, row) =>
-      place(`fp8.${name}`, row, 'FP8 copies'),
-    );
-    this.#largest = {
-      ...sizes,
-      recompute,
-      model: mapTable(modelTable(device, config, sizes), (name, row) =>
-        place(name, row, name === 'logits' ? 'logits' : 'activations'),
-      ),
-      layers: Array.from({ length: config.layers }, (_, index) =>
-        mapTable(rows, (name, row) => shared[name] ?? place(`h.${index}.${name}`, row)),
-      ),
-      backward:
-        purpose === 'training'
-          ? mapTable(backwardTable(config, sizes), (name, row) => place(name, row, 'activation gradients'))
-          : undefined,
-      fp8: copiesOf(this.#fp8),
-    };
-    this.#sets.set(`${B}x${T}`, this.#largest);
+    });
   }
 
   /**
@@ -291,24 +287,11 @@ export class Activations {
     const key = `${B}x${T}`;
     const known = this.#sets.get(key);
     if (known) return known;
-    const sizes = { B, T };
-    const { recompute, model, layers, backward } = this.#largest;
-    const reshape = <T extends Table>(table: T, tensors: TensorsOf<T>) =>
-      mapTable(table, (name, row) => tensors[name].view(row.shape));
-    const set: ActivationSet = {
-      ...sizes,
-      recompute,
-      model: reshape(modelTable(this.#device, this.#config, sizes), model),
-      layers: layers.map((layer) => reshape(layerTable(this.#config, sizes), layer)),
-      backward: backward && reshape(backwardTable(this.#config, sizes), backward),
-      fp8: copiesOf(reshape(fp8Table(this.#device, this.#config, sizes, this.#purpose), this.#fp8)),
-    };
+    const sizes = { ...this.#largest, B, T };
+    const view = (name: string, { shape }: Row) => this.#tensors.get(name)!.view(shape);
+    const tensors = mapTables(this.#device, this.#config, sizes, view);
+    const set = { B, T, recompute: sizes.recompute ?? 'none', ...tensors, operands: operandsOf(tensors) };
     this.#sets.set(key, set);
     return set;
   }
 }
-
-const rowsOf = <T extends Table>(table: T) => Object.entries(table) as [keyof T & string, Row][];
-
-const mapTable = <T extends Table, V>(table: T, make: (name: keyof T & string, row: Row) => V) =>
-  Object.fromEntries(rowsOf(table).map(([name, row]) => [name, make(name, row)])) as { readonly [K in keyof T]: V };

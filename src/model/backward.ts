@@ -1,19 +1,16 @@
 // GPT-2's backward pass: forward.ts from the end. `dresidual` is the gradient of the residual stream from layer to layer; each
-// branch adds its gradient to it in the backward of the branch's norm. Gradients of weights are never products in FP8.
+// branch adds its gradient to it in the backward of the branch's norm. Which gradients are products in FP8 follows from the forms of
+// their operands (operands.ts).
 import type { Tensor } from '../native/buffer.ts';
-import {
-  attentionBackward,
-  embeddingBackward,
-  matmulBackwardInput,
-  matmulBackwardWeight,
-} from '../ops/ops.generated.ts';
+import { attentionBackward, embeddingBackward, matmulBackwardInput } from '../ops/ops.generated.ts';
 import type { ActivationSet } from './activations.ts';
 import type { ParameterArena } from './arena.ts';
 import { recomputeLayer, residualBefore } from './forward.ts';
-import { linearBackwardInput } from './linear.ts';
+import { linearBackwardInput, linearBackwardWeight } from './linear.ts';
 import { matmulActivationBackwardInput } from './mlp.ts';
 import type { Model } from './model.ts';
 import { normBackward } from './norm.ts';
+import type { Operand } from './operands.ts';
 import { headMatrix } from './parameters.ts';
 
 /**
@@ -29,53 +26,56 @@ export function backward(
 ): void {
   const { device, config, weights, queryKeyTransform } = model;
   if (!batch.backward) throw new Error('these activations were made for inference');
-  const { dresidual, dbranch, dqkv, dfc } = batch.backward;
-  const { fp8 } = batch;
+  const { dbranch, dqkv } = batch.backward;
+  const { dresidual, dfc, weightFp8 } = batch.operands;
   const { tokens, lnfMean, lnfRstd } = batch.model;
+  const stream = batch.backward.dresidual;
+  // Attention's products read no columnwise form; the embedding reads only the plain one.
+  const forAttention: Operand = { ...dresidual, columnwise: undefined };
+  const forEmbedding: Operand = { plain: stream };
 
   const lnf = { in: batch.layers.at(-1)!.residual3, weight: weights.get('lnfw'), mean: lnfMean, rstd: lnfRstd };
-  const dlnf = { din: dresidual, fp8: fp8.dresidual, dweight: gradients.get('lnfw'), dbias: gradients.find('lnfb') };
+  const dlnf = { din: dresidual, dweight: gradients.get('lnfw'), dbias: gradients.find('lnfb') };
   normBackward(device, { ...dlnf, dout: dbranch, dresidual: null, ...lnf, accumulate });
 
   for (const [index, layer] of [...batch.layers.entries()].reverse()) {
-    const { ln1, ln1Mean, ln1Rstd, qkv, qkRstd, attention, lse } = layer;
-    const { residual2, ln2, ln2Mean, ln2Rstd, fc, activated } = layer;
+    const { ln1Mean, ln1Rstd, qkv, qkRstd, attention, lse, residual2, ln2Mean, ln2Rstd } = layer;
+    const { ln1, ln2, activated, fcFp8, fcprojFp8 } = batch.operands.layers[index]!;
     const w = weights.layer(index);
     const d = gradients.layer(index);
-    const weightGradient = (dweight: Tensor, dbias: Tensor, dout: Tensor, input: Tensor) =>
-      matmulBackwardWeight(device, { dweight, dbias, dout, in: input, accumulate });
+    const weightGradient = (dweight: Tensor, dbias: Tensor, dout: Operand, input: Operand) =>
+      linearBackwardWeight(device, { dweight, dbias, dout, in: input, N: batch.B * batch.T, accumulate });
     recomputeLayer(model, batch, index);
 
     weightGradient(d.fcprojw, d.fcprojb, dresidual, activated);
-    const fcproj = { dout: dresidual, fp8: fp8.dresidual, weight: w.fcprojw };
-    matmulActivationBackwardInput(device, { din: dfc, dinFp8: fp8.dfc, ...fcproj, pre: fc, activated });
+    const fcproj = { dout: dresidual, weight: w.fcprojw, fp8: fcprojFp8 };
+    matmulActivationBackwardInput(device, { din: dfc, ...fcproj, pre: layer.fc, activated });
     weightGradient(d.fcw, d.fcb, dfc, ln2);
-    linearBackwardInput(device, { din: dbranch, dout: dfc, fp8: fp8.dfc, weight: w.fcw });
+    linearBackwardInput(device, { din: dbranch, dout: dfc, weight: w.fcw, fp8: fcFp8 });
     const norm2 = { in: residual2, weight: w.ln2w, mean: ln2Mean, rstd: ln2Rstd };
-    const throughNorm = { din: dresidual, dout: dbranch, dresidual, accumulate };
-    normBackward(device, { ...throughNorm, fp8: fp8.dresidual, dweight: d.ln2w, dbias: d.ln2b, ...norm2 });
+    const throughNorm = { dout: dbranch, dresidual: stream, accumulate };
+    normBackward(device, { din: forAttention, ...throughNorm, dweight: d.ln2w, dbias: d.ln2b, ...norm2 });
 
-    weightGradient(d.attprojw, d.attprojb, dresidual, attention);
-    linearBackwardInput(device, { din: dbranch, dout: dresidual, fp8: fp8.dresidual, weight: w.attprojw });
+    weightGradient(d.attprojw, d.attprojb, forAttention, { plain: attention });
+    linearBackwardInput(device, { din: dbranch, dout: forAttention, weight: w.attprojw, fp8: weightFp8 });
     attentionBackward(device, { dqkv, dout: dbranch, out: attention, qkv, lse });
     queryKeyTransform?.backward(dqkv, qkv, qkRstd);
-    weightGradient(d.qkvw, d.qkvb, dqkv, ln1);
+    weightGradient(d.qkvw, d.qkvb, { plain: dqkv }, ln1);
     matmulBackwardInput(device, { din: dbranch, dout: dqkv, weight: w.qkvw });
     const norm1 = { in: residualBefore(batch, index), weight: w.ln1w, mean: ln1Mean, rstd: ln1Rstd };
-    // The copy is for the layer before; the embedding reads none.
-    const copy = index > 0 ? fp8.dresidual : undefined;
-    normBackward(device, { ...throughNorm, fp8: copy, dweight: d.ln1w, dbias: d.ln1b, ...norm1 });
+    const din = index > 0 ? dresidual : forEmbedding;
+    normBackward(device, { din, ...throughNorm, dweight: d.ln1w, dbias: d.ln1b, ...norm1 });
     layerDone?.(index);
   }
 
   const { unnormed, embeddedRstd } = batch.model;
   if (unnormed && embeddedRstd) {
     const norm = { in: unnormed, weight: weights.get('lnew'), rstd: embeddedRstd, dresidual: null, accumulate };
-    normBackward(device, { din: dresidual, dweight: gradients.get('lnew'), dout: dresidual, ...norm });
+    normBackward(device, { din: forEmbedding, dweight: gradients.get('lnew'), dout: stream, ...norm });
   }
   const [dwte, dwpe] = [gradients.get('wte'), gradients.find('wpe') ?? null];
   // What the op adds to: the head's gradient of the same matrix, earlier micro-batches, or nothing.
   const isUntied = weights.find(headMatrix) !== undefined;
   if (isUntied && !accumulate) device.call('fillZero', { destination: dwte.pointer, bytes: dwte.bytes });
-  embeddingBackward(device, { dwte, dwpe, dout: dresidual, tokens, V: config.vocabularySize, accumulate });
+  embeddingBackward(device, { dwte, dwpe, dout: stream, tokens, V: config.vocabularySize, accumulate });
 }

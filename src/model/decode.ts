@@ -19,6 +19,7 @@ import type { CacheView } from './key-value-cache.ts';
 import { matmulActivationForward } from './mlp.ts';
 import type { Model } from './model.ts';
 import { normForward } from './norm.ts';
+import { need } from './operands.ts';
 
 /**
  * Runs T tokens from the position of each of the B texts of a cache. Their keys and values go into the cache; positions stay.
@@ -28,7 +29,7 @@ import { normForward } from './norm.ts';
 export function decode(
   model: Model,
   batch: ActivationSet,
-  { tokens, positions, layers }: CacheView,
+  { tokens, positions, layers, activated: own }: CacheView,
   { first, rows }: { first: number; rows: number },
 ): Tensor {
   const { device, config, weights, queryKeyTransform } = model;
@@ -38,7 +39,9 @@ export function decode(
   });
   for (const [index, { keys, values }] of layers.entries()) {
     const { ln1, ln1Rstd, qkv, qkRstd, attention, residual2 } = batch.layers[index]!;
-    const { ln2, ln2Mean, ln2Rstd, fc, activated, residual3 } = batch.layers[index]!;
+    const { ln2Mean, ln2Rstd, fc, residual3 } = batch.layers[index]!;
+    // Where the batch has GELU's output only in FP8, the cache has memory for it.
+    const activated = own && fc ? own.view(fc.shape) : need(batch.operands.layers[index]!.activated, 'plain');
     const w = weights.layer(index);
     const residual = residualBefore(batch, index);
     const norm1 = { in: residual, normWeight: w.ln1w, normBias: w.ln1b, normed: ln1, rstd: ln1Rstd };
@@ -47,7 +50,8 @@ export function decode(
     attentionCachedForward(device, { out: attention, keys, values, qkv, positions });
     const attproj = { in: attention, weight: w.attprojw, bias: w.attprojb };
     matmulResidualForward(device, { out: residual2, ...attproj, residual });
-    const norm2 = { in: residual2, normWeight: w.ln2w, normBias: w.ln2b, normed: ln2, mean: ln2Mean, rstd: ln2Rstd };
+    // ln1's memory: with FP8 there is no ln2 in the device's dtype, and ln1 is no longer read.
+    const norm2 = { in: residual2, normWeight: w.ln2w, normBias: w.ln2b, normed: ln1, mean: ln2Mean, rstd: ln2Rstd };
     normMatmulActivationForward(device, { out: activated, pre: fc, ...norm2, weight: w.fcw, bias: w.fcb });
     const fcproj = { in: activated, weight: w.fcprojw, bias: w.fcprojb };
     matmulResidualForward(device, { out: residual3, ...fcproj, residual: residual2 });
@@ -89,18 +93,18 @@ function normMatmulForward(device: Device, { normBias, normed, rstd, ...args }: 
     return;
   }
   const { normWeight, in: input, ...matmul } = args;
-  normForward(device, { out: normed, rstd, in: input, weight: normWeight });
+  normForward(device, { out: { plain: normed }, rstd, in: input, weight: normWeight });
   matmulForward(device, { ...matmul, in: normed });
 }
 
 /** The same with the activation of the MLP: one op with layernorm and GELU. */
 function normMatmulActivationForward(device: Device, all: NormMatmulActivation): void {
-  const { pre, normBias, normed, mean, rstd, ...args } = all;
+  const { out, pre, normBias, normed, mean, rstd, ...args } = all;
   if (normBias && pre) {
-    layernormMatmulGeluForward(device, { ...args, normBias, pre });
+    layernormMatmulGeluForward(device, { out, ...args, normBias, pre });
     return;
   }
   const { normWeight, in: input, ...matmul } = args;
-  normForward(device, { out: normed, mean, rstd, in: input, weight: normWeight, bias: normBias });
-  matmulActivationForward(device, { ...matmul, pre, in: normed });
+  normForward(device, { out: { plain: normed }, mean, rstd, in: input, weight: normWeight, bias: normBias });
+  matmulActivationForward(device, { ...matmul, out: { plain: out }, pre, in: { plain: normed } });
 }

@@ -8,6 +8,7 @@ import { linearForward } from './linear.ts';
 import { matmulActivationForward } from './mlp.ts';
 import type { Model } from './model.ts';
 import { normForward } from './norm.ts';
+import type { Operand } from './operands.ts';
 
 /**
  * Enqueues the forward pass from `batch.model.tokens` [B,T] to `batch.model.lnf` [B,T,C], the final hidden states. Logits and
@@ -23,23 +24,24 @@ import { normForward } from './norm.ts';
  */
 export function forward(model: Model, batch: ActivationSet, beforeLayer?: (layer: number) => void): void {
   const { device, config, weights } = model;
-  const { tokens, lnf, lnfMean, lnfRstd } = batch.model;
+  const { tokens, lnfMean, lnfRstd } = batch.model;
   const embedding = { tokens, wte: weights.get('wte'), wpe: weights.find('wpe') ?? null, V: config.vocabularySize };
   normalizedEmbedding(model, batch, (out) => embeddingForward(device, { out, ...embedding }));
 
-  for (const [index, { activated, residual2, residual3 }] of batch.layers.entries()) {
+  for (const [index, { residual2, residual3 }] of batch.layers.entries()) {
     beforeLayer?.(index);
     const { fcprojw, fcprojb } = weights.layer(index);
+    const { ln2, activated, fcprojFp8 } = batch.operands.layers[index]!;
     attentionBranch(model, batch, index);
-    mlpNorm(model, batch, index);
+    mlpNorm(model, batch, index, ln2);
     openMlp(model, batch, index);
-    const fcproj = { in: activated, fp8: batch.fp8.activated, weight: fcprojw, bias: fcprojb };
+    const fcproj = { in: activated, weight: fcprojw, fp8: fcprojFp8, bias: fcprojb };
     linearForward(device, { out: residual3, ...fcproj, residual: residual2 });
   }
 
   beforeLayer?.(batch.layers.length);
   const last = { in: batch.layers.at(-1)!.residual3, weight: weights.get('lnfw'), bias: weights.find('lnfb') };
-  normForward(device, { out: lnf, fp8: batch.fp8.normed, mean: lnfMean, rstd: lnfRstd, ...last });
+  normForward(device, { out: batch.operands.lnf, mean: lnfMean, rstd: lnfRstd, ...last });
 }
 
 /** The residual stream that the first layer reads: what `embed` writes, normalized if the model does that. */
@@ -50,16 +52,21 @@ export function normalizedEmbedding(
 ): void {
   embed(unnormed ?? embedded);
   if (!unnormed || !embeddedRstd) return;
-  normForward(device, { out: embedded, rstd: embeddedRstd, in: unnormed, weight: weights.get('lnew') });
+  normForward(device, { out: { plain: embedded }, rstd: embeddedRstd, in: unnormed, weight: weights.get('lnew') });
 }
 
 /** Recomputes the activations that backward reads of a layer and the set did not keep (--recompute): the same ops and bits. */
 export function recomputeLayer(model: Model, batch: ActivationSet, index: number): void {
   // The activations of the last layer are still in memory.
   if (batch.recompute === 'none' || index === batch.layers.length - 1) return;
-  if (batch.recompute === 'block') attentionBranch(model, batch, index);
-  // ln2 itself may be kept; its copy in FP8 is not.
-  if (batch.recompute === 'block' || batch.fp8.normed) mlpNorm(model, batch, index);
+  const { ln2 } = batch.operands.layers[index]!;
+  if (batch.recompute === 'block') {
+    attentionBranch(model, batch, index);
+    mlpNorm(model, batch, index, ln2);
+  } else if (ln2.rowwise) {
+    // The other forms are kept; layers share the memory of this one.
+    mlpNorm(model, batch, index, { rowwise: ln2.rowwise });
+  }
   openMlp(model, batch, index);
 }
 
@@ -70,30 +77,28 @@ export const residualBefore = (batch: ActivationSet, index: number): Tensor =>
 /** From the residual stream before a layer to the one after its attention. */
 function attentionBranch(model: Model, batch: ActivationSet, index: number): void {
   const { device, weights, queryKeyTransform } = model;
-  const { ln1, ln1Mean, ln1Rstd, qkv, qkRstd, attention, lse, residual2 } = batch.layers[index]!;
+  const { ln1Mean, ln1Rstd, qkv, qkRstd, attention, lse, residual2 } = batch.layers[index]!;
+  const { ln1 } = batch.operands.layers[index]!;
   const residual = residualBefore(batch, index);
   const w = weights.layer(index);
-  const fp8 = batch.fp8.normed;
-  normForward(device, { out: ln1, fp8, mean: ln1Mean, rstd: ln1Rstd, in: residual, weight: w.ln1w, bias: w.ln1b });
-  linearForward(device, { out: qkv, in: ln1, fp8, weight: w.qkvw, bias: w.qkvb });
+  normForward(device, { out: ln1, mean: ln1Mean, rstd: ln1Rstd, in: residual, weight: w.ln1w, bias: w.ln1b });
+  linearForward(device, { out: qkv, in: ln1, weight: w.qkvw, fp8: batch.operands.weightFp8, bias: w.qkvb });
   queryKeyTransform?.forward(qkv, qkRstd);
   attentionForward(device, { out: attention, lse, qkv });
   matmulResidualForward(device, { out: residual2, in: attention, weight: w.attprojw, bias: w.attprojb, residual });
 }
 
-/** From the residual stream after attention to ln2. */
-function mlpNorm({ device, weights }: Model, batch: ActivationSet, index: number): void {
-  const { residual2, ln2, ln2Mean, ln2Rstd } = batch.layers[index]!;
+/** From the residual stream after attention to ln2, in the forms of `out`. */
+function mlpNorm({ device, weights }: Model, batch: ActivationSet, index: number, out: Operand): void {
+  const { residual2, ln2Mean, ln2Rstd } = batch.layers[index]!;
   const { ln2w, ln2b } = weights.layer(index);
-  const norm = { in: residual2, weight: ln2w, bias: ln2b };
-  normForward(device, { out: ln2, fp8: batch.fp8.normed, mean: ln2Mean, rstd: ln2Rstd, ...norm });
+  normForward(device, { out, mean: ln2Mean, rstd: ln2Rstd, in: residual2, weight: ln2w, bias: ln2b });
 }
 
 /** From ln2 to fc and its activation, GELU, the 4C wide middle of the MLP. */
 function openMlp({ device, weights }: Model, batch: ActivationSet, index: number): void {
-  const { ln2, fc, activated } = batch.layers[index]!;
+  const { ln2, activated, fcFp8 } = batch.operands.layers[index]!;
   const { fcw, fcb } = weights.layer(index);
-  const { normed, activated: outFp8 } = batch.fp8;
-  const result = { out: activated, outFp8, pre: fc };
-  matmulActivationForward(device, { ...result, in: ln2, fp8: normed, weight: fcw, bias: fcb });
+  const result = { out: activated, pre: batch.layers[index]!.fc };
+  matmulActivationForward(device, { ...result, in: ln2, weight: fcw, fp8: fcFp8, bias: fcb });
 }

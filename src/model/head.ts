@@ -48,11 +48,12 @@ function headArguments({ config, weights }: Model) {
 type ClassifierArguments = Parameters<typeof classifier>[1];
 
 /** The op for a chunk: in FP8 if the batch has a copy of lnf, which then multiplies one copy of the weight in all chunks. */
-function classifierOf({ device, weights }: Model, { fp8: { normed } }: ActivationSet) {
-  if (!normed) return (_: Chunk, args: ClassifierArguments) => classifier(device, args);
-  const { weight: weightValues, factors } = weightInFp8(device, normed, { weight: headOf(weights).weight });
+function classifierOf({ device, weights }: Model, { operands: { lnf, weightFp8 } }: ActivationSet) {
+  const { rowwise } = lnf;
+  if (!rowwise) return (_: Chunk, args: ClassifierArguments) => classifier(device, args);
+  const { weight: weightValues, factors } = weightInFp8(device, weightFp8, { weight: headOf(weights).weight });
   return ({ rows }: Chunk, args: ClassifierArguments) => {
-    const copies = { inValues: rows(normed.values), inScale: rows(normed.scale), weightValues, factors };
+    const copies = { inValues: rows(rowwise.values), inScale: rows(rowwise.scale), weightValues, factors };
     fp8Classifier(device, { ...args, ...copies });
   };
 }

@@ -6,7 +6,7 @@ import type { Pointer } from '../native/bindings.generated.ts';
 import { bytesOf, elementCount, type PinnedBuffer, Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
 import { attentionCachedScratch, layernormMatmulScratch, matmulScratch, sampleScratch } from '../ops/ops.generated.ts';
-import { type DeviceTraits, elementType, type Row } from './activations.ts';
+import { type DeviceTraits, elementType, isMlpInFp8, only, type Row } from './activations.ts';
 import { type ModelConfig, paddedVocabularySize } from './config.ts';
 import type { Model } from './model.ts';
 
@@ -18,7 +18,8 @@ export interface CacheSizes {
 }
 
 /** The table of a cache. The first dimension of a tensor is the texts; keys and values have [layers, texts]. */
-function cacheTable({ layers, channels, heads }: ModelConfig, { texts, window }: CacheSizes) {
+function cacheTable(device: DeviceTraits, config: ModelConfig, { texts, window }: CacheSizes) {
+  const { layers, channels, heads } = config;
   const perHead = [texts, heads, window, channels / heads];
   return {
     keys: { type: 'activation', shape: [layers, ...perHead] },
@@ -29,12 +30,16 @@ function cacheTable({ layers, channels, heads }: ModelConfig, { texts, window }:
     positions: { type: 'int32', shape: [texts] },
     /** Seeds of the choices. */
     seeds: { type: 'int32', shape: [texts] },
-  } satisfies Record<string, Row>;
+    /** GELU's output, where the model's activations have it only in FP8. */
+    ...only(isMlpInFp8(device, config), {
+      activated: { type: 'activation', shape: [Math.max(texts, window), 4 * channels] },
+    }),
+  } satisfies Record<string, Row | undefined>;
 }
 
 /** Planned bytes of a cache. */
 export const cacheBytes = (device: DeviceTraits, config: ModelConfig, sizes: CacheSizes): number =>
-  Object.values(cacheTable(config, sizes)).reduce(
+  Object.values<Row>(cacheTable(device, config, sizes)).reduce(
     (sum, row) => sum + elementCount(row.shape) * bytesOf(elementType(row, device)),
     0,
   );
@@ -58,6 +63,8 @@ export interface CacheView {
   readonly tokens: Tensor;
   readonly positions: Tensor;
   readonly seeds: Tensor;
+  /** [rows,4C]; undefined where the model's activations have it. */
+  readonly activated: Tensor | undefined;
   /** Each layer's [texts,NH,window,HS]. */
   readonly layers: readonly { readonly keys: Tensor; readonly values: Tensor }[];
 }
@@ -81,6 +88,7 @@ export class KeyValueCache implements CacheView {
   readonly tokens: Tensor;
   readonly positions: Tensor;
   readonly seeds: Tensor;
+  readonly activated: Tensor | undefined;
   readonly layers: CacheView['layers'];
   /** Copies of `tokens` to the host, two at a time. */
   readonly copies: readonly [TokenCopy, TokenCopy];
@@ -98,7 +106,7 @@ export class KeyValueCache implements CacheView {
       const memory = device.allocate(elementCount(row.shape) * bytesOf(type), 'key-value cache');
       return new Tensor(memory, name, type, row.shape);
     };
-    const { keys, values, tokens, positions, seeds } = cacheTable(config, { texts, window });
+    const { keys, values, tokens, positions, seeds, activated } = cacheTable(device, config, { texts, window });
     const [allKeys, allValues] = [allocate('keys', keys), allocate('values', values)];
     const ofLayer = (tensor: Tensor, layer: number) => {
       const shape = tensor.shape.slice(1);
@@ -110,6 +118,7 @@ export class KeyValueCache implements CacheView {
     this.tokens = allocate('tokens', tokens);
     this.positions = allocate('positions', positions);
     this.seeds = allocate('seeds', seeds);
+    this.activated = activated && allocate('activated', activated);
     this.layers = Array.from({ length: config.layers }, (_, layer) => ({
       keys: ofLayer(allKeys, layer),
       values: ofLayer(allValues, layer),
@@ -129,6 +138,7 @@ export class KeyValueCache implements CacheView {
       tokens: part(this.tokens),
       positions: part(this.positions),
       seeds: part(this.seeds),
+      activated: this.activated,
       layers: this.layers.map(({ keys, values }) => ({ keys: part(keys), values: part(values) })),
     };
   }

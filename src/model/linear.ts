@@ -1,83 +1,104 @@
-// The product of a linear layer, in FP8 where its input has a copy in FP8 (docs/fp8.md), else in the device's dtype. A weight is
-// quantised just before the product that uses it, so that it is never older than the weight itself.
+// The products of a linear layer: its result, and the gradients of its input and its weight. A product is in FP8 where what it reads
+// has copies in FP8, else in the device's dtype. docs/fp8.md says why no copy of a weight is older than the weight.
 import type { Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
 import {
   fp8Matmul,
+  fp8MatmulBackwardWeight,
   fp8QuantizeWeight,
   matmulBackwardInput,
+  matmulBackwardWeight,
   matmulForward,
   matmulResidualForward,
 } from '../ops/ops.generated.ts';
-
-/** A matrix in FP8: values, and a scale for each row. */
-export interface Fp8Matrix {
-  readonly values: Tensor;
-  readonly scale: Tensor;
-}
-
-/** A copy in FP8 of a product's input, and memory for the weight that multiplies it. */
-export interface Fp8Copy extends Fp8Matrix {
-  readonly weight: { readonly values: Tensor; readonly factors: Tensor };
-}
+import { type Fp8Matrix, type Fp8Weight, need, type Operand } from './operands.ts';
 
 interface LinearForward {
   readonly out: Tensor;
-  readonly in: Tensor;
-  /** The copy of `in`. */
-  readonly fp8: Fp8Copy | undefined;
+  readonly in: Operand;
   readonly weight: Tensor;
+  readonly fp8?: Fp8Weight | undefined;
   readonly bias: Tensor;
   readonly residual?: Tensor;
 }
 
 /** out = in * weight^T + bias + residual */
-export function linearForward(device: Device, { fp8, residual, ...common }: LinearForward): void {
-  if (fp8) {
-    const { out, weight, bias } = common;
-    const operands = { in: fp8.values, inScale: fp8.scale, ...weightInFp8(device, fp8, { weight }) };
+export function linearForward(device: Device, { in: input, fp8, residual, ...common }: LinearForward): void {
+  const { out, weight, bias } = common;
+  if (input.rowwise) {
+    const operands = { ...readRowwise(input.rowwise), ...weightInFp8(device, fp8, { weight }) };
     fp8Matmul(device, { out, ...operands, bias, residual: residual ?? null });
-  } else if (residual) matmulResidualForward(device, { ...common, residual });
-  else matmulForward(device, common);
+  } else if (residual) matmulResidualForward(device, { ...common, in: need(input, 'plain'), residual });
+  else matmulForward(device, { ...common, in: need(input, 'plain') });
 }
 
-interface LinearBackward {
+interface LinearBackwardInput {
   readonly din: Tensor;
-  readonly dout: Tensor;
-  /** The copy of `dout`. */
-  readonly fp8: Fp8Copy | undefined;
+  readonly dout: Operand;
   readonly weight: Tensor;
+  readonly fp8?: Fp8Weight | undefined;
 }
 
 /** din = dout * weight */
-export function linearBackwardInput(device: Device, { fp8, ...common }: LinearBackward): void {
-  if (!fp8) {
-    matmulBackwardInput(device, common);
+export function linearBackwardInput(device: Device, { din, dout, weight, fp8 }: LinearBackwardInput): void {
+  if (!dout.rowwise) {
+    matmulBackwardInput(device, { din, dout: need(dout, 'plain'), weight });
     return;
   }
-  const { transposed, factors } = transposedInFp8(device, fp8, common.weight);
-  const operands = { in: fp8.values, inScale: fp8.scale, weight: transposed, factors };
-  fp8Matmul(device, { out: common.din, ...operands, bias: null, residual: null });
+  const { transposed, factors } = transposedInFp8(device, fp8, weight);
+  const operands = { ...readRowwise(dout.rowwise), weight: transposed, factors };
+  fp8Matmul(device, { out: din, ...operands, bias: null, residual: null });
 }
 
-/** Quantises a weight [O,C] for the product with a copy. @param bias bounds a result that the product stores in FP8 */
+interface LinearBackwardWeight {
+  readonly dweight: Tensor;
+  readonly dbias: Tensor;
+  readonly dout: Operand;
+  readonly in: Operand;
+  /** Rows of dout and in. */
+  readonly N: number;
+  readonly accumulate: boolean;
+}
+
+/** dweight (=|+=) dout^T * in; dbias (=|+=) column sums of dout */
+export function linearBackwardWeight(device: Device, { dout, in: input, N, ...gradients }: LinearBackwardWeight): void {
+  if (!dout.columnwise || !input.columnwise) {
+    matmulBackwardWeight(device, { ...gradients, dout: need(dout, 'plain'), in: need(input, 'plain') });
+    return;
+  }
+  const [a, b] = [dout.columnwise, input.columnwise];
+  const operands = { dout: a.values, doutScale: a.scale, in: b.values, inScale: b.scale };
+  fp8MatmulBackwardWeight(device, { ...gradients, ...operands, N });
+}
+
+const readRowwise = ({ values, scale }: Fp8Matrix) => ({ in: values, inScale: scale });
+
+/** Quantises a weight [O,C] for the next product, and for that of backward. @param bias bounds a result that is stored in FP8 */
 export function weightInFp8(
   device: Device,
-  { weight: { values, factors } }: Fp8Copy,
+  memory: Fp8Weight | undefined,
   { weight, bias = null }: { readonly weight: Tensor; readonly bias?: Tensor | null },
 ): { readonly weight: Tensor; readonly factors: Tensor } {
-  const quantized = values.view(weight.shape);
-  fp8QuantizeWeight(device, { values: quantized, transposed: null, factors, weight, bias });
-  return { weight: quantized, factors };
+  const { values: all, factors: own, kept } = given(memory);
+  const [values, factors] = [all.view(weight.shape), kept?.factors ?? own];
+  fp8QuantizeWeight(device, { values, transposed: kept?.transposed ?? null, factors, weight, bias });
+  return { weight: values, factors };
 }
 
-/** Quantises a weight [O,C] for a product with its transpose, [C,O]. */
+/** A weight [O,C] as a product with its transpose reads it, [C,O]. */
 export function transposedInFp8(
   device: Device,
-  { weight: { values, factors } }: Fp8Copy,
+  memory: Fp8Weight | undefined,
   weight: Tensor,
 ): { readonly transposed: Tensor; readonly factors: Tensor } {
+  const { values, factors, kept } = given(memory);
+  if (kept) return kept;
   const transposed = values.view(weight.shape.toReversed());
   fp8QuantizeWeight(device, { values: null, transposed, factors, weight, bias: null });
   return { transposed, factors };
+}
+
+function given(memory: Fp8Weight | undefined): Fp8Weight {
+  if (!memory) throw new Error('a product in FP8 needs memory for its weight in FP8');
+  return memory;
 }

@@ -1,7 +1,7 @@
 // The activation between the two matmuls of the MLP: GELU in GPT-2, else the square of ReLU. GELU's backward needs its input
-// (`pre`); that of the squared ReLU only its output. The products are those of linear.ts; with GELU they also store their results in
-// FP8, for the next product: a row of GELU's output or of its gradient has a bound that is known before the row is computed. The
-// square of ReLU has one that is too far from its elements, so that what reads it is not in FP8.
+// (`pre`); that of the squared ReLU only its output. The products are those of linear.ts. In FP8 those with GELU store its output and
+// its gradient only in FP8, for the next products: a row of either has a bound that is known before the row is computed. The square of
+// ReLU has one that is too far from its elements, so what reads it is not in FP8.
 import type { Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
 import {
@@ -14,58 +14,63 @@ import {
   matmulReluSquaredBackwardInput,
   matmulReluSquaredForward,
 } from '../ops/ops.generated.ts';
-import { type Fp8Copy, type Fp8Matrix, transposedInFp8, weightInFp8 } from './linear.ts';
+import { transposedInFp8, weightInFp8 } from './linear.ts';
+import { type Fp8Weight, need, type Operand } from './operands.ts';
 
 interface ActivationForward {
-  readonly out: Tensor;
-  /** Receives `out` in FP8. */
-  readonly outFp8?: Fp8Matrix | undefined;
+  readonly out: Operand;
   readonly pre: Tensor | undefined;
-  readonly in: Tensor;
-  /** The copy of `in`. */
-  readonly fp8?: Fp8Copy | undefined;
+  readonly in: Operand;
   readonly weight: Tensor;
+  readonly fp8?: Fp8Weight | undefined;
   readonly bias: Tensor;
 }
 
 /** The first matmul and the activation. */
 export function matmulActivationForward(device: Device, args: ActivationForward): void {
-  const { outFp8, pre, fp8, ...common } = args;
-  if (fp8) {
-    const { out, bias } = common;
-    const operands = { in: fp8.values, inScale: fp8.scale, ...weightInFp8(device, fp8, common), bias };
-    if (pre) fp8MatmulGeluForward(device, { out, ...stored(outFp8), pre, ...operands });
-    else fp8MatmulReluSquaredForward(device, { out, ...operands });
-  } else if (pre) matmulGeluForward(device, { ...common, pre });
-  else matmulReluSquaredForward(device, common);
-}
-
-/** The copy in FP8 that GELU's products store in addition to their result. */
-function stored(copy: Fp8Matrix | undefined): Fp8Matrix {
-  if (!copy) throw new Error('with GELU, products in FP8 store their results in FP8');
-  return { values: copy.values, scale: copy.scale };
+  const { out, pre, in: input, fp8, weight, bias } = args;
+  if (input.rowwise) {
+    const { values, scale } = input.rowwise;
+    const operands = { in: values, inScale: scale, ...weightInFp8(device, fp8, { weight, bias }), bias };
+    if (pre) {
+      const copy = { columnwise: out.columnwise?.values ?? null, columnwiseScale: out.columnwise?.scale ?? null };
+      const inColumnwiseScale = input.columnwise?.scale ?? null;
+      fp8MatmulGeluForward(device, { ...need(out, 'rowwise'), ...copy, pre, ...operands, inColumnwiseScale });
+    } else fp8MatmulReluSquaredForward(device, { out: need(out, 'plain'), ...operands });
+    return;
+  }
+  const plain = { out: need(out, 'plain'), in: need(input, 'plain'), weight, bias };
+  if (pre) matmulGeluForward(device, { ...plain, pre });
+  else matmulReluSquaredForward(device, plain);
 }
 
 interface ActivationBackward {
-  readonly din: Tensor;
-  /** Receives `din` in FP8. */
-  readonly dinFp8?: Fp8Matrix | undefined;
-  readonly dout: Tensor;
-  /** The copy of `dout`. */
-  readonly fp8?: Fp8Copy | undefined;
+  readonly din: Operand;
+  readonly dout: Operand;
   readonly weight: Tensor;
+  readonly fp8?: Fp8Weight | undefined;
   readonly pre: Tensor | undefined;
-  readonly activated: Tensor;
+  readonly activated: Operand;
 }
 
 /** From the gradient of the second matmul's output to that of the activation's input. */
 export function matmulActivationBackwardInput(device: Device, args: ActivationBackward): void {
-  const { dinFp8, fp8, pre, activated, ...common } = args;
-  if (fp8) {
-    const { din, weight } = common;
-    const operands = { dout: fp8.values, doutScale: fp8.scale, ...transposedInFp8(device, fp8, weight) };
-    if (pre) fp8MatmulGeluBackwardInput(device, { din, ...stored(dinFp8), ...operands, pre });
-    else fp8MatmulReluSquaredBackwardInput(device, { din, ...operands, activated });
-  } else if (pre) matmulGeluBackwardInput(device, { ...common, pre });
-  else matmulReluSquaredBackwardInput(device, { ...common, activated });
+  const { din, dout, weight, fp8, pre, activated } = args;
+  if (dout.rowwise) {
+    const { values, scale } = dout.rowwise;
+    const operands = { dout: values, doutScale: scale, ...transposedInFp8(device, fp8, weight) };
+    if (pre) {
+      const { values: columnwise, scale: columnwiseScale } = need(din, 'columnwise');
+      const doutColumnwiseScale = need(dout, 'columnwise').scale;
+      const results = { ...need(din, 'rowwise'), columnwise, columnwiseScale };
+      fp8MatmulGeluBackwardInput(device, { ...results, ...operands, doutColumnwiseScale, pre });
+    } else {
+      const [plain, output] = [need(din, 'plain'), need(activated, 'plain')];
+      fp8MatmulReluSquaredBackwardInput(device, { din: plain, ...operands, activated: output });
+    }
+    return;
+  }
+  const plain = { din: need(din, 'plain'), dout: need(dout, 'plain'), weight };
+  if (pre) matmulGeluBackwardInput(device, { ...plain, pre });
+  else matmulReluSquaredBackwardInput(device, { ...plain, activated: need(activated, 'plain') });
 }

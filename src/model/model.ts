@@ -8,12 +8,13 @@ import {
   classifierScratch,
   embeddingScratch,
   fp8ClassifierScratch,
+  fp8MatmulBackwardWeightScratch,
   fp8MatmulScratch,
   fp8QuantizeWeightScratch,
   layernormScratch,
   matmulScratch,
 } from '../ops/ops.generated.ts';
-import { type ActivationSizes, Activations, headChunk, recomputeNames } from './activations.ts';
+import { type ActivationSizes, Activations, headChunk, isMlpInFp8, recomputeNames } from './activations.ts';
 import { everyParameter, ParameterArena, type ParameterCopy, undivided } from './arena.ts';
 import { checkConfig, checkDtype, type ModelConfig, paddedVocabularySize } from './config.ts';
 import { QueryKeyTransform } from './positions.ts';
@@ -79,25 +80,28 @@ export function modelScratch(device: Device, config: ModelConfig, { B, T }: { B:
     matmulScratch(device, { N, C, O: 4 * C, gradients: true }),
     matmulScratch(device, { N, C: 4 * C, O: C, gradients: true }),
     ...chunks.map((rows) => classifierScratch(device, { N: rows, C, Vp: padded, gradients: true })),
-    ...(device.dtype === 'fp8' ? fp8Scratch(device, C, { N, chunks, padded }) : []),
+    ...(device.dtype === 'fp8' ? fp8Scratch(device, config, { N, chunks, padded }) : []),
   );
 }
 
 function fp8Scratch(
   device: Device,
-  C: number,
+  config: ModelConfig,
   { N, chunks, padded }: { readonly N: number; readonly chunks: readonly number[]; readonly padded: number },
 ): number[] {
-  const weights = [
-    { C, O: 3 * C },
-    { C, O: C },
+  const C = config.channels;
+  const ofMlp = [
     { C, O: 4 * C },
     { C: 4 * C, O: C },
   ];
+  const weights = [{ C, O: 3 * C }, { C, O: C }, ...ofMlp];
   return [
     ...[...weights, { C, O: padded }].map((sizes) => fp8QuantizeWeightScratch(device, sizes)),
     // Backward's products have the sizes of forward's.
     ...weights.map((sizes) => fp8MatmulScratch(device, { N, ...sizes })),
+    ...(isMlpInFp8(device, config) ? ofMlp : []).map((sizes) =>
+      fp8MatmulBackwardWeightScratch(device, { N, ...sizes }),
+    ),
     ...chunks.map((rows) => fp8ClassifierScratch(device, { N: rows, C, Vp: padded, gradients: true })),
   ];
 }

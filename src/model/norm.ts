@@ -1,8 +1,10 @@
 // The norm of a model's residual stream: layernorm in GPT-2, else RMSNorm, which has no mean and no biases. Where a product reads
-// the result in FP8, the op also stores it so: it holds whole rows, and the largest element of each is its scale.
+// the result in FP8, the op also stores it so: it holds whole rows, and the largest element of each is its scale. A columnwise copy,
+// whose scales are of many rows, is made of that.
 import type { Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
 import {
+  fp8Transpose,
   layernormBackward,
   layernormForward,
   layernormFp8Backward,
@@ -12,15 +14,13 @@ import {
   rmsnormFp8Backward,
   rmsnormFp8Forward,
 } from '../ops/ops.generated.ts';
-import type { Fp8Matrix } from './linear.ts';
+import { need, type Operand } from './operands.ts';
 
 /** What RMSNorm adds to the mean of squares: PyTorch's default, the distance from 1 to the next fp32 number, for bf16 too. */
 export const rmsnormEps = 2 ** -23;
 
 interface NormForward {
-  readonly out: Tensor;
-  /** Receives `out` in FP8. */
-  readonly fp8?: Fp8Matrix | undefined;
+  readonly out: Operand;
   readonly mean?: Tensor | undefined;
   readonly rstd: Tensor;
   readonly in: Tensor;
@@ -29,19 +29,19 @@ interface NormForward {
 }
 
 /** layernorm if there are a mean and a bias, else RMSNorm. */
-export function normForward(device: Device, { fp8, mean, bias, ...common }: NormForward): void {
-  const [values, scale] = [fp8?.values, fp8?.scale];
+export function normForward(device: Device, { out, mean, bias, ...common }: NormForward): void {
   const isLayernorm = mean && bias;
-  if (isLayernorm && values && scale) layernormFp8Forward(device, { ...common, values, scale, mean, bias });
-  else if (isLayernorm) layernormForward(device, { ...common, mean, bias });
-  else if (values && scale) rmsnormFp8Forward(device, { ...common, values, scale, eps: rmsnormEps });
-  else rmsnormForward(device, { ...common, eps: rmsnormEps });
+  if (out.rowwise) {
+    const outputs = { out: out.plain ?? null, ...out.rowwise };
+    if (isLayernorm) layernormFp8Forward(device, { ...outputs, ...common, mean, bias });
+    else rmsnormFp8Forward(device, { ...outputs, ...common, eps: rmsnormEps });
+  } else if (isLayernorm) layernormForward(device, { out: need(out, 'plain'), ...common, mean, bias });
+  else rmsnormForward(device, { out: need(out, 'plain'), ...common, eps: rmsnormEps });
+  transpose(device, out);
 }
 
 interface NormBackward {
-  readonly din: Tensor;
-  /** Receives `din` in FP8. */
-  readonly fp8?: Fp8Matrix | undefined;
+  readonly din: Operand;
   readonly dweight: Tensor;
   readonly dbias?: Tensor | undefined;
   readonly dout: Tensor;
@@ -53,11 +53,18 @@ interface NormBackward {
   readonly accumulate: boolean;
 }
 
-export function normBackward(device: Device, { fp8, mean, dbias, ...common }: NormBackward): void {
-  const [values, scale] = [fp8?.values, fp8?.scale];
+export function normBackward(device: Device, { din, mean, dbias, ...rest }: NormBackward): void {
+  const common = { ...rest, din: need(din, 'plain') };
   const isLayernorm = mean && dbias;
-  if (isLayernorm && values && scale) layernormFp8Backward(device, { ...common, values, scale, mean, dbias });
+  if (isLayernorm && din.rowwise) layernormFp8Backward(device, { ...common, ...din.rowwise, mean, dbias });
   else if (isLayernorm) layernormBackward(device, { ...common, mean, dbias });
-  else if (values && scale) rmsnormFp8Backward(device, { ...common, values, scale });
+  else if (din.rowwise) rmsnormFp8Backward(device, { ...common, ...din.rowwise });
   else rmsnormBackward(device, common);
+  transpose(device, din);
+}
+
+/** Makes the columnwise copy, if there is one, from the rowwise one. */
+function transpose(device: Device, { rowwise, columnwise }: Operand): void {
+  if (!rowwise || !columnwise) return;
+  fp8Transpose(device, { columnwise: columnwise.values, columnwiseScale: columnwise.scale, ...rowwise });
 }

@@ -9,7 +9,7 @@ export type Uint32 = number;
 export type Int64 = number;
 export type Float = number;
 
-export const abiVersion = 18;
+export const abiVersion = 19;
 
 export const GPT2_STATUS = {
   GPT2_OK: 0,
@@ -43,6 +43,11 @@ export const GPT2_STEP = {
 
 export const GPT2_COMMUNICATOR = {
   GPT2_COMMUNICATOR_ID_SIZE: 192,
+} as const;
+
+export const GPT2_FP8_COLUMNWISE = {
+  GPT2_FP8_GROUP: 16,
+  GPT2_FP8_BLOCK: 512,
 } as const;
 
 export const GPT2_FP8_FACTOR = {
@@ -402,15 +407,21 @@ export interface Bindings {
    */
   lossSum(args: { context: Pointer | null; step: Pointer | null; losses: Pointer | null; N: Int32; scale: Float; accumulate: Int32 }): number;
   /**
-   * The weight in FP8, as it is for forward and transposed for backward to the input, and its factors.
+   * The weight in FP8, as it is for forward and transposed for backward to the input, and its factors. On CUDA the kernel's blocks wait
+   * for each other: at most two contexts may call it on a GPU at the same time.
    *   values = [O,C] or NULL, transposed = [C,O] or NULL, factors = [GPT2_FP8_FACTORS], weight [O,C], bias [O] or NULL;
    *   C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_quantize_weight_scratch(C,O)
    */
   fp8QuantizeWeight(args: { context: Pointer | null; values: Pointer | null; transposed: Pointer | null; factors: Pointer | null; weight: Pointer | null; bias: Pointer | null; C: Int32; O: Int32 }): number;
   fp8QuantizeWeightScratch(args: { context: Pointer | null; bytes: HostMemory; C: Int32; O: Int32 }): number;
   /**
-   * gpt2_layernorm_forward; also stores `out`, as it is rounded there, in FP8.
-   *   out = [N,C], values = [N,C], scale = [N], mean = [N], rstd = [N], in [N,C], weight [C], bias [C]; C % 16 == 0
+   * The columnwise copy of a matrix in FP8, whose values are rounded once more where the block's scale is larger than the row's.
+   *   columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], values [N,C], scale [N]; C % 16 == 0
+   */
+  fp8Transpose(args: { context: Pointer | null; columnwise: Pointer | null; columnwiseScale: Pointer | null; values: Pointer | null; scale: Pointer | null; N: Int32; C: Int32 }): number;
+  /**
+   * gpt2_layernorm_forward; also stores `out`, as it is rounded there (also if it is NULL), in FP8.
+   *   out = [N,C] or NULL, values = [N,C], scale = [N], mean = [N], rstd = [N], in [N,C], weight [C], bias [C]; C % 16 == 0
    */
   layernormFp8Forward(args: { context: Pointer | null; out: Pointer | null; values: Pointer | null; scale: Pointer | null; mean: Pointer | null; rstd: Pointer | null; in: Pointer | null; weight: Pointer | null; bias: Pointer | null; N: Int32; C: Int32 }): number;
   /**
@@ -420,8 +431,8 @@ export interface Bindings {
    */
   layernormFp8Backward(args: { context: Pointer | null; din: Pointer | null; values: Pointer | null; scale: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; dout: Pointer | null; dresidual: Pointer | null; in: Pointer | null; weight: Pointer | null; mean: Pointer | null; rstd: Pointer | null; N: Int32; C: Int32; accumulate: Int32 }): number;
   /**
-   * gpt2_rmsnorm_forward; also stores `out`, as it is rounded there, in FP8.
-   *   out = [N,C], values = [N,C], scale = [N], rstd = [N], in [N,C], weight [C]; C % 16 == 0; eps >= 0
+   * gpt2_rmsnorm_forward; also stores `out`, as it is rounded there (also if it is NULL), in FP8.
+   *   out = [N,C] or NULL, values = [N,C], scale = [N], rstd = [N], in [N,C], weight [C]; C % 16 == 0; eps >= 0
    */
   rmsnormFp8Forward(args: { context: Pointer | null; out: Pointer | null; values: Pointer | null; scale: Pointer | null; rstd: Pointer | null; in: Pointer | null; weight: Pointer | null; N: Int32; C: Int32; eps: Float }): number;
   /**
@@ -438,13 +449,14 @@ export interface Bindings {
    */
   fp8Matmul(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; inScale: Pointer | null; weight: Pointer | null; factors: Pointer | null; bias: Pointer | null; residual: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
   /**
-   * gpt2_matmul_gelu_forward of FP8; also stores its result, before it is rounded to the context's dtype, in FP8:
-   * pre = in * weight^T + bias, out = gelu(pre), values = out / scale. `scale` is the smallest power of two that is at least
-   * in_scale * ROW_SUM + BIAS / 448.
-   *   out = [N,O], values = [N,O], scale = [N], pre = [N,O], in [N,C], in_scale [N], weight [O,C], factors [GPT2_FP8_FACTORS],
-   *   bias [O] or NULL; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O)
+   * gpt2_matmul_gelu_forward of FP8, which stores GELU's output in FP8 only: pre = in * weight^T + bias, values = gelu(pre) / scale.
+   * `scale` is the smallest power of two that is at least in_scale * ROW_SUM + BIAS / 448. `columnwise_scale` is the same of
+   * `in_columnwise_scale`, the scale of a columnwise copy of `in`. Both copies are rounded from the fp32 result.
+   *   values = [N,O], scale = [N], columnwise = [O,N/16,16] or NULL, columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with columnwise,
+   *   pre = [N,O], in [N,C], in_scale [N], in_columnwise_scale [N/GPT2_FP8_BLOCK] or NULL with columnwise, weight [O,C],
+   *   factors [GPT2_FP8_FACTORS], bias [O] or NULL; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O)
    */
-  fp8MatmulGeluForward(args: { context: Pointer | null; out: Pointer | null; values: Pointer | null; scale: Pointer | null; pre: Pointer | null; in: Pointer | null; inScale: Pointer | null; weight: Pointer | null; factors: Pointer | null; bias: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
+  fp8MatmulGeluForward(args: { context: Pointer | null; values: Pointer | null; scale: Pointer | null; columnwise: Pointer | null; columnwiseScale: Pointer | null; pre: Pointer | null; in: Pointer | null; inScale: Pointer | null; inColumnwiseScale: Pointer | null; weight: Pointer | null; factors: Pointer | null; bias: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
   /**
    * gpt2_matmul_relu_squared_forward of FP8: out = relu(in * weight^T + bias)^2.
    *   out = [N,O], in [N,C], in_scale [N], weight [O,C], factors [GPT2_FP8_FACTORS], bias [O] or NULL; C % 16 == 0; O % 16 == 0;
@@ -452,13 +464,14 @@ export interface Bindings {
    */
   fp8MatmulReluSquaredForward(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; inScale: Pointer | null; weight: Pointer | null; factors: Pointer | null; bias: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
   /**
-   * gpt2_matmul_gelu_backward_input of FP8; also stores its result, before it is rounded to the context's dtype, in FP8:
-   * din = (dout * weight) * gelu'(pre), values = din / scale. `scale` is the smallest power of two that is at least
-   * 1.13 * dout_scale * COLUMN_SUM; gelu' is below 1.13.
-   *   din = [N,C], values = [N,C], scale = [N], dout [N,O], dout_scale [N], transposed [C,O], factors [GPT2_FP8_FACTORS],
-   *   pre [N,C]; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,O,C)
+   * gpt2_matmul_gelu_backward_input of FP8, which stores its result in FP8 only: values = (dout * weight) * gelu'(pre) / scale.
+   * `scale` is the smallest power of two that is at least 1.13 * dout_scale * COLUMN_SUM; gelu' is below 1.13. `columnwise_scale` is
+   * the same of `dout_columnwise_scale`, the scale of a columnwise copy of `dout`. Both copies are rounded from the fp32 result.
+   *   values = [N,C], scale = [N], columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], dout [N,O], dout_scale [N],
+   *   dout_columnwise_scale [N/GPT2_FP8_BLOCK], transposed [C,O], factors [GPT2_FP8_FACTORS], pre [N,C]; C % 16 == 0; O % 16 == 0;
+   *   workspace gpt2_fp8_matmul_scratch(N,O,C)
    */
-  fp8MatmulGeluBackwardInput(args: { context: Pointer | null; din: Pointer | null; values: Pointer | null; scale: Pointer | null; dout: Pointer | null; doutScale: Pointer | null; transposed: Pointer | null; factors: Pointer | null; pre: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
+  fp8MatmulGeluBackwardInput(args: { context: Pointer | null; values: Pointer | null; scale: Pointer | null; columnwise: Pointer | null; columnwiseScale: Pointer | null; dout: Pointer | null; doutScale: Pointer | null; doutColumnwiseScale: Pointer | null; transposed: Pointer | null; factors: Pointer | null; pre: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
   /**
    * gpt2_matmul_relu_squared_backward_input of FP8: din = (dout * weight) * 2 sqrt(activated).
    *   din = [N,C], dout [N,O], dout_scale [N], transposed [C,O], factors [GPT2_FP8_FACTORS], activated [N,C]; C % 16 == 0;
@@ -466,6 +479,13 @@ export interface Bindings {
    */
   fp8MatmulReluSquaredBackwardInput(args: { context: Pointer | null; din: Pointer | null; dout: Pointer | null; doutScale: Pointer | null; transposed: Pointer | null; factors: Pointer | null; activated: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
   fp8MatmulScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; O: Int32 }): number;
+  /**
+   * gpt2_matmul_backward_weight of columnwise copies: dweight (=|+=) dout^T * in; dbias (=|+=) column sums of dout.
+   *   dweight (accumulate) [O,C]: gradient, dbias (accumulate) [O] or NULL, dout [O,N/16,16], dout_scale [N/GPT2_FP8_BLOCK],
+   *   in [C,N/16,16], in_scale [N/GPT2_FP8_BLOCK]; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_backward_weight_scratch(N,C,O)
+   */
+  fp8MatmulBackwardWeight(args: { context: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; dout: Pointer | null; doutScale: Pointer | null; in: Pointer | null; inScale: Pointer | null; N: Int32; C: Int32; O: Int32; accumulate: Int32 }): number;
+  fp8MatmulBackwardWeightScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; O: Int32 }): number;
   /**
    * gpt2_classifier whose logits are the product of `in` and `weight` in FP8: logits = (in_values * in_scale) * weight_values^T *
    * factors[SCALE] + bias. Its gradients are products of `in` and `weight` in the context's dtype.
@@ -675,16 +695,19 @@ export const signatures: Record<keyof Bindings, { symbol: string; result: string
   lossSum: { symbol: 'gpt2_loss_sum', result: 'int', types: ['void *', 'void *', 'void *', 'int32_t', 'float', 'int32_t'], names: ['context', 'step', 'losses', 'N', 'scale', 'accumulate'] },
   fp8QuantizeWeight: { symbol: 'gpt2_fp8_quantize_weight', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t'], names: ['context', 'values', 'transposed', 'factors', 'weight', 'bias', 'C', 'O'] },
   fp8QuantizeWeightScratch: { symbol: 'gpt2_fp8_quantize_weight_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'C', 'O'] },
+  fp8Transpose: { symbol: 'gpt2_fp8_transpose', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t'], names: ['context', 'columnwise', 'columnwiseScale', 'values', 'scale', 'N', 'C'] },
   layernormFp8Forward: { symbol: 'gpt2_layernorm_fp8_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t'], names: ['context', 'out', 'values', 'scale', 'mean', 'rstd', 'in', 'weight', 'bias', 'N', 'C'] },
   layernormFp8Backward: { symbol: 'gpt2_layernorm_fp8_backward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'din', 'values', 'scale', 'dweight', 'dbias', 'dout', 'dresidual', 'in', 'weight', 'mean', 'rstd', 'N', 'C', 'accumulate'] },
   rmsnormFp8Forward: { symbol: 'gpt2_rmsnorm_fp8_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'float'], names: ['context', 'out', 'values', 'scale', 'rstd', 'in', 'weight', 'N', 'C', 'eps'] },
   rmsnormFp8Backward: { symbol: 'gpt2_rmsnorm_fp8_backward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'din', 'values', 'scale', 'dweight', 'dout', 'dresidual', 'in', 'weight', 'rstd', 'N', 'C', 'accumulate'] },
   fp8Matmul: { symbol: 'gpt2_fp8_matmul', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'in', 'inScale', 'weight', 'factors', 'bias', 'residual', 'N', 'C', 'O'] },
-  fp8MatmulGeluForward: { symbol: 'gpt2_fp8_matmul_gelu_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'values', 'scale', 'pre', 'in', 'inScale', 'weight', 'factors', 'bias', 'N', 'C', 'O'] },
+  fp8MatmulGeluForward: { symbol: 'gpt2_fp8_matmul_gelu_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'values', 'scale', 'columnwise', 'columnwiseScale', 'pre', 'in', 'inScale', 'inColumnwiseScale', 'weight', 'factors', 'bias', 'N', 'C', 'O'] },
   fp8MatmulReluSquaredForward: { symbol: 'gpt2_fp8_matmul_relu_squared_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'in', 'inScale', 'weight', 'factors', 'bias', 'N', 'C', 'O'] },
-  fp8MatmulGeluBackwardInput: { symbol: 'gpt2_fp8_matmul_gelu_backward_input', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'din', 'values', 'scale', 'dout', 'doutScale', 'transposed', 'factors', 'pre', 'N', 'C', 'O'] },
+  fp8MatmulGeluBackwardInput: { symbol: 'gpt2_fp8_matmul_gelu_backward_input', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'values', 'scale', 'columnwise', 'columnwiseScale', 'dout', 'doutScale', 'doutColumnwiseScale', 'transposed', 'factors', 'pre', 'N', 'C', 'O'] },
   fp8MatmulReluSquaredBackwardInput: { symbol: 'gpt2_fp8_matmul_relu_squared_backward_input', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'din', 'dout', 'doutScale', 'transposed', 'factors', 'activated', 'N', 'C', 'O'] },
   fp8MatmulScratch: { symbol: 'gpt2_fp8_matmul_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'N', 'C', 'O'] },
+  fp8MatmulBackwardWeight: { symbol: 'gpt2_fp8_matmul_backward_weight', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'dweight', 'dbias', 'dout', 'doutScale', 'in', 'inScale', 'N', 'C', 'O', 'accumulate'] },
+  fp8MatmulBackwardWeightScratch: { symbol: 'gpt2_fp8_matmul_backward_weight_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'N', 'C', 'O'] },
   fp8Classifier: { symbol: 'gpt2_fp8_classifier', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'float', 'float', 'int32_t'], names: ['context', 'losses', 'din', 'dweight', 'dbias', 'logits', 'in', 'inValues', 'inScale', 'weight', 'weightValues', 'factors', 'bias', 'targets', 'N', 'C', 'V', 'Vp', 'dloss', 'softcap', 'accumulate'] },
   fp8ClassifierScratch: { symbol: 'gpt2_fp8_classifier_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'N', 'C', 'Vp', 'gradients'] },
   globalNorm: { symbol: 'gpt2_global_norm', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int64_t', 'int64_t', 'float'], names: ['context', 'step', 'matrices', 'vectors', 'matrixCount', 'vectorCount', 'maxNorm'] },

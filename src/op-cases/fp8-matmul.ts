@@ -1,21 +1,35 @@
-// Cases of the products of FP8, forward and backward to the input.
+// Cases of the products of FP8: forward, backward to the input, and the gradient of the weight.
+import { blockRows, groupsOf } from '../ops/columnwise.ts';
 import { contracts } from '../ops/ops.generated.ts';
-import { drawScales, e4m3Bound, e4m3Deviation, exact, largestRowSum, powerOfTwoFrom, scaled } from './fp8.ts';
+import {
+  blockScales,
+  columnwise,
+  drawScales,
+  e4m3Bound,
+  e4m3Deviation,
+  exact,
+  largestRowSum,
+  powerOfTwoFrom,
+  rowwise,
+  scaled,
+  scaledColumnwise,
+} from './fp8.ts';
 import { gelu, geluDerivative } from './gelu.ts';
-import { linear, productBound, squared, throughGelu } from './matmul.ts';
+import { columnSums, linear, product, productBound, squared } from './matmul.ts';
 import { largestOf, type Numbers, type Random } from './numbers.ts';
 import { type Bound, casesOf } from './op-case.ts';
 
 type Sizes = Readonly<Record<'N' | 'C' | 'O', number>>;
 
-// Aligned and not, one row and many, one tile and several, and a k of 2,048 and more in either direction, for which a GPU may have
-// kernels of their own.
+// Aligned and not, one row and many, one tile and several, several blocks of a columnwise copy, and a k of 2,048 and more in
+// either direction, for which a GPU may have kernels of their own.
 const sizes = [
   { N: 128, C: 128, O: 384 },
   { N: 1, C: 64, O: 80 },
   { N: 7, C: 48, O: 16 },
   { N: 65, C: 80, O: 208 },
   { N: 257, C: 208, O: 144 },
+  { N: 1030, C: 64, O: 80 },
   { N: 33, C: 2048, O: 48 },
   { N: 33, C: 48, O: 2064 },
 ];
@@ -34,15 +48,20 @@ const weightScale = 2 ** -9;
 /** In fp32, as the ops compute it: a power of two and its double may be a rounding apart. */
 const fp32 = Math.fround;
 
+/** Scales of rows; those of a block of rows are half of the block's before. */
+const drawRowScales = (N: number, random: Random): Float32Array =>
+  drawScales(N, random).map((scale, n) => scale / 2 ** Math.floor(n / blockRows));
+
 const forwardScale = () => ({ in: e4m3Deviation, weight: e4m3Deviation });
 const forwardInputs = (
   { weight, bias }: Record<'weight' | 'bias', Numbers>,
   { N, C }: Readonly<Record<string, number>>,
   random: Random,
-) => ({
-  inScale: drawScales(N!, random),
-  factors: Float32Array.of(weightScale, largestRowSum(weight, C!) * weightScale, 0, largestOf(bias)),
-});
+) => {
+  const inScale = drawRowScales(N!, random);
+  const factors = Float32Array.of(weightScale, largestRowSum(weight, C!) * weightScale, 0, largestOf(bias));
+  return { inScale, inColumnwiseScale: blockScales(inScale), factors };
+};
 
 type ForwardInputs = Record<'in' | 'inScale' | 'weight' | 'factors' | 'bias', Numbers>;
 const forward = ({ in: x, inScale, weight, factors, bias }: ForwardInputs, own: Sizes): Float64Array =>
@@ -53,14 +72,43 @@ const backwardInputs = (
   { transposed }: Record<'transposed', Numbers>,
   { N, O }: Readonly<Record<string, number>>,
   random: Random,
-) => ({
-  doutScale: drawScales(N!, random),
-  factors: Float32Array.of(weightScale, 0, largestRowSum(transposed, O!) * weightScale, 0),
-});
+) => {
+  const doutScale = drawRowScales(N!, random);
+  const factors = Float32Array.of(weightScale, 0, largestRowSum(transposed, O!) * weightScale, 0);
+  return { doutScale, doutColumnwiseScale: blockScales(doutScale), factors };
+};
 
 type BackwardInputs = Record<'dout' | 'doutScale' | 'transposed' | 'factors', Numbers>;
 const backward = ({ dout, doutScale, transposed, factors }: BackwardInputs, { N, C, O }: Sizes): Float64Array =>
   linear(scaled(dout, doutScale), scaled(transposed, factors[0]!), undefined, { N, C: O, O: C });
+
+/** A result [N,C] as it is stored in FP8, with the scales that `scaleOf` gives for those of the input. */
+const stored = (result: Float64Array, inScale: Numbers, scaleOf: (own: number) => number, N: number, C: number) => ({
+  ...{ values: result, scale: Float64Array.from(inScale, scaleOf) },
+  ...{ columnwise: columnwise(result, N, C), columnwiseScale: Float64Array.from(blockScales(inScale), scaleOf) },
+});
+const storedBounds = { values: e4m3Bound, scale: exact, columnwise: e4m3Bound, columnwiseScale: exact };
+
+// Fewer rows than 16, a multiple of neither 16 nor 512, and several blocks.
+const weightSizes = [
+  { N: 1024, C: 128, O: 384 },
+  { N: 1, C: 16, O: 16 },
+  { N: 7, C: 48, O: 16 },
+  { N: 65, C: 80, O: 208 },
+  { N: 530, C: 208, O: 80 },
+  { N: 1102, C: 208, O: 144 },
+  { N: 33, C: 2064, O: 48 },
+];
+const weightGpuSizes = [
+  { N: 5000, C: 784, O: 400 },
+  { N: 4097, C: 144, O: 208 },
+  { N: 65_523, C: 80, O: 64 },
+  { N: 131, C: 1600, O: 784 },
+];
+
+/** Values of a columnwise copy with zeros past row N. */
+const padded = (values: Numbers, N: number, C: number): Float32Array =>
+  Float32Array.from(columnwise(rowwise(values, N, C), N, C));
 
 export const fp8MatmulCases = [
   casesOf(contracts.fp8Matmul, {
@@ -74,13 +122,12 @@ export const fp8MatmulCases = [
     ...{ sizes, gpuSizes, flops, scale: forwardScale, inputs: forwardInputs },
     formula(inputs, own: Sizes) {
       const pre = forward(inputs, own);
-      const out = pre.map(gelu);
-      const { inScale, factors } = inputs;
+      const { factors } = inputs;
       const bias = fp32(factors[3]! / 448);
-      const scale = Float64Array.from(inScale, (own) => powerOfTwoFrom(fp32(own * factors[1]! + bias)));
-      return { pre, out, values: out, scale };
+      const scale = (own: number) => powerOfTwoFrom(fp32(own * factors[1]! + bias));
+      return { pre, ...stored(pre.map(gelu), inputs.inScale, scale, own.N, own.O) };
     },
-    bounds: (own: Sizes) => ({ pre: bound(own), out: throughGelu(bound(own)), values: e4m3Bound, scale: exact }),
+    bounds: (own: Sizes) => ({ pre: bound(own), ...storedBounds }),
   }),
   casesOf(contracts.fp8MatmulReluSquaredForward, {
     ...{ sizes, gpuSizes, flops, scale: forwardScale, inputs: forwardInputs },
@@ -92,10 +139,9 @@ export const fp8MatmulCases = [
     formula({ pre, ...inputs }, own: Sizes) {
       const din = backward(inputs, own).map((value, index) => value * geluDerivative(pre[index]!));
       const columnSum = fp32(fp32(1.13) * inputs.factors[2]!);
-      const scale = Float64Array.from(inputs.doutScale, (own) => powerOfTwoFrom(own * columnSum));
-      return { din, values: din, scale };
+      return stored(din, inputs.doutScale, (own) => powerOfTwoFrom(own * columnSum), own.N, own.C);
     },
-    bounds: (own: Sizes) => ({ din: throughGelu(bound(own)), values: e4m3Bound, scale: exact }),
+    bounds: () => storedBounds,
   }),
   casesOf(contracts.fp8MatmulReluSquaredBackwardInput, {
     ...{ sizes, gpuSizes, flops, scale: backwardScale },
@@ -107,5 +153,23 @@ export const fp8MatmulCases = [
       din: backward(inputs, own).map((value, index) => value * 2 * Math.sqrt(activated[index]!)),
     }),
     bounds: (own: Sizes) => ({ din: bound(own) }),
+  }),
+  casesOf(contracts.fp8MatmulBackwardWeight, {
+    ...{ sizes: weightSizes, gpuSizes: weightGpuSizes, flops },
+    scale: () => ({ dout: e4m3Deviation, in: e4m3Deviation }),
+    inputs({ dout, in: x, doutScale, inScale }, { N, C, O }, random) {
+      const scales = (drawn: Numbers) => drawScales(drawn.length, random);
+      return {
+        ...{ dout: padded(dout, N!, O!), doutScale: scales(doutScale) },
+        ...{ in: padded(x, N!, C!), inScale: scales(inScale) },
+      };
+    },
+    formula({ dout, doutScale, in: x, inScale }, { N, C, O }: Sizes) {
+      const groups = groupsOf(N);
+      const rows = rowwise(scaledColumnwise(dout, doutScale, groups), N, O);
+      const inRows = rowwise(scaledColumnwise(x, inScale, groups), N, C);
+      return { dweight: product(rows, inRows, { N: O, K: N, O: C }, 'tn'), dbias: columnSums(rows, O) };
+    },
+    bounds: (own: Sizes) => ({ dweight: bound(own), dbias: { fp32: 1e-5, bf16: 1e-3 } }),
   }),
 ];

@@ -1,6 +1,7 @@
 // Tensors in FP8 as cuda/gpt2.h defines them: scales, inputs, and cases of ops that also store their result in FP8.
+import { blockRows, blocksOf, groupsOf } from '../ops/columnwise.ts';
 import type { OpContract } from '../ops/contract.ts';
-import type { Numbers, Random } from './numbers.ts';
+import { largestOf, type Numbers, type Random } from './numbers.ts';
 import type { Bound, OpCases } from './op-case.ts';
 
 /**
@@ -33,6 +34,47 @@ export function scaled(values: Numbers, scales: Numbers | number): Float64Array 
   const width = values.length / scales.length;
   return Float64Array.from(values, (value, index) => value * scales[Math.floor(index / width)]!);
 }
+
+/** The scales of the columnwise copy of rows with these: the largest of each block. */
+export const blockScales = (scales: Numbers): Float32Array =>
+  Float32Array.from({ length: blocksOf(scales.length) }, (_, block) =>
+    largestOf(scales.subarray(block * blockRows, (block + 1) * blockRows), 0),
+  );
+
+/** Of each element of a columnwise copy, in order, its row and column. */
+function* placesOf(N: number, C: number): Generator<readonly [row: number, column: number]> {
+  for (let column = 0; column < C; column++) {
+    for (let first = 0; first < N; first += 16) {
+      for (let index = 0; index < 16; index++) yield [first + (index % 2) * 8 + Math.floor(index / 2), column];
+    }
+  }
+}
+
+/** Rows [N,C] in the order of a columnwise copy, which ends with zeros. */
+export function columnwise(rows: Numbers, N: number, C: number): Float64Array {
+  const copy = new Float64Array(C * groupsOf(N) * 16);
+  let index = 0;
+  for (const [row, column] of placesOf(N, C)) copy[index++] = row < N ? rows[row * C + column]! : 0;
+  return copy;
+}
+
+/** A columnwise copy [C,N/16,16] as rows [N,C]. */
+export function rowwise(copy: Numbers, N: number, C: number): Float64Array {
+  const rows = new Float64Array(N * C);
+  let index = 0;
+  for (const [row, column] of placesOf(N, C)) {
+    if (row < N) rows[row * C + column] = copy[index]!;
+    index++;
+  }
+  return rows;
+}
+
+/** Values of a columnwise copy [C,groups,16] times the scales of their blocks. */
+export const scaledColumnwise = (values: Numbers, scales: Numbers, groups: number): Float64Array =>
+  Float64Array.from(
+    values,
+    (value, index) => value * scales[Math.floor(((Math.floor(index / 16) % groups) * 16) / blockRows)]!,
+  );
 
 /** The largest sum of absolute values over a row. */
 export function largestRowSum(values: Numbers, width: number): number {

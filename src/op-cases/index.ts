@@ -7,6 +7,7 @@ import { crossEntropyCases } from './cross-entropy.ts';
 import { embeddingCases } from './embedding.ts';
 import { fp8MatmulCases } from './fp8-matmul.ts';
 import { fp8QuantizeWeightCases } from './fp8-quantize-weight.ts';
+import { fp8TransposeCases } from './fp8-transpose.ts';
 import { geluCases } from './gelu.ts';
 import { globalNormCases } from './global-norm.ts';
 import { layernormCases } from './layernorm.ts';
@@ -34,6 +35,7 @@ export const opCases: Readonly<Record<string, readonly OpCases[]>> = {
   softcap: softcapCases,
   classifier: classifierCases,
   'fp8-quantize-weight': fp8QuantizeWeightCases,
+  'fp8-transpose': fp8TransposeCases,
   'fp8-matmul': fp8MatmulCases,
   'global-norm': globalNormCases,
   adamw: adamwCases,

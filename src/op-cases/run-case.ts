@@ -4,6 +4,7 @@ import { type ElementType, type HostArray, Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
 import { isWritten, type TensorContract } from '../ops/contract.ts';
 import { enqueue, type OpArguments, workspaceOf } from '../ops/enqueue.ts';
+import { scaled, scaledColumnwise } from './fp8.ts';
 import { GuardedTensors } from './guarded-tensors.ts';
 import {
   distance,
@@ -155,17 +156,17 @@ function compare(
     const addsTo = contract.access === '+=' || (contract.access === 'accumulate' && args.accumulate === true);
     const formula = wanted[name]!;
     const result = addsTo ? Float64Array.from(formula, (value, index) => value + initial[name]![index]!) : formula;
-    return judged(device, name, tensor.type, valuesOf(tensor, args), result, bound, shapeOf(contract, sizes));
+    return judged(device, name, tensor.type, valuesOf(tensor, contract, args), result, bound, shapeOf(contract, sizes));
   });
 }
 
-/** A tensor's elements; in FP8 they are values times a scale, which is the row's or the first of the weight's factors. */
-function valuesOf(tensor: Tensor, { scale, factors }: Readonly<Record<string, unknown>>): Numbers {
+/** A tensor's elements; in FP8 they are values times a scale: of the block, of the row, or the first of the weight's factors. */
+function valuesOf(tensor: Tensor, { shape }: TensorContract, args: Readonly<Record<string, unknown>>): Numbers {
+  const { scale, columnwiseScale, factors } = args;
   const values = numbersOf(tensor, tensor.read());
   if (tensor.type !== 'fp8') return values;
-  const [ofRows, width] = [scale instanceof Tensor, tensor.shape.at(-1)!];
-  const scales = floats((ofRows ? scale : factors) as Tensor);
-  return values.map((value, index) => value * scales[ofRows ? Math.floor(index / width) : 0]!);
+  if (shape[1] === 'N/16') return scaledColumnwise(values, floats(columnwiseScale as Tensor), tensor.shape[1]!);
+  return scaled(values, scale instanceof Tensor ? floats(scale) : floats(factors as Tensor)[0]!);
 }
 
 /** Compares every part of an output with its bound. */
@@ -186,9 +187,10 @@ function judged(
     const error = largestDifference(values, wanted);
     return [{ ...whole, limit, error, bound: limit, isWithin: error <= limit }];
   }
-  // The mean square of few roundings varies: by a third for 64 elements.
+  // The mean square of few roundings varies: by a third for 64 elements. Zeros, as a columnwise copy ends with, are not rounded.
   const isCoarse = type === 'fp8' || device.elementType === 'bf16';
-  const scaled = limit * (isCoarse ? 1 + 4 / Math.sqrt(wanted.length) : 1);
+  const rounded = Math.max(1, wanted.filter((value) => value !== 0).length);
+  const scaled = limit * (isCoarse ? 1 + 4 / Math.sqrt(rounded) : 1);
   const { parts = 1 } = bound;
   const normOfAll = norm(wanted);
   const width = shape.at(-1)!;

@@ -7,13 +7,15 @@ import { plain, type Variant } from './run-case.ts';
 /** The plain call and every variant. */
 export function variantsOf({ op }: OpCases): Variant[] {
   const entries = Object.entries(op.tensors);
-  const optional = entries.filter(([, { isOptional }]) => isOptional).map(([name]) => name);
-  const outputs = optional.filter((name) => isWritten(op.tensors[name]!));
+  const optional = entries
+    .filter(([, { isOptional, together }]) => isOptional && together === undefined)
+    .map(([name]) => [name, ...entries.filter(([, { together }]) => together === name).map(([other]) => other)]);
+  const outputs = optional.filter(([name]) => isWritten(op.tensors[name!]!));
   return [
     plain,
     ...(op.flags.includes('accumulate') ? [{ ...plain, accumulate: true }] : []),
-    ...optional.map((name) => ({ ...plain, without: [name] })),
-    ...(outputs.length > 1 ? [{ ...plain, without: outputs }] : []),
+    ...optional.map((names) => ({ ...plain, without: names })),
+    ...(outputs.length > 1 ? [{ ...plain, without: outputs.flat() }] : []),
     ...entries.flatMap(([name, { mayBe }]) => (mayBe ?? []).map((other) => ({ ...plain, inPlace: { [name]: other } }))),
   ];
 }

@@ -12,7 +12,7 @@ export interface TensorContract {
   readonly access: 'read' | '=' | '+=' | 'accumulate' | 'updated' | 'kept' | 'scratch';
   /** "element" or "gradient" (types of the device), a type, or the argument that has it (fp32 or bf16). */
   readonly type: string;
-  /** Dimensions: "N", "3C", "S+1", "C/NH", ">=T", "64". */
+  /** Dimensions: "N", "3C", "S+1", "C/NH", "N/16", ">=T", "64". */
   readonly shape: readonly string[];
   /** The argument that ids are below. */
   readonly below?: string;
@@ -22,6 +22,8 @@ export interface TensorContract {
   readonly columns?: string;
   /** Whether it may be null. */
   readonly isOptional?: boolean;
+  /** The tensor that is null exactly where this one is. */
+  readonly together?: string;
   /** Tensors that may have the same memory. */
   readonly mayBe?: readonly string[];
 }
@@ -44,7 +46,7 @@ export interface OpContract {
   workspace?(args: NativeArguments): { readonly name: keyof Bindings; readonly sizes: Record<string, number> };
 }
 
-/** A dimension: `factor * name + plus`, or `name / divisor`; `atLeast`: the tensor's may be larger. */
+/** A dimension: `factor * name + plus`, or `name / divisor` rounded up; `atLeast`: the tensor's may be larger. */
 export interface Dimension {
   readonly name?: string;
   readonly factor: number;
@@ -64,8 +66,11 @@ export function parseDimension(text: string): Dimension {
 /** The size of a dimension; undefined if it depends on an unknown size. */
 export function sizeOf({ name, factor, plus, divisor }: Dimension, sizes: NativeArguments): number | undefined {
   if (name === undefined) return plus;
-  const [size, by] = [sizes[name], divisor === undefined ? 1 : sizes[divisor]];
-  return typeof size === 'number' && typeof by === 'number' ? (factor * size + plus) / by : undefined;
+  const [size, by] = [sizes[name], divisor === undefined ? 1 : (sizes[divisor] ?? Number(divisor))];
+  if (typeof size !== 'number' || typeof by !== 'number' || Number.isNaN(by)) return undefined;
+  const result = (factor * size + plus) / by;
+  // A fraction, which a tensor that does not fit gives as a size, stays one.
+  return divisor === undefined ? result : Math.ceil(result);
 }
 
 /** The type of a tensor on a device; undefined if an argument has it. */

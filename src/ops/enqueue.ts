@@ -45,6 +45,11 @@ export function nativeArguments(device: Device, op: OpContract, args: OpArgument
       native[contract.type] = tensor.type === 'bf16' ? GPT2_DTYPE.GPT2_BF16 : GPT2_DTYPE.GPT2_FP32;
     }
   }
+  for (const [name, { together }] of Object.entries(op.tensors)) {
+    if (together !== undefined && (native[name] === null) !== (native[together] === null)) {
+      throw refused(op, `expected both ${name} and ${together}, or neither`);
+    }
+  }
   for (const name of op.scalars) native[name] = args[name] as number;
   for (const name of op.flags) native[name] = args[name] ? 1 : 0;
   Object.assign(native, sizesOf(op, given, args));

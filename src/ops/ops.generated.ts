@@ -421,12 +421,27 @@ export const contracts = {
     relations: [{ text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }, { text: 'O % 16 == 0', holds: ({ O }: { O: number }) => O % 16 === 0 }],
     workspace: ({ C, O }: { C: number; O: number }) => ({ name: 'fp8QuantizeWeightScratch', sizes: { C, O } }),
   },
+  fp8Transpose: {
+    name: 'fp8Transpose',
+    symbol: 'gpt2_fp8_transpose',
+    formula: "The columnwise copy of a matrix in FP8, whose values are rounded once more where the block's scale is larger than the row's",
+    tensors: {
+      columnwise: { access: '=', type: 'fp8', shape: ['C', 'N/16', '16'] },
+      columnwiseScale: { access: '=', type: 'fp32', shape: ['N/512'] },
+      values: { access: 'read', type: 'fp8', shape: ['N', 'C'] },
+      scale: { access: 'read', type: 'fp32', shape: ['N'] },
+    },
+    sizes: ['N', 'C'],
+    scalars: [],
+    flags: [],
+    relations: [{ text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }],
+  },
   layernormFp8Forward: {
     name: 'layernormFp8Forward',
     symbol: 'gpt2_layernorm_fp8_forward',
-    formula: "layernorm_forward; also stores `out`, as it is rounded there, in FP8",
+    formula: "layernorm_forward; also stores `out`, as it is rounded there (also if it is NULL), in FP8",
     tensors: {
-      out: { access: '=', type: 'element', shape: ['N', 'C'] },
+      out: { access: '=', type: 'element', shape: ['N', 'C'], isOptional: true },
       values: { access: '=', type: 'fp8', shape: ['N', 'C'] },
       scale: { access: '=', type: 'fp32', shape: ['N'] },
       mean: { access: '=', type: 'fp32', shape: ['N'] },
@@ -466,9 +481,9 @@ export const contracts = {
   rmsnormFp8Forward: {
     name: 'rmsnormFp8Forward',
     symbol: 'gpt2_rmsnorm_fp8_forward',
-    formula: "rmsnorm_forward; also stores `out`, as it is rounded there, in FP8",
+    formula: "rmsnorm_forward; also stores `out`, as it is rounded there (also if it is NULL), in FP8",
     tensors: {
-      out: { access: '=', type: 'element', shape: ['N', 'C'] },
+      out: { access: '=', type: 'element', shape: ['N', 'C'], isOptional: true },
       values: { access: '=', type: 'fp8', shape: ['N', 'C'] },
       scale: { access: '=', type: 'fp32', shape: ['N'] },
       rstd: { access: '=', type: 'fp32', shape: ['N'] },
@@ -523,14 +538,16 @@ export const contracts = {
   fp8MatmulGeluForward: {
     name: 'fp8MatmulGeluForward',
     symbol: 'gpt2_fp8_matmul_gelu_forward',
-    formula: "matmul_gelu_forward of FP8; also stores its result, before it is rounded to the context's dtype, in FP8: pre = in * weight^T + bias, out = gelu(pre), values = out / scale",
+    formula: "matmul_gelu_forward of FP8, which stores GELU's output in FP8 only: pre = in * weight^T + bias, values = gelu(pre) / scale",
     tensors: {
-      out: { access: '=', type: 'element', shape: ['N', 'O'] },
       values: { access: '=', type: 'fp8', shape: ['N', 'O'] },
       scale: { access: '=', type: 'fp32', shape: ['N'] },
+      columnwise: { access: '=', type: 'fp8', shape: ['O', 'N/16', '16'], isOptional: true },
+      columnwiseScale: { access: '=', type: 'fp32', shape: ['N/512'], isOptional: true, together: 'columnwise' },
       pre: { access: '=', type: 'element', shape: ['N', 'O'] },
       in: { access: 'read', type: 'fp8', shape: ['N', 'C'] },
       inScale: { access: 'read', type: 'fp32', shape: ['N'] },
+      inColumnwiseScale: { access: 'read', type: 'fp32', shape: ['N/512'], isOptional: true, together: 'columnwise' },
       weight: { access: 'read', type: 'fp8', shape: ['O', 'C'] },
       factors: { access: 'read', type: 'fp32', shape: ['4'] },
       bias: { access: 'read', type: 'element', shape: ['O'], isOptional: true },
@@ -562,13 +579,15 @@ export const contracts = {
   fp8MatmulGeluBackwardInput: {
     name: 'fp8MatmulGeluBackwardInput',
     symbol: 'gpt2_fp8_matmul_gelu_backward_input',
-    formula: "matmul_gelu_backward_input of FP8; also stores its result, before it is rounded to the context's dtype, in FP8: din = (dout * weight) * gelu'(pre), values = din / scale",
+    formula: "matmul_gelu_backward_input of FP8, which stores its result in FP8 only: values = (dout * weight) * gelu'(pre) / scale",
     tensors: {
-      din: { access: '=', type: 'element', shape: ['N', 'C'] },
       values: { access: '=', type: 'fp8', shape: ['N', 'C'] },
       scale: { access: '=', type: 'fp32', shape: ['N'] },
+      columnwise: { access: '=', type: 'fp8', shape: ['C', 'N/16', '16'] },
+      columnwiseScale: { access: '=', type: 'fp32', shape: ['N/512'] },
       dout: { access: 'read', type: 'fp8', shape: ['N', 'O'] },
       doutScale: { access: 'read', type: 'fp32', shape: ['N'] },
+      doutColumnwiseScale: { access: 'read', type: 'fp32', shape: ['N/512'] },
       transposed: { access: 'read', type: 'fp8', shape: ['C', 'O'] },
       factors: { access: 'read', type: 'fp32', shape: ['4'] },
       pre: { access: 'read', type: 'element', shape: ['N', 'C'] },
@@ -596,6 +615,24 @@ export const contracts = {
     flags: [],
     relations: [{ text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }, { text: 'O % 16 == 0', holds: ({ O }: { O: number }) => O % 16 === 0 }],
     workspace: ({ N, O, C }: { N: number; O: number; C: number }) => ({ name: 'fp8MatmulScratch', sizes: { N, C: O, O: C } }),
+  },
+  fp8MatmulBackwardWeight: {
+    name: 'fp8MatmulBackwardWeight',
+    symbol: 'gpt2_fp8_matmul_backward_weight',
+    formula: "matmul_backward_weight of columnwise copies: dweight (=|+=) dout^T * in; dbias (=|+=) column sums of dout",
+    tensors: {
+      dweight: { access: 'accumulate', type: 'gradient', shape: ['O', 'C'] },
+      dbias: { access: 'accumulate', type: 'fp32', shape: ['O'], isOptional: true },
+      dout: { access: 'read', type: 'fp8', shape: ['O', 'N/16', '16'] },
+      doutScale: { access: 'read', type: 'fp32', shape: ['N/512'] },
+      in: { access: 'read', type: 'fp8', shape: ['C', 'N/16', '16'] },
+      inScale: { access: 'read', type: 'fp32', shape: ['N/512'] },
+    },
+    sizes: ['N', 'C', 'O'],
+    scalars: [],
+    flags: ['accumulate'],
+    relations: [{ text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }, { text: 'O % 16 == 0', holds: ({ O }: { O: number }) => O % 16 === 0 }],
+    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'fp8MatmulBackwardWeightScratch', sizes: { N, C, O } }),
   },
   fp8Classifier: {
     name: 'fp8Classifier',
@@ -1084,7 +1121,8 @@ export function lossSum(device: Device, args: { step: Tensor; losses: Tensor; sc
 }
 
 /**
- * The weight in FP8, as it is for forward and transposed for backward to the input, and its factors.
+ * The weight in FP8, as it is for forward and transposed for backward to the input, and its factors. On CUDA the kernel's blocks wait
+ * for each other: at most two contexts may call it on a GPU at the same time.
  *   values = [O,C] or NULL, transposed = [C,O] or NULL, factors = [GPT2_FP8_FACTORS], weight [O,C], bias [O] or NULL;
  *   C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_quantize_weight_scratch(C,O)
  */
@@ -1093,10 +1131,18 @@ export function fp8QuantizeWeight(device: Device, args: { values: Tensor | null;
 }
 
 /**
- * gpt2_layernorm_forward; also stores `out`, as it is rounded there, in FP8.
- *   out = [N,C], values = [N,C], scale = [N], mean = [N], rstd = [N], in [N,C], weight [C], bias [C]; C % 16 == 0
+ * The columnwise copy of a matrix in FP8, whose values are rounded once more where the block's scale is larger than the row's.
+ *   columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], values [N,C], scale [N]; C % 16 == 0
  */
-export function layernormFp8Forward(device: Device, args: { out: Tensor; values: Tensor; scale: Tensor; mean: Tensor; rstd: Tensor; in: Tensor; weight: Tensor; bias: Tensor }): void {
+export function fp8Transpose(device: Device, args: { columnwise: Tensor; columnwiseScale: Tensor; values: Tensor; scale: Tensor }): void {
+  enqueue(device, contracts.fp8Transpose, args);
+}
+
+/**
+ * gpt2_layernorm_forward; also stores `out`, as it is rounded there (also if it is NULL), in FP8.
+ *   out = [N,C] or NULL, values = [N,C], scale = [N], mean = [N], rstd = [N], in [N,C], weight [C], bias [C]; C % 16 == 0
+ */
+export function layernormFp8Forward(device: Device, args: { out: Tensor | null; values: Tensor; scale: Tensor; mean: Tensor; rstd: Tensor; in: Tensor; weight: Tensor; bias: Tensor }): void {
   enqueue(device, contracts.layernormFp8Forward, args);
 }
 
@@ -1110,10 +1156,10 @@ export function layernormFp8Backward(device: Device, args: { din: Tensor; values
 }
 
 /**
- * gpt2_rmsnorm_forward; also stores `out`, as it is rounded there, in FP8.
- *   out = [N,C], values = [N,C], scale = [N], rstd = [N], in [N,C], weight [C]; C % 16 == 0; eps >= 0
+ * gpt2_rmsnorm_forward; also stores `out`, as it is rounded there (also if it is NULL), in FP8.
+ *   out = [N,C] or NULL, values = [N,C], scale = [N], rstd = [N], in [N,C], weight [C]; C % 16 == 0; eps >= 0
  */
-export function rmsnormFp8Forward(device: Device, args: { out: Tensor; values: Tensor; scale: Tensor; rstd: Tensor; in: Tensor; weight: Tensor; eps: number }): void {
+export function rmsnormFp8Forward(device: Device, args: { out: Tensor | null; values: Tensor; scale: Tensor; rstd: Tensor; in: Tensor; weight: Tensor; eps: number }): void {
   enqueue(device, contracts.rmsnormFp8Forward, args);
 }
 
@@ -1137,13 +1183,14 @@ export function fp8Matmul(device: Device, args: { out: Tensor; in: Tensor; inSca
 }
 
 /**
- * gpt2_matmul_gelu_forward of FP8; also stores its result, before it is rounded to the context's dtype, in FP8:
- * pre = in * weight^T + bias, out = gelu(pre), values = out / scale. `scale` is the smallest power of two that is at least
- * in_scale * ROW_SUM + BIAS / 448.
- *   out = [N,O], values = [N,O], scale = [N], pre = [N,O], in [N,C], in_scale [N], weight [O,C], factors [GPT2_FP8_FACTORS],
- *   bias [O] or NULL; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O)
+ * gpt2_matmul_gelu_forward of FP8, which stores GELU's output in FP8 only: pre = in * weight^T + bias, values = gelu(pre) / scale.
+ * `scale` is the smallest power of two that is at least in_scale * ROW_SUM + BIAS / 448. `columnwise_scale` is the same of
+ * `in_columnwise_scale`, the scale of a columnwise copy of `in`. Both copies are rounded from the fp32 result.
+ *   values = [N,O], scale = [N], columnwise = [O,N/16,16] or NULL, columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with columnwise,
+ *   pre = [N,O], in [N,C], in_scale [N], in_columnwise_scale [N/GPT2_FP8_BLOCK] or NULL with columnwise, weight [O,C],
+ *   factors [GPT2_FP8_FACTORS], bias [O] or NULL; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O)
  */
-export function fp8MatmulGeluForward(device: Device, args: { out: Tensor; values: Tensor; scale: Tensor; pre: Tensor; in: Tensor; inScale: Tensor; weight: Tensor; factors: Tensor; bias: Tensor | null }): void {
+export function fp8MatmulGeluForward(device: Device, args: { values: Tensor; scale: Tensor; columnwise: Tensor | null; columnwiseScale: Tensor | null; pre: Tensor; in: Tensor; inScale: Tensor; inColumnwiseScale: Tensor | null; weight: Tensor; factors: Tensor; bias: Tensor | null }): void {
   enqueue(device, contracts.fp8MatmulGeluForward, args);
 }
 
@@ -1157,13 +1204,14 @@ export function fp8MatmulReluSquaredForward(device: Device, args: { out: Tensor;
 }
 
 /**
- * gpt2_matmul_gelu_backward_input of FP8; also stores its result, before it is rounded to the context's dtype, in FP8:
- * din = (dout * weight) * gelu'(pre), values = din / scale. `scale` is the smallest power of two that is at least
- * 1.13 * dout_scale * COLUMN_SUM; gelu' is below 1.13.
- *   din = [N,C], values = [N,C], scale = [N], dout [N,O], dout_scale [N], transposed [C,O], factors [GPT2_FP8_FACTORS],
- *   pre [N,C]; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,O,C)
+ * gpt2_matmul_gelu_backward_input of FP8, which stores its result in FP8 only: values = (dout * weight) * gelu'(pre) / scale.
+ * `scale` is the smallest power of two that is at least 1.13 * dout_scale * COLUMN_SUM; gelu' is below 1.13. `columnwise_scale` is
+ * the same of `dout_columnwise_scale`, the scale of a columnwise copy of `dout`. Both copies are rounded from the fp32 result.
+ *   values = [N,C], scale = [N], columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], dout [N,O], dout_scale [N],
+ *   dout_columnwise_scale [N/GPT2_FP8_BLOCK], transposed [C,O], factors [GPT2_FP8_FACTORS], pre [N,C]; C % 16 == 0; O % 16 == 0;
+ *   workspace gpt2_fp8_matmul_scratch(N,O,C)
  */
-export function fp8MatmulGeluBackwardInput(device: Device, args: { din: Tensor; values: Tensor; scale: Tensor; dout: Tensor; doutScale: Tensor; transposed: Tensor; factors: Tensor; pre: Tensor }): void {
+export function fp8MatmulGeluBackwardInput(device: Device, args: { values: Tensor; scale: Tensor; columnwise: Tensor; columnwiseScale: Tensor; dout: Tensor; doutScale: Tensor; doutColumnwiseScale: Tensor; transposed: Tensor; factors: Tensor; pre: Tensor }): void {
   enqueue(device, contracts.fp8MatmulGeluBackwardInput, args);
 }
 
@@ -1174,6 +1222,15 @@ export function fp8MatmulGeluBackwardInput(device: Device, args: { din: Tensor; 
  */
 export function fp8MatmulReluSquaredBackwardInput(device: Device, args: { din: Tensor; dout: Tensor; doutScale: Tensor; transposed: Tensor; factors: Tensor; activated: Tensor }): void {
   enqueue(device, contracts.fp8MatmulReluSquaredBackwardInput, args);
+}
+
+/**
+ * gpt2_matmul_backward_weight of columnwise copies: dweight (=|+=) dout^T * in; dbias (=|+=) column sums of dout.
+ *   dweight (accumulate) [O,C]: gradient, dbias (accumulate) [O] or NULL, dout [O,N/16,16], dout_scale [N/GPT2_FP8_BLOCK],
+ *   in [C,N/16,16], in_scale [N/GPT2_FP8_BLOCK]; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_backward_weight_scratch(N,C,O)
+ */
+export function fp8MatmulBackwardWeight(device: Device, args: { dweight: Tensor; dbias: Tensor | null; dout: Tensor; doutScale: Tensor; in: Tensor; inScale: Tensor; N: number; accumulate: boolean }): void {
+  enqueue(device, contracts.fp8MatmulBackwardWeight, args);
 }
 
 /**
@@ -1336,6 +1393,10 @@ export const fp8QuantizeWeightScratch = (device: Device, sizes: { C: number; O: 
 /** Bytes of workspace. */
 export const fp8MatmulScratch = (device: Device, sizes: { N: number; C: number; O: number }): number =>
   scratch(device, 'fp8MatmulScratch', sizes);
+
+/** Bytes of workspace. */
+export const fp8MatmulBackwardWeightScratch = (device: Device, sizes: { N: number; C: number; O: number }): number =>
+  scratch(device, 'fp8MatmulBackwardWeightScratch', sizes);
 
 /** With `gradients` 0, enough for losses only, and the size for the largest N is then enough for every smaller N. */
 export const fp8ClassifierScratch = (device: Device, sizes: { N: number; C: number; Vp: number; gradients: boolean }): number =>

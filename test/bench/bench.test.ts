@@ -91,6 +91,30 @@ it('measures every op of a tiny step', async () => {
   expect(report.memory.plannedTotal).toBe(Object.values(report.memory.planned).reduce((sum, bytes) => sum + bytes, 0));
 });
 
+it("names a step's ops in FP8 by their weights, and knows their operations", async () => {
+  const config = { layers: 2, channels: 32, heads: 2, context: 64, vocabularySize: 100 };
+  const { ops } = await measureTraining({
+    device: { kind: 'cpu', dtype: 'fp8' },
+    ...{ config, batch: 2, sequence: 16, accumulation: 1, steps: 1, warmup: 0, ops: true },
+    nextBatch: () => ({ inputs: new Int32Array(32), targets: new Int32Array(32) }),
+  });
+  const ofFp8 = ops.filter(({ name }) => name.startsWith('fp8') && name !== 'fp8 classifier');
+  expect(Object.fromEntries(ofFp8.map(({ name, calls }) => [name, calls]))).toEqual({
+    ...{ 'fp8 quantize qkv': 2, 'fp8 qkv forward': 2, 'fp8 transpose': 4 },
+    ...{ 'fp8 quantize fc + transposed': 2, 'fp8 fc forward + gelu': 2 },
+    ...{ 'fp8 quantize fcproj + transposed': 2, 'fp8 fcproj forward + residual': 2, 'fp8 quantize wte': 1 },
+    ...{ 'fp8 fcproj backward weight': 2, 'fp8 fcproj backward input + gelu': 2 },
+    ...{ 'fp8 fc backward weight': 2, 'fp8 fc backward input': 2 },
+    ...{ 'fp8 quantize attproj transposed': 2, 'fp8 attproj backward input': 2 },
+  });
+  const product = 2 * 32 * 32 * (4 * 32);
+  for (const { name, flops, fp8Flops } of ofFp8) {
+    const isProduct = !/quantize|transpose/.test(name);
+    const part = name.includes('qkv') ? 3 / 4 : name.includes('attproj') ? 1 / 4 : 1;
+    expect([flops, fp8Flops], name).toEqual(Array(2).fill(isProduct ? part * product : 0));
+  }
+});
+
 it('says whether more or less memory is used than planned', () => {
   expect(difference(294, 1000)).toBe('70.6% less');
   expect(difference(1031, 1000)).toBe('3.1% more');

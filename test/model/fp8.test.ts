@@ -4,11 +4,13 @@ import { describe, expect, it } from 'vitest';
 import { weightsHash } from '../../src/checkpoint/weights-hash.ts';
 import { meanLoss } from '../../src/evaluate/mean-loss.ts';
 import { loadFolders } from '../../src/kernels/card-hash.ts';
+import { type Recompute, recomputeNames } from '../../src/model/activations.ts';
 import { ParameterArena } from '../../src/model/arena.ts';
 import { backward } from '../../src/model/backward.ts';
 import type { ModelConfig } from '../../src/model/config.ts';
 import { forward } from '../../src/model/forward.ts';
 import { headForwardBackward } from '../../src/model/head.ts';
+import { KeyValueCache } from '../../src/model/key-value-cache.ts';
 import { castWeights, createModel, type Model } from '../../src/model/model.ts';
 import { parameterTable, realCount } from '../../src/model/parameters.ts';
 import { Device, type Dtype } from '../../src/native/device.ts';
@@ -16,6 +18,7 @@ import { floats, Random } from '../../src/op-cases/numbers.ts';
 import { contracts } from '../../src/ops/ops.generated.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
 import { noUpdate } from '../../src/optimizer/optimizer.ts';
+import { generate } from '../../src/sample/generate.ts';
 import { locate } from '../../src/train/failure/locate.ts';
 import { uncalledOps } from '../../src/train/plan/memory.ts';
 import { Trainer } from '../../src/train/step/trainer.ts';
@@ -24,7 +27,9 @@ import { modernParts } from '../support/modern-models.ts';
 import { dot } from '../support/tensors.ts';
 
 const gpt2: ModelConfig = { layers: 3, channels: 128, heads: 2, context: 64, vocabularySize: 200 };
-const models = { 'GPT-2': gpt2, 'a modern GPT': { ...gpt2, ...modernParts } };
+const modern = { ...gpt2, ...modernParts };
+/** With GELU all products of the MLP are in FP8, with squared ReLU half of them. */
+const models = { 'GPT-2': gpt2, 'GPT-2 with RMSNorm': { ...gpt2, norm: 'rmsnorm' as const }, 'a modern GPT': modern };
 const [B, T] = [2, 50];
 const optimizer = new AdamW({ weightDecay: 0.1 });
 
@@ -44,6 +49,16 @@ function drawWeights(model: Model): void {
   castWeights(model);
 }
 
+/** Sizes around those of columnwise copies: groups of 16 rows, and a scale for 512. */
+const oddSizes = [
+  [1, 1],
+  [1, 16],
+  [1, 17],
+  [3, 37],
+  [8, 64],
+  [27, 19],
+] as const;
+
 function tokens(seed: number, count = B * T) {
   const random = new Random(seed);
   const ids = () => random.integers(count, gpt2.vocabularySize);
@@ -51,20 +66,21 @@ function tokens(seed: number, count = B * T) {
 }
 
 /** The mean loss, and the gradient of each parameter. */
-function gradientsIn(device: Device, config: ModelConfig) {
-  const model = createModel(device, config, { B, T, purpose: 'training' });
+function gradientsIn(device: Device, config: ModelConfig, [batchSize, length] = [B, T]) {
+  const model = createModel(device, config, { B: 27, T: 19, purpose: 'training' });
+  const N = batchSize * length;
   drawWeights(model);
   const arena = new ParameterArena(device, config, 'gradients', device.gradientType, 'fp32');
-  const batch = model.activations.at(B, T);
-  const { inputs, targets } = tokens(11)();
+  const batch = model.activations.at(batchSize, length);
+  const { inputs, targets } = tokens(11, N)();
   batch.model.tokens.write(inputs);
   batch.model.targets.write(targets);
   forward(model, batch);
-  headForwardBackward(model, batch, arena, { dloss: 1 / (B * T), accumulate: false });
+  headForwardBackward(model, batch, arena, { dloss: 1 / N, accumulate: false });
   backward(model, batch, arena, { accumulate: false });
   const losses = floats(batch.model.losses);
   const gradients = new Map(parameterTable(config).map(({ name }) => [name, floats(arena.get(name))]));
-  return { loss: losses.reduce((sum, loss) => sum + loss, 0) / (B * T), gradients };
+  return { loss: losses.reduce((sum, loss) => sum + loss, 0) / N, gradients };
 }
 
 /** A gradient by the parts that are compared. Of GPT-2's key biases it is 0, for softmax does not see what all scores share. */
@@ -88,8 +104,16 @@ function cosinesOf(given: (name: string) => Float32Array, wanted: (name: string)
   });
 }
 
-function trainerOf(device: Device, config: ModelConfig, { batch = B, accumulation = 1, updates = true } = {}) {
-  const model = createModel(device, config, { B: batch, T, purpose: 'training' });
+interface TrainerOptions {
+  readonly batch?: number;
+  readonly accumulation?: number;
+  readonly updates?: boolean;
+  readonly recompute?: Recompute;
+}
+
+function trainerOf(device: Device, config: ModelConfig, options: TrainerOptions = {}) {
+  const { batch = B, accumulation = 1, updates = true, recompute } = options;
+  const model = createModel(device, config, { B: batch, T, purpose: 'training', recompute });
   drawWeights(model);
   const ofStep = { batch, sequence: T, accumulation, optimizer: updates ? optimizer : noUpdate };
   return new Trainer(model, { ...ofStep, gradientClip: updates ? 1 : 0 });
@@ -119,7 +143,8 @@ describeBackends(
         console.log(`${name} in fp8 on ${kind}: least cosines ${figures.join(', ')}`);
         for (const [part, cosine] of cosines) {
           // A product's result has about 4% of noise, of two operands with 3 bits of mantissa each: a cosine of 0.9993. A gradient
-          // has that of several products, and those of queries and keys are small differences between them.
+          // has that of several products, and those of queries and keys are small differences between them. The MLP's gradients of
+          // weights, in FP8 too, have 0.0001 to 0.0005 less than if their last product were in fp32.
           // On CUDA all else is in bf16: the least cosine seen there is 0.989.
           const least = /queries|keys/.test(part) || kind === 'cuda' ? 0.98 : 0.99;
           expect(cosine, part).toBeGreaterThanOrEqual(least);
@@ -137,7 +162,20 @@ describeBackends(
         expect(await hash(2)).toBe(await hash(1));
       });
 
-      it('two micro-batches have the gradients of one: scales are of rows', async () => {
+      it.each(oddSizes)("has the MLP's gradients of fp32 for %i x %i tokens", (...size) => {
+        using exactDevice = open({ dtype: 'fp32' });
+        using device = open();
+        const [exact, rounded] = [gradientsIn(exactDevice, config, [...size]), gradientsIn(device, config, [...size])];
+        for (const [parameter, wanted] of exact.gradients) {
+          if (!/\.fc(?:proj)?[wb]$/.test(parameter)) continue;
+          const given = rounded.gradients.get(parameter)!;
+          const cosine = dot(given, wanted) / Math.sqrt(dot(given, given) * dot(wanted, wanted));
+          // The least seen on CPUs is 0.9928; on CUDA all else is in bf16.
+          expect(cosine, parameter).toBeGreaterThan(kind === 'cuda' ? 0.98 : 0.99);
+        }
+      });
+
+      it('two micro-batches have the gradients of one', async () => {
         using wholeDevice = open({ accumulates: true });
         using device = open({ accumulates: true });
         const whole = trainerOf(wholeDevice, config, { updates: false });
@@ -151,6 +189,7 @@ describeBackends(
           row++;
           return batch;
         });
+        // Scales are of rows, and those of blocks of rows are powers of two: another one loses only bits far below the largest.
         const near = kind === 'cpu' ? 1e-6 : 1e-4;
         expect(Math.abs(parted.loss / loss - 1)).toBeLessThan(near);
         const gradientsOf = (trainer: Trainer) => (parameter: string) => floats(trainer.gradients.get(parameter));
@@ -179,24 +218,59 @@ describeBackends(
         weight.write(device.elementType === 'bf16' ? Uint16Array.of(0x7f7f) : Float32Array.of(3e38));
         const batch = tokens(1)();
         const { finding } = await locate(trainer, () => batch);
-        expect(finding).toMatchObject({ microBatch: 0, layer: 1 });
-        expect(finding!.op).toMatch(/^gpt2_/);
+        const op = `gpt2_fp8_matmul_${config === modern ? 'relu_squared' : 'gelu'}_forward`;
+        expect(finding).toMatchObject({ microBatch: 0, layer: 1, op });
+      });
+
+      it.each(recomputeNames)('names the copy of a weight that overflows, --recompute %s', async (recompute) => {
+        using device = open();
+        const trainer = trainerOf(device, config, { recompute });
+        // Each is finite; the sum over their row, which bounds the product, is not.
+        const weight = trainer.model.weights.get('h.1.fcw');
+        weight.write(device.elementType === 'bf16' ? Uint16Array.of(0x7f7f, 0x7f7f) : Float32Array.of(3e38, 3e38));
+        const batch = tokens(1)();
+        const { finding } = await locate(trainer, () => batch);
+        const tensor = `factors (${config === modern ? 'fp8.factors' : 'h.1.fcFactors'})`;
+        expect(finding).toMatchObject({ layer: 1, op: 'gpt2_fp8_quantize_weight', tensor, value: 'Infinity' });
       });
     });
 
+    it.each(Object.entries(models))(
+      '%s decodes in the bits of other dtypes, also in memory for training',
+      async (_, config) => {
+        const texts = async (other: Dtype, purpose: 'training' | 'inference') => {
+          using device = open({ dtype: other });
+          const model = createModel(device, config, { B, T, purpose });
+          drawWeights(model);
+          const cache = new KeyValueCache(model, { texts: 2, window: 20 });
+          const parts = [];
+          const prompts = [[1, 2, 3], [4]];
+          for await (const part of generate(cache, { prompts, tokens: 30, seed: 3 })) parts.push(part);
+          return parts;
+        };
+        const wanted = await texts(kind === 'cpu' ? 'fp32' : 'bf16', 'inference');
+        for (const purpose of ['training', 'inference'] as const) expect(await texts('fp8', purpose)).toEqual(wanted);
+      },
+    );
+
     it('calls the ops of FP8, and no product of bf16 in their place', async () => {
-      for (const config of Object.values(models)) {
+      for (const config of [gpt2, modern]) {
         using device = open();
         const trainer = trainerOf(device, config);
-        const called = new Set<string>();
+        const called: string[] = [];
         device.dropGraphs();
-        const note = (name: string) => void (name in contracts && called.add(name));
+        const note = (name: string) => void (name in contracts && called.push(name));
         await device.observed(note, () => trainer.step(0, 0, tokens(2)));
-        const products = [...called].filter((op) => /atmul|lassifier/.test(op));
+        const times = (op: string) => called.filter((each) => each === op).length;
+        // A layer's weights once each, and the head's.
+        expect(times('fp8QuantizeWeight')).toBe(4 * config.layers + 1);
+        expect(times('fp8Transpose')).toBe(config === gpt2 ? 2 * config.layers : 0);
+        const products = [...new Set(called)].filter((op) => /atmul|lassifier/.test(op));
         expect(products.sort()).toEqual(
           config === gpt2
             ? [
-                ...['fp8Classifier', 'fp8Matmul', 'fp8MatmulGeluBackwardInput', 'fp8MatmulGeluForward'],
+                ...['fp8Classifier', 'fp8Matmul', 'fp8MatmulBackwardWeight'],
+                ...['fp8MatmulGeluBackwardInput', 'fp8MatmulGeluForward'],
                 ...['matmulBackwardInput', 'matmulBackwardWeight', 'matmulResidualForward'],
               ]
             : [

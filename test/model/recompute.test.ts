@@ -2,6 +2,7 @@
 import { expect, it } from 'vitest';
 import { weightsHash } from '../../src/checkpoint/weights-hash.ts';
 import { type Recompute, recomputeNames } from '../../src/model/activations.ts';
+import type { GivenParts } from '../../src/model/architecture.ts';
 import type { ModelConfig } from '../../src/model/config.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
 import { createModel } from '../../src/model/model.ts';
@@ -13,17 +14,21 @@ import { Trainer } from '../../src/train/step/trainer.ts';
 import { describeBackends } from '../support/backends.ts';
 import { modernOptimizer, modernParts } from '../support/modern-models.ts';
 
+const models: Record<string, GivenParts> = {
+  ...{ 'GPT-2': {}, 'GPT-2 with RMSNorm': { norm: 'rmsnorm' }, 'modern GPT': modernParts },
+};
 const sizes: ModelConfig = { layers: 3, channels: 128, heads: 2, context: 64, vocabularySize: 200 };
 
 describeBackends(
   'recompute',
   (_, kind, dtype) => {
-    it.each(['GPT-2', 'modern GPT'].flatMap((model) => [1, 2].map((accumulation) => ({ model, accumulation }))))(
+    it.each(Object.keys(models).flatMap((model) => [1, 2].map((accumulation) => ({ model, accumulation }))))(
       'gives the bits of keeping everything: $model, $accumulation micro-batches',
       async ({ model: name, accumulation }) => {
         const [B, T] = [2, 50];
-        const config = name === 'GPT-2' ? sizes : { ...sizes, ...modernParts };
-        const optimizer = name === 'GPT-2' ? new AdamW({ weightDecay: 0.1 }) : modernOptimizer(accumulation * B * T);
+        const config: ModelConfig = { ...sizes, ...models[name] };
+        const optimizer =
+          name === 'modern GPT' ? modernOptimizer(accumulation * B * T) : new AdamW({ weightDecay: 0.1 });
         const trained = async (recompute: Recompute) => {
           using device = Device.open({ kind, dtype, accumulates: accumulation > 1 });
           const model = createModel(device, config, { B, T, purpose: 'training', recompute });

@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { Tensor } from '../../src/native/buffer.ts';
 import { Device } from '../../src/native/device.ts';
+import { fp8MatmulCases } from '../../src/op-cases/fp8-matmul.ts';
 import { layernormCases } from '../../src/op-cases/layernorm.ts';
 import type { Numbers } from '../../src/op-cases/numbers.ts';
 import type { OpCases } from '../../src/op-cases/op-case.ts';
@@ -60,6 +61,15 @@ it('tries every way to call: accumulating, without the optional tensor, in place
     { accumulate: true, without: [], inPlace: {} },
     { accumulate: false, without: ['dresidual'], inPlace: {} },
     { accumulate: false, without: [], inPlace: { din: 'dresidual' } },
+  ]);
+});
+
+it('omits tensors that are NULL together', () => {
+  const gelu = fp8MatmulCases.find(({ op }) => op.name === 'fp8MatmulGeluForward')!;
+  expect(variantsOf(gelu).map(({ without }) => without)).toEqual([
+    [],
+    ['columnwise', 'columnwiseScale', 'inColumnwiseScale'],
+    ['bias'],
   ]);
 });
 

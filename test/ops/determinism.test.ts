@@ -5,6 +5,7 @@ import type { Tensor } from '../../src/native/buffer.ts';
 import type { LibraryKind } from '../../src/native/find-library.ts';
 import { drawScales } from '../../src/op-cases/fp8.ts';
 import { Random } from '../../src/op-cases/numbers.ts';
+import { blocksOf, groupsOf } from '../../src/ops/columnwise.ts';
 import {
   attentionBackward,
   attentionForward,
@@ -13,8 +14,11 @@ import {
   embeddingScratch,
   fp8Classifier,
   fp8ClassifierScratch,
+  fp8MatmulBackwardWeight,
+  fp8MatmulBackwardWeightScratch,
   fp8QuantizeWeight,
   fp8QuantizeWeightScratch,
+  fp8Transpose,
   layernormBackward,
   layernormFp8Backward,
   layernormScratch,
@@ -189,6 +193,35 @@ describeBackends(
         layernormFp8Backward(device(), { ...op, dbias, mean }),
       );
       expectSameBits(bench, Object.values(outputs), () => rmsnormFp8Backward(device(), op));
+    });
+
+    it('columnwise copies and their products, k split over blocks', () => {
+      using bench = new TensorBench(device());
+      const [N, C, O] = [3000, 144, 208];
+      device().reserveWorkspace(fp8MatmulBackwardWeightScratch(device(), { N, C, O }));
+      const random = new Random(10);
+      const [[columnwise, columnwiseScale], [dout, doutScale]] = [C, O].map((width) => [
+        bench.tensor('columnwise', [width, groupsOf(N), 16], undefined, 'fp8'),
+        bench.floats('columnwiseScale', [blocksOf(N)]),
+      ]) as [[Tensor, Tensor], [Tensor, Tensor]];
+      const rows = (width: number) => ({
+        values: bench.tensor('values', [N, width], random.normals(N * width, 100), 'fp8'),
+        scale: bench.floats('scale', [N], drawScales(N, random)),
+      });
+      const [ofIn, ofDout] = [rows(C), rows(O)];
+      const copies = [columnwise, columnwiseScale, dout, doutScale];
+      expectSameBits(bench, copies, () => {
+        fp8Transpose(device(), { columnwise, columnwiseScale, ...ofIn });
+        fp8Transpose(device(), { columnwise: dout, columnwiseScale: doutScale, ...ofDout });
+      });
+      const sums = {
+        dweight: bench.tensor('dweight', [O, C], undefined, device().gradientType),
+        dbias: bench.floats('db', [O]),
+      };
+      const operands = { dout, doutScale, in: columnwise, inScale: columnwiseScale, N };
+      expectSameBits(bench, Object.values(sums), () =>
+        fp8MatmulBackwardWeight(device(), { ...sums, ...operands, accumulate: false }),
+      );
     });
 
     it('classifier', () => {

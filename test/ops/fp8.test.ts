@@ -1,8 +1,18 @@
-// FP8: bytes and scales exactly, where they follow from what the op stores; that nothing saturates; and products of many tiles.
+// FP8: bytes and scales exactly, where they follow from what the op stores; and products of many tiles. fp8-columnwise.test.ts has
+// the rest.
 import { describe, expect, it } from 'vitest';
 import { fromBf16, toE4m3 } from '../../src/files/half-floats.ts';
-import type { Tensor } from '../../src/native/buffer.ts';
-import { drawScales, largestRowSum, powerOfTwoFrom, scaled, scaleOf } from '../../src/op-cases/fp8.ts';
+import { elementCount, type Tensor } from '../../src/native/buffer.ts';
+import {
+  blockScales,
+  columnwise,
+  drawScales,
+  largestRowSum,
+  powerOfTwoFrom,
+  scaled,
+  scaledColumnwise,
+  scaleOf,
+} from '../../src/op-cases/fp8.ts';
 import { transposed } from '../../src/op-cases/fp8-quantize-weight.ts';
 import { gelu, geluDerivative } from '../../src/op-cases/gelu.ts';
 import { product } from '../../src/op-cases/matmul.ts';
@@ -16,7 +26,9 @@ import {
   Random,
   relativeError,
   worstError,
+  writeNumbers,
 } from '../../src/op-cases/numbers.ts';
+import { blocksOf, groupsOf } from '../../src/ops/columnwise.ts';
 import {
   fp8Matmul,
   fp8MatmulGeluBackwardInput,
@@ -33,17 +45,8 @@ import {
   rmsnormFp8Forward,
 } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
+import { bytesOf, differences } from '../support/fp8.ts';
 import { TensorBench } from '../support/tensors.ts';
-
-/** Bytes that differ, by index; NaN has two. */
-function differences(actual: ArrayLike<number>, wanted: ArrayLike<number>): number[] {
-  const canonical = (bits: number) => ((bits & 0x7f) === 0x7f ? 0x7f : bits);
-  return Array.from(wanted, (_, index) => index).filter(
-    (index) => canonical(actual[index]!) !== canonical(wanted[index]!),
-  );
-}
-
-const bytesOf = (tensor: Tensor): Uint8Array => tensor.read() as Uint8Array;
 
 /** Rows were stored in FP8 by their largest elements; rows of NaN by any scale. */
 function expectQuantized(rows: Tensor, values: Tensor, scale: Tensor): void {
@@ -134,6 +137,15 @@ describeBackends(
         return { ...{ input, weight, mean, rstd, dbias, stored, rows, sums }, bias };
       }
 
+      /** Runs an op again, which gives the same results. */
+      function expectSameBits(results: readonly Tensor[], run: () => void): void {
+        const read = () => results.map((result) => Buffer.from(result.read().buffer as ArrayBuffer));
+        const before = read();
+        for (const result of results) writeNumbers(result, new Float32Array(elementCount(result.shape)));
+        run();
+        expect(read().map((bytes, index) => bytes.equals(before[index]!))).toEqual(results.map(() => true));
+      }
+
       it('layernorm', () => {
         using bench = new TensorBench(device());
         const { input, weight, mean, rstd, dbias, stored, rows, sums, bias } = tensors(bench);
@@ -143,6 +155,9 @@ describeBackends(
         layernormFp8Forward(device(), { out: rows, ...stored, mean, rstd, ...input, weight, bias });
         expectQuantized(rows, values, scale);
         expect(floats(scale)[5]).toBe(2 ** -126);
+        expectSameBits([values, scale, mean, rstd], () =>
+          layernormFp8Forward(device(), { out: null, ...stored, mean, rstd, ...input, weight, bias }),
+        );
         bench.checkGuards();
       });
 
@@ -155,55 +170,22 @@ describeBackends(
         rmsnormFp8Forward(device(), { out: rows, ...stored, rstd, ...input, weight, eps: 1e-5 });
         expectQuantized(rows, values, scale);
         expect(floats(scale)[5]).toBe(2 ** -126);
+        expectSameBits([values, scale, rstd], () =>
+          rmsnormFp8Forward(device(), { out: null, ...stored, rstd, ...input, weight, eps: 1e-5 }),
+        );
         bench.checkGuards();
       });
     });
 
-    it('stores what GELU gives, and its gradient, by a bound that nothing exceeds', () => {
+    // Several tiles for each SM one after the other, all of their elements, of a short k and of a long one; on an H100 the long
+    // ones take narrow tiles and wide ones. Rows of the weight repeat, in a period that no tile has, so that the formula is quick.
+    it.skipIf(kind === 'cpu').each([
+      [768, 3072],
+      [3072, 3072],
+      [3072, 2688],
+    ])('products of many tiles, K %i, %i columns (CUDA only)', (K, wide) => {
       using bench = new TensorBench(device());
-      const [N, C, O] = [37, 64, 208];
-      device().reserveWorkspace(fp8MatmulScratch(device(), { N, C, O }));
-      const random = new Random(2);
-      const drawn = (name: string, shape: [number, number]) =>
-        bench.tensor(name, shape, random.normals(shape[0] * shape[1], 100), 'fp8');
-      const [input, weight] = [drawn('in', [N, C]), drawn('weight', [O, C])];
-      const inScale = bench.floats('inScale', [N], drawScales(N, random));
-      const sum = largestRowSum(floats(weight), C) * 2 ** -9;
-      const factors = bench.floats('factors', [4], [2 ** -9, sum, sum, 0]);
-      const [out, pre] = [bench.tensor('out', [N, O]), bench.tensor('pre', [N, O])];
-      const [values, scale] = [bench.tensor('values', [N, O], undefined, 'fp8'), bench.floats('scale', [N])];
-      const expectStored = () => {
-        const wanted = toE4m3(
-          scaled(
-            floats(out),
-            floats(scale).map((one) => 1 / one),
-          ),
-        );
-        const own = bytesOf(values);
-        // In bf16, `out` may have been rounded across the middle between two numbers of E4M3.
-        const most = device().elementType === 'bf16' ? 1 : 0;
-        expect(wanted.every((bits, index) => Math.abs(bits - own[index]!) <= most)).toBe(true);
-      };
-      fp8MatmulGeluForward(device(), { out, values, scale, pre, in: input, inScale, weight, factors, bias: null });
-      expectStored();
-      const backward = { dout: input, doutScale: inScale, transposed: weight, factors, pre };
-      fp8MatmulGeluBackwardInput(device(), { din: out, values, scale, ...backward });
-      expectStored();
-      // Elements of the row's largest size, and weights whose sums are powers of two: the bound itself.
-      input.write(toE4m3(new Float32Array(N * C).fill(448)));
-      weight.write(toE4m3(new Float32Array(O * C).fill(256)));
-      factors.write(Float32Array.of(2 ** -9, C / 2, C / 2, 0));
-      fp8MatmulGeluForward(device(), { out, values, scale, pre, in: input, inScale, weight, factors, bias: null });
-      expect(floats(values).every((value) => value === 448)).toBe(true);
-      expect(floats(scale)).toEqual(floats(inScale).map((one) => (one * C) / 2));
-      bench.checkGuards();
-    });
-
-    // Several tiles for each SM one after the other, all of their elements, of a short k and of a long one. Rows of the weight
-    // repeat, in a period that no tile has, so that the formula is quick.
-    it.skipIf(kind === 'cpu').each([768, 3072])('products of many tiles, K %i (CUDA only)', (K) => {
-      using bench = new TensorBench(device());
-      const [N, wide, period] = [2304, 3072, 56];
+      const [N, period] = [2304, 56];
       device().reserveWorkspace(fp8MatmulScratch(device(), { N, C: K, O: wide }));
       const random = new Random(K);
       const repeated = (count: number, values: Numbers) =>
@@ -229,13 +211,22 @@ describeBackends(
       const forward = { in: input, inScale, weight, factors, bias: bench.tensor('bias', [wide], bias) };
       const backward = { dout: input, doutScale: inScale, transposed: weight, factors };
       const [out, pre] = [bench.tensor('out', [N, wide]), bench.tensor('pre', [N, wide])];
-      const stored = { values: bench.tensor('values', [N, wide], undefined, 'fp8'), scale: bench.floats('scale', [N]) };
+      const [groups, blocks] = [groupsOf(N), blocksOf(N)];
+      const stored = {
+        ...{ values: bench.tensor('values', [N, wide], undefined, 'fp8'), scale: bench.floats('scale', [N]) },
+        columnwise: bench.tensor('columnwise', [wide, groups, 16], undefined, 'fp8'),
+        columnwiseScale: bench.floats('columnwiseScale', [blocks]),
+      };
+      const columnwiseScale = bench.floats('inColumnwiseScale', [blocks], blockScales(inScales));
       const expectNear = (name: string, actual: Numbers, wanted: Numbers, bound: number) => {
         const [error, worst] = [relativeError(actual, wanted), worstError(actual, wanted)];
         expect(error <= bound && worst <= 5 * bound, `${name}: relative error ${error}, worst ${worst}`).toBe(true);
       };
-      const expectStored = (name: string, wanted: Numbers) =>
-        expectNear(`${name} in FP8`, scaled(floats(stored.values), floats(stored.scale)), wanted, 2.7e-2);
+      const expectStored = (name: string, wanted: Numbers) => {
+        expectNear(`${name} rowwise`, scaled(floats(stored.values), floats(stored.scale)), wanted, 2.7e-2);
+        const copy = scaledColumnwise(floats(stored.columnwise), floats(stored.columnwiseScale), groups);
+        expectNear(`${name} columnwise`, copy, columnwise(wanted, N, wide), 2.7e-2);
+      };
 
       // The rounded result subtracted, bf16 shows the error of the sums alone.
       const rounded = held(elementType, linear);
@@ -251,21 +242,23 @@ describeBackends(
       expect(error).toBeLessThan(1e-3);
       fp8Matmul(device(), { out, ...forward, residual: null });
       expectNear('out', floats(out), linear, 2e-3);
-      fp8MatmulGeluForward(device(), { out, pre, ...stored, ...forward });
+      fp8MatmulGeluForward(device(), { pre, ...stored, ...forward, inColumnwiseScale: columnwiseScale });
       expectNear('pre', floats(pre), linear, 2e-3);
-      const activated = linear.map(gelu);
-      expectNear('gelu', floats(out), activated, 3e-3);
-      expectStored('gelu', activated);
+      expectStored('gelu', linear.map(gelu));
       fp8MatmulReluSquaredForward(device(), { out, ...forward });
       const squares = linear.map((value) => Math.max(value, 0) ** 2);
       expectNear('relu squared', floats(out), squares, 3e-3);
       const before = bench.tensor('pre', [N, wide], other);
-      fp8MatmulGeluBackwardInput(device(), { din: out, ...stored, ...backward, pre: before });
-      const through = plain.map((value, i) => value * geluDerivative(other[i]!));
-      expectNear('din through gelu', floats(out), through, 3e-3);
-      expectStored('din through gelu', through);
-      const scales = inScales.map((one) => powerOfTwoFrom(one * Math.fround(Math.fround(1.13) * Math.fround(sum))));
+      const through = { ...backward, doutColumnwiseScale: columnwiseScale, pre: before };
+      fp8MatmulGeluBackwardInput(device(), { ...stored, ...through });
+      expectStored(
+        'din through gelu',
+        plain.map((value, i) => value * geluDerivative(other[i]!)),
+      );
+      const bound = Math.fround(Math.fround(1.13) * Math.fround(sum));
+      const scales = inScales.map((one) => powerOfTwoFrom(one * bound));
       expect(floats(stored.scale)).toEqual(scales);
+      expect(floats(stored.columnwiseScale)).toEqual(blockScales(scales));
       const sizes = other.map(Math.abs);
       fp8MatmulReluSquaredBackwardInput(device(), {
         ...{ din: out, ...backward },

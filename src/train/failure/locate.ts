@@ -2,7 +2,6 @@
 // soon as they are written. It reads everything back to the host, so it is for runs that have stopped.
 import type { Batch } from '../../batches/loader.ts';
 import type { ParameterArena } from '../../model/arena.ts';
-import type { Fp8Copy } from '../../model/linear.ts';
 import type { Model } from '../../model/model.ts';
 import { parameterTable } from '../../model/parameters.ts';
 import type { Tensor } from '../../native/buffer.ts';
@@ -76,7 +75,7 @@ export async function locate(
     trainer.recompute(nextBatch, (index) => {
       microBatch = index;
       // The head writes its rows in chunks, and values of an earlier step must not be reported as this one's.
-      const stale = [dresidual, dbranch, dqkv, dfc, whole.losses];
+      const stale = [dresidual, dbranch, dqkv, whole.losses, ...(dfc ? [dfc] : [])];
       if (index === 0) stale.push(gradients.matrices, gradients.vectors);
       for (const { pointer, bytes } of stale) device.call('fillZero', { destination: pointer, bytes });
     });
@@ -110,15 +109,14 @@ const ownName = ({ name }: Tensor, layer: number | undefined): string =>
 
 /** The tensors that a step's ops read and write. */
 function tensorsOf({ model, gradients, options }: Trainer): Tensor[] {
-  const { model: whole, layers, backward, fp8 } = model.activations.at(options.batch, options.sequence);
-  const copies = Object.values<Fp8Copy | undefined>({ ...fp8 }).flatMap((copy) => copy ?? []);
-  // The classifier leaves library-specific values in logits.
-  const { logits: _, ...ofModel } = whole;
+  const set = model.activations.at(options.batch, options.sequence);
+  // The classifier leaves library-specific values in logits, and few weights in FP8 fill their memory.
+  const { logits: _, ...ofModel } = set.model;
+  const { weight: __, ...ofFp8 } = set.fp8;
   const parameters = (arena: ParameterArena) => parameterTable(model.config).map(({ name }) => arena.get(name));
-  return [ofModel, ...layers, backward!]
-    .flatMap((set) => Object.values<Tensor>(set))
+  return [ofModel, ...set.layers, set.backward!, ofFp8]
+    .flatMap((tensors) => Object.values<Tensor>(tensors))
     .concat(parameters(model.weights), parameters(gradients))
-    .concat(copies.flatMap(({ values, scale }) => [values, scale]))
     .filter(({ type }) => type !== 'int32');
 }
 

@@ -1,0 +1,19 @@
+// The columnwise copy of a matrix in FP8. Scales are powers of two, so a value is rounded only where it becomes
+// subnormal.
+#include "fp8.h"
+#include "kernels.h"
+
+namespace gpt2::GPT2_PATH {
+
+void fp8_transpose(Task task, uint8_t *columnwise, float *columnwise_scale, const uint8_t *values, const float *scale,
+                   int N, int C) {
+  for (int first = 0; first < N; first += GPT2_FP8_BLOCK) {
+    columnwise_scale[first / GPT2_FP8_BLOCK] = largest_size(scale + first, std::min<int>(GPT2_FP8_BLOCK, N - first));
+  }
+  store_columnwise(task, columnwise, N, C, [&](int64_t n, int c) {
+    const float factor = scale[n] * inverse_of(columnwise_scale[n / GPT2_FP8_BLOCK]);
+    return to_e4m3(from_e4m3(values[n * C + c]) * factor);
+  });
+}
+
+}  // namespace gpt2::GPT2_PATH

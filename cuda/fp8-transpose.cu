@@ -1,0 +1,115 @@
+// The columnwise copy of a matrix in FP8, at the speed of memory: bytes are transposed, and rescaled where their row's
+// scale is below the block's.
+//
+// A block takes 128 rows of 128 channels, so that both reads and writes are whole lines of 128 bytes. Each warp reads a
+// group of 16 rows, 4 channels in a lane, and transposes them in registers. Shared memory then gathers the 8 groups of
+// a channel.
+#include "common/fp8.cuh"
+#include "runtime/ops.generated.h"
+
+namespace gpt2 {
+
+namespace {
+
+constexpr int group = GPT2_FP8_GROUP;
+constexpr int groups = 8, rows = groups * group, channels = 128;
+constexpr int threads = groups * 32, warps = groups;
+constexpr int lines_a_turn = threads / groups;  // channels that are stored at a time
+constexpr int scales_a_thread = GPT2_FP8_BLOCK / threads;
+
+// Two values times a power of two that is at most 1. In half precision this is exact, except below 2^-14, where E4M3
+// rounds to 0 in any case.
+__device__ __forceinline__ uint32_t rescale(uint32_t pair, __half2 factor) {
+  const __half2 halves = __nv_cvt_fp8x2_to_halfraw2(static_cast<uint16_t>(pair), __NV_E4M3);
+  return __nv_cvt_halfraw2_to_fp8x2(__hmul2(halves, factor), __NV_SATFINITE, __NV_E4M3);
+}
+
+__global__ void __launch_bounds__(threads, 5) transpose_kernel(uint8_t *columnwise, float *columnwise_scale,
+                                                               const uint8_t *values, const float *scale, int N, int C,
+                                                               int tiles_a_row) {
+  wait_for_previous_kernel();
+  __shared__ float of_warp[warps];
+  __shared__ uint4 staging[channels * groups];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int row0 = static_cast<int>(blockIdx.x) / tiles_a_row * rows, first = row0 + warp * group;
+  const int channel0 = static_cast<int>(blockIdx.x) % tiles_a_row * channels, channel = channel0 + lane * 4;
+
+  uint32_t x[group] = {};
+  if (channel < C) {
+    const uint8_t *source = values + static_cast<int64_t>(first) * C + channel;
+    const auto read = [&](int count) {
+#pragma unroll
+      for (int i = 0; i < group; i++) {
+        if (i < count) x[i] = *reinterpret_cast<const uint32_t *>(source + static_cast<int64_t>(i) * C);
+      }
+    };
+    // Nearly all groups are full; their reads need no checks.
+    if (N - first >= group) {
+      read(group);
+    } else {
+      read(N - first);
+    }
+  }
+
+  const int block = row0 / GPT2_FP8_BLOCK;
+  float largest = 0;
+#pragma unroll
+  for (int i = 0; i < scales_a_thread; i++) {
+    const int row = block * GPT2_FP8_BLOCK + i * threads + static_cast<int>(threadIdx.x);
+    if (row < N) largest = fmaxf(largest, scale[row]);
+  }
+  const float own = scale[min(first + lane % group, N - 1)];
+  largest = warp_largest(largest);
+  if (lane == 0) of_warp[warp] = largest;
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < warps; i++) largest = fmaxf(largest, of_warp[i]);
+  if (threadIdx.x == 0 && channel0 == 0 && row0 % GPT2_FP8_BLOCK == 0) columnwise_scale[block] = largest;
+
+  const float factor = own * inverse_of(largest);
+#pragma unroll
+  for (int i = 0; i < group; i++) {
+    const __half2 of_row = __float2half2_rn(__shfl_sync(0xffffffffu, factor, i));
+    x[i] = rescale(x[i] & 0xffff, of_row) | rescale(x[i] >> 16, of_row) << 16;
+  }
+  uint32_t lines[4][4];  // of 4 channels
+#pragma unroll
+  for (int word = 0; word < 4; word++) {
+    uint32_t bytes[4] = {x[2 * word], x[2 * word + 8], x[2 * word + 1], x[2 * word + 9]};
+    transpose_bytes(bytes);
+#pragma unroll
+    for (int j = 0; j < 4; j++) lines[j][word] = bytes[j];
+  }
+  // Without the exclusive or, the lanes of a write would share 4 banks.
+#pragma unroll
+  for (int j = 0; j < 4; j++) {
+    staging[(lane * 4 + j) * groups + (warp ^ lane % groups)] =
+        make_uint4(lines[j][0], lines[j][1], lines[j][2], lines[j][3]);
+  }
+  __syncthreads();
+
+  const int64_t groups_a_channel = columnwise_groups(N);
+  const int place = lane % groups, line = static_cast<int>(threadIdx.x) / groups;
+  if (row0 / group + place >= groups_a_channel) return;
+  auto *to = reinterpret_cast<uint4 *>(columnwise) + (channel0 + line) * groups_a_channel + row0 / group + place;
+#pragma unroll
+  for (int i = 0; i < channels; i += lines_a_turn) {
+    const int from = i + line;
+    if (channel0 + from < C) *to = staging[from * groups + (place ^ from / 4 % groups)];
+    to += lines_a_turn * groups_a_channel;
+  }
+}
+
+}  // namespace
+
+int ops::fp8_transpose(gpt2_context &context, uint8_t *columnwise, float *columnwise_scale, const uint8_t *values,
+                       const float *scale, int N, int C) {
+  const char *function = "gpt2_fp8_transpose";
+  if (const int status = require_fp8(context, function)) return status;
+  const int tiles_a_row = static_cast<int>(ceil_divide(C, channels));
+  launch_overlapping(cuda(context), transpose_kernel, ceil_divide(N, rows) * tiles_a_row, threads, 0, columnwise,
+                     columnwise_scale, values, scale, N, C, tiles_a_row);
+  return GPT2_LAUNCHED(context, function);
+}
+
+}  // namespace gpt2

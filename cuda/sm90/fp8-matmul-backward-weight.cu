@@ -1,0 +1,115 @@
+// dweight = dout^T * in and the column sums of dout, of columnwise copies in FP8: both operands K-major. A block of k
+// has a scale of its own, so its products are summed in registers of their own, and then added to the tile's sums in
+// fp32, times both scales: the promotion that a long k needs anyway (fp8-matmul.cu).
+#include "../common/tensor-cores.h"
+#include "weight-gradient.cuh"
+
+namespace gpt2 {
+
+namespace {
+
+using namespace sm90;
+
+constexpr int tile_n = 192;
+constexpr int block_steps = GPT2_FP8_BLOCK / step_k_of<e4m3>;
+using GradientRing = ProductRing<true, true, tile_n, ones_bytes, false, e4m3>;
+
+struct Fp8GradientArguments : ProductArguments {
+  using Element = e4m3;
+  const float *a_scale, *b_scale;  // of blocks of k
+};
+
+__global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
+    gradient_kernel(const __grid_constant__ ProductMaps maps, const Fp8GradientArguments arguments,
+                    const ProductOutputs outputs) {
+  extern __shared__ unsigned char memory[];
+  const GradientRing ring(memory);
+  const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
+  const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
+  if (threadIdx.x == 0) {
+    ring.init();
+    fence_barrier_init();
+    prefetch_map(maps.a);
+    prefetch_map(maps.b);
+  }
+  store_ones(ring.staging, 0x38383838);
+  cluster_sync();
+  wait_for_previous_kernel();
+
+  if (warpgroup == 0) {
+    decrease_registers<40>();
+    if (warp == 0 && lane == 0) ring.produce(arguments, maps);
+  } else {
+    increase_registers<232>();
+    const int consumer = warpgroup - 1;
+    Unit unit;
+    RingPosition<GradientRing::stages> at;
+    float result[tile_n / 2], part[tile_n / 2], part_sums[4] = {};
+    for (int index = 0; unit_of(arguments, ring.cluster, index, unit); index++) {
+      const int row0 = ring.first_row(unit) + consumer * 64 + warp * 16;
+#pragma unroll
+      for (int i = 0; i < tile_n / 2; i++) result[i] = 0;
+      float sums[2] = {};
+      // Units begin with a block.
+      for (int step = 0; step < unit.steps;) {
+        const int block = (unit.first_step + step) / block_steps, end = min(step + block_steps, unit.steps);
+        const float a_scale = arguments.a_scale[block], scale = a_scale * arguments.b_scale[block];
+        uint32_t previous = GradientRing::no_stage;
+        // The blocks of a row of tiles have the same a: each sums every tiles_n-th block of k.
+        const bool adds_sums = outputs.sums && block % arguments.tiles_n == unit.n;
+        for (bool adds = false; step < end; step++, adds = true) {
+          if (adds_sums) {
+            ring.multiply<false, true>(part, consumer, at, previous, adds, &part_sums, ring.staging);
+          } else {
+            ring.multiply(part, consumer, at, previous, adds);
+          }
+        }
+        wgmma_wait<0>();
+        hold(part);
+        hold(part_sums);
+        ring.release(previous);
+#pragma unroll
+        for (int i = 0; i < tile_n / 2; i++) result[i] += part[i] * scale;
+#pragma unroll
+        for (int half = 0; half < 2; half++) sums[half] += adds_sums ? part_sums[half * 2] * a_scale : 0.0f;
+      }
+      store_gradient<tile_n>(arguments, outputs, unit, row0, result, sums);
+    }
+  }
+  __syncwarp();
+  // No block may exit while the other still sends to it or arrives at its barriers.
+  cluster_sync();
+}
+
+GradientPlan plan_of(const CudaContext &context, int N, int C, int O) {
+  const int clusters = resident_clusters(context, gradient_kernel, GradientRing::shared_bytes);
+  const int64_t tiles_n = ceil_divide(C, tile_n), tiles = ceil_divide(O, 2 * tile_m) * tiles_n;
+  const TileCosts costs{2.3, 1, part_floats<tile_n> * sizeof(float)};
+  Split split = Planner(tiles, ceil_divide(N, GPT2_FP8_BLOCK), clusters, costs).choose();
+  split.wide_steps *= block_steps;
+  split.narrow_steps *= block_steps;
+  return {split, tiles, tiles_n, clusters};
+}
+
+}  // namespace
+
+int64_t sm90::fp8_matmul_backward_weight_scratch(const CudaContext &context, int N, int C, int O) {
+  Scratch scratch;
+  ProductOutputs outputs;
+  plan_of(context, N, C, O).take<tile_n>(scratch, O, outputs);
+  return scratch.bytes();
+}
+
+void sm90::fp8_matmul_backward_weight(const CudaContext &context, const Product &product, const float *a_scale,
+                                      const float *b_scale, void *dweight, float *dbias, bool accumulate,
+                                      void *memory) {
+  const GradientPlan plan = plan_of(context, product.K, product.N, product.M);
+  const auto launch = [&](const ProductOutputs &outputs) {
+    const Fp8GradientArguments arguments{{}, a_scale, b_scale};
+    return launch_product<true, true, tile_n>(context, gradient_kernel, GradientRing::shared_bytes, product, outputs,
+                                              nullptr, ProductMaps{}, plan.split, arguments);
+  };
+  sum_gradient<tile_n>(context, plan, product.M, dweight, dbias, accumulate, memory, launch);
+}
+
+}  // namespace gpt2

@@ -1,0 +1,74 @@
+// What norms write and products with weights read: each matrix in the forms that it has memory in (activations.ts), and memory for
+// weights in FP8. Which forms there are decides which products are in FP8 (linear.ts, mlp.ts, head.ts).
+import type { Tensor } from '../native/buffer.ts';
+import type { ActivationTensors } from './activations.ts';
+
+/** A copy in FP8: values, and a scale for each row, or for each block of rows of a columnwise copy. */
+export interface Fp8Matrix {
+  readonly values: Tensor;
+  readonly scale: Tensor;
+}
+
+/** A matrix in the forms that it is stored in. */
+export interface Operand {
+  /** In the device's dtype. */
+  readonly plain?: Tensor | undefined;
+  /** For products with a weight. */
+  readonly rowwise?: Fp8Matrix | undefined;
+  /** For gradients of weights, which sum over rows. */
+  readonly columnwise?: Fp8Matrix | undefined;
+}
+
+/** Memory for a weight in FP8. */
+export interface Fp8Weight {
+  /** For the next product. */
+  readonly values: Tensor;
+  readonly factors: Tensor;
+  /** What forward's product stores for backward's. Absent: backward quantises the weight again, into `values`. */
+  readonly kept?: { readonly transposed: Tensor; readonly factors: Tensor } | undefined;
+}
+
+/** A form that a product needs. */
+export function need<F extends keyof Operand>(operand: Operand, form: F): NonNullable<Operand[F]> {
+  const found = operand[form];
+  if (!found) throw new Error(`a product needs a matrix in ${form} form, which there is no memory for`);
+  return found;
+}
+
+/** Rowwise copies of all layers are in the same memory: they are read before another layer's are written. */
+export function operandsOf({ model, layers, backward, fp8 }: ActivationTensors) {
+  const norm = copyOf(fp8.normRowwise, fp8.normRowwiseScale);
+  const mlp = copyOf(fp8.mlpRowwise, fp8.mlpRowwiseScale);
+  const weightFp8: Fp8Weight | undefined = fp8.weight && fp8.factors && { values: fp8.weight, factors: fp8.factors };
+  const keeping = (transposed: Tensor | undefined, factors: Tensor | undefined): Fp8Weight | undefined =>
+    weightFp8 && { ...weightFp8, kept: transposed && factors && { transposed, factors } };
+  return {
+    layers: layers.map((own) => ({
+      ln1: { plain: own.ln1, rowwise: norm },
+      ln2: { plain: own.ln2, rowwise: norm, columnwise: copyOf(own.ln2Columnwise, own.ln2ColumnwiseScale) },
+      activated: {
+        plain: own.activated,
+        rowwise: mlp,
+        columnwise: copyOf(own.activatedColumnwise, own.activatedColumnwiseScale),
+      },
+      fcFp8: keeping(own.fcTransposed, own.fcFactors),
+      fcprojFp8: keeping(own.fcprojTransposed, own.fcprojFactors),
+    })),
+    lnf: { plain: model.lnf, rowwise: norm },
+    dresidual: {
+      plain: backward?.dresidual,
+      rowwise: copyOf(backward?.dresidualRowwise, backward?.dresidualRowwiseScale),
+      columnwise: copyOf(backward?.dresidualColumnwise, backward?.dresidualColumnwiseScale),
+    },
+    dfc: {
+      plain: backward?.dfc,
+      rowwise: mlp,
+      columnwise: copyOf(backward?.dfcColumnwise, backward?.dfcColumnwiseScale),
+    },
+    /** For any weight. */
+    weightFp8,
+  };
+}
+
+const copyOf = (values: Tensor | undefined, scale: Tensor | undefined): Fp8Matrix | undefined =>
+  values && scale && { values, scale };

@@ -1,0 +1,431 @@
+// Columnwise copies in FP8, and the gradients of weights that are their products: order, padding and scales exactly, each copy rounded
+// once, and what is not a number.
+import { describe, expect, it } from 'vitest';
+import { fromE4m3, toE4m3 } from '../../src/files/half-floats.ts';
+import type { Tensor } from '../../src/native/buffer.ts';
+import { Device } from '../../src/native/device.ts';
+import {
+  blockScales,
+  columnwise,
+  drawScales,
+  largestRowSum,
+  powerOfTwoFrom,
+  rowwise,
+  scaled,
+  scaledColumnwise,
+} from '../../src/op-cases/fp8.ts';
+import { gelu, geluDerivative } from '../../src/op-cases/gelu.ts';
+import { columnSums, linear, product } from '../../src/op-cases/matmul.ts';
+import { floats, held, type Numbers, norm, Random, relativeError } from '../../src/op-cases/numbers.ts';
+import { blocksOf, groupsOf } from '../../src/ops/columnwise.ts';
+import {
+  fp8MatmulBackwardWeight,
+  fp8MatmulBackwardWeightScratch,
+  fp8MatmulGeluBackwardInput,
+  fp8MatmulGeluForward,
+  fp8MatmulScratch,
+  fp8Transpose,
+} from '../../src/ops/ops.generated.ts';
+import { describeBackends } from '../support/backends.ts';
+import { bytesOf, differences } from '../support/fp8.ts';
+import { TensorBench } from '../support/tensors.ts';
+
+describeBackends(
+  'columnwise FP8',
+  (device, kind) => {
+    const isCpu = kind === 'cpu';
+    const emptyCopy = (bench: TensorBench, N: number, C: number) => ({
+      columnwise: bench.tensor('columnwise', [C, groupsOf(N), 16], undefined, 'fp8'),
+      columnwiseScale: bench.floats('columnwiseScale', [blocksOf(N)]),
+    });
+    const emptyResult = (bench: TensorBench, N: number, C: number) => ({
+      ...{ values: bench.tensor('values', [N, C], undefined, 'fp8'), scale: bench.floats('scale', [N]) },
+      ...emptyCopy(bench, N, C),
+    });
+
+    function transpose(values: Numbers, scale: Numbers, C: number) {
+      using bench = new TensorBench(device());
+      const N = scale.length;
+      const copy = emptyCopy(bench, N, C);
+      fp8Transpose(device(), {
+        ...{ ...copy, values: bench.tensor('values', [N, C], values, 'fp8'), scale: bench.floats('scale', [N], scale) },
+      });
+      bench.checkGuards();
+      return { bytes: bytesOf(copy.columnwise), scales: floats(copy.columnwiseScale) };
+    }
+
+    describe('transpose', () => {
+      it.each([1, 8, 9, 16, 37, 512, 1030])('puts %i rows in order, and zeros after them', (N) => {
+        const C = 48;
+        const values = held('fp8', new Random(N).normals(N * C, 100));
+        const { bytes } = transpose(values, new Float32Array(N).fill(1), C);
+        const rows = toE4m3(values);
+        const wanted = new Uint8Array(C * groupsOf(N) * 16);
+        for (let n = 0; n < N; n++) {
+          const [a, b, r] = [n >> 4, (n >> 3) & 1, n & 7];
+          for (let c = 0; c < C; c++) wanted[(c * groupsOf(N) + a) * 16 + 2 * r + b] = rows[n * C + c]!;
+        }
+        expect(Buffer.from(bytes).equals(wanted)).toBe(true);
+      });
+
+      it('refuses a copy of other sizes', () => {
+        using bench = new TensorBench(device());
+        const [N, C] = [1030, 48];
+        const rows = { values: bench.tensor('values', [N, C], undefined, 'fp8'), scale: bench.floats('scale', [N]) };
+        const attempt = (shape: readonly number[], blocks: number) => () =>
+          fp8Transpose(device(), {
+            ...{ ...rows, columnwise: bench.tensor('copy', shape, undefined, 'fp8') },
+            columnwiseScale: bench.floats('scales', [blocks]),
+          });
+        expect(attempt([C, 64, 16], 3)).toThrow('columnwise [C,N/16,16] has N/16 = 64, but values has N = 1030');
+        expect(attempt([C, 65, 8], 3)).toThrow('columnwise [C,N/16,16] has 16 = 8, but must have 16');
+        expect(attempt([C, 65, 16], 2)).toThrow('columnwiseScale [N/512] has N/512 = 2, but values has N = 1030');
+      });
+
+      it('takes the largest scale of each block, small and large', () => {
+        const [N, C] = [1100, 16];
+        const powers = new Random(3).integers(N, 30);
+        const scale = Float32Array.from(powers, (power, n) => 2 ** (power + [-126, 97, -15][n >> 9]!));
+        scale[700] = 2 ** -126;
+        const values = held('fp8', new Random(4).normals(N * C, 100));
+        const { bytes, scales } = transpose(values, scale, C);
+        expect(scales).toEqual(blockScales(scale));
+        const factors = scale.map((own, n) => own / scales[n >> 9]!);
+        expect(differences(bytes, toE4m3(columnwise(scaled(values, factors), N, C)))).toEqual([]);
+      });
+
+      it('rounds every number to nearest even for a larger scale, and keeps NaN', () => {
+        const [N, C] = [21, 256];
+        const all = Uint8Array.from({ length: N * C }, (_, index) => index % C);
+        const scale = Float32Array.from({ length: N }, (_, n) => 2 ** -n);
+        const { bytes, scales } = transpose(fromE4m3(all), scale, C);
+        expect(scales).toEqual(Float32Array.of(1));
+        expect(differences(bytes, toE4m3(columnwise(scaled(fromE4m3(all), scale), N, C)))).toEqual([]);
+        // Halves of 1, 3, 5 and 7 units of the smallest number, and of the smallest normal numbers.
+        const halves = [1, 3, 5, 7, 8, 9, 11].map((byte) => bytes[byte * groupsOf(N) * 16 + 2]);
+        expect(halves).toEqual([0, 2, 2, 4, 4, 4, 6]);
+      });
+    });
+
+    /** Operands of a product whose weight [O,C] may be a transposed one, and rows' scales, a block's smaller than that before. */
+    function operands(bench: TensorBench, { N, C, O }: { N: number; C: number; O: number }) {
+      device().reserveWorkspace(fp8MatmulScratch(device(), { N, C, O }));
+      const random = new Random(N + O);
+      const [x, weights] = [N, O].map((rows) => held('fp8', random.normals(rows * C, 100))) as [
+        Float32Array,
+        Float32Array,
+      ];
+      const scales = drawScales(N, random).map((scale, n) => scale / 4 ** (n >> 9));
+      const sum = largestRowSum(weights, C) * 2 ** -9;
+      return {
+        plain: linear(scaled(x, scales), scaled(weights, 2 ** -9), undefined, { N, C, O }),
+        scales,
+        input: bench.tensor('in', [N, C], x, 'fp8'),
+        inScale: bench.floats('inScale', [N], scales),
+        blockScale: bench.floats('inColumnwiseScale', [blocksOf(N)], blockScales(scales)),
+        weight: bench.tensor('weight', [O, C], weights, 'fp8'),
+        factors: bench.floats('factors', [4], [2 ** -9, sum, sum, 0]),
+        sum,
+      };
+    }
+
+    /**
+     * `actual`, values times scales, is `result` rounded to E4M3: to within half a unit, and the error of the sums. On CPUs few
+     * results are so close to the middle between two numbers that they are rounded to the other.
+     */
+    function expectRounded(name: string, values: Tensor, actual: Numbers, result: Numbers, scales: Numbers): void {
+      const slack = ((isCpu ? 1e-5 : 5e-3) * norm(result)) / Math.sqrt(result.length);
+      const wrong = Array.from(result, (_, index) => index).filter((index) => {
+        const half = Math.max(Math.abs(result[index]!) / 16, scales[index]! * 2 ** -10);
+        return !(Math.abs(actual[index]! - result[index]!) <= half + slack);
+      });
+      expect(wrong, name).toEqual([]);
+      if (!isCpu) return;
+      const bytes = toE4m3(result.map((value, index) => value / scales[index]!));
+      expect(differences(bytesOf(values), bytes).length, `${name}: other bytes`).toBeLessThan(bytes.length / 1000);
+    }
+
+    function expectStored(stored: ReturnType<typeof emptyResult>, result: Float64Array): void {
+      const [N, O] = stored.values.shape as [number, number];
+      const of = (length: number) => new Float32Array(length).fill(1);
+      const rowScales = scaled(of(N * O), floats(stored.scale));
+      expectRounded('rowwise', stored.values, scaled(floats(stored.values), floats(stored.scale)), result, rowScales);
+      const turned = columnwise(result, N, O);
+      const scales = floats(stored.columnwiseScale);
+      const own = scaledColumnwise(floats(stored.columnwise), scales, groupsOf(N));
+      const blocks = scaledColumnwise(of(turned.length), scales, groupsOf(N));
+      expectRounded('columnwise', stored.columnwise, own, turned, blocks);
+      expectPadded(stored.columnwise, N, O);
+    }
+
+    /** Rows past N are zeros. */
+    function expectPadded(copy: Tensor, N: number, O: number): void {
+      const padding = bytesOf(copy).filter((_, i) => {
+        return Math.floor(i / 16) % groupsOf(N) === groupsOf(N) - 1 && (i & 1) * 8 + ((i >> 1) & 7) >= N % 16;
+      });
+      expect(padding).toEqual(new Uint8Array(O * (groupsOf(N) * 16 - N)));
+    }
+
+    it.each([37, 549])('stores what GELU gives, and its gradient, in both copies, %i rows', (N) => {
+      using bench = new TensorBench(device());
+      const [C, O] = [64, 208];
+      const { plain, scales, input, inScale, blockScale, weight, factors, sum } = operands(bench, { N, C, O });
+      const stored = emptyResult(bench, N, O);
+      const pre = bench.tensor('pre', [N, O]);
+      const forward = { in: input, inScale, inColumnwiseScale: blockScale, weight, factors, bias: null };
+      fp8MatmulGeluForward(device(), { ...stored, pre, ...forward });
+      expect(floats(stored.scale)).toEqual(scales.map((one) => powerOfTwoFrom(one * Math.fround(sum))));
+      expect(floats(stored.columnwiseScale)).toEqual(blockScales(floats(stored.scale)));
+      expectStored(stored, plain.map(gelu));
+      const rowwiseOnly = [stored.values, stored.scale].map((tensor) => tensor.read());
+      fp8MatmulGeluForward(device(), {
+        ...{ ...stored, pre, ...forward },
+        ...{ columnwise: null, columnwiseScale: null, inColumnwiseScale: null },
+      });
+      expect([stored.values, stored.scale].map((tensor) => tensor.read())).toEqual(rowwiseOnly);
+
+      // GELU of a bias alone is -0 or NaN.
+      const biases = Float32Array.from({ length: O }, (_, index) => [-30, Number.POSITIVE_INFINITY, 2][index % 3]!);
+      fp8MatmulGeluForward(device(), { ...stored, pre, ...forward, bias: bench.tensor('bias', [O], biases) });
+      expectPadded(stored.columnwise, N, O);
+
+      const before = bench.tensor('pre', [N, O], new Random(5).normals(N * O));
+      const derivatives = floats(before).map(geluDerivative);
+      const backward = {
+        dout: input,
+        doutScale: inScale,
+        doutColumnwiseScale: blockScale,
+        transposed: weight,
+        factors,
+      };
+      fp8MatmulGeluBackwardInput(device(), { ...stored, ...backward, pre: before });
+      expectStored(
+        stored,
+        plain.map((value, index) => value * derivatives[index]!),
+      );
+      bench.checkGuards();
+    });
+
+    it('reaches the bound, and saturates past it, in both copies', () => {
+      using bench = new TensorBench(device());
+      const [N, C, O] = [37, 64, 208];
+      const { input, inScale, blockScale, weight, factors } = operands(bench, { N, C, O });
+      const stored = emptyResult(bench, N, O);
+      const bias = bench.tensor('bias', [O], new Float32Array(O));
+      const forward = { in: input, inScale, inColumnwiseScale: blockScale, weight, factors, bias };
+      const run = () => fp8MatmulGeluForward(device(), { ...stored, pre: bench.tensor('pre', [N, O]), ...forward });
+      // Elements of the row's largest size, and weights whose sums are powers of two: the bound itself.
+      input.write(toE4m3(new Float32Array(N * C).fill(448)));
+      weight.write(toE4m3(new Float32Array(O * C).fill(256)));
+      factors.write(Float32Array.of(2 ** -9, C / 2, C / 2, 0));
+      run();
+      expect(floats(stored.values).every((value) => value === 448)).toBe(true);
+      expect(floats(stored.scale)).toEqual(floats(inScale).map((one) => (one * C) / 2));
+      const rows = () => {
+        const scales = floats(stored.columnwiseScale);
+        return rowwise(scaledColumnwise(floats(stored.columnwise), scales, groupsOf(N)), N, O);
+      };
+      expect(rows()).toEqual(scaled(floats(stored.values), floats(stored.scale)));
+      // A smaller bound than the results have, and an infinite one.
+      factors.write(Float32Array.of(2 ** -9, C / 64, 0, 0));
+      run();
+      expect(floats(stored.values).every((value) => value === 448)).toBe(true);
+      const largest = 448 * floats(stored.columnwiseScale)[0]!;
+      expect(Math.max(...rows())).toBe(largest);
+      factors.write(Float32Array.of(2 ** -9, C / 2, 0, Number.POSITIVE_INFINITY));
+      const biases = new Float32Array(O);
+      biases[5] = Number.POSITIVE_INFINITY;
+      biases[6] = Number.NaN;
+      forward.bias = bench.tensor('bias', [O], biases);
+      run();
+      for (const copy of [floats(stored.values), rowwise(floats(stored.columnwise), N, O)]) {
+        expect([...new Set(copy.filter((_, index) => index % O === 5))]).toEqual([448]);
+        expect([...new Set(copy.filter((_, index) => index % O === 6))]).toEqual([Number.NaN]);
+        expect([...new Set(copy.filter((_, index) => index % O === 7))]).toEqual([0]);
+      }
+      expect([...floats(stored.scale), ...floats(stored.columnwiseScale)].every((one) => one === 2 ** 126)).toBe(true);
+      bench.checkGuards();
+    });
+
+    // 20.5 becomes 20 rowwise; in units of 8, the smallest of the columnwise copy, 20.5 is nearer to 3, and 20 would be rounded to 2.
+    it('rounds each copy once, and keeps NaN in its row', () => {
+      using bench = new TensorBench(device());
+      const [N, C] = [21, 16];
+      device().reserveWorkspace(fp8MatmulScratch(device(), { N, C, O: C }));
+      const x = Float32Array.from({ length: N * C }, (_, index) => (index % C < 2 ? 1 : 0));
+      x.fill(0, 17 * C, 18 * C);
+      x[3 * C] = Number.NaN;
+      const scale = new Float32Array(N).fill(1);
+      scale[17] = 4096;
+      const weights = Float32Array.from({ length: C * C }, (_, index) => [20, 0.5][index % C] ?? 0);
+      const [input, weight] = [bench.tensor('in', [N, C], x, 'fp8'), bench.tensor('weight', [C, C], weights, 'fp8')];
+      const [inScale, blockScale] = [bench.floats('inScale', [N], scale), bench.floats('inScale', [1], [4096])];
+      const factors = bench.floats('factors', [4], [1, 1, 0.75, 0]);
+      const stored = emptyResult(bench, N, C);
+      const expectOnce = () => {
+        const wanted = (value: number) =>
+          Float32Array.from({ length: N * C }, (_, index) => {
+            const row = Math.floor(index / C);
+            return row === 3 ? Number.NaN : row === 17 ? 0 : value;
+          });
+        expect(floats(stored.values)).toEqual(wanted(20));
+        expect(rowwise(floats(stored.columnwise), N, C)).toEqual(Float64Array.from(wanted(3 * 2 ** -9)));
+        expect(floats(stored.columnwiseScale)).toEqual(Float32Array.of(4096));
+      };
+      const forward = { in: input, inScale, inColumnwiseScale: blockScale, weight, factors, bias: null };
+      fp8MatmulGeluForward(device(), { ...stored, pre: bench.tensor('pre', [N, C]), ...forward });
+      expectOnce();
+      const pre = bench.tensor('pre', [N, C], new Float32Array(N * C).fill(100));
+      const backward = {
+        dout: input,
+        doutScale: inScale,
+        doutColumnwiseScale: blockScale,
+        transposed: weight,
+        factors,
+      };
+      fp8MatmulGeluBackwardInput(device(), { ...stored, ...backward, pre });
+      expectOnce();
+      bench.checkGuards();
+    });
+
+    it('takes the columnwise tensors together, or none of them', () => {
+      using bench = new TensorBench(device());
+      const [N, C, O] = [37, 64, 208];
+      const { input, inScale, blockScale, weight, factors } = operands(bench, { N, C, O });
+      const forward = { in: input, inScale, inColumnwiseScale: blockScale, weight, factors, bias: null };
+      const args = { ...emptyResult(bench, N, O), pre: bench.tensor('pre', [N, O]), ...forward };
+      const native = Object.entries(args).map(([name, tensor]) => [name, tensor?.pointer ?? null]);
+      for (const [missing, wrong] of [
+        [['columnwise'], 'columnwiseScale'],
+        [['columnwiseScale'], 'columnwiseScale'],
+        [['inColumnwiseScale'], 'inColumnwiseScale'],
+        [['columnwise', 'inColumnwiseScale'], 'columnwiseScale'],
+      ] as const) {
+        const nulls = Object.fromEntries(missing.map((name) => [name, null]));
+        const refused = `expected both ${wrong} and columnwise, or neither`;
+        expect(() => fp8MatmulGeluForward(device(), { ...args, ...nulls })).toThrow(refused);
+        expect(() =>
+          device().call('fp8MatmulGeluForward', { ...Object.fromEntries(native), N, C, O, ...nulls } as never),
+        ).toThrow(
+          refused.replace(
+            wrong,
+            wrong.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+          ),
+        );
+      }
+    });
+
+    describe('gradient of the weight', () => {
+      const sizes = { N: 1102, C: 48, O: 80 };
+      /** Rows in FP8, and their columnwise copy. */
+      function drawn(bench: TensorBench, name: string, random: Random, C: number) {
+        const { N } = sizes;
+        const values = held('fp8', random.normals(N * C, 100));
+        const scales = drawScales(N, random).map((scale, n) => scale / 4 ** (n >> 9));
+        const copy = emptyCopy(bench, N, C);
+        fp8Transpose(device(), {
+          ...{ ...copy, values: bench.tensor(name, [N, C], values, 'fp8'), scale: bench.floats('scale', [N], scales) },
+        });
+        return { rows: scaled(values, scales), ...copy };
+      }
+
+      function operation(bench: TensorBench) {
+        const { N, C, O } = sizes;
+        device().reserveWorkspace(fp8MatmulBackwardWeightScratch(device(), { N, C, O }));
+        const random = new Random(6);
+        const [dout, input] = [drawn(bench, 'dout', random, O), drawn(bench, 'in', random, C)];
+        const dweight = bench.tensor('dweight', [O, C], undefined, device().gradientType);
+        const tensors = {
+          ...{ dweight, dbias: bench.floats('dbias', [O]) },
+          ...{ dout: dout.columnwise, doutScale: dout.columnwiseScale },
+          ...{ in: input.columnwise, inScale: input.columnwiseScale, N, accumulate: false },
+        };
+        return { dout, input, tensors };
+      }
+
+      // A copy rounds only values that are small for their block.
+      it('is that of the rows', () => {
+        using bench = new TensorBench(device());
+        const { dout, input, tensors } = operation(bench);
+        const { N, C, O } = sizes;
+        fp8MatmulBackwardWeight(device(), tensors);
+        const dweight = product(dout.rows, input.rows, { N: O, K: N, O: C }, 'tn');
+        expect(relativeError(floats(tensors.dweight), dweight)).toBeLessThan(isCpu ? 2e-4 : 2.5e-3);
+        expect(relativeError(floats(tensors.dbias), columnSums(dout.rows, O))).toBeLessThan(2e-4);
+        bench.checkGuards();
+      });
+
+      it('is NaN where an operand is', () => {
+        using bench = new TensorBench(device());
+        const { dout, input, tensors } = operation(bench);
+        const { C, O } = sizes;
+        // Row 0 of column 5, row 1100 of column 7.
+        const width = groupsOf(sizes.N) * 16;
+        const put = (tensor: Tensor, index: number) => {
+          const bytes = bytesOf(tensor);
+          bytes[index] = 0x7f;
+          tensor.write(bytes);
+        };
+        put(dout.columnwise, 5 * width);
+        put(input.columnwise, 7 * width + Math.floor(1100 / 16) * 16 + 2 * ((1100 % 16) % 8) + 1);
+        fp8MatmulBackwardWeight(device(), tensors);
+        const isWanted = (value: number, index: number) =>
+          Number.isNaN(value) === (Math.floor(index / C) === 5 || index % C === 7);
+        expect(floats(tensors.dweight).every(isWanted)).toBe(true);
+        expect(floats(tensors.dbias).map((value, o) => Number(Number.isNaN(value) === (o === 5)))).toEqual(
+          new Float32Array(O).fill(1),
+        );
+        bench.checkGuards();
+      });
+
+      // Tiles for each SM several times over; gradients in fp32 show the error of the sums alone.
+      it.skipIf(isCpu)('of many tiles (CUDA only)', () => {
+        using accumulating = Device.open({ kind, dtype: 'fp8', accumulates: true });
+        using bench = new TensorBench(accumulating);
+        const [N, C, O] = [2008, 784, 6160];
+        accumulating.reserveWorkspace(fp8MatmulBackwardWeightScratch(accumulating, { N, C, O }));
+        const random = new Random(10);
+        const base = held('fp8', random.normals(100_003, 100));
+        const copyOf = (name: string, width: number) => {
+          const rows = Float32Array.from({ length: N * width }, (_, index) => base[index % base.length]!);
+          const scales = drawScales(blocksOf(N), random);
+          const copy = bench.tensor(name, [width, groupsOf(N), 16], columnwise(rows, N, width), 'fp8');
+          const perRow = Float32Array.from({ length: N }, (_, n) => scales[n >> 9]!);
+          return { copy, scale: bench.floats('scale', [blocksOf(N)], scales), rows: scaled(rows, perRow) };
+        };
+        const [dout, input] = [copyOf('dout', O), copyOf('in', C)];
+        const [dweight, dbias] = [bench.floats('dweight', [O, C]), bench.floats('dbias', [O])];
+        // Every 61st row of the weight, which is in each of its tiles.
+        const picked = Array.from({ length: Math.ceil(O / 61) }, (_, index) => index * 61);
+        const of = (from: Numbers, rows: number, width: number, pick: (row: number, column: number) => number) =>
+          Float64Array.from({ length: rows * width }, (_, i) => from[pick(Math.floor(i / width), i % width)]!);
+        const douts = of(dout.rows, N, picked.length, (n, column) => n * O + picked[column]!);
+        const wanted = product(douts, input.rows, { N: picked.length, K: N, O: C }, 'tn');
+        const biases = columnSums(dout.rows, O);
+        const operands = { dout: dout.copy, doutScale: dout.scale, in: input.copy, inScale: input.scale, N };
+        for (const [accumulate, times] of [
+          [false, 1],
+          [true, 2],
+        ] as const) {
+          fp8MatmulBackwardWeight(accumulating, { dweight, dbias, ...operands, accumulate });
+          const all = floats(dweight);
+          const actual = of(all, picked.length, C, (row, column) => picked[row]! * C + column);
+          const error = relativeError(
+            actual,
+            wanted.map((value) => times * value),
+          );
+          console.log(`sums of ${N} products of FP8, ${times} times: a relative error of ${error.toExponential(2)}`);
+          expect(error).toBeLessThan(1e-3);
+          const biasError = relativeError(
+            floats(dbias),
+            biases.map((value) => times * value),
+          );
+          // Tensor cores sum these too.
+          expect(biasError).toBeLessThan(1e-3);
+        }
+        bench.checkGuards();
+      });
+    });
+  },
+  { dtypes: ['fp8'] },
+);
