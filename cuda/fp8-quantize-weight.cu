@@ -1,9 +1,16 @@
-// A weight in FP8, as it is and transposed, in two kernels, because its scale needs all of its elements. In the first
-// each block finds the largest element of its part. In the second every block takes the largest of these, each warp
-// quantises a tile, and the block that finishes last takes the largest sums over rows and columns.
+// A weight in FP8, as it is and transposed, in one kernel. Its scale needs all of its elements, so the blocks first
+// find the largest element, wait for each other, and then quantise. The block that finishes last takes the largest sums
+// over rows and columns. Each warp keeps in registers what it has read last; on 132 SMs that is all of a weight of up
+// to 2.7 million elements.
+//
+// Blocks that wait for each other must all be on SMs. The grid has one block per SM and two fit, so that a second
+// context may run the kernel too, or another stream fill half of the GPU. The kernel before it in its stream never
+// waits for it, and the kernel after it is launched only when all of its blocks have started
+// (docs/programmatic-launch.md).
 //
 // E4M3 values are multiples of 2^-9. So sums are integers, which atomics may add in any order.
 #include "common/fp8.cuh"
+#include "common/mma.cuh"
 #include "runtime/ops.generated.h"
 
 namespace gpt2 {
@@ -13,81 +20,48 @@ namespace {
 using Sum = unsigned long long;  // of absolute values, in units of 2^-9 times the weight's scale
 constexpr float units = 512;
 
-// The first kernel has a block for each part of the weight, and one for the bias.
-constexpr int parts = 256;
-constexpr int largest_threads = 256;
-
 // A warp's tile is 4 by 8 squares of 8 x 8, one for each lane, which transposes it in registers.
 constexpr int side = 8, tile_rows = 4 * side, tile_columns = 8 * side;
-// Few, so that the blocks of a small weight are spread over all SMs.
-constexpr int quantize_threads = 128;
+// The most for which a thread has enough registers while two blocks fit on an SM.
+constexpr int threads = 320, warps = threads / 32;
 
-// Results of the first kernel in scratch, and sums that it clears, for the second.
-struct Findings {
-  float *largest;             // [parts + 1]; the last is the bias's
-  Sum *row_sums;              // [O], zero
-  Sum *column_sums;           // [C], zero
-  unsigned *blocks_finished;  // of the second kernel, zero
+// In scratch; the kernel clears them.
+struct Sums {
+  Sum *of_rows;     // [O]
+  Sum *of_columns;  // [C]
 
-  Findings(Scratch &scratch, int C, int O)
-      : largest(scratch.take<float>(parts + 1)),
-        row_sums(scratch.take<Sum>(O)),
-        column_sums(scratch.take<Sum>(C)),
-        blocks_finished(scratch.take<unsigned>(1)) {}
+  Sums(Scratch &scratch, int C, int O) : of_rows(scratch.take<Sum>(O)), of_columns(scratch.take<Sum>(C)) {}
 };
 
 // The largest of the block's numbers, none of which is negative or NaN, in every thread. May be called repeatedly.
-template <int THREADS>
 __device__ __forceinline__ float block_largest(float value) {
-  __shared__ float of_warp[THREADS / 32];
+  __shared__ float of_warp[warps];
   value = warp_largest(value);
   __syncthreads();
   if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
   __syncthreads();
 #pragma unroll
-  for (int warp = 0; warp < THREADS / 32; warp++) value = fmaxf(value, of_warp[warp]);
+  for (int warp = 0; warp < warps; warp++) value = fmaxf(value, of_warp[warp]);
   return value;
 }
 
-// The largest absolute value in every `stride`-th pack of 8 from `first` on; NaN is skipped.
-__device__ __forceinline__ float largest_of(const bf16 *values, int64_t packs, int64_t first, int64_t stride) {
-  float largest = 0;
-#pragma unroll 4
-  for (int64_t i = first; i < packs; i += stride) {
-    float x[8];
-    load(x, values + i * 8);
+// 8 adjacent elements of a line as pairs: 16-bit elements would take a register each across the wait.
+struct Line {
+  uint32_t pairs[side / 2];
+};
+__device__ __forceinline__ Line read_line(const bf16 *from) {
+  const uint4 line = *reinterpret_cast<const uint4 *>(from);
+  return {{line.x, line.y, line.z, line.w}};
+}
+
+// The larger of `largest` and the absolute values of a line; NaN is skipped.
+__device__ __forceinline__ float largest_of(const Line &line, float largest) {
 #pragma unroll
-    for (int j = 0; j < 8; j++) largest = fmaxf(largest, fabsf(x[j]));
+  for (const uint32_t bits : line.pairs) {
+    const float2 pair = unpack_bf16(bits);
+    largest = fmaxf(largest, fmaxf(fabsf(pair.x), fabsf(pair.y)));
   }
   return largest;
-}
-
-__global__ void __launch_bounds__(largest_threads)
-    largest_kernel(Findings findings, const bf16 *weight, const bf16 *bias, int C, int O) {
-  wait_for_previous_kernel();
-  const int thread = static_cast<int>(blockIdx.x) * largest_threads + static_cast<int>(threadIdx.x);
-  constexpr int stride = parts * largest_threads;
-  float largest = 0;
-  if (blockIdx.x < parts) {
-    for (int i = thread; i < O; i += stride) findings.row_sums[i] = 0;
-    for (int i = thread; i < C; i += stride) findings.column_sums[i] = 0;
-    largest = largest_of(weight, static_cast<int64_t>(O) * C / 8, thread, stride);
-  } else {
-    if (threadIdx.x == 0) *findings.blocks_finished = 0;
-    if (bias) largest = largest_of(bias, O / 8, threadIdx.x, largest_threads);
-  }
-  largest = block_largest<largest_threads>(largest);
-  if (threadIdx.x == 0) findings.largest[blockIdx.x] = largest;
-}
-
-// Transposes 4 x 4 bytes.
-__device__ __forceinline__ void transpose(uint32_t (&rows)[4]) {
-  const uint32_t a = __byte_perm(rows[0], rows[1], 0x5140), b = __byte_perm(rows[0], rows[1], 0x7362);
-  const uint32_t c = __byte_perm(rows[2], rows[3], 0x5140), d = __byte_perm(rows[2], rows[3], 0x7362);
-  rows[0] = __byte_perm(a, c, 0x5410);
-  rows[1] = __byte_perm(a, c, 0x7632);
-  rows[2] = __byte_perm(b, d, 0x5410);
-  rows[3] = __byte_perm(b, d, 0x7632);
 }
 
 // sums[i] += values[i], added over the lanes whose numbers differ in the bits from LOW to below HIGH. With each bit,
@@ -116,64 +90,62 @@ __device__ __forceinline__ void add_sums(Sum *sums, float (&values)[side], bool 
 __device__ __forceinline__ float largest_sum(const Sum *sums, int count) {
   float largest = 0;
 #pragma unroll 8
-  for (int i = threadIdx.x; i < count / 2; i += quantize_threads) {
+  for (int i = threadIdx.x; i < count / 2; i += threads) {
     const ulonglong2 pair = __ldcg(reinterpret_cast<const ulonglong2 *>(sums) + i);
     largest = fmaxf(largest, static_cast<float>(max(pair.x, pair.y)));
   }
-  return block_largest<quantize_threads>(largest) / units;
+  return block_largest(largest) / units;
 }
 
-__global__ void __launch_bounds__(quantize_threads)
-    quantize_kernel(uint8_t *values, uint8_t *transposed, float *factors, Findings findings, const bf16 *weight, int C,
-                    int O) {
-  wait_for_previous_kernel();
-  const int lane = threadIdx.x % 32;
-  const int64_t tile = (static_cast<int64_t>(blockIdx.x) * quantize_threads + threadIdx.x) / 32;
-  const int tiles_a_row = (C + tile_columns - 1) / tile_columns;
-  const int row = static_cast<int>(tile / tiles_a_row) * tile_rows + lane / 8 * side;
-  const int column = static_cast<int>(tile % tiles_a_row) * tile_columns + lane % 8 * side;
-  // O and C are multiples of `side`, so the square lies inside or outside of the weight; outside it is 0.
-  const bool exists = row < O && column < C;
-  Pack<bf16, side> lines[side] = {};
-  if (exists) {
+// A lane's square of a tile. O and C are multiples of `side`, so it lies inside or outside of the weight; outside it is
+// 0.
+struct Square {
+  int row, column;
+  bool exists;
+  Line lines[side];
+
+  __device__ __forceinline__ void read(const bf16 *weight, int tile, int C, int O) {
+    const int lane = threadIdx.x % 32, tiles_a_row = (C + tile_columns - 1) / tile_columns;
+    row = tile / tiles_a_row * tile_rows + lane / 8 * side;
+    column = tile % tiles_a_row * tile_columns + lane % 8 * side;
+    exists = row < O && column < C;
 #pragma unroll
     for (int i = 0; i < side; i++) {
-      lines[i] = *reinterpret_cast<const Pack<bf16, side> *>(weight + static_cast<int64_t>(row + i) * C + column);
+      const bf16 *from = weight + static_cast<int64_t>(row + i) * C + column;
+      lines[i] = exists ? read_line(from) : Line{};
     }
   }
-  float largest = 0;
-#pragma unroll
-  for (int i = 0; i < parts; i += quantize_threads) largest = fmaxf(largest, findings.largest[i + threadIdx.x]);
-  const float scale = fp8_scale(block_largest<quantize_threads>(largest)), inverse = inverse_of(scale);
+};
 
+// Stores a square and its part of the sums.
+__device__ __forceinline__ void quantize(uint8_t *values, uint8_t *transposed, const Sums &sums, const Square &from,
+                                         float inverse, int C, int O) {
+  const int row = from.row, column = from.column;
   uint32_t square[side][side / 4];
-  float row_sums[side] = {}, column_sums[side] = {};
 #pragma unroll
   for (int i = 0; i < side; i++) {
 #pragma unroll
-    for (int j = 0; j < side; j += 2) {
-      const uint16_t pair =
-          pack_fp8(to_float(lines[i].values[j]) * inverse, to_float(lines[i].values[j + 1]) * inverse);
-      if (j % 4 == 0) {
-        square[i][j / 4] = pair;
-      } else {
-        square[i][j / 4] |= static_cast<uint32_t>(pair) << 16;
-      }
-      const float2 quantized = unpack_fp8(pair);
-      row_sums[i] += fabsf(quantized.x) + fabsf(quantized.y);
-      column_sums[j] += fabsf(quantized.x);
-      column_sums[j + 1] += fabsf(quantized.y);
+    for (int j = 0; j < side / 4; j++) {
+      const float2 low = unpack_bf16(from.lines[i].pairs[2 * j]), high = unpack_bf16(from.lines[i].pairs[2 * j + 1]);
+      square[i][j] = pack_fp8(low.x * inverse, low.y * inverse) |
+                     static_cast<uint32_t>(pack_fp8(high.x * inverse, high.y * inverse)) << 16;
     }
   }
   if (values) {
-    if (exists) {
+    float row_sums[side] = {};
 #pragma unroll
-      for (int i = 0; i < side; i++) {
+    for (int i = 0; i < side; i++) {
+      if (from.exists) {
         uint8_t *to = values + static_cast<int64_t>(row + i) * C + column;
         *reinterpret_cast<uint2 *>(to) = make_uint2(square[i][0], square[i][1]);
       }
+#pragma unroll
+      for (int j = 0; j < side / 2; j++) {
+        const float2 pair = unpack_fp8(static_cast<uint16_t>(square[i][j / 2] >> j % 2 * 16));
+        row_sums[i] += fabsf(pair.x) + fabsf(pair.y);
+      }
     }
-    add_sums<0, 3>(findings.row_sums + row, row_sums, row < O);
+    add_sums<0, 3>(sums.of_rows + row, row_sums, row < O);
   }
   if (transposed) {
 #pragma unroll
@@ -184,9 +156,9 @@ __global__ void __launch_bounds__(quantize_threads)
         upper[i] = square[i][j / 4];
         lower[i] = square[i + 4][j / 4];
       }
-      transpose(upper);
-      transpose(lower);
-      if (exists) {
+      transpose_bytes(upper);
+      transpose_bytes(lower);
+      if (from.exists) {
 #pragma unroll
         for (int i = 0; i < 4; i++) {
           uint8_t *to = transposed + static_cast<int64_t>(column + j + i) * O + row;
@@ -194,32 +166,93 @@ __global__ void __launch_bounds__(quantize_threads)
         }
       }
     }
-    add_sums<3, 5>(findings.column_sums + column, column_sums, column < C);
+    float column_sums[side] = {};
+#pragma unroll
+    for (int i = 0; i < side; i++) {
+#pragma unroll
+      for (int j = 0; j < side / 2; j++) {
+        const float2 pair = unpack_fp8(static_cast<uint16_t>(square[i][j / 2] >> j % 2 * 16));
+        column_sums[2 * j] += fabsf(pair.x);
+        column_sums[2 * j + 1] += fabsf(pair.y);
+      }
+    }
+    add_sums<3, 5>(sums.of_columns + column, column_sums, column < C);
+  }
+}
+
+__global__ void __launch_bounds__(threads, 2)
+    quantize_kernel(uint8_t *values, uint8_t *transposed, float *factors, Sums sums, Grid *grid, const bf16 *weight,
+                    const bf16 *bias, int tiles, int C, int O) {
+  wait_for_previous_kernel();
+  const int block = static_cast<int>(blockIdx.x), blocks = static_cast<int>(gridDim.x);
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  // The warps that have the fewest tiles come first in the rest of the work.
+  const int thread = ((warps - 1 - warp) * blocks + block) * 32 + lane;
+  for (int i = thread; i < O; i += blocks * threads) sums.of_rows[i] = 0;
+  for (int i = thread; i < C; i += blocks * threads) sums.of_columns[i] = 0;
+  // Adjacent tiles go to different SMs, so that a small weight is spread over all of them.
+  const int stride = blocks * warps;
+  int tile = warp * blocks + block;
+  Square square;
+  float largest = 0, of_bias = 0;
+  for (; tile < tiles; tile += stride) {
+    square.read(weight, tile, C, O);
+#pragma unroll
+    for (int i = 0; i < side; i++) largest = largest_of(square.lines[i], largest);
+  }
+  if (bias) {
+    for (int i = thread; i < O / side; i += blocks * threads) {
+      of_bias = largest_of(read_line(bias + i * side), of_bias);
+    }
+    of_bias = block_largest(of_bias);
+  }
+  largest = block_largest(largest);
+
+  __shared__ float largest_of_all;
+  if (threadIdx.x == 0) {
+    if (of_bias > 0) atomicMax(&grid->largest_of_bias, __float_as_uint(of_bias));
+    atomicMax(&grid->largest, __float_as_uint(largest));
+    __threadfence();
+    atomicAdd(&grid->arrivals, 1u);
+    unsigned arrivals;
+    do {
+      asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(arrivals) : "l"(&grid->arrivals) : "memory");
+    } while (arrivals < gridDim.x);
+    largest_of_all = __uint_as_float(__ldcg(&grid->largest));
+  }
+  __syncthreads();
+  const float scale = fp8_scale(largest_of_all), inverse = inverse_of(scale);
+
+  // From the last tile, which is still in registers, backwards, because L2 has what was read last.
+  for (tile -= stride; tile >= 0; tile -= stride) {
+    quantize(values, transposed, sums, square, inverse, C, O);
+    if (tile >= stride) square.read(weight, tile - stride, C, O);
   }
 
   __shared__ bool is_last;
   __syncthreads();
   if (threadIdx.x == 0) {
     __threadfence();
-    is_last = atomicAdd(findings.blocks_finished, 1u) == gridDim.x - 1;
+    is_last = atomicAdd(&grid->arrivals, 1u) == 2 * gridDim.x - 1;
     __threadfence();
   }
   __syncthreads();
   if (!is_last) return;
-  const float row_sum = values ? largest_sum(findings.row_sums, O) : 0.0f;
-  const float column_sum = transposed ? largest_sum(findings.column_sums, C) : 0.0f;
+  const float row_sum = values ? largest_sum(sums.of_rows, O) : 0.0f;
+  const float column_sum = transposed ? largest_sum(sums.of_columns, C) : 0.0f;
   if (threadIdx.x != 0) return;
   factors[GPT2_FP8_SCALE] = scale;
   factors[GPT2_FP8_ROW_SUM] = row_sum * scale;
   factors[GPT2_FP8_COLUMN_SUM] = column_sum * scale;
-  factors[GPT2_FP8_BIAS] = findings.largest[parts];
+  factors[GPT2_FP8_BIAS] = __uint_as_float(__ldcg(&grid->largest_of_bias));
+  *grid = {};
 }
 
 }  // namespace
 
 int64_t ops::fp8_quantize_weight_scratch(const gpt2_context &, int C, int O) {
   Scratch scratch;
-  Findings(scratch, C, O);
+  Sums(scratch, C, O);
   return scratch.bytes();
 }
 
@@ -229,13 +262,11 @@ int ops::fp8_quantize_weight(gpt2_context &context, uint8_t *values, uint8_t *tr
   if (const int status = require_fp8(context, function)) return status;
   CudaContext &own = cuda(context);
   Scratch scratch(own.workspace);
-  const Findings findings(scratch, C, O);
-  auto *w = static_cast<const bf16 *>(weight);
-  launch_overlapping(own, largest_kernel, parts + 1, largest_threads, 0, findings, w, static_cast<const bf16 *>(bias),
-                     C, O);
+  const Sums sums(scratch, C, O);
   const int64_t tiles = ceil_divide(O, tile_rows) * ceil_divide(C, tile_columns);
-  launch_overlapping(own, quantize_kernel, ceil_divide(tiles, quantize_threads / 32), quantize_threads, 0, values,
-                     transposed, factors, findings, w, C, O);
+  const int64_t blocks = tiles < own.multiprocessors ? tiles : own.multiprocessors;
+  launch_overlapping(own, quantize_kernel, blocks, threads, 0, values, transposed, factors, sums,
+                     own.grid, static_cast<const bf16 *>(weight), static_cast<const bf16 *>(bias), tiles, C, O);
   return GPT2_LAUNCHED(context, function);
 }
 

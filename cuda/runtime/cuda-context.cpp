@@ -15,6 +15,7 @@ const void *probe_kernel();
 CudaContext::~CudaContext() {
   if (!stream) return;
   cudaSetDevice(device);
+  cudaFree(grid);
   cudaStreamDestroy(stream);
 }
 
@@ -123,6 +124,10 @@ int open_context(CudaContext *context, const char *function, int32_t device, int
   context->device = device;
   context->dtype = dtype == GPT2_FP8 ? GPT2_BF16 : dtype;
   context->has_fp8 = dtype == GPT2_FP8;
+  if (context->has_fp8) {
+    GPT2_TRY(*context, function, cudaMalloc(&context->grid, sizeof(gpt2::Grid)));
+    GPT2_TRY(*context, function, cudaMemsetAsync(context->grid, 0, sizeof(gpt2::Grid), context->stream));
+  }
   context->accumulates = accumulates;
   context->multiprocessors = properties.multiProcessorCount;
   context->overlaps = attributes.ptxVersion >= 90;

@@ -9,6 +9,13 @@ namespace gpt2 {
 
 struct TensorCoreKernels;  // common/tensor-cores.h
 
+// With which the blocks of a kernel wait for each other (fp8-quantize-weight.cu). Numbers that are not negative have
+// the order of their bits.
+struct Grid {
+  unsigned arrivals;  // of blocks that have found the largest element of their part, and again when they finish
+  unsigned largest, largest_of_bias;
+};
+
 // The table for this GPU, or the one that GPT2_KERNELS names; NULL with the reason in `why` if there is none.
 const TensorCoreKernels *choose_kernels(const cudaDeviceProp &gpu, std::string &why);
 const char *name_of(const TensorCoreKernels &);
@@ -32,6 +39,8 @@ struct CudaContext : gpt2_context {
   int shared_limit = 0;
   // Bytes of shared memory that an SM has for all of its blocks.
   int shared_per_multiprocessor = 0;
+  // In a context of GPT2_FP8: on the device, all 0 before and after every kernel.
+  Grid *grid = nullptr;
   // Why the current op cannot launch its kernels although its arguments were checked. Host code that returns no status
   // sets it; the op's further launches are skipped, and GPT2_LAUNCHED reports it.
   mutable cudaError_t refusal = cudaSuccess;
