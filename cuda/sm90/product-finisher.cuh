@@ -6,10 +6,13 @@
 // the results then replace it; the load is issued while its tile is multiplied, as soon as the buffer is free.
 //
 // With operands of FP8, gelu and gelu_backward store their result in FP8, by scales that a bound gives (gpt2.h): no
-// maximum is gathered. Rowwise, a lane's two adjacent values are 2 bytes, which stmatrix cannot distribute, so each
-// lane stores them itself, without bank conflicts by the swizzle of lines of 64 bytes. Columnwise, a lane's two values of
-// a column are of rows 8 apart. In columnwise copies such rows are adjacent, so that stmatrix transposes pairs. A warp
-// has 16 bytes of a column, a warpgroup 64, which TMA stores together.
+// maximum is gathered. Rowwise, a lane's two adjacent values are 2 bytes, fewer than stmatrix moves, so each lane
+// stores them itself, without bank conflicts by the swizzle of lines of 64 bytes. Columnwise, a lane's two values of a
+// column are of rows 8 apart. In columnwise copies such rows are adjacent, so that stmatrix transposes pairs. A warp has
+// 16 bytes of a column, a warpgroup 64, which TMA stores together.
+//
+// A warp that issues a second TMA store waits some 300 cycles for the first. So where there are several results, a
+// warpgroup collects its 64 rows of each, and one warp stores each of them. This took 9% off fc's product with GELU.
 #pragma once
 
 #include "product.cuh"
@@ -34,13 +37,21 @@ struct Interleaved {
                                       E == Epilogue::relu_squared_backward || E == Epilogue::combination;
   static constexpr bool is_exponential = E == Epilogue::exponentials || E == Epilogue::capped_exponentials;
   static constexpr bool stores_fp8 = is_fp8<Element> && (E == Epilogue::gelu || E == Epilogue::gelu_backward);
-  // There is a buffer for every 64 columns. gelu stores two results and alternates between two pairs of buffers. With
-  // results in FP8, all that is stored alternates between two buffers of its own.
+  static constexpr bool stores_several = E == Epilogue::gelu || stores_fp8;
+  // There is a buffer for every 64 columns, of the extra input and then of the result. Where there are several results,
+  // each alternates between two; gelu_backward of FP8 has three more for its extra input.
   static constexpr int buffers = E == Epilogue::gelu ? (stores_fp8 ? 2 : 4) : interleaved_tile_n / 64;
-  static constexpr int pending_stores = E == Epilogue::gelu ? 1 : buffers - 1;
-  static constexpr int warp_bytes = buffers * buffer_bytes + (stores_fp8 ? 2 * values_bytes : 0);
-  static constexpr int columnwise_at = 8 * warp_bytes;
-  static constexpr int staging_bytes = columnwise_at + (stores_fp8 ? 2 * 2 * columnwise_bytes : 0);
+  // In a warpgroup's staging: buffers, rowwise FP8, columnwise FP8. The buffers of a warp are adjacent; with several
+  // results, the rows of the four warps are.
+  static constexpr int buffer_stride = (stores_several ? 4 : 1) * buffer_bytes;
+  static constexpr int warp_stride = (stores_several ? 1 : buffers) * buffer_bytes;
+  static constexpr int values_at = buffers * 4 * buffer_bytes, columnwise_at = values_at + 2 * 4 * values_bytes;
+  static constexpr int warpgroup_bytes = stores_fp8 ? columnwise_at + 2 * columnwise_bytes : values_at;
+  static constexpr int more_bytes = warpgroup_bytes - 4 * warp_stride;
+  static constexpr int staging_bytes = 2 * warpgroup_bytes;
+  // Whether loads are issued early: of a slice's bias and extra input one slice before use, of a tile's rows one tile.
+  // Where a slice is shorter than a step, waiting for the step's products hides their latency, with fewer registers.
+  static constexpr bool loads_early = stores_fp8;
   // With these epilogues a slice takes longer than a step's products, so waiting for them first costs nothing.
   static constexpr bool eager = E == Epilogue::gelu || E == Epilogue::gelu_backward;
 };
@@ -61,35 +72,31 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
   static constexpr int per_buffer = 4;  // slices per buffer
 
   const typename Arguments::Maps &maps;
-  const CUtensorMap &out_map = maps.out, &other_map = maps.other;
   const Arguments &arguments;
   const ProductOutputs &outputs;
   const uint64_t policy = store_policy(arguments.streams);
-  uint32_t staging, barriers;  // of this warp: buffers, and a barrier for the extra input of each
-  uint32_t columnwise;         // buffers of this warpgroup
+  uint32_t staging, barriers;  // of this warp: its rows in buffers, and a barrier for the extra input of each
   int row0 = 0, n0 = 0, tile_n = 0;
   uint32_t extra_parity = 0;
   float of_row[2], row_sum[2];
   int target[2];
   bool leaves_out = false;
-  uint32_t pair, other_pair;  // gelu of bf16: for the tile's first and third 64 columns, and for its second
+  uint32_t turn = 0;  // with several results, which of the two buffers take the next 64 columns
   uint32_t bias[2] = {};
+  uint32_t others[4];  // a slice of the extra input
   // FP8: the scales of the rows, from the first slice on times the weight's; the inverse scales of the result in FP8.
-  float scale[2], to_values[2], to_columnwise[2];
-  float factors[GPT2_FP8_FACTORS];
-  uint32_t turn = 0;  // which buffers take the next 64 columns of results in FP8: 0 or 1
+  // Until then to_columnwise is the scale of the input's block. columnwise_rows masks rows past the matrix.
+  float scale[2], to_values[2], to_columnwise = 0;
+  uint32_t columnwise_rows;
+  float weight_scale;
+  Fp8Bound bound;
 
   __device__ __forceinline__ Finisher(const typename Arguments::Maps &maps, const Arguments &arguments,
-                                      const ProductOutputs &outputs, uint32_t staging, uint32_t barriers,
-                                      uint32_t columnwise)
-      : maps(maps),
-        arguments(arguments),
-        outputs(outputs),
-        staging(staging),
-        barriers(barriers),
-        columnwise(columnwise),
-        pair(staging),
-        other_pair(staging + 2 * buffer_bytes) {}
+                                      const ProductOutputs &outputs, uint32_t staging, uint32_t barriers)
+      : maps(maps), arguments(arguments), outputs(outputs), staging(staging), barriers(barriers) {
+    if constexpr (is_fp8<Element>) weight_scale = arguments.fp8.factors[GPT2_FP8_SCALE];
+    if constexpr (Shape::stores_fp8) bound = gelu_bound<E == Epilogue::gelu_backward>(arguments.fp8.factors);
+  }
 
   __device__ __forceinline__ int row_of(int half) const {
     return row0 + half * 8 + static_cast<int>(threadIdx.x % 32) / 4;
@@ -106,10 +113,10 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
     if (threadIdx.x % 32 != 0) return;
     if constexpr (!Shape::stores_fp8) wait_stores_read<0>();
     barrier_expect(barriers + i * 8, buffer_bytes);
-    load_box(staging + i * buffer_bytes, other_map, column + i * 64, row, of, barriers + i * 8);
+    load_box(staging + i * Shape::buffer_stride, maps.other, column + i * 64, row, of, barriers + i * 8);
   }
 
-  // Loads the bias of slice `s`, before a wait that hides the latency.
+  // Loads the bias of slice `s`, which is finished later.
   __device__ __forceinline__ void load_bias(int s) {
     if constexpr (adds_bias<E>) {
       if (!outputs.bias) return;
@@ -118,12 +125,16 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
 #pragma unroll
       for (int p = 0; p < 2; p++) {
         const int column = n0 + s * 16 + p * 8 + static_cast<int>(thread % 4) * 2;
-        if (column < arguments.N) bias[p] = *reinterpret_cast<const uint32_t *>(outputs.bias + column);
+        // With a condition, the compiler would use an early load at once, and wait. Columns past the matrix take any.
+        const int from = Shape::loads_early ? min(column, arguments.N - 2) : column;
+        if (Shape::loads_early || column < arguments.N) {
+          bias[p] = *reinterpret_cast<const uint32_t *>(outputs.bias + from);
+        }
       }
     }
   }
 
-  // Loads the values of a tile's rows, before a wait that hides the latency.
+  // Loads the values of a tile's rows and first bias, before a wait that hides the latency.
   __device__ __forceinline__ void prepare() {
     if constexpr (is_fp8<Element>) {
 #pragma unroll
@@ -131,10 +142,8 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
         const int row = row_of(half);
         scale[half] = row < arguments.M ? arguments.fp8.scale[row] : 0.0f;
       }
-#pragma unroll
-      for (int i = 0; i < GPT2_FP8_FACTORS; i++) factors[i] = arguments.fp8.factors[i];
       if (Shape::stores_fp8 && arguments.fp8.columnwise) {
-        to_columnwise[0] = arguments.fp8.in_columnwise_scale[row0 / GPT2_FP8_BLOCK];
+        to_columnwise = arguments.fp8.in_columnwise_scale[row0 / GPT2_FP8_BLOCK];
       }
     }
     if constexpr (Shape::is_exponential) {
@@ -150,17 +159,16 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
       // This is rare, so most tiles need no check of columns.
       leaves_out = __any_sync(0xffffffffu, leaves_out) || n0 + interleaved_tile_n > outputs.columns;
     }
+    load_bias(0);
   }
 
-  // Computes the scales of a tile's rows. Rows past the matrix are zeros in columnwise copies.
+  // Computes the scales of a tile's rows.
   __device__ __forceinline__ void scale_rows() {
     if constexpr (Shape::stores_fp8) {
       if (arguments.fp8.columnwise) {
-        const float of_block = gelu_bound<E == Epilogue::gelu_backward>(factors).scale(to_columnwise[0]);
-#pragma unroll
-        for (int half = 0; half < 2; half++) {
-          to_columnwise[half] = row_of(half) < arguments.M ? inverse_of(of_block) : 0.0f;
-        }
+        const float of_block = bound.scale(to_columnwise);
+        to_columnwise = inverse_of(of_block);
+        columnwise_rows = (row_of(0) < arguments.M ? 0x00ff00ff : 0) | (row_of(1) < arguments.M ? 0xff00ff00 : 0);
         if (n0 == 0 && row0 % GPT2_FP8_BLOCK == 0 && row0 < arguments.M && threadIdx.x % 32 == 0) {
           arguments.fp8.columnwise_scale[row0 / GPT2_FP8_BLOCK] = of_block;
         }
@@ -169,12 +177,12 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
 #pragma unroll
     for (int half = 0; half < 2; half++) {
       if constexpr (Shape::stores_fp8) {
-        const float of_values = gelu_bound<E == Epilogue::gelu_backward>(factors).scale(scale[half]);
+        const float of_values = bound.scale(scale[half]);
         to_values[half] = inverse_of(of_values);
         const int row = row_of(half);
         if (n0 == 0 && threadIdx.x % 4 == 0 && row < arguments.M) arguments.fp8.values_scale[row] = of_values;
       }
-      scale[half] *= factors[GPT2_FP8_SCALE];
+      scale[half] *= weight_scale;
     }
   }
 
@@ -185,15 +193,18 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
     hide(first_buffer);
     const int lane = thread % 32;
     constexpr int i = s / per_buffer, j = s % per_buffer * 2;
-    uint32_t pre_buffer = i % 2 ? other_pair : pair;
-    uint32_t buffer = E == Epilogue::gelu ? pre_buffer + buffer_bytes : first_buffer + i * buffer_bytes;
-    if constexpr (E == Epilogue::gelu && Shape::stores_fp8) pre_buffer = first_buffer + turn * buffer_bytes;
-    const uint32_t values_buffer = first_buffer + Shape::buffers * buffer_bytes + turn * values_bytes;
-    const uint32_t columnwise_buffer = columnwise + turn * columnwise_bytes;
+    const int warp = static_cast<int>(thread % 128 / 32);
+    const uint32_t pre_buffer = first_buffer + turn * Shape::buffer_stride;
+    const uint32_t buffer =
+        E == Epilogue::gelu ? pre_buffer + 2 * Shape::buffer_stride : first_buffer + i * Shape::buffer_stride;
+    // Of the warpgroup.
+    const uint32_t all_rows = first_buffer - warp * buffer_bytes;
+    const uint32_t values_buffer = all_rows + Shape::values_at + turn * (4 * values_bytes);
+    const uint32_t columnwise_buffer = all_rows + Shape::columnwise_at + turn * columnwise_bytes;
     if constexpr (j == 0) {
       if constexpr (Shape::reads_extra) barrier_wait(barriers + i * 8, extra_parity);
-      if constexpr (!Shape::reads_extra && !Shape::stores_fp8) {
-        if (lane == 0) wait_stores_read<Shape::pending_stores>();
+      if constexpr (!Shape::reads_extra && !Shape::stores_several) {
+        if (lane == 0) wait_stores_read<Shape::buffers - 1>();
         __syncwarp();
       }
     }
@@ -210,8 +221,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
         pairs[p].y += added.y;
       }
     }
-    // Loads the bias of a step's next slice while this one is finished.
-    if constexpr ((s + 1) % per_step != 0) load_bias(s + 1);
+    if constexpr ((Shape::loads_early || (s + 1) % per_step != 0) && s + 1 < slices) load_bias(s + 1);
     if constexpr (E == Epilogue::relu_squared) {
 #pragma unroll
       for (int p = 0; p < 4; p++) pairs[p] = make_float2(relu_squared(pairs[p].x), relu_squared(pairs[p].y));
@@ -247,8 +257,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
       store_matrices(matrices_at(pre_buffer, j, thread), packed);
     }
     if constexpr (Shape::reads_extra) {
-      uint32_t others[4];
-      load_matrices(others, matrices_at(buffer, j, thread));
+      if constexpr (!Shape::loads_early || j == 0) load_matrices(others, matrices_at(buffer, j, thread));
 #pragma unroll
       for (int p = 0; p < 4; p++) {
         const float2 other = unpack_bf16(others[p]);
@@ -266,6 +275,9 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
           pairs[p].y *= gelu_derivative<bf16>(other.y);
         }
       }
+      if constexpr (Shape::loads_early && s % per_buffer != per_buffer - 1) {
+        load_matrices(others, matrices_at(buffer, j + 2, thread));
+      }
       __syncwarp();
     }
     if constexpr (!Shape::stores_fp8) {
@@ -275,7 +287,8 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
       store_matrices(matrices_at(buffer, j, thread), packed);
     } else {
       // The 16 columns are a chunk of the line.
-      const uint32_t line = values_buffer + lane / 4 * 64 + (((s % per_buffer) ^ (lane / 8)) << 4) + lane % 4 * 2;
+      const uint32_t chunk = (s % per_buffer) ^ (lane / 8);
+      const uint32_t line = values_buffer + warp * values_bytes + lane / 4 * 64 + (chunk << 4) + lane % 4 * 2;
 #pragma unroll
       for (int p = 0; p < 4; p++) {
         const uint16_t two = pack_fp8(pairs[p].x * to_values[p % 2], pairs[p].y * to_values[p % 2]);
@@ -285,35 +298,42 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
 #pragma unroll
       for (int q = 0; q < 2; q++) {
         const float2 upper = pairs[q * 2], lower = pairs[q * 2 + 1];
-        columns[q] = pack_fp8(upper.x * to_columnwise[0], lower.x * to_columnwise[1]) |
-                     static_cast<uint32_t>(pack_fp8(upper.y * to_columnwise[0], lower.y * to_columnwise[1])) << 16;
+        columns[q] = pack_fp8(upper.x * to_columnwise, lower.x * to_columnwise) |
+                     static_cast<uint32_t>(pack_fp8(upper.y * to_columnwise, lower.y * to_columnwise)) << 16;
+        columns[q] &= columnwise_rows;
       }
-      const int column = s % per_buffer * 16 + lane % 16, warp = static_cast<int>(thread % 128 / 32);
+      const int column = s % per_buffer * 16 + lane % 16;
       store_matrices_transposed(columnwise_buffer + column * 64 + ((warp ^ (column / 2 % 4)) << 4), columns);
     }
 
     if constexpr (s % per_buffer == per_buffer - 1) {
       fence_async_proxy();
-      if constexpr (Shape::stores_fp8) {
+      const int column = n0 + i * 64;
+      if constexpr (Shape::stores_several) {
         // The stores before, of the other buffers, were issued 64 columns ago; after the barrier those are free.
         if (lane == 0) wait_stores_read<0>();
         warpgroup_sync(1 + static_cast<int>(thread / 256));
+        if (lane == 0) {
+          const int row = row0 - warp * 16;
+          if (E == Epilogue::gelu && warp == 0) store_box(maps.other, column, row, pre_buffer, policy);
+          if constexpr (Shape::stores_fp8) {
+            if (warp == 1) store_box(maps.values, column, row, values_buffer, policy);
+            if (warp == 2 && arguments.fp8.columnwise) {
+              store_box(maps.columnwise, row, column, columnwise_buffer, policy);
+            }
+          } else {
+            if (warp == 1) store_box(maps.out, column, row, buffer - buffer_bytes, policy);
+          }
+          commit_stores();
+        }
+        turn ^= 1;
       } else {
         __syncwarp();
-      }
-      if (lane == 0 && (!Shape::is_exponential || outputs.stores)) {
-        if constexpr (E == Epilogue::gelu) store_box(other_map, n0 + i * 64, row0, this->matrix(), pre_buffer, policy);
-        if constexpr (Shape::stores_fp8) {
-          store_box(maps.values, n0 + i * 64, row0, values_buffer, policy);
-          if (row0 % 64 == 0 && arguments.fp8.columnwise) {
-            store_box(maps.columnwise, row0, n0 + i * 64, columnwise_buffer, policy);
-          }
-        } else {
-          store_box(out_map, n0 + i * 64, row0, this->matrix(), buffer, policy);
+        if (lane == 0 && (!Shape::is_exponential || outputs.stores)) {
+          store_box(maps.out, column, row0, this->matrix(), buffer, policy);
+          commit_stores();
         }
-        commit_stores();
       }
-      if constexpr (Shape::stores_fp8) turn ^= 1;
     }
     if constexpr (Shape::is_exponential && s == slices - 1) {
 #pragma unroll
@@ -325,13 +345,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
         }
       }
     }
-    if constexpr (s == slices - 1) {
-      extra_parity ^= 1;
-      // A tile uses three pairs, so the next tile begins with the other one.
-      const uint32_t last = pair;
-      pair = other_pair;
-      other_pair = last;
-    }
+    if constexpr (s == slices - 1) extra_parity ^= 1;
   }
 };
 

@@ -57,6 +57,7 @@ struct Multiplier {
     finisher.row0 = row0();
     finisher.n0 = n0();
     finisher.tile_n = unit.n;
+    if constexpr (Shape::loads_early) finisher.prepare();
   }
 
   // Multiplies the first tile; there is none to finish.
@@ -73,15 +74,14 @@ struct Multiplier {
   __device__ __forceinline__ void turn(Result &result, Result &finished) {
     const auto step = [&](auto constant) {
       constexpr int s = decltype(constant)::value;
-      if constexpr (s == 0) finisher.prepare();
       if constexpr (s % per_step == 0) {
-        finisher.load_bias(s);
+        if constexpr (!Shape::loads_early) s == 0 ? finisher.prepare() : finisher.load_bias(s);
         ring.template multiply<Shape::eager>(result, consumer, at, previous, s > 0);
       }
       if constexpr (s == 0) hold(finished);
       finisher.template finish<s>(finished);
       if constexpr (reads_extra) {
-        // Two slices after its store was issued, a buffer is free for the input of its columns in the next tile.
+        // Two slices after its store was issued, or it was read, a buffer is free for the input of the next tile.
         if constexpr (s == 1) finisher.load_extra(finisher.matrix(), finisher.row0, finisher.n0, 2);
         if constexpr (s == 6) finisher.load_extra(unit.matrix(), row0(), n0(), 0);
         if constexpr (s == 10) finisher.load_extra(unit.matrix(), row0(), n0(), 1);
@@ -97,10 +97,9 @@ struct Multiplier {
     wgmma_wait<0>();
     hold(finished);
     ring.release(previous);
-    finisher.prepare();
     const auto step = [&](auto constant) {
       constexpr int s = decltype(constant)::value;
-      if constexpr (s % per_step == 0) finisher.load_bias(s);
+      if constexpr (!Shape::loads_early && s % per_step == 0) s == 0 ? finisher.prepare() : finisher.load_bias(s);
       finisher.template finish<s>(finished);
       if constexpr (reads_extra && s == 1) {
         finisher.load_extra(finisher.matrix(), finisher.row0, finisher.n0, 2);
@@ -143,9 +142,8 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
   } else {
     increase_registers<232>();
     const int consumer = warpgroup - 1, own = consumer * 4 + warp;
-    Finisher<E, Arguments> finisher(maps, arguments, outputs, ring.staging + own * Shape::warp_bytes,
-                                    ring.barriers + own * (Shape::buffers * 8),
-                                    ring.staging + Shape::columnwise_at + consumer * (2 * columnwise_bytes));
+    const uint32_t staging = ring.staging + own * Shape::warp_stride + consumer * Shape::more_bytes;
+    Finisher<E, Arguments> finisher(maps, arguments, outputs, staging, ring.barriers + own * (Shape::buffers * 8));
     Multiplier<Ring, E, Arguments> multiplier{ring, finisher, arguments, consumer};
     float even[interleaved_tile_n / 2], odd[interleaved_tile_n / 2];
     multiplier.next();  // every cluster has a first tile
@@ -177,17 +175,19 @@ void launch_interleaved(const CudaContext &context, const Product &product, cons
   Split split = unsplit<Element>(product);
   split.narrow_steps = std::max(split.narrow_steps, least_steps<Element>);
   typename Arguments::Maps maps{};
-  maps.other = result_map(context, product, other);
+  constexpr int stored_rows = Interleaved<E, Element>::stores_several ? 64 : 16;
+  maps.other = result_map(context, product, other, 64, E == Epilogue::gelu ? stored_rows : 16);
   if constexpr (Interleaved<E, Element>::stores_fp8) {
-    maps.values = fp8_matrix_map(context, arguments.fp8.values, product.N, product.M, product.N, 16, 64);
+    maps.values = fp8_matrix_map(context, arguments.fp8.values, product.N, product.M, product.N, 64, 64);
     if (uint8_t *columnwise = arguments.fp8.columnwise) {
-      const int64_t rows = ceil_divide(product.M, 16) * 16;
+      const int64_t rows = columnwise_groups(product.M) * GPT2_FP8_GROUP;
       maps.columnwise = fp8_matrix_map(context, columnwise, rows, product.N, rows, 64, 64);
     }
   }
   launch_product<A_K_MAJOR, B_K_MAJOR, interleaved_tile_n>(
       context, interleaved_kernel<A_K_MAJOR, B_K_MAJOR, E, Arguments>,
-      InterleavedRing<A_K_MAJOR, B_K_MAJOR, E, Element>::shared_bytes, product, outputs, out, maps, split, arguments);
+      InterleavedRing<A_K_MAJOR, B_K_MAJOR, E, Element>::shared_bytes, product, outputs, out, maps, split, arguments,
+      stored_rows);
 }
 
 }  // namespace sm90

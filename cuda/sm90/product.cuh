@@ -52,7 +52,7 @@ struct ProductOutputs {
   void *gradient = nullptr;          // gradient: [M,N], the result of unsplit tiles
   bool is_bf16 = false;              // gradient: its type, else fp32
   bool accumulate = false;           // gradient: for unsplit tiles
-  float *parts = nullptr;            // gradient: [parts, split tiles, 256, 256]
+  float *parts = nullptr;            // gradient: [parts, split tiles, 256, TILE_N]
   float *sums = nullptr;             // gradient: [parts * tiles_n,M] or NULL: (weighted) sums of a over k
   const bf16 *residual = nullptr;    // residual, in plain tiles: [M,N]
   const float *rows = nullptr;       // exponentials: reference [M]; scaled: scale [M]
@@ -236,10 +236,17 @@ int resident_clusters(const CudaContext &context, Kernel kernel, int shared_byte
   return 1;
 }
 
-// The map of a result's part of a warp: `tensor` is [M,N] or NULL.
-inline CUtensorMap result_map(const CudaContext &context, const Product &product, const bf16 *tensor,
-                              int columns = 64) {
-  return tensor ? matrix_map(context, tensor, product.N, product.M, product.N, 16, columns) : CUtensorMap{};
+// The time of a product in tiles of `tile_n` columns, in arbitrary units: rounds of tiles on the clusters that run at a
+// time. That of a round is proportional to its columns plus `overhead`, which stands for the other costs of a step.
+inline int64_t relative_time(const Product &product, int tile_n, int clusters, int overhead) {
+  const int64_t tiles = ceil_divide(product.M, 2 * tile_m) * ceil_divide(product.N, tile_n);
+  return ceil_divide(tiles, clusters) * (tile_n + overhead);
+}
+
+// The map of a result's part of a warp, or of 64 rows of a warpgroup: `tensor` is [M,N] or NULL.
+inline CUtensorMap result_map(const CudaContext &context, const Product &product, const bf16 *tensor, int columns = 64,
+                              int rows = 16) {
+  return tensor ? matrix_map(context, tensor, product.N, product.M, product.N, rows, columns) : CUtensorMap{};
 }
 
 // Launches a product kernel. TMA stores `out` [M,N], unless it is NULL; `maps` has the maps of its other results and
@@ -247,7 +254,7 @@ inline CUtensorMap result_map(const CudaContext &context, const Product &product
 template <bool A_K_MAJOR, bool B_K_MAJOR, int TILE_N, class Arguments = ProductArguments, class Kernel>
 Arguments launch_product(const CudaContext &context, Kernel kernel, int shared_bytes, const Product &product,
                          const ProductOutputs &outputs, const bf16 *out, typename Arguments::Maps maps,
-                         const Split &split, Arguments arguments = {}) {
+                         const Split &split, Arguments arguments = {}, int stored_rows = 16) {
   using Element = typename Arguments::Element;
   constexpr int tail = TILE_N % 64;
   const int tiles_m = static_cast<int>(ceil_divide(product.M, 2 * tile_m));
@@ -262,7 +269,7 @@ Arguments launch_product(const CudaContext &context, Kernel kernel, int shared_b
   };
   maps.a = operand_map(product.a, A_K_MAJOR, product.M, product.lda, A_K_MAJOR ? tile_m : step_k);
   maps.b = operand_map(product.b, B_K_MAJOR, product.N, product.ldb, (B_K_MAJOR ? TILE_N : step_k) / 2);
-  maps.out = result_map(context, product, out);
+  maps.out = result_map(context, product, out, 64, stored_rows);
   if constexpr (tail > 0) {
     if (!B_K_MAJOR) maps.b_tail = operand_map(product.b, false, product.N, product.ldb, step_k / 2, tail);
     maps.out_tail = result_map(context, product, out, tail);
