@@ -11,7 +11,6 @@ namespace {
 using namespace sm90;
 
 constexpr int tile_n = 192;
-constexpr int block_steps = GPT2_FP8_BLOCK / step_k_of<e4m3>;
 using GradientRing = ProductRing<true, true, tile_n, ones_bytes, false, e4m3>;
 
 struct Fp8GradientArguments : ProductArguments {
@@ -52,7 +51,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
       float sums[2] = {};
       // Units begin with a block.
       for (int step = 0; step < unit.steps;) {
-        const int block = (unit.first_step + step) / block_steps, end = min(step + block_steps, unit.steps);
+        const int block = (unit.first_step + step) / promoted_steps, end = min(step + promoted_steps, unit.steps);
         const float a_scale = arguments.a_scale[block], scale = a_scale * arguments.b_scale[block];
         uint32_t previous = GradientRing::no_stage;
         // The blocks of a row of tiles have the same a: each sums every tiles_n-th block of k.
@@ -86,8 +85,8 @@ GradientPlan plan_of(const CudaContext &context, int N, int C, int O) {
   const int64_t tiles_n = ceil_divide(C, tile_n), tiles = ceil_divide(O, 2 * tile_m) * tiles_n;
   const TileCosts costs{2.3, 1, part_floats<tile_n> * sizeof(float)};
   Split split = Planner(tiles, ceil_divide(N, GPT2_FP8_BLOCK), clusters, costs).choose();
-  split.wide_steps *= block_steps;
-  split.narrow_steps *= block_steps;
+  split.wide_steps *= promoted_steps;
+  split.narrow_steps *= promoted_steps;
   return {split, tiles, tiles_n, clusters};
 }
 

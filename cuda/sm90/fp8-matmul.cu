@@ -15,20 +15,22 @@ namespace {
 using namespace sm90;
 
 constexpr int promoted_from_k = 2048;
-constexpr int promoted_steps = 4;  // 512 of k
-constexpr int promoted_tile_n = interleaved_tile_n;
-constexpr int promoted_buffers = promoted_tile_n / 64;
-using PromotedRing = ProductRing<true, true, promoted_tile_n, 8 * promoted_buffers * buffer_bytes, false, e4m3>;
+// 1600 columns are 10 narrow tiles or 8.3 wide ones, which take as many rounds with 8192 rows.
+constexpr int wide_tile_n = 192, narrow_tile_n = 160, promoted_buffers = 3;
+template <int TILE_N>
+using PromotedRing = ProductRing<true, true, TILE_N, 8 * promoted_buffers * buffer_bytes, false, e4m3>;
 
 template <Epilogue E>
 constexpr std::integral_constant<Epilogue, E> constant{};
 
 // out = result + bias + residual, if any. Both are added with the first sums: they are loaded while these are
 // multiplied, and no registers are left for them later.
+template <int TILE_N>
 __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
     promoted_kernel(const __grid_constant__ Fp8Maps maps, const Fp8Arguments arguments, const ProductOutputs outputs) {
   extern __shared__ unsigned char memory[];
-  const PromotedRing ring(memory);
+  using Ring = PromotedRing<TILE_N>;
+  const Ring ring(memory);
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
   if (threadIdx.x == 0) {
@@ -49,15 +51,15 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
     const int consumer = warpgroup - 1;
     const uint32_t staging = ring.staging + (consumer * 4 + warp) * (promoted_buffers * buffer_bytes);
     Unit unit;
-    RingPosition<PromotedRing::stages> at;
-    float result[promoted_tile_n / 2], part[promoted_tile_n / 2];
+    RingPosition<Ring::stages> at;
+    float result[TILE_N / 2], part[TILE_N / 2];
     for (int index = 0; unit_of(arguments, ring.cluster, index, unit); index++) {
-      const int row0 = ring.first_row(unit) + consumer * 64 + warp * 16, n0 = unit.n * promoted_tile_n;
+      const int row0 = ring.first_row(unit) + consumer * 64 + warp * 16, n0 = unit.n * TILE_N;
       int step = 0;
       // Sums the next steps in `part`.
       const auto multiply_part = [&] {
         const int end = min(step + promoted_steps, unit.steps);
-        uint32_t previous = PromotedRing::no_stage;
+        uint32_t previous = Ring::no_stage;
         for (bool adds = false; step < end; step++, adds = true) {
           ring.multiply(part, consumer, at, previous, adds);
         }
@@ -66,7 +68,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
         ring.release(previous);
       };
 
-      Residual<promoted_tile_n> added{};
+      Residual<TILE_N> added{};
       if (outputs.residual) {
         added.load_rows(outputs, row0, n0, arguments.M, arguments.N);
       } else {
@@ -83,7 +85,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
       scale[0] *= factor;
       scale[1] *= factor;
 #pragma unroll
-      for (int group = 0; group < promoted_tile_n / 8; group++) {
+      for (int group = 0; group < TILE_N / 8; group++) {
         if (group % 8 == 0) added.load_bias(outputs.bias, n0, arguments.N, group / 8 + 1);
 #pragma unroll
         for (int half = 0; half < 2; half++) {
@@ -96,7 +98,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
       while (step < unit.steps) {
         multiply_part();
 #pragma unroll
-        for (int i = 0; i < promoted_tile_n / 2; i++) result[i] += part[i] * scale[i / 2 % 2];
+        for (int i = 0; i < TILE_N / 2; i++) result[i] += part[i] * scale[i / 2 % 2];
       }
 
       const uint64_t policy = store_policy(arguments.streams);
@@ -107,6 +109,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
         __syncwarp();
 #pragma unroll
         for (int j = 0; j < 8; j += 2) {
+          if (i * 8 + j >= TILE_N / 8) continue;
           uint32_t packed[4];
 #pragma unroll
           for (int p = 0; p < 4; p++) {
@@ -118,7 +121,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
         fence_async_proxy();
         __syncwarp();
         if (lane == 0) {
-          store_box(maps.out, n0 + i * 64, row0, buffer, policy);
+          store_box(i < TILE_N / 64 ? maps.out : maps.out_tail, n0 + i * 64, row0, buffer, policy);
           commit_stores();
         }
       }
@@ -151,8 +154,17 @@ void sm90::fp8_matmul(const CudaContext &context, Epilogue epilogue, const Produ
     launch(constant<Epilogue::relu_squared_backward>, outputs.pre);
   } else if (product.K >= promoted_from_k) {
     if (epilogue == Epilogue::residual) extra.residual = outputs.residual;
-    launch_product<true, true, promoted_tile_n>(context, promoted_kernel, PromotedRing::shared_bytes, product, extra,
-                                                outputs.out, Fp8Maps{}, unsplit<e4m3>(product), arguments);
+    const int clusters =
+        resident_clusters(context, promoted_kernel<wide_tile_n>, PromotedRing<wide_tile_n>::shared_bytes);
+    const auto launch_promoted = [&](auto tile_n) {
+      launch_product<true, true, tile_n>(context, promoted_kernel<tile_n>, PromotedRing<tile_n>::shared_bytes, product,
+                                         extra, outputs.out, Fp8Maps{}, unsplit<e4m3>(product), arguments);
+    };
+    if (relative_time(product, narrow_tile_n, clusters, 32) < relative_time(product, wide_tile_n, clusters, 32)) {
+      launch_promoted(std::integral_constant<int, narrow_tile_n>{});
+    } else {
+      launch_promoted(std::integral_constant<int, wide_tile_n>{});
+    }
   } else if (epilogue == Epilogue::residual) {
     launch(constant<Epilogue::residual>, outputs.residual);
   } else {

@@ -11,7 +11,7 @@ namespace gpt2 {
 namespace sm90 {
 
 // 1600 columns are 6.25 wide tiles or 7.7 narrow ones: with 8192 rows, four rounds on 66 clusters either way.
-constexpr int plain_tile_n = 256, narrow_tile_n = 208;
+constexpr int plain_tile_n = 256, narrow_plain_tile_n = 208;
 
 // E is `bias` (without a bias: the unchanged result), `residual`, `scaled` or `gradient` (parts in fp32).
 template <Epilogue E>
@@ -175,19 +175,14 @@ ProductArguments launch_plain(const CudaContext &context, const Product &product
                                                       product, outputs, out, maps, split);
 }
 
-// Chooses the tile width that takes less time: rounds of tiles on the clusters that run at a time; the time of a round
-// is proportional to its columns plus 16, which stands for the other costs of a step.
+// Chooses the tile width that takes less time.
 template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E>
 void launch_plain_of_any_width(const CudaContext &context, const Product &product, const ProductOutputs &outputs,
                                const bf16 *out) {
   const int clusters = resident_clusters(context, plain_kernel<A_K_MAJOR, B_K_MAJOR, E, plain_tile_n>,
                                          PlainRing<A_K_MAJOR, B_K_MAJOR, E, plain_tile_n>::shared_bytes);
-  const auto time_of = [&](int tile_n) {
-    const int64_t tiles = ceil_divide(product.M, 2 * tile_m) * ceil_divide(product.N, tile_n);
-    return ceil_divide(tiles, clusters) * (tile_n + 16);
-  };
-  if (time_of(narrow_tile_n) < time_of(plain_tile_n)) {
-    launch_plain<A_K_MAJOR, B_K_MAJOR, E, narrow_tile_n>(context, product, outputs, out, unsplit(product));
+  if (relative_time(product, narrow_plain_tile_n, clusters, 16) < relative_time(product, plain_tile_n, clusters, 16)) {
+    launch_plain<A_K_MAJOR, B_K_MAJOR, E, narrow_plain_tile_n>(context, product, outputs, out, unsplit(product));
   } else {
     launch_plain<A_K_MAJOR, B_K_MAJOR, E>(context, product, outputs, out, unsplit(product));
   }

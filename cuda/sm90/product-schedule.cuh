@@ -18,6 +18,9 @@ template <class Element>
 constexpr int step_k_of = 128 / static_cast<int>(sizeof(Element));
 constexpr int step_k = step_k_of<bf16>;
 
+// With a long k, sums of FP8 are promoted after so many steps: summed in registers of their own, then added in fp32.
+constexpr int promoted_steps = GPT2_FP8_BLOCK / step_k_of<e4m3>;
+
 // How tiles and steps of k are assigned to clusters. All clusters should be busy to the end, and those that run
 // concurrently should be at the same k, so that they find each other's operands in L2.
 //

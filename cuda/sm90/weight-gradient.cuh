@@ -1,7 +1,7 @@
 // What the weight gradients of bf16 and of FP8 have in common: k is as long as the batch has tokens. Where the tiles
-// do not divide evenly over the SMs, the k of some is split (Split); parts go to scratch in fp32 and are added in order:
-// no atomics, the same bits every time. The column sums of dout are products with ones, of 8 columns; each block does
-// them for part of its steps.
+// do not divide evenly over the SMs, the k of some is split (Split); parts go to scratch in fp32 and are added in
+// order: no atomics, the same bits every time. The column sums of dout are products with ones, of 8 columns; each block
+// does them for part of its steps.
 #pragma once
 
 #include "../common/partial-sums.cuh"
