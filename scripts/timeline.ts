@@ -1,7 +1,7 @@
 // Records what the GPUs of a job run during one training step: as tables how much of the collectives overlaps the model, and the
 // time of each kernel of rank 0; as a file a trace for https://ui.perfetto.dev. CUPTI records every kernel of a short run, which
 // needs its header and library (timeline/build.ts finds them) and makes steps somewhat longer: bench-ranks.ts measures them.
-//   node --import tsx scripts/timeline.ts [--gpus 2] [--model d12] [--batch 8] [--overlap auto] [--steps 40]
+//   node --import tsx scripts/timeline.ts [--gpus 2] [--model d12] [--batch 8] [--dtype bf16] [--overlap auto] [--steps 40]
 //     [--data data/tinyshakespeare] [--out build/timeline]
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -16,7 +16,7 @@ import { parseTimelines, stepsOf, summarize, timesByKernel, typicalStep, within 
 import { chromeTrace } from './timeline/trace.ts';
 
 const flags = readFlags({
-  ...{ gpus: 2, model: 'd12', batch: 8, overlap: 'auto', steps: 40, data: 'data/tinyshakespeare' },
+  ...{ gpus: 2, model: 'd12', batch: 8, dtype: 'bf16', overlap: 'auto', steps: 40, data: 'data/tinyshakespeare' },
   out: 'build/timeline',
 });
 /** A run that hangs is ended after this many milliseconds. */
@@ -34,6 +34,7 @@ function record(recorder: string): void {
       [
         ...['--import', 'tsx', 'src/cli.ts', 'train', '--device', 'cuda', '--gpus', `${flags.gpus}`],
         ...['--overlap', flags.overlap, '--model', flags.model, '--batch', `${flags.batch}`, '--seq', '1024'],
+        ...['--dtype', flags.dtype],
         ...['--steps', `${flags.steps}`],
         ...['--data', flags.data, '--order', 'sequence', '--val-every', '0', '--sample-every', '0', '--out', run],
       ],
