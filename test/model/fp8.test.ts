@@ -213,9 +213,9 @@ describeBackends(
       it('names the op that first wrote NaN', async () => {
         using device = open();
         const trainer = trainerOf(device, config);
-        // Finite, and so large that a product is not.
+        // Finite, in FP8 too, and so large that a product is not.
         const weight = trainer.model.weights.get('h.1.fcw');
-        weight.write(device.elementType === 'bf16' ? Uint16Array.of(0x7f7f) : Float32Array.of(3e38));
+        weight.write(device.elementType === 'bf16' ? Uint16Array.of(0x7f60) : Float32Array.of(1.75 * 2 ** 127));
         const batch = tokens(1)();
         const { finding } = await locate(trainer, () => batch);
         const op = `gpt2_fp8_matmul_${config === modern ? 'relu_squared' : 'gelu'}_forward`;
