@@ -1,7 +1,7 @@
 // A weight in FP8, as it is and transposed, in one kernel. Its scale needs all of its elements, so the blocks first
 // find the largest element, wait for each other, and then quantise. The block that finishes last takes the largest sums
-// over rows and columns. Each warp keeps in registers what it has read last; on 132 SMs that is all of a weight of up
-// to 2.7 million elements.
+// over rows and columns. Each warp keeps the last tile that it read in registers; on 132 SMs these are all of a weight
+// of up to 2.7 million elements.
 //
 // Blocks that wait for each other must all be on SMs. The grid has one block per SM and two fit, so that a second
 // context may run the kernel too, or another stream fill half of the GPU. The kernel before it in its stream never
@@ -223,7 +223,7 @@ __global__ void __launch_bounds__(threads, 2)
   __syncthreads();
   const float scale = fp8_scale(largest_of_all), inverse = inverse_of(scale);
 
-  // From the last tile, which is still in registers, backwards, because L2 has what was read last.
+  // Backwards from the last tile: it is still in registers, and the tiles just before it are in L2.
   for (tile -= stride; tile >= 0; tile -= stride) {
     quantize(values, transposed, sums, square, inverse, C, O);
     if (tile >= stride) square.read(weight, tile - stride, C, O);

@@ -334,7 +334,7 @@ template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, bool FP8 = false, class O>
 void launch_product(const CudaContext &context, const Product &product, const Outputs<bf16, O> &outputs,
                     float *sums = nullptr, int splits = 1, const Scales<E, FP8> &fp8 = {}) {
   const int64_t tiles_m = ceil_divide(product.M, tile), tiles_n = ceil_divide(product.N, tile);
-  // A part of k begins where a block of it begins that has scales of its own.
+  // Parts of k begin at block boundaries, because each block has its own scales.
   constexpr int steps_a_block = Warps<E, FP8>::steps_a_block;
   const int64_t blocks_a_split = ceil_divide(ceil_divide(product.K, step_k * steps_a_block), splits);
   const Arguments arguments{static_cast<const bf16 *>(product.a),

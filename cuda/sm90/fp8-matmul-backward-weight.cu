@@ -1,6 +1,6 @@
-// dweight = dout^T * in and the column sums of dout, of columnwise copies in FP8: both operands K-major. A block of k
-// has a scale of its own, so its products are summed in registers of their own, and then added to the tile's sums in
-// fp32, times both scales: the promotion that a long k needs anyway (fp8-matmul.cu).
+// dweight = dout^T * in and the column sums of dout, of columnwise copies in FP8: both operands K-major. Each block of
+// k has its own scales, so its products are summed in separate registers, multiplied by both scales, and added to the
+// tile's sums in fp32. A long k needs this promotion anyway (fp8-matmul.cu).
 #include "../common/tensor-cores.h"
 #include "weight-gradient.cuh"
 

@@ -8,8 +8,8 @@
 // With operands of FP8, gelu and gelu_backward store their result in FP8, by scales that a bound gives (gpt2.h): no
 // maximum is gathered. Rowwise, a lane's two adjacent values are 2 bytes, fewer than stmatrix moves, so each lane
 // stores them itself, without bank conflicts by the swizzle of lines of 64 bytes. Columnwise, a lane's two values of a
-// column are of rows 8 apart. In columnwise copies such rows are adjacent, so that stmatrix transposes pairs. A warp has
-// 16 bytes of a column, a warpgroup 64, which TMA stores together.
+// column are of rows 8 apart. In columnwise copies such rows are adjacent, so that stmatrix transposes pairs. A warp
+// has 16 bytes of a column, a warpgroup 64, which TMA stores together.
 //
 // A warp that issues a second TMA store waits some 300 cycles for the first. So where there are several results, a
 // warpgroup collects its 64 rows of each, and one warp stores each of them. This took 9% off fc's product with GELU.
@@ -125,7 +125,8 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
 #pragma unroll
       for (int p = 0; p < 2; p++) {
         const int column = n0 + s * 16 + p * 8 + static_cast<int>(thread % 4) * 2;
-        // With a condition, the compiler would use an early load at once, and wait. Columns past the matrix take any.
+        // Early loads are unconditional: after a conditional one, the compiler waited immediately for its value.
+        // Results of columns past the matrix are not stored.
         const int from = Shape::loads_early ? min(column, arguments.N - 2) : column;
         if (Shape::loads_early || column < arguments.N) {
           bias[p] = *reinterpret_cast<const uint32_t *>(outputs.bias + from);

@@ -18,7 +18,7 @@ template <class Element>
 constexpr int step_k_of = 128 / static_cast<int>(sizeof(Element));
 constexpr int step_k = step_k_of<bf16>;
 
-// With a long k, sums of FP8 are promoted after so many steps: summed in registers of their own, then added in fp32.
+// With a long k, sums of FP8 are promoted: after this many steps, a partial sum in separate registers is added in fp32.
 constexpr int promoted_steps = GPT2_FP8_BLOCK / step_k_of<e4m3>;
 
 // How tiles and steps of k are assigned to clusters. All clusters should be busy to the end, and those that run

@@ -237,7 +237,7 @@ int resident_clusters(const CudaContext &context, Kernel kernel, int shared_byte
 }
 
 // The time of a product in tiles of `tile_n` columns, in arbitrary units: rounds of tiles on the clusters that run at a
-// time. That of a round is proportional to its columns plus `overhead`, which stands for the other costs of a step.
+// time. A round's time is proportional to its columns plus `overhead`, which stands for the other costs of a step.
 inline int64_t relative_time(const Product &product, int tile_n, int clusters, int overhead) {
   const int64_t tiles = ceil_divide(product.M, 2 * tile_m) * ceil_divide(product.N, tile_n);
   return ceil_divide(tiles, clusters) * (tile_n + overhead);

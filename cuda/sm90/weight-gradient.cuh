@@ -10,7 +10,7 @@
 namespace gpt2 {
 namespace sm90 {
 
-// What a cluster's tile of a gradient takes, by measurements on an H100.
+// The cost of a cluster's tile of a gradient, measured on an H100.
 struct TileCosts {
   double step;    // microseconds of a step
   int more;       // the number of steps that a unit's begin and end take as long as

@@ -71,7 +71,7 @@ const factors = statistics(GPT2_FP8_FACTOR.GPT2_FP8_FACTORS);
 const recomputed = (row: Row): Row => ({ ...row, isRecomputed: true });
 const ofWeight = (row: Row): Row => ({ ...row, kind: 'FP8 copies' });
 
-/** Whether all products of the MLP are in FP8: then what only they read is in FP8 alone (docs/fp8.md). */
+/** Whether all products of the MLP are in FP8. Then tensors that only they read are stored in FP8 only (docs/fp8.md). */
 export const isMlpInFp8 = ({ dtype }: DeviceTraits, config: ModelConfig): boolean =>
   dtype === 'fp8' && architectureOf(config).activation === 'gelu';
 
@@ -152,7 +152,7 @@ function backwardTable(device: DeviceTraits, config: ModelConfig, { B, T }: Size
     dbranch: activation(B, T, C),
     dqkv: activation(B, T, 3 * C),
     ...only(!isFp8, { dfc: activation(B, T, 4 * C) }),
-    /** With memory of its own: --recompute writes fp8Table's between the ops that write and read it. */
+    /** Not in fp8Table: --recompute writes that memory between the ops that write and read these. */
     ...only(device.dtype === 'fp8', { dresidualRowwise: fp8(B, T, C), dresidualRowwiseScale: statistics(B, T) }),
     ...only(isFp8, {
       dresidualColumnwise: columnwise(B, T, C),
@@ -163,7 +163,7 @@ function backwardTable(device: DeviceTraits, config: ModelConfig, { B, T }: Size
   } satisfies Table;
 }
 
-/** Memory in FP8 that layers share: what is written there is read before the next layer writes. */
+/** Memory in FP8 that layers share: each layer reads it before the next one writes it. */
 function fp8Table(device: DeviceTraits, config: ModelConfig, { B, T }: Sizes) {
   const C = config.channels;
   return only(device.dtype === 'fp8', {

@@ -1,6 +1,6 @@
 // The norm of a model's residual stream: layernorm in GPT-2, else RMSNorm, which has no mean and no biases. Where a product reads
-// the result in FP8, the op also stores it so: it holds whole rows, and the largest element of each is its scale. A columnwise copy,
-// whose scales are of many rows, is made of that.
+// the result in FP8, the op also stores it in FP8: it holds whole rows, and the largest element of a row gives its scale. Columnwise
+// copies, whose scales are of many rows, are transposed from these.
 import type { Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
 import {

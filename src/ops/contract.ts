@@ -69,7 +69,7 @@ export function sizeOf({ name, factor, plus, divisor }: Dimension, sizes: Native
   const [size, by] = [sizes[name], divisor === undefined ? 1 : (sizes[divisor] ?? Number(divisor))];
   if (typeof size !== 'number' || typeof by !== 'number' || Number.isNaN(by)) return undefined;
   const result = (factor * size + plus) / by;
-  // A fraction, which a tensor that does not fit gives as a size, stays one.
+  // Only quotients are rounded: a tensor that does not fit has a fractional size, and must not match.
   return divisor === undefined ? result : Math.ceil(result);
 }
 

@@ -1,5 +1,5 @@
-// FP8: bytes and scales exactly, where they follow from what the op stores; and products of many tiles. fp8-columnwise.test.ts has
-// the rest.
+// FP8: exact bytes and scales, where they follow from what the op stores; and products of many tiles. fp8-columnwise.test.ts and
+// fp8-backward-weight.test.ts have the rest.
 import { describe, expect, it } from 'vitest';
 import { fromBf16, toE4m3 } from '../../src/files/half-floats.ts';
 import { elementCount, type Tensor } from '../../src/native/buffer.ts';

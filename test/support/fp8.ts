@@ -1,5 +1,13 @@
-// Bytes of tensors in FP8.
+// Tensors in FP8, and their bytes.
 import type { Tensor } from '../../src/native/buffer.ts';
+import { blocksOf, groupsOf } from '../../src/ops/columnwise.ts';
+import type { TensorBench } from './tensors.ts';
+
+/** Memory for a columnwise copy of [N,C]. */
+export const emptyCopy = (bench: TensorBench, N: number, C: number) => ({
+  columnwise: bench.tensor('columnwise', [C, groupsOf(N), 16], undefined, 'fp8'),
+  columnwiseScale: bench.floats('columnwiseScale', [blocksOf(N)]),
+});
 
 /** Bytes that differ, by index; NaN has two. */
 export function differences(actual: ArrayLike<number>, wanted: ArrayLike<number>): number[] {
