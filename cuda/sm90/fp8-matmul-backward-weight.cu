@@ -23,21 +23,11 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
                     const ProductOutputs outputs) {
   extern __shared__ unsigned char memory[];
   const GradientRing ring(memory);
-  const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
-  const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
-  if (threadIdx.x == 0) {
-    ring.init();
-    fence_barrier_init();
-    prefetch_map(maps.a);
-    prefetch_map(maps.b);
-  }
+  const int warp = threadIdx.x % 128 / 32;
   store_ones(ring.staging, 0x38383838);
-  cluster_sync();
-  wait_for_previous_kernel();
-
+  const int warpgroup = ring.begin(maps, [] {});
   if (warpgroup == 0) {
-    decrease_registers<40>();
-    if (warp == 0 && lane == 0) ring.produce(arguments, maps);
+    ring.produce(arguments, maps);
   } else {
     increase_registers<232>();
     const int consumer = warpgroup - 1;
@@ -75,9 +65,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
       store_gradient<tile_n>(arguments, outputs, unit, row0, result, sums);
     }
   }
-  __syncwarp();
-  // No block may exit while the other still sends to it or arrives at its barriers.
-  cluster_sync();
+  ring.end();
 }
 
 GradientPlan plan_of(const CudaContext &context, int N, int C, int O) {

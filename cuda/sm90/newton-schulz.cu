@@ -94,21 +94,10 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
                      const ProductOutputs outputs) {
   extern __shared__ unsigned char memory[];
   const SymmetricRing ring(memory);
-  const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
-  const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
-  if (threadIdx.x == 0) {
-    ring.init();
-    fence_barrier_init();
-    prefetch_map(maps.a);
-    prefetch_map(maps.b);
-    prefetch_map(maps.out);
-  }
-  cluster_sync();
-  wait_for_previous_kernel();
-
+  const int warp = threadIdx.x % 128 / 32;
+  const int warpgroup = ring.begin(maps, [&] { prefetch_map(maps.out); });
   if (warpgroup == 0) {
-    decrease_registers<40>();
-    if (warp == 0 && lane == 0) ring.produce(arguments, maps);
+    ring.produce(arguments, maps);
   } else {
     increase_registers<232>();
     const int consumer = warpgroup - 1;
@@ -153,12 +142,8 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
       };
       stores.store(pair_of, arguments, unit.matrix(), m0, n0, unit.m != unit.n);
     }
-    // Shared memory must stay allocated until the stores have read it.
-    if (lane == 0) wait_stores_read<0>();
   }
-  __syncwarp();
-  // No block may exit while the other still sends to it or arrives at its barriers.
-  cluster_sync();
+  ring.end();
 }
 
 // Launches a kernel for `matrices` products [M,N] over k = K.

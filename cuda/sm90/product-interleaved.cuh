@@ -117,14 +117,9 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
   using Shape = Interleaved<E, typename Arguments::Element>;
   extern __shared__ unsigned char memory[];
   const Ring ring(memory);
-  const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
-  const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
-  if (threadIdx.x == 0) {
-    ring.init();
+  const int warp = threadIdx.x % 128 / 32;
+  const auto prepare = [&] {
     for (int i = 0; i < 8 * Shape::buffers; i++) barrier_init(ring.barriers + i * 8, 1);
-    fence_barrier_init();
-    prefetch_map(maps.a);
-    prefetch_map(maps.b);
     if constexpr (Shape::stores_fp8) {
       prefetch_map(maps.values);
       if (arguments.fp8.columnwise) prefetch_map(maps.columnwise);
@@ -132,13 +127,10 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
       prefetch_map(maps.out);
     }
     if (Shape::reads_extra || E == Epilogue::gelu) prefetch_map(maps.other);
-  }
-  cluster_sync();
-  wait_for_previous_kernel();
-
+  };
+  const int warpgroup = ring.begin(maps, prepare);
   if (warpgroup == 0) {
-    decrease_registers<40>();
-    if (warp == 0 && lane == 0) ring.produce(arguments, maps);
+    ring.produce(arguments, maps);
   } else {
     increase_registers<232>();
     const int consumer = warpgroup - 1, own = consumer * 4 + warp;
@@ -160,12 +152,8 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
       }
       multiplier.turn(even, odd);
     }
-    // Shared memory must stay allocated until the stores have read it.
-    if (lane == 0) wait_stores_read<0>();
   }
-  __syncwarp();
-  // No block may exit while the other still sends to it or arrives at its barriers.
-  cluster_sync();
+  ring.end();
 }
 
 template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, class Arguments = ProductArguments>

@@ -117,13 +117,39 @@ struct ProductRing {
     }
   }
 
+  // The begin of a product kernel, called by all threads; prepare() is called by one of them, before others use
+  // barriers. Returns the warpgroup: the first one calls produce(), the others increase_registers<232>().
+  template <class Maps, class Prepare>
+  __device__ __forceinline__ int begin(const Maps &maps, Prepare prepare) const {
+    if (threadIdx.x == 0) {
+      init();
+      prepare();
+      fence_barrier_init();
+      prefetch_map(maps.a);
+      prefetch_map(maps.b);
+    }
+    cluster_sync();
+    wait_for_previous_kernel();
+    return uniform(static_cast<int>(threadIdx.x / 128));
+  }
+  // The end, called by all threads.
+  __device__ __forceinline__ void end() const {
+    // Shared memory must stay allocated until the stores have read it.
+    if (threadIdx.x % 32 == 0) wait_stores_read<0>();
+    __syncwarp();
+    // No block may exit while the other still sends to it or arrives at its barriers.
+    cluster_sync();
+  }
+
   // The first row of this block's tile.
   template <class Matrix>
   __device__ int first_row(const UnitOf<Matrix> &unit) const { return (unit.m * 2 + static_cast<int>(rank)) * tile_m; }
 
-  // The producer; called by one thread.
+  // The producer; called by the first warpgroup.
   template <class Arguments>
   __device__ void produce(const Arguments &arguments, const ProductMaps &maps) const {
+    decrease_registers<40>();
+    if (threadIdx.x > 0) return;
     UnitOf<typename Arguments::Matrix> unit;
     RingPosition<stages> at;
     for (int index = 0; unit_of(arguments, cluster, index, unit); index++) {
