@@ -11,7 +11,7 @@ namespace {
 using namespace sm90;
 
 constexpr int tile_n = 192;
-using GradientRing = ProductRing<true, true, tile_n, ones_bytes, false, e4m3>;
+using GradientRing = ProductRing<true, true, tile_n, 0, e4m3, Behind::ones>;
 
 struct Fp8GradientArguments : ProductArguments {
   using Element = e4m3;
@@ -24,7 +24,9 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
   extern __shared__ unsigned char memory[];
   const GradientRing ring(memory);
   const int warp = threadIdx.x % 128 / 32;
-  store_ones(ring.staging, 0x38383838);
+  for (int i = 0; i < GradientRing::stages; i++) {
+    store_ones(ring.ring + i * GradientRing::stage_bytes + GradientRing::behind_at, 0x38383838);
+  }
   const int warpgroup = ring.begin(maps, [] {});
   if (warpgroup == 0) {
     ring.produce(arguments, maps);
@@ -33,7 +35,8 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
     const int consumer = warpgroup - 1;
     Unit unit;
     RingPosition<GradientRing::stages> at;
-    float result[tile_n / 2], part[tile_n / 2], part_sums[4] = {};
+    float result[tile_n / 2], part[tile_n / 2 + 4] = {};  // part: of the tile's columns and of 8 columns of ones
+    auto &part_of_tile = reinterpret_cast<float(&)[tile_n / 2]>(part);
     for (int index = 0; unit_of(arguments, ring.cluster, index, unit); index++) {
       const int row0 = ring.first_row(unit) + consumer * 64 + warp * 16;
 #pragma unroll
@@ -46,21 +49,20 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
         uint32_t previous = GradientRing::no_stage;
         // The blocks of a row of tiles have the same a: each sums every tiles_n-th block of k.
         const bool adds_sums = outputs.sums && block % arguments.tiles_n == unit.n;
-        for (bool adds = false; step < end; step++, adds = true) {
-          if (adds_sums) {
-            ring.multiply<false, true>(part, consumer, at, previous, adds, &part_sums, ring.staging);
-          } else {
-            ring.multiply(part, consumer, at, previous, adds);
+        if (adds_sums) {
+          for (bool adds = false; step < end; step++, adds = true) ring.multiply(part, consumer, at, previous, adds);
+        } else {
+          for (bool adds = false; step < end; step++, adds = true) {
+            ring.multiply(part_of_tile, consumer, at, previous, adds);
           }
         }
         wgmma_wait<0>();
         hold(part);
-        hold(part_sums);
         ring.release(previous);
 #pragma unroll
         for (int i = 0; i < tile_n / 2; i++) result[i] += part[i] * scale;
 #pragma unroll
-        for (int half = 0; half < 2; half++) sums[half] += adds_sums ? part_sums[half * 2] * a_scale : 0.0f;
+        for (int half = 0; half < 2; half++) sums[half] += adds_sums ? part[tile_n / 2 + half * 2] * a_scale : 0.0f;
       }
       store_gradient<tile_n>(arguments, outputs, unit, row0, result, sums);
     }

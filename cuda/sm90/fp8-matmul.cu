@@ -18,7 +18,7 @@ constexpr int promoted_from_k = 2048;
 // 1600 columns are 10 narrow tiles or 8.3 wide ones, which take as many rounds with 8192 rows.
 constexpr int wide_tile_n = 192, narrow_tile_n = 160, promoted_buffers = 3;
 template <int TILE_N>
-using PromotedRing = ProductRing<true, true, TILE_N, 8 * promoted_buffers * buffer_bytes, false, e4m3>;
+using PromotedRing = ProductRing<true, true, TILE_N, 8 * promoted_buffers * buffer_bytes, e4m3>;
 
 template <Epilogue E>
 constexpr std::integral_constant<Epilogue, E> constant{};

@@ -16,8 +16,8 @@ namespace gpt2 {
 namespace sm90 {
 
 template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, class Element = bf16>
-using InterleavedRing = ProductRing<A_K_MAJOR, B_K_MAJOR, interleaved_tile_n, Interleaved<E, Element>::staging_bytes,
-                                    false, Element>;
+using InterleavedRing =
+    ProductRing<A_K_MAJOR, B_K_MAJOR, interleaved_tile_n, Interleaved<E, Element>::staging_bytes, Element>;
 
 // Calls body(0), ..., body(COUNT - 1) with constants.
 template <int COUNT, int I = 0, class Body>

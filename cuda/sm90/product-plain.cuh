@@ -19,7 +19,8 @@ constexpr int plain_buffers = E == Epilogue::gradient ? 0 : 2;
 // A gradient has no buffers; it has ones for the sums of a.
 template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, int TILE_N = plain_tile_n, bool WEIGHS = false>
 using PlainRing = ProductRing<A_K_MAJOR, B_K_MAJOR, TILE_N,
-                              E == Epilogue::gradient ? ones_bytes : 8 * plain_buffers<E> * buffer_bytes, WEIGHS>;
+                              E == Epilogue::gradient ? ones_bytes : 8 * plain_buffers<E> * buffer_bytes, bf16,
+                              WEIGHS ? Behind::weights : Behind::nothing>;
 
 // The bias and residual that a lane adds to its elements of a tile, in pairs of adjacent columns, as in the
 // accumulators. The residual is loaded while the tile's last steps are multiplied, directly into registers, because

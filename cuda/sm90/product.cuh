@@ -77,15 +77,19 @@ __device__ __forceinline__ uint32_t matrices_at(uint32_t buffer, int j, uint32_t
 // In weighted sums of a over k, a weight is the sum of two bf16: [2,weights_line(K)], lines on multiples of 16 bytes.
 __host__ __device__ constexpr int64_t weights_line(int64_t K) { return (K + 7) / 8 * 8; }
 
-// With WEIGHS a stage also has the weights of its k's, in the first two of 8 lines of 64; the others are zeros.
-template <bool A_K_MAJOR, bool B_K_MAJOR, int TILE_N, int STAGING_BYTES, bool WEIGHS = false, class Element = bf16>
+// What a stage has behind b, in 8 lines: two weights of each k and zeros, for weighted sums of a; or ones, which are
+// further columns of b then, for sums of a.
+enum class Behind { nothing, weights, ones };
+
+template <bool A_K_MAJOR, bool B_K_MAJOR, int TILE_N, int STAGING_BYTES, class Element = bf16,
+          Behind BEHIND = Behind::nothing>
 struct ProductRing {
   static_assert(!is_fp8<Element> || (A_K_MAJOR && B_K_MAJOR), "the instruction cannot transpose FP8");
   static constexpr int a_bytes = tile_m * 128;
   static constexpr int b_lines = B_K_MAJOR ? TILE_N : (TILE_N + 63) / 64 * step_k;
-  static constexpr int weights_at = a_bytes + b_lines * 128, weights_bytes = WEIGHS ? 8 * 128 : 0;
-  static constexpr int stage_bytes = weights_at + weights_bytes;
-  static constexpr int loaded_bytes = a_bytes + TILE_N * 128 + weights_bytes;
+  static constexpr int behind_at = a_bytes + b_lines * 128;
+  static constexpr int stage_bytes = behind_at + (BEHIND == Behind::nothing ? 0 : 8 * 128);
+  static constexpr int loaded_bytes = a_bytes + TILE_N * 128 + (BEHIND == Behind::weights ? 8 * 128 : 0);
   // For barriers, and for alignment to 1024 bytes.
   static constexpr int other_bytes = 2048;
   static constexpr int stages = (227 * 1024 - other_bytes - STAGING_BYTES) / stage_bytes;
@@ -181,16 +185,16 @@ struct ProductRing {
                              n0 + i * 64, k + static_cast<int>(rank) * half, unit.matrix(), barrier);
           }
         }
-        if constexpr (WEIGHS) load_box(a + weights_at, maps.other, k, 0, unit.matrix(), barrier);
+        if constexpr (BEHIND == Behind::weights) load_box(a + behind_at, maps.other, k, 0, unit.matrix(), barrier);
         at.advance();
       }
     }
   }
 
-  // A step of consumer 0 or 1: issues result (=|+=) its products with the tile's first 2 COUNT columns, waits until
+  // A step of consumer 0 or 1: issues result (=|+=) its products with the first 2 COUNT columns of b, waits until
   // the previous step's products are complete, and releases their stage. EAGER waits before it issues, which frees the
   // stage sooner; otherwise it waits afterwards, which leaves the tensor cores no gap. With SUMS also sums += a times
-  // the stage's weights, or without them times ones, which are in shared memory; of FP8 the sums begin with `result`.
+  // the stage's weights, or without them times ones, which are in shared memory.
   template <bool EAGER = false, bool SUMS = false, int COUNT>
   __device__ __forceinline__ void multiply(float (&result)[COUNT], int consumer, RingPosition<stages> &at,
                                            uint32_t &previous, bool adds, float (*sums)[4] = nullptr,
@@ -199,7 +203,7 @@ struct ProductRing {
     const Operand a =
         (A_K_MAJOR ? k_major(ring + consumer * (64 * 128)) : mn_major<step_k>(ring + consumer * (64 * 128))).at(stage);
     const Operand b = (B_K_MAJOR ? k_major(ring + a_bytes) : mn_major<step_k>(ring + a_bytes)).at(stage);
-    [[maybe_unused]] const Operand weights = k_major(ring + weights_at).at(stage);
+    [[maybe_unused]] const Operand behind = k_major(ring + behind_at).at(stage);
     if constexpr (EAGER) {
       wgmma_wait<0>();
       release(previous);
@@ -217,9 +221,8 @@ struct ProductRing {
       } else {
         wgmma<!A_K_MAJOR, !B_K_MAJOR>(result, a_step, b_step, adds || k > 0);
       }
-      if constexpr (SUMS && WEIGHS) wgmma<!A_K_MAJOR, 0>(*sums, a_step, weights.at(k * 32), true);
-      if constexpr (SUMS && !WEIGHS && is_fp8<Element>) wgmma_fp8(*sums, a_step, k_major(ones), adds || k > 0);
-      if constexpr (SUMS && !WEIGHS && !is_fp8<Element>) wgmma<!A_K_MAJOR, 0>(*sums, a_step, k_major(ones), true);
+      if constexpr (SUMS && BEHIND == Behind::weights) wgmma<!A_K_MAJOR, 0>(*sums, a_step, behind.at(k * 32), true);
+      if constexpr (SUMS && BEHIND == Behind::nothing) wgmma<!A_K_MAJOR, 0>(*sums, a_step, k_major(ones), true);
     }
     wgmma_commit();
     hold(result);

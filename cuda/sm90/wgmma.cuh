@@ -115,12 +115,12 @@ template <int COUNT>
 __device__ __forceinline__ void wgmma_fp8(float (&d)[COUNT], uint64_t a, uint64_t b, bool adds) {
 #define GPT2_WGMMA_FP8(COUNT, N, A, B, ADDS) \
   GPT2_WGMMA(COUNT, "m64n" #N "k32.f32.e4m3.e4m3", "%" #A ", %" #B ", p, 1, 1", ADDS, "l"(a), "l"(b))
-  if constexpr (COUNT == 96) {
+  if constexpr (COUNT == 100) {
+    GPT2_WGMMA_FP8(100, 200, 100, 101, 102);
+  } else if constexpr (COUNT == 96) {
     GPT2_WGMMA_FP8(96, 192, 96, 97, 98);
   } else if constexpr (COUNT == 80) {
     GPT2_WGMMA_FP8(80, 160, 80, 81, 82);
-  } else if constexpr (COUNT == 4) {
-    GPT2_WGMMA_FP8(4, 8, 4, 5, 6);
   } else {
     static_assert(COUNT < 0, "no instruction of this width");
   }
