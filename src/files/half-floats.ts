@@ -1,8 +1,9 @@
-// Converts numbers of 16 and of 8 bits to fp32, which holds each of them exactly, and back.
+// Converts numbers of 16 and of 8 bits to fp32, which holds each of them exactly, and back. (A typed array's `from` takes about 10
+// times as long with a function as a copy and `map`.)
 
 /** bf16 is the upper half of an fp32. */
 export const fromBf16 = (values: Uint16Array): Float32Array =>
-  new Float32Array(Uint32Array.from(values, (bits) => bits << 16).buffer);
+  new Float32Array(new Uint32Array(values).map((bits) => bits << 16).buffer);
 
 /** fp32 rounded to the nearest even bf16. A NaN stays a NaN: rounding up its fraction could make it infinite. */
 export function toBf16(values: ArrayLike<number>): Uint16Array {
@@ -20,9 +21,8 @@ export function toBf16(values: ArrayLike<number>): Uint16Array {
 /** fp32 rounded to the nearest even fp16; from 65520 on that is infinite. */
 export function toFp16(values: Float32Array): Uint16Array {
   const words = new Uint32Array(values.buffer, values.byteOffset, values.length);
-  return Uint16Array.from(
-    words,
-    (word, index) => ((word >>> 16) & 0x8000) | sizeInFp16(word & 0x7fffffff, values[index]!),
+  return new Uint16Array(
+    words.map((word, index) => ((word >>> 16) & 0x8000) | sizeInFp16(word & 0x7fffffff, values[index]!)),
   );
 }
 
@@ -44,7 +44,7 @@ let halves: Float32Array | undefined;
 export function fromFp16(values: Uint16Array): Float32Array {
   halves ??= Float32Array.from({ length: 65536 }, (_, bits) => fp16(bits));
   const table = halves;
-  return Float32Array.from(values, (bits) => table[bits]!);
+  return new Float32Array(values).map((bits) => table[bits]!);
 }
 
 /** IEEE 754 binary16: a sign, 5 bits of exponent, 10 of fraction. */
@@ -63,18 +63,22 @@ const e4m3 = Float32Array.from({ length: 256 }, (_, bits) => {
   return bits & 0x80 ? -size : size;
 });
 
-export const fromE4m3 = (values: Uint8Array): Float32Array => Float32Array.from(values, (bits) => e4m3[bits]!);
+export const fromE4m3 = (values: Uint8Array): Float32Array => new Float32Array(values).map((bits) => e4m3[bits]!);
 
 /** fp32 rounded to the nearest even E4M3; what is larger than 448, the largest, becomes 448. */
 export function toE4m3(values: ArrayLike<number>): Uint8Array {
   const numbers = values instanceof Float32Array ? values : Float32Array.from(values);
   const words = new Uint32Array(numbers.buffer, numbers.byteOffset, numbers.length);
-  return Uint8Array.from(words, (word, index) => {
-    const size = word & 0x7fffffff;
-    if (size > 0x7f800000) return 0x7f;
-    // The exponents differ by 120, the fractions by 20 bits.
-    const normal = () => Math.min((size - 0x3c000000 + 0x7ffff + ((size >>> 20) & 1)) >>> 20, 0x7e);
-    const rounded = size >= 0x3c800000 ? normal() : roundedToEven(Math.abs(numbers[index]!) * 2 ** 9);
-    return ((word >>> 24) & 0x80) | rounded;
-  });
+  return new Uint8Array(
+    words.map((word, index) => {
+      const size = word & 0x7fffffff;
+      return size > 0x7f800000 ? 0x7f : ((word >>> 24) & 0x80) | sizeInE4m3(size, numbers[index]!);
+    }),
+  );
+}
+
+function sizeInE4m3(word: number, value: number): number {
+  // The exponents differ by 120, the fractions by 20 bits.
+  if (word >= 0x3c800000) return Math.min((word - 0x3c000000 + 0x7ffff + ((word >>> 20) & 1)) >>> 20, 0x7e);
+  return roundedToEven(Math.abs(value) * 2 ** 9);
 }

@@ -23,12 +23,11 @@ export const adamwCases = [
       return { step, v: Float32Array.from(v, Math.abs) };
     },
     formula({ master, m, v, gradient }, { rate, beta1, beta2, eps, weightDecay }: typeof scalars) {
-      const first = Float64Array.from(m, (value, index) => beta1 * value + (1 - beta1) * clip * gradient[index]!);
-      const second = Float64Array.from(
-        v,
+      const first = new Float64Array(m).map((value, index) => beta1 * value + (1 - beta1) * clip * gradient[index]!);
+      const second = new Float64Array(v).map(
         (value, index) => beta2 * value + (1 - beta2) * (clip * gradient[index]!) ** 2,
       );
-      const updated = Float64Array.from(master, (value, index) => {
+      const updated = new Float64Array(master).map((value, index) => {
         const step = first[index]! / beta1Correction / (Math.sqrt(second[index]! / beta2Correction) + eps);
         return value - rate * learningRate * (step + weightDecay * value);
       });

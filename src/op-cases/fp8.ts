@@ -30,9 +30,9 @@ export const drawScales = (count: number, random: Random): Float32Array =>
 
 /** Values times scales: one for each row, or one for all. */
 export function scaled(values: Numbers, scales: Numbers | number): Float64Array {
-  if (typeof scales === 'number') return Float64Array.from(values, (value) => value * scales);
+  if (typeof scales === 'number') return new Float64Array(values).map((value) => value * scales);
   const width = values.length / scales.length;
-  return Float64Array.from(values, (value, index) => value * scales[Math.floor(index / width)]!);
+  return new Float64Array(values).map((value, index) => value * scales[Math.floor(index / width)]!);
 }
 
 /** The scales of the columnwise copy of rows with these: the largest of each block. */
@@ -71,8 +71,7 @@ export function rowwise(copy: Numbers, N: number, C: number): Float64Array {
 
 /** Values of a columnwise copy [C,groups,16] times the scales of their blocks. */
 export const scaledColumnwise = (values: Numbers, scales: Numbers, groups: number): Float64Array =>
-  Float64Array.from(
-    values,
+  new Float64Array(values).map(
     (value, index) => value * scales[Math.floor(((Math.floor(index / 16) % groups) * 16) / blockRows)]!,
   );
 

@@ -20,14 +20,14 @@ export const geluCases = [
   casesOf(contracts.geluForward, {
     sizes,
     scale: () => ({ in: 2 }),
-    formula: ({ in: x }) => ({ out: Float64Array.from(x, gelu) }),
+    formula: ({ in: x }) => ({ out: new Float64Array(x).map(gelu) }),
     bounds: () => ({ out: bound }),
   }),
   casesOf(contracts.geluBackward, {
     sizes,
     scale: () => ({ in: 2 }),
     formula: ({ in: x, dout }) => ({
-      din: Float64Array.from(x, (value, index) => geluDerivative(value) * dout[index]!),
+      din: new Float64Array(x).map((value, index) => geluDerivative(value) * dout[index]!),
     }),
     bounds: () => ({ din: bound }),
   }),

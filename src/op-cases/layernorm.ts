@@ -40,7 +40,7 @@ function statistics(x: Numbers, { N, C }: Sizes): { mean: Float64Array; rstd: Fl
 export function normalized(x: Numbers, weight: Numbers, bias: Numbers, sizes: Sizes): Float64Array {
   const { mean, rstd } = statistics(x, sizes);
   const { C } = sizes;
-  return Float64Array.from(x, (value, index) => {
+  return new Float64Array(x).map((value, index) => {
     const n = Math.floor(index / C);
     return (value - mean[n]!) * rstd[n]! * weight[index % C]! + bias[index % C]!;
   });

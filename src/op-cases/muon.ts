@@ -49,7 +49,7 @@ export const muonCases = [
     inputs: () => ({ step: stepBlock() }),
     formula({ momentum, gradient }, { rows, columns, mu }: Sizes & typeof momentumScalars) {
       const lerp = (value: number, at: number) => mu * value + (1 - mu) * clip * gradient[at]!;
-      const updated = Float64Array.from(momentum, lerp);
+      const updated = new Float64Array(momentum).map(lerp);
       const direction = updated.map(lerp);
       return { momentum: updated, direction: rows > columns ? transposed(direction, rows, columns) : direction };
     },
@@ -82,8 +82,7 @@ export const muonCases = [
       const turned = rows > columns ? transposed(direction, columns, rows) : direction;
       const rateOfStep = rate * learningRate;
       const scale = rateOfStep * Math.sqrt(Math.max(1, rows / columns));
-      const updated = Float64Array.from(
-        master,
+      const updated = new Float64Array(master).map(
         (value, index) => value * (1 - rateOfStep * weightDecay) - scale * turned[index]!,
       );
       return { master: updated, weight: updated };

@@ -35,7 +35,7 @@ const plain = [
     formula({ in: x, weight }, own: Sizes) {
       const rstd = rootMeanSquares(x, own);
       const { C } = own;
-      return { out: Float64Array.from(x, (value, i) => value * rstd[Math.floor(i / C)]! * weight[i % C]!), rstd };
+      return { out: new Float64Array(x).map((value, i) => value * rstd[Math.floor(i / C)]! * weight[i % C]!), rstd };
     },
     bounds: () => ({ out: { fp32: 1e-6, bf16: 2e-3 }, rstd: statistic }),
   }),

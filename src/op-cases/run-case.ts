@@ -155,7 +155,7 @@ function compare(
     if (!(tensor instanceof Tensor) || !bound) return [];
     const addsTo = contract.access === '+=' || (contract.access === 'accumulate' && args.accumulate === true);
     const formula = wanted[name]!;
-    const result = addsTo ? Float64Array.from(formula, (value, index) => value + initial[name]![index]!) : formula;
+    const result = addsTo ? new Float64Array(formula).map((value, index) => value + initial[name]![index]!) : formula;
     return judged(device, name, tensor.type, valuesOf(tensor, contract, args), result, bound, shapeOf(contract, sizes));
   });
 }

@@ -16,7 +16,9 @@ export const softcapCases = [
       { count: 100_003, cap: 30 },
     ],
     scale: () => ({ in: 20 }),
-    formula: ({ in: x }, { cap }: { cap: number }) => ({ out: Float64Array.from(x, (value) => softcap(value, cap)) }),
+    formula: ({ in: x }, { cap }: { cap: number }) => ({
+      out: new Float64Array(x).map((value) => softcap(value, cap)),
+    }),
     bounds: () => ({ out: { fp32: 1e-6, bf16: 2e-3 } }),
   }),
 ];

@@ -63,7 +63,8 @@ function inputsOf(bench: TensorBench, seed: number) {
   };
 }
 
-const plus = (a: ArrayLike<number>, b: ArrayLike<number>) => Float64Array.from(a, (value, index) => value + b[index]!);
+const plus = (a: ArrayLike<number>, b: ArrayLike<number>) =>
+  new Float64Array(a).map((value, index) => value + b[index]!);
 
 type PlainDtype = Exclude<Dtype, 'fp8'>;
 
@@ -109,18 +110,11 @@ export const describeEveryOp = (only: Dtype): void =>
         const [x, other, bias] = [input('in', [N, K]), input('other', [N, wide]), input('bias', [wide])];
         const type = device().elementType;
         const base = held(type, new Random(13).normals(period * K, 0.2));
-        const lines = Float32Array.from(
-          { length: wide * K },
-          (_, i) => base[(Math.floor(i / K) % period) * K + (i % K)]!,
-        );
-        const columns = Float32Array.from(
-          { length: K * wide },
-          (_, i) => lines[(i % wide) * K + Math.floor(i / wide)]!,
-        );
+        const lines = new Float32Array(wide * K).map((_, i) => base[(Math.floor(i / K) % period) * K + (i % K)]!);
+        const columns = new Float32Array(K * wide).map((_, i) => lines[(i % wide) * K + Math.floor(i / wide)]!);
         const [weight, turned] = [bench.tensor('w', [wide, K], lines), bench.tensor('w', [K, wide], columns)];
         const narrow = product(x.values, base, { N, K, O: period }, 'nt');
-        const plain = Float64Array.from(
-          { length: N * wide },
+        const plain = new Float64Array(N * wide).map(
           (_, i) => narrow[Math.floor(i / wide) * period + ((i % wide) % period)]!,
         );
         const linear = plain.map((value, i) => value + bias.values[i % wide]!);

@@ -189,7 +189,7 @@ describeBackends(
       device().reserveWorkspace(fp8MatmulScratch(device(), { N, C: K, O: wide }));
       const random = new Random(K);
       const repeated = (count: number, values: Numbers) =>
-        Float32Array.from({ length: count }, (_, index) => values[index % values.length]!);
+        new Float32Array(count).map((_, index) => values[index % values.length]!);
       const x = repeated(N * K, held('fp8', random.normals(100_003, 100)));
       const inScales = drawScales(N, random);
       const base = held('fp8', random.normals(period * K, 100));
@@ -198,8 +198,7 @@ describeBackends(
       const bias = held(elementType, random.normals(wide));
       const sum = largestRowSum(base, K) * 2 ** -9;
       const narrow = product(scaled(x, inScales), scaled(base, 2 ** -9), { N, K, O: period }, 'nt');
-      const plain = Float64Array.from(
-        { length: N * wide },
+      const plain = new Float64Array(N * wide).map(
         (_, i) => narrow[Math.floor(i / wide) * period + ((i % wide) % period)]!,
       );
       const linear = plain.map((value, i) => value + bias[i % wide]!);
