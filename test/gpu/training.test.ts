@@ -1,45 +1,21 @@
-// Training on the GPU as a whole: the same bits every time and by either way of enqueuing, flat memory, gradients of bf16 and fp8
-// at GPT-2's own size, and a batch that does not fit.
+// Training on the GPU as a whole: the same bits every time and by either way of enqueuing, and gradients of bf16 and fp8 at GPT-2's
+// own size.
 import { createHash } from 'node:crypto';
 import { expect, it } from 'vitest';
-import type { Batch } from '../../src/batches/loader.ts';
 import { weightsHash } from '../../src/checkpoint/weights-hash.ts';
 import { ParameterArena } from '../../src/model/arena.ts';
 import { backward } from '../../src/model/backward.ts';
-import { type ModelConfig, presetConfig } from '../../src/model/config.ts';
+import { presetConfig } from '../../src/model/config.ts';
 import { forward } from '../../src/model/forward.ts';
 import { headForwardBackward } from '../../src/model/head.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
-import { totalOf } from '../../src/model/memory.ts';
 import { createModel } from '../../src/model/model.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
 import { Device, type DeviceOptions, type Dtype } from '../../src/native/device.ts';
-import { floats, Random } from '../../src/op-cases/numbers.ts';
-import { AdamW } from '../../src/optimizer/adamw.ts';
-import { checkMemory, trainingPlan } from '../../src/train/plan/memory.ts';
-import { Trainer } from '../../src/train/step/trainer.ts';
+import { floats } from '../../src/op-cases/numbers.ts';
 import { describeCuda, hasCudaDtype } from '../support/backends.ts';
+import { batches, makeTrainer, small } from '../support/gpu-training.ts';
 import { dot } from '../support/tensors.ts';
-
-const small: ModelConfig = { layers: 3, channels: 192, heads: 3, context: 256, vocabularySize: 1000 };
-
-/** Batches of seeded tokens, the same for the same seed. */
-function batches(seed: number, count: number, below: number): () => Batch {
-  const random = new Random(seed);
-  return () => ({ inputs: random.integers(count, below), targets: random.integers(count, below) });
-}
-
-function makeTrainer(device: Device, config: ModelConfig, B: number, T: number, accumulation: number): Trainer {
-  const model = createModel(device, config, { B, T, purpose: 'training' });
-  initializeWeights(model, 42);
-  return new Trainer(model, {
-    batch: B,
-    sequence: T,
-    accumulation,
-    optimizer: new AdamW({ weightDecay: 0.1 }),
-    gradientClip: 1,
-  });
-}
 
 /** A hash of all weights and optimizer state after some steps, two under way at a time as in training. */
 async function trained(options: Partial<DeviceOptions>, steps: number, accumulation = 1): Promise<string> {
@@ -100,22 +76,6 @@ describeCuda('training', () => {
     },
   );
 
-  it('memory stays flat over 5,000 steps', { timeout: 300_000 }, async () => {
-    using device = Device.open({ kind: 'cuda', dtype: 'bf16' });
-    const trainer = makeTrainer(device, { ...small, layers: 1, channels: 64, heads: 1 }, 2, 32, 1);
-    const next = batches(3, 64, small.vocabularySize);
-    const measured: { rss: number; available: number }[] = [];
-    for (let step = 0; step < 5000; step++) {
-      await trainer.step(step, 1e-4, next);
-      if (step === 500 || step === 4999) {
-        globalThis.gc?.();
-        measured.push({ rss: process.memoryUsage.rss(), available: device.memory().available });
-      }
-    }
-    expect(measured[1]!.available).toBe(measured[0]!.available);
-    expect(measured[1]!.rss - measured[0]!.rss).toBeLessThan(8 * 2 ** 20);
-  });
-
   it.each(
     (
       [
@@ -168,19 +128,6 @@ describeCuda('training', () => {
     console.log(
       `d12 ${dtype} against ${against}: least cosine ${worst.cosine.toFixed(6)}, worst norm ratio ${worst.norm.toFixed(5)}`,
       under.length > 0 ? `; under 0.995: ${under.join(', ')}` : '',
-    );
-  });
-
-  it.each(both)('the plan is what the driver counts, and a batch that does not fit is refused: %s', (dtype) => {
-    using device = Device.open({ kind: 'cuda', dtype });
-    const config = presetConfig('d12')!;
-    const before = device.memory().available;
-    const sizes = { B: 8, T: 1024, optimizer: new AdamW({ weightDecay: 0.1 }) };
-    makeTrainer(device, config, sizes.B, sizes.T, 1);
-    const used = before - device.memory().available;
-    expect(Math.abs(totalOf(trainingPlan(device, config, sizes)) / used - 1), `${used} bytes used`).toBeLessThan(0.02);
-    expect(() => checkMemory(device, config, { ...sizes, B: 4096 })).toThrow(
-      /^--batch 4096 with --seq 1024 needs [\d.]+ GiB of memory, [\d.]+ GiB of [\d.]+ GiB are free; --batch \d+ --total-batch 4194304 fits$/,
     );
   });
 });

@@ -1,0 +1,29 @@
+// A trainer of a small model, and batches of random tokens, for tests of training on a GPU.
+import type { Batch } from '../../src/batches/loader.ts';
+import type { ModelConfig } from '../../src/model/config.ts';
+import { initializeWeights } from '../../src/model/initialize.ts';
+import { createModel } from '../../src/model/model.ts';
+import type { Device } from '../../src/native/device.ts';
+import { Random } from '../../src/op-cases/numbers.ts';
+import { AdamW } from '../../src/optimizer/adamw.ts';
+import { Trainer } from '../../src/train/step/trainer.ts';
+
+export const small: ModelConfig = { layers: 3, channels: 192, heads: 3, context: 256, vocabularySize: 1000 };
+
+/** Batches of seeded tokens, the same for the same seed. */
+export function batches(seed: number, count: number, below: number): () => Batch {
+  const random = new Random(seed);
+  return () => ({ inputs: random.integers(count, below), targets: random.integers(count, below) });
+}
+
+export function makeTrainer(device: Device, config: ModelConfig, B: number, T: number, accumulation: number): Trainer {
+  const model = createModel(device, config, { B, T, purpose: 'training' });
+  initializeWeights(model, 42);
+  return new Trainer(model, {
+    batch: B,
+    sequence: T,
+    accumulation,
+    optimizer: new AdamW({ weightDecay: 0.1 }),
+    gradientClip: 1,
+  });
+}
