@@ -36,8 +36,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
   if (warpgroup == 0) {
     ring.produce(arguments, maps);
   } else {
-    increase_registers<232>();
-    const int consumer = warpgroup - 1;
+    const int consumer = ring.start_consumer(warpgroup);
     const uint32_t staging = ring.staging + (consumer * 4 + warp) * (promoted_buffers * buffer_bytes);
     Unit unit;
     RingPosition<Ring::stages> at;

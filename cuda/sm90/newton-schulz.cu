@@ -99,8 +99,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
   if (warpgroup == 0) {
     ring.produce(arguments, maps);
   } else {
-    increase_registers<232>();
-    const int consumer = warpgroup - 1;
+    const int consumer = ring.start_consumer(warpgroup);
     const MirroredStores stores{maps.out, ring.staging + (consumer * 4 + warp) * buffer_bytes,
                                 ring.staging + (8 + consumer * 4) * buffer_bytes, consumer};
     BatchUnit unit;

@@ -132,8 +132,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
   if (warpgroup == 0) {
     ring.produce(arguments, maps);
   } else {
-    increase_registers<232>();
-    const int consumer = warpgroup - 1, own = consumer * 4 + warp;
+    const int consumer = ring.start_consumer(warpgroup), own = consumer * 4 + warp;
     const uint32_t staging = ring.staging + own * Shape::warp_stride + consumer * Shape::more_bytes;
     Finisher<E, Arguments> finisher(maps, arguments, outputs, staging, ring.barriers + own * (Shape::buffers * 8));
     Multiplier<Ring, E, Arguments> multiplier{ring, finisher, arguments, consumer};

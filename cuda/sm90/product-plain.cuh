@@ -19,8 +19,8 @@ constexpr int plain_buffers = E == Epilogue::gradient ? 0 : 2;
 // A gradient has no buffers; it has ones for the sums of a.
 template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, int TILE_N = plain_tile_n, bool WEIGHS = false>
 using PlainRing = ProductRing<A_K_MAJOR, B_K_MAJOR, TILE_N,
-                              E == Epilogue::gradient ? ones_bytes : 8 * plain_buffers<E> * buffer_bytes, bf16,
-                              WEIGHS ? Behind::weights : Behind::nothing>;
+                              E == Epilogue::gradient ? eight_lines : 8 * plain_buffers<E> * buffer_bytes, bf16,
+                              WEIGHS ? AfterB::weights : AfterB::nothing>;
 
 // The bias and residual that a lane adds to its elements of a tile, in pairs of adjacent columns, as in the
 // accumulators. The residual is loaded while the tile's last steps are multiplied, directly into registers, because
@@ -66,7 +66,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
   extern __shared__ unsigned char memory[];
   const Ring ring(memory);
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
-  if constexpr (E == Epilogue::gradient) store_ones(ring.staging, 0x3f803f80);
+  if constexpr (E == Epilogue::gradient) store_ones<bf16>(ring.staging);
   const auto prepare = [&] {
     if (E != Epilogue::gradient) prefetch_map(maps.out);
     if (WEIGHS) prefetch_map(maps.other);
@@ -75,8 +75,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
   if (warpgroup == 0) {
     ring.produce(arguments, maps);
   } else {
-    increase_registers<232>();
-    const int consumer = warpgroup - 1;
+    const int consumer = ring.start_consumer(warpgroup);
     const uint32_t staging = ring.staging + (consumer * 4 + warp) * (buffers * buffer_bytes);
     // With a residual, no registers are left to keep the policy in.
     uint64_t policy = 0;

@@ -8,7 +8,7 @@
 // weight's: powers of two, which round nothing.
 //
 // One block of three warpgroups runs on each SM for the entire product (persistent) and computes tile after tile. The
-// first warpgroup's first warp is the producer: it fills a ring of stages, each with a step of both operands, as far
+// first warpgroup's first thread is the producer: it fills a ring of stages, each with a step of both operands, as far
 // ahead as there are stages. The other two warpgroups multiply: each has 64 of the tile's 128 rows, and all of its
 // columns, in registers.
 //
@@ -23,7 +23,7 @@
 //                            gradients
 //   product-interleaved.cuh  while the next tile is multiplied; 192 columns; for short k or heavy epilogues
 //   fp8-matmul.cu and fp8-matmul-backward-weight.cu
-//                            after the tile is multiplied; 192 columns; FP8 with long k, whose sums are promoted
+//                            after the tile is multiplied; 192 or 160 columns; FP8 with long k, whose sums are promoted
 #pragma once
 
 #include "hopper.cuh"
@@ -77,19 +77,24 @@ __device__ __forceinline__ uint32_t matrices_at(uint32_t buffer, int j, uint32_t
 // In weighted sums of a over k, a weight is the sum of two bf16: [2,weights_line(K)], lines on multiples of 16 bytes.
 __host__ __device__ constexpr int64_t weights_line(int64_t K) { return (K + 7) / 8 * 8; }
 
-// What a stage has behind b, in 8 lines: two weights of each k and zeros, for weighted sums of a; or ones, which are
-// further columns of b then, for sums of a.
-enum class Behind { nothing, weights, ones };
+// What follows b in a stage, in 8 lines. Weights: two lines and six of zeros, for weighted sums of a. Ones: for sums of
+// a, as 8 more columns of b in the same instruction. An instruction has at most 256 columns, so tiles of 256 multiply
+// ones separately, and keep them outside the ring.
+enum class AfterB { nothing, weights, ones };
+constexpr int eight_lines = 8 * 128;
 
 template <bool A_K_MAJOR, bool B_K_MAJOR, int TILE_N, int STAGING_BYTES, class Element = bf16,
-          Behind BEHIND = Behind::nothing>
+          AfterB AFTER_B = AfterB::nothing>
 struct ProductRing {
   static_assert(!is_fp8<Element> || (A_K_MAJOR && B_K_MAJOR), "the instruction cannot transpose FP8");
   static constexpr int a_bytes = tile_m * 128;
   static constexpr int b_lines = B_K_MAJOR ? TILE_N : (TILE_N + 63) / 64 * step_k;
-  static constexpr int behind_at = a_bytes + b_lines * 128;
-  static constexpr int stage_bytes = behind_at + (BEHIND == Behind::nothing ? 0 : 8 * 128);
-  static constexpr int loaded_bytes = a_bytes + TILE_N * 128 + (BEHIND == Behind::weights ? 8 * 128 : 0);
+  static_assert(AFTER_B != AfterB::ones || (B_K_MAJOR && TILE_N <= 248), "the ones are no columns of b");
+  static constexpr int after_b_at = a_bytes + b_lines * 128;
+  static constexpr int stage_bytes = after_b_at + (AFTER_B == AfterB::nothing ? 0 : eight_lines);
+  static constexpr int loaded_bytes = a_bytes + TILE_N * 128 + (AFTER_B == AfterB::weights ? eight_lines : 0);
+  // With 168 registers each at launch: 40 + 2 * 232 = 3 * 168.
+  static constexpr int producer_registers = 40, consumer_registers = 232;
   // For barriers, and for alignment to 1024 bytes.
   static constexpr int other_bytes = 2048;
   static constexpr int stages = (227 * 1024 - other_bytes - STAGING_BYTES) / stage_bytes;
@@ -121,8 +126,8 @@ struct ProductRing {
     }
   }
 
-  // The begin of a product kernel, called by all threads; prepare() is called by one of them, before others use
-  // barriers. Returns the warpgroup: the first one calls produce(), the others increase_registers<232>().
+  // Starts a product kernel; called by all threads. One of them calls prepare(), which may initialise more barriers.
+  // Returns the warpgroup: 0 calls produce(), 1 and 2 call start_consumer() and multiply.
   template <class Maps, class Prepare>
   __device__ __forceinline__ int begin(const Maps &maps, Prepare prepare) const {
     if (threadIdx.x == 0) {
@@ -136,7 +141,7 @@ struct ProductRing {
     wait_for_previous_kernel();
     return uniform(static_cast<int>(threadIdx.x / 128));
   }
-  // The end, called by all threads.
+  // Ends it; called by all threads.
   __device__ __forceinline__ void end() const {
     // Shared memory must stay allocated until the stores have read it.
     if (threadIdx.x % 32 == 0) wait_stores_read<0>();
@@ -147,12 +152,20 @@ struct ProductRing {
 
   // The first row of this block's tile.
   template <class Matrix>
-  __device__ int first_row(const UnitOf<Matrix> &unit) const { return (unit.m * 2 + static_cast<int>(rank)) * tile_m; }
+  __device__ int first_row(const UnitOf<Matrix> &unit) const {
+    return (unit.m * 2 + static_cast<int>(rank)) * tile_m;
+  }
 
-  // The producer; called by the first warpgroup.
+  // Takes the registers that the producer gives up; returns which consumer this is, 0 or 1.
+  __device__ __forceinline__ int start_consumer(int warpgroup) const {
+    increase_registers<consumer_registers>();
+    return warpgroup - 1;
+  }
+
+  // The producer, one thread; called by the first warpgroup.
   template <class Arguments>
-  __device__ void produce(const Arguments &arguments, const ProductMaps &maps) const {
-    decrease_registers<40>();
+  __device__ __forceinline__ void produce(const Arguments &arguments, const ProductMaps &maps) const {
+    decrease_registers<producer_registers>();
     if (threadIdx.x > 0) return;
     UnitOf<typename Arguments::Matrix> unit;
     RingPosition<stages> at;
@@ -185,16 +198,16 @@ struct ProductRing {
                              n0 + i * 64, k + static_cast<int>(rank) * half, unit.matrix(), barrier);
           }
         }
-        if constexpr (BEHIND == Behind::weights) load_box(a + behind_at, maps.other, k, 0, unit.matrix(), barrier);
+        if constexpr (AFTER_B == AfterB::weights) load_box(a + after_b_at, maps.other, k, 0, unit.matrix(), barrier);
         at.advance();
       }
     }
   }
 
-  // A step of consumer 0 or 1: issues result (=|+=) its products with the first 2 COUNT columns of b, waits until
-  // the previous step's products are complete, and releases their stage. EAGER waits before it issues, which frees the
-  // stage sooner; otherwise it waits afterwards, which leaves the tensor cores no gap. With SUMS also sums += a times
-  // the stage's weights, or without them times ones, which are in shared memory.
+  // A step of consumer 0 or 1: issues result (=|+=) its products with the first 2 COUNT columns of b and of what
+  // follows it, waits until the previous step's products are complete, and releases their stage. EAGER waits before it
+  // issues, which frees the stage sooner; otherwise it waits afterwards, which leaves the tensor cores no gap. With
+  // SUMS also sums += a times the stage's weights, or if it has none times the ones at address `ones`.
   template <bool EAGER = false, bool SUMS = false, int COUNT>
   __device__ __forceinline__ void multiply(float (&result)[COUNT], int consumer, RingPosition<stages> &at,
                                            uint32_t &previous, bool adds, float (*sums)[4] = nullptr,
@@ -203,7 +216,6 @@ struct ProductRing {
     const Operand a =
         (A_K_MAJOR ? k_major(ring + consumer * (64 * 128)) : mn_major<step_k>(ring + consumer * (64 * 128))).at(stage);
     const Operand b = (B_K_MAJOR ? k_major(ring + a_bytes) : mn_major<step_k>(ring + a_bytes)).at(stage);
-    [[maybe_unused]] const Operand behind = k_major(ring + behind_at).at(stage);
     if constexpr (EAGER) {
       wgmma_wait<0>();
       release(previous);
@@ -221,8 +233,11 @@ struct ProductRing {
       } else {
         wgmma<!A_K_MAJOR, !B_K_MAJOR>(result, a_step, b_step, adds || k > 0);
       }
-      if constexpr (SUMS && BEHIND == Behind::weights) wgmma<!A_K_MAJOR, 0>(*sums, a_step, behind.at(k * 32), true);
-      if constexpr (SUMS && BEHIND == Behind::nothing) wgmma<!A_K_MAJOR, 0>(*sums, a_step, k_major(ones), true);
+      if constexpr (SUMS) {
+        static_assert(AFTER_B != AfterB::ones, "these ones are columns of b");
+        const Operand by = AFTER_B == AfterB::weights ? k_major(ring + after_b_at).at(stage).at(k * 32) : k_major(ones);
+        wgmma<!A_K_MAJOR, 0>(*sums, a_step, by, true);
+      }
     }
     wgmma_commit();
     hold(result);

@@ -1,7 +1,7 @@
 // What the weight gradients of bf16 and of FP8 have in common: k is as long as the batch has tokens. Where the tiles
 // do not divide evenly over the SMs, the k of some is split (Split); parts go to scratch in fp32 and are added in
-// order: no atomics, the same bits every time. The column sums of dout are products with ones, of 8 columns; each block
-// does them for part of its steps.
+// order: no atomics, the same bits every time. The column sums of dout are products with 8 columns of ones; each
+// block sums part of its steps.
 #pragma once
 
 #include "../common/partial-sums.cuh"
@@ -78,13 +78,12 @@ class Planner {
   Split best_{};
 };
 
-// Ones in shared memory, for the sums of a: 8 lines of 128 bytes.
-constexpr int ones_bytes = 8 * 128;
-
-// Writes the ones, as words of `ones`; called by all threads.
-__device__ __forceinline__ void store_ones(uint32_t shared, uint32_t ones) {
-  if (threadIdx.x < ones_bytes / 4) {
-    asm volatile("st.shared.b32 [%0], %1;" ::"r"(shared + threadIdx.x * 4), "r"(ones) : "memory");
+// Fills 8 lines with ones; called by all threads before ProductRing::begin(), whose barrier lets wgmma read them.
+template <class Element>
+__device__ __forceinline__ void store_ones(uint32_t shared) {
+  constexpr uint32_t word = is_fp8<Element> ? 0x38383838 : 0x3f803f80;  // four of E4M3 or two of bf16
+  if (threadIdx.x < eight_lines / 4) {
+    asm volatile("st.shared.b32 [%0], %1;" ::"r"(shared + threadIdx.x * 4), "r"(word) : "memory");
     fence_async_proxy();
   }
 }

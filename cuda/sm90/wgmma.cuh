@@ -45,7 +45,7 @@ __device__ __forceinline__ void hold(uint32_t (&a)[STEPS][4]) {
   for (int i = 0; i < STEPS * 4; i++) asm volatile("" : "+r"(a[i / 4][i % 4])::"memory");
 }
 
-// An instruction names each accumulator twice: in its text, and as an operand of the statement.
+// The accumulators are listed twice: by name in the instruction's text, and as operands of the asm statement.
 #define GPT2_NAMES_4 "%0,%1,%2,%3"
 #define GPT2_NAMES_32                                     \
   "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15" \
@@ -77,7 +77,8 @@ __device__ __forceinline__ void hold(uint32_t (&a)[STEPS][4]) {
 #define GPT2_SUMS_104 GPT2_SUMS_100, GPT2_SUMS_AT(100)
 #define GPT2_SUMS_128 GPT2_SUMS_104, GPT2_SUMS_AT(104), GPT2_SUMS_AT(108), GPT2_16_SUMS_AT(112)
 
-// The instruction of a shape. Its other operands are numbered after its COUNT accumulators; d is kept if ADDS is not 0.
+// Issues the wgmma of SHAPE on `d`, whose COUNT accumulators are operands 0 to COUNT - 1. The next operands are the
+// values in `...`, which the text OPERANDS names; the last one, number ADDS, is `adds`.
 #define GPT2_WGMMA(COUNT, SHAPE, OPERANDS, ADDS, ...)                                               \
   asm volatile("{.reg .pred p;\nsetp.ne.b32 p, %" #ADDS ", 0;\nwgmma.mma_async.sync.aligned." SHAPE \
                " {" GPT2_NAMES_##COUNT "}, " OPERANDS ";}"                                          \
@@ -89,8 +90,8 @@ __device__ __forceinline__ void hold(uint32_t (&a)[STEPS][4]) {
 // Operands are K-major where A_MN and B_MN are 0.
 template <int A_MN, int B_MN, int COUNT>
 __device__ __forceinline__ void wgmma(float (&d)[COUNT], uint64_t a, uint64_t b, bool adds) {
-#define GPT2_WGMMA_BF16(COUNT, N, A, B, A_STORED, B_STORED, ADDS)                                                  \
-  GPT2_WGMMA(COUNT, "m64n" #N "k16.f32.bf16.bf16", "%" #A ", %" #B ", p, 1, 1, %" #A_STORED ", %" #B_STORED, ADDS, \
+#define GPT2_WGMMA_BF16(COUNT, N, A, B, A_MAJOR, B_MAJOR, ADDS)                                                  \
+  GPT2_WGMMA(COUNT, "m64n" #N "k16.f32.bf16.bf16", "%" #A ", %" #B ", p, 1, 1, %" #A_MAJOR ", %" #B_MAJOR, ADDS, \
              "l"(a), "l"(b), "n"(A_MN), "n"(B_MN))
   if constexpr (COUNT == 128) {
     GPT2_WGMMA_BF16(128, 256, 128, 129, 130, 131, 132);
@@ -107,7 +108,6 @@ __device__ __forceinline__ void wgmma(float (&d)[COUNT], uint64_t a, uint64_t b,
   } else {
     static_assert(COUNT < 0, "no instruction of this width");
   }
-#undef GPT2_WGMMA_BF16
 }
 
 // The same of E4M3: a [64,32], b [N,32], both K-major, in the same layout and the same number of bytes.
@@ -124,7 +124,6 @@ __device__ __forceinline__ void wgmma_fp8(float (&d)[COUNT], uint64_t a, uint64_
   } else {
     static_assert(COUNT < 0, "no instruction of this width");
   }
-#undef GPT2_WGMMA_FP8
 }
 
 // wgmma() with a in registers, in the layout of the PTX ISA, as as_operand() packs it from accumulators.
