@@ -4,7 +4,7 @@ import { UsageError } from '../errors.ts';
 export interface NumberRange {
   readonly kind: 'whole' | 'any';
   readonly least: number;
-  /** Number.MAX_SAFE_INTEGER or Number.MAX_VALUE: no limit. */
+  /** Number.MAX_SAFE_INTEGER, Number.MAX_VALUE or `largestFp32`: messages name it only for what exceeds it. */
   readonly most: number;
   /** The limits themselves are excluded. */
   readonly isOpen?: boolean;
@@ -16,8 +16,9 @@ export interface NumberRange {
 
 /** Whole numbers from `least`. */
 export const whole = (least: number, most: number = Number.MAX_SAFE_INTEGER) => ({ integer: [least, most] }) as const;
-/** Numbers from `least`. */
-export const real = (least: number, most: number = Number.MAX_VALUE) => ({ number: [least, most] }) as const;
+const largestFp32 = 2 ** 128 - 2 ** 104;
+/** Numbers from `least` that fp32 holds: to a device, others are infinite. */
+export const real = (least: number, most: number = largestFp32) => ({ number: [least, most] }) as const;
 
 /** Reads a number or the text of one. @throws UsageError naming the flag, the range and the value */
 export function readNumber(flag: string, value: unknown, range: NumberRange): number {
@@ -32,7 +33,7 @@ export function checkNumber(name: string, value: unknown, range: NumberRange, gi
   if (typeof value === 'number' && (kind === 'any' || Number.isSafeInteger(value))) {
     if (isOpen ? value > least && value < most : value >= least && value <= most) return;
   }
-  throw new UsageError(`${name} takes ${describe(range)}, not ${shown(given)}`);
+  throw new UsageError(`${name} takes ${describe(range, value)}, not ${shown(given)}`);
 }
 
 /** "90s", "10m", "1.5h" */
@@ -62,9 +63,9 @@ export function numberOf(value: unknown): number {
   return isDecimal ? Number(value) : Number.NaN;
 }
 
-function describe({ kind, least, most, isOpen, or, units }: NumberRange): string {
-  const isUnlimited = most === Number.MAX_SAFE_INTEGER || most === Number.MAX_VALUE;
-  const limits = isUnlimited ? `of at least ${least}` : `from ${least} to ${most}`;
+function describe({ kind, least, most, isOpen, or, units }: NumberRange, value: unknown): string {
+  const isUnlimited = [Number.MAX_SAFE_INTEGER, Number.MAX_VALUE, largestFp32].includes(most);
+  const limits = isUnlimited && !((value as number) > most) ? `of at least ${least}` : `from ${least} to ${most}`;
   const range = isOpen ? `over ${least} and under ${most}` : limits;
   const shorter = units ? ', also as 1.5k, 10M or 1B' : '';
   return `${kind === 'whole' ? 'a whole number' : 'a number'} ${range}${shorter}${or === undefined ? '' : ` or ${or}`}`;

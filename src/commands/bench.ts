@@ -168,7 +168,7 @@ function table(all: Measured): string {
     ...(all.firstStepMs === null
       ? []
       : [`first step    ${all.firstStepMs.toFixed(0)} ms after the start of the program`]),
-    `memory        planned ${formatBytes(memory.plannedTotal)}, ${counted(device.library, memory.used, memory.plannedTotal)}; before: ${formatBytes(memory.before)}`,
+    `memory        planned ${formatBytes(memory.plannedTotal)}, ${counted(device.library, memory.used, memory.plannedTotal)}${device.library === 'cpu' ? '' : `; in use before: ${formatBytes(memory.before)}`}`,
     ...Object.entries(memory.planned).map(([kind, bytes]) => `  ${kind.padEnd(21)} ${formatBytes(bytes)}`),
   ];
   if (ops.length === 0) return lines.join('\n');

@@ -111,6 +111,11 @@ async function sample(flags: Flags): Promise<void> {
   if (flags.interactive && (flags.prompt !== '' || flags.count > 1)) {
     throw new UsageError('--interactive reads its prompts line by line: leave out --prompt and --count');
   }
+  if (flags.dtype === 'fp8') {
+    throw new UsageError(
+      '--dtype fp8 has no effect on sample, which decodes in bf16 on a GPU and in fp32 on a CPU: leave it out',
+    );
+  }
   const target = selectDeviceAsTyped(flags.device ?? 'auto');
   const weights = await withProgress((shown) => resolveWeightsAsTyped(modelOrNewest(flags.model), shown));
   for (const { reason } of weights.damaged) notice(`skipped a damaged checkpoint: ${reason}`);

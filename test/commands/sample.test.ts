@@ -216,6 +216,7 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
       'standard input has no prompt: write one on each line',
     ],
     ['bf16 on the CPU', ['--dtype', 'bf16', '--model', 'elsewhere/bytes'], 1, 'bf16'],
+    ['fp8', ['--dtype', 'fp8', '--model', 'elsewhere/bytes'], 2, 'decodes in bf16 on a GPU'],
     ['a device it does not know', ['--device', 'gpu'], 2, '--device takes auto, cpu, cuda or cuda:N, not "gpu"'],
     [
       'a folder that is not there',

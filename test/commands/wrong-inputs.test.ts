@@ -98,6 +98,7 @@ const rows: Record<string, Row[]> = {
       'not "cosin"',
       ['--schedule takes one of cosine, linear, constant, wsd, trapezoid'],
     ],
+    [2, train('--lr', '1e40'), 'not "1e40"', ['--lr takes a number from 0 to 3.4028234663852886e+38']],
     [2, train('--dtype', 'fp16'), 'not "fp16"', ['--dtype takes one of fp32, tf32, bf16, fp8']],
     [2, train('--device', 'tpu'), 'not "tpu"', ['--device takes auto, cpu, cuda or cuda:N']],
     [2, train('--seq', '65'), "--seq 65 is over the model's context of 64 positions", ['--seq']],

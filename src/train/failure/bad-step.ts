@@ -94,7 +94,9 @@ async function save(
   finding: Finding | undefined,
   saving: Saving,
 ): Promise<string> {
-  if (finding && finding.microBatch === undefined) return 'not saved, because the weights themselves are not finite';
+  if (finding && finding.microBatch === undefined) {
+    return 'not saved, because the weights themselves are not finite: start from an earlier checkpoint with --model, or again with a smaller --lr and --overwrite';
+  }
   try {
     await saving.saveNow(step, position);
   } catch (error) {

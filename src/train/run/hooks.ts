@@ -11,6 +11,8 @@ export interface RunDescription {
   readonly model: string;
   readonly parameters: number;
   readonly tokensPerStep: number;
+  /** Micro-batches of a step, on each rank. */
+  readonly accumulation: number;
   readonly steps: number;
   readonly startStep: number;
   /** Where this start ends: `steps`, or sooner with stopAfter. */

@@ -116,7 +116,7 @@ async function open(opening: Opening): Promise<Run> {
     },
     description: {
       ...{ model: modelLabel(config), parameters, tokensPerStep: options.totalBatch, steps, startStep, out },
-      ...{ lastStep, logEvery: options.logEvery },
+      ...{ accumulation: options.accumulation, lastStep, logEvery: options.logEvery },
       memoryBytes: totalOf(device.allocated),
       device: `${ranks ? `${ranks.count} x ` : ''}${describeDevice(device)}`,
     },
