@@ -1,5 +1,6 @@
 // What compute-sanitizer watches: small steps of a whole model in every dtype, with AdamW and Muon, accumulation, validation and a
 // sample, op by op and as graphs, at sizes with ragged edges. Not a test of results; those are in the other suites.
+//   small-steps.ts [DTYPE...]      without dtypes: in all that the GPU has
 import { meanLoss } from '../../src/evaluate/mean-loss.ts';
 import type { ModelConfig } from '../../src/model/config.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
@@ -30,7 +31,11 @@ const has = (dtype: Dtype): boolean => {
   using device = Device.open({ kind: 'cuda' });
   return device.description.dtypes.includes(dtype);
 };
-for (const dtype of (['bf16', 'fp8', 'fp32', 'tf32'] as const).filter(has)) {
+const wanted = process.argv.slice(2);
+const dtypes = (['bf16', 'fp8', 'fp32', 'tf32'] as const).filter(
+  (dtype) => (wanted.length === 0 || wanted.includes(dtype)) && has(dtype),
+);
+for (const dtype of dtypes) {
   // Of the first shape both ways of keeping gradients and of enqueuing, of the others one; tf32 differs in matmuls only.
   for (const accumulation of [1, 2]) {
     for (const { B, T, ...config } of shapes.slice(0, dtype !== 'tf32' && accumulation === 1 ? 3 : 1)) {
@@ -63,7 +68,7 @@ for (const dtype of (['bf16', 'fp8', 'fp32', 'tf32'] as const).filter(has)) {
 }
 
 // Hopper's tiles of 208 columns, which only large models come to: two and a ragged end, of a long k.
-{
+if (dtypes.includes('bf16')) {
   using device = Device.open({ kind: 'cuda', dtype: 'bf16' });
   const [N, C, O] = [300, 4096, 440];
   device.reserveWorkspace(
