@@ -149,10 +149,11 @@ async function serveWatched(page: LivePage, signal: AbortSignal, notice: (text: 
 /** The lines before step 0. */
 function describe(run: RunDescription): string {
   const from = run.startStep > 0 ? ` from step ${run.startStep}` : '';
+  const epochs = run.epochs > 1 ? `, ${Number(run.epochs.toPrecision(3)).toLocaleString('en-US')} epochs` : '';
   const parts = run.accumulation > 1 ? `, ${run.accumulation.toLocaleString('en-US')} micro-batches each` : '';
   return [
     `${run.model}: ${run.parameters.toLocaleString('en-US')} parameters, ${formatBytes(run.memoryBytes)}, on ${run.device}`,
-    `${run.steps} ${run.steps === 1 ? 'step' : 'steps'} of ${run.tokensPerStep.toLocaleString('en-US')} tokens${parts}${from}; saves to ${run.out}`,
+    `${run.steps} ${run.steps === 1 ? 'step' : 'steps'} of ${run.tokensPerStep.toLocaleString('en-US')} tokens${parts}${epochs}${from}; saves to ${run.out}`,
   ].join('\n');
 }
 

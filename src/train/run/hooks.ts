@@ -14,6 +14,8 @@ export interface RunDescription {
   /** Micro-batches of a step, on each rank. */
   readonly accumulation: number;
   readonly steps: number;
+  /** How often the steps read the training data. */
+  readonly epochs: number;
   readonly startStep: number;
   /** Where this start ends: `steps`, or sooner with stopAfter. */
   readonly lastStep: number;

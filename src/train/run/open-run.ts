@@ -116,7 +116,12 @@ async function open(opening: Opening): Promise<Run> {
     },
     description: {
       ...{ model: modelLabel(config), parameters, tokensPerStep: options.totalBatch, steps, startStep, out },
-      ...{ accumulation: options.accumulation, lastStep, logEvery: options.logEvery },
+      ...{
+        epochs: (steps * options.totalBatch) / data.loader.tokens,
+        accumulation: options.accumulation,
+        lastStep,
+        logEvery: options.logEvery,
+      },
       memoryBytes: totalOf(device.allocated),
       device: `${ranks ? `${ranks.count} x ` : ''}${describeDevice(device)}`,
     },
