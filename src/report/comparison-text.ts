@@ -1,6 +1,6 @@
 // Describes a comparison (../compare) in words and figures, for the terminal and the HTML report.
 import { type Baseline, type Comparison, pairsOf, seriesNames } from '../compare/compare.ts';
-import { configurationDifferences, describeMismatches, isRun, type Pair } from '../compare/pairs.ts';
+import { configurationDifferences, describeMismatches, isRun, type NamedRun, type Pair } from '../compare/pairs.ts';
 import type { RunRecord } from '../runs/reader.ts';
 import { endOfRun } from './logged-run.ts';
 import { formatValue } from './numbers.ts';
@@ -30,10 +30,11 @@ export function comparisonRows({ run, baseline, comparison }: Compared, toleranc
   });
 }
 
-/** Notes under the table: how runs ended, the last common validation, differing configurations, the verdict if inside the limits. */
+/** Notes under the table: how runs ended, other options before a resume, the last common validation, differing configurations, the verdict if inside the limits. */
 export function comparisonNotes({ run, baseline, comparison }: Compared, tolerance?: number): string[] {
   const { finalValidation, series, inside } = comparison;
-  const notes = [run, ...(isRun(baseline) ? [baseline] : [])].map((one) => `${one.name}: ${endOfRun(one).text}`);
+  const runs = [run, ...(isRun(baseline) ? [baseline] : [])];
+  const notes = runs.flatMap((one) => [`${one.name}: ${endOfRun(one).text}`, ...earlierOptions(one)]);
   if (finalValidation) {
     const { step, run: ours, reference: theirs } = finalValidation;
     notes.push(`last validation in common, at step ${step}: ${formatValue(ours)}, reference ${formatValue(theirs)}`);
@@ -47,6 +48,17 @@ export function comparisonNotes({ run, baseline, comparison }: Compared, toleran
   const what = tolerance === undefined ? `the limits of ${baseline.name}` : `the limit of --tolerance ${tolerance}`;
   const judged = series.map((one) => `${one.series} ${one.judged} of ${one.steps}`).join(', ');
   return [...notes, `inside ${what}; steps judged: ${judged}`];
+}
+
+/** What was configured otherwise before a run was resumed: its configuration is that of the last start. */
+function earlierOptions({ name, events, configuration }: NamedRun): string[] {
+  const starts = events.filter((event) => event.event === 'run');
+  return starts.slice(0, -1).flatMap((start, index) => {
+    const end = starts[index + 1]!.resumedFrom ?? 0;
+    const differences = describeMismatches(configurationDifferences(start.configuration, configuration));
+    if (end <= (start.resumedFrom ?? 0) || differences === '') return [];
+    return [`${name}: until step ${end} configured with ${differences}`];
+  });
 }
 
 export const describeComparison = (compared: Compared, tolerance?: number): string =>

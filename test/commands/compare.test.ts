@@ -170,6 +170,15 @@ describe('several', () => {
     expect(stdout).not.toContain('inside');
   });
 
+  it('says what was configured otherwise before a resume', async () => {
+    writeRun({}, { dtype: 'fp8' });
+    const resumed = { ...runEvent({ dtype: 'fp32' }), resumedFrom: 200 };
+    appendFileSync(logPath(run), formatEvent(resumed));
+    const { stdout } = await compare(writeRun({}, {}, 'other'));
+    expect(stdout).toContain('run: until step 200 configured with dtype fp8 instead of fp32\n');
+    expect(stdout).not.toContain('other: until');
+  });
+
   it('--reference names a run, whatever its configuration; --tolerance then judges', async () => {
     writeRun({});
     const other = writeRun({ train: shifted(0.25) }, { seed: 7 }, 'other');
