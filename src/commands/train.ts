@@ -199,7 +199,7 @@ function planText(plan: TrainingPlan): string {
   const number = (value: number) => value.toLocaleString('en-US');
   return [
     ...(preset ? [`preset ${preset.name}: ${flagsOf(preset.options).join(' ')}`] : []),
-    ...(recipe ? [`recipe ${recipe.name}:`, ...recipeTable(recipe.choices)] : []),
+    ...(recipe ? [`recipe ${recipe.name}; the origin is ${recipe.source}:`, ...recipeTable(recipe.choices)] : []),
     `${model}: ${number(parameters)} parameters, on ${device}`,
     `${number(batch * sequence * accumulation * ranks)} tokens a step = batch ${batch} x seq ${sequence} x accumulation ${accumulation} x ranks ${ranks}; recompute ${recompute}`,
     ...table,

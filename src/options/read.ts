@@ -8,7 +8,7 @@ import { attempt, Gpt2Error, reworded, UsageError } from '../errors.ts';
 import { type CheckedJson, readCheckedJson } from '../files/checked-json.ts';
 import { derivedFields } from './configuration.ts';
 import { type PresetName, presets } from './presets.ts';
-import { type RecipeChoice, recipeChoices } from './recipe.ts';
+import { type RecipeChoice, recipeChoices, recipeSource } from './recipe.ts';
 import { withGiven } from './resume.ts';
 import { flagOf, type OptionRow, type OptionValue } from './row.ts';
 import { type OptionName, optionNamed, optionNames, optionRows, type TrainOptions } from './table.ts';
@@ -128,7 +128,7 @@ const valuesOf = (choices: readonly RecipeChoice[] = []): TrainOptions =>
  */
 export function withRecipe(given: TrainOptions): {
   options: TrainOptions;
-  recipe: { name: string; choices: RecipeChoice[] } | undefined;
+  recipe: { name: string; source: string; choices: RecipeChoice[] } | undefined;
 } {
   const { preset: _, ...ofFile } = withFile(given);
   const all: TrainOptions = { ...presetOptions(given)?.options, ...ofFile };
@@ -139,7 +139,7 @@ export function withRecipe(given: TrainOptions): {
   }
   // A run that is resumed has recorded what its recipe chose.
   if (name === undefined || resume === true) return { options: all, recipe: undefined };
-  return { options, recipe: { name, choices: recipeChoices(options) } };
+  return { options, recipe: { name, source: recipeSource, choices: recipeChoices(options) } };
 }
 
 /** A UsageError with the values that it names and that --config, --preset or --recipe gave; any other error as it is. */

@@ -16,7 +16,9 @@ export interface RecipeChoice {
   readonly origin: string;
 }
 
-const program = 'train_gpt_simple.py of modded-nanogpt, track 3 (commit 04447b4)';
+/** What `RecipeChoice` and docs/recipe.md call the origin. */
+export const recipeSource = 'train_gpt_simple.py of modded-nanogpt, track 3 (commit 04447b4)';
+const asIs = 'the origin';
 
 /** The parts of the model. */
 const parts = {
@@ -66,15 +68,15 @@ export function recipeChoices(given: TrainOptions): RecipeChoice[] {
   const add = (values: Partial<TrainOptions>, origin: string) => {
     for (const [name, value] of Object.entries(values)) all.push({ name: name as OptionName, value, origin } as never);
   };
-  add({ model: 'd12' }, program);
-  add(parts, program);
+  add({ model: 'd12' }, asIs);
+  add(parts, asIs);
   const headSize = channels % originHeadSize === 0 ? originHeadSize : smallHeadSize;
   if (channels % headSize === 0) {
-    const reason = headSize === originHeadSize ? program : `${channels} channels are no multiple of ${originHeadSize}`;
+    const reason = headSize === originHeadSize ? asIs : `${channels} channels are no multiple of ${originHeadSize}`;
     add({ heads: channels / headSize }, `heads of ${headSize}: ${reason}`);
   }
-  add({ totalBatch: stepTokens }, program);
-  add(constants, program);
+  add({ totalBatch: stepTokens }, asIs);
+  add(constants, asIs);
 
   // Within the range the rates stay: after 450 steps of 65,536 tokens of Python sources (d12), the validation loss was 2.074 with
   // the origin's rates and 2.153 with those times sqrt(65,536 / 524,288).
@@ -88,9 +90,12 @@ export function recipeChoices(given: TrainOptions): RecipeChoice[] {
       ...(ofBatch === 1 ? [] : [`sqrt(${totalBatch} / ${nearest} tokens a step), untested`]),
       ...(factor === ofBatch ? [] : [`sqrt(${originWidth} / ${channels} channels), untested`]),
     ];
-    add({ [name]: round(rate * factor) }, [`${round(rate)}: ${program}`, ...rules].join(' x '));
+    add(
+      { [name]: round(rate * factor) },
+      rules.length === 0 ? asIs : [`${round(rate)}: ${asIs}`, ...rules].join(' x '),
+    );
   }
-  add({ eps: round(eps / totalBatch) }, `${eps} for sums over a step's tokens: ${program}; gradients are means here`);
+  add({ eps: round(eps / totalBatch) }, `${eps} for sums over a step's tokens: ${asIs}; gradients are means here`);
   if (given.steps === undefined && given.tokens === undefined) add(...budgetOf(sizes, totalBatch));
   refuseBroken(given);
   const chosen = Object.fromEntries(all.map(({ name, value }) => [name, value])) as TrainOptions;
@@ -110,7 +115,7 @@ function budgetOf(sizes: Sizes, totalBatch: number): [TrainOptions, origin: stri
       .reduce((sum, parameter) => sum + realCount(parameter), 0);
   const ratio = matrices(sizes) / matrices(presetConfig('d12')!);
   const tokens = steps * stepTokens * ratio;
-  const origin = `${steps} steps of ${stepTokens} tokens: ${program}`;
+  const origin = `${steps} steps of ${stepTokens} tokens: ${asIs}`;
   const rule = ratio === 1 ? '' : ` x ${round(ratio)}, the size of the layers' matrices over d12's, untested`;
   return [{ steps: Math.max(1, Math.round(tokens / totalBatch)) }, `${origin}${rule}`];
 }

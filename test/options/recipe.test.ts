@@ -121,7 +121,8 @@ it('--dry-run prints every choice with its origin', () => {
   const args = ['train', '--recipe', 'modern', '--dry-run', ...flags];
   const { code, stdout, stderr } = place.run(args);
   expect([code, stderr]).toEqual([0, '']);
-  const { choices } = withRecipe({ recipe, ...small }).recipe!;
+  const { choices, source } = withRecipe({ recipe, ...small }).recipe!;
+  expect(stdout).toContain(`recipe modern; the origin is ${source}:\n`);
   expect(choices.length).toBe(optionNames.filter((name) => name in modern() && !(name in small)).length);
   for (const { name, value, origin } of choices) {
     const line = stdout
