@@ -88,7 +88,7 @@ describe.each(rows)('%j', (options, message, flags, onCommandLine = message) => 
 it('errors of train() name options, and commands as they are typed', async () => {
   const { message, stack } = (await api.train({ data: 'nope', device: 'cpu' }).catch((error: Error) => error)) as Error;
   expect(message).toMatch(
-    /^nope does not exist; name another with the option data, or make it: `np.* prepro.* --out nope`$/,
+    /^nope does not exist; name another with the option data(, such as .*)?, or make it: `np.* prepro.* --out nope`$/,
   );
   expect(stack).toContain(message);
   place.data({ name: 'data', vocabulary: 100 });
