@@ -1,6 +1,6 @@
 // AdamW (Loshchilov and Hutter 2019).
 import { checkGiven } from '../checks/given.ts';
-import { real } from '../checks/number.ts';
+import { factor, real } from '../checks/number.ts';
 import { everyParameter } from '../model/arena.ts';
 import { adamw } from '../ops/ops.generated.ts';
 import type { Optimizer, StateRow, UpdateContext, UpdatePart } from './optimizer.ts';
@@ -40,7 +40,7 @@ export class AdamW implements Optimizer {
   readonly #constants: Record<keyof typeof adamwDefaults | 'rate', number>;
 
   constructor(options: AdamWOptions) {
-    checkGiven(options, { weightDecay: real(0) }, { ...adamwRanges, rate: real(0) });
+    checkGiven(options, { weightDecay: real(0) }, { ...adamwRanges, rate: factor });
     const { weightDecay, rate = 1 } = options;
     const { beta1 = adamwDefaults.beta1, beta2 = adamwDefaults.beta2, eps = adamwDefaults.eps } = options;
     this.scalars = [correction('beta1', beta1), correction('beta2', beta2)];

@@ -1,6 +1,6 @@
 // Muon (Jordan 2024): momentum, made orthogonal by a Newton-Schulz iteration. For the matrices of the transformer blocks; docs/muon.md.
 import { checkGiven } from '../checks/given.ts';
-import { real } from '../checks/number.ts';
+import { factor, real } from '../checks/number.ts';
 import type { Selection } from '../model/arena.ts';
 import type { Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
@@ -106,7 +106,7 @@ export class Muon implements Optimizer {
 
   /** @param batchElements of the matrices that an op takes together; a larger one is taken alone. 2 bytes each in bf16, twice. */
   constructor(options: MuonOptions, batchElements = 2 ** 26) {
-    checkGiven(options, { rate: real(0), weightDecay: real(0) }, muonRanges);
+    checkGiven(options, { rate: factor, weightDecay: real(0) }, muonRanges);
     const { momentum = muonDefaults.momentum, newtonSchulz: name = muonDefaults.newtonSchulz, ...update } = options;
     this.#update = update;
     this.#momentum = momentum;
