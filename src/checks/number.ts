@@ -19,7 +19,7 @@ export const whole = (least: number, most: number = Number.MAX_SAFE_INTEGER) => 
 const largestFp32 = 2 ** 128 - 2 ** 104;
 /** Numbers from `least` that fp32 holds: to a device, others are infinite. */
 export const real = (least: number, most: number = largestFp32) => ({ number: [least, most] }) as const;
-/** Factors of what goes to a device: fp32 need not hold them. */
+/** Numbers that multiply another one before a device gets the product: they may exceed fp32. */
 export const factor = real(0, Number.MAX_VALUE);
 
 /** Reads a number or the text of one. @throws UsageError naming the flag, the range and the value */

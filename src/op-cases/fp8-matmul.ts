@@ -22,7 +22,7 @@ import { type Bound, casesOf } from './op-case.ts';
 type Sizes = Readonly<Record<'N' | 'C' | 'O', number>>;
 
 // Aligned and not, one row and many, one tile and several, several blocks of a columnwise copy, and a k of 2,048 and more in
-// either direction, for which a GPU may have kernels of their own.
+// either direction, for which a GPU may have separate kernels.
 const sizes = [
   { N: 128, C: 128, O: 384 },
   { N: 1, C: 64, O: 80 },
