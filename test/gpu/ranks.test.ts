@@ -18,11 +18,13 @@ const hasTorch = spawnSync('python3', ['-c', 'import torch']).status === 0;
 
 /**
  * How far losses and norms may be from those of one GPU. fp32: the sums of two micro-batches are taken in another order.
- * bf16: of two GPUs each keeps its gradients in bf16, one that accumulates in fp32.
+ * bf16: of two GPUs each keeps its gradients in bf16, one that accumulates in fp32. fp8: a difference of weights moves numbers to
+ * the next of E4M3.
  */
 const within: Partial<Record<Dtype, { train: number; norm: number }>> = {
   fp32: { train: 1e-5, norm: 1e-4 },
   bf16: { train: 0.02, norm: 0.1 },
+  fp8: { train: 0.05, norm: 0.2 },
 };
 
 /** Milliseconds. What hangs is ended before the test is, so that the next has its turn. */
@@ -65,7 +67,7 @@ else {
       return Math.max(...a.map(([, value], index) => Math.abs(value - b[index]![1])));
     };
 
-    describe.each<Dtype>(['fp32', 'bf16'])('%s', (dtype) => {
+    describe.each<Dtype>(['fp32', 'bf16', 'fp8'])('%s', (dtype) => {
       const long = ['--dtype', dtype, '--steps', '40'];
       beforeAll(() => void run(...long, '--out', `one-${dtype}`, '--val-steps', '4'));
 
