@@ -31,34 +31,45 @@ int ops::fp8_matmul(gpt2_context &context, void *out, const uint8_t *in, const f
 
 int ops::fp8_matmul_gelu_forward(gpt2_context &context, uint8_t *values, float *scale, uint8_t *columnwise,
                                  float *columnwise_scale, void *pre, const uint8_t *in, const float *in_scale,
-                                 const float *in_columnwise_scale, const uint8_t *weight, const float *factors,
-                                 const void *bias, int N, int C, int O) {
-  const Fp8Operands fp8{in_scale, factors, values, scale, columnwise, columnwise_scale, in_columnwise_scale};
-  return multiply(context, "gpt2_fp8_matmul_gelu_forward", Epilogue::gelu, nullptr, pre, in, weight, bias, nullptr, fp8,
-                  N, C, O);
+                                 const float *in_norm, const float *in_columnwise_norm, const uint8_t *weight,
+                                 const float *factors, const void *bias, int N, int C, int O) {
+  return multiply(context, "gpt2_fp8_matmul_gelu_forward", Epilogue::gelu, nullptr, pre, in, weight, bias, nullptr,
+                  {in_scale, factors, values, scale, in_norm, columnwise, columnwise_scale, in_columnwise_norm}, N, C,
+                  O);
 }
 
-int ops::fp8_matmul_relu_squared_forward(gpt2_context &context, void *out, const uint8_t *in, const float *in_scale,
-                                         const uint8_t *weight, const float *factors, const void *bias, int N, int C,
-                                         int O) {
-  return multiply(context, "gpt2_fp8_matmul_relu_squared_forward", Epilogue::relu_squared, out, nullptr, in, weight,
-                  bias, nullptr, {in_scale, factors}, N, C, O);
+int ops::fp8_matmul_relu_squared_forward(gpt2_context &context, uint8_t *values, float *scale, uint8_t *columnwise,
+                                         float *columnwise_scale, const uint8_t *in, const float *in_scale,
+                                         const float *in_norm, const float *in_columnwise_norm, const uint8_t *weight,
+                                         const float *factors, const void *bias, int N, int C, int O) {
+  return multiply(
+      context, "gpt2_fp8_matmul_relu_squared_forward", Epilogue::relu_squared, nullptr, nullptr, in, weight, bias,
+      nullptr, {in_scale, factors, values, scale, in_norm, columnwise, columnwise_scale, in_columnwise_norm}, N, C, O);
 }
 
 int ops::fp8_matmul_gelu_backward_input(gpt2_context &context, uint8_t *values, float *scale, uint8_t *columnwise,
                                         float *columnwise_scale, const uint8_t *dout, const float *dout_scale,
-                                        const float *dout_columnwise_scale, const uint8_t *transposed,
-                                        const float *factors, const void *pre, int N, int C, int O) {
-  const Fp8Operands fp8{dout_scale, factors, values, scale, columnwise, columnwise_scale, dout_columnwise_scale};
+                                        const float *dout_norm, const float *dout_columnwise_norm,
+                                        const uint8_t *transposed, const float *factors, const void *pre, int N, int C,
+                                        int O) {
   return multiply(context, "gpt2_fp8_matmul_gelu_backward_input", Epilogue::gelu_backward, nullptr,
-                  const_cast<void *>(pre), dout, transposed, nullptr, nullptr, fp8, N, O, C);
+                  const_cast<void *>(pre), dout, transposed, nullptr, nullptr,
+                  {dout_scale, factors, values, scale, dout_norm, columnwise, columnwise_scale, dout_columnwise_norm},
+                  N, O, C);
 }
 
-int ops::fp8_matmul_relu_squared_backward_input(gpt2_context &context, void *din, const uint8_t *dout,
-                                                const float *dout_scale, const uint8_t *transposed,
-                                                const float *factors, const void *activated, int N, int C, int O) {
-  return multiply(context, "gpt2_fp8_matmul_relu_squared_backward_input", Epilogue::relu_squared_backward, din,
-                  const_cast<void *>(activated), dout, transposed, nullptr, nullptr, {dout_scale, factors}, N, O, C);
+int ops::fp8_matmul_relu_squared_backward_input(gpt2_context &context, uint8_t *values, float *scale,
+                                                uint8_t *columnwise, float *columnwise_scale, const uint8_t *dout,
+                                                const float *dout_scale, const float *dout_norm,
+                                                const float *dout_columnwise_norm, const uint8_t *transposed,
+                                                const float *factors, const uint8_t *activated,
+                                                const float *activated_scale, const float *activated_columnwise_scale,
+                                                int N, int C, int O) {
+  return multiply(context, "gpt2_fp8_matmul_relu_squared_backward_input", Epilogue::relu_squared_backward, nullptr,
+                  const_cast<uint8_t *>(activated), dout, transposed, nullptr, nullptr,
+                  {dout_scale, factors, values, scale, dout_norm, columnwise, columnwise_scale, dout_columnwise_norm,
+                   activated_scale, activated_columnwise_scale},
+                  N, O, C);
 }
 
 int64_t ops::fp8_matmul_scratch(const gpt2_context &, int, int, int) { return 0; }

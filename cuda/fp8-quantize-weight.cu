@@ -1,14 +1,14 @@
 // A weight in FP8, as it is and transposed, in one kernel. Its scale needs all of its elements, so the blocks first
-// find the largest element, wait for each other, and then quantise. The block that finishes last takes the largest sums
-// over rows and columns. Each warp keeps the last tile that it read in registers; on 132 SMs these are all of a weight
-// of up to 2.7 million elements.
+// find the largest element, wait for each other, and then quantise. The block that finishes last takes the largest
+// norms of rows and columns. Each warp keeps the last tile that it read in registers; on 132 SMs these are all of a
+// weight of up to 2.7 million elements.
 //
 // Blocks that wait for each other must all be on SMs. The grid has one block per SM and two fit, so that a second
 // context may run the kernel too, or another stream fill half of the GPU. The kernel before it in its stream never
 // waits for it, and the kernel after it is launched only when all of its blocks have started
 // (docs/programmatic-launch.md).
 //
-// E4M3 values are multiples of 2^-9. So sums are integers, which atomics may add in any order.
+// Squares of E4M3 values are multiples of 2^-18. So their sums are integers, which atomics may add in any order.
 #include "common/fp8.cuh"
 #include "common/mma.cuh"
 #include "runtime/ops.generated.h"
@@ -17,8 +17,8 @@ namespace gpt2 {
 
 namespace {
 
-using Sum = unsigned long long;  // of absolute values, in units of 2^-9 times the weight's scale
-constexpr float units = 512;
+using Sum = unsigned long long;  // of squares, in units of 2^-18 times the square of the weight's scale
+constexpr float units = 1 << 18;
 
 // A warp's tile is 4 by 8 squares of 8 x 8, one for each lane, which transposes it in registers.
 constexpr int side = 8, tile_rows = 4 * side, tile_columns = 8 * side;
@@ -65,8 +65,7 @@ __device__ __forceinline__ float largest_of(const Line &line, float largest) {
 }
 
 // sums[i] += values[i], added over the lanes whose numbers differ in the bits from LOW to below HIGH. With each bit,
-// from the highest on, a lane passes on half of its values and keeps the others. The floats are exact: at most 64 E4M3
-// values go into one. One that is NaN counts as 0.
+// from the highest on, a lane passes on half of its values and keeps the others. One that is NaN counts as 0.
 template <int LOW, int HIGH>
 __device__ __forceinline__ void add_sums(Sum *sums, float (&values)[side], bool exist) {
   int kept = side, first = 0;
@@ -83,18 +82,20 @@ __device__ __forceinline__ void add_sums(Sum *sums, float (&values)[side], bool 
   }
   if (!exist) return;
 #pragma unroll
-  for (int i = 0; i < side >> (HIGH - LOW); i++) atomicAdd(sums + first + i, static_cast<unsigned>(values[i] * units));
+  for (int i = 0; i < side >> (HIGH - LOW); i++) {
+    atomicAdd(sums + first + i, static_cast<Sum>(fmaxf(values[i], 0) * units));
+  }
 }
 
-// The largest sum, in every thread of the block; `count` is even.
-__device__ __forceinline__ float largest_sum(const Sum *sums, int count) {
+// The root of the largest sum, in every thread of the block; `count` is even.
+__device__ __forceinline__ float largest_norm(const Sum *sums, int count) {
   float largest = 0;
 #pragma unroll 8
   for (int i = threadIdx.x; i < count / 2; i += threads) {
     const ulonglong2 pair = __ldcg(reinterpret_cast<const ulonglong2 *>(sums) + i);
     largest = fmaxf(largest, static_cast<float>(max(pair.x, pair.y)));
   }
-  return block_largest(largest) / units;
+  return sqrtf(block_largest(largest) / units);
 }
 
 // A lane's square of a tile. O and C are multiples of `side`, so it lies inside or outside of the weight; outside it is
@@ -142,7 +143,7 @@ __device__ __forceinline__ void quantize(uint8_t *values, uint8_t *transposed, c
 #pragma unroll
       for (int j = 0; j < side / 2; j++) {
         const float2 pair = unpack_fp8(static_cast<uint16_t>(square[i][j / 2] >> j % 2 * 16));
-        row_sums[i] += fabsf(pair.x) + fabsf(pair.y);
+        row_sums[i] += pair.x * pair.x + pair.y * pair.y;
       }
     }
     add_sums<0, 3>(sums.of_rows + row, row_sums, row < O);
@@ -172,8 +173,8 @@ __device__ __forceinline__ void quantize(uint8_t *values, uint8_t *transposed, c
 #pragma unroll
       for (int j = 0; j < side / 2; j++) {
         const float2 pair = unpack_fp8(static_cast<uint16_t>(square[i][j / 2] >> j % 2 * 16));
-        column_sums[2 * j] += fabsf(pair.x);
-        column_sums[2 * j + 1] += fabsf(pair.y);
+        column_sums[2 * j] += pair.x * pair.x;
+        column_sums[2 * j + 1] += pair.y * pair.y;
       }
     }
     add_sums<3, 5>(sums.of_columns + column, column_sums, column < C);
@@ -238,12 +239,12 @@ __global__ void __launch_bounds__(threads, 2)
   }
   __syncthreads();
   if (!is_last) return;
-  const float row_sum = values ? largest_sum(sums.of_rows, O) : 0.0f;
-  const float column_sum = transposed ? largest_sum(sums.of_columns, C) : 0.0f;
+  const float row_norm = values ? largest_norm(sums.of_rows, O) : 0.0f;
+  const float column_norm = transposed ? largest_norm(sums.of_columns, C) : 0.0f;
   if (threadIdx.x != 0) return;
   factors[GPT2_FP8_SCALE] = scale;
-  factors[GPT2_FP8_ROW_SUM] = row_sum * scale;
-  factors[GPT2_FP8_COLUMN_SUM] = column_sum * scale;
+  factors[GPT2_FP8_ROW_NORM] = row_norm * scale;
+  factors[GPT2_FP8_COLUMN_NORM] = column_norm * scale;
   factors[GPT2_FP8_BIAS] = __uint_as_float(__ldcg(&grid->largest_of_bias));
   *grid = {};
 }
@@ -265,8 +266,8 @@ int ops::fp8_quantize_weight(gpt2_context &context, uint8_t *values, uint8_t *tr
   const Sums sums(scratch, C, O);
   const int64_t tiles = ceil_divide(O, tile_rows) * ceil_divide(C, tile_columns);
   const int64_t blocks = tiles < own.multiprocessors ? tiles : own.multiprocessors;
-  launch_overlapping(own, quantize_kernel, blocks, threads, 0, values, transposed, factors, sums,
-                     own.grid, static_cast<const bf16 *>(weight), static_cast<const bf16 *>(bias), tiles, C, O);
+  launch_overlapping(own, quantize_kernel, blocks, threads, 0, values, transposed, factors, sums, own.grid,
+                     static_cast<const bf16 *>(weight), static_cast<const bf16 *>(bias), tiles, C, O);
   return GPT2_LAUNCHED(context, function);
 }
 

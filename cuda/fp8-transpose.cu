@@ -24,11 +24,11 @@ __device__ __forceinline__ uint32_t rescale(uint32_t pair, __half2 factor) {
   return __nv_cvt_halfraw2_to_fp8x2(__hmul2(halves, factor), __NV_SATFINITE, __NV_E4M3);
 }
 
-__global__ void __launch_bounds__(threads, 5) transpose_kernel(uint8_t *columnwise, float *columnwise_scale,
-                                                               const uint8_t *values, const float *scale, int N, int C,
-                                                               int tiles_a_row) {
+__global__ void __launch_bounds__(threads, 5)
+    transpose_kernel(uint8_t *columnwise, float *columnwise_scale, float *columnwise_norm, const uint8_t *values,
+                     const float *scale, const float *norm, int N, int C, int tiles_a_row) {
   wait_for_previous_kernel();
-  __shared__ float of_warp[warps];
+  __shared__ float of_warp[warps], norm_of_warp[warps];
   __shared__ uint4 staging[channels * groups];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int row0 = static_cast<int>(blockIdx.x) / tiles_a_row * rows, first = row0 + warp * group;
@@ -52,19 +52,30 @@ __global__ void __launch_bounds__(threads, 5) transpose_kernel(uint8_t *columnwi
   }
 
   const int block = row0 / GPT2_FP8_BLOCK;
-  float largest = 0;
+  const bool stores_block = channel0 == 0 && row0 % GPT2_FP8_BLOCK == 0;
+  float largest = 0, largest_norm = 0;
 #pragma unroll
   for (int i = 0; i < scales_a_thread; i++) {
     const int row = block * GPT2_FP8_BLOCK + i * threads + static_cast<int>(threadIdx.x);
-    if (row < N) largest = fmaxf(largest, scale[row]);
+    if (row >= N) continue;
+    largest = fmaxf(largest, scale[row]);
+    if (stores_block) largest_norm = fmaxf(largest_norm, norm[row]);
   }
   const float own = scale[min(first + lane % group, N - 1)];
   largest = warp_largest(largest);
-  if (lane == 0) of_warp[warp] = largest;
+  largest_norm = warp_largest(largest_norm);
+  if (lane == 0) {
+    of_warp[warp] = largest;
+    norm_of_warp[warp] = largest_norm;
+  }
   __syncthreads();
 #pragma unroll
   for (int i = 0; i < warps; i++) largest = fmaxf(largest, of_warp[i]);
-  if (threadIdx.x == 0 && channel0 == 0 && row0 % GPT2_FP8_BLOCK == 0) columnwise_scale[block] = largest;
+  if (stores_block && threadIdx.x == 0) {
+    for (const float of_one : norm_of_warp) largest_norm = fmaxf(largest_norm, of_one);
+    columnwise_scale[block] = largest;
+    columnwise_norm[block] = largest_norm;
+  }
 
   const float factor = own * inverse_of(largest);
 #pragma unroll
@@ -102,13 +113,13 @@ __global__ void __launch_bounds__(threads, 5) transpose_kernel(uint8_t *columnwi
 
 }  // namespace
 
-int ops::fp8_transpose(gpt2_context &context, uint8_t *columnwise, float *columnwise_scale, const uint8_t *values,
-                       const float *scale, int N, int C) {
+int ops::fp8_transpose(gpt2_context &context, uint8_t *columnwise, float *columnwise_scale, float *columnwise_norm,
+                       const uint8_t *values, const float *scale, const float *norm, int N, int C) {
   const char *function = "gpt2_fp8_transpose";
   if (const int status = require_fp8(context, function)) return status;
   const int tiles_a_row = static_cast<int>(ceil_divide(C, channels));
   launch_overlapping(cuda(context), transpose_kernel, ceil_divide(N, rows) * tiles_a_row, threads, 0, columnwise,
-                     columnwise_scale, values, scale, N, C, tiles_a_row);
+                     columnwise_scale, columnwise_norm, values, scale, norm, N, C, tiles_a_row);
   return GPT2_LAUNCHED(context, function);
 }
 

@@ -34,7 +34,7 @@
 #define GPT2_HOST
 
 /* Raised whenever the signature or the meaning of a function below changes; the loader refuses a library of another version. */
-#define GPT2_ABI_VERSION 19
+#define GPT2_ABI_VERSION 20
 
 enum GPT2_STATUS {
   GPT2_OK = 0,
@@ -500,20 +500,22 @@ GPT2_API int gpt2_loss_sum(gpt2_context *context, float *step, const float *loss
  * value is rounded to nearest even; what is larger than 448, the largest number of E4M3, becomes 448; NaN stays NaN.
  *
  * No scale depends on an earlier step. Where an op has a whole row, `scale` is the smallest with which the row's largest element is
- * at most 448. A product that stores its result in FP8 does not: it takes the smallest that its bound allows, for no element of a
- * row of in * weight^T exceeds the row's largest element times the weight's largest sum of absolute values over a row.
+ * at most 448. A product that stores its result in FP8 does not: it takes the smallest with which a bound is at most 448. No element
+ * of a row of in * weight^T exceeds the norm of the row times the largest norm of a row of the weight, the square roots of sums of
+ * squares (Cauchy and Schwarz). `norm` [N] is such a bound of each row in FP8: 17/16 of the row's norm and sqrt(C) 2^-10 scale, for
+ * what rounding to FP8 can add.
  *
- * The gradient of a weight sums over rows, so its operands are columnwise copies: of a matrix [N,C], values [C,N/16,16] and a
- * scale for each block of GPT2_FP8_BLOCK rows, the largest scale of its rows. Rows are in groups of 16, and in a group row 8 b + r,
- * with b from 0 to 1 and r from 0 to 7, is at 2 r + b. Values of rows past N are 0. */
+ * The gradient of a weight sums over rows, so its operands are columnwise copies: of a matrix [N,C], values [C,N/16,16], and for
+ * each block of GPT2_FP8_BLOCK rows the largest scale and the largest norm of its rows. Rows are in groups of 16, and in a group
+ * row 8 b + r, with b from 0 to 1 and r from 0 to 7, is at 2 r + b. Values of rows past N are 0. */
 enum GPT2_FP8_COLUMNWISE { GPT2_FP8_GROUP = 16, GPT2_FP8_BLOCK = 512 };
 
 /* What gpt2_fp8_quantize_weight says of a weight: its scale, and what bounds the results of products. */
 enum GPT2_FP8_FACTOR {
   GPT2_FP8_SCALE = 0,
-  GPT2_FP8_ROW_SUM = 1,    /* the largest sum of absolute values over a row of the weight in FP8; 0 without `values` */
-  GPT2_FP8_COLUMN_SUM = 2, /* the same over a column; 0 without `transposed` */
-  GPT2_FP8_BIAS = 3,       /* the bias's largest absolute value; 0 without a bias */
+  GPT2_FP8_ROW_NORM = 1,    /* the largest norm of a row of the weight in FP8; 0 without `values` */
+  GPT2_FP8_COLUMN_NORM = 2, /* the same of a column; 0 without `transposed` */
+  GPT2_FP8_BIAS = 3,        /* the bias's largest absolute value; 0 without a bias */
   GPT2_FP8_FACTORS = 4
 };
 
@@ -526,34 +528,38 @@ GPT2_API int gpt2_fp8_quantize_weight(gpt2_context *context, uint8_t *values, ui
 GPT2_API int gpt2_fp8_quantize_weight_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t C, int32_t O);
 
 /* The columnwise copy of a matrix in FP8, whose values are rounded once more where the block's scale is larger than the row's.
- *   columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], values [N,C], scale [N]; C % 16 == 0 */
+ *   columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], columnwise_norm = [N/GPT2_FP8_BLOCK], values [N,C], scale [N],
+ *   norm [N]; C % 16 == 0 */
 GPT2_API int gpt2_fp8_transpose(gpt2_context *context, uint8_t *columnwise, float *columnwise_scale,
-                                const uint8_t *values, const float *scale, int32_t N, int32_t C);
+                                float *columnwise_norm, const uint8_t *values, const float *scale, const float *norm,
+                                int32_t N, int32_t C);
 
 /* gpt2_layernorm_forward; also stores `out`, as it is rounded there (also if it is NULL), in FP8.
- *   out = [N,C] or NULL, values = [N,C], scale = [N], mean = [N], rstd = [N], in [N,C], weight [C], bias [C]; C % 16 == 0 */
-GPT2_API int gpt2_layernorm_fp8_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, float *mean,
-                                        float *rstd, const void *in, const void *weight, const void *bias, int32_t N,
-                                        int32_t C);
+ *   out = [N,C] or NULL, values = [N,C], scale = [N], norm = [N], mean = [N], rstd = [N], in [N,C], weight [C], bias [C];
+ *   C % 16 == 0 */
+GPT2_API int gpt2_layernorm_fp8_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, float *norm,
+                                        float *mean, float *rstd, const void *in, const void *weight, const void *bias,
+                                        int32_t N, int32_t C);
 
 /* gpt2_layernorm_backward; also stores `din`, as it is rounded there, in FP8.
- *   din = [N,C] may be dresidual, values = [N,C], scale = [N], dweight (accumulate) [C], dbias (accumulate) [C], dout [N,C],
- *   dresidual [N,C] or NULL, in [N,C], weight [C], mean [N], rstd [N]; C % 16 == 0; workspace gpt2_layernorm_scratch(N,C) */
-GPT2_API int gpt2_layernorm_fp8_backward(gpt2_context *context, void *din, uint8_t *values, float *scale,
+ *   din = [N,C] may be dresidual, values = [N,C], scale = [N], norm = [N], dweight (accumulate) [C], dbias (accumulate) [C],
+ *   dout [N,C], dresidual [N,C] or NULL, in [N,C], weight [C], mean [N], rstd [N]; C % 16 == 0;
+ *   workspace gpt2_layernorm_scratch(N,C) */
+GPT2_API int gpt2_layernorm_fp8_backward(gpt2_context *context, void *din, uint8_t *values, float *scale, float *norm,
                                          float *dweight, float *dbias, const void *dout, const void *dresidual,
                                          const void *in, const void *weight, const float *mean, const float *rstd,
                                          int32_t N, int32_t C, int32_t accumulate);
 
 /* gpt2_rmsnorm_forward; also stores `out`, as it is rounded there (also if it is NULL), in FP8.
- *   out = [N,C] or NULL, values = [N,C], scale = [N], rstd = [N], in [N,C], weight [C]; C % 16 == 0; eps >= 0 */
-GPT2_API int gpt2_rmsnorm_fp8_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, float *rstd,
-                                      const void *in, const void *weight, int32_t N, int32_t C, float eps);
+ *   out = [N,C] or NULL, values = [N,C], scale = [N], norm = [N], rstd = [N], in [N,C], weight [C]; C % 16 == 0; eps >= 0 */
+GPT2_API int gpt2_rmsnorm_fp8_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, float *norm,
+                                      float *rstd, const void *in, const void *weight, int32_t N, int32_t C, float eps);
 
 /* gpt2_rmsnorm_backward; also stores `din`, as it is rounded there, in FP8.
- *   din = [N,C] may be dout or dresidual, values = [N,C], scale = [N], dweight (accumulate) [C], dout [N,C],
+ *   din = [N,C] may be dout or dresidual, values = [N,C], scale = [N], norm = [N], dweight (accumulate) [C], dout [N,C],
  *   dresidual [N,C] or NULL, in [N,C], weight [C], rstd [N]; C % 16 == 0; workspace gpt2_layernorm_scratch(N,C) */
-GPT2_API int gpt2_rmsnorm_fp8_backward(gpt2_context *context, void *din, uint8_t *values, float *scale, float *dweight,
-                                       const void *dout, const void *dresidual, const void *in, const void *weight,
+GPT2_API int gpt2_rmsnorm_fp8_backward(gpt2_context *context, void *din, uint8_t *values, float *scale, float *norm,
+                                       float *dweight, const void *dout, const void *dresidual, const void *in, const void *weight,
                                        const float *rstd, int32_t N, int32_t C, int32_t accumulate);
 
 /* out = in * weight^T + bias + residual. Forward; and backward to the input, with the gradient of the output as `in`, the transposed
@@ -565,42 +571,56 @@ GPT2_API int gpt2_fp8_matmul(gpt2_context *context, void *out, const uint8_t *in
                              int32_t N, int32_t C, int32_t O);
 
 /* gpt2_matmul_gelu_forward of FP8, which stores GELU's output in FP8 only: pre = in * weight^T + bias, values = gelu(pre) / scale.
- * `scale` is the smallest power of two that is at least in_scale * ROW_SUM + BIAS / 448. `columnwise_scale` is the same of
- * `in_columnwise_scale`, the scale of a columnwise copy of `in`. Both copies are rounded from the fp32 result.
+ * The bound is in_norm * ROW_NORM + BIAS, in columnwise copies that of `in_columnwise_norm`, which belongs to the columnwise copy of
+ * `in`. Both copies are rounded from the fp32 result.
  *   values = [N,O], scale = [N], columnwise = [O,N/16,16] or NULL, columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with columnwise,
- *   pre = [N,O], in [N,C], in_scale [N], in_columnwise_scale [N/GPT2_FP8_BLOCK] or NULL with columnwise, weight [O,C],
+ *   pre = [N,O], in [N,C], in_scale [N], in_norm [N], in_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with columnwise, weight [O,C],
  *   factors [GPT2_FP8_FACTORS], bias [O] or NULL; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O) */
 GPT2_API int gpt2_fp8_matmul_gelu_forward(gpt2_context *context, uint8_t *values, float *scale, uint8_t *columnwise,
                                           float *columnwise_scale, void *pre, const uint8_t *in, const float *in_scale,
-                                          const float *in_columnwise_scale, const uint8_t *weight, const float *factors,
-                                          const void *bias, int32_t N, int32_t C, int32_t O);
+                                          const float *in_norm, const float *in_columnwise_norm, const uint8_t *weight,
+                                          const float *factors, const void *bias, int32_t N, int32_t C, int32_t O);
 
-/* gpt2_matmul_relu_squared_forward of FP8: out = relu(in * weight^T + bias)^2.
- *   out = [N,O], in [N,C], in_scale [N], weight [O,C], factors [GPT2_FP8_FACTORS], bias [O] or NULL; C % 16 == 0; O % 16 == 0;
- *   workspace gpt2_fp8_matmul_scratch(N,C,O) */
-GPT2_API int gpt2_fp8_matmul_relu_squared_forward(gpt2_context *context, void *out, const uint8_t *in,
-                                                  const float *in_scale, const uint8_t *weight, const float *factors,
-                                                  const void *bias, int32_t N, int32_t C, int32_t O);
+/* gpt2_matmul_relu_squared_forward of FP8, which stores its result in FP8 only: values = relu(in * weight^T + bias)^2 / scale. The
+ * bound is the square of GELU's.
+ *   values = [N,O], scale = [N], columnwise = [O,N/16,16] or NULL, columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with columnwise,
+ *   in [N,C], in_scale [N], in_norm [N], in_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with columnwise, weight [O,C],
+ *   factors [GPT2_FP8_FACTORS], bias [O] or NULL; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O) */
+GPT2_API int gpt2_fp8_matmul_relu_squared_forward(gpt2_context *context, uint8_t *values, float *scale,
+                                                  uint8_t *columnwise, float *columnwise_scale, const uint8_t *in,
+                                                  const float *in_scale, const float *in_norm,
+                                                  const float *in_columnwise_norm, const uint8_t *weight,
+                                                  const float *factors, const void *bias, int32_t N, int32_t C,
+                                                  int32_t O);
 
 /* gpt2_matmul_gelu_backward_input of FP8, which stores its result in FP8 only: values = (dout * weight) * gelu'(pre) / scale.
- * `scale` is the smallest power of two that is at least 1.13 * dout_scale * COLUMN_SUM; gelu' is below 1.13. `columnwise_scale` is
- * the same of `dout_columnwise_scale`, the scale of a columnwise copy of `dout`. Both copies are rounded from the fp32 result.
+ * The bound is 1.13 * dout_norm * COLUMN_NORM, for gelu' is below 1.13; in the columnwise copy that of `dout_columnwise_norm`, which
+ * belongs to the columnwise copy of `dout`. Both copies are rounded from the fp32 result.
  *   values = [N,C], scale = [N], columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], dout [N,O], dout_scale [N],
- *   dout_columnwise_scale [N/GPT2_FP8_BLOCK], transposed [C,O], factors [GPT2_FP8_FACTORS], pre [N,C]; C % 16 == 0; O % 16 == 0;
- *   workspace gpt2_fp8_matmul_scratch(N,O,C) */
+ *   dout_norm [N], dout_columnwise_norm [N/GPT2_FP8_BLOCK], transposed [C,O], factors [GPT2_FP8_FACTORS], pre [N,C]; C % 16 == 0;
+ *   O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,O,C) */
 GPT2_API int gpt2_fp8_matmul_gelu_backward_input(gpt2_context *context, uint8_t *values, float *scale,
                                                  uint8_t *columnwise, float *columnwise_scale, const uint8_t *dout,
-                                                 const float *dout_scale, const float *dout_columnwise_scale,
-                                                 const uint8_t *transposed, const float *factors, const void *pre,
-                                                 int32_t N, int32_t C, int32_t O);
+                                                 const float *dout_scale, const float *dout_norm,
+                                                 const float *dout_columnwise_norm, const uint8_t *transposed,
+                                                 const float *factors, const void *pre, int32_t N, int32_t C,
+                                                 int32_t O);
 
-/* gpt2_matmul_relu_squared_backward_input of FP8: din = (dout * weight) * 2 sqrt(activated).
- *   din = [N,C], dout [N,O], dout_scale [N], transposed [C,O], factors [GPT2_FP8_FACTORS], activated [N,C]; C % 16 == 0;
- *   O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,O,C) */
-GPT2_API int gpt2_fp8_matmul_relu_squared_backward_input(gpt2_context *context, void *din, const uint8_t *dout,
-                                                         const float *dout_scale, const uint8_t *transposed,
-                                                         const float *factors, const void *activated, int32_t N,
-                                                         int32_t C, int32_t O);
+/* gpt2_matmul_relu_squared_backward_input of FP8, which stores its result in FP8 only:
+ * values = (dout * weight) * 2 sqrt(activated) / scale. Forward's result, `activated`, bounds the root: 2 sqrt(448 activated_scale),
+ * in the columnwise copy with `activated_columnwise_scale`, takes the place of GELU's 1.13.
+ *   values = [N,C], scale = [N], columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], dout [N,O], dout_scale [N],
+ *   dout_norm [N], dout_columnwise_norm [N/GPT2_FP8_BLOCK], transposed [C,O], factors [GPT2_FP8_FACTORS], activated [N,C],
+ *   activated_scale [N], activated_columnwise_scale [N/GPT2_FP8_BLOCK]; C % 16 == 0; O % 16 == 0;
+ *   workspace gpt2_fp8_matmul_scratch(N,O,C) */
+GPT2_API int gpt2_fp8_matmul_relu_squared_backward_input(gpt2_context *context, uint8_t *values, float *scale,
+                                                         uint8_t *columnwise, float *columnwise_scale,
+                                                         const uint8_t *dout, const float *dout_scale,
+                                                         const float *dout_norm, const float *dout_columnwise_norm,
+                                                         const uint8_t *transposed, const float *factors,
+                                                         const uint8_t *activated, const float *activated_scale,
+                                                         const float *activated_columnwise_scale, int32_t N, int32_t C,
+                                                         int32_t O);
 GPT2_API int gpt2_fp8_matmul_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C, int32_t O);
 
 /* gpt2_matmul_backward_weight of columnwise copies: dweight (=|+=) dout^T * in; dbias (=|+=) column sums of dout.

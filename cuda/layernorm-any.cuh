@@ -15,11 +15,32 @@ constexpr int warps = threads / 32;
 template <bool CENTERED>
 constexpr int parameters = CENTERED ? 2 : 1;
 
+// Of a row that a warp holds: its scale and its norm.
+__device__ __forceinline__ void store_row(float *scale, float *norm, int64_t row, float of_row, float squares, int C) {
+  if (threadIdx.x % 32 != 0) return;
+  scale[row] = of_row;
+  norm[row] = fp8_norm(squares, C, of_row);
+}
+
+// Stores a row in FP8, of which value(c) is an element and `largest` the lane's largest.
+template <class Value>
+__device__ __forceinline__ void quantize_row(uint8_t *values, float *scale, float *norm, int64_t row, int C,
+                                             float largest, const Value &value) {
+  const float s = fp8_scale(warp_largest(largest)), inverse = inverse_of(s);
+  float squares = 0;
+  for (int c = static_cast<int>(threadIdx.x) % 32; c < C; c += 32) {
+    const float x = value(c) * inverse;
+    values[row * C + c] = static_cast<uint8_t>(pack_fp8(x, 0));
+    squares = fmaf(x, x, squares);
+  }
+  store_row(scale, norm, row, s, warp_sum(squares), C);
+}
+
 // With FP8 a row's result is computed twice, for its scale and for its values, because `out` may be NULL.
 template <bool CENTERED, bool FP8, class T>
 __global__ void __launch_bounds__(threads)
     forward_any_kernel(T *out, float *mean, float *rstd, const T *in, const T *weight, const T *bias, int N, int C,
-                       float eps, uint8_t *values, float *scale) {
+                       float eps, uint8_t *values, float *scale, float *norm) {
   const int lane = threadIdx.x % 32;
   const int64_t row = static_cast<int64_t>(blockIdx.x) * warps + threadIdx.x / 32;
   if (row >= N) return;
@@ -41,11 +62,7 @@ __global__ void __launch_bounds__(threads)
     if constexpr (FP8) largest = fmaxf(largest, fabsf(to_float(rounded)));
   }
   if constexpr (FP8) {
-    const float s = fp8_scale(warp_largest(largest)), inverse = inverse_of(s);
-    for (int c = lane; c < C; c += 32) {
-      values[row * C + c] = static_cast<uint8_t>(pack_fp8(to_float(result(c)) * inverse, 0));
-    }
-    if (lane == 0) scale[row] = s;
+    quantize_row(values, scale, norm, row, C, largest, [&](int c) { return to_float(result(c)); });
   }
   if (lane == 0) {
     if constexpr (CENTERED) mean[row] = m;
@@ -103,18 +120,14 @@ __global__ void __launch_bounds__(threads) parameters_any_kernel(float *partial,
 }
 
 // A result's rows in FP8.
-__global__ void __launch_bounds__(threads) static quantize_any_kernel(uint8_t *values, float *scale, const bf16 *in,
-                                                                      int N, int C) {
+__global__ void __launch_bounds__(threads) static quantize_any_kernel(uint8_t *values, float *scale, float *norm,
+                                                                      const bf16 *in, int N, int C) {
   const int lane = threadIdx.x % 32;
   const int64_t row = static_cast<int64_t>(blockIdx.x) * warps + threadIdx.x / 32;
   if (row >= N) return;
   float largest = 0;
   for (int c = lane; c < C; c += 32) largest = fmaxf(largest, fabsf(to_float(in[row * C + c])));
-  const float s = fp8_scale(warp_largest(largest)), inverse = inverse_of(s);
-  for (int c = lane; c < C; c += 32) {
-    values[row * C + c] = static_cast<uint8_t>(pack_fp8(to_float(in[row * C + c]) * inverse, 0));
-  }
-  if (lane == 0) scale[row] = s;
+  quantize_row(values, scale, norm, row, C, largest, [&](int c) { return to_float(in[row * C + c]); });
 }
 
 }  // namespace layernorm_any

@@ -19,7 +19,7 @@ using namespace layernorm_any;
 template <bool CENTERED, class T, int V, int PACKS, bool FP8>
 __global__ void __launch_bounds__(threads)
     forward_kernel(T *out, float *mean, float *rstd, const T *in, const T *weight, const T *bias, int N, int C,
-                   float eps, uint8_t *values, float *scale) {
+                   float eps, uint8_t *values, float *scale, float *norm) {
   wait_for_previous_kernel();
   const int lane = threadIdx.x % 32;
   const int64_t row = static_cast<int64_t>(blockIdx.x) * warps + threadIdx.x / 32;
@@ -77,14 +77,15 @@ __global__ void __launch_bounds__(threads)
   }
   if constexpr (FP8) {
     const float s = fp8_scale(warp_largest(largest)), inverse = inverse_of(s);
+    float sum_of_squares = 0;
 #pragma unroll
     for (int p = 0; p < PACKS; p++) {
       const int column = (p * 32 + lane) * V;
       if (column >= C) continue;
       if (out) store(out + row * C + column, x[p]);
-      store_fp8(values + row * C + column, x[p], inverse);
+      sum_of_squares += store_fp8(values + row * C + column, x[p], inverse);
     }
-    if (lane == 0) scale[row] = s;
+    store_row(scale, norm, row, s, warp_sum(sum_of_squares), C);
   }
   if (lane == 0) {
     if constexpr (CENTERED) mean[row] = m;
@@ -102,7 +103,7 @@ constexpr int backward_shared_bytes = warps * ROWS * 3 * PACKS * 32 * 16;
 template <bool CENTERED, class T, int V, int PACKS, int ROWS, bool FP8>
 __global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1)
     backward_kernel(T *din, float *partial, const T *dout, const T *dresidual, const T *in, const T *weight,
-                    const float *mean, const float *rstd, int N, int C, uint8_t *values, float *scale) {
+                    const float *mean, const float *rstd, int N, int C, uint8_t *values, float *scale, float *norm) {
   wait_for_previous_kernel();
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   extern __shared__ __align__(16) unsigned char memory[];
@@ -180,6 +181,7 @@ __global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1)
     }
     if constexpr (FP8) {
       const float s = fp8_scale(warp_largest(largest)), inverse = inverse_of(s);
+      float sum_of_squares = 0;
 #pragma unroll
       for (int p = 0; p < PACKS; p++) {
         const int column = (p * 32 + lane) * V;
@@ -187,10 +189,10 @@ __global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1)
           float result[V];
 #pragma unroll
           for (int j = 0; j < V; j++) result[j] = to_float(dy[p].values[j]);
-          store_fp8(values + row * C + column, result, inverse);
+          sum_of_squares += store_fp8(values + row * C + column, result, inverse);
         }
       }
-      if (lane == 0) scale[row] = s;
+      store_row(scale, norm, row, s, warp_sum(sum_of_squares), C);
     }
     if (ROWS == 2) stage ^= 1;
   }
@@ -243,10 +245,11 @@ void with_norm_type(const CudaContext &own, Body body) {
   }
 }
 
-// layernorm_forward, or rmsnorm_forward without `mean` and `bias`. With FP8 also `values` and `scale`.
+// layernorm_forward, or rmsnorm_forward without `mean` and `bias`. With FP8 also `values`, `scale` and `norm`.
 template <bool CENTERED, bool FP8 = false>
 void forward(CudaContext &own, void *out, float *mean, float *rstd, const void *in, const void *weight,
-             const void *bias, int N, int C, float eps, uint8_t *values = nullptr, float *scale = nullptr) {
+             const void *bias, int N, int C, float eps, uint8_t *values = nullptr, float *scale = nullptr,
+             float *norm = nullptr) {
   const auto blocks = static_cast<unsigned>(ceil_divide(N, warps));
   with_norm_type<FP8>(own, [&](auto element) {
     using T = decltype(element);
@@ -256,21 +259,21 @@ void forward(CudaContext &own, void *out, float *mean, float *rstd, const void *
     const bool done = C % V == 0 && on_16_bytes(y, x, w, b, values) &&
                       with_count(static_cast<int>(ceil_divide(C, 32 * V)), Packs<T>{}, [&](auto packs) {
                         launch_overlapping(own, forward_kernel<CENTERED, T, V, packs, FP8>, blocks, threads, 0, y, mean,
-                                           rstd, x, w, b, N, C, eps, values, scale);
+                                           rstd, x, w, b, N, C, eps, values, scale, norm);
                         return true;
                       });
     if (!done) {
       forward_any_kernel<CENTERED, FP8>
-          <<<blocks, threads, 0, own.stream>>>(y, mean, rstd, x, w, b, N, C, eps, values, scale);
+          <<<blocks, threads, 0, own.stream>>>(y, mean, rstd, x, w, b, N, C, eps, values, scale, norm);
     }
   });
 }
 
-// layernorm_backward, or rmsnorm_backward without `dbias` and `mean`. With FP8 also `values` and `scale`.
+// layernorm_backward, or rmsnorm_backward without `dbias` and `mean`. With FP8 also `values`, `scale` and `norm`.
 template <bool CENTERED, bool FP8 = false>
 void backward(CudaContext &own, void *din, float *dweight, float *dbias, const void *dout, const void *dresidual,
               const void *in, const void *weight, const float *mean, const float *rstd, int N, int C, bool accumulate,
-              uint8_t *values = nullptr, float *scale = nullptr) {
+              uint8_t *values = nullptr, float *scale = nullptr, float *norm = nullptr) {
   const int parts = parts_of(own, N, C);
   float *partial = Scratch(own.workspace).take<float>(static_cast<int64_t>(parts) * parameters<CENTERED> * C);
   with_norm_type<FP8>(own, [&](auto element) {
@@ -286,7 +289,7 @@ void backward(CudaContext &own, void *din, float *dweight, float *dbias, const v
             if (shared > own.shared_limit) return false;
             cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
             launch_overlapping(own, kernel, parts, threads, shared, dx, partial, dy, residual, x, w, mean, rstd, N, C,
-                               values, scale);
+                               values, scale, norm);
             return true;
           };
           return launch(backward_kernel<CENTERED, T, V, packs, 2, FP8>, backward_shared_bytes<packs, 2>) ||
@@ -298,7 +301,7 @@ void backward(CudaContext &own, void *din, float *dweight, float *dbias, const v
       const auto blocks = static_cast<unsigned>(ceil_divide(N, warps));
       parameters_any_kernel<CENTERED><<<grid, threads, 0, own.stream>>>(partial, dy, x, mean, rstd, N, C);
       backward_any_kernel<CENTERED><<<blocks, threads, 0, own.stream>>>(dx, dy, residual, x, w, mean, rstd, N, C);
-      if constexpr (FP8) quantize_any_kernel<<<blocks, threads, 0, own.stream>>>(values, scale, dx, N, C);
+      if constexpr (FP8) quantize_any_kernel<<<blocks, threads, 0, own.stream>>>(values, scale, norm, dx, N, C);
     }
   });
   launch_add_partials(own, dweight, dbias, partial, parts, C, accumulate);
@@ -337,40 +340,41 @@ int ops::rmsnorm_backward(gpt2_context &context, void *din, float *dweight, cons
   return GPT2_LAUNCHED(context, "gpt2_rmsnorm_backward");
 }
 
-int ops::layernorm_fp8_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, float *mean,
-                               float *rstd, const void *in, const void *weight, const void *bias, int N, int C) {
+int ops::layernorm_fp8_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, float *norm,
+                               float *mean, float *rstd, const void *in, const void *weight, const void *bias, int N,
+                               int C) {
   const char *function = "gpt2_layernorm_fp8_forward";
   if (const int status = require_fp8(context, function)) return status;
-  forward<true, true>(cuda(context), out, mean, rstd, in, weight, bias, N, C, layernorm_eps, values, scale);
+  forward<true, true>(cuda(context), out, mean, rstd, in, weight, bias, N, C, layernorm_eps, values, scale, norm);
   return GPT2_LAUNCHED(context, function);
 }
 
-int ops::layernorm_fp8_backward(gpt2_context &context, void *din, uint8_t *values, float *scale, float *dweight,
-                                float *dbias, const void *dout, const void *dresidual, const void *in,
+int ops::layernorm_fp8_backward(gpt2_context &context, void *din, uint8_t *values, float *scale, float *norm,
+                                float *dweight, float *dbias, const void *dout, const void *dresidual, const void *in,
                                 const void *weight, const float *mean, const float *rstd, int N, int C,
                                 bool accumulate) {
   const char *function = "gpt2_layernorm_fp8_backward";
   if (const int status = require_fp8(context, function)) return status;
   backward<true, true>(cuda(context), din, dweight, dbias, dout, dresidual, in, weight, mean, rstd, N, C, accumulate,
-                       values, scale);
+                       values, scale, norm);
   return GPT2_LAUNCHED(context, function);
 }
 
-int ops::rmsnorm_fp8_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, float *rstd,
+int ops::rmsnorm_fp8_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, float *norm, float *rstd,
                              const void *in, const void *weight, int N, int C, float eps) {
   const char *function = "gpt2_rmsnorm_fp8_forward";
   if (const int status = require_fp8(context, function)) return status;
-  forward<false, true>(cuda(context), out, nullptr, rstd, in, weight, nullptr, N, C, eps, values, scale);
+  forward<false, true>(cuda(context), out, nullptr, rstd, in, weight, nullptr, N, C, eps, values, scale, norm);
   return GPT2_LAUNCHED(context, function);
 }
 
-int ops::rmsnorm_fp8_backward(gpt2_context &context, void *din, uint8_t *values, float *scale, float *dweight,
-                              const void *dout, const void *dresidual, const void *in, const void *weight,
-                              const float *rstd, int N, int C, bool accumulate) {
+int ops::rmsnorm_fp8_backward(gpt2_context &context, void *din, uint8_t *values, float *scale, float *norm,
+                              float *dweight, const void *dout, const void *dresidual, const void *in,
+                              const void *weight, const float *rstd, int N, int C, bool accumulate) {
   const char *function = "gpt2_rmsnorm_fp8_backward";
   if (const int status = require_fp8(context, function)) return status;
   backward<false, true>(cuda(context), din, dweight, nullptr, dout, dresidual, in, weight, nullptr, rstd, N, C,
-                        accumulate, values, scale);
+                        accumulate, values, scale, norm);
   return GPT2_LAUNCHED(context, function);
 }
 

@@ -8,7 +8,7 @@
 // The products of newton-schulz.cuh have the layouts of forward and backward_input.
 #pragma once
 
-#include "common/device.cuh"
+#include "common/fp8.cuh"
 
 namespace gpt2 {
 
@@ -30,11 +30,34 @@ template <Epilogue E>
 constexpr bool adds_bias = E == Epilogue::bias || E == Epilogue::gelu || E == Epilogue::residual ||
                            E == Epilogue::relu_squared || E == Epilogue::capped_exponentials;
 
+template <Epilogue E>
+constexpr bool is_activation = E == Epilogue::gelu || E == Epilogue::relu_squared;
+template <Epilogue E>
+constexpr bool is_activation_backward = E == Epilogue::gelu_backward || E == Epilogue::relu_squared_backward;
+
+// FP8 is whether the operands are in FP8. Then these epilogues store their result in FP8 only.
+template <Epilogue E, bool FP8>
+constexpr bool stores_fp8 = FP8 && (is_activation<E> || is_activation_backward<E>);
+// What is read of the activation: GELU's input, which is in T, or the squared ReLU's output.
+template <Epilogue E, bool FP8>
+constexpr bool reads_fp8 = FP8 && E == Epilogue::relu_squared_backward;
+
+template <Epilogue E, class T>
+__device__ __forceinline__ float activated(float pre) {
+  return E == Epilogue::gelu ? gelu<T>(pre) : relu_squared(pre);
+}
+
+// From GELU's input, or the squared ReLU's output.
+template <Epilogue E, class T>
+__device__ __forceinline__ float activation_derivative(float x) {
+  return E == Epilogue::gelu_backward ? gelu_derivative<T>(x) : relu_squared_derivative<T>(x);
+}
+
 // Tensors of the epilogue, all [M,N] except the bias [N]. O is the element type of `out`.
 template <class T, class O>
 struct Outputs {
   O *out;
-  T *pre;  // written by gelu, read by gelu_backward; what relu_squared_backward reads: `activated`
+  T *pre;  // written by gelu, read by gelu_backward; what relu_squared_backward reads: `activated`, see reads_fp8
   const T *bias;
   const T *residual;
   bool accumulate;
@@ -43,15 +66,16 @@ struct Outputs {
 
 // The COUNT adjacent elements that an epilogue reads in addition: of the residual, an activation's input or output, or
 // the old gradient.
-template <Epilogue E, class T, class O, int COUNT>
+template <Epilogue E, class T, class O, int COUNT, bool FP8 = false>
 struct Extra {
-  using Element = std::conditional_t<E == Epilogue::gradient, O, T>;
+  using Element =
+      std::conditional_t<E == Epilogue::gradient, O, std::conditional_t<reads_fp8<E, FP8>, __nv_fp8_e4m3, T>>;
   Pack<Element, COUNT> pack;
 
   // Their tensor, or NULL.
   __device__ static __forceinline__ const Element *source(const Outputs<T, O> &outputs) {
     if constexpr (E == Epilogue::residual || E == Epilogue::combination) return outputs.residual;
-    if constexpr (E == Epilogue::gelu_backward || E == Epilogue::relu_squared_backward) return outputs.pre;
+    if constexpr (is_activation_backward<E>) return reinterpret_cast<const Element *>(outputs.pre);
     if constexpr (E == Epilogue::gradient) return outputs.accumulate ? outputs.out : nullptr;
     return nullptr;
   }
@@ -60,10 +84,10 @@ struct Extra {
   }
 };
 
-// Applies the epilogue to COUNT adjacent columns of a row and, with STORES, stores them in `out`.
-template <Epilogue E, bool STORES = true, int COUNT, class T, class O>
+// Applies the epilogue to COUNT adjacent columns of a row and stores them in `out`, except where stores_fp8 says so.
+template <Epilogue E, bool FP8 = false, int COUNT, class T, class O>
 __device__ __forceinline__ void finish(const Outputs<T, O> &outputs, float (&result)[COUNT], const float (&bias)[COUNT],
-                                       const Extra<E, T, O, COUNT> &extra, int64_t at) {
+                                       const Extra<E, T, O, COUNT, FP8> &extra, int64_t at) {
   if constexpr (adds_bias<E>) {
 #pragma unroll
     for (int i = 0; i < COUNT; i++) result[i] += bias[i];
@@ -71,12 +95,10 @@ __device__ __forceinline__ void finish(const Outputs<T, O> &outputs, float (&res
   if constexpr (E == Epilogue::gelu) store(outputs.pre + at, result);
 #pragma unroll
   for (int i = 0; i < COUNT; i++) {
-    if constexpr (E == Epilogue::gelu) result[i] = gelu<T>(result[i]);
+    if constexpr (is_activation<E>) result[i] = activated<E, T>(result[i]);
     if constexpr (E == Epilogue::residual) result[i] += to_float(extra.pack.values[i]);
-    if constexpr (E == Epilogue::gelu_backward) result[i] *= gelu_derivative<T>(to_float(extra.pack.values[i]));
-    if constexpr (E == Epilogue::relu_squared) result[i] = relu_squared(result[i]);
-    if constexpr (E == Epilogue::relu_squared_backward) {
-      result[i] *= relu_squared_derivative<T>(to_float(extra.pack.values[i]));
+    if constexpr (is_activation_backward<E>) {
+      result[i] *= activation_derivative<E, T>(to_float(extra.pack.values[i]));
     }
     if constexpr (E == Epilogue::combination) {
       result[i] = outputs.alpha * result[i] + outputs.beta * to_float(extra.pack.values[i]);
@@ -85,7 +107,7 @@ __device__ __forceinline__ void finish(const Outputs<T, O> &outputs, float (&res
       if (outputs.accumulate) result[i] += to_float(extra.pack.values[i]);
     }
   }
-  if constexpr (STORES) store(outputs.out + at, result);
+  if constexpr (!stores_fp8<E, FP8>) store(outputs.out + at, result);
 }
 
 // A product, for the tensor-core kernels (sm80, sm90) and matmul-fp32.cu (any size, fp32 and tf32).
@@ -100,13 +122,39 @@ struct Product {
 struct Fp8Operands {
   const float *scale;    // [M], of a's rows
   const float *factors;  // of b, the weight
-  // The result in FP8, which gelu and gelu_backward store: [M,N] and [M].
+  // The result in FP8, [M,N] and [M], and the norms of a's rows, which bound it.
   uint8_t *values = nullptr;
   float *values_scale = nullptr;
-  // Its columnwise copy, or NULL, with the scales of its blocks and those of the columnwise copy of a.
+  const float *norm = nullptr;
+  // Its columnwise copy, or NULL, with the scales of its blocks and the norms of the blocks of a.
   uint8_t *columnwise = nullptr;
   float *columnwise_scale = nullptr;
-  const float *in_columnwise_scale = nullptr;
+  const float *columnwise_norm = nullptr;
+  // For relu_squared_backward: what values_scale and columnwise_scale were in relu_squared.
+  const float *activated_scale = nullptr;
+  const float *activated_columnwise_scale = nullptr;
+};
+
+// The scales of a result in FP8 from norms of the input, by the bounds in gpt2.h.
+template <Epilogue E>
+struct Fp8Bound {
+  float weight_norm, bias;
+
+  __device__ __forceinline__ static Fp8Bound of(const float *factors) {
+    if (is_activation<E>) return {factors[GPT2_FP8_ROW_NORM], factors[GPT2_FP8_BIAS]};
+    return {factors[GPT2_FP8_COLUMN_NORM], 0};
+  }
+  // `activated_scale`, of the same row or block, is only relu_squared_backward's.
+  __device__ __forceinline__ float scale(float norm, [[maybe_unused]] float activated_scale) const {
+    if constexpr (is_activation_backward<E>) {
+      const float derivative = E == Epilogue::gelu_backward
+                                   ? largest_gelu_derivative
+                                   : relu_squared_derivative<bf16>(fp8_largest * activated_scale);
+      return fp8_scale(norm * (derivative * weight_norm));
+    }
+    const float pre = fmaf(norm, weight_norm, bias);
+    return fp8_scale(E == Epilogue::gelu ? pre : pre * pre);
+  }
 };
 
 // The position of the index-th tile of a product. Tiles go in groups of 8 in m, all of n within a group, so that tiles

@@ -129,13 +129,16 @@ __device__ __forceinline__ float relu_squared(float x) {
   return positive * positive;
 }
 
+__device__ __forceinline__ float sqrt_approximate(float x) {
+  float root;
+  asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(root) : "f"(x));
+  return root;
+}
+
 // The derivative of relu_squared, from its result.
 template <class T>
 __device__ __forceinline__ float relu_squared_derivative(float activated) {
-  if constexpr (sizeof(T) == 4) return 2 * sqrtf(activated);
-  float root;
-  asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(root) : "f"(activated));
-  return 2 * root;
+  return 2 * (sizeof(T) == 4 ? sqrtf(activated) : sqrt_approximate(activated));
 }
 
 // value = cap x / sqrt(x^2 + cap^2), and its derivative by x.

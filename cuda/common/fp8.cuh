@@ -18,25 +18,9 @@ __device__ __forceinline__ float fp8_scale(float largest) {
   return __uint_as_float((exponent > 9 ? exponent - 8 : 1) << 23);
 }
 
-// The smallest power of two, from 2^-126 to 2^126, that is at least `bound`: the scale of results that are at most
-// 448 bound.
-__device__ __forceinline__ float fp8_scale_of_bound(float bound) {
-  const uint32_t exponent = (__float_as_uint(bound) + 0x7fffff) >> 23;
-  return __uint_as_float(min(max(exponent, 1u), 253u) << 23);
-}
-
-// The bound of a product's results: 448 (factor * the scale of the row of `in` + constant). BACKWARD is to the input
-// through GELU; else it is forward with GELU, whose result is not larger than its input.
-struct Fp8Bound {
-  float factor, constant;
-  __device__ __forceinline__ float scale(float in_scale) const {
-    return fp8_scale_of_bound(fmaf(in_scale, factor, constant));
-  }
-};
-template <bool BACKWARD>
-__device__ __forceinline__ Fp8Bound gelu_bound(const float *factors) {
-  if (BACKWARD) return {largest_gelu_derivative * factors[GPT2_FP8_COLUMN_SUM], 0};
-  return {factors[GPT2_FP8_ROW_SUM], factors[GPT2_FP8_BIAS] / fp8_largest};
+// What gpt2.h calls a row's norm, from the sum of squares of the row / scale.
+__device__ __forceinline__ float fp8_norm(float squares, int C, float scale) {
+  return scale * fmaf(1.0625f, sqrtf(squares), 0x1p-10f * sqrtf(static_cast<float>(C)));
 }
 
 // 1 / scale, exactly.
@@ -59,13 +43,21 @@ __device__ __forceinline__ float2 unpack_fp8(uint16_t pair) {
   return __half22float2(halves);
 }
 
-// Stores COUNT adjacent values of x * inverse in one access.
+__device__ __forceinline__ float to_float(__nv_fp8_e4m3 value) { return static_cast<float>(value); }
+
+// Stores COUNT adjacent values of x * inverse in one access. Returns the sum of their squares, before rounding.
 template <int COUNT>
-__device__ __forceinline__ void store_fp8(uint8_t *destination, const float (&x)[COUNT], float inverse) {
+__device__ __forceinline__ float store_fp8(uint8_t *destination, const float (&x)[COUNT], float inverse) {
   Pack<uint16_t, COUNT / 2> pack;
+  float squares = 0;
 #pragma unroll
-  for (int i = 0; i < COUNT / 2; i++) pack.values[i] = pack_fp8(x[2 * i] * inverse, x[2 * i + 1] * inverse);
+  for (int i = 0; i < COUNT / 2; i++) {
+    const float low = x[2 * i] * inverse, high = x[2 * i + 1] * inverse;
+    pack.values[i] = pack_fp8(low, high);
+    squares = fmaf(low, low, fmaf(high, high, squares));
+  }
   *reinterpret_cast<Pack<uint16_t, COUNT / 2> *>(destination) = pack;
+  return squares;
 }
 
 // Transposes 4 x 4 bytes, one row in each word.

@@ -38,27 +38,63 @@ void expand_columnwise(Task task, float *rows, const uint8_t *values, const floa
   });
 }
 
-// Where a product stores its result in FP8, and the scales of its input. `columnwise` may be NULL.
+// Where a product stores its result in FP8, and what bounds it: norms of the input, and forward's scales in backward
+// through the squared ReLU. `columnwise` may be NULL.
 struct Fp8Result {
   uint8_t *values;
   float *scale;
-  const float *in_scale;
+  const float *in_norm;
   uint8_t *columnwise;
   float *columnwise_scale;
-  const float *in_columnwise_scale;
+  const float *in_columnwise_norm;
+  const float *activated_scale = nullptr;
+  const float *activated_columnwise_scale = nullptr;
 };
 
-// Stores `result` [N,C]; bound(in_scale) is the bound of its elements / 448.
+// Stores `result` [N,C]; bound(norm, activated_scale) is that of a row, or of a block of rows.
 template <class Bound>
 void store(Task task, const Fp8Result &to, const float *result, int N, int C, const Bound &bound) {
+  const auto scale_of = [&](const float *norm, const float *activated_scale, int64_t index) {
+    return fp8_scale(bound(norm[index], activated_scale ? activated_scale[index] : 0));
+  };
   quantize_rows(task, to.values, to.scale, result, N, C,
-                [&](int64_t n) { return fp8_scale_of_bound(bound(to.in_scale[n])); });
+                [&](int64_t n) { return scale_of(to.in_norm, to.activated_scale, n); });
   if (!to.columnwise) return;
   for (int64_t block = 0; block * GPT2_FP8_BLOCK < N; block++) {
-    to.columnwise_scale[block] = fp8_scale_of_bound(bound(to.in_columnwise_scale[block]));
+    to.columnwise_scale[block] = scale_of(to.in_columnwise_norm, to.activated_columnwise_scale, block);
   }
   store_columnwise(task, to.columnwise, N, C, [&](int64_t n, int c) {
     return to_e4m3(result[n * C + c] * inverse_of(to.columnwise_scale[n / GPT2_FP8_BLOCK]));
+  });
+}
+
+// Forward with an activation, which maps what is at most x to what is at most bound_of(x). `pre` may be NULL.
+void activated_forward(Task task, const Fp8Result &to, float *pre, const uint8_t *in, const float *in_scale,
+                       const uint8_t *weight, const float *factors, const float *bias, int N, int C, int O,
+                       decltype(gelu_forward) activate, float (*bound_of)(float)) {
+  float *out = task.scratch;
+  const int64_t count = static_cast<int64_t>(N) * O;
+  if (!pre) pre = out;
+  fp8_matmul({task.pool, out + count}, pre, in, in_scale, weight, factors, bias, nullptr, N, C, O);
+  activate(task, out, pre, count);
+  store(task, to, out, N, O, [&](float norm, float) {
+    return bound_of(std::fmaf(norm, factors[GPT2_FP8_ROW_NORM], factors[GPT2_FP8_BIAS]));
+  });
+}
+
+// Backward through an activation: differentiate(din) multiplies by its derivative, which is at most
+// derivative_bound(activated_scale). With the transposed weight, backward to the input is the forward product with C
+// and O swapped.
+template <class Differentiate, class Bound>
+void activated_backward(Task task, const Fp8Result &to, const uint8_t *dout, const float *dout_scale,
+                        const uint8_t *transposed, const float *factors, int N, int C, int O,
+                        const Differentiate &differentiate, const Bound &derivative_bound) {
+  float *din = task.scratch;
+  const int64_t count = static_cast<int64_t>(N) * C;
+  fp8_matmul({task.pool, din + count}, din, dout, dout_scale, transposed, factors, nullptr, nullptr, N, O, C);
+  differentiate(din);
+  store(task, to, din, N, C, [&](float norm, float activated_scale) {
+    return norm * (derivative_bound(activated_scale) * factors[GPT2_FP8_COLUMN_NORM]);
   });
 }
 
@@ -72,41 +108,50 @@ void fp8_matmul(Task task, float *out, const uint8_t *in, const float *in_scale,
 }
 
 void fp8_matmul_gelu_forward(Task task, uint8_t *values, float *scale, uint8_t *columnwise, float *columnwise_scale,
-                             float *pre, const uint8_t *in, const float *in_scale, const float *in_columnwise_scale,
-                             const uint8_t *weight, const float *factors, const float *bias, int N, int C, int O) {
-  float *out = task.scratch;
-  const int64_t count = static_cast<int64_t>(N) * O;
-  fp8_matmul({task.pool, out + count}, pre, in, in_scale, weight, factors, bias, nullptr, N, C, O);
-  gelu_forward(task, out, pre, count);
-  store(task, {values, scale, in_scale, columnwise, columnwise_scale, in_columnwise_scale}, out, N, O,
-        [&](float own) { return own * factors[GPT2_FP8_ROW_SUM] + factors[GPT2_FP8_BIAS] / 448; });
+                             float *pre, const uint8_t *in, const float *in_scale, const float *in_norm,
+                             const float *in_columnwise_norm, const uint8_t *weight, const float *factors,
+                             const float *bias, int N, int C, int O) {
+  activated_forward(task, {values, scale, in_norm, columnwise, columnwise_scale, in_columnwise_norm}, pre, in, in_scale,
+                    weight, factors, bias, N, C, O, gelu_forward, [](float bound) { return bound; });
 }
 
-void fp8_matmul_relu_squared_forward(Task task, float *out, const uint8_t *in, const float *in_scale,
-                                     const uint8_t *weight, const float *factors, const float *bias, int N, int C,
-                                     int O) {
-  const Operands floats = expand(task, in, in_scale, weight, factors, N, C, O);
-  matmul_relu_squared_forward(floats.rest, out, floats.in, floats.weight, bias, N, C, O);
+void fp8_matmul_relu_squared_forward(Task task, uint8_t *values, float *scale, uint8_t *columnwise,
+                                     float *columnwise_scale, const uint8_t *in, const float *in_scale,
+                                     const float *in_norm, const float *in_columnwise_norm, const uint8_t *weight,
+                                     const float *factors, const float *bias, int N, int C, int O) {
+  activated_forward(task, {values, scale, in_norm, columnwise, columnwise_scale, in_columnwise_norm}, nullptr, in,
+                    in_scale, weight, factors, bias, N, C, O, relu_squared_forward,
+                    [](float bound) { return bound * bound; });
 }
 
-// With the transposed weight, backward to the input is the forward product with C and O swapped.
 void fp8_matmul_gelu_backward_input(Task task, uint8_t *values, float *scale, uint8_t *columnwise,
                                     float *columnwise_scale, const uint8_t *dout, const float *dout_scale,
-                                    const float *dout_columnwise_scale, const uint8_t *transposed, const float *factors,
-                                    const float *pre, int N, int C, int O) {
-  float *din = task.scratch;
-  const int64_t count = static_cast<int64_t>(N) * C;
-  fp8_matmul({task.pool, din + count}, din, dout, dout_scale, transposed, factors, nullptr, nullptr, N, O, C);
-  gelu_backward(task, din, din, pre, count);
-  store(task, {values, scale, dout_scale, columnwise, columnwise_scale, dout_columnwise_scale}, din, N, C,
-        [&](float own) { return largest_gelu_derivative * own * factors[GPT2_FP8_COLUMN_SUM]; });
+                                    const float *dout_norm, const float *dout_columnwise_norm,
+                                    const uint8_t *transposed, const float *factors, const float *pre, int N, int C,
+                                    int O) {
+  const auto differentiate = [&](float *din) { gelu_backward(task, din, din, pre, static_cast<int64_t>(N) * C); };
+  activated_backward(task, {values, scale, dout_norm, columnwise, columnwise_scale, dout_columnwise_norm}, dout,
+                     dout_scale, transposed, factors, N, C, O, differentiate,
+                     [](float) { return largest_gelu_derivative; });
 }
 
-void fp8_matmul_relu_squared_backward_input(Task task, float *din, const uint8_t *dout, const float *dout_scale,
-                                            const uint8_t *transposed, const float *factors, const float *activated,
+void fp8_matmul_relu_squared_backward_input(Task task, uint8_t *values, float *scale, uint8_t *columnwise,
+                                            float *columnwise_scale, const uint8_t *dout, const float *dout_scale,
+                                            const float *dout_norm, const float *dout_columnwise_norm,
+                                            const uint8_t *transposed, const float *factors, const uint8_t *activated,
+                                            const float *activated_scale, const float *activated_columnwise_scale,
                                             int N, int C, int O) {
-  fp8_matmul(task, din, dout, dout_scale, transposed, factors, nullptr, nullptr, N, O, C);
-  relu_squared_backward(task, din, activated, static_cast<int64_t>(N) * C);
+  const auto differentiate = [&](float *din) {
+    task.pool.each(N, [&](int64_t n) {
+      for (int64_t i = n * C; i < (n + 1) * C; i++)
+        din[i] *= 2 * std::sqrt(from_e4m3(activated[i]) * activated_scale[n]);
+    });
+  };
+  activated_backward(task,
+                     {values, scale, dout_norm, columnwise, columnwise_scale, dout_columnwise_norm, activated_scale,
+                      activated_columnwise_scale},
+                     dout, dout_scale, transposed, factors, N, C, O, differentiate,
+                     [](float activated_scale) { return 2 * std::sqrt(448 * activated_scale); });
 }
 
 void fp8_matmul_backward_weight(Task task, float *dweight, float *dbias, const uint8_t *dout, const float *dout_scale,

@@ -8,11 +8,14 @@ namespace gpt2::GPT2_PATH {
 
 namespace {
 
-// Sums in double are exact.
-float absolute_sum(const uint8_t *values, int count, float scale) {
-  double sum = 0;
-  for (int i = 0; i < count; i++) sum += std::fabs(from_e4m3(values[i]));
-  return static_cast<float>(sum * scale);
+// The sum in double is exact.
+float norm_of(const uint8_t *values, int count, float scale) {
+  double squares = 0;
+  for (int i = 0; i < count; i++) {
+    const double value = from_e4m3(values[i]);
+    squares += value * value;
+  }
+  return static_cast<float>(std::sqrt(squares) * scale);
 }
 
 }  // namespace
@@ -24,24 +27,24 @@ void fp8_quantize_weight(Task task, uint8_t *values, uint8_t *transposed, float 
   task.pool.each(O, [&](int64_t o) { each[o] = largest_size(weight + o * C, C); });
   const float scale = fp8_scale(largest_size(each, O));
   factors[GPT2_FP8_SCALE] = scale;
-  factors[GPT2_FP8_ROW_SUM] = 0;
-  factors[GPT2_FP8_COLUMN_SUM] = 0;
+  factors[GPT2_FP8_ROW_NORM] = 0;
+  factors[GPT2_FP8_COLUMN_NORM] = 0;
   factors[GPT2_FP8_BIAS] = bias ? largest_size(bias, O) : 0;
   if (values) {
     task.pool.each(O, [&](int64_t o) {
       quantize(values + o * C, weight + o * C, C, scale);
-      each[o] = absolute_sum(values + o * C, C, scale);
+      each[o] = norm_of(values + o * C, C, scale);
     });
-    factors[GPT2_FP8_ROW_SUM] = largest_size(each, O);
+    factors[GPT2_FP8_ROW_NORM] = largest_size(each, O);
   }
   if (transposed) {
     const float inverse = inverse_of(scale);
     task.pool.each(C, [&](int64_t c) {
       uint8_t *line = transposed + c * O;
       for (int o = 0; o < O; o++) line[o] = to_e4m3(weight[static_cast<int64_t>(o) * C + c] * inverse);
-      each[c] = absolute_sum(line, O, scale);
+      each[c] = norm_of(line, O, scale);
     });
-    factors[GPT2_FP8_COLUMN_SUM] = largest_size(each, C);
+    factors[GPT2_FP8_COLUMN_NORM] = largest_size(each, C);
   }
 }
 

@@ -5,10 +5,12 @@
 
 namespace gpt2::GPT2_PATH {
 
-void fp8_transpose(Task task, uint8_t *columnwise, float *columnwise_scale, const uint8_t *values, const float *scale,
-                   int N, int C) {
+void fp8_transpose(Task task, uint8_t *columnwise, float *columnwise_scale, float *columnwise_norm,
+                   const uint8_t *values, const float *scale, const float *norm, int N, int C) {
   for (int first = 0; first < N; first += GPT2_FP8_BLOCK) {
-    columnwise_scale[first / GPT2_FP8_BLOCK] = largest_size(scale + first, std::min<int>(GPT2_FP8_BLOCK, N - first));
+    const int rows = std::min<int>(GPT2_FP8_BLOCK, N - first);
+    columnwise_scale[first / GPT2_FP8_BLOCK] = largest_size(scale + first, rows);
+    columnwise_norm[first / GPT2_FP8_BLOCK] = largest_size(norm + first, rows);
   }
   store_columnwise(task, columnwise, N, C, [&](int64_t n, int c) {
     const float factor = scale[n] * inverse_of(columnwise_scale[n / GPT2_FP8_BLOCK]);

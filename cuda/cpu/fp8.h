@@ -41,16 +41,10 @@ static inline uint8_t to_e4m3(float value) {
   return static_cast<uint8_t>(size > 0x7f800000 ? 0x7f : number | (bits >> 24 & 0x80));
 }
 
-// The smallest power of two, from 2^-126 to 2^126, that is at least `bound`: the scale of results that are at most
-// 448 bound.
-static inline float fp8_scale_of_bound(float bound) {
-  return float_of(std::clamp((bits_of(bound) + 0x7fffff) >> 23, 1u, 253u) << 23);
-}
-
 // The smallest power of two, at least 2^-126, with which `largest` / scale is at most 448 = 1.75 * 2^8: the exponent is
 // rounded up where the fraction exceeds 0.75.
 static inline float fp8_scale(float largest) {
-  const uint32_t exponent = (bits_of(largest) + 0x1fffff) >> 23;
+  const uint32_t exponent = ((bits_of(largest) & 0x7fffffff) + 0x1fffff) >> 23;  // the NaN of x86 is negative
   return float_of((exponent > 9 ? exponent - 8 : 1) << 23);
 }
 
@@ -62,6 +56,21 @@ static inline float largest_size(const float *values, int count) {
 #pragma omp simd reduction(max : largest)
   for (int i = 0; i < count; i++) largest = std::max(largest, std::fabs(values[i]));
   return largest;
+}
+
+// The sum of squares of values / scale, which does not overflow.
+static inline float scaled_square_sum(const float *values, int count, float scale) {
+  const float inverse = inverse_of(scale);
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int i = 0; i < count; i++) sum += (values[i] * inverse) * (values[i] * inverse);
+  return sum;
+}
+
+// What bounds the norm of a row [C] in FP8, from its scaled_square_sum. Rounding adds less than 1/16 to a normal
+// number, and at most 2^-10 scale to a subnormal one.
+static inline float fp8_norm(float square_sum, int C, float scale) {
+  return scale * (1.0625f * std::sqrt(square_sum) + std::sqrt(static_cast<float>(C)) * 0x1p-10f);
 }
 
 // fp8 = values / scale

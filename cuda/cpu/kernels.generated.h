@@ -54,29 +54,35 @@ struct OpKernels {
   void (*loss_sum)(Task, float *step, const float *losses, int N, float scale, bool accumulate);
   void (*fp8_quantize_weight)(Task, uint8_t *values, uint8_t *transposed, float *factors, const float *weight,
       const float *bias, int C, int O);
-  void (*fp8_transpose)(Task, uint8_t *columnwise, float *columnwise_scale, const uint8_t *values, const float *scale,
-      int N, int C);
-  void (*layernorm_fp8_forward)(Task, float *out, uint8_t *values, float *scale, float *mean, float *rstd,
+  void (*fp8_transpose)(Task, uint8_t *columnwise, float *columnwise_scale, float *columnwise_norm,
+      const uint8_t *values, const float *scale, const float *norm, int N, int C);
+  void (*layernorm_fp8_forward)(Task, float *out, uint8_t *values, float *scale, float *norm, float *mean, float *rstd,
       const float *in, const float *weight, const float *bias, int N, int C);
-  void (*layernorm_fp8_backward)(Task, float *din, uint8_t *values, float *scale, float *dweight, float *dbias,
-      const float *dout, const float *dresidual, const float *in, const float *weight, const float *mean,
+  void (*layernorm_fp8_backward)(Task, float *din, uint8_t *values, float *scale, float *norm, float *dweight,
+      float *dbias, const float *dout, const float *dresidual, const float *in, const float *weight, const float *mean,
       const float *rstd, int N, int C, bool accumulate);
-  void (*rmsnorm_fp8_forward)(Task, float *out, uint8_t *values, float *scale, float *rstd, const float *in,
-      const float *weight, int N, int C, float eps);
-  void (*rmsnorm_fp8_backward)(Task, float *din, uint8_t *values, float *scale, float *dweight, const float *dout,
-      const float *dresidual, const float *in, const float *weight, const float *rstd, int N, int C, bool accumulate);
+  void (*rmsnorm_fp8_forward)(Task, float *out, uint8_t *values, float *scale, float *norm, float *rstd,
+      const float *in, const float *weight, int N, int C, float eps);
+  void (*rmsnorm_fp8_backward)(Task, float *din, uint8_t *values, float *scale, float *norm, float *dweight,
+      const float *dout, const float *dresidual, const float *in, const float *weight, const float *rstd, int N, int C,
+      bool accumulate);
   void (*fp8_matmul)(Task, float *out, const uint8_t *in, const float *in_scale, const uint8_t *weight,
       const float *factors, const float *bias, const float *residual, int N, int C, int O);
   void (*fp8_matmul_gelu_forward)(Task, uint8_t *values, float *scale, uint8_t *columnwise, float *columnwise_scale,
-      float *pre, const uint8_t *in, const float *in_scale, const float *in_columnwise_scale, const uint8_t *weight,
-      const float *factors, const float *bias, int N, int C, int O);
-  void (*fp8_matmul_relu_squared_forward)(Task, float *out, const uint8_t *in, const float *in_scale,
+      float *pre, const uint8_t *in, const float *in_scale, const float *in_norm, const float *in_columnwise_norm,
       const uint8_t *weight, const float *factors, const float *bias, int N, int C, int O);
+  void (*fp8_matmul_relu_squared_forward)(Task, uint8_t *values, float *scale, uint8_t *columnwise,
+      float *columnwise_scale, const uint8_t *in, const float *in_scale, const float *in_norm,
+      const float *in_columnwise_norm, const uint8_t *weight, const float *factors, const float *bias, int N, int C,
+      int O);
   void (*fp8_matmul_gelu_backward_input)(Task, uint8_t *values, float *scale, uint8_t *columnwise,
-      float *columnwise_scale, const uint8_t *dout, const float *dout_scale, const float *dout_columnwise_scale,
-      const uint8_t *transposed, const float *factors, const float *pre, int N, int C, int O);
-  void (*fp8_matmul_relu_squared_backward_input)(Task, float *din, const uint8_t *dout, const float *dout_scale,
-      const uint8_t *transposed, const float *factors, const float *activated, int N, int C, int O);
+      float *columnwise_scale, const uint8_t *dout, const float *dout_scale, const float *dout_norm,
+      const float *dout_columnwise_norm, const uint8_t *transposed, const float *factors, const float *pre, int N,
+      int C, int O);
+  void (*fp8_matmul_relu_squared_backward_input)(Task, uint8_t *values, float *scale, uint8_t *columnwise,
+      float *columnwise_scale, const uint8_t *dout, const float *dout_scale, const float *dout_norm,
+      const float *dout_columnwise_norm, const uint8_t *transposed, const float *factors, const uint8_t *activated,
+      const float *activated_scale, const float *activated_columnwise_scale, int N, int C, int O);
   void (*fp8_matmul_backward_weight)(Task, float *dweight, float *dbias, const uint8_t *dout, const float *dout_scale,
       const uint8_t *in, const float *in_scale, int N, int C, int O, bool accumulate);
   void (*fp8_classifier)(Task, float *losses, float *din, float *dweight, float *dbias, float *logits, const float *in,

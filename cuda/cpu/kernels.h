@@ -36,8 +36,8 @@ GPT2_DECLARE(square_sum)
 
 // sums (=|+=) the columns of values [N,O].
 void column_sums(Task, float *sums, const float *values, int N, int O, bool accumulate);
-// gradient *= 2 sqrt(activated), the derivative of relu(x)^2 from its result.
-void relu_squared_backward(Task, float *gradient, const float *activated, int64_t count);
+// out = relu(in)^2; NaN stays NaN.
+void relu_squared_forward(Task, float *out, const float *in, int64_t count);
 // What fp8_matmul needs of fp8_matmul_scratch.
 int64_t fp8_product_scratch(int threads, int N, int C, int O);
 // cross_entropy of logits that gpt2_softcap_forward has limited to `softcap`, if that is not 0; dlogits is the gradient

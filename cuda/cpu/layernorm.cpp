@@ -1,7 +1,7 @@
 // Layernorm and RMSNorm. Rows are independent, except in the gradients of weight and bias, which sum over all rows:
 // these are summed per column, in double and in the order of the rows, so that the number of threads does not change
-// them. Those with FP8 quantise each row of the result by its largest element; forward, whose result may be stored in
-// FP8 only, computes a row twice, in pieces.
+// them. Those with FP8 quantise each row of the result by its largest element, and bound the norm of what they store;
+// forward, whose result may be stored in FP8 only, computes a row twice, in pieces.
 #include <algorithm>
 #include <cmath>
 
@@ -43,8 +43,8 @@ void normalize(float *out, const float *x, Statistics row, const float *weight, 
 
 // Stores a row in FP8, and in `out` if that is not NULL.
 template <bool centered>
-void normalize_to_fp8(float *out, uint8_t *values, float *scale, const float *x, Statistics row, const float *weight,
-                      const float *bias, int C) {
+void normalize_to_fp8(float *out, uint8_t *values, float *scale, float *norm, const float *x, Statistics row,
+                      const float *weight, const float *bias, int C) {
   constexpr int size = 256;
   const auto each_piece = [&](const auto &use) {
     for (int first = 0; first < C; first += size) {
@@ -57,10 +57,13 @@ void normalize_to_fp8(float *out, uint8_t *values, float *scale, const float *x,
   float largest = 0;
   each_piece([&](int, const float *piece, int count) { largest = std::max(largest, largest_size(piece, count)); });
   *scale = fp8_scale(largest);
+  float square_sum = 0;
   each_piece([&](int first, const float *piece, int count) {
     quantize(values + first, piece, count, *scale);
+    square_sum += scaled_square_sum(piece, count, *scale);
     if (out) std::copy_n(piece, count, out + first);
   });
+  *norm = fp8_norm(square_sum, C, *scale);
 }
 
 }  // namespace
@@ -141,8 +144,12 @@ void norm_backward(Task task, float *din, float *dweight, float *dbias, const fl
   });
 }
 
-void quantize_norm(Task task, uint8_t *values, float *scale, const float *rows, int N, int C) {
-  quantize_rows(task, values, scale, rows, N, C, [&](int64_t n) { return fp8_scale(largest_size(rows + n * C, C)); });
+void quantize_norm(Task task, uint8_t *values, float *scale, float *norm, const float *rows, int N, int C) {
+  quantize_rows(task, values, scale, rows, N, C, [&](int64_t n) {
+    const float own = fp8_scale(largest_size(rows + n * C, C));
+    norm[n] = fp8_norm(scaled_square_sum(rows + n * C, C, own), C, own);
+    return own;
+  });
 }
 
 }  // namespace
@@ -158,38 +165,39 @@ void rmsnorm_backward(Task task, float *din, float *dweight, const float *dout, 
   norm_backward<false>(task, din, dweight, nullptr, dout, dresidual, in, weight, nullptr, rstd, N, C, accumulate);
 }
 
-void layernorm_fp8_forward(Task task, float *out, uint8_t *values, float *scale, float *mean, float *rstd,
+void layernorm_fp8_forward(Task task, float *out, uint8_t *values, float *scale, float *norm, float *mean, float *rstd,
                            const float *in, const float *weight, const float *bias, int N, int C) {
   task.pool.each(N, [&](int64_t n) {
     const Statistics row = layernorm_statistics(in + n * C, C);
-    normalize_to_fp8<true>(out ? out + n * C : nullptr, values + n * C, scale + n, in + n * C, row, weight, bias, C);
+    normalize_to_fp8<true>(out ? out + n * C : nullptr, values + n * C, scale + n, norm + n, in + n * C, row, weight,
+                           bias, C);
     mean[n] = row.mean;
     rstd[n] = row.rstd;
   });
 }
 
-void layernorm_fp8_backward(Task task, float *din, uint8_t *values, float *scale, float *dweight, float *dbias,
-                            const float *dout, const float *dresidual, const float *in, const float *weight,
-                            const float *mean, const float *rstd, int N, int C, bool accumulate) {
+void layernorm_fp8_backward(Task task, float *din, uint8_t *values, float *scale, float *norm, float *dweight,
+                            float *dbias, const float *dout, const float *dresidual, const float *in,
+                            const float *weight, const float *mean, const float *rstd, int N, int C, bool accumulate) {
   layernorm_backward(task, din, dweight, dbias, dout, dresidual, in, weight, mean, rstd, N, C, accumulate);
-  quantize_norm(task, values, scale, din, N, C);
+  quantize_norm(task, values, scale, norm, din, N, C);
 }
 
-void rmsnorm_fp8_forward(Task task, float *out, uint8_t *values, float *scale, float *rstd, const float *in,
-                         const float *weight, int N, int C, float eps) {
+void rmsnorm_fp8_forward(Task task, float *out, uint8_t *values, float *scale, float *norm, float *rstd,
+                         const float *in, const float *weight, int N, int C, float eps) {
   task.pool.each(N, [&](int64_t n) {
     const Statistics row = rmsnorm_statistics(in + n * C, C, eps);
-    normalize_to_fp8<false>(out ? out + n * C : nullptr, values + n * C, scale + n, in + n * C, row, weight, nullptr,
-                            C);
+    normalize_to_fp8<false>(out ? out + n * C : nullptr, values + n * C, scale + n, norm + n, in + n * C, row, weight,
+                            nullptr, C);
     rstd[n] = row.rstd;
   });
 }
 
-void rmsnorm_fp8_backward(Task task, float *din, uint8_t *values, float *scale, float *dweight, const float *dout,
-                          const float *dresidual, const float *in, const float *weight, const float *rstd, int N, int C,
-                          bool accumulate) {
+void rmsnorm_fp8_backward(Task task, float *din, uint8_t *values, float *scale, float *norm, float *dweight,
+                          const float *dout, const float *dresidual, const float *in, const float *weight,
+                          const float *rstd, int N, int C, bool accumulate) {
   rmsnorm_backward(task, din, dweight, dout, dresidual, in, weight, rstd, N, C, accumulate);
-  quantize_norm(task, values, scale, din, N, C);
+  quantize_norm(task, values, scale, norm, din, N, C);
 }
 
 int64_t layernorm_scratch(int, int, int) { return 0; }

@@ -263,13 +263,17 @@ void matmul_gelu_forward(Task task, float *out, float *pre, const float *in, con
   gelu_forward(task, out, pre, static_cast<int64_t>(N) * O);
 }
 
+void relu_squared_forward(Task task, float *out, const float *in, int64_t count) {
+  task.pool.ranges(count, [&](int64_t first, int64_t last) {
+#pragma omp simd
+    for (int64_t i = first; i < last; i++) out[i] = in[i] < 0 ? 0 : in[i] * in[i];
+  });
+}
+
 void matmul_relu_squared_forward(Task task, float *out, const float *in, const float *weight, const float *bias, int N,
                                  int C, int O) {
   matmul_forward(task, out, in, weight, bias, N, C, O);
-  task.pool.ranges(static_cast<int64_t>(N) * O, [&](int64_t first, int64_t last) {
-#pragma omp simd
-    for (int64_t i = first; i < last; i++) out[i] = out[i] < 0 ? 0 : out[i] * out[i];  // NaN stays NaN
-  });
+  relu_squared_forward(task, out, out, static_cast<int64_t>(N) * O);
 }
 
 void matmul_residual_forward(Task task, float *out, const float *in, const float *weight, const float *bias,
@@ -284,17 +288,13 @@ void matmul_gelu_backward_input(Task task, float *din, const float *dout, const 
   gelu_backward(task, din, din, pre, static_cast<int64_t>(N) * C);
 }
 
-void relu_squared_backward(Task task, float *gradient, const float *activated, int64_t count) {
-  task.pool.ranges(count, [&](int64_t first, int64_t last) {
-#pragma omp simd
-    for (int64_t i = first; i < last; i++) gradient[i] *= 2.0f * std::sqrt(activated[i]);
-  });
-}
-
 void matmul_relu_squared_backward_input(Task task, float *din, const float *dout, const float *weight,
                                         const float *activated, int N, int C, int O) {
   matmul_backward_input(task, din, dout, weight, N, C, O);
-  relu_squared_backward(task, din, activated, static_cast<int64_t>(N) * C);
+  task.pool.ranges(static_cast<int64_t>(N) * C, [&](int64_t first, int64_t last) {
+#pragma omp simd
+    for (int64_t i = first; i < last; i++) din[i] *= 2.0f * std::sqrt(activated[i]);
+  });
 }
 
 // Enough for every direction, with or without the weight gradient.

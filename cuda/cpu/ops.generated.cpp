@@ -193,38 +193,39 @@ int fp8_quantize_weight(gpt2_context &context, uint8_t *values, uint8_t *transpo
   return GPT2_OK;
 }
 
-int fp8_transpose(gpt2_context &context, uint8_t *columnwise, float *columnwise_scale, const uint8_t *values,
-    const float *scale, int N, int C) {
-  kernels_of(context).fp8_transpose(task_of(context), columnwise, columnwise_scale, values, scale, N, C);
+int fp8_transpose(gpt2_context &context, uint8_t *columnwise, float *columnwise_scale, float *columnwise_norm,
+    const uint8_t *values, const float *scale, const float *norm, int N, int C) {
+  kernels_of(context).fp8_transpose(task_of(context), columnwise, columnwise_scale, columnwise_norm, values, scale,
+  norm, N, C);
   return GPT2_OK;
 }
 
-int layernorm_fp8_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, float *mean, float *rstd,
-    const void *in, const void *weight, const void *bias, int N, int C) {
-  kernels_of(context).layernorm_fp8_forward(task_of(context), floats(out), values, scale, mean, rstd, floats(in),
+int layernorm_fp8_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, float *norm, float *mean,
+    float *rstd, const void *in, const void *weight, const void *bias, int N, int C) {
+  kernels_of(context).layernorm_fp8_forward(task_of(context), floats(out), values, scale, norm, mean, rstd, floats(in),
   floats(weight), floats(bias), N, C);
   return GPT2_OK;
 }
 
-int layernorm_fp8_backward(gpt2_context &context, void *din, uint8_t *values, float *scale, float *dweight,
+int layernorm_fp8_backward(gpt2_context &context, void *din, uint8_t *values, float *scale, float *norm, float *dweight,
     float *dbias, const void *dout, const void *dresidual, const void *in, const void *weight, const float *mean,
     const float *rstd, int N, int C, bool accumulate) {
-  kernels_of(context).layernorm_fp8_backward(task_of(context), floats(din), values, scale, dweight, dbias, floats(dout),
-  floats(dresidual), floats(in), floats(weight), mean, rstd, N, C, accumulate);
+  kernels_of(context).layernorm_fp8_backward(task_of(context), floats(din), values, scale, norm, dweight, dbias,
+  floats(dout), floats(dresidual), floats(in), floats(weight), mean, rstd, N, C, accumulate);
   return GPT2_OK;
 }
 
-int rmsnorm_fp8_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, float *rstd, const void *in,
-    const void *weight, int N, int C, float eps) {
-  kernels_of(context).rmsnorm_fp8_forward(task_of(context), floats(out), values, scale, rstd, floats(in),
+int rmsnorm_fp8_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, float *norm, float *rstd,
+    const void *in, const void *weight, int N, int C, float eps) {
+  kernels_of(context).rmsnorm_fp8_forward(task_of(context), floats(out), values, scale, norm, rstd, floats(in),
   floats(weight), N, C, eps);
   return GPT2_OK;
 }
 
-int rmsnorm_fp8_backward(gpt2_context &context, void *din, uint8_t *values, float *scale, float *dweight,
+int rmsnorm_fp8_backward(gpt2_context &context, void *din, uint8_t *values, float *scale, float *norm, float *dweight,
     const void *dout, const void *dresidual, const void *in, const void *weight, const float *rstd, int N, int C,
     bool accumulate) {
-  kernels_of(context).rmsnorm_fp8_backward(task_of(context), floats(din), values, scale, dweight, floats(dout),
+  kernels_of(context).rmsnorm_fp8_backward(task_of(context), floats(din), values, scale, norm, dweight, floats(dout),
   floats(dresidual), floats(in), floats(weight), rstd, N, C, accumulate);
   return GPT2_OK;
 }
@@ -237,33 +238,39 @@ int fp8_matmul(gpt2_context &context, void *out, const uint8_t *in, const float 
 }
 
 int fp8_matmul_gelu_forward(gpt2_context &context, uint8_t *values, float *scale, uint8_t *columnwise,
-    float *columnwise_scale, void *pre, const uint8_t *in, const float *in_scale, const float *in_columnwise_scale,
-    const uint8_t *weight, const float *factors, const void *bias, int N, int C, int O) {
+    float *columnwise_scale, void *pre, const uint8_t *in, const float *in_scale, const float *in_norm,
+    const float *in_columnwise_norm, const uint8_t *weight, const float *factors, const void *bias, int N, int C,
+    int O) {
   kernels_of(context).fp8_matmul_gelu_forward(task_of(context), values, scale, columnwise, columnwise_scale,
-  floats(pre), in, in_scale, in_columnwise_scale, weight, factors, floats(bias), N, C, O);
+  floats(pre), in, in_scale, in_norm, in_columnwise_norm, weight, factors, floats(bias), N, C, O);
   return GPT2_OK;
 }
 
-int fp8_matmul_relu_squared_forward(gpt2_context &context, void *out, const uint8_t *in, const float *in_scale,
-    const uint8_t *weight, const float *factors, const void *bias, int N, int C, int O) {
-  kernels_of(context).fp8_matmul_relu_squared_forward(task_of(context), floats(out), in, in_scale, weight, factors,
-  floats(bias), N, C, O);
+int fp8_matmul_relu_squared_forward(gpt2_context &context, uint8_t *values, float *scale, uint8_t *columnwise,
+    float *columnwise_scale, const uint8_t *in, const float *in_scale, const float *in_norm,
+    const float *in_columnwise_norm, const uint8_t *weight, const float *factors, const void *bias, int N, int C,
+    int O) {
+  kernels_of(context).fp8_matmul_relu_squared_forward(task_of(context), values, scale, columnwise, columnwise_scale, in,
+  in_scale, in_norm, in_columnwise_norm, weight, factors, floats(bias), N, C, O);
   return GPT2_OK;
 }
 
 int fp8_matmul_gelu_backward_input(gpt2_context &context, uint8_t *values, float *scale, uint8_t *columnwise,
-    float *columnwise_scale, const uint8_t *dout, const float *dout_scale, const float *dout_columnwise_scale,
-    const uint8_t *transposed, const float *factors, const void *pre, int N, int C, int O) {
+    float *columnwise_scale, const uint8_t *dout, const float *dout_scale, const float *dout_norm,
+    const float *dout_columnwise_norm, const uint8_t *transposed, const float *factors, const void *pre, int N, int C,
+    int O) {
   kernels_of(context).fp8_matmul_gelu_backward_input(task_of(context), values, scale, columnwise, columnwise_scale,
-  dout, dout_scale, dout_columnwise_scale, transposed, factors, floats(pre), N, C, O);
+  dout, dout_scale, dout_norm, dout_columnwise_norm, transposed, factors, floats(pre), N, C, O);
   return GPT2_OK;
 }
 
-int fp8_matmul_relu_squared_backward_input(gpt2_context &context, void *din, const uint8_t *dout,
-    const float *dout_scale, const uint8_t *transposed, const float *factors, const void *activated, int N, int C,
-    int O) {
-  kernels_of(context).fp8_matmul_relu_squared_backward_input(task_of(context), floats(din), dout, dout_scale,
-  transposed, factors, floats(activated), N, C, O);
+int fp8_matmul_relu_squared_backward_input(gpt2_context &context, uint8_t *values, float *scale, uint8_t *columnwise,
+    float *columnwise_scale, const uint8_t *dout, const float *dout_scale, const float *dout_norm,
+    const float *dout_columnwise_norm, const uint8_t *transposed, const float *factors, const uint8_t *activated,
+    const float *activated_scale, const float *activated_columnwise_scale, int N, int C, int O) {
+  kernels_of(context).fp8_matmul_relu_squared_backward_input(task_of(context), values, scale, columnwise,
+  columnwise_scale, dout, dout_scale, dout_norm, dout_columnwise_norm, transposed, factors, activated, activated_scale,
+  activated_columnwise_scale, N, C, O);
   return GPT2_OK;
 }
 

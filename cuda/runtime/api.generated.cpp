@@ -299,74 +299,74 @@ int gpt2_fp8_quantize_weight(gpt2_context *context, uint8_t *values, uint8_t *tr
   return ops::fp8_quantize_weight(*context, values, transposed, factors, weight, bias, C, O);
 }
 
-int gpt2_fp8_transpose(gpt2_context *context, uint8_t *columnwise, float *columnwise_scale, const uint8_t *values,
-    const float *scale, int32_t N, int32_t C) {
+int gpt2_fp8_transpose(gpt2_context *context, uint8_t *columnwise, float *columnwise_scale, float *columnwise_norm,
+    const uint8_t *values, const float *scale, const float *norm, int32_t N, int32_t C) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}})
-      .tensors({{"columnwise", columnwise}, {"columnwise_scale", columnwise_scale}, {"values", values}, {"scale",
-          scale}});
+      .tensors({{"columnwise", columnwise}, {"columnwise_scale", columnwise_scale}, {"columnwise_norm",
+          columnwise_norm}, {"values", values}, {"scale", scale}, {"norm", norm}});
   if (!check.failed()) {
     check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C));
   }
   if (check.failed()) return check.status();
-  return ops::fp8_transpose(*context, columnwise, columnwise_scale, values, scale, N, C);
+  return ops::fp8_transpose(*context, columnwise, columnwise_scale, columnwise_norm, values, scale, norm, N, C);
 }
 
-int gpt2_layernorm_fp8_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, float *mean,
-    float *rstd, const void *in, const void *weight, const void *bias, int32_t N, int32_t C) {
+int gpt2_layernorm_fp8_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, float *norm,
+    float *mean, float *rstd, const void *in, const void *weight, const void *bias, int32_t N, int32_t C) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}})
-      .tensors({{"values", values}, {"scale", scale}, {"mean", mean}, {"rstd", rstd}, {"in", in}, {"weight", weight},
-          {"bias", bias}});
+      .tensors({{"values", values}, {"scale", scale}, {"norm", norm}, {"mean", mean}, {"rstd", rstd}, {"in", in},
+          {"weight", weight}, {"bias", bias}});
   if (!check.failed()) {
     check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C));
   }
   if (check.failed()) return check.status();
-  return ops::layernorm_fp8_forward(*context, out, values, scale, mean, rstd, in, weight, bias, N, C);
+  return ops::layernorm_fp8_forward(*context, out, values, scale, norm, mean, rstd, in, weight, bias, N, C);
 }
 
-int gpt2_layernorm_fp8_backward(gpt2_context *context, void *din, uint8_t *values, float *scale, float *dweight,
-    float *dbias, const void *dout, const void *dresidual, const void *in, const void *weight, const float *mean,
-    const float *rstd, int32_t N, int32_t C, int32_t accumulate) {
+int gpt2_layernorm_fp8_backward(gpt2_context *context, void *din, uint8_t *values, float *scale, float *norm,
+    float *dweight, float *dbias, const void *dout, const void *dresidual, const void *in, const void *weight,
+    const float *mean, const float *rstd, int32_t N, int32_t C, int32_t accumulate) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}})
-      .tensors({{"din", din}, {"values", values}, {"scale", scale}, {"dweight", dweight}, {"dbias", dbias}, {"dout",
-          dout}, {"in", in}, {"weight", weight}, {"mean", mean}, {"rstd", rstd}});
+      .tensors({{"din", din}, {"values", values}, {"scale", scale}, {"norm", norm}, {"dweight", dweight}, {"dbias",
+          dbias}, {"dout", dout}, {"in", in}, {"weight", weight}, {"mean", mean}, {"rstd", rstd}});
   if (!check.failed()) {
     check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C));
   }
   if (!check.failed()) check.scratch(ops::layernorm_scratch(*context, N, C));
   if (check.failed()) return check.status();
-  return ops::layernorm_fp8_backward(*context, din, values, scale, dweight, dbias, dout, dresidual, in, weight, mean,
-      rstd, N, C, accumulate != 0);
+  return ops::layernorm_fp8_backward(*context, din, values, scale, norm, dweight, dbias, dout, dresidual, in, weight,
+      mean, rstd, N, C, accumulate != 0);
 }
 
-int gpt2_rmsnorm_fp8_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, float *rstd,
+int gpt2_rmsnorm_fp8_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, float *norm, float *rstd,
     const void *in, const void *weight, int32_t N, int32_t C, float eps) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}})
-      .tensors({{"values", values}, {"scale", scale}, {"rstd", rstd}, {"in", in}, {"weight", weight}});
+      .tensors({{"values", values}, {"scale", scale}, {"norm", norm}, {"rstd", rstd}, {"in", in}, {"weight", weight}});
   if (!check.failed()) {
     check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C))
         .that(eps >= 0, "eps >= 0, got eps = " + std::to_string(eps));
   }
   if (check.failed()) return check.status();
-  return ops::rmsnorm_fp8_forward(*context, out, values, scale, rstd, in, weight, N, C, eps);
+  return ops::rmsnorm_fp8_forward(*context, out, values, scale, norm, rstd, in, weight, N, C, eps);
 }
 
-int gpt2_rmsnorm_fp8_backward(gpt2_context *context, void *din, uint8_t *values, float *scale, float *dweight,
-    const void *dout, const void *dresidual, const void *in, const void *weight, const float *rstd, int32_t N,
-    int32_t C, int32_t accumulate) {
+int gpt2_rmsnorm_fp8_backward(gpt2_context *context, void *din, uint8_t *values, float *scale, float *norm,
+    float *dweight, const void *dout, const void *dresidual, const void *in, const void *weight, const float *rstd,
+    int32_t N, int32_t C, int32_t accumulate) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}})
-      .tensors({{"din", din}, {"values", values}, {"scale", scale}, {"dweight", dweight}, {"dout", dout}, {"in", in},
-          {"weight", weight}, {"rstd", rstd}});
+      .tensors({{"din", din}, {"values", values}, {"scale", scale}, {"norm", norm}, {"dweight", dweight}, {"dout",
+          dout}, {"in", in}, {"weight", weight}, {"rstd", rstd}});
   if (!check.failed()) {
     check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C));
   }
   if (!check.failed()) check.scratch(ops::layernorm_scratch(*context, N, C));
   if (check.failed()) return check.status();
-  return ops::rmsnorm_fp8_backward(*context, din, values, scale, dweight, dout, dresidual, in, weight, rstd, N, C,
+  return ops::rmsnorm_fp8_backward(*context, din, values, scale, norm, dweight, dout, dresidual, in, weight, rstd, N, C,
       accumulate != 0);
 }
 
@@ -385,46 +385,55 @@ int gpt2_fp8_matmul(gpt2_context *context, void *out, const uint8_t *in, const f
 }
 
 int gpt2_fp8_matmul_gelu_forward(gpt2_context *context, uint8_t *values, float *scale, uint8_t *columnwise,
-    float *columnwise_scale, void *pre, const uint8_t *in, const float *in_scale, const float *in_columnwise_scale,
-    const uint8_t *weight, const float *factors, const void *bias, int32_t N, int32_t C, int32_t O) {
+    float *columnwise_scale, void *pre, const uint8_t *in, const float *in_scale, const float *in_norm,
+    const float *in_columnwise_norm, const uint8_t *weight, const float *factors, const void *bias, int32_t N,
+    int32_t C, int32_t O) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}, {"O", O}})
-      .tensors({{"values", values}, {"scale", scale}, {"pre", pre}, {"in", in}, {"in_scale", in_scale}, {"weight",
-          weight}, {"factors", factors}});
+      .tensors({{"values", values}, {"scale", scale}, {"pre", pre}, {"in", in}, {"in_scale", in_scale}, {"in_norm",
+          in_norm}, {"weight", weight}, {"factors", factors}});
   if (!check.failed()) {
     check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C))
         .that(O % 16 == 0, "O % 16 == 0, got O = " + std::to_string(O))
         .that(!columnwise_scale == !columnwise, "both columnwise_scale and columnwise, or neither")
-        .that(!in_columnwise_scale == !columnwise, "both in_columnwise_scale and columnwise, or neither");
+        .that(!in_columnwise_norm == !columnwise, "both in_columnwise_norm and columnwise, or neither");
   }
   if (!check.failed()) check.scratch(ops::fp8_matmul_scratch(*context, N, C, O));
   if (check.failed()) return check.status();
-  return ops::fp8_matmul_gelu_forward(*context, values, scale, columnwise, columnwise_scale, pre, in, in_scale,
-      in_columnwise_scale, weight, factors, bias, N, C, O);
+  return ops::fp8_matmul_gelu_forward(*context, values, scale, columnwise, columnwise_scale, pre, in, in_scale, in_norm,
+      in_columnwise_norm, weight, factors, bias, N, C, O);
 }
 
-int gpt2_fp8_matmul_relu_squared_forward(gpt2_context *context, void *out, const uint8_t *in, const float *in_scale,
-    const uint8_t *weight, const float *factors, const void *bias, int32_t N, int32_t C, int32_t O) {
+int gpt2_fp8_matmul_relu_squared_forward(gpt2_context *context, uint8_t *values, float *scale, uint8_t *columnwise,
+    float *columnwise_scale, const uint8_t *in, const float *in_scale, const float *in_norm,
+    const float *in_columnwise_norm, const uint8_t *weight, const float *factors, const void *bias, int32_t N,
+    int32_t C, int32_t O) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}, {"O", O}})
-      .tensors({{"out", out}, {"in", in}, {"in_scale", in_scale}, {"weight", weight}, {"factors", factors}});
+      .tensors({{"values", values}, {"scale", scale}, {"in", in}, {"in_scale", in_scale}, {"in_norm", in_norm},
+          {"weight", weight}, {"factors", factors}});
   if (!check.failed()) {
     check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C))
-        .that(O % 16 == 0, "O % 16 == 0, got O = " + std::to_string(O));
+        .that(O % 16 == 0, "O % 16 == 0, got O = " + std::to_string(O))
+        .that(!columnwise_scale == !columnwise, "both columnwise_scale and columnwise, or neither")
+        .that(!in_columnwise_norm == !columnwise, "both in_columnwise_norm and columnwise, or neither");
   }
   if (!check.failed()) check.scratch(ops::fp8_matmul_scratch(*context, N, C, O));
   if (check.failed()) return check.status();
-  return ops::fp8_matmul_relu_squared_forward(*context, out, in, in_scale, weight, factors, bias, N, C, O);
+  return ops::fp8_matmul_relu_squared_forward(*context, values, scale, columnwise, columnwise_scale, in, in_scale,
+      in_norm, in_columnwise_norm, weight, factors, bias, N, C, O);
 }
 
 int gpt2_fp8_matmul_gelu_backward_input(gpt2_context *context, uint8_t *values, float *scale, uint8_t *columnwise,
-    float *columnwise_scale, const uint8_t *dout, const float *dout_scale, const float *dout_columnwise_scale,
-    const uint8_t *transposed, const float *factors, const void *pre, int32_t N, int32_t C, int32_t O) {
+    float *columnwise_scale, const uint8_t *dout, const float *dout_scale, const float *dout_norm,
+    const float *dout_columnwise_norm, const uint8_t *transposed, const float *factors, const void *pre, int32_t N,
+    int32_t C, int32_t O) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}, {"O", O}})
       .tensors({{"values", values}, {"scale", scale}, {"columnwise", columnwise}, {"columnwise_scale",
-          columnwise_scale}, {"dout", dout}, {"dout_scale", dout_scale}, {"dout_columnwise_scale",
-          dout_columnwise_scale}, {"transposed", transposed}, {"factors", factors}, {"pre", pre}});
+          columnwise_scale}, {"dout", dout}, {"dout_scale", dout_scale}, {"dout_norm", dout_norm},
+          {"dout_columnwise_norm", dout_columnwise_norm}, {"transposed", transposed}, {"factors", factors}, {"pre",
+          pre}});
   if (!check.failed()) {
     check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C))
         .that(O % 16 == 0, "O % 16 == 0, got O = " + std::to_string(O));
@@ -432,24 +441,29 @@ int gpt2_fp8_matmul_gelu_backward_input(gpt2_context *context, uint8_t *values, 
   if (!check.failed()) check.scratch(ops::fp8_matmul_scratch(*context, N, O, C));
   if (check.failed()) return check.status();
   return ops::fp8_matmul_gelu_backward_input(*context, values, scale, columnwise, columnwise_scale, dout, dout_scale,
-      dout_columnwise_scale, transposed, factors, pre, N, C, O);
+      dout_norm, dout_columnwise_norm, transposed, factors, pre, N, C, O);
 }
 
-int gpt2_fp8_matmul_relu_squared_backward_input(gpt2_context *context, void *din, const uint8_t *dout,
-    const float *dout_scale, const uint8_t *transposed, const float *factors, const void *activated, int32_t N,
-    int32_t C, int32_t O) {
+int gpt2_fp8_matmul_relu_squared_backward_input(gpt2_context *context, uint8_t *values, float *scale,
+    uint8_t *columnwise, float *columnwise_scale, const uint8_t *dout, const float *dout_scale, const float *dout_norm,
+    const float *dout_columnwise_norm, const uint8_t *transposed, const float *factors, const uint8_t *activated,
+    const float *activated_scale, const float *activated_columnwise_scale, int32_t N, int32_t C, int32_t O) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}, {"O", O}})
-      .tensors({{"din", din}, {"dout", dout}, {"dout_scale", dout_scale}, {"transposed", transposed}, {"factors",
-          factors}, {"activated", activated}});
+      .tensors({{"values", values}, {"scale", scale}, {"columnwise", columnwise}, {"columnwise_scale",
+          columnwise_scale}, {"dout", dout}, {"dout_scale", dout_scale}, {"dout_norm", dout_norm},
+          {"dout_columnwise_norm", dout_columnwise_norm}, {"transposed", transposed}, {"factors", factors},
+          {"activated", activated}, {"activated_scale", activated_scale}, {"activated_columnwise_scale",
+          activated_columnwise_scale}});
   if (!check.failed()) {
     check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C))
         .that(O % 16 == 0, "O % 16 == 0, got O = " + std::to_string(O));
   }
   if (!check.failed()) check.scratch(ops::fp8_matmul_scratch(*context, N, O, C));
   if (check.failed()) return check.status();
-  return ops::fp8_matmul_relu_squared_backward_input(*context, din, dout, dout_scale, transposed, factors, activated, N,
-      C, O);
+  return ops::fp8_matmul_relu_squared_backward_input(*context, values, scale, columnwise, columnwise_scale, dout,
+      dout_scale, dout_norm, dout_columnwise_norm, transposed, factors, activated, activated_scale,
+      activated_columnwise_scale, N, C, O);
 }
 
 int gpt2_fp8_matmul_backward_weight(gpt2_context *context, void *dweight, float *dbias, const uint8_t *dout,

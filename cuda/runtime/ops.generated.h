@@ -54,31 +54,36 @@ int classifier(gpt2_context &context, float *losses, void *din, void *dweight, f
 int loss_sum(gpt2_context &context, float *step, const float *losses, int N, float scale, bool accumulate);
 int fp8_quantize_weight(gpt2_context &context, uint8_t *values, uint8_t *transposed, float *factors, const void *weight,
     const void *bias, int C, int O);
-int fp8_transpose(gpt2_context &context, uint8_t *columnwise, float *columnwise_scale, const uint8_t *values,
-    const float *scale, int N, int C);
-int layernorm_fp8_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, float *mean, float *rstd,
-    const void *in, const void *weight, const void *bias, int N, int C);
-int layernorm_fp8_backward(gpt2_context &context, void *din, uint8_t *values, float *scale, float *dweight,
+int fp8_transpose(gpt2_context &context, uint8_t *columnwise, float *columnwise_scale, float *columnwise_norm,
+    const uint8_t *values, const float *scale, const float *norm, int N, int C);
+int layernorm_fp8_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, float *norm, float *mean,
+    float *rstd, const void *in, const void *weight, const void *bias, int N, int C);
+int layernorm_fp8_backward(gpt2_context &context, void *din, uint8_t *values, float *scale, float *norm, float *dweight,
     float *dbias, const void *dout, const void *dresidual, const void *in, const void *weight, const float *mean,
     const float *rstd, int N, int C, bool accumulate);
-int rmsnorm_fp8_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, float *rstd, const void *in,
-    const void *weight, int N, int C, float eps);
-int rmsnorm_fp8_backward(gpt2_context &context, void *din, uint8_t *values, float *scale, float *dweight,
+int rmsnorm_fp8_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, float *norm, float *rstd,
+    const void *in, const void *weight, int N, int C, float eps);
+int rmsnorm_fp8_backward(gpt2_context &context, void *din, uint8_t *values, float *scale, float *norm, float *dweight,
     const void *dout, const void *dresidual, const void *in, const void *weight, const float *rstd, int N, int C,
     bool accumulate);
 int fp8_matmul(gpt2_context &context, void *out, const uint8_t *in, const float *in_scale, const uint8_t *weight,
     const float *factors, const void *bias, const void *residual, int N, int C, int O);
 int fp8_matmul_gelu_forward(gpt2_context &context, uint8_t *values, float *scale, uint8_t *columnwise,
-    float *columnwise_scale, void *pre, const uint8_t *in, const float *in_scale, const float *in_columnwise_scale,
-    const uint8_t *weight, const float *factors, const void *bias, int N, int C, int O);
-int fp8_matmul_relu_squared_forward(gpt2_context &context, void *out, const uint8_t *in, const float *in_scale,
-    const uint8_t *weight, const float *factors, const void *bias, int N, int C, int O);
-int fp8_matmul_gelu_backward_input(gpt2_context &context, uint8_t *values, float *scale, uint8_t *columnwise,
-    float *columnwise_scale, const uint8_t *dout, const float *dout_scale, const float *dout_columnwise_scale,
-    const uint8_t *transposed, const float *factors, const void *pre, int N, int C, int O);
-int fp8_matmul_relu_squared_backward_input(gpt2_context &context, void *din, const uint8_t *dout,
-    const float *dout_scale, const uint8_t *transposed, const float *factors, const void *activated, int N, int C,
+    float *columnwise_scale, void *pre, const uint8_t *in, const float *in_scale, const float *in_norm,
+    const float *in_columnwise_norm, const uint8_t *weight, const float *factors, const void *bias, int N, int C,
     int O);
+int fp8_matmul_relu_squared_forward(gpt2_context &context, uint8_t *values, float *scale, uint8_t *columnwise,
+    float *columnwise_scale, const uint8_t *in, const float *in_scale, const float *in_norm,
+    const float *in_columnwise_norm, const uint8_t *weight, const float *factors, const void *bias, int N, int C,
+    int O);
+int fp8_matmul_gelu_backward_input(gpt2_context &context, uint8_t *values, float *scale, uint8_t *columnwise,
+    float *columnwise_scale, const uint8_t *dout, const float *dout_scale, const float *dout_norm,
+    const float *dout_columnwise_norm, const uint8_t *transposed, const float *factors, const void *pre, int N, int C,
+    int O);
+int fp8_matmul_relu_squared_backward_input(gpt2_context &context, uint8_t *values, float *scale, uint8_t *columnwise,
+    float *columnwise_scale, const uint8_t *dout, const float *dout_scale, const float *dout_norm,
+    const float *dout_columnwise_norm, const uint8_t *transposed, const float *factors, const uint8_t *activated,
+    const float *activated_scale, const float *activated_columnwise_scale, int N, int C, int O);
 int fp8_matmul_backward_weight(gpt2_context &context, void *dweight, float *dbias, const uint8_t *dout,
     const float *dout_scale, const uint8_t *in, const float *in_scale, int N, int C, int O, bool accumulate);
 int fp8_classifier(gpt2_context &context, float *losses, void *din, void *dweight, float *dbias, void *logits,

@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(Warps<E, FP8>::threads)
   [[maybe_unused]] float a_scale = 0, b_scale = 0;
 
   // Prefetches what the epilogue reads into L2, in lines of 128 bytes.
-  if (const auto *source = Extra<E, bf16, O, 4>::source(outputs)) {
+  if (const auto *source = Extra<E, bf16, O, 4, FP8>::source(outputs)) {
     constexpr int elements = 128 / sizeof(*source), lines_a_row = tile / elements;
     for (int i = threadIdx.x; i < tile * lines_a_row; i += threads) {
       const int row = m0 + i / lines_a_row, first = n0 + i % lines_a_row * elements;
@@ -245,14 +245,17 @@ __global__ void __launch_bounds__(Warps<E, FP8>::threads)
   constexpr bool scales_rows = FP8 && !scales_blocks;
   [[maybe_unused]] float weight_scale = 1;
   if constexpr (scales_rows) weight_scale = fp8.factors[GPT2_FP8_SCALE];
-  constexpr bool stores_fp8 = FP8 && (E == Epilogue::gelu || E == Epilogue::gelu_backward);
-  [[maybe_unused]] Fp8Bound bound;
+  constexpr bool stores_fp8 = gpt2::stores_fp8<E, FP8>;
+  [[maybe_unused]] Fp8Bound<E> bound;
+  constexpr bool reads_fp8 = gpt2::reads_fp8<E, FP8>;
   [[maybe_unused]] float to_columnwise = 0;
   [[maybe_unused]] const int64_t groups_a_column = columnwise_groups(arguments.M);
   if constexpr (stores_fp8) {
-    bound = gelu_bound<E == Epilogue::gelu_backward>(fp8.factors);
+    bound = Fp8Bound<E>::of(fp8.factors);
     if (fp8.columnwise) {
-      const float of_block = bound.scale(fp8.in_columnwise_scale[m0 / GPT2_FP8_BLOCK]);
+      const int block = m0 / GPT2_FP8_BLOCK;
+      const float activated_scale = reads_fp8 ? fp8.activated_columnwise_scale[block] : 0.0f;
+      const float of_block = bound.scale(fp8.columnwise_norm[block], activated_scale);
       to_columnwise = inverse_of(of_block);
       if (threadIdx.x == 0 && n0 == 0 && m0 % GPT2_FP8_BLOCK == 0) {
         fp8.columnwise_scale[m0 / GPT2_FP8_BLOCK] = of_block;
@@ -260,7 +263,7 @@ __global__ void __launch_bounds__(Warps<E, FP8>::threads)
     }
   }
   // The epilogue loads its inputs one group of rows ahead, so that only the first load's latency is exposed.
-  Extra<E, bf16, O, 4> extra[2][turns];
+  Extra<E, bf16, O, 4, FP8> extra[2][turns];
   const auto read_extra = [&](int i) {
 #pragma unroll
     for (int turn = 0; turn < turns; turn++) {
@@ -288,14 +291,17 @@ __global__ void __launch_bounds__(Warps<E, FP8>::threads)
         if constexpr (stores_fp8) store(own, {0, 0, 0, 0});
         continue;
       }
+      [[maybe_unused]] float activated_scale = 0;
+      if constexpr (reads_fp8) activated_scale = fp8.activated_scale[row_of(i, turn)];
       if constexpr (scales_rows) {
-        const float scale = fp8.scale[row_of(i, turn)] * weight_scale;
+        float scale = fp8.scale[row_of(i, turn)] * weight_scale;
+        if constexpr (reads_fp8) scale *= sqrt_approximate(activated_scale);
 #pragma unroll
         for (int v = 0; v < 4; v++) values[v] *= scale;
       }
-      finish<E, !stores_fp8>(outputs, values, bias, extra[i % 2][turn], at(i, turn));
+      finish<E, FP8>(outputs, values, bias, extra[i % 2][turn], at(i, turn));
       if constexpr (stores_fp8) {
-        const float scale = bound.scale(fp8.scale[row_of(i, turn)]);
+        const float scale = bound.scale(fp8.norm[row_of(i, turn)], activated_scale);
         store_fp8(fp8.values + at(i, turn), values, inverse_of(scale));
         if (column == 0) fp8.values_scale[row_of(i, turn)] = scale;
         store(own, values);

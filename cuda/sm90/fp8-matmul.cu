@@ -2,8 +2,8 @@
 //
 // Hopper's tensor cores add products of E4M3 with about 14 bits, and truncate. So with a long k, sums are promoted: a
 // few steps are summed in registers of their own and then added to the tile's sums in fp32. While one warpgroup adds,
-// the other multiplies. Only products with a bias or residual are promoted: with fewer than 2048 channels no others have
-// a long k, and the interleaved kernel's two tiles of sums leave no registers for a third.
+// the other multiplies. Only products with a bias or residual are promoted: with fewer than 2048 channels no others
+// have a long k, and the interleaved kernel's two tiles of sums leave no registers for a third.
 #include "../common/tensor-cores.h"
 #include "product-interleaved.cuh"
 #include "product-plain.cuh"

@@ -240,6 +240,12 @@ __device__ __forceinline__ void store_two_bytes(uint32_t address, uint16_t value
   asm volatile("st.shared.b16 [%0], %1;" ::"r"(address), "h"(value) : "memory");
 }
 
+__device__ __forceinline__ uint16_t load_two_bytes(uint32_t address) {
+  uint16_t value;
+  asm volatile("ld.shared.b16 %0, [%1];" : "=h"(value) : "r"(address) : "memory");
+  return value;
+}
+
 // store_matrices(), each matrix transposed: the address of its i-th row receives its i-th column.
 __device__ __forceinline__ void store_matrices_transposed(uint32_t address, const uint32_t (&r)[4]) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(address), "r"(r[0]),

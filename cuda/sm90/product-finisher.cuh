@@ -5,11 +5,11 @@
 // also loads the epilogue's second input (the residual, an activation's input or output) into the same buffers, where
 // the results then replace it; the load is issued while its tile is multiplied, as soon as the buffer is free.
 //
-// With operands of FP8, gelu and gelu_backward store their result in FP8, by scales that a bound gives (gpt2.h): no
-// maximum is gathered. Rowwise, a lane's two adjacent values are 2 bytes, fewer than stmatrix moves, so each lane
-// stores them itself, without bank conflicts by the swizzle of lines of 64 bytes. Columnwise, a lane's two values of a
-// column are of rows 8 apart. In columnwise copies such rows are adjacent, so that stmatrix transposes pairs. A warp
-// has 16 bytes of a column, a warpgroup 64, which TMA stores together.
+// With operands of FP8, activations and their backward store their result in FP8, by scales that a bound gives
+// (gpt2.h): no maximum is gathered. Rowwise, a lane's two adjacent values are 2 bytes, fewer than stmatrix moves, so
+// each lane stores them itself, without bank conflicts by the swizzle of lines of 64 bytes. Columnwise, a lane's two
+// values of a column are of rows 8 apart. In columnwise copies such rows are adjacent, so that stmatrix transposes
+// pairs. A warp has 16 bytes of a column, a warpgroup 64, which TMA stores together.
 //
 // A warp that issues a second TMA store waits some 300 cycles for the first. So where there are several results, a
 // warpgroup collects its 64 rows of each, and one warp stores each of them. This took 9% off fc's product with GELU.
@@ -33,14 +33,17 @@ constexpr int values_bytes = 16 * 64, columnwise_bytes = 4 * values_bytes;
 
 template <Epilogue E, class Element>
 struct Interleaved {
-  static constexpr bool reads_extra = E == Epilogue::residual || E == Epilogue::gelu_backward ||
-                                      E == Epilogue::relu_squared_backward || E == Epilogue::combination;
+  static constexpr bool reads_extra =
+      E == Epilogue::residual || E == Epilogue::combination || is_activation_backward<E>;
   static constexpr bool is_exponential = E == Epilogue::exponentials || E == Epilogue::capped_exponentials;
-  static constexpr bool stores_fp8 = is_fp8<Element> && (E == Epilogue::gelu || E == Epilogue::gelu_backward);
+  static constexpr bool stores_fp8 = gpt2::stores_fp8<E, is_fp8<Element>>;
+  static constexpr bool reads_fp8 = gpt2::reads_fp8<E, is_fp8<Element>>;
   static constexpr bool stores_several = E == Epilogue::gelu || stores_fp8;
   // There is a buffer for every 64 columns, of the extra input and then of the result. Where there are several results,
-  // each alternates between two; gelu_backward of FP8 has three more for its extra input.
-  static constexpr int buffers = E == Epilogue::gelu ? (stores_fp8 ? 2 : 4) : interleaved_tile_n / 64;
+  // each alternates between two; an activation's backward in FP8 has three more for its extra input.
+  static constexpr int buffers = E == Epilogue::gelu          ? (stores_fp8 ? 2 : 4)
+                                 : stores_fp8 && !reads_extra ? 0
+                                                              : interleaved_tile_n / 64;
   // In a warpgroup's staging: buffers, rowwise FP8, columnwise FP8. The buffers of a warp are adjacent; with several
   // results, the rows of the four warps are.
   static constexpr int buffer_stride = (stores_several ? 4 : 1) * buffer_bytes;
@@ -53,7 +56,7 @@ struct Interleaved {
   // Where a slice is shorter than a step, waiting for the step's products hides their latency, with fewer registers.
   static constexpr bool loads_early = stores_fp8;
   // With these epilogues a slice takes longer than a step's products, so waiting for them first costs nothing.
-  static constexpr bool eager = E == Epilogue::gelu || E == Epilogue::gelu_backward;
+  static constexpr bool eager = E == Epilogue::gelu || E == Epilogue::gelu_backward || stores_fp8;
 };
 
 // e^x, limited to e^77, so that the sum of 50,304 of them is finite in fp32. NaN stays NaN.
@@ -84,18 +87,19 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
   uint32_t turn = 0;  // with several results, which of the two buffers take the next 64 columns
   uint32_t bias[2] = {};
   uint32_t others[4];  // a slice of the extra input
-  // FP8: the scales of the rows, from the first slice on times the weight's; the inverse scales of the result in FP8.
-  // Until then to_columnwise is the scale of the input's block. columnwise_rows masks rows past the matrix.
+  // FP8: the scales of the rows, from the first slice on times all that is constant in a row; the inverse scales of the
+  // result in FP8, and until then the norms of the input's rows and block. columnwise_rows masks rows past the matrix.
   float scale[2], to_values[2], to_columnwise = 0;
+  float activated_scale[2] = {}, activated_columnwise_scale = 0;
   uint32_t columnwise_rows;
   float weight_scale;
-  Fp8Bound bound;
+  Fp8Bound<E> bound;
 
   __device__ __forceinline__ Finisher(const typename Arguments::Maps &maps, const Arguments &arguments,
                                       const ProductOutputs &outputs, uint32_t staging, uint32_t barriers)
       : maps(maps), arguments(arguments), outputs(outputs), staging(staging), barriers(barriers) {
     if constexpr (is_fp8<Element>) weight_scale = arguments.fp8.factors[GPT2_FP8_SCALE];
-    if constexpr (Shape::stores_fp8) bound = gelu_bound<E == Epilogue::gelu_backward>(arguments.fp8.factors);
+    if constexpr (Shape::stores_fp8) bound = Fp8Bound<E>::of(arguments.fp8.factors);
   }
 
   __device__ __forceinline__ int row_of(int half) const {
@@ -112,7 +116,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
   __device__ __forceinline__ void load_extra(typename Arguments::Matrix of, int row, int column, int i) const {
     if (threadIdx.x % 32 != 0) return;
     if constexpr (!Shape::stores_fp8) wait_stores_read<0>();
-    barrier_expect(barriers + i * 8, buffer_bytes);
+    barrier_expect(barriers + i * 8, Shape::reads_fp8 ? values_bytes : buffer_bytes);
     load_box(staging + i * Shape::buffer_stride, maps.other, column + i * 64, row, of, barriers + i * 8);
   }
 
@@ -142,9 +146,17 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
       for (int half = 0; half < 2; half++) {
         const int row = row_of(half);
         scale[half] = row < arguments.M ? arguments.fp8.scale[row] : 0.0f;
+        if constexpr (Shape::stores_fp8) to_values[half] = row < arguments.M ? arguments.fp8.norm[row] : 0.0f;
+        if constexpr (Shape::reads_fp8) {
+          activated_scale[half] = row < arguments.M ? arguments.fp8.activated_scale[row] : 0.0f;
+        }
       }
-      if (Shape::stores_fp8 && arguments.fp8.columnwise) {
-        to_columnwise = arguments.fp8.in_columnwise_scale[row0 / GPT2_FP8_BLOCK];
+      if constexpr (Shape::stores_fp8) {
+        const int block = min(row0, arguments.M - 1) / GPT2_FP8_BLOCK;
+        if (arguments.fp8.columnwise) to_columnwise = arguments.fp8.columnwise_norm[block];
+        if constexpr (Shape::reads_fp8) {
+          activated_columnwise_scale = arguments.fp8.activated_columnwise_scale[block];
+        }
       }
     }
     if constexpr (Shape::is_exponential) {
@@ -167,7 +179,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
   __device__ __forceinline__ void scale_rows() {
     if constexpr (Shape::stores_fp8) {
       if (arguments.fp8.columnwise) {
-        const float of_block = bound.scale(to_columnwise);
+        const float of_block = bound.scale(to_columnwise, activated_columnwise_scale);
         to_columnwise = inverse_of(of_block);
         columnwise_rows = (row_of(0) < arguments.M ? 0x00ff00ff : 0) | (row_of(1) < arguments.M ? 0xff00ff00 : 0);
         if (n0 == 0 && row0 % GPT2_FP8_BLOCK == 0 && row0 < arguments.M && threadIdx.x % 32 == 0) {
@@ -178,12 +190,33 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
 #pragma unroll
     for (int half = 0; half < 2; half++) {
       if constexpr (Shape::stores_fp8) {
-        const float of_values = bound.scale(scale[half]);
+        const float of_values = bound.scale(to_values[half], activated_scale[half]);
         to_values[half] = inverse_of(of_values);
         const int row = row_of(half);
         if (n0 == 0 && threadIdx.x % 4 == 0 && row < arguments.M) arguments.fp8.values_scale[row] = of_values;
       }
       scale[half] *= weight_scale;
+      if constexpr (Shape::reads_fp8) scale[half] *= sqrt_approximate(activated_scale[half]);
+    }
+  }
+
+  // Where the lane's values of slice `s` in FP8 are in a warp's 16 lines of 64 columns; the 16 columns are a chunk of
+  // the line.
+  __device__ __forceinline__ static uint32_t line_of(uint32_t lines, int s, int lane) {
+    return lines + lane / 4 * 64 + ((s % per_buffer ^ lane / 8) << 4) + lane % 4 * 2;
+  }
+  // From there on, the two values of a pair.
+  __device__ static constexpr int offset_of(int p) { return p % 2 * (8 * 64) + p / 2 * 8; }
+
+  // Loads slice `s` of the extra input, which is in `buffer`.
+  __device__ __forceinline__ void load_others(uint32_t buffer, int s, uint32_t thread) {
+    if constexpr (Shape::reads_fp8) {
+#pragma unroll
+      for (int p = 0; p < 4; p++) {
+        others[p] = load_two_bytes(line_of(buffer, s, static_cast<int>(thread % 32)) + offset_of(p));
+      }
+    } else {
+      load_matrices(others, matrices_at(buffer, s % per_buffer * 2, thread));
     }
   }
 
@@ -223,10 +256,6 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
       }
     }
     if constexpr ((Shape::loads_early || (s + 1) % per_step != 0) && s + 1 < slices) load_bias(s + 1);
-    if constexpr (E == Epilogue::relu_squared) {
-#pragma unroll
-      for (int p = 0; p < 4; p++) pairs[p] = make_float2(relu_squared(pairs[p].x), relu_squared(pairs[p].y));
-    }
     if constexpr (Shape::is_exponential) {
 #pragma unroll
       for (int p = 0; p < 4; p++) {
@@ -248,36 +277,33 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
         pairs[p].y *= derivative.y;
       }
     }
-    if constexpr (E == Epilogue::gelu) {
-      uint32_t packed[4];
+    if constexpr (is_activation<E>) {
+      [[maybe_unused]] uint32_t packed[4];
 #pragma unroll
       for (int p = 0; p < 4; p++) {
         packed[p] = pack_bf16(pairs[p].x, pairs[p].y);
-        pairs[p] = make_float2(gelu<bf16>(pairs[p].x), gelu<bf16>(pairs[p].y));
+        pairs[p] = make_float2(activated<E, bf16>(pairs[p].x), activated<E, bf16>(pairs[p].y));
       }
-      store_matrices(matrices_at(pre_buffer, j, thread), packed);
+      if constexpr (E == Epilogue::gelu) store_matrices(matrices_at(pre_buffer, j, thread), packed);
     }
     if constexpr (Shape::reads_extra) {
-      if constexpr (!Shape::loads_early || j == 0) load_matrices(others, matrices_at(buffer, j, thread));
+      if constexpr (!Shape::loads_early || j == 0) load_others(buffer, s, thread);
 #pragma unroll
       for (int p = 0; p < 4; p++) {
-        const float2 other = unpack_bf16(others[p]);
+        const float2 other = Shape::reads_fp8 ? unpack_fp8(static_cast<uint16_t>(others[p])) : unpack_bf16(others[p]);
         if constexpr (E == Epilogue::residual) {
           pairs[p].x += other.x;
           pairs[p].y += other.y;
         } else if constexpr (E == Epilogue::combination) {
           pairs[p].x = outputs.alpha * pairs[p].x + outputs.beta * other.x;
           pairs[p].y = outputs.alpha * pairs[p].y + outputs.beta * other.y;
-        } else if constexpr (E == Epilogue::relu_squared_backward) {
-          pairs[p].x *= relu_squared_derivative<bf16>(other.x);
-          pairs[p].y *= relu_squared_derivative<bf16>(other.y);
         } else {
-          pairs[p].x *= gelu_derivative<bf16>(other.x);
-          pairs[p].y *= gelu_derivative<bf16>(other.y);
+          pairs[p].x *= activation_derivative<E, bf16>(other.x);
+          pairs[p].y *= activation_derivative<E, bf16>(other.y);
         }
       }
       if constexpr (Shape::loads_early && s % per_buffer != per_buffer - 1) {
-        load_matrices(others, matrices_at(buffer, j + 2, thread));
+        load_others(buffer, s + 1, thread);
       }
       __syncwarp();
     }
@@ -287,13 +313,11 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
       for (int p = 0; p < 4; p++) packed[p] = pack_bf16(pairs[p].x, pairs[p].y);
       store_matrices(matrices_at(buffer, j, thread), packed);
     } else {
-      // The 16 columns are a chunk of the line.
-      const uint32_t chunk = (s % per_buffer) ^ (lane / 8);
-      const uint32_t line = values_buffer + warp * values_bytes + lane / 4 * 64 + (chunk << 4) + lane % 4 * 2;
+      const uint32_t line = line_of(values_buffer + warp * values_bytes, s, lane);
 #pragma unroll
       for (int p = 0; p < 4; p++) {
         const uint16_t two = pack_fp8(pairs[p].x * to_values[p % 2], pairs[p].y * to_values[p % 2]);
-        store_two_bytes(line + p % 2 * (8 * 64) + p / 2 * 8, two);
+        store_two_bytes(line + offset_of(p), two);
       }
       uint32_t columns[2];
 #pragma unroll

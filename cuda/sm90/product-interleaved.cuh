@@ -162,9 +162,11 @@ void launch_interleaved(const CudaContext &context, const Product &product, cons
   Split split = unsplit<Element>(product);
   split.narrow_steps = std::max(split.narrow_steps, least_steps<Element>);
   typename Arguments::Maps maps{};
-  constexpr int stored_rows = Interleaved<E, Element>::stores_several ? 64 : 16;
-  maps.other = result_map(context, product, other, 64, E == Epilogue::gelu ? stored_rows : 16);
-  if constexpr (Interleaved<E, Element>::stores_fp8) {
+  using Shape = Interleaved<E, Element>;
+  constexpr int stored_rows = Shape::stores_several ? 64 : 16;
+  maps.other = Shape::reads_fp8 ? fp8_matrix_map(context, other, product.N, product.M, product.N, 16, 64)
+                                : result_map(context, product, other, 64, E == Epilogue::gelu ? stored_rows : 16);
+  if constexpr (Shape::stores_fp8) {
     maps.values = fp8_matrix_map(context, arguments.fp8.values, product.N, product.M, product.N, 64, 64);
     if (uint8_t *columnwise = arguments.fp8.columnwise) {
       const int64_t rows = columnwise_groups(product.M) * GPT2_FP8_GROUP;

@@ -66,20 +66,16 @@ const activation = (...shape: number[]): Row => ({ type: 'activation', shape });
 const statistics = (...shape: number[]): Row => ({ type: 'fp32', shape });
 const fp8 = (...shape: number[]): Row => ({ type: 'fp8', shape });
 const columnwise = (B: number, T: number, C: number): Row => fp8(C, groupsOf(B * T), 16);
-const blockScales = (B: number, T: number): Row => statistics(blocksOf(B * T));
+const ofBlocks = (B: number, T: number): Row => statistics(blocksOf(B * T));
 const factors = statistics(GPT2_FP8_FACTOR.GPT2_FP8_FACTORS);
 const recomputed = (row: Row): Row => ({ ...row, isRecomputed: true });
 const ofWeight = (row: Row): Row => ({ ...row, kind: 'FP8 copies' });
-
-/** Whether all products of the MLP are in FP8. Then tensors that only they read are stored in FP8 only (docs/fp8.md). */
-export const isMlpInFp8 = ({ dtype }: DeviceTraits, config: ModelConfig): boolean =>
-  dtype === 'fp8' && architectureOf(config).activation === 'gelu';
 
 /** The activations of a layer. */
 function layerTable(device: DeviceTraits, config: ModelConfig, { B, T, purpose, recompute }: ActivationSizes) {
   const { channels: C, heads: NH } = config;
   const { norm, queryKeyNorm, activation: activated } = architectureOf(config);
-  const isFp8 = isMlpInFp8(device, config);
+  const isFp8 = device.dtype === 'fp8';
   return {
     ln1: activation(B, T, C),
     ...only(norm === 'layernorm', { ln1Mean: statistics(B, T) }),
@@ -94,12 +90,18 @@ function layerTable(device: DeviceTraits, config: ModelConfig, { B, T, purpose, 
     ln2Rstd: statistics(B, T),
     /** The input of GELU; the squared ReLU's backward needs only its output. */
     ...only(activated === 'gelu', { fc: recomputed(activation(B, T, 4 * C)) }),
+    /** In FP8 all products of the MLP read them in FP8, so they are stored in FP8 only (docs/fp8.md). */
     ...only(!isFp8, { ln2: activation(B, T, C), activated: recomputed(activation(B, T, 4 * C)) }),
+    ...only(isFp8 && activated === 'relu2', {
+      activatedRowwise: recomputed(fp8(B, T, 4 * C)),
+      activatedRowwiseScale: recomputed(statistics(B, T)),
+    }),
     ...only(isFp8 && purpose === 'training', {
       ln2Columnwise: columnwise(B, T, C),
-      ln2ColumnwiseScale: blockScales(B, T),
+      ln2ColumnwiseScale: ofBlocks(B, T),
+      ln2ColumnwiseNorm: ofBlocks(B, T),
       activatedColumnwise: recomputed(columnwise(B, T, 4 * C)),
-      activatedColumnwiseScale: recomputed(blockScales(B, T)),
+      activatedColumnwiseScale: recomputed(ofBlocks(B, T)),
       /** The MLP's weights, which forward's products quantise for backward's too. */
       fcTransposed: recomputed(ofWeight(fp8(C, 4 * C))),
       fcFactors: recomputed(ofWeight(factors)),
@@ -144,7 +146,7 @@ function modelTable(device: DeviceTraits, config: ModelConfig, { B, T }: Sizes) 
 /** Gradients that go backward through the layers. */
 function backwardTable(device: DeviceTraits, config: ModelConfig, { B, T }: Sizes) {
   const C = config.channels;
-  const isFp8 = isMlpInFp8(device, config);
+  const isFp8 = device.dtype === 'fp8';
   return {
     /** Gradient of the residual stream. */
     dresidual: activation(B, T, C),
@@ -152,26 +154,31 @@ function backwardTable(device: DeviceTraits, config: ModelConfig, { B, T }: Size
     dbranch: activation(B, T, C),
     dqkv: activation(B, T, 3 * C),
     ...only(!isFp8, { dfc: activation(B, T, 4 * C) }),
-    /** Not in fp8Table: --recompute writes that memory between the ops that write and read these. */
-    ...only(device.dtype === 'fp8', { dresidualRowwise: fp8(B, T, C), dresidualRowwiseScale: statistics(B, T) }),
     ...only(isFp8, {
+      /** Not in fp8Table: --recompute writes that memory between the ops that write and read these. */
+      dresidualRowwise: fp8(B, T, C),
+      dresidualRowwiseScale: statistics(B, T),
+      dresidualRowwiseNorm: statistics(B, T),
       dresidualColumnwise: columnwise(B, T, C),
-      dresidualColumnwiseScale: blockScales(B, T),
+      dresidualColumnwiseScale: ofBlocks(B, T),
+      dresidualColumnwiseNorm: ofBlocks(B, T),
       dfcColumnwise: columnwise(B, T, 4 * C),
-      dfcColumnwiseScale: blockScales(B, T),
+      dfcColumnwiseScale: ofBlocks(B, T),
     }),
   } satisfies Table;
 }
 
 /** Memory in FP8 that layers share: each layer reads it before the next one writes it. */
-function fp8Table(device: DeviceTraits, config: ModelConfig, { B, T }: Sizes) {
+function fp8Table(device: DeviceTraits, config: ModelConfig, { B, T, purpose }: ActivationSizes) {
   const C = config.channels;
+  const isGelu = architectureOf(config).activation === 'gelu';
   return only(device.dtype === 'fp8', {
     /** A norm's output. */
     normRowwise: fp8(B, T, C),
     normRowwiseScale: statistics(B, T),
-    /** GELU's output; in backward its gradient, dfc, which is written after the last read of GELU's. */
-    ...only(isMlpInFp8(device, config), { mlpRowwise: fp8(B, T, 4 * C), mlpRowwiseScale: statistics(B, T) }),
+    normRowwiseNorm: statistics(B, T),
+    /** GELU's output; in backward the activation's gradient, dfc, which is written after the last read of GELU's output. */
+    ...only(isGelu || purpose === 'training', { mlpRowwise: fp8(B, T, 4 * C), mlpRowwiseScale: statistics(B, T) }),
     /** The weight of the current product; as large as the largest, the MLP's or the head's. */
     weight: fp8(Math.max(4 * C, paddedVocabularySize(config)), C),
     factors,

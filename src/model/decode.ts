@@ -33,6 +33,7 @@ export function decode(
   { first, rows }: { first: number; rows: number },
 ): Tensor {
   const { device, config, weights, queryKeyTransform } = model;
+  const { channels } = config;
   const embedding = { tokens, positions, wte: weights.get('wte'), wpe: weights.find('wpe') ?? null };
   normalizedEmbedding(model, batch, (out) => {
     embeddingAtForward(device, { out, ...embedding, V: config.vocabularySize });
@@ -40,8 +41,9 @@ export function decode(
   for (const [index, { keys, values }] of layers.entries()) {
     const { ln1, ln1Rstd, qkv, qkRstd, attention, residual2 } = batch.layers[index]!;
     const { ln2Mean, ln2Rstd, fc, residual3 } = batch.layers[index]!;
-    // Where the batch has GELU's output only in FP8, the cache has memory for it.
-    const activated = own && fc ? own.view(fc.shape) : need(batch.operands.layers[index]!.activated, 'plain');
+    // Where the batch has the activation's output only in FP8, the cache has memory for it.
+    const activated =
+      own?.view([batch.B, batch.T, 4 * channels]) ?? need(batch.operands.layers[index]!.activated, 'plain');
     const w = weights.layer(index);
     const residual = residualBefore(batch, index);
     const norm1 = { in: residual, normWeight: w.ln1w, normBias: w.ln1b, normed: ln1, rstd: ln1Rstd };
@@ -56,7 +58,6 @@ export function decode(
     const fcproj = { in: activated, weight: w.fcprojw, bias: w.fcprojb };
     matmulResidualForward(device, { out: residual3, ...fcproj, residual: residual2 });
   }
-  const { channels } = config;
   const { logits: allLogits, lnf, lnfRstd } = batch.model;
   const logits = allLogits.view([rows, allLogits.shape.at(-1)!]);
   const input = batch.layers.at(-1)!.residual3.view([rows, channels], first * channels);

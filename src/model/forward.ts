@@ -95,7 +95,7 @@ function mlpNorm({ device, weights }: Model, batch: ActivationSet, index: number
   normForward(device, { out, mean: ln2Mean, rstd: ln2Rstd, in: residual2, weight: ln2w, bias: ln2b });
 }
 
-/** From ln2 to fc and its activation, GELU, the 4C wide middle of the MLP. */
+/** From ln2 to fc and its activation, the 4C wide middle of the MLP. */
 function openMlp({ device, weights }: Model, batch: ActivationSet, index: number): void {
   const { ln2, activated, fcFp8 } = batch.operands.layers[index]!;
   const { fcw, fcb } = weights.layer(index);

@@ -6,7 +6,7 @@ import type { Pointer } from '../native/bindings.generated.ts';
 import { bytesOf, elementCount, type PinnedBuffer, Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
 import { attentionCachedScratch, layernormMatmulScratch, matmulScratch, sampleScratch } from '../ops/ops.generated.ts';
-import { type DeviceTraits, elementType, isMlpInFp8, only, type Row } from './activations.ts';
+import { type DeviceTraits, elementType, only, type Row } from './activations.ts';
 import { type ModelConfig, paddedVocabularySize } from './config.ts';
 import type { Model } from './model.ts';
 
@@ -30,8 +30,8 @@ function cacheTable(device: DeviceTraits, config: ModelConfig, { texts, window }
     positions: { type: 'int32', shape: [texts] },
     /** Seeds of the choices. */
     seeds: { type: 'int32', shape: [texts] },
-    /** GELU's output, where the model's activations have it only in FP8. */
-    ...only(isMlpInFp8(device, config), {
+    /** The output of the MLP's activation, where the model's activations have it only in FP8. */
+    ...only(device.dtype === 'fp8', {
       activated: { type: 'activation', shape: [Math.max(texts, window), 4 * channels] },
     }),
   } satisfies Record<string, Row | undefined>;

@@ -1,7 +1,6 @@
 // The activation between the two matmuls of the MLP: GELU in GPT-2, else the square of ReLU. GELU's backward needs its input
-// (`pre`); that of the squared ReLU only its output. The products are those of linear.ts. In FP8 those with GELU store its output and
-// its gradient only in FP8, for the next products: a row of either has a bound that is known before the row is computed. The square of
-// ReLU has one that is too far from its elements, so what reads it is not in FP8.
+// (`pre`); that of the squared ReLU only its output. The products are those of linear.ts. In FP8 they store the activation's output
+// and its gradient only in FP8, for the next products: a row of either has a bound that is known before the row is computed.
 import type { Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
 import {
@@ -15,7 +14,7 @@ import {
   matmulReluSquaredForward,
 } from '../ops/ops.generated.ts';
 import { transposedInFp8, weightInFp8 } from './linear.ts';
-import { type Fp8Weight, need, type Operand } from './operands.ts';
+import { type Fp8Weight, need, type Operand, withNorm } from './operands.ts';
 
 interface ActivationForward {
   readonly out: Operand;
@@ -30,13 +29,17 @@ interface ActivationForward {
 export function matmulActivationForward(device: Device, args: ActivationForward): void {
   const { out, pre, in: input, fp8, weight, bias } = args;
   if (input.rowwise) {
-    const { values, scale } = input.rowwise;
-    const operands = { in: values, inScale: scale, ...weightInFp8(device, fp8, { weight, bias }), bias };
-    if (pre) {
-      const copy = { columnwise: out.columnwise?.values ?? null, columnwiseScale: out.columnwise?.scale ?? null };
-      const inColumnwiseScale = input.columnwise?.scale ?? null;
-      fp8MatmulGeluForward(device, { ...need(out, 'rowwise'), ...copy, pre, ...operands, inColumnwiseScale });
-    } else fp8MatmulReluSquaredForward(device, { out: need(out, 'plain'), ...operands });
+    const { values, scale, norm } = withNorm(input.rowwise);
+    const { columnwise } = out;
+    const operands = {
+      ...need(out, 'rowwise'),
+      ...{ columnwise: columnwise?.values ?? null, columnwiseScale: columnwise?.scale ?? null },
+      ...{ in: values, inScale: scale, inNorm: norm },
+      inColumnwiseNorm: columnwise ? withNorm(need(input, 'columnwise')).norm : null,
+      ...{ ...weightInFp8(device, fp8, { weight, bias }), bias },
+    };
+    if (pre) fp8MatmulGeluForward(device, { ...operands, pre });
+    else fp8MatmulReluSquaredForward(device, operands);
     return;
   }
   const plain = { out: need(out, 'plain'), in: need(input, 'plain'), weight, bias };
@@ -57,16 +60,20 @@ interface ActivationBackward {
 export function matmulActivationBackwardInput(device: Device, args: ActivationBackward): void {
   const { din, dout, weight, fp8, pre, activated } = args;
   if (dout.rowwise) {
-    const { values, scale } = dout.rowwise;
-    const operands = { dout: values, doutScale: scale, ...transposedInFp8(device, fp8, weight) };
-    if (pre) {
-      const { values: columnwise, scale: columnwiseScale } = need(din, 'columnwise');
-      const doutColumnwiseScale = need(dout, 'columnwise').scale;
-      const results = { ...need(din, 'rowwise'), columnwise, columnwiseScale };
-      fp8MatmulGeluBackwardInput(device, { ...results, ...operands, doutColumnwiseScale, pre });
-    } else {
-      const [plain, output] = [need(din, 'plain'), need(activated, 'plain')];
-      fp8MatmulReluSquaredBackwardInput(device, { din: plain, ...operands, activated: output });
+    const { values, scale, norm } = withNorm(dout.rowwise);
+    const { values: columnwise, scale: columnwiseScale } = need(din, 'columnwise');
+    const operands = {
+      ...{ ...need(din, 'rowwise'), columnwise, columnwiseScale },
+      ...{ dout: values, doutScale: scale, doutNorm: norm },
+      doutColumnwiseNorm: withNorm(need(dout, 'columnwise')).norm,
+      ...transposedInFp8(device, fp8, weight),
+    };
+    if (pre) fp8MatmulGeluBackwardInput(device, { ...operands, pre });
+    else {
+      const { values: output, scale: activatedScale } = need(activated, 'rowwise');
+      const activatedColumnwiseScale = need(activated, 'columnwise').scale;
+      const scales = { activatedScale, activatedColumnwiseScale };
+      fp8MatmulReluSquaredBackwardInput(device, { ...operands, activated: output, ...scales });
     }
     return;
   }

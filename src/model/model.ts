@@ -14,7 +14,7 @@ import {
   layernormScratch,
   matmulScratch,
 } from '../ops/ops.generated.ts';
-import { type ActivationSizes, Activations, headChunk, isMlpInFp8, recomputeNames } from './activations.ts';
+import { type ActivationSizes, Activations, headChunk, recomputeNames } from './activations.ts';
 import { everyParameter, ParameterArena, type ParameterCopy, undivided } from './arena.ts';
 import { checkConfig, checkDtype, type ModelConfig, paddedVocabularySize } from './config.ts';
 import { QueryKeyTransform } from './positions.ts';
@@ -99,9 +99,7 @@ function fp8Scratch(
     ...[...weights, { C, O: padded }].map((sizes) => fp8QuantizeWeightScratch(device, sizes)),
     // Backward's products have the sizes of forward's.
     ...weights.map((sizes) => fp8MatmulScratch(device, { N, ...sizes })),
-    ...(isMlpInFp8(device, config) ? ofMlp : []).map((sizes) =>
-      fp8MatmulBackwardWeightScratch(device, { N, ...sizes }),
-    ),
+    ...ofMlp.map((sizes) => fp8MatmulBackwardWeightScratch(device, { N, ...sizes })),
     ...chunks.map((rows) => fp8ClassifierScratch(device, { N: rows, C, Vp: padded, gradients: true })),
   ];
 }

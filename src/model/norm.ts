@@ -1,6 +1,6 @@
 // The norm of a model's residual stream: layernorm in GPT-2, else RMSNorm, which has no mean and no biases. Where a product reads
 // the result in FP8, the op also stores it in FP8: it holds whole rows, and the largest element of a row gives its scale. Columnwise
-// copies, whose scales are of many rows, are transposed from these.
+// copies, whose scales are of many rows, are transposed from these. A row's norm bounds the results of the next product.
 import type { Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
 import {
@@ -14,7 +14,7 @@ import {
   rmsnormFp8Backward,
   rmsnormFp8Forward,
 } from '../ops/ops.generated.ts';
-import { need, type Operand } from './operands.ts';
+import { need, type Operand, withNorm } from './operands.ts';
 
 /** What RMSNorm adds to the mean of squares: PyTorch's default, the distance from 1 to the next fp32 number, for bf16 too. */
 export const rmsnormEps = 2 ** -23;
@@ -32,7 +32,7 @@ interface NormForward {
 export function normForward(device: Device, { out, mean, bias, ...common }: NormForward): void {
   const isLayernorm = mean && bias;
   if (out.rowwise) {
-    const outputs = { out: out.plain ?? null, ...out.rowwise };
+    const outputs = { out: out.plain ?? null, ...withNorm(out.rowwise) };
     if (isLayernorm) layernormFp8Forward(device, { ...outputs, ...common, mean, bias });
     else rmsnormFp8Forward(device, { ...outputs, ...common, eps: rmsnormEps });
   } else if (isLayernorm) layernormForward(device, { out: need(out, 'plain'), ...common, mean, bias });
@@ -56,9 +56,9 @@ interface NormBackward {
 export function normBackward(device: Device, { din, mean, dbias, ...rest }: NormBackward): void {
   const common = { ...rest, din: need(din, 'plain') };
   const isLayernorm = mean && dbias;
-  if (isLayernorm && din.rowwise) layernormFp8Backward(device, { ...common, ...din.rowwise, mean, dbias });
+  if (isLayernorm && din.rowwise) layernormFp8Backward(device, { ...common, ...withNorm(din.rowwise), mean, dbias });
   else if (isLayernorm) layernormBackward(device, { ...common, mean, dbias });
-  else if (din.rowwise) rmsnormFp8Backward(device, { ...common, ...din.rowwise });
+  else if (din.rowwise) rmsnormFp8Backward(device, { ...common, ...withNorm(din.rowwise) });
   else rmsnormBackward(device, common);
   transpose(device, din);
 }
@@ -66,5 +66,6 @@ export function normBackward(device: Device, { din, mean, dbias, ...rest }: Norm
 /** Makes the columnwise copy, if there is one, from the rowwise one. */
 function transpose(device: Device, { rowwise, columnwise }: Operand): void {
   if (!rowwise || !columnwise) return;
-  fp8Transpose(device, { columnwise: columnwise.values, columnwiseScale: columnwise.scale, ...rowwise });
+  const { values, scale, norm } = withNorm(columnwise);
+  fp8Transpose(device, { columnwise: values, columnwiseScale: scale, columnwiseNorm: norm, ...withNorm(rowwise) });
 }

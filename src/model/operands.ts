@@ -7,6 +7,8 @@ import type { ActivationTensors } from './activations.ts';
 export interface Fp8Matrix {
   readonly values: Tensor;
   readonly scale: Tensor;
+  /** Of each row, or the largest of each block. An activation's output and gradient have none: nothing reads it. */
+  readonly norm?: Tensor;
 }
 
 /** A matrix in the forms that it is stored in. */
@@ -35,9 +37,15 @@ export function need<F extends keyof Operand>(operand: Operand, form: F): NonNul
   return found;
 }
 
+/** A copy whose norms a product needs. */
+export function withNorm({ norm, ...copy }: Fp8Matrix): Required<Fp8Matrix> {
+  if (!norm) throw new Error(`a product needs the norms of ${copy.values.name}, which there is no memory for`);
+  return { ...copy, norm };
+}
+
 /** Rowwise copies of all layers are in the same memory: they are read before another layer's are written. */
 export function operandsOf({ model, layers, backward, fp8 }: ActivationTensors) {
-  const norm = copyOf(fp8.normRowwise, fp8.normRowwiseScale);
+  const norm = copyOf(fp8.normRowwise, fp8.normRowwiseScale, fp8.normRowwiseNorm);
   const mlp = copyOf(fp8.mlpRowwise, fp8.mlpRowwiseScale);
   const weightFp8: Fp8Weight | undefined = fp8.weight && fp8.factors && { values: fp8.weight, factors: fp8.factors };
   const keeping = (transposed: Tensor | undefined, factors: Tensor | undefined): Fp8Weight | undefined =>
@@ -45,10 +53,14 @@ export function operandsOf({ model, layers, backward, fp8 }: ActivationTensors) 
   return {
     layers: layers.map((own) => ({
       ln1: { plain: own.ln1, rowwise: norm },
-      ln2: { plain: own.ln2, rowwise: norm, columnwise: copyOf(own.ln2Columnwise, own.ln2ColumnwiseScale) },
+      ln2: {
+        plain: own.ln2,
+        rowwise: norm,
+        columnwise: copyOf(own.ln2Columnwise, own.ln2ColumnwiseScale, own.ln2ColumnwiseNorm),
+      },
       activated: {
         plain: own.activated,
-        rowwise: mlp,
+        rowwise: copyOf(own.activatedRowwise, own.activatedRowwiseScale) ?? mlp,
         columnwise: copyOf(own.activatedColumnwise, own.activatedColumnwiseScale),
       },
       fcFp8: keeping(own.fcTransposed, own.fcFactors),
@@ -57,8 +69,12 @@ export function operandsOf({ model, layers, backward, fp8 }: ActivationTensors) 
     lnf: { plain: model.lnf, rowwise: norm },
     dresidual: {
       plain: backward?.dresidual,
-      rowwise: copyOf(backward?.dresidualRowwise, backward?.dresidualRowwiseScale),
-      columnwise: copyOf(backward?.dresidualColumnwise, backward?.dresidualColumnwiseScale),
+      rowwise: copyOf(backward?.dresidualRowwise, backward?.dresidualRowwiseScale, backward?.dresidualRowwiseNorm),
+      columnwise: copyOf(
+        backward?.dresidualColumnwise,
+        backward?.dresidualColumnwiseScale,
+        backward?.dresidualColumnwiseNorm,
+      ),
     },
     dfc: {
       plain: backward?.dfc,
@@ -70,5 +86,5 @@ export function operandsOf({ model, layers, backward, fp8 }: ActivationTensors) 
   };
 }
 
-const copyOf = (values: Tensor | undefined, scale: Tensor | undefined): Fp8Matrix | undefined =>
-  values && scale && { values, scale };
+const copyOf = (values?: Tensor, scale?: Tensor, norm?: Tensor): Fp8Matrix | undefined =>
+  values && scale && { values, scale, ...(norm && { norm }) };

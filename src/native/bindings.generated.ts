@@ -9,7 +9,7 @@ export type Uint32 = number;
 export type Int64 = number;
 export type Float = number;
 
-export const abiVersion = 19;
+export const abiVersion = 20;
 
 export const GPT2_STATUS = {
   GPT2_OK: 0,
@@ -52,8 +52,8 @@ export const GPT2_FP8_COLUMNWISE = {
 
 export const GPT2_FP8_FACTOR = {
   GPT2_FP8_SCALE: 0,
-  GPT2_FP8_ROW_SUM: 1,
-  GPT2_FP8_COLUMN_SUM: 2,
+  GPT2_FP8_ROW_NORM: 1,
+  GPT2_FP8_COLUMN_NORM: 2,
   GPT2_FP8_BIAS: 3,
   GPT2_FP8_FACTORS: 4,
 } as const;
@@ -416,31 +416,34 @@ export interface Bindings {
   fp8QuantizeWeightScratch(args: { context: Pointer | null; bytes: HostMemory; C: Int32; O: Int32 }): number;
   /**
    * The columnwise copy of a matrix in FP8, whose values are rounded once more where the block's scale is larger than the row's.
-   *   columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], values [N,C], scale [N]; C % 16 == 0
+   *   columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], columnwise_norm = [N/GPT2_FP8_BLOCK], values [N,C], scale [N],
+   *   norm [N]; C % 16 == 0
    */
-  fp8Transpose(args: { context: Pointer | null; columnwise: Pointer | null; columnwiseScale: Pointer | null; values: Pointer | null; scale: Pointer | null; N: Int32; C: Int32 }): number;
+  fp8Transpose(args: { context: Pointer | null; columnwise: Pointer | null; columnwiseScale: Pointer | null; columnwiseNorm: Pointer | null; values: Pointer | null; scale: Pointer | null; norm: Pointer | null; N: Int32; C: Int32 }): number;
   /**
    * gpt2_layernorm_forward; also stores `out`, as it is rounded there (also if it is NULL), in FP8.
-   *   out = [N,C] or NULL, values = [N,C], scale = [N], mean = [N], rstd = [N], in [N,C], weight [C], bias [C]; C % 16 == 0
+   *   out = [N,C] or NULL, values = [N,C], scale = [N], norm = [N], mean = [N], rstd = [N], in [N,C], weight [C], bias [C];
+   *   C % 16 == 0
    */
-  layernormFp8Forward(args: { context: Pointer | null; out: Pointer | null; values: Pointer | null; scale: Pointer | null; mean: Pointer | null; rstd: Pointer | null; in: Pointer | null; weight: Pointer | null; bias: Pointer | null; N: Int32; C: Int32 }): number;
+  layernormFp8Forward(args: { context: Pointer | null; out: Pointer | null; values: Pointer | null; scale: Pointer | null; norm: Pointer | null; mean: Pointer | null; rstd: Pointer | null; in: Pointer | null; weight: Pointer | null; bias: Pointer | null; N: Int32; C: Int32 }): number;
   /**
    * gpt2_layernorm_backward; also stores `din`, as it is rounded there, in FP8.
-   *   din = [N,C] may be dresidual, values = [N,C], scale = [N], dweight (accumulate) [C], dbias (accumulate) [C], dout [N,C],
-   *   dresidual [N,C] or NULL, in [N,C], weight [C], mean [N], rstd [N]; C % 16 == 0; workspace gpt2_layernorm_scratch(N,C)
+   *   din = [N,C] may be dresidual, values = [N,C], scale = [N], norm = [N], dweight (accumulate) [C], dbias (accumulate) [C],
+   *   dout [N,C], dresidual [N,C] or NULL, in [N,C], weight [C], mean [N], rstd [N]; C % 16 == 0;
+   *   workspace gpt2_layernorm_scratch(N,C)
    */
-  layernormFp8Backward(args: { context: Pointer | null; din: Pointer | null; values: Pointer | null; scale: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; dout: Pointer | null; dresidual: Pointer | null; in: Pointer | null; weight: Pointer | null; mean: Pointer | null; rstd: Pointer | null; N: Int32; C: Int32; accumulate: Int32 }): number;
+  layernormFp8Backward(args: { context: Pointer | null; din: Pointer | null; values: Pointer | null; scale: Pointer | null; norm: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; dout: Pointer | null; dresidual: Pointer | null; in: Pointer | null; weight: Pointer | null; mean: Pointer | null; rstd: Pointer | null; N: Int32; C: Int32; accumulate: Int32 }): number;
   /**
    * gpt2_rmsnorm_forward; also stores `out`, as it is rounded there (also if it is NULL), in FP8.
-   *   out = [N,C] or NULL, values = [N,C], scale = [N], rstd = [N], in [N,C], weight [C]; C % 16 == 0; eps >= 0
+   *   out = [N,C] or NULL, values = [N,C], scale = [N], norm = [N], rstd = [N], in [N,C], weight [C]; C % 16 == 0; eps >= 0
    */
-  rmsnormFp8Forward(args: { context: Pointer | null; out: Pointer | null; values: Pointer | null; scale: Pointer | null; rstd: Pointer | null; in: Pointer | null; weight: Pointer | null; N: Int32; C: Int32; eps: Float }): number;
+  rmsnormFp8Forward(args: { context: Pointer | null; out: Pointer | null; values: Pointer | null; scale: Pointer | null; norm: Pointer | null; rstd: Pointer | null; in: Pointer | null; weight: Pointer | null; N: Int32; C: Int32; eps: Float }): number;
   /**
    * gpt2_rmsnorm_backward; also stores `din`, as it is rounded there, in FP8.
-   *   din = [N,C] may be dout or dresidual, values = [N,C], scale = [N], dweight (accumulate) [C], dout [N,C],
+   *   din = [N,C] may be dout or dresidual, values = [N,C], scale = [N], norm = [N], dweight (accumulate) [C], dout [N,C],
    *   dresidual [N,C] or NULL, in [N,C], weight [C], rstd [N]; C % 16 == 0; workspace gpt2_layernorm_scratch(N,C)
    */
-  rmsnormFp8Backward(args: { context: Pointer | null; din: Pointer | null; values: Pointer | null; scale: Pointer | null; dweight: Pointer | null; dout: Pointer | null; dresidual: Pointer | null; in: Pointer | null; weight: Pointer | null; rstd: Pointer | null; N: Int32; C: Int32; accumulate: Int32 }): number;
+  rmsnormFp8Backward(args: { context: Pointer | null; din: Pointer | null; values: Pointer | null; scale: Pointer | null; norm: Pointer | null; dweight: Pointer | null; dout: Pointer | null; dresidual: Pointer | null; in: Pointer | null; weight: Pointer | null; rstd: Pointer | null; N: Int32; C: Int32; accumulate: Int32 }): number;
   /**
    * out = in * weight^T + bias + residual. Forward; and backward to the input, with the gradient of the output as `in`, the transposed
    * weight, and no bias.
@@ -450,34 +453,40 @@ export interface Bindings {
   fp8Matmul(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; inScale: Pointer | null; weight: Pointer | null; factors: Pointer | null; bias: Pointer | null; residual: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
   /**
    * gpt2_matmul_gelu_forward of FP8, which stores GELU's output in FP8 only: pre = in * weight^T + bias, values = gelu(pre) / scale.
-   * `scale` is the smallest power of two that is at least in_scale * ROW_SUM + BIAS / 448. `columnwise_scale` is the same of
-   * `in_columnwise_scale`, the scale of a columnwise copy of `in`. Both copies are rounded from the fp32 result.
+   * The bound is in_norm * ROW_NORM + BIAS, in columnwise copies that of `in_columnwise_norm`, which belongs to the columnwise copy of
+   * `in`. Both copies are rounded from the fp32 result.
    *   values = [N,O], scale = [N], columnwise = [O,N/16,16] or NULL, columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with columnwise,
-   *   pre = [N,O], in [N,C], in_scale [N], in_columnwise_scale [N/GPT2_FP8_BLOCK] or NULL with columnwise, weight [O,C],
+   *   pre = [N,O], in [N,C], in_scale [N], in_norm [N], in_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with columnwise, weight [O,C],
    *   factors [GPT2_FP8_FACTORS], bias [O] or NULL; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O)
    */
-  fp8MatmulGeluForward(args: { context: Pointer | null; values: Pointer | null; scale: Pointer | null; columnwise: Pointer | null; columnwiseScale: Pointer | null; pre: Pointer | null; in: Pointer | null; inScale: Pointer | null; inColumnwiseScale: Pointer | null; weight: Pointer | null; factors: Pointer | null; bias: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
+  fp8MatmulGeluForward(args: { context: Pointer | null; values: Pointer | null; scale: Pointer | null; columnwise: Pointer | null; columnwiseScale: Pointer | null; pre: Pointer | null; in: Pointer | null; inScale: Pointer | null; inNorm: Pointer | null; inColumnwiseNorm: Pointer | null; weight: Pointer | null; factors: Pointer | null; bias: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
   /**
-   * gpt2_matmul_relu_squared_forward of FP8: out = relu(in * weight^T + bias)^2.
-   *   out = [N,O], in [N,C], in_scale [N], weight [O,C], factors [GPT2_FP8_FACTORS], bias [O] or NULL; C % 16 == 0; O % 16 == 0;
-   *   workspace gpt2_fp8_matmul_scratch(N,C,O)
+   * gpt2_matmul_relu_squared_forward of FP8, which stores its result in FP8 only: values = relu(in * weight^T + bias)^2 / scale. The
+   * bound is the square of GELU's.
+   *   values = [N,O], scale = [N], columnwise = [O,N/16,16] or NULL, columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with columnwise,
+   *   in [N,C], in_scale [N], in_norm [N], in_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with columnwise, weight [O,C],
+   *   factors [GPT2_FP8_FACTORS], bias [O] or NULL; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O)
    */
-  fp8MatmulReluSquaredForward(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; inScale: Pointer | null; weight: Pointer | null; factors: Pointer | null; bias: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
+  fp8MatmulReluSquaredForward(args: { context: Pointer | null; values: Pointer | null; scale: Pointer | null; columnwise: Pointer | null; columnwiseScale: Pointer | null; in: Pointer | null; inScale: Pointer | null; inNorm: Pointer | null; inColumnwiseNorm: Pointer | null; weight: Pointer | null; factors: Pointer | null; bias: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
   /**
    * gpt2_matmul_gelu_backward_input of FP8, which stores its result in FP8 only: values = (dout * weight) * gelu'(pre) / scale.
-   * `scale` is the smallest power of two that is at least 1.13 * dout_scale * COLUMN_SUM; gelu' is below 1.13. `columnwise_scale` is
-   * the same of `dout_columnwise_scale`, the scale of a columnwise copy of `dout`. Both copies are rounded from the fp32 result.
+   * The bound is 1.13 * dout_norm * COLUMN_NORM, for gelu' is below 1.13; in the columnwise copy that of `dout_columnwise_norm`, which
+   * belongs to the columnwise copy of `dout`. Both copies are rounded from the fp32 result.
    *   values = [N,C], scale = [N], columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], dout [N,O], dout_scale [N],
-   *   dout_columnwise_scale [N/GPT2_FP8_BLOCK], transposed [C,O], factors [GPT2_FP8_FACTORS], pre [N,C]; C % 16 == 0; O % 16 == 0;
-   *   workspace gpt2_fp8_matmul_scratch(N,O,C)
-   */
-  fp8MatmulGeluBackwardInput(args: { context: Pointer | null; values: Pointer | null; scale: Pointer | null; columnwise: Pointer | null; columnwiseScale: Pointer | null; dout: Pointer | null; doutScale: Pointer | null; doutColumnwiseScale: Pointer | null; transposed: Pointer | null; factors: Pointer | null; pre: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
-  /**
-   * gpt2_matmul_relu_squared_backward_input of FP8: din = (dout * weight) * 2 sqrt(activated).
-   *   din = [N,C], dout [N,O], dout_scale [N], transposed [C,O], factors [GPT2_FP8_FACTORS], activated [N,C]; C % 16 == 0;
+   *   dout_norm [N], dout_columnwise_norm [N/GPT2_FP8_BLOCK], transposed [C,O], factors [GPT2_FP8_FACTORS], pre [N,C]; C % 16 == 0;
    *   O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,O,C)
    */
-  fp8MatmulReluSquaredBackwardInput(args: { context: Pointer | null; din: Pointer | null; dout: Pointer | null; doutScale: Pointer | null; transposed: Pointer | null; factors: Pointer | null; activated: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
+  fp8MatmulGeluBackwardInput(args: { context: Pointer | null; values: Pointer | null; scale: Pointer | null; columnwise: Pointer | null; columnwiseScale: Pointer | null; dout: Pointer | null; doutScale: Pointer | null; doutNorm: Pointer | null; doutColumnwiseNorm: Pointer | null; transposed: Pointer | null; factors: Pointer | null; pre: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
+  /**
+   * gpt2_matmul_relu_squared_backward_input of FP8, which stores its result in FP8 only:
+   * values = (dout * weight) * 2 sqrt(activated) / scale. Forward's result, `activated`, bounds the root: 2 sqrt(448 activated_scale),
+   * in the columnwise copy with `activated_columnwise_scale`, takes the place of GELU's 1.13.
+   *   values = [N,C], scale = [N], columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], dout [N,O], dout_scale [N],
+   *   dout_norm [N], dout_columnwise_norm [N/GPT2_FP8_BLOCK], transposed [C,O], factors [GPT2_FP8_FACTORS], activated [N,C],
+   *   activated_scale [N], activated_columnwise_scale [N/GPT2_FP8_BLOCK]; C % 16 == 0; O % 16 == 0;
+   *   workspace gpt2_fp8_matmul_scratch(N,O,C)
+   */
+  fp8MatmulReluSquaredBackwardInput(args: { context: Pointer | null; values: Pointer | null; scale: Pointer | null; columnwise: Pointer | null; columnwiseScale: Pointer | null; dout: Pointer | null; doutScale: Pointer | null; doutNorm: Pointer | null; doutColumnwiseNorm: Pointer | null; transposed: Pointer | null; factors: Pointer | null; activated: Pointer | null; activatedScale: Pointer | null; activatedColumnwiseScale: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
   fp8MatmulScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; O: Int32 }): number;
   /**
    * gpt2_matmul_backward_weight of columnwise copies: dweight (=|+=) dout^T * in; dbias (=|+=) column sums of dout.
@@ -695,16 +704,16 @@ export const signatures: Record<keyof Bindings, { symbol: string; result: string
   lossSum: { symbol: 'gpt2_loss_sum', result: 'int', types: ['void *', 'void *', 'void *', 'int32_t', 'float', 'int32_t'], names: ['context', 'step', 'losses', 'N', 'scale', 'accumulate'] },
   fp8QuantizeWeight: { symbol: 'gpt2_fp8_quantize_weight', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t'], names: ['context', 'values', 'transposed', 'factors', 'weight', 'bias', 'C', 'O'] },
   fp8QuantizeWeightScratch: { symbol: 'gpt2_fp8_quantize_weight_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'C', 'O'] },
-  fp8Transpose: { symbol: 'gpt2_fp8_transpose', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t'], names: ['context', 'columnwise', 'columnwiseScale', 'values', 'scale', 'N', 'C'] },
-  layernormFp8Forward: { symbol: 'gpt2_layernorm_fp8_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t'], names: ['context', 'out', 'values', 'scale', 'mean', 'rstd', 'in', 'weight', 'bias', 'N', 'C'] },
-  layernormFp8Backward: { symbol: 'gpt2_layernorm_fp8_backward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'din', 'values', 'scale', 'dweight', 'dbias', 'dout', 'dresidual', 'in', 'weight', 'mean', 'rstd', 'N', 'C', 'accumulate'] },
-  rmsnormFp8Forward: { symbol: 'gpt2_rmsnorm_fp8_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'float'], names: ['context', 'out', 'values', 'scale', 'rstd', 'in', 'weight', 'N', 'C', 'eps'] },
-  rmsnormFp8Backward: { symbol: 'gpt2_rmsnorm_fp8_backward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'din', 'values', 'scale', 'dweight', 'dout', 'dresidual', 'in', 'weight', 'rstd', 'N', 'C', 'accumulate'] },
+  fp8Transpose: { symbol: 'gpt2_fp8_transpose', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t'], names: ['context', 'columnwise', 'columnwiseScale', 'columnwiseNorm', 'values', 'scale', 'norm', 'N', 'C'] },
+  layernormFp8Forward: { symbol: 'gpt2_layernorm_fp8_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t'], names: ['context', 'out', 'values', 'scale', 'norm', 'mean', 'rstd', 'in', 'weight', 'bias', 'N', 'C'] },
+  layernormFp8Backward: { symbol: 'gpt2_layernorm_fp8_backward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'din', 'values', 'scale', 'norm', 'dweight', 'dbias', 'dout', 'dresidual', 'in', 'weight', 'mean', 'rstd', 'N', 'C', 'accumulate'] },
+  rmsnormFp8Forward: { symbol: 'gpt2_rmsnorm_fp8_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'float'], names: ['context', 'out', 'values', 'scale', 'norm', 'rstd', 'in', 'weight', 'N', 'C', 'eps'] },
+  rmsnormFp8Backward: { symbol: 'gpt2_rmsnorm_fp8_backward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'din', 'values', 'scale', 'norm', 'dweight', 'dout', 'dresidual', 'in', 'weight', 'rstd', 'N', 'C', 'accumulate'] },
   fp8Matmul: { symbol: 'gpt2_fp8_matmul', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'in', 'inScale', 'weight', 'factors', 'bias', 'residual', 'N', 'C', 'O'] },
-  fp8MatmulGeluForward: { symbol: 'gpt2_fp8_matmul_gelu_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'values', 'scale', 'columnwise', 'columnwiseScale', 'pre', 'in', 'inScale', 'inColumnwiseScale', 'weight', 'factors', 'bias', 'N', 'C', 'O'] },
-  fp8MatmulReluSquaredForward: { symbol: 'gpt2_fp8_matmul_relu_squared_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'in', 'inScale', 'weight', 'factors', 'bias', 'N', 'C', 'O'] },
-  fp8MatmulGeluBackwardInput: { symbol: 'gpt2_fp8_matmul_gelu_backward_input', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'values', 'scale', 'columnwise', 'columnwiseScale', 'dout', 'doutScale', 'doutColumnwiseScale', 'transposed', 'factors', 'pre', 'N', 'C', 'O'] },
-  fp8MatmulReluSquaredBackwardInput: { symbol: 'gpt2_fp8_matmul_relu_squared_backward_input', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'din', 'dout', 'doutScale', 'transposed', 'factors', 'activated', 'N', 'C', 'O'] },
+  fp8MatmulGeluForward: { symbol: 'gpt2_fp8_matmul_gelu_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'values', 'scale', 'columnwise', 'columnwiseScale', 'pre', 'in', 'inScale', 'inNorm', 'inColumnwiseNorm', 'weight', 'factors', 'bias', 'N', 'C', 'O'] },
+  fp8MatmulReluSquaredForward: { symbol: 'gpt2_fp8_matmul_relu_squared_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'values', 'scale', 'columnwise', 'columnwiseScale', 'in', 'inScale', 'inNorm', 'inColumnwiseNorm', 'weight', 'factors', 'bias', 'N', 'C', 'O'] },
+  fp8MatmulGeluBackwardInput: { symbol: 'gpt2_fp8_matmul_gelu_backward_input', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'values', 'scale', 'columnwise', 'columnwiseScale', 'dout', 'doutScale', 'doutNorm', 'doutColumnwiseNorm', 'transposed', 'factors', 'pre', 'N', 'C', 'O'] },
+  fp8MatmulReluSquaredBackwardInput: { symbol: 'gpt2_fp8_matmul_relu_squared_backward_input', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'values', 'scale', 'columnwise', 'columnwiseScale', 'dout', 'doutScale', 'doutNorm', 'doutColumnwiseNorm', 'transposed', 'factors', 'activated', 'activatedScale', 'activatedColumnwiseScale', 'N', 'C', 'O'] },
   fp8MatmulScratch: { symbol: 'gpt2_fp8_matmul_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'N', 'C', 'O'] },
   fp8MatmulBackwardWeight: { symbol: 'gpt2_fp8_matmul_backward_weight', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'dweight', 'dbias', 'dout', 'doutScale', 'in', 'inScale', 'N', 'C', 'O', 'accumulate'] },
   fp8MatmulBackwardWeightScratch: { symbol: 'gpt2_fp8_matmul_backward_weight_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'N', 'C', 'O'] },

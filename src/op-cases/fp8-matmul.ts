@@ -2,21 +2,22 @@
 import { blockRows, groupsOf } from '../ops/columnwise.ts';
 import { contracts } from '../ops/ops.generated.ts';
 import {
-  blockScales,
   columnwise,
   drawScales,
   e4m3Bound,
   e4m3Deviation,
   exact,
-  largestRowSum,
-  powerOfTwoFrom,
+  largestNorm,
+  largestOfBlocks,
+  perRow,
   rowwise,
   scaled,
   scaledColumnwise,
+  scaleOf,
 } from './fp8.ts';
 import { gelu, geluDerivative } from './gelu.ts';
-import { columnSums, linear, product, productBound, squared } from './matmul.ts';
-import { largestOf, type Numbers, type Random } from './numbers.ts';
+import { columnSums, linear, product, productBound } from './matmul.ts';
+import { largestOf, type Numbers, norm, type Random } from './numbers.ts';
 import { type Bound, casesOf } from './op-case.ts';
 
 type Sizes = Readonly<Record<'N' | 'C' | 'O', number>>;
@@ -54,13 +55,14 @@ const drawRowScales = (N: number, random: Random): Float32Array =>
 
 const forwardScale = () => ({ in: e4m3Deviation, weight: e4m3Deviation });
 const forwardInputs = (
-  { weight, bias }: Record<'weight' | 'bias', Numbers>,
+  { in: x, weight, bias }: Record<'in' | 'weight' | 'bias', Numbers>,
   { N, C }: Readonly<Record<string, number>>,
   random: Random,
 ) => {
   const inScale = drawRowScales(N!, random);
-  const factors = Float32Array.of(weightScale, largestRowSum(weight, C!) * weightScale, 0, largestOf(bias));
-  return { inScale, inColumnwiseScale: blockScales(inScale), factors };
+  const inNorm = perRow(scaled(x, inScale), C!, norm);
+  const factors = Float32Array.of(weightScale, largestNorm(weight, C!) * weightScale, 0, largestOf(bias));
+  return { inScale, inNorm, inColumnwiseNorm: largestOfBlocks(inNorm), factors };
 };
 
 type ForwardInputs = Record<'in' | 'inScale' | 'weight' | 'factors' | 'bias', Numbers>;
@@ -69,24 +71,79 @@ const forward = ({ in: x, inScale, weight, factors, bias }: ForwardInputs, own: 
 
 const backwardScale = () => ({ dout: e4m3Deviation, transposed: e4m3Deviation });
 const backwardInputs = (
-  { transposed }: Record<'transposed', Numbers>,
+  { dout, transposed }: Record<'dout' | 'transposed', Numbers>,
   { N, O }: Readonly<Record<string, number>>,
   random: Random,
 ) => {
   const doutScale = drawRowScales(N!, random);
-  const factors = Float32Array.of(weightScale, 0, largestRowSum(transposed, O!) * weightScale, 0);
-  return { doutScale, doutColumnwiseScale: blockScales(doutScale), factors };
+  const doutNorm = perRow(scaled(dout, doutScale), O!, norm);
+  const factors = Float32Array.of(weightScale, 0, largestNorm(transposed, O!) * weightScale, 0);
+  return { doutScale, doutNorm, doutColumnwiseNorm: largestOfBlocks(doutNorm), factors };
 };
 
 type BackwardInputs = Record<'dout' | 'doutScale' | 'transposed' | 'factors', Numbers>;
 const backward = ({ dout, doutScale, transposed, factors }: BackwardInputs, { N, C, O }: Sizes): Float64Array =>
   linear(scaled(dout, doutScale), scaled(transposed, factors[0]!), undefined, { N, C: O, O: C });
 
-/** A result [N,C] as it is stored in FP8, with the scales that `scaleOf` gives for those of the input. */
-const stored = (result: Float64Array, inScale: Numbers, scaleOf: (own: number) => number, N: number, C: number) => ({
-  ...{ values: result, scale: Float64Array.from(inScale, scaleOf) },
-  ...{ columnwise: columnwise(result, N, C), columnwiseScale: Float64Array.from(blockScales(inScale), scaleOf) },
-});
+/** A result [N,C] as it is stored in FP8: boundOf(norm, activatedScale) is that of a row, or of a block of rows. */
+function stored(
+  result: Float64Array,
+  norms: Numbers,
+  boundOf: (norm: number, activatedScale: number) => number,
+  { N, C }: Readonly<Record<'N' | 'C', number>>,
+  activatedScales: Numbers = new Float32Array(N),
+) {
+  const scales = (own: Numbers, activated: Numbers) =>
+    Float64Array.from(own, (norm, index) => scaleOf(boundOf(norm, activated[index]!)));
+  return {
+    values: result,
+    scale: scales(norms, activatedScales),
+    columnwise: columnwise(result, N, C),
+    columnwiseScale: scales(largestOfBlocks(norms), largestOfBlocks(activatedScales)),
+  };
+}
+
+interface Activation {
+  readonly of: (x: number) => number;
+  readonly derivative: (x: number) => number;
+  /** The bound of results, where x bounds what they are of. */
+  readonly boundOf: (x: number) => number;
+  /** The bound of the derivative, where forward stored its results with this scale. */
+  readonly derivativeBound: (activatedScale: number) => number;
+}
+
+export const activations = {
+  gelu: { of: gelu, derivative: geluDerivative, boundOf: (x) => x, derivativeBound: () => fp32(1.13) },
+  reluSquared: {
+    of: (x) => Math.max(x, 0) ** 2,
+    derivative: (x) => 2 * Math.max(x, 0),
+    boundOf: (x) => fp32(x * x),
+    derivativeBound: (activatedScale) => 2 * fp32(Math.sqrt(fp32(448 * activatedScale))),
+  },
+} as const satisfies Readonly<Record<string, Activation>>;
+
+function activatedForward(
+  pre: Float64Array,
+  { inNorm, factors }: Record<'inNorm' | 'factors', Numbers>,
+  { N, O }: Sizes,
+  activation: Activation,
+) {
+  const bound = (norm: number) => activation.boundOf(fp32(norm * factors[1]! + factors[3]!));
+  return stored(pre.map(activation.of), inNorm, bound, { N, C: O });
+}
+
+function activatedBackward(
+  { pre, ...inputs }: BackwardInputs & Record<'doutNorm' | 'pre', Numbers>,
+  own: Sizes,
+  { derivative, derivativeBound }: Activation,
+  activatedScales?: Numbers,
+) {
+  const din = backward(inputs, own).map((value, index) => value * derivative(pre[index]!));
+  const bound = (norm: number, activatedScale: number) =>
+    fp32(norm * fp32(derivativeBound(activatedScale) * inputs.factors[2]!));
+  return stored(din, inputs.doutNorm, bound, own, activatedScales);
+}
+
 const storedBounds = { values: e4m3Bound, scale: exact, columnwise: e4m3Bound, columnwiseScale: exact };
 
 // Fewer rows than 16, a multiple of neither 16 nor 512, and several blocks.
@@ -122,37 +179,35 @@ export const fp8MatmulCases = [
     ...{ sizes, gpuSizes, flops, scale: forwardScale, inputs: forwardInputs },
     formula(inputs, own: Sizes) {
       const pre = forward(inputs, own);
-      const { factors } = inputs;
-      const bias = fp32(factors[3]! / 448);
-      const scale = (own: number) => powerOfTwoFrom(fp32(own * factors[1]! + bias));
-      return { pre, ...stored(pre.map(gelu), inputs.inScale, scale, own.N, own.O) };
+      return { pre, ...activatedForward(pre, inputs, own, activations.gelu) };
     },
     bounds: (own: Sizes) => ({ pre: bound(own), ...storedBounds }),
   }),
   casesOf(contracts.fp8MatmulReluSquaredForward, {
     ...{ sizes, gpuSizes, flops, scale: forwardScale, inputs: forwardInputs },
-    formula: (inputs, own: Sizes) => ({ out: forward(inputs, own).map((value) => Math.max(value, 0) ** 2) }),
-    bounds: (own: Sizes) => ({ out: squared(bound(own)) }),
+    formula: (inputs, own: Sizes) => activatedForward(forward(inputs, own), inputs, own, activations.reluSquared),
+    bounds: () => storedBounds,
   }),
   casesOf(contracts.fp8MatmulGeluBackwardInput, {
     ...{ sizes, gpuSizes, flops, scale: backwardScale, inputs: backwardInputs },
-    formula({ pre, ...inputs }, own: Sizes) {
-      const din = backward(inputs, own).map((value, index) => value * geluDerivative(pre[index]!));
-      const columnSum = fp32(fp32(1.13) * inputs.factors[2]!);
-      return stored(din, inputs.doutScale, (own) => powerOfTwoFrom(own * columnSum), own.N, own.C);
-    },
+    formula: (inputs, own: Sizes) => activatedBackward(inputs, own, activations.gelu),
     bounds: () => storedBounds,
   }),
   casesOf(contracts.fp8MatmulReluSquaredBackwardInput, {
-    ...{ sizes, gpuSizes, flops, scale: backwardScale },
-    inputs: (drawn, own, random) => ({
-      ...backwardInputs(drawn, own, random),
-      activated: drawn.activated.map((value) => Math.max(value, 0)),
-    }),
-    formula: ({ activated, ...inputs }, own: Sizes) => ({
-      din: backward(inputs, own).map((value, index) => value * 2 * Math.sqrt(activated[index]!)),
-    }),
-    bounds: (own: Sizes) => ({ din: bound(own) }),
+    ...{ sizes, gpuSizes, flops, scale: () => ({ ...backwardScale(), activated: e4m3Deviation }) },
+    inputs(drawn, own, random) {
+      const activated = drawn.activated.map((value) => Math.max(value, 0));
+      const activatedScale = drawRowScales(own.N!, random);
+      return {
+        ...{ ...backwardInputs(drawn, own, random), activated, activatedScale },
+        activatedColumnwiseScale: largestOfBlocks(activatedScale),
+      };
+    },
+    formula({ activated, activatedScale, ...inputs }, own: Sizes) {
+      const pre = scaled(activated, activatedScale).map(Math.sqrt);
+      return activatedBackward({ ...inputs, pre }, own, activations.reluSquared, activatedScale);
+    },
+    bounds: () => storedBounds,
   }),
   casesOf(contracts.fp8MatmulBackwardWeight, {
     ...{ sizes: weightSizes, gpuSizes: weightGpuSizes, flops },

@@ -1,6 +1,6 @@
 // Cases of the op that stores a weight in FP8.
 import { contracts } from '../ops/ops.generated.ts';
-import { exact, largestRowSum, scaled, scaleOf } from './fp8.ts';
+import { exact, largestNorm, scaled, scaleOf } from './fp8.ts';
 import { held, largestOf, type Numbers } from './numbers.ts';
 import { casesOf } from './op-case.ts';
 
@@ -26,14 +26,14 @@ export const fp8QuantizeWeightCases = [
       const scale = scaleOf(largestOf(weight, 0));
       const rounded = scaled(held('fp8', scaled(weight, 1 / scale)), scale);
       const columns = transposed(rounded, O, C);
-      const sums = [values ? largestRowSum(rounded, C) : 0, turned ? largestRowSum(columns, O) : 0];
+      const norms = [values ? largestNorm(rounded, C) : 0, turned ? largestNorm(columns, O) : 0];
       return {
         values: rounded,
         transposed: columns,
-        factors: Float64Array.of(scale, ...sums, bias ? largestOf(bias) : 0),
+        factors: Float64Array.of(scale, ...norms, bias ? largestOf(bias) : 0),
       };
     },
-    // Known numbers are rounded; only sums may differ.
+    // Known numbers are rounded; only norms may differ.
     bounds: () => ({ values: exact, transposed: exact, factors: { fp32: 1e-6, bf16: 1e-6 } }),
   }),
 ];

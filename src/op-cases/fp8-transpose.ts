@@ -1,8 +1,8 @@
 // Cases of the op that makes a columnwise copy of a matrix in FP8.
 import { groupsOf } from '../ops/columnwise.ts';
 import { contracts } from '../ops/ops.generated.ts';
-import { blockScales, columnwise, e4m3Deviation, exact, scaled, scaledColumnwise } from './fp8.ts';
-import { held } from './numbers.ts';
+import { columnwise, e4m3Deviation, exact, largestOfBlocks, perRow, scaled, scaledColumnwise } from './fp8.ts';
+import { held, norm } from './numbers.ts';
 import { casesOf } from './op-case.ts';
 
 type Sizes = Readonly<Record<'N' | 'C', number>>;
@@ -23,15 +23,19 @@ export const fp8TransposeCases = [
     ],
     scale: () => ({ values: e4m3Deviation }),
     // From the largest of a block down to values that become zero.
-    inputs: (_, { N }, random) => ({ scale: Float32Array.from(random.integers(N!, 24), (power) => 2 ** -power) }),
-    formula({ values, scale }, { N, C }: Sizes) {
-      const scales = blockScales(scale);
+    inputs({ values }, { N, C }, random) {
+      const scale = Float32Array.from(random.integers(N!, 24), (power) => 2 ** -power);
+      return { scale, norm: perRow(scaled(values, scale), C!, norm) };
+    },
+    formula({ values, scale, norm: norms }, { N, C }: Sizes) {
+      const scales = largestOfBlocks(scale);
       const groups = groupsOf(N);
       const elements = columnwise(scaled(values, scale), N, C);
       const inverses = scales.map((one) => 1 / one);
       const rounded = held('fp8', scaledColumnwise(elements, inverses, groups));
-      return { columnwise: scaledColumnwise(rounded, scales, groups), columnwiseScale: scales };
+      const copy = scaledColumnwise(rounded, scales, groups);
+      return { columnwise: copy, columnwiseScale: scales, columnwiseNorm: largestOfBlocks(norms) };
     },
-    bounds: () => ({ columnwise: exact, columnwiseScale: exact }),
+    bounds: () => ({ columnwise: exact, columnwiseScale: exact, columnwiseNorm: exact }),
   }),
 ];

@@ -1,7 +1,7 @@
 // Tensors in FP8 as cuda/gpt2.h defines them: scales, inputs, and cases of ops that also store their result in FP8.
 import { blockRows, blocksOf, groupsOf } from '../ops/columnwise.ts';
 import type { OpContract } from '../ops/contract.ts';
-import { largestOf, type Numbers, type Random } from './numbers.ts';
+import { largestOf, type Numbers, norm, type Random } from './numbers.ts';
 import type { Bound, OpCases } from './op-case.ts';
 
 /**
@@ -14,15 +14,16 @@ export const exact: Bound = { fp32: 0, bf16: 0 };
 /** Standard deviation of inputs in E4M3 that use its range. */
 export const e4m3Deviation = 100;
 
-/** The smallest power of two that is at least `bound` and 2^-126. */
-export function powerOfTwoFrom(bound: number): number {
-  let power = 2 ** -126;
-  while (power < bound) power *= 2;
-  return power;
+/** The scale of a row, or a weight, with this largest element, or this bound: the smallest with which it is at most 448. */
+export function scaleOf(largest: number): number {
+  let scale = 2 ** -126;
+  while (largest > 448 * scale) scale *= 2;
+  return scale;
 }
 
-/** The scale of a row, or a weight, with this largest element. */
-export const scaleOf = (largest: number): number => powerOfTwoFrom(largest / 448);
+/** What bounds the norm of a row in FP8: 17/16 of the row's own, and what rounding subnormal numbers adds. */
+export const normBound = (row: Numbers): number =>
+  (17 / 16) * norm(row) + Math.sqrt(row.length) * 2 ** -10 * scaleOf(largestOf(row, 0));
 
 /** Scales of rows, so that their elements have a standard deviation of 0.4 to 1.6. */
 export const drawScales = (count: number, random: Random): Float32Array =>
@@ -35,10 +36,10 @@ export function scaled(values: Numbers, scales: Numbers | number): Float64Array 
   return new Float64Array(values).map((value, index) => value * scales[Math.floor(index / width)]!);
 }
 
-/** The scales of the columnwise copy of rows with these: the largest of each block. */
-export const blockScales = (scales: Numbers): Float32Array =>
-  Float32Array.from({ length: blocksOf(scales.length) }, (_, block) =>
-    largestOf(scales.subarray(block * blockRows, (block + 1) * blockRows), 0),
+/** The largest of each block of rows: of scales or norms of rows, those of the columnwise copy. */
+export const largestOfBlocks = (ofRows: Numbers): Float32Array =>
+  Float32Array.from({ length: blocksOf(ofRows.length) }, (_, block) =>
+    largestOf(ofRows.subarray(block * blockRows, (block + 1) * blockRows), 0),
   );
 
 /** Of each element of a columnwise copy, in order, its row and column. */
@@ -75,16 +76,14 @@ export const scaledColumnwise = (values: Numbers, scales: Numbers, groups: numbe
     (value, index) => value * scales[Math.floor(((Math.floor(index / 16) % groups) * 16) / blockRows)]!,
   );
 
-/** The largest sum of absolute values over a row. */
-export function largestRowSum(values: Numbers, width: number): number {
-  let largest = 0;
-  for (let first = 0; first < values.length; first += width) {
-    let sum = 0;
-    for (const value of values.subarray(first, first + width)) sum += Math.abs(value);
-    largest = Math.max(largest, sum);
-  }
-  return largest;
-}
+/** A number of each row. */
+export const perRow = (values: Numbers, width: number, numberOf: (row: Numbers) => number): Float32Array =>
+  Float32Array.from({ length: values.length / width }, (_, row) =>
+    numberOf(values.subarray(row * width, (row + 1) * width)),
+  );
+
+/** The largest norm of a row. */
+export const largestNorm = (values: Numbers, width: number): number => largestOf(perRow(values, width, norm), 0);
 
 /** Sizes with C rounded up to a multiple of 16. */
 export const aligned = <S extends Readonly<Record<string, number>>>(sizes: S): S => ({
@@ -92,14 +91,18 @@ export const aligned = <S extends Readonly<Record<string, number>>>(sizes: S): S
   C: Math.ceil(sizes.C! / 16) * 16,
 });
 
-/** Cases of an op that is `plain` and also stores its result as `values`. */
+/** Cases of an op that is `plain` and also stores its result as `values`, with bounds of their norms. */
 export const alsoInFp8 = (op: OpContract, plain: OpCases, result: 'out' | 'din'): OpCases => ({
   ...plain,
   op,
   sizes: plain.sizes.map(aligned),
   formula(inputs, sizes) {
     const results = plain.formula(inputs, sizes);
-    return { ...results, values: results[result]! };
+    const rows = results[result]!;
+    return { ...results, values: rows, norm: perRow(rows, sizes.C!, normBound) };
   },
-  bounds: (...given) => ({ ...plain.bounds(...given), values: e4m3Bound }),
+  bounds: (...given) => {
+    const own = plain.bounds(...given);
+    return { ...own, values: e4m3Bound, norm: own[result]! };
+  },
 });

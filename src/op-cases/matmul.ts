@@ -66,7 +66,7 @@ const bound = ({ N, C, O }: Sizes): Bound => productBound(Math.max(N, C, O));
 export const throughGelu = (own: Bound): Bound => ({ ...own, fp32: own.fp32 * 2, bf16: 3e-3 });
 
 /** The relative error doubles in a square. */
-export const squared = (own: Bound): Bound => ({ fp32: own.fp32 * 2, tf32: 2e-3, bf16: 3e-3 });
+const squared = (own: Bound): Bound => ({ fp32: own.fp32 * 2, tf32: 2e-3, bf16: 3e-3 });
 
 export const matmulCases = [
   casesOf(contracts.matmulForward, {

@@ -428,8 +428,10 @@ export const contracts = {
     tensors: {
       columnwise: { access: '=', type: 'fp8', shape: ['C', 'N/16', '16'] },
       columnwiseScale: { access: '=', type: 'fp32', shape: ['N/512'] },
+      columnwiseNorm: { access: '=', type: 'fp32', shape: ['N/512'] },
       values: { access: 'read', type: 'fp8', shape: ['N', 'C'] },
       scale: { access: 'read', type: 'fp32', shape: ['N'] },
+      norm: { access: 'read', type: 'fp32', shape: ['N'] },
     },
     sizes: ['N', 'C'],
     scalars: [],
@@ -444,6 +446,7 @@ export const contracts = {
       out: { access: '=', type: 'element', shape: ['N', 'C'], isOptional: true },
       values: { access: '=', type: 'fp8', shape: ['N', 'C'] },
       scale: { access: '=', type: 'fp32', shape: ['N'] },
+      norm: { access: '=', type: 'fp32', shape: ['N'] },
       mean: { access: '=', type: 'fp32', shape: ['N'] },
       rstd: { access: '=', type: 'fp32', shape: ['N'] },
       in: { access: 'read', type: 'element', shape: ['N', 'C'] },
@@ -463,6 +466,7 @@ export const contracts = {
       din: { access: '=', type: 'element', shape: ['N', 'C'], mayBe: ['dresidual'] },
       values: { access: '=', type: 'fp8', shape: ['N', 'C'] },
       scale: { access: '=', type: 'fp32', shape: ['N'] },
+      norm: { access: '=', type: 'fp32', shape: ['N'] },
       dweight: { access: 'accumulate', type: 'fp32', shape: ['C'] },
       dbias: { access: 'accumulate', type: 'fp32', shape: ['C'] },
       dout: { access: 'read', type: 'element', shape: ['N', 'C'] },
@@ -486,6 +490,7 @@ export const contracts = {
       out: { access: '=', type: 'element', shape: ['N', 'C'], isOptional: true },
       values: { access: '=', type: 'fp8', shape: ['N', 'C'] },
       scale: { access: '=', type: 'fp32', shape: ['N'] },
+      norm: { access: '=', type: 'fp32', shape: ['N'] },
       rstd: { access: '=', type: 'fp32', shape: ['N'] },
       in: { access: 'read', type: 'element', shape: ['N', 'C'] },
       weight: { access: 'read', type: 'element', shape: ['C'] },
@@ -503,6 +508,7 @@ export const contracts = {
       din: { access: '=', type: 'element', shape: ['N', 'C'], mayBe: ['dout', 'dresidual'] },
       values: { access: '=', type: 'fp8', shape: ['N', 'C'] },
       scale: { access: '=', type: 'fp32', shape: ['N'] },
+      norm: { access: '=', type: 'fp32', shape: ['N'] },
       dweight: { access: 'accumulate', type: 'fp32', shape: ['C'] },
       dout: { access: 'read', type: 'element', shape: ['N', 'C'] },
       dresidual: { access: 'read', type: 'element', shape: ['N', 'C'], isOptional: true },
@@ -547,7 +553,8 @@ export const contracts = {
       pre: { access: '=', type: 'element', shape: ['N', 'O'] },
       in: { access: 'read', type: 'fp8', shape: ['N', 'C'] },
       inScale: { access: 'read', type: 'fp32', shape: ['N'] },
-      inColumnwiseScale: { access: 'read', type: 'fp32', shape: ['N/512'], isOptional: true, together: 'columnwise' },
+      inNorm: { access: 'read', type: 'fp32', shape: ['N'] },
+      inColumnwiseNorm: { access: 'read', type: 'fp32', shape: ['N/512'], isOptional: true, together: 'columnwise' },
       weight: { access: 'read', type: 'fp8', shape: ['O', 'C'] },
       factors: { access: 'read', type: 'fp32', shape: ['4'] },
       bias: { access: 'read', type: 'element', shape: ['O'], isOptional: true },
@@ -561,11 +568,16 @@ export const contracts = {
   fp8MatmulReluSquaredForward: {
     name: 'fp8MatmulReluSquaredForward',
     symbol: 'gpt2_fp8_matmul_relu_squared_forward',
-    formula: "matmul_relu_squared_forward of FP8: out = relu(in * weight^T + bias)^2",
+    formula: "matmul_relu_squared_forward of FP8, which stores its result in FP8 only: values = relu(in * weight^T + bias)^2 / scale",
     tensors: {
-      out: { access: '=', type: 'element', shape: ['N', 'O'] },
+      values: { access: '=', type: 'fp8', shape: ['N', 'O'] },
+      scale: { access: '=', type: 'fp32', shape: ['N'] },
+      columnwise: { access: '=', type: 'fp8', shape: ['O', 'N/16', '16'], isOptional: true },
+      columnwiseScale: { access: '=', type: 'fp32', shape: ['N/512'], isOptional: true, together: 'columnwise' },
       in: { access: 'read', type: 'fp8', shape: ['N', 'C'] },
       inScale: { access: 'read', type: 'fp32', shape: ['N'] },
+      inNorm: { access: 'read', type: 'fp32', shape: ['N'] },
+      inColumnwiseNorm: { access: 'read', type: 'fp32', shape: ['N/512'], isOptional: true, together: 'columnwise' },
       weight: { access: 'read', type: 'fp8', shape: ['O', 'C'] },
       factors: { access: 'read', type: 'fp32', shape: ['4'] },
       bias: { access: 'read', type: 'element', shape: ['O'], isOptional: true },
@@ -587,7 +599,8 @@ export const contracts = {
       columnwiseScale: { access: '=', type: 'fp32', shape: ['N/512'] },
       dout: { access: 'read', type: 'fp8', shape: ['N', 'O'] },
       doutScale: { access: 'read', type: 'fp32', shape: ['N'] },
-      doutColumnwiseScale: { access: 'read', type: 'fp32', shape: ['N/512'] },
+      doutNorm: { access: 'read', type: 'fp32', shape: ['N'] },
+      doutColumnwiseNorm: { access: 'read', type: 'fp32', shape: ['N/512'] },
       transposed: { access: 'read', type: 'fp8', shape: ['C', 'O'] },
       factors: { access: 'read', type: 'fp32', shape: ['4'] },
       pre: { access: 'read', type: 'element', shape: ['N', 'C'] },
@@ -601,14 +614,21 @@ export const contracts = {
   fp8MatmulReluSquaredBackwardInput: {
     name: 'fp8MatmulReluSquaredBackwardInput',
     symbol: 'gpt2_fp8_matmul_relu_squared_backward_input',
-    formula: "matmul_relu_squared_backward_input of FP8: din = (dout * weight) * 2 sqrt(activated)",
+    formula: "matmul_relu_squared_backward_input of FP8, which stores its result in FP8 only: values = (dout * weight) * 2 sqrt(activated) / scale",
     tensors: {
-      din: { access: '=', type: 'element', shape: ['N', 'C'] },
+      values: { access: '=', type: 'fp8', shape: ['N', 'C'] },
+      scale: { access: '=', type: 'fp32', shape: ['N'] },
+      columnwise: { access: '=', type: 'fp8', shape: ['C', 'N/16', '16'] },
+      columnwiseScale: { access: '=', type: 'fp32', shape: ['N/512'] },
       dout: { access: 'read', type: 'fp8', shape: ['N', 'O'] },
       doutScale: { access: 'read', type: 'fp32', shape: ['N'] },
+      doutNorm: { access: 'read', type: 'fp32', shape: ['N'] },
+      doutColumnwiseNorm: { access: 'read', type: 'fp32', shape: ['N/512'] },
       transposed: { access: 'read', type: 'fp8', shape: ['C', 'O'] },
       factors: { access: 'read', type: 'fp32', shape: ['4'] },
-      activated: { access: 'read', type: 'element', shape: ['N', 'C'] },
+      activated: { access: 'read', type: 'fp8', shape: ['N', 'C'] },
+      activatedScale: { access: 'read', type: 'fp32', shape: ['N'] },
+      activatedColumnwiseScale: { access: 'read', type: 'fp32', shape: ['N/512'] },
     },
     sizes: ['N', 'C', 'O'],
     scalars: [],
@@ -1132,43 +1152,46 @@ export function fp8QuantizeWeight(device: Device, args: { values: Tensor | null;
 
 /**
  * The columnwise copy of a matrix in FP8, whose values are rounded once more where the block's scale is larger than the row's.
- *   columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], values [N,C], scale [N]; C % 16 == 0
+ *   columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], columnwise_norm = [N/GPT2_FP8_BLOCK], values [N,C], scale [N],
+ *   norm [N]; C % 16 == 0
  */
-export function fp8Transpose(device: Device, args: { columnwise: Tensor; columnwiseScale: Tensor; values: Tensor; scale: Tensor }): void {
+export function fp8Transpose(device: Device, args: { columnwise: Tensor; columnwiseScale: Tensor; columnwiseNorm: Tensor; values: Tensor; scale: Tensor; norm: Tensor }): void {
   enqueue(device, contracts.fp8Transpose, args);
 }
 
 /**
  * gpt2_layernorm_forward; also stores `out`, as it is rounded there (also if it is NULL), in FP8.
- *   out = [N,C] or NULL, values = [N,C], scale = [N], mean = [N], rstd = [N], in [N,C], weight [C], bias [C]; C % 16 == 0
+ *   out = [N,C] or NULL, values = [N,C], scale = [N], norm = [N], mean = [N], rstd = [N], in [N,C], weight [C], bias [C];
+ *   C % 16 == 0
  */
-export function layernormFp8Forward(device: Device, args: { out: Tensor | null; values: Tensor; scale: Tensor; mean: Tensor; rstd: Tensor; in: Tensor; weight: Tensor; bias: Tensor }): void {
+export function layernormFp8Forward(device: Device, args: { out: Tensor | null; values: Tensor; scale: Tensor; norm: Tensor; mean: Tensor; rstd: Tensor; in: Tensor; weight: Tensor; bias: Tensor }): void {
   enqueue(device, contracts.layernormFp8Forward, args);
 }
 
 /**
  * gpt2_layernorm_backward; also stores `din`, as it is rounded there, in FP8.
- *   din = [N,C] may be dresidual, values = [N,C], scale = [N], dweight (accumulate) [C], dbias (accumulate) [C], dout [N,C],
- *   dresidual [N,C] or NULL, in [N,C], weight [C], mean [N], rstd [N]; C % 16 == 0; workspace gpt2_layernorm_scratch(N,C)
+ *   din = [N,C] may be dresidual, values = [N,C], scale = [N], norm = [N], dweight (accumulate) [C], dbias (accumulate) [C],
+ *   dout [N,C], dresidual [N,C] or NULL, in [N,C], weight [C], mean [N], rstd [N]; C % 16 == 0;
+ *   workspace gpt2_layernorm_scratch(N,C)
  */
-export function layernormFp8Backward(device: Device, args: { din: Tensor; values: Tensor; scale: Tensor; dweight: Tensor; dbias: Tensor; dout: Tensor; dresidual: Tensor | null; in: Tensor; weight: Tensor; mean: Tensor; rstd: Tensor; accumulate: boolean }): void {
+export function layernormFp8Backward(device: Device, args: { din: Tensor; values: Tensor; scale: Tensor; norm: Tensor; dweight: Tensor; dbias: Tensor; dout: Tensor; dresidual: Tensor | null; in: Tensor; weight: Tensor; mean: Tensor; rstd: Tensor; accumulate: boolean }): void {
   enqueue(device, contracts.layernormFp8Backward, args);
 }
 
 /**
  * gpt2_rmsnorm_forward; also stores `out`, as it is rounded there (also if it is NULL), in FP8.
- *   out = [N,C] or NULL, values = [N,C], scale = [N], rstd = [N], in [N,C], weight [C]; C % 16 == 0; eps >= 0
+ *   out = [N,C] or NULL, values = [N,C], scale = [N], norm = [N], rstd = [N], in [N,C], weight [C]; C % 16 == 0; eps >= 0
  */
-export function rmsnormFp8Forward(device: Device, args: { out: Tensor | null; values: Tensor; scale: Tensor; rstd: Tensor; in: Tensor; weight: Tensor; eps: number }): void {
+export function rmsnormFp8Forward(device: Device, args: { out: Tensor | null; values: Tensor; scale: Tensor; norm: Tensor; rstd: Tensor; in: Tensor; weight: Tensor; eps: number }): void {
   enqueue(device, contracts.rmsnormFp8Forward, args);
 }
 
 /**
  * gpt2_rmsnorm_backward; also stores `din`, as it is rounded there, in FP8.
- *   din = [N,C] may be dout or dresidual, values = [N,C], scale = [N], dweight (accumulate) [C], dout [N,C],
+ *   din = [N,C] may be dout or dresidual, values = [N,C], scale = [N], norm = [N], dweight (accumulate) [C], dout [N,C],
  *   dresidual [N,C] or NULL, in [N,C], weight [C], rstd [N]; C % 16 == 0; workspace gpt2_layernorm_scratch(N,C)
  */
-export function rmsnormFp8Backward(device: Device, args: { din: Tensor; values: Tensor; scale: Tensor; dweight: Tensor; dout: Tensor; dresidual: Tensor | null; in: Tensor; weight: Tensor; rstd: Tensor; accumulate: boolean }): void {
+export function rmsnormFp8Backward(device: Device, args: { din: Tensor; values: Tensor; scale: Tensor; norm: Tensor; dweight: Tensor; dout: Tensor; dresidual: Tensor | null; in: Tensor; weight: Tensor; rstd: Tensor; accumulate: boolean }): void {
   enqueue(device, contracts.rmsnormFp8Backward, args);
 }
 
@@ -1184,43 +1207,49 @@ export function fp8Matmul(device: Device, args: { out: Tensor; in: Tensor; inSca
 
 /**
  * gpt2_matmul_gelu_forward of FP8, which stores GELU's output in FP8 only: pre = in * weight^T + bias, values = gelu(pre) / scale.
- * `scale` is the smallest power of two that is at least in_scale * ROW_SUM + BIAS / 448. `columnwise_scale` is the same of
- * `in_columnwise_scale`, the scale of a columnwise copy of `in`. Both copies are rounded from the fp32 result.
+ * The bound is in_norm * ROW_NORM + BIAS, in columnwise copies that of `in_columnwise_norm`, which belongs to the columnwise copy of
+ * `in`. Both copies are rounded from the fp32 result.
  *   values = [N,O], scale = [N], columnwise = [O,N/16,16] or NULL, columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with columnwise,
- *   pre = [N,O], in [N,C], in_scale [N], in_columnwise_scale [N/GPT2_FP8_BLOCK] or NULL with columnwise, weight [O,C],
+ *   pre = [N,O], in [N,C], in_scale [N], in_norm [N], in_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with columnwise, weight [O,C],
  *   factors [GPT2_FP8_FACTORS], bias [O] or NULL; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O)
  */
-export function fp8MatmulGeluForward(device: Device, args: { values: Tensor; scale: Tensor; columnwise: Tensor | null; columnwiseScale: Tensor | null; pre: Tensor; in: Tensor; inScale: Tensor; inColumnwiseScale: Tensor | null; weight: Tensor; factors: Tensor; bias: Tensor | null }): void {
+export function fp8MatmulGeluForward(device: Device, args: { values: Tensor; scale: Tensor; columnwise: Tensor | null; columnwiseScale: Tensor | null; pre: Tensor; in: Tensor; inScale: Tensor; inNorm: Tensor; inColumnwiseNorm: Tensor | null; weight: Tensor; factors: Tensor; bias: Tensor | null }): void {
   enqueue(device, contracts.fp8MatmulGeluForward, args);
 }
 
 /**
- * gpt2_matmul_relu_squared_forward of FP8: out = relu(in * weight^T + bias)^2.
- *   out = [N,O], in [N,C], in_scale [N], weight [O,C], factors [GPT2_FP8_FACTORS], bias [O] or NULL; C % 16 == 0; O % 16 == 0;
- *   workspace gpt2_fp8_matmul_scratch(N,C,O)
+ * gpt2_matmul_relu_squared_forward of FP8, which stores its result in FP8 only: values = relu(in * weight^T + bias)^2 / scale. The
+ * bound is the square of GELU's.
+ *   values = [N,O], scale = [N], columnwise = [O,N/16,16] or NULL, columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with columnwise,
+ *   in [N,C], in_scale [N], in_norm [N], in_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with columnwise, weight [O,C],
+ *   factors [GPT2_FP8_FACTORS], bias [O] or NULL; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O)
  */
-export function fp8MatmulReluSquaredForward(device: Device, args: { out: Tensor; in: Tensor; inScale: Tensor; weight: Tensor; factors: Tensor; bias: Tensor | null }): void {
+export function fp8MatmulReluSquaredForward(device: Device, args: { values: Tensor; scale: Tensor; columnwise: Tensor | null; columnwiseScale: Tensor | null; in: Tensor; inScale: Tensor; inNorm: Tensor; inColumnwiseNorm: Tensor | null; weight: Tensor; factors: Tensor; bias: Tensor | null }): void {
   enqueue(device, contracts.fp8MatmulReluSquaredForward, args);
 }
 
 /**
  * gpt2_matmul_gelu_backward_input of FP8, which stores its result in FP8 only: values = (dout * weight) * gelu'(pre) / scale.
- * `scale` is the smallest power of two that is at least 1.13 * dout_scale * COLUMN_SUM; gelu' is below 1.13. `columnwise_scale` is
- * the same of `dout_columnwise_scale`, the scale of a columnwise copy of `dout`. Both copies are rounded from the fp32 result.
+ * The bound is 1.13 * dout_norm * COLUMN_NORM, for gelu' is below 1.13; in the columnwise copy that of `dout_columnwise_norm`, which
+ * belongs to the columnwise copy of `dout`. Both copies are rounded from the fp32 result.
  *   values = [N,C], scale = [N], columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], dout [N,O], dout_scale [N],
- *   dout_columnwise_scale [N/GPT2_FP8_BLOCK], transposed [C,O], factors [GPT2_FP8_FACTORS], pre [N,C]; C % 16 == 0; O % 16 == 0;
- *   workspace gpt2_fp8_matmul_scratch(N,O,C)
+ *   dout_norm [N], dout_columnwise_norm [N/GPT2_FP8_BLOCK], transposed [C,O], factors [GPT2_FP8_FACTORS], pre [N,C]; C % 16 == 0;
+ *   O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,O,C)
  */
-export function fp8MatmulGeluBackwardInput(device: Device, args: { values: Tensor; scale: Tensor; columnwise: Tensor; columnwiseScale: Tensor; dout: Tensor; doutScale: Tensor; doutColumnwiseScale: Tensor; transposed: Tensor; factors: Tensor; pre: Tensor }): void {
+export function fp8MatmulGeluBackwardInput(device: Device, args: { values: Tensor; scale: Tensor; columnwise: Tensor; columnwiseScale: Tensor; dout: Tensor; doutScale: Tensor; doutNorm: Tensor; doutColumnwiseNorm: Tensor; transposed: Tensor; factors: Tensor; pre: Tensor }): void {
   enqueue(device, contracts.fp8MatmulGeluBackwardInput, args);
 }
 
 /**
- * gpt2_matmul_relu_squared_backward_input of FP8: din = (dout * weight) * 2 sqrt(activated).
- *   din = [N,C], dout [N,O], dout_scale [N], transposed [C,O], factors [GPT2_FP8_FACTORS], activated [N,C]; C % 16 == 0;
- *   O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,O,C)
+ * gpt2_matmul_relu_squared_backward_input of FP8, which stores its result in FP8 only:
+ * values = (dout * weight) * 2 sqrt(activated) / scale. Forward's result, `activated`, bounds the root: 2 sqrt(448 activated_scale),
+ * in the columnwise copy with `activated_columnwise_scale`, takes the place of GELU's 1.13.
+ *   values = [N,C], scale = [N], columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], dout [N,O], dout_scale [N],
+ *   dout_norm [N], dout_columnwise_norm [N/GPT2_FP8_BLOCK], transposed [C,O], factors [GPT2_FP8_FACTORS], activated [N,C],
+ *   activated_scale [N], activated_columnwise_scale [N/GPT2_FP8_BLOCK]; C % 16 == 0; O % 16 == 0;
+ *   workspace gpt2_fp8_matmul_scratch(N,O,C)
  */
-export function fp8MatmulReluSquaredBackwardInput(device: Device, args: { din: Tensor; dout: Tensor; doutScale: Tensor; transposed: Tensor; factors: Tensor; activated: Tensor }): void {
+export function fp8MatmulReluSquaredBackwardInput(device: Device, args: { values: Tensor; scale: Tensor; columnwise: Tensor; columnwiseScale: Tensor; dout: Tensor; doutScale: Tensor; doutNorm: Tensor; doutColumnwiseNorm: Tensor; transposed: Tensor; factors: Tensor; activated: Tensor; activatedScale: Tensor; activatedColumnwiseScale: Tensor }): void {
   enqueue(device, contracts.fp8MatmulReluSquaredBackwardInput, args);
 }
 

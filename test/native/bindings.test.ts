@@ -76,7 +76,7 @@ describe('the header', () => {
       'a tensor that is NULL with one that is NULL with a third',
       'or NULL with columnwise, weight',
       'or NULL with columnwise_scale, weight',
-      'in_columnwise_scale is NULL with columnwise_scale, which is not',
+      'in_columnwise_norm is NULL with columnwise_scale, which is not',
     ],
     ['columns of an unknown size', 'first 2C, rstd', 'first 2M, rstd', 'names M, which is no parameter'],
     ['a missing tensor', 'mean = [N], rstd = [N]', 'mean = [N]', 'the lines name out, mean, in'],

@@ -68,7 +68,7 @@ it('omits tensors that are NULL together', () => {
   const gelu = fp8MatmulCases.find(({ op }) => op.name === 'fp8MatmulGeluForward')!;
   expect(variantsOf(gelu).map(({ without }) => without)).toEqual([
     [],
-    ['columnwise', 'columnwiseScale', 'inColumnwiseScale'],
+    ['columnwise', 'columnwiseScale', 'inColumnwiseNorm'],
     ['bias'],
   ]);
 });

@@ -5,7 +5,7 @@ import type { Tensor } from '../../src/native/buffer.ts';
 import type { LibraryKind } from '../../src/native/find-library.ts';
 import { drawScales } from '../../src/op-cases/fp8.ts';
 import { Random } from '../../src/op-cases/numbers.ts';
-import { blocksOf, groupsOf } from '../../src/ops/columnwise.ts';
+import { blocksOf } from '../../src/ops/columnwise.ts';
 import {
   attentionBackward,
   attentionForward,
@@ -31,6 +31,7 @@ import {
   rmsnormFp8Backward,
 } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
+import { emptyCopy } from '../support/fp8.ts';
 import { TensorBench } from '../support/tensors.ts';
 
 const repeatedBy =
@@ -186,8 +187,9 @@ describeBackends(
       const mean = bench.floats('mean', [N], new Float32Array(N));
       const rstd = bench.floats('rstd', [N], new Float32Array(N).fill(1));
       const [dinput, values] = [bench.tensor('din', [N, C]), bench.tensor('values', [N, C], undefined, 'fp8')];
-      const [scale, dweight, dbias] = [bench.floats('scale', [N]), bench.floats('dw', [C]), bench.floats('db', [C])];
-      const outputs = { din: dinput, values, scale, dweight };
+      const [scale, norm] = [bench.floats('scale', [N]), bench.floats('norm', [N])];
+      const [dweight, dbias] = [bench.floats('dw', [C]), bench.floats('db', [C])];
+      const outputs = { din: dinput, values, scale, norm, dweight };
       const op = { ...outputs, dout, dresidual: null, in: input, weight, rstd, accumulate: false };
       expectSameBits(bench, [...Object.values(outputs), dbias], () =>
         layernormFp8Backward(device(), { ...op, dbias, mean }),
@@ -200,25 +202,28 @@ describeBackends(
       const [N, C, O] = [3000, 144, 208];
       device().reserveWorkspace(fp8MatmulBackwardWeightScratch(device(), { N, C, O }));
       const random = new Random(10);
-      const [[columnwise, columnwiseScale], [dout, doutScale]] = [C, O].map((width) => [
-        bench.tensor('columnwise', [width, groupsOf(N), 16], undefined, 'fp8'),
-        bench.floats('columnwiseScale', [blocksOf(N)]),
-      ]) as [[Tensor, Tensor], [Tensor, Tensor]];
       const rows = (width: number) => ({
         values: bench.tensor('values', [N, width], random.normals(N * width, 100), 'fp8'),
         scale: bench.floats('scale', [N], drawScales(N, random)),
+        norm: bench.floats('norm', [N], random.normals(N).map(Math.abs)),
       });
-      const [ofIn, ofDout] = [rows(C), rows(O)];
-      const copies = [columnwise, columnwiseScale, dout, doutScale];
-      expectSameBits(bench, copies, () => {
-        fp8Transpose(device(), { columnwise, columnwiseScale, ...ofIn });
-        fp8Transpose(device(), { columnwise: dout, columnwiseScale: doutScale, ...ofDout });
+      const copy = (width: number) => ({
+        ...emptyCopy(bench, N, width),
+        columnwiseNorm: bench.floats('columnwiseNorm', [blocksOf(N)]),
+      });
+      const [ofIn, ofDout, inCopy, doutCopy] = [rows(C), rows(O), copy(C), copy(O)];
+      expectSameBits(bench, [...Object.values(inCopy), ...Object.values(doutCopy)], () => {
+        fp8Transpose(device(), { ...inCopy, ...ofIn });
+        fp8Transpose(device(), { ...doutCopy, ...ofDout });
       });
       const sums = {
         dweight: bench.tensor('dweight', [O, C], undefined, device().gradientType),
         dbias: bench.floats('db', [O]),
       };
-      const operands = { dout, doutScale, in: columnwise, inScale: columnwiseScale, N };
+      const operands = {
+        ...{ dout: doutCopy.columnwise, doutScale: doutCopy.columnwiseScale },
+        ...{ in: inCopy.columnwise, inScale: inCopy.columnwiseScale, N },
+      };
       expectSameBits(bench, Object.values(sums), () =>
         fp8MatmulBackwardWeight(device(), { ...sums, ...operands, accumulate: false }),
       );

@@ -3,47 +3,55 @@ import { describe, expect, it } from 'vitest';
 import { fromE4m3, toE4m3 } from '../../src/files/half-floats.ts';
 import type { Tensor } from '../../src/native/buffer.ts';
 import {
-  blockScales,
   columnwise,
   drawScales,
-  largestRowSum,
-  powerOfTwoFrom,
+  largestNorm,
+  largestOfBlocks,
+  perRow,
   rowwise,
   scaled,
   scaledColumnwise,
+  scaleOf,
 } from '../../src/op-cases/fp8.ts';
-import { gelu, geluDerivative } from '../../src/op-cases/gelu.ts';
 import { linear } from '../../src/op-cases/matmul.ts';
 import { floats, held, type Numbers, norm, Random } from '../../src/op-cases/numbers.ts';
 import { blocksOf, groupsOf } from '../../src/ops/columnwise.ts';
-import {
-  fp8MatmulGeluBackwardInput,
-  fp8MatmulGeluForward,
-  fp8MatmulScratch,
-  fp8Transpose,
-} from '../../src/ops/ops.generated.ts';
+import { fp8MatmulGeluForward, fp8MatmulScratch, fp8Transpose } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
-import { bytesOf, differences, emptyCopy } from '../support/fp8.ts';
+import {
+  activated,
+  bytesOf,
+  differences,
+  drawPre,
+  emptyCopy,
+  emptyResult,
+  expectBackwardScales,
+  forwardTensors,
+} from '../support/fp8.ts';
 import { TensorBench } from '../support/tensors.ts';
 
 describeBackends(
   'columnwise FP8',
   (device, kind) => {
     const isCpu = kind === 'cpu';
-    const emptyResult = (bench: TensorBench, N: number, C: number) => ({
-      ...{ values: bench.tensor('values', [N, C], undefined, 'fp8'), scale: bench.floats('scale', [N]) },
-      ...emptyCopy(bench, N, C),
-    });
 
     function transpose(values: Numbers, scale: Numbers, C: number) {
       using bench = new TensorBench(device());
       const N = scale.length;
       const copy = emptyCopy(bench, N, C);
+      const columnwiseNorm = bench.floats('columnwiseNorm', [blocksOf(N)]);
+      const norms = perRow(scaled(values, scale), C, norm);
       fp8Transpose(device(), {
         ...{ ...copy, values: bench.tensor('values', [N, C], values, 'fp8'), scale: bench.floats('scale', [N], scale) },
+        ...{ columnwiseNorm, norm: bench.floats('norm', [N], norms) },
       });
       bench.checkGuards();
-      return { bytes: bytesOf(copy.columnwise), scales: floats(copy.columnwiseScale) };
+      return {
+        bytes: bytesOf(copy.columnwise),
+        scales: floats(copy.columnwiseScale),
+        norms,
+        columnwiseNorm: floats(columnwiseNorm),
+      };
     }
 
     describe('transpose', () => {
@@ -63,7 +71,10 @@ describeBackends(
       it('refuses a copy of other sizes', () => {
         using bench = new TensorBench(device());
         const [N, C] = [1030, 48];
-        const rows = { values: bench.tensor('values', [N, C], undefined, 'fp8'), scale: bench.floats('scale', [N]) };
+        const rows = {
+          ...{ values: bench.tensor('values', [N, C], undefined, 'fp8'), scale: bench.floats('scale', [N]) },
+          ...{ norm: bench.floats('norm', [N]), columnwiseNorm: bench.floats('columnwiseNorm', [3]) },
+        };
         const attempt = (shape: readonly number[], blocks: number) => () =>
           fp8Transpose(device(), {
             ...{ ...rows, columnwise: bench.tensor('copy', shape, undefined, 'fp8') },
@@ -74,14 +85,15 @@ describeBackends(
         expect(attempt([C, 65, 16], 2)).toThrow('columnwiseScale [N/512] has N/512 = 2, but values has N = 1030');
       });
 
-      it('takes the largest scale of each block, small and large', () => {
+      it('takes the largest scale and norm of each block, small and large', () => {
         const [N, C] = [1100, 16];
         const powers = new Random(3).integers(N, 30);
         const scale = Float32Array.from(powers, (power, n) => 2 ** (power + [-126, 97, -15][n >> 9]!));
         scale[700] = 2 ** -126;
         const values = held('fp8', new Random(4).normals(N * C, 100));
-        const { bytes, scales } = transpose(values, scale, C);
-        expect(scales).toEqual(blockScales(scale));
+        const { bytes, scales, norms, columnwiseNorm } = transpose(values, scale, C);
+        expect(scales).toEqual(largestOfBlocks(scale));
+        expect(columnwiseNorm).toEqual(largestOfBlocks(norms));
         const factors = scale.map((own, n) => own / scales[n >> 9]!);
         expect(differences(bytes, toE4m3(columnwise(scaled(values, factors), N, C)))).toEqual([]);
       });
@@ -108,16 +120,18 @@ describeBackends(
         Float32Array,
       ];
       const scales = drawScales(N, random).map((scale, n) => scale / 4 ** (n >> 9));
-      const sum = largestRowSum(weights, C) * 2 ** -9;
+      const rowNorm = Math.fround(largestNorm(weights, C) * 2 ** -9);
+      const norms = perRow(scaled(x, scales), C, norm);
       return {
         plain: linear(scaled(x, scales), scaled(weights, 2 ** -9), undefined, { N, C, O }),
-        scales,
+        norms,
         input: bench.tensor('in', [N, C], x, 'fp8'),
         inScale: bench.floats('inScale', [N], scales),
-        blockScale: bench.floats('inColumnwiseScale', [blocksOf(N)], blockScales(scales)),
+        inNorm: bench.floats('inNorm', [N], norms),
+        blockNorm: bench.floats('inColumnwiseNorm', [blocksOf(N)], largestOfBlocks(norms)),
         weight: bench.tensor('weight', [O, C], weights, 'fp8'),
-        factors: bench.floats('factors', [4], [2 ** -9, sum, sum, 0]),
-        sum,
+        factors: bench.floats('factors', [4], [2 ** -9, rowNorm, rowNorm, 0]),
+        rowNorm,
       };
     }
 
@@ -158,58 +172,64 @@ describeBackends(
       expect(padding).toEqual(new Uint8Array(O * (groupsOf(N) * 16 - N)));
     }
 
-    it.each([37, 549])('stores what GELU gives, and its gradient, in both copies, %i rows', (N) => {
-      using bench = new TensorBench(device());
-      const [C, O] = [64, 208];
-      const { plain, scales, input, inScale, blockScale, weight, factors, sum } = operands(bench, { N, C, O });
-      const stored = emptyResult(bench, N, O);
-      const pre = bench.tensor('pre', [N, O]);
-      const forward = { in: input, inScale, inColumnwiseScale: blockScale, weight, factors, bias: null };
-      fp8MatmulGeluForward(device(), { ...stored, pre, ...forward });
-      expect(floats(stored.scale)).toEqual(scales.map((one) => powerOfTwoFrom(one * Math.fround(sum))));
-      expect(floats(stored.columnwiseScale)).toEqual(blockScales(floats(stored.scale)));
-      expectStored(stored, plain.map(gelu));
-      const rowwiseOnly = [stored.values, stored.scale].map((tensor) => tensor.read());
-      fp8MatmulGeluForward(device(), {
-        ...{ ...stored, pre, ...forward },
-        ...{ columnwise: null, columnwiseScale: null, inColumnwiseScale: null },
+    describe.each(activated)('$name', ({ of, derivative, boundOf, derivativeBound, forward: run, backward }) => {
+      it.each([37, 549])('is stored, and its gradient, in both copies, %i rows', (N) => {
+        using bench = new TensorBench(device());
+        const [C, O] = [64, 208];
+        const { plain, norms, input, inScale, inNorm, blockNorm, weight, factors, rowNorm } = operands(bench, {
+          N,
+          C,
+          O,
+        });
+        const stored = emptyResult(bench, N, O);
+        const pre = bench.tensor('pre', [N, O]);
+        const forward = { in: input, inScale, inNorm, inColumnwiseNorm: blockNorm, weight, factors, bias: null };
+        run(device(), { ...stored, pre, ...forward });
+        expect(floats(stored.scale)).toEqual(norms.map((own) => scaleOf(boundOf(Math.fround(own * rowNorm)))));
+        expect(floats(stored.columnwiseScale)).toEqual(largestOfBlocks(floats(stored.scale)));
+        expectStored(stored, plain.map(of));
+        const rowwiseOnly = [stored.values, stored.scale].map((tensor) => tensor.read());
+        run(device(), {
+          ...{ ...stored, pre, ...forward },
+          ...{ columnwise: null, columnwiseScale: null, inColumnwiseNorm: null },
+        });
+        expect([stored.values, stored.scale].map((tensor) => tensor.read())).toEqual(rowwiseOnly);
+
+        // A bias alone gives -0 or NaN.
+        const biases = Float32Array.from({ length: O }, (_, index) => [-30, Number.POSITIVE_INFINITY, 2][index % 3]!);
+        run(device(), { ...stored, pre, ...forward, bias: bench.tensor('bias', [O], biases) });
+        expectPadded(stored.columnwise, N, O);
+
+        const before = drawPre(N, O, new Random(5));
+        const ofForward = forwardTensors(bench, before, O);
+        backward(device(), {
+          ...{ ...stored, dout: input, doutScale: inScale, doutNorm: inNorm, doutColumnwiseNorm: blockNorm },
+          ...{ transposed: weight, factors, ...ofForward },
+        });
+        expectBackwardScales(stored, norms, ofForward, (scale) => Math.fround(derivativeBound(scale) * rowNorm));
+        expectStored(
+          stored,
+          plain.map((value, index) => value * derivative(before[index]!)),
+        );
+        bench.checkGuards();
       });
-      expect([stored.values, stored.scale].map((tensor) => tensor.read())).toEqual(rowwiseOnly);
-
-      // GELU of a bias alone is -0 or NaN.
-      const biases = Float32Array.from({ length: O }, (_, index) => [-30, Number.POSITIVE_INFINITY, 2][index % 3]!);
-      fp8MatmulGeluForward(device(), { ...stored, pre, ...forward, bias: bench.tensor('bias', [O], biases) });
-      expectPadded(stored.columnwise, N, O);
-
-      const before = bench.tensor('pre', [N, O], new Random(5).normals(N * O));
-      const derivatives = floats(before).map(geluDerivative);
-      const backward = {
-        dout: input,
-        doutScale: inScale,
-        doutColumnwiseScale: blockScale,
-        transposed: weight,
-        factors,
-      };
-      fp8MatmulGeluBackwardInput(device(), { ...stored, ...backward, pre: before });
-      expectStored(
-        stored,
-        plain.map((value, index) => value * derivatives[index]!),
-      );
-      bench.checkGuards();
     });
 
     it('reaches the bound, and saturates past it, in both copies', () => {
       using bench = new TensorBench(device());
       const [N, C, O] = [37, 64, 208];
-      const { input, inScale, blockScale, weight, factors } = operands(bench, { N, C, O });
+      const { input, inScale, inNorm, blockNorm, weight, factors } = operands(bench, { N, C, O });
       const stored = emptyResult(bench, N, O);
       const bias = bench.tensor('bias', [O], new Float32Array(O));
-      const forward = { in: input, inScale, inColumnwiseScale: blockScale, weight, factors, bias };
+      const forward = { in: input, inScale, inNorm, inColumnwiseNorm: blockNorm, weight, factors, bias };
       const run = () => fp8MatmulGeluForward(device(), { ...stored, pre: bench.tensor('pre', [N, O]), ...forward });
-      // Elements of the row's largest size, and weights whose sums are powers of two: the bound itself.
+      // All elements are as large as the row's largest, and so are the weights': results are the bound itself.
       input.write(toE4m3(new Float32Array(N * C).fill(448)));
+      const norms = floats(inScale).map((one) => one * 448 * Math.sqrt(C));
+      inNorm.write(norms);
+      blockNorm.write(largestOfBlocks(norms));
       weight.write(toE4m3(new Float32Array(O * C).fill(256)));
-      factors.write(Float32Array.of(2 ** -9, C / 2, C / 2, 0));
+      factors.write(Float32Array.of(2 ** -9, Math.sqrt(C) / 2, 0, 0));
       run();
       expect(floats(stored.values).every((value) => value === 448)).toBe(true);
       expect(floats(stored.scale)).toEqual(floats(inScale).map((one) => (one * C) / 2));
@@ -219,12 +239,12 @@ describeBackends(
       };
       expect(rows()).toEqual(scaled(floats(stored.values), floats(stored.scale)));
       // A smaller bound than the results have, and an infinite one.
-      factors.write(Float32Array.of(2 ** -9, C / 64, 0, 0));
+      factors.write(Float32Array.of(2 ** -9, Math.sqrt(C) / 64, 0, 0));
       run();
       expect(floats(stored.values).every((value) => value === 448)).toBe(true);
       const largest = 448 * floats(stored.columnwiseScale)[0]!;
       expect(Math.max(...rows())).toBe(largest);
-      factors.write(Float32Array.of(2 ** -9, C / 2, 0, Number.POSITIVE_INFINITY));
+      factors.write(Float32Array.of(2 ** -9, Math.sqrt(C) / 2, 0, Number.POSITIVE_INFINITY));
       const biases = new Float32Array(O);
       biases[5] = Number.POSITIVE_INFINITY;
       biases[6] = Number.NaN;
@@ -235,12 +255,16 @@ describeBackends(
         expect([...new Set(copy.filter((_, index) => index % O === 6))]).toEqual([Number.NaN]);
         expect([...new Set(copy.filter((_, index) => index % O === 7))]).toEqual([0]);
       }
-      expect([...floats(stored.scale), ...floats(stored.columnwiseScale)].every((one) => one === 2 ** 126)).toBe(true);
+      expect([...floats(stored.scale), ...floats(stored.columnwiseScale)].every((one) => one === 2 ** 120)).toBe(true);
       bench.checkGuards();
     });
 
     // 20.5 becomes 20 rowwise; in units of 8, the smallest of the columnwise copy, 20.5 is nearer to 3, and 20 would be rounded to 2.
-    it('rounds each copy once, and keeps NaN in its row', () => {
+    // ReLU's 4.5 squared is 20.25. Norms and factors are such that the scales are 1 and 4096.
+    it.each([
+      { ...activated[0]!, weights: [20, 0.5], rowNorm: 448, blockNorm: 4096, at: 100 },
+      { ...activated[1]!, weights: [4, 0.5], rowNorm: 20, blockNorm: 64, at: 0.5 },
+    ])('rounds each copy of $name once, and keeps NaN in its row', ({ forward, backward, ...own }) => {
       using bench = new TensorBench(device());
       const [N, C] = [21, 16];
       device().reserveWorkspace(fp8MatmulScratch(device(), { N, C, O: C }));
@@ -249,10 +273,16 @@ describeBackends(
       x[3 * C] = Number.NaN;
       const scale = new Float32Array(N).fill(1);
       scale[17] = 4096;
-      const weights = Float32Array.from({ length: C * C }, (_, index) => [20, 0.5][index % C] ?? 0);
-      const [input, weight] = [bench.tensor('in', [N, C], x, 'fp8'), bench.tensor('weight', [C, C], weights, 'fp8')];
-      const [inScale, blockScale] = [bench.floats('inScale', [N], scale), bench.floats('inScale', [1], [4096])];
-      const factors = bench.floats('factors', [4], [1, 1, 0.75, 0]);
+      const weightOf = (weights: readonly number[]) =>
+        bench.tensor(
+          'weight',
+          [C, C],
+          Float32Array.from({ length: C * C }, (_, index) => weights[index % C] ?? 0),
+          'fp8',
+        );
+      const [input, inScale] = [bench.tensor('in', [N, C], x, 'fp8'), bench.floats('inScale', [N], scale)];
+      const inNorm = bench.floats('inNorm', [N], new Float32Array(N).fill(1));
+      const factors = bench.floats('factors', [4], [1, own.rowNorm, 300, 0]);
       const stored = emptyResult(bench, N, C);
       const expectOnce = () => {
         const wanted = (value: number) =>
@@ -264,34 +294,38 @@ describeBackends(
         expect(rowwise(floats(stored.columnwise), N, C)).toEqual(Float64Array.from(wanted(3 * 2 ** -9)));
         expect(floats(stored.columnwiseScale)).toEqual(Float32Array.of(4096));
       };
-      const forward = { in: input, inScale, inColumnwiseScale: blockScale, weight, factors, bias: null };
-      fp8MatmulGeluForward(device(), { ...stored, pre: bench.tensor('pre', [N, C]), ...forward });
+      forward(device(), {
+        ...{ ...stored, pre: bench.tensor('pre', [N, C]), in: input, inScale, inNorm },
+        inColumnwiseNorm: bench.floats('inColumnwiseNorm', [1], [own.blockNorm]),
+        ...{ weight: weightOf(own.weights), factors, bias: null },
+      });
       expectOnce();
-      const pre = bench.tensor('pre', [N, C], new Float32Array(N * C).fill(100));
-      const backward = {
-        dout: input,
-        doutScale: inScale,
-        doutColumnwiseScale: blockScale,
-        transposed: weight,
-        factors,
-      };
-      fp8MatmulGeluBackwardInput(device(), { ...stored, ...backward, pre });
+      const through = (pre: number) =>
+        backward(device(), {
+          ...{ ...stored, dout: input, doutScale: inScale, doutNorm: inNorm },
+          doutColumnwiseNorm: bench.floats('doutColumnwiseNorm', [1], [4096]),
+          ...{ transposed: weightOf([20, 0.5]), factors },
+          ...forwardTensors(bench, new Float32Array(N * C).fill(pre), C),
+        });
+      through(own.at);
       expectOnce();
+      through(Number.NaN);
+      expect([...floats(stored.values), ...rowwise(floats(stored.columnwise), N, C)].every(Number.isNaN)).toBe(true);
       bench.checkGuards();
     });
 
     it('takes the columnwise tensors together, or none of them', () => {
       using bench = new TensorBench(device());
       const [N, C, O] = [37, 64, 208];
-      const { input, inScale, blockScale, weight, factors } = operands(bench, { N, C, O });
-      const forward = { in: input, inScale, inColumnwiseScale: blockScale, weight, factors, bias: null };
+      const { input, inScale, inNorm, blockNorm, weight, factors } = operands(bench, { N, C, O });
+      const forward = { in: input, inScale, inNorm, inColumnwiseNorm: blockNorm, weight, factors, bias: null };
       const args = { ...emptyResult(bench, N, O), pre: bench.tensor('pre', [N, O]), ...forward };
       const native = Object.entries(args).map(([name, tensor]) => [name, tensor?.pointer ?? null]);
       for (const [missing, wrong] of [
         [['columnwise'], 'columnwiseScale'],
         [['columnwiseScale'], 'columnwiseScale'],
-        [['inColumnwiseScale'], 'inColumnwiseScale'],
-        [['columnwise', 'inColumnwiseScale'], 'columnwiseScale'],
+        [['inColumnwiseNorm'], 'inColumnwiseNorm'],
+        [['columnwise', 'inColumnwiseNorm'], 'columnwiseScale'],
       ] as const) {
         const nulls = Object.fromEntries(missing.map((name) => [name, null]));
         const refused = `expected both ${wrong} and columnwise, or neither`;
