@@ -19,8 +19,8 @@ export function selectDevice(choice: string, index = 0): DeviceChoice {
   return { kind: 'cuda', index: Number(cuda[1] ?? index) };
 }
 
-/** No GPU has this index: the library counts the GPUs and opens none. */
-const noGpu = -1;
+/** No GPU has this index: the library counts the GPUs and opens none. The largest, for Device.open takes none below 0. */
+const noGpu = 2 ** 31 - 1;
 
 /** The library for `choice`, for processes that this one starts. No context is opened: it would last as long as this process. */
 export const selectKind = (choice: string): LibraryKind => selectDevice(choice, noGpu).kind;

@@ -51,8 +51,7 @@ else {
     });
     afterAll(() => place[Symbol.dispose]());
 
-    const sizes =
-      '--data data --layers 4 --channels 256 --heads 4 --context 128 --seq 128 --device cuda --sample-every 0';
+    const sizes = '--data data --layers 4 --channels 256 --heads 4 --context 128 --seq 128 --sample-every 0';
     const step = '--batch 4 --total-batch 2048 --order sequence --lr 1e-3 --warmup 5 --weight-decay 0.1 --val-every 20';
     const options = `${sizes} ${step}`.split(' ');
     const runOver = (carrier: keyof typeof carriers, ...args: string[]) => {

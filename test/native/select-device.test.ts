@@ -1,30 +1,37 @@
 // Which GPUs --device opens: each rank its own alone, and the process that starts ranks none. Of a library that is made up.
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { NativeError } from '../../src/errors.ts';
-import { Device } from '../../src/native/device.ts';
+import { GPT2_STATUS } from '../../src/native/bindings.generated.ts';
 import { selectDevice, selectKind } from '../../src/native/select-device.ts';
 import { wantedRanks } from '../../src/train/run/settle.ts';
 
-const opened: number[] = [];
+const made = vi.hoisted(() => ({ gpus: 0, opened: [] as number[] }));
+
+vi.mock('../../src/native/library.ts', () => ({
+  loadLibrary: () => ({
+    contextCreate({ context, device }: { context: BigUint64Array; device: number }) {
+      context[0] = 1n;
+      if (made.gpus === 0) return GPT2_STATUS.GPT2_UNSUPPORTED;
+      if (device < 0 || device >= made.gpus) return GPT2_STATUS.GPT2_INVALID_ARGUMENT;
+      made.opened.push(device);
+      return GPT2_STATUS.GPT2_OK;
+    },
+    contextDescription: () => '{"library":"cuda"}',
+    contextDestroy: () => {},
+    lastError: () => 'none',
+  }),
+}));
 
 function machineWith(gpus: number) {
   // A file that is there.
   vi.stubEnv('GPT2_LIBRARY', fileURLToPath(import.meta.url));
-  vi.spyOn(Device, 'open').mockImplementation(({ index = 0 }) => {
-    const no = (status: string) => new NativeError('gpt2_context_create', status, 'none');
-    if (gpus === 0) throw no('GPT2_UNSUPPORTED');
-    if (index < 0 || index >= gpus) throw no('GPT2_INVALID_ARGUMENT');
-    opened.push(index);
-    return { description: { library: 'cuda' }, [Symbol.dispose]() {} } as Device;
-  });
+  made.gpus = gpus;
 }
 
 beforeEach(() => {
-  opened.length = 0;
+  made.opened.length = 0;
 });
 afterEach(() => {
-  vi.restoreAllMocks();
   vi.unstubAllEnvs();
 });
 
@@ -32,7 +39,7 @@ it('a process that starts ranks opens no GPU, and knows that there are some', ()
   machineWith(2);
   expect(wantedRanks({ ranks: 2, batch: 4, totalBatch: 16384 })).toBe(2);
   expect(selectKind('auto')).toBe('cuda');
-  expect(opened).toEqual([]);
+  expect(made.opened).toEqual([]);
 });
 
 it('nor where there is none', () => {
@@ -44,7 +51,7 @@ it('nor where there is none', () => {
 it('a rank opens its own alone', () => {
   machineWith(2);
   expect(selectDevice('auto', 1)).toEqual({ kind: 'cuda', index: 1 });
-  expect(opened).toEqual([1]);
+  expect(made.opened).toEqual([1]);
 });
 
 it('a GPU that is not there is no reason to take the CPU', () => {
