@@ -8,7 +8,8 @@
 // waits for it, and the kernel after it is launched only when all of its blocks have started
 // (docs/programmatic-launch.md).
 //
-// Squares of E4M3 values are multiples of 2^-18. So their sums are integers, which atomics may add in any order.
+// Squares of E4M3 values are multiples of 2^-18. So their sums are integers in this unit, which atomics may add in any
+// order.
 #include "common/fp8.cuh"
 #include "common/mma.cuh"
 #include "runtime/ops.generated.h"
@@ -65,7 +66,8 @@ __device__ __forceinline__ float largest_of(const Line &line, float largest) {
 }
 
 // sums[i] += values[i], added over the lanes whose numbers differ in the bits from LOW to below HIGH. With each bit,
-// from the highest on, a lane passes on half of its values and keeps the others. One that is NaN counts as 0.
+// from the highest on, a lane passes on half of its values and keeps the others. A float
+// of up to 64 squares may be rounded, but to a multiple of the unit. One that is NaN counts as 0.
 template <int LOW, int HIGH>
 __device__ __forceinline__ void add_sums(Sum *sums, float (&values)[side], bool exist) {
   int kept = side, first = 0;

@@ -496,17 +496,17 @@ GPT2_API int gpt2_loss_sum(gpt2_context *context, float *step, const float *loss
 /* ---------------------------------------------------------------- FP8 (Micikevicius et al. 2022), in a context of GPT2_FP8
  *
  * A matrix in FP8 is values in E4M3 and a scale for each row: its element [i,j] is values[i,j] * scale[i]. A weight has one scale for
- * all of its elements, which its transposed copy shares. Scales are powers of two, 2^-126 to 2^126, so that they round nothing. A
+ * all of its elements, which its transposed copy shares. Scales are powers of two, at least 2^-126, so that they round nothing. A
  * value is rounded to nearest even; what is larger than 448, the largest number of E4M3, becomes 448; NaN stays NaN.
  *
  * No scale depends on an earlier step. Where an op has a whole row, `scale` is the smallest with which the row's largest element is
- * at most 448. A product that stores its result in FP8 does not: it takes the smallest with which a bound is at most 448. No element
- * of a row of in * weight^T exceeds the norm of the row times the largest norm of a row of the weight, the square roots of sums of
- * squares (Cauchy and Schwarz). `norm` [N] is such a bound of each row in FP8: 17/16 of the row's norm and sqrt(C) 2^-10 scale, for
- * what rounding to FP8 can add.
+ * at most 448. A product that stores its result in FP8 has only part of a row: it takes the smallest scale with which an upper bound
+ * of the elements is at most 448. By Cauchy and Schwarz no element of in * weight^T exceeds the norm (the root of the sum of squares)
+ * of its row of `in` times the largest norm of a row of the weight. `norm` [N] is an upper bound of each row's norm after rounding to
+ * FP8: 17/16 of its norm before, plus sqrt(C) 2^-10 scale.
  *
  * The gradient of a weight sums over rows, so its operands are columnwise copies: of a matrix [N,C], values [C,N/16,16], and for
- * each block of GPT2_FP8_BLOCK rows the largest scale and the largest norm of its rows. Rows are in groups of 16, and in a group
+ * each block of GPT2_FP8_BLOCK rows the largest scale and the largest norm of its rows, NaN left out. Rows are in groups of 16, and in a group
  * row 8 b + r, with b from 0 to 1 and r from 0 to 7, is at 2 r + b. Values of rows past N are 0. */
 enum GPT2_FP8_COLUMNWISE { GPT2_FP8_GROUP = 16, GPT2_FP8_BLOCK = 512 };
 
@@ -527,7 +527,7 @@ GPT2_API int gpt2_fp8_quantize_weight(gpt2_context *context, uint8_t *values, ui
                                       const void *weight, const void *bias, int32_t C, int32_t O);
 GPT2_API int gpt2_fp8_quantize_weight_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t C, int32_t O);
 
-/* The columnwise copy of a matrix in FP8, whose values are rounded once more where the block's scale is larger than the row's.
+/* The columnwise copy of a matrix in FP8, whose values are rounded again only where they are subnormal at the block's scale.
  *   columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], columnwise_norm = [N/GPT2_FP8_BLOCK], values [N,C], scale [N],
  *   norm [N]; C % 16 == 0 */
 GPT2_API int gpt2_fp8_transpose(gpt2_context *context, uint8_t *columnwise, float *columnwise_scale,
@@ -553,14 +553,15 @@ GPT2_API int gpt2_layernorm_fp8_backward(gpt2_context *context, void *din, uint8
 /* gpt2_rmsnorm_forward; also stores `out`, as it is rounded there (also if it is NULL), in FP8.
  *   out = [N,C] or NULL, values = [N,C], scale = [N], norm = [N], rstd = [N], in [N,C], weight [C]; C % 16 == 0; eps >= 0 */
 GPT2_API int gpt2_rmsnorm_fp8_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, float *norm,
-                                      float *rstd, const void *in, const void *weight, int32_t N, int32_t C, float eps);
+                                      float *rstd, const void *in, const void *weight, int32_t N, int32_t C,
+                                      float eps);
 
 /* gpt2_rmsnorm_backward; also stores `din`, as it is rounded there, in FP8.
  *   din = [N,C] may be dout or dresidual, values = [N,C], scale = [N], norm = [N], dweight (accumulate) [C], dout [N,C],
  *   dresidual [N,C] or NULL, in [N,C], weight [C], rstd [N]; C % 16 == 0; workspace gpt2_layernorm_scratch(N,C) */
 GPT2_API int gpt2_rmsnorm_fp8_backward(gpt2_context *context, void *din, uint8_t *values, float *scale, float *norm,
-                                       float *dweight, const void *dout, const void *dresidual, const void *in, const void *weight,
-                                       const float *rstd, int32_t N, int32_t C, int32_t accumulate);
+                                       float *dweight, const void *dout, const void *dresidual, const void *in,
+                                       const void *weight, const float *rstd, int32_t N, int32_t C, int32_t accumulate);
 
 /* out = in * weight^T + bias + residual. Forward; and backward to the input, with the gradient of the output as `in`, the transposed
  * weight, and no bias.
@@ -571,8 +572,8 @@ GPT2_API int gpt2_fp8_matmul(gpt2_context *context, void *out, const uint8_t *in
                              int32_t N, int32_t C, int32_t O);
 
 /* gpt2_matmul_gelu_forward of FP8, which stores GELU's output in FP8 only: pre = in * weight^T + bias, values = gelu(pre) / scale.
- * The bound is in_norm * ROW_NORM + BIAS, in columnwise copies that of `in_columnwise_norm`, which belongs to the columnwise copy of
- * `in`. Both copies are rounded from the fp32 result.
+ * The bound is in_norm * ROW_NORM + BIAS; for the columnwise copy the same with in_columnwise_norm, the norms of the columnwise copy
+ * of `in`. Both copies are rounded from the fp32 result.
  *   values = [N,O], scale = [N], columnwise = [O,N/16,16] or NULL, columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with columnwise,
  *   pre = [N,O], in [N,C], in_scale [N], in_norm [N], in_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with columnwise, weight [O,C],
  *   factors [GPT2_FP8_FACTORS], bias [O] or NULL; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O) */
@@ -594,8 +595,8 @@ GPT2_API int gpt2_fp8_matmul_relu_squared_forward(gpt2_context *context, uint8_t
                                                   int32_t O);
 
 /* gpt2_matmul_gelu_backward_input of FP8, which stores its result in FP8 only: values = (dout * weight) * gelu'(pre) / scale.
- * The bound is 1.13 * dout_norm * COLUMN_NORM, for gelu' is below 1.13; in the columnwise copy that of `dout_columnwise_norm`, which
- * belongs to the columnwise copy of `dout`. Both copies are rounded from the fp32 result.
+ * The bound is 1.13 * dout_norm * COLUMN_NORM, for gelu' is below 1.13; for the columnwise copy the same with dout_columnwise_norm,
+ * the norms of the columnwise copy of `dout`. Both copies are rounded from the fp32 result.
  *   values = [N,C], scale = [N], columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], dout [N,O], dout_scale [N],
  *   dout_norm [N], dout_columnwise_norm [N/GPT2_FP8_BLOCK], transposed [C,O], factors [GPT2_FP8_FACTORS], pre [N,C]; C % 16 == 0;
  *   O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,O,C) */

@@ -15,11 +15,12 @@ constexpr int warps = threads / 32;
 template <bool CENTERED>
 constexpr int parameters = CENTERED ? 2 : 1;
 
-// Of a row that a warp holds: its scale and its norm.
-__device__ __forceinline__ void store_row(float *scale, float *norm, int64_t row, float of_row, float squares, int C) {
+// Stores the scale and the norm of a row; a lane of its warp does.
+__device__ __forceinline__ void store_scale_and_norm(float *scale, float *norm, int64_t row, float own, float squares,
+                                                     int C) {
   if (threadIdx.x % 32 != 0) return;
-  scale[row] = of_row;
-  norm[row] = fp8_norm(squares, C, of_row);
+  scale[row] = own;
+  norm[row] = fp8_norm(squares, C, own);
 }
 
 // Stores a row in FP8, of which value(c) is an element and `largest` the lane's largest.
@@ -33,7 +34,7 @@ __device__ __forceinline__ void quantize_row(uint8_t *values, float *scale, floa
     values[row * C + c] = static_cast<uint8_t>(pack_fp8(x, 0));
     squares = fmaf(x, x, squares);
   }
-  store_row(scale, norm, row, s, warp_sum(squares), C);
+  store_scale_and_norm(scale, norm, row, s, warp_sum(squares), C);
 }
 
 // With FP8 a row's result is computed twice, for its scale and for its values, because `out` may be NULL.

@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(threads)
       if (out) store(out + row * C + column, x[p]);
       sum_of_squares += store_fp8(values + row * C + column, x[p], inverse);
     }
-    store_row(scale, norm, row, s, warp_sum(sum_of_squares), C);
+    store_scale_and_norm(scale, norm, row, s, warp_sum(sum_of_squares), C);
   }
   if (lane == 0) {
     if constexpr (CENTERED) mean[row] = m;
@@ -143,11 +143,11 @@ __global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1)
         load(w, weight + column);
 #pragma unroll
         for (int j = 0; j < V; j++) {
-          const float norm = (to_float(x[p].values[j]) - m) * r, d = to_float(dy[p].values[j]);
-          dweight[p][j] += d * norm;
+          const float normalized = (to_float(x[p].values[j]) - m) * r, d = to_float(dy[p].values[j]);
+          dweight[p][j] += d * normalized;
           if constexpr (CENTERED) dbias[p][j] += d;
           sum += d * w[j];
-          product += d * w[j] * norm;
+          product += d * w[j] * normalized;
         }
       }
     }
@@ -164,8 +164,8 @@ __global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1)
         if (dresidual) residual = *place(stage, 2, p);
 #pragma unroll
         for (int j = 0; j < V; j++) {
-          const float norm = (to_float(x[p].values[j]) - m) * r;
-          const float gradient = r * (to_float(dy[p].values[j]) * w[j] - sum - norm * product);
+          const float normalized = (to_float(x[p].values[j]) - m) * r;
+          const float gradient = r * (to_float(dy[p].values[j]) * w[j] - sum - normalized * product);
           w[j] = gradient + (dresidual ? to_float(residual.values[j]) : 0.0f);
         }
         store(din + row * C + column, w);
@@ -192,7 +192,7 @@ __global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1)
           sum_of_squares += store_fp8(values + row * C + column, result, inverse);
         }
       }
-      store_row(scale, norm, row, s, warp_sum(sum_of_squares), C);
+      store_scale_and_norm(scale, norm, row, s, warp_sum(sum_of_squares), C);
     }
     if (ROWS == 2) stage ^= 1;
   }

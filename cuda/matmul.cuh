@@ -38,12 +38,12 @@ constexpr bool is_activation_backward = E == Epilogue::gelu_backward || E == Epi
 // FP8 is whether the operands are in FP8. Then these epilogues store their result in FP8 only.
 template <Epilogue E, bool FP8>
 constexpr bool stores_fp8 = FP8 && (is_activation<E> || is_activation_backward<E>);
-// What is read of the activation: GELU's input, which is in T, or the squared ReLU's output.
+// Whether what backward reads of the activation is in FP8: the squared ReLU's output is, GELU's input is in T.
 template <Epilogue E, bool FP8>
 constexpr bool reads_fp8 = FP8 && E == Epilogue::relu_squared_backward;
 
 template <Epilogue E, class T>
-__device__ __forceinline__ float activated(float pre) {
+__device__ __forceinline__ float activation(float pre) {
   return E == Epilogue::gelu ? gelu<T>(pre) : relu_squared(pre);
 }
 
@@ -95,7 +95,7 @@ __device__ __forceinline__ void finish(const Outputs<T, O> &outputs, float (&res
   if constexpr (E == Epilogue::gelu) store(outputs.pre + at, result);
 #pragma unroll
   for (int i = 0; i < COUNT; i++) {
-    if constexpr (is_activation<E>) result[i] = activated<E, T>(result[i]);
+    if constexpr (is_activation<E>) result[i] = activation<E, T>(result[i]);
     if constexpr (E == Epilogue::residual) result[i] += to_float(extra.pack.values[i]);
     if constexpr (is_activation_backward<E>) {
       result[i] *= activation_derivative<E, T>(to_float(extra.pack.values[i]));

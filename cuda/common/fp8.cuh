@@ -18,7 +18,7 @@ __device__ __forceinline__ float fp8_scale(float largest) {
   return __uint_as_float((exponent > 9 ? exponent - 8 : 1) << 23);
 }
 
-// What gpt2.h calls a row's norm, from the sum of squares of the row / scale.
+// The upper bound of a row's norm (`norm` in gpt2.h), from the sum of squares of the row / scale.
 __device__ __forceinline__ float fp8_norm(float squares, int C, float scale) {
   return scale * fmaf(1.0625f, sqrtf(squares), 0x1p-10f * sqrtf(static_cast<float>(C)));
 }

@@ -68,7 +68,7 @@ void store(Task task, const Fp8Result &to, const float *result, int N, int C, co
   });
 }
 
-// Forward with an activation, which maps what is at most x to what is at most bound_of(x). `pre` may be NULL.
+// Forward with an activation, whose result is at most bound_of(x) where |pre| is at most x. `pre` may be NULL.
 void activated_forward(Task task, const Fp8Result &to, float *pre, const uint8_t *in, const float *in_scale,
                        const uint8_t *weight, const float *factors, const float *bias, int N, int C, int O,
                        decltype(gelu_forward) activate, float (*bound_of)(float)) {
@@ -151,7 +151,7 @@ void fp8_matmul_relu_squared_backward_input(Task task, uint8_t *values, float *s
                      {values, scale, dout_norm, columnwise, columnwise_scale, dout_columnwise_norm, activated_scale,
                       activated_columnwise_scale},
                      dout, dout_scale, transposed, factors, N, C, O, differentiate,
-                     [](float activated_scale) { return 2 * std::sqrt(448 * activated_scale); });
+                     [](float activated_scale) { return 2 * std::sqrt(fp8_largest * activated_scale); });
 }
 
 void fp8_matmul_backward_weight(Task task, float *dweight, float *dbias, const uint8_t *dout, const float *dout_scale,

@@ -1,5 +1,5 @@
-// E4M3 and its scales, as gpt2.h defines them under "FP8": the results of common/fp8.cuh, bit for bit. Static, because
-// it is compiled with the instructions of each code path.
+// E4M3 and its scales, as gpt2.h defines them under "FP8": values and scales are those of common/fp8.cuh, bit for bit;
+// norms agree within rounding. Static, because it is compiled with the instructions of each code path.
 #pragma once
 
 #include <algorithm>
@@ -41,6 +41,8 @@ static inline uint8_t to_e4m3(float value) {
   return static_cast<uint8_t>(size > 0x7f800000 ? 0x7f : number | (bits >> 24 & 0x80));
 }
 
+constexpr float fp8_largest = 448;
+
 // The smallest power of two, at least 2^-126, with which `largest` / scale is at most 448 = 1.75 * 2^8: the exponent is
 // rounded up where the fraction exceeds 0.75.
 static inline float fp8_scale(float largest) {
@@ -67,8 +69,8 @@ static inline float scaled_square_sum(const float *values, int count, float scal
   return sum;
 }
 
-// What bounds the norm of a row [C] in FP8, from its scaled_square_sum. Rounding adds less than 1/16 to a normal
-// number, and at most 2^-10 scale to a subnormal one.
+// The upper bound of the norm of a row [C] in FP8, from its scaled_square_sum. Rounding adds less than 1/16 of a
+// normal number, and at most 2^-10 scale to a subnormal one.
 static inline float fp8_norm(float square_sum, int C, float scale) {
   return scale * (1.0625f * std::sqrt(square_sum) + std::sqrt(static_cast<float>(C)) * 0x1p-10f);
 }

@@ -144,7 +144,7 @@ void norm_backward(Task task, float *din, float *dweight, float *dbias, const fl
   });
 }
 
-void quantize_norm(Task task, uint8_t *values, float *scale, float *norm, const float *rows, int N, int C) {
+void quantize_result(Task task, uint8_t *values, float *scale, float *norm, const float *rows, int N, int C) {
   quantize_rows(task, values, scale, rows, N, C, [&](int64_t n) {
     const float own = fp8_scale(largest_size(rows + n * C, C));
     norm[n] = fp8_norm(scaled_square_sum(rows + n * C, C, own), C, own);
@@ -180,7 +180,7 @@ void layernorm_fp8_backward(Task task, float *din, uint8_t *values, float *scale
                             float *dbias, const float *dout, const float *dresidual, const float *in,
                             const float *weight, const float *mean, const float *rstd, int N, int C, bool accumulate) {
   layernorm_backward(task, din, dweight, dbias, dout, dresidual, in, weight, mean, rstd, N, C, accumulate);
-  quantize_norm(task, values, scale, norm, din, N, C);
+  quantize_result(task, values, scale, norm, din, N, C);
 }
 
 void rmsnorm_fp8_forward(Task task, float *out, uint8_t *values, float *scale, float *norm, float *rstd,
@@ -197,7 +197,7 @@ void rmsnorm_fp8_backward(Task task, float *din, uint8_t *values, float *scale, 
                           const float *dout, const float *dresidual, const float *in, const float *weight,
                           const float *rstd, int N, int C, bool accumulate) {
   rmsnorm_backward(task, din, dweight, dout, dresidual, in, weight, rstd, N, C, accumulate);
-  quantize_norm(task, values, scale, norm, din, N, C);
+  quantize_result(task, values, scale, norm, din, N, C);
 }
 
 int64_t layernorm_scratch(int, int, int) { return 0; }

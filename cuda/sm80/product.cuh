@@ -246,8 +246,8 @@ __global__ void __launch_bounds__(Warps<E, FP8>::threads)
   [[maybe_unused]] float weight_scale = 1;
   if constexpr (scales_rows) weight_scale = fp8.factors[GPT2_FP8_SCALE];
   constexpr bool stores_fp8 = gpt2::stores_fp8<E, FP8>;
-  [[maybe_unused]] Fp8Bound<E> bound;
   constexpr bool reads_fp8 = gpt2::reads_fp8<E, FP8>;
+  [[maybe_unused]] Fp8Bound<E> bound;
   [[maybe_unused]] float to_columnwise = 0;
   [[maybe_unused]] const int64_t groups_a_column = columnwise_groups(arguments.M);
   if constexpr (stores_fp8) {
@@ -258,7 +258,7 @@ __global__ void __launch_bounds__(Warps<E, FP8>::threads)
       const float of_block = bound.scale(fp8.columnwise_norm[block], activated_scale);
       to_columnwise = inverse_of(of_block);
       if (threadIdx.x == 0 && n0 == 0 && m0 % GPT2_FP8_BLOCK == 0) {
-        fp8.columnwise_scale[m0 / GPT2_FP8_BLOCK] = of_block;
+        fp8.columnwise_scale[block] = of_block;
       }
     }
   }

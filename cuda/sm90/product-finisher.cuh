@@ -39,16 +39,17 @@ struct Interleaved {
   static constexpr bool stores_fp8 = gpt2::stores_fp8<E, is_fp8<Element>>;
   static constexpr bool reads_fp8 = gpt2::reads_fp8<E, is_fp8<Element>>;
   static constexpr bool stores_several = E == Epilogue::gelu || stores_fp8;
-  // There is a buffer for every 64 columns, of the extra input and then of the result. Where there are several results,
-  // each alternates between two; an activation's backward in FP8 has three more for its extra input.
+  // Buffers of 64 columns: of the extra input, which a result in bf16 replaces, or of results in bf16, two for each of
+  // several. Results in FP8 have two each besides these.
   static constexpr int buffers = E == Epilogue::gelu          ? (stores_fp8 ? 2 : 4)
-                                 : stores_fp8 && !reads_extra ? 0
-                                                              : interleaved_tile_n / 64;
+                                 : reads_extra || !stores_fp8 ? interleaved_tile_n / 64
+                                                              : 0;
+  static constexpr int own_bytes = reads_fp8 ? values_bytes : buffer_bytes;  // of a warp's rows in a buffer
   // In a warpgroup's staging: buffers, rowwise FP8, columnwise FP8. The buffers of a warp are adjacent; with several
   // results, the rows of the four warps are.
-  static constexpr int buffer_stride = (stores_several ? 4 : 1) * buffer_bytes;
-  static constexpr int warp_stride = (stores_several ? 1 : buffers) * buffer_bytes;
-  static constexpr int values_at = buffers * 4 * buffer_bytes, columnwise_at = values_at + 2 * 4 * values_bytes;
+  static constexpr int buffer_stride = (stores_several ? 4 : 1) * own_bytes;
+  static constexpr int warp_stride = (stores_several ? 1 : buffers) * own_bytes;
+  static constexpr int values_at = buffers * 4 * own_bytes, columnwise_at = values_at + 2 * 4 * values_bytes;
   static constexpr int warpgroup_bytes = stores_fp8 ? columnwise_at + 2 * columnwise_bytes : values_at;
   static constexpr int more_bytes = warpgroup_bytes - 4 * warp_stride;
   static constexpr int staging_bytes = 2 * warpgroup_bytes;
@@ -87,8 +88,9 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
   uint32_t turn = 0;  // with several results, which of the two buffers take the next 64 columns
   uint32_t bias[2] = {};
   uint32_t others[4];  // a slice of the extra input
-  // FP8: the scales of the rows, from the first slice on times all that is constant in a row; the inverse scales of the
-  // result in FP8, and until then the norms of the input's rows and block. columnwise_rows masks rows past the matrix.
+  // FP8: the scales of the rows, from the first slice on times the weight's and, with reads_fp8, the root of
+  // activated_scale; the inverse scales of the result in FP8, and until then the norms of the input's rows and block.
+  // columnwise_rows masks rows past the matrix.
   float scale[2], to_values[2], to_columnwise = 0;
   float activated_scale[2] = {}, activated_columnwise_scale = 0;
   uint32_t columnwise_rows;
@@ -116,7 +118,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
   __device__ __forceinline__ void load_extra(typename Arguments::Matrix of, int row, int column, int i) const {
     if (threadIdx.x % 32 != 0) return;
     if constexpr (!Shape::stores_fp8) wait_stores_read<0>();
-    barrier_expect(barriers + i * 8, Shape::reads_fp8 ? values_bytes : buffer_bytes);
+    barrier_expect(barriers + i * 8, Shape::own_bytes);
     load_box(staging + i * Shape::buffer_stride, maps.other, column + i * 64, row, of, barriers + i * 8);
   }
 
@@ -205,7 +207,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
   __device__ __forceinline__ static uint32_t line_of(uint32_t lines, int s, int lane) {
     return lines + lane / 4 * 64 + ((s % per_buffer ^ lane / 8) << 4) + lane % 4 * 2;
   }
-  // From there on, the two values of a pair.
+  // From line_of(), where pair p is.
   __device__ static constexpr int offset_of(int p) { return p % 2 * (8 * 64) + p / 2 * 8; }
 
   // Loads slice `s` of the extra input, which is in `buffer`.
@@ -232,7 +234,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
     const uint32_t buffer =
         E == Epilogue::gelu ? pre_buffer + 2 * Shape::buffer_stride : first_buffer + i * Shape::buffer_stride;
     // Of the warpgroup.
-    const uint32_t all_rows = first_buffer - warp * buffer_bytes;
+    const uint32_t all_rows = first_buffer - warp * Shape::warp_stride;
     const uint32_t values_buffer = all_rows + Shape::values_at + turn * (4 * values_bytes);
     const uint32_t columnwise_buffer = all_rows + Shape::columnwise_at + turn * columnwise_bytes;
     if constexpr (j == 0) {
@@ -277,14 +279,17 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
         pairs[p].y *= derivative.y;
       }
     }
+    if constexpr (E == Epilogue::gelu) {
+      uint32_t packed[4];
+#pragma unroll
+      for (int p = 0; p < 4; p++) packed[p] = pack_bf16(pairs[p].x, pairs[p].y);
+      store_matrices(matrices_at(pre_buffer, j, thread), packed);
+    }
     if constexpr (is_activation<E>) {
-      [[maybe_unused]] uint32_t packed[4];
 #pragma unroll
       for (int p = 0; p < 4; p++) {
-        packed[p] = pack_bf16(pairs[p].x, pairs[p].y);
-        pairs[p] = make_float2(activated<E, bf16>(pairs[p].x), activated<E, bf16>(pairs[p].y));
+        pairs[p] = make_float2(activation<E, bf16>(pairs[p].x), activation<E, bf16>(pairs[p].y));
       }
-      if constexpr (E == Epilogue::gelu) store_matrices(matrices_at(pre_buffer, j, thread), packed);
     }
     if constexpr (Shape::reads_extra) {
       if constexpr (!Shape::loads_early || j == 0) load_others(buffer, s, thread);

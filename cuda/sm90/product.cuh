@@ -5,7 +5,8 @@
 // takes 32 bytes of k of either in the same time, and so the ring, the swizzle and the descriptors are the same. A step
 // of FP8 multiplies twice as much, so there are half as many in which to finish a tile. Both operands of FP8 are
 // K-major, for its instruction cannot transpose. The epilogue first multiplies sums of FP8 by the row's scale times the
-// weight's: powers of two, which round nothing.
+// weight's: powers of two, which round nothing; and in backward through the squared ReLU by the root of forward's
+// scale.
 //
 // One block of three warpgroups runs on each SM for the entire product (persistent) and computes tile after tile. The
 // first warpgroup's first thread is the producer: it fills a ring of stages, each with a step of both operands, as far

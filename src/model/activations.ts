@@ -90,9 +90,10 @@ function layerTable(device: DeviceTraits, config: ModelConfig, { B, T, purpose, 
     ln2Rstd: statistics(B, T),
     /** The input of GELU; the squared ReLU's backward needs only its output. */
     ...only(activated === 'gelu', { fc: recomputed(activation(B, T, 4 * C)) }),
-    /** In FP8 all products of the MLP read them in FP8, so they are stored in FP8 only (docs/fp8.md). */
+    /** Absent in FP8: all products of the MLP read copies in FP8 (docs/fp8.md). */
     ...only(!isFp8, { ln2: activation(B, T, C), activated: recomputed(activation(B, T, 4 * C)) }),
     ...only(isFp8 && activated === 'relu2', {
+      /** Backward takes the derivative from it. */
       activatedRowwise: recomputed(fp8(B, T, 4 * C)),
       activatedRowwiseScale: recomputed(statistics(B, T)),
     }),

@@ -36,7 +36,8 @@ export function matmulActivationForward(device: Device, args: ActivationForward)
       ...{ columnwise: columnwise?.values ?? null, columnwiseScale: columnwise?.scale ?? null },
       ...{ in: values, inScale: scale, inNorm: norm },
       inColumnwiseNorm: columnwise ? withNorm(need(input, 'columnwise')).norm : null,
-      ...{ ...weightInFp8(device, fp8, { weight, bias }), bias },
+      ...weightInFp8(device, fp8, { weight, bias }),
+      bias,
     };
     if (pre) fp8MatmulGeluForward(device, { ...operands, pre });
     else fp8MatmulReluSquaredForward(device, operands);
@@ -63,7 +64,8 @@ export function matmulActivationBackwardInput(device: Device, args: ActivationBa
     const { values, scale, norm } = withNorm(dout.rowwise);
     const { values: columnwise, scale: columnwiseScale } = need(din, 'columnwise');
     const operands = {
-      ...{ ...need(din, 'rowwise'), columnwise, columnwiseScale },
+      ...need(din, 'rowwise'),
+      ...{ columnwise, columnwiseScale },
       ...{ dout: values, doutScale: scale, doutNorm: norm },
       doutColumnwiseNorm: withNorm(need(dout, 'columnwise')).norm,
       ...transposedInFp8(device, fp8, weight),

@@ -8,7 +8,7 @@ export interface Fp8Matrix {
   readonly values: Tensor;
   readonly scale: Tensor;
   /** Of each row, or the largest of each block. An activation's output and gradient have none: nothing reads it. */
-  readonly norm?: Tensor;
+  readonly norm?: Tensor | undefined;
 }
 
 /** A matrix in the forms that it is stored in. */
@@ -38,24 +38,24 @@ export function need<F extends keyof Operand>(operand: Operand, form: F): NonNul
 }
 
 /** A copy whose norms a product needs. */
-export function withNorm({ norm, ...copy }: Fp8Matrix): Required<Fp8Matrix> {
+export function withNorm({ norm, ...copy }: Fp8Matrix): Fp8Matrix & { readonly norm: Tensor } {
   if (!norm) throw new Error(`a product needs the norms of ${copy.values.name}, which there is no memory for`);
   return { ...copy, norm };
 }
 
-/** Rowwise copies of all layers are in the same memory: they are read before another layer's are written. */
+/** Layers share the memory of rowwise copies, except of the squared ReLU's output, which backward reads. */
 export function operandsOf({ model, layers, backward, fp8 }: ActivationTensors) {
-  const norm = copyOf(fp8.normRowwise, fp8.normRowwiseScale, fp8.normRowwiseNorm);
+  const ofNorm = copyOf(fp8.normRowwise, fp8.normRowwiseScale, fp8.normRowwiseNorm);
   const mlp = copyOf(fp8.mlpRowwise, fp8.mlpRowwiseScale);
   const weightFp8: Fp8Weight | undefined = fp8.weight && fp8.factors && { values: fp8.weight, factors: fp8.factors };
   const keeping = (transposed: Tensor | undefined, factors: Tensor | undefined): Fp8Weight | undefined =>
     weightFp8 && { ...weightFp8, kept: transposed && factors && { transposed, factors } };
   return {
     layers: layers.map((own) => ({
-      ln1: { plain: own.ln1, rowwise: norm },
+      ln1: { plain: own.ln1, rowwise: ofNorm },
       ln2: {
         plain: own.ln2,
-        rowwise: norm,
+        rowwise: ofNorm,
         columnwise: copyOf(own.ln2Columnwise, own.ln2ColumnwiseScale, own.ln2ColumnwiseNorm),
       },
       activated: {
@@ -66,7 +66,7 @@ export function operandsOf({ model, layers, backward, fp8 }: ActivationTensors) 
       fcFp8: keeping(own.fcTransposed, own.fcFactors),
       fcprojFp8: keeping(own.fcprojTransposed, own.fcprojFactors),
     })),
-    lnf: { plain: model.lnf, rowwise: norm },
+    lnf: { plain: model.lnf, rowwise: ofNorm },
     dresidual: {
       plain: backward?.dresidual,
       rowwise: copyOf(backward?.dresidualRowwise, backward?.dresidualRowwiseScale, backward?.dresidualRowwiseNorm),
@@ -87,4 +87,4 @@ export function operandsOf({ model, layers, backward, fp8 }: ActivationTensors) 
 }
 
 const copyOf = (values?: Tensor, scale?: Tensor, norm?: Tensor): Fp8Matrix | undefined =>
-  values && scale && { values, scale, ...(norm && { norm }) };
+  values && scale && { values, scale, norm };

@@ -415,7 +415,7 @@ export interface Bindings {
   fp8QuantizeWeight(args: { context: Pointer | null; values: Pointer | null; transposed: Pointer | null; factors: Pointer | null; weight: Pointer | null; bias: Pointer | null; C: Int32; O: Int32 }): number;
   fp8QuantizeWeightScratch(args: { context: Pointer | null; bytes: HostMemory; C: Int32; O: Int32 }): number;
   /**
-   * The columnwise copy of a matrix in FP8, whose values are rounded once more where the block's scale is larger than the row's.
+   * The columnwise copy of a matrix in FP8, whose values are rounded again only where they are subnormal at the block's scale.
    *   columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], columnwise_norm = [N/GPT2_FP8_BLOCK], values [N,C], scale [N],
    *   norm [N]; C % 16 == 0
    */
@@ -453,8 +453,8 @@ export interface Bindings {
   fp8Matmul(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; inScale: Pointer | null; weight: Pointer | null; factors: Pointer | null; bias: Pointer | null; residual: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
   /**
    * gpt2_matmul_gelu_forward of FP8, which stores GELU's output in FP8 only: pre = in * weight^T + bias, values = gelu(pre) / scale.
-   * The bound is in_norm * ROW_NORM + BIAS, in columnwise copies that of `in_columnwise_norm`, which belongs to the columnwise copy of
-   * `in`. Both copies are rounded from the fp32 result.
+   * The bound is in_norm * ROW_NORM + BIAS; for the columnwise copy the same with in_columnwise_norm, the norms of the columnwise copy
+   * of `in`. Both copies are rounded from the fp32 result.
    *   values = [N,O], scale = [N], columnwise = [O,N/16,16] or NULL, columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with columnwise,
    *   pre = [N,O], in [N,C], in_scale [N], in_norm [N], in_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with columnwise, weight [O,C],
    *   factors [GPT2_FP8_FACTORS], bias [O] or NULL; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O)
@@ -470,8 +470,8 @@ export interface Bindings {
   fp8MatmulReluSquaredForward(args: { context: Pointer | null; values: Pointer | null; scale: Pointer | null; columnwise: Pointer | null; columnwiseScale: Pointer | null; in: Pointer | null; inScale: Pointer | null; inNorm: Pointer | null; inColumnwiseNorm: Pointer | null; weight: Pointer | null; factors: Pointer | null; bias: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
   /**
    * gpt2_matmul_gelu_backward_input of FP8, which stores its result in FP8 only: values = (dout * weight) * gelu'(pre) / scale.
-   * The bound is 1.13 * dout_norm * COLUMN_NORM, for gelu' is below 1.13; in the columnwise copy that of `dout_columnwise_norm`, which
-   * belongs to the columnwise copy of `dout`. Both copies are rounded from the fp32 result.
+   * The bound is 1.13 * dout_norm * COLUMN_NORM, for gelu' is below 1.13; for the columnwise copy the same with dout_columnwise_norm,
+   * the norms of the columnwise copy of `dout`. Both copies are rounded from the fp32 result.
    *   values = [N,C], scale = [N], columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], dout [N,O], dout_scale [N],
    *   dout_norm [N], dout_columnwise_norm [N/GPT2_FP8_BLOCK], transposed [C,O], factors [GPT2_FP8_FACTORS], pre [N,C]; C % 16 == 0;
    *   O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,O,C)

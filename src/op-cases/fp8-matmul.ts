@@ -106,7 +106,7 @@ function stored(
 interface Activation {
   readonly of: (x: number) => number;
   readonly derivative: (x: number) => number;
-  /** The bound of results, where x bounds what they are of. */
+  /** The largest result where |pre| is at most x. */
   readonly boundOf: (x: number) => number;
   /** The bound of the derivative, where forward stored its results with this scale. */
   readonly derivativeBound: (activatedScale: number) => number;

@@ -36,7 +36,7 @@ export function scaled(values: Numbers, scales: Numbers | number): Float64Array 
   return new Float64Array(values).map((value, index) => value * scales[Math.floor(index / width)]!);
 }
 
-/** The largest of each block of rows: of scales or norms of rows, those of the columnwise copy. */
+/** The largest of each block of rows: a columnwise copy's scales from those of rows, its norms from norms. */
 export const largestOfBlocks = (ofRows: Numbers): Float32Array =>
   Float32Array.from({ length: blocksOf(ofRows.length) }, (_, block) =>
     largestOf(ofRows.subarray(block * blockRows, (block + 1) * blockRows), 0),
@@ -76,7 +76,7 @@ export const scaledColumnwise = (values: Numbers, scales: Numbers, groups: numbe
     (value, index) => value * scales[Math.floor(((Math.floor(index / 16) % groups) * 16) / blockRows)]!,
   );
 
-/** A number of each row. */
+/** numberOf(row) for each row. */
 export const perRow = (values: Numbers, width: number, numberOf: (row: Numbers) => number): Float32Array =>
   Float32Array.from({ length: values.length / width }, (_, row) =>
     numberOf(values.subarray(row * width, (row + 1) * width)),

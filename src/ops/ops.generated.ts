@@ -424,7 +424,7 @@ export const contracts = {
   fp8Transpose: {
     name: 'fp8Transpose',
     symbol: 'gpt2_fp8_transpose',
-    formula: "The columnwise copy of a matrix in FP8, whose values are rounded once more where the block's scale is larger than the row's",
+    formula: "The columnwise copy of a matrix in FP8, whose values are rounded again only where they are subnormal at the block's scale",
     tensors: {
       columnwise: { access: '=', type: 'fp8', shape: ['C', 'N/16', '16'] },
       columnwiseScale: { access: '=', type: 'fp32', shape: ['N/512'] },
@@ -1151,7 +1151,7 @@ export function fp8QuantizeWeight(device: Device, args: { values: Tensor | null;
 }
 
 /**
- * The columnwise copy of a matrix in FP8, whose values are rounded once more where the block's scale is larger than the row's.
+ * The columnwise copy of a matrix in FP8, whose values are rounded again only where they are subnormal at the block's scale.
  *   columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], columnwise_norm = [N/GPT2_FP8_BLOCK], values [N,C], scale [N],
  *   norm [N]; C % 16 == 0
  */
@@ -1207,8 +1207,8 @@ export function fp8Matmul(device: Device, args: { out: Tensor; in: Tensor; inSca
 
 /**
  * gpt2_matmul_gelu_forward of FP8, which stores GELU's output in FP8 only: pre = in * weight^T + bias, values = gelu(pre) / scale.
- * The bound is in_norm * ROW_NORM + BIAS, in columnwise copies that of `in_columnwise_norm`, which belongs to the columnwise copy of
- * `in`. Both copies are rounded from the fp32 result.
+ * The bound is in_norm * ROW_NORM + BIAS; for the columnwise copy the same with in_columnwise_norm, the norms of the columnwise copy
+ * of `in`. Both copies are rounded from the fp32 result.
  *   values = [N,O], scale = [N], columnwise = [O,N/16,16] or NULL, columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with columnwise,
  *   pre = [N,O], in [N,C], in_scale [N], in_norm [N], in_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with columnwise, weight [O,C],
  *   factors [GPT2_FP8_FACTORS], bias [O] or NULL; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O)
@@ -1230,8 +1230,8 @@ export function fp8MatmulReluSquaredForward(device: Device, args: { values: Tens
 
 /**
  * gpt2_matmul_gelu_backward_input of FP8, which stores its result in FP8 only: values = (dout * weight) * gelu'(pre) / scale.
- * The bound is 1.13 * dout_norm * COLUMN_NORM, for gelu' is below 1.13; in the columnwise copy that of `dout_columnwise_norm`, which
- * belongs to the columnwise copy of `dout`. Both copies are rounded from the fp32 result.
+ * The bound is 1.13 * dout_norm * COLUMN_NORM, for gelu' is below 1.13; for the columnwise copy the same with dout_columnwise_norm,
+ * the norms of the columnwise copy of `dout`. Both copies are rounded from the fp32 result.
  *   values = [N,C], scale = [N], columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], dout [N,O], dout_scale [N],
  *   dout_norm [N], dout_columnwise_norm [N/GPT2_FP8_BLOCK], transposed [C,O], factors [GPT2_FP8_FACTORS], pre [N,C]; C % 16 == 0;
  *   O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,O,C)

@@ -5,7 +5,6 @@ import type { Tensor } from '../../src/native/buffer.ts';
 import type { LibraryKind } from '../../src/native/find-library.ts';
 import { drawScales } from '../../src/op-cases/fp8.ts';
 import { Random } from '../../src/op-cases/numbers.ts';
-import { blocksOf } from '../../src/ops/columnwise.ts';
 import {
   attentionBackward,
   attentionForward,
@@ -207,11 +206,7 @@ describeBackends(
         scale: bench.floats('scale', [N], drawScales(N, random)),
         norm: bench.floats('norm', [N], random.normals(N).map(Math.abs)),
       });
-      const copy = (width: number) => ({
-        ...emptyCopy(bench, N, width),
-        columnwiseNorm: bench.floats('columnwiseNorm', [blocksOf(N)]),
-      });
-      const [ofIn, ofDout, inCopy, doutCopy] = [rows(C), rows(O), copy(C), copy(O)];
+      const [ofIn, ofDout, inCopy, doutCopy] = [rows(C), rows(O), emptyCopy(bench, N, C), emptyCopy(bench, N, O)];
       expectSameBits(bench, [...Object.values(inCopy), ...Object.values(doutCopy)], () => {
         fp8Transpose(device(), { ...inCopy, ...ofIn });
         fp8Transpose(device(), { ...doutCopy, ...ofDout });

@@ -16,7 +16,12 @@ import {
 import { linear } from '../../src/op-cases/matmul.ts';
 import { floats, held, type Numbers, norm, Random } from '../../src/op-cases/numbers.ts';
 import { blocksOf, groupsOf } from '../../src/ops/columnwise.ts';
-import { fp8MatmulGeluForward, fp8MatmulScratch, fp8Transpose } from '../../src/ops/ops.generated.ts';
+import {
+  fp8MatmulGeluForward,
+  fp8MatmulReluSquaredForward,
+  fp8MatmulScratch,
+  fp8Transpose,
+} from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import {
   activated,
@@ -39,18 +44,17 @@ describeBackends(
       using bench = new TensorBench(device());
       const N = scale.length;
       const copy = emptyCopy(bench, N, C);
-      const columnwiseNorm = bench.floats('columnwiseNorm', [blocksOf(N)]);
       const norms = perRow(scaled(values, scale), C, norm);
       fp8Transpose(device(), {
         ...{ ...copy, values: bench.tensor('values', [N, C], values, 'fp8'), scale: bench.floats('scale', [N], scale) },
-        ...{ columnwiseNorm, norm: bench.floats('norm', [N], norms) },
+        norm: bench.floats('norm', [N], norms),
       });
       bench.checkGuards();
       return {
         bytes: bytesOf(copy.columnwise),
         scales: floats(copy.columnwiseScale),
         norms,
-        columnwiseNorm: floats(columnwiseNorm),
+        columnwiseNorm: floats(copy.columnwiseNorm),
       };
     }
 
@@ -195,7 +199,7 @@ describeBackends(
         });
         expect([stored.values, stored.scale].map((tensor) => tensor.read())).toEqual(rowwiseOnly);
 
-        // A bias alone gives -0 or NaN.
+        // What a bias alone gives must not reach the padding.
         const biases = Float32Array.from({ length: O }, (_, index) => [-30, Number.POSITIVE_INFINITY, 2][index % 3]!);
         run(device(), { ...stored, pre, ...forward, bias: bench.tensor('bias', [O], biases) });
         expectPadded(stored.columnwise, N, O);
@@ -255,7 +259,17 @@ describeBackends(
         expect([...new Set(copy.filter((_, index) => index % O === 6))]).toEqual([Number.NaN]);
         expect([...new Set(copy.filter((_, index) => index % O === 7))]).toEqual([0]);
       }
-      expect([...floats(stored.scale), ...floats(stored.columnwiseScale)].every((one) => one === 2 ** 120)).toBe(true);
+      const expectInfinite = () => {
+        const scales = [...floats(stored.scale), ...floats(stored.columnwiseScale)];
+        expect(scales.every((one) => one === 2 ** 120)).toBe(true);
+      };
+      expectInfinite();
+      // A finite bound whose square is not.
+      factors.write(Float32Array.of(2 ** -9, 2 ** 70, 0, 0));
+      forward.bias = bench.tensor('bias', [O], new Float32Array(O));
+      fp8MatmulReluSquaredForward(device(), { ...stored, ...forward });
+      expectInfinite();
+      expect(floats(stored.values).every((value) => value === 0)).toBe(true);
       bench.checkGuards();
     });
 

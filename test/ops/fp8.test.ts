@@ -21,7 +21,6 @@ import {
   distance,
   floats,
   held,
-  largestDifference,
   largestOf,
   type Numbers,
   norm,
@@ -207,9 +206,8 @@ describeBackends(
       const x = Float32Array.from({ length: N * K }, (_, index) => row[index % K]! * (random.uniform() < 0.5 ? -1 : 1));
       const inScales = drawScales(N, random);
       const norms = perRow(scaled(x, inScales), K, norm);
-      const [weight, turned] = [x, transposed(x, N, K)].map((values, index) =>
-        bench.tensor('weight', index === 0 ? [N, K] : [K, N], scaled(values, 2 ** -9)),
-      ) as [Tensor, Tensor];
+      const weight = bench.tensor('weight', [N, K], scaled(x, 2 ** -9));
+      const turned = bench.tensor('weight', [K, N], scaled(transposed(x, N, K), 2 ** -9));
       const bias = bench.tensor('bias', [N], new Float32Array(N).fill(3));
       const [input, inScale] = [bench.tensor('in', [N, K], x, 'fp8'), bench.floats('inScale', [N], inScales)];
       const inNorm = bench.floats('inNorm', [N], norms);
@@ -221,17 +219,17 @@ describeBackends(
         const largest = perRow(result, N, largestOf);
         const check = (sizes: Float32Array, scales: Float32Array) => {
           const parts = sizes.map((size, index) => size / (448 * scales[index]!));
-          // Scales are powers of two. Backward through the square of ReLU bounds 1.5 by 1.87, from the scale of its square.
+          // Scales are powers of two. Backward through the squared ReLU bounds 1.5 by 1.87, from the scale of its square.
           expect(Math.min(...parts)).toBeGreaterThan(0.4);
           // Norms are rounded to fp32.
           expect(Math.max(...parts)).toBeLessThan(1 + 1e-5);
         };
         check(largest, floats(stored.scale));
         check(largestOfBlocks(largest), floats(stored.columnwiseScale));
-        const near = (actual: Numbers) => largestDifference(actual, result) <= 0.07 * largestOf(result);
-        expect(near(scaled(floats(stored.values), floats(stored.scale)))).toBe(true);
+        const expectNear = (actual: Numbers) => expect(worstError(actual, result)).toBeLessThan(0.07);
+        expectNear(scaled(floats(stored.values), floats(stored.scale)));
         const copy = scaledColumnwise(floats(stored.columnwise), floats(stored.columnwiseScale), groupsOf(N));
-        expect(near(rowwise(copy, N, N))).toBe(true);
+        expectNear(rowwise(copy, N, N));
       };
 
       fp8QuantizeWeight(device(), { values, transposed: null, factors, weight, bias });
@@ -242,7 +240,7 @@ describeBackends(
       const exact = linear(scaled(x, inScales), scaled(x, 2 ** -9), undefined, { N, C: K, O: N });
       expectBounded(exact.map((value) => of(value + 3)));
 
-      // GELU's derivative is largest near 1.5, and that of the square of ReLU at its largest input.
+      // GELU's derivative is largest near 1.5, and that of the squared ReLU at its largest input.
       const pre = new Float32Array(N * N).fill(1.5);
       const back = bench.tensor('transposed', [N, K], undefined, 'fp8');
       fp8QuantizeWeight(device(), { values: null, transposed: back, factors, weight: turned, bias: null });

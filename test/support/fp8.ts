@@ -13,10 +13,11 @@ import {
 } from '../../src/ops/ops.generated.ts';
 import type { TensorBench } from './tensors.ts';
 
-/** Memory for a columnwise copy of [N,C]. */
+/** Memory for a columnwise copy of [N,C]. (Products have no norms and ignore theirs.) */
 export const emptyCopy = (bench: TensorBench, N: number, C: number) => ({
   columnwise: bench.tensor('columnwise', [C, groupsOf(N), 16], undefined, 'fp8'),
   columnwiseScale: bench.floats('columnwiseScale', [blocksOf(N)]),
+  columnwiseNorm: bench.floats('columnwiseNorm', [blocksOf(N)]),
 });
 
 /** Memory for a result [N,C] of a product, in both copies. */
@@ -32,7 +33,7 @@ export const activated = [
     ...{ forward: fp8MatmulGeluForward, backward: fp8MatmulGeluBackwardInput },
   },
   {
-    ...{ name: 'the square of ReLU', ...activations.reluSquared },
+    ...{ name: 'the squared ReLU', ...activations.reluSquared },
     ...{ forward: fp8MatmulReluSquaredForward, backward: fp8MatmulReluSquaredBackwardInput },
   },
 ];
@@ -44,7 +45,7 @@ export const drawPre = (N: number, C: number, random: Random): Float32Array =>
     return [-2, -1.5, -1, -0.75, 0, 0.75, 1, 1.5, 2, 3][choice]! * 2 ** -((n % 3) + (n >> 9));
   });
 
-/** What either activation's backward takes of forward, where forward's was `pre` [N,C], with squares as in drawPre. */
+/** What backward reads of a forward pass with these inputs of the activation, [N,C]; E4M3 holds their squares (drawPre). */
 export function forwardTensors(bench: TensorBench, pre: Numbers, C: number) {
   const result = Float32Array.from(pre, activations.reluSquared.of);
   const scales = perRow(result, C, (row) => scaleOf(largestOf(row)));

@@ -78,15 +78,18 @@ it.each([
     // 'block' keeps no activations that FP8 could halve: what is left are the head's weight and one layer's activations.
     expect(more('gelu'), recompute).toBeLessThan(recompute === 'block' ? 0.005 : 0);
     // Both copies of the squared ReLU's output together are as large as the output in bf16.
-    expect(more('relu2'), recompute).toBeLessThan(0.02);
+    expect(more('relu2'), recompute).toBeLessThan(recompute === 'none' && name !== 'd48' ? 0 : 0.02);
   }
 });
 
 it.each(['d12', 'd24', 'd48'])(
   'fp8 takes little more than bf16 where weights outweigh activations: %s, batch 1',
   (name) => {
-    for (const recompute of recomputeNames) {
-      expect(moreInFp8(presetConfig(name)!, { B: 1, recompute }), recompute).toBeLessThan(0.03);
+    for (const activation of ['gelu', 'relu2'] as const) {
+      for (const recompute of recomputeNames) {
+        const more = moreInFp8({ ...presetConfig(name)!, activation }, { B: 1, recompute });
+        expect(more, `${activation}, ${recompute}`).toBeLessThan(activation === 'gelu' ? 0.03 : 0.04);
+      }
     }
   },
 );
