@@ -1,5 +1,7 @@
 // The GPU's memory: flat over thousands of steps, as much as planned, and what does not fit is refused. scripts/test-gpu runs
 // this file alone, because other processes' memory would count.
+import v8 from 'node:v8';
+import vm from 'node:vm';
 import { expect, it } from 'vitest';
 import { presetConfig } from '../../src/model/config.ts';
 import { totalOf } from '../../src/model/memory.ts';
@@ -10,20 +12,27 @@ import { describeCuda, hasCudaDtype } from '../support/backends.ts';
 import { batches, makeTrainer, small } from '../support/gpu-training.ts';
 
 describeCuda('memory', () => {
-  it('stays flat over 5,000 steps', { timeout: 300_000 }, async () => {
+  // V8's heap takes 20 MiB more in its first 3,000 steps, and then varies: it is compared by what is in use, and all memory of the
+  // process by the least of several measurements.
+  it('stays flat after 3,000 steps', { timeout: 300_000 }, async () => {
+    v8.setFlagsFromString('--expose-gc');
+    const collectGarbage = vm.runInNewContext('gc') as () => void;
     using device = Device.open({ kind: 'cuda', dtype: 'bf16' });
     const trainer = makeTrainer(device, { ...small, layers: 1, channels: 64, heads: 1 }, 2, 32, 1);
     const next = batches(3, 64, small.vocabularySize);
-    const measured: { rss: number; available: number }[] = [];
-    for (let step = 0; step < 5000; step++) {
+    const measured: { rss: number; heapUsed: number; available: number }[] = [];
+    for (let step = 1; step <= 8000; step++) {
       await trainer.step(step, 1e-4, next);
-      if (step === 500 || step === 4999) {
-        globalThis.gc?.();
-        measured.push({ rss: process.memoryUsage.rss(), available: device.memory().available });
-      }
+      if (step < 3000 || step % 1000 !== 0) continue;
+      collectGarbage();
+      measured.push({ ...process.memoryUsage(), available: device.memory().available });
     }
-    expect(measured[1]!.available).toBe(measured[0]!.available);
-    expect(measured[1]!.rss - measured[0]!.rss).toBeLessThan(8 * 2 ** 20);
+    const [early, late] = [measured.slice(0, 3), measured.slice(3)];
+    const growth = (of: 'rss' | 'heapUsed') =>
+      Math.min(...late.map((one) => one[of])) - Math.min(...early.map((one) => one[of]));
+    expect(new Set(measured.map(({ available }) => available)).size).toBe(1);
+    expect(growth('rss')).toBeLessThan(4 * 2 ** 20);
+    expect(growth('heapUsed')).toBeLessThan(2 ** 19);
   });
 
   it.each((['bf16', 'fp8'] as const).filter(hasCudaDtype))(
