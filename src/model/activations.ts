@@ -178,7 +178,7 @@ function fp8Table(device: DeviceTraits, config: ModelConfig, { B, T, purpose }: 
     normRowwise: fp8(B, T, C),
     normRowwiseScale: statistics(B, T),
     normRowwiseNorm: statistics(B, T),
-    /** GELU's output; in backward the activation's gradient, dfc, which is written after the last read of GELU's output. */
+    /** The activation's gradient, dfc; in forward GELU's output, whose last read comes before dfc is written. */
     ...only(isGelu || purpose === 'training', { mlpRowwise: fp8(B, T, 4 * C), mlpRowwiseScale: statistics(B, T) }),
     /** The weight of the current product; as large as the largest, the MLP's or the head's. */
     weight: fp8(Math.max(4 * C, paddedVocabularySize(config)), C),
