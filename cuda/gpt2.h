@@ -506,7 +506,7 @@ GPT2_API int gpt2_loss_sum(gpt2_context *context, float *step, const float *loss
  * FP8: 17/16 of its norm before, plus sqrt(C) 2^-10 scale.
  *
  * The gradient of a weight sums over rows, so its operands are columnwise copies: of a matrix [N,C], values [C,N/16,16], and for
- * each block of GPT2_FP8_BLOCK rows the largest scale and the largest norm of its rows, NaN left out. Rows are in groups of 16, and in a group
+ * each block of GPT2_FP8_BLOCK rows the largest scale and the largest norm of its rows (NaN is skipped). Rows are in groups of 16, and in a group
  * row 8 b + r, with b from 0 to 1 and r from 0 to 7, is at 2 r + b. Values of rows past N are 0. */
 enum GPT2_FP8_COLUMNWISE { GPT2_FP8_GROUP = 16, GPT2_FP8_BLOCK = 512 };
 
@@ -572,8 +572,8 @@ GPT2_API int gpt2_fp8_matmul(gpt2_context *context, void *out, const uint8_t *in
                              int32_t N, int32_t C, int32_t O);
 
 /* gpt2_matmul_gelu_forward of FP8, which stores GELU's output in FP8 only: pre = in * weight^T + bias, values = gelu(pre) / scale.
- * The bound is in_norm * ROW_NORM + BIAS; for the columnwise copy the same with in_columnwise_norm, the norms of the columnwise copy
- * of `in`. Both copies are rounded from the fp32 result.
+ * The bound is in_norm * ROW_NORM + BIAS. The columnwise copy's bound has in_columnwise_norm in place of in_norm: the norms of the
+ * columnwise copy of `in`. Both copies are rounded from the fp32 result.
  *   values = [N,O], scale = [N], columnwise = [O,N/16,16] or NULL, columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with columnwise,
  *   pre = [N,O], in [N,C], in_scale [N], in_norm [N], in_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with columnwise, weight [O,C],
  *   factors [GPT2_FP8_FACTORS], bias [O] or NULL; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O) */
@@ -595,8 +595,8 @@ GPT2_API int gpt2_fp8_matmul_relu_squared_forward(gpt2_context *context, uint8_t
                                                   int32_t O);
 
 /* gpt2_matmul_gelu_backward_input of FP8, which stores its result in FP8 only: values = (dout * weight) * gelu'(pre) / scale.
- * The bound is 1.13 * dout_norm * COLUMN_NORM, for gelu' is below 1.13; for the columnwise copy the same with dout_columnwise_norm,
- * the norms of the columnwise copy of `dout`. Both copies are rounded from the fp32 result.
+ * The bound is 1.13 * dout_norm * COLUMN_NORM, because gelu' is below 1.13. The columnwise copy's bound has dout_columnwise_norm in
+ * place of dout_norm: the norms of the columnwise copy of `dout`. Both copies are rounded from the fp32 result.
  *   values = [N,C], scale = [N], columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], dout [N,O], dout_scale [N],
  *   dout_norm [N], dout_columnwise_norm [N/GPT2_FP8_BLOCK], transposed [C,O], factors [GPT2_FP8_FACTORS], pre [N,C]; C % 16 == 0;
  *   O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,O,C) */
@@ -608,8 +608,8 @@ GPT2_API int gpt2_fp8_matmul_gelu_backward_input(gpt2_context *context, uint8_t 
                                                  int32_t O);
 
 /* gpt2_matmul_relu_squared_backward_input of FP8, which stores its result in FP8 only:
- * values = (dout * weight) * 2 sqrt(activated) / scale. Forward's result, `activated`, bounds the root: 2 sqrt(448 activated_scale),
- * in the columnwise copy with `activated_columnwise_scale`, takes the place of GELU's 1.13.
+ * values = (dout * weight) * 2 sqrt(activated) / scale. `activated` is forward's result. The bound is GELU's with
+ * 2 sqrt(448 activated_scale) in place of 1.13; for the columnwise copy, activated_columnwise_scale replaces activated_scale.
  *   values = [N,C], scale = [N], columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], dout [N,O], dout_scale [N],
  *   dout_norm [N], dout_columnwise_norm [N/GPT2_FP8_BLOCK], transposed [C,O], factors [GPT2_FP8_FACTORS], activated [N,C],
  *   activated_scale [N], activated_columnwise_scale [N/GPT2_FP8_BLOCK]; C % 16 == 0; O % 16 == 0;

@@ -23,7 +23,7 @@ __device__ __forceinline__ void store_scale_and_norm(float *scale, float *norm, 
   norm[row] = fp8_norm(squares, C, own);
 }
 
-// Stores a row in FP8, of which value(c) is an element and `largest` the lane's largest.
+// Stores a row in FP8. value(c) returns an element; `largest` is the lane's largest.
 template <class Value>
 __device__ __forceinline__ void quantize_row(uint8_t *values, float *scale, float *norm, int64_t row, int C,
                                              float largest, const Value &value) {

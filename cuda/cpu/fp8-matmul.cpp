@@ -38,8 +38,8 @@ void expand_columnwise(Task task, float *rows, const uint8_t *values, const floa
   });
 }
 
-// Where a product stores its result in FP8, and what bounds it: norms of the input, and forward's scales in backward
-// through the squared ReLU. `columnwise` may be NULL.
+// Where a product stores its result in FP8, and what its bound is computed from: norms of the input and, in backward
+// through the squared ReLU, forward's scales. `columnwise` may be NULL.
 struct Fp8Result {
   uint8_t *values;
   float *scale;

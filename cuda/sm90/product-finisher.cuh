@@ -40,7 +40,7 @@ struct Interleaved {
   static constexpr bool reads_fp8 = gpt2::reads_fp8<E, is_fp8<Element>>;
   static constexpr bool stores_several = E == Epilogue::gelu || stores_fp8;
   // Buffers of 64 columns: of the extra input, which a result in bf16 replaces, or of results in bf16, two for each of
-  // several. Results in FP8 have two each besides these.
+  // several. Each result in FP8 has two more.
   static constexpr int buffers = E == Epilogue::gelu          ? (stores_fp8 ? 2 : 4)
                                  : reads_extra || !stores_fp8 ? interleaved_tile_n / 64
                                                               : 0;

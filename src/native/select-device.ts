@@ -19,7 +19,7 @@ export function selectDevice(choice: string, index = 0): DeviceChoice {
   return { kind: 'cuda', index: Number(cuda[1] ?? index) };
 }
 
-/** No GPU has this index: the library counts the GPUs and opens none. The largest, for Device.open takes none below 0. */
+/** No GPU has this index: the library counts the GPUs and opens none. Device.open rejects indices below 0. */
 const noGpu = 2 ** 31 - 1;
 
 /** The library for `choice`, for processes that this one starts. No context is opened: it would last as long as this process. */

@@ -1207,8 +1207,8 @@ export function fp8Matmul(device: Device, args: { out: Tensor; in: Tensor; inSca
 
 /**
  * gpt2_matmul_gelu_forward of FP8, which stores GELU's output in FP8 only: pre = in * weight^T + bias, values = gelu(pre) / scale.
- * The bound is in_norm * ROW_NORM + BIAS; for the columnwise copy the same with in_columnwise_norm, the norms of the columnwise copy
- * of `in`. Both copies are rounded from the fp32 result.
+ * The bound is in_norm * ROW_NORM + BIAS. The columnwise copy's bound has in_columnwise_norm in place of in_norm: the norms of the
+ * columnwise copy of `in`. Both copies are rounded from the fp32 result.
  *   values = [N,O], scale = [N], columnwise = [O,N/16,16] or NULL, columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with columnwise,
  *   pre = [N,O], in [N,C], in_scale [N], in_norm [N], in_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with columnwise, weight [O,C],
  *   factors [GPT2_FP8_FACTORS], bias [O] or NULL; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O)
@@ -1230,8 +1230,8 @@ export function fp8MatmulReluSquaredForward(device: Device, args: { values: Tens
 
 /**
  * gpt2_matmul_gelu_backward_input of FP8, which stores its result in FP8 only: values = (dout * weight) * gelu'(pre) / scale.
- * The bound is 1.13 * dout_norm * COLUMN_NORM, for gelu' is below 1.13; for the columnwise copy the same with dout_columnwise_norm,
- * the norms of the columnwise copy of `dout`. Both copies are rounded from the fp32 result.
+ * The bound is 1.13 * dout_norm * COLUMN_NORM, because gelu' is below 1.13. The columnwise copy's bound has dout_columnwise_norm in
+ * place of dout_norm: the norms of the columnwise copy of `dout`. Both copies are rounded from the fp32 result.
  *   values = [N,C], scale = [N], columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], dout [N,O], dout_scale [N],
  *   dout_norm [N], dout_columnwise_norm [N/GPT2_FP8_BLOCK], transposed [C,O], factors [GPT2_FP8_FACTORS], pre [N,C]; C % 16 == 0;
  *   O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,O,C)
@@ -1242,8 +1242,8 @@ export function fp8MatmulGeluBackwardInput(device: Device, args: { values: Tenso
 
 /**
  * gpt2_matmul_relu_squared_backward_input of FP8, which stores its result in FP8 only:
- * values = (dout * weight) * 2 sqrt(activated) / scale. Forward's result, `activated`, bounds the root: 2 sqrt(448 activated_scale),
- * in the columnwise copy with `activated_columnwise_scale`, takes the place of GELU's 1.13.
+ * values = (dout * weight) * 2 sqrt(activated) / scale. `activated` is forward's result. The bound is GELU's with
+ * 2 sqrt(448 activated_scale) in place of 1.13; for the columnwise copy, activated_columnwise_scale replaces activated_scale.
  *   values = [N,C], scale = [N], columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], dout [N,O], dout_scale [N],
  *   dout_norm [N], dout_columnwise_norm [N/GPT2_FP8_BLOCK], transposed [C,O], factors [GPT2_FP8_FACTORS], activated [N,C],
  *   activated_scale [N], activated_columnwise_scale [N/GPT2_FP8_BLOCK]; C % 16 == 0; O % 16 == 0;

@@ -199,7 +199,7 @@ describeBackends(
         });
         expect([stored.values, stored.scale].map((tensor) => tensor.read())).toEqual(rowwiseOnly);
 
-        // What a bias alone gives must not reach the padding.
+        // Without the mask, the bias would fill the padding.
         const biases = Float32Array.from({ length: O }, (_, index) => [-30, Number.POSITIVE_INFINITY, 2][index % 3]!);
         run(device(), { ...stored, pre, ...forward, bias: bench.tensor('bias', [O], biases) });
         expectPadded(stored.columnwise, N, O);
