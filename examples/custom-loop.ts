@@ -21,7 +21,7 @@ const [batch, sequence] = target.kind === 'cuda' ? [16, 1024] : [2, 64];
 using device = Device.open({ ...target, dtype: target.kind === 'cuda' ? 'bf16' : 'fp32' });
 using loader = openLoader({
   shards: findShards(data, 'train'),
-  ...{ batch, sequence, order: 'llmc', seed: 42, vocabularySize: config.vocabularySize },
+  ...{ batch, sequence, order: 'sequence', seed: 42, vocabularySize: config.vocabularySize },
 });
 const model = createModel(device, config, { B: batch, T: sequence, purpose: 'training' });
 initializeWeights(model, 42);

@@ -26,7 +26,7 @@ const [batch, sequence] = [4, 64];
 using device = Device.open(target);
 using loader = openLoader({
   shards: findShards(data, 'train'),
-  ...{ batch, sequence, order: 'llmc', seed: 42, vocabularySize: config.vocabularySize },
+  ...{ batch, sequence, order: 'sequence', seed: 42, vocabularySize: config.vocabularySize },
 });
 const model = createModel(device, config, { B: batch, T: sequence, purpose: 'training' });
 initializeWeights(model, 42);

@@ -45,7 +45,7 @@ export { dataSheetFlops, rateNote } from './model/flops.ts';
 export { selectDevice as selectDeviceAsTyped, selectKind } from './native/select-device.ts';
 export { askedSteps, completeOptions } from './options/check.ts';
 export { isCompared, recordedValue } from './options/configuration.ts';
-export { type PresetName, presets, runPresetNames } from './options/presets.ts';
+export { type PresetName, readPreset, runPresetNames } from './options/presets.ts';
 export { namingSources, readValue, withSources } from './options/read.ts';
 export { runToResume, withGiven } from './options/resume.ts';
 export { flagOf, helpOf, type OptionRow, whole } from './options/row.ts';

@@ -1,5 +1,6 @@
 // The order in which the tokens of a data set are read. A position (three numbers, saved in checkpoints) and the seed determine
 // where a micro-batch is read; permutations are derived from them.
+import { keyedPermutation } from './keyed-permutation.ts';
 import { identityPermutation, MersenneTwister } from './mersenne-twister.ts';
 
 export const orderNames = ['llmc', 'file', 'sequence'] as const;
@@ -128,16 +129,23 @@ export class SampleOrder {
   }
 }
 
+/** Most sequences whose permutation is stored: 64 MiB. */
+export const mostStored = 2 ** 24;
+
 /**
- * Single sequences of all shards, shuffled in each pass by a permutation that depends on seed and pass only. Row r of the k-th
- * batch is sequence k·rows + r of the permutation, so every split of the same total batch sees the same tokens. `sample` counts
- * sequences over all ranks; a batch may continue in the next pass.
+ * Single sequences of all shards, shuffled in each pass by a permutation that depends on seed and pass only: a stored one, or a
+ * keyed one for more than `mostStored` sequences. Row r of the k-th batch is sequence k·rows + r of the permutation, so every
+ * split of the same total batch sees the same tokens. `sample` counts sequences over all ranks; a batch may continue in the next
+ * pass.
  */
 export class SequenceOrder {
   readonly #sizes: OrderSizes;
   /** Index of each shard's first sequence among all sequences; at the end their count. */
   readonly #firsts: readonly number[];
-  readonly #permutations = new Map<number, Int32Array>();
+  #epoch: number | undefined;
+  /** The permutation of the pass `#epoch`. */
+  #permutation!: (sample: number) => number;
+  #stored: Int32Array | undefined;
 
   constructor(sizes: OrderSizes) {
     this.#sizes = sizes;
@@ -153,9 +161,7 @@ export class SequenceOrder {
 
   next(position: Position): Position {
     const { batch, ranks } = this.#sizes;
-    const next = this.#advance(position, batch * ranks);
-    for (const epoch of this.#permutations.keys()) if (epoch < next.epoch) this.#permutations.delete(epoch);
-    return next;
+    return this.#advance(position, batch * ranks);
   }
 
   holds({ epoch, shard, sample }: Position): boolean {
@@ -172,20 +178,27 @@ export class SequenceOrder {
   }
 
   #extent({ epoch, sample }: Position): Extent {
-    const index = this.#permutation(epoch)[sample]!;
+    if (epoch !== this.#epoch) this.#openPass(epoch);
+    const index = this.#permutation(sample);
     const { sequence } = this.#sizes;
     let shard = 0;
     while (this.#firsts[shard + 1]! <= index) shard++;
     return { shard, start: (index - this.#firsts[shard]!) * sequence, count: sequence };
   }
 
-  #permutation(epoch: number): Int32Array {
-    const known = this.#permutations.get(epoch);
-    if (known) return known;
-    const permutation = identityPermutation(this.#firsts.at(-1)!);
+  #openPass(epoch: number): void {
+    const count = this.#firsts.at(-1)!;
     // Any two (seed, pass) pairs give different generators: an odd multiplier spreads passes over all 32 bits.
-    new MersenneTwister((this.#sizes.seed + Math.imul(epoch, 0x9e3779b1)) >>> 0).shuffle(permutation);
-    this.#permutations.set(epoch, permutation);
-    return permutation;
+    const generator = new MersenneTwister((this.#sizes.seed + Math.imul(epoch, 0x9e3779b1)) >>> 0);
+    this.#epoch = epoch;
+    if (count > mostStored) {
+      this.#permutation = keyedPermutation(count, generator);
+      return;
+    }
+    // Passes share the memory: the rows of a batch that continues in the next pass are read in their order.
+    const stored = identityPermutation(count, this.#stored);
+    generator.shuffle(stored);
+    this.#stored = stored;
+    this.#permutation = (sample) => stored[sample]!;
   }
 }

@@ -7,7 +7,7 @@ import { findInputs, type Prepared, type TextOptions, UsageError } from '../inde
 import {
   optionTable,
   prepareTextAsTyped,
-  presets,
+  readPreset,
   runPresetNames,
   shardPrefix,
   shellWord,
@@ -162,8 +162,9 @@ export function tell({ folder, present, dataset }: Prepared, { json }: Pick<Text
       ? ''
       : `${count(dataset.documents)} document${dataset.documents === 1 ? '' : 's'}, `;
   const head = `${present ? 'unchanged: ' : ''}${documents}a vocabulary of ${count(dataset.vocabularySize)}${share}`;
-  const preset = runPresetNames.find((name) => presets[name].options.data === folder);
-  const data = folder === optionTable.data.default ? '' : ` --data ${shellWord(folder)}`;
+  const isDefault = folder === optionTable.data.default;
+  const preset = isDefault ? undefined : runPresetNames.find((name) => readPreset(name).options.data === folder);
+  const data = isDefault ? '' : ` --data ${shellWord(folder)}`;
   const next = preset === undefined ? `${data} --steps 100` : ` --preset ${preset}`;
   const lines = [head, ...shards, `next: npm run train --${next}`];
   printResult({ folder, present, ...dataset }, lines, json);

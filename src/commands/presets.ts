@@ -1,6 +1,6 @@
 // The command `presets`: lists the presets of `train`, or prints one as a file for --config.
 import { Argument, Command } from 'commander';
-import { type PresetName, presets, runPresetNames } from '../program.ts';
+import { type PresetName, readPreset, runPresetNames } from '../program.ts';
 import { printResult } from './output.ts';
 
 const examples = `
@@ -16,13 +16,14 @@ export function presetsCommand(): Command {
     .option('--json', 'print the list as JSON')
     .addHelpText('after', examples)
     .action((name: PresetName | undefined, { json }: { json?: boolean }) => {
-      if (name) process.stdout.write(`${JSON.stringify(presets[name].options, null, 2)}\n`);
-      else printResult(presets, runPresetNames.flatMap(linesOf), json);
+      const all = runPresetNames.map((each) => [each, readPreset(each)] as const);
+      if (name) process.stdout.write(`${JSON.stringify(readPreset(name).options, null, 2)}\n`);
+      else printResult(Object.fromEntries(all), all.flatMap(linesOf), json);
     });
 }
 
-const linesOf = (name: PresetName): string[] => [
-  `${name}: ${presets[name].about}`,
-  ...presets[name].prepare.map((command) => `  ${command}`),
+const linesOf = ([name, { about, prepare }]: readonly [PresetName, ReturnType<typeof readPreset>]): string[] => [
+  `${name}: ${about}`,
+  ...prepare.map((command) => `  ${command}`),
   `  npm run train -- --preset ${name}`,
 ];

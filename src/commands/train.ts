@@ -41,8 +41,8 @@ a fraction of it and is about 30% slower.
 
 Examples:
   npm run train -- --steps 100                       GPT-2 of the device's default size on data/tinyshakespeare
-  npm run train -- --model d6 --steps 400 --batch 4 --seq 64 --lr 6e-4 --warmup 40 \\
-    --final-lr-frac 0.1 --weight-decay 0.1 --val-every 50 --out runs/d6
+  npm run train -- --preset llmc-d6-fp32-b4-t64 --out runs/d6
+                                                     the run of a curve that llm.c recorded; compare checks it
   npm run train -- --out runs/d6 --resume            continue it after Ctrl-C
   npm run train -- --data data/own-source --steps 50
                                                      no download needed: prepro own-source

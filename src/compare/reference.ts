@@ -7,8 +7,8 @@ import { Gpt2Error } from '../errors.ts';
 import { readTextFile } from '../files/regular-file.ts';
 import { customModel, hasSameLayers, presetConfig } from '../model/config.ts';
 import { isCompared, shortValue } from '../options/configuration.ts';
+import { referenceFolder } from '../options/presets.ts';
 import type { Configuration } from '../options/table.ts';
-import { packageRoot } from '../package-root.ts';
 import { seriesNames } from './compare.ts';
 
 const limitSchema = z.strictObject({
@@ -44,11 +44,9 @@ const referenceSchema = z.object({
 /** A recorded run: its source, configuration, measurements, and the limits for our runs. */
 export type Reference = z.infer<typeof referenceSchema>;
 
-const folder = join(packageRoot, 'data', 'reference');
-
 /** Names of the references that come with this package. */
 export const referenceNames = (): string[] =>
-  readdirSync(folder)
+  readdirSync(referenceFolder)
     .filter((name) => name.endsWith('.json'))
     .map((name) => basename(name, '.json'))
     .sort();
@@ -59,7 +57,7 @@ export const referenceNames = (): string[] =>
  * @example const { series, limits } = readReference('llmc-d6-fp32-b4-t64');
  */
 export function readReference(nameOrPath: string): Reference {
-  const named = join(folder, `${nameOrPath}.json`);
+  const named = join(referenceFolder, `${nameOrPath}.json`);
   const path = existsSync(named) ? named : nameOrPath;
   if (!existsSync(path)) {
     throw new Gpt2Error(`there is no reference ${nameOrPath}: name a file, or one of ${referenceNames().join(', ')}`);

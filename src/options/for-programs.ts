@@ -49,7 +49,7 @@ export function createModel(device: Device, config: ModelConfig, sizes: Activati
  * for one batch
  * @example
  * const shards = findShards('data/tinyshakespeare', 'train');
- * using loader = openLoader({ shards, batch: 4, sequence: 64, order: 'llmc', seed: 42, vocabularySize: 50257 });
+ * using loader = openLoader({ shards, batch: 4, sequence: 64, order: 'sequence', seed: 42, vocabularySize: 50257 });
  * const { inputs, targets } = loader.next(); // Int32Array [4,64] each
  */
 export function openLoader(options: LoaderOptions): Loader {

@@ -1,4 +1,9 @@
 // The presets of `train`: ready-made runs as options of the table, which --config and flags override. `gpt2 presets` lists them.
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { presetConfig } from '../model/config.ts';
+import { packageRoot } from '../package-root.ts';
+import { preproOf } from '../shards/find.ts';
 import type { RecordedName, TrainOptions } from './table.ts';
 
 interface Preset {
@@ -27,7 +32,7 @@ const table = {
     about: "llm.c's reproduction of GPT-2 124M: one epoch of FineWeb's 10 billion tokens; --gpus N divides the batch",
     prepare: ['npm run prepro -- fineweb --version 10B'],
     options: {
-      ...{ model: 'd12', data: 'data/fineweb10B', batch: 64, sequence: 1024, totalBatch: 524_288 },
+      ...{ model: 'd12', data: 'data/fineweb10B', order: 'llmc', batch: 64, sequence: 1024, totalBatch: 524_288 },
       ...{ learningRate: 6e-4, warmup: 700, schedule: 'cosine', finalLearningRateFraction: 0, weightDecay: 0.1 },
       ...{ valEvery: 250, valSteps: 20, sampleEvery: 1000 },
     },
@@ -43,8 +48,48 @@ const table = {
   },
 } as const satisfies Record<string, Preset>;
 
-export type PresetName = keyof typeof table;
+/**
+ * Each curve recorded with llm.c is a preset of its name. Its file has the options of the recording; here are those that the file
+ * lacks, because a reference is compared without them.
+ */
+const curves = {
+  'llmc-d6-fp32-b4-t64': {},
+  'llmc-d12-fp32-b4-t64': {},
+  'llmc-d12-fp32-b4-t1024': {},
+  'llmc-d12-bf16-b4-t1024': {},
+  // As in llm.c's scripts/run_gpt2_124M.sh: the published record has no command.
+  'llmc-d12-fineweb10b-8xh100': {
+    ...{ batch: 64, sequence: 1024, totalBatch: 524_288, ranks: 8, order: 'llmc', seed: 42 },
+    ...{ weightDecay: 0.1, gradientClip: 1, valSteps: 20 },
+  },
+} as const satisfies Record<string, Preset['options']>;
 
-/** The table without the literal types of its values. */
-export const presets: Readonly<Record<PresetName, Preset>> = table;
-export const runPresetNames = Object.keys(table) as readonly PresetName[];
+type CurveName = keyof typeof curves;
+export type PresetName = keyof typeof table | CurveName;
+export const runPresetNames = [...Object.keys(table), ...Object.keys(curves)] as readonly PresetName[];
+
+/** The folder of recorded curves (compare/reference.ts). */
+export const referenceFolder = join(packageRoot, 'data', 'reference');
+
+/** The preset with this name. Those of curves are read when they are asked for: importing the package reads no file. */
+export const readPreset = (name: PresetName): Preset =>
+  Object.hasOwn(curves, name) ? readCurve(name as CurveName) : table[name as keyof typeof table];
+
+function readCurve(name: CurveName): Preset {
+  const { source, configuration } = JSON.parse(readFileSync(join(referenceFolder, `${name}.json`), 'utf8')) as {
+    source: { hardware: string; precision: string };
+    configuration: Preset['options'] & { model: string; steps: number };
+  };
+  const { model, steps } = configuration;
+  // Without the sizes that the model's name implies: with another --model they would be wrong.
+  const sizes = presetConfig(model)!;
+  const recorded = Object.fromEntries(Object.entries(configuration).filter(([option]) => !(option in sizes)));
+  const data = `data/${configuration.data}`;
+  const options: Preset['options'] = { ...recorded, ...curves[name], data };
+  const trained = `${model}, ${steps} steps of ${options.totalBatch} tokens`;
+  return {
+    about: `the curve that llm.c recorded: ${trained}, ${source.precision}, on ${source.hardware}`,
+    prepare: [preproOf[data]!],
+    options,
+  };
+}

@@ -7,7 +7,7 @@ import { numberOf, numberWithUnit } from '../checks/number.ts';
 import { attempt, Gpt2Error, reworded, UsageError } from '../errors.ts';
 import { type CheckedJson, readCheckedJson } from '../files/checked-json.ts';
 import { derivedFields } from './configuration.ts';
-import { type PresetName, presets } from './presets.ts';
+import { type PresetName, readPreset } from './presets.ts';
 import { type RecipeChoice, recipeChoices, recipeSource } from './recipe.ts';
 import { withGiven } from './resume.ts';
 import { flagOf, type OptionRow, type OptionValue } from './row.ts';
@@ -182,7 +182,7 @@ export function presetOptions(given: TrainOptions): { name: PresetName; options:
   const options = withFile(given);
   const { preset: name } = options;
   if (name === undefined) return undefined;
-  return { name, options: addedTo(options, withGiven(presets[name].options, options)) };
+  return { name, options: addedTo(options, withGiven(readPreset(name).options, options)) };
 }
 
 const withFile = ({ config, ...given }: TrainOptions): TrainOptions =>

@@ -35,7 +35,7 @@ export type TrainOptions = {
   initialization?: 'gpt2' | 'fan-in' | undefined;
   /** `--data <DIR>`: folder of token shards (see prepro) (default: data/tinyshakespeare). */
   data?: string | undefined;
-  /** `--order <NAME>`: llmc: llm.c's shuffle; file: no shuffle; sequence: single sequences shuffled (default: llmc). */
+  /** `--order <NAME>`: sequence: single sequences shuffled; llmc: llm.c's shuffle; file: no shuffle (default: sequence). */
   order?: 'llmc' | 'file' | 'sequence' | undefined;
   /** `--seed <N>`: seed of the initial weights and the order of batches (default: 42). */
   seed?: number | undefined;
@@ -124,7 +124,7 @@ export type TrainOptions = {
   /** `--overwrite`: replace the run in --out; keep its log. */
   overwrite?: boolean | undefined;
   /** `--preset <NAME>`: options of a ready-made run (see gpt2 presets); --config and flags override it. */
-  preset?: 'shakespeare-laptop' | 'gpt2-124m-fineweb' | 'finetune' | undefined;
+  preset?: 'shakespeare-laptop' | 'gpt2-124m-fineweb' | 'finetune' | 'llmc-d6-fp32-b4-t64' | 'llmc-d12-fp32-b4-t64' | 'llmc-d12-fp32-b4-t1024' | 'llmc-d12-bf16-b4-t1024' | 'llmc-d12-fineweb10b-8xh100' | undefined;
   /** `--recipe <NAME>`: modern: a modern GPT trained with Muon (docs/recipe.md); options override it. */
   recipe?: 'modern' | undefined;
   /** `--tokens <N>`: tokens to train on, as 1700000000 or 1.7B, instead of --steps. */

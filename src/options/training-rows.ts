@@ -43,8 +43,8 @@ export const trainingRows = {
   order: {
     usage: '--order <NAME>',
     type: orderNames,
-    help: "llmc: llm.c's shuffle; file: no shuffle; sequence: single sequences shuffled",
-    default: 'llmc',
+    help: "sequence: single sequences shuffled; llmc: llm.c's shuffle; file: no shuffle",
+    default: 'sequence',
     resume: 'never',
   },
   seed: {

@@ -4,7 +4,7 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { planRun, train } from '../../src/index.ts';
 import { libraryPath } from '../../src/native/find-library.ts';
 import { completeOptions } from '../../src/options/check.ts';
-import { type PresetName, presets, runPresetNames } from '../../src/options/presets.ts';
+import { type PresetName, readPreset, runPresetNames } from '../../src/options/presets.ts';
 import { readOptionsFile, readValue, withSources } from '../../src/options/read.ts';
 import { type OptionName, optionRows } from '../../src/options/table.ts';
 import { Workplace } from '../support/cli.ts';
@@ -14,7 +14,7 @@ afterAll(() => place[Symbol.dispose]());
 const laptop = 'shakespeare-laptop';
 
 describe.each(runPresetNames)('%s', (name) => {
-  const { options } = presets[name];
+  const { options } = readPreset(name);
 
   it('has values that its options accept, alone and together', () => {
     for (const [option, value] of Object.entries(options)) {
@@ -35,14 +35,14 @@ it('a flag overrides --config, which overrides --preset', () => {
   const config = place.path('some.json');
   writeFileSync(config, JSON.stringify({ lr: 0.5, batch: 7 }));
   const read = withSources({ preset: laptop, config, batch: 9 });
-  expect(read).toEqual({ ...presets[laptop].options, learningRate: 0.5, batch: 9 });
+  expect(read).toEqual({ ...readPreset(laptop).options, learningRate: 0.5, batch: 9 });
   writeFileSync(config, JSON.stringify({ preset: 'finetune', steps: 7 }));
-  expect(withSources({ config })).toEqual({ ...presets.finetune.options, steps: 7 });
-  expect(withSources({ config, preset: laptop })).toEqual({ ...presets[laptop].options, steps: 7 });
+  expect(withSources({ config })).toEqual({ ...readPreset('finetune').options, steps: 7 });
+  expect(withSources({ config, preset: laptop })).toEqual({ ...readPreset(laptop).options, steps: 7 });
 });
 
 it('an option that is given as undefined is not given', () => {
-  expect(withSources({ preset: laptop, steps: undefined }).steps).toBe(presets[laptop].options.steps);
+  expect(withSources({ preset: laptop, steps: undefined }).steps).toBe(readPreset(laptop).options.steps);
 });
 
 it.each([[train], [planRun]])('%s says which value of an error comes from the preset', async (start) => {
@@ -83,7 +83,7 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('in a run', () => {
     const out = place.path('run');
     await train({ preset: laptop, ...small, steps: 1, warmup: 0, valEvery: 0, sampleEvery: 0, out });
     const recorded = JSON.parse(readFileSync(place.path('run', 'config.json'), 'utf8')) as object;
-    const { batch, sequence, order, learningRate, beta2 } = presets[laptop].options;
+    const { batch, sequence, order, learningRate, beta2 } = readPreset(laptop).options;
     expect(recorded).toMatchObject({ batch, sequence, order, learningRate, beta2, steps: 1, channels: 16 });
     expect(recorded).not.toHaveProperty('preset');
   });
