@@ -129,21 +129,24 @@ export class SampleOrder {
   }
 }
 
-/** Most sequences whose permutation is stored: 64 MiB. */
+/** Most sequences whose permutation a new run stores: 64 MiB. */
 export const mostStored = 2 ** 24;
+
+/** `shard` in the positions of a `SequenceOrder` with keyed permutations; with stored ones it is 0. */
+const keyed = 1;
 
 /**
  * Single sequences of all shards, shuffled in each pass by a permutation that depends on seed and pass only: a stored one, or a
  * keyed one for more than `mostStored` sequences. Row r of the k-th batch is sequence k·rows + r of the permutation, so every
  * split of the same total batch sees the same tokens. `sample` counts sequences over all ranks; a batch may continue in the next
- * pass.
+ * pass. A run that began with stored permutations keeps them: its position has shard 0, whatever the number of sequences.
  */
 export class SequenceOrder {
   readonly #sizes: OrderSizes;
   /** Index of each shard's first sequence among all sequences; at the end their count. */
   readonly #firsts: readonly number[];
-  #epoch: number | undefined;
-  /** The permutation of the pass `#epoch`. */
+  /** The pass whose permutation is `#permutation`, and its kind. */
+  #open: { epoch: number; shard: number } | undefined;
   #permutation!: (sample: number) => number;
   #stored: Int32Array | undefined;
 
@@ -165,20 +168,25 @@ export class SequenceOrder {
   }
 
   holds({ epoch, shard, sample }: Position): boolean {
-    return epoch <= mostEpochs && shard === 0 && sample < this.#firsts.at(-1)!;
+    return epoch <= mostEpochs && shard <= keyed && sample < this.#firsts.at(-1)!;
   }
 
   whenRootIsAt(position: Position): Position {
     return position;
   }
 
-  #advance({ epoch, sample }: Position, by: number): Position {
+  #advance({ epoch, shard, sample }: Position, by: number): Position {
     const total = this.#firsts.at(-1)!;
-    return { epoch: epoch + Math.floor((sample + by) / total), shard: 0, sample: (sample + by) % total };
+    const isNew = epoch === 0 && sample === 0 && total > mostStored;
+    return {
+      epoch: epoch + Math.floor((sample + by) / total),
+      shard: isNew ? keyed : shard,
+      sample: (sample + by) % total,
+    };
   }
 
-  #extent({ epoch, sample }: Position): Extent {
-    if (epoch !== this.#epoch) this.#openPass(epoch);
+  #extent({ epoch, shard: kind, sample }: Position): Extent {
+    if (epoch !== this.#open?.epoch || kind !== this.#open.shard) this.#openPass(epoch, kind);
     const index = this.#permutation(sample);
     const { sequence } = this.#sizes;
     let shard = 0;
@@ -186,19 +194,19 @@ export class SequenceOrder {
     return { shard, start: (index - this.#firsts[shard]!) * sequence, count: sequence };
   }
 
-  #openPass(epoch: number): void {
-    const count = this.#firsts.at(-1)!;
+  #openPass(epoch: number, shard: number): void {
+    const total = this.#firsts.at(-1)!;
     // Any two (seed, pass) pairs give different generators: an odd multiplier spreads passes over all 32 bits.
     const generator = new MersenneTwister((this.#sizes.seed + Math.imul(epoch, 0x9e3779b1)) >>> 0);
-    this.#epoch = epoch;
-    if (count > mostStored) {
-      this.#permutation = keyedPermutation(count, generator);
-      return;
+    if (shard === keyed) {
+      this.#permutation = keyedPermutation(total, generator);
+    } else {
+      // All passes take the same memory: a batch reads the rows of a pass before those of the next.
+      const stored = identityPermutation(total, this.#stored);
+      generator.shuffle(stored);
+      this.#stored = stored;
+      this.#permutation = (sample) => stored[sample]!;
     }
-    // Passes share the memory: the rows of a batch that continues in the next pass are read in their order.
-    const stored = identityPermutation(count, this.#stored);
-    generator.shuffle(stored);
-    this.#stored = stored;
-    this.#permutation = (sample) => stored[sample]!;
+    this.#open = { epoch, shard };
   }
 }
