@@ -1,8 +1,10 @@
-// The order of batches: the generator, llm.c's shuffle, sequences, positions.
+// The order of batches: the generator, llm.c's shuffle, stored and keyed permutations of sequences, positions.
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { keyedPermutation } from '../../src/batches/keyed-permutation.ts';
 import { identityPermutation, MersenneTwister } from '../../src/batches/mersenne-twister.ts';
 import {
+  mostStored,
   type Order,
   type OrderSizes,
   type Position,
@@ -126,11 +128,63 @@ describe('where ranks are when rank 0 is somewhere', () => {
   });
 });
 
+describe('keyedPermutation', () => {
+  const keyed = (count: number, seed = 42) => keyedPermutation(count, new MersenneTwister(seed));
+
+  it('is a permutation of every size up to 300', () => {
+    for (let count = 1; count <= 300; count++) {
+      for (const seed of [0, 42, 2 ** 32 - 1]) {
+        const values = Array.from(identityPermutation(count), keyed(count, seed));
+        expect(values.sort((a, b) => a - b)).toEqual([...identityPermutation(count)]);
+      }
+    }
+  });
+
+  it('is the one of before', () => {
+    expect([0, 1, 2, 156_249_999].map(keyed(156_250_000))).toEqual([78_971_093, 144_474_427, 14_304_590, 104_101_296]);
+  });
+
+  const count = mostStored + 1;
+  const next = keyed(count);
+  const otherPass = keyed(count, (42 + 0x9e3779b1) % 2 ** 32);
+  const otherSeed = keyed(count, 43);
+  const [mean, variance] = [(count - 1) / 2, (count ** 2 - 1) / 12];
+  const tenth = (value: number) => Math.floor((10 * value) / count);
+  /** A pair of numbers that are unrelated if the permutation is random. */
+  it.each<[name: string, (index: number) => readonly [number, number]]>([
+    ['neighbours', (index) => [next(index), next(index + 1)]],
+    ['sequences a batch of 64 apart', (index) => [next(index), next(index + 64)]],
+    [
+      'a sequence and the distance to the next',
+      (index) => [next(index), (next(index + 1) - next(index) + count) % count],
+    ],
+    ['two passes', (index) => [next(index), otherPass(index)]],
+    ['two seeds', (index) => [next(index), otherSeed(index)]],
+  ])('%s are unrelated, and spread evenly over the shards', (_, pairAt) => {
+    const samples = 200_000;
+    let correlation = 0;
+    const found = new Float64Array(100);
+    for (let index = 0; index < samples; index++) {
+      const [one, other] = pairAt(index);
+      correlation += ((one - mean) * (other - mean)) / variance;
+      found[10 * tenth(one) + tenth(other)]!++;
+    }
+    // Both are about normal with a standard deviation of 1. With two rounds instead of eight, some are over 100.
+    expect(Math.abs(correlation / Math.sqrt(samples))).toBeLessThan(4.5);
+    const wanted = samples / found.length;
+    const square = found.reduce((sum, many) => sum + (many - wanted) ** 2 / wanted, 0);
+    expect(Math.abs(square - 99) / Math.sqrt(2 * 99)).toBeLessThan(4.5);
+  });
+});
+
+/** Two shards of so many sequences that their permutation is keyed. */
+const large = { ...sizes, shardTokens: [16 * mostStored, 16 * 1000] };
+
 describe('SequenceOrder', () => {
   /** The sequences of each step of 8, whatever the split. */
-  const steps = (batch: number, ranks: number, accumulation: number) => {
-    const orders = Array.from({ length: ranks }, (_, rank) => new SequenceOrder({ ...sizes, batch, rank, ranks }));
-    let position = startPosition;
+  const steps = (of: OrderSizes, batch: number, ranks: number, accumulation: number, from = startPosition) => {
+    const orders = Array.from({ length: ranks }, (_, rank) => new SequenceOrder({ ...of, batch, rank, ranks }));
+    let position = from;
     return Array.from({ length: 40 }, () => {
       const places: string[] = [];
       for (let micro = 0; micro < accumulation; micro++) {
@@ -148,13 +202,48 @@ describe('SequenceOrder', () => {
     [2, 2, 2],
     [1, 8, 1],
   ])('batch %i, %i ranks, %i micro-batches see what one batch of 8 sees', (batch, ranks, accumulation) => {
-    expect(steps(batch, ranks, accumulation)).toEqual(steps(8, 1, 1));
+    expect(steps(sizes, batch, ranks, accumulation)).toEqual(steps(sizes, 8, 1, 1));
+    // From the start, and over the seam of two passes.
+    for (const sample of [0, mostStored + 900]) {
+      const from = { epoch: 0, shard: sample === 0 ? 0 : 1, sample };
+      expect(steps(large, batch, ranks, accumulation, from)).toEqual(steps(large, 8, 1, 1, from));
+    }
   });
 
-  it('reads every sequence once in each pass', () => {
+  it('reads every sequence once in each pass, shuffled as recorded runs were', () => {
     const total = Math.floor(1000 / 16) + Math.floor(516 / 16) + Math.floor(769 / 16);
-    const all = steps(8, 1, 1).flat();
+    const all = steps(sizes, 8, 1, 1).flat();
     expect(new Set(all.slice(0, total)).size).toBe(total);
-    expect(all.slice(total, total + 20)).not.toEqual(all.slice(0, 20));
+    for (const [epoch, seed] of [42, (42 + 0x9e3779b1) % 2 ** 32].entries()) {
+      const indices = identityPermutation(total);
+      new MersenneTwister(seed).shuffle(indices);
+      const places = [...indices].map((at) =>
+        at < 62 ? `0:${16 * at}` : at < 94 ? `1:${16 * (at - 62)}` : `2:${16 * (at - 94)}`,
+      );
+      expect(all.slice(epoch * total, epoch * total + total)).toEqual(places);
+    }
+  });
+
+  it('a keyed position gives what would have followed; one of a stored permutation keeps its kind', () => {
+    const { places } = walk(new SequenceOrder(large), 30);
+    const { position } = walk(new SequenceOrder(large), 10);
+    expect(position).toEqual({ epoch: 0, shard: 1, sample: 20 });
+    const other = new SequenceOrder(large);
+    expect(other.holds(position)).toBe(true);
+    expect(walk(other, 20, position).places).toEqual(places.slice(10));
+    // As runs saved it before there were keyed permutations.
+    const before = { epoch: 0, shard: 0, sample: 20 };
+    expect([other.holds(before), other.next(before)]).toEqual([true, { ...before, sample: 22 }]);
+  });
+
+  it.each([
+    ['4 million sequences in two passes', 16, 4_000_000],
+    ['20 million sequences', 0, 20_000_000],
+  ])('%s take %i MB', (_, megabytes, sequences) => {
+    const order = new SequenceOrder({ ...sizes, shardTokens: [16 * sequences + 1] });
+    const before = process.memoryUsage().arrayBuffers;
+    order.extents(startPosition);
+    order.extents({ ...order.next(startPosition), sample: sequences - 1 });
+    expect((process.memoryUsage().arrayBuffers - before) / 1e6).toBeCloseTo(megabytes, -1);
   });
 });

@@ -20,9 +20,8 @@ it.skipIf(!datasets)(
       return result;
     };
     run('prepro', 'tinyshakespeare');
-    const options =
-      '--model d6 --batch 4 --seq 64 --steps 400 --lr 6e-4 --warmup 40 --final-lr-frac 0.1 --weight-decay 0.1 --val-every 50 --val-steps 20';
-    run('train', ...options.split(' '), '--stop-after', '31', '--sample-every', '0', '--device', 'cpu', '--out', 'run');
+    const options = '--preset llmc-d6-fp32-b4-t64 --stop-after 31 --sample-every 0 --device cpu --out run';
+    run('train', ...options.split(' '));
 
     const { series } = readRun(place.path('run'));
     const reference = readReference('llmc-d6-fp32-b4-t64');

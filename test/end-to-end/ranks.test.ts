@@ -73,7 +73,7 @@ it('a checkpoint moves from 2 ranks to 1 and to 3, and what comes is what one ru
 });
 
 it("in llm.c's order a run resumes bit for bit, ranks at other shards, and only with as many", () => {
-  const given = '--batch 2 --total-batch 128 --steps 60 --lr 1e-3 --val-every 0 --gpus 2'.split(' ');
+  const given = '--order llmc --batch 2 --total-batch 128 --steps 60 --lr 1e-3 --val-every 0 --gpus 2'.split(' ');
   run([...given, '--out', 'llmc']);
   run([...given, '--out', 'llmc-stopped', '--save-every', '37', '--stop-after', '37']);
   run(['--out', 'llmc-stopped', '--resume']);
