@@ -17,6 +17,7 @@ import {
   planAsTyped,
   presetNames,
   type RunDescription,
+  runPresetNames,
   shellWord,
   stopWithLauncher,
   trainAsTyped,
@@ -32,6 +33,9 @@ const examples = `
   ${presetNames.join(', ')}
   ${customModel}: the sizes of --layers, --channels, --heads and --context
   weights to start from: ${modelPaths}
+
+--preset takes one of
+  ${runPresetNames.join('\n  ')}
 
 Of an option that several sources give, the command line's value counts, then that of --config, then that of --preset, then
 that of --recipe.

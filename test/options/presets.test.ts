@@ -1,12 +1,14 @@
 // Presets: what they hold, what overrides them, and the commands and calls that take them.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { afterAll, describe, expect, it } from 'vitest';
+import { mismatches, readReference, referenceNames } from '../../src/compare/reference.ts';
 import { planRun, train } from '../../src/index.ts';
+import { presetConfig } from '../../src/model/config.ts';
 import { libraryPath } from '../../src/native/find-library.ts';
 import { completeOptions } from '../../src/options/check.ts';
 import { type PresetName, readPreset, runPresetNames } from '../../src/options/presets.ts';
 import { readOptionsFile, readValue, withSources } from '../../src/options/read.ts';
-import { type OptionName, optionRows } from '../../src/options/table.ts';
+import { type Configuration, type OptionName, optionRows } from '../../src/options/table.ts';
 import { Workplace } from '../support/cli.ts';
 
 const place = new Workplace();
@@ -29,6 +31,19 @@ describe.each(runPresetNames)('%s', (name) => {
     writeFileSync(place.path(`${name}.json`), stdout);
     expect(readOptionsFile(place.path(`${name}.json`))).toEqual(options);
   });
+});
+
+it.each(referenceNames())('%s is the preset of a run that is configured as the curve', (name) => {
+  const { options } = readPreset(name as PresetName);
+  const configuration = { ...completeOptions(options, 'cuda'), ...presetConfig(options.model!) } as Configuration;
+  expect(mismatches(configuration, readReference(name))).toEqual([]);
+  // Whatever the defaults become.
+  const names =
+    'data order seed batch sequence totalBatch steps learningRate warmup schedule finalLearningRateFraction';
+  for (const option of `${names} weightDecay gradientClip valEvery valSteps dtype`.split(' ')) {
+    expect(options).toHaveProperty(option);
+  }
+  expect([options.order, completeOptions({}, 'cuda').order]).toEqual(['llmc', 'sequence']);
 });
 
 it('a flag overrides --config, which overrides --preset', () => {

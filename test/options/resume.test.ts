@@ -64,6 +64,8 @@ it.each<[TrainOptions, TrainOptions, TrainOptions]>([
   [{ schedule: 'linear', finalLearningRateFraction: 0.3 }, { schedule: 'linear' }, { finalLearningRateFraction: 0.3 }],
   [{ schedule: 'cosine', finalLearningRateFraction: 0.1 }, { schedule: 'constant' }, { finalLearningRateFraction: 1 }],
   [{ schedule: 'wsd', decayFraction: 0.5 }, { schedule: 'linear' }, { decayFraction: 0.2 }],
+  // As runs of before recorded their default.
+  [{ order: 'llmc' }, {}, { order: 'llmc' }],
 ])('of a run with %j, %j gives %j', (earlier, given, wanted) => {
   expect(
     completeOptions(
