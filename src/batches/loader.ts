@@ -125,7 +125,8 @@ function checkLength({ path, tokens }: Shard, { batch, sequence, order, ranks = 
   if (tokens >= rows * sequence + 1) return;
   const largest = Math.floor((tokens - 1) / (sequence * ranks));
   const advice = largest > 0 ? `the largest --batch that fits is ${largest}` : `--seq must be under ${tokens}`;
-  throw new Gpt2Error(`${path} has ${tokens} tokens, too few for ${rows} sequences of ${sequence}; ${advice}`);
+  const wanted = rows === 1 ? 'a sequence' : `${rows} sequences`;
+  throw new Gpt2Error(`${path} has ${tokens} tokens, too few for ${wanted} of ${sequence}; ${advice}`);
 }
 
 interface ValidationPlan {

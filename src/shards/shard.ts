@@ -91,6 +91,7 @@ export function openShard(path: string): Shard {
           if (at >= 0) outside = `the token ${values[at]} at position ${start + at}`;
         }
         sha256 = hash.digest('hex');
+        buffer = new Uint16Array(0);
         checkHash(sha256);
         if (outside === undefined) return;
         throw new Gpt2Error(

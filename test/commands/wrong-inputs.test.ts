@@ -15,7 +15,7 @@ beforeAll(() => {
   place.data({ name: 'small', vocabulary: 100 });
   place.data({ name: 'short', train: 200 });
   place.data({ name: 'data/inside' });
-  const options = ['--steps', '1', '--seq', '32', '--val-every', '0', '--sample-every', '0'];
+  const options = '--order llmc --steps 1 --seq 32 --val-every 0 --sample-every 0'.split(' ');
   const { code, stderr } = place.run(['train', '--data', 'data', '--out', 'run', ...tinyModel, ...options]);
   expect(code, stderr).toBe(0);
   mkdirSync(place.path('empty'));
@@ -163,7 +163,7 @@ const rows: Record<string, Row[]> = {
     [1, train('--data', 'notes.bin'), 'cannot be read as a folder', ['notes.bin', '--data']],
     [
       1,
-      train('--data', 'short'),
+      train('--data', 'short', '--order', 'llmc'),
       'too few for 4 sequences of 64',
       ['random_train.bin', 'largest --batch that fits is 3'],
     ],
