@@ -51,12 +51,11 @@ export function openSequences({ shards: paths, sequence, tokens, vocabularySize 
         (sum, shard, index) => sum + Math.max(0, shard.tokens - 1) - counts[index]! * sequence,
         0,
       );
+      const noun = left === 1 ? 'token' : 'tokens';
       const isShort = tokens !== 'all' && Math.floor(tokens / sequence) > all;
       return [
         ...(isShort ? [`all ${all} sequences of ${sequence} are read: the set does not hold ${tokens} tokens`] : []),
-        ...(left > 0
-          ? [`${left} tokens at the ends of shards are left out: they fill no sequence of ${sequence}`]
-          : []),
+        ...(left > 0 ? [`${left} ${noun} at the end of shards fill no sequence of ${sequence}: left out`] : []),
       ];
     },
     close,

@@ -32,7 +32,7 @@ it("takes sizes and data of the run, and gives its validation's figure", () => {
       `^data val: loss ${loss} ± 0\\.\\d{4}   perplexity \\d+   bits per byte \\d+\\.\\d{4}   992 tokens   [\\d,]+ bytes\n31 sequences of 32, 2 at a time, [\\d,]+ tokens/s\n$`,
     ),
   );
-  expect(stderr).toMatch(/^run\/checkpoints\/step-00000002 on cpu \w+ fp32\n7 tokens at the ends of shards .*\n$/);
+  expect(stderr).toMatch(/^run\/checkpoints\/step-00000002 on cpu \w+ fp32\n7 tokens at the end of shards .*\n$/);
 });
 
 it('counts a sequence as one', () => {

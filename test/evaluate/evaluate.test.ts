@@ -63,7 +63,7 @@ describeBackends('evaluate', (_, kind) => {
       Uint16Array.from({ length: 64 * 2 + 60 }, (_, i) => i),
     );
     const whole = await run();
-    const notices = ['11 tokens at the ends of shards are left out: they fill no sequence of 16'];
+    const notices = ['11 tokens at the end of shards fill no sequence of 16: left out'];
     expect(whole).toMatchObject({ sequences: 23, tokens: 368, batch: 4, notices });
     expect(whole.perplexity).toBe(Math.exp(whole.loss));
     const losses: number[] = [];

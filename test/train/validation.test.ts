@@ -53,7 +53,7 @@ describe('whole sequences', () => {
     const { notices, configuration, val } = await run({ batch: 4 });
     expect(notices).toEqual([
       'validation: all 10 sequences of 16 are read: the set does not hold 1280 tokens',
-      'validation: 8 tokens at the ends of shards are left out: they fill no sequence of 16',
+      'validation: 8 tokens at the end of shards fill no sequence of 16: left out',
     ]);
     expect(configuration).toMatchObject({ valTokens: 80 * sequence });
     expect(configuration.valSteps).toBeUndefined();
