@@ -8,7 +8,7 @@ import type { Model } from '../model/model.ts';
 import type { Ranks } from '../ranks/ranks.ts';
 import { builtInTokenizers, byteLengths, type Tokenizer, tokenizerNamed } from '../tokenizer/tokenizer.ts';
 import { checkSequence } from './fit.ts';
-import { sequenceLosses } from './sequence-losses.ts';
+import { type SequenceLosses, sequenceLosses } from './sequence-losses.ts';
 
 export interface EvaluateOptions {
   /** Paths of the shards, in order. */
@@ -28,18 +28,10 @@ export interface EvaluateOptions {
   readonly ranks?: Ranks | undefined;
 }
 
-export interface Evaluation {
-  /** Mean over the predicted tokens, in nats. */
-  readonly loss: number;
-  /** Of `loss`, from the spread of the sequences' losses; undefined for a single sequence. */
-  readonly standardError: number | undefined;
+export interface Evaluation extends Omit<SequenceLosses, 'losses'> {
   readonly perplexity: number;
   /** Undefined if the text of the predicted tokens has no bytes, or the tokenizer is unknown. */
   readonly bitsPerByte: number | undefined;
-  /** Predicted tokens. */
-  readonly tokens: number;
-  /** Bytes of their text; end of text has none. */
-  readonly bytes: number | undefined;
   readonly sequences: number;
   readonly batch: number;
   readonly sequence: number;
@@ -66,13 +58,10 @@ export async function evaluate(model: Model, options: EvaluateOptions): Promise<
   const lengths = tokenizer && byteLengths(tokenizer, vocabularySize);
   if (!tokenizer) notice('no bits per byte: the tokenizer is not known');
   else if (!lengths) notice('no bits per byte: this tokenizer does not reproduce every text');
-  const measured = await sequenceLosses(model, set, { batch, lengths, ranks, progress });
-  const { loss, standardError, tokens, bytes = 0 } = measured;
-  return {
-    ...{ loss, standardError, perplexity: Math.exp(loss) },
-    bitsPerByte: bytes > 0 ? (loss * tokens) / Math.LN2 / bytes : undefined,
-    ...{ tokens, bytes: measured.bytes, sequences: set.count, batch, sequence },
-  };
+  const { losses, ...measured } = await sequenceLosses(model, set, { batch, lengths, ranks, progress });
+  const { loss, tokens, bytes = 0 } = measured;
+  const bitsPerByte = bytes > 0 ? (loss * tokens) / Math.LN2 / bytes : undefined;
+  return { ...measured, perplexity: Math.exp(loss), bitsPerByte, sequences: losses.length, batch, sequence };
 }
 
 function givenTokenizer(given: Tokenizer | string | undefined): Tokenizer | undefined {

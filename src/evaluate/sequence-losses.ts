@@ -26,7 +26,7 @@ export interface SequenceLosses {
   readonly standardError: number | undefined;
   /** Predicted tokens. */
   readonly tokens: number;
-  /** Bytes of their text; undefined if they are not known. */
+  /** Bytes of their text, end of text has none; undefined if they are not known. */
   readonly bytes: number | undefined;
   /** The mean loss of each sequence. */
   readonly losses: Float64Array;
