@@ -11,6 +11,8 @@ const tokenizer = weights.tokenizer ?? stop(`${run} was trained on tokens that a
 const text = encode(readFileSync(file, 'utf8'), tokenizer);
 if (text.length === 0) stop(`${file} is empty: name a file of text`);
 const tokens = [tokenizer.start, ...text].slice(0, config.context + 1);
+const left = text.length + 1 - tokens.length;
+if (left > 0) console.error(`the last ${left} tokens are left out: the model's context is ${config.context}`);
 
 using device = Device.open(selectDevice('auto'));
 const model = createModel(device, config, { B: 1, T: tokens.length - 1, purpose: 'inference' });

@@ -14,9 +14,10 @@ function typeOf({ type, optional }: OptionRow): string {
   return optional ? `${name}, optional` : name;
 }
 
-function typeOfObject(type: { readonly or?: string; readonly orTime?: true }): string {
+function typeOfObject(type: { readonly or?: string; readonly orAll?: true; readonly orTime?: true }): string {
   if ('switch' in type) return `boolean or \`${type.or}\``;
-  return 'integer' in type ? `integer${type.orTime ? ' or string' : ''}` : 'number';
+  const word = type.orAll ? ' or `all`' : type.orTime ? ' or string' : '';
+  return 'integer' in type ? `integer${word}` : 'number';
 }
 
 /** Rows of cells as a Markdown table, the first columns to the left, the others to the right. */

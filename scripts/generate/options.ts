@@ -9,7 +9,10 @@ export function valueTypeOf({ type }: OptionRow): string {
   if (type === 'text') return 'string';
   if (type === 'texts') return 'readonly string[]';
   if (type === 'switch') return 'boolean';
-  if (isNumeric(type)) return `number${type.or === undefined ? '' : ` | '${type.or}'`}${type.orTime ? ' | Time' : ''}`;
+  if (isNumeric(type)) {
+    const words = [type.or, type.orAll && 'all'].filter((word) => word !== undefined).map((word) => ` | '${word}'`);
+    return `number${words.join('')}${type.orTime ? ' | Time' : ''}`;
+  }
   if ('switch' in type) return `boolean | '${type.or}'`;
   return type.map((word) => `'${word}'`).join(' | ');
 }

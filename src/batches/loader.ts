@@ -59,24 +59,7 @@ export function openLoader(options: LoaderOptions): Loader {
     { rank: whole(0), ranks: whole(1) },
   );
   const { batch, sequence, order: orderName, seed, vocabularySize, rank = 0, ranks = 1 } = options;
-  const shards: Shard[] = [];
-  const datasets = new Map<string, Dataset | undefined>();
-  const close = () => {
-    for (const shard of shards.splice(0)) shard.close();
-  };
-  try {
-    for (const path of options.shards) {
-      const shard = openShard(path);
-      shards.push(shard);
-      const folder = dirname(path);
-      if (!datasets.has(folder)) datasets.set(folder, readDataset(folder));
-      shard.checkTokens(vocabularySize, (sha256) => checkListed(path, sha256, datasets.get(folder)));
-      checkLength(shard, options);
-    }
-  } catch (error) {
-    close();
-    throw error;
-  }
+  const { shards, close } = openShards(options.shards, vocabularySize, (shard) => checkLength(shard, options));
   const shardTokens = shards.map(({ tokens }) => tokens);
   const orderOfRank = (rank: number): Order => orderOf(orderName, { shardTokens, batch, sequence, rank, ranks, seed });
   const order = orderOfRank(rank);
@@ -118,6 +101,29 @@ export function openLoader(options: LoaderOptions): Loader {
     close,
     [Symbol.dispose]: close,
   };
+}
+
+/** Opens shards and checks each. @param check more to check in a shard @throws as `openLoader` */
+export function openShards(paths: readonly string[], vocabularySize: number, check: (shard: Shard) => void = () => {}) {
+  const shards: Shard[] = [];
+  const datasets = new Map<string, Dataset | undefined>();
+  const close = () => {
+    for (const shard of shards.splice(0)) shard.close();
+  };
+  try {
+    for (const path of paths) {
+      const shard = openShard(path);
+      shards.push(shard);
+      const folder = dirname(path);
+      if (!datasets.has(folder)) datasets.set(folder, readDataset(folder));
+      shard.checkTokens(vocabularySize, (sha256) => checkListed(path, sha256, datasets.get(folder)));
+      check(shard);
+    }
+  } catch (error) {
+    close();
+    throw error;
+  }
+  return { shards: shards as readonly Shard[], close };
 }
 
 function checkLength({ path, tokens }: Shard, { batch, sequence, order, ranks = 1 }: LoaderOptions): void {

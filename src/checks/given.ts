@@ -4,8 +4,16 @@ import { UsageError } from '../errors.ts';
 import { type Spellings, unknownOption } from './nearest.ts';
 import { checkNumber, type NumberRange, secondsOf, shown } from './number.ts';
 
-/** A number in a range, or the word or a time allowed instead. `units`: its text may end in k, M or B. */
-type NumberType = { readonly or?: string; readonly orTime?: true; readonly units?: true } & (
+/**
+ * A number in a range, or a word or a time instead: `or` becomes a number before a run begins, `orAll` allows the word all, which a
+ * configuration records. `units`: its text may end in k, M or B.
+ */
+type NumberType = {
+  readonly or?: string;
+  readonly orAll?: true;
+  readonly orTime?: true;
+  readonly units?: true;
+} & (
   | { readonly integer: readonly [least: number, most: number] }
   | { readonly number: readonly [least: number, most: number] }
 );
@@ -29,25 +37,22 @@ type Kinds<Name extends PropertyKey> = Readonly<Record<Name, Kind>>;
  * Checks an object of options.
  * @param required what each option without a default takes
  * @param optional what each other one takes
- * @param names other spellings of the options, and where to find them
+ * @param names other spellings of the options, such as earlier names, and where to find all
  * @throws UsageError for an unknown name, with the nearest one, or a wrong value
  */
 export function checkGiven<T extends object>(
   given: T,
   required: Kinds<Exclude<keyof T, OptionalKey<T>>>,
   optional: Kinds<OptionalKey<T>>,
-  names?: { readonly spellings: Spellings; readonly help: string },
+  names?: { readonly spellings: Spellings; readonly help?: string },
 ): void {
   checkValue('options', 'object', given);
   const kinds: Readonly<Record<string, Kind>> = { ...required, ...optional };
   const known = Object.keys(kinds);
   const wrong = Object.entries(given).find(([name, value]) => value !== undefined && !known.includes(name))?.[0];
   if (wrong !== undefined) {
-    const { spellings, help } = names ?? {
-      spellings: new Map(known.map((name) => [name, name])),
-      help: `the options are ${known.join(', ')}`,
-    };
-    throw new UsageError(unknownOption(wrong, spellings, help));
+    const spellings = new Map([...known.map((name) => [name, name] as const), ...(names?.spellings ?? [])]);
+    throw new UsageError(unknownOption(wrong, spellings, names?.help ?? `the options are ${known.join(', ')}`));
   }
   for (const [name, kind] of Object.entries(kinds)) {
     const value = (given as Readonly<Record<string, unknown>>)[name];
@@ -79,11 +84,13 @@ export const isNumeric = (kind: Kind): kind is NumberType =>
   typeof kind === 'object' && ('integer' in kind || 'number' in kind);
 
 /** Whether a value is what is allowed instead of a number. */
-export const isWordOf = ({ or, orTime }: NumberType, value: unknown): boolean =>
-  (or !== undefined && value === or) || (orTime === true && secondsOf(value) !== undefined);
+export const isWordOf = ({ or, orAll, orTime }: NumberType, value: unknown): boolean =>
+  (or !== undefined && value === or) ||
+  (orAll === true && value === 'all') ||
+  (orTime === true && secondsOf(value) !== undefined);
 
 function rangeOf(type: NumberType): NumberRange {
   const [least, most] = 'integer' in type ? type.integer : type.number;
-  const or = type.or ?? (type.orTime && 'a time such as 90s, 10m or 1.5h');
+  const or = type.or ?? (type.orAll && 'all') ?? (type.orTime && 'a time such as 90s, 10m or 1.5h');
   return { kind: 'integer' in type ? 'whole' : 'any', least, most, or, units: type.units };
 }

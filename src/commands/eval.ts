@@ -55,8 +55,9 @@ Examples:
   npm run eval -- --model openai-community/gpt2 --data data/tinyshakespeare
   npm run eval -- --model runs/d12 --hellaswag data/hellaswag/hellaswag_val.bin
 
-The loss is the mean over every full batch, in nats per token, as in a run's own validation. Bits per byte count the bytes of
-the predicted tokens' text, so they compare models with different tokenizers; the end of a text has no bytes.
+The loss is the mean over whole sequences of --seq tokens, in nats per token, as in a run's own validation; after ± stands its
+standard error over the sequences. Neither depends on --batch or --gpus. Bits per byte count the bytes of the predicted tokens'
+text, so they compare models with different tokenizers; the end of a text has no bytes.
 HellaSwag: acc is the share of questions whose right completion has the smallest summed loss, acc_norm the smallest mean loss.
 `;
 
@@ -67,7 +68,7 @@ interface Flags {
   readonly hellaswag?: string;
   readonly batch?: number | 'auto';
   readonly seq?: number;
-  readonly steps?: number;
+  readonly tokens?: number;
   readonly gpus?: number;
   readonly maxMemory?: number;
   readonly device: string;
@@ -93,7 +94,11 @@ export function evalCommand(): Command {
     )
     .addOption(numberOption('--seq <T>', `tokens in a sequence (default: ${asRun("the model's context")})`, count))
     .addOption(
-      numberOption('--steps <N>', 'batches (default: all full ones)', { least: 1, most: Number.MAX_SAFE_INTEGER }),
+      tableOption('tokens', {
+        help: 'tokens to predict, as whole sequences spread evenly over the set',
+        default: { text: 'all' },
+        elsewhere: ['steps'],
+      }),
     )
     .addOption(tableOption('maxMemory'))
     .addOption(tableOption('device'))
@@ -180,7 +185,7 @@ async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<Loss | undefi
       dtype,
       codePath,
       role: flags.role,
-      steps: flags.steps,
+      tokens: flags.tokens,
       cards: cardHashes(cards),
       weights: await weightsHash(model),
     });
@@ -195,7 +200,7 @@ async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<Loss | undefi
   let loss: Loss | undefined;
   if (data) {
     const { shards, tokenizer } = data;
-    const options = { ...sizes, shards, tokenizer, batches: flags.steps, notice, progress: progress(), ranks };
+    const options = { ...sizes, shards, tokenizer, tokens: flags.tokens, notice, progress: progress(), ranks };
     const evaluation = await evaluateAsTyped(model, options);
     if (isShown) clearStatus();
     loss = { loss: evaluation.loss, model: weights.path, data: data.folder };
@@ -229,16 +234,18 @@ function openData(flags: Flags, weights: Weights) {
 }
 
 function lossLines(data: string, role: Role, evaluation: Evaluation, milliseconds: number): string {
-  const { loss, perplexity, bitsPerByte, tokens, batches, batch, sequence } = evaluation;
+  const { loss, standardError, perplexity, bitsPerByte, tokens, bytes, sequences, batch, sequence } = evaluation;
   const number = (value: number) => value.toLocaleString('en-US');
   const figures = [
-    `loss ${loss.toFixed(4)}`,
+    `loss ${loss.toFixed(4)}${standardError === undefined ? '' : ` ± ${standardError.toFixed(4)}`}`,
     `perplexity ${perplexity.toPrecision(5)}`,
     ...(bitsPerByte === undefined ? [] : [`bits per byte ${bitsPerByte.toFixed(4)}`]),
     `${number(tokens)} tokens`,
+    ...(bytes === undefined ? [] : [`${number(bytes)} bytes`]),
   ];
   const rate = Math.round((tokens / milliseconds) * 1000);
-  return `${data} ${role}: ${figures.join('   ')}\n${batches} ${batches === 1 ? 'batch' : 'batches'} of ${batch} x ${sequence}, ${number(rate)} tokens/s\n`;
+  const all = `${number(sequences)} ${sequences === 1 ? 'sequence' : 'sequences'} of ${sequence}, ${batch} at a time`;
+  return `${data} ${role}: ${figures.join('   ')}\n${all}, ${number(rate)} tokens/s\n`;
 }
 
 function hellaswagLine(path: string, { acc, accNorm, correct, correctNorm, questions }: HellaswagScore): string {

@@ -7,10 +7,10 @@ import { type Hellaswag, type QuestionSizes, readHellaswag as readQuestions } fr
 const ofQuestions = (text: string) => forPrograms(withoutFlag(withoutFlag(text, '--model'), '--hellaswag'));
 
 /**
- * Runs the model over whole batches of a data set, in file order.
+ * Runs the model over the whole sequences of a data set, or as many, spread evenly, as hold `tokens`.
  * @param model its activations hold batch x sequence tokens
  * @throws UsageError without shards, for an unknown tokenizer, or if `sequence` is over the model's context; Gpt2Error for a shard
- * that is damaged, has a token outside the vocabulary, or is too short for one sequence
+ * that is damaged or has a token outside the vocabulary, or if all are too short for one sequence
  * @example
  * const shards = findShards('data/tinyshakespeare', 'val');
  * const { loss, bitsPerByte } = await evaluate(model, { shards, tokenizer: 'gpt2', batch: 4, sequence: 64 });

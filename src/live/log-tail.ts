@@ -13,7 +13,7 @@ export interface Position {
 
 export type RunStart = Extract<RunEvent, { event: 'run' }>;
 
-/** Bytes read at once. A longer line would be sent in pieces, which are not events; ours have some kilobytes at most. */
+/** Bytes read at once. A longer line would be sent in pieces, which are not events; ours have 20 kB at most. */
 const windowBytes = 64 * 1024;
 /** Bytes that a mark hashes. Each step's line has its time with all digits, so two logs do not share this many by chance. */
 const markedBytes = 4096;

@@ -4,6 +4,7 @@ import { architectureOf, gpt2Architecture } from '../model/architecture.ts';
 import { customModel, defaultContext, type ModelConfig, presetConfig } from '../model/config.ts';
 import type { LibraryKind } from '../native/find-library.ts';
 import { defaultOf, type Facts, flagOf } from './row.ts';
+import { validationSequences } from './running-rows.ts';
 import {
   type DefaultedOptions,
   type OptionName,
@@ -22,8 +23,22 @@ export function completeOptions(given: TrainOptions, kind: LibraryKind, weights?
   const facts = factsOf(given, kind, weights);
   const options = withDefaults({ ...(weights && architectureOf(weights)), ...given }, facts);
   checkNeeds(given);
+  refuseBoth(given);
   checkOptions(options, facts);
   return options;
+}
+
+/** The option in whose place one comes. */
+export const otherOf = (name: OptionName) => optionRows[name].insteadOf as OptionName | undefined;
+
+/** @throws UsageError if two options are given of which one comes in the other's place */
+export function refuseBoth(given: TrainOptions): void {
+  for (const name of optionNames) {
+    const other = otherOf(name);
+    if (!other || given[name] === undefined || given[other] === undefined) continue;
+    const [first, second] = [name, other].map((each) => `${flagOf(optionRows[each])} ${given[each]}`);
+    throw new UsageError(`${first} and ${second} exclude each other: give one of them`);
+  }
 }
 
 /** Checks that options which need another one have it; a default does not count. */
@@ -105,9 +120,11 @@ export const askedSteps = ({ steps, tokens }: TrainOptions, totalBatch: number):
 const roundTokens = ({ batch, sequence, ranks }: Pick<DefaultedOptions, 'batch' | 'sequence' | 'ranks'>): number =>
   (batch === 'auto' ? 1 : batch) * sequence * ranks;
 
-/** Freezes options whose batch is chosen. */
+/** Freezes options whose batch is chosen. What is validated is recorded, so that it stays if the default or --seq changes. */
 export function freezeOptions(options: DefaultedOptions & { readonly batch: number }): SettledOptions {
   const together = roundTokens(options);
   const totalBatch = options.totalBatch ?? together;
-  return Object.freeze({ ...options, totalBatch, accumulation: totalBatch / together });
+  const { sequence, valSteps, valTokens = validationSequences * sequence } = options;
+  const validation = valSteps === undefined ? { valTokens } : {};
+  return Object.freeze({ ...options, totalBatch, accumulation: totalBatch / together, ...validation });
 }

@@ -35,7 +35,8 @@ function valueSchema(type: OptionRow['type']): z.ZodType {
   if (type === 'texts') return z.array(z.string());
   if (type === 'switch') return z.boolean();
   if ('switch' in type) return z.union([z.boolean(), z.literal(type.or)]);
-  if ('integer' in type) return type.orTime ? z.union([z.int(), z.string()]) : z.int();
+  if ('integer' in type && type.orTime) return z.union([z.int(), z.string()]);
+  if ('integer' in type) return type.orAll ? z.union([z.int(), z.literal('all')]) : z.int();
   return 'number' in type ? z.number() : z.enum(type);
 }
 

@@ -24,8 +24,7 @@ const table = {
       ...{ data: 'data/tinyshakespeare-char', order: 'sequence', batch: 12, sequence: 64 },
       ...{ steps: 3000, learningRate: 3e-3, warmup: 100, schedule: 'cosine', finalLearningRateFraction: 0.1 },
       ...{ weightDecay: 0.1, beta2: 0.99 },
-      // 145 batches are the whole validation split.
-      ...{ valEvery: 500, valSteps: 145, sampleEvery: 500, logEvery: 100 },
+      ...{ valEvery: 500, valTokens: 'all', sampleEvery: 500, logEvery: 100 },
     },
   },
   'gpt2-124m-fineweb': {
@@ -34,7 +33,7 @@ const table = {
     options: {
       ...{ model: 'd12', data: 'data/fineweb10B', order: 'llmc', batch: 64, sequence: 1024, totalBatch: 524_288 },
       ...{ learningRate: 6e-4, warmup: 700, schedule: 'cosine', finalLearningRateFraction: 0, weightDecay: 0.1 },
-      ...{ valEvery: 250, valSteps: 20, sampleEvery: 1000 },
+      ...{ valEvery: 250, valTokens: 1_310_720, sampleEvery: 1000 },
     },
   },
   finetune: {

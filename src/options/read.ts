@@ -6,6 +6,7 @@ import { type Spellings, unknownOption } from '../checks/nearest.ts';
 import { numberOf, numberWithUnit } from '../checks/number.ts';
 import { attempt, Gpt2Error, reworded, UsageError } from '../errors.ts';
 import { type CheckedJson, readCheckedJson } from '../files/checked-json.ts';
+import { refuseBoth } from './check.ts';
 import { derivedFields } from './configuration.ts';
 import { type PresetName, readPreset } from './presets.ts';
 import { type RecipeChoice, recipeChoices, recipeSource } from './recipe.ts';
@@ -133,12 +134,9 @@ export function withRecipe(given: TrainOptions): {
   const { preset: _, ...ofFile } = withFile(given);
   const all: TrainOptions = { ...presetOptions(given)?.options, ...ofFile };
   const { recipe: name, ...options } = all;
-  const { steps, tokens, resume } = options;
-  if (steps !== undefined && tokens !== undefined) {
-    throw new UsageError(`--steps ${steps} and --tokens ${tokens} exclude each other: give one of them`);
-  }
+  refuseBoth(options);
   // A run that is resumed has recorded what its recipe chose.
-  if (name === undefined || resume === true) return { options: all, recipe: undefined };
+  if (name === undefined || options.resume === true) return { options: all, recipe: undefined };
   return { options, recipe: { name, source: recipeSource, choices: recipeChoices(options) } };
 }
 

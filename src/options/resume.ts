@@ -2,10 +2,10 @@
 import { Gpt2Error, UsageError } from '../errors.ts';
 import { isRecordedAs } from '../formats/hub.ts';
 import { customModel, hasSameLayers, presetConfig } from '../model/config.ts';
-import { askedSteps } from './check.ts';
+import { askedSteps, otherOf } from './check.ts';
 import { recordedValue } from './configuration.ts';
 import { flagOf } from './row.ts';
-import { type OptionName, optionRows, recordedNames, type TrainOptions } from './table.ts';
+import { type OptionName, optionNames, optionRows, recordedNames, type TrainOptions } from './table.ts';
 
 /** The run to resume; undefined: the run starts at step 0. @throws UsageError for contradicting flags */
 export function runToResume({ resume, overwrite, out }: TrainOptions): string | undefined {
@@ -17,7 +17,7 @@ export function runToResume({ resume, overwrite, out }: TrainOptions): string | 
 
 /**
  * Options that are given, those of `before` otherwise. Another schedule ends as is its default, an end makes a constant rate fall,
- * --steps and --tokens replace each other, and a model of the hub keeps its recorded commit.
+ * an option ends the one in whose place it comes, and a model of the hub keeps its recorded commit.
  */
 export function withGiven(before: TrainOptions, given: TrainOptions): TrainOptions {
   const { schedule, finalLearningRateFraction: final } = given;
@@ -29,8 +29,10 @@ export function withGiven(before: TrainOptions, given: TrainOptions): TrainOptio
   if (schedule === undefined && final !== undefined && final !== 1 && before.schedule === 'constant') {
     delete kept.schedule;
   }
-  if (given.tokens !== undefined) delete kept.steps;
-  if (given.steps !== undefined) delete kept.tokens;
+  for (const name of optionNames) {
+    const other = otherOf(name);
+    if (other && given[name] !== undefined) delete kept[other];
+  }
   const merged = { ...kept, ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) };
   if (isSameHubModel(before, given)) merged.model = before.model;
   return merged;
@@ -58,7 +60,9 @@ export function resumedOptions(
     if (refusal !== undefined) {
       throw new Gpt2Error(`cannot resume ${given.out} with ${flag} ${value}: it was trained with ${was}${refusal}`);
     }
-    if (name !== 'model') notice(`${flag} ${value} in place of the run's ${was ?? 'default'}`);
+    const other = otherOf(name);
+    const ended = other && before[other] !== undefined ? `${flagOf(optionRows[other])} ${before[other]}` : undefined;
+    if (name !== 'model') notice(`${flag} ${value} in place of the run's ${was ?? ended ?? 'default'}`);
   }
   return withGiven(before, asked);
 }

@@ -51,6 +51,8 @@ export interface OptionRow {
   readonly compare?: 'no' | 'by file name' | 'if the rate falls';
   /** Ranks may differ in it: it depends on their machine. */
   readonly perMachine?: true;
+  /** The option in whose place this one comes: of two that are given together both are refused, a later one ends an earlier one. */
+  readonly insteadOf?: string;
   /** The option that must be given too. */
   readonly needs?: string;
   /** This option has an effect only if another one has one of these values; else only its default is allowed. */
@@ -74,7 +76,9 @@ export type SettledValueOf<R extends OptionRow> = R['type'] extends 'switch'
         ? W
         : R['type'] extends { readonly orTime: true }
           ? number | Time
-          : number;
+          : R['type'] extends { readonly orAll: true }
+            ? number | 'all'
+            : number;
 
 /** Whether a row's default is known before the data are open. */
 export type HasDefault<R> = R extends { readonly default: infer D }

@@ -3,6 +3,9 @@ import { recomputeNames } from '../model/activations.ts';
 import { dtypes } from '../native/device.ts';
 import { type OptionRow, whole } from './row.ts';
 
+/** Sequences in a validation by default: llm.c's 20 batches of 4. */
+export const validationSequences = 80;
+
 export const runningRows = {
   device: {
     usage: '--device <NAME>',
@@ -79,11 +82,20 @@ export const runningRows = {
     compare: 'no',
     elsewhere: ['eval-interval', 'eval-every', 'eval-steps'],
   },
+  valTokens: {
+    usage: '--val-tokens <N|all>',
+    type: { ...whole(1), orAll: true, units: true },
+    help: 'tokens in a validation, as whole sequences spread evenly over the set',
+    default: { text: `${validationSequences} sequences` },
+    optional: true,
+    insteadOf: 'valSteps',
+  },
   valSteps: {
     usage: '--val-steps <N>',
     type: whole(1),
-    help: 'batches in a validation',
-    default: 20,
+    help: "instead of --val-tokens, as llm.c: the set's first N batches of every GPU",
+    optional: true,
+    insteadOf: 'valTokens',
     elsewhere: ['eval-iters'],
   },
   hellaswagEvery: {

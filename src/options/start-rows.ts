@@ -44,6 +44,7 @@ export const startRows = {
     usage: '--tokens <N>',
     type: { ...whole(1), units: true },
     help: 'tokens to train on, as 1700000000 or 1.7B, instead of --steps',
+    insteadOf: 'steps',
     elsewhere: ['max-tokens', 'num-tokens', 'token-budget'],
   },
   config: {

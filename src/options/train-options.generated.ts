@@ -101,7 +101,9 @@ export type TrainOptions = {
   kernels?: readonly string[] | undefined;
   /** `--val-every <N>`: steps between validations; 0: none (default: 20). */
   valEvery?: number | undefined;
-  /** `--val-steps <N>`: batches in a validation (default: 20). */
+  /** `--val-tokens <N|all>`: tokens in a validation, as whole sequences spread evenly over the set (default: 80 sequences). */
+  valTokens?: number | 'all' | undefined;
+  /** `--val-steps <N>`: instead of --val-tokens, as llm.c: the set's first N batches of every GPU. */
   valSteps?: number | undefined;
   /** `--hellaswag-every <N>`: steps between evaluations on HellaSwag, also at the end; 0: none (default: 0). */
   hellaswagEvery?: number | undefined;

@@ -26,6 +26,7 @@ export const trainingRows = {
     type: whole(1),
     help: 'optimizer steps; the schedule spans them',
     default: { text: 'one epoch' },
+    insteadOf: 'tokens',
     compare: 'if the rate falls',
     elsewhere: ['max-steps', 'max-iters', 'num-iterations', 'iterations', 'epochs', 'num-epochs', 'num-train-epochs'],
   },

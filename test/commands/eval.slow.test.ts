@@ -15,7 +15,7 @@ beforeAll(() => {
   place = new Workplace();
   place.data({ val: 1000 });
   place.data({ name: 'small', vocabulary: 100 });
-  const options = ['--steps', '2', '--batch', '2', '--seq', '32', '--val-steps', '15', '--sample-every', '0'];
+  const options = ['--steps', '2', '--batch', '2', '--seq', '32', '--sample-every', '0'];
   const { code, stderr } = place.run(['train', '--data', 'data', '--out', 'run', ...tinyModel, ...options]);
   expect(code, stderr).toBe(0);
   writeFileSync(place.path('notes.bin'), 'notes');
@@ -23,20 +23,20 @@ beforeAll(() => {
 });
 afterAll(() => place[Symbol.dispose]());
 
-it("takes batches and data of the run, and gives its validation's figure", () => {
+it("takes sizes and data of the run, and gives its validation's figure", () => {
   const { code, stdout, stderr } = evaluate('--model', 'run');
   expect(code, stderr).toBe(0);
   const loss = readRun(place.path('run')).series.val.at(-1)![1].toFixed(4);
   expect(stdout).toMatch(
     new RegExp(
-      `^data val: loss ${loss}   perplexity \\d+   bits per byte \\d+\\.\\d{4}   960 tokens\n15 batches of 2 x 32, [\\d,]+ tokens/s\n$`,
+      `^data val: loss ${loss} ± 0\\.\\d{4}   perplexity \\d+   bits per byte \\d+\\.\\d{4}   992 tokens   [\\d,]+ bytes\n31 sequences of 32, 2 at a time, [\\d,]+ tokens/s\n$`,
     ),
   );
-  expect(stderr).toMatch(/^run\/checkpoints\/step-00000002 on cpu \w+ fp32\n$/);
+  expect(stderr).toMatch(/^run\/checkpoints\/step-00000002 on cpu \w+ fp32\n7 tokens at the end of shards .*\n$/);
 });
 
-it('counts a batch as one', () => {
-  expect(evaluate('--model', 'run', '--steps', '1').stdout).toMatch(/^1 batch of 2 x 32, /m);
+it('counts a sequence as one', () => {
+  expect(evaluate('--model', 'run', '--tokens', '1').stdout).toMatch(/^1 sequence of 32, 2 at a time, /m);
 });
 
 it('prints a loss that is no number, and exits with 1', () => {
@@ -55,12 +55,12 @@ it('prints a loss that is no number, and exits with 1', () => {
 
 it('gives all figures as JSON', () => {
   const { code, stdout, stderr } = evaluate(
-    ...['--model', 'run', '--role', 'train', '--batch', '4', '--seq', '16', '--steps', '3', '--json'],
+    ...['--model', 'run', '--role', 'train', '--batch', '4', '--seq', '16', '--tokens', '200', '--json'],
   );
   expect(code, stderr).toBe(0);
   const figures = JSON.parse(stdout) as Record<string, number>;
   expect(figures).toMatchObject({ model: 'run/checkpoints/step-00000002', data: 'data', role: 'train' });
-  expect(figures).toMatchObject({ tokens: 192, batches: 3, batch: 4, sequence: 16 });
+  expect(figures).toMatchObject({ tokens: 192, sequences: 12, batch: 4, sequence: 16 });
   expect(figures.perplexity).toBe(Math.exp(figures.loss!));
   expect(figures.bitsPerByte).toBeCloseTo((figures.loss! * 192) / Math.log(2) / figures.bytes!, 12);
 });
@@ -79,7 +79,7 @@ it('answers questions, alone or after the loss, the same at any batch size', () 
   expect(alone.stdout).toContain(`(${figures.correctNorm})`);
 });
 
-it('picks the batch that fits, to the same loss', () => {
+it('gives one loss at any batch, at the one that fits, and on two ranks', () => {
   const figures = (...args: string[]) => {
     const { code, stdout, stderr } = evaluate('--model', 'run', '--seq', '16', '--json', ...args);
     expect(code, stderr).toBe(0);
@@ -89,13 +89,22 @@ it('picks the batch that fits, to the same loss', () => {
   const picked = figures('--batch', 'auto', '--max-memory', '0.1');
   expect(picked.stderr).toContain(`--batch auto is --batch ${picked.batch} here`);
   expect(picked.batch).toBeGreaterThan(10);
-  const asked = figures('--batch', String(picked.batch), '--max-memory', '0.1');
-  expect([asked.loss, asked.tokens]).toEqual([picked.loss, picked.tokens]);
+  for (const args of [['--batch', '1'], ['--batch', '4'], ['--batch', '64'], '--batch 3 --gpus 2'.split(' ')]) {
+    const asked = figures(...args);
+    expect(Math.abs(asked.loss - picked.loss), args.join(' ')).toBeLessThan(2e-6);
+    expect(asked.tokens).toBe(992);
+  }
 });
 
 it.each([
   ['no --model', [], 1, 'runs/ has no trained model'],
-  ['a --steps of no number', ['--model', 'run', '--steps', '0'], 2, '--steps takes a whole number of at least 1'],
+  ['--tokens of no number', ['--model', 'run', '--tokens', '0'], 2, '--tokens takes a whole number of at least 1'],
+  [
+    '--steps, its earlier name',
+    ['--model', 'run', '--steps', '2'],
+    2,
+    "'--steps': here it is --tokens, tokens to predict",
+  ],
   ['another role', ['--model', 'run', '--role', 'test'], 2, '--role takes one of val, train, not "test"'],
   ['a dtype it does not know', ['--model', 'run', '--dtype', 'fp16'], 2, '--dtype takes one of fp32, tf32, bf16, fp8'],
   ['sequences over the context', ['--model', 'run', '--seq', '65'], 2, "--seq 65 is over the model's context of 64"],

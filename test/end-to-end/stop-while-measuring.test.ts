@@ -6,20 +6,19 @@ import { readRun } from '../../src/runs/reader.ts';
 import { tinyModel, Workplace } from '../support/cli.ts';
 
 /** Validation of about a minute, and of several where the machine is busy; steps and everything else of milliseconds. */
-const options = ['--seq', '16', '--batch', '1', '--val-steps', '200000', '--steps', '3', '--save-every', '1'];
-const quick = ['--val-steps', '2'];
+const options = ['--seq', '16', '--batch', '1', '--steps', '3', '--save-every', '1'];
 
 it.each([
-  ['before the first step', 0],
-  ['after the last', 3],
-])('SIGTERM in the validation %s', async (_, step) => {
+  ['before the first step', 0, ['--val-steps', '200000'], ['--val-steps', '2']],
+  ['after the last', 3, ['--val-tokens', 'all'], ['--val-tokens', '32']],
+])('SIGTERM in the validation %s', async (_, step, slow, quick) => {
   using place = new Workplace();
   place.data({ val: 4_000_000 });
   const run = ['train', '--data', 'data', '--out', 'run', ...tinyModel, ...options];
   const every = step === 0 ? [] : ['--val-every', '3'];
   if (step > 0) expect(place.run([...run, ...every, ...quick, '--stop-after', '2']).code).toBe(0);
-  const begin = step === 0 ? run : ['train', '--out', 'run', '--resume', '--val-steps', '200000'];
-  const child = place.start([...begin, '--json']);
+  const begin = step === 0 ? run : ['train', '--out', 'run', '--resume'];
+  const child = place.start([...begin, ...slow, '--json']);
   onTestFinished(() => void child.kill('SIGKILL'));
   let [said, errors] = ['', ''];
   child.stdout.setEncoding('utf8').on('data', (text: string) => {

@@ -1,5 +1,5 @@
-// The loss of a data set: what the run's own validation gives for the same batches, over all whole batches of several shards,
-// and bits per byte of the text of the predicted tokens.
+// The loss of a data set: what the run's own validation gives for the same sequences, over all whole sequences of several shards,
+// at any batch, and bits per byte of the text of the predicted tokens.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { resolveWeights } from '../../src/checkpoint/weights.ts';
 import { UsageError } from '../../src/errors.ts';
@@ -56,40 +56,49 @@ describeBackends('evaluate', (_, kind) => {
     );
   });
 
-  it('is the mean over every whole batch of all shards, each predicted token once', async () => {
+  it('is the mean over every whole sequence of all shards, at any batch', async () => {
     place.data({ val: 64 * 3 + 1 });
     writeShard(
       place.path('data', 'second_val.bin'),
       Uint16Array.from({ length: 64 * 2 + 60 }, (_, i) => i),
     );
     const whole = await run();
-    expect(whole).toMatchObject({ batches: 5, tokens: 320, batch: 4, notices: [] });
+    const notices = ['11 tokens at the end of shards fill no sequence of 16: left out'];
+    expect(whole).toMatchObject({ sequences: 23, tokens: 368, batch: 4, notices });
     expect(whole.perplexity).toBe(Math.exp(whole.loss));
-    let sum = 0;
+    const losses: number[] = [];
     for (const path of findShards(place.path('data'), 'val')) {
       using shard = openShard(path);
-      for (let start = 0; start + 64 < shard.tokens; start += 64) {
-        const tokens = Int32Array.from(shard.read(start, 65));
-        const batch = { inputs: tokens.slice(0, 64), targets: tokens.slice(1) };
-        sum += await meanLoss(model, { batch: 4, sequence, batches: 1 }, () => batch);
+      for (let start = 0; start + sequence < shard.tokens; start += sequence) {
+        const tokens = Int32Array.from(shard.read(start, sequence + 1));
+        const batch = { inputs: tokens.slice(0, sequence), targets: tokens.slice(1) };
+        losses.push(await meanLoss(model, { batch: 1, sequence, batches: 1 }, () => batch));
       }
     }
-    expect(whole.loss).toBeCloseTo(sum / 5, 12);
-    const one = await run({ batches: 1 });
-    expect(one).toMatchObject({ batches: 1, tokens: 64 });
-    expect(await run({ batches: 9 })).toEqual({
+    const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0) / values.length;
+    const variance = (mean(losses.map((loss) => (loss - mean(losses)) ** 2)) * 23) / 22;
+    // On a GPU a row's sums may depend on how many rows there are.
+    for (const batch of [1, 2, 3, 4]) {
+      const { loss, standardError, tokens } = await run({ batch });
+      expect(Math.abs(loss - mean(losses))).toBeLessThan(2e-6);
+      expect(standardError).toBeCloseTo(Math.sqrt(variance / 23), 5);
+      expect(tokens).toBe(368);
+    }
+    const some = await run({ tokens: 95 });
+    expect(some).toMatchObject({ sequences: 5, tokens: 80 });
+    expect(Math.abs(some.loss - mean([0, 4, 9, 13, 18].map((index) => losses[index]!)))).toBeLessThan(2e-6);
+    expect(await run({ tokens: 1 })).toMatchObject({ sequences: 1, standardError: undefined });
+    expect(await run({ tokens: 999 })).toEqual({
       ...whole,
-      notices: ['all 5 whole batches are used: there are no 9'],
+      notices: ['all 23 sequences of 16 are read: the set does not hold 999 tokens', ...notices],
     });
   });
 
-  it('takes the largest batch that the shortest shard holds, and says so', async () => {
+  it('reads sequences of shards of which each is shorter than a batch, and refuses a set without any', async () => {
     place.data({ val: 60 });
-    const { batch, tokens, notices } = await run();
-    expect({ batch, tokens }).toEqual({ batch: 3, tokens: 48 });
-    expect(notices).toEqual(['batches of 3: the shortest shard does not hold 4 sequences of 16']);
+    expect(await run()).toMatchObject({ batch: 4, sequences: 3, tokens: 48 });
     place.data({ val: 10 });
-    await expect(run()).rejects.toThrow(/random_val\.bin: a shard has fewer than 16 \+ 1 tokens/);
+    await expect(run()).rejects.toThrow(/random_val\.bin: no shard has 16 \+ 1 tokens/);
     await expect(run({ sequence: 65 })).rejects.toThrow("--seq 65 is over the model's context of 64 positions");
   });
 
@@ -113,14 +122,14 @@ describeBackends('evaluate', (_, kind) => {
 });
 
 describe('eval of a run', () => {
-  it("gives its own validation's loss, to the last bit", async () => {
+  it("gives its own validation's figures, to the last bit, at another batch", async () => {
     const data = place.data({ vocabulary: 100 });
     const sizes = { layers: 2, channels: 32, heads: 2, context: 64 };
     await train({
       ...{ ...sizes, data, out: place.path('run'), device: 'cpu', threads: 2, batch: 4, sequence: 32, steps: 5 },
-      ...{ valEvery: 1, valSteps: 3, sampleEvery: 0, saveEvery: 3, learningRate: 1e-3 },
+      ...{ valEvery: 1, valTokens: 333, sampleEvery: 0, saveEvery: 3, learningRate: 1e-3 },
     });
-    const losses = new Map(readRun(place.path('run')).series.val);
+    const { events } = readRun(place.path('run'));
     for (const [checkpoint, step] of [
       ['run/checkpoints/step-00000003', 3],
       ['run', 5],
@@ -130,8 +139,9 @@ describe('eval of a run', () => {
       const model = createModel(device, weights.model, { B: 4, T: 32, purpose: 'inference' });
       weights.load(model);
       const shards = findShards(data, 'val');
-      const { loss } = await evaluate(model, { shards, tokenizer: 'gpt2', batch: 4, sequence: 32, batches: 3 });
-      expect(loss).toBe(losses.get(step));
+      const { loss, standardError } = await evaluate(model, { shards, batch: 3, sequence: 32, tokens: 333 });
+      const logged = events.find((event) => event.event === 'val' && event.step === step);
+      expect(logged).toMatchObject({ loss, standardError, tokens: 320 });
     }
   });
 });

@@ -64,6 +64,18 @@ const rows: Row[] = [
     ['--batch', 'some'],
     '--batch takes a whole number from 1 to 65536 or auto, not "some"',
   ],
+  [
+    { valTokens: 0 },
+    'valTokens takes a whole number of at least 1, also as 1.5k, 10M or 1B or all, not 0',
+    ['--val-tokens', 'some'],
+    '--val-tokens takes a whole number of at least 1, also as 1.5k, 10M or 1B or all, not "some"',
+  ],
+  [
+    { valSteps: 2, valTokens: 'all' },
+    'valTokens all and valSteps 2 exclude each other: give one of them',
+    ['--val-steps', '2', '--val-tokens', 'all'],
+    '--val-tokens all and --val-steps 2 exclude each other: give one of them',
+  ],
   [{ resume: 'yes' }, 'resume takes true, false or auto, not "yes"'],
   [{ data: '' }, 'data takes a text, not ""', ['--data', ''], '--data takes a text, not ""'],
 ];
@@ -166,6 +178,11 @@ const calls: [name: string, message: string, call: () => unknown][] = [
     'evaluate',
     'batch takes a whole number of at least 1, not "4"',
     () => api.evaluate(object, { shards: [], tokenizer: 'gpt2', batch: '4', sequence: 8 } as never),
+  ],
+  [
+    'evaluate',
+    'there is no option "batches"; did you mean "tokens"?',
+    () => api.evaluate(object, { shards: [], batch: 4, sequence: 8, batches: 2 } as never),
   ],
   [
     'scoreHellaswag',

@@ -39,6 +39,12 @@ it('takes others with a notice, and what stays the same without one', () => {
   });
   const sequences: TrainOptions = { ...before, order: 'sequence' };
   expect(resume({ batch: 8 }, sequences).notices).toEqual(["--batch 8 in place of the run's 4"]);
+  const validated: TrainOptions = { ...before, valSteps: 20 };
+  expect(resume({}, validated).options).toEqual({ ...validated, out });
+  expect(resume({ valTokens: 'all' }, validated)).toEqual({
+    options: { ...before, out, valTokens: 'all' },
+    notices: ["--val-tokens all in place of the run's --val-steps 20"],
+  });
 });
 
 it('needs --out, and no --overwrite', () => {

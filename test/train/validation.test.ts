@@ -1,13 +1,15 @@
-// Wraps validation around a set of fewer batches than --val-steps: each batch runs once and is weighted in the mean.
-import { afterAll, beforeAll, expect, it } from 'vitest';
+// Validation: whole sequences, whose figures depend on neither batch nor recompute, and llm.c's batches. Those wrap around a set of
+// fewer batches than --val-steps: each batch runs once and is weighted in the mean.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openLoader } from '../../src/batches/loader.ts';
 import { meanLoss } from '../../src/evaluate/mean-loss.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
 import { createModel } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';
+import type { TrainOptions } from '../../src/options/table.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import { findShards } from '../../src/shards/find.ts';
-import { train } from '../../src/train/train.ts';
+import { train } from '../../src/train/for-programs.ts';
 import { Workplace } from '../support/cli.ts';
 
 const sizes = { layers: 1, channels: 32, heads: 2, context: 16 };
@@ -35,4 +37,54 @@ it.each([1, 3, 5, 7, 10, 13])('%i batches', async (valSteps) => {
   const wanted = await meanLoss(model, { batch, sequence, batches: valSteps }, () => loader.next());
   for (const [, loss] of readRun(out).series.val) expect(Math.abs(loss - wanted)).toBeLessThan(1e-12);
   expect(readRun(out).series.val.length).toBe(2);
+});
+
+describe('whole sequences', () => {
+  const run = async (given: TrainOptions, out = `run-${JSON.stringify(given).replaceAll(/\W/g, '')}`) => {
+    const notices: string[] = [];
+    const common = { device: 'cpu', data: place.path('data'), out: place.path(out), sequence, seed, ...sizes } as const;
+    const options = { ...common, totalBatch: 16 * sequence, steps: 1, valEvery: 1, sampleEvery: 0, ...given };
+    await train(options, { onNotice: (text) => notices.push(text) });
+    const { events, configuration } = readRun(place.path(out));
+    return { notices, configuration, val: events.filter((event) => event.event === 'val') };
+  };
+
+  it('are the same at any batch, with recomputation, and of the set alone', async () => {
+    const { notices, configuration, val } = await run({ batch: 4 });
+    expect(notices).toEqual([
+      'validation: all 10 sequences of 16 are read: the set does not hold 1280 tokens',
+      'validation: 8 tokens at the end of shards fill no sequence of 16: left out',
+    ]);
+    expect(configuration).toMatchObject({ valTokens: 80 * sequence });
+    expect(configuration.valSteps).toBeUndefined();
+    expect(val.map(({ tokens }) => tokens)).toEqual([160, 160]);
+    for (const given of [{ batch: 1 }, { batch: 16 }, { batch: 4, recompute: 'block' }] as const) {
+      const [first] = (await run(given)).val;
+      expect(Math.abs(first!.loss - val[0]!.loss)).toBeLessThan(2e-6);
+      expect(first!.standardError).toBeCloseTo(val[0]!.standardError!, 6);
+    }
+  });
+
+  it('are listed in the last line only, at most 1,000 of them', async () => {
+    const data = place.data({ name: 'long', val: 1100 * 2 + 1, vocabulary: vocabularySize });
+    const [first, last] = (await run({ data, batch: 8, sequence: 2, totalBatch: 32, valTokens: 'all' })).val;
+    expect(first).toMatchObject({ tokens: 2200 });
+    expect(first!.sequenceLosses).toBeUndefined();
+    expect(last!.sequenceLosses).toHaveLength(1000);
+    const few = (await run({ batch: 4, valTokens: 40 })).val[1]!;
+    expect(few.sequenceLosses).toHaveLength(2);
+    expect(few.loss).toBe((few.sequenceLosses![0]! + few.sequenceLosses![1]!) / 2);
+  });
+
+  it('replace the batches of a resumed run only if asked for, and the other way round', async () => {
+    const options = { batch: 2, steps: 3, valSteps: 3 };
+    expect((await run({ ...options, stopAfter: 1 }, 'moved')).configuration).toMatchObject({ valSteps: 3 });
+    const resumed = await run({ batch: 2, steps: 3, resume: true, stopAfter: 2 }, 'moved');
+    expect(resumed.configuration.valTokens).toBeUndefined();
+    expect(resumed.val.map(({ tokens }) => tokens)).toEqual([96, 96, 96]);
+    const other = await run({ batch: 2, steps: 3, resume: true, valTokens: 48 }, 'moved');
+    expect(other.notices[0]).toBe("valTokens 48 in place of the run's valSteps 3");
+    expect(other.configuration.valSteps).toBeUndefined();
+    expect(other.val.map(({ tokens }) => tokens)).toEqual([96, 96, 96, 48]);
+  });
 });

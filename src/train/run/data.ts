@@ -1,15 +1,30 @@
 // Opens the data of a run: training batches, validation batches, HellaSwag. It needs no device, so its errors come first.
 import { resolve } from 'node:path';
 import { type Loader, openLoader, planValidation } from '../../batches/loader.ts';
+import { openSequences, type SequenceSet } from '../../batches/sequences.ts';
 import type { FoundCheckpoint } from '../../checkpoint/directory.ts';
 import { Gpt2Error } from '../../errors.ts';
 import { type Hellaswag, readHellaswag } from '../../evaluate/hellaswag.ts';
 import { askedSteps } from '../../options/check.ts';
+import { readDatasetTokenizer } from '../../shards/find.ts';
+import { byteLengths } from '../../tokenizer/tokenizer.ts';
 import type { Opening } from './run.ts';
 import { changedShard, shardRecord } from './same-data.ts';
 
-export interface Validation {
+/** The sequences of --val-tokens, or the batches of --val-steps. */
+export type Validation = ValidationSequences | ValidationBatches;
+
+interface ValidationSequences {
+  readonly set: SequenceSet;
+  readonly shards: Loader['shards'];
+  /** Bytes of each token's text, if known. */
+  readonly lengths: Uint8Array | undefined;
+}
+
+/** llm.c's validation: batches from the start of the set. */
+export interface ValidationBatches {
   readonly loader: Loader;
+  readonly shards: Loader['shards'];
   /** Ranks that each batch is divided between. */
   readonly ranks: number;
   readonly batch: number;
@@ -65,15 +80,22 @@ function seekTo(loader: Loader, { path, manifest }: FoundCheckpoint, data: strin
 
 function openValidation({ settled, notice, resources }: Opening, rank: number): Validation | undefined {
   const { options, config, valShards: shards } = settled;
-  const { sequence, seed, valSteps } = options;
+  const { sequence, seed, valSteps, valTokens = 'all' } = options;
+  const { vocabularySize } = config;
+  if (valSteps === undefined) {
+    const set = resources.keep(openSequences({ shards, sequence, tokens: valTokens, vocabularySize }));
+    for (const text of set.notices) notice(`validation: ${text}`);
+    const tokenizer = readDatasetTokenizer(options.data);
+    const lengths = tokenizer && byteLengths(tokenizer, vocabularySize);
+    return set.count > 0 ? { set, shards: set.shards, lengths } : undefined;
+  }
   const plan = planValidation({ shards, batch: options.batch, sequence, ranks: options.ranks });
   if (plan.notice) notice(plan.notice);
   if (!plan.batch) return undefined;
   const { batch, ranks, batches: different } = plan;
-  const { vocabularySize } = config;
   const part = { rank: ranks > 1 ? rank : 0, ranks };
   const loader = resources.keep(openLoader({ shards, batch, sequence, order: 'file', seed, vocabularySize, ...part }));
-  return { loader, ranks, batch, sequence, batches: valSteps, different };
+  return { loader, shards: loader.shards, ranks, batch, sequence, batches: valSteps, different };
 }
 
 /** @returns undefined without --hellaswag-every. @throws Gpt2Error if the questions are damaged or not for this model */

@@ -3,12 +3,16 @@ import { startPosition } from '../../batches/order.ts';
 import { InterruptedError } from '../../errors.ts';
 import { scoreHellaswag } from '../../evaluate/hellaswag.ts';
 import { summedLoss } from '../../evaluate/mean-loss.ts';
+import { sequenceLosses } from '../../evaluate/sequence-losses.ts';
 import type { KeyValueCache } from '../../model/key-value-cache.ts';
 import type { RunEvent } from '../../runs/schema.ts';
 import { generate } from '../../sample/generate.ts';
 import { promptIds, textOf } from '../../tokenizer/tokenizer.ts';
-import type { Validation } from './data.ts';
+import type { Validation, ValidationBatches } from './data.ts';
 import type { Run } from './run.ts';
+
+/** Losses of sequences in a run's last validation. */
+const mostListed = 1000;
 
 /** Tokens in a sample. */
 const sampleTokens = 64;
@@ -24,7 +28,7 @@ export function milestonesAt(
   const { options, model, ranks, isRoot, validation, hellaswag, cache } = run;
   const milestones: (() => Promise<void>)[] = [];
   if (validation && isDue(options.valEvery, 'val')) {
-    milestones.push(async () => log({ event: 'val', step, loss: await validationLoss(run, validation, signal) }));
+    milestones.push(async () => log({ event: 'val', step, ...(await validate(run, validation, step, signal)) }));
   }
   if (hellaswag && step > 0 && isDue(options.hellaswagEvery, 'hellaswag')) {
     const { batch, sequence } = options;
@@ -43,12 +47,23 @@ export function milestonesAt(
   return milestones;
 }
 
-/** The mean loss over the first batches of the validation set; each rank reads its part of a batch. */
-async function validationLoss(
-  { model, ranks }: Run,
-  validation: Validation,
-  signal: AbortSignal | undefined,
-): Promise<number> {
+/** The loss of the validation set, with its figures; of the last step, also the loss of each sequence. */
+async function validate(run: Run, validation: Validation, step: number, signal: AbortSignal | undefined) {
+  if ('loader' in validation) return meanOfBatches(run, validation, signal);
+  const { model, ranks, steps, options } = run;
+  const { set, lengths } = validation;
+  const { losses, ...figures } = await sequenceLosses(model, set, { batch: options.batch, lengths, ranks, signal });
+  return step === steps ? { ...figures, sequenceLosses: thinned(losses) } : figures;
+}
+
+/** At most 1,000 of the values, evenly. */
+function thinned(values: Float64Array): number[] {
+  const count = Math.min(values.length, mostListed);
+  return Array.from({ length: count }, (_, index) => values[Math.floor((index * values.length) / count)]!);
+}
+
+/** llm.c's mean over the first batches of the validation set; each rank reads its part of a batch. */
+async function meanOfBatches({ model, ranks }: Run, validation: ValidationBatches, signal: AbortSignal | undefined) {
   const { loader, batch, sequence, batches, different } = validation;
   loader.seek(startPosition);
   const sumOf = (count: number) => summedLoss(model, { batch, sequence, batches: count }, () => loader.next(), signal);
@@ -68,7 +83,8 @@ async function validationLoss(
     throw own instanceof InterruptedError ? own : new InterruptedError('another rank was asked to stop');
   }
   const parts = all.slice(0, validation.ranks).map(Number);
-  return parts.reduce((sum, part) => sum + part) / (batches * batch * sequence * validation.ranks);
+  const tokens = batches * batch * sequence * validation.ranks;
+  return { loss: parts.reduce((sum, part) => sum + part) / tokens, tokens };
 }
 
 /** A text from an empty prompt; the same for the same weights, seed and step. */

@@ -142,7 +142,7 @@ function factsOf(
     start: start && !checkpoint ? checkpointHash(start.file) : undefined,
     configuration: agreedOptions(asked),
     training: loader.shards.map(shardRecord),
-    validation: validation?.loader.shards.map(shardRecord),
+    validation: validation?.shards.map(shardRecord),
     questions: hellaswag?.questions.length,
   };
 }

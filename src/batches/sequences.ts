@@ -1,0 +1,64 @@
+// Whole sequences of a data set, spread evenly over it: what validation and `eval` measure. Which ones depends on the shards, the
+// length of a sequence and the number of tokens asked for, not on the batch. Training reads batches in an order (loader.ts).
+import { type Batch, openShards } from './loader.ts';
+
+export interface SequenceOptions {
+  /** Paths of the shards, in order. */
+  readonly shards: readonly string[];
+  /** Tokens in a sequence. */
+  readonly sequence: number;
+  /** Tokens to read: as many whole sequences, at least one. 'all': the whole set. */
+  readonly tokens: number | 'all';
+  /** Shards with larger token ids are rejected. */
+  readonly vocabularySize: number;
+}
+
+export type SequenceSet = ReturnType<typeof openSequences>;
+
+/** Opens shards and checks them. No sequence crosses a shard. @throws Gpt2Error as `openLoader` */
+export function openSequences({ shards: paths, sequence, tokens, vocabularySize }: SequenceOptions) {
+  const { shards, close } = openShards(paths, vocabularySize);
+  const counts = shards.map((shard) => Math.max(0, Math.floor((shard.tokens - 1) / sequence)));
+  const all = counts.reduce((sum, count) => sum + count, 0);
+  const count = tokens === 'all' ? all : Math.min(all, Math.max(1, Math.floor(tokens / sequence)));
+  return {
+    shards,
+    sequence,
+    /** Sequences that are read. */
+    count,
+    /**
+     * The sequences from `first` on, [rows, sequence].
+     * @throws ChangedShardError if a shard has changed since it was opened
+     */
+    read(first: number, rows: number): Batch {
+      const inputs = new Int32Array(rows * sequence);
+      const targets = new Int32Array(rows * sequence);
+      for (let row = 0; row < rows; row++) {
+        // The product can exceed what a double holds.
+        let index = Number((BigInt(first + row) * BigInt(all)) / BigInt(count));
+        let shard = 0;
+        while (index >= counts[shard]!) index -= counts[shard++]!;
+        const read = shards[shard]!.read(index * sequence, sequence + 1);
+        inputs.set(read.subarray(0, -1), row * sequence);
+        targets.set(read.subarray(1), row * sequence);
+      }
+      return { inputs, targets };
+    },
+    /** Notices of what is not as asked for. */
+    get notices(): string[] {
+      // The first token of a shard is not predicted.
+      const left = shards.reduce(
+        (sum, shard, index) => sum + Math.max(0, shard.tokens - 1) - counts[index]! * sequence,
+        0,
+      );
+      const noun = left === 1 ? 'token' : 'tokens';
+      const isShort = tokens !== 'all' && Math.floor(tokens / sequence) > all;
+      return [
+        ...(isShort ? [`all ${all} sequences of ${sequence} are read: the set does not hold ${tokens} tokens`] : []),
+        ...(left > 0 ? [`${left} ${noun} at the end of shards fill no sequence of ${sequence}: left out`] : []),
+      ];
+    },
+    close,
+    [Symbol.dispose]: close,
+  };
+}
