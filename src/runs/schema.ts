@@ -31,6 +31,8 @@ export const runEventSchema = z.discriminatedUnion('event', [
     codePath: z.string(),
     dtype: z.string(),
     parameters: z.int(),
+    /** For the shards of each role a sha256, by which `compare` tells data sets apart. */
+    data: z.object({ train: z.string().optional(), val: z.string().optional() }).optional(),
     resumedFrom: step.optional(),
     /** The machine of each of several ranks. */
     hosts: z.array(z.string()).optional(),
@@ -47,7 +49,16 @@ export const runEventSchema = z.discriminatedUnion('event', [
     /** --skip-spikes left out the step's update. */
     skipped: z.boolean().optional(),
   }),
-  z.looseObject({ event: z.literal('val'), step, loss: number }),
+  // tokens, and the bytes of their text where known; sequenceLosses only in a run's last one: see docs/formats.md.
+  z.looseObject({
+    event: z.literal('val'),
+    step,
+    loss: number,
+    tokens: z.int().optional(),
+    bytes: z.int().optional(),
+    standardError: number.optional(),
+    sequenceLosses: z.array(number).optional(),
+  }),
   // Shares of `questions` answered correctly, by the sum of a completion's losses (acc) and by their mean (accNorm).
   z.looseObject({ event: z.literal('hellaswag'), step, acc: number, accNorm: number, questions: z.int() }),
   z.looseObject({ event: z.literal('sample'), step, text: z.string() }),
