@@ -84,6 +84,7 @@ export const runningRows = {
     type: whole(1),
     help: 'batches in a validation',
     default: 20,
+    compare: 'without validation',
     elsewhere: ['eval-iters'],
   },
   hellaswagEvery: {
