@@ -49,14 +49,16 @@ export const runEventSchema = z.discriminatedUnion('event', [
     /** --skip-spikes left out the step's update. */
     skipped: z.boolean().optional(),
   }),
-  // tokens, and the bytes of their text where known; sequenceLosses only in a run's last one: see docs/formats.md.
   z.looseObject({
     event: z.literal('val'),
     step,
     loss: number,
     tokens: z.int().optional(),
+    /** Bytes of the predicted tokens' text, where they are known. */
     bytes: z.int().optional(),
+    /** Of the loss, from the spread of the sequences' losses. */
     standardError: number.optional(),
+    /** In a run's last validation: the mean loss of each sequence, or of 1,000 spread evenly. */
     sequenceLosses: z.array(number).optional(),
   }),
   // Shares of `questions` answered correctly, by the sum of a completion's losses (acc) and by their mean (accNorm).

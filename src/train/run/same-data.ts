@@ -11,7 +11,7 @@ type ShardRecord = Manifest['shards'][number];
 export const shardRecord = ({ path, tokens, sha256 }: Shard): ShardRecord => ({ name: basename(path), tokens, sha256 });
 
 /** A sha256 for a role's shards, by those of the files. */
-export const dataHash = (shards: readonly Shard[] = []): string =>
+export const dataHash = (shards: readonly Shard[]): string =>
   createHash('sha256')
     .update(`${shards.map(({ sha256 }) => sha256)}`)
     .digest('hex');
