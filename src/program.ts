@@ -8,7 +8,7 @@ export { checkValue } from './checks/given.ts';
 export { didYouMean } from './checks/nearest.ts';
 export { type NumberRange, readNumber } from './checks/number.ts';
 export { describeMismatches, type NamedRun, type Pairing, pairRuns } from './compare/pairs.ts';
-export { mismatches, nearestReference, referenceNames } from './compare/reference.ts';
+export { mismatches, nearestReference, presetOf, referenceNames } from './compare/reference.ts';
 export { tokenizerKinds } from './datasets/choose-tokenizer.ts';
 export { finewebVersion, finewebVersions, prepareFineweb } from './datasets/fineweb.ts';
 export { prepareHellaswag } from './datasets/hellaswag.ts';
@@ -72,6 +72,7 @@ export {
   type Compared,
   describeComparison,
   describeOutside,
+  describeUnlike,
   ownFigures,
   ownHead,
   ownRows,
@@ -81,14 +82,15 @@ export { describeDone, endOfRun } from './report/logged-run.ts';
 export { lossPlot } from './report/loss-plot.ts';
 export { formatDuration, formatRate } from './report/numbers.ts';
 export { renderPng } from './report/png.ts';
-export { describeRanking, type Ranked, rankRuns } from './report/ranking.ts';
+export { describeRanking, type Ranking, rankRuns } from './report/ranking.ts';
 export { reportData } from './report/report-data.ts';
-export { type RunSummary, summarizeRun } from './report/run-summary.ts';
+export { type RunSummary, summarizeRun, withTies } from './report/run-summary.ts';
 export { shorten } from './report/svg.ts';
 export { formatTable } from './report/table.ts';
 export { terminalPlot } from './report/terminal-plot.ts';
 export { holdsRun } from './runs/existing.ts';
 export { findRuns, newestRun } from './runs/find.ts';
+export { bitsPerByte, unlike } from './runs/measured.ts';
 export { modelOrNewest } from './runs/model.ts';
 export { timeName } from './runs/paths.ts';
 export { fittingTexts, generationRows } from './sample/fit.ts';

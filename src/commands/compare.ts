@@ -4,11 +4,13 @@ import { styleText } from 'node:util';
 import { Command, Option } from 'commander';
 import { compareSeries, Gpt2Error, type RunRecord, UsageError } from '../index.ts';
 import {
+  bitsPerByte,
   type Compared,
   describeComparison,
   describeMismatches,
   describeOutside,
   describeRanking,
+  describeUnlike,
   endOfRun,
   formatTable,
   htmlReport,
@@ -23,12 +25,14 @@ import {
   ownRows,
   type Pairing,
   pairRuns,
-  type Ranked,
+  presetOf,
+  type Ranking,
   rankRuns,
   referenceNames,
   renderPng,
   reportData,
   terminalPlot,
+  unlike,
 } from '../program.ts';
 import { numberOption } from './number-option.ts';
 import { jsonLine, writeResult } from './output.ts';
@@ -70,7 +74,11 @@ Over tokens or seconds every curve is drawn whole, without differences and limit
 are those of training steps, without validations, samples and saves. A reference has no seconds.
 
 More than two runs without --reference, --tolerance or a reference of all: ranked by the last validation loss, with the
-options in which they differ. State failed: a loss or gradient was not finite; stopped: also a run that was killed.
+options in which they differ. State failed: a loss or gradient was not finite; stopped: also a run that was killed. A tie is
+behind the first by less than twice the standard error (±) over the same sequences.
+
+A run that validated other tokens than the reference or another run (--val-tokens, --val-steps) is compared without validations.
+Losses over other data or another vocabulary cannot be compared, which is said first, with bits per byte if the logs have them.
 
 Exit code 0: inside the reference's limits (or --tolerance at every step), or no reference matches. 1: outside, or the
 configurations differ. Another run has no limits: only --tolerance sets one. A ranking exits with 0, whatever its runs' state.
@@ -147,9 +155,11 @@ async function compare(paths: readonly string[], flags: Flags): Promise<void> {
   const ranking = isRanked ? rankRuns(runs) : undefined;
   const compared = (ranking ? [] : pairing.pairs).map((pair) => ({
     ...pair,
-    comparison: compareSeries(pair.run.series, pair.baseline, tolerance),
+    comparison: compareSeries(pair.run.series, pair.baseline, tolerance, unlike(pair.run, pair.baseline).leftOut),
   }));
   for (const { run, baseline, comparison } of compared) {
+    const [unlike] = describeUnlike({ run, baseline });
+    if (unlike && tolerance !== undefined) throw new Gpt2Error(`${unlike}; leave out --tolerance`);
     if (comparison.series.some(({ steps }) => steps > 0)) continue;
     throw new Gpt2Error(`${run.folder} has no step in common with ${baseline.name} yet: train it further`);
   }
@@ -181,13 +191,15 @@ function describe({ runs }: Pairing, compared: readonly Compared[], tolerance: n
 function result(
   { runs }: Pairing,
   compared: readonly Compared[],
-  { ranking, ...files }: { plot: string; report: string; ranking: readonly Ranked[] | undefined },
+  { ranking, ...files }: { plot: string; report: string; ranking: Ranking | undefined },
 ): object {
-  if (ranking) return { ...files, ranking };
+  if (ranking) return { ...files, ...ranking };
   const [first, second] = compared;
-  const of = (run: NamedRun) => ({ run: run.folder, end: endOfRun(run) });
+  const of = (run: NamedRun) => ({ run: run.folder, end: endOfRun(run), bitsPerByte: bitsPerByte(run) });
   if (!first) return { ...of(runs[0]!), reference: null, ...files, series: ownFigures(runs[0]!) };
-  const one = ({ run, baseline, comparison }: Compared) => ({ ...of(run), reference: baseline.name, ...comparison });
+  const one = ({ run, baseline, comparison }: Compared) => {
+    return { ...of(run), reference: baseline.name, unlike: describeUnlike({ run, baseline }), ...comparison };
+  };
   return second ? { ...files, comparisons: compared.map(one) } : { ...one(first), ...files };
 }
 
@@ -210,7 +222,8 @@ function describeAlone(run: RunRecord): string {
   ];
   const nearest = nearestReference(run.configuration);
   if (nearest) {
-    lines.push(`nearest: ${nearest.name}, but ${describeMismatches(mismatches(run.configuration, nearest))}`);
+    const differing = describeMismatches(mismatches(run.configuration, nearest));
+    lines.push(`nearest: ${nearest.name}${presetOf(nearest)}, but ${differing}`);
   }
   return lines.join('\n');
 }

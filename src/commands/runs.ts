@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { basename, relative } from 'node:path';
 import { Command, Option } from 'commander';
 import { Gpt2Error } from '../index.ts';
-import { attempt, findRuns, formatTable, type RunSummary, shorten, summarizeRun } from '../program.ts';
+import { attempt, findRuns, formatTable, type RunSummary, shorten, summarizeRun, withTies } from '../program.ts';
 import { notice, printResult } from './output.ts';
 import { formatBytes } from './progress.ts';
 
@@ -15,7 +15,8 @@ Examples:
 
 Columns: start (UTC); steps done and of all; the last training and validation loss; tokens/s by the median of the last steps;
 running: a process of this machine writes the run; stopped: it can be resumed, also after a kill; failed: a loss or gradient was
-not finite; bytes of the run folder. In a terminal with too few columns, models and data sets are shortened.
+not finite; bytes of the run folder. A tie is behind the least loss over the same sequences by less than twice the difference's
+standard error. In a terminal with too few columns, models and data sets are shortened.
 `;
 
 const defaultFolder = 'runs';
@@ -30,7 +31,7 @@ interface Column {
 }
 
 const loss = (name: 'train' | 'val'): Column => ({
-  text: (run) => run[name]?.toFixed(4) ?? '-',
+  text: (run) => `${run[name]?.toFixed(4) ?? '-'}${name === 'val' && run.behind?.isTie ? ' tie' : ''}`,
   order: (run) => (Number.isFinite(run[name]) ? run[name]! : Number.POSITIVE_INFINITY),
 });
 
@@ -74,14 +75,13 @@ function list(folder: string, { sort, json }: { readonly sort: string; readonly 
   if (folder !== defaultFolder && !existsSync(folder)) {
     throw new Gpt2Error(`${folder} does not exist; name a folder of runs`);
   }
-  const runs = findRuns(folder)
-    .flatMap((run) => {
-      const summary = attempt(() => summarizeRun(run));
-      if (!(summary instanceof Gpt2Error)) return summary;
-      notice(`left out: ${summary.message}`);
-      return [];
-    })
-    .sort((a, b) => (order(a) < order(b) ? -1 : order(a) > order(b) ? 1 : 0));
+  const found = findRuns(folder).flatMap((run) => {
+    const summary = attempt(() => summarizeRun(run));
+    if (!(summary instanceof Gpt2Error)) return summary;
+    notice(`left out: ${summary.message}`);
+    return [];
+  });
+  const runs = withTies(found).sort((a, b) => (order(a) < order(b) ? -1 : order(a) > order(b) ? 1 : 0));
   const lines = runs.length > 0 ? [tableOf(folder, runs)] : [`no runs in ${folder}; npm run train starts one`];
   printResult({ folder, runs }, lines, json);
 }

@@ -103,13 +103,13 @@ export async function sweep(given: TrainOptions, specs: readonly string[], inter
   }
   if (options.dryRun) return;
   const folders = runs.map((run) => run.options.out);
-  const ranking = rankRuns(
+  const ranked = rankRuns(
     pairRuns(folders.filter((folder) => !(attempt(() => readRun(folder)) instanceof Gpt2Error))).runs,
   );
-  if (options.json) process.stdout.write(jsonLine({ out, ranking, failures }));
-  else if (ranking.length > 0) {
-    const [best] = ranking;
-    const lines = [describeRanking(ranking), ...nextCommands(best!.run, `${shellWord(out)}/*`)];
+  if (options.json) process.stdout.write(jsonLine({ out, ...ranked, failures }));
+  else if (ranked.ranking.length > 0) {
+    const [best] = ranked.ranking;
+    const lines = [describeRanking(ranked), ...nextCommands(best!.run, `${shellWord(out)}/*`)];
     process.stdout.write(asTyped(`${lines.join('\n')}\n`));
   }
   if (failures.length === 0) return;

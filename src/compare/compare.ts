@@ -31,7 +31,7 @@ export interface SeriesComparison {
   readonly meanBeyond: { readonly limit: Limit; readonly mean: number } | undefined;
 }
 
-/** The comparison of a run with a reference or another run. */
+/** The comparison of a run with a reference or another run, without the series that were left out. */
 export interface Comparison {
   readonly series: readonly SeriesComparison[];
   /** The last common validation. */
@@ -51,14 +51,20 @@ const subtraction = 1e-9;
 /**
  * Compares at the common steps. A `tolerance` applies to every step of every series and replaces the reference's limits; that of
  * the learning rate is at least half a unit of its last printed digit. Without limits and `tolerance` nothing is judged.
+ * @param without series that are left out
  * @example const { inside } = compareSeries(readRun('runs/first').series, readReference('llmc-d6-fp32-b4-t64'), 0.01);
  */
-export function compareSeries(run: RunSeries, reference: Baseline, tolerance?: number): Comparison {
+export function compareSeries(
+  run: RunSeries,
+  reference: Baseline,
+  tolerance?: number,
+  without: string[] = [],
+): Comparison {
   if (tolerance !== undefined) checkValue('tolerance', real(0), tolerance);
-  const series = seriesNames.map((name) =>
-    compareOne(name, pairsOf(run[name], reference.series[name]), limitsOf(name, reference, tolerance)),
-  );
-  const final = pairsOf(run.val, reference.series.val).at(-1);
+  const series = seriesNames
+    .filter((name) => !without.includes(name))
+    .map((name) => compareOne(name, pairsOf(run[name], reference.series[name]), limitsOf(name, reference, tolerance)));
+  const final = without.includes('val') ? undefined : pairsOf(run.val, reference.series.val).at(-1);
   return {
     series,
     finalValidation: final && { step: final.step, run: final.run, reference: final.reference },

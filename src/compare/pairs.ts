@@ -4,7 +4,6 @@ import { existsSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
 import { isCompared, recordedValue } from '../options/configuration.ts';
-import type { Configuration } from '../options/table.ts';
 import { logPath } from '../runs/paths.ts';
 import { type RunRecord, readRun } from '../runs/reader.ts';
 import type { Baseline } from './compare.ts';
@@ -13,6 +12,7 @@ import {
   type Mismatch,
   matchingReference,
   mismatches,
+  presetOf,
   type Reference,
   readReference,
 } from './reference.ts';
@@ -72,7 +72,7 @@ const fits = ({ configuration }: RunRecord, baseline: Reference | NamedRun): boo
 function refuse(run: NamedRun, [reference]: readonly (Reference | NamedRun)[], runs: number): never {
   const differences = describeMismatches(mismatches(run.configuration, reference as Reference));
   throw new Gpt2Error(
-    `${runs === 1 ? 'the run' : run.folder} is not configured as ${reference!.name}: ${differences}; train with these, or name another --reference`,
+    `${runs === 1 ? 'the run' : run.folder} is not configured as ${reference!.name}: ${differences}; train with these${presetOf(reference!)}, or name another --reference`,
   );
 }
 
@@ -81,7 +81,7 @@ export const describeMismatches = (fields: readonly Mismatch[]): string =>
   fields.map(({ field, run, reference }) => `${field} ${run ?? 'none'} instead of ${reference ?? 'none'}`).join(', ');
 
 /** Steps are among them also where they do not change the rate. */
-export function configurationDifferences(run: Configuration, other: Configuration): Mismatch[] {
+export function configurationDifferences(run: Record<string, unknown>, other: Record<string, unknown>): Mismatch[] {
   const isConstant = hasConstantRate(run) && hasConstantRate(other);
   return [...new Set([...Object.keys(run), ...Object.keys(other)])]
     .map((field) => ({ field, run: recordedValue(run, field), reference: recordedValue(other, field) }))

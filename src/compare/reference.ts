@@ -6,9 +6,10 @@ import { z } from 'zod';
 import { Gpt2Error } from '../errors.ts';
 import { readTextFile } from '../files/regular-file.ts';
 import { customModel, hasSameLayers, presetConfig } from '../model/config.ts';
-import { isCompared, shortValue } from '../options/configuration.ts';
+import { isCompared, recordedValue, shortValue } from '../options/configuration.ts';
 import { referenceFolder } from '../options/presets.ts';
-import type { Configuration } from '../options/table.ts';
+import { type Configuration, rowNamed } from '../options/table.ts';
+import { trainingRows } from '../options/training-rows.ts';
 import { seriesNames } from './compare.ts';
 
 const limitSchema = z.strictObject({
@@ -72,35 +73,44 @@ export function readReference(nameOrPath: string): Reference {
   }
 }
 
+/** " (train --preset NAME)": each curve that comes with this package is a preset of its name; empty for others. */
+export const presetOf = ({ name }: { readonly name: string }): string =>
+  referenceNames().includes(name) ? ` (train --preset ${name})` : '';
+
 /** A field in which a run's configuration differs from its reference's. */
 export type Mismatch = { readonly field: string; readonly run: unknown; readonly reference: unknown };
 
 /**
- * The fields of a reference's configuration in which a run differs. A preset, by whatever name, starts from the seed, and its
- * sizes are fields of their own; a path names weights to start from.
+ * The fields in which a run differs from a reference, without those of validation: see `unlike`. A preset, by whatever name, starts
+ * from the seed, and its sizes are separate fields; a path names weights to start from. Options of what is trained that a reference
+ * lacks because they were added later, such as the optimizer, had their defaults.
  */
 export function mismatches(configuration: Configuration, { configuration: wanted }: Reference): Mismatch[] {
   const isPreset = configuration.model === customModel || presetConfig(configuration.model) !== undefined;
   const run: Record<string, unknown> = isPreset ? { ...configuration, model: wanted.model } : configuration;
   const isConstant = hasConstantRate(run) && hasConstantRate(wanted);
-  return Object.entries(wanted)
-    .map(([field, value]) => ({ field, run: shortValue(field, run[field]), reference: value }))
-    .filter(({ field, run, reference }) => isCompared(field, isConstant) && run !== reference);
+  const later = Object.keys(trainingRows).filter((field) => rowNamed(field)?.optional && !(field in wanted));
+  return [...Object.keys(wanted), ...later]
+    .filter((field) => isCompared(field, isConstant) && rowNamed(field)?.compare !== 'without validation')
+    .map((field) => ({
+      ...{ field, run: shortValue(field, recordedValue(run, field)) },
+      reference: recordedValue(wanted, field),
+    }))
+    .filter(({ run, reference }) => run !== reference);
 }
 
 /** Whether the rate is constant after the warmup, so that the number of steps does not change it. */
 export const hasConstantRate = ({ schedule, finalLearningRateFraction }: Record<string, unknown>): boolean =>
   schedule === 'constant' || finalLearningRateFraction === 1;
 
+const references = (): Reference[] => referenceNames().map(readReference);
+
 export const matchingReference = (configuration: Configuration): Reference | undefined =>
-  referenceNames()
-    .map(readReference)
-    .find((reference) => mismatches(configuration, reference).length === 0);
+  references().find((reference) => mismatches(configuration, reference).length === 0);
 
 /** The reference with the same data and model that differs in the fewest other fields, or undefined. */
 export const nearestReference = (configuration: Configuration): Reference | undefined =>
-  referenceNames()
-    .map(readReference)
+  references()
     .filter((reference) => hasSameLayers(configuration, reference.configuration))
     .map((reference) => ({ reference, fields: mismatches(configuration, reference).map(({ field }) => field) }))
     .filter(({ fields }) => !fields.includes('data') && !fields.includes('model'))

@@ -47,8 +47,9 @@ export interface OptionRow {
   /**
    * Whether runs that differ in it are different to `compare` and in reports. Default: yes. 'by file name': over a reference and
    * in tables only the last part of the path counts. 'if the rate falls': over a reference, and only if a learning rate falls.
+   * 'without validation': a reference is compared all the same, without its validations.
    */
-  readonly compare?: 'no' | 'by file name' | 'if the rate falls';
+  readonly compare?: 'no' | 'by file name' | 'if the rate falls' | 'without validation';
   /** Ranks may differ in it: it depends on their machine. */
   readonly perMachine?: true;
   /** The option in whose place this one comes: of two that are given together both are refused, a later one ends an earlier one. */

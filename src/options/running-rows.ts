@@ -89,6 +89,7 @@ export const runningRows = {
     default: { text: `${validationSequences} sequences` },
     optional: true,
     insteadOf: 'valSteps',
+    compare: 'without validation',
   },
   valSteps: {
     usage: '--val-steps <N>',
@@ -96,6 +97,7 @@ export const runningRows = {
     help: "instead of --val-tokens, as llm.c: the set's first N batches of every GPU",
     optional: true,
     insteadOf: 'valTokens',
+    compare: 'without validation',
     elsewhere: ['eval-iters'],
   },
   hellaswagEvery: {

@@ -1,6 +1,8 @@
 // Describes a comparison (../compare) in words and figures, for the terminal and the HTML report.
 import { type Baseline, type Comparison, pairsOf, seriesNames } from '../compare/compare.ts';
 import { configurationDifferences, describeMismatches, isRun, type NamedRun, type Pair } from '../compare/pairs.ts';
+import { presetOf } from '../compare/reference.ts';
+import { bitsPerByte, unlike } from '../runs/measured.ts';
 import type { RunRecord } from '../runs/reader.ts';
 import { endOfRun } from './logged-run.ts';
 import { formatValue } from './numbers.ts';
@@ -39,6 +41,12 @@ export function comparisonNotes({ run, baseline, comparison }: Compared, toleran
     const { step, run: ours, reference: theirs } = finalValidation;
     notes.push(`last validation in common, at step ${step}: ${formatValue(ours)}, reference ${formatValue(theirs)}`);
   }
+  const { otherText, leftOut } = unlike(run, baseline);
+  if (leftOut.length > otherText.length) {
+    const { valSteps } = baseline.configuration;
+    const flag = isRun(baseline) ? '' : `; --val-steps ${valSteps} gives the reference's${presetOf(baseline)}`;
+    notes.push(`left out: val, validated on other tokens${flag}`);
+  }
   if (isRun(baseline)) {
     const differences = describeMismatches(configurationDifferences(run.configuration, baseline.configuration));
     notes.push(differences === '' ? 'configured alike' : `configured with ${differences}`);
@@ -48,6 +56,17 @@ export function comparisonNotes({ run, baseline, comparison }: Compared, toleran
   const what = tolerance === undefined ? `the limits of ${baseline.name}` : `the limit of --tolerance ${tolerance}`;
   const judged = series.map((one) => `${one.series} ${one.judged} of ${one.steps}`).join(', ');
   return [...notes, `inside ${what}; steps judged: ${judged}`];
+}
+
+/** One line, to be read first, if losses cannot be compared: why, and the bits per byte, which can. */
+export function describeUnlike({ run, baseline }: Pair): string[] {
+  const which = unlike(run, baseline).otherText.map((series) => ({ train: 'training', val: 'validation' })[series]);
+  const differing = configurationDifferences(run.configuration, baseline.configuration);
+  const fields = describeMismatches(differing.filter(({ field }) => field === 'data' || field === 'vocabularySize'));
+  const [ours, theirs] = [run, baseline].map((one) => bitsPerByte(one)?.toFixed(4));
+  const bits = ours && theirs ? `; bits per byte ${ours} instead of ${theirs}` : '';
+  const reason = fields || `the tokens in ${run.configuration.data} changed`;
+  return which.length === 0 ? [] : [`losses of ${which.join(' and ')} cannot be compared: ${reason}${bits}`];
 }
 
 /** What was configured otherwise before a run was resumed: its configuration is that of the last start. */
@@ -63,6 +82,7 @@ function earlierOptions({ name, events, configuration }: NamedRun): string[] {
 
 export const describeComparison = (compared: Compared, tolerance?: number): string =>
   [
+    ...describeUnlike(compared),
     `${compared.run.folder} vs ${isRun(compared.baseline) ? compared.baseline.folder : compared.baseline.name}`,
     formatTable([comparisonHead, ...comparisonRows(compared, tolerance)]),
     ...comparisonNotes(compared, tolerance),

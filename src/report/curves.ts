@@ -2,6 +2,7 @@
 // that runs are drawn over them.
 import type { Baseline } from '../compare/compare.ts';
 import type { Reference } from '../compare/reference.ts';
+import { unlike } from '../runs/measured.ts';
 import type { RunRecord, Series } from '../runs/reader.ts';
 import { type Axis, amountBefore, type Over, unitOf } from './axis.ts';
 
@@ -78,7 +79,10 @@ export function placeCurves(
 ) {
   const isOverSteps = over === 'steps';
   const arePeers = isRanked || !isOverSteps;
-  const measured = curvesOf(runs, baselines, arePeers).map((curve) => ({
+  // A reference is drawn without validations that cannot be compared with those of a run.
+  const isUnlike = (one: Plotted) => !one.events && runs.some((run) => unlike(run, one).leftOut.includes('val'));
+  const without = baselines.map((one) => (isUnlike(one) ? { ...one, series: { ...one.series, val: [] } } : one));
+  const measured = curvesOf(runs, without, arePeers).map((curve) => ({
     ...curve,
     before: amountBefore(curve.plotted, over),
   }));

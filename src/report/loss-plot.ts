@@ -2,6 +2,7 @@
 // ../compare judges the limits, svg.ts draws the figure.
 import { limitsOf, pairsOf } from '../compare/compare.ts';
 import type { Limit } from '../compare/reference.ts';
+import { unlike } from '../runs/measured.ts';
 import type { Series } from '../runs/reader.ts';
 import { type Curve, type PlacedCurve, type Placement, type Plotted, placeCurves, sourceLines } from './curves.ts';
 import { type Points, smooth, thin } from './points.ts';
@@ -56,11 +57,11 @@ export function lossPlot(
     { points: limited, style: limitStyle },
     ...curves.flatMap(({ plotted, isBaseline, light, marks }): PlotLine[] => {
       if (!baseline || isBaseline) return [];
-      const { train, val } = baseline.series;
-      return [
-        ...linesOf(distance(plotted.series.train, train), { color: light, size: 1.2 }, true),
-        { points: distance(plotted.series.val, val), style: marks },
-      ];
+      const { leftOut } = unlike(plotted, baseline);
+      const [train, val] = (['train', 'val'] as const).map((of) =>
+        leftOut.includes(of) ? [] : distance(plotted.series[of], baseline.series[of]),
+      );
+      return [...linesOf(train!, { color: light, size: 1.2 }, true), { points: val!, style: marks }];
     }),
   ];
   const [norms, rates] = [linesOfAll('norm'), linesOfAll('lr')];

@@ -4,15 +4,15 @@ import { isCompared, recordedValue, shortValue } from '../options/configuration.
 import { flagOf } from '../options/row.ts';
 import { type OptionName, optionRows, recordedNames } from '../options/table.ts';
 import { whileIdle } from '../runs/lock.ts';
+import { bitsPerByte, lastEvent, unlike } from '../runs/measured.ts';
 import type { RunRecord } from '../runs/reader.ts';
+import { describeUnlike } from './comparison-text.ts';
 import { endOfRun } from './logged-run.ts';
 import { formatStep, formatValue } from './numbers.ts';
 import { formatTable } from './table.ts';
 
 /** `failed`: a loss or gradient was not finite. A run that was killed is `stopped`. */
-export type RunState = 'finished' | 'running' | 'stopped' | 'failed';
-
-export function runState(folder: string, record: RunRecord): RunState {
+export function runState(folder: string, record: RunRecord) {
   const { state } = endOfRun(record);
   if (state === 'finished') return state;
   if (!whileIdle(folder, () => {})) return 'running';
@@ -22,69 +22,98 @@ export function runState(folder: string, record: RunRecord): RunState {
 /** Updates done. */
 export const stepsDone = ({ series }: Pick<RunRecord, 'series'>): number => (series.train.at(-1)?.[0] ?? -1) + 1;
 
-/** A run's place in a ranking; null: no finite validation loss. */
-export interface Ranked {
-  readonly run: string;
-  readonly name: string;
-  /** The options in which the runs differ, by their names in config.json. */
-  readonly options: Readonly<Partial<Record<OptionName, unknown>>>;
-  /** The last validation loss, in nats per token, by which runs are ranked. */
-  readonly last: number | null;
-  readonly best: { readonly step: number; readonly loss: number } | null;
-  readonly steps: number;
-  readonly ofSteps: number;
-  readonly state: RunState;
+/** How far a run's last validation is behind another's; null unless both logs list the losses of the same sequences. */
+export function behind(run: Validated, best: Validated) {
+  const [ours, theirs] = [lastEvent(run, 'val'), lastEvent(best, 'val')];
+  const [losses = [], others = []] = [ours?.sequenceLosses, theirs?.sequenceLosses];
+  const count = losses.length;
+  if (count < 2 || others.length !== count || ours?.tokens !== theirs?.tokens) return null;
+  if (unlike(run, best).leftOut.includes('val')) return null;
+  const apart = losses.map((loss, index) => loss - others[index]!);
+  const mean = apart.reduce((sum, one) => sum + one, 0) / count;
+  const variance = apart.reduce((sum, one) => sum + (one - mean) ** 2, 0) / (count - 1);
+  // A log lists at most 1,000 of the sequences that the losses are means over.
+  const sequences = Math.max(count, (ours!.tokens ?? 0) / run.configuration.sequence);
+  const [difference, standardError] = [ours!.loss - theirs!.loss, Math.sqrt(variance / sequences)];
+  if (!Number.isFinite(difference + standardError)) return null;
+  return { difference, standardError, isTie: difference === 0 || difference < 2 * standardError };
 }
 
+type Validated = Pick<RunRecord, 'configuration' | 'events'>;
+
+const finite = (value = Number.NaN): number | null => (Number.isFinite(value) ? value : null);
+
+/** A ranking of runs, and its title and notes, which say what in it cannot be compared. */
+export type Ranking = ReturnType<typeof rankRuns>;
+
 /** The runs by their last validation loss, least first; those without a finite one last. */
-export function rankRuns(runs: readonly NamedRun[]): Ranked[] {
+export function rankRuns(runs: readonly NamedRun[]) {
   const valueIn = ({ configuration }: NamedRun, name: OptionName) =>
     shortValue(name, recordedValue(configuration, name));
   const differing = recordedNames.filter(
     (name) => isCompared(name) && new Set(runs.map((run) => valueIn(run, name))).size > 1,
   );
-  const ranked = runs.map((run): Ranked => {
+  const lastOf = ({ series }: NamedRun) => finite(series.val.at(-1)?.[1]);
+  const sorted = runs.toSorted((a, b) => (lastOf(a) ?? Number.MAX_VALUE) - (lastOf(b) ?? Number.MAX_VALUE));
+  const first = sorted[0]!;
+  const ranking = sorted.map((run) => {
     const { folder, name, series, configuration } = run;
-    const finite = series.val.filter(([, loss]) => Number.isFinite(loss));
-    const [step, loss] = finite.toSorted(([, a], [, b]) => a - b)[0] ?? [];
-    const last = series.val.at(-1)?.[1] ?? Number.NaN;
+    const losses = series.val.filter(([, loss]) => Number.isFinite(loss));
+    const [step, loss] = losses.toSorted(([, a], [, b]) => a - b)[0] ?? [];
     return {
       run: folder,
       name,
+      /** Those in which the runs differ, by their names in config.json. */
       options: Object.fromEntries(differing.map((option) => [option, valueIn(run, option)])),
-      last: Number.isFinite(last) ? last : null,
+      /** The last validation loss, in nats per token; null: not finite, or none. */
+      last: lastOf(run),
+      behind: run === first ? null : behind(run, first),
+      bitsPerByte: finite(bitsPerByte(run)),
       best: step === undefined ? null : { step, loss: loss! },
       steps: stepsDone(run),
       ofSteps: configuration.steps,
       state: runState(folder, run),
     };
   });
-  const order = ({ last }: Ranked) => last ?? Number.MAX_VALUE;
-  return ranked.sort((a, b) => order(a) - order(b));
+  const [warning] = sorted.flatMap((run) => describeUnlike({ run, baseline: first }));
+  const notes = [
+    ranking.some((run) => run.behind?.isTie) &&
+      'tie: behind the first by less than twice the standard error (±) over the sequences validated; seeds can differ by more',
+    sorted.some((run) => lastOf(run) !== null && unlike(run, first).leftOut.includes('val')) &&
+      'not all runs validated the same tokens',
+  ].filter((note) => note !== false);
+  return { title: `${warning ? `${warning}; ` : ''}Ranking by last validation loss`, ranking, notes };
 }
 
 /** A ranking as a table; options have the names of their flags. */
-export function rankingTable(ranking: readonly Ranked[]) {
+export function rankingTable({ title, ranking, notes }: Ranking) {
   const options = Object.keys(ranking[0]?.options ?? {}) as OptionName[];
+  // Logs of earlier versions have neither the losses of sequences nor the bytes of their text.
+  const isMeasured = ranking.some((run) => run.behind);
+  const hasBits = ranking.some((run) => run.bitsPerByte !== null);
+  const valueOr = (value: number | null | undefined) => (typeof value === 'number' ? formatValue(value) : '-');
   return {
-    title: 'Ranking by last validation loss',
+    title,
+    notes,
     head: [
-      'run',
-      ...options.map((name) => flagOf(optionRows[name]).slice(2)),
-      ...['last val', 'best val', 'at step', 'steps', 'state'],
+      ...['run', ...options.map((name) => flagOf(optionRows[name]).slice(2)), 'last val'],
+      ...[...(isMeasured ? ['behind'] : []), ...(hasBits ? ['bits/byte'] : [])],
+      ...['best val', 'at step', 'steps', 'state'],
     ],
-    rows: ranking.map(({ name, options: values, last, best, steps, ofSteps, state }) => [
-      name,
-      ...options.map((option) => String(values[option] ?? '-')),
-      last === null ? '-' : formatValue(last),
-      ...(best ? [formatValue(best.loss), formatStep(best.step)] : ['-', '-']),
-      `${formatStep(steps)}/${formatStep(ofSteps)}`,
-      state,
+    rows: ranking.map((run) => [
+      ...[run.name, ...options.map((option) => String(run.options[option] ?? '-')), valueOr(run.last)],
+      ...[...(isMeasured ? [describeBehind(run)] : []), ...(hasBits ? [valueOr(run.bitsPerByte)] : [])],
+      ...[valueOr(run.best?.loss), run.best ? formatStep(run.best.step) : '-'],
+      ...[`${formatStep(run.steps)}/${formatStep(run.ofSteps)}`, run.state],
     ]),
   };
 }
 
-export function describeRanking(ranking: readonly Ranked[]): string {
-  const { title, head, rows } = rankingTable(ranking);
-  return `${title}\n${formatTable([head, ...rows])}`;
+/** "0.0012 ± 0.0010 tie" */
+const describeBehind = ({ behind }: Ranking['ranking'][number]): string =>
+  behind ? `${behind.difference.toFixed(4)} ± ${behind.standardError.toFixed(4)}${behind.isTie ? ' tie' : ''}` : '-';
+
+export function describeRanking(ranking: Ranking): string {
+  const { title, head, rows, notes } = rankingTable(ranking);
+  return [title, formatTable([head, ...rows]), ...notes].join('\n');
 }

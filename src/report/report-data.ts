@@ -9,13 +9,14 @@ import {
   comparisonNotes,
   comparisonRows,
   describeOutside,
+  describeUnlike,
   ownHead,
   ownRows,
 } from './comparison-text.ts';
 import { type Placement, type Plotted, type PlottedRun, placeCurves, sourceLines, tokensPerStep } from './curves.ts';
 import { endOf, endOfRun, LoggedRun } from './logged-run.ts';
 import type { PackedPoints } from './points.ts';
-import { type Ranked, rankingTable } from './ranking.ts';
+import { type Ranking, rankingTable } from './ranking.ts';
 import { measuresOf, tilesOf } from './tiles.ts';
 
 /** The series that can be plotted: those that comparisons use, and a run's throughput. */
@@ -35,7 +36,7 @@ export function reportData(
     over,
   }: Pick<Placement, 'over'> & {
     compared?: readonly Compared[];
-    ranking?: readonly Ranked[];
+    ranking?: Ranking;
     tolerance?: number;
   } = {},
 ) {
@@ -64,9 +65,9 @@ export function reportData(
     last,
     tokensPerStep: tokensPerStep(runs),
     tables: [
-      ...(ranking ? [{ ...rankingTable(ranking), notes: [], outside: '' }] : []),
+      ...(ranking ? [{ ...rankingTable(ranking), outside: '' }] : []),
       ...compared.map((one) => ({
-        title: `${one.run.name} vs ${one.baseline.name}`,
+        title: [`${one.run.name} vs ${one.baseline.name}`, ...describeUnlike(one)].join(': '),
         head: comparisonHead,
         rows: comparisonRows(one, tolerance),
         notes: comparisonNotes(one, tolerance),

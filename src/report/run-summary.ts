@@ -3,12 +3,13 @@ import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { customModel, modelLabel } from '../model/config.ts';
 import { shortValue } from '../options/configuration.ts';
+import { lastEvent } from '../runs/measured.ts';
 import { readRun } from '../runs/reader.ts';
 import { LoggedRun } from './logged-run.ts';
-import { runState, stepsDone } from './ranking.ts';
+import { behind, runState, stepsDone } from './ranking.ts';
 
 /** Losses are the last ones, in nats per token; null: none yet. */
-export type RunSummary = ReturnType<typeof summarizeRun>;
+export type RunSummary = ReturnType<typeof withTies>[number];
 
 /** @throws Gpt2Error as `readRun` */
 export function summarizeRun(run: string) {
@@ -29,7 +30,17 @@ export function summarizeRun(run: string) {
     tokensPerSecond: milliseconds ? (1000 * configuration.totalBatch) / milliseconds : null,
     state: runState(run, record),
     bytes: bytesIn(run),
+    validated: { configuration, events: [lastEvent(record, 'run')!, lastEvent(record, 'val')!].filter(Boolean) },
   };
+}
+
+/** Adds how far each validation is behind the least over the same sequences. */
+export function withTies(runs: readonly ReturnType<typeof summarizeRun>[]) {
+  const byLoss = runs.toSorted((a, b) => (a.val ?? Number.MAX_VALUE) - (b.val ?? Number.MAX_VALUE));
+  return runs.map(({ validated, ...run }) => {
+    const best = byLoss.find((other) => behind(validated, other.validated))?.validated;
+    return { ...run, behind: best && best !== validated ? behind(validated, best) : null };
+  });
 }
 
 /** Bytes of all files; those that go while they are counted count as nothing. */

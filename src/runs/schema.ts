@@ -31,6 +31,8 @@ export const runEventSchema = z.discriminatedUnion('event', [
     codePath: z.string(),
     dtype: z.string(),
     parameters: z.int(),
+    /** For the shards of each role a sha256, by which `compare` tells data sets apart. */
+    data: z.object({ train: z.string().optional(), val: z.string().optional() }).optional(),
     resumedFrom: step.optional(),
     /** The machine of each of several ranks. */
     hosts: z.array(z.string()).optional(),

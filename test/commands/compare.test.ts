@@ -143,6 +143,82 @@ describe('outside', () => {
   });
 });
 
+describe('other validations, other data', () => {
+  it('validated otherwise than the reference: inside, without val, and the flag that gives it', async () => {
+    writeRun({}, { valSteps: 7 });
+    const { stdout, error } = await compare();
+    expect(error).toBeUndefined();
+    expect(stdout).not.toMatch(/^val /m);
+    expect(stdout).not.toContain('last validation');
+    expect(stdout).toContain(
+      "\nleft out: val, validated on other tokens; --val-steps 20 gives the reference's (train --preset llmc-d6-fp32-b4-t64)\n",
+    );
+    expect(stdout).toContain('steps judged: train 120 of 400, norm 100 of 400, lr 400 of 400\n');
+    const json = JSON.parse((await compare('--json')).stdout);
+    expect(json.series.map(({ series }: { series: string }) => series)).toEqual(['train', 'norm', 'lr']);
+    const drawn = (file: string) => readFileSync(place.path('run', file), 'utf8');
+    expect(drawn('compare.svg').match(/<circle/g)?.length).toBeLessThan(2 * reference.series.val.length);
+    expect(JSON.parse(/id="data">(.*)<\/script>/.exec(drawn('compare.html'))![1]!).curves[0].series.val.values).toEqual(
+      [],
+    );
+    expect((await compare('--tolerance', '0')).error).toBeUndefined();
+  });
+
+  it('of other data: said first, with bits per byte, and no tolerance judges it', async () => {
+    const val = { event: 'val', step: 400, loss: 2.5, tokens: 1000, bytes: 4000 } as const;
+    appendFileSync(logPath(writeRun({})), formatEvent(val));
+    const other = writeRun({}, { data: 'data/own-source', vocabularySize: 512 }, 'other');
+    appendFileSync(logPath(other), formatEvent({ ...val, bytes: 2000 }));
+    const reason =
+      'losses of training and validation cannot be compared: data data/own-source instead of data/tinyshakespeare, vocabularySize 512 instead of 50257; bits per byte 1.8034 instead of 0.9017';
+    const { stdout, error } = await compare(other);
+    expect(error).toBeUndefined();
+    expect(stdout.slice(0, stdout.indexOf('series'))).toBe(`${reason}\n${other} vs ${run}\n`);
+    expect(stdout).not.toMatch(/^(train|val) /m);
+    expect(JSON.parse((await compare(other, '--json')).stdout)).toMatchObject({
+      unlike: [reason],
+      bitsPerByte: 1.8034,
+    });
+    expect(readFileSync(place.path('compare.html'), 'utf8')).toContain(`"other vs run: ${reason}"`);
+    expect(messageOf((await compare(other, '--tolerance', '9')).error)).toBe(`${reason}; leave out --tolerance`);
+    const third = writeRun({}, { seed: 7 }, 'third');
+    expect((await compare(other, third)).stdout).toContain('cannot be compared');
+    expect((await compare(other, third)).stdout).toMatch(
+      /^losses .*; Ranking by last validation loss\nrun .* bits\/byte /,
+    );
+  });
+
+  it('ties are marked in text, JSON and report', async () => {
+    const sequenceLosses = [4, 5, 6, 5];
+    for (const [name, by] of [
+      ['run', [0, 0, 0, 0]],
+      ['b', [0.1, -0.1, 0.1, 0]],
+      ['c', [0.5, 0.5, 0.6, 0.4]],
+    ] as const) {
+      const losses = sequenceLosses.map((loss, index) => loss + by[index]!);
+      const loss = losses.reduce((sum, one) => sum + one, 0) / 4;
+      const val = { event: 'val', step: 400, loss, tokens: 256, sequenceLosses: losses } as const;
+      appendFileSync(logPath(writeRun({}, { seed: name.length + by[0] * 10 }, name)), formatEvent(val));
+    }
+    const others = [place.path('b'), place.path('c')];
+    const { stdout } = await compare(...others);
+    expect(stdout).toContain(`Ranking by last validation loss
+run  seed  last val               behind  best val  at step    steps    state
+run     3    5.0000                    -    5.0000      400  400/400  stopped
+b       2    5.0250  0.0250 ± 0.0479 tie    5.0250      400  400/400  stopped
+c       6    5.5000      0.5000 ± 0.0408    5.5000      400  400/400  stopped
+tie: behind the first by less than twice the standard error (±) over the sequences validated; seeds can differ by more
+`);
+    const { ranking } = JSON.parse((await compare(...others, '--json')).stdout);
+    expect(ranking.map(({ behind }: { behind: { isTie: boolean } | null }) => behind?.isTie)).toEqual([
+      undefined,
+      true,
+      false,
+    ]);
+    expect(readFileSync(place.path('compare.html'), 'utf8')).toContain('"0.0250 ± 0.0479 tie"');
+  });
+});
+
 describe('several', () => {
   const shifted = (by: number) => reference.series.train.map(([step, loss]) => [step, loss + by] as const);
 
@@ -245,7 +321,7 @@ report: ${place.path('compare.html')}
 `);
     expect(json.ranking[0]).toEqual({
       ...{ run: best, name: 'best', options: { batch: 4, learningRate: 6e-4, seed: 7 }, last: 5.5 },
-      ...{ best: { step: 50, loss: 5.1 }, steps: 400, ofSteps: 400, state: 'stopped' },
+      ...{ behind: null, bitsPerByte: null, best: { step: 50, loss: 5.1 }, steps: 400, ofSteps: 400, state: 'stopped' },
     });
     const report = readFileSync(place.path('compare.html'), 'utf8');
     expect(report).toContain('"title":"Ranking by last validation loss"');
@@ -415,7 +491,11 @@ describe('no reference to be judged by', () => {
   it('a reference that is nearly it is named with what differs', async () => {
     writeRun({}, { steps: 100, warmup: 0 });
     expect((await compare()).stdout).toContain(
-      'nearest: llmc-d6-fp32-b4-t64, but steps 100 instead of 400, warmup 0 instead of 40',
+      'nearest: llmc-d6-fp32-b4-t64 (train --preset llmc-d6-fp32-b4-t64), but steps 100 instead of 400, warmup 0 instead of 40',
+    );
+    writeRun({}, { order: 'sequence' });
+    expect((await compare()).stdout).toContain(
+      'nearest: llmc-d6-fp32-b4-t64 (train --preset llmc-d6-fp32-b4-t64), but order sequence instead of llmc\n',
     );
   });
 
@@ -423,7 +503,7 @@ describe('no reference to be judged by', () => {
     writeRun({}, { batch: 8, seed: 1 });
     const { stdout, error } = await compare('--reference', 'llmc-d6-fp32-b4-t64');
     expect(messageOf(error)).toBe(
-      'the run is not configured as llmc-d6-fp32-b4-t64: batch 8 instead of 4, seed 1 instead of 42; train with these, or name another --reference',
+      'the run is not configured as llmc-d6-fp32-b4-t64: batch 8 instead of 4, seed 1 instead of 42; train with these (train --preset llmc-d6-fp32-b4-t64), or name another --reference',
     );
     expect(stdout).toBe('');
   });

@@ -69,7 +69,7 @@ it('--sort by any column, losses the least first, --json with names in full', ()
   expect(JSON.parse(place.run(['runs', 'runs/sweep', '--json']).stdout).runs).toEqual([
     {
       ...{ run: swept, started: '2026-01-01T00:00:00Z', model: 'runs/d12', data: 'own', steps: 3, ofSteps: 400 },
-      ...{ train: 3, val: 2.5, tokensPerSecond: 500_000, state: 'finished', bytes: expect.any(Number) },
+      ...{ train: 3, val: 2.5, tokensPerSecond: 500_000, state: 'finished', bytes: expect.any(Number), behind: null },
     },
   ]);
 });

@@ -92,10 +92,17 @@ describe('mismatches', () => {
     expect(mismatches(asConfigured(flat, { finalLearningRateFraction: 0.1 }), flat)).toHaveLength(1);
   });
 
-  it('how often a run is validated does not matter, on how much does', () => {
-    expect(mismatches(asConfigured(d6, { valEvery: 7 }), d6)).toEqual([]);
-    expect(mismatches(asConfigured(d6, { valSteps: 7 }), d6)).toHaveLength(1);
-  });
+  it.each([
+    { valEvery: 7 },
+    { valSteps: 7 },
+    { valSteps: undefined, valTokens: 5120 },
+    { optimizer: 'adamw', beta2: 0.95 },
+  ])('%j does not matter', (changes) => expect(mismatches(asConfigured(d6, changes), d6)).toEqual([]));
+
+  it.each([{ optimizer: 'muon' }, { beta2: 0.99 }, { activation: 'relu2' }, { skipSpikes: 3 }, { vocabularySize: 65 }])(
+    'llm.c had the defaults of options that its curves lack, not %j',
+    (changes) => expect(mismatches(asConfigured(d6, changes), d6)).toMatchObject([{ field: Object.keys(changes)[0] }]),
+  );
 
   it('a model is known by its sizes whatever preset names it, but not when it starts from weights', () => {
     expect(mismatches(asConfigured(flat, { model: 'gpt2' }), flat)).toEqual([]);

@@ -23,7 +23,7 @@ import { describeDevice } from '../plan/plan.ts';
 import { openData, type RunData } from './data.ts';
 import { openModel } from './open-model.ts';
 import { type Opening, Resources, type Run } from './run.ts';
-import { shardRecord } from './same-data.ts';
+import { dataHash, shardRecord } from './same-data.ts';
 import { checkSameKernels } from './same-kernels.ts';
 import { type Settled, takesSamples } from './settle.ts';
 
@@ -109,6 +109,7 @@ async function open(opening: Opening): Promise<Run> {
     runEvent: {
       event: 'run',
       ...{ configuration, program, device: device.description.device, codePath, dtype: options.dtype, parameters },
+      data: { train: dataHash(data.loader.shards), val: data.validation && dataHash(data.validation.loader.shards) },
       ...(commit === undefined ? {} : { commit }),
       ...(checkpoint ? { resumedFrom: startStep } : {}),
       ...(ranks ? { hosts: [...ranks.hosts] } : {}),

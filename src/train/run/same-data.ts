@@ -1,4 +1,5 @@
 // Compares the shards of a resumed run with those it was trained on: names, token counts, contents.
+import { createHash } from 'node:crypto';
 import { basename } from 'node:path';
 import type { Manifest } from '../../checkpoint/manifest.ts';
 import { beginning } from '../../shards/find.ts';
@@ -8,6 +9,12 @@ type ShardRecord = Manifest['shards'][number];
 
 /** A shard's record in a manifest. */
 export const shardRecord = ({ path, tokens, sha256 }: Shard): ShardRecord => ({ name: basename(path), tokens, sha256 });
+
+/** A sha256 for a role's shards, by those of the files. */
+export const dataHash = (shards: readonly Shard[]): string =>
+  createHash('sha256')
+    .update(`${shards.map(({ sha256 }) => sha256)}`)
+    .digest('hex');
 
 /** Describes the first shard that differs; undefined if all are the same. */
 export function changedShard(before: readonly ShardRecord[], now: readonly ShardRecord[]): string | undefined {
