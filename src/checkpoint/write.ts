@@ -8,6 +8,7 @@ import { whole } from '../checks/number.ts';
 import { attempt, Gpt2Error, NativeError } from '../errors.ts';
 import { checkedJson } from '../files/checked-json.ts';
 import { makeFolder } from '../files/make-folder.ts';
+import { syncToDisk } from '../files/sync.ts';
 import { storedShape, toStored } from '../formats/layout.ts';
 import { type WrittenFile, writeSafetensors } from '../formats/safetensors.ts';
 import type { WeightType } from '../formats/weight-types.ts';
@@ -20,7 +21,7 @@ import { tokenizerFile } from '../tokenizer/tokenizer-file.ts';
 import { checkpointName } from './directory.ts';
 import { checkpointVersion, type Manifest, manifestFile, optimizerFile, weightsFile } from './manifest.ts';
 import { pruneCheckpoints, timeToWrite } from './prune.ts';
-import { clearLeftovers, putInPlace, removeIfPossible, syncFolder, unfinishedPath } from './replace.ts';
+import { clearLeftovers, putInPlace, removeIfPossible, unfinishedPath } from './replace.ts';
 
 /** Values to write for some parameters: master weights, or a row of optimizer state. */
 export interface Values {
@@ -195,7 +196,7 @@ function onDisk<R>(work: () => R): R | Gpt2Error {
 function makeInRun(folder: string): void {
   if (existsSync(folder)) return;
   mkdirSync(folder);
-  syncFolder(dirname(folder));
+  syncToDisk(dirname(folder));
 }
 
 /** Makes a folder and its missing parents, and syncs them to the disk. */
@@ -203,7 +204,7 @@ function makeFolders(folder: string): void {
   const first = makeFolder(folder);
   if (first === undefined) return;
   const top = dirname(resolve(first));
-  for (let path = resolve(folder); path !== top; path = dirname(path)) syncFolder(dirname(path));
+  for (let path = resolve(folder); path !== top; path = dirname(path)) syncToDisk(dirname(path));
 }
 
 /** Whether a Gpt2Error was caused by the file system. */
