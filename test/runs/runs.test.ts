@@ -14,8 +14,8 @@ vi.mock('node:fs', async (original) => {
   const paths = new Map<number, string>();
   return {
     ...fs,
-    openSync: (path: string, ...rest: []) => {
-      const file = fs.openSync(path, ...rest);
+    openSync: (path: string, flags: string | number, mode?: number) => {
+      const file = fs.openSync(path, flags, mode);
       paths.set(file, path);
       return file;
     },
