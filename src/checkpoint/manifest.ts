@@ -2,8 +2,9 @@
 // its own checksum. It is written last, so a folder that has it is complete. directory.ts checks the other files.
 import { join } from 'node:path';
 import { z } from 'zod';
-import { Gpt2Error } from '../errors.ts';
-import { readCheckedJson } from '../files/checked-json.ts';
+import { Gpt2Error, UsageError } from '../errors.ts';
+import { checkedJson, readCheckedJson } from '../files/checked-json.ts';
+import { largestDescription } from '../files/regular-file.ts';
 import { type Architecture, parts } from '../model/architecture.ts';
 
 export const manifestFile = 'manifest.json';
@@ -11,6 +12,8 @@ export const weightsFile = 'model.safetensors';
 export const optimizerFile = 'optimizer.safetensors';
 /** Version 1 has no checksum. */
 export const checkpointVersion = 2;
+/** Bytes that the list of files takes in a manifest, at most. */
+const mostFilesBytes = 1 << 10;
 
 export const count = z.int().nonnegative();
 export const size = z.int().positive();
@@ -71,6 +74,18 @@ const manifestSchema = z.object({
 });
 
 export type Manifest = z.infer<typeof manifestSchema>;
+
+/**
+ * Refuses a manifest that `readManifest` would refuse; its files are not written yet.
+ * @throws UsageError naming the value
+ */
+export function checkManifest(manifest: Omit<Manifest, 'files'>): void {
+  const text = checkedJson(manifest);
+  const checked = manifestSchema.omit({ files: true }).safeParse(JSON.parse(text));
+  if (!checked.success) throw new UsageError(`the manifest could not be read back: ${z.prettifyError(checked.error)}`);
+  const [bytes, most] = [Buffer.byteLength(text), largestDescription - mostFilesBytes];
+  if (bytes > most) throw new UsageError(`the manifest has ${bytes} bytes, over ${most}: shorten its configuration`);
+}
 
 /**
  * Reads the manifest of a checkpoint folder.

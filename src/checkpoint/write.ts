@@ -19,7 +19,14 @@ import type { StateCopy } from '../optimizer/state.ts';
 import { writeDurably } from '../shards/shard.ts';
 import { tokenizerFile } from '../tokenizer/tokenizer-file.ts';
 import { checkpointName } from './directory.ts';
-import { checkpointVersion, type Manifest, manifestFile, optimizerFile, weightsFile } from './manifest.ts';
+import {
+  checkManifest,
+  checkpointVersion,
+  type Manifest,
+  manifestFile,
+  optimizerFile,
+  weightsFile,
+} from './manifest.ts';
 import { pruneCheckpoints, timeToWrite } from './prune.ts';
 import { clearLeftovers, putInPlace, removeIfPossible, unfinishedPath } from './replace.ts';
 
@@ -60,6 +67,7 @@ export interface CheckpointToWrite extends CheckpointHead {
 
 /**
  * Removes what interrupted writes left, then writes a checkpoint from the device's memory, as `writeState`.
+ * @throws UsageError for a manifest that `resolveCheckpoint` would refuse; nothing is written then
  * @example
  * const { manifest } = resolveCheckpoint('runs/first');
  * const optimizer = trainer.optimizerState.copies;
@@ -72,9 +80,21 @@ export function writeCheckpoint(checkpoint: CheckpointToWrite): string {
     { tokenizer: 'text' },
   );
   const { model, optimizer, ...head } = checkpoint;
+  checkManifest(manifestOf(head, model.config));
   clearLeftovers(head.folder);
   return writeState(head, stateInDevice(model, optimizer), makeFolders);
 }
+
+/** A manifest without its files. */
+const manifestOf = ({ folder, step, manifest }: CheckpointHead, model: ModelConfig): Omit<Manifest, 'files'> => ({
+  // First: it may be the whole manifest of another checkpoint.
+  ...manifest,
+  format: 'gpt2.ts checkpoint',
+  version: checkpointVersion,
+  step,
+  model,
+  time: timeToWrite(folder),
+});
 
 /** The state in the device at the time it is read. */
 export function stateInDevice(model: Model, optimizer: readonly StateCopy[]): State {
@@ -96,7 +116,8 @@ export const copiesOf = ({ config, masters }: Model, optimizer: readonly StateCo
  * Writes a checkpoint and returns its path. One of the same step, complete or damaged, is replaced.
  * @throws Gpt2Error if it cannot be written; the unfinished one is removed, older checkpoints are untouched
  */
-function writeState({ folder, step, tokenizer, manifest }: CheckpointHead, state: State, make = makeInRun): string {
+function writeState(head: CheckpointHead, state: State, make = makeInRun): string {
+  const { folder, step, tokenizer } = head;
   const name = checkpointName(step);
   const path = join(folder, name);
   let temporary: string | undefined;
@@ -111,15 +132,7 @@ function writeState({ folder, step, tokenizer, manifest }: CheckpointHead, state
       { name: optimizerFile, ...optimizer },
     ];
     if (tokenizer !== undefined) files.push(writeText(temporary, tokenizerFile, tokenizer));
-    const whole: Manifest = {
-      format: 'gpt2.ts checkpoint',
-      version: checkpointVersion,
-      step,
-      model: state.config,
-      ...manifest,
-      files,
-      time: timeToWrite(folder),
-    };
+    const whole: Manifest = { ...manifestOf(head, state.config), files };
     writeDurably(join(temporary, manifestFile), [Buffer.from(checkedJson(whole))]);
     putInPlace(temporary, folder, name);
   } catch (cause) {
