@@ -69,6 +69,38 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('train takes it (needs the CPU 
     expect(sample.code, sample.stderr).toBe(0);
   });
 
+  it('by the command that a model of characters is advised to use', () => {
+    writeFileSync(place.path('few.txt'), 'line 1 of a text with 2 words\n'.repeat(500));
+    const train = [
+      'train',
+      '--data',
+      'data/text',
+      '--out',
+      'run-char',
+      '--steps',
+      '1',
+      '--sample-every',
+      '0',
+      ...tinyModel,
+    ];
+    for (const args of [
+      ['prepro', 'text', 'text.txt', '--tokenizer', 'char', '--workers', '1'],
+      [...train, '--seq', '64', '--val-every', '0'],
+      ['prepro', 'text', 'few.txt', '--tokenizer', 'bytes', '--workers', '1'],
+    ]) {
+      const { code, stderr } = place.run(args);
+      expect(code, stderr).toBe(0);
+    }
+    const { stderr } = place.run(['eval', '--model', 'run-char', '--data', 'data/few']);
+    const [, command] = /prepare the data with the model's tokenizer: `npm run prepro -- ([^`]+)`, of a text /.exec(
+      stderr,
+    )!;
+    const { code, stderr: said } = place.run(['prepro', ...command!.replace('FILE', 'few.txt').split(' ')]);
+    expect(code, said).toBe(0);
+    const loss = place.run(['eval', '--model', 'run-char', '--data', command!.split(' --out ')[1]!, '--batch', '1']);
+    expect(loss.code, loss.stderr).toBe(0);
+  });
+
   it("not as the data of a model of another vocabulary's", () => {
     const args = [
       'train',
