@@ -172,7 +172,7 @@ describe('says in one line', () => {
     [
       'that the end of a text is spelled',
       ['marked.txt'],
-      "<|endoftext|> is spelled 3999 times in the text and ends no document: divide documents there with --separator '<|endoftext|>'",
+      "<|endoftext|> is spelled 3999 times in the text: divide documents there with --separator '<|endoftext|>'",
     ],
     ['nothing of the end of a text that divides', ['marked.txt', '--separator', '<|endoftext|>'], ''],
     ['nothing if the field is named', ['dump.jsonl', '--field', 'text'], ''],

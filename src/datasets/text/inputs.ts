@@ -176,32 +176,20 @@ export async function* bytesOf(
   }
 }
 
-/** Bytes of a file in which its field of text is looked for. */
-const sampledBytes = 1 << 16;
-const mostSampledBytes = 1 << 26;
-
-/** The only field of text in the first lines of all files of JSON; undefined if there is none, or other files are among them. */
+/** The only field of text in the first MiB of all files of JSON; undefined if there is none, or other files are among them. */
 export async function fieldOfTexts(inputs: readonly Input[]): Promise<string | undefined> {
-  const fields = new Set<string | undefined>();
-  for (const input of inputs.filter(({ bytes }) => bytes > 0)) {
-    if (!jsonName.test(input.path)) return undefined;
-    const parts: Buffer[] = [];
-    let length = 0;
-    let isWhole = true;
+  let lines: string[] = [];
+  for (const input of inputs) {
+    if (!/\.(jsonl|ndjson|json)(\.gz)?$/i.test(input.path)) return undefined;
     for await (const part of bytesOf(input, { kind: 'jsonl', field: 'text' }, () => {})) {
-      parts.push(Buffer.from(part));
-      length += part.length;
-      isWhole = length <= sampledBytes;
-      if (!isWhole && (part.includes(0x0a) || length > mostSampledBytes)) break;
+      const some = Buffer.from(part).toString().split('\n');
+      // The last may be cut off.
+      lines = lines.concat(some.length > 1 ? some.slice(0, -1) : some);
+      break;
     }
-    const lines = Buffer.concat(parts).toString().split('\n');
-    fields.add(onlyTextField(isWhole ? lines : lines.slice(0, -1)));
   }
-  return fields.size === 1 ? [...fields][0] : undefined;
+  return onlyTextField(lines);
 }
-
-/** Names of files of JSON. */
-const jsonName = /\.(jsonl|ndjson|json)(\.gz)?$/i;
 
 async function* plain(path: string, onRead: (bytes: number) => void): AsyncGenerator<Uint8Array> {
   const buffer = new Uint8Array(readBytes);

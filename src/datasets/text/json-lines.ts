@@ -1,54 +1,38 @@
 // JSON as lines: an array is read with an element in each line, and the field of the text is found in the first lines.
 import { Gpt2Error } from '../../errors.ts';
 
-const [space, quote, backslash, comma] = [0x20, 0x22, 0x5c, 0x2c];
-const [openList, closeList, openObject, closeObject] = [0x5b, 0x5d, 0x7b, 0x7d];
-const isBlank = (byte: number): boolean => byte === space || (byte >= 0x09 && byte <= 0x0d);
+const isBlank = (byte: number): boolean => byte === 0x20 || (byte >= 0x09 && byte <= 0x0d);
+const [open, close] = [Buffer.from('[{'), Buffer.from(']}')];
 
 /**
  * The bytes of a file; if it is a JSON array, its elements, one in each line. It writes into the parts that it gets.
- * @throws Gpt2Error if the array is not complete, lacks an element, or more follows it
+ * @throws Gpt2Error if the array is not complete, or more follows it
  */
 export async function* elementsAsLines(parts: AsyncIterable<Uint8Array>, path: string): AsyncGenerator<Uint8Array> {
   const refuse = (what: string) => new Gpt2Error(`${path} is not a valid JSON array: ${what}; write it again`);
   let isArray: boolean | undefined;
-  let [depth, inText, isEscaped, isEmpty, isOver] = [0, false, false, true, false];
+  let [depth, inText, isEscaped, isOver] = [0, false, false, false];
   for await (const part of parts) {
-    let start = 0;
-    if (isArray === undefined) {
-      if (part[0] === 0xef && part[1] === 0xbb && part[2] === 0xbf) start = 3;
-      while (start < part.length && isBlank(part[start]!)) start++;
-      if (start < part.length) isArray = part[start] === openList;
-    }
-    if (!isArray) {
-      yield part;
-      continue;
-    }
-    let filled = 0;
-    for (let at = start; at < part.length; at++) {
-      let byte = part[at]!;
+    const start = part[0] === 0xef && isArray === undefined ? 3 : 0;
+    const first = part.find((byte, at) => at >= start && !isBlank(byte));
+    if (isArray === undefined && first !== undefined) isArray = first === open[0];
+    for (let at = start; isArray && at < part.length; at++) {
+      const byte = part[at]!;
       if (inText) {
-        if (isEscaped) isEscaped = false;
-        else if (byte === backslash) isEscaped = true;
-        else if (byte === quote) inText = false;
-      } else if (isBlank(byte)) byte = space;
+        if (byte === 0x22 && !isEscaped) inText = false;
+        isEscaped = byte === 0x5c && !isEscaped;
+      } else if (isBlank(byte)) part[at] = 0x20;
       else if (isOver) throw refuse('more follows its end');
       else {
-        if (byte === quote) inText = true;
-        if (byte === closeList || byte === closeObject) depth--;
-        const divides = depth === 1 && byte === comma;
-        if (divides && isEmpty) throw refuse('an element is missing');
-        isOver = depth === 0 && byte === closeList;
+        inText = byte === 0x22;
+        if (close.includes(byte)) isOver = --depth === 0;
+        if (depth === 1 && byte === 0x2c) part[at] = 0x0a;
         // The brackets around all elements are left out.
-        const isOuter = isOver || (depth === 0 && byte === openList);
-        if (byte === openList || byte === openObject) depth++;
-        if (divides) byte = 0x0a;
-        else if (isOuter) byte = space;
-        isEmpty = divides || (isEmpty && isOuter);
+        if (depth === 0) part[at] = 0x20;
+        if (open.includes(byte)) depth++;
       }
-      part[filled++] = byte;
     }
-    yield part.subarray(0, filled);
+    yield isArray ? part.subarray(start) : part;
   }
   if (isArray && !isOver) throw refuse('it ends too early');
 }
@@ -58,22 +42,18 @@ export async function* elementsAsLines(parts: AsyncIterable<Uint8Array>, path: s
  * none or different ones, or are not JSON.
  */
 export function onlyTextField(lines: readonly string[]): string | undefined {
-  const fields = new Set<string | undefined>();
-  for (const line of lines) {
-    if (line.trim() === '') continue;
-    const texts = textFields(line);
-    fields.add(texts?.length === 1 ? texts[0] : undefined);
-  }
-  return fields.size === 1 ? [...fields][0] : undefined;
+  const fields = new Set(lines.filter((line) => line.trim() !== '').map((line) => textFields(line).join('\0')));
+  const [field] = fields;
+  return fields.size === 1 && field !== '' && !field!.includes('\0') ? field : undefined;
 }
 
-function textFields(line: string): string[] | undefined {
+function textFields(line: string): string[] {
   try {
     const value: unknown = JSON.parse(line);
     if (typeof value === 'string') return ['text'];
-    if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined;
-    return Object.entries(value).flatMap(([name, of]) => (typeof of === 'string' ? [name] : []));
+    if (Array.isArray(value)) return [];
+    return Object.entries(value ?? {}).flatMap(([name, of]) => (typeof of === 'string' ? [name] : []));
   } catch {
-    return undefined;
+    return [];
   }
 }

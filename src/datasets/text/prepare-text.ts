@@ -107,7 +107,9 @@ export async function prepareText(inputs: readonly Input[], options: TextOptions
     };
     refuseForeignTokenizer(out, tokenizer.file, standing.replaced);
     putInPlace(out, work, { dataset, file: tokenizer.file }, standing);
-    if (marks > 0) notice(`${endMark} is spelled ${marks} times in the text${adviceOnMarks(format)}`);
+    if (marks > 0) {
+      notice(`${endMark} is spelled ${marks} times in the text: divide documents there with --separator '${endMark}'`);
+    }
     if (inputs.every(({ role }) => role === 'split')) tellShare(shards, division, notice);
     return { folder: out, present: false, dataset };
   } catch (error) {
@@ -138,17 +140,6 @@ async function charactersOf(
 
 /** The end of a text as many files spell it. */
 const endMark = '<|endoftext|>';
-const adviceOnMarks = (format: Format): string =>
-  format.kind === 'text'
-    ? ` and ends no document: divide documents there with --separator '${endMark}'`
-    : ', where documents are lines: divide them before';
-
-function countMarks(bytes: Uint8Array): number {
-  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
-  let count = 0;
-  for (let at = text.indexOf(endMark); at >= 0; at = text.indexOf(endMark, at + endMark.length)) count++;
-  return count;
-}
 
 /**
  * Encodes all files. Returns the parts' paths, in order, a hash of everything that their tokens depend on, and how often the end
@@ -167,8 +158,7 @@ async function encodeAll(
   // Bytes of the files themselves, which may be compressed; they count when their chunk is encoded.
   let read = 0;
   let marks = 0;
-  const { format } = encoding;
-  const isMark = format.kind === 'text' && format.separator?.includes(endMark);
+  const isMark = encoding.format.kind === 'text' && encoding.format.separator?.includes(endMark);
   const onRead = (bytes: number) => {
     read += bytes;
     onEncoded(0);
@@ -181,7 +171,8 @@ async function encodeAll(
       const path = partPath(folder, chunk.index);
       fingerprint.update(key);
       parts.push(path);
-      if (!isMark) marks += countMarks(chunk.bytes);
+      const text = Buffer.from(chunk.bytes.buffer, 0, chunk.bytes.length);
+      if (!isMark && text.includes(endMark)) marks += text.toString('latin1').split(endMark).length - 1;
       if (hasPart(path, key)) {
         pool.spare.push(chunk.bytes.buffer);
         onEncoded(bytes);
