@@ -43,7 +43,7 @@ int ops::attention_forward(gpt2_context &context, void *out, float *lse, const v
     using E = decltype(element);
     with_columns(sizes.HS, [&](auto columns) {
       auto *kernel = forward_any_kernel<E, columns>;
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+      if (!allow_shared(own, kernel, shared)) return;
       kernel<<<grid, threads, shared, own.stream>>>(static_cast<E *>(out), lse, static_cast<const E *>(qkv), sizes,
                                                     scale);
     });
@@ -81,8 +81,7 @@ int ops::attention_backward(gpt2_context &context, void *dqkv, const void *dout,
     with_columns(sizes.HS, [&](auto columns) {
       auto *queries = backward_queries_any_kernel<E, columns>;
       auto *keys = backward_keys_any_kernel<E, columns>;
-      cudaFuncSetAttribute(queries, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
-      cudaFuncSetAttribute(keys, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+      if (!allow_shared(own, queries, shared) || !allow_shared(own, keys, shared)) return;
       queries<<<grid, threads, shared, own.stream>>>(dx, D, dy, x, lse, sizes, scale);
       keys<<<grid, threads, shared, own.stream>>>(dx, D, dy, x, lse, sizes, scale);
     });

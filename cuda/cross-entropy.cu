@@ -142,7 +142,7 @@ void capped_cross_entropy(const CudaContext &context, float *losses, void *dlogi
     auto *gradient = static_cast<T *>(dlogits);
     auto *values = static_cast<const T *>(logits);
     const auto launch = [&](auto *kernel, int shared) {
-      if (shared > 0) cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+      if (shared > 0 && !allow_shared(context, kernel, shared)) return;
       kernel<<<N, threads, shared, context.stream>>>(losses, gradient, values, targets, V, Vp, dloss, softcap);
     };
     const int row = V / vector_size<T> * 16;

@@ -108,7 +108,8 @@ GPT2_API const char *gpt2_last_error(gpt2_context *context);
 
 /* The opened device, as JSON: {"library":"cpu"|"cuda","device":name,"codePath":"avx512"|"avx2"|"portable"|"sm90"|...,
  * "threads":n,"canCapture":bool,"dtypes":["fp32",...]}; on CUDA also "computeCapability":"9.0","multiprocessors":n,
- * "driver":"13.0". Belongs to the context. */
+ * "driver":"13.0". If the last failure blames another rank, also "failedRank":n; gpt2_last_error then says "function: rank n ...".
+ * Belongs to the context; valid until the next call. */
 GPT2_API const char *gpt2_context_description(gpt2_context *context);
 
 /* Gives ops their scratch: `workspace` [bytes] of device memory, owned by the caller. */

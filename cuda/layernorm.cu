@@ -287,7 +287,6 @@ void backward(CudaContext &own, void *din, float *dweight, float *dbias, const v
         with_count(static_cast<int>(ceil_divide(C, 32 * V)), Packs<T>{}, [&](auto packs) {
           const auto launch = [&](auto *kernel, int shared) {
             if (shared > own.shared_limit) return false;
-            cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
             launch_overlapping(own, kernel, parts, threads, shared, dx, partial, dy, residual, x, w, mean, rstd, N, C,
                                values, scale, norm);
             return true;

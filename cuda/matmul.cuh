@@ -147,9 +147,10 @@ struct Fp8Bound {
   // `activated_scale`, of the same row or block, is only relu_squared_backward's.
   __device__ __forceinline__ float scale(float norm, [[maybe_unused]] float activated_scale) const {
     if constexpr (is_activation_backward<E>) {
+      // 2 sqrt(448 s) = 32 sqrt(1.75 s), which no scale s makes infinite.
       const float derivative = E == Epilogue::gelu_backward
                                    ? largest_gelu_derivative
-                                   : relu_squared_derivative<bf16>(fp8_largest * activated_scale);
+                                   : 16 * relu_squared_derivative<bf16>(fp8_largest / 256 * activated_scale);
       return fp8_scale(norm * (derivative * weight_norm));
     }
     const float pre = fmaf(norm, weight_norm, bias);

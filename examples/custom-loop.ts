@@ -6,16 +6,25 @@ import {
   createModel,
   Device,
   findShards,
+  Gpt2Error,
   initializeWeights,
   openLoader,
   presetConfig,
+  readDataset,
   selectDevice,
   Trainer,
 } from 'gpt2.ts';
 
+// An error of the options or the files is one line, without a stack.
+process.once('uncaughtException', (error) => {
+  console.error(error instanceof Gpt2Error ? error.message : error);
+  process.exit(1);
+});
+
 const [data = 'data/tinyshakespeare', steps = '20'] = process.argv.slice(2);
 const target = selectDevice('auto');
-const config = presetConfig(target.kind === 'cuda' ? 'd12' : 'd6')!;
+const preset = presetConfig(target.kind === 'cuda' ? 'd12' : 'd6')!;
+const config = { ...preset, vocabularySize: readDataset(data)?.vocabularySize ?? preset.vocabularySize };
 const [batch, sequence] = target.kind === 'cuda' ? [16, 1024] : [2, 64];
 
 using device = Device.open({ ...target, dtype: target.kind === 'cuda' ? 'bf16' : 'fp32' });

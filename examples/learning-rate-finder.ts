@@ -6,12 +6,20 @@ import {
   createModel,
   Device,
   findShards,
+  Gpt2Error,
   initializeWeights,
   openLoader,
   presetConfig,
+  readDataset,
   selectDevice,
   Trainer,
 } from 'gpt2.ts';
+
+// An error of the options or the files is one line, without a stack.
+process.once('uncaughtException', (error) => {
+  console.error(error instanceof Gpt2Error ? error.message : error);
+  process.exit(1);
+});
 
 const [data = 'data/tinyshakespeare', count = '60'] = process.argv.slice(2);
 const [steps, from, to] = [Number(count), 1e-6, 1];
@@ -20,7 +28,8 @@ if (!(steps >= 2)) {
   process.exit(1);
 }
 const target = selectDevice('auto');
-const config = presetConfig('d6')!;
+const preset = presetConfig('d6')!;
+const config = { ...preset, vocabularySize: readDataset(data)?.vocabularySize ?? preset.vocabularySize };
 const [batch, sequence] = [4, 64];
 
 using device = Device.open(target);

@@ -1,7 +1,13 @@
 // How well a trained model expects a text: the loss of each token, the perplexity of the whole, the least expected words.
 //   node --import tsx examples/perplexity.ts RUN FILE
 import { readFileSync } from 'node:fs';
-import { createModel, Device, decode, encode, lossesOf, resolveWeights, selectDevice } from 'gpt2.ts';
+import { createModel, Device, decode, encode, Gpt2Error, lossesOf, resolveWeights, selectDevice } from 'gpt2.ts';
+
+// An error of the options or the files is one line, without a stack.
+process.once('uncaughtException', (error) => {
+  console.error(error instanceof Gpt2Error || 'code' in error ? error.message : error);
+  process.exit(1);
+});
 
 const [run, file] = process.argv.slice(2);
 if (run === undefined || file === undefined) stop('usage: perplexity.ts RUN FILE');

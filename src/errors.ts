@@ -94,12 +94,15 @@ export class NativeError extends Gpt2Error {
   readonly status: string;
   /** What the library says; the emulator's reports have several lines. */
   readonly detail: string;
+  /** The rank that the library blames, with which `detail` begins: "rank 2 is gone"; undefined if it blames no other rank. */
+  readonly failedRank: number | undefined;
 
-  constructor(functionName: string, status: string, detail: string) {
+  constructor(functionName: string, status: string, detail: string, failedRank?: number) {
     super(`${functionName}: ${detail}`);
     this.function = functionName;
     this.status = status;
     this.detail = detail;
+    this.failedRank = failedRank;
   }
 }
 

@@ -14,6 +14,7 @@ export { finewebVersion, finewebVersions, prepareFineweb } from './datasets/fine
 export { prepareHellaswag } from './datasets/hellaswag.ts';
 export { inspectShard } from './datasets/inspect.ts';
 export { datasetNames, datasets, prepareDataset as prepareDatasetAsTyped } from './datasets/prepare.ts';
+export { fieldOfTexts } from './datasets/text/inputs.ts';
 export { prepareText as prepareTextAsTyped, shardPrefix } from './datasets/text/prepare-text.ts';
 export { prepareTinystories, tinystories } from './datasets/tinystories.ts';
 export type { Check } from './doctor/check.ts';

@@ -173,11 +173,20 @@ __device__ __forceinline__ void prefetch_to_l2(const void *address) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
 }
 
+// Lets a kernel use so many bytes of dynamic shared memory. If that fails, so does the op (`refusal`), and its launches
+// are left out.
+template <class... Parameters>
+bool allow_shared(const CudaContext &context, void (*kernel)(Parameters...), int bytes) {
+  if (context.refusal != cudaSuccess) return false;
+  context.refusal = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+  return context.refusal == cudaSuccess;
+}
+
 // Launches a kernel that calls wait_for_previous_kernel(), early where that is allowed (docs/programmatic-launch.md).
 template <class... Parameters, class... Arguments>
 void launch_overlapping(const CudaContext &context, void (*kernel)(Parameters...), int64_t blocks, int threads,
                         int shared, Arguments... arguments) {
-  if (context.refusal != cudaSuccess) return;
+  if (context.refusal != cudaSuccess || (shared > 0 && !allow_shared(context, kernel, shared))) return;
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;

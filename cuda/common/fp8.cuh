@@ -12,9 +12,10 @@ constexpr float fp8_largest = 448;
 constexpr float largest_gelu_derivative = 1.13f;
 
 // The smallest power of two, at least 2^-126, with which `largest` / scale is at most 448 = 1.75 * 2^8: the exponent is
-// rounded up where the fraction exceeds 0.75.
+// rounded up where the fraction exceeds 0.75. Infinity and NaN of either sign give 2^120: canonical NaN is 0x7fffffff,
+// whose exponent would be rounded up.
 __device__ __forceinline__ float fp8_scale(float largest) {
-  const uint32_t exponent = (__float_as_uint(largest) + 0x1fffff) >> 23;
+  const uint32_t exponent = (min(__float_as_uint(largest) & 0x7fffffff, 0x7f800000u) + 0x1fffff) >> 23;
   return __uint_as_float((exponent > 9 ? exponent - 8 : 1) << 23);
 }
 

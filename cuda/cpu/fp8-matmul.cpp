@@ -10,6 +10,11 @@ namespace {
 
 constexpr float largest_gelu_derivative = 1.13f;
 
+// The squared ReLU's derivative from its result value * scale, which may exceed the range of fp32 by a rounding.
+inline float relu_squared_derivative(float value, float scale) {
+  return static_cast<float>(2 * std::sqrt(static_cast<double>(value) * scale));
+}
+
 struct Operands {
   Task rest;
   float *in;
@@ -144,14 +149,14 @@ void fp8_matmul_relu_squared_backward_input(Task task, uint8_t *values, float *s
   const auto differentiate = [&](float *din) {
     task.pool.each(N, [&](int64_t n) {
       for (int64_t i = n * C; i < (n + 1) * C; i++)
-        din[i] *= 2 * std::sqrt(from_e4m3(activated[i]) * activated_scale[n]);
+        din[i] *= relu_squared_derivative(from_e4m3(activated[i]), activated_scale[n]);
     });
   };
   activated_backward(task,
                      {values, scale, dout_norm, columnwise, columnwise_scale, dout_columnwise_norm, activated_scale,
                       activated_columnwise_scale},
                      dout, dout_scale, transposed, factors, N, C, O, differentiate,
-                     [](float activated_scale) { return 2 * std::sqrt(fp8_largest * activated_scale); });
+                     [](float activated_scale) { return relu_squared_derivative(fp8_largest, activated_scale); });
 }
 
 void fp8_matmul_backward_weight(Task task, float *dweight, float *dbias, const uint8_t *dout, const float *dout_scale,

@@ -44,9 +44,9 @@ static inline uint8_t to_e4m3(float value) {
 constexpr float fp8_largest = 448;
 
 // The smallest power of two, at least 2^-126, with which `largest` / scale is at most 448 = 1.75 * 2^8: the exponent is
-// rounded up where the fraction exceeds 0.75.
+// rounded up where the fraction exceeds 0.75. Infinity and NaN of either sign give 2^120.
 static inline float fp8_scale(float largest) {
-  const uint32_t exponent = ((bits_of(largest) & 0x7fffffff) + 0x1fffff) >> 23;  // the NaN of x86 is negative
+  const uint32_t exponent = (std::min(bits_of(largest) & 0x7fffffff, 0x7f800000u) + 0x1fffff) >> 23;
   return float_of((exponent > 9 ? exponent - 8 : 1) << 23);
 }
 

@@ -105,7 +105,7 @@ int Loopback::Connection::wait(short direction) {
 }
 
 int Loopback::Connection::refuse(const std::string &what) {
-  return fail(&context_, GPT2_RANK_ERROR, function_, "rank " + std::to_string(rank_) + " " + what);
+  return fail(&context_, GPT2_RANK_ERROR, function_, "rank " + std::to_string(rank_) + " " + what, rank_);
 }
 
 Loopback::Loopback(int rank, int ranks, int timeout) : rank_(rank), ranks_(ranks), timeout_(timeout) {
@@ -129,6 +129,8 @@ int Loopback::open(gpt2_context &context, Id &id, const char *function) {
   listener = socket(AF_INET, SOCK_STREAM, 0);
   if (listener < 0) return system_failure(context, function, "cannot create a socket");
   prepare(listener);
+  // A connection that ends between poll and accept must not block accept.
+  fcntl(listener, F_SETFL, O_NONBLOCK);
   sockaddr_in address = loopback(0);
   socklen_t size = sizeof address;
   if (bind(listener, reinterpret_cast<sockaddr *>(&address), size) != 0 || listen(listener, 64) != 0 ||
@@ -163,9 +165,10 @@ int Loopback::accept_ranks(gpt2_context &context, const Id &id, const char *func
     if (ready < 0) return system_failure(context, function, "cannot poll for ranks");
     if (ready == 0) {
       const auto absent = std::find(sockets_.begin() + 1, sockets_.end(), -1) - sockets_.begin();
+      const int rank = static_cast<int>(absent);
       return fail(
           &context, GPT2_RANK_ERROR, function,
-          "rank " + std::to_string(absent) + " did not connect within " + std::to_string(timeout_ / 1000) + " s");
+          "rank " + std::to_string(rank) + " did not connect within " + std::to_string(timeout_ / 1000) + " s", rank);
     }
     const int socket = accept(listener, nullptr, nullptr);
     if (socket < 0) continue;
@@ -215,7 +218,7 @@ int Loopback::begin(gpt2_context &context, const char *what, size_t bytes, const
     if (const int status = to(context, rank, function).receive(&other, sizeof other)) return status;
     if (std::memcmp(&head, &other, sizeof head) == 0) continue;
     return fail(&context, GPT2_RANK_ERROR, function,
-                "rank " + std::to_string(rank) + " enqueued " + text_of(other) + ", rank 0 " + text_of(head));
+                "rank " + std::to_string(rank) + " enqueued " + text_of(other) + ", rank 0 " + text_of(head), rank);
   }
   return GPT2_OK;
 }

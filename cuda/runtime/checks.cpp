@@ -6,7 +6,8 @@
 
 namespace gpt2 {
 
-int fail(gpt2_context *context, int status, const char *function, const std::string &text) {
+int fail(gpt2_context *context, int status, const char *function, const std::string &text, int failed_rank) {
+  context->failed_rank = failed_rank;
   context->error = std::string(function) + ": " + text;
   return status;
 }

@@ -15,15 +15,18 @@ struct gpt2_context {
   void *workspace = nullptr;
   int64_t workspace_bytes = 0;
   std::string error;
-  std::string description;
+  std::string description;  // without failed_rank
+  std::string described;
+  int failed_rank = -1;
   // The socket on which rank 0 accepts the other ranks (ranks/loopback.h).
   int listener = -1;
 };
 
 namespace gpt2 {
 
-// Stores "function: text" as the context's last error and returns the status.
-int fail(gpt2_context *context, int status, const char *function, const std::string &text);
+// Stores "function: text" as the context's last error and returns the status. `failed_rank` is the rank with which `text`
+// begins ("rank 2 is gone"), -1 if it does not blame another rank.
+int fail(gpt2_context *context, int status, const char *function, const std::string &text, int failed_rank = -1);
 
 // For catch blocks, because no exception may pass through C: stores it as the context's last error and returns the
 // status.

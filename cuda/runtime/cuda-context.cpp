@@ -71,7 +71,7 @@ int use_device(gpt2_context &context, const char *function, int device, const cu
     cudaGetLastError();
     return fail(&context, GPT2_UNSUPPORTED, function,
                 "this library was built for other GPUs: it has no code for compute capability " + capability + " (" +
-                    gpu.name + "); run `npm run build:cuda` on this machine");
+                    gpu.name + ")");
   }
   GPT2_TRY(context, function, found);
   return GPT2_OK;
@@ -117,8 +117,7 @@ int open_context(CudaContext *context, const char *function, int32_t device, int
     return fail(context, GPT2_UNSUPPORTED, function,
                 std::string(properties.name) + " has compute capability " + capability + ", and runs code for " +
                     std::to_string(attributes.ptxVersion / 10) + "." + std::to_string(attributes.ptxVersion % 10) +
-                    "; fp8 needs code for 8.9 or later: " +
-                    (needs_build ? "run `npm run build:cuda` on this machine" : "take another dtype, such as bf16"));
+                    "; fp8 needs " + (needs_build ? "a library built for this GPU" : "a GPU of 8.9 or later"));
   }
   GPT2_TRY(*context, function, cudaStreamCreateWithFlags(&context->stream, cudaStreamNonBlocking));
   context->device = device;

@@ -13,8 +13,7 @@ void sm80::attention_backward(const CudaContext &context, bf16 *dqkv, float *D, 
     constexpr int shared = backward_shared_bytes<HS>;
     auto *queries = backward::queries_kernel<HS>;
     auto *keys = backward::keys_kernel<HS>;
-    cudaFuncSetAttribute(queries, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
-    cudaFuncSetAttribute(keys, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+    if (!allow_shared(context, queries, shared) || !allow_shared(context, keys, shared)) return;
     const auto grid = static_cast<unsigned>(ceil_divide(sizes.T, Shape<HS>::lines) * sizes.B * sizes.NH);
     queries<<<grid, threads, shared, context.stream>>>(dqkv, D, dout, out, qkv, lse, sizes, scale);
     keys<<<grid, threads, shared, context.stream>>>(dqkv, D, dout, qkv, lse, sizes, scale);

@@ -176,7 +176,7 @@ void sm80::attention_forward(const CudaContext &context, bf16 *out, float *lse, 
   with_head_size(sizes.HS, [&](auto HS) {
     constexpr int shared = forward_shared_bytes<HS>;
     auto *kernel = forward_kernel<HS>;
-    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+    if (!allow_shared(context, kernel, shared)) return;
     const auto grid = static_cast<unsigned>(ceil_divide(sizes.T, Shape<HS>::lines) * sizes.B * sizes.NH);
     kernel<<<grid, threads, shared, context.stream>>>(out, lse, qkv, sizes, scale);
   });

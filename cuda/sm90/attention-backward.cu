@@ -29,8 +29,6 @@ void attention_backward_128(const CudaContext &context, bf16 *dqkv, float *scrat
   const int64_t units = static_cast<int64_t>(sizes.B) * sizes.NH * arguments.tiles;
   const auto blocks = static_cast<unsigned>(units < context.multiprocessors ? units : context.multiprocessors);
   const float scale = 1.0f / sqrtf(static_cast<float>(sizes.HS));
-  cudaFuncSetAttribute(queries_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, queries_shared_bytes);
-  cudaFuncSetAttribute(keys_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, keys_shared_bytes);
   launch_overlapping(context, queries_kernel, blocks, threads, queries_shared_bytes,
                      map(qkv, 3 * sizes.NH, sizes.stride(), block_lines), qkv_map, dout_map, dqkv_map, dout, out,
                      scratch, lse, arguments, scale);
@@ -56,8 +54,6 @@ void sm90::attention_backward(const CudaContext &context, bf16 *dqkv, float *scr
   const auto blocks = static_cast<unsigned>(units < context.multiprocessors ? units : context.multiprocessors);
   const float scale = 1.0f / sqrtf(static_cast<float>(sizes.HS));
   const CUtensorMap out_map = map(out, sizes.NH, sizes.C, block_lines);
-  cudaFuncSetAttribute(queries_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, QueriesLayout::shared_bytes);
-  cudaFuncSetAttribute(keys_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, KeysLayout::shared_bytes);
   launch_overlapping(context, queries_kernel, blocks, threads, QueriesLayout::shared_bytes, qkv_map, dout_map, out_map,
                      dqkv_map, scratch, lse, arguments, scale);
   launch_overlapping(context, keys_kernel, blocks, threads, KeysLayout::shared_bytes, qkv_map, dout_map, dqkv_map,

@@ -202,7 +202,6 @@ void sm90::attention_forward(const CudaContext &context, bf16 *out, float *lse, 
   };
   const int64_t units = static_cast<int64_t>(sizes.B) * sizes.NH * arguments.tiles;
   const auto blocks = static_cast<unsigned>(units < context.multiprocessors ? units : context.multiprocessors);
-  cudaFuncSetAttribute(forward_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
   const float scale_log2 = log2e / sqrtf(static_cast<float>(sizes.HS));
   launch_overlapping(
       context, forward_kernel, blocks, threads, shared_bytes, map(qkv, 3 * sizes.NH, sizes.stride(), tile_lines),

@@ -93,7 +93,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
   // columnwise_rows masks rows past the matrix.
   float scale[2], to_values[2], to_columnwise = 0;
   float activated_scale[2] = {}, activated_columnwise_scale = 0;
-  uint32_t columnwise_rows;
+  uint32_t columnwise_rows = 0;
   float weight_scale;
   Fp8Bound<E> bound;
 

@@ -264,7 +264,7 @@ template <class Kernel>
 int resident_clusters(const CudaContext &context, Kernel kernel, int shared_bytes) {
   // Scratch sizes may be queried while another context's device is the thread's current one.
   cudaSetDevice(context.device);
-  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+  if (!allow_shared(context, kernel, shared_bytes)) return 1;
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(context.multiprocessors / 2 * 2));
   config.blockDim = dim3(product_threads);

@@ -8,6 +8,7 @@ import type { Batch } from '../batches/loader.ts';
 import { Gpt2Error } from '../errors.ts';
 import { checkedJson } from '../files/checked-json.ts';
 import { makeFolder } from '../files/make-folder.ts';
+import { syncToDisk } from '../files/sync.ts';
 import type { ParameterArena } from '../model/arena.ts';
 import type { Model } from '../model/model.ts';
 import type { Tensor } from '../native/buffer.ts';
@@ -24,7 +25,7 @@ import {
   size,
   weightsFile,
 } from './manifest.ts';
-import { syncFolder, unfinishedPath } from './replace.ts';
+import { unfinishedPath } from './replace.ts';
 import { stateInDevice, writeTensors } from './write.ts';
 
 export const captureFile = 'capture.json';
@@ -119,7 +120,7 @@ export function writeCapture(
     writeDurably(join(temporary, captureFile), [Buffer.from(checkedJson(manifest))]);
     if (existsSync(path)) rmSync(path, { recursive: true });
     renameSync(temporary, path);
-    syncFolder(folder);
+    syncToDisk(folder);
   } catch (cause) {
     rmSync(temporary, { recursive: true, force: true });
     if ((cause as NodeJS.ErrnoException).code === undefined && !(cause instanceof Gpt2Error)) throw cause;

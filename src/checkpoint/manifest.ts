@@ -2,8 +2,9 @@
 // its own checksum. It is written last, so a folder that has it is complete. directory.ts checks the other files.
 import { join } from 'node:path';
 import { z } from 'zod';
-import { Gpt2Error } from '../errors.ts';
-import { readCheckedJson } from '../files/checked-json.ts';
+import { Gpt2Error, UsageError } from '../errors.ts';
+import { checkedJson, readCheckedJson } from '../files/checked-json.ts';
+import { largestDescription } from '../files/regular-file.ts';
 import { type Architecture, parts } from '../model/architecture.ts';
 
 export const manifestFile = 'manifest.json';
@@ -71,6 +72,19 @@ const manifestSchema = z.object({
 });
 
 export type Manifest = z.infer<typeof manifestSchema>;
+
+/**
+ * Refuses a manifest that `readManifest` would refuse; its files are not written yet.
+ * @throws UsageError naming the value
+ */
+export function checkManifest(manifest: Omit<Manifest, 'files'>): void {
+  const text = checkedJson(manifest);
+  const checked = manifestSchema.omit({ files: true }).safeParse(JSON.parse(text));
+  if (!checked.success) throw new UsageError(`the manifest could not be read back: ${z.prettifyError(checked.error)}`);
+  // The list of files takes less than a KiB.
+  const [bytes, most] = [Buffer.byteLength(text), largestDescription - 1024];
+  if (bytes > most) throw new UsageError(`the manifest has ${bytes} bytes, over ${most}: shorten its configuration`);
+}
 
 /**
  * Reads the manifest of a checkpoint folder.

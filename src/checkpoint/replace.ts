@@ -1,7 +1,8 @@
 // Replaces folders of checkpoints by renames: a new one has a temporary name until it is complete, and an old one of the same
 // step is set aside until then. A complete checkpoint always has its name or is set aside, where directory.ts finds it.
-import { closeSync, existsSync, fsyncSync, openSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { syncToDisk } from '../files/sync.ts';
 import { unfinished } from './directory.ts';
 
 /**
@@ -16,16 +17,6 @@ export function unfinishedPath(folder: string, name: string, ending: 'tmp' | 'ol
 
 /** Process ids are reused: a running process counts as the writer only if the folder was changed this recently. */
 const writingMilliseconds = 3600_000;
-
-/** Syncs a folder's entries to the disk. */
-export function syncFolder(path: string): void {
-  const folder = openSync(path, 'r');
-  try {
-    fsyncSync(folder);
-  } finally {
-    closeSync(folder);
-  }
-}
 
 /**
  * Gives a finished folder its name. A rename does not replace a folder that has files, so a checkpoint of that name
@@ -42,7 +33,7 @@ export function putInPlace(temporary: string, folder: string, name: string): voi
     if (replaces) renameSync(aside, path);
     throw error;
   }
-  syncFolder(folder);
+  syncToDisk(folder);
   if (replaces) removeIfPossible(aside);
 }
 

@@ -14,6 +14,7 @@ import { castWeights, type Model } from '../model/model.ts';
 import { parameterTable } from '../model/parameters.ts';
 import { shellWord } from '../package-root.ts';
 import { type Dataset, readDatasetTokenizer } from '../shards/find.ts';
+import { characterTokenizerName } from '../tokenizer/character-tokenizer.ts';
 import { exactTokenizerOf, type Tokenizer, tokenizerOf } from '../tokenizer/tokenizer.ts';
 import { isSameTokenizer } from '../tokenizer/tokenizer-file.ts';
 import { type DamagedCheckpoint, type FoundCheckpoint, resolveCheckpoint } from './directory.ts';
@@ -106,9 +107,13 @@ function storedWeights(path: string, file: string, open: (path: string) => Store
 export function refuseOtherTokenizer(weights: Weights, folder: string, dataset: Dataset | undefined): void {
   const { path, model } = weights;
   const refusal = (what: string, own: Tokenizer | undefined): Gpt2Error => {
-    const option = own && `: \`npm run prepro -- text FILE --tokenizer ${own.file ? shellWord(path) : own.name}\``;
+    const tokenizer = own?.file ? shellWord(path) : own?.name;
+    // A text's usual folder may hold the data set that does not fit.
+    const out = shellWord(`${folder.replace(/\/+$/, '')}-${own?.name}`);
+    const command = own && `: \`npm run prepro -- text FILE --tokenizer ${tokenizer} --out ${out}\``;
+    const limit = own?.name === characterTokenizerName ? ', of a text that has no other characters than the model' : '';
     return new Gpt2Error(
-      `${folder} ${what}; prepare the data with the model's tokenizer${option ?? ''}, or take another model`,
+      `${folder} ${what}; prepare the data with the model's tokenizer${command ?? ''}${limit}, or take another model`,
     );
   };
   if (!dataset) {

@@ -8,6 +8,7 @@ import { whole } from '../checks/number.ts';
 import { attempt, Gpt2Error, NativeError } from '../errors.ts';
 import { checkedJson } from '../files/checked-json.ts';
 import { makeFolder } from '../files/make-folder.ts';
+import { syncToDisk } from '../files/sync.ts';
 import { storedShape, toStored } from '../formats/layout.ts';
 import { type WrittenFile, writeSafetensors } from '../formats/safetensors.ts';
 import type { WeightType } from '../formats/weight-types.ts';
@@ -18,9 +19,16 @@ import type { StateCopy } from '../optimizer/state.ts';
 import { writeDurably } from '../shards/shard.ts';
 import { tokenizerFile } from '../tokenizer/tokenizer-file.ts';
 import { checkpointName } from './directory.ts';
-import { checkpointVersion, type Manifest, manifestFile, optimizerFile, weightsFile } from './manifest.ts';
+import {
+  checkManifest,
+  checkpointVersion,
+  type Manifest,
+  manifestFile,
+  optimizerFile,
+  weightsFile,
+} from './manifest.ts';
 import { pruneCheckpoints, timeToWrite } from './prune.ts';
-import { clearLeftovers, putInPlace, removeIfPossible, syncFolder, unfinishedPath } from './replace.ts';
+import { clearLeftovers, putInPlace, removeIfPossible, unfinishedPath } from './replace.ts';
 
 /** Values to write for some parameters: master weights, or a row of optimizer state. */
 export interface Values {
@@ -59,6 +67,7 @@ export interface CheckpointToWrite extends CheckpointHead {
 
 /**
  * Removes what interrupted writes left, then writes a checkpoint from the device's memory, as `writeState`.
+ * @throws UsageError for a manifest that `resolveCheckpoint` would refuse; nothing is written then
  * @example
  * const { manifest } = resolveCheckpoint('runs/first');
  * const optimizer = trainer.optimizerState.copies;
@@ -71,9 +80,21 @@ export function writeCheckpoint(checkpoint: CheckpointToWrite): string {
     { tokenizer: 'text' },
   );
   const { model, optimizer, ...head } = checkpoint;
+  checkManifest(manifestOf(head, model.config));
   clearLeftovers(head.folder);
   return writeState(head, stateInDevice(model, optimizer), makeFolders);
 }
+
+/** A manifest without its files. */
+const manifestOf = ({ folder, step, manifest }: CheckpointHead, model: ModelConfig): Omit<Manifest, 'files'> => ({
+  // First: it may be the whole manifest of another checkpoint.
+  ...manifest,
+  format: 'gpt2.ts checkpoint',
+  version: checkpointVersion,
+  step,
+  model,
+  time: timeToWrite(folder),
+});
 
 /** The state in the device at the time it is read. */
 export function stateInDevice(model: Model, optimizer: readonly StateCopy[]): State {
@@ -95,7 +116,8 @@ export const copiesOf = ({ config, masters }: Model, optimizer: readonly StateCo
  * Writes a checkpoint and returns its path. One of the same step, complete or damaged, is replaced.
  * @throws Gpt2Error if it cannot be written; the unfinished one is removed, older checkpoints are untouched
  */
-function writeState({ folder, step, tokenizer, manifest }: CheckpointHead, state: State, make = makeInRun): string {
+function writeState(head: CheckpointHead, state: State, make = makeInRun): string {
+  const { folder, step, tokenizer } = head;
   const name = checkpointName(step);
   const path = join(folder, name);
   let temporary: string | undefined;
@@ -110,15 +132,7 @@ function writeState({ folder, step, tokenizer, manifest }: CheckpointHead, state
       { name: optimizerFile, ...optimizer },
     ];
     if (tokenizer !== undefined) files.push(writeText(temporary, tokenizerFile, tokenizer));
-    const whole: Manifest = {
-      format: 'gpt2.ts checkpoint',
-      version: checkpointVersion,
-      step,
-      model: state.config,
-      ...manifest,
-      files,
-      time: timeToWrite(folder),
-    };
+    const whole: Manifest = { ...manifestOf(head, state.config), files };
     writeDurably(join(temporary, manifestFile), [Buffer.from(checkedJson(whole))]);
     putInPlace(temporary, folder, name);
   } catch (cause) {
@@ -195,7 +209,7 @@ function onDisk<R>(work: () => R): R | Gpt2Error {
 function makeInRun(folder: string): void {
   if (existsSync(folder)) return;
   mkdirSync(folder);
-  syncFolder(dirname(folder));
+  syncToDisk(dirname(folder));
 }
 
 /** Makes a folder and its missing parents, and syncs them to the disk. */
@@ -203,7 +217,7 @@ function makeFolders(folder: string): void {
   const first = makeFolder(folder);
   if (first === undefined) return;
   const top = dirname(resolve(first));
-  for (let path = resolve(folder); path !== top; path = dirname(path)) syncFolder(dirname(path));
+  for (let path = resolve(folder); path !== top; path = dirname(path)) syncToDisk(dirname(path));
 }
 
 /** Whether a Gpt2Error was caused by the file system. */

@@ -5,6 +5,7 @@ import { basename, extname, join, resolve } from 'node:path';
 import { Command } from 'commander';
 import { findInputs, type Prepared, type TextOptions, UsageError } from '../index.ts';
 import {
+  fieldOfTexts,
   optionTable,
   prepareTextAsTyped,
   readPreset,
@@ -49,7 +50,7 @@ Examples:
   npm run prepro -- text notes/ --out data/n --val-fraction 0.1
   npm run prepro -- text notes/ --include '*.md' --exclude drafts
   npm run prepro -- text corpus.txt --separator '\\n\\n'             \\n: a line break, \\t: a tab
-  npm run prepro -- text dump.jsonl.gz --field text                a JSON object per line
+  npm run prepro -- text dump.jsonl.gz --field text                a JSON object per line, or an array of them
   npm run prepro -- text table.parquet --field text                a column of text
   npm run prepro -- text дневник.txt --tokenizer bytes             a vocabulary of 257, which train then takes
   npm run prepro -- text book.txt --tokenizer char                 a vocabulary of the text's characters
@@ -72,14 +73,12 @@ export function preproTextCommand(): Command {
     .option('--out <DIR>', 'folder to write (default: data/<NAME> of the first file)')
     .addHelpText('after', help)
     .action(async (paths: string[], flags: OwnFlags) => {
-      const { separator, field, valFraction = defaultValFraction, tokenizer, workers, overwrite } = flags;
-      if (field !== undefined && separator !== undefined) {
+      const { separator, valFraction = defaultValFraction, tokenizer, workers, overwrite } = flags;
+      if (flags.field !== undefined && separator !== undefined) {
         throw new UsageError('--field and --separator exclude each other: give one');
       }
       const out = flags.out ?? join('data', basename(resolve(paths[0]!)).replace(/(?<=.)\..*$/s, ''));
       const mark = separator === undefined ? undefined : unescaped(separator);
-      const format =
-        field === undefined ? { kind: 'text' as const, separator: mark } : { kind: 'jsonl' as const, field };
       const division = { prefix: shardPrefix(out), shardTokens: flags.shardTokens, validation: valFraction };
       const { include, exclude } = flags;
       const made = await withProgress(async (shown) => {
@@ -88,8 +87,14 @@ export function preproTextCommand(): Command {
           if (expanded !== undefined) shown.notice(quoteGlob(flag, expanded));
         }
         const inputs = findInputs(paths, { include, exclude, notice: shown.notice });
+        const isOpen = flags.field === undefined && separator === undefined;
+        const found = isOpen ? await fieldOfTexts(inputs) : undefined;
+        const { field = found } = flags;
         const lines = inputs.find(({ path }) => /\.(jsonl|ndjson)(\.gz)?$/i.test(path));
-        if (lines && field === undefined) shown.notice(readAsText(lines.path));
+        if (field === undefined && lines) shown.notice(readAsText(lines.path));
+        if (found !== undefined) shown.notice(readByField(inputs[0]!.path, found));
+        const format =
+          field === undefined ? { kind: 'text' as const, separator: mark } : { kind: 'jsonl' as const, field };
         const made = await prepareTextAsTyped(inputs, {
           ...shown,
           tokenizer,
@@ -116,6 +121,9 @@ const quoteGlob = (flag: string, glob: string): string =>
 
 const readAsText = (path: string): string =>
   `${path} is read as plain text, with its JSON syntax: --field NAME reads the text of that field in each line`;
+
+const readByField = (path: string, field: string): string =>
+  `${path} is read as JSON with one text in each line or element, as with --field ${shellWord(field)}`;
 
 function neverFound(separator: string): string {
   const withReturns = separator.replaceAll(/\r?\n/g, '\r\n');

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
 import { Option } from 'commander';
-import { Gpt2Error, readRun, type TrainOptions, UsageError } from '../index.ts';
+import { Device, Gpt2Error, readRun, type TrainOptions, UsageError } from '../index.ts';
 import {
   askedSteps,
   asTyped,
@@ -84,6 +84,7 @@ export async function sweep(given: TrainOptions, specs: readonly string[], inter
   if (!options.json) {
     process.stdout.write(`${runs.length} runs in ${out}, ${runs.length - left.length} of them finished before\n`);
   }
+  checkDtypes(left);
   const signal = interruption();
   const failures: string[] = [];
   const gpus = kinds.includes('cuda') ? gpusOf(runs) : [undefined];
@@ -116,6 +117,27 @@ export async function sweep(given: TrainOptions, specs: readonly string[], inter
   throw new Gpt2Error(
     `${failures.length} of ${runs.length} runs failed: ${failures.join('; ')}; the same command with --out ${shellWord(out)} tries them again`,
   );
+}
+
+/** Opens each device in each dtype that a run names. @throws Gpt2Error if it lacks one */
+function checkDtypes(runs: readonly SweptRun[]): void {
+  const distinct = new Map(runs.map(({ options }) => [`${options.device} ${options.dtype}`, options]));
+  for (const options of distinct.values()) {
+    const { device = 'auto', dtype } = options;
+    if (selectKind(device) === 'cpu') Device.open({ kind: 'cpu', dtype }).close();
+    else if (dtype === 'fp8') {
+      // Another process: a context would last as long as this one. Every GPU that we support has the other dtypes.
+      const flags = flagsOf({ ...options, serve: undefined, dryRun: true, json: true });
+      const { status, stderr } = spawnSync(process.execPath, [
+        ...process.execArgv,
+        process.argv[1]!,
+        'train',
+        ...flags,
+      ]);
+      const last = String(stderr).trim().split('\n').at(-1);
+      if (status !== 0 && last) throw new Gpt2Error(last);
+    }
+  }
 }
 
 /** Every combination, the last option varying fastest. What a recipe chooses may depend on swept values. */

@@ -8,6 +8,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { Gpt2Error, InterruptedError } from '../errors.ts';
 import { makeFolder } from '../files/make-folder.ts';
 import { hashFile } from '../files/read.ts';
+import { syncToDisk } from '../files/sync.ts';
 import { cannotWrite } from './standing.ts';
 
 const attempts = 6;
@@ -235,7 +236,9 @@ function finish(url: string, path: string, { size, hash }: Omit<Facts, 'tag'>, n
     throw new Gpt2Error(`the download of ${url} has ${what}; it was deleted: run this again`);
   }
   if (!hash) notice(`${url}: the server gives no checksum; the sha256 of the download is ${found}`);
+  syncToDisk(part);
   renameSync(part, path);
+  syncToDisk(dirname(path));
   rmSync(`${part}.json`, { force: true });
 }
 

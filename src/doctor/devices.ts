@@ -10,11 +10,9 @@ import { type Check, failed, ok, warning } from './check.ts';
 
 export const isBuilt = (kind: LibraryKind): boolean => existsSync(libraryPath(kind));
 
-/** The fix for a library. If an environment variable causes the failure, building it again would not help. */
-function fixOf(kind: LibraryKind, found: string): string {
-  if (found.includes('GPT2_KERNELS')) return 'correct or unset GPT2_KERNELS';
-  return libraryFix(kind);
-}
+/** The fix for a library. If an environment variable may cause the failure, building it again would not help. */
+const fixOf = (kind: LibraryKind): string =>
+  process.env.GPT2_KERNELS && isBuilt(kind) ? 'correct or unset GPT2_KERNELS' : libraryFix(kind);
 
 /** The GPUs that the driver's tool lists, and whether the CUDA library could use one. */
 export function checkGpus(): { check: Check; hasGpu: boolean } {
@@ -50,7 +48,7 @@ export function checkLibrary(kind: LibraryKind, hasGpu: boolean): { check: Check
   const [name, path] = [`${kind} library`, libraryPath(kind)];
   const refused = (found: string, unneeded: string) => {
     const isNeeded = kind === 'cpu' || hasGpu;
-    return { check: isNeeded ? failed(name, found, fixOf(kind, found)) : ok(name, unneeded), dtypes: [] };
+    return { check: isNeeded ? failed(name, found, fixOf(kind)) : ok(name, unneeded), dtypes: [] };
   };
   if (!isBuilt(kind)) return refused(`${path} does not exist`, 'not built, and no GPU to run it');
   try {
@@ -82,6 +80,6 @@ export function checkChoice(): Check {
     return ok(name, `the ${kind} library: ${why}${forced}`);
   } catch (error) {
     if (!(error instanceof Gpt2Error)) throw error;
-    return failed(name, error.message, fixOf('cpu', error.message));
+    return failed(name, error.message, fixOf('cpu'));
   }
 }

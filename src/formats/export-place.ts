@@ -3,7 +3,8 @@
 import { existsSync, mkdirSync, readdirSync, renameSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { weightsFile } from '../checkpoint/manifest.ts';
-import { isWriting, removeIfPossible, syncFolder } from '../checkpoint/replace.ts';
+import { isWriting, removeIfPossible } from '../checkpoint/replace.ts';
+import { syncToDisk } from '../files/sync.ts';
 import { temporaryPath } from '../shards/shard.ts';
 
 /** Whether a folder can be written at `path`: there is none, or it has only leftovers of a killed export. */
@@ -27,7 +28,7 @@ export function writeFolder(path: string, write: (folder: string) => void): void
   try {
     mkdirSync(temporary);
     write(temporary);
-    syncFolder(temporary);
+    syncToDisk(temporary);
     if (!isThere) renameSync(temporary, path);
   } catch (error) {
     rmSync(temporary, { recursive: true, force: true });
@@ -38,7 +39,7 @@ export function writeFolder(path: string, write: (folder: string) => void): void
     for (const name of [...others, weightsFile]) renameSync(join(temporary, name), join(path, name));
     rmdirSync(temporary);
   }
-  syncFolder(isThere ? path : dirname(path));
+  syncToDisk(isThere ? path : dirname(path));
 }
 
 /** Removes the leftovers of killed exports to `path`. */

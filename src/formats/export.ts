@@ -11,6 +11,7 @@ import { clearInterruptedExports, isFreeForFolder, writeFolder } from './export-
 import { writeGguf } from './gguf.ts';
 import { huggingFaceFiles, writeHuggingFace } from './huggingface.ts';
 import { writeLlmc } from './llmc.ts';
+import type { StoredModel } from './stored-model.ts';
 import { type WeightType, weightTypes } from './weight-types.ts';
 
 export const exportFormats = {
@@ -35,6 +36,21 @@ export interface ExportOptions {
   readonly onProgress?: ((done: number, total: number) => void) | undefined;
 }
 
+/** The same model, whose weights are checked when they are read. */
+function refusingNotFinite(stored: StoredModel, path: string): StoredModel {
+  return {
+    ...stored,
+    read(parameter) {
+      const values = stored.read(parameter);
+      const index = values.findIndex((value) => !Number.isFinite(value));
+      if (index < 0) return values;
+      throw new Gpt2Error(
+        `${parameter.huggingFaceName} of ${path} has ${values[index]} at ${index}: export a checkpoint from before the weights broke`,
+      );
+    },
+  };
+}
+
 /**
  * Writes a model in another program's format and returns the path of the model's checkpoint or file.
  * @throws as for programs (options/for-programs.ts); messages name flags
@@ -55,7 +71,8 @@ export async function exportModel(options: ExportOptions): Promise<string> {
     throw new Gpt2Error(`${out} already exists: name another --out, or remove it`);
   }
   const weights = await resolveWeights(model, { notice, onProgress });
-  using stored = weights.open();
+  using opened = weights.open();
+  const stored = refusingNotFinite(opened, model);
   const parts = Object.entries(otherThanGpt2(stored.model)).map(([part, value]) => `${part} ${value}`);
   if (parts.length > 0) {
     throw new Gpt2Error(

@@ -10,14 +10,16 @@ export const weightTypes = {
 } as const;
 export type WeightType = keyof typeof weightTypes;
 
-/** From here on, fp16 rounds to infinity. */
-const overFp16 = 65520;
+/** From here on, a type rounds to infinity. */
+const infiniteFrom = { bf16: 2 ** 128 - 2 ** 119, fp16: 65520 };
 
-/** Little-endian bytes of values, rounded to the nearest even. @throws Gpt2Error for a finite value that fp16 cannot hold */
+/** Little-endian bytes of values, rounded to the nearest even. @throws Gpt2Error for a finite value that the type cannot hold */
 export function encodeWeights(values: Float32Array, type: WeightType): Uint8Array {
   if (type === 'fp32') return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
-  if (type === 'bf16') return new Uint8Array(toBf16(values).buffer);
-  const large = values.find((value) => Number.isFinite(value) && Math.abs(value) >= overFp16);
-  if (large !== undefined) throw new Gpt2Error(`the weight ${large} is over the range of fp16: take --dtype bf16`);
-  return new Uint8Array(toFp16(values).buffer);
+  const large = values.find((value) => Number.isFinite(value) && Math.abs(value) >= infiniteFrom[type]);
+  if (large !== undefined) {
+    const other = type === 'fp16' ? 'bf16' : 'fp32';
+    throw new Gpt2Error(`the weight ${large} is over the range of ${type}: take --dtype ${other}`);
+  }
+  return new Uint8Array((type === 'bf16' ? toBf16(values) : toFp16(values)).buffer);
 }

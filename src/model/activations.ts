@@ -1,5 +1,6 @@
 // The table of activations, and the arenas that hold them for a batch of up to B x T tokens. Activations that no later layer
 // and no backward pass reads share memory between layers: all in inference, in training those that --recompute recomputes.
+import { ShapeError } from '../errors.ts';
 import { GPT2_FP8_FACTOR } from '../native/bindings.generated.ts';
 import { bytesOf, type DeviceBuffer, type ElementType, elementCount, Tensor } from '../native/buffer.ts';
 import type { Device, DeviceDescription } from '../native/device.ts';
@@ -295,6 +296,11 @@ export class Activations {
     const key = `${B}x${T}`;
     const known = this.#sets.get(key);
     if (known) return known;
+    if (B * T > this.rows) {
+      throw new ShapeError(
+        `a batch of ${B} x ${T} tokens does not fit the model's activations, which hold ${this.rows}: create the model for larger B or T`,
+      );
+    }
     const sizes = { ...this.#largest, B, T };
     const view = (name: string, { shape }: Row) => this.#tensors.get(name)!.view(shape);
     const tensors = mapTables(this.#device, this.#config, sizes, view);

@@ -8,7 +8,7 @@ import { asTyped } from '../package-root.ts';
 import { type Bindings, GPT2_DTYPE, GPT2_STATUS, type Pointer } from './bindings.generated.ts';
 import { DeviceBuffer, type ElementType, PinnedBuffer } from './buffer.ts';
 import type { CommunicatorDescription } from './communicator.ts';
-import type { LibraryKind } from './find-library.ts';
+import { type LibraryKind, libraryFix } from './find-library.ts';
 import { loadLibrary } from './library.ts';
 import { type Program, RecordedProgram } from './programs.ts';
 
@@ -114,9 +114,10 @@ export class Device {
     if (status !== GPT2_STATUS.GPT2_OK) {
       const detail = context === 0n ? 'out of memory' : this.#bindings.lastError({ context });
       if (context !== 0n) this.#bindings.contextDestroy({ context });
-      const fix = detail.includes('GPT2_KERNELS')
-        ? 'correct or unset GPT2_KERNELS'
-        : asTyped('choose another device or dtype, or see `npm run gpt2 -- doctor`');
+      const path = process.env.GPT2_KERNELS ? 'correct or unset GPT2_KERNELS, ' : '';
+      const isUnsupported = kind === 'cuda' && status === GPT2_STATUS.GPT2_UNSUPPORTED;
+      const build = isUnsupported ? `${libraryFix(kind)} if the library was built for other GPUs, ` : '';
+      const fix = asTyped(`${path}choose another device or dtype, ${build}or see \`npm run gpt2 -- doctor\``);
       const symbol = 'gpt2_context_create';
       throw reworded(failure(symbol, status, `${detail}; ${fix}`), (text) => text.replace(`${symbol}: `, ''));
     }
@@ -138,14 +139,18 @@ export class Device {
     if (status === GPT2_STATUS.GPT2_OK) {
       const observer = this.#observer;
       this.#observer = undefined;
-      observer?.(name, args);
-      this.#observer = observer;
+      try {
+        observer?.(name, args);
+      } finally {
+        this.#observer = observer;
+      }
       return;
     }
     if (status === GPT2_STATUS.GPT2_DEVICE_ERROR) this.hasFailed = true;
     const detail = this.#bindings.lastError({ context: this.#context });
     const symbol = `gpt2_${name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)}`;
-    throw failure(symbol, status, detail);
+    const description = this.#bindings.contextDescription({ context: this.#context });
+    throw failure(symbol, status, detail, (JSON.parse(description) as { failedRank?: number }).failedRank);
   }
 
   /** Passes every successful call that `enqueue` makes to `observer`, with its arguments; not the observer's own calls. */
@@ -314,7 +319,7 @@ export class Device {
 }
 
 /** @param text from `gpt2_last_error`; NativeError repeats the function name that it begins with */
-function failure(symbol: string, status: number, text: string): NativeError {
+function failure(symbol: string, status: number, text: string, failedRank?: number): NativeError {
   const name = Object.entries(GPT2_STATUS).find(([, value]) => value === status)?.[0] ?? `status ${status}`;
-  return new NativeError(symbol, name, text.replace(`${symbol}: `, '') || name);
+  return new NativeError(symbol, name, text.replace(`${symbol}: `, '') || name, failedRank);
 }

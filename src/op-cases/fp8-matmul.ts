@@ -118,7 +118,7 @@ export const activations = {
     of: (x) => Math.max(x, 0) ** 2,
     derivative: (x) => 2 * Math.max(x, 0),
     boundOf: (x) => fp32(x * x),
-    derivativeBound: (activatedScale) => 2 * fp32(Math.sqrt(fp32(448 * activatedScale))),
+    derivativeBound: (activatedScale) => 2 * fp32(Math.sqrt(448 * activatedScale)),
   },
 } as const satisfies Readonly<Record<string, Activation>>;
 

@@ -6,35 +6,56 @@ import { Channel, introduce, RefusedError, welcome } from './channel.ts';
 import type { Place } from './place.ts';
 
 const retryMilliseconds = 200;
+/** A longer wait is reported. */
+const quietMilliseconds = 5000;
 
 /**
  * Opens a channel from rank 0 to every other rank, or from another rank to rank 0; keyed by rank.
  * @throws Gpt2Error if a rank does not connect in time, or rank 0 refuses this one
  */
-export const meet = (
+export async function meet(
   place: Place,
   notice: (text: string) => void,
   signal?: AbortSignal,
-): Promise<Map<number, Channel>> => (place.rank === 0 ? gather(place, notice, signal) : reach(place, signal));
+): Promise<Map<number, Channel>> {
+  const { rank, ranks, ranksFrom, host, port } = place;
+  const channels = new Map<number, Channel>();
+  const timer = globalThis.setTimeout(() => {
+    const missing = rank === 0 ? missingRanks(place, channels) : `rank 0 at ${host}`;
+    notice(
+      `rank ${rank} waits for ${missing} on port ${port}, because ${ranksFrom} is ${ranks}: start every rank, or unset ${ranksFrom}`,
+    );
+  }, quietMilliseconds);
+  try {
+    if (rank === 0) await gather(place, channels, notice, signal);
+    else channels.set(0, await reach(place, signal));
+    return channels;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** "rank 2", "ranks 1, 2": those without a channel to rank 0. */
+function missingRanks({ ranks }: Place, channels: ReadonlyMap<number, Channel>): string {
+  const missing = Array.from({ length: ranks }, (_, rank) => rank).filter((rank) => rank > 0 && !channels.has(rank));
+  return `rank${missing.length === 1 ? '' : 's'} ${missing.join(', ')}`;
+}
 
 const stopped = () => new Gpt2Error('stopped while waiting for the other ranks');
 
 async function gather(
   place: Place,
+  channels: Map<number, Channel>,
   notice: (text: string) => void,
   signal: AbortSignal | undefined,
-): Promise<Map<number, Channel>> {
+): Promise<void> {
   const { ranks, port, joinSeconds, token } = place;
-  const channels = new Map<number, Channel>();
   const server = await listen(place);
   let timer: NodeJS.Timeout | undefined;
   try {
     await new Promise<void>((resolve, reject) => {
       timer = globalThis.setTimeout(() => {
-        const missing = Array.from({ length: ranks }, (_, rank) => rank).filter(
-          (rank) => rank > 0 && !channels.has(rank),
-        );
-        const names = missing.length === 1 ? `rank ${missing} has` : `ranks ${missing.join(', ')} have`;
+        const names = `${missingRanks(place, channels)} ${ranks - channels.size === 2 ? 'has' : 'have'}`;
         reject(new Gpt2Error(`${names} not connected to port ${port} within ${joinSeconds} s (GPT2_JOIN_SECONDS)`));
       }, joinSeconds * 1000);
       signal?.addEventListener('abort', () => reject(stopped()), { once: true });
@@ -54,7 +75,6 @@ async function gather(
         }
       });
     });
-    return channels;
   } catch (error) {
     for (const channel of channels.values()) channel.close();
     throw error;
@@ -80,14 +100,14 @@ function listen({ host, port }: Place): Promise<Server> {
 async function reach(
   { rank, ranks, host, port, token, joinSeconds }: Place,
   signal: AbortSignal | undefined,
-): Promise<Map<number, Channel>> {
+): Promise<Channel> {
   const end = performance.now() + joinSeconds * 1000;
   for (;;) {
     try {
       const channel = await connect(host, port);
       try {
         await introduce(channel, { token, rank, ranks });
-        return new Map([[0, channel]]);
+        return channel;
       } catch (error) {
         channel.close();
         throw error;

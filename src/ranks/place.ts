@@ -7,6 +7,8 @@ import { UsageError } from '../errors.ts';
 export interface Place {
   readonly rank: number;
   readonly ranks: number;
+  /** The environment variable that holds `ranks`. */
+  readonly ranksFrom: string;
   /** Rank among those of this machine. */
   readonly localRank: number;
   readonly localRanks: number;
@@ -59,7 +61,7 @@ export function placeFromEnvironment(environment: Environment = process.env): Pl
   const seconds = (name: string, otherwise: number) =>
     environment[name] ? whole(environment, name, 1, mostSeconds) : otherwise;
   return {
-    ...{ rank, ranks, localRank, localRanks, host, port },
+    ...{ rank, ranks, ranksFrom: names.ranks, localRank, localRanks, host, port },
     gpu: /^[^,]+$/.test(environment.CUDA_VISIBLE_DEVICES ?? '') ? 0 : localRank,
     token: environment.GPT2_JOB_TOKEN || derivedToken(job ?? `${host}:${port}:${ranks}`),
     joinSeconds: seconds('GPT2_JOIN_SECONDS', 300),

@@ -18,15 +18,22 @@ const causeMilliseconds = 1000;
 /** How long a rank that fails waits for rank 0's verdict. */
 const verdictMilliseconds = 4000;
 
-/** When a rank ends, the collectives of the others fail and, on GPUs, so do reads of its memory. */
-const isLikelyEffect = (error: unknown): boolean =>
-  error instanceof NativeError && (error.status === 'GPT2_RANK_ERROR' || error.status === 'GPT2_DEVICE_ERROR');
-
 interface Blame {
   readonly rank: number;
-  readonly reason: string;
+  /** " is gone: ...", a deed of the rank, or ": " and the message of its error. */
+  readonly deed: string;
   /** Whether another rank may be the cause. */
   readonly isEffect: boolean;
+}
+
+/** The blame for a rank's error. When a rank ends, the collectives of the others fail and, on GPUs, so do reads of its memory. */
+function blameFor(error: unknown, rank: number): Blame {
+  if (!(error instanceof Gpt2Error)) return { rank, deed: `: a defect of gpt2.ts: ${error}`, isEffect: false };
+  const native = [error, error.cause].find((each) => each instanceof NativeError);
+  const isEffect = native?.status === 'GPT2_RANK_ERROR' || native?.status === 'GPT2_DEVICE_ERROR';
+  if (native?.failedRank === undefined) return { rank, deed: `: ${error.message}`, isEffect };
+  // "rank 2 has not answered": the verdict names the rank together with its host.
+  return { rank: native.failedRank, deed: native.detail.replace(/^rank \d+/, ''), isEffect };
 }
 
 export class Ranks {
@@ -168,9 +175,7 @@ export class Ranks {
     // A defect keeps its stack.
     if (this.#verdict) return error instanceof Gpt2Error ? this.#verdict : error;
     if (this.#left) return error;
-    const isEffect = isLikelyEffect(error) || (error instanceof Gpt2Error && isLikelyEffect(error.cause));
-    const reason = error instanceof Gpt2Error ? error.message : `a defect of gpt2.ts: ${error}`;
-    const blame = { rank: this.rank, reason, isEffect };
+    const blame = blameFor(error, this.rank);
     if (this.isRoot) this.#accuse(blame);
     else await this.#root.sent({ type: 'failed', ...blame });
     const verdict = this.failed.catch((decided: RankError) => decided);
@@ -202,11 +207,11 @@ export class Ranks {
 
   async #next(rank: number): Promise<unknown> {
     const queue = this.#inbox.get(rank)!;
-    while (queue.length === 0) {
-      const arrived = new Promise<void>((resolve) => {
+    // Not a race with `failed`: that would keep a reaction of every wait until the run ends.
+    while (queue.length === 0 && !this.#verdict) {
+      await new Promise<void>((resolve) => {
         this.#wake = resolve;
       });
-      await Promise.race([arrived, this.failed]);
     }
     this.check();
     return queue.shift();
@@ -218,13 +223,15 @@ export class Ranks {
       this.#inbox.get(rank)!.push(content.value);
       this.#wake();
     }
-    if (type === 'failed') this.#accuse({ rank, reason: String(content.reason), isEffect: content.isEffect === true });
+    if (type === 'failed') {
+      this.#accuse({ rank: content.rank as number, deed: String(content.deed), isEffect: content.isEffect === true });
+    }
     if (type === 'verdict') this.#end(String(content.text));
   }
 
   #lost(rank: number, reason: string): void {
     if (this.#left || this.#verdict) return;
-    this.#accuse({ rank, reason: `is gone: ${reason}`, isEffect: false });
+    this.#accuse({ rank, deed: ` is gone: ${reason}`, isEffect: false });
   }
 
   /** Ends the job with the first known cause; rank 0 waits a moment after an effect, in case its cause is reported. */
@@ -238,13 +245,9 @@ export class Ranks {
     this.#hasEffect = true;
   }
 
-  #decide({ rank, reason, isEffect }: Blame): RankError {
+  #decide({ rank, deed }: Blame): RankError {
     if (this.#verdict) return this.#verdict;
-    // "gpt2_all_reduce: rank 2 has not answered" blames the rank it names; its host is known here.
-    const named = isEffect ? /rank (\d+) (.*)$/.exec(reason) : null;
-    const text = named
-      ? `${this.name(Number(named[1]))} ${named[2]}`
-      : `${this.name(rank)}${/^(is|sent|has) /.test(reason) ? ' ' : ': '}${reason}`;
+    const text = `${this.name(rank)}${deed}`;
     this.#sendAll({ type: 'verdict', text });
     return this.#end(text);
   }
@@ -253,6 +256,7 @@ export class Ranks {
     if (this.#verdict) return this.#verdict;
     this.#verdict = new RankError(text);
     this.#reject(this.#verdict);
+    this.#wake();
     return this.#verdict;
   }
 
@@ -267,6 +271,6 @@ export class Ranks {
       this.fail(error);
       return;
     }
-    for (const failure of failures) this.#accuse({ ...failure, isEffect: false });
+    for (const { rank, reason } of failures) this.#accuse({ rank, deed: ` ${reason}`, isEffect: false });
   }
 }

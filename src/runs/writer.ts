@@ -9,20 +9,19 @@ import {
   ftruncateSync,
   readdirSync,
   readFileSync,
-  renameSync,
   rmSync,
   statSync,
-  writeFileSync,
   writeSync,
 } from 'node:fs';
 import { dirname } from 'node:path';
 import { removeCheckpoints } from '../checkpoint/prune.ts';
-import { Gpt2Error } from '../errors.ts';
+import { attempt, Gpt2Error } from '../errors.ts';
 import { checkedJson } from '../files/checked-json.ts';
 import { makeFolder } from '../files/make-folder.ts';
 import { openRegularFile } from '../files/regular-file.ts';
 import { readStored } from '../formats/stored-file.ts';
 import type { Configuration } from '../options/table.ts';
+import { writeDurably } from '../shards/shard.ts';
 import { refuseOccupied } from './existing.ts';
 import { busy, leadsTo, RunLock } from './lock.ts';
 import {
@@ -229,10 +228,9 @@ function lengthOfEvents(log: Buffer): number {
   return 0;
 }
 
+/** Writes config.json as durably as a checkpoint. @throws the error of the disk */
 function writeConfiguration(run: string, configuration: Configuration): void {
-  const temporary = `${configPath(run)}.tmp`;
-  // A link of that name could lead to any file.
-  rmSync(temporary, { force: true });
-  writeFileSync(temporary, checkedJson(configuration), { flag: 'wx' });
-  renameSync(temporary, configPath(run));
+  const path = configPath(run);
+  const written = attempt(() => writeDurably(path, [Buffer.from(checkedJson(configuration))], `${path}.tmp`));
+  if (written instanceof Gpt2Error) throw written.cause;
 }

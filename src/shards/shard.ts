@@ -6,6 +6,7 @@ import { dirname } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
 import { hashOpenFile, readFully } from '../files/read.ts';
 import { openRegularFile } from '../files/regular-file.ts';
+import { syncToDisk } from '../files/sync.ts';
 
 const magic = 20240520;
 const version = 1;
@@ -170,10 +171,11 @@ export function writeShard(path: string, tokens: Uint16Array): { tokens: number;
 export const temporaryPath = (path: string): string => `${path}.${process.pid}.tmp`;
 
 /** Writes a file that is complete or absent after a crash. @throws Gpt2Error */
-export function writeDurably(path: string, parts: Iterable<Uint8Array>): void {
-  const temporary = temporaryPath(path);
+export function writeDurably(path: string, parts: Iterable<Uint8Array>, temporary = temporaryPath(path)): void {
   try {
-    const file = openSync(temporary, 'w');
+    // A link of that name could lead to any file.
+    rmSync(temporary, { force: true });
+    const file = openSync(temporary, 'wx');
     try {
       for (const part of parts) for (let done = 0; done < part.length; ) done += writeSync(file, part, done);
       fsyncSync(file);
@@ -181,9 +183,7 @@ export function writeDurably(path: string, parts: Iterable<Uint8Array>): void {
       closeSync(file);
     }
     renameSync(temporary, path);
-    const folder = openSync(dirname(path), 'r');
-    fsyncSync(folder);
-    closeSync(folder);
+    syncToDisk(dirname(path));
   } catch (cause) {
     try {
       rmSync(temporary, { force: true });

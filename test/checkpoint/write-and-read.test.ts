@@ -7,7 +7,7 @@ import { resolveCheckpoint, verifyCheckpoint } from '../../src/checkpoint/direct
 import { loadOptimizer, loadWeights } from '../../src/checkpoint/read.ts';
 import { weightsHash } from '../../src/checkpoint/weights-hash.ts';
 import { writeCheckpoint } from '../../src/checkpoint/write.ts';
-import { Gpt2Error } from '../../src/errors.ts';
+import { attempt, Gpt2Error, UsageError } from '../../src/errors.ts';
 import { storedShape } from '../../src/formats/layout.ts';
 import { openSafetensors, type TensorToWrite, writeSafetensors } from '../../src/formats/safetensors.ts';
 import { checkConfig } from '../../src/model/config.ts';
@@ -159,6 +159,32 @@ describeBackends('a checkpoint', (_, kind) => {
     expect(() => write(failing(new TypeError('a defect')), folder)).toThrow(TypeError);
     expect(readdirSync(folder)).toEqual(['step-00000010']);
     expect(resolveCheckpoint(folder).path).toBe(older);
+  });
+
+  it('that could not be read back is refused before anything is written', () => {
+    const [folder, trained] = [newFolder(), trainedModel(device)];
+    const wrong: [object, string][] = [
+      [{ position: undefined }, 'position'],
+      [{ logBytes: -1 }, 'logBytes'],
+      [{ program: 5 }, 'program'],
+      [{ timed: 'yes' }, 'timed'],
+      [{ shards: [{ name: 'x', tokens: 2 ** 31 }] }, 'shards[0].tokens'],
+      [{ configuration: { note: 'x'.repeat(1 << 24) } }, 'the manifest has 16777'],
+    ];
+    for (const [fields, message] of wrong) {
+      const manifest = { ...manifestFields, ...fields };
+      const refusal = attempt(() => writeCheckpoint({ folder, step: 20, ...trained, manifest }));
+      expect(refusal).toBeInstanceOf(UsageError);
+      expect((refusal as Error).message).toContain(message);
+    }
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  it('has its own step where the manifest is that of another', () => {
+    const [folder, trained] = [newFolder(), trainedModel(device)];
+    const { manifest } = verifyCheckpoint(write(trained, folder, 10));
+    writeCheckpoint({ folder, step: 20, ...trained, manifest });
+    expect(resolveCheckpoint(folder).manifest).toMatchObject({ ...manifestFields, step: 20 });
   });
 
   it('whose folder cannot be made says where', () => {

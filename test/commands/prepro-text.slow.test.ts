@@ -1,5 +1,6 @@
 // `prepro text` as a user runs it: train takes what it makes, in either vocabulary; what is wrong is said in one line.
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { libraryPath } from '../../src/native/find-library.ts';
 import { tinyModel, Workplace } from '../support/cli.ts';
@@ -18,6 +19,10 @@ beforeAll(() => {
   writeFileSync(place.path('short.txt'), 'a few words');
   writeFileSync(place.path('blank.txt'), ' \n\t\n');
   writeFileSync(place.path('empty.txt'), '');
+  writeFileSync(place.path('numbers.json'), '["a", 5]');
+  writeFileSync(place.path('half.json'), '["a", ');
+  mkdirSync(place.path('packed'));
+  for (const [name, start] of packed) writeFileSync(place.path('packed', name), Buffer.from(start));
   writeFileSync(place.path('lines.jsonl'), '{"text": "a"}\n{"text": 3}\n');
   writeFileSync(place.path('broken.jsonl'), '{"text": "a"}\n{"text": "b"\n');
   writeFileSync(place.path('many.jsonl'), `\n${`{"text": "${'a'.repeat(1000)}"}\n`.repeat(6000)}{\n`);
@@ -69,6 +74,38 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('train takes it (needs the CPU 
     expect(sample.code, sample.stderr).toBe(0);
   });
 
+  it('by the command that a model of characters is advised to use', () => {
+    writeFileSync(place.path('few.txt'), 'line 1 of a text with 2 words\n'.repeat(500));
+    const train = [
+      'train',
+      '--data',
+      'data/text',
+      '--out',
+      'run-char',
+      '--steps',
+      '1',
+      '--sample-every',
+      '0',
+      ...tinyModel,
+    ];
+    for (const args of [
+      ['prepro', 'text', 'text.txt', '--tokenizer', 'char', '--workers', '1'],
+      [...train, '--seq', '64', '--val-every', '0'],
+      ['prepro', 'text', 'few.txt', '--tokenizer', 'bytes', '--workers', '1'],
+    ]) {
+      const { code, stderr } = place.run(args);
+      expect(code, stderr).toBe(0);
+    }
+    const { stderr } = place.run(['eval', '--model', 'run-char', '--data', 'data/few']);
+    const [, command] = /prepare the data with the model's tokenizer: `npm run prepro -- ([^`]+)`, of a text /.exec(
+      stderr,
+    )!;
+    const { code, stderr: said } = place.run(['prepro', ...command!.replace('FILE', 'few.txt').split(' ')]);
+    expect(code, said).toBe(0);
+    const loss = place.run(['eval', '--model', 'run-char', '--data', command!.split(' --out ')[1]!, '--batch', '1']);
+    expect(loss.code, loss.stderr).toBe(0);
+  });
+
   it("not as the data of a model of another vocabulary's", () => {
     const args = [
       'train',
@@ -94,7 +131,16 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('train takes it (needs the CPU 
 describe('says in one line', () => {
   const paragraphs = Array.from({ length: 4000 }, (_, index) => `paragraph ${index} of several`);
   const json = paragraphs.map((text) => JSON.stringify({ text })).join('\n');
-  const files: Record<string, string> = {
+  const files: Record<string, string | Buffer> = {
+    'titled.jsonl': paragraphs.map((text, index) => JSON.stringify({ title: `${index}`, text })).join('\n'),
+    'array.json': JSON.stringify(
+      paragraphs.map((text) => ({ text })),
+      null,
+      2,
+    ),
+    'texts.json': JSON.stringify(paragraphs),
+    'packed.json': gzipSync(json),
+    'marked.txt': paragraphs.join('<|endoftext|>'),
     'unix.txt': paragraphs.join('\n\n'),
     'windows.txt': paragraphs.join('\r\n\r\n'),
     'dump.jsonl': json,
@@ -115,13 +161,25 @@ describe('says in one line', () => {
     ['nothing of none', ['windows.txt'], ''],
     [
       'that lines of JSON are taken with all their signs',
-      ['dump.jsonl'],
-      'dump.jsonl is read as plain text, with its JSON syntax: --field NAME reads the text of that field in each line',
+      ['titled.jsonl'],
+      'titled.jsonl is read as plain text, with its JSON syntax: --field NAME reads the text of that field in each line',
     ],
+    ...(['dump.jsonl', 'array.json', 'texts.json', 'packed.json'] as const).map((name): [string, string[], string] => [
+      `by which field ${name} is read`,
+      [name],
+      `${name} is read as JSON with one text in each line or element, as with --field text`,
+    ]),
+    [
+      'that the end of a text is spelled',
+      ['marked.txt'],
+      "<|endoftext|> is spelled 3999 times in the text: divide documents there with --separator '<|endoftext|>'",
+    ],
+    ['nothing of the end of a text that divides', ['marked.txt', '--separator', '<|endoftext|>'], ''],
     ['nothing if the field is named', ['dump.jsonl', '--field', 'text'], ''],
   ])('%s', (_, args, said) => {
     for (const [name, content] of Object.entries(files)) writeFileSync(place.path(name), content);
-    const { code, stderr } = place.run(['prepro', 'text', ...args, '--out', 'said', '--overwrite', ...share]);
+    const { code, stdout, stderr } = place.run(['prepro', 'text', ...args, '--out', 'said', '--overwrite', ...share]);
+    if (said.includes('--field text')) expect(stdout).toMatch(/^4,000 documents, /);
     // So little text has a line of its own about the share.
     expect(stderr.replace(/^validation is .*\n/m, '').trimEnd()).toBe(said);
     expect(code).toBe(0);
@@ -213,7 +271,27 @@ it('warns if the share is far from what was asked for', () => {
 });
 
 const text = (...args: string[]) => ['text', ...args];
+const packed: [name: string, start: number[], what: string, command: string][] = [
+  ['a.jsonl.zst', [0x28, 0xb5, 0x2f, 0xfd], 'compressed with zstd', 'zstd -d'],
+  ['a.xz', [0xfd, 0x37, 0x7a, 0x58, 0x5a, 0], 'compressed with xz', 'xz -dk'],
+  ['a.txt.bz2', [0x42, 0x5a, 0x68, 0x39], 'compressed with bzip2', 'bzip2 -dk'],
+  ['a.zip', [0x50, 0x4b, 0x03, 0x04], 'a zip archive', 'unzip'],
+  ['a.pdf', [0x25, 0x50, 0x44, 0x46, 0x2d, 0xff], 'a PDF', 'pdftotext'],
+];
 it.each([
+  ...packed.map(([name, , what, command]): [string, string[], number, string] => [
+    `a file ${what}`,
+    text(`packed/${name}`),
+    1,
+    `packed/${name} is ${what}: unpack it with \`${command} packed/${name}\`, and name the text`,
+  ]),
+  [
+    'an array with an element that has no text',
+    text('numbers.json', '--field', 'text'),
+    1,
+    'line 2 of numbers.json has no',
+  ],
+  ['half an array', text('half.json', '--field', 'text'), 1, 'half.json is not a valid JSON array: it ends too early'],
   ['no file', text(), 2, "missing required argument 'FILE'"],
   ['a file that is not there', text('none.txt'), 1, 'the text none.txt cannot be read: it does not exist'],
   ['a folder with nothing in it', text('folder'), 1, 'folder has no text file: name files'],

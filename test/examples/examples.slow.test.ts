@@ -1,6 +1,6 @@
 // The programs of examples/ run as their first lines say, on little data; and a run is an iteration over its events.
 import { spawnSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type RunEvent, readRun, trainEvents } from '../../src/index.ts';
@@ -35,6 +35,19 @@ it('learning-rate-finder', () => {
   expect(example('learning-rate-finder', data, '8')).toMatch(/^1\.00e-6 {2}10\.\d+\n(.|\n)*try \d\.\de-\d\n$/);
 });
 
+it.each([
+  ['custom-loop', '1', /^0 {2}loss 2\.\d{4} /],
+  ['learning-rate-finder', '2', /^1\.00e-6 {2}2\.\d{4}\n/],
+])('%s takes the vocabulary of the data', (name, steps, start) => {
+  const characters = place.path('data', 'letters');
+  if (!existsSync(characters)) {
+    writeFileSync(place.path('letters.txt'), 'abc abd abe\n'.repeat(500));
+    expect(place.run(['prepro', 'text', 'letters.txt', '--tokenizer', 'char', '--workers', '1']).code).toBe(0);
+  }
+  // ln 7 = 1.95 for 7 characters; 10.8 for GPT-2's vocabulary.
+  expect(example(name, characters, steps)).toMatch(start);
+});
+
 it('perplexity', () => {
   place.run(['train', '--data', data, '--out', 'run', ...tinyModel, '--seq', '32', '--steps', '2', '--val-every', '0']);
   writeFileSync(place.path('text.txt'), 'What light through yonder window breaks?');
@@ -57,6 +70,10 @@ it('perplexity of a run with another tokenizer', () => {
 
 it.each([
   ['perplexity', () => [place.path('run'), place.path('empty.txt')], /empty\.txt is empty: name a file of text$/],
+  ['perplexity', () => [place.path('none'), place.path('empty.txt')], /none does not exist; name a run/],
+  ['perplexity', () => [place.path('run'), place.path('none.txt')], /^ENOENT: no such file .*none\.txt'$/],
+  ['custom-loop', () => [place.path('none')], /none does not exist; /],
+  ['learning-rate-finder', () => [place.path('none')], /none does not exist; /],
   ['perplexity', () => [], /^usage: perplexity\.ts RUN FILE$/],
   ['learning-rate-finder', () => [data, '1'], /^a rate that rises takes at least 2 steps, not 1$/],
 ] as [string, () => string[], RegExp][])('%s says in one line what is wrong', (name, args, message) => {

@@ -299,9 +299,10 @@ describe('GGUF', () => {
 });
 
 it('rounds to bf16 as the nearest even does, and keeps what is not finite', () => {
-  const values = Float32Array.of(1, 1.00390625, 1.01171875, -1.004, 3.4e38, Number.POSITIVE_INFINITY, Number.NaN, -0);
+  const values = Float32Array.of(1, 1.00390625, 1.01171875, -1.004, 3.39e38, Number.POSITIVE_INFINITY, Number.NaN, -0);
   const bits = new Uint16Array(encodeWeights(values, 'bf16').buffer);
-  expect([...bits]).toEqual([0x3f80, 0x3f80, 0x3f82, 0xbf81, 0x7f80, 0x7f80, 0x7fc0, 0x8000]);
+  expect([...bits]).toEqual([0x3f80, 0x3f80, 0x3f82, 0xbf81, 0x7f7f, 0x7f80, 0x7fc0, 0x8000]);
+  expect(() => encodeWeights(Float32Array.of(3.4e38), 'bf16')).toThrow(/^the weight 3\.\d+e\+38 is over .* of bf16: /);
 });
 
 it('rounds to fp16 as the nearest even does, and refuses what is over its range', () => {
@@ -347,6 +348,19 @@ it('the command writes what it says, and refuses what cannot be', () => {
     expect(refused.stderr).toMatch(message);
     expect(refused.code, refused.stderr).toBe(code);
   }
+});
+
+it.each(['llmc', 'gguf', 'hf'] as const)('%s: weights that are not finite are refused', async (format) => {
+  using device = Device.open({ kind: 'cpu' });
+  const broken = trainedModel(device);
+  broken.model.masters.get('h.1.fcw').write(Float32Array.of(Number.NaN), 5);
+  const folder = place.path(`broken-${format}`);
+  const model = writeCheckpoint({ folder, step: 1, ...broken, manifest: manifestFields });
+  const out = place.path(`broken.${format}`);
+  await expect(exportModel({ model, format, out })).rejects.toThrow(
+    /h\.1\.mlp\.c_fc\.weight of .* has NaN at \d+: export/,
+  );
+  expect(existsSync(out)).toBe(false);
 });
 
 it.each(['llmc', 'gguf', 'hf'] as const)('%s: folders on the way to --out are made', async (format) => {

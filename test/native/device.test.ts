@@ -74,6 +74,20 @@ describeBackends('device', (_, kind) => {
     }
   });
 
+  it('observes every call, also after an observer that failed', async () => {
+    using device = Device.open({ kind });
+    const seen: string[] = [];
+    const record = (name: string) => {
+      seen.push(name);
+      if (seen.length === 1) throw new Error('of the observer');
+    };
+    await device.observed(record, async () => {
+      expect(() => device.memory()).toThrow('of the observer');
+      device.memory();
+    });
+    expect(seen).toEqual(['memoryInfo', 'memoryInfo']);
+  });
+
   it('copies in and out, and zeroes what it allocates', () => {
     using device = Device.open({ kind });
     const tensor = allocateTensor(device, 'x', 'fp32', [3, 5]);

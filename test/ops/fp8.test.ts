@@ -32,6 +32,8 @@ import {
 import { blocksOf, groupsOf } from '../../src/ops/columnwise.ts';
 import {
   fp8Matmul,
+  fp8MatmulGeluForward,
+  fp8MatmulReluSquaredBackwardInput,
   fp8MatmulScratch,
   fp8QuantizeWeight,
   fp8QuantizeWeightScratch,
@@ -187,6 +189,50 @@ describeBackends(
         );
         bench.checkGuards();
       });
+    });
+
+    /** Products of 16 x 16 numbers, with a weight of ones and rows of twos times a scale. */
+    function smallProduct(bench: TensorBench, scale: number) {
+      const N = 16;
+      device().reserveWorkspace(fp8MatmulScratch(device(), { N, C: N, O: N }));
+      const matrix = (name: string, value: number) =>
+        bench.tensor(name, [N, N], new Float32Array(N * N).fill(value), 'fp8');
+      const rows = (name: string, value: number) => bench.floats(name, [N], new Float32Array(N).fill(value));
+      const [weight, factors] = [matrix('weight', 1), bench.floats('factors', [4], [1, 4, 4, 0])];
+      return { N, matrix, rows, input: matrix('in', 2), inScale: rows('inScale', scale), weight, factors };
+    }
+
+    it('gives NaN of either sign and infinity one scale', () => {
+      using bench = new TensorBench(device());
+      const { N, rows, input, inScale, weight, factors } = smallProduct(bench, 1);
+      const bits = Uint32Array.from({ length: N }, (_, n) => [0x7fc00000, 0xffc00000, 0x7fffffff, 0x7f800000][n % 4]!);
+      const inNorm = rows('inNorm', 0);
+      inNorm.write(new Float32Array(bits.buffer));
+      const { values, scale } = emptyResult(bench, N, N);
+      const noCopy = { columnwise: null, columnwiseScale: null, inColumnwiseNorm: null };
+      fp8MatmulGeluForward(device(), {
+        ...{ values, scale, ...noCopy, pre: bench.tensor('pre', [N, N]) },
+        ...{ in: input, inScale, inNorm, weight, factors, bias: null },
+      });
+      expect(floats(scale)).toEqual(new Float32Array(N).fill(2 ** 120));
+    });
+
+    it('takes the derivative of a squared ReLU whose result times its scale exceeds fp32', () => {
+      using bench = new TensorBench(device());
+      const { N, matrix, rows, input, inScale, weight, factors } = smallProduct(bench, 2 ** -90);
+      const activatedScale = rows('activatedScale', 2 ** 120);
+      const activatedColumnwiseScale = bench.floats('activatedColumnwiseScale', [1], [2 ** 120]);
+      const norms = new Float32Array(N).fill(8 * 2 ** -90);
+      const stored = emptyResult(bench, N, N);
+      fp8MatmulReluSquaredBackwardInput(device(), {
+        ...{ ...stored, dout: input, doutScale: inScale, doutNorm: bench.floats('doutNorm', [N], norms) },
+        ...{ doutColumnwiseNorm: bench.floats('doutColumnwiseNorm', [1], [norms[0]!]), transposed: weight, factors },
+        ...{ activated: matrix('activated', 256), activatedScale, activatedColumnwiseScale },
+      });
+      const scales = new Float32Array(N).fill(scaleOf(norms[0]! * 4 * 2 * Math.sqrt(448 * 2 ** 120)));
+      expect(floats(stored.scale)).toEqual(scales);
+      const wanted = new Float32Array(N * N).fill(N * 2 * 2 ** -90 * 2 ** 65);
+      expect(Float32Array.from(scaled(floats(stored.values), scales))).toEqual(wanted);
     });
 
     // Each row of the input is also one of the weight, and all have the same norm but for scales: an element of each row of the

@@ -30,7 +30,7 @@ describe('a place', () => {
   it('is that of torchrun and of train --gpus', () => {
     expect(placeFromEnvironment(torch)).toMatchObject({
       ...{ rank: 3, ranks: 8, localRank: 1, localRanks: 2, host: 'gpu01', port: 29500 },
-      ...{ joinSeconds: 300, silenceSeconds: 20 },
+      ...{ ranksFrom: 'WORLD_SIZE', joinSeconds: 300, silenceSeconds: 20 },
     });
   });
 

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { connect, createServer, type Server } from 'node:net';
 import { hostname } from 'node:os';
 import { setTimeout } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { Gpt2Error, NativeError } from '../../src/errors.ts';
 import { Channel, introduce } from '../../src/ranks/channel.ts';
 import type { Place } from '../../src/ranks/place.ts';
@@ -33,7 +33,8 @@ afterEach(() => {
 });
 
 const place = (rank: number, ranks: number, other: Partial<Place> = {}): Place => ({
-  ...{ rank, ranks, localRank: rank, localRanks: ranks, gpu: rank, host: '127.0.0.1', port, token: 'token' },
+  ...{ rank, ranks, ranksFrom: 'WORLD_SIZE', localRank: rank, localRanks: ranks, gpu: rank },
+  ...{ host: '127.0.0.1', port, token: 'token' },
   ...{ joinSeconds: 60, silenceSeconds: 2, ...other },
 });
 
@@ -69,6 +70,10 @@ describe('meeting', () => {
       Number.NaN,
       Number.NaN,
     ]);
+    // A reaction of each wait would stay until the run ends.
+    const reactions = vi.spyOn(root.failed, 'then');
+    await Promise.all(all.map((ranks) => ranks.barrier()));
+    expect(reactions).not.toHaveBeenCalled();
     await Promise.all(all.map((ranks) => ranks.leave()));
     one.close();
     await setTimeout(50);
@@ -131,6 +136,18 @@ describe('meeting', () => {
     await Promise.all(waiting);
   });
 
+  it('a long wait is reported, with the variable that made the rank wait', async () => {
+    const quiet = place(1, 3, { port: await freePort(), ranksFrom: 'SLURM_NTASKS', joinSeconds: 6 });
+    const failed = expect(Ranks.join(quiet, (text) => notices.push(text))).rejects.toThrow('rank 0 was not reached');
+    const [root, one] = [join(0, 3), join(1, 3)];
+    await setTimeout(5500);
+    expect(notices.sort()).toEqual([
+      `rank 0 waits for rank 2 on port ${port}, because WORLD_SIZE is 3: start every rank, or unset WORLD_SIZE`,
+      `rank 1 waits for rank 0 at 127.0.0.1 on port ${quiet.port}, because SLURM_NTASKS is 3: start every rank, or unset SLURM_NTASKS`,
+    ]);
+    await Promise.all([root, one, join(2, 3), failed]);
+  });
+
   it('who does not come is named', async () => {
     await expect(join(0, 3, { joinSeconds: 1 })).rejects.toThrow(
       `rank 0 on ${here}: ranks 1, 2 have not connected to port ${port} within 1 s`,
@@ -184,7 +201,7 @@ describe('failing', () => {
 
   it('a collective that failed for want of a rank is that rank, unless it says why itself', async () => {
     const effect = (rank: number) =>
-      new NativeError('gpt2_all_reduce', 'GPT2_RANK_ERROR', `rank ${rank} is gone: its connection is closed`);
+      new NativeError('gpt2_all_reduce', 'GPT2_RANK_ERROR', `rank ${rank} is gone: its connection is closed`, rank);
     const [root, one] = (await joinAll(3)) as [Ranks, Ranks, Ranks];
     root.fail(effect(1));
     one.fail(new Gpt2Error('no more tokens'));
@@ -193,7 +210,13 @@ describe('failing', () => {
     port = await freePort();
     const [other] = (await joinAll(3)) as [Ranks, Ranks, Ranks];
     other.fail(effect(2));
-    expect(await verdictOf(other)).toMatch(`rank 2 on ${here} is gone: its connection is closed`);
+    expect(await verdictOf(other)).toBe(`rank 2 on ${here} is gone: its connection is closed`);
+  });
+
+  it('a rank is not blamed because a message has the word', async () => {
+    const [root] = (await joinAll(2)) as [Ranks, Ranks];
+    root.fail(new NativeError('gpt2_muon', 'GPT2_DEVICE_ERROR', 'a matrix of rank 1 has no inverse'));
+    expect(await verdictOf(root)).toBe(`rank 0 on ${here}: gpt2_muon: a matrix of rank 1 has no inverse`);
   });
 
   it('a rank that is silent is named', async () => {

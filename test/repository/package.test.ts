@@ -49,6 +49,16 @@ it('a path in a command is one word of the shell', () => {
   expect(continueWith('my runs')).toBe("continue with --out 'my runs' --resume");
 });
 
+it('every entry of package-lock.json has a hash, and none an address', () => {
+  const { packages } = JSON.parse(readFileSync(join(packageRoot, 'package-lock.json'), 'utf8')) as {
+    packages: Record<string, { integrity?: string; resolved?: string }>;
+  };
+  const { '': root, ...installed } = packages;
+  expect(root).toBeDefined();
+  const wrong = Object.entries(installed).filter(([, entry]) => !entry.integrity || entry.resolved);
+  expect(wrong.map(([name]) => name)).toEqual([]);
+});
+
 it.each([['train'], ['gpt2', '--', '--help'], ['build'], ['test'], ['lint']])(
   'npm run %s says in one line that packages are not installed',
   (...args) => {

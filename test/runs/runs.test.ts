@@ -1,11 +1,34 @@
 // Writes, continues and reads logs of run folders, of which each holds one run.
 import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import type { Configuration } from '../../src/options/table.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import { formatEvent, parseEvent, type RunEvent } from '../../src/runs/schema.ts';
 import { RunLog } from '../../src/runs/writer.ts';
 import { Workplace } from '../support/cli.ts';
+
+/** Syncs and renames, in order. */
+const durable: string[] = [];
+vi.mock('node:fs', async (original) => {
+  const fs = await original<typeof import('node:fs')>();
+  const paths = new Map<number, string>();
+  return {
+    ...fs,
+    openSync: (path: string, flags: string | number, mode?: number) => {
+      const file = fs.openSync(path, flags, mode);
+      paths.set(file, path);
+      return file;
+    },
+    fsyncSync: (file: number) => {
+      durable.push(`sync ${paths.get(file)}`);
+      fs.fsyncSync(file);
+    },
+    renameSync: (from: string, to: string) => {
+      durable.push(`rename to ${to}`);
+      fs.renameSync(from, to);
+    },
+  };
+});
 
 const configuration: Configuration = {
   model: 'd6',
@@ -107,6 +130,17 @@ it('a folder that holds a run is refused, replaced with overwrite, continued wit
   RunLog.create(run, { configuration, overwrite: true }).close();
   expect(readFileSync(`${run}/log.jsonl`, 'utf8')).toBe('');
   expect(JSON.parse(readFileSync(`${run}/config.json`, 'utf8'))).toMatchObject(configuration);
+});
+
+it('config.json is on the disk before and after it has its name', () => {
+  RunLog.create(run, { configuration, overwrite: false }).close();
+  const wanted = [
+    `sync ${run}/config.json.tmp`,
+    `rename to ${run}/config.json`,
+    `sync ${run}`,
+    `sync ${run}/log.jsonl`,
+  ];
+  expect(durable.filter((call) => call.includes(run))).toEqual(wanted);
 });
 
 it('nothing is written through a link where config.json is put together', () => {

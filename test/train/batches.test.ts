@@ -5,6 +5,7 @@ import { expect, it } from 'vitest';
 import type { Batch } from '../../src/batches/loader.ts';
 import { ShapeError, UsageError } from '../../src/errors.ts';
 import { lossesOf, meanLoss } from '../../src/evaluate/mean-loss.ts';
+import { createModel } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
 import { Trainer } from '../../src/train/step/trainer.ts';
@@ -129,6 +130,15 @@ describeBackends('batches', (_, kind) => {
         new UsageError(`${name} takes a whole number of at least 1, not ${size}`),
       );
     }
+    const { config } = model;
+    expect(() => new Trainer(model, { ...options, batch: batch + 1 })).toThrow(
+      `a batch of ${batch + 1} x ${sequence} tokens does not fit the model's activations, which hold ${count}`,
+    );
+    expect(() => new Trainer(model, { ...options, batch: 1, sequence: config.context + 1 })).toThrow(
+      new UsageError(`sequence takes at most the model's context of ${config.context}, not ${config.context + 1}`),
+    );
+    const forInference = createModel(device, config, { B: batch, T: sequence, purpose: 'inference' });
+    expect(() => new Trainer(forInference, options)).toThrow('the model was made for inference');
     const before = state(trainer);
     const step = (index: number, learningRate: number) =>
       expect(trainer.step(index, learningRate, () => recordedBatch)).rejects;

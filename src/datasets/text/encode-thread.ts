@@ -145,6 +145,7 @@ function documentOf(line: string, field: string, where: string): string {
       { cause },
     );
   }
+  if (typeof value === 'string') return value;
   const text = value !== null && typeof value === 'object' ? (value as Record<string, unknown>)[field] : undefined;
   if (typeof text === 'string') return text;
   const texts = Object.entries(value ?? {}).flatMap(([name, of]) => (typeof of === 'string' ? [name] : []));

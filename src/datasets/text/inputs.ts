@@ -5,8 +5,10 @@ import { join, relative } from 'node:path';
 import { createGunzip } from 'node:zlib';
 import { checkGiven } from '../../checks/given.ts';
 import { Gpt2Error, shortList } from '../../errors.ts';
+import { shellWord } from '../../package-root.ts';
 import type { FileRole, Format, Input } from './format.ts';
 import { matchesGlob } from './glob.ts';
+import { elementsAsLines, onlyTextField } from './json-lines.ts';
 import { parquetDocuments } from './parquet-reader.ts';
 
 const readBytes = 1 << 20;
@@ -37,7 +39,11 @@ export function findInputs(paths: readonly string[], options: Selection = {}): I
   const skipped: string[] = [];
   const inputs = paths.flatMap((path) => {
     const stats = statusOf(path);
-    if (!stats.isDirectory()) return [{ path, bytes: stats.size, role }];
+    if (!stats.isDirectory()) {
+      const unpack = stats.isFile() ? unpackingOf(path) : undefined;
+      if (unpack !== undefined) throw new Gpt2Error(`${path} ${unpack}, and name the text`);
+      return [{ path, bytes: stats.size, role }];
+    }
     const files: string[] = [];
     let isLeftOut = false;
     for (const file of filesIn(path)) {
@@ -56,9 +62,12 @@ export function findInputs(paths: readonly string[], options: Selection = {}): I
       .map((file) => ({ path: file, bytes: statusOf(file).size, role }));
   });
   if (skipped.length > 0) {
-    notice(
-      `skipped ${skipped.length} ${skipped.length === 1 ? 'file that is' : 'files that are'} not UTF-8 text: ${shortList(skipped.sort())}`,
-    );
+    const files = skipped.length === 1 ? 'file that is' : 'files that are';
+    const [packed] = skipped.sort().flatMap((path) => {
+      const unpack = unpackingOf(path);
+      return unpack === undefined ? [] : [`; ${path} ${unpack}`];
+    });
+    notice(`skipped ${skipped.length} ${files} not UTF-8 text: ${shortList(skipped)}${packed ?? ''}`);
   }
   return inputs;
 }
@@ -73,21 +82,48 @@ const firstBytes = 8192;
 
 /** Whether a file begins as text, or is of a format that holds some: without NUL bytes, in UTF-8. */
 function isText(path: string): boolean {
-  if (/\.(gz|parquet)$/.test(path)) return true;
+  if (path.endsWith('.parquet') || isGzip(path)) return true;
+  const start = startOf(path);
+  try {
+    new TextDecoder('utf-8', { fatal: true }).decode(start, { stream: true });
+    return !start.includes(0);
+  } catch {
+    return false;
+  }
+}
+
+function startOf(path: string, most = firstBytes): Buffer {
   try {
     const file = openSync(path, 'r');
     try {
-      const bytes = Buffer.alloc(firstBytes);
-      const start = bytes.subarray(0, readSync(file, bytes));
-      new TextDecoder('utf-8', { fatal: true }).decode(start, { stream: true });
-      return !start.includes(0);
+      const bytes = Buffer.alloc(most);
+      return bytes.subarray(0, readSync(file, bytes));
     } finally {
       closeSync(file);
     }
   } catch (cause) {
-    if ((cause as NodeJS.ErrnoException).code === 'ERR_ENCODING_INVALID_ENCODED_DATA') return false;
     throw cannotRead(path, cause);
   }
+}
+
+const isGzip = (path: string): boolean => path.endsWith('.gz') || startOf(path, 2).equals(Buffer.of(0x1f, 0x8b));
+
+/** Formats that hold text and are not read, by their first bytes, with the command that unpacks a file. */
+const packed: readonly (readonly [name: string, start: readonly number[], command: string])[] = [
+  ['compressed with zstd', [0x28, 0xb5, 0x2f, 0xfd], 'zstd -d'],
+  ['compressed with xz', [0xfd, 0x37, 0x7a, 0x58, 0x5a], 'xz -dk'],
+  ['compressed with bzip2', [0x42, 0x5a, 0x68], 'bzip2 -dk'],
+  ['a zip archive', [0x50, 0x4b, 0x03, 0x04], 'unzip'],
+  ['a PDF', [0x25, 0x50, 0x44, 0x46], 'pdftotext'],
+];
+
+/** "is compressed with zstd: unpack it with `zstd -d FILE`"; undefined for other files. */
+function unpackingOf(path: string): string | undefined {
+  const start = startOf(path, 8);
+  const found = packed.find(([, bytes]) => start.subarray(0, bytes.length).equals(Buffer.from(bytes)));
+  // Text may begin as bzip2 does: "BZh".
+  if (!found || (found[2] === 'bzip2 -dk' && !/^[1-9]$/.test(String.fromCharCode(start[3] ?? 0)))) return undefined;
+  return `is ${found[0]}: unpack it with \`${found[2]} ${shellWord(path)}\``;
 }
 
 function statusOf(path: string): Stats {
@@ -130,11 +166,29 @@ export async function* bytesOf(
 ): AsyncGenerator<Uint8Array> {
   try {
     if (path.endsWith('.parquet')) yield* parquetDocuments({ path, format }, onRead);
-    else yield* path.endsWith('.gz') ? unpacked(path, onRead) : plain(path, onRead);
+    else {
+      const bytes = isGzip(path) ? unpacked(path, onRead) : plain(path, onRead);
+      yield* format.kind === 'jsonl' ? elementsAsLines(bytes, path) : bytes;
+    }
   } catch (cause) {
     if (cause instanceof Gpt2Error) throw cause;
     throw cannotRead(path, cause);
   }
+}
+
+/** The only field of text in the first MiB of all files of JSON; undefined if there is none, or other files are among them. */
+export async function fieldOfTexts(inputs: readonly Input[]): Promise<string | undefined> {
+  let lines: string[] = [];
+  for (const input of inputs) {
+    if (!/\.(jsonl|ndjson|json)(\.gz)?$/i.test(input.path)) return undefined;
+    for await (const part of bytesOf(input, { kind: 'jsonl', field: 'text' }, () => {})) {
+      const some = Buffer.from(part).toString().split('\n');
+      // The last may be cut off.
+      lines = lines.concat(some.length > 1 ? some.slice(0, -1) : some);
+      break;
+    }
+  }
+  return onlyTextField(lines);
 }
 
 async function* plain(path: string, onRead: (bytes: number) => void): AsyncGenerator<Uint8Array> {

@@ -91,7 +91,7 @@ export async function prepareText(inputs: readonly Input[], options: TextOptions
   const work = new WorkFolder(out);
   if (work.existed) notice(`resuming from ${work.path}`);
   try {
-    const { parts, input } = await encodeAll(
+    const { parts, input, marks } = await encodeAll(
       inputs,
       { encoding, tokenizerFile: tokenizer.file, folder: work.path },
       workers,
@@ -107,6 +107,9 @@ export async function prepareText(inputs: readonly Input[], options: TextOptions
     };
     refuseForeignTokenizer(out, tokenizer.file, standing.replaced);
     putInPlace(out, work, { dataset, file: tokenizer.file }, standing);
+    if (marks > 0) {
+      notice(`${endMark} is spelled ${marks} times in the text: divide documents there with --separator '${endMark}'`);
+    }
     if (inputs.every(({ role }) => role === 'split')) tellShare(shards, division, notice);
     return { folder: out, present: false, dataset };
   } catch (error) {
@@ -135,19 +138,27 @@ async function charactersOf(
   }
 }
 
-/** Encodes all files. Returns the parts' paths, in order, and a hash of everything that their tokens depend on. */
+/** The end of a text as many files spell it. */
+const endMark = '<|endoftext|>';
+
+/**
+ * Encodes all files. Returns the parts' paths, in order, a hash of everything that their tokens depend on, and how often the end
+ * of a text is spelled without being the separator.
+ */
 async function encodeAll(
   inputs: readonly Input[],
   task: Task & { readonly folder: string },
   workers: number,
   onEncoded: (bytes: number) => void,
-): Promise<{ parts: string[]; input: string }> {
+): Promise<{ parts: string[]; input: string; marks: number }> {
   const { encoding, folder } = task;
   const pool = new ThreadPool(task, workers);
   const parts: string[] = [];
   const fingerprint = createHash('sha256');
   // Bytes of the files themselves, which may be compressed; they count when their chunk is encoded.
   let read = 0;
+  let marks = 0;
+  const isMark = encoding.format.kind === 'text' && encoding.format.separator?.includes(endMark);
   const onRead = (bytes: number) => {
     read += bytes;
     onEncoded(0);
@@ -160,6 +171,8 @@ async function encodeAll(
       const path = partPath(folder, chunk.index);
       fingerprint.update(key);
       parts.push(path);
+      const text = Buffer.from(chunk.bytes.buffer, 0, chunk.bytes.length);
+      if (!isMark && text.includes(endMark)) marks += text.toString('latin1').split(endMark).length - 1;
       if (hasPart(path, key)) {
         pool.spare.push(chunk.bytes.buffer);
         onEncoded(bytes);
@@ -170,7 +183,7 @@ async function encodeAll(
   } finally {
     await pool.close();
   }
-  return { parts, input: fingerprint.digest('hex') };
+  return { parts, input: fingerprint.digest('hex'), marks };
 }
 
 function check(format: Format, division: Division): void {

@@ -36,7 +36,8 @@ export interface BegunStep {
 
 /**
  * Runs optimizer steps on a model: gradients of micro-batches, their norm, and the update.
- * @throws UsageError for an option out of range, or an optimizer that cannot update a parameter
+ * @throws UsageError for an option out of range, a model made for inference, or an optimizer that cannot update a parameter;
+ * ShapeError for a batch that is larger than the model was made for
  * @example
  * const optimizer = new AdamW({ weightDecay: 0.1 });
  * const trainer = new Trainer(model, { batch: 4, sequence: 64, accumulation: 1, optimizer, gradientClip: 1 });
@@ -62,6 +63,7 @@ export class Trainer {
   constructor(model: Model, options: TrainerOptions, communicator?: Communicator) {
     const { device, sharding } = model;
     checkOptions(options);
+    checkModel(model, options);
     this.model = model;
     this.options = options;
     this.#ops = new StepOps(model, options, communicator);
@@ -175,6 +177,15 @@ function checkOptions(options: TrainerOptions): void {
   const sizes = { batch: whole(1), sequence: whole(1), accumulation: whole(1) };
   const optional = { overlapsBackward: 'switch', defersUpdate: 'switch' } as const;
   checkGiven(options, { ...sizes, optimizer: 'object or function', gradientClip: real(0) }, optional);
+}
+
+/** Rejects a model whose activations the batches do not fit, before memory is allocated. */
+function checkModel({ config, activations }: Model, { batch, sequence }: TrainerOptions): void {
+  if (sequence > config.context) {
+    throw new UsageError(`sequence takes at most the model's context of ${config.context}, not ${sequence}`);
+  }
+  if (activations.at(batch, sequence).backward) return;
+  throw new UsageError("the model was made for inference: create it with purpose: 'training'");
 }
 
 /** Rejects values with which the update would turn weights into NaN. */
