@@ -8,10 +8,12 @@ import { writeCheckpoint } from '../../src/checkpoint/write.ts';
 import { Gpt2Error } from '../../src/errors.ts';
 import { fromBf16, fromFp16, toBf16 } from '../../src/files/half-floats.ts';
 import { exportModel } from '../../src/formats/export.ts';
+import { ggufTokenizer } from '../../src/formats/gguf-tokenizer.ts';
 import { openSafetensors } from '../../src/formats/safetensors.ts';
 import { encodeWeights } from '../../src/formats/weight-types.ts';
 import { exportModel as exportForPrograms } from '../../src/index.ts';
 import { paddedVocabularySize } from '../../src/model/config.ts';
+import { parameterTable, realCount } from '../../src/model/parameters.ts';
 import { Device } from '../../src/native/device.ts';
 import { floats, held } from '../../src/op-cases/numbers.ts';
 import { tokenizerFiles } from '../../src/tokenizer/gpt2-files.ts';
@@ -163,6 +165,33 @@ describe('a model of bytes', () => {
     ).toBe(256);
   });
 });
+
+it.each(['hf', 'gguf', 'llmc'] as const)(
+  "a model with more rows than GPT-2's ids has GPT-2's tokenizer in %s",
+  async (format) => {
+    using device = Device.open({ kind: 'cpu' });
+    const large = trainedModel(device, 1, { ...tinyConfig, vocabularySize: 50264 });
+    const from = writeCheckpoint({ folder: place.path(`rows-${format}`), step: 1, ...large, manifest: manifestFields });
+    const notices: string[] = [];
+    const out = place.path(`large-${format}`);
+    await exportModel({ model: from, format, out, notice: (text) => notices.push(text) });
+    expect(notices).toEqual([]);
+    if (format === 'hf') {
+      const { model, tokenizer } = await resolveWeights(out);
+      expect([model.vocabularySize, tokenizer]).toEqual([50264, gpt2]);
+    }
+    if (format === 'gguf') {
+      const made = ggufTokenizer(large.model.config, undefined)!;
+      expect([made.tokens.length, made.tokens[50257], made.types[50256], made.types[50257]]).toEqual([
+        50264,
+        '[PAD50257]',
+        3,
+        5,
+      ]);
+      expect(readFileSync(out).includes('[PAD50263]')).toBe(true);
+    }
+  },
+);
 
 it('says that an export has no tokenizer', () => {
   const { stderr, stdout, code } = place.run(['export', '--model', model, '--format', 'gguf', '--out', 'none.gguf']);
@@ -367,9 +396,19 @@ describe('a folder of transformers is read', () => {
     const path = join(folder, 'config.json');
     writeFileSync(path, JSON.stringify({ ...JSON.parse(readFileSync(path, 'utf8')), ...change }));
   };
+  type More = [name: string, shape: number[], dtype: string, bytes: Buffer | (() => Buffer)];
+  const mask = (rows: string): Buffer => Buffer.from([...rows].map(Number));
+  const floatBytes = (...values: number[]): Buffer => Buffer.from(Float32Array.from(values).buffer);
+  const embedding =
+    (change = (_: Float32Array) => {}) =>
+    () => {
+      const values = weights.get('wte')!.slice(0, V * C);
+      change(values);
+      return Buffer.from(values.buffer);
+    };
   /** Its tensors under other names, of another type, or with more beside them. */
   const tensors =
-    (change: (name: string) => string, type: 'F32' | 'BF16' | 'F16' = 'F32', more: [string, number[]][] = []) =>
+    (change: (name: string) => string, type: 'F32' | 'BF16' | 'F16' = 'F32', more: More[] = []) =>
     (folder: string) => {
       const path = join(folder, 'model.safetensors');
       using file = openSafetensors(path);
@@ -386,9 +425,8 @@ describe('a folder of transformers is read', () => {
         const half = type === 'BF16' ? toBf16(values) : Uint16Array.from(values, toFp16);
         add(change(name), file.shape(name), Buffer.from((type === 'F32' ? values : half).buffer), type);
       }
-      for (const [name, shape] of more) {
-        add(name, shape, Buffer.alloc(shape.reduce((product, size) => product * size, 1)), 'U8');
-      }
+      for (const [name, shape, dtype, bytes] of more)
+        add(name, shape, typeof bytes === 'function' ? bytes() : bytes, dtype);
       const text = Buffer.from(JSON.stringify(header));
       const length = Buffer.alloc(8);
       length.writeBigUInt64LE(BigInt(text.length));
@@ -413,10 +451,13 @@ describe('a folder of transformers is read', () => {
   it.each(['BF16', 'F16'] as const)(
     'in %s, under the names of a whole model, with masks and the head beside it',
     async (type) => {
+      const head = weights.get('wte')!.slice(0, V * C);
+      const half = type === 'BF16' ? toBf16(head) : Uint16Array.from(head, toFp16);
       const names = tensors((name) => `transformer.${name}`, type, [
-        ['transformer.h.0.attn.bias', [1, 1, 4, 4]],
-        ['transformer.h.1.attn.masked_bias', []],
-        ['lm_head.weight', [V, C]],
+        ['transformer.h.0.attn.bias', [1, 1, 4, 4], 'U8', mask('1000110011101111')],
+        ['transformer.h.1.attn.bias', [1, 1, 2, 2], 'F32', floatBytes(1, 0, 1, 1)],
+        ['transformer.h.1.attn.masked_bias', [], 'F32', floatBytes(-1e4)],
+        ['lm_head.weight', [V, C], type, Buffer.from(half.buffer)],
       ]);
       const read = await changed(`hf-${type}`, names);
       using device = Device.open({ kind: 'cpu' });
@@ -429,7 +470,74 @@ describe('a folder of transformers is read', () => {
     },
   );
 
+  it.each<[string, (name: string) => string]>([
+    ['of torch.compile', (name) => `_orig_mod.${name}`],
+    ['of torch.compile before transformer', (name) => `_orig_mod.transformer.${name}`],
+    ['of torch.compile after transformer', (name) => `transformer._orig_mod.${name}`],
+    ['of compiled layers', (name) => name.replace(/^h\.\d+\./, '$&_orig_mod.')],
+    ["of safetensors' save_model", (name) => (name === 'wte.weight' ? 'lm_head.weight' : `transformer.${name}`)],
+  ])('under the names %s', async (name, change) => {
+    using stored = (await changed(`hf ${name}`, tensors(change))).open();
+    for (const parameter of parameterTable(tinyConfig))
+      expect(stored.read(parameter), parameter.name).toEqual(
+        weights.get(parameter.name)!.subarray(0, realCount(parameter)),
+      );
+  });
+
+  const tril = '1000110011101111';
   it.each<[string, (folder: string) => void, string]>([
+    [
+      'a head that is not the embedding',
+      tensors(same, 'F32', [['lm_head.weight', [V, C], 'F32', embedding((values) => void values.fill(0.5, 9, 10))]]),
+      'lm_head.weight of its model.safetensors is not wte.weight',
+    ],
+    [
+      'a shorter head',
+      tensors(same, 'F32', [['lm_head.weight', [V - 1, C], 'F32', () => embedding()().subarray(4 * C)]]),
+      'lm_head.weight of its model.safetensors is not wte.weight',
+    ],
+    [
+      'a head of bytes',
+      tensors(same, 'F32', [['lm_head.weight', [V, C], 'U8', Buffer.alloc(V * C)]]),
+      'lm_head.weight is U8; only F32, F16, BF16 can be read',
+    ],
+    ...[`1${tril.slice(1).replace('0', '1')}`, tril.replaceAll('0', '1'), tril.replace(/1$/, '0')].map(
+      (rows) =>
+        [
+          `the mask ${rows}`,
+          tensors(same, 'F32', [['h.0.attn.bias', [1, 1, 4, 4], 'BOOL', mask(rows)]]),
+          'has h.0.attn.bias, which is not part of GPT-2, nor its causal mask',
+        ] as [string, (folder: string) => void, string],
+    ),
+    [
+      'a mask of a layer that it has not',
+      tensors(same, 'F32', [['h.7.attn.bias', [1, 1, 4, 4], 'BOOL', mask(tril)]]),
+      'has h.7.attn.bias, which is not part of GPT-2',
+    ],
+    [
+      'a mask that hides little',
+      tensors(same, 'F32', [['h.0.attn.masked_bias', [], 'F32', floatBytes(-1)]]),
+      'has h.0.attn.masked_bias, which is not part of GPT-2',
+    ],
+    ['attention to later tokens', config({ is_causal: false }), 'its config.json has is_causal false, unlike GPT-2'],
+    ['a window', config({ sliding_window: 2 }), 'its config.json has sliding_window, unlike GPT-2'],
+    ['other code', config({ auto_map: { AutoModel: 'x.Y' } }), 'its config.json has auto_map, unlike GPT-2'],
+    ['sizes by two names', config({ hidden_size: 96 }), `its config.json has hidden_size 96 and n_embd ${C}`],
+    [
+      'an adapter',
+      (folder) => writeFileSync(join(folder, 'adapter_config.json'), '{}'),
+      'describes an adapter; merge it',
+    ],
+    [
+      'a SentencePiece model',
+      (folder) => writeFileSync(join(folder, 'spiece.model'), ''),
+      'its tokenizer is in spiece.model',
+    ],
+    [
+      'a tokenizer of another class',
+      (folder) => writeFileSync(join(folder, 'tokenizer_config.json'), '{"tokenizer_class":"T5Tokenizer"}'),
+      'it has a T5Tokenizer without a tokenizer.json',
+    ],
     ['another model', config({ model_type: 'llama' }), 'model_type of its config.json: it is "llama", not "gpt2"'],
     ['no number of layers', config({ n_layer: 'two' }), 'n_layer of its config.json: Invalid input: expected number'],
     ['a layer too many', config({ n_layer: layers + 1 }), `model.safetensors lacks h.${layers}.ln_1.weight`],
@@ -446,7 +554,7 @@ describe('a folder of transformers is read', () => {
     ],
     [
       'the same tensor twice',
-      tensors(same, 'F32', [['transformer.wte.weight', [V, C]]]),
+      tensors(same, 'F32', [['transformer.wte.weight', [V, C], 'U8', Buffer.alloc(V * C)]]),
       'has wte.weight twice, as wte.weight and transformer.wte.weight',
     ],
     ['another width', config({ n_embd: 96 }), 'wte.weight is [61,48], not [61,96]'],

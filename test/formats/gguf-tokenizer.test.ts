@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
 import { ggufTokenizer } from '../../src/formats/gguf-tokenizer.ts';
 import { createCharacterTokenizer } from '../../src/tokenizer/character-tokenizer.ts';
-import { readTokenizer } from '../../src/tokenizer/tokenizer-file.ts';
+import { parseTokenizer, readTokenizer } from '../../src/tokenizer/tokenizer-file.ts';
 import { tinyConfig } from '../support/tiny-model.ts';
 
 const fixture = (name: string) => fileURLToPath(new URL(`../fixtures/tokenizers/${name}.json`, import.meta.url));
@@ -36,5 +36,26 @@ it.each([
 ])('refuses %s', (_, tokenizer) => {
   expect(() => ggufTokenizer({ ...tinyConfig, vocabularySize: 430 }, tokenizer)).toThrow(
     `GGUF cannot hold the tokenizer of this model (${tokenizer.name}): give --format hf, which can`,
+  );
+});
+
+/** The byte-level fixture with one more added token. */
+const withToken = (content: string, flags: object) => {
+  const file = JSON.parse(readFileSync(fixture('byte-level'), 'utf8'));
+  file.added_tokens.push({ ...file.added_tokens[0], id: 421, content, ...flags });
+  return parseTokenizer(JSON.stringify(file));
+};
+
+it('holds an added token as text, as its readers decode it', () => {
+  const { tokens, types } = ggufTokenizer(
+    { ...tinyConfig, vocabularySize: 422 },
+    withToken('đem', { special: false }),
+  )!;
+  expect([tokens[421], types[421]]).toEqual(['đem', 4]);
+});
+
+it.each(['single_word', 'lstrip', 'rstrip'])('refuses a token with %s', (flag) => {
+  expect(() => ggufTokenizer({ ...tinyConfig, vocabularySize: 422 }, withToken('<a>', { [flag]: true }))).toThrow(
+    `GGUF cannot hold the token "<a>" of this model's tokenizer, which has ${flag}: give --format hf, which can`,
   );
 });
