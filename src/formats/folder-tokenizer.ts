@@ -3,7 +3,7 @@
 import { z } from 'zod';
 import { tokenizerFiles } from '../tokenizer/gpt2-files.ts';
 import { addedIds, vocabularySchema } from '../tokenizer/huggingface-tokenizer.ts';
-import { builtInTokenizers } from '../tokenizer/tokenizer.ts';
+import { builtInTokenizers, type Tokenizer } from '../tokenizer/tokenizer.ts';
 import { hasVocabulary } from '../tokenizer/tokenizer-file.ts';
 
 const flag = z.boolean().default(false);
@@ -32,15 +32,14 @@ const fileSchema = z.looseObject({
 });
 type File = z.infer<typeof fileSchema>;
 
+type Ids = Record<string, number>;
+
 /** In the order in which transformers adds them. */
 const names = ['bos_token', 'eos_token', 'unk_token', 'sep_token', 'pad_token', 'cls_token', 'mask_token'];
 
+type Parse = (text: string) => unknown;
 /** Reads and checks a file of the folder; undefined: it is not there. @throws Gpt2Error */
-export type ReadFile = <S extends z.ZodType>(
-  name: string,
-  schema: S,
-  parse?: (text: string) => unknown,
-) => z.infer<S> | undefined;
+export type ReadFile = <S extends z.ZodType>(name: string, schema: S, parse?: Parse) => z.infer<S> | undefined;
 type Refuse = (what: string) => never;
 
 /** @returns the content of tokenizer.json; undefined if the folder has no tokenizer. @throws Gpt2Error if it cannot be read */
@@ -58,10 +57,7 @@ export function folderTokenizer(read: ReadFile, refuse: Refuse): string | undefi
     if (added.every(({ content }) => content !== token.content)) added.push({ normalized: !token.special, ...token });
   }
   if (stored !== undefined && added.length === file.added_tokens.length) return stored;
-  const ids = addedIds(
-    file.model.vocab,
-    added.map(({ content }) => content),
-  );
+  const ids = addedIds(file.model.vocab, added);
   return JSON.stringify({ ...file, added_tokens: added.map((token, index) => ({ id: ids[index], ...token })) });
 }
 
@@ -84,13 +80,18 @@ function fileOfVocabulary(read: ReadFile, settings: Settings, refuse: Refuse): F
   return byteLevelFile(vocab, merges!, [], prefix ?? false);
 }
 
+/** The content of a tokenizer's tokenizer.json; that of a built-in one is made. */
+export function fileOf({ name, file }: Tokenizer): string {
+  const builtIn = builtInTokenizers.find((tokenizer) => tokenizer.name === name);
+  if (file !== undefined || !builtIn) return file!;
+  const { tokens, merges } = tokenizerFiles(builtIn);
+  const content = tokens.at(-1)!;
+  const end = { ...tokenSchema.parse({ content, special: true, normalized: false }), id: builtIn.endOfText, content };
+  return JSON.stringify(byteLevelFile(Object.fromEntries(tokens.map((token, id) => [token, id])), merges, [end]));
+}
+
 /** tokenizer.json of byte-level BPE with GPT-2's pattern. */
-export function byteLevelFile(
-  vocab: Record<string, number>,
-  merges: readonly string[],
-  added: File['added_tokens'],
-  prefix = false,
-): File {
+function byteLevelFile(vocab: Ids, merges: readonly string[], added: File['added_tokens'], prefix = false): File {
   const byteLevel = { type: 'ByteLevel', add_prefix_space: prefix, trim_offsets: true, use_regex: true };
   const parts = { continuing_subword_prefix: '', end_of_word_suffix: '' };
   return {

@@ -3,9 +3,8 @@
 import { z } from 'zod';
 import { Gpt2Error } from '../errors.ts';
 import type { ModelConfig } from '../model/config.ts';
-import { tokenizerFiles } from '../tokenizer/gpt2-files.ts';
-import { builtInTokenizers, type Tokenizer, tokenizerOf } from '../tokenizer/tokenizer.ts';
-import { byteLevelFile } from './folder-tokenizer.ts';
+import { type Tokenizer, tokenizerOf } from '../tokenizer/tokenizer.ts';
+import { fileOf } from './folder-tokenizer.ts';
 
 export interface GgufTokenizer {
   /** Of each row of the embedding. */
@@ -44,32 +43,20 @@ const schema = z.object({
  * @throws Gpt2Error if GGUF cannot hold it
  */
 export function ggufTokenizer(config: ModelConfig, own: Tokenizer | undefined): GgufTokenizer | undefined {
-  if (own?.file !== undefined) return ofFile(config, own, JSON.parse(own.file));
-  const builtIn = builtInTokenizers.find(({ name }) => name === (own ?? tokenizerOf(config))?.name);
-  if (!builtIn) return undefined;
-  const { tokens, merges } = tokenizerFiles(builtIn);
-  const end = { id: builtIn.endOfText, content: tokens.at(-1)!, special: true };
-  return ofFile(
-    config,
-    builtIn,
-    byteLevelFile(Object.fromEntries(tokens.map((token, id) => [token, id])), merges, [end]),
-  );
-}
-
-/** Flags of an added token that GGUF has no place for: it would be found at other places of a text. */
-const flags = ['single_word', 'lstrip', 'rstrip'];
-
-function ofFile({ vocabularySize }: ModelConfig, { name, endOfText }: Tokenizer, file: unknown): GgufTokenizer {
-  const { success, data } = schema.safeParse(file);
+  const tokenizer = own ?? tokenizerOf(config);
+  if (!tokenizer) return undefined;
+  const { name, endOfText } = tokenizer;
+  const { vocabularySize } = config;
+  const { success, data } = schema.safeParse(JSON.parse(fileOf(tokenizer)));
   // Without an end of text, readers would take GPT-2's id for one.
   if (!success || endOfText === undefined) {
     throw new Gpt2Error(`GGUF cannot hold the tokenizer of this model (${name}): give --format hf, which can`);
   }
-  for (const token of data.added_tokens) {
-    const flag = flags.find((each) => token[each] === true);
+  for (const { content, ...flags } of data.added_tokens) {
+    const flag = ['single_word', 'lstrip', 'rstrip'].find((each) => flags[each]);
     if (flag === undefined) continue;
     throw new Gpt2Error(
-      `GGUF cannot hold the token ${JSON.stringify(token.content)} of this model's tokenizer, which has ${flag}: give --format hf, which can`,
+      `GGUF cannot hold the token ${JSON.stringify(content)} of this model's tokenizer, which has ${flag}: give --format hf, which can`,
     );
   }
   const tokens = Array.from({ length: vocabularySize }, (_, id) => `[PAD${id}]`);

@@ -10,10 +10,9 @@ import { Gpt2Error } from '../errors.ts';
 import { readTextFile } from '../files/regular-file.ts';
 import { checkConfig, type ModelConfig } from '../model/config.ts';
 import { type Parameter, parameterTable, realCount } from '../model/parameters.ts';
-import { tokenizerFiles as filesOf } from '../tokenizer/gpt2-files.ts';
-import { builtInTokenizers, type Tokenizer, tokenizerOf } from '../tokenizer/tokenizer.ts';
+import { type Tokenizer, tokenizerOf } from '../tokenizer/tokenizer.ts';
 import { largestFile, parseTokenizer, tokenizerFile } from '../tokenizer/tokenizer-file.ts';
-import { byteLevelFile, folderTokenizer, type ReadFile } from './folder-tokenizer.ts';
+import { fileOf, folderTokenizer, type ReadFile } from './folder-tokenizer.ts';
 import { fromStored, storedShape } from './layout.ts';
 import { openSafetensors, type SafetensorsFile } from './safetensors.ts';
 import { quote } from './safetensors-header.ts';
@@ -24,35 +23,28 @@ import { type WeightType, weightTypes } from './weight-types.ts';
 const configFile = 'config.json';
 const largestConfigBytes = 1 << 20;
 
-/** Fields that change how transformers computes, with its defaults. */
+const size = z.int().positive();
 const configSchema = z.looseObject({
   model_type: z.literal('gpt2', { error: ({ input }) => `it is ${JSON.stringify(input)}, not "gpt2"` }),
-  n_layer: z.int().positive(),
-  n_embd: z.int().positive(),
-  n_head: z.int().positive(),
-  n_positions: z.int().positive(),
-  vocab_size: z.int().positive(),
-  n_inner: z.int().positive().nullish(),
-  activation_function: z.string().default('gelu_new'),
-  layer_norm_epsilon: z.number().default(1e-5),
-  scale_attn_weights: z.boolean().default(true),
-  scale_attn_by_inverse_layer_idx: z.boolean().default(false),
-  tie_word_embeddings: z.boolean().default(true),
-  is_causal: z.boolean().default(true),
+  ...{ n_layer: size, n_embd: size, n_head: size, n_positions: size, vocab_size: size },
 });
 
-/** Other names that transformers takes for sizes. */
-const aliases = {
-  hidden_size: 'n_embd',
-  num_hidden_layers: 'n_layer',
-  num_attention_heads: 'n_head',
-  max_position_embeddings: 'n_positions',
-} as const;
+/** Further fields that change how transformers (5.18) computes, with the values that give GPT-2. All others leave logits as they are. */
+const valuesOf = (config: z.infer<typeof configSchema>): Readonly<Record<string, readonly unknown[]>> => ({
+  activation_function: ['gelu_new', 'gelu_pytorch_tanh'],
+  layer_norm_epsilon: [1e-5],
+  n_inner: [null, 4 * config.n_embd],
+  scale_attn_weights: [true],
+  scale_attn_by_inverse_layer_idx: [false],
+  tie_word_embeddings: [true],
+  is_causal: [true],
+  hidden_size: [config.n_embd],
+  num_hidden_layers: [config.n_layer],
+  num_attention_heads: [config.n_head],
+  max_position_embeddings: [config.n_positions],
+});
 
-/**
- * Fields of models that compute otherwise: code beside the weights, other weights, other attention. A GPT-2 has none, or has them
- * empty. transformers' GPT-2 reads no further field in a forward pass (5.18), so all others have no effect.
- */
+/** Fields of models that compute otherwise: code beside the weights, other weights, other attention. A GPT-2 has none, or empty ones. */
 const foreign = [
   ...['auto_map', 'transformers_weights', 'quantization_config', 'fusion_config', 'per_layer_config', 'pruned_heads'],
   ...['sliding_window', 'attention_chunk_size', 'layer_types', 'rope_parameters', 'rope_scaling', 'rope_theta'],
@@ -90,9 +82,7 @@ export function readModelFolder(path: string, name = path): Pick<StoredModel, 'm
   const refuse = refusing(name);
   const model = readConfig(path, refuse);
   if (existsSync(join(path, adapterFile)))
-    return refuse(
-      `${adapterFile} describes an adapter; merge it into the weights (merge_and_unload), and remove the file`,
-    );
+    refuse(`${adapterFile} describes an adapter; merge it into the weights (merge_and_unload), and remove the file`);
   return { model, tokenizer: readTokenizerOf(path, model, refuse) };
 }
 
@@ -163,26 +153,17 @@ function readTokenizerOf(path: string, { vocabularySize }: ModelConfig, refuse: 
 function readConfig(path: string, refuse: Refuse): ModelConfig {
   const config =
     reading(path, refuse, largestConfigBytes)(configFile, configSchema) ?? refuse(`it has no ${configFile}`);
-  const { n_layer: layers, n_embd: channels, n_head: heads, n_positions: context, ...rest } = config;
-  const { activation_function: activation, n_inner: inner } = rest;
   const differences = [
-    ...(['gelu_new', 'gelu_pytorch_tanh'].includes(activation) ? [] : [`activation_function ${quote(activation)}`]),
-    ...(rest.layer_norm_epsilon === 1e-5 ? [] : [`layer_norm_epsilon ${rest.layer_norm_epsilon}`]),
-    ...(inner === undefined || inner === null || inner === 4 * channels ? [] : [`n_inner ${inner}`]),
-    ...(rest.scale_attn_weights ? [] : ['scale_attn_weights false']),
-    ...(rest.scale_attn_by_inverse_layer_idx ? ['scale_attn_by_inverse_layer_idx true'] : []),
-    ...(rest.tie_word_embeddings ? [] : ['tie_word_embeddings false']),
-    ...(rest.is_causal ? [] : ['is_causal false']),
+    ...Object.entries(valuesOf(config)).flatMap(([name, values]) => {
+      const { [name]: value = values[0] } = config;
+      return values.includes(value) ? [] : [`${name} ${quote(String(value))}`];
+    }),
     ...foreign.filter((name) => !isEmpty(config[name])),
   ];
   if (differences.length > 0) return refuse(`its ${configFile} has ${differences.join(', ')}, unlike GPT-2`);
-  for (const [alias, name] of Object.entries(aliases)) {
-    const value = config[alias] ?? config[name];
-    if (value !== config[name])
-      return refuse(`its ${configFile} has ${alias} ${quote(String(value))} and ${name} ${config[name]}`);
-  }
+  const { n_layer: layers, n_embd: channels, n_head: heads, n_positions: context, vocab_size: vocabularySize } = config;
   try {
-    return checkConfig({ layers, channels, heads, context, vocabularySize: rest.vocab_size });
+    return checkConfig({ layers, channels, heads, context, vocabularySize });
   } catch (cause) {
     return refuse((cause as Error).message);
   }
@@ -266,46 +247,38 @@ export function writeHuggingFace(folder: string, { model, tokenizer: own, read }
   const json = (name: (typeof huggingFaceFiles)[number], value: unknown) =>
     write(name, `${JSON.stringify(value, null, 2)}\n`);
   const tokenizer = own ?? tokenizerOf(model);
-  const builtIn = builtInTokenizers.find(({ name }) => name === tokenizer?.name);
   // Left out, they would be GPT-2's.
   const { endOfText = null } = tokenizer ?? {};
   const ends = tokenizer ? { bos_token_id: endOfText, eos_token_id: endOfText } : {};
   json('config.json', configOf(model, { torch_dtype: weightTypes[type].torch, ...ends }));
   json('generation_config.json', { _from_model_config: true, ...ends });
-  if (own?.file !== undefined) {
-    write(tokenizerFile, own.file);
+  if (tokenizer) {
+    const file = fileOf(tokenizer);
+    const { added_tokens: added, model: parts } = JSON.parse(file) as TokenizerFile;
+    const special = added.find(({ id }) => id === endOfText)?.content;
+    const isBuiltIn = tokenizer.file === undefined;
+    const named = special === undefined ? {} : { bos_token: special, eos_token: special };
+    write(tokenizerFile, file);
     json('tokenizer_config.json', {
-      clean_up_tokenization_spaces: false,
-      model_max_length: model.context,
-      tokenizer_class: 'PreTrainedTokenizerFast',
-      ...(endOfText === null ? {} : { bos_token: contentOf(own, endOfText), eos_token: contentOf(own, endOfText) }),
-    });
-  }
-  if (builtIn) {
-    const { tokens, merges } = filesOf(builtIn);
-    const vocabulary = Object.fromEntries(tokens.map((token, id) => [token, id]));
-    const special = tokens.at(-1)!;
-    write('vocab.json', JSON.stringify(vocabulary));
-    write('merges.txt', ['#version: 0.2', ...merges, ''].join('\n'));
-    json('special_tokens_map.json', { bos_token: special, eos_token: special, unk_token: special });
-    json('tokenizer_config.json', {
-      add_prefix_space: false,
       // Else " ." would be decoded as ".".
       clean_up_tokenization_spaces: false,
       model_max_length: model.context,
-      tokenizer_class: 'GPT2Tokenizer',
-      ...{ bos_token: special, eos_token: special, unk_token: special },
+      tokenizer_class: isBuiltIn ? 'GPT2Tokenizer' : 'PreTrainedTokenizerFast',
+      ...(isBuiltIn ? { add_prefix_space: false, unk_token: special } : {}),
+      ...named,
     });
-    const flags = { single_word: false, lstrip: false, rstrip: false, normalized: false, special: true };
-    const end = { id: builtIn.endOfText, content: special, ...flags };
-    write('tokenizer.json', JSON.stringify(byteLevelFile(vocabulary, merges, [end])));
+    if (isBuiltIn) {
+      write('vocab.json', JSON.stringify(parts.vocab));
+      write('merges.txt', ['#version: 0.2', ...parts.merges, ''].join('\n'));
+      json('special_tokens_map.json', { ...named, unk_token: special });
+    }
   }
   writeTensors(join(folder, weightsFile), [{ prefix: '', parameters: parameterTable(model), read }], type);
 }
 
-function contentOf({ file }: Tokenizer, special: number): string | undefined {
-  const { added_tokens: added } = JSON.parse(file!) as { added_tokens: { id: number; content: string }[] };
-  return added.find(({ id }) => id === special)?.content;
+interface TokenizerFile {
+  readonly added_tokens: readonly { readonly id: number; readonly content: string }[];
+  readonly model: { readonly vocab: object; readonly merges: readonly string[] };
 }
 
 function configOf({ layers, channels, heads, context, vocabularySize }: ModelConfig, rest: object): object {

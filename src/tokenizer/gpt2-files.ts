@@ -26,11 +26,8 @@ export const tokenTexts = ({ endOfText, bytesOf }: BuiltInTokenizer): string[] =
 
 /** Finding GPT-2's merges takes 0.2 s. */
 const made = new Map<BuiltInTokenizer, TokenizerFiles>();
-
-export function tokenizerFiles(tokenizer: BuiltInTokenizer): TokenizerFiles {
-  if (!made.has(tokenizer)) made.set(tokenizer, makeFiles(tokenizer));
-  return made.get(tokenizer)!;
-}
+export const tokenizerFiles = (tokenizer: BuiltInTokenizer): TokenizerFiles =>
+  made.get(tokenizer) ?? made.set(tokenizer, makeFiles(tokenizer)).get(tokenizer)!;
 
 function makeFiles(tokenizer: BuiltInTokenizer): TokenizerFiles {
   const tokens = tokenTexts(tokenizer);

@@ -40,10 +40,7 @@ export function huggingFaceTokenizer(parsed: object, file: string): Tokenizer {
   const { model, added_tokens: added, decoder } = result.data;
   const tokens: string[] = [];
   for (const [token, index] of entriesOf(model.vocab)) tokens[index] = token;
-  const ids = addedIds(
-    model.vocab,
-    added.map(({ content }) => content),
-  );
+  const ids = addedIds(model.vocab, added);
   for (const [index, { id, content }] of added.entries()) {
     if (id !== ids[index])
       throw new Error(`its added token ${JSON.stringify(content)} has the id ${id}, not ${ids[index]}`);
@@ -82,10 +79,10 @@ const entriesOf = (vocab: Vocabulary): (readonly [string, number])[] =>
   Array.isArray(vocab) ? vocab.map(([token], index) => [token, index]) : Object.entries(vocab);
 
 /** The ids that the library gives added tokens, whatever the file says: those of the vocabulary, else the next behind it. */
-export function addedIds(vocab: Vocabulary, contents: readonly string[]): number[] {
+export function addedIds(vocab: Vocabulary, added: readonly { readonly content: string }[]): number[] {
   const ids = new Map(entriesOf(vocab));
   let next = ids.size;
-  return contents.map((content) => {
+  return added.map(({ content }) => {
     const id = ids.get(content) ?? next;
     ids.set(content, id);
     next = Math.max(next, id + 1);
