@@ -185,18 +185,10 @@ describeBackends('checkpoints', (_, kind) => {
       ],
       [
         'that lists a file that is not read',
-        (m) => {
-          (m.files as object[]).push({ name: 'mean.safetensors', bytes: 0, sha256: '0'.repeat(64) });
-        },
+        (m) => (m.files as object[]).push({ name: 'mean.safetensors', bytes: 0, sha256: '0'.repeat(64) }),
         'it lists a file of a later version; update gpt2.ts',
       ],
-      [
-        'of a model with an unknown part',
-        (m) => {
-          Object.assign(m.model as object, { window: 64 });
-        },
-        'Unrecognized key: "window"',
-      ],
+      ['with an unknown part', (m) => Object.assign(m.model as object, { window: 64 }), 'Unrecognized key: "window"'],
     ])('%s', (_, edit, message) => {
       const path = write(1);
       editManifest(path, edit);

@@ -39,23 +39,17 @@ it.each([
   );
 });
 
-/** The byte-level fixture with one more added token. */
-const withToken = (content: string, flags: object) => {
+it('holds an added token as text, and refuses one with a flag that it has no place for', () => {
   const file = JSON.parse(readFileSync(fixture('byte-level'), 'utf8'));
-  file.added_tokens.push({ ...file.added_tokens[0], id: 421, content, ...flags });
-  return parseTokenizer(JSON.stringify(file));
-};
-
-it('holds an added token as text, as its readers decode it', () => {
-  const { tokens, types } = ggufTokenizer(
-    { ...tinyConfig, vocabularySize: 422 },
-    withToken('đem', { special: false }),
-  )!;
+  const made = (content: string, flags: object) => {
+    const added_tokens = [...file.added_tokens, { ...file.added_tokens[2], id: 421, content, ...flags }];
+    const tokenizer = parseTokenizer(JSON.stringify({ ...file, added_tokens }));
+    return ggufTokenizer({ ...tinyConfig, vocabularySize: 422 }, tokenizer)!;
+  };
+  const { tokens, types } = made('đem', {});
   expect([tokens[421], types[421]]).toEqual(['đem', 4]);
-});
-
-it.each(['single_word', 'lstrip', 'rstrip'])('refuses a token with %s', (flag) => {
-  expect(() => ggufTokenizer({ ...tinyConfig, vocabularySize: 422 }, withToken('<a>', { [flag]: true }))).toThrow(
-    `GGUF cannot hold the token "<a>" of this model's tokenizer, which has ${flag}: give --format hf, which can`,
-  );
+  for (const flag of ['single_word', 'lstrip', 'rstrip'])
+    expect(() => made('<a>', { [flag]: true })).toThrow(
+      `GGUF cannot hold the token "<a>" of this model's tokenizer, which has ${flag}: give --format hf, which can`,
+    );
 });

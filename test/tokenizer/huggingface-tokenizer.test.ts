@@ -127,90 +127,63 @@ it('without a special token for the end of a document has none', () => {
   expect(decode(promptIds('', tokenizer), tokenizer)).toBe('\n');
 });
 
+const byteLevel = JSON.parse(readFileSync(fixture('byte-level'), 'utf8'));
+const [{ content: _, id: __, ...special }, , added] = byteLevel.added_tokens;
+const flags = { ...special, special: false };
+
 it('gives an added token its text, also where its letters stand for bytes in others', () => {
-  const file = JSON.parse(readFileSync(fixture('byte-level'), 'utf8'));
-  const add = (content: string, id: number) =>
-    parseTokenizer(
-      JSON.stringify({ ...file, added_tokens: [...file.added_tokens, { ...file.added_tokens[2], id, content }] }),
-    );
+  const add = (content: string, id: number) => {
+    const added_tokens = [...byteLevel.added_tokens, { ...flags, id, content }];
+    return parseTokenizer(JSON.stringify({ ...byteLevel, added_tokens }));
+  };
   const tokenizer = add('đem', 421);
   const ids = encode('nhớ đem đi', tokenizer);
   expect([...ids]).toContain(421);
   expect(decode(ids, tokenizer)).toBe('nhớ đem đi');
   expect(byteLengths(tokenizer, 423)![421]).toBe(4);
   // Merges make this one too, of a blank and a letter.
-  const merged = file.model.vocab.Ġt;
+  const merged = byteLevel.model.vocab.Ġt;
   expect(decode([merged], add('Ġt', merged))).toBe(' t');
   expect(() => add('đem', 422)).toThrow('its added token "đem" has the id 422, not 421');
-  expect(() => add('the', 421)).toThrow(/its added token "the" has the id 421, not \d+/);
 });
 
-describe('vocab.json and merges.txt', () => {
-  const { model } = JSON.parse(readFileSync(fixture('byte-level'), 'utf8'));
-  const config = { model_type: 'gpt2', n_layer: 1, n_embd: 8, n_head: 2, n_positions: 16, vocab_size: 430 };
-  const flags = { single_word: false, lstrip: false, rstrip: false, normalized: false, special: false };
+it('vocab.json and merges.txt with added tokens give the ids of transformers', () => {
+  const merges = byteLevel.model.merges.map((pair: string[]) => `${pair.join(' ')}\n`).join('');
+  const config = { model_type: 'gpt2', n_layer: 1, n_embd: 8, n_head: 2, n_positions: 16, vocab_size: 424 };
   const read = (files: Record<string, object>) => {
     const folder = mkdtempSync(place.path('folder-'));
-    const all = { 'config.json': config, 'vocab.json': model.vocab, ...files };
-    for (const [name, content] of Object.entries(all)) writeFileSync(join(folder, name), JSON.stringify(content));
-    writeFileSync(
-      join(folder, 'merges.txt'),
-      `#version: 0.2\n${model.merges.map((pair: string[]) => pair.join(' ')).join('\n')}\n`,
-    );
+    writeFileSync(join(folder, 'merges.txt'), `#version: 0.2\n${merges}`);
+    for (const [name, content] of Object.entries({ config, vocab: byteLevel.model.vocab, ...files }))
+      writeFileSync(join(folder, `${name}.json`), JSON.stringify(content));
     return readModelFolder(folder).tokenizer!;
   };
-
-  it.each<[string, Record<string, object>]>([
-    [
-      'added_tokens.json',
-      {
-        'added_tokens.json': { ' gpt2.ts': 420 },
-        'special_tokens_map.json': { additional_special_tokens: ['<|user|>'] },
-      },
-    ],
-    [
-      'added_tokens_decoder',
-      {
-        'tokenizer_config.json': {
-          added_tokens_decoder: {
-            420: { ...flags, content: ' gpt2.ts' },
-            1: { ...flags, content: '<|user|>', special: true },
-          },
-        },
-      },
-    ],
-  ])('with %s give the recorded ids', (_, files) => {
-    const tokenizer = read(files);
+  const ofIds = (added_tokens_decoder: object) => ({ tokenizer_config: { added_tokens_decoder } });
+  for (const tokenizer of [
+    read({ added_tokens: { ' gpt2.ts': 420 }, special_tokens_map: { additional_special_tokens: ['<|user|>'] } }),
+    read(ofIds({ 420: added, 1: { ...special, content: '<|user|>' } })),
+  ])
     for (const { text, ids, decoded } of recorded('byte-level')) {
       expect([...encode(text, tokenizer)], JSON.stringify(text)).toEqual(ids);
       expect(decode(ids, tokenizer)).toBe(decoded);
     }
-  });
-
-  it('give the ids of transformers 5.18 for tokens with flags', () => {
-    const tokens = [
-      { ...flags, content: 'đem', lstrip: true },
-      { ...flags, content: '<mask>', rstrip: true, special: true },
-      { ...flags, content: '<pad>' },
-      { ...flags, content: 'xyz', single_word: true },
-    ];
-    const decoder = Object.fromEntries(tokens.map((token, index) => [420 + index, token]));
-    const tokenizer = read({ 'tokenizer_config.json': { added_tokens_decoder: decoder } });
-    for (const [text, ids] of [
-      ['a  đemb', [66, 420, 67]],
-      ['<mask>  x', [421, 89]],
-      ['xyz axyz', [423, 261, 89, 90, 91]],
-      ['đem xyz <mask>\n<pad>.', [420, 222, 423, 222, 421, 422, 15]],
-    ] as const)
-      expect([...encode(text, tokenizer)], text).toEqual(ids);
-    expect(() => read({ 'added_tokens.json': { đem: 423 } })).toThrow('its added token "đem" has the id 423, not 420');
-    expect(() =>
-      read({
-        'added_tokens.json': Object.fromEntries(tokens.map(({ content }, index) => [content + index, 420 + index])),
-        'config.json': { ...config, vocab_size: 423 },
-      }),
-    ).toThrow('its tokenizer has 424 ids, but vocab_size of its config.json is 423');
-  });
+  const tokens = [
+    { ...flags, content: 'đem', lstrip: true },
+    { ...special, content: '<mask>', rstrip: true },
+    { ...flags, content: '<pad>' },
+    { ...flags, content: 'xyz', single_word: true },
+  ];
+  const tokenizer = read(ofIds(Object.fromEntries(tokens.map((token, index) => [420 + index, token]))));
+  // Recorded with transformers 5.18.
+  for (const [text, ids] of [
+    ['a  đemb', [66, 420, 67]],
+    ['<mask>  x', [421, 89]],
+    ['xyz axyz', [423, 261, 89, 90, 91]],
+    ['đem xyz <mask>\n<pad>.', [420, 222, 423, 222, 421, 422, 15]],
+  ] as const)
+    expect([...encode(text, tokenizer)], text).toEqual(ids);
+  expect(() => read({ added_tokens: { đem: 423 } })).toThrow('its added token "đem" has the id 423, not 420');
+  const many = Object.fromEntries([0, 1, 2, 3, 4].map((index) => [`<${index}>`, 420 + index]));
+  expect(() => read({ added_tokens: many })).toThrow('its tokenizer has 425 ids, but vocab_size of its');
 });
 
 it('is the same if only the form of the file differs', () => {
