@@ -32,8 +32,6 @@ const fileSchema = z.looseObject({
 });
 type File = z.infer<typeof fileSchema>;
 
-type Ids = Record<string, number>;
-
 /** In the order in which transformers adds them. */
 const names = ['bos_token', 'eos_token', 'unk_token', 'sep_token', 'pad_token', 'cls_token', 'mask_token'];
 
@@ -74,7 +72,7 @@ function fileOfVocabulary(read: ReadFile, settings: Settings, refuse: Refuse): F
       .trimEnd()
       .split(/\r?\n/)
       .filter((line) => !line.startsWith('#version'));
-  const merges = read('merges.txt', z.array(z.string()), lines) ?? (builtIn && tokenizerFiles(builtIn).merges);
+  const merges = read('merges.txt', z.array(z.string()), lines) ?? (builtIn && [...tokenizerFiles(builtIn).merges]);
   if (!merges) refuse("its vocab.json is not GPT-2's vocabulary, and it has neither merges.txt nor tokenizer.json");
   for (const name of names.slice(0, 3)) if (settings[name] === undefined) settings[name] = '<|endoftext|>';
   return byteLevelFile(vocab, merges!, [], prefix ?? false);
@@ -87,11 +85,16 @@ export function fileOf({ name, file }: Tokenizer): string {
   const { tokens, merges } = tokenizerFiles(builtIn);
   const content = tokens.at(-1)!;
   const end = { ...tokenSchema.parse({ content, special: true, normalized: false }), id: builtIn.endOfText, content };
-  return JSON.stringify(byteLevelFile(Object.fromEntries(tokens.map((token, id) => [token, id])), merges, [end]));
+  return JSON.stringify(byteLevelFile(Object.fromEntries(tokens.map((token, id) => [token, id])), [...merges], [end]));
 }
 
 /** tokenizer.json of byte-level BPE with GPT-2's pattern. */
-function byteLevelFile(vocab: Ids, merges: readonly string[], added: File['added_tokens'], prefix = false): File {
+function byteLevelFile(
+  vocab: File['model']['vocab'],
+  merges: string[],
+  added: File['added_tokens'],
+  prefix = false,
+): File {
   const byteLevel = { type: 'ByteLevel', add_prefix_space: prefix, trim_offsets: true, use_regex: true };
   const parts = { continuing_subword_prefix: '', end_of_word_suffix: '' };
   return {

@@ -45,8 +45,7 @@ const schema = z.object({
 export function ggufTokenizer(config: ModelConfig, own: Tokenizer | undefined): GgufTokenizer | undefined {
   const tokenizer = own ?? tokenizerOf(config);
   if (!tokenizer) return undefined;
-  const { name, endOfText } = tokenizer;
-  const { vocabularySize } = config;
+  const [{ name, endOfText }, { vocabularySize }] = [tokenizer, config];
   const { success, data } = schema.safeParse(JSON.parse(fileOf(tokenizer)));
   // Without an end of text, readers would take GPT-2's id for one.
   if (!success || endOfText === undefined) {

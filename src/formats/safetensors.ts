@@ -84,10 +84,7 @@ export interface SafetensorsFile extends Disposable {
   readonly names: readonly string[];
   /** @throws Gpt2Error if the file has no such tensor */
   shape(name: string): readonly number[];
-  /**
-   * The values of a tensor, of fp32, fp16 or bf16; of a mask also bytes.
-   * @throws Gpt2Error if it is not there or of another type
-   */
+  /** The values of a tensor of fp32, fp16 or bf16; of a mask also bytes. @throws Gpt2Error if it is not there or of another type */
   read(name: string, isMask?: boolean): Float32Array;
 }
 
