@@ -6,6 +6,7 @@ import { Gpt2Error, UsageError } from '../errors.ts';
 import { checkedJson, readCheckedJson } from '../files/checked-json.ts';
 import { largestDescription } from '../files/regular-file.ts';
 import { type Architecture, parts } from '../model/architecture.ts';
+import { tokenizerFile } from '../tokenizer/tokenizer-file.ts';
 
 export const manifestFile = 'manifest.json';
 export const weightsFile = 'model.safetensors';
@@ -29,7 +30,8 @@ const partsSchema = z.object(
   ),
 ) as unknown as z.ZodObject<{ [P in keyof Architecture]: z.ZodOptional<z.ZodType<Architecture[P]>> }>;
 
-export const modelSchema = z.object({
+/** Strict: a part that this program does not know would change what the model computes. */
+export const modelSchema = z.strictObject({
   layers: size,
   channels: size,
   heads: size,
@@ -38,12 +40,15 @@ export const modelSchema = z.object({
   ...partsSchema.shape,
 });
 export const positionSchema = z.object({ epoch: count, shard: count, sample: count });
-/** Names, sizes and hashes of files, these among them. */
+/** Names, sizes and hashes of files: these, and possibly a tokenizer. */
 export const filesSchema = (...wanted: readonly string[]) =>
   z
     .array(z.object({ name: fileName, bytes: count, sha256 }))
     .refine((files) => wanted.every((each) => files.some(({ name }) => name === each)), {
       error: `it lists no ${wanted.join(' or no ')}`,
+    })
+    .refine((files) => files.every(({ name }) => [...wanted, tokenizerFile].includes(name)), {
+      error: 'it lists a file of a later version; update gpt2.ts',
     });
 
 const manifestSchema = z.object({

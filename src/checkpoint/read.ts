@@ -83,6 +83,10 @@ export function checkModel(path: string, found: ModelConfig, wanted: ModelConfig
   if (differences.length > 0) throw new Gpt2Error(`${path} is of another model: ${differences.join(', ')}`);
 }
 
+/** @throws Gpt2Error unless a file holds the weights of a model, and no other tensors */
+export const checkWeights = (file: SafetensorsFile, model: ModelConfig): void =>
+  checkTensors(file, new Map(parameterTable(model).map((each) => [each.huggingFaceName, storedShape(each)])));
+
 function checkTensors(file: SafetensorsFile, wanted: ReadonlyMap<string, readonly number[]>): void {
   const found = new Set(file.names);
   const missing = [...wanted.keys()].filter((name) => !found.has(name));

@@ -6,7 +6,7 @@ import { checkGiven } from '../checks/given.ts';
 import { Gpt2Error, UsageError } from '../errors.ts';
 import { makeFolder } from '../files/make-folder.ts';
 import { otherThanGpt2 } from '../model/architecture.ts';
-import { exactTokenizerOf } from '../tokenizer/tokenizer.ts';
+import { tokenizerOf } from '../tokenizer/tokenizer.ts';
 import { clearInterruptedExports, isFreeForFolder, writeFolder } from './export-place.ts';
 import { writeGguf } from './gguf.ts';
 import { huggingFaceFiles, writeHuggingFace } from './huggingface.ts';
@@ -79,7 +79,7 @@ export async function exportModel(options: ExportOptions): Promise<string> {
       `${model} is no GPT-2, so --format ${format} cannot hold it: it has ${parts.join(', ')}; use it here, with sample, eval or train --model`,
     );
   }
-  const tokenizer = stored.tokenizer ?? exactTokenizerOf(stored.model);
+  const tokenizer = stored.tokenizer ?? tokenizerOf(stored.model);
   const unknown = `none is known for a vocabulary of ${stored.model.vocabularySize} tokens`;
   if (format === 'llmc' && tokenizer?.name !== 'gpt2') {
     const own = tokenizer ? 'this model has another' : `for this model ${unknown}`;

@@ -3,8 +3,8 @@
 import { z } from 'zod';
 import { Gpt2Error } from '../errors.ts';
 import type { ModelConfig } from '../model/config.ts';
-import { tokenizerFiles } from '../tokenizer/gpt2-files.ts';
-import { exactTokenizerOf, type Tokenizer } from '../tokenizer/tokenizer.ts';
+import { type Tokenizer, tokenizerOf } from '../tokenizer/tokenizer.ts';
+import { fileOf } from './folder-tokenizer.ts';
 
 export interface GgufTokenizer {
   /** Of each row of the embedding. */
@@ -25,7 +25,8 @@ const schema = z.object({
     add_prefix_space: z.literal(false),
     use_regex: z.literal(true).default(true),
   }),
-  added_tokens: z.array(z.object({ id: z.int(), content: z.string(), special: z.boolean() })),
+  decoder: z.object({ type: z.literal('ByteLevel') }),
+  added_tokens: z.array(z.looseObject({ id: z.int(), content: z.string(), special: z.boolean() })),
   model: z.object({
     type: z.literal('BPE'),
     vocab: z.record(z.string(), z.int()),
@@ -42,22 +43,20 @@ const schema = z.object({
  * @throws Gpt2Error if GGUF cannot hold it
  */
 export function ggufTokenizer(config: ModelConfig, own: Tokenizer | undefined): GgufTokenizer | undefined {
-  if (own) return ofFile(config, own);
-  const builtIn = exactTokenizerOf(config);
-  if (!builtIn) return undefined;
-  const { endOfText } = builtIn;
-  const { tokens, merges } = tokenizerFiles(builtIn);
-  return {
-    ...{ tokens, merges, endOfText },
-    types: Int32Array.from(tokens, (_, id) => (id === endOfText ? types.control : types.normal)),
-  };
-}
-
-function ofFile({ vocabularySize }: ModelConfig, { name, file, endOfText }: Tokenizer): GgufTokenizer {
-  const { success, data } = schema.safeParse(JSON.parse(file!));
+  const tokenizer = own ?? tokenizerOf(config);
+  if (!tokenizer) return undefined;
+  const [{ name, endOfText }, { vocabularySize }] = [tokenizer, config];
+  const { success, data } = schema.safeParse(JSON.parse(fileOf(tokenizer)));
   // Without an end of text, readers would take GPT-2's id for one.
   if (!success || endOfText === undefined) {
     throw new Gpt2Error(`GGUF cannot hold the tokenizer of this model (${name}): give --format hf, which can`);
+  }
+  for (const { content, ...flags } of data.added_tokens) {
+    const flag = ['single_word', 'lstrip', 'rstrip'].find((each) => flags[each]);
+    if (flag === undefined) continue;
+    throw new Gpt2Error(
+      `GGUF cannot hold the token ${JSON.stringify(content)} of this model's tokenizer, which has ${flag}: give --format hf, which can`,
+    );
   }
   const tokens = Array.from({ length: vocabularySize }, (_, id) => `[PAD${id}]`);
   const typeOf = new Int32Array(vocabularySize).fill(types.unused);

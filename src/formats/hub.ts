@@ -6,7 +6,7 @@ import { weightsFile } from '../checkpoint/manifest.ts';
 import { askForHead, download, huggingFace, Refused, reasonOf } from '../datasets/download.ts';
 import { Gpt2Error, InterruptedError } from '../errors.ts';
 import { alone, isWhole, knownCommit, modelFolder, rememberCommit } from './hub-cache.ts';
-import { readModelFolder } from './huggingface.ts';
+import { adapterFile, readModelFolder, tokenizerFiles } from './huggingface.ts';
 
 export interface HubName {
   /** "openai-community/gpt2" */
@@ -30,8 +30,8 @@ export interface FetchOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Files by which a model is checked before its weights are downloaded; a repository may lack those of the tokenizer. */
-const describingFiles = ['config.json', 'tokenizer.json', 'vocab.json'];
+/** Files by which a model is checked before its weights are downloaded; a repository may lack all but the first. */
+const describingFiles = ['config.json', adapterFile, ...tokenizerFiles];
 /** How long a model of the cache waits for the hub's word on newer commits. */
 const patienceMilliseconds = 5000;
 

@@ -87,6 +87,8 @@ function readHeader(file: StoredFile): Header {
     return refuse((cause as Error).message);
   }
   if (rows! < vocabularySize!) return refuse(`its wte has ${rows} rows for a vocabulary of ${vocabularySize}`);
+  const field = header.findIndex((value, index) => index > 7 && value !== 0);
+  if (field >= 0) return refuse(`int ${field} of its header is ${header[field]}, which llm.c leaves at 0`);
   const elementBytes = version === fp32 ? 4 : 2;
   const elements = parameterCount(model) + (rows! - vocabularySize!) * channels!;
   const expected = llmcHeaderBytes + elements * elementBytes;

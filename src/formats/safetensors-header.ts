@@ -7,8 +7,8 @@ import { elementCount } from '../native/buffer.ts';
 export const largestHeaderBytes = 8_000_000;
 /** Bytes of an F32 element. */
 export const floatBytes = 4;
-/** Bytes of the element types that can be read. */
-export const elementBytes: Readonly<Record<string, number>> = { F32: floatBytes, F16: 2, BF16: 2 };
+/** Bytes of the element types that can be read; those of one byte are masks. */
+export const elementBytes: Readonly<Record<string, number>> = { F32: floatBytes, F16: 2, BF16: 2, U8: 1, BOOL: 1 };
 
 /** A tensor in the header; `from` and `to` count from the end of the header. */
 export interface TensorEntry {

@@ -84,8 +84,8 @@ export interface SafetensorsFile extends Disposable {
   readonly names: readonly string[];
   /** @throws Gpt2Error if the file has no such tensor */
   shape(name: string): readonly number[];
-  /** The values of a tensor, of fp32, fp16 or bf16. @throws Gpt2Error if it is not there or of another type */
-  read(name: string): Float32Array;
+  /** The values of a tensor of fp32, fp16 or bf16; of a mask also bytes. @throws Gpt2Error if it is not there or of another type */
+  read(name: string, isMask?: boolean): Float32Array;
 }
 
 /** Opens a file and checks its header against its size. @throws Gpt2Error naming the file, the tensor and what is wrong */
@@ -103,18 +103,22 @@ function reader(file: StoredFile): Omit<SafetensorsFile, typeof Symbol.dispose> 
     path,
     names: [...entries.keys()],
     shape: (name) => entry(name).shape,
-    read(name) {
+    read(name, isMask = false) {
       const { dtype, shape, from } = entry(name);
-      if (!Object.hasOwn(elementBytes, dtype)) {
-        const known = Object.keys(elementBytes).join(', ');
+      const isByte = elementBytes[dtype] === 1;
+      if (!Object.hasOwn(elementBytes, dtype) || (isByte && !isMask)) {
+        const known = Object.keys(elementBytes)
+          .filter((type) => elementBytes[type]! > 1)
+          .join(', ');
         throw new Gpt2Error(
           `${path}: ${quote(name)} is ${quote(dtype)}; only ${known} can be read, convert the file first`,
         );
       }
       const count = elementCount(shape);
-      const values = dtype === 'F32' ? new Float32Array(count) : new Uint16Array(count);
+      const values = new { 1: Uint8Array, 2: Uint16Array, 4: Float32Array }[elementBytes[dtype] as 1 | 2 | 4](count);
       file.read(new Uint8Array(values.buffer), dataStart + from);
       if (values instanceof Float32Array) return values;
+      if (values instanceof Uint8Array) return Float32Array.from(values);
       return dtype === 'BF16' ? fromBf16(values) : fromFp16(values);
     },
   };

@@ -6,7 +6,7 @@ import type { Tokenizer } from '../tokenizer/tokenizer.ts';
 /** An open model file; only its header is in memory. */
 export interface StoredModel extends Disposable {
   readonly model: ModelConfig;
-  /** The tokenizer that came with it, if that is not built in. */
+  /** The tokenizer that came with it; a checkpoint's only if it is not built in. */
   readonly tokenizer?: Tokenizer | undefined;
   /** A parameter's real rows in fp32, [out, in]; of wpe the rows of its shape. @throws Gpt2Error if the file cannot be read */
   read(parameter: Parameter): Float32Array;

@@ -19,8 +19,13 @@ const id = z
   .int()
   .nonnegative()
   .max(1 << 22);
+export const vocabularySchema = z.union([z.record(z.string(), id), z.array(z.tuple([z.string(), z.number()]))]);
+type Vocabulary = z.infer<typeof vocabularySchema>;
 const schema = z.object({
-  model: z.object({ vocab: z.union([z.record(z.string(), id), z.array(z.tuple([z.string(), z.number()]))]) }),
+  model: z.object({
+    vocab: vocabularySchema,
+    merges: z.array(z.union([z.string(), z.array(z.string())])).optional(),
+  }),
   added_tokens: z.array(z.object({ id, content: z.string(), special: z.boolean() })).default([]),
   decoder: z.looseObject({ type: z.string() }).nullish(),
 });
@@ -34,12 +39,15 @@ export function huggingFaceTokenizer(parsed: object, file: string): Tokenizer {
   }
   const { model, added_tokens: added, decoder } = result.data;
   const tokens: string[] = [];
-  const entries = Array.isArray(model.vocab)
-    ? model.vocab.map(([token], index) => [token, index] as const)
-    : Object.entries(model.vocab);
-  for (const [token, index] of entries) tokens[index] = token;
-  for (const { id, content } of added) tokens[id] = content;
+  for (const [token, index] of entriesOf(model.vocab)) tokens[index] = token;
+  const ids = addedIds(model.vocab, added);
+  for (const [index, { id, content }] of added.entries()) {
+    if (id !== ids[index])
+      throw new Error(`its added token ${JSON.stringify(content)} has the id ${id}, not ${ids[index]}`);
+    tokens[id] = content;
+  }
   const special = new Set(added.filter((token) => token.special).map((token) => token.id));
+  const plain = new Set(added.filter(({ content }) => !isOfBytes(content, model)).map((token) => token.id));
   const endOfText = endsOfText.map((content) => tokens.indexOf(content)).find((id) => special.has(id));
 
   const texts = (ids: readonly number[]) => ids.flatMap((id) => (special.has(id) ? [] : (tokens[id] ?? [])));
@@ -56,7 +64,7 @@ export function huggingFaceTokenizer(parsed: object, file: string): Tokenizer {
       into.append(encoder.encode(Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString('utf8')));
     },
     ...(decoder?.type === 'ByteLevel'
-      ? { bytesOf: (id) => Buffer.concat(texts([id]).map(bytesOfToken)) }
+      ? { bytesOf: (id) => Buffer.concat(texts([id]).map(plain.has(id) ? (text) => Buffer.from(text) : bytesOfToken)) }
       : {
           decode(ids) {
             library ??= open(file).getDecoder();
@@ -66,7 +74,29 @@ export function huggingFaceTokenizer(parsed: object, file: string): Tokenizer {
   };
 }
 
-/** A token of bytes is written with a character for each byte; an added token may be plain text. */
+/** The tokens of a model with their ids. */
+const entriesOf = (vocab: Vocabulary): (readonly [string, number])[] =>
+  Array.isArray(vocab) ? vocab.map(([token], index) => [token, index]) : Object.entries(vocab);
+
+/** The ids that the library gives added tokens, whatever the file says: those of the vocabulary, else the next behind it. */
+export function addedIds(vocab: Vocabulary, added: readonly { readonly content: string }[]): number[] {
+  const ids = new Map(entriesOf(vocab));
+  let next = ids.size;
+  return added.map(({ content }) => {
+    const id = ids.get(content) ?? next;
+    ids.set(content, id);
+    next = Math.max(next, id + 1);
+    return id;
+  });
+}
+
+/** Whether an added token is also one that merges make of bytes; the others are plain text, which the library decodes as if it were bytes. */
+function isOfBytes(content: string, { vocab, merges }: z.infer<typeof schema>['model']): boolean {
+  if (!/\P{ASCII}/u.test(content) || Array.isArray(vocab) || !Object.hasOwn(vocab, content)) return false;
+  return content.length === 1 || !merges || merges.some((pair) => [pair].flat().join('').replace(' ', '') === content);
+}
+
+/** A token of bytes is written with a character for each byte; others are plain text. */
 function bytesOfToken(token: string): Uint8Array {
   const bytes = Array.from(token, (character) => byteOf.get(character));
   return bytes.includes(undefined) ? Buffer.from(token) : Uint8Array.from(bytes as number[]);

@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { Gpt2Error } from '../errors.ts';
 import { readTextFile } from '../files/regular-file.ts';
 import { characterTokenizerOf } from './character-tokenizer.ts';
-import { tokenTexts } from './gpt2-files.ts';
+import { tokenizerFiles, tokenTexts } from './gpt2-files.ts';
 import { huggingFaceTokenizer } from './huggingface-tokenizer.ts';
 import { type BuiltInTokenizer, builtInTokenizers, type Tokenizer } from './tokenizer.ts';
 
@@ -42,15 +42,25 @@ export function parseTokenizer(file: string): Tokenizer {
 
 /** The built-in tokenizer whose tokenizer.json this is, such as that of openai-community/gpt2. */
 function builtInOf(parsed: object): BuiltInTokenizer | undefined {
-  const { model, normalizer, pre_tokenizer: words, added_tokens: added } = parsed as Readonly<Record<string, Partial>>;
+  const { model, normalizer, pre_tokenizer: words, decoder, ...rest } = parsed as Readonly<Record<string, Fields>>;
+  const [end, ...more] = Array.isArray(rest.added_tokens) ? (rest.added_tokens as Fields[]) : [];
   const size = Object.keys(model?.vocab ?? {}).length;
   const found = builtInTokenizers.find(({ vocabularySize }) => vocabularySize === size);
-  if (!found || model?.type !== 'BPE' || normalizer || added?.length !== 1) return undefined;
+  const changes = ['dropout', 'continuing_subword_prefix', 'end_of_word_suffix', 'ignore_merges'];
+  if (!found || model?.type !== 'BPE' || normalizer || changes.some((name) => model[name])) return undefined;
+  if (more.length > 0 || end?.id !== found.endOfText || ['single_word', 'lstrip', 'rstrip'].some((name) => end[name]))
+    return undefined;
   const isByteLevel = words?.type === 'ByteLevel' && words.add_prefix_space === false && words.use_regex !== false;
-  return isByteLevel && hasVocabulary(found, model.vocab) ? found : undefined;
+  if (!isByteLevel || decoder?.type !== 'ByteLevel' || !hasVocabulary(found, model.vocab)) return undefined;
+  const { tokens, merges } = tokenizerFiles(found);
+  return end.content === tokens.at(-1) && isDeepStrictEqual(mergesOf(model), merges) ? found : undefined;
 }
 
-type Partial = Readonly<Record<string, unknown>> | null | undefined;
+type Fields = Readonly<Record<string, unknown>> | null | undefined;
+
+/** "a b": the merges of a model; files of later versions of the library have pairs. */
+const mergesOf = (model: Fields): string[] | undefined =>
+  (model?.merges as (string | string[])[] | undefined)?.map((pair) => [pair].flat().join(' '));
 
 /** Whether a vocabulary, by token, has all ids of a built-in tokenizer. */
 export const hasVocabulary = (tokenizer: BuiltInTokenizer, vocabulary: unknown): boolean =>
@@ -67,9 +77,7 @@ export const isSameTokenizer = (a: Tokenizer, b: Tokenizer): boolean =>
 /** The parts of a file that ids depend on. */
 function essence({ file }: Tokenizer): object {
   const { model, normalizer, pre_tokenizer, added_tokens } = JSON.parse(file ?? '{}') as Readonly<
-    Record<string, Partial>
+    Record<string, Fields>
   >;
-  // "a b" in files of earlier versions of the library.
-  const merges = (model?.merges as (string | string[])[] | undefined)?.map((pair) => [pair].flat().join(' '));
-  return { normalizer, pre_tokenizer, added_tokens, model: { ...model, merges } };
+  return { normalizer, pre_tokenizer, added_tokens, model: { ...model, merges: mergesOf(model) } };
 }

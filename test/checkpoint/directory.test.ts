@@ -183,6 +183,12 @@ describeBackends('checkpoints', (_, kind) => {
         },
         'it lists no model.safetensors',
       ],
+      [
+        'that lists a file that is not read',
+        (m) => (m.files as object[]).push({ name: 'mean.safetensors', bytes: 0, sha256: '0'.repeat(64) }),
+        'it lists a file of a later version; update gpt2.ts',
+      ],
+      ['with an unknown part', (m) => Object.assign(m.model as object, { window: 64 }), 'Unrecognized key: "window"'],
     ])('%s', (_, edit, message) => {
       const path = write(1);
       editManifest(path, edit);

@@ -8,6 +8,7 @@ import { loadOptimizer, loadWeights } from '../../src/checkpoint/read.ts';
 import { weightsHash } from '../../src/checkpoint/weights-hash.ts';
 import { writeCheckpoint } from '../../src/checkpoint/write.ts';
 import { attempt, Gpt2Error, UsageError } from '../../src/errors.ts';
+import { openWeights } from '../../src/formats/checkpoint-weights.ts';
 import { storedShape } from '../../src/formats/layout.ts';
 import { openSafetensors, type TensorToWrite, writeSafetensors } from '../../src/formats/safetensors.ts';
 import { checkConfig } from '../../src/model/config.ts';
@@ -115,10 +116,11 @@ describeBackends('a checkpoint', (_, kind) => {
     const manifest = JSON.parse(readFileSync(join(path, 'manifest.json'), 'utf8'));
     const { model } = trainedModel(device, 2);
     const before = await weightsHash(model);
-    expect(() => loadWeights({ path, manifest }, model)).toThrow(
+    const message =
       `${file} does not fit the model: it lacks h.0.ln_1.bias; it also has lm_head.weight; ` +
-        'h.1.attn.c_attn.weight is [144,48], not [48,144]',
-    );
+      'h.1.attn.c_attn.weight is [144,48], not [48,144]';
+    expect(() => loadWeights({ path, manifest }, model)).toThrow(message);
+    expect(() => openWeights({ path, manifest })).toThrow(message);
     expect(await weightsHash(model)).toBe(before);
   });
 

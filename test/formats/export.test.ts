@@ -8,10 +8,12 @@ import { writeCheckpoint } from '../../src/checkpoint/write.ts';
 import { Gpt2Error } from '../../src/errors.ts';
 import { fromBf16, fromFp16, toBf16 } from '../../src/files/half-floats.ts';
 import { exportModel } from '../../src/formats/export.ts';
+import { ggufTokenizer } from '../../src/formats/gguf-tokenizer.ts';
 import { openSafetensors } from '../../src/formats/safetensors.ts';
 import { encodeWeights } from '../../src/formats/weight-types.ts';
 import { exportModel as exportForPrograms } from '../../src/index.ts';
 import { paddedVocabularySize } from '../../src/model/config.ts';
+import { parameterTable, realCount } from '../../src/model/parameters.ts';
 import { Device } from '../../src/native/device.ts';
 import { floats, held } from '../../src/op-cases/numbers.ts';
 import { tokenizerFiles } from '../../src/tokenizer/gpt2-files.ts';
@@ -162,6 +164,20 @@ describe('a model of bytes', () => {
       file.readUInt32LE(file.indexOf('tokenizer.ggml.eos_token_id') + 'tokenizer.ggml.eos_token_id'.length + 4),
     ).toBe(256);
   });
+});
+
+it("a model with more rows than GPT-2's ids is exported with GPT-2's tokenizer", async () => {
+  using device = Device.open({ kind: 'cpu' });
+  const large = trainedModel(device, 1, { ...tinyConfig, vocabularySize: 50264 });
+  const from = writeCheckpoint({ folder: place.path('rows'), step: 1, ...large, manifest: manifestFields });
+  const notice = (text: string) => expect.fail(text);
+  for (const format of ['hf', 'gguf', 'llmc'] as const)
+    await exportModel({ model: from, format, out: place.path(`rows-${format}`), notice });
+  const { model: read, tokenizer } = await resolveWeights(place.path('rows-hf'));
+  expect([read.vocabularySize, tokenizer]).toEqual([50264, gpt2]);
+  expect(readFileSync(place.path('rows-gguf')).includes('[PAD50263]')).toBe(true);
+  const { types } = ggufTokenizer(read, undefined)!;
+  expect([types.length, ...types.slice(50255, 50258)]).toEqual([50264, 1, 3, 5]);
 });
 
 it('says that an export has no tokenizer', () => {
@@ -381,9 +397,10 @@ describe('a folder of transformers is read', () => {
     const path = join(folder, 'config.json');
     writeFileSync(path, JSON.stringify({ ...JSON.parse(readFileSync(path, 'utf8')), ...change }));
   };
+  type More = [name: string, dtype: string, shape: number[], bytes: Uint8Array];
   /** Its tensors under other names, of another type, or with more beside them. */
   const tensors =
-    (change: (name: string) => string, type: 'F32' | 'BF16' | 'F16' = 'F32', more: [string, number[]][] = []) =>
+    (change: (name: string) => string, type: 'F32' | 'BF16' | 'F16' = 'F32', more: More[] = []) =>
     (folder: string) => {
       const path = join(folder, 'model.safetensors');
       using file = openSafetensors(path);
@@ -400,9 +417,7 @@ describe('a folder of transformers is read', () => {
         const half = type === 'BF16' ? toBf16(values) : Uint16Array.from(values, toFp16);
         add(change(name), file.shape(name), Buffer.from((type === 'F32' ? values : half).buffer), type);
       }
-      for (const [name, shape] of more) {
-        add(name, shape, Buffer.alloc(shape.reduce((product, size) => product * size, 1)), 'U8');
-      }
+      for (const [name, dtype, shape, bytes] of more) add(name, shape, Buffer.from(bytes), dtype);
       const text = Buffer.from(JSON.stringify(header));
       const length = Buffer.alloc(8);
       length.writeBigUInt64LE(BigInt(text.length));
@@ -427,10 +442,12 @@ describe('a folder of transformers is read', () => {
   it.each(['BF16', 'F16'] as const)(
     'in %s, under the names of a whole model, with masks and the head beside it',
     async (type) => {
+      const head = weights.get('wte')!.slice(0, V * C);
+      const half = type === 'BF16' ? toBf16(head) : Uint16Array.from(head, toFp16);
       const names = tensors((name) => `transformer.${name}`, type, [
-        ['transformer.h.0.attn.bias', [1, 1, 4, 4]],
-        ['transformer.h.1.attn.masked_bias', []],
-        ['lm_head.weight', [V, C]],
+        ['transformer.h.0.attn.bias', 'U8', [1, 1, 2, 2], Uint8Array.of(1, 0, 1, 1)],
+        ['transformer.h.1.attn.masked_bias', 'BF16', [], Uint8Array.of(0x1c, 0xc6)],
+        ['lm_head.weight', type, [V, C], new Uint8Array(half.buffer)],
       ]);
       const read = await changed(`hf-${type}`, names);
       using device = Device.open({ kind: 'cpu' });
@@ -443,7 +460,43 @@ describe('a folder of transformers is read', () => {
     },
   );
 
+  it.each([
+    ['torch.compile', (name: string) => `_orig_mod.transformer.${name}`],
+    ['torch.compile of the inner model', (name: string) => `transformer._orig_mod.${name}`],
+    ['compiled layers', (name: string) => `_orig_mod.${name.replace(/^h\.\d+\./, '$&_orig_mod.')}`],
+    ["safetensors' save_model", (name: string) => (name === 'wte.weight' ? 'lm_head.weight' : `transformer.${name}`)],
+  ] as const)('under the names of %s', async (name, change) => {
+    using stored = (await changed(`hf ${name}`, tensors(change))).open();
+    for (const each of parameterTable(tinyConfig))
+      expect(stored.read(each), each.name).toEqual(weights.get(each.name)!.subarray(0, realCount(each)));
+  });
+
+  const beside = (name: string, dtype: string, shape: number[], bytes = Buffer.alloc(4 * V * C)) =>
+    tensors(same, 'F32', [[name, dtype, shape, bytes]]);
+  const file =
+    (name: string, content = '{}') =>
+    (folder: string) =>
+      writeFileSync(join(folder, name), content);
   it.each<[string, (folder: string) => void, string]>([
+    [
+      'another head',
+      beside('lm_head.weight', 'F32', [V, C]),
+      'lm_head.weight of its model.safetensors is not wte.weight',
+    ],
+    ['a head of bytes', beside('lm_head.weight', 'U8', [V * 4, C]), 'lm_head.weight is U8; only F32, F16, BF16 can be'],
+    ['a mask of nothing', beside('h.0.attn.bias', 'F32', [1, 1, 2, 2], Buffer.alloc(16)), 'nor its causal mask'],
+    ['a mask of layer 7', beside('h.7.attn.bias', 'U8', [1, 1, 1, 1], Buffer.of(1)), 'has h.7.attn.bias, which is not'],
+    ['a mask that hides little', beside('h.0.attn.masked_bias', 'F32', [], Buffer.alloc(4)), 'nor its causal mask'],
+    ['attention to later tokens', config({ is_causal: false }), 'its config.json has is_causal false, unlike GPT-2'],
+    ['a window', config({ sliding_window: 2 }), 'its config.json has sliding_window, unlike GPT-2'],
+    ['sizes by two names', config({ hidden_size: 96 }), 'its config.json has hidden_size 96, unlike GPT-2'],
+    ['an adapter', file('adapter_config.json'), 'adapter_config.json describes an adapter; merge it'],
+    ['a SentencePiece model', file('spiece.model'), 'its tokenizer is in spiece.model'],
+    [
+      'another class of tokenizer',
+      file('tokenizer_config.json', '{"tokenizer_class":"T5Tokenizer"}'),
+      'it has a T5Tokenizer without a tokenizer.json',
+    ],
     ['another model', config({ model_type: 'llama' }), 'model_type of its config.json: it is "llama", not "gpt2"'],
     ['no number of layers', config({ n_layer: 'two' }), 'n_layer of its config.json: Invalid input: expected number'],
     ['a layer too many', config({ n_layer: layers + 1 }), `model.safetensors lacks h.${layers}.ln_1.weight`],
@@ -460,7 +513,7 @@ describe('a folder of transformers is read', () => {
     ],
     [
       'the same tensor twice',
-      tensors(same, 'F32', [['transformer.wte.weight', [V, C]]]),
+      beside('transformer.wte.weight', 'F32', [V, C]),
       'has wte.weight twice, as wte.weight and transformer.wte.weight',
     ],
     ['another width', config({ n_embd: 96 }), 'wte.weight is [61,48], not [61,96]'],

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
 import { ggufTokenizer } from '../../src/formats/gguf-tokenizer.ts';
 import { createCharacterTokenizer } from '../../src/tokenizer/character-tokenizer.ts';
-import { readTokenizer } from '../../src/tokenizer/tokenizer-file.ts';
+import { parseTokenizer, readTokenizer } from '../../src/tokenizer/tokenizer-file.ts';
 import { tinyConfig } from '../support/tiny-model.ts';
 
 const fixture = (name: string) => fileURLToPath(new URL(`../fixtures/tokenizers/${name}.json`, import.meta.url));
@@ -37,4 +37,19 @@ it.each([
   expect(() => ggufTokenizer({ ...tinyConfig, vocabularySize: 430 }, tokenizer)).toThrow(
     `GGUF cannot hold the tokenizer of this model (${tokenizer.name}): give --format hf, which can`,
   );
+});
+
+it('holds an added token as text, and refuses one with a flag that it has no place for', () => {
+  const file = JSON.parse(readFileSync(fixture('byte-level'), 'utf8'));
+  const made = (content: string, flags: object) => {
+    const added_tokens = [...file.added_tokens, { ...file.added_tokens[2], id: 421, content, ...flags }];
+    const tokenizer = parseTokenizer(JSON.stringify({ ...file, added_tokens }));
+    return ggufTokenizer({ ...tinyConfig, vocabularySize: 422 }, tokenizer)!;
+  };
+  const { tokens, types } = made('đem', {});
+  expect([tokens[421], types[421]]).toEqual(['đem', 4]);
+  for (const flag of ['single_word', 'lstrip', 'rstrip'])
+    expect(() => made('<a>', { [flag]: true })).toThrow(
+      `GGUF cannot hold the token "<a>" of this model's tokenizer, which has ${flag}: give --format hf, which can`,
+    );
 });

@@ -48,7 +48,8 @@ describe('a model by name', () => {
   it('is downloaded once, and needs no network again', async () => {
     await resolveWeights(repository, options);
     expect(notices).toEqual([`downloading ${repository}@${commit} to ${folderOf(commit)}`]);
-    const kept = ['config.json', 'model.safetensors', 'tokenizer.json', 'vocab.json'];
+    const tokenizer = ['special_tokens_map.json', 'tokenizer.json', 'tokenizer_config.json', 'vocab.json'];
+    const kept = ['config.json', 'merges.txt', 'model.safetensors', ...tokenizer];
     expect(readdirSync(folderOf(commit)).sort()).toEqual(kept);
     for (const name of kept) expect(readFileSync(join(folderOf(commit), name)).equals(files[name]!), name).toBe(true);
     expect(hub.downloads).toHaveLength(1);
@@ -174,7 +175,7 @@ describe('is refused in one sentence:', () => {
     expect(await refusal('someone/bert')).toBe(
       `someone/bert@${bert} is not a GPT-2 that can be read: model_type of its config.json: it is "bert", not "gpt2"`,
     );
-    const { 'tokenizer.json': _, ...rest } = files;
+    const { 'tokenizer.json': _, 'merges.txt': __, ...rest } = files;
     const other = hub.commit('someone/other', { ...rest, 'vocab.json': Buffer.from('{"a":0}') });
     expect(await refusal('someone/other')).toContain(
       `someone/other@${other} is not a GPT-2 that can be read: its vocab.json`,

@@ -81,6 +81,7 @@ describeBackends("llm.c's model file", (_, kind) => {
     ['a vocabulary of no token file', setting(3, 100_000), 'vocabularySize 100000 is over 65536'],
     ['fewer rows than tokens', setting(7, 60), 'its wte has 60 rows for a vocabulary of 61'],
     ['sizes that no file has', setting(6, 2 ** 31 - 2 ** 10), /channels 2147482624 are not divisible by heads 3/],
+    ['a field of a later version', setting(8, 1), 'int 8 of its header is 1, which llm.c leaves at 0'],
     ['a billion layers', setting(4, 1e9), /bytes of \d+ and ends in ln1w; copy it again/],
     [
       'the other type',

@@ -1,13 +1,15 @@
 // Tokenizers of tokenizer.json files: the ids and texts that scripts/record-tokenizers.py recorded with the Hugging Face library,
 // decoding piece by piece, and files that cannot be used.
-import { readFileSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { findInputs } from '../../src/datasets/text/inputs.ts';
 import { prepareText } from '../../src/datasets/text/prepare-text.ts';
+import { readModelFolder } from '../../src/formats/huggingface.ts';
 import { openShard } from '../../src/shards/shard.ts';
 import { tokenizerFiles } from '../../src/tokenizer/gpt2-files.ts';
-import { bytes, decode, encode, gpt2, promptIds, StreamDecoder } from '../../src/tokenizer/tokenizer.ts';
+import { byteLengths, bytes, decode, encode, gpt2, promptIds, StreamDecoder } from '../../src/tokenizer/tokenizer.ts';
 import { isSameTokenizer, parseTokenizer, readTokenizer } from '../../src/tokenizer/tokenizer-file.ts';
 import { Workplace } from '../support/cli.ts';
 
@@ -125,6 +127,65 @@ it('without a special token for the end of a document has none', () => {
   expect(decode(promptIds('', tokenizer), tokenizer)).toBe('\n');
 });
 
+const byteLevel = JSON.parse(readFileSync(fixture('byte-level'), 'utf8'));
+const [{ content: _, id: __, ...special }, , added] = byteLevel.added_tokens;
+const flags = { ...special, special: false };
+
+it('gives an added token its text, also where its letters stand for bytes in others', () => {
+  const add = (content: string, id: number) => {
+    const added_tokens = [...byteLevel.added_tokens, { ...flags, id, content }];
+    return parseTokenizer(JSON.stringify({ ...byteLevel, added_tokens }));
+  };
+  const tokenizer = add('đem', 421);
+  const ids = encode('nhớ đem đi', tokenizer);
+  expect([...ids]).toContain(421);
+  expect(decode(ids, tokenizer)).toBe('nhớ đem đi');
+  expect(byteLengths(tokenizer, 423)![421]).toBe(4);
+  // Merges make this one too, of a blank and a letter.
+  const merged = byteLevel.model.vocab.Ġt;
+  expect(decode([merged], add('Ġt', merged))).toBe(' t');
+  expect(() => add('đem', 422)).toThrow('its added token "đem" has the id 422, not 421');
+});
+
+it('vocab.json and merges.txt with added tokens give the ids of transformers', () => {
+  const merges = byteLevel.model.merges.map((pair: string[]) => `${pair.join(' ')}\n`).join('');
+  const config = { model_type: 'gpt2', n_layer: 1, n_embd: 8, n_head: 2, n_positions: 16, vocab_size: 424 };
+  const read = (files: Record<string, object>) => {
+    const folder = mkdtempSync(place.path('folder-'));
+    writeFileSync(join(folder, 'merges.txt'), `#version: 0.2\n${merges}`);
+    for (const [name, content] of Object.entries({ config, vocab: byteLevel.model.vocab, ...files }))
+      writeFileSync(join(folder, `${name}.json`), JSON.stringify(content));
+    return readModelFolder(folder).tokenizer!;
+  };
+  const ofIds = (added_tokens_decoder: object) => ({ tokenizer_config: { added_tokens_decoder } });
+  for (const tokenizer of [
+    read({ added_tokens: { ' gpt2.ts': 420 }, special_tokens_map: { additional_special_tokens: ['<|user|>'] } }),
+    read(ofIds({ 420: added, 1: { ...special, content: '<|user|>' } })),
+  ])
+    for (const { text, ids, decoded } of recorded('byte-level')) {
+      expect([...encode(text, tokenizer)], JSON.stringify(text)).toEqual(ids);
+      expect(decode(ids, tokenizer)).toBe(decoded);
+    }
+  const tokens = [
+    { ...flags, content: 'đem', lstrip: true },
+    { ...special, content: '<mask>', rstrip: true },
+    { ...flags, content: '<pad>' },
+    { ...flags, content: 'xyz', single_word: true },
+  ];
+  const tokenizer = read(ofIds(Object.fromEntries(tokens.map((token, index) => [420 + index, token]))));
+  // Recorded with transformers 5.18.
+  for (const [text, ids] of [
+    ['a  đemb', [66, 420, 67]],
+    ['<mask>  x', [421, 89]],
+    ['xyz axyz', [423, 261, 89, 90, 91]],
+    ['đem xyz <mask>\n<pad>.', [420, 222, 423, 222, 421, 422, 15]],
+  ] as const)
+    expect([...encode(text, tokenizer)], text).toEqual(ids);
+  expect(() => read({ added_tokens: { đem: 423 } })).toThrow('its added token "đem" has the id 423, not 420');
+  const many = Object.fromEntries([0, 1, 2, 3, 4].map((index) => [`<${index}>`, 420 + index]));
+  expect(() => read({ added_tokens: many })).toThrow('its tokenizer has 425 ids, but vocab_size of its');
+});
+
 it('is the same if only the form of the file differs', () => {
   const content = readFileSync(fixture('byte-level'), 'utf8');
   const tokenizer = parseTokenizer(content);
@@ -148,8 +209,14 @@ it.each([gpt2, bytes])('takes the file of a built-in tokenizer for that: $name',
     model: { type: 'BPE', vocab, merges },
   };
   expect(parseTokenizer(JSON.stringify(file))).toBe(builtIn);
-  const other = { ...file, pre_tokenizer: { type: 'ByteLevel', add_prefix_space: true } };
-  expect(parseTokenizer(JSON.stringify(other)).name).toBe('huggingface');
+  for (const change of [
+    { pre_tokenizer: { type: 'ByteLevel', add_prefix_space: true } },
+    { model: { ...file.model, merges: [...merges.slice(1), 'Ġ a'] } },
+    { model: { ...file.model, ignore_merges: true } },
+    { added_tokens: [{ ...file.added_tokens[0], lstrip: true }] },
+    { decoder: null },
+  ])
+    expect(parseTokenizer(JSON.stringify({ ...file, ...change })).name).toBe('huggingface');
 });
 
 it('a text that the tokenizer refuses is an error, and the next one is encoded', () => {
