@@ -1,7 +1,8 @@
 // The exercises of the course: kernels with holes, which a learner fills in a folder of their own, and the score.
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
+import { makeFolder } from '../files/make-folder.ts';
 import { cardHash } from '../kernels/card-hash.ts';
 import { loadCards } from '../kernels/kernel-card.ts';
 import { selectDevice } from '../native/select-device.ts';
@@ -34,7 +35,7 @@ export function startCourse(folder: string): void {
     );
   }
   try {
-    mkdirSync(dirname(folder), { recursive: true });
+    makeFolder(dirname(folder));
     cpSync(exercises, folder, { recursive: true });
   } catch (cause) {
     throw new Gpt2Error(`cannot start the course in ${folder}: ${(cause as Error).message}; name another folder`, {
