@@ -21,13 +21,8 @@ export function privateCacheFolder(name: string): string {
   makeFolder(folder, onlyUser);
   for (const each of [dirname(folder), folder]) {
     const { uid, mode } = statSync(each);
-    const fault =
-      uid !== process.getuid!()
-        ? `belongs to another user (uid ${uid})`
-        : mode & 0o022
-          ? `can be written by other users (mode ${(mode & 0o777).toString(8)})`
-          : undefined;
-    if (fault === undefined) continue;
+    if (uid === process.getuid!() && (mode & 0o022) === 0) continue;
+    const fault = mode & 0o022 ? 'can be written by other users' : `belongs to another user (uid ${uid})`;
     throw new Gpt2Error(
       `the cache folder ${each} ${fault}, and its files are run as code: remove it, or name another cache in XDG_CACHE_HOME`,
     );

@@ -6,6 +6,7 @@ import { checkGiven } from '../checks/given.ts';
 import { Gpt2Error, UsageError } from '../errors.ts';
 import type { CompilerOutput } from '../native/compiler-output.ts';
 import type { Device } from '../native/device.ts';
+import { endAtSecondDemand } from '../native/last-resort.ts';
 import { isCompiled, packageRoot } from '../package-root.ts';
 import { type Compiler, findCompiler, type Source } from './compiler.ts';
 import { cachedCubin } from './cubin-cache.ts';
@@ -49,7 +50,9 @@ export async function compileKernels<Name extends string = string>(
   device: Device,
   given: KernelSource,
 ): Promise<Kernels<Name>> {
-  const path = compiledFile(given, device.description.computeCapability ?? 'cpu');
+  const { library, computeCapability = 'cpu' } = device.description;
+  endAtSecondDemand(library);
+  const path = compiledFile(given, computeCapability);
   return openKernels<Name>(device, path, given.file ?? 'the source', definesOf(given));
 }
 
