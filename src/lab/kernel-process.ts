@@ -129,7 +129,8 @@ export class KernelProcess {
     };
     let text = '';
     (child.stdio[3] as Readable).setEncoding('utf8').on('data', (part: string) => {
-      const lines = (text + part).split('\n');
+      const lines = part.split('\n');
+      lines[0] = text + lines[0];
       text = lines.pop()!;
       if (text.length > longestMessage) lines.push(text);
       for (const line of lines) {
