@@ -99,7 +99,7 @@ async function answer(request: Request): Promise<void> {
   const card = cards.find((each) => each.op === op);
   if (!card) throw new Gpt2Error(`the card of ${folder} has no ${op} any more`);
   if (ask === 'compile') {
-    say({ say: 'begins', what: 'compiling' });
+    say({ say: 'begins', what: 'compiling the kernels' });
     say({ say: 'compiled', compiler: compileForGpu(card, dtype) });
     return;
   }
@@ -117,7 +117,7 @@ async function answer(request: Request): Promise<void> {
   };
   const step = ask === 'test' ? undefined : await stepCalls(device, request.batch);
   const begin = performance.now();
-  say({ say: 'begins', what: 'compiling' });
+  say({ say: 'begins', what: 'compiling the kernels' });
   await useCards(device, [card], { onLaunch, checks: ask === 'test' });
   say({ say: 'loaded', ms: performance.now() - begin });
   if (step) {

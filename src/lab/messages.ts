@@ -45,7 +45,7 @@ export interface ListedCard {
 }
 
 /** What a process for kernels does besides running them, and how many seconds it may take. */
-export const limits = { 'importing the card': 10, compiling: 120 } as const;
+export const limits = { 'importing the card': 10, 'compiling the kernels': 120 } as const;
 
 export type Message =
   /** It begins with one of these; any other message is its end. */

@@ -33,7 +33,7 @@ const channel = "import { writeSync } from 'node:fs';\n";
 it.each([
   ['a card that loops', hangs.importing, 'importing the card of FOLDER did not end within 1 s: look for'],
   ['a card that waits', hangs.waiting, 'importing the card of FOLDER did not end within 1 s: look for'],
-  ['a compiler that waits', '', 'compiling of FOLDER did not end within 1 s: look for'],
+  ['a compiler that waits', '', 'compiling the kernels of FOLDER did not end within 1 s: look for'],
   ...['garbage\\n', '{}\\n', 'null\\n', '{"say":"list"}\\n'].map((text) => [
     `${text} on its channel`,
     `${channel}writeSync(3, '${text}');`,
@@ -55,7 +55,7 @@ it.each([
     process.execArgv = execArgv;
     vi.unstubAllEnvs();
   });
-  const limits = { 'importing the card': Object.values(hangs).includes(code) ? 1 : 600, compiling: 1 };
+  const limits = { 'importing the card': Object.values(hangs).includes(code) ? 1 : 600, 'compiling the kernels': 1 };
   using child = new KernelProcess({ seconds: 9, limits });
   writeFileSync(card, `${code}\n${text}`);
   const asked = child.ask({ ask: 'test', folder, device, ...job }, () => {});
