@@ -34,7 +34,7 @@
 #define GPT2_HOST
 
 /* Raised whenever the signature or the meaning of a function below changes; the loader refuses a library of another version. */
-#define GPT2_ABI_VERSION 20
+#define GPT2_ABI_VERSION 21
 
 enum GPT2_STATUS {
   GPT2_OK = 0,
@@ -88,6 +88,13 @@ GPT2_API int gpt2_abi_version(void);
  * threads may hang in a driver, even in exit(3).
  *   text [bytes]  UTF-8 */
 GPT2_API int gpt2_end_later(GPT2_HOST const void *text, int64_t bytes, int32_t milliseconds, int32_t exit_code);
+
+/* From now on ends the process with exit code 128 + signal at the second of `signals` that has a handler, unless the process ends by
+ * itself within `grace` milliseconds: a kernel that runs on the main thread may keep the handlers of its language from running. The
+ * handlers are called as before. Signals within `apart` milliseconds of the first are the first. A line on standard error names the
+ * kernel that runs on a CPU.
+ *   signals [count] */
+GPT2_API int gpt2_end_at_second_signal(GPT2_HOST const int32_t *signals, int64_t count, int32_t apart, int32_t grace);
 
 /* Opens a device. On failure *context is still set (unless memory ran out: then NULL) so that gpt2_last_error works; it
  * must be destroyed all the same.

@@ -3,10 +3,7 @@
 import type { CommanderError } from 'commander';
 import { ExitError, Gpt2Error } from './errors.ts';
 import { asTyped, packageRoot } from './package-root.ts';
-import { announcements, demands, exitCodeOf } from './signals.ts';
-
-/** A signal this soon after the first is the same Ctrl-C: both the terminal and npm deliver it. */
-const sameSignalMilliseconds = 500;
+import { announcements, demands, exitCodeOf, sameDemandMilliseconds, secondDemand } from './signals.ts';
 
 /** A write to a closed terminal fails with EIO. */
 const exitCodes = { EIO: exitCodeOf('SIGHUP'), EPIPE: exitCodeOf('SIGPIPE') } as const;
@@ -42,11 +39,12 @@ function listen(): void {
       const now = performance.now();
       running!.firstDemand ??= now;
       stop(name, ' (send it again to stop at once, unsaved)');
-      if (now - running!.firstDemand > sameSignalMilliseconds) process.exit(exitCodeOf(name));
+      if (now - running!.firstDemand > sameDemandMilliseconds) process.exit(exitCodeOf(name));
     });
   }
   for (const name of announcements) process.on(name, () => stop(name, `, on ${name}`));
   process.off('SIGUSR1', endByUser1);
+  secondDemand.endsProcess = true;
 }
 
 function stop(name: NodeJS.Signals, hint: string): void {

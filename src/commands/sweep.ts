@@ -239,6 +239,8 @@ async function train(
   passLines(child.stderr, process.stderr, (line) => `${name}: ${line}`);
   const stop = () => void child.kill(signalOf(signal.reason) ?? 'SIGTERM');
   signal.addEventListener('abort', stop, { once: true });
+  // At a second signal this process ends at once: a run that hangs in a kernel ends at its second one too.
+  process.once('exit', stop);
   try {
     return await new Promise((resolve) => {
       child.once('error', ({ message }) => resolve(message));
@@ -246,6 +248,7 @@ async function train(
     });
   } finally {
     signal.removeEventListener('abort', stop);
+    process.off('exit', stop);
   }
 }
 

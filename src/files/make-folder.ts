@@ -5,14 +5,15 @@ import { dirname } from 'node:path';
 /**
  * Makes a folder and the parents that it lacks. Node's own recursive mkdir never returns where a folder that exists takes no new
  * ones and answers ENOENT, as /proc does.
+ * @param mode permissions of the folders that are made, less the process's umask
  * @returns the outermost folder that was made; undefined: it was there
  * @throws the file system's error
  */
-export function makeFolder(path: string): string | undefined {
+export function makeFolder(path: string, mode = 0o777): string | undefined {
   let outermost: string | undefined;
-  if (!existsSync(path) && !existsSync(dirname(path))) outermost = makeFolder(dirname(path));
+  if (!existsSync(path) && !existsSync(dirname(path))) outermost = makeFolder(dirname(path), mode);
   try {
-    mkdirSync(path);
+    mkdirSync(path, mode);
   } catch (error) {
     if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) return outermost;
     throw error;

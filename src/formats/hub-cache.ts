@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { weightsFile } from '../checkpoint/manifest.ts';
 import { Gpt2Error, InterruptedError } from '../errors.ts';
-import { cacheFolder } from '../files/cache-folder.ts';
+import { cacheFolder, onlyUser } from '../files/cache-folder.ts';
 import { makeFolder } from '../files/make-folder.ts';
 import { lockFile } from '../native/file-lock.ts';
 import type { FetchOptions, HubName } from './hub.ts';
@@ -48,7 +48,7 @@ export async function alone(
   const path = join(folder, '.lock');
   let file: number;
   try {
-    makeFolder(folder);
+    makeFolder(folder, onlyUser);
     file = openSync(path, 'a');
   } catch (cause) {
     throw new Gpt2Error(

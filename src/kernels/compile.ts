@@ -6,7 +6,8 @@ import { checkGiven } from '../checks/given.ts';
 import { Gpt2Error, UsageError } from '../errors.ts';
 import type { CompilerOutput } from '../native/compiler-output.ts';
 import type { Device } from '../native/device.ts';
-import { packageRoot } from '../package-root.ts';
+import { endAtSecondDemand } from '../native/last-resort.ts';
+import { isCompiled, packageRoot } from '../package-root.ts';
 import { type Compiler, findCompiler, type Source } from './compiler.ts';
 import { cachedCubin } from './cubin-cache.ts';
 import { emulated, emulatedCompiler } from './emulated.ts';
@@ -49,7 +50,9 @@ export async function compileKernels<Name extends string = string>(
   device: Device,
   given: KernelSource,
 ): Promise<Kernels<Name>> {
-  const path = compiledFile(given, device.description.computeCapability ?? 'cpu');
+  const { library, computeCapability = 'cpu' } = device.description;
+  endAtSecondDemand(library);
+  const path = compiledFile(given, computeCapability);
   return openKernels<Name>(device, path, given.file ?? 'the source', definesOf(given));
 }
 
@@ -78,7 +81,7 @@ export function compiledFile(given: KernelSource, target: string, output: Compil
     ...{ includes, defines, instantiate: instantiate.map((name) => instanceOf(name, defines)), target },
   };
   const compiler: Compiler = isEmulated ? emulatedCompiler(checks) : findCompiler();
-  return cachedCubin(keyOf(source, folder, compiler.name), () => compiler.compile(source, output), output);
+  return cachedCubin(keyOf(source, folder, compiler), () => compiler.compile(source, output), output);
 }
 
 /** @throws Gpt2Error if the file cannot be read */
@@ -90,11 +93,37 @@ export function readSource(file: string): string {
   }
 }
 
-/** A hash of everything that the compiled file depends on. The line numbers of profilers and messages hold the name. */
-function keyOf(source: Source, folder: string, compiler: string): string {
-  const { prelude, folders } = source.target === 'cpu' ? emulated : { prelude: '', folders: [] };
-  const files = [...includedFiles(prelude + source.text, folder, [...source.includes, ...folders])];
-  return createHash('sha256')
-    .update(JSON.stringify([source, files, compiler]))
-    .digest('hex');
+/** Variables by which compilers and linkers take flags, headers and libraries. */
+const compilerVariables =
+  /^(NVCC_(PRE|AP)PEND_FLAGS|NVCC_CCBIN|(C|CPLUS_INCLUDE_|LIBRARY_|COMPILER_)PATH|GCC_EXEC_PREFIX)$/;
+
+/**
+ * A hash of everything that the compiled file depends on. The line numbers of profilers and messages hold the name, and paths that
+ * are relative to the working folder.
+ */
+function keyOf(source: Source, folder: string, compiler: Compiler): string {
+  const isEmulated = source.target === 'cpu';
+  const macros = Object.entries(source.defines).map(([name, value]) => `#define ${name} ${value}\n`);
+  const files = includedFiles(macros.join('') + source.text, folder, [
+    ...source.includes,
+    ...(isEmulated ? emulated.folders : []),
+  ]);
+  const content = [
+    ...[source, process.cwd(), process.arch, [...files], compiler.identity, codeOfCompiling()],
+    ...[
+      isEmulated ? emulated.headers() : [],
+      Object.entries(process.env).filter(([name]) => compilerVariables.test(name)),
+    ],
+  ];
+  return createHash('sha256').update(JSON.stringify(content)).digest('hex');
+}
+
+let compilingCode: readonly string[] | undefined;
+
+/** This package's code that compiles: it has the compilers' flags, the headers that NVRTC gets, and what rewrites CUDA for a CPU. */
+function codeOfCompiling(): readonly string[] {
+  const suffix = isCompiled ? 'js' : 'ts';
+  const modules = ['./compiler', './emulated', './signature', '../native/nvrtc'];
+  compilingCode ??= modules.map((name) => readFileSync(new URL(`${name}.${suffix}`, import.meta.url), 'utf8'));
+  return compilingCode;
 }

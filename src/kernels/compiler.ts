@@ -1,11 +1,11 @@
 // Compiles CUDA source to a cubin: by NVRTC where it is found, else by nvcc.
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { basename, join } from 'node:path';
+import { existsSync, readFileSync, realpathSync, statSync, writeFileSync } from 'node:fs';
+import { basename, join, resolve } from 'node:path';
 import { CompileError, Gpt2Error } from '../errors.ts';
 import type { CompilerOutput } from '../native/compiler-output.ts';
 import { findNvrtc, toolkits } from '../native/nvrtc.ts';
+import { TemporaryFolder } from '../native/temporary-folder.ts';
 
 export interface Source {
   readonly text: string;
@@ -23,6 +23,8 @@ export interface Source {
 export interface Compiler {
   /** "NVRTC 13.0" */
   readonly name: string;
+  /** As JSON: all that tells it from another compiler, or from another version in its place. */
+  readonly identity: unknown;
   /** @throws CompileError with the compiler's messages */
   compile(source: Source, output: CompilerOutput): Buffer;
 }
@@ -40,9 +42,10 @@ export function findCompiler(): Compiler {
 export function anyCompiler(): Compiler | undefined {
   const nvrtc = findNvrtc();
   if (nvrtc) {
-    const { version, headers } = nvrtc;
+    const { path, version, headers } = nvrtc;
     return {
       name: `NVRTC ${version}`,
+      identity: [placeOf(path), version, headers],
       compile: (source, output) => {
         // Functions that a header declares for the host, too, are no errors then.
         const options = [...optionsOf(source, output), '-default-device', ...(headers ? [`-I${headers}`] : [])];
@@ -55,10 +58,20 @@ export function anyCompiler(): Compiler | undefined {
   for (const program of [...toolkits().map((root) => join(root, 'bin/nvcc')), 'nvcc']) {
     const { status, stdout } = spawnSync(program, ['--version'], { encoding: 'utf8' });
     const version = /release (\d+\.\d+)/.exec(stdout ?? '')?.[1];
-    if (status === 0 && version)
-      return { name: `nvcc ${version}`, compile: (source, output) => byNvcc(program, version, source, output) };
+    if (status !== 0 || !version) continue;
+    const identity = [placeOf(program), stdout];
+    return { name: `nvcc ${version}`, identity, compile: (...what) => byNvcc(program, version, ...what) };
   }
   return undefined;
+}
+
+/** The path of a program of PATH, or of a library, and what tells it from a later one there. */
+export function placeOf(name: string): unknown {
+  const folders = name.includes('/') ? [''] : (process.env.PATH ?? '').split(':');
+  const path = folders.map((folder) => resolve(folder, name)).find((each) => existsSync(each));
+  if (path === undefined) return name;
+  const { size, mtimeMs } = statSync(path);
+  return [realpathSync(path), size, mtimeMs];
 }
 
 /** sm_90a has instructions that sm_90 lacks; a cubin is for one GPU anyway. */
@@ -78,20 +91,28 @@ const optionsOf = ({ target, includes, defines }: Source, output: CompilerOutput
 ];
 
 function byNvcc(program: string, version: string, source: Source, output: CompilerOutput): Buffer {
-  const folder = mkdtempSync(join(tmpdir(), 'gpt2-kernel-'));
-  try {
-    const [file, out] = [join(folder, basename(source.name)), join(folder, 'out')];
-    const kernels = source.instantiate.map((kernel, index) => `\n__device__ auto *gpt2_use_${index} = &${kernel};`);
-    const line = `#line 1 ${JSON.stringify(source.name)}\n`;
-    writeFileSync(file, `${line}${withoutLinkage(source.text)}${kernels.join('')}\n`);
-    const args = [output === 'ptx' ? '-ptx' : '-cubin', ...optionsOf(source, output), '-o', out, file];
-    const { status, stderr, error } = spawnSync(program, args, { encoding: 'utf8', maxBuffer: 64 << 20 });
-    if (error) throw new Gpt2Error(`nvcc ${version} cannot be run: ${error.message}`, { cause: error });
-    if (status === 0) return output === 'log' ? Buffer.from(stderr) : readFileSync(out);
-    throw refused(stderr, source, `nvcc ${version}`);
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
+  using folder = new TemporaryFolder('kernel');
+  const [file, out] = [join(folder.path, basename(source.name)), join(folder.path, 'out')];
+  const args = [output === 'ptx' ? '-ptx' : '-cubin', ...optionsOf(source, output), '-o', out, file];
+  refuseExpanded([program, ...args]);
+  const kernels = source.instantiate.map((kernel, index) => `\n__device__ auto *gpt2_use_${index} = &${kernel};`);
+  const line = `#line 1 ${JSON.stringify(source.name)}\n`;
+  writeFileSync(file, `${line}${withoutLinkage(source.text)}${kernels.join('')}\n`);
+  const { status, stderr, error } = spawnSync(program, args, { encoding: 'utf8', maxBuffer: 64 << 20 });
+  if (error) throw new Gpt2Error(`nvcc ${version} cannot be run: ${error.message}`, { cause: error });
+  if (status === 0) return output === 'log' ? Buffer.from(stderr) : readFileSync(out);
+  throw refused(stderr, source, `nvcc ${version}`);
+}
+
+/** nvcc (13.0) writes its arguments between double quotes into the commands that it gives a shell. @throws Gpt2Error */
+function refuseExpanded(args: readonly string[]): void {
+  const found = args.find((arg) => /[`$]/.test(arg));
+  if (found === undefined) return;
+  const [, value] = /^-[ID](.*)$/s.exec(found) ?? [];
+  const what = found.startsWith('-D') ? 'the macro' : 'the path';
+  throw new Gpt2Error(
+    `nvcc cannot take ${what} ${JSON.stringify(value ?? found)}: it runs a shell, which would expand \` and $; name another one, or use NVRTC (pip install nvidia-cuda-nvrtc)`,
+  );
 }
 
 /**

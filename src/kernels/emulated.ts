@@ -1,18 +1,25 @@
 // Compiles CUDA source for the CPU library: with the C++ compiler of this machine, to a shared library that cuda/cpu/emulator loads.
 // cuda/emulator/kernel.h says what CUDA's words mean there; what a macro cannot say is rewritten here, after the preprocessor.
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { CompileError, Gpt2Error } from '../errors.ts';
+import { TemporaryFolder } from '../native/temporary-folder.ts';
 import { packageRoot } from '../package-root.ts';
-import { type Compiler, hostCode, type Source } from './compiler.ts';
+import { type Compiler, hostCode, placeOf, type Source } from './compiler.ts';
 import { split } from './signature.ts';
 
-/** What comes before a source, and where its includes are. */
+const headers = join(packageRoot, 'cuda/emulator');
+
+/** What comes before a source, where its includes are, and the contents of all headers there. */
 export const emulated = {
   prelude: '#include "kernel.h"\n',
-  folders: ['cuda/emulator/include', 'cuda/emulator'].map((folder) => join(packageRoot, folder)),
+  folders: [join(headers, 'include'), headers],
+  headers: (): string[] =>
+    readdirSync(headers, { recursive: true, encoding: 'utf8' })
+      .sort()
+      .map((name) => join(headers, name))
+      .flatMap((path) => (statSync(path).isFile() ? [path, readFileSync(path, 'utf8')] : [])),
 };
 
 /** @throws Gpt2Error if there is no C++ compiler, saying how to get one */
@@ -21,8 +28,9 @@ export function emulatedCompiler(checks: boolean): Compiler {
   for (const program of named) {
     const { status, stdout } = spawnSync(program, ['--version'], { encoding: 'utf8' });
     if (status !== 0) continue;
-    const name = `${stdout.split('\n')[0]}${checks ? ' with checks' : ''}`;
-    return { name, compile: (source) => compile(program, source, checks) };
+    const [name] = stdout.split('\n') as [string];
+    const identity = [placeOf(program), stdout, checks];
+    return { name, identity, compile: (source) => compile(program, source, checks) };
   }
   throw new Gpt2Error(
     `there is no C++ compiler, which kernels need on a CPU (looked for ${named.join(', ')}): install g++ or clang++, or name one in CXX`,
@@ -39,24 +47,20 @@ function compile(program: string, source: Source, checks: boolean): Buffer {
     '-',
   ]);
   const sanitizers = '-fsanitize=thread,bounds,alignment,integer-divide-by-zero';
-  const folder = mkdtempSync(join(tmpdir(), 'gpt2-kernel-'));
-  try {
-    const out = join(folder, 'kernels.so');
-    run(program, source, emulatedSource(preprocessed, source, checks), [
-      ...['-x', 'c++-cpp-output', '-std=c++17', '-fPIC', '-fvisibility=hidden', '-g1', '-gdwarf-4', '-w'],
-      // Lines are named as the source is, whatever this folder.
-      `-fdebug-prefix-map=${process.cwd()}=.`,
-      // Inlined copies keep the line of the source. Contraction to fused multiply-add is what nvcc does.
-      ...(checks ? ['-O1', sanitizers, '-fsanitize-recover=bounds,alignment,integer-divide-by-zero'] : ['-O2']),
-      ...['-ffp-contract=fast', '-fno-strict-aliasing', '-fno-math-errno'],
-      ...['-c', '-o', `${out}.o`, '-'],
-    ]);
-    // The sanitizer's library is left out: cuda/emulator/checks.h has what it would.
-    run(program, source, '', ['-shared', '-o', out, `${out}.o`]);
-    return readFileSync(out);
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
+  using folder = new TemporaryFolder('kernel');
+  const out = join(folder.path, 'kernels.so');
+  run(program, source, emulatedSource(preprocessed, source, checks), [
+    ...['-x', 'c++-cpp-output', '-std=c++17', '-fPIC', '-fvisibility=hidden', '-g1', '-gdwarf-4', '-w'],
+    // Lines are named as the source is, whatever this folder.
+    `-fdebug-prefix-map=${process.cwd()}=.`,
+    // Inlined copies keep the line of the source. Contraction to fused multiply-add is what nvcc does.
+    ...(checks ? ['-O1', sanitizers, '-fsanitize-recover=bounds,alignment,integer-divide-by-zero'] : ['-O2']),
+    ...['-ffp-contract=fast', '-fno-strict-aliasing', '-fno-math-errno'],
+    ...['-c', '-o', `${out}.o`, '-'],
+  ]);
+  // The sanitizer's library is left out: cuda/emulator/checks.h has what it would.
+  run(program, source, '', ['-shared', '-o', out, `${out}.o`]);
+  return readFileSync(out);
 }
 
 function run(program: string, { name, text }: Source, input: string, options: readonly string[]): string {

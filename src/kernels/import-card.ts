@@ -11,20 +11,23 @@ import { importedFiles } from './includes.ts';
 export const readsTypes = !isCompiled || Boolean((process.features as { typescript?: unknown }).typescript);
 const index = new URL(`../index.${isCompiled ? 'js' : 'ts'}`, import.meta.url).href;
 
+/** In the query of a card's address, before the times of its files. What a card imports by a relative path gets the same query. */
+const mark = 'gpt2.ts-card';
+
 const hooks = `
 import { readFile } from 'node:fs/promises';
+const queryOf = (url) => /\\?${mark}=[\\d.,]+$/.exec(url ?? '')?.[0];
 export const resolve = async (name, context, next) => {
-  if (name === 'gpt2.ts') return { url: ${JSON.stringify(index)}, format: 'module', shortCircuit: true };
+  const query = queryOf(context.parentURL);
+  if (query && name === 'gpt2.ts') return { url: ${JSON.stringify(index)}, format: 'module', shortCircuit: true };
   const found = await next(name, context);
-  // What a card imports, and what that imports, is as new as the card.
-  const [changed] = /\\?[\\d.,]+$/.exec(context.parentURL ?? '') ?? [];
-  if (changed && /^\\.\\.?\\/.*\\.(ts|mjs)$/.test(name)) return { ...found, url: found.url + changed, format: 'module' };
-  // In a folder without a package.json, tsx takes it for CommonJS.
-  return /\\/card\\.ts\\?/.test(found.url) ? { ...found, format: 'module' } : found;
+  // In a folder without a package.json, tsx takes a card for CommonJS.
+  const format = /\\.(ts|mjs)(\\?|$)/.test(found.url) ? 'module' : found.format;
+  if (query && /^\\.\\.?\\//.test(name)) return { ...found, url: found.url + query, format };
+  return queryOf(found.url) ? { ...found, format } : found;
 };
 export const load = async (url, context, next) => {
-  const { pathname } = new URL(url);
-  if (${readsTypes} || !pathname.endsWith('.ts')) return next(url, context);
+  if (${readsTypes} || !queryOf(url) || !new URL(url).pathname.endsWith('.ts')) return next(url, context);
   return { format: 'module', source: await readFile(new URL(url)), shortCircuit: true };
 };`;
 let isRegistered = false;
@@ -34,5 +37,5 @@ export async function importCard(file: string): Promise<{ default?: unknown }> {
   if (!isRegistered) register(`data:text/javascript,${encodeURIComponent(hooks)}`);
   isRegistered = true;
   const changed = [file, ...importedFiles(file).keys()].map((path) => statSync(path).mtimeMs);
-  return import(`${pathToFileURL(resolve(file)).href}?${changed}`);
+  return import(`${pathToFileURL(resolve(file)).href}?${mark}=${changed}`);
 }

@@ -6,11 +6,11 @@ import { dirname, join } from 'node:path';
 /** A folder of that name is for the compiler or for Node to refuse. */
 const isFile = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isFile() ?? false;
 
-/** Paths and contents, in the order in which they are found; each once. */
+/** Paths and contents, in the order in which they are found; each once. A macro that names a file may be included: it counts. */
 export function includedFiles(text: string, folder: string, folders: readonly string[]): Map<string, string> {
   const files = new Map<string, string>();
   const visit = (content: string, own: string): void => {
-    for (const [, name] of content.matchAll(/^\s*#\s*include\s*["<]([^">]+)[">]/gm)) {
+    for (const [, name] of content.matchAll(/^\s*#\s*(?:include|define\s+\w+)\s*["<]([^">]+)[">]/gm)) {
       const path = [own, ...folders].map((each) => join(each, name!)).find(isFile);
       if (path === undefined || files.has(path)) continue;
       files.set(path, readFileSync(path, 'utf8'));

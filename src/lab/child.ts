@@ -2,6 +2,7 @@
 // test are known when a kernel is run again; what a kernel breaks or hangs ends with it. Requests come on standard input, messages
 // leave on descriptor 3: kernels may print.
 import { writeSync } from 'node:fs';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { Worker } from 'node:worker_threads';
 import { Gpt2Error, NativeError } from '../errors.ts';
@@ -22,12 +23,19 @@ import { profileOp } from './profile-op.ts';
 import { stepCalls } from './step-calls.ts';
 import { testOp } from './test-op.ts';
 
-// A kernel may never give back the main thread: a thread of its own sees that the command which started this process is gone.
-const watch =
-  "setInterval(() => process.ppid === require('worker_threads').workerData || process.kill(process.pid, 'SIGKILL'), 500)";
+// A kernel may never give back the main thread: a thread of its own sees that the command which started this process is gone. A compiler
+// that runs then ends too, because this process leads their group, unless a tool started it.
+const watch = `setInterval(() => {
+  if (process.ppid === require('worker_threads').workerData) return;
+  try {
+    process.kill(-process.pid, 'SIGKILL');
+  } catch {
+    process.kill(process.pid, 'SIGKILL');
+  }
+}, 500)`;
 new Worker(watch, { eval: true, workerData: process.ppid }).unref();
 
-const say = (message: Message): void => void writeSync(3, `${JSON.stringify(message)}\n`);
+const say = (message: Message): void => void writeSync(3, `${process.argv.at(-1)}${JSON.stringify(message)}\n`);
 
 /** An open device, and a number on it whose reading waits for everything before. */
 interface Opened {
@@ -72,14 +80,18 @@ function timedCases(op: string): OpCases {
 
 async function answer(request: Request): Promise<void> {
   const { ask, folder, device: choice } = request;
+  say({ say: 'begins', what: 'importing the card' });
   const cards = await loadCards(folder);
+  idle();
   if (ask === 'list') {
     const { dtypes: own } = opened(choice, 'fp32').device.description;
     say({
       say: 'list',
-      cards: cards.map(({ op, dtypes: takes = ['fp32'] }) => ({
-        ...{ op, takes, dtypes: takes.filter((each) => own.includes(each)) },
-      })),
+      cards: cards.map((card) => {
+        const { op, folder, source, dtypes: takes = ['fp32'] } = card;
+        const dtypes = takes.filter((each) => own.includes(each));
+        return { op, source: join(folder, source), hash: cardHash(card), takes, dtypes };
+      }),
     });
     return;
   }
@@ -87,6 +99,7 @@ async function answer(request: Request): Promise<void> {
   const card = cards.find((each) => each.op === op);
   if (!card) throw new Gpt2Error(`the card of ${folder} has no ${op} any more`);
   if (ask === 'compile') {
+    say({ say: 'begins', what: 'compiling the kernels' });
     say({ say: 'compiled', compiler: compileForGpu(card, dtype) });
     return;
   }
@@ -104,6 +117,7 @@ async function answer(request: Request): Promise<void> {
   };
   const step = ask === 'test' ? undefined : await stepCalls(device, request.batch);
   const begin = performance.now();
+  say({ say: 'begins', what: 'compiling the kernels' });
   await useCards(device, [card], { onLaunch, checks: ask === 'test' });
   say({ say: 'loaded', ms: performance.now() - begin });
   if (step) {

@@ -1,13 +1,12 @@
 // The exercises of the course: kernels with holes, which a learner fills in a folder of their own, and the score.
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
-import { cardHash } from '../kernels/card-hash.ts';
-import { loadCards } from '../kernels/kernel-card.ts';
+import { makeFolder } from '../files/make-folder.ts';
 import { selectDevice } from '../native/select-device.ts';
 import { packageRoot } from '../package-root.ts';
 import { KernelProcess } from './kernel-process.ts';
-import { jobsOf, type LabOptions, testJobs } from './test-kernels.ts';
+import { jobsOf, type LabOptions, listed, testJobs } from './test-kernels.ts';
 
 /** Where the exercises lie, in the order of their names. */
 export const exercises = join(packageRoot, 'kernels/exercises');
@@ -34,7 +33,7 @@ export function startCourse(folder: string): void {
     );
   }
   try {
-    mkdirSync(dirname(folder), { recursive: true });
+    makeFolder(dirname(folder));
     cpSync(exercises, folder, { recursive: true });
   } catch (cause) {
     throw new Gpt2Error(`cannot start the course in ${folder}: ${(cause as Error).message}; name another folder`, {
@@ -67,11 +66,10 @@ export async function* checkCourse(folder: string, seconds: number): AsyncGenera
     const lines: string[] = [];
     let [source, hash] = [own, ''];
     try {
-      const [card] = await loadCards(own);
-      source = join(own, card!.source);
-      hash = cardHash(card!);
+      const options: LabOptions = { folder: own, device: selectDevice('cpu'), seconds };
+      const [card] = await listed(child, options);
+      ({ source, hash } = card!);
       if (score[name]?.hash !== hash) {
-        const options: LabOptions = { folder: own, device: selectDevice('cpu'), seconds };
         const jobs = await jobsOf(child, options);
         const onLine = (line: string) => void lines.push(line);
         const wrong = await testJobs(child, jobs, options, { isBrief: true, onLine });

@@ -1,15 +1,18 @@
-// The process that runs kernels (child.ts), from the side of the command: starts it, asks it, and ends it when a kernel hangs.
+// The process that runs kernels (child.ts), from the side of the command: starts it, asks it, and ends it when a kernel, a card or a
+// compiler hangs, or when something else writes to its channel.
 import { type ChildProcess, spawn } from 'node:child_process';
-import { createInterface } from 'node:readline';
+import { randomUUID } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { Gpt2Error } from '../errors.ts';
 import { isCompiled } from '../package-root.ts';
-import type { Message, Request } from './messages.ts';
+import { limits, type Message, type Request } from './messages.ts';
 
 export interface ProcessSettings {
   /** Longest that a kernel may run. */
   readonly seconds: number;
+  /** Longest, in seconds, that importing a card and compiling may take. Default `limits`. */
+  readonly limits?: Record<keyof typeof limits, number>;
   /** Program and arguments that run the process: compute-sanitizer. */
   readonly under?: readonly string[];
   /** Called with the milliseconds that compiling and loading a card took. */
@@ -17,6 +20,9 @@ export interface ProcessSettings {
 }
 
 const program = fileURLToPath(new URL(`./child.${isCompiled ? 'js' : 'ts'}`, import.meta.url));
+
+/** Characters: more than any message has. */
+const longestMessage = 16 << 20;
 
 /** Starts when it is first asked, and again when it is asked after it died. `using` ends it. */
 export class KernelProcess {
@@ -45,12 +51,11 @@ export class KernelProcess {
     let timer: NodeJS.Timeout | undefined;
     const answered = new Promise<void>((done, failed) => {
       const refuse = (why: string) => failed(new Gpt2Error(why));
-      const stop = () => {
-        this.close();
-        const { seconds } = this.#settings;
-        refuse(
-          `the kernel ${kernel} of ${folder} did not end within ${seconds} s: look for a loop or a barrier that it cannot leave, or give a longer --time-limit`,
-        );
+      const endAfter = (seconds: number, what: string, advice: string) => {
+        timer = setTimeout(() => {
+          this.close();
+          refuse(`${what} of ${folder} did not end within ${seconds} s: ${advice}`);
+        }, seconds * 1000);
       };
       this.#onEnd = (how) => {
         const where = kernel === undefined ? '' : ` while the kernel ${kernel} ran`;
@@ -60,10 +65,12 @@ export class KernelProcess {
         clearTimeout(timer);
         if (message.say === 'running') {
           kernel = message.kernel;
-          timer = setTimeout(stop, this.#settings.seconds * 1000);
-          return;
-        }
-        if (message.say === 'done') done();
+          const advice = 'look for a loop or a barrier that it cannot leave, or give a longer --time-limit';
+          endAfter(this.#settings.seconds, `the kernel ${kernel}`, advice);
+        } else if (message.say === 'begins') {
+          const seconds = (this.#settings.limits ?? limits)[message.what];
+          endAfter(seconds, message.what, 'look for what it waits for, or for a loop that does not end');
+        } else if (message.say === 'done') done();
         else if (message.say === 'loaded') this.#settings.onLoaded?.(message.ms);
         else if (message.say === 'failed') {
           // The message of a compiler has several lines.
@@ -91,8 +98,14 @@ export class KernelProcess {
 
   close(): void {
     this.#onEnd = () => {};
-    this.#child?.kill('SIGKILL');
+    const child = this.#child;
     this.#child = undefined;
+    try {
+      // With what it has started, such as a compiler.
+      if (child?.pid && child.exitCode === null) process.kill(-child.pid, 'SIGKILL');
+    } catch {
+      child!.kill('SIGKILL');
+    }
   }
 
   [Symbol.dispose](): void {
@@ -101,9 +114,12 @@ export class KernelProcess {
 
   #start(): ChildProcess {
     const [command, ...before] = this.#settings.under ?? [];
-    const own = [...process.execArgv, program];
+    const token = randomUUID();
+    const own = [...process.execArgv, program, token];
     const child = spawn(command ?? process.execPath, command ? [...before, process.execPath, ...own] : own, {
       stdio: ['pipe', 'inherit', 'inherit', 'pipe'],
+      // A tool gets Ctrl-C itself, because this process does not see the command end through it.
+      detached: command === undefined,
     });
     const isCurrent = () => this.#child === child;
     const ended = (how: string) => {
@@ -111,13 +127,37 @@ export class KernelProcess {
       this.#child = undefined;
       this.#onEnd(how);
     };
-    createInterface({ input: child.stdio[3] as Readable }).on('line', (line) => {
-      if (isCurrent()) this.#onMessage(JSON.parse(line) as Message);
+    let text = '';
+    (child.stdio[3] as Readable).setEncoding('utf8').on('data', (part: string) => {
+      const lines = part.split('\n');
+      lines[0] = text + lines[0];
+      text = lines.pop()!;
+      if (text.length > longestMessage) lines.push(text);
+      for (const line of lines) {
+        if (!isCurrent()) return;
+        const message = line.startsWith(token) ? parsed(line.slice(token.length)) : undefined;
+        if (message) {
+          this.#onMessage(message);
+          continue;
+        }
+        const onEnd = this.#onEnd;
+        this.close();
+        onEnd(`was ended, because something else wrote ${JSON.stringify(line.slice(0, 60))} to its descriptor 3`);
+      }
     });
     child.on('error', ({ message }) => ended(`cannot be started: ${message}`));
     child.on('close', (code, signal) => ended(signal ? `was ended by ${signal}` : `ended with exit code ${code}`));
     // What it dies of is reported by its exit.
     child.stdin!.on('error', () => {});
     return child;
+  }
+}
+
+/** Undefined: another thread wrote into the line. */
+function parsed(line: string): Message | undefined {
+  try {
+    return JSON.parse(line) as Message;
+  } catch {
+    return undefined;
   }
 }

@@ -1,5 +1,5 @@
 // What the process that runs kernels is asked, and what it says: lines of JSON. It writes them synchronously, so that what it said
-// before a kernel crashed or hung has arrived.
+// before a kernel crashed or hung has arrived. Its lines begin with its last argument: a card can write to the channel, too.
 
 import type { Dtype } from '../native/device.ts';
 import type { DeviceChoice } from '../native/select-device.ts';
@@ -35,12 +35,21 @@ export type Request =
 
 export interface ListedCard {
   readonly op: string;
+  /** Path of its source. */
+  readonly source: string;
+  /** Of its kernels. */
+  readonly hash: string;
   /** Those that the card takes; `dtypes`: of these, those that the device has. */
   readonly takes: readonly Dtype[];
   readonly dtypes: readonly Dtype[];
 }
 
+/** What a process for kernels does besides running them, and how many seconds it may take. */
+export const limits = { 'importing the card': 10, 'compiling the kernels': 120 } as const;
+
 export type Message =
+  /** It begins with one of these; any other message is its end. */
+  | { readonly say: 'begins'; readonly what: keyof typeof limits }
   /** Milliseconds that compiling and loading took. */
   | { readonly say: 'loaded'; readonly ms: number }
   /** A kernel is about to run; all before it have ended. */

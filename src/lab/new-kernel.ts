@@ -2,6 +2,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
+import { makeFolder } from '../files/make-folder.ts';
 import { contractNamed } from '../kernels/kernel-card.ts';
 import { packageRoot } from '../package-root.ts';
 
@@ -62,7 +63,7 @@ export function newKernel(folder: string, ops: readonly string[]): string[] {
   }
   files.set('README.md', readme(folder, chosen));
   try {
-    mkdirSync(dirname(folder), { recursive: true });
+    makeFolder(dirname(folder));
     mkdirSync(folder);
   } catch (cause) {
     const exists = (cause as NodeJS.ErrnoException).code === 'EEXIST';

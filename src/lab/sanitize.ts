@@ -1,7 +1,7 @@
 // Runs the tests of kernels under the tools of NVIDIA's compute-sanitizer.
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { TemporaryFolder } from '../native/temporary-folder.ts';
 import { KernelProcess } from './kernel-process.ts';
 import { type Job, type LabOptions, testJobs } from './test-kernels.ts';
 import { labTool } from './tools.ts';
@@ -19,23 +19,19 @@ export async function sanitize(
   onLine: (line: string) => void,
 ): Promise<boolean> {
   const program = labTool('compute-sanitizer');
-  const folder = mkdtempSync(join(tmpdir(), 'gpt2-sanitize-'));
+  using folder = new TemporaryFolder('sanitize');
   let isClean = true;
-  try {
-    for (const tool of tools) {
-      const log = join(folder, tool);
-      const under = [program, '--tool', tool, '--error-exitcode', '1', ...withoutCalls, '--log-file', log];
-      using child = new KernelProcess({ seconds: options.seconds * slower, under });
-      const lines: string[] = [];
-      const wrong = await testJobs(child, jobs, options, { once: true, onLine: (line) => lines.push(line) });
-      const code = await child.ended();
-      const found = code === 0 && wrong.length === 0;
-      isClean &&= found;
-      onLine(`${tool}: ${found ? 'finds nothing' : 'finds errors:'}`);
-      if (!found) for (const line of [...readLog(log), ...lines]) onLine(`  ${line}`);
-    }
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
+  for (const tool of tools) {
+    const log = join(folder.path, tool);
+    const under = [program, '--tool', tool, '--error-exitcode', '1', ...withoutCalls, '--log-file', log];
+    using child = new KernelProcess({ seconds: options.seconds * slower, under });
+    const lines: string[] = [];
+    const wrong = await testJobs(child, jobs, options, { once: true, onLine: (line) => lines.push(line) });
+    const code = await child.ended();
+    const found = code === 0 && wrong.length === 0;
+    isClean &&= found;
+    onLine(`${tool}: ${found ? 'finds nothing' : 'finds errors:'}`);
+    if (!found) for (const line of [...readLog(log), ...lines]) onLine(`  ${line}`);
   }
   return isClean;
 }

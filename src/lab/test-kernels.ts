@@ -21,7 +21,8 @@ export interface Job {
   readonly dtype: Dtype;
 }
 
-async function listed(
+/** The folder's cards. @throws as `KernelProcess.ask` */
+export async function listed(
   child: KernelProcess,
   { folder, device }: Pick<LabOptions, 'folder' | 'device'>,
 ): Promise<readonly ListedCard[]> {

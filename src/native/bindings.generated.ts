@@ -9,7 +9,7 @@ export type Uint32 = number;
 export type Int64 = number;
 export type Float = number;
 
-export const abiVersion = 20;
+export const abiVersion = 21;
 
 export const GPT2_STATUS = {
   GPT2_OK: 0,
@@ -68,6 +68,14 @@ export interface Bindings {
    *   text [bytes]  UTF-8
    */
   endLater(args: { text: HostMemory; bytes: Int64; milliseconds: Int32; exitCode: Int32 }): number;
+  /**
+   * From now on ends the process with exit code 128 + signal at the second of `signals` that has a handler, unless the process ends by
+   * itself within `grace` milliseconds: a kernel that runs on the main thread may keep the handlers of its language from running. The
+   * handlers are called as before. Signals within `apart` milliseconds of the first are the first. A line on standard error names the
+   * kernel that runs on a CPU.
+   *   signals [count]
+   */
+  endAtSecondSignal(args: { signals: HostMemory; count: Int64; apart: Int32; grace: Int32 }): number;
   /**
    * Opens a device. On failure *context is still set (unless memory ran out: then NULL) so that gpt2_last_error works; it
    * must be destroyed all the same.
@@ -628,6 +636,7 @@ export interface Bindings {
 export const signatures: Record<keyof Bindings, { symbol: string; result: string; types: string[]; names: string[] }> = {
   abiVersion: { symbol: 'gpt2_abi_version', result: 'int', types: [], names: [] },
   endLater: { symbol: 'gpt2_end_later', result: 'int', types: ['void *', 'int64_t', 'int32_t', 'int32_t'], names: ['text', 'bytes', 'milliseconds', 'exitCode'] },
+  endAtSecondSignal: { symbol: 'gpt2_end_at_second_signal', result: 'int', types: ['void *', 'int64_t', 'int32_t', 'int32_t'], names: ['signals', 'count', 'apart', 'grace'] },
   contextCreate: { symbol: 'gpt2_context_create', result: 'int', types: ['void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'device', 'dtype', 'threads', 'accumulates'] },
   contextDestroy: { symbol: 'gpt2_context_destroy', result: 'int', types: ['void *'], names: ['context'] },
   lastError: { symbol: 'gpt2_last_error', result: 'const char *', types: ['void *'], names: ['context'] },

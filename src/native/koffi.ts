@@ -1,23 +1,31 @@
-// Loads shared libraries through koffi. No other file imports it, so another FFI could replace it here.
-import koffi, { type LibraryHandle } from 'koffi';
+// Loads shared libraries through koffi. No other file imports it, so another FFI could replace it here. koffi is loaded with the first
+// library: a program that only imports this package gets neither its settings nor the exit handler that it makes necessary.
+import { createRequire } from 'node:module';
+import type koffi from 'koffi';
+import type { LibraryHandle } from 'koffi';
 import { replaceFailedStreamsAtExit } from './standard-streams.ts';
 
-// Importing koffi makes it necessary.
-replaceFailedStreamsAtExit();
+let loaded: typeof koffi | undefined;
 
-// koffi runs native code on its own stack, 2 MiB by default, which a deep driver call could overflow. The size can be
-// set only before the process loads its first library.
-try {
-  koffi.config({ sync_stack_size: 8 << 20, async_stack_size: 8 << 20 });
-} catch {
-  // Another user of koffi in this process was first; its setting holds.
+function load(): typeof koffi {
+  if (loaded) return loaded;
+  replaceFailedStreamsAtExit();
+  loaded = createRequire(import.meta.url)('koffi') as typeof koffi;
+  // koffi runs native code on its own stack, 2 MiB by default, which a deep driver call could overflow. The size can be
+  // set only before the process loads its first library.
+  try {
+    loaded.config({ sync_stack_size: 8 << 20, async_stack_size: 8 << 20 });
+  } catch {
+    // Another user of koffi in this process was first; its setting holds.
+  }
+  return loaded;
 }
 
 /** @throws Error if the file is no library, or one of its dependencies is missing */
-export const loadShared = (path: string): LibraryHandle => koffi.load(path);
+export const loadShared = (path: string): LibraryHandle => load().load(path);
 
 /** errno of the last call. */
-export const lastErrno = (): number => koffi.errno();
+export const lastErrno = (): number => load().errno();
 
 /** A view of `bytes` of native memory from an address on. Do not use it after the memory is freed. */
-export const viewMemory = (address: bigint, bytes: number): ArrayBuffer => koffi.view(address, bytes);
+export const viewMemory = (address: bigint, bytes: number): ArrayBuffer => load().view(address, bytes);

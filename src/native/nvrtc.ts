@@ -8,6 +8,7 @@ import type { CompilerOutput } from './compiler-output.ts';
 import { loadShared } from './koffi.ts';
 
 export interface Nvrtc {
+  readonly path: string;
   /** "13.0" */
   readonly version: string;
   /** The folder of CUDA's headers that came with it; undefined: it came alone. */
@@ -31,9 +32,9 @@ export function findTool(name: string): string | undefined {
 
 /** Paths of a file or folder in each of Python's packages of NVIDIA that has it. */
 function inPythonPackages(path: string): string[] {
-  const python = spawnSync('python3', ['-c', 'import nvidia; print("\\n".join(nvidia.__path__))'], {
-    encoding: 'utf8',
-  });
+  // Python would first look for the package in the working folder, and run a nvidia.py there.
+  const program = 'import sys; sys.path[:] = filter(None, sys.path); import nvidia; print("\\n".join(nvidia.__path__))';
+  const python = spawnSync('python3', ['-c', program], { encoding: 'utf8' });
   const roots = python.status === 0 ? python.stdout.trim().split('\n').filter(existsSync) : [];
   return roots.flatMap((root) => readdirSync(root).map((part) => join(root, part, path))).filter(existsSync);
 }
@@ -156,6 +157,7 @@ function bind(library: LibraryHandle, path: string, folder: string | undefined):
     ...toolkitHeaders(),
   ].find((folder) => existsSync(join(folder, 'cuda_bf16.h')));
   return {
+    path,
     version: `${major[0]}.${minor[0]}`,
     headers,
     compile(source, name, options, kernels, output) {

@@ -27,6 +27,8 @@ export async function launchRanks(count: number, signal?: AbortSignal): Promise<
     for (const { child } of ranks) child.kill(signalOf(signal?.reason) ?? 'SIGTERM');
   };
   signal?.addEventListener('abort', pass, { once: true });
+  // At a second signal this process ends at once: a rank that hangs in a kernel ends at its second one too.
+  process.once('exit', pass);
   const timers: NodeJS.Timeout[] = [];
   /** The first rank that failed; others end because of it. */
   let failed: number | undefined;
@@ -43,6 +45,7 @@ export async function launchRanks(count: number, signal?: AbortSignal): Promise<
   );
   for (const timer of timers) clearTimeout(timer);
   signal?.removeEventListener('abort', pass);
+  process.off('exit', pass);
   if (failed === undefined) return 0;
   // Rank 0 has reported the reason, unless it was killed.
   const { code: rootCode } = ends[0]!;

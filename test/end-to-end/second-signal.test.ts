@@ -1,13 +1,14 @@
 // A second signal while a run that was asked to stop is saved: a second Ctrl-C ends it at once, what follows an announcement
 // does not.
 import { once } from 'node:events';
-import { readdirSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { setTimeout } from 'node:timers/promises';
 import { expect, it, onTestFinished } from 'vitest';
 import { newestValidCheckpoint } from '../../src/checkpoint/directory.ts';
+import { newKernel } from '../../src/lab/new-kernel.ts';
 import { checkpointsFolder } from '../../src/runs/paths.ts';
-import { Workplace } from '../support/cli.ts';
+import { tinyModel, Workplace } from '../support/cli.ts';
 
 /** A checkpoint of 540 MB: longer to write than signals count as one. */
 const model = '--layers 6 --channels 512 --heads 8 --context 16 --seq 16 --batch 1 --device cpu';
@@ -58,4 +59,32 @@ it('SIGTERM after SIGUSR1, as Slurm sends them, leaves the save alone', async ()
   const [code] = await closed;
   expect(code, errors()).toBe(138);
   expect(errors()).toMatch(/stopped after \d+ of 1000 steps and saved/);
+});
+
+it.each([
+  ['SIGINT', 130],
+  ['SIGTERM', 143],
+] as const)('a second %s ends a run whose kernel does not end, with %i', async (signal, exitCode) => {
+  using place = new Workplace();
+  place.data();
+  const [, source] = newKernel(place.path('endless'), ['gelu_forward']) as [string, string];
+  const loop = '  printf("runs\\n");\n  for (volatile int i = 0; i == 0;) {}\n';
+  writeFileSync(source, readFileSync(source, 'utf8').replace(/(void gelu_forward\(.*\n)/, `$1${loop}`));
+  const options = '--steps 2 --seq 16 --batch 1 --val-every 0 --sample-every 0 --data data --out run --kernel endless';
+  const child = place.start(['train', ...tinyModel, ...options.split(' ')]);
+  onTestFinished(() => void child.kill('SIGKILL'));
+  let errors = '';
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    errors += text;
+  });
+  const closed = once(child, 'close');
+  for await (const line of createInterface(child.stdout)) if (line === 'runs') break;
+  child.stdout.resume();
+  child.kill(signal);
+  await setTimeout(600);
+  const second = performance.now();
+  child.kill(signal);
+  expect(await closed, errors).toEqual([exitCode, null]);
+  expect(performance.now() - second).toBeLessThan(5000);
+  expect(errors).toContain('stopped at once, while the kernel gelu_forward ran\n');
 });

@@ -2,6 +2,8 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import {
+  chmodSync,
+  chownSync,
   existsSync,
   mkdirSync,
   readdirSync,
@@ -11,15 +13,20 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs';
-import { join } from 'node:path';
+import { hostname } from 'node:os';
+import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { compiledFile, type KernelSource } from '../../src/kernels/compile.ts';
+import { compiledFile, compileKernels, type KernelSource } from '../../src/kernels/compile.ts';
 import { cachedCubin } from '../../src/kernels/cubin-cache.ts';
+import { emulated } from '../../src/kernels/emulated.ts';
 import { loadKernels } from '../../src/kernels/kernels.ts';
 import { type Tensor, tensorOf } from '../../src/native/buffer.ts';
 import { Device } from '../../src/native/device.ts';
 import { findNvrtc } from '../../src/native/nvrtc.ts';
+import { Random } from '../../src/op-cases/numbers.ts';
+import { mutate } from '../fuzz/mutate.ts';
 import { command, Workplace } from '../support/cli.ts';
+import { until } from '../support/until.ts';
 
 const hasNvcc = ['nvcc', '/usr/local/cuda/bin/nvcc'].some((path) => spawnSync(path, ['--version']).status === 0);
 const hasCompiler = hasNvcc || findNvrtc() !== undefined;
@@ -70,10 +77,9 @@ describe.skipIf(!hasCompiler)('a file of kernels (needs nvcc or NVRTC)', () => {
     const more = file('more/more.h', '#define MORE 1');
     const source = { file: path, includes: [place.path('more')], defines: { TWICE: 2 } };
     const first = compiled(source);
-    // Whatever is in the cache is taken.
-    writeFileSync(first, 'changed');
+    const { ino } = statSync(first);
     expect(compiled(source)).toBe(first);
-    expect(readFileSync(first, 'utf8')).toBe('changed');
+    expect(statSync(first).ino).toBe(ino);
     const seen = new Set([first]);
     const isNew = (path: string) => !seen.has(path) && Boolean(seen.add(path));
     expect(isNew(compiled({ ...source, defines: { TWICE: 3 } }))).toBe(true);
@@ -176,16 +182,35 @@ describe('the cache', () => {
   it('removes what was used least recently, and what killed processes left', () => {
     const paths = ['old', 'newer', 'used'].map((name, index) => {
       const path = cachedCubin(name, () => Buffer.from(name));
-      truncateSync(path, 100 << 20);
+      if (name !== 'old') truncateSync(path, 130 << 20);
       utimesSync(path, index, index);
       return path;
     });
     writeFileSync(join(cache, 'killed.1.2.tmp'), '');
     utimesSync(join(cache, 'killed.1.2.tmp'), 1, 1);
     writeFileSync(join(cache, 'running.1.2.tmp'), '');
-    expect(cachedCubin('old', () => Buffer.from('made again'))).toBe(paths[0]);
+    expect(cachedCubin('old', () => Buffer.from('old'))).toBe(paths[0]);
     cachedCubin('last', () => Buffer.from('last'));
-    expect(readdirSync(cache).sort()).toEqual(['last.cubin', 'old.cubin', 'running.1.2.tmp', 'used.cubin']);
+    const names = readdirSync(cache).map((name) => name.replace(/\.[0-9a-f]{64}/, ''));
+    expect(names.sort()).toEqual(['last.cubin', 'old.cubin', 'running.1.2.tmp', 'used.cubin']);
+  });
+
+  it.each([
+    [0o777, 'can be written by other users'],
+    [0o700, 'belongs to another user (uid 12345)'],
+  ])('of mode %o is refused if it %s', (mode, fault) => {
+    expect(existsSync(cachedCubin('key', () => Buffer.of(1)))).toBe(true);
+    for (const folder of [cache, dirname(cache)]) {
+      expect(statSync(folder).mode & 0o777).toBe(0o700);
+      chmodSync(folder, mode);
+      if (mode === 0o700 && process.getuid!() !== 0) return;
+      if (mode === 0o700) chownSync(folder, 12345, 12345);
+      expect(() => cachedCubin('key', () => Buffer.of(1))).toThrow(
+        `the cache folder ${folder} ${fault}, and its files are run as code: remove it, or name another cache in XDG_CACHE_HOME`,
+      );
+      chownSync(folder, process.getuid!(), process.getgid!());
+      chmodSync(folder, 0o700);
+    }
   });
 
   it('that cannot be written is named', () => {
@@ -193,5 +218,99 @@ describe('the cache', () => {
     expect(() => cachedCubin('key', () => Buffer.of(1))).toThrow(
       /^cannot write the compiled kernels to .*taken\/gpt2\.ts\/kernels: .*; name another cache in XDG_CACHE_HOME$/,
     );
+  });
+});
+
+describe('on a CPU', () => {
+  /** A compiler that notes in a file each time that it makes an object. */
+  const noting = (name: string, does = 'exec g++ "$@"'): string => {
+    const path = file(name, `#!/bin/sh\ncase "$*" in *" -c "*) echo >> ${place.path('compiled')};; esac\n${does}\n`);
+    chmodSync(path, 0o755);
+    return path;
+  };
+  const compiles = (): number =>
+    existsSync(place.path('compiled')) ? readFileSync(place.path('compiled'), 'utf8').length : 0;
+  const source = { source: '__global__ void k(float *out) { out[0] = 7; }', checks: false };
+
+  it('damaged entries of the cache are compiled again, and never run', async () => {
+    vi.stubEnv('CXX', noting('cxx'));
+    using device = Device.open({ kind: 'cpu', threads: 1 });
+    const path = compiledFile(source, 'cpu');
+    const whole = readFileSync(path);
+    const rounds = 4 * Number(process.env.GPT2_ROUNDS ?? 1);
+    for (let round = 0; round < rounds; round++) {
+      let damaged: Uint8Array = round === 0 ? Buffer.of() : whole;
+      for (let seed = round; whole.equals(damaged); seed += rounds) damaged = mutate(new Random(seed), [whole]);
+      writeFileSync(path, damaged);
+      using kernels = await compileKernels<'k'>(device, source);
+      const out = tensorOf(device, new Float32Array(1));
+      kernels.k.launch({ grid: 1, block: 1 }, out);
+      expect([out.read()[0], compiles()], `round ${round}`).toEqual([7, round + 2]);
+      expect(readFileSync(path).equals(whole)).toBe(true);
+    }
+  });
+
+  it('compiles again for another compiler, another one in its place, other headers and other variables', () => {
+    const expectCompiled = (count: number, what: string) => {
+      for (const _ of [1, 2]) compiledFile(source, 'cpu');
+      expect(compiles(), what).toBe(count);
+    };
+    vi.stubEnv('CXX', noting('cxx'));
+    expectCompiled(1, 'at first');
+    vi.stubEnv('CXX', noting('other'));
+    expectCompiled(2, 'another path');
+    noting('other', 'exec g++ -g "$@"');
+    expectCompiled(3, 'another program there');
+    vi.stubEnv('CPATH', place.folder);
+    expectCompiled(4, 'CPATH');
+    vi.spyOn(emulated, 'headers').mockReturnValue(['changed']);
+    expectCompiled(5, 'headers');
+    vi.restoreAllMocks();
+  });
+
+  it('a quote in the path of the cache starts no program', async () => {
+    const name = "it's $(touch started) 'it";
+    vi.stubEnv('XDG_CACHE_HOME', place.path(name));
+    using device = Device.open({ kind: 'cpu', threads: 1 });
+    const { k } = await compileKernels<'k'>(device, { source: '__global__ void k(float *out) {\n  out[1] = 7;\n}' });
+    const out = tensorOf(device, new Float32Array(1));
+    expect(() => k.launch({ grid: 1, block: 1 }, out)).toThrow(/writes out\[1\], .* at source\.cu:2/);
+    expect(existsSync('started')).toBe(false);
+  });
+
+  it('removes the temporary folders of compiles that were killed, and no others', async () => {
+    vi.stubEnv('TMPDIR', place.path('temporary'));
+    mkdirSync(place.path('temporary'));
+    const path = file('k.cu', source.source);
+    const child = spawn(process.execPath, [...command, 'kernel', 'build', path, '--cpu'], {
+      env: { ...process.env, CXX: noting('waits', 'case "$*" in *" -c "*) exec sleep 30;; esac; exec g++ "$@"') },
+    });
+    const [left] = await until(() => {
+      expect(compiles()).toBe(1);
+      return readdirSync(place.path('temporary'));
+    });
+    // Nobody knows whether a process of another machine runs.
+    const others = [left!.replace(hostname(), 'other'), 'gpt2.ts-kernel-by-hand'];
+    for (const name of others) mkdirSync(place.path('temporary', name));
+    compiledFile(source, 'cpu');
+    expect(readdirSync(place.path('temporary'))).toContain(left);
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+    compiledFile({ ...source, defines: { AGAIN: 1 } }, 'cpu');
+    expect(readdirSync(place.path('temporary')).sort()).toEqual(others.sort());
+  });
+});
+
+describe.skipIf(!hasNvcc || findNvrtc() !== undefined)('nvcc (needs it, and no NVRTC)', () => {
+  it.each<[string, KernelSource, string]>([
+    [
+      'a macro',
+      { defines: { A: '`touch started`' } },
+      'nvcc cannot take the macro "A=`touch started`": it runs a shell',
+    ],
+    ['a folder', { includes: ['/$(touch started)'] }, 'nvcc cannot take the path "/$(touch started)": it runs a shell'],
+  ])('does not get %s that a shell would expand', (_, given, message) => {
+    expect(() => compiled({ source: add, ...given })).toThrow(message);
+    expect(existsSync('started')).toBe(false);
   });
 });

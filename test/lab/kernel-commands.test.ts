@@ -1,15 +1,16 @@
 // The commands of the kernel lab on the CPU, and what they refuse.
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
-import { afterAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { findCards } from '../../src/lab/find-cards.ts';
+import { KernelProcess } from '../../src/lab/kernel-process.ts';
 import { newKernel } from '../../src/lab/new-kernel.ts';
 import { readOptionsFile } from '../../src/options/read.ts';
 import { packageRoot } from '../../src/package-root.ts';
 import type { KernelRound } from '../../src/report/kernel-round.ts';
 import { train } from '../../src/train/train.ts';
 import { StreamViewer } from '../live/streams.ts';
-import { tinyModel, Workplace } from '../support/cli.ts';
+import { loader, tinyModel, Workplace } from '../support/cli.ts';
 import { testsOfLab } from '../support/lab.ts';
 import { until } from '../support/until.ts';
 
@@ -24,6 +25,53 @@ it('a card that ends its process costs that process alone', () => {
   writeFileSync(place.path('crash/card.mjs'), "process.kill(process.pid, 'SIGSEGV'); export default [];");
   const { code, stderr } = place.run(['kernel', 'test', 'crash', '--device', 'cpu']);
   expect(stderr).toMatch(/^crash: the process for kernels was ended by SIGSEGV\n$/);
+  expect(code).toBe(1);
+});
+
+const hangs = { importing: 'for (;;) {}', waiting: 'await new Promise(() => {});' };
+const channel = "import { writeSync } from 'node:fs';\n";
+it.each([
+  ['a card that loops', hangs.importing, 'importing the card of FOLDER did not end within 1 s: look for'],
+  ['a card that waits', hangs.waiting, 'importing the card of FOLDER did not end within 1 s: look for'],
+  ['a compiler that waits', '', 'compiling the kernels of FOLDER did not end within 1 s: look for'],
+  ...['garbage\\n', '{}\\n', 'null\\n', '{"say":"list"}\\n'].map((text) => [
+    `${text} on its channel`,
+    `${channel}writeSync(3, '${text}');`,
+    'FOLDER: the process for kernels was ended, because something else wrote ',
+  ]),
+  ['no line', `${channel}for (;;) writeSync(3, 'x'.repeat(1 << 16));`, 'was ended, because something else wrote "xxx'],
+])('%s ends the process for kernels, and the next request starts another', async (name, code, message) => {
+  const folder = place.path(name.replaceAll(/\W/g, '-'));
+  const [card] = newKernel(folder, ['gelu_forward']) as [string];
+  const text = readFileSync(card, 'utf8');
+  const [device, job] = [{ kind: 'cpu', index: 0 } as const, { op: 'gelu_forward', dtype: 'fp32' } as const];
+  writeFileSync(place.path('waits'), '#!/bin/sh\ncase "$*" in --version) echo waits;; *) sleep 30;; esac\n', {
+    mode: 0o755,
+  });
+  if (code === '') vi.stubEnv('CXX', place.path('waits'));
+  const execArgv = process.execArgv;
+  process.execArgv = ['--import', loader];
+  onTestFinished(() => {
+    process.execArgv = execArgv;
+    vi.unstubAllEnvs();
+  });
+  const limits = { 'importing the card': Object.values(hangs).includes(code) ? 1 : 600, 'compiling the kernels': 1 };
+  using child = new KernelProcess({ seconds: 9, limits });
+  writeFileSync(card, `${code}\n${text}`);
+  const asked = child.ask({ ask: 'test', folder, device, ...job }, () => {});
+  await expect(asked).rejects.toThrow(message.replace('FOLDER', folder));
+  limits['importing the card'] = 600;
+  writeFileSync(card, "import { defineKernel } from 'gpt2.ts';\nexport default defineKernel({ op: 'gelu_forward' });");
+  await expect(child.ask({ ask: 'list', folder, device }, () => {})).rejects.toThrow('has no function launches');
+});
+
+it.each([
+  ['kernel', 'new', '/proc/none/gelu', '--op', 'gelu_forward'],
+  ['course', 'start', '/proc/none/course'],
+  ['kernel', 'build', 'gelu/gelu.cu', '--cpu'],
+])('%s %s ends where the file system takes no folders', (...args) => {
+  const { code, stderr } = place.run(args, { XDG_CACHE_HOME: '/proc/none' }, '', 120_000);
+  expect(stderr).toMatch(/^cannot .*\/proc\/none.*ENOENT.*; name another .*\n$/);
   expect(code).toBe(1);
 });
 

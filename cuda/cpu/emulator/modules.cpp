@@ -1,8 +1,13 @@
 // Kernels from outside this library on the CPU: shared libraries that src/kernels/emulated.ts compiled, run by the emulator.
 #include <cxxabi.h>
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -11,6 +16,7 @@
 #include <mutex>
 
 #include "../../runtime/checks.h"
+#include "../../runtime/process.h"
 #include "../context.h"
 #include "block.h"
 
@@ -56,15 +62,38 @@ std::string describe(const gpt2_emulator::Kernel &kernel) {
          ",\"sharedLimit\":" + std::to_string(shared_limit) + "}";
 }
 
+// The standard output of a program of PATH, without a shell; empty if it cannot be run. The last argument is NULL.
+std::string output_of(std::initializer_list<const char *> arguments) {
+  int ends[2];
+  if (pipe(ends) != 0) return "";
+  for (const int end : ends) fcntl(end, F_SETFD, FD_CLOEXEC);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  pid_t child = 0;
+  char *no_environment[] = {nullptr};
+  const auto given = const_cast<char *const *>(arguments.begin());
+  const int failed = posix_spawnp(&child, given[0], &actions, nullptr, given, no_environment);
+  posix_spawn_file_actions_destroy(&actions);
+  close(ends[1]);
+  std::string text;
+  char part[1024];
+  for (ssize_t bytes; !failed && ((bytes = read(ends[0], part, sizeof part)) > 0 || (bytes < 0 && errno == EINTR));) {
+    if (bytes > 0) text.append(part, static_cast<size_t>(bytes));
+  }
+  close(ends[0]);
+  while (!failed && waitpid(child, nullptr, 0) < 0 && errno == EINTR) {}
+  return text;
+}
+
 // "file:line" of the call before an address, from the module's debug information; empty if that cannot be read.
 std::string line_of(const gpt2_module &module, const void *caller) {
   const auto offset = reinterpret_cast<uintptr_t>(caller) - reinterpret_cast<uintptr_t>(module.base) - 1;
-  char command[64];
-  std::snprintf(command, sizeof command, "' 0x%llx 2>/dev/null", static_cast<unsigned long long>(offset));
-  const std::unique_ptr<FILE, int (*)(FILE *)> pipe(popen(("addr2line -e '" + module.path + command).c_str(), "r"), &pclose);
-  char text[1024];
-  if (!pipe || !std::fgets(text, sizeof text, pipe.get())) return "";
-  const std::string line(text);
+  char address[32];
+  std::snprintf(address, sizeof address, "0x%llx", static_cast<unsigned long long>(offset));
+  const std::string line = output_of({"addr2line", "-e", module.path.c_str(), address, nullptr});
+  if (line.empty()) return "";
   // "kernel.cu:12 (discriminator 2)"
   std::string place = line.substr(0, line.find_first_of(" \n", line.rfind(':')));
   if (place.compare(0, 2, "./") == 0) place.erase(0, 2);
@@ -106,6 +135,11 @@ std::vector<emulator::Reach> reaches_of(const gpt2_emulator::Kernel &kernel, con
   }
   return reaches;
 }
+
+struct Running {
+  explicit Running(const char *name) { gpt2::running_kernel = name; }
+  ~Running() { gpt2::running_kernel = nullptr; }
+};
 
 emulator::Block &own_block() {
   // Kept for the next launch, with its stacks.
@@ -183,6 +217,7 @@ int gpt2_module_launch(gpt2_context *context, gpt2_module *module, int32_t kerne
   launch.blocks = {static_cast<unsigned>(grid_x), static_cast<unsigned>(grid_y), static_cast<unsigned>(grid_z)};
   launch.threads = {static_cast<unsigned>(block_x), static_cast<unsigned>(block_y), static_cast<unsigned>(block_z)};
   launch.dynamic_shared = static_cast<size_t>(shared_bytes);
+  const Running running(wanted.name);
   emulator::Failure failure;
   bool has_failed = false;
   if (module->table->has_checks) {

@@ -3,7 +3,7 @@ import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { Communicator, communicatorId } from '../../native/communicator.ts';
 import type { Device } from '../../native/device.ts';
-import { endLater } from '../../ranks/last-resort.ts';
+import { endLater } from '../../native/last-resort.ts';
 import type { Ranks } from '../../ranks/ranks.ts';
 import { testCollectives } from './test-collectives.ts';
 
