@@ -62,7 +62,7 @@ GPT2_UNCHECKED T atomicCAS(T *memory, std::common_type_t<T> expected, std::commo
 // ---------------------------------------------------------------- memory, bits, arithmetic
 
 template <class T>
-T __ldg(const T *memory) {
+GPT2_INLINE T __ldg(const T *memory) {
   return *memory;
 }
 #define __ldcg __ldg
@@ -71,7 +71,7 @@ T __ldg(const T *memory) {
 #define __ldlu __ldg
 #define __ldcv __ldg
 template <class T>
-void __stcs(T *memory, T value) {
+GPT2_INLINE void __stcs(T *memory, T value) {
   *memory = value;
 }
 #define __stcg __stcs

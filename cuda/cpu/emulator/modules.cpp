@@ -9,6 +9,7 @@
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "../../runtime/checks.h"
 #include "../context.h"
@@ -18,6 +19,13 @@ using gpt2::Check;
 using gpt2::cpu;
 using gpt2::fail;
 namespace emulator = gpt2::emulator;
+using emulator::demangled;
+
+std::string emulator::demangled(const char *name) {
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> text(abi::__cxa_demangle(name, nullptr, nullptr, &status), &std::free);
+  return status == 0 ? text.get() : name;
+}
 
 struct gpt2_module {
   void *handle = nullptr;
@@ -26,6 +34,10 @@ struct gpt2_module {
   std::string path, description;
   // Of pairs of calls, because the debug information is slow to read.
   std::map<std::pair<const void *, const void *>, bool> same_lines;
+  std::vector<emulator::Variable> variables;
+  emulator::Heap heap;
+  // Each is printed once.
+  std::set<std::string> warnings;
 
   ~gpt2_module() {
     if (handle) dlclose(handle);
@@ -36,12 +48,6 @@ namespace {
 
 // The most that a block on an H100 can have.
 constexpr int shared_limit = 232448;
-
-std::string demangled(const char *name) {
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> text(abi::__cxa_demangle(name, nullptr, nullptr, &status), &std::free);
-  return status == 0 ? text.get() : name;
-}
 
 std::string describe(const gpt2_emulator::Kernel &kernel) {
   std::string types, parameters;
@@ -56,19 +62,31 @@ std::string describe(const gpt2_emulator::Kernel &kernel) {
          ",\"sharedLimit\":" + std::to_string(shared_limit) + "}";
 }
 
+// A header of the emulator or of the C++ library.
+bool is_header(const std::string &place) {
+  return place.compare(0, 5, "/usr/") == 0 || place.find("cuda/emulator/") != std::string::npos ||
+         place.find("/include/c++/") != std::string::npos;
+}
+
 // "file:line" of the call before an address, from the module's debug information; empty if that cannot be read.
 std::string line_of(const gpt2_module &module, const void *caller) {
   const auto offset = reinterpret_cast<uintptr_t>(caller) - reinterpret_cast<uintptr_t>(module.base) - 1;
   char command[64];
   std::snprintf(command, sizeof command, "' 0x%llx 2>/dev/null", static_cast<unsigned long long>(offset));
-  const std::unique_ptr<FILE, int (*)(FILE *)> pipe(popen(("addr2line -e '" + module.path + command).c_str(), "r"), &pclose);
+  const std::unique_ptr<FILE, int (*)(FILE *)> pipe(popen(("addr2line -i -e '" + module.path + command).c_str(), "r"), &pclose);
   char text[1024];
-  if (!pipe || !std::fgets(text, sizeof text, pipe.get())) return "";
-  const std::string line(text);
-  // "kernel.cu:12 (discriminator 2)"
-  std::string place = line.substr(0, line.find_first_of(" \n", line.rfind(':')));
-  if (place.compare(0, 2, "./") == 0) place.erase(0, 2);
-  return place.find('?') == std::string::npos ? place : "";
+  std::string innermost;
+  // The line, then those of the functions into which it was inlined. A header's is the fault of the line that called it.
+  while (pipe && std::fgets(text, sizeof text, pipe.get())) {
+    const std::string line(text);
+    // "kernel.cu:12 (discriminator 2)"
+    std::string place = line.substr(0, line.find_first_of(" \n", line.rfind(':')));
+    if (place.compare(0, 2, "./") == 0) place.erase(0, 2);
+    if (place.find('?') != std::string::npos) break;
+    if (!is_header(place)) return place;
+    if (innermost.empty()) innermost = place;
+  }
+  return innermost;
 }
 
 // The line itself, to be shown below a message.
@@ -85,7 +103,7 @@ std::string quoted(const std::string &place) {
 
 std::string message(const gpt2_module &module, const gpt2_emulator::Kernel &kernel, const emulator::Failure &failure) {
   const std::string place =
-      failure.file.empty() ? line_of(module, failure.caller) : failure.file + ":" + std::to_string(failure.line);
+      failure.file.empty() || (failure.caller && is_header(failure.file)) ? line_of(module, failure.caller) : failure.file + ":" + std::to_string(failure.line);
   std::string text = std::string(kernel.name) + ": " + failure.text;
   std::string lines = quoted(place);
   if (!place.empty()) text += " at " + place;
@@ -137,6 +155,9 @@ int gpt2_module_load(gpt2_context *context, gpt2_module **module, const void *pa
   Dl_info info{};
   dladdr(reinterpret_cast<void *>(table), &info);
   made->base = info.dli_fbase;
+  if (made->table->has_checks) {
+    made->variables = emulator::variables_of(made->path, reinterpret_cast<uintptr_t>(made->base));
+  }
   for (int i = 0; i < made->table->kernel_count; i++) {
     made->description += (i > 0 ? "," : "[") + describe(made->table->kernels[i]);
   }
@@ -186,7 +207,8 @@ int gpt2_module_launch(gpt2_context *context, gpt2_module *module, int32_t kerne
   emulator::Failure failure;
   bool has_failed = false;
   if (module->table->has_checks) {
-    emulator::Memory memory(wanted, reaches_of(wanted, launch.arguments, reach), module->base);
+    emulator::Memory memory(wanted, reaches_of(wanted, launch.arguments, reach), module->variables, module->base,
+                            module->heap);
     launch.memory = &memory;
     launch.is_same_line = [&](const void *a, const void *b) {
       const auto [known, is_new] = module->same_lines.try_emplace({a, b}, false);
@@ -198,6 +220,10 @@ int gpt2_module_launch(gpt2_context *context, gpt2_module *module, int32_t kerne
       has_failed = !block.run(launch, static_cast<unsigned>(index));
     }
     if (has_failed) failure = block.failure;
+    for (const emulator::Fault &warning : memory.warnings) {
+      const std::string text = message(*module, wanted, {warning.text, warning.caller, warning.other, "", 0});
+      if (module->warnings.insert(text).second) std::fprintf(stderr, "warning: %s\n", text.c_str());
+    }
   } else {
     std::mutex mutex;
     std::atomic<bool> stops{false};
