@@ -49,8 +49,10 @@ function compile(program: string, source: Source, checks: boolean): Buffer {
       // Inlined copies keep the line of the source. Contraction to fused multiply-add is what nvcc does.
       ...(checks ? ['-O1', sanitizers, '-fsanitize-recover=bounds,alignment,integer-divide-by-zero'] : ['-O2']),
       ...['-ffp-contract=fast', '-fno-strict-aliasing', '-fno-math-errno', '-fstack-clash-protection'],
-      // Short functions of the C++ library are inlined, so that errors have the user's line; and memcpy is always called.
-      ...(checks ? ['-finline-small-functions', ...copies.map((name) => `-fno-builtin-${name}`)] : []),
+      // Short functions of the C++ library are inlined, so that errors have the user's line; and memcpy and malloc are always called.
+      ...(checks
+        ? ['-finline-small-functions', ...[...copies, 'malloc', 'free'].map((name) => `-fno-builtin-${name}`)]
+        : []),
       ...['-S', '-o', '-', '-'],
     ]);
     run(program, source, withGaps(assembly), ['-x', 'assembler', '-c', '-o', `${out}.o`, '-']);
@@ -68,28 +70,32 @@ const copies = ['memcpy', 'memmove', 'memset'];
 const wrappedFunctions = [...copies, 'malloc', 'free', '_Znwm', '_Znam', '_ZdlPv', '_ZdaPv', '_ZdlPvm', '_ZdaPvm'];
 
 /**
- * Assembly with 64 bytes before every variable and constant, so that an access a little past the end of one, by a pointer, is in none and
+ * Assembly with 64 bytes around every variable and constant, so that an access a little past the end of one, by a pointer, is in none and
  * the emulator reports it. Compilers cannot be asked for this without the run-time library of AddressSanitizer.
  */
 function withGaps(assembly: string): string {
-  const variables = new Set([...assembly.matchAll(/^\s*\.type\s+([^\s,]+),\s*[@%]object/gm)].map(([, name]) => name));
-  let alignment = '';
-  return assembly
-    .split('\n')
-    .map((line) => {
-      if (/^\s*\.(section|text|data|bss)\b/.test(line)) alignment = '';
-      if (/^\s*\.(p2|b)?align\b/.test(line)) alignment = line;
-      // Without a value, in no section yet: ".local name", ".comm name,bytes,alignment".
-      const [, common, bytes, aligned] = /^\s*\.comm\s+([^\s,]+),\s*(\d+),\s*(\d+)/.exec(line) ?? [];
-      if (common !== undefined) {
-        const type = `.type ${common}, %object\n.size ${common}, ${bytes}`;
-        return `.pushsection .bss\n.zero 64\n.balign ${aligned}\n${type}\n${common}:\n.zero ${bytes}\n.popsection`;
-      }
-      const label = /^([^\s:]+):/.exec(line)?.[1];
-      const isData = label !== undefined && (variables.has(label) || label.startsWith('.LC'));
-      return isData ? `.zero 64\n${alignment}\n${line}` : line;
-    })
-    .join('\n');
+  const variables = new Set(
+    [...assembly.matchAll(/^\s*\.type\s+([^\s,]+),\s*[@%]\w*object/gm)].map(([, name]) => name),
+  );
+  const sections = new Set<string>();
+  let [section, alignment] = ['', ''];
+  const lines = assembly.split('\n').map((line) => {
+    if (/^\s*\.(section|text|data|bss)\b/.test(line)) [section, alignment] = [line, ''];
+    if (/^\s*\.(p2|b)?align\b/.test(line)) alignment = line;
+    // Without a value, in no section yet: ".local name", ".comm name,bytes,alignment".
+    const [, common, bytes, aligned] = /^\s*\.comm\s+([^\s,]+),\s*(\d+),\s*(\d+)/.exec(line) ?? [];
+    if (common !== undefined) {
+      const type = `.type ${common}, %object\n.size ${common}, ${bytes}`;
+      return `.pushsection .bss\n.zero 64\n.balign ${aligned}\n${type}\n${common}:\n.zero ${bytes}\n.popsection`;
+    }
+    const label = /^([^\s:]+):/.exec(line)?.[1];
+    const isData = label !== undefined && (variables.has(label) || label.startsWith('.LC'));
+    if (!isData) return line;
+    sections.add(section);
+    return `.zero 64\n${alignment}\n${line}`;
+  });
+  // After the last one of a section, too.
+  return [...lines, ...[...sections].map((each) => `${each}\n.zero 64`), ''].join('\n');
 }
 
 function run(program: string, { name, text }: Source, input: string, options: readonly string[]): string {
