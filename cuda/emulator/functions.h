@@ -31,19 +31,13 @@ inline __attribute__((always_inline, GPT2_NO_CHECKS)) void copy_together(const G
 
 }  // namespace gpt2_emulator
 
-#define GPT2_ATOMIC(name, expression)                                                                        \
+#define GPT2_ATOMIC_OF(name, expression)                                                                     \
   template <class T>                                                                                         \
   GPT2_UNCHECKED T name(T *memory, std::common_type_t<T> value) {                                            \
     return gpt2_emulator::changed(memory, GPT2_CALLER, [=](T old) -> T { return expression; });              \
-  }                                                                                                          \
-  template <class T>                                                                                         \
-  GPT2_UNCHECKED T name##_block(T *memory, std::common_type_t<T> value) {                                    \
-    return gpt2_emulator::changed(memory, GPT2_CALLER, [=](T old) -> T { return expression; });              \
-  }                                                                                                          \
-  template <class T>                                                                                         \
-  GPT2_UNCHECKED T name##_system(T *memory, std::common_type_t<T> value) {                                   \
-    return gpt2_emulator::changed(memory, GPT2_CALLER, [=](T old) -> T { return expression; });              \
   }
+#define GPT2_ATOMIC(name, expression) \
+  GPT2_ATOMIC_OF(name, expression) GPT2_ATOMIC_OF(name##_block, expression) GPT2_ATOMIC_OF(name##_system, expression)
 GPT2_ATOMIC(atomicAdd, old + value)
 GPT2_ATOMIC(atomicSub, old - value)
 GPT2_ATOMIC(atomicExch, (void(old), value))

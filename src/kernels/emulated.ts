@@ -179,7 +179,7 @@ const foreign: readonly (readonly [RegExp, string])[] = [
   [/\b(asm|__asm__|__asm)\b/, 'inline PTX does not run on a CPU: run this kernel on a GPU, or write it without'],
   [hostCode.pattern, hostCode.message],
   [
-    /(?<![\w.>])(?:str(?:n?cpy|n?cat|n?cmp|n?len|chr|rchr|str|dup)|memcmp|memchr|[cr]alloc|realloc)\s*\(/,
+    /(?<![\w.>])(?:str(?:n?cpy|n?cat|n?cmp|len|r?chr|str|dup)|mem(?:cmp|chr)|calloc|realloc)\s*\(/,
     'a GPU does not have this function of C: write it as a loop',
   ],
 ];

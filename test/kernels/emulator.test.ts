@@ -43,8 +43,163 @@ const pipeline = '#include <cuda_pipeline.h>';
 const copy =
   '  __shared__ float tile[64];\n  __pipeline_memcpy_async(&tile[threadIdx.x], in + i, 4);\n  __pipeline_commit();\n';
 
+/** More of them by kind, each with what comes before the kernel; all run in one block. */
+const more: Readonly<
+  Record<string, readonly (readonly [name: string, body: string, message: RegExp, before?: string])[]>
+> = {
+  'a lane that does not take part': [
+    [
+      'a shuffle in a width of 64',
+      '  out[i] = __shfl_down_sync(~0u, in[i], 1, 64);  // WRONG',
+      /in a width that is not 1, 2, 4, 8, 16 or 32/,
+    ],
+    [
+      'a shuffle in a width of 0',
+      '  out[i] = __shfl_down_sync(~0u, in[i], 1, n - 256);  // WRONG',
+      /in a width that is not 1, 2, 4, 8, 16 or 32/,
+    ],
+    ['a shuffle by -1', '  out[i] = __shfl_xor_sync(~0u, in[i], -1);  // WRONG', /by a distance that is not 0 to 32/],
+    ['a shuffle by 40', '  out[i] = __shfl_up_sync(~0u, in[i], 40);  // WRONG', /by a distance that is not 0 to 32/],
+  ],
+  'bounds of a shared array': [
+    [
+      'into the array declared with it',
+      '  __shared__ float tile[64], other[64];\n  float *p = tile;\n  other[i] = 0;\n  p[i + 1] = in[i];  // WRONG\n  __syncthreads();\n  out[i] = other[i];',
+      /thread 63 of block 0 writes element 64 of tile \(shared memory\), which has 256 bytes/,
+    ],
+  ],
+  'bytes that a function copies': [
+    [
+      'memcpy past the end',
+      '  if (i == 0) memcpy(out, in, 4 * n + 4);  // WRONG',
+      /reads in\[256\], but in has 256 elements/,
+    ],
+    [
+      'memmove past the end',
+      '  if (i == 0) memmove(out + 1, in, 4 * n);  // WRONG',
+      /writes out\[256\], but out has 256 elements/,
+    ],
+    [
+      'memcpy of a constant length',
+      '  float x[8];\n  memcpy(x, in + 4 * i + 4, 32);  // WRONG\n  out[i] = x[0];',
+      /thread 62 of block 0 reads in\[256\], but in has 256 elements/,
+    ],
+    [
+      'memset of what another thread wrote',
+      '  __shared__ float tile[64];\n  tile[i] = 1;\n  if (i == 5) memset(tile, 0, n);  // WRONG\n  __syncthreads();\n  out[i] = tile[i];',
+      /thread 5 of block 0 races: it writes byte 0 of tile \(shared memory\), which thread 0 wrote/,
+    ],
+    [
+      'std::copy of floats',
+      '  if (i == 0) std::copy(in, in + n + 1, out);  // WRONG',
+      /reads in\[256\], but in has 256 elements/,
+      '#include <algorithm>',
+    ],
+    [
+      'std::fill',
+      '  if (i == 0) std::fill(out, out + n + 1, 1.0f);  // WRONG',
+      /writes out\[256\], but out has 256 elements/,
+      '#include <algorithm>',
+    ],
+  ],
+  'variables of the file': [
+    [
+      'a race in a __device__ array',
+      '  counts[0] = i;  // WRONG',
+      /thread 1 of block 0 races: it writes element 0 of counts, which thread 0 wrote/,
+      '__device__ int counts[4];',
+    ],
+    [
+      'past a __device__ array',
+      '  int *p = counts;\n  p[i] = 1 + other[0];  // WRONG',
+      /thread 4 of block 0 writes element 4 of counts, which has 16 bytes/,
+      '__device__ int counts[4], other[4];',
+    ],
+    [
+      'past one with values, in a namespace',
+      '  int *p = inner::counts;\n  p[i] = 1 + inner::other[0];  // WRONG',
+      /thread 4 of block 0 writes element 4 of inner::counts, which has 16 bytes/,
+      'namespace inner {\nstatic __device__ int counts[4] = {1, 2}, other[4];\n}',
+    ],
+    [
+      'past a table of constants',
+      '  const float *p = table;\n  out[i] = p[i];  // WRONG',
+      /thread 4 of block 0 reads element 4 of table, which has 16 bytes/,
+      '__constant__ float table[] = {1, 2, 3, 4};',
+    ],
+    [
+      'a write to a constant',
+      '  table[0] = in[i];  // WRONG',
+      /thread 0 of block 0 writes element 0 of table, which is constant/,
+      '__constant__ float table[4];',
+    ],
+    [
+      'past a shared array outside of functions',
+      '  float *p = tile;\n  p[i + 1] = 1;  // WRONG',
+      /thread 63 of block 0 writes element 64 of tile \(shared memory\), which has 256 bytes/,
+      '__shared__ float tile[64], other[64];',
+    ],
+  ],
+  'memory from malloc': [
+    [
+      'past its end',
+      '  float *p = (float *)malloc(8);\n  p[2] = in[i];  // WRONG\n  free(p);',
+      /thread 0 of block 0 writes element 2 of memory from malloc, which has 8 bytes/,
+    ],
+    [
+      'is freed twice',
+      '  float *p = new float[4];\n  p[0] = in[i];\n  delete[] p;\n  delete[] p;  // WRONG',
+      /thread 0 of block 0 frees an address that malloc did not return, or that is free/,
+    ],
+    [
+      'a race',
+      '  __shared__ float *p;\n  if (i == 0) p = new float[64];\n  __syncthreads();\n  p[i] = in[i];\n  out[i] = p[63 - i];  // WRONG',
+      /races: it (writes|reads) element \d+ of memory from malloc/,
+    ],
+  ],
+  'a header of the emulator': [
+    ['__ldg past the end', '  out[i] = __ldg(in + i + 200);  // WRONG', /thread 56 of block 0 reads in\[256\]/],
+    [
+      '__ldcs of what another thread writes',
+      '  out[i] = 1; out[i] += __ldcs(out + (i ^ 1));  // WRONG',
+      /thread \d of block 0 races: it (writes|reads) out\[\d\]/,
+    ],
+    [
+      '__ldg of a vector that is not aligned',
+      '  out[i] = __ldg(reinterpret_cast<const float4 *>(in + i)).x;  // WRONG',
+      /accesses 'const struct float4' at an address that is not a multiple of 16/,
+    ],
+    [
+      'a 16-bit number past the end',
+      '  reinterpret_cast<__half *>(out)[i + 500] += __half(1.0f);  // WRONG',
+      /thread 12 of block 0 reads out\[256\]/,
+      '#include <cuda_fp16.h>',
+    ],
+    [
+      'a barrier of a group that is not reached',
+      '  if (i < 32) cooperative_groups::this_thread_block().sync();  // WRONG',
+      /thread 0 of block 0 waits at a barrier that thread 32/,
+      '#include <cooperative_groups.h>',
+    ],
+  ],
+  'a full stack or an instruction that traps': [
+    [
+      'a function without end',
+      '  out[i] = f(i);',
+      /fills its stack of 512 KiB: look for a function that calls itself without end/,
+      '__device__ __noinline__ int f(int x) { volatile int own = x; return f(x + 1) + own; }  // WRONG',
+    ],
+    [
+      'the smallest integer, divided',
+      '  out[i] = (n - 256 + INT_MIN) / (255 - n);  // WRONG',
+      /divides an integer by 0, or the smallest integer by -1/,
+    ],
+  ],
+};
+
 /** Each with its kind, and the line that is wrong marked in the source. */
-const planted: readonly [kind: string, name: string, source: string, shape: LaunchShape, message: RegExp][] = [
+type Planted = [kind: string, name: string, source: string, shape: LaunchShape, message: RegExp];
+const planted: readonly Planted[] = [
   [
     'bounds of a tensor',
     'reads one past the end',
@@ -330,210 +485,9 @@ const planted: readonly [kind: string, name: string, source: string, shape: Laun
     one,
     /thread 63 of block 0 fails the assertion i < 63/,
   ],
-  [
-    'a lane that does not take part',
-    'a shuffle in a width of 64',
-    kernel('  out[i] = __shfl_down_sync(0xffffffffu, in[i], 1, 64);  // WRONG'),
-    one,
-    /shuffles in a width that is not 1, 2, 4, 8, 16 or 32/,
-  ],
-  [
-    'a lane that does not take part',
-    'a shuffle in a width of 0',
-    kernel('  out[i] = __shfl_down_sync(0xffffffffu, in[i], 1, n - 256);  // WRONG'),
-    one,
-    /shuffles in a width that is not 1, 2, 4, 8, 16 or 32/,
-  ],
-  [
-    'a lane that does not take part',
-    'a shuffle by -1',
-    kernel('  out[i] = __shfl_xor_sync(0xffffffffu, in[i], -1);  // WRONG'),
-    one,
-    /shuffles by a distance that is not 0 to 32/,
-  ],
-  [
-    'a lane that does not take part',
-    'a shuffle by 40',
-    kernel('  out[i] = __shfl_up_sync(0xffffffffu, in[i], 40);  // WRONG'),
-    one,
-    /shuffles by a distance that is not 0 to 32/,
-  ],
-  [
-    'bounds of a shared array',
-    'into the array declared with it',
-    kernel(
-      '  __shared__ float tile[64], other[64];\n  float *p = tile;\n  other[i] = 0;\n  p[i + 1] = in[i];  // WRONG\n  __syncthreads();\n  out[i] = other[i];',
-    ),
-    one,
-    /thread 63 of block 0 writes element 64 of tile \(shared memory\), which has 256 bytes/,
-  ],
-  [
-    'bytes that a function copies',
-    'memcpy past the end',
-    kernel('  if (i == 0) memcpy(out, in, 4 * n + 4);  // WRONG'),
-    one,
-    /reads in\[256\], but in has 256 elements/,
-  ],
-  [
-    'bytes that a function copies',
-    'memmove past the end',
-    kernel('  if (i == 0) memmove(out + 1, in, 4 * n);  // WRONG'),
-    one,
-    /writes out\[256\], but out has 256 elements/,
-  ],
-  [
-    'bytes that a function copies',
-    'memcpy of a constant length',
-    kernel('  float x[8];\n  memcpy(x, in + 4 * i + 4, 32);  // WRONG\n  out[i] = x[0];'),
-    one,
-    /thread 62 of block 0 reads in\[256\], but in has 256 elements/,
-  ],
-  [
-    'bytes that a function copies',
-    'memset of what another thread wrote',
-    kernel(
-      '  __shared__ float tile[64];\n  tile[i] = 1;\n  if (i == 5) memset(tile, 0, n);  // WRONG\n  __syncthreads();\n  out[i] = tile[i];',
-    ),
-    one,
-    /thread 5 of block 0 races: it writes byte 0 of tile \(shared memory\), which thread 0 wrote/,
-  ],
-  [
-    'bytes that a function copies',
-    'std::copy of floats',
-    kernel('  if (i == 0) std::copy(in, in + n + 1, out);  // WRONG', '#include <algorithm>'),
-    one,
-    /reads in\[256\], but in has 256 elements/,
-  ],
-  [
-    'bytes that a function copies',
-    'std::fill',
-    kernel('  if (i == 0) std::fill(out, out + n + 1, 1.0f);  // WRONG', '#include <algorithm>'),
-    one,
-    /writes out\[256\], but out has 256 elements/,
-  ],
-  [
-    'variables of the file',
-    'a race in a __device__ array',
-    kernel('  counts[0] = i;  // WRONG', '__device__ int counts[4];'),
-    one,
-    /thread 1 of block 0 races: it writes element 0 of counts, which thread 0 wrote/,
-  ],
-  [
-    'variables of the file',
-    'past a __device__ array',
-    kernel('  int *p = counts;\n  p[i] = 1 + other[0];  // WRONG', '__device__ int counts[4], other[4];'),
-    one,
-    /thread 4 of block 0 writes element 4 of counts, which has 16 bytes/,
-  ],
-  [
-    'variables of the file',
-    'past one with values, in a namespace',
-    kernel(
-      '  int *p = inner::counts;\n  p[i] = 1 + inner::other[0];  // WRONG',
-      'namespace inner {\nstatic __device__ int counts[4] = {1, 2}, other[4];\n}',
-    ),
-    one,
-    /thread 4 of block 0 writes element 4 of inner::counts, which has 16 bytes/,
-  ],
-  [
-    'variables of the file',
-    'past a table of constants',
-    kernel('  const float *p = table;\n  out[i] = p[i];  // WRONG', '__constant__ float table[] = {1, 2, 3, 4};'),
-    one,
-    /thread 4 of block 0 reads element 4 of table, which has 16 bytes/,
-  ],
-  [
-    'variables of the file',
-    'a write to a constant',
-    kernel('  table[0] = in[i];  // WRONG', '__constant__ float table[4];'),
-    one,
-    /thread 0 of block 0 writes element 0 of table, which is constant/,
-  ],
-  [
-    'variables of the file',
-    'past a shared array outside of functions',
-    kernel('  float *p = tile;\n  p[i + 1] = 1;  // WRONG', '__shared__ float tile[64], other[64];'),
-    one,
-    /thread 63 of block 0 writes element 64 of tile \(shared memory\), which has 256 bytes/,
-  ],
-  [
-    'memory from malloc',
-    'past its end',
-    kernel('  float *p = (float *)malloc(8);\n  p[2] = in[i];  // WRONG\n  free(p);'),
-    one,
-    /thread 0 of block 0 writes element 2 of memory from malloc, which has 8 bytes/,
-  ],
-  [
-    'memory from malloc',
-    'is freed twice',
-    kernel('  float *p = new float[4];\n  p[0] = in[i];\n  delete[] p;\n  delete[] p;  // WRONG'),
-    one,
-    /thread 0 of block 0 frees an address that malloc did not return, or that is free/,
-  ],
-  [
-    'memory from malloc',
-    'a race',
-    kernel(
-      '  __shared__ float *p;\n  if (i == 0) p = new float[64];\n  __syncthreads();\n  p[i] = in[i];\n  out[i] = p[63 - i];  // WRONG',
-    ),
-    one,
-    /races: it (writes|reads) element \d+ of memory from malloc/,
-  ],
-  [
-    'a header of the emulator',
-    '__ldg past the end',
-    kernel('  out[i] = __ldg(in + i + 200);  // WRONG'),
-    one,
-    /thread 56 of block 0 reads in\[256\]/,
-  ],
-  [
-    'a header of the emulator',
-    '__ldcs of what another thread writes',
-    kernel('  out[i] = 1; out[i] += __ldcs(out + (i ^ 1));  // WRONG'),
-    one,
-    /thread \d of block 0 races: it (writes|reads) out\[\d\]/,
-  ],
-  [
-    'a header of the emulator',
-    '__ldg of a vector that is not aligned',
-    kernel('  out[i] = __ldg(reinterpret_cast<const float4 *>(in + i)).x;  // WRONG'),
-    one,
-    /accesses 'const struct float4' at an address that is not a multiple of 16/,
-  ],
-  [
-    'a header of the emulator',
-    'a 16-bit number past the end',
-    kernel('  reinterpret_cast<__half *>(out)[i + 500] += __half(1.0f);  // WRONG', '#include <cuda_fp16.h>'),
-    one,
-    /thread 12 of block 0 reads out\[256\]/,
-  ],
-  [
-    'a header of the emulator',
-    'a barrier of a group that is not reached',
-    kernel(
-      '  if (i < 32) cooperative_groups::this_thread_block().sync();  // WRONG',
-      '#include <cooperative_groups.h>',
-    ),
-    one,
-    /thread 0 of block 0 waits at a barrier that thread 32/,
-  ],
-  [
-    'a full stack or an instruction that traps',
-    'a function without end',
-    kernel(
-      '  out[i] = f(i);',
-      '__device__ __noinline__ int f(int x) { volatile int own = x; return f(x + 1) + own; }  // WRONG',
-    ),
-    one,
-    /fills its stack of 512 KiB: look for a function that calls itself without end/,
-  ],
-  [
-    'a full stack or an instruction that traps',
-    'the smallest integer, divided',
-    kernel('  out[i] = (n - 256 + INT_MIN) / (255 - n);  // WRONG'),
-    one,
-    /divides an integer by 0, or the smallest integer by -1/,
-  ],
+  ...Object.entries(more).flatMap(([kind, rows]) =>
+    rows.map(([name, body, message, before]): Planted => [kind, name, kernel(body, before), one, message]),
+  ),
 ];
 
 describe('finds planted errors', () => {

@@ -150,12 +150,6 @@ void Block::let_others_run() {
   wait(State::ready);
 }
 
-void Block::fail(const std::string &text, const void *caller, const void *other) { leave({text, caller, other, "", 0}); }
-
-void Block::fail_at(const std::string &text, const char *file, unsigned line, const void *caller) {
-  leave({text, caller, nullptr, file, line});
-}
-
 // What the thread wrote last is in memory now. A thread that has done much lets the others run, before it does more.
 void Block::step(int operations) {
   if (launch_->memory && !launch_->memory->is_settled()) refuse(launch_->memory->settle());
@@ -196,9 +190,8 @@ void Block::release(const void *memory, const void *caller) {
   fail("frees an address that malloc did not return, or that is free", caller);
 }
 
-void Block::leave(Failure why) {
-  failure = std::move(why);
-  failure.text = name_of(*current_) + " " + failure.text;
+void Block::fail(const std::string &text, const void *caller, const void *other, const char *file, unsigned line) {
+  failure = {name_of(*current_) + " " + text, caller, other, file, line};
   // What was read instead of a value may be the cause of all but a race.
   if (!failure.other) has_unwritten();
   fail_as_it_is();
@@ -312,8 +305,7 @@ const gpt2_emulator::Host host = {
     [](size_t bytes) { return running().allocate(bytes); },
     [](void *memory, const void *caller) { running().release(memory, caller); },
     [](const char *text, const char *file, unsigned line, const void *caller) {
-      if (file) running().fail_at(text, file, line, caller);
-      running().fail(text, caller);
+      running().fail(text, caller, nullptr, file ? file : "", line);
     },
 };
 

@@ -80,8 +80,8 @@ class Block {
   void enter(const void *caller);
   void *allocate(size_t bytes);
   void release(const void *memory, const void *caller);
-  [[noreturn]] void fail(const std::string &text, const void *caller, const void *other = nullptr);
-  [[noreturn]] void fail_at(const std::string &text, const char *file, unsigned line, const void *caller);
+  [[noreturn]] void fail(const std::string &text, const void *caller, const void *other = nullptr, const char *file = "",
+                         unsigned line = 0);
   // The kernel raised it, at an instruction before `caller`, by an access of an address.
   [[noreturn]] void signal(int signal, const void *address, const void *caller);
   bool is_in_kernel() const { return is_in_kernel_; }
@@ -97,7 +97,6 @@ class Block {
 
   void prepare(unsigned index);
   bool run_threads();
-  [[noreturn]] void leave(Failure why);
   [[noreturn]] void fail_as_it_is();
   void resume(Thread &thread);
   void wait(State state);

@@ -102,8 +102,8 @@ std::string quoted(const std::string &place) {
 }
 
 std::string message(const gpt2_module &module, const gpt2_emulator::Kernel &kernel, const emulator::Failure &failure) {
-  const std::string place =
-      failure.file.empty() || (failure.caller && is_header(failure.file)) ? line_of(module, failure.caller) : failure.file + ":" + std::to_string(failure.line);
+  const bool is_known = !failure.file.empty() && !is_header(failure.file);
+  const std::string place = is_known ? failure.file + ":" + std::to_string(failure.line) : line_of(module, failure.caller);
   std::string text = std::string(kernel.name) + ": " + failure.text;
   std::string lines = quoted(place);
   if (!place.empty()) text += " at " + place;
