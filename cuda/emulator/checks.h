@@ -7,59 +7,66 @@
   if (gpt2_emulator::host) gpt2_emulator::host->access(memory, bytes, is_write, GPT2_CALLER)
 #define GPT2_HOOK extern "C" __attribute__((GPT2_NO_CHECKS, visibility("hidden"), used))
 
-#define GPT2_ACCESS(bytes)                                                                                        \
-  GPT2_HOOK void __tsan_read##bytes(void *memory) { GPT2_TELL(memory, bytes, false); } \
-  GPT2_HOOK void __tsan_write##bytes(void *memory) { GPT2_TELL(memory, bytes, true); }
-#define GPT2_UNALIGNED(bytes)                                                   \
-  GPT2_HOOK void __tsan_unaligned_read##bytes(void *memory) {                   \
-    GPT2_TELL(memory, bytes, false);             \
-  }                                                                             \
-  GPT2_HOOK void __tsan_unaligned_write##bytes(void *memory) {                  \
-    GPT2_TELL(memory, bytes, true);              \
+#define GPT2_ACCESS(kind, bytes)                                                                             \
+  GPT2_HOOK void __tsan_##kind##read##bytes(void *memory) { GPT2_TELL(memory, bytes, false); }               \
+  GPT2_HOOK void __tsan_##kind##write##bytes(void *memory) { GPT2_TELL(memory, bytes, true); }               \
+  GPT2_HOOK void __tsan_##kind##read_write##bytes(void *memory) {                                            \
+    GPT2_TELL(memory, bytes, false);                                                                         \
+    GPT2_TELL(memory, bytes, true);                                                                          \
   }
-#define GPT2_READ_WRITE(bytes)                                                  \
-  GPT2_HOOK void __tsan_read_write##bytes(void *memory) {                       \
-    GPT2_TELL(memory, bytes, false);             \
-    GPT2_TELL(memory, bytes, true);              \
-  }                                                                             \
-  GPT2_HOOK void __tsan_unaligned_read_write##bytes(void *memory) {             \
-    GPT2_TELL(memory, bytes, false);             \
-    GPT2_TELL(memory, bytes, true);              \
+#define GPT2_ACCESSES(bytes) GPT2_ACCESS(, bytes) GPT2_ACCESS(unaligned_, bytes)
+GPT2_ACCESS(, 1)
+GPT2_ACCESSES(2)
+GPT2_ACCESSES(4)
+GPT2_ACCESSES(8)
+GPT2_ACCESSES(16)
+GPT2_HOOK void __tsan_read_range(void *memory, size_t bytes) { GPT2_TELL(memory, bytes, false); }
+GPT2_HOOK void __tsan_write_range(void *memory, size_t bytes) { GPT2_TELL(memory, bytes, true); }
+
+// The linker's --wrap leads every call of these functions here (wrappedFunctions in src/kernels/emulated.ts), whether the user, a header
+// or the compiler wrote it.
+#define GPT2_WRAP(name, parameters, reads, ...)                                     \
+  extern "C" void *__real_##name parameters;                                        \
+  GPT2_HOOK void *__wrap_##name parameters {                                        \
+    if (bytes > 0 && reads) GPT2_TELL(reads, bytes, false);                         \
+    if (bytes > 0) GPT2_TELL(to, bytes, true);                                      \
+    return __real_##name(__VA_ARGS__);                                              \
   }
-GPT2_ACCESS(1)
-GPT2_ACCESS(2)
-GPT2_ACCESS(4)
-GPT2_ACCESS(8)
-GPT2_ACCESS(16)
-GPT2_UNALIGNED(2)
-GPT2_UNALIGNED(4)
-GPT2_UNALIGNED(8)
-GPT2_UNALIGNED(16)
-GPT2_READ_WRITE(1)
-GPT2_READ_WRITE(2)
-GPT2_READ_WRITE(4)
-GPT2_READ_WRITE(8)
-GPT2_READ_WRITE(16)
-GPT2_HOOK void __tsan_read_range(void *memory, size_t bytes) {
-  GPT2_TELL(memory, bytes, false);
-}
-GPT2_HOOK void __tsan_write_range(void *memory, size_t bytes) {
-  GPT2_TELL(memory, bytes, true);
-}
-GPT2_HOOK void *__tsan_memcpy(void *to, const void *from, size_t bytes) {
-  GPT2_TELL(from, bytes, false);
-  GPT2_TELL(to, bytes, true);
-  return __builtin_memmove(to, from, bytes);
-}
-GPT2_HOOK void *__tsan_memset(void *to, int value, size_t bytes) {
-  GPT2_TELL(to, bytes, true);
-  return __builtin_memset(to, value, bytes);
-}
+GPT2_WRAP(memcpy, (void *to, const void *from, size_t bytes), from, to, from, bytes)
+GPT2_WRAP(memmove, (void *to, const void *from, size_t bytes), from, to, from, bytes)
+GPT2_WRAP(memset, (void *to, int value, size_t bytes), (void *)nullptr, to, value, bytes)
+// Clang's checks call these.
+GPT2_HOOK void *__tsan_memcpy(void *to, const void *from, size_t bytes) __attribute__((alias("__wrap_memcpy")));
+GPT2_HOOK void *__tsan_memmove(void *to, const void *from, size_t bytes) __attribute__((alias("__wrap_memmove")));
+GPT2_HOOK void *__tsan_memset(void *to, int value, size_t bytes) __attribute__((alias("__wrap_memset")));
+// A header's call with a constant length would be expanded without checks.
+#define __builtin_memcpy memcpy
+#define __builtin_memmove memmove
+#define __builtin_memset memset
+
+// malloc and free of CUDA, and new and delete.
+#define GPT2_NEW(name) \
+  GPT2_HOOK void *__wrap_##name(size_t bytes) { return gpt2_emulator::host->allocate(bytes); }
+#define GPT2_DELETE(name, ...)                                \
+  GPT2_HOOK void __wrap_##name(void *memory __VA_ARGS__) {    \
+    gpt2_emulator::host->release(memory, GPT2_CALLER);        \
+  }
+GPT2_NEW(malloc)
+GPT2_NEW(_Znwm)
+GPT2_NEW(_Znam)
+GPT2_DELETE(free)
+GPT2_DELETE(_ZdlPv)
+GPT2_DELETE(_ZdaPv)
+GPT2_DELETE(_ZdlPvm, , size_t)
+GPT2_DELETE(_ZdaPvm, , size_t)
+
 // Of the guard of a static variable.
 GPT2_HOOK unsigned char __tsan_atomic8_load(const unsigned char *memory, int) {
   return __atomic_load_n(memory, __ATOMIC_ACQUIRE);
 }
-GPT2_HOOK void __tsan_func_entry(void *) {}
+GPT2_HOOK void __tsan_func_entry(void *caller) {
+  if (gpt2_emulator::host) gpt2_emulator::host->enter(caller);
+}
 GPT2_HOOK void __tsan_func_exit() {}
 GPT2_HOOK void __tsan_init() {}
 GPT2_HOOK void __tsan_vptr_read(void **) {}
@@ -85,7 +92,7 @@ struct Mismatch {
   unsigned char log_alignment, kind;
 };
 
-inline void fail_at(const Place &place, const char *text) { fail(text, place.file, place.line, nullptr); }
+inline void fail_at(const Place &place, const char *text, const void *caller) { fail(text, place.file, place.line, caller); }
 
 }  // namespace gpt2_emulator
 
@@ -96,15 +103,15 @@ GPT2_HOOK void __ubsan_handle_out_of_bounds(gpt2_emulator::OutOfBounds *data, ui
   const bool is_signed = data->index->info & 1;
   const long long value = is_signed && width < 64 ? (long long)(index << (64 - width)) >> (64 - width) : (long long)(index);
   snprintf(text, sizeof text, "uses index %lld of an array of type %s", value, data->array->name);
-  gpt2_emulator::fail_at(data->place, text);
+  gpt2_emulator::fail_at(data->place, text, GPT2_CALLER);
 }
 GPT2_HOOK void __ubsan_handle_type_mismatch_v1(gpt2_emulator::Mismatch *data, uintptr_t address) {
   char text[200];
   const unsigned long alignment = 1ul << data->log_alignment;
   if (address % alignment == 0) return;
   snprintf(text, sizeof text, "accesses %s at an address that is not a multiple of %lu", data->type->name, alignment);
-  gpt2_emulator::fail_at(data->place, text);
+  gpt2_emulator::fail_at(data->place, text, GPT2_CALLER);
 }
 GPT2_HOOK void __ubsan_handle_divrem_overflow(gpt2_emulator::OutOfBounds *data, uintptr_t, uintptr_t) {
-  gpt2_emulator::fail_at(data->place, "divides an integer by 0");
+  gpt2_emulator::fail_at(data->place, "divides an integer by 0", GPT2_CALLER);
 }

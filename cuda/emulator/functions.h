@@ -31,19 +31,13 @@ inline __attribute__((always_inline, GPT2_NO_CHECKS)) void copy_together(const G
 
 }  // namespace gpt2_emulator
 
-#define GPT2_ATOMIC(name, expression)                                                                        \
+#define GPT2_ATOMIC_OF(name, expression)                                                                     \
   template <class T>                                                                                         \
   GPT2_UNCHECKED T name(T *memory, std::common_type_t<T> value) {                                            \
     return gpt2_emulator::changed(memory, GPT2_CALLER, [=](T old) -> T { return expression; });              \
-  }                                                                                                          \
-  template <class T>                                                                                         \
-  GPT2_UNCHECKED T name##_block(T *memory, std::common_type_t<T> value) {                                    \
-    return gpt2_emulator::changed(memory, GPT2_CALLER, [=](T old) -> T { return expression; });              \
-  }                                                                                                          \
-  template <class T>                                                                                         \
-  GPT2_UNCHECKED T name##_system(T *memory, std::common_type_t<T> value) {                                   \
-    return gpt2_emulator::changed(memory, GPT2_CALLER, [=](T old) -> T { return expression; });              \
   }
+#define GPT2_ATOMIC(name, expression) \
+  GPT2_ATOMIC_OF(name, expression) GPT2_ATOMIC_OF(name##_block, expression) GPT2_ATOMIC_OF(name##_system, expression)
 GPT2_ATOMIC(atomicAdd, old + value)
 GPT2_ATOMIC(atomicSub, old - value)
 GPT2_ATOMIC(atomicExch, (void(old), value))
@@ -62,7 +56,7 @@ GPT2_UNCHECKED T atomicCAS(T *memory, std::common_type_t<T> expected, std::commo
 // ---------------------------------------------------------------- memory, bits, arithmetic
 
 template <class T>
-T __ldg(const T *memory) {
+GPT2_INLINE T __ldg(const T *memory) {
   return *memory;
 }
 #define __ldcg __ldg
@@ -71,7 +65,7 @@ T __ldg(const T *memory) {
 #define __ldlu __ldg
 #define __ldcv __ldg
 template <class T>
-void __stcs(T *memory, T value) {
+GPT2_INLINE void __stcs(T *memory, T value) {
   *memory = value;
 }
 #define __stcg __stcs

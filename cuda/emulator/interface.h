@@ -7,7 +7,7 @@
 
 namespace gpt2_emulator {
 
-constexpr int interface_version = 2;
+constexpr int interface_version = 3;
 
 struct Sizes {
   unsigned x, y, z;
@@ -38,7 +38,13 @@ struct Host {
   void (*wait)(size_t prior, const void *caller);
   // Before a read or a write, if the file is compiled with checks.
   void (*access)(const void *memory, size_t bytes, bool is_write, const void *caller);
-  // Ends the launch with an error at a line, or where the caller is (file NULL). Does not return.
+  // Before the body of a function that `caller` called, if the file is compiled with checks: its stack may be full.
+  void (*enter)(const void *caller);
+  // malloc and free of a kernel, if the file is compiled with checks.
+  void *(*allocate)(size_t bytes);
+  void (*release)(void *memory, const void *caller);
+  // Ends the launch with an error at a line, or where the caller is (file NULL, or one of the emulator's
+  // headers). Does not return.
   void (*fail)(const char *text, const char *file, unsigned line, const void *caller);
 };
 

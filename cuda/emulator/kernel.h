@@ -21,7 +21,10 @@
 
 #define __device__
 #define __host__
-#define __constant__
+// In a section that tells the library which variables these are.
+#define GPT2_SECTION(number) __attribute__((section(".gpt2_constant." #number)))
+#define GPT2_CONSTANT(number) GPT2_SECTION(number)
+#define __constant__ GPT2_CONSTANT(__COUNTER__)
 #define __managed__
 #define __grid_constant__
 #define __forceinline__ inline
@@ -40,6 +43,8 @@
 #define GPT2_NO_CHECKS no_sanitize("thread", "undefined")
 #endif
 #define GPT2_UNCHECKED __attribute__((GPT2_NO_CHECKS, noinline))
+// A function that accesses the user's memory, or calls one of ours that tells its caller: errors name the user's line then.
+#define GPT2_INLINE __attribute__((always_inline)) inline
 #define GPT2_CALLER __builtin_return_address(0)
 
 namespace gpt2_emulator {
@@ -111,10 +116,11 @@ constexpr int launch_bounds(int threads, int = 0, int = 0) { return threads; }
 
 // ---------------------------------------------------------------- shared memory
 
-template <class Declaration>
-GPT2_UNCHECKED Declaration &shared(const char *names) {
+// The variable `name`, by its INDEX in a declaration of one or several.
+template <class Declaration, int INDEX, class T>
+GPT2_UNCHECKED T &shared(const char *name) {
   static const char key = 0;
-  return *static_cast<Declaration *>(host->shared(&key, sizeof(Declaration), alignof(Declaration), names, GPT2_CALLER));
+  return *reinterpret_cast<T *>(host->shared(&key, sizeof(T), alignof(Declaration), name, GPT2_CALLER));
 }
 
 template <class T>
@@ -213,21 +219,26 @@ inline unsigned __activemask() { return 1u << gpt2_emulator::lane(); }
 // The value of another lane, or the own one outside its part of `width` lanes. That of a lane which has ended, or which its block does
 // not have, is undefined on a GPU, and a kernel may ask for it and not use it: here all its bits are set, a NaN of every type.
 inline constexpr uint64_t gpt2_undefined = ~uint64_t{0};
-#define GPT2_SHUFFLE(name, parameter, condition, source)                                                            \
+// A GPU takes other distances than 0 to 32, and other widths, by their lowest bits.
+#define GPT2_SHUFFLE(name, parameter, is_near, condition, source)                                                   \
   template <class T>                                                                                                \
   GPT2_UNCHECKED T name(unsigned mask, T value, parameter, int width = 32) {                                        \
     using namespace gpt2_emulator;                                                                                  \
+    if (width < 1 || width > 32 || (width & (width - 1)) != 0) {                                                    \
+      fail("shuffles in a width that is not 1, 2, 4, 8, 16 or 32", nullptr, 0, GPT2_CALLER);                        \
+    }                                                                                                               \
+    if (!(is_near)) fail("shuffles by a distance that is not 0 to 32", nullptr, 0, GPT2_CALLER);                    \
     unsigned there;                                                                                                 \
     const uint64_t *values = host->exchange(mask, bits_of(value), false, &there, GPT2_CALLER);                      \
     const int own = lane(), first = own / width * width, wanted = source;                                           \
     if (!(condition)) return value;                                                                                 \
-    if (!(mask >> wanted & 1)) fail("reads the value of a lane that is not in its mask", nullptr, 0, GPT2_CALLER);      \
-    return from_bits<T>(there >> wanted & 1 ? values[wanted] : gpt2_undefined);                                      \
+    if (!(mask >> wanted & 1)) fail("reads the value of a lane that is not in its mask", nullptr, 0, GPT2_CALLER);  \
+    return from_bits<T>(there >> wanted & 1 ? values[wanted] : gpt2_undefined);                                     \
   }
-GPT2_SHUFFLE(__shfl_sync, int lane_in_part, true, first + (lane_in_part & (width - 1)))
-GPT2_SHUFFLE(__shfl_up_sync, unsigned delta, wanted >= first, own - int(delta))
-GPT2_SHUFFLE(__shfl_down_sync, unsigned delta, wanted < first + width, own + int(delta))
-GPT2_SHUFFLE(__shfl_xor_sync, int lanes, wanted < first + width, own ^ lanes)
+GPT2_SHUFFLE(__shfl_sync, int lane_in_part, true, true, first + (lane_in_part & (width - 1)))
+GPT2_SHUFFLE(__shfl_up_sync, unsigned delta, delta <= 32, wanted >= first, own - int(delta))
+GPT2_SHUFFLE(__shfl_down_sync, unsigned delta, delta <= 32, wanted < first + width, own + int(delta))
+GPT2_SHUFFLE(__shfl_xor_sync, int lanes, unsigned(lanes) <= 32, wanted < first + width, own ^ lanes)
 
 namespace gpt2_emulator {
 

@@ -49,18 +49,57 @@ function compile(program: string, source: Source, checks: boolean): Buffer {
   const sanitizers = '-fsanitize=thread,bounds,alignment,integer-divide-by-zero';
   using folder = new TemporaryFolder('kernel');
   const out = join(folder.path, 'kernels.so');
-  run(program, source, emulatedSource(preprocessed, source, checks), [
+  const assembly = run(program, source, emulatedSource(preprocessed, source, checks), [
     ...['-x', 'c++-cpp-output', '-std=c++17', '-fPIC', '-fvisibility=hidden', '-g1', '-gdwarf-4', '-w'],
     // Lines are named as the source is, whatever this folder.
     `-fdebug-prefix-map=${process.cwd()}=.`,
     // Inlined copies keep the line of the source. Contraction to fused multiply-add is what nvcc does.
     ...(checks ? ['-O1', sanitizers, '-fsanitize-recover=bounds,alignment,integer-divide-by-zero'] : ['-O2']),
-    ...['-ffp-contract=fast', '-fno-strict-aliasing', '-fno-math-errno'],
-    ...['-c', '-o', `${out}.o`, '-'],
+    ...['-ffp-contract=fast', '-fno-strict-aliasing', '-fno-math-errno', '-fstack-clash-protection'],
+    // Short functions of the C++ library are inlined, so that errors have the user's line; and memcpy and malloc are always called.
+    ...(checks
+      ? ['-finline-small-functions', ...[...copies, 'malloc', 'free'].map((name) => `-fno-builtin-${name}`)]
+      : []),
+    ...['-S', '-o', '-', '-'],
   ]);
+  run(program, source, withGaps(assembly), ['-x', 'assembler', '-c', '-o', `${out}.o`, '-']);
   // The sanitizer's library is left out: cuda/emulator/checks.h has what it would.
-  run(program, source, '', ['-shared', '-o', out, `${out}.o`]);
+  const wraps = checks ? wrappedFunctions.map((name) => `-Wl,--wrap=${name}`) : [];
+  run(program, source, '', ['-shared', ...wraps, '-o', out, `${out}.o`]);
   return readFileSync(out);
+}
+
+const copies = ['memcpy', 'memmove', 'memset'];
+/** Functions whose calls cuda/emulator/checks.h receives: those of memory, and C++'s new and delete, by their names for the linker. */
+const wrappedFunctions = [...copies, 'malloc', 'free', '_Znwm', '_Znam', '_ZdlPv', '_ZdaPv', '_ZdlPvm', '_ZdaPvm'];
+
+/**
+ * Assembly with 64 bytes around every variable and constant, so that an access a little past the end of one, by a pointer, is in none and
+ * the emulator reports it. Compilers cannot be asked for this without the run-time library of AddressSanitizer.
+ */
+function withGaps(assembly: string): string {
+  const variables = new Set(
+    [...assembly.matchAll(/^\s*\.type\s+([^\s,]+),\s*[@%]\w*object/gm)].map(([, name]) => name),
+  );
+  const sections = new Set<string>();
+  let [section, alignment] = ['', ''];
+  const lines = assembly.split('\n').map((line) => {
+    if (/^\s*\.(section|text|data|bss)\b/.test(line)) [section, alignment] = [line, ''];
+    if (/^\s*\.(p2|b)?align\b/.test(line)) alignment = line;
+    // Without a value, in no section yet: ".local name", ".comm name,bytes,alignment".
+    const [, common, bytes, aligned] = /^\s*\.comm\s+([^\s,]+),\s*(\d+),\s*(\d+)/.exec(line) ?? [];
+    if (common !== undefined) {
+      const type = `.type ${common}, %object\n.size ${common}, ${bytes}`;
+      return `.pushsection .bss\n.zero 64\n.balign ${aligned}\n${type}\n${common}:\n.zero ${bytes}\n.popsection`;
+    }
+    const label = /^([^\s:]+):/.exec(line)?.[1];
+    const isData = label !== undefined && (variables.has(label) || label.startsWith('.LC'));
+    if (!isData) return line;
+    sections.add(section);
+    return `.zero 64\n${alignment}\n${line}`;
+  });
+  // After the last one of a section, too.
+  return [...lines, ...[...sections].map((each) => `${each}\n.zero 64`), ''].join('\n');
 }
 
 function run(program: string, { name, text }: Source, input: string, options: readonly string[]): string {
@@ -143,6 +182,10 @@ const ::gpt2_emulator::Module *gpt2_emulated_module(const ::gpt2_emulator::Host 
 const foreign: readonly (readonly [RegExp, string])[] = [
   [/\b(asm|__asm__|__asm)\b/, 'inline PTX does not run on a CPU: run this kernel on a GPU, or write it without'],
   [hostCode.pattern, hostCode.message],
+  [
+    /(?<![\w.>])(?:str(?:n?cpy|n?cat|n?cmp|len|r?chr|str|dup)|mem(?:cmp|chr)|calloc|realloc)\s*\(/,
+    'a GPU does not have this function of C: write it as a loop',
+  ],
 ];
 
 function refuseForeign(preprocessed: string): void {
@@ -178,13 +221,25 @@ function withoutCuda(preprocessed: string): { text: string; kernels: readonly Fo
   // The names of the namespaces that are open, and undefined for every other brace.
   const open: (string | undefined)[] = [];
   let shared = 0;
+  // The shared arrays outside of functions, by name: a function that names one declares it.
+  const outside = new Map<string, string>();
+  // How many braces are open in a function that does.
+  let body: number | undefined;
   const text = preprocessed.replaceAll(new RegExp(words.join('|'), 'g'), (word, ...rest) => {
     const groups = rest.at(-1) as Readonly<Record<string, string | undefined>>;
     const at = rest.at(-3) as number;
-    if (word === '{') open.push(undefined);
-    else if (groups.space !== undefined) open.push(groups.name ?? '');
-    else if (word === '}') open.pop();
-    else if (groups.global !== undefined) {
+    if (word === '{') {
+      open.push(undefined);
+      const declared = body === undefined ? declaredIn(preprocessed, at, outside) : '';
+      if (declared !== '') {
+        body = open.length;
+        return `{ ${declared} {`;
+      }
+    } else if (groups.space !== undefined) open.push(groups.name ?? '');
+    else if (word === '}') {
+      if (body === open.length) [word, body] = ['}}', undefined];
+      open.pop();
+    } else if (groups.global !== undefined) {
       const found = kernelAt(preprocessed, at, open.filter(Boolean).join('::'));
       if (!found) return '';
       kernels.set(found.name, found);
@@ -193,13 +248,10 @@ function withoutCuda(preprocessed: string): { text: string; kernels: readonly Fo
       return '\n'.repeat(word.split('\n').length - 1);
     } else if (groups.shared !== undefined) {
       const lines = '\n'.repeat(word.split('\n').length - 1);
-      return (
-        sharedDeclaration(
-          word,
-          shared++,
-          open.every((each) => each !== undefined),
-        ) + lines
-      );
+      const { type, variables } = sharedDeclaration(word, shared++);
+      if (open.includes(undefined)) return `${type} ${[...variables.values()].join(' ')}${lines}`;
+      for (const [name, declaration] of variables) outside.set(name, declaration);
+      return type + lines;
     }
     return word;
   });
@@ -232,24 +284,40 @@ function kernelAt(text: string, at: number, namespace: string): (FoundKernel & {
   return { name: full, parameters: parameters.join(','), isTemplate: template !== undefined, isBounded, bound };
 }
 
-/** "static __shared__ float tile[32][33], sum;" as references to a place in the block's memory. */
-function sharedDeclaration(statement: string, index: number, isOutside: boolean): string {
+/** "static __shared__ float tile[32][33], sum;" as a type, and each variable as a reference to a place in the block's memory. */
+function sharedDeclaration(statement: string, index: number): { type: string; variables: Map<string, string> } {
   const [, before, declared] = /^([\s\S]*?)__shared__([\s\S]*);$/.exec(withoutMarkers(statement))!;
   const volatile = /\bvolatile\b/.test(before!) ? 'volatile ' : '';
   if (/\bextern\b/.test(before!)) {
-    const type = declared!.replaceAll(/__attribute__\s*\(\(.*?\)\)|\balignas\s*\([^)]*\)/g, '');
-    const [, element, name] = /^([\s\S]*?)(\w+)\s*\[\s*\]\s*$/.exec(type) ?? [];
-    if (name === undefined) return statement;
-    const perThread = isOutside ? 'static thread_local ' : '';
-    return `${perThread}${volatile}${element} *const ${name} = ::gpt2_emulator::dynamic_shared<${volatile}${element}>();`;
+    const array = declared!.replaceAll(/__attribute__\s*\(\(.*?\)\)|\balignas\s*\([^)]*\)/g, '');
+    const [, element, name] = /^([\s\S]*?)(\w+)\s*\[\s*\]\s*$/.exec(array) ?? [];
+    if (name === undefined) return { type: statement, variables: new Map() };
+    const pointer = `${volatile}${element} *const ${name} = ::gpt2_emulator::dynamic_shared<${volatile}${element}>();`;
+    return { type: '', variables: new Map([[name, pointer]]) };
   }
-  const names = pieces(declared!).map(nameIn);
-  const [type, place] = [`gpt2_shared_${index}`, `gpt2_place_${index}`];
-  return [
-    `struct ${type} { ${volatile}${declared!.replaceAll(/\s+/g, ' ')}; };`,
-    `auto &${place} = ::gpt2_emulator::shared<${type}>(${JSON.stringify(names.join(', '))});`,
-    ...names.map((name) => `auto &${name} = ${place}.${name};`),
-  ].join(' ');
+  const type = `gpt2_shared_${index}`;
+  const variables = pieces(declared!).map((piece, at): [string, string] => {
+    const name = nameIn(piece);
+    return [name, `auto &${name} = ::gpt2_emulator::shared<${type}, ${at}, decltype(${type}::${name})>("${name}");`];
+  });
+  return {
+    type: `struct ${type} { ${volatile}${declared!.replaceAll(/\s+/g, ' ')}; };`,
+    variables: new Map(variables),
+  };
+}
+
+/** Declarations of the variables that a function names, if the brace at a place begins one and no parameter hides them. */
+function declaredIn(text: string, at: number, outside: ReadonlyMap<string, string>): string {
+  const head = withoutMarkers(
+    text.slice(Math.max(0, ...[';', '}', '{'].map((end) => text.lastIndexOf(end, at - 1) + 1)), at),
+  );
+  if (outside.size === 0 || !/\)[\s\w]*$/.test(head)) return '';
+  const body = text.slice(at + 1, at + 1 + lengthInBrackets(text.slice(at + 1), '{', '}'));
+  const names = [...outside.keys()].filter((name) => {
+    const word = new RegExp(`\\b${name}\\b`);
+    return word.test(body) && !word.test(head);
+  });
+  return names.map((name) => outside.get(name)).join(' ');
 }
 
 /** Without the lines in which the preprocessor says that a word comes from a header: those of __align__, for example. */
@@ -263,11 +331,11 @@ const nameIn = (declared: string): string =>
 const pieces = (list: string): string[] => split(list, ',').filter((part) => part.trim() !== '');
 
 /** How much of a text lies before the bracket that closes it. */
-function lengthInBrackets(text: string): number {
+function lengthInBrackets(text: string, opens = '(', closes = ')'): number {
   let depth = 0;
   for (let i = 0; i < text.length; i++) {
-    if (text[i] === '(') depth++;
-    if (text[i] === ')' && depth-- === 0) return i;
+    if (text[i] === opens) depth++;
+    if (text[i] === closes && depth-- === 0) return i;
   }
   return text.length;
 }

@@ -74,7 +74,9 @@ const sizeOf = (T: number, HS: number) => {
   const NH = T < 200 ? 3 : 1;
   return { B: T < 200 ? 2 : 1, T, C: HS * NH, NH };
 };
-const sizes = [sizeOf(64, 64), sizeOf(1, 64), sizeOf(7, 64), sizeOf(129, 64), sizeOf(64, 20), sizeOf(64, 128)];
+// The last one has several tiles of rows, and is small enough for an emulated GPU.
+const small: AttentionSizes = { B: 1, T: 129, C: 20, NH: 1 };
+const sizes = [sizeOf(64, 64), sizeOf(1, 64), sizeOf(7, 64), sizeOf(129, 64), sizeOf(64, 20), sizeOf(64, 128), small];
 // Every head size with its own kernels, at lengths on both sides of a tile.
 const gpuSizes = [1, 7, 127, 129, 1000, 1024].flatMap((T) => [20, 32, 64, 80, 96, 128].map((HS) => sizeOf(T, HS)));
 /** Half of the scores are masked. */

@@ -1,9 +1,13 @@
 // Kernels on the CPU library: planted errors are all found, at their line; correct kernels run without a report.
+import { spawnSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { compileKernels } from '../../src/kernels/compile.ts';
 import type { LaunchShape } from '../../src/kernels/kernels.ts';
 import { tensorOf } from '../../src/native/buffer.ts';
 import { Device } from '../../src/native/device.ts';
+import { packageRoot } from '../../src/package-root.ts';
 import { Workplace } from '../support/cli.ts';
 
 let place: Workplace;
@@ -39,8 +43,163 @@ const pipeline = '#include <cuda_pipeline.h>';
 const copy =
   '  __shared__ float tile[64];\n  __pipeline_memcpy_async(&tile[threadIdx.x], in + i, 4);\n  __pipeline_commit();\n';
 
+/** More of them by kind, each with what comes before the kernel; all run in one block. */
+const more: Readonly<
+  Record<string, readonly (readonly [name: string, body: string, message: RegExp, before?: string])[]>
+> = {
+  'a lane that does not take part': [
+    [
+      'a shuffle in a width of 64',
+      '  out[i] = __shfl_down_sync(~0u, in[i], 1, 64);  // WRONG',
+      /in a width that is not 1, 2, 4, 8, 16 or 32/,
+    ],
+    [
+      'a shuffle in a width of 0',
+      '  out[i] = __shfl_down_sync(~0u, in[i], 1, n - 256);  // WRONG',
+      /in a width that is not 1, 2, 4, 8, 16 or 32/,
+    ],
+    ['a shuffle by -1', '  out[i] = __shfl_xor_sync(~0u, in[i], -1);  // WRONG', /by a distance that is not 0 to 32/],
+    ['a shuffle by 40', '  out[i] = __shfl_up_sync(~0u, in[i], 40);  // WRONG', /by a distance that is not 0 to 32/],
+  ],
+  'bounds of a shared array': [
+    [
+      'into the array declared with it',
+      '  __shared__ float tile[64], other[64];\n  float *p = tile;\n  other[i] = 0;\n  p[i + 1] = in[i];  // WRONG\n  __syncthreads();\n  out[i] = other[i];',
+      /thread 63 of block 0 writes element 64 of tile \(shared memory\), which has 256 bytes/,
+    ],
+  ],
+  'bytes that a function copies': [
+    [
+      'memcpy past the end',
+      '  if (i == 0) memcpy(out, in, 4 * n + 4);  // WRONG',
+      /reads in\[256\], but in has 256 elements/,
+    ],
+    [
+      'memmove past the end',
+      '  if (i == 0) memmove(out + 1, in, 4 * n);  // WRONG',
+      /writes out\[256\], but out has 256 elements/,
+    ],
+    [
+      'memcpy of a constant length',
+      '  float x[8];\n  memcpy(x, in + 4 * i + 4, 32);  // WRONG\n  out[i] = x[0];',
+      /thread 62 of block 0 reads in\[256\], but in has 256 elements/,
+    ],
+    [
+      'memset of what another thread wrote',
+      '  __shared__ float tile[64];\n  tile[i] = 1;\n  if (i == 5) memset(tile, 0, n);  // WRONG\n  __syncthreads();\n  out[i] = tile[i];',
+      /thread 5 of block 0 races: it writes byte 0 of tile \(shared memory\), which thread 0 wrote/,
+    ],
+    [
+      'std::copy of floats',
+      '  if (i == 0) std::copy(in, in + n + 1, out);  // WRONG',
+      /reads in\[256\], but in has 256 elements/,
+      '#include <algorithm>',
+    ],
+    [
+      'std::fill',
+      '  if (i == 0) std::fill(out, out + n + 1, 1.0f);  // WRONG',
+      /writes out\[256\], but out has 256 elements/,
+      '#include <algorithm>',
+    ],
+  ],
+  'variables of the file': [
+    [
+      'a race in a __device__ array',
+      '  counts[0] = i;  // WRONG',
+      /thread 1 of block 0 races: it writes element 0 of counts, which thread 0 wrote/,
+      '__device__ int counts[4];',
+    ],
+    [
+      'past a __device__ array',
+      '  int *p = counts;\n  p[i] = 1 + other[0];  // WRONG',
+      /thread 4 of block 0 writes element 4 of counts, which has 16 bytes/,
+      '__device__ int counts[4], other[4];',
+    ],
+    [
+      'past one with values, in a namespace',
+      '  int *p = inner::counts;\n  p[i] = 1 + inner::other[0];  // WRONG',
+      /thread 4 of block 0 writes element 4 of inner::counts, which has 16 bytes/,
+      'namespace inner {\nstatic __device__ int counts[4] = {1, 2}, other[4];\n}',
+    ],
+    [
+      'past a table of constants',
+      '  const float *p = table;\n  out[i] = p[i];  // WRONG',
+      /thread 4 of block 0 reads element 4 of table, which has 16 bytes/,
+      '__constant__ float table[] = {1, 2, 3, 4};',
+    ],
+    [
+      'a write to a constant',
+      '  table[0] = in[i];  // WRONG',
+      /thread 0 of block 0 writes element 0 of table, which is constant/,
+      '__constant__ float table[4];',
+    ],
+    [
+      'past a shared array outside of functions',
+      '  float *p = tile;\n  p[i + 1] = 1;  // WRONG',
+      /thread 63 of block 0 writes element 64 of tile \(shared memory\), which has 256 bytes/,
+      '__shared__ float tile[64], other[64];',
+    ],
+  ],
+  'memory from malloc': [
+    [
+      'past its end',
+      '  float *p = (float *)malloc(8);\n  p[2] = in[i];  // WRONG\n  free(p);',
+      /thread 0 of block 0 writes element 2 of memory from malloc, which has 8 bytes/,
+    ],
+    [
+      'is freed twice',
+      '  float *p = new float[4];\n  p[0] = in[i];\n  delete[] p;\n  delete[] p;  // WRONG',
+      /thread 0 of block 0 frees an address that malloc did not return, or that is free/,
+    ],
+    [
+      'a race',
+      '  __shared__ float *p;\n  if (i == 0) p = new float[64];\n  __syncthreads();\n  p[i] = in[i];\n  out[i] = p[63 - i];  // WRONG',
+      /races: it (writes|reads) element \d+ of memory from malloc/,
+    ],
+  ],
+  'a header of the emulator': [
+    ['__ldg past the end', '  out[i] = __ldg(in + i + 200);  // WRONG', /thread 56 of block 0 reads in\[256\]/],
+    [
+      '__ldcs of what another thread writes',
+      '  out[i] = 1; out[i] += __ldcs(out + (i ^ 1));  // WRONG',
+      /thread \d of block 0 races: it (writes|reads) out\[\d\]/,
+    ],
+    [
+      '__ldg of a vector that is not aligned',
+      '  out[i] = __ldg(reinterpret_cast<const float4 *>(in + i)).x;  // WRONG',
+      /accesses 'const struct float4' at an address that is not a multiple of 16/,
+    ],
+    [
+      'a 16-bit number past the end',
+      '  reinterpret_cast<__half *>(out)[i + 500] += __half(1.0f);  // WRONG',
+      /thread 12 of block 0 reads out\[256\]/,
+      '#include <cuda_fp16.h>',
+    ],
+    [
+      'a barrier of a group that is not reached',
+      '  if (i < 32) cooperative_groups::this_thread_block().sync();  // WRONG',
+      /thread 0 of block 0 waits at a barrier that thread 32/,
+      '#include <cooperative_groups.h>',
+    ],
+  ],
+  'a full stack or an instruction that traps': [
+    [
+      'a function without end',
+      '  out[i] = f(i);',
+      /fills its stack of 512 KiB: look for a function that calls itself without end/,
+      '__device__ __noinline__ int f(int x) { volatile int own = x; return f(x + 1) + own; }  // WRONG',
+    ],
+    [
+      'the smallest integer, divided',
+      '  out[i] = (n - 256 + INT_MIN) / (255 - n);  // WRONG',
+      /divides an integer by 0, or the smallest integer by -1/,
+    ],
+  ],
+};
+
 /** Each with its kind, and the line that is wrong marked in the source. */
-const planted: readonly [kind: string, name: string, source: string, shape: LaunchShape, message: RegExp][] = [
+type Planted = [kind: string, name: string, source: string, shape: LaunchShape, message: RegExp];
+const planted: readonly Planted[] = [
   [
     'bounds of a tensor',
     'reads one past the end',
@@ -326,6 +485,9 @@ const planted: readonly [kind: string, name: string, source: string, shape: Laun
     one,
     /thread 63 of block 0 fails the assertion i < 63/,
   ],
+  ...Object.entries(more).flatMap(([kind, rows]) =>
+    rows.map(([name, body, message, before]): Planted => [kind, name, kernel(body, before), one, message]),
+  ),
 ];
 
 describe('finds planted errors', () => {
@@ -552,6 +714,32 @@ __global__ void k(float *out, const float *in, int n) { out[threadIdx.x] = inner
     { grid: 1, block: [4, 4, 4] },
     [12, 12],
   ],
+  [
+    'memset in shared memory, memcpy out of it',
+    kernel(
+      '  __shared__ float tile[64];\n  if (i == 0) memset(tile, 0, n);\n  __syncthreads();\n  if (i < 8) tile[i] += in[i];\n  __syncthreads();\n  if (i == 0) memcpy(out, tile, n);',
+    ),
+    one,
+    [0, 1, 2, 3, 4, 5, 6, 7, 0],
+  ],
+  [
+    'memory from malloc: used by a block, and later than its launch',
+    kernel(
+      '  __shared__ float *own;\n  if (i == 0) own = kept = new float[64];\n  __syncthreads();\n  own[i] = in[i];\n  __syncthreads();\n  float *mine = (float *)malloc(8);\n  mine[1] = kept[63 - i];\n  out[i] = mine[1] + (malloc(9 << 20) != nullptr);\n  free(mine);',
+      '__device__ float *kept;',
+    ),
+    one,
+    [63, 62, 61],
+  ],
+  [
+    'shared arrays outside of functions, hidden by names within',
+    kernel(
+      '  tile[i] = in[i];\n  dynamic[i] = 1;\n  __syncthreads();\n  out[i] = turned(i) + other(tile) + (sizeof tile == 256);\n  { float tile = 2; out[i] += tile; }',
+      '__shared__ float tile[64], one;\nextern __shared__ float dynamic[];\n__device__ float turned(int i) { return tile[63 - i] * dynamic[i]; }\n__device__ float other(const float *tile) { return 7; }\n',
+    ),
+    { ...one, shared: 256 },
+    [63 + 7 + 3, 62 + 7 + 3],
+  ],
 ];
 
 describe('runs correct kernels', () => {
@@ -586,10 +774,92 @@ describe('runs correct kernels', () => {
   });
 });
 
+/** Each with what it writes to out[0], and the warnings that the checks print. */
+const doubtful: readonly [name: string, body: string, first: number, warnings: RegExp][] = [
+  ...(
+    [
+      ['int', 'int', 'int(__int_as_float(old) + in[i])', 256],
+      ['float', 'int', '__float_as_int(__int_as_float(old) + in[i])', 32_640],
+      ['double', 'unsigned long long', '__double_as_longlong(__longlong_as_double(old) + in[i])', 32_640],
+    ] as const
+  ).map(([type, word, sum, first]): [string, string, number, RegExp] => [
+    `a loop around atomicCAS, ${type}`,
+    type === 'int'
+      ? `  int *to = (int *)out, old = *to, last;\n  do last = old; while ((old = atomicCAS(to, last, last + 1)) != last);\n`
+      : `  auto *to = (${word} *)out;\n  ${word} old = *to, last;\n  do last = old; while ((old = atomicCAS(to, last, ${sum})) != last);\n`,
+    first,
+    /^warning: k: thread 1 of block 0 reads out\[0\], which thread 0 wrote with no barrier between: right only if an old value does no harm at source\.cu:\d \(the other is at source\.cu:\d\)\n/,
+  ]),
+  [
+    'one value, written by many threads and blocks',
+    '  if (in[i] > 10) out[0] = 1;',
+    1,
+    /^warning: k: thread 12 of block 0 writes out\[0\], which thread 11 wrote with no barrier between: right, because it is the same value at source\.cu:4 /,
+  ],
+  [
+    'one value, in shared memory',
+    '  __shared__ bool is_any;\n  if (threadIdx.x == 0) is_any = false;\n  __syncthreads();\n  if (in[i] > 10) is_any = true;\n  __syncthreads();\n  if (i == 64) out[0] = is_any;',
+    1,
+    /^warning: k: thread \d+ of block 0 writes element 0 of is_any \(shared memory\), which thread \d+ wrote/,
+  ],
+];
+
+describe('warns, and lets the kernel run on', () => {
+  it('of a read of what others change by atomics, and of one value that several threads write, once a line', () => {
+    const file = (name: string) => JSON.stringify(join(packageRoot, 'src', name));
+    const program = `
+      import { compileKernels } from ${file('kernels/compile.ts')};
+      import { tensorOf } from ${file('native/buffer.ts')};
+      import { Device } from ${file('native/device.ts')};
+      const device = Device.open({ kind: 'cpu', threads: 2 });
+      for (const source of ${JSON.stringify(doubtful.map(([, body]) => kernel(body)))}) {
+        const { k } = await compileKernels(device, { source });
+        const [out, values] = [new Float32Array(${n}), Float32Array.from({ length: ${n} }, (_, i) => i)].map((each) => tensorOf(device, each));
+        for (let launch = 0; launch < 2; launch++) {
+          out.write(new Float32Array(${n}));
+          k.launch({ grid: 4, block: 64 }, out, values, ${n});
+        }
+        process.stderr.write('====');
+        console.log([...new Uint32Array(out.read().buffer)].slice(0, 2).join(' '));
+      }`;
+    const path = place.path('doubtful.mts');
+    writeFileSync(path, program);
+    const { status, stdout, stderr } = spawnSync(process.execPath, ['--import', 'tsx', path], { encoding: 'utf8' });
+    expect(status, stderr).toBe(0);
+    const [words, warnings] = [stdout.trimEnd().split('\n'), stderr.split('====')];
+    for (const [index, [name, , first, expected]] of doubtful.entries()) {
+      const bits = Uint32Array.from(words[index]!.split(' '), Number);
+      const View = name.endsWith('int') ? Int32Array : name.endsWith('double') ? Float64Array : Float32Array;
+      expect(new View(bits.buffer)[0], name).toBe(first);
+      expect(warnings[index], name).toMatch(expected);
+      const lines = warnings[index]!.split('\n').filter((line) => line.startsWith('warning: '));
+      expect(new Set(lines.map((line) => line.replace(/.* at (?=source)/, ''))).size, name).toBe(lines.length);
+    }
+  });
+});
+
+describe('survives what a kernel does without checks', () => {
+  it.each([
+    ['a write far outside', '  out[1ll << 40] = 1;', /accesses memory that does not exist, at 0x\w+ at source\.cu:4/],
+    ['a division by zero', '  out[i] = n / i;', /divides an integer by 0, or .* at source\.cu:4/],
+    ['a function without end', '  out[i] = f(i);', /fills its stack of 512 KiB: .* at source\.cu:1/],
+    ['a large local array', '  volatile char own[700000];\n  own[i] = 1;\n  out[i] = own[i];', /fills its stack/],
+  ])('%s', async (_, body, message) => {
+    const f = '__device__ __noinline__ int f(int x) { volatile int own = x; return f(x + 1) + own; }';
+    await expect(run(kernel(body, f), one, false)).rejects.toThrow(message);
+    expect(await run(kernel('  out[i] = in[i];'), whole, false)).toEqual(values);
+  });
+});
+
 describe('refuses', () => {
   it.each([
     ['a syntax error', 'const float x = ;', /source\.cu:4:\d+: error: .*\n.*const float x = ;\n.*\^/],
     ['inline PTX', 'asm volatile("mma.sync");', /^source\.cu:4: error: inline PTX does not run on a CPU/],
+    [
+      'a function that a GPU lacks',
+      'strcpy((char *)out, "a");',
+      /^source\.cu:4: error: a GPU does not have this function/,
+    ],
     [
       'a launch by the host',
       'k<<<1, 2>>>(out, in, n);',

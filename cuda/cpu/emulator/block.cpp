@@ -1,6 +1,9 @@
 #include "block.h"
 
+#include <signal.h>
+
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -20,6 +23,10 @@ constexpr size_t gap = 64;
 constexpr size_t arena_bytes = shared_bytes + (4 << 10);
 // Where dynamic shared memory begins if a launch gives none: behind all arrays, so that its use is found.
 constexpr size_t none_at = 64 << 10;
+// For handlers of signals: a kernel's stack may be full.
+constexpr size_t signal_stack_bytes = 64 << 10;
+// What our functions need on a kernel's stack.
+constexpr size_t stack_reserve = 64 << 10;
 // After so many operations a thread that may wait for another in a loop lets it run.
 constexpr int most_spins = 1000, most_accesses = 100000;
 
@@ -30,6 +37,8 @@ thread_local Block *own_block;
 
 Block &running() { return *own_block; }
 
+Block *in_kernel() { return own_block && own_block->is_in_kernel() ? own_block : nullptr; }
+
 std::string name_of(const Sizes &position, const Sizes &sizes) {
   if (sizes.y == 1 && sizes.z == 1) return std::to_string(position.x);
   return "(" + std::to_string(position.x) + ", " + std::to_string(position.y) + ", " + std::to_string(position.z) + ")";
@@ -38,6 +47,22 @@ std::string name_of(const Sizes &position, const Sizes &sizes) {
 Block::Block() : fibers_(&Block::fiber_main), shared_(nullptr, &std::free) {
   shared_.reset(static_cast<char *>(std::aligned_alloc(1024, (arena_bytes + 1023) / 1024 * 1024)));
   if (!shared_) throw std::bad_alloc();
+  catch_signals();
+  stack_t known{};
+  sigaltstack(nullptr, &known);
+  if (!(known.ss_flags & SS_DISABLE)) return;
+  signal_stack_.resize(signal_stack_bytes);
+  known = {};
+  known.ss_sp = signal_stack_.data();
+  known.ss_size = signal_stack_bytes;
+  sigaltstack(&known, nullptr);
+}
+
+Block::~Block() {
+  if (signal_stack_.empty()) return;
+  stack_t none{};
+  none.ss_flags = SS_DISABLE;
+  sigaltstack(&none, nullptr);
 }
 
 void Block::prepare(unsigned index) {
@@ -93,7 +118,9 @@ void Block::resume(Thread &thread) {
   if (thread.state == State::fresh) thread.fiber = fibers_.take();
   thread.state = State::ready;
   thread.spins = 0;
+  is_in_kernel_ = true;
   fibers_.resume(thread.fiber);
+  is_in_kernel_ = false;
 }
 
 void Block::fiber_main() {
@@ -101,6 +128,7 @@ void Block::fiber_main() {
     Block &block = running();
     Thread &thread = *block.current_;
     block.launch_->kernel->call(block.launch_->kernel->function, block.launch_->arguments);
+    block.step(0);
     block.ended_++;
     thread.state = State::ended;
     // Lanes that wait for a whole warp wait for those that are left.
@@ -122,15 +150,48 @@ void Block::let_others_run() {
   wait(State::ready);
 }
 
-void Block::fail(const std::string &text, const void *caller, const void *other) { leave({text, caller, other, "", 0}); }
-
-void Block::fail_at(const std::string &text, const char *file, unsigned line) {
-  leave({text, nullptr, nullptr, file, line});
+// What the thread wrote last is in memory now. A thread that has done much lets the others run, before it does more.
+void Block::step(int operations) {
+  if (launch_->memory && !launch_->memory->is_settled()) refuse(launch_->memory->settle());
+  if ((current_->spins += operations) > most_accesses) let_others_run();
 }
 
-void Block::leave(Failure why) {
-  failure = std::move(why);
-  failure.text = name_of(*current_) + " " + failure.text;
+void Block::refuse(const Fault &fault) {
+  if (!fault.text.empty()) fail(fault.text, fault.caller, fault.other);
+}
+
+void Block::full_stack(const void *caller) {
+  fail("fills its stack of " + std::to_string(Fibers::usable_bytes >> 10) +
+           " KiB: look for a function that calls itself without end, or for large local arrays",
+       caller);
+}
+
+void Block::enter(const void *caller) {
+  if (fibers_.room(current_->fiber, __builtin_frame_address(0)) < stack_reserve) full_stack(caller);
+}
+
+void Block::signal(int signal, const void *address, const void *caller) {
+  if (fibers_.is_guard(current_->fiber, address)) full_stack(caller);
+  if (signal == SIGFPE) fail("divides an integer by 0, or the smallest integer by -1", caller);
+  if (signal == SIGILL || signal == SIGTRAP) fail("reaches an instruction that traps", caller);
+  char text[64];
+  std::snprintf(text, sizeof text, "accesses memory that does not exist, at %p", address);
+  fail(text, caller);
+}
+
+void *Block::allocate(size_t bytes) {
+  step(0);
+  return launch_->memory->allocate(bytes);
+}
+
+void Block::release(const void *memory, const void *caller) {
+  step(0);
+  if (!memory || launch_->memory->release(reinterpret_cast<uintptr_t>(memory))) return;
+  fail("frees an address that malloc did not return, or that is free", caller);
+}
+
+void Block::fail(const std::string &text, const void *caller, const void *other, const char *file, unsigned line) {
+  failure = {name_of(*current_) + " " + text, caller, other, file, line};
   // What was read instead of a value may be the cause of all but a race.
   if (!failure.other) has_unwritten();
   fail_as_it_is();
@@ -181,23 +242,17 @@ void *Block::shared(const void *declaration, size_t bytes, size_t alignment, con
 void *Block::dynamic_shared() { return shared_.get() + (launch_->dynamic_shared > 0 ? 0 : none_at); }
 
 void Block::access(const void *memory, size_t bytes, bool is_write, const void *caller) {
-  const void *other = nullptr;
-  const std::string wrong = launch_->memory->access(reinterpret_cast<uintptr_t>(memory), bytes, number_of(*current_), is_write,
-                                                    false, caller, other);
-  if (!wrong.empty()) fail(wrong, caller, other);
-  if (++current_->spins > most_accesses) let_others_run();
+  step(1);
+  refuse(launch_->memory->access(reinterpret_cast<uintptr_t>(memory), bytes, number_of(*current_), is_write, false, caller));
 }
 
 void Block::atomic(const void *memory, size_t bytes, const void *caller) {
-  if (launch_->memory) {
-    const unsigned number = number_of(*current_);
-    const void *other = nullptr;
-    const std::string wrong =
-        launch_->memory->access(reinterpret_cast<uintptr_t>(memory), bytes, number, true, true, caller, other);
-    if (!wrong.empty()) fail(wrong, caller, other);
-    launch_->memory->atomic(number);
-  }
-  if ((current_->spins += most_accesses / most_spins) > most_accesses) let_others_run();
+  step(most_accesses / most_spins);
+  if (!launch_->memory) return;
+  const auto address = reinterpret_cast<uintptr_t>(memory);
+  const unsigned number = number_of(*current_);
+  refuse(launch_->memory->access(address, bytes, number, true, true, caller));
+  launch_->memory->atomic(number);
 }
 
 void Block::copy(void *to, const void *from, size_t bytes, size_t zeros, const void *caller) {
@@ -216,6 +271,7 @@ void Block::commit() {
 }
 
 void Block::wait_for_copies(size_t prior, const void *caller) {
+  step(0);
   if (launch_->memory) launch_->memory->end_copies(number_of(*current_), prior, caller);
 }
 
@@ -243,9 +299,13 @@ const gpt2_emulator::Host host = {
       // Nothing runs while a module is loaded.
       if (own_block) own_block->access(memory, bytes, is_write, caller);
     },
+    [](const void *caller) {
+      if (own_block) own_block->enter(caller);
+    },
+    [](size_t bytes) { return running().allocate(bytes); },
+    [](void *memory, const void *caller) { running().release(memory, caller); },
     [](const char *text, const char *file, unsigned line, const void *caller) {
-      if (file) running().fail_at(text, file, line);
-      running().fail(text, caller);
+      running().fail(text, caller, nullptr, file ? file : "", line);
     },
 };
 

@@ -57,6 +57,7 @@ struct Thread {
 class Block {
  public:
   Block();
+  ~Block();
   Block(const Block &) = delete;
   Block &operator=(const Block &) = delete;
 
@@ -76,8 +77,14 @@ class Block {
   void commit();
   void wait_for_copies(size_t prior, const void *caller);
   void access(const void *memory, size_t bytes, bool is_write, const void *caller);
-  [[noreturn]] void fail(const std::string &text, const void *caller, const void *other = nullptr);
-  [[noreturn]] void fail_at(const std::string &text, const char *file, unsigned line);
+  void enter(const void *caller);
+  void *allocate(size_t bytes);
+  void release(const void *memory, const void *caller);
+  [[noreturn]] void fail(const std::string &text, const void *caller, const void *other = nullptr, const char *file = "",
+                         unsigned line = 0);
+  // The kernel raised it, at an instruction before `caller`, by an access of an address.
+  [[noreturn]] void signal(int signal, const void *address, const void *caller);
+  bool is_in_kernel() const { return is_in_kernel_; }
 
  private:
   struct Declaration {
@@ -90,11 +97,13 @@ class Block {
 
   void prepare(unsigned index);
   bool run_threads();
-  [[noreturn]] void leave(Failure why);
   [[noreturn]] void fail_as_it_is();
   void resume(Thread &thread);
   void wait(State state);
   void let_others_run();
+  void step(int operations);
+  void refuse(const Fault &fault);
+  [[noreturn]] void full_stack(const void *caller);
   void explain_stuck();
   bool has_unwritten();
   void complete_warp(unsigned first, unsigned mask);
@@ -111,13 +120,18 @@ class Block {
   size_t shared_used_ = 0;
   Thread *current_ = nullptr;
   unsigned arrived_ = 0, ended_ = 0, predicates_ = 0;
-  bool has_failed_ = false;
+  bool has_failed_ = false, is_in_kernel_ = false;
+  std::vector<char> signal_stack_;
 };
 
 extern const gpt2_emulator::Host host;
 
 // The block that the calling OS thread runs.
 Block &running();
+// The same where a kernel runs, not the emulator; otherwise NULL.
+Block *in_kernel();
+// Signals that a kernel raises become its failure; called by every block, works once.
+void catch_signals();
 
 std::string name_of(const gpt2_emulator::Sizes &position, const gpt2_emulator::Sizes &sizes);
 

@@ -18,8 +18,9 @@ namespace gpt2::emulator {
 namespace {
 
 constexpr size_t most_fibers = 1024;
-constexpr size_t stack_bytes = 512 << 10;  // what a thread's local memory may be on a GPU
-constexpr size_t guard_bytes = 64 << 10;   // below it; a multiple of any page size
+constexpr size_t guard_bytes = 64 << 10;  // a multiple of any page size
+constexpr size_t reserve_bytes = 64 << 10;
+constexpr size_t stack_bytes = guard_bytes + reserve_bytes + Fibers::usable_bytes;
 
 }  // namespace
 
@@ -96,6 +97,14 @@ void Fibers::forget() {
     fiber->has_started = false;
     state_->free.push_back(fiber.get());
   }
+}
+
+size_t Fibers::room(const Fiber *fiber, const void *frame) const {
+  return static_cast<size_t>(static_cast<const char *>(frame) - (fiber->stack + guard_bytes));
+}
+
+bool Fibers::is_guard(const Fiber *fiber, const void *address) const {
+  return address >= fiber->stack && address < fiber->stack + guard_bytes;
 }
 
 const char *Fibers::begin() const { return state_->memory; }

@@ -28,6 +28,12 @@ class Fibers {
   // After `abandon`: what is left on all stacks is forgotten, and every fiber can be taken.
   void forget();
 
+  // Of a stack, but for the guard below it: what a thread's local memory may be on a GPU, and what the emulator needs.
+  static constexpr size_t usable_bytes = 512 << 10;
+  // How much of the fiber's stack is left at a frame, and whether an address is in the guard below it.
+  size_t room(const Fiber *fiber, const void *frame) const;
+  bool is_guard(const Fiber *fiber, const void *address) const;
+
   const char *begin() const;
   const char *end() const;
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 
 #include "block.h"
@@ -12,7 +13,15 @@ namespace gpt2::emulator {
 
 namespace {
 
+// Of memory whose elements are not known.
 constexpr unsigned shared_cell_bytes = 2;
+// After every variable of a module (src/kernels/emulated.ts) and every block from malloc: an access there is in none.
+constexpr size_t gap = 64;
+// What malloc has on a GPU, if a program does not ask for more (cudaLimitMallocHeapSize).
+constexpr size_t heap_bytes = 8 << 20;
+const std::string from_malloc = "memory from malloc";
+
+bool is_before(uintptr_t address, const Region &region) { return address < region.begin; }
 
 std::string count_of(int64_t count, const char *what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
@@ -29,8 +38,13 @@ std::vector<std::string> split(const char *names) {
 
 }  // namespace
 
-Memory::Memory(const gpt2_emulator::Kernel &kernel, const std::vector<Reach> &reaches, const void *module_base)
-    : kernel_(kernel), module_base_(module_base), names_(split(kernel.parameter_names)) {
+Heap::~Heap() {
+  for (const auto &[address, bytes] : blocks) std::free(reinterpret_cast<void *>(address));
+}
+
+Memory::Memory(const gpt2_emulator::Kernel &kernel, const std::vector<Reach> &reaches, const std::vector<Variable> &variables,
+               const void *module_base, Heap &heap)
+    : kernel_(kernel), module_base_(module_base), heap_(heap), names_(split(kernel.parameter_names)) {
   names_.resize(static_cast<size_t>(kernel.parameter_count), "an argument");
   std::vector<Reach> sorted = reaches;
   std::sort(sorted.begin(), sorted.end(), [](const Reach &a, const Reach &b) { return a.begin < b.begin; });
@@ -43,16 +57,50 @@ Memory::Memory(const gpt2_emulator::Kernel &kernel, const std::vector<Reach> &re
       regions_.back().cell_bytes = std::min(regions_.back().cell_bytes, cell_bytes);
       continue;
     }
-    regions_.push_back({reach.begin, end, reach.parameter, cell_bytes, nullptr});
+    regions_.push_back({reach.begin, end, reach.parameter, cell_bytes, nullptr, &names_[static_cast<size_t>(reach.parameter)]});
   }
   for (Region &region : regions_) {
     region.cells = static_cast<Cell *>(std::calloc((region.end - region.begin) / region.cell_bytes + 1, sizeof(Cell)));
     if (!region.cells) throw std::bad_alloc();
   }
+  for (const Variable &each : variables) insert(each.begin, each.end - each.begin, each.name, each.is_constant);
+  for (const auto &[address, bytes] : heap.blocks) insert(address, bytes, from_malloc, false);
+}
+
+void Memory::insert(uintptr_t begin, size_t bytes, const std::string &name, bool is_constant) {
+  auto *cells = is_constant ? nullptr : static_cast<Cell *>(std::calloc(bytes / shared_cell_bytes + 1, sizeof(Cell)));
+  if (!cells && !is_constant) throw std::bad_alloc();
+  const Region made{begin, begin + bytes, -1, shared_cell_bytes, cells, &name};
+  regions_.insert(std::upper_bound(regions_.begin(), regions_.end(), begin, is_before), made);
 }
 
 Memory::~Memory() {
   for (const Region &region : regions_) std::free(region.cells);
+  for (void *memory : freed_) std::free(memory);
+}
+
+void *Memory::allocate(size_t bytes) {
+  if (bytes > heap_bytes - heap_.used) return nullptr;
+  void *made = std::malloc(bytes + gap);
+  if (!made) return nullptr;
+  const auto address = reinterpret_cast<uintptr_t>(made);
+  heap_.blocks[address] = bytes;
+  heap_.used += bytes;
+  insert(address, bytes, from_malloc, false);
+  return made;
+}
+
+bool Memory::release(uintptr_t address) {
+  const auto block = heap_.blocks.find(address);
+  if (block == heap_.blocks.end()) return false;
+  heap_.used -= block->second;
+  heap_.blocks.erase(block);
+  const auto region = std::upper_bound(regions_.begin(), regions_.end(), address, is_before) - 1;
+  std::free(region->cells);
+  regions_.erase(region);
+  // Until the block ends malloc does not give it again, so that its use is found.
+  freed_.push_back(reinterpret_cast<void *>(address));
+  return true;
 }
 
 void Memory::set_stacks(const void *begin, const void *end) {
@@ -68,6 +116,9 @@ void Memory::begin_block(unsigned block, unsigned threads, const char *shared, s
   shared_end_ = shared_begin_ + bytes;
   shared_.clear();
   unwritten_ = Unwritten();
+  suspect_.bytes.clear();
+  for (void *memory : freed_) std::free(memory);
+  freed_.clear();
   shared_cells_.resize(bytes / shared_cell_bytes);
   written_.assign(bytes, 0);
   threads_.assign(threads, Clock());
@@ -82,7 +133,7 @@ void Memory::begin_block(unsigned block, unsigned threads, const char *shared, s
 
 void Memory::declare_shared(const void *memory, size_t bytes, const std::string &names) {
   const auto begin = reinterpret_cast<uintptr_t>(memory);
-  shared_.push_back({begin, begin + bytes, names});
+  shared_.push_back({begin, begin + bytes, names + " (shared memory)"});
 }
 
 // The lanes learn what any of them knows, and each begins a new moment.
@@ -123,26 +174,27 @@ void Memory::end_copies(unsigned thread, size_t prior, const void *caller) {
   own.pending.erase(first, own.pending.end());
   pending_ -= ended.size();
   // For other threads they write now. No thread has used their bytes since they began.
-  const void *other = nullptr;
   for (const Copies::Copy &copy : ended) {
     std::fill_n(copying_.begin() + static_cast<ptrdiff_t>(copy.to - shared_begin_), copy.bytes, uint16_t{0});
-    access(copy.to, copy.bytes, thread, true, false, caller, other);
+    access(copy.to, copy.bytes, thread, true, false, caller);
   }
+  suspect_.bytes.clear();
 }
 
 // Whether an asynchronous copy may still write there.
-std::string Memory::pending(uintptr_t address, size_t bytes, const Access &now, const std::function<std::string()> &place,
-                            const void *&other) const {
+Fault Memory::pending(uintptr_t address, size_t bytes, const Access &now) const {
   const auto first = copying_.begin() + static_cast<ptrdiff_t>(address - shared_begin_);
   const auto found = std::find_if(first, first + static_cast<ptrdiff_t>(bytes), [](uint16_t thread) { return thread > 0; });
-  if (found == first + static_cast<ptrdiff_t>(bytes)) return "";
+  if (found == first + static_cast<ptrdiff_t>(bytes)) return {};
   const unsigned thread = *found - 1u;
   const uintptr_t at = shared_begin_ + static_cast<uintptr_t>(found - copying_.begin());
+  const void *other = nullptr;
   for (const Copies::Copy &copy : copies_[thread].pending) {
     if (copy.to <= at && at < copy.to + copy.bytes) other = copy.caller;
   }
-  return std::string("races: it ") + (now.is_write ? "writes " : "reads ") + place() + ", but " +
-         (thread == now.thread ? "it" : "thread " + std::to_string(thread)) + " has not waited for its asynchronous copy there";
+  return {std::string("races: it ") + (now.is_write ? "writes " : "reads ") + place_of(address, bytes) + ", but " +
+              (thread == now.thread ? "it" : "thread " + std::to_string(thread)) + " has not waited for its asynchronous copy there",
+          now.caller, other};
 }
 
 bool Memory::is_ordered(const Access &before, const Access &now) const {
@@ -154,9 +206,8 @@ bool Memory::is_ordered(const Access &before, const Access &now) const {
   return threads_[before.thread].released > before.time && threads_[now.thread].acquired > before.time;
 }
 
-// The cells are of a region that begins `offset` bytes before the access. Empty: no race.
-std::string Memory::race(Cell *cells, uintptr_t offset, unsigned cell_bytes, size_t bytes, Access now,
-                         const std::string &place, const void *&other) {
+// The cells are of a region that begins `offset` bytes before the address.
+Fault Memory::race(Cell *cells, uintptr_t offset, unsigned cell_bytes, size_t bytes, uintptr_t address, Access now) {
   for (uintptr_t at = offset / cell_bytes; at <= (offset + bytes - 1) / cell_bytes; at++) {
     Cell &cell = cells[at];
     const uintptr_t first = std::max(offset, at * cell_bytes) % cell_bytes;
@@ -168,13 +219,15 @@ std::string Memory::race(Cell *cells, uintptr_t offset, unsigned cell_bytes, siz
     const Access *before = conflicts(cell.write) ? &cell.write : nullptr;
     if (now.is_write && !before) before = conflicts(cell.read) ? &cell.read : conflicts(cell.other_read) ? &cell.other_read : nullptr;
     if (before) {
-      other = before->caller;
-      const bool is_same_block = before->block == now.block;
-      const std::string thread = is_same_block ? "thread " + std::to_string(before->thread)
-                                               : "thread " + std::to_string(before->thread) + " of block " +
-                                                     std::to_string(before->block - 1);
-      return std::string("races: it ") + (now.is_write ? "writes " : "reads ") + place + ", which " + thread +
-             (before->is_write ? " wrote" : " read") + (is_same_block ? " with no barrier between" : " with nothing that orders blocks");
+      const uintptr_t place = bytes > 16 ? address - offset + at * cell_bytes + first : address;
+      if ((before->is_atomic && !now.is_write) || (now.is_atomic && !before->is_write)) {
+        warn(*before, now, place, bytes, "right only if an old value does no harm");
+      } else if (now.is_write && before->is_write && !now.is_atomic && !before->is_atomic) {
+        const char *begin = reinterpret_cast<const char *>(address);
+        if (is_settled()) suspect_ = {address, *before, now, {begin, begin + bytes}};
+      } else {
+        return {"races: it " + raced(*before, now, place, bytes), now.caller, before->caller};
+      }
     }
     if (now.is_write) {
       cell.write = now;
@@ -186,18 +239,67 @@ std::string Memory::race(Cell *cells, uintptr_t offset, unsigned cell_bytes, siz
       cell.other_read = now;
     }
   }
-  return "";
+  return {};
 }
 
-std::string Memory::element(const Region &region, uintptr_t address) const {
+std::string Memory::raced(const Access &before, const Access &now, uintptr_t address, size_t bytes) const {
+  const bool is_same_block = before.block == now.block;
+  return (now.is_write ? "writes " : "reads ") + place_of(address, bytes) + ", which thread " + std::to_string(before.thread) +
+         (is_same_block ? "" : " of block " + std::to_string(before.block - 1)) + (before.is_write ? " wrote" : " read") +
+         (is_same_block ? " with no barrier between" : " with nothing that orders blocks");
+}
+
+void Memory::warn(const Access &before, const Access &now, uintptr_t address, size_t bytes, const char *why) {
+  if (!warned_.emplace(now.caller, before.caller).second) return;
+  warnings.push_back({"thread " + std::to_string(now.thread) + " of block " + std::to_string(now.block - 1) + " " +
+                          raced(before, now, address, bytes) + ": " + why,
+                      now.caller, before.caller});
+}
+
+Fault Memory::settle() {
+  const auto [address, before, now, bytes] = std::exchange(suspect_, Suspect());
+  if (std::memcmp(bytes.data(), reinterpret_cast<const void *>(address), bytes.size()) == 0) {
+    warn(before, now, address, bytes.size(), "right, because it is the same value");
+    return {};
+  }
+  return {"races: it " + raced(before, now, address, bytes.size()), now.caller, before.caller};
+}
+
+// As an element of as many bytes as are accessed.
+std::string Memory::element(uintptr_t begin, const std::string &name, uintptr_t address, size_t bytes) {
+  const auto at = static_cast<int64_t>(address) - static_cast<int64_t>(begin), size = static_cast<int64_t>(bytes);
+  return (at % size == 0 && size <= 16 ? "element " + std::to_string(at / size) : "byte " + std::to_string(at)) + " of " + name;
+}
+
+std::string Memory::element(const Region &region, uintptr_t address, size_t bytes) const {
+  if (region.parameter < 0) return element(region.begin, *region.name, address, bytes);
   const int size = std::max(kernel_.parameters[region.parameter].element_bytes, 1);
-  return parameter_name(region.parameter) + "[" +
+  return *region.name + "[" +
          std::to_string((static_cast<int64_t>(address) - static_cast<int64_t>(region.begin)) / size) + "]";
 }
 
-std::string Memory::access(uintptr_t address, size_t bytes, unsigned thread, bool is_write, bool is_atomic,
-                           const void *caller, const void *&other) {
-  if (address >= stacks_begin_ && address < stacks_end_) return "";
+// Of an address that is in an array, a variable or a tensor.
+std::string Memory::place_of(uintptr_t address, size_t bytes) const {
+  for (const Shared &each : shared_) {
+    if (address >= each.begin && address < each.end) return element(each.begin, each.names, address, bytes);
+  }
+  return element(*(std::upper_bound(regions_.begin(), regions_.end(), address, is_before) - 1), address, bytes);
+}
+
+// NULL: none.
+const Region *Memory::region_at(uintptr_t address) {
+  const auto is_in = [&](size_t index) {
+    return index < regions_.size() && address >= regions_[index].begin && address < regions_[index].end;
+  };
+  if (!is_in(last_region_)) {
+    const auto next = std::upper_bound(regions_.begin(), regions_.end(), address, is_before);
+    last_region_ = static_cast<size_t>(next - regions_.begin()) - 1;
+  }
+  return is_in(last_region_) ? &regions_[last_region_] : nullptr;
+}
+
+Fault Memory::access(uintptr_t address, size_t bytes, unsigned thread, bool is_write, bool is_atomic, const void *caller) {
+  if (address >= stacks_begin_ && address < stacks_end_) return {};
   Access now;
   now.block = block_;
   now.epoch = epoch_;
@@ -207,41 +309,23 @@ std::string Memory::access(uintptr_t address, size_t bytes, unsigned thread, boo
   now.thread = static_cast<uint16_t>(thread);
   now.is_atomic = is_atomic;
   now.is_write = is_write;
-  if (address >= shared_begin_ && address < shared_end_) return in_shared(address, bytes, now, other);
-  for (size_t i = 0; i < regions_.size(); i++) {
-    const size_t index = (last_region_ + i) % regions_.size();
-    const Region &region = regions_[index];
-    if (address < region.begin || address >= region.end) continue;
-    last_region_ = index;
-    if (address + bytes > region.end) break;
-    // A name is made for an error only.
-    std::string wrong = race(region.cells, address - region.begin, region.cell_bytes, bytes, now, "\1", other);
-    if (!wrong.empty()) wrong.replace(wrong.find('\1'), 1, element(region, address));
-    return wrong;
-  }
-  Dl_info info{};
-  // A variable of the module, such as a table of constants.
-  if (dladdr(reinterpret_cast<void *>(address), &info) && info.dli_fbase == module_base_) return "";
-  return outside(address, bytes, is_write);
+  if (address >= shared_begin_ && address < shared_end_) return in_shared(address, bytes, now);
+  const Region *region = region_at(address);
+  if (!region || address + bytes > region->end) return outside(address, bytes, now);
+  if (region->cells) return race(region->cells, address - region->begin, region->cell_bytes, bytes, address, now);
+  if (!is_write) return {};
+  return {"writes " + element(*region, address, bytes) + ", which is constant", caller};
 }
 
-// As an element of as many bytes as are accessed.
-std::string Memory::element(const Shared &shared, uintptr_t address, size_t bytes) {
-  const auto at = static_cast<int64_t>(address) - static_cast<int64_t>(shared.begin), size = static_cast<int64_t>(bytes);
-  return (at % size == 0 ? "element " + std::to_string(at / size) : "byte " + std::to_string(at)) + " of " + shared.names +
-         " (shared memory)";
-}
-
-std::string Memory::in_shared(uintptr_t address, size_t bytes, const Access &now, const void *&other) {
+Fault Memory::in_shared(uintptr_t address, size_t bytes, const Access &now) {
   const Shared *nearest = nullptr;
   for (const Shared &each : shared_) {
     if (address >= each.begin && address + bytes <= each.end) {
       const uintptr_t offset = address - shared_begin_;
-      const auto place = [&] { return element(each, address, bytes); };
       uint8_t *written = written_.data() + offset;
       if ((!now.is_write || now.is_atomic) && unwritten_.text.empty() &&
           !std::all_of(written, written + bytes, [](uint8_t is) { return is; })) {
-        unwritten_ = {"reads " + place() + ", which no thread has written", now.caller, now.thread};
+        unwritten_ = {"reads " + place_of(address, bytes) + ", which no thread has written", now.caller, now.thread};
       }
       if (now.is_write) std::fill_n(written, bytes, uint8_t{1});
       // Cells of an earlier block say nothing about this one.
@@ -252,36 +336,43 @@ std::string Memory::in_shared(uintptr_t address, size_t bytes, const Access &now
         if (cell.other_read.block != block_) cell.other_read = Access();
       }
       if (pending_ > 0) {
-        if (std::string wrong = pending(address, bytes, now, place, other); !wrong.empty()) return wrong;
+        if (Fault wrong = pending(address, bytes, now); !wrong.text.empty()) return wrong;
       }
-      std::string wrong = race(shared_cells_.data(), offset, shared_cell_bytes, bytes, now, "\1", other);
-      if (!wrong.empty()) wrong.replace(wrong.find('\1'), 1, place());
-      return wrong;
+      return race(shared_cells_.data(), offset, shared_cell_bytes, bytes, address, now);
     }
     // The last one before the address.
     if (!nearest || (each.begin <= address && (nearest->begin > address || each.begin > nearest->begin))) nearest = &each;
   }
   if (nearest->begin == nearest->end) {
-    return "uses extern __shared__ memory, but the launch gives it 0 bytes: add `shared` to the launch";
+    return {"uses extern __shared__ memory, but the launch gives it 0 bytes: add `shared` to the launch", now.caller};
   }
-  return (now.is_write ? "writes " : "reads ") + element(*nearest, address, bytes) + ", which has " +
-         count_of(static_cast<int64_t>(nearest->end - nearest->begin), "byte");
+  const uintptr_t wrong = address < nearest->end ? nearest->end : address;
+  return {(now.is_write ? "writes " : "reads ") + element(nearest->begin, nearest->names, wrong, bytes) + ", which has " +
+              count_of(static_cast<int64_t>(nearest->end - nearest->begin), "byte"),
+          now.caller};
 }
 
-std::string Memory::outside(uintptr_t address, size_t bytes, bool is_write) const {
-  const std::string verb = is_write ? "writes " : "reads ";
-  if (address < 4096) return verb + "through a null pointer";
+Fault Memory::outside(uintptr_t address, size_t bytes, const Access &now) const {
+  const std::string verb = now.is_write ? "writes " : "reads ";
+  if (address < 4096) return {verb + "through a null pointer", now.caller};
   const auto distance = [&](const Region &region) {
     return address < region.begin ? region.begin - address : address - std::min(region.end - 1, address);
   };
   const auto nearest = std::min_element(regions_.begin(), regions_.end(),
                                         [&](const Region &a, const Region &b) { return distance(a) < distance(b); });
-  if (nearest == regions_.end() || distance(*nearest) > (size_t{1} << 30)) {
-    return verb + count_of(static_cast<int64_t>(bytes), "byte") + " at an address that belongs to no argument";
+  const size_t away = nearest == regions_.end() ? SIZE_MAX : distance(*nearest);
+  Dl_info info{};
+  // A constant without a name.
+  if (!now.is_write && away > gap && dladdr(reinterpret_cast<void *>(address), &info) && info.dli_fbase == module_base_) return {};
+  if (away > size_t{1} << 30) {
+    return {verb + count_of(static_cast<int64_t>(bytes), "byte") + " at an address that belongs to no argument", now.caller};
   }
-  const int size = std::max(kernel_.parameters[nearest->parameter].element_bytes, 1);
-  return verb + element(*nearest, address) + ", but " + parameter_name(nearest->parameter) + " has " +
-         count_of(static_cast<int64_t>(nearest->end - nearest->begin) / size, "element");
+  const int64_t size = nearest->parameter < 0 ? 1 : std::max(kernel_.parameters[nearest->parameter].element_bytes, 1);
+  const int64_t count = static_cast<int64_t>(nearest->end - nearest->begin) / size;
+  const uintptr_t wrong = away == 0 ? nearest->end : address;
+  return {verb + element(*nearest, wrong, bytes) + (nearest->parameter < 0 ? ", which" : ", but " + *nearest->name) + " has " +
+              count_of(count, nearest->parameter < 0 ? "byte" : "element"),
+          now.caller};
 }
 
 }  // namespace gpt2::emulator

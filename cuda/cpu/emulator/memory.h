@@ -2,14 +2,17 @@
 // run one after the other then, so nothing here is locked.
 //
 // A race is found by order, not by chance: two accesses of two threads to the same bytes, one of them a write, not both atomic, with
-// nothing between them that orders them. What orders: __syncthreads in a block; __syncwarp between its lanes; and, between any two
+// nothing between them that orders them. It is only a warning if one is a plain read and the other atomic, as in loops around
+// atomicCAS, or if both write the same value. What orders: __syncthreads in a block; __syncwarp between its lanes; and, between any two
 // threads, a __threadfence and an atomic operation of the first (or of its block), then an atomic operation of the second (or of its
 // block), as where the last block to finish adds the sums of all. An asynchronous copy writes at any moment until its thread waits.
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <map>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "../../emulator/interface.h"
@@ -32,13 +35,28 @@ struct Cell {
   Access write, read, other_read;
 };
 
+// A variable of the module's file: __device__, __constant__, or a table of constants.
+struct Variable {
+  std::string name;
+  uintptr_t begin, end;
+  // Nothing may write it.
+  bool is_constant;
+};
+
+// Those of the module's file, which is loaded at `base`.
+std::vector<Variable> variables_of(const std::string &path, uintptr_t base);
+std::string demangled(const char *name);
+
+// A tensor, a variable of the module, or memory that malloc returned.
 struct Region {
   uintptr_t begin, end;
+  // Of a tensor; otherwise -1.
   int parameter;
   // Bytes of a cell: at most an element's, so that threads may write neighbouring elements.
   unsigned cell_bytes;
-  // Pages of it exist when they are touched.
+  // Pages of it exist when they are touched. NULL: a constant.
   Cell *cells;
+  const std::string *name;
 };
 
 // A parameter's pointer, and how far it reaches.
@@ -66,9 +84,30 @@ struct Copies {
   size_t groups = 0;
 };
 
+// What is wrong with an access; an empty text: nothing. `other` is the caller of the access that it races with, or NULL.
+struct Fault {
+  std::string text;
+  const void *caller = nullptr, *other = nullptr;
+};
+
+// A write to what another thread wrote, and the bytes before: a race, unless they stay the same.
+struct Suspect {
+  uintptr_t address = 0;
+  Access before, now;
+  std::vector<char> bytes;
+};
+
+// The memory that kernels of a module have from malloc, by address: it outlives a launch.
+struct Heap {
+  ~Heap();
+  std::map<uintptr_t, size_t> blocks;
+  size_t used = 0;
+};
+
 class Memory {
  public:
-  Memory(const gpt2_emulator::Kernel &kernel, const std::vector<Reach> &reaches, const void *module_base);
+  Memory(const gpt2_emulator::Kernel &kernel, const std::vector<Reach> &reaches, const std::vector<Variable> &variables,
+         const void *module_base, Heap &heap);
   ~Memory();
   Memory(const Memory &) = delete;
   Memory &operator=(const Memory &) = delete;
@@ -87,9 +126,15 @@ class Memory {
   // Of all groups but the last `prior`.
   void end_copies(unsigned thread, size_t prior, const void *caller);
   const Unwritten &unwritten() const { return unwritten_; }
-  // What is wrong with an access; empty: nothing. `other` is the caller of the access that it races with, or NULL.
-  std::string access(uintptr_t address, size_t bytes, unsigned thread, bool is_write, bool is_atomic, const void *caller,
-                     const void *&other);
+  Fault access(uintptr_t address, size_t bytes, unsigned thread, bool is_write, bool is_atomic, const void *caller);
+  // After the running thread may have written what `access` allowed: whether it wrote another value than the one that it raced with.
+  Fault settle();
+  bool is_settled() const { return suspect_.bytes.empty(); }
+  void *allocate(size_t bytes);
+  // False: malloc did not return that address, or it was freed.
+  bool release(uintptr_t address);
+  // Each pair of callers once, with the text of the first. In the order in which they came.
+  std::vector<Fault> warnings;
 
  private:
   struct Shared {
@@ -102,21 +147,27 @@ class Memory {
   };
 
   bool is_ordered(const Access &before, const Access &now) const;
-  std::string race(Cell *cells, uintptr_t offset, unsigned cell_bytes, size_t bytes, Access now, const std::string &place,
-                   const void *&other);
-  std::string in_shared(uintptr_t address, size_t bytes, const Access &now, const void *&other);
-  std::string pending(uintptr_t address, size_t bytes, const Access &now, const std::function<std::string()> &place,
-                      const void *&other) const;
-  std::string outside(uintptr_t address, size_t bytes, bool is_write) const;
-  std::string element(const Region &region, uintptr_t address) const;
-  static std::string element(const Shared &shared, uintptr_t address, size_t bytes);
-  const std::string &parameter_name(int parameter) const { return names_[static_cast<size_t>(parameter)]; }
+  Fault race(Cell *cells, uintptr_t offset, unsigned cell_bytes, size_t bytes, uintptr_t address, Access now);
+  std::string raced(const Access &before, const Access &now, uintptr_t address, size_t bytes) const;
+  void warn(const Access &before, const Access &now, uintptr_t address, size_t bytes, const char *why);
+  Fault in_shared(uintptr_t address, size_t bytes, const Access &now);
+  Fault pending(uintptr_t address, size_t bytes, const Access &now) const;
+  void insert(uintptr_t begin, size_t bytes, const std::string &name, bool is_constant);
+  const Region *region_at(uintptr_t address);
+  Fault outside(uintptr_t address, size_t bytes, const Access &now) const;
+  std::string place_of(uintptr_t address, size_t bytes) const;
+  std::string element(const Region &region, uintptr_t address, size_t bytes) const;
+  static std::string element(uintptr_t begin, const std::string &name, uintptr_t address, size_t bytes);
 
   const gpt2_emulator::Kernel &kernel_;
   const void *module_base_;
+  Heap &heap_;
+  std::vector<void *> freed_;
+  Suspect suspect_;
+  std::set<std::pair<const void *, const void *>> warned_;
   Unwritten unwritten_;
   std::vector<std::string> names_;
-  std::vector<Region> regions_;
+  std::vector<Region> regions_;  // in the order of addresses
   size_t last_region_ = 0;
   uintptr_t stacks_begin_ = 0, stacks_end_ = 0;
   // Of the running block.

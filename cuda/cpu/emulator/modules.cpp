@@ -14,6 +14,8 @@
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <set>
+#include <sstream>
 
 #include "../../runtime/checks.h"
 #include "../../runtime/process.h"
@@ -24,6 +26,13 @@ using gpt2::Check;
 using gpt2::cpu;
 using gpt2::fail;
 namespace emulator = gpt2::emulator;
+using emulator::demangled;
+
+std::string emulator::demangled(const char *name) {
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> text(abi::__cxa_demangle(name, nullptr, nullptr, &status), &std::free);
+  return status == 0 ? text.get() : name;
+}
 
 struct gpt2_module {
   void *handle = nullptr;
@@ -32,6 +41,10 @@ struct gpt2_module {
   std::string path, description;
   // Of pairs of calls, because the debug information is slow to read.
   std::map<std::pair<const void *, const void *>, bool> same_lines;
+  std::vector<emulator::Variable> variables;
+  emulator::Heap heap;
+  // Each is printed once.
+  std::set<std::string> warnings;
 
   ~gpt2_module() {
     if (handle) dlclose(handle);
@@ -42,12 +55,6 @@ namespace {
 
 // The most that a block on an H100 can have.
 constexpr int shared_limit = 232448;
-
-std::string demangled(const char *name) {
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> text(abi::__cxa_demangle(name, nullptr, nullptr, &status), &std::free);
-  return status == 0 ? text.get() : name;
-}
 
 std::string describe(const gpt2_emulator::Kernel &kernel) {
   std::string types, parameters;
@@ -87,9 +94,6 @@ std::string output_of(std::initializer_list<const char *> arguments) {
   return text;
 }
 
-// "file:line" of the call before an address, from the module's debug information; empty if that cannot be read.
-std::string line_of(const gpt2_module &module, const void *caller) {
-  const auto offset = reinterpret_cast<uintptr_t>(caller) - reinterpret_cast<uintptr_t>(module.base) - 1;
   char address[32];
   std::snprintf(address, sizeof address, "0x%llx", static_cast<unsigned long long>(offset));
   const std::string line = output_of({"addr2line", "-e", module.path.c_str(), address, nullptr});
@@ -98,6 +102,25 @@ std::string line_of(const gpt2_module &module, const void *caller) {
   std::string place = line.substr(0, line.find_first_of(" \n", line.rfind(':')));
   if (place.compare(0, 2, "./") == 0) place.erase(0, 2);
   return place.find('?') == std::string::npos ? place : "";
+}
+
+// "file:line" of the call before an address, from the module's debug information; empty if that cannot be read.
+std::string line_of(const gpt2_module &module, const void *caller) {
+  const auto offset = reinterpret_cast<uintptr_t>(caller) - reinterpret_cast<uintptr_t>(module.base) - 1;
+  char address[32];
+  std::snprintf(address, sizeof address, "0x%llx", static_cast<unsigned long long>(offset));
+  std::istringstream lines(output_of({"addr2line", "-i", "-e", module.path.c_str(), address, nullptr}));
+  std::string innermost;
+  // The line, then those of the functions into which it was inlined. A header's is the fault of the line that called it.
+  for (std::string line; std::getline(lines, line);) {
+    // "kernel.cu:12 (discriminator 2)"
+    std::string place = line.substr(0, line.find(' ', line.rfind(':')));
+    if (place.compare(0, 2, "./") == 0) place.erase(0, 2);
+    if (place.find('?') != std::string::npos) break;
+    if (!is_header(place)) return place;
+    if (innermost.empty()) innermost = place;
+  }
+  return innermost;
 }
 
 // The line itself, to be shown below a message.
@@ -113,8 +136,8 @@ std::string quoted(const std::string &place) {
 }
 
 std::string message(const gpt2_module &module, const gpt2_emulator::Kernel &kernel, const emulator::Failure &failure) {
-  const std::string place =
-      failure.file.empty() ? line_of(module, failure.caller) : failure.file + ":" + std::to_string(failure.line);
+  const bool is_known = !failure.file.empty() && !is_header(failure.file);
+  const std::string place = is_known ? failure.file + ":" + std::to_string(failure.line) : line_of(module, failure.caller);
   std::string text = std::string(kernel.name) + ": " + failure.text;
   std::string lines = quoted(place);
   if (!place.empty()) text += " at " + place;
@@ -171,6 +194,9 @@ int gpt2_module_load(gpt2_context *context, gpt2_module **module, const void *pa
   Dl_info info{};
   dladdr(reinterpret_cast<void *>(table), &info);
   made->base = info.dli_fbase;
+  if (made->table->has_checks) {
+    made->variables = emulator::variables_of(made->path, reinterpret_cast<uintptr_t>(made->base));
+  }
   for (int i = 0; i < made->table->kernel_count; i++) {
     made->description += (i > 0 ? "," : "[") + describe(made->table->kernels[i]);
   }
@@ -221,7 +247,8 @@ int gpt2_module_launch(gpt2_context *context, gpt2_module *module, int32_t kerne
   emulator::Failure failure;
   bool has_failed = false;
   if (module->table->has_checks) {
-    emulator::Memory memory(wanted, reaches_of(wanted, launch.arguments, reach), module->base);
+    emulator::Memory memory(wanted, reaches_of(wanted, launch.arguments, reach), module->variables, module->base,
+                            module->heap);
     launch.memory = &memory;
     launch.is_same_line = [&](const void *a, const void *b) {
       const auto [known, is_new] = module->same_lines.try_emplace({a, b}, false);
@@ -233,6 +260,10 @@ int gpt2_module_launch(gpt2_context *context, gpt2_module *module, int32_t kerne
       has_failed = !block.run(launch, static_cast<unsigned>(index));
     }
     if (has_failed) failure = block.failure;
+    for (const emulator::Fault &warning : memory.warnings) {
+      const std::string text = message(*module, wanted, {warning.text, warning.caller, warning.other, "", 0});
+      if (module->warnings.insert(text).second) std::fprintf(stderr, "warning: %s\n", text.c_str());
+    }
   } else {
     std::mutex mutex;
     std::atomic<bool> stops{false};

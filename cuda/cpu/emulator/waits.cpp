@@ -4,6 +4,7 @@
 namespace gpt2::emulator {
 
 unsigned Block::barrier(int predicate, const void *caller) {
+  step(0);
   Thread &thread = *current_;
   thread.caller = caller;
   thread.predicate = predicate;
@@ -50,6 +51,7 @@ void Block::complete_warp(unsigned first, unsigned mask) {
 }
 
 const uint64_t *Block::exchange(unsigned mask, uint64_t value, bool orders_memory, unsigned *lanes, const void *caller) {
+  step(0);
   Thread &thread = *current_;
   const unsigned number = number_of(thread), first = number / 32 * 32;
   if (!(mask >> number % 32 & 1)) fail("is not in the mask that it names for its warp", caller);

@@ -4,7 +4,7 @@
 namespace cooperative_groups {
 
 struct thread_block {
-  void sync() const { __syncthreads(); }
+  GPT2_INLINE void sync() const { __syncthreads(); }
   unsigned size() const { return blockDim.x * blockDim.y * blockDim.z; }
   unsigned num_threads() const { return size(); }
   unsigned thread_rank() const { return gpt2_emulator::linear_thread(); }
@@ -21,23 +21,23 @@ struct thread_block_tile {
     const unsigned first = gpt2_emulator::lane() / SIZE * SIZE;
     return (SIZE == 32 ? 0xffffffffu : (1u << SIZE % 32) - 1) << first;
   }
-  void sync() const { __syncwarp(mask()); }
+  GPT2_INLINE void sync() const { __syncwarp(mask()); }
   static constexpr unsigned size() { return SIZE; }
   static constexpr unsigned num_threads() { return SIZE; }
   unsigned thread_rank() const { return gpt2_emulator::lane() % SIZE; }
   unsigned meta_group_rank() const { return gpt2_emulator::linear_thread() / SIZE; }
   unsigned meta_group_size() const { return (this_thread_block().size() + SIZE - 1) / SIZE; }
   template <class T>
-  T shfl(T value, int rank) const { return __shfl_sync(mask(), value, rank, SIZE); }
+  GPT2_INLINE T shfl(T value, int rank) const { return __shfl_sync(mask(), value, rank, SIZE); }
   template <class T>
-  T shfl_up(T value, unsigned delta) const { return __shfl_up_sync(mask(), value, delta, SIZE); }
+  GPT2_INLINE T shfl_up(T value, unsigned delta) const { return __shfl_up_sync(mask(), value, delta, SIZE); }
   template <class T>
-  T shfl_down(T value, unsigned delta) const { return __shfl_down_sync(mask(), value, delta, SIZE); }
+  GPT2_INLINE T shfl_down(T value, unsigned delta) const { return __shfl_down_sync(mask(), value, delta, SIZE); }
   template <class T>
-  T shfl_xor(T value, int lanes) const { return __shfl_xor_sync(mask(), value, lanes, SIZE); }
-  int any(int predicate) const { return __any_sync(mask(), predicate); }
-  int all(int predicate) const { return __all_sync(mask(), predicate); }
-  unsigned ballot(int predicate) const {
+  GPT2_INLINE T shfl_xor(T value, int lanes) const { return __shfl_xor_sync(mask(), value, lanes, SIZE); }
+  GPT2_INLINE int any(int predicate) const { return __any_sync(mask(), predicate); }
+  GPT2_INLINE int all(int predicate) const { return __all_sync(mask(), predicate); }
+  GPT2_INLINE unsigned ballot(int predicate) const {
     return __ballot_sync(mask(), predicate) >> (gpt2_emulator::lane() / SIZE * SIZE);
   }
 };
@@ -45,17 +45,17 @@ template <unsigned SIZE, class Parent>
 thread_block_tile<SIZE, Parent> tiled_partition(const Parent &) { return {}; }
 
 struct coalesced_group {
-  void sync() const {}
+  GPT2_INLINE void sync() const {}
   unsigned size() const { return 1; }
   unsigned num_threads() const { return 1; }
   unsigned thread_rank() const { return 0; }
   template <class T>
-  T shfl(T value, int) const { return value; }
+  GPT2_INLINE T shfl(T value, int) const { return value; }
 };
 inline coalesced_group coalesced_threads() { return {}; }
 
 template <class Group>
-void sync(const Group &group) { group.sync(); }
+GPT2_INLINE void sync(const Group &group) { group.sync(); }
 
 struct grid_group {
   template <class... T>
@@ -82,7 +82,7 @@ struct less {
   T operator()(T a, T b) const { return b < a ? b : a; }
 };
 template <unsigned SIZE, class Parent, class T, class Join>
-T reduce(const thread_block_tile<SIZE, Parent> &tile, T value, const Join &join) {
+GPT2_INLINE T reduce(const thread_block_tile<SIZE, Parent> &tile, T value, const Join &join) {
   for (unsigned lanes = SIZE / 2; lanes > 0; lanes /= 2) value = join(value, tile.shfl_xor(value, lanes));
   return value;
 }

@@ -11,11 +11,11 @@
     name(int value) : name(float(value)) {}                                                              \
     name(unsigned value) : name(float(value)) {}                                                         \
     name(long long value) : name(float(value)) {}                                                        \
-    operator float() const { return to_float(bits); }                                                    \
-    name &operator+=(name other) { return *this = name(float(*this) + float(other)); }                   \
-    name &operator-=(name other) { return *this = name(float(*this) - float(other)); }                   \
-    name &operator*=(name other) { return *this = name(float(*this) * float(other)); }                   \
-    name &operator/=(name other) { return *this = name(float(*this) / float(other)); }                   \
+    GPT2_INLINE operator float() const { return to_float(bits); }                                        \
+    GPT2_INLINE name &operator+=(name other) { return *this = name(float(*this) + float(other)); }       \
+    GPT2_INLINE name &operator-=(name other) { return *this = name(float(*this) - float(other)); }       \
+    GPT2_INLINE name &operator*=(name other) { return *this = name(float(*this) * float(other)); }       \
+    GPT2_INLINE name &operator/=(name other) { return *this = name(float(*this) / float(other)); }       \
   };                                                                                                     \
   struct alignas(4) name##2 {                                                                            \
     name x, y;                                                                                           \

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../cooperative_groups.h"
+#include "../cuda_pipeline.h"
 
 namespace cooperative_groups {
 
@@ -16,12 +17,12 @@ GPT2_UNCHECKED void memcpy_async(const Group &group, T *to, size_t to_count, con
   gpt2_emulator::copy_together(group, to, from, sizeof(T) * count, GPT2_CALLER);
 }
 template <unsigned PRIOR, class Group>
-GPT2_UNCHECKED void wait_prior(const Group &group) {
-  gpt2_emulator::host->wait(PRIOR, GPT2_CALLER);
+GPT2_INLINE void wait_prior(const Group &group) {
+  __pipeline_wait_prior(PRIOR);
   group.sync();
 }
 template <class Group>
-GPT2_UNCHECKED void wait(const Group &group) {
+GPT2_INLINE void wait(const Group &group) {
   wait_prior<0>(group);
 }
 

@@ -1,0 +1,50 @@
+// Signals that a kernel raises, by an access that no check sees or a full stack: the launch fails with them, and the process goes on.
+#include <signal.h>
+#include <ucontext.h>
+
+#include <mutex>
+
+#include "block.h"
+
+namespace gpt2::emulator {
+
+namespace {
+
+constexpr int caught[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
+struct sigaction others[NSIG];
+
+// NULL on other processors: the failure then has no line.
+const char *instruction([[maybe_unused]] const ucontext_t *context) {
+#if defined(__x86_64__)
+  return reinterpret_cast<const char *>(context->uc_mcontext.gregs[REG_RIP]);
+#elif defined(__aarch64__)
+  return reinterpret_cast<const char *>(context->uc_mcontext.pc);
+#else
+  return nullptr;
+#endif
+}
+
+void handle(int signal, siginfo_t *info, void *context) {
+  if (Block *block = in_kernel()) block->signal(signal, info->si_addr, instruction(static_cast<ucontext_t *>(context)) + 1);
+  const struct sigaction &other = others[signal];
+  if (other.sa_flags & SA_SIGINFO) return other.sa_sigaction(signal, info, context);
+  if (other.sa_handler != SIG_DFL && other.sa_handler != SIG_IGN) return other.sa_handler(signal);
+  // The instruction runs again, and ends the process as it would have without us.
+  sigaction(signal, &other, nullptr);
+}
+
+}  // namespace
+
+void catch_signals() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    struct sigaction own {};
+    own.sa_sigaction = handle;
+    // The handler leaves by a jump, which does not unblock the signal.
+    own.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+    sigemptyset(&own.sa_mask);
+    for (const int signal : caught) sigaction(signal, &own, &others[signal]);
+  });
+}
+
+}  // namespace gpt2::emulator
