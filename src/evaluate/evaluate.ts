@@ -6,7 +6,13 @@ import { whole } from '../checks/number.ts';
 import { Gpt2Error, UsageError } from '../errors.ts';
 import type { Model } from '../model/model.ts';
 import type { Ranks } from '../ranks/ranks.ts';
-import { builtInTokenizers, byteLengths, type Tokenizer, tokenizerNamed } from '../tokenizer/tokenizer.ts';
+import {
+  builtInTokenizers,
+  byteLengths,
+  noByteLengths,
+  type Tokenizer,
+  tokenizerNamed,
+} from '../tokenizer/tokenizer.ts';
 import { checkSequence } from './fit.ts';
 import { summedLoss } from './mean-loss.ts';
 
@@ -66,7 +72,7 @@ export async function evaluate(model: Model, options: EvaluateOptions): Promise<
   if (batches < (options.batches ?? 0)) notice(`all ${all} whole batches are used: there are no ${options.batches}`);
   const lengths = tokenizer && byteLengths(tokenizer, vocabularySize);
   if (!tokenizer) notice('no bits per byte: the tokenizer is not known');
-  else if (!lengths) notice('no bits per byte: this tokenizer does not reproduce every text');
+  else if (!lengths) notice(`no bits per byte: ${noByteLengths(tokenizer)}`);
   let bytes = 0;
   const { rank, count } = ranks ?? { rank: 0, count: 1 };
   let done = 0;

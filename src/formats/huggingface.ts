@@ -114,7 +114,9 @@ function readTokenizerOf(path: string, model: ModelConfig, refuse: Refuse): Toke
   const most = largestFile;
   const builtIn = tokenizerOf(model) ?? gpt2;
   if (existsSync(join(path, tokenizerFile))) {
-    const found = readJson({ path, name: tokenizerFile, most }, refuse, parseTokenizer);
+    const found = readJson({ path, name: tokenizerFile, most }, refuse, (text) =>
+      parseTokenizer(text, join(path, tokenizerFile)),
+    );
     if (found.file === undefined) return undefined;
     if (found.vocabularySize <= model.vocabularySize) return found;
     // A token for padding is often added without a row in the embedding.

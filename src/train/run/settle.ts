@@ -136,8 +136,10 @@ export const takesSamples = (sampleEvery: number, tokenizer: Tokenizer | undefin
   sampleEvery > 0 && tokenizer !== undefined;
 
 /** A file that came with the weights or the data; without one, the size of the vocabulary decides. */
-const tokenizerOfRun = (config: ModelConfig, start: Weights | undefined, data: Tokenizer | undefined) =>
-  [start?.tokenizer, data].find((tokenizer) => tokenizer?.file !== undefined) ?? tokenizerOf(config);
+function tokenizerOfRun(config: ModelConfig, start: Weights | undefined, data: Tokenizer | undefined) {
+  const found = [start?.tokenizer, data].find((tokenizer) => tokenizer?.file !== undefined);
+  return found ? { ...found, lost: data?.lost } : tokenizerOf(config);
+}
 
 function withRanks(given: TrainOptions, { ranks }: Place): TrainOptions {
   if (given.ranks === undefined || given.ranks === ranks) return { ...given, ranks };
