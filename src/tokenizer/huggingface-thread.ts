@@ -59,7 +59,7 @@ function start(): ChildProcess {
   started.stdin!.on('error', () => {});
   started.on('error', ({ message }) => fail(`cannot be started: ${message}`));
   started.on('close', (code, signal) => {
-    const why = errors.replaceAll(/\s+/g, ' ').trim().slice(0, 300);
+    const why = errors.replaceAll(/\s+/g, ' ').trim().slice(0, 200);
     fail(limits[signal ?? ''] ?? `ended with ${signal ?? `exit code ${code}`}${why && `: ${why}`}`);
   });
   return started;

@@ -1,4 +1,4 @@
-// Damaged tokenizer.json files of four kinds, and files on which the package tokenizers is known to crash. tokenizers.test.ts reads them.
+// Damaged tokenizer.json files of four kinds, and files on which the package tokenizers is known to crash. tokenizers.slow.test.ts reads them.
 import { readFileSync } from 'node:fs';
 import type { Random } from '../../src/op-cases/numbers.ts';
 import { mutate } from './mutate.ts';
