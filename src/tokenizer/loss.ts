@@ -63,10 +63,10 @@ export const percent = (share: number): string => `${Number((100 * share).toPrec
 export const characterName = (codePoint: number): string =>
   `${JSON.stringify(String.fromCodePoint(codePoint))} (U+${codePoint.toString(16).toUpperCase().padStart(4, '0')})`;
 
-/** "12 of 3,400 characters (0.35%), such as "é" (U+00E9), 7 times" */
+/** "12 of 3,400 characters (0.35%), such as "é" (U+00E9) × 7" */
 export function describeLoss(loss: Loss): string {
   const number = (value: number) => value.toLocaleString('en-US');
   const examples = [...loss.lost].sort(([, a], [, b]) => b - a).slice(0, 5);
-  const shown = examples.map(([codePoint, times]) => `${characterName(codePoint)}, ${number(times)} times`).join('; ');
+  const shown = examples.map(([codePoint, times]) => `${characterName(codePoint)} × ${number(times)}`).join(', ');
   return `${number(timesOf(loss))} of ${number(loss.characters)} characters (${percent(lostShare(loss))}), such as ${shown}`;
 }

@@ -7,7 +7,10 @@ type Json = Record<string, unknown>;
 const fixture = (name: string): Json =>
   JSON.parse(readFileSync(new URL(`../fixtures/tokenizers/${name}.json`, import.meta.url), 'utf8')) as Json;
 
-const byteLevel = fixture('byte-level') as Json & { model: { vocab: Record<string, number>; merges: string[][] } };
+const byteLevel = fixture('byte-level') as Json & {
+  added_tokens: { content: string }[];
+  model: { vocab: Record<string, number>; merges: string[][] };
+};
 const wordPiece = fixture('word-piece');
 const unigram = fixture('unigram') as Json & { model: Json };
 
@@ -15,8 +18,10 @@ const unigram = fixture('unigram') as Json & { model: Json };
 export function withoutAlphabet(): Json {
   const { vocab, merges } = byteLevel.model;
   const used = new Set(merges.flat());
-  const kept = Object.entries(vocab).filter(([token, id]) => id < 2 || token.length > 1 || used.has(token));
-  return { ...byteLevel, model: { ...byteLevel.model, vocab: Object.fromEntries(kept) } };
+  const kept = Object.keys(vocab).filter((token) => token.length > 1 || used.has(token));
+  const ids = new Map(kept.map((token, id) => [token, id]));
+  const added = byteLevel.added_tokens.map((token) => ({ ...token, id: ids.get(token.content) ?? kept.length }));
+  return { ...byteLevel, added_tokens: added, model: { ...byteLevel.model, vocab: Object.fromEntries(ids) } };
 }
 
 const charsmap = (...numbers: number[]) => ({
