@@ -109,7 +109,7 @@ async function open(opening: Opening): Promise<Run> {
     runEvent: {
       event: 'run',
       ...{ configuration, program, device: device.description.device, codePath, dtype: options.dtype, parameters },
-      data: { train: dataHash(data.loader.shards), val: data.validation && dataHash(data.validation.loader.shards) },
+      data: { train: dataHash(data.loader.shards), val: data.validation && dataHash(data.validation.shards) },
       ...(commit === undefined ? {} : { commit }),
       ...(checkpoint ? { resumedFrom: startStep } : {}),
       ...(ranks ? { hosts: [...ranks.hosts] } : {}),
