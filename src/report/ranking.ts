@@ -36,8 +36,11 @@ export function behind(run: Validated, best: Validated) {
   const sequences = Math.max(count, (ours!.tokens ?? 0) / run.configuration.sequence);
   const [difference, standardError] = [ours!.loss - theirs!.loss, Math.sqrt(variance / sequences)];
   if (!Number.isFinite(difference + standardError)) return null;
-  return { difference, standardError, isTie: difference === 0 || difference < 2 * standardError };
+  return { difference, standardError, isTie: difference < Math.max(2 * standardError, rounding) };
 }
+
+/** Losses that print alike. Runs that differ in --batch alone were 1.6e-8 apart, by rounding: three times the standard error. */
+const rounding = 5e-5;
 
 type Validated = Pick<RunRecord, 'configuration' | 'events'>;
 
@@ -78,7 +81,7 @@ export function rankRuns(runs: readonly NamedRun[]) {
   const [warning] = sorted.flatMap((run) => describeUnlike({ run, baseline: first }));
   const notes = [
     ranking.some((run) => run.behind?.isTie) &&
-      'tie: behind the first by less than twice the standard error (±) over the sequences validated; seeds can differ by more',
+      `tie: behind the first by less than ${rounding} or twice the standard error (±) over the sequences; seeds can differ by more`,
     sorted.some((run) => lastOf(run) !== null && unlike(run, first).leftOut.includes('val')) &&
       'not all runs validated the same tokens',
   ].filter((note) => note !== false);

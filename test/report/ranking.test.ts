@@ -31,6 +31,8 @@ it.each<[string, NamedRun, boolean | undefined]>([
   ['a difference under twice its error', run(shifted(0.022)), true],
   ['over twice its error, far under the error of the losses', run(shifted(0.023)), false],
   ['the same losses', run([...spread]), true],
+  ['losses that differ by rounding, all in one direction', run(spread.map((loss) => loss + 1e-6)), true],
+  ['and by a digit that is printed', run(spread.map((loss) => loss + 1e-4)), false],
   ['another number of tokens', run(shifted(0.02), {}, 6_400_000), undefined],
   ['no losses of sequences, in an older log', run(undefined), undefined],
   ['another number of sequences', run(spread.slice(1)), undefined],
