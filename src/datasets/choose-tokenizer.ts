@@ -2,7 +2,6 @@
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { Gpt2Error, UsageError } from '../errors.ts';
-import { isHuggingFaceModel, readModelFolder } from '../formats/huggingface.ts';
 import { datasetFile, readDatasetTokenizer } from '../shards/find.ts';
 import { characterTokenizerName, createCharacterTokenizer } from '../tokenizer/character-tokenizer.ts';
 import { builtInTokenizers, type Tokenizer, tokenizerNamed } from '../tokenizer/tokenizer.ts';
@@ -31,9 +30,6 @@ export function chooseTokenizer(name: string): Tokenizer | undefined {
 
 /** The tokenizer of a data set, a checkpoint, a run, or a model of another program. */
 function tokenizerOfFolder(folder: string): Tokenizer {
-  // Its tokens may be in several files.
-  const ofModel = isHuggingFaceModel(folder) ? readModelFolder(folder).tokenizer : undefined;
-  if (ofModel) return ofModel;
   const file = [folder, ...checkpointsIn(folder)]
     .map((each) => join(each, tokenizerFile))
     .find((each) => existsSync(each));

@@ -31,6 +31,7 @@ const fileSchema = z.looseObject({
   added_tokens: z.array(z.looseObject({ id: z.int(), content: z.string() })).default([]),
 });
 type File = z.infer<typeof fileSchema>;
+type Vocabulary = File['model']['vocab'];
 
 /** In the order in which transformers adds them. */
 const names = ['bos_token', 'eos_token', 'unk_token', 'sep_token', 'pad_token', 'cls_token', 'mask_token'];
@@ -67,11 +68,7 @@ function fileOfVocabulary(read: ReadFile, settings: Settings, refuse: Refuse): F
   const vocab = read('vocab.json', z.record(z.string(), z.int().nonnegative()));
   if (!vocab) return undefined;
   const builtIn = builtInTokenizers.find((tokenizer) => hasVocabulary(tokenizer, vocab));
-  const lines = (text: string) =>
-    text
-      .trimEnd()
-      .split(/\r?\n/)
-      .filter((line) => !line.startsWith('#version'));
+  const lines = (text: string) => text.match(/^(?!#version).+$/gm) ?? [];
   const merges = read('merges.txt', z.array(z.string()), lines) ?? (builtIn && [...tokenizerFiles(builtIn).merges]);
   if (!merges) refuse("its vocab.json is not GPT-2's vocabulary, and it has neither merges.txt nor tokenizer.json");
   for (const name of names.slice(0, 3)) if (settings[name] === undefined) settings[name] = '<|endoftext|>';
@@ -89,12 +86,7 @@ export function fileOf({ name, file }: Tokenizer): string {
 }
 
 /** tokenizer.json of byte-level BPE with GPT-2's pattern. */
-function byteLevelFile(
-  vocab: File['model']['vocab'],
-  merges: string[],
-  added: File['added_tokens'],
-  prefix = false,
-): File {
+function byteLevelFile(vocab: Vocabulary, merges: string[], added: File['added_tokens'], prefix = false): File {
   const byteLevel = { type: 'ByteLevel', add_prefix_space: prefix, trim_offsets: true, use_regex: true };
   const parts = { continuing_subword_prefix: '', end_of_word_suffix: '' };
   return {

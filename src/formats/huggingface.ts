@@ -276,10 +276,7 @@ export function writeHuggingFace(folder: string, { model, tokenizer: own, read }
   writeTensors(join(folder, weightsFile), [{ prefix: '', parameters: parameterTable(model), read }], type);
 }
 
-interface TokenizerFile {
-  readonly added_tokens: readonly { readonly id: number; readonly content: string }[];
-  readonly model: { readonly vocab: object; readonly merges: readonly string[] };
-}
+type TokenizerFile = { added_tokens: { id: number; content: string }[]; model: { vocab: object; merges: string[] } };
 
 function configOf({ layers, channels, heads, context, vocabularySize }: ModelConfig, rest: object): object {
   return {
