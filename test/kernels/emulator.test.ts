@@ -142,6 +142,11 @@ const more: Readonly<
   ],
   'memory from malloc': [
     [
+      'more than a GPU has for it',
+      '  float *p = (float *)malloc(9 << 20);\n  p[i] = 1;  // WRONG',
+      /writes through a null pointer/,
+    ],
+    [
       'past its end',
       '  float *p = (float *)malloc(8);\n  p[2] = in[i];  // WRONG\n  free(p);',
       /thread 0 of block 0 writes element 2 of memory from malloc, which has 8 bytes/,
@@ -725,7 +730,7 @@ __global__ void k(float *out, const float *in, int n) { out[threadIdx.x] = inner
   [
     'memory from malloc: used by a block, and later than its launch',
     kernel(
-      '  __shared__ float *own;\n  if (i == 0) own = kept = new float[64];\n  __syncthreads();\n  own[i] = in[i];\n  __syncthreads();\n  float *mine = (float *)malloc(8);\n  mine[1] = kept[63 - i];\n  out[i] = mine[1] + (malloc(9 << 20) != nullptr);\n  free(mine);',
+      '  __shared__ float *own;\n  if (i == 0) own = kept = new float[64];\n  __syncthreads();\n  own[i] = in[i];\n  __syncthreads();\n  float *mine = (float *)malloc(8);\n  mine[1] = kept[63 - i];\n  out[i] = mine[1];\n  free(mine);',
       '__device__ float *kept;',
     ),
     one,
