@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { checkGiven } from '../checks/given.ts';
 import { Gpt2Error, UsageError } from '../errors.ts';
 import { checkpointTokenizer, openWeights } from '../formats/checkpoint-weights.ts';
-import { type FetchOptions, fetchHubModel, hubName } from '../formats/hub.ts';
+import { type FetchOptions, fetchHubModel, fromDownload, hubName } from '../formats/hub.ts';
 import { isHuggingFaceModel, openHuggingFaceModel } from '../formats/huggingface.ts';
 import { openLlmcModel } from '../formats/llmc.ts';
 import { modelPaths, type StoredModel } from '../formats/stored-model.ts';
@@ -50,7 +50,8 @@ export async function resolveWeights(path: string, options: FetchOptions = {}): 
   const name = hubName(path);
   if (name) {
     const { folder, name: hubName } = await fetchHubModel(name, options);
-    return { ...storedWeights(folder, join(folder, weightsFile), openHuggingFaceModel), hubName };
+    const open = () => storedWeights(folder, join(folder, weightsFile), openHuggingFaceModel);
+    return { ...fromDownload(folder, open), hubName };
   }
   if (presetConfig(path) && !existsSync(path)) throw sizeOnly(path);
   if (existsSync(path) && statSync(path).isFile()) return storedWeights(path, path, openLlmcModel);

@@ -21,7 +21,7 @@ import { withProgress } from './progress.ts';
 export const defaultShardTokens = 100_000_000;
 const defaultValFraction = 0.01;
 
-export interface TextFlags extends Pick<TextOptions, 'tokenizer' | 'workers' | 'overwrite'> {
+export interface TextFlags extends Pick<TextOptions, 'tokenizer' | 'workers' | 'overwrite' | 'lossy'> {
   readonly out?: string;
   readonly shardTokens: number;
   readonly valFraction?: number;
@@ -73,7 +73,7 @@ export function preproTextCommand(): Command {
     .option('--out <DIR>', 'folder to write (default: data/<NAME> of the first file)')
     .addHelpText('after', help)
     .action(async (paths: string[], flags: OwnFlags) => {
-      const { separator, valFraction = defaultValFraction, tokenizer, workers, overwrite } = flags;
+      const { separator, valFraction = defaultValFraction, tokenizer, workers, overwrite, lossy } = flags;
       if (flags.field !== undefined && separator !== undefined) {
         throw new UsageError('--field and --separator exclude each other: give one');
       }
@@ -100,6 +100,7 @@ export function preproTextCommand(): Command {
           tokenizer,
           workers,
           overwrite,
+          lossy,
           out,
           format,
           division,
@@ -131,6 +132,8 @@ function neverFound(separator: string): string {
   return `--separator ${JSON.stringify(separator)} never occurs, so each file is one document: give another one with --overwrite${hint}`;
 }
 
+export const lossyHelp = 'accept a tokenizer.json that loses over 0.1% of the text';
+
 /** Adds the flags of every command that makes shards of text. */
 export function addTextFlags(command: Command, shardTokens = defaultShardTokens): Command {
   return command
@@ -146,6 +149,7 @@ export function addTextFlags(command: Command, shardTokens = defaultShardTokens)
     )
     .addOption(numberOption('--workers <N>', 'threads (default: one per core, at most 6)', { least: 1, most: 256 }))
     .option('--overwrite', 'replace a data set of another text or other options')
+    .option('--lossy', lossyHelp)
     .option('--json', 'print the result as JSON');
 }
 

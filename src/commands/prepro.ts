@@ -14,7 +14,7 @@ import {
 import { notice, printResult } from './output.ts';
 import { preproFinewebCommand, preproTinystoriesCommand } from './prepro-corpora.ts';
 import { preproInspectCommand } from './prepro-inspect.ts';
-import { preproTextCommand, tell } from './prepro-text.ts';
+import { lossyHelp, preproTextCommand, tell } from './prepro-text.ts';
 
 /** nanoGPT's names of data sets, and the folder that one of ours is in, with what makes them here. */
 const elsewhere = [
@@ -56,6 +56,7 @@ export function preproCommand(): Command {
     .option('--tokenizer <NAME>', tokenizerKinds, 'gpt2')
     .option('--out <DIR>', 'folder to write (default: data/<DATASET>, or data/<DATASET>-<NAME>)')
     .option('--overwrite', 'replace another data set in the folder')
+    .option('--lossy', lossyHelp)
     .option('--json', 'print the result as JSON')
     .addHelpText('after', help)
     .action(async (name: string | undefined, flags: Flags) => {

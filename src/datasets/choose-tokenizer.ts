@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { Gpt2Error, UsageError } from '../errors.ts';
 import { datasetFile, readDatasetTokenizer } from '../shards/find.ts';
 import { characterTokenizerName, createCharacterTokenizer } from '../tokenizer/character-tokenizer.ts';
+import { describeLoss, type Loss, lostShare } from '../tokenizer/loss.ts';
 import { builtInTokenizers, type Tokenizer, tokenizerNamed } from '../tokenizer/tokenizer.ts';
 import { mostIds, readTokenizer, tokenizerFile } from '../tokenizer/tokenizer-file.ts';
 
@@ -37,6 +38,23 @@ function tokenizerOfFolder(folder: string): Tokenizer {
   const tokenizer = existsSync(join(folder, datasetFile)) ? readDatasetTokenizer(folder) : undefined;
   if (tokenizer) return tokenizer;
   throw new Gpt2Error(`${folder} has no ${tokenizerFile}; --tokenizer takes ${tokenizerKinds}, such as a run`);
+}
+
+export interface LossOptions {
+  /** Makes a data set even if its tokenizer loses more than a thousandth of the text's characters. */
+  readonly lossy?: boolean | undefined;
+  readonly notice?: ((text: string) => void) | undefined;
+}
+
+/** The largest share of a text's characters that a tokenizer may lose without --lossy. */
+const mostLost = 0.001;
+
+/** @throws Gpt2Error if too many characters are lost */
+export function refuseLoss(loss: Loss, { lossy, notice }: LossOptions): void {
+  if (loss.lost.size === 0) return;
+  const lost = `the tokenizer loses ${describeLoss(loss)}`;
+  if (lossy || lostShare(loss) <= mostLost) notice?.(`${lost}; bits per byte will not be computed`);
+  else throw new Gpt2Error(`${lost}: take another --tokenizer, or accept the loss with --lossy`);
 }
 
 /** Of a run, the newest first. */

@@ -22,6 +22,8 @@ export interface DownloadOptions {
   readonly pauseMilliseconds?: number;
   /** The known checksum; default: the server's, if it sends one. */
   readonly sha256?: string;
+  /** The most bytes that are taken. */
+  readonly most?: number;
   /** The end of the error if the download fails. */
   readonly advice?: string;
   /** Headers of every request; `authorization` is not sent to another host that the server redirects to. */
@@ -102,7 +104,7 @@ export class Refused extends Error {
 async function fetchRest(
   url: string,
   path: string,
-  { onProgress, headers, ...options }: DownloadOptions,
+  { onProgress, headers, most = Number.POSITIVE_INFINITY, ...options }: DownloadOptions,
 ): Promise<Facts> {
   const before = knownFacts(path);
   const have = before?.tag ? bytesOf(`${path}.part`) : 0;
@@ -123,6 +125,12 @@ async function fetchRest(
     // Each write ends before the file is closed, so that after an interruption the download resumes at the .part's size.
     for await (const data of response.body) {
       clearTimeout(timer);
+      if (Math.max(done + data.length, facts.size ?? 0) > most) {
+        for (const name of [`${path}.part`, `${path}.part.json`]) rmSync(name, { force: true });
+        throw new Gpt2Error(
+          `the download of ${url} has ${facts.size ?? 'more'} bytes, over the limit of ${most} for this file; ${options.advice}`,
+        );
+      }
       await writeFully(file, data, done);
       done += data.length;
       // It is refused at the end.

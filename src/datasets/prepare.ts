@@ -10,10 +10,11 @@ import { type Dataset, datasetFile, type Role, tokenizerRecord } from '../shards
 import { writeDurably, writeShard } from '../shards/shard.ts';
 import { addCharacters, characterTokenizerName, UnknownCharacterError } from '../tokenizer/character-tokenizer.ts';
 import { placeAfter, textStart } from '../tokenizer/line-and-column.ts';
+import { type Loss, noLoss, sumOf } from '../tokenizer/loss.ts';
 import { encode, gpt2, type Tokenizer } from '../tokenizer/tokenizer.ts';
 import { tokenizerFile } from '../tokenizer/tokenizer-file.ts';
 import { TokenList } from '../tokenizer/tokens.ts';
-import { chooseTokenizer, tokenizerOfCharacters } from './choose-tokenizer.ts';
+import { chooseTokenizer, type LossOptions, refuseLoss, tokenizerOfCharacters } from './choose-tokenizer.ts';
 import type { DatasetSource } from './dataset.ts';
 import { ownSource } from './own-source.ts';
 import { cannotWrite, isWhole, type Prepared, refuseForeignTokenizer, standingIn, standsInTheWay } from './standing.ts';
@@ -22,7 +23,7 @@ import { tinyshakespeare } from './tinyshakespeare.ts';
 export const datasets: readonly DatasetSource[] = [tinyshakespeare, ownSource];
 export const datasetNames: readonly string[] = datasets.map(({ name }) => name);
 
-export interface PrepareOptions {
+export interface PrepareOptions extends LossOptions {
   /** The source file, if the data set takes one. */
   readonly from?: string | undefined;
   /** Folder to write. Default data/<name>, or data/<name>-<tokenizer>. */
@@ -31,12 +32,12 @@ export interface PrepareOptions {
   readonly tokenizer?: string | undefined;
   /** Replaces a data set of another text in the folder. */
   readonly overwrite?: boolean | undefined;
-  readonly notice?: ((text: string) => void) | undefined;
 }
 
 /** Makes a data set's shards. @throws as for programs (options/for-programs.ts); messages name flags */
 export async function prepareDataset(name: string, options: PrepareOptions = {}): Promise<Prepared> {
-  checkGiven(options, {}, { from: 'text', out: 'text', tokenizer: 'text', overwrite: 'switch', notice: 'function' });
+  const switches = { overwrite: 'switch', lossy: 'switch' } as const;
+  checkGiven(options, {}, { from: 'text', out: 'text', tokenizer: 'text', ...switches, notice: 'function' });
   const { from, tokenizer: asked = gpt2.name, overwrite, notice = () => {} } = options;
   const set = datasets.find((candidate) => candidate.name === name);
   if (!set) throw new UsageError(`there is no data set "${name}": name one of ${datasetNames.join(', ')}`);
@@ -60,7 +61,8 @@ export async function prepareDataset(name: string, options: PrepareOptions = {})
 
   const { source, documents } = await set.documents({ from, notice, folder });
   const tokenizer = given ?? tokenizerOfCharacters(charactersOf(documents));
-  const { train, val } = split(set, documents, tokenizer);
+  const { train, val, loss } = split(set, documents, tokenizer);
+  refuseLoss(loss, options);
   if (train.length === 0)
     throw new Gpt2Error(
       `${source} is too short: all its ${val.length} tokens are validation; give a longer text with --from`,
@@ -78,7 +80,7 @@ export async function prepareDataset(name: string, options: PrepareOptions = {})
     return { file, role, ...writeShard(join(folder, file), tokens) };
   };
   const shards = [written('train', train), written('val', val)];
-  const dataset: Dataset = { source, ...tokenizerRecord(tokenizer), shards };
+  const dataset: Dataset = { source, ...tokenizerRecord(tokenizer, loss), shards };
   if (tokenizer.file !== undefined) writeDurably(join(folder, tokenizerFile), [Buffer.from(tokenizer.file)]);
   writeDurably(join(folder, datasetFile), [Buffer.from(checkedJson(dataset))]);
   return { folder, present: false, dataset };
@@ -104,26 +106,28 @@ function split(
   { validation }: DatasetSource,
   documents: readonly string[],
   tokenizer: Tokenizer,
-): { train: Uint16Array; val: Uint16Array } {
+): { train: Uint16Array; val: Uint16Array; loss: Loss } {
   if ('firstTokens' in validation) {
-    const all = tokensOf(documents, tokenizer);
+    const { tokens: all, loss } = tokensOf(documents, tokenizer);
     // Characters are divided as in nanoGPT: the last tenth is for validation.
     const isNanoGpt = tokenizer.name === characterTokenizerName;
     const cut = isNanoGpt ? Math.floor(all.length * 0.9) : validation.firstTokens;
     const [first, second] = [all.subarray(0, cut), all.subarray(cut)];
-    return isNanoGpt ? { train: first, val: second } : { val: first, train: second };
+    return isNanoGpt ? { train: first, val: second, loss } : { val: first, train: second, loss };
   }
   const last = Math.max(1, Math.round(documents.length * validation.lastDocumentsShare));
-  return { train: tokensOf(documents.slice(0, -last), tokenizer), val: tokensOf(documents.slice(-last), tokenizer) };
+  const [train, val] = [documents.slice(0, -last), documents.slice(-last)].map((part) => tokensOf(part, tokenizer));
+  return { train: train!.tokens, val: val!.tokens, loss: sumOf([train!.loss, val!.loss]) };
 }
 
 /** <|endoftext|>, if the vocabulary has it, and each document. */
-function tokensOf(documents: readonly string[], tokenizer: Tokenizer): Uint16Array {
+function tokensOf(documents: readonly string[], tokenizer: Tokenizer): { tokens: Uint16Array; loss: Loss } {
   const tokens = new TokenList();
-  for (const document of documents) {
+  const encoded = tokenizer.encodeAll?.(documents);
+  for (const [index, document] of documents.entries()) {
     if (tokenizer.endOfText !== undefined) tokens.push(tokenizer.endOfText);
     try {
-      tokens.append(encode(document, tokenizer));
+      tokens.append(encoded?.ids[index] ?? encode(document, tokenizer));
     } catch (error) {
       if (!(error instanceof UnknownCharacterError)) throw error;
       const { line, column } = placeAfter(Buffer.from(document).subarray(0, error.at), textStart);
@@ -131,5 +135,5 @@ function tokensOf(documents: readonly string[], tokenizer: Tokenizer): Uint16Arr
       throw error.in(`line ${line}, column ${column} of the document that begins with ${beginning}`);
     }
   }
-  return tokens.view();
+  return { tokens: tokens.view(), loss: encoded?.loss ?? noLoss };
 }

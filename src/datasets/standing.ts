@@ -62,10 +62,14 @@ export function refuseForeignTokenizer(folder: string, file: string | undefined,
 export const cannotWrite = (folder: string, cause: unknown): Gpt2Error =>
   new Gpt2Error(`cannot write to ${folder}: ${(cause as Error).message}; name another folder with --out`, { cause });
 
-/** Whether a folder's shards and tokenizer exist and have their recorded hashes. */
-export const isWhole = (folder: string, { shards }: Dataset): boolean =>
-  !(attempt(() => readDatasetTokenizer(folder)) instanceof Gpt2Error) &&
-  shards.every(({ file, sha256 }) => existsSync(join(folder, file)) && hashFile(join(folder, file)) === sha256);
+/** Whether a folder's shards and tokenizer exist and have their recorded hashes, and dataset.json says what the tokenizer lost. */
+export function isWhole(folder: string, dataset: Dataset): boolean {
+  const tokenizer = attempt(() => readDatasetTokenizer(folder, dataset));
+  if (tokenizer instanceof Gpt2Error || (tokenizer?.encodeAll && tokenizer.lost === undefined)) return false;
+  return dataset.shards.every(
+    ({ file, sha256 }) => existsSync(join(folder, file)) && hashFile(join(folder, file)) === sha256,
+  );
+}
 
 function datasetOf(folder: string): Dataset | undefined {
   try {

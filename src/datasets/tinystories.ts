@@ -15,7 +15,7 @@ export const tinystories = { out: join('data', 'tinystories'), prefix: 'TinyStor
 
 export type CorpusOptions = Pick<
   TextOptions,
-  'out' | 'tokenizer' | 'workers' | 'overwrite' | 'onProgress' | 'notice'
+  'out' | 'tokenizer' | 'workers' | 'overwrite' | 'lossy' | 'onProgress' | 'notice'
 > & {
   /** Files or folders to read instead of downloading. */
   readonly from?: readonly string[];

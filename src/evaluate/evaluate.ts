@@ -6,7 +6,13 @@ import { whole } from '../checks/number.ts';
 import { Gpt2Error, UsageError } from '../errors.ts';
 import type { Model } from '../model/model.ts';
 import type { Ranks } from '../ranks/ranks.ts';
-import { builtInTokenizers, byteLengths, type Tokenizer, tokenizerNamed } from '../tokenizer/tokenizer.ts';
+import {
+  builtInTokenizers,
+  byteLengths,
+  noByteLengths,
+  type Tokenizer,
+  tokenizerNamed,
+} from '../tokenizer/tokenizer.ts';
 import { checkSequence } from './fit.ts';
 import { type SequenceLosses, sequenceLosses } from './sequence-losses.ts';
 
@@ -57,7 +63,7 @@ export async function evaluate(model: Model, options: EvaluateOptions): Promise<
   for (const text of set.notices) notice(text);
   const lengths = tokenizer && byteLengths(tokenizer, vocabularySize);
   if (!tokenizer) notice('no bits per byte: the tokenizer is not known');
-  else if (!lengths) notice('no bits per byte: this tokenizer does not reproduce every text');
+  else if (!lengths) notice(`no bits per byte: ${noByteLengths(tokenizer)}`);
   const { losses, ...measured } = await sequenceLosses(model, set, { batch, lengths, ranks, progress });
   const { loss, tokens, bytes = 0 } = measured;
   const bitsPerByte = bytes > 0 ? (loss * tokens) / Math.LN2 / bytes : undefined;

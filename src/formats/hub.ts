@@ -4,9 +4,12 @@ import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { weightsFile } from '../checkpoint/manifest.ts';
 import { askForHead, download, huggingFace, Refused, reasonOf } from '../datasets/download.ts';
-import { Gpt2Error, InterruptedError } from '../errors.ts';
+import { attempt, Gpt2Error, InterruptedError } from '../errors.ts';
+import { readTextFile } from '../files/regular-file.ts';
+import { largestFile } from '../tokenizer/tokenizer-file.ts';
 import { alone, isWhole, knownCommit, modelFolder, rememberCommit } from './hub-cache.ts';
 import { adapterFile, readModelFolder, tokenizerFiles } from './huggingface.ts';
+import { openSafetensors } from './safetensors.ts';
 
 export interface HubName {
   /** "openai-community/gpt2" */
@@ -131,7 +134,8 @@ async function downloadModel(
   /** @returns false if the repository lacks the file */
   const fetchFile = async (file: string, shown?: FetchOptions['onProgress']): Promise<boolean> => {
     try {
-      const options = { notice, onProgress: shown, signal, advice, headers: authorization() };
+      const most = file === weightsFile ? undefined : largestFile;
+      const options = { notice, onProgress: shown, signal, advice, most, headers: authorization() };
       await download(urlOf(at, file), join(folder, file), options);
       return true;
     } catch (error) {
@@ -143,9 +147,29 @@ async function downloadModel(
   };
   for (const file of describingFiles) await fetchFile(file);
   // Another model is refused before its gigabytes are downloaded.
-  readModelFolder(folder, name);
+  fromDownload(folder, () => readModelFolder(folder, name));
   // Last: the folder is whole when it has the weights.
   if (!(await fetchFile(weightsFile, onProgress))) throw await otherWeights(name, at);
+}
+
+/** Reads a downloaded model. @throws as `read`; for a damaged file, of which there may have been no checksum, with the advice to remove it */
+export function fromDownload<T>(folder: string, read: () => T): T {
+  const found = attempt(read);
+  if (!(found instanceof Gpt2Error)) return found;
+  const damaged = [...describingFiles, weightsFile].map((file) => join(folder, file)).find(isDamaged);
+  if (damaged === undefined) throw found;
+  throw new Gpt2Error(`${found.message}; remove ${damaged} and run this again, which downloads it`, { cause: found });
+}
+
+function isDamaged(path: string): boolean {
+  if (!existsSync(path)) return false;
+  try {
+    if (path.endsWith('.json')) JSON.parse(readTextFile(path));
+    else openSafetensors(path)[Symbol.dispose]();
+    return false;
+  } catch {
+    return true;
+  }
 }
 
 /** The error for a repository without model.safetensors, by the files that it has instead. */

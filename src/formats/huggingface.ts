@@ -139,7 +139,7 @@ function readTokenizerOf(path: string, { vocabularySize }: ModelConfig, refuse: 
     if (other) refuse(`its tokenizer is in ${other}, which cannot be read; save it as ${tokenizerFile}`);
     return undefined;
   }
-  const parse = (content: string) => orRefuse('tokenizer', refuse, () => parseTokenizer(content));
+  const parse = (content: string) => orRefuse('tokenizer', refuse, () => parseTokenizer(content, path));
   const found = parse(file);
   if (found.vocabularySize <= vocabularySize) return found;
   const { added_tokens: added = [], ...rest } = JSON.parse(file) as { added_tokens?: { id: number }[] };

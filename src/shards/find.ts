@@ -7,6 +7,7 @@ import { didYouMean } from '../checks/nearest.ts';
 import { Gpt2Error, shortList } from '../errors.ts';
 import { readCheckedJson } from '../files/checked-json.ts';
 import { shellWord } from '../package-root.ts';
+import { type Loss, lostShare } from '../tokenizer/loss.ts';
 import { type Tokenizer, tokenizerNamed } from '../tokenizer/tokenizer.ts';
 import { readTokenizer, tokenizerFile } from '../tokenizer/tokenizer-file.ts';
 
@@ -95,6 +96,8 @@ const datasetSchema = z.strictObject({
   vocabularySize: z.int().positive(),
   /** Of tokenizer.json in the same folder; absent if the tokenizer is built in. */
   tokenizerSha256: z.string().optional(),
+  /** With a tokenizer.json of the Hugging Face library: the share of the text's characters that the tokens do not hold. */
+  lost: z.number().min(0).max(1).optional(),
   documents: z.int().positive().optional(),
   /** Input and options, to recognize the same request. */
   made: z.record(z.string(), z.unknown()).optional(),
@@ -123,11 +126,12 @@ export function readDataset(folder: string): Dataset | undefined {
   }
 }
 
-/** What dataset.json says of a tokenizer. */
-export const tokenizerRecord = ({ name, vocabularySize, file }: Tokenizer) => ({
+/** What dataset.json says of a tokenizer, and of the loss of the text that it encoded. */
+export const tokenizerRecord = ({ name, vocabularySize, file, encodeAll }: Tokenizer, loss?: Loss) => ({
   tokenizer: name,
   vocabularySize,
   ...(file === undefined ? {} : { tokenizerSha256: sha256Of(file) }),
+  ...(encodeAll && loss ? { lost: lostShare(loss) } : {}),
 });
 
 /**
@@ -141,7 +145,7 @@ export function readDatasetTokenizer(folder: string, dataset = readDataset(folde
   const path = join(folder, tokenizerFile);
   const tokenizer = readTokenizer(path);
   const found = sha256Of(tokenizer.file ?? '');
-  if (found === wanted) return tokenizer;
+  if (found === wanted) return { ...tokenizer, lost: dataset?.lost };
   throw new Gpt2Error(
     `${path} has changed: its sha256 is ${beginning(found)}, but ${datasetFile} says ${beginning(wanted)}; restore it, or run prepro again`,
   );

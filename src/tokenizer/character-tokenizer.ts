@@ -3,6 +3,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { Gpt2Error } from '../errors.ts';
 import { codePointAt } from './characters.ts';
+import { characterName } from './loss.ts';
 import type { Tokenizer } from './tokenizer.ts';
 
 export const characterTokenizerName = 'char';
@@ -90,9 +91,8 @@ export class UnknownCharacterError extends Gpt2Error {
   /** @param place "line 2, column 7 of book.txt" */
   constructor(found: UnknownCharacter, place?: string) {
     const { codePoint, known } = found;
-    const name = `U+${codePoint.toString(16).toUpperCase().padStart(4, '0')}`;
     super(
-      `the character ${JSON.stringify(String.fromCodePoint(codePoint))} (${name})${place === undefined ? '' : ` at ${place}`} is not among the ${known} of the model's vocabulary: leave it out, or train on a text that has it`,
+      `the character ${characterName(codePoint)}${place === undefined ? '' : ` at ${place}`} is not among the ${known} of the model's vocabulary: leave it out, or train on a text that has it`,
     );
     this.#found = found;
   }

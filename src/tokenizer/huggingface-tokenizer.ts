@@ -1,12 +1,7 @@
-// Tokenizers of tokenizer.json files, through `tokenizers`, the Hugging Face library itself, an optional package. The library's
-// encoding is asynchronous, so a thread (huggingface-thread.ts) runs it while the caller waits.
-import { createRequire } from 'node:module';
-import { MessageChannel, type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
-import type { Decoder, Tokenizer as Library } from 'tokenizers';
+// Tokenizers of tokenizer.json files: their vocabularies, and ids and texts by the Hugging Face library (huggingface-library.ts).
 import { z } from 'zod';
-import { Gpt2Error } from '../errors.ts';
-import { startThread } from '../native/start-thread.ts';
 import { byteOf } from './gpt2-files.ts';
+import { Library } from './huggingface-library.ts';
 import type { Tokenizer } from './tokenizer.ts';
 
 export const huggingFaceName = 'huggingface';
@@ -20,18 +15,43 @@ const id = z
   .nonnegative()
   .max(1 << 22);
 export const vocabularySchema = z.union([z.record(z.string(), id), z.array(z.tuple([z.string(), z.number()]))]);
-type Vocabulary = z.infer<typeof vocabularySchema>;
+const decoderSchema = z.looseObject({
+  type: z.string(),
+  pattern: z.looseObject({ String: z.string().optional() }).optional(),
+  content: z.string().optional(),
+  get decoders() {
+    return z.array(decoderSchema).optional();
+  },
+});
 const schema = z.object({
   model: z.object({
     vocab: vocabularySchema,
     merges: z.array(z.union([z.string(), z.array(z.string())])).optional(),
+    unk_token: z.string().nullish(),
+    unk_id: id.nullish(),
+    dropout: z.literal(0, 'ids would be random').nullish(),
   }),
   added_tokens: z.array(z.object({ id, content: z.string(), special: z.boolean() })).default([]),
-  decoder: z.looseObject({ type: z.string() }).nullish(),
+  decoder: decoderSchema.nullish(),
 });
 
-/** The tokenizer of a file's content. @throws Error saying what is wrong */
-export function huggingFaceTokenizer(parsed: object, file: string): Tokenizer {
+export type DecoderRecord = z.infer<typeof decoderSchema>;
+
+/** The tokens of a file. */
+export interface Vocabulary {
+  /** By id. */
+  readonly tokens: readonly string[];
+  /** Ids of tokens that are no text. */
+  readonly special: ReadonlySet<number>;
+  /** The id of all that the vocabulary lacks. */
+  readonly unknown: number | undefined;
+  readonly decoder: DecoderRecord | null | undefined;
+  /** Bytes of a token, if they do not depend on its neighbours. */
+  readonly bytesOf: ((id: number, evenSpecial?: boolean) => Uint8Array) | undefined;
+}
+
+/** @throws Error saying what is wrong */
+export function vocabularyOf(parsed: object): Vocabulary {
   const result = schema.safeParse(parsed);
   if (!result.success) {
     const [{ path, message }] = result.error.issues as [z.core.$ZodIssue];
@@ -39,20 +59,43 @@ export function huggingFaceTokenizer(parsed: object, file: string): Tokenizer {
   }
   const { model, added_tokens: added, decoder } = result.data;
   const tokens: string[] = [];
-  for (const [token, index] of entriesOf(model.vocab)) tokens[index] = token;
+  const put = (token: string, id: number) => {
+    const other = tokens[id] ?? token;
+    if (other !== token) throw new Error(`${JSON.stringify(other)} and ${JSON.stringify(token)} have the id ${id}`);
+    tokens[id] = token;
+  };
+  for (const [token, id] of entriesOf(model.vocab)) put(token, id);
   const ids = addedIds(model.vocab, added);
   for (const [index, { id, content }] of added.entries()) {
     if (id !== ids[index])
       throw new Error(`its added token ${JSON.stringify(content)} has the id ${id}, not ${ids[index]}`);
-    tokens[id] = content;
+    put(content, id);
   }
   const special = new Set(added.filter((token) => token.special).map((token) => token.id));
   const plain = new Set(added.filter(({ content }) => !isOfBytes(content, model)).map((token) => token.id));
-  const endOfText = endsOfText.map((content) => tokens.indexOf(content)).find((id) => special.has(id));
+  const unknown = model.unk_id ?? (model.unk_token == null ? -1 : tokens.indexOf(model.unk_token));
+  const bytesOf: Vocabulary['bytesOf'] = (id, evenSpecial) => {
+    if (special.has(id) && !evenSpecial) return new Uint8Array();
+    return plain.has(id) ? Buffer.from(tokens[id]!) : bytesOfToken(tokens[id] ?? '');
+  };
+  return {
+    tokens,
+    special,
+    unknown: unknown < 0 ? undefined : unknown,
+    decoder,
+    bytesOf: decoder?.type === 'ByteLevel' ? bytesOf : undefined,
+  };
+}
 
-  const texts = (ids: readonly number[]) => ids.flatMap((id) => (special.has(id) ? [] : (tokens[id] ?? [])));
-  let library: Decoder | null | undefined;
-  let encoder: Encoder | undefined;
+/** The tokenizer of a file's content, which came from `path`. @throws Error saying what is wrong */
+export function huggingFaceTokenizer(parsed: object, file: string, path: string): Tokenizer {
+  const { tokens, special, bytesOf } = vocabularyOf(parsed);
+  const endOfText = endsOfText.map((content) => tokens.indexOf(content)).find((id) => special.has(id));
+  let opened: Library | undefined;
+  const library = () => {
+    opened ??= new Library(file, path);
+    return opened;
+  };
   return {
     name: huggingFaceName,
     vocabularySize: tokens.length,
@@ -60,26 +103,23 @@ export function huggingFaceTokenizer(parsed: object, file: string): Tokenizer {
     start: endOfText ?? Math.max(0, tokens.indexOf('Ċ'), tokens.indexOf('\n')),
     file,
     append(bytes, start, end, into) {
-      encoder ??= new Encoder(file);
-      into.append(encoder.encode(Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString('utf8')));
+      const text = Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString();
+      into.append(library().encode([text]).ids[0]!);
     },
-    ...(decoder?.type === 'ByteLevel'
-      ? { bytesOf: (id) => Buffer.concat(texts([id]).map(plain.has(id) ? (text) => Buffer.from(text) : bytesOfToken)) }
-      : {
-          decode(ids) {
-            library ??= open(file).getDecoder();
-            return library ? library.decode(texts(ids)) : texts(ids).join(' ');
-          },
-        }),
+    encodeAll: (texts) => library().encode(texts),
+    ...(bytesOf ? { bytesOf: (id) => bytesOf(id) } : { decode: (ids) => library().decode(ids) }),
   };
 }
 
 /** The tokens of a model with their ids. */
-const entriesOf = (vocab: Vocabulary): (readonly [string, number])[] =>
+const entriesOf = (vocab: z.infer<typeof vocabularySchema>): (readonly [string, number])[] =>
   Array.isArray(vocab) ? vocab.map(([token], index) => [token, index]) : Object.entries(vocab);
 
 /** The ids that the library gives added tokens, whatever the file says: those of the vocabulary, else the next behind it. */
-export function addedIds(vocab: Vocabulary, added: readonly { readonly content: string }[]): number[] {
+export function addedIds(
+  vocab: z.infer<typeof vocabularySchema>,
+  added: readonly { readonly content: string }[],
+): number[] {
   const ids = new Map(entriesOf(vocab));
   let next = ids.size;
   return added.map(({ content }) => {
@@ -100,60 +140,4 @@ function isOfBytes(content: string, { vocab, merges }: z.infer<typeof schema>['m
 function bytesOfToken(token: string): Uint8Array {
   const bytes = Array.from(token, (character) => byteOf.get(character));
   return bytes.includes(undefined) ? Buffer.from(token) : Uint8Array.from(bytes as number[]);
-}
-
-/** The library's tokenizer. @throws Gpt2Error if the package is not installed, or does not know the file */
-export function open(file: string): Library {
-  let library: typeof import('tokenizers');
-  try {
-    library = createRequire(import.meta.url)('tokenizers');
-  } catch (cause) {
-    throw new Gpt2Error('a tokenizer.json needs a package that is not installed: npm install tokenizers', { cause });
-  }
-  try {
-    return library.Tokenizer.fromString(file);
-  } catch (cause) {
-    throw new Gpt2Error(
-      `the package tokenizers cannot read this tokenizer.json: ${(cause as Error).message}; update it, or give another file`,
-      { cause },
-    );
-  }
-}
-
-/** What huggingface-thread.ts receives. */
-export interface EncoderTask {
-  readonly file: string;
-  /** Counts the answers. */
-  readonly answered: Int32Array;
-  readonly port: MessagePort;
-}
-
-export interface EncoderAnswer {
-  readonly ids?: Uint32Array;
-  readonly error?: string;
-}
-
-/** Encodes on a thread and waits for each answer. */
-class Encoder {
-  readonly #answered = new Int32Array(new SharedArrayBuffer(4));
-  readonly #port: MessagePort;
-
-  constructor(file: string) {
-    // A thread could only say later that it cannot.
-    open(file);
-    const { port1, port2 } = new MessageChannel();
-    this.#port = port1;
-    const workerData: EncoderTask = { file, answered: this.#answered, port: port2 };
-    startThread('./huggingface-thread', import.meta.url, { workerData, transferList: [port2] }).unref();
-    port1.unref();
-  }
-
-  encode(text: string): Uint32Array {
-    const before = this.#answered[0]!;
-    this.#port.postMessage(text);
-    Atomics.wait(this.#answered, 0, before);
-    const { ids, error } = receiveMessageOnPort(this.#port)!.message as EncoderAnswer;
-    if (ids) return ids;
-    throw new Gpt2Error(`the tokenizer has no ids for a text: ${error}; leave it out, or take another tokenizer`);
-  }
 }

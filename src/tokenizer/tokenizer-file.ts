@@ -23,7 +23,7 @@ export const mostIds = 65536;
  */
 export function readTokenizer(path: string): Tokenizer {
   try {
-    return parseTokenizer(readTextFile(path, largestFile));
+    return parseTokenizer(readTextFile(path, largestFile), path);
   } catch (cause) {
     throw new Gpt2Error(`the tokenizer ${path} cannot be used: ${(cause as Error).message}; name another file`, {
       cause,
@@ -31,11 +31,11 @@ export function readTokenizer(path: string): Tokenizer {
   }
 }
 
-/** The tokenizer of a file's content. @throws Error saying what is wrong */
-export function parseTokenizer(file: string): Tokenizer {
+/** The tokenizer of a file's content, which came from `path`. @throws Error saying what is wrong */
+export function parseTokenizer(file: string, path = tokenizerFile): Tokenizer {
   const parsed: unknown = JSON.parse(file);
   if (typeof parsed !== 'object' || parsed === null) throw new Error('it is no JSON object');
-  const tokenizer = characterTokenizerOf(parsed) ?? builtInOf(parsed) ?? huggingFaceTokenizer(parsed, file);
+  const tokenizer = characterTokenizerOf(parsed) ?? builtInOf(parsed) ?? huggingFaceTokenizer(parsed, file, path);
   if (tokenizer.vocabularySize <= mostIds) return tokenizer;
   throw new Error(`it has ${tokenizer.vocabularySize} ids, more than the ${mostIds} of a token file`);
 }

@@ -3,8 +3,9 @@
 // fit in memory.
 import { checkValue } from '../checks/given.ts';
 import { shown } from '../checks/number.ts';
-import { UsageError } from '../errors.ts';
+import { Gpt2Error, UsageError } from '../errors.ts';
 import { encodeGpt2, gpt2Bytes, tokenCount } from './gpt2.ts';
+import { characterName, type Loss, percent } from './loss.ts';
 import { TokenList } from './tokens.ts';
 
 /** A vocabulary with its encoding. */
@@ -21,6 +22,10 @@ export interface Tokenizer {
   readonly file?: string | undefined;
   /** Appends the ids of bytes[start, end), valid UTF-8, encoded as a separate text. @throws Gpt2Error if it has no ids for them */
   append(bytes: Uint8Array, start: number, end: number, into: TokenList): void;
+  /** Encodes texts, each separately, faster than one by one, and finds what their ids do not hold. Undefined: ids hold every text. */
+  readonly encodeAll?: ((texts: readonly string[]) => Encoded) | undefined;
+  /** With `encodeAll`: the share of a data set's characters that its ids do not hold (dataset.json); undefined if not known. */
+  readonly lost?: number | undefined;
   /**
    * The bytes of an id's text; none for end of text and for ids outside the vocabulary. Undefined if a token's text depends on its
    * neighbours: `decode` is then defined.
@@ -28,6 +33,12 @@ export interface Tokenizer {
   readonly bytesOf?: ((id: number) => Uint8Array) | undefined;
   /** The text of ids. */
   readonly decode?: ((ids: readonly number[]) => string) | undefined;
+}
+
+/** The ids of texts, and the characters that they do not hold. */
+export interface Encoded {
+  readonly ids: readonly Uint32Array[];
+  readonly loss: Loss;
 }
 
 /** A tokenizer that needs no file. Its last id is end of text. */
@@ -85,9 +96,23 @@ export const exactTokenizerOf = ({
   readonly vocabularySize: number;
 }): BuiltInTokenizer | undefined => builtInTokenizers.find((tokenizer) => tokenizer.vocabularySize === vocabularySize);
 
-/** The bytes of each id's text; 0 for an id without text, such as end of text. Undefined if they depend on its neighbours. */
-export const byteLengths = ({ bytesOf }: Tokenizer, vocabularySize: number): Uint8Array | undefined =>
-  bytesOf && Uint8Array.from({ length: vocabularySize }, (_, id) => bytesOf(id).length);
+/**
+ * The bytes of each id's text; 0 for an id without text, such as end of text. Undefined if they depend on its neighbours, or the ids
+ * of the data set may not hold all of its text.
+ */
+export const byteLengths = (tokenizer: Tokenizer, vocabularySize: number): Uint8Array | undefined =>
+  noByteLengths(tokenizer) === undefined
+    ? Uint8Array.from({ length: vocabularySize }, (_, id) => tokenizer.bytesOf!(id).length)
+    : undefined;
+
+/** Why `byteLengths` is undefined. */
+export function noByteLengths({ bytesOf, encodeAll, lost }: Tokenizer): string | undefined {
+  if (!bytesOf) return 'this tokenizer does not reproduce every text';
+  if (!encodeAll || lost === 0) return undefined;
+  if (lost !== undefined)
+    return `the data set lacks ${percent(lost)} of the characters of its text, which its tokenizer lost`;
+  return 'it is not known whether the tokenizer lost a part of the text; make the data set again with prepro';
+}
 
 /**
  * The token ids of a text, by default GPT-2's; "<|endoftext|>" in it is ordinary text.
@@ -96,6 +121,14 @@ export const byteLengths = ({ bytesOf }: Tokenizer, vocabularySize: number): Uin
  */
 export function encode(text: string, tokenizer: Tokenizer = gpt2): Uint32Array {
   checkValue('text', 'text or ""', text);
+  if (tokenizer.encodeAll) {
+    const { ids, loss } = tokenizer.encodeAll([text]);
+    const [lost] = loss.lost.keys();
+    if (lost === undefined) return ids[0]!;
+    throw new Gpt2Error(
+      `the model's tokenizer has no ids for the character ${characterName(lost)}: leave it out, or take a model whose tokenizer has it`,
+    );
+  }
   const ids = new TokenList();
   const utf8 = Buffer.from(text);
   tokenizer.append(utf8, 0, utf8.length, ids);

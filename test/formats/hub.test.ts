@@ -162,6 +162,26 @@ describe('is refused in one sentence:', () => {
     await resolveWeights(repository, options);
   });
 
+  it('a small file over 64 MiB', async () => {
+    const large = hub.commit(repository, { ...files, 'vocab.json': Buffer.alloc((64 << 20) + 1, 32) });
+    expect(await refusal(repository)).toMatch(
+      /^the download of HUB\/.*\/vocab\.json has 67108865 bytes, over the limit of 67108864 for this file; give a local model with --model$/,
+    );
+    expect(readdirSync(folderOf(large)).filter((name) => name.startsWith('vocab'))).toEqual([]);
+  });
+
+  it.each([
+    ['config.json', '{"model_type":'],
+    ['tokenizer.json', '{"model":{'],
+    ['model.safetensors', 'torn'],
+  ])('a damaged %s without a checksum, which is to be removed', async (file, content) => {
+    hub.hashes[file] = 'none';
+    const damaged = hub.commit(repository, { ...files, [file]: Buffer.from(content) });
+    const wanted = `; remove ${join(folderOf(damaged), file)} and run this again, which downloads it`;
+    expect((await refusal(repository)).endsWith(wanted)).toBe(true);
+    expect((await refusal(`${repository}@${damaged}`)).endsWith(wanted)).toBe(true);
+  });
+
   it('a token that no header can hold, without printing it', async () => {
     vi.stubEnv('HF_TOKEN', 'hf_secret\nsecond');
     const message = await refusal(repository);

@@ -1,16 +1,27 @@
 // Tokenizers of tokenizer.json files: the ids and texts that scripts/record-tokenizers.py recorded with the Hugging Face library,
 // decoding piece by piece, and files that cannot be used.
-import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { findInputs } from '../../src/datasets/text/inputs.ts';
 import { prepareText } from '../../src/datasets/text/prepare-text.ts';
 import { readModelFolder } from '../../src/formats/huggingface.ts';
+import { readDatasetTokenizer } from '../../src/shards/find.ts';
 import { openShard } from '../../src/shards/shard.ts';
 import { tokenizerFiles } from '../../src/tokenizer/gpt2-files.ts';
-import { byteLengths, bytes, decode, encode, gpt2, promptIds, StreamDecoder } from '../../src/tokenizer/tokenizer.ts';
+import {
+  byteLengths,
+  bytes,
+  decode,
+  encode,
+  gpt2,
+  noByteLengths,
+  promptIds,
+  StreamDecoder,
+} from '../../src/tokenizer/tokenizer.ts';
 import { isSameTokenizer, parseTokenizer, readTokenizer } from '../../src/tokenizer/tokenizer-file.ts';
+import { withoutAlphabet } from '../fuzz/tokenizers.ts';
 import { Workplace } from '../support/cli.ts';
 
 const fixture = (name: string) => fileURLToPath(new URL(`../fixtures/tokenizers/${name}.json`, import.meta.url));
@@ -39,7 +50,9 @@ describe.each(names)('%s', (name) => {
 
   it('gives the ids of the Hugging Face library for 1,000 texts', () => {
     expect(texts).toHaveLength(1000);
-    for (const { text, ids } of recorded(name)) expect([...encode(text, tokenizer)], JSON.stringify(text)).toEqual(ids);
+    const { ids: found } = tokenizer.encodeAll!(texts);
+    for (const [index, { text, ids }] of recorded(name).entries())
+      expect([...found[index]!], JSON.stringify(text)).toEqual(ids);
   });
 
   it('decodes them as the library does', () => {
@@ -76,7 +89,10 @@ it.each(names)('%s: the threads of prepro give the recorded ids, each document a
     division: { prefix: 'texts', shardTokens: 1_000_000, validation: 0.2 },
     tokenizer: fixture(name),
     workers: 2,
+    // Of the recorded texts, those with characters that the two lack are many.
+    lossy: name !== 'byte-level',
   });
+  expect(dataset.lost === 0).toBe(name === 'byte-level');
   expect(dataset).toMatchObject({ tokenizer: 'huggingface', vocabularySize: name === 'byte-level' ? 421 : 420 });
   expect(readFileSync(`${folder}/tokenizer.json`, 'utf8')).toBe(readFileSync(fixture(name), 'utf8'));
   const found = dataset.shards.flatMap(({ file }) => {
@@ -217,6 +233,79 @@ it.each([gpt2, bytes])('takes the file of a built-in tokenizer for that: $name',
     { decoder: null },
   ])
     expect(parseTokenizer(JSON.stringify({ ...file, ...change })).name).toBe('huggingface');
+});
+
+describe('a text that ids do not hold', () => {
+  const lacking = () => {
+    writeFileSync(place.path('lacking.json'), JSON.stringify(withoutAlphabet()));
+    return readTokenizer(place.path('lacking.json'));
+  };
+  const division = { prefix: 'lost', shardTokens: 1_000_000, validation: 0.2 };
+  const prepare = (documents: readonly string[], options: object = {}) => {
+    writeFileSync(place.path('lost.txt'), documents.join('\n\n'));
+    return prepareText(findInputs([place.path('lost.txt')]), {
+      ...{ out: place.path('lost'), format: { kind: 'text', separator: '\n\n' }, division, overwrite: true },
+      ...{ tokenizer: place.path('lacking.json'), workers: 1, ...options },
+    } as const);
+  };
+
+  it('is counted without white space, after the normalizer, and without what the text spells itself', () => {
+    const lossOf = (name: string, text: string) => [...readTokenizer(fixture(name)).encodeAll!([text]).loss.lost];
+    expect([...lacking().encodeAll!(['é 7 7\n a 世', 'b']).loss.lost]).toEqual([
+      [0xe9, 1],
+      [0x37, 2],
+      [0x4e16, 1],
+    ]);
+    expect(lossOf('word-piece', 'THÉ  [SEP]\tthe [UNK] dog')).toEqual([]);
+    expect(lossOf('word-piece', 'the 世 [UNK]')).toEqual([[0x4e16, 1]]);
+    expect(lossOf('unigram', 'the ﬁ </s>')).toEqual([]);
+    expect(lossOf('byte-level', '世 é <|endoftext|> <|user|>')).toEqual([]);
+  });
+
+  it('is refused before there is a shard, and taken with lossy, without bits per byte', async () => {
+    lacking();
+    const documents = Array.from({ length: 40 }, (_, index) => `a text ${index % 4 === 0 ? '世界' : ''} with letters`);
+    await expect(prepare(documents)).rejects.toThrow(
+      /^the tokenizer loses 20 of 660 characters \(3%\), such as "世" \(U\+4E16\) × 10, "界" .*: take another --tokenizer, or accept the loss with --lossy$/,
+    );
+    expect(existsSync(place.path('lost'))).toBe(false);
+    const notices: string[] = [];
+    const notice = (text: string) => void notices.push(text);
+    const { dataset, folder } = await prepare(documents, { lossy: true, notice });
+    expect(dataset.lost).toBe(20 / 660);
+    expect(notices.join('\n')).toMatch(
+      /^the tokenizer loses 20 of 660 characters .*; bits per byte will not be computed$/m,
+    );
+    const tokenizer = readDatasetTokenizer(folder)!;
+    expect(byteLengths(tokenizer, tokenizer.vocabularySize)).toBeUndefined();
+    expect(noByteLengths(tokenizer)).toBe(
+      'the data set lacks 3% of the characters of its text, which its tokenizer lost',
+    );
+  });
+
+  it('is named and taken up to a thousandth; without a loss bytes are known', async () => {
+    lacking();
+    const notices: string[] = [];
+    const plain = Array.from({ length: 90 }, () => 'a text of letters that has a length');
+    const few = await prepare([...plain, 'é'], { notice: (text: string) => void notices.push(text) });
+    expect(few.dataset.lost).toBeCloseTo(1 / 2521);
+    expect(notices.join()).toMatch(/loses 1 of 2,521 characters \(0.04%\), such as "é" \(U\+00E9\) × 1/);
+    const { dataset, folder } = await prepare(plain);
+    expect(dataset.lost).toBe(0);
+    const tokenizer = readDatasetTokenizer(folder)!;
+    expect(byteLengths(tokenizer, 50)).toEqual(
+      Uint8Array.from({ length: 50 }, (_, id) => tokenizer.bytesOf!(id).length),
+    );
+  });
+
+  it('is no prompt', () => {
+    const message =
+      /^the model's tokenizer has no ids for the character "é" \(U\+00E9\): leave it out, or take a model whose tokenizer has it$/;
+    const tokenizer = lacking();
+    expect(() => promptIds('naïve'.replace('ï', 'é'), tokenizer)).toThrow(message);
+    expect(() => encode('é', tokenizer)).toThrow(message);
+    expect(promptIds('a', tokenizer)).toHaveLength(2);
+  });
 });
 
 it('a text that the tokenizer refuses is an error, and the next one is encoded', () => {

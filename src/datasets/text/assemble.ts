@@ -2,6 +2,8 @@
 // parts for counts and one for tokens. The result depends only on the content and order of the parts.
 import { Gpt2Error } from '../../errors.ts';
 import type { Role } from '../../shards/find.ts';
+import { type Loss, sumOf } from '../../tokenizer/loss.ts';
+import { type LossOptions, refuseLoss } from '../choose-tokenizer.ts';
 import { type Part, readPart } from './parts.ts';
 import { ShardSeries } from './shard-series.ts';
 
@@ -21,17 +23,20 @@ export interface Division {
   readonly validation: number | 'first shard';
 }
 
-/** `endOfText` opens documents; undefined: they follow one another without. */
-type Assembly = Division & { readonly endOfText: number | undefined };
+interface Assembly extends Division, LossOptions {
+  /** Opens documents; undefined: they follow one another without. */
+  readonly endOfText: number | undefined;
+}
 
 type Tokens = Record<Role, number>;
 
 /**
  * Writes the shards of the parts at `paths` into a folder.
- * @throws Gpt2Error if a part is damaged, one role would have no tokens, or the folder cannot be written
+ * @throws Gpt2Error if a part is damaged, too much of the text is lost, one role would have no tokens, or the folder cannot be written
  */
 export function assemble(paths: readonly string[], folder: string, division: Assembly) {
   const counts = decide(paths, division);
+  refuseLoss(counts.loss, division);
   check(counts, division);
   const writers = {
     train: new ShardSeries(folder, namesOf(division, 'train', counts.tokens.train)),
@@ -42,7 +47,11 @@ export function assemble(paths: readonly string[], folder: string, division: Ass
     for (const path of paths) {
       for (const { role, tokens } of divider.divide(readPart(path))) writers[role].write(tokens);
     }
-    return { documents: counts.documents, shards: [...writers.train.written, ...writers.val.written] };
+    return {
+      documents: counts.documents,
+      loss: counts.loss,
+      shards: [...writers.train.written, ...writers.val.written],
+    };
   } catch (cause) {
     if (cause instanceof Gpt2Error) throw cause;
     throw new Gpt2Error(
@@ -69,6 +78,7 @@ interface Counts {
   readonly documents: number;
   /** Whether content decides for all blocks. */
   readonly isSplit: boolean;
+  readonly loss: Loss;
 }
 
 /** Blocks below this fraction are for validation: the requested share or, if no block is below it, just over the least fraction. */
@@ -107,9 +117,11 @@ function count(paths: readonly string[], division: Assembly, decision: Decision)
   const content = { train: 0, val: 0 };
   let documents = 0;
   let isSplit = true;
+  const losses: Loss[] = [];
   const divider = new Divider(division, decision);
   for (const path of paths) {
     const part = readPart(path);
+    losses.push(part.loss);
     for (const { opens, role } of part.blocks) {
       if (opens) documents++;
       isSplit &&= role === 'split';
@@ -119,7 +131,7 @@ function count(paths: readonly string[], division: Assembly, decision: Decision)
       if (found.isContent) content[found.role] += found.tokens.length;
     }
   }
-  return { tokens, content, documents, isSplit };
+  return { tokens, content, documents, isSplit, loss: sumOf(losses) };
 }
 
 /** @throws Gpt2Error if training would reject shards of so many tokens */

@@ -6,24 +6,43 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { Gpt2Error, shortList } from '../../errors.ts';
 import { addCharacters, UnknownCharacterError } from '../../tokenizer/character-tokenizer.ts';
 import { placeAfter, textStart } from '../../tokenizer/line-and-column.ts';
+import { type Loss, sumOf } from '../../tokenizer/loss.ts';
 import { type Tokenizer, tokenizerNamed } from '../../tokenizer/tokenizer.ts';
 import { parseTokenizer } from '../../tokenizer/tokenizer-file.ts';
 import { TokenList } from '../../tokenizer/tokens.ts';
-import type { Chunk, Piece } from './format.ts';
+import type { Chunk, FileRole, Piece } from './format.ts';
 import { cutsAtLines } from './format.ts';
 import { bytesOf } from './inputs.ts';
 import { type Block, blockEnd, type Part, partPath, writePart } from './parts.ts';
 import type { Answer, Order, Task } from './thread-pool.ts';
 
-const { encoding, tokenizerFile, folder } = workerData as Task;
+const { encoding, tokenizerFile, tokenizerPath, folder } = workerData as Task;
 const { format } = encoding;
-const tokenizer = tokenizerFile === undefined ? tokenizerNamed(encoding.tokenizer) : parseTokenizer(tokenizerFile);
+const tokenizer =
+  tokenizerFile === undefined ? tokenizerNamed(encoding.tokenizer) : parseTokenizer(tokenizerFile, tokenizerPath);
 const characters = new Set<number>();
 const append: Tokenizer['append'] =
   tokenizer?.append ?? ((text, start, end) => addCharacters(text, start, end, characters));
 /** Their memory is reused for the next chunk. */
 const tokens = new TokenList(1 << 20);
 let blocks: Block[] = [];
+let losses: Loss[] = [];
+
+/** A text to encode, with its place. */
+interface Waiting {
+  readonly text: Buffer;
+  readonly start: number;
+  readonly end: number;
+  /** Whether it is the first of a document or of the chunk's part of it, and whether that begins the document. */
+  readonly isFirst: boolean;
+  readonly opens: boolean;
+  readonly role: FileRole;
+  readonly place: typeof current;
+}
+/** A tokenizer that encodes several texts at once gets this many bytes of them. */
+const batchBytes = 1 << 20;
+let waiting: Waiting[] = [];
+let waitingBytes = 0;
 
 parentPort!.on('message', async ({ chunk, key }: Order) => {
   const answer: Answer = { memory: chunk.bytes.buffer };
@@ -59,7 +78,7 @@ async function withPlace(error: UnknownCharacterError): Promise<UnknownCharacter
 /** @throws Gpt2Error naming file and byte of invalid text */
 function encode({ bytes, pieces }: Chunk): Part {
   tokens.clear();
-  blocks = [];
+  [blocks, losses, waiting, waitingBytes] = [[], [], [], 0];
   for (const piece of pieces) {
     current = { piece, line: undefined };
     const text = Buffer.from(bytes.buffer, bytes.byteOffset + piece.start, piece.end - piece.start);
@@ -67,7 +86,8 @@ function encode({ bytes, pieces }: Chunk): Part {
     if (format.kind === 'jsonl') addLines(text, piece, format.field);
     else addDocuments(text, piece, format);
   }
-  return { blocks, tokens: tokens.view() };
+  encodeWaiting();
+  return { blocks, tokens: tokens.view(), loss: sumOf(losses) };
 }
 
 function addDocuments(
@@ -108,23 +128,41 @@ function addDocument(
   found: { start: number; end: number; opens: boolean; closes: boolean; strip: boolean },
   { role }: Piece,
 ): void {
-  let { start, end, opens } = found;
+  let { start, end } = found;
+  const { opens } = found;
   if (opens && found.closes && isBlank(text, start, end)) return;
   if (found.strip) {
     if (opens) while (start < end && isSpace(text[start]!)) start++;
     if (found.closes) while (end > start && isSpace(text[end - 1]!)) end--;
   }
-  while (start < end) {
+  for (let isFirst = true; start < end; isFirst = false) {
     const next = blockEnd(text, start, end, cutsAtLines(encoding));
-    const before = tokens.length;
-    append(text, start, next, tokens);
-    // A tokenizer may leave out characters.
-    if (tokens.length > before) {
-      blocks.push({ tokens: tokens.length - before, opens, role, fraction: fractionOf(text.subarray(start, next)) });
-      opens = false;
-    }
+    waiting.push({ text, start, end: next, isFirst, opens, role, place: current });
+    waitingBytes += next - start;
+    if (!tokenizer?.encodeAll || waitingBytes >= batchBytes) encodeWaiting();
     start = next;
   }
+}
+
+/** Whether the document of the latest texts lacks its first block. */
+let isToOpen = false;
+
+function encodeWaiting(): void {
+  const encoded = tokenizer?.encodeAll?.(waiting.map(({ text, start, end }) => text.toString('utf8', start, end)));
+  if (encoded) losses.push(encoded.loss);
+  for (const [index, { text, start, end, isFirst, opens, role, place }] of waiting.entries()) {
+    if (isFirst) isToOpen = opens;
+    const before = tokens.length;
+    current = place;
+    if (encoded) tokens.append(encoded.ids[index]!);
+    else append(text, start, end, tokens);
+    // A tokenizer may leave out characters.
+    if (tokens.length === before) continue;
+    const fraction = fractionOf(text.subarray(start, end));
+    blocks.push({ tokens: tokens.length - before, opens: isToOpen, role, fraction });
+    isToOpen = false;
+  }
+  [waiting, waitingBytes] = [[], 0];
 }
 const isSpace = (byte: number): boolean => byte === 0x20 || (byte >= 0x09 && byte <= 0x0d);
 

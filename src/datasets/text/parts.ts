@@ -4,12 +4,13 @@ import { createHash } from 'node:crypto';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Gpt2Error } from '../../errors.ts';
+import type { Loss } from '../../tokenizer/loss.ts';
 import { chooseCut } from '../../tokenizer/safe-cuts.ts';
 import type { Chunk, Encoding, FileRole } from './format.ts';
 
-const version = 2;
+const version = 3;
 const hashBytes = 32;
-/** The number of blocks, and then each block, takes this many bytes. */
+/** The numbers of blocks and lost characters, and then each of both, take this many bytes. */
 const blockBytes = 16;
 
 const roles: readonly FileRole[] = ['split', 'train', 'val'];
@@ -38,6 +39,8 @@ export interface Block {
 export interface Part {
   readonly blocks: readonly Block[];
   readonly tokens: Uint16Array;
+  /** Of the chunk's text. */
+  readonly loss: Loss;
 }
 
 /** The key of a chunk's part: a hash of everything that its tokens depend on. */
@@ -63,14 +66,21 @@ export function hasPart(path: string, key: Uint8Array): boolean {
 }
 
 /** Writes a part under a temporary name, then renames it. @throws Gpt2Error */
-export function writePart(path: string, key: Uint8Array, { blocks, tokens }: Part): void {
-  const table = Buffer.alloc(blockBytes + blocks.length * blockBytes);
+export function writePart(path: string, key: Uint8Array, { blocks, tokens, loss }: Part): void {
+  const table = Buffer.alloc((1 + blocks.length + loss.lost.size) * blockBytes);
   table.writeUInt32LE(blocks.length);
+  table.writeUInt32LE(loss.lost.size, 4);
+  table.writeDoubleLE(loss.characters, 8);
   blocks.forEach(({ tokens, opens, role, fraction }, index) => {
     const at = (index + 1) * blockBytes;
     table.writeUInt32LE(tokens, at);
     table.writeUInt32LE(Number(opens) + 2 * roles.indexOf(role), at + 4);
     table.writeDoubleLE(fraction, at + 8);
+  });
+  [...loss.lost].forEach(([codePoint, times], index) => {
+    const at = (1 + blocks.length + index) * blockBytes;
+    table.writeUInt32LE(codePoint, at);
+    table.writeDoubleLE(times, at + 8);
   });
   const content = Buffer.concat([table, new Uint8Array(tokens.buffer, tokens.byteOffset, tokens.byteLength)]);
   const temporary = `${path}.${process.pid}.tmp`;
@@ -102,8 +112,16 @@ export function readPart(path: string): Part {
       fraction: content.readDoubleLE(at + 8),
     };
   });
-  const rest = content.subarray((blocks.length + 1) * blockBytes);
-  return { blocks, tokens: new Uint16Array(rest.buffer, rest.byteOffset, rest.length / 2) };
+  const lost = Array.from({ length: content.readUInt32LE(4) }, (_, index): [number, number] => {
+    const at = (1 + blocks.length + index) * blockBytes;
+    return [content.readUInt32LE(at), content.readDoubleLE(at + 8)];
+  });
+  const rest = content.subarray((1 + blocks.length + lost.length) * blockBytes);
+  return {
+    blocks,
+    tokens: new Uint16Array(rest.buffer, rest.byteOffset, rest.length / 2),
+    loss: { characters: content.readDoubleLE(8), lost: new Map(lost) },
+  };
 }
 
 const isWhole = (bytes: Buffer): boolean =>

@@ -12,9 +12,10 @@ import { checkedJson } from '../../files/checked-json.ts';
 import { type Dataset, datasetFile, roleOfName, tokenizerRecord } from '../../shards/find.ts';
 import { writeDurably } from '../../shards/shard.ts';
 import { characterTokenizerName } from '../../tokenizer/character-tokenizer.ts';
+import { percent } from '../../tokenizer/loss.ts';
 import { gpt2 } from '../../tokenizer/tokenizer.ts';
 import { tokenizerFile } from '../../tokenizer/tokenizer-file.ts';
-import { chooseTokenizer, tokenizerOfCharacters } from '../choose-tokenizer.ts';
+import { chooseTokenizer, type LossOptions, tokenizerOfCharacters } from '../choose-tokenizer.ts';
 import {
   cannotWrite,
   isWhole,
@@ -36,7 +37,7 @@ const mostDefaultThreads = 6;
 /** The token count in a shard's header is an int32. */
 const mostShardTokens = 2 ** 31 - 1;
 
-export interface TextOptions {
+export interface TextOptions extends LossOptions {
   /** Folder to write. */
   readonly out: string;
   readonly format: Format;
@@ -49,7 +50,6 @@ export interface TextOptions {
   readonly overwrite?: boolean | undefined;
   /** Called with the encoded and the total bytes of the files. */
   readonly onProgress?: ((done: number, total: number) => void) | undefined;
-  readonly notice?: ((text: string) => void) | undefined;
 }
 
 /** Makes the shards of a text. @throws as for programs (options/for-programs.ts); messages name flags */
@@ -61,11 +61,12 @@ export async function prepareText(inputs: readonly Input[], options: TextOptions
       tokenizer: 'text',
       workers: whole(1, 1024),
       overwrite: 'switch',
+      lossy: 'switch',
       onProgress: 'function',
       notice: 'function',
     },
   );
-  const { out, format, division, tokenizer: name = gpt2.name, overwrite, onProgress } = options;
+  const { out, format, division, tokenizer: name = gpt2.name, overwrite, lossy, onProgress } = options;
   const { notice = () => {}, workers = Math.min(mostDefaultThreads, availableParallelism()) } = options;
   const given = chooseTokenizer(name);
   if (given && given.endOfText === undefined)
@@ -93,14 +94,15 @@ export async function prepareText(inputs: readonly Input[], options: TextOptions
   try {
     const { parts, input, marks } = await encodeAll(
       inputs,
-      { encoding, tokenizerFile: tokenizer.file, folder: work.path },
+      { encoding, tokenizerFile: tokenizer.file, tokenizerPath: name, folder: work.path },
       workers,
       onEncoded,
     );
-    const { shards, documents } = assemble(parts, work.path, { ...division, endOfText: tokenizer.endOfText });
+    const { endOfText } = tokenizer;
+    const { shards, documents, loss } = assemble(parts, work.path, { ...division, endOfText, lossy, notice });
     const dataset: Dataset = {
       source: sourceOf(inputs),
-      ...tokenizerRecord(tokenizer),
+      ...tokenizerRecord(tokenizer, loss),
       documents,
       made: { ...made, input },
       shards,
@@ -238,7 +240,6 @@ function tellShare(shards: Dataset['shards'], { validation }: Division, notice: 
   const sumOf = (some: Dataset['shards']) => some.reduce((sum, { tokens }) => sum + tokens, 0);
   const share = sumOf(shards.filter(({ role }) => role === 'val')) / sumOf(shards);
   if (share <= 1.5 * validation && share >= validation / 1.5) return;
-  const percent = (value: number) => `${Number((100 * value).toPrecision(2))}%`;
   notice(
     `validation is ${percent(share)} of the tokens, not ${percent(validation)}: the text is too short or repeats itself too much to come closer; give more text, or another --val-fraction`,
   );

@@ -10,6 +10,8 @@ export interface Task {
   readonly encoding: Encoding;
   /** The content of tokenizer.json, if the tokenizer is not built in. */
   readonly tokenizerFile?: string;
+  /** Its path, for messages. */
+  readonly tokenizerPath?: string;
   /** The folder of the parts; undefined: the threads only collect the characters of the text. */
   readonly folder: string | undefined;
 }

@@ -7,7 +7,7 @@ import { Gpt2Error } from '../../errors.ts';
 import { type Hellaswag, readHellaswag } from '../../evaluate/hellaswag.ts';
 import { askedSteps } from '../../options/check.ts';
 import { readDatasetTokenizer } from '../../shards/find.ts';
-import { byteLengths } from '../../tokenizer/tokenizer.ts';
+import { byteLengths, noByteLengths } from '../../tokenizer/tokenizer.ts';
 import type { Opening } from './run.ts';
 import { changedShard, shardRecord } from './same-data.ts';
 
@@ -87,6 +87,7 @@ function openValidation({ settled, notice, resources }: Opening, rank: number): 
     for (const text of set.notices) notice(`validation: ${text}`);
     const tokenizer = readDatasetTokenizer(options.data);
     const lengths = tokenizer && byteLengths(tokenizer, vocabularySize);
+    if (tokenizer && !lengths) notice(`validation: no bits per byte: ${noByteLengths(tokenizer)}`);
     return set.count > 0 ? { set, shards: set.shards, lengths } : undefined;
   }
   const plan = planValidation({ shards, batch: options.batch, sequence, ranks: options.ranks });

@@ -1,0 +1,188 @@
+// The process of huggingface-library.ts: opens a tokenizer.json, encodes and decodes. Requests come on standard input, answers leave
+// on descriptor 3; the library may print. A thread ends the process when its parent is gone, at 2 GiB of memory, and when an
+// answer takes too long.
+import { readSync, writeSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { deserialize, serialize } from 'node:v8';
+import { Worker } from 'node:worker_threads';
+import type { Tokenizer as Package } from 'tokenizers';
+import { type Answer, largestFrame, type Opening, type Request } from './huggingface-library.ts';
+import { type DecoderRecord, type Vocabulary, vocabularyOf } from './huggingface-tokenizer.ts';
+import { type Loss, lossOf, sumOf } from './loss.ts';
+
+/** Milliseconds to open a file, and to encode a short text. */
+const patience = 10_000;
+/** A hundred times what the library takes. */
+const millisecondsPerCharacter = 0.1;
+
+const ends = new Float64Array(new SharedArrayBuffer(8)).fill(Number.POSITIVE_INFINITY);
+const watch = `
+  const { parent, ends } = require('worker_threads').workerData;
+  setInterval(() => {
+    const end = (signal) => process.kill(process.pid, signal);
+    if (process.ppid !== parent) end('SIGKILL');
+    if (process.memoryUsage.rss() > 2 ** 31) end('SIGUSR2');
+    if (Date.now() > ends[0]) end('SIGALRM');
+  }, 50);
+`;
+let tokenizers: typeof import('tokenizers') | undefined;
+try {
+  tokenizers = createRequire(import.meta.url)('tokenizers');
+} catch {
+  // Reported with the file's path.
+}
+new Worker(watch, { eval: true, workerData: { parent: process.ppid, ends } }).unref();
+
+/** The next frame; the process ends with its input. */
+function read(): unknown {
+  const fill = (into: Uint8Array) => {
+    for (let done = 0; done < into.length; ) {
+      const count = readSync(0, into, done, into.length - done, null);
+      if (count === 0) process.exit(0);
+      done += count;
+    }
+  };
+  const length = Buffer.alloc(4);
+  fill(length);
+  if (length.readUInt32LE() > largestFrame) throw new Error('a request is too long');
+  const frame = Buffer.alloc(length.readUInt32LE());
+  fill(frame);
+  return deserialize(frame);
+}
+
+function write(answer: Answer): void {
+  const frame = serialize(answer);
+  const length = Buffer.alloc(4);
+  length.writeUInt32LE(frame.length);
+  const bytes = Buffer.concat([length, frame]);
+  for (let done = 0; done < bytes.length; ) done += writeSync(3, bytes, done);
+}
+
+/** Whether a decoder adds the same characters for a token, white space apart, whatever stands beside it. */
+function isPiecewise({ type, decoders = [], pattern, content }: DecoderRecord): boolean {
+  if (type === 'Sequence') return decoders.every(isPiecewise);
+  if (type === 'Replace') return pattern?.String?.length === 1;
+  return type === 'Strip'
+    ? content === ' '
+    : ['WordPiece', 'Metaspace', 'BPEDecoder', 'ByteFallback', 'Fuse'].includes(type);
+}
+
+class Opened {
+  readonly #library: Package;
+  readonly #vocabulary: Vocabulary;
+  readonly #normalize: (text: string) => string;
+  /** The characters that each id adds to a text; undefined: they depend on its neighbours. */
+  readonly #pieceOf: ((id: number) => string) | undefined;
+
+  /** @throws Error with the reason, after the file's path */
+  constructor(file: string) {
+    if (!tokenizers) throw new Error('needs a package that is not installed: npm install tokenizers');
+    try {
+      this.#library = tokenizers.Tokenizer.fromString(file);
+    } catch (cause) {
+      throw new Error(
+        `cannot be used: the package tokenizers cannot read this tokenizer.json: ${(cause as Error).message}; update it, or give another file`,
+      );
+    }
+    // These are options of the file for batches of short texts.
+    this.#library.disableTruncation();
+    this.#library.disablePadding();
+    const normalizer = this.#library.getNormalizer();
+    this.#normalize = normalizer ? (text) => normalizer.normalizeString(text) : (text) => text;
+    this.#vocabulary = vocabularyOf(JSON.parse(file) as object);
+    const { tokens, decoder } = this.#vocabulary;
+    for (let id = 0; id < Math.max(tokens.length, this.#library.getVocabSize(true)); id++) {
+      const found = this.#library.idToToken(id) ?? undefined;
+      if (found === tokens[id]) continue;
+      const [ours, theirs] = [tokens[id], found].map((token) => JSON.stringify(token) ?? 'no token');
+      throw new Error(
+        `cannot be used: its id ${id} is ${ours}, but the package tokenizers reads ${theirs}; give another file`,
+      );
+    }
+    if (!decoder || isPiecewise(decoder)) this.#pieceOf = this.#makePieceOf();
+  }
+
+  async answer(request: Request): Promise<Answer> {
+    if ('decode' in request) return { text: await this.#library.decode([...request.decode], true) };
+    const texts = [...request.encode];
+    const encodings = await this.#library.encodeBatch(texts, { addSpecialTokens: false });
+    const ids = encodings.map((encoding) => Uint32Array.from(encoding.getIds()));
+    const losses: Loss[] = [];
+    for (const [index, text] of texts.entries()) losses.push(await this.#lossOf(text, ids[index]!));
+    return { encoded: { ids, loss: sumOf(losses) } };
+  }
+
+  async #lossOf(given: string, ids: Uint32Array): Promise<Loss> {
+    const text = this.#normalize(given);
+    if (this.#pieceOf) {
+      const loss = lossOf(text, Array.from(ids, this.#pieceOf));
+      if (loss.lost.size === 0) return loss;
+    }
+    const decoded = await this.#decode(given, ids);
+    const loss = lossOf(text, [decoded]);
+    if (loss.lost.size === 0) return loss;
+    // Added tokens are found before the text is normalized, and stand for other characters: [SEP] where the text is lowercased.
+    const { lost } = lossOf(text, [this.#normalize(decoded)]);
+    const both = [...loss.lost]
+      .map(([codePoint, times]) => [codePoint, Math.min(times, lost.get(codePoint) ?? 0)] as const)
+      .filter(([, times]) => times > 0);
+    return { characters: loss.characters, lost: new Map(both) };
+  }
+
+  /** The text of ids, in which the token for what is unknown stands where the text spells it. */
+  async #decode(text: string, ids: Uint32Array): Promise<string> {
+    const { tokens, unknown, bytesOf } = this.#vocabulary;
+    const known = Array.from(ids).filter((id) => id !== unknown);
+    const decoded = bytesOf
+      ? Buffer.concat(known.map((id) => bytesOf(id, true))).toString()
+      : await this.#library.decode(known, false);
+    const token = tokens[unknown ?? -1];
+    if (!token) return decoded;
+    return decoded + token.repeat(Math.min(text.split(token).length - 1, ids.length - known.length));
+  }
+
+  /** Decoding a token after itself once for each id takes a tenth of the time of decoding the text. */
+  #makePieceOf(): (id: number) => string {
+    const { tokens, unknown } = this.#vocabulary;
+    const decoder = this.#library.getDecoder();
+    const decode = (some: string[]) => decoder?.decode(some) ?? some.join(' ');
+    const pieces: string[] = [];
+    return (id) => {
+      let piece = pieces[id];
+      if (piece === undefined) {
+        const token = tokens[id]!;
+        const [once, twice] = [decode([token]), decode([token, token])];
+        // A byte of a longer character is one only beside the others.
+        const isWhole = id !== unknown && twice.startsWith(once) && !twice.includes('\ufffd');
+        piece = isWhole ? twice.slice(once.length) : '';
+        pieces[id] = piece;
+      }
+      return piece;
+    };
+  }
+}
+
+const { file, path } = read() as Opening;
+ends[0] = Date.now() + patience;
+let opened: Opened | string;
+try {
+  opened = new Opened(file);
+} catch (error) {
+  opened = `the tokenizer ${path} ${(error as Error).message}`;
+}
+for (;;) {
+  ends[0] = Number.POSITIVE_INFINITY;
+  const request = read() as Request;
+  if (typeof opened === 'string') {
+    write({ error: opened });
+    continue;
+  }
+  const characters = 'encode' in request ? request.encode.reduce((sum, { length }) => sum + length, 0) : 0;
+  ends[0] = Date.now() + patience + characters * millisecondsPerCharacter;
+  try {
+    write(await opened.answer(request));
+  } catch (error) {
+    const what = 'encode' in request ? 'has no ids for a text' : 'cannot decode ids';
+    write({ error: `the tokenizer ${what}: ${(error as Error).message}; leave it out, or take another tokenizer` });
+  }
+}

@@ -1,0 +1,72 @@
+// Characters of a text that its ids do not hold. White space is left out: tokenizers divide words by it, or move it.
+export interface Loss {
+  /** Characters of the text after the tokenizer's normalizer, white space apart. */
+  readonly characters: number;
+  /** How often each code point is lost. */
+  readonly lost: ReadonlyMap<number, number>;
+}
+
+const isSpace = Uint8Array.from({ length: 0x3001 }, (_, codePoint) =>
+  Number(/\p{White_Space}/u.test(String.fromCodePoint(codePoint))),
+);
+/** By code point; all 0 between calls. */
+const counts = new Int32Array(0x110000);
+
+/** Adds `step` to the count of each code point. @returns how many are no white space */
+function count(text: string, step: number): number {
+  let characters = 0;
+  for (let at = 0; at < text.length; at++) {
+    const codePoint = text.codePointAt(at)!;
+    if (codePoint > 0xffff) at++;
+    counts[codePoint]! += step;
+    if (isSpace[codePoint] !== 1) characters++;
+  }
+  return characters;
+}
+
+/** Characters that `decoded`, as text or in pieces, has fewer times than `text`. */
+export function lossOf(text: string, decoded: Iterable<string>): Loss {
+  const pieces = [...decoded];
+  const characters = count(text, 1);
+  for (const piece of pieces) count(piece, -1);
+  const lost = new Map<number, number>();
+  for (const each of text) {
+    const codePoint = each.codePointAt(0)!;
+    if (counts[codePoint]! > 0 && isSpace[codePoint] !== 1) lost.set(codePoint, counts[codePoint]!);
+    counts[codePoint] = 0;
+  }
+  for (const piece of pieces) for (const each of piece) counts[each.codePointAt(0)!] = 0;
+  return { characters, lost };
+}
+
+export const noLoss: Loss = { characters: 0, lost: new Map() };
+
+export function sumOf(losses: Iterable<Loss>): Loss {
+  let characters = 0;
+  const lost = new Map<number, number>();
+  for (const each of losses) {
+    characters += each.characters;
+    for (const [codePoint, times] of each.lost) lost.set(codePoint, (lost.get(codePoint) ?? 0) + times);
+  }
+  return { characters, lost };
+}
+
+const timesOf = ({ lost }: Loss): number => [...lost.values()].reduce((sum, times) => sum + times, 0);
+
+/** The share of the characters that is lost. */
+export const lostShare = (loss: Loss): number => timesOf(loss) / Math.max(1, loss.characters);
+
+/** "0.35%" */
+export const percent = (share: number): string => `${Number((100 * share).toPrecision(2))}%`;
+
+/** "é" (U+00E9) */
+export const characterName = (codePoint: number): string =>
+  `${JSON.stringify(String.fromCodePoint(codePoint))} (U+${codePoint.toString(16).toUpperCase().padStart(4, '0')})`;
+
+/** "12 of 3,400 characters (0.35%), such as "é" (U+00E9) × 7" */
+export function describeLoss(loss: Loss): string {
+  const number = (value: number) => value.toLocaleString('en-US');
+  const examples = [...loss.lost].sort(([, a], [, b]) => b - a).slice(0, 5);
+  const shown = examples.map(([codePoint, times]) => `${characterName(codePoint)} × ${number(times)}`).join(', ');
+  return `${number(timesOf(loss))} of ${number(loss.characters)} characters (${percent(lostShare(loss))}), such as ${shown}`;
+}
