@@ -2,7 +2,6 @@
 // test are known when a kernel is run again; what a kernel breaks or hangs ends with it. Requests come on standard input, messages
 // leave on descriptor 3: kernels may print.
 import { writeSync } from 'node:fs';
-import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { Worker } from 'node:worker_threads';
 import { Gpt2Error, NativeError } from '../errors.ts';
@@ -88,9 +87,8 @@ async function answer(request: Request): Promise<void> {
     say({
       say: 'list',
       cards: cards.map((card) => {
-        const { op, folder, source, dtypes: takes = ['fp32'] } = card;
-        const dtypes = takes.filter((each) => own.includes(each));
-        return { op, source: join(folder, source), hash: cardHash(card), takes, dtypes };
+        const { op, source, dtypes: takes = ['fp32'] } = card;
+        return { op, source, hash: cardHash(card), takes, dtypes: takes.filter((each) => own.includes(each)) };
       }),
     });
     return;

@@ -68,7 +68,8 @@ export async function* checkCourse(folder: string, seconds: number): AsyncGenera
     try {
       const options: LabOptions = { folder: own, device: selectDevice('cpu'), seconds };
       const [card] = await listed(child, options);
-      ({ source, hash } = card!);
+      source = join(own, card!.source);
+      hash = card!.hash;
       if (score[name]?.hash !== hash) {
         const jobs = await jobsOf(child, options);
         const onLine = (line: string) => void lines.push(line);

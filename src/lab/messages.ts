@@ -35,7 +35,7 @@ export type Request =
 
 export interface ListedCard {
   readonly op: string;
-  /** Path of its source. */
+  /** Its file, in the card's folder. */
   readonly source: string;
   /** Of its kernels. */
   readonly hash: string;
