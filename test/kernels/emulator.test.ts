@@ -143,8 +143,8 @@ const more: Readonly<
   'memory from malloc': [
     [
       'more than a GPU has for it',
-      '  float *p = (float *)malloc(9 << 20);\n  p[i] = 1;  // WRONG',
-      /writes through a null pointer/,
+      '  float *p = (float *)malloc(9 << 20);\n  out[i] = p[i];  // WRONG',
+      /reads through a null pointer/,
     ],
     [
       'past its end',
