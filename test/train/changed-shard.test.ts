@@ -11,7 +11,7 @@ import { figuresOf } from '../support/figures.ts';
 import { parseOptions } from '../support/options.ts';
 
 const flags =
-  '--model custom --layers 1 --channels 32 --heads 2 --context 32 --device cpu --batch 1 --seq 32 --total-batch 64 --steps 12 --val-every 5 --val-steps 2 --sample-every 0 --save-every 0 --threads 1';
+  '--model custom --layers 1 --channels 32 --heads 2 --context 32 --device cpu --order llmc --batch 1 --seq 32 --total-batch 64 --steps 12 --val-every 5 --val-steps 2 --sample-every 0 --save-every 0 --threads 1';
 
 function runs(place: Workplace) {
   const data = place.data({ train: [700, 500], val: 500, vocabulary: 100 });
