@@ -165,7 +165,7 @@ function isDamaged(path: string): boolean {
   if (!existsSync(path)) return false;
   try {
     if (path.endsWith('.json')) JSON.parse(readTextFile(path));
-    else openSafetensors(path)[Symbol.dispose]();
+    if (path.endsWith(weightsFile)) openSafetensors(path)[Symbol.dispose]();
     return false;
   } catch {
     return true;

@@ -20,6 +20,8 @@ const queryOf = (url) => /\\?${mark}=[\\d.,]+$/.exec(url ?? '')?.[0];
 export const resolve = async (name, context, next) => {
   const query = queryOf(context.parentURL);
   if (query && name === 'gpt2.ts') return { url: ${JSON.stringify(index)}, format: 'module', shortCircuit: true };
+  // Only tsx would find it; a built program, or tsx of another version, would not.
+  if (query && /^\\.\\.?\\//.test(name) && !/\\.\\w+$/.test(name)) throw Object.assign(new Error(name + ' is no file'), { code: 'ERR_MODULE_NOT_FOUND' });
   const found = await next(name, context);
   // In a folder without a package.json, tsx takes a card for CommonJS.
   const format = /\\.(ts|mjs)(\\?|$)/.test(found.url) ? 'module' : found.format;

@@ -15,7 +15,9 @@ beforeAll(() => {
   place.data({ name: 'small', vocabulary: 100 });
   place.data({ name: 'short', train: 200 });
   place.data({ name: 'data/inside' });
-  const options = '--order llmc --steps 1 --seq 32 --val-every 0 --sample-every 0'.split(' ');
+  const options = '--order llmc --steps 1 --lr 6e-4 --weight-decay 0.1 --seq 32 --val-every 0 --sample-every 0'.split(
+    ' ',
+  );
   const { code, stderr } = place.run(['train', '--data', 'data', '--out', 'run', ...tinyModel, ...options]);
   expect(code, stderr).toBe(0);
   mkdirSync(place.path('empty'));
@@ -295,7 +297,7 @@ const rows: Record<string, Row[]> = {
   ],
   eval: [
     [1, ['eval', ...cpu], 'runs/ has no trained model', ['train', '--model']],
-    [2, ['eval', '--model', 'run', '--steps', '0'], 'not "0"', ['--steps takes a whole number of at least 1']],
+    [2, ['eval', '--model', 'run', '--tokens', '0'], 'not "0"', ['--tokens takes a whole number of at least 1']],
     [2, ['eval', '--model', 'run', '--role', 'test'], 'not "test"', ['--role takes one of val, train']],
     [2, ['eval', '--model', 'run', '--dtype', 'fp16'], 'not "fp16"', ['--dtype takes one of fp32, tf32, bf16, fp8']],
     [2, ['eval', ...cpu, '--model', 'run', '--seq', '65'], 'is over the model', ['--seq 65']],

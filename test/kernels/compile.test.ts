@@ -297,7 +297,8 @@ describe('on a CPU', () => {
     child.kill('SIGKILL');
     await once(child, 'exit');
     compiledFile({ ...source, defines: { AGAIN: 1 } }, 'cpu');
-    expect(readdirSync(place.path('temporary')).sort()).toEqual(others.sort());
+    const ours = readdirSync(place.path('temporary')).filter((name) => name.startsWith('gpt2.ts-'));
+    expect(ours.sort()).toEqual(others.sort());
   });
 });
 

@@ -128,8 +128,20 @@ export function testsOfLab(device: 'cpu' | 'cuda'): void {
     const sizes = ['--layers', '1', '--channels', '32', '--heads', '2', '--context', '64'];
     const train = (out: string, ...args: readonly string[]) =>
       gpt2(
-        ...['train', '--model', 'custom', ...sizes, '--data', data, '--batch', '2', '--seq', '32', '--val-every', '0'],
-        ...['--sample-every', '0', '--steps', '6', '--lr', '1e-3', '--out', place.path(out), ...args],
+        ...['train', '--model', 'custom', ...sizes, '--data', data, '--batch', '2', '--seq', '32', '--order', 'llmc'],
+        ...[
+          '--val-every',
+          '0',
+          '--sample-every',
+          '0',
+          '--steps',
+          '6',
+          '--lr',
+          '1e-3',
+          '--out',
+          place.path(out),
+          ...args,
+        ],
       );
     const losses = (out: string) => [...readRun(place.path(out)).series.train].map(([, loss]) => loss);
     const succeeds = ({ code, stderr }: { code: number | null; stderr: string }) => {

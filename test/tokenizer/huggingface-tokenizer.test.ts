@@ -156,7 +156,7 @@ it('gives an added token its text, also where its letters stand for bytes in oth
   const ids = encode('nhớ đem đi', tokenizer);
   expect([...ids]).toContain(421);
   expect(decode(ids, tokenizer)).toBe('nhớ đem đi');
-  expect(byteLengths(tokenizer, 423)![421]).toBe(4);
+  expect(byteLengths({ ...tokenizer, lost: 0 }, 423)![421]).toBe(4);
   // Merges make this one too, of a blank and a letter.
   const merged = byteLevel.model.vocab.Ġt;
   expect(decode([merged], add('Ġt', merged))).toBe(' t');

@@ -88,10 +88,10 @@ describe.each([
 
   it('eval gives the loss of validation while training', () => {
     const out = named('measured');
-    run([...steps, '--val-every', '12', '--val-steps', '4', '--out', out]);
+    run([...steps, '--val-every', '12', '--val-tokens', 'all', '--out', out]);
     const [, wanted] = readRun(place.path(out)).series.val.at(-1)!;
     const evaluated = (dtype: string) => {
-      const args = `--data data --batch 2 --seq 16 --steps 4 --device cpu --dtype ${dtype} --json`.split(' ');
+      const args = `--data data --batch 2 --seq 16 --device cpu --dtype ${dtype} --json`.split(' ');
       const { code, stdout, stderr } = place.run(['eval', '--model', out, ...args]);
       expect(code, stderr).toBe(0);
       return stdout;

@@ -131,11 +131,10 @@ describe('with its weights', () => {
   });
 
   it('eval gives the loss of validation while training, and scores questions', () => {
-    run([...steps, '--val-every', '12', '--val-steps', '4', '--out', 'measured']);
+    run([...steps, '--val-every', '12', '--val-tokens', 'all', '--out', 'measured']);
     const [, wanted] = readRun(place.path('measured')).series.val.at(-1)!;
     writeQuestions(place.path('questions.bin'), randomQuestions(20, { vocabulary: 100, longest: 8 }));
-    const args =
-      '--model measured --data data --batch 2 --seq 16 --steps 4 --device cpu --hellaswag questions.bin --json';
+    const args = '--model measured --data data --batch 2 --seq 16 --device cpu --hellaswag questions.bin --json';
     const { code, stdout, stderr } = place.run(['eval', ...args.split(' ')]);
     expect(code, stderr).toBe(0);
     expect(stdout).toContain(String(wanted));
