@@ -65,7 +65,7 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
   it('eval and export take the newest run too, and say which', () => {
     const newest = 'runs/a-newer/checkpoints/step-00000003';
     const data = place.data({ val: 200 });
-    const evaluated = place.run(['eval', '--device', 'cpu', '--threads', '1', '--steps', '1', '--data', data]);
+    const evaluated = place.run(['eval', '--device', 'cpu', '--threads', '1', '--tokens', '64', '--data', data]);
     expect(evaluated).toMatchObject({ code: 0, stderr: expect.stringMatching(`^${newest} on cpu`) });
     expect(place.run(['export', '--format', 'llmc', '--out', 'newest.bin'])).toEqual({
       ...{ code: 0, stderr: '' },
