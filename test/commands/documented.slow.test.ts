@@ -94,7 +94,7 @@ const smaller: Record<string, (args: string[]) => string[] | string> = {
     if (args.includes('--kernel')) return 'it needs a device that runs kernels; test/lab runs it';
     if (args.includes('--gpus')) return 'it starts this process anew; test/end-to-end/ranks.test.ts runs it';
     const length = args.includes('--tokens') ? ['--tokens', '2k'] : ['--steps', '2'];
-    const sizes = ['--seq', '16', '--batch', '2', ...length, ...step, '--warmup', '0', '--val-steps', '1'];
+    const sizes = ['--seq', '16', '--batch', '2', ...length, ...step, '--warmup', '0', '--val-tokens', '32'];
     const served = args.includes('--serve') ? ['--serve', '0'] : [];
     return [...tinyModel, ...sizes, ...served, '--out', 'runs/made', '--overwrite'];
   },
