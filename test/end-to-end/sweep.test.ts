@@ -51,8 +51,9 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('train --sweep', () => {
         .map((line) => line.split(/ +/)[0])
         .sort(),
     ).toEqual([...['lr=1e-3,seed=1', 'lr=1e-3,seed=2', 'lr=1e30,seed=1', 'lr=1e30,seed=2']]);
-    expect(ranking[2]).toMatch(/^lr=1e-3,seed=. +. +0\.001 .* 8\/8 +finished$/);
-    expect(ranking.at(-1)).toMatch(/^lr=1e30,seed=. +. +1e\+30 .* 1\/8 +failed$/);
+    // The tokens are random, so a run may be no better after 8 steps than before the first.
+    expect(ranked).toMatch(/^lr=1e-3,seed=1 +1 +0\.001 .* 8\/8 +finished$/m);
+    expect(ranked).toMatch(/^lr=1e30,seed=1 +1 +1e\+30 .* 1\/8 +failed$/m);
     expect(first.stderr.trimEnd().split('\n').at(-1)).toBe(
       '2 of 4 runs failed: lr=1e30,seed=1 ended with 1; lr=1e30,seed=2 ended with 1; the same command with --out sweep tries them again',
     );

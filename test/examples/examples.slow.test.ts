@@ -102,6 +102,7 @@ it('a run as an iteration: left early it stops, saved', async () => {
   for await (const event of trainEvents({ out, resume: true })) last = event;
   expect(last).toMatchObject({ event: 'done', steps: 50 });
   await expect(async () => {
-    for await (const _ of trainEvents({ ...options, batch: 50_000, out: place.path('none') })) expect.unreachable();
+    for await (const _ of trainEvents({ ...options, order: 'llmc', batch: 50_000, out: place.path('none') }))
+      expect.unreachable();
   }).rejects.toThrow(/too few/);
 });

@@ -95,7 +95,10 @@ const cases: Record<string, [work: () => unknown, message: string | RegExp]> = {
   ],
   'selectDevice: an unknown name': [() => selectDevice('gpu'), 'device takes auto, cpu, cuda or cuda:N, not "gpu"'],
   'openLoader: too large a batch': [() => load(1000, 64), /sequences of 64; the largest batch that fits is \d+$/],
-  'openLoader: too long a sequence': [() => load(1, 5001), /sequences of 5001; sequence must be under 5000$/],
+  'openLoader: too long a sequence': [
+    () => load(1, 5001),
+    /too few for a sequence of 5001; sequence must be under 5000$/,
+  ],
   'evaluate: over the context': [
     () => measure(65),
     "sequence 65 is over the model's context of 64 positions; take a shorter sequence",

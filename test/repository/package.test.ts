@@ -128,7 +128,7 @@ describe.skipIf(!existsSync(built))('the built program', () => {
     const file = join(packageRoot, 'test/fixtures/tokenizers/byte-level.json');
     const args = [place.path('dist/cli.js'), 'prepro', 'text', 'book.txt', '--tokenizer', file];
     const { status, stderr } = spawnSync(process.execPath, args, { cwd: place.folder, encoding: 'utf8' });
-    expect(stderr).toBe('a tokenizer.json needs a package that is not installed: npm install tokenizers\n');
+    expect(stderr).toBe(`the tokenizer ${file} needs a package that is not installed: npm install tokenizers\n`);
     expect(status).toBe(1);
   });
 });

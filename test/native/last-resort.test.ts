@@ -11,7 +11,7 @@ const program = (text: string) =>
   });
 const run = (then: string, milliseconds = 500) =>
   program(
-    `import { endLater } from '${source('ranks/last-resort.ts')}'; endLater('cpu', 'rank 1 is gone', ${milliseconds}); ${then}`,
+    `import { endLater } from '${source('native/last-resort.ts')}'; endLater('cpu', 'rank 1 is gone', ${milliseconds}); ${then}`,
   );
 
 it('ends a process that is stuck', () => {
