@@ -3,7 +3,7 @@
 // others than at the recording the test is skipped. GPT2_RECORD=1 records anew.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { NativeError } from '../../src/errors.ts';
@@ -16,50 +16,104 @@ import { figuresOf } from '../support/figures.ts';
 const file = join(import.meta.dirname, '../fixtures/same-bits.json');
 const recorded: Record<string, string> = JSON.parse(readFileSync(file, 'utf8'));
 
+type Shape = readonly [what: string, flags: string];
 /** Recomputing activations changes no bit: both have the hash of the first. */
-const shapes = [
+const shapes: readonly Shape[] = [
   ['one micro-batch', '--total-batch 256'],
   ['one micro-batch', '--total-batch 256 --recompute block'],
   ['two micro-batches', '--total-batch 512'],
-] as const;
+];
+const ranks: readonly Shape[] = [0, 1].map((zero) => [
+  `two ranks, ZeRO ${zero}`,
+  `--total-batch 512 --gpus 2 --zero ${zero}`,
+]);
+const modern: readonly Shape[] = [['modern', '--total-batch 256 --recipe modern']];
 
 const run =
   '--order llmc --layers 3 --channels 128 --heads 2 --context 128 --batch 2 --seq 128 --steps 8 --lr 1e-3 --warmup 3 --weight-decay 0.1 --val-every 4 --val-steps 2 --sample-every 0';
 
 const paths = (['cpu avx512', 'cpu avx2', 'cpu portable', 'cuda sm90', 'cuda portable'] as const).flatMap((name) => {
   const [kind, kernels] = name.split(' ') as [LibraryKind, string];
-  const dtypes: Dtype[] = kind === 'cpu' ? ['fp32'] : ['fp32', 'tf32', 'bf16'];
-  return dtypes.map((dtype) => ({ name: `${name} ${dtype}`, kind, kernels, dtype }));
+  const dtypes: (readonly [Dtype, readonly Shape[]])[] =
+    kind === 'cpu'
+      ? [['fp32', [...shapes, ...modern, ...ranks]]]
+      : [
+          ['fp32', shapes],
+          ['tf32', shapes],
+          ['bf16', [...shapes, ...modern]],
+        ];
+  return [...dtypes, ['fp8', shapes.slice(0, 1)] as const].map(([dtype, shapes]) => ({
+    name: `${name} ${dtype}`,
+    ...{ kind, kernels, dtype, shapes },
+  }));
 });
 
 let place: Workplace;
 beforeAll(() => {
   place = new Workplace();
   place.data({ train: 20_000, val: 3000, below: 1000, vocabulary: 1000 });
+  writeFileSync(place.path('letters.txt'), 'A few letters, and again: the same words.\n'.repeat(300));
+  expect(place.run(['prepro', 'text', 'letters.txt', '--tokenizer', 'char', '--out', 'letters']).code).toBe(0);
 });
 afterAll(() => place[Symbol.dispose]());
 
-describe.each(paths)('$name', ({ name, kind, kernels, dtype }) => {
-  const reason = missing(kind, kernels);
+describe.each(paths)('$name', ({ name, kind, kernels, dtype, shapes }) => {
+  const missingPath = missing(kind, kernels);
   for (const [what, flags] of shapes) {
     const key = `${name}, ${what}`;
+    const reason = missingPath ?? (process.env.GPT2_RECORD || recorded[key] ? undefined : 'not recorded');
     it.skipIf(reason !== undefined)(`${flags}${reason === undefined ? '' : `: ${reason}`}`, () => {
       const out = `${kind}-${kernels}-${dtype}-${flags.replaceAll(' ', '')}`;
       const args = `train --data data ${run} ${flags} --device ${kind} --dtype ${dtype} --out ${out}`.split(' ');
       const { code, stderr } = place.run(args, { GPT2_KERNELS: kernels });
       expect(code, stderr).toBe(0);
-      const hash = createHash('sha256')
-        .update(figuresOf(place.path(out)).join('\n'))
-        .digest('hex');
-      if (process.env.GPT2_RECORD && !flags.includes('recompute')) {
-        recorded[key] = hash;
-        recorded[kind] = toolchainOf(kind);
-        writeFileSync(file, `${JSON.stringify(recorded, null, 2)}\n`);
-      }
-      expect(hash).toBe(recorded[key]);
+      if (!flags.includes('recompute')) record(key, kind, hashOf(place.path(out)));
+      expect(hashOf(place.path(out))).toBe(recorded[key]);
     });
   }
 });
+
+/** Run folders that an earlier version left after 4 of 8 steps. */
+const halfDone = {
+  gpt2: '--data data',
+  modern: '--data data --recipe modern --total-batch 64',
+  fp8: '--data data --dtype fp8',
+  ranks: '--data data --gpus 2 --total-batch 128',
+  characters: '--data letters',
+};
+
+describe.each(Object.entries(halfDone))('a run folder of an earlier version, %s', (name, flags) => {
+  const reason = missing('cpu', 'avx512');
+  const folder = join(import.meta.dirname, '../fixtures/half-done', name);
+  const key = `half done, ${name}`;
+  it.skipIf(reason !== undefined)('continues as if it had not been stopped', () => {
+    const start = (args: string) => {
+      const { code, stderr } = place.run(args.split(' '), { GPT2_KERNELS: 'avx512' });
+      expect(code, stderr).toBe(0);
+    };
+    if (process.env.GPT2_RECORD) {
+      const sizes =
+        '--layers 1 --channels 32 --heads 2 --context 32 --batch 2 --seq 32 --steps 8 --lr 1e-3 --val-every 2';
+      const whole = `train ${flags} ${sizes} --sample-every 0 --save-every 0 --device cpu --threads 1`;
+      start(`${whole} --out whole-${name}`);
+      start(`${whole} --out half-${name} --stop-after 4`);
+      cpSync(place.path(`half-${name}`), folder, { recursive: true });
+      record(key, 'cpu', hashOf(place.path(`whole-${name}`)));
+    }
+    cpSync(folder, place.path('resumed', name), { recursive: true });
+    start(`train --resume --out resumed/${name}`);
+    expect(hashOf(place.path('resumed', name))).toBe(recorded[key]);
+  });
+});
+
+const hashOf = (out: string): string => createHash('sha256').update(figuresOf(out).join('\n')).digest('hex');
+
+function record(key: string, kind: LibraryKind, hash: string): void {
+  if (!process.env.GPT2_RECORD) return;
+  recorded[key] = hash;
+  recorded[kind] = toolchainOf(kind);
+  writeFileSync(file, `${JSON.stringify(recorded, null, 2)}\n`);
+}
 
 /** Why a code path cannot be compared here. */
 function missing(kind: LibraryKind, kernels: string): string | undefined {
