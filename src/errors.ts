@@ -1,6 +1,26 @@
 // Errors that a user, a file or the machine can cause. A message is one line: what failed, the value, where, what to do. Any
 // other error is a defect of this program and is shown with its stack.
 
+import { asTyped } from './package-root.ts';
+
+import { nameOf, spelled } from './wording.ts';
+
+export { onCommandLine, spelled, words } from './wording.ts';
+
+/** What an error consists of. Its message is "where: what; advice (sources)". */
+export interface ErrorFields {
+  /** The file or object in which it was found. */
+  readonly where?: string | undefined;
+  /** Names of the options that the error is about. */
+  readonly options?: readonly string[] | undefined;
+  /** What an option takes, and its value: "batch takes a whole number from 1, not 0". */
+  readonly expectation?: string | undefined;
+  readonly value?: unknown;
+  readonly advice?: string | undefined;
+  /** Where values of `options` come from, if not from the caller: "from --preset shakespeare-laptop: --batch 8". */
+  readonly sources?: string | undefined;
+}
+
 /**
  * The base class of all errors here. The command line prints the message and exits with `exitCode`.
  * @example if (error instanceof Gpt2Error) console.error(error.message);
@@ -8,14 +28,39 @@
 export class Gpt2Error extends Error {
   readonly exitCode: number = 1;
   override readonly name: string = 'Gpt2Error';
+  readonly #what: string;
+  #fields: ErrorFields;
 
   /**
    * Replaces line breaks by spaces and escapes control characters: a message may quote an unchecked file. A path that is named
    * before Node's own text is not repeated in it ("ENOENT: no such file or directory, open 'PATH'").
    */
-  constructor(message: string, options?: ErrorOptions) {
-    super(oneLine(namedOnce(message)), options);
+  constructor(what: string, { cause, ...fields }: ErrorOptions & ErrorFields = {}) {
+    super(messageOf(what, fields), cause === undefined ? undefined : { cause });
+    this.#what = what;
+    this.#fields = fields;
   }
+
+  /** What the message consists of. */
+  get fields(): ErrorFields {
+    return this.#fields;
+  }
+
+  /** The same error, which knows more. */
+  with(more: ErrorFields): this {
+    this.#fields = { ...this.#fields, ...more };
+    const { message, stack } = this;
+    this.message = messageOf(this.#what, this.#fields);
+    // The first lines of the stack are the message.
+    this.stack = stack?.replace(message, () => this.message);
+    return this;
+  }
+}
+
+function messageOf(what: string, { where, advice, sources }: ErrorFields): string {
+  const place = where === undefined ? '' : `${where}: `;
+  const fix = advice === undefined ? '' : `; ${advice}`;
+  return oneLine(namedOnce(asTyped(`${place}${what}${fix}${sources === undefined ? '' : ` (${sources})`}`)));
 }
 
 const namedOnce = (text: string): string =>
@@ -39,6 +84,16 @@ function oneLine(text: string): string {
 export class UsageError extends Gpt2Error {
   override readonly exitCode = 2;
   override readonly name = 'UsageError';
+
+  /** "batch takes a whole number from 1, not 0" @param option its name or flag @param value given as a text, in quotes */
+  static takes(option: string, expectation: string, value: unknown): UsageError {
+    const name = option.startsWith('--') ? nameOf(option) : option;
+    return new UsageError(`${spelled(option)} takes ${expectation}, not ${shown(value)}`, {
+      options: [name],
+      expectation,
+      value,
+    });
+  }
 }
 
 /**
@@ -98,7 +153,7 @@ export class NativeError extends Gpt2Error {
   readonly failedRank: number | undefined;
 
   constructor(functionName: string, status: string, detail: string, failedRank?: number) {
-    super(`${functionName}: ${detail}`);
+    super(detail, { where: functionName });
     this.function = functionName;
     this.status = status;
     this.detail = detail;
@@ -116,17 +171,13 @@ export function attempt<R>(work: () => R): R | Gpt2Error {
   }
 }
 
-/** The error with another message, if it is a Gpt2Error; its stack has that message too. */
-export function reworded<E>(error: E, change: (message: string) => string): E {
-  if (error instanceof Gpt2Error) {
-    const { message, stack } = error;
-    error.message = change(message);
-    // The first lines of the stack are the message.
-    error.stack = stack?.replace(message, () => error.message);
-  }
-  return error;
-}
-
 /** The first names of a list, and how many more there are. */
 export const shortList = (names: readonly string[], most = 3): string =>
   names.length > most ? `${names.slice(0, most).join(', ')} and ${names.length - most} more` : names.join(', ');
+
+/** A wrong value in one line, texts in quotes. */
+export function shown(value: unknown): string {
+  if (typeof value === 'function') return 'a function';
+  if (typeof value === 'string' || Array.isArray(value)) return JSON.stringify(value);
+  return typeof value === 'object' && value !== null ? 'an object' : String(value);
+}

@@ -8,8 +8,7 @@
 
 export { Device, type DeviceDescription, type DeviceOptions, type Dtype } from './native/device.ts';
 export type { Program } from './native/programs.ts';
-export type { DeviceChoice } from './native/select-device.ts';
-export { selectDevice } from './options/for-programs.ts';
+export { type DeviceChoice, selectDevice } from './native/select-device.ts';
 
 // model
 
@@ -17,22 +16,20 @@ export type { ActivationSet, ActivationSizes, Recompute } from './model/activati
 export { type ModelConfig, presetConfig } from './model/config.ts';
 export { forward } from './model/forward.ts';
 export { initializeWeights } from './model/initialize.ts';
-export type { Model } from './model/model.ts';
+export { createModel, type Model } from './model/model.ts';
 export { type Parameter, parameterCount, parameterTable } from './model/parameters.ts';
 export type { ElementType, Tensor } from './native/buffer.ts';
-export { createModel } from './options/for-programs.ts';
 
 // data
 
-export type { Batch, Loader, LoaderOptions } from './batches/loader.ts';
+export { type Batch, type Loader, type LoaderOptions, openLoader } from './batches/loader.ts';
 export type { OrderName, Position } from './batches/order.ts';
-export type { PrepareOptions } from './datasets/prepare.ts';
+export { type PrepareOptions, prepareDataset } from './datasets/prepare.ts';
 export type { Prepared } from './datasets/standing.ts';
 export type { Format, Input } from './datasets/text/format.ts';
 export { findInputs } from './datasets/text/inputs.ts';
-export type { TextOptions } from './datasets/text/prepare-text.ts';
-export { findShards, openLoader, prepareDataset, prepareText } from './options/for-programs.ts';
-export { type Dataset, type Role, readDataset, readDatasetTokenizer } from './shards/find.ts';
+export { prepareText, type TextOptions } from './datasets/text/prepare-text.ts';
+export { type Dataset, findShards, type Role, readDataset, readDatasetTokenizer } from './shards/find.ts';
 export {
   type BuiltInTokenizer,
   decode,
@@ -47,12 +44,12 @@ export { readTokenizer } from './tokenizer/tokenizer-file.ts';
 // training
 
 export type { TrainOptions } from './options/table.ts';
-export { planRun, train } from './train/for-programs.ts';
-export type { TrainingPlan } from './train/plan/plan.ts';
+export { planRun, type TrainingPlan } from './train/plan/plan.ts';
 export type { TrainHooks, TrainResult } from './train/run/hooks.ts';
 export { learningRateAt, type Schedule } from './train/run/schedule.ts';
 export type { StepResult, UpdateLimits } from './train/step/staging.ts';
 export { type BegunStep, Trainer, type TrainerOptions } from './train/step/trainer.ts';
+export { train } from './train/train.ts';
 export { trainEvents } from './train/train-events.ts';
 
 // optimizers
@@ -75,12 +72,11 @@ export type {
 
 export { type FoundCheckpoint, listCheckpoints, resolveCheckpoint } from './checkpoint/directory.ts';
 export { loadOptimizer, loadWeights } from './checkpoint/read.ts';
-export type { Weights } from './checkpoint/weights.ts';
+export { resolveWeights, type Weights } from './checkpoint/weights.ts';
 export { weightsHash } from './checkpoint/weights-hash.ts';
 export { type CheckpointToWrite, writeCheckpoint } from './checkpoint/write.ts';
-export type { ExportFormat, ExportOptions } from './formats/export.ts';
+export { type ExportFormat, type ExportOptions, exportModel } from './formats/export.ts';
 export type { FetchOptions } from './formats/hub.ts';
-export { exportModel, resolveWeights } from './options/for-programs.ts';
 
 // generation
 
@@ -90,9 +86,14 @@ export { generateText, type TextGenerationOptions } from './sample/generate-text
 
 // evaluation
 
-export type { EvaluateOptions, Evaluation } from './evaluate/evaluate.ts';
-export { evaluate, readHellaswag } from './evaluate/for-programs.ts';
-export { type Hellaswag, type HellaswagScore, type ScoreOptions, scoreHellaswag } from './evaluate/hellaswag.ts';
+export { type EvaluateOptions, type Evaluation, evaluate } from './evaluate/evaluate.ts';
+export {
+  type Hellaswag,
+  type HellaswagScore,
+  readHellaswag,
+  type ScoreOptions,
+  scoreHellaswag,
+} from './evaluate/hellaswag.ts';
 export { lossesOf, meanLoss } from './evaluate/mean-loss.ts';
 
 // kernels of your own

@@ -54,6 +54,3 @@ function withNpx(line: string): string {
 /** A path or name as one word of a command line, in quotes if it needs them. */
 export const shellWord = (text: string): string =>
   /^[\w./=,@:-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
-
-/** How a stopped run goes on: "continue with --out runs/first --resume". */
-export const continueWith = (out: string): string => `continue with --out ${shellWord(out)} --resume`;

@@ -3,7 +3,7 @@
 import { dirname } from 'node:path';
 import { checkGiven } from '../checks/given.ts';
 import { whole } from '../checks/number.ts';
-import { Gpt2Error } from '../errors.ts';
+import { Gpt2Error, words } from '../errors.ts';
 import { checkListed, type Dataset, readDataset } from '../shards/find.ts';
 import { openShard, type Shard } from '../shards/shard.ts';
 import { type Order, type OrderName, orderNames, orderOf, type Position, startPosition } from './order.ts';
@@ -44,7 +44,15 @@ export interface Loader extends Disposable {
   close(): void;
 }
 
-/** Opens shards and checks them. @throws as for programs (options/for-programs.ts); messages name flags */
+/**
+ * Opens shards, checks every token, and compares their sha256 with dataset.json in their folder.
+ * @throws Gpt2Error for a file that is not a shard or is damaged, a token outside the vocabulary, or a shard that is too short
+ * for one batch
+ * @example
+ * const shards = findShards('data/tinyshakespeare', 'train');
+ * using loader = openLoader({ shards, batch: 4, sequence: 64, order: 'sequence', seed: 42, vocabularySize: 50257 });
+ * const { inputs, targets } = loader.next(); // Int32Array [4,64] each
+ */
 export function openLoader(options: LoaderOptions): Loader {
   checkGiven(
     options,
@@ -130,7 +138,8 @@ function checkLength({ path, tokens }: Shard, { batch, sequence, order, ranks = 
   const rows = order === 'sequence' ? 1 : batch * ranks;
   if (tokens >= rows * sequence + 1) return;
   const largest = Math.floor((tokens - 1) / (sequence * ranks));
-  const advice = largest > 0 ? `the largest --batch that fits is ${largest}` : `--seq must be under ${tokens}`;
+  const advice =
+    largest > 0 ? words`the largest --batch that fits is ${largest}` : words`--seq must be under ${tokens}`;
   const wanted = rows === 1 ? 'a sequence' : `${rows} sequences`;
   throw new Gpt2Error(`${path} has ${tokens} tokens, too few for ${wanted} of ${sequence}; ${advice}`);
 }

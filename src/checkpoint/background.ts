@@ -1,7 +1,7 @@
 // Writes checkpoints on a thread (background-thread.ts) while training continues: the device copies its state into page-locked
 // memory, after all work enqueued so far, and the thread writes from there. The format of a checkpoint is in write.ts.
 import type { Worker } from 'node:worker_threads';
-import { Gpt2Error, NativeError } from '../errors.ts';
+import { Gpt2Error, NativeError, words } from '../errors.ts';
 import { type ParameterCopy, parameterBytes } from '../model/arena.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { gib, hostMemory } from '../model/memory.ts';
@@ -72,7 +72,7 @@ export class BackgroundWriter {
     throw new NativeError(
       'gpt2_allocate_pinned',
       'GPT2_OUT_OF_MEMORY',
-      `saving the parts of all ranks needs ${gib(this.copyBytes)} of host memory, ${gib(available)} are free; free some, or give --zero 0, which saves without a copy`,
+      words`saving the parts of all ranks needs ${gib(this.copyBytes)} of host memory, ${gib(available)} are free; free some, or give --zero 0, which saves without a copy`,
     );
   }
 

@@ -3,7 +3,7 @@
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { checkGiven } from '../checks/given.ts';
-import { Gpt2Error, UsageError } from '../errors.ts';
+import { Gpt2Error, onCommandLine, UsageError, words } from '../errors.ts';
 import { checkpointTokenizer, openWeights } from '../formats/checkpoint-weights.ts';
 import { type FetchOptions, fetchHubModel, fromDownload, hubName } from '../formats/hub.ts';
 import { isHuggingFaceModel, openHuggingFaceModel } from '../formats/huggingface.ts';
@@ -44,7 +44,15 @@ export interface Weights {
   open(): StoredModel;
 }
 
-/** Finds and verifies the weights that a text names. @throws as for programs (options/for-programs.ts); messages name flags */
+/**
+ * Finds and verifies the weights that a text names: the path of a run, a checkpoint, or a model file or folder of another program,
+ * or a model of the Hugging Face hub, such as openai-community/gpt2 or OWNER/NAME@REVISION, which is downloaded once.
+ * @throws UsageError for a size of new models, such as gpt2; Gpt2Error if the text names no weights, or damaged ones, or the
+ * download fails; InterruptedError after `signal`
+ * @example
+ * const weights = await resolveWeights('runs/first');
+ * weights.load(createModel(device, weights.model, { B: 1, T: 32, purpose: 'inference' }));
+ */
 export async function resolveWeights(path: string, options: FetchOptions = {}): Promise<Weights> {
   checkGiven(options, {}, { notice: 'function', onProgress: 'function', signal: 'object' });
   const name = hubName(path);
@@ -63,7 +71,7 @@ export async function resolveWeights(path: string, options: FetchOptions = {}): 
 function sizeOnly(preset: string): UsageError {
   const pretrained = pretrainedName(preset);
   return new UsageError(
-    `--model ${preset} is a size of new models and has no weights; ${pretrained ? `the pretrained GPT-2 of this size is --model ${pretrained}` : 'name a trained model'}`,
+    `${onCommandLine('--model ')}${preset} is a size of new models and has no weights; ${pretrained ? `the pretrained GPT-2 of this size is ${onCommandLine('--model ')}${pretrained}` : 'name a trained model'}`,
   );
 }
 
@@ -111,7 +119,7 @@ export function refuseOtherTokenizer(weights: Weights, folder: string, dataset: 
     const tokenizer = own?.file ? shellWord(path) : own?.name;
     // A text's usual folder may hold the data set that does not fit.
     const out = shellWord(`${folder.replace(/\/+$/, '')}-${own?.name}`);
-    const command = own && `: \`npm run prepro -- text FILE --tokenizer ${tokenizer} --out ${out}\``;
+    const command = own && words`: \`npm run prepro -- text FILE --tokenizer ${tokenizer} --out ${out}\``;
     const limit = own?.name === characterTokenizerName ? ', of a text that has no other characters than the model' : '';
     return new Gpt2Error(
       `${folder} ${what}; prepare the data with the model's tokenizer${command ?? ''}${limit}, or take another model`,

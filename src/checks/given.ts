@@ -2,7 +2,7 @@
 // numbers as text; a program does not.
 import { UsageError } from '../errors.ts';
 import { type Spellings, unknownOption } from './nearest.ts';
-import { checkNumber, type NumberRange, secondsOf, shown } from './number.ts';
+import { checkNumber, type NumberRange, secondsOf } from './number.ts';
 
 /**
  * A number in a range, or a word or a time instead: `or` becomes a number before a run begins, `orAll` allows the word all, which a
@@ -52,7 +52,9 @@ export function checkGiven<T extends object>(
   const wrong = Object.entries(given).find(([name, value]) => value !== undefined && !known.includes(name))?.[0];
   if (wrong !== undefined) {
     const spellings = new Map([...known.map((name) => [name, name] as const), ...(names?.spellings ?? [])]);
-    throw new UsageError(unknownOption(wrong, spellings, names?.help ?? `the options are ${known.join(', ')}`));
+    throw new UsageError(unknownOption(wrong, spellings, names?.help ?? `the options are ${known.join(', ')}`), {
+      options: [wrong],
+    });
   }
   for (const [name, kind] of Object.entries(kinds)) {
     const value = (given as Readonly<Record<string, unknown>>)[name];
@@ -63,7 +65,7 @@ export function checkGiven<T extends object>(
 /** @param given the value as the message shows it @throws UsageError naming the option, what it takes, and the value */
 export function checkValue(name: string, kind: Kind, value: unknown, given: unknown = value): void {
   const demand = (isRight: boolean, wanted: string) => {
-    if (!isRight) throw new UsageError(`${name} takes ${wanted}, not ${shown(given)}`);
+    if (!isRight) throw UsageError.takes(name, wanted, given);
   };
   const isText = typeof value === 'string';
   if (kind === 'switch') demand(typeof value === 'boolean', 'true or false');

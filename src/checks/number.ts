@@ -35,7 +35,7 @@ export function checkNumber(name: string, value: unknown, range: NumberRange, gi
   if (typeof value === 'number' && (kind === 'any' || Number.isSafeInteger(value))) {
     if (isOpen ? value > least && value < most : value >= least && value <= most) return;
   }
-  throw new UsageError(`${name} takes ${describe(range, value)}, not ${shown(given)}`);
+  throw UsageError.takes(name, describe(range, value), given);
 }
 
 /** "90s", "10m", "1.5h" */
@@ -71,11 +71,4 @@ function describe({ kind, least, most, isOpen, or, units }: NumberRange, value: 
   const range = isOpen ? `over ${least} and under ${most}` : limits;
   const shorter = units ? ', also as 1.5k, 10M or 1B' : '';
   return `${kind === 'whole' ? 'a whole number' : 'a number'} ${range}${shorter}${or === undefined ? '' : ` or ${or}`}`;
-}
-
-/** A wrong value in one line, texts in quotes. */
-export function shown(value: unknown): string {
-  if (typeof value === 'function') return 'a function';
-  if (typeof value === 'string' || Array.isArray(value)) return JSON.stringify(value);
-  return typeof value === 'object' && value !== null ? 'an object' : String(value);
 }

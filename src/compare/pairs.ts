@@ -2,7 +2,7 @@
 // all runs, or the first run. compare.ts measures how far apart two curves are.
 import { existsSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
-import { Gpt2Error } from '../errors.ts';
+import { Gpt2Error, words } from '../errors.ts';
 import { isCompared, recordedValue } from '../options/configuration.ts';
 import { logPath } from '../runs/paths.ts';
 import { type RunRecord, readRun } from '../runs/reader.ts';
@@ -72,7 +72,7 @@ const fits = ({ configuration }: RunRecord, baseline: Reference | NamedRun): boo
 function refuse(run: NamedRun, [reference]: readonly (Reference | NamedRun)[], runs: number): never {
   const differences = describeMismatches(mismatches(run.configuration, reference as Reference));
   throw new Gpt2Error(
-    `${runs === 1 ? 'the run' : run.folder} is not configured as ${reference!.name}: ${differences}; train with these${presetOf(reference!)}, or name another --reference`,
+    words`${runs === 1 ? 'the run' : run.folder} is not configured as ${reference!.name}: ${differences}; train with these${presetOf(reference!)}, or name another --reference`,
   );
 }
 

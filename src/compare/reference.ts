@@ -3,7 +3,7 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { z } from 'zod';
-import { Gpt2Error } from '../errors.ts';
+import { Gpt2Error, words } from '../errors.ts';
 import { readTextFile } from '../files/regular-file.ts';
 import { customModel, hasSameLayers, presetConfig } from '../model/config.ts';
 import { isCompared, recordedValue, shortValue } from '../options/configuration.ts';
@@ -75,7 +75,7 @@ export function readReference(nameOrPath: string): Reference {
 
 /** " (train --preset NAME)": each curve that comes with this package is a preset of its name; empty for others. */
 export const presetOf = ({ name }: { readonly name: string }): string =>
-  referenceNames().includes(name) ? ` (train --preset ${name})` : '';
+  referenceNames().includes(name) ? words` (train --preset ${name})` : '';
 
 /** A field in which a run's configuration differs from its reference's. */
 export type Mismatch = { readonly field: string; readonly run: unknown; readonly reference: unknown };

@@ -1,7 +1,7 @@
 // Finds the tokenizer that --tokenizer names for a new data set. That of "char" is made of the text's characters.
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { Gpt2Error, UsageError } from '../errors.ts';
+import { Gpt2Error, UsageError, words } from '../errors.ts';
 import { datasetFile, readDatasetTokenizer } from '../shards/find.ts';
 import { characterTokenizerName, createCharacterTokenizer } from '../tokenizer/character-tokenizer.ts';
 import { describeLoss, type Loss, lostShare } from '../tokenizer/loss.ts';
@@ -24,9 +24,9 @@ export function chooseTokenizer(name: string): Tokenizer | undefined {
   if (builtIn) return builtIn;
   if (existsSync(name)) return statSync(name).isDirectory() ? tokenizerOfFolder(name) : readTokenizer(name);
   if (/[/\\]|\.json$/.test(name)) {
-    throw new Gpt2Error(`${name} does not exist; --tokenizer takes ${tokenizerKinds}`);
+    throw new Gpt2Error(words`${name} does not exist; --tokenizer takes ${tokenizerKinds}`);
   }
-  throw new UsageError(`--tokenizer takes ${tokenizerKinds}, not ${JSON.stringify(name)}`);
+  throw UsageError.takes('--tokenizer', tokenizerKinds, name);
 }
 
 /** The tokenizer of a data set, a checkpoint, a run, or a model of another program. */
@@ -37,7 +37,7 @@ function tokenizerOfFolder(folder: string): Tokenizer {
   if (file !== undefined) return readTokenizer(file);
   const tokenizer = existsSync(join(folder, datasetFile)) ? readDatasetTokenizer(folder) : undefined;
   if (tokenizer) return tokenizer;
-  throw new Gpt2Error(`${folder} has no ${tokenizerFile}; --tokenizer takes ${tokenizerKinds}, such as a run`);
+  throw new Gpt2Error(words`${folder} has no ${tokenizerFile}; --tokenizer takes ${tokenizerKinds}, such as a run`);
 }
 
 export interface LossOptions {
@@ -54,7 +54,7 @@ export function refuseLoss(loss: Loss, { lossy, notice }: LossOptions): void {
   if (loss.lost.size === 0) return;
   const lost = `the tokenizer loses ${describeLoss(loss)}`;
   if (lossy || lostShare(loss) <= mostLost) notice?.(`${lost}; bits per byte will not be computed`);
-  else throw new Gpt2Error(`${lost}: take another --tokenizer, or accept the loss with --lossy`);
+  else throw new Gpt2Error(words`${lost}: take another --tokenizer, or accept the loss with --lossy`);
 }
 
 /** Of a run, the newest first. */
@@ -71,6 +71,6 @@ function checkpointsIn(folder: string): string[] {
 export function tokenizerOfCharacters(characters: ReadonlySet<number>): Tokenizer {
   if (characters.size <= mostIds) return createCharacterTokenizer(characters);
   throw new Gpt2Error(
-    `the text has ${characters.size} different characters, more than the ${mostIds} ids of a token file: give another --tokenizer`,
+    words`the text has ${characters.size} different characters, more than the ${mostIds} ids of a token file: give another --tokenizer`,
   );
 }

@@ -5,7 +5,7 @@ import { existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync }
 import { type FileHandle, open } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import { Gpt2Error, InterruptedError } from '../errors.ts';
+import { Gpt2Error, InterruptedError, words } from '../errors.ts';
 import { makeFolder } from '../files/make-folder.ts';
 import { hashFile } from '../files/read.ts';
 import { syncToDisk } from '../files/sync.ts';
@@ -57,7 +57,12 @@ export const huggingFace = (path: string): string =>
  */
 export async function download(url: string, path: string, options: DownloadOptions = {}): Promise<void> {
   if (existsSync(path)) return;
-  const { notice = () => {}, pauseMilliseconds = 1000, advice = 'give your own files with --from', signal } = options;
+  const {
+    notice = () => {},
+    pauseMilliseconds = 1000,
+    advice = words`give your own files with --from`,
+    signal,
+  } = options;
   const known: Hash | undefined = options.sha256 ? { kind: 'sha256', value: options.sha256 } : undefined;
   let pause = pauseMilliseconds;
   for (let attempt = 1; ; attempt++) {

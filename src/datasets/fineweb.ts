@@ -2,7 +2,7 @@
 // validation. They are encoded from Parquet files or JSON lines, or downloaded as shards that llm.c's script made.
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { Gpt2Error, UsageError } from '../errors.ts';
+import { Gpt2Error, UsageError, words } from '../errors.ts';
 import { checkedJson } from '../files/checked-json.ts';
 import { type Dataset, datasetFile, type Role, tokenizerRecord } from '../shards/find.ts';
 import { openShard, writeDurably } from '../shards/shard.ts';
@@ -38,7 +38,7 @@ type Version = (typeof finewebVersions)['10B'];
 export function finewebVersion(name: string): Version {
   if (Object.hasOwn(finewebVersions, name)) return finewebVersions[name as keyof typeof finewebVersions];
   throw new UsageError(
-    `--version takes one of ${Object.keys(finewebVersions).join(', ')}, not ${JSON.stringify(name)}`,
+    words`--version takes one of ${Object.keys(finewebVersions).join(', ')}, not ${JSON.stringify(name)}`,
   );
 }
 
@@ -69,7 +69,7 @@ async function downloadShards(version: Version, options: FinewebOptions): Promis
   const { out, shards: count = version.shards, tokenizer = gpt2.name, overwrite } = options;
   if (tokenizer !== gpt2.name)
     throw new UsageError(
-      `--tokenizer ${tokenizer} needs the text, and the published shards have GPT-2's tokens: give the text with --from`,
+      words`--tokenizer ${tokenizer} needs the text, and the published shards have GPT-2's tokens: give the text with --from`,
     );
   const wanted: { file: string; role: Role }[] = [{ file: `${version.prefix}_val_000000.bin`, role: 'val' }];
   for (let number = 1; number <= count; number++) {

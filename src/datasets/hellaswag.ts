@@ -3,7 +3,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, extname, join } from 'node:path';
 import { z } from 'zod';
-import { Gpt2Error } from '../errors.ts';
+import { Gpt2Error, words } from '../errors.ts';
 import { makeFolder } from '../files/make-folder.ts';
 import { type Question, writeQuestions } from '../shards/multiple-choice.ts';
 import { encode } from '../tokenizer/tokenizer.ts';
@@ -27,7 +27,7 @@ export function prepareHellaswag({ from, out }: { from?: string; out?: string } 
   const source = from ?? findSource();
   const questions = readLines(source).map((line, index) => toQuestion(line, `line ${index + 1} of ${source}`));
   if (questions.length === 0)
-    throw new Gpt2Error(`${source} has no questions: it is empty; name the published file with --from`);
+    throw new Gpt2Error(words`${source} has no questions: it is empty; name the published file with --from`);
   const folder = out ?? join('data', 'hellaswag');
   try {
     makeFolder(folder);
@@ -44,7 +44,7 @@ function findSource(): string {
   const local = folder && join(folder, 'hellaswag', 'hellaswag_val.jsonl');
   if (local && existsSync(local)) return local;
   throw new Gpt2Error(
-    `GPT2_DATASETS has no hellaswag/hellaswag_val.jsonl: download ${url} and name the file with --from`,
+    words`GPT2_DATASETS has no hellaswag/hellaswag_val.jsonl: download ${url} and name the file with --from`,
   );
 }
 
@@ -55,7 +55,7 @@ function readLines(path: string): string[] {
       .filter((line) => line.trim() !== '');
   } catch (cause) {
     throw new Gpt2Error(
-      `the questions ${path} cannot be read: ${(cause as Error).message}; name the published file with --from`,
+      words`the questions ${path} cannot be read: ${(cause as Error).message}; name the published file with --from`,
       { cause },
     );
   }
@@ -68,14 +68,14 @@ function toQuestion(line: string, place: string): Question {
   } catch (cause) {
     const reason = cause instanceof z.ZodError ? z.prettifyError(cause) : 'it is not JSON';
     throw new Gpt2Error(
-      `${place} is not a question with ctx, endings and label: ${reason}; name the published file with --from`,
+      words`${place} is not a question with ctx, endings and label: ${reason}; name the published file with --from`,
       { cause },
     );
   }
   const { ctx, endings, label } = parsed;
   if (label >= endings.length)
     throw new Gpt2Error(
-      `${place} has the label ${label} for ${endings.length} endings; name the published file with --from`,
+      words`${place} has the label ${label} for ${endings.length} endings; name the published file with --from`,
     );
   const tokens = (text: string) => Uint16Array.from(encode(text));
   // GPT-2's tokens of words carry the space before them.

@@ -1,7 +1,7 @@
 // Inspects a token shard: its header, its ends of text, and its text at a place, decoded with the tokenizer that dataset.json in
 // its folder names.
 import { dirname } from 'node:path';
-import { Gpt2Error } from '../errors.ts';
+import { Gpt2Error, words } from '../errors.ts';
 import { readDataset, readDatasetTokenizer } from '../shards/find.ts';
 import { openShard } from '../shards/shard.ts';
 import { StreamDecoder, type Tokenizer } from '../tokenizer/tokenizer.ts';
@@ -19,7 +19,8 @@ export function inspectShard(path: string, { at = 0, count = 64 }: { at?: number
     throw new Gpt2Error(
       `${path} was made with the tokenizer "${dataset?.tokenizer}", which is unknown: inspect needs one of ${tokenizerNames.join(', ')}`,
     );
-  if (at >= shard.tokens) throw new Gpt2Error(`${path} has ${shard.tokens} tokens, none at ${at}: give a smaller --at`);
+  if (at >= shard.tokens)
+    throw new Gpt2Error(words`${path} has ${shard.tokens} tokens, none at ${at}: give a smaller --at`);
   shard.checkTokens(tokenizer.vocabularySize);
   let endsOfText = 0;
   let largest = 0;

@@ -3,7 +3,7 @@
 import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { checkGiven } from '../checks/given.ts';
-import { Gpt2Error, UsageError } from '../errors.ts';
+import { Gpt2Error, UsageError, words } from '../errors.ts';
 import { checkedJson } from '../files/checked-json.ts';
 import { makeFolder } from '../files/make-folder.ts';
 import { type Dataset, datasetFile, type Role, tokenizerRecord } from '../shards/find.ts';
@@ -34,7 +34,12 @@ export interface PrepareOptions extends LossOptions {
   readonly overwrite?: boolean | undefined;
 }
 
-/** Makes a data set's shards. @throws as for programs (options/for-programs.ts); messages name flags */
+/**
+ * Makes a data set's shards, unless they exist and are intact.
+ * @throws UsageError for an unknown name, or a `from` that it does not take; Gpt2Error if the source cannot be read or
+ * downloaded, the folder cannot be written, or it holds another data set and `overwrite` is not set
+ * @example const { folder, dataset } = await prepareDataset('own-source', { out: 'data/own-source' });
+ */
 export async function prepareDataset(name: string, options: PrepareOptions = {}): Promise<Prepared> {
   const switches = { overwrite: 'switch', lossy: 'switch' } as const;
   checkGiven(options, {}, { from: 'text', out: 'text', tokenizer: 'text', ...switches, notice: 'function' });
@@ -42,7 +47,7 @@ export async function prepareDataset(name: string, options: PrepareOptions = {})
   const set = datasets.find((candidate) => candidate.name === name);
   if (!set) throw new UsageError(`there is no data set "${name}": name one of ${datasetNames.join(', ')}`);
   if (from && set === ownSource) {
-    throw new UsageError('own-source takes no --from: leave it out, its files come with the package');
+    throw new UsageError(words`own-source takes no --from: leave it out, its files come with the package`);
   }
   const given = chooseTokenizer(asked);
   const tokenizerName = given?.name ?? characterTokenizerName;
@@ -65,7 +70,7 @@ export async function prepareDataset(name: string, options: PrepareOptions = {})
   refuseLoss(loss, options);
   if (train.length === 0)
     throw new Gpt2Error(
-      `${source} is too short: all its ${val.length} tokens are validation; give a longer text with --from`,
+      words`${source} is too short: all its ${val.length} tokens are validation; give a longer text with --from`,
     );
   refuseForeignTokenizer(folder, tokenizer.file, replaced);
   try {

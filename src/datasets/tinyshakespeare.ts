@@ -2,14 +2,13 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Gpt2Error } from '../errors.ts';
+import { Gpt2Error, words } from '../errors.ts';
 import type { DatasetSource, SourceOptions } from './dataset.ts';
 import { download } from './download.ts';
 
 const url = 'https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt';
 const sha256 = '86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed';
-const advice =
-  'give the file with --from FILE, or its folder in GPT2_DATASETS, or use `prepro own-source`, which needs no network';
+const advice = words`give the file with --from FILE, or its folder in GPT2_DATASETS, or use \`prepro own-source\`, which needs no network`;
 const localSource = 'tinyshakespeare/input.txt of GPT2_DATASETS';
 
 export const tinyshakespeare: DatasetSource = {
@@ -41,7 +40,7 @@ async function findText({ from, folder, notice }: SourceOptions): Promise<{ text
   if (found !== sha256) {
     if (!from)
       throw new Gpt2Error(
-        `${path} has sha256 ${found}, not ${sha256}: remove the file, or name the published one with --from`,
+        words`${path} has sha256 ${found}, not ${sha256}: remove the file, or name the published one with --from`,
       );
     notice(`${from} is not the published text, so no recorded curve applies`);
   }
@@ -53,10 +52,11 @@ function readText(path: string): Buffer {
   try {
     bytes = readFileSync(path);
   } catch (cause) {
-    throw new Gpt2Error(`the text ${path} cannot be read: ${(cause as Error).message}; name another with --from`, {
+    throw new Gpt2Error(words`the text ${path} cannot be read: ${(cause as Error).message}; name another with --from`, {
       cause,
     });
   }
-  if (bytes.toString('utf8').trim() === '') throw new Gpt2Error(`the text ${path} is empty: name another with --from`);
+  if (bytes.toString('utf8').trim() === '')
+    throw new Gpt2Error(words`the text ${path} is empty: name another with --from`);
   return bytes;
 }

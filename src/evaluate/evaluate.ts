@@ -3,7 +3,7 @@
 import { openSequences } from '../batches/sequences.ts';
 import { checkGiven } from '../checks/given.ts';
 import { whole } from '../checks/number.ts';
-import { Gpt2Error, UsageError } from '../errors.ts';
+import { Gpt2Error, UsageError, words } from '../errors.ts';
 import type { Model } from '../model/model.ts';
 import type { Ranks } from '../ranks/ranks.ts';
 import {
@@ -43,7 +43,15 @@ export interface Evaluation extends Omit<SequenceLosses, 'losses'> {
   readonly sequence: number;
 }
 
-/** Runs the model over the whole sequences of a data set. @throws as for programs (for-programs.ts); messages name flags */
+/**
+ * Runs the model over the whole sequences of a data set, or as many, spread evenly, as hold `tokens`.
+ * @param model its activations hold batch x sequence tokens
+ * @throws UsageError without shards, for an unknown tokenizer, or if `sequence` is over the model's context; Gpt2Error for a shard
+ * that is damaged or has a token outside the vocabulary, or if all are too short for one sequence
+ * @example
+ * const shards = findShards('data/tinyshakespeare', 'val');
+ * const { loss, bitsPerByte } = await evaluate(model, { shards, tokenizer: 'gpt2', batch: 4, sequence: 64 });
+ */
 export async function evaluate(model: Model, options: EvaluateOptions): Promise<Evaluation> {
   checkGiven(
     options,
@@ -58,7 +66,7 @@ export async function evaluate(model: Model, options: EvaluateOptions): Promise<
   checkSequence(sequence, model.config);
   using set = openSequences({ shards, sequence, tokens: options.tokens ?? 'all', vocabularySize });
   if (set.count === 0) {
-    throw new Gpt2Error(`${shards[0]}: no shard has ${sequence} + 1 tokens, one sequence; give a shorter --seq`);
+    throw new Gpt2Error(words`${shards[0]}: no shard has ${sequence} + 1 tokens, one sequence; give a shorter --seq`);
   }
   for (const text of set.notices) notice(text);
   const lengths = tokenizer && byteLengths(tokenizer, vocabularySize);

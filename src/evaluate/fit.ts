@@ -1,5 +1,5 @@
 // Decides before allocation whether a model for inference fits the device, and in which batch.
-import { Gpt2Error, UsageError } from '../errors.ts';
+import { Gpt2Error, UsageError, words } from '../errors.ts';
 import type { LoadedCard } from '../kernels/kernel-card.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { enoughRows, gib, inferencePlan, type MemoryLimit, memoryLimit, neededFor } from '../model/memory.ts';
@@ -16,7 +16,9 @@ interface FitOptions {
 /** @throws UsageError if a sequence is over the model's context */
 export function checkSequence(sequence: number, { context }: ModelConfig): void {
   if (sequence <= context) return;
-  throw new UsageError(`--seq ${sequence} is over the model's context of ${context} positions; take a shorter --seq`);
+  throw new UsageError(
+    words`--seq ${sequence} is over the model's context of ${context} positions; take a shorter --seq`,
+  );
 }
 
 /** The largest batch that fits and is still faster than a smaller one. @throws Gpt2Error if not even one sequence fits */
@@ -24,7 +26,9 @@ export function chooseInferenceBatch(device: Device, config: ModelConfig, { maxM
   const limit = memoryLimit(device, maxMemory);
   const batch = largestFitting(device, config, { ...sizes, limit, most: enoughRows(device, sizes.T) });
   if (batch > 0) return batch;
-  throw new Gpt2Error(`--batch auto: not one sequence of --seq ${sizes.T} fits, ${limit.text}; ${lessThanOne(limit)}`);
+  throw new Gpt2Error(
+    words`--batch auto: not one sequence of --seq ${sizes.T} fits, ${limit.text}; ${lessThanOne(limit)}`,
+  );
 }
 
 /** @throws Gpt2Error if there is too little memory; it names the need, the limit, and the batch that fits */
@@ -38,11 +42,11 @@ export function checkInferenceMemory(
   if (needed <= limit.bytes) return;
   const fitting = largestFitting(device, config, { ...sizes, limit, most: B - 1 });
   throw new Gpt2Error(
-    `--batch ${B} with --seq ${sizes.T} needs ${gib(needed)} of memory, ${limit.text}; ${fitting > 0 ? `--batch ${fitting} fits` : `no batch fits: ${lessThanOne(limit)}`}`,
+    words`--batch ${B} with --seq ${sizes.T} needs ${gib(needed)} of memory, ${limit.text}; ${fitting > 0 ? words`--batch ${fitting} fits` : `no batch fits: ${lessThanOne(limit)}`}`,
   );
 }
 
-const lessThanOne = ({ remedy }: MemoryLimit): string => `take a shorter --seq, or ${remedy}`;
+const lessThanOne = ({ remedy }: MemoryLimit): string => words`take a shorter --seq, or ${remedy}`;
 
 /** The largest batch up to `most` that fits, or 0: memory grows with the batch. */
 function largestFitting(

@@ -6,7 +6,7 @@
 // test/evaluate/hellaswag.test.ts checks that every library and dtype gives the same bits.
 import { checkGiven } from '../checks/given.ts';
 import { whole } from '../checks/number.ts';
-import { Gpt2Error, InterruptedError } from '../errors.ts';
+import { Gpt2Error, InterruptedError, onCommandLine, words } from '../errors.ts';
 import type { Model } from '../model/model.ts';
 import type { Ranks } from '../ranks/ranks.ts';
 import { type Question, readQuestions } from '../shards/multiple-choice.ts';
@@ -57,13 +57,20 @@ export interface QuestionSizes {
   readonly tokenizer?: Tokenizer | undefined;
 }
 
-/** Reads a file of questions into rows of at most `sequence` + 1 tokens. @throws as for programs (for-programs.ts); messages name flags */
+/**
+ * Reads a file of questions into rows of at most `sequence` + 1 tokens, one per completion.
+ * @throws Gpt2Error for a damaged file, a tokenizer that is not built in, a token outside the vocabulary, or a completion longer than
+ * a sequence
+ * @example
+ * const sizes = { sequence: 64, vocabularySize: 50257 };
+ * const hellaswag = readHellaswag('data/hellaswag/hellaswag_val.bin', sizes);
+ */
 export function readHellaswag(path: string, sizes: QuestionSizes): Hellaswag {
   checkGiven(sizes, { sequence: whole(1), vocabularySize: whole(1, 65536) }, { tokenizer: 'object' });
   const { sequence, vocabularySize, tokenizer } = sizes;
   if (tokenizer?.file !== undefined) {
     throw new Gpt2Error(
-      `${path} has GPT-2's tokens, but the model's tokenizer is another (${tokenizer.name}); name a model with GPT-2's vocabulary with --model`,
+      words`${path} has GPT-2's tokens, but the model's tokenizer is another (${tokenizer.name}); name a model with GPT-2's vocabulary${onCommandLine(' with --model')}`,
     );
   }
   const questions = readQuestions(path);
@@ -73,7 +80,7 @@ export function readHellaswag(path: string, sizes: QuestionSizes): Hellaswag {
       const place = `completion ${completion} of question ${question} in ${path}`;
       if (tokens.length > sequence) {
         throw new Gpt2Error(
-          `${place} has ${tokens.length} tokens, more than a sequence of ${sequence}; give a longer --seq`,
+          words`${place} has ${tokens.length} tokens, more than a sequence of ${sequence}; give a longer --seq`,
         );
       }
       // The last token is predicted, not run.
@@ -83,7 +90,7 @@ export function readHellaswag(path: string, sizes: QuestionSizes): Hellaswag {
       const outside = row.find((token) => token >= vocabularySize);
       if (outside !== undefined) {
         throw new Gpt2Error(
-          `${place} has the token ${outside}, outside the vocabulary of ${vocabularySize}; name a model with GPT-2's vocabulary with --model`,
+          words`${place} has the token ${outside}, outside the vocabulary of ${vocabularySize}; name a model with GPT-2's vocabulary${onCommandLine(' with --model')}`,
         );
       }
       const width = Math.min(sequence, upTo(widthStep, row.length - 1));

@@ -3,7 +3,7 @@ import { accessSync, constants, existsSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { resolveWeights } from '../checkpoint/weights.ts';
 import { checkGiven } from '../checks/given.ts';
-import { Gpt2Error, UsageError } from '../errors.ts';
+import { Gpt2Error, UsageError, words } from '../errors.ts';
 import { makeFolder } from '../files/make-folder.ts';
 import { otherThanGpt2 } from '../model/architecture.ts';
 import { tokenizerOf } from '../tokenizer/tokenizer.ts';
@@ -52,8 +52,9 @@ function refusingNotFinite(stored: StoredModel, path: string): StoredModel {
 }
 
 /**
- * Writes a model in another program's format and returns the path of the model's checkpoint or file.
- * @throws as for programs (options/for-programs.ts); messages name flags
+ * Writes a model in another program's format and returns the path of the model that it read: a checkpoint, a file or a folder.
+ * @throws UsageError for a dtype that the format lacks; Gpt2Error if the model cannot be read or `out` exists
+ * @example await exportModel({ model: 'runs/first', format: 'gguf', out: 'model.gguf' });
  */
 export async function exportModel(options: ExportOptions): Promise<string> {
   const formats = Object.keys(exportFormats);
@@ -64,11 +65,11 @@ export async function exportModel(options: ExportOptions): Promise<string> {
   );
   const { model, format, out, dtype = 'fp32', notice = () => {}, onProgress } = options;
   if (format === 'llmc' && dtype === 'fp16')
-    throw new UsageError('--format llmc writes fp32 or bf16, not fp16: give another --dtype');
+    throw new UsageError(words`--format llmc writes fp32 or bf16, not fp16: give another --dtype`);
   const isFolder = format === 'hf';
   const path = resolve(out);
   if (isFolder ? !isFreeForFolder(path, huggingFaceFiles) : existsSync(path)) {
-    throw new Gpt2Error(`${out} already exists: name another --out, or remove it`);
+    throw new Gpt2Error(words`${out} already exists: name another --out, or remove it`);
   }
   const weights = await resolveWeights(model, { notice, onProgress });
   using opened = weights.open();
@@ -76,7 +77,7 @@ export async function exportModel(options: ExportOptions): Promise<string> {
   const parts = Object.entries(otherThanGpt2(stored.model)).map(([part, value]) => `${part} ${value}`);
   if (parts.length > 0) {
     throw new Gpt2Error(
-      `${model} is no GPT-2, so --format ${format} cannot hold it: it has ${parts.join(', ')}; use it here, with sample, eval or train --model`,
+      words`${model} is no GPT-2, so --format ${format} cannot hold it: it has ${parts.join(', ')}; use it here, with sample, eval or train --model`,
     );
   }
   const tokenizer = stored.tokenizer ?? tokenizerOf(stored.model);
@@ -98,7 +99,7 @@ export async function exportModel(options: ExportOptions): Promise<string> {
     }
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code === undefined) throw cause;
-    throw new Gpt2Error(`cannot write ${out}: ${(cause as Error).message}; name another --out`, { cause });
+    throw new Gpt2Error(words`cannot write ${out}: ${(cause as Error).message}; name another --out`, { cause });
   }
   return weights.path;
 }

@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { weightsFile } from '../checkpoint/manifest.ts';
 import { askForHead, download, huggingFace, Refused, reasonOf } from '../datasets/download.ts';
-import { attempt, Gpt2Error, InterruptedError } from '../errors.ts';
+import { attempt, Gpt2Error, InterruptedError, onCommandLine, words } from '../errors.ts';
 import { readTextFile } from '../files/regular-file.ts';
 import { largestFile } from '../tokenizer/tokenizer-file.ts';
 import { alone, isWhole, knownCommit, modelFolder, rememberCommit } from './hub-cache.ts';
@@ -114,7 +114,7 @@ async function findCommit(name: HubName, { notice, signal }: FetchOptions): Prom
     const reason = reasonOf(cause);
     if (known === undefined) {
       throw new Gpt2Error(
-        `${repository} is no path here, and cannot be downloaded from ${huggingFace(repository)}: ${reason}; check the network, or give a local model with --model`,
+        words`${repository} is no path here, and cannot be downloaded from ${huggingFace(repository)}: ${reason}; check the network, or give a local model${onCommandLine(' with --model')}`,
         { cause },
       );
     }
@@ -130,7 +130,7 @@ async function downloadModel(
   { notice, onProgress, signal }: FetchOptions,
 ): Promise<void> {
   notice?.(`downloading ${name} to ${folder}`);
-  const advice = 'give a local model with --model';
+  const advice = words`give a local model${onCommandLine(' with --model')}`;
   /** @returns false if the repository lacks the file */
   const fetchFile = async (file: string, shown?: FetchOptions['onProgress']): Promise<boolean> => {
     try {
@@ -185,7 +185,7 @@ async function otherWeights(name: string, at: HubName): Promise<Gpt2Error> {
       ? 'has its weights only in pytorch_model.bin'
       : `has no ${weightsFile}`;
   return new Gpt2Error(
-    `${name} ${found}, and weights are read from one ${weightsFile}: write one with transformers' save_pretrained, and give its folder with --model`,
+    words`${name} ${found}, and weights are read from one ${weightsFile}: write one with transformers' save_pretrained, and give its folder${onCommandLine(' with --model')}`,
   );
 }
 
@@ -225,5 +225,5 @@ function refusal({ repository, revision }: HubName, { status, code, message }: R
         : `${repository} is no path here, and there is no public model ${page}: check the name, or set HF_TOKEN if it is private`,
     );
   }
-  return new Gpt2Error(`${page} cannot be read: ${message}; give a local model with --model`);
+  return new Gpt2Error(words`${page} cannot be read: ${message}; give a local model${onCommandLine(' with --model')}`);
 }

@@ -44,7 +44,7 @@ export interface MeasuredStep {
 export async function ladderOf(dtypes: readonly Dtype[], climbed: readonly string[] = chapters): Promise<LadderStep[]> {
   const unknown = climbed.find((name) => !chapters.includes(name as never));
   if (unknown !== undefined) {
-    throw new UsageError(`--chapter takes one of ${chapters.join(', ')}, not ${JSON.stringify(unknown)}`);
+    throw UsageError.takes('--chapter', `one of ${chapters.join(', ')}`, unknown);
   }
   const used = new Map<string, LoadedCard>();
   const inBf16 = new Map<string, LoadedCard>();

@@ -1,7 +1,7 @@
 // Profiles the kernels of a folder: runs them under NVIDIA's ncu, and says what it measured.
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Gpt2Error, reworded } from '../errors.ts';
+import { Gpt2Error } from '../errors.ts';
 import { TemporaryFolder } from '../native/temporary-folder.ts';
 import { KernelProcess } from './kernel-process.ts';
 import type { Message } from './messages.ts';
@@ -42,7 +42,7 @@ async function profile(program: string, { folder, device, seconds }: LabOptions,
   } catch (error) {
     // A failure of ncu may end the process.
     const why = ncuFailure(readLog());
-    throw why === undefined ? error : reworded(error, (message) => `${message}; ${why}`);
+    throw why !== undefined && error instanceof Gpt2Error ? error.with({ advice: why }) : error;
   }
   // ncu writes its results when the process has ended.
   const code = await child.ended();

@@ -3,7 +3,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as passed } from 'node:timers/promises';
-import { Gpt2Error } from '../errors.ts';
+import { Gpt2Error, words } from '../errors.ts';
 import { livePage, type Shows } from '../report/html-report.ts';
 import type { KernelRound } from '../report/kernel-round.ts';
 import { aboutRun } from './about.ts';
@@ -178,10 +178,10 @@ export class LiveServer {
 
 function cannotListen(cause: NodeJS.ErrnoException, { port, host }: ServeOptions): Gpt2Error {
   const reasons: Record<string, string> = {
-    EADDRINUSE: `port ${port} is in use: choose another one, or 0 for any free port (--serve PORT, or report --port PORT)`,
-    EACCES: `port ${port} is reserved for root: choose 1024 or higher (--serve PORT, or report --port PORT)`,
-    EADDRNOTAVAIL: `${host} is not an address of this machine: choose one with --serve-host`,
-    ENOTFOUND: `${host} is not an address of this machine: choose one with --serve-host`,
+    EADDRINUSE: words`port ${port} is in use: choose another one, or 0 for any free port (--serve PORT, or report --port PORT)`,
+    EACCES: words`port ${port} is reserved for root: choose 1024 or higher (--serve PORT, or report --port PORT)`,
+    EADDRNOTAVAIL: words`${host} is not an address of this machine: choose one with --serve-host`,
+    ENOTFOUND: words`${host} is not an address of this machine: choose one with --serve-host`,
   };
   return new Gpt2Error(`cannot serve the live page: ${reasons[cause.code ?? ''] ?? cause.message}`, { cause });
 }

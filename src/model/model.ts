@@ -36,7 +36,11 @@ export interface Model {
 
 /**
  * Allocates a model whose weights are zero, for batches of up to B x T tokens. It closes with its device.
- * @throws as for programs (options/for-programs.ts); messages name flags
+ * @throws UsageError for sizes that make no model; NativeError if the device has too little memory
+ * @example
+ * const config = presetConfig('d6')!;
+ * const model = createModel(device, config, { B: 4, T: 64, purpose: 'training' });
+ * initializeWeights(model, 42);
  */
 export function createModel(device: Device, config: ModelConfig, sizes: ActivationSizes, sharding?: Sharding): Model {
   checkConfig(config);

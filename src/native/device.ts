@@ -3,8 +3,7 @@
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import { checkGiven } from '../checks/given.ts';
 import { whole } from '../checks/number.ts';
-import { Gpt2Error, NativeError, reworded } from '../errors.ts';
-import { asTyped } from '../package-root.ts';
+import { Gpt2Error, NativeError } from '../errors.ts';
 import { type Bindings, GPT2_DTYPE, GPT2_STATUS, type Pointer } from './bindings.generated.ts';
 import { DeviceBuffer, type ElementType, PinnedBuffer } from './buffer.ts';
 import type { CommunicatorDescription } from './communicator.ts';
@@ -117,9 +116,8 @@ export class Device {
       const path = process.env.GPT2_KERNELS ? 'correct or unset GPT2_KERNELS, ' : '';
       const isUnsupported = kind === 'cuda' && status === GPT2_STATUS.GPT2_UNSUPPORTED;
       const build = isUnsupported ? `${libraryFix(kind)} if the library was built for other GPUs, ` : '';
-      const fix = asTyped(`${path}choose another device or dtype, ${build}or see \`npm run gpt2 -- doctor\``);
-      const symbol = 'gpt2_context_create';
-      throw reworded(failure(symbol, status, `${detail}; ${fix}`), (text) => text.replace(`${symbol}: `, ''));
+      const advice = `${path}choose another device or dtype, ${build}or see \`npm run gpt2 -- doctor\``;
+      throw failure('gpt2_context_create', status, detail).with({ where: undefined, advice });
     }
     this.#context = context;
     this.dtype = dtype;

@@ -1,9 +1,9 @@
 // Completes options with defaults once the device and the model are known, checks rules about several options, and freezes them.
-import { UsageError } from '../errors.ts';
+import { UsageError, words } from '../errors.ts';
 import { architectureOf, gpt2Architecture } from '../model/architecture.ts';
 import { customModel, defaultContext, type ModelConfig, presetConfig } from '../model/config.ts';
 import type { LibraryKind } from '../native/find-library.ts';
-import { defaultOf, type Facts, flagOf } from './row.ts';
+import { defaultOf, type Facts } from './row.ts';
 import { validationSequences } from './running-rows.ts';
 import {
   type DefaultedOptions,
@@ -11,6 +11,7 @@ import {
   optionNames,
   optionRows,
   type SettledOptions,
+  spell,
   type TrainOptions,
 } from './table.ts';
 
@@ -36,8 +37,8 @@ export function refuseBoth(given: TrainOptions): void {
   for (const name of optionNames) {
     const other = otherOf(name);
     if (!other || given[name] === undefined || given[other] === undefined) continue;
-    const [first, second] = [name, other].map((each) => `${flagOf(optionRows[each])} ${given[each]}`);
-    throw new UsageError(`${first} and ${second} exclude each other: give one of them`);
+    const [first, second] = [name, other].map((each) => `${spell(each)} ${given[each]}`);
+    throw new UsageError(`${first} and ${second} exclude each other: give one of them`, { options: [name, other] });
   }
 }
 
@@ -46,54 +47,69 @@ function checkNeeds(given: TrainOptions): void {
   for (const name of optionNames) {
     const needs = optionRows[name].needs as OptionName | undefined;
     if (needs === undefined || given[name] === undefined || given[needs] !== undefined) continue;
-    throw new UsageError(`${flagOf(optionRows[name])} goes with ${flagOf(optionRows[needs])}: give both`);
+    throw new UsageError(`${spell(name)} goes with ${spell(needs)}: give both`, { options: [name, needs] });
   }
 }
 
 function checkOptions(options: DefaultedOptions, { context, isModelKnown, given: own }: Facts): void {
-  const refuse = (message: string): never => {
-    throw new UsageError(message);
+  const refuse = (message: string, ...names: OptionName[]): never => {
+    throw new UsageError(message, { options: names });
   };
   const { sequence, ranks, totalBatch, model, device, steps, warmup, schedule } = options;
   const together = roundTokens(options);
   if (totalBatch !== undefined && totalBatch % together !== 0) {
-    const gpus = ranks > 1 ? ` x --gpus ${ranks}` : '';
+    const gpus = ranks > 1 ? words` x --gpus ${ranks}` : '';
     refuse(
-      `--total-batch ${totalBatch} is not a multiple of --batch ${together / sequence / ranks} x --seq ${sequence}${gpus} = ${together} tokens; take one that is`,
+      words`--total-batch ${totalBatch} is not a multiple of --batch ${together / sequence / ranks} x --seq ${sequence}${gpus} = ${together} tokens; take one that is`,
+      ...(['totalBatch', 'batch', 'sequence', 'ranks'] as const),
     );
   }
   if (model === customModel && !(options.layers && options.channels && options.heads)) {
-    refuse(`--model ${customModel} needs --layers, --channels and --heads; give all three`);
+    refuse(
+      words`--model ${customModel} needs --layers, --channels and --heads; give all three`,
+      'model',
+      'layers',
+      'channels',
+      'heads',
+    );
   }
   if (ranks > 1 && /^cuda:/.test(device)) {
-    refuse(`--device ${device} is one GPU; with --gpus ${ranks} give --device cuda`);
+    refuse(words`--device ${device} is one GPU; with --gpus ${ranks} give --device cuda`, 'device', 'ranks');
   }
   if (sequence > context) {
-    refuse(`--seq ${sequence} is over the model's context of ${context} positions; take a shorter --seq`);
+    refuse(
+      words`--seq ${sequence} is over the model's context of ${context} positions; take a shorter --seq`,
+      'sequence',
+    );
   }
   if (steps !== undefined && warmup > steps) {
-    refuse(`--warmup ${warmup} is over --steps ${steps}; take a shorter --warmup`);
+    refuse(words`--warmup ${warmup} is over --steps ${steps}; take a shorter --warmup`, 'warmup', 'steps');
   }
   const { finalLearningRateFraction: final } = options;
   if (schedule === 'constant' && final !== 1) {
     refuse(
-      `--final-lr-frac ${final} has no effect with --schedule constant; leave out --schedule, or take one that falls: cosine, linear, wsd, trapezoid`,
+      words`--final-lr-frac ${final} has no effect with --schedule constant; leave out --schedule, or take one that falls: cosine, linear, wsd, trapezoid`,
+      ...(['finalLearningRateFraction', 'schedule'] as const),
     );
   }
   for (const name of optionNames) {
     const { onlyWith } = optionRows[name];
     if (!onlyWith || options[name] === defaultOf(optionRows[name])) continue;
     const other = onlyWith.option as OptionName;
-    const [flag, value] = [flagOf(optionRows[other]), options[other]];
+    const [flag, value] = [spell(other), options[other]];
     const isUnknown = !isModelKnown && other in gpt2Architecture && own[other] === undefined;
     if (isUnknown || onlyWith.values.includes(value as string)) continue;
-    const given = `${flagOf(optionRows[name])} ${options[name]}`;
-    refuse(`${given} has no effect with ${flag} ${value}; give ${flag} ${onlyWith.values[0]} too`);
+    const given = `${spell(name)} ${options[name]}`;
+    refuse(`${given} has no effect with ${flag} ${value}; give ${flag} ${onlyWith.values[0]} too`, name, other);
   }
   for (const name of ['embeddingLearningRate', 'headLearningRate', 'muonLearningRate'] as const) {
     if (options.learningRate !== 0 || options[name] === defaultOf(optionRows[name])) continue;
-    const given = `${flagOf(optionRows[name])} ${options[name]}`;
-    refuse(`${given} has no effect with --lr 0, whose schedule it follows; give --lr above 0`);
+    const given = `${spell(name)} ${options[name]}`;
+    refuse(
+      words`${given} has no effect with --lr 0, whose schedule it follows; give --lr above 0`,
+      name,
+      'learningRate',
+    );
   }
 }
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { checkGiven, checkValue, isNumeric, isWordOf, type Kind } from '../checks/given.ts';
 import { type Spellings, unknownOption } from '../checks/nearest.ts';
 import { numberOf, numberWithUnit } from '../checks/number.ts';
-import { attempt, Gpt2Error, reworded, UsageError } from '../errors.ts';
+import { attempt, Gpt2Error, UsageError, words } from '../errors.ts';
 import { type CheckedJson, readCheckedJson } from '../files/checked-json.ts';
 import { refuseBoth } from './check.ts';
 import { derivedFields } from './configuration.ts';
@@ -12,7 +12,7 @@ import { type PresetName, readPreset } from './presets.ts';
 import { type RecipeChoice, recipeChoices, recipeSource } from './recipe.ts';
 import { withGiven } from './resume.ts';
 import { flagOf, type OptionRow, type OptionValue } from './row.ts';
-import { type OptionName, optionNamed, optionNames, optionRows, type TrainOptions } from './table.ts';
+import { type OptionName, optionNamed, optionNames, optionRows, spell, type TrainOptions } from './table.ts';
 
 /**
  * Reads the text or JSON value of an option.
@@ -23,10 +23,8 @@ export function readValue(row: OptionRow, value: unknown): OptionValue {
   const flag = flagOf(row);
   const word = typeof type === 'object' && 'switch' in type ? type.or : undefined;
   if ((type === 'switch' || word !== undefined) && typeof value !== 'boolean' && value !== word) {
-    const meant = row.otherwise && typeof value === 'string' ? `; ${row.otherwise(value)}` : '';
-    throw new UsageError(
-      `${flag} takes ${word === undefined ? '' : `${word} or `}no value, not ${JSON.stringify(value)}${meant}`,
-    );
+    const advice = typeof value === 'string' ? row.otherwise?.(value) : undefined;
+    throw UsageError.takes(flag, `${word === undefined ? '' : `${word} or `}no value`, value).with({ advice });
   }
   const read = isNumeric(type) && !isWordOf(type, value) ? (type.units ? numberWithUnit : numberOf)(value) : value;
   checkValue(flag, kindOf(row), read, value);
@@ -60,7 +58,7 @@ export function readOptions(values: Record<string, unknown>, source: string): Tr
   for (const [name, value] of Object.entries(values)) {
     if (Object.hasOwn(derivedFields, name) || value === undefined || value === null) continue;
     const option = optionNamed(name);
-    if (!option) throw new UsageError(`${source}: ${unknownOption(name, spellings, help)}`);
+    if (!option) throw new UsageError(unknownOption(name, spellings, help), { where: source });
     const first = spelled.get(option);
     if (first !== undefined) {
       throw new UsageError(`${source} gives "${option}" twice, as "${first}" and as "${name}": remove one`);
@@ -69,7 +67,7 @@ export function readOptions(values: Record<string, unknown>, source: string): Tr
     try {
       options[option] = readValue(optionRows[option], value);
     } catch (error) {
-      throw reworded(error, (message) => `${source}: ${message}`);
+      throw error instanceof UsageError ? error.with({ where: source }) : error;
     }
   }
   return options as TrainOptions;
@@ -86,7 +84,7 @@ export function readOptionsFile(given: string, check: (file: CheckedJson) => voi
     file = readCheckedJson(path);
   } catch (cause) {
     throw new Gpt2Error(
-      `the options file ${path} cannot be read: ${(cause as Error).message}; --config takes a JSON object of options, such as a run's config.json`,
+      words`the options file ${path} cannot be read: ${(cause as Error).message}; --config takes a JSON object of options, such as a run's config.json`,
       { cause },
     );
   }
@@ -105,7 +103,7 @@ export const readRunOptions = (path: string): TrainOptions =>
       file.check();
     } catch (cause) {
       throw new Gpt2Error(
-        `cannot resume from ${path}: ${(cause as Error).message}; restore it, or start another run with --config ${path}`,
+        words`cannot resume from ${path}: ${(cause as Error).message}; restore it, or start another run with --config ${path}`,
         { cause },
       );
     }
@@ -140,20 +138,21 @@ export function withRecipe(given: TrainOptions): {
   return { options, recipe: { name, source: recipeSource, choices: recipeChoices(options) } };
 }
 
-/** A UsageError with the values that it names and that --config, --preset or --recipe gave; any other error as it is. */
-export function namingSources(error: unknown, given: TrainOptions): unknown {
-  const sources = attempt(() => sourcesOf(given));
-  // Without a valid source, that is the error.
-  if (!(error instanceof UsageError) || sources instanceof Gpt2Error) return error;
-  const named = sources.flatMap(([source, options]) => {
-    const flags = Object.entries(options).map(
-      ([name, value]) => [flagOf(optionRows[name as OptionName]), value] as const,
-    );
-    const found = flags.filter(([flag]) => new RegExp(`${flag}(?![\\w-])`).test(error.message));
-    const typed = found.map(([flag, value]) => (value === true ? flag : `${flag} ${value}`));
-    return typed.length === 0 ? [] : `from ${source}: ${typed.join(', ')}`;
-  });
-  return named.length === 0 ? error : reworded(error, (message) => `${message} (${named.join('; ')})`);
+/** Does work with options; a UsageError of it says which values of the options that it is about --config, --preset or --recipe gave. */
+export async function namingSources<R>(given: TrainOptions, work: () => Promise<R>): Promise<R> {
+  try {
+    return await work();
+  } catch (error) {
+    const sources = attempt(() => sourcesOf(given));
+    // Without a valid source, that is the error.
+    if (!(error instanceof UsageError) || sources instanceof Gpt2Error) throw error;
+    const named = sources.flatMap(([source, options]) => {
+      const found = Object.entries(options).filter(([name]) => error.fields.options?.includes(name));
+      const typed = found.map(([name, value]) => `${spell(name as OptionName)}${value === true ? '' : ` ${value}`}`);
+      return typed.length === 0 ? [] : `from ${source}: ${typed.join(', ')}`;
+    });
+    throw named.length === 0 ? error : error.with({ sources: named.join('; ') });
+  }
 }
 
 /** What --config's file, --preset and --recipe add to the options that are given themselves. */
@@ -165,9 +164,9 @@ function sourcesOf(given: TrainOptions): [source: string, added: TrainOptions][]
   return [
     ...(config === undefined
       ? []
-      : [[`--config ${config}`, addedTo(given, withFile(given))] as [string, TrainOptions]]),
-    ...(preset ? [[`--preset ${preset.name}`, preset.options] as [string, TrainOptions]] : []),
-    ...(recipe ? [[`--recipe ${recipe.name}`, valuesOf(recipe.choices)] as [string, TrainOptions]] : []),
+      : [[words`--config ${config}`, addedTo(given, withFile(given))] as [string, TrainOptions]]),
+    ...(preset ? [[words`--preset ${preset.name}`, preset.options] as [string, TrainOptions]] : []),
+    ...(recipe ? [[words`--recipe ${recipe.name}`, valuesOf(recipe.choices)] as [string, TrainOptions]] : []),
   ];
 }
 

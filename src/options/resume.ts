@@ -1,17 +1,22 @@
 // Merges the options of a resumed run with those given again: each is used with a notice, or refused if it would break the run.
-import { Gpt2Error, UsageError } from '../errors.ts';
+import { Gpt2Error, UsageError, words } from '../errors.ts';
 import { isRecordedAs } from '../formats/hub.ts';
 import { customModel, hasSameLayers, presetConfig } from '../model/config.ts';
 import { askedSteps, otherOf } from './check.ts';
 import { recordedValue } from './configuration.ts';
-import { flagOf } from './row.ts';
-import { type OptionName, optionNames, optionRows, recordedNames, type TrainOptions } from './table.ts';
+import { type OptionName, optionNames, optionRows, recordedNames, spell, type TrainOptions } from './table.ts';
 
 /** The run to resume; undefined: the run starts at step 0. @throws UsageError for contradicting flags */
 export function runToResume({ resume, overwrite, out }: TrainOptions): string | undefined {
   if (!resume) return undefined;
-  if (overwrite) throw new UsageError('--resume and --overwrite exclude each other: give one of them');
-  if (!out) throw new UsageError('--resume needs --out, the folder of the run to continue');
+  if (overwrite)
+    throw new UsageError(words`--resume and --overwrite exclude each other: give one of them`, {
+      options: ['resume', 'overwrite'],
+    });
+  if (!out)
+    throw new UsageError(words`--resume needs --out, the folder of the run to continue`, {
+      options: ['resume', 'out'],
+    });
   return out;
 }
 
@@ -55,13 +60,13 @@ export function resumedOptions(
   for (const name of recordedNames) {
     const [value, was] = [asked[name], recordedValue(before, name)];
     if (value === undefined || JSON.stringify(value) === JSON.stringify(was)) continue;
-    const flag = flagOf(optionRows[name]);
+    const flag = spell(name);
     const refusal = refusalOf(name, before, given);
     if (refusal !== undefined) {
       throw new Gpt2Error(`cannot resume ${given.out} with ${flag} ${value}: it was trained with ${was}${refusal}`);
     }
     const other = otherOf(name);
-    const ended = other && before[other] !== undefined ? `${flagOf(optionRows[other])} ${before[other]}` : undefined;
+    const ended = other && before[other] !== undefined ? `${spell(other)} ${before[other]}` : undefined;
     if (name !== 'model') notice(`${flag} ${value} in place of the run's ${was ?? ended ?? 'default'}`);
   }
   return withGiven(before, asked);
@@ -73,7 +78,7 @@ function refusalOf(name: OptionName, before: TrainOptions, given: TrainOptions):
     case 'never':
       return '';
     case 'with --order sequence':
-      return before.order === 'sequence' ? undefined : '; only --order sequence can continue with another split';
+      return before.order === 'sequence' ? undefined : words`; only --order sequence can continue with another split`;
     case 'to the same model':
       return isSameModel(before, given) ? undefined : '';
     default:

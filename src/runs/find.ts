@@ -2,7 +2,7 @@
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { listCheckpoints } from '../checkpoint/directory.ts';
-import { Gpt2Error } from '../errors.ts';
+import { Gpt2Error, onCommandLine, words } from '../errors.ts';
 import { checkpointsFolder, logPath } from './paths.ts';
 
 const isLogged = (run: string): boolean => existsSync(logPath(run));
@@ -22,7 +22,7 @@ export function findRuns(folder: string, isRun: (path: string) => boolean = isLo
 export const newestModel = (): string =>
   newest(
     'trained model',
-    'name one with --model',
+    words`name one${onCommandLine(' with --model')}`,
     checkpointsFolder,
     (run) => listCheckpoints(checkpointsFolder(run)).length > 0,
   );

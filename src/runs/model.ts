@@ -1,9 +1,10 @@
 // Finds the run whose model is used where none is named, and refuses folders that hold no model but runs.
 import { existsSync, statSync } from 'node:fs';
 import { listCheckpoints } from '../checkpoint/directory.ts';
-import { attempt, Gpt2Error } from '../errors.ts';
+import { attempt, Gpt2Error, words } from '../errors.ts';
 import type { Configuration } from '../options/table.ts';
-import { continueWith, shellWord } from '../package-root.ts';
+import { shellWord } from '../package-root.ts';
+import { continueWith } from '../wording.ts';
 import { findRuns, newestModel, newestRun } from './find.ts';
 import { whileIdle } from './lock.ts';
 import { checkpointsFolder, logPath } from './paths.ts';
@@ -45,7 +46,7 @@ function unsaved(run: string, { saveEvery }: Configuration): Gpt2Error {
   const every = typeof saveEvery === 'number' ? `every ${saveEvery} steps` : `every ${saveEvery}`;
   const when = saveEvery === 0 ? 'at its end' : `${every} and at its end`;
   return new Gpt2Error(
-    `${run} has no checkpoint yet: the run saves ${when} (--save-every); wait, stop it with Ctrl-C, which saves too, or name another`,
+    words`${run} has no checkpoint yet: the run saves ${when} (--save-every); wait, stop it with Ctrl-C, which saves too, or name another`,
   );
 }
 

@@ -15,7 +15,7 @@ import {
 } from 'node:fs';
 import { dirname } from 'node:path';
 import { removeCheckpoints } from '../checkpoint/prune.ts';
-import { attempt, Gpt2Error } from '../errors.ts';
+import { attempt, Gpt2Error, words } from '../errors.ts';
 import { checkedJson } from '../files/checked-json.ts';
 import { makeFolder } from '../files/make-folder.ts';
 import { openRegularFile } from '../files/regular-file.ts';
@@ -60,7 +60,7 @@ export class RunLog {
     before: (path: string) => void = () => {},
   ): RunLog {
     const failed = (cause: Error) =>
-      new Gpt2Error(`cannot write the run folder ${run}: ${cause.message}; name another with --out`, { cause });
+      new Gpt2Error(words`cannot write the run folder ${run}: ${cause.message}; name another with --out`, { cause });
     return openLocked(run, failed, (lock) => {
       refuseOccupied(run, { overwrite });
       removeCheckpoints(checkpointsFolder(run));

@@ -1,7 +1,7 @@
 // Continues a text in one call.
 import { checkGiven, checkValue } from '../checks/given.ts';
-import { shown, whole } from '../checks/number.ts';
-import { Gpt2Error, UsageError } from '../errors.ts';
+import { whole } from '../checks/number.ts';
+import { Gpt2Error, shown, UsageError } from '../errors.ts';
 import { KeyValueCache } from '../model/key-value-cache.ts';
 import type { Model } from '../model/model.ts';
 import { promptIds, StreamDecoder, type Tokenizer, tokenizerOf } from '../tokenizer/tokenizer.ts';

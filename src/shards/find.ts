@@ -4,7 +4,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { z } from 'zod';
 import { didYouMean } from '../checks/nearest.ts';
-import { Gpt2Error, shortList } from '../errors.ts';
+import { Gpt2Error, onCommandLine, shortList, words } from '../errors.ts';
 import { readCheckedJson } from '../files/checked-json.ts';
 import { shellWord } from '../package-root.ts';
 import { type Loss, lostShare } from '../tokenizer/loss.ts';
@@ -33,7 +33,11 @@ export const unfinishedFolder = '.prepro';
 export const roleOfName = (name: string): Role[] =>
   (['train', 'val'] as const).filter((role) => name.endsWith('.bin') && roleWord[role].test(name));
 
-/** Paths of a folder's shards of one role, sorted bytewise. @throws as for programs (options/for-programs.ts); messages name flags */
+/**
+ * Paths of a folder's shards of one role, sorted bytewise: .bin files with "train" or "val" in their name.
+ * @throws Gpt2Error if the folder is missing or unfinished, has no such shard, or a name has both roles
+ * @example const shards = findShards('data/tinyshakespeare', 'train');
+ */
 export function findShards(folder: string, role: Role): string[] {
   if (!existsSync(folder)) throw noData(folder);
   if (existsSync(join(folder, unfinishedFolder)) && !existsSync(join(folder, datasetFile))) {
@@ -44,7 +48,7 @@ export function findShards(folder: string, role: Role): string[] {
     names = readdirSync(folder);
   } catch (cause) {
     throw new Gpt2Error(
-      `${folder} cannot be read as a folder of token shards: ${(cause as Error).message}; name another with --data`,
+      words`${folder} cannot be read as a folder of token shards: ${(cause as Error).message}; name another${onCommandLine(' with --data')}`,
       { cause },
     );
   }
@@ -63,13 +67,19 @@ export function findShards(folder: string, role: Role): string[] {
 
 function noData(folder: string): Gpt2Error {
   const make = preproOf[relative('', folder)];
-  if (make) return new Gpt2Error(`there is no data in ${folder}: run \`${make}\`, or name another folder with --data`);
+  if (make)
+    return new Gpt2Error(
+      words`there is no data in ${folder}: run \`${make}\`, or name another folder${onCommandLine(' with --data')}`,
+    );
   const places = new Set([join(folder, '..'), 'data']);
   const sets = [...places]
     .flatMap((place) => entriesOf(place).map((name) => join(place, name)))
     .filter((path) => entriesOf(path).some((name) => roleOfName(name).length > 0));
-  const name = sets.length === 0 ? 'name another with --data' : `name another with --data, such as ${shortList(sets)}`;
-  const ownText = `make it: \`npm run prepro -- text FILE --out ${shellWord(folder)}\``;
+  const name =
+    sets.length === 0
+      ? words`name another${onCommandLine(' with --data')}`
+      : words`name another${onCommandLine(' with --data')}, such as ${shortList(sets)}`;
+  const ownText = words`make it: \`npm run prepro -- text FILE --out ${shellWord(folder)}\``;
   return new Gpt2Error(
     `${folder} does not exist; ${didYouMean(basename(folder), new Map(sets.map((path) => [basename(path), path])), `${name}, or ${ownText}`)}`,
   );

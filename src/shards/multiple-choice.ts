@@ -1,7 +1,7 @@
 // Reads, checks and writes llm.c's file of multiple-choice questions (HellaSwag): 256 int32 (magic 20240522, version 1, questions,
 // bytes of the longest), then the uint16 words of each question.
 import { readFileSync, statSync } from 'node:fs';
-import { Gpt2Error } from '../errors.ts';
+import { Gpt2Error, onCommandLine, words } from '../errors.ts';
 import { writeDurably } from './shard.ts';
 
 const magic = 20240522;
@@ -68,7 +68,7 @@ function readWhole(path: string, refuse: (what: string) => never): Uint8Array<Ar
     if (cause instanceof Gpt2Error) throw cause;
     if ((cause as NodeJS.ErrnoException).code === 'ENOENT') {
       throw new Gpt2Error(
-        `there are no questions in ${path}: run \`npm run prepro hellaswag\`, or name a file with --hellaswag`,
+        words`there are no questions in ${path}: run \`npm run prepro hellaswag\`, or name a file${onCommandLine(' with --hellaswag')}`,
       );
     }
     throw new Gpt2Error(`${path} cannot be read: ${(cause as Error).message}`, { cause });

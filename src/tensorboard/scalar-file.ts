@@ -2,7 +2,7 @@
 // first step: TensorBoard then drops later steps of earlier files, so no step of a resumed run appears twice.
 import { closeSync, fsyncSync, openSync, readdirSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { Gpt2Error } from '../errors.ts';
+import { Gpt2Error, words } from '../errors.ts';
 import { makeFolder } from '../files/make-folder.ts';
 import { evaluationsAt } from '../runs/reader.ts';
 import type { RunEvent } from '../runs/schema.ts';
@@ -41,7 +41,7 @@ export class ScalarFile {
       this.#file = openSync(this.#path, 'wx');
     } catch (cause) {
       throw new Gpt2Error(
-        `cannot write TensorBoard's events to ${folder}: ${(cause as Error).message}; name another folder with --tensorboard`,
+        words`cannot write TensorBoard's events to ${folder}: ${(cause as Error).message}; name another folder with --tensorboard`,
         { cause },
       );
     }

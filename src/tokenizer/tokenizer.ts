@@ -2,8 +2,7 @@
 // end of a document, and reproduce any text. tokenizer-file.ts reads others from a file. safe-cuts.ts divides texts that do not
 // fit in memory.
 import { checkValue } from '../checks/given.ts';
-import { shown } from '../checks/number.ts';
-import { Gpt2Error, UsageError } from '../errors.ts';
+import { Gpt2Error, shown, UsageError } from '../errors.ts';
 import { encodeGpt2, gpt2Bytes, tokenCount } from './gpt2.ts';
 import { characterName, type Loss, percent } from './loss.ts';
 import { TokenList } from './tokens.ts';

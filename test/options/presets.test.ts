@@ -62,7 +62,7 @@ it('an option that is given as undefined is not given', () => {
 
 it.each([[train], [planRun]])('%s says which value of an error comes from the preset', async (start) => {
   await expect(start({ preset: laptop, data: place.data(), steps: 20 })).rejects.toThrow(
-    /^warmup 100 is over steps 20; take a shorter warmup \(from preset shakespeare-laptop: warmup 100\)$/,
+    /^--warmup 100 is over --steps 20; take a shorter --warmup \(from --preset shakespeare-laptop: --warmup 100\)$/,
   );
 });
 

@@ -112,7 +112,7 @@ const small = {
 it('an error says which value comes from the recipe', async () => {
   const { sequence: _, totalBatch: __, ...others } = small;
   await expect(planRun({ recipe, ...others })).rejects.toThrow(
-    /^sequence 1024 is over .* 16 positions; .* \(from recipe modern: sequence 1024\)$/,
+    /^--seq 1024 is over .* 16 positions; .* \(from --recipe modern: --seq 1024\)$/,
   );
 });
 

@@ -23,7 +23,7 @@ const layers: readonly (readonly string[])[] = [
   ['ops', 'kernels'],
   ['native'],
   ['files', 'checks'],
-  ['package-root.ts', 'errors.ts', 'signals.ts'],
+  ['package-root.ts', 'wording.ts', 'errors.ts', 'signals.ts'],
 ];
 
 const place = (path: string): string => relative(source, path).split(sep)[0]!;

@@ -9,7 +9,7 @@ import { Device } from '../../src/native/device.ts';
 import type { TrainOptions } from '../../src/options/table.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import { findShards } from '../../src/shards/find.ts';
-import { train } from '../../src/train/for-programs.ts';
+import { train } from '../../src/train/train.ts';
 import { Workplace } from '../support/cli.ts';
 
 const sizes = { layers: 1, channels: 32, heads: 2, context: 16 };

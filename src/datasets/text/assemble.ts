@@ -1,6 +1,6 @@
 // Writes shards from parts: decides which tokens are for validation and the number and sizes of shards, in one pass over the
 // parts for counts and one for tokens. The result depends only on the content and order of the parts.
-import { Gpt2Error } from '../../errors.ts';
+import { Gpt2Error, words } from '../../errors.ts';
 import type { Role } from '../../shards/find.ts';
 import { type Loss, sumOf } from '../../tokenizer/loss.ts';
 import { type LossOptions, refuseLoss } from '../choose-tokenizer.ts';
@@ -55,7 +55,7 @@ export function assemble(paths: readonly string[], folder: string, division: Ass
   } catch (cause) {
     if (cause instanceof Gpt2Error) throw cause;
     throw new Gpt2Error(
-      `cannot write shards to ${folder}: ${(cause as Error).message}; make room, or name another folder with --out`,
+      words`cannot write shards to ${folder}: ${(cause as Error).message}; make room, or name another folder with --out`,
       { cause },
     );
   } finally {
@@ -142,13 +142,13 @@ function check({ tokens, isSplit }: Counts, { validation }: Division): void {
   if (!lacking) return;
   if (validation === 'first shard') {
     throw new Gpt2Error(
-      `all ${total} tokens are in the first shard, which is validation: give a smaller --shard-tokens, or --val-fraction`,
+      words`all ${total} tokens are in the first shard, which is validation: give a smaller --shard-tokens, or --val-fraction`,
     );
   }
   const none = `none of the ${total} tokens are for ${lacking === 'train' ? 'training' : 'validation'}`;
   throw new Gpt2Error(
     isSplit
-      ? `${none}: the text is too short to be divided: give more text, or name what separates documents with --separator`
+      ? words`${none}: the text is too short to be divided: give more text, or name what separates documents with --separator`
       : `${none}: add a file with "${lacking}" in its name`,
   );
 }

@@ -3,7 +3,7 @@
 import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import { parentPort, workerData } from 'node:worker_threads';
-import { Gpt2Error, shortList } from '../../errors.ts';
+import { Gpt2Error, shortList, words } from '../../errors.ts';
 import { addCharacters, UnknownCharacterError } from '../../tokenizer/character-tokenizer.ts';
 import { placeAfter, textStart } from '../../tokenizer/line-and-column.ts';
 import { type Loss, sumOf } from '../../tokenizer/loss.ts';
@@ -179,7 +179,7 @@ function documentOf(line: string, field: string, where: string): string {
     value = JSON.parse(line);
   } catch (cause) {
     throw new Gpt2Error(
-      `${where} is not JSON: ${(cause as Error).message}; --field takes files with one JSON object per line`,
+      words`${where} is not JSON: ${(cause as Error).message}; --field takes files with one JSON object per line`,
       { cause },
     );
   }
@@ -188,7 +188,7 @@ function documentOf(line: string, field: string, where: string): string {
   if (typeof text === 'string') return text;
   const texts = Object.entries(value ?? {}).flatMap(([name, of]) => (typeof of === 'string' ? [name] : []));
   const known =
-    texts.length > 0 ? `name one of ${shortList(texts, 10)} with --field` : 'it has none at all, remove the line';
+    texts.length > 0 ? words`name one of ${shortList(texts, 10)} with --field` : 'it has none at all, remove the line';
   throw new Gpt2Error(`${where} has no text in the field "${field}": ${known}`);
 }
 

@@ -13,7 +13,7 @@ import {
   type SchemaTree,
 } from 'hyparquet';
 import { compressors } from 'hyparquet-compressors';
-import { Gpt2Error } from '../../errors.ts';
+import { Gpt2Error, words } from '../../errors.ts';
 import type { Format } from './format.ts';
 
 /** The maximum decompressed size of a row group's column, which keeps prepro within its promised memory. */
@@ -64,7 +64,7 @@ function layoutFor(path: string, format: Format): { column: string; write: Write
     const separator = Buffer.from(format.separator).toString('latin1');
     return { column: 'text', write: (text) => text + separator };
   }
-  throw new Gpt2Error(`${path} is a table: name its column of text with --field, as in --field text`);
+  throw new Gpt2Error(words`${path} is a table: name its column of text with --field, as in --field text`);
 }
 
 /** A file as hyparquet reads one. */
@@ -99,7 +99,9 @@ async function openTable(path: string, source: AsyncBuffer, column: string): Pro
   const texts = columns.filter(isText).map(({ element }) => element.name);
   if (texts.includes(column)) return metadata;
   const known =
-    texts.length > 0 ? `name one of ${texts.join(', ')} with --field` : 'it has no column of text, so use another file';
+    texts.length > 0
+      ? words`name one of ${texts.join(', ')} with --field`
+      : 'it has no column of text, so use another file';
   throw new Gpt2Error(`${path} has no column of text "${column}": ${known}`);
 }
 

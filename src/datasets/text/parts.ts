@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Gpt2Error } from '../../errors.ts';
+import { Gpt2Error, words } from '../../errors.ts';
 import type { Loss } from '../../tokenizer/loss.ts';
 import { chooseCut } from '../../tokenizer/safe-cuts.ts';
 import type { Chunk, Encoding, FileRole } from './format.ts';
@@ -88,7 +88,9 @@ export function writePart(path: string, key: Uint8Array, { blocks, tokens, loss 
     writeFileSync(temporary, Buffer.concat([key, hashOf(content), content]));
     renameSync(temporary, path);
   } catch (cause) {
-    throw new Gpt2Error(`cannot write ${path}: ${(cause as Error).message}; name another folder with --out`, { cause });
+    throw new Gpt2Error(words`cannot write ${path}: ${(cause as Error).message}; name another folder with --out`, {
+      cause,
+    });
   }
 }
 

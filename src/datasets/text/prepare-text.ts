@@ -7,7 +7,7 @@ import { basename, join, resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { checkGiven } from '../../checks/given.ts';
 import { real, whole } from '../../checks/number.ts';
-import { UsageError } from '../../errors.ts';
+import { UsageError, words } from '../../errors.ts';
 import { checkedJson } from '../../files/checked-json.ts';
 import { type Dataset, datasetFile, roleOfName, tokenizerRecord } from '../../shards/find.ts';
 import { writeDurably } from '../../shards/shard.ts';
@@ -52,7 +52,14 @@ export interface TextOptions extends LossOptions {
   readonly onProgress?: ((done: number, total: number) => void) | undefined;
 }
 
-/** Makes the shards of a text. @throws as for programs (options/for-programs.ts); messages name flags */
+/**
+ * Makes the shards of a text, unless they exist and are intact.
+ * @throws UsageError for an invalid option; Gpt2Error for a file that cannot be read or has another format, and for a folder
+ * that holds another data set unless `overwrite` is set
+ * @example
+ * const division = { prefix: 'books', shardTokens: 100_000_000, validation: 0.1 } as const;
+ * await prepareText(findInputs(['books']), { out: 'data/books', format: { kind: 'text' }, division });
+ */
 export async function prepareText(inputs: readonly Input[], options: TextOptions): Promise<Prepared> {
   checkGiven(
     options,
@@ -110,7 +117,9 @@ export async function prepareText(inputs: readonly Input[], options: TextOptions
     refuseForeignTokenizer(out, tokenizer.file, standing.replaced);
     putInPlace(out, work, { dataset, file: tokenizer.file }, standing);
     if (marks > 0) {
-      notice(`${endMark} is spelled ${marks} times in the text: divide documents there with --separator '${endMark}'`);
+      notice(
+        words`${endMark} is spelled ${marks} times in the text: divide documents there with --separator '${endMark}'`,
+      );
     }
     if (inputs.every(({ role }) => role === 'split')) tellShare(shards, division, notice);
     return { folder: out, present: false, dataset };
@@ -198,13 +207,13 @@ function check(format: Format, division: Division): void {
   );
   const { validation } = division;
   if (validation !== 'first shard' && !(validation > 0 && validation < 1)) {
-    throw new UsageError(`--val-fraction takes a number over 0 and under 1, not ${validation}`);
+    throw UsageError.takes('--val-fraction', 'a number over 0 and under 1', validation);
   }
   if (format.kind === 'text' && format.separator !== undefined) {
     const { length } = Buffer.from(format.separator);
-    if (length === 0) throw new UsageError('--separator takes a text, not "": leave it out if a file is a document');
-    if (length > longestSeparator)
-      throw new UsageError(`--separator takes up to ${longestSeparator} bytes, not ${length}`);
+    if (length === 0)
+      throw new UsageError(words`--separator takes a text, not "": leave it out if a file is a document`);
+    if (length > longestSeparator) throw UsageError.takes('--separator', `up to ${longestSeparator} bytes`, length);
   }
 }
 
@@ -241,7 +250,7 @@ function tellShare(shards: Dataset['shards'], { validation }: Division, notice: 
   const share = sumOf(shards.filter(({ role }) => role === 'val')) / sumOf(shards);
   if (share <= 1.5 * validation && share >= validation / 1.5) return;
   notice(
-    `validation is ${percent(share)} of the tokens, not ${percent(validation)}: the text is too short or repeats itself too much to come closer; give more text, or another --val-fraction`,
+    words`validation is ${percent(share)} of the tokens, not ${percent(validation)}: the text is too short or repeats itself too much to come closer; give more text, or another --val-fraction`,
   );
 }
 

@@ -3,10 +3,11 @@
 import type { Batch } from '../../batches/loader.ts';
 import type { Position } from '../../batches/order.ts';
 import { captured, writeCapture } from '../../checkpoint/capture.ts';
-import { attempt, Gpt2Error } from '../../errors.ts';
-import { continueWith, shellWord } from '../../package-root.ts';
+import { attempt, Gpt2Error, words } from '../../errors.ts';
+import { shellWord } from '../../package-root.ts';
 import { capturesFolder } from '../../runs/paths.ts';
 import { ChangedShardError } from '../../shards/shard.ts';
+import { continueWith } from '../../wording.ts';
 import type { Events } from '../run/events.ts';
 import type { Run } from '../run/run.ts';
 import type { Saving } from '../run/saving.ts';
@@ -82,7 +83,7 @@ function tryCapture(
     }),
   );
   if (capture instanceof Gpt2Error) return { text: capture.message };
-  const kernels = (options.kernels ?? []).map((folder) => ` --kernel ${shellWord(folder)}`).join('');
+  const kernels = (options.kernels ?? []).map((folder) => words` --kernel ${shellWord(folder)}`).join('');
   return { capture, text: `captured: \`npm run gpt2 -- replay ${capture}${kernels}\` computes it again` };
 }
 
@@ -95,7 +96,7 @@ async function save(
   saving: Saving,
 ): Promise<string> {
   if (finding && finding.microBatch === undefined) {
-    return 'not saved, because the weights themselves are not finite: start from an earlier checkpoint with --model, or again with a smaller --lr and --overwrite';
+    return words`not saved, because the weights themselves are not finite: start from an earlier checkpoint with --model, or again with a smaller --lr and --overwrite`;
   }
   try {
     await saving.saveNow(step, position);
@@ -103,5 +104,5 @@ async function save(
     if (!(error instanceof Gpt2Error)) throw error;
     return error.message;
   }
-  return `saved the state before the step; ${continueWith(out)} and a smaller --lr, or --skip-spikes Z; if that ends the same way, start from an earlier checkpoint with --model`;
+  return words`saved the state before the step; ${continueWith(out)} and a smaller --lr, or --skip-spikes Z; if that ends the same way, start from an earlier checkpoint with --model`;
 }

@@ -1,7 +1,7 @@
 // Replays a capture: computes its step again from the same weights and tokens, and compares the results.
 import { captured, type FoundCapture, gradientsHash, readBatches, readCapture } from '../../checkpoint/capture.ts';
 import { loadWeights } from '../../checkpoint/read.ts';
-import { Gpt2Error, UsageError } from '../../errors.ts';
+import { Gpt2Error, UsageError, words } from '../../errors.ts';
 import { cardHashes, loadFolders } from '../../kernels/card-hash.ts';
 import { useCards } from '../../kernels/use-cards.ts';
 import { type Recompute, recomputeNames } from '../../model/activations.ts';
@@ -64,7 +64,7 @@ export async function replay(path: string, options: ReplayOptions = {}): Promise
   if (recompute === undefined) {
     const least = Math.min(...recomputeNames.map(needed));
     throw new Gpt2Error(
-      `${path} needs ${gib(least)} of memory at least, ${limit.text}; ${limit.remedy}, or name another --device`,
+      words`${path} needs ${gib(least)} of memory at least, ${limit.text}; ${limit.remedy}, or name another --device`,
     );
   }
   const model = createModel(device, config, { B, T, purpose: 'training', recompute });

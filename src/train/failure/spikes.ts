@@ -1,4 +1,6 @@
 // Finds losses and norms that stand out from earlier ones, for --skip-spikes: such a step updates nothing.
+
+import { words } from '../../errors.ts';
 import { logPath } from '../../runs/paths.ts';
 import { eventsIfReadable } from '../../runs/reader.ts';
 import type { Run } from '../run/run.ts';
@@ -37,7 +39,7 @@ function loggedSteps({ out, startStep }: Run, notice: (text: string) => void): M
   const lost = startStep - new Set(trained.map(({ step }) => step)).size;
   if (lost > 0) {
     notice(
-      `${logPath(out)} is damaged or truncated; --skip-spikes continues without the losses and norms of ${lost} of ${startStep} steps`,
+      words`${logPath(out)} is damaged or truncated; --skip-spikes continues without the losses and norms of ${lost} of ${startStep} steps`,
     );
   }
   return trained;

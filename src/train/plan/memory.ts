@@ -1,6 +1,6 @@
 // Plans the device memory of a training run before anything is allocated: what --dry-run prints, what --batch auto
 // chooses, and flags that fit where a batch does not.
-import { Gpt2Error } from '../../errors.ts';
+import { Gpt2Error, words } from '../../errors.ts';
 import { type AbsentStep, cardScratch, uncalledCards } from '../../kernels/card-scratch.ts';
 import type { LoadedCard } from '../../kernels/kernel-card.ts';
 import { activationBytes, type Recompute, recomputeNames } from '../../model/activations.ts';
@@ -133,7 +133,7 @@ export function checkMemory(
   const needed = neededBytes(device, config, sizes);
   if (needed <= limit.bytes) return;
   // A smaller micro-batch leaves the step unchanged if it accumulates to the same total.
-  const keeps = rows === B ? ` --total-batch ${rows * T * ranks}` : '';
+  const keeps = rows === B ? words` --total-batch ${rows * T * ranks}` : '';
   const smaller = divisors(rows).filter((batch) => batch < B);
   const largest = (recompute: Recompute) =>
     largestBatch(device, config, { ...sizes, rows, recompute, batches: smaller, limit });
@@ -143,21 +143,21 @@ export function checkMemory(
   const strongest = kinds.at(-1) ?? recompute;
   const both = largest(strongest);
   const advice = [
-    ...(stronger === undefined ? [] : [`--recompute ${stronger}`]),
-    ...(fitting === undefined ? [] : [`--batch ${fitting}${keeps}`]),
-    ...((stronger ?? fitting ?? both === undefined) ? [] : [`--batch ${both}${keeps} --recompute ${strongest}`]),
+    ...(stronger === undefined ? [] : [words`--recompute ${stronger}`]),
+    ...(fitting === undefined ? [] : [words`--batch ${fitting}${keeps}`]),
+    ...((stronger ?? fitting ?? both === undefined) ? [] : [words`--batch ${both}${keeps} --recompute ${strongest}`]),
   ];
   // A step of one micro-batch needs less memory for its gradients.
   const alone = { ...sizes, B: 1, rows: 1, recompute: strongest };
   const refused =
     neededBytes(device, config, alone) <= limit.bytes
-      ? 'no batch fits a step of this size: take a smaller --batch and --total-batch,'
+      ? words`no batch fits a step of this size: take a smaller --batch and --total-batch,`
       : 'no batch fits: take';
   throw new Gpt2Error(
-    `--batch ${B} with --seq ${T} needs ${gib(needed)} of memory, ${limit.text}; ${
+    words`--batch ${B} with --seq ${T} needs ${gib(needed)} of memory, ${limit.text}; ${
       advice.length > 0
         ? `${advice.join(', or ')} fits`
-        : `${refused} a shorter --seq, a smaller --model, or ${limit.remedy}`
+        : words`${refused} a shorter --seq, a smaller --model, or ${limit.remedy}`
     }`,
   );
 }
@@ -191,6 +191,6 @@ export function chooseBatch(
     if (batch !== undefined) return { batch, recompute: each };
   }
   throw new Gpt2Error(
-    `--batch auto: not one sequence of --seq ${T} fits, ${limit.text}; take a shorter --seq or a smaller --model`,
+    words`--batch auto: not one sequence of --seq ${T} fits, ${limit.text}; take a shorter --seq or a smaller --model`,
   );
 }

@@ -10,7 +10,7 @@ import { availableMemory, hostMemory } from '../../model/memory.ts';
 import { parameterCount } from '../../model/parameters.ts';
 import { Device } from '../../native/device.ts';
 import { chooseOptimizer } from '../../optimizer/choose.ts';
-import { checkTrainOptions, presetOptions, withRecipe } from '../../options/read.ts';
+import { checkTrainOptions, namingSources, presetOptions, withRecipe } from '../../options/read.ts';
 import type { SettledOptions, TrainOptions } from '../../options/table.ts';
 import type { Tokenizer } from '../../tokenizer/tokenizer.ts';
 import { settle, sharesOf, takesSamples } from '../run/settle.ts';
@@ -44,14 +44,22 @@ export interface TrainingPlan {
   readonly refusal: string | undefined;
 }
 
-/** Plans a run with these options. @throws as `openRun` before it allocates */
+/**
+ * Plans a run with these options. A model of the Hugging Face hub is downloaded for it.
+ * @throws as `openRun` before it allocates
+ * @example
+ * const plan = await planRun({ model: 'd6', device: 'cpu' }, console.log);
+ * console.log(plan.parameters, plan.refusal ?? 'fits');
+ */
 export async function planRun(
   given: TrainOptions,
   notice: (text: string) => void = () => {},
   onProgress?: FetchOptions['onProgress'],
 ): Promise<TrainingPlan> {
   checkTrainOptions(given);
-  const { options, deviceOptions, config, tokenizer } = await settle(given, { notice, onProgress });
+  const { options, deviceOptions, config, tokenizer } = await namingSources(given, () =>
+    settle(given, { notice, onProgress }),
+  );
   using device = Device.open(deviceOptions);
   const { batch, sequence, accumulation, ranks, recompute } = options;
   const sizes = memorySizes(options, tokenizer, await loadFolders(options.kernels));

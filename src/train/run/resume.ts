@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { orderOf } from '../../batches/order.ts';
 import { type FoundCheckpoint, newestManifest, newestValidCheckpoint } from '../../checkpoint/directory.ts';
 import { manifestFile } from '../../checkpoint/manifest.ts';
-import { attempt, Gpt2Error } from '../../errors.ts';
+import { attempt, Gpt2Error, words } from '../../errors.ts';
 import { readOptions, readRunOptions } from '../../options/read.ts';
 import { resumedOptions, runToResume, withGiven } from '../../options/resume.ts';
 import type { TrainOptions } from '../../options/table.ts';
@@ -25,11 +25,11 @@ export function mergeRun(asked: TrainOptions, notice: (text: string) => void): R
   if (out === undefined) return { options: given, checkpoint: undefined };
   refuseUnreadable(out);
   const { recipe } = given;
-  if (recipe !== undefined) notice(`${out} goes on with its own options: --recipe ${recipe} sets none of them`);
+  if (recipe !== undefined) notice(words`${out} goes on with its own options: --recipe ${recipe} sets none of them`);
   const { checkpoint, damaged } = newestValidCheckpoint(checkpointsFolder(out), checkResumable);
   if (!checkpoint && damaged.length > 0) {
     throw new Gpt2Error(
-      `no checkpoint of ${out} is valid: ${damaged[0]!.reason}; restore its files, or start over with --overwrite`,
+      words`no checkpoint of ${out} is valid: ${damaged[0]!.reason}; restore its files, or start over with --overwrite`,
     );
   }
   for (const { reason } of damaged) notice(`skipped a damaged checkpoint: ${reason}`);

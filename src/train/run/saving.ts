@@ -15,8 +15,8 @@ import {
 } from '../../checkpoint/write.ts';
 import { secondsOf } from '../../checks/number.ts';
 import { Gpt2Error, NativeError } from '../../errors.ts';
-import { continueWith } from '../../package-root.ts';
 import { checkpointsFolder } from '../../runs/paths.ts';
+import { continueWith } from '../../wording.ts';
 import type { Events } from './events.ts';
 import type { Run } from './run.ts';
 import { shardRecord } from './same-data.ts';

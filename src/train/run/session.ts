@@ -3,11 +3,11 @@
 import type { Batch } from '../../batches/loader.ts';
 import { type Position, startPosition } from '../../batches/order.ts';
 import { weightsHash } from '../../checkpoint/weights-hash.ts';
-import { Gpt2Error, InterruptedError, type NativeError } from '../../errors.ts';
-import { continueWith } from '../../package-root.ts';
+import { Gpt2Error, InterruptedError, type NativeError, words } from '../../errors.ts';
 import { eventsAt } from '../../runs/reader.ts';
 import type { RunEvent } from '../../runs/schema.ts';
 import { ChangedShardError } from '../../shards/shard.ts';
+import { continueWith } from '../../wording.ts';
 import { stopAtBadStep } from '../failure/bad-step.ts';
 import { mostSkippedInARow, openSpikeWatch, type SpikeWatch } from '../failure/spikes.ts';
 import type { BegunStep } from '../step/trainer.ts';
@@ -85,7 +85,7 @@ export class Session {
       const skipped = this.#spikes && { skipped: this.#spikes.skipped };
       this.#events.log({ event: 'done', steps, seconds, weights, ...skipped });
     } else {
-      this.#events.notice(`${this.#stoppedAndSaved}, as --stop-after says; ${continueWith(out)}`);
+      this.#events.notice(words`${this.#stoppedAndSaved}, as --stop-after says; ${continueWith(out)}`);
     }
     if (await this.#saving.isLost()) await this.#saving.saveNow(this.#step, this.#position);
     return { out, steps: this.#step };
@@ -226,7 +226,7 @@ export class Session {
     const { signal } = this.#hooks;
     if (!signal.aborted && !this.#ranksStop) {
       return new Gpt2Error(
-        `${this.#stoppedAndSaved}: the last ${this.#skippedInARow} updates were all skipped as spikes; ${continueWith(out)} and a smaller --lr or a larger --skip-spikes`,
+        words`${this.#stoppedAndSaved}: the last ${this.#skippedInARow} updates were all skipped as spikes; ${continueWith(out)} and a smaller --lr or a larger --skip-spikes`,
       );
     }
     return new StoppedError(`${this.#stoppedAndSaved}; ${continueWith(out)}`, signal);

@@ -3,7 +3,7 @@
 import { existsSync } from 'node:fs';
 import type { FoundCheckpoint } from '../../checkpoint/directory.ts';
 import { checkpointWeights, refuseOtherTokenizer, resolveWeights, type Weights } from '../../checkpoint/weights.ts';
-import { Gpt2Error, UsageError } from '../../errors.ts';
+import { Gpt2Error, UsageError, words } from '../../errors.ts';
 import { readHellaswag } from '../../evaluate/hellaswag.ts';
 import { type FetchOptions, hubName } from '../../formats/hub.ts';
 import { modelPaths } from '../../formats/stored-model.ts';
@@ -23,8 +23,13 @@ import { chooseOptimizer } from '../../optimizer/choose.ts';
 import { completeOptions, freezeOptions } from '../../options/check.ts';
 import { modelOf } from '../../options/model.ts';
 import { withSources } from '../../options/read.ts';
-import { flagOf } from '../../options/row.ts';
-import { type DefaultedOptions, optionTable, type SettledOptions, type TrainOptions } from '../../options/table.ts';
+import {
+  type DefaultedOptions,
+  optionTable,
+  type SettledOptions,
+  spell,
+  type TrainOptions,
+} from '../../options/table.ts';
 import { type Place, threadsOf } from '../../ranks/place.ts';
 import { refuseAccidentalCpu, refuseAutoBatch } from '../../ranks/refuse.ts';
 import { refuseUnsaved } from '../../runs/model.ts';
@@ -141,7 +146,7 @@ const tokenizerOfRun = (config: ModelConfig, start: Weights | undefined, data: T
 
 function withRanks(given: TrainOptions, { ranks }: Place): TrainOptions {
   if (given.ranks === undefined || given.ranks === ranks) return { ...given, ranks };
-  throw new UsageError(`--gpus ${given.ranks}, but ${ranks} ranks were started`);
+  throw new UsageError(words`--gpus ${given.ranks}, but ${ranks} ranks were started`, { options: ['ranks'] });
 }
 
 /** The weights that --model names, or undefined for a new model. */
@@ -150,13 +155,16 @@ async function startingWeights(model: string | undefined, fetching: FetchOptions
   if (presetConfig(model)) {
     const pretrained = pretrainedName(model);
     if (pretrained?.endsWith(`/${model}`)) {
-      fetching.notice?.(`--model ${model} is a new model of that size; the pretrained one is --model ${pretrained}`);
+      fetching.notice?.(
+        words`--model ${model} is a new model of that size; the pretrained one is --model ${pretrained}`,
+      );
     }
     return undefined;
   }
   if (!existsSync(model) && !hubName(model)) {
     throw new UsageError(
-      `--model takes ${presetNames.join(', ')}, ${customModel}, or ${modelPaths}; ${model} does not exist`,
+      words`--model takes ${presetNames.join(', ')}, ${customModel}, or ${modelPaths}; ${model} does not exist`,
+      { options: ['model'] },
     );
   }
   refuseUnsaved(model);
@@ -171,7 +179,7 @@ function modelConfig(
   const { context } = options;
   if (start && context !== undefined && context > start.model.context) {
     throw new Gpt2Error(
-      `--context ${context} is over the ${start.model.context} positions of ${start.path}: a context can be shortened, not lengthened`,
+      words`--context ${context} is over the ${start.model.context} positions of ${start.path}: a context can be shortened, not lengthened`,
     );
   }
   return modelOf(options, start?.model, vocabularySize);
@@ -182,9 +190,10 @@ function refuseOtherParts({ path, model }: Weights, given: TrainOptions): void {
   const own = architectureOf(model);
   const other = architectureNames.find((name) => given[name] !== undefined && given[name] !== own[name]);
   if (other === undefined) return;
-  const flag = flagOf(optionTable[other]);
+  const flag = spell(other);
   throw new UsageError(
     `${flag} ${given[other]}, but ${path} was trained with ${flag} ${own[other]}; leave out ${flag}`,
+    { options: [other] },
   );
 }
 
@@ -211,10 +220,10 @@ function announceStart(
   notice: (text: string) => void,
 ): void {
   for (const { reason } of damaged) notice(`skipped a damaged checkpoint: ${reason}`);
-  const rate = `at the learning rate of a fine-tune, ${learningRate}; --lr sets another`;
+  const rate = words`at the learning rate of a fine-tune, ${learningRate}; --lr sets another`;
   notice(`starting from ${path}${merged.learningRate === undefined ? `, ${rate}` : ''}`);
   if (optimizer === 'muon' && merged.muonLearningRate === undefined) {
-    notice(`Muon's learning rate is ${muonLearningRate}, that of a new model; --muon-lr sets another`);
+    notice(words`Muon's learning rate is ${muonLearningRate}, that of a new model; --muon-lr sets another`);
   }
 }
 
@@ -224,6 +233,7 @@ function announceBatch(
   { batch, recompute, totalBatch }: SettledOptions,
   notice: (text: string) => void,
 ): void {
-  const step = merged.totalBatch === undefined ? `; a step has ${totalBatch} tokens: --total-batch is not given` : '';
-  notice(`--batch auto is --batch ${batch} --recompute ${recompute} here${step}`);
+  const step =
+    merged.totalBatch === undefined ? words`; a step has ${totalBatch} tokens: --total-batch is not given` : '';
+  notice(words`--batch auto is --batch ${batch} --recompute ${recompute} here${step}`);
 }
