@@ -59,7 +59,7 @@ export {
   plain,
   recordedNames,
 } from './options/table.ts';
-export { asTyped, isCompiled, programVersion, shellWord } from './package-root.ts';
+export { programVersion } from './package-root.ts';
 export { agree } from './ranks/agree.ts';
 export { launchRanks, stopWithLauncher } from './ranks/launch.ts';
 export { placeFromEnvironment, threadsOf } from './ranks/place.ts';
@@ -99,3 +99,4 @@ export { promptIds } from './tokenizer/tokenizer.ts';
 export { type ReplayOptions, replay } from './train/failure/replay.ts';
 export type { RunDescription } from './train/run/hooks.ts';
 export { checkRuns, wantedRanks } from './train/run/settle.ts';
+export { asTyped, isCompiled, shellWord } from './wording.ts';

@@ -1,6 +1,5 @@
-// How messages name options: as flags where the command line started this process, else as programs give them.
-import { getEnvironmentData, setEnvironmentData } from 'node:worker_threads';
-import { shellWord } from './package-root.ts';
+// How messages name options (as flags where the command line started this process, else as programs give them) and commands. A
+// browser runs this file too.
 
 /** What is not the flag in camel case. */
 interface Spellings {
@@ -10,20 +9,22 @@ interface Spellings {
   readonly switches: ReadonlySet<string>;
 }
 
-// Threads that start later inherit both.
-const audience = 'gpt2.ts: messages are for the command line';
-const spellings = 'gpt2.ts: options by their flags';
+// Threads that start later inherit it. A browser has no threads of Node, and an import of them would break its bundle.
+const threads = globalThis.process?.getBuiltinModule('node:worker_threads');
+const audience = 'gpt2.ts: messages name flags';
 
-/** From now on messages of this process name flags. */
-export const speakFlags = (isSpoken = true): void => setEnvironmentData(audience, isSpoken);
-const isCommandLine = () => getEnvironmentData(audience) === true;
+/** Whether messages of this process name flags from now on. */
+export const speakFlags = (isSpoken = true): void => threads.setEnvironmentData(audience, isSpoken);
+const isCommandLine = () => threads?.getEnvironmentData(audience) === true;
 
-export const nameFlags = (known: Spellings): void => setEnvironmentData(spellings, known as never);
-const known = () => getEnvironmentData(spellings) as Spellings | undefined;
+let spellings: Spellings = { names: new Map(), switches: new Set() };
+export function nameFlags(known: Spellings): void {
+  spellings = known;
+}
 
 /** "totalBatch" for --total-batch */
 export const nameOf = (flag: string): string =>
-  known()?.names.get(flag) ?? flag.slice(2).replace(/-(\w)/g, (_, letter: string) => letter.toUpperCase());
+  spellings.names.get(flag) ?? flag.slice(2).replace(/-(\w)/g, (_, letter: string) => letter.toUpperCase());
 
 /**
  * Tags a message that names flags: for programs, it names options in their place. Values, and commands in backquotes, are as they are.
@@ -57,9 +58,35 @@ export const continueWith = (out: string): string =>
 const withNames = (words: string, isLast: boolean): string => {
   const text = words.replaceAll(/another --out(?![\w-])/g, 'another path as out');
   return text.replaceAll(/( with )?(--[a-z][\w-]*)/g, (all, before = '', flag: string, start: number) => {
-    if (known()?.switches.has(flag)) return `${before}${nameOf(flag)}: true`;
+    if (spellings.switches.has(flag)) return `${before}${nameOf(flag)}: true`;
     const next = text[start + all.length];
     const isOption = before !== '' && (next === undefined ? isLast : ';,'.includes(next));
     return `${before}${isOption ? 'the option ' : ''}${nameOf(flag)}`;
   });
 };
+
+/** Whether this is an installed package, and not a clone. */
+export const isInstalled: boolean = import.meta.url.includes('/node_modules/');
+
+/** Whether commands are typed with npx, which runs dist/; the npm scripts of a clone run src/. */
+export const isCompiled: boolean = import.meta.url.endsWith('.js');
+
+/** A text whose commands are those of a clone's npm scripts; with the commands to type where npx or a package runs them. */
+export function asTyped(text: string, { compiled = isCompiled, installed = isInstalled } = {}): string {
+  const run = compiled ? text.split('\n').map(withNpx).join('\n') : text;
+  return installed ? run.replaceAll(/npm run (build:\w+)/g, 'npm --prefix node_modules/gpt2.ts run $1') : run;
+}
+
+/** A line whose npm scripts are commands of npx. What follows a command in a column of its own stays there. */
+function withNpx(line: string): string {
+  const [all, command, rest] = /^(.*?\S) {2,}(?=\S)(.*)$/.exec(line) ?? [];
+  if (all !== undefined) return withNpx(command!).padEnd(all.length - rest!.length) + withNpx(rest!);
+  const ours = 'npm run (?:--silent )?(?=(?:gpt2|prepro|train|sample|eval|compare|bench)\\b)';
+  return line
+    .replaceAll(new RegExp(`(${ours}[^\`]*?) -- `, 'g'), '$1 ')
+    .replaceAll(new RegExp(`${ours}(?:gpt2 )?`, 'g'), 'npx gpt2 ');
+}
+
+/** A path or name as one word of a command line, in quotes if it needs them. */
+export const shellWord = (text: string): string =>
+  /^[\w./=,@:-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;

@@ -5,7 +5,7 @@ import type { LibraryKind } from '../native/find-library.ts';
 import { opCases } from '../op-cases/index.ts';
 import { isAffected } from '../op-cases/op-case.ts';
 import { runCase } from '../op-cases/run-case.ts';
-import { isInstalled } from '../package-root.ts';
+import { isInstalled } from '../wording.ts';
 import { type Check, failed, ok } from './check.ts';
 
 export async function checkKernels(kind: LibraryKind, dtype: Dtype): Promise<Check> {

@@ -4,7 +4,7 @@ import { statSync } from 'node:fs';
 import { register } from 'node:module';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { isCompiled } from '../package-root.ts';
+import { isCompiled } from '../wording.ts';
 import { importedFiles } from './includes.ts';
 
 /** tsx, or Node from 22.18 on. */

@@ -5,7 +5,7 @@ import { randomUUID } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { Gpt2Error } from '../errors.ts';
-import { isCompiled } from '../package-root.ts';
+import { isCompiled } from '../wording.ts';
 import { limits, type Message, type Request } from './messages.ts';
 
 export interface ProcessSettings {

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import type { LibraryHandle } from 'koffi';
 import { Gpt2Error } from '../errors.ts';
-import { isInstalled } from '../package-root.ts';
+import { isInstalled } from '../wording.ts';
 import { abiVersion, type Bindings, signatures } from './bindings.generated.ts';
 import { type LibraryKind, libraryFix, libraryPath } from './find-library.ts';
 import { loadShared } from './koffi.ts';

@@ -3,7 +3,7 @@ import { existsSync, statSync } from 'node:fs';
 import { Gpt2Error } from '../errors.ts';
 import { readTextFile } from '../files/regular-file.ts';
 import type { Configuration } from '../options/table.ts';
-import { shellWord } from '../package-root.ts';
+import { shellWord } from '../wording.ts';
 import { pairs, RunCurves } from './curves.ts';
 import { findRuns } from './find.ts';
 import { logPath } from './paths.ts';

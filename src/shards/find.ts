@@ -6,10 +6,10 @@ import { z } from 'zod';
 import { didYouMean } from '../checks/nearest.ts';
 import { Gpt2Error, onCommandLine, shortList, words } from '../errors.ts';
 import { readCheckedJson } from '../files/checked-json.ts';
-import { shellWord } from '../package-root.ts';
 import { type Loss, lostShare } from '../tokenizer/loss.ts';
 import { type Tokenizer, tokenizerNamed } from '../tokenizer/tokenizer.ts';
 import { readTokenizer, tokenizerFile } from '../tokenizer/tokenizer-file.ts';
+import { shellWord } from '../wording.ts';
 
 export type Role = 'train' | 'val';
 

@@ -5,7 +5,7 @@ import { join, relative } from 'node:path';
 import { createGunzip } from 'node:zlib';
 import { checkGiven } from '../../checks/given.ts';
 import { Gpt2Error, shortList } from '../../errors.ts';
-import { shellWord } from '../../package-root.ts';
+import { shellWord } from '../../wording.ts';
 import type { FileRole, Format, Input } from './format.ts';
 import { matchesGlob } from './glob.ts';
 import { elementsAsLines, onlyTextField } from './json-lines.ts';
