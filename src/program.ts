@@ -1,6 +1,6 @@
 // Exports for commands and scripts, in addition to the public API (index.ts): options, ranks, reports, settings of data sets.
 export type { BenchReport } from './bench/bench.ts';
-export { benchTraining } from './bench/bench-training.ts';
+export { benchGeneration, benchTraining } from './bench/bench-training.ts';
 export { readClocks } from './bench/clocks.ts';
 export { leastMs } from './bench/peaks.ts';
 export { refuseOtherTokenizer, resolveWeights as resolveWeightsAsTyped } from './checkpoint/weights.ts';
