@@ -222,7 +222,7 @@ function generation(models: readonly string[]): string {
     return `${whole(boundTokensPerSecond)} tokens/s for ${model} (texts of ${tokens} tokens)`;
   });
   const head = ['model', 'texts', 'choice', 'tokens/s per text', 'tokens/s in total', 'of the bound'];
-  return `${table(head, rows, 3)}\n\nMedian of five. The bound of one text: every weight read once per token at the rate of a copy, ${(bench.copyBytesPerSecond / 1e12).toFixed(2)} TB/s: ${bounds.join(', ')}.\n${bench.dtype}, ${bench.device}, ${bench.date.slice(0, 10)}, \`npx gpt2 bench --generate\`, ${models.map((model) => link(sampleBench(model).path)).join(', ')}.`;
+  return `${table(head, rows, 3)}\n\nMedian of five. The bound of one text: every weight read once per token at the rate of a copy, ${(bench.copyBytesPerSecond / 1e12).toFixed(2)} TB/s: ${bounds.join(', ')}.\n${bench.dtype}, ${bench.device}, ${bench.date.slice(0, 10)}, \`bench --generate\`, ${models.map((model) => link(sampleBench(model).path)).join(', ')}.`;
 }
 
 const whole = (value: number): string => Math.round(value).toLocaleString('en-US');
