@@ -201,7 +201,7 @@ function generationOps([model = '']: readonly string[]): string {
   const { path, bench } = sampleBench(model);
   const rows = bench.ops.map(({ name, calls, us }) => [name, String(calls), us.toFixed(2), (us * calls).toFixed(1)]);
   const whole = bench.decoding.map(({ position, us }) => `${us.toFixed(0)} us at position ${position}`).join(', ');
-  return `${table(['op', 'calls', 'us per call', 'us per token'], rows)}\n\n${model}, one text, ${bench.dtype}, ${bench.device}, ${bench.date}, each op over all layers in turn, ${link(path)}.\nA token without choosing it takes ${whole}.`;
+  return `${table(['op', 'calls', 'us per call', 'us per token'], rows)}\n\n${model}, one text, ${bench.dtype}, ${bench.device}, ${bench.date.slice(0, 10)}, each op over all layers in turn, ${link(path)}.\nA token without choosing it takes ${whole}.`;
 }
 
 function generation(models: readonly string[]): string {
@@ -222,7 +222,7 @@ function generation(models: readonly string[]): string {
     return `${whole(boundTokensPerSecond)} tokens/s for ${model} (texts of ${tokens} tokens)`;
   });
   const head = ['model', 'texts', 'choice', 'tokens/s per text', 'tokens/s in total', 'of the bound'];
-  return `${table(head, rows, 3)}\n\nMedian of five. The bound of one text: every weight read once per token at the rate of a copy, ${(bench.copyBytesPerSecond / 1e12).toFixed(2)} TB/s: ${bounds.join(', ')}.\n${bench.dtype}, ${bench.device}, ${bench.date}, \`scripts/bench-sample.ts\`, ${models.map((model) => link(sampleBench(model).path)).join(', ')}.`;
+  return `${table(head, rows, 3)}\n\nMedian of five. The bound of one text: every weight read once per token at the rate of a copy, ${(bench.copyBytesPerSecond / 1e12).toFixed(2)} TB/s: ${bounds.join(', ')}.\n${bench.dtype}, ${bench.device}, ${bench.date.slice(0, 10)}, \`bench --generate\`, ${models.map((model) => link(sampleBench(model).path)).join(', ')}.`;
 }
 
 const whole = (value: number): string => Math.round(value).toLocaleString('en-US');

@@ -1,6 +1,6 @@
 // Exports for commands and scripts, in addition to the public API (index.ts): options, ranks, reports, settings of data sets.
 export type { BenchReport } from './bench/bench.ts';
-export { benchTraining } from './bench/bench-training.ts';
+export { benchGeneration, benchTraining } from './bench/bench-training.ts';
 export { readClocks } from './bench/clocks.ts';
 export { leastMs } from './bench/peaks.ts';
 export { refuseOtherTokenizer } from './checkpoint/weights.ts';
@@ -33,10 +33,9 @@ export { KernelProcess } from './lab/kernel-process.ts';
 export { climb, type LadderOptions, type MeasuredStep } from './lab/ladder.ts';
 export { naiveKernels, newKernel } from './lab/new-kernel.ts';
 export { labOps } from './lab/ops.ts';
-export { profileKernels } from './lab/profile-kernels.ts';
-export { sanitize } from './lab/sanitize.ts';
 export { type ShowOptions, showKernels } from './lab/show-kernels.ts';
 export { compileUntested, jobsOf, jobsText, type LabOptions, testJobs } from './lab/test-kernels.ts';
+export { profileKernels, sanitize } from './lab/tools.ts';
 export { watchKernels } from './lab/watch.ts';
 export { type LivePage, openLivePage } from './live/live-page.ts';
 export { customModel, presetNames } from './model/config.ts';

@@ -1,4 +1,4 @@
-// Runs a benchmark by training options: fills in defaults, opens the data, measures.
+// Runs a benchmark by the options of training: fills in defaults, opens the data, measures.
 import { existsSync } from 'node:fs';
 import { openLoader } from '../batches/loader.ts';
 import { UsageError } from '../errors.ts';
@@ -14,12 +14,26 @@ import { withSources } from '../options/read.ts';
 import { optionTable, type TrainOptions } from '../options/table.ts';
 import { findShards } from '../shards/find.ts';
 import { type BenchOptions, type BenchReport, bench } from './bench.ts';
+import { measureGeneration } from './generation.ts';
 
 interface BenchSettings extends Pick<BenchOptions, 'steps' | 'warmup' | 'ops'> {
   /** Called when options and data are checked, before the device is opened. */
   readonly onOpening?: () => void;
   /** Called when the measured steps begin, with their time so far and the GPU's name for the driver's tool; undefined on a CPU. */
   readonly onMeasuring?: (stepMs: number, gpu: string | undefined) => void;
+}
+
+/** The options with their defaults, the device and the model. @throws UsageError for those that bench does not take */
+function benchOptions(given: TrainOptions) {
+  const { kind, index } = selectDevice(given.device ?? 'auto');
+  if (given.model !== undefined && !presetConfig(given.model)) {
+    throw new UsageError(`bench takes one of ${presetNames.join(', ')} for --model, not ${given.model}`);
+  }
+  if (given.batch === 'auto') throw new UsageError('bench takes a number for --batch, not auto');
+  const { totalBatch, batch = optionTable.batch.default } = given;
+  // A recipe's step would take minutes.
+  const options = freezeOptions({ ...completeOptions({ ...withSources(given), totalBatch }, kind), batch });
+  return { kind, index, options, config: modelOf(options) };
 }
 
 /**
@@ -32,15 +46,7 @@ export async function benchTraining(
   given: TrainOptions,
   settings: BenchSettings,
 ): Promise<{ report: BenchReport; data: string | undefined }> {
-  const { kind, index } = selectDevice(given.device ?? 'auto');
-  if (given.model !== undefined && !presetConfig(given.model)) {
-    throw new UsageError(`bench takes one of ${presetNames.join(', ')} for --model, not ${given.model}`);
-  }
-  if (given.batch === 'auto') throw new UsageError('bench takes a number for --batch, not auto');
-  const { totalBatch, batch: asked = optionTable.batch.default } = given;
-  // A recipe's step would take minutes.
-  const options = freezeOptions({ ...completeOptions({ ...withSources(given), totalBatch }, kind), batch: asked });
-  const config = modelOf(options);
+  const { kind, index, options, config } = benchOptions(given);
   const { batch, sequence, accumulation, seed, order } = options;
   const data = given.data ?? (existsSync(options.data) ? options.data : undefined);
   const loader =
@@ -67,4 +73,14 @@ export async function benchTraining(
   } finally {
     loader?.close();
   }
+}
+
+/**
+ * Measures generation in texts of `tokens` tokens. Of the options those of the model, the device and the dtype count.
+ * @throws as `benchTraining`
+ */
+export async function benchGeneration(given: TrainOptions, tokens: number, onLine: (line: string) => void) {
+  const { kind, index, options, config } = benchOptions(given);
+  const device = { kind, index, dtype: options.dtype, threads: options.threads };
+  return { model: options.model, ...(await measureGeneration({ device, config, tokens }, onLine)) };
 }

@@ -59,8 +59,10 @@ async function test(folder: string, flags: LabFlags & { allSizes?: boolean; sani
   const jobs = await jobsOf(child, options);
   if (flags.sanitize) {
     child.close();
-    if (!(await sanitize(options, jobs, printLine))) throw new ExitError(1);
-    return;
+    const found = await sanitize(options, jobs, printLine);
+    if (found.length === 0) return printLine(`nothing found: ${jobsText(jobs)}`);
+    printLine(`found something: ${found.join(', ')}`);
+    throw new ExitError(1);
   }
   const wrong = [
     ...(await testJobs(child, jobs, options, { allSizes: flags.allSizes, onLine: printLine })),

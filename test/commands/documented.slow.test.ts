@@ -124,7 +124,8 @@ const smaller: Record<string, (args: string[]) => string[] | string> = {
   course: (args) => (args[1] === 'start' ? [] : 'it takes minutes; test/lab runs its parts'),
   replay: (args) => (args.includes('--kernel') ? 'it needs the kernels of the run; test/lab runs it' : []),
   report: (args) => (args.includes('--serve') ? 'it serves until it is stopped' : []),
-  bench: () => {
+  bench: (args) => {
+    if (args.includes('--generate')) return ['--device', 'cpu', '--model', 'd6', '--generate', '1'];
     const sizes = ['--model', 'd6', '--batch', '1', '--seq', '8', '--steps', '1', '--warmup-seconds', '1'];
     return ['--device', 'cpu', ...sizes, '--no-ops', '--no-start'];
   },

@@ -143,6 +143,26 @@ it('kernel profile needs a GPU, and ncu', () => {
   });
 });
 
+it('kernel test --sanitize runs the tests under each check of compute-sanitizer, and passes on its output', () => {
+  mkdirSync(place.path('toolkit/bin'), { recursive: true });
+  const tool = `#!/bin/sh
+[ "$1" = --version ] && exit
+echo "$1 $2 $3 $4 $5 $6"
+check=$2
+shift 6
+"$@" && [ $check != racecheck ]
+`;
+  writeFileSync(place.path('toolkit/bin/compute-sanitizer'), tool, { mode: 0o755 });
+  const env = { CUDA_HOME: place.path('toolkit'), XDG_CACHE_HOME: place.path('cache') };
+  const { code, stdout } = place.run(['kernel', 'test', 'gelu', '--device', 'cpu', '--sanitize'], env);
+  const each = ['memcheck', 'racecheck', 'initcheck'].map(
+    (check) =>
+      `${check}:\n--tool ${check} --error-exitcode 1 --report-api-errors no\ngelu_forward fp32  right at 3 sizes\n`,
+  );
+  expect(stdout).toBe(`${each.join('')}found something: racecheck\n`);
+  expect(code).toBe(1);
+});
+
 it('a kernel that the source lacks is named with the source', () => {
   const [card] = newKernel(place.path('lacking'), ['gelu_forward']) as [string];
   writeFileSync(card, readFileSync(card, 'utf8').replace("kernel: 'gelu_forward'", "kernel: 'gelu'"));

@@ -1,5 +1,4 @@
 // TensorBoard's event files: the record's bytes, and that they tell a run's curves, also when it was killed and resumed.
-// scripts/check-tensorboard reads them with TensorBoard's own reader.
 import { existsSync, fstatSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';

@@ -88,7 +88,7 @@ function tryCapture(
 
 /** Saves the state before the step, unless its weights are not finite. */
 async function save(
-  { out }: Run,
+  run: Run,
   step: number,
   position: Position,
   finding: Finding | undefined,
@@ -103,5 +103,5 @@ async function save(
     if (!(error instanceof Gpt2Error)) throw error;
     return error.message;
   }
-  return words`saved the state before the step; ${continueWith(out)} and a smaller --lr, or --skip-spikes Z; if that ends the same way, start from an earlier checkpoint with --model`;
+  return words`saved the state before the step; ${continueWith(run.out)} and a smaller --lr, or --skip-spikes Z; if that ends the same way, start from an earlier checkpoint with --model`;
 }

@@ -19,7 +19,7 @@ export interface Run extends RunData, RunModel {
   readonly isRoot: boolean;
   readonly options: SettledOptions;
   readonly tokenizer: Settled['tokenizer'];
-  /** The run folder; another one after it was removed or moved during the run (saving.ts). */
+  /** The run folder; another one if it was replaced during the run (saving.ts). */
   out: string;
   readonly startStep: number;
   /** The step at which this process ends: `steps`, or --stop-after. */

@@ -60,8 +60,8 @@ export class Session {
   }
 
   async run(): Promise<TrainResult> {
-    const { out, options, steps, startStep, ranks, resumed, description, runEvent } = this.#run;
-    const own = resumed ? kindsAt(out, startStep) : [];
+    const { options, steps, startStep, ranks, resumed, description, runEvent } = this.#run;
+    const own = resumed ? kindsAt(this.#run.out, startStep) : [];
     const logged = new Set((await ranks?.fromRoot(own)) ?? own);
     if (options.skipSpikes !== undefined) {
       this.#spikes = await openSpikeWatch(this.#run, options.skipSpikes, (text) => this.#events.notice(text));
@@ -85,10 +85,10 @@ export class Session {
       const skipped = this.#spikes && { skipped: this.#spikes.skipped };
       this.#events.log({ event: 'done', steps, seconds, weights, ...skipped });
     } else {
-      this.#events.notice(words`${this.#stoppedAndSaved}, as --stop-after says; ${continueWith(out)}`);
+      this.#events.notice(words`${this.#stoppedAndSaved}, as --stop-after says; ${continueWith(this.#run.out)}`);
     }
     if (await this.#saving.isLost()) await this.#saving.saveNow(this.#step, this.#position);
-    return { out, steps: this.#step };
+    return { out: this.#run.out, steps: this.#step };
   }
 
   /** @param logged kinds of events that a resumed run's log already has at its first step */
