@@ -4,7 +4,7 @@ import { recomputeNames } from '../src/model/activations.ts';
 import { presetConfig } from '../src/model/config.ts';
 import type { Device, Dtype } from '../src/native/device.ts';
 import { AdamW } from '../src/optimizer/adamw.ts';
-import { neededBytes } from '../src/train/plan/memory.ts';
+import { neededBytes } from '../src/train/plan/plan-memory.ts';
 import { table } from './docs-options.ts';
 
 const gpus: Readonly<Record<number, string>> = {

@@ -112,7 +112,7 @@ def write(path, note, value, tensors=None, **versions):
 
 
 def record_ops(folder):
-    """Ops whose gradients are easily wrong. The tiny model has every op, and src/op-cases its formula in double."""
+    """Ops whose gradients are easily wrong. The tiny model has every op, and src/ops/cases its formula in double."""
     generator = torch.Generator().manual_seed(1337)
     normal = lambda *shape: torch.randn(shape, generator=generator)
     recorded, cases = {}, {}

@@ -7,8 +7,8 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:f
 import { dirname, join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { toolkits } from '../src/native/nvrtc.ts';
-import { packageRoot } from '../src/package-root.ts';
-import { formatTable } from '../src/report/table.ts';
+import { packageRoot } from '../src/base/package-root.ts';
+import { formatTable } from '../src/report/text-table.ts';
 import { readFlags } from './flags.ts';
 
 /** A table of the kernels of the last whole step in the lines of a rank: calls and milliseconds, the longest first. */

@@ -3,8 +3,8 @@
 //
 //   node --import tsx scripts/write-logits.ts RUN|CHECKPOINT FILE <<<'[50256, 11, 262]'
 import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
-import { resolveCheckpoint } from '../src/checkpoint/directory.ts';
-import { loadWeights } from '../src/checkpoint/read.ts';
+import { resolveCheckpoint } from '../src/weights/checkpoint/directory.ts';
+import { loadWeights } from '../src/weights/checkpoint/read-checkpoint.ts';
 import { forward } from '../src/model/forward.ts';
 import { createModel } from '../src/model/model.ts';
 import { Device } from '../src/native/device.ts';

@@ -22,14 +22,14 @@ export type { ElementType, Tensor } from './native/buffer.ts';
 
 // data
 
-export { type Batch, type Loader, type LoaderOptions, openLoader } from './batches/loader.ts';
-export type { OrderName, Position } from './batches/order.ts';
-export { type PrepareOptions, prepareDataset } from './datasets/prepare.ts';
-export type { Prepared } from './datasets/standing.ts';
-export type { Format, Input } from './datasets/text/format.ts';
-export { findInputs } from './datasets/text/inputs.ts';
-export { prepareText, type TextOptions } from './datasets/text/prepare-text.ts';
-export { type Dataset, findShards, type Role, readDataset, readDatasetTokenizer } from './shards/find.ts';
+export { type Batch, type Loader, type LoaderOptions, openLoader } from './data/batches/loader.ts';
+export type { OrderName, Position } from './data/batches/order.ts';
+export { type PrepareOptions, prepareDataset } from './data/datasets/prepare.ts';
+export type { Prepared } from './data/datasets/standing.ts';
+export type { Format, Input } from './data/datasets/text/format.ts';
+export { findInputs } from './data/datasets/text/inputs.ts';
+export { prepareText, type TextOptions } from './data/datasets/text/prepare-text.ts';
+export { type Dataset, findShards, type Role, readDataset, readDatasetTokenizer } from './data/shards/find-shards.ts';
 export {
   type BuiltInTokenizer,
   decode,
@@ -70,35 +70,35 @@ export type {
 
 // checkpoints and formats
 
-export { type FoundCheckpoint, listCheckpoints, resolveCheckpoint } from './checkpoint/directory.ts';
-export { loadOptimizer, loadWeights } from './checkpoint/read.ts';
-export { resolveWeights, type Weights } from './checkpoint/weights.ts';
-export { weightsHash } from './checkpoint/weights-hash.ts';
-export { type CheckpointToWrite, writeCheckpoint } from './checkpoint/write.ts';
-export { type ExportFormat, type ExportOptions, exportModel } from './formats/export.ts';
-export type { FetchOptions } from './formats/hub.ts';
+export { type FoundCheckpoint, listCheckpoints, resolveCheckpoint } from './weights/checkpoint/directory.ts';
+export { loadOptimizer, loadWeights } from './weights/checkpoint/read-checkpoint.ts';
+export { resolveWeights, type Weights } from './weights/checkpoint/weights.ts';
+export { weightsHash } from './weights/checkpoint/weights-hash.ts';
+export { type CheckpointToWrite, writeCheckpoint } from './weights/checkpoint/write.ts';
+export { type ExportFormat, type ExportOptions, exportModel } from './weights/formats/export.ts';
+export type { FetchOptions } from './weights/formats/hub.ts';
 
 // generation
 
 export { type CacheSizes, KeyValueCache } from './model/key-value-cache.ts';
-export { type Generated, type GenerateOptions, type GenerationEnd, generate } from './sample/generate.ts';
-export { generateText, type TextGenerationOptions } from './sample/generate-text.ts';
+export { type Generated, type GenerateOptions, type GenerationEnd, generate } from './inference/sample/generate.ts';
+export { generateText, type TextGenerationOptions } from './inference/sample/generate-text.ts';
 
 // evaluation
 
-export { type EvaluateOptions, type Evaluation, evaluate } from './evaluate/evaluate.ts';
+export { type EvaluateOptions, type Evaluation, evaluate } from './inference/evaluate/evaluate.ts';
 export {
   type Hellaswag,
   type HellaswagScore,
   readHellaswag,
   type ScoreOptions,
   scoreHellaswag,
-} from './evaluate/hellaswag.ts';
-export { lossesOf, meanLoss } from './evaluate/mean-loss.ts';
+} from './inference/evaluate/hellaswag.ts';
+export { lossesOf, meanLoss } from './inference/evaluate/mean-loss.ts';
 
 // kernels of your own
 
-export { compileKernels, type KernelSource } from './kernels/compile.ts';
+export { compileKernels, type KernelSource } from './ops/kernels/compile.ts';
 export {
   type CardLaunch,
   defineKernel,
@@ -107,7 +107,7 @@ export {
   loadCards,
   type OpArgumentsOf,
   type OpName,
-} from './kernels/kernel-card.ts';
+} from './ops/kernels/kernel-card.ts';
 export {
   type Dimensions,
   Kernel,
@@ -115,19 +115,19 @@ export {
   type Kernels,
   type LaunchShape,
   loadKernels,
-} from './kernels/kernels.ts';
-export type { KernelArgument, KernelParameter } from './kernels/signature.ts';
-export { type CardOptions, useCards } from './kernels/use-cards.ts';
+} from './ops/kernels/kernels.ts';
+export type { KernelArgument, KernelParameter } from './ops/kernels/signature.ts';
+export { type CardOptions, useCards } from './ops/kernels/use-cards.ts';
 export { tensorOf } from './native/buffer.ts';
 
 // runs and comparison
 
-export { type Baseline, type Comparison, compareSeries } from './compare/compare.ts';
-export { type Reference, readReference } from './compare/reference.ts';
+export { type Baseline, type Comparison, compareSeries } from './report/compare/compare.ts';
+export { type Reference, readReference } from './report/compare/reference.ts';
 export { type RunRecord, type RunSeries, readRun, type Series } from './runs/reader.ts';
 export type { RunEvent } from './runs/schema.ts';
 
 // errors
 
-export { CompileError, Gpt2Error, InterruptedError, NativeError, ShapeError, UsageError } from './errors.ts';
+export { CompileError, Gpt2Error, InterruptedError, NativeError, ShapeError, UsageError } from './base/errors.ts';
 export { StoppedError } from './train/run/hooks.ts';

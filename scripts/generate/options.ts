@@ -1,5 +1,5 @@
 // Makes src/options/train-options.generated.ts: the options table as a type, so that editors show each option's help.
-import { isNumeric } from '../../src/checks/given.ts';
+import { isNumeric } from '../../src/base/checks/given.ts';
 import { helpOf, type OptionRow } from '../../src/options/row.ts';
 import { optionNames, optionRows } from '../../src/options/table.ts';
 import { jsDoc } from './header.ts';

@@ -1,5 +1,5 @@
 // Runs a card's kernels once for each of the sizes that their op has in a training step, and lets a profiler measure just these.
-import { Gpt2Error } from '../errors.ts';
+import { Gpt2Error } from '../base/errors.ts';
 import type { Device } from '../native/device.ts';
 import { loadShared } from '../native/koffi.ts';
 import type { OpContract } from '../ops/contract.ts';

@@ -1,10 +1,10 @@
 // The calls of ops in a training step of GPT-2: the tensors on which a kernel is timed. Every op is recorded as the step calls it, and
 // plain ops also in the place of the fused ones that consist of them.
-import type { Call } from '../bench/op-times.ts';
-import { measurePeaks, type Peaks } from '../bench/peaks.ts';
-import { Gpt2Error } from '../errors.ts';
-import { opNameOf } from '../kernels/kernel-card.ts';
-import { splitFused } from '../kernels/use-cards.ts';
+import type { Call } from './bench/op-times.ts';
+import { measurePeaks, type Peaks } from './bench/peaks.ts';
+import { Gpt2Error } from '../base/errors.ts';
+import { opNameOf } from '../ops/kernels/kernel-card.ts';
+import { splitFused } from '../ops/kernels/use-cards.ts';
 import { presetConfig } from '../model/config.ts';
 import { initializeWeights } from '../model/initialize.ts';
 import { createModel } from '../model/model.ts';

@@ -1,5 +1,5 @@
 // Runs kernels under NVIDIA's programs, whose output goes to the user as it is: ncu measures them, compute-sanitizer looks for errors.
-import { Gpt2Error } from '../errors.ts';
+import { Gpt2Error } from '../base/errors.ts';
 import { findTool } from '../native/nvrtc.ts';
 import { KernelProcess } from './kernel-process.ts';
 import { type Job, jobsOf, type LabOptions, testJobs } from './test-kernels.ts';

@@ -1,6 +1,6 @@
 // The table of activations, and the arenas that hold them for a batch of up to B x T tokens. Activations that no later layer
 // and no backward pass reads share memory between layers: all in inference, in training those that --recompute recomputes.
-import { ShapeError } from '../errors.ts';
+import { ShapeError } from '../base/errors.ts';
 import { GPT2_FP8_FACTOR } from '../native/bindings.generated.ts';
 import { bytesOf, type DeviceBuffer, type ElementType, elementCount, Tensor } from '../native/buffer.ts';
 import type { Device, DeviceDescription } from '../native/device.ts';

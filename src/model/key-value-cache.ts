@@ -1,7 +1,7 @@
 // The cache of growing texts: for each layer the keys and values of all earlier tokens, and the tokens, so that a new token
-// costs the work of one token. Tokens are chosen in src/sample.
-import { checkGiven } from '../checks/given.ts';
-import { whole } from '../checks/number.ts';
+// costs the work of one token. Tokens are chosen in src/inference/sample.
+import { checkGiven } from '../base/checks/given.ts';
+import { whole } from '../base/checks/number.ts';
 import type { Pointer } from '../native/bindings.generated.ts';
 import { bytesOf, elementCount, type PinnedBuffer, Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';

@@ -1,7 +1,7 @@
 // A model on a device: configuration, weights, and the activations of a batch. Forward and backward are functions over it
 // (forward.ts, backward.ts); src/train adds gradients and optimizer state.
-import { checkGiven } from '../checks/given.ts';
-import { whole } from '../checks/number.ts';
+import { checkGiven } from '../base/checks/given.ts';
+import { whole } from '../base/checks/number.ts';
 import type { Device } from '../native/device.ts';
 import {
   attentionScratch,

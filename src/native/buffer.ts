@@ -1,6 +1,6 @@
 // Device memory (DeviceBuffer), shaped views of it that own nothing (Tensor), and page-locked host memory for asynchronous
 // copies (PinnedBuffer).
-import { Gpt2Error, ShapeError } from '../errors.ts';
+import { Gpt2Error, ShapeError } from '../base/errors.ts';
 import type { Pointer } from './bindings.generated.ts';
 import type { Device } from './device.ts';
 import { viewMemory } from './koffi.ts';

@@ -1,6 +1,6 @@
 // Connects the ranks of a job: processes that train together, each with its own device. The collectives are in
 // src/ops/collectives.ts; launching and meeting is in src/ranks.
-import { Gpt2Error, NativeError } from '../errors.ts';
+import { Gpt2Error, NativeError } from '../base/errors.ts';
 import { GPT2_COMMUNICATOR, type Pointer } from './bindings.generated.ts';
 import { bytesOf, type DeviceBuffer, type ElementType, elementCount, Tensor } from './buffer.ts';
 import type { Device } from './device.ts';

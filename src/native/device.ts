@@ -1,9 +1,9 @@
 // A device: one context of a native library and everything allocated in it. It turns statuses into errors and owns memory,
 // events and recorded programs (programs.ts). One class of 300 lines, because all of it ends with the context.
 import { setImmediate, setTimeout } from 'node:timers/promises';
-import { checkGiven } from '../checks/given.ts';
-import { whole } from '../checks/number.ts';
-import { Gpt2Error, NativeError } from '../errors.ts';
+import { checkGiven } from '../base/checks/given.ts';
+import { whole } from '../base/checks/number.ts';
+import { Gpt2Error, NativeError } from '../base/errors.ts';
 import { type Bindings, GPT2_DTYPE, GPT2_STATUS, type Pointer } from './bindings.generated.ts';
 import { DeviceBuffer, type ElementType, PinnedBuffer } from './buffer.ts';
 import type { CommunicatorDescription } from './communicator.ts';

@@ -1,8 +1,8 @@
 // Loads one of the two native libraries and checks its ABI version. The functions are documented in cuda/gpt2.h.
 import { existsSync } from 'node:fs';
 import type { LibraryHandle } from 'koffi';
-import { Gpt2Error } from '../errors.ts';
-import { isInstalled } from '../wording.ts';
+import { Gpt2Error } from '../base/errors.ts';
+import { isInstalled } from '../base/wording.ts';
 import { abiVersion, type Bindings, signatures } from './bindings.generated.ts';
 import { type LibraryKind, libraryFix, libraryPath } from './find-library.ts';
 import { loadShared } from './koffi.ts';

@@ -1,6 +1,6 @@
 // Selects the device that --device names; auto is the GPU if the CUDA library is built and opens it, else the CPU.
 import { existsSync } from 'node:fs';
-import { Gpt2Error, NativeError, UsageError } from '../errors.ts';
+import { Gpt2Error, NativeError, UsageError } from '../base/errors.ts';
 import { Device } from './device.ts';
 import { type LibraryKind, libraryPath } from './find-library.ts';
 

@@ -1,5 +1,5 @@
 // Assigns parameters to optimizers, and derives a run's state rows and their memory.
-import { UsageError } from '../errors.ts';
+import { UsageError } from '../base/errors.ts';
 import { arenaLayout, flatBytes, type Selection } from '../model/arena.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { type Parameter, parameterTable } from '../model/parameters.ts';

@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { presetConfig } from '../model/config.ts';
-import { packageRoot } from '../package-root.ts';
-import { preproOf } from '../shards/find.ts';
+import { packageRoot } from '../base/package-root.ts';
+import { preproOf } from '../data/shards/find-shards.ts';
 import type { RecordedName, TrainOptions } from './table.ts';
 
 interface Preset {
@@ -67,7 +67,7 @@ type CurveName = keyof typeof curves;
 export type PresetName = keyof typeof table | CurveName;
 export const runPresetNames = [...Object.keys(table), ...Object.keys(curves)] as readonly PresetName[];
 
-/** The folder of recorded curves (compare/reference.ts). */
+/** The folder of recorded curves (report/compare/reference.ts). */
 export const referenceFolder = join(packageRoot, 'data', 'reference');
 
 /** The preset with this name. Those of curves are read when they are asked for: importing the package reads no file. */

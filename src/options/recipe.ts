@@ -1,11 +1,11 @@
 // What --recipe sets: the model, optimizer and schedule of a modern GPT, each value with its origin (docs/recipe.md). Values
 // that depend on the size of the model or of a step follow from those of the origin by stated rules. Given options override them.
-import { UsageError, words } from '../errors.ts';
+import { UsageError, words } from '../base/errors.ts';
 import type { Architecture } from '../model/architecture.ts';
 import { customModel, type ModelConfig, presetConfig } from '../model/config.ts';
 import { parameterTable, realCount } from '../model/parameters.ts';
 import { isBlockMatrix } from '../optimizer/muon.ts';
-import { withGiven } from './resume.ts';
+import { withGiven } from './resumed-options.ts';
 import type { OptionRow } from './row.ts';
 import { type OptionName, optionRows, spell, type TrainOptions } from './table.ts';
 

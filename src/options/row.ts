@@ -1,9 +1,9 @@
 // The columns of the options table (table.ts), and the types that follow from them.
-import type { ValueType } from '../checks/given.ts';
-import type { Time } from '../checks/number.ts';
+import type { ValueType } from '../base/checks/given.ts';
+import type { Time } from '../base/checks/number.ts';
 import type { LibraryKind } from '../native/find-library.ts';
 
-export { real, whole } from '../checks/number.ts';
+export { real, whole } from '../base/checks/number.ts';
 
 type OneValue = string | number | boolean;
 export type OptionValue = OneValue | readonly string[];

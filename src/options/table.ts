@@ -2,7 +2,7 @@
 // schema, docs/formats.md, and the rules of --resume, compare and ranks derive from the columns (row.ts). To add an option,
 // add its row to one of the three parts, `npm run generate`, and the code that uses it.
 
-import { nameFlags, spelled } from '../wording.ts';
+import { nameFlags, spelled } from '../base/wording.ts';
 import { flagOf, type HasDefault, type OptionRow, type SettledValueOf } from './row.ts';
 import { runningRows } from './running-rows.ts';
 import { startRows } from './start-rows.ts';

@@ -1,5 +1,5 @@
 // Options of what is trained: model (model-rows.ts), data, step, learning rate. Part of the options table (table.ts).
-import { orderNames } from '../batches/order.ts';
+import { orderNames } from '../data/batches/order.ts';
 import { adamwDefaults, adamwRanges } from '../optimizer/adamw.ts';
 import { optimizerNames } from '../optimizer/choose.ts';
 import { muonDefaults, muonRanges } from '../optimizer/muon.ts';

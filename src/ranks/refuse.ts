@@ -1,5 +1,5 @@
 // Refuses options that several ranks cannot have, before any rank is started.
-import { UsageError, words } from '../errors.ts';
+import { UsageError, words } from '../base/errors.ts';
 import type { LibraryKind } from '../native/find-library.ts';
 
 /**

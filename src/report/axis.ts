@@ -1,7 +1,7 @@
 // Measures a figure's horizontal axis: steps, or the tokens or seconds that they took, over which runs with other batches, models
 // or machines compare.
-import { Gpt2Error } from '../errors.ts';
-import type { Plotted } from './curves.ts';
+import { Gpt2Error } from '../base/errors.ts';
+import type { Plotted } from './shown-curves.ts';
 import { LoggedRun } from './logged-run.ts';
 
 export const overNames = ['steps', 'tokens', 'seconds'] as const;

@@ -1,5 +1,5 @@
 // Collects the data of the HTML report. page/ shows it, html-report.ts makes the document.
-import { limitsOf, type SeriesName, seriesNames } from '../compare/compare.ts';
+import { limitsOf, type SeriesName, seriesNames } from './compare/compare.ts';
 import { isCompared, shortValue } from '../options/configuration.ts';
 import { pairs } from '../runs/curves.ts';
 import type { Series } from '../runs/reader.ts';
@@ -13,7 +13,7 @@ import {
   ownHead,
   ownRows,
 } from './comparison-text.ts';
-import { type Placement, type Plotted, type PlottedRun, placeCurves, sourceLines, tokensPerStep } from './curves.ts';
+import { type Placement, type Plotted, type PlottedRun, placeCurves, sourceLines, tokensPerStep } from './shown-curves.ts';
 import { endOf, endOfRun, LoggedRun } from './logged-run.ts';
 import type { PackedPoints } from './points.ts';
 import { type Ranking, rankingTable } from './ranking.ts';

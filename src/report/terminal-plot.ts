@@ -1,6 +1,6 @@
 // Plots training losses in the terminal: braille dots in colour, or one mark per curve without colour.
 import type { Axis } from './axis.ts';
-import { type Placement, type Plotted, placeCurves } from './curves.ts';
+import { type Placement, type Plotted, placeCurves } from './shown-curves.ts';
 import { linearScale, marksOn, type Scale } from './scale.ts';
 
 /** Rows of the plot without its axis and legend. */

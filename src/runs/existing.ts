@@ -12,9 +12,9 @@ import {
   statSync,
 } from 'node:fs';
 import { basename, join } from 'node:path';
-import { checkpointName, isOwnEntry } from '../checkpoint/directory.ts';
-import { Gpt2Error, shortList, words } from '../errors.ts';
-import { largestDescription, readTextFile } from '../files/regular-file.ts';
+import { checkpointName, isOwnEntry } from '../weights/checkpoint/directory.ts';
+import { Gpt2Error, shortList, words } from '../base/errors.ts';
+import { largestDescription, readTextFile } from '../base/files/regular-file.ts';
 import { configurationSchema } from '../options/configuration.ts';
 import { checkpointsFolder, configPath, isOfRun, logPath } from './paths.ts';
 

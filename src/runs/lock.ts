@@ -1,8 +1,8 @@
 // Locks a run's folder and its log, so that one process at a time writes the run. The folder stays locked if the log is
 // removed; on network file systems only the log can be locked.
 import { closeSync, constants, fstatSync, openSync, renameSync, statSync } from 'node:fs';
-import { Gpt2Error, words } from '../errors.ts';
-import { openRegularFile } from '../files/regular-file.ts';
+import { Gpt2Error, words } from '../base/errors.ts';
+import { openRegularFile } from '../base/files/regular-file.ts';
 import { lockFile } from '../native/file-lock.ts';
 import { logPath } from './paths.ts';
 

@@ -3,7 +3,7 @@
 
 import { deserialize, serialize } from 'node:v8';
 import { MessageChannel, type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
-import { Gpt2Error } from '../errors.ts';
+import { Gpt2Error } from '../base/errors.ts';
 import { startThread } from '../native/start-thread.ts';
 import type { Encoded } from './tokenizer.ts';
 

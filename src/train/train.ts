@@ -1,7 +1,7 @@
 // Trains from options to the last checkpoint, alone or as one of several ranks.
-import { tidy } from '../checkpoint/write.ts';
-import { attempt, Gpt2Error, InterruptedError, NativeError, UsageError, words } from '../errors.ts';
-import { checkTrainOptions, namingSources } from '../options/read.ts';
+import { tidy } from '../weights/checkpoint/write.ts';
+import { attempt, Gpt2Error, InterruptedError, NativeError, UsageError, words } from '../base/errors.ts';
+import { checkTrainOptions, namingSources } from '../options/read-options.ts';
 import type { TrainOptions } from '../options/table.ts';
 import { Ranks } from '../ranks/ranks.ts';
 import { refuseBusyRun, whileIdle } from '../runs/lock.ts';

@@ -18,12 +18,12 @@ import {
   newestValidCheckpoint,
   resolveCheckpoint,
   verifyCheckpoint,
-} from '../../src/checkpoint/directory.ts';
-import { readManifest } from '../../src/checkpoint/manifest.ts';
-import { pruneCheckpoints } from '../../src/checkpoint/prune.ts';
-import { writeCheckpoint } from '../../src/checkpoint/write.ts';
-import { Gpt2Error } from '../../src/errors.ts';
-import { checkedJson } from '../../src/files/checked-json.ts';
+} from '../../src/weights/checkpoint/directory.ts';
+import { readManifest } from '../../src/weights/checkpoint/manifest.ts';
+import { pruneCheckpoints } from '../../src/weights/checkpoint/prune.ts';
+import { writeCheckpoint } from '../../src/weights/checkpoint/write.ts';
+import { Gpt2Error } from '../../src/base/errors.ts';
+import { checkedJson } from '../../src/base/files/checked-json.ts';
 import { Device } from '../../src/native/device.ts';
 import { describeBackends } from '../support/backends.ts';
 import { emptyModel, manifestFields, type Trained, temporaryFolders } from './trained-model.ts';

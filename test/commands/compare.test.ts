@@ -3,8 +3,8 @@ import { appendFileSync, constants, existsSync, mkdirSync, readdirSync, readFile
 import { basename } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { compareCommand } from '../../src/commands/compare.ts';
-import { readReference } from '../../src/compare/reference.ts';
-import { Gpt2Error, UsageError } from '../../src/errors.ts';
+import { readReference } from '../../src/report/compare/reference.ts';
+import { Gpt2Error, UsageError } from '../../src/base/errors.ts';
 import type { Configuration } from '../../src/options/table.ts';
 import { RunLock } from '../../src/runs/lock.ts';
 import { logPath } from '../../src/runs/paths.ts';

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text as readText } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { writeCheckpoint } from '../../src/checkpoint/write.ts';
+import { writeCheckpoint } from '../../src/weights/checkpoint/write.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
 import { castWeights } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';

@@ -3,7 +3,7 @@
 import { once } from 'node:events';
 import { readFileSync, rmSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { listCheckpoints, stepOf, verifyCheckpoint } from '../../src/checkpoint/directory.ts';
+import { listCheckpoints, stepOf, verifyCheckpoint } from '../../src/weights/checkpoint/directory.ts';
 import type { TrainOptions } from '../../src/options/table.ts';
 import { checkpointsFolder } from '../../src/runs/paths.ts';
 import type { RunEvent } from '../../src/runs/schema.ts';

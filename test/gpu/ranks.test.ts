@@ -6,7 +6,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { setTimeout } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { resolveCheckpoint } from '../../src/checkpoint/directory.ts';
+import { resolveCheckpoint } from '../../src/weights/checkpoint/directory.ts';
 import type { Dtype } from '../../src/native/device.ts';
 import { logPath } from '../../src/runs/paths.ts';
 import { readRun, type Series } from '../../src/runs/reader.ts';

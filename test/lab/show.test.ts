@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { findCompiler } from '../../src/kernels/compiler.ts';
+import { findCompiler } from '../../src/ops/kernels/compiler.ts';
 import { parsePtx, parseResources, parseSass } from '../../src/lab/compiled-kernels.ts';
 import { newKernel } from '../../src/lab/new-kernel.ts';
 import { type Limiter, occupancyOf } from '../../src/lab/occupancy.ts';

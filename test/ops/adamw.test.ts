@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest';
 import { GPT2_STEP } from '../../src/native/bindings.generated.ts';
 import type { Tensor } from '../../src/native/buffer.ts';
-import { floats, Random } from '../../src/op-cases/numbers.ts';
+import { floats, Random } from '../../src/ops/cases/case-numbers.ts';
 import { adamw } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { expectClose, TensorBench } from '../support/tensors.ts';

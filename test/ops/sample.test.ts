@@ -2,9 +2,9 @@
 // likeliest, the softmax's probabilities, the cuts of top-k and top-p.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Device } from '../../src/native/device.ts';
-import { held, Random, writeNumbers } from '../../src/op-cases/numbers.ts';
+import { held, Random, writeNumbers } from '../../src/ops/cases/case-numbers.ts';
 import { sample, sampleScratch } from '../../src/ops/ops.generated.ts';
-import type { Choice } from '../../src/sample/choice.ts';
+import type { Choice } from '../../src/inference/sample/choice.ts';
 import { describeBackends } from '../support/backends.ts';
 import { TensorBench } from '../support/tensors.ts';
 

@@ -1,8 +1,8 @@
 // Whole runs with Muon, as a user starts them: checkpoints, resuming, ranks, sweeps, captures, compare, bench.
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { resolveCheckpoint } from '../../src/checkpoint/directory.ts';
-import { openSafetensors } from '../../src/formats/safetensors.ts';
+import { resolveCheckpoint } from '../../src/weights/checkpoint/directory.ts';
+import { openSafetensors } from '../../src/weights/formats/safetensors.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
 import { isBlockMatrix } from '../../src/optimizer/muon.ts';
 import { readRun, type Series } from '../../src/runs/reader.ts';

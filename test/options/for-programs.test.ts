@@ -17,7 +17,7 @@ import {
   selectDevice,
   train,
 } from '../../src/index.ts';
-import { speakFlags, words } from '../../src/wording.ts';
+import { speakFlags, words } from '../../src/base/wording.ts';
 import { Workplace } from '../support/cli.ts';
 
 const place = new Workplace();

@@ -1,7 +1,7 @@
 // One rank of collectives.ts, in a process of its own: enqueues what it is told and answers with what it has then.
-import { BackgroundWriter } from '../../src/checkpoint/background.ts';
-import { weightsHash } from '../../src/checkpoint/weights-hash.ts';
-import type { CheckpointHead } from '../../src/checkpoint/write.ts';
+import { BackgroundWriter } from '../../src/weights/checkpoint/background.ts';
+import { weightsHash } from '../../src/weights/checkpoint/weights-hash.ts';
+import type { CheckpointHead } from '../../src/weights/checkpoint/write.ts';
 import { createModel } from '../../src/model/model.ts';
 import { Sharding } from '../../src/model/sharded-parameters.ts';
 import { GPT2_STEP } from '../../src/native/bindings.generated.ts';

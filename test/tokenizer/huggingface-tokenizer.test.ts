@@ -4,11 +4,11 @@ import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { findInputs } from '../../src/datasets/text/inputs.ts';
-import { prepareText } from '../../src/datasets/text/prepare-text.ts';
-import { readModelFolder } from '../../src/formats/huggingface.ts';
-import { readDatasetTokenizer } from '../../src/shards/find.ts';
-import { openShard } from '../../src/shards/shard.ts';
+import { findInputs } from '../../src/data/datasets/text/inputs.ts';
+import { prepareText } from '../../src/data/datasets/text/prepare-text.ts';
+import { readModelFolder } from '../../src/weights/formats/huggingface.ts';
+import { readDatasetTokenizer } from '../../src/data/shards/find-shards.ts';
+import { openShard } from '../../src/data/shards/shard.ts';
 import { tokenizerFiles } from '../../src/tokenizer/gpt2-files.ts';
 import {
   byteLengths,

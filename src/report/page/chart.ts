@@ -3,10 +3,10 @@
 import uPlot from 'uplot';
 import { type Points, valueNear } from '../points.ts';
 import { axesOf, drawZero, rangeOf } from './axes.ts';
-import { adaptLines, alignedData, dottedPoints, seriesOf } from './curves.ts';
+import { adaptLines, alignedData, dottedPoints, seriesOf } from './page-curves.ts';
 import { colorOf } from './elements.ts';
 import { watchGestures } from './gestures.ts';
-import type { Picture, Range } from './model.ts';
+import type { Picture, Range } from './page-model.ts';
 
 export interface Actions {
   readonly hover: (step: number | undefined) => void;

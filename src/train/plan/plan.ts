@@ -1,20 +1,20 @@
 // Plans a run without starting it (--dry-run): memory by kind, size of a step, whether it fits.
-import { stateCopyBytes } from '../../checkpoint/background.ts';
-import { attempt } from '../../errors.ts';
-import type { FetchOptions } from '../../formats/hub.ts';
-import { loadFolders } from '../../kernels/card-hash.ts';
-import type { LoadedCard } from '../../kernels/kernel-card.ts';
+import { stateCopyBytes } from '../../weights/checkpoint/background.ts';
+import { attempt } from '../../base/errors.ts';
+import type { FetchOptions } from '../../weights/formats/hub.ts';
+import { loadFolders } from '../../ops/kernels/card-hash.ts';
+import type { LoadedCard } from '../../ops/kernels/kernel-card.ts';
 import type { Recompute } from '../../model/activations.ts';
 import { modelLabel } from '../../model/config.ts';
 import { availableMemory, hostMemory } from '../../model/memory.ts';
 import { parameterCount } from '../../model/parameters.ts';
 import { Device } from '../../native/device.ts';
 import { chooseOptimizer } from '../../optimizer/choose.ts';
-import { checkTrainOptions, namingSources, presetOptions, withRecipe } from '../../options/read.ts';
+import { checkTrainOptions, namingSources, presetOptions, withRecipe } from '../../options/read-options.ts';
 import type { SettledOptions, TrainOptions } from '../../options/table.ts';
 import type { Tokenizer } from '../../tokenizer/tokenizer.ts';
 import { settle, sharesOf, takesSamples } from '../run/settle.ts';
-import { checkMemory, trainingPlan } from './memory.ts';
+import { checkMemory, trainingPlan } from './plan-memory.ts';
 
 /** The result of --dry-run. */
 export interface TrainingPlan {

@@ -1,7 +1,7 @@
 // Connects the devices of ranks before step 0, checks their collectives, and measures the rate of large ones.
 import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
-import { words } from '../../errors.ts';
+import { words } from '../../base/errors.ts';
 import { Communicator, communicatorId } from '../../native/communicator.ts';
 import type { Device } from '../../native/device.ts';
 import { endLater } from '../../native/last-resort.ts';

@@ -1,12 +1,12 @@
 // Opens the data of a run: training batches, validation batches, HellaSwag. It needs no device, so its errors come first.
 import { resolve } from 'node:path';
-import { type Loader, openLoader, planValidation } from '../../batches/loader.ts';
-import { openSequences, type SequenceSet } from '../../batches/sequences.ts';
-import type { FoundCheckpoint } from '../../checkpoint/directory.ts';
-import { Gpt2Error, words } from '../../errors.ts';
-import { type Hellaswag, readHellaswag } from '../../evaluate/hellaswag.ts';
-import { askedSteps } from '../../options/check.ts';
-import { readDatasetTokenizer } from '../../shards/find.ts';
+import { type Loader, openLoader, planValidation } from '../../data/batches/loader.ts';
+import { openSequences, type SequenceSet } from '../../data/batches/sequences.ts';
+import type { FoundCheckpoint } from '../../weights/checkpoint/directory.ts';
+import { Gpt2Error, words } from '../../base/errors.ts';
+import { type Hellaswag, readHellaswag } from '../../inference/evaluate/hellaswag.ts';
+import { askedSteps } from '../../options/complete-options.ts';
+import { readDatasetTokenizer } from '../../data/shards/find-shards.ts';
 import { byteLengths, noByteLengths } from '../../tokenizer/tokenizer.ts';
 import type { Opening } from './run.ts';
 import { changedShard, shardRecord } from './same-data.ts';

@@ -1,11 +1,11 @@
 // Finds the newest valid checkpoint of the run that --resume continues, and merges its options with those given.
 import { existsSync } from 'node:fs';
-import { orderOf } from '../../batches/order.ts';
-import { type FoundCheckpoint, newestManifest, newestValidCheckpoint } from '../../checkpoint/directory.ts';
-import { manifestFile } from '../../checkpoint/manifest.ts';
-import { attempt, Gpt2Error, words } from '../../errors.ts';
-import { readOptions, readRunOptions } from '../../options/read.ts';
-import { resumedOptions, runToResume, withGiven } from '../../options/resume.ts';
+import { orderOf } from '../../data/batches/order.ts';
+import { type FoundCheckpoint, newestManifest, newestValidCheckpoint } from '../../weights/checkpoint/directory.ts';
+import { manifestFile } from '../../weights/checkpoint/manifest.ts';
+import { attempt, Gpt2Error, words } from '../../base/errors.ts';
+import { readOptions, readRunOptions } from '../../options/read-options.ts';
+import { resumedOptions, runToResume, withGiven } from '../../options/resumed-options.ts';
 import type { TrainOptions } from '../../options/table.ts';
 import { holdsRun, refuseLostCheckpoints, refuseOccupied, refuseUnreadable } from '../../runs/existing.ts';
 import { checkpointsFolder, configPath } from '../../runs/paths.ts';
@@ -89,7 +89,7 @@ function checkResumable(found: FoundCheckpoint): void {
   }
   const before = attempt(() => optionsBefore(found));
   if (before instanceof Gpt2Error) throw refusal(before.message, before);
-  // src/options/check.ts checks other rules about several options later: options given again may change them.
+  // src/options/complete-options.ts checks other rules about several options later: options given again may change them.
   const { batch, sequence, order, seed, totalBatch, ranks = 1 } = before;
   if (typeof batch !== 'number' || sequence === undefined || order === undefined || seed === undefined) {
     throw refusal('its configuration lacks batch, sequence, order or seed');

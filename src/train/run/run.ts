@@ -1,11 +1,11 @@
 // Types of an open run, and the list of what it has to close.
-import type { FoundCheckpoint } from '../../checkpoint/directory.ts';
-import type { LivePage } from '../../live/live-page.ts';
+import type { FoundCheckpoint } from '../../weights/checkpoint/directory.ts';
+import type { LivePage } from '../../report/live/live-page.ts';
 import type { SettledOptions } from '../../options/table.ts';
 import type { Ranks } from '../../ranks/ranks.ts';
 import type { RunEvent } from '../../runs/schema.ts';
 import type { RunLog } from '../../runs/writer.ts';
-import type { ScalarFile } from '../../tensorboard/scalar-file.ts';
+import type { ScalarFile } from '../../report/tensorboard/scalar-file.ts';
 import type { RunData } from './data.ts';
 import type { RunDescription } from './hooks.ts';
 import type { RunModel } from './open-model.ts';

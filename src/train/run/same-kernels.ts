@@ -1,5 +1,5 @@
 // Checks that a run resumes with the kernels it was trained with.
-import { Gpt2Error, words } from '../../errors.ts';
+import { Gpt2Error, words } from '../../base/errors.ts';
 
 /**
  * @param before the recorded hashes, and those of the files now; undefined: without kernels

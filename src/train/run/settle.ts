@@ -1,13 +1,13 @@
 // Settles a run's options in stages, each once: read, merge with the resumed run, find the model, fill in defaults, check,
 // choose the batch, freeze. Only --batch auto opens the device, for a moment.
 import { existsSync } from 'node:fs';
-import type { FoundCheckpoint } from '../../checkpoint/directory.ts';
-import { checkpointWeights, refuseOtherTokenizer, resolveWeights, type Weights } from '../../checkpoint/weights.ts';
-import { Gpt2Error, UsageError, words } from '../../errors.ts';
-import { readHellaswag } from '../../evaluate/hellaswag.ts';
-import { type FetchOptions, hubName } from '../../formats/hub.ts';
-import { modelPaths } from '../../formats/stored-model.ts';
-import { loadFolders } from '../../kernels/card-hash.ts';
+import type { FoundCheckpoint } from '../../weights/checkpoint/directory.ts';
+import { checkpointWeights, refuseOtherTokenizer, resolveWeights, type Weights } from '../../weights/checkpoint/weights.ts';
+import { Gpt2Error, UsageError, words } from '../../base/errors.ts';
+import { readHellaswag } from '../../inference/evaluate/hellaswag.ts';
+import { type FetchOptions, hubName } from '../../weights/formats/hub.ts';
+import { modelPaths } from '../../weights/formats/stored-model.ts';
+import { loadFolders } from '../../ops/kernels/card-hash.ts';
 import { architectureNames, architectureOf } from '../../model/architecture.ts';
 import {
   checkDtype,
@@ -20,9 +20,9 @@ import {
 import type { DeviceOptions } from '../../native/device.ts';
 import { type DeviceChoice, selectDevice, selectKind } from '../../native/select-device.ts';
 import { chooseOptimizer } from '../../optimizer/choose.ts';
-import { completeOptions, freezeOptions } from '../../options/check.ts';
-import { modelOf } from '../../options/model.ts';
-import { withSources } from '../../options/read.ts';
+import { completeOptions, freezeOptions } from '../../options/complete-options.ts';
+import { modelOf } from '../../options/model-of-options.ts';
+import { withSources } from '../../options/read-options.ts';
 import {
   type DefaultedOptions,
   optionTable,
@@ -32,10 +32,10 @@ import {
 } from '../../options/table.ts';
 import { type Place, threadsOf } from '../../ranks/place.ts';
 import { refuseAccidentalCpu, refuseAutoBatch } from '../../ranks/refuse.ts';
-import { refuseUnsaved } from '../../runs/model.ts';
-import { findShards, readDataset, readDatasetTokenizer } from '../../shards/find.ts';
+import { refuseUnsaved } from '../../runs/run-model.ts';
+import { findShards, readDataset, readDatasetTokenizer } from '../../data/shards/find-shards.ts';
 import { type Tokenizer, tokenizerOf } from '../../tokenizer/tokenizer.ts';
-import { type BatchChoice, chooseBatch } from '../plan/memory.ts';
+import { type BatchChoice, chooseBatch } from '../plan/plan-memory.ts';
 import { mergeRun, mergeUnverified } from './resume.ts';
 
 /** A run's options, and the model and files that they name, before data and device are opened. */

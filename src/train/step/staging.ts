@@ -1,6 +1,6 @@
 // Copies a step's values and tokens to the device, and its results back, through page-locked memory. A trainer has two such
 // buffers, so that it can enqueue a step while the device works on the previous one.
-import type { Batch } from '../../batches/loader.ts';
+import type { Batch } from '../../data/batches/loader.ts';
 import type { ActivationSet } from '../../model/activations.ts';
 import { GPT2_STEP, type Pointer } from '../../native/bindings.generated.ts';
 import type { PinnedBuffer, Tensor } from '../../native/buffer.ts';

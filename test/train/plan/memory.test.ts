@@ -6,7 +6,7 @@ import { type ModelConfig, presetConfig } from '../../../src/model/config.ts';
 import { totalOf } from '../../../src/model/memory.ts';
 import type { Device, Dtype } from '../../../src/native/device.ts';
 import { AdamW } from '../../../src/optimizer/adamw.ts';
-import { checkMemory, neededBytes, type TrainingSizes, trainingPlan } from '../../../src/train/plan/memory.ts';
+import { checkMemory, neededBytes, type TrainingSizes, trainingPlan } from '../../../src/train/plan/plan-memory.ts';
 import { parseOptions } from '../../support/options.ts';
 
 /** A GPU that has so many GiB free, as far as plans ask it. */
