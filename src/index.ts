@@ -76,13 +76,13 @@ export { resolveWeights, type Weights } from './weights/checkpoint/weights.ts';
 export { weightsHash } from './weights/checkpoint/weights-hash.ts';
 export { type CheckpointToWrite, writeCheckpoint } from './weights/checkpoint/write.ts';
 export { type ExportFormat, type ExportOptions, exportModel } from './weights/formats/export.ts';
-export type { FetchOptions } from './weights/formats/hub.ts';
+export type { FetchOptions } from './weights/formats/hub-cache.ts';
 
 // generation
 
-export { type CacheSizes, KeyValueCache } from './model/key-value-cache.ts';
 export { type Generated, type GenerateOptions, type GenerationEnd, generate } from './inference/sample/generate.ts';
 export { generateText, type TextGenerationOptions } from './inference/sample/generate-text.ts';
+export { type CacheSizes, KeyValueCache } from './model/key-value-cache.ts';
 
 // evaluation
 
@@ -98,6 +98,7 @@ export { lossesOf, meanLoss } from './inference/evaluate/mean-loss.ts';
 
 // kernels of your own
 
+export { tensorOf } from './native/buffer.ts';
 export { compileKernels, type KernelSource } from './ops/kernels/compile.ts';
 export {
   type CardLaunch,
@@ -118,7 +119,6 @@ export {
 } from './ops/kernels/kernels.ts';
 export type { KernelArgument, KernelParameter } from './ops/kernels/signature.ts';
 export { type CardOptions, useCards } from './ops/kernels/use-cards.ts';
-export { tensorOf } from './native/buffer.ts';
 
 // runs and comparison
 

@@ -1,14 +1,12 @@
 // Exports for commands and scripts, in addition to the public API (index.ts): options, ranks, reports, settings of data sets.
-export type { BenchReport } from './lab/bench/bench.ts';
-export { benchGeneration, benchTraining } from './lab/bench/bench-training.ts';
-export { readClocks } from './lab/bench/clocks.ts';
-export { leastMs } from './lab/bench/peaks.ts';
-export { refuseOtherTokenizer } from './weights/checkpoint/weights.ts';
+
 export { checkValue } from './base/checks/given.ts';
 export { didYouMean } from './base/checks/nearest.ts';
 export { type NumberRange, readNumber } from './base/checks/number.ts';
-export { describeMismatches, type NamedRun, type Pairing, pairRuns } from './report/compare/pairs.ts';
-export { mismatches, nearestReference, presetOf, referenceNames } from './report/compare/reference.ts';
+export { attempt, ExitError } from './base/errors.ts';
+export { programVersion } from './base/package-root.ts';
+export { signalOf } from './base/signals.ts';
+export { asTyped, isCompiled, shellWord } from './base/wording.ts';
 export { tokenizerKinds } from './data/datasets/choose-tokenizer.ts';
 export { finewebVersion, finewebVersions, prepareFineweb } from './data/datasets/fineweb.ts';
 export { prepareHellaswag } from './data/datasets/hellaswag-questions.ts';
@@ -17,17 +15,17 @@ export { datasetNames, datasets } from './data/datasets/prepare.ts';
 export { fieldOfTexts } from './data/datasets/text/inputs.ts';
 export { shardPrefix } from './data/datasets/text/prepare-text.ts';
 export { prepareTinystories, tinystories } from './data/datasets/tinystories.ts';
-export type { Check } from './lab/doctor/check.ts';
-export { examine } from './lab/doctor/examine.ts';
-export { attempt, ExitError } from './base/errors.ts';
 export { checkInferenceMemory, checkSequence, chooseInferenceBatch } from './inference/evaluate/fit-batch.ts';
-export { exportFormats } from './weights/formats/export.ts';
-export { modelPaths } from './weights/formats/stored-model.ts';
-export { weightTypes } from './weights/formats/weight-types.ts';
-export { cardHashes, loadFolders } from './ops/kernels/card-hash.ts';
-export { compiledFile, readSource } from './ops/kernels/compile.ts';
+export { fittingTexts, generationRows } from './inference/sample/fit-texts.ts';
+export { describeCut } from './inference/sample/generate.ts';
+export type { BenchReport } from './lab/bench/bench.ts';
+export { benchGeneration, benchTraining } from './lab/bench/bench-training.ts';
+export { readClocks } from './lab/bench/clocks.ts';
+export { leastMs } from './lab/bench/peaks.ts';
 export { benchJobs } from './lab/bench-kernels.ts';
 export { type CheckedExercise, checkCourse, startCourse } from './lab/course.ts';
+export type { Check } from './lab/doctor/check.ts';
+export { examine } from './lab/doctor/examine.ts';
 export { findCards } from './lab/find-cards.ts';
 export { KernelProcess } from './lab/kernel-process.ts';
 export { climb, type LadderOptions, type MeasuredStep } from './lab/ladder.ts';
@@ -37,10 +35,11 @@ export { type ShowOptions, showKernels } from './lab/show-kernels.ts';
 export { compileUntested, jobsOf, jobsText, type LabOptions, testJobs } from './lab/test-kernels.ts';
 export { profileKernels, sanitize } from './lab/tools.ts';
 export { watchKernels } from './lab/watch-kernels.ts';
-export { type LivePage, openLivePage } from './report/live/live-page.ts';
 export { customModel, presetNames } from './model/config.ts';
 export { dataSheetFlops, rateNote } from './model/flops.ts';
 export { selectKind } from './native/select-device.ts';
+export { cardHashes, loadFolders } from './ops/kernels/card-hash.ts';
+export { compiledFile, readSource } from './ops/kernels/compile.ts';
 export { askedSteps, completeOptions } from './options/complete-options.ts';
 export { isCompared, recordedValue } from './options/configuration.ts';
 export { type PresetName, readPreset, runPresetNames } from './options/presets.ts';
@@ -58,7 +57,6 @@ export {
   plain,
   recordedNames,
 } from './options/table.ts';
-export { programVersion } from './base/package-root.ts';
 export { agree } from './ranks/agree.ts';
 export { launchRanks, stopWithLauncher } from './ranks/launch.ts';
 export { placeFromEnvironment, threadsOf } from './ranks/place.ts';
@@ -66,6 +64,8 @@ export { Ranks } from './ranks/ranks.ts';
 export { refuseAccidentalCpu, refuseAutoBatch } from './ranks/refuse.ts';
 export { type Over, overNames } from './report/axis.ts';
 export { barsSvg } from './report/bars.ts';
+export { describeMismatches, type NamedRun, type Pairing, pairRuns } from './report/compare/pairs.ts';
+export { mismatches, nearestReference, presetOf, referenceNames } from './report/compare/reference.ts';
 export {
   type Compared,
   describeComparison,
@@ -75,27 +75,28 @@ export {
   ownHead,
   ownRows,
 } from './report/comparison-text.ts';
+export { formatDuration, formatRate } from './report/format-numbers.ts';
 export { htmlReport } from './report/html-report.ts';
+export { type LivePage, openLivePage } from './report/live/live-page.ts';
 export { describeDone, endOfRun } from './report/logged-run.ts';
 export { lossPlot } from './report/loss-plot.ts';
-export { formatDuration, formatRate } from './report/format-numbers.ts';
 export { renderPng } from './report/png.ts';
 export { describeRanking, type Ranking, rankRuns } from './report/ranking.ts';
 export { reportData } from './report/report-data.ts';
 export { type RunSummary, summarizeRun, withTies } from './report/run-summary.ts';
 export { shorten } from './report/svg.ts';
-export { formatTable } from './report/text-table.ts';
 export { terminalPlot } from './report/terminal-plot.ts';
+export { formatTable } from './report/text-table.ts';
 export { holdsRun } from './runs/existing.ts';
 export { findRuns, newestRun } from './runs/find-runs.ts';
 export { bitsPerByte, unlike } from './runs/measured.ts';
-export { modelOrNewest } from './runs/run-model.ts';
 export { timeName } from './runs/paths.ts';
-export { fittingTexts, generationRows } from './inference/sample/fit-texts.ts';
-export { describeCut } from './inference/sample/generate.ts';
-export { signalOf } from './base/signals.ts';
+export { modelOrNewest } from './runs/run-model.ts';
 export { promptIds } from './tokenizer/tokenizer.ts';
 export { type ReplayOptions, replay } from './train/failure/replay.ts';
 export type { RunDescription } from './train/run/hooks.ts';
 export { checkRuns, wantedRanks } from './train/run/settle.ts';
-export { asTyped, isCompiled, shellWord } from './base/wording.ts';
+export { refuseOtherTokenizer } from './weights/checkpoint/weights.ts';
+export { exportFormats } from './weights/formats/export.ts';
+export { modelPaths } from './weights/formats/stored-model.ts';
+export { weightTypes } from './weights/formats/weight-types.ts';

@@ -3,10 +3,10 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { Gpt2Error } from '../base/errors.ts';
-import { compiledFile, type KernelSource } from '../ops/kernels/compile.ts';
-import { parseSignature } from '../ops/kernels/signature.ts';
 import { demangled } from '../native/demangle.ts';
 import { findTool } from '../native/nvrtc.ts';
+import { compiledFile, type KernelSource } from '../ops/kernels/compile.ts';
+import { parseSignature } from '../ops/kernels/signature.ts';
 
 /** Bytes are of a thread, except for `shared`. */
 export interface Resources {

@@ -3,8 +3,8 @@ import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'no
 import { dirname, join } from 'node:path';
 import { Gpt2Error } from '../base/errors.ts';
 import { makeFolder } from '../base/files/make-folder.ts';
-import { selectDevice } from '../native/select-device.ts';
 import { packageRoot } from '../base/package-root.ts';
+import { selectDevice } from '../native/select-device.ts';
 import { KernelProcess } from './kernel-process.ts';
 import { jobsOf, type LabOptions, listed, testJobs } from './test-kernels.ts';
 

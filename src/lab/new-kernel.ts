@@ -3,8 +3,8 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { basename, dirname, join } from 'node:path';
 import { Gpt2Error } from '../base/errors.ts';
 import { makeFolder } from '../base/files/make-folder.ts';
-import { contractNamed } from '../ops/kernels/kernel-card.ts';
 import { packageRoot } from '../base/package-root.ts';
+import { contractNamed } from '../ops/kernels/kernel-card.ts';
 
 interface Naive {
   readonly op: string;

@@ -1,9 +1,9 @@
 // Plans memory before it is allocated: free memory of the device and the host, and the needs of inference.
 import { freemem, totalmem } from 'node:os';
 import { words } from '../base/errors.ts';
+import type { Device } from '../native/device.ts';
 import { cardScratch } from '../ops/kernels/card-scratch.ts';
 import type { LoadedCard } from '../ops/kernels/kernel-card.ts';
-import type { Device } from '../native/device.ts';
 import { activationBytes } from './activations.ts';
 import { parameterBytes } from './arena.ts';
 import type { ModelConfig } from './config.ts';

@@ -4,8 +4,9 @@ import type { Pointer } from '../native/bindings.generated.ts';
 import type { Tensor } from '../native/buffer.ts';
 import type { Communicator } from '../native/communicator.ts';
 import type { NativeArguments, OpContract } from './contract.ts';
-import { nativeArguments, type OpArguments, refused } from './enqueue.ts';
+import { nativeArguments, refused } from './enqueue.ts';
 import { contracts } from './ops.generated.ts';
+import type { OpArguments } from './replacements.ts';
 
 function enqueueOver(communicator: Communicator, op: OpContract, args: OpArguments, also: NativeArguments = {}): void {
   const { device, handle } = communicator;

@@ -1,17 +1,17 @@
 // The presets of `train`: ready-made runs as options of the table, which --config and flags override. `gpt2 presets` lists them.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { presetConfig } from '../model/config.ts';
 import { packageRoot } from '../base/package-root.ts';
 import { preproOf } from '../data/shards/find-shards.ts';
-import type { RecordedName, TrainOptions } from './table.ts';
+import { presetConfig } from '../model/config.ts';
+import type { TrainOptions } from './train-options.generated.ts';
 
 interface Preset {
   /** What it trains, in one line. */
   readonly about: string;
   /** Commands that make its data. */
   readonly prepare: readonly string[];
-  readonly options: Pick<TrainOptions, RecordedName>;
+  readonly options: TrainOptions;
 }
 
 const table = {

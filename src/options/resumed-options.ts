@@ -1,7 +1,7 @@
 // Merges the options of a resumed run with those given again: each is used with a notice, or refused if it would break the run.
 import { Gpt2Error, UsageError, words } from '../base/errors.ts';
-import { isRecordedAs } from '../weights/formats/hub.ts';
 import { customModel, hasSameLayers, presetConfig } from '../model/config.ts';
+import { isRecordedAs } from '../weights/formats/hub.ts';
 import { askedSteps, otherOf } from './complete-options.ts';
 import { recordedValue } from './configuration.ts';
 import { type OptionName, optionNames, optionRows, recordedNames, spell, type TrainOptions } from './table.ts';

@@ -1,17 +1,10 @@
 // Chooses the curves of a figure and their looks, the same in the SVG, the HTML report and the terminal. Baselines come first, so
 // that runs are drawn over them.
-import type { Baseline } from './compare/compare.ts';
-import type { Reference } from './compare/reference.ts';
+
 import { unlike } from '../runs/measured.ts';
 import type { RunRecord, Series } from '../runs/reader.ts';
+import type { Plotted } from './axis.ts';
 import { type Axis, amountBefore, type Over, unitOf } from './axis.ts';
-
-/** The drawn and described part of a run or a reference. */
-export interface Plotted extends Baseline {
-  readonly source?: Reference['source'];
-  readonly configuration?: Readonly<Record<string, unknown>>;
-  readonly events?: RunRecord['events'];
-}
 
 export type PlottedRun = Plotted & Pick<RunRecord, 'configuration' | 'events'>;
 

@@ -12,10 +12,10 @@ import {
   statSync,
 } from 'node:fs';
 import { basename, join } from 'node:path';
-import { checkpointName, isOwnEntry } from '../weights/checkpoint/directory.ts';
 import { Gpt2Error, shortList, words } from '../base/errors.ts';
 import { largestDescription, readTextFile } from '../base/files/regular-file.ts';
 import { configurationSchema } from '../options/configuration.ts';
+import { checkpointName, isOwnEntry } from '../weights/checkpoint/directory.ts';
 import { checkpointsFolder, configPath, isOfRun, logPath } from './paths.ts';
 
 /** The state of a file that a run writes: missing, empty, written by a run, or not. */

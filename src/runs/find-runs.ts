@@ -1,8 +1,8 @@
 // Finds the runs in a folder: those directly in it, and those one level deeper, as in the folder of a sweep.
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { listCheckpoints } from '../weights/checkpoint/directory.ts';
 import { Gpt2Error, onCommandLine, words } from '../base/errors.ts';
+import { listCheckpoints } from '../weights/checkpoint/directory.ts';
 import { checkpointsFolder, logPath } from './paths.ts';
 
 const isLogged = (run: string): boolean => existsSync(logPath(run));

@@ -2,8 +2,8 @@
 import { existsSync, statSync } from 'node:fs';
 import { Gpt2Error } from '../base/errors.ts';
 import { readTextFile } from '../base/files/regular-file.ts';
-import type { Configuration } from '../options/table.ts';
 import { shellWord } from '../base/wording.ts';
+import type { Configuration } from '../options/table.ts';
 import { pairs, RunCurves } from './curves.ts';
 import { findRuns } from './find-runs.ts';
 import { logPath } from './paths.ts';

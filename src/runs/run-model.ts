@@ -1,9 +1,9 @@
 // Finds the run whose model is used where none is named, and refuses folders that hold no model but runs.
 import { existsSync, statSync } from 'node:fs';
-import { listCheckpoints } from '../weights/checkpoint/directory.ts';
 import { attempt, Gpt2Error, words } from '../base/errors.ts';
-import type { Configuration } from '../options/table.ts';
 import { continueWith, shellWord } from '../base/wording.ts';
+import type { Configuration } from '../options/table.ts';
+import { listCheckpoints } from '../weights/checkpoint/directory.ts';
 import { findRuns, newestModel, newestRun } from './find-runs.ts';
 import { whileIdle } from './lock.ts';
 import { checkpointsFolder, logPath } from './paths.ts';

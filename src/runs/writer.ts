@@ -12,14 +12,14 @@ import {
   writeSync,
 } from 'node:fs';
 import { dirname } from 'node:path';
-import { removeCheckpoints } from '../weights/checkpoint/prune.ts';
 import { attempt, Gpt2Error, words } from '../base/errors.ts';
 import { checkedJson } from '../base/files/checked-json.ts';
 import { makeFolder } from '../base/files/make-folder.ts';
 import { openRegularFile } from '../base/files/regular-file.ts';
-import { readStored } from '../weights/formats/stored-file.ts';
-import type { Configuration } from '../options/table.ts';
 import { writeDurably } from '../data/shards/shard.ts';
+import type { Configuration } from '../options/table.ts';
+import { removeCheckpoints } from '../weights/checkpoint/prune.ts';
+import { readStored } from '../weights/formats/stored-file.ts';
 import { refuseOccupied } from './existing.ts';
 import { busy, leadsTo, RunLock } from './lock.ts';
 import {

@@ -1,5 +1,5 @@
 // Trains from options to the last checkpoint, alone or as one of several ranks.
-import { tidy } from '../weights/checkpoint/write.ts';
+
 import { attempt, Gpt2Error, InterruptedError, NativeError, UsageError, words } from '../base/errors.ts';
 import { checkTrainOptions, namingSources } from '../options/read-options.ts';
 import type { TrainOptions } from '../options/table.ts';
@@ -7,6 +7,7 @@ import { Ranks } from '../ranks/ranks.ts';
 import { refuseBusyRun, whileIdle } from '../runs/lock.ts';
 import { checkpointsFolder } from '../runs/paths.ts';
 import { readRun } from '../runs/reader.ts';
+import { tidy } from '../weights/checkpoint/write.ts';
 import { withCallbacks } from './callbacks.ts';
 import { checkHooks, type SessionHooks, StoppedError, type TrainHooks, type TrainResult } from './run/hooks.ts';
 import { oneGpu, openRun } from './run/open-run.ts';

@@ -3,6 +3,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { attempt, Gpt2Error, words } from '../../base/errors.ts';
 import { hashFile } from '../../base/files/read-file.ts';
+import { tokenizerFile } from '../../tokenizer/tokenizer-file.ts';
 import {
   type Dataset,
   datasetFile,
@@ -11,7 +12,6 @@ import {
   roleOfName,
   unfinishedFolder,
 } from '../shards/find-shards.ts';
-import { tokenizerFile } from '../../tokenizer/tokenizer-file.ts';
 
 export interface Prepared {
   readonly folder: string;

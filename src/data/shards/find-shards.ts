@@ -6,10 +6,10 @@ import { z } from 'zod';
 import { didYouMean } from '../../base/checks/nearest.ts';
 import { Gpt2Error, onCommandLine, shortList, words } from '../../base/errors.ts';
 import { readCheckedJson } from '../../base/files/checked-json.ts';
+import { shellWord } from '../../base/wording.ts';
 import { type Loss, lostShare } from '../../tokenizer/loss.ts';
 import { type Tokenizer, tokenizerNamed } from '../../tokenizer/tokenizer.ts';
 import { readTokenizer, tokenizerFile } from '../../tokenizer/tokenizer-file.ts';
-import { shellWord } from '../../base/wording.ts';
 
 export type Role = 'train' | 'val';
 

@@ -1,9 +1,10 @@
 // Measures how well a model predicts a data set: loss, perplexity, and bits per byte, which compares models with different
 // tokenizers. Sequences and their mean (sequence-losses.ts) are those of a run's validation.
-import { openSequences } from '../../data/batches/sequences.ts';
+
 import { checkGiven } from '../../base/checks/given.ts';
 import { whole } from '../../base/checks/number.ts';
 import { Gpt2Error, UsageError, words } from '../../base/errors.ts';
+import { openSequences } from '../../data/batches/sequences.ts';
 import type { Model } from '../../model/model.ts';
 import type { Ranks } from '../../ranks/ranks.ts';
 import {

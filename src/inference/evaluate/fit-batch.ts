@@ -1,9 +1,9 @@
 // Decides before allocation whether a model for inference fits the device, and in which batch.
 import { Gpt2Error, UsageError, words } from '../../base/errors.ts';
-import type { LoadedCard } from '../../ops/kernels/kernel-card.ts';
 import type { ModelConfig } from '../../model/config.ts';
 import { enoughRows, gib, inferencePlan, type MemoryLimit, memoryLimit, neededFor } from '../../model/memory.ts';
 import type { Device } from '../../native/device.ts';
+import type { LoadedCard } from '../../ops/kernels/kernel-card.ts';
 
 interface FitOptions {
   readonly T: number;

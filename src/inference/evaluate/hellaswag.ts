@@ -7,9 +7,9 @@
 import { checkGiven } from '../../base/checks/given.ts';
 import { whole } from '../../base/checks/number.ts';
 import { Gpt2Error, InterruptedError, onCommandLine, words } from '../../base/errors.ts';
+import { type Question, readQuestions } from '../../data/shards/multiple-choice.ts';
 import type { Model } from '../../model/model.ts';
 import type { Ranks } from '../../ranks/ranks.ts';
-import { type Question, readQuestions } from '../../data/data/shards/multiple-choice.ts';
 import type { Tokenizer } from '../../tokenizer/tokenizer.ts';
 import { checkSequence } from './fit-batch.ts';
 import { runBatch } from './mean-loss.ts';

@@ -1,9 +1,10 @@
 // The mean loss of a model over batches of tokens. It changes nothing that training keeps between steps.
-import { writeBatch } from '../../data/batches/batch.ts';
-import type { Batch } from '../../data/batches/loader.ts';
+
 import { checkGiven } from '../../base/checks/given.ts';
 import { whole } from '../../base/checks/number.ts';
 import { InterruptedError, ShapeError } from '../../base/errors.ts';
+import { writeBatch } from '../../data/batches/batch.ts';
+import type { Batch } from '../../data/batches/loader.ts';
 import type { ActivationSet } from '../../model/activations.ts';
 import { forward } from '../../model/forward.ts';
 import { headForward } from '../../model/head.ts';

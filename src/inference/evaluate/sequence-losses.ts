@@ -1,7 +1,8 @@
 // The loss of each sequence of a set, and their mean. Neither depends on how sequences are divided into batches and between ranks:
 // each is summed alone, in double, and the sums are added in the order of the set.
-import type { SequenceSet } from '../../data/batches/sequences.ts';
+
 import { InterruptedError } from '../../base/errors.ts';
+import type { SequenceSet } from '../../data/batches/sequences.ts';
 import type { Model } from '../../model/model.ts';
 import type { Ranks } from '../../ranks/ranks.ts';
 import { runBatch } from './mean-loss.ts';

@@ -1,18 +1,18 @@
 // Runs a benchmark by the options of training: fills in defaults, opens the data, measures.
 import { existsSync } from 'node:fs';
-import { openLoader } from '../../data/batches/loader.ts';
 import { UsageError } from '../../base/errors.ts';
-import { loadFolders } from '../../ops/kernels/card-hash.ts';
-import { toolsName } from '../../report/live/machine-load.ts';
+import { openLoader } from '../../data/batches/loader.ts';
+import { findShards } from '../../data/shards/find-shards.ts';
 import { presetConfig, presetNames } from '../../model/config.ts';
 import { openEnergyCounter } from '../../native/gpu-energy.ts';
 import { selectDevice } from '../../native/select-device.ts';
+import { loadFolders } from '../../ops/kernels/card-hash.ts';
 import { chooseOptimizer } from '../../optimizer/choose.ts';
 import { completeOptions, freezeOptions } from '../../options/complete-options.ts';
 import { modelOf } from '../../options/model-of-options.ts';
 import { withSources } from '../../options/read-options.ts';
 import { optionTable, type TrainOptions } from '../../options/table.ts';
-import { findShards } from '../../data/shards/find-shards.ts';
+import { toolsName } from '../../report/live/machine-load.ts';
 import { type BenchOptions, type BenchReport, bench } from './bench.ts';
 import { measureGeneration } from './generation.ts';
 

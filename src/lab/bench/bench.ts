@@ -1,7 +1,5 @@
 // Measures training on a device: the step as a whole, its ops one by one, the device's own limits, and memory against the plan.
 import type { Batch } from '../../data/batches/loader.ts';
-import type { LoadedCard } from '../../ops/kernels/kernel-card.ts';
-import { reserveScratch, useCards } from '../../ops/kernels/use-cards.ts';
 import type { ModelConfig } from '../../model/config.ts';
 import { flopsPerToken } from '../../model/flops.ts';
 import { initializeWeights } from '../../model/initialize.ts';
@@ -9,6 +7,8 @@ import { totalOf } from '../../model/memory.ts';
 import { createModel } from '../../model/model.ts';
 import { parameterCount } from '../../model/parameters.ts';
 import { Device, type DeviceOptions } from '../../native/device.ts';
+import type { LoadedCard } from '../../ops/kernels/kernel-card.ts';
+import { reserveScratch, useCards } from '../../ops/kernels/use-cards.ts';
 import { AdamW } from '../../optimizer/adamw.ts';
 import type { OptimizerChoice } from '../../optimizer/assign.ts';
 import { checkMemory, trainingPlan } from '../../train/plan/plan-memory.ts';

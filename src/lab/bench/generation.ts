@@ -1,5 +1,7 @@
 // Measures how fast texts are generated: each op of a token, a token at three positions, whole texts. The bound of one text is memory: a
 // token reads every weight once. The weights are as drawn; their choices cost as much as a trained model's.
+
+import { generate } from '../../inference/sample/generate.ts';
 import { parameterBytes } from '../../model/arena.ts';
 import type { ModelConfig } from '../../model/config.ts';
 import { decode } from '../../model/decode.ts';
@@ -8,7 +10,6 @@ import { KeyValueCache } from '../../model/key-value-cache.ts';
 import { createModel } from '../../model/model.ts';
 import { Device, type DeviceOptions } from '../../native/device.ts';
 import { sample } from '../../ops/ops.generated.ts';
-import { generate } from '../../inference/sample/generate.ts';
 import { timeCalls } from './op-times.ts';
 import { measurePeaks } from './peaks.ts';
 import { median, timeOnDevice } from './timing.ts';

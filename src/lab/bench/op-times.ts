@@ -1,7 +1,6 @@
 // Times the ops of a training step one by one: the calls of a real step are recorded, then repeated by name, on the step's own
 // tensors, layer after layer.
 import type { Batch } from '../../data/batches/loader.ts';
-import { parseSignature } from '../../ops/kernels/signature.ts';
 import type { ParameterArena } from '../../model/arena.ts';
 import type { ModelConfig } from '../../model/config.ts';
 import type { Model } from '../../model/model.ts';
@@ -10,6 +9,7 @@ import type { Pointer } from '../../native/bindings.generated.ts';
 import type { Device } from '../../native/device.ts';
 import { opCases } from '../../ops/cases/index.ts';
 import { bytesMoved, type NativeArguments, type OpContract } from '../../ops/contract.ts';
+import { parseSignature } from '../../ops/kernels/signature.ts';
 import { contracts } from '../../ops/ops.generated.ts';
 import type { Trainer } from '../../train/step/trainer.ts';
 import type { Work } from './peaks.ts';

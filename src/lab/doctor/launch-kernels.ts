@@ -1,11 +1,11 @@
 // Runs every op once on a device, at the typical size of its cases, and compares the result with its formula.
 import { Gpt2Error } from '../../base/errors.ts';
+import { isInstalled } from '../../base/wording.ts';
 import { Device, type Dtype } from '../../native/device.ts';
 import type { LibraryKind } from '../../native/find-library.ts';
 import { opCases } from '../../ops/cases/index.ts';
 import { isAffected } from '../../ops/cases/op-case.ts';
 import { runCase } from '../../ops/cases/run-case.ts';
-import { isInstalled } from '../../base/wording.ts';
 import { type Check, failed, ok } from './check.ts';
 
 export async function checkKernels(kind: LibraryKind, dtype: Dtype): Promise<Check> {

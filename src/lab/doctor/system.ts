@@ -3,8 +3,8 @@ import { spawnSync } from 'node:child_process';
 import { accessSync, constants, existsSync, readFileSync, statfsSync } from 'node:fs';
 import { availableParallelism, freemem, totalmem } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
-import { gib } from '../../model/memory.ts';
 import { packageRoot } from '../../base/package-root.ts';
+import { gib } from '../../model/memory.ts';
 import { type Check, failed, ok, warning } from './check.ts';
 
 /** The output of a program's --version, or undefined if it is not installed. */

@@ -1,9 +1,9 @@
 // Cases of the last linear layer with its loss, forward and backward.
 import { contracts } from '../ops.generated.ts';
+import type { Numbers } from './case-numbers.ts';
 import { crossEntropy } from './cross-entropy.ts';
 import { aligned, drawScales, e4m3Deviation, scaled } from './fp8.ts';
 import { columnSums, linear, product } from './matmul.ts';
-import type { Numbers } from './case-numbers.ts';
 import { type Bound, casesOf, type Environment } from './op-case.ts';
 import { softcap, softcapDerivative } from './softcap.ts';
 

@@ -1,6 +1,7 @@
 // Cases of the products of FP8: forward, backward to the input, and the gradient of the weight.
 import { blockRows, groupsOf } from '../columnwise.ts';
 import { contracts } from '../ops.generated.ts';
+import { largestOf, type Numbers, norm, type Random } from './case-numbers.ts';
 import {
   columnwise,
   drawScales,
@@ -17,7 +18,6 @@ import {
 } from './fp8.ts';
 import { gelu, geluDerivative } from './gelu.ts';
 import { columnSums, linear, product, productBound } from './matmul.ts';
-import { largestOf, type Numbers, norm, type Random } from './case-numbers.ts';
 import { type Bound, casesOf } from './op-case.ts';
 
 type Sizes = Readonly<Record<'N' | 'C' | 'O', number>>;

@@ -1,7 +1,7 @@
 // Cases of the op that stores a weight in FP8.
 import { contracts } from '../ops.generated.ts';
-import { exact, largestNorm, scaled, scaleOf } from './fp8.ts';
 import { held, largestOf, type Numbers } from './case-numbers.ts';
+import { exact, largestNorm, scaled, scaleOf } from './fp8.ts';
 import { casesOf } from './op-case.ts';
 
 type Sizes = Readonly<Record<'C' | 'O', number>>;

@@ -1,8 +1,8 @@
 // Cases of the op that makes a columnwise copy of a matrix in FP8.
 import { groupsOf } from '../columnwise.ts';
 import { contracts } from '../ops.generated.ts';
-import { columnwise, e4m3Deviation, exact, largestOfBlocks, perRow, scaled, scaledColumnwise } from './fp8.ts';
 import { held, norm } from './case-numbers.ts';
+import { columnwise, e4m3Deviation, exact, largestOfBlocks, perRow, scaled, scaledColumnwise } from './fp8.ts';
 import { casesOf } from './op-case.ts';
 
 type Sizes = Readonly<Record<'N' | 'C', number>>;

@@ -1,9 +1,9 @@
 // Cases of the layernorm and the matmul after it as one op.
 import { contracts } from '../ops.generated.ts';
+import type { Numbers } from './case-numbers.ts';
 import { gelu } from './gelu.ts';
 import { normalized } from './layernorm.ts';
 import { linear, productBound, throughGelu } from './matmul.ts';
-import type { Numbers } from './case-numbers.ts';
 import { type Bound, casesOf } from './op-case.ts';
 
 type Sizes = Readonly<Record<'N' | 'C' | 'O', number>>;

@@ -1,7 +1,7 @@
 // Cases of the linear layer in three directions, with GELU and residual.
 import { contracts } from '../ops.generated.ts';
-import { gelu, geluDerivative } from './gelu.ts';
 import type { Numbers } from './case-numbers.ts';
+import { gelu, geluDerivative } from './gelu.ts';
 import { type Bound, casesOf } from './op-case.ts';
 
 type Sizes = Readonly<Record<'N' | 'C' | 'O', number>>;

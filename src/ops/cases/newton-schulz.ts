@@ -1,7 +1,7 @@
 // Cases of the Newton-Schulz step.
 import { contracts } from '../ops.generated.ts';
-import { product, productBound } from './matmul.ts';
 import type { Numbers } from './case-numbers.ts';
+import { product, productBound } from './matmul.ts';
 import { type Bound, casesOf } from './op-case.ts';
 
 type Step = Readonly<Record<'a' | 'b' | 'c', number>>;

@@ -3,6 +3,15 @@ import type { Dtype } from '../../native/device.ts';
 import type { OpContract } from '../contract.ts';
 import type { Numbers, Random } from './case-numbers.ts';
 
+/** One way to call a case. */
+export interface Variant {
+  readonly accumulate: boolean;
+  /** Optional tensors that are omitted. */
+  readonly without: readonly string[];
+  /** Outputs that share the memory of an input, by name. */
+  readonly inPlace: Readonly<Record<string, string>>;
+}
+
 /** The largest accepted error, by dtype; tf32's default is fp32's; fp8's is that of the type that activations have. */
 export interface Bound {
   readonly fp32: number;

@@ -4,8 +4,7 @@ import { type ElementType, elementCount } from '../../native/buffer.ts';
 import type { Device } from '../../native/device.ts';
 import { parseDimension, sizeOf, type TensorContract, typeOn } from '../contract.ts';
 import { held, type Numbers, Random } from './case-numbers.ts';
-import type { OpCases } from './op-case.ts';
-import type { Variant } from './run-case.ts';
+import type { OpCases, Variant } from './op-case.ts';
 
 type Sizes = Readonly<Record<string, number>>;
 

@@ -1,7 +1,7 @@
 // Cases of RMSNorm, forward and backward.
 import { contracts } from '../ops.generated.ts';
-import { alsoInFp8 } from './fp8.ts';
 import type { Numbers } from './case-numbers.ts';
+import { alsoInFp8 } from './fp8.ts';
 import { casesOf } from './op-case.ts';
 
 type Sizes = Readonly<Record<'N' | 'C' | 'eps', number>>;

@@ -1,11 +1,11 @@
 // Runs a case of an op on a device and compares every output with the formula, in all variants of the contract: without optional
 // tensors, accumulating, and in place.
+
 import { type ElementType, type HostArray, Tensor } from '../../native/buffer.ts';
 import type { Device } from '../../native/device.ts';
 import { isWritten, type TensorContract } from '../contract.ts';
-import { enqueue, type OpArguments, workspaceOf } from '../enqueue.ts';
-import { scaled, scaledColumnwise } from './fp8.ts';
-import { GuardedTensors } from './guarded-tensors.ts';
+import { enqueue, workspaceOf } from '../enqueue.ts';
+import type { OpArguments } from '../replacements.ts';
 import {
   distance,
   floats,
@@ -17,19 +17,12 @@ import {
   worstError,
   writeNumbers,
 } from './case-numbers.ts';
-import type { Bound, OpCases } from './op-case.ts';
+import { scaled, scaledColumnwise } from './fp8.ts';
+import { GuardedTensors } from './guarded-tensors.ts';
+import type { Bound, OpCases, Variant } from './op-case.ts';
 import { elementType, prepare, shapeOf } from './prepared-case.ts';
 
 type Sizes = Readonly<Record<string, number>>;
-
-/** One way to call a case. */
-export interface Variant {
-  readonly accumulate: boolean;
-  /** Optional tensors that are omitted. */
-  readonly without: readonly string[];
-  /** Outputs that share the memory of an input, by name. */
-  readonly inPlace: Readonly<Record<string, string>>;
-}
 
 /** A tensor, or a part of it, as the op left it. */
 interface Result {

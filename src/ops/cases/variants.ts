@@ -1,8 +1,8 @@
 // The ways to call an op that its contract allows.
 
 import { isWritten } from '../contract.ts';
-import type { OpCases } from './op-case.ts';
-import { plain, type Variant } from './run-case.ts';
+import type { OpCases, Variant } from './op-case.ts';
+import { plain } from './run-case.ts';
 
 /** The plain call and every variant. */
 export function variantsOf({ op }: OpCases): Variant[] {

@@ -4,8 +4,8 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { CompileError, Gpt2Error } from '../../base/errors.ts';
-import { TemporaryFolder } from '../../native/temporary-folder.ts';
 import { packageRoot } from '../../base/package-root.ts';
+import { TemporaryFolder } from '../../native/temporary-folder.ts';
 import { type Compiler, hostCode, placeOf, type Source } from './compiler.ts';
 import { split } from './signature.ts';
 

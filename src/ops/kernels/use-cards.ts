@@ -4,9 +4,9 @@ import { Gpt2Error } from '../../base/errors.ts';
 import type { DeviceBuffer, Tensor } from '../../native/buffer.ts';
 import type { Device } from '../../native/device.ts';
 import type { NativeArguments, OpContract } from '../contract.ts';
-import { enqueue, type OpArguments } from '../enqueue.ts';
+import { enqueue } from '../enqueue.ts';
 import { contracts } from '../ops.generated.ts';
-import { replaceOp } from '../replacements.ts';
+import { type OpArguments, replaceOp } from '../replacements.ts';
 import { compileKernels, type KernelSource } from './compile.ts';
 import { type CardLaunch, checkedLaunches, contractNamed, type LoadedCard } from './kernel-card.ts';
 

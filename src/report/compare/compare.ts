@@ -1,12 +1,11 @@
 // Compares a run with a reference or another run, series by series: their differences, and whether these are inside the limits.
 // ../runs and reference.ts read them, pairs.ts pairs them, ../report and the command show the result.
+
 import { checkValue } from '../../base/checks/given.ts';
 import { real } from '../../base/checks/number.ts';
 import type { RunSeries, Series } from '../../runs/reader.ts';
 import type { Limit } from './reference.ts';
-
-export const seriesNames = ['train', 'val', 'norm', 'lr'] as const;
-export type SeriesName = (typeof seriesNames)[number];
+import { type SeriesName, seriesNames } from './reference.ts';
 
 /** What a run is compared with: a reference, or another run, which has no limits. */
 export interface Baseline {

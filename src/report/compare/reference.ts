@@ -10,7 +10,10 @@ import { isCompared, recordedValue, shortValue } from '../../options/configurati
 import { referenceFolder } from '../../options/presets.ts';
 import { type Configuration, rowNamed } from '../../options/table.ts';
 import { trainingRows } from '../../options/training-rows.ts';
-import { seriesNames } from './compare.ts';
+
+export type SeriesName = (typeof seriesNames)[number];
+
+export const seriesNames = ['train', 'val', 'norm', 'lr'] as const;
 
 const limitSchema = z.strictObject({
   series: z.enum(seriesNames),

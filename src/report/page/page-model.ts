@@ -1,6 +1,7 @@
 // Computes what chart.ts draws from a report and the reader's choices, which viewer.ts handles.
-import { appliesTo, withinAt } from '../compare/compare.ts';
+
 import type { Axis } from '../axis.ts';
+import { appliesTo, withinAt } from '../compare/compare.ts';
 import { difference, type Points, smooth, unpack } from '../points.ts';
 import type { PlottedSeries, ReportData } from '../report-data.ts';
 

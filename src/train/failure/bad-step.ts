@@ -1,12 +1,13 @@
 // Ends a run whose step has a loss or gradient that is not finite: locates the tensor where it began, captures the step, saves the
 // state, and reports all of that in one line. The device has left the weights as they were before the step.
+
+import { attempt, Gpt2Error, words } from '../../base/errors.ts';
+import { continueWith, shellWord } from '../../base/wording.ts';
 import type { Batch } from '../../data/batches/loader.ts';
 import type { Position } from '../../data/batches/order.ts';
-import { captured, writeCapture } from '../../weights/checkpoint/capture.ts';
-import { attempt, Gpt2Error, words } from '../../base/errors.ts';
-import { capturesFolder } from '../../runs/paths.ts';
 import { ChangedShardError } from '../../data/shards/shard.ts';
-import { continueWith, shellWord } from '../../base/wording.ts';
+import { capturesFolder } from '../../runs/paths.ts';
+import { captured, writeCapture } from '../../weights/checkpoint/capture.ts';
 import type { Events } from '../run/events.ts';
 import type { Run } from '../run/run.ts';
 import type { Saving } from '../run/saving.ts';

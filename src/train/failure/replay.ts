@@ -1,16 +1,23 @@
 // Replays a capture: computes its step again from the same weights and tokens, and compares the results.
-import { captured, type FoundCapture, gradientsHash, readBatches, readCapture } from '../../weights/checkpoint/capture.ts';
-import { loadWeights } from '../../weights/checkpoint/read-checkpoint.ts';
+
 import { Gpt2Error, UsageError, words } from '../../base/errors.ts';
-import { cardHashes, loadFolders } from '../../ops/kernels/card-hash.ts';
-import { useCards } from '../../ops/kernels/use-cards.ts';
 import { type Recompute, recomputeNames } from '../../model/activations.ts';
 import { checkConfig } from '../../model/config.ts';
 import { gib, memoryLimit } from '../../model/memory.ts';
 import { createModel } from '../../model/model.ts';
 import { Device, type Dtype } from '../../native/device.ts';
 import { selectDevice } from '../../native/select-device.ts';
+import { cardHashes, loadFolders } from '../../ops/kernels/card-hash.ts';
+import { useCards } from '../../ops/kernels/use-cards.ts';
 import { noUpdate } from '../../optimizer/optimizer.ts';
+import {
+  captured,
+  type FoundCapture,
+  gradientsHash,
+  readBatches,
+  readCapture,
+} from '../../weights/checkpoint/capture.ts';
+import { loadWeights } from '../../weights/checkpoint/read-checkpoint.ts';
 import { neededBytes } from '../plan/plan-memory.ts';
 import { Trainer } from '../step/trainer.ts';
 import { describeFinding, locate } from './locate.ts';

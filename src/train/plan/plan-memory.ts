@@ -1,8 +1,6 @@
 // Plans the device memory of a training run before anything is allocated: what --dry-run prints, what --batch auto
 // chooses, and flags that fit where a batch does not.
 import { Gpt2Error, words } from '../../base/errors.ts';
-import { type AbsentStep, cardScratch, uncalledCards } from '../../ops/kernels/card-scratch.ts';
-import type { LoadedCard } from '../../ops/kernels/kernel-card.ts';
 import { activationBytes, type Recompute, recomputeNames } from '../../model/activations.ts';
 import { arenaLayout, parameterBytes } from '../../model/arena.ts';
 import type { ModelConfig } from '../../model/config.ts';
@@ -15,6 +13,8 @@ import { GPT2_STEP } from '../../native/bindings.generated.ts';
 import { bytesOf } from '../../native/buffer.ts';
 import { sharedBytes } from '../../native/communicator.ts';
 import { Device, type DeviceOptions, elementTypesOf } from '../../native/device.ts';
+import { type AbsentStep, cardScratch, uncalledCards } from '../../ops/kernels/card-scratch.ts';
+import type { LoadedCard } from '../../ops/kernels/kernel-card.ts';
 import { globalNormScratch } from '../../ops/ops.generated.ts';
 import { type OptimizerChoice, scratchOf, stateBytes, updatedEntire } from '../../optimizer/assign.ts';
 import { scratchMemory, stateMemory } from '../../optimizer/state.ts';

@@ -1,18 +1,19 @@
 // Plans a run without starting it (--dry-run): memory by kind, size of a step, whether it fits.
-import { stateCopyBytes } from '../../weights/checkpoint/background.ts';
+
 import { attempt } from '../../base/errors.ts';
-import type { FetchOptions } from '../../weights/formats/hub.ts';
-import { loadFolders } from '../../ops/kernels/card-hash.ts';
-import type { LoadedCard } from '../../ops/kernels/kernel-card.ts';
 import type { Recompute } from '../../model/activations.ts';
 import { modelLabel } from '../../model/config.ts';
 import { availableMemory, hostMemory } from '../../model/memory.ts';
 import { parameterCount } from '../../model/parameters.ts';
 import { Device } from '../../native/device.ts';
+import { loadFolders } from '../../ops/kernels/card-hash.ts';
+import type { LoadedCard } from '../../ops/kernels/kernel-card.ts';
 import { chooseOptimizer } from '../../optimizer/choose.ts';
 import { checkTrainOptions, namingSources, presetOptions, withRecipe } from '../../options/read-options.ts';
 import type { SettledOptions, TrainOptions } from '../../options/table.ts';
 import type { Tokenizer } from '../../tokenizer/tokenizer.ts';
+import { stateCopyBytes } from '../../weights/checkpoint/background.ts';
+import type { FetchOptions } from '../../weights/formats/hub-cache.ts';
 import { settle, sharesOf, takesSamples } from '../run/settle.ts';
 import { checkMemory, trainingPlan } from './plan-memory.ts';
 

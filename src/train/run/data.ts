@@ -1,14 +1,14 @@
 // Opens the data of a run: training batches, validation batches, HellaSwag. It needs no device, so its errors come first.
 import { resolve } from 'node:path';
+import { Gpt2Error, words } from '../../base/errors.ts';
 import { type Loader, openLoader, planValidation } from '../../data/batches/loader.ts';
 import { openSequences, type SequenceSet } from '../../data/batches/sequences.ts';
-import type { FoundCheckpoint } from '../../weights/checkpoint/directory.ts';
-import { Gpt2Error, words } from '../../base/errors.ts';
+import { readDatasetTokenizer } from '../../data/shards/find-shards.ts';
 import { type Hellaswag, readHellaswag } from '../../inference/evaluate/hellaswag.ts';
 import { askedSteps } from '../../options/complete-options.ts';
-import { readDatasetTokenizer } from '../../data/shards/find-shards.ts';
 import { byteLengths, noByteLengths } from '../../tokenizer/tokenizer.ts';
-import type { Opening } from './run.ts';
+import type { FoundCheckpoint } from '../../weights/checkpoint/directory.ts';
+import type { Opening } from './opening.ts';
 import { changedShard, shardRecord } from './same-data.ts';
 
 /** The sequences of --val-tokens, or the batches of --val-steps. */

@@ -1,14 +1,14 @@
 // Finds the newest valid checkpoint of the run that --resume continues, and merges its options with those given.
 import { existsSync } from 'node:fs';
-import { orderOf } from '../../data/batches/order.ts';
-import { type FoundCheckpoint, newestManifest, newestValidCheckpoint } from '../../weights/checkpoint/directory.ts';
-import { manifestFile } from '../../weights/checkpoint/manifest.ts';
 import { attempt, Gpt2Error, words } from '../../base/errors.ts';
+import { orderOf } from '../../data/batches/order.ts';
 import { readOptions, readRunOptions } from '../../options/read-options.ts';
 import { resumedOptions, runToResume, withGiven } from '../../options/resumed-options.ts';
 import type { TrainOptions } from '../../options/table.ts';
 import { holdsRun, refuseLostCheckpoints, refuseOccupied, refuseUnreadable } from '../../runs/existing.ts';
 import { checkpointsFolder, configPath } from '../../runs/paths.ts';
+import { type FoundCheckpoint, newestManifest, newestValidCheckpoint } from '../../weights/checkpoint/directory.ts';
+import { manifestFile } from '../../weights/checkpoint/manifest.ts';
 
 interface Resumed {
   readonly options: TrainOptions;

@@ -1,11 +1,11 @@
-// Types of an open run, and the list of what it has to close.
-import type { FoundCheckpoint } from '../../weights/checkpoint/directory.ts';
-import type { LivePage } from '../../report/live/live-page.ts';
+// The types of an open run.
+
 import type { SettledOptions } from '../../options/table.ts';
 import type { Ranks } from '../../ranks/ranks.ts';
+import type { ScalarFile } from '../../report/tensorboard/scalar-file.ts';
 import type { RunEvent } from '../../runs/schema.ts';
 import type { RunLog } from '../../runs/writer.ts';
-import type { ScalarFile } from '../../report/tensorboard/scalar-file.ts';
+import type { FoundCheckpoint } from '../../weights/checkpoint/directory.ts';
 import type { RunData } from './data.ts';
 import type { RunDescription } from './hooks.ts';
 import type { RunModel } from './open-model.ts';
@@ -32,37 +32,4 @@ export interface Run extends RunData, RunModel {
   readonly runEvent: Extract<RunEvent, { event: 'run' }>;
   readonly description: RunDescription;
   close(): void;
-}
-
-/** Inputs of the functions that open a run. */
-export interface Opening {
-  readonly settled: Settled;
-  readonly notice: (text: string) => void;
-  /** Takes the live page in the end. */
-  readonly onPage: (page: LivePage) => void;
-  readonly ranks: Ranks | undefined;
-  readonly resources: Resources;
-}
-
-/** Resources to close together. */
-export class Resources {
-  readonly #open: { close(): void }[] = [];
-
-  keep<R extends { close(): void }>(resource: R): R {
-    this.#open.push(resource);
-    return resource;
-  }
-
-  /** Closes all, the last opened first; a second call does nothing. @throws the first error */
-  close(): void {
-    const errors: unknown[] = [];
-    for (const resource of this.#open.splice(0).reverse()) {
-      try {
-        resource.close();
-      } catch (error) {
-        errors.push(error);
-      }
-    }
-    if (errors.length > 0) throw errors[0];
-  }
 }

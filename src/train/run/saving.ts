@@ -1,11 +1,11 @@
 // Saves a run's state: after the device's work, on a thread, one save at a time. A run folder that is gone is made again.
 // state-writer.ts writes the checkpoint; session.ts decides when a save is due.
 import { setTimeout } from 'node:timers/promises';
+import { secondsOf } from '../../base/checks/number.ts';
+import { Gpt2Error, NativeError } from '../../base/errors.ts';
 import type { Position } from '../../data/batches/order.ts';
 import { WriterError } from '../../weights/checkpoint/background.ts';
 import type { SaveResult } from '../../weights/checkpoint/write.ts';
-import { secondsOf } from '../../base/checks/number.ts';
-import { Gpt2Error, NativeError } from '../../base/errors.ts';
 import type { Events } from './events.ts';
 import type { Run } from './run.ts';
 import { once, type Repeat, StateWriter } from './state-writer.ts';

@@ -1,13 +1,14 @@
 // Runs the loop over the steps of an open run. Each step may log, in this order: validation, HellaSwag, sample, training loss. A
 // checkpoint is logged when it is on the disk, which may be some steps later.
+
+import { Gpt2Error, InterruptedError, type NativeError, words } from '../../base/errors.ts';
+import { continueWith } from '../../base/wording.ts';
 import type { Batch } from '../../data/batches/loader.ts';
 import { type Position, startPosition } from '../../data/batches/order.ts';
-import { weightsHash } from '../../weights/checkpoint/weights-hash.ts';
-import { Gpt2Error, InterruptedError, type NativeError, words } from '../../base/errors.ts';
+import { ChangedShardError } from '../../data/shards/shard.ts';
 import { eventsAt } from '../../runs/reader.ts';
 import type { RunEvent } from '../../runs/schema.ts';
-import { ChangedShardError } from '../../data/shards/shard.ts';
-import { continueWith } from '../../base/wording.ts';
+import { weightsHash } from '../../weights/checkpoint/weights-hash.ts';
 import { stopAtBadStep } from '../failure/bad-step.ts';
 import { mostSkippedInARow, openSpikeWatch, type SpikeWatch } from '../failure/spikes.ts';
 import type { BegunStep } from '../step/trainer.ts';

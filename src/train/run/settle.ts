@@ -1,13 +1,9 @@
 // Settles a run's options in stages, each once: read, merge with the resumed run, find the model, fill in defaults, check,
 // choose the batch, freeze. Only --batch auto opens the device, for a moment.
 import { existsSync } from 'node:fs';
-import type { FoundCheckpoint } from '../../weights/checkpoint/directory.ts';
-import { checkpointWeights, refuseOtherTokenizer, resolveWeights, type Weights } from '../../weights/checkpoint/weights.ts';
 import { Gpt2Error, UsageError, words } from '../../base/errors.ts';
+import { findShards, readDataset, readDatasetTokenizer } from '../../data/shards/find-shards.ts';
 import { readHellaswag } from '../../inference/evaluate/hellaswag.ts';
-import { type FetchOptions, hubName } from '../../weights/formats/hub.ts';
-import { modelPaths } from '../../weights/formats/stored-model.ts';
-import { loadFolders } from '../../ops/kernels/card-hash.ts';
 import { architectureNames, architectureOf } from '../../model/architecture.ts';
 import {
   checkDtype,
@@ -19,6 +15,7 @@ import {
 } from '../../model/config.ts';
 import type { DeviceOptions } from '../../native/device.ts';
 import { type DeviceChoice, selectDevice, selectKind } from '../../native/select-device.ts';
+import { loadFolders } from '../../ops/kernels/card-hash.ts';
 import { chooseOptimizer } from '../../optimizer/choose.ts';
 import { completeOptions, freezeOptions } from '../../options/complete-options.ts';
 import { modelOf } from '../../options/model-of-options.ts';
@@ -33,8 +30,17 @@ import {
 import { type Place, threadsOf } from '../../ranks/place.ts';
 import { refuseAccidentalCpu, refuseAutoBatch } from '../../ranks/refuse.ts';
 import { refuseUnsaved } from '../../runs/run-model.ts';
-import { findShards, readDataset, readDatasetTokenizer } from '../../data/shards/find-shards.ts';
 import { type Tokenizer, tokenizerOf } from '../../tokenizer/tokenizer.ts';
+import type { FoundCheckpoint } from '../../weights/checkpoint/directory.ts';
+import {
+  checkpointWeights,
+  refuseOtherTokenizer,
+  resolveWeights,
+  type Weights,
+} from '../../weights/checkpoint/weights.ts';
+import { hubName } from '../../weights/formats/hub.ts';
+import type { FetchOptions } from '../../weights/formats/hub-cache.ts';
+import { modelPaths } from '../../weights/formats/stored-model.ts';
 import { type BatchChoice, chooseBatch } from '../plan/plan-memory.ts';
 import { mergeRun, mergeUnverified } from './resume.ts';
 

@@ -1,18 +1,19 @@
 // Writes a run's state as a checkpoint: from a copy in host memory, on a thread, while training continues; or from the device, while
 // it waits, if there is too little host memory for a copy. The format of a checkpoint is in ../../checkpoint.
+
+import { Gpt2Error, NativeError } from '../../base/errors.ts';
 import type { Position } from '../../data/batches/order.ts';
+import { checkpointsFolder } from '../../runs/paths.ts';
 import { WriterError } from '../../weights/checkpoint/background.ts';
+import type { Keeping } from '../../weights/checkpoint/prune.ts';
 import {
   type CheckpointHead,
-  type Keeping,
   type SaveResult,
   saveState,
   stateInDevice,
   type TidyResult,
   tidy,
 } from '../../weights/checkpoint/write.ts';
-import { Gpt2Error, NativeError } from '../../base/errors.ts';
-import { checkpointsFolder } from '../../runs/paths.ts';
 import type { Run } from './run.ts';
 import { shardRecord } from './same-data.ts';
 

@@ -12,7 +12,8 @@ import { bytesOf, type PinnedBuffer } from '../../native/buffer.ts';
 import { startThread } from '../../native/start-thread.ts';
 import { type OptimizerChoice, stateBytes } from '../../optimizer/assign.ts';
 import type { StateCopy } from '../../optimizer/state.ts';
-import { type CheckpointHead, copiesOf, type Keeping, type SaveResult } from './write.ts';
+import type { Keeping } from './prune.ts';
+import { type CheckpointHead, copiesOf, type SaveResult } from './write.ts';
 
 /** The values of a copy, in the memory of this process. */
 export interface CopyInMemory {

@@ -4,16 +4,16 @@ import { createHash } from 'node:crypto';
 import { existsSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
-import type { Batch } from '../../data/batches/loader.ts';
 import { Gpt2Error } from '../../base/errors.ts';
 import { checkedJson } from '../../base/files/checked-json.ts';
 import { makeFolder } from '../../base/files/make-folder.ts';
 import { syncToDisk } from '../../base/files/sync.ts';
+import type { Batch } from '../../data/batches/loader.ts';
+import { openShard, writeDurably, writeShard } from '../../data/shards/shard.ts';
 import type { ParameterArena } from '../../model/arena.ts';
 import type { Model } from '../../model/model.ts';
 import type { Tensor } from '../../native/buffer.ts';
 import { dtypes } from '../../native/device.ts';
-import { openShard, writeDurably, writeShard } from '../../data/shards/shard.ts';
 import { checkModelSize, checkpointName, verifyContents } from './directory.ts';
 import {
   count,

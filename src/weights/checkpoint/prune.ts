@@ -5,7 +5,13 @@ import { attempt, Gpt2Error } from '../../base/errors.ts';
 import { listCheckpoints, nameOfSetAside, stepOf, verifySizes } from './directory.ts';
 import type { Manifest } from './manifest.ts';
 import { clearLeftovers, unfinishedPath } from './replace.ts';
-import type { Keeping } from './write.ts';
+
+/** Which checkpoints stay; see `pruneCheckpoints`. */
+export interface Keeping {
+  readonly keep: number;
+  readonly keepEvery?: number;
+  readonly onlyTimed?: boolean;
+}
 
 /**
  * Removes all checkpoints except the last `keep` written, at least one, and valid ones whose step is a multiple of `keepEvery`;

@@ -2,14 +2,14 @@
 // written, so a rejected file leaves the model unchanged. Finding and verifying the checkpoint is in directory.ts.
 import { join } from 'node:path';
 import { Gpt2Error, shortList } from '../../base/errors.ts';
-import { fromStored, storedShape } from '../formats/layout.ts';
-import { openSafetensors, type SafetensorsFile } from '../formats/safetensors.ts';
-import { quote } from '../formats/safetensors-header.ts';
 import { architectureOf } from '../../model/architecture.ts';
 import type { ModelConfig } from '../../model/config.ts';
 import { castWeights, type Model } from '../../model/model.ts';
 import { parameterTable, realCount } from '../../model/parameters.ts';
 import type { StateCopy } from '../../optimizer/state.ts';
+import { fromStored, storedShape } from '../formats/layout.ts';
+import { openSafetensors, type SafetensorsFile } from '../formats/safetensors.ts';
+import { quote } from '../formats/safetensors-header.ts';
 import type { FoundCheckpoint } from './directory.ts';
 import { type Manifest, optimizerFile, weightsFile } from './manifest.ts';
 import { copiesOf } from './write.ts';

@@ -1,5 +1,6 @@
 // Writes a checkpoint under a temporary name, syncs every file, the manifest last, then renames it: under its own name a
 // checkpoint is complete. Replacing and removing checkpoints is in replace.ts and prune.ts.
+
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
@@ -9,15 +10,15 @@ import { attempt, Gpt2Error, NativeError } from '../../base/errors.ts';
 import { checkedJson } from '../../base/files/checked-json.ts';
 import { makeFolder } from '../../base/files/make-folder.ts';
 import { syncToDisk } from '../../base/files/sync.ts';
-import { storedShape, toStored } from '../formats/layout.ts';
-import { type WrittenFile, writeSafetensors } from '../formats/safetensors.ts';
-import type { WeightType } from '../formats/weight-types.ts';
+import { writeDurably } from '../../data/shards/shard.ts';
 import type { ModelConfig } from '../../model/config.ts';
 import type { Model } from '../../model/model.ts';
 import { type Parameter, parameterTable } from '../../model/parameters.ts';
 import type { StateCopy } from '../../optimizer/state.ts';
-import { writeDurably } from '../../data/shards/shard.ts';
 import { tokenizerFile } from '../../tokenizer/tokenizer-file.ts';
+import { storedShape, toStored } from '../formats/layout.ts';
+import { type WrittenFile, writeSafetensors } from '../formats/safetensors.ts';
+import type { WeightType } from '../formats/weight-types.ts';
 import { checkpointName } from './directory.ts';
 import {
   checkManifest,
@@ -27,6 +28,7 @@ import {
   optimizerFile,
   weightsFile,
 } from './manifest.ts';
+import type { Keeping } from './prune.ts';
 import { pruneCheckpoints, timeToWrite } from './prune.ts';
 import { clearLeftovers, putInPlace, removeIfPossible, unfinishedPath } from './replace.ts';
 
@@ -153,13 +155,6 @@ function writeText(folder: string, name: string, text: string): Manifest['files'
   const bytes = Buffer.from(text);
   writeDurably(join(folder, name), [bytes]);
   return { name, bytes: bytes.length, sha256: createHash('sha256').update(bytes).digest('hex') };
-}
-
-/** Which checkpoints stay; see `pruneCheckpoints`. */
-export interface Keeping {
-  readonly keep: number;
-  readonly keepEvery?: number;
-  readonly onlyTimed?: boolean;
 }
 
 /** Why something could not be removed. Training continues. */

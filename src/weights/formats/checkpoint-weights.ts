@@ -1,10 +1,10 @@
 // Reads a checkpoint's weights for files of other programs, one parameter at a time.
 import { join } from 'node:path';
+import type { Tokenizer } from '../../tokenizer/tokenizer.ts';
+import { readTokenizer, tokenizerFile } from '../../tokenizer/tokenizer-file.ts';
 import type { FoundCheckpoint } from '../checkpoint/directory.ts';
 import { weightsFile } from '../checkpoint/manifest.ts';
 import { checkWeights } from '../checkpoint/read-checkpoint.ts';
-import type { Tokenizer } from '../../tokenizer/tokenizer.ts';
-import { readTokenizer, tokenizerFile } from '../../tokenizer/tokenizer-file.ts';
 import { fromStored } from './layout.ts';
 import { openSafetensors } from './safetensors.ts';
 import { readerOf } from './stored-file.ts';

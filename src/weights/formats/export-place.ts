@@ -2,10 +2,10 @@
 // removes the leftovers of killed exports, and nothing else.
 import { existsSync, mkdirSync, readdirSync, renameSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { weightsFile } from '../checkpoint/manifest.ts';
-import { isWriting, removeIfPossible } from '../checkpoint/replace.ts';
 import { syncToDisk } from '../../base/files/sync.ts';
 import { temporaryPath } from '../../data/shards/shard.ts';
+import { weightsFile } from '../checkpoint/manifest.ts';
+import { isWriting, removeIfPossible } from '../checkpoint/replace.ts';
 
 /** Whether a folder can be written at `path`: there is none, or it has only leftovers of a killed export. */
 export function isFreeForFolder(path: string, ourNames: readonly string[]): boolean {

@@ -1,12 +1,12 @@
 // Exports a model to a format of another program.
 import { accessSync, constants, existsSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import { resolveWeights } from '../checkpoint/weights.ts';
 import { checkGiven } from '../../base/checks/given.ts';
 import { Gpt2Error, UsageError, words } from '../../base/errors.ts';
 import { makeFolder } from '../../base/files/make-folder.ts';
 import { otherThanGpt2 } from '../../model/architecture.ts';
 import { tokenizerOf } from '../../tokenizer/tokenizer.ts';
+import { resolveWeights } from '../checkpoint/weights.ts';
 import { clearInterruptedExports, isFreeForFolder, writeFolder } from './export-place.ts';
 import { writeGguf } from './gguf.ts';
 import { huggingFaceFiles, writeHuggingFace } from './huggingface.ts';

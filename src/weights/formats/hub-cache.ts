@@ -3,12 +3,27 @@
 import { closeSync, existsSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import { weightsFile } from '../checkpoint/manifest.ts';
 import { Gpt2Error, InterruptedError } from '../../base/errors.ts';
 import { cacheFolder, onlyUser } from '../../base/files/cache-folder.ts';
 import { makeFolder } from '../../base/files/make-folder.ts';
 import { lockFile } from '../../native/file-lock.ts';
-import type { FetchOptions, HubName } from './hub.ts';
+import { weightsFile } from '../checkpoint/manifest.ts';
+
+export interface HubName {
+  /** "openai-community/gpt2" */
+  readonly repository: string;
+  /** A branch, a tag or a commit; undefined: the branch main. */
+  readonly revision: string | undefined;
+}
+
+/** Options of a download. */
+export interface FetchOptions {
+  readonly notice?: ((text: string) => void) | undefined;
+  /** Called with the received and the total bytes of the weights. */
+  readonly onProgress?: ((done: number, total: number) => void) | undefined;
+  /** Aborting it stops the download; the next one resumes. */
+  readonly signal?: AbortSignal | undefined;
+}
 
 /** The head start of a process that shows its progress, such as rank 0. */
 const headStartMilliseconds = 300;

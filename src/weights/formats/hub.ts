@@ -1,36 +1,22 @@
 // Downloads models of the Hugging Face hub by name, OWNER/NAME or OWNER/NAME@REVISION, into the cache (hub-cache.ts). A branch is
 // looked up at each use, for new commits; a commit that is in the cache needs no network.
+
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { weightsFile } from '../checkpoint/manifest.ts';
-import { askForHead, download, huggingFace, Refused, reasonOf } from '../../data/datasets/download.ts';
 import { attempt, Gpt2Error, InterruptedError, onCommandLine, words } from '../../base/errors.ts';
 import { readTextFile } from '../../base/files/regular-file.ts';
+import { askForHead, download, huggingFace, Refused, reasonOf } from '../../data/datasets/download.ts';
 import { largestFile } from '../../tokenizer/tokenizer-file.ts';
+import { weightsFile } from '../checkpoint/manifest.ts';
+import type { FetchOptions, HubName } from './hub-cache.ts';
 import { alone, isWhole, knownCommit, modelFolder, rememberCommit } from './hub-cache.ts';
 import { adapterFile, readModelFolder, tokenizerFiles } from './huggingface.ts';
 import { openSafetensors } from './safetensors.ts';
-
-export interface HubName {
-  /** "openai-community/gpt2" */
-  readonly repository: string;
-  /** A branch, a tag or a commit; undefined: the branch main. */
-  readonly revision: string | undefined;
-}
 
 export interface HubModel {
   readonly folder: string;
   /** OWNER/NAME@COMMIT */
   readonly name: string;
-}
-
-/** Options of a download. */
-export interface FetchOptions {
-  readonly notice?: ((text: string) => void) | undefined;
-  /** Called with the received and the total bytes of the weights. */
-  readonly onProgress?: ((done: number, total: number) => void) | undefined;
-  /** Aborting it stops the download; the next one resumes. */
-  readonly signal?: AbortSignal | undefined;
 }
 
 /** Files by which a model is checked before its weights are downloaded; a repository may lack all but the first. */

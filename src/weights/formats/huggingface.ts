@@ -4,14 +4,14 @@
 import { existsSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { manifestFile, weightsFile } from '../checkpoint/manifest.ts';
-import { writeTensors } from '../checkpoint/write.ts';
 import { Gpt2Error } from '../../base/errors.ts';
 import { readTextFile } from '../../base/files/regular-file.ts';
 import { checkConfig, type ModelConfig } from '../../model/config.ts';
 import { type Parameter, parameterTable, realCount } from '../../model/parameters.ts';
 import { type Tokenizer, tokenizerOf } from '../../tokenizer/tokenizer.ts';
 import { largestFile, parseTokenizer, tokenizerFile } from '../../tokenizer/tokenizer-file.ts';
+import { manifestFile, weightsFile } from '../checkpoint/manifest.ts';
+import { writeTensors } from '../checkpoint/write.ts';
 import { fileOf, folderTokenizer, type ReadFile } from './folder-tokenizer.ts';
 import { fromStored, storedShape } from './layout.ts';
 import { openSafetensors, type SafetensorsFile } from './safetensors.ts';

@@ -3,10 +3,10 @@
 import { dirname } from 'node:path';
 import { Gpt2Error } from '../../base/errors.ts';
 import { fromBf16 } from '../../base/files/half-floats.ts';
+import { writeDurably } from '../../data/shards/shard.ts';
 import { checkConfig, type ModelConfig, paddedVocabularySize } from '../../model/config.ts';
 import { parameterCount, parameterTable, realCount } from '../../model/parameters.ts';
 import { elementCount } from '../../native/buffer.ts';
-import { writeDurably } from '../../data/shards/shard.ts';
 import { readerOf, StoredFile } from './stored-file.ts';
 import { modelPaths, type StoredModel } from './stored-model.ts';
 import { encodeWeights } from './weight-types.ts';

@@ -9,12 +9,12 @@ import { checkGiven } from '../../../base/checks/given.ts';
 import { real, whole } from '../../../base/checks/number.ts';
 import { UsageError, words } from '../../../base/errors.ts';
 import { checkedJson } from '../../../base/files/checked-json.ts';
-import { type Dataset, datasetFile, roleOfName, tokenizerRecord } from '../../shards/find-shards.ts';
-import { writeDurably } from '../../shards/shard.ts';
 import { characterTokenizerName } from '../../../tokenizer/character-tokenizer.ts';
 import { percent } from '../../../tokenizer/loss.ts';
 import { gpt2 } from '../../../tokenizer/tokenizer.ts';
 import { tokenizerFile } from '../../../tokenizer/tokenizer-file.ts';
+import { type Dataset, datasetFile, roleOfName, tokenizerRecord } from '../../shards/find-shards.ts';
+import { writeDurably } from '../../shards/shard.ts';
 import { chooseTokenizer, type LossOptions, tokenizerOfCharacters } from '../choose-tokenizer.ts';
 import {
   cannotWrite,

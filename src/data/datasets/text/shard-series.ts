@@ -2,9 +2,9 @@
 import { createHash, type Hash } from 'node:crypto';
 import { closeSync, fsyncSync, openSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
+import { TokenList } from '../../../tokenizer/tokens.ts';
 import type { Dataset } from '../../shards/find-shards.ts';
 import { shardHeader } from '../../shards/shard.ts';
-import { TokenList } from '../../../tokenizer/tokens.ts';
 
 type WrittenShard = Dataset['shards'][number];
 type PlannedShard = Omit<WrittenShard, 'sha256'>;
