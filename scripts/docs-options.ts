@@ -1,9 +1,10 @@
 // Makes the tables of options in docs/formats.md and docs/api.md from the options table.
+
+import { spelled } from '../src/base/wording.ts';
 import { derivedFields } from '../src/options/configuration.ts';
 import { flagOf, helpOf, type OptionRow } from '../src/options/row.ts';
 import { startRows } from '../src/options/start-rows.ts';
 import { optionNames, optionRows, recordedNames } from '../src/options/table.ts';
-import { spelled } from '../src/base/wording.ts';
 import { valueTypeOf } from './generate/options.ts';
 
 function typeOf({ type, optional }: OptionRow): string {

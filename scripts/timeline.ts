@@ -6,8 +6,8 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { toolkits } from '../src/native/nvrtc.ts';
 import { packageRoot } from '../src/base/package-root.ts';
+import { toolkits } from '../src/native/nvrtc.ts';
 import { formatTable } from '../src/report/text-table.ts';
 import { readFlags } from './flags.ts';
 

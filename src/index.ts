@@ -25,11 +25,11 @@ export type { ElementType, Tensor } from './native/buffer.ts';
 export { type Batch, type Loader, type LoaderOptions, openLoader } from './data/batches/loader.ts';
 export type { OrderName, Position } from './data/batches/order.ts';
 export { type PrepareOptions, prepareDataset } from './data/datasets/prepare.ts';
-export type { Prepared } from './data/datasets/standing.ts';
 export type { Format, Input } from './data/datasets/text/format.ts';
 export { findInputs } from './data/datasets/text/inputs.ts';
 export { prepareText, type TextOptions } from './data/datasets/text/prepare-text.ts';
 export { type Dataset, findShards, type Role, readDataset, readDatasetTokenizer } from './data/shards/find-shards.ts';
+export type { Prepared } from './data/standing.ts';
 export {
   type BuiltInTokenizer,
   decode,
@@ -72,11 +72,11 @@ export type {
 
 export { type FoundCheckpoint, listCheckpoints, resolveCheckpoint } from './weights/checkpoint/directory.ts';
 export { loadOptimizer, loadWeights } from './weights/checkpoint/read-checkpoint.ts';
-export { resolveWeights, type Weights } from './weights/checkpoint/weights.ts';
 export { weightsHash } from './weights/checkpoint/weights-hash.ts';
 export { type CheckpointToWrite, writeCheckpoint } from './weights/checkpoint/write.ts';
-export { type ExportFormat, type ExportOptions, exportModel } from './weights/formats/export.ts';
+export { type ExportFormat, type ExportOptions, exportModel } from './weights/export.ts';
 export type { FetchOptions } from './weights/formats/hub-cache.ts';
+export { resolveWeights, type Weights } from './weights/weights.ts';
 
 // generation
 

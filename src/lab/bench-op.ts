@@ -4,7 +4,7 @@ import type { Device } from '../native/device.ts';
 import type { OpCases } from '../ops/cases/op-case.ts';
 import { workspaceOf } from '../ops/enqueue.ts';
 import { replacementOf } from '../ops/replacements.ts';
-import { toolsName } from '../report/live/machine-load.ts';
+import { toolsName } from '../report/machine-load.ts';
 import { readClocks } from './bench/clocks.ts';
 import { enqueueAgain, workOf } from './bench/op-times.ts';
 import { leastMs } from './bench/peaks.ts';

@@ -3,8 +3,8 @@
 import { dataSheetFlops, flopsPerToken, rateNote } from '../model/flops.ts';
 import type { RunEvent } from '../runs/schema.ts';
 import { formatDuration, formatRate, formatStep, formatValue } from './format-numbers.ts';
-import type { MachineReading } from './live/machine-load.ts';
 import type { LoggedRun } from './logged-run.ts';
+import type { MachineReading } from './machine-load.ts';
 
 export interface Tile {
   readonly label: string;

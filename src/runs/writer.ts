@@ -19,7 +19,7 @@ import { openRegularFile } from '../base/files/regular-file.ts';
 import { writeDurably } from '../data/shards/shard.ts';
 import type { Configuration } from '../options/table.ts';
 import { removeCheckpoints } from '../weights/checkpoint/prune.ts';
-import { readStored } from '../weights/formats/stored-file.ts';
+import { readStored } from '../weights/files/stored-file.ts';
 import { refuseOccupied } from './existing.ts';
 import { busy, leadsTo, RunLock } from './lock.ts';
 import {

@@ -9,11 +9,11 @@ import { checkpointsFolder } from '../runs/paths.ts';
 import { readRun } from '../runs/reader.ts';
 import { tidy } from '../weights/checkpoint/write.ts';
 import { withCallbacks } from './callbacks.ts';
+import { type Settled, settle } from './plan/settle.ts';
 import { checkHooks, type SessionHooks, StoppedError, type TrainHooks, type TrainResult } from './run/hooks.ts';
 import { oneGpu, openRun } from './run/open-run.ts';
 import type { Run } from './run/run.ts';
 import { kindsAt, Session } from './run/session.ts';
-import { type Settled, settle } from './run/settle.ts';
 
 /**
  * Trains as the options say (docs/api.md lists them).

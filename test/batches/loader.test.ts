@@ -1,10 +1,10 @@
 // The loader over real shards: tokens and targets, positions, what is refused, what validation settles for.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { openLoader, planValidation } from '../../src/data/batches/loader.ts';
 import { Gpt2Error } from '../../src/base/errors.ts';
 import { checkedJson } from '../../src/base/files/checked-json.ts';
 import { hashFile } from '../../src/base/files/read-file.ts';
+import { openLoader, planValidation } from '../../src/data/batches/loader.ts';
 import { writeShard } from '../../src/data/shards/shard.ts';
 import { Workplace } from '../support/cli.ts';
 

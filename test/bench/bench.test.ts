@@ -1,11 +1,11 @@
 // The bench: every op of a step is there with its time, operations and bytes are what a hand count gives, steps are counted.
 import { readFileSync } from 'node:fs';
 import { afterEach, expect, it, vi } from 'vitest';
+import { counted, difference } from '../../src/commands/bench.ts';
 import { bench, measureTraining } from '../../src/lab/bench/bench.ts';
 import { measureGeneration } from '../../src/lab/bench/generation.ts';
 import { measurePeaks } from '../../src/lab/bench/peaks.ts';
 import { median, quantile } from '../../src/lab/bench/timing.ts';
-import { counted, difference } from '../../src/commands/bench.ts';
 import { presetConfig } from '../../src/model/config.ts';
 import { flopsPerToken } from '../../src/model/flops.ts';
 import { parameterCount } from '../../src/model/parameters.ts';

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { makeReferences } from '../../scripts/make-references.ts';
+import type { Configuration } from '../../src/options/table.ts';
 import { compareSeries } from '../../src/report/compare/compare.ts';
 import {
   matchingReference,
@@ -13,7 +14,6 @@ import {
   readReference,
   referenceNames,
 } from '../../src/report/compare/reference.ts';
-import type { Configuration } from '../../src/options/table.ts';
 import { learningRateAt, type Schedule } from '../../src/train/run/schedule.ts';
 
 const asConfigured = (of: Reference, changes: object = {}) =>

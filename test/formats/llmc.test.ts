@@ -3,14 +3,14 @@
 import { truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { resolveWeights } from '../../src/weights/checkpoint/weights.ts';
-import { writeCheckpoint } from '../../src/weights/checkpoint/write.ts';
 import { Gpt2Error } from '../../src/base/errors.ts';
-import { openLlmcModel } from '../../src/weights/formats/llmc.ts';
 import type { ModelConfig } from '../../src/model/config.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
 import { Device } from '../../src/native/device.ts';
 import { floats, held } from '../../src/ops/cases/case-numbers.ts';
+import { writeCheckpoint } from '../../src/weights/checkpoint/write.ts';
+import { openLlmcModel } from '../../src/weights/formats/llmc.ts';
+import { resolveWeights } from '../../src/weights/weights.ts';
 import { emptyModel, manifestFields, temporaryFolders, trainedModel } from '../checkpoint/trained-model.ts';
 import { describeBackends } from '../support/backends.ts';
 import { llmcModelFile } from '../support/llmc-model.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Gpt2Error } from '../../src/base/errors.ts';
-import { openSafetensors, writeSafetensors } from '../../src/weights/formats/safetensors.ts';
+import { openSafetensors, writeSafetensors } from '../../src/weights/files/safetensors.ts';
 import { temporaryFolders } from '../checkpoint/trained-model.ts';
 
 const newFolder = temporaryFolders();

@@ -5,12 +5,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
 import { Gpt2Error } from '../../src/base/errors.ts';
-import { openHuggingFaceModel } from '../../src/weights/formats/huggingface.ts';
-import { fromStored, storedShape } from '../../src/weights/formats/layout.ts';
-import { openSafetensors, writeSafetensors } from '../../src/weights/formats/safetensors.ts';
-import type { StoredModel } from '../../src/weights/formats/stored-model.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
 import { Random } from '../../src/ops/cases/case-numbers.ts';
+import { fromStored, storedShape } from '../../src/weights/files/layout.ts';
+import { openSafetensors, writeSafetensors } from '../../src/weights/files/safetensors.ts';
+import { openHuggingFaceModel } from '../../src/weights/formats/huggingface.ts';
+import type { StoredModel } from '../../src/weights/formats/stored-model.ts';
 import { rounds, seed } from '../support/rounds.ts';
 import { mutate } from './mutate.ts';
 

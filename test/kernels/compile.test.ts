@@ -16,14 +16,14 @@ import {
 import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { compiledFile, compileKernels, type KernelSource } from '../../src/ops/kernels/compile.ts';
-import { cachedCubin } from '../../src/ops/kernels/cubin-cache.ts';
-import { emulated } from '../../src/ops/kernels/emulated.ts';
-import { loadKernels } from '../../src/ops/kernels/kernels.ts';
 import { type Tensor, tensorOf } from '../../src/native/buffer.ts';
 import { Device } from '../../src/native/device.ts';
 import { findNvrtc } from '../../src/native/nvrtc.ts';
 import { Random } from '../../src/ops/cases/case-numbers.ts';
+import { compiledFile, compileKernels, type KernelSource } from '../../src/ops/kernels/compile.ts';
+import { cachedCubin } from '../../src/ops/kernels/cubin-cache.ts';
+import { emulated } from '../../src/ops/kernels/emulated.ts';
+import { loadKernels } from '../../src/ops/kernels/kernels.ts';
 import { mutate } from '../fuzz/mutate.ts';
 import { command, Workplace } from '../support/cli.ts';
 import { until } from '../support/until.ts';

@@ -3,11 +3,11 @@ import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { compileKernels } from '../../src/ops/kernels/compile.ts';
-import type { LaunchShape } from '../../src/ops/kernels/kernels.ts';
+import { packageRoot } from '../../src/base/package-root.ts';
 import { tensorOf } from '../../src/native/buffer.ts';
 import { Device } from '../../src/native/device.ts';
-import { packageRoot } from '../../src/base/package-root.ts';
+import { compileKernels } from '../../src/ops/kernels/compile.ts';
+import type { LaunchShape } from '../../src/ops/kernels/kernels.ts';
 import { Workplace } from '../support/cli.ts';
 
 let place: Workplace;

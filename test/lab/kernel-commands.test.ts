@@ -2,11 +2,11 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { afterAll, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { packageRoot } from '../../src/base/package-root.ts';
 import { findCards } from '../../src/lab/find-cards.ts';
 import { KernelProcess } from '../../src/lab/kernel-process.ts';
 import { newKernel } from '../../src/lab/new-kernel.ts';
 import { readOptionsFile } from '../../src/options/read-options.ts';
-import { packageRoot } from '../../src/base/package-root.ts';
 import type { KernelRound } from '../../src/report/kernel-round.ts';
 import { train } from '../../src/train/train.ts';
 import { StreamViewer } from '../live/streams.ts';

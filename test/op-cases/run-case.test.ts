@@ -3,9 +3,9 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { Tensor } from '../../src/native/buffer.ts';
 import { Device } from '../../src/native/device.ts';
+import type { Numbers } from '../../src/ops/cases/case-numbers.ts';
 import { fp8MatmulCases } from '../../src/ops/cases/fp8-matmul.ts';
 import { layernormCases } from '../../src/ops/cases/layernorm.ts';
-import type { Numbers } from '../../src/ops/cases/case-numbers.ts';
 import type { OpCases } from '../../src/ops/cases/op-case.ts';
 import { runCase } from '../../src/ops/cases/run-case.ts';
 import { variantsOf } from '../../src/ops/cases/variants.ts';

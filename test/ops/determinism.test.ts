@@ -3,8 +3,8 @@ import { createHash } from 'node:crypto';
 import { expect, it } from 'vitest';
 import type { Tensor } from '../../src/native/buffer.ts';
 import type { LibraryKind } from '../../src/native/find-library.ts';
-import { drawScales } from '../../src/ops/cases/fp8.ts';
 import { Random } from '../../src/ops/cases/case-numbers.ts';
+import { drawScales } from '../../src/ops/cases/fp8.ts';
 import {
   attentionBackward,
   attentionForward,

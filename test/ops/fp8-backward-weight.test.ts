@@ -2,9 +2,9 @@
 import { expect, it } from 'vitest';
 import type { Tensor } from '../../src/native/buffer.ts';
 import { Device } from '../../src/native/device.ts';
+import { floats, held, type Numbers, Random, relativeError } from '../../src/ops/cases/case-numbers.ts';
 import { columnwise, drawScales, scaled } from '../../src/ops/cases/fp8.ts';
 import { columnSums, product } from '../../src/ops/cases/matmul.ts';
-import { floats, held, type Numbers, Random, relativeError } from '../../src/ops/cases/case-numbers.ts';
 import { blocksOf, groupsOf } from '../../src/ops/columnwise.ts';
 import { fp8MatmulBackwardWeight, fp8MatmulBackwardWeightScratch, fp8Transpose } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';

@@ -2,6 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { fromE4m3, toE4m3 } from '../../src/base/files/half-floats.ts';
 import type { Tensor } from '../../src/native/buffer.ts';
+import { floats, held, type Numbers, norm, Random } from '../../src/ops/cases/case-numbers.ts';
 import {
   columnwise,
   drawScales,
@@ -14,7 +15,6 @@ import {
   scaleOf,
 } from '../../src/ops/cases/fp8.ts';
 import { linear } from '../../src/ops/cases/matmul.ts';
-import { floats, held, type Numbers, norm, Random } from '../../src/ops/cases/case-numbers.ts';
 import { blocksOf, groupsOf } from '../../src/ops/columnwise.ts';
 import {
   fp8MatmulGeluForward,

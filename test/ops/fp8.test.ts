@@ -4,6 +4,18 @@ import { describe, expect, it } from 'vitest';
 import { fromBf16, toE4m3 } from '../../src/base/files/half-floats.ts';
 import { elementCount, type Tensor } from '../../src/native/buffer.ts';
 import {
+  distance,
+  floats,
+  held,
+  largestOf,
+  type Numbers,
+  norm,
+  Random,
+  relativeError,
+  worstError,
+  writeNumbers,
+} from '../../src/ops/cases/case-numbers.ts';
+import {
   columnwise,
   drawScales,
   largestNorm,
@@ -17,18 +29,6 @@ import {
 } from '../../src/ops/cases/fp8.ts';
 import { transposed } from '../../src/ops/cases/fp8-quantize-weight.ts';
 import { linear, product } from '../../src/ops/cases/matmul.ts';
-import {
-  distance,
-  floats,
-  held,
-  largestOf,
-  type Numbers,
-  norm,
-  Random,
-  relativeError,
-  worstError,
-  writeNumbers,
-} from '../../src/ops/cases/case-numbers.ts';
 import { blocksOf, groupsOf } from '../../src/ops/columnwise.ts';
 import {
   fp8Matmul,

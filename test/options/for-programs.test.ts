@@ -1,6 +1,7 @@
 // Errors and notices of public functions name options as a program gives them; the commands' name flags (wrong-inputs.test.ts).
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { speakFlags, words } from '../../src/base/wording.ts';
 import {
   createModel,
   Device,
@@ -17,7 +18,6 @@ import {
   selectDevice,
   train,
 } from '../../src/index.ts';
-import { speakFlags, words } from '../../src/base/wording.ts';
 import { Workplace } from '../support/cli.ts';
 
 const place = new Workplace();

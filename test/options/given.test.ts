@@ -1,8 +1,8 @@
 // Wrong options, given to the API and on the command line: both refuse them with one exact message before they open anything.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { UsageError } from '../../src/base/errors.ts';
-import * as api from '../../src/index.ts';
 import { speakFlags } from '../../src/base/wording.ts';
+import * as api from '../../src/index.ts';
 import { command as node, tinyModel, Workplace } from '../support/cli.ts';
 
 speakFlags(false);

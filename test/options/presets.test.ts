@@ -1,7 +1,6 @@
 // Presets: what they hold, what overrides them, and the commands and calls that take them.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { afterAll, describe, expect, it } from 'vitest';
-import { mismatches, readReference, referenceNames } from '../../src/report/compare/reference.ts';
 import { planRun, train } from '../../src/index.ts';
 import { presetConfig } from '../../src/model/config.ts';
 import { libraryPath } from '../../src/native/find-library.ts';
@@ -9,6 +8,7 @@ import { completeOptions } from '../../src/options/complete-options.ts';
 import { type PresetName, readPreset, runPresetNames } from '../../src/options/presets.ts';
 import { readOptionsFile, readValue, withSources } from '../../src/options/read-options.ts';
 import { type Configuration, type OptionName, optionRows } from '../../src/options/table.ts';
+import { mismatches, readReference, referenceNames } from '../../src/report/compare/reference.ts';
 import { Workplace } from '../support/cli.ts';
 
 const place = new Workplace();

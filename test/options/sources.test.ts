@@ -7,7 +7,7 @@ import { completeOptions } from '../../src/options/complete-options.ts';
 import { withSources } from '../../src/options/read-options.ts';
 import { resumedOptions } from '../../src/options/resumed-options.ts';
 import type { TrainOptions } from '../../src/options/table.ts';
-import { wantedRanks } from '../../src/train/run/settle.ts';
+import { wantedRanks } from '../../src/train/plan/settle.ts';
 import { Workplace } from '../support/cli.ts';
 
 const place = new Workplace();

@@ -2,9 +2,9 @@
 import { existsSync, fstatSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { readRun } from '../../src/runs/reader.ts';
 import { crc32c, eventRecord } from '../../src/report/tensorboard/event-record.ts';
 import { openScalarFile, ScalarFile } from '../../src/report/tensorboard/scalar-file.ts';
+import { readRun } from '../../src/runs/reader.ts';
 import { runEvent, trainEvent } from '../runs/run-log.ts';
 import { tinyModel, Workplace } from '../support/cli.ts';
 import { curves, eventFiles, readEvents } from './event-files.ts';

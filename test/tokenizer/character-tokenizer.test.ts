@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { chooseTokenizer } from '../../src/data/datasets/choose-tokenizer.ts';
+import { chooseTokenizer } from '../../src/data/choose-tokenizer.ts';
 import { prepareDataset } from '../../src/data/datasets/prepare.ts';
 import { findInputs } from '../../src/data/datasets/text/inputs.ts';
 import { prepareText } from '../../src/data/datasets/text/prepare-text.ts';

@@ -6,7 +6,6 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { findInputs } from '../../src/data/datasets/text/inputs.ts';
 import { prepareText } from '../../src/data/datasets/text/prepare-text.ts';
-import { readModelFolder } from '../../src/weights/formats/huggingface.ts';
 import { readDatasetTokenizer } from '../../src/data/shards/find-shards.ts';
 import { openShard } from '../../src/data/shards/shard.ts';
 import { tokenizerFiles } from '../../src/tokenizer/gpt2-files.ts';
@@ -21,6 +20,7 @@ import {
   StreamDecoder,
 } from '../../src/tokenizer/tokenizer.ts';
 import { isSameTokenizer, parseTokenizer, readTokenizer } from '../../src/tokenizer/tokenizer-file.ts';
+import { readModelFolder } from '../../src/weights/formats/huggingface.ts';
 import { withoutAlphabet } from '../fuzz/tokenizers.ts';
 import { Workplace } from '../support/cli.ts';
 

@@ -2,8 +2,8 @@
 // copied.
 import { createHash } from 'node:crypto';
 import { expect, it } from 'vitest';
-import type { Batch } from '../../src/data/batches/loader.ts';
 import { ShapeError, UsageError } from '../../src/base/errors.ts';
+import type { Batch } from '../../src/data/batches/loader.ts';
 import { lossesOf, meanLoss } from '../../src/inference/evaluate/mean-loss.ts';
 import { createModel } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';

@@ -2,8 +2,6 @@
 // run or from llm.c's file, and weights that cannot be fine-tuned.
 import { writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { resolveCheckpoint } from '../../src/weights/checkpoint/directory.ts';
-import { resolveWeights } from '../../src/weights/checkpoint/weights.ts';
 import { UsageError } from '../../src/base/errors.ts';
 import { presetConfig } from '../../src/model/config.ts';
 import { createModel } from '../../src/model/model.ts';
@@ -13,6 +11,8 @@ import { completeOptions } from '../../src/options/complete-options.ts';
 import type { TrainOptions } from '../../src/options/table.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import { train } from '../../src/train/train.ts';
+import { resolveCheckpoint } from '../../src/weights/checkpoint/directory.ts';
+import { resolveWeights } from '../../src/weights/weights.ts';
 import { Workplace } from '../support/cli.ts';
 import { llmcModelFile } from '../support/llmc-model.ts';
 

@@ -3,14 +3,14 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { resolveCheckpoint } from '../../src/weights/checkpoint/directory.ts';
-import { resolveWeights } from '../../src/weights/checkpoint/weights.ts';
 import { checkedJson, readCheckedJson } from '../../src/base/files/checked-json.ts';
-import { openSafetensors } from '../../src/weights/formats/safetensors.ts';
+import { writeQuestions } from '../../src/data/shards/multiple-choice.ts';
 import { createModel } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';
 import { readRun } from '../../src/runs/reader.ts';
-import { writeQuestions } from '../../src/data/shards/multiple-choice.ts';
+import { resolveCheckpoint } from '../../src/weights/checkpoint/directory.ts';
+import { openSafetensors } from '../../src/weights/files/safetensors.ts';
+import { resolveWeights } from '../../src/weights/weights.ts';
 import { Workplace } from '../support/cli.ts';
 import { figuresOf } from '../support/figures.ts';
 import { modernParts } from '../support/modern-models.ts';

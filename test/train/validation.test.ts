@@ -2,13 +2,13 @@
 // fewer batches than --val-steps: each batch runs once and is weighted in the mean.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openLoader } from '../../src/data/batches/loader.ts';
+import { findShards } from '../../src/data/shards/find-shards.ts';
 import { meanLoss } from '../../src/inference/evaluate/mean-loss.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
 import { createModel } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';
 import type { TrainOptions } from '../../src/options/table.ts';
 import { readRun } from '../../src/runs/reader.ts';
-import { findShards } from '../../src/data/shards/find-shards.ts';
 import { train } from '../../src/train/train.ts';
 import { Workplace } from '../support/cli.ts';
 

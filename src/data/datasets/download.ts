@@ -9,7 +9,7 @@ import { Gpt2Error, InterruptedError, words } from '../../base/errors.ts';
 import { makeFolder } from '../../base/files/make-folder.ts';
 import { hashFile } from '../../base/files/read-file.ts';
 import { syncToDisk } from '../../base/files/sync.ts';
-import { cannotWrite } from './standing.ts';
+import { cannotWrite } from '../standing.ts';
 
 const attempts = 6;
 const silentMilliseconds = 60_000;

@@ -3,9 +3,9 @@
 import { dirname } from 'node:path';
 import { Gpt2Error, words } from '../../base/errors.ts';
 import { StreamDecoder, type Tokenizer } from '../../tokenizer/tokenizer.ts';
+import { tokenizerNames } from '../choose-tokenizer.ts';
 import { readDataset, readDatasetTokenizer } from '../shards/find-shards.ts';
 import { openShard } from '../shards/shard.ts';
-import { tokenizerNames } from './choose-tokenizer.ts';
 
 /**
  * Reads a whole shard.

@@ -12,12 +12,19 @@ import { type Loss, noLoss, sumOf } from '../../tokenizer/loss.ts';
 import { encode, gpt2, type Tokenizer } from '../../tokenizer/tokenizer.ts';
 import { tokenizerFile } from '../../tokenizer/tokenizer-file.ts';
 import { TokenList } from '../../tokenizer/tokens.ts';
+import { chooseTokenizer, type LossOptions, refuseLoss, tokenizerOfCharacters } from '../choose-tokenizer.ts';
 import { type Dataset, datasetFile, type Role, tokenizerRecord } from '../shards/find-shards.ts';
 import { writeDurably, writeShard } from '../shards/shard.ts';
-import { chooseTokenizer, type LossOptions, refuseLoss, tokenizerOfCharacters } from './choose-tokenizer.ts';
+import {
+  cannotWrite,
+  isWhole,
+  type Prepared,
+  refuseForeignTokenizer,
+  standingIn,
+  standsInTheWay,
+} from '../standing.ts';
 import type { DatasetSource } from './dataset.ts';
 import { ownSource } from './own-source.ts';
-import { cannotWrite, isWhole, type Prepared, refuseForeignTokenizer, standingIn, standsInTheWay } from './standing.ts';
 import { tinyshakespeare } from './tinyshakespeare.ts';
 
 export const datasets: readonly DatasetSource[] = [tinyshakespeare, ownSource];

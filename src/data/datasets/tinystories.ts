@@ -2,8 +2,8 @@
 // separates stories; white space at their ends is removed as in llm.c, which reads JSON files in another order.
 import { existsSync } from 'node:fs';
 import { basename, join } from 'node:path';
+import type { Prepared } from '../standing.ts';
 import { download, huggingFace } from './download.ts';
-import type { Prepared } from './standing.ts';
 import type { FileRole, Input } from './text/format.ts';
 import { findInputs } from './text/inputs.ts';
 import { prepareText, type TextOptions } from './text/prepare-text.ts';

@@ -12,7 +12,7 @@ import { completeOptions, freezeOptions } from '../../options/complete-options.t
 import { modelOf } from '../../options/model-of-options.ts';
 import { withSources } from '../../options/read-options.ts';
 import { optionTable, type TrainOptions } from '../../options/table.ts';
-import { toolsName } from '../../report/live/machine-load.ts';
+import { toolsName } from '../../report/machine-load.ts';
 import { type BenchOptions, type BenchReport, bench } from './bench.ts';
 import { measureGeneration } from './generation.ts';
 

@@ -6,11 +6,11 @@ import { setTimeout as passed } from 'node:timers/promises';
 import { Gpt2Error, words } from '../../base/errors.ts';
 import { livePage, type Shows } from '../html-report.ts';
 import type { KernelRound } from '../kernel-round.ts';
+import { watchMachine } from '../machine-load.ts';
 import { aboutRun } from './about.ts';
 import { EventStream } from './event-stream.ts';
 import { refusalOf } from './guard.ts';
 import { LogTail } from './log-tail.ts';
-import { watchMachine } from './machine-load.ts';
 
 /** The run that the page shows. */
 export interface Followed {

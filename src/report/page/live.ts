@@ -1,7 +1,7 @@
 // Runs the live page: takes the server's events (events.ts), and updates the plot and the figures.
 import type { About } from '../live/about.ts';
-import type { MachineReading } from '../live/machine-load.ts';
 import { LoggedRun, stateOf } from '../logged-run.ts';
+import type { MachineReading } from '../machine-load.ts';
 import type { ReportData } from '../report-data.ts';
 import { tilesOf } from '../tiles.ts';
 import { byId, showLog, showSamples, showState, showTiles } from './elements.ts';

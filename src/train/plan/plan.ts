@@ -14,8 +14,8 @@ import type { SettledOptions, TrainOptions } from '../../options/table.ts';
 import type { Tokenizer } from '../../tokenizer/tokenizer.ts';
 import { stateCopyBytes } from '../../weights/checkpoint/background.ts';
 import type { FetchOptions } from '../../weights/formats/hub-cache.ts';
-import { settle, sharesOf, takesSamples } from '../run/settle.ts';
 import { checkMemory, trainingPlan } from './plan-memory.ts';
+import { settle, sharesOf, takesSamples } from './settle.ts';
 
 /** The result of --dry-run. */
 export interface TrainingPlan {

@@ -13,10 +13,10 @@ import { BackgroundWriter } from '../../weights/checkpoint/background.ts';
 import { loadOptimizer } from '../../weights/checkpoint/read-checkpoint.ts';
 import { memorySizes } from '../plan/plan.ts';
 import { checkMemory, trainingPlan, uncalledOps } from '../plan/plan-memory.ts';
+import { sharesOf } from '../plan/settle.ts';
 import { Trainer } from '../step/trainer.ts';
 import { connectDevices } from './connect.ts';
 import type { Opening } from './opening.ts';
-import { sharesOf } from './settle.ts';
 
 export type RunModel = Readonly<Awaited<ReturnType<typeof openModel>>>;
 

@@ -20,13 +20,13 @@ import { timeName } from '../../runs/paths.ts';
 import { RunLog } from '../../runs/writer.ts';
 import { checkpointHash } from '../../weights/checkpoint/directory.ts';
 import { describeDevice } from '../plan/plan.ts';
+import { type Settled, takesSamples } from '../plan/settle.ts';
 import { openData, type RunData } from './data.ts';
 import { openModel } from './open-model.ts';
 import { type Opening, Resources } from './opening.ts';
 import type { Run } from './run.ts';
 import { dataHash, shardRecord } from './same-data.ts';
 import { checkSameKernels } from './same-kernels.ts';
-import { type Settled, takesSamples } from './settle.ts';
 
 /** Message for a process that was given several ranks but no place among them. */
 export const oneGpu = 'a process trains on one GPU: `train --gpus N` on the command line starts N of them';

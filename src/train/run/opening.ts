@@ -1,7 +1,7 @@
 // Inputs of the functions that open a run, and the list of what it has to close.
 import type { Ranks } from '../../ranks/ranks.ts';
 import type { LivePage } from '../../report/live/live-page.ts';
-import type { Settled } from './settle.ts';
+import type { Settled } from '../plan/settle.ts';
 
 /** Inputs of the functions that open a run. */
 export interface Opening {

@@ -6,10 +6,10 @@ import type { ScalarFile } from '../../report/tensorboard/scalar-file.ts';
 import type { RunEvent } from '../../runs/schema.ts';
 import type { RunLog } from '../../runs/writer.ts';
 import type { FoundCheckpoint } from '../../weights/checkpoint/directory.ts';
+import type { Settled } from '../plan/settle.ts';
 import type { RunData } from './data.ts';
 import type { RunDescription } from './hooks.ts';
 import type { RunModel } from './open-model.ts';
-import type { Settled } from './settle.ts';
 
 /** An open run. `close()` frees the device and closes files. */
 export interface Run extends RunData, RunModel {

@@ -9,15 +9,15 @@ import { ChangedShardError } from '../../data/shards/shard.ts';
 import { eventsAt } from '../../runs/reader.ts';
 import type { RunEvent } from '../../runs/schema.ts';
 import { weightsHash } from '../../weights/checkpoint/weights-hash.ts';
-import { stopAtBadStep } from '../failure/bad-step.ts';
-import { mostSkippedInARow, openSpikeWatch, type SpikeWatch } from '../failure/spikes.ts';
 import type { BegunStep } from '../step/trainer.ts';
+import { stopAtBadStep } from './bad-step.ts';
 import { Events } from './events.ts';
 import { type SessionHooks, StoppedError, type TrainResult } from './hooks.ts';
 import { milestonesAt } from './milestones.ts';
 import type { Run } from './run.ts';
 import { Saving } from './saving.ts';
 import { learningRateAt } from './schedule.ts';
+import { mostSkippedInARow, openSpikeWatch, type SpikeWatch } from './spikes.ts';
 import { Throughput } from './throughput.ts';
 
 /** A step that was enqueued and whose result has not been read. */

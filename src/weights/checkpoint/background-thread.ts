@@ -3,8 +3,9 @@ import { parentPort } from 'node:worker_threads';
 import { type Parameter, realCount } from '../../model/parameters.ts';
 import { bytesOf } from '../../native/buffer.ts';
 import { viewMemory } from '../../native/koffi.ts';
+import type { Values } from '../files/safetensors.ts';
 import type { CopyInMemory, WriteRequest } from './background.ts';
-import { type State, saveState, type Values } from './write.ts';
+import { type State, saveState } from './write.ts';
 
 const valuesOf = ({ addresses, ...named }: CopyInMemory): Values => ({
   ...named,

@@ -14,19 +14,12 @@ import type { ParameterArena } from '../../model/arena.ts';
 import type { Model } from '../../model/model.ts';
 import type { Tensor } from '../../native/buffer.ts';
 import { dtypes } from '../../native/device.ts';
+import { weightsFile } from '../files/names.ts';
+import { unfinishedPath } from '../files/replace.ts';
+import { writeTensors } from '../files/safetensors.ts';
 import { checkModelSize, checkpointName, verifyContents } from './directory.ts';
-import {
-  count,
-  filesSchema,
-  modelSchema,
-  positionSchema,
-  readDescription,
-  sha256,
-  size,
-  weightsFile,
-} from './manifest.ts';
-import { unfinishedPath } from './replace.ts';
-import { stateInDevice, writeTensors } from './write.ts';
+import { count, filesSchema, modelSchema, positionSchema, readDescription, sha256, size } from './manifest.ts';
+import { stateInDevice } from './write.ts';
 
 export const captureFile = 'capture.json';
 export const tokensFile = 'tokens.bin';

@@ -1,5 +1,6 @@
 // Finds and verifies checkpoints: all of a run, the newest valid one, or the one a path names. Changes nothing on disk. Remains
 // of interrupted writes (write.ts) are ignored, except for a complete checkpoint that was set aside.
+
 import { existsSync, lstatSync, readdirSync, type Stats } from 'node:fs';
 import { basename, join } from 'node:path';
 import { attempt, Gpt2Error } from '../../base/errors.ts';
@@ -7,7 +8,9 @@ import { hashFile } from '../../base/files/read-file.ts';
 import { checkConfig } from '../../model/config.ts';
 import { parameterCount } from '../../model/parameters.ts';
 import { bytesOf } from '../../native/buffer.ts';
-import { type Manifest, manifestFile, readManifest, weightsFile } from './manifest.ts';
+import { manifestFile, weightsFile } from '../files/names.ts';
+import { unfinished } from '../files/replace.ts';
+import { type Manifest, readManifest } from './manifest.ts';
 
 /** A checkpoint whose files all have the sizes and hashes of its manifest. */
 export interface FoundCheckpoint {
@@ -24,16 +27,6 @@ export interface DamagedCheckpoint {
 /** "step-00000020": the number of updates done. */
 export const checkpointName = (step: number): string => `step-${String(step).padStart(8, '0')}`;
 const namePattern = /^step-(\d{8,})$/;
-const unfinishedPattern = /^\.(step-\d{8,})\.(\d+)(?:-\d+)?\.(tmp|old)$/;
-
-/**
- * The parts of a folder name under which a process writes, removes or sets aside a checkpoint (see replace.ts); undefined for
- * any other name. One that is set aside stays the checkpoint of its step until the new one is in place.
- */
-export function unfinished(entry: string) {
-  const [, name, process, ending] = unfinishedPattern.exec(entry) ?? [];
-  return name === undefined ? undefined : { name, process: Number(process), isSetAside: ending === 'old' };
-}
 
 /** "step-00000020" of a checkpoint that is set aside; undefined for any other name. */
 export function nameOfSetAside(entry: string): string | undefined {

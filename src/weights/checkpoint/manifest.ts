@@ -1,5 +1,6 @@
 // Defines and reads manifest.json of a checkpoint: the values a run needs to resume, the size and hash of every other file, and
 // its own checksum. It is written last, so a folder that has it is complete. directory.ts checks the other files.
+
 import { join } from 'node:path';
 import { z } from 'zod';
 import { Gpt2Error, UsageError } from '../../base/errors.ts';
@@ -7,10 +8,8 @@ import { checkedJson, readCheckedJson } from '../../base/files/checked-json.ts';
 import { largestDescription } from '../../base/files/regular-file.ts';
 import { type Architecture, parts } from '../../model/architecture.ts';
 import { tokenizerFile } from '../../tokenizer/tokenizer-file.ts';
+import { manifestFile, optimizerFile, weightsFile } from '../files/names.ts';
 
-export const manifestFile = 'manifest.json';
-export const weightsFile = 'model.safetensors';
-export const optimizerFile = 'optimizer.safetensors';
 /** Version 1 has no checksum. */
 export const checkpointVersion = 2;
 

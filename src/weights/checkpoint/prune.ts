@@ -2,9 +2,9 @@
 import { renameSync, rmSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { attempt, Gpt2Error } from '../../base/errors.ts';
+import { clearLeftovers, unfinishedPath } from '../files/replace.ts';
 import { listCheckpoints, nameOfSetAside, stepOf, verifySizes } from './directory.ts';
 import type { Manifest } from './manifest.ts';
-import { clearLeftovers, unfinishedPath } from './replace.ts';
 
 /** Which checkpoints stay; see `pruneCheckpoints`. */
 export interface Keeping {

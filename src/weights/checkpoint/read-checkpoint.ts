@@ -7,11 +7,12 @@ import type { ModelConfig } from '../../model/config.ts';
 import { castWeights, type Model } from '../../model/model.ts';
 import { parameterTable, realCount } from '../../model/parameters.ts';
 import type { StateCopy } from '../../optimizer/state.ts';
-import { fromStored, storedShape } from '../formats/layout.ts';
-import { openSafetensors, type SafetensorsFile } from '../formats/safetensors.ts';
-import { quote } from '../formats/safetensors-header.ts';
+import { fromStored, storedShape } from '../files/layout.ts';
+import { optimizerFile, weightsFile } from '../files/names.ts';
+import { openSafetensors, type SafetensorsFile } from '../files/safetensors.ts';
+import { quote } from '../files/safetensors-header.ts';
 import type { FoundCheckpoint } from './directory.ts';
-import { type Manifest, optimizerFile, weightsFile } from './manifest.ts';
+import type { Manifest } from './manifest.ts';
 import { copiesOf } from './write.ts';
 
 /**

@@ -16,30 +16,13 @@ import type { Model } from '../../model/model.ts';
 import { type Parameter, parameterTable } from '../../model/parameters.ts';
 import type { StateCopy } from '../../optimizer/state.ts';
 import { tokenizerFile } from '../../tokenizer/tokenizer-file.ts';
-import { storedShape, toStored } from '../formats/layout.ts';
-import { type WrittenFile, writeSafetensors } from '../formats/safetensors.ts';
-import type { WeightType } from '../formats/weight-types.ts';
+import { manifestFile, optimizerFile, weightsFile } from '../files/names.ts';
+import { clearLeftovers, putInPlace, removeIfPossible, unfinishedPath } from '../files/replace.ts';
+import { type Values, writeTensors } from '../files/safetensors.ts';
 import { checkpointName } from './directory.ts';
-import {
-  checkManifest,
-  checkpointVersion,
-  type Manifest,
-  manifestFile,
-  optimizerFile,
-  weightsFile,
-} from './manifest.ts';
+import { checkManifest, checkpointVersion, type Manifest } from './manifest.ts';
 import type { Keeping } from './prune.ts';
 import { pruneCheckpoints, timeToWrite } from './prune.ts';
-import { clearLeftovers, putInPlace, removeIfPossible, unfinishedPath } from './replace.ts';
-
-/** Values to write for some parameters: master weights, or a row of optimizer state. */
-export interface Values {
-  /** Prefix of the tensor names: "", "m." */
-  readonly prefix: string;
-  readonly parameters: readonly Parameter[];
-  /** A parameter's real rows, as the device holds them. */
-  read(parameter: Parameter): Float32Array;
-}
 
 /** The tensors of a checkpoint. */
 export interface State {
@@ -218,15 +201,3 @@ function makeFolders(folder: string): void {
 /** Whether a Gpt2Error was caused by the file system. */
 const isOfFiles = (error: unknown): boolean =>
   error instanceof Gpt2Error && (error.cause as NodeJS.ErrnoException | undefined)?.code !== undefined;
-
-/** Writes values of parameters to a new safetensors file, by default in fp32. @throws as `writeSafetensors` */
-export function writeTensors(path: string, values: readonly Values[], type?: WeightType): WrittenFile {
-  const tensors = values.flatMap(({ prefix, parameters, read }) =>
-    parameters.map((parameter) => ({
-      name: `${prefix}${parameter.huggingFaceName}`,
-      shape: storedShape(parameter),
-      read: () => toStored(parameter, read(parameter)),
-    })),
-  );
-  return writeSafetensors(path, tensors, type);
-}

@@ -4,8 +4,8 @@ import { existsSync, mkdirSync, readdirSync, renameSync, rmdirSync, rmSync, stat
 import { basename, dirname, join } from 'node:path';
 import { syncToDisk } from '../../base/files/sync.ts';
 import { temporaryPath } from '../../data/shards/shard.ts';
-import { weightsFile } from '../checkpoint/manifest.ts';
-import { isWriting, removeIfPossible } from '../checkpoint/replace.ts';
+import { weightsFile } from '../files/names.ts';
+import { isWriting, removeIfPossible } from '../files/replace.ts';
 
 /** Whether a folder can be written at `path`: there is none, or it has only leftovers of a killed export. */
 export function isFreeForFolder(path: string, ourNames: readonly string[]): boolean {

@@ -4,9 +4,9 @@
 import { writeDurably } from '../../data/shards/shard.ts';
 import { presetName } from '../../model/config.ts';
 import { type Parameter, parameterCount, parameterTable, realCount } from '../../model/parameters.ts';
+import { encodeWeights, type WeightType, weightTypes } from '../files/weight-types.ts';
 import { type GgufTokenizer, ggufTokenizer } from './gguf-tokenizer.ts';
 import type { StoredModel } from './stored-model.ts';
-import { encodeWeights, type WeightType, weightTypes } from './weight-types.ts';
 
 const alignment = 32;
 

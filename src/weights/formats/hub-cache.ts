@@ -7,7 +7,7 @@ import { Gpt2Error, InterruptedError } from '../../base/errors.ts';
 import { cacheFolder, onlyUser } from '../../base/files/cache-folder.ts';
 import { makeFolder } from '../../base/files/make-folder.ts';
 import { lockFile } from '../../native/file-lock.ts';
-import { weightsFile } from '../checkpoint/manifest.ts';
+import { weightsFile } from '../files/names.ts';
 
 export interface HubName {
   /** "openai-community/gpt2" */

@@ -7,11 +7,11 @@ import { attempt, Gpt2Error, InterruptedError, onCommandLine, words } from '../.
 import { readTextFile } from '../../base/files/regular-file.ts';
 import { askForHead, download, huggingFace, Refused, reasonOf } from '../../data/datasets/download.ts';
 import { largestFile } from '../../tokenizer/tokenizer-file.ts';
-import { weightsFile } from '../checkpoint/manifest.ts';
+import { weightsFile } from '../files/names.ts';
+import { openSafetensors } from '../files/safetensors.ts';
 import type { FetchOptions, HubName } from './hub-cache.ts';
 import { alone, isWhole, knownCommit, modelFolder, rememberCommit } from './hub-cache.ts';
 import { adapterFile, readModelFolder, tokenizerFiles } from './huggingface.ts';
-import { openSafetensors } from './safetensors.ts';
 
 export interface HubModel {
   readonly folder: string;

@@ -7,9 +7,9 @@ import { writeDurably } from '../../data/shards/shard.ts';
 import { checkConfig, type ModelConfig, paddedVocabularySize } from '../../model/config.ts';
 import { parameterCount, parameterTable, realCount } from '../../model/parameters.ts';
 import { elementCount } from '../../native/buffer.ts';
-import { readerOf, StoredFile } from './stored-file.ts';
+import { readerOf, StoredFile } from '../files/stored-file.ts';
+import { encodeWeights } from '../files/weight-types.ts';
 import { modelPaths, type StoredModel } from './stored-model.ts';
-import { encodeWeights } from './weight-types.ts';
 
 export const llmcMagic = 20240326;
 /** The header's version, by element type. */

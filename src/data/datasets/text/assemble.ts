@@ -2,8 +2,8 @@
 // parts for counts and one for tokens. The result depends only on the content and order of the parts.
 import { Gpt2Error, words } from '../../../base/errors.ts';
 import { type Loss, sumOf } from '../../../tokenizer/loss.ts';
+import { type LossOptions, refuseLoss } from '../../choose-tokenizer.ts';
 import type { Role } from '../../shards/find-shards.ts';
-import { type LossOptions, refuseLoss } from '../choose-tokenizer.ts';
 import { type Part, readPart } from './parts.ts';
 import { ShardSeries } from './shard-series.ts';
 

@@ -13,9 +13,9 @@ import { characterTokenizerName } from '../../../tokenizer/character-tokenizer.t
 import { percent } from '../../../tokenizer/loss.ts';
 import { gpt2 } from '../../../tokenizer/tokenizer.ts';
 import { tokenizerFile } from '../../../tokenizer/tokenizer-file.ts';
+import { chooseTokenizer, type LossOptions, tokenizerOfCharacters } from '../../choose-tokenizer.ts';
 import { type Dataset, datasetFile, roleOfName, tokenizerRecord } from '../../shards/find-shards.ts';
 import { writeDurably } from '../../shards/shard.ts';
-import { chooseTokenizer, type LossOptions, tokenizerOfCharacters } from '../choose-tokenizer.ts';
 import {
   cannotWrite,
   isWhole,
@@ -24,7 +24,7 @@ import {
   type Standing,
   standingIn,
   standsInTheWay,
-} from '../standing.ts';
+} from '../../standing.ts';
 import { assemble, type Division } from './assemble.ts';
 import { chunksOf } from './chunks.ts';
 import { type Encoding, type Format, type Input, longestSeparator } from './format.ts';

@@ -4,7 +4,7 @@ import { existsSync, readdirSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { makeFolder } from '../../../base/files/make-folder.ts';
 import { unfinishedFolder } from '../../shards/find-shards.ts';
-import { cannotWrite } from '../standing.ts';
+import { cannotWrite } from '../../standing.ts';
 
 /** Parts of fewer bytes in total are quickly made again. */
 const worthKeeping = 1 << 20;

@@ -1,14 +1,38 @@
 // Reads and writes the safetensors format: u64 header length, a JSON header padded to 8 bytes (safetensors-header.ts), then the
 // tensors.
+
 import { createHash } from 'node:crypto';
 import { closeSync, fsyncSync, openSync, writeSync } from 'node:fs';
 import { Gpt2Error } from '../../base/errors.ts';
 import { fromBf16, fromFp16 } from '../../base/files/half-floats.ts';
 import { largestTransfer } from '../../base/files/read-file.ts';
+import type { Parameter } from '../../model/parameters.ts';
 import { elementCount } from '../../native/buffer.ts';
+import { storedShape, toStored } from './layout.ts';
 import { elementBytes, largestHeaderBytes, parseHeader, quote, type TensorEntry } from './safetensors-header.ts';
 import { readerOf, StoredFile } from './stored-file.ts';
 import { encodeWeights, type WeightType, weightTypes } from './weight-types.ts';
+
+/** Writes values of parameters to a new safetensors file, by default in fp32. @throws as `writeSafetensors` */
+export function writeTensors(path: string, values: readonly Values[], type?: WeightType): WrittenFile {
+  const tensors = values.flatMap(({ prefix, parameters, read }) =>
+    parameters.map((parameter) => ({
+      name: `${prefix}${parameter.huggingFaceName}`,
+      shape: storedShape(parameter),
+      read: () => toStored(parameter, read(parameter)),
+    })),
+  );
+  return writeSafetensors(path, tensors, type);
+}
+
+/** Values to write for some parameters: master weights, or a row of optimizer state. */
+export interface Values {
+  /** Prefix of the tensor names: "", "m." */
+  readonly prefix: string;
+  readonly parameters: readonly Parameter[];
+  /** A parameter's real rows, as the device holds them. */
+  read(parameter: Parameter): Float32Array;
+}
 
 /** A tensor for `writeSafetensors`. */
 export interface TensorToWrite {

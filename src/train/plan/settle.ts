@@ -32,16 +32,11 @@ import { refuseAccidentalCpu, refuseAutoBatch } from '../../ranks/refuse.ts';
 import { refuseUnsaved } from '../../runs/run-model.ts';
 import { type Tokenizer, tokenizerOf } from '../../tokenizer/tokenizer.ts';
 import type { FoundCheckpoint } from '../../weights/checkpoint/directory.ts';
-import {
-  checkpointWeights,
-  refuseOtherTokenizer,
-  resolveWeights,
-  type Weights,
-} from '../../weights/checkpoint/weights.ts';
 import { hubName } from '../../weights/formats/hub.ts';
 import type { FetchOptions } from '../../weights/formats/hub-cache.ts';
 import { modelPaths } from '../../weights/formats/stored-model.ts';
-import { type BatchChoice, chooseBatch } from '../plan/plan-memory.ts';
+import { checkpointWeights, refuseOtherTokenizer, resolveWeights, type Weights } from '../../weights/weights.ts';
+import { type BatchChoice, chooseBatch } from './plan-memory.ts';
 import { mergeRun, mergeUnverified } from './resume.ts';
 
 /** A run's options, and the model and files that they name, before data and device are opened. */

@@ -1,14 +1,14 @@
 // Reads a checkpoint's weights for files of other programs, one parameter at a time.
 import { join } from 'node:path';
-import type { Tokenizer } from '../../tokenizer/tokenizer.ts';
-import { readTokenizer, tokenizerFile } from '../../tokenizer/tokenizer-file.ts';
-import type { FoundCheckpoint } from '../checkpoint/directory.ts';
-import { weightsFile } from '../checkpoint/manifest.ts';
-import { checkWeights } from '../checkpoint/read-checkpoint.ts';
-import { fromStored } from './layout.ts';
-import { openSafetensors } from './safetensors.ts';
-import { readerOf } from './stored-file.ts';
-import type { StoredModel } from './stored-model.ts';
+import type { Tokenizer } from '../tokenizer/tokenizer.ts';
+import { readTokenizer, tokenizerFile } from '../tokenizer/tokenizer-file.ts';
+import type { FoundCheckpoint } from './checkpoint/directory.ts';
+import { checkWeights } from './checkpoint/read-checkpoint.ts';
+import { fromStored } from './files/layout.ts';
+import { weightsFile } from './files/names.ts';
+import { openSafetensors } from './files/safetensors.ts';
+import { readerOf } from './files/stored-file.ts';
+import type { StoredModel } from './formats/stored-model.ts';
 
 /** @throws Gpt2Error if the file is damaged or lacks a tensor */
 export const openWeights = ({ path, manifest }: FoundCheckpoint): StoredModel =>

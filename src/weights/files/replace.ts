@@ -3,7 +3,17 @@
 import { existsSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { syncToDisk } from '../../base/files/sync.ts';
-import { unfinished } from './directory.ts';
+
+const unfinishedPattern = /^\.(step-\d{8,})\.(\d+)(?:-\d+)?\.(tmp|old)$/;
+
+/**
+ * The parts of a folder name under which a process writes, removes or sets aside a checkpoint (see replace.ts); undefined for
+ * any other name. One that is set aside stays the checkpoint of its step until the new one is in place.
+ */
+export function unfinished(entry: string) {
+  const [, name, process, ending] = unfinishedPattern.exec(entry) ?? [];
+  return name === undefined ? undefined : { name, process: Number(process), isSetAside: ending === 'old' };
+}
 
 /**
  * A free path at which this process writes or removes a checkpoint (`tmp`), or sets one aside while another replaces it (`old`).

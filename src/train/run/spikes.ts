@@ -3,8 +3,8 @@
 import { words } from '../../base/errors.ts';
 import { logPath } from '../../runs/paths.ts';
 import { eventsIfReadable } from '../../runs/reader.ts';
-import type { Run } from '../run/run.ts';
 import type { StepResult, UpdateLimits } from '../step/staging.ts';
+import type { Run } from './run.ts';
 
 /** Steps that a value is compared with; with fewer, nothing is a spike. */
 const window = 128;

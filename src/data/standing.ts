@@ -1,9 +1,9 @@
 // Looks at a folder before a data set is made there. Another data set is replaced only on request, unknown files never.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { attempt, Gpt2Error, words } from '../../base/errors.ts';
-import { hashFile } from '../../base/files/read-file.ts';
-import { tokenizerFile } from '../../tokenizer/tokenizer-file.ts';
+import { attempt, Gpt2Error, words } from '../base/errors.ts';
+import { hashFile } from '../base/files/read-file.ts';
+import { tokenizerFile } from '../tokenizer/tokenizer-file.ts';
 import {
   type Dataset,
   datasetFile,
@@ -11,7 +11,7 @@ import {
   readDatasetTokenizer,
   roleOfName,
   unfinishedFolder,
-} from '../shards/find-shards.ts';
+} from './shards/find-shards.ts';
 
 export interface Prepared {
   readonly folder: string;

@@ -2,25 +2,25 @@
 // model of the Hugging Face hub, which is downloaded. The files in ../formats read them; read.ts reads optimizer state.
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { checkGiven } from '../../base/checks/given.ts';
-import { Gpt2Error, onCommandLine, UsageError, words } from '../../base/errors.ts';
-import { shellWord } from '../../base/wording.ts';
-import { type Dataset, readDatasetTokenizer } from '../../data/shards/find-shards.ts';
-import { type ModelConfig, presetConfig, pretrainedName } from '../../model/config.ts';
-import { castWeights, type Model } from '../../model/model.ts';
-import { parameterTable } from '../../model/parameters.ts';
-import { characterTokenizerName } from '../../tokenizer/character-tokenizer.ts';
-import { exactTokenizerOf, type Tokenizer, tokenizerOf } from '../../tokenizer/tokenizer.ts';
-import { isSameTokenizer } from '../../tokenizer/tokenizer-file.ts';
-import { checkpointTokenizer, openWeights } from '../formats/checkpoint-weights.ts';
-import { fetchHubModel, fromDownload, hubName } from '../formats/hub.ts';
-import type { FetchOptions } from '../formats/hub-cache.ts';
-import { isHuggingFaceModel, openHuggingFaceModel } from '../formats/huggingface.ts';
-import { openLlmcModel } from '../formats/llmc.ts';
-import { modelPaths, type StoredModel } from '../formats/stored-model.ts';
-import { type DamagedCheckpoint, type FoundCheckpoint, resolveCheckpoint } from './directory.ts';
-import { weightsFile } from './manifest.ts';
-import { checkModel, loadWeights } from './read-checkpoint.ts';
+import { checkGiven } from '../base/checks/given.ts';
+import { Gpt2Error, onCommandLine, UsageError, words } from '../base/errors.ts';
+import { shellWord } from '../base/wording.ts';
+import { type Dataset, readDatasetTokenizer } from '../data/shards/find-shards.ts';
+import { type ModelConfig, presetConfig, pretrainedName } from '../model/config.ts';
+import { castWeights, type Model } from '../model/model.ts';
+import { parameterTable } from '../model/parameters.ts';
+import { characterTokenizerName } from '../tokenizer/character-tokenizer.ts';
+import { exactTokenizerOf, type Tokenizer, tokenizerOf } from '../tokenizer/tokenizer.ts';
+import { isSameTokenizer } from '../tokenizer/tokenizer-file.ts';
+import { type DamagedCheckpoint, type FoundCheckpoint, resolveCheckpoint } from './checkpoint/directory.ts';
+import { checkModel, loadWeights } from './checkpoint/read-checkpoint.ts';
+import { checkpointTokenizer, openWeights } from './checkpoint-weights.ts';
+import { weightsFile } from './files/names.ts';
+import { fetchHubModel, fromDownload, hubName } from './formats/hub.ts';
+import type { FetchOptions } from './formats/hub-cache.ts';
+import { isHuggingFaceModel, openHuggingFaceModel } from './formats/huggingface.ts';
+import { openLlmcModel } from './formats/llmc.ts';
+import { modelPaths, type StoredModel } from './formats/stored-model.ts';
 
 /** Verified weights. */
 export interface Weights {

@@ -8,7 +8,7 @@ import type { TrainOptions } from '../../options/table.ts';
 import { holdsRun, refuseLostCheckpoints, refuseOccupied, refuseUnreadable } from '../../runs/existing.ts';
 import { checkpointsFolder, configPath } from '../../runs/paths.ts';
 import { type FoundCheckpoint, newestManifest, newestValidCheckpoint } from '../../weights/checkpoint/directory.ts';
-import { manifestFile } from '../../weights/checkpoint/manifest.ts';
+import { manifestFile } from '../../weights/files/names.ts';
 
 interface Resumed {
   readonly options: TrainOptions;

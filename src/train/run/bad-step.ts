@@ -8,11 +8,11 @@ import type { Position } from '../../data/batches/order.ts';
 import { ChangedShardError } from '../../data/shards/shard.ts';
 import { capturesFolder } from '../../runs/paths.ts';
 import { captured, writeCapture } from '../../weights/checkpoint/capture.ts';
-import type { Events } from '../run/events.ts';
-import type { Run } from '../run/run.ts';
-import type { Saving } from '../run/saving.ts';
+import { describeFinding, type Finding, locate } from '../failure/locate.ts';
 import type { StepResult } from '../step/staging.ts';
-import { describeFinding, type Finding, locate } from './locate.ts';
+import type { Events } from './events.ts';
+import type { Run } from './run.ts';
+import type { Saving } from './saving.ts';
 
 /** A step that updated nothing because its loss or norm was not finite. */
 interface BadStep {

@@ -1,18 +1,18 @@
 // Exports a model to a format of another program.
 import { accessSync, constants, existsSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import { checkGiven } from '../../base/checks/given.ts';
-import { Gpt2Error, UsageError, words } from '../../base/errors.ts';
-import { makeFolder } from '../../base/files/make-folder.ts';
-import { otherThanGpt2 } from '../../model/architecture.ts';
-import { tokenizerOf } from '../../tokenizer/tokenizer.ts';
-import { resolveWeights } from '../checkpoint/weights.ts';
-import { clearInterruptedExports, isFreeForFolder, writeFolder } from './export-place.ts';
-import { writeGguf } from './gguf.ts';
-import { huggingFaceFiles, writeHuggingFace } from './huggingface.ts';
-import { writeLlmc } from './llmc.ts';
-import type { StoredModel } from './stored-model.ts';
-import { type WeightType, weightTypes } from './weight-types.ts';
+import { checkGiven } from '../base/checks/given.ts';
+import { Gpt2Error, UsageError, words } from '../base/errors.ts';
+import { makeFolder } from '../base/files/make-folder.ts';
+import { otherThanGpt2 } from '../model/architecture.ts';
+import { tokenizerOf } from '../tokenizer/tokenizer.ts';
+import { type WeightType, weightTypes } from './files/weight-types.ts';
+import { clearInterruptedExports, isFreeForFolder, writeFolder } from './formats/export-place.ts';
+import { writeGguf } from './formats/gguf.ts';
+import { huggingFaceFiles, writeHuggingFace } from './formats/huggingface.ts';
+import { writeLlmc } from './formats/llmc.ts';
+import type { StoredModel } from './formats/stored-model.ts';
+import { resolveWeights } from './weights.ts';
 
 export const exportFormats = {
   hf: 'a folder for transformers: model.safetensors, config.json, tokenizer files',

@@ -1,12 +1,12 @@
 // Finds the tokenizer that --tokenizer names for a new data set. That of "char" is made of the text's characters.
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { Gpt2Error, UsageError, words } from '../../base/errors.ts';
-import { characterTokenizerName, createCharacterTokenizer } from '../../tokenizer/character-tokenizer.ts';
-import { describeLoss, type Loss, lostShare } from '../../tokenizer/loss.ts';
-import { builtInTokenizers, type Tokenizer, tokenizerNamed } from '../../tokenizer/tokenizer.ts';
-import { mostIds, readTokenizer, tokenizerFile } from '../../tokenizer/tokenizer-file.ts';
-import { datasetFile, readDatasetTokenizer } from '../shards/find-shards.ts';
+import { Gpt2Error, UsageError, words } from '../base/errors.ts';
+import { characterTokenizerName, createCharacterTokenizer } from '../tokenizer/character-tokenizer.ts';
+import { describeLoss, type Loss, lostShare } from '../tokenizer/loss.ts';
+import { builtInTokenizers, type Tokenizer, tokenizerNamed } from '../tokenizer/tokenizer.ts';
+import { mostIds, readTokenizer, tokenizerFile } from '../tokenizer/tokenizer-file.ts';
+import { datasetFile, readDatasetTokenizer } from './shards/find-shards.ts';
 
 /** The names that --tokenizer takes. */
 export const tokenizerNames: readonly string[] = [...builtInTokenizers.map(({ name }) => name), characterTokenizerName];
