@@ -12,7 +12,8 @@ export { type DeviceChoice, selectDevice } from './native/select-device.ts';
 
 // model
 
-export type { ActivationSet, ActivationSizes, Recompute } from './model/activations.ts';
+export type { ActivationSizes, Recompute } from './model/activation-tables.ts';
+export type { ActivationSet } from './model/activations.ts';
 export { type ModelConfig, presetConfig } from './model/config.ts';
 export { forward } from './model/forward.ts';
 export { initializeWeights } from './model/initialize.ts';

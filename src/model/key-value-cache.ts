@@ -6,7 +6,8 @@ import type { Pointer } from '../native/bindings.generated.ts';
 import { bytesOf, elementCount, type PinnedBuffer, Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
 import { attentionCachedScratch, layernormMatmulScratch, matmulScratch, sampleScratch } from '../ops/ops.generated.ts';
-import { type DeviceTraits, elementType, only, type Row } from './activations.ts';
+import { type DeviceTraits, only, type Row } from './activation-tables.ts';
+import { elementType } from './activations.ts';
 import { type ModelConfig, paddedVocabularySize } from './config.ts';
 import type { Model } from './model.ts';
 

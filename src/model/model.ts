@@ -14,7 +14,8 @@ import {
   layernormScratch,
   matmulScratch,
 } from '../ops/ops.generated.ts';
-import { type ActivationSizes, Activations, headChunk, recomputeNames } from './activations.ts';
+import { type ActivationSizes, headChunk, recomputeNames } from './activation-tables.ts';
+import { Activations } from './activations.ts';
 import { everyParameter, ParameterArena, type ParameterCopy, undivided } from './arena.ts';
 import { checkConfig, checkDtype, type ModelConfig, paddedVocabularySize } from './config.ts';
 import { QueryKeyTransform } from './positions.ts';

@@ -27,10 +27,8 @@ import {
 } from '../../src/weights/checkpoint/capture.ts';
 import { verifyCheckpoint } from '../../src/weights/checkpoint/directory.ts';
 import { checkpointVersion, type Manifest } from '../../src/weights/checkpoint/manifest.ts';
-import { manifestFile } from '../../src/weights/files/names.ts';
-import { weightsFile } from '../../src/weights/files/names.ts';
-import { optimizerFile } from '../../src/weights/files/names.ts';
 import { storedShape } from '../../src/weights/files/layout.ts';
+import { manifestFile, optimizerFile, weightsFile } from '../../src/weights/files/names.ts';
 import { openSafetensors, writeSafetensors } from '../../src/weights/files/safetensors.ts';
 import { openHuggingFaceModel } from '../../src/weights/formats/huggingface.ts';
 import { openLlmcModel } from '../../src/weights/formats/llmc.ts';

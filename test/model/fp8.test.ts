@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import { meanLoss } from '../../src/inference/evaluate/mean-loss.ts';
 import { generate } from '../../src/inference/sample/generate.ts';
-import { type Recompute, recomputeNames } from '../../src/model/activations.ts';
+import { type Recompute, recomputeNames } from '../../src/model/activation-tables.ts';
 import { ParameterArena } from '../../src/model/arena.ts';
 import { backward } from '../../src/model/backward.ts';
 import type { ModelConfig } from '../../src/model/config.ts';

@@ -1,6 +1,6 @@
 // What backward computes again instead of keeping it changes no bit of a step, and memory is what the plan says.
 import { expect, it } from 'vitest';
-import { type Recompute, recomputeNames } from '../../src/model/activations.ts';
+import { type Recompute, recomputeNames } from '../../src/model/activation-tables.ts';
 import type { GivenParts } from '../../src/model/architecture.ts';
 import type { ModelConfig } from '../../src/model/config.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';

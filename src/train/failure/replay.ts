@@ -1,7 +1,7 @@
 // Replays a capture: computes its step again from the same weights and tokens, and compares the results.
 
 import { Gpt2Error, UsageError, words } from '../../base/errors.ts';
-import { type Recompute, recomputeNames } from '../../model/activations.ts';
+import { type Recompute, recomputeNames } from '../../model/activation-tables.ts';
 import { checkConfig } from '../../model/config.ts';
 import { gib, memoryLimit } from '../../model/memory.ts';
 import { createModel } from '../../model/model.ts';

@@ -1,7 +1,8 @@
 // Plans the device memory of a training run before anything is allocated: what --dry-run prints, what --batch auto
 // chooses, and flags that fit where a batch does not.
 import { Gpt2Error, words } from '../../base/errors.ts';
-import { activationBytes, type Recompute, recomputeNames } from '../../model/activations.ts';
+import { type Recompute, recomputeNames } from '../../model/activation-tables.ts';
+import { activationBytes } from '../../model/activations.ts';
 import { arenaLayout, parameterBytes } from '../../model/arena.ts';
 import type { ModelConfig } from '../../model/config.ts';
 import { cacheBytes, decodeScratch } from '../../model/key-value-cache.ts';

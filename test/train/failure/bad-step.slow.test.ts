@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, it, vi } from 'vitest';
 import { writeShard } from '../../../src/data/shards/shard.ts';
-import { type Recompute, recomputeNames } from '../../../src/model/activations.ts';
+import { type Recompute, recomputeNames } from '../../../src/model/activation-tables.ts';
 import type { ModelConfig } from '../../../src/model/config.ts';
 import { initializeWeights } from '../../../src/model/initialize.ts';
 import { castWeights, createModel } from '../../../src/model/model.ts';
