@@ -34,7 +34,7 @@ import {
 } from '../src/index.ts';
 import { median, quantile } from '../src/lab/bench/timing.ts';
 import { paddedVocabularySize } from '../src/model/config.ts';
-import { allocateTensor } from '../src/native/buffer.ts';
+import { allocateTensor } from '../src/native/tensor.ts';
 import { matmulForward, matmulScratch } from '../src/ops/ops.generated.ts';
 import { readFlags } from './flags.ts';
 import { runLlmc } from './llmc.ts';

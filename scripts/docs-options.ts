@@ -1,5 +1,4 @@
 // Makes the tables of options in docs/formats.md and docs/api.md from the options table.
-
 import { spelled } from '../src/base/wording.ts';
 import { derivedFields } from '../src/options/configuration.ts';
 import { flagOf, helpOf, type OptionRow } from '../src/options/row.ts';

@@ -6,8 +6,8 @@
 
 // device
 
+export type { Program } from './native/device.ts';
 export { Device, type DeviceDescription, type DeviceOptions, type Dtype } from './native/device.ts';
-export type { Program } from './native/programs.ts';
 export { type DeviceChoice, selectDevice } from './native/select-device.ts';
 
 // model
@@ -19,7 +19,8 @@ export { forward } from './model/forward.ts';
 export { initializeWeights } from './model/initialize.ts';
 export { createModel, type Model } from './model/model.ts';
 export { type Parameter, parameterCount, parameterTable } from './model/parameters.ts';
-export type { ElementType, Tensor } from './native/buffer.ts';
+export type { ElementType } from './native/element-types.ts';
+export type { Tensor } from './native/tensor.ts';
 
 // data
 
@@ -99,7 +100,7 @@ export { lossesOf, meanLoss } from './inference/evaluate/mean-loss.ts';
 
 // kernels of your own
 
-export { tensorOf } from './native/buffer.ts';
+export { tensorOf } from './native/tensor.ts';
 export { compileKernels, type KernelSource } from './ops/kernels/compile.ts';
 export {
   type CardLaunch,

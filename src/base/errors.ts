@@ -1,6 +1,5 @@
 // Errors that a user, a file or the machine can cause. A message is one line: what failed, the value, where, what to do. Any
 // other error is a defect of this program and is shown with its stack.
-
 import { asTyped, nameOf, spelled } from './wording.ts';
 
 export { onCommandLine, spelled, words } from './wording.ts';

@@ -1,5 +1,4 @@
 // Times the kernels of a folder in a process of their own, and compares them with the bound, ours and earlier versions.
-
 import { formatRate } from '../report/format-numbers.ts';
 import type { TimedRow, TimedSize } from '../report/kernel-round.ts';
 import { formatTable } from '../report/text-table.ts';

@@ -1,5 +1,4 @@
 // Times a kernel and the library's op on the calls of a real training step.
-
 import type { Device } from '../native/device.ts';
 import type { OpCases } from '../ops/cases/op-case.ts';
 import { workspaceOf } from '../ops/enqueue.ts';

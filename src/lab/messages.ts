@@ -1,6 +1,5 @@
 // What the process that runs kernels is asked, and what it says: lines of JSON. It writes them synchronously, so that what it said
 // before a kernel crashed or hung has arrived. Its lines begin with its last argument: a card can write to the channel, too.
-
 import type { Dtype } from '../native/device.ts';
 import type { DeviceChoice } from '../native/select-device.ts';
 import type { Benched } from './bench-op.ts';

@@ -1,6 +1,5 @@
 // The calls of ops in a training step of GPT-2: the tensors on which a kernel is timed. Every op is recorded as the step calls it, and
 // plain ops also in the place of the fused ones that consist of them.
-
 import { Gpt2Error } from '../base/errors.ts';
 import { presetConfig } from '../model/config.ts';
 import { initializeWeights } from '../model/initialize.ts';

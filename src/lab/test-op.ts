@@ -1,6 +1,6 @@
 // Tests what computes an op on a device against the op's formula, at the op suite's sizes, in every way to call it.
-import { elementCount } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
+import { elementCount } from '../native/element-types.ts';
 import type { OpCases } from '../ops/cases/op-case.ts';
 import { prepare, shapeOf } from '../ops/cases/prepared-case.ts';
 import { runCase } from '../ops/cases/run-case.ts';

@@ -1,6 +1,6 @@
 import { GPT2_FP8_FACTOR } from '../native/bindings.generated.ts';
-import type { Tensor } from '../native/buffer.ts';
 import type { Device, DeviceDescription } from '../native/device.ts';
+import type { Tensor } from '../native/tensor.ts';
 import { blocksOf, groupsOf } from '../ops/columnwise.ts';
 import { architectureOf } from './architecture.ts';
 import { type ModelConfig, paddedVocabularySize } from './config.ts';

@@ -1,7 +1,8 @@
 // The arenas that hold the activations of a batch of up to B x T tokens (activation-tables.ts).
 import { ShapeError } from '../base/errors.ts';
-import { bytesOf, type DeviceBuffer, type ElementType, elementCount, Tensor } from '../native/buffer.ts';
-import type { Device } from '../native/device.ts';
+import type { Device, DeviceBuffer } from '../native/device.ts';
+import { bytesOf, type ElementType, elementCount } from '../native/element-types.ts';
+import { Tensor } from '../native/tensor.ts';
 import {
   type ActivationSizes,
   type ActivationTensors,

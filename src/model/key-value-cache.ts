@@ -3,8 +3,9 @@
 import { checkGiven } from '../base/checks/given.ts';
 import { whole } from '../base/checks/number.ts';
 import type { Pointer } from '../native/bindings.generated.ts';
-import { bytesOf, elementCount, type PinnedBuffer, Tensor } from '../native/buffer.ts';
-import type { Device } from '../native/device.ts';
+import type { Device, PinnedBuffer } from '../native/device.ts';
+import { bytesOf, elementCount } from '../native/element-types.ts';
+import { Tensor } from '../native/tensor.ts';
 import { attentionCachedScratch, layernormMatmulScratch, matmulScratch, sampleScratch } from '../ops/ops.generated.ts';
 import { type DeviceTraits, only, type Row } from './activation-tables.ts';
 import { elementType } from './activations.ts';

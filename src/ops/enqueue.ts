@@ -1,10 +1,10 @@
 // Checks the arguments of an op against its contract and calls the library. Sizes come from the tensors' shapes; an error names
 // the tensor, the dimension and both sizes.
-
 import { ShapeError } from '../base/errors.ts';
 import { type Bindings, GPT2_DTYPE } from '../native/bindings.generated.ts';
-import { elementCount, type Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
+import { elementCount } from '../native/element-types.ts';
+import type { Tensor } from '../native/tensor.ts';
 import {
   type Dimension,
   isWritten,

@@ -1,7 +1,7 @@
 // Ops that something else computes on a device: kernels of a user instead of the library's, or several plain ops instead of one
 // that fuses them. `enqueue` asks here.
-import type { Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
+import type { Tensor } from '../native/tensor.ts';
 import type { NativeArguments } from './contract.ts';
 
 /** Arguments of an op: tensors (null if omitted), sizes that no tensor has, scalars and flags. */

@@ -2,8 +2,8 @@
 import { checkGiven } from '../base/checks/given.ts';
 import { factor, real } from '../base/checks/number.ts';
 import type { Selection } from '../model/arena.ts';
-import type { Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
+import type { Tensor } from '../native/tensor.ts';
 import {
   muonMomentum,
   muonUpdate,

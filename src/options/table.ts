@@ -1,7 +1,6 @@
 // The options of training, one row each. The command line, --help, completion, config files, a run's configuration and its
 // schema, docs/formats.md, and the rules of --resume, compare and ranks derive from the columns (row.ts). To add an option,
 // add its row to one of the three parts, `npm run generate`, and the code that uses it.
-
 import { nameFlags, spelled } from '../base/wording.ts';
 import { flagOf, type HasDefault, type OptionRow, type SettledValueOf } from './row.ts';
 import { runningRows } from './running-rows.ts';

@@ -1,6 +1,5 @@
 // Measures a figure's horizontal axis: steps, or the tokens or seconds that they took, over which runs with other batches, models
 // or machines compare.
-
 import { Gpt2Error } from '../base/errors.ts';
 import type { RunRecord } from '../runs/reader.ts';
 import type { Baseline } from './compare/compare.ts';

@@ -1,5 +1,4 @@
 // Describes a comparison (../compare) in words and figures, for the terminal and the HTML report.
-
 import { bitsPerByte, unlike } from '../runs/measured.ts';
 import type { RunRecord } from '../runs/reader.ts';
 import { type Baseline, type Comparison, pairsOf } from './compare/compare.ts';

@@ -1,6 +1,5 @@
 // Makes the figure of runs, alone or over baselines: losses, their difference from the baseline, gradient norm, learning rate.
 // ../compare judges the limits, svg.ts draws the figure.
-
 import { unlike } from '../runs/measured.ts';
 import type { Series } from '../runs/reader.ts';
 import type { Plotted } from './axis.ts';

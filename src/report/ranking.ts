@@ -1,5 +1,4 @@
 // Ranks runs by validation loss, with the options in which they differ.
-
 import { isCompared, recordedValue, shortValue } from '../options/configuration.ts';
 import { flagOf } from '../options/row.ts';
 import { type OptionName, optionRows, recordedNames } from '../options/table.ts';

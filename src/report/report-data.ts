@@ -1,5 +1,4 @@
 // Collects the data of the HTML report. page/ shows it, html-report.ts makes the document.
-
 import { isCompared, shortValue } from '../options/configuration.ts';
 import { pairs } from '../runs/curves.ts';
 import type { Series } from '../runs/reader.ts';

@@ -1,6 +1,5 @@
 // Chooses the curves of a figure and their looks, the same in the SVG, the HTML report and the terminal. Baselines come first, so
 // that runs are drawn over them.
-
 import { unlike } from '../runs/measured.ts';
 import type { RunRecord, Series } from '../runs/reader.ts';
 import type { Plotted } from './axis.ts';

@@ -1,5 +1,4 @@
 // Writes the text of the tiles that show a run's last figures, on the report and on the live page.
-
 import { dataSheetFlops, flopsPerToken, rateNote } from '../model/flops.ts';
 import type { RunEvent } from '../runs/schema.ts';
 import { formatDuration, formatRate, formatStep, formatValue } from './format-numbers.ts';

@@ -1,5 +1,4 @@
 // Trains from options to the last checkpoint, alone or as one of several ranks.
-
 import { attempt, Gpt2Error, InterruptedError, NativeError, UsageError, words } from '../base/errors.ts';
 import { checkTrainOptions, namingSources } from '../options/read-options.ts';
 import type { TrainOptions } from '../options/table.ts';

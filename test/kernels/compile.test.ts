@@ -16,9 +16,9 @@ import {
 import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { type Tensor, tensorOf } from '../../src/native/buffer.ts';
 import { Device } from '../../src/native/device.ts';
 import { findNvrtc } from '../../src/native/nvrtc.ts';
+import { type Tensor, tensorOf } from '../../src/native/tensor.ts';
 import { Random } from '../../src/ops/cases/case-numbers.ts';
 import { compiledFile, compileKernels, type KernelSource } from '../../src/ops/kernels/compile.ts';
 import { cachedCubin } from '../../src/ops/kernels/cubin-cache.ts';

@@ -1,8 +1,8 @@
 // The comparison of an op with its formula finds what is wrong: an error over its bound, NaN, a wrong accumulation, and a
 // wrong result in one way of calling alone.
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import type { Tensor } from '../../src/native/buffer.ts';
 import { Device } from '../../src/native/device.ts';
+import type { Tensor } from '../../src/native/tensor.ts';
 import type { Numbers } from '../../src/ops/cases/case-numbers.ts';
 import { fp8MatmulCases } from '../../src/ops/cases/fp8-matmul.ts';
 import { layernormCases } from '../../src/ops/cases/layernorm.ts';

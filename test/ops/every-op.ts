@@ -1,8 +1,8 @@
 // Every op in every library and dtype against its formula in double (src/ops/cases): all sizes, and every way to call it at the
 // first. Then what no case says: products of many tiles, attention of many heads, ids that do not exist.
 import { describe, expect, it } from 'vitest';
-import type { Tensor } from '../../src/native/buffer.ts';
 import type { Device, Dtype } from '../../src/native/device.ts';
+import type { Tensor } from '../../src/native/tensor.ts';
 import { attention } from '../../src/ops/cases/attention.ts';
 import { floats, held, type Numbers, Random, relativeError, worstError } from '../../src/ops/cases/case-numbers.ts';
 import { gelu, geluDerivative } from '../../src/ops/cases/gelu.ts';

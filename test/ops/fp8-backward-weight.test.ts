@@ -1,7 +1,7 @@
 // Gradients of weights in FP8, products of columnwise copies: compared with sums over rows in double, NaN, and many tiles.
 import { expect, it } from 'vitest';
-import type { Tensor } from '../../src/native/buffer.ts';
 import { Device } from '../../src/native/device.ts';
+import type { Tensor } from '../../src/native/tensor.ts';
 import { floats, held, type Numbers, Random, relativeError } from '../../src/ops/cases/case-numbers.ts';
 import { columnwise, drawScales, scaled } from '../../src/ops/cases/fp8.ts';
 import { columnSums, product } from '../../src/ops/cases/matmul.ts';

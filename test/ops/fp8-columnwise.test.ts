@@ -1,7 +1,7 @@
 // Columnwise copies in FP8: exact order, padding and scales, each copy rounded once, NaN.
 import { describe, expect, it } from 'vitest';
 import { fromE4m3, toE4m3 } from '../../src/base/files/half-floats.ts';
-import type { Tensor } from '../../src/native/buffer.ts';
+import type { Tensor } from '../../src/native/tensor.ts';
 import { floats, held, type Numbers, norm, Random } from '../../src/ops/cases/case-numbers.ts';
 import {
   columnwise,

@@ -2,7 +2,8 @@
 // fp8-backward-weight.test.ts have the rest.
 import { describe, expect, it } from 'vitest';
 import { fromBf16, toE4m3 } from '../../src/base/files/half-floats.ts';
-import { elementCount, type Tensor } from '../../src/native/buffer.ts';
+import { elementCount } from '../../src/native/element-types.ts';
+import type { Tensor } from '../../src/native/tensor.ts';
 import {
   distance,
   floats,

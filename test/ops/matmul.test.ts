@@ -1,6 +1,6 @@
 // The linear layer in its three directions: against sums in double, against its own differences, at ragged sizes.
 import { expect, it } from 'vitest';
-import type { Tensor } from '../../src/native/buffer.ts';
+import type { Tensor } from '../../src/native/tensor.ts';
 import { floats, Random } from '../../src/ops/cases/case-numbers.ts';
 import {
   matmulBackwardInput,

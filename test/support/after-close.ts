@@ -1,6 +1,5 @@
 // A process of its own that uses what belongs to a closed device, as its argument says, and then trains on another device:
 // memory that was written to after it was freed ends the process, then or later. Prints the new device's loss.
-
 import { Gpt2Error } from '../../src/base/errors.ts';
 import { lossesOf, meanLoss } from '../../src/inference/evaluate/mean-loss.ts';
 import { generate } from '../../src/inference/sample/generate.ts';

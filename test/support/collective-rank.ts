@@ -1,12 +1,11 @@
 // One rank of collectives.ts, in a process of its own: enqueues what it is told and answers with what it has then.
-
 import { createModel } from '../../src/model/model.ts';
 import { Sharding } from '../../src/model/sharded-parameters.ts';
 import { GPT2_STEP } from '../../src/native/bindings.generated.ts';
-import { allocateTensor, type Tensor } from '../../src/native/buffer.ts';
 import { allocateShared, Communicator, communicatorId } from '../../src/native/communicator.ts';
 import { Device } from '../../src/native/device.ts';
 import type { LibraryKind } from '../../src/native/find-library.ts';
+import { allocateTensor, type Tensor } from '../../src/native/tensor.ts';
 import {
   allGather,
   allReduce,

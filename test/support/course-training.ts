@@ -1,5 +1,4 @@
 // Trains a small GPT-2 on the library's ops, or with kernels of the course in their places.
-
 import { initializeWeights } from '../../src/model/initialize.ts';
 import { createModel } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';

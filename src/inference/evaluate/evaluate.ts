@@ -1,6 +1,5 @@
 // Measures how well a model predicts a data set: loss, perplexity, and bits per byte, which compares models with different
 // tokenizers. Sequences and their mean (sequence-losses.ts) are those of a run's validation.
-
 import { checkGiven } from '../../base/checks/given.ts';
 import { whole } from '../../base/checks/number.ts';
 import { Gpt2Error, UsageError, words } from '../../base/errors.ts';

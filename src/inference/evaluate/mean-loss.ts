@@ -1,5 +1,4 @@
 // The mean loss of a model over batches of tokens. It changes nothing that training keeps between steps.
-
 import { checkGiven } from '../../base/checks/given.ts';
 import { whole } from '../../base/checks/number.ts';
 import { InterruptedError, ShapeError } from '../../base/errors.ts';

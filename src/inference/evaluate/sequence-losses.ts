@@ -1,6 +1,5 @@
 // The loss of each sequence of a set, and their mean. Neither depends on how sequences are divided into batches and between ranks:
 // each is summed alone, in double, and the sums are added in the order of the set.
-
 import { InterruptedError } from '../../base/errors.ts';
 import type { SequenceSet } from '../../data/batches/sequences.ts';
 import type { Model } from '../../model/model.ts';

@@ -5,7 +5,7 @@ import { real, whole } from '../../base/checks/number.ts';
 import { Gpt2Error, UsageError } from '../../base/errors.ts';
 import { decode } from '../../model/decode.ts';
 import type { CacheView, KeyValueCache, TokenCopy } from '../../model/key-value-cache.ts';
-import type { Tensor } from '../../native/buffer.ts';
+import type { Tensor } from '../../native/tensor.ts';
 import { sample } from '../../ops/ops.generated.ts';
 import { endOfText } from '../../tokenizer/tokenizer.ts';
 import { type Choice, textSeed } from './choice.ts';

@@ -1,6 +1,5 @@
 // Measures how fast texts are generated: each op of a token, a token at three positions, whole texts. The bound of one text is memory: a
 // token reads every weight once. The weights are as drawn; their choices cost as much as a trained model's.
-
 import { generate } from '../../inference/sample/generate.ts';
 import { parameterBytes } from '../../model/arena.ts';
 import type { ModelConfig } from '../../model/config.ts';

@@ -1,7 +1,8 @@
 // Measures the device's best rates of a copy and of a large matmul of ours, which bound every op.
 import { GPT2_FP8_FACTOR } from '../../native/bindings.generated.ts';
-import { allocateTensor, type ElementType, type Tensor } from '../../native/buffer.ts';
 import type { Device } from '../../native/device.ts';
+import type { ElementType } from '../../native/element-types.ts';
+import { allocateTensor, type Tensor } from '../../native/tensor.ts';
 import { fp8MatmulScratch, fp8QuantizeWeightScratch, matmulScratch } from '../../ops/ops.generated.ts';
 import { timeOnDevice } from './timing.ts';
 

@@ -1,6 +1,7 @@
 // Numbers of op cases: random inputs from a seed, rounding to a tensor's type, and error measures.
 import { fromBf16, fromE4m3, toBf16, toE4m3 } from '../../base/files/half-floats.ts';
-import type { ElementType, Tensor } from '../../native/buffer.ts';
+import type { ElementType } from '../../native/element-types.ts';
+import type { Tensor } from '../../native/tensor.ts';
 
 export type Numbers = Float32Array | Float64Array | Int32Array;
 

@@ -1,6 +1,7 @@
 // Tensors with guard values after their end, which detect an op that writes past a tensor.
-import { bytesOf, type DeviceBuffer, type ElementType, elementCount, Tensor } from '../../native/buffer.ts';
-import type { Device } from '../../native/device.ts';
+import type { Device, DeviceBuffer } from '../../native/device.ts';
+import { bytesOf, type ElementType, elementCount } from '../../native/element-types.ts';
+import { Tensor } from '../../native/tensor.ts';
 import { numbersOf, writeNumbers } from './case-numbers.ts';
 
 /** Elements after each tensor that no op may touch. */

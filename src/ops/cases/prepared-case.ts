@@ -1,7 +1,7 @@
 // What a case of an op begins with on a device: the numbers in its tensors, and the results of its formula. Both are kept, because
 // variants follow each other, and a kernel that is worked on is tested again and again.
-import { type ElementType, elementCount } from '../../native/buffer.ts';
 import type { Device } from '../../native/device.ts';
+import { type ElementType, elementCount } from '../../native/element-types.ts';
 import { parseDimension, sizeOf, type TensorContract, typeOn } from '../contract.ts';
 import { held, type Numbers, Random } from './case-numbers.ts';
 import type { OpCases, Variant } from './op-case.ts';

@@ -1,8 +1,8 @@
 // Runs a case of an op on a device and compares every output with the formula, in all variants of the contract: without optional
 // tensors, accumulating, and in place.
-
-import { type ElementType, type HostArray, Tensor } from '../../native/buffer.ts';
 import type { Device } from '../../native/device.ts';
+import type { ElementType, HostArray } from '../../native/element-types.ts';
+import { Tensor } from '../../native/tensor.ts';
 import { isWritten, type TensorContract } from '../contract.ts';
 import { enqueue, workspaceOf } from '../enqueue.ts';
 import type { OpArguments } from '../replacements.ts';

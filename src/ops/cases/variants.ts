@@ -1,5 +1,4 @@
 // The ways to call an op that its contract allows.
-
 import { isWritten } from '../contract.ts';
 import type { OpCases, Variant } from './op-case.ts';
 import { plain } from './run-case.ts';

@@ -1,7 +1,9 @@
 // Reads the demangled signatures of kernels, and packs the arguments of a launch by them.
 import { Gpt2Error } from '../../base/errors.ts';
-import { DeviceBuffer, type ElementType, Tensor } from '../../native/buffer.ts';
 import type { Device } from '../../native/device.ts';
+import { DeviceBuffer } from '../../native/device.ts';
+import type { ElementType } from '../../native/element-types.ts';
+import { Tensor } from '../../native/tensor.ts';
 
 export interface KernelParameter {
   /** In C: "float const*". */

@@ -1,8 +1,8 @@
 // Puts kernels of a user in the place of ops on a device. A fused op whose plain ops are among them runs as those.
 import { join } from 'node:path';
 import { Gpt2Error } from '../../base/errors.ts';
-import type { DeviceBuffer, Tensor } from '../../native/buffer.ts';
-import type { Device } from '../../native/device.ts';
+import type { Device, DeviceBuffer } from '../../native/device.ts';
+import type { Tensor } from '../../native/tensor.ts';
 import type { NativeArguments, OpContract } from '../contract.ts';
 import { enqueue } from '../enqueue.ts';
 import { contracts } from '../ops.generated.ts';

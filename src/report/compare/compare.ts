@@ -1,6 +1,5 @@
 // Compares a run with a reference or another run, series by series: their differences, and whether these are inside the limits.
 // ../runs and reference.ts read them, pairs.ts pairs them, ../report and the command show the result.
-
 import { checkValue } from '../../base/checks/given.ts';
 import { real } from '../../base/checks/number.ts';
 import type { RunSeries, Series } from '../../runs/reader.ts';

@@ -1,6 +1,5 @@
 // Sets up uPlot, which draws the plot, for curves over steps (curves.ts) with a zoom box and a cursor that moves from
 // value to value. Our own are the marks of the axes (axes.ts) and the gestures that uPlot lacks (gestures.ts).
-
 import uPlot from 'uplot';
 import { type Points, valueNear } from '../points.ts';
 import { axesOf, drawZero, rangeOf } from './axes.ts';

@@ -1,6 +1,5 @@
 // Adds gestures that uPlot lacks: the wheel zooms and moves, a drag with shift moves, and a finger drags a box as the mouse does
 // (uPlot 1.6 listens to mouse events only).
-
 import type uPlot from 'uplot';
 import type { Range } from './page-model.ts';
 

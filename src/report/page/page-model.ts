@@ -1,5 +1,4 @@
 // Computes what chart.ts draws from a report and the reader's choices, which viewer.ts handles.
-
 import type { Axis } from '../axis.ts';
 import { appliesTo, withinAt } from '../compare/compare.ts';
 import { difference, type Points, smooth, unpack } from '../points.ts';

@@ -4,7 +4,7 @@ import type { Batch } from '../../data/batches/loader.ts';
 import type { ParameterArena } from '../../model/arena.ts';
 import type { Model } from '../../model/model.ts';
 import { parameterTable } from '../../model/parameters.ts';
-import type { Tensor } from '../../native/buffer.ts';
+import type { Tensor } from '../../native/tensor.ts';
 import { isWritten, type OpContract } from '../../ops/contract.ts';
 import { contracts } from '../../ops/ops.generated.ts';
 import { observedReplacements } from '../../ops/replacements.ts';

@@ -1,5 +1,4 @@
 // Replays a capture: computes its step again from the same weights and tokens, and compares the results.
-
 import { Gpt2Error, UsageError, words } from '../../base/errors.ts';
 import { type Recompute, recomputeNames } from '../../model/activation-tables.ts';
 import { checkConfig } from '../../model/config.ts';

@@ -1,5 +1,4 @@
 // Plans a run without starting it (--dry-run): memory by kind, size of a step, whether it fits.
-
 import { attempt } from '../../base/errors.ts';
 import type { Recompute } from '../../model/activation-tables.ts';
 import { modelLabel } from '../../model/config.ts';

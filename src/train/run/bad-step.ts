@@ -1,6 +1,5 @@
 // Ends a run whose step has a loss or gradient that is not finite: locates the tensor where it began, captures the step, saves the
 // state, and reports all of that in one line. The device has left the weights as they were before the step.
-
 import { attempt, Gpt2Error, words } from '../../base/errors.ts';
 import { continueWith, shellWord } from '../../base/wording.ts';
 import type { Batch } from '../../data/batches/loader.ts';

@@ -1,5 +1,4 @@
 // Evaluates a run between steps: validation loss, HellaSwag, a text sample, and the event that ends the run.
-
 import { InterruptedError } from '../../base/errors.ts';
 import { startPosition } from '../../data/batches/order.ts';
 import { scoreHellaswag } from '../../inference/evaluate/hellaswag.ts';

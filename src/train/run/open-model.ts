@@ -1,5 +1,4 @@
 // Allocates a run's model and trainer on its device, and fills them: initial weights, weights of a file, or a checkpoint.
-
 import { initializeWeights } from '../../model/initialize.ts';
 import { KeyValueCache } from '../../model/key-value-cache.ts';
 import { createModel } from '../../model/model.ts';

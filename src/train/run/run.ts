@@ -1,5 +1,4 @@
 // The types of an open run.
-
 import type { SettledOptions } from '../../options/table.ts';
 import type { Ranks } from '../../ranks/ranks.ts';
 import type { ScalarFile } from '../../report/tensorboard/scalar-file.ts';

@@ -1,6 +1,5 @@
 // Runs the loop over the steps of an open run. Each step may log, in this order: validation, HellaSwag, sample, training loss. A
 // checkpoint is logged when it is on the disk, which may be some steps later.
-
 import { Gpt2Error, InterruptedError, type NativeError, words } from '../../base/errors.ts';
 import { continueWith } from '../../base/wording.ts';
 import type { Batch } from '../../data/batches/loader.ts';

@@ -1,5 +1,4 @@
 // Finds losses and norms that stand out from earlier ones, for --skip-spikes: such a step updates nothing.
-
 import { words } from '../../base/errors.ts';
 import { logPath } from '../../runs/paths.ts';
 import { eventsIfReadable } from '../../runs/reader.ts';

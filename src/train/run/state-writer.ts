@@ -1,6 +1,5 @@
 // Writes a run's state as a checkpoint: from a copy in host memory, on a thread, while training continues; or from the device, while
 // it waits, if there is too little host memory for a copy. The format of a checkpoint is in ../../checkpoint.
-
 import { Gpt2Error, NativeError } from '../../base/errors.ts';
 import type { Position } from '../../data/batches/order.ts';
 import { checkpointsFolder } from '../../runs/paths.ts';

@@ -3,8 +3,8 @@
 import type { Batch } from '../../data/batches/loader.ts';
 import type { ActivationSet } from '../../model/activations.ts';
 import { GPT2_STEP, type Pointer } from '../../native/bindings.generated.ts';
-import type { PinnedBuffer, Tensor } from '../../native/buffer.ts';
-import type { Device } from '../../native/device.ts';
+import type { Device, PinnedBuffer } from '../../native/device.ts';
+import type { Tensor } from '../../native/tensor.ts';
 
 /** When a step changes weights and optimizer state. The device decides, because it may run a step before the last is read. */
 export interface UpdateLimits {

@@ -1,7 +1,7 @@
 // The thread that writes checkpoints: takes requests from background.ts, one at a time, and answers each.
 import { parentPort } from 'node:worker_threads';
 import { type Parameter, realCount } from '../../model/parameters.ts';
-import { bytesOf } from '../../native/buffer.ts';
+import { bytesOf } from '../../native/element-types.ts';
 import { viewMemory } from '../../native/koffi.ts';
 import type { Values } from '../files/safetensors.ts';
 import type { CopyInMemory, WriteRequest } from './background.ts';

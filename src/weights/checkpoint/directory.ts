@@ -1,13 +1,12 @@
 // Finds and verifies checkpoints: all of a run, the newest valid one, or the one a path names. Changes nothing on disk. Remains
 // of interrupted writes (write.ts) are ignored, except for a complete checkpoint that was set aside.
-
 import { existsSync, lstatSync, readdirSync, type Stats } from 'node:fs';
 import { basename, join } from 'node:path';
 import { attempt, Gpt2Error } from '../../base/errors.ts';
 import { hashFile } from '../../base/files/read-file.ts';
 import { checkConfig } from '../../model/config.ts';
 import { parameterCount } from '../../model/parameters.ts';
-import { bytesOf } from '../../native/buffer.ts';
+import { bytesOf } from '../../native/element-types.ts';
 import { manifestFile, weightsFile } from '../files/names.ts';
 import { unfinished } from '../files/replace.ts';
 import { type Manifest, readManifest } from './manifest.ts';

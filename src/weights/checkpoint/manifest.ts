@@ -1,6 +1,5 @@
 // Defines and reads manifest.json of a checkpoint: the values a run needs to resume, the size and hash of every other file, and
 // its own checksum. It is written last, so a folder that has it is complete. directory.ts checks the other files.
-
 import { join } from 'node:path';
 import { z } from 'zod';
 import { Gpt2Error, UsageError } from '../../base/errors.ts';

@@ -1,6 +1,5 @@
 // Writes a checkpoint under a temporary name, syncs every file, the manifest last, then renames it: under its own name a
 // checkpoint is complete. Replacing and removing checkpoints is in replace.ts and prune.ts.
-
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';

@@ -1,7 +1,7 @@
 // Checks the header of a safetensors file before anything else is read: every tensor is inside the file, without gaps or
 // overlaps, and has as many bytes as its shape needs.
 import { z } from 'zod';
-import { elementCount } from '../../native/buffer.ts';
+import { elementCount } from '../../native/element-types.ts';
 
 /** The largest header that train can write, for the moments of 1,000 layers, has 2.4 MB. Parsing 8 MB takes 120 MB of memory. */
 export const largestHeaderBytes = 8_000_000;

@@ -1,13 +1,12 @@
 // Reads and writes the safetensors format: u64 header length, a JSON header padded to 8 bytes (safetensors-header.ts), then the
 // tensors.
-
 import { createHash } from 'node:crypto';
 import { closeSync, fsyncSync, openSync, writeSync } from 'node:fs';
 import { Gpt2Error } from '../../base/errors.ts';
 import { fromBf16, fromFp16 } from '../../base/files/half-floats.ts';
 import { largestTransfer } from '../../base/files/read-file.ts';
 import type { Parameter } from '../../model/parameters.ts';
-import { elementCount } from '../../native/buffer.ts';
+import { elementCount } from '../../native/element-types.ts';
 import { storedShape, toStored } from './layout.ts';
 import { elementBytes, largestHeaderBytes, parseHeader, quote, type TensorEntry } from './safetensors-header.ts';
 import { readerOf, StoredFile } from './stored-file.ts';

@@ -1,6 +1,5 @@
 // Writes GGUF version 3 as llama.cpp and similar programs read GPT-2: key-value pairs, names and offsets of tensors, their values.
 // Matrices have the requested type, everything else is fp32; the head is token_embd.
-
 import { writeDurably } from '../../data/shards/shard.ts';
 import { presetName } from '../../model/config.ts';
 import { type Parameter, parameterCount, parameterTable, realCount } from '../../model/parameters.ts';

@@ -1,6 +1,5 @@
 // Downloads models of the Hugging Face hub by name, OWNER/NAME or OWNER/NAME@REVISION, into the cache (hub-cache.ts). A branch is
 // looked up at each use, for new commits; a commit that is in the cache needs no network.
-
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { attempt, Gpt2Error, InterruptedError, onCommandLine, words } from '../../base/errors.ts';

@@ -6,7 +6,7 @@ import { fromBf16 } from '../../base/files/half-floats.ts';
 import { writeDurably } from '../../data/shards/shard.ts';
 import { checkConfig, type ModelConfig, paddedVocabularySize } from '../../model/config.ts';
 import { parameterCount, parameterTable, realCount } from '../../model/parameters.ts';
-import { elementCount } from '../../native/buffer.ts';
+import { elementCount } from '../../native/element-types.ts';
 import { readerOf, StoredFile } from '../files/stored-file.ts';
 import { encodeWeights } from '../files/weight-types.ts';
 import { modelPaths, type StoredModel } from './stored-model.ts';
