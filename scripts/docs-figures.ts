@@ -14,6 +14,7 @@ import { apiReference } from './docs-api.ts';
 import { courseBest, courseChapter, courseLadder } from './docs-course.ts';
 import { fits } from './docs-fits.ts';
 import { recordedOptions, startOptions, table, trainOptions } from './docs-options.ts';
+import { rooms } from './rooms.ts';
 
 const root = new URL('../', import.meta.url);
 const read = (path: string): string => readFileSync(new URL(path, root), 'utf8');
@@ -283,6 +284,16 @@ function preproSpeed(): string {
 }
 
 const kinds: Readonly<Record<string, (names: readonly string[]) => string>> = {
+  rooms: () =>
+    table(
+      ['room', 'contents'],
+      Object.entries(rooms).map(([name, { purpose }]) => [`\`src/${name}\``, purpose]),
+      2,
+    ),
+  order: () =>
+    Object.entries(rooms)
+      .map(([name, { imports }]) => `${name}${imports.length > 0 ? ` (${imports.join(', ')})` : ''}`)
+      .join(', '),
   // Ops of a step by name, with their share of the bound: Hopper's kernels, the portable ones.
   ops: (names) => ops(hopper, names),
   portable: (names) => ops(portable, names),
@@ -333,9 +344,10 @@ export function withFigures(page: string): string {
   return text;
 }
 
-/** The pages with figures: README and docs/. */
+/** The pages with figures. */
 export const pages = (): string[] => [
   'README.md',
+  'CONTRIBUTING.md',
   ...readdirSync(new URL('docs/', root))
     .filter((name) => name.endsWith('.md'))
     .sort()

@@ -1,5 +1,5 @@
 // Makes the tables of options in docs/formats.md and docs/api.md from the options table.
-import { spelled } from '../src/base/wording.ts';
+import { inNames } from '../src/base/wording.ts';
 import { derivedFields } from '../src/options/configuration.ts';
 import { flagOf, helpOf, type OptionRow } from '../src/options/row.ts';
 import { startRows } from '../src/options/start-rows.ts';
@@ -41,7 +41,7 @@ export function recordedOptions(): string {
 export function trainOptions(): string {
   const rows = optionNames.map((name) => {
     const row = optionRows[name];
-    return [`\`${name}\``, `\`${valueTypeOf(row).replaceAll('|', '\\|')}\``, spelled(helpOf(row))];
+    return [`\`${name}\``, `\`${valueTypeOf(row).replaceAll('|', '\\|')}\``, inNames(helpOf(row))];
   });
   return table(['option', 'type', 'meaning'], rows, 3);
 }

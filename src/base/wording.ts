@@ -43,7 +43,8 @@ export function words(texts: TemplateStringsArray, ...values: readonly unknown[]
 }
 
 /** A text without values that names flags, such as a flag alone: for programs, it names options. */
-export const spelled = (text: string): string => (isCommandLine() ? text : withNames(text, true));
+export const spelled = (text: string): string => (isCommandLine() ? text : inNames(text));
+export const inNames = (text: string): string => withNames(text, true);
 
 /** Words for the command line alone, such as the flag for what is an argument of a function. */
 export const onCommandLine = (text: string): string => (isCommandLine() ? text : '');

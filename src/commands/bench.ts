@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
-import { Command } from 'commander';
+import { Command, Option } from 'commander';
 import { Gpt2Error, type TrainOptions } from '../index.ts';
 import {
   type BenchReport,
@@ -38,7 +38,9 @@ const own: Partial<Record<OptionName, Partial<OptionRow>>> = {
 
 /** Flags without effect on generation. */
 const ofTraining = [
-  ...['data', 'batch', 'seq', 'totalBatch', 'optimizer', 'newtonSchulz', 'kernel'],
+  ...shared
+    .filter((name) => optionRows[name].bench === 'training')
+    .map((name) => new Option(optionRows[name].usage).attributeName()),
   ...['steps', 'warmupSeconds', 'ops', 'start'],
 ];
 

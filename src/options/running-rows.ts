@@ -72,7 +72,7 @@ export const runningRows = {
     optional: true,
     compare: 'no',
     perMachine: true,
-    bench: true,
+    bench: 'training',
   },
   valEvery: {
     usage: '--val-every <N>',

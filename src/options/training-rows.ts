@@ -38,7 +38,7 @@ export const trainingRows = {
     default: 'data/tinyshakespeare',
     compare: 'by file name',
     perMachine: true,
-    bench: true,
+    bench: 'training',
     elsewhere: ['dataset', 'data-dir'],
   },
   order: {
@@ -68,7 +68,7 @@ export const trainingRows = {
     help: 'sequences per GPU in one forward and backward pass; auto: as many as fit',
     default: 4,
     resume: 'with --order sequence',
-    bench: true,
+    bench: 'training',
     elsewhere: ['batch-size', 'micro-batch-size', 'per-device-train-batch-size'],
   },
   sequence: {
@@ -80,7 +80,7 @@ export const trainingRows = {
       of: ({ kind, context }) => Math.min(kind === 'cuda' ? 1024 : 64, context),
     },
     resume: 'with --order sequence',
-    bench: true,
+    bench: 'training',
     elsewhere: ['block-size', 'sequence-length', 'seq-len', 'max-length'],
   },
   totalBatch: {
@@ -88,7 +88,7 @@ export const trainingRows = {
     type: whole(1),
     help: 'tokens in an optimizer step, reached by gradient accumulation',
     default: { text: 'batch x seq x gpus' },
-    bench: true,
+    bench: 'training',
     elsewhere: ['gradient-accumulation-steps', 'grad-accum', 'total-batch-size'],
   },
   learningRate: {
@@ -148,7 +148,7 @@ export const trainingRows = {
     default: 'adamw',
     optional: true,
     resume: 'never',
-    bench: true,
+    bench: 'training',
     elsewhere: ['optim'],
   },
   embeddingLearningRate: {
@@ -189,7 +189,7 @@ export const trainingRows = {
     default: muonDefaults.newtonSchulz,
     optional: true,
     onlyWith: forMuon,
-    bench: true,
+    bench: 'training',
   },
   weightDecay: { usage: '--weight-decay <X>', type: real(0), help: 'weight decay of matrices', default: 0 },
   muonWeightDecay: {

@@ -814,7 +814,7 @@ describe('warns, and lets the kernel run on', () => {
     const file = (name: string) => JSON.stringify(join(packageRoot, 'src', name));
     const program = `
       import { compileKernels } from ${file('ops/kernels/compile.ts')};
-      import { tensorOf } from ${file('native/buffer.ts')};
+      import { tensorOf } from ${file('native/tensor.ts')};
       import { Device } from ${file('native/device.ts')};
       const device = Device.open({ kind: 'cpu', threads: 2 });
       for (const source of ${JSON.stringify(doubtful.map(([, body]) => kernel(body)))}) {
