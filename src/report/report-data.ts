@@ -4,7 +4,7 @@ import { pairs } from '../runs/curves.ts';
 import type { Series } from '../runs/reader.ts';
 import type { Plotted } from './axis.ts';
 import { limitsOf } from './compare/compare.ts';
-import { type SeriesName, seriesNames } from './compare/reference.ts';
+import { type SeriesName, seriesNames } from './compare/series-names.ts';
 import {
   type Compared,
   comparisonHead,

@@ -1,5 +1,6 @@
 // Reads reference curves and finds them by a run's configuration: recorded runs of other programs, with the limits inside which
 // our runs count as equal: one JSON file each, in data/reference of this package, with series by scripts/make-references.ts.
+
 import { existsSync, readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { z } from 'zod';
@@ -10,10 +11,7 @@ import { isCompared, recordedValue, shortValue } from '../../options/configurati
 import { referenceFolder } from '../../options/presets.ts';
 import { type Configuration, rowNamed } from '../../options/table.ts';
 import { trainingRows } from '../../options/training-rows.ts';
-
-export type SeriesName = (typeof seriesNames)[number];
-
-export const seriesNames = ['train', 'val', 'norm', 'lr'] as const;
+import { seriesNames } from './series-names.ts';
 
 const limitSchema = z.strictObject({
   series: z.enum(seriesNames),
