@@ -173,7 +173,7 @@ GPT2_API int gpt2_graph_destroy(gpt2_context *context, gpt2_graph *graph);
 
 /* ---------------------------------------------------------------- kernels from outside this library
  *
- * TypeScript compiles a user's file of kernels (src/kernels), and these functions load and launch them. The CPU library emulates
+ * TypeScript compiles a user's file of kernels (src/ops/kernels), and these functions load and launch them. The CPU library emulates
  * a GPU (cpu/emulator). */
 
 /* Loads a cubin for this GPU; in the CPU library, a file of kernels that was compiled for it.

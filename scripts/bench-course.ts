@@ -3,12 +3,12 @@
 // some rungs, whose results take the place of those in the file.
 //   node --import tsx scripts/bench-course.ts --out FILE.json [--batch 8] [--dtype bf16] [--best] [--only CHAPTER/RUNG,...]
 import { readFileSync, writeFileSync } from 'node:fs';
-import { useCards } from '../src/kernels/use-cards.ts';
 import { benchOp } from '../src/lab/bench-op.ts';
 import { courseRungs } from '../src/lab/ladder.ts';
 import { casesNamed } from '../src/lab/ops.ts';
 import { stepCalls } from '../src/lab/step-calls.ts';
 import { Device, type Dtype } from '../src/native/device.ts';
+import { useCards } from '../src/ops/kernels/use-cards.ts';
 import { readFlags } from './flags.ts';
 
 const flags = readFlags({ batch: 8, best: false, dtype: 'bf16', only: '', out: '' });

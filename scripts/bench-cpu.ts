@@ -20,7 +20,7 @@ import {
 } from 'node:fs';
 import { availableParallelism, cpus, loadavg, totalmem } from 'node:os';
 import { basename, join, resolve } from 'node:path';
-import { median, quantile } from '../src/bench/timing.ts';
+import { packageRoot } from '../src/base/package-root.ts';
 import {
   AdamW,
   createModel,
@@ -32,10 +32,10 @@ import {
   presetConfig,
   Trainer,
 } from '../src/index.ts';
+import { median, quantile } from '../src/lab/bench/timing.ts';
 import { paddedVocabularySize } from '../src/model/config.ts';
-import { allocateTensor } from '../src/native/buffer.ts';
+import { allocateTensor } from '../src/native/tensor.ts';
 import { matmulForward, matmulScratch } from '../src/ops/ops.generated.ts';
-import { packageRoot } from '../src/package-root.ts';
 import { readFlags } from './flags.ts';
 import { runLlmc } from './llmc.ts';
 

@@ -9,9 +9,9 @@ import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { median } from '../src/bench/timing.ts';
+import { packageRoot } from '../src/base/package-root.ts';
 import { findShards } from '../src/index.ts';
-import { packageRoot } from '../src/package-root.ts';
+import { median } from '../src/lab/bench/timing.ts';
 import { readFlags } from './flags.ts';
 import { runLlmc } from './llmc.ts';
 

@@ -4,31 +4,71 @@
 // counts, of the best round; a batch below 64 takes as many more steps.
 //   node --import tsx scripts/bench-ranks.ts [--gpus 2] [--model d12] [--batches 64,8] [--zero 1] [--overlaps auto] [--rounds 2]
 //     [--steps 60] [--data data/tinyshakespeare] [--out FILE.json]
-import { writeFileSync } from 'node:fs';
-import { median } from '../src/bench/timing.ts';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { setTimeout } from 'node:timers/promises';
+import { packageRoot } from '../src/base/package-root.ts';
+import { median } from '../src/lab/bench/timing.ts';
+import { logPath } from '../src/runs/paths.ts';
+import { readRun } from '../src/runs/reader.ts';
 import { readFlags } from './flags.ts';
-import { trainSteps } from './train-steps.ts';
 
 const { gpus, model, batches, zero, overlaps, rounds, steps, data, out } = readFlags({
   ...{ gpus: 2, model: 'd12', batches: '64,8', zero: 1, overlaps: 'auto', rounds: 2, steps: 60 },
   ...{ data: 'data/tinyshakespeare', out: '' },
 });
 const warmup = 10;
+/** A run that hangs is ended after this many milliseconds. */
+const longestRun = 600_000;
 
-/** Milliseconds of a step on these GPUs, and the line in which the run reports its links. */
+/**
+ * Milliseconds of a step on these GPUs, and the line in which the run reports its links. The run is a process, which ends before it saves.
+ * @throws Error with the run's output if it ends before enough steps are logged
+ */
 async function measure(on: readonly number[], batch: number, overlap: string): Promise<{ ms: number; said: string }> {
-  let said = '';
+  const count = Math.ceil(steps * Math.max(1, 64 / batch));
+  const folder = mkdtempSync(join(tmpdir(), 'gpt2-steps-'));
   const options = [
     ...['--device', 'cuda', '--gpus', String(on.length), '--zero', String(zero), '--overlap', overlap],
     ...['--model', model, '--batch', String(batch), '--seq', '1024', '--data', data, '--order', 'sequence'],
+    ...['--val-every', '0', '--sample-every', '0', '--steps', String(100 * count), '--out', folder],
   ];
-  const times = await trainSteps(options, Math.ceil(steps * Math.max(1, 64 / batch)), {
-    gpus: on,
-    onLine: (line) => {
-      if (said === '' && line.includes(' GB/s')) said = line;
-    },
+  const child = spawn(process.execPath, ['--import', 'tsx', 'src/cli.ts', 'train', ...options], {
+    cwd: packageRoot,
+    // The ranks are in the child's process group, so that they end with it.
+    detached: true,
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, CUDA_VISIBLE_DEVICES: on.join() },
   });
-  return { ms: median(times.slice(warmup)), said };
+  const lines: string[] = [];
+  for (const stream of [child.stdout, child.stderr]) createInterface(stream).on('line', (line) => lines.push(line));
+  const ended = once(child, 'close');
+  const hasEnded = () => child.exitCode !== null || child.signalCode !== null;
+  const kill = () => {
+    if (!hasEnded()) process.kill(-child.pid!, 'SIGKILL');
+  };
+  const stop = () => process.exit(1);
+  process.once('exit', kill).once('SIGINT', stop).once('SIGTERM', stop);
+  try {
+    const end = performance.now() + longestRun;
+    for (;;) {
+      await setTimeout(100);
+      if (hasEnded() || performance.now() > end) throw new Error(lines.join('\n'));
+      if (!existsSync(logPath(folder)) || statSync(logPath(folder)).size === 0) continue;
+      const times = readRun(folder).events.flatMap((event) => (event.event === 'train' ? [event.ms] : []));
+      const said = lines.find((line) => line.includes(' GB/s')) ?? '';
+      if (times.length >= count) return { ms: median(times.slice(warmup, count)), said };
+    }
+  } finally {
+    process.off('exit', kill).off('SIGINT', stop).off('SIGTERM', stop);
+    kill();
+    await ended;
+    rmSync(folder, { recursive: true, force: true });
+  }
 }
 
 const percent = (share: number) => `${(100 * share).toFixed(1)}%`;

@@ -7,8 +7,8 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { packageRoot as root } from '../src/base/package-root.ts';
 import { libraryFile, libraryPackages } from '../src/native/find-library.ts';
-import { packageRoot as root } from '../src/package-root.ts';
 
 const out = join(root, 'build', 'packages');
 const own = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));

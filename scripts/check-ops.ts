@@ -1,9 +1,9 @@
 // Runs every op of the CPU library in every case and variant of the op suite, and prints each op's largest error as a share of
 // its bound. It needs no test runner, so scripts/test-arm64 can run it on an emulated CPU; there an op suite in vitest cannot run.
 import { Device } from '../src/native/device.ts';
-import { opCases } from '../src/op-cases/index.ts';
-import { runCase } from '../src/op-cases/run-case.ts';
-import { variantsOf } from '../src/op-cases/variants.ts';
+import { opCases } from '../src/ops/cases/index.ts';
+import { runCase } from '../src/ops/cases/run-case.ts';
+import { variantsOf } from '../src/ops/cases/variants.ts';
 
 using device = Device.open({ kind: 'cpu' });
 const { codePath, threads } = device.description;

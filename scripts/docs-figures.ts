@@ -14,6 +14,7 @@ import { apiReference } from './docs-api.ts';
 import { courseBest, courseChapter, courseLadder } from './docs-course.ts';
 import { fits } from './docs-fits.ts';
 import { recordedOptions, startOptions, table, trainOptions } from './docs-options.ts';
+import { rooms } from './rooms.ts';
 
 const root = new URL('../', import.meta.url);
 const read = (path: string): string => readFileSync(new URL(path, root), 'utf8');
@@ -201,7 +202,7 @@ function generationOps([model = '']: readonly string[]): string {
   const { path, bench } = sampleBench(model);
   const rows = bench.ops.map(({ name, calls, us }) => [name, String(calls), us.toFixed(2), (us * calls).toFixed(1)]);
   const whole = bench.decoding.map(({ position, us }) => `${us.toFixed(0)} us at position ${position}`).join(', ');
-  return `${table(['op', 'calls', 'us per call', 'us per token'], rows)}\n\n${model}, one text, ${bench.dtype}, ${bench.device}, ${bench.date}, each op over all layers in turn, ${link(path)}.\nA token without choosing it takes ${whole}.`;
+  return `${table(['op', 'calls', 'us per call', 'us per token'], rows)}\n\n${model}, one text, ${bench.dtype}, ${bench.device}, ${bench.date.slice(0, 10)}, each op over all layers in turn, ${link(path)}.\nA token without choosing it takes ${whole}.`;
 }
 
 function generation(models: readonly string[]): string {
@@ -222,7 +223,7 @@ function generation(models: readonly string[]): string {
     return `${whole(boundTokensPerSecond)} tokens/s for ${model} (texts of ${tokens} tokens)`;
   });
   const head = ['model', 'texts', 'choice', 'tokens/s per text', 'tokens/s in total', 'of the bound'];
-  return `${table(head, rows, 3)}\n\nMedian of five. The bound of one text: every weight read once per token at the rate of a copy, ${(bench.copyBytesPerSecond / 1e12).toFixed(2)} TB/s: ${bounds.join(', ')}.\n${bench.dtype}, ${bench.device}, ${bench.date}, \`scripts/bench-sample.ts\`, ${models.map((model) => link(sampleBench(model).path)).join(', ')}.`;
+  return `${table(head, rows, 3)}\n\nMedian of five. The bound of one text: every weight read once per token at the rate of a copy, ${(bench.copyBytesPerSecond / 1e12).toFixed(2)} TB/s: ${bounds.join(', ')}.\n${bench.dtype}, ${bench.device}, ${bench.date.slice(0, 10)}, \`bench --generate\`, ${models.map((model) => link(sampleBench(model).path)).join(', ')}.`;
 }
 
 const whole = (value: number): string => Math.round(value).toLocaleString('en-US');
@@ -283,6 +284,16 @@ function preproSpeed(): string {
 }
 
 const kinds: Readonly<Record<string, (names: readonly string[]) => string>> = {
+  rooms: () =>
+    table(
+      ['room', 'contents'],
+      Object.entries(rooms).map(([name, { purpose }]) => [`\`src/${name}\``, purpose]),
+      2,
+    ),
+  order: () =>
+    Object.entries(rooms)
+      .map(([name, { imports }]) => `${name}${imports.length > 0 ? ` (${imports.join(', ')})` : ''}`)
+      .join(', '),
   // Ops of a step by name, with their share of the bound: Hopper's kernels, the portable ones.
   ops: (names) => ops(hopper, names),
   portable: (names) => ops(portable, names),
@@ -333,9 +344,10 @@ export function withFigures(page: string): string {
   return text;
 }
 
-/** The pages with figures: README and docs/. */
+/** The pages with figures. */
 export const pages = (): string[] => [
   'README.md',
+  'CONTRIBUTING.md',
   ...readdirSync(new URL('docs/', root))
     .filter((name) => name.endsWith('.md'))
     .sort()

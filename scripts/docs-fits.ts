@@ -1,10 +1,10 @@
 // Makes the table of the largest batches that fit on GPUs of each size, from the planner that train uses.
 import hopperBench from '../benchmarks/h100/d12-b64-t1024.json' with { type: 'json' };
-import { recomputeNames } from '../src/model/activations.ts';
+import { recomputeNames } from '../src/model/activation-tables.ts';
 import { presetConfig } from '../src/model/config.ts';
 import type { Device, Dtype } from '../src/native/device.ts';
 import { AdamW } from '../src/optimizer/adamw.ts';
-import { neededBytes } from '../src/train/plan/memory.ts';
+import { neededBytes } from '../src/train/plan/plan-memory.ts';
 import { table } from './docs-options.ts';
 
 const gpus: Readonly<Record<number, string>> = {

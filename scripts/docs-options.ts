@@ -1,9 +1,9 @@
 // Makes the tables of options in docs/formats.md and docs/api.md from the options table.
+import { inNames } from '../src/base/wording.ts';
 import { derivedFields } from '../src/options/configuration.ts';
 import { flagOf, helpOf, type OptionRow } from '../src/options/row.ts';
 import { startRows } from '../src/options/start-rows.ts';
 import { optionNames, optionRows, recordedNames } from '../src/options/table.ts';
-import { forPrograms } from '../src/options/wording.ts';
 import { valueTypeOf } from './generate/options.ts';
 
 function typeOf({ type, optional }: OptionRow): string {
@@ -41,7 +41,7 @@ export function recordedOptions(): string {
 export function trainOptions(): string {
   const rows = optionNames.map((name) => {
     const row = optionRows[name];
-    return [`\`${name}\``, `\`${valueTypeOf(row).replaceAll('|', '\\|')}\``, forPrograms(helpOf(row))];
+    return [`\`${name}\``, `\`${valueTypeOf(row).replaceAll('|', '\\|')}\``, inNames(helpOf(row))];
   });
   return table(['option', 'type', 'meaning'], rows, 3);
 }

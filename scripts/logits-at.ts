@@ -1,5 +1,5 @@
 // Computes the logits of a position from the state that `forward` leaves on the device, for checks against other programs.
-import { fromBf16 } from '../src/files/half-floats.ts';
+import { fromBf16 } from '../src/base/files/half-floats.ts';
 import type { ActivationSet } from '../src/model/activations.ts';
 import { architectureOf } from '../src/model/architecture.ts';
 import { headOf } from '../src/model/head.ts';

@@ -4,9 +4,9 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type Reference, readReference, referenceNames } from '../src/compare/reference.ts';
-import { Gpt2Error } from '../src/errors.ts';
-import { packageRoot } from '../src/package-root.ts';
+import { Gpt2Error } from '../src/base/errors.ts';
+import { packageRoot } from '../src/base/package-root.ts';
+import { type Reference, readReference, referenceNames } from '../src/report/compare/reference.ts';
 
 /** "llmc-d6-fp32-b4-t64" is of the log llmc_tinyshakespeare_d6_fp32_b4_t64.log; the published run's log has its own name. */
 const logOf = (name: string): string =>

@@ -1,99 +1,57 @@
-// Records what the GPUs of a job run during one training step: as tables how much of the collectives overlaps the model, and the
-// time of each kernel of rank 0; as a file a trace for https://ui.perfetto.dev. CUPTI records every kernel of a short run, which
-// needs its header and library (timeline/build.ts finds them) and makes steps somewhat longer: bench-ranks.ts measures them.
-//   node --import tsx scripts/timeline.ts [--gpus 2] [--model d12] [--batch 8] [--dtype bf16] [--overlap auto] [--steps 40]
-//     [--data data/tinyshakespeare] [--out build/timeline]
-import { spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
-import { presetConfig, presetNames } from '../src/model/config.ts';
-import { packageRoot } from '../src/package-root.ts';
-import { formatTable } from '../src/report/table.ts';
+// Runs a command of gpt2 with CUPTI recording every kernel, copy and fill on the GPUs (timeline.cpp), and prints the time of each kernel
+// in rank 0's last whole step: from the end of one gradient norm to the end of the next. All records stay in OUT/rank-N.tsv. The run
+// needs some steps, and recording makes them somewhat longer: bench-ranks.ts measures steps. For systems without nsys.
+//   node --import tsx scripts/timeline.ts [--out build/timeline] -- train --batch 64 --steps 40 --val-every 0 --sample-every 0
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { packageRoot } from '../src/base/package-root.ts';
+import { toolkits } from '../src/native/nvrtc.ts';
+import { formatTable } from '../src/report/text-table.ts';
 import { readFlags } from './flags.ts';
-import { buildRecorder } from './timeline/build.ts';
-import { parseTimelines, stepsOf, summarize, timesByKernel, typicalStep, within } from './timeline/steps.ts';
-import { chromeTrace } from './timeline/trace.ts';
 
-const flags = readFlags({
-  ...{ gpus: 2, model: 'd12', batch: 8, dtype: 'bf16', overlap: 'auto', steps: 40, data: 'data/tinyshakespeare' },
-  out: 'build/timeline',
-});
-/** A run that hangs is ended after this many milliseconds. */
-const longestRun = 300_000;
-const out = resolve(flags.out);
-const files = Array.from({ length: flags.gpus }, (_, rank) => join(out, `rank-${rank}.tsv`));
-
-/** Trains with the recorder in every process that opens CUDA. */
-function record(recorder: string): void {
-  const run = mkdtempSync(join(tmpdir(), 'gpt2-timeline-'));
-  for (const file of files) rmSync(file, { force: true });
-  try {
-    const { status, stderr, error } = spawnSync(
-      process.execPath,
-      [
-        ...['--import', 'tsx', 'src/cli.ts', 'train', '--device', 'cuda', '--gpus', `${flags.gpus}`],
-        ...['--overlap', flags.overlap, '--model', flags.model, '--batch', `${flags.batch}`, '--seq', '1024'],
-        ...['--dtype', flags.dtype],
-        ...['--steps', `${flags.steps}`],
-        ...['--data', flags.data, '--order', 'sequence', '--val-every', '0', '--sample-every', '0', '--out', run],
-      ],
-      {
-        cwd: packageRoot,
-        encoding: 'utf8',
-        maxBuffer: 1 << 28,
-        timeout: longestRun,
-        env: { ...process.env, CUDA_INJECTION64_PATH: recorder, GPT2_TIMELINE: out },
-      },
-    );
-    if (status !== 0) throw error ?? new Error(stderr);
-  } finally {
-    rmSync(run, { recursive: true, force: true });
+/** A table of the kernels of the last whole step in the lines of a rank: calls and milliseconds, the longest first. */
+export function timesByKernel(text: string): string {
+  const records = [...text.matchAll(/^(\d+)\t(\d+)\t\d+\t(?:void )?(.*)$/gm)].map(([, start, end, name]) => ({
+    ...{ end: BigInt(end!), ns: Number(BigInt(end!) - BigInt(start!)) },
+    name: name!.replace(/\((?:[^()]|\([^()]*\))*\)$/, ''),
+  }));
+  const [from, to] = records.flatMap(({ name, end }) => (name.endsWith('::norm_kernel') ? [end] : [])).slice(-2);
+  if (to === undefined) throw new Error('no whole step was recorded: train more steps');
+  const times = new Map<string, number[]>();
+  for (const { name, end, ns } of records) {
+    if (end > from! && end <= to) times.set(name, [...(times.get(name) ?? []), ns / 1e6]);
   }
+  const rows = [...times].map(([name, all]) => ({ name, calls: all.length, ms: all.reduce((sum, ms) => sum + ms, 0) }));
+  const sorted = rows.sort((a, b) => b.ms - a.ms).map(({ name, calls, ms }) => [name, String(calls), ms.toFixed(3)]);
+  return formatTable([[`a step of ${(Number(to - from!) / 1e6).toFixed(3)} ms`, 'calls', 'ms'], ...sorted]);
 }
 
-function describe({ kinds, collectives, idle }: ReturnType<typeof summarize>): string {
-  const row = (name: string, times: { count: number; ms: number; besideOurs: number; alone: number }) => [
-    ...[name, String(times.count), times.ms.toFixed(3)],
-    ...[times.besideOurs.toFixed(3), times.alone.toFixed(3)],
-  ];
-  const table = formatTable([
-    ['', 'kernels', 'ms', 'overlapping ours', 'alone'],
-    ...kinds.map(({ kind, ...times }) => row(kind, times)),
-    ['nothing', '', idle.toFixed(3), '', ''],
-  ]);
-  if (collectives.count === 0) return table;
-  const share = (100 * collectives.besideOurs) / collectives.ms;
-  return `${table}\ncollectives: ${collectives.ms.toFixed(3)} ms, ${share.toFixed(1)}% of it overlapping our kernels`;
+/** Compiles the recorder with the CUPTI of $CUPTI_ROOT or of a CUDA toolkit. @returns its path */
+function build(folder: string): string {
+  const roots = [process.env.CUPTI_ROOT, ...toolkits()].filter((root) => root !== undefined);
+  const find = (...files: string[]) => roots.flatMap((root) => files.map((file) => join(root, file))).find(existsSync);
+  const header = find('include/cupti.h', 'extras/CUPTI/include/cupti.h');
+  const library = find('lib64/libcupti.so', 'lib/libcupti.so', 'extras/CUPTI/lib64/libcupti.so');
+  if (!header || !library) throw new Error(`no cupti.h and libcupti.so in ${roots.join(', ')}: set CUPTI_ROOT`);
+  const recorder = join(folder, 'librecord.so');
+  const headers = [header, find('include/cuda.h') ?? header].flatMap((path) => ['-isystem', dirname(path)]);
+  const flags = ['-std=c++17', '-O2', '-fPIC', '-shared', '-o', recorder, ...headers];
+  const source = join(packageRoot, 'scripts/timeline.cpp');
+  execFileSync(process.env.CXX || 'c++', [...flags, source, library, `-Wl,-rpath,${dirname(library)}`]);
+  return recorder;
 }
 
-const describeKernels = (rows: ReturnType<typeof timesByKernel>): string =>
-  formatTable([
-    ['', 'calls', 'ms', 'gaps before, ms'],
-    ...rows.map(({ name, count, ms, gap }) => [name, String(count), ms.toFixed(3), gap.toFixed(3)]),
-  ]);
-
-const layers = presetConfig(flags.model)?.layers;
-if (!layers) throw new Error(`--model ${flags.model} is no size: use ${presetNames.join(', ')}`);
-record(buildRecorder(out));
-const missing = files.filter((file) => !existsSync(file));
-if (missing.length > 0) throw new Error(`the run ended, but nothing wrote ${missing.join(', ')}`);
-const timelines = parseTimelines(files.map((file) => readFileSync(file, 'utf8')));
-for (const [rank, { notes }] of timelines.entries()) for (const note of notes) console.log(`rank ${rank}: ${note}`);
-
-// All ranks take the same steps, so the same index is the same step.
-const steps = timelines.map(({ kernels }) => stepsOf(kernels));
-const chosen = typicalStep(steps[0]!);
-const ranks = timelines.map(({ kernels }, rank) => {
-  const step = steps[rank]![chosen];
-  if (!step) throw new Error(`rank ${rank} has ${steps[rank]!.length} whole steps, rank 0 has ${steps[0]!.length}`);
-  return { step, kernels: within(kernels, step) };
-});
-for (const [rank, { kernels, step }] of ranks.entries()) {
-  const times = summarize(kernels, step);
-  console.log(`rank ${rank}, step ${chosen + 1} of ${flags.steps}: ${times.ms.toFixed(3)} ms\n${describe(times)}\n`);
-  if (rank === 0) console.log(`${describeKernels(timesByKernel(kernels, step, layers))}\n`);
+if (import.meta.url === pathToFileURL(process.argv[1]!).href) {
+  const { out, positionals } = readFlags({ out: 'build/timeline' });
+  const folder = resolve(out);
+  mkdirSync(folder, { recursive: true });
+  for (const name of readdirSync(folder)) if (/^rank-\d+\.tsv$/.test(name)) rmSync(join(folder, name));
+  const env = { ...process.env, CUDA_INJECTION64_PATH: build(folder), GPT2_TIMELINE: folder };
+  const command = ['--import', 'tsx', 'src/cli.ts', ...positionals];
+  execFileSync(process.execPath, command, { cwd: packageRoot, env, stdio: 'inherit' });
+  const text = readFileSync(join(folder, 'rank-0.tsv'), 'utf8');
+  for (const note of text.match(/^# .*/gm) ?? []) console.log(note);
+  console.log(timesByKernel(text));
 }
-const trace = join(out, 'step.json');
-writeFileSync(trace, chromeTrace(ranks));
-console.log(`${trace} (open it at https://ui.perfetto.dev)`);

@@ -3,11 +3,11 @@
 //
 //   node --import tsx scripts/write-logits.ts RUN|CHECKPOINT FILE <<<'[50256, 11, 262]'
 import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
-import { resolveCheckpoint } from '../src/checkpoint/directory.ts';
-import { loadWeights } from '../src/checkpoint/read.ts';
 import { forward } from '../src/model/forward.ts';
 import { createModel } from '../src/model/model.ts';
 import { Device } from '../src/native/device.ts';
+import { resolveCheckpoint } from '../src/weights/checkpoint/directory.ts';
+import { loadWeights } from '../src/weights/checkpoint/read-checkpoint.ts';
 import { logitsAt } from './logits-at.ts';
 
 const [from, into] = process.argv.slice(2);

@@ -1,9 +1,10 @@
 #!/usr/bin/env node
 // Runs the program. Only this file sets the exit code and listens for signals; the commands are in commands/program.ts.
 import type { CommanderError } from 'commander';
-import { ExitError, Gpt2Error } from './errors.ts';
-import { asTyped, packageRoot } from './package-root.ts';
-import { announcements, demands, exitCodeOf, sameDemandMilliseconds, secondDemand } from './signals.ts';
+import { ExitError, Gpt2Error } from './base/errors.ts';
+import { packageRoot } from './base/package-root.ts';
+import { announcements, demands, exitCodeOf, sameDemandMilliseconds, secondDemand } from './base/signals.ts';
+import { speakFlags } from './base/wording.ts';
 
 /** A write to a closed terminal fails with EIO. */
 const exitCodes = { EIO: exitCodeOf('SIGHUP'), EPIPE: exitCodeOf('SIGPIPE') } as const;
@@ -72,7 +73,7 @@ function report(error: unknown, verbose: boolean): number {
   if ((error as Error).name === 'CommanderError') return (error as CommanderError).exitCode === 0 ? 0 : 2;
   if (error instanceof ExitError) return error.exitCode;
   if (error instanceof Gpt2Error) {
-    process.stderr.write(`${verbose ? error.stack : asTyped(error.message)}\n`);
+    process.stderr.write(`${verbose ? error.stack : error.message}\n`);
     return error.exitCode;
   }
   process.stderr.write(
@@ -89,8 +90,9 @@ function reportMissing(error: NodeJS.ErrnoException): never {
   process.exit(1);
 }
 
+speakFlags();
 // Loaded after SIGUSR1 has a handler, because loading takes time.
-const { program } = await import('./commands/program.ts').catch(reportMissing);
+const { program } = await import('./commands/command-line.ts').catch(reportMissing);
 const root = program(interruption);
 process.stdout.on('error', (error) => stopUnread('standard output', error));
 process.stderr.on('error', (error) => stopUnread('standard error', error));

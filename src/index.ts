@@ -6,33 +6,32 @@
 
 // device
 
+export type { Program } from './native/device.ts';
 export { Device, type DeviceDescription, type DeviceOptions, type Dtype } from './native/device.ts';
-export type { Program } from './native/programs.ts';
-export type { DeviceChoice } from './native/select-device.ts';
-export { selectDevice } from './options/for-programs.ts';
+export { type DeviceChoice, selectDevice } from './native/select-device.ts';
 
 // model
 
-export type { ActivationSet, ActivationSizes, Recompute } from './model/activations.ts';
+export type { ActivationSizes, Recompute } from './model/activation-tables.ts';
+export type { ActivationSet } from './model/activations.ts';
 export { type ModelConfig, presetConfig } from './model/config.ts';
 export { forward } from './model/forward.ts';
 export { initializeWeights } from './model/initialize.ts';
-export type { Model } from './model/model.ts';
+export { createModel, type Model } from './model/model.ts';
 export { type Parameter, parameterCount, parameterTable } from './model/parameters.ts';
-export type { ElementType, Tensor } from './native/buffer.ts';
-export { createModel } from './options/for-programs.ts';
+export type { ElementType } from './native/element-types.ts';
+export type { Tensor } from './native/tensor.ts';
 
 // data
 
-export type { Batch, Loader, LoaderOptions } from './batches/loader.ts';
-export type { OrderName, Position } from './batches/order.ts';
-export type { PrepareOptions } from './datasets/prepare.ts';
-export type { Prepared } from './datasets/standing.ts';
-export type { Format, Input } from './datasets/text/format.ts';
-export { findInputs } from './datasets/text/inputs.ts';
-export type { TextOptions } from './datasets/text/prepare-text.ts';
-export { findShards, openLoader, prepareDataset, prepareText } from './options/for-programs.ts';
-export { type Dataset, type Role, readDataset, readDatasetTokenizer } from './shards/find.ts';
+export { type Batch, type Loader, type LoaderOptions, openLoader } from './data/batches/loader.ts';
+export type { OrderName, Position } from './data/batches/order.ts';
+export { type PrepareOptions, prepareDataset } from './data/datasets/prepare.ts';
+export type { Format, Input } from './data/datasets/text/format.ts';
+export { findInputs } from './data/datasets/text/inputs.ts';
+export { prepareText, type TextOptions } from './data/datasets/text/prepare-text.ts';
+export { type Dataset, findShards, type Role, readDataset, readDatasetTokenizer } from './data/shards/find-shards.ts';
+export type { Prepared } from './data/standing.ts';
 export {
   type BuiltInTokenizer,
   decode,
@@ -47,12 +46,12 @@ export { readTokenizer } from './tokenizer/tokenizer-file.ts';
 // training
 
 export type { TrainOptions } from './options/table.ts';
-export { planRun, train } from './train/for-programs.ts';
-export type { TrainingPlan } from './train/plan/plan.ts';
+export { planRun, type TrainingPlan } from './train/plan/plan.ts';
 export type { TrainHooks, TrainResult } from './train/run/hooks.ts';
 export { learningRateAt, type Schedule } from './train/run/schedule.ts';
 export type { StepResult, UpdateLimits } from './train/step/staging.ts';
 export { type BegunStep, Trainer, type TrainerOptions } from './train/step/trainer.ts';
+export { train } from './train/train.ts';
 export { trainEvents } from './train/train-events.ts';
 
 // optimizers
@@ -73,31 +72,36 @@ export type {
 
 // checkpoints and formats
 
-export { type FoundCheckpoint, listCheckpoints, resolveCheckpoint } from './checkpoint/directory.ts';
-export { loadOptimizer, loadWeights } from './checkpoint/read.ts';
-export type { Weights } from './checkpoint/weights.ts';
-export { weightsHash } from './checkpoint/weights-hash.ts';
-export { type CheckpointToWrite, writeCheckpoint } from './checkpoint/write.ts';
-export type { ExportFormat, ExportOptions } from './formats/export.ts';
-export type { FetchOptions } from './formats/hub.ts';
-export { exportModel, resolveWeights } from './options/for-programs.ts';
+export { type FoundCheckpoint, listCheckpoints, resolveCheckpoint } from './weights/checkpoint/directory.ts';
+export { loadOptimizer, loadWeights } from './weights/checkpoint/read-checkpoint.ts';
+export { weightsHash } from './weights/checkpoint/weights-hash.ts';
+export { type CheckpointToWrite, writeCheckpoint } from './weights/checkpoint/write.ts';
+export { type ExportFormat, type ExportOptions, exportModel } from './weights/export.ts';
+export type { FetchOptions } from './weights/formats/hub-cache.ts';
+export { resolveWeights, type Weights } from './weights/weights.ts';
 
 // generation
 
+export { type Generated, type GenerateOptions, type GenerationEnd, generate } from './inference/sample/generate.ts';
+export { generateText, type TextGenerationOptions } from './inference/sample/generate-text.ts';
 export { type CacheSizes, KeyValueCache } from './model/key-value-cache.ts';
-export { type Generated, type GenerateOptions, type GenerationEnd, generate } from './sample/generate.ts';
-export { generateText, type TextGenerationOptions } from './sample/generate-text.ts';
 
 // evaluation
 
-export type { EvaluateOptions, Evaluation } from './evaluate/evaluate.ts';
-export { evaluate, readHellaswag } from './evaluate/for-programs.ts';
-export { type Hellaswag, type HellaswagScore, type ScoreOptions, scoreHellaswag } from './evaluate/hellaswag.ts';
-export { lossesOf, meanLoss } from './evaluate/mean-loss.ts';
+export { type EvaluateOptions, type Evaluation, evaluate } from './inference/evaluate/evaluate.ts';
+export {
+  type Hellaswag,
+  type HellaswagScore,
+  readHellaswag,
+  type ScoreOptions,
+  scoreHellaswag,
+} from './inference/evaluate/hellaswag.ts';
+export { lossesOf, meanLoss } from './inference/evaluate/mean-loss.ts';
 
 // kernels of your own
 
-export { compileKernels, type KernelSource } from './kernels/compile.ts';
+export { tensorOf } from './native/tensor.ts';
+export { compileKernels, type KernelSource } from './ops/kernels/compile.ts';
 export {
   type CardLaunch,
   defineKernel,
@@ -106,7 +110,7 @@ export {
   loadCards,
   type OpArgumentsOf,
   type OpName,
-} from './kernels/kernel-card.ts';
+} from './ops/kernels/kernel-card.ts';
 export {
   type Dimensions,
   Kernel,
@@ -114,19 +118,18 @@ export {
   type Kernels,
   type LaunchShape,
   loadKernels,
-} from './kernels/kernels.ts';
-export type { KernelArgument, KernelParameter } from './kernels/signature.ts';
-export { type CardOptions, useCards } from './kernels/use-cards.ts';
-export { tensorOf } from './native/buffer.ts';
+} from './ops/kernels/kernels.ts';
+export type { KernelArgument, KernelParameter } from './ops/kernels/signature.ts';
+export { type CardOptions, useCards } from './ops/kernels/use-cards.ts';
 
 // runs and comparison
 
-export { type Baseline, type Comparison, compareSeries } from './compare/compare.ts';
-export { type Reference, readReference } from './compare/reference.ts';
+export { type Baseline, type Comparison, compareSeries } from './report/compare/compare.ts';
+export { type Reference, readReference } from './report/compare/reference.ts';
 export { type RunRecord, type RunSeries, readRun, type Series } from './runs/reader.ts';
 export type { RunEvent } from './runs/schema.ts';
 
 // errors
 
-export { CompileError, Gpt2Error, InterruptedError, NativeError, ShapeError, UsageError } from './errors.ts';
+export { CompileError, Gpt2Error, InterruptedError, NativeError, ShapeError, UsageError } from './base/errors.ts';
 export { StoppedError } from './train/run/hooks.ts';

@@ -23,7 +23,7 @@ GPT2_ACCESSES(16)
 GPT2_HOOK void __tsan_read_range(void *memory, size_t bytes) { GPT2_TELL(memory, bytes, false); }
 GPT2_HOOK void __tsan_write_range(void *memory, size_t bytes) { GPT2_TELL(memory, bytes, true); }
 
-// The linker's --wrap leads every call of these functions here (wrappedFunctions in src/kernels/emulated.ts), whether the user, a header
+// The linker's --wrap leads every call of these functions here (wrappedFunctions in src/ops/kernels/emulated.ts), whether the user, a header
 // or the compiler wrote it.
 #define GPT2_WRAP(name, parameters, reads, ...)                                     \
   extern "C" void *__real_##name parameters;                                        \

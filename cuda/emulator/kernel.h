@@ -1,4 +1,4 @@
-// CUDA's language on a CPU, included before every file of kernels that is compiled for one. src/kernels/emulated.ts rewrites what
+// CUDA's language on a CPU, included before every file of kernels that is compiled for one. src/ops/kernels/emulated.ts rewrites what
 // macros cannot: __global__ and __shared__.
 #pragma once
 

@@ -127,7 +127,7 @@ export function ops(
   return `// Made from cuda/gpt2.h by scripts/generate (npm run generate). Do not edit.
 // Every op: its contract as data, and a function that checks its arguments against the contract and calls the library.
 import type { Pointer } from '../native/bindings.generated.ts';
-import type { Tensor } from '../native/buffer.ts';
+import type { Tensor } from '../native/tensor.ts';
 import type { Device } from '../native/device.ts';
 import type { OpContract } from './contract.ts';
 import { enqueue, scratch } from './enqueue.ts';

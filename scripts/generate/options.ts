@@ -1,5 +1,5 @@
 // Makes src/options/train-options.generated.ts: the options table as a type, so that editors show each option's help.
-import { isNumeric } from '../../src/checks/given.ts';
+import { isNumeric } from '../../src/base/checks/given.ts';
 import { helpOf, type OptionRow } from '../../src/options/row.ts';
 import { optionNames, optionRows } from '../../src/options/table.ts';
 import { jsDoc } from './header.ts';
@@ -24,7 +24,7 @@ export function trainOptions(): string {
     return `${jsDoc(`\`${row.usage}\`: ${helpOf(row)}.`, '  ')}  ${name}?: ${valueTypeOf(row)} | undefined;`;
   });
   return `// Made from the options table by scripts/generate (npm run generate). Do not edit.
-import type { Time } from '../checks/number.ts';
+import type { Time } from '../base/checks/number.ts';
 
 /** Options of a run as given: any may be missing. A key is the name in config.json; the comment begins with its flag. */
 export type TrainOptions = {

@@ -1,12 +1,13 @@
-// The command `bench`: measures training on this machine's device and prints a table; --out writes all results as JSON.
+// The command `bench`: measures training, or generation, on this machine's device and prints a table; --out writes all results as JSON.
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
-import { Command } from 'commander';
+import { Command, Option } from 'commander';
 import { Gpt2Error, type TrainOptions } from '../index.ts';
 import {
   type BenchReport,
+  benchGeneration,
   benchTraining,
   dataSheetFlops,
   formatDuration,
@@ -21,7 +22,7 @@ import {
   readClocks,
   whole,
 } from '../program.ts';
-import { numberOption } from './number-option.ts';
+import { count, numberOption } from './number-option.ts';
 import { flagsOf, optionsFromFlags, tableOption } from './option-of-table.ts';
 import { notice, writeResult } from './output.ts';
 import { formatBytes } from './progress.ts';
@@ -35,20 +36,36 @@ const own: Partial<Record<OptionName, Partial<OptionRow>>> = {
   totalBatch: { default: { text: 'batch x seq' } },
 };
 
+/** Flags without effect on generation. */
+const ofTraining = [
+  ...shared
+    .filter((name) => optionRows[name].bench === 'training')
+    .map((name) => new Option(optionRows[name].usage).attributeName()),
+  ...['steps', 'warmupSeconds', 'ops', 'start'],
+];
+
 export function benchCommand(): Command {
-  const command = new Command('bench').description('Measure training on this device: step, ops, memory').addHelpText(
-    'after',
-    `
+  const command = new Command('bench')
+    .description('Measure training on this device: step, ops, memory; or generation')
+    .addHelpText(
+      'after',
+      `
 Examples:
   npm run bench                                     the device's default model and batch
   npm run bench -- --batch 64 --out benchmarks/x.json
+  npm run bench -- --model d12 --generate 512       tokens/s of sample: ops, positions, whole texts
 `,
-  );
+    );
   for (const name of shared) command.addOption(tableOption(name, own[name]));
   command
     .addOption(numberOption('--steps <N>', 'number of measured steps', { least: 1, most: 1_000_000 }, 50))
     .addOption(
       numberOption('--warmup-seconds <S>', 'seconds of steps before them', { kind: 'any', least: 0, most: 3600 }, 10),
+    )
+    .addOption(
+      numberOption('--generate <N>', 'measure generating texts of N tokens instead of training', count).conflicts(
+        ofTraining,
+      ),
     )
     .option('--no-ops', 'skip the times of single ops')
     .option('--no-start', 'skip the time from the start of the program to its first step')
@@ -61,33 +78,44 @@ Examples:
         `--out ${out} needs the folder ${dirname(resolve(out))}, which does not exist: make it first`,
       );
     }
-    let clocks: string | null = null;
-    const [steps, warmup] = [flags.steps as number, flags.warmupSeconds as number];
-    const { report, data } = await benchTraining(options, {
-      steps,
-      warmup,
-      ops: flags.ops !== false,
-      onOpening: () =>
-        notice(`warming up for ${formatDuration(warmup)} (--warmup-seconds), then measuring ${steps} steps (--steps)`),
-      onMeasuring: (ms, gpu) => {
-        const rest = [...(flags.ops === false ? [] : ['single ops']), "the device's rates"].join(' and ');
-        notice(`measuring ${steps} steps: about ${formatDuration((steps * ms) / 1000)}; then ${rest}`);
-        if (gpu !== undefined) clocks = readClocks(gpu);
-      },
-    });
-    const firstStepMs = flags.start !== false && data ? await timeToFirstStep(options) : null;
-    const all = {
-      command: `gpt2 ${process.argv.slice(2).join(' ')}`,
-      date: new Date().toISOString(),
-      node: process.version,
-      data: data ?? 'random tokens',
-      clocks,
-      firstStepMs,
-      ...report,
+    const command = `gpt2 ${process.argv.slice(2).join(' ')}`;
+    const begun = { command, date: new Date().toISOString(), node: process.version };
+    const write = (results: object) => {
+      const text = JSON.stringify({ ...begun, ...results }, undefined, 2);
+      if (out !== undefined) writeResult('results', out, `${text}\n`, '--out');
     };
-    process.stdout.write(`${table(all)}\n`);
-    if (out !== undefined) writeResult('results', out, `${JSON.stringify(all, undefined, 2)}\n`, '--out');
+    if (flags.generate !== undefined) {
+      const print = (line: string) => process.stdout.write(`${line}\n`);
+      write(await benchGeneration(options, flags.generate as number, print));
+    } else write(await measureTraining(options, flags));
   });
+}
+
+/** Measures training, and prints a table. */
+async function measureTraining(options: TrainOptions, flags: Record<string, unknown>): Promise<object> {
+  let clocks: string | null = null;
+  const [steps, warmup] = [flags.steps as number, flags.warmupSeconds as number];
+  const { report, data } = await benchTraining(options, {
+    steps,
+    warmup,
+    ops: flags.ops !== false,
+    onOpening: () =>
+      notice(`warming up for ${formatDuration(warmup)} (--warmup-seconds), then measuring ${steps} steps (--steps)`),
+    onMeasuring: (ms, gpu) => {
+      const rest = [...(flags.ops === false ? [] : ['single ops']), "the device's rates"].join(' and ');
+      notice(`measuring ${steps} steps: about ${formatDuration((steps * ms) / 1000)}; then ${rest}`);
+      if (gpu !== undefined) clocks = readClocks(gpu);
+    },
+  });
+  const firstStepMs = flags.start !== false && data ? await timeToFirstStep(options) : null;
+  const all = {
+    data: data ?? 'random tokens',
+    clocks,
+    firstStepMs,
+    ...report,
+  };
+  process.stdout.write(`${table(all)}\n`);
+  return all;
 }
 
 /** Milliseconds from the start of a `train` process to the end of its first step; the better of two. */
@@ -122,7 +150,7 @@ async function timeToFirstStep(options: TrainOptions): Promise<number> {
   }
 }
 
-type Measured = BenchReport & { command: string; clocks: string | null; data: string; firstStepMs: number | null };
+type Measured = BenchReport & { clocks: string | null; data: string; firstStepMs: number | null };
 
 const percent = (part: number, whole: number): string => `${((100 * part) / whole).toFixed(1)}%`;
 

@@ -6,12 +6,17 @@ import {
   Device,
   type Dtype,
   type Evaluation,
+  evaluate,
+  findShards,
   Gpt2Error,
   type HellaswagScore,
   type Role,
   readDataset,
   readDatasetTokenizer,
+  readHellaswag,
+  resolveWeights,
   scoreHellaswag,
+  selectDevice,
   useCards,
   type Weights,
   weightsHash,
@@ -23,20 +28,15 @@ import {
   checkSequence,
   chooseInferenceBatch,
   ExitError,
-  evaluateAsTyped,
-  findShardsAsTyped,
   launchRanks,
   loadFolders,
   modelOrNewest,
   optionTable,
   placeFromEnvironment,
   Ranks,
-  readHellaswagAsTyped,
   refuseAccidentalCpu,
   refuseAutoBatch,
   refuseOtherTokenizer,
-  resolveWeightsAsTyped,
-  selectDeviceAsTyped,
   selectKind,
   stopWithLauncher,
   threadsOf,
@@ -148,11 +148,9 @@ function refuseNoNumber(found: Loss | undefined): void {
 async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<Loss | undefined> {
   const isHeard = ranks === undefined || ranks.isRoot;
   const notice = isHeard ? tell : () => {};
-  const target = selectDeviceAsTyped(flags.device ?? 'auto', ranks?.place.gpu);
+  const target = selectDevice(flags.device ?? 'auto', ranks?.place.gpu);
   const name = modelOrNewest(flags.model);
-  const weights = await (isHeard
-    ? withProgress((shown) => resolveWeightsAsTyped(name, shown))
-    : resolveWeightsAsTyped(name));
+  const weights = await (isHeard ? withProgress((shown) => resolveWeights(name, shown)) : resolveWeights(name));
   for (const { reason } of weights.damaged) notice(`skipped a damaged checkpoint: ${reason}`);
   const { model: config, configuration = {} } = weights;
   const sequence = flags.seq ?? Math.min(size(configuration.sequence) ?? config.context, config.context);
@@ -161,9 +159,7 @@ async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<Loss | undefi
   const { vocabularySize } = config;
   const { tokenizer } = weights;
   const hellaswag =
-    flags.hellaswag === undefined
-      ? undefined
-      : readHellaswagAsTyped(flags.hellaswag, { sequence, vocabularySize, tokenizer });
+    flags.hellaswag === undefined ? undefined : readHellaswag(flags.hellaswag, { sequence, vocabularySize, tokenizer });
   const data = hellaswag && flags.data === undefined ? undefined : openData(flags, weights);
 
   const cards = await loadFolders(flags.kernel);
@@ -201,7 +197,7 @@ async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<Loss | undefi
   if (data) {
     const { shards, tokenizer } = data;
     const options = { ...sizes, shards, tokenizer, tokens: flags.tokens, notice, progress: progress(), ranks };
-    const evaluation = await evaluateAsTyped(model, options);
+    const evaluation = await evaluate(model, options);
     if (isShown) clearStatus();
     loss = { loss: evaluation.loss, model: weights.path, data: data.folder };
     results.push({ data: data.folder, role: flags.role, ...evaluation });
@@ -227,7 +223,7 @@ async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<Loss | undefi
 /** The shards to evaluate on. @throws Gpt2Error if there are none, or they have another vocabulary */
 function openData(flags: Flags, weights: Weights) {
   const data = flags.data ?? folder(weights.configuration?.data) ?? optionTable.data.default;
-  const shards = findShardsAsTyped(data, flags.role);
+  const shards = findShards(data, flags.role);
   const dataset = readDataset(data);
   refuseOtherTokenizer(weights, data, dataset);
   return { folder: data, shards, tokenizer: readDatasetTokenizer(data, dataset) };

@@ -1,7 +1,7 @@
 // The command `export`: writes a trained model in another program's format.
 import { Command, Option } from 'commander';
-import type { ExportOptions } from '../index.ts';
-import { exportAsTyped, exportFormats, modelOrNewest, weightTypes } from '../program.ts';
+import { type ExportOptions, exportModel } from '../index.ts';
+import { exportFormats, modelOrNewest, weightTypes } from '../program.ts';
 import { modelOption } from './option-of-table.ts';
 import { withProgress } from './progress.ts';
 
@@ -31,7 +31,7 @@ export function exportCommand(): Command {
     .addHelpText('after', examples)
     .action(async (options: Omit<ExportOptions, 'model'> & { model?: string }) => {
       const model = modelOrNewest(options.model);
-      const from = await withProgress((shown) => exportAsTyped({ ...options, model, ...shown }));
+      const from = await withProgress((shown) => exportModel({ ...options, model, ...shown }));
       process.stdout.write(`wrote ${options.out} from ${from}\n`);
     });
 }

@@ -1,11 +1,11 @@
-// The command `kernel profile`: what NVIDIA's profiler measures of the kernels of a folder.
+// The command `kernel profile`: runs the kernels of a folder under NVIDIA's profiler.
 import type { Command } from 'commander';
 import { profileKernels } from '../program.ts';
 import { type LabFlags, labCommand, labOptions, printLine } from './kernel-test.ts';
 
 const notes = `
 It needs a GPU and ncu (Nsight Compute), which comes with the CUDA toolkit. Each kernel is measured once for each size that its op has in
-a training step of d12 with a batch of 8 x 1024. docs/kernels.md says what to do about each figure.
+a training step of d12 with a batch of 8 x 1024. docs/kernels.md explains ncu's figures.
 
 Examples:
   npm run gpt2 -- kernel profile my-norm

@@ -1,6 +1,6 @@
 // The command `kernel test`: tests the kernels of a folder against the formulas of their ops.
 import { Command, Option } from 'commander';
-import type { Dtype } from '../index.ts';
+import { type Dtype, selectDevice } from '../index.ts';
 import {
   asTyped,
   compileUntested,
@@ -10,7 +10,6 @@ import {
   KernelProcess,
   type LabOptions,
   sanitize,
-  selectDeviceAsTyped,
   testJobs,
 } from '../program.ts';
 import { numberOption } from './number-option.ts';
@@ -42,7 +41,7 @@ export const labCommand = (name: string, description: string): Command =>
     );
 
 export const labOptions = (folder: string, { device, dtype, timeLimit }: LabFlags): LabOptions => ({
-  ...{ folder, device: selectDeviceAsTyped(device ?? 'auto'), dtype, seconds: timeLimit },
+  ...{ folder, device: selectDevice(device ?? 'auto'), dtype, seconds: timeLimit },
 });
 
 export const printLine = (line: string): void => void process.stdout.write(asTyped(`${line}\n`));
@@ -60,8 +59,10 @@ async function test(folder: string, flags: LabFlags & { allSizes?: boolean; sani
   const jobs = await jobsOf(child, options);
   if (flags.sanitize) {
     child.close();
-    if (!(await sanitize(options, jobs, printLine))) throw new ExitError(1);
-    return;
+    const found = await sanitize(options, jobs, printLine);
+    if (found.length === 0) return printLine(`nothing found: ${jobsText(jobs)}`);
+    printLine(`found something: ${found.join(', ')}`);
+    throw new ExitError(1);
   }
   const wrong = [
     ...(await testJobs(child, jobs, options, { allSizes: flags.allSizes, onLine: printLine })),

@@ -1,4 +1,4 @@
-// The command `prepro inspect`: prints the contents of a token shard, which datasets/inspect.ts reads.
+// The command `prepro inspect`: prints the contents of a token shard, which data/datasets/inspect.ts reads.
 import { Command } from 'commander';
 import { inspectShard } from '../program.ts';
 import { numberOption } from './number-option.ts';

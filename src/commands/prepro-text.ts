@@ -3,11 +3,10 @@
 import { existsSync } from 'node:fs';
 import { basename, extname, join, resolve } from 'node:path';
 import { Command } from 'commander';
-import { findInputs, type Prepared, type TextOptions, UsageError } from '../index.ts';
+import { findInputs, type Prepared, prepareText, type TextOptions, UsageError } from '../index.ts';
 import {
   fieldOfTexts,
   optionTable,
-  prepareTextAsTyped,
   readPreset,
   runPresetNames,
   shardPrefix,
@@ -95,7 +94,7 @@ export function preproTextCommand(): Command {
         if (found !== undefined) shown.notice(readByField(inputs[0]!.path, found));
         const format =
           field === undefined ? { kind: 'text' as const, separator: mark } : { kind: 'jsonl' as const, field };
-        const made = await prepareTextAsTyped(inputs, {
+        const made = await prepareText(inputs, {
           ...shown,
           tokenizer,
           workers,

@@ -1,16 +1,8 @@
 // The command `prepro`: makes a data set's token shards.
 import { existsSync } from 'node:fs';
 import { Argument, Command } from 'commander';
-import { type PrepareOptions, UsageError } from '../index.ts';
-import {
-  datasetNames,
-  datasets,
-  didYouMean,
-  prepareDatasetAsTyped,
-  prepareHellaswag,
-  shellWord,
-  tokenizerKinds,
-} from '../program.ts';
+import { type PrepareOptions, prepareDataset, UsageError } from '../index.ts';
+import { datasetNames, datasets, didYouMean, prepareHellaswag, shellWord, tokenizerKinds } from '../program.ts';
 import { notice, printResult } from './output.ts';
 import { preproFinewebCommand, preproTinystoriesCommand } from './prepro-corpora.ts';
 import { preproInspectCommand } from './prepro-inspect.ts';
@@ -74,7 +66,7 @@ export function preproCommand(): Command {
         );
       }
       const { json, ...options } = flags;
-      tell(await prepareDatasetAsTyped(name, { ...options, notice }), { json });
+      tell(await prepareDataset(name, { ...options, notice }), { json });
     });
 }
 

@@ -8,18 +8,12 @@ import {
   Gpt2Error,
   generate,
   KeyValueCache,
+  resolveWeights,
   StreamDecoder,
+  selectDevice,
   UsageError,
 } from '../index.ts';
-import {
-  describeCut,
-  fittingTexts,
-  generationRows,
-  modelOrNewest,
-  promptIds,
-  resolveWeightsAsTyped,
-  selectDeviceAsTyped,
-} from '../program.ts';
+import { describeCut, fittingTexts, generationRows, modelOrNewest, promptIds } from '../program.ts';
 import { numberOption, share } from './number-option.ts';
 import { knownAs, modelOption, tableOption } from './option-of-table.ts';
 import { notice } from './output.ts';
@@ -116,8 +110,8 @@ async function sample(flags: Flags): Promise<void> {
       '--dtype fp8 has no effect on sample, which decodes in bf16 on a GPU and in fp32 on a CPU: leave it out',
     );
   }
-  const target = selectDeviceAsTyped(flags.device ?? 'auto');
-  const weights = await withProgress((shown) => resolveWeightsAsTyped(modelOrNewest(flags.model), shown));
+  const target = selectDevice(flags.device ?? 'auto');
+  const weights = await withProgress((shown) => resolveWeights(modelOrNewest(flags.model), shown));
   for (const { reason } of weights.damaged) notice(`skipped a damaged checkpoint: ${reason}`);
   notice(`from ${weights.path}`);
   const { model: config, tokenizer } = weights;

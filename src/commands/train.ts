@@ -1,6 +1,6 @@
 // The command `train`: reads options from the command line, runs training, shows its progress.
 import { Command } from 'commander';
-import { Gpt2Error, readRun, type TrainingPlan, type TrainOptions } from '../index.ts';
+import { Gpt2Error, planRun, readRun, type TrainingPlan, type TrainOptions, train } from '../index.ts';
 import {
   asTyped,
   attempt,
@@ -14,13 +14,11 @@ import {
   optionNames,
   optionParts,
   placeFromEnvironment,
-  planAsTyped,
   presetNames,
   type RunDescription,
   runPresetNames,
   shellWord,
   stopWithLauncher,
-  trainAsTyped,
   wantedRanks,
   withSources,
 } from '../program.ts';
@@ -86,7 +84,7 @@ export function trainCommand(interruption: (how?: 'quiet') => AbortSignal): Comm
       (options.json ? process.stderr : process.stdout).write(`${text}\n`);
     };
     const onProgress = showBytes();
-    if (options.dryRun) return printPlan(await planAsTyped(given, onNotice, onProgress), options.json === true);
+    if (options.dryRun) return printPlan(await planRun(given, onNotice, onProgress), options.json === true);
     const place = placeFromEnvironment();
     const ranks = place ? place.ranks : wantedRanks(options);
     stopWithLauncher();
@@ -98,14 +96,14 @@ export function trainCommand(interruption: (how?: 'quiet') => AbortSignal): Comm
     const typed = process.argv.slice(2);
     // Only rank 0 prints; the others log to files of their own.
     if (place && place.rank > 0) {
-      await trainAsTyped(options, { place, command: typed, signal: interruption('quiet') });
+      await train(options, { place, command: typed, signal: interruption('quiet') });
       return;
     }
     let progress: Progress | undefined;
     let page: LivePage | undefined;
     const signal = interruption();
     try {
-      const { out } = await trainAsTyped(options, {
+      const { out } = await train(options, {
         place,
         command: typed,
         signal,
@@ -134,9 +132,7 @@ export function trainCommand(interruption: (how?: 'quiet') => AbortSignal): Comm
   };
   return command.action(async (flags: Record<string, unknown>) => {
     const given = optionsFromFlags(optionNames, flags);
-    await start(given, flags.sweep as string[] | undefined).catch((error) => {
-      throw namingSources(error, given);
-    });
+    await namingSources(given, () => start(given, flags.sweep as string[] | undefined));
   });
 }
 

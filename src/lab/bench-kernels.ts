@@ -1,7 +1,7 @@
 // Times the kernels of a folder in a process of their own, and compares them with the bound, ours and earlier versions.
+import { formatRate } from '../report/format-numbers.ts';
 import type { TimedRow, TimedSize } from '../report/kernel-round.ts';
-import { formatRate } from '../report/numbers.ts';
-import { formatTable } from '../report/table.ts';
+import { formatTable } from '../report/text-table.ts';
 import type { OpBench, Times } from './bench-op.ts';
 import { addToHistory, type Entry, earlierVersions, readHistory } from './history.ts';
 import type { KernelProcess } from './kernel-process.ts';

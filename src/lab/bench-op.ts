@@ -1,13 +1,13 @@
 // Times a kernel and the library's op on the calls of a real training step.
-import { readClocks } from '../bench/clocks.ts';
-import { enqueueAgain, workOf } from '../bench/op-times.ts';
-import { leastMs } from '../bench/peaks.ts';
-import { timeCold, timeOnDevice } from '../bench/timing.ts';
-import { toolsName } from '../live/machine-load.ts';
 import type { Device } from '../native/device.ts';
-import type { OpCases } from '../op-cases/op-case.ts';
+import type { OpCases } from '../ops/cases/op-case.ts';
 import { workspaceOf } from '../ops/enqueue.ts';
 import { replacementOf } from '../ops/replacements.ts';
+import { toolsName } from '../report/machine-load.ts';
+import { readClocks } from './bench/clocks.ts';
+import { enqueueAgain, workOf } from './bench/op-times.ts';
+import { leastMs } from './bench/peaks.ts';
+import { timeCold, timeOnDevice } from './bench/timing.ts';
 import { callsBySize, type RecordedCall, type StepCalls } from './step-calls.ts';
 
 /** Milliseconds of a call: its tensors in the GPU's memory, and in its L2 cache as far as they fit. */

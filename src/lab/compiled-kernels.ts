@@ -2,11 +2,11 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { Gpt2Error } from '../errors.ts';
-import { compiledFile, type KernelSource } from '../kernels/compile.ts';
-import { parseSignature } from '../kernels/signature.ts';
+import { Gpt2Error } from '../base/errors.ts';
 import { demangled } from '../native/demangle.ts';
 import { findTool } from '../native/nvrtc.ts';
+import { compiledFile, type KernelSource } from '../ops/kernels/compile.ts';
+import { parseSignature } from '../ops/kernels/signature.ts';
 
 /** Bytes are of a thread, except for `shared`. */
 export interface Resources {

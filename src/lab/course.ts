@@ -1,10 +1,10 @@
 // The exercises of the course: kernels with holes, which a learner fills in a folder of their own, and the score.
 import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { Gpt2Error } from '../errors.ts';
-import { makeFolder } from '../files/make-folder.ts';
+import { Gpt2Error } from '../base/errors.ts';
+import { makeFolder } from '../base/files/make-folder.ts';
+import { packageRoot } from '../base/package-root.ts';
 import { selectDevice } from '../native/select-device.ts';
-import { packageRoot } from '../package-root.ts';
 import { KernelProcess } from './kernel-process.ts';
 import { jobsOf, type LabOptions, listed, testJobs } from './test-kernels.ts';
 

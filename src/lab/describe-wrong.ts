@@ -1,7 +1,7 @@
 // Describes what is wrong with a tensor: a sentence, a map of where, and what the first wrong element is computed from.
-import { type Numbers, norm } from '../op-cases/numbers.ts';
-import { shapeOf } from '../op-cases/prepared-case.ts';
-import type { Comparison } from '../op-cases/run-case.ts';
+import { type Numbers, norm } from '../ops/cases/case-numbers.ts';
+import { shapeOf } from '../ops/cases/prepared-case.ts';
+import type { Comparison } from '../ops/cases/run-case.ts';
 import { isWritten, type OpContract } from '../ops/contract.ts';
 import type { WrongMap, WrongTensor } from '../report/kernel-round.ts';
 

@@ -1,8 +1,8 @@
 // Finds the folders of kernel cards.
 import { readdirSync } from 'node:fs';
 import { join, relative } from 'node:path';
-import { Gpt2Error } from '../errors.ts';
-import { cardFiles, loadCards } from '../kernels/kernel-card.ts';
+import { Gpt2Error } from '../base/errors.ts';
+import { cardFiles, loadCards } from '../ops/kernels/kernel-card.ts';
 
 /** Folders deeper than this are not looked into: the working folder may be somebody's home. */
 const deepest = 6;

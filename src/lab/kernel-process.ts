@@ -4,8 +4,8 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
-import { Gpt2Error } from '../errors.ts';
-import { isCompiled } from '../package-root.ts';
+import { Gpt2Error } from '../base/errors.ts';
+import { isCompiled } from '../base/wording.ts';
 import { limits, type Message, type Request } from './messages.ts';
 
 export interface ProcessSettings {

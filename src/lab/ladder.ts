@@ -1,15 +1,15 @@
 // The course as a ladder: GPT-2's training step on naive kernels alone, then rung by rung on better ones, up to the library's own.
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { measureTraining } from '../bench/bench.ts';
-import { UsageError } from '../errors.ts';
-import { cardFiles, type LoadedCard, loadCards } from '../kernels/kernel-card.ts';
+import { UsageError } from '../base/errors.ts';
+import { packageRoot } from '../base/package-root.ts';
 import { presetConfig } from '../model/config.ts';
 import { Device, type Dtype } from '../native/device.ts';
 import { type DeviceChoice, selectDevice } from '../native/select-device.ts';
-import { completeOptions, freezeOptions } from '../options/check.ts';
+import { cardFiles, type LoadedCard, loadCards } from '../ops/kernels/kernel-card.ts';
+import { completeOptions, freezeOptions } from '../options/complete-options.ts';
 import type { TrainOptions } from '../options/table.ts';
-import { packageRoot } from '../package-root.ts';
+import { measureTraining } from './bench/bench.ts';
 
 const course = join(packageRoot, 'kernels/course');
 
@@ -44,7 +44,7 @@ export interface MeasuredStep {
 export async function ladderOf(dtypes: readonly Dtype[], climbed: readonly string[] = chapters): Promise<LadderStep[]> {
   const unknown = climbed.find((name) => !chapters.includes(name as never));
   if (unknown !== undefined) {
-    throw new UsageError(`--chapter takes one of ${chapters.join(', ')}, not ${JSON.stringify(unknown)}`);
+    throw UsageError.takes('--chapter', `one of ${chapters.join(', ')}`, unknown);
   }
   const used = new Map<string, LoadedCard>();
   const inBf16 = new Map<string, LoadedCard>();

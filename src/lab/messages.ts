@@ -1,10 +1,8 @@
 // What the process that runs kernels is asked, and what it says: lines of JSON. It writes them synchronously, so that what it said
 // before a kernel crashed or hung has arrived. Its lines begin with its last argument: a card can write to the channel, too.
-
 import type { Dtype } from '../native/device.ts';
 import type { DeviceChoice } from '../native/select-device.ts';
 import type { Benched } from './bench-op.ts';
-import type { ProfiledCall } from './profile-op.ts';
 import type { TestedSize } from './test-op.ts';
 
 interface Target {
@@ -62,8 +60,8 @@ export type Message =
   | { readonly say: 'compiled'; readonly compiler: string | undefined }
   /** `hash`: of the kernel; `on`: the device and its code path. */
   | ({ readonly say: 'bench'; readonly hash: string; readonly on: string } & Benched)
-  /** The calls that a profiler measured. */
-  | { readonly say: 'profile'; readonly on: string; readonly calls: readonly ProfiledCall[] }
+  /** The calls that a profiler measured, a line each. */
+  | { readonly say: 'profile'; readonly on: string; readonly calls: readonly string[] }
   /** The request failed; `isLost`: with it the device, so that the process ends. */
   | { readonly say: 'failed'; readonly message: string; readonly isLost: boolean }
   | { readonly say: 'done' };

@@ -1,10 +1,10 @@
 // Starts a folder of kernels from the course's naive ones: of the sources and cards only what the ops need.
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { Gpt2Error } from '../errors.ts';
-import { makeFolder } from '../files/make-folder.ts';
-import { contractNamed } from '../kernels/kernel-card.ts';
-import { packageRoot } from '../package-root.ts';
+import { Gpt2Error } from '../base/errors.ts';
+import { makeFolder } from '../base/files/make-folder.ts';
+import { packageRoot } from '../base/package-root.ts';
+import { contractNamed } from '../ops/kernels/kernel-card.ts';
 
 interface Naive {
   readonly op: string;

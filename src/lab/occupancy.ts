@@ -1,5 +1,5 @@
 // How many blocks of a kernel one multiprocessor (SM) of a GPU holds at once, and what limits it.
-import { Gpt2Error } from '../errors.ts';
+import { Gpt2Error } from '../base/errors.ts';
 
 /** What an SM has, and what it keeps for itself of a block's shared memory. */
 interface Limits {

@@ -1,8 +1,8 @@
 // The ops that a kernel can compute: those with cases, by which it is tested.
-import { Gpt2Error } from '../errors.ts';
-import { opNameOf } from '../kernels/kernel-card.ts';
-import { opCases } from '../op-cases/index.ts';
-import type { OpCases } from '../op-cases/op-case.ts';
+import { Gpt2Error } from '../base/errors.ts';
+import { opCases } from '../ops/cases/index.ts';
+import type { OpCases } from '../ops/cases/op-case.ts';
+import { opNameOf } from '../ops/kernels/kernel-card.ts';
 
 const all: readonly OpCases[] = Object.values(opCases).flat();
 

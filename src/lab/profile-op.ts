@@ -1,27 +1,21 @@
 // Runs a card's kernels once for each of the sizes that their op has in a training step, and lets a profiler measure just these.
-import { Gpt2Error } from '../errors.ts';
+import { Gpt2Error } from '../base/errors.ts';
 import type { Device } from '../native/device.ts';
 import { loadShared } from '../native/koffi.ts';
 import type { OpContract } from '../ops/contract.ts';
 import { replacementOf } from '../ops/replacements.ts';
 import { type Calls, callsBySize } from './step-calls.ts';
 
-/** A call of the op. */
-export interface ProfiledCall {
-  readonly sizes: string;
-  /** Such calls in a step. */
-  readonly calls: number;
-  /** Kernels that it launched, in the order of the profiler's results. */
-  readonly launches: number;
-}
-
-/** @param launched the number of launches up to now */
+/**
+ * @param launched the number of launches up to now
+ * @returns a line for each size, in the order of the profiler's results: "  N 8192, C 768, 24 calls a step, kernels in a call: 2"
+ */
 export async function profileOp(
   device: Device,
   op: OpContract,
   calls: Calls,
   launched: () => number,
-): Promise<readonly ProfiledCall[]> {
+): Promise<readonly string[]> {
   const driver = loadShared('libcuda.so.1');
   const [start, stop] = (['cuProfilerStart', 'cuProfilerStop'] as const).map((name) => {
     const call = driver.func(`int ${name}()`);
@@ -31,7 +25,7 @@ export async function profileOp(
     };
   }) as [() => void, () => void];
   const replacement = replacementOf(device, op.name)!;
-  const profiled: ProfiledCall[] = [];
+  const profiled: string[] = [];
   for (const [sizes, [call, ...others]] of callsBySize(op, calls, device.dtype)) {
     const before = launched();
     // The library's kernels that wrote the tensors.
@@ -40,7 +34,10 @@ export async function profileOp(
     replacement(call.given, call.args);
     await device.finished();
     stop();
-    profiled.push({ sizes, calls: others.length + 1, launches: launched() - before });
+    const count = others.length + 1;
+    profiled.push(
+      `  ${sizes}, ${count} ${count === 1 ? 'call' : 'calls'} a step, kernels in a call: ${launched() - before}`,
+    );
   }
   return profiled;
 }

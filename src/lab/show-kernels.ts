@@ -1,12 +1,12 @@
 // Shows what a compiler made of the kernels of a folder or file: figures with what fits on a multiprocessor (SM), or listings.
-import { Gpt2Error } from '../errors.ts';
-import type { KernelSource } from '../kernels/compile.ts';
-import { type LoadedCard, loadCards } from '../kernels/kernel-card.ts';
-import { type Dimensions, instanceOf, withoutSpaces } from '../kernels/kernels.ts';
-import { cardSource, elementMacros, launchesOf } from '../kernels/use-cards.ts';
+import { Gpt2Error } from '../base/errors.ts';
 import { absentDevice } from '../native/absent-device.ts';
 import type { Dtype } from '../native/device.ts';
-import { formatTable } from '../report/table.ts';
+import type { KernelSource } from '../ops/kernels/compile.ts';
+import { type LoadedCard, loadCards } from '../ops/kernels/kernel-card.ts';
+import { type Dimensions, instanceOf, withoutSpaces } from '../ops/kernels/kernels.ts';
+import { cardSource, elementMacros, launchesOf } from '../ops/kernels/use-cards.ts';
+import { formatTable } from '../report/text-table.ts';
 import { type PerKernel, ptxOf, type Resources, resourcesOf, sassOf } from './compiled-kernels.ts';
 import { type Limiter, limitsOf, type Occupancy, occupancyOf } from './occupancy.ts';
 import { casesNamed } from './ops.ts';

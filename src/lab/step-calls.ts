@@ -1,22 +1,22 @@
 // The calls of ops in a training step of GPT-2: the tensors on which a kernel is timed. Every op is recorded as the step calls it, and
 // plain ops also in the place of the fused ones that consist of them.
-import type { Call } from '../bench/op-times.ts';
-import { measurePeaks, type Peaks } from '../bench/peaks.ts';
-import { Gpt2Error } from '../errors.ts';
-import { opNameOf } from '../kernels/kernel-card.ts';
-import { splitFused } from '../kernels/use-cards.ts';
+import { Gpt2Error } from '../base/errors.ts';
 import { presetConfig } from '../model/config.ts';
 import { initializeWeights } from '../model/initialize.ts';
 import { createModel } from '../model/model.ts';
 import { absentDevice } from '../native/absent-device.ts';
 import type { Device, Dtype } from '../native/device.ts';
 import type { OpContract } from '../ops/contract.ts';
-import type { OpArguments } from '../ops/enqueue.ts';
+import { opNameOf } from '../ops/kernels/kernel-card.ts';
+import { splitFused } from '../ops/kernels/use-cards.ts';
 import { contracts } from '../ops/ops.generated.ts';
+import type { OpArguments } from '../ops/replacements.ts';
 import { replaceOp } from '../ops/replacements.ts';
 import { AdamW } from '../optimizer/adamw.ts';
 import { StepOps } from '../train/step/step-ops.ts';
 import { Trainer } from '../train/step/trainer.ts';
+import type { Call } from './bench/op-times.ts';
+import { measurePeaks, type Peaks } from './bench/peaks.ts';
 import { sizesText } from './test-op.ts';
 
 /** Sizes of the step: d12 on a GPU; what a CPU does in a moment on a CPU. */

@@ -1,5 +1,5 @@
 // Tests the kernels of a folder, in a process of their own.
-import { Gpt2Error } from '../errors.ts';
+import { Gpt2Error } from '../base/errors.ts';
 import type { Dtype } from '../native/device.ts';
 import type { DeviceChoice } from '../native/select-device.ts';
 import type { KernelProcess, ProcessSettings } from './kernel-process.ts';

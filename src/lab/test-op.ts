@@ -1,10 +1,10 @@
 // Tests what computes an op on a device against the op's formula, at the op suite's sizes, in every way to call it.
-import { elementCount } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
-import type { OpCases } from '../op-cases/op-case.ts';
-import { prepare, shapeOf } from '../op-cases/prepared-case.ts';
-import { runCase } from '../op-cases/run-case.ts';
-import { variantsOf } from '../op-cases/variants.ts';
+import { elementCount } from '../native/element-types.ts';
+import type { OpCases } from '../ops/cases/op-case.ts';
+import { prepare, shapeOf } from '../ops/cases/prepared-case.ts';
+import { runCase } from '../ops/cases/run-case.ts';
+import { variantsOf } from '../ops/cases/variants.ts';
 import type { WrongTensor } from '../report/kernel-round.ts';
 import { wrongLines, wrongTensor } from './describe-wrong.ts';
 

@@ -1,8 +1,8 @@
 // What the layers of a model are made of, as one table: GPT-2's parts, and those of a modern GPT (docs/recipe.md). Options,
 // checks and defaults derive from it. The code of a part that has alternatives is in a file of its own: norm.ts, mlp.ts,
 // positions.ts, head.ts; initial weights are in parameters.ts.
-import { real } from '../checks/number.ts';
-import { UsageError } from '../errors.ts';
+import { real } from '../base/checks/number.ts';
+import { UsageError, words } from '../base/errors.ts';
 
 /** The alternatives of each part, GPT-2's first; of a part that is a number, its range, from GPT-2's 0. */
 export const parts = {
@@ -59,12 +59,14 @@ export function checkArchitecture(config: GivenParts, headSize: number): void {
   const { positions, queryKeyNorm, attentionScale } = architectureOf(config);
   if (positions === 'rotary' && headSize % 4 !== 0) {
     throw new UsageError(
-      `positions rotary need a head size that is a multiple of 4, not ${headSize}; take other --channels or --heads`,
+      words`positions rotary need a head size that is a multiple of 4, not ${headSize}; take other --channels or --heads`,
+      { options: ['channels', 'heads'] },
     );
   }
   if (queryKeyNorm === 'rmsnorm' && headSize % 2 !== 0) {
     throw new UsageError(
-      `queryKeyNorm rmsnorm needs an even head size, not ${headSize}; take other --channels or --heads`,
+      words`queryKeyNorm rmsnorm needs an even head size, not ${headSize}; take other --channels or --heads`,
+      { options: ['channels', 'heads'] },
     );
   }
   if (attentionScale !== 0 && positions === 'learned' && queryKeyNorm === 'none') {

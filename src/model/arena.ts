@@ -1,9 +1,10 @@
 // Memory for one value per parameter element: weights, gradients, optimizer state. Matrices and vectors have separate arenas:
 // only matrices have bf16 gradients, and only matrices are divided between ranks.
-import { ShapeError } from '../errors.ts';
-import { bytesOf, type ElementType, elementCount, Tensor } from '../native/buffer.ts';
+import { ShapeError } from '../base/errors.ts';
 import { sharedBytes } from '../native/communicator.ts';
 import type { Device } from '../native/device.ts';
+import { bytesOf, type ElementType, elementCount } from '../native/element-types.ts';
+import { Tensor } from '../native/tensor.ts';
 import type { ModelConfig } from './config.ts';
 import { headMatrix, type Parameter, type ParameterKind, parameterTable, realCount } from './parameters.ts';
 

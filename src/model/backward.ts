@@ -1,7 +1,7 @@
 // GPT-2's backward pass: forward.ts from the end. `dresidual` is the gradient of the residual stream from layer to layer; each
 // branch adds its gradient to it in the backward of the branch's norm. Which gradients are products in FP8 follows from the forms of
 // their operands (operands.ts).
-import type { Tensor } from '../native/buffer.ts';
+import type { Tensor } from '../native/tensor.ts';
 import { attentionBackward, embeddingBackward, matmulBackwardInput } from '../ops/ops.generated.ts';
 import type { ActivationSet } from './activations.ts';
 import type { ParameterArena } from './arena.ts';

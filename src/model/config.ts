@@ -1,8 +1,8 @@
 // The configuration of a model: sizes, by the name of a preset (d12 is GPT-2 124M) or custom, and parts (architecture.ts).
 import { isDeepStrictEqual } from 'node:util';
-import { checkGiven } from '../checks/given.ts';
-import { whole } from '../checks/number.ts';
-import { UsageError } from '../errors.ts';
+import { checkGiven } from '../base/checks/given.ts';
+import { whole } from '../base/checks/number.ts';
+import { UsageError, words } from '../base/errors.ts';
 import type { Dtype } from '../native/device.ts';
 import { architectureOf, checkArchitecture, type GivenParts, parts } from './architecture.ts';
 
@@ -87,7 +87,8 @@ export function checkConfig(config: ModelConfig): ModelConfig {
   checkGiven(config, sizes, parts);
   if (config.channels % config.heads !== 0) {
     throw new UsageError(
-      `channels ${config.channels} are not divisible by heads ${config.heads}; give --heads that divide --channels`,
+      words`channels ${config.channels} are not divisible by heads ${config.heads}; give --heads that divide --channels`,
+      { options: ['channels', 'heads'] },
     );
   }
   checkArchitecture(config, config.channels / config.heads);
@@ -101,7 +102,8 @@ export function checkConfig(config: ModelConfig): ModelConfig {
 export function checkDtype({ channels }: Pick<ModelConfig, 'channels'>, dtype: Dtype): void {
   if (dtype !== 'fp8' || channels % 16 === 0) return;
   throw new UsageError(
-    `dtype fp8 needs channels that are a multiple of 16, not ${channels}; take other --channels or --dtype`,
+    words`dtype fp8 needs channels that are a multiple of 16, not ${channels}; take other --channels or --dtype`,
+    { options: ['channels', 'dtype'] },
   );
 }
 

@@ -1,7 +1,7 @@
 // GPT-2's forward pass for growing texts: the newest tokens of each, over a cache of the earlier ones. The model is that of
 // forward.ts; the ops are those that are fast for one token at a time, where GPT-2's parts have them.
-import type { Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
+import type { Tensor } from '../native/tensor.ts';
 import {
   attentionCachedForward,
   embeddingAtForward,

@@ -1,7 +1,7 @@
 // GPT-2's forward pass, op by op as in the paper (Radford et al. 2019): embedding; per layer attention and MLP, each on a
 // norm of the residual stream and added to it; the final norm. The head is in head.ts. What a modern GPT does in another way
 // (architecture.ts) is in norm.ts, mlp.ts and positions.ts; which products are in FP8, in linear.ts and mlp.ts.
-import type { Tensor } from '../native/buffer.ts';
+import type { Tensor } from '../native/tensor.ts';
 import { attentionForward, embeddingForward, matmulResidualForward } from '../ops/ops.generated.ts';
 import type { ActivationSet } from './activations.ts';
 import { linearForward } from './linear.ts';

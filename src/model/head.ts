@@ -1,7 +1,7 @@
 // The head: logits = lnf * wte^T and their cross-entropy, in chunks of tokens, because the logits of a large batch do not fit in
 // memory. In training the backward of each chunk follows its forward, while its logits are in memory. An untied head has a matrix
 // of its own, with biases. Only the logits are in FP8: their gradient spans more than FP8 holds.
-import type { Tensor } from '../native/buffer.ts';
+import type { Tensor } from '../native/tensor.ts';
 import { classifier, fp8Classifier } from '../ops/ops.generated.ts';
 import type { ActivationSet } from './activations.ts';
 import { architectureOf } from './architecture.ts';

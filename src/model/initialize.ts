@@ -1,6 +1,6 @@
 // Draws the initial weights, equal to those of llm.c and PyTorch with the same seed: the order of draws is part of that.
-import { checkValue } from '../checks/given.ts';
-import { whole } from '../checks/number.ts';
+import { checkValue } from '../base/checks/given.ts';
+import { whole } from '../base/checks/number.ts';
 import { Generator } from '../native/generator.ts';
 import { castWeights, type Model } from './model.ts';
 import { parameterTable, realCount } from './parameters.ts';

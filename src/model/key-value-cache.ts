@@ -1,12 +1,14 @@
 // The cache of growing texts: for each layer the keys and values of all earlier tokens, and the tokens, so that a new token
-// costs the work of one token. Tokens are chosen in src/sample.
-import { checkGiven } from '../checks/given.ts';
-import { whole } from '../checks/number.ts';
+// costs the work of one token. Tokens are chosen in src/inference/sample.
+import { checkGiven } from '../base/checks/given.ts';
+import { whole } from '../base/checks/number.ts';
 import type { Pointer } from '../native/bindings.generated.ts';
-import { bytesOf, elementCount, type PinnedBuffer, Tensor } from '../native/buffer.ts';
-import type { Device } from '../native/device.ts';
+import type { Device, PinnedBuffer } from '../native/device.ts';
+import { bytesOf, elementCount } from '../native/element-types.ts';
+import { Tensor } from '../native/tensor.ts';
 import { attentionCachedScratch, layernormMatmulScratch, matmulScratch, sampleScratch } from '../ops/ops.generated.ts';
-import { type DeviceTraits, elementType, only, type Row } from './activations.ts';
+import { type DeviceTraits, only, type Row } from './activation-tables.ts';
+import { elementType } from './activations.ts';
 import { type ModelConfig, paddedVocabularySize } from './config.ts';
 import type { Model } from './model.ts';
 

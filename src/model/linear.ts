@@ -1,7 +1,7 @@
 // The products of a linear layer: its result, and the gradients of its input and its weight. A product is in FP8 where what it reads
 // has copies in FP8, else in the device's dtype. docs/fp8.md says why no copy of a weight is older than the weight.
-import type { Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
+import type { Tensor } from '../native/tensor.ts';
 import {
   fp8Matmul,
   fp8MatmulBackwardWeight,

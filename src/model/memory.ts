@@ -1,8 +1,9 @@
 // Plans memory before it is allocated: free memory of the device and the host, and the needs of inference.
 import { freemem, totalmem } from 'node:os';
-import { cardScratch } from '../kernels/card-scratch.ts';
-import type { LoadedCard } from '../kernels/kernel-card.ts';
+import { words } from '../base/errors.ts';
 import type { Device } from '../native/device.ts';
+import { cardScratch } from '../ops/kernels/card-scratch.ts';
+import type { LoadedCard } from '../ops/kernels/kernel-card.ts';
 import { activationBytes } from './activations.ts';
 import { parameterBytes } from './arena.ts';
 import type { ModelConfig } from './config.ts';
@@ -32,7 +33,11 @@ export function memoryLimit(device: Device, maxMemory: number | undefined): Memo
   const { available, total } = availableMemory(device);
   const allowed = maxMemory === undefined ? Number.POSITIVE_INFINITY : maxMemory * 2 ** 30;
   if (allowed < available) {
-    return { bytes: allowed, text: `--max-memory ${maxMemory} allows no more`, remedy: 'give a larger --max-memory' };
+    return {
+      bytes: allowed,
+      text: words`--max-memory ${maxMemory} allows no more`,
+      remedy: words`give a larger --max-memory`,
+    };
   }
   const where = device.description.library === 'cuda' ? 'on the GPU' : 'here';
   return {

@@ -1,8 +1,8 @@
 // The activation between the two matmuls of the MLP: GELU in GPT-2, else the square of ReLU. GELU's backward needs its input
 // (`pre`); that of the squared ReLU only its output. The products are those of linear.ts. In FP8 they store the activation's output
 // and its gradient only in FP8, for the next products: a row of either has a bound that is known before the row is computed.
-import type { Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
+import type { Tensor } from '../native/tensor.ts';
 import {
   fp8MatmulGeluBackwardInput,
   fp8MatmulGeluForward,

@@ -1,7 +1,7 @@
 // A model on a device: configuration, weights, and the activations of a batch. Forward and backward are functions over it
 // (forward.ts, backward.ts); src/train adds gradients and optimizer state.
-import { checkGiven } from '../checks/given.ts';
-import { whole } from '../checks/number.ts';
+import { checkGiven } from '../base/checks/given.ts';
+import { whole } from '../base/checks/number.ts';
 import type { Device } from '../native/device.ts';
 import {
   attentionScratch,
@@ -14,7 +14,8 @@ import {
   layernormScratch,
   matmulScratch,
 } from '../ops/ops.generated.ts';
-import { type ActivationSizes, Activations, headChunk, recomputeNames } from './activations.ts';
+import { type ActivationSizes, headChunk, recomputeNames } from './activation-tables.ts';
+import { Activations } from './activations.ts';
 import { everyParameter, ParameterArena, type ParameterCopy, undivided } from './arena.ts';
 import { checkConfig, checkDtype, type ModelConfig, paddedVocabularySize } from './config.ts';
 import { QueryKeyTransform } from './positions.ts';
@@ -36,7 +37,11 @@ export interface Model {
 
 /**
  * Allocates a model whose weights are zero, for batches of up to B x T tokens. It closes with its device.
- * @throws as for programs (options/for-programs.ts); messages name flags
+ * @throws UsageError for sizes that make no model; NativeError if the device has too little memory
+ * @example
+ * const config = presetConfig('d6')!;
+ * const model = createModel(device, config, { B: 4, T: 64, purpose: 'training' });
+ * initializeWeights(model, 42);
  */
 export function createModel(device: Device, config: ModelConfig, sizes: ActivationSizes, sharding?: Sharding): Model {
   checkConfig(config);

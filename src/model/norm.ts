@@ -1,8 +1,8 @@
 // The norm of a model's residual stream: layernorm in GPT-2, else RMSNorm, which has no mean and no biases. Where a product reads
 // the result in FP8, the op also stores it in FP8: it holds whole rows, and the largest element of a row gives its scale. Columnwise
 // copies, whose scales are of many rows, are transposed from these. A row's norm bounds the results of the next product.
-import type { Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
+import type { Tensor } from '../native/tensor.ts';
 import {
   fp8Transpose,
   layernormBackward,

@@ -1,7 +1,7 @@
 // What norms write and products with weights read: each matrix in the forms that it has memory in (activations.ts), and memory for
 // weights in FP8. Which forms there are decides which products are in FP8 (linear.ts, mlp.ts, head.ts).
-import type { Tensor } from '../native/buffer.ts';
-import type { ActivationTensors } from './activations.ts';
+import type { Tensor } from '../native/tensor.ts';
+import type { ActivationTensors } from './activation-tables.ts';
 
 /** A copy in FP8: values, and a scale for each row, or for each block of rows of a columnwise copy. */
 export interface Fp8Matrix {

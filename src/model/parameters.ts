@@ -1,5 +1,5 @@
 // The table of parameters: names, shapes, and initial values. Memory for a copy of them is in arena.ts.
-import { elementCount } from '../native/buffer.ts';
+import { elementCount } from '../native/element-types.ts';
 import { type Architecture, architectureOf } from './architecture.ts';
 import { type ModelConfig, paddedVocabularySize } from './config.ts';
 

@@ -1,7 +1,8 @@
 // How a model knows the order of tokens: GPT-2 adds a learned table (wpe) to the embedding; a rotary model rotates each head's
 // queries and keys (Su et al. 2021), which the same op may normalize first (QK-norm).
-import { bytesOf, Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
+import { bytesOf } from '../native/element-types.ts';
+import { Tensor } from '../native/tensor.ts';
 import { qkNormRotaryBackward, qkNormRotaryForward } from '../ops/ops.generated.ts';
 import { architectureOf } from './architecture.ts';
 import type { ModelConfig } from './config.ts';

@@ -1,9 +1,10 @@
 // Divides copies of parameters between ranks (ZeRO-1, Rajbhandari et al. 2020): optimizer state and, in bf16, master weights.
 // Each bucket of matrices has one part per rank; every rank holds all vectors, a thousandth of the parameters. Initial weights
 // and checkpoints write and read a copy as if it were in one memory.
-import { bytesOf, Tensor } from '../native/buffer.ts';
 import { allocateShared, type Communicator, sharedBytes } from '../native/communicator.ts';
 import type { Device } from '../native/device.ts';
+import { bytesOf } from '../native/element-types.ts';
+import { Tensor } from '../native/tensor.ts';
 import { allGather, joinCollectives } from '../ops/collectives.ts';
 import {
   type ArenaLayout,

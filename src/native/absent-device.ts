@@ -1,6 +1,5 @@
 // A stand-in for a device: it allocates addresses and computes nothing, so that ops can be enqueued for their arguments alone.
-import { DeviceBuffer } from './buffer.ts';
-import { type Device, type DeviceOptions, elementTypesOf } from './device.ts';
+import { type Device, DeviceBuffer, type DeviceOptions, elementTypesOf } from './device.ts';
 
 /** Only for code whose ops are all replaced (`replaceOp`): of the device's methods it has those that allocate. */
 export function absentDevice({

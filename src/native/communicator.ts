@@ -1,9 +1,10 @@
 // Connects the ranks of a job: processes that train together, each with its own device. The collectives are in
 // src/ops/collectives.ts; launching and meeting is in src/ranks.
-import { Gpt2Error, NativeError } from '../errors.ts';
+import { Gpt2Error, NativeError } from '../base/errors.ts';
 import { GPT2_COMMUNICATOR, type Pointer } from './bindings.generated.ts';
-import { bytesOf, type DeviceBuffer, type ElementType, elementCount, Tensor } from './buffer.ts';
-import type { Device } from './device.ts';
+import type { CommunicatorDescription, Device, DeviceBuffer } from './device.ts';
+import { bytesOf, type ElementType, elementCount } from './element-types.ts';
+import { Tensor } from './tensor.ts';
 
 /** Shared memory is a multiple of this many bytes: CUDA maps no less into another process. */
 const sharedGranule = 2 ** 21;
@@ -41,18 +42,6 @@ export function communicatorId(device: Device, isOneMachine: boolean): Uint8Arra
   const id = new Uint8Array(GPT2_COMMUNICATOR.GPT2_COMMUNICATOR_ID_SIZE);
   device.call('communicatorId', { id, isOneMachine: isOneMachine ? 1 : 0 });
   return id;
-}
-
-/** How the ranks of a communicator exchange data. */
-export interface CommunicatorDescription {
-  /** The GPUs' copy engines, NCCL, or the loopback of the CPU library. */
-  readonly carrier: 'copies' | 'nccl' | 'loopback';
-  /** Rows of `reduceScatter`'s output: one per rank, or 1, their sum. */
-  readonly parts: number;
-  /** Why copies arrive before the signal after them; "" without copy engines. */
-  readonly ordering: 'flushed' | 'nvlink' | '';
-  /** Why NCCL is used although copy engines might work; else "". */
-  readonly reason: string;
 }
 
 export class Communicator {

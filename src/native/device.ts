@@ -1,16 +1,31 @@
-// A device: one context of a native library and everything allocated in it. It turns statuses into errors and owns memory,
-// events and recorded programs (programs.ts). One class of 300 lines, because all of it ends with the context.
+// A device: one context of a native library, and what is allocated in it: memory, events, recorded programs. It turns statuses
+// into errors. One file, because all of it ends with the context.
 import { setImmediate, setTimeout } from 'node:timers/promises';
-import { checkGiven } from '../checks/given.ts';
-import { whole } from '../checks/number.ts';
-import { Gpt2Error, NativeError, reworded } from '../errors.ts';
-import { asTyped } from '../package-root.ts';
+import { checkGiven } from '../base/checks/given.ts';
+import { whole } from '../base/checks/number.ts';
+import { Gpt2Error, NativeError } from '../base/errors.ts';
 import { type Bindings, GPT2_DTYPE, GPT2_STATUS, type Pointer } from './bindings.generated.ts';
-import { DeviceBuffer, type ElementType, PinnedBuffer } from './buffer.ts';
-import type { CommunicatorDescription } from './communicator.ts';
+import type { ElementType } from './element-types.ts';
 import { type LibraryKind, libraryFix } from './find-library.ts';
+import { viewMemory } from './koffi.ts';
 import { loadLibrary } from './library.ts';
-import { type Program, RecordedProgram } from './programs.ts';
+
+/** How the ranks of a communicator exchange data. */
+export interface CommunicatorDescription {
+  /** The GPUs' copy engines, NCCL, or the loopback of the CPU library. */
+  readonly carrier: 'copies' | 'nccl' | 'loopback';
+  /** Rows of `reduceScatter`'s output: one per rank, or 1, their sum. */
+  readonly parts: number;
+  /** Why copies arrive before the signal after them; "" without copy engines. */
+  readonly ordering: 'flushed' | 'nvlink' | '';
+  /** Why NCCL is used although copy engines might work; else "". */
+  readonly reason: string;
+}
+
+/** Ops that can be run again and again; see `Device.program`. */
+export interface Program {
+  run(): void;
+}
 
 export const dtypes = ['fp32', 'tf32', 'bf16', 'fp8'] as const;
 const optionKinds = {
@@ -117,9 +132,8 @@ export class Device {
       const path = process.env.GPT2_KERNELS ? 'correct or unset GPT2_KERNELS, ' : '';
       const isUnsupported = kind === 'cuda' && status === GPT2_STATUS.GPT2_UNSUPPORTED;
       const build = isUnsupported ? `${libraryFix(kind)} if the library was built for other GPUs, ` : '';
-      const fix = asTyped(`${path}choose another device or dtype, ${build}or see \`npm run gpt2 -- doctor\``);
-      const symbol = 'gpt2_context_create';
-      throw reworded(failure(symbol, status, `${detail}; ${fix}`), (text) => text.replace(`${symbol}: `, ''));
+      const advice = `${path}choose another device or dtype, ${build}or see \`npm run gpt2 -- doctor\``;
+      throw failure('gpt2_context_create', status, detail).with({ where: undefined, advice });
     }
     this.#context = context;
     this.dtype = dtype;
@@ -322,4 +336,131 @@ export class Device {
 function failure(symbol: string, status: number, text: string, failedRank?: number): NativeError {
   const name = Object.entries(GPT2_STATUS).find(([, value]) => value === status)?.[0] ?? `status ${status}`;
   return new NativeError(symbol, name, text.replace(`${symbol}: `, '') || name, failedRank);
+}
+
+/** Device memory. Any use after `close()` throws. */
+export class DeviceBuffer {
+  readonly device: Device;
+  readonly bytes: number;
+  readonly name: string;
+  readonly #onClose: () => void;
+  #pointer: Pointer | undefined;
+  #isLeft = false;
+
+  /** Use `Device.allocate`. */
+  constructor(device: Device, bytes: number, name: string, onClose: () => void) {
+    const memory = new BigUint64Array(1);
+    device.call('allocate', { memory, bytes });
+    this.device = device;
+    this.bytes = bytes;
+    this.name = name;
+    this.#pointer = memory[0]!;
+    this.#onClose = onClose;
+  }
+
+  get pointer(): Pointer {
+    if (this.#pointer === undefined) throw new Gpt2Error(`the device memory "${this.name}" is closed`);
+    return this.#pointer;
+  }
+
+  /** Makes `close()` keep the memory until the process ends, because another process may still write to it. */
+  leave(): void {
+    this.#isLeft = true;
+  }
+
+  close(): void {
+    if (this.#pointer === undefined) return;
+    const memory = this.#pointer;
+    this.#pointer = undefined;
+    if (!this.#isLeft) this.device.call('free', { memory });
+    this.#onClose();
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+}
+
+/** Page-locked host memory: the device copies from and to it while the program continues. Any use after `close()` throws. */
+export class PinnedBuffer {
+  readonly device: Device;
+  readonly bytes: number;
+  #pointer: Pointer | undefined;
+  #view: ArrayBuffer | undefined;
+
+  /** Use `Device.allocatePinned`. */
+  constructor(device: Device, bytes: number) {
+    const memory = new BigUint64Array(1);
+    device.call('allocatePinned', { memory, bytes });
+    this.device = device;
+    this.bytes = bytes;
+    this.#pointer = memory[0]!;
+  }
+
+  /** Address of byte `offset`. @throws Gpt2Error after close */
+  at(offset: number): Pointer {
+    if (this.#pointer === undefined) throw new Gpt2Error('the pinned memory is closed');
+    return this.#pointer + BigInt(offset);
+  }
+
+  /**
+   * A view of the memory. Node cannot detach it: get it at each use, and keep no view across an `await`.
+   * @throws Gpt2Error after close
+   */
+  get memory(): ArrayBuffer {
+    this.#view ??= viewMemory(this.at(0), this.bytes);
+    return this.#view;
+  }
+
+  close(): void {
+    if (this.#pointer === undefined) return;
+    const memory = this.#pointer;
+    this.#pointer = undefined;
+    this.#view = undefined;
+    this.device.call('freePinned', { memory });
+  }
+}
+
+class RecordedProgram implements Program {
+  readonly #device: Device;
+  readonly #enqueue: () => void;
+  #graph: Pointer | undefined;
+
+  constructor(device: Device, enqueue: () => void) {
+    this.#device = device;
+    this.#enqueue = enqueue;
+  }
+
+  run(): void {
+    this.#graph ??= this.#record();
+    this.#device.call('graphLaunch', { graph: this.#graph });
+  }
+
+  /** Frees the graph, after it has finished if it is running. The next run records again. */
+  close(): void {
+    const graph = this.#graph;
+    this.#graph = undefined;
+    if (graph !== undefined) this.#device.call('graphDestroy', { graph });
+  }
+
+  #record(): Pointer {
+    const out = new BigUint64Array(1);
+    this.#device.call('captureBegin', {});
+    let failure: unknown;
+    try {
+      this.#enqueue();
+    } catch (error) {
+      failure = error;
+    }
+    try {
+      this.#device.call('captureEnd', { graph: out });
+    } catch (error) {
+      // Ending a broken recording also fails; the first failure is the cause.
+      throw failure ?? error;
+    }
+    const graph = out[0]!;
+    if (failure === undefined) return graph;
+    this.#device.call('graphDestroy', { graph });
+    throw failure;
+  }
 }

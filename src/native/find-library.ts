@@ -2,7 +2,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
-import { isInstalled, packageRoot } from '../package-root.ts';
+import { packageRoot } from '../base/package-root.ts';
+import { isInstalled } from '../base/wording.ts';
 
 /** A native library: the one for CPUs or the one for NVIDIA GPUs. */
 export type LibraryKind = 'cpu' | 'cuda';

@@ -1,5 +1,5 @@
 // The native random generator of the initial weights: MT19937, seeded as PyTorch's CPU generator.
-import { Gpt2Error } from '../errors.ts';
+import { Gpt2Error } from '../base/errors.ts';
 import { type Bindings, GPT2_STATUS, type Pointer } from './bindings.generated.ts';
 import type { LibraryKind } from './find-library.ts';
 import { loadLibrary } from './library.ts';

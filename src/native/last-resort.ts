@@ -1,6 +1,6 @@
 // Ends a process whose main thread may hang, where JavaScript cannot: in a driver, a compiler, or a kernel on a CPU.
 import { constants } from 'node:os';
-import { demands, sameDemandMilliseconds, secondDemand } from '../signals.ts';
+import { demands, sameDemandMilliseconds, secondDemand } from '../base/signals.ts';
 import type { LibraryKind } from './find-library.ts';
 import { loadLibrary } from './library.ts';
 

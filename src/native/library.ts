@@ -1,8 +1,8 @@
 // Loads one of the two native libraries and checks its ABI version. The functions are documented in cuda/gpt2.h.
 import { existsSync } from 'node:fs';
 import type { LibraryHandle } from 'koffi';
-import { Gpt2Error } from '../errors.ts';
-import { asTyped, isInstalled } from '../package-root.ts';
+import { Gpt2Error } from '../base/errors.ts';
+import { isInstalled } from '../base/wording.ts';
 import { abiVersion, type Bindings, signatures } from './bindings.generated.ts';
 import { type LibraryKind, libraryFix, libraryPath } from './find-library.ts';
 import { loadShared } from './koffi.ts';
@@ -25,7 +25,7 @@ export function loadLibrary(kind: LibraryKind): Bindings {
   const known = loaded.get(path);
   if (known) return known;
   const isNamed = Boolean(process.env.GPT2_LIBRARY);
-  const fix = isNamed ? 'GPT2_LIBRARY names it: correct or unset it' : asTyped(libraryFix(kind));
+  const fix = isNamed ? 'GPT2_LIBRARY names it: correct or unset it' : libraryFix(kind);
   if (!existsSync(path)) {
     throw new Gpt2Error(
       `${isNamed ? '' : `the ${kind} library is not ${isInstalled ? 'installed' : 'built'}: `}there is no ${path}; ${fix}`,

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, realpathSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { LibraryHandle } from 'koffi';
-import { Gpt2Error } from '../errors.ts';
+import { Gpt2Error } from '../base/errors.ts';
 import type { CompilerOutput } from './compiler-output.ts';
 import { loadShared } from './koffi.ts';
 

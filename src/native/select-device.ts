@@ -1,6 +1,6 @@
 // Selects the device that --device names; auto is the GPU if the CUDA library is built and opens it, else the CPU.
 import { existsSync } from 'node:fs';
-import { Gpt2Error, NativeError, UsageError } from '../errors.ts';
+import { Gpt2Error, NativeError, UsageError } from '../base/errors.ts';
 import { Device } from './device.ts';
 import { type LibraryKind, libraryPath } from './find-library.ts';
 
@@ -10,12 +10,18 @@ export interface DeviceChoice {
   readonly index: number;
 }
 
-/** The device that a name stands for. @throws as for programs (options/for-programs.ts); messages name flags */
+/**
+ * The device that a name stands for, as the `kind` and `index` of `Device.open`.
+ * @param choice "auto" (a GPU if there is one), "cpu", "cuda" or "cuda:N"
+ * @param index the GPU if `choice` names none
+ * @throws UsageError for any other name
+ * @example using device = Device.open({ ...selectDevice('auto'), threads: 2 });
+ */
 export function selectDevice(choice: string, index = 0): DeviceChoice {
   if (choice === 'cpu' || (choice === 'auto' && !hasGpu(index))) return { kind: 'cpu', index: 0 };
   if (choice === 'auto') return { kind: 'cuda', index };
   const cuda = /^cuda(?::(\d{1,3}))?$/.exec(choice);
-  if (!cuda) throw new UsageError(`--device takes auto, cpu, cuda or cuda:N, not ${JSON.stringify(choice)}`);
+  if (!cuda) throw UsageError.takes('--device', 'auto, cpu, cuda or cuda:N', choice);
   return { kind: 'cuda', index: Number(cuda[1] ?? index) };
 }
 

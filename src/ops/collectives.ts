@@ -1,11 +1,12 @@
 // Sums and copies over ranks. A collective starts after the work enqueued before it and runs concurrently with later work, which
 // waits for it only after `joinCollectives`. See cuda/gpt2.h.
 import type { Pointer } from '../native/bindings.generated.ts';
-import type { Tensor } from '../native/buffer.ts';
 import type { Communicator } from '../native/communicator.ts';
+import type { Tensor } from '../native/tensor.ts';
 import type { NativeArguments, OpContract } from './contract.ts';
-import { nativeArguments, type OpArguments, refused } from './enqueue.ts';
+import { nativeArguments, refused } from './enqueue.ts';
 import { contracts } from './ops.generated.ts';
+import type { OpArguments } from './replacements.ts';
 
 function enqueueOver(communicator: Communicator, op: OpContract, args: OpArguments, also: NativeArguments = {}): void {
   const { device, handle } = communicator;

@@ -1,8 +1,8 @@
 // The contract of an op as data, which scripts/generate reads from cuda/gpt2.h. From it follow the tensors that an op writes
 // and the bytes that it moves.
 import type { Bindings, Pointer } from '../native/bindings.generated.ts';
-import { bytesOf, type ElementType } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
+import { bytesOf, type ElementType } from '../native/element-types.ts';
 
 /** Arguments of the native function by name. */
 export type NativeArguments = Readonly<Record<string, number | Pointer | null>>;

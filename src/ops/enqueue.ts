@@ -1,9 +1,10 @@
 // Checks the arguments of an op against its contract and calls the library. Sizes come from the tensors' shapes; an error names
 // the tensor, the dimension and both sizes.
-import { ShapeError } from '../errors.ts';
+import { ShapeError } from '../base/errors.ts';
 import { type Bindings, GPT2_DTYPE } from '../native/bindings.generated.ts';
-import { elementCount, type Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
+import { elementCount } from '../native/element-types.ts';
+import type { Tensor } from '../native/tensor.ts';
 import {
   type Dimension,
   isWritten,
@@ -14,10 +15,8 @@ import {
   type TensorContract,
   typeOn,
 } from './contract.ts';
+import type { OpArguments } from './replacements.ts';
 import { replacementOf } from './replacements.ts';
-
-/** Arguments of an op: tensors (null if omitted), sizes that no tensor has, scalars and flags. */
-export type OpArguments = Readonly<Record<string, Tensor | number | boolean | null>>;
 
 /**
  * Enqueues an op.

@@ -1,8 +1,11 @@
 // Ops that something else computes on a device: kernels of a user instead of the library's, or several plain ops instead of one
 // that fuses them. `enqueue` asks here.
 import type { Device } from '../native/device.ts';
+import type { Tensor } from '../native/tensor.ts';
 import type { NativeArguments } from './contract.ts';
-import type { OpArguments } from './enqueue.ts';
+
+/** Arguments of an op: tensors (null if omitted), sizes that no tensor has, scalars and flags. */
+export type OpArguments = Readonly<Record<string, Tensor | number | boolean | null>>;
 
 /** @param native sizes, and the tensors as addresses */
 export type Replacement = (args: OpArguments, native: NativeArguments) => void;

@@ -1,6 +1,6 @@
 // AdamW (Loshchilov and Hutter 2019).
-import { checkGiven } from '../checks/given.ts';
-import { factor, real } from '../checks/number.ts';
+import { checkGiven } from '../base/checks/given.ts';
+import { factor, real } from '../base/checks/number.ts';
 import { everyParameter } from '../model/arena.ts';
 import { adamw } from '../ops/ops.generated.ts';
 import type { Optimizer, StateRow, UpdateContext, UpdatePart } from './optimizer.ts';

@@ -1,10 +1,10 @@
 // Assigns parameters to optimizers, and derives a run's state rows and their memory.
-import { UsageError } from '../errors.ts';
+import { UsageError } from '../base/errors.ts';
 import { arenaLayout, flatBytes, type Selection } from '../model/arena.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { type Parameter, parameterTable } from '../model/parameters.ts';
-import { elementCount } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
+import { elementCount } from '../native/element-types.ts';
 import { largestOf, type MatrixShape, type Optimizer, type OptimizerScratch, type StateRow } from './optimizer.ts';
 
 /** The optimizer of all parameters, or a function from a parameter to its optimizer (the same object for those it shares). */

@@ -1,9 +1,9 @@
 // Muon (Jordan 2024): momentum, made orthogonal by a Newton-Schulz iteration. For the matrices of the transformer blocks; docs/muon.md.
-import { checkGiven } from '../checks/given.ts';
-import { factor, real } from '../checks/number.ts';
+import { checkGiven } from '../base/checks/given.ts';
+import { factor, real } from '../base/checks/number.ts';
 import type { Selection } from '../model/arena.ts';
-import type { Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
+import type { Tensor } from '../native/tensor.ts';
 import {
   muonMomentum,
   muonUpdate,

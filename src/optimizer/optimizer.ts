@@ -2,8 +2,8 @@
 // an update. Memory planning, checkpoints, ZeRO, saving and replay derive from it. Implementations: adamw.ts, muon.ts.
 import type { Selection } from '../model/arena.ts';
 import type { ParameterKind } from '../model/parameters.ts';
-import type { Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
+import type { Tensor } from '../native/tensor.ts';
 
 /** Optimizer state: a tensor for each of some parameters, with the parameter's shape. It starts as zeros. */
 export interface StateRow {

@@ -4,7 +4,7 @@ import type { ParameterCopy } from '../model/arena.ts';
 import { fp32Copy, type Model } from '../model/model.ts';
 import { type Parameter, type ParameterKind, parameterTable } from '../model/parameters.ts';
 import { GPT2_STEP } from '../native/bindings.generated.ts';
-import { allocateTensor, type Tensor } from '../native/buffer.ts';
+import { allocateTensor, type Tensor } from '../native/tensor.ts';
 import { assignedRows, type OptimizerChoice, optimizersOf, scratchOf } from './assign.ts';
 import type { Optimizer, UpdatePart } from './optimizer.ts';
 import { type AllocatedRow, type Span, spansOf } from './spans.ts';

@@ -1,17 +1,17 @@
 // The presets of `train`: ready-made runs as options of the table, which --config and flags override. `gpt2 presets` lists them.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { packageRoot } from '../base/package-root.ts';
+import { preproOf } from '../data/shards/find-shards.ts';
 import { presetConfig } from '../model/config.ts';
-import { packageRoot } from '../package-root.ts';
-import { preproOf } from '../shards/find.ts';
-import type { RecordedName, TrainOptions } from './table.ts';
+import type { TrainOptions } from './train-options.generated.ts';
 
 interface Preset {
   /** What it trains, in one line. */
   readonly about: string;
   /** Commands that make its data. */
   readonly prepare: readonly string[];
-  readonly options: Pick<TrainOptions, RecordedName>;
+  readonly options: TrainOptions;
 }
 
 const table = {
@@ -67,7 +67,7 @@ type CurveName = keyof typeof curves;
 export type PresetName = keyof typeof table | CurveName;
 export const runPresetNames = [...Object.keys(table), ...Object.keys(curves)] as readonly PresetName[];
 
-/** The folder of recorded curves (compare/reference.ts). */
+/** The folder of recorded curves (report/compare/reference.ts). */
 export const referenceFolder = join(packageRoot, 'data', 'reference');
 
 /** The preset with this name. Those of curves are read when they are asked for: importing the package reads no file. */

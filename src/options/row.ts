@@ -1,9 +1,9 @@
 // The columns of the options table (table.ts), and the types that follow from them.
-import type { ValueType } from '../checks/given.ts';
-import type { Time } from '../checks/number.ts';
+import type { ValueType } from '../base/checks/given.ts';
+import type { Time } from '../base/checks/number.ts';
 import type { LibraryKind } from '../native/find-library.ts';
 
-export { real, whole } from '../checks/number.ts';
+export { real, whole } from '../base/checks/number.ts';
 
 type OneValue = string | number | boolean;
 export type OptionValue = OneValue | readonly string[];
@@ -58,8 +58,8 @@ export interface OptionRow {
   readonly needs?: string;
   /** This option has an effect only if another one has one of these values; else only its default is allowed. */
   readonly onlyWith?: { readonly option: string; readonly values: readonly [string, ...string[]] };
-  /** `bench` has the option too. */
-  readonly bench?: true;
+  /** `bench` has the option too; for 'training' it has no effect on generation. */
+  readonly bench?: true | 'training';
   /** What a user who gives it another value may mean, to end the error. */
   readonly otherwise?: (value: string) => string;
   /** Its names in other programs: an error that quotes one names this option. */

@@ -1,5 +1,5 @@
 // Options of how a run trains: device, memory, ranks, validation, samples, checkpoints. Part of the options table (table.ts).
-import { recomputeNames } from '../model/activations.ts';
+import { recomputeNames } from '../model/activation-tables.ts';
 import { dtypes } from '../native/device.ts';
 import { type OptionRow, whole } from './row.ts';
 
@@ -72,7 +72,7 @@ export const runningRows = {
     optional: true,
     compare: 'no',
     perMachine: true,
-    bench: true,
+    bench: 'training',
   },
   valEvery: {
     usage: '--val-every <N>',

@@ -1,5 +1,5 @@
 // Options of one start of the program, which no file records. Part of the options table (table.ts).
-import { shellWord } from '../package-root.ts';
+import { shellWord } from '../base/wording.ts';
 import { runPresetNames } from './presets.ts';
 import { type OptionRow, real, whole } from './row.ts';
 

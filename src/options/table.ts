@@ -1,7 +1,7 @@
 // The options of training, one row each. The command line, --help, completion, config files, a run's configuration and its
 // schema, docs/formats.md, and the rules of --resume, compare and ranks derive from the columns (row.ts). To add an option,
 // add its row to one of the three parts, `npm run generate`, and the code that uses it.
-
+import { nameFlags, spelled } from '../base/wording.ts';
 import { flagOf, type HasDefault, type OptionRow, type SettledValueOf } from './row.ts';
 import { runningRows } from './running-rows.ts';
 import { startRows } from './start-rows.ts';
@@ -39,6 +39,20 @@ export const plain = (name: string): string => name.replaceAll(/[-_]/g, '').toLo
 /** The option of a name as config.json or --help has it, however its words are divided: learningRate, learning_rate, lr, --lr. */
 export const optionNamed = (name: string): OptionName | undefined =>
   optionNames.find((key) => [key, flagOf(optionRows[key])].some((known) => plain(known) === plain(name)));
+
+const isSwitch = ({ type }: OptionRow): boolean => type === 'switch' || (typeof type === 'object' && 'switch' in type);
+
+// The validation of prepro is the one flag of another command that is not its option's name.
+nameFlags({
+  names: new Map([
+    ['--val-fraction', 'validation'],
+    ...optionNames.map((name) => [flagOf(optionRows[name]), name] as const),
+  ]),
+  switches: new Set(Object.values(optionRows).filter(isSwitch).map(flagOf)),
+});
+
+/** "--seq" of sequence; for programs "sequence". */
+export const spell = (name: OptionName): string => spelled(flagOf(optionRows[name]));
 
 export type { TrainOptions };
 

@@ -1,5 +1,5 @@
 // Options of what is trained: model (model-rows.ts), data, step, learning rate. Part of the options table (table.ts).
-import { orderNames } from '../batches/order.ts';
+import { orderNames } from '../data/batches/order.ts';
 import { adamwDefaults, adamwRanges } from '../optimizer/adamw.ts';
 import { optimizerNames } from '../optimizer/choose.ts';
 import { muonDefaults, muonRanges } from '../optimizer/muon.ts';
@@ -38,7 +38,7 @@ export const trainingRows = {
     default: 'data/tinyshakespeare',
     compare: 'by file name',
     perMachine: true,
-    bench: true,
+    bench: 'training',
     elsewhere: ['dataset', 'data-dir'],
   },
   order: {
@@ -68,7 +68,7 @@ export const trainingRows = {
     help: 'sequences per GPU in one forward and backward pass; auto: as many as fit',
     default: 4,
     resume: 'with --order sequence',
-    bench: true,
+    bench: 'training',
     elsewhere: ['batch-size', 'micro-batch-size', 'per-device-train-batch-size'],
   },
   sequence: {
@@ -80,7 +80,7 @@ export const trainingRows = {
       of: ({ kind, context }) => Math.min(kind === 'cuda' ? 1024 : 64, context),
     },
     resume: 'with --order sequence',
-    bench: true,
+    bench: 'training',
     elsewhere: ['block-size', 'sequence-length', 'seq-len', 'max-length'],
   },
   totalBatch: {
@@ -88,7 +88,7 @@ export const trainingRows = {
     type: whole(1),
     help: 'tokens in an optimizer step, reached by gradient accumulation',
     default: { text: 'batch x seq x gpus' },
-    bench: true,
+    bench: 'training',
     elsewhere: ['gradient-accumulation-steps', 'grad-accum', 'total-batch-size'],
   },
   learningRate: {
@@ -148,7 +148,7 @@ export const trainingRows = {
     default: 'adamw',
     optional: true,
     resume: 'never',
-    bench: true,
+    bench: 'training',
     elsewhere: ['optim'],
   },
   embeddingLearningRate: {
@@ -189,7 +189,7 @@ export const trainingRows = {
     default: muonDefaults.newtonSchulz,
     optional: true,
     onlyWith: forMuon,
-    bench: true,
+    bench: 'training',
   },
   weightDecay: { usage: '--weight-decay <X>', type: real(0), help: 'weight decay of matrices', default: 0 },
   muonWeightDecay: {

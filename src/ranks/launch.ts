@@ -3,8 +3,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { createServer } from 'node:net';
-import { Gpt2Error } from '../errors.ts';
-import { signalOf } from '../signals.ts';
+import { Gpt2Error } from '../base/errors.ts';
+import { signalOf } from '../base/signals.ts';
 import { masterPort } from './place.ts';
 
 /** Time that ranks have to end after one has failed; rank 0 may be writing a checkpoint. */

@@ -1,7 +1,7 @@
 // Connects ranks: rank 0 listens, and every other rank retries until rank 0 answers.
 import { connect as connectSocket, createServer, type Server } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
-import { Gpt2Error } from '../errors.ts';
+import { Gpt2Error } from '../base/errors.ts';
 import { Channel, introduce, RefusedError, welcome } from './channel.ts';
 import type { Place } from './place.ts';
 

@@ -2,7 +2,7 @@
 // (RANK, WORLD_SIZE, ...), Slurm's srun (SLURM_*), Open MPI's mpirun (OMPI_*).
 import { createHash } from 'node:crypto';
 import { availableParallelism } from 'node:os';
-import { UsageError } from '../errors.ts';
+import { UsageError } from '../base/errors.ts';
 
 export interface Place {
   readonly rank: number;

@@ -2,7 +2,7 @@
 // host and reason, with which every rank ends. Gradients take another way (src/ops/collectives.ts).
 import { hostname } from 'node:os';
 import { setTimeout } from 'node:timers/promises';
-import { Gpt2Error, NativeError } from '../errors.ts';
+import { Gpt2Error, NativeError } from '../base/errors.ts';
 import type { Channel, Message } from './channel.ts';
 import { beatMilliseconds, Liveness } from './liveness.ts';
 import { meet } from './meet.ts';

@@ -1,8 +1,17 @@
 // Measures a figure's horizontal axis: steps, or the tokens or seconds that they took, over which runs with other batches, models
 // or machines compare.
-import { Gpt2Error } from '../errors.ts';
-import type { Plotted } from './curves.ts';
+import { Gpt2Error } from '../base/errors.ts';
+import type { RunRecord } from '../runs/reader.ts';
+import type { Baseline } from './compare/compare.ts';
+import type { Reference } from './compare/reference.ts';
 import { LoggedRun } from './logged-run.ts';
+
+/** The drawn and described part of a run or a reference. */
+export interface Plotted extends Baseline {
+  readonly source?: Reference['source'];
+  readonly configuration?: Readonly<Record<string, unknown>>;
+  readonly events?: RunRecord['events'];
+}
 
 export const overNames = ['steps', 'tokens', 'seconds'] as const;
 /** What a figure is drawn over. */

@@ -23,6 +23,7 @@ export function bundle(name: BundleName): string {
     write: false,
     format: 'iife',
     target: 'es2022',
+    define: { 'import.meta.url': '""' },
     // uPlot's licence asks for its text in every copy.
     banner: { [name.endsWith('css') ? 'css' : 'js']: `/* uPlot:\n${licence}*/` },
   });

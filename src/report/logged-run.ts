@@ -2,7 +2,7 @@
 // log (report-data.ts), the live page line by line (page/live.ts), so nothing here needs Node or a DOM.
 import { type Line, RunCurves } from '../runs/curves.ts';
 import type { RunRecord } from '../runs/reader.ts';
-import { formatDuration, formatStep } from './numbers.ts';
+import { formatDuration, formatStep } from './format-numbers.ts';
 
 /** Lines and samples kept: as many as a reader may scroll back to. */
 const keptLines = 300;

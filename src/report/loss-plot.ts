@@ -1,12 +1,13 @@
 // Makes the figure of runs, alone or over baselines: losses, their difference from the baseline, gradient norm, learning rate.
 // ../compare judges the limits, svg.ts draws the figure.
-import { limitsOf, pairsOf } from '../compare/compare.ts';
-import type { Limit } from '../compare/reference.ts';
 import { unlike } from '../runs/measured.ts';
 import type { Series } from '../runs/reader.ts';
-import { type Curve, type PlacedCurve, type Placement, type Plotted, placeCurves, sourceLines } from './curves.ts';
+import type { Plotted } from './axis.ts';
+import { limitsOf, pairsOf } from './compare/compare.ts';
+import type { Limit } from './compare/reference.ts';
 import { type Points, smooth, thin } from './points.ts';
 import { linearScale, logScale } from './scale.ts';
+import { type Curve, type PlacedCurve, type Placement, placeCurves, sourceLines } from './shown-curves.ts';
 import { type Figure, type LineStyle, type PlotLine, renderSvg } from './svg.ts';
 
 const limitStyle: LineStyle = { color: '#767676', dash: '1 3' };

@@ -1,5 +1,5 @@
 // Renders an SVG figure (svg.ts) as PNG with @resvg/resvg-js, an optional package that only this needs.
-import { Gpt2Error } from '../errors.ts';
+import { Gpt2Error } from '../base/errors.ts';
 
 /** Pixels per unit of the SVG: about 300 per inch at the width of a column. */
 const scale = 2;

@@ -1,15 +1,15 @@
 // Ranks runs by validation loss, with the options in which they differ.
-import type { NamedRun } from '../compare/pairs.ts';
 import { isCompared, recordedValue, shortValue } from '../options/configuration.ts';
 import { flagOf } from '../options/row.ts';
 import { type OptionName, optionRows, recordedNames } from '../options/table.ts';
 import { whileIdle } from '../runs/lock.ts';
 import { bitsPerByte, lastEvent, unlike } from '../runs/measured.ts';
 import type { RunRecord } from '../runs/reader.ts';
+import type { NamedRun } from './compare/pairs.ts';
 import { describeUnlike } from './comparison-text.ts';
+import { formatStep, formatValue } from './format-numbers.ts';
 import { endOfRun } from './logged-run.ts';
-import { formatStep, formatValue } from './numbers.ts';
-import { formatTable } from './table.ts';
+import { formatTable } from './text-table.ts';
 
 /** `failed`: a loss or gradient was not finite. A run that was killed is `stopped`. */
 export function runState(folder: string, record: RunRecord) {

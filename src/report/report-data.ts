@@ -1,8 +1,10 @@
 // Collects the data of the HTML report. page/ shows it, html-report.ts makes the document.
-import { limitsOf, type SeriesName, seriesNames } from '../compare/compare.ts';
 import { isCompared, shortValue } from '../options/configuration.ts';
 import { pairs } from '../runs/curves.ts';
 import type { Series } from '../runs/reader.ts';
+import type { Plotted } from './axis.ts';
+import { limitsOf } from './compare/compare.ts';
+import { type SeriesName, seriesNames } from './compare/series-names.ts';
 import {
   type Compared,
   comparisonHead,
@@ -13,10 +15,10 @@ import {
   ownHead,
   ownRows,
 } from './comparison-text.ts';
-import { type Placement, type Plotted, type PlottedRun, placeCurves, sourceLines, tokensPerStep } from './curves.ts';
 import { endOf, endOfRun, LoggedRun } from './logged-run.ts';
 import type { PackedPoints } from './points.ts';
 import { type Ranking, rankingTable } from './ranking.ts';
+import { type Placement, type PlottedRun, placeCurves, sourceLines, tokensPerStep } from './shown-curves.ts';
 import { measuresOf, tilesOf } from './tiles.ts';
 
 /** The series that can be plotted: those that comparisons use, and a run's throughput. */

@@ -1,6 +1,5 @@
 // Computes axes: linear and logarithmic scales, the round numbers they mark and the text of the marks. The figures in files and in the
 // terminal use all of it; the page leaves scales to uPlot and uses the marks, so nothing here needs Node or a DOM.
-
 import type { Axis } from './axis.ts';
 
 /** An axis: the place of a value between its ends (0 to 1), and the values to mark. */

@@ -1,7 +1,7 @@
 // Plots training losses in the terminal: braille dots in colour, or one mark per curve without colour.
-import type { Axis } from './axis.ts';
-import { type Placement, type Plotted, placeCurves } from './curves.ts';
+import type { Axis, Plotted } from './axis.ts';
 import { linearScale, marksOn, type Scale } from './scale.ts';
+import { type Placement, placeCurves } from './shown-curves.ts';
 
 /** Rows of the plot without its axis and legend. */
 const height = 16;

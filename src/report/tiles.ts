@@ -1,9 +1,9 @@
 // Writes the text of the tiles that show a run's last figures, on the report and on the live page.
-import type { MachineReading } from '../live/machine-load.ts';
 import { dataSheetFlops, flopsPerToken, rateNote } from '../model/flops.ts';
 import type { RunEvent } from '../runs/schema.ts';
+import { formatDuration, formatRate, formatStep, formatValue } from './format-numbers.ts';
 import type { LoggedRun } from './logged-run.ts';
-import { formatDuration, formatRate, formatStep, formatValue } from './numbers.ts';
+import type { MachineReading } from './machine-load.ts';
 
 export interface Tile {
   readonly label: string;

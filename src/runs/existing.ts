@@ -12,10 +12,10 @@ import {
   statSync,
 } from 'node:fs';
 import { basename, join } from 'node:path';
-import { checkpointName, isOwnEntry } from '../checkpoint/directory.ts';
-import { Gpt2Error, shortList } from '../errors.ts';
-import { largestDescription, readTextFile } from '../files/regular-file.ts';
+import { Gpt2Error, shortList, words } from '../base/errors.ts';
+import { largestDescription, readTextFile } from '../base/files/regular-file.ts';
 import { configurationSchema } from '../options/configuration.ts';
+import { checkpointName, isOwnEntry } from '../weights/checkpoint/directory.ts';
 import { checkpointsFolder, configPath, isOfRun, logPath } from './paths.ts';
 
 /** The state of a file that a run writes: missing, empty, written by a run, or not. */
@@ -30,15 +30,15 @@ export function refuseOccupied(run: string, { overwrite }: { overwrite: boolean 
   refuseFolderOfRuns(run, foreign);
   if (foreign.length > 0) {
     const what = `holds ${shortList(foreign)}, which no run wrote`;
-    const resume = own.length > 0 && !overwrite ? 'continue its run with --resume, ' : '';
-    refuse(`${what}; ${resume}move it away, or name another --out`);
+    const resume = own.length > 0 && !overwrite ? words`continue its run with --resume, ` : '';
+    refuse(words`${what}; ${resume}move it away, or name another --out`);
   }
   if (own.length > 0 && !isRun) {
     const what = `holds ${shortList(own)}, but no log or configuration of a run`;
-    refuse(`${what}: continue from there with --resume, move it away, or name another --out`);
+    refuse(words`${what}: continue from there with --resume, move it away, or name another --out`);
   }
   if (holds && !overwrite) {
-    refuse('already holds a run: continue it with --resume, replace it with --overwrite, or name another --out');
+    refuse(words`already holds a run: continue it with --resume, replace it with --overwrite, or name another --out`);
   }
 }
 
@@ -47,16 +47,16 @@ export function refuseLostCheckpoints(run: string): void {
   const { log, isRun, foreign } = examine(run);
   refuseFolderOfRuns(run, foreign);
   if (log !== 'empty' && !isRun) {
-    throw new Gpt2Error(`there is no run to resume in ${run}; start one without --resume`);
+    throw new Gpt2Error(words`there is no run to resume in ${run}; start one without --resume`);
   }
   const saved = log === 'own' ? savedSteps(run).map(checkpointName) : [];
   if (saved.length === 0) return;
   const folder = checkpointsFolder(run);
   const others = foreign.map((path) => basename(path));
   const only = others.length > 0 ? ` (found: ${shortList(others)})` : '';
-  const anew = others.length > 0 ? '' : 'start over with --overwrite, ';
+  const anew = others.length > 0 ? '' : words`start over with --overwrite, `;
   throw new Gpt2Error(
-    `${logPath(run)} names checkpoints that are missing from ${folder}: ${shortList(saved.toReversed())}${only}; restore them, mount their disk, ${anew}or name another --out`,
+    words`${logPath(run)} names checkpoints that are missing from ${folder}: ${shortList(saved.toReversed())}${only}; restore them, mount their disk, ${anew}or name another --out`,
   );
 }
 
@@ -64,7 +64,7 @@ export function refuseLostCheckpoints(run: string): void {
 function refuseFolderOfRuns(run: string, foreign: readonly string[]): void {
   const inside = foreign.map((name) => join(run, name)).find((path) => existsSync(logPath(path)));
   if (inside === undefined) return;
-  throw new Gpt2Error(`${run} is a folder of runs: name one with --out, such as ${inside}, or a new one in it`);
+  throw new Gpt2Error(words`${run} is a folder of runs: name one with --out, such as ${inside}, or a new one in it`);
 }
 
 /** @throws Gpt2Error if one of a run's files or folders cannot be read, or is not a file or folder as it must be */
@@ -153,7 +153,7 @@ function standsAs(kind: 'file' | 'folder', path: string): boolean {
   // A parent is a file, not a folder: making the run's folder reports that.
   if (!stats) return false;
   if (kind === 'file' ? stats.isFile() : stats.isDirectory()) return true;
-  throw new Gpt2Error(`${path} is not a ${kind}; move it away or name another --out`);
+  throw new Gpt2Error(words`${path} is not a ${kind}; move it away or name another --out`);
 }
 
 /** @returns undefined if a parent of `path` is not a folder. @throws Gpt2Error saying why `path` cannot be read */
@@ -165,6 +165,6 @@ function lookAt<R>(path: string, look: () => R, isLink = false): R | undefined {
     if (code === 'ENOTDIR' && !isLink) return undefined;
     const why = isLink ? `is a dangling link to ${readlinkSync(path)} (${code})` : `cannot be read: ${message}`;
     const remedy = isLink ? 'mount the disk, correct the link' : 'make it readable';
-    throw new Gpt2Error(`${path} ${why}; ${remedy}, or name another --out`, { cause });
+    throw new Gpt2Error(words`${path} ${why}; ${remedy}, or name another --out`, { cause });
   }
 }

@@ -14,7 +14,7 @@ export const rankLogPath = (run: string, rank: number): string => join(run, 'ran
 export const capturesFolder = (run: string): string => join(run, 'captures');
 /** One folder per checkpoint: step-00000020. */
 export const checkpointsFolder = (run: string): string => join(run, 'checkpoints');
-/** The folder for a run whose own was removed or moved: next to it, with the first free number. */
+/** Where a run goes on if its folder is gone and something else is in its place: next to it, with the first free number. */
 export const rescuePath = (run: string, number: number): string =>
   join(dirname(resolve(run)), `${basename(resolve(run))}-rescued${number > 1 ? `-${number}` : ''}`);
 /** Whether an entry of a run folder has a name of what a run writes there, or of its reports. */

@@ -1,11 +1,11 @@
 // Reads a run log: its events, and its series of losses, norms and learning rates. schema.ts defines the events.
 import { existsSync, statSync } from 'node:fs';
-import { Gpt2Error } from '../errors.ts';
-import { readTextFile } from '../files/regular-file.ts';
+import { Gpt2Error } from '../base/errors.ts';
+import { readTextFile } from '../base/files/regular-file.ts';
+import { shellWord } from '../base/wording.ts';
 import type { Configuration } from '../options/table.ts';
-import { shellWord } from '../package-root.ts';
 import { pairs, RunCurves } from './curves.ts';
-import { findRuns } from './find.ts';
+import { findRuns } from './find-runs.ts';
 import { logPath } from './paths.ts';
 import { parseEvent, type RunEvent, readEvent } from './schema.ts';
 

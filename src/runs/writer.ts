@@ -3,25 +3,23 @@
 import {
   closeSync,
   constants,
-  existsSync,
   fstatSync,
   fsyncSync,
   ftruncateSync,
   readdirSync,
   readFileSync,
-  rmSync,
   statSync,
   writeSync,
 } from 'node:fs';
 import { dirname } from 'node:path';
-import { removeCheckpoints } from '../checkpoint/prune.ts';
-import { attempt, Gpt2Error } from '../errors.ts';
-import { checkedJson } from '../files/checked-json.ts';
-import { makeFolder } from '../files/make-folder.ts';
-import { openRegularFile } from '../files/regular-file.ts';
-import { readStored } from '../formats/stored-file.ts';
+import { attempt, Gpt2Error, words } from '../base/errors.ts';
+import { checkedJson } from '../base/files/checked-json.ts';
+import { makeFolder } from '../base/files/make-folder.ts';
+import { openRegularFile } from '../base/files/regular-file.ts';
+import { writeDurably } from '../data/shards/shard.ts';
 import type { Configuration } from '../options/table.ts';
-import { writeDurably } from '../shards/shard.ts';
+import { removeCheckpoints } from '../weights/checkpoint/prune.ts';
+import { readStored } from '../weights/files/stored-file.ts';
 import { refuseOccupied } from './existing.ts';
 import { busy, leadsTo, RunLock } from './lock.ts';
 import {
@@ -60,7 +58,7 @@ export class RunLog {
     before: (path: string) => void = () => {},
   ): RunLog {
     const failed = (cause: Error) =>
-      new Gpt2Error(`cannot write the run folder ${run}: ${cause.message}; name another with --out`, { cause });
+      new Gpt2Error(words`cannot write the run folder ${run}: ${cause.message}; name another with --out`, { cause });
     return openLocked(run, failed, (lock) => {
       refuseOccupied(run, { overwrite });
       removeCheckpoints(checkpointsFolder(run));
@@ -152,32 +150,35 @@ export class RunLog {
     return `${this.#path} was ${found === 'nothing' ? 'removed or moved' : 'replaced by another file'} during the run`;
   }
 
-  /** Continues in a new folder next to the lost one, with every line so far. @throws Gpt2Error if it cannot be written */
-  rescue(run: string, configuration: Configuration): string {
+  /**
+   * Writes a lost log again, with every line so far: in its place, or in a folder beside if something else is there.
+   * @returns the run folder and how the log was lost; undefined: nothing is lost
+   * @throws Gpt2Error if it cannot be written
+   */
+  restore(run: string, configuration: Configuration): { out: string; lost: string } | undefined {
+    const { lost } = this;
+    if (lost === undefined) return undefined;
     const lines = Buffer.alloc(this.#bytes);
     readStored(this.#open.log, lines, 0, this.#path);
-    let number = 1;
-    while (existsSync(rescuePath(run, number))) number++;
-    const out = rescuePath(run, number);
-    let there: RunLog | undefined;
-    try {
-      there = RunLog.create(out, { configuration, overwrite: false });
-      there.#waiting.push(lines);
-      there.flush();
-    } catch (error) {
-      if (there) there.#open.close();
+    for (let number = 0; ; number++) {
+      const out = number === 0 ? run : rescuePath(run, number);
       try {
-        // The name was free, so all of it is this attempt's.
-        rmSync(out, { recursive: true, force: true });
-      } catch {
-        // The first error is the one the user needs to know.
+        refuseOccupied(out, { overwrite: false });
+        const there = RunLog.create(out, { configuration, overwrite: false });
+        this.#open.close();
+        this.#open = there.#open;
+        this.#path = there.#path;
+        this.#bytes = 0;
+        this.#waiting.unshift(lines);
+        return { out, lost };
+      } catch (cause) {
+        if (!(cause instanceof Gpt2Error)) throw cause;
+        // Only the disk's errors have a cause. EEXIST: a file is where the folder was.
+        const { code = 'EEXIST' } = (cause.cause ?? {}) as NodeJS.ErrnoException;
+        if (code === 'EEXIST') continue;
+        throw new Gpt2Error(`${lost} and cannot be written again: ${cause.message}`, { cause });
       }
-      throw error;
     }
-    this.#open.close();
-    this.#open = there.#open;
-    this.#path = there.#path;
-    return out;
   }
 
   /** Closes the log; a second call does nothing. @throws Gpt2Error if the disk may lack some of it */

@@ -1,7 +1,7 @@
 // The tokenizer "char": each character of a text is an id, in the order of code points, as in nanoGPT's first exercise. It has no
 // end of text. Its file is a tokenizer.json that the Hugging Face tokenizers library reads.
 import { isDeepStrictEqual } from 'node:util';
-import { Gpt2Error } from '../errors.ts';
+import { Gpt2Error } from '../base/errors.ts';
 import { codePointAt } from './characters.ts';
 import { characterName } from './loss.ts';
 import type { Tokenizer } from './tokenizer.ts';

@@ -2,6 +2,10 @@
 //   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 // so that known words are looked up, and very long ones merged in n log n. Words with characters that characters.ts does not know
 // go to tiktoken. The ids are always tiktoken's.
+// tiktoken alone is simpler, but has a third of the speed: 24 MB of Python, C and Markdown in 1,833 files, one thread, three runs in turns
+// (2 shared cores of an AMD EPYC, Node 20.20, 2026-11): 4.69, 4.70, 3.49 million tokens per second of user time here, 1.82, 1.49, 1.32 by
+// tiktoken (39%, 32%, 38%). 3 MB of one letter take 2.5 s here; tiktoken 1.0.22 takes 10 s for 100 KB and fails from
+// 1 MB on ("unreachable" in its WebAssembly).
 import { get_encoding } from 'tiktoken';
 import { createWideKind, kindOfByte, space, unknown, type WideKind, wideKind } from './characters.ts';
 import { createMerge, type Merge } from './merge.ts';

@@ -1,9 +1,8 @@
 // The package `tokenizers`, the Hugging Face library itself, in a process of its own (huggingface-process.ts): a file that makes the
 // library crash, hang or take all memory ends that process. A thread (huggingface-thread.ts) talks to it while the caller waits.
-
 import { deserialize, serialize } from 'node:v8';
 import { MessageChannel, type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
-import { Gpt2Error } from '../errors.ts';
+import { Gpt2Error } from '../base/errors.ts';
 import { startThread } from '../native/start-thread.ts';
 import type { Encoded } from './tokenizer.ts';
 

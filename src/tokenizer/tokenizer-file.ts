@@ -1,8 +1,8 @@
 // Reads tokenizer.json, the file of the Hugging Face tokenizers library. It lies next to shards and weights whose tokenizer is not
 // built in.
 import { isDeepStrictEqual } from 'node:util';
-import { Gpt2Error } from '../errors.ts';
-import { readTextFile } from '../files/regular-file.ts';
+import { Gpt2Error } from '../base/errors.ts';
+import { readTextFile } from '../base/files/regular-file.ts';
 import { characterTokenizerOf } from './character-tokenizer.ts';
 import { tokenizerFiles, tokenTexts } from './gpt2-files.ts';
 import { huggingFaceTokenizer } from './huggingface-tokenizer.ts';

@@ -1,9 +1,8 @@
 // Encodes text to token ids and decodes them. Built in are GPT-2's byte pairs (gpt2.ts) and plain bytes: both have an id for the
 // end of a document, and reproduce any text. tokenizer-file.ts reads others from a file. safe-cuts.ts divides texts that do not
 // fit in memory.
-import { checkValue } from '../checks/given.ts';
-import { shown } from '../checks/number.ts';
-import { Gpt2Error, UsageError } from '../errors.ts';
+import { checkValue } from '../base/checks/given.ts';
+import { Gpt2Error, shown, UsageError } from '../base/errors.ts';
 import { encodeGpt2, gpt2Bytes, tokenCount } from './gpt2.ts';
 import { characterName, type Loss, percent } from './loss.ts';
 import { TokenList } from './tokens.ts';

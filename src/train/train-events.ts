@@ -2,8 +2,8 @@
 import { Readable } from 'node:stream';
 import type { TrainOptions } from '../options/table.ts';
 import type { RunEvent } from '../runs/schema.ts';
-import { train } from './for-programs.ts';
 import { boundHooks, StoppedError, type TrainHooks, type TrainResult } from './run/hooks.ts';
+import { train } from './train.ts';
 
 /**
  * Trains as the options say and yields each event after it was written to the run log; returns the result of the run. Leaving

@@ -1,24 +1,31 @@
 // Trains from options to the last checkpoint, alone or as one of several ranks.
-import { tidy } from '../checkpoint/write.ts';
-import { attempt, Gpt2Error, InterruptedError, NativeError, UsageError } from '../errors.ts';
-import { checkTrainOptions } from '../options/read.ts';
+import { attempt, Gpt2Error, InterruptedError, NativeError, UsageError, words } from '../base/errors.ts';
+import { checkTrainOptions, namingSources } from '../options/read-options.ts';
 import type { TrainOptions } from '../options/table.ts';
 import { Ranks } from '../ranks/ranks.ts';
 import { refuseBusyRun, whileIdle } from '../runs/lock.ts';
 import { checkpointsFolder } from '../runs/paths.ts';
 import { readRun } from '../runs/reader.ts';
+import { tidy } from '../weights/checkpoint/write.ts';
 import { withCallbacks } from './callbacks.ts';
+import { type Settled, settle } from './plan/settle.ts';
 import { checkHooks, type SessionHooks, StoppedError, type TrainHooks, type TrainResult } from './run/hooks.ts';
 import { oneGpu, openRun } from './run/open-run.ts';
 import type { Run } from './run/run.ts';
 import { kindsAt, Session } from './run/session.ts';
-import { type Settled, settle } from './run/settle.ts';
 
-/** Trains as the options say. @throws as for programs (for-programs.ts); messages name flags */
+/**
+ * Trains as the options say (docs/api.md lists them).
+ * @throws UsageError for invalid options; StoppedError after `signal`; the error of a function in `hooks`, after saving;
+ * Gpt2Error for everything else a user can fix
+ * @example
+ * const small = { layers: 2, channels: 64, heads: 2, device: 'cpu', batch: 2, sequence: 32 };
+ * const { out, loss } = await train({ ...small, steps: 2, valEvery: 0, out: 'runs/small' });
+ */
 export async function train(options: TrainOptions, hooks: TrainHooks = {}): Promise<TrainResult> {
   checkTrainOptions(options);
   checkHooks(hooks);
-  return withCallbacks(hooks, (guarded) => trainInPlace(options, guarded));
+  return withCallbacks(hooks, (guarded) => namingSources(options, () => trainInPlace(options, guarded)));
 }
 
 async function trainInPlace(options: TrainOptions, hooks: SessionHooks): Promise<TrainResult> {
@@ -59,7 +66,7 @@ async function trainHere(options: TrainOptions, hooks: SessionHooks, ranks?: Ran
   const finished = finishedRun(settled);
   if (finished) {
     notice(
-      `the run in ${finished.out} is finished: ${finished.steps} of ${finished.steps} steps are done; give a larger --steps to continue`,
+      words`the run in ${finished.out} is finished: ${finished.steps} of ${finished.steps} steps are done; give a larger --steps to continue`,
     );
     if (!ranks || ranks.isRoot) clearFinished(finished.out, notice);
     await ranks?.leave();
@@ -102,7 +109,8 @@ async function runSession(session: Session, { log, ranks }: Run): Promise<TrainR
 function finishedRun({ checkpoint, options: { out, steps } }: Settled): TrainResult | undefined {
   if (!checkpoint || out === undefined || steps === undefined) return undefined;
   const { step } = checkpoint.manifest;
-  if (step > steps) throw new Gpt2Error(`${out} has done ${step} steps; to continue, give --steps ${step + 1} or more`);
+  if (step > steps)
+    throw new Gpt2Error(words`${out} has done ${step} steps; to continue, give --steps ${step + 1} or more`);
   return step === steps && kindsAt(out, step).includes('done') ? { out, steps } : undefined;
 }
 

@@ -1,11 +1,11 @@
 // The loader over real shards: tokens and targets, positions, what is refused, what validation settles for.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { openLoader, planValidation } from '../../src/batches/loader.ts';
-import { Gpt2Error } from '../../src/errors.ts';
-import { checkedJson } from '../../src/files/checked-json.ts';
-import { hashFile } from '../../src/files/read.ts';
-import { writeShard } from '../../src/shards/shard.ts';
+import { Gpt2Error } from '../../src/base/errors.ts';
+import { checkedJson } from '../../src/base/files/checked-json.ts';
+import { hashFile } from '../../src/base/files/read-file.ts';
+import { openLoader, planValidation } from '../../src/data/batches/loader.ts';
+import { writeShard } from '../../src/data/shards/shard.ts';
 import { Workplace } from '../support/cli.ts';
 
 const place = new Workplace();

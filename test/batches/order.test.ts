@@ -1,8 +1,8 @@
 // The order of batches: the generator, llm.c's shuffle, stored and keyed permutations of sequences, positions.
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { keyedPermutation } from '../../src/batches/keyed-permutation.ts';
-import { identityPermutation, MersenneTwister } from '../../src/batches/mersenne-twister.ts';
+import { keyedPermutation } from '../../src/data/batches/keyed-permutation.ts';
+import { identityPermutation, MersenneTwister } from '../../src/data/batches/mersenne-twister.ts';
 import {
   mostStored,
   type Order,
@@ -11,7 +11,7 @@ import {
   SampleOrder,
   SequenceOrder,
   startPosition,
-} from '../../src/batches/order.ts';
+} from '../../src/data/batches/order.ts';
 import { readFixtureJson } from '../support/fixtures.ts';
 
 const sizes: OrderSizes = {

@@ -1,14 +1,16 @@
 // The bench: every op of a step is there with its time, operations and bytes are what a hand count gives, steps are counted.
 import { readFileSync } from 'node:fs';
 import { afterEach, expect, it, vi } from 'vitest';
-import { bench, measureTraining } from '../../src/bench/bench.ts';
-import { measurePeaks } from '../../src/bench/peaks.ts';
-import { median, quantile } from '../../src/bench/timing.ts';
 import { counted, difference } from '../../src/commands/bench.ts';
+import { bench, measureTraining } from '../../src/lab/bench/bench.ts';
+import { measureGeneration } from '../../src/lab/bench/generation.ts';
+import { measurePeaks } from '../../src/lab/bench/peaks.ts';
+import { median, quantile } from '../../src/lab/bench/timing.ts';
 import { presetConfig } from '../../src/model/config.ts';
 import { flopsPerToken } from '../../src/model/flops.ts';
+import { parameterCount } from '../../src/model/parameters.ts';
 import { Device } from '../../src/native/device.ts';
-import { Random } from '../../src/op-cases/numbers.ts';
+import { Random } from '../../src/ops/cases/case-numbers.ts';
 import { replaceOp } from '../../src/ops/replacements.ts';
 import { Workplace } from '../support/cli.ts';
 import { pathWithTool } from '../support/driver-tool.ts';
@@ -115,6 +117,46 @@ it("names a step's ops in FP8 by their weights, and knows their operations", asy
   }
 });
 
+it('measures generation: every op and choice, the token at three positions, texts of several numbers', async () => {
+  const config = { layers: 2, channels: 32, heads: 2, context: 1024, vocabularySize: 100 };
+  const lines: string[] = [];
+  const report = await measureGeneration({ device: { kind: 'cpu', threads: 1 }, config, tokens: 3 }, (line) =>
+    lines.push(line),
+  );
+  expect(report.ops.map(({ name, calls }) => [name, calls])).toEqual([
+    ...[
+      ['embedding at forward', 1],
+      ['layernorm + qkv forward', 2],
+      ['attention cached forward', 2],
+    ],
+    ...[
+      ['attproj forward + residual', 2],
+      ['layernorm + fc forward + gelu', 2],
+      ['fcproj forward + residual', 2],
+    ],
+    ...[
+      ['layernorm + wte forward', 1],
+      ['sample, temperature 0', 1],
+      ['sample', 1],
+    ],
+    ...[
+      ['sample, top-k', 1],
+      ['sample, top-k and top-p', 1],
+    ],
+  ]);
+  expect(report.decoding.map(({ position }) => position)).toEqual([10, 500, 1000]);
+  for (const { us } of [...report.ops, ...report.decoding]) expect(us).toBeGreaterThan(0);
+  expect(report.results.map(({ texts }) => texts)).toEqual([1, 1, 1, 8, 32]);
+  for (const { tokensPerSecondOfText: rounds, ofBound } of report.results) {
+    expect(rounds).toHaveLength(5);
+    expect(ofBound * report.boundTokensPerSecond).toBeCloseTo(rounds[2]!);
+  }
+  // Each weight once, and the padded rows of the vocabulary.
+  expect(report.weightBytes).toBe(4 * (parameterCount(config) + 28 * 32));
+  expect(report.boundTokensPerSecond).toBe(report.copyBytesPerSecond / report.weightBytes);
+  expect(lines).toHaveLength(11 + 3 + 5);
+});
+
 it('says whether more or less memory is used than planned', () => {
   expect(difference(294, 1000)).toBe('70.6% less');
   expect(difference(1031, 1000)).toBe('3.1% more');
@@ -179,6 +221,7 @@ it('the command prints the table and writes the same as JSON', () => {
 
 it.each([
   [['--model', 'nonsense'], 2, '--model takes'],
+  [['--generate', '8', '--batch', '2'], 2, "'--generate <N>' cannot be used with option '--batch <B>'"],
   [['--data', 'nowhere'], 1, 'nowhere does not exist'],
   [['--out', 'nowhere/bench.json'], 1, '--out nowhere/bench.json needs the folder '],
 ])('refuses %j before it measures', (args, code, message) => {

@@ -2,14 +2,14 @@
 import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import type { BenchOptions } from '../../src/bench/bench.ts';
-import { benchTraining } from '../../src/bench/bench-training.ts';
-import { readClocks } from '../../src/bench/clocks.ts';
+import type { BenchOptions } from '../../src/lab/bench/bench.ts';
+import { benchTraining } from '../../src/lab/bench/bench-training.ts';
+import { readClocks } from '../../src/lab/bench/clocks.ts';
 import { openEnergyCounter } from '../../src/native/gpu-energy.ts';
 import { Workplace } from '../support/cli.ts';
 import { pathWithTool } from '../support/driver-tool.ts';
 
-vi.mock('../../src/bench/bench.ts', () => ({ bench: ({ onMeasuring }: BenchOptions) => onMeasuring?.(5) }));
+vi.mock('../../src/lab/bench/bench.ts', () => ({ bench: ({ onMeasuring }: BenchOptions) => onMeasuring?.(5) }));
 afterEach(() => vi.unstubAllEnvs());
 
 it.each([

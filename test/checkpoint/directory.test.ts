@@ -13,18 +13,18 @@ import {
 } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { Gpt2Error } from '../../src/base/errors.ts';
+import { checkedJson } from '../../src/base/files/checked-json.ts';
+import { Device } from '../../src/native/device.ts';
 import {
   listCheckpoints,
   newestValidCheckpoint,
   resolveCheckpoint,
   verifyCheckpoint,
-} from '../../src/checkpoint/directory.ts';
-import { readManifest } from '../../src/checkpoint/manifest.ts';
-import { pruneCheckpoints } from '../../src/checkpoint/prune.ts';
-import { writeCheckpoint } from '../../src/checkpoint/write.ts';
-import { Gpt2Error } from '../../src/errors.ts';
-import { checkedJson } from '../../src/files/checked-json.ts';
-import { Device } from '../../src/native/device.ts';
+} from '../../src/weights/checkpoint/directory.ts';
+import { readManifest } from '../../src/weights/checkpoint/manifest.ts';
+import { pruneCheckpoints } from '../../src/weights/checkpoint/prune.ts';
+import { writeCheckpoint } from '../../src/weights/checkpoint/write.ts';
 import { describeBackends } from '../support/backends.ts';
 import { emptyModel, manifestFields, type Trained, temporaryFolders } from './trained-model.ts';
 

@@ -2,7 +2,7 @@
 // a process on the CPU, and on GPUs where there are two.
 import { readdirSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { verifyCheckpoint } from '../../src/checkpoint/directory.ts';
+import { verifyCheckpoint } from '../../src/weights/checkpoint/directory.ts';
 import type { RankTask } from '../support/collective-rank.ts';
 import { type Circumstances, gpuCount, together } from '../support/collectives.ts';
 import { manifestFields, temporaryFolders } from './trained-model.ts';

@@ -3,15 +3,15 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach } from 'vitest';
-import type { CheckpointToWrite } from '../../src/checkpoint/write.ts';
 import type { ParameterCopy } from '../../src/model/arena.ts';
 import type { ModelConfig } from '../../src/model/config.ts';
 import { castWeights, createModel, type Model } from '../../src/model/model.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
 import type { Device } from '../../src/native/device.ts';
-import { floats, Random } from '../../src/op-cases/numbers.ts';
+import { floats, Random } from '../../src/ops/cases/case-numbers.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
 import { OptimizerState, type StateCopy } from '../../src/optimizer/state.ts';
+import type { CheckpointToWrite } from '../../src/weights/checkpoint/write.ts';
 import { tinyConfig } from '../support/tiny-model.ts';
 
 export interface Trained {

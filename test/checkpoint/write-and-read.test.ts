@@ -3,18 +3,18 @@
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { resolveCheckpoint, verifyCheckpoint } from '../../src/checkpoint/directory.ts';
-import { loadOptimizer, loadWeights } from '../../src/checkpoint/read.ts';
-import { weightsHash } from '../../src/checkpoint/weights-hash.ts';
-import { writeCheckpoint } from '../../src/checkpoint/write.ts';
-import { attempt, Gpt2Error, UsageError } from '../../src/errors.ts';
-import { openWeights } from '../../src/formats/checkpoint-weights.ts';
-import { storedShape } from '../../src/formats/layout.ts';
-import { openSafetensors, type TensorToWrite, writeSafetensors } from '../../src/formats/safetensors.ts';
+import { attempt, Gpt2Error, UsageError } from '../../src/base/errors.ts';
 import { checkConfig } from '../../src/model/config.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
 import { Device } from '../../src/native/device.ts';
-import { floats } from '../../src/op-cases/numbers.ts';
+import { floats } from '../../src/ops/cases/case-numbers.ts';
+import { resolveCheckpoint, verifyCheckpoint } from '../../src/weights/checkpoint/directory.ts';
+import { loadOptimizer, loadWeights } from '../../src/weights/checkpoint/read-checkpoint.ts';
+import { weightsHash } from '../../src/weights/checkpoint/weights-hash.ts';
+import { writeCheckpoint } from '../../src/weights/checkpoint/write.ts';
+import { openWeights } from '../../src/weights/checkpoint-weights.ts';
+import { storedShape } from '../../src/weights/files/layout.ts';
+import { openSafetensors, type TensorToWrite, writeSafetensors } from '../../src/weights/files/safetensors.ts';
 import { describeBackends } from '../support/backends.ts';
 import { tinyConfig } from '../support/tiny-model.ts';
 import {

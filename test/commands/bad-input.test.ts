@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { resolveCheckpoint } from '../../src/checkpoint/directory.ts';
+import { resolveCheckpoint } from '../../src/weights/checkpoint/directory.ts';
 import { tinyModel, Workplace } from '../support/cli.ts';
 import { expectRefusal } from '../support/refusal.ts';
 

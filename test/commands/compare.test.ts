@@ -2,10 +2,10 @@
 import { appendFileSync, constants, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { Gpt2Error, UsageError } from '../../src/base/errors.ts';
 import { compareCommand } from '../../src/commands/compare.ts';
-import { readReference } from '../../src/compare/reference.ts';
-import { Gpt2Error, UsageError } from '../../src/errors.ts';
 import type { Configuration } from '../../src/options/table.ts';
+import { readReference } from '../../src/report/compare/reference.ts';
 import { RunLock } from '../../src/runs/lock.ts';
 import { logPath } from '../../src/runs/paths.ts';
 import type { RunSeries } from '../../src/runs/reader.ts';

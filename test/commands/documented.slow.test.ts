@@ -8,11 +8,11 @@ import { type Command, CommanderError } from 'commander';
 import { parquetWriteBuffer } from 'hyparquet-writer';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { pages } from '../../scripts/docs-figures.ts';
-import { program } from '../../src/commands/program.ts';
-import { findCompiler } from '../../src/kernels/compiler.ts';
+import { program } from '../../src/commands/command-line.ts';
+import { writeQuestions } from '../../src/data/shards/multiple-choice.ts';
 import { findTool } from '../../src/native/nvrtc.ts';
+import { findCompiler } from '../../src/ops/kernels/compiler.ts';
 import { readRun } from '../../src/runs/reader.ts';
-import { writeQuestions } from '../../src/shards/multiple-choice.ts';
 import { tinyModel, Workplace } from '../support/cli.ts';
 import { argumentsOf, documentedCommands } from '../support/documented.ts';
 import { randomQuestions } from '../support/questions.ts';
@@ -124,7 +124,8 @@ const smaller: Record<string, (args: string[]) => string[] | string> = {
   course: (args) => (args[1] === 'start' ? [] : 'it takes minutes; test/lab runs its parts'),
   replay: (args) => (args.includes('--kernel') ? 'it needs the kernels of the run; test/lab runs it' : []),
   report: (args) => (args.includes('--serve') ? 'it serves until it is stopped' : []),
-  bench: () => {
+  bench: (args) => {
+    if (args.includes('--generate')) return ['--device', 'cpu', '--model', 'd6', '--generate', '1'];
     const sizes = ['--model', 'd6', '--batch', '1', '--seq', '8', '--steps', '1', '--warmup-seconds', '1'];
     return ['--device', 'cpu', ...sizes, '--no-ops', '--no-start'];
   },

@@ -1,9 +1,9 @@
 // `eval` as a user runs it: its figures on stdout alone, as text and as JSON, defaults from the run, and what it refuses.
 import { writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { writeQuestions } from '../../src/data/shards/multiple-choice.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
 import { readRun } from '../../src/runs/reader.ts';
-import { writeQuestions } from '../../src/shards/multiple-choice.ts';
 import { tinyModel, Workplace } from '../support/cli.ts';
 import { llmcModelFile } from '../support/llmc-model.ts';
 import { randomQuestions } from '../support/questions.ts';

@@ -1,7 +1,7 @@
 // --help of every command: each choice and default once, and what follows commands in one column, however they are typed.
 import { expect, it } from 'vitest';
-import { program } from '../../src/commands/program.ts';
-import { asTyped } from '../../src/package-root.ts';
+import { asTyped } from '../../src/base/wording.ts';
+import { program } from '../../src/commands/command-line.ts';
 
 const root = program(() => new AbortController().signal);
 const commands = [root, ...root.commands, ...root.commands.flatMap(({ commands }) => commands)];

@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it, vi } from 'vitest';
-import { program } from '../../src/commands/program.ts';
+import { program } from '../../src/commands/command-line.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 

@@ -3,9 +3,9 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { gzipSync } from 'node:zlib';
 import { get_encoding } from 'tiktoken';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { prepareFineweb } from '../../src/datasets/fineweb.ts';
-import { prepareTinystories } from '../../src/datasets/tinystories.ts';
-import { openShard, writeShard } from '../../src/shards/shard.ts';
+import { prepareFineweb } from '../../src/data/datasets/fineweb.ts';
+import { prepareTinystories } from '../../src/data/datasets/tinystories.ts';
+import { openShard, writeShard } from '../../src/data/shards/shard.ts';
 import { endOfText } from '../../src/tokenizer/tokenizer.ts';
 import { FileServer } from '../datasets/file-server.ts';
 import { Workplace } from '../support/cli.ts';

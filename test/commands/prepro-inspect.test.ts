@@ -1,7 +1,7 @@
 // `prepro inspect` as a user runs it: counts and text of a shard in its own tokenizer, and what it refuses.
 import { writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { writeShard } from '../../src/shards/shard.ts';
+import { writeShard } from '../../src/data/shards/shard.ts';
 import { encode, endOfText } from '../../src/tokenizer/tokenizer.ts';
 import { Workplace } from '../support/cli.ts';
 

@@ -6,11 +6,11 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text as readText } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { writeCheckpoint } from '../../src/checkpoint/write.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
 import { castWeights } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';
 import { libraryPath } from '../../src/native/find-library.ts';
+import { writeCheckpoint } from '../../src/weights/checkpoint/write.ts';
 import { emptyModel, manifestFields } from '../checkpoint/trained-model.ts';
 import { command, Workplace } from '../support/cli.ts';
 

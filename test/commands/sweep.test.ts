@@ -1,8 +1,8 @@
 // `train --sweep` refuses wrong values before it starts anything.
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import { Gpt2Error, UsageError } from '../../src/base/errors.ts';
 import { sweep } from '../../src/commands/sweep.ts';
-import { Gpt2Error, UsageError } from '../../src/errors.ts';
 import type { TrainOptions } from '../../src/options/table.ts';
 import { formatEvent } from '../../src/runs/schema.ts';
 import { runEvent } from '../runs/run-log.ts';

@@ -1,8 +1,8 @@
 // Laying a run over a reference: differences, limits, means, steps in common. The references themselves: reference.test.ts.
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { compareSeries } from '../../src/compare/compare.ts';
-import type { Reference } from '../../src/compare/reference.ts';
+import { compareSeries } from '../../src/report/compare/compare.ts';
+import type { Reference } from '../../src/report/compare/reference.ts';
 import type { RunSeries } from '../../src/runs/reader.ts';
 
 const reference: Reference = {

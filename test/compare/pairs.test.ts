@@ -1,7 +1,7 @@
 // The differences between the configurations of two runs.
 import { expect, it } from 'vitest';
-import { configurationDifferences } from '../../src/compare/pairs.ts';
 import type { Configuration } from '../../src/options/table.ts';
+import { configurationDifferences } from '../../src/report/compare/pairs.ts';
 
 const run = { schedule: 'constant', finalLearningRateFraction: 1, decayFraction: 0.2, beta2: 0.95, seed: 1 };
 const as = (configuration: object) => configuration as Configuration;

@@ -5,15 +5,15 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { makeReferences } from '../../scripts/make-references.ts';
-import { compareSeries } from '../../src/compare/compare.ts';
+import type { Configuration } from '../../src/options/table.ts';
+import { compareSeries } from '../../src/report/compare/compare.ts';
 import {
   matchingReference,
   mismatches,
   type Reference,
   readReference,
   referenceNames,
-} from '../../src/compare/reference.ts';
-import type { Configuration } from '../../src/options/table.ts';
+} from '../../src/report/compare/reference.ts';
 import { learningRateAt, type Schedule } from '../../src/train/run/schedule.ts';
 
 const asConfigured = (of: Reference, changes: object = {}) =>

@@ -3,9 +3,9 @@ import { createHash } from 'node:crypto';
 import fs, { existsSync, readFileSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { setTimeout } from 'node:timers/promises';
-import { download } from '../../src/datasets/download.ts';
-import { Gpt2Error } from '../../src/errors.ts';
-import { Random } from '../../src/op-cases/numbers.ts';
+import { Gpt2Error } from '../../src/base/errors.ts';
+import { download } from '../../src/data/datasets/download.ts';
+import { Random } from '../../src/ops/cases/case-numbers.ts';
 import { Workplace } from '../support/cli.ts';
 import { FileServer } from './file-server.ts';
 

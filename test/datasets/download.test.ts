@@ -1,8 +1,8 @@
 // A download is gone on with where it broke off, is checked, and leaves nothing under its name that is not whole.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { download } from '../../src/datasets/download.ts';
-import { Random } from '../../src/op-cases/numbers.ts';
+import { download } from '../../src/data/datasets/download.ts';
+import { Random } from '../../src/ops/cases/case-numbers.ts';
 import { Workplace } from '../support/cli.ts';
 import { rounds, seed } from '../support/rounds.ts';
 import { breakDownloads } from './break-downloads.ts';

@@ -3,8 +3,8 @@
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { prepareHellaswag } from '../../src/datasets/hellaswag.ts';
-import { readQuestions } from '../../src/shards/multiple-choice.ts';
+import { prepareHellaswag } from '../../src/data/datasets/hellaswag-questions.ts';
+import { readQuestions } from '../../src/data/shards/multiple-choice.ts';
 import { decode } from '../../src/tokenizer/tokenizer.ts';
 import { Workplace } from '../support/cli.ts';
 

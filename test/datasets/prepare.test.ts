@@ -3,8 +3,8 @@ import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { prepareDataset } from '../../src/datasets/prepare.ts';
-import { openShard } from '../../src/shards/shard.ts';
+import { prepareDataset } from '../../src/data/datasets/prepare.ts';
+import { openShard } from '../../src/data/shards/shard.ts';
 import { endOfText } from '../../src/tokenizer/tokenizer.ts';
 import { Workplace } from '../support/cli.ts';
 

@@ -2,9 +2,9 @@
 import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Check } from '../../src/doctor/check.ts';
-import { checkKernels } from '../../src/doctor/kernels.ts';
-import { checkFolder, checkNode, checkTools } from '../../src/doctor/system.ts';
+import type { Check } from '../../src/lab/doctor/check.ts';
+import { checkKernels } from '../../src/lab/doctor/launch-kernels.ts';
+import { checkFolder, checkNode, checkTools } from '../../src/lab/doctor/system.ts';
 import { abiVersion } from '../../src/native/bindings.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { Workplace } from '../support/cli.ts';

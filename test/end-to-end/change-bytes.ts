@@ -2,17 +2,17 @@
 // starts anew. Each change must be noticed, or change nothing that comes out. For change-bytes.test.ts.
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { newestValidCheckpoint } from '../../src/checkpoint/directory.ts';
-import { resolveWeights } from '../../src/checkpoint/weights.ts';
-import { Gpt2Error } from '../../src/errors.ts';
-import { evaluate } from '../../src/evaluate/evaluate.ts';
+import { Gpt2Error } from '../../src/base/errors.ts';
+import { findShards, readDataset } from '../../src/data/shards/find-shards.ts';
+import { evaluate } from '../../src/inference/evaluate/evaluate.ts';
 import { createModel } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';
-import { Random } from '../../src/op-cases/numbers.ts';
+import { Random } from '../../src/ops/cases/case-numbers.ts';
 import { checkpointsFolder, configPath, logPath } from '../../src/runs/paths.ts';
 import { readRun } from '../../src/runs/reader.ts';
-import { findShards, readDataset } from '../../src/shards/find.ts';
 import { train } from '../../src/train/train.ts';
+import { newestValidCheckpoint } from '../../src/weights/checkpoint/directory.ts';
+import { resolveWeights } from '../../src/weights/weights.ts';
 import { Workplace } from '../support/cli.ts';
 import { parseOptions } from '../support/options.ts';
 

@@ -4,8 +4,8 @@ import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { expect, it, onTestFinished } from 'vitest';
-import { newestValidCheckpoint } from '../../src/checkpoint/directory.ts';
 import { checkpointsFolder } from '../../src/runs/paths.ts';
+import { newestValidCheckpoint } from '../../src/weights/checkpoint/directory.ts';
 import { tinyModel, Workplace } from '../support/cli.ts';
 import { figuresOf } from '../support/figures.ts';
 

@@ -3,14 +3,14 @@
 import { existsSync, mkdirSync, readFileSync, renameSync } from 'node:fs';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from 'vitest';
 import { logitsAt } from '../../scripts/logits-at.ts';
-import { resolveWeights } from '../../src/checkpoint/weights.ts';
-import { exportModel } from '../../src/formats/export.ts';
+import { generateText } from '../../src/inference/sample/generate-text.ts';
 import { forward } from '../../src/model/forward.ts';
 import { createModel } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';
 import { readRun } from '../../src/runs/reader.ts';
-import { generateText } from '../../src/sample/generate-text.ts';
 import { train } from '../../src/train/train.ts';
+import { exportModel } from '../../src/weights/export.ts';
+import { resolveWeights } from '../../src/weights/weights.ts';
 import { type Files, filesIn, HubServer, tinyFiles } from '../formats/hub-server.ts';
 import { Workplace } from '../support/cli.ts';
 import { until } from '../support/until.ts';

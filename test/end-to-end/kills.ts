@@ -3,9 +3,9 @@
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
-import { newestValidCheckpoint } from '../../src/checkpoint/directory.ts';
-import { Random } from '../../src/op-cases/numbers.ts';
+import { Random } from '../../src/ops/cases/case-numbers.ts';
 import { checkpointsFolder, logPath } from '../../src/runs/paths.ts';
+import { newestValidCheckpoint } from '../../src/weights/checkpoint/directory.ts';
 import { tinyModel, Workplace } from '../support/cli.ts';
 import { figuresOf } from '../support/figures.ts';
 

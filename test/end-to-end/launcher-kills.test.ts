@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
 import { expect, it } from 'vitest';
-import { Random } from '../../src/op-cases/numbers.ts';
+import { Random } from '../../src/ops/cases/case-numbers.ts';
 import { Workplace } from '../support/cli.ts';
 import { rounds, seed } from '../support/rounds.ts';
 import { killLauncher } from './launcher-kills.ts';

@@ -87,7 +87,7 @@ describe.skipIf(noSmallDisk !== undefined)(`that cannot be removed${noSmallDisk 
       import { execFileSync } from 'node:child_process';
       import { mkdirSync, mkdtempSync, readdirSync, writeFileSync } from 'node:fs';
       import { join } from 'node:path';
-      import { saveState } from '${new URL('../../src/checkpoint/write.ts', import.meta.url)}';
+      import { saveState } from '${new URL('../../src/weights/checkpoint/write.ts', import.meta.url)}';
       import { parameterTable, realCount } from '${new URL('../../src/model/parameters.ts', import.meta.url)}';
       const [folder] = process.argv.slice(1);
       const left = (step, ending) => join(folder, \`.step-0000000\${step}.\${process.pid}.\${ending}\`);

@@ -7,9 +7,9 @@ import { createServer } from 'node:net';
 import { hostname } from 'node:os';
 import { setTimeout } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { resolveCheckpoint, verifyCheckpoint } from '../../src/checkpoint/directory.ts';
 import { checkpointsFolder, configPath, logPath } from '../../src/runs/paths.ts';
 import { readRun } from '../../src/runs/reader.ts';
+import { resolveCheckpoint, verifyCheckpoint } from '../../src/weights/checkpoint/directory.ts';
 import { command, Workplace } from '../support/cli.ts';
 import { freePort, Job, rankData, sharedSteps, tinyRanks } from '../support/ranks.ts';
 

@@ -4,10 +4,10 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { listCheckpoints, verifyCheckpoint } from '../../src/checkpoint/directory.ts';
 import type { LibraryKind } from '../../src/native/find-library.ts';
-import { Random } from '../../src/op-cases/numbers.ts';
+import { Random } from '../../src/ops/cases/case-numbers.ts';
 import { checkpointsFolder } from '../../src/runs/paths.ts';
+import { listCheckpoints, verifyCheckpoint } from '../../src/weights/checkpoint/directory.ts';
 import { loader, sourceCommand, Workplace } from '../support/cli.ts';
 import { freePort, Job, rankData, sharedSteps } from '../support/ranks.ts';
 

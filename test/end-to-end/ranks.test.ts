@@ -2,10 +2,10 @@
 // and checkpoints that move between numbers of ranks. What goes wrong with ranks is in rank-failures.test.ts.
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { resolveCheckpoint } from '../../src/checkpoint/directory.ts';
+import { writeQuestions } from '../../src/data/shards/multiple-choice.ts';
 import { rankLogPath } from '../../src/runs/paths.ts';
 import { readRun, type Series } from '../../src/runs/reader.ts';
-import { writeQuestions } from '../../src/shards/multiple-choice.ts';
+import { resolveCheckpoint } from '../../src/weights/checkpoint/directory.ts';
 import { Workplace } from '../support/cli.ts';
 import { figuresOf } from '../support/figures.ts';
 import { randomQuestions } from '../support/questions.ts';

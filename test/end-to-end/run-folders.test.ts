@@ -15,7 +15,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { Gpt2Error } from '../../src/errors.ts';
+import { Gpt2Error } from '../../src/base/errors.ts';
 import type { TrainOptions } from '../../src/options/table.ts';
 import { train } from '../../src/train/train.ts';
 import { Workplace } from '../support/cli.ts';

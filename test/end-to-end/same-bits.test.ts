@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto';
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { NativeError } from '../../src/errors.ts';
+import { NativeError } from '../../src/base/errors.ts';
 import { Device, type Dtype } from '../../src/native/device.ts';
 import type { LibraryKind } from '../../src/native/find-library.ts';
 import { loadLibrary } from '../../src/native/library.ts';

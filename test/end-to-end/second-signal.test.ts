@@ -5,9 +5,9 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { setTimeout } from 'node:timers/promises';
 import { expect, it, onTestFinished } from 'vitest';
-import { newestValidCheckpoint } from '../../src/checkpoint/directory.ts';
 import { newKernel } from '../../src/lab/new-kernel.ts';
 import { checkpointsFolder } from '../../src/runs/paths.ts';
+import { newestValidCheckpoint } from '../../src/weights/checkpoint/directory.ts';
 import { tinyModel, Workplace } from '../support/cli.ts';
 
 /** A checkpoint of 540 MB: longer to write than signals count as one. */

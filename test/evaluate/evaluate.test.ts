@@ -1,18 +1,18 @@
 // The loss of a data set: what the run's own validation gives for the same sequences, over all whole sequences of several shards,
 // at any batch, and bits per byte of the text of the predicted tokens.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { resolveWeights } from '../../src/checkpoint/weights.ts';
-import { UsageError } from '../../src/errors.ts';
-import { type EvaluateOptions, evaluate } from '../../src/evaluate/evaluate.ts';
-import { meanLoss } from '../../src/evaluate/mean-loss.ts';
+import { UsageError } from '../../src/base/errors.ts';
+import { findShards } from '../../src/data/shards/find-shards.ts';
+import { openShard, writeShard } from '../../src/data/shards/shard.ts';
+import { type EvaluateOptions, evaluate } from '../../src/inference/evaluate/evaluate.ts';
+import { meanLoss } from '../../src/inference/evaluate/mean-loss.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
 import { createModel, type Model } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';
 import { readRun } from '../../src/runs/reader.ts';
-import { findShards } from '../../src/shards/find.ts';
-import { openShard, writeShard } from '../../src/shards/shard.ts';
 import { byteLengths, bytes, decode, encode, endOfText, gpt2 } from '../../src/tokenizer/tokenizer.ts';
 import { train } from '../../src/train/train.ts';
+import { resolveWeights } from '../../src/weights/weights.ts';
 import { describeBackends } from '../support/backends.ts';
 import { Workplace } from '../support/cli.ts';
 

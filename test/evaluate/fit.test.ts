@@ -1,6 +1,6 @@
 // What a model that is only run takes, and the batch that fits: the plan is what is allocated, refusals name a batch that fits.
 import { expect, it, vi } from 'vitest';
-import { checkInferenceMemory, chooseInferenceBatch } from '../../src/evaluate/fit.ts';
+import { checkInferenceMemory, chooseInferenceBatch } from '../../src/inference/evaluate/fit-batch.ts';
 import { presetConfig } from '../../src/model/config.ts';
 import { inferencePlan } from '../../src/model/memory.ts';
 import { createModel } from '../../src/model/model.ts';

@@ -4,7 +4,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { writeQuestions } from '../../src/shards/multiple-choice.ts';
+import { writeQuestions } from '../../src/data/shards/multiple-choice.ts';
 import { tinyModel, Workplace } from '../support/cli.ts';
 import { randomQuestions } from '../support/questions.ts';
 

@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { checkedJson, readCheckedJson } from '../../src/files/checked-json.ts';
+import { checkedJson, readCheckedJson } from '../../src/base/files/checked-json.ts';
 import { Workplace } from '../support/cli.ts';
 
 let place: Workplace;

@@ -1,7 +1,7 @@
 // E4M3: conversions against the nearest of its 256 numbers, by search.
 import { expect, it } from 'vitest';
-import { fromBf16, fromE4m3, toE4m3 } from '../../src/files/half-floats.ts';
-import { Random } from '../../src/op-cases/numbers.ts';
+import { fromBf16, fromE4m3, toE4m3 } from '../../src/base/files/half-floats.ts';
+import { Random } from '../../src/ops/cases/case-numbers.ts';
 
 const numbers = fromE4m3(Uint8Array.from({ length: 256 }, (_, bits) => bits));
 

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, statSync, symlinkSync, writeFileSync } 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
-import { makeFolder } from '../../src/files/make-folder.ts';
+import { makeFolder } from '../../src/base/files/make-folder.ts';
 
 const place = mkdtempSync(join(tmpdir(), 'gpt2-'));
 afterAll(() => rmSync(place, { recursive: true }));

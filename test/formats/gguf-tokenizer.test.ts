@@ -2,9 +2,9 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
-import { ggufTokenizer } from '../../src/formats/gguf-tokenizer.ts';
 import { createCharacterTokenizer } from '../../src/tokenizer/character-tokenizer.ts';
 import { parseTokenizer, readTokenizer } from '../../src/tokenizer/tokenizer-file.ts';
+import { ggufTokenizer } from '../../src/weights/formats/gguf-tokenizer.ts';
 import { tinyConfig } from '../support/tiny-model.ts';
 
 const fixture = (name: string) => fileURLToPath(new URL(`../fixtures/tokenizers/${name}.json`, import.meta.url));

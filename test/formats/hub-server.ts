@@ -6,8 +6,8 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { exportModel } from '../../src/formats/export.ts';
 import { train } from '../../src/train/train.ts';
+import { exportModel } from '../../src/weights/export.ts';
 import { FileServer } from '../datasets/file-server.ts';
 import type { Workplace } from '../support/cli.ts';
 

@@ -3,11 +3,11 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { resolveWeights } from '../../src/checkpoint/weights.ts';
-import { Gpt2Error, InterruptedError, UsageError } from '../../src/errors.ts';
-import { parseHubName } from '../../src/formats/hub.ts';
+import { Gpt2Error, InterruptedError, UsageError } from '../../src/base/errors.ts';
 import { planRun } from '../../src/train/plan/plan.ts';
 import { train } from '../../src/train/train.ts';
+import { parseHubName } from '../../src/weights/formats/hub.ts';
+import { resolveWeights } from '../../src/weights/weights.ts';
 import { Workplace } from '../support/cli.ts';
 import { type Files, HubServer, tinyFiles } from './hub-server.ts';
 

@@ -4,10 +4,10 @@ import fs, { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } f
 import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { resolveWeights } from '../../src/checkpoint/weights.ts';
-import { writeCheckpoint } from '../../src/checkpoint/write.ts';
-import { type ExportFormat, exportModel } from '../../src/formats/export.ts';
 import { Device } from '../../src/native/device.ts';
+import { writeCheckpoint } from '../../src/weights/checkpoint/write.ts';
+import { type ExportFormat, exportModel } from '../../src/weights/export.ts';
+import { resolveWeights } from '../../src/weights/weights.ts';
 import { manifestFields, trainedModel } from '../checkpoint/trained-model.ts';
 import { Workplace } from '../support/cli.ts';
 

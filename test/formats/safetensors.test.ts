@@ -4,8 +4,8 @@ import { mkdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { Gpt2Error } from '../../src/errors.ts';
-import { openSafetensors, writeSafetensors } from '../../src/formats/safetensors.ts';
+import { Gpt2Error } from '../../src/base/errors.ts';
+import { openSafetensors, writeSafetensors } from '../../src/weights/files/safetensors.ts';
 import { temporaryFolders } from '../checkpoint/trained-model.ts';
 
 const newFolder = temporaryFolders();

@@ -4,13 +4,13 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
-import { Gpt2Error } from '../../src/errors.ts';
-import { openHuggingFaceModel } from '../../src/formats/huggingface.ts';
-import { fromStored, storedShape } from '../../src/formats/layout.ts';
-import { openSafetensors, writeSafetensors } from '../../src/formats/safetensors.ts';
-import type { StoredModel } from '../../src/formats/stored-model.ts';
+import { Gpt2Error } from '../../src/base/errors.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
-import { Random } from '../../src/op-cases/numbers.ts';
+import { Random } from '../../src/ops/cases/case-numbers.ts';
+import { fromStored, storedShape } from '../../src/weights/files/layout.ts';
+import { openSafetensors, writeSafetensors } from '../../src/weights/files/safetensors.ts';
+import { openHuggingFaceModel } from '../../src/weights/formats/huggingface.ts';
+import type { StoredModel } from '../../src/weights/formats/stored-model.ts';
 import { rounds, seed } from '../support/rounds.ts';
 import { mutate } from './mutate.ts';
 

@@ -2,6 +2,21 @@
 // scripts/fuzz.ts feed damaged copies of the examples to these.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { checkedJson } from '../../src/base/files/checked-json.ts';
+import { datasetFile, readDataset } from '../../src/data/shards/find-shards.ts';
+import { readQuestions, writeQuestions } from '../../src/data/shards/multiple-choice.ts';
+import { openShard, writeShard } from '../../src/data/shards/shard.ts';
+import { paddedVocabularySize } from '../../src/model/config.ts';
+import { parameterCount, parameterTable } from '../../src/model/parameters.ts';
+import { readOptions, readOptionsFile } from '../../src/options/read-options.ts';
+import { compareSeries } from '../../src/report/compare/compare.ts';
+import { mismatches, type Reference, readReference } from '../../src/report/compare/reference.ts';
+import { logPath } from '../../src/runs/paths.ts';
+import { readRun } from '../../src/runs/reader.ts';
+import { formatEvent } from '../../src/runs/schema.ts';
+import { createCharacterTokenizer } from '../../src/tokenizer/character-tokenizer.ts';
+import { decode } from '../../src/tokenizer/tokenizer.ts';
+import { readTokenizer, tokenizerFile } from '../../src/tokenizer/tokenizer-file.ts';
 import {
   type Capture,
   captureFile,
@@ -9,34 +24,14 @@ import {
   readBatches,
   readCapture,
   tokensFile,
-} from '../../src/checkpoint/capture.ts';
-import { verifyCheckpoint } from '../../src/checkpoint/directory.ts';
-import {
-  checkpointVersion,
-  type Manifest,
-  manifestFile,
-  optimizerFile,
-  weightsFile,
-} from '../../src/checkpoint/manifest.ts';
-import { compareSeries } from '../../src/compare/compare.ts';
-import { mismatches, type Reference, readReference } from '../../src/compare/reference.ts';
-import { checkedJson } from '../../src/files/checked-json.ts';
-import { openHuggingFaceModel } from '../../src/formats/huggingface.ts';
-import { storedShape } from '../../src/formats/layout.ts';
-import { openLlmcModel } from '../../src/formats/llmc.ts';
-import { openSafetensors, writeSafetensors } from '../../src/formats/safetensors.ts';
-import { paddedVocabularySize } from '../../src/model/config.ts';
-import { parameterCount, parameterTable } from '../../src/model/parameters.ts';
-import { readOptions, readOptionsFile } from '../../src/options/read.ts';
-import { logPath } from '../../src/runs/paths.ts';
-import { readRun } from '../../src/runs/reader.ts';
-import { formatEvent } from '../../src/runs/schema.ts';
-import { datasetFile, readDataset } from '../../src/shards/find.ts';
-import { readQuestions, writeQuestions } from '../../src/shards/multiple-choice.ts';
-import { openShard, writeShard } from '../../src/shards/shard.ts';
-import { createCharacterTokenizer } from '../../src/tokenizer/character-tokenizer.ts';
-import { decode } from '../../src/tokenizer/tokenizer.ts';
-import { readTokenizer, tokenizerFile } from '../../src/tokenizer/tokenizer-file.ts';
+} from '../../src/weights/checkpoint/capture.ts';
+import { verifyCheckpoint } from '../../src/weights/checkpoint/directory.ts';
+import { checkpointVersion, type Manifest } from '../../src/weights/checkpoint/manifest.ts';
+import { storedShape } from '../../src/weights/files/layout.ts';
+import { manifestFile, optimizerFile, weightsFile } from '../../src/weights/files/names.ts';
+import { openSafetensors, writeSafetensors } from '../../src/weights/files/safetensors.ts';
+import { openHuggingFaceModel } from '../../src/weights/formats/huggingface.ts';
+import { openLlmcModel } from '../../src/weights/formats/llmc.ts';
 import { configuration, runEvent, trainEvent } from '../runs/run-log.ts';
 import { llmcModelFile } from '../support/llmc-model.ts';
 import { randomQuestions } from '../support/questions.ts';

@@ -2,8 +2,8 @@
 import { createHash } from 'node:crypto';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Gpt2Error } from '../../src/errors.ts';
-import { Random } from '../../src/op-cases/numbers.ts';
+import { Gpt2Error } from '../../src/base/errors.ts';
+import { Random } from '../../src/ops/cases/case-numbers.ts';
 import type { Format } from './formats.ts';
 import { mutate } from './mutate.ts';
 

@@ -1,5 +1,5 @@
 // Damages a file's bytes as disks, transfers and people do: bits, spans, lengths, numbers, structure.
-import type { Random } from '../../src/op-cases/numbers.ts';
+import type { Random } from '../../src/ops/cases/case-numbers.ts';
 
 /** What integers break on: signs, widths, what doubles no longer hold. */
 const integers = [

@@ -1,6 +1,6 @@
 // Damaged tokenizer.json files of four kinds, and files on which the package tokenizers is known to crash. tokenizers.slow.test.ts reads them.
 import { readFileSync } from 'node:fs';
-import type { Random } from '../../src/op-cases/numbers.ts';
+import type { Random } from '../../src/ops/cases/case-numbers.ts';
 import { mutate } from './mutate.ts';
 
 type Json = Record<string, unknown>;

@@ -2,8 +2,8 @@
 // double from the rounded inputs. What is left is the error of fp32 sums.
 import { expect, it } from 'vitest';
 import { Device } from '../../src/native/device.ts';
-import { product } from '../../src/op-cases/matmul.ts';
-import { floats, held, Random, relativeError } from '../../src/op-cases/numbers.ts';
+import { floats, held, Random, relativeError } from '../../src/ops/cases/case-numbers.ts';
+import { product } from '../../src/ops/cases/matmul.ts';
 import {
   embeddingBackward,
   embeddingScratch,

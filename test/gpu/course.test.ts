@@ -1,12 +1,12 @@
 // The course's kernels: every op against its formula, at the op suite's sizes; and GPT-2's whole training step on them alone.
 import { relative } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { contractNamed } from '../../src/kernels/kernel-card.ts';
-import { useCards } from '../../src/kernels/use-cards.ts';
 import { Device, type Dtype } from '../../src/native/device.ts';
-import { opCases } from '../../src/op-cases/index.ts';
-import { runCase } from '../../src/op-cases/run-case.ts';
-import { variantsOf } from '../../src/op-cases/variants.ts';
+import { opCases } from '../../src/ops/cases/index.ts';
+import { runCase } from '../../src/ops/cases/run-case.ts';
+import { variantsOf } from '../../src/ops/cases/variants.ts';
+import { contractNamed } from '../../src/ops/kernels/kernel-card.ts';
+import { useCards } from '../../src/ops/kernels/use-cards.ts';
 import { describeCuda } from '../support/backends.ts';
 import { bestCards, cards, course, naiveCards } from '../support/course.ts';
 import { trained } from '../support/course-training.ts';

@@ -2,8 +2,8 @@
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
-import { compareSeries } from '../../src/compare/compare.ts';
-import { type Limit, readReference } from '../../src/compare/reference.ts';
+import { compareSeries } from '../../src/report/compare/compare.ts';
+import { type Limit, readReference } from '../../src/report/compare/reference.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import { describeCuda, hasCudaDtype } from '../support/backends.ts';
 import { Workplace } from '../support/cli.ts';

@@ -1,10 +1,9 @@
 // Kernels of a user on a GPU: compiled, launched in the order of the ops, recorded in graphs, with what the device allows.
 import { afterAll, beforeAll, expect, it } from 'vitest';
-
-import { compiledFile, compileKernels } from '../../src/kernels/compile.ts';
-import { loadKernels } from '../../src/kernels/kernels.ts';
-import { allocateTensor, tensorOf } from '../../src/native/buffer.ts';
 import { Device } from '../../src/native/device.ts';
+import { allocateTensor, tensorOf } from '../../src/native/tensor.ts';
+import { compiledFile, compileKernels } from '../../src/ops/kernels/compile.ts';
+import { loadKernels } from '../../src/ops/kernels/kernels.ts';
 import { geluForward } from '../../src/ops/ops.generated.ts';
 import { describeCuda } from '../support/backends.ts';
 

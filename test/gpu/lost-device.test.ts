@@ -1,10 +1,10 @@
 // A GPU that is lost under a run, as after a fault of its own: here by an op on memory that is not there, which the driver
 // answers by refusing everything from then on. A process of its own, for that reason.
 import { expect, it, vi } from 'vitest';
-import { newestValidCheckpoint } from '../../src/checkpoint/directory.ts';
 import { Device } from '../../src/native/device.ts';
 import { checkpointsFolder } from '../../src/runs/paths.ts';
 import { train } from '../../src/train/train.ts';
+import { newestValidCheckpoint } from '../../src/weights/checkpoint/directory.ts';
 import { describeCuda } from '../support/backends.ts';
 import { Workplace } from '../support/cli.ts';
 

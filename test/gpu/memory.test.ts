@@ -7,7 +7,7 @@ import { presetConfig } from '../../src/model/config.ts';
 import { totalOf } from '../../src/model/memory.ts';
 import { Device } from '../../src/native/device.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
-import { checkMemory, trainingPlan } from '../../src/train/plan/memory.ts';
+import { checkMemory, trainingPlan } from '../../src/train/plan/plan-memory.ts';
 import { describeCuda, hasCudaDtype } from '../support/backends.ts';
 import { batches, makeTrainer, small } from '../support/gpu-training.ts';
 

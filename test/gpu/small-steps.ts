@@ -1,17 +1,17 @@
 // What compute-sanitizer watches: small steps of a whole model in every dtype, with AdamW and Muon, accumulation, validation and a
 // sample, op by op and as graphs, at sizes with ragged edges. Not a test of results; those are in the other suites.
 //   small-steps.ts [DTYPE...]      without dtypes: in all that the GPU has
-import { meanLoss } from '../../src/evaluate/mean-loss.ts';
+import { meanLoss } from '../../src/inference/evaluate/mean-loss.ts';
+import { generate } from '../../src/inference/sample/generate.ts';
 import type { ModelConfig } from '../../src/model/config.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
 import { KeyValueCache } from '../../src/model/key-value-cache.ts';
 import { createModel } from '../../src/model/model.ts';
-import { allocateTensor } from '../../src/native/buffer.ts';
 import { Device, type Dtype } from '../../src/native/device.ts';
+import { allocateTensor } from '../../src/native/tensor.ts';
 import { matmulBackwardInput, matmulResidualForward, matmulScratch } from '../../src/ops/ops.generated.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
 import { isBlockMatrix, Muon } from '../../src/optimizer/muon.ts';
-import { generate } from '../../src/sample/generate.ts';
 import { Trainer } from '../../src/train/step/trainer.ts';
 
 // Racecheck follows every access to shared memory: small enough that it ends within a minute.

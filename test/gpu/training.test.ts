@@ -2,7 +2,6 @@
 // own size.
 import { createHash } from 'node:crypto';
 import { expect, it } from 'vitest';
-import { weightsHash } from '../../src/checkpoint/weights-hash.ts';
 import { ParameterArena } from '../../src/model/arena.ts';
 import { backward } from '../../src/model/backward.ts';
 import { presetConfig } from '../../src/model/config.ts';
@@ -12,7 +11,8 @@ import { initializeWeights } from '../../src/model/initialize.ts';
 import { createModel } from '../../src/model/model.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
 import { Device, type DeviceOptions, type Dtype } from '../../src/native/device.ts';
-import { floats } from '../../src/op-cases/numbers.ts';
+import { floats } from '../../src/ops/cases/case-numbers.ts';
+import { weightsHash } from '../../src/weights/checkpoint/weights-hash.ts';
 import { describeCuda, hasCudaDtype } from '../support/backends.ts';
 import { batches, makeTrainer, small } from '../support/gpu-training.ts';
 import { dot } from '../support/tensors.ts';

@@ -1,8 +1,8 @@
 // The hash of a card: of what it says, its source and what that includes, wherever they are.
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { afterAll, expect, it } from 'vitest';
-import { cardHashes, loadFolders } from '../../src/kernels/card-hash.ts';
 import { newKernel } from '../../src/lab/new-kernel.ts';
+import { cardHashes, loadFolders } from '../../src/ops/kernels/card-hash.ts';
 import { checkSameKernels } from '../../src/train/run/same-kernels.ts';
 import { Workplace } from '../support/cli.ts';
 

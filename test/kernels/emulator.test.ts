@@ -3,11 +3,11 @@ import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { compileKernels } from '../../src/kernels/compile.ts';
-import type { LaunchShape } from '../../src/kernels/kernels.ts';
-import { tensorOf } from '../../src/native/buffer.ts';
+import { packageRoot } from '../../src/base/package-root.ts';
 import { Device } from '../../src/native/device.ts';
-import { packageRoot } from '../../src/package-root.ts';
+import { tensorOf } from '../../src/native/tensor.ts';
+import { compileKernels } from '../../src/ops/kernels/compile.ts';
+import type { LaunchShape } from '../../src/ops/kernels/kernels.ts';
 import { Workplace } from '../support/cli.ts';
 
 let place: Workplace;
@@ -813,8 +813,8 @@ describe('warns, and lets the kernel run on', () => {
   it('of a read of what others change by atomics, and of one value that several threads write, once a line', () => {
     const file = (name: string) => JSON.stringify(join(packageRoot, 'src', name));
     const program = `
-      import { compileKernels } from ${file('kernels/compile.ts')};
-      import { tensorOf } from ${file('native/buffer.ts')};
+      import { compileKernels } from ${file('ops/kernels/compile.ts')};
+      import { tensorOf } from ${file('native/tensor.ts')};
       import { Device } from ${file('native/device.ts')};
       const device = Device.open({ kind: 'cpu', threads: 2 });
       for (const source of ${JSON.stringify(doubtful.map(([, body]) => kernel(body)))}) {

@@ -1,9 +1,9 @@
 // What a launch takes: arguments by the types in the kernel's own signature, sizes by the device's limits. No kernel runs here.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { Kernel, type LaunchShape } from '../../src/kernels/kernels.ts';
-import { packArguments, parseSignature } from '../../src/kernels/signature.ts';
-import { allocateTensor, tensorOf } from '../../src/native/buffer.ts';
 import { Device } from '../../src/native/device.ts';
+import { allocateTensor, tensorOf } from '../../src/native/tensor.ts';
+import { Kernel, type LaunchShape } from '../../src/ops/kernels/kernels.ts';
+import { packArguments, parseSignature } from '../../src/ops/kernels/signature.ts';
 
 let device: Device;
 beforeAll(() => {

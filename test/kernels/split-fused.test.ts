@@ -1,10 +1,10 @@
 // Fused ops that run as their plain ones, as they do if a card computes one of these, against their formulas.
 import { expect, it } from 'vitest';
-import { splitFused } from '../../src/kernels/use-cards.ts';
 import { Device } from '../../src/native/device.ts';
-import { opCases } from '../../src/op-cases/index.ts';
-import { plain, runCase } from '../../src/op-cases/run-case.ts';
-import { variantsOf } from '../../src/op-cases/variants.ts';
+import { opCases } from '../../src/ops/cases/index.ts';
+import { plain, runCase } from '../../src/ops/cases/run-case.ts';
+import { variantsOf } from '../../src/ops/cases/variants.ts';
+import { splitFused } from '../../src/ops/kernels/use-cards.ts';
 import { replacementOf } from '../../src/ops/replacements.ts';
 
 it('fused ops that are split equal their formulas, however they are called', async () => {

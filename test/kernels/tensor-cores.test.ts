@@ -3,8 +3,8 @@
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
-import { loadCards } from '../../src/kernels/kernel-card.ts';
 import { Device } from '../../src/native/device.ts';
+import { loadCards } from '../../src/ops/kernels/kernel-card.ts';
 import { Workplace } from '../support/cli.ts';
 import { cards, course } from '../support/course.ts';
 import { expectRight } from '../support/right-card.ts';

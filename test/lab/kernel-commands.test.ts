@@ -2,11 +2,11 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { afterAll, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { packageRoot } from '../../src/base/package-root.ts';
 import { findCards } from '../../src/lab/find-cards.ts';
 import { KernelProcess } from '../../src/lab/kernel-process.ts';
 import { newKernel } from '../../src/lab/new-kernel.ts';
-import { readOptionsFile } from '../../src/options/read.ts';
-import { packageRoot } from '../../src/package-root.ts';
+import { readOptionsFile } from '../../src/options/read-options.ts';
 import type { KernelRound } from '../../src/report/kernel-round.ts';
 import { train } from '../../src/train/train.ts';
 import { StreamViewer } from '../live/streams.ts';
@@ -141,6 +141,26 @@ it('kernel profile needs a GPU, and ncu', () => {
       /^ncu is missing: it is part of Nsight Compute, .*; install it, add its folder to PATH, or/,
     ),
   });
+});
+
+it('kernel test --sanitize runs the tests under each check of compute-sanitizer, and passes on its output', () => {
+  mkdirSync(place.path('toolkit/bin'), { recursive: true });
+  const tool = `#!/bin/sh
+[ "$1" = --version ] && exit
+echo "$1 $2 $3 $4 $5 $6"
+check=$2
+shift 6
+"$@" && [ $check != racecheck ]
+`;
+  writeFileSync(place.path('toolkit/bin/compute-sanitizer'), tool, { mode: 0o755 });
+  const env = { CUDA_HOME: place.path('toolkit'), XDG_CACHE_HOME: place.path('cache') };
+  const { code, stdout } = place.run(['kernel', 'test', 'gelu', '--device', 'cpu', '--sanitize'], env);
+  const each = ['memcheck', 'racecheck', 'initcheck'].map(
+    (check) =>
+      `${check}:\n--tool ${check} --error-exitcode 1 --report-api-errors no\ngelu_forward fp32  right at 3 sizes\n`,
+  );
+  expect(stdout).toBe(`${each.join('')}found something: racecheck\n`);
+  expect(code).toBe(1);
 });
 
 it('a kernel that the source lacks is named with the source', () => {

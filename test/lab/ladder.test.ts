@@ -1,7 +1,7 @@
 // The ladder: which kernels each of its steps has, and the picture of their speeds.
 import { describe, expect, it } from 'vitest';
-import type { LoadedCard } from '../../src/kernels/kernel-card.ts';
 import { chapters, ladderOf } from '../../src/lab/ladder.ts';
+import type { LoadedCard } from '../../src/ops/kernels/kernel-card.ts';
 import { barsSvg } from '../../src/report/bars.ts';
 import { cards, course } from '../support/course.ts';
 

@@ -3,10 +3,10 @@ import { spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it, vi } from 'vitest';
-import { compiledFile } from '../../src/kernels/compile.ts';
-import { loadCards } from '../../src/kernels/kernel-card.ts';
 import { naiveKernels, newKernel } from '../../src/lab/new-kernel.ts';
 import { findNvrtc } from '../../src/native/nvrtc.ts';
+import { compiledFile } from '../../src/ops/kernels/compile.ts';
+import { loadCards } from '../../src/ops/kernels/kernel-card.ts';
 import { Workplace } from '../support/cli.ts';
 import { naiveCards } from '../support/course.ts';
 

@@ -3,7 +3,6 @@ import { spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { findCompiler } from '../../src/kernels/compiler.ts';
 import { parsePtx, parseResources, parseSass } from '../../src/lab/compiled-kernels.ts';
 import { newKernel } from '../../src/lab/new-kernel.ts';
 import { type Limiter, occupancyOf } from '../../src/lab/occupancy.ts';
@@ -11,6 +10,7 @@ import { callsWithoutGpu, sizesOf, stepCalls } from '../../src/lab/step-calls.ts
 import { demangled } from '../../src/native/demangle.ts';
 import { Device } from '../../src/native/device.ts';
 import { findTool, toolkits } from '../../src/native/nvrtc.ts';
+import { findCompiler } from '../../src/ops/kernels/compiler.ts';
 import { Workplace } from '../support/cli.ts';
 
 let place: Workplace;

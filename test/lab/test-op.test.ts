@@ -3,8 +3,8 @@
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { casesNamed } from '../../src/lab/ops.ts';
 import { sizesText, type TestedSize, testOp } from '../../src/lab/test-op.ts';
-import { Tensor } from '../../src/native/buffer.ts';
 import { Device } from '../../src/native/device.ts';
+import { Tensor } from '../../src/native/tensor.ts';
 import { replaceOp } from '../../src/ops/replacements.ts';
 
 let device: Device;

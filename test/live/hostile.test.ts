@@ -5,7 +5,7 @@ import { connect, type Socket } from 'node:net';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { LiveServer } from '../../src/live/server.ts';
+import { LiveServer } from '../../src/report/live/server.ts';
 import { runEvent } from '../runs/run-log.ts';
 import { until } from '../support/until.ts';
 import { WrittenLog } from './streams.ts';

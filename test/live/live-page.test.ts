@@ -1,7 +1,7 @@
 // A live page's thread that fails before it is closed: a run gets a notice and continues, a command that only serves fails.
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { Gpt2Error } from '../../src/errors.ts';
-import { type LivePage, openLivePage } from '../../src/live/live-page.ts';
+import { Gpt2Error } from '../../src/base/errors.ts';
+import { type LivePage, openLivePage } from '../../src/report/live/live-page.ts';
 import { until } from '../support/until.ts';
 
 let notices: string[];

@@ -1,7 +1,7 @@
 // The machine's readings: nvidia-smi in place of which a script stands here, and what its lines mean.
 import { chmodSync, existsSync, writeFileSync } from 'node:fs';
 import { afterEach, expect, it, vi } from 'vitest';
-import { type MachineReading, parseGpuLine, toolsName, watchMachine } from '../../src/live/machine-load.ts';
+import { type MachineReading, parseGpuLine, toolsName, watchMachine } from '../../src/report/machine-load.ts';
 import { Workplace } from '../support/cli.ts';
 import { until } from '../support/until.ts';
 

@@ -1,10 +1,9 @@
 // Models whose products are in FP8 against the same in fp32: losses and every gradient; and what FP8 must leave as it is: the bits of
 // a repeated step, of micro-batches and of eval. --recompute: recompute.test.ts; whole runs: test/train/fp8-runs.slow.test.ts.
 import { describe, expect, it } from 'vitest';
-import { weightsHash } from '../../src/checkpoint/weights-hash.ts';
-import { meanLoss } from '../../src/evaluate/mean-loss.ts';
-import { loadFolders } from '../../src/kernels/card-hash.ts';
-import { type Recompute, recomputeNames } from '../../src/model/activations.ts';
+import { meanLoss } from '../../src/inference/evaluate/mean-loss.ts';
+import { generate } from '../../src/inference/sample/generate.ts';
+import { type Recompute, recomputeNames } from '../../src/model/activation-tables.ts';
 import { ParameterArena } from '../../src/model/arena.ts';
 import { backward } from '../../src/model/backward.ts';
 import type { ModelConfig } from '../../src/model/config.ts';
@@ -14,14 +13,15 @@ import { KeyValueCache } from '../../src/model/key-value-cache.ts';
 import { castWeights, createModel, type Model } from '../../src/model/model.ts';
 import { parameterTable, realCount } from '../../src/model/parameters.ts';
 import { Device, type Dtype } from '../../src/native/device.ts';
-import { floats, Random } from '../../src/op-cases/numbers.ts';
+import { floats, Random } from '../../src/ops/cases/case-numbers.ts';
+import { loadFolders } from '../../src/ops/kernels/card-hash.ts';
 import { contracts } from '../../src/ops/ops.generated.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
 import { noUpdate } from '../../src/optimizer/optimizer.ts';
-import { generate } from '../../src/sample/generate.ts';
 import { locate } from '../../src/train/failure/locate.ts';
-import { uncalledOps } from '../../src/train/plan/memory.ts';
+import { uncalledOps } from '../../src/train/plan/plan-memory.ts';
 import { Trainer } from '../../src/train/step/trainer.ts';
+import { weightsHash } from '../../src/weights/checkpoint/weights-hash.ts';
 import { describeBackends } from '../support/backends.ts';
 import { modernParts } from '../support/modern-models.ts';
 import { dot } from '../support/tensors.ts';

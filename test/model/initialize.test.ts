@@ -6,7 +6,7 @@ import { createModel } from '../../src/model/model.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
 import { Device } from '../../src/native/device.ts';
 import { Generator } from '../../src/native/generator.ts';
-import { floats } from '../../src/op-cases/numbers.ts';
+import { floats } from '../../src/ops/cases/case-numbers.ts';
 import { describeBackends } from '../support/backends.ts';
 import { readFixtureJson } from '../support/fixtures.ts';
 import { tinyConfig } from '../support/tiny-model.ts';

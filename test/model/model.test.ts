@@ -8,7 +8,7 @@ import { headForward, headForwardBackward } from '../../src/model/head.ts';
 import { createModel } from '../../src/model/model.ts';
 import { parameterCount, parameterTable } from '../../src/model/parameters.ts';
 import { Device } from '../../src/native/device.ts';
-import { floats } from '../../src/op-cases/numbers.ts';
+import { floats } from '../../src/ops/cases/case-numbers.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
 import { Trainer } from '../../src/train/step/trainer.ts';
 import { describeBackends } from '../support/backends.ts';

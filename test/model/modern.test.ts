@@ -10,7 +10,7 @@ import { headForward, headForwardBackward } from '../../src/model/head.ts';
 import { KeyValueCache } from '../../src/model/key-value-cache.ts';
 import { parameterCount, parameterTable, realCount } from '../../src/model/parameters.ts';
 import { Device } from '../../src/native/device.ts';
-import { floats } from '../../src/op-cases/numbers.ts';
+import { floats } from '../../src/ops/cases/case-numbers.ts';
 import { noUpdate } from '../../src/optimizer/optimizer.ts';
 import { Trainer } from '../../src/train/step/trainer.ts';
 import { describeBackends } from '../support/backends.ts';

@@ -1,16 +1,16 @@
 // What backward computes again instead of keeping it changes no bit of a step, and memory is what the plan says.
 import { expect, it } from 'vitest';
-import { weightsHash } from '../../src/checkpoint/weights-hash.ts';
-import { type Recompute, recomputeNames } from '../../src/model/activations.ts';
+import { type Recompute, recomputeNames } from '../../src/model/activation-tables.ts';
 import type { GivenParts } from '../../src/model/architecture.ts';
 import type { ModelConfig } from '../../src/model/config.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
 import { createModel } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';
-import { Random } from '../../src/op-cases/numbers.ts';
+import { Random } from '../../src/ops/cases/case-numbers.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
-import { divisors, trainingPlan } from '../../src/train/plan/memory.ts';
+import { divisors, trainingPlan } from '../../src/train/plan/plan-memory.ts';
 import { Trainer } from '../../src/train/step/trainer.ts';
+import { weightsHash } from '../../src/weights/checkpoint/weights-hash.ts';
 import { describeBackends } from '../support/backends.ts';
 import { modernOptimizer, modernParts } from '../support/modern-models.ts';
 

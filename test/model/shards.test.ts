@@ -14,7 +14,8 @@ import {
 } from '../../src/model/arena.ts';
 import { type ModelConfig, presetConfig } from '../../src/model/config.ts';
 import { type Parameter, parameterTable } from '../../src/model/parameters.ts';
-import { elementCount, type Tensor } from '../../src/native/buffer.ts';
+import { elementCount } from '../../src/native/element-types.ts';
+import type { Tensor } from '../../src/native/tensor.ts';
 
 const preset = (name: string): ModelConfig => presetConfig(name)!;
 const isOfLayer: Selection = ({ kind, name }) => kind === 'matrix' && name.startsWith('h.');

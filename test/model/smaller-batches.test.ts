@@ -1,11 +1,11 @@
 // A model made for one batch runs any smaller one: in the same memory and the same workspace, which kernels that cut their
 // work otherwise at another size must not find too small.
 import { expect, it } from 'vitest';
-import { meanLoss } from '../../src/evaluate/mean-loss.ts';
+import { meanLoss } from '../../src/inference/evaluate/mean-loss.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
 import { createModel } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';
-import { Random } from '../../src/op-cases/numbers.ts';
+import { Random } from '../../src/ops/cases/case-numbers.ts';
 import { describeBackends } from '../support/backends.ts';
 
 const config = { layers: 1, channels: 128, heads: 2, context: 256, vocabularySize: 100 };

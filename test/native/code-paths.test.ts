@@ -1,9 +1,9 @@
 // Every code path of the CPU library that this CPU has, not only the best: the tiny model's ten updates against PyTorch,
 // and products of GPT-2's own sizes against the portable path.
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { NativeError } from '../../src/errors.ts';
+import { NativeError } from '../../src/base/errors.ts';
 import { Device } from '../../src/native/device.ts';
-import { floats, Random } from '../../src/op-cases/numbers.ts';
+import { floats, Random } from '../../src/ops/cases/case-numbers.ts';
 import {
   matmulBackwardInput,
   matmulBackwardWeight,

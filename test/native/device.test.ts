@@ -4,10 +4,10 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { Gpt2Error, NativeError, ShapeError } from '../../src/errors.ts';
+import { Gpt2Error, NativeError, ShapeError } from '../../src/base/errors.ts';
 import { abiVersion } from '../../src/native/bindings.generated.ts';
-import { allocateTensor, Tensor } from '../../src/native/buffer.ts';
 import { Device } from '../../src/native/device.ts';
+import { allocateTensor, Tensor } from '../../src/native/tensor.ts';
 import { classifier, classifierScratch, geluForward } from '../../src/ops/ops.generated.ts';
 import { describeBackends, describeCuda } from '../support/backends.ts';
 

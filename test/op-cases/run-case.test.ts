@@ -1,14 +1,14 @@
 // The comparison of an op with its formula finds what is wrong: an error over its bound, NaN, a wrong accumulation, and a
 // wrong result in one way of calling alone.
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import type { Tensor } from '../../src/native/buffer.ts';
 import { Device } from '../../src/native/device.ts';
-import { fp8MatmulCases } from '../../src/op-cases/fp8-matmul.ts';
-import { layernormCases } from '../../src/op-cases/layernorm.ts';
-import type { Numbers } from '../../src/op-cases/numbers.ts';
-import type { OpCases } from '../../src/op-cases/op-case.ts';
-import { runCase } from '../../src/op-cases/run-case.ts';
-import { variantsOf } from '../../src/op-cases/variants.ts';
+import type { Tensor } from '../../src/native/tensor.ts';
+import type { Numbers } from '../../src/ops/cases/case-numbers.ts';
+import { fp8MatmulCases } from '../../src/ops/cases/fp8-matmul.ts';
+import { layernormCases } from '../../src/ops/cases/layernorm.ts';
+import type { OpCases } from '../../src/ops/cases/op-case.ts';
+import { runCase } from '../../src/ops/cases/run-case.ts';
+import { variantsOf } from '../../src/ops/cases/variants.ts';
 import { replaceOp } from '../../src/ops/replacements.ts';
 
 const [forward, backward] = layernormCases as [OpCases, OpCases];

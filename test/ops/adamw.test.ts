@@ -1,8 +1,8 @@
 // AdamW: several updates against its formula in double, with clipping, bias correction and decay.
 import { expect, it } from 'vitest';
 import { GPT2_STEP } from '../../src/native/bindings.generated.ts';
-import type { Tensor } from '../../src/native/buffer.ts';
-import { floats, Random } from '../../src/op-cases/numbers.ts';
+import type { Tensor } from '../../src/native/tensor.ts';
+import { floats, Random } from '../../src/ops/cases/case-numbers.ts';
 import { adamw } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { expectClose, TensorBench } from '../support/tensors.ts';

@@ -1,7 +1,7 @@
 // Attention over a cache against the op without one: a text given at once, in parts, and token by token; several texts that
 // stand at different places; and what does not fit.
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { floats, held, Random, relativeError, worstError } from '../../src/op-cases/numbers.ts';
+import { floats, held, Random, relativeError, worstError } from '../../src/ops/cases/case-numbers.ts';
 import {
   attentionCachedForward,
   attentionCachedScratch,

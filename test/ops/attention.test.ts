@@ -1,6 +1,6 @@
 // Causal attention: against PyTorch, its own differences, odd lengths and head sizes, and that it is causal.
 import { expect, it } from 'vitest';
-import { floats, Random } from '../../src/op-cases/numbers.ts';
+import { floats, Random } from '../../src/ops/cases/case-numbers.ts';
 import { attentionBackward, attentionForward, attentionScratch } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { opCases } from '../support/fixtures.ts';

@@ -1,8 +1,8 @@
 // Softmax and cross-entropy: against its formula in double, its own differences, padding columns, in place, the sum of losses.
 import { expect, it } from 'vitest';
 import { GPT2_STEP } from '../../src/native/bindings.generated.ts';
-import { crossEntropy as formula } from '../../src/op-cases/cross-entropy.ts';
-import { floats, Random } from '../../src/op-cases/numbers.ts';
+import { floats, Random } from '../../src/ops/cases/case-numbers.ts';
+import { crossEntropy as formula } from '../../src/ops/cases/cross-entropy.ts';
 import { crossEntropy, lossSum } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { checkGradient, expectClose, TensorBench } from '../support/tensors.ts';

@@ -1,10 +1,10 @@
 // The same inputs give the same bits, again and again, where many blocks share a sum.
 import { createHash } from 'node:crypto';
 import { expect, it } from 'vitest';
-import type { Tensor } from '../../src/native/buffer.ts';
 import type { LibraryKind } from '../../src/native/find-library.ts';
-import { drawScales } from '../../src/op-cases/fp8.ts';
-import { Random } from '../../src/op-cases/numbers.ts';
+import type { Tensor } from '../../src/native/tensor.ts';
+import { Random } from '../../src/ops/cases/case-numbers.ts';
+import { drawScales } from '../../src/ops/cases/fp8.ts';
 import {
   attentionBackward,
   attentionForward,

@@ -1,6 +1,6 @@
 // Token and position embedding: against PyTorch, its own differences, repeated tokens, tokens that do not exist.
 import { expect, it } from 'vitest';
-import { floats, Random } from '../../src/op-cases/numbers.ts';
+import { floats, Random } from '../../src/ops/cases/case-numbers.ts';
 import {
   embeddingAtForward,
   embeddingBackward,

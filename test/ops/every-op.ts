@@ -1,16 +1,16 @@
-// Every op in every library and dtype against its formula in double (src/op-cases): all sizes, and every way to call it at the
+// Every op in every library and dtype against its formula in double (src/ops/cases): all sizes, and every way to call it at the
 // first. Then what no case says: products of many tiles, attention of many heads, ids that do not exist.
 import { describe, expect, it } from 'vitest';
-import type { Tensor } from '../../src/native/buffer.ts';
 import type { Device, Dtype } from '../../src/native/device.ts';
-import { attention } from '../../src/op-cases/attention.ts';
-import { gelu, geluDerivative } from '../../src/op-cases/gelu.ts';
-import { opCases } from '../../src/op-cases/index.ts';
-import { columnSums, product } from '../../src/op-cases/matmul.ts';
-import { floats, held, type Numbers, Random, relativeError, worstError } from '../../src/op-cases/numbers.ts';
-import { type Bound, isAffected, type OpCases } from '../../src/op-cases/op-case.ts';
-import { type Comparison, runCase } from '../../src/op-cases/run-case.ts';
-import { variantsOf } from '../../src/op-cases/variants.ts';
+import type { Tensor } from '../../src/native/tensor.ts';
+import { attention } from '../../src/ops/cases/attention.ts';
+import { floats, held, type Numbers, Random, relativeError, worstError } from '../../src/ops/cases/case-numbers.ts';
+import { gelu, geluDerivative } from '../../src/ops/cases/gelu.ts';
+import { opCases } from '../../src/ops/cases/index.ts';
+import { columnSums, product } from '../../src/ops/cases/matmul.ts';
+import { type Bound, isAffected, type OpCases } from '../../src/ops/cases/op-case.ts';
+import { type Comparison, runCase } from '../../src/ops/cases/run-case.ts';
+import { variantsOf } from '../../src/ops/cases/variants.ts';
 import {
   attentionBackward,
   attentionForward,

@@ -1,7 +1,8 @@
 // Columnwise copies in FP8: exact order, padding and scales, each copy rounded once, NaN.
 import { describe, expect, it } from 'vitest';
-import { fromE4m3, toE4m3 } from '../../src/files/half-floats.ts';
-import type { Tensor } from '../../src/native/buffer.ts';
+import { fromE4m3, toE4m3 } from '../../src/base/files/half-floats.ts';
+import type { Tensor } from '../../src/native/tensor.ts';
+import { floats, held, type Numbers, norm, Random } from '../../src/ops/cases/case-numbers.ts';
 import {
   columnwise,
   drawScales,
@@ -12,9 +13,8 @@ import {
   scaled,
   scaledColumnwise,
   scaleOf,
-} from '../../src/op-cases/fp8.ts';
-import { linear } from '../../src/op-cases/matmul.ts';
-import { floats, held, type Numbers, norm, Random } from '../../src/op-cases/numbers.ts';
+} from '../../src/ops/cases/fp8.ts';
+import { linear } from '../../src/ops/cases/matmul.ts';
 import { blocksOf, groupsOf } from '../../src/ops/columnwise.ts';
 import {
   fp8MatmulGeluForward,

@@ -1,22 +1,9 @@
 // FP8: exact bytes and scales, where they follow from what the op stores; and products of many tiles. fp8-columnwise.test.ts and
 // fp8-backward-weight.test.ts have the rest.
 import { describe, expect, it } from 'vitest';
-import { fromBf16, toE4m3 } from '../../src/files/half-floats.ts';
-import { elementCount, type Tensor } from '../../src/native/buffer.ts';
-import {
-  columnwise,
-  drawScales,
-  largestNorm,
-  largestOfBlocks,
-  normBound,
-  perRow,
-  rowwise,
-  scaled,
-  scaledColumnwise,
-  scaleOf,
-} from '../../src/op-cases/fp8.ts';
-import { transposed } from '../../src/op-cases/fp8-quantize-weight.ts';
-import { linear, product } from '../../src/op-cases/matmul.ts';
+import { fromBf16, toE4m3 } from '../../src/base/files/half-floats.ts';
+import { elementCount } from '../../src/native/element-types.ts';
+import type { Tensor } from '../../src/native/tensor.ts';
 import {
   distance,
   floats,
@@ -28,7 +15,21 @@ import {
   relativeError,
   worstError,
   writeNumbers,
-} from '../../src/op-cases/numbers.ts';
+} from '../../src/ops/cases/case-numbers.ts';
+import {
+  columnwise,
+  drawScales,
+  largestNorm,
+  largestOfBlocks,
+  normBound,
+  perRow,
+  rowwise,
+  scaled,
+  scaledColumnwise,
+  scaleOf,
+} from '../../src/ops/cases/fp8.ts';
+import { transposed } from '../../src/ops/cases/fp8-quantize-weight.ts';
+import { linear, product } from '../../src/ops/cases/matmul.ts';
 import { blocksOf, groupsOf } from '../../src/ops/columnwise.ts';
 import {
   fp8Matmul,

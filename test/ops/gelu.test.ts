@@ -1,7 +1,7 @@
 // GELU, tanh form: against its formula in double over a wide range, its own differences, in place.
 import { expect, it } from 'vitest';
-import { gelu, geluDerivative } from '../../src/op-cases/gelu.ts';
-import { floats, Random } from '../../src/op-cases/numbers.ts';
+import { floats, Random } from '../../src/ops/cases/case-numbers.ts';
+import { gelu, geluDerivative } from '../../src/ops/cases/gelu.ts';
 import { geluBackward, geluForward } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { checkGradient, dot, expectClose, TensorBench } from '../support/tensors.ts';

@@ -1,8 +1,8 @@
 // The gradient norm and the clip factor: against their formula in double, and over so many elements that a running fp32 sum would show.
 import { expect, it } from 'vitest';
 import { GPT2_STEP } from '../../src/native/bindings.generated.ts';
-import type { Tensor } from '../../src/native/buffer.ts';
-import { floats, norm as normOf, Random } from '../../src/op-cases/numbers.ts';
+import type { Tensor } from '../../src/native/tensor.ts';
+import { floats, norm as normOf, Random } from '../../src/ops/cases/case-numbers.ts';
 import { globalNorm, globalNormScratch } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { TensorBench } from '../support/tensors.ts';

@@ -1,6 +1,6 @@
 // Both forms against the formula in double: one row, which a kernel of its own may take, several, and sizes that no vector takes.
 import { expect, it } from 'vitest';
-import { floats, held, Random, relativeError, worstError } from '../../src/op-cases/numbers.ts';
+import { floats, held, Random, relativeError, worstError } from '../../src/ops/cases/case-numbers.ts';
 import {
   layernormMatmulForward,
   layernormMatmulGeluForward,

@@ -1,6 +1,6 @@
 // Layernorm: against PyTorch, its own differences, the residual gradient that passes beside it, many rows.
 import { expect, it } from 'vitest';
-import { floats, Random } from '../../src/op-cases/numbers.ts';
+import { floats, Random } from '../../src/ops/cases/case-numbers.ts';
 import { layernormBackward, layernormForward, layernormScratch } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { opCases } from '../support/fixtures.ts';

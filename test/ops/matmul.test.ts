@@ -1,7 +1,7 @@
 // The linear layer in its three directions: against sums in double, against its own differences, at ragged sizes.
 import { expect, it } from 'vitest';
-import type { Tensor } from '../../src/native/buffer.ts';
-import { floats, Random } from '../../src/op-cases/numbers.ts';
+import type { Tensor } from '../../src/native/tensor.ts';
+import { floats, Random } from '../../src/ops/cases/case-numbers.ts';
 import {
   matmulBackwardInput,
   matmulBackwardWeight,

@@ -1,7 +1,7 @@
 // The iterations of Muon, step by step on a device: what they make of the singular values of a matrix.
 import { expect, it } from 'vitest';
-import { product } from '../../src/op-cases/matmul.ts';
-import { floats, Random } from '../../src/op-cases/numbers.ts';
+import { floats, Random } from '../../src/ops/cases/case-numbers.ts';
+import { product } from '../../src/ops/cases/matmul.ts';
 import {
   newtonSchulz,
   newtonSchulzScratch,

@@ -1,8 +1,8 @@
 // Normalization and rotation of q and k: its own differences, scores that follow from distances alone, and what does not fit.
 import { expect, it } from 'vitest';
-import type { Tensor } from '../../src/native/buffer.ts';
-import { floats, Random } from '../../src/op-cases/numbers.ts';
-import { rotationsOf } from '../../src/op-cases/qk-norm-rotary.ts';
+import type { Tensor } from '../../src/native/tensor.ts';
+import { floats, Random } from '../../src/ops/cases/case-numbers.ts';
+import { rotationsOf } from '../../src/ops/cases/qk-norm-rotary.ts';
 import { qkNormRotaryBackward, qkNormRotaryForward } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { checkGradient, dot, TensorBench } from '../support/tensors.ts';

@@ -1,6 +1,6 @@
 // RMSNorm: its own differences.
 import { expect, it } from 'vitest';
-import { floats, Random } from '../../src/op-cases/numbers.ts';
+import { floats, Random } from '../../src/ops/cases/case-numbers.ts';
 import { layernormScratch, rmsnormBackward, rmsnormForward } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { checkGradient, dot, TensorBench } from '../support/tensors.ts';

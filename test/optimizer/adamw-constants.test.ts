@@ -1,9 +1,9 @@
 // --beta1, --beta2 and --eps reach AdamW's update.
 import { expect, it } from 'vitest';
 import { Device } from '../../src/native/device.ts';
-import { floats } from '../../src/op-cases/numbers.ts';
+import { floats } from '../../src/ops/cases/case-numbers.ts';
 import { chooseOptimizer } from '../../src/optimizer/choose.ts';
-import { completeOptions } from '../../src/options/check.ts';
+import { completeOptions } from '../../src/options/complete-options.ts';
 import type { TrainOptions } from '../../src/options/table.ts';
 import { Trainer } from '../../src/train/step/trainer.ts';
 import { recordedBatch, recordedModel, tinyFixture } from '../support/tiny-model.ts';

@@ -1,7 +1,7 @@
 // An optimizer of entire matrices: the sum of all gradients of a matrix, each step shorter, divided by its Frobenius norm. A part
 // of a matrix, or several matrices at once, would give other weights. For the CPU library only, where `enqueue` runs when called.
 import { GPT2_STEP } from '../../src/native/bindings.generated.ts';
-import type { Tensor } from '../../src/native/buffer.ts';
+import type { Tensor } from '../../src/native/tensor.ts';
 import type { Optimizer, StateRow, UpdateContext, UpdatePart } from '../../src/optimizer/optimizer.ts';
 import { isOfLayer } from './mixed.ts';
 

@@ -1,6 +1,6 @@
 // What the ranks of second-optimizer.test.ts and the test itself train: a model whose layers' matrices have another optimizer.
 import type { Parameter } from '../../src/model/parameters.ts';
-import { Random } from '../../src/op-cases/numbers.ts';
+import { Random } from '../../src/ops/cases/case-numbers.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
 import type { Optimizer } from '../../src/optimizer/optimizer.ts';
 import { tinyConfig } from '../support/tiny-model.ts';

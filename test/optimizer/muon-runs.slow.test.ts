@@ -1,11 +1,11 @@
 // Whole runs with Muon, as a user starts them: checkpoints, resuming, ranks, sweeps, captures, compare, bench.
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { resolveCheckpoint } from '../../src/checkpoint/directory.ts';
-import { openSafetensors } from '../../src/formats/safetensors.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
 import { isBlockMatrix } from '../../src/optimizer/muon.ts';
 import { readRun, type Series } from '../../src/runs/reader.ts';
+import { resolveCheckpoint } from '../../src/weights/checkpoint/directory.ts';
+import { openSafetensors } from '../../src/weights/files/safetensors.ts';
 import { Workplace } from '../support/cli.ts';
 import { figuresOf } from '../support/figures.ts';
 import { rankData, sharedSteps, tinyRanks } from '../support/ranks.ts';

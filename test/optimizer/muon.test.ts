@@ -2,14 +2,14 @@
 import { describe, expect, it } from 'vitest';
 import { createModel } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';
-import { floats } from '../../src/op-cases/numbers.ts';
+import { floats } from '../../src/ops/cases/case-numbers.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
 import { chooseOptimizer } from '../../src/optimizer/choose.ts';
 import { isBlockMatrix, Muon } from '../../src/optimizer/muon.ts';
 import { type IterationName, iterationNames } from '../../src/optimizer/newton-schulz.ts';
-import { completeOptions } from '../../src/options/check.ts';
+import { completeOptions } from '../../src/options/complete-options.ts';
 import type { TrainOptions } from '../../src/options/table.ts';
-import { trainingPlan } from '../../src/train/plan/memory.ts';
+import { trainingPlan } from '../../src/train/plan/plan-memory.ts';
 import { Trainer } from '../../src/train/step/trainer.ts';
 import { describeBackends } from '../support/backends.ts';
 import { readFixture, readFixtureJson } from '../support/fixtures.ts';

@@ -1,9 +1,5 @@
 // One rank of second-optimizer.test.ts: trains with two optimizers, and gives its part of a checkpoint.
 import { createHash } from 'node:crypto';
-import { BackgroundWriter } from '../../src/checkpoint/background.ts';
-import { verifyCheckpoint } from '../../src/checkpoint/directory.ts';
-import { loadOptimizer, loadWeights } from '../../src/checkpoint/read.ts';
-import type { CheckpointHead } from '../../src/checkpoint/write.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
 import { createModel, type Model } from '../../src/model/model.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
@@ -13,8 +9,12 @@ import { Device } from '../../src/native/device.ts';
 import { updatedEntire } from '../../src/optimizer/assign.ts';
 import type { UpdatePart } from '../../src/optimizer/optimizer.ts';
 import type { StateCopy } from '../../src/optimizer/state.ts';
-import { trainingPlan } from '../../src/train/plan/memory.ts';
+import { trainingPlan } from '../../src/train/plan/plan-memory.ts';
 import { Trainer } from '../../src/train/step/trainer.ts';
+import { BackgroundWriter } from '../../src/weights/checkpoint/background.ts';
+import { verifyCheckpoint } from '../../src/weights/checkpoint/directory.ts';
+import { loadOptimizer, loadWeights } from '../../src/weights/checkpoint/read-checkpoint.ts';
+import type { CheckpointHead } from '../../src/weights/checkpoint/write.ts';
 import { GradientSum } from './gradient-sum.ts';
 import { MatrixMomentum } from './matrix-momentum.ts';
 import { config, microBatch, microBatches, mixed, sizes } from './mixed.ts';

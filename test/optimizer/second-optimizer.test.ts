@@ -4,22 +4,12 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { stateCopyBytes } from '../../src/checkpoint/background.ts';
-import {
-  checkpointName,
-  type FoundCheckpoint,
-  newestValidCheckpoint,
-  verifyCheckpoint,
-} from '../../src/checkpoint/directory.ts';
-import { loadOptimizer, loadWeights } from '../../src/checkpoint/read.ts';
-import { writeCheckpoint } from '../../src/checkpoint/write.ts';
-import { openSafetensors } from '../../src/formats/safetensors.ts';
 import { parameterBytes } from '../../src/model/arena.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
 import { createModel } from '../../src/model/model.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
 import { Device } from '../../src/native/device.ts';
-import { floats } from '../../src/op-cases/numbers.ts';
+import { floats } from '../../src/ops/cases/case-numbers.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
 import * as choose from '../../src/optimizer/choose.ts';
 import type { TrainOptions } from '../../src/options/table.ts';
@@ -28,6 +18,16 @@ import { replay } from '../../src/train/failure/replay.ts';
 import { planRun } from '../../src/train/plan/plan.ts';
 import { Trainer } from '../../src/train/step/trainer.ts';
 import { train } from '../../src/train/train.ts';
+import { stateCopyBytes } from '../../src/weights/checkpoint/background.ts';
+import {
+  checkpointName,
+  type FoundCheckpoint,
+  newestValidCheckpoint,
+  verifyCheckpoint,
+} from '../../src/weights/checkpoint/directory.ts';
+import { loadOptimizer, loadWeights } from '../../src/weights/checkpoint/read-checkpoint.ts';
+import { writeCheckpoint } from '../../src/weights/checkpoint/write.ts';
+import { openSafetensors } from '../../src/weights/files/safetensors.ts';
 import { manifestFields } from '../checkpoint/trained-model.ts';
 import { Workplace } from '../support/cli.ts';
 import { GradientSum } from './gradient-sum.ts';

@@ -1,6 +1,7 @@
 // Errors and notices of public functions name options as a program gives them; the commands' name flags (wrong-inputs.test.ts).
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { speakFlags, words } from '../../src/base/wording.ts';
 import {
   createModel,
   Device,
@@ -17,11 +18,11 @@ import {
   selectDevice,
   train,
 } from '../../src/index.ts';
-import { forPrograms } from '../../src/options/wording.ts';
 import { Workplace } from '../support/cli.ts';
 
 const place = new Workplace();
 beforeAll(() => {
+  speakFlags(false);
   place.data();
   for (const name of ['alone', 'alone/none']) mkdirSync(place.path(name));
   writeFileSync(place.path('a.txt'), 'a few words');
@@ -67,7 +68,7 @@ const cases: Record<string, [work: () => unknown, message: string | RegExp]> = {
   ],
   'exportModel: a size': [
     () => exportModel({ model: 'd6', format: 'hf', out: place.path('new') }),
-    'model d6 is a size of new models and has no weights; name a trained model',
+    'd6 is a size of new models and has no weights; name a trained model',
   ],
   'exportModel: a dtype that a format lacks': [
     () => exportModel({ model: 'd6', format: 'llmc', dtype: 'fp16', out: place.path('new') }),
@@ -111,6 +112,10 @@ const cases: Record<string, [work: () => unknown, message: string | RegExp]> = {
     () => createModel({} as Device, { ...small, heads: 3 }, { B: 1, T: 8, purpose: 'inference' }),
     'channels 16 are not divisible by heads 3; give heads that divide channels',
   ],
+  'train: an option of a preset': [
+    () => train({ preset: 'shakespeare-laptop', data: place.path('data'), steps: 20 }),
+    'warmup 100 is over steps 20; take a shorter warmup (from preset shakespeare-laptop: warmup 100)',
+  ],
   'prepareDataset: from': [
     () => prepareDataset('own-source', { from: 'x' }),
     'own-source takes no from: leave it out, its files come with the package',
@@ -147,9 +152,12 @@ it('a stopped run says how to continue it', async () => {
   );
 });
 
-it('flags are named as options, words of paths are not', () => {
-  expect(forPrograms('runs/--data/x of --data: give --total-batch, or --out ./--seq-a.txt')).toBe(
-    'runs/--data/x of data: give totalBatch, or out ./--seq-a.txt',
+it('flags are named as options, values and commands are not', () => {
+  const path = 'runs/--data/x';
+  expect(words`${path} of --data: give --total-batch, or --out ${'--seq'}; run \`eval --data ${path} --seq 4\``).toBe(
+    'runs/--data/x of data: give totalBatch, or out --seq; run `eval --data runs/--data/x --seq 4`',
   );
-  expect(forPrograms('--kernel/a cannot be read; give --kernel.')).toBe('--kernel/a cannot be read; give kernels.');
+  expect(words`--kernel is one with --dtype, another --out, --resume`).toBe(
+    'kernels is one with the option dtype, another path as out, resume: true',
+  );
 });

@@ -1,8 +1,11 @@
 // Wrong options, given to the API and on the command line: both refuse them with one exact message before they open anything.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { UsageError } from '../../src/errors.ts';
+import { UsageError } from '../../src/base/errors.ts';
+import { speakFlags } from '../../src/base/wording.ts';
 import * as api from '../../src/index.ts';
 import { command as node, tinyModel, Workplace } from '../support/cli.ts';
+
+speakFlags(false);
 
 let place: Workplace;
 beforeAll(() => {
@@ -99,9 +102,7 @@ describe.each(rows)('%j', (options, message, flags, onCommandLine = message) => 
 
 it('errors of train() name options, and commands as they are typed', async () => {
   const { message, stack } = (await api.train({ data: 'nope', device: 'cpu' }).catch((error: Error) => error)) as Error;
-  expect(message).toMatch(
-    /^nope does not exist; name another with the option data(, such as .*)?, or make it: `np.* prepro.* --out nope`$/,
-  );
+  expect(message).toMatch(/^nope does not exist; name another(, such as .*)?, or make it: `np.* prepro.* --out nope`$/);
   expect(stack).toContain(message);
   place.data({ name: 'data', vocabulary: 100 });
   const tiny = { layers: 1, channels: 32, heads: 2, context: 32, batch: 1, sequence: 32, device: 'cpu', threads: 1 };

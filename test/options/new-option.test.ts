@@ -32,15 +32,15 @@ afterAll(() => {
 });
 
 it('--help names it', async () => {
-  const { program } = await import('../../src/commands/program.ts');
+  const { program } = await import('../../src/commands/command-line.ts');
   const commands = program(() => new AbortController().signal);
   const train = commands.commands.find((command) => command.name() === 'train')!;
   expect(train.helpInformation()).toMatch(/--label <TEXT> +label of the run \(default: plain\)/);
 });
 
 it('config files are read with it, defaults filled in', async () => {
-  const { readOptionsFile } = await import('../../src/options/read.ts');
-  const { completeOptions } = await import('../../src/options/check.ts');
+  const { readOptionsFile } = await import('../../src/options/read-options.ts');
+  const { completeOptions } = await import('../../src/options/complete-options.ts');
   const path = join(folder, 'config.json');
   writeFileSync(path, JSON.stringify(noted));
   expect(readOptionsFile(path)).toEqual(noted);
@@ -51,7 +51,7 @@ it('config files are read with it, defaults filled in', async () => {
 
 it('a configuration records it, and is checked; older ones lack it', async () => {
   const { configurationOf, configurationSchema } = await import('../../src/options/configuration.ts');
-  const { completeOptions, freezeOptions } = await import('../../src/options/check.ts');
+  const { completeOptions, freezeOptions } = await import('../../src/options/complete-options.ts');
   const { presetConfig } = await import('../../src/model/config.ts');
   const options: SettledOptions = freezeOptions({ ...completeOptions(noted, 'cpu'), batch: 4 });
   const recorded = configurationOf(options, presetConfig('d6')!, 10);
@@ -62,7 +62,7 @@ it('a configuration records it, and is checked; older ones lack it', async () =>
 });
 
 it('--resume takes another with a notice; runs from before it had the default', async () => {
-  const { resumedOptions } = await import('../../src/options/resume.ts');
+  const { resumedOptions } = await import('../../src/options/resumed-options.ts');
   const notices: string[] = [];
   const resumed = (before: TrainOptions, given: TrainOptions) =>
     resumedOptions(before, given, (text) => notices.push(text));
@@ -74,7 +74,7 @@ it('--resume takes another with a notice; runs from before it had the default', 
 });
 
 it('compare and ranks see a difference', async () => {
-  const { configurationDifferences, describeMismatches } = await import('../../src/compare/pairs.ts');
+  const { configurationDifferences, describeMismatches } = await import('../../src/report/compare/pairs.ts');
   const { agreedOptions } = await import('../../src/options/configuration.ts');
   const other = { ...configuration, ...noted };
   expect(describeMismatches(configurationDifferences(other, configuration))).toBe('label noted instead of plain');

@@ -1,14 +1,14 @@
 // Presets: what they hold, what overrides them, and the commands and calls that take them.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { afterAll, describe, expect, it } from 'vitest';
-import { mismatches, readReference, referenceNames } from '../../src/compare/reference.ts';
 import { planRun, train } from '../../src/index.ts';
 import { presetConfig } from '../../src/model/config.ts';
 import { libraryPath } from '../../src/native/find-library.ts';
-import { completeOptions } from '../../src/options/check.ts';
+import { completeOptions } from '../../src/options/complete-options.ts';
 import { type PresetName, readPreset, runPresetNames } from '../../src/options/presets.ts';
-import { readOptionsFile, readValue, withSources } from '../../src/options/read.ts';
+import { readOptionsFile, readValue, withSources } from '../../src/options/read-options.ts';
 import { type Configuration, type OptionName, optionRows } from '../../src/options/table.ts';
+import { mismatches, readReference, referenceNames } from '../../src/report/compare/reference.ts';
 import { Workplace } from '../support/cli.ts';
 
 const place = new Workplace();
@@ -62,7 +62,7 @@ it('an option that is given as undefined is not given', () => {
 
 it.each([[train], [planRun]])('%s says which value of an error comes from the preset', async (start) => {
   await expect(start({ preset: laptop, data: place.data(), steps: 20 })).rejects.toThrow(
-    /^warmup 100 is over steps 20; take a shorter warmup \(from preset shakespeare-laptop: warmup 100\)$/,
+    /^--warmup 100 is over --steps 20; take a shorter --warmup \(from --preset shakespeare-laptop: --warmup 100\)$/,
   );
 });
 

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
-import { readOptionsFile, withSources } from '../../src/options/read.ts';
+import { readOptionsFile, withSources } from '../../src/options/read-options.ts';
 import { flagOf } from '../../src/options/row.ts';
 import { type OptionName, optionNamed, optionNames, optionRows } from '../../src/options/table.ts';
 

@@ -4,8 +4,8 @@ import { writeFileSync } from 'node:fs';
 import { afterAll, describe, expect, it } from 'vitest';
 import { planRun } from '../../src/index.ts';
 import { gpt2Architecture } from '../../src/model/architecture.ts';
-import { completeOptions } from '../../src/options/check.ts';
-import { readOption, withRecipe, withSources } from '../../src/options/read.ts';
+import { completeOptions } from '../../src/options/complete-options.ts';
+import { readOption, withRecipe, withSources } from '../../src/options/read-options.ts';
 import { flagOf } from '../../src/options/row.ts';
 import { type OptionName, optionNames, optionRows, type TrainOptions } from '../../src/options/table.ts';
 import { readRun } from '../../src/runs/reader.ts';
@@ -112,7 +112,7 @@ const small = {
 it('an error says which value comes from the recipe', async () => {
   const { sequence: _, totalBatch: __, ...others } = small;
   await expect(planRun({ recipe, ...others })).rejects.toThrow(
-    /^sequence 1024 is over .* 16 positions; .* \(from recipe modern: sequence 1024\)$/,
+    /^--seq 1024 is over .* 16 positions; .* \(from --recipe modern: --seq 1024\)$/,
   );
 });
 

@@ -1,7 +1,7 @@
 // Checks --resume against the column of the options table: refused, used with a notice, or used with --order sequence only.
 import { expect, it } from 'vitest';
-import { completeOptions } from '../../src/options/check.ts';
-import { resumedOptions, runToResume } from '../../src/options/resume.ts';
+import { completeOptions } from '../../src/options/complete-options.ts';
+import { resumedOptions, runToResume } from '../../src/options/resumed-options.ts';
 import type { TrainOptions } from '../../src/options/table.ts';
 
 const before: TrainOptions = {

@@ -3,11 +3,11 @@ import { writeFileSync } from 'node:fs';
 import { afterAll, describe, expect, it } from 'vitest';
 import { gpt2Architecture } from '../../src/model/architecture.ts';
 import { checkConfig, type ModelConfig } from '../../src/model/config.ts';
-import { completeOptions } from '../../src/options/check.ts';
-import { withSources } from '../../src/options/read.ts';
-import { resumedOptions } from '../../src/options/resume.ts';
+import { completeOptions } from '../../src/options/complete-options.ts';
+import { withSources } from '../../src/options/read-options.ts';
+import { resumedOptions } from '../../src/options/resumed-options.ts';
 import type { TrainOptions } from '../../src/options/table.ts';
-import { wantedRanks } from '../../src/train/run/settle.ts';
+import { wantedRanks } from '../../src/train/plan/settle.ts';
 import { Workplace } from '../support/cli.ts';
 
 const place = new Workplace();

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { optionMeant, tableOption } from '../../src/commands/option-of-table.ts';
-import { readValue } from '../../src/options/read.ts';
+import { readValue } from '../../src/options/read-options.ts';
 import { defaultOf, flagOf } from '../../src/options/row.ts';
 import { type OptionName, optionNamed, optionNames, optionRows } from '../../src/options/table.ts';
 

@@ -1,7 +1,7 @@
 // Reads options that take a number or a time, and a switch that takes a word.
 import { expect, it } from 'vitest';
-import { secondsOf } from '../../src/checks/number.ts';
-import { readOption } from '../../src/options/read.ts';
+import { secondsOf } from '../../src/base/checks/number.ts';
+import { readOption } from '../../src/options/read-options.ts';
 
 it('a time has a unit and is over 0', () => {
   expect(['90s', '10m', '1.5h'].map(secondsOf)).toEqual([90, 600, 5400]);

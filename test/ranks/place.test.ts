@@ -1,6 +1,6 @@
 // Reads a process's place from each launcher's environment, and refuses invalid ones.
 import { describe, expect, it } from 'vitest';
-import { UsageError } from '../../src/errors.ts';
+import { UsageError } from '../../src/base/errors.ts';
 import { firstNode, placeFromEnvironment } from '../../src/ranks/place.ts';
 
 const torch = {

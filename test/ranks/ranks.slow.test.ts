@@ -5,7 +5,7 @@ import { connect, createServer, type Server } from 'node:net';
 import { hostname } from 'node:os';
 import { setTimeout } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { Gpt2Error, NativeError } from '../../src/errors.ts';
+import { Gpt2Error, NativeError } from '../../src/base/errors.ts';
 import { Channel, introduce } from '../../src/ranks/channel.ts';
 import type { Place } from '../../src/ranks/place.ts';
 import { RankError, Ranks } from '../../src/ranks/ranks.ts';

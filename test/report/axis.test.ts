@@ -1,12 +1,12 @@
 // Where curves lie on a figure's axis: over steps, tokens and seconds, of resumed runs and references too.
 import { describe, expect, it } from 'vitest';
-import { readReference } from '../../src/compare/reference.ts';
-import { Gpt2Error } from '../../src/errors.ts';
+import { Gpt2Error } from '../../src/base/errors.ts';
 import { unitOf } from '../../src/report/axis.ts';
-import { type PlottedRun, placeCurves } from '../../src/report/curves.ts';
+import { readReference } from '../../src/report/compare/reference.ts';
 import { lossPlot } from '../../src/report/loss-plot.ts';
 import { unpack } from '../../src/report/points.ts';
 import { reportData } from '../../src/report/report-data.ts';
+import { type PlottedRun, placeCurves } from '../../src/report/shown-curves.ts';
 import { terminalPlot } from '../../src/report/terminal-plot.ts';
 import { pairs, RunCurves } from '../../src/runs/curves.ts';
 import type { RunEvent } from '../../src/runs/schema.ts';

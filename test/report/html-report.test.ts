@@ -2,9 +2,9 @@
 import { createHash } from 'node:crypto';
 import { Script } from 'node:vm';
 import { describe, expect, it } from 'vitest';
-import { compareSeries } from '../../src/compare/compare.ts';
-import type { NamedRun } from '../../src/compare/pairs.ts';
-import { readReference } from '../../src/compare/reference.ts';
+import { compareSeries } from '../../src/report/compare/compare.ts';
+import type { NamedRun } from '../../src/report/compare/pairs.ts';
+import { readReference } from '../../src/report/compare/reference.ts';
 import { htmlReport, livePage } from '../../src/report/html-report.ts';
 import { unpack } from '../../src/report/points.ts';
 import { reportData } from '../../src/report/report-data.ts';

@@ -3,8 +3,8 @@
 import { existsSync } from 'node:fs';
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { readReference } from '../../src/compare/reference.ts';
-import { LiveServer } from '../../src/live/server.ts';
+import { readReference } from '../../src/report/compare/reference.ts';
+import { LiveServer } from '../../src/report/live/server.ts';
 import { StreamViewer, WrittenLog } from '../live/streams.ts';
 import { runEvent, trainEvent } from '../runs/run-log.ts';
 import { Workplace } from '../support/cli.ts';

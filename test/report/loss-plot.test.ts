@@ -1,8 +1,8 @@
 // The figure of a run: which series it shows, alone and over references.
 import { expect, it } from 'vitest';
-import { readReference } from '../../src/compare/reference.ts';
-import { curvesOf } from '../../src/report/curves.ts';
+import { readReference } from '../../src/report/compare/reference.ts';
 import { lossPlot } from '../../src/report/loss-plot.ts';
+import { curvesOf } from '../../src/report/shown-curves.ts';
 import type { RunSeries, Series } from '../../src/runs/reader.ts';
 import { expectWellFormed } from './well-formed.ts';
 

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { formatRate } from '../../src/report/numbers.ts';
+import { formatRate } from '../../src/report/format-numbers.ts';
 
 it.each([
   [0.05123, '0.0512'],

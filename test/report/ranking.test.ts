@@ -1,6 +1,6 @@
 // Ties in a ranking and in a list of runs, and which runs' losses cannot be compared. Their text: ../commands/compare.test.ts.
 import { expect, it } from 'vitest';
-import type { NamedRun } from '../../src/compare/pairs.ts';
+import type { NamedRun } from '../../src/report/compare/pairs.ts';
 import { behind, rankRuns } from '../../src/report/ranking.ts';
 import { withTies } from '../../src/report/run-summary.ts';
 import { unlike } from '../../src/runs/measured.ts';

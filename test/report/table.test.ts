@@ -1,6 +1,6 @@
 // Tables in plain text.
 import { expect, it } from 'vitest';
-import { formatTable } from '../../src/report/table.ts';
+import { formatTable } from '../../src/report/text-table.ts';
 
 it('aligns columns: the first to the left, the others to the right, no blanks at the end', () => {
   expect(

@@ -1,6 +1,6 @@
 // The plot for the terminal: as wide as asked, curves told apart with and without colours.
 import { expect, it } from 'vitest';
-import { readReference } from '../../src/compare/reference.ts';
+import { readReference } from '../../src/report/compare/reference.ts';
 import { terminalPlot } from '../../src/report/terminal-plot.ts';
 
 const d6 = readReference('llmc-d6-fp32-b4-t64');

@@ -4,8 +4,8 @@ import { existsSync } from 'node:fs';
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { timesOf } from '../../src/lab/bench-kernels.ts';
-import { LiveServer } from '../../src/live/server.ts';
 import type { KernelRound, RoundKernel } from '../../src/report/kernel-round.ts';
+import { LiveServer } from '../../src/report/live/server.ts';
 import { until } from '../support/until.ts';
 
 const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium';

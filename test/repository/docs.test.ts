@@ -35,7 +35,7 @@ const ofCourse = readdirSync(join(root, 'kernels'), { recursive: true, encoding:
   .filter((path) => path.endsWith('.md'))
   .map((path) => join('kernels', path));
 
-describe.each([...pages(), 'CONTRIBUTING.md', ...ofCourse])('%s', (page) => {
+describe.each([...pages(), ...ofCourse])('%s', (page) => {
   const text = read(page);
   const targets = [...text.matchAll(/\]\(([^)\s]+)\)|(?:src|srcset)="([^"]+)"/g)]
     .map((match) => match[1] ?? match[2]!)

@@ -1,46 +1,98 @@
-// Imports point one way: a file imports from its own layer or a lower one. Commands see index.ts and program.ts only.
+// Imports point one way, through the rooms of scripts/rooms.ts. Commands see index.ts and program.ts only.
 import { readdirSync, readFileSync } from 'node:fs';
-import { dirname, join, relative, sep } from 'node:path';
+import { basename, dirname, join, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
+import { rooms } from '../../scripts/rooms.ts';
 
 const source = fileURLToPath(new URL('../../src', import.meta.url));
 
-const layers: readonly (readonly string[])[] = [
-  ['cli.ts'],
-  ['commands'],
-  ['index.ts', 'program.ts'],
-  ['lab'],
-  ['bench'],
-  ['train', 'compare', 'report', 'evaluate', 'sample', 'doctor', 'live'],
-  ['tensorboard'],
-  ['runs', 'ranks'],
-  ['options'],
-  ['checkpoint', 'formats'],
-  ['batches', 'datasets', 'optimizer'],
-  ['shards', 'tokenizer', 'model'],
-  ['op-cases'],
-  ['ops', 'kernels'],
-  ['native'],
-  ['files', 'checks'],
-  ['package-root.ts', 'errors.ts', 'signals.ts'],
-];
+const files = readdirSync(source, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts'));
+/** By file, the files of src that it imports, types included. */
+const imported = new Map(
+  files.map((file) => {
+    const names = [...readFileSync(join(source, file), 'utf8').matchAll(/(?:from|import\() ?'(\.[^']+)'/g)];
+    return [file, names.map(([, name]) => join(dirname(file), name!)).filter((name) => files.includes(name))] as const;
+  }),
+);
+/** The folder of src that a file is in; its own name for index.ts, program.ts and cli.ts. */
+const roomOf = (file: string): string => file.split(sep)[0]!;
 
-const place = (path: string): string => relative(source, path).split(sep)[0]!;
-const layerOf = (path: string): number => layers.findIndex((layer) => layer.includes(place(path)));
+/** The room and those below it. */
+const below = (room: string): Set<string> =>
+  new Set([room, ...(rooms[room]?.imports ?? []).flatMap((name) => [...below(name)])]);
 
-const files = readdirSync(source, { recursive: true, encoding: 'utf8' })
-  .filter((name) => name.endsWith('.ts'))
-  .map((name) => join(source, name));
+it('every file is in a room, which imports only from rooms below', () => {
+  const wrong = [...imported].flatMap(([file, targets]) => {
+    const room = roomOf(file);
+    if (room.endsWith('.ts') || room === 'commands') return [];
+    return targets.filter((target) => !below(room).has(roomOf(target))).map((target) => `${file} imports ${target}`);
+  });
+  expect(wrong).toEqual([]);
+  expect(Object.keys(rooms).sort()).toEqual(
+    [...new Set(files.map(roomOf).filter((name) => !name.endsWith('.ts')))].sort(),
+  );
+});
 
-it.each(files.map((file) => [relative(source, file), file]))('%s imports only from below', (_, file) => {
-  expect(layerOf(file), `${place(file)} is in no layer`).toBeGreaterThanOrEqual(0);
-  for (const match of readFileSync(file, 'utf8').matchAll(/from '(\.[^']+)'/g)) {
-    const target = join(dirname(file), match[1]!);
-    expect(layerOf(target), `${relative(source, file)} imports ${relative(source, target)}`).toBeGreaterThanOrEqual(
-      layerOf(file),
-    );
+it('a room imports the files that another opens, and each of them is imported', () => {
+  const across = [...imported].flatMap(([file, targets]) =>
+    targets.filter(
+      (target) => roomOf(target) !== roomOf(file) && !roomOf(file).endsWith('.ts') && !roomOf(target).endsWith('.ts'),
+    ),
+  );
+  const open = Object.entries(rooms).flatMap(([room, { open }]) => open.map((name) => `${room}/${name}.ts`));
+  expect([...new Set(across)].sort()).toEqual(open.sort());
+});
+
+it('steps know nothing of plans, failures and runs', () => {
+  const others = [...imported].flatMap(([file, targets]) =>
+    file.startsWith('train/step/') ? targets.filter((target) => /^train\/(plan|failure|run)\//.test(target)) : [],
+  );
+  expect(others).toEqual([]);
+});
+
+const foldersOf = (): Map<string, string[]> => {
+  const folders = new Map<string, string[]>();
+  for (const [file, targets] of imported) {
+    const others = targets.map(dirname).filter((folder) => folder !== dirname(file) && folder !== '.');
+    folders.set(dirname(file), [...(folders.get(dirname(file)) ?? []), ...others]);
   }
+  return folders;
+};
+
+/** The nodes of the first circle; none: []. */
+function circleIn(graph: ReadonlyMap<string, readonly string[]>): string[] {
+  const done = new Set<string>();
+  const visit = (node: string, path: string[]): string[] => {
+    if (path.includes(node)) return [...path.slice(path.indexOf(node)), node];
+    if (done.has(node)) return [];
+    for (const next of graph.get(node) ?? []) {
+      const circle = visit(next, [...path, node]);
+      if (circle.length > 0) return circle;
+    }
+    done.add(node);
+    return [];
+  };
+  for (const node of graph.keys()) {
+    const circle = visit(node, []);
+    if (circle.length > 0) return circle;
+  }
+  return [];
+}
+
+it.each([
+  ['files', imported],
+  ['folders', foldersOf()],
+])('no circle of %s', (_, graph) => {
+  expect(circleIn(graph)).toEqual([]);
+});
+
+it("a file's name is used once, but for a command and its function, and an optimizer or sampler and the cases of its op", () => {
+  const nameOf = (file: string) => basename(file);
+  const counted = files
+    .filter((file) => !/^(commands|ops\/cases)\//.test(file) && nameOf(file) !== 'index.ts')
+    .map(nameOf);
+  expect(counted.filter((name, index) => counted.indexOf(name) !== index)).toEqual([]);
 });
 
 const importsOf = (file: string): string[] =>

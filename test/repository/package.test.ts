@@ -16,7 +16,8 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import packageJson from '../../package.json' with { type: 'json' };
-import { asTyped, continueWith, packageRoot, shellWord } from '../../src/package-root.ts';
+import { packageRoot } from '../../src/base/package-root.ts';
+import { asTyped, continueWith, shellWord } from '../../src/base/wording.ts';
 import { Workplace } from '../support/cli.ts';
 
 it.each([

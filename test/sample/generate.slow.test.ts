@@ -2,7 +2,8 @@
 // whatever stands beside them, and an end that says why.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { logitsAt } from '../../scripts/logits-at.ts';
-import { UsageError } from '../../src/errors.ts';
+import { UsageError } from '../../src/base/errors.ts';
+import { type GenerateOptions, type GenerationEnd, generate } from '../../src/inference/sample/generate.ts';
 import type { ModelConfig } from '../../src/model/config.ts';
 import { forward } from '../../src/model/forward.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
@@ -10,7 +11,6 @@ import { KeyValueCache } from '../../src/model/key-value-cache.ts';
 import { castWeights, createModel, type Model } from '../../src/model/model.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
 import { Device } from '../../src/native/device.ts';
-import { type GenerateOptions, type GenerationEnd, generate } from '../../src/sample/generate.ts';
 import { describeBackends } from '../support/backends.ts';
 import { modernParts } from '../support/modern-models.ts';
 import { tinyConfig } from '../support/tiny-model.ts';

@@ -4,8 +4,8 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
-import { Gpt2Error } from '../../src/errors.ts';
-import { type Question, readQuestions, writeQuestions } from '../../src/shards/multiple-choice.ts';
+import { Gpt2Error } from '../../src/base/errors.ts';
+import { type Question, readQuestions, writeQuestions } from '../../src/data/shards/multiple-choice.ts';
 import { randomQuestions } from '../support/questions.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'gpt2-'));

@@ -15,11 +15,11 @@ import {
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
-import { finewebVersions } from '../../src/datasets/fineweb.ts';
-import { datasetNames } from '../../src/datasets/prepare.ts';
-import { tinystories } from '../../src/datasets/tinystories.ts';
-import { findShards, preproOf, readDataset } from '../../src/shards/find.ts';
-import { ChangedShardError, openShard, writeShard } from '../../src/shards/shard.ts';
+import { finewebVersions } from '../../src/data/datasets/fineweb.ts';
+import { datasetNames } from '../../src/data/datasets/prepare.ts';
+import { tinystories } from '../../src/data/datasets/tinystories.ts';
+import { findShards, preproOf, readDataset } from '../../src/data/shards/find-shards.ts';
+import { ChangedShardError, openShard, writeShard } from '../../src/data/shards/shard.ts';
 import { Workplace } from '../support/cli.ts';
 
 const place = new Workplace();

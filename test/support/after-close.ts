@@ -1,13 +1,13 @@
 // A process of its own that uses what belongs to a closed device, as its argument says, and then trains on another device:
 // memory that was written to after it was freed ends the process, then or later. Prints the new device's loss.
-import { BackgroundWriter } from '../../src/checkpoint/background.ts';
-import { Gpt2Error } from '../../src/errors.ts';
-import { lossesOf, meanLoss } from '../../src/evaluate/mean-loss.ts';
+import { Gpt2Error } from '../../src/base/errors.ts';
+import { lossesOf, meanLoss } from '../../src/inference/evaluate/mean-loss.ts';
+import { generate } from '../../src/inference/sample/generate.ts';
 import { KeyValueCache } from '../../src/model/key-value-cache.ts';
 import { Device } from '../../src/native/device.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
-import { generate } from '../../src/sample/generate.ts';
 import { Trainer } from '../../src/train/step/trainer.ts';
+import { BackgroundWriter } from '../../src/weights/checkpoint/background.ts';
 import { drawnModel, recordedBatch, tinyFixture } from './tiny-model.ts';
 
 const { B: batch, T: sequence } = tinyFixture.batch;

@@ -6,9 +6,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text as readText } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
-import { checkedJson } from '../../src/files/checked-json.ts';
-import { Random } from '../../src/op-cases/numbers.ts';
-import { writeShard } from '../../src/shards/shard.ts';
+import { checkedJson } from '../../src/base/files/checked-json.ts';
+import { writeShard } from '../../src/data/shards/shard.ts';
+import { Random } from '../../src/ops/cases/case-numbers.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 /** With `--import`, lets node run TypeScript from any folder. */

@@ -1,14 +1,11 @@
 // One rank of collectives.ts, in a process of its own: enqueues what it is told and answers with what it has then.
-import { BackgroundWriter } from '../../src/checkpoint/background.ts';
-import { weightsHash } from '../../src/checkpoint/weights-hash.ts';
-import type { CheckpointHead } from '../../src/checkpoint/write.ts';
 import { createModel } from '../../src/model/model.ts';
 import { Sharding } from '../../src/model/sharded-parameters.ts';
 import { GPT2_STEP } from '../../src/native/bindings.generated.ts';
-import { allocateTensor, type Tensor } from '../../src/native/buffer.ts';
 import { allocateShared, Communicator, communicatorId } from '../../src/native/communicator.ts';
 import { Device } from '../../src/native/device.ts';
 import type { LibraryKind } from '../../src/native/find-library.ts';
+import { allocateTensor, type Tensor } from '../../src/native/tensor.ts';
 import {
   allGather,
   allReduce,
@@ -20,6 +17,9 @@ import {
 import { globalNormScratch } from '../../src/ops/ops.generated.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
 import { OptimizerState } from '../../src/optimizer/state.ts';
+import { BackgroundWriter } from '../../src/weights/checkpoint/background.ts';
+import { weightsHash } from '../../src/weights/checkpoint/weights-hash.ts';
+import type { CheckpointHead } from '../../src/weights/checkpoint/write.ts';
 import { startOf } from './collectives-start.ts';
 import { tinyConfig } from './tiny-model.ts';
 

@@ -1,11 +1,10 @@
 // Trains a small GPT-2 on the library's ops, or with kernels of the course in their places.
-
-import type { LoadedCard } from '../../src/kernels/kernel-card.ts';
-import { type CardOptions, useCards } from '../../src/kernels/use-cards.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
 import { createModel } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';
-import { Random } from '../../src/op-cases/numbers.ts';
+import { Random } from '../../src/ops/cases/case-numbers.ts';
+import type { LoadedCard } from '../../src/ops/kernels/kernel-card.ts';
+import { type CardOptions, useCards } from '../../src/ops/kernels/use-cards.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
 import { Trainer } from '../../src/train/step/trainer.ts';
 

@@ -1,9 +1,9 @@
 // The rungs of the kernel course: folders in kernels/course/CHAPTER/, with a card, or with kernels that a program run.ts launches.
 import { existsSync, readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { cardFiles, type LoadedCard, loadCards } from '../../src/kernels/kernel-card.ts';
+import { packageRoot } from '../../src/base/package-root.ts';
 import type { Dtype } from '../../src/native/device.ts';
-import { packageRoot } from '../../src/package-root.ts';
+import { cardFiles, type LoadedCard, loadCards } from '../../src/ops/kernels/kernel-card.ts';
 
 export const course = join(packageRoot, 'kernels/course');
 

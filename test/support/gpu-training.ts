@@ -1,10 +1,10 @@
 // A trainer of a small model, and batches of random tokens, for tests of training on a GPU.
-import type { Batch } from '../../src/batches/loader.ts';
+import type { Batch } from '../../src/data/batches/loader.ts';
 import type { ModelConfig } from '../../src/model/config.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
 import { createModel } from '../../src/model/model.ts';
 import type { Device } from '../../src/native/device.ts';
-import { Random } from '../../src/op-cases/numbers.ts';
+import { Random } from '../../src/ops/cases/case-numbers.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
 import { Trainer } from '../../src/train/step/trainer.ts';
 

@@ -1,7 +1,7 @@
 // What the kernel lab does on a device that runs kernels: the same suite on a GPU and on the CPU.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { attempt, Gpt2Error } from '../../src/errors.ts';
+import { attempt, Gpt2Error } from '../../src/base/errors.ts';
 import { readHistory } from '../../src/lab/history.ts';
 import { newKernel } from '../../src/lab/new-kernel.ts';
 import { labTool } from '../../src/lab/tools.ts';

@@ -1,7 +1,7 @@
 // Writes llm.c's model file for tests, from values by our names. The program itself only reads it.
-import { toBf16 } from '../../src/files/half-floats.ts';
-import { llmcHeaderBytes, llmcMagic, llmcTensors, llmcVersions } from '../../src/formats/llmc.ts';
+import { toBf16 } from '../../src/base/files/half-floats.ts';
 import { type ModelConfig, paddedVocabularySize } from '../../src/model/config.ts';
+import { llmcHeaderBytes, llmcMagic, llmcTensors, llmcVersions } from '../../src/weights/formats/llmc.ts';
 
 /** The bytes of a file. `read` gives a parameter's values by its name in our table, wte's with its padding rows. */
 export function llmcModelFile(

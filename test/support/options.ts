@@ -1,5 +1,5 @@
 // Options from flags as a person types them.
-import { readOption } from '../../src/options/read.ts';
+import { readOption } from '../../src/options/read-options.ts';
 import { flagOf } from '../../src/options/row.ts';
 import { optionNames, optionRows, type TrainOptions } from '../../src/options/table.ts';
 

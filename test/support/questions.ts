@@ -1,7 +1,7 @@
 // Multiple-choice questions for tests: random ones, and ones about counting, which a tiny model learns by heart.
-import type { Batch } from '../../src/batches/loader.ts';
-import { Random } from '../../src/op-cases/numbers.ts';
-import type { Question } from '../../src/shards/multiple-choice.ts';
+import type { Batch } from '../../src/data/batches/loader.ts';
+import type { Question } from '../../src/data/shards/multiple-choice.ts';
+import { Random } from '../../src/ops/cases/case-numbers.ts';
 
 /** Four completions each; contexts of up to `longest` tokens. */
 export function randomQuestions(

@@ -1,8 +1,8 @@
 // A run that was stopped and resumed against one that went through: what must be equal to the last bit, on any device.
 import { expect } from 'vitest';
-import type { OrderName } from '../../src/batches/order.ts';
-import { resolveCheckpoint } from '../../src/checkpoint/directory.ts';
+import type { OrderName } from '../../src/data/batches/order.ts';
 import type { Dtype } from '../../src/native/device.ts';
+import { resolveCheckpoint } from '../../src/weights/checkpoint/directory.ts';
 import { Workplace } from './cli.ts';
 import { figuresOf } from './figures.ts';
 

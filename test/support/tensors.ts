@@ -1,8 +1,8 @@
 // Tensors for tests, and checks of gradients.
 import { expect } from 'vitest';
-import type { Tensor } from '../../src/native/buffer.ts';
-import { GuardedTensors } from '../../src/op-cases/guarded-tensors.ts';
-import { floats, type Random, relativeError, worstError } from '../../src/op-cases/numbers.ts';
+import type { Tensor } from '../../src/native/tensor.ts';
+import { floats, type Random, relativeError, worstError } from '../../src/ops/cases/case-numbers.ts';
+import { GuardedTensors } from '../../src/ops/cases/guarded-tensors.ts';
 import type { FixtureTensor } from './fixtures.ts';
 
 /** Guarded tensors, with the checks of a test. */

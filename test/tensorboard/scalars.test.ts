@@ -1,11 +1,10 @@
 // TensorBoard's event files: the record's bytes, and that they tell a run's curves, also when it was killed and resumed.
-// scripts/check-tensorboard reads them with TensorBoard's own reader.
 import { existsSync, fstatSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { crc32c, eventRecord } from '../../src/report/tensorboard/event-record.ts';
+import { openScalarFile, ScalarFile } from '../../src/report/tensorboard/scalar-file.ts';
 import { readRun } from '../../src/runs/reader.ts';
-import { crc32c, eventRecord } from '../../src/tensorboard/event-record.ts';
-import { openScalarFile, ScalarFile } from '../../src/tensorboard/scalar-file.ts';
 import { runEvent, trainEvent } from '../runs/run-log.ts';
 import { tinyModel, Workplace } from '../support/cli.ts';
 import { curves, eventFiles, readEvents } from './event-files.ts';

@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { get_encoding } from 'tiktoken';
 import { expect, it } from 'vitest';
-import { Random } from '../../src/op-cases/numbers.ts';
+import { Random } from '../../src/ops/cases/case-numbers.ts';
 import { chooseCut } from '../../src/tokenizer/safe-cuts.ts';
 import { decode, encode, gpt2 } from '../../src/tokenizer/tokenizer.ts';
 import { TokenList } from '../../src/tokenizer/tokens.ts';

@@ -4,11 +4,10 @@ import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { findInputs } from '../../src/datasets/text/inputs.ts';
-import { prepareText } from '../../src/datasets/text/prepare-text.ts';
-import { readModelFolder } from '../../src/formats/huggingface.ts';
-import { readDatasetTokenizer } from '../../src/shards/find.ts';
-import { openShard } from '../../src/shards/shard.ts';
+import { findInputs } from '../../src/data/datasets/text/inputs.ts';
+import { prepareText } from '../../src/data/datasets/text/prepare-text.ts';
+import { readDatasetTokenizer } from '../../src/data/shards/find-shards.ts';
+import { openShard } from '../../src/data/shards/shard.ts';
 import { tokenizerFiles } from '../../src/tokenizer/gpt2-files.ts';
 import {
   byteLengths,
@@ -21,6 +20,7 @@ import {
   StreamDecoder,
 } from '../../src/tokenizer/tokenizer.ts';
 import { isSameTokenizer, parseTokenizer, readTokenizer } from '../../src/tokenizer/tokenizer-file.ts';
+import { readModelFolder } from '../../src/weights/formats/huggingface.ts';
 import { withoutAlphabet } from '../fuzz/tokenizers.ts';
 import { Workplace } from '../support/cli.ts';
 

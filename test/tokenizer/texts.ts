@@ -1,6 +1,6 @@
 // Texts that a tokenizer is tried on: any characters at all, and the few that its pattern turns on, close together.
 import fc from 'fast-check';
-import { Random } from '../../src/op-cases/numbers.ts';
+import { Random } from '../../src/ops/cases/case-numbers.ts';
 
 const telling = [
   ...[' ', '  ', '\n', '\r\n', '\t', '\u000b', '\u0085', '\u00a0', '\u1680', '\u2003', '\u2028', '\u3000', '\ufeff'],

@@ -2,9 +2,9 @@
 // copied.
 import { createHash } from 'node:crypto';
 import { expect, it } from 'vitest';
-import type { Batch } from '../../src/batches/loader.ts';
-import { ShapeError, UsageError } from '../../src/errors.ts';
-import { lossesOf, meanLoss } from '../../src/evaluate/mean-loss.ts';
+import { ShapeError, UsageError } from '../../src/base/errors.ts';
+import type { Batch } from '../../src/data/batches/loader.ts';
+import { lossesOf, meanLoss } from '../../src/inference/evaluate/mean-loss.ts';
 import { createModel } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';

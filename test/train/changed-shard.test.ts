@@ -3,9 +3,9 @@
 import { readFileSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { newestValidCheckpoint } from '../../src/checkpoint/directory.ts';
 import { checkpointsFolder } from '../../src/runs/paths.ts';
 import { train } from '../../src/train/train.ts';
+import { newestValidCheckpoint } from '../../src/weights/checkpoint/directory.ts';
 import { Workplace } from '../support/cli.ts';
 import { figuresOf } from '../support/figures.ts';
 import { parseOptions } from '../support/options.ts';

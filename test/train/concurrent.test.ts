@@ -1,6 +1,6 @@
 // Calls functions without awaiting the previous one: they share a model's activations and run one after the other.
 import { expect, it } from 'vitest';
-import { meanLoss } from '../../src/evaluate/mean-loss.ts';
+import { meanLoss } from '../../src/inference/evaluate/mean-loss.ts';
 import { Device } from '../../src/native/device.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
 import { Trainer } from '../../src/train/step/trainer.ts';

@@ -2,17 +2,17 @@
 // run or from llm.c's file, and weights that cannot be fine-tuned.
 import { writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { resolveCheckpoint } from '../../src/checkpoint/directory.ts';
-import { resolveWeights } from '../../src/checkpoint/weights.ts';
-import { UsageError } from '../../src/errors.ts';
+import { UsageError } from '../../src/base/errors.ts';
 import { presetConfig } from '../../src/model/config.ts';
 import { createModel } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';
-import { floats } from '../../src/op-cases/numbers.ts';
-import { completeOptions } from '../../src/options/check.ts';
+import { floats } from '../../src/ops/cases/case-numbers.ts';
+import { completeOptions } from '../../src/options/complete-options.ts';
 import type { TrainOptions } from '../../src/options/table.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import { train } from '../../src/train/train.ts';
+import { resolveCheckpoint } from '../../src/weights/checkpoint/directory.ts';
+import { resolveWeights } from '../../src/weights/weights.ts';
 import { Workplace } from '../support/cli.ts';
 import { llmcModelFile } from '../support/llmc-model.ts';
 

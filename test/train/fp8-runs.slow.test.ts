@@ -2,8 +2,8 @@
 // test/model/fp8.test.ts.
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { resolveCheckpoint } from '../../src/checkpoint/directory.ts';
 import { readRun } from '../../src/runs/reader.ts';
+import { resolveCheckpoint } from '../../src/weights/checkpoint/directory.ts';
 import { Workplace } from '../support/cli.ts';
 import { figuresOf } from '../support/figures.ts';
 import { rankData, sharedSteps, tinyRanks } from '../support/ranks.ts';

@@ -1,14 +1,14 @@
 // Evaluates HellaSwag while training: order of events, the figures of an evaluation of the checkpoint, unchanged steps, and a
 // resumed run that equals one that was not stopped.
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { resolveWeights } from '../../src/checkpoint/weights.ts';
-import { readHellaswag, scoreHellaswag } from '../../src/evaluate/hellaswag.ts';
+import { writeQuestions } from '../../src/data/shards/multiple-choice.ts';
+import { readHellaswag, scoreHellaswag } from '../../src/inference/evaluate/hellaswag.ts';
 import { createModel } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';
 import type { TrainOptions } from '../../src/options/table.ts';
 import { readRun } from '../../src/runs/reader.ts';
-import { writeQuestions } from '../../src/shards/multiple-choice.ts';
 import { train } from '../../src/train/train.ts';
+import { resolveWeights } from '../../src/weights/weights.ts';
 import { describeBackends } from '../support/backends.ts';
 import { Workplace } from '../support/cli.ts';
 import { figuresOf } from '../support/figures.ts';

@@ -2,10 +2,10 @@
 // is the same model to compare.
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { configurationDifferences } from '../../src/compare/pairs.ts';
-import { mismatches, readReference } from '../../src/compare/reference.ts';
 import { modelName, presetConfig } from '../../src/model/config.ts';
 import type { TrainOptions } from '../../src/options/table.ts';
+import { configurationDifferences } from '../../src/report/compare/pairs.ts';
+import { mismatches, readReference } from '../../src/report/compare/reference.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import { train } from '../../src/train/train.ts';
 import { Workplace } from '../support/cli.ts';

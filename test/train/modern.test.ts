@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest';
 import { parameterTable } from '../../src/model/parameters.ts';
 import { Device } from '../../src/native/device.ts';
-import { floats, norm } from '../../src/op-cases/numbers.ts';
+import { floats, norm } from '../../src/ops/cases/case-numbers.ts';
 import { Trainer } from '../../src/train/step/trainer.ts';
 import { describeBackends } from '../support/backends.ts';
 import { modernFixture, modernOptimizer, smallModernConfig, smallModernModel } from '../support/modern-models.ts';

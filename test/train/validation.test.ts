@@ -1,15 +1,15 @@
 // Validation: whole sequences, whose figures depend on neither batch nor recompute, and llm.c's batches. Those wrap around a set of
 // fewer batches than --val-steps: each batch runs once and is weighted in the mean.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openLoader } from '../../src/batches/loader.ts';
-import { meanLoss } from '../../src/evaluate/mean-loss.ts';
+import { openLoader } from '../../src/data/batches/loader.ts';
+import { findShards } from '../../src/data/shards/find-shards.ts';
+import { meanLoss } from '../../src/inference/evaluate/mean-loss.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
 import { createModel } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';
 import type { TrainOptions } from '../../src/options/table.ts';
 import { readRun } from '../../src/runs/reader.ts';
-import { findShards } from '../../src/shards/find.ts';
-import { train } from '../../src/train/for-programs.ts';
+import { train } from '../../src/train/train.ts';
 import { Workplace } from '../support/cli.ts';
 
 const sizes = { layers: 1, channels: 32, heads: 2, context: 16 };

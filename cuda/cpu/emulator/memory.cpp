@@ -15,7 +15,7 @@ namespace {
 
 // Of memory whose elements are not known.
 constexpr unsigned shared_cell_bytes = 2;
-// After every variable of a module (src/kernels/emulated.ts) and every block from malloc: an access there is in none.
+// After every variable of a module (src/ops/kernels/emulated.ts) and every block from malloc: an access there is in none.
 constexpr size_t gap = 64;
 // What malloc has on a GPU, if a program does not ask for more (cudaLimitMallocHeapSize).
 constexpr size_t heap_bytes = 8 << 20;

@@ -1,4 +1,4 @@
-// Kernels from outside this library on the CPU: shared libraries that src/kernels/emulated.ts compiled, run by the emulator.
+// Kernels from outside this library on the CPU: shared libraries that src/ops/kernels/emulated.ts compiled, run by the emulator.
 #include <cxxabi.h>
 #include <dlfcn.h>
 #include <fcntl.h>

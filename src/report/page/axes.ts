@@ -2,7 +2,7 @@
 import type uPlot from 'uplot';
 import { formatter, linearMarks, logMarks, marksOn, ticks } from '../scale.ts';
 import { colorOf } from './elements.ts';
-import type { Picture } from './model.ts';
+import type { Picture } from './page-model.ts';
 
 const font = '12px system-ui';
 

@@ -3,20 +3,11 @@
 import uPlot from 'uplot';
 import { type Points, valueNear } from '../points.ts';
 import { axesOf, drawZero, rangeOf } from './axes.ts';
-import { adaptLines, alignedData, dottedPoints, seriesOf } from './curves.ts';
 import { colorOf } from './elements.ts';
+import type { Actions } from './gestures.ts';
 import { watchGestures } from './gestures.ts';
-import type { Picture, Range } from './model.ts';
-
-export interface Actions {
-  readonly hover: (step: number | undefined) => void;
-  /** A box was dragged over steps and, unless it is flat, over values. */
-  readonly zoomTo: (from: number, to: number, range?: Range) => void;
-  readonly move: (steps: number) => void;
-  /** @param factor under 1: nearer @param around the step that stays in place */
-  readonly zoom: (factor: number, around: number) => void;
-  readonly reset: () => void;
-}
+import { adaptLines, alignedData, dottedPoints, seriesOf } from './page-curves.ts';
+import type { Picture } from './page-model.ts';
 
 const noBox = { left: 0, top: 0, width: 0, height: 0 };
 

@@ -1,10 +1,10 @@
 // Makes the elements that depend on the report (buttons of series and curves, tables, sources) and shows a run's state, tiles, samples
 // and the end of its log. Every text is inserted as text, so that no name can become markup. viewer.ts decides the effect of a click.
+import { formatStep } from '../format-numbers.ts';
 import type { LoggedRun } from '../logged-run.ts';
-import { formatStep } from '../numbers.ts';
 import type { ReportData, ReportTable } from '../report-data.ts';
 import type { Tile } from '../tiles.ts';
-import { type Shown, seriesLabels, seriesNames } from './model.ts';
+import { type Shown, seriesLabels, seriesNames } from './page-model.ts';
 
 export const byId = <T extends HTMLElement = HTMLElement>(id: string): T => document.getElementById(id) as T;
 

@@ -1,11 +1,11 @@
 // Runs the live page: takes the server's events (events.ts), and updates the plot and the figures.
-import type { About } from '../../live/about.ts';
-import type { MachineReading } from '../../live/machine-load.ts';
+import type { About } from '../live/about.ts';
 import { LoggedRun, stateOf } from '../logged-run.ts';
+import type { MachineReading } from '../machine-load.ts';
 import type { ReportData } from '../report-data.ts';
 import { tilesOf } from '../tiles.ts';
 import { byId, showLog, showSamples, showState, showTiles } from './elements.ts';
-import { type Connection, listen } from './events.ts';
+import { type Connection, listen } from './page-events.ts';
 import { showPoints, showReport, startViewer } from './viewer.ts';
 
 /** The page is updated no more often than a person can read. */

@@ -1,10 +1,10 @@
 // Shows the values of all curves at the cursor: a table next to it, and a sentence for screen readers.
 import type { Axis } from '../axis.ts';
-import { formatStep, formatValue } from '../numbers.ts';
+import { formatStep, formatValue } from '../format-numbers.ts';
 import { valueNear } from '../points.ts';
 import type { ReportData } from '../report-data.ts';
 import { make, tableOf } from './elements.ts';
-import { isOverTraining, type Model, partsOf, type State } from './model.ts';
+import { isOverTraining, type Model, partsOf, type State } from './page-model.ts';
 
 type Reading = ReturnType<typeof readingsAt>[number];
 

@@ -1,9 +1,9 @@
 // Handles the plot's controls and keys: they and the gestures on the plot change one state, which is then drawn.
-import { formatStep } from '../numbers.ts';
+import { formatStep } from '../format-numbers.ts';
 import type { ReportData } from '../report-data.ts';
 import { Chart } from './chart.ts';
 import { baselineOptions, byId, legendButtons, seriesButtons, sourceRows, tableSection } from './elements.ts';
-import { Model, partsOf, type Shown, type State, seriesLabels, seriesNames } from './model.ts';
+import { Model, partsOf, type Shown, type State, seriesLabels, seriesNames } from './page-model.ts';
 import { isDark, startTheme } from './theme.ts';
 import { announce, fillTooltip, readingsAt } from './tooltip.ts';
 

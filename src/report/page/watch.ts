@@ -2,7 +2,7 @@
 // versions before.
 import { describeRound, type KernelRound, type RoundKernel, type TimedRow, type WrongMap } from '../kernel-round.ts';
 import { byId, make, showState, showTiles, tableOf } from './elements.ts';
-import { type Connection, listen } from './events.ts';
+import { type Connection, listen } from './page-events.ts';
 import { startTheme } from './theme.ts';
 
 let round: KernelRound | undefined;

@@ -1,10 +1,10 @@
 // Locates the first number that is not finite: computes a step's micro-batches again, op by op, and checks each op's outputs as
 // soon as they are written. It reads everything back to the host, so it is for runs that have stopped.
-import type { Batch } from '../../batches/loader.ts';
+import type { Batch } from '../../data/batches/loader.ts';
 import type { ParameterArena } from '../../model/arena.ts';
 import type { Model } from '../../model/model.ts';
 import { parameterTable } from '../../model/parameters.ts';
-import type { Tensor } from '../../native/buffer.ts';
+import type { Tensor } from '../../native/tensor.ts';
 import { isWritten, type OpContract } from '../../ops/contract.ts';
 import { contracts } from '../../ops/ops.generated.ts';
 import { observedReplacements } from '../../ops/replacements.ts';

@@ -1,17 +1,23 @@
 // Replays a capture: computes its step again from the same weights and tokens, and compares the results.
-import { captured, type FoundCapture, gradientsHash, readBatches, readCapture } from '../../checkpoint/capture.ts';
-import { loadWeights } from '../../checkpoint/read.ts';
-import { Gpt2Error, UsageError } from '../../errors.ts';
-import { cardHashes, loadFolders } from '../../kernels/card-hash.ts';
-import { useCards } from '../../kernels/use-cards.ts';
-import { type Recompute, recomputeNames } from '../../model/activations.ts';
+import { Gpt2Error, UsageError, words } from '../../base/errors.ts';
+import { type Recompute, recomputeNames } from '../../model/activation-tables.ts';
 import { checkConfig } from '../../model/config.ts';
 import { gib, memoryLimit } from '../../model/memory.ts';
 import { createModel } from '../../model/model.ts';
 import { Device, type Dtype } from '../../native/device.ts';
 import { selectDevice } from '../../native/select-device.ts';
+import { cardHashes, loadFolders } from '../../ops/kernels/card-hash.ts';
+import { useCards } from '../../ops/kernels/use-cards.ts';
 import { noUpdate } from '../../optimizer/optimizer.ts';
-import { neededBytes } from '../plan/memory.ts';
+import {
+  captured,
+  type FoundCapture,
+  gradientsHash,
+  readBatches,
+  readCapture,
+} from '../../weights/checkpoint/capture.ts';
+import { loadWeights } from '../../weights/checkpoint/read-checkpoint.ts';
+import { neededBytes } from '../plan/plan-memory.ts';
 import { Trainer } from '../step/trainer.ts';
 import { describeFinding, locate } from './locate.ts';
 
@@ -64,7 +70,7 @@ export async function replay(path: string, options: ReplayOptions = {}): Promise
   if (recompute === undefined) {
     const least = Math.min(...recomputeNames.map(needed));
     throw new Gpt2Error(
-      `${path} needs ${gib(least)} of memory at least, ${limit.text}; ${limit.remedy}, or name another --device`,
+      words`${path} needs ${gib(least)} of memory at least, ${limit.text}; ${limit.remedy}, or name another --device`,
     );
   }
   const model = createModel(device, config, { B, T, purpose: 'training', recompute });

@@ -1,20 +1,20 @@
 // Plans a run without starting it (--dry-run): memory by kind, size of a step, whether it fits.
-import { stateCopyBytes } from '../../checkpoint/background.ts';
-import { attempt } from '../../errors.ts';
-import type { FetchOptions } from '../../formats/hub.ts';
-import { loadFolders } from '../../kernels/card-hash.ts';
-import type { LoadedCard } from '../../kernels/kernel-card.ts';
-import type { Recompute } from '../../model/activations.ts';
+import { attempt } from '../../base/errors.ts';
+import type { Recompute } from '../../model/activation-tables.ts';
 import { modelLabel } from '../../model/config.ts';
 import { availableMemory, hostMemory } from '../../model/memory.ts';
 import { parameterCount } from '../../model/parameters.ts';
 import { Device } from '../../native/device.ts';
+import { loadFolders } from '../../ops/kernels/card-hash.ts';
+import type { LoadedCard } from '../../ops/kernels/kernel-card.ts';
 import { chooseOptimizer } from '../../optimizer/choose.ts';
-import { checkTrainOptions, presetOptions, withRecipe } from '../../options/read.ts';
+import { checkTrainOptions, namingSources, presetOptions, withRecipe } from '../../options/read-options.ts';
 import type { SettledOptions, TrainOptions } from '../../options/table.ts';
 import type { Tokenizer } from '../../tokenizer/tokenizer.ts';
-import { settle, sharesOf, takesSamples } from '../run/settle.ts';
-import { checkMemory, trainingPlan } from './memory.ts';
+import { stateCopyBytes } from '../../weights/checkpoint/background.ts';
+import type { FetchOptions } from '../../weights/formats/hub-cache.ts';
+import { checkMemory, trainingPlan } from './plan-memory.ts';
+import { settle, sharesOf, takesSamples } from './settle.ts';
 
 /** The result of --dry-run. */
 export interface TrainingPlan {
@@ -44,14 +44,22 @@ export interface TrainingPlan {
   readonly refusal: string | undefined;
 }
 
-/** Plans a run with these options. @throws as `openRun` before it allocates */
+/**
+ * Plans a run with these options. A model of the Hugging Face hub is downloaded for it.
+ * @throws as `openRun` before it allocates
+ * @example
+ * const plan = await planRun({ model: 'd6', device: 'cpu' }, console.log);
+ * console.log(plan.parameters, plan.refusal ?? 'fits');
+ */
 export async function planRun(
   given: TrainOptions,
   notice: (text: string) => void = () => {},
   onProgress?: FetchOptions['onProgress'],
 ): Promise<TrainingPlan> {
   checkTrainOptions(given);
-  const { options, deviceOptions, config, tokenizer } = await settle(given, { notice, onProgress });
+  const { options, deviceOptions, config, tokenizer } = await namingSources(given, () =>
+    settle(given, { notice, onProgress }),
+  );
   using device = Device.open(deviceOptions);
   const { batch, sequence, accumulation, ranks, recompute } = options;
   const sizes = memorySizes(options, tokenizer, await loadFolders(options.kernels));

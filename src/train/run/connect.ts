@@ -1,6 +1,7 @@
 // Connects the devices of ranks before step 0, checks their collectives, and measures the rate of large ones.
 import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
+import { words } from '../../base/errors.ts';
 import { Communicator, communicatorId } from '../../native/communicator.ts';
 import type { Device } from '../../native/device.ts';
 import { endLater } from '../../native/last-resort.ts';
@@ -47,7 +48,7 @@ export async function connectDevices(
     const where = machines === 1 ? 'this machine' : `${machines} machines`;
     const why = reason === '' ? '' : ` (${reason})`;
     const way = `${carrierNames[carrier]}${orderingNames[ordering]}${why} at ${rate.toPrecision(3)} GB/s`;
-    notice(`${count} ranks on ${where}; ${way}, --overlap ${chosen}`);
+    notice(words`${count} ranks on ${where}; ${way}, --overlap ${chosen}`);
     ranks.watch(() => communicator.check());
     return { communicator, overlap: chosen };
   } catch (error) {

@@ -1,14 +1,14 @@
 // Opens the data of a run: training batches, validation batches, HellaSwag. It needs no device, so its errors come first.
 import { resolve } from 'node:path';
-import { type Loader, openLoader, planValidation } from '../../batches/loader.ts';
-import { openSequences, type SequenceSet } from '../../batches/sequences.ts';
-import type { FoundCheckpoint } from '../../checkpoint/directory.ts';
-import { Gpt2Error } from '../../errors.ts';
-import { type Hellaswag, readHellaswag } from '../../evaluate/hellaswag.ts';
-import { askedSteps } from '../../options/check.ts';
-import { readDatasetTokenizer } from '../../shards/find.ts';
+import { Gpt2Error, words } from '../../base/errors.ts';
+import { type Loader, openLoader, planValidation } from '../../data/batches/loader.ts';
+import { openSequences, type SequenceSet } from '../../data/batches/sequences.ts';
+import { readDatasetTokenizer } from '../../data/shards/find-shards.ts';
+import { type Hellaswag, readHellaswag } from '../../inference/evaluate/hellaswag.ts';
+import { askedSteps } from '../../options/complete-options.ts';
 import { byteLengths, noByteLengths } from '../../tokenizer/tokenizer.ts';
-import type { Opening } from './run.ts';
+import type { FoundCheckpoint } from '../../weights/checkpoint/directory.ts';
+import type { Opening } from './opening.ts';
 import { changedShard, shardRecord } from './same-data.ts';
 
 /** The sequences of --val-tokens, or the batches of --val-steps. */
@@ -51,13 +51,13 @@ export function openData(opening: Opening) {
   const steps = askedSteps(options, totalBatch) ?? Math.floor(loader.tokens / totalBatch);
   if (steps < 1) {
     throw new Gpt2Error(
-      `${data} has ${loader.tokens} training tokens, fewer than one step of ${totalBatch}; give --steps or a smaller --total-batch`,
+      words`${data} has ${loader.tokens} training tokens, fewer than one step of ${totalBatch}; give --steps or a smaller --total-batch`,
     );
   }
   if (warmup > steps) {
-    const of = tokens === undefined ? `one epoch of ${data}` : `--tokens ${tokens}`;
+    const of = tokens === undefined ? `one epoch of ${data}` : words`--tokens ${tokens}`;
     throw new Gpt2Error(
-      `--warmup ${warmup} is over the ${steps} steps of ${of}; take a shorter --warmup or give --steps`,
+      words`--warmup ${warmup} is over the ${steps} steps of ${of}; take a shorter --warmup or give --steps`,
     );
   }
   const validation = options.valEvery > 0 ? openValidation(opening, rank) : undefined;
@@ -72,7 +72,7 @@ function seekTo(loader: Loader, { path, manifest }: FoundCheckpoint, data: strin
   const changed = changedShard(manifest.shards, loader.shards.map(shardRecord));
   if (changed && resolve(data) === resolve(String(manifest.configuration.data))) {
     throw new Gpt2Error(
-      `the data in ${data} is not what ${path} was trained on: ${changed}; restore it, or name another folder with --data to continue with that`,
+      words`the data in ${data} is not what ${path} was trained on: ${changed}; restore it, or name another folder with --data to continue with that`,
     );
   }
   loader.seekAsRoot(manifest.position);
@@ -106,7 +106,9 @@ function openHellaswag({ settled: { options, config, tokenizer }, notice }: Open
   const hellaswag = readHellaswag(path, { sequence, vocabularySize: config.vocabularySize, tokenizer });
   const { cut, rows } = hellaswag;
   if (cut > 0) {
-    notice(`hellaswag: ${cut} of ${rows.length} rows are over --seq ${sequence}: their contexts lose their beginning`);
+    notice(
+      words`hellaswag: ${cut} of ${rows.length} rows are over --seq ${sequence}: their contexts lose their beginning`,
+    );
   }
   return hellaswag;
 }

@@ -1,8 +1,8 @@
 // Types of `train`'s arguments and result.
-import { checkGiven } from '../../checks/given.ts';
-import { Gpt2Error } from '../../errors.ts';
-import type { LivePage } from '../../live/live-page.ts';
+import { checkGiven } from '../../base/checks/given.ts';
+import { Gpt2Error } from '../../base/errors.ts';
 import type { Place } from '../../ranks/place.ts';
+import type { LivePage } from '../../report/live/live-page.ts';
 import type { RunEvent } from '../../runs/schema.ts';
 
 /** A run, described before step 0. */

@@ -1,12 +1,12 @@
 // Evaluates a run between steps: validation loss, HellaSwag, a text sample, and the event that ends the run.
-import { startPosition } from '../../batches/order.ts';
-import { InterruptedError } from '../../errors.ts';
-import { scoreHellaswag } from '../../evaluate/hellaswag.ts';
-import { summedLoss } from '../../evaluate/mean-loss.ts';
-import { sequenceLosses } from '../../evaluate/sequence-losses.ts';
+import { InterruptedError } from '../../base/errors.ts';
+import { startPosition } from '../../data/batches/order.ts';
+import { scoreHellaswag } from '../../inference/evaluate/hellaswag.ts';
+import { summedLoss } from '../../inference/evaluate/mean-loss.ts';
+import { sequenceLosses } from '../../inference/evaluate/sequence-losses.ts';
+import { generate } from '../../inference/sample/generate.ts';
 import type { KeyValueCache } from '../../model/key-value-cache.ts';
 import type { RunEvent } from '../../runs/schema.ts';
-import { generate } from '../../sample/generate.ts';
 import { promptIds, textOf } from '../../tokenizer/tokenizer.ts';
 import type { Validation, ValidationBatches } from './data.ts';
 import type { Run } from './run.ts';

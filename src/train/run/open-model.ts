@@ -1,21 +1,21 @@
 // Allocates a run's model and trainer on its device, and fills them: initial weights, weights of a file, or a checkpoint.
-import { BackgroundWriter } from '../../checkpoint/background.ts';
-import { loadOptimizer } from '../../checkpoint/read.ts';
-import type { LoadedCard } from '../../kernels/kernel-card.ts';
-import { reserveScratch } from '../../kernels/use-cards.ts';
 import { initializeWeights } from '../../model/initialize.ts';
 import { KeyValueCache } from '../../model/key-value-cache.ts';
 import { createModel } from '../../model/model.ts';
 import { Sharding } from '../../model/sharded-parameters.ts';
 import type { Device } from '../../native/device.ts';
+import type { LoadedCard } from '../../ops/kernels/kernel-card.ts';
+import { reserveScratch } from '../../ops/kernels/use-cards.ts';
 import { updatedEntire } from '../../optimizer/assign.ts';
 import type { Configuration } from '../../options/table.ts';
-import { checkMemory, trainingPlan, uncalledOps } from '../plan/memory.ts';
+import { BackgroundWriter } from '../../weights/checkpoint/background.ts';
+import { loadOptimizer } from '../../weights/checkpoint/read-checkpoint.ts';
 import { memorySizes } from '../plan/plan.ts';
+import { checkMemory, trainingPlan, uncalledOps } from '../plan/plan-memory.ts';
+import { sharesOf } from '../plan/settle.ts';
 import { Trainer } from '../step/trainer.ts';
 import { connectDevices } from './connect.ts';
-import type { Opening } from './run.ts';
-import { sharesOf } from './settle.ts';
+import type { Opening } from './opening.ts';
 
 export type RunModel = Readonly<Awaited<ReturnType<typeof openModel>>>;
 

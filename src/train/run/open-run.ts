@@ -1,31 +1,32 @@
 // Opens everything that a run needs, cheap checks first: data, run folder, device, ranks, model, log. Options come from
 // settle.ts; the loop over steps is in session.ts.
 import { basename, join } from 'node:path';
-import { checkpointHash } from '../../checkpoint/directory.ts';
-import { UsageError } from '../../errors.ts';
-import { cardHashes, loadFolders } from '../../kernels/card-hash.ts';
-import { useCards } from '../../kernels/use-cards.ts';
-import { openLivePage } from '../../live/live-page.ts';
+import { UsageError } from '../../base/errors.ts';
+import { packageCommit, programVersion } from '../../base/package-root.ts';
 import { modelLabel } from '../../model/config.ts';
 import { totalOf } from '../../model/memory.ts';
 import { parameterCount } from '../../model/parameters.ts';
 import { Device, type DeviceDescription } from '../../native/device.ts';
+import { cardHashes, loadFolders } from '../../ops/kernels/card-hash.ts';
+import { useCards } from '../../ops/kernels/use-cards.ts';
 import { agreedOptions, configurationOf } from '../../options/configuration.ts';
 import type { Configuration } from '../../options/table.ts';
-import { packageCommit, programVersion } from '../../package-root.ts';
 import { agree, codeHash } from '../../ranks/agree.ts';
+import { openLivePage } from '../../report/live/live-page.ts';
+import { openScalarFile } from '../../report/tensorboard/scalar-file.ts';
 import { refuseOccupied } from '../../runs/existing.ts';
 import { refuseBusyRun } from '../../runs/lock.ts';
 import { timeName } from '../../runs/paths.ts';
 import { RunLog } from '../../runs/writer.ts';
-import { openScalarFile } from '../../tensorboard/scalar-file.ts';
+import { checkpointHash } from '../../weights/checkpoint/directory.ts';
 import { describeDevice } from '../plan/plan.ts';
+import { type Settled, takesSamples } from '../plan/settle.ts';
 import { openData, type RunData } from './data.ts';
 import { openModel } from './open-model.ts';
-import { type Opening, Resources, type Run } from './run.ts';
+import { type Opening, Resources } from './opening.ts';
+import type { Run } from './run.ts';
 import { dataHash, shardRecord } from './same-data.ts';
 import { checkSameKernels } from './same-kernels.ts';
-import { type Settled, takesSamples } from './settle.ts';
 
 /** Message for a process that was given several ranks but no place among them. */
 export const oneGpu = 'a process trains on one GPU: `train --gpus N` on the command line starts N of them';

@@ -1,15 +1,14 @@
-// Types of an open run, and the list of what it has to close.
-import type { FoundCheckpoint } from '../../checkpoint/directory.ts';
-import type { LivePage } from '../../live/live-page.ts';
+// The types of an open run.
 import type { SettledOptions } from '../../options/table.ts';
 import type { Ranks } from '../../ranks/ranks.ts';
+import type { ScalarFile } from '../../report/tensorboard/scalar-file.ts';
 import type { RunEvent } from '../../runs/schema.ts';
 import type { RunLog } from '../../runs/writer.ts';
-import type { ScalarFile } from '../../tensorboard/scalar-file.ts';
+import type { FoundCheckpoint } from '../../weights/checkpoint/directory.ts';
+import type { Settled } from '../plan/settle.ts';
 import type { RunData } from './data.ts';
 import type { RunDescription } from './hooks.ts';
 import type { RunModel } from './open-model.ts';
-import type { Settled } from './settle.ts';
 
 /** An open run. `close()` frees the device and closes files. */
 export interface Run extends RunData, RunModel {
@@ -19,7 +18,7 @@ export interface Run extends RunData, RunModel {
   readonly isRoot: boolean;
   readonly options: SettledOptions;
   readonly tokenizer: Settled['tokenizer'];
-  /** The run folder; another one after it was removed or moved during the run (saving.ts). */
+  /** The run folder; another one if it was replaced during the run (saving.ts). */
   out: string;
   readonly startStep: number;
   /** The step at which this process ends: `steps`, or --stop-after. */
@@ -32,37 +31,4 @@ export interface Run extends RunData, RunModel {
   readonly runEvent: Extract<RunEvent, { event: 'run' }>;
   readonly description: RunDescription;
   close(): void;
-}
-
-/** Inputs of the functions that open a run. */
-export interface Opening {
-  readonly settled: Settled;
-  readonly notice: (text: string) => void;
-  /** Takes the live page in the end. */
-  readonly onPage: (page: LivePage) => void;
-  readonly ranks: Ranks | undefined;
-  readonly resources: Resources;
-}
-
-/** Resources to close together. */
-export class Resources {
-  readonly #open: { close(): void }[] = [];
-
-  keep<R extends { close(): void }>(resource: R): R {
-    this.#open.push(resource);
-    return resource;
-  }
-
-  /** Closes all, the last opened first; a second call does nothing. @throws the first error */
-  close(): void {
-    const errors: unknown[] = [];
-    for (const resource of this.#open.splice(0).reverse()) {
-      try {
-        resource.close();
-      } catch (error) {
-        errors.push(error);
-      }
-    }
-    if (errors.length > 0) throw errors[0];
-  }
 }

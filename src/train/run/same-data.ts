@@ -1,9 +1,9 @@
 // Compares the shards of a resumed run with those it was trained on: names, token counts, contents.
 import { createHash } from 'node:crypto';
 import { basename } from 'node:path';
-import type { Manifest } from '../../checkpoint/manifest.ts';
-import { beginning } from '../../shards/find.ts';
-import type { Shard } from '../../shards/shard.ts';
+import { beginning } from '../../data/shards/find-shards.ts';
+import type { Shard } from '../../data/shards/shard.ts';
+import type { Manifest } from '../../weights/checkpoint/manifest.ts';
 
 type ShardRecord = Manifest['shards'][number];
 

@@ -1,22 +1,22 @@
 // Runs the loop over the steps of an open run. Each step may log, in this order: validation, HellaSwag, sample, training loss. A
 // checkpoint is logged when it is on the disk, which may be some steps later.
-import type { Batch } from '../../batches/loader.ts';
-import { type Position, startPosition } from '../../batches/order.ts';
-import { weightsHash } from '../../checkpoint/weights-hash.ts';
-import { Gpt2Error, InterruptedError, type NativeError } from '../../errors.ts';
-import { continueWith } from '../../package-root.ts';
+import { Gpt2Error, InterruptedError, type NativeError, words } from '../../base/errors.ts';
+import { continueWith } from '../../base/wording.ts';
+import type { Batch } from '../../data/batches/loader.ts';
+import { type Position, startPosition } from '../../data/batches/order.ts';
+import { ChangedShardError } from '../../data/shards/shard.ts';
 import { eventsAt } from '../../runs/reader.ts';
 import type { RunEvent } from '../../runs/schema.ts';
-import { ChangedShardError } from '../../shards/shard.ts';
-import { stopAtBadStep } from '../failure/bad-step.ts';
-import { mostSkippedInARow, openSpikeWatch, type SpikeWatch } from '../failure/spikes.ts';
+import { weightsHash } from '../../weights/checkpoint/weights-hash.ts';
 import type { BegunStep } from '../step/trainer.ts';
+import { stopAtBadStep } from './bad-step.ts';
 import { Events } from './events.ts';
 import { type SessionHooks, StoppedError, type TrainResult } from './hooks.ts';
 import { milestonesAt } from './milestones.ts';
 import type { Run } from './run.ts';
 import { Saving } from './saving.ts';
 import { learningRateAt } from './schedule.ts';
+import { mostSkippedInARow, openSpikeWatch, type SpikeWatch } from './spikes.ts';
 import { Throughput } from './throughput.ts';
 
 /** A step that was enqueued and whose result has not been read. */
@@ -60,8 +60,8 @@ export class Session {
   }
 
   async run(): Promise<TrainResult> {
-    const { out, options, steps, startStep, ranks, resumed, description, runEvent } = this.#run;
-    const own = resumed ? kindsAt(out, startStep) : [];
+    const { options, steps, startStep, ranks, resumed, description, runEvent } = this.#run;
+    const own = resumed ? kindsAt(this.#run.out, startStep) : [];
     const logged = new Set((await ranks?.fromRoot(own)) ?? own);
     if (options.skipSpikes !== undefined) {
       this.#spikes = await openSpikeWatch(this.#run, options.skipSpikes, (text) => this.#events.notice(text));
@@ -85,10 +85,10 @@ export class Session {
       const skipped = this.#spikes && { skipped: this.#spikes.skipped };
       this.#events.log({ event: 'done', steps, seconds, weights, ...skipped });
     } else {
-      this.#events.notice(`${this.#stoppedAndSaved}, as --stop-after says; ${continueWith(out)}`);
+      this.#events.notice(words`${this.#stoppedAndSaved}, as --stop-after says; ${continueWith(this.#run.out)}`);
     }
     if (await this.#saving.isLost()) await this.#saving.saveNow(this.#step, this.#position);
-    return { out, steps: this.#step };
+    return { out: this.#run.out, steps: this.#step };
   }
 
   /** @param logged kinds of events that a resumed run's log already has at its first step */
@@ -226,7 +226,7 @@ export class Session {
     const { signal } = this.#hooks;
     if (!signal.aborted && !this.#ranksStop) {
       return new Gpt2Error(
-        `${this.#stoppedAndSaved}: the last ${this.#skippedInARow} updates were all skipped as spikes; ${continueWith(out)} and a smaller --lr or a larger --skip-spikes`,
+        words`${this.#stoppedAndSaved}: the last ${this.#skippedInARow} updates were all skipped as spikes; ${continueWith(out)} and a smaller --lr or a larger --skip-spikes`,
       );
     }
     return new StoppedError(`${this.#stoppedAndSaved}; ${continueWith(out)}`, signal);

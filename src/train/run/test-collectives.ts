@@ -1,8 +1,9 @@
 // Checks every collective on known values, and measures the rate of large ones.
 import { setTimeout } from 'node:timers/promises';
-import { Gpt2Error } from '../../errors.ts';
-import { bytesOf, type Tensor } from '../../native/buffer.ts';
+import { Gpt2Error } from '../../base/errors.ts';
 import { allocateShared, type Communicator } from '../../native/communicator.ts';
+import { bytesOf } from '../../native/element-types.ts';
+import type { Tensor } from '../../native/tensor.ts';
 import { allGather, allReduce, groupCollectives, joinCollectives, reduceScatter } from '../../ops/collectives.ts';
 
 const timeoutMilliseconds = 30_000;

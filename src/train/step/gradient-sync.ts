@@ -9,8 +9,8 @@
 import { bucketFrom, type ParameterArena } from '../../model/arena.ts';
 import type { Model } from '../../model/model.ts';
 import { GPT2_STEP } from '../../native/bindings.generated.ts';
-import type { Tensor } from '../../native/buffer.ts';
 import { allocateShared, type Communicator } from '../../native/communicator.ts';
+import type { Tensor } from '../../native/tensor.ts';
 import { allReduce, groupCollectives, joinCollectives, reduceScatter } from '../../ops/collectives.ts';
 
 /** Gradients whose norm is taken; with a communicator, together with those of the other ranks. */

@@ -1,10 +1,10 @@
 // Copies a step's values and tokens to the device, and its results back, through page-locked memory. A trainer has two such
 // buffers, so that it can enqueue a step while the device works on the previous one.
-import type { Batch } from '../../batches/loader.ts';
+import type { Batch } from '../../data/batches/loader.ts';
 import type { ActivationSet } from '../../model/activations.ts';
 import { GPT2_STEP, type Pointer } from '../../native/bindings.generated.ts';
-import type { PinnedBuffer, Tensor } from '../../native/buffer.ts';
-import type { Device } from '../../native/device.ts';
+import type { Device, PinnedBuffer } from '../../native/device.ts';
+import type { Tensor } from '../../native/tensor.ts';
 
 /** When a step changes weights and optimizer state. The device decides, because it may run a step before the last is read. */
 export interface UpdateLimits {

@@ -1,16 +1,16 @@
 // Runs optimizer steps: gives a step's values and tokens to the device, runs its ops (step-ops.ts), and reads the results. A GPU
 // launches micro-batches and the end of a step as graphs; tokens, step values and results are copied between them, so that the
 // host can enqueue a step while the device works on the previous one.
-import { checkBatch, writeBatch } from '../../batches/batch.ts';
-import type { Batch } from '../../batches/loader.ts';
-import { checkGiven } from '../../checks/given.ts';
-import { real, whole } from '../../checks/number.ts';
-import { UsageError } from '../../errors.ts';
+import { checkGiven } from '../../base/checks/given.ts';
+import { real, whole } from '../../base/checks/number.ts';
+import { UsageError } from '../../base/errors.ts';
+import { checkBatch, writeBatch } from '../../data/batches/batch.ts';
+import type { Batch } from '../../data/batches/loader.ts';
 import type { ParameterArena } from '../../model/arena.ts';
 import type { Model } from '../../model/model.ts';
 import { GPT2_STEP } from '../../native/bindings.generated.ts';
 import type { Communicator } from '../../native/communicator.ts';
-import type { Program } from '../../native/programs.ts';
+import type { Program } from '../../native/device.ts';
 import type { OptimizerState } from '../../optimizer/state.ts';
 import { type Requests, StagingBuffer, type StepResult, type UpdateLimits } from './staging.ts';
 import { type MicroBatch, StepOps, type StepOptions } from './step-ops.ts';

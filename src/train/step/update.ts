@@ -4,7 +4,7 @@ import { bucketFrom, type ParameterArena } from '../../model/arena.ts';
 import type { Model } from '../../model/model.ts';
 import type { Sharding } from '../../model/sharded-parameters.ts';
 import type { Pointer } from '../../native/bindings.generated.ts';
-import type { Tensor } from '../../native/buffer.ts';
+import type { Tensor } from '../../native/tensor.ts';
 import { joinCollectives, recordCollectives } from '../../ops/collectives.ts';
 import type { OptimizerState } from '../../optimizer/state.ts';
 import type { GradientSync } from './gradient-sync.ts';

@@ -1,6 +1,6 @@
 // JSON as lines: arrays in parts of any size, and the field that is the only text.
 import { expect, it } from 'vitest';
-import { elementsAsLines, onlyTextField } from '../../../src/datasets/text/json-lines.ts';
+import { elementsAsLines, onlyTextField } from '../../../src/data/datasets/text/json-lines.ts';
 
 async function linesOf(text: string, partBytes: number): Promise<string[]> {
   const bytes = Buffer.from(text);

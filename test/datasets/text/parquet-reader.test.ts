@@ -2,8 +2,8 @@
 // thread, because nothing that a file holds does this.
 import { EventEmitter } from 'node:events';
 import { beforeEach, expect, it, vi } from 'vitest';
-import { type Answer, parquetDocuments } from '../../../src/datasets/text/parquet-reader.ts';
-import { Gpt2Error } from '../../../src/errors.ts';
+import { Gpt2Error } from '../../../src/base/errors.ts';
+import { type Answer, parquetDocuments } from '../../../src/data/datasets/text/parquet-reader.ts';
 
 class StandIn extends EventEmitter {
   readonly requests: unknown[] = [];

@@ -6,10 +6,10 @@ import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { parquetMetadata } from 'hyparquet';
 import { type ColumnSource, parquetWriteBuffer } from 'hyparquet-writer';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { documentsOf } from '../../../src/datasets/text/parquet.ts';
-import { parquetDocuments } from '../../../src/datasets/text/parquet-reader.ts';
-import { Gpt2Error } from '../../../src/errors.ts';
-import { Random } from '../../../src/op-cases/numbers.ts';
+import { Gpt2Error } from '../../../src/base/errors.ts';
+import { documentsOf } from '../../../src/data/datasets/text/parquet.ts';
+import { parquetDocuments } from '../../../src/data/datasets/text/parquet-reader.ts';
+import { Random } from '../../../src/ops/cases/case-numbers.ts';
 import { mutate } from '../../fuzz/mutate.ts';
 import { Workplace } from '../../support/cli.ts';
 

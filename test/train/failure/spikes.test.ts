@@ -2,10 +2,10 @@
 // late.
 import { writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { Random } from '../../../src/op-cases/numbers.ts';
+import { Random } from '../../../src/ops/cases/case-numbers.ts';
 import { logPath } from '../../../src/runs/paths.ts';
 import { readRun } from '../../../src/runs/reader.ts';
-import { type Measured, recentSteps, SpikeWatch } from '../../../src/train/failure/spikes.ts';
+import { type Measured, recentSteps, SpikeWatch } from '../../../src/train/run/spikes.ts';
 import { train } from '../../../src/train/train.ts';
 import { Workplace } from '../../support/cli.ts';
 

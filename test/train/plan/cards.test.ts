@@ -1,17 +1,17 @@
 // Memory of kernels that replace ops (--kernel): the plan is what a step allocates, and --batch auto counts it.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { loadFolders } from '../../../src/kernels/card-hash.ts';
-import { reserveScratch, useCards } from '../../../src/kernels/use-cards.ts';
 import { forward } from '../../../src/model/forward.ts';
 import { headForward } from '../../../src/model/head.ts';
 import { initializeWeights } from '../../../src/model/initialize.ts';
 import { inferencePlan, totalOf } from '../../../src/model/memory.ts';
 import { createModel } from '../../../src/model/model.ts';
 import { Device } from '../../../src/native/device.ts';
+import { loadFolders } from '../../../src/ops/kernels/card-hash.ts';
+import { reserveScratch, useCards } from '../../../src/ops/kernels/use-cards.ts';
 import { AdamW } from '../../../src/optimizer/adamw.ts';
 import type { TrainOptions } from '../../../src/options/table.ts';
-import { trainingPlan } from '../../../src/train/plan/memory.ts';
 import { planRun } from '../../../src/train/plan/plan.ts';
+import { trainingPlan } from '../../../src/train/plan/plan-memory.ts';
 import { Trainer } from '../../../src/train/step/trainer.ts';
 import { train } from '../../../src/train/train.ts';
 import { Workplace } from '../../support/cli.ts';

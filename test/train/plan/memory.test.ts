@@ -1,12 +1,12 @@
 // Computes memory for a device that is not here: bf16, whose gradients take twice as much when they accumulate, and fp8, which
 // halves some activations and keeps copies of weights.
 import { expect, it } from 'vitest';
-import { recomputeNames } from '../../../src/model/activations.ts';
+import { recomputeNames } from '../../../src/model/activation-tables.ts';
 import { type ModelConfig, presetConfig } from '../../../src/model/config.ts';
 import { totalOf } from '../../../src/model/memory.ts';
 import type { Device, Dtype } from '../../../src/native/device.ts';
 import { AdamW } from '../../../src/optimizer/adamw.ts';
-import { checkMemory, neededBytes, type TrainingSizes, trainingPlan } from '../../../src/train/plan/memory.ts';
+import { checkMemory, neededBytes, type TrainingSizes, trainingPlan } from '../../../src/train/plan/plan-memory.ts';
 import { parseOptions } from '../../support/options.ts';
 
 /** A GPU that has so many GiB free, as far as plans ask it. */

@@ -1,6 +1,6 @@
 // Compares plan, --batch auto and the advice of refusals over models, sequences, steps and limits: they must agree.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { recomputeNames } from '../../../src/model/activations.ts';
+import { recomputeNames } from '../../../src/model/activation-tables.ts';
 import type { TrainOptions } from '../../../src/options/table.ts';
 import { planRun, type TrainingPlan } from '../../../src/train/plan/plan.ts';
 import { Workplace } from '../../support/cli.ts';

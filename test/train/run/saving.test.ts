@@ -4,16 +4,16 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { BackgroundWriter } from '../../../src/checkpoint/background.ts';
-import { listCheckpoints, newestValidCheckpoint, verifyCheckpoint } from '../../../src/checkpoint/directory.ts';
-import { loadOptimizer, loadWeights } from '../../../src/checkpoint/read.ts';
-import { writeCheckpoint } from '../../../src/checkpoint/write.ts';
-import { NativeError } from '../../../src/errors.ts';
+import { NativeError } from '../../../src/base/errors.ts';
 import { Device } from '../../../src/native/device.ts';
 import type { TrainOptions } from '../../../src/options/table.ts';
 import { checkpointsFolder } from '../../../src/runs/paths.ts';
 import type { RunEvent } from '../../../src/runs/schema.ts';
 import { train } from '../../../src/train/train.ts';
+import { BackgroundWriter } from '../../../src/weights/checkpoint/background.ts';
+import { listCheckpoints, newestValidCheckpoint, verifyCheckpoint } from '../../../src/weights/checkpoint/directory.ts';
+import { loadOptimizer, loadWeights } from '../../../src/weights/checkpoint/read-checkpoint.ts';
+import { writeCheckpoint } from '../../../src/weights/checkpoint/write.ts';
 import {
   arenasOf,
   contentOf,

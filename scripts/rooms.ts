@@ -1,0 +1,216 @@
+// The rooms of src: folders whose imports point one way. A room imports the rooms that it lists and what those import, and of them
+// the files that they open. A test holds the code against this list; docs/README.md and CONTRIBUTING.md show it.
+
+export interface Room {
+  readonly purpose: string;
+  readonly imports: readonly string[];
+  /** Files that other rooms import, without .ts; index.ts, program.ts and cli.ts may import all. */
+  readonly open: readonly string[];
+}
+
+/** The lowest first. */
+export const rooms: Readonly<Record<string, Room>> = {
+  base: {
+    purpose: 'errors, their words, checks of what a program gives, files, signals',
+    imports: [],
+    open: [
+      'checks/given',
+      'checks/nearest',
+      'checks/number',
+      'errors',
+      'files/cache-folder',
+      'files/checked-json',
+      'files/half-floats',
+      'files/make-folder',
+      'files/read-file',
+      'files/regular-file',
+      'files/sync',
+      'package-root',
+      'signals',
+      'wording',
+    ],
+  },
+  native: {
+    purpose: 'library loading, devices and their memory, tensors; the only room that uses FFI',
+    imports: ['base'],
+    open: [
+      'absent-device',
+      'bindings.generated',
+      'communicator',
+      'compiler-output',
+      'demangle',
+      'device',
+      'element-types',
+      'file-lock',
+      'find-library',
+      'generator',
+      'gpu-energy',
+      'koffi',
+      'last-resort',
+      'nvrtc',
+      'select-device',
+      'start-thread',
+      'temporary-folder',
+      'tensor',
+    ],
+  },
+  ops: {
+    purpose:
+      "one function per op, generated: a shape check, then one native call; `cases/`: each op's sizes, formula in double and tolerances; `kernels/`: kernels of a user",
+    imports: ['native'],
+    open: [
+      'cases/case-numbers',
+      'cases/index',
+      'cases/op-case',
+      'cases/prepared-case',
+      'cases/run-case',
+      'cases/variants',
+      'collectives',
+      'columnwise',
+      'contract',
+      'enqueue',
+      'kernels/card-hash',
+      'kernels/card-scratch',
+      'kernels/compile',
+      'kernels/compiler',
+      'kernels/kernel-card',
+      'kernels/kernels',
+      'kernels/signature',
+      'kernels/use-cards',
+      'ops.generated',
+      'replacements',
+    ],
+  },
+  model: {
+    purpose:
+      "configurations; one table of a model's parts (`architecture.ts`), of parameters, of activations; `forward.ts`, `backward.ts`",
+    imports: ['ops'],
+    open: [
+      'activation-tables',
+      'activations',
+      'architecture',
+      'arena',
+      'backward',
+      'config',
+      'decode',
+      'flops',
+      'forward',
+      'head',
+      'initialize',
+      'key-value-cache',
+      'memory',
+      'model',
+      'parameters',
+      'positions',
+      'sharded-parameters',
+    ],
+  },
+  optimizer: {
+    purpose: 'the interface of optimizers, AdamW and Muon',
+    imports: ['model'],
+    open: ['adamw', 'assign', 'choose', 'muon', 'optimizer', 'state'],
+  },
+  tokenizer: {
+    purpose: 'from text to tokens and back',
+    imports: ['native'],
+    open: [
+      'character-tokenizer',
+      'gpt2-files',
+      'huggingface-tokenizer',
+      'line-and-column',
+      'loss',
+      'safe-cuts',
+      'tokenizer',
+      'tokenizer-file',
+      'tokens',
+    ],
+  },
+  data: {
+    purpose: '`shards/` of tokens, `datasets/` that prepro makes, `batches/` in an order',
+    imports: ['tokenizer', 'model'],
+    open: [
+      'batches/batch',
+      'batches/loader',
+      'batches/order',
+      'batches/sequences',
+      'datasets/download',
+      'shards/find-shards',
+      'shards/multiple-choice',
+      'shards/shard',
+    ],
+  },
+  weights: {
+    purpose:
+      '`checkpoint/`: complete or absent; `formats/`: model files, each read and written in one file, and the hub; `files/`: what both need',
+    imports: ['optimizer', 'data'],
+    open: [
+      'checkpoint/background',
+      'checkpoint/capture',
+      'checkpoint/directory',
+      'checkpoint/manifest',
+      'checkpoint/prune',
+      'checkpoint/read-checkpoint',
+      'checkpoint/weights-hash',
+      'checkpoint/write',
+      'files/names',
+      'files/stored-file',
+      'formats/hub',
+      'formats/hub-cache',
+      'formats/stored-model',
+      'weights',
+    ],
+  },
+  ranks: {
+    purpose: 'processes that train together: how they find each other, what they agree on, how they report a failure',
+    imports: ['native'],
+    open: ['agree', 'place', 'ranks', 'refuse'],
+  },
+  inference: {
+    purpose: '`sample/`: texts; `evaluate/`: losses and questions',
+    imports: ['data', 'ranks'],
+    open: ['evaluate/hellaswag', 'evaluate/mean-loss', 'evaluate/sequence-losses', 'sample/generate'],
+  },
+  options: {
+    purpose:
+      'the options table: every option of a run in one row, with its flag, default, range and help; presets; `recipe.ts`',
+    imports: ['weights'],
+    open: [
+      'complete-options',
+      'configuration',
+      'model-of-options',
+      'presets',
+      'read-options',
+      'resumed-options',
+      'row',
+      'table',
+      'training-rows',
+    ],
+  },
+  runs: {
+    purpose: "a run's folder, log and lock",
+    imports: ['options'],
+    open: ['curves', 'existing', 'lock', 'measured', 'paths', 'reader', 'run-model', 'schema', 'writer'],
+  },
+  report: {
+    purpose:
+      '`compare/` with references or other runs; plots; the HTML report, whose browser scripts are in `page/`; `live/`: the live page; `tensorboard/`',
+    imports: ['runs'],
+    open: ['format-numbers', 'kernel-round', 'live/live-page', 'machine-load', 'tensorboard/scalar-file', 'text-table'],
+  },
+  train: {
+    purpose: '`step/`; `plan/`: options complete, memory; `run/`: the loop; `failure/`: what is saved and replayed',
+    imports: ['inference', 'report'],
+    open: ['plan/plan-memory', 'step/step-ops', 'step/trainer'],
+  },
+  lab: {
+    purpose:
+      'what `kernel` and `course` do: tests, times, figures of the compiler; `bench/`: times of a step; `doctor/`: checks of the machine',
+    imports: ['train'],
+    open: [],
+  },
+  commands: {
+    purpose: 'the command line, on `src/index.ts`, the public API, and `src/program.ts`, what only commands need',
+    imports: [],
+    open: [],
+  },
+};

@@ -1,0 +1,98 @@
+// Checks the options that a program gives to the public API: their names, types and ranges. Files and the command line hold
+// numbers as text; a program does not.
+import { UsageError } from '../errors.ts';
+import { type Spellings, unknownOption } from './nearest.ts';
+import { checkNumber, type NumberRange, secondsOf } from './number.ts';
+
+/**
+ * A number in a range, or a word or a time instead: `or` becomes a number before a run begins, `orAll` allows the word all, which a
+ * configuration records. `units`: its text may end in k, M or B.
+ */
+type NumberType = {
+  readonly or?: string;
+  readonly orAll?: true;
+  readonly orTime?: true;
+  readonly units?: true;
+} & (
+  | { readonly integer: readonly [least: number, most: number] }
+  | { readonly number: readonly [least: number, most: number] }
+);
+
+/** A text, several texts, a switch, a switch or a word, a number, or one of several words. */
+export type ValueType =
+  | 'text'
+  | 'texts'
+  | 'switch'
+  | { readonly switch: true; readonly or: string }
+  | NumberType
+  | readonly string[];
+
+/** The kind of value of an API option; the functions that receive an 'object' check its content. */
+export type Kind = ValueType | 'text or ""' | 'function' | 'object' | 'text or object' | 'object or function';
+
+type OptionalKey<T> = { [K in keyof T]-?: object extends Pick<T, K> ? K : never }[keyof T];
+type Kinds<Name extends PropertyKey> = Readonly<Record<Name, Kind>>;
+
+/**
+ * Checks an object of options.
+ * @param required what each option without a default takes
+ * @param optional what each other one takes
+ * @param names other spellings of the options, such as earlier names, and where to find all
+ * @throws UsageError for an unknown name, with the nearest one, or a wrong value
+ */
+export function checkGiven<T extends object>(
+  given: T,
+  required: Kinds<Exclude<keyof T, OptionalKey<T>>>,
+  optional: Kinds<OptionalKey<T>>,
+  names?: { readonly spellings: Spellings; readonly help?: string },
+): void {
+  checkValue('options', 'object', given);
+  const kinds: Readonly<Record<string, Kind>> = { ...required, ...optional };
+  const known = Object.keys(kinds);
+  const wrong = Object.entries(given).find(([name, value]) => value !== undefined && !known.includes(name))?.[0];
+  if (wrong !== undefined) {
+    const spellings = new Map([...known.map((name) => [name, name] as const), ...(names?.spellings ?? [])]);
+    throw new UsageError(unknownOption(wrong, spellings, names?.help ?? `the options are ${known.join(', ')}`), {
+      options: [wrong],
+    });
+  }
+  for (const [name, kind] of Object.entries(kinds)) {
+    const value = (given as Readonly<Record<string, unknown>>)[name];
+    if (value !== undefined || Object.hasOwn(required, name)) checkValue(name, kind, value);
+  }
+}
+
+/** @param given the value as the message shows it @throws UsageError naming the option, what it takes, and the value */
+export function checkValue(name: string, kind: Kind, value: unknown, given: unknown = value): void {
+  const demand = (isRight: boolean, wanted: string) => {
+    if (!isRight) throw UsageError.takes(name, wanted, given);
+  };
+  const isText = typeof value === 'string';
+  if (kind === 'switch') demand(typeof value === 'boolean', 'true or false');
+  else if (kind === 'text') demand(isText && value !== '', 'a text');
+  else if (kind === 'text or ""') demand(isText, 'a text');
+  else if (kind === 'texts') demand(Array.isArray(value) && value.every((text) => typeof text === 'string'), 'texts');
+  else if (kind === 'text or object')
+    demand((isText && value !== '') || Object(value) === value, 'a text or an object');
+  else if (kind === 'function') demand(typeof value === 'function', 'a function');
+  else if (kind === 'object or function') demand(Object(value) === value, 'an object or a function');
+  else if (kind === 'object') demand(typeof value === 'object' && value !== null, 'an object');
+  else if ('switch' in kind) demand(typeof value === 'boolean' || value === kind.or, `true, false or ${kind.or}`);
+  else if (!isNumeric(kind)) demand(kind.includes(value as string), `one of ${kind.join(', ')}`);
+  else if (!isWordOf(kind, value)) checkNumber(name, value, rangeOf(kind), given);
+}
+
+export const isNumeric = (kind: Kind): kind is NumberType =>
+  typeof kind === 'object' && ('integer' in kind || 'number' in kind);
+
+/** Whether a value is what is allowed instead of a number. */
+export const isWordOf = ({ or, orAll, orTime }: NumberType, value: unknown): boolean =>
+  (or !== undefined && value === or) ||
+  (orAll === true && value === 'all') ||
+  (orTime === true && secondsOf(value) !== undefined);
+
+function rangeOf(type: NumberType): NumberRange {
+  const [least, most] = 'integer' in type ? type.integer : type.number;
+  const or = type.or ?? (type.orAll && 'all') ?? (type.orTime && 'a time such as 90s, 10m or 1.5h');
+  return { kind: 'integer' in type ? 'whole' : 'any', least, most, or, units: type.units };
+}

@@ -1,0 +1,180 @@
+// Errors that a user, a file or the machine can cause. A message is one line: what failed, the value, where, what to do. Any
+// other error is a defect of this program and is shown with its stack.
+import { asTyped, nameOf, spelled } from './wording.ts';
+
+export { onCommandLine, spelled, words } from './wording.ts';
+
+/** What an error consists of. Its message is "where: what; advice (sources)". */
+export interface ErrorFields {
+  /** The file or object in which it was found. */
+  readonly where?: string | undefined;
+  /** Names of the options that the error is about. */
+  readonly options?: readonly string[] | undefined;
+  /** What an option takes, and its value: "batch takes a whole number from 1, not 0". */
+  readonly expectation?: string | undefined;
+  readonly value?: unknown;
+  readonly advice?: string | undefined;
+  /** Where values of `options` come from, if not from the caller: "from --preset shakespeare-laptop: --batch 8". */
+  readonly sources?: string | undefined;
+}
+
+/**
+ * The base class of all errors here. The command line prints the message and exits with `exitCode`.
+ * @example if (error instanceof Gpt2Error) console.error(error.message);
+ */
+export class Gpt2Error extends Error {
+  readonly exitCode: number = 1;
+  override readonly name: string = 'Gpt2Error';
+  readonly #what: string;
+  #fields: ErrorFields;
+
+  /**
+   * Replaces line breaks by spaces and escapes control characters: a message may quote an unchecked file. A path that is named
+   * before Node's own text is not repeated in it ("ENOENT: no such file or directory, open 'PATH'").
+   */
+  constructor(what: string, { cause, ...fields }: ErrorOptions & ErrorFields = {}) {
+    super(messageOf(what, fields), cause === undefined ? undefined : { cause });
+    this.#what = what;
+    this.#fields = fields;
+  }
+
+  /** What the message consists of. */
+  get fields(): ErrorFields {
+    return this.#fields;
+  }
+
+  /** The same error, which knows more. */
+  with(more: ErrorFields): this {
+    this.#fields = { ...this.#fields, ...more };
+    const { message, stack } = this;
+    this.message = messageOf(this.#what, this.#fields);
+    // The first lines of the stack are the message.
+    this.stack = stack?.replace(message, () => this.message);
+    return this;
+  }
+}
+
+function messageOf(what: string, { where, advice, sources }: ErrorFields): string {
+  const place = where === undefined ? '' : `${where}: `;
+  const fix = advice === undefined ? '' : `; ${advice}`;
+  return oneLine(namedOnce(asTyped(`${place}${what}${fix}${sources === undefined ? '' : ` (${sources})`}`)));
+}
+
+const namedOnce = (text: string): string =>
+  text.replace(/, [a-z]+ '([^']+)'/g, (all, path: string, start: number) =>
+    text.slice(0, start).includes(path) ? '' : all,
+  );
+
+const longestMessage = 1500;
+
+function oneLine(text: string): string {
+  const line = text
+    .replaceAll(/\s*[\r\n\u2028\u2029]\s*/g, ' ')
+    .replaceAll(/\p{Cc}/gu, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  return line.length > longestMessage ? `${line.slice(0, longestMessage)}…` : line;
+}
+
+/**
+ * The arguments or options alone are wrong; no file was opened. Exit code 2.
+ * @example if (error instanceof UsageError) process.exitCode = error.exitCode;
+ */
+export class UsageError extends Gpt2Error {
+  override readonly exitCode = 2;
+  override readonly name = 'UsageError';
+
+  /** "batch takes a whole number from 1, not 0" @param option its name or flag @param value given as a text, in quotes */
+  static takes(option: string, expectation: string, value: unknown): UsageError {
+    const name = option.startsWith('--') ? nameOf(option) : option;
+    return new UsageError(`${spelled(option)} takes ${expectation}, not ${shown(value)}`, {
+      options: [name],
+      expectation,
+      value,
+    });
+  }
+}
+
+/**
+ * A file of kernels does not compile. The message is the compiler's: of each error the place, the line and a caret.
+ * @example if (error instanceof CompileError) console.error(error.message);
+ */
+export class CompileError extends Gpt2Error {
+  override readonly name = 'CompileError';
+
+  constructor(message: string) {
+    super(message);
+    // Several lines, unlike every other message: the caret is below its column.
+    this.message = message;
+  }
+}
+
+/** Ends the program with the exit code of another process, which has already printed its error. */
+export class ExitError extends Gpt2Error {
+  override readonly exitCode: number;
+  override readonly name = 'ExitError';
+
+  constructor(exitCode: number) {
+    super(`ended with ${exitCode}`);
+    this.exitCode = exitCode;
+  }
+}
+
+/**
+ * An AbortSignal ended the work before it had a result.
+ * @example if (error instanceof InterruptedError) console.log('stopped');
+ */
+export class InterruptedError extends Gpt2Error {
+  override readonly name = 'InterruptedError';
+}
+
+/**
+ * A tensor's shape or dtype does not fit the op; the message names the dimension.
+ * @example if (error instanceof ShapeError) console.error(error.message); // "matmul_forward: weight [O,C] has C = 32, ..."
+ */
+export class ShapeError extends Gpt2Error {
+  override readonly name = 'ShapeError';
+}
+
+/**
+ * A native function returned a status other than GPT2_OK.
+ * @example if (error instanceof NativeError && error.status === 'GPT2_DEVICE_ERROR') console.error(error.function);
+ */
+export class NativeError extends Gpt2Error {
+  override readonly name = 'NativeError';
+  /** The C function that failed, e.g. "gpt2_matmul_forward". */
+  readonly function: string;
+  /** The status it returned, e.g. "GPT2_INVALID_ARGUMENT". */
+  readonly status: string;
+  /** What the library says; the emulator's reports have several lines. */
+  readonly detail: string;
+  /** The rank that the library blames, with which `detail` begins: "rank 2 is gone"; undefined if it blames no other rank. */
+  readonly failedRank: number | undefined;
+
+  constructor(functionName: string, status: string, detail: string, failedRank?: number) {
+    super(detail, { where: functionName });
+    this.function = functionName;
+    this.status = status;
+    this.detail = detail;
+    this.failedRank = failedRank;
+  }
+}
+
+/** Runs `work` and returns its value, or the Gpt2Error that it throws. */
+export function attempt<R>(work: () => R): R | Gpt2Error {
+  try {
+    return work();
+  } catch (error) {
+    if (error instanceof Gpt2Error) return error;
+    throw error;
+  }
+}
+
+/** The first names of a list, and how many more there are. */
+export const shortList = (names: readonly string[], most = 3): string =>
+  names.length > most ? `${names.slice(0, most).join(', ')} and ${names.length - most} more` : names.join(', ');
+
+/** A wrong value in one line, texts in quotes. */
+export function shown(value: unknown): string {
+  if (typeof value === 'function') return 'a function';
+  if (typeof value === 'string' || Array.isArray(value)) return JSON.stringify(value);
+  return typeof value === 'object' && value !== null ? 'an object' : String(value);
+}

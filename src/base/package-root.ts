@@ -1,0 +1,30 @@
+// Finds this package's folder, from src/ (tsx) and from dist/ (compiled).
+import { spawnSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+function findPackageRoot(): string {
+  let folder = dirname(fileURLToPath(import.meta.url));
+  while (!existsSync(join(folder, 'package.json'))) folder = dirname(folder);
+  return folder;
+}
+
+/** The folder that holds this package's package.json. */
+export const packageRoot: string = findPackageRoot();
+
+/** "gpt2.ts 0.1.0" */
+export function programVersion(): string {
+  const { name, version } = JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8')) as Record<
+    'name' | 'version',
+    string
+  >;
+  return `${name} ${version}`;
+}
+
+/** The commit of a clone, with "-dirty" if files differ from it; undefined: this is none, or git cannot tell. */
+export function packageCommit(): string | undefined {
+  if (!existsSync(join(packageRoot, '.git'))) return undefined;
+  const describe = ['describe', '--always', '--dirty', '--abbrev=40', '--exclude=*'];
+  return spawnSync('git', describe, { cwd: packageRoot, encoding: 'utf8' }).stdout?.trim() || undefined;
+}

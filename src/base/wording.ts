@@ -1,0 +1,93 @@
+// How messages name options (as flags where the command line started this process, else as programs give them) and commands. A
+// browser runs this file too.
+
+/** What is not the flag in camel case. */
+interface Spellings {
+  /** "sequence" for --seq */
+  readonly names: ReadonlyMap<string, string>;
+  /** Flags of options that are true or false. */
+  readonly switches: ReadonlySet<string>;
+}
+
+// Threads that start later inherit it. A browser has no threads of Node, and an import of them would break its bundle.
+const threads = globalThis.process?.getBuiltinModule('node:worker_threads');
+const audience = 'gpt2.ts: messages name flags';
+
+/** Whether messages of this process name flags from now on. */
+export const speakFlags = (isSpoken = true): void => threads.setEnvironmentData(audience, isSpoken);
+const isCommandLine = () => threads?.getEnvironmentData(audience) === true;
+
+let spellings: Spellings = { names: new Map(), switches: new Set() };
+export function nameFlags(known: Spellings): void {
+  spellings = known;
+}
+
+/** "totalBatch" for --total-batch */
+export const nameOf = (flag: string): string =>
+  spellings.names.get(flag) ?? flag.slice(2).replace(/-(\w)/g, (_, letter: string) => letter.toUpperCase());
+
+/**
+ * Tags a message that names flags: for programs, it names options in their place. Values, and commands in backquotes, are as they are.
+ * @example words`--seq ${70} is over 64; take a shorter --seq` // "sequence 70 is over 64; take a shorter sequence"
+ */
+export function words(texts: TemplateStringsArray, ...values: readonly unknown[]): string {
+  let isCommand = false;
+  const worded = texts.map((text, index) => {
+    const pieces = text.split('`').map((piece, place) => {
+      if (place > 0) isCommand = !isCommand;
+      return isCommand ? piece : withNames(piece, index === values.length);
+    });
+    return pieces.join('`');
+  });
+  return String.raw({ raw: isCommandLine() ? texts : worded }, ...values);
+}
+
+/** A text without values that names flags, such as a flag alone: for programs, it names options. */
+export const spelled = (text: string): string => (isCommandLine() ? text : inNames(text));
+export const inNames = (text: string): string => withNames(text, true);
+
+/** Words for the command line alone, such as the flag for what is an argument of a function. */
+export const onCommandLine = (text: string): string => (isCommandLine() ? text : '');
+
+/** How a stopped run goes on: "continue with --out runs/first --resume". */
+export const continueWith = (out: string): string =>
+  isCommandLine()
+    ? `continue with --out ${shellWord(out)} --resume`
+    : `continue with { out: ${JSON.stringify(out)}, resume: true }`;
+
+/** "with out" and "another out" would read as other words. */
+const withNames = (words: string, isLast: boolean): string => {
+  const text = words.replaceAll(/another --out(?![\w-])/g, 'another path as out');
+  return text.replaceAll(/( with )?(--[a-z][\w-]*)/g, (all, before = '', flag: string, start: number) => {
+    if (spellings.switches.has(flag)) return `${before}${nameOf(flag)}: true`;
+    const next = text[start + all.length];
+    const isOption = before !== '' && (next === undefined ? isLast : ';,'.includes(next));
+    return `${before}${isOption ? 'the option ' : ''}${nameOf(flag)}`;
+  });
+};
+
+/** Whether this is an installed package, and not a clone. */
+export const isInstalled: boolean = import.meta.url.includes('/node_modules/');
+
+/** Whether commands are typed with npx, which runs dist/; the npm scripts of a clone run src/. */
+export const isCompiled: boolean = import.meta.url.endsWith('.js');
+
+/** A text whose commands are those of a clone's npm scripts; with the commands to type where npx or a package runs them. */
+export function asTyped(text: string, { compiled = isCompiled, installed = isInstalled } = {}): string {
+  const run = compiled ? text.split('\n').map(withNpx).join('\n') : text;
+  return installed ? run.replaceAll(/npm run (build:\w+)/g, 'npm --prefix node_modules/gpt2.ts run $1') : run;
+}
+
+/** A line whose npm scripts are commands of npx. What follows a command in a column of its own stays there. */
+function withNpx(line: string): string {
+  const [all, command, rest] = /^(.*?\S) {2,}(?=\S)(.*)$/.exec(line) ?? [];
+  if (all !== undefined) return withNpx(command!).padEnd(all.length - rest!.length) + withNpx(rest!);
+  const ours = 'npm run (?:--silent )?(?=(?:gpt2|prepro|train|sample|eval|compare|bench)\\b)';
+  return line
+    .replaceAll(new RegExp(`(${ours}[^\`]*?) -- `, 'g'), '$1 ')
+    .replaceAll(new RegExp(`${ours}(?:gpt2 )?`, 'g'), 'npx gpt2 ');
+}
+
+/** A path or name as one word of a command line, in quotes if it needs them. */
+export const shellWord = (text: string): string =>
+  /^[\w./=,@:-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;

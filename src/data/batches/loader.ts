@@ -1,0 +1,181 @@
+// Reads batches of tokens from shards, in an order, from a position on. A position is three numbers; after `seek` the loader
+// gives exactly the batches that would have followed.
+import { dirname } from 'node:path';
+import { checkGiven } from '../../base/checks/given.ts';
+import { whole } from '../../base/checks/number.ts';
+import { Gpt2Error, words } from '../../base/errors.ts';
+import { checkListed, type Dataset, readDataset } from '../shards/find-shards.ts';
+import { openShard, type Shard } from '../shards/shard.ts';
+import { type Order, type OrderName, orderNames, orderOf, type Position, startPosition } from './order.ts';
+
+/** A micro-batch: `inputs` and `targets`, the tokens that follow them, each [B,T]. The next batch reuses the arrays. */
+export interface Batch {
+  readonly inputs: Int32Array;
+  readonly targets: Int32Array;
+}
+
+export interface LoaderOptions {
+  /** Paths of the shards, in order. */
+  readonly shards: readonly string[];
+  /** Sequences in a micro-batch. */
+  readonly batch: number;
+  /** Tokens in a sequence. */
+  readonly sequence: number;
+  readonly order: OrderName;
+  readonly seed: number;
+  /** The loader rejects larger token ids when it opens. */
+  readonly vocabularySize: number;
+  readonly rank?: number | undefined;
+  readonly ranks?: number | undefined;
+}
+
+export interface Loader extends Disposable {
+  /** Tokens in all shards. */
+  readonly tokens: number;
+  /** The position of the next batch, as plain data for `seek`. */
+  readonly position: Position;
+  /** The shards it reads. */
+  readonly shards: readonly Shard[];
+  next(): Batch;
+  /** @throws Gpt2Error for a position that these shards do not have */
+  seek(position: Position): void;
+  /** Seeks to this rank's position when rank 0 is at `position`. @throws as `seek` */
+  seekAsRoot(position: Position): void;
+  close(): void;
+}
+
+/**
+ * Opens shards, checks every token, and compares their sha256 with dataset.json in their folder.
+ * @throws Gpt2Error for a file that is not a shard or is damaged, a token outside the vocabulary, or a shard that is too short
+ * for one batch
+ * @example
+ * const shards = findShards('data/tinyshakespeare', 'train');
+ * using loader = openLoader({ shards, batch: 4, sequence: 64, order: 'sequence', seed: 42, vocabularySize: 50257 });
+ * const { inputs, targets } = loader.next(); // Int32Array [4,64] each
+ */
+export function openLoader(options: LoaderOptions): Loader {
+  checkGiven(
+    options,
+    {
+      shards: 'texts',
+      batch: whole(1),
+      sequence: whole(1),
+      order: orderNames,
+      seed: whole(0, 2 ** 32 - 1),
+      vocabularySize: whole(1, 65536),
+    },
+    { rank: whole(0), ranks: whole(1) },
+  );
+  const { batch, sequence, order: orderName, seed, vocabularySize, rank = 0, ranks = 1 } = options;
+  const { shards, close } = openShards(options.shards, vocabularySize, (shard) => checkLength(shard, options));
+  const shardTokens = shards.map(({ tokens }) => tokens);
+  const orderOfRank = (rank: number): Order => orderOf(orderName, { shardTokens, batch, sequence, rank, ranks, seed });
+  const order = orderOfRank(rank);
+  const check = (order: Order, { epoch, shard, sample }: Position) => {
+    if (order.holds({ epoch, shard, sample })) return;
+    throw new Gpt2Error(
+      `there is no sample ${sample} of shard ${shard} in pass ${epoch} over ${dirname(options.shards[0]!)}: the position is from other data`,
+    );
+  };
+  const inputs = new Int32Array(batch * sequence);
+  const targets = new Int32Array(batch * sequence);
+  let position = startPosition;
+  return {
+    tokens: shardTokens.reduce((sum, count) => sum + count, 0),
+    shards,
+    get position() {
+      return position;
+    },
+    next() {
+      if (shards.length === 0) throw new Gpt2Error('the loader is closed; open another');
+      let filled = 0;
+      for (const { shard, start, count } of order.extents(position)) {
+        const tokens = shards[shard]!.read(start, count + 1);
+        inputs.set(tokens.subarray(0, count), filled);
+        targets.set(tokens.subarray(1), filled);
+        filled += count;
+      }
+      position = order.next(position);
+      return { inputs, targets };
+    },
+    seek({ epoch, shard, sample }) {
+      check(order, { epoch, shard, sample });
+      position = { epoch, shard, sample };
+    },
+    seekAsRoot({ epoch, shard, sample }) {
+      check(orderOfRank(0), { epoch, shard, sample });
+      position = order.whenRootIsAt({ epoch, shard, sample });
+    },
+    close,
+    [Symbol.dispose]: close,
+  };
+}
+
+/** Opens shards and checks each. @param check more to check in a shard @throws as `openLoader` */
+export function openShards(paths: readonly string[], vocabularySize: number, check: (shard: Shard) => void = () => {}) {
+  const shards: Shard[] = [];
+  const datasets = new Map<string, Dataset | undefined>();
+  const close = () => {
+    for (const shard of shards.splice(0)) shard.close();
+  };
+  try {
+    for (const path of paths) {
+      const shard = openShard(path);
+      shards.push(shard);
+      const folder = dirname(path);
+      if (!datasets.has(folder)) datasets.set(folder, readDataset(folder));
+      shard.checkTokens(vocabularySize, (sha256) => checkListed(path, sha256, datasets.get(folder)));
+      check(shard);
+    }
+  } catch (error) {
+    close();
+    throw error;
+  }
+  return { shards: shards as readonly Shard[], close };
+}
+
+function checkLength({ path, tokens }: Shard, { batch, sequence, order, ranks = 1 }: LoaderOptions): void {
+  const rows = order === 'sequence' ? 1 : batch * ranks;
+  if (tokens >= rows * sequence + 1) return;
+  const largest = Math.floor((tokens - 1) / (sequence * ranks));
+  const advice =
+    largest > 0 ? words`the largest --batch that fits is ${largest}` : words`--seq must be under ${tokens}`;
+  const wanted = rows === 1 ? 'a sequence' : `${rows} sequences`;
+  throw new Gpt2Error(`${path} has ${tokens} tokens, too few for ${wanted} of ${sequence}; ${advice}`);
+}
+
+interface ValidationPlan {
+  /** Sequences per rank in a validation batch; 0: the set is too small, validation is off. */
+  readonly batch: number;
+  /** Ranks that share a batch; 1: every rank reads the same. */
+  readonly ranks: number;
+  /** Whole batches in the set. */
+  readonly batches: number;
+  /** A notice for the user if the plan differs from the options. */
+  readonly notice?: string;
+}
+
+/** The largest batch, up to `batch` sequences per rank, that every validation shard holds. */
+export function planValidation({
+  shards,
+  batch,
+  sequence,
+  ranks = 1,
+}: Omit<LoaderOptions, 'order' | 'seed' | 'vocabularySize' | 'rank'>): ValidationPlan {
+  const sizes = shards.map((path) => {
+    using shard = openShard(path);
+    return shard.tokens;
+  });
+  const least = Math.min(...sizes);
+  const fits = Math.max(0, Math.floor((least - 1) / sequence));
+  const together = fits < ranks ? 1 : ranks;
+  const each = Math.min(batch, Math.floor(fits / together));
+  if (each === 0) {
+    const notice = `validation is off: its ${least} tokens hold no sequence of ${sequence}`;
+    return { batch: 0, ranks, batches: 0, notice };
+  }
+  const rows = each * together;
+  const batches = sizes.reduce((sum, tokens) => sum + Math.floor((tokens - 1) / (rows * sequence)), 0);
+  const notice = `validation uses batches of ${rows}: its ${least} tokens do not hold ${batch * ranks} sequences of ${sequence}`;
+  return { batch: each, ranks: together, batches, notice: rows < batch * ranks ? notice : undefined };
+}

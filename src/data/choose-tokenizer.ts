@@ -1,0 +1,76 @@
+// Finds the tokenizer that --tokenizer names for a new data set. That of "char" is made of the text's characters.
+import { existsSync, readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { Gpt2Error, UsageError, words } from '../base/errors.ts';
+import { characterTokenizerName, createCharacterTokenizer } from '../tokenizer/character-tokenizer.ts';
+import { describeLoss, type Loss, lostShare } from '../tokenizer/loss.ts';
+import { builtInTokenizers, type Tokenizer, tokenizerNamed } from '../tokenizer/tokenizer.ts';
+import { mostIds, readTokenizer, tokenizerFile } from '../tokenizer/tokenizer-file.ts';
+import { datasetFile, readDatasetTokenizer } from './shards/find-shards.ts';
+
+/** The names that --tokenizer takes. */
+export const tokenizerNames: readonly string[] = [...builtInTokenizers.map(({ name }) => name), characterTokenizerName];
+
+/** What --tokenizer takes. */
+export const tokenizerKinds = `${tokenizerNames.join(', ')}, a tokenizer.json or a folder that has one`;
+
+/**
+ * The tokenizer with a name, or of a file; undefined for "char", which depends on the text.
+ * @throws UsageError for an unknown name; Gpt2Error if the file cannot be used
+ */
+export function chooseTokenizer(name: string): Tokenizer | undefined {
+  if (name === characterTokenizerName) return undefined;
+  const builtIn = tokenizerNamed(name);
+  if (builtIn) return builtIn;
+  if (existsSync(name)) return statSync(name).isDirectory() ? tokenizerOfFolder(name) : readTokenizer(name);
+  if (/[/\\]|\.json$/.test(name)) {
+    throw new Gpt2Error(words`${name} does not exist; --tokenizer takes ${tokenizerKinds}`);
+  }
+  throw UsageError.takes('--tokenizer', tokenizerKinds, name);
+}
+
+/** The tokenizer of a data set, a checkpoint, a run, or a model of another program. */
+function tokenizerOfFolder(folder: string): Tokenizer {
+  const file = [folder, ...checkpointsIn(folder)]
+    .map((each) => join(each, tokenizerFile))
+    .find((each) => existsSync(each));
+  if (file !== undefined) return readTokenizer(file);
+  const tokenizer = existsSync(join(folder, datasetFile)) ? readDatasetTokenizer(folder) : undefined;
+  if (tokenizer) return tokenizer;
+  throw new Gpt2Error(words`${folder} has no ${tokenizerFile}; --tokenizer takes ${tokenizerKinds}, such as a run`);
+}
+
+export interface LossOptions {
+  /** Makes a data set even if its tokenizer loses more than a thousandth of the text's characters. */
+  readonly lossy?: boolean | undefined;
+  readonly notice?: ((text: string) => void) | undefined;
+}
+
+/** The largest share of a text's characters that a tokenizer may lose without --lossy. */
+const mostLost = 0.001;
+
+/** @throws Gpt2Error if too many characters are lost */
+export function refuseLoss(loss: Loss, { lossy, notice }: LossOptions): void {
+  if (loss.lost.size === 0) return;
+  const lost = `the tokenizer loses ${describeLoss(loss)}`;
+  if (lossy || lostShare(loss) <= mostLost) notice?.(`${lost}; bits per byte will not be computed`);
+  else throw new Gpt2Error(words`${lost}: take another --tokenizer, or accept the loss with --lossy`);
+}
+
+/** Of a run, the newest first. */
+function checkpointsIn(folder: string): string[] {
+  const inRun = join(folder, 'checkpoints');
+  const names = existsSync(inRun) ? readdirSync(inRun).filter((name) => /^step-\d+$/.test(name)) : [];
+  return names
+    .sort()
+    .reverse()
+    .map((name) => join(inRun, name));
+}
+
+/** @param characters code points @throws Gpt2Error if there are too many */
+export function tokenizerOfCharacters(characters: ReadonlySet<number>): Tokenizer {
+  if (characters.size <= mostIds) return createCharacterTokenizer(characters);
+  throw new Gpt2Error(
+    words`the text has ${characters.size} different characters, more than the ${mostIds} ids of a token file: give another --tokenizer`,
+  );
+}

@@ -1,0 +1,287 @@
+// Downloads a file without losing data: the received bytes are in <path>.part, and after an interruption or a kill the download
+// resumes by HTTP ranges if the server still has the same file. The server's checksum is checked.
+import { createHash } from 'node:crypto';
+import { existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { type FileHandle, open } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import { Gpt2Error, InterruptedError, words } from '../../base/errors.ts';
+import { makeFolder } from '../../base/files/make-folder.ts';
+import { hashFile } from '../../base/files/read-file.ts';
+import { syncToDisk } from '../../base/files/sync.ts';
+import { cannotWrite } from '../standing.ts';
+
+const attempts = 6;
+const silentMilliseconds = 60_000;
+
+export interface DownloadOptions {
+  /** Called with the received and the total bytes. */
+  readonly onProgress?: (done: number, total: number) => void;
+  readonly notice?: (text: string) => void;
+  /** The pause before the second attempt; each further pause is twice as long. */
+  readonly pauseMilliseconds?: number;
+  /** The known checksum; default: the server's, if it sends one. */
+  readonly sha256?: string;
+  /** The most bytes that are taken. */
+  readonly most?: number;
+  /** The end of the error if the download fails. */
+  readonly advice?: string;
+  /** Headers of every request; `authorization` is not sent to another host that the server redirects to. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Aborting it stops the download, which keeps the received part. */
+  readonly signal?: AbortSignal;
+}
+
+/** A server's description of a file, which shows whether it is still the same and complete. */
+interface Facts {
+  readonly size: number | undefined;
+  /** The value for If-Range: a strong ETag, or the time of the last change. */
+  readonly tag: string | undefined;
+  readonly hash: Hash | undefined;
+}
+
+/** blobSha1: the name that git gives a file, by which Hugging Face identifies the small ones. */
+interface Hash {
+  readonly kind: 'sha256' | 'blobSha1';
+  readonly value: string;
+}
+
+/** The URL of a file of Hugging Face; HF_ENDPOINT names a mirror, as in its own tools. */
+export const huggingFace = (path: string): string =>
+  `${(process.env.HF_ENDPOINT || 'https://huggingface.co').replace(/\/+$/, '')}/${path}`;
+
+/**
+ * Downloads `url` to `path`, unless that exists.
+ * @throws Gpt2Error if the download fails (the received part is kept; its cause may be a `Refused`), or its checksum or length is
+ * wrong; InterruptedError after `signal`
+ */
+export async function download(url: string, path: string, options: DownloadOptions = {}): Promise<void> {
+  if (existsSync(path)) return;
+  const {
+    notice = () => {},
+    pauseMilliseconds = 1000,
+    advice = words`give your own files with --from`,
+    signal,
+  } = options;
+  const known: Hash | undefined = options.sha256 ? { kind: 'sha256', value: options.sha256 } : undefined;
+  let pause = pauseMilliseconds;
+  for (let attempt = 1; ; attempt++) {
+    try {
+      signal?.throwIfAborted();
+      const { size, hash } = await fetchRest(url, path, options);
+      finish(url, path, { size, hash: known ?? hash }, notice);
+      return;
+    } catch (cause) {
+      if (cause instanceof Gpt2Error) throw cause;
+      if (signal?.aborted)
+        throw new InterruptedError(`stopped downloading ${url}; run this again to resume`, { cause });
+      const reason = reasonOf(cause);
+      if (attempt === attempts || (cause instanceof Refused && !cause.mayPass)) {
+        const kept =
+          bytesOf(`${path}.part`) > 0 ? `${path}.part keeps the received part: run this again to resume, or ` : '';
+        throw new Gpt2Error(`cannot download ${url}: ${reason}; ${kept}${advice}`, { cause });
+      }
+      notice(`${url}: ${reason}; trying again`);
+      await wait(pause, undefined, { signal }).catch(() => {});
+      pause *= 2;
+    }
+  }
+}
+
+/** The server's refusal. */
+export class Refused extends Error {
+  readonly status: number;
+  /** Hugging Face's word for the reason, such as EntryNotFound. */
+  readonly code: string | undefined;
+
+  constructor({ status, headers }: Response) {
+    super(`the server answered ${status}`);
+    this.status = status;
+    this.code = headers.get('x-error-code') ?? undefined;
+  }
+
+  get mayPass(): boolean {
+    return this.status >= 500 || this.status === 408 || this.status === 429;
+  }
+}
+
+/** Fetches the bytes that the .part lacks, or the whole file if the server's has changed. */
+async function fetchRest(
+  url: string,
+  path: string,
+  { onProgress, headers, most = Number.POSITIVE_INFINITY, ...options }: DownloadOptions,
+): Promise<Facts> {
+  const before = knownFacts(path);
+  const have = before?.tag ? bytesOf(`${path}.part`) : 0;
+  if (before && have > 0 && have === before.size) return before;
+  const controller = new AbortController();
+  const signal = anyOf(controller.signal, options.signal);
+  let timer = setTimeout(() => controller.abort(), silentMilliseconds);
+  try {
+    const rest = have > 0 ? await askForRest(url, before!, have, { headers, signal }) : undefined;
+    const response = rest ?? (await ask(url, { headers, signal }));
+    const isRest = rest?.status === 206;
+    // A range that was not requested is not a valid answer.
+    const isWhole = response.ok && response.status !== 206;
+    if (!response.body || !(isRest || isWhole)) throw new Refused(response);
+    const facts = isRest ? before! : await factsOf(url, response.headers, { headers, signal });
+    await using file = await openPart(path, isRest ? undefined : facts);
+    let done = isRest ? have : 0;
+    // Each write ends before the file is closed, so that after an interruption the download resumes at the .part's size.
+    for await (const data of response.body) {
+      clearTimeout(timer);
+      if (Math.max(done + data.length, facts.size ?? 0) > most) {
+        for (const name of [`${path}.part`, `${path}.part.json`]) rmSync(name, { force: true });
+        throw new Gpt2Error(
+          `the download of ${url} has ${facts.size ?? 'more'} bytes, over the limit of ${most} for this file; ${options.advice}`,
+        );
+      }
+      await writeFully(file, data, done);
+      done += data.length;
+      // It is refused at the end.
+      if (facts.size !== undefined && done > facts.size) break;
+      onProgress?.(done, facts.size ?? done);
+      timer = setTimeout(() => controller.abort(), silentMilliseconds);
+    }
+    await file.sync();
+    return facts;
+  } finally {
+    clearTimeout(timer);
+    controller.abort();
+  }
+}
+
+type Request = Pick<DownloadOptions, 'headers' | 'signal'>;
+
+const anyOf = (...signals: readonly (AbortSignal | undefined)[]): AbortSignal =>
+  AbortSignal.any(signals.filter((signal) => signal !== undefined));
+
+const ask = (url: string | URL, { headers, ...rest }: Request & RequestInit): Promise<Response> =>
+  fetch(url, { headers: { 'accept-encoding': 'identity', ...headers }, ...rest });
+
+/** Requests the bytes from `have` on, or a changed file from its start. Undefined if the server sends another range. */
+async function askForRest(
+  url: string,
+  known: Facts,
+  have: number,
+  { headers, signal }: Request,
+): Promise<Response | undefined> {
+  const range = { range: `bytes=${have}-`, 'if-range': known.tag! };
+  const response = await ask(url, { headers: { ...headers, ...range }, signal });
+  if (response.status !== 206 && response.status !== 416) return response;
+  const [, start, total] = /^bytes (\d+)-\d+\/(\d+|\*)$/.exec(response.headers.get('content-range') ?? '') ?? [];
+  const isSameFile =
+    (tagOf(response.headers) ?? known.tag) === known.tag &&
+    (total === '*' || known.size === undefined || Number(total) === known.size);
+  if (response.status === 206 && Number(start) === have && isSameFile) return response;
+  await response.body?.cancel();
+}
+
+/** A file's facts by the headers of its answer, and by those of Hugging Face before it redirects to its storage. */
+async function factsOf(url: string, headers: Headers, request: Request): Promise<Facts> {
+  const { headers: linked } = await askForHead(url, request);
+  const size = linked.get('x-linked-size') ?? headers.get('content-length');
+  const isOfHub = linked.has('x-repo-commit');
+  return {
+    size: size === null ? undefined : Number(size),
+    tag: tagOf(headers),
+    hash: hashIn(linked, isOfHub) ?? hashIn(headers, isOfHub),
+  };
+}
+
+/**
+ * The answer to HEAD that describes a file on Hugging Face: that of the hub, not of the storage that it redirects to. A renamed
+ * repository redirects to its new name first. Of another server it is the first answer that is no redirect on the same host.
+ */
+export async function askForHead(url: string, { headers, signal }: Request): Promise<Response> {
+  const limited = anyOf(signal, AbortSignal.timeout(silentMilliseconds));
+  for (let [at, left] = [new URL(url), 5]; ; left--) {
+    const response = await ask(at, { method: 'HEAD', redirect: 'manual', headers, signal: limited });
+    const location = response.headers.get('location');
+    const next = location === null ? undefined : new URL(location, at);
+    const isOfHub = ['x-repo-commit', 'x-linked-etag'].some((name) => response.headers.has(name));
+    if (isOfHub || next?.origin !== at.origin || left === 0) return response;
+    at = next;
+  }
+}
+
+/** The value for If-Range. A weak ETag does not guarantee the same bytes. */
+function tagOf(headers: Headers): string | undefined {
+  const etag = headers.get('etag');
+  return (etag?.startsWith('"') ? etag : headers.get('last-modified')) ?? undefined;
+}
+
+/** Opens the .part to resume, or empties it for a new file's facts. The facts on disk never describe another file's bytes. */
+function openPart(path: string, facts?: Facts): Promise<FileHandle> {
+  const part = `${path}.part`;
+  if (facts) {
+    try {
+      makeFolder(dirname(path));
+    } catch (cause) {
+      throw cannotWrite(dirname(path), cause);
+    }
+    rmSync(`${part}.json`, { force: true });
+    writeFileSync(part, '');
+    writeFileSync(`${part}.json`, JSON.stringify(facts));
+  }
+  return open(part, 'r+');
+}
+
+async function writeFully(file: FileHandle, data: Uint8Array, position: number): Promise<void> {
+  for (let done = 0; done < data.length; ) {
+    done += (await file.write(data, done, data.length - done, position + done)).bytesWritten;
+  }
+}
+
+/** Checks the received file and renames it. */
+function finish(url: string, path: string, { size, hash }: Omit<Facts, 'tag'>, notice: (text: string) => void): void {
+  const part = `${path}.part`;
+  const have = bytesOf(part);
+  if (size !== undefined && have < size) throw new Error(`the download ended after ${have} of ${size} bytes`);
+  const { kind, value } = hash ?? { kind: 'sha256' };
+  const found = kind === 'sha256' ? hashFile(part) : blobSha1(part);
+  const isLonger = size !== undefined && have > size;
+  if (isLonger || (value !== undefined && found !== value)) {
+    rmSync(part, { force: true });
+    rmSync(`${part}.json`, { force: true });
+    const name = kind === 'sha256' ? kind : 'git blob sha1';
+    const what = isLonger ? `${have} bytes, not ${size}` : `${name} ${found}, not ${value}`;
+    throw new Gpt2Error(`the download of ${url} has ${what}; it was deleted: run this again`);
+  }
+  if (!hash) notice(`${url}: the server gives no checksum; the sha256 of the download is ${found}`);
+  syncToDisk(part);
+  renameSync(part, path);
+  syncToDisk(dirname(path));
+  rmSync(`${part}.json`, { force: true });
+}
+
+/** The hash in an ETag: a file's sha256 or, of a small file on Hugging Face, its name in git. Other servers' ETags may be any. */
+function hashIn(headers: Headers, isOfHub: boolean): Hash | undefined {
+  const tag = headers.get('x-linked-etag') ?? headers.get('etag') ?? '';
+  const [, weak, value] = /^(W\/)?"?([0-9a-f]{40}|[0-9a-f]{64})"?$/.exec(tag) ?? [];
+  if (value === undefined || (weak && !isOfHub)) return undefined;
+  if (value.length === 64) return { kind: 'sha256', value };
+  return isOfHub ? { kind: 'blobSha1', value } : undefined;
+}
+
+function blobSha1(path: string): string {
+  const bytes = readFileSync(path);
+  return createHash('sha1').update(`blob ${bytes.length}\0`).update(bytes).digest('hex');
+}
+
+function knownFacts(path: string): Facts | undefined {
+  try {
+    return JSON.parse(readFileSync(`${path}.part.json`, 'utf8')) as Facts;
+  } catch {
+    return undefined;
+  }
+}
+
+const bytesOf = (path: string): number => statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+
+/** Why a request failed. */
+export function reasonOf(error: unknown): string {
+  const { name, message, cause } = error as Error;
+  if (name === 'AbortError') return `no data for ${silentMilliseconds / 1000} s`;
+  return cause instanceof Error ? cause.message : message;
+}

@@ -1,0 +1,83 @@
+// Converts HellaSwag's published questions (Zellers et al. 2019), one JSON object per line, to tokens in llm.c's format, byte for
+// byte as llm.c's script does. They are not training text, so prepare.ts does not list them.
+import { existsSync, readFileSync } from 'node:fs';
+import { basename, extname, join } from 'node:path';
+import { z } from 'zod';
+import { Gpt2Error, words } from '../../base/errors.ts';
+import { makeFolder } from '../../base/files/make-folder.ts';
+import { encode } from '../../tokenizer/tokenizer.ts';
+import { type Question, writeQuestions } from '../shards/multiple-choice.ts';
+import { cannotWrite } from '../standing.ts';
+
+const url = 'https://raw.githubusercontent.com/rowanz/hellaswag/master/data/hellaswag_val.jsonl';
+
+const lineSchema = z.object({
+  ctx: z.string().min(1),
+  endings: z.array(z.string()).min(2),
+  /** A number as published, or a text of digits as in other copies. */
+  label: z.union([z.int().nonnegative(), z.string().regex(/^\d+$/).transform(Number)]),
+});
+
+/**
+ * Makes the file of questions, named as its source is, in `out` (default data/hellaswag).
+ * @param from the published file; default: hellaswag/hellaswag_val.jsonl in the folder GPT2_DATASETS
+ * @throws Gpt2Error if it does not exist, a line is not a question, or the file cannot be written
+ */
+export function prepareHellaswag({ from, out }: { from?: string; out?: string } = {}) {
+  const source = from ?? findSource();
+  const questions = readLines(source).map((line, index) => toQuestion(line, `line ${index + 1} of ${source}`));
+  if (questions.length === 0)
+    throw new Gpt2Error(words`${source} has no questions: it is empty; name the published file with --from`);
+  const folder = out ?? join('data', 'hellaswag');
+  try {
+    makeFolder(folder);
+  } catch (cause) {
+    throw cannotWrite(folder, cause);
+  }
+  const path = join(folder, `${basename(source, extname(source))}.bin`);
+  writeQuestions(path, questions);
+  return { path, questions: questions.length };
+}
+
+function findSource(): string {
+  const folder = process.env.GPT2_DATASETS;
+  const local = folder && join(folder, 'hellaswag', 'hellaswag_val.jsonl');
+  if (local && existsSync(local)) return local;
+  throw new Gpt2Error(
+    words`GPT2_DATASETS has no hellaswag/hellaswag_val.jsonl: download ${url} and name the file with --from`,
+  );
+}
+
+function readLines(path: string): string[] {
+  try {
+    return readFileSync(path, 'utf8')
+      .split('\n')
+      .filter((line) => line.trim() !== '');
+  } catch (cause) {
+    throw new Gpt2Error(
+      words`the questions ${path} cannot be read: ${(cause as Error).message}; name the published file with --from`,
+      { cause },
+    );
+  }
+}
+
+function toQuestion(line: string, place: string): Question {
+  let parsed: z.infer<typeof lineSchema>;
+  try {
+    parsed = lineSchema.parse(JSON.parse(line));
+  } catch (cause) {
+    const reason = cause instanceof z.ZodError ? z.prettifyError(cause) : 'it is not JSON';
+    throw new Gpt2Error(
+      words`${place} is not a question with ctx, endings and label: ${reason}; name the published file with --from`,
+      { cause },
+    );
+  }
+  const { ctx, endings, label } = parsed;
+  if (label >= endings.length)
+    throw new Gpt2Error(
+      words`${place} has the label ${label} for ${endings.length} endings; name the published file with --from`,
+    );
+  const tokens = (text: string) => Uint16Array.from(encode(text));
+  // GPT-2's tokens of words carry the space before them.
+  return { label, context: tokens(ctx), completions: endings.map((ending) => tokens(` ${ending}`)) };
+}

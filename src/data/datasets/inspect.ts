@@ -1,0 +1,56 @@
+// Inspects a token shard: its header, its ends of text, and its text at a place, decoded with the tokenizer that dataset.json in
+// its folder names.
+import { dirname } from 'node:path';
+import { Gpt2Error, words } from '../../base/errors.ts';
+import { StreamDecoder, type Tokenizer } from '../../tokenizer/tokenizer.ts';
+import { tokenizerNames } from '../choose-tokenizer.ts';
+import { readDataset, readDatasetTokenizer } from '../shards/find-shards.ts';
+import { openShard } from '../shards/shard.ts';
+
+/**
+ * Reads a whole shard.
+ * @throws Gpt2Error if the file is not a shard, has ids beyond its vocabulary, or ends before `at`
+ */
+export function inspectShard(path: string, { at = 0, count = 64 }: { at?: number; count?: number } = {}) {
+  using shard = openShard(path);
+  const dataset = readDataset(dirname(path));
+  const tokenizer = readDatasetTokenizer(dirname(path), dataset);
+  if (!tokenizer)
+    throw new Gpt2Error(
+      `${path} was made with the tokenizer "${dataset?.tokenizer}", which is unknown: inspect needs one of ${tokenizerNames.join(', ')}`,
+    );
+  if (at >= shard.tokens)
+    throw new Gpt2Error(words`${path} has ${shard.tokens} tokens, none at ${at}: give a smaller --at`);
+  shard.checkTokens(tokenizer.vocabularySize);
+  let endsOfText = 0;
+  let largest = 0;
+  const step = 1 << 20;
+  for (let start = 0; start < shard.tokens; start += step) {
+    for (const id of shard.read(start, Math.min(step, shard.tokens - start))) {
+      if (id > largest) largest = id;
+      if (id === tokenizer.endOfText) endsOfText++;
+    }
+  }
+  const ids = [...shard.read(at, Math.min(count, shard.tokens - at))];
+  return {
+    path,
+    tokens: shard.tokens,
+    bytes: 1024 + 2 * shard.tokens,
+    sha256: shard.sha256!,
+    tokenizer: tokenizer.name,
+    vocabularySize: tokenizer.vocabularySize,
+    /** One before each document, and one before each part of a long document whose previous part has the other role. */
+    endsOfText,
+    largest,
+    at,
+    ids,
+    /** Contains "<|endoftext|>" for ends of text, and U+FFFD for a character that is cut off. */
+    text: textOf(ids, tokenizer),
+  };
+}
+
+function textOf(ids: readonly number[], tokenizer: Tokenizer): string {
+  const decoder = new StreamDecoder(tokenizer);
+  const texts = ids.map((id) => (id === tokenizer.endOfText ? `${decoder.end()}<|endoftext|>` : decoder.push(id)));
+  return texts.join('') + decoder.end();
+}

@@ -1,0 +1,151 @@
+// Makes a folder of token shards and dataset.json from a data set. Each file is written under a temporary name and renamed,
+// dataset.json last: a folder with dataset.json is complete.
+import { readdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { checkGiven } from '../../base/checks/given.ts';
+import { Gpt2Error, UsageError, words } from '../../base/errors.ts';
+import { checkedJson } from '../../base/files/checked-json.ts';
+import { makeFolder } from '../../base/files/make-folder.ts';
+import { addCharacters, characterTokenizerName, UnknownCharacterError } from '../../tokenizer/character-tokenizer.ts';
+import { placeAfter, textStart } from '../../tokenizer/line-and-column.ts';
+import { type Loss, noLoss, sumOf } from '../../tokenizer/loss.ts';
+import { encode, gpt2, type Tokenizer } from '../../tokenizer/tokenizer.ts';
+import { tokenizerFile } from '../../tokenizer/tokenizer-file.ts';
+import { TokenList } from '../../tokenizer/tokens.ts';
+import { chooseTokenizer, type LossOptions, refuseLoss, tokenizerOfCharacters } from '../choose-tokenizer.ts';
+import { type Dataset, datasetFile, type Role, tokenizerRecord } from '../shards/find-shards.ts';
+import { writeDurably, writeShard } from '../shards/shard.ts';
+import {
+  cannotWrite,
+  isWhole,
+  type Prepared,
+  refuseForeignTokenizer,
+  standingIn,
+  standsInTheWay,
+} from '../standing.ts';
+import type { DatasetSource } from './dataset.ts';
+import { ownSource } from './own-source.ts';
+import { tinyshakespeare } from './tinyshakespeare.ts';
+
+export const datasets: readonly DatasetSource[] = [tinyshakespeare, ownSource];
+export const datasetNames: readonly string[] = datasets.map(({ name }) => name);
+
+export interface PrepareOptions extends LossOptions {
+  /** The source file, if the data set takes one. */
+  readonly from?: string | undefined;
+  /** Folder to write. Default data/<name>, or data/<name>-<tokenizer>. */
+  readonly out?: string | undefined;
+  /** gpt2 (the default), bytes, char: the characters of the text, or the path of a tokenizer.json or of a folder that has one. */
+  readonly tokenizer?: string | undefined;
+  /** Replaces a data set of another text in the folder. */
+  readonly overwrite?: boolean | undefined;
+}
+
+/**
+ * Makes a data set's shards, unless they exist and are intact.
+ * @throws UsageError for an unknown name, or a `from` that it does not take; Gpt2Error if the source cannot be read or
+ * downloaded, the folder cannot be written, or it holds another data set and `overwrite` is not set
+ * @example const { folder, dataset } = await prepareDataset('own-source', { out: 'data/own-source' });
+ */
+export async function prepareDataset(name: string, options: PrepareOptions = {}): Promise<Prepared> {
+  const switches = { overwrite: 'switch', lossy: 'switch' } as const;
+  checkGiven(options, {}, { from: 'text', out: 'text', tokenizer: 'text', ...switches, notice: 'function' });
+  const { from, tokenizer: asked = gpt2.name, overwrite, notice = () => {} } = options;
+  const set = datasets.find((candidate) => candidate.name === name);
+  if (!set) throw new UsageError(`there is no data set "${name}": name one of ${datasetNames.join(', ')}`);
+  if (from && set === ownSource) {
+    throw new UsageError(words`own-source takes no --from: leave it out, its files come with the package`);
+  }
+  const given = chooseTokenizer(asked);
+  const tokenizerName = given?.name ?? characterTokenizerName;
+  const folder = options.out ?? join('data', tokenizerName === gpt2.name ? set.name : `${set.name}-${tokenizerName}`);
+
+  const { dataset: before, replaced } = standingIn(folder, set.prefix);
+  const isOther =
+    before !== undefined && !((from ? [from] : set.sources).includes(before.source) && hasTokenizer(before, given));
+  if (isOther && !overwrite) {
+    const other = hasTokenizer(before, given) ? '' : ` with the tokenizer ${before.tokenizer}`;
+    throw standsInTheWay(folder, `a data set of ${before.source}${other}`);
+  }
+  // A given text may have changed, and own-source follows the package's files: both are always made again.
+  const mayStay = before !== undefined && !isOther && !from && set !== ownSource;
+  if (mayStay && isWhole(folder, before)) return { folder, present: true, dataset: before };
+
+  const { source, documents } = await set.documents({ from, notice, folder });
+  const tokenizer = given ?? tokenizerOfCharacters(charactersOf(documents));
+  const { train, val, loss } = split(set, documents, tokenizer);
+  refuseLoss(loss, options);
+  if (train.length === 0)
+    throw new Gpt2Error(
+      words`${source} is too short: all its ${val.length} tokens are validation; give a longer text with --from`,
+    );
+  refuseForeignTokenizer(folder, tokenizer.file, replaced);
+  try {
+    makeFolder(folder);
+    for (const file of readdirSync(folder)) if (file.endsWith('.tmp')) rmSync(join(folder, file));
+    for (const file of [datasetFile, ...replaced]) rmSync(join(folder, file), { force: true });
+  } catch (cause) {
+    throw cannotWrite(folder, cause);
+  }
+  const written = (role: Role, tokens: Uint16Array) => {
+    const file = `${set.prefix}_${role}.bin`;
+    return { file, role, ...writeShard(join(folder, file), tokens) };
+  };
+  const shards = [written('train', train), written('val', val)];
+  const dataset: Dataset = { source, ...tokenizerRecord(tokenizer, loss), shards };
+  if (tokenizer.file !== undefined) writeDurably(join(folder, tokenizerFile), [Buffer.from(tokenizer.file)]);
+  writeDurably(join(folder, datasetFile), [Buffer.from(checkedJson(dataset))]);
+  return { folder, present: false, dataset };
+}
+
+/** Whether a data set was made with this tokenizer; undefined: with the characters of its text. */
+function hasTokenizer({ tokenizer: name, tokenizerSha256 }: Dataset, tokenizer: Tokenizer | undefined): boolean {
+  if (!tokenizer) return name === characterTokenizerName;
+  const wanted = tokenizerRecord(tokenizer);
+  return name === wanted.tokenizer && tokenizerSha256 === wanted.tokenizerSha256;
+}
+
+function charactersOf(documents: readonly string[]): Set<number> {
+  const found = new Set<number>();
+  for (const document of documents) {
+    const bytes = Buffer.from(document);
+    addCharacters(bytes, 0, bytes.length, found);
+  }
+  return found;
+}
+
+function split(
+  { validation }: DatasetSource,
+  documents: readonly string[],
+  tokenizer: Tokenizer,
+): { train: Uint16Array; val: Uint16Array; loss: Loss } {
+  if ('firstTokens' in validation) {
+    const { tokens: all, loss } = tokensOf(documents, tokenizer);
+    // Characters are divided as in nanoGPT: the last tenth is for validation.
+    const isNanoGpt = tokenizer.name === characterTokenizerName;
+    const cut = isNanoGpt ? Math.floor(all.length * 0.9) : validation.firstTokens;
+    const [first, second] = [all.subarray(0, cut), all.subarray(cut)];
+    return isNanoGpt ? { train: first, val: second, loss } : { val: first, train: second, loss };
+  }
+  const last = Math.max(1, Math.round(documents.length * validation.lastDocumentsShare));
+  const [train, val] = [documents.slice(0, -last), documents.slice(-last)].map((part) => tokensOf(part, tokenizer));
+  return { train: train!.tokens, val: val!.tokens, loss: sumOf([train!.loss, val!.loss]) };
+}
+
+/** <|endoftext|>, if the vocabulary has it, and each document. */
+function tokensOf(documents: readonly string[], tokenizer: Tokenizer): { tokens: Uint16Array; loss: Loss } {
+  const tokens = new TokenList();
+  const encoded = tokenizer.encodeAll?.(documents);
+  for (const [index, document] of documents.entries()) {
+    if (tokenizer.endOfText !== undefined) tokens.push(tokenizer.endOfText);
+    try {
+      tokens.append(encoded?.ids[index] ?? encode(document, tokenizer));
+    } catch (error) {
+      if (!(error instanceof UnknownCharacterError)) throw error;
+      const { line, column } = placeAfter(Buffer.from(document).subarray(0, error.at), textStart);
+      const beginning = JSON.stringify(document.slice(0, 40));
+      throw error.in(`line ${line}, column ${column} of the document that begins with ${beginning}`);
+    }
+  }
+  return { tokens: tokens.view(), loss: encoded?.loss ?? noLoss };
+}

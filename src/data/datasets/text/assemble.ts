@@ -1,0 +1,219 @@
+// Writes shards from parts: decides which tokens are for validation and the number and sizes of shards, in one pass over the
+// parts for counts and one for tokens. The result depends only on the content and order of the parts.
+import { Gpt2Error, words } from '../../../base/errors.ts';
+import { type Loss, sumOf } from '../../../tokenizer/loss.ts';
+import { type LossOptions, refuseLoss } from '../../choose-tokenizer.ts';
+import type { Role } from '../../shards/find-shards.ts';
+import { type Part, readPart } from './parts.ts';
+import { ShardSeries } from './shard-series.ts';
+
+/** GPT-2's context and one target: validation needs at least these tokens. */
+const leastValidation = 1025;
+
+/** The division of tokens into shards. */
+export interface Division {
+  /** Shards are named <prefix>_train.bin, or <prefix>_train_000001.bin where there are several. */
+  readonly prefix: string;
+  /** Maximum tokens in a shard. */
+  readonly shardTokens: number;
+  /**
+   * The share of documents for validation, chosen by a hash of their content; or `first shard`, as llm.c divides FineWeb: shard
+   * 000000 is validation, and all others but the last are full.
+   */
+  readonly validation: number | 'first shard';
+}
+
+interface Assembly extends Division, LossOptions {
+  /** Opens documents; undefined: they follow one another without. */
+  readonly endOfText: number | undefined;
+}
+
+type Tokens = Record<Role, number>;
+
+/**
+ * Writes the shards of the parts at `paths` into a folder.
+ * @throws Gpt2Error if a part is damaged, too much of the text is lost, one role would have no tokens, or the folder cannot be written
+ */
+export function assemble(paths: readonly string[], folder: string, division: Assembly) {
+  const counts = decide(paths, division);
+  refuseLoss(counts.loss, division);
+  check(counts, division);
+  const writers = {
+    train: new ShardSeries(folder, namesOf(division, 'train', counts.tokens.train)),
+    val: new ShardSeries(folder, namesOf(division, 'val', counts.tokens.val)),
+  };
+  try {
+    const divider = new Divider(division, counts);
+    for (const path of paths) {
+      for (const { role, tokens } of divider.divide(readPart(path))) writers[role].write(tokens);
+    }
+    return {
+      documents: counts.documents,
+      loss: counts.loss,
+      shards: [...writers.train.written, ...writers.val.written],
+    };
+  } catch (cause) {
+    if (cause instanceof Gpt2Error) throw cause;
+    throw new Gpt2Error(
+      words`cannot write shards to ${folder}: ${(cause as Error).message}; make room, or name another folder with --out`,
+      { cause },
+    );
+  } finally {
+    for (const writer of Object.values(writers)) writer.close();
+  }
+}
+
+/** Which tokens are for validation where the content decides. */
+interface Decision {
+  /** Blocks whose fraction is below this, */
+  readonly below: number;
+  /** and of each such block this share of its tokens, from the start; the rest is for training. */
+  readonly kept: number;
+}
+
+interface Counts {
+  readonly tokens: Tokens;
+  /** Without ends of text, whose number depends on the order of files. */
+  readonly content: Tokens;
+  readonly documents: number;
+  /** Whether content decides for all blocks. */
+  readonly isSplit: boolean;
+  readonly loss: Loss;
+}
+
+/** Blocks below this fraction are for validation: the requested share or, if no block is below it, just over the least fraction. */
+function boundary(paths: readonly string[], share: number): number {
+  let least = 1;
+  for (const path of paths) {
+    for (const { fraction, role } of readPart(path).blocks) least = Math.min(least, role === 'split' ? fraction : 0);
+    if (least < share) return share;
+  }
+  return least + Number.EPSILON;
+}
+
+/** Decides what is for validation, and counts the tokens of each role. */
+function decide(paths: readonly string[], division: Assembly): Decision & Counts {
+  const { validation } = division;
+  const isFirst = validation === 'first shard';
+  const below = isFirst ? 0 : boundary(paths, validation);
+  const counts = count(paths, division, { below, kept: 1 });
+  const kept = isFirst || !counts.isSplit ? 1 : keptShare(counts.content, validation);
+  if (kept === 1) return { ...counts, below, kept };
+  return { ...count(paths, division, { below, kept }), below, kept };
+}
+
+/**
+ * Among many blocks, hashes choose about the requested share. Among few, or many equal ones, they may choose all. Then each
+ * chosen block is itself divided, all in the same way, so that equal texts still have the same role.
+ */
+function keptShare({ train, val }: Tokens, share: number): number {
+  const total = train + val;
+  const wanted = Math.max(share * total, Math.min(leastValidation, total / 10));
+  return val > 2 * wanted || train === 0 ? wanted / val : 1;
+}
+
+function count(paths: readonly string[], division: Assembly, decision: Decision): Counts {
+  const tokens = { train: 0, val: 0 };
+  const content = { train: 0, val: 0 };
+  let documents = 0;
+  let isSplit = true;
+  const losses: Loss[] = [];
+  const divider = new Divider(division, decision);
+  for (const path of paths) {
+    const part = readPart(path);
+    losses.push(part.loss);
+    for (const { opens, role } of part.blocks) {
+      if (opens) documents++;
+      isSplit &&= role === 'split';
+    }
+    for (const found of divider.divide(part)) {
+      tokens[found.role] += found.tokens.length;
+      if (found.isContent) content[found.role] += found.tokens.length;
+    }
+  }
+  return { tokens, content, documents, isSplit, loss: sumOf(losses) };
+}
+
+/** @throws Gpt2Error if training would reject shards of so many tokens */
+function check({ tokens, isSplit }: Counts, { validation }: Division): void {
+  const total = tokens.train + tokens.val;
+  if (total === 0) throw new Gpt2Error('the given files contain no text: name files that do');
+  const lacking = (['train', 'val'] as const).find((role) => tokens[role] === 0);
+  if (!lacking) return;
+  if (validation === 'first shard') {
+    throw new Gpt2Error(
+      words`all ${total} tokens are in the first shard, which is validation: give a smaller --shard-tokens, or --val-fraction`,
+    );
+  }
+  const none = `none of the ${total} tokens are for ${lacking === 'train' ? 'training' : 'validation'}`;
+  throw new Gpt2Error(
+    isSplit
+      ? words`${none}: the text is too short to be divided: give more text, or name what separates documents with --separator`
+      : `${none}: add a file with "${lacking}" in its name`,
+  );
+}
+
+/** Divides the tokens of parts, in order, between the roles. */
+class Divider {
+  readonly #decision: Decision;
+  readonly #boundary: Uint16Array;
+  /** Tokens that the first shard, which is validation, still lacks. */
+  #firstLeft: number;
+  #previous: Role | undefined;
+
+  constructor({ validation, shardTokens, endOfText }: Assembly, decision: Decision) {
+    this.#decision = decision;
+    this.#boundary = Uint16Array.from(endOfText === undefined ? [] : [endOfText]);
+    this.#firstLeft = validation === 'first shard' ? shardTokens : 0;
+  }
+
+  /**
+   * The part's tokens with ends of text: where a document begins, and where the tokens before went to the other role, so that
+   * these do not continue them.
+   */
+  *divide(part: Part): Generator<{ role: Role; tokens: Uint16Array; isContent: boolean }> {
+    let start = 0;
+    for (const block of part.blocks) {
+      const end = start + block.tokens;
+      const cut = start + this.#validationOf(block);
+      for (const [role, from, to] of [
+        ['val', start, cut],
+        ['train', cut, end],
+      ] as const) {
+        if (from === to) continue;
+        if ((block.opens && from === start) || role !== this.#previous)
+          yield* this.#spread(role, this.#boundary, false);
+        yield* this.#spread(role, part.tokens.subarray(from, to), true);
+        this.#previous = role;
+      }
+      start = end;
+    }
+  }
+
+  /** The number of a block's tokens, from its start, that are for validation. */
+  #validationOf({ role, fraction, tokens }: Part['blocks'][number]): number {
+    if (role !== 'split') return role === 'val' ? tokens : 0;
+    return fraction < this.#decision.below ? Math.floor(tokens * this.#decision.kept) : 0;
+  }
+
+  *#spread(role: Role, tokens: Uint16Array, isContent: boolean) {
+    const first = Math.min(this.#firstLeft, tokens.length);
+    this.#firstLeft -= first;
+    if (first > 0) yield { role: 'val' as const, tokens: tokens.subarray(0, first), isContent };
+    if (tokens.length > first) yield { role, tokens: tokens.subarray(first), isContent };
+  }
+}
+
+/** llm.c's names. Shards have equal sizes, so the last is never too short for a batch; those of FineWeb are as llm.c's. */
+function namesOf({ prefix, shardTokens, validation }: Division, role: Role, total: number) {
+  const shards = Math.ceil(total / shardTokens);
+  const isFirst = validation === 'first shard';
+  return Array.from({ length: shards }, (_, index) => {
+    const number = isFirst && role === 'val' ? 0 : index + 1;
+    const tail = isFirst || shards > 1 ? `_${String(number).padStart(6, '0')}` : '';
+    const [from, to] = isFirst
+      ? [index * shardTokens, Math.min(total, (index + 1) * shardTokens)]
+      : [Math.floor((index * total) / shards), Math.floor(((index + 1) * total) / shards)];
+    return { file: `${prefix}_${role}${tail}.bin`, role, tokens: to - from };
+  });
+}

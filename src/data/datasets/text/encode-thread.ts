@@ -1,0 +1,213 @@
+// Runs on a thread: encodes chunks from thread-pool.ts, one at a time, and writes the part of each. It finds the documents in the
+// bytes, cuts long ones into blocks, encodes each block, and records the hash that decides its role. Or it collects the characters.
+import { isUtf8 } from 'node:buffer';
+import { createHash } from 'node:crypto';
+import { parentPort, workerData } from 'node:worker_threads';
+import { Gpt2Error, shortList, words } from '../../../base/errors.ts';
+import { addCharacters, UnknownCharacterError } from '../../../tokenizer/character-tokenizer.ts';
+import { placeAfter, textStart } from '../../../tokenizer/line-and-column.ts';
+import { type Loss, sumOf } from '../../../tokenizer/loss.ts';
+import { type Tokenizer, tokenizerNamed } from '../../../tokenizer/tokenizer.ts';
+import { parseTokenizer } from '../../../tokenizer/tokenizer-file.ts';
+import { TokenList } from '../../../tokenizer/tokens.ts';
+import type { Chunk, FileRole, Piece } from './format.ts';
+import { cutsAtLines } from './format.ts';
+import { bytesOf } from './inputs.ts';
+import { type Block, blockEnd, type Part, partPath, writePart } from './parts.ts';
+import type { Answer, Order, Task } from './thread-pool.ts';
+
+const { encoding, tokenizerFile, tokenizerPath, folder } = workerData as Task;
+const { format } = encoding;
+const tokenizer =
+  tokenizerFile === undefined ? tokenizerNamed(encoding.tokenizer) : parseTokenizer(tokenizerFile, tokenizerPath);
+const characters = new Set<number>();
+const append: Tokenizer['append'] =
+  tokenizer?.append ?? ((text, start, end) => addCharacters(text, start, end, characters));
+/** Their memory is reused for the next chunk. */
+const tokens = new TokenList(1 << 20);
+let blocks: Block[] = [];
+let losses: Loss[] = [];
+
+/** A text to encode, with its place. */
+interface Waiting {
+  readonly text: Buffer;
+  readonly start: number;
+  readonly end: number;
+  /** Whether it is the first of a document or of the chunk's part of it, and whether that begins the document. */
+  readonly isFirst: boolean;
+  readonly opens: boolean;
+  readonly role: FileRole;
+  readonly place: typeof current;
+}
+/** A tokenizer that encodes several texts at once gets this many bytes of them. */
+const batchBytes = 1 << 20;
+let waiting: Waiting[] = [];
+let waitingBytes = 0;
+
+parentPort!.on('message', async ({ chunk, key }: Order) => {
+  const answer: Answer = { memory: chunk.bytes.buffer };
+  try {
+    const part = encode(chunk);
+    if (folder !== undefined) writePart(partPath(folder, chunk.index), key, part);
+    else Object.assign(answer, { characters });
+  } catch (error) {
+    if (!(error instanceof Gpt2Error)) throw error;
+    const { message } = error instanceof UnknownCharacterError ? await withPlace(error) : error;
+    Object.assign(answer, { refusal: message });
+  }
+  parentPort!.postMessage(answer, [answer.memory]);
+});
+
+/** What is encoded: a piece, and in JSON lines the line, "line 3 of b.jsonl". */
+let current: { readonly piece: Piece; readonly line: string | undefined };
+
+/** The error, naming file and line, and in plain text the column. */
+async function withPlace(error: UnknownCharacterError): Promise<UnknownCharacterError> {
+  const { piece, line } = current;
+  if (line !== undefined) return error.in(line);
+  let left = piece.offset + error.at;
+  let place = textStart;
+  for await (const part of bytesOf({ ...piece, bytes: 0 }, format, () => {})) {
+    place = placeAfter(part.subarray(0, left), place);
+    left -= part.length;
+    if (left <= 0) break;
+  }
+  return error.in(`line ${place.line}, column ${place.column} of ${piece.path}`);
+}
+
+/** @throws Gpt2Error naming file and byte of invalid text */
+function encode({ bytes, pieces }: Chunk): Part {
+  tokens.clear();
+  [blocks, losses, waiting, waitingBytes] = [[], [], [], 0];
+  for (const piece of pieces) {
+    current = { piece, line: undefined };
+    const text = Buffer.from(bytes.buffer, bytes.byteOffset + piece.start, piece.end - piece.start);
+    if (!isUtf8(text)) throw notUtf8(text, piece);
+    if (format.kind === 'jsonl') addLines(text, piece, format.field);
+    else addDocuments(text, piece, format);
+  }
+  encodeWaiting();
+  return { blocks, tokens: tokens.view(), loss: sumOf(losses) };
+}
+
+function addDocuments(
+  text: Buffer,
+  piece: Piece,
+  { separator, strip = false }: { readonly separator?: string; readonly strip?: boolean },
+): void {
+  const mark = separator === undefined ? undefined : Buffer.from(separator);
+  let start = 0;
+  let opens = piece.opens;
+  for (let end = mark ? text.indexOf(mark) : -1; end >= 0; end = text.indexOf(mark!, start)) {
+    addDocument(text, { start, end, opens, closes: true, strip }, piece);
+    start = end + mark!.length;
+    opens = true;
+  }
+  addDocument(text, { start, end: text.length, opens, closes: piece.closes, strip }, piece);
+}
+
+function addLines(text: Buffer, piece: Piece, field: string): void {
+  let { line: number } = piece;
+  for (let start = 0; start < text.length; number++) {
+    const lineBreak = text.indexOf(0x0a, start);
+    const end = lineBreak < 0 ? text.length : lineBreak;
+    const line = text.toString('utf8', start, end);
+    if (line.trim() !== '') {
+      const where = `line ${number} of ${piece.path}`;
+      current = { piece, line: where };
+      const document = Buffer.from(documentOf(line, field, where));
+      addDocument(document, { start: 0, end: document.length, opens: true, closes: true, strip: false }, piece);
+    }
+    start = end + 1;
+  }
+}
+
+/** Adds a document, or the chunk's part of it. A document of white space only is skipped. */
+function addDocument(
+  text: Buffer,
+  found: { start: number; end: number; opens: boolean; closes: boolean; strip: boolean },
+  { role }: Piece,
+): void {
+  let { start, end } = found;
+  const { opens } = found;
+  if (opens && found.closes && isBlank(text, start, end)) return;
+  if (found.strip) {
+    if (opens) while (start < end && isSpace(text[start]!)) start++;
+    if (found.closes) while (end > start && isSpace(text[end - 1]!)) end--;
+  }
+  for (let isFirst = true; start < end; isFirst = false) {
+    const next = blockEnd(text, start, end, cutsAtLines(encoding));
+    waiting.push({ text, start, end: next, isFirst, opens, role, place: current });
+    waitingBytes += next - start;
+    if (!tokenizer?.encodeAll || waitingBytes >= batchBytes) encodeWaiting();
+    start = next;
+  }
+}
+
+/** Whether the document of the latest texts lacks its first block. */
+let isToOpen = false;
+
+function encodeWaiting(): void {
+  const encoded = tokenizer?.encodeAll?.(waiting.map(({ text, start, end }) => text.toString('utf8', start, end)));
+  if (encoded) losses.push(encoded.loss);
+  for (const [index, { text, start, end, isFirst, opens, role, place }] of waiting.entries()) {
+    if (isFirst) isToOpen = opens;
+    const before = tokens.length;
+    current = place;
+    if (encoded) tokens.append(encoded.ids[index]!);
+    else append(text, start, end, tokens);
+    // A tokenizer may leave out characters.
+    if (tokens.length === before) continue;
+    const fraction = fractionOf(text.subarray(start, end));
+    blocks.push({ tokens: tokens.length - before, opens: isToOpen, role, fraction });
+    isToOpen = false;
+  }
+  [waiting, waitingBytes] = [[], 0];
+}
+const isSpace = (byte: number): boolean => byte === 0x20 || (byte >= 0x09 && byte <= 0x0d);
+
+function isBlank(text: Buffer, start: number, end: number): boolean {
+  for (let at = start; at < end; at++) if (!isSpace(text[at]!)) return false;
+  return true;
+}
+
+const fractionOf = (text: Buffer): number => createHash('sha256').update(text).digest().readUIntBE(0, 6) / 2 ** 48;
+
+function documentOf(line: string, field: string, where: string): string {
+  let value: unknown;
+  try {
+    value = JSON.parse(line);
+  } catch (cause) {
+    throw new Gpt2Error(
+      words`${where} is not JSON: ${(cause as Error).message}; --field takes files with one JSON object per line`,
+      { cause },
+    );
+  }
+  if (typeof value === 'string') return value;
+  const text = value !== null && typeof value === 'object' ? (value as Record<string, unknown>)[field] : undefined;
+  if (typeof text === 'string') return text;
+  const texts = Object.entries(value ?? {}).flatMap(([name, of]) => (typeof of === 'string' ? [name] : []));
+  const known =
+    texts.length > 0 ? words`name one of ${shortList(texts, 10)} with --field` : 'it has none at all, remove the line';
+  throw new Gpt2Error(`${where} has no text in the field "${field}": ${known}`);
+}
+
+function notUtf8(text: Buffer, { path, offset }: Piece): Gpt2Error {
+  const at = firstInvalid(text);
+  const isUtf16 = offset + at < 2 && (text[at] === 0xff || text[at] === 0xfe);
+  const from = isUtf16 ? 'UTF-16' : 'LATIN1';
+  return new Gpt2Error(
+    `${path} is not UTF-8 at byte ${offset + at} (0x${text[at]!.toString(16)}): leave the file out, or convert it, as with \`iconv -f ${from} -t UTF-8\``,
+  );
+}
+
+/** The length of the longest prefix that is UTF-8. */
+function firstInvalid(text: Buffer): number {
+  let at = 0;
+  for (const character of text.toString('utf8')) {
+    const bytes = Buffer.from(character);
+    if (!text.subarray(at, at + bytes.length).equals(bytes)) break;
+    at += bytes.length;
+  }
+  return at;
+}

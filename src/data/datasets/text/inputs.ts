@@ -1,0 +1,216 @@
+// Finds the files of a text (given files, and those of given folders, sorted by the bytes of their paths) and reads their bytes.
+import { closeSync, createReadStream, openSync, readdirSync, readSync, type Stats, statSync } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { join, relative } from 'node:path';
+import { createGunzip } from 'node:zlib';
+import { checkGiven } from '../../../base/checks/given.ts';
+import { Gpt2Error, shortList } from '../../../base/errors.ts';
+import { shellWord } from '../../../base/wording.ts';
+import type { FileRole, Format, Input } from './format.ts';
+import { matchesGlob } from './glob.ts';
+import { elementsAsLines, onlyTextField } from './json-lines.ts';
+import { parquetDocuments } from './parquet-reader.ts';
+
+const readBytes = 1 << 20;
+
+export interface Selection {
+  readonly role?: FileRole | undefined;
+  /** Globs of the files in a folder to read, by their paths in it or their names. Default: all. */
+  readonly include?: readonly string[] | undefined;
+  /** Globs of those to leave out; the name of a folder leaves out all that is in it. */
+  readonly exclude?: readonly string[] | undefined;
+  /** Says which files of folders are not text. */
+  readonly notice?: ((text: string) => void) | undefined;
+}
+
+/**
+ * The files of paths: a file itself, or the selected text files in a folder, except those that begin with a dot.
+ * @throws Gpt2Error if one is missing, or a folder has none
+ * @example const inputs = findInputs(['books'], { include: ['*.txt'] });
+ */
+export function findInputs(paths: readonly string[], options: Selection = {}): Input[] {
+  checkGiven(options, {}, { role: ['split', 'train', 'val'], include: 'texts', exclude: 'texts', notice: 'function' });
+  const { role = 'split', include = ['*'], exclude = [], notice = () => {} } = options;
+  const folders = exclude
+    .map((glob) => glob.replace(/^\.\//, '').replace(/\/$/, ''))
+    .filter((glob) => !/[*?]/.test(glob));
+  const isExcluded = (name: string) =>
+    matchesGlob(name, exclude) || foldersOf(name).some((folder) => matchesGlob(folder, folders));
+  const skipped: string[] = [];
+  const inputs = paths.flatMap((path) => {
+    const stats = statusOf(path);
+    if (!stats.isDirectory()) {
+      const unpack = stats.isFile() ? unpackingOf(path) : undefined;
+      if (unpack !== undefined) throw new Gpt2Error(`${path} ${unpack}, and name the text`);
+      return [{ path, bytes: stats.size, role }];
+    }
+    const files: string[] = [];
+    let isLeftOut = false;
+    for (const file of filesIn(path)) {
+      const name = relative(path, file);
+      if (!matchesGlob(name, include)) continue;
+      if (isExcluded(name)) isLeftOut = true;
+      else (isText(file) ? files : skipped).push(file);
+    }
+    if (files.length === 0) {
+      const selected = include[0] === '*' ? '' : ` ${include.join(', ')}`;
+      const left = isLeftOut ? ` except those left out by ${exclude.join(', ')}` : '';
+      throw new Gpt2Error(`${path} has no text file${selected}${left}: name files, or a folder that has some`);
+    }
+    return files
+      .sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
+      .map((file) => ({ path: file, bytes: statusOf(file).size, role }));
+  });
+  if (skipped.length > 0) {
+    const files = skipped.length === 1 ? 'file that is' : 'files that are';
+    const [packed] = skipped.sort().flatMap((path) => {
+      const unpack = unpackingOf(path);
+      return unpack === undefined ? [] : [`; ${path} ${unpack}`];
+    });
+    notice(`skipped ${skipped.length} ${files} not UTF-8 text: ${shortList(skipped)}${packed ?? ''}`);
+  }
+  return inputs;
+}
+
+/** "a" and "a/b" of "a/b/c". */
+const foldersOf = (name: string): string[] => {
+  const parts = name.split('/').slice(0, -1);
+  return parts.map((_, index) => parts.slice(0, index + 1).join('/'));
+};
+
+const firstBytes = 8192;
+
+/** Whether a file begins as text, or is of a format that holds some: without NUL bytes, in UTF-8. */
+function isText(path: string): boolean {
+  if (path.endsWith('.parquet') || isGzip(path)) return true;
+  const start = startOf(path);
+  try {
+    new TextDecoder('utf-8', { fatal: true }).decode(start, { stream: true });
+    return !start.includes(0);
+  } catch {
+    return false;
+  }
+}
+
+function startOf(path: string, most = firstBytes): Buffer {
+  try {
+    const file = openSync(path, 'r');
+    try {
+      const bytes = Buffer.alloc(most);
+      return bytes.subarray(0, readSync(file, bytes));
+    } finally {
+      closeSync(file);
+    }
+  } catch (cause) {
+    throw cannotRead(path, cause);
+  }
+}
+
+const isGzip = (path: string): boolean => path.endsWith('.gz') || startOf(path, 2).equals(Buffer.of(0x1f, 0x8b));
+
+/** Formats that hold text and are not read, by their first bytes, with the command that unpacks a file. */
+const packed: readonly (readonly [name: string, start: readonly number[], command: string])[] = [
+  ['compressed with zstd', [0x28, 0xb5, 0x2f, 0xfd], 'zstd -d'],
+  ['compressed with xz', [0xfd, 0x37, 0x7a, 0x58, 0x5a], 'xz -dk'],
+  ['compressed with bzip2', [0x42, 0x5a, 0x68], 'bzip2 -dk'],
+  ['a zip archive', [0x50, 0x4b, 0x03, 0x04], 'unzip'],
+  ['a PDF', [0x25, 0x50, 0x44, 0x46], 'pdftotext'],
+];
+
+/** "is compressed with zstd: unpack it with `zstd -d FILE`"; undefined for other files. */
+function unpackingOf(path: string): string | undefined {
+  const start = startOf(path, 8);
+  const found = packed.find(([, bytes]) => start.subarray(0, bytes.length).equals(Buffer.from(bytes)));
+  // Text may begin as bzip2 does: "BZh".
+  if (!found || (found[2] === 'bzip2 -dk' && !/^[1-9]$/.test(String.fromCharCode(start[3] ?? 0)))) return undefined;
+  return `is ${found[0]}: unpack it with \`${found[2]} ${shellWord(path)}\``;
+}
+
+function statusOf(path: string): Stats {
+  try {
+    return statSync(path);
+  } catch (cause) {
+    throw cannotRead(path, cause);
+  }
+}
+
+function filesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder, { withFileTypes: true })
+      .filter(({ name }) => !name.startsWith('.'))
+      .flatMap((entry) => {
+        const path = join(folder, entry.name);
+        if (entry.isDirectory()) return filesIn(path);
+        return entry.isFile() || (entry.isSymbolicLink() && statSync(path).isFile()) ? [path] : [];
+      });
+  } catch (cause) {
+    throw cannotRead(folder, cause);
+  }
+}
+
+const cannotRead = (path: string, cause: unknown): Gpt2Error => {
+  const { code, message } = cause as NodeJS.ErrnoException;
+  const reason = code === 'ENOENT' ? 'it does not exist' : message;
+  return new Gpt2Error(`the text ${path} cannot be read: ${reason}; name a file or folder of text`, { cause });
+};
+
+/**
+ * The bytes of a file: decompressed if its name ends in .gz, its documents in their format if in .parquet. Each part is valid
+ * until the next is requested. `onRead` is called with the number of bytes read from the file.
+ * @throws Gpt2Error if it cannot be read or decompressed
+ */
+export async function* bytesOf(
+  { path }: Input,
+  format: Format,
+  onRead: (bytes: number) => void,
+): AsyncGenerator<Uint8Array> {
+  try {
+    if (path.endsWith('.parquet')) yield* parquetDocuments({ path, format }, onRead);
+    else {
+      const bytes = isGzip(path) ? unpacked(path, onRead) : plain(path, onRead);
+      yield* format.kind === 'jsonl' ? elementsAsLines(bytes, path) : bytes;
+    }
+  } catch (cause) {
+    if (cause instanceof Gpt2Error) throw cause;
+    throw cannotRead(path, cause);
+  }
+}
+
+/** The only field of text in the first MiB of all files of JSON; undefined if there is none, or other files are among them. */
+export async function fieldOfTexts(inputs: readonly Input[]): Promise<string | undefined> {
+  let lines: string[] = [];
+  for (const input of inputs) {
+    if (!/\.(jsonl|ndjson|json)(\.gz)?$/i.test(input.path)) return undefined;
+    for await (const part of bytesOf(input, { kind: 'jsonl', field: 'text' }, () => {})) {
+      const some = Buffer.from(part).toString().split('\n');
+      // The last may be cut off.
+      lines = lines.concat(some.length > 1 ? some.slice(0, -1) : some);
+      break;
+    }
+  }
+  return onlyTextField(lines);
+}
+
+async function* plain(path: string, onRead: (bytes: number) => void): AsyncGenerator<Uint8Array> {
+  const buffer = new Uint8Array(readBytes);
+  await using file = await open(path);
+  for (;;) {
+    const { bytesRead } = await file.read(buffer, 0, buffer.length);
+    if (bytesRead === 0) return;
+    onRead(bytesRead);
+    yield buffer.subarray(0, bytesRead);
+  }
+}
+
+async function* unpacked(path: string, onRead: (bytes: number) => void): AsyncGenerator<Uint8Array> {
+  const packed = createReadStream(path, { highWaterMark: readBytes / 4 });
+  const gunzip = createGunzip({ chunkSize: readBytes });
+  packed.on('data', (data) => onRead(data.length));
+  packed.on('error', (error) => gunzip.destroy(error));
+  try {
+    for await (const data of packed.pipe(gunzip)) yield data as Buffer;
+  } finally {
+    packed.destroy();
+    gunzip.destroy();
+  }
+}

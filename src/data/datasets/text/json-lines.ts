@@ -1,0 +1,59 @@
+// JSON as lines: an array is read with an element in each line, and the field of the text is found in the first lines.
+import { Gpt2Error } from '../../../base/errors.ts';
+
+const isBlank = (byte: number): boolean => byte === 0x20 || (byte >= 0x09 && byte <= 0x0d);
+const [open, close] = [Buffer.from('[{'), Buffer.from(']}')];
+
+/**
+ * The bytes of a file; if it is a JSON array, its elements, one in each line. It writes into the parts that it gets.
+ * @throws Gpt2Error if the array is not complete, or more follows it
+ */
+export async function* elementsAsLines(parts: AsyncIterable<Uint8Array>, path: string): AsyncGenerator<Uint8Array> {
+  const refuse = (what: string) => new Gpt2Error(`${path} is not a valid JSON array: ${what}; write it again`);
+  let isArray: boolean | undefined;
+  let [depth, inText, isEscaped, isOver] = [0, false, false, false];
+  for await (const part of parts) {
+    const start = part[0] === 0xef && isArray === undefined ? 3 : 0;
+    const first = part.find((byte, at) => at >= start && !isBlank(byte));
+    if (isArray === undefined && first !== undefined) isArray = first === open[0];
+    for (let at = start; isArray && at < part.length; at++) {
+      const byte = part[at]!;
+      if (inText) {
+        if (byte === 0x22 && !isEscaped) inText = false;
+        isEscaped = byte === 0x5c && !isEscaped;
+      } else if (isBlank(byte)) part[at] = 0x20;
+      else if (isOver) throw refuse('more follows its end');
+      else {
+        inText = byte === 0x22;
+        if (close.includes(byte)) isOver = --depth === 0;
+        if (depth === 1 && byte === 0x2c) part[at] = 0x0a;
+        // The brackets around all elements are left out.
+        if (depth === 0) part[at] = 0x20;
+        if (open.includes(byte)) depth++;
+      }
+    }
+    yield isArray ? part.subarray(start) : part;
+  }
+  if (isArray && !isOver) throw refuse('it ends too early');
+}
+
+/**
+ * The field that is the only text of each of the lines; "text" where each line is a text itself. Undefined if lines have several,
+ * none or different ones, or are not JSON.
+ */
+export function onlyTextField(lines: readonly string[]): string | undefined {
+  const fields = new Set(lines.filter((line) => line.trim() !== '').map((line) => textFields(line).join('\0')));
+  const [field] = fields;
+  return fields.size === 1 && field !== '' && !field!.includes('\0') ? field : undefined;
+}
+
+function textFields(line: string): string[] {
+  try {
+    const value: unknown = JSON.parse(line);
+    if (typeof value === 'string') return ['text'];
+    if (Array.isArray(value)) return [];
+    return Object.entries(value ?? {}).flatMap(([name, of]) => (typeof of === 'string' ? [name] : []));
+  } catch {
+    return [];
+  }
+}

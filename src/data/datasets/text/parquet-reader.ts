@@ -1,0 +1,73 @@
+// Reads a Parquet file on its own thread, concurrently with encoding; a damaged page whose decoding never ends can then be
+// abandoned. parquet.ts reads the format.
+import { Gpt2Error } from '../../../base/errors.ts';
+import { startThread } from '../../../native/start-thread.ts';
+import type { Format } from './format.ts';
+
+/** The limit for a row group in milliseconds; one takes about a second. */
+const patience = 60_000;
+
+/** The thread's input. */
+export interface FileToRead {
+  readonly path: string;
+  readonly format: Format;
+}
+
+export type Answer =
+  /** The row group being read. */
+  | { readonly group: number }
+  /** Documents, undefined at the end; and the bytes of the file read for them. */
+  | { readonly part: Uint8Array<ArrayBuffer> | undefined; readonly read: number }
+  | { readonly refusal: string };
+
+type Result = Exclude<Answer, { group: number }>;
+
+/** The documents of a file. @throws Gpt2Error naming the file, and the row group that cannot be read */
+export async function* parquetDocuments(
+  file: FileToRead,
+  onRead: (bytes: number) => void,
+  milliseconds = patience,
+): AsyncGenerator<Uint8Array> {
+  const thread = startThread('./parquet-thread', import.meta.url, { workerData: file });
+  let group = 0;
+  let timer: NodeJS.Timeout | undefined;
+  let fault: string | undefined;
+  let settle: { resolve: (answer: Result) => void; refuse: (why: string) => void } | undefined;
+  thread.on('message', (answer: Answer) => {
+    if (!('group' in answer)) return settle?.resolve(answer);
+    group = answer.group;
+    timer?.refresh();
+  });
+  // Also between two requests: the next then fails at once.
+  const fail = (why: string) => {
+    fault ??= `cannot be read: ${why}`;
+    settle?.refuse(fault);
+  };
+  thread.on('error', ({ message }) => fail(message));
+  thread.on('exit', () => fail('the thread that reads it has ended'));
+  const ask = async (): Promise<Result> => {
+    try {
+      return await new Promise((resolve, reject) => {
+        const refuse = (why: string) =>
+          reject(new Gpt2Error(`row group ${group} of ${file.path} ${why}; download or write it again`));
+        if (fault !== undefined) return refuse(fault);
+        settle = { resolve, refuse };
+        timer = setTimeout(() => refuse(`is not read after ${milliseconds / 1000} s`), milliseconds);
+        thread.postMessage('next');
+      });
+    } finally {
+      clearTimeout(timer);
+    }
+  };
+  try {
+    for (;;) {
+      const answer = await ask();
+      if ('refusal' in answer) throw new Gpt2Error(answer.refusal);
+      onRead(answer.read);
+      if (!answer.part) return;
+      yield answer.part;
+    }
+  } finally {
+    await thread.terminate();
+  }
+}

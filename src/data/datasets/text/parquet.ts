@@ -1,0 +1,158 @@
+// Reads the documents of a Parquet file: one column, one row group at a time, to bound memory. They are returned in the form of
+// the other formats: JSON lines, or a separator after each. hyparquet parses the file.
+import { isUtf8 } from 'node:buffer';
+import { type FileHandle, open } from 'node:fs/promises';
+import {
+  type AsyncBuffer,
+  type FileMetaData,
+  type ParquetReadOptions,
+  parquetMetadataAsync,
+  parquetReadObjects,
+  parquetSchema,
+  type RowGroup,
+  type SchemaTree,
+} from 'hyparquet';
+import { compressors } from 'hyparquet-compressors';
+import { Gpt2Error, words } from '../../../base/errors.ts';
+import type { Format } from './format.ts';
+
+/** The maximum decompressed size of a row group's column, which keeps prepro within its promised memory. */
+const mostBytes = 64 * 2 ** 20;
+/** Documents are returned in parts of this many bytes, or as a single longer document. */
+const partBytes = 1 << 20;
+
+/** The documents of a file. @throws Gpt2Error naming the file, and the row group that cannot be read */
+export async function* documentsOf(
+  path: string,
+  format: Format,
+  {
+    onRead = () => {},
+    onGroup = () => {},
+  }: { onRead?: (bytes: number) => void; onGroup?: (index: number) => void } = {},
+): AsyncGenerator<Uint8Array> {
+  const { column, write } = layoutFor(path, format);
+  await using file = await open(path);
+  const source = await randomAccess(file);
+  const metadata = await openTable(path, source, column);
+  let [rowStart, told] = [0, 0];
+  for (const [index, group] of metadata.row_groups.entries()) {
+    onGroup(index);
+    const rowEnd = rowStart + Number(group.num_rows);
+    const texts = await readGroup({ file: source, metadata, columns: [column], rowStart, rowEnd }, group, {
+      place: `row group ${index} of ${path}`,
+      column,
+    });
+    yield* inParts(texts, write);
+    // The bytes of other columns count too.
+    const done = Math.floor((source.byteLength * rowEnd) / Number(metadata.num_rows));
+    onRead(done - told);
+    [rowStart, told] = [rowEnd, done];
+  }
+}
+
+/** Writes a document in the format. Text is passed as Latin-1, one character per byte. */
+type Write = (text: string) => string;
+
+/** The column of the text, and the writer of a document. @throws Gpt2Error if the format has one document per file */
+function layoutFor(path: string, format: Format): { column: string; write: Write } {
+  if (format.kind === 'jsonl') {
+    const { field } = format;
+    const name = Buffer.from(JSON.stringify(field)).toString('latin1');
+    return { column: field, write: (text) => `{${name}:${JSON.stringify(text)}}\n` };
+  }
+  if (format.separator !== undefined) {
+    const separator = Buffer.from(format.separator).toString('latin1');
+    return { column: 'text', write: (text) => text + separator };
+  }
+  throw new Gpt2Error(words`${path} is a table: name its column of text with --field, as in --field text`);
+}
+
+/** A file as hyparquet reads one. */
+async function randomAccess(file: FileHandle): Promise<AsyncBuffer> {
+  const { size } = await file.stat();
+  return {
+    byteLength: size,
+    async slice(start, end = size) {
+      if (start < 0 || end < start || end > size) throw new Error(`it has no bytes ${start} to ${end}`);
+      const bytes = new Uint8Array(end - start);
+      for (let done = 0; done < bytes.length; ) {
+        const { bytesRead } = await file.read(bytes, done, bytes.length - done, start + done);
+        if (bytesRead === 0) throw new Error('it ended early');
+        done += bytesRead;
+      }
+      return bytes.buffer;
+    },
+  };
+}
+
+/** The file's metadata. @throws Gpt2Error if it is damaged, or has no such column of text */
+async function openTable(path: string, source: AsyncBuffer, column: string): Promise<FileMetaData> {
+  let metadata: FileMetaData;
+  let columns: SchemaTree[];
+  try {
+    metadata = await parquetMetadataAsync(source, { geoparquet: false });
+    columns = parquetSchema(metadata).children;
+  } catch (cause) {
+    const reason = (cause as Error).message;
+    throw new Gpt2Error(`${path} is not a valid Parquet file: ${reason}; download or write it again`, { cause });
+  }
+  const texts = columns.filter(isText).map(({ element }) => element.name);
+  if (texts.includes(column)) return metadata;
+  const known =
+    texts.length > 0
+      ? words`name one of ${texts.join(', ')} with --field`
+      : 'it has no column of text, so use another file';
+  throw new Gpt2Error(`${path} has no column of text "${column}": ${known}`);
+}
+
+const isText = ({ element, children }: SchemaTree): boolean =>
+  children.length === 0 &&
+  element.type === 'BYTE_ARRAY' &&
+  element.repetition_type !== 'REPEATED' &&
+  (element.converted_type ?? 'UTF8') === 'UTF8' &&
+  (element.logical_type?.type ?? 'STRING') === 'STRING';
+
+/** The texts of one row group. @throws Gpt2Error if they have too many bytes, or do not match the metadata */
+async function readGroup(
+  rows: ParquetReadOptions,
+  { num_rows, columns }: RowGroup,
+  { place, column }: { place: string; column: string },
+): Promise<Uint8Array[]> {
+  const chunk = columns.find(({ meta_data }) => meta_data?.path_in_schema.join('.') === column)?.meta_data;
+  const bytes = Number(chunk?.total_uncompressed_size ?? 0);
+  if (bytes > mostBytes) {
+    throw new Gpt2Error(
+      `${place} has ${Math.round(bytes / 2 ** 20)} MiB of "${column}", over the limit of ${mostBytes / 2 ** 20}: write the file in smaller row groups, as pyarrow does with row_group_size=1000`,
+    );
+  }
+  let found: Record<string, unknown>[];
+  try {
+    // As bytes: making strings would take longer than everything else.
+    const parsers = { stringFromBytes: (value: Uint8Array | undefined) => value };
+    found = await parquetReadObjects({ ...rows, compressors, parsers });
+    if (found.length !== Number(num_rows)) throw new Error(`it has ${found.length} of ${num_rows} rows`);
+  } catch (cause) {
+    throw new Gpt2Error(`${place} cannot be read: ${(cause as Error).message}; download or write it again`, { cause });
+  }
+  return found.map((values, row) => {
+    const text = values[column];
+    if (text instanceof Uint8Array && isUtf8(text)) return text;
+    const what = text instanceof Uint8Array ? 'is not UTF-8' : 'has no text';
+    throw new Gpt2Error(`row ${row} of ${place} ${what} in the column "${column}": remove such rows from the file`);
+  });
+}
+
+function* inParts(texts: readonly Uint8Array[], write: Write): Generator<Uint8Array> {
+  let part = Buffer.allocUnsafe(partBytes);
+  let filled = 0;
+  for (const { buffer, byteOffset, byteLength } of texts) {
+    const written = write(Buffer.from(buffer, byteOffset, byteLength).toString('latin1'));
+    if (filled + written.length > part.length) {
+      yield part.subarray(0, filled);
+      filled = 0;
+      if (written.length > part.length) part = Buffer.allocUnsafe(written.length);
+    }
+    filled += part.write(written, filled, 'latin1');
+  }
+  if (filled > 0) yield part.subarray(0, filled);
+}

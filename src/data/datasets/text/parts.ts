@@ -1,0 +1,132 @@
+// Reads and writes parts: the tokens of one chunk, in a file that exists until the shards are written. A part begins with a
+// hash of its input, which identifies work done before a kill, and one of its content.
+import { createHash } from 'node:crypto';
+import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Gpt2Error, words } from '../../../base/errors.ts';
+import type { Loss } from '../../../tokenizer/loss.ts';
+import { chooseCut } from '../../../tokenizer/safe-cuts.ts';
+import type { Chunk, Encoding, FileRole } from './format.ts';
+
+const version = 3;
+const hashBytes = 32;
+/** The numbers of blocks and lost characters, and then each of both, take this many bytes. */
+const blockBytes = 16;
+
+const roles: readonly FileRole[] = ['split', 'train', 'val'];
+
+const leastBlock = 16 << 10;
+/** A document with more bytes from a block's start has a further block. */
+export const largestBlock = 32 << 10;
+
+/**
+ * The end of the block that begins at `start`, in a document that ends at `end`, where a cut changes no id.
+ * @param atLines whether the tokenizer may have another pattern than GPT-2's
+ */
+export const blockEnd = (bytes: Uint8Array, start: number, end: number, atLines: boolean): number =>
+  end - start < largestBlock ? end : chooseCut(bytes, start + leastBlock, start + largestBlock, atLines);
+
+/** Consecutive tokens of one document. A long one has many, so one book has blocks for training and for validation. */
+export interface Block {
+  readonly tokens: number;
+  /** Whether a document begins with it. */
+  readonly opens: boolean;
+  readonly role: FileRole;
+  /** In [0, 1), from the hash of its text: equal texts have equal fractions. */
+  readonly fraction: number;
+}
+
+export interface Part {
+  readonly blocks: readonly Block[];
+  readonly tokens: Uint16Array;
+  /** Of the chunk's text. */
+  readonly loss: Loss;
+}
+
+/** The key of a chunk's part: a hash of everything that its tokens depend on. */
+export function keyOf({ bytes, pieces }: Chunk, encoding: Encoding): Buffer {
+  const shape = pieces.map(({ start, end, opens, closes, role }) => [start, end, opens, closes, role]);
+  return createHash('sha256')
+    .update(JSON.stringify([version, encoding, shape]))
+    .update(bytes)
+    .digest();
+}
+
+export const partPath = (folder: string, index: number): string =>
+  join(folder, `part-${String(index).padStart(6, '0')}`);
+
+/** Whether the intact part of a key exists. */
+export function hasPart(path: string, key: Uint8Array): boolean {
+  try {
+    const bytes = readFileSync(path);
+    return isWhole(bytes) && bytes.subarray(0, hashBytes).equals(key);
+  } catch {
+    return false;
+  }
+}
+
+/** Writes a part under a temporary name, then renames it. @throws Gpt2Error */
+export function writePart(path: string, key: Uint8Array, { blocks, tokens, loss }: Part): void {
+  const table = Buffer.alloc((1 + blocks.length + loss.lost.size) * blockBytes);
+  table.writeUInt32LE(blocks.length);
+  table.writeUInt32LE(loss.lost.size, 4);
+  table.writeDoubleLE(loss.characters, 8);
+  blocks.forEach(({ tokens, opens, role, fraction }, index) => {
+    const at = (index + 1) * blockBytes;
+    table.writeUInt32LE(tokens, at);
+    table.writeUInt32LE(Number(opens) + 2 * roles.indexOf(role), at + 4);
+    table.writeDoubleLE(fraction, at + 8);
+  });
+  [...loss.lost].forEach(([codePoint, times], index) => {
+    const at = (1 + blocks.length + index) * blockBytes;
+    table.writeUInt32LE(codePoint, at);
+    table.writeDoubleLE(times, at + 8);
+  });
+  const content = Buffer.concat([table, new Uint8Array(tokens.buffer, tokens.byteOffset, tokens.byteLength)]);
+  const temporary = `${path}.${process.pid}.tmp`;
+  try {
+    writeFileSync(temporary, Buffer.concat([key, hashOf(content), content]));
+    renameSync(temporary, path);
+  } catch (cause) {
+    throw new Gpt2Error(words`cannot write ${path}: ${(cause as Error).message}; name another folder with --out`, {
+      cause,
+    });
+  }
+}
+
+/** @throws Gpt2Error if it cannot be read or has changed */
+export function readPart(path: string): Part {
+  let bytes: Buffer;
+  try {
+    bytes = readFileSync(path);
+  } catch (cause) {
+    throw new Gpt2Error(`cannot read ${path}: ${(cause as Error).message}; run prepro again`, { cause });
+  }
+  if (!isWhole(bytes)) throw new Gpt2Error(`${path} is damaged: remove it and run prepro again`);
+  const content = bytes.subarray(2 * hashBytes);
+  const blocks = Array.from({ length: content.readUInt32LE() }, (_, index): Block => {
+    const at = (index + 1) * blockBytes;
+    const flags = content.readUInt32LE(at + 4);
+    return {
+      tokens: content.readUInt32LE(at),
+      opens: (flags & 1) === 1,
+      role: roles[flags >> 1]!,
+      fraction: content.readDoubleLE(at + 8),
+    };
+  });
+  const lost = Array.from({ length: content.readUInt32LE(4) }, (_, index): [number, number] => {
+    const at = (1 + blocks.length + index) * blockBytes;
+    return [content.readUInt32LE(at), content.readDoubleLE(at + 8)];
+  });
+  const rest = content.subarray((1 + blocks.length + lost.length) * blockBytes);
+  return {
+    blocks,
+    tokens: new Uint16Array(rest.buffer, rest.byteOffset, rest.length / 2),
+    loss: { characters: content.readDoubleLE(8), lost: new Map(lost) },
+  };
+}
+
+const isWhole = (bytes: Buffer): boolean =>
+  hashOf(bytes.subarray(2 * hashBytes)).equals(bytes.subarray(hashBytes, 2 * hashBytes));
+
+const hashOf = (bytes: Buffer): Buffer => createHash('sha256').update(bytes).digest();

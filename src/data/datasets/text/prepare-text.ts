@@ -1,0 +1,283 @@
+// Makes a folder of token shards from text files, in bounded memory, on several threads. Encoded chunks stay in <folder>/.prepro
+// until the shards are complete, so a killed preparation resumes. The shards are the same then, and for any number of threads.
+import { createHash } from 'node:crypto';
+import { readdirSync, renameSync, rmSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { basename, join, resolve } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
+import { checkGiven } from '../../../base/checks/given.ts';
+import { real, whole } from '../../../base/checks/number.ts';
+import { UsageError, words } from '../../../base/errors.ts';
+import { checkedJson } from '../../../base/files/checked-json.ts';
+import { characterTokenizerName } from '../../../tokenizer/character-tokenizer.ts';
+import { percent } from '../../../tokenizer/loss.ts';
+import { gpt2 } from '../../../tokenizer/tokenizer.ts';
+import { tokenizerFile } from '../../../tokenizer/tokenizer-file.ts';
+import { chooseTokenizer, type LossOptions, tokenizerOfCharacters } from '../../choose-tokenizer.ts';
+import { type Dataset, datasetFile, roleOfName, tokenizerRecord } from '../../shards/find-shards.ts';
+import { writeDurably } from '../../shards/shard.ts';
+import {
+  cannotWrite,
+  isWhole,
+  type Prepared,
+  refuseForeignTokenizer,
+  type Standing,
+  standingIn,
+  standsInTheWay,
+} from '../../standing.ts';
+import { assemble, type Division } from './assemble.ts';
+import { chunksOf } from './chunks.ts';
+import { type Encoding, type Format, type Input, longestSeparator } from './format.ts';
+import { hasPart, keyOf, partPath } from './parts.ts';
+import { type Task, ThreadPool } from './thread-pool.ts';
+import { WorkFolder } from './work-folder.ts';
+
+/** A thread takes 70 MB: six keep the total under 640 MB for any text. */
+const mostDefaultThreads = 6;
+/** The token count in a shard's header is an int32. */
+const mostShardTokens = 2 ** 31 - 1;
+
+export interface TextOptions extends LossOptions {
+  /** Folder to write. */
+  readonly out: string;
+  readonly format: Format;
+  readonly division: Division;
+  /** gpt2 (the default), bytes, char: the characters of the text, or the path of a tokenizer.json or of a folder that has one. */
+  readonly tokenizer?: string | undefined;
+  /** Threads that encode. Default: one for each core, at most 6. */
+  readonly workers?: number | undefined;
+  /** Replaces a data set of another text or other options in `out`. */
+  readonly overwrite?: boolean | undefined;
+  /** Called with the encoded and the total bytes of the files. */
+  readonly onProgress?: ((done: number, total: number) => void) | undefined;
+}
+
+/**
+ * Makes the shards of a text, unless they exist and are intact.
+ * @throws UsageError for an invalid option; Gpt2Error for a file that cannot be read or has another format, and for a folder
+ * that holds another data set unless `overwrite` is set
+ * @example
+ * const division = { prefix: 'books', shardTokens: 100_000_000, validation: 0.1 } as const;
+ * await prepareText(findInputs(['books']), { out: 'data/books', format: { kind: 'text' }, division });
+ */
+export async function prepareText(inputs: readonly Input[], options: TextOptions): Promise<Prepared> {
+  checkGiven(
+    options,
+    { out: 'text', format: 'object', division: 'object' },
+    {
+      tokenizer: 'text',
+      workers: whole(1, 1024),
+      overwrite: 'switch',
+      lossy: 'switch',
+      onProgress: 'function',
+      notice: 'function',
+    },
+  );
+  const { out, format, division, tokenizer: name = gpt2.name, overwrite, lossy, onProgress } = options;
+  const { notice = () => {}, workers = Math.min(mostDefaultThreads, availableParallelism()) } = options;
+  const given = chooseTokenizer(name);
+  if (given && given.endOfText === undefined)
+    notice(`${name} has no end of text: documents follow one another without`);
+  check(format, division);
+  const total = inputs.reduce((sum, { bytes }) => sum + bytes, 0) * (given ? 1 : 2);
+  let done = 0;
+  const onEncoded = (bytes: number) => {
+    done += bytes;
+    onProgress?.(done, total);
+  };
+
+  const tokenizer = given ?? tokenizerOfCharacters(await charactersOf(inputs, format, workers, onEncoded));
+  const { vocabularySize: _, ...record } = tokenizerRecord(tokenizer);
+  const encoding: Encoding = { ...record, format };
+  const made = { ...encoding, ...division };
+  const standing = standingIn(out, division.prefix);
+  const difference = await differenceOf(standing, inputs, encoding, made);
+  const { dataset: before } = standing;
+  if (before && !difference && isWhole(out, before)) return { folder: out, present: true, dataset: before };
+  if (difference && standing.isFinished && !overwrite) throw standsInTheWay(out, difference);
+
+  const work = new WorkFolder(out);
+  if (work.existed) notice(`resuming from ${work.path}`);
+  try {
+    const { parts, input, marks } = await encodeAll(
+      inputs,
+      { encoding, tokenizerFile: tokenizer.file, tokenizerPath: name, folder: work.path },
+      workers,
+      onEncoded,
+    );
+    const { endOfText } = tokenizer;
+    const { shards, documents, loss } = assemble(parts, work.path, { ...division, endOfText, lossy, notice });
+    const dataset: Dataset = {
+      source: sourceOf(inputs),
+      ...tokenizerRecord(tokenizer, loss),
+      documents,
+      made: { ...made, input },
+      shards,
+    };
+    refuseForeignTokenizer(out, tokenizer.file, standing.replaced);
+    putInPlace(out, work, { dataset, file: tokenizer.file }, standing);
+    if (marks > 0) {
+      notice(
+        words`${endMark} is spelled ${marks} times in the text: divide documents there with --separator '${endMark}'`,
+      );
+    }
+    if (inputs.every(({ role }) => role === 'split')) tellShare(shards, division, notice);
+    return { folder: out, present: false, dataset };
+  } catch (error) {
+    work.abandon();
+    throw error;
+  }
+}
+
+/** The code points of all files. */
+async function charactersOf(
+  inputs: readonly Input[],
+  format: Format,
+  workers: number,
+  onRead: (bytes: number) => void,
+): Promise<Set<number>> {
+  const encoding = { tokenizer: characterTokenizerName, format };
+  const pool = new ThreadPool({ encoding, folder: undefined }, workers);
+  try {
+    for await (const chunk of chunksOf(inputs, encoding, { onRead, spare: pool.spare })) {
+      await pool.run({ chunk, key: new Uint8Array() }, () => {});
+    }
+    await pool.finish();
+    return pool.characters;
+  } finally {
+    await pool.close();
+  }
+}
+
+/** The end of a text as many files spell it. */
+const endMark = '<|endoftext|>';
+
+/**
+ * Encodes all files. Returns the parts' paths, in order, a hash of everything that their tokens depend on, and how often the end
+ * of a text is spelled without being the separator.
+ */
+async function encodeAll(
+  inputs: readonly Input[],
+  task: Task & { readonly folder: string },
+  workers: number,
+  onEncoded: (bytes: number) => void,
+): Promise<{ parts: string[]; input: string; marks: number }> {
+  const { encoding, folder } = task;
+  const pool = new ThreadPool(task, workers);
+  const parts: string[] = [];
+  const fingerprint = createHash('sha256');
+  // Bytes of the files themselves, which may be compressed; they count when their chunk is encoded.
+  let read = 0;
+  let marks = 0;
+  const isMark = encoding.format.kind === 'text' && encoding.format.separator?.includes(endMark);
+  const onRead = (bytes: number) => {
+    read += bytes;
+    onEncoded(0);
+  };
+  try {
+    for await (const chunk of chunksOf(inputs, encoding, { onRead, spare: pool.spare })) {
+      const bytes = read;
+      read = 0;
+      const key = keyOf(chunk, encoding);
+      const path = partPath(folder, chunk.index);
+      fingerprint.update(key);
+      parts.push(path);
+      const text = Buffer.from(chunk.bytes.buffer, 0, chunk.bytes.length);
+      if (!isMark && text.includes(endMark)) marks += text.toString('latin1').split(endMark).length - 1;
+      if (hasPart(path, key)) {
+        pool.spare.push(chunk.bytes.buffer);
+        onEncoded(bytes);
+      } else await pool.run({ chunk, key }, () => onEncoded(bytes));
+    }
+    await pool.finish();
+    onEncoded(read);
+  } finally {
+    await pool.close();
+  }
+  return { parts, input: fingerprint.digest('hex'), marks };
+}
+
+function check(format: Format, division: Division): void {
+  if (format.kind === 'jsonl') checkGiven(format, { kind: ['jsonl'], field: 'text' }, {});
+  else checkGiven(format, { kind: ['text', 'jsonl'] }, { separator: 'text or ""', strip: 'switch' });
+  checkGiven(
+    division,
+    { prefix: 'text or ""', shardTokens: whole(1, mostShardTokens), validation: { ...real(0), or: 'first shard' } },
+    {},
+  );
+  const { validation } = division;
+  if (validation !== 'first shard' && !(validation > 0 && validation < 1)) {
+    throw UsageError.takes('--val-fraction', 'a number over 0 and under 1', validation);
+  }
+  if (format.kind === 'text' && format.separator !== undefined) {
+    const { length } = Buffer.from(format.separator);
+    if (length === 0)
+      throw new UsageError(words`--separator takes a text, not "": leave it out if a file is a document`);
+    if (length > longestSeparator) throw UsageError.takes('--separator', `up to ${longestSeparator} bytes`, length);
+  }
+}
+
+/** The prefix of a folder's shards: its name in letters, digits, _ and -, unless it would be read as a role. */
+export function shardPrefix(folder: string): string {
+  const name = basename(resolve(folder)).replaceAll(/[^\p{L}\p{M}\p{N}_-]+/gu, '_');
+  return roleOfName(`${name}.bin`).length > 0 ? 'text' : name;
+}
+
+/** How the data set in the folder differs from the requested one; undefined if it is the same, complete or not. */
+async function differenceOf(
+  { dataset }: Standing,
+  inputs: readonly Input[],
+  encoding: Encoding,
+  made: Record<string, unknown>,
+): Promise<string | undefined> {
+  if (!dataset?.made) return 'another data set';
+  const { input, ...settings } = dataset.made;
+  // Through JSON, which drops undefined values.
+  if (!isDeepStrictEqual(settings, JSON.parse(JSON.stringify(made)))) return 'a data set made with other options';
+  const fingerprint = createHash('sha256');
+  const spare: ArrayBuffer[] = [];
+  for await (const chunk of chunksOf(inputs, encoding, { spare })) {
+    fingerprint.update(keyOf(chunk, encoding));
+    spare.push(chunk.bytes.buffer);
+  }
+  return fingerprint.digest('hex') === input ? undefined : 'a data set made of another text';
+}
+
+/** Warns if the share of validation is far from the requested one. */
+function tellShare(shards: Dataset['shards'], { validation }: Division, notice: (text: string) => void): void {
+  if (validation === 'first shard') return;
+  const sumOf = (some: Dataset['shards']) => some.reduce((sum, { tokens }) => sum + tokens, 0);
+  const share = sumOf(shards.filter(({ role }) => role === 'val')) / sumOf(shards);
+  if (share <= 1.5 * validation && share >= validation / 1.5) return;
+  notice(
+    words`validation is ${percent(share)} of the tokens, not ${percent(validation)}: the text is too short or repeats itself too much to come closer; give more text, or another --val-fraction`,
+  );
+}
+
+/** The temporary dataset.json that a kill leaves. */
+const leftover = /^dataset\.json\.\d+\.tmp$/;
+
+/** Moves shards into the folder, dataset.json last: until then train rejects it, and a kill costs only the assembling. */
+function putInPlace(
+  folder: string,
+  work: WorkFolder,
+  { dataset, file }: { readonly dataset: Dataset; readonly file: string | undefined },
+  { replaced }: Standing,
+): void {
+  try {
+    rmSync(join(folder, datasetFile), { force: true });
+    const leftovers = readdirSync(folder).filter((name) => leftover.test(name));
+    for (const name of [...replaced, ...leftovers]) rmSync(join(folder, name), { force: true });
+    for (const { file } of dataset.shards) renameSync(join(work.path, file), join(folder, file));
+  } catch (cause) {
+    throw cannotWrite(folder, cause);
+  }
+  if (file !== undefined) writeDurably(join(folder, tokenizerFile), [Buffer.from(file)]);
+  writeDurably(join(folder, datasetFile), [Buffer.from(checkedJson(dataset))]);
+  work.remove();
+}
+
+function sourceOf(inputs: readonly Input[]): string {
+  const first = inputs[0]!.path;
+  return inputs.length === 1 ? first : `${first} and ${inputs.length - 1} more files`;
+}

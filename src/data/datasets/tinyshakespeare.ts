@@ -1,0 +1,62 @@
+// The data set tinyshakespeare (Karpathy 2015): 1.1 MB of plays. Every empty line ends a document, as in llm.c.
+import { createHash } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Gpt2Error, words } from '../../base/errors.ts';
+import type { DatasetSource, SourceOptions } from './dataset.ts';
+import { download } from './download.ts';
+
+const url = 'https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt';
+const sha256 = '86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed';
+const advice = words`give the file with --from FILE, or its folder in GPT2_DATASETS, or use \`prepro own-source\`, which needs no network`;
+const localSource = 'tinyshakespeare/input.txt of GPT2_DATASETS';
+
+export const tinyshakespeare: DatasetSource = {
+  name: 'tinyshakespeare',
+  description: '1.1 MB of Shakespeare, 338,028 tokens; the set of the recorded curves',
+  prefix: 'tiny_shakespeare',
+  sources: [localSource, url],
+  validation: { firstTokens: 32_768 },
+  async documents(options) {
+    const { text, source } = await findText(options);
+    const pieces = text.split('\n\n');
+    return { source, documents: pieces.map((piece, index) => (index + 1 < pieces.length ? `${piece}\n\n` : piece)) };
+  },
+};
+
+/** --from, then the folder GPT2_DATASETS, then the network. */
+async function findText({ from, folder, notice }: SourceOptions): Promise<{ text: string; source: string }> {
+  const local = process.env.GPT2_DATASETS && join(process.env.GPT2_DATASETS, 'tinyshakespeare', 'input.txt');
+  const isLocal = local && existsSync(local);
+  const [path, source] = from
+    ? [from, from]
+    : isLocal
+      ? [local, localSource]
+      : [join(folder, 'download', 'input.txt'), url];
+  // A person waits for one megabyte: it fails within seconds.
+  if (source === url) await download(url, path, { notice, sha256, pauseMilliseconds: 50, advice });
+  const bytes = readText(path);
+  const found = createHash('sha256').update(bytes).digest('hex');
+  if (found !== sha256) {
+    if (!from)
+      throw new Gpt2Error(
+        words`${path} has sha256 ${found}, not ${sha256}: remove the file, or name the published one with --from`,
+      );
+    notice(`${from} is not the published text, so no recorded curve applies`);
+  }
+  return { text: bytes.toString('utf8'), source };
+}
+
+function readText(path: string): Buffer {
+  let bytes: Buffer;
+  try {
+    bytes = readFileSync(path);
+  } catch (cause) {
+    throw new Gpt2Error(words`the text ${path} cannot be read: ${(cause as Error).message}; name another with --from`, {
+      cause,
+    });
+  }
+  if (bytes.toString('utf8').trim() === '')
+    throw new Gpt2Error(words`the text ${path} is empty: name another with --from`);
+  return bytes;
+}

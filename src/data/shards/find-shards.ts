@@ -1,0 +1,183 @@
+// Reads a data-set folder: its shards by role, and dataset.json, which describes them.
+import { createHash } from 'node:crypto';
+import { existsSync, readdirSync } from 'node:fs';
+import { basename, dirname, join, relative, resolve } from 'node:path';
+import { z } from 'zod';
+import { didYouMean } from '../../base/checks/nearest.ts';
+import { Gpt2Error, onCommandLine, shortList, words } from '../../base/errors.ts';
+import { readCheckedJson } from '../../base/files/checked-json.ts';
+import { shellWord } from '../../base/wording.ts';
+import { type Loss, lostShare } from '../../tokenizer/loss.ts';
+import { type Tokenizer, tokenizerNamed } from '../../tokenizer/tokenizer.ts';
+import { readTokenizer, tokenizerFile } from '../../tokenizer/tokenizer-file.ts';
+
+export type Role = 'train' | 'val';
+
+/** "train" or "val" between non-letters: tiny_shakespeare_train.bin, fineweb_val_000001.bin. */
+const roleWord: Record<Role, RegExp> = { train: /(?<![a-z])train(?![a-z])/i, val: /(?<![a-z])val(?![a-z])/i };
+
+/** The commands that make prepro's default folders. */
+export const preproOf: Readonly<Record<string, string>> = {
+  'data/tinyshakespeare': 'npm run prepro tinyshakespeare',
+  'data/tinyshakespeare-char': 'npm run prepro tinyshakespeare -- --tokenizer char',
+  'data/own-source': 'npm run prepro own-source',
+  'data/tinystories': 'npm run prepro tinystories',
+  'data/fineweb10B': 'npm run prepro -- fineweb --version 10B',
+  'data/edu_fineweb10B': 'npm run prepro -- fineweb --version edu',
+};
+
+/** The subfolder for prepro's unfinished work. */
+export const unfinishedFolder = '.prepro';
+
+/** The roles in a file's name. */
+export const roleOfName = (name: string): Role[] =>
+  (['train', 'val'] as const).filter((role) => name.endsWith('.bin') && roleWord[role].test(name));
+
+/**
+ * Paths of a folder's shards of one role, sorted bytewise: .bin files with "train" or "val" in their name.
+ * @throws Gpt2Error if the folder is missing or unfinished, has no such shard, or a name has both roles
+ * @example const shards = findShards('data/tinyshakespeare', 'train');
+ */
+export function findShards(folder: string, role: Role): string[] {
+  if (!existsSync(folder)) throw noData(folder);
+  if (existsSync(join(folder, unfinishedFolder)) && !existsSync(join(folder, datasetFile))) {
+    throw new Gpt2Error(`${folder} is not finished: run the same prepro again, which continues`);
+  }
+  let names: string[];
+  try {
+    names = readdirSync(folder);
+  } catch (cause) {
+    throw new Gpt2Error(
+      words`${folder} cannot be read as a folder of token shards: ${(cause as Error).message}; name another${onCommandLine(' with --data')}`,
+      { cause },
+    );
+  }
+  const both = names.find((name) => roleOfName(name).length === 2);
+  if (both) throw new Gpt2Error(`${join(folder, both)} is named both train and val; rename it`);
+  const found = names.filter((name) => roleOfName(name).includes(role));
+  if (found.length === 0) {
+    const made = join('data', basename(resolve(folder)));
+    const hasOne = entriesOf(made).some((name) => roleOfName(name).includes(role));
+    throw new Gpt2Error(
+      `${folder} has no ${role} shard (a .bin file with "${role}" in its name): ${hasOne ? `did you mean ${made}?` : 'run prepro to make one'}`,
+    );
+  }
+  return found.sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b))).map((name) => join(folder, name));
+}
+
+function noData(folder: string): Gpt2Error {
+  const make = preproOf[relative('', folder)];
+  if (make)
+    return new Gpt2Error(
+      words`there is no data in ${folder}: run \`${make}\`, or name another folder${onCommandLine(' with --data')}`,
+    );
+  const places = new Set([join(folder, '..'), 'data']);
+  const sets = [...places]
+    .flatMap((place) => entriesOf(place).map((name) => join(place, name)))
+    .filter((path) => entriesOf(path).some((name) => roleOfName(name).length > 0));
+  const name =
+    sets.length === 0
+      ? words`name another${onCommandLine(' with --data')}`
+      : words`name another${onCommandLine(' with --data')}, such as ${shortList(sets)}`;
+  const ownText = words`make it: \`npm run prepro -- text FILE --out ${shellWord(folder)}\``;
+  return new Gpt2Error(
+    `${folder} does not exist; ${didYouMean(basename(folder), new Map(sets.map((path) => [basename(path), path])), `${name}, or ${ownText}`)}`,
+  );
+}
+
+function entriesOf(path: string): string[] {
+  try {
+    return readdirSync(path);
+  } catch {
+    return [];
+  }
+}
+
+const shardSchema = z.object({
+  file: z.string(),
+  role: z.enum(['train', 'val']),
+  tokens: z.int().nonnegative(),
+  sha256: z.string(),
+});
+/** Strict, so that a file with a damaged checksum name is not taken for an older file without a checksum. */
+const datasetSchema = z.strictObject({
+  source: z.string(),
+  tokenizer: z.string(),
+  vocabularySize: z.int().positive(),
+  /** Of tokenizer.json in the same folder; absent if the tokenizer is built in. */
+  tokenizerSha256: z.string().optional(),
+  /** With a tokenizer.json of the Hugging Face library: the share of the text's characters that the tokens do not hold. */
+  lost: z.number().min(0).max(1).optional(),
+  documents: z.int().positive().optional(),
+  /** Input and options, to recognize the same request. */
+  made: z.record(z.string(), z.unknown()).optional(),
+  shards: z.array(shardSchema),
+});
+
+/** The content of dataset.json. */
+export type Dataset = z.infer<typeof datasetSchema>;
+export const datasetFile = 'dataset.json';
+
+/**
+ * The content of a folder's dataset.json; undefined without one (the shards then have GPT-2's vocabulary).
+ * @throws Gpt2Error if it is damaged
+ * @example const vocabularySize = readDataset('data/tinyshakespeare')?.vocabularySize ?? 50257;
+ */
+export function readDataset(folder: string): Dataset | undefined {
+  const path = join(folder, datasetFile);
+  if (!existsSync(path)) return undefined;
+  try {
+    const { value, check } = readCheckedJson(path);
+    check();
+    return datasetSchema.parse(value);
+  } catch (cause) {
+    const reason = cause instanceof z.ZodError ? z.prettifyError(cause) : (cause as Error).message;
+    throw new Gpt2Error(`${path} is damaged: ${reason}; make the data set again with prepro`, { cause });
+  }
+}
+
+/** What dataset.json says of a tokenizer, and of the loss of the text that it encoded. */
+export const tokenizerRecord = ({ name, vocabularySize, file, encodeAll }: Tokenizer, loss?: Loss) => ({
+  tokenizer: name,
+  vocabularySize,
+  ...(file === undefined ? {} : { tokenizerSha256: sha256Of(file) }),
+  ...(encodeAll && loss ? { lost: lostShare(loss) } : {}),
+});
+
+/**
+ * The tokenizer of a folder's shards: GPT-2's without dataset.json. Undefined if dataset.json names an unknown one.
+ * @throws Gpt2Error if dataset.json or tokenizer.json is damaged or missing
+ * @example const text = decode([0, 1, 2], readDatasetTokenizer('data/tinyshakespeare-char'));
+ */
+export function readDatasetTokenizer(folder: string, dataset = readDataset(folder)): Tokenizer | undefined {
+  const { tokenizer: name = 'gpt2', tokenizerSha256: wanted } = dataset ?? {};
+  if (wanted === undefined) return tokenizerNamed(name);
+  const path = join(folder, tokenizerFile);
+  const tokenizer = readTokenizer(path);
+  const found = sha256Of(tokenizer.file ?? '');
+  if (found === wanted) return { ...tokenizer, lost: dataset?.lost };
+  throw new Gpt2Error(
+    `${path} has changed: its sha256 is ${beginning(found)}, but ${datasetFile} says ${beginning(wanted)}; restore it, or run prepro again`,
+  );
+}
+
+const sha256Of = (text: string): string => createHash('sha256').update(text).digest('hex');
+
+/**
+ * Compares a shard with the dataset.json of its folder, if that lists shards.
+ * @throws Gpt2Error if the shard is not listed, or has another sha256
+ */
+export function checkListed(path: string, sha256: string, dataset: Dataset | undefined): void {
+  const shards = dataset?.shards ?? [];
+  if (shards.length === 0) return;
+  const list = join(dirname(path), datasetFile);
+  const listed = shards.find(({ file }) => file === basename(path));
+  if (!listed) throw new Gpt2Error(`${path} is not listed in ${list}; move it away, or run prepro again`);
+  if (listed.sha256 === sha256) return;
+  throw new Gpt2Error(
+    `${path} is damaged: its sha256 is ${beginning(sha256)}, but ${list} says ${beginning(listed.sha256)}; restore the shard, or run prepro again`,
+  );
+}
+
+/** The first digits of a hash. */
+export const beginning = (hash: string): string => `${hash.slice(0, 12)}…`;

@@ -1,0 +1,195 @@
+// Reads, checks and writes token shards in llm.c's format: 256 int32 (magic 20240520, version 1, token count), then the tokens
+// as uint16. find.ts lists the shards of a folder.
+import { createHash } from 'node:crypto';
+import { closeSync, fstatSync, fsyncSync, openSync, renameSync, rmSync, type Stats, writeSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { Gpt2Error } from '../../base/errors.ts';
+import { hashOpenFile, readFully } from '../../base/files/read-file.ts';
+import { openRegularFile } from '../../base/files/regular-file.ts';
+import { syncToDisk } from '../../base/files/sync.ts';
+
+const magic = 20240520;
+const version = 1;
+const headerBytes = 1024;
+const tokenBytes = 2;
+
+/** An open shard. */
+export interface Shard extends Disposable {
+  readonly path: string;
+  /** Number of tokens. */
+  readonly tokens: number;
+  /**
+   * `count` tokens from `start` on, in memory that the next read reuses. Reading continues if the file is replaced by another
+   * under its name, touched, or overwritten with the same bytes.
+   * @throws ChangedShardError if the file's content has changed since it was opened
+   */
+  read(start: number, count: number): Uint16Array;
+  /** sha256 of the whole file, in hex; undefined before `checkTokens`. */
+  readonly sha256: string | undefined;
+  /**
+   * Reads the whole shard; `checkHash` may refuse it first, by its sha256.
+   * @throws Gpt2Error naming the first token outside the vocabulary
+   */
+  checkTokens(vocabularySize: number, checkHash?: (sha256: string) => void): void;
+  close(): void;
+}
+
+/** A shard's content has changed since it was opened. Earlier reads were correct. */
+export class ChangedShardError extends Gpt2Error {
+  override readonly name = 'ChangedShardError';
+}
+
+/** Opens a shard. @throws Gpt2Error if the file is missing or is not a shard; it gives the expected and the actual value */
+export function openShard(path: string): Shard {
+  let file: number;
+  try {
+    file = openRegularFile(path);
+  } catch (cause) {
+    throw new Gpt2Error(
+      `the token shard ${path} cannot be opened: ${(cause as Error).message}; name a .bin file that prepro wrote`,
+      { cause },
+    );
+  }
+  try {
+    let seen = fstatSync(file);
+    const header = readHeader(file, path, seen);
+    const tokens = header[2]!;
+    let buffer = new Uint16Array(0);
+    let sha256: string | undefined;
+    const shard: Shard = {
+      path,
+      tokens,
+      get sha256() {
+        return sha256;
+      },
+      read(start, count) {
+        if (buffer.length < count) buffer = new Uint16Array(count);
+        const view = buffer.subarray(0, count);
+        for (;;) {
+          const bytes = new Uint8Array(view.buffer, 0, count * tokenBytes);
+          reading(path, () => readFully(file, bytes, headerBytes + start * tokenBytes));
+          // Checked after the read, to detect a change before or during it. It takes 1 µs.
+          const now = fstatSync(file);
+          if (now.size === seen.size && now.mtimeMs === seen.mtimeMs) return view;
+          if (
+            now.size !== seen.size ||
+            sha256 === undefined ||
+            reading(path, () => hashOpenFile(file, now.size)) !== sha256
+          ) {
+            throw changed(path);
+          }
+          seen = now;
+        }
+      },
+      checkTokens(vocabularySize, checkHash = () => {}) {
+        const chunk = 1 << 20;
+        let outside: string | undefined;
+        const hash = createHash('sha256').update(header);
+        for (let start = 0; start < tokens; start += chunk) {
+          const values = shard.read(start, Math.min(chunk, tokens - start));
+          hash.update(values);
+          const at = outside === undefined ? firstOutside(values, vocabularySize) : -1;
+          if (at >= 0) outside = `the token ${values[at]} at position ${start + at}`;
+        }
+        sha256 = hash.digest('hex');
+        buffer = new Uint16Array(0);
+        checkHash(sha256);
+        if (outside === undefined) return;
+        throw new Gpt2Error(
+          `${path} holds ${outside}, outside the vocabulary of ${vocabularySize}; it was made for another model: make it again with prepro`,
+        );
+      },
+      close: () => closeSync(file),
+      [Symbol.dispose]: () => closeSync(file),
+    };
+    return shard;
+  } catch (error) {
+    closeSync(file);
+    throw error;
+  }
+}
+
+/** Index of the first token outside the vocabulary, or -1. A loop: `findIndex` takes six times as long. */
+export function firstOutside(tokens: Uint16Array | Int32Array, vocabularySize: number): number {
+  for (let index = 0; index < tokens.length; index++) {
+    // Read as unsigned, a negative token exceeds every vocabulary.
+    if (tokens[index]! >>> 0 >= vocabularySize) return index;
+  }
+  return -1;
+}
+
+/** The header: magic, version, number of tokens. */
+function readHeader(file: number, path: string, stats: Stats): Int32Array {
+  const refuse = (what: string): never => {
+    throw new Gpt2Error(`${path} is not a token shard: ${what}; make it again with prepro`);
+  };
+  if (stats.size < headerBytes) return refuse(`it has ${stats.size} bytes, less than the header's ${headerBytes}`);
+  const header = new Int32Array(headerBytes / 4);
+  reading(path, () => readFully(file, new Uint8Array(header.buffer), 0));
+  const [foundMagic, foundVersion, tokens] = header as unknown as [number, number, number];
+  if (foundMagic !== magic) return refuse(`it begins with ${foundMagic}, not ${magic}`);
+  if (foundVersion !== version) return refuse(`its version is ${foundVersion}, not ${version}`);
+  const expected = headerBytes + tokens * tokenBytes;
+  if (stats.size !== expected) {
+    return refuse(`its header says ${tokens} tokens, ${expected} bytes in all, but it has ${stats.size}`);
+  }
+  return header;
+}
+
+/** The result of `read`. @throws ChangedShardError if the file ends early */
+function reading<R>(path: string, read: () => R): R {
+  try {
+    return read();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== undefined) throw error;
+    throw changed(path);
+  }
+}
+
+const changed = (path: string): ChangedShardError =>
+  new ChangedShardError(
+    `${path} changed while it was being read; restore it and resume the run, or start a new run with the new file`,
+  );
+
+/** The header of a shard with this many tokens. */
+export function shardHeader(tokens: number): Uint8Array {
+  const header = new Int32Array(headerBytes / 4);
+  header.set([magic, version, tokens]);
+  return new Uint8Array(header.buffer);
+}
+
+/** Writes a shard under a temporary name, then renames it. Returns its description in dataset.json. */
+export function writeShard(path: string, tokens: Uint16Array): { tokens: number; sha256: string } {
+  const parts = [shardHeader(tokens.length), new Uint8Array(tokens.buffer, tokens.byteOffset, tokens.byteLength)];
+  const hash = createHash('sha256');
+  writeDurably(path, parts);
+  for (const part of parts) hash.update(part);
+  return { tokens: tokens.length, sha256: hash.digest('hex') };
+}
+
+/** The temporary name of `path` while this process writes it. */
+export const temporaryPath = (path: string): string => `${path}.${process.pid}.tmp`;
+
+/** Writes a file that is complete or absent after a crash. @throws Gpt2Error */
+export function writeDurably(path: string, parts: Iterable<Uint8Array>, temporary = temporaryPath(path)): void {
+  try {
+    // A link of that name could lead to any file.
+    rmSync(temporary, { force: true });
+    const file = openSync(temporary, 'wx');
+    try {
+      for (const part of parts) for (let done = 0; done < part.length; ) done += writeSync(file, part, done);
+      fsyncSync(file);
+    } finally {
+      closeSync(file);
+    }
+    renameSync(temporary, path);
+    syncToDisk(dirname(path));
+  } catch (cause) {
+    try {
+      rmSync(temporary, { force: true });
+    } catch {
+      // The first error is the one to report.
+    }
+    throw new Gpt2Error(`cannot write ${path}: ${(cause as Error).message}`, { cause });
+  }
+}

@@ -1,0 +1,100 @@
+// Looks at a folder before a data set is made there. Another data set is replaced only on request, unknown files never.
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { attempt, Gpt2Error, words } from '../base/errors.ts';
+import { hashFile } from '../base/files/read-file.ts';
+import { tokenizerFile } from '../tokenizer/tokenizer-file.ts';
+import {
+  type Dataset,
+  datasetFile,
+  readDataset,
+  readDatasetTokenizer,
+  roleOfName,
+  unfinishedFolder,
+} from './shards/find-shards.ts';
+
+export interface Prepared {
+  readonly folder: string;
+  /** Whether it existed before and is intact. */
+  readonly present: boolean;
+  readonly dataset: Dataset;
+}
+
+export interface Standing {
+  /** The content of dataset.json; undefined if it is missing or damaged. */
+  readonly dataset: Dataset | undefined;
+  /** Names of the files that a new data set removes: shards with its own names, and the files of the data set that is here. */
+  readonly replaced: readonly string[];
+  /** Whether it is a complete data set, and not the rest of one whose move into place was killed. */
+  readonly isFinished: boolean;
+}
+
+/**
+ * Looks into a folder for which shards named after `prefix` are to be made.
+ * @throws Gpt2Error if it cannot be read, or holds other shards, which training would read too
+ */
+export function standingIn(folder: string, prefix: string): Standing {
+  if (!existsSync(folder)) return { dataset: undefined, replaced: [], isFinished: false };
+  const dataset = datasetOf(folder);
+  const listed = new Set(dataset?.shards.map(({ file }) => file));
+  const shards = shardsIn(folder);
+  const other = shards.find((name) => !isOwnShard(name, prefix) && !listed.has(name));
+  if (other)
+    throw new Gpt2Error(
+      words`${folder} holds ${other}, which belongs to another data set: name another folder with --out`,
+    );
+  const isCutOff = shards.length === 0 || existsSync(join(folder, unfinishedFolder));
+  const replaced = dataset?.tokenizerSha256 === undefined ? shards : [...shards, tokenizerFile];
+  return { dataset, replaced, isFinished: existsSync(join(folder, datasetFile)) || !isCutOff };
+}
+
+/** The error if `what` is in the folder and may not be replaced. */
+export const standsInTheWay = (folder: string, what: string): Gpt2Error =>
+  new Gpt2Error(words`${folder} holds ${what}: replace it with --overwrite, or name another folder with --out`);
+
+/** @throws Gpt2Error if a new data set's tokenizer would replace a file that is no data set's */
+export function refuseForeignTokenizer(folder: string, file: string | undefined, replaced: readonly string[]): void {
+  const path = join(folder, tokenizerFile);
+  if (file === undefined || replaced.includes(tokenizerFile) || !existsSync(path)) return;
+  if (readFileSync(path, 'utf8') === file) return;
+  throw new Gpt2Error(
+    words`${path} belongs to no data set and is not replaced: move it, or name another folder with --out`,
+  );
+}
+
+/** The error if a folder cannot be written. */
+export const cannotWrite = (folder: string, cause: unknown): Gpt2Error =>
+  new Gpt2Error(words`cannot write to ${folder}: ${(cause as Error).message}; name another folder with --out`, {
+    cause,
+  });
+
+/** Whether a folder's shards and tokenizer exist and have their recorded hashes, and dataset.json says what the tokenizer lost. */
+export function isWhole(folder: string, dataset: Dataset): boolean {
+  const tokenizer = attempt(() => readDatasetTokenizer(folder, dataset));
+  if (tokenizer instanceof Gpt2Error || (tokenizer?.encodeAll && tokenizer.lost === undefined)) return false;
+  return dataset.shards.every(
+    ({ file, sha256 }) => existsSync(join(folder, file)) && hashFile(join(folder, file)) === sha256,
+  );
+}
+
+function datasetOf(folder: string): Dataset | undefined {
+  try {
+    return readDataset(folder);
+  } catch {
+    return undefined;
+  }
+}
+
+function shardsIn(folder: string): string[] {
+  try {
+    return readdirSync(folder).filter((name) => roleOfName(name).length > 0);
+  } catch (cause) {
+    throw cannotWrite(folder, cause);
+  }
+}
+
+const isOwnShard = (name: string, prefix: string): boolean =>
+  ['train', 'val'].some((role) => {
+    const start = `${prefix}_${role}`;
+    return name.startsWith(start) && /^(_\d{6,})?\.bin$/.test(name.slice(start.length));
+  });

@@ -1,0 +1,89 @@
+// Measures how well a model predicts a data set: loss, perplexity, and bits per byte, which compares models with different
+// tokenizers. Sequences and their mean (sequence-losses.ts) are those of a run's validation.
+import { checkGiven } from '../../base/checks/given.ts';
+import { whole } from '../../base/checks/number.ts';
+import { Gpt2Error, UsageError, words } from '../../base/errors.ts';
+import { openSequences } from '../../data/batches/sequences.ts';
+import type { Model } from '../../model/model.ts';
+import type { Ranks } from '../../ranks/ranks.ts';
+import {
+  builtInTokenizers,
+  byteLengths,
+  noByteLengths,
+  type Tokenizer,
+  tokenizerNamed,
+} from '../../tokenizer/tokenizer.ts';
+import { checkSequence } from './fit-batch.ts';
+import { type SequenceLosses, sequenceLosses } from './sequence-losses.ts';
+
+export interface EvaluateOptions {
+  /** Paths of the shards, in order. */
+  readonly shards: readonly string[];
+  /** The tokenizer of the shards, or the name of a built-in one: "gpt2" or "bytes". Without it there are no bits per byte. */
+  readonly tokenizer?: Tokenizer | string | undefined;
+  /** Sequences that run together; the figures do not depend on it. */
+  readonly batch: number;
+  readonly sequence: number;
+  /** Tokens to predict: as many whole sequences, at least one, spread evenly over the set. Default, and at most: all. */
+  readonly tokens?: number | undefined;
+  /** Receives differences from the options, and how many tokens are left out. */
+  readonly notice?: ((text: string) => void) | undefined;
+  /** Called after each batch with the sequences of this rank. */
+  readonly progress?: ((done: number, all: number) => void) | undefined;
+  /** Ranks that share the sequences; each gets the result of all. */
+  readonly ranks?: Ranks | undefined;
+}
+
+export interface Evaluation extends Omit<SequenceLosses, 'losses'> {
+  readonly perplexity: number;
+  /** Undefined if the text of the predicted tokens has no bytes, or the tokenizer is unknown. */
+  readonly bitsPerByte: number | undefined;
+  readonly sequences: number;
+  readonly batch: number;
+  readonly sequence: number;
+}
+
+/**
+ * Runs the model over the whole sequences of a data set, or as many, spread evenly, as hold `tokens`.
+ * @param model its activations hold batch x sequence tokens
+ * @throws UsageError without shards, for an unknown tokenizer, or if `sequence` is over the model's context; Gpt2Error for a shard
+ * that is damaged or has a token outside the vocabulary, or if all are too short for one sequence
+ * @example
+ * const shards = findShards('data/tinyshakespeare', 'val');
+ * const { loss, bitsPerByte } = await evaluate(model, { shards, tokenizer: 'gpt2', batch: 4, sequence: 64 });
+ */
+export async function evaluate(model: Model, options: EvaluateOptions): Promise<Evaluation> {
+  checkGiven(
+    options,
+    { shards: 'texts', batch: whole(1), sequence: whole(1) },
+    { tokenizer: 'text or object', tokens: whole(1), notice: 'function', progress: 'function', ranks: 'object' },
+    { spellings: new Map([['batches', 'tokens']]) },
+  );
+  const { shards, batch, sequence, notice = () => {}, progress, ranks } = options;
+  if (shards.length === 0) throw new UsageError('shards names no file: give the paths of one or more shards');
+  const tokenizer = givenTokenizer(options.tokenizer);
+  const { vocabularySize } = model.config;
+  checkSequence(sequence, model.config);
+  using set = openSequences({ shards, sequence, tokens: options.tokens ?? 'all', vocabularySize });
+  if (set.count === 0) {
+    throw new Gpt2Error(words`${shards[0]}: no shard has ${sequence} + 1 tokens, one sequence; give a shorter --seq`);
+  }
+  for (const text of set.notices) notice(text);
+  const lengths = tokenizer && byteLengths(tokenizer, vocabularySize);
+  if (!tokenizer) notice('no bits per byte: the tokenizer is not known');
+  else if (!lengths) notice(`no bits per byte: ${noByteLengths(tokenizer)}`);
+  const { losses, ...measured } = await sequenceLosses(model, set, { batch, lengths, ranks, progress });
+  const { loss, tokens, bytes = 0 } = measured;
+  const bitsPerByte = bytes > 0 ? (loss * tokens) / Math.LN2 / bytes : undefined;
+  return { ...measured, perplexity: Math.exp(loss), bitsPerByte, sequences: losses.length, batch, sequence };
+}
+
+function givenTokenizer(given: Tokenizer | string | undefined): Tokenizer | undefined {
+  if (typeof given !== 'string') return given;
+  const named = tokenizerNamed(given);
+  if (named) return named;
+  const names = builtInTokenizers.map(({ name }) => name).join(', ');
+  throw new UsageError(
+    `tokenizer takes one of ${names}, or what readDatasetTokenizer() or readTokenizer() returns, not ${JSON.stringify(given)}`,
+  );
+}

@@ -1,0 +1,199 @@
+// Scores HellaSwag (Zellers et al. 2019) by completion, as llm.c and lm-eval do: the model chooses the completion with the
+// smallest sum of token losses (acc) or the smallest mean (acc_norm). The file is read in data/shards/multiple-choice.ts.
+//
+// Scores do not depend on the number of rows in a batch: a row's width depends on its own length, and its padding is neither
+// attended to (attention is causal) nor counted. Each op computes a row in an order that does not depend on other rows;
+// test/evaluate/hellaswag.test.ts checks that every library and dtype gives the same bits.
+import { checkGiven } from '../../base/checks/given.ts';
+import { whole } from '../../base/checks/number.ts';
+import { Gpt2Error, InterruptedError, onCommandLine, words } from '../../base/errors.ts';
+import { type Question, readQuestions } from '../../data/shards/multiple-choice.ts';
+import type { Model } from '../../model/model.ts';
+import type { Ranks } from '../../ranks/ranks.ts';
+import type { Tokenizer } from '../../tokenizer/tokenizer.ts';
+import { checkSequence } from './fit-batch.ts';
+import { runBatch } from './mean-loss.ts';
+
+/** Rows are padded to a multiple of this, or to the sequence. */
+const widthStep = 32;
+/** CUDA plans attention's workspace for rows of a multiple of this. */
+const workspaceStep = 128;
+const upTo = (step: number, length: number): number => Math.ceil(length / step) * step;
+
+/** A context with one completion. */
+interface Row {
+  readonly question: number;
+  readonly completion: number;
+  readonly tokens: Uint16Array;
+  /** Tokens of the context. */
+  readonly context: number;
+  /** Tokens that the model runs on, with padding. */
+  readonly width: number;
+}
+
+/** A file of questions, read for a model. */
+export interface Hellaswag {
+  readonly path: string;
+  readonly questions: readonly Question[];
+  /** Sorted by width. */
+  readonly rows: readonly Row[];
+  /** Rows that were too long: they lack the beginning of their context. */
+  readonly cut: number;
+}
+
+export interface HellaswagScore {
+  /** Share of questions whose right completion has the smallest sum of losses. */
+  readonly acc: number;
+  /** Share of questions whose right completion has the smallest mean loss. */
+  readonly accNorm: number;
+  readonly correct: number;
+  readonly correctNorm: number;
+  readonly questions: number;
+}
+
+export interface QuestionSizes {
+  readonly sequence: number;
+  readonly vocabularySize: number;
+  readonly tokenizer?: Tokenizer | undefined;
+}
+
+/**
+ * Reads a file of questions into rows of at most `sequence` + 1 tokens, one per completion.
+ * @throws Gpt2Error for a damaged file, a tokenizer that is not built in, a token outside the vocabulary, or a completion longer than
+ * a sequence
+ * @example
+ * const sizes = { sequence: 64, vocabularySize: 50257 };
+ * const hellaswag = readHellaswag('data/hellaswag/hellaswag_val.bin', sizes);
+ */
+export function readHellaswag(path: string, sizes: QuestionSizes): Hellaswag {
+  checkGiven(sizes, { sequence: whole(1), vocabularySize: whole(1, 65536) }, { tokenizer: 'object' });
+  const { sequence, vocabularySize, tokenizer } = sizes;
+  if (tokenizer?.file !== undefined) {
+    throw new Gpt2Error(
+      words`${path} has GPT-2's tokens, but the model's tokenizer is another (${tokenizer.name}); name a model with GPT-2's vocabulary${onCommandLine(' with --model')}`,
+    );
+  }
+  const questions = readQuestions(path);
+  let cut = 0;
+  const rows = questions.flatMap(({ context, completions }, question) =>
+    completions.map((tokens, completion): Row => {
+      const place = `completion ${completion} of question ${question} in ${path}`;
+      if (tokens.length > sequence) {
+        throw new Gpt2Error(
+          words`${place} has ${tokens.length} tokens, more than a sequence of ${sequence}; give a longer --seq`,
+        );
+      }
+      // The last token is predicted, not run.
+      const kept = context.slice(-(sequence + 1 - tokens.length));
+      if (kept.length < context.length) cut++;
+      const row = Uint16Array.from([...kept, ...tokens]);
+      const outside = row.find((token) => token >= vocabularySize);
+      if (outside !== undefined) {
+        throw new Gpt2Error(
+          words`${place} has the token ${outside}, outside the vocabulary of ${vocabularySize}; name a model with GPT-2's vocabulary${onCommandLine(' with --model')}`,
+        );
+      }
+      const width = Math.min(sequence, upTo(widthStep, row.length - 1));
+      return { question, completion, tokens: row, context: kept.length, width };
+    }),
+  );
+  return { path, questions, rows: rows.sort((a, b) => a.width - b.width), cut };
+}
+
+export interface ScoreOptions {
+  /** The model's activations hold batch x sequence tokens; a batch has as many rows as fit. */
+  readonly batch: number;
+  /** The sequence that the file was read with. */
+  readonly sequence: number;
+  /** Called after each batch. */
+  readonly progress?: ((done: number, all: number) => void) | undefined;
+  /** Ranks that share the rows; each gets the score of all. */
+  readonly ranks?: Ranks | undefined;
+  /** Aborting it on any rank stops the scoring. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/**
+ * Scores a model on questions.
+ * @throws UsageError if `sequence` is over the model's context; InterruptedError after `signal`
+ * @example
+ * const hellaswag = readHellaswag('data/hellaswag/hellaswag_val.bin', { sequence: 64, vocabularySize: 50257 });
+ * const { acc, accNorm } = await scoreHellaswag(model, hellaswag, { batch: 4, sequence: 64 });
+ */
+export async function scoreHellaswag(
+  model: Model,
+  hellaswag: Hellaswag,
+  options: ScoreOptions,
+): Promise<HellaswagScore> {
+  checkGiven(
+    options,
+    { batch: whole(1), sequence: whole(1) },
+    { progress: 'function', ranks: 'object', signal: 'object' },
+  );
+  const sums = await completionLosses(model, hellaswag, options);
+  let [correct, correctNorm] = [0, 0];
+  for (const [index, { label, completions }] of hellaswag.questions.entries()) {
+    if (least(sums[index]!) === label) correct++;
+    if (least(sums[index]!.map((sum, completion) => sum / completions[completion]!.length)) === label) correctNorm++;
+  }
+  const questions = hellaswag.questions.length;
+  return { acc: correct / questions, accNorm: correctNorm / questions, correct, correctNorm, questions };
+}
+
+/** For each question the summed loss of each completion's tokens. */
+export async function completionLosses(
+  model: Model,
+  { questions, rows }: Hellaswag,
+  { batch, sequence, progress, ranks, signal }: ScoreOptions,
+): Promise<Float64Array[]> {
+  checkSequence(sequence, model.config);
+  const sums = questions.map(({ completions }) => new Float64Array(completions.length));
+  const losses = new Float32Array(batch * sequence);
+  for (let done = 0, turn = 0; done < rows.length && !signal?.aborted; turn++) {
+    const { width } = rows[done]!;
+    const most = Math.min(
+      Math.floor((batch * sequence) / width),
+      Math.floor((batch * upTo(workspaceStep, sequence)) / upTo(workspaceStep, width)),
+    );
+    const together = rows.slice(done, done + most).filter((row) => row.width === width);
+    done += together.length;
+    if (ranks && turn % ranks.count !== ranks.rank) continue;
+    await runRows(model, together, width, losses);
+    for (const [index, { question, completion, tokens, context }] of together.entries()) {
+      // The loss at a position is that of the next token.
+      const first = index * width + context - 1;
+      const count = tokens.length - context;
+      for (let at = first; at < first + count; at++) sums[question]![completion]! += losses[at]!;
+    }
+    progress?.(done, rows.length);
+  }
+  // Each row was computed on one rank and is zero on the others. Strings, because JSON has no NaN.
+  const own = signal?.aborted ? null : sums.map((each) => Array.from(each, String));
+  const all = ranks ? await ranks.allGather(own) : [own];
+  if (!all.every((each) => each !== null)) throw new InterruptedError('stopped before all questions were asked');
+  return ranks ? sums.map((each, question) => each.map((_, index) => sumOf(all, question, index))) : sums;
+}
+
+const sumOf = (all: readonly string[][][], question: number, completion: number): number =>
+  all.reduce((sum, theirs) => sum + Number(theirs[question]![completion]), 0);
+
+/** Writes the loss at each position to `losses`, row after row. */
+async function runRows(model: Model, rows: readonly Row[], width: number, losses: Float32Array): Promise<void> {
+  const inputs = new Int32Array(rows.length * width);
+  const targets = new Int32Array(rows.length * width);
+  for (const [index, { tokens }] of rows.entries()) {
+    inputs.set(tokens.subarray(0, -1), index * width);
+    targets.set(tokens.subarray(1), index * width);
+  }
+  const activations = model.activations.at(rows.length, width);
+  await runBatch(model, activations, () => ({ inputs, targets }), losses.subarray(0, inputs.length));
+}
+
+/** Index of the smallest value, the first of equal ones; -1 if none is a number. */
+function least(values: Float64Array): number {
+  let found = -1;
+  for (let index = 0; index < values.length; index++) {
+    if (values[index]! < (values[found] ?? Number.POSITIVE_INFINITY)) found = index;
+  }
+  return found;
+}

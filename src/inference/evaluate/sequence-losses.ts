@@ -1,0 +1,86 @@
+// The loss of each sequence of a set, and their mean. Neither depends on how sequences are divided into batches and between ranks:
+// each is summed alone, in double, and the sums are added in the order of the set.
+import { InterruptedError } from '../../base/errors.ts';
+import type { SequenceSet } from '../../data/batches/sequences.ts';
+import type { Model } from '../../model/model.ts';
+import type { Ranks } from '../../ranks/ranks.ts';
+import { runBatch } from './mean-loss.ts';
+
+interface SequenceOptions {
+  /** Most sequences that run together: as many as the model's activations hold. */
+  readonly batch: number;
+  /** Bytes of each token's text, if known. */
+  readonly lengths: Uint8Array | undefined;
+  /** Ranks that share the sequences; each gets the result of all. */
+  readonly ranks?: Ranks | undefined;
+  /** Aborting it on any rank stops all. */
+  readonly signal?: AbortSignal | undefined;
+  /** Called after each batch with this rank's sequences. */
+  readonly progress?: ((done: number, all: number) => void) | undefined;
+}
+
+export interface SequenceLosses {
+  /** Mean over the predicted tokens, in nats. */
+  readonly loss: number;
+  /** Of `loss`, from the spread of the sequences' losses; undefined for a single sequence. */
+  readonly standardError: number | undefined;
+  /** Predicted tokens. */
+  readonly tokens: number;
+  /** Bytes of their text, end of text has none; undefined if they are not known. */
+  readonly bytes: number | undefined;
+  /** The mean loss of each sequence. */
+  readonly losses: Float64Array;
+}
+
+/** @throws InterruptedError, on every rank, if `signal` is aborted on one; ShapeError if a sequence does not fit */
+export async function sequenceLosses(
+  model: Model,
+  set: SequenceSet,
+  options: SequenceOptions,
+): Promise<SequenceLosses> {
+  const { lengths, ranks, signal } = options;
+  const own = await ownLosses(model, set, options);
+  // JSON has neither NaN nor all digits of a double in few characters.
+  const sent = signal?.aborted ? null : { ...own, losses: Buffer.from(own.losses.buffer).toString('base64') };
+  const all = ranks ? await ranks.allGather(sent) : [sent];
+  if (!all.every((each) => each !== null)) throw new InterruptedError('stopped before all sequences were evaluated');
+  const losses = Float64Array.from(
+    all.flatMap(({ losses }) => [...new Float64Array(Uint8Array.from(Buffer.from(losses, 'base64')).buffer)]),
+  );
+  const mean = meanOf(losses);
+  const variance = meanOf(losses.map((loss) => (loss - mean) ** 2));
+  return {
+    loss: mean,
+    standardError: losses.length > 1 ? Math.sqrt(variance / (losses.length - 1)) : undefined,
+    tokens: losses.length * set.sequence,
+    bytes: lengths && all.reduce((sum, { bytes }) => sum + bytes, 0),
+    losses,
+  };
+}
+
+const meanOf = (values: Float64Array): number => values.reduce((sum, value) => sum + value, 0) / values.length;
+
+/** The losses of this rank's part of the set, which may be empty. */
+async function ownLosses(
+  model: Model,
+  set: SequenceSet,
+  { batch, lengths, ranks, signal, progress }: SequenceOptions,
+): Promise<{ losses: Float64Array; bytes: number }> {
+  const { sequence, count } = set;
+  const { rank, count: parts } = ranks ?? { rank: 0, count: 1 };
+  const [first, end] = [rank, rank + 1].map((part) => Math.floor((part * count) / parts)) as [number, number];
+  const losses = new Float64Array(end - first);
+  const values = new Float32Array(Math.min(batch, losses.length) * sequence);
+  let bytes = 0;
+  for (let done = 0; done < losses.length && !signal?.aborted; ) {
+    const rows = Math.min(batch, losses.length - done);
+    const read = set.read(first + done, rows);
+    if (lengths) for (const token of read.targets) bytes += lengths[token]!;
+    const found = values.subarray(0, rows * sequence);
+    await runBatch(model, model.activations.at(rows, sequence), () => read, found);
+    for (let at = 0; at < found.length; at++) losses[done + Math.floor(at / sequence)]! += found[at]!;
+    done += rows;
+    progress?.(done, losses.length);
+  }
+  return { losses: losses.map((sum) => sum / sequence), bytes };
+}

@@ -1,0 +1,38 @@
+// Decides before allocation how many texts fit in a device's memory together.
+import { Gpt2Error, words } from '../../base/errors.ts';
+import type { ModelConfig } from '../../model/config.ts';
+import { type CacheSizes, cacheBytes, decodeScratch } from '../../model/key-value-cache.ts';
+import { gib, inferencePlan, memoryLimit, neededFor } from '../../model/memory.ts';
+import type { Device } from '../../native/device.ts';
+
+/**
+ * `sizes.texts`, halved until the model and its cache fit.
+ * @throws Gpt2Error if not even one text fits
+ */
+export function fittingTexts(device: Device, config: ModelConfig, sizes: CacheSizes): number {
+  const limit = memoryLimit(device, undefined);
+  for (let { texts } = sizes; ; texts = Math.ceil(texts / 2)) {
+    const needed = generationBytes(device, config, { ...sizes, texts });
+    if (needed <= limit.bytes) return texts;
+    if (texts === 1) {
+      throw new Gpt2Error(
+        words`a text needs ${gib(needed)} of memory, ${limit.text}; take a smaller --model, or ${limit.remedy}`,
+      );
+    }
+  }
+}
+
+/** Bytes of the model, its cache and the workspace. */
+function generationBytes(device: Device, config: ModelConfig, sizes: CacheSizes): number {
+  const rows = generationRows(sizes);
+  const plan = new Map(inferencePlan(device, config, rows));
+  plan.set('key-value cache', cacheBytes(device, config, sizes));
+  plan.set('workspace', Math.max(plan.get('workspace') ?? 0, decodeScratch(device, config, sizes)));
+  return neededFor(device, plan);
+}
+
+/** Activations for a whole window, or for a token of each text. */
+export const generationRows = ({ texts, window }: CacheSizes): { B: number; T: number } => ({
+  B: Math.ceil(texts / window),
+  T: window,
+});

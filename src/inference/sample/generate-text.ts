@@ -1,0 +1,66 @@
+// Continues a text in one call.
+import { checkGiven, checkValue } from '../../base/checks/given.ts';
+import { whole } from '../../base/checks/number.ts';
+import { Gpt2Error, shown, UsageError } from '../../base/errors.ts';
+import { KeyValueCache } from '../../model/key-value-cache.ts';
+import type { Model } from '../../model/model.ts';
+import { promptIds, StreamDecoder, type Tokenizer, tokenizerOf } from '../../tokenizer/tokenizer.ts';
+import { choiceKinds, describeCut, type GenerateOptions, generate, seedKind } from './generate.ts';
+
+/** Options of `generateText`; the others are those of `generate`. */
+export interface TextGenerationOptions extends Pick<GenerateOptions, 'temperature' | 'topK' | 'topP' | 'whenFull'> {
+  /** Most tokens to generate. Default 128. */
+  readonly tokens?: number | undefined;
+  /** The same text for the same weights, prompt and seed. Default 42. */
+  readonly seed?: number | undefined;
+  /** Default: the built-in tokenizer with the model's vocabulary. `resolveWeights` gives that of a model with another one. */
+  readonly tokenizer?: Tokenizer | undefined;
+  /** Called if the prompt is longer than the model's context or activations: the model sees only its end. */
+  readonly notice?: ((text: string) => void) | undefined;
+}
+
+/** Each model's cache: device memory is freed with the device only. */
+const caches = new WeakMap<Model, KeyValueCache>();
+
+/**
+ * Continues a prompt and returns the new text, without the prompt, up to the end of the document or `tokens` tokens. Of a prompt
+ * longer than the model's context the model sees the end. Call it once at a time per model.
+ * @throws UsageError for a wrong option; Gpt2Error for a vocabulary without a known tokenizer, or weights that have diverged
+ * @example console.log(await generateText(model, 'ROMEO:', { tokens: 8, temperature: 0.8 }));
+ */
+export async function generateText(model: Model, prompt: string, options: TextGenerationOptions = {}): Promise<string> {
+  if (typeof model !== 'object' || model === null) {
+    throw new UsageError(
+      `generateText takes a model of createModel(), not ${shown(model)}; resolveWeights() reads the weights of a run`,
+    );
+  }
+  checkValue('prompt', 'text or ""', prompt);
+  checkGiven(
+    options,
+    {},
+    { tokens: whole(0), seed: seedKind, tokenizer: 'object', notice: 'function', ...choiceKinds },
+  );
+  const { config, activations } = model;
+  const { tokens: most = 128, seed = 42, tokenizer = tokenizerOf(config), notice, ...choice } = options;
+  if (!tokenizer) {
+    throw new Gpt2Error(
+      `a vocabulary of ${config.vocabularySize} tokens has no known tokenizer; give that of its weights, { tokenizer: weights.tokenizer }, or token ids to generate()`,
+    );
+  }
+  const window = Math.min(config.context, activations.rows);
+  const cache = caches.get(model) ?? new KeyValueCache(model, { texts: 1, window });
+  caches.set(model, cache);
+  const { endOfText } = tokenizer;
+  const ids = promptIds(prompt, tokenizer);
+  const cut = describeCut(ids, window);
+  if (cut !== undefined) notice?.(cut);
+  const decoder = new StreamDecoder(tokenizer, ids);
+  let text = '';
+  for await (const part of generate(cache, { ...choice, prompts: [ids], tokens: most, seed, stopAt: endOfText })) {
+    if ('token' in part) text += decoder.push(part.token);
+    else if (part.end === 'diverged') {
+      throw new Gpt2Error("the model's weights have diverged: load an earlier checkpoint");
+    }
+  }
+  return text + decoder.end();
+}

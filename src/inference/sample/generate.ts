@@ -1,0 +1,245 @@
+// Generates texts token by token over a cache of keys and values: each prompt runs at once, then each step adds a token to all
+// texts, recorded as a graph. The device runs ahead of the host. The op `sample` chooses tokens; tokenizers make text of them.
+import { checkGiven } from '../../base/checks/given.ts';
+import { real, whole } from '../../base/checks/number.ts';
+import { Gpt2Error, UsageError } from '../../base/errors.ts';
+import { decode } from '../../model/decode.ts';
+import type { CacheView, KeyValueCache, TokenCopy } from '../../model/key-value-cache.ts';
+import type { Tensor } from '../../native/tensor.ts';
+import { sample } from '../../ops/ops.generated.ts';
+import { endOfText } from '../../tokenizer/tokenizer.ts';
+import { type Choice, textSeed } from './choice.ts';
+
+type OptionalChoice = { readonly [K in keyof Choice]?: Choice[K] | undefined };
+
+/** Defaults: temperature 1, topK 0, topP 1. */
+export interface GenerateOptions extends OptionalChoice {
+  /**
+   * Token ids of each text's beginning; none: end of text, which opens every document. Of one longer than the cache's window the
+   * model sees the end.
+   */
+  readonly prompts: readonly ArrayLike<number>[];
+  /** Index of the first text among all texts of a seed; each index has its own choices. Default 0. */
+  readonly firstText?: number | undefined;
+  /** Most tokens to generate for each text. */
+  readonly tokens: number;
+  readonly seed: number;
+  /** A token that ends a text; it is not yielded. */
+  readonly stopAt?: number | undefined;
+  /** A text longer than the cache's window forgets its older half ("slide") or ends ("stop"). Default slide. */
+  readonly whenFull?: 'slide' | 'stop' | undefined;
+}
+
+/** Why a text ended: it has all tokens, reached `stopAt`, filled the window, or the model's logits are NaN. */
+export type GenerationEnd = 'length' | 'stop token' | 'window full' | 'diverged';
+
+/** A token of one of the texts, or its end. */
+export type Generated =
+  | { readonly text: number; readonly token: number }
+  | { readonly text: number; readonly end: GenerationEnd };
+
+/** The state of a text. */
+interface Text {
+  readonly index: number;
+  readonly seed: number;
+  /** Prompt and generated tokens. */
+  readonly tokens: number[];
+  /** Tokens still to generate. */
+  left: number;
+  /** Tokens of the window that the model has run; the next one is chosen. */
+  run: number;
+  /** Tokens of the window that the host has read. */
+  known: number;
+  ended: boolean;
+}
+
+/** Steps between two reads of tokens: 16 tokens of d12 take about 2 ms on an H100, and the host polls every millisecond. */
+const stepsAhead = 16;
+
+/** The ranges of a seed and of the options of a choice. */
+export const seedKind = whole(-(2 ** 31), 2 ** 32 - 1);
+export const choiceKinds = {
+  temperature: real(0),
+  topK: whole(0, 2 ** 31 - 1),
+  topP: real(0, 1),
+  whenFull: ['slide', 'stop'],
+} as const;
+
+/**
+ * Yields the tokens of all texts as they are chosen, and each text's end; the same for the same weights, options and cache
+ * sizes. The event loop runs between tokens. Only one generation at a time may use a cache.
+ * @throws UsageError for an option out of range; Gpt2Error for a prompt outside the vocabulary, or if the cache is in use
+ * @example
+ * const cache = new KeyValueCache(model, { texts: 1, window: 32 });
+ * const decoder = new StreamDecoder();
+ * for await (const part of generate(cache, { prompts: [encode('Hello')], tokens: 8, seed: 42 })) {
+ *   if ('token' in part) process.stdout.write(decoder.push(part.token));
+ * }
+ */
+export async function* generate(cache: KeyValueCache, options: GenerateOptions): AsyncGenerator<Generated, void> {
+  checkGiven(
+    options,
+    { prompts: 'object', tokens: whole(0), seed: seedKind },
+    { ...choiceKinds, firstText: whole(0), stopAt: whole(0) },
+  );
+  const { prompts, tokens, seed, temperature = 1, topK = 0, topP = 1, firstText = 0, whenFull = 'slide' } = options;
+  const choice = { temperature, topK, topP };
+  if (prompts.length > cache.texts) {
+    throw new UsageError(`the cache has room for ${cache.texts} texts, not ${prompts.length}`);
+  }
+  const texts = prompts.map((prompt, index): Text => {
+    const start = { seed: textSeed(seed, firstText + index), tokens: promptOf(cache, prompt) };
+    return { index, ...start, left: tokens, run: 0, known: 0, ended: false };
+  });
+  if (tokens === 0) {
+    for (const { index } of texts) yield { text: index, end: 'length' };
+    return;
+  }
+  if (cache.isInUse) {
+    throw new Gpt2Error(
+      'the cache is in use by another generation; finish or return that one first, or make another cache',
+    );
+  }
+  cache.isInUse = true;
+  try {
+    const step = stepOf(cache, choice);
+    for (;;) {
+      for (const text of texts) {
+        if (text.ended || (text.run > 0 && text.run < cache.window)) continue;
+        if (text.run > 0 && whenFull === 'stop') {
+          text.ended = true;
+          yield { text: text.index, end: 'window full' };
+        } else {
+          openWindow(cache, text, choice);
+        }
+      }
+      const live = texts.filter(({ ended }) => !ended);
+      if (live.length === 0) return;
+      yield* steps(cache, live, step, options.stopAt);
+    }
+  } finally {
+    cache.isInUse = false;
+  }
+}
+
+/** Runs steps until a text's window is full or all have ended. */
+async function* steps(
+  cache: KeyValueCache,
+  texts: readonly Text[],
+  step: { run(): void },
+  stopAt: number | undefined,
+): AsyncGenerator<Generated, void> {
+  const { device } = cache.model;
+  const ahead = device.graphs ? stepsAhead : 1;
+  // The token chosen after a prompt counts.
+  let left = Math.min(
+    ...texts.map((text) => Math.min(cache.window - text.run, text.left - (text.run + 1 - text.known))),
+  );
+  const enqueue = (copy: TokenCopy): Pending => {
+    const count = Math.min(ahead, left);
+    left -= count;
+    for (let enqueued = 0; enqueued < count; enqueued++) step.run();
+    for (const text of texts) text.run += count;
+    const { pointer: source, bytes } = cache.tokens;
+    device.call('copyToHostAsync', { pinned: copy.pinned.at(0), source, bytes });
+    device.record(copy.event);
+    return { copy, ends: texts.map(({ run }) => run + 1) };
+  };
+  const [first, second] = cache.copies;
+  let pending: Pending | undefined = enqueue(first);
+  while (pending) {
+    const { copy, ends }: Pending = pending;
+    pending = left > 0 ? enqueue(copy === first ? second : first) : undefined;
+    await device.reached(copy.event);
+    const rows = new Int32Array(copy.pinned.memory);
+    for (const [place, text] of texts.entries()) {
+      const row = text.index * (cache.window + 1);
+      yield* read(text, rows.slice(row + text.known, row + ends[place]!), stopAt);
+    }
+    if (texts.every(({ ended }) => ended)) left = 0;
+  }
+}
+
+/** A copy of the tokens that has not arrived, and the number of tokens of each text's window in it. */
+interface Pending {
+  readonly copy: TokenCopy;
+  readonly ends: readonly number[];
+}
+
+/** Yields chosen tokens. */
+function* read(text: Text, chosen: Int32Array, stopAt: number | undefined): Generator<Generated, void> {
+  for (const token of chosen) {
+    if (text.ended) return;
+    text.known++;
+    if (token === stopAt || token < 0) {
+      text.ended = true;
+      yield { text: text.index, end: token < 0 ? 'diverged' : 'stop token' };
+      return;
+    }
+    text.tokens.push(token);
+    text.left--;
+    yield { text: text.index, token };
+    if (text.left === 0) {
+      text.ended = true;
+      yield { text: text.index, end: 'length' };
+    }
+  }
+}
+
+/**
+ * Runs the end of a text from the window's start and chooses the next token. It runs as much as fits; for a text longer than the
+ * window the newer half, so that each of the next tokens costs the work of one.
+ */
+function openWindow(cache: KeyValueCache, text: Text, choice: Choice): void {
+  const { model, window } = cache;
+  const seen = text.tokens.slice(-(text.run > 0 ? Math.ceil(window / 2) : window));
+  const own = cache.text(text.index);
+  // Choices depend on seed and position, and positions start again.
+  own.seeds.write(Int32Array.of(textSeed(text.seed, text.tokens.length)));
+  own.tokens.write(Int32Array.from(seen));
+  own.positions.write(Int32Array.of(0));
+  const batch = model.activations.at(1, seen.length);
+  const logits = decode(model, batch, own, { first: seen.length - 1, rows: 1 });
+  own.positions.write(Int32Array.of(seen.length - 1));
+  choose(cache, own, logits, choice);
+  text.run = seen.length;
+  text.known = seen.length;
+}
+
+/** The program that adds a token to every text. */
+function stepOf(cache: KeyValueCache, choice: Choice): { run(): void } {
+  const { model, texts, programs } = cache;
+  const key = Object.values(choice).join(' ');
+  const known = programs.get(key);
+  if (known) return known;
+  const batch = model.activations.at(texts, 1);
+  const step = model.device.program(() => {
+    choose(cache, cache, decode(model, batch, cache, { first: 0, rows: texts }), choice);
+  });
+  programs.set(key, step);
+  return step;
+}
+
+function choose(
+  { model: { device, config } }: KeyValueCache,
+  { tokens, positions, seeds }: CacheView,
+  logits: Tensor,
+  choice: Choice,
+): void {
+  sample(device, { tokens, positions, seeds, logits, V: config.vocabularySize, ...choice });
+}
+
+/** What to tell of a prompt that is longer than the window; undefined: it is not. */
+export const describeCut = ({ length }: ArrayLike<number>, window: number): string | undefined =>
+  length > window ? `the prompt has ${length} tokens; the model sees only the last ${window}` : undefined;
+
+function promptOf({ model: { config } }: KeyValueCache, prompt: ArrayLike<number>): number[] {
+  const text = prompt.length > 0 ? Array.from(prompt) : [endOfText];
+  const outside = text.find((id) => !Number.isInteger(id) || id < 0 || id >= config.vocabularySize);
+  if (outside !== undefined) {
+    throw new Gpt2Error(
+      `the prompt has the token ${outside}, outside the model's vocabulary of ${config.vocabularySize}; use the model's tokenizer`,
+    );
+  }
+  return text;
+}

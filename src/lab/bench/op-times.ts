@@ -1,0 +1,140 @@
+// Times the ops of a training step one by one: the calls of a real step are recorded, then repeated by name, on the step's own
+// tensors, layer after layer.
+import type { Batch } from '../../data/batches/loader.ts';
+import type { ParameterArena } from '../../model/arena.ts';
+import type { ModelConfig } from '../../model/config.ts';
+import type { Model } from '../../model/model.ts';
+import { parameterTable } from '../../model/parameters.ts';
+import type { Pointer } from '../../native/bindings.generated.ts';
+import type { Device } from '../../native/device.ts';
+import { opCases } from '../../ops/cases/index.ts';
+import { bytesMoved, type NativeArguments, type OpContract } from '../../ops/contract.ts';
+import { parseSignature } from '../../ops/kernels/signature.ts';
+import { contracts } from '../../ops/ops.generated.ts';
+import type { Trainer } from '../../train/step/trainer.ts';
+import type { Work } from './peaks.ts';
+import { timeOnDevice } from './timing.ts';
+
+/** The work is that of one call, and as `ms` the mean if calls differ. */
+export interface OpTime extends Work {
+  readonly name: string;
+  /** Calls in a step. */
+  readonly calls: number;
+  /** Milliseconds of one call. */
+  readonly ms: number;
+}
+
+/** A call of an op; or of a kernel in its place, whose work is not known. */
+export interface Call<Op = OpContract | undefined> {
+  readonly op: Op;
+  readonly args: NativeArguments;
+}
+
+const flopsOf = new Map(Object.values(opCases).flatMap((list) => list.map(({ op, flops }) => [op.name, flops])));
+
+/** Times every op of one of `trainer`'s steps. It leaves weights, optimizer state and gradients changed. */
+export async function timeOps(trainer: Trainer, nextBatch: () => Batch): Promise<OpTime[]> {
+  const { model, gradients } = trainer;
+  // A step that is launched as a graph enqueues no calls that could be observed.
+  model.device.dropGraphs();
+  return timeCalls(model, [gradients], () => trainer.step(0, 1e-4, nextBatch));
+}
+
+/** Times every op of `enqueue` by itself. @param arenas that name matmuls by their weight, besides the model's weights */
+export async function timeCalls(
+  model: Model,
+  arenas: readonly Pick<ParameterArena, 'get'>[],
+  enqueue: () => Promise<unknown>,
+): Promise<OpTime[]> {
+  const { device } = model;
+  const least = device.description.library === 'cuda' ? 20 : 5;
+  const times: OpTime[] = [];
+  for (const [name, calls] of await recordCalls(device, namer(model.config, [model.weights, ...arenas]), enqueue)) {
+    let next = 0;
+    // Call after call, as in a step: one layer's tensors again and again might stay in a cache.
+    const ms = await timeOnDevice(device, () => enqueueAgain(device, calls[next++ % calls.length]!), least);
+    const works = calls.map((call) => workOf(device, call));
+    const mean = (of: keyof Work) => works.reduce((sum, work) => sum + work[of], 0) / calls.length;
+    times.push({
+      ...{ name, calls: calls.length, ms },
+      ...{ flops: mean('flops'), fp8Flops: mean('fp8Flops'), bytes: mean('bytes') },
+    });
+  }
+  return times;
+}
+
+/** Operations of a call's products, and bytes that it moves. */
+export function workOf(device: Device, { op, args }: Call): Work {
+  const flops = (op && flopsOf.get(op.name)?.(args as Record<string, number>)) ?? 0;
+  return { flops, fp8Flops: op ? fp8Part(op) * flops : 0, bytes: op ? bytesMoved(device, op, args) : 0 };
+}
+
+/** The part of an op's operations that are in FP8: of the classifier's three products, in training, the logits. */
+function fp8Part({ name, tensors }: OpContract): number {
+  if (name === 'fp8Classifier') return 1 / 3;
+  return Object.values(tensors).some(({ type, access }) => type === 'fp8' && access === 'read') ? 1 : 0;
+}
+
+/** Calls the library's op, or the kernel. */
+export const enqueueAgain = (device: Device, { op, args }: Call): void =>
+  device.call((op?.name ?? 'moduleLaunch') as 'adamw', args as never);
+
+/** The ops that `enqueue` enqueues, by name, in the order of their first call. */
+async function recordCalls(
+  device: Device,
+  nameOf: (call: Call<OpContract>) => string,
+  enqueue: () => Promise<unknown>,
+): Promise<Map<string, Call[]>> {
+  const recorded = new Map<string, Call[]>();
+  await device.observed((function_, args) => {
+    const op: OpContract | undefined = contracts[function_ as keyof typeof contracts];
+    if (!op && function_ !== 'moduleLaunch') return;
+    const call = { op, args: args as NativeArguments };
+    const name = op ? nameOf({ op, args: call.args }) : kernelOf(device, call.args);
+    recorded.set(name, [...(recorded.get(name) ?? []), call]);
+  }, enqueue);
+  return recorded;
+}
+
+/** "my_norm (own)": a kernel of --kernel. */
+function kernelOf(device: Device, { module, kernel }: NativeArguments): string {
+  const described = JSON.parse(device.describeModule(module as Pointer)) as readonly { signature: string }[];
+  return `${parseSignature(described[kernel as number]!.signature).name} (own)`;
+}
+
+/**
+ * "layernorm backward"; a matmul by its weight and what is fused: "qkv forward", "layernorm + fc forward + gelu", "fp8 fc backward
+ * weight".
+ */
+function namer(
+  config: ModelConfig,
+  arenas: readonly Pick<ParameterArena, 'get'>[],
+): (call: Call<OpContract>) => string {
+  const weights = new Map<Pointer, string>();
+  for (const { name } of parameterTable(config)) {
+    const short = name.split('.').at(-1)!.replace(/w$/, '');
+    for (const arena of arenas) weights.set(arena.get(name).pointer, short);
+  }
+  /** What a product in FP8 multiplies: the weight that was last quantised into its memory. */
+  const quantized = new Map<unknown, string>();
+  return ({ op, args }) => {
+    const words = op.symbol.replace(/^gpt2_/, '');
+    if (words === 'fp8_quantize_weight') {
+      const weight = weights.get(args.weight as Pointer);
+      const { values, transposed } = args;
+      quantized.set(values, `${weight} forward`).set(transposed, `${weight} backward input`);
+      const copies = values === null ? ' transposed' : transposed === null ? '' : ' + transposed';
+      return `fp8 quantize ${weight}${copies}`;
+    }
+    if (words === 'fp8_matmul_backward_weight') return `fp8 ${weights.get(args.dweight as Pointer)} backward weight`;
+    const [isFp8, activation] = /^fp8_matmul(?:_(gelu|relu_squared))?/.exec(words) ?? [];
+    if (isFp8) {
+      const fused = activation ?? (args.residual === null ? undefined : 'residual');
+      return `fp8 ${quantized.get(args.transposed ?? args.weight)}${fused ? ` + ${fused.replaceAll('_', ' ')}` : ''}`;
+    }
+    const [, norm, fused, direction] = /^(layernorm_)?matmul_(?:(gelu|relu_squared|residual)_)?(.*)$/.exec(words) ?? [];
+    if (!direction) return words.replaceAll('_', ' ');
+    const weight = weights.get((args.weight ?? args.dweight) as Pointer);
+    return `${norm ? 'layernorm + ' : ''}${weight} ${direction.replaceAll('_', ' ')}${fused ? ` + ${fused.replaceAll('_', ' ')}` : ''}`;
+  };
+}

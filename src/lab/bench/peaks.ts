@@ -1,0 +1,97 @@
+// Measures the device's best rates of a copy and of a large matmul of ours, which bound every op.
+import { GPT2_FP8_FACTOR } from '../../native/bindings.generated.ts';
+import type { Device } from '../../native/device.ts';
+import type { ElementType } from '../../native/element-types.ts';
+import { allocateTensor, type Tensor } from '../../native/tensor.ts';
+import { fp8MatmulScratch, fp8QuantizeWeightScratch, matmulScratch } from '../../ops/ops.generated.ts';
+import { timeOnDevice } from './timing.ts';
+
+export type Peaks = Awaited<ReturnType<typeof measurePeaks>>;
+
+/** The least work of an op. */
+export interface Work {
+  /** Multiplications and additions of its products; 0 for ops that only move data. */
+  readonly flops: number;
+  /** The part of `flops` that products in FP8 do. */
+  readonly fp8Flops: number;
+  /** Each input read once and each output written once. */
+  readonly bytes: number;
+}
+
+/** The least milliseconds of work: the longer of its operations at the rate of the matmul and its bytes at that of the copy. */
+export function leastMs(peaks: Peaks, { flops, fp8Flops, bytes }: Work): number {
+  const { matmulFlopsPerSecond: rate, fp8FlopsPerSecond: fp8Rate = rate, copyBytesPerSecond } = peaks;
+  return Math.max((flops - fp8Flops) / rate + fp8Flops / fp8Rate, bytes / copyBytesPerSecond) * 1000;
+}
+
+export async function measurePeaks(device: Device) {
+  const isGpu = device.description.library === 'cuda';
+  const least = isGpu ? 20 : 5;
+
+  const bytes = isGpu ? 2 ** 30 : 2 ** 26;
+  const [a, b] = [device.allocate(bytes, 'copied'), device.allocate(bytes, 'copied')];
+  const copy = () => device.call('copyOnDevice', { destination: b.pointer, source: a.pointer, bytes });
+  // Inside a graph an H100 copies at 2.4 TB/s, enqueued one by one at 3.0.
+  const copyTime = await timeOnDevice(device, copy, least, { records: false });
+  for (const buffer of [a, b]) buffer.close();
+
+  const size = isGpu ? 8192 : 1024;
+  const matrix = (name: string) => allocateTensor(device, name, device.elementType, [size, size]);
+  const [out, input, weight] = [matrix('out'), matrix('in'), matrix('weight')];
+  fillRandom(input);
+  fillRandom(weight);
+  device.reserveWorkspace(matmulScratch(device, { N: size, C: size, O: size, gradients: true }));
+  // The library's, also where a kernel of the user computes the op.
+  const pointers = { out: out.pointer, in: input.pointer, weight: weight.pointer, bias: null };
+  const matmul = () => device.call('matmulForward', { ...pointers, N: size, C: size, O: size });
+  const matmulTime = await timeOnDevice(device, matmul, least);
+  const flops = 2 * size ** 3;
+  const fp8Time = device.dtype === 'fp8' ? await timeFp8(device, { out, input, weight }, least) : undefined;
+  for (const { buffer } of [out, input, weight]) buffer.close();
+  return {
+    /** Bytes read and written per second by a copy on the device. */
+    copyBytesPerSecond: (2 * bytes * 1000) / copyTime,
+    /** Operations per second of the library's own matmul of square matrices of random numbers. */
+    matmulFlopsPerSecond: (flops * 1000) / matmulTime,
+    /** The same of its matmul in FP8, on a device of fp8. */
+    fp8FlopsPerSecond: fp8Time === undefined ? undefined : (flops * 1000) / fp8Time,
+    matmulSize: size,
+  };
+}
+
+/** Milliseconds of the matmul of the same numbers in FP8. */
+async function timeFp8(
+  device: Device,
+  { out, input, weight }: { readonly out: Tensor; readonly input: Tensor; readonly weight: Tensor },
+  least: number,
+): Promise<number> {
+  const size = out.shape[0]!;
+  const sizes = { C: size, O: size };
+  const tensor = (name: string, type: ElementType, ...shape: number[]) => allocateTensor(device, name, type, shape);
+  const scale = tensor('scale', 'fp32', size);
+  const factors = tensor('factors', 'fp32', GPT2_FP8_FACTOR.GPT2_FP8_FACTORS);
+  scale.write(new Float32Array(size).fill(1));
+  device.reserveWorkspace(
+    Math.max(fp8QuantizeWeightScratch(device, sizes), fp8MatmulScratch(device, { N: size, ...sizes })),
+  );
+  const [copied, quantized] = [input, weight].map(({ name, pointer }) => {
+    const values = tensor(`${name} in FP8`, 'fp8', size, size);
+    const outputs = { values: values.pointer, transposed: null, factors: factors.pointer };
+    device.call('fp8QuantizeWeight', { ...outputs, weight: pointer, bias: null, ...sizes });
+    return values;
+  }) as [Tensor, Tensor];
+  const operands = { in: copied.pointer, inScale: scale.pointer, weight: quantized.pointer, factors: factors.pointer };
+  const args = { out: out.pointer, ...operands, bias: null, residual: null, N: size, ...sizes };
+  const ms = await timeOnDevice(device, () => device.call('fp8Matmul', args), least);
+  for (const { buffer } of [copied, quantized, scale, factors]) buffer.close();
+  return ms;
+}
+
+/** Roughly normal numbers: products run slower on random data than on zeros. */
+function fillRandom(tensor: Tensor): void {
+  const part = Math.min(tensor.count, 2 ** 20);
+  const values = Float32Array.from({ length: part }, () => Math.random() + Math.random() + Math.random() - 1.5);
+  const bits = new Uint32Array(values.buffer);
+  const host = tensor.type === 'bf16' ? Uint16Array.from(bits, (word) => word >>> 16) : values;
+  for (let at = 0; at < tensor.count; at += part) tensor.write(host.subarray(0, Math.min(part, tensor.count - at)), at);
+}

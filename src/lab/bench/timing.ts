@@ -1,0 +1,71 @@
+// Times work on a device by its events, and takes quantiles of measurements.
+import type { Device } from '../../native/device.ts';
+
+/** The value below which a share `q` of the values lies; 0.5 is the median. */
+export function quantile(values: readonly number[], q: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.max(0, Math.ceil(q * sorted.length) - 1))] ?? Number.NaN;
+}
+
+export const median = (values: readonly number[]): number => quantile(values, 0.5);
+
+/** A measurement stops after this time in ms, but makes at least one run. */
+const enoughByDefault = 1000;
+
+/**
+ * Milliseconds that `run` takes on the device when `flush` has replaced the contents of its caches: the median of 20 runs.
+ * @param flush enqueues work for the device that takes longer than the host needs to enqueue `run`: otherwise the host is timed
+ */
+export async function timeCold(
+  device: Device,
+  run: () => void,
+  flush: () => void,
+  enough = enoughByDefault,
+): Promise<number> {
+  const [from, to] = [device.createEvent(), device.createEvent()];
+  const times: number[] = [];
+  const begin = performance.now();
+  do {
+    flush();
+    device.record(from);
+    run();
+    device.record(to);
+    await device.reached(to);
+    times.push(device.elapsed(from, to));
+  } while (times.length < 20 && performance.now() - begin < enough);
+  return median(times);
+}
+
+/**
+ * Milliseconds that `run` takes on the device: the median of five rounds of repeats, a round at least `least` ms. If the
+ * device records graphs, a round is one graph, without time of the host; `records: false` enqueues each call instead.
+ */
+export async function timeOnDevice(
+  device: Device,
+  run: () => void,
+  least: number,
+  { records = true, enough = enoughByDefault }: { records?: boolean; enough?: number } = {},
+): Promise<number> {
+  const [from, to] = [device.createEvent(), device.createEvent()];
+  const rounds = async (repeats: number): Promise<number> => {
+    const enqueue = () => {
+      for (let repeat = 0; repeat < repeats; repeat++) run();
+    };
+    const program = records ? device.program(enqueue) : { run: enqueue };
+    // The first round pays for loading kernels and the graph.
+    program.run();
+    await device.finished();
+    const times: number[] = [];
+    const begin = performance.now();
+    do {
+      device.record(from);
+      program.run();
+      device.record(to);
+      await device.reached(to);
+      times.push(device.elapsed(from, to) / repeats);
+    } while (times.length < 5 && performance.now() - begin < enough);
+    return median(times);
+  };
+  const once = await rounds(1);
+  return once < least ? await rounds(Math.min(1000, Math.ceil(least / Math.max(once, 1e-3)))) : once;
+}

@@ -1,0 +1,30 @@
+// Checks everything that training needs, each check after those it depends on. It writes nothing.
+import { type Check, failed } from './check.ts';
+import { checkChoice, checkGpus, checkLibrary, isBuilt } from './devices.ts';
+import { checkKernels } from './launch-kernels.ts';
+import { checkFolder, checkNode, checkSystem, checkTools } from './system.ts';
+
+/** @param tell called with each check when it is done */
+export async function examine(tell: (check: Check) => void = () => {}): Promise<Check[]> {
+  const checks: Check[] = [];
+  const add = (check: Check) => {
+    checks.push(check);
+    tell(check);
+  };
+  add(checkNode());
+  add(checkSystem());
+  const { check, hasGpu } = checkGpus();
+  add(check);
+  const libraries = (['cpu', 'cuda'] as const).map((kind) => ({ kind, ...checkLibrary(kind, hasGpu) }));
+  for (const { check } of libraries) add(check);
+  add(checkChoice());
+  for (const check of checkTools({ cpuIsBuilt: isBuilt('cpu'), cudaIsBuilt: isBuilt('cuda') || !hasGpu })) add(check);
+  for (const folder of ['runs', 'data']) add(checkFolder(folder));
+  const kernels = libraries.flatMap(({ kind, dtypes }) => dtypes.map((dtype) => ({ kind, dtype })));
+  for (const { kind, dtype } of kernels) add(await checkKernels(kind, dtype));
+  if (kernels.length === 0) {
+    const { fix = 'npm run build:cpu' } = libraries[0]!.check;
+    add(failed('kernels', 'no library opens here', fix));
+  }
+  return checks;
+}

@@ -1,0 +1,36 @@
+// Runs every op once on a device, at the typical size of its cases, and compares the result with its formula.
+import { Gpt2Error } from '../../base/errors.ts';
+import { isInstalled } from '../../base/wording.ts';
+import { Device, type Dtype } from '../../native/device.ts';
+import type { LibraryKind } from '../../native/find-library.ts';
+import { opCases } from '../../ops/cases/index.ts';
+import { isAffected } from '../../ops/cases/op-case.ts';
+import { runCase } from '../../ops/cases/run-case.ts';
+import { type Check, failed, ok } from './check.ts';
+
+export async function checkKernels(kind: LibraryKind, dtype: Dtype): Promise<Check> {
+  const name = `kernels of ${kind} ${dtype}`;
+  // An installed package has no tests.
+  const look = isInstalled ? '' : `, then scripts/test${kind === 'cuda' ? '-gpu' : ''} for details`;
+  const fix = `npm run build:${kind}${look}`;
+  const families = Object.entries(opCases)
+    .map(([family, list]) => [family, list.filter((each) => isAffected(each, dtype))] as const)
+    .filter(([, list]) => list.length > 0);
+  const begin = performance.now();
+  try {
+    using device = Device.open({ kind, dtype });
+    for (const [family, list] of families) {
+      for (const cases of list) {
+        const wrong = (await runCase(device, cases, cases.sizes[0]!)).find(({ isWithin }) => !isWithin);
+        if (!wrong) continue;
+        return failed(name, `${family}: ${wrong.name} has error ${wrong.error}, over ${wrong.bound}`, fix);
+      }
+    }
+  } catch (error) {
+    if (!(error instanceof Gpt2Error)) throw error;
+    return failed(name, error.message, fix);
+  }
+  const names = families.map(([family]) => family);
+  const ms = (performance.now() - begin).toFixed(0);
+  return ok(name, `${names.join(', ')}: ${names.length} families equal their formulas, in ${ms} ms`);
+}

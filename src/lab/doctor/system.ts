@@ -1,0 +1,85 @@
+// Checks the machine: Node, system, build tools, disk space and write permission.
+import { spawnSync } from 'node:child_process';
+import { accessSync, constants, existsSync, readFileSync, statfsSync } from 'node:fs';
+import { availableParallelism, freemem, totalmem } from 'node:os';
+import { dirname, join, resolve } from 'node:path';
+import { packageRoot } from '../../base/package-root.ts';
+import { gib } from '../../model/memory.ts';
+import { type Check, failed, ok, warning } from './check.ts';
+
+/** The output of a program's --version, or undefined if it is not installed. */
+function versionOf(program: string): string | undefined {
+  const { status, stdout } = spawnSync(program, ['--version'], { encoding: 'utf8', timeout: 10_000 });
+  return status === 0 ? stdout.trim() : undefined;
+}
+
+export function checkNode(version = process.versions.node): Check {
+  const { engines } = JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8')) as {
+    engines: { node: string };
+  };
+  const least = engines.node.replace(/[^\d.]/g, '');
+  const [wanted, found] = [least, version].map((text) => text.split('.').map(Number));
+  const isEnough = found![0]! > wanted![0]! || (found![0] === wanted![0] && found![1]! >= (wanted![1] ?? 0));
+  if (isEnough) return ok('node', `v${version}`);
+  return failed('node', `v${version}, older than ${least}`, `install Node ${least} or later: https://nodejs.org`);
+}
+
+export function checkSystem(): Check {
+  const { platform, arch } = process;
+  const report = process.report.getReport() as unknown as { header: { glibcVersionRuntime?: string } };
+  const { glibcVersionRuntime: glibc } = report.header;
+  const found = `${platform} ${arch}${glibc ? `, glibc ${glibc}` : ''}, ${availableParallelism()} cores, ${gib(freemem())} of ${gib(totalmem())} of memory free`;
+  if (platform === 'linux') return ok('system', found);
+  return warning(
+    'system',
+    found,
+    'only Linux is tested: if something fails here, train on Linux (on Windows: in WSL2)',
+  );
+}
+
+/** The tools that building the libraries needs; none if they are built. */
+export function checkTools({ cpuIsBuilt, cudaIsBuilt }: { cpuIsBuilt: boolean; cudaIsBuilt: boolean }): Check[] {
+  const tool = (name: string, program: string, isNeeded: boolean, fix: string): Check => {
+    const found = versionOf(program)?.split('\n')[0];
+    if (found !== undefined) return ok(name, found);
+    if (isNeeded) return failed(name, `no ${program}`, fix);
+    return ok(name, `no ${program}, and nothing left to build`);
+  };
+  const compiler = process.env.CXX ?? 'c++';
+  const install = (what: string) => `apt install ${what} (or what your system calls it)`;
+  return [
+    tool('compiler', compiler, !cpuIsBuilt, install('g++')),
+    tool('cmake', 'cmake', !cpuIsBuilt, install('cmake')),
+    checkNvcc(cudaIsBuilt),
+  ];
+}
+
+function checkNvcc(cudaIsBuilt: boolean): Check {
+  const version = versionOf('nvcc') ?? versionOf('/usr/local/cuda/bin/nvcc');
+  if (version === undefined) return ok('nvcc', 'not installed; only building the CUDA library needs it');
+  const release = /release [\d.]+/.exec(version)?.[0] ?? 'nvcc';
+  if (cudaIsBuilt) return ok('nvcc', release);
+  return warning('nvcc', `${release}, and no CUDA library yet`, 'npm run build:cuda');
+}
+
+/** The folders of runs and data, under the current one. */
+export function checkFolder(folder: string): Check {
+  // A folder that does not exist yet will be created in the nearest one that does.
+  let there = resolve(folder);
+  while (!existsSync(there)) there = dirname(there);
+  const { bavail, bsize } = statfsSync(there);
+  const free = bavail * bsize;
+  const found = `${resolve(folder)}: ${gib(free)} free`;
+  try {
+    accessSync(there, constants.W_OK);
+  } catch {
+    return failed(
+      `folder ${folder}`,
+      `${there} cannot be written`,
+      'work in a folder of your own: cd ~/…, or name one with --out',
+    );
+  }
+  // A checkpoint of GPT-2 124M takes 1.5 GB, and the next is complete before the last is removed.
+  if (free < 3e9) return warning(`folder ${folder}`, found, 'make room: two checkpoints of GPT-2 124M take 3 GB');
+  return ok(`folder ${folder}`, found);
+}

@@ -1,0 +1,154 @@
+// Tests a folder's kernels whenever one of its files is saved, and on a GPU times them.
+import { watch } from 'node:fs';
+import { basename, resolve } from 'node:path';
+import { Gpt2Error } from '../base/errors.ts';
+import type { KernelRound, RoundKernel, RoundState } from '../report/kernel-round.ts';
+import { benchJobs } from './bench-kernels.ts';
+import { KernelProcess } from './kernel-process.ts';
+import { type Job, jobsOf, type LabOptions, testJobs } from './test-kernels.ts';
+import type { TestedSize } from './test-op.ts';
+
+/** Sources, headers and cards; not the history, which a round writes itself. */
+const watched = /\.(cuh?|h|ts|mjs)$/;
+/** Editors write a file in several steps. */
+const settleMilliseconds = 30;
+
+interface Watching {
+  readonly onLine: (line: string) => void;
+  /** Called before each round. */
+  readonly onRound: () => void;
+  /** Called with every change of a round. */
+  readonly onChange?: (round: KernelRound) => void;
+}
+
+/** Never returns. @throws Gpt2Error if the folder cannot be watched */
+export async function watchKernels(options: LabOptions, { onLine, onRound, onChange }: Watching): Promise<never> {
+  const { folder } = options;
+  let changed = () => {};
+  try {
+    watch(folder, (_, name) => {
+      if (name === null || watched.test(name)) changed();
+    });
+  } catch (cause) {
+    throw new Gpt2Error(`cannot watch ${folder}: ${(cause as Error).message}; name a folder with a card`, { cause });
+  }
+  let round: Round | undefined;
+  using child = new KernelProcess({ ...options, onLoaded: (ms) => round?.loaded(ms) });
+  for (;;) {
+    const next = new Promise<void>((done) => {
+      changed = () => setTimeout(done, settleMilliseconds);
+    });
+    onRound();
+    const before = performance.now();
+    round = new Round(folder, onLine, onChange);
+    await round.run(child, options);
+    const parts = Object.entries(round.spent).filter(([, ms]) => ms > 0);
+    const text = parts.length === 0 ? '' : ` (${parts.map(([name, ms]) => `${name} ${seconds(ms)}`).join(', ')})`;
+    onLine(`took ${seconds(performance.now() - before)} s${text}; waits for the next save, Ctrl-C ends`);
+    await next;
+  }
+}
+
+const seconds = (ms: number): string => (ms / 1000).toFixed(2);
+
+/** What happens after a save. */
+class Round {
+  /** Milliseconds of its parts; the others are without compiling. */
+  readonly spent = { compiling: 0, testing: 0, timing: 0 };
+  readonly #onLine: Watching['onLine'];
+  readonly #onChange: (round: KernelRound) => void;
+  #known: KernelRound;
+  /** What runs now: a kernel, and what begins when it is loaded. */
+  #index = -1;
+  #part: 'testing' | 'timing' = 'testing';
+
+  constructor(folder: string, onLine: Watching['onLine'], onChange: Watching['onChange'] = () => {}) {
+    this.#onLine = onLine;
+    this.#onChange = onChange;
+    const time = new Date().toTimeString().slice(0, 8);
+    this.#known = { folder: basename(resolve(folder)), time, state: 'compiling', spent: this.spent, kernels: [] };
+    this.#change({});
+  }
+
+  loaded(ms: number): void {
+    this.spent.compiling += ms;
+    this.#kernel({ state: this.#part });
+    this.#change({ state: this.#part });
+  }
+
+  async run(child: KernelProcess, options: LabOptions): Promise<void> {
+    try {
+      const jobs = await jobsOf(child, options);
+      const kernels = jobs.map(
+        ({ op, dtype }): RoundKernel => ({ name: `${op} ${dtype}`, state: 'waiting', sentence: '', times: [] }),
+      );
+      this.#change({ kernels });
+      await this.#each(jobs, 'testing', (job) => this.#test(child, job, options));
+      const isRight = this.#known.kernels.every(({ state }) => state === 'right');
+      // Times in the emulator say nothing about a GPU.
+      if (isRight && options.device.kind === 'cuda') {
+        await this.#each(jobs, 'timing', (job) => this.#time(child, job, options));
+      }
+      this.#change({ state: isRight ? 'right' : 'wrong' });
+    } catch (error) {
+      if (!(error instanceof Gpt2Error)) throw error;
+      this.#onLine(error.message);
+      this.#kernel({ state: 'wrong' });
+      this.#change({ state: 'wrong', error: error.message });
+    }
+  }
+
+  async #each(jobs: readonly Job[], part: 'testing' | 'timing', work: (job: Job) => Promise<void>): Promise<void> {
+    const begin = performance.now() - this.spent.compiling;
+    this.#part = part;
+    for (const [index, job] of jobs.entries()) {
+      this.#index = index;
+      this.#kernel({ state: 'compiling' });
+      this.#change({ state: 'compiling' });
+      await work(job);
+    }
+    this.spent[part] = performance.now() - this.spent.compiling - begin;
+  }
+
+  async #test(child: KernelProcess, job: Job, options: LabOptions): Promise<void> {
+    const sizes: TestedSize[] = [];
+    const lines: string[] = [];
+    const onLine = (line: string) => {
+      lines.push(line);
+      this.#onLine(line);
+    };
+    const onSize = (tested: TestedSize) => {
+      sizes.push(tested);
+      if (tested.isRight) this.#kernel({ sentence: `right at ${sizes.length} sizes so far` });
+    };
+    const failed = await testJobs(child, [job], options, { isBrief: true, onLine, onSize });
+    const wrong = sizes.filter(({ isRight }) => !isRight);
+    const others = wrong.length > 1 ? `; wrong at ${wrong.length} of ${sizes.length} sizes` : '';
+    if (failed.length === 0) return this.#kernel({ state: 'right', sentence: `right at ${sizes.length} sizes` });
+    const [first] = wrong;
+    const sentence = first ? `${first.sizes}: ${first.wrong!.sentence}${others}` : 'failed';
+    // After the lines of what is wrong comes what ended the test.
+    const error = lines.slice(wrong.reduce((sum, each) => sum + each.lines.length, 0)).join('\n') || undefined;
+    this.#kernel({ state: 'wrong', sentence, wrong: first?.wrong, error });
+  }
+
+  async #time(child: KernelProcess, job: Job, options: LabOptions): Promise<void> {
+    const onTimed = (timed: RoundKernel['times'][number]) =>
+      this.#kernel({ times: [...this.#known.kernels[this.#index]!.times, timed] });
+    await benchJobs(child, [job], options, { isBrief: true, onLine: this.#onLine, onTimed });
+    this.#kernel({ state: 'right' });
+  }
+
+  /** Of the kernel that runs. */
+  #kernel(changes: Partial<RoundKernel>): void {
+    const kernels = this.#known.kernels.map((kernel, index) =>
+      index === this.#index ? { ...kernel, ...changes } : kernel,
+    );
+    this.#change({ kernels });
+  }
+
+  #change(changes: Partial<KernelRound> & { readonly state?: RoundState }): void {
+    this.#known = { ...this.#known, ...changes, spent: { ...this.spent } };
+    this.#onChange(this.#known);
+  }
+}

@@ -1,0 +1,216 @@
+import { GPT2_FP8_FACTOR } from '../native/bindings.generated.ts';
+import type { Device, DeviceDescription } from '../native/device.ts';
+import type { Tensor } from '../native/tensor.ts';
+import { blocksOf, groupsOf } from '../ops/columnwise.ts';
+import { architectureOf } from './architecture.ts';
+import { type ModelConfig, paddedVocabularySize } from './config.ts';
+
+/** Training keeps the activations of every layer for backward; inference those of the current layer. */
+type Purpose = 'training' | 'inference';
+
+/**
+ * Activations that backward recomputes to save memory: none; fc and its activation, in GPT-2 half of a layer's, for one more
+ * matmul; or all but the residual stream between layers, for one more forward pass.
+ */
+export const recomputeNames = ['none', 'gelu', 'block'] as const;
+export type Recompute = (typeof recomputeNames)[number];
+
+/**
+ * Rows of logits in memory: the head processes tokens in chunks of this size. On the GPU each chunk reads and writes all of
+ * wte's gradient and must fill every multiprocessor, so chunks are large: 3.3 GB for GPT-2's vocabulary in bf16.
+ */
+export function headChunk({ description, elementType }: DeviceTraits): number {
+  if (description.library === 'cpu') return 1024;
+  return elementType === 'bf16' ? 32768 : 8192;
+}
+
+/** Properties of a device that sizes depend on. */
+export type DeviceTraits = Pick<Device, 'dtype' | 'elementType'> & {
+  readonly description: Pick<DeviceDescription, 'library'>;
+};
+
+export interface Sizes {
+  /** Sequences in a batch. */
+  readonly B: number;
+  /** Tokens in a sequence. */
+  readonly T: number;
+}
+
+/** The largest batch that activations hold, and their purpose. */
+export interface ActivationSizes extends Sizes {
+  readonly purpose: Purpose;
+  /** Activations that backward recomputes instead of keeping them. Default none. */
+  readonly recompute?: Recompute | undefined;
+}
+
+/** Kinds of activations in the memory plan; each is one arena. */
+export type Kind = 'activations' | 'logits' | 'activation gradients' | 'FP8 copies';
+
+/** A tensor of a table. */
+export interface Row {
+  readonly type: 'activation' | 'fp32' | 'fp8' | 'int32';
+  readonly shape: readonly number[];
+  /** Absent: its table's. */
+  readonly kind?: Kind;
+  /** Whether --recompute gelu computes it again. */
+  readonly isRecomputed?: boolean;
+}
+
+/** Rows by name; some only models with certain parts have. */
+type Table = Readonly<Record<string, Row | undefined>>;
+
+const activation = (...shape: number[]): Row => ({ type: 'activation', shape });
+const statistics = (...shape: number[]): Row => ({ type: 'fp32', shape });
+const fp8 = (...shape: number[]): Row => ({ type: 'fp8', shape });
+const columnwise = (B: number, T: number, C: number): Row => fp8(C, groupsOf(B * T), 16);
+const ofBlocks = (B: number, T: number): Row => statistics(blocksOf(B * T));
+const factors = statistics(GPT2_FP8_FACTOR.GPT2_FP8_FACTORS);
+const recomputed = (row: Row): Row => ({ ...row, isRecomputed: true });
+const ofWeight = (row: Row): Row => ({ ...row, kind: 'FP8 copies' });
+
+/** The activations of a layer. */
+function layerTable(device: DeviceTraits, config: ModelConfig, { B, T, purpose, recompute }: ActivationSizes) {
+  const { channels: C, heads: NH } = config;
+  const { norm, queryKeyNorm, activation: activated } = architectureOf(config);
+  const isFp8 = device.dtype === 'fp8';
+  return {
+    ln1: activation(B, T, C),
+    ...only(norm === 'layernorm', { ln1Mean: statistics(B, T) }),
+    ln1Rstd: statistics(B, T),
+    qkv: activation(B, T, 3 * C),
+    ...only(queryKeyNorm === 'rmsnorm', { qkRstd: statistics(B, T, 2 * NH) }),
+    attention: activation(B, T, C),
+    lse: statistics(B, NH, T),
+    /** The residual stream after attention. */
+    residual2: activation(B, T, C),
+    ...only(norm === 'layernorm', { ln2Mean: statistics(B, T) }),
+    ln2Rstd: statistics(B, T),
+    /** The input of GELU; the squared ReLU's backward needs only its output. */
+    ...only(activated === 'gelu', { fc: recomputed(activation(B, T, 4 * C)) }),
+    /** Absent in FP8: all products of the MLP read copies in FP8 (docs/fp8.md). */
+    ...only(!isFp8, { ln2: activation(B, T, C), activated: recomputed(activation(B, T, 4 * C)) }),
+    ...only(isFp8 && activated === 'relu2', {
+      /** Backward takes the derivative from it. */
+      activatedRowwise: recomputed(fp8(B, T, 4 * C)),
+      activatedRowwiseScale: recomputed(statistics(B, T)),
+    }),
+    ...only(isFp8 && purpose === 'training', {
+      ln2Columnwise: columnwise(B, T, C),
+      ln2ColumnwiseScale: ofBlocks(B, T),
+      ln2ColumnwiseNorm: ofBlocks(B, T),
+      activatedColumnwise: recomputed(columnwise(B, T, 4 * C)),
+      activatedColumnwiseScale: recomputed(ofBlocks(B, T)),
+      /** The MLP's weights, which forward's products quantise for backward's too. */
+      fcTransposed: recomputed(ofWeight(fp8(C, 4 * C))),
+      fcFactors: recomputed(ofWeight(factors)),
+      // The last product of the MLP is not computed again, and 'block' is to take the least memory.
+      ...only(recompute !== 'block', { fcprojTransposed: ofWeight(fp8(4 * C, C)), fcprojFactors: ofWeight(factors) }),
+    }),
+    /** The residual stream after the layer. */
+    residual3: activation(B, T, C),
+  } satisfies Table;
+}
+
+/** Rows that only some models have. */
+export const only = <T extends Table>(isIn: boolean, rows: T): Partial<T> => (isIn ? rows : {});
+
+/** Whether each layer has its own memory for a tensor. */
+function isKept(name: keyof ReturnType<typeof layerTable>, row: Row, { purpose, recompute }: ActivationSizes): boolean {
+  if (purpose === 'inference') return false;
+  if (recompute === 'block') return name === 'residual3';
+  return recompute !== 'gelu' || !row.isRecomputed;
+}
+
+/** Activations outside the layers. */
+function modelTable(device: DeviceTraits, config: ModelConfig, { B, T }: Sizes) {
+  const C = config.channels;
+  const { norm, embeddingNorm } = architectureOf(config);
+  return {
+    tokens: { type: 'int32', shape: [B, T] },
+    targets: { type: 'int32', shape: [B, T] },
+    /** What the norm of the embedding reads. */
+    ...only(embeddingNorm === 'rmsnorm', { unnormed: activation(B, T, C), embeddedRstd: statistics(B, T) }),
+    /** The residual stream that the first layer reads. */
+    embedded: activation(B, T, C),
+    lnf: activation(B, T, C),
+    ...only(norm === 'layernorm', { lnfMean: statistics(B, T) }),
+    lnfRstd: statistics(B, T),
+    /** A chunk of logits; in training their gradient replaces them. */
+    logits: { ...activation(Math.min(headChunk(device), B * T), paddedVocabularySize(config)), kind: 'logits' },
+    losses: statistics(B, T),
+  } satisfies Table;
+}
+
+/** Gradients that go backward through the layers. */
+function backwardTable(device: DeviceTraits, config: ModelConfig, { B, T }: Sizes) {
+  const C = config.channels;
+  const isFp8 = device.dtype === 'fp8';
+  return {
+    /** Gradient of the residual stream. */
+    dresidual: activation(B, T, C),
+    /** Gradient of another [B,T,C]: a layernorm's or attention's output. */
+    dbranch: activation(B, T, C),
+    dqkv: activation(B, T, 3 * C),
+    ...only(!isFp8, { dfc: activation(B, T, 4 * C) }),
+    ...only(isFp8, {
+      /** Not in fp8Table: --recompute writes that memory between the ops that write and read these. */
+      dresidualRowwise: fp8(B, T, C),
+      dresidualRowwiseScale: statistics(B, T),
+      dresidualRowwiseNorm: statistics(B, T),
+      dresidualColumnwise: columnwise(B, T, C),
+      dresidualColumnwiseScale: ofBlocks(B, T),
+      dresidualColumnwiseNorm: ofBlocks(B, T),
+      dfcColumnwise: columnwise(B, T, 4 * C),
+      dfcColumnwiseScale: ofBlocks(B, T),
+    }),
+  } satisfies Table;
+}
+
+/** Memory in FP8 that layers share: each layer reads it before the next one writes it. */
+function fp8Table(device: DeviceTraits, config: ModelConfig, { B, T, purpose }: ActivationSizes) {
+  const C = config.channels;
+  const isGelu = architectureOf(config).activation === 'gelu';
+  return only(device.dtype === 'fp8', {
+    /** A norm's output. */
+    normRowwise: fp8(B, T, C),
+    normRowwiseScale: statistics(B, T),
+    normRowwiseNorm: statistics(B, T),
+    /** The activation's gradient, dfc; in forward GELU's output, whose last read comes before dfc is written. */
+    ...only(isGelu || purpose === 'training', { mlpRowwise: fp8(B, T, 4 * C), mlpRowwiseScale: statistics(B, T) }),
+    /** The weight of the current product; as large as the largest, the MLP's or the head's. */
+    weight: fp8(Math.max(4 * C, paddedVocabularySize(config)), C),
+    factors,
+  });
+}
+
+const mapTable = <T extends Table, V>(table: T, make: (name: keyof T & string, row: Row) => V) => {
+  const rows = Object.entries(table) as [keyof T & string, Row][];
+  return Object.fromEntries(rows.map(([name, row]) => [name, make(name, row)])) as { readonly [K in keyof T]: V };
+};
+
+/** What `make` gives for each row of the tables. Layers share what it gives for a row that is not kept. */
+export function mapTables<V extends object | number>(
+  device: DeviceTraits,
+  config: ModelConfig,
+  sizes: ActivationSizes,
+  make: (name: string, row: Row, kind: Kind) => V,
+) {
+  const all = <T extends Table>(table: T, kind: Kind, prefix = '') =>
+    mapTable(table, (name, row) => make(`${prefix}${name}`, row, row.kind ?? kind));
+  const layer = layerTable(device, config, sizes);
+  const ofLayer = (name: string, row: Row) => make(`h.${name}`, row, row.kind ?? 'activations');
+  const shared = mapTable(layer, (name, row) => (isKept(name, row, sizes) ? undefined : ofLayer(name, row)));
+  return {
+    model: all(modelTable(device, config, sizes), 'activations'),
+    layers: Array.from({ length: config.layers }, (_, index) =>
+      mapTable(layer, (name, row) => shared[name] ?? ofLayer(`${index}.${name}`, row)),
+    ),
+    /** Absent for inference. */
+    backward:
+      sizes.purpose === 'training' ? all(backwardTable(device, config, sizes), 'activation gradients') : undefined,
+    fp8: all(fp8Table(device, config, sizes), 'FP8 copies', 'fp8.'),
+  };
+}
+
+/** A tensor for each row of the tables; optional rows have optional tensors. */
+export type ActivationTensors = ReturnType<typeof mapTables<Tensor>>;

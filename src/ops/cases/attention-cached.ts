@@ -1,0 +1,56 @@
+// Cases of attention of new positions over a cache of keys and values.
+import { contracts } from '../ops.generated.ts';
+import { attention } from './attention.ts';
+import type { Numbers } from './case-numbers.ts';
+import { casesOf } from './op-case.ts';
+
+type Sizes = Readonly<Record<'B' | 'T' | 'S' | 'C' | 'NH', number>>;
+
+/** Attention over the cache and the new positions, by the formula without a cache; queries of earlier positions are zero. */
+function cached(
+  { keys, values, qkv, positions }: Record<'keys' | 'values' | 'qkv' | 'positions', Numbers>,
+  own: Sizes,
+) {
+  const { B, T, S, C, NH } = own;
+  const HS = C / NH;
+  const out = new Float64Array(B * T * C);
+  const [allKeys, allValues] = [Float64Array.from(keys), Float64Array.from(values)];
+  for (let b = 0; b < B; b++) {
+    const first = positions[b]!;
+    const length = first + T;
+    const text = new Float64Array(length * 3 * C);
+    for (let t = 0; t < length; t++) {
+      for (let c = 0; c < C; c++) {
+        const inCache = ((b * NH + Math.floor(c / HS)) * S + t) * HS + (c % HS);
+        const inQkv = (b * T + t - first) * 3 * C + c;
+        if (t >= first) {
+          text[t * 3 * C + c] = qkv[inQkv]!;
+          allKeys[inCache] = qkv[inQkv + C]!;
+          allValues[inCache] = qkv[inQkv + 2 * C]!;
+        }
+        text[t * 3 * C + C + c] = allKeys[inCache]!;
+        text[t * 3 * C + 2 * C + c] = allValues[inCache]!;
+      }
+    }
+    const whole = attention(text, undefined, { B: 1, T: length, C, NH });
+    out.set(whole.out.subarray(first * C), b * T * C);
+  }
+  return { out, keys: allKeys, values: allValues };
+}
+
+export const attentionCachedCases = [
+  casesOf(contracts.attentionCachedForward, {
+    sizes: [
+      { B: 3, T: 1, S: 64, C: 128, NH: 2 },
+      { B: 2, T: 7, S: 20, C: 60, NH: 3 },
+    ],
+    inputs: (_, { B, T, S }: Sizes, random) => ({ positions: random.integers(B, S - T + 1) }),
+    formula: (inputs, own: Sizes) => cached(inputs, own),
+    bounds: () => ({
+      // P is rounded to bf16 before the product with v.
+      out: { fp32: 2e-6, bf16: 4e-3 },
+      keys: { fp32: 0, bf16: 0 },
+      values: { fp32: 0, bf16: 0 },
+    }),
+  }),
+];

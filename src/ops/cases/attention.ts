@@ -1,0 +1,110 @@
+// Cases of causal attention, forward and backward.
+import { contracts } from '../ops.generated.ts';
+import type { Numbers } from './case-numbers.ts';
+import { casesOf } from './op-case.ts';
+
+type AttentionSizes = Readonly<Record<'B' | 'T' | 'C' | 'NH', number>>;
+
+type Attention = ReturnType<typeof computeAttention>;
+
+const computed = new WeakMap<Numbers, { dout: Numbers | undefined; result: Attention }>();
+
+/** Forward and backward in double; `dout` [B,T,C], left out for forward alone. Computed once for the same arrays. */
+export function attention(qkv: Numbers, dout: Numbers | undefined, sizes: AttentionSizes): Attention {
+  const known = computed.get(qkv);
+  if (known && known.dout === dout) return known.result;
+  const result = computeAttention(qkv, dout, sizes);
+  computed.set(qkv, { dout, result });
+  return result;
+}
+
+function computeAttention(qkv: Numbers, dout: Numbers | undefined, { B, T, C, NH }: AttentionSizes) {
+  const HS = C / NH;
+  const scale = 1 / Math.sqrt(HS);
+  const out = new Float64Array(B * T * C);
+  const lse = new Float64Array(B * NH * T);
+  const dqkv = new Float64Array(B * T * 3 * C);
+  const share = new Float64Array(T);
+  const dshare = new Float64Array(T);
+  for (let b = 0; b < B; b++) {
+    for (let h = 0; h < NH; h++) {
+      for (let t = 0; t < T; t++) {
+        const q = (b * T + t) * 3 * C + h * HS;
+        const own = (b * T + t) * C + h * HS;
+        let largest = Number.NEGATIVE_INFINITY;
+        for (let s = 0; s <= t; s++) {
+          const k = (b * T + s) * 3 * C + C + h * HS;
+          let score = 0;
+          for (let i = 0; i < HS; i++) score += qkv[q + i]! * qkv[k + i]!;
+          share[s] = score * scale;
+          largest = Math.max(largest, share[s]!);
+        }
+        let sum = 0;
+        for (let s = 0; s <= t; s++) sum += Math.exp(share[s]! - largest);
+        lse[(b * NH + h) * T + t] = largest + Math.log(sum);
+        let total = 0;
+        for (let s = 0; s <= t; s++) {
+          share[s] = Math.exp(share[s]! - largest) / sum;
+          const v = (b * T + s) * 3 * C + 2 * C + h * HS;
+          let d = 0;
+          for (let i = 0; i < HS; i++) {
+            out[own + i]! += share[s]! * qkv[v + i]!;
+            if (!dout) continue;
+            d += dout[own + i]! * qkv[v + i]!;
+            dqkv[v + i]! += share[s]! * dout[own + i]!;
+          }
+          dshare[s] = d;
+          total += share[s]! * d;
+        }
+        for (let s = 0; dout && s <= t; s++) {
+          const k = (b * T + s) * 3 * C + C + h * HS;
+          const dscore = share[s]! * (dshare[s]! - total) * scale;
+          for (let i = 0; i < HS; i++) {
+            dqkv[q + i]! += dscore * qkv[k + i]!;
+            dqkv[k + i]! += dscore * qkv[q + i]!;
+          }
+        }
+      }
+    }
+  }
+  return { out, lse, dqkv };
+}
+
+const sizeOf = (T: number, HS: number) => {
+  const NH = T < 200 ? 3 : 1;
+  return { B: T < 200 ? 2 : 1, T, C: HS * NH, NH };
+};
+// The last one has several tiles of rows, and is small enough for an emulated GPU.
+const small: AttentionSizes = { B: 1, T: 129, C: 20, NH: 1 };
+const sizes = [sizeOf(64, 64), sizeOf(1, 64), sizeOf(7, 64), sizeOf(129, 64), sizeOf(64, 20), sizeOf(64, 128), small];
+// Every head size with its own kernels, at lengths on both sides of a tile.
+const gpuSizes = [1, 7, 127, 129, 1000, 1024].flatMap((T) => [20, 32, 64, 80, 96, 128].map((HS) => sizeOf(T, HS)));
+/** Half of the scores are masked. */
+const flops = (products: number) => (own: AttentionSizes) => products * own.B * own.T * own.T * own.C;
+
+export const attentionCases = [
+  casesOf(contracts.attentionForward, {
+    ...{ sizes, gpuSizes },
+    formula: ({ qkv }, own: AttentionSizes) => attention(qkv, undefined, own),
+    bounds: () => ({
+      // P is rounded to bf16 before the product with v.
+      out: { fp32: 2e-6, bf16: 4e-3 },
+      lse: { fp32: 1e-5, bf16: 1e-4, measure: 'absolute' },
+    }),
+    flops: flops(2),
+  }),
+  casesOf(contracts.attentionBackward, {
+    ...{ sizes, gpuSizes },
+    inputs({ qkv, dout }, own: AttentionSizes) {
+      const { out, lse } = attention(qkv, dout, own);
+      return { out, lse };
+    },
+    formula({ qkv, dout }, own: AttentionSizes) {
+      const { dqkv } = attention(qkv, dout, own);
+      return { dqkv };
+    },
+    // P and dS are rounded, and D is computed from the rounded out. Parts: dq, dk, dv.
+    bounds: () => ({ dqkv: { fp32: 5e-6, bf16: 8e-3, parts: 3 } }),
+    flops: flops(5),
+  }),
+];

@@ -1,0 +1,99 @@
+// Numbers of op cases: random inputs from a seed, rounding to a tensor's type, and error measures.
+import { fromBf16, fromE4m3, toBf16, toE4m3 } from '../../base/files/half-floats.ts';
+import type { ElementType } from '../../native/element-types.ts';
+import type { Tensor } from '../../native/tensor.ts';
+
+export type Numbers = Float32Array | Float64Array | Int32Array;
+
+/** A reproducible random generator: splitmix (Steele, Lea and Flood 2014) with 32 bits. */
+export class Random {
+  #state: number;
+  constructor(seed: number) {
+    this.#state = Math.imul(seed, 0x9e3779b1) | 0;
+  }
+  /** A number in [0, 1). */
+  uniform(): number {
+    this.#state = (this.#state + 0x9e3779b9) | 0;
+    let mixed = Math.imul(this.#state ^ (this.#state >>> 16), 0x21f0aaad);
+    mixed = Math.imul(mixed ^ (mixed >>> 15), 0x735a2d97);
+    return ((mixed ^ (mixed >>> 15)) >>> 8) / 2 ** 24;
+  }
+  /** Approximately normal numbers: the sum of twelve uniforms minus six. */
+  normals(count: number, scale = 1): Float32Array {
+    return Float32Array.from({ length: count }, () => {
+      let sum = -6;
+      for (let index = 0; index < 12; index++) sum += this.uniform();
+      return sum * scale;
+    });
+  }
+  integers(count: number, below: number): Int32Array {
+    return Int32Array.from({ length: count }, () => Math.floor(this.uniform() * below));
+  }
+}
+
+/** The elements of a tensor of real numbers; of one in FP8 without its scale. */
+export const floats = (tensor: Tensor): Float32Array => numbersOf(tensor, tensor.read()) as Float32Array;
+
+/** What was read from a tensor, as numbers. */
+export function numbersOf({ type }: Tensor, values: ReturnType<Tensor['read']>): Float32Array | Int32Array {
+  if (type === 'int32') return values as Int32Array;
+  if (values instanceof Uint8Array) return fromE4m3(values);
+  return values instanceof Uint16Array ? fromBf16(values) : asFloat32(values);
+}
+
+/** The same array if it is one. (`Float32Array.from` takes 10 times longer than the constructor.) */
+const asFloat32 = (values: ArrayLike<number>): Float32Array =>
+  values instanceof Float32Array ? values : new Float32Array(values);
+
+/** Numbers rounded to a tensor's type. */
+export function held(type: ElementType, values: ArrayLike<number>): Float32Array {
+  if (type === 'fp8') return fromE4m3(toE4m3(values));
+  return type === 'bf16' ? fromBf16(toBf16(values)) : asFloat32(values);
+}
+
+/** Writes numbers into a tensor of any type. */
+export function writeNumbers(tensor: Tensor, values: ArrayLike<number>): void {
+  if (tensor.type === 'int32') tensor.write(Int32Array.from(values));
+  else if (tensor.type === 'fp8') tensor.write(toE4m3(values));
+  else tensor.write(tensor.type === 'bf16' ? toBf16(values) : asFloat32(values));
+}
+
+/** ‖a‖ */
+export const norm = (values: ArrayLike<number>): number => {
+  let squares = 0;
+  for (let index = 0; index < values.length; index++) squares += values[index]! ** 2;
+  return Math.sqrt(squares);
+};
+
+/** ‖a - b‖ */
+export function distance(a: ArrayLike<number>, b: ArrayLike<number>): number {
+  let squares = 0;
+  for (let index = 0; index < b.length; index++) squares += (a[index]! - b[index]!) ** 2;
+  return Math.sqrt(squares);
+}
+
+/** ‖a - b‖ / ‖b‖ */
+export const relativeError = (a: ArrayLike<number>, b: ArrayLike<number>): number =>
+  distance(a, b) / Math.max(norm(b), 1e-30);
+
+/** max |a - b| */
+export function largestDifference(a: ArrayLike<number>, b: ArrayLike<number>): number {
+  let difference = 0;
+  for (let index = 0; index < b.length; index++) {
+    // NaN compares false.
+    const error = Math.abs(a[index]! - b[index]!);
+    if (!(error <= difference)) difference = error;
+  }
+  return difference;
+}
+
+/** max |a|, and at least what a quotient needs */
+export function largestOf(a: ArrayLike<number>, least = 1e-30): number {
+  let largest = least;
+  for (let index = 0; index < a.length; index++) largest = Math.max(largest, Math.abs(a[index]!));
+  return largest;
+}
+
+/** max |a - b| / max |b| */
+export const worstError = (a: ArrayLike<number>, b: ArrayLike<number>): number =>
+  largestDifference(a, b) / largestOf(b);

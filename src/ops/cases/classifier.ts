@@ -1,0 +1,124 @@
+// Cases of the last linear layer with its loss, forward and backward.
+import { contracts } from '../ops.generated.ts';
+import type { Numbers } from './case-numbers.ts';
+import { crossEntropy } from './cross-entropy.ts';
+import { aligned, drawScales, e4m3Deviation, scaled } from './fp8.ts';
+import { columnSums, linear, product } from './matmul.ts';
+import { type Bound, casesOf, type Environment } from './op-case.ts';
+import { softcap, softcapDerivative } from './softcap.ts';
+
+type Sizes = {
+  readonly N: number;
+  readonly C: number;
+  readonly V: number;
+  readonly Vp: number;
+  readonly dloss: number;
+  /** The limit of the logits; 0: none. */
+  readonly softcap: number;
+  /** 0: without bias and dbias, as in GPT-2. */
+  readonly biased: number;
+  /** Standard deviation of the weights; the logits' grows with it. */
+  readonly weightScale: number;
+};
+
+const plain = { dloss: 0.25, softcap: 0, biased: 0 };
+const biased = { ...plain, biased: 1 };
+
+const sizes = [
+  { N: 130, C: 64, V: 1000, Vp: 1024, ...biased, weightScale: 0.3 },
+  { N: 130, C: 64, V: 1000, Vp: 1024, ...plain, weightScale: 0.3 },
+  { N: 5, C: 37, V: 77, Vp: 80, ...plain, weightScale: 0.3 },
+  { N: 5, C: 37, V: 77, Vp: 80, ...biased, softcap: 15, weightScale: 0.3 },
+  // Losses of up to 40, and of 0: a target is one of the largest or of the smallest logits.
+  { N: 300, C: 128, V: 500, Vp: 512, ...plain, weightScale: 1 },
+  // A fifth of the logits are over the cap.
+  { N: 300, C: 128, V: 500, Vp: 512, ...biased, softcap: 15, weightScale: 1 },
+  { N: 130, C: 64, V: 512, Vp: 512, ...plain, softcap: 15, weightScale: 1 },
+];
+const gpuSizes = [
+  { N: 257, C: 768, V: 5000, Vp: 5120, ...plain, weightScale: 0.1 },
+  // Several tiles for each SM one after the other.
+  { N: 2048, C: 64, V: 2900, Vp: 2944, ...plain, weightScale: 0.3 },
+  { N: 2048, C: 64, V: 2900, Vp: 2944, ...biased, softcap: 15, weightScale: 1 },
+];
+const without = ({ biased }: Sizes): ('bias' | 'dbias')[] => (biased ? [] : ['bias', 'dbias']);
+const flops = ({ N, C, Vp }: Sizes): number => 6 * N * C * Vp;
+
+/** Losses and gradients from logits. */
+function fromLogits(
+  logits: Float64Array,
+  { in: x, weight, targets }: Record<'in' | 'weight' | 'targets', Numbers>,
+  { N, C, V, Vp, dloss, softcap: cap }: Sizes,
+) {
+  const limited = cap > 0 ? logits.map((value) => softcap(value, cap)) : logits;
+  const { losses, dlogits } = crossEntropy(limited, targets, { V, Vp, dloss });
+  if (cap > 0) {
+    for (const [index, value] of logits.entries()) dlogits[index]! *= softcapDerivative(value, cap);
+  }
+  return {
+    losses,
+    dbias: columnSums(dlogits, Vp),
+    din: product(dlogits, weight, { N, K: Vp, O: C }, 'nn'),
+    dweight: product(dlogits, x, { N: Vp, K: N, O: C }, 'tn'),
+  };
+}
+
+/** Only the parts round logits to bf16: those of 32 to 64 by up to 0.125, and a loss is a difference of two. */
+function isInParts({ C }: Sizes, { codePath, without }: Environment): boolean {
+  const needsParts = without.includes('dweight') && !without.includes('dbias');
+  return codePath === 'portable' || C % 8 !== 0 || needsParts;
+}
+
+/**
+ * tf32 cuts inputs to 10 bits of mantissa: the largest error of a loss was a thousandth of the logits' standard deviation on an H200;
+ * four times that is accepted.
+ */
+const lossBound = ({ C, weightScale }: Sizes): number => 4e-3 * weightScale * Math.sqrt(C);
+/** Rounded logits are off by as much as the scores are large. */
+const gradientBound = ({ weightScale }: Sizes): number => 3e-2 * weightScale + 1e-3;
+
+const boundsOf = (losses: Omit<Bound, 'measure'>, gradient: Bound) => ({
+  losses: { ...losses, measure: 'absolute' as const },
+  ...{ din: gradient, dweight: gradient, dbias: gradient },
+});
+
+export const classifierCases = [
+  casesOf(contracts.classifier, {
+    ...{ sizes, gpuSizes, without, flops },
+    scale: ({ weightScale }: Sizes) => ({ weight: weightScale }),
+    formula: ({ bias, ...inputs }, own: Sizes) =>
+      fromLogits(linear(inputs.in, inputs.weight, bias, { ...own, O: own.Vp }), inputs, own),
+    bounds(own: Sizes, environment) {
+      const inParts = isInParts(own, environment);
+      return boundsOf(
+        { fp32: 1e-4, tf32: lossBound(own), bf16: inParts ? 0.25 : 1e-4 },
+        { fp32: 1e-5, tf32: gradientBound(own), bf16: inParts ? 2e-2 : 3e-3 },
+      );
+    },
+  }),
+  casesOf(contracts.fp8Classifier, {
+    ...{ sizes: sizes.map(aligned), gpuSizes, without, flops },
+    scale: ({ weightScale }: Sizes) => ({
+      weight: weightScale,
+      inValues: e4m3Deviation,
+      weightValues: e4m3Deviation,
+    }),
+    inputs: (_, { N, weightScale }: Sizes, random) => ({
+      // Rows of a standard deviation of up to 0.8: losses stay below the 77 up to which GPUs sum exponentials.
+      inScale: drawScales(N, random).map((scale) => scale / 2),
+      factors: Float32Array.of(2 ** Math.floor(Math.log2(weightScale / e4m3Deviation)), 0, 0, 0),
+    }),
+    formula({ inValues, inScale, weightValues, factors, bias, ...inputs }, own: Sizes) {
+      const [x, weight] = [scaled(inValues, inScale), scaled(weightValues, factors[0]!)];
+      return fromLogits(linear(x, weight, bias, { ...own, O: own.Vp }), inputs, own);
+    },
+    // Hopper's sums of products of FP8 have about as many bits of mantissa as numbers of tf32.
+    bounds(own: Sizes, environment) {
+      const inParts = isInParts(own, environment);
+      return boundsOf(
+        { fp32: 1e-4, bf16: inParts ? 0.25 : lossBound(own) },
+        { fp32: 1e-5, bf16: inParts ? 2e-2 : Math.max(3e-3, gradientBound(own)) },
+      );
+    },
+  }),
+];

@@ -1,0 +1,59 @@
+// Cases of cross-entropy and of the sum of losses.
+import { GPT2_STEP } from '../../native/bindings.generated.ts';
+import { contracts } from '../ops.generated.ts';
+import type { Numbers } from './case-numbers.ts';
+import { casesOf } from './op-case.ts';
+
+/** Losses, and their gradient times `dloss`, of rows of Vp logits of which V count. */
+export function crossEntropy(
+  logits: Numbers,
+  targets: Numbers,
+  { V, Vp, dloss }: { V: number; Vp: number; dloss: number },
+) {
+  const N = targets.length;
+  const losses = new Float64Array(N);
+  const dlogits = new Float64Array(N * Vp);
+  for (let n = 0; n < N; n++) {
+    const row = logits.subarray(n * Vp, n * Vp + V);
+    let largest = Number.NEGATIVE_INFINITY;
+    for (const value of row) largest = Math.max(largest, value);
+    let sum = 0;
+    for (const value of row) sum += Math.exp(value - largest);
+    losses[n] = largest + Math.log(sum) - row[targets[n]!]!;
+    for (let v = 0; v < V; v++) {
+      dlogits[n * Vp + v] = (Math.exp(row[v]! - largest) / sum - (v === targets[n] ? 1 : 0)) * dloss;
+    }
+  }
+  return { losses, dlogits };
+}
+
+export const crossEntropyCases = [
+  casesOf(contracts.crossEntropy, {
+    sizes: [
+      { N: 9, V: 53, Vp: 64, dloss: 0.25 },
+      { N: 4, V: 50257, Vp: 50304, dloss: 0.25 },
+      { N: 3, V: 1001, Vp: 1001, dloss: 0.25 },
+    ],
+    scale: () => ({ logits: 4 }),
+    formula: ({ logits, targets }, sizes: { V: number; Vp: number; dloss: number }) =>
+      crossEntropy(logits, targets, sizes),
+    bounds: () => ({
+      losses: { fp32: 1e-5, bf16: 1e-5, measure: 'absolute' },
+      dlogits: { fp32: 1e-5, bf16: 2e-3 },
+    }),
+  }),
+  casesOf(contracts.lossSum, {
+    sizes: [
+      { N: 1000, scale: 1e-3 },
+      { N: 1, scale: 1 },
+      { N: 65_537, scale: 1e-5 },
+    ],
+    formula({ step, losses }, { scale, accumulate }: { scale: number; accumulate: number }) {
+      const block = Float64Array.from(step);
+      const before = accumulate ? block[GPT2_STEP.GPT2_STEP_LOSS]! : 0;
+      block[GPT2_STEP.GPT2_STEP_LOSS] = before + scale * Array.from(losses).reduce((sum, loss) => sum + loss, 0);
+      return { step: block };
+    },
+    bounds: () => ({ step: { fp32: 1e-6, bf16: 1e-6, measure: 'absolute' } }),
+  }),
+];

@@ -1,0 +1,71 @@
+// Cases of the embedding: forward, backward, and forward at positions of growing texts.
+import { contracts } from '../ops.generated.ts';
+import type { Numbers, Random } from './case-numbers.ts';
+import { casesOf } from './op-case.ts';
+
+type Sizes = Readonly<Record<'B' | 'T' | 'C', number>>;
+
+const V = 5000;
+const sizes = [
+  // These two are small enough for an emulated GPU; the second has runs of a token that are longer than a block.
+  { B: 2, T: 64, C: 128, V: 190, kinds: 190 },
+  { B: 2, T: 300, C: 37, V: 190, kinds: 2 },
+  { B: 2, T: 9, C: 37, V, kinds: 50 },
+  { B: 4, T: 1000, C: 64, V, kinds: 7 },
+  { B: 3, T: 700, C: 96, V, kinds: V },
+  { B: 1, T: 2100, C: 32, V, kinds: 1 },
+];
+/** Few kinds of tokens repeat often, so that backward sums many rows. */
+const inputs = (_: unknown, { B, T, kinds }: Sizes & { kinds: number }, random: Random) => ({
+  tokens: random.integers(B * T, kinds),
+});
+
+/** Row t of a text plus a row of wpe, if there is one. */
+const embedded =
+  (tokens: Numbers, wte: Numbers, wpe: Numbers | undefined, C: number, place: (row: number) => [number, number]) =>
+  (_: unknown, index: number): number => {
+    const [token, position] = place(Math.floor(index / C));
+    return wte[tokens[token]! * C + (index % C)]! + (wpe?.[position * C + (index % C)] ?? 0);
+  };
+
+export const embeddingCases = [
+  casesOf(contracts.embeddingForward, {
+    ...{ sizes, inputs },
+    formula: ({ tokens, wte, wpe }, { B, T, C }: Sizes) => ({
+      out: new Float64Array(B * T * C).map(embedded(tokens, wte, wpe, C, (row) => [row, row % T])),
+    }),
+    bounds: () => ({ out: { fp32: 1e-7, bf16: 2e-3 } }),
+  }),
+  casesOf(contracts.embeddingBackward, {
+    ...{ sizes, inputs },
+    formula({ dout, tokens }, { T, C, V: words }: Sizes & { V: number }) {
+      const [dwte, dwpe] = [new Float64Array(words * C), new Float64Array(T * C)];
+      dout.forEach((value, index) => {
+        const row = Math.floor(index / C);
+        dwte[tokens[row]! * C + (index % C)]! += value;
+        dwpe[(row % T) * C + (index % C)]! += value;
+      });
+      return { dwte, dwpe };
+    },
+    bounds: () => ({ dwte: { fp32: 1e-6, bf16: 2e-3 }, dwpe: { fp32: 1e-6, bf16: 2e-3 } }),
+  }),
+  casesOf(contracts.embeddingAtForward, {
+    sizes: [
+      { B: 4, T: 1, S: 64, C: 128, V },
+      { B: 3, T: 5, S: 9, C: 37, V },
+    ],
+    inputs: (_, { B, T, S }: Sizes & { S: number }, random) => ({
+      tokens: random.integers(B * (S + 1), V),
+      positions: random.integers(B, S - T + 1),
+    }),
+    formula: ({ tokens, positions, wte, wpe }, { B, T, S, C }: Sizes & { S: number }) => ({
+      out: new Float64Array(B * T * C).map(
+        embedded(tokens, wte, wpe, C, (row) => {
+          const position = positions[Math.floor(row / T)]! + (row % T);
+          return [Math.floor(row / T) * (S + 1) + position, position];
+        }),
+      ),
+    }),
+    bounds: () => ({ out: { fp32: 1e-7, bf16: 2e-3 } }),
+  }),
+];

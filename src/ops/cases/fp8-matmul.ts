@@ -1,0 +1,230 @@
+// Cases of the products of FP8: forward, backward to the input, and the gradient of the weight.
+import { blockRows, groupsOf } from '../columnwise.ts';
+import { contracts } from '../ops.generated.ts';
+import { largestOf, type Numbers, norm, type Random } from './case-numbers.ts';
+import {
+  columnwise,
+  drawScales,
+  e4m3Bound,
+  e4m3Deviation,
+  exact,
+  largestNorm,
+  largestOfBlocks,
+  perRow,
+  rowwise,
+  scaled,
+  scaledColumnwise,
+  scaleOf,
+} from './fp8.ts';
+import { gelu, geluDerivative } from './gelu.ts';
+import { columnSums, linear, product, productBound } from './matmul.ts';
+import { type Bound, casesOf } from './op-case.ts';
+
+type Sizes = Readonly<Record<'N' | 'C' | 'O', number>>;
+
+// Aligned and not, one row and many, one tile and several, several blocks of a columnwise copy, and a k of 2,048 and more in
+// either direction, for which a GPU may have separate kernels.
+const sizes = [
+  { N: 128, C: 128, O: 384 },
+  { N: 1, C: 64, O: 80 },
+  { N: 7, C: 48, O: 16 },
+  { N: 65, C: 80, O: 208 },
+  { N: 257, C: 208, O: 144 },
+  { N: 1030, C: 64, O: 80 },
+  { N: 33, C: 2048, O: 48 },
+  { N: 33, C: 48, O: 2064 },
+];
+const gpuSizes = [
+  { N: 1001, C: 768, O: 400 },
+  { N: 4097, C: 144, O: 208 },
+  { N: 131, C: 1600, O: 784 },
+  { N: 131, C: 784, O: 1600 },
+];
+const flops = ({ N, C, O }: Sizes): number => 2 * N * C * O;
+const bound = ({ N, C, O }: Sizes): Bound => productBound(Math.max(N, C, O));
+
+// Weights of a standard deviation of 0.2.
+const weightScale = 2 ** -9;
+
+/** In fp32, as the ops compute it: a power of two and its double may be a rounding apart. */
+const fp32 = Math.fround;
+
+/** Scales of rows; those of a block of rows are half of the block's before. */
+const drawRowScales = (N: number, random: Random): Float32Array =>
+  drawScales(N, random).map((scale, n) => scale / 2 ** Math.floor(n / blockRows));
+
+const forwardScale = () => ({ in: e4m3Deviation, weight: e4m3Deviation });
+const forwardInputs = (
+  { in: x, weight, bias }: Record<'in' | 'weight' | 'bias', Numbers>,
+  { N, C }: Readonly<Record<string, number>>,
+  random: Random,
+) => {
+  const inScale = drawRowScales(N!, random);
+  const inNorm = perRow(scaled(x, inScale), C!, norm);
+  const factors = Float32Array.of(weightScale, largestNorm(weight, C!) * weightScale, 0, largestOf(bias));
+  return { inScale, inNorm, inColumnwiseNorm: largestOfBlocks(inNorm), factors };
+};
+
+type ForwardInputs = Record<'in' | 'inScale' | 'weight' | 'factors' | 'bias', Numbers>;
+const forward = ({ in: x, inScale, weight, factors, bias }: ForwardInputs, own: Sizes): Float64Array =>
+  linear(scaled(x, inScale), scaled(weight, factors[0]!), bias, own);
+
+const backwardScale = () => ({ dout: e4m3Deviation, transposed: e4m3Deviation });
+const backwardInputs = (
+  { dout, transposed }: Record<'dout' | 'transposed', Numbers>,
+  { N, O }: Readonly<Record<string, number>>,
+  random: Random,
+) => {
+  const doutScale = drawRowScales(N!, random);
+  const doutNorm = perRow(scaled(dout, doutScale), O!, norm);
+  const factors = Float32Array.of(weightScale, 0, largestNorm(transposed, O!) * weightScale, 0);
+  return { doutScale, doutNorm, doutColumnwiseNorm: largestOfBlocks(doutNorm), factors };
+};
+
+type BackwardInputs = Record<'dout' | 'doutScale' | 'transposed' | 'factors', Numbers>;
+const backward = ({ dout, doutScale, transposed, factors }: BackwardInputs, { N, C, O }: Sizes): Float64Array =>
+  linear(scaled(dout, doutScale), scaled(transposed, factors[0]!), undefined, { N, C: O, O: C });
+
+/** A result [N,C] as it is stored in FP8: boundOf(norm, activatedScale) is that of a row, or of a block of rows. */
+function stored(
+  result: Float64Array,
+  norms: Numbers,
+  boundOf: (norm: number, activatedScale: number) => number,
+  { N, C }: Readonly<Record<'N' | 'C', number>>,
+  activatedScales: Numbers = new Float32Array(N),
+) {
+  const scales = (own: Numbers, activated: Numbers) =>
+    Float64Array.from(own, (norm, index) => scaleOf(boundOf(norm, activated[index]!)));
+  return {
+    values: result,
+    scale: scales(norms, activatedScales),
+    columnwise: columnwise(result, N, C),
+    columnwiseScale: scales(largestOfBlocks(norms), largestOfBlocks(activatedScales)),
+  };
+}
+
+interface Activation {
+  readonly of: (x: number) => number;
+  readonly derivative: (x: number) => number;
+  /** The largest result where |pre| is at most x. */
+  readonly boundOf: (x: number) => number;
+  /** The bound of the derivative, where forward stored its results with this scale. */
+  readonly derivativeBound: (activatedScale: number) => number;
+}
+
+export const activations = {
+  gelu: { of: gelu, derivative: geluDerivative, boundOf: (x) => x, derivativeBound: () => fp32(1.13) },
+  reluSquared: {
+    of: (x) => Math.max(x, 0) ** 2,
+    derivative: (x) => 2 * Math.max(x, 0),
+    boundOf: (x) => fp32(x * x),
+    derivativeBound: (activatedScale) => 2 * fp32(Math.sqrt(448 * activatedScale)),
+  },
+} as const satisfies Readonly<Record<string, Activation>>;
+
+function activatedForward(
+  pre: Float64Array,
+  { inNorm, factors }: Record<'inNorm' | 'factors', Numbers>,
+  { N, O }: Sizes,
+  activation: Activation,
+) {
+  const bound = (norm: number) => activation.boundOf(fp32(norm * factors[1]! + factors[3]!));
+  return stored(pre.map(activation.of), inNorm, bound, { N, C: O });
+}
+
+function activatedBackward(
+  { pre, ...inputs }: BackwardInputs & Record<'doutNorm' | 'pre', Numbers>,
+  own: Sizes,
+  { derivative, derivativeBound }: Activation,
+  activatedScales?: Numbers,
+) {
+  const din = backward(inputs, own).map((value, index) => value * derivative(pre[index]!));
+  const bound = (norm: number, activatedScale: number) =>
+    fp32(norm * fp32(derivativeBound(activatedScale) * inputs.factors[2]!));
+  return stored(din, inputs.doutNorm, bound, own, activatedScales);
+}
+
+const storedBounds = { values: e4m3Bound, scale: exact, columnwise: e4m3Bound, columnwiseScale: exact };
+
+// Fewer rows than 16, a multiple of neither 16 nor 512, and several blocks.
+const weightSizes = [
+  { N: 1024, C: 128, O: 384 },
+  { N: 1, C: 16, O: 16 },
+  { N: 7, C: 48, O: 16 },
+  { N: 65, C: 80, O: 208 },
+  { N: 530, C: 208, O: 80 },
+  { N: 1102, C: 208, O: 144 },
+  { N: 33, C: 2064, O: 48 },
+];
+const weightGpuSizes = [
+  { N: 5000, C: 784, O: 400 },
+  { N: 4097, C: 144, O: 208 },
+  { N: 65_523, C: 80, O: 64 },
+  { N: 131, C: 1600, O: 784 },
+];
+
+/** Values of a columnwise copy with zeros past row N. */
+const padded = (values: Numbers, N: number, C: number): Float32Array =>
+  Float32Array.from(columnwise(rowwise(values, N, C), N, C));
+
+export const fp8MatmulCases = [
+  casesOf(contracts.fp8Matmul, {
+    ...{ sizes, gpuSizes, flops, scale: forwardScale, inputs: forwardInputs },
+    formula: ({ residual, ...inputs }, own: Sizes) => ({
+      out: forward(inputs, own).map((value, index) => value + (residual?.[index] ?? 0)),
+    }),
+    bounds: (own: Sizes) => ({ out: bound(own) }),
+  }),
+  casesOf(contracts.fp8MatmulGeluForward, {
+    ...{ sizes, gpuSizes, flops, scale: forwardScale, inputs: forwardInputs },
+    formula(inputs, own: Sizes) {
+      const pre = forward(inputs, own);
+      return { pre, ...activatedForward(pre, inputs, own, activations.gelu) };
+    },
+    bounds: (own: Sizes) => ({ pre: bound(own), ...storedBounds }),
+  }),
+  casesOf(contracts.fp8MatmulReluSquaredForward, {
+    ...{ sizes, gpuSizes, flops, scale: forwardScale, inputs: forwardInputs },
+    formula: (inputs, own: Sizes) => activatedForward(forward(inputs, own), inputs, own, activations.reluSquared),
+    bounds: () => storedBounds,
+  }),
+  casesOf(contracts.fp8MatmulGeluBackwardInput, {
+    ...{ sizes, gpuSizes, flops, scale: backwardScale, inputs: backwardInputs },
+    formula: (inputs, own: Sizes) => activatedBackward(inputs, own, activations.gelu),
+    bounds: () => storedBounds,
+  }),
+  casesOf(contracts.fp8MatmulReluSquaredBackwardInput, {
+    ...{ sizes, gpuSizes, flops, scale: () => ({ ...backwardScale(), activated: e4m3Deviation }) },
+    inputs(drawn, own, random) {
+      const activated = drawn.activated.map((value) => Math.max(value, 0));
+      const activatedScale = drawRowScales(own.N!, random);
+      return {
+        ...{ ...backwardInputs(drawn, own, random), activated, activatedScale },
+        activatedColumnwiseScale: largestOfBlocks(activatedScale),
+      };
+    },
+    formula({ activated, activatedScale, ...inputs }, own: Sizes) {
+      const pre = scaled(activated, activatedScale).map(Math.sqrt);
+      return activatedBackward({ ...inputs, pre }, own, activations.reluSquared, activatedScale);
+    },
+    bounds: () => storedBounds,
+  }),
+  casesOf(contracts.fp8MatmulBackwardWeight, {
+    ...{ sizes: weightSizes, gpuSizes: weightGpuSizes, flops },
+    scale: () => ({ dout: e4m3Deviation, in: e4m3Deviation }),
+    inputs({ dout, in: x, doutScale, inScale }, { N, C, O }, random) {
+      const scales = (drawn: Numbers) => drawScales(drawn.length, random);
+      return {
+        ...{ dout: padded(dout, N!, O!), doutScale: scales(doutScale) },
+        ...{ in: padded(x, N!, C!), inScale: scales(inScale) },
+      };
+    },
+    formula({ dout, doutScale, in: x, inScale }, { N, C, O }: Sizes) {
+      const groups = groupsOf(N);
+      const rows = rowwise(scaledColumnwise(dout, doutScale, groups), N, O);
+      const inRows = rowwise(scaledColumnwise(x, inScale, groups), N, C);
+      return { dweight: product(rows, inRows, { N: O, K: N, O: C }, 'tn'), dbias: columnSums(rows, O) };
+    },
+    bounds: (own: Sizes) => ({ dweight: bound(own), dbias: { fp32: 1e-5, bf16: 1e-3 } }),
+  }),
+];

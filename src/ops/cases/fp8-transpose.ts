@@ -1,0 +1,41 @@
+// Cases of the op that makes a columnwise copy of a matrix in FP8.
+import { groupsOf } from '../columnwise.ts';
+import { contracts } from '../ops.generated.ts';
+import { held, norm } from './case-numbers.ts';
+import { columnwise, e4m3Deviation, exact, largestOfBlocks, perRow, scaled, scaledColumnwise } from './fp8.ts';
+import { casesOf } from './op-case.ts';
+
+type Sizes = Readonly<Record<'N' | 'C', number>>;
+
+export const fp8TransposeCases = [
+  casesOf(contracts.fp8Transpose, {
+    sizes: [
+      { N: 1024, C: 128 },
+      { N: 1, C: 16 },
+      { N: 7, C: 48 },
+      { N: 513, C: 80 },
+      { N: 1102, C: 208 },
+      { N: 34, C: 1600 },
+    ],
+    gpuSizes: [
+      { N: 4097, C: 768 },
+      { N: 65_523, C: 48 },
+    ],
+    scale: () => ({ values: e4m3Deviation }),
+    // From the largest of a block down to values that become zero.
+    inputs({ values }, { N, C }, random) {
+      const scale = Float32Array.from(random.integers(N!, 24), (power) => 2 ** -power);
+      return { scale, norm: perRow(scaled(values, scale), C!, norm) };
+    },
+    formula({ values, scale, norm: norms }, { N, C }: Sizes) {
+      const scales = largestOfBlocks(scale);
+      const groups = groupsOf(N);
+      const elements = columnwise(scaled(values, scale), N, C);
+      const inverses = scales.map((one) => 1 / one);
+      const rounded = held('fp8', scaledColumnwise(elements, inverses, groups));
+      const copy = scaledColumnwise(rounded, scales, groups);
+      return { columnwise: copy, columnwiseScale: scales, columnwiseNorm: largestOfBlocks(norms) };
+    },
+    bounds: () => ({ columnwise: exact, columnwiseScale: exact, columnwiseNorm: exact }),
+  }),
+];

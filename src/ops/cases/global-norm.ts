@@ -1,0 +1,32 @@
+// Cases of the gradient norm, the clip factor and the decision whether a step updates.
+import { GPT2_STEP } from '../../native/bindings.generated.ts';
+import { contracts } from '../ops.generated.ts';
+import { norm } from './case-numbers.ts';
+import { casesOf } from './op-case.ts';
+
+export const globalNormCases = [
+  casesOf(contracts.globalNorm, {
+    sizes: [
+      { matrixCount: 100_003, vectorCount: 77, maxNorm: 1 },
+      { matrixCount: 1, vectorCount: 1, maxNorm: 100 },
+      { matrixCount: 1_000_003, vectorCount: 16_385, maxNorm: 0 },
+    ],
+    inputs() {
+      const step = new Float32Array(GPT2_STEP.GPT2_STEP_SIZE);
+      step[GPT2_STEP.GPT2_STEP_LOSS_LIMIT] = 1e9;
+      step[GPT2_STEP.GPT2_STEP_NORM_LIMIT] = 1e9;
+      return { step };
+    },
+    formula({ step, matrices, vectors }, { maxNorm }: { maxNorm: number }) {
+      const own = Math.hypot(norm(matrices), norm(vectors));
+      const block = Float64Array.from(step);
+      block[GPT2_STEP.GPT2_STEP_NORM] = own;
+      block[GPT2_STEP.GPT2_STEP_CLIP] = maxNorm > 0 && own > maxNorm ? maxNorm / own : 1;
+      block[GPT2_STEP.GPT2_STEP_UPDATED] = 1;
+      // The op does not change the limits.
+      return { step: block.map((value) => (value === 1e9 ? Math.fround(1e9) : value)) };
+    },
+    // The norm is up to 1000.
+    bounds: () => ({ step: { fp32: 2e-4, bf16: 2e-4, measure: 'absolute' } }),
+  }),
+];

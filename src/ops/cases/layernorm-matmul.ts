@@ -1,0 +1,39 @@
+// Cases of the layernorm and the matmul after it as one op.
+import { contracts } from '../ops.generated.ts';
+import type { Numbers } from './case-numbers.ts';
+import { gelu } from './gelu.ts';
+import { normalized } from './layernorm.ts';
+import { linear, productBound, throughGelu } from './matmul.ts';
+import { type Bound, casesOf } from './op-case.ts';
+
+type Sizes = Readonly<Record<'N' | 'C' | 'O', number>>;
+
+const sizes = [
+  { N: 4, C: 128, O: 384 },
+  { N: 1, C: 768, O: 776 },
+  { N: 33, C: 64, O: 72 },
+];
+const scale = () => ({ weight: 0.2 });
+const flops = ({ N, C, O }: Sizes): number => 2 * N * C * O;
+// In bf16 the layernorm's rows may be rounded before the product, as the two ops would round them.
+const bound = ({ C, O }: Sizes): Bound => ({ ...productBound(Math.max(C, O)), bf16: 4e-3 });
+
+type Inputs = Record<'in' | 'normWeight' | 'normBias' | 'weight' | 'bias', Numbers>;
+const result = ({ in: x, normWeight, normBias, weight, bias }: Inputs, own: Sizes): Float64Array =>
+  linear(normalized(x, normWeight, normBias, own), weight, bias, own);
+
+export const layernormMatmulCases = [
+  casesOf(contracts.layernormMatmulForward, {
+    ...{ sizes, scale, flops },
+    formula: (inputs, own: Sizes) => ({ out: result(inputs, own) }),
+    bounds: (own: Sizes) => ({ out: bound(own) }),
+  }),
+  casesOf(contracts.layernormMatmulGeluForward, {
+    ...{ sizes, scale, flops },
+    formula(inputs, own: Sizes) {
+      const pre = result(inputs, own);
+      return { pre, out: pre.map(gelu) };
+    },
+    bounds: (own: Sizes) => ({ pre: bound(own), out: { ...throughGelu(bound(own)), bf16: 5e-3 } }),
+  }),
+];

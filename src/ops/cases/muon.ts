@@ -1,0 +1,93 @@
+// Cases of Muon's update around its Newton-Schulz iteration.
+import { GPT2_STEP } from '../../native/bindings.generated.ts';
+import { contracts } from '../ops.generated.ts';
+import { type Numbers, norm } from './case-numbers.ts';
+import { casesOf } from './op-case.ts';
+
+type Sizes = Readonly<Record<'rows' | 'columns', number>>;
+
+const [learningRate, clip] = [1e-2, 0.3];
+
+function stepBlock(): Float32Array {
+  const step = new Float32Array(GPT2_STEP.GPT2_STEP_SIZE);
+  step[GPT2_STEP.GPT2_STEP_LEARNING_RATE] = learningRate;
+  step[GPT2_STEP.GPT2_STEP_CLIP] = clip;
+  step[GPT2_STEP.GPT2_STEP_UPDATED] = 1;
+  return step;
+}
+
+/** values [rows,columns] as [columns,rows] */
+const transposed = (values: Numbers, rows: number, columns: number): Float64Array =>
+  Float64Array.from({ length: values.length }, (_, at) => values[(at % rows) * columns + Math.floor(at / rows)]!);
+
+// Wide, tall and square, whole tiles and parts, lines that are a multiple of 16 bytes and not.
+const shapes = [
+  { rows: 256, columns: 64 },
+  { rows: 64, columns: 256 },
+  { rows: 1, columns: 1 },
+  { rows: 1, columns: 67 },
+  { rows: 67, columns: 1 },
+  { rows: 37, columns: 131 },
+  { rows: 131, columns: 37 },
+  { rows: 200, columns: 200 },
+];
+const gpuShapes = [
+  { rows: 3072, columns: 768 },
+  { rows: 1001, columns: 1000 },
+];
+const withAll = (sizes: readonly Sizes[], scalars: Readonly<Record<string, number>>) =>
+  sizes.map((each) => ({ ...each, ...scalars }));
+
+const momentumScalars = { mu: 0.95 };
+const updateScalars = { rate: 33, weightDecay: 0.1 };
+const normalizeScalars = { margin: 1.01, eps: 1e-7 };
+
+export const muonCases = [
+  casesOf(contracts.muonMomentum, {
+    sizes: withAll(shapes, momentumScalars),
+    gpuSizes: withAll(gpuShapes, momentumScalars),
+    inputs: () => ({ step: stepBlock() }),
+    formula({ momentum, gradient }, { rows, columns, mu }: Sizes & typeof momentumScalars) {
+      const lerp = (value: number, at: number) => mu * value + (1 - mu) * clip * gradient[at]!;
+      const updated = new Float64Array(momentum).map(lerp);
+      const direction = updated.map(lerp);
+      return { momentum: updated, direction: rows > columns ? transposed(direction, rows, columns) : direction };
+    },
+    // Rounded directions.
+    bounds: () => ({ momentum: { fp32: 1e-6, bf16: 1e-6 }, direction: { fp32: 1e-6, bf16: 2e-3 } }),
+  }),
+  casesOf(contracts.normalizeMatrices, {
+    sizes: [
+      { M: 3, count: 64 * 256, ...normalizeScalars },
+      { M: 1, count: 1, ...normalizeScalars },
+      { M: 5, count: 1001, ...normalizeScalars },
+    ],
+    gpuSizes: [{ M: 7, count: 1_000_003, ...normalizeScalars }],
+    formula({ matrices }, { count, margin, eps }: { M: number; count: number } & typeof normalizeScalars) {
+      const wanted = Float64Array.from(matrices);
+      for (let start = 0; start < wanted.length; start += count) {
+        const own = wanted.subarray(start, start + count);
+        const divisor = margin * norm(own) + eps;
+        for (let index = 0; index < count; index++) own[index]! /= divisor;
+      }
+      return { matrices: wanted };
+    },
+    bounds: () => ({ matrices: { fp32: 1e-6, bf16: 2e-3 } }),
+  }),
+  casesOf(contracts.muonUpdate, {
+    sizes: withAll(shapes, updateScalars),
+    gpuSizes: withAll(gpuShapes, updateScalars),
+    inputs: () => ({ step: stepBlock() }),
+    formula({ master, direction }, { rows, columns, rate, weightDecay }: Sizes & typeof updateScalars) {
+      const turned = rows > columns ? transposed(direction, columns, rows) : direction;
+      const rateOfStep = rate * learningRate;
+      const scale = rateOfStep * Math.sqrt(Math.max(1, rows / columns));
+      const updated = new Float64Array(master).map(
+        (value, index) => value * (1 - rateOfStep * weightDecay) - scale * turned[index]!,
+      );
+      return { master: updated, weight: updated };
+    },
+    // Rounded masters.
+    bounds: () => ({ master: { fp32: 1e-6, bf16: 1e-6 }, weight: { fp32: 1e-6, bf16: 2e-3 } }),
+  }),
+];

@@ -1,0 +1,84 @@
+// Cases of the Newton-Schulz step.
+import { contracts } from '../ops.generated.ts';
+import type { Numbers } from './case-numbers.ts';
+import { product, productBound } from './matmul.ts';
+import { type Bound, casesOf } from './op-case.ts';
+
+type Step = Readonly<Record<'a' | 'b' | 'c', number>>;
+type Sizes = Readonly<Record<'M' | 'R' | 'K', number>> & Step;
+
+/** A step on one matrix [R,K]. */
+function stepOf(x: Numbers, R: number, K: number, { a, b, c }: Step): Float64Array {
+  const gram = product(x, x, { N: R, K, O: R }, 'nt');
+  const squared = product(gram, gram, { N: R, K: R, O: R }, 'nn');
+  const polynomial = squared.map((value, index) => b * gram[index]! + c * value);
+  return product(polynomial, x, { N: R, K: R, O: K }, 'nn').map((value, index) => a * x[index]! + value);
+}
+
+// Narayana numbers: of R and K, the coefficients of the mean trace of (X X^T)^k for a normal X [R,K].
+const narayana = [[1], [1, 1], [1, 3, 1], [1, 6, 6, 1], [1, 10, 20, 10, 1]];
+
+/**
+ * How much larger the error of a step is than that of one rounding, or product, with the same relative error u. With X from normal
+ * numbers, rounding B adds an error of u |B| |X| / sqrt(R): its columns are in random directions. Rounding A changes B by
+ * b dA + c (A dA + dA A), at most (|b| + 2 |c|) |dA| as the norm of A is about 1. All errors are independent.
+ */
+function amplification({ R, K, a, b, c }: Sizes): number {
+  const scale = scaleOf({ R, K });
+  const trace = (k: number): number =>
+    narayana[k - 1]!.reduce((sum, times, r) => sum + times * R ** (r + 1) * K ** (k - r), 0) * scale ** (2 * k);
+  const polynomial = b ** 2 * trace(2) + 2 * b * c * trace(3) + c ** 2 * trace(4);
+  const out =
+    a ** 2 * trace(1) +
+    2 * a * b * trace(2) +
+    (b ** 2 + 2 * a * c) * trace(3) +
+    2 * b * c * trace(4) +
+    c ** 2 * trace(5);
+  const roundings = polynomial + (Math.abs(b) + 2 * Math.abs(c)) ** 2 * trace(2);
+  return Math.sqrt(1 + (roundings * trace(1)) / R / out);
+}
+
+/** Singular values up to 1, as the iteration has them. */
+const scaleOf = ({ R, K }: { R: number; K: number }): number => 1 / (Math.sqrt(R) + Math.sqrt(K));
+
+const quintic = { a: 3.4445, b: -4.775, c: 2.0315 };
+const cubic = { a: 2, b: -1.5, c: 0.5 };
+// Aligned and not, square and wide, one tile and several.
+const sizes = [
+  { M: 2, R: 128, K: 192, ...quintic },
+  { M: 1, R: 1, K: 1, ...quintic },
+  { M: 3, R: 5, K: 19, ...quintic },
+  { M: 2, R: 37, K: 41, ...cubic },
+  { M: 2, R: 64, K: 64, ...cubic },
+  { M: 1, R: 136, K: 264, ...quintic },
+];
+const gpuSizes = [
+  { M: 3, R: 384, K: 384, ...quintic },
+  { M: 2, R: 264, K: 1032, ...cubic },
+  { M: 3, R: 72, K: 4104, ...quintic },
+  // Hopper's kernel: a last column of tiles that is more than half full; more tiles than the GPU computes at a time.
+  { M: 1, R: 456, K: 520, ...cubic },
+  { M: 140, R: 72, K: 72, ...quintic },
+];
+
+export const newtonSchulzCases = [
+  casesOf(contracts.newtonSchulz, {
+    sizes,
+    gpuSizes,
+    scale: (own: Readonly<Record<string, number>>) => ({ in: scaleOf(own as Sizes) }),
+    formula({ in: x }, { R, K, ...step }: Sizes) {
+      const count = R * K;
+      const matrices = Array.from({ length: x.length / count }, (_, index) =>
+        stepOf(x.subarray(index * count, (index + 1) * count), R, K, step),
+      );
+      return { out: Float64Array.from(matrices.flatMap((each) => [...each])) };
+    },
+    bounds(own: Sizes): { out: Bound } {
+      const factor = amplification(own);
+      const { fp32, tf32, bf16 } = productBound(own.K);
+      return { out: { fp32: factor * fp32, tf32: factor * tf32!, bf16: factor * bf16 } };
+    },
+    // Of the two symmetric products half.
+    flops: ({ M, R, K }: Sizes) => M * R * R * (3 * K + R),
+  }),
+];

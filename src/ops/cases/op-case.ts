@@ -1,0 +1,81 @@
+// Defines an op's cases: sizes, inputs, the formula in double precision, and the largest accepted error.
+import type { Dtype } from '../../native/device.ts';
+import type { OpContract } from '../contract.ts';
+import type { Numbers, Random } from './case-numbers.ts';
+
+/** One way to call a case. */
+export interface Variant {
+  readonly accumulate: boolean;
+  /** Optional tensors that are omitted. */
+  readonly without: readonly string[];
+  /** Outputs that share the memory of an input, by name. */
+  readonly inPlace: Readonly<Record<string, string>>;
+}
+
+/** The largest accepted error, by dtype; tf32's default is fp32's; fp8's is that of the type that activations have. */
+export interface Bound {
+  readonly fp32: number;
+  readonly tf32?: number;
+  readonly bf16: number;
+  /**
+   * `relative` (default): norm of the difference / norm of the formula's result; and largest difference / largest element, which
+   * may be five times as large. `absolute`: the largest difference.
+   */
+  readonly measure?: 'relative' | 'absolute';
+  /** Number of equal parts of the last dimension that are compared separately (3: q, k and v). Default 1. */
+  readonly parts?: number;
+}
+
+export interface Environment {
+  readonly dtype: Dtype;
+  /** "avx512", "sm90", "portable": see DeviceDescription. */
+  readonly codePath: string;
+  /** Optional tensors that this call omits. */
+  readonly without: readonly string[];
+}
+
+type Sizes = Readonly<Record<string, number>>;
+
+interface Definition<Name extends string> {
+  /** Sizes and scalars. The first is typical, aligned and larger than a tile: `doctor` runs it. */
+  readonly sizes: readonly Sizes[];
+  /** Sizes for GPUs only: the formula takes seconds. */
+  readonly gpuSizes?: readonly Sizes[];
+  /** Standard deviation of a tensor's numbers. Default 1. */
+  scale?(sizes: Sizes): Partial<Record<Name, number>>;
+  /** Optional tensors that are absent at these sizes, whatever the variant. */
+  without?(sizes: Sizes): readonly Name[];
+  /** Replaces inputs that are not plain normal numbers or ids: statistics, positions, step values. */
+  inputs?(drawn: Record<Name, Numbers>, sizes: Sizes, random: Random): Partial<Record<Name, Numbers>>;
+  /** Results in double, by name of the output; for an output that is added to, the addend. Absent inputs are undefined. */
+  formula(inputs: Record<Name, Numbers>, sizes: Sizes): Partial<Record<Name, Numbers>>;
+  bounds(sizes: Sizes, environment: Environment): Partial<Record<Name, Bound>>;
+  /** Multiplications and additions of the op's products; absent for an op without products. */
+  flops?(sizes: Sizes): number;
+}
+
+export interface OpCases extends Definition<string> {
+  readonly op: OpContract;
+}
+
+/**
+ * Whether an op belongs to a dtype and its results differ from those in fp32. In tf32 only those of products do. Ops with tensors in
+ * FP8 belong to fp8 alone, whose other ops are those of bf16 (CPU: of fp32).
+ */
+export function isAffected({ op, bounds, sizes }: OpCases, dtype: Dtype): boolean {
+  const isFp8 = Object.values(op.tensors).some(({ type }) => type === 'fp8');
+  if (isFp8 || dtype === 'fp8') return isFp8 && dtype === 'fp8';
+  return (
+    dtype !== 'tf32' ||
+    Object.values(bounds(sizes[0]!, { dtype, codePath: '', without: [] })).some((bound) => bound?.tf32)
+  );
+}
+
+/** The cases of one op. */
+export const casesOf = <Op extends OpContract>(
+  op: Op,
+  definition: Definition<keyof Op['tensors'] & string>,
+): OpCases => ({
+  op,
+  ...(definition as Definition<string>),
+});

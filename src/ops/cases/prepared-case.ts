@@ -1,0 +1,64 @@
+// What a case of an op begins with on a device: the numbers in its tensors, and the results of its formula. Both are kept, because
+// variants follow each other, and a kernel that is worked on is tested again and again.
+import type { Device } from '../../native/device.ts';
+import { type ElementType, elementCount } from '../../native/element-types.ts';
+import { parseDimension, sizeOf, type TensorContract, typeOn } from '../contract.ts';
+import { held, type Numbers, Random } from './case-numbers.ts';
+import type { OpCases, Variant } from './op-case.ts';
+
+type Sizes = Readonly<Record<string, number>>;
+
+interface Prepared {
+  readonly key: string;
+  readonly cases: OpCases;
+  readonly drawn: Record<string, Numbers>;
+  /** Results of the formula, computed once for variants that do not change them. */
+  formula(initial: Record<string, Numbers>, variant: Variant): Partial<Record<string, Numbers>>;
+}
+
+/** The last ones, the newest at the end: as many as have together at most so many numbers. */
+const kept: Prepared[] = [];
+const mostNumbers = 2 ** 24;
+
+export function prepare(device: Device, cases: OpCases, sizes: Sizes): Prepared {
+  const key = JSON.stringify([sizes, device.elementType, device.gradientType]);
+  const known = kept.find((each) => each.key === key && each.cases === cases);
+  if (known) return known;
+  const results = new Map<string, Partial<Record<string, Numbers>>>();
+  // A tensor that is `updated` holds the sum itself where the op accumulates; others get an addend.
+  const accumulates = Object.values(cases.op.tensors).every(({ access }) => access !== 'accumulate');
+  const formula: Prepared['formula'] = (initial, { accumulate, without: names }) => {
+    const variant = JSON.stringify([names, accumulates && accumulate]);
+    const known = results.get(variant) ?? cases.formula(initial, { ...sizes, accumulate: accumulate ? 1 : 0 });
+    results.set(variant, known);
+    return known;
+  };
+  const made = { key, cases, drawn: drawInputs(device, cases, sizes), formula };
+  kept.push(made);
+  while (kept.length > 1 && kept.reduce((sum, { drawn }) => sum + countOf(drawn), 0) > mostNumbers) kept.shift();
+  return made;
+}
+
+const countOf = (drawn: Record<string, Numbers>): number =>
+  Object.values(drawn).reduce((sum, { length }) => sum + length, 0);
+
+/** The values that tensors begin with, as the device holds them: normal numbers, ids, or what the case gives. */
+function drawInputs(device: Device, cases: OpCases, sizes: Sizes): Record<string, Numbers> {
+  const random = new Random(Object.values(sizes).reduce((sum, size) => sum + Math.ceil(size), 0));
+  const drawn: Record<string, Numbers> = {};
+  const scale = cases.scale?.(sizes);
+  for (const [name, contract] of Object.entries(cases.op.tensors)) {
+    const count = elementCount(shapeOf(contract, sizes));
+    const type = elementType(device, contract);
+    if (type === 'int32') drawn[name] = random.integers(count, sizes[contract.below ?? ''] ?? 1);
+    else drawn[name] = held(type, random.normals(count, scale?.[name] ?? 1));
+  }
+  return { ...drawn, ...(cases.inputs?.(drawn, sizes, random) as Record<string, Numbers> | undefined) };
+}
+
+export const shapeOf = ({ shape }: TensorContract, sizes: Sizes): number[] =>
+  shape.map((text) => sizeOf(parseDimension(text), sizes)!);
+
+/** A tensor whose type is an argument (adamw's gradient) gets the gradients' type. */
+export const elementType = (device: Device, contract: TensorContract): ElementType =>
+  typeOn(device, contract) ?? device.gradientType;

@@ -1,0 +1,92 @@
+// Cases of the normalization and rotation of q and k, forward and backward.
+import { contracts } from '../ops.generated.ts';
+import type { Numbers, Random } from './case-numbers.ts';
+import { casesOf } from './op-case.ts';
+
+type Sizes = Readonly<Record<'B' | 'T' | 'C' | 'NH' | 'queryFactor', number>>;
+
+const sizesOf = (NH: number, HS: number, own: Readonly<Record<'B' | 'T' | 'S', number>>, queryFactor = 1) => ({
+  ...own,
+  ...{ C: NH * HS, NH, eps: 1e-5, queryFactor },
+});
+const sizes = [
+  sizesOf(3, 128, { B: 2, T: 64, S: 80 }, 1.3),
+  sizesOf(2, 64, { B: 3, T: 1, S: 33 }),
+  sizesOf(3, 20, { B: 2, T: 7, S: 7 }, 1.3),
+  sizesOf(5, 2, { B: 4, T: 9, S: 20 }),
+];
+
+/** Cosines, then sines, of what a position adds to the angles. */
+export function rotationsOf(positions: number, HS: number): Float32Array {
+  const half = HS / 2;
+  return Float32Array.from({ length: positions * HS }, (_, index) => {
+    const i = index % HS;
+    const angle = Math.floor(index / HS) / 10_000 ** ((i % half) / half);
+    return i < half ? Math.cos(angle) : Math.sin(angle);
+  });
+}
+
+/** Calls `visit` with each head of q and k: its token, where its numbers begin, and where it is among the token's heads. */
+function forEachHead({ B, T, C, NH }: Sizes, visit: (token: number, start: number, head: number) => void): void {
+  for (let token = 0; token < B * T; token++) {
+    for (let head = 0; head < 2 * NH; head++) visit(token, token * 3 * C + head * (C / NH), head);
+  }
+}
+
+/** Turns the pairs (x[i], x[i + HS/2]) by the angles of a position; with `sign` -1 back. */
+function rotate(x: Float64Array, rotations: Numbers, position: number, sign = 1): void {
+  const half = x.length / 2;
+  for (let i = 0; i < half; i++) {
+    const [cos, sin] = [rotations[position * x.length + i]!, sign * rotations[position * x.length + half + i]!];
+    [x[i], x[i + half]] = [x[i]! * cos + x[i + half]! * sin, x[i + half]! * cos - x[i]! * sin];
+  }
+}
+
+export const qkNormRotaryCases = [
+  casesOf(contracts.qkNormRotaryForward, {
+    sizes,
+    inputs: (_, { B, T, S, C, NH }: Sizes & { S: number }, random: Random) => ({
+      rotations: rotationsOf(S, C / NH),
+      positions: random.integers(B, S - T + 1),
+    }),
+    formula({ qkv, rstd, rotations, positions }, own: Sizes & { eps: number }) {
+      const { B, T, C, NH, eps, queryFactor } = own;
+      const HS = C / NH;
+      const [out, scales] = [Float64Array.from(qkv), new Float64Array(B * T * 2 * NH)];
+      forEachHead(own, (token, start, head) => {
+        const x = out.subarray(start, start + HS);
+        const scale = 1 / Math.sqrt(x.reduce((sum, value) => sum + value ** 2 / HS, eps));
+        scales[token * 2 * NH + head] = scale;
+        const factor = (rstd ? scale : 1) * (head < NH ? queryFactor : 1);
+        for (let i = 0; i < HS; i++) x[i]! *= factor;
+        rotate(x, rotations, (positions?.[Math.floor(token / T)] ?? 0) + (token % T));
+      });
+      return { qkv: out, rstd: scales };
+    },
+    bounds: () => ({ qkv: { fp32: 1e-6, bf16: 2e-3, parts: 3 }, rstd: { fp32: 1e-5, bf16: 1e-5 } }),
+  }),
+  casesOf(contracts.qkNormRotaryBackward, {
+    sizes,
+    inputs: ({ rstd }, { T, C, NH }: Sizes) => ({
+      rotations: rotationsOf(T, C / NH),
+      rstd: rstd.map((value) => 0.5 + Math.abs(value)),
+    }),
+    formula({ dqkv, qkv, rstd, rotations }, own: Sizes) {
+      const { T, C, NH, queryFactor } = own;
+      const HS = C / NH;
+      const din = Float64Array.from(dqkv);
+      forEachHead(own, (token, start, head) => {
+        const factor = head < NH ? queryFactor : 1;
+        const dy = din.subarray(start, start + HS);
+        const y = Float64Array.from(qkv.subarray(start, start + HS), (value) => value / factor);
+        for (let i = 0; i < HS; i++) dy[i]! *= factor;
+        for (const each of [y, dy]) rotate(each, rotations, token % T, -1);
+        if (!rstd) return;
+        const mean = dy.reduce((sum, value, i) => sum + (value * y[i]!) / HS, 0);
+        for (let i = 0; i < HS; i++) dy[i] = rstd[token * 2 * NH + head]! * (dy[i]! - y[i]! * mean);
+      });
+      return { dqkv: din };
+    },
+    bounds: () => ({ dqkv: { fp32: 2e-6, bf16: 2e-3, parts: 3 } }),
+  }),
+];

@@ -1,0 +1,243 @@
+// Runs a case of an op on a device and compares every output with the formula, in all variants of the contract: without optional
+// tensors, accumulating, and in place.
+import type { Device } from '../../native/device.ts';
+import type { ElementType, HostArray } from '../../native/element-types.ts';
+import { Tensor } from '../../native/tensor.ts';
+import { isWritten, type TensorContract } from '../contract.ts';
+import { enqueue, workspaceOf } from '../enqueue.ts';
+import type { OpArguments } from '../replacements.ts';
+import {
+  distance,
+  floats,
+  largestDifference,
+  largestOf,
+  type Numbers,
+  norm,
+  numbersOf,
+  worstError,
+  writeNumbers,
+} from './case-numbers.ts';
+import { scaled, scaledColumnwise } from './fp8.ts';
+import { GuardedTensors } from './guarded-tensors.ts';
+import type { Bound, OpCases, Variant } from './op-case.ts';
+import { elementType, prepare, shapeOf } from './prepared-case.ts';
+
+type Sizes = Readonly<Record<string, number>>;
+
+/** A tensor, or a part of it, as the op left it. */
+interface Result {
+  /** "din", "dqkv, part 2 of 3" */
+  readonly tensor: string;
+  readonly shape: readonly number[];
+  readonly values: Numbers;
+  readonly wanted: Numbers;
+  /** The largest accepted difference of an element. */
+  readonly limit: number;
+}
+
+export interface Comparison extends Result {
+  /** "gpt2_layernorm_backward: din" and the variant. */
+  readonly name: string;
+  readonly error: number;
+  readonly bound: number;
+  readonly isWithin: boolean;
+}
+
+export const plain: Variant = { accumulate: false, without: [], inPlace: {} };
+
+/**
+ * Runs a case and compares.
+ * @param runs repeats of the op, of which each must give the same bits
+ * @throws Gpt2Error as the op
+ */
+export async function runCase(
+  device: Device,
+  cases: OpCases,
+  sizes: Sizes,
+  called = plain,
+  runs = 1,
+): Promise<Comparison[]> {
+  const variant = { ...called, without: [...new Set([...called.without, ...(cases.without?.(sizes) ?? [])])] };
+  using tensors = new GuardedTensors(device);
+  const { op } = cases;
+  const prepared = prepare(device, cases, sizes);
+  const initial = without(prepared.drawn, variant.without);
+  /** Tensors whose values before the op do not matter. */
+  const overwritten = new Set<string>();
+  const args: Record<string, Tensor | number | boolean | null> = { ...sizes, ...flagsOf(cases, sizes, variant) };
+  for (const [name, contract] of Object.entries(op.tensors)) {
+    if (variant.without.includes(name)) args[name] = null;
+    else if (!inPlaceOf(device, cases, name, variant)) {
+      const startsEmpty = contract.access === '=' || contract.access === 'scratch' || overwrites(contract, args);
+      if (startsEmpty) overwritten.add(name);
+      args[name] = tensors.tensor(
+        name,
+        shapeOf(contract, sizes),
+        startsEmpty ? undefined : initial[name],
+        elementType(device, contract),
+      );
+    }
+  }
+  for (const name of Object.keys(op.tensors)) {
+    const other = inPlaceOf(device, cases, name, variant);
+    if (other && args[name] !== null) args[name] = args[other]!;
+  }
+  device.reserveWorkspace(workspaceOf(device, op, args as OpArguments));
+  const run = async () => {
+    enqueue(device, op, args as OpArguments);
+    await device.finished();
+  };
+  await run();
+  const wanted = prepared.formula(initial, variant);
+  const results = compare(device, cases, sizes, variant, args, initial, wanted);
+  const outputs = Object.entries(op.tensors).flatMap(([name, contract]) => {
+    const tensor = args[name];
+    return isWritten(contract) && contract.access !== 'scratch' && tensor instanceof Tensor ? [{ name, tensor }] : [];
+  });
+  // Memory for two runs, and not for each: allocating it took half of a test's time.
+  const [first, again] = [1, 2].map(() => (runs > 1 ? outputs.map(({ tensor }) => tensor.read()) : [])) as [
+    HostArray[],
+    HostArray[],
+  ];
+  for (let repeat = 1; repeat < runs && results.every(({ isWithin }) => isWithin); repeat++) {
+    for (const { name, tensor } of outputs) {
+      const own = inPlaceOf(device, cases, name, variant) ?? name;
+      if (!overwritten.has(own)) writeNumbers(tensor, initial[own]!);
+    }
+    await run();
+    for (const [index, { name, tensor }] of outputs.entries()) {
+      const [values, before] = [tensor.readInto(again[index]!), first[index]!];
+      if (bytesAreEqual(values, before)) continue;
+      const [held, exact] = [numbersOf(tensor, values), numbersOf(tensor, before)];
+      const error = largestDifference(held, exact);
+      const result = {
+        tensor: `${name} of run ${repeat + 1}`,
+        shape: tensor.shape,
+        values: held,
+        wanted: exact,
+        limit: 0,
+      };
+      results.push({ ...result, name: `${name}, other bits in run ${repeat + 1}`, error, bound: 0, isWithin: false });
+    }
+  }
+  const label = labelOf(variant);
+  const none = { shape: [], values: new Float32Array(), wanted: new Float32Array(), limit: 0 };
+  const past = tensors.overwritten.map((name) => {
+    const tensor = `${name}, past its end`;
+    return { ...none, tensor, name: tensor, error: 1, bound: 0, isWithin: false };
+  });
+  return [...results, ...past].map((result) => ({ ...result, name: `${op.symbol}: ${result.name}${label}` }));
+}
+
+const bytesAreEqual = (a: NodeJS.ArrayBufferView, b: NodeJS.ArrayBufferView): boolean =>
+  Buffer.from(a.buffer, a.byteOffset, a.byteLength).equals(Buffer.from(b.buffer, b.byteOffset, b.byteLength));
+
+function compare(
+  device: Device,
+  cases: OpCases,
+  sizes: Sizes,
+  { without }: Variant,
+  args: Readonly<Record<string, unknown>>,
+  initial: Record<string, Numbers>,
+  wanted: Partial<Record<string, Numbers>>,
+): Comparison[] {
+  const bounds = cases.bounds(sizes, { dtype: device.dtype, codePath: device.description.codePath, without });
+  return Object.entries(bounds).flatMap(([name, bound]) => {
+    const tensor = args[name];
+    const contract = cases.op.tensors[name]!;
+    if (!(tensor instanceof Tensor) || !bound) return [];
+    const addsTo = contract.access === '+=' || (contract.access === 'accumulate' && args.accumulate === true);
+    const formula = wanted[name]!;
+    const result = addsTo ? new Float64Array(formula).map((value, index) => value + initial[name]![index]!) : formula;
+    return judged(device, name, tensor.type, valuesOf(tensor, contract, args), result, bound, shapeOf(contract, sizes));
+  });
+}
+
+/** A tensor's elements; in FP8 they are values times a scale: of the block, of the row, or the first of the weight's factors. */
+function valuesOf(tensor: Tensor, { shape }: TensorContract, args: Readonly<Record<string, unknown>>): Numbers {
+  const { scale, columnwiseScale, factors } = args;
+  const values = numbersOf(tensor, tensor.read());
+  if (tensor.type !== 'fp8') return values;
+  if (shape[1] === 'N/16') return scaledColumnwise(values, floats(columnwiseScale as Tensor), tensor.shape[1]!);
+  return scaled(values, scale instanceof Tensor ? floats(scale) : floats(factors as Tensor)[0]!);
+}
+
+/** Compares every part of an output with its bound. */
+function judged(
+  device: Device,
+  name: string,
+  type: ElementType,
+  values: Numbers,
+  wanted: Numbers,
+  bound: Bound,
+  shape: readonly number[],
+): Comparison[] {
+  const { dtype } = device;
+  const whole = { tensor: name, name, shape, values, wanted };
+  if (values.length !== wanted.length) return [{ ...whole, limit: 0, error: Number.NaN, bound: 0, isWithin: false }];
+  const limit = dtype === 'tf32' ? (bound.tf32 ?? bound.fp32) : bound[device.elementType];
+  if (bound.measure === 'absolute') {
+    const error = largestDifference(values, wanted);
+    return [{ ...whole, limit, error, bound: limit, isWithin: error <= limit }];
+  }
+  // The mean square of few roundings varies: by a third for 64 elements. Zeros, as a columnwise copy ends with, are not rounded.
+  const isCoarse = type === 'fp8' || device.elementType === 'bf16';
+  const rounded = Math.max(1, wanted.filter((value) => value !== 0).length);
+  const scaled = limit * (isCoarse ? 1 + 4 / Math.sqrt(rounded) : 1);
+  const { parts = 1 } = bound;
+  const normOfAll = norm(wanted);
+  const width = shape.at(-1)!;
+  return Array.from({ length: parts }, (_, part) => {
+    const pick = (from: Numbers) => (parts === 1 ? from : columns(from, width, part, parts));
+    const [actual, exact] = [pick(values), pick(wanted)];
+    const own = norm(exact);
+    // A part that is zero by cancellation (dq and dk of a single position) is compared with the norm of the entire output.
+    const scale = own > 1e-12 * normOfAll ? own : normOfAll;
+    const error = distance(actual, exact) / Math.max(scale, 1e-30);
+    const worst = parts === 1 ? worstError(actual, exact) / 5 : 0;
+    // NaN compares false.
+    const isWithin = error <= scaled && worst <= scaled;
+    const named = parts === 1 ? name : `${name}, part ${part + 1} of ${parts}`;
+    return {
+      ...{ tensor: named, name: named, shape: [...shape.slice(0, -1), width / parts], values: actual, wanted: exact },
+      ...{ limit: 5 * scaled * largestOf(exact), error: worst > error ? worst : error, bound: scaled, isWithin },
+    };
+  });
+}
+
+function columns(values: Numbers, width: number, part: number, parts: number): Float64Array {
+  const own = width / parts;
+  return Float64Array.from({ length: values.length / parts }, (_, index) => {
+    return values[Math.floor(index / own) * width + part * own + (index % own)]!;
+  });
+}
+
+const without = (inputs: Record<string, Numbers>, names: readonly string[]): Record<string, Numbers> =>
+  Object.fromEntries(Object.entries(inputs).filter(([name]) => !names.includes(name)));
+
+const overwrites = ({ access }: TensorContract, args: Readonly<Record<string, unknown>>): boolean =>
+  access === 'accumulate' && args.accumulate !== true;
+
+const flagsOf = ({ op }: OpCases, sizes: Sizes, { accumulate }: Variant): Record<string, boolean> =>
+  Object.fromEntries(op.flags.map((name) => [name, name === 'accumulate' ? accumulate : sizes[name] === 1]));
+
+/**
+ * The tensor whose memory `name` shares: by the variant, if both have the same type; always for one that is kept (weights that are
+ * their own masters).
+ */
+function inPlaceOf(device: Device, { op }: OpCases, name: string, variant: Variant): string | undefined {
+  const contract = op.tensors[name]!;
+  const always = contract.access === 'kept' ? contract.mayBe?.[0] : undefined;
+  const other = variant.inPlace[name] ?? always;
+  if (other === undefined || variant.without.includes(other)) return undefined;
+  return elementType(device, op.tensors[other]!) === elementType(device, contract) ? other : undefined;
+}
+
+function labelOf({ accumulate, without: names, inPlace }: Variant): string {
+  const parts = [
+    ...(accumulate ? ['+='] : []),
+    ...names.map((name) => `without ${name}`),
+    ...Object.entries(inPlace).map(([name, other]) => `${name} in ${other}`),
+  ];
+  return parts.length === 0 ? '' : ` (${parts.join(', ')})`;
+}

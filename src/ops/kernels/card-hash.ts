@@ -1,0 +1,39 @@
+// What identifies the kernels of a card: a hash of the card, its source and all that they import and include, but not of where they are.
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Gpt2Error } from '../../base/errors.ts';
+import { packageRoot } from '../../base/package-root.ts';
+import { importedFiles, includedFiles } from './includes.ts';
+import { type LoadedCard, loadCards } from './kernel-card.ts';
+
+/** 16 hexadecimal digits. @throws Gpt2Error if the source cannot be read */
+export function cardHash({ op, file, folder, source }: LoadedCard): string {
+  const path = join(folder, source);
+  let text: string;
+  try {
+    text = readFileSync(path, 'utf8');
+  } catch (cause) {
+    const why = (cause as Error).message;
+    throw new Gpt2Error(`the kernels ${path} of the card of ${op} cannot be read: ${why}; correct its source`, {
+      cause,
+    });
+  }
+  const included = includedFiles(text, folder, [folder, join(packageRoot, 'cuda')]).values();
+  const content = [op, readFileSync(file, 'utf8'), ...importedFiles(file).values(), text, ...included];
+  return createHash('sha256').update(JSON.stringify(content)).digest('hex').slice(0, 16);
+}
+
+/** "gelu_forward 0123456789abcdef, ..." in the order of names; undefined: there are no cards. */
+export const cardHashes = (cards: readonly LoadedCard[]): string | undefined =>
+  cards
+    .map((card) => `${card.op} ${cardHash(card)}`)
+    .sort()
+    .join(', ') || undefined;
+
+/** The cards of all folders. @throws Gpt2Error as `loadCards` */
+export async function loadFolders(folders: readonly string[] = []): Promise<readonly LoadedCard[]> {
+  const cards: LoadedCard[] = [];
+  for (const folder of folders) cards.push(...(await loadCards(folder)));
+  return cards;
+}

@@ -1,0 +1,130 @@
+// Kernels of a user from their source: compiled for the GPU at hand, cached, and loaded.
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { checkGiven } from '../../base/checks/given.ts';
+import { Gpt2Error, UsageError } from '../../base/errors.ts';
+import { packageRoot } from '../../base/package-root.ts';
+import { isCompiled } from '../../base/wording.ts';
+import type { CompilerOutput } from '../../native/compiler-output.ts';
+import type { Device } from '../../native/device.ts';
+import { endAtSecondDemand } from '../../native/last-resort.ts';
+import { type Compiler, findCompiler, type Source } from './compiler.ts';
+import { cachedCubin } from './cubin-cache.ts';
+import { emulated, emulatedCompiler } from './emulated.ts';
+import { includedFiles } from './includes.ts';
+import { instanceOf, type Kernels, openKernels } from './kernels.ts';
+
+/** CUDA source: of a file, or as a text. */
+export interface KernelSource {
+  /** Path of a .cu file. */
+  readonly file?: string | undefined;
+  /** The source itself, instead of a file. */
+  readonly source?: string | undefined;
+  /** Kernels with template arguments to make: ["scale<float, 256>"]. */
+  readonly instantiate?: readonly string[] | undefined;
+  /** Macros: { TILE: 32 }. ELEMENT and GRADIENT, the types in kernels for ops, are float if they are not given. */
+  readonly defines?: Readonly<Record<string, string | number>> | undefined;
+  /** Folders in which #include looks, after the source's own; this package's cuda/ comes last. */
+  readonly includes?: readonly string[] | undefined;
+  /**
+   * On a CPU: check every access for bounds, for uninitialized shared memory, and for races. Default true; false runs many
+   * times faster. GPUs ignore it.
+   */
+  readonly checks?: boolean | undefined;
+}
+
+/**
+ * Compiles a file of CUDA kernels for a device and loads them. For a GPU the compiler is NVRTC where it is found (GPT2_NVRTC_LIB,
+ * the toolkit, Python's nvidia packages), else nvcc. On a CPU it is a C++ compiler (CXX, c++, g++, clang++), and the kernels run in an
+ * emulator that checks what they do. What was compiled before comes from a cache in XDG_CACHE_HOME.
+ * @throws CompileError with the compiler's messages; Gpt2Error if the file cannot be read, or there is no compiler
+ * @example
+ * const { fill } = await compileKernels<'fill'>(gpu, {
+ *   source: '__global__ void fill(float *out, float value) { out[threadIdx.x] = value; }',
+ * });
+ * const out = tensorOf(gpu, new Float32Array(32));
+ * fill.launch({ grid: 1, block: 32 }, out, 0.5);
+ * console.log(out.read());
+ */
+export async function compileKernels<Name extends string = string>(
+  device: Device,
+  given: KernelSource,
+): Promise<Kernels<Name>> {
+  const { library, computeCapability = 'cpu' } = device.description;
+  endAtSecondDemand(library);
+  const path = compiledFile(given, computeCapability);
+  return openKernels<Name>(device, path, given.file ?? 'the source', definesOf(given));
+}
+
+const definesOf = ({ defines }: KernelSource) => ({ ELEMENT: 'float', GRADIENT: 'float', ...defines });
+
+/**
+ * The path of a compiled file of kernels, in the cache; compiled if it is not there. It needs no GPU.
+ * @param target compute capability of the GPU, "9.0", or "cpu"
+ * @param output for a GPU: its PTX, or what the compiler says of registers, memory and spills, instead of the cubin
+ * @throws as `compileKernels`
+ */
+export function compiledFile(given: KernelSource, target: string, output: CompilerOutput = 'cubin'): string {
+  const lists = { instantiate: 'texts', defines: 'object', includes: 'texts' } as const;
+  checkGiven(given, {}, { file: 'text', source: 'text', ...lists, checks: 'switch' });
+  const { file, source: text, instantiate = [], checks = true } = given;
+  const defines = definesOf(given);
+  const isEmulated = target === 'cpu';
+  if ((file === undefined) === (text === undefined)) throw new UsageError('kernels need either file or source');
+  if (!isEmulated && !/^\d+\.\d$/.test(target)) {
+    throw new UsageError(`the compute capability takes the form 9.0, not ${JSON.stringify(target)}`);
+  }
+  const folder = file === undefined ? process.cwd() : dirname(resolve(file));
+  const includes = [folder, ...(given.includes ?? []).map((path) => resolve(path)), join(packageRoot, 'cuda')];
+  const source: Source = {
+    ...{ text: text ?? readSource(file!), name: file ?? 'source.cu' },
+    ...{ includes, defines, instantiate: instantiate.map((name) => instanceOf(name, defines)), target },
+  };
+  const compiler: Compiler = isEmulated ? emulatedCompiler(checks) : findCompiler();
+  return cachedCubin(keyOf(source, folder, compiler), () => compiler.compile(source, output), output);
+}
+
+/** @throws Gpt2Error if the file cannot be read */
+export function readSource(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (cause) {
+    throw new Gpt2Error(`the kernels ${file} cannot be read: ${(cause as Error).message}; name a .cu file`, { cause });
+  }
+}
+
+/** Variables by which compilers and linkers take flags, headers and libraries. */
+const compilerVariables =
+  /^(NVCC_(PRE|AP)PEND_FLAGS|NVCC_CCBIN|(C|CPLUS_INCLUDE_|LIBRARY_|COMPILER_)PATH|GCC_EXEC_PREFIX)$/;
+
+/**
+ * A hash of everything that the compiled file depends on. The line numbers of profilers and messages hold the name, and paths that
+ * are relative to the working folder.
+ */
+function keyOf(source: Source, folder: string, compiler: Compiler): string {
+  const isEmulated = source.target === 'cpu';
+  const macros = Object.entries(source.defines).map(([name, value]) => `#define ${name} ${value}\n`);
+  const files = includedFiles(macros.join('') + source.text, folder, [
+    ...source.includes,
+    ...(isEmulated ? emulated.folders : []),
+  ]);
+  const content = [
+    ...[source, process.cwd(), process.arch, [...files], compiler.identity, codeOfCompiling()],
+    ...[
+      isEmulated ? emulated.headers() : [],
+      Object.entries(process.env).filter(([name]) => compilerVariables.test(name)),
+    ],
+  ];
+  return createHash('sha256').update(JSON.stringify(content)).digest('hex');
+}
+
+let compilingCode: readonly string[] | undefined;
+
+/** This package's code that compiles: it has the compilers' flags, the headers that NVRTC gets, and what rewrites CUDA for a CPU. */
+function codeOfCompiling(): readonly string[] {
+  const suffix = isCompiled ? 'js' : 'ts';
+  const modules = ['./compiler', './emulated', './signature', '../../native/nvrtc'];
+  compilingCode ??= modules.map((name) => readFileSync(new URL(`${name}.${suffix}`, import.meta.url), 'utf8'));
+  return compilingCode;
+}

@@ -1,0 +1,152 @@
+// Compiles CUDA source to a cubin: by NVRTC where it is found, else by nvcc.
+import { spawnSync } from 'node:child_process';
+import { existsSync, readFileSync, realpathSync, statSync, writeFileSync } from 'node:fs';
+import { basename, join, resolve } from 'node:path';
+import { CompileError, Gpt2Error } from '../../base/errors.ts';
+import type { CompilerOutput } from '../../native/compiler-output.ts';
+import { findNvrtc, toolkits } from '../../native/nvrtc.ts';
+import { TemporaryFolder } from '../../native/temporary-folder.ts';
+
+export interface Source {
+  readonly text: string;
+  /** As error messages name it. */
+  readonly name: string;
+  /** Folders in which #include looks. */
+  readonly includes: readonly string[];
+  readonly defines: Readonly<Record<string, string | number>>;
+  /** Kernels with template arguments to make: "scale<float, 256>". */
+  readonly instantiate: readonly string[];
+  /** "9.0" */
+  readonly target: string;
+}
+
+export interface Compiler {
+  /** "NVRTC 13.0" */
+  readonly name: string;
+  /** As JSON: all that tells it from another compiler, or from another version in its place. */
+  readonly identity: unknown;
+  /** @throws CompileError with the compiler's messages */
+  compile(source: Source, output: CompilerOutput): Buffer;
+}
+
+/** @throws Gpt2Error if there is none, saying how to get one; otherwise as `anyCompiler` */
+export function findCompiler(): Compiler {
+  const found = anyCompiler();
+  if (found) return found;
+  throw new Gpt2Error(
+    'there is no compiler for CUDA: install one (pip install nvidia-cuda-nvrtc, or the CUDA toolkit), or name a libnvrtc.so in GPT2_NVRTC_LIB',
+  );
+}
+
+/** Undefined: there is none. @throws Gpt2Error if the one that GPT2_NVRTC_LIB names cannot be used */
+export function anyCompiler(): Compiler | undefined {
+  const nvrtc = findNvrtc();
+  if (nvrtc) {
+    const { path, version, headers } = nvrtc;
+    return {
+      name: `NVRTC ${version}`,
+      identity: [placeOf(path), version, headers],
+      compile: (source, output) => {
+        // Functions that a header declares for the host, too, are no errors then.
+        const options = [...optionsOf(source, output), '-default-device', ...(headers ? [`-I${headers}`] : [])];
+        const result = nvrtc.compile(withoutLinkage(source.text), source.name, options, source.instantiate, output);
+        if (typeof result !== 'string') return result;
+        throw refused(result, source, `NVRTC ${version}`);
+      },
+    };
+  }
+  for (const program of [...toolkits().map((root) => join(root, 'bin/nvcc')), 'nvcc']) {
+    const { status, stdout } = spawnSync(program, ['--version'], { encoding: 'utf8' });
+    const version = /release (\d+\.\d+)/.exec(stdout ?? '')?.[1];
+    if (status !== 0 || !version) continue;
+    const identity = [placeOf(program), stdout];
+    return { name: `nvcc ${version}`, identity, compile: (...what) => byNvcc(program, version, ...what) };
+  }
+  return undefined;
+}
+
+/** The path of a program of PATH, or of a library, and what tells it from a later one there. */
+export function placeOf(name: string): unknown {
+  const folders = name.includes('/') ? [''] : (process.env.PATH ?? '').split(':');
+  const path = folders.map((folder) => resolve(folder, name)).find((each) => existsSync(each));
+  if (path === undefined) return name;
+  const { size, mtimeMs } = statSync(path);
+  return [realpathSync(path), size, mtimeMs];
+}
+
+/** sm_90a has instructions that sm_90 lacks; a cubin is for one GPU anyway. */
+const architectureOf = (target: string): string => {
+  const number = Number(target.replace('.', ''));
+  return `sm_${number}${number >= 90 ? 'a' : ''}`;
+};
+
+const optionsOf = ({ target, includes, defines }: Source, output: CompilerOutput): string[] => [
+  `-arch=${architectureOf(target)}`,
+  '-std=c++17',
+  '-lineinfo',
+  // Prints the registers, memory and spills of each kernel.
+  ...(output === 'log' ? ['--ptxas-options=-v'] : []),
+  ...includes.map((folder) => `-I${folder}`),
+  ...Object.entries(defines).map(([name, value]) => `-D${name}=${value}`),
+];
+
+function byNvcc(program: string, version: string, source: Source, output: CompilerOutput): Buffer {
+  using folder = new TemporaryFolder('kernel');
+  const [file, out] = [join(folder.path, basename(source.name)), join(folder.path, 'out')];
+  const args = [output === 'ptx' ? '-ptx' : '-cubin', ...optionsOf(source, output), '-o', out, file];
+  refuseExpanded([program, ...args]);
+  const kernels = source.instantiate.map((kernel, index) => `\n__device__ auto *gpt2_use_${index} = &${kernel};`);
+  const line = `#line 1 ${JSON.stringify(source.name)}\n`;
+  writeFileSync(file, `${line}${withoutLinkage(source.text)}${kernels.join('')}\n`);
+  const { status, stderr, error } = spawnSync(program, args, { encoding: 'utf8', maxBuffer: 64 << 20 });
+  if (error) throw new Gpt2Error(`nvcc ${version} cannot be run: ${error.message}`, { cause: error });
+  if (status === 0) return output === 'log' ? Buffer.from(stderr) : readFileSync(out);
+  throw refused(stderr, source, `nvcc ${version}`);
+}
+
+/** nvcc (13.0) writes its arguments between double quotes into the commands that it gives a shell. @throws Gpt2Error */
+function refuseExpanded(args: readonly string[]): void {
+  const found = args.find((arg) => /[`$]/.test(arg));
+  if (found === undefined) return;
+  const [, value] = /^-[ID](.*)$/s.exec(found) ?? [];
+  const what = found.startsWith('-D') ? 'the macro' : 'the path';
+  throw new Gpt2Error(
+    `nvcc cannot take ${what} ${JSON.stringify(value ?? found)}: it runs a shell, which would expand \` and $; name another one, or use NVRTC (pip install nvidia-cuda-nvrtc)`,
+  );
+}
+
+/**
+ * A kernel without C linkage carries the types of its parameters in its name. The line keeps its length up to the kernel, so that
+ * carets stay right.
+ */
+const withoutLinkage = (text: string): string =>
+  text.replaceAll(/extern\s+"C"(?=\s+__global__)/g, (linkage) => linkage.replaceAll(/\S/g, ' '));
+
+/** What of a file is for the host, which nvcc alone takes. Two functions of CUDA's run-time library are for kernels. */
+export const hostCode = {
+  pattern: /<<<|\bint\s+main\s*\(|\bcuda(?!GridDep|TriggerProg)[A-Z]\w*\s*\(/,
+  message:
+    'this is code of the host: leave only kernels and device functions in the file; a card or a TypeScript program launches them',
+};
+
+/** The compiler's messages, each with its file and line in the usual form. */
+function refused(log: string, { target, name, text: source }: Source, compiler: string): Gpt2Error {
+  if (/(invalid value for|Unsupported gpu architecture|gpu-architecture)/i.test(log)) {
+    return new Gpt2Error(
+      `${compiler} cannot compile for compute capability ${target}: install a newer CUDA (pip install nvidia-cuda-nvrtc)`,
+    );
+  }
+  const text = log
+    .replaceAll(/^(.+)\((\d+)\): /gm, '$1:$2: ')
+    .replaceAll(/^(\d+ errors? detected in the compilation of|Remark: ).*$/gm, '')
+    .replaceAll(/\n{3,}/g, '\n\n')
+    .trim();
+  const lines = source.split('\n');
+  const wrong = [...text.matchAll(/:(\d+): error: /g)].find(([, line]) =>
+    hostCode.pattern.test(lines[Number(line) - 1] ?? ''),
+  );
+  const host = wrong ? `\n${name}:${wrong[1]}: ${hostCode.message}` : '';
+  const missing = /identifier "__(?:nv_(bf)loat|hal(f))(?:16)?" is undefined/.exec(text);
+  const header = missing ? `\n${name}: write #include <cuda_${missing[1] ? 'bf' : 'fp'}16.h> for this type` : '';
+  return new CompileError(text === '' ? `${name}: ${compiler} failed without a message` : `${text}${host}${header}`);
+}

@@ -1,0 +1,81 @@
+// Files that were compiled before, in the user's cache folder. An entry is complete or absent, so that processes can share the folder
+// and be killed; those that were used least recently are removed. An entry's name ends with the sha256 of its content: one that a disk
+// or a crash damaged is compiled again, not run. Only this user can write to the folder, and an entry is never written in place, so the
+// file that was checked is the file that is loaded.
+import { createHash } from 'node:crypto';
+import { readdirSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Gpt2Error } from '../../base/errors.ts';
+import { cacheFolder, privateCacheFolder } from '../../base/files/cache-folder.ts';
+import { hashFile } from '../../base/files/read-file.ts';
+
+const largestBytes = 256 << 20;
+
+/**
+ * The path of the compiled file of a key; `make` compiles it if the cache lacks an intact one.
+ * @param kind of file; what else a compiler makes of a source has the same key
+ * @throws Gpt2Error if the folder cannot be written, or if other users could; otherwise as `make`
+ */
+export function cachedCubin(key: string, make: () => Buffer, kind = 'cubin'): string {
+  const { folder, known } = orRefuse(() => {
+    const folder = privateCacheFolder('kernels');
+    const names = readdirSync(folder).filter((name) => name.startsWith(`${key}.`) && name.endsWith(`.${kind}`));
+    return { folder, known: names.map((name) => join(folder, name)).find(isIntact) };
+  });
+  if (known !== undefined) return known;
+  const content = make();
+  return orRefuse(() => {
+    const path = join(folder, `${key}.${createHash('sha256').update(content).digest('hex')}.${kind}`);
+    // Of this process and moment: another process may compile the same.
+    const unfinished = join(folder, `${key}.${process.pid}.${process.hrtime.bigint()}.tmp`);
+    try {
+      writeFileSync(unfinished, content, { flush: true });
+      renameSync(unfinished, path);
+    } finally {
+      rmSync(unfinished, { force: true });
+    }
+    prune(folder, path);
+    return path;
+  });
+}
+
+function orRefuse<Result>(work: () => Result): Result {
+  try {
+    return work();
+  } catch (cause) {
+    if (cause instanceof Gpt2Error) throw cause;
+    throw new Gpt2Error(
+      `cannot write the compiled kernels to ${cacheFolder('kernels')}: ${(cause as Error).message}; name another cache in XDG_CACHE_HOME`,
+      { cause },
+    );
+  }
+}
+
+/** Whether an entry's content gives its name. It then counts as used now; otherwise it is removed. */
+function isIntact(path: string): boolean {
+  try {
+    if (hashFile(path) === path.split('.').at(-2)) {
+      utimesSync(path, new Date(), new Date());
+      return true;
+    }
+  } catch {
+    // It is no file, or cannot be read.
+  }
+  rmSync(path, { recursive: true, force: true });
+  return false;
+}
+
+/** Removes the files that were used least recently, until the rest fits; and what a killed process left an hour ago. */
+function prune(folder: string, newest: string): void {
+  const files = readdirSync(folder).flatMap((name) => {
+    const path = join(folder, name);
+    const stat = statSync(path, { throwIfNoEntry: false });
+    return stat && path !== newest ? [{ path, bytes: stat.size, used: stat.mtimeMs }] : [];
+  });
+  let bytes = statSync(newest, { throwIfNoEntry: false })?.size ?? 0;
+  for (const file of files.sort((a, b) => b.used - a.used)) {
+    const isLeft = file.path.endsWith('.tmp') && file.used < Date.now() - 3_600_000;
+    bytes += file.bytes;
+    if (isLeft || bytes > largestBytes) rmSync(file.path, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,43 @@
+// Imports cards wherever they are: `gpt2.ts` is this package also where it is not installed, and a card.ts that has no types is
+// JavaScript to a Node without TypeScript.
+import { statSync } from 'node:fs';
+import { register } from 'node:module';
+import { resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { isCompiled } from '../../base/wording.ts';
+import { importedFiles } from './includes.ts';
+
+/** tsx, or Node from 22.18 on. */
+export const readsTypes = !isCompiled || Boolean((process.features as { typescript?: unknown }).typescript);
+const index = new URL(`../../index.${isCompiled ? 'js' : 'ts'}`, import.meta.url).href;
+
+/** In the query of a card's address, before the times of its files. What a card imports by a relative path gets the same query. */
+const mark = 'gpt2.ts-card';
+
+const hooks = `
+import { readFile } from 'node:fs/promises';
+const queryOf = (url) => /\\?${mark}=[\\d.,]+$/.exec(url ?? '')?.[0];
+export const resolve = async (name, context, next) => {
+  const query = queryOf(context.parentURL);
+  if (query && name === 'gpt2.ts') return { url: ${JSON.stringify(index)}, format: 'module', shortCircuit: true };
+  // Only tsx would find it; a built program, or tsx of another version, would not.
+  if (query && /^\\.\\.?\\//.test(name) && !/\\.\\w+$/.test(name)) throw Object.assign(new Error(name + ' is no file'), { code: 'ERR_MODULE_NOT_FOUND' });
+  const found = await next(name, context);
+  // In a folder without a package.json, tsx takes a card for CommonJS.
+  const format = /\\.(ts|mjs)(\\?|$)/.test(found.url) ? 'module' : found.format;
+  if (query && /^\\.\\.?\\//.test(name)) return { ...found, url: found.url + query, format };
+  return queryOf(found.url) ? { ...found, format } : found;
+};
+export const load = async (url, context, next) => {
+  if (${readsTypes} || !queryOf(url) || !new URL(url).pathname.endsWith('.ts')) return next(url, context);
+  return { format: 'module', source: await readFile(new URL(url)), shortCircuit: true };
+};`;
+let isRegistered = false;
+
+/** The module of a file, and what it imports, as they are now: a process that watches the file imports it again. */
+export async function importCard(file: string): Promise<{ default?: unknown }> {
+  if (!isRegistered) register(`data:text/javascript,${encodeURIComponent(hooks)}`);
+  isRegistered = true;
+  const changed = [file, ...importedFiles(file).keys()].map((path) => statSync(path).mtimeMs);
+  return import(`${pathToFileURL(resolve(file)).href}?${mark}=${changed}`);
+}

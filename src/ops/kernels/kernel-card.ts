@@ -1,0 +1,142 @@
+// A kernel card says how kernels of a user compute an op: their source, and their launches for the op's sizes. The op's contract
+// (cuda/gpt2.h) gives names, shapes and types of everything that a launch can use.
+import { statSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { didYouMean } from '../../base/checks/nearest.ts';
+import { Gpt2Error, UsageError } from '../../base/errors.ts';
+import type { DeviceBuffer, Dtype } from '../../native/device.ts';
+import type { Tensor } from '../../native/tensor.ts';
+import type { OpContract } from '../contract.ts';
+import { contracts } from '../ops.generated.ts';
+import { importCard, readsTypes } from './import-card.ts';
+import type { LaunchShape } from './kernels.ts';
+import type { KernelArgument } from './signature.ts';
+
+type Contracts = typeof contracts;
+type ContractOf = {
+  [Name in keyof Contracts as Contracts[Name]['symbol'] extends `gpt2_${infer Op}` ? Op : never]: Contracts[Name];
+};
+
+/** The name of an op as the header has it: "layernorm_forward". */
+export type OpName = keyof ContractOf;
+
+type TensorsOf<Op extends OpName> = ContractOf[Op]['tensors'];
+type NumbersOf<Op extends OpName> = ContractOf[Op]['sizes'][number] | ContractOf[Op]['scalars'][number];
+
+/** The arguments of an op by their names in its contract. */
+export type OpArgumentsOf<Op extends OpName> = {
+  readonly [Name in keyof TensorsOf<Op>]: TensorsOf<Op>[Name] extends { isOptional: true } ? Tensor | null : Tensor;
+} & { readonly [Name in NumbersOf<Op>]: number } & { readonly [Name in ContractOf[Op]['flags'][number]]: boolean };
+
+/** A launch of one kernel. */
+export interface CardLaunch extends LaunchShape {
+  /** Its name in the source, with template arguments if it has some, as in `instantiate`. */
+  readonly kernel: string;
+  readonly args: readonly KernelArgument[];
+}
+
+export interface KernelCard<Op extends OpName = OpName> {
+  /** The op that the kernels compute: "layernorm_forward". */
+  readonly op: Op;
+  /** The .cu file, in the card's folder. The macros ELEMENT and GRADIENT are the types of tensors and of matrix gradients. */
+  readonly source: string;
+  /** Dtypes of the device that the kernels take. Default ['fp32']. */
+  readonly dtypes?: readonly Dtype[] | undefined;
+  /** Kernels with template arguments: ["scale<ELEMENT, 256>"]. */
+  readonly instantiate?: readonly string[] | undefined;
+  /** Bytes of scratch for the op's sizes. Default 0. */
+  scratch?(sizes: { readonly [Name in NumbersOf<Op>]: number }): number;
+  /** The launches, in order; `scratch` is memory of at least as many bytes as asked for. */
+  launches(args: OpArgumentsOf<Op> & { readonly scratch: DeviceBuffer | null }): readonly CardLaunch[];
+}
+
+/** A card of any op, with its file and the folder that its source is in. */
+export interface LoadedCard extends Omit<KernelCard, 'scratch' | 'launches'> {
+  readonly folder: string;
+  readonly file: string;
+  scratch?(sizes: Readonly<Record<string, number>>): number;
+  launches(args: Readonly<Record<string, unknown>>): readonly CardLaunch[];
+}
+
+/**
+ * Defines a card, which checks its types: the default export of a card.ts.
+ * @example
+ * const card = defineKernel({
+ *   op: 'gelu_forward',
+ *   source: 'gelu.cu',
+ *   launches: ({ out, in: x, count }) => [
+ *     { kernel: 'gelu', grid: Math.ceil(count / 256), block: 256, args: [out, x, count] },
+ *   ],
+ * });
+ */
+export const defineKernel = <Op extends OpName>(card: KernelCard<Op>): KernelCard<Op> => card;
+
+/** The name of an op as cards have it. */
+export const opNameOf = ({ symbol }: Pick<OpContract, 'symbol'>): string => symbol.replace(/^gpt2_/, '');
+
+/** The contract of an op by the header's name. @throws UsageError naming the ops */
+export function contractNamed(op: string): OpContract {
+  const all = Object.values(contracts);
+  const found = all.find((contract) => opNameOf(contract) === op);
+  if (found) return found;
+  const names = all.map(opNameOf).join(', ');
+  throw new UsageError(`there is no op "${op}": name one of ${names}`);
+}
+
+/** @throws Gpt2Error for a property that is none of the known, with the nearest one */
+function checkNames(what: string, given: object, known: readonly string[]): void {
+  const wrong = Object.keys(given).find((name) => !known.includes(name));
+  if (wrong === undefined) return;
+  throw new Gpt2Error(`${what} has "${wrong}": ${didYouMean(wrong, known, `it takes ${known.join(', ')}`)}`);
+}
+
+/** Checks what a card's function returned. @throws Gpt2Error naming the card's file */
+export function checkedLaunches({ op, file }: LoadedCard, given: unknown): readonly CardLaunch[] {
+  if (!Array.isArray(given)) {
+    throw new Gpt2Error(`the function launches of ${op} in ${file} returns ${typeof given}, not a list of launches`);
+  }
+  for (const launch of given) {
+    const what = `a launch of ${op} in ${file}`;
+    if (!launch) throw new Gpt2Error(`${what} is ${launch}: leave it out of the list`);
+    checkNames(what, launch, ['kernel', 'grid', 'block', 'shared', 'args']);
+    if (!Array.isArray(launch.args)) throw new Gpt2Error(`${what} has no args, the list of the kernel's arguments`);
+  }
+  return given;
+}
+
+/** What a folder's card may be named. */
+export const cardFiles: readonly string[] = ['card.ts', 'card.mjs'];
+
+/**
+ * The cards of a folder: the default export of its card.ts or card.mjs, one or several.
+ * @throws Gpt2Error if there is none, or it cannot be read
+ * @example await useCards(gpu, await loadCards('kernels/course/gelu/1-naive'));
+ */
+export async function loadCards(path: string): Promise<readonly LoadedCard[]> {
+  const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+  const names = isFolder ? cardFiles.map((name) => join(path, name)) : [path];
+  const file = names.find((name) => statSync(name, { throwIfNoEntry: false })?.isFile());
+  if (file === undefined) {
+    throw new Gpt2Error(`there is no kernel card in ${path}: name a folder with a card.ts or card.mjs`);
+  }
+  let exported: { default?: KernelCard | readonly KernelCard[] };
+  try {
+    exported = (await importCard(file)) as typeof exported;
+  } catch (cause) {
+    const isPath = /^ERR_(MODULE_NOT_FOUND|UNSUPPORTED_DIR_IMPORT)$/.test((cause as NodeJS.ErrnoException).code ?? '');
+    const correct = isPath ? 'name files with their extension, as ./launches.mjs, and install packages' : 'correct it';
+    const fix = readsTypes || isPath ? correct : `${correct}, and use no types in it, or Node 22.18 or later`;
+    throw new Gpt2Error(`the kernel card ${file} cannot be loaded: ${(cause as Error).message}; ${fix}`, { cause });
+  }
+  const cards = [exported.default ?? []].flat() as unknown as LoadedCard[];
+  if (cards.length === 0) {
+    throw new Gpt2Error(`the kernel card ${file} exports nothing: write export default defineKernel({ ... })`);
+  }
+  for (const card of cards) {
+    const { op, launches } = card;
+    contractNamed(op);
+    checkNames(`the card of ${op} in ${file}`, card, ['op', 'source', 'dtypes', 'instantiate', 'scratch', 'launches']);
+    if (typeof launches !== 'function') throw new Gpt2Error(`the card of ${op} in ${file} has no function launches`);
+  }
+  return cards.map((card) => ({ ...card, file: resolve(file), folder: dirname(resolve(file)) }));
+}

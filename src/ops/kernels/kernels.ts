@@ -1,0 +1,206 @@
+// Kernels of a user, loaded on a device: found by name, checked and launched.
+import { Gpt2Error } from '../../base/errors.ts';
+import type { Pointer } from '../../native/bindings.generated.ts';
+import type { Device } from '../../native/device.ts';
+import { type KernelArgument, type KernelParameter, packArguments, parseSignature } from './signature.ts';
+
+/** A size in up to three dimensions: x, [x, y] or [x, y, z]. */
+export type Dimensions = number | readonly [x: number, y?: number, z?: number];
+
+/** How many threads run a kernel. */
+export interface LaunchShape {
+  /** Blocks. */
+  readonly grid: Dimensions;
+  /** Threads in a block. */
+  readonly block: Dimensions;
+  /** Bytes of dynamic shared memory in a block. Default 0. */
+  readonly shared?: number | undefined;
+}
+
+/** What the compiler made of a kernel. */
+export interface KernelAttributes {
+  /** Registers of a thread. */
+  readonly registers: number;
+  /** Bytes of local memory of a thread: registers that were spilled, and arrays that are indexed. */
+  readonly localBytes: number;
+  /** Bytes of static shared memory of a block. */
+  readonly sharedBytes: number;
+  /** The largest number of threads in a block. */
+  readonly threads: number;
+  /** The most shared memory that a block can have, static and dynamic together, in bytes. */
+  readonly sharedLimit: number;
+}
+
+interface Described extends KernelAttributes {
+  readonly signature: string;
+  readonly parameters: readonly Omit<KernelParameter, 'type'>[];
+}
+
+const sizesOf = (dimensions: Dimensions): [number, number, number] => {
+  const [x, y = 1, z = 1] = [dimensions].flat() as number[];
+  // One that is missing is refused as a size.
+  return [x!, y, z];
+};
+const largestGrid = [2 ** 31 - 1, 65_535, 65_535];
+const largestBlock = [1024, 1024, 64];
+
+/**
+ * A kernel that can be launched. `compileKernels` and `loadKernels` make it; it lives until they or the device are closed.
+ * @example
+ * const { add } = await compileKernels<'add'>(gpu, { source: '__global__ void add(float *out) {}' });
+ * const { attributes }: Kernel = add;
+ * console.log(`${attributes.registers} registers, ${attributes.localBytes} bytes spilled`);
+ */
+export class Kernel {
+  /** "vectorAdd", or with its template arguments "scale<float, 256>". */
+  readonly name: string;
+  readonly parameters: readonly KernelParameter[];
+  readonly attributes: KernelAttributes;
+  readonly #device: Device;
+  readonly #module: () => Pointer;
+  readonly #index: number;
+
+  /** Use `compileKernels`. */
+  constructor(
+    device: Device,
+    module: () => Pointer,
+    index: number,
+    { signature, parameters, ...attributes }: Described,
+  ) {
+    const { name, types } = parseSignature(signature);
+    if (types?.length !== parameters.length) {
+      throw new Gpt2Error(
+        `the kernel ${name} does not carry the types of its parameters, because it is extern "C": remove extern "C" around it`,
+      );
+    }
+    this.name = name;
+    this.parameters = parameters.map((parameter, at) => ({ ...parameter, type: types[at]! }));
+    this.attributes = attributes;
+    this.#device = device;
+    this.#module = module;
+    this.#index = index;
+  }
+
+  /**
+   * Enqueues the kernel after everything enqueued before. Inside `Device.program` it is recorded.
+   * @throws Gpt2Error for a wrong argument, or a grid or block that the device cannot run; NativeError if the launch fails
+   * @example add.launch({ grid: Math.ceil(n / 256), block: 256 }, out, a, b, n);
+   */
+  launch({ grid, block, shared = 0 }: LaunchShape, ...given: readonly KernelArgument[]): void {
+    const [grids, blocks] = [sizesOf(grid), sizesOf(block)];
+    this.#check('grid', grids, largestGrid);
+    this.#check('block', blocks, largestBlock);
+    const threads = blocks[0] * blocks[1] * blocks[2];
+    const { threads: most, sharedBytes, sharedLimit } = this.attributes;
+    if (threads > most) {
+      throw new Gpt2Error(
+        `${this.name}: a block of ${blocks.join(' x ')} is ${threads} threads; this kernel takes at most ${most}`,
+      );
+    }
+    if (!Number.isInteger(shared) || shared < 0 || shared + sharedBytes > sharedLimit) {
+      const own = sharedBytes > 0 ? ` (${sharedLimit} less the ${sharedBytes} of its declared arrays)` : '';
+      throw new Gpt2Error(
+        `${this.name}: a block cannot have ${shared} bytes of dynamic shared memory; the most is ${sharedLimit - sharedBytes}${own}`,
+      );
+    }
+    const { packed, reach } = packArguments(this.#device, this.name, this.parameters, given);
+    const [gridX, gridY, gridZ] = grids;
+    const [blockX, blockY, blockZ] = blocks;
+    this.#device.call('moduleLaunch', {
+      ...{
+        module: this.#module(),
+        kernel: this.#index,
+        gridX,
+        gridY,
+        gridZ,
+        blockX,
+        blockY,
+        blockZ,
+        sharedBytes: shared,
+      },
+      // Without parameters there are still addresses.
+      ...{ arguments: packed.byteLength > 0 ? packed : new Uint8Array(1), bytes: packed.byteLength },
+      ...{ reach: reach.length > 0 ? reach : new BigInt64Array(1), parameters: reach.length },
+    });
+  }
+
+  #check(what: string, sizes: readonly number[], limits: readonly number[]): void {
+    if (sizes.every((size, axis) => Number.isInteger(size) && size >= 1 && size <= limits[axis]!)) return;
+    throw new Gpt2Error(
+      `${this.name}: the ${what} ${sizes.map(String).join(' x ')} cannot be launched; each size is a whole number from 1 to ${limits.join(', ')}`,
+    );
+  }
+}
+
+/** Kernels by name. Asking for a name that is missing throws. `using` frees them before the device is closed. */
+export type Kernels<Name extends string = string> = Readonly<Record<Name, Kernel>> & Disposable;
+
+/**
+ * Loads the kernels that `gpt2 kernel build` compiled: no compiler is needed.
+ * @throws NativeError if the file is not for this device
+ * @example const { vectorAdd } = loadKernels<'vectorAdd'>(gpu, 'vector-add.cubin');
+ */
+export const loadKernels = <Name extends string = string>(device: Device, path: string): Kernels<Name> =>
+  openKernels(device, path, path);
+
+type Defines = Readonly<Record<string, string | number>>;
+
+/**
+ * @param name of the file or its source, in messages
+ * @param defines macros that it was compiled with, by which kernels can be named
+ */
+export function openKernels<Name extends string>(
+  device: Device,
+  path: string,
+  name: string,
+  defines: Defines = {},
+): Kernels<Name> {
+  const out = new BigUint64Array(1);
+  const bytes = new TextEncoder().encode(path);
+  device.call('moduleLoad', { module: out, path: bytes, bytes: bytes.byteLength });
+  let handle: Pointer | undefined = out[0]!;
+  const module = (): Pointer => {
+    if (handle === undefined) throw new Gpt2Error(`the kernels of ${name} are closed`);
+    return handle;
+  };
+  const close = (): void => {
+    if (handle === undefined) return;
+    const freed = handle;
+    handle = undefined;
+    device.dropGraphs();
+    device.call('moduleFree', { module: freed });
+  };
+  device.own({ close });
+  const described = JSON.parse(device.describeModule(module())) as readonly Described[];
+  const kernels = described.map((each, index) => new Kernel(device, module, index, each));
+  const byName = new Map(kernels.map((kernel) => [withoutSpaces(kernel.name), kernel]));
+  const find = (key: string) => byName.get(withoutSpaces(instanceOf(key, defines)));
+  return new Proxy({} as Kernels<Name>, {
+    get: (_, key) => {
+      if (key === Symbol.dispose) return close;
+      // An awaited value is asked for "then".
+      if (typeof key === 'symbol' || key === 'then') return undefined;
+      const kernel = find(key);
+      if (kernel) return kernel;
+      const names = kernels.map(({ name }) => name).join(', ');
+      // Of a template, the compiler makes only what it is asked for.
+      const isTemplate = key.includes('<') || kernels.length === 0;
+      const fix = isTemplate ? '; add the instance of a template to instantiate' : '';
+      throw new Gpt2Error(`there is no kernel ${instanceOf(key, defines)} in ${name}: it has ${names || 'none'}${fix}`);
+    },
+    has: (_, key) => typeof key === 'string' && find(key) !== undefined,
+    ownKeys: () => kernels.map(({ name }) => name),
+    getOwnPropertyDescriptor: (_, key) => ({
+      value: find(String(key)),
+      enumerable: true,
+      configurable: true,
+    }),
+  });
+}
+
+/** A kernel's name with its macros replaced: "scale<ELEMENT, 256>" is "scale<float, 256>". */
+export const instanceOf = (name: string, defines: Defines): string =>
+  name.replaceAll(/\b[A-Za-z_]\w*/g, (word) => String(Object.hasOwn(defines, word) ? defines[word] : word));
+
+/** Compilers differ in the spaces of "scale<float, 256>". */
+export const withoutSpaces = (name: string): string => name.replaceAll(' ', '');

@@ -1,0 +1,173 @@
+// Reads the demangled signatures of kernels, and packs the arguments of a launch by them.
+import { Gpt2Error } from '../../base/errors.ts';
+import type { Device } from '../../native/device.ts';
+import { DeviceBuffer } from '../../native/device.ts';
+import type { ElementType } from '../../native/element-types.ts';
+import { Tensor } from '../../native/tensor.ts';
+
+export interface KernelParameter {
+  /** In C: "float const*". */
+  readonly type: string;
+  /** Its place in the packed arguments, in bytes. */
+  readonly offset: number;
+  readonly bytes: number;
+}
+
+/**
+ * What a kernel can be launched with: for a pointer a tensor, device memory, or null; for a number a number; a bigint for 64-bit
+ * integers; a boolean for bool and int.
+ */
+export type KernelArgument = Tensor | DeviceBuffer | number | bigint | boolean | null;
+
+/** "scale<float, 256>" and ["float*", "int"] of "void scale<float, 256>(float*, int)"; no types if the name carries none. */
+export function parseSignature(signature: string): { name: string; types: readonly string[] | undefined } {
+  const text = signature.replaceAll('(anonymous namespace)::', '');
+  const pieces = split(text, '(');
+  const name = split(pieces[0]!, ' ').at(-1)!;
+  if (pieces.length === 1) return { name, types: undefined };
+  const list = text.slice(pieces[0]!.length + 1, text.lastIndexOf(')')).trim();
+  return { name, types: list === '' ? [] : split(list, ',').map((type) => type.trim()) };
+}
+
+/** The text between separators that are in no brackets. */
+export function split(text: string, separator: string): string[] {
+  const pieces = [''];
+  let depth = 0;
+  for (const letter of text) {
+    if (letter === separator && depth === 0) {
+      pieces.push('');
+      continue;
+    }
+    pieces[pieces.length - 1] += letter;
+    if ('<([{'.includes(letter)) depth++;
+    if ('>)]}'.includes(letter)) depth--;
+  }
+  return pieces;
+}
+
+/** How numbers are stored, by type in C: integers by their bits and sign. */
+const integers: Readonly<Record<string, { bits: 8 | 16 | 32 | 64; signed: boolean }>> = {
+  bool: { bits: 8, signed: false },
+  char: { bits: 8, signed: true },
+  'signed char': { bits: 8, signed: true },
+  'unsigned char': { bits: 8, signed: false },
+  short: { bits: 16, signed: true },
+  'unsigned short': { bits: 16, signed: false },
+  int: { bits: 32, signed: true },
+  'unsigned int': { bits: 32, signed: false },
+  long: { bits: 64, signed: true },
+  'unsigned long': { bits: 64, signed: false },
+  'long long': { bits: 64, signed: true },
+  'unsigned long long': { bits: 64, signed: false },
+};
+const reals: Readonly<Record<string, (view: DataView, at: number, value: number) => void>> = {
+  float: (view, at, value) => view.setFloat32(at, value, true),
+  double: (view, at, value) => view.setFloat64(at, value, true),
+};
+/** The type of tensors that a pointer takes; others take every tensor. Null: no tensor has this type. */
+const elements: Readonly<Record<string, ElementType | null>> = {
+  float: 'fp32',
+  float2: 'fp32',
+  float4: 'fp32',
+  __nv_bfloat16: 'bf16',
+  __nv_bfloat162: 'bf16',
+  int: 'int32',
+  int2: 'int32',
+  int4: 'int32',
+  'unsigned int': 'int32',
+  __half: null,
+  __half2: null,
+  double: null,
+  double2: null,
+};
+
+/**
+ * The arguments of a launch, as the driver takes them, and of each how many bytes a kernel may access through it.
+ * @throws Gpt2Error naming the kernel, the argument and its type in C
+ */
+export function packArguments(
+  device: Device,
+  kernel: string,
+  parameters: readonly KernelParameter[],
+  given: readonly KernelArgument[],
+): { packed: Uint8Array; reach: BigInt64Array } {
+  if (given.length !== parameters.length) {
+    const list = parameters.map(({ type }) => type).join(', ');
+    throw new Gpt2Error(
+      `${kernel} takes ${parameters.length} argument${parameters.length === 1 ? '' : 's'} (${list}), not ${given.length}`,
+    );
+  }
+  const last = parameters.at(-1);
+  const packed = new Uint8Array(last ? last.offset + last.bytes : 0);
+  const view = new DataView(packed.buffer);
+  const reach = new BigInt64Array(parameters.length);
+  for (const [index, parameter] of parameters.entries()) {
+    const refuse = (wanted: string): never => {
+      const { type } = parameter;
+      throw new Gpt2Error(`${kernel}: argument ${index + 1} (${type}) takes ${wanted}, not ${described(given[index])}`);
+    };
+    const value = given[index];
+    pack(view, device, parameter, value, refuse);
+    if (value instanceof Tensor || value instanceof DeviceBuffer) reach[index] = BigInt(value.bytes);
+  }
+  return { packed, reach };
+}
+
+function pack(
+  view: DataView,
+  device: Device,
+  { type, offset }: KernelParameter,
+  value: KernelArgument | undefined,
+  refuse: (wanted: string) => never,
+): void {
+  if (type.endsWith('*')) {
+    const element = elements[type.slice(0, -1).replace(/ const$/, '')];
+    view.setBigUint64(offset, pointerOf(device, element, value, refuse), true);
+    return;
+  }
+  const real = reals[type];
+  if (real) {
+    if (typeof value !== 'number') refuse('a number');
+    real(view, offset, value);
+    return;
+  }
+  const integer = integers[type];
+  if (!integer) refuse('nothing that can be passed: use pointers and plain numbers as parameters');
+  const { bits, signed } = integer;
+  const [least, most] = signed
+    ? [-(2n ** BigInt(bits - 1)), 2n ** BigInt(bits - 1) - 1n]
+    : [0n, 2n ** BigInt(bits) - 1n];
+  const limits = type === 'bool' ? 'true or false' : `a whole number from ${least} to ${most}`;
+  const isWhole = typeof value === 'bigint' || typeof value === 'boolean' || Number.isSafeInteger(value);
+  if (!isWhole) refuse(limits);
+  const whole = BigInt(value as number | bigint | boolean);
+  if (whole < least || whole > (type === 'bool' ? 1n : most)) refuse(limits);
+  if (bits === 64) view.setBigInt64(offset, BigInt.asIntN(64, whole), true);
+  else if (bits === 32) view.setInt32(offset, Number(whole), true);
+  else if (bits === 16) view.setInt16(offset, Number(whole), true);
+  else view.setInt8(offset, Number(whole));
+}
+
+function pointerOf(
+  device: Device,
+  element: ElementType | null | undefined,
+  value: KernelArgument | undefined,
+  refuse: (wanted: string) => never,
+): bigint {
+  if (value === null) return 0n;
+  const wanted = `${element === null ? '' : `a tensor${element ? ` of ${element}` : ''}, `}device memory or null`;
+  if (!(value instanceof Tensor || value instanceof DeviceBuffer)) refuse(wanted);
+  if (value.device !== device) refuse(`${wanted} on the kernel's device`);
+  if (value instanceof Tensor && element !== undefined && value.type !== element) refuse(wanted);
+  return value.pointer;
+}
+
+function described(value: unknown): string {
+  // A tensor without a name of its own is named "tensor".
+  if (value instanceof Tensor) return `the ${value.type} ${value.name === 'tensor' ? '' : 'tensor '}${value.name}`;
+  if (value instanceof DeviceBuffer) return `the memory ${value.name}`;
+  if (value === null || ['number', 'bigint', 'boolean', 'undefined'].includes(typeof value)) return String(value);
+  if (ArrayBuffer.isView(value))
+    return `a ${value.constructor.name} of the host: copy it with tensorOf(device, values)`;
+  return typeof value === 'string' ? JSON.stringify(value) : `a ${typeof value}`;
+}

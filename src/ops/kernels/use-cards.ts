@@ -1,0 +1,191 @@
+// Puts kernels of a user in the place of ops on a device. A fused op whose plain ops are among them runs as those.
+import { join } from 'node:path';
+import { Gpt2Error } from '../../base/errors.ts';
+import type { Device, DeviceBuffer } from '../../native/device.ts';
+import type { Tensor } from '../../native/tensor.ts';
+import type { NativeArguments, OpContract } from '../contract.ts';
+import { enqueue } from '../enqueue.ts';
+import { contracts } from '../ops.generated.ts';
+import { type OpArguments, replaceOp } from '../replacements.ts';
+import { compileKernels, type KernelSource } from './compile.ts';
+import { type CardLaunch, checkedLaunches, contractNamed, type LoadedCard } from './kernel-card.ts';
+
+type Given = Readonly<Record<string, Tensor & number & boolean>>;
+/** An op, and its arguments from those of the fused op. */
+type PlainOp = readonly [op: OpContract, args: (given: Given) => OpArguments];
+
+const { matmulForward, matmulBackwardInput, matmulBackwardWeight, geluForward, geluBackward } = contracts;
+const { residualForward, crossEntropy } = contracts;
+const asRow = (tensor: Tensor) => tensor.view([tensor.count]);
+
+/** The plain ops of which a fused op consists, in order. */
+const plainOps: Readonly<Record<string, readonly PlainOp[]>> = {
+  matmulGeluForward: [
+    [matmulForward, ({ pre, in: x, weight, bias }) => ({ out: pre!, in: x!, weight: weight!, bias: bias! })],
+    [geluForward, ({ out, pre }) => ({ out: asRow(out!), in: asRow(pre!) })],
+  ],
+  matmulResidualForward: [
+    [matmulForward, ({ out, in: x, weight, bias }) => ({ out: out!, in: x!, weight: weight!, bias: bias! })],
+    [residualForward, ({ out, residual }) => ({ out: asRow(out!), a: asRow(out!), b: asRow(residual!) })],
+  ],
+  matmulGeluBackwardInput: [
+    [matmulBackwardInput, ({ din, dout, weight }) => ({ din: din!, dout: dout!, weight: weight! })],
+    [geluBackward, ({ din, pre }) => ({ din: asRow(din!), dout: asRow(din!), in: asRow(pre!) })],
+  ],
+  classifier: [
+    [matmulForward, ({ logits, in: x, weight, bias }) => ({ out: logits!, in: x!, weight: weight!, bias: bias! })],
+    [
+      crossEntropy,
+      ({ losses, logits, targets, V, dloss, din, dweight, dbias }) => ({
+        ...{ losses: losses!, logits: logits!, targets: targets!, V: V!, dloss: dloss! },
+        dlogits: din || dweight || dbias ? logits! : null,
+      }),
+    ],
+    [matmulBackwardInput, ({ din, logits, weight }) => ({ din: din!, dout: logits!, weight: weight! })],
+    [
+      matmulBackwardWeight,
+      ({ dweight, dbias, logits, in: x, accumulate }) => ({
+        ...{ dweight: dweight!, dbias: dbias!, dout: logits!, in: x!, accumulate: accumulate! },
+      }),
+    ],
+  ],
+};
+
+/** Whether a call cannot be split: there is no plain op for the backward of a softcap, and none for dbias alone. */
+const isWhole = ({ softcap, dweight, dbias }: OpArguments): boolean =>
+  Boolean(softcap) || (Boolean(dbias) && dweight === null);
+
+/** A card's kernels on a device, and their scratch. */
+interface Launcher {
+  readonly card: LoadedCard;
+  launch(args: OpArguments, native: NativeArguments): void;
+  /** Scratch of at least so many bytes; null if it was never more than 0. */
+  scratch(bytes: number): DeviceBuffer | null;
+  close(): void;
+}
+
+/** By the names of ops. */
+const inUse = new WeakMap<Device, Map<string, Launcher>>();
+
+/** The name of the memory that a card's scratch is allocated with. */
+export const scratchName = ({ op }: Pick<LoadedCard, 'op'>): string => `scratch of ${op}`;
+
+/** Allocates the scratch of the cards that a device uses, by the names of the memory, instead of when a launch first needs it. */
+export function reserveScratch(device: Device, bytes: ReadonlyMap<string, number>): void {
+  for (const { card, scratch } of inUse.get(device)?.values() ?? []) scratch(bytes.get(scratchName(card)) ?? 0);
+}
+
+/** How cards are used. */
+export interface CardOptions {
+  /** On a CPU: check what the kernels do. Default false, which is many times faster. */
+  readonly checks?: boolean | undefined;
+  /** Called before each launch, with the kernel's name. */
+  readonly onLaunch?: ((kernel: string) => void) | undefined;
+}
+
+/**
+ * Compiles the cards' kernels for a device, and makes the device's ops launch them. Their scratch is allocated here when an op first
+ * needs it. Both are freed with the device, or when other cards take the place of these.
+ * @throws Gpt2Error for a dtype that a card does not take, or two cards of one op; otherwise as `compileKernels`
+ * @example await useCards(gpu, await loadCards('kernels/course/layernorm/1-naive'));
+ */
+export async function useCards(
+  device: Device,
+  cards: readonly LoadedCard[],
+  { checks = false, onLaunch = () => {} }: CardOptions = {},
+): Promise<void> {
+  const names = new Set<string>();
+  for (const card of cards) {
+    const contract = contractNamed(card.op);
+    if (names.has(contract.name)) throw new Gpt2Error(`two kernel cards compute ${card.op}: give one`);
+    names.add(contract.name);
+    const launcher = await launcherOf(device, card, { checks, onLaunch });
+    const used = inUse.get(device) ?? new Map<string, Launcher>();
+    inUse.set(device, used);
+    used.get(contract.name)?.close();
+    used.set(contract.name, launcher);
+    replaceOp(device, contract.name, launcher.launch);
+  }
+  splitFused(device, names);
+}
+
+/** Makes fused ops run as their plain ones: all, or those that are not among the names but have a plain one there. */
+export function splitFused(device: Device, names?: ReadonlySet<string>): void {
+  for (const [name, parts] of Object.entries(plainOps)) {
+    if (names && (names.has(name) || !parts.some(([op]) => names.has(op.name)))) continue;
+    replaceOp(device, name, (args, native) => {
+      if (isWhole(args)) {
+        device.call(name as 'adamw', native as never);
+        return;
+      }
+      for (const [op, argsOf] of parts) {
+        const own = argsOf(args as Given);
+        // The op's result is optional, and was not asked for.
+        if (Object.values(own)[0] !== null) enqueue(device, op, own);
+      }
+    });
+  }
+}
+
+const typeName = { fp32: 'float', bf16: '__nv_bfloat16', int32: 'int' };
+
+/** The macros that kernels for ops are compiled with. */
+export const elementMacros = ({ elementType, gradientType }: Pick<Device, 'elementType' | 'gradientType'>) => ({
+  ...{ ELEMENT: typeName[elementType], GRADIENT: typeName[gradientType] },
+});
+
+/** What is compiled for a card on a device. */
+export const cardSource = (
+  { folder, source, instantiate }: LoadedCard,
+  device: Pick<Device, 'elementType' | 'gradientType'>,
+): KernelSource => ({ file: join(folder, source), instantiate, defines: elementMacros(device) });
+
+const sizesOf = ({ op }: LoadedCard, native: NativeArguments): Readonly<Record<string, number>> =>
+  Object.fromEntries(contractNamed(op).sizes.map((name) => [name, native[name] as number]));
+
+/** Bytes of scratch that a card asks for in a call. */
+export const cardScratchBytes = (card: LoadedCard, native: NativeArguments): number =>
+  card.scratch?.(sizesOf(card, native)) ?? 0;
+
+/** The launches of a card for a call of its op. @param scratch gives memory of at least so many bytes, which may be 0 */
+export function launchesOf(
+  card: LoadedCard,
+  args: OpArguments,
+  native: NativeArguments,
+  scratch: (bytes: number) => DeviceBuffer | null,
+): readonly CardLaunch[] {
+  const given = card.launches({ ...args, ...sizesOf(card, native), scratch: scratch(cardScratchBytes(card, native)) });
+  return checkedLaunches(card, given);
+}
+
+async function launcherOf(
+  device: Device,
+  card: LoadedCard,
+  { checks, onLaunch }: Required<CardOptions>,
+): Promise<Launcher> {
+  const { op, folder, dtypes = ['fp32'] } = card;
+  // Ops without tensors in FP8 have the same ones in fp8.
+  const isTaken = dtypes.includes(device.dtype) || (device.dtype === 'fp8' && dtypes.includes(device.elementType));
+  if (!isTaken) {
+    throw new Gpt2Error(`the kernel card of ${op} in ${folder} takes ${dtypes.join(', ')}, not ${device.dtype}`);
+  }
+  const kernels = await compileKernels(device, { ...cardSource(card, device), checks });
+  const memories: DeviceBuffer[] = [];
+  const scratch = (bytes: number): DeviceBuffer | null => {
+    // Graphs may hold the address of a smaller one, so it stays.
+    if (bytes > (memories.at(-1)?.bytes ?? 0)) memories.push(device.allocate(bytes, scratchName(card)));
+    return memories.at(-1) ?? null;
+  };
+  const launch = (args: OpArguments, native: NativeArguments): void => {
+    for (const { kernel, args: given, ...shape } of launchesOf(card, args, native, scratch)) {
+      const found = kernels[kernel]!;
+      onLaunch(found.name);
+      found.launch(shape, ...given);
+    }
+  };
+  const close = (): void => {
+    kernels[Symbol.dispose]();
+    for (const memory of memories) memory.close();
+  };
+  return { card, launch, scratch, close };
+}

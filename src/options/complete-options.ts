@@ -1,0 +1,146 @@
+// Completes options with defaults once the device and the model are known, checks rules about several options, and freezes them.
+import { UsageError, words } from '../base/errors.ts';
+import { architectureOf, gpt2Architecture } from '../model/architecture.ts';
+import { customModel, defaultContext, type ModelConfig, presetConfig } from '../model/config.ts';
+import type { LibraryKind } from '../native/find-library.ts';
+import { defaultOf, type Facts } from './row.ts';
+import { validationSequences } from './running-rows.ts';
+import {
+  type DefaultedOptions,
+  type OptionName,
+  optionNames,
+  optionRows,
+  type SettledOptions,
+  spell,
+  type TrainOptions,
+} from './table.ts';
+
+/**
+ * @param given with the options of a config file or of the resumed run
+ * @param weights the model of the weights that --model names, if it is known yet; it has parts of its own
+ * @throws UsageError
+ */
+export function completeOptions(given: TrainOptions, kind: LibraryKind, weights?: ModelConfig): DefaultedOptions {
+  const facts = factsOf(given, kind, weights);
+  const options = withDefaults({ ...(weights && architectureOf(weights)), ...given }, facts);
+  checkNeeds(given);
+  refuseBoth(given);
+  checkOptions(options, facts);
+  return options;
+}
+
+/** The option in whose place one comes. */
+export const otherOf = (name: OptionName) => optionRows[name].insteadOf as OptionName | undefined;
+
+/** @throws UsageError if two options are given of which one comes in the other's place */
+export function refuseBoth(given: TrainOptions): void {
+  for (const name of optionNames) {
+    const other = otherOf(name);
+    if (!other || given[name] === undefined || given[other] === undefined) continue;
+    const [first, second] = [name, other].map((each) => `${spell(each)} ${given[each]}`);
+    throw new UsageError(`${first} and ${second} exclude each other: give one of them`, { options: [name, other] });
+  }
+}
+
+/** Checks that options which need another one have it; a default does not count. */
+function checkNeeds(given: TrainOptions): void {
+  for (const name of optionNames) {
+    const needs = optionRows[name].needs as OptionName | undefined;
+    if (needs === undefined || given[name] === undefined || given[needs] !== undefined) continue;
+    throw new UsageError(`${spell(name)} goes with ${spell(needs)}: give both`, { options: [name, needs] });
+  }
+}
+
+function checkOptions(options: DefaultedOptions, { context, isModelKnown, given: own }: Facts): void {
+  const refuse = (message: string, ...names: OptionName[]): never => {
+    throw new UsageError(message, { options: names });
+  };
+  const { sequence, ranks, totalBatch, model, device, steps, warmup, schedule } = options;
+  const together = roundTokens(options);
+  if (totalBatch !== undefined && totalBatch % together !== 0) {
+    const gpus = ranks > 1 ? words` x --gpus ${ranks}` : '';
+    refuse(
+      words`--total-batch ${totalBatch} is not a multiple of --batch ${together / sequence / ranks} x --seq ${sequence}${gpus} = ${together} tokens; take one that is`,
+      ...(['totalBatch', 'batch', 'sequence', 'ranks'] as const),
+    );
+  }
+  if (model === customModel && !(options.layers && options.channels && options.heads)) {
+    refuse(
+      words`--model ${customModel} needs --layers, --channels and --heads; give all three`,
+      'model',
+      'layers',
+      'channels',
+      'heads',
+    );
+  }
+  if (ranks > 1 && /^cuda:/.test(device)) {
+    refuse(words`--device ${device} is one GPU; with --gpus ${ranks} give --device cuda`, 'device', 'ranks');
+  }
+  if (sequence > context) {
+    refuse(
+      words`--seq ${sequence} is over the model's context of ${context} positions; take a shorter --seq`,
+      'sequence',
+    );
+  }
+  if (steps !== undefined && warmup > steps) {
+    refuse(words`--warmup ${warmup} is over --steps ${steps}; take a shorter --warmup`, 'warmup', 'steps');
+  }
+  const { finalLearningRateFraction: final } = options;
+  if (schedule === 'constant' && final !== 1) {
+    refuse(
+      words`--final-lr-frac ${final} has no effect with --schedule constant; leave out --schedule, or take one that falls: cosine, linear, wsd, trapezoid`,
+      ...(['finalLearningRateFraction', 'schedule'] as const),
+    );
+  }
+  for (const name of optionNames) {
+    const { onlyWith } = optionRows[name];
+    if (!onlyWith || options[name] === defaultOf(optionRows[name])) continue;
+    const other = onlyWith.option as OptionName;
+    const [flag, value] = [spell(other), options[other]];
+    const isUnknown = !isModelKnown && other in gpt2Architecture && own[other] === undefined;
+    if (isUnknown || onlyWith.values.includes(value as string)) continue;
+    const given = `${spell(name)} ${options[name]}`;
+    refuse(`${given} has no effect with ${flag} ${value}; give ${flag} ${onlyWith.values[0]} too`, name, other);
+  }
+  for (const name of ['embeddingLearningRate', 'headLearningRate', 'muonLearningRate'] as const) {
+    if (options.learningRate !== 0 || options[name] === defaultOf(optionRows[name])) continue;
+    const given = `${spell(name)} ${options[name]}`;
+    refuse(
+      words`${given} has no effect with --lr 0, whose schedule it follows; give --lr above 0`,
+      name,
+      'learningRate',
+    );
+  }
+}
+
+/** @param weights sizes of the weights that --model names, if they are known yet */
+function factsOf(given: TrainOptions, kind: LibraryKind, weights?: ModelConfig): Facts {
+  const { model, context } = given;
+  const startsFromWeights = model !== undefined && model !== customModel && presetConfig(model) === undefined;
+  const isModelKnown = weights !== undefined || !startsFromWeights;
+  const unshortened = weights?.context ?? (isModelKnown ? defaultContext : Number.POSITIVE_INFINITY);
+  return { kind, context: context ?? unshortened, startsFromWeights, isModelKnown, given };
+}
+
+/** Options in the table's order, with every default that does not depend on data. */
+function withDefaults(given: TrainOptions, facts: Facts): DefaultedOptions {
+  const values = optionNames.map((name) => [name, given[name] ?? defaultOf(optionRows[name], facts)] as const);
+  return Object.fromEntries(values.filter(([, value]) => value !== undefined)) as DefaultedOptions;
+}
+
+/** The steps that --steps or --tokens asks for; undefined: one epoch. */
+export const askedSteps = ({ steps, tokens }: TrainOptions, totalBatch: number): number | undefined =>
+  tokens === undefined ? steps : Math.ceil(tokens / totalBatch);
+
+/** Tokens in one round of micro-batches over all ranks; `auto` counts as one sequence, which every choice is a multiple of. */
+const roundTokens = ({ batch, sequence, ranks }: Pick<DefaultedOptions, 'batch' | 'sequence' | 'ranks'>): number =>
+  (batch === 'auto' ? 1 : batch) * sequence * ranks;
+
+/** Freezes options whose batch is chosen. What is validated is recorded, so that it stays if the default or --seq changes. */
+export function freezeOptions(options: DefaultedOptions & { readonly batch: number }): SettledOptions {
+  const together = roundTokens(options);
+  const totalBatch = options.totalBatch ?? together;
+  const { sequence, valSteps, valTokens = validationSequences * sequence } = options;
+  const validation = valSteps === undefined ? { valTokens } : {};
+  return Object.freeze({ ...options, totalBatch, accumulation: totalBatch / together, ...validation });
+}

@@ -1,0 +1,98 @@
+// Pairs runs with the references or runs to compare them with: those that were named, the reference with the configuration of
+// all runs, or the first run. compare.ts measures how far apart two curves are.
+import { existsSync } from 'node:fs';
+import { basename, resolve } from 'node:path';
+import { Gpt2Error, words } from '../../base/errors.ts';
+import { isCompared, recordedValue } from '../../options/configuration.ts';
+import { logPath } from '../../runs/paths.ts';
+import { type RunRecord, readRun } from '../../runs/reader.ts';
+import type { Baseline } from './compare.ts';
+import {
+  hasConstantRate,
+  type Mismatch,
+  matchingReference,
+  mismatches,
+  presetOf,
+  type Reference,
+  readReference,
+} from './reference.ts';
+
+/** A run with its name in tables. */
+export interface NamedRun extends RunRecord {
+  readonly name: string;
+  readonly folder: string;
+}
+
+export interface Pair {
+  readonly run: NamedRun;
+  readonly baseline: Reference | NamedRun;
+}
+
+/** Runs, in the order given, and their baselines. */
+export interface Pairing {
+  readonly runs: readonly NamedRun[];
+  /** References and runs that are not among `runs`. */
+  readonly baselines: readonly (Reference | NamedRun)[];
+  readonly pairs: readonly Pair[];
+}
+
+/**
+ * Reads runs and pairs each with every baseline of `names`: names or files of references, which must have the run's
+ * configuration, or run folders, which may have any. Without `names` the baseline is the reference with the configuration of all
+ * runs or, of several runs, the first; a single run without a reference stays unpaired.
+ * @throws Gpt2Error if something cannot be read, or a named reference has no run's configuration
+ */
+export function pairRuns(folders: readonly string[], names: readonly string[] = []): Pairing {
+  const runs = nameRuns(folders);
+  if (names.length === 0) return pairByConfiguration(runs);
+  const named = names.map((name) => (existsSync(logPath(name)) ? nameRuns([name])[0]! : readReference(name)));
+  // A run is not compared with itself.
+  const rest = runs.filter(({ folder }) => !named.some((one) => isRun(one) && resolve(one.folder) === resolve(folder)));
+  if (rest.length === 0) throw new Gpt2Error(`${folders.join(', ')} cannot be compared with itself; name another run`);
+  const pairs = rest.flatMap((run) => named.filter((one) => fits(run, one)).map((one) => ({ run, baseline: one })));
+  for (const run of rest) if (!pairs.some((pair) => pair.run === run)) refuse(run, named, rest.length);
+  for (const one of named) if (!pairs.some((pair) => pair.baseline === one)) refuse(rest[0]!, [one], rest.length);
+  return { runs: rest, baselines: named, pairs };
+}
+
+function pairByConfiguration(runs: readonly NamedRun[]): Pairing {
+  const [first, ...others] = runs;
+  const reference = first && matchingReference(first.configuration);
+  if (reference && others.every((run) => fits(run, reference))) {
+    return { runs, baselines: [reference], pairs: runs.map((run) => ({ run, baseline: reference })) };
+  }
+  return { runs, baselines: [], pairs: others.map((run) => ({ run, baseline: first! })) };
+}
+
+export const isRun = (baseline: Baseline): baseline is NamedRun => 'folder' in baseline;
+
+const fits = ({ configuration }: RunRecord, baseline: Reference | NamedRun): boolean =>
+  isRun(baseline) || mismatches(configuration, baseline).length === 0;
+
+function refuse(run: NamedRun, [reference]: readonly (Reference | NamedRun)[], runs: number): never {
+  const differences = describeMismatches(mismatches(run.configuration, reference as Reference));
+  throw new Gpt2Error(
+    words`${runs === 1 ? 'the run' : run.folder} is not configured as ${reference!.name}: ${differences}; train with these${presetOf(reference!)}, or name another --reference`,
+  );
+}
+
+/** "batch 8 instead of 4, seed 1 instead of 42" */
+export const describeMismatches = (fields: readonly Mismatch[]): string =>
+  fields.map(({ field, run, reference }) => `${field} ${run ?? 'none'} instead of ${reference ?? 'none'}`).join(', ');
+
+/** Steps are among them also where they do not change the rate. */
+export function configurationDifferences(run: Record<string, unknown>, other: Record<string, unknown>): Mismatch[] {
+  const isConstant = hasConstantRate(run) && hasConstantRate(other);
+  return [...new Set([...Object.keys(run), ...Object.keys(other)])]
+    .map((field) => ({ field, run: recordedValue(run, field), reference: recordedValue(other, field) }))
+    .filter(({ field, run, reference }) => run !== reference && (field === 'steps' || isCompared(field, isConstant)));
+}
+
+/** Named by the last part of the path, or by all of it where two end alike. */
+function nameRuns(folders: readonly string[]): NamedRun[] {
+  const short = folders.map((folder) => basename(resolve(folder)));
+  return folders.map((folder, index) => {
+    const name = short[index]!;
+    return { ...readRun(folder), folder, name: short.indexOf(name) === short.lastIndexOf(name) ? name : folder };
+  });
+}

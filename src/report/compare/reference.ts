@@ -1,0 +1,118 @@
+// Reads reference curves and finds them by a run's configuration: recorded runs of other programs, with the limits inside which
+// our runs count as equal: one JSON file each, in data/reference of this package, with series by scripts/make-references.ts.
+
+import { existsSync, readdirSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { z } from 'zod';
+import { Gpt2Error, words } from '../../base/errors.ts';
+import { readTextFile } from '../../base/files/regular-file.ts';
+import { customModel, hasSameLayers, presetConfig } from '../../model/config.ts';
+import { isCompared, recordedValue, shortValue } from '../../options/configuration.ts';
+import { referenceFolder } from '../../options/presets.ts';
+import { type Configuration, rowNamed } from '../../options/table.ts';
+import { trainingRows } from '../../options/training-rows.ts';
+import { seriesNames } from './series-names.ts';
+
+const limitSchema = z.strictObject({
+  series: z.enum(seriesNames),
+  /** 'step' (the default): each step alone; 'mean': the mean |difference| over these steps. */
+  kind: z.enum(['step', 'mean']).optional(),
+  /** First and last step of the limit. */
+  from: z.int(),
+  to: z.int(),
+  /** Largest |difference| allowed. */
+  within: z.number().nonnegative(),
+  /** Where the reference's value is above `above`, the limit is this share of the value instead. */
+  relativeAbove: z.strictObject({ above: z.number(), within: z.number().nonnegative() }).optional(),
+});
+/** Largest distance of a run from a reference over some steps. */
+export type Limit = z.infer<typeof limitSchema>;
+
+const points = z.array(z.tuple([z.int(), z.number()]));
+const referenceSchema = z.object({
+  name: z.string(),
+  source: z.object({
+    program: z.string(),
+    version: z.string(),
+    hardware: z.string(),
+    precision: z.string(),
+    command: z.string(),
+  }),
+  /** Fields of a run's configuration that identify it; fields that are missing are not compared. */
+  configuration: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])),
+  series: z.object({ train: points, val: points, norm: points, lr: points }),
+  limits: z.array(limitSchema),
+});
+/** A recorded run: its source, configuration, measurements, and the limits for our runs. */
+export type Reference = z.infer<typeof referenceSchema>;
+
+/** Names of the references that come with this package. */
+export const referenceNames = (): string[] =>
+  readdirSync(referenceFolder)
+    .filter((name) => name.endsWith('.json'))
+    .map((name) => basename(name, '.json'))
+    .sort();
+
+/**
+ * Reads a reference by name or, where no reference is called that, by path.
+ * @throws Gpt2Error if there is none, or the file is not a reference
+ * @example const { series, limits } = readReference('llmc-d6-fp32-b4-t64');
+ */
+export function readReference(nameOrPath: string): Reference {
+  const named = join(referenceFolder, `${nameOrPath}.json`);
+  const path = existsSync(named) ? named : nameOrPath;
+  if (!existsSync(path)) {
+    throw new Gpt2Error(`there is no reference ${nameOrPath}: name a file, or one of ${referenceNames().join(', ')}`);
+  }
+  try {
+    return referenceSchema.parse(JSON.parse(readTextFile(path)));
+  } catch (cause) {
+    const reason = cause instanceof z.ZodError ? z.prettifyError(cause) : (cause as Error).message;
+    throw new Gpt2Error(`${path} is not a reference curve: ${reason}; name a file in the format of data/reference`, {
+      cause,
+    });
+  }
+}
+
+/** " (train --preset NAME)": each curve that comes with this package is a preset of its name; empty for others. */
+export const presetOf = ({ name }: { readonly name: string }): string =>
+  referenceNames().includes(name) ? words` (train --preset ${name})` : '';
+
+/** A field in which a run's configuration differs from its reference's. */
+export type Mismatch = { readonly field: string; readonly run: unknown; readonly reference: unknown };
+
+/**
+ * The fields in which a run differs from a reference, without those of validation: see `unlike`. A preset, by whatever name, starts
+ * from the seed, and its sizes are separate fields; a path names weights to start from. Options of what is trained that a reference
+ * lacks because they were added later, such as the optimizer, had their defaults.
+ */
+export function mismatches(configuration: Configuration, { configuration: wanted }: Reference): Mismatch[] {
+  const isPreset = configuration.model === customModel || presetConfig(configuration.model) !== undefined;
+  const run: Record<string, unknown> = isPreset ? { ...configuration, model: wanted.model } : configuration;
+  const isConstant = hasConstantRate(run) && hasConstantRate(wanted);
+  const later = Object.keys(trainingRows).filter((field) => rowNamed(field)?.optional && !(field in wanted));
+  return [...Object.keys(wanted), ...later]
+    .filter((field) => isCompared(field, isConstant) && rowNamed(field)?.compare !== 'without validation')
+    .map((field) => ({
+      ...{ field, run: shortValue(field, recordedValue(run, field)) },
+      reference: recordedValue(wanted, field),
+    }))
+    .filter(({ run, reference }) => run !== reference);
+}
+
+/** Whether the rate is constant after the warmup, so that the number of steps does not change it. */
+export const hasConstantRate = ({ schedule, finalLearningRateFraction }: Record<string, unknown>): boolean =>
+  schedule === 'constant' || finalLearningRateFraction === 1;
+
+const references = (): Reference[] => referenceNames().map(readReference);
+
+export const matchingReference = (configuration: Configuration): Reference | undefined =>
+  references().find((reference) => mismatches(configuration, reference).length === 0);
+
+/** The reference with the same data and model that differs in the fewest other fields, or undefined. */
+export const nearestReference = (configuration: Configuration): Reference | undefined =>
+  references()
+    .filter((reference) => hasSameLayers(configuration, reference.configuration))
+    .map((reference) => ({ reference, fields: mismatches(configuration, reference).map(({ field }) => field) }))
+    .filter(({ fields }) => !fields.includes('data') && !fields.includes('model'))
+    .sort((a, b) => a.fields.length - b.fields.length)[0]?.reference;

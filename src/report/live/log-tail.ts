@@ -1,0 +1,103 @@
+// Follows a run's log while it is written, cut by a resume or started again: its newest start, and the lines after a position.
+// event-stream.ts sends them to viewers.
+import { createHash } from 'node:crypto';
+import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
+import { logPath } from '../../runs/paths.ts';
+import { type RunEvent, readEvent } from '../../runs/schema.ts';
+
+/** A line end in a log. `mark` is a hash of the bytes before it, which differ in a log that was cut and grew again. */
+export interface Position {
+  readonly offset: number;
+  readonly mark: string;
+}
+
+export type RunStart = Extract<RunEvent, { event: 'run' }>;
+
+/** Bytes read at once. A longer line would be sent in pieces, which are not events; ours have 20 kB at most. */
+const windowBytes = 64 * 1024;
+/** Bytes that a mark hashes. Each step's line has its time with all digits, so two logs do not share this many by chance. */
+const markedBytes = 4096;
+
+const markOf = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex').slice(0, 16);
+
+/** The start of every log. */
+export const beginning: Position = { offset: 0, mark: markOf(Buffer.alloc(0)) };
+
+export class LogTail {
+  readonly #path: string;
+  #end = beginning;
+  #version = '';
+  /** The newest event of the run's start. */
+  start: RunStart | undefined;
+  /** The time of the last write, in milliseconds since 1970; 0: never. */
+  written = 0;
+
+  /** @param run the run's folder; its log need not exist yet */
+  constructor(run: string) {
+    this.#path = logPath(run);
+  }
+
+  /** Looks at the file again. @returns whether it changed */
+  look(): boolean {
+    return this.#open(false, (file) => {
+      const { size, mtimeMs, ino } = fstatSync(file);
+      const version = `${size} ${mtimeMs} ${ino}`;
+      if (version === this.#version) return false;
+      this.#version = version;
+      this.written = mtimeMs;
+      for (let lines = read(file, this.#end); lines; lines = read(file, this.#end)) {
+        if (lines === 'cut') {
+          this.#end = beginning;
+          this.start = undefined;
+        } else {
+          this.#end = lines.end;
+          this.start = lastStart(lines.text) ?? this.start;
+        }
+      }
+      return true;
+    });
+  }
+
+  /** Some of the complete lines after a position; 'cut' if the log has changed before it. */
+  after(position: Position) {
+    return this.#open(undefined, (file) => read(file, position));
+  }
+
+  /** A log that cannot be read now (missing, its disk not mounted) may be readable later. */
+  #open<R>(otherwise: R, use: (file: number) => R): R {
+    let file: number | undefined;
+    try {
+      file = openSync(this.#path, 'r');
+      return use(file);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === undefined) throw error;
+      return otherwise;
+    } finally {
+      if (file !== undefined) closeSync(file);
+    }
+  }
+}
+
+/** Complete lines without the last line break, and their end. */
+function read(file: number, { offset, mark }: Position) {
+  if (markAt(file, offset) !== mark) return 'cut' as const;
+  const window = Buffer.allocUnsafe(windowBytes);
+  const length = readSync(file, window, 0, windowBytes, offset);
+  if (length === 0) return undefined;
+  const lineBreak = window.lastIndexOf('\n', length - 1);
+  if (lineBreak < 0 && length < windowBytes) return undefined;
+  const [textBytes, bytes] = lineBreak < 0 ? [length, length] : [lineBreak, lineBreak + 1];
+  const end = { offset: offset + bytes, mark: markAt(file, offset + bytes) };
+  return { text: window.toString('utf8', 0, textBytes), end };
+}
+
+/** The mark of an offset; in a shorter file a mark that no position has. */
+function markAt(file: number, offset: number): string {
+  const bytes = Buffer.allocUnsafe(Math.min(offset, markedBytes));
+  const length = readSync(file, bytes, 0, bytes.length, offset - bytes.length);
+  return length < bytes.length ? '' : markOf(bytes);
+}
+
+/** The last start in some lines. Parsing every line of a long log as JSON would take seconds. */
+const lastStart = (text: string): RunStart | undefined =>
+  readEvent(text.split('\n').findLast((one) => one.startsWith('{"event":"run",')) ?? '') as RunStart | undefined;

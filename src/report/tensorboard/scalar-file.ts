@@ -1,0 +1,109 @@
+// Writes a run's curves to an event file of TensorBoard while it trains. Each start of a run writes its own file, which names its
+// first step: TensorBoard then drops later steps of earlier files, so no step of a resumed run appears twice.
+import { closeSync, fsyncSync, openSync, readdirSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import { Gpt2Error, words } from '../../base/errors.ts';
+import { makeFolder } from '../../base/files/make-folder.ts';
+import { evaluationsAt } from '../../runs/reader.ts';
+import type { RunEvent } from '../../runs/schema.ts';
+import { type EventContent, eventRecord } from './event-record.ts';
+
+/** Opens the file of a run that starts or continues, in its own folder if `folder` is empty. @throws as ScalarFile */
+export function openScalarFile(
+  run: string,
+  { folder, startStep, notice }: { folder: string; startStep: number; notice: (text: string) => void },
+): ScalarFile {
+  const scalars = new ScalarFile(folder || run, startStep, notice);
+  // The evaluation of the step from which the run continues came before its save and is not repeated, so it is copied.
+  if (startStep > 0) for (const event of evaluationsAt(run, startStep)) scalars.add(event);
+  return scalars;
+}
+
+/** TensorBoard reads files with this word in their name. */
+const namePart = 'tfevents';
+
+export class ScalarFile {
+  readonly #path: string;
+  readonly #file: number;
+  readonly #notice: (text: string) => void;
+  #bytes = 0;
+  #failed = false;
+
+  /**
+   * @param from the step from which the run continues
+   * @param notice called when a write fails; training continues
+   * @throws Gpt2Error if it cannot be written
+   */
+  constructor(folder: string, from: number, notice: (text: string) => void) {
+    try {
+      makeFolder(folder);
+      this.#path = join(folder, nextName(folder));
+      this.#file = openSync(this.#path, 'wx');
+    } catch (cause) {
+      throw new Gpt2Error(
+        words`cannot write TensorBoard's events to ${folder}: ${(cause as Error).message}; name another folder with --tensorboard`,
+        { cause },
+      );
+    }
+    this.#notice = notice;
+    this.#write(from, { fileVersion: 'brain.Event:2' });
+    this.#write(from, { start: true });
+  }
+
+  add(event: RunEvent): void {
+    const point = pointOf(event);
+    if (point) this.#write(point.step, { scalars: point.scalars });
+  }
+
+  /** Flushes the file to the disk. A failure is only a notice: the run ends as it would have. */
+  close(): void {
+    try {
+      try {
+        fsyncSync(this.#file);
+      } finally {
+        closeSync(this.#file);
+      }
+    } catch (cause) {
+      this.#notice(`${this.#path} may lack steps: ${(cause as Error).message}; the log has them`);
+    }
+  }
+
+  #write(step: number, content: EventContent): void {
+    const record = eventRecord(Date.now() / 1000, step, content);
+    try {
+      // A record that was written in part is overwritten by the next.
+      for (let done = 0; done < record.length; ) {
+        done += writeSync(this.#file, record, done, record.length - done, this.#bytes + done);
+      }
+      this.#bytes += record.length;
+      this.#failed = false;
+    } catch (cause) {
+      const { message } = cause as Error;
+      if (!this.#failed)
+        this.#notice(`${this.#path} lacks steps: ${message}; the log has them, and training continues`);
+      this.#failed = true;
+    }
+  }
+}
+
+/** Files are read in the order of their names: by second, then by number. */
+function nextName(folder: string): string {
+  const count = readdirSync(folder).filter((name) => name.includes(namePart)).length;
+  const seconds = String(Math.floor(Date.now() / 1000)).padStart(10, '0');
+  return `events.out.${namePart}.${seconds}.${String(count).padStart(4, '0')}.gpt2`;
+}
+
+function pointOf(event: RunEvent): { step: number; scalars: Record<string, number> } | undefined {
+  switch (event.event) {
+    case 'train': {
+      const { step, loss, norm, lr, tokensPerSecond } = event;
+      return { step, scalars: { 'train/loss': loss, norm, lr, tokens_per_second: tokensPerSecond } };
+    }
+    case 'val':
+      return { step: event.step, scalars: { 'val/loss': event.loss } };
+    case 'hellaswag':
+      return { step: event.step, scalars: { 'hellaswag/acc': event.acc, 'hellaswag/acc_norm': event.accNorm } };
+    default:
+      return undefined;
+  }
+}

@@ -1,0 +1,112 @@
+// Finds the newest valid checkpoint of the run that --resume continues, and merges its options with those given.
+import { existsSync } from 'node:fs';
+import { attempt, Gpt2Error, words } from '../../base/errors.ts';
+import { orderOf } from '../../data/batches/order.ts';
+import { readOptions, readRunOptions } from '../../options/read-options.ts';
+import { resumedOptions, runToResume, withGiven } from '../../options/resumed-options.ts';
+import type { TrainOptions } from '../../options/table.ts';
+import { holdsRun, refuseLostCheckpoints, refuseOccupied, refuseUnreadable } from '../../runs/existing.ts';
+import { checkpointsFolder, configPath } from '../../runs/paths.ts';
+import { type FoundCheckpoint, newestManifest, newestValidCheckpoint } from '../../weights/checkpoint/directory.ts';
+import { manifestFile } from '../../weights/files/names.ts';
+
+interface Resumed {
+  readonly options: TrainOptions;
+  /** Undefined if the run starts at step 0: nothing is resumed, or the run has no complete checkpoint yet. */
+  readonly checkpoint: FoundCheckpoint | undefined;
+}
+
+/**
+ * Merges the given options with those of the run that they resume, if they resume one.
+ * @throws UsageError for contradicting flags; Gpt2Error if there is no run in --out, or a given option would break it
+ */
+export function mergeRun(asked: TrainOptions, notice: (text: string) => void): Resumed {
+  const { out, given } = startOrResume(asked);
+  if (out === undefined) return { options: given, checkpoint: undefined };
+  refuseUnreadable(out);
+  const { recipe } = given;
+  if (recipe !== undefined) notice(words`${out} goes on with its own options: --recipe ${recipe} sets none of them`);
+  const { checkpoint, damaged } = newestValidCheckpoint(checkpointsFolder(out), checkResumable);
+  if (!checkpoint && damaged.length > 0) {
+    throw new Gpt2Error(
+      words`no checkpoint of ${out} is valid: ${damaged[0]!.reason}; restore its files, or start over with --overwrite`,
+    );
+  }
+  for (const { reason } of damaged) notice(`skipped a damaged checkpoint: ${reason}`);
+  if (checkpoint) return { options: resumedOptions(optionsBefore(checkpoint), given, notice), checkpoint };
+  refuseLostCheckpoints(out);
+  refuseOccupied(out, { overwrite: true });
+  notice(`${out} has no complete checkpoint: starting at step 0`);
+  const options = { ...withGiven(configuredOptions(out), given), resume: false, overwrite: true };
+  return { options, checkpoint: undefined };
+}
+
+/**
+ * As `mergeRun`, but without verifying the checkpoint, for a process that starts others: each then calls `mergeRun`.
+ * @throws as `mergeRun`, except for a damaged checkpoint
+ */
+export function mergeUnverified(asked: TrainOptions): Resumed {
+  const { out, given } = startOrResume(asked);
+  if (out === undefined) return { options: given, checkpoint: undefined };
+  const checkpoint = newestManifest(checkpointsFolder(out));
+  return { options: withGiven(checkpoint ? optionsBefore(checkpoint) : configuredOptions(out), given), checkpoint };
+}
+
+/**
+ * The run to resume; undefined: the run starts at step 0. For `--resume auto` the folder decides, and a run that has chosen its
+ * batch keeps it, so that the command that started a run also continues it.
+ * @throws as `runToResume` and `holdsRun`
+ */
+function startOrResume(asked: TrainOptions): { out: string | undefined; given: TrainOptions } {
+  const out = runToResume(asked);
+  if (out === undefined || asked.resume !== 'auto') return { out, given: asked };
+  const { batch, ...others } = asked;
+  if (!holdsRun(out)) return { out: undefined, given: { ...asked, resume: false } };
+  return { out, given: batch === 'auto' ? others : asked };
+}
+
+const configuredOptions = (out: string): TrainOptions =>
+  existsSync(configPath(out)) ? readRunOptions(configPath(out)) : {};
+
+/** The options that a checkpoint's run had. @throws UsageError */
+const optionsBefore = ({ path, manifest }: FoundCheckpoint): TrainOptions =>
+  readOptions(manifest.configuration, `${path}/${manifestFile}`);
+
+/**
+ * Checks that a run can resume with the values of a checkpoint's manifest. Values that would fail later count as damage, and the
+ * run resumes from an older checkpoint.
+ * @throws Gpt2Error naming the value that is invalid, or that contradicts another
+ */
+function checkResumable(found: FoundCheckpoint): void {
+  const { path, manifest } = found;
+  const refusal = (what: string, cause?: unknown) =>
+    new Gpt2Error(`${path}/${manifestFile} cannot be used: ${what}`, { cause });
+  const { model, configuration, position, shards } = manifest;
+  for (const [name, size] of Object.entries(model)) {
+    const asked = configuration[name];
+    if (asked !== undefined && asked !== size)
+      throw refusal(`${name} is ${size} in its model but ${asked} in its configuration`);
+  }
+  const before = attempt(() => optionsBefore(found));
+  if (before instanceof Gpt2Error) throw refusal(before.message, before);
+  // src/options/complete-options.ts checks other rules about several options later: options given again may change them.
+  const { batch, sequence, order, seed, totalBatch, ranks = 1 } = before;
+  if (typeof batch !== 'number' || sequence === undefined || order === undefined || seed === undefined) {
+    throw refusal('its configuration lacks batch, sequence, order or seed');
+  }
+  if (totalBatch !== undefined && totalBatch % (batch * sequence * ranks) !== 0) {
+    throw refusal(
+      `totalBatch ${totalBatch} is not a multiple of batch ${batch} x sequence ${sequence} x ranks ${ranks}`,
+    );
+  }
+  const shardTokens = shards.map(({ tokens }) => tokens);
+  let holds: boolean;
+  try {
+    holds = orderOf(order, { shardTokens, batch, sequence, rank: 0, ranks, seed }).holds(position);
+  } catch (error) {
+    // A permutation of more samples than fit in memory.
+    if (!(error instanceof RangeError)) throw error;
+    holds = false;
+  }
+  if (!holds) throw refusal(`the position ${JSON.stringify(position)} does not exist in its shards`);
+}

@@ -1,0 +1,240 @@
+// Settles a run's options in stages, each once: read, merge with the resumed run, find the model, fill in defaults, check,
+// choose the batch, freeze. Only --batch auto opens the device, for a moment.
+import { existsSync } from 'node:fs';
+import { Gpt2Error, UsageError, words } from '../../base/errors.ts';
+import { findShards, readDataset, readDatasetTokenizer } from '../../data/shards/find-shards.ts';
+import { readHellaswag } from '../../inference/evaluate/hellaswag.ts';
+import { architectureNames, architectureOf } from '../../model/architecture.ts';
+import {
+  checkDtype,
+  customModel,
+  type ModelConfig,
+  presetConfig,
+  presetNames,
+  pretrainedName,
+} from '../../model/config.ts';
+import type { DeviceOptions } from '../../native/device.ts';
+import { type DeviceChoice, selectDevice, selectKind } from '../../native/select-device.ts';
+import { loadFolders } from '../../ops/kernels/card-hash.ts';
+import { chooseOptimizer } from '../../optimizer/choose.ts';
+import { completeOptions, freezeOptions } from '../../options/complete-options.ts';
+import { modelOf } from '../../options/model-of-options.ts';
+import { withSources } from '../../options/read-options.ts';
+import {
+  type DefaultedOptions,
+  optionTable,
+  type SettledOptions,
+  spell,
+  type TrainOptions,
+} from '../../options/table.ts';
+import { type Place, threadsOf } from '../../ranks/place.ts';
+import { refuseAccidentalCpu, refuseAutoBatch } from '../../ranks/refuse.ts';
+import { refuseUnsaved } from '../../runs/run-model.ts';
+import { type Tokenizer, tokenizerOf } from '../../tokenizer/tokenizer.ts';
+import type { FoundCheckpoint } from '../../weights/checkpoint/directory.ts';
+import { hubName } from '../../weights/formats/hub.ts';
+import type { FetchOptions } from '../../weights/formats/hub-cache.ts';
+import { modelPaths } from '../../weights/formats/stored-model.ts';
+import { checkpointWeights, refuseOtherTokenizer, resolveWeights, type Weights } from '../../weights/weights.ts';
+import { type BatchChoice, chooseBatch } from './plan-memory.ts';
+import { mergeRun, mergeUnverified } from './resume.ts';
+
+/** A run's options, and the model and files that they name, before data and device are opened. */
+export interface Settled {
+  readonly options: SettledOptions;
+  readonly deviceOptions: DeviceOptions;
+  readonly config: ModelConfig;
+  /** Undefined if none is known: the tokens cannot be decoded. */
+  readonly tokenizer: Tokenizer | undefined;
+  /** The checkpoint from which a resumed run continues. */
+  readonly checkpoint: FoundCheckpoint | undefined;
+  /** Weights that the run starts with; undefined: random ones. */
+  readonly start: Weights | undefined;
+  readonly trainShards: string[];
+  readonly valShards: string[];
+}
+
+/**
+ * @param place of this process among ranks; undefined: it trains alone, or only plans
+ * @throws UsageError or Gpt2Error; InterruptedError if `signal` stops the download of --model
+ */
+export async function settle(
+  given: TrainOptions,
+  { notice = () => {}, ...fetching }: FetchOptions,
+  place?: Place,
+): Promise<Settled> {
+  const asked = withSources(place ? withRanks(given, place) : given);
+  const { options: merged, checkpoint } = mergeRun(asked, notice);
+  const target = selectDevice(merged.device ?? optionTable.device.default, place?.gpu);
+  const start = checkpoint
+    ? checkpointWeights(checkpoint)
+    : await startingWeights(merged.model, { notice, ...fetching });
+  const { options, config, tokenizer, trainShards, valShards } = findFiles(merged, target.kind, start);
+  if (start && !checkpoint) announceStart(start, merged, options, notice);
+  const device = { ...target, dtype: options.dtype, threads: threadsOf(options.threads, place) };
+  const settled = freezeOptions({ ...options, ...(await batchOf(merged, options, { device, config, tokenizer })) });
+  if (options.batch === 'auto') announceBatch(merged, settled, notice);
+  const deviceOptions = { ...device, accumulates: settled.accumulation > 1 };
+  return { options: settled, deviceOptions, config, tokenizer, checkpoint, start, trainShards, valShards };
+}
+
+/** Completes options and finds the files that they name. */
+function findFiles(merged: TrainOptions, kind: DeviceChoice['kind'], start: Weights | undefined) {
+  const model = start?.hubName ?? merged.model;
+  const options = completeOptions({ ...merged, model }, kind, start?.model);
+  refuseRanks(options, kind);
+  const { data } = options;
+  const [dataset, trainShards, valShards] = [readDataset(data), findShards(data, 'train'), findShards(data, 'val')];
+  if (start) refuseOtherParts(start, merged);
+  const config = modelConfig(options, start, dataset?.vocabularySize);
+  checkDtype(config, options.dtype);
+  if (start) refuseOtherTokenizer(start, data, dataset);
+  const tokenizer = tokenizerOfRun(config, start, dataset && readDatasetTokenizer(data, dataset));
+  return { options, config, tokenizer, trainShards, valShards };
+}
+
+/**
+ * Checks the options of several runs, and the files that they name, before the first one starts. It opens no device and reads
+ * neither shards nor the checkpoints of runs that are resumed, and downloads a model of the Hugging Face hub.
+ * @returns the model of each run: of the hub, with its commit, so that runs that start later begin with the same weights
+ * @throws as `settle`
+ */
+export async function checkRuns(all: readonly TrainOptions[], fetching: FetchOptions): Promise<(string | undefined)[]> {
+  const models: (string | undefined)[] = [];
+  const weights = new Map<string | undefined, Weights | undefined>();
+  for (const given of all) {
+    const { options: merged, checkpoint } = mergeUnverified(given);
+    const { model, device } = merged;
+    if (!checkpoint && !weights.has(model)) weights.set(model, await startingWeights(model, fetching));
+    const start = checkpoint ? checkpointWeights(checkpoint) : weights.get(model);
+    const { options, config, tokenizer } = findFiles(merged, selectKind(device ?? optionTable.device.default), start);
+    const { hellaswagEvery, hellaswag, sequence } = options;
+    const { vocabularySize } = config;
+    if (hellaswagEvery > 0) readHellaswag(hellaswag, { sequence, vocabularySize, tokenizer });
+    models.push(start?.hubName ?? given.model);
+  }
+  return models;
+}
+
+/**
+ * The number of ranks of a run: as given, or as in the run that is resumed.
+ * @throws UsageError for wrong options, before any process is started
+ */
+export function wantedRanks(given: TrainOptions): number {
+  const { options: merged } = mergeUnverified(withSources(given));
+  const { ranks = optionTable.ranks.default } = merged;
+  if (ranks === 1) return ranks;
+  const kind = selectKind(merged.device ?? optionTable.device.default);
+  refuseRanks(completeOptions(merged, kind), kind);
+  return ranks;
+}
+
+function refuseRanks(options: DefaultedOptions, kind: DeviceChoice['kind']): void {
+  refuseAccidentalCpu(options, kind);
+  refuseAutoBatch(options.batch, options.ranks);
+}
+
+/** Ranks between which optimizer state is divided. */
+export const sharesOf = ({ ranks, zero }: Pick<SettledOptions, 'ranks' | 'zero'>): number => (zero === 1 ? ranks : 1);
+
+/** Whether samples are taken: a model's tokens can only be decoded with its tokenizer. */
+export const takesSamples = (sampleEvery: number, tokenizer: Tokenizer | undefined): boolean =>
+  sampleEvery > 0 && tokenizer !== undefined;
+
+/** A file that came with the weights or the data; without one, the size of the vocabulary decides. */
+const tokenizerOfRun = (config: ModelConfig, start: Weights | undefined, data: Tokenizer | undefined) =>
+  [start?.tokenizer, data].find((tokenizer) => tokenizer?.file !== undefined) ?? tokenizerOf(config);
+
+function withRanks(given: TrainOptions, { ranks }: Place): TrainOptions {
+  if (given.ranks === undefined || given.ranks === ranks) return { ...given, ranks };
+  throw new UsageError(words`--gpus ${given.ranks}, but ${ranks} ranks were started`, { options: ['ranks'] });
+}
+
+/** The weights that --model names, or undefined for a new model. */
+async function startingWeights(model: string | undefined, fetching: FetchOptions): Promise<Weights | undefined> {
+  if (model === undefined || model === customModel) return undefined;
+  if (presetConfig(model)) {
+    const pretrained = pretrainedName(model);
+    if (pretrained?.endsWith(`/${model}`)) {
+      fetching.notice?.(
+        words`--model ${model} is a new model of that size; the pretrained one is --model ${pretrained}`,
+      );
+    }
+    return undefined;
+  }
+  if (!existsSync(model) && !hubName(model)) {
+    throw new UsageError(
+      words`--model takes ${presetNames.join(', ')}, ${customModel}, or ${modelPaths}; ${model} does not exist`,
+      { options: ['model'] },
+    );
+  }
+  refuseUnsaved(model);
+  return resolveWeights(model, fetching);
+}
+
+function modelConfig(
+  options: DefaultedOptions,
+  start: Weights | undefined,
+  vocabularySize: number | undefined,
+): ModelConfig {
+  const { context } = options;
+  if (start && context !== undefined && context > start.model.context) {
+    throw new Gpt2Error(
+      words`--context ${context} is over the ${start.model.context} positions of ${start.path}: a context can be shortened, not lengthened`,
+    );
+  }
+  return modelOf(options, start?.model, vocabularySize);
+}
+
+/** Refuses parts that are given and are not those of the weights. */
+function refuseOtherParts({ path, model }: Weights, given: TrainOptions): void {
+  const own = architectureOf(model);
+  const other = architectureNames.find((name) => given[name] !== undefined && given[name] !== own[name]);
+  if (other === undefined) return;
+  const flag = spell(other);
+  throw new UsageError(
+    `${flag} ${given[other]}, but ${path} was trained with ${flag} ${own[other]}; leave out ${flag}`,
+    { options: [other] },
+  );
+}
+
+/** The batch as given, or the choice of --batch auto. */
+async function batchOf(
+  merged: TrainOptions,
+  { batch, ...options }: DefaultedOptions,
+  { device, config, tokenizer }: { device: DeviceOptions; config: ModelConfig; tokenizer: Tokenizer | undefined },
+): Promise<{ batch: number } | BatchChoice> {
+  if (batch !== 'auto') return { batch };
+  const { sequence: T, totalBatch, maxMemory, ranks } = options;
+  const rows = totalBatch === undefined ? undefined : totalBatch / T / ranks;
+  const samples = takesSamples(options.sampleEvery, tokenizer);
+  const { recompute } = merged;
+  const [optimizer, shares] = [chooseOptimizer(options), sharesOf(options)];
+  const cards = await loadFolders(options.kernels);
+  return chooseBatch(device, config, { T, optimizer, rows, recompute, samples, maxMemory, shares, cards });
+}
+
+function announceStart(
+  { path, damaged }: Weights,
+  merged: TrainOptions,
+  { learningRate, optimizer, muonLearningRate }: DefaultedOptions,
+  notice: (text: string) => void,
+): void {
+  for (const { reason } of damaged) notice(`skipped a damaged checkpoint: ${reason}`);
+  const rate = words`at the learning rate of a fine-tune, ${learningRate}; --lr sets another`;
+  notice(`starting from ${path}${merged.learningRate === undefined ? `, ${rate}` : ''}`);
+  if (optimizer === 'muon' && merged.muonLearningRate === undefined) {
+    notice(words`Muon's learning rate is ${muonLearningRate}, that of a new model; --muon-lr sets another`);
+  }
+}
+
+/** Without --total-batch, the tokens of a step depend on the free memory. */
+function announceBatch(
+  merged: TrainOptions,
+  { batch, recompute, totalBatch }: SettledOptions,
+  notice: (text: string) => void,
+): void {
+  const step =
+    merged.totalBatch === undefined ? words`; a step has ${totalBatch} tokens: --total-batch is not given` : '';
+  notice(words`--batch auto is --batch ${batch} --recompute ${recompute} here${step}`);
+}

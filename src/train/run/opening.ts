@@ -1,0 +1,37 @@
+// Inputs of the functions that open a run, and the list of what it has to close.
+import type { Ranks } from '../../ranks/ranks.ts';
+import type { LivePage } from '../../report/live/live-page.ts';
+import type { Settled } from '../plan/settle.ts';
+
+/** Inputs of the functions that open a run. */
+export interface Opening {
+  readonly settled: Settled;
+  readonly notice: (text: string) => void;
+  /** Takes the live page in the end. */
+  readonly onPage: (page: LivePage) => void;
+  readonly ranks: Ranks | undefined;
+  readonly resources: Resources;
+}
+
+/** Resources to close together. */
+export class Resources {
+  readonly #open: { close(): void }[] = [];
+
+  keep<R extends { close(): void }>(resource: R): R {
+    this.#open.push(resource);
+    return resource;
+  }
+
+  /** Closes all, the last opened first; a second call does nothing. @throws the first error */
+  close(): void {
+    const errors: unknown[] = [];
+    for (const resource of this.#open.splice(0).reverse()) {
+      try {
+        resource.close();
+      } catch (error) {
+        errors.push(error);
+      }
+    }
+    if (errors.length > 0) throw errors[0];
+  }
+}

@@ -1,0 +1,90 @@
+// Finds losses and norms that stand out from earlier ones, for --skip-spikes: such a step updates nothing.
+import { words } from '../../base/errors.ts';
+import { logPath } from '../../runs/paths.ts';
+import { eventsIfReadable } from '../../runs/reader.ts';
+import type { StepResult, UpdateLimits } from '../step/staging.ts';
+import type { Run } from './run.ts';
+
+/** Steps that a value is compared with; with fewer, nothing is a spike. */
+const window = 128;
+
+/** Skipped updates in a row at which a run ends: something else must be wrong. */
+export const mostSkippedInARow = 16;
+
+/** A step's results. */
+export type Measured = Pick<StepResult, 'loss' | 'norm'> & { readonly step: number; readonly skipped?: boolean };
+
+const hasFinite = ({ loss, norm }: Measured): boolean => Number.isFinite(loss) && Number.isFinite(norm);
+
+/** The steps of a run that limits can still depend on. */
+export const recentSteps = (steps: readonly Measured[]): Measured[] =>
+  steps
+    .filter(hasFinite)
+    .slice(-(window + 1))
+    .map(({ step, loss, norm }) => ({ step, loss, norm }));
+
+/** Continues from the log of a resumed run; all ranks take the history of rank 0, so that they skip the same updates. */
+export async function openSpikeWatch(run: Run, z: number, notice: (text: string) => void): Promise<SpikeWatch> {
+  const { resumed, ranks, isRoot } = run;
+  const steps = resumed && isRoot ? loggedSteps(run, notice) : [];
+  const own = { skipped: steps.filter(({ skipped }) => skipped).length, steps: recentSteps(steps) };
+  const history = (await ranks?.fromRoot(own)) ?? own;
+  return new SpikeWatch(z, history.steps, history.skipped);
+}
+
+/** The log's train events, skipped ones included. */
+function loggedSteps({ out, startStep }: Run, notice: (text: string) => void): Measured[] {
+  const trained = eventsIfReadable(out).flatMap((event) => (event.event === 'train' ? [event] : []));
+  const lost = startStep - new Set(trained.map(({ step }) => step)).size;
+  if (lost > 0) {
+    notice(
+      words`${logPath(out)} is damaged or truncated; --skip-spikes continues without the losses and norms of ${lost} of ${startStep} steps`,
+    );
+  }
+  return trained;
+}
+
+export class SpikeWatch {
+  /** Updates left out in all. */
+  skipped = 0;
+  /** Updates left out since the last one that was not. */
+  skippedInARow = 0;
+  readonly #z: number;
+  /** Finite ones, steps rising. */
+  #history: Measured[] = [];
+
+  /**
+   * @param z standard deviations over the mean from which a value is a spike
+   * @param skipped updates that the run left out before
+   */
+  constructor(z: number, history: readonly Measured[] = [], skipped = 0) {
+    this.#z = z;
+    for (const measured of history) this.add(measured);
+    this.skipped = skipped;
+  }
+
+  /** Adds a step, skipped or not: after a lasting change of level, values soon stop being spikes. */
+  add(measured: Measured): void {
+    this.skippedInARow = measured.skipped ? this.skippedInARow + 1 : 0;
+    if (measured.skipped) this.skipped++;
+    if (!hasFinite(measured)) return;
+    this.#history.push(measured);
+    if (this.#history.length > window + 1) this.#history.shift();
+  }
+
+  /**
+   * Limits above which step `step` updates nothing: mean + z standard deviations of 128 steps. The previous step is left out,
+   * because on a GPU its result is not known when the step is enqueued.
+   */
+  limitsAt(step: number): UpdateLimits {
+    const before = this.#history.filter((measured) => measured.step < step - 1).slice(-window);
+    if (before.length < window) return {};
+    return { loss: this.#limit(before.map(({ loss }) => loss)), norm: this.#limit(before.map(({ norm }) => norm)) };
+  }
+
+  #limit(values: readonly number[]): number | undefined {
+    const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
+    const variance = values.reduce((sum, value) => sum + (value - mean) ** 2, 0) / values.length;
+    return variance === 0 ? undefined : mean + this.#z * Math.sqrt(variance);
+  }
+}

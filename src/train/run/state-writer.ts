@@ -1,0 +1,112 @@
+// Writes a run's state as a checkpoint: from a copy in host memory, on a thread, while training continues; or from the device, while
+// it waits, if there is too little host memory for a copy. The format of a checkpoint is in ../../checkpoint.
+import { Gpt2Error, NativeError } from '../../base/errors.ts';
+import type { Position } from '../../data/batches/order.ts';
+import { checkpointsFolder } from '../../runs/paths.ts';
+import { WriterError } from '../../weights/checkpoint/background.ts';
+import type { Keeping } from '../../weights/checkpoint/prune.ts';
+import {
+  type CheckpointHead,
+  type SaveResult,
+  saveState,
+  stateInDevice,
+  type TidyResult,
+  tidy,
+} from '../../weights/checkpoint/write.ts';
+import type { Run } from './run.ts';
+import { shardRecord } from './same-data.ts';
+
+/** Does work once, or until it succeeds. */
+export type Repeat = <R>(work: () => R | Promise<R>) => Promise<R>;
+export const once: Repeat = async (work) => work();
+
+/** A save of the state after `step` updates. */
+interface Save {
+  readonly step: number;
+  /** Of the next micro-batch. */
+  readonly position: Position;
+  /** The state does not change until it is written. */
+  readonly inPlace: boolean;
+  /** --save-every is a time, and asked for it. */
+  readonly timed: boolean;
+}
+
+export class StateWriter {
+  readonly #run: Run;
+  readonly #notice: (text: string) => void;
+  #copies = true;
+  readonly #reported = new Set<string>();
+
+  constructor(run: Run, notice: (text: string) => void) {
+    this.#run = run;
+    this.#notice = notice;
+  }
+
+  /** Takes what a copy needs. @throws NativeError if there is too little memory for it, but parts of other ranks to receive */
+  prepare(): void {
+    this.#tryCopy(() => this.#run.writer.prepare());
+  }
+
+  /** Writes a checkpoint. Removes what is no longer kept. @throws Gpt2Error in `repeat` if the disk does not take it */
+  async write({ step, position, inPlace, timed }: Save, repeat = once): Promise<SaveResult> {
+    const { options, out, log, program, configuration, model, loader, trainer, writer, tokenizer } = this.#run;
+    const head: CheckpointHead = {
+      ...{ folder: checkpointsFolder(out), step },
+      ...(tokenizer?.file === undefined ? {} : { tokenizer: tokenizer.file }),
+      manifest: {
+        ...{ program, configuration, position, logBytes: log.bytes, codePath: model.device.description.codePath },
+        shards: loader.shards.map(shardRecord),
+        ...(timed ? { timed } : {}),
+      },
+    };
+    const keeping = keepingOf(options);
+    const direct = async () => saveState(head, stateInDevice(model, trainer.optimizerState.copies), keeping);
+    const begun = this.#tryCopy(() => writer.write(head, keeping, { inPlace }));
+    let attempt = () => begun ?? direct();
+    return repeat(async () => {
+      const result = await attempt().catch((error) => {
+        // The state has not changed: write it without the thread.
+        if (inPlace && error instanceof WriterError && !model.sharding) return direct();
+        throw error;
+      });
+      this.#reportFailures(result);
+      if (result.failure === undefined) return result;
+      // Other ranks send their parts only once.
+      if (begun) attempt = () => writer.again();
+      throw new Gpt2Error(result.failure);
+    });
+  }
+
+  /** Removes what saves left, as `write` does. */
+  tidy(): void {
+    this.#reportFailures(tidy(checkpointsFolder(this.#run.out), keepingOf(this.#run.options)));
+  }
+
+  /** Without host memory for a copy a save is slower, and cannot receive the parts of other ranks. */
+  #tryCopy<R>(copy: () => R): R | undefined {
+    if (!this.#copies) return undefined;
+    const { model, writer } = this.#run;
+    try {
+      return copy();
+    } catch (error) {
+      if (!(error instanceof NativeError) || error.status !== 'GPT2_OUT_OF_MEMORY' || model.sharding) throw error;
+      this.#copies = false;
+      const gib = (writer.copyBytes / 2 ** 30).toFixed(1);
+      this.#notice(`too little host memory for a copy of ${gib} GiB: training waits while each checkpoint is written`);
+      return undefined;
+    }
+  }
+
+  /** Reports each failure only once: every save finds it again. */
+  #reportFailures({ clearFailure, pruneFailure }: TidyResult): void {
+    for (const failure of [clearFailure, pruneFailure]) {
+      if (failure === undefined || this.#reported.has(failure)) continue;
+      this.#reported.add(failure);
+      this.#notice(`${failure}; training continues`);
+    }
+  }
+}
+
+/** Without --keep, checkpoints that were made by time make place for newer ones. */
+const keepingOf = ({ keep, keepEvery }: Run['options']): Keeping =>
+  keep === undefined ? { keep: 2, onlyTimed: true } : { keep, keepEvery };

@@ -1,0 +1,182 @@
+// Writes and reads captures: the weights and tokens of one step, its sizes and its results, from which any machine can compute
+// loss and gradients again (train/failure/replay.ts). A capture is a folder like a checkpoint, with capture.json written last.
+import { createHash } from 'node:crypto';
+import { existsSync, renameSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { Gpt2Error } from '../../base/errors.ts';
+import { checkedJson } from '../../base/files/checked-json.ts';
+import { makeFolder } from '../../base/files/make-folder.ts';
+import { syncToDisk } from '../../base/files/sync.ts';
+import type { Batch } from '../../data/batches/loader.ts';
+import { openShard, writeDurably, writeShard } from '../../data/shards/shard.ts';
+import type { ParameterArena } from '../../model/arena.ts';
+import type { Model } from '../../model/model.ts';
+import { dtypes } from '../../native/device.ts';
+import type { Tensor } from '../../native/tensor.ts';
+import { weightsFile } from '../files/names.ts';
+import { unfinishedPath } from '../files/replace.ts';
+import { writeTensors } from '../files/safetensors.ts';
+import { checkModelSize, checkpointName, verifyContents } from './directory.ts';
+import { count, filesSchema, modelSchema, positionSchema, readDescription, sha256, size } from './manifest.ts';
+import { stateInDevice } from './write.ts';
+
+export const captureFile = 'capture.json';
+export const tokensFile = 'tokens.bin';
+/** Version 1 has no checksum. */
+export const captureVersion = 2;
+
+/** Typed: the inferred type of "-Infinity" is no valid declaration. */
+const notFinite: z.ZodType<'NaN' | 'Infinity' | '-Infinity'> = z.enum(['NaN', 'Infinity', '-Infinity']);
+/** A number, or the text of one that is not finite. */
+const result = z.union([z.number(), notFinite]);
+
+const captureSchema = z.object({
+  format: z.literal('gpt2.ts capture'),
+  version: z.int(),
+  /** Name and version of the program that wrote it. */
+  program: z.string(),
+  step: count,
+  /** Position of the step's tokens in the run's data. */
+  position: positionSchema,
+  model: modelSchema,
+  library: z.enum(['cpu', 'cuda']),
+  dtype: z.enum(dtypes),
+  codePath: z.string(),
+  /** Ops and hashes of kernels in their place, as in a run's configuration; absent: there were none. */
+  cards: z.string().optional(),
+  batch: size,
+  sequence: size,
+  accumulation: size,
+  loss: result,
+  norm: result,
+  /** sha256 over the step's gradients, in the order of the device's memory. */
+  gradients: sha256,
+  /** The first tensor that was not finite. */
+  finding: z
+    .object({
+      microBatch: count.optional(),
+      layer: count.optional(),
+      op: z.string().optional(),
+      tensor: z.string(),
+      value: notFinite,
+    })
+    .optional(),
+  files: filesSchema(weightsFile, tokensFile),
+});
+
+export type Capture = z.infer<typeof captureSchema>;
+
+/** A capture whose files have the sizes and hashes that it lists. */
+export interface FoundCapture {
+  readonly path: string;
+  readonly manifest: Capture;
+}
+
+/** A number as a capture stores it. */
+export const captured = (value: number): Capture['loss'] =>
+  Number.isFinite(value) ? value : (String(value) as Capture['loss']);
+
+/**
+ * Writes a capture to `folder`/step-NNNNNNNN and returns its path; one of the same step is replaced.
+ * @param batches the step's micro-batches
+ * @throws Gpt2Error if it cannot be written
+ */
+export function writeCapture(
+  folder: string,
+  { model, gradients }: { model: Model; gradients: ParameterArena },
+  batches: readonly Batch[],
+  facts: Omit<Capture, 'format' | 'version' | 'model' | 'library' | 'dtype' | 'codePath' | 'gradients' | 'files'>,
+): string {
+  const name = checkpointName(facts.step);
+  const path = join(folder, name);
+  const temporary = unfinishedPath(folder, name, 'tmp');
+  const { description, dtype } = model.device;
+  try {
+    makeFolder(temporary);
+    const weights = writeTensors(join(temporary, weightsFile), [stateInDevice(model, []).weights]);
+    const tokens = rowsOf(batches, facts.sequence);
+    const shard = writeShard(join(temporary, tokensFile), tokens);
+    const { library, codePath } = description;
+    const manifest: Capture = {
+      format: 'gpt2.ts capture',
+      version: captureVersion,
+      ...facts,
+      model: model.config,
+      ...{ library, dtype, codePath },
+      gradients: gradientsHash(gradients),
+      files: [
+        { name: weightsFile, ...weights },
+        { name: tokensFile, bytes: 1024 + tokens.byteLength, sha256: shard.sha256 },
+      ],
+    };
+    writeDurably(join(temporary, captureFile), [Buffer.from(checkedJson(manifest))]);
+    if (existsSync(path)) rmSync(path, { recursive: true });
+    renameSync(temporary, path);
+    syncToDisk(folder);
+  } catch (cause) {
+    rmSync(temporary, { recursive: true, force: true });
+    if ((cause as NodeJS.ErrnoException).code === undefined && !(cause instanceof Gpt2Error)) throw cause;
+    throw new Gpt2Error(`cannot write the capture ${path}: ${(cause as Error).message}`, { cause });
+  }
+  return path;
+}
+
+/** Each row's tokens, and the token that follows them. */
+function rowsOf(batches: readonly Batch[], sequence: number): Uint16Array {
+  const rows = batches.flatMap(({ inputs, targets }) =>
+    Array.from({ length: inputs.length / sequence }, (_, row) => [
+      ...inputs.subarray(row * sequence, (row + 1) * sequence),
+      targets[(row + 1) * sequence - 1]!,
+    ]),
+  );
+  return Uint16Array.from(rows.flat());
+}
+
+/** @throws Gpt2Error if the folder is not a capture, or a file is missing or changed */
+export function readCapture(path: string): FoundCapture {
+  const description = join(path, captureFile);
+  if (!existsSync(description)) {
+    throw new Gpt2Error(
+      `${path} is not a capture: it has no ${captureFile}; name one that train wrote, <RUN>/captures/step-…`,
+    );
+  }
+  const manifest = readDescription(description, 'gpt2.ts capture', captureVersion, captureSchema);
+  verifyContents(path, manifest.files);
+  checkModelSize(path, manifest);
+  return { path, manifest };
+}
+
+/** Reads the micro-batches of a capture. @throws Gpt2Error if its number of tokens does not match its sizes */
+export function readBatches({ path, manifest }: FoundCapture): Batch[] {
+  const { batch, sequence, accumulation, model } = manifest;
+  using shard = openShard(join(path, tokensFile));
+  const rows = batch * accumulation;
+  if (shard.tokens !== rows * (sequence + 1)) {
+    throw new Gpt2Error(`${shard.path} has ${shard.tokens} tokens, not ${rows} rows of ${sequence} + 1`);
+  }
+  shard.checkTokens(model.vocabularySize);
+  return Array.from({ length: accumulation }, (_, micro) => {
+    const [inputs, targets] = [new Int32Array(batch * sequence), new Int32Array(batch * sequence)];
+    for (let row = 0; row < batch; row++) {
+      const tokens = shard.read((micro * batch + row) * (sequence + 1), sequence + 1);
+      inputs.set(tokens.subarray(0, sequence), row * sequence);
+      targets.set(tokens.subarray(1), row * sequence);
+    }
+    return { inputs, targets };
+  });
+}
+
+/** sha256 over gradients in the order of the device's memory: on one code path the same bits give the same hash. */
+export function gradientsHash({ matrices, vectors }: ParameterArena): string {
+  const hash = createHash('sha256');
+  for (const tensor of [matrices, vectors]) for (const part of partsOf(tensor)) hash.update(part);
+  return hash.digest('hex');
+}
+
+function* partsOf(tensor: Tensor): Generator<Uint8Array> {
+  const most = 1 << 24;
+  for (let start = 0; start < tensor.count; start += most) {
+    yield new Uint8Array(tensor.readPart(start, Math.min(most, tensor.count - start)).buffer);
+  }
+}

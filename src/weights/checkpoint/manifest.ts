@@ -1,0 +1,134 @@
+// Defines and reads manifest.json of a checkpoint: the values a run needs to resume, the size and hash of every other file, and
+// its own checksum. It is written last, so a folder that has it is complete. directory.ts checks the other files.
+import { join } from 'node:path';
+import { z } from 'zod';
+import { Gpt2Error, UsageError } from '../../base/errors.ts';
+import { checkedJson, readCheckedJson } from '../../base/files/checked-json.ts';
+import { largestDescription } from '../../base/files/regular-file.ts';
+import { type Architecture, parts } from '../../model/architecture.ts';
+import { tokenizerFile } from '../../tokenizer/tokenizer-file.ts';
+import { manifestFile, optimizerFile, weightsFile } from '../files/names.ts';
+
+/** Version 1 has no checksum. */
+export const checkpointVersion = 2;
+
+export const count = z.int().nonnegative();
+export const size = z.int().positive();
+/** The name of a file in the folder itself: a manifest names nothing outside. */
+const fileName = z.string().regex(/^[\w-][\w.-]*$/);
+export const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
+
+/** Parts that are not GPT-2's. */
+const partsSchema = z.object(
+  Object.fromEntries(
+    Object.entries(parts).map(([part, values]) => {
+      const schema = 'number' in values ? z.number().min(values.number[0]) : z.enum(values);
+      return [part, schema.optional()];
+    }),
+  ),
+) as unknown as z.ZodObject<{ [P in keyof Architecture]: z.ZodOptional<z.ZodType<Architecture[P]>> }>;
+
+/** Strict: a part that this program does not know would change what the model computes. */
+export const modelSchema = z.strictObject({
+  layers: size,
+  channels: size,
+  heads: size,
+  context: size,
+  vocabularySize: size,
+  ...partsSchema.shape,
+});
+export const positionSchema = z.object({ epoch: count, shard: count, sample: count });
+/** Names, sizes and hashes of files: these, and possibly a tokenizer. */
+export const filesSchema = (...wanted: readonly string[]) =>
+  z
+    .array(z.object({ name: fileName, bytes: count, sha256 }))
+    .refine((files) => wanted.every((each) => files.some(({ name }) => name === each)), {
+      error: `it lists no ${wanted.join(' or no ')}`,
+    })
+    .refine((files) => files.every(({ name }) => [...wanted, tokenizerFile].includes(name)), {
+      error: 'it lists a file of a later version; update gpt2.ts',
+    });
+
+const manifestSchema = z.object({
+  format: z.literal('gpt2.ts checkpoint'),
+  version: z.int(),
+  /** Name and version of the program that wrote it. */
+  program: z.string(),
+  /** Updates done. */
+  step: count,
+  /** The run's options, as in its config.json. */
+  configuration: z.record(z.string(), z.unknown()),
+  model: modelSchema,
+  /** Position at which the loader continues. */
+  position: positionSchema,
+  /** Length of the run log when it was written. */
+  logBytes: count,
+  /** Code path of the library; bits are the same only on the same path. */
+  codePath: z.string(),
+  /** The training shards, to detect changed data. Checkpoints of older versions have no hashes of them. */
+  shards: z.array(z.object({ name: z.string(), tokens: count.max(2 ** 31 - 1), sha256: sha256.optional() })),
+  files: filesSchema(weightsFile, optimizerFile),
+  /** True: made because a time had passed (--save-every 10m). */
+  timed: z.boolean().optional(),
+  /** Time of writing, ISO 8601. */
+  time: z.string(),
+});
+
+export type Manifest = z.infer<typeof manifestSchema>;
+
+/**
+ * Refuses a manifest that `readManifest` would refuse; its files are not written yet.
+ * @throws UsageError naming the value
+ */
+export function checkManifest(manifest: Omit<Manifest, 'files'>): void {
+  const text = checkedJson(manifest);
+  const checked = manifestSchema.omit({ files: true }).safeParse(JSON.parse(text));
+  if (!checked.success) throw new UsageError(`the manifest could not be read back: ${z.prettifyError(checked.error)}`);
+  // The list of files takes less than a KiB.
+  const [bytes, most] = [Buffer.byteLength(text), largestDescription - 1024];
+  if (bytes > most) throw new UsageError(`the manifest has ${bytes} bytes, over ${most}: shorten its configuration`);
+}
+
+/**
+ * Reads the manifest of a checkpoint folder.
+ * @throws Gpt2Error if it is missing, damaged, or of another version
+ */
+export const readManifest = (checkpoint: string): Manifest =>
+  readDescription(join(checkpoint, manifestFile), 'gpt2.ts checkpoint', checkpointVersion, manifestSchema);
+
+/** Format and version are checked before the rest, which depends on them. */
+const headSchema = z.object({ format: z.unknown().optional(), version: z.unknown().optional() });
+
+/**
+ * Reads the JSON that describes a folder, written last with `checkedJson`; version 1 has no checksum.
+ * @param version the newest that can be read
+ * @throws Gpt2Error if it is missing, damaged, or of another format or version
+ */
+export function readDescription<S extends z.ZodType>(
+  path: string,
+  format: string,
+  version: number,
+  schema: S,
+): z.infer<S> {
+  try {
+    const { value, isChecked, check } = readCheckedJson(path);
+    const found = headSchema.parse(value);
+    if (found.format !== format) throw new Error(`it does not describe a ${format}`);
+    if (found.version !== 1 && found.version !== version) {
+      throw new Error(
+        `its version is ${JSON.stringify(found.version)}, this program reads 1 and ${version}; update gpt2.ts`,
+      );
+    }
+    check();
+    if (!isChecked && found.version !== 1) throw new Error(`it has no sha256, which version ${version} requires`);
+    return schema.parse(value);
+  } catch (cause) {
+    throw new Gpt2Error(`${path} cannot be used: ${reasonOf(cause)}`, { cause });
+  }
+}
+
+function reasonOf(error: unknown): string {
+  if (error instanceof z.ZodError) return z.prettifyError(error);
+  if ((error as NodeJS.ErrnoException).code === 'ENOENT') return 'it is missing';
+  return (error as Error).message;
+}

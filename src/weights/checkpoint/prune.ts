@@ -1,0 +1,72 @@
+// Removes checkpoints of a run that --keep does not keep. Only valid ones count: a damaged one must not replace a good one.
+import { renameSync, rmSync } from 'node:fs';
+import { basename, dirname } from 'node:path';
+import { attempt, Gpt2Error } from '../../base/errors.ts';
+import { clearLeftovers, unfinishedPath } from '../files/replace.ts';
+import { listCheckpoints, nameOfSetAside, stepOf, verifySizes } from './directory.ts';
+import type { Manifest } from './manifest.ts';
+
+/** Which checkpoints stay; see `pruneCheckpoints`. */
+export interface Keeping {
+  readonly keep: number;
+  readonly keepEvery?: number;
+  readonly onlyTimed?: boolean;
+}
+
+/**
+ * Removes all checkpoints except the last `keep` written, at least one, and valid ones whose step is a multiple of `keepEvery`;
+ * with `onlyTimed` it looks only at valid ones that were made by time, and all others stay.
+ * The last written need not have the highest step: a run may have continued from an older checkpoint because a newer one was
+ * damaged.
+ * @throws Gpt2Error if one cannot be removed
+ */
+export function pruneCheckpoints(folder: string, { keep, keepEvery, onlyTimed }: Keeping): void {
+  const manifests = listCheckpoints(folder).map((path) => [path, manifestOf(path)] as const);
+  const governed = manifests.filter(([, manifest]) => !onlyTimed || manifest?.timed);
+  const written = new Map(governed.map(([path, manifest]) => [path, timeIn(manifest)]));
+  const newestLast = [...written.keys()].sort((a, b) => written.get(a)! - written.get(b)!);
+  const stays = (path: string) => keepEvery !== undefined && written.get(path)! >= 0 && stepOf(path) % keepEvery === 0;
+  for (const path of newestLast.slice(0, -Math.max(1, keep))) if (!stays(path)) remove(path);
+}
+
+/**
+ * Removes all checkpoints of a folder and the remains of interrupted saves, and nothing else.
+ * @throws Gpt2Error if a checkpoint cannot be removed
+ */
+export function removeCheckpoints(folder: string): void {
+  clearLeftovers(folder);
+  for (const path of listCheckpoints(folder)) remove(path);
+}
+
+/** The latest time that a Date can hold; a manifest may contain any. */
+const lastTime = 8.64e15;
+
+/**
+ * The time for a new checkpoint: now, but later than any in the folder, so that pruning by time is right even if the clock was
+ * set back.
+ */
+export function timeToWrite(folder: string): string {
+  const newest = Math.max(...listCheckpoints(folder).map((path) => timeIn(manifestOf(path))), 0);
+  return new Date(Math.min(Math.max(Date.now(), newest + 1), lastTime)).toISOString();
+}
+
+/** The manifest of a checkpoint; undefined if it is damaged. */
+function manifestOf(path: string): Manifest | undefined {
+  const found = attempt(() => verifySizes(path));
+  return found instanceof Gpt2Error ? undefined : found.manifest;
+}
+
+/** The time in a manifest; a damaged checkpoint counts as older than all others. */
+const timeIn = (manifest: Manifest | undefined): number => (manifest ? Date.parse(manifest.time) || 0 : -1);
+
+/** Renames before it removes, so that an interrupted removal leaves no partial checkpoint. */
+function remove(path: string): void {
+  const entry = basename(path);
+  try {
+    const temporary = unfinishedPath(dirname(path), nameOfSetAside(entry) ?? entry, 'tmp');
+    renameSync(path, temporary);
+    rmSync(temporary, { recursive: true });
+  } catch (cause) {
+    throw new Gpt2Error(`cannot remove the old checkpoint ${path}: ${(cause as Error).message}`, { cause });
+  }
+}

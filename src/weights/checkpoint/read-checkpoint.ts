@@ -1,0 +1,107 @@
+// Loads a checkpoint's weights and optimizer state into a model. All names and shapes are compared before the first tensor is
+// written, so a rejected file leaves the model unchanged. Finding and verifying the checkpoint is in directory.ts.
+import { join } from 'node:path';
+import { Gpt2Error, shortList } from '../../base/errors.ts';
+import { architectureOf } from '../../model/architecture.ts';
+import type { ModelConfig } from '../../model/config.ts';
+import { castWeights, type Model } from '../../model/model.ts';
+import { parameterTable, realCount } from '../../model/parameters.ts';
+import type { StateCopy } from '../../optimizer/state.ts';
+import { fromStored, storedShape } from '../files/layout.ts';
+import { optimizerFile, weightsFile } from '../files/names.ts';
+import { openSafetensors, type SafetensorsFile } from '../files/safetensors.ts';
+import { quote } from '../files/safetensors-header.ts';
+import type { FoundCheckpoint } from './directory.ts';
+import type { Manifest } from './manifest.ts';
+import { copiesOf } from './write.ts';
+
+/**
+ * Fills a model's master weights and the weights rounded from them; padding rows become zero. A model with a shorter context
+ * takes the first positions.
+ * @throws Gpt2Error naming the difference if the checkpoint is of another model, or its tensors are other ones
+ * @example loadWeights(resolveCheckpoint('runs/first'), model);
+ */
+export function loadWeights(
+  { path, manifest }: { readonly path: string; readonly manifest: Pick<Manifest, 'model'> },
+  model: Model,
+): void {
+  checkModel(path, manifest.model, model.config);
+  loadCopies(join(path, weightsFile), model.config, copiesOf(model, []), manifest.model.context);
+  castWeights(model);
+}
+
+/**
+ * Fills optimizer state; padding rows become zero.
+ * @throws as `loadWeights`
+ * @example loadOptimizer(resolveCheckpoint('runs/first'), model, trainer.optimizerState.copies);
+ */
+export function loadOptimizer(
+  { path, manifest }: FoundCheckpoint,
+  model: Model,
+  optimizer: readonly StateCopy[],
+): void {
+  checkModel(path, manifest.model, model.config, false);
+  loadCopies(join(path, optimizerFile), model.config, copiesOf(model, optimizer).slice(1));
+}
+
+/**
+ * Fills copies from a file that holds their tensors and no others.
+ * @param context positions in the file; the model takes the first of them
+ */
+function loadCopies(
+  path: string,
+  config: ModelConfig,
+  copies: ReturnType<typeof copiesOf>,
+  context = config.context,
+): void {
+  const stored = new Map(parameterTable({ ...config, context }).map((parameter) => [parameter.name, parameter]));
+  const wanted = copies.flatMap(({ prefix, parameters, copy }) =>
+    parameters.map((parameter) => ({
+      name: `${prefix}${parameter.huggingFaceName}`,
+      shape: storedShape(stored.get(parameter.name)!),
+      parameter,
+      copy,
+    })),
+  );
+  using file = openSafetensors(path);
+  checkTensors(file, new Map(wanted.map(({ name, shape }) => [name, shape])));
+  for (const { name, parameter, copy } of wanted) {
+    copy.write(parameter, fromStored(parameter, file.read(name).subarray(0, realCount(parameter))));
+  }
+}
+
+/** @param mayShorten whether the model may have a shorter context. @throws Gpt2Error if weights are of another model */
+export function checkModel(path: string, found: ModelConfig, wanted: ModelConfig, mayShorten = true): void {
+  const [own, other] = [found, wanted].map((config) => ({ ...config, ...architectureOf(config) })) as [
+    Required<ModelConfig>,
+    Required<ModelConfig>,
+  ];
+  const fits = (name: keyof ModelConfig) =>
+    own[name] === other[name] || (mayShorten && name === 'context' && own.context > other.context);
+  const differences = (Object.keys(other) as (keyof ModelConfig)[])
+    .filter((name) => !fits(name))
+    .map((name) => `${name} ${own[name]} instead of ${other[name]}`);
+  if (differences.length > 0) throw new Gpt2Error(`${path} is of another model: ${differences.join(', ')}`);
+}
+
+/** @throws Gpt2Error unless a file holds the weights of a model, and no other tensors */
+export const checkWeights = (file: SafetensorsFile, model: ModelConfig): void =>
+  checkTensors(file, new Map(parameterTable(model).map((each) => [each.huggingFaceName, storedShape(each)])));
+
+function checkTensors(file: SafetensorsFile, wanted: ReadonlyMap<string, readonly number[]>): void {
+  const found = new Set(file.names);
+  const missing = [...wanted.keys()].filter((name) => !found.has(name));
+  const extra = file.names.filter((name) => !wanted.has(name));
+  const differences: string[] = [];
+  if (missing.length > 0) differences.push(`it lacks ${shortList(missing.map(quote))}`);
+  if (extra.length > 0) differences.push(`it also has ${shortList(extra.map(quote))}`);
+  for (const [name, shape] of wanted) {
+    if (found.has(name) && file.shape(name).join() !== shape.join()) {
+      differences.push(`${name} is [${file.shape(name)}], not [${shape}]`);
+    }
+  }
+  if (differences.length === 0) return;
+  const shown = differences.slice(0, 4).join('; ');
+  const more = differences.length > 4 ? `; and ${differences.length - 4} more` : '';
+  throw new Gpt2Error(`${file.path} does not fit the model: ${shown}${more}`);
+}

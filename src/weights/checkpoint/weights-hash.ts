@@ -1,0 +1,19 @@
+// Hashes all weights, to show that two runs are equal in every bit. It hashes device layout, [out, in], so no file has this
+// hash.
+import { createHash } from 'node:crypto';
+import type { Model } from '../../model/model.ts';
+import { parameterTable } from '../../model/parameters.ts';
+
+/**
+ * sha256 over the fp32 master weights, tensor by tensor in the table's order, without padding rows. With several ranks, all
+ * call it at the same time.
+ * @throws NativeError if another rank ends meanwhile
+ * @example console.log(await weightsHash(model));
+ */
+export async function weightsHash({ config, masters }: Model): Promise<string> {
+  const hash = createHash('sha256');
+  for (const parameter of parameterTable(config)) {
+    hash.update(new Uint8Array((await masters.readWhole(parameter)).buffer));
+  }
+  return hash.digest('hex');
+}

@@ -1,0 +1,202 @@
+// Writes a checkpoint under a temporary name, syncs every file, the manifest last, then renames it: under its own name a
+// checkpoint is complete. Replacing and removing checkpoints is in replace.ts and prune.ts.
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { checkGiven } from '../../base/checks/given.ts';
+import { whole } from '../../base/checks/number.ts';
+import { attempt, Gpt2Error, NativeError } from '../../base/errors.ts';
+import { checkedJson } from '../../base/files/checked-json.ts';
+import { makeFolder } from '../../base/files/make-folder.ts';
+import { syncToDisk } from '../../base/files/sync.ts';
+import { writeDurably } from '../../data/shards/shard.ts';
+import type { ModelConfig } from '../../model/config.ts';
+import type { Model } from '../../model/model.ts';
+import { type Parameter, parameterTable } from '../../model/parameters.ts';
+import type { StateCopy } from '../../optimizer/state.ts';
+import { tokenizerFile } from '../../tokenizer/tokenizer-file.ts';
+import { manifestFile, optimizerFile, weightsFile } from '../files/names.ts';
+import { clearLeftovers, putInPlace, removeIfPossible, unfinishedPath } from '../files/replace.ts';
+import { type Values, writeTensors } from '../files/safetensors.ts';
+import { checkpointName } from './directory.ts';
+import { checkManifest, checkpointVersion, type Manifest } from './manifest.ts';
+import type { Keeping } from './prune.ts';
+import { pruneCheckpoints, timeToWrite } from './prune.ts';
+
+/** The tensors of a checkpoint. */
+export interface State {
+  readonly config: ModelConfig;
+  readonly weights: Values;
+  readonly optimizer: readonly Values[];
+}
+
+/** A checkpoint apart from its tensors. */
+export interface CheckpointHead {
+  /** The run's folder of checkpoints. */
+  readonly folder: string;
+  /** Updates done. */
+  readonly step: number;
+  /** The content of tokenizer.json, if the model's tokenizer is not built in. */
+  readonly tokenizer?: string | undefined;
+  readonly manifest: Pick<
+    Manifest,
+    'program' | 'configuration' | 'position' | 'logBytes' | 'codePath' | 'shards' | 'timed'
+  >;
+}
+
+export interface CheckpointToWrite extends CheckpointHead {
+  readonly model: Model;
+  readonly optimizer: readonly StateCopy[];
+}
+
+/**
+ * Removes what interrupted writes left, then writes a checkpoint from the device's memory, as `writeState`.
+ * @throws UsageError for a manifest that `resolveCheckpoint` would refuse; nothing is written then
+ * @example
+ * const { manifest } = resolveCheckpoint('runs/first');
+ * const optimizer = trainer.optimizerState.copies;
+ * writeCheckpoint({ folder: 'runs/copy/checkpoints', step: 2, manifest, model, optimizer });
+ */
+export function writeCheckpoint(checkpoint: CheckpointToWrite): string {
+  checkGiven(
+    checkpoint,
+    { folder: 'text', step: whole(0), manifest: 'object', model: 'object', optimizer: 'object' },
+    { tokenizer: 'text' },
+  );
+  const { model, optimizer, ...head } = checkpoint;
+  checkManifest(manifestOf(head, model.config));
+  clearLeftovers(head.folder);
+  return writeState(head, stateInDevice(model, optimizer), makeFolders);
+}
+
+/** A manifest without its files. */
+const manifestOf = ({ folder, step, manifest }: CheckpointHead, model: ModelConfig): Omit<Manifest, 'files'> => ({
+  // First: it may be the whole manifest of another checkpoint.
+  ...manifest,
+  format: 'gpt2.ts checkpoint',
+  version: checkpointVersion,
+  step,
+  model,
+  time: timeToWrite(folder),
+});
+
+/** The state in the device at the time it is read. */
+export function stateInDevice(model: Model, optimizer: readonly StateCopy[]): State {
+  const { config } = model;
+  const [weights, ...rows] = copiesOf(model, optimizer).map(({ copy, ...named }) => ({
+    ...named,
+    read: (parameter: Parameter) => copy.read(parameter),
+  }));
+  return { config, weights: weights!, optimizer: rows };
+}
+
+/** The parameter copies of a checkpoint: master weights, then the rows of optimizer state. */
+export const copiesOf = ({ config, masters }: Model, optimizer: readonly StateCopy[]) => [
+  { prefix: '', parameters: parameterTable(config), copy: masters },
+  ...optimizer.map(({ name, ...row }) => ({ prefix: `${name}.`, ...row })),
+];
+
+/**
+ * Writes a checkpoint and returns its path. One of the same step, complete or damaged, is replaced.
+ * @throws Gpt2Error if it cannot be written; the unfinished one is removed, older checkpoints are untouched
+ */
+function writeState(head: CheckpointHead, state: State, make = makeInRun): string {
+  const { folder, step, tokenizer } = head;
+  const name = checkpointName(step);
+  const path = join(folder, name);
+  let temporary: string | undefined;
+  try {
+    make(folder);
+    temporary = unfinishedPath(folder, name, 'tmp');
+    mkdirSync(temporary);
+    const weights = writeTensors(join(temporary, weightsFile), [state.weights]);
+    const optimizer = writeTensors(join(temporary, optimizerFile), state.optimizer);
+    const files = [
+      { name: weightsFile, ...weights },
+      { name: optimizerFile, ...optimizer },
+    ];
+    if (tokenizer !== undefined) files.push(writeText(temporary, tokenizerFile, tokenizer));
+    const whole: Manifest = { ...manifestOf(head, state.config), files };
+    writeDurably(join(temporary, manifestFile), [Buffer.from(checkedJson(whole))]);
+    putInPlace(temporary, folder, name);
+  } catch (cause) {
+    // On a disk that fails here too, the next write removes it (clearLeftovers).
+    if (temporary) removeIfPossible(temporary);
+    // Without an error code of the file system the cause is not the disk, but a failed device or a defect of ours.
+    const { code, message } = cause as NodeJS.ErrnoException;
+    if (code === undefined && !isOfFiles(cause)) throw cause;
+    throw new Gpt2Error(
+      `cannot write the checkpoint ${path}: ${message}; make room or write to another folder (older checkpoints are untouched)`,
+      { cause },
+    );
+  }
+  return path;
+}
+
+function writeText(folder: string, name: string, text: string): Manifest['files'][number] {
+  const bytes = Buffer.from(text);
+  writeDurably(join(folder, name), [bytes]);
+  return { name, bytes: bytes.length, sha256: createHash('sha256').update(bytes).digest('hex') };
+}
+
+/** Why something could not be removed. Training continues. */
+export interface TidyResult {
+  /** For what interrupted saves left. */
+  readonly clearFailure?: string;
+  /** For checkpoints that --keep no longer keeps. */
+  readonly pruneFailure?: string;
+}
+
+/** The result of a save: the checkpoint's path, or why there is none. */
+export interface SaveResult extends TidyResult {
+  readonly path?: string;
+  readonly failure?: string;
+}
+
+/**
+ * Removes what interrupted saves left, writes a checkpoint, then removes those that are no longer kept. Disk errors are in the
+ * result.
+ */
+export function saveState(head: CheckpointHead, state: State, keeping: Keeping | undefined): SaveResult {
+  const clearFailure = clearLeftovers(head.folder);
+  const path = onDisk(() => writeState(head, state));
+  if (path instanceof Gpt2Error) return { failure: path.message, clearFailure };
+  return { path, clearFailure, pruneFailure: prune(head.folder, keeping) };
+}
+
+/** Removes what `saveState` would, for a run with nothing left to save: its last save may have been killed before that. */
+export const tidy = (folder: string, keeping: Keeping | undefined): TidyResult => ({
+  clearFailure: clearLeftovers(folder),
+  pruneFailure: prune(folder, keeping),
+});
+
+function prune(folder: string, keeping: Keeping | undefined): string | undefined {
+  const error = keeping && onDisk(() => pruneCheckpoints(folder, keeping));
+  return error instanceof Gpt2Error ? error.message : undefined;
+}
+
+/** The result of `work`, or the disk's error. */
+function onDisk<R>(work: () => R): R | Gpt2Error {
+  const result = attempt(work);
+  if (result instanceof NativeError) throw result;
+  return result;
+}
+
+/** Makes a folder in an existing run folder. A lost run folder is not recreated: it would lack log and configuration. */
+function makeInRun(folder: string): void {
+  if (existsSync(folder)) return;
+  mkdirSync(folder);
+  syncToDisk(dirname(folder));
+}
+
+/** Makes a folder and its missing parents, and syncs them to the disk. */
+function makeFolders(folder: string): void {
+  const first = makeFolder(folder);
+  if (first === undefined) return;
+  const top = dirname(resolve(first));
+  for (let path = resolve(folder); path !== top; path = dirname(path)) syncToDisk(dirname(path));
+}
+
+/** Whether a Gpt2Error was caused by the file system. */
+const isOfFiles = (error: unknown): boolean =>
+  error instanceof Gpt2Error && (error.cause as NodeJS.ErrnoException | undefined)?.code !== undefined;

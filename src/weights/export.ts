@@ -1,0 +1,105 @@
+// Exports a model to a format of another program.
+import { accessSync, constants, existsSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import { checkGiven } from '../base/checks/given.ts';
+import { Gpt2Error, UsageError, words } from '../base/errors.ts';
+import { makeFolder } from '../base/files/make-folder.ts';
+import { otherThanGpt2 } from '../model/architecture.ts';
+import { tokenizerOf } from '../tokenizer/tokenizer.ts';
+import { type WeightType, weightTypes } from './files/weight-types.ts';
+import { clearInterruptedExports, isFreeForFolder, writeFolder } from './formats/export-place.ts';
+import { writeGguf } from './formats/gguf.ts';
+import { huggingFaceFiles, writeHuggingFace } from './formats/huggingface.ts';
+import { writeLlmc } from './formats/llmc.ts';
+import type { StoredModel } from './formats/stored-model.ts';
+import { resolveWeights } from './weights.ts';
+
+export const exportFormats = {
+  hf: 'a folder for transformers: model.safetensors, config.json, tokenizer files',
+  llmc: "llm.c's model .bin, fp32 or bf16",
+  gguf: 'a GGUF file for llama.cpp and its relatives',
+} as const;
+export type ExportFormat = keyof typeof exportFormats;
+
+/** A model to export. */
+export interface ExportOptions {
+  /** A run, a checkpoint, or a model of another program: a Hugging Face folder, OWNER/NAME of its hub, llm.c's file. */
+  readonly model: string;
+  readonly format: ExportFormat;
+  /** The file or folder to write. */
+  readonly out: string;
+  /** Default fp32. */
+  readonly dtype?: WeightType | undefined;
+  /** Receives one-line notices, such as a missing tokenizer. */
+  readonly notice?: ((text: string) => void) | undefined;
+  /** Called with the received and the total bytes while the model is downloaded. */
+  readonly onProgress?: ((done: number, total: number) => void) | undefined;
+}
+
+/** The same model, whose weights are checked when they are read. */
+function refusingNotFinite(stored: StoredModel, path: string): StoredModel {
+  return {
+    ...stored,
+    read(parameter) {
+      const values = stored.read(parameter);
+      const index = values.findIndex((value) => !Number.isFinite(value));
+      if (index < 0) return values;
+      throw new Gpt2Error(
+        `${parameter.huggingFaceName} of ${path} has ${values[index]} at ${index}: export a checkpoint from before the weights broke`,
+      );
+    },
+  };
+}
+
+/**
+ * Writes a model in another program's format and returns the path of the model that it read: a checkpoint, a file or a folder.
+ * @throws UsageError for a dtype that the format lacks; Gpt2Error if the model cannot be read or `out` exists
+ * @example await exportModel({ model: 'runs/first', format: 'gguf', out: 'model.gguf' });
+ */
+export async function exportModel(options: ExportOptions): Promise<string> {
+  const formats = Object.keys(exportFormats);
+  checkGiven(
+    options,
+    { model: 'text', format: formats, out: 'text' },
+    { dtype: Object.keys(weightTypes), notice: 'function', onProgress: 'function' },
+  );
+  const { model, format, out, dtype = 'fp32', notice = () => {}, onProgress } = options;
+  if (format === 'llmc' && dtype === 'fp16')
+    throw new UsageError(words`--format llmc writes fp32 or bf16, not fp16: give another --dtype`);
+  const isFolder = format === 'hf';
+  const path = resolve(out);
+  if (isFolder ? !isFreeForFolder(path, huggingFaceFiles) : existsSync(path)) {
+    throw new Gpt2Error(words`${out} already exists: name another --out, or remove it`);
+  }
+  const weights = await resolveWeights(model, { notice, onProgress });
+  using opened = weights.open();
+  const stored = refusingNotFinite(opened, model);
+  const parts = Object.entries(otherThanGpt2(stored.model)).map(([part, value]) => `${part} ${value}`);
+  if (parts.length > 0) {
+    throw new Gpt2Error(
+      words`${model} is no GPT-2, so --format ${format} cannot hold it: it has ${parts.join(', ')}; use it here, with sample, eval or train --model`,
+    );
+  }
+  const tokenizer = stored.tokenizer ?? tokenizerOf(stored.model);
+  const unknown = `none is known for a vocabulary of ${stored.model.vocabularySize} tokens`;
+  if (format === 'llmc' && tokenizer?.name !== 'gpt2') {
+    const own = tokenizer ? 'this model has another' : `for this model ${unknown}`;
+    notice(`llm.c's format holds no tokenizer: its programs decode with GPT-2's, and ${own}`);
+  } else if (!tokenizer) notice(`the export has no tokenizer: ${unknown}`);
+  try {
+    const folder = isFolder && existsSync(path) ? path : dirname(path);
+    makeFolder(folder);
+    // Checked before the model is read; later the message would name the temporary file.
+    accessSync(folder, constants.W_OK);
+    if (isFolder) writeFolder(path, (temporary) => writeHuggingFace(temporary, stored, dtype));
+    else {
+      clearInterruptedExports(path);
+      if (format === 'llmc' && dtype !== 'fp16') writeLlmc(out, stored, dtype);
+      else writeGguf(out, stored, dtype);
+    }
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === undefined) throw cause;
+    throw new Gpt2Error(words`cannot write ${out}: ${(cause as Error).message}; name another --out`, { cause });
+  }
+  return weights.path;
+}

@@ -1,0 +1,32 @@
+// Converts between our tensors and stored ones (Hugging Face's layout): padding rows are not stored, linear weights are stored as
+// [in, out].
+import type { Parameter } from '../../model/parameters.ts';
+
+/** The shape of a parameter in a file. */
+export function storedShape({ shape, rows, transposed }: Parameter): number[] {
+  const stored = [rows, ...shape.slice(1)];
+  return transposed ? stored.reverse() : stored;
+}
+
+/** A parameter's real rows, from the order of its tensor to that of a file. */
+export const toStored = (parameter: Parameter, values: Float32Array): Float32Array =>
+  parameter.transposed ? transpose(values, parameter.rows, values.length / parameter.rows) : values;
+
+/** The inverse of `toStored`. */
+export const fromStored = (parameter: Parameter, stored: Float32Array): Float32Array =>
+  parameter.transposed ? transpose(stored, stored.length / parameter.rows, parameter.rows) : stored;
+
+/** Transposes in blocks, so that values that are read stay in cache while the output is written in order. */
+function transpose(values: Float32Array, rows: number, columns: number): Float32Array {
+  const block = 32;
+  const out = new Float32Array(values.length);
+  for (let column = 0; column < columns; column += block) {
+    for (let row = 0; row < rows; row += block) {
+      const rowEnd = Math.min(row + block, rows);
+      const columnEnd = Math.min(column + block, columns);
+      for (let c = column; c < columnEnd; c++)
+        for (let r = row, from = row * columns + c; r < rowEnd; r++, from += columns) out[c * rows + r] = values[from]!;
+    }
+  }
+  return out;
+}

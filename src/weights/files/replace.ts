@@ -1,0 +1,102 @@
+// Replaces folders of checkpoints by renames: a new one has a temporary name until it is complete, and an old one of the same
+// step is set aside until then. A complete checkpoint always has its name or is set aside, where directory.ts finds it.
+import { existsSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { syncToDisk } from '../../base/files/sync.ts';
+
+const unfinishedPattern = /^\.(step-\d{8,})\.(\d+)(?:-\d+)?\.(tmp|old)$/;
+
+/**
+ * The parts of a folder name under which a process writes, removes or sets aside a checkpoint (see replace.ts); undefined for
+ * any other name. One that is set aside stays the checkpoint of its step until the new one is in place.
+ */
+export function unfinished(entry: string) {
+  const [, name, process, ending] = unfinishedPattern.exec(entry) ?? [];
+  return name === undefined ? undefined : { name, process: Number(process), isSetAside: ending === 'old' };
+}
+
+/**
+ * A free path at which this process writes or removes a checkpoint (`tmp`), or sets one aside while another replaces it (`old`).
+ */
+export function unfinishedPath(folder: string, name: string, ending: 'tmp' | 'old'): string {
+  for (let count = 1; ; count++) {
+    const path = join(folder, `.${name}.${process.pid}${count > 1 ? `-${count}` : ''}.${ending}`);
+    if (!existsSync(path)) return path;
+  }
+}
+
+/** Process ids are reused: a running process counts as the writer only if the folder was changed this recently. */
+const writingMilliseconds = 3600_000;
+
+/**
+ * Gives a finished folder its name. A rename does not replace a folder that has files, so a checkpoint of that name
+ * is set aside first, and put back if the rename fails. If it cannot be removed afterwards, `clearLeftovers` reports that.
+ */
+export function putInPlace(temporary: string, folder: string, name: string): void {
+  const path = join(folder, name);
+  const aside = unfinishedPath(folder, name, 'old');
+  const replaces = existsSync(path);
+  if (replaces) renameSync(path, aside);
+  try {
+    renameSync(temporary, path);
+  } catch (error) {
+    if (replaces) renameSync(aside, path);
+    throw error;
+  }
+  syncToDisk(folder);
+  if (replaces) removeIfPossible(aside);
+}
+
+/** Removes a file or folder, and leaves what cannot be removed. */
+export function removeIfPossible(path: string): void {
+  try {
+    rmSync(path, { recursive: true, force: true });
+  } catch {
+    // What led here is done, or has an error of its own to report.
+  }
+}
+
+/**
+ * Removes the remains of killed writers. A checkpoint that was set aside gets its name back if that is free.
+ * @returns why something could not be removed; undefined if everything was
+ */
+export function clearLeftovers(folder: string): string | undefined {
+  const failures: string[] = [];
+  const attempt = (path: string, work: () => void) => {
+    try {
+      work();
+    } catch (error) {
+      const { code, message } = error as NodeJS.ErrnoException;
+      if (code === undefined) throw error;
+      if (code !== 'ENOENT') failures.push(`${path}: ${message}`);
+    }
+  };
+  attempt(folder, () => {
+    for (const entry of readdirSync(folder)) attempt(join(folder, entry), () => clear(folder, entry));
+  });
+  if (failures.length === 0) return undefined;
+  const more = failures.length > 1 ? ` (and ${failures.length - 1} more)` : '';
+  return `cannot remove the remains of an interrupted save, ${failures[0]}${more}; remove it by hand`;
+}
+
+function clear(folder: string, entry: string): void {
+  const left = unfinished(entry);
+  const path = join(folder, entry);
+  if (!left || isWriting(left.process, path)) return;
+  const place = join(folder, left.name);
+  if (left.isSetAside && !existsSync(place)) renameSync(path, place);
+  else rmSync(path, { recursive: true, force: true });
+}
+
+/** Whether another process is writing a folder; this one never is when it asks. */
+export function isWriting(writer: number, path: string): boolean {
+  if (writer === process.pid) return false;
+  try {
+    process.kill(writer, 0);
+  } catch (error) {
+    // EPERM: it runs, as another user.
+    if ((error as NodeJS.ErrnoException).code !== 'EPERM') return false;
+  }
+  const touched = statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+  return Date.now() - touched < writingMilliseconds;
+}

@@ -1,0 +1,85 @@
+// Checks the header of a safetensors file before anything else is read: every tensor is inside the file, without gaps or
+// overlaps, and has as many bytes as its shape needs.
+import { z } from 'zod';
+import { elementCount } from '../../native/element-types.ts';
+
+/** The largest header that train can write, for the moments of 1,000 layers, has 2.4 MB. Parsing 8 MB takes 120 MB of memory. */
+export const largestHeaderBytes = 8_000_000;
+/** Bytes of an F32 element. */
+export const floatBytes = 4;
+/** Bytes of the element types that can be read; those of one byte are masks. */
+export const elementBytes: Readonly<Record<string, number>> = { F32: floatBytes, F16: 2, BF16: 2, U8: 1, BOOL: 1 };
+
+/** A tensor in the header; `from` and `to` count from the end of the header. */
+export interface TensorEntry {
+  readonly dtype: string;
+  readonly shape: readonly number[];
+  readonly from: number;
+  readonly to: number;
+}
+
+const count = z.int().nonnegative();
+const entrySchema = z.object({
+  dtype: z.string(),
+  shape: z.array(count).max(16),
+  data_offsets: z.tuple([count, count]),
+});
+
+/** A name from a file, made safe for a message of one line. */
+export const quote = (name: string): string => {
+  const plain = /^[\w.-]{1,80}$/.test(name);
+  return plain ? name : `${JSON.stringify(name.slice(0, 80))}${name.length > 80 ? '…' : ''}`;
+};
+
+/**
+ * The tensors of a header, by name.
+ * @param dataBytes bytes after the header
+ * @param refuse throws an error with the reason
+ */
+export function parseHeader(
+  text: Uint8Array,
+  dataBytes: number,
+  refuse: (what: string) => never,
+): Map<string, TensorEntry> {
+  const entries = new Map<string, TensorEntry>();
+  for (const [name, value] of Object.entries(parseObject(text, refuse))) {
+    if (name === '__metadata__') continue;
+    const result = entrySchema.safeParse(value);
+    if (!result.success) return refuse(`the entry of ${quote(name)} is malformed`);
+    const { dtype, shape, data_offsets } = result.data;
+    const [from, to] = data_offsets;
+    if (from > to || to > dataBytes) return refuse(`${quote(name)} is at ${from} to ${to} of ${dataBytes} bytes`);
+    if (Object.hasOwn(elementBytes, dtype) && elementCount(shape) * elementBytes[dtype]! !== to - from) {
+      return refuse(`${quote(name)} [${shape}] has ${to - from} bytes`);
+    }
+    entries.set(name, { dtype, shape, from, to });
+  }
+  checkSpans(entries, dataBytes, refuse);
+  return entries;
+}
+
+function parseObject(text: Uint8Array, refuse: (what: string) => never): object {
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(text));
+  } catch {
+    return refuse('its header is not JSON');
+  }
+  if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) {
+    return refuse('its header is not a JSON object');
+  }
+  return parsed;
+}
+
+/** Every byte of data belongs to one tensor. */
+function checkSpans(entries: Map<string, TensorEntry>, dataBytes: number, refuse: (what: string) => never): void {
+  // Among tensors with the same start, empty ones come first.
+  const spans = [...entries].sort(([, a], [, b]) => a.from - b.from || a.to - b.to);
+  let end = 0;
+  for (const [name, { from, to }] of spans) {
+    if (from < end) refuse(`${quote(name)} overlaps the tensor before it`);
+    if (from > end) refuse(`${from - end} bytes before ${quote(name)} belong to no tensor`);
+    end = to;
+  }
+  if (end !== dataBytes) refuse(`${dataBytes - end} bytes at its end belong to no tensor`);
+}

@@ -1,0 +1,165 @@
+// Reads and writes the safetensors format: u64 header length, a JSON header padded to 8 bytes (safetensors-header.ts), then the
+// tensors.
+import { createHash } from 'node:crypto';
+import { closeSync, fsyncSync, openSync, writeSync } from 'node:fs';
+import { Gpt2Error } from '../../base/errors.ts';
+import { fromBf16, fromFp16 } from '../../base/files/half-floats.ts';
+import { largestTransfer } from '../../base/files/read-file.ts';
+import type { Parameter } from '../../model/parameters.ts';
+import { elementCount } from '../../native/element-types.ts';
+import { storedShape, toStored } from './layout.ts';
+import { elementBytes, largestHeaderBytes, parseHeader, quote, type TensorEntry } from './safetensors-header.ts';
+import { readerOf, StoredFile } from './stored-file.ts';
+import { encodeWeights, type WeightType, weightTypes } from './weight-types.ts';
+
+/** Writes values of parameters to a new safetensors file, by default in fp32. @throws as `writeSafetensors` */
+export function writeTensors(path: string, values: readonly Values[], type?: WeightType): WrittenFile {
+  const tensors = values.flatMap(({ prefix, parameters, read }) =>
+    parameters.map((parameter) => ({
+      name: `${prefix}${parameter.huggingFaceName}`,
+      shape: storedShape(parameter),
+      read: () => toStored(parameter, read(parameter)),
+    })),
+  );
+  return writeSafetensors(path, tensors, type);
+}
+
+/** Values to write for some parameters: master weights, or a row of optimizer state. */
+export interface Values {
+  /** Prefix of the tensor names: "", "m." */
+  readonly prefix: string;
+  readonly parameters: readonly Parameter[];
+  /** A parameter's real rows, as the device holds them. */
+  read(parameter: Parameter): Float32Array;
+}
+
+/** A tensor for `writeSafetensors`. */
+export interface TensorToWrite {
+  readonly name: string;
+  readonly shape: readonly number[];
+  /** Returns the values when they are written; they are released before the next tensor is read. */
+  read(): Float32Array;
+}
+
+/** A written file, for a manifest. */
+export interface WrittenFile {
+  readonly bytes: number;
+  readonly sha256: string;
+}
+
+/**
+ * Writes tensors in this order to a new file, rounded to `type`, and syncs it. transformers requires its metadata, format "pt".
+ * @throws the file system's error, with its code; the caller then removes the file
+ */
+export function writeSafetensors(
+  path: string,
+  tensors: readonly TensorToWrite[],
+  type: WeightType = 'fp32',
+): WrittenFile {
+  const hash = createHash('sha256');
+  let bytes = 0;
+  const file = openSync(path, 'wx');
+  try {
+    const append = (part: Uint8Array) => {
+      for (let done = 0; done < part.length; ) {
+        const written = writeSync(file, part, done, Math.min(part.length - done, largestTransfer));
+        hash.update(part.subarray(done, done + written));
+        done += written;
+      }
+      bytes += part.length;
+    };
+    append(headerOf(tensors, weightTypes[type]));
+    for (const { name, shape, read } of tensors) {
+      const values = read();
+      if (values.length !== elementCount(shape)) throw new Error(`${name} has ${values.length} values, not [${shape}]`);
+      append(encodeWeights(values, type));
+    }
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
+  }
+  return { bytes, sha256: hash.digest('hex') };
+}
+
+function headerOf(
+  tensors: readonly TensorToWrite[],
+  { bytes, safetensors: dtype }: (typeof weightTypes)[WeightType],
+): Buffer {
+  const header: Record<string, unknown> = { __metadata__: { format: 'pt' } };
+  let offset = 0;
+  for (const { name, shape } of tensors) {
+    if (Object.hasOwn(header, name)) throw new Error(`two tensors are called ${name}`);
+    const end = offset + elementCount(shape) * bytes;
+    header[name] = { dtype, shape, data_offsets: [offset, end] };
+    offset = end;
+  }
+  const text = Buffer.from(JSON.stringify(header));
+  const padded = Buffer.alloc(8 + Math.ceil(text.length / 8) * 8, ' ');
+  padded.writeBigUInt64LE(BigInt(padded.length - 8));
+  text.copy(padded, 8);
+  return padded;
+}
+
+/** An open file; only its header is in memory. */
+export interface SafetensorsFile extends Disposable {
+  readonly path: string;
+  /** In the order of the header. */
+  readonly names: readonly string[];
+  /** @throws Gpt2Error if the file has no such tensor */
+  shape(name: string): readonly number[];
+  /** The values of a tensor of fp32, fp16 or bf16; of a mask also bytes. @throws Gpt2Error if it is not there or of another type */
+  read(name: string, isMask?: boolean): Float32Array;
+}
+
+/** Opens a file and checks its header against its size. @throws Gpt2Error naming the file, the tensor and what is wrong */
+export const openSafetensors = (path: string): SafetensorsFile => readerOf(new StoredFile(path), reader);
+
+function reader(file: StoredFile): Omit<SafetensorsFile, typeof Symbol.dispose> {
+  const { path } = file;
+  const { entries, dataStart } = readHeader(file);
+  const entry = (name: string): TensorEntry => {
+    const found = entries.get(name);
+    if (!found) throw new Gpt2Error(`${path} has no tensor ${quote(name)}`);
+    return found;
+  };
+  return {
+    path,
+    names: [...entries.keys()],
+    shape: (name) => entry(name).shape,
+    read(name, isMask = false) {
+      const { dtype, shape, from } = entry(name);
+      const isByte = elementBytes[dtype] === 1;
+      if (!Object.hasOwn(elementBytes, dtype) || (isByte && !isMask)) {
+        const known = Object.keys(elementBytes)
+          .filter((type) => elementBytes[type]! > 1)
+          .join(', ');
+        throw new Gpt2Error(
+          `${path}: ${quote(name)} is ${quote(dtype)}; only ${known} can be read, convert the file first`,
+        );
+      }
+      const count = elementCount(shape);
+      const values = new { 1: Uint8Array, 2: Uint16Array, 4: Float32Array }[elementBytes[dtype] as 1 | 2 | 4](count);
+      file.read(new Uint8Array(values.buffer), dataStart + from);
+      if (values instanceof Float32Array) return values;
+      if (values instanceof Uint8Array) return Float32Array.from(values);
+      return dtype === 'BF16' ? fromBf16(values) : fromFp16(values);
+    },
+  };
+}
+
+function readHeader(file: StoredFile): { entries: Map<string, TensorEntry>; dataStart: number } {
+  const refuse = (what: string): never => {
+    throw new Gpt2Error(`${file.path} is not a complete safetensors file: ${what}`);
+  };
+  const { bytes } = file;
+  if (bytes < 8) return refuse(`it has ${bytes} bytes`);
+  const headerBytes = Number(file.read(Buffer.alloc(8), 0).readBigUInt64LE());
+  if (headerBytes > Math.min(bytes - 8, largestHeaderBytes)) {
+    return refuse(
+      `its header claims ${headerBytes} bytes; the file has ${bytes}, and the limit is ${largestHeaderBytes}`,
+    );
+  }
+  const text = file.read(Buffer.alloc(headerBytes), 8);
+  const dataStart = 8 + headerBytes;
+  return { entries: parseHeader(text, bytes - dataStart, refuse), dataStart };
+}

@@ -1,0 +1,54 @@
+// Opens a file of weights of any format and reads exact parts of it.
+import { closeSync, fstatSync } from 'node:fs';
+import { Gpt2Error } from '../../base/errors.ts';
+import { readFully } from '../../base/files/read-file.ts';
+import { openRegularFile } from '../../base/files/regular-file.ts';
+
+/** An open file of weights. */
+export class StoredFile {
+  readonly path: string;
+  readonly bytes: number;
+  #file: number | undefined;
+
+  /** @throws Gpt2Error if it cannot be opened */
+  constructor(path: string) {
+    this.path = path;
+    try {
+      this.#file = openRegularFile(path);
+      this.bytes = fstatSync(this.#file).size;
+    } catch (cause) {
+      throw new Gpt2Error(`${path} cannot be opened: ${(cause as Error).message}`, { cause });
+    }
+  }
+
+  /** Fills `into` from byte `position` on. @throws Gpt2Error with `what` as subject */
+  read<A extends Uint8Array>(into: A, position: number, what = this.path): A {
+    if (this.#file === undefined) throw new Gpt2Error(`${this.path} is closed`);
+    readStored(this.#file, into, position, what);
+    return into;
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#file !== undefined) closeSync(this.#file);
+    this.#file = undefined;
+  }
+}
+
+/** Makes a reader of an open file, which is closed with the reader, or if `make` throws. */
+export function readerOf<F extends Disposable, R>(file: F, make: (file: F) => R): R & Disposable {
+  try {
+    return { ...make(file), [Symbol.dispose]: () => file[Symbol.dispose]() };
+  } catch (error) {
+    file[Symbol.dispose]();
+    throw error;
+  }
+}
+
+/** Fills `into` from byte `position` on. @throws Gpt2Error with `what` as subject */
+export function readStored(file: number, into: Uint8Array, position: number, what: string): void {
+  try {
+    readFully(file, into, position);
+  } catch (cause) {
+    throw new Gpt2Error(`${what} cannot be read: ${(cause as Error).message}`, { cause });
+  }
+}

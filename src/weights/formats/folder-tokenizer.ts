@@ -1,0 +1,117 @@
+// The tokenizer.json of a Hugging Face folder: the file, or one made of GPT-2's older vocab.json and merges.txt, with the tokens that
+// tokenizer_config.json, added_tokens.json and special_tokens_map.json add, as transformers (5.18) reads them.
+import { z } from 'zod';
+import { tokenizerFiles } from '../../tokenizer/gpt2-files.ts';
+import { addedIds, vocabularySchema } from '../../tokenizer/huggingface-tokenizer.ts';
+import { builtInTokenizers, type Tokenizer } from '../../tokenizer/tokenizer.ts';
+import { hasVocabulary } from '../../tokenizer/tokenizer-file.ts';
+
+const flag = z.boolean().default(false);
+const flags = { single_word: flag, lstrip: flag, rstrip: flag, special: flag, normalized: z.boolean().optional() };
+const tokenSchema = z.preprocess(
+  (value) => (typeof value === 'string' ? { content: value } : value),
+  z.object({ content: z.string().min(1), ...flags }),
+);
+type Token = z.infer<typeof tokenSchema> & { readonly id?: number };
+
+/** tokenizer_config.json and special_tokens_map.json: the fields that change ids. */
+const settingsSchema = z.looseObject({
+  tokenizer_class: z.string().nullish(),
+  add_prefix_space: z.boolean().nullish(),
+  split_special_tokens: z.literal(false, { error: 'only false can be read' }).nullish(),
+  added_tokens_decoder: z.record(z.string().regex(/^\d+$/), tokenSchema).optional(),
+  additional_special_tokens: z.array(tokenSchema).nullish(),
+  extra_special_tokens: z.union([z.array(tokenSchema), z.record(z.string(), tokenSchema)]).nullish(),
+});
+type Settings = z.infer<typeof settingsSchema>;
+
+const fileSchema = z.looseObject({
+  model: z.looseObject({ vocab: vocabularySchema }),
+  pre_tokenizer: z.looseObject({ add_prefix_space: z.boolean().optional() }).nullish(),
+  added_tokens: z.array(z.looseObject({ id: z.int(), content: z.string() })).default([]),
+});
+type File = z.infer<typeof fileSchema>;
+type Vocabulary = File['model']['vocab'];
+
+/** In the order in which transformers adds them. */
+const names = ['bos_token', 'eos_token', 'unk_token', 'sep_token', 'pad_token', 'cls_token', 'mask_token'];
+
+type Parse = (text: string) => unknown;
+/** Reads and checks a file of the folder; undefined: it is not there. @throws Gpt2Error */
+export type ReadFile = <S extends z.ZodType>(name: string, schema: S, parse?: Parse) => z.infer<S> | undefined;
+type Refuse = (what: string) => never;
+
+/** @returns the content of tokenizer.json; undefined if the folder has no tokenizer. @throws Gpt2Error if it cannot be read */
+export function folderTokenizer(read: ReadFile, refuse: Refuse): string | undefined {
+  const settings = read('tokenizer_config.json', settingsSchema) ?? {};
+  const stored = read('tokenizer.json', z.string(), String);
+  const file = read('tokenizer.json', fileSchema) ?? fileOfVocabulary(read, settings, refuse);
+  if (!file) return undefined;
+  const { add_prefix_space: prefix } = settings;
+  if (typeof prefix === 'boolean' && file.pre_tokenizer?.add_prefix_space === !prefix) {
+    refuse(`add_prefix_space is ${prefix} in its tokenizer_config.json, ${!prefix} in its tokenizer.json`);
+  }
+  const added: Pick<Token, 'id' | 'content'>[] = [...file.added_tokens];
+  for (const token of namedTokens(read, settings)) {
+    if (added.every(({ content }) => content !== token.content)) added.push({ normalized: !token.special, ...token });
+  }
+  if (stored !== undefined && added.length === file.added_tokens.length) return stored;
+  const ids = addedIds(file.model.vocab, added);
+  return JSON.stringify({ ...file, added_tokens: added.map((token, index) => ({ id: ids[index], ...token })) });
+}
+
+/** Also sets the names that transformers gives GPT-2's end of text. */
+function fileOfVocabulary(read: ReadFile, settings: Settings, refuse: Refuse): File | undefined {
+  const { tokenizer_class: type, add_prefix_space: prefix } = settings;
+  if (type && !/^GPT2Tokenizer(Fast)?$/.test(type))
+    refuse(`it has a ${type} without a tokenizer.json; save it with one`);
+  const vocab = read('vocab.json', z.record(z.string(), z.int().nonnegative()));
+  if (!vocab) return undefined;
+  const builtIn = builtInTokenizers.find((tokenizer) => hasVocabulary(tokenizer, vocab));
+  const lines = (text: string) => text.match(/^(?!#version).+$/gm) ?? [];
+  const merges = read('merges.txt', z.array(z.string()), lines) ?? (builtIn && [...tokenizerFiles(builtIn).merges]);
+  if (!merges) refuse("its vocab.json is not GPT-2's vocabulary, and it has neither merges.txt nor tokenizer.json");
+  for (const name of names.slice(0, 3)) if (settings[name] === undefined) settings[name] = '<|endoftext|>';
+  return byteLevelFile(vocab, merges!, [], prefix ?? false);
+}
+
+/** The content of a tokenizer's tokenizer.json; that of a built-in one is made. */
+export function fileOf({ name, file }: Tokenizer): string {
+  const builtIn = builtInTokenizers.find((tokenizer) => tokenizer.name === name);
+  if (file !== undefined || !builtIn) return file!;
+  const { tokens, merges } = tokenizerFiles(builtIn);
+  const content = tokens.at(-1)!;
+  const end = { ...tokenSchema.parse({ content, special: true, normalized: false }), id: builtIn.endOfText, content };
+  return JSON.stringify(byteLevelFile(Object.fromEntries(tokens.map((token, id) => [token, id])), [...merges], [end]));
+}
+
+/** tokenizer.json of byte-level BPE with GPT-2's pattern. */
+function byteLevelFile(vocab: Vocabulary, merges: string[], added: File['added_tokens'], prefix = false): File {
+  const byteLevel = { type: 'ByteLevel', add_prefix_space: prefix, trim_offsets: true, use_regex: true };
+  const parts = { continuing_subword_prefix: '', end_of_word_suffix: '' };
+  return {
+    ...{ version: '1.0', truncation: null, padding: null, added_tokens: added, normalizer: null },
+    pre_tokenizer: byteLevel,
+    post_processor: { ...byteLevel, trim_offsets: false },
+    decoder: byteLevel,
+    model: { type: 'BPE', dropout: null, unk_token: null, ...parts, fuse_unk: false, vocab, merges },
+  };
+}
+
+/** The tokens that a folder's other files name, those with ids first, in the order in which transformers adds them. */
+function namedTokens(read: ReadFile, settings: Settings): Token[] {
+  const { added_tokens_decoder: numbered } = settings;
+  // Older files, which transformers reads only if the newer one has no tokens with ids.
+  const all = numbered ? settings : { ...settings, ...read('special_tokens_map.json', settingsSchema) };
+  const older = numbered ? {} : (read('added_tokens.json', z.record(z.string().min(1), z.int().nonnegative())) ?? {});
+  const others = Object.keys(all).filter((name) => name.endsWith('_token') && !names.includes(name));
+  const special = [
+    ...[...names, ...others].map((name) => tokenSchema.safeParse(all[name]).data ?? []),
+    ...[all.additional_special_tokens, all.extra_special_tokens].map((tokens) => Object.values(tokens ?? {})),
+  ].flat();
+  const withIds = [
+    ...Object.entries(numbered ?? {}).map(([id, token]) => ({ ...token, id: Number(id) })),
+    ...Object.entries(older).map(([content, id]) => ({ ...tokenSchema.parse(content), id })),
+  ].map((token) => ({ ...token, special: token.special || special.some(({ content }) => content === token.content) }));
+  return [...withIds.sort((a, b) => a.id - b.id), ...special.map((token) => ({ ...token, special: true }))];
+}

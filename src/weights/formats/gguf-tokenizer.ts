@@ -1,0 +1,72 @@
+// Describes a tokenizer as GGUF holds it: the text, type and merges of byte-level BPE with GPT-2's pattern. llama.cpp knows other
+// tokenizers only by the names of their models.
+import { z } from 'zod';
+import { Gpt2Error, words } from '../../base/errors.ts';
+import type { ModelConfig } from '../../model/config.ts';
+import { type Tokenizer, tokenizerOf } from '../../tokenizer/tokenizer.ts';
+import { fileOf } from './folder-tokenizer.ts';
+
+export interface GgufTokenizer {
+  /** Of each row of the embedding. */
+  readonly tokens: readonly string[];
+  readonly types: Int32Array<ArrayBuffer>;
+  readonly merges: readonly string[];
+  readonly endOfText: number;
+}
+
+/** Values of tokenizer.ggml.token_type. */
+const types = { normal: 1, control: 3, userDefined: 4, unused: 5 };
+
+/** The files whose tokenizer is GPT-2's except for tokens and merges. */
+const schema = z.object({
+  normalizer: z.null().optional(),
+  pre_tokenizer: z.object({
+    type: z.literal('ByteLevel'),
+    add_prefix_space: z.literal(false),
+    use_regex: z.literal(true).default(true),
+  }),
+  decoder: z.object({ type: z.literal('ByteLevel') }),
+  added_tokens: z.array(z.looseObject({ id: z.int(), content: z.string(), special: z.boolean() })),
+  model: z.object({
+    type: z.literal('BPE'),
+    vocab: z.record(z.string(), z.int()),
+    merges: z.array(z.union([z.string(), z.tuple([z.string(), z.string()])])),
+    continuing_subword_prefix: z.literal('').nullish(),
+    end_of_word_suffix: z.literal('').nullish(),
+    byte_fallback: z.literal(false).default(false),
+    ignore_merges: z.literal(false).default(false),
+  }),
+});
+
+/**
+ * @param own the tokenizer that came with the model; undefined: the built-in one with its vocabulary, if there is one
+ * @throws Gpt2Error if GGUF cannot hold it
+ */
+export function ggufTokenizer(config: ModelConfig, own: Tokenizer | undefined): GgufTokenizer | undefined {
+  const tokenizer = own ?? tokenizerOf(config);
+  if (!tokenizer) return undefined;
+  const [{ name, endOfText }, { vocabularySize }] = [tokenizer, config];
+  const { success, data } = schema.safeParse(JSON.parse(fileOf(tokenizer)));
+  // Without an end of text, readers would take GPT-2's id for one.
+  if (!success || endOfText === undefined) {
+    throw new Gpt2Error(words`GGUF cannot hold the tokenizer of this model (${name}): give --format hf, which can`);
+  }
+  for (const { content, ...flags } of data.added_tokens) {
+    const flag = ['single_word', 'lstrip', 'rstrip'].find((each) => flags[each]);
+    if (flag === undefined) continue;
+    throw new Gpt2Error(
+      words`GGUF cannot hold the token ${JSON.stringify(content)} of this model's tokenizer, which has ${flag}: give --format hf, which can`,
+    );
+  }
+  const tokens = Array.from({ length: vocabularySize }, (_, id) => `[PAD${id}]`);
+  const typeOf = new Int32Array(vocabularySize).fill(types.unused);
+  const put = (id: number, text: string, type: number) => {
+    tokens[id] = text;
+    typeOf[id] = type;
+  };
+  for (const [text, id] of Object.entries(data.model.vocab)) put(id, text, types.normal);
+  for (const { id, content, special } of data.added_tokens) {
+    put(id, content, special ? types.control : types.userDefined);
+  }
+  return { tokens, types: typeOf, merges: data.model.merges.map((pair) => [pair].flat().join(' ')), endOfText };
+}

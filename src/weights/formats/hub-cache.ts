@@ -1,0 +1,91 @@
+// The cache of models from the Hugging Face hub: gpt2.ts/models in the user's cache folder. A repository's folder has one folder
+// per commit, and for each revision that was used a file with its commit.
+import { closeSync, existsSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import { Gpt2Error, InterruptedError } from '../../base/errors.ts';
+import { cacheFolder, onlyUser } from '../../base/files/cache-folder.ts';
+import { makeFolder } from '../../base/files/make-folder.ts';
+import { lockFile } from '../../native/file-lock.ts';
+import { weightsFile } from '../files/names.ts';
+
+export interface HubName {
+  /** "openai-community/gpt2" */
+  readonly repository: string;
+  /** A branch, a tag or a commit; undefined: the branch main. */
+  readonly revision: string | undefined;
+}
+
+/** Options of a download. */
+export interface FetchOptions {
+  readonly notice?: ((text: string) => void) | undefined;
+  /** Called with the received and the total bytes of the weights. */
+  readonly onProgress?: ((done: number, total: number) => void) | undefined;
+  /** Aborting it stops the download; the next one resumes. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** The head start of a process that shows its progress, such as rank 0. */
+const headStartMilliseconds = 300;
+
+const repositoryFolder = (repository: string): string => join(cacheFolder('models'), repository);
+
+/** The folder of a repository's model at a commit. */
+export const modelFolder = (repository: string, commit: string): string => join(repositoryFolder(repository), commit);
+
+/** Whether a model's folder has all its files: the weights come last. */
+export const isWhole = (folder: string): boolean => existsSync(join(folder, weightsFile));
+
+const commitFile = ({ repository, revision = 'main' }: HubName): string =>
+  join(repositoryFolder(repository), `${encodeURIComponent(revision)}.commit`);
+
+/** The commit that a revision was when it was used last; undefined if the cache lacks its model. */
+export function knownCommit(name: HubName): string | undefined {
+  const path = commitFile(name);
+  const commit = existsSync(path) ? readFileSync(path, 'utf8') : '';
+  return commit !== '' && isWhole(modelFolder(name.repository, commit)) ? commit : undefined;
+}
+
+export function rememberCommit(name: HubName, commit: string): void {
+  try {
+    if (knownCommit(name) !== commit) writeFileSync(commitFile(name), commit);
+  } catch {
+    // The model can be used from a cache that cannot be written.
+  }
+}
+
+/** Makes a model's folder whole while no other process does; does nothing if another one has. @throws as `make` */
+export async function alone(
+  folder: string,
+  { notice, onProgress, signal }: FetchOptions,
+  make: () => Promise<void>,
+): Promise<void> {
+  const path = join(folder, '.lock');
+  let file: number;
+  try {
+    makeFolder(folder, onlyUser);
+    file = openSync(path, 'a');
+  } catch (cause) {
+    throw new Gpt2Error(
+      `the cache folder ${folder} cannot be written: ${(cause as Error).message}; name another cache in XDG_CACHE_HOME`,
+      { cause },
+    );
+  }
+  try {
+    const pause = (milliseconds: number) =>
+      wait(milliseconds, undefined, { signal }).catch((cause) => {
+        throw new InterruptedError(`stopped before the download to ${folder}`, { cause });
+      });
+    if (!onProgress) await pause(headStartMilliseconds);
+    for (let tries = 0; !lockFile(file); tries++) {
+      if (tries === 0) notice?.(`waiting for another process that downloads to ${folder}`);
+      await pause(100);
+    }
+    if (isWhole(folder)) return;
+    await make();
+    // Whoever still waits for it finds the folder whole.
+    rmSync(path, { force: true });
+  } finally {
+    closeSync(file);
+  }
+}

@@ -1,0 +1,214 @@
+// Downloads models of the Hugging Face hub by name, OWNER/NAME or OWNER/NAME@REVISION, into the cache (hub-cache.ts). A branch is
+// looked up at each use, for new commits; a commit that is in the cache needs no network.
+import { existsSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { attempt, Gpt2Error, InterruptedError, onCommandLine, words } from '../../base/errors.ts';
+import { readTextFile } from '../../base/files/regular-file.ts';
+import { askForHead, download, huggingFace, Refused, reasonOf } from '../../data/datasets/download.ts';
+import { largestFile } from '../../tokenizer/tokenizer-file.ts';
+import { weightsFile } from '../files/names.ts';
+import { openSafetensors } from '../files/safetensors.ts';
+import type { FetchOptions, HubName } from './hub-cache.ts';
+import { alone, isWhole, knownCommit, modelFolder, rememberCommit } from './hub-cache.ts';
+import { adapterFile, readModelFolder, tokenizerFiles } from './huggingface.ts';
+
+export interface HubModel {
+  readonly folder: string;
+  /** OWNER/NAME@COMMIT */
+  readonly name: string;
+}
+
+/** Files by which a model is checked before its weights are downloaded; a repository may lack all but the first. */
+const describingFiles = ['config.json', adapterFile, ...tokenizerFiles];
+/** How long a model of the cache waits for the hub's word on newer commits. */
+const patienceMilliseconds = 5000;
+
+const isCommit = (revision = ''): boolean => /^[0-9a-f]{40}$/.test(revision);
+
+/** The parts of a name, or of an address as a browser shows it; undefined: the text has another form. */
+export function parseHubName(text: string): HubName | undefined {
+  const [, repository, revision] =
+    /^([A-Za-z0-9_][\w.-]*\/[A-Za-z0-9_][\w.-]*)(?:@(\S+))?$/.exec(nameInAddress(text) ?? text) ?? [];
+  return repository === undefined ? undefined : { repository, revision };
+}
+
+/** OWNER/NAME@REVISION of a model's page, folder or file on the hub, or on the mirror that HF_ENDPOINT names. */
+function nameInAddress(text: string): string | undefined {
+  const mirror = huggingFace('');
+  const path = text.startsWith(mirror)
+    ? text.slice(mirror.length)
+    : /^(?:https?:\/\/)?(?:www\.)?(?:huggingface\.co|hf\.co)\/(.*)$/.exec(text)?.[1];
+  const [, repository, revision] =
+    /^([^/?#@]+\/[^/?#@]+)(?:\/(?:tree|blob|resolve)\/([\w.%-]+)(?:\/.*)?)?\/?(?:[?#].*)?$/.exec(path ?? '') ?? [];
+  return repository && `${repository}${revision ? `@${revision.replaceAll('%2F', '/')}` : ''}`;
+}
+
+/**
+ * The model of the hub that a text names; undefined: the text is a path. What exists is a path, and without a revision so is what
+ * an existing folder lacks: runs/mistyped is not looked for on the network.
+ */
+export function hubName(model: string): HubName | undefined {
+  const name = parseHubName(model);
+  if (!name || existsSync(model)) return undefined;
+  return name.revision === undefined && existsSync(dirname(model)) ? undefined : name;
+}
+
+/** Whether `given` names the model of the hub that a run has recorded with its commit. */
+export function isRecordedAs(recorded: string, given: string): boolean {
+  const [was, is] = [parseHubName(recorded), parseHubName(given)];
+  if (!was || !isCommit(was.revision) || was.repository !== is?.repository) return false;
+  return !isCommit(is.revision) || is.revision === was.revision;
+}
+
+/**
+ * Downloads a model unless the cache has it. Of several processes one downloads, and the others wait for it.
+ * @throws Gpt2Error if the hub has no such model or cannot be reached, or the model is not a GPT-2 that can be read;
+ * InterruptedError after `signal`
+ */
+export async function fetchHubModel(name: HubName, options: FetchOptions = {}): Promise<HubModel> {
+  const commit = await findCommit(name, options);
+  const { repository } = name;
+  const folder = modelFolder(repository, commit);
+  const model = { folder, name: `${repository}@${commit}` };
+  if (!isWhole(folder))
+    await alone(folder, options, () => downloadModel(model, { repository, revision: commit }, options));
+  if (!isCommit(name.revision)) rememberCommit(name, commit);
+  return model;
+}
+
+/** The commit of a name: the hub's answer, or the one used before if the hub cannot answer. */
+async function findCommit(name: HubName, { notice, signal }: FetchOptions): Promise<string> {
+  const { repository, revision } = name;
+  if (isCommit(revision) && isWhole(modelFolder(repository, revision!))) return revision!;
+  const known = knownCommit(name);
+  const patience = known === undefined ? [] : [AbortSignal.timeout(patienceMilliseconds)];
+  const limited = AbortSignal.any([...(signal ? [signal] : []), ...patience]);
+  const headers = authorization();
+  let answer: Response;
+  try {
+    answer = await askForHead(urlOf(name, 'config.json'), { headers, signal: limited });
+    const refused = new Refused(answer);
+    if (refused.mayPass) throw refused;
+    if (answer.status < 400) {
+      const commit = answer.headers.get('x-repo-commit') ?? '';
+      if (isCommit(commit)) return commit;
+      throw new Error('the answer has no X-Repo-Commit, so it is not from a Hugging Face hub');
+    }
+  } catch (cause) {
+    if (signal?.aborted) throw new InterruptedError(`stopped before ${repository} was downloaded`, { cause });
+    const reason = reasonOf(cause);
+    if (known === undefined) {
+      throw new Gpt2Error(
+        words`${repository} is no path here, and cannot be downloaded from ${huggingFace(repository)}: ${reason}; check the network, or give a local model${onCommandLine(' with --model')}`,
+        { cause },
+      );
+    }
+    notice?.(`cannot ask ${huggingFace(repository)} for new commits (${reason}): using ${known}, downloaded before`);
+    return known;
+  }
+  throw refusal(name, new Refused(answer));
+}
+
+async function downloadModel(
+  { folder, name }: HubModel,
+  at: HubName,
+  { notice, onProgress, signal }: FetchOptions,
+): Promise<void> {
+  notice?.(`downloading ${name} to ${folder}`);
+  const advice = words`give a local model${onCommandLine(' with --model')}`;
+  /** @returns false if the repository lacks the file */
+  const fetchFile = async (file: string, shown?: FetchOptions['onProgress']): Promise<boolean> => {
+    try {
+      const most = file === weightsFile ? undefined : largestFile;
+      const options = { notice, onProgress: shown, signal, advice, most, headers: authorization() };
+      await download(urlOf(at, file), join(folder, file), options);
+      return true;
+    } catch (error) {
+      const { cause } = error as Error;
+      if (!(cause instanceof Refused) || cause.mayPass) throw error;
+      if (cause.status === 404 && (cause.code ?? 'EntryNotFound') === 'EntryNotFound') return false;
+      throw refusal(at, cause);
+    }
+  };
+  for (const file of describingFiles) await fetchFile(file);
+  // Another model is refused before its gigabytes are downloaded.
+  fromDownload(folder, () => readModelFolder(folder, name));
+  // Last: the folder is whole when it has the weights.
+  if (!(await fetchFile(weightsFile, onProgress))) throw await otherWeights(name, at);
+}
+
+/** Reads a downloaded model. @throws as `read`; for a damaged file, of which there may have been no checksum, with the advice to remove it */
+export function fromDownload<T>(folder: string, read: () => T): T {
+  const found = attempt(read);
+  if (!(found instanceof Gpt2Error)) return found;
+  const damaged = [...describingFiles, weightsFile].map((file) => join(folder, file)).find(isDamaged);
+  if (damaged === undefined) throw found;
+  throw new Gpt2Error(`${found.message}; remove ${damaged} and run this again, which downloads it`, { cause: found });
+}
+
+function isDamaged(path: string): boolean {
+  if (!existsSync(path)) return false;
+  try {
+    if (path.endsWith('.json')) JSON.parse(readTextFile(path));
+    if (path.endsWith(weightsFile)) openSafetensors(path)[Symbol.dispose]();
+    return false;
+  } catch {
+    return true;
+  }
+}
+
+/** The error for a repository without model.safetensors, by the files that it has instead. */
+async function otherWeights(name: string, at: HubName): Promise<Gpt2Error> {
+  const has = (file: string) =>
+    askForHead(urlOf(at, file), { headers: authorization() }).then(
+      ({ status }) => status < 400,
+      () => false,
+    );
+  const found = (await has(`${weightsFile}.index.json`))
+    ? `has its weights in several files (${weightsFile}.index.json)`
+    : (await has('pytorch_model.bin'))
+      ? 'has its weights only in pytorch_model.bin'
+      : `has no ${weightsFile}`;
+  return new Gpt2Error(
+    words`${name} ${found}, and weights are read from one ${weightsFile}: write one with transformers' save_pretrained, and give its folder${onCommandLine(' with --model')}`,
+  );
+}
+
+const urlOf = ({ repository, revision = 'main' }: HubName, file: string): string =>
+  huggingFace(`${repository}/resolve/${encodeURIComponent(revision)}/${file}`);
+
+/** @throws Gpt2Error for a token that no header can hold: fetch's own error would print it */
+function authorization(): Record<string, string> {
+  const token = process.env.HF_TOKEN?.trim() ?? '';
+  if (!/^[\x21-\x7e]*$/.test(token)) {
+    throw new Gpt2Error(
+      'HF_TOKEN is no token: it has white space or other characters inside; set it to the token alone',
+    );
+  }
+  return token ? { authorization: `Bearer ${token}` } : {};
+}
+
+/** The error for an answer of the hub. Without a token it answers 401 for a missing repository too, so as not to reveal private ones. */
+function refusal({ repository, revision }: HubName, { status, code, message }: Refused): Gpt2Error {
+  const page = huggingFace(repository);
+  if (code === 'GatedRepo') {
+    return new Gpt2Error(
+      `${repository} is gated: accept its conditions at ${page}, and set HF_TOKEN to a token of that account`,
+    );
+  }
+  if (code === 'RevisionNotFound') {
+    return new Gpt2Error(`${page} has no revision ${revision}: name one of its branches, tags or commits`);
+  }
+  if (code === 'EntryNotFound') return new Gpt2Error(`${page} has no config.json: name the repository of a GPT-2`);
+  if (status === 403) {
+    return new Gpt2Error(`${page} may not be read (403): set HF_TOKEN to a token that has access to it`);
+  }
+  if (status === 401 || status === 404) {
+    return new Gpt2Error(
+      process.env.HF_TOKEN?.trim()
+        ? `${repository} is no path here, and HF_TOKEN has access to no model ${page}: check the name and the token`
+        : `${repository} is no path here, and there is no public model ${page}: check the name, or set HF_TOKEN if it is private`,
+    );
+  }
+  return new Gpt2Error(words`${page} cannot be read: ${message}; give a local model${onCommandLine(' with --model')}`);
+}

@@ -1,0 +1,293 @@
+// Reads and writes GPT-2 in the format of transformers: a folder with config.json and model.safetensors, tensors with the names of
+// openai-community/gpt2, optionally prefixed by "transformer." and torch.compile's "_orig_mod.". It reads fp32, fp16 and bf16 and
+// rejects models that this program would compute differently. folder-tokenizer.ts reads the tokenizer.
+import { existsSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { Gpt2Error } from '../../base/errors.ts';
+import { readTextFile } from '../../base/files/regular-file.ts';
+import { checkConfig, type ModelConfig } from '../../model/config.ts';
+import { type Parameter, parameterTable, realCount } from '../../model/parameters.ts';
+import { type Tokenizer, tokenizerOf } from '../../tokenizer/tokenizer.ts';
+import { largestFile, parseTokenizer, tokenizerFile } from '../../tokenizer/tokenizer-file.ts';
+import { fromStored, storedShape } from '../files/layout.ts';
+import { manifestFile, weightsFile } from '../files/names.ts';
+import { openSafetensors, type SafetensorsFile, writeTensors } from '../files/safetensors.ts';
+import { quote } from '../files/safetensors-header.ts';
+import { readerOf } from '../files/stored-file.ts';
+import { type WeightType, weightTypes } from '../files/weight-types.ts';
+import { fileOf, folderTokenizer, type ReadFile } from './folder-tokenizer.ts';
+import type { StoredModel } from './stored-model.ts';
+
+const configFile = 'config.json';
+const largestConfigBytes = 1 << 20;
+
+const size = z.int().positive();
+const configSchema = z.looseObject({
+  model_type: z.literal('gpt2', { error: ({ input }) => `it is ${JSON.stringify(input)}, not "gpt2"` }),
+  ...{ n_layer: size, n_embd: size, n_head: size, n_positions: size, vocab_size: size },
+});
+
+/** Further fields that change how transformers (5.18) computes, with the values that give GPT-2. All others leave logits as they are. */
+const valuesOf = (config: z.infer<typeof configSchema>): Readonly<Record<string, readonly unknown[]>> => ({
+  activation_function: ['gelu_new', 'gelu_pytorch_tanh'],
+  layer_norm_epsilon: [1e-5],
+  n_inner: [null, 4 * config.n_embd],
+  scale_attn_weights: [true],
+  scale_attn_by_inverse_layer_idx: [false],
+  tie_word_embeddings: [true],
+  is_causal: [true],
+  hidden_size: [config.n_embd],
+  num_hidden_layers: [config.n_layer],
+  num_attention_heads: [config.n_head],
+  max_position_embeddings: [config.n_positions],
+});
+
+/** Fields of models that compute otherwise: code beside the weights, other weights, other attention. A GPT-2 has none, or empty ones. */
+const foreign = [
+  ...['auto_map', 'transformers_weights', 'quantization_config', 'fusion_config', 'per_layer_config', 'pruned_heads'],
+  ...['sliding_window', 'attention_chunk_size', 'layer_types', 'rope_parameters', 'rope_scaling', 'rope_theta'],
+];
+const isEmpty = (value: unknown): boolean => !value || (typeof value === 'object' && Object.keys(value).length === 0);
+
+/** Files that hold weights in other ways than one that is read here. */
+const otherWeights = [`${weightsFile}.index.json`, 'pytorch_model.bin'];
+/** transformers adds an adapter to the weights where it finds one. */
+export const adapterFile = 'adapter_config.json';
+const otherTokenizers = ['vocab.txt', 'spiece.model', 'tokenizer.model', 'sentencepiece.bpe.model'];
+
+/** Whether a folder has the format of transformers, or its beginnings; false for checkpoints and runs of this program. */
+export function isHuggingFaceModel(path: string): boolean {
+  if (!statSync(path, { throwIfNoEntry: false })?.isDirectory()) return false;
+  const has = (name: string) => existsSync(join(path, name));
+  if (has(manifestFile) || !has(configFile)) return false;
+  return [weightsFile, ...otherWeights].some(has) || !['log.jsonl', 'checkpoints'].some(has);
+}
+
+/** Refuses what a model has. */
+type Refuse = (what: string) => never;
+const refusing =
+  (name: string): Refuse =>
+  (what) => {
+    throw new Gpt2Error(`${name} is not a GPT-2 that can be read: ${what}`);
+  };
+
+/**
+ * Reads the sizes and the tokenizer of the model in a folder, whose weights may still be missing.
+ * @param name of the model in errors
+ * @throws Gpt2Error naming the file or field that cannot be used
+ */
+export function readModelFolder(path: string, name = path): Pick<StoredModel, 'model' | 'tokenizer'> {
+  const refuse = refusing(name);
+  const model = readConfig(path, refuse);
+  if (existsSync(join(path, adapterFile)))
+    refuse(`${adapterFile} describes an adapter; merge it into the weights (merge_and_unload), and remove the file`);
+  return { model, tokenizer: readTokenizerOf(path, model, refuse) };
+}
+
+/** Opens a model. @throws Gpt2Error naming the file, field or tensor that cannot be used */
+export function openHuggingFaceModel(path: string): StoredModel {
+  const refuse = refusing(path);
+  const { model, tokenizer } = readModelFolder(path);
+  if (!existsSync(join(path, weightsFile))) {
+    const isElsewhere = otherWeights.some((name) => existsSync(join(path, name)));
+    const what = isElsewhere ? `its weights are not in one ${weightsFile}` : `it has no ${weightsFile}`;
+    return refuse(`${what}; save it as one with transformers' save_pretrained`);
+  }
+  return readerOf(openSafetensors(join(path, weightsFile)), (file) => {
+    const names = namesOf(file, refuse);
+    checkHead(file, names, refuse);
+    checkTensors(file, names, model, refuse);
+    return {
+      model,
+      tokenizer,
+      read: (parameter) =>
+        fromStored(parameter, file.read(names.get(parameter.huggingFaceName)!).subarray(0, realCount(parameter))),
+    };
+  });
+}
+
+/** Refuses a file that cannot be read. */
+function orRefuse<R>(name: string, refuse: Refuse, work: () => R): R {
+  try {
+    return work();
+  } catch (cause) {
+    if (cause instanceof Gpt2Error) throw cause;
+    return refuse(`its ${name} cannot be read: ${(cause as Error).message.replaceAll(/\s+/g, ' ')}`);
+  }
+}
+
+/** Reads files of a folder, and checks them against a schema; undefined: there is no such file. */
+const reading =
+  (path: string, refuse: Refuse, most: number): ReadFile =>
+  (name, schema, parse = JSON.parse) => {
+    if (!existsSync(join(path, name))) return undefined;
+    const { success, data, error } = schema.safeParse(
+      orRefuse(name, refuse, () => parse(readTextFile(join(path, name), most))),
+    );
+    if (success) return data;
+    const [{ path: field, message }] = error.issues as [z.core.$ZodIssue];
+    return refuse(`${field.map(String).map(quote).join('.') || 'it'} of its ${name}: ${message}`);
+  };
+
+/** The folder's tokenizer; undefined if it has none. A token for padding is often added to GPT-2's without a row in the embedding. */
+function readTokenizerOf(path: string, { vocabularySize }: ModelConfig, refuse: Refuse): Tokenizer | undefined {
+  const file = folderTokenizer(reading(path, refuse, largestFile), refuse);
+  if (file === undefined) {
+    const other = otherTokenizers.find((name) => existsSync(join(path, name)));
+    if (other) refuse(`its tokenizer is in ${other}, which cannot be read; save it as ${tokenizerFile}`);
+    return undefined;
+  }
+  const parse = (content: string) => orRefuse('tokenizer', refuse, () => parseTokenizer(content, path));
+  const found = parse(file);
+  if (found.vocabularySize <= vocabularySize) return found;
+  const { added_tokens: added = [], ...rest } = JSON.parse(file) as { added_tokens?: { id: number }[] };
+  const withRows = parse(JSON.stringify({ ...rest, added_tokens: added.filter(({ id }) => id < vocabularySize) }));
+  if (withRows.file === undefined && withRows.vocabularySize <= vocabularySize) return withRows;
+  return refuse(
+    `its tokenizer has ${found.vocabularySize} ids, but vocab_size of its ${configFile} is ${vocabularySize}`,
+  );
+}
+
+function readConfig(path: string, refuse: Refuse): ModelConfig {
+  const config =
+    reading(path, refuse, largestConfigBytes)(configFile, configSchema) ?? refuse(`it has no ${configFile}`);
+  const differences = [
+    ...Object.entries(valuesOf(config)).flatMap(([name, values]) => {
+      const { [name]: value = values[0] } = config;
+      return values.includes(value) ? [] : [`${name} ${quote(String(value))}`];
+    }),
+    ...foreign.filter((name) => !isEmpty(config[name])),
+  ];
+  if (differences.length > 0) return refuse(`its ${configFile} has ${differences.join(', ')}, unlike GPT-2`);
+  const { n_layer: layers, n_embd: channels, n_head: heads, n_positions: context, vocab_size: vocabularySize } = config;
+  try {
+    return checkConfig({ layers, channels, heads, context, vocabularySize });
+  } catch (cause) {
+    return refuse((cause as Error).message);
+  }
+}
+
+/** The name in the file of each tensor, by its GPT-2 name. */
+function namesOf(file: SafetensorsFile, refuse: Refuse): Map<string, string> {
+  const names = new Map<string, string>();
+  for (const stored of file.names) {
+    const name = stored.replaceAll(/(?<=^|\.)_orig_mod\./g, '').replace(/^transformer\./, '');
+    if (names.has(name))
+      return refuse(`${weightsFile} has ${quote(name)} twice, as ${quote(names.get(name)!)} and ${quote(stored)}`);
+    names.set(name, stored);
+  }
+  return names;
+}
+
+/** A stored head must be the embedding; safetensors' save_model stores a shared tensor under one of its names. */
+function checkHead(file: SafetensorsFile, names: Map<string, string>, refuse: Refuse): void {
+  const [head, embedding] = [names.get('lm_head.weight'), names.get('wte.weight')];
+  if (head === undefined) return;
+  names.delete('lm_head.weight');
+  names.set('wte.weight', embedding ?? head);
+  if (embedding === undefined) return;
+  const bits = (name: string) => Buffer.from(file.read(name).buffer);
+  if (file.shape(head).join() === file.shape(embedding).join() && bits(head).equals(bits(embedding))) return;
+  refuse(
+    `${head} of its ${weightsFile} is not ${embedding}, and GPT-2's head is its embedding; tie them, and train it again`,
+  );
+}
+
+/** Older versions of transformers stored the causal mask, and the score of what it hides (-1e4, in bf16 -9984). */
+function isMask(file: SafetensorsFile, name: string, stored: string, { layers }: ModelConfig): boolean {
+  const [, layer, kind] = /^h\.(\d+)\.attn\.(bias|masked_bias)$/.exec(name) ?? [];
+  if (kind === undefined || Number(layer) >= layers) return false;
+  const shape = file.shape(stored);
+  const size = shape.at(-1)!;
+  if (kind === 'masked_bias') return shape.every((count) => count === 1) && file.read(stored, true)[0]! <= -9984;
+  const isSquare = shape.join() === [1, 1, size, size].join();
+  return isSquare && file.read(stored, true).every((value, at) => value === Number(at % size <= Math.floor(at / size)));
+}
+
+function checkTensors(
+  file: SafetensorsFile,
+  names: ReadonlyMap<string, string>,
+  model: ModelConfig,
+  refuse: Refuse,
+): void {
+  // Checked before the parameter table is made: a damaged file may claim any number of layers.
+  if (model.layers > names.size) {
+    refuse(`n_layer of its ${configFile} is ${model.layers}, but ${weightsFile} has ${names.size} tensors`);
+  }
+  const wanted = new Map(parameterTable(model).map((parameter: Parameter) => [parameter.huggingFaceName, parameter]));
+  for (const [name, parameter] of wanted) {
+    const stored = names.get(name) ?? refuse(`${weightsFile} lacks ${name}`);
+    const [shape, expected] = [file.shape(stored), storedShape(parameter)];
+    if (shape.join() !== expected.join()) refuse(`${stored} is [${shape}], not [${expected}]`);
+  }
+  for (const [name, stored] of names) {
+    if (!wanted.has(name) && !isMask(file, name, stored, model))
+      refuse(`${weightsFile} has ${quote(name)}, which is not part of GPT-2, nor its causal mask`);
+  }
+}
+
+/** The files of a tokenizer, of which a folder may have any. */
+export const tokenizerFiles = [
+  'vocab.json',
+  'merges.txt',
+  'special_tokens_map.json',
+  'added_tokens.json',
+  'tokenizer_config.json',
+  'tokenizer.json',
+] as const;
+/** Every file that an exported folder may hold. */
+export const huggingFaceFiles = ['config.json', 'generation_config.json', ...tokenizerFiles, weightsFile] as const;
+
+/** Writes into a temporary folder, which is renamed later. @throws the file system's error */
+export function writeHuggingFace(folder: string, { model, tokenizer: own, read }: StoredModel, type: WeightType): void {
+  const write = (name: (typeof huggingFaceFiles)[number], text: string) =>
+    writeFileSync(join(folder, name), text, { flush: true });
+  const json = (name: (typeof huggingFaceFiles)[number], value: unknown) =>
+    write(name, `${JSON.stringify(value, null, 2)}\n`);
+  const tokenizer = own ?? tokenizerOf(model);
+  // Left out, they would be GPT-2's.
+  const { endOfText = null } = tokenizer ?? {};
+  const ends = tokenizer ? { bos_token_id: endOfText, eos_token_id: endOfText } : {};
+  json('config.json', configOf(model, { torch_dtype: weightTypes[type].torch, ...ends }));
+  json('generation_config.json', { _from_model_config: true, ...ends });
+  if (tokenizer) {
+    const file = fileOf(tokenizer);
+    const { added_tokens: added, model: parts } = JSON.parse(file) as TokenizerFile;
+    const special = added.find(({ id }) => id === endOfText)?.content;
+    const isBuiltIn = tokenizer.file === undefined;
+    const named = special === undefined ? {} : { bos_token: special, eos_token: special };
+    write(tokenizerFile, file);
+    json('tokenizer_config.json', {
+      // Else " ." would be decoded as ".".
+      clean_up_tokenization_spaces: false,
+      model_max_length: model.context,
+      tokenizer_class: isBuiltIn ? 'GPT2Tokenizer' : 'PreTrainedTokenizerFast',
+      ...(isBuiltIn ? { add_prefix_space: false, unk_token: special } : {}),
+      ...named,
+    });
+    if (isBuiltIn) {
+      write('vocab.json', JSON.stringify(parts.vocab));
+      write('merges.txt', ['#version: 0.2', ...parts.merges, ''].join('\n'));
+      json('special_tokens_map.json', { ...named, unk_token: special });
+    }
+  }
+  writeTensors(join(folder, weightsFile), [{ prefix: '', parameters: parameterTable(model), read }], type);
+}
+
+type TokenizerFile = { added_tokens: { id: number; content: string }[]; model: { vocab: object; merges: string[] } };
+
+function configOf({ layers, channels, heads, context, vocabularySize }: ModelConfig, rest: object): object {
+  return {
+    architectures: ['GPT2LMHeadModel'],
+    model_type: 'gpt2',
+    activation_function: 'gelu_new',
+    ...{ n_layer: layers, n_embd: channels, n_head: heads, n_positions: context, n_ctx: context, n_inner: null },
+    vocab_size: vocabularySize,
+    layer_norm_epsilon: 1e-5,
+    initializer_range: 0.02,
+    ...{ attn_pdrop: 0, embd_pdrop: 0, resid_pdrop: 0 },
+    ...{ scale_attn_weights: true, tie_word_embeddings: true, use_cache: true },
+    ...rest,
+  };
+}

@@ -1,0 +1,147 @@
+// Reads and writes llm.c's model file: 256 int32 (magic 20240326, version, sizes), then the parameters in fp32 or bf16; a tensor has
+// all layers of a parameter. The file includes padding rows of the vocabulary.
+import { dirname } from 'node:path';
+import { Gpt2Error } from '../../base/errors.ts';
+import { fromBf16 } from '../../base/files/half-floats.ts';
+import { writeDurably } from '../../data/shards/shard.ts';
+import { checkConfig, type ModelConfig, paddedVocabularySize } from '../../model/config.ts';
+import { parameterCount, parameterTable, realCount } from '../../model/parameters.ts';
+import { elementCount } from '../../native/element-types.ts';
+import { readerOf, StoredFile } from '../files/stored-file.ts';
+import { encodeWeights } from '../files/weight-types.ts';
+import { modelPaths, type StoredModel } from './stored-model.ts';
+
+export const llmcMagic = 20240326;
+/** The header's version, by element type. */
+export const llmcVersions = { fp32: 3, bf16: 5 } as const;
+export const llmcHeaderBytes = 1024;
+
+/** A tensor of the file: one parameter of all layers, or a parameter outside the layers. */
+interface LlmcTensor {
+  /** The name in our table without the layer: "qkvw". */
+  readonly name: string;
+  readonly layers: number;
+  /** Elements of one layer. */
+  readonly count: number;
+}
+
+/** The tensors of a file, in the order of our table. `rows`: the rows of wte, the padded vocabulary. */
+export function llmcTensors(config: ModelConfig, rows: number): LlmcTensor[] {
+  return parameterTable({ ...config, layers: 1 }).map(({ name, shape }) => ({
+    name: name.replace('h.0.', ''),
+    layers: name.startsWith('h.') ? config.layers : 1,
+    count: name === 'wte' ? rows * config.channels : elementCount(shape),
+  }));
+}
+
+/** Opens a file and checks its header and size. @throws Gpt2Error naming the problem and the tensor */
+export const openLlmcModel = (path: string): StoredModel => readerOf(new StoredFile(path), reader);
+
+function reader(file: StoredFile): Omit<StoredModel, typeof Symbol.dispose> {
+  const { model, rows, elementBytes } = readHeader(file);
+  const starts = new Map<string, { start: number; count: number }>();
+  let next = llmcHeaderBytes;
+  for (const { name, layers, count } of llmcTensors(model, rows)) {
+    starts.set(name, { start: next, count });
+    next += layers * count * elementBytes;
+  }
+  return {
+    model,
+    read(parameter) {
+      const [, layer, name] = /^(?:h\.(\d+)\.)?(\w+)$/.exec(parameter.name)!;
+      const { start, count } = starts.get(name!)!;
+      const wanted = realCount(parameter);
+      const values = elementBytes === 4 ? new Float32Array(wanted) : new Uint16Array(wanted);
+      const position = start + Number(layer ?? 0) * count * elementBytes;
+      file.read(new Uint8Array(values.buffer), position, `${parameter.name} of ${file.path}`);
+      return values instanceof Float32Array ? values : fromBf16(values);
+    },
+  };
+}
+
+interface Header {
+  readonly model: ModelConfig;
+  /** Rows of wte. */
+  readonly rows: number;
+  readonly elementBytes: number;
+}
+
+function readHeader(file: StoredFile): Header {
+  const { path, bytes } = file;
+  const refuse = (what: string): never => {
+    throw new Gpt2Error(`${path} is not a model file of llm.c: ${what}; name ${modelPaths}`);
+  };
+  refuseOtherFormat(file);
+  if (bytes < llmcHeaderBytes) return refuse(`it has ${bytes} bytes, less than the header's 1024`);
+  const header = new Int32Array(llmcHeaderBytes / 4);
+  file.read(new Uint8Array(header.buffer), 0, `the header of ${path}`);
+  const [magic, version, context, vocabularySize, layers, heads, channels, rows] = header as unknown as number[];
+  if (magic !== llmcMagic) return refuse(`it begins with ${magic}, not ${llmcMagic}`);
+  const { fp32, bf16 } = llmcVersions;
+  if (version !== fp32 && version !== bf16)
+    return refuse(`its version is ${version}, not ${fp32} (fp32) or ${bf16} (bf16)`);
+  const model = { layers, channels, heads, context, vocabularySize } as ModelConfig;
+  try {
+    checkConfig(model);
+  } catch (cause) {
+    return refuse((cause as Error).message);
+  }
+  if (rows! < vocabularySize!) return refuse(`its wte has ${rows} rows for a vocabulary of ${vocabularySize}`);
+  const field = header.findIndex((value, index) => index > 7 && value !== 0);
+  if (field >= 0) return refuse(`int ${field} of its header is ${header[field]}, which llm.c leaves at 0`);
+  const elementBytes = version === fp32 ? 4 : 2;
+  const elements = parameterCount(model) + (rows! - vocabularySize!) * channels!;
+  const expected = llmcHeaderBytes + elements * elementBytes;
+  if (bytes !== expected) return refuse(wrongSize(bytes, expected, llmcTensors(model, rows!), elementBytes));
+  return { model, rows: rows!, elementBytes };
+}
+
+/** Rejects other weights files that users may have. @throws Gpt2Error saying what to name instead */
+function refuseOtherFormat(file: StoredFile): void {
+  const { path, bytes } = file;
+  const head = file.read(Buffer.alloc(Math.min(bytes, 9)), 0, `the header of ${path}`);
+  const begins = (text: string) => head.toString('latin1').startsWith(text);
+  if (begins('GGUF')) {
+    throw new Gpt2Error(`${path} is a GGUF file, which cannot be read; name ${modelPaths}`);
+  }
+  // The length of its header, then the header's JSON.
+  if (head[8] === 0x7b && head.readUInt32LE(4) === 0) {
+    throw new Gpt2Error(`${path} is a safetensors file without a configuration: name its folder, ${dirname(path)}`);
+  }
+  if (begins('PK')) {
+    throw new Gpt2Error(
+      `${path} is a PyTorch file: save the model with transformers' save_pretrained, and name its folder`,
+    );
+  }
+}
+
+/** Describes a wrong size. Products of int32 sizes are exact in double, or larger than any file. */
+function wrongSize(size: number, expected: number, tensors: readonly LlmcTensor[], elementBytes: number): string {
+  if (size > expected) return `${size - expected} bytes follow its last tensor, lnfb`;
+  let end = llmcHeaderBytes;
+  const torn = tensors.find(({ layers, count }) => {
+    end += layers * count * elementBytes;
+    return end > size;
+  });
+  return `it has ${size} bytes of ${expected} and ends in ${torn?.name}; copy it again`;
+}
+
+/** Writes weights as llm.c reads them. @throws Gpt2Error if they cannot be read or the file cannot be written */
+export const writeLlmc = (path: string, weights: StoredModel, type: keyof typeof llmcVersions): void =>
+  writeDurably(path, partsOf(weights, type));
+
+function* partsOf({ model, read }: StoredModel, type: keyof typeof llmcVersions): Generator<Uint8Array> {
+  const { context, vocabularySize, layers, heads, channels } = model;
+  const padded = paddedVocabularySize(model);
+  const parameters = parameterTable(model);
+  const header = new Int32Array(llmcHeaderBytes / 4);
+  header.set([llmcMagic, llmcVersions[type], context, vocabularySize, layers, heads, channels, padded]);
+  yield new Uint8Array(header.buffer);
+  for (const { name } of llmcTensors(model, padded)) {
+    for (const parameter of parameters.filter((each) => each.name.split('.').at(-1) === name)) {
+      yield encodeWeights(read(parameter), type);
+      const padding = (parameter.shape[0]! - parameter.rows) * (parameter.shape[1] ?? 1);
+      if (padding > 0) yield encodeWeights(new Float32Array(padding), type);
+    }
+  }
+}

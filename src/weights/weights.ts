@@ -1,0 +1,144 @@
+// Finds the weights that --model names: a checkpoint, the newest of a run, a model file of llm.c, a folder of transformers, or a
+// model of the Hugging Face hub, which is downloaded. The files in ../formats read them; read.ts reads optimizer state.
+import { existsSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { checkGiven } from '../base/checks/given.ts';
+import { Gpt2Error, onCommandLine, UsageError, words } from '../base/errors.ts';
+import { shellWord } from '../base/wording.ts';
+import { type Dataset, readDatasetTokenizer } from '../data/shards/find-shards.ts';
+import { type ModelConfig, presetConfig, pretrainedName } from '../model/config.ts';
+import { castWeights, type Model } from '../model/model.ts';
+import { parameterTable } from '../model/parameters.ts';
+import { characterTokenizerName } from '../tokenizer/character-tokenizer.ts';
+import { exactTokenizerOf, type Tokenizer, tokenizerOf } from '../tokenizer/tokenizer.ts';
+import { isSameTokenizer } from '../tokenizer/tokenizer-file.ts';
+import { type DamagedCheckpoint, type FoundCheckpoint, resolveCheckpoint } from './checkpoint/directory.ts';
+import { checkModel, loadWeights } from './checkpoint/read-checkpoint.ts';
+import { checkpointTokenizer, openWeights } from './checkpoint-weights.ts';
+import { weightsFile } from './files/names.ts';
+import { fetchHubModel, fromDownload, hubName } from './formats/hub.ts';
+import type { FetchOptions } from './formats/hub-cache.ts';
+import { isHuggingFaceModel, openHuggingFaceModel } from './formats/huggingface.ts';
+import { openLlmcModel } from './formats/llmc.ts';
+import { modelPaths, type StoredModel } from './formats/stored-model.ts';
+
+/** Verified weights. */
+export interface Weights {
+  readonly path: string;
+  /** OWNER/NAME@COMMIT, if they are from the Hugging Face hub. */
+  readonly hubName: string | undefined;
+  readonly model: ModelConfig;
+  /** The tokenizer that came with them, or else the one that the size of the vocabulary suggests; undefined: unknown. */
+  readonly tokenizer: Tokenizer | undefined;
+  /** The options of the run that trained them; undefined for a file of another program. */
+  readonly configuration: Readonly<Record<string, unknown>> | undefined;
+  /** The file that holds them. */
+  readonly file: string;
+  /** Newer checkpoints that were skipped. */
+  readonly damaged: readonly DamagedCheckpoint[];
+  /**
+   * Fills a model's master weights and the weights rounded from them; a shorter context takes the first positions of wpe.
+   * @throws Gpt2Error if the model differs, or the weights cannot be read
+   */
+  load(model: Model): void;
+  /** Opens the file, to read one parameter at a time. @throws Gpt2Error if it is damaged */
+  open(): StoredModel;
+}
+
+/**
+ * Finds and verifies the weights that a text names: the path of a run, a checkpoint, or a model file or folder of another program,
+ * or a model of the Hugging Face hub, such as openai-community/gpt2 or OWNER/NAME@REVISION, which is downloaded once.
+ * @throws UsageError for a size of new models, such as gpt2; Gpt2Error if the text names no weights, or damaged ones, or the
+ * download fails; InterruptedError after `signal`
+ * @example
+ * const weights = await resolveWeights('runs/first');
+ * weights.load(createModel(device, weights.model, { B: 1, T: 32, purpose: 'inference' }));
+ */
+export async function resolveWeights(path: string, options: FetchOptions = {}): Promise<Weights> {
+  checkGiven(options, {}, { notice: 'function', onProgress: 'function', signal: 'object' });
+  const name = hubName(path);
+  if (name) {
+    const { folder, name: hubName } = await fetchHubModel(name, options);
+    const open = () => storedWeights(folder, join(folder, weightsFile), openHuggingFaceModel);
+    return { ...fromDownload(folder, open), hubName };
+  }
+  if (presetConfig(path) && !existsSync(path)) throw sizeOnly(path);
+  if (existsSync(path) && statSync(path).isFile()) return storedWeights(path, path, openLlmcModel);
+  if (isHuggingFaceModel(path)) return storedWeights(path, join(path, weightsFile), openHuggingFaceModel);
+  const { damaged, ...checkpoint } = resolveCheckpoint(path, modelPaths);
+  return { ...checkpointWeights(checkpoint), damaged };
+}
+
+function sizeOnly(preset: string): UsageError {
+  const pretrained = pretrainedName(preset);
+  return new UsageError(
+    `${onCommandLine('--model ')}${preset} is a size of new models and has no weights; ${pretrained ? `the pretrained GPT-2 of this size is ${onCommandLine('--model ')}${pretrained}` : 'name a trained model'}`,
+  );
+}
+
+export const checkpointWeights = (checkpoint: FoundCheckpoint): Weights => ({
+  path: checkpoint.path,
+  hubName: undefined,
+  model: checkpoint.manifest.model,
+  tokenizer: checkpointTokenizer(checkpoint) ?? tokenizerOf(checkpoint.manifest.model),
+  configuration: checkpoint.manifest.configuration,
+  file: join(checkpoint.path, weightsFile),
+  damaged: [],
+  load: (model) => loadWeights(checkpoint, model),
+  open: () => openWeights(checkpoint),
+});
+
+function storedWeights(path: string, file: string, open: (path: string) => StoredModel): Weights {
+  using stored = open(path);
+  return {
+    path,
+    hubName: undefined,
+    model: stored.model,
+    tokenizer: stored.tokenizer ?? tokenizerOf(stored.model),
+    configuration: undefined,
+    file,
+    damaged: [],
+    open: () => open(path),
+    load(model) {
+      using again = open(path);
+      checkModel(path, again.model, model.config);
+      for (const parameter of parameterTable(model.config)) {
+        model.masters.write(parameter, again.read(parameter));
+      }
+      castWeights(model);
+    },
+  };
+}
+
+/**
+ * @param dataset that of `folder`; undefined: GPT-2's vocabulary, of which a model may have any part
+ * @throws Gpt2Error if its tokenizer is not that of the weights
+ */
+export function refuseOtherTokenizer(weights: Weights, folder: string, dataset: Dataset | undefined): void {
+  const { path, model } = weights;
+  const refusal = (what: string, own: Tokenizer | undefined): Gpt2Error => {
+    const tokenizer = own?.file ? shellWord(path) : own?.name;
+    // A text's usual folder may hold the data set that does not fit.
+    const out = shellWord(`${folder.replace(/\/+$/, '')}-${own?.name}`);
+    const command = own && words`: \`npm run prepro -- text FILE --tokenizer ${tokenizer} --out ${out}\``;
+    const limit = own?.name === characterTokenizerName ? ', of a text that has no other characters than the model' : '';
+    return new Gpt2Error(
+      `${folder} ${what}; prepare the data with the model's tokenizer${command ?? ''}${limit}, or take another model`,
+    );
+  };
+  if (!dataset) {
+    if (weights.tokenizer?.file === undefined) return;
+    throw refusal(`has GPT-2's tokens, ${path} another tokenizer (${weights.tokenizer.name})`, weights.tokenizer);
+  }
+  // A tokenizer without a file may be a guess, by the size of the vocabulary alone.
+  const own = weights.tokenizer?.file === undefined ? exactTokenizerOf(model) : weights.tokenizer;
+  const data = readDatasetTokenizer(folder, dataset);
+  const [ours, theirs] = [model.vocabularySize, dataset.vocabularySize];
+  const areKnown = own && data && (own.file ?? data.file) !== undefined;
+  if (areKnown ? isSameTokenizer(own, data) : ours === theirs) return;
+  const what =
+    ours === theirs
+      ? `was made with another tokenizer (${dataset.tokenizer}) than that of ${path} (${own?.name})`
+      : `has a vocabulary of ${theirs} tokens (${dataset.tokenizer}), ${path} one of ${ours}`;
+  throw refusal(what, own);
+}
