@@ -1,7 +1,7 @@
-// The package `tokenizers`, the Hugging Face library itself, in a process of its own (huggingface-process.ts): a file that makes the
-// library crash, hang or take all memory ends that process. A thread (huggingface-thread.ts) talks to it while the caller waits.
+// The package `tokenizers`, the Hugging Face library itself, in a process for each file (huggingface-process.ts): a file that makes
+// the library crash, hang or take all memory ends its process. A thread (huggingface-thread.ts) talks to them while the caller waits.
 import { deserialize, serialize } from 'node:v8';
-import { MessageChannel, type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
+import { MessageChannel, type MessagePort, receiveMessageOnPort, type Worker } from 'node:worker_threads';
 import { Gpt2Error } from '../base/errors.ts';
 import { startThread } from '../native/start-thread.ts';
 import type { Encoded } from './tokenizer.ts';
@@ -20,7 +20,7 @@ export interface Failure {
   readonly failed: string;
 }
 
-/** What huggingface-thread.ts receives. */
+/** What huggingface-thread.ts receives for each file. */
 export interface Bridge {
   /** The first frame for each process: an `Opening`. */
   readonly opening: Uint8Array;
@@ -32,6 +32,8 @@ export interface Bridge {
 /** The most bytes of a request or an answer: eight times a file. */
 export const largestFrame = 512 << 20;
 
+let thread: Worker | undefined;
+
 export class Library {
   readonly #answered = new Int32Array(new SharedArrayBuffer(4));
   readonly #port: MessagePort;
@@ -42,11 +44,12 @@ export class Library {
     this.#path = path;
     const { port1, port2 } = new MessageChannel();
     this.#port = port1;
-    const opening: Opening = { file, path };
-    const workerData: Bridge = { opening: serialize(opening), answered: this.#answered, port: port2 };
     // A thread that does not start, as one with --input-type, which is for the main thread alone, would never answer.
-    const options = { workerData, transferList: [port2], execArgv: [] };
-    startThread('./huggingface-thread', import.meta.url, options).unref();
+    thread ??= startThread('./huggingface-thread', import.meta.url, { execArgv: [] });
+    thread.unref();
+    const opening: Opening = { file, path };
+    const bridge: Bridge = { opening: serialize(opening), answered: this.#answered, port: port2 };
+    thread.postMessage(bridge, [port2]);
     port1.unref();
   }
 
@@ -63,8 +66,13 @@ export class Library {
   #ask(request: Request): Answer {
     const before = this.#answered[0]!;
     this.#port.postMessage(serialize(request));
-    Atomics.wait(this.#answered, 0, before);
-    const message = receiveMessageOnPort(this.#port)!.message as Uint8Array | Failure;
+    let received: { message: Uint8Array | Failure } | undefined;
+    // The thread counts, then wakes: the wake of an answer that came while nobody slept can end the next wait.
+    while (!received) {
+      Atomics.wait(this.#answered, 0, before);
+      received = receiveMessageOnPort(this.#port);
+    }
+    const { message } = received;
     if ('failed' in message) {
       throw new Gpt2Error(
         `the package tokenizers ${message.failed}, with the tokenizer ${this.#path}: take another tokenizer`,

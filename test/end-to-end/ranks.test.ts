@@ -112,7 +112,7 @@ it('eval is shared by ranks, with the figures of one', () => {
     const { seconds: _, device, ...rest } = JSON.parse(stdout) as Record<string, unknown>;
     return { device, rest };
   });
-  expect(figures[0]!.rest).toMatchObject({ batches: 40, questions: 20 });
+  expect(figures[0]!.rest).toMatchObject({ tokens: 1296, questions: 20 });
   expect(figures[1]!.rest).toEqual(figures[0]!.rest);
   expect(figures[1]!.device).toMatch('3 x cpu');
 });

@@ -1,9 +1,10 @@
 // Tokenizers of tokenizer.json files: the ids and texts that scripts/record-tokenizers.py recorded with the Hugging Face library,
 // decoding piece by piece, and files that cannot be used.
+import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { findInputs } from '../../src/data/datasets/text/inputs.ts';
 import { prepareText } from '../../src/data/datasets/text/prepare-text.ts';
 import { readDatasetTokenizer } from '../../src/data/shards/find-shards.ts';
@@ -75,6 +76,25 @@ describe.each(names)('%s', (name) => {
       }
     }
   });
+});
+
+it('waits for an answer, also after a wake that came for the one before', () => {
+  const tokenizer = readTokenizer(fixture(names[0]!));
+  const wait = vi.spyOn(Atomics, 'wait').mockReturnValueOnce('ok');
+  expect([...encode(texts[1]!, tokenizer)].join(' ')).toBe(tokenizers[names[0]!]!.ids[1]);
+  expect(wait.mock.calls.length).toBeGreaterThan(1);
+  wait.mockRestore();
+});
+
+it('at most 8 tokenizers have a process; the others start one when asked', () => {
+  const opened = Array.from({ length: 10 }, () => readTokenizer(fixture(names[0]!)));
+  for (const tokenizer of [...opened, opened[0]!])
+    expect([...encode(texts[1]!, tokenizer)].join(' ')).toBe(tokenizers[names[0]!]!.ids[1]);
+  const { stdout } = spawnSync('pgrep', ['-P', `${process.pid}`, '-f', 'huggingface-process'], { encoding: 'utf8' });
+  const processes = stdout.trim().split('\n').length;
+  expect(processes).toBeGreaterThanOrEqual(8);
+  // A process that was killed may not be gone yet.
+  expect(processes).toBeLessThanOrEqual(9);
 });
 
 it.each(names)('%s: the threads of prepro give the recorded ids, each document after an end of text', async (name) => {
