@@ -165,19 +165,19 @@ int64_t ops::attention_cached_scratch(const gpt2_context &, int) { return 0; }
 
 int ops::attention_cached_forward(gpt2_context &context, void *out, void *keys, void *values, const void *qkv,
                                   const int32_t *positions, int B, int T, int S, int C, int NH) {
-  CudaContext &own = cuda(context);
+  CudaContext &gpu = cuda(context);
   const Sizes sizes{T, S, C, NH, C / NH};
   const float scale = 1.0f / sqrtf(static_cast<float>(sizes.HS));
   const int64_t blocks = static_cast<int64_t>(B) * T * NH;
-  with_element_type(own, [&](auto element) {
+  with_element_type(gpu, [&](auto element) {
     using E = decltype(element);
     auto *o = static_cast<E *>(out), *k = static_cast<E *>(keys), *v = static_cast<E *>(values);
     auto *x = static_cast<const E *>(qkv);
     if (T > 1) {
-      append_kernel<<<static_cast<unsigned>(blocks), threads, 0, own.stream>>>(k, v, x, positions, sizes);
+      append_kernel<<<static_cast<unsigned>(blocks), threads, 0, gpu.stream>>>(k, v, x, positions, sizes);
     }
     const auto attend = [&](auto *kernel) {
-      launch_overlapping(own, kernel, blocks, threads, 0, o, k, v, x, positions, sizes, scale);
+      launch_overlapping(gpu, kernel, blocks, threads, 0, o, k, v, x, positions, sizes, scale);
     };
     constexpr int V = vector_size<E>;
     if (sizes.HS == 64 && on_16_bytes(k, v, x)) {

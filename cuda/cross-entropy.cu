@@ -166,8 +166,8 @@ int ops::cross_entropy(gpt2_context &context, float *losses, void *dlogits, cons
 }
 
 int ops::loss_sum(gpt2_context &context, float *step, const float *losses, int N, float scale, bool accumulate) {
-  CudaContext &own = cuda(context);
-  loss_sum_kernel<<<1, sum_threads, 0, own.stream>>>(step, losses, N, scale, accumulate);
+  CudaContext &gpu = cuda(context);
+  loss_sum_kernel<<<1, sum_threads, 0, gpu.stream>>>(step, losses, N, scale, accumulate);
   return GPT2_LAUNCHED(context, "gpt2_loss_sum");
 }
 

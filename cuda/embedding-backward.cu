@@ -221,31 +221,31 @@ int ops::embedding_backward(gpt2_context &context, void *dwte, void *dwpe, const
     return fail(&context, GPT2_UNSUPPORTED, "gpt2_embedding_backward",
                 "V = " + std::to_string(V) + " is over the " + std::to_string(most_tokens) + " tokens that are sorted");
   }
-  CudaContext &own = cuda(context);
+  CudaContext &gpu = cuda(context);
   const int N = B * T;
-  Scratch scratch(own.workspace);
+  Scratch scratch(gpu.workspace);
   const Buffers buffers(scratch, N, C);
   const auto tiles = static_cast<unsigned>(ceil_divide(N, tile));
   Keys keys{tokens, nullptr, N, V, 0};
   const auto pass = [&](int32_t *sorted) {
-    count_kernel<<<tiles, threads, 0, own.stream>>>(buffers.counts, keys);
-    start_kernel<<<1, 1024, 0, own.stream>>>(buffers.counts, static_cast<int>(tiles) * digits);
-    scatter_kernel<<<tiles, threads, 0, own.stream>>>(sorted, buffers.counts, keys);
+    count_kernel<<<tiles, threads, 0, gpu.stream>>>(buffers.counts, keys);
+    start_kernel<<<1, 1024, 0, gpu.stream>>>(buffers.counts, static_cast<int>(tiles) * digits);
+    scatter_kernel<<<tiles, threads, 0, gpu.stream>>>(sorted, buffers.counts, keys);
   };
   pass(buffers.half_sorted);
   keys.order = buffers.half_sorted;
   keys.shift = 8;
   pass(buffers.sorted);
   const int windows = static_cast<int>(ceil_divide(N, window));
-  with_element_type(own, [&](auto element) {
-    with_gradient_type(own, [&](auto gradient) {
+  with_element_type(gpu, [&](auto element) {
+    with_gradient_type(gpu, [&](auto gradient) {
       using E = decltype(element);
       using G = decltype(gradient);
       auto *dy = static_cast<const E *>(dout);
       const int64_t plane = static_cast<int64_t>(T) * C;
       const auto positions = [&](auto vector) {
         constexpr int V = decltype(vector)::value;
-        position_kernel<V><<<static_cast<unsigned>(ceil_divide(plane, threads * V)), threads, 0, own.stream>>>(
+        position_kernel<V><<<static_cast<unsigned>(ceil_divide(plane, threads * V)), threads, 0, gpu.stream>>>(
             static_cast<G *>(dwpe), dy, B, plane, accumulate);
       };
       constexpr int V = 4;  // few columns per thread, because there are only T x C of them
@@ -255,9 +255,9 @@ int ops::embedding_backward(gpt2_context &context, void *dwte, void *dwpe, const
         positions(std::integral_constant<int, 1>{});
       }
       const dim3 grid(static_cast<unsigned>(ceil_divide(windows, warps)), static_cast<unsigned>(ceil_divide(C, 32)));
-      window_kernel<<<grid, threads, 0, own.stream>>>(static_cast<G *>(dwte), buffers.partial, dy, buffers.sorted, keys,
+      window_kernel<<<grid, threads, 0, gpu.stream>>>(static_cast<G *>(dwte), buffers.partial, dy, buffers.sorted, keys,
                                                       C, windows);
-      join_kernel<<<windows, threads, 0, own.stream>>>(static_cast<G *>(dwte), buffers.partial, buffers.sorted, keys, C,
+      join_kernel<<<windows, threads, 0, gpu.stream>>>(static_cast<G *>(dwte), buffers.partial, buffers.sorted, keys, C,
                                                        windows);
     });
   });

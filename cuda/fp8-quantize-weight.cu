@@ -263,12 +263,12 @@ int ops::fp8_quantize_weight(gpt2_context &context, uint8_t *values, uint8_t *tr
                              const void *weight, const void *bias, int C, int O) {
   const char *function = "gpt2_fp8_quantize_weight";
   if (const int status = require_fp8(context, function)) return status;
-  CudaContext &own = cuda(context);
-  Scratch scratch(own.workspace);
+  CudaContext &gpu = cuda(context);
+  Scratch scratch(gpu.workspace);
   const Sums sums(scratch, C, O);
   const int64_t tiles = ceil_divide(O, tile_rows) * ceil_divide(C, tile_columns);
-  const int64_t blocks = tiles < own.multiprocessors ? tiles : own.multiprocessors;
-  launch_overlapping(own, quantize_kernel, blocks, threads, 0, values, transposed, factors, sums, own.grid,
+  const int64_t blocks = tiles < gpu.multiprocessors ? tiles : gpu.multiprocessors;
+  launch_overlapping(gpu, quantize_kernel, blocks, threads, 0, values, transposed, factors, sums, gpu.grid,
                      static_cast<const bf16 *>(weight), static_cast<const bf16 *>(bias), tiles, C, O);
   return GPT2_LAUNCHED(context, function);
 }

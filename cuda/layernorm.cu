@@ -237,46 +237,46 @@ using Packs = std::conditional_t<sizeof(T) == 2, std::integer_sequence<int, 1, 2
 
 // Calls `body` with a value of the element type of norms: in FP8 the context's is bf16.
 template <bool FP8, class Body>
-void with_norm_type(const CudaContext &own, Body body) {
+void with_norm_type(const CudaContext &gpu, Body body) {
   if constexpr (FP8) {
     body(bf16{});
   } else {
-    with_element_type(own, body);
+    with_element_type(gpu, body);
   }
 }
 
 // layernorm_forward, or rmsnorm_forward without `mean` and `bias`. With FP8 also `values`, `scale` and `norm`.
 template <bool CENTERED, bool FP8 = false>
-void forward(CudaContext &own, void *out, float *mean, float *rstd, const void *in, const void *weight,
+void forward(CudaContext &gpu, void *out, float *mean, float *rstd, const void *in, const void *weight,
              const void *bias, int N, int C, float eps, uint8_t *values = nullptr, float *scale = nullptr,
              float *norm = nullptr) {
   const auto blocks = static_cast<unsigned>(ceil_divide(N, warps));
-  with_norm_type<FP8>(own, [&](auto element) {
+  with_norm_type<FP8>(gpu, [&](auto element) {
     using T = decltype(element);
     constexpr int V = vector_size<T>;
     auto *y = static_cast<T *>(out);
     auto *x = static_cast<const T *>(in), *w = static_cast<const T *>(weight), *b = static_cast<const T *>(bias);
     const bool done = C % V == 0 && on_16_bytes(y, x, w, b, values) &&
                       with_count(static_cast<int>(ceil_divide(C, 32 * V)), Packs<T>{}, [&](auto packs) {
-                        launch_overlapping(own, forward_kernel<CENTERED, T, V, packs, FP8>, blocks, threads, 0, y, mean,
+                        launch_overlapping(gpu, forward_kernel<CENTERED, T, V, packs, FP8>, blocks, threads, 0, y, mean,
                                            rstd, x, w, b, N, C, eps, values, scale, norm);
                         return true;
                       });
     if (!done) {
       forward_any_kernel<CENTERED, FP8>
-          <<<blocks, threads, 0, own.stream>>>(y, mean, rstd, x, w, b, N, C, eps, values, scale, norm);
+          <<<blocks, threads, 0, gpu.stream>>>(y, mean, rstd, x, w, b, N, C, eps, values, scale, norm);
     }
   });
 }
 
 // layernorm_backward, or rmsnorm_backward without `dbias` and `mean`. With FP8 also `values`, `scale` and `norm`.
 template <bool CENTERED, bool FP8 = false>
-void backward(CudaContext &own, void *din, float *dweight, float *dbias, const void *dout, const void *dresidual,
+void backward(CudaContext &gpu, void *din, float *dweight, float *dbias, const void *dout, const void *dresidual,
               const void *in, const void *weight, const float *mean, const float *rstd, int N, int C, bool accumulate,
               uint8_t *values = nullptr, float *scale = nullptr, float *norm = nullptr) {
-  const int parts = parts_of(own, N, C);
-  float *partial = Scratch(own.workspace).take<float>(static_cast<int64_t>(parts) * parameters<CENTERED> * C);
-  with_norm_type<FP8>(own, [&](auto element) {
+  const int parts = parts_of(gpu, N, C);
+  float *partial = Scratch(gpu.workspace).take<float>(static_cast<int64_t>(parts) * parameters<CENTERED> * C);
+  with_norm_type<FP8>(gpu, [&](auto element) {
     using T = decltype(element);
     constexpr int V = vector_size<T>;
     auto *dx = static_cast<T *>(din);
@@ -286,8 +286,8 @@ void backward(CudaContext &own, void *din, float *dweight, float *dbias, const v
         C % V == 0 && on_16_bytes(dx, dy, residual, x, w, values) &&
         with_count(static_cast<int>(ceil_divide(C, 32 * V)), Packs<T>{}, [&](auto packs) {
           const auto launch = [&](auto *kernel, int shared) {
-            if (shared > own.shared_limit) return false;
-            launch_overlapping(own, kernel, parts, threads, shared, dx, partial, dy, residual, x, w, mean, rstd, N, C,
+            if (shared > gpu.shared_limit) return false;
+            launch_overlapping(gpu, kernel, parts, threads, shared, dx, partial, dy, residual, x, w, mean, rstd, N, C,
                                values, scale, norm);
             return true;
           };
@@ -298,12 +298,12 @@ void backward(CudaContext &own, void *din, float *dweight, float *dbias, const v
       // The parameters come first, because din may be dout.
       const dim3 grid(static_cast<unsigned>(ceil_divide(C, 32)), static_cast<unsigned>(parts));
       const auto blocks = static_cast<unsigned>(ceil_divide(N, warps));
-      parameters_any_kernel<CENTERED><<<grid, threads, 0, own.stream>>>(partial, dy, x, mean, rstd, N, C);
-      backward_any_kernel<CENTERED><<<blocks, threads, 0, own.stream>>>(dx, dy, residual, x, w, mean, rstd, N, C);
-      if constexpr (FP8) quantize_any_kernel<<<blocks, threads, 0, own.stream>>>(values, scale, norm, dx, N, C);
+      parameters_any_kernel<CENTERED><<<grid, threads, 0, gpu.stream>>>(partial, dy, x, mean, rstd, N, C);
+      backward_any_kernel<CENTERED><<<blocks, threads, 0, gpu.stream>>>(dx, dy, residual, x, w, mean, rstd, N, C);
+      if constexpr (FP8) quantize_any_kernel<<<blocks, threads, 0, gpu.stream>>>(values, scale, norm, dx, N, C);
     }
   });
-  launch_add_partials(own, dweight, dbias, partial, parts, C, accumulate);
+  launch_add_partials(gpu, dweight, dbias, partial, parts, C, accumulate);
 }
 
 }  // namespace

@@ -230,9 +230,9 @@ __global__ void __launch_bounds__(threads)
 
 int ops::muon_momentum(gpt2_context &context, void *direction, float *momentum, const void *gradient, const float *step,
                        int rows, int columns, int gradient_dtype, float mu) {
-  CudaContext &own = cuda(context);
+  CudaContext &gpu = cuda(context);
   Check check(&context, "gpt2_muon_momentum");
-  check.that(gradient_dtype == GPT2_FP32 || own.dtype == GPT2_BF16,
+  check.that(gradient_dtype == GPT2_FP32 || gpu.dtype == GPT2_BF16,
              "gradient_dtype fp32 or the context's, got " + std::to_string(gradient_dtype));
   if (check.failed()) return check.status();
   const Matrix matrix = matrix_of(rows, columns, direction, momentum, gradient);
@@ -240,11 +240,11 @@ int ops::muon_momentum(gpt2_context &context, void *direction, float *momentum, 
     using T = decltype(element);
     using G = decltype(gradient_element);
     with_transposition(rows, columns, [&](auto transposes) {
-      momentum_kernel<decltype(transposes)::value><<<tiles_of(rows, columns), threads, 0, own.stream>>>(
+      momentum_kernel<decltype(transposes)::value><<<tiles_of(rows, columns), threads, 0, gpu.stream>>>(
           static_cast<T *>(direction), momentum, static_cast<const G *>(gradient), step, matrix, mu);
     });
   };
-  if (own.dtype != GPT2_BF16) {
+  if (gpu.dtype != GPT2_BF16) {
     launch(float{}, float{});
   } else if (gradient_dtype == GPT2_BF16) {
     launch(bf16{}, bf16{});
@@ -255,15 +255,15 @@ int ops::muon_momentum(gpt2_context &context, void *direction, float *momentum, 
 }
 
 int ops::normalize_matrices(gpt2_context &context, void *matrices, int M, int64_t count, float margin, float eps) {
-  CudaContext &own = cuda(context);
-  double *partial = static_cast<double *>(own.workspace);
+  CudaContext &gpu = cuda(context);
+  double *partial = static_cast<double *>(gpu.workspace);
   const unsigned all = static_cast<unsigned>(M) * blocks;
-  with_element_type(own, [&](auto element) {
+  with_element_type(gpu, [&](auto element) {
     using T = decltype(element);
     T *values = static_cast<T *>(matrices);
     const bool vectors = count % vector_size<T> == 0 && on_16_bytes(values);
-    square_sum_kernel<<<all, threads, 0, own.stream>>>(partial, static_cast<const T *>(values), count, vectors);
-    divide_kernel<<<all, threads, 0, own.stream>>>(values, partial, count, margin, eps, vectors);
+    square_sum_kernel<<<all, threads, 0, gpu.stream>>>(partial, static_cast<const T *>(values), count, vectors);
+    divide_kernel<<<all, threads, 0, gpu.stream>>>(values, partial, count, margin, eps, vectors);
   });
   return GPT2_LAUNCHED(context, "gpt2_normalize_matrices");
 }
@@ -274,16 +274,16 @@ int64_t ops::normalize_matrices_scratch(const gpt2_context &, int M, int64_t) {
 
 int ops::muon_update(gpt2_context &context, void *weight, float *master, const void *direction, const float *step,
                      int rows, int columns, float rate, float weight_decay) {
-  CudaContext &own = cuda(context);
-  const bool is_bf16 = own.dtype == GPT2_BF16;
+  CudaContext &gpu = cuda(context);
+  const bool is_bf16 = gpu.dtype == GPT2_BF16;
   Check check(&context, "gpt2_muon_update");
   if (!is_bf16) check.that(weight == master, "weight and master to be the same memory, as they are in fp32 and tf32");
   if (check.failed()) return check.status();
   const Matrix matrix = matrix_of(rows, columns, weight, master, direction);
-  with_element_type(own, [&](auto element) {
+  with_element_type(gpu, [&](auto element) {
     using W = decltype(element);
     with_transposition(rows, columns, [&](auto transposes) {
-      update_kernel<decltype(transposes)::value><<<tiles_of(rows, columns), threads, 0, own.stream>>>(
+      update_kernel<decltype(transposes)::value><<<tiles_of(rows, columns), threads, 0, gpu.stream>>>(
           static_cast<W *>(weight), master, static_cast<const W *>(direction), step, matrix, rate, weight_decay);
     });
   });

@@ -219,20 +219,20 @@ void with_head_size(int HS, bool vectors, WithSize with_size, WithAny with_any) 
 int ops::qk_norm_rotary_forward(gpt2_context &context, void *qkv, float *rstd, const float *rotations,
                                 const int32_t *positions, int B, int T, int S, int C, int NH, float eps,
                                 float query_factor) {
-  CudaContext &own = cuda(context);
+  CudaContext &gpu = cuda(context);
   const Sizes sizes{B * T, T, S, C, NH};
-  with_element_type(own, [&](auto element) {
+  with_element_type(gpu, [&](auto element) {
     using E = decltype(element);
     auto *x = static_cast<E *>(qkv);
     with_head_size(
         C / NH, on_16_bytes(x, rotations),
         [&](auto size) {
-          launch_overlapping(own, forward_kernel<E, size>, ceil_divide(sizes.tokens, warps), threads, 0, x, rstd,
+          launch_overlapping(gpu, forward_kernel<E, size>, ceil_divide(sizes.tokens, warps), threads, 0, x, rstd,
                              rotations, positions, sizes, eps, query_factor);
         },
         [&] {
           const auto blocks = static_cast<unsigned>(ceil_divide(int64_t{sizes.tokens} * sizes.heads(), warps));
-          forward_any_kernel<<<blocks, threads, 0, own.stream>>>(x, rstd, rotations, positions, sizes, C / NH, eps,
+          forward_any_kernel<<<blocks, threads, 0, gpu.stream>>>(x, rstd, rotations, positions, sizes, C / NH, eps,
                                                                  query_factor);
         });
   });
@@ -241,21 +241,21 @@ int ops::qk_norm_rotary_forward(gpt2_context &context, void *qkv, float *rstd, c
 
 int ops::qk_norm_rotary_backward(gpt2_context &context, void *dqkv, const void *qkv, const float *rstd,
                                  const float *rotations, int B, int T, int C, int NH, float query_factor) {
-  CudaContext &own = cuda(context);
+  CudaContext &gpu = cuda(context);
   const Sizes sizes{B * T, T, T, C, NH};
-  with_element_type(own, [&](auto element) {
+  with_element_type(gpu, [&](auto element) {
     using E = decltype(element);
     auto *d = static_cast<E *>(dqkv);
     auto *y = static_cast<const E *>(qkv);
     with_head_size(
         C / NH, on_16_bytes(d, y, rotations),
         [&](auto size) {
-          launch_overlapping(own, backward_kernel<E, size>, ceil_divide(sizes.tokens, warps), threads, 0, d, y, rstd,
+          launch_overlapping(gpu, backward_kernel<E, size>, ceil_divide(sizes.tokens, warps), threads, 0, d, y, rstd,
                              rotations, sizes, query_factor);
         },
         [&] {
           const auto blocks = static_cast<unsigned>(ceil_divide(int64_t{sizes.tokens} * sizes.heads(), warps));
-          backward_any_kernel<<<blocks, threads, 0, own.stream>>>(d, y, rstd, rotations, sizes, C / NH, query_factor);
+          backward_any_kernel<<<blocks, threads, 0, gpu.stream>>>(d, y, rstd, rotations, sizes, C / NH, query_factor);
         });
   });
   return GPT2_LAUNCHED(context, "gpt2_qk_norm_rotary_backward");

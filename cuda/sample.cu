@@ -202,23 +202,23 @@ int64_t ops::sample_scratch(const gpt2_context &, int B, int V) {
 
 int ops::sample(gpt2_context &context, int32_t *tokens, int32_t *positions, const void *logits, const int32_t *seeds,
                 int B, int S, int V, int Vp, float temperature, int top_k, float top_p) {
-  CudaContext &own = cuda(context);
-  Scratch memory(own.workspace);
+  CudaContext &gpu = cuda(context);
+  Scratch memory(gpu.workspace);
   const int chunks = chunks_of(V);
   const int64_t blocks = static_cast<int64_t>(B) * chunks;
   const Scratches scratch{take(memory, B, V), {S, V, Vp, chunks}};
   // Nothing is cut at temperature 0, nor by a top_k of V or more.
   const Choice choice{temperature, temperature > 0 && top_k < V ? top_k : 0, temperature > 0 ? top_p : 1.0f};
-  with_element_type(own, [&](auto element) {
+  with_element_type(gpu, [&](auto element) {
     using T = decltype(element);
     auto *rows = static_cast<const T *>(logits);
-    launch_overlapping(own, largest_kernel<T>, blocks, threads, 0, scratch, rows, positions, choice);
+    launch_overlapping(gpu, largest_kernel<T>, blocks, threads, 0, scratch, rows, positions, choice);
     if (temperature > 0) {
-      launch_overlapping(own, weights_kernel<T>, blocks, threads, 0, scratch, rows, positions, temperature);
+      launch_overlapping(gpu, weights_kernel<T>, blocks, threads, 0, scratch, rows, positions, temperature);
     }
   });
-  launch_selection(own, scratch, positions, choice, blocks);
-  launch_overlapping(own, choose_kernel, B, threads, 0, tokens, positions, scratch, seeds, choice);
+  launch_selection(gpu, scratch, positions, choice, blocks);
+  launch_overlapping(gpu, choose_kernel, B, threads, 0, tokens, positions, scratch, seeds, choice);
   return GPT2_LAUNCHED(context, "gpt2_sample");
 }
 

@@ -78,11 +78,11 @@ __device__ __forceinline__ float warp_largest(float value) {
 
 // GPT2_OK in a context of GPT2_FP8; the ops of FP8 need one.
 inline int require_fp8(gpt2_context &context, const char *function) {
-  const CudaContext &own = cuda(context);
-  if (own.has_fp8) return GPT2_OK;
+  const CudaContext &gpu = cuda(context);
+  if (gpu.has_fp8) return GPT2_OK;
   const char *names[] = {"fp32", "tf32", "bf16"};
   return fail(&context, GPT2_UNSUPPORTED, function,
-              std::string("expected a context of fp8, got one of ") + names[own.dtype]);
+              std::string("expected a context of fp8, got one of ") + names[gpu.dtype]);
 }
 
 }  // namespace gpt2
