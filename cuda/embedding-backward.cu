@@ -92,8 +92,8 @@ __global__ void __launch_bounds__(1024) start_kernel(int32_t *counts, int count)
   int before = 0;
   for (int base = 0; base < count; base += 1024) {
     const int i = base + threadIdx.x;
-    const int own = i < count ? counts[i] : 0;
-    const int scan = sum_up_to_lane(own);
+    const int number = i < count ? counts[i] : 0;
+    const int scan = sum_up_to_lane(number);
     if (threadIdx.x % 32 == 31) sums[threadIdx.x / 32] = scan;
     __syncthreads();
     int all = 0, earlier = 0;
@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(1024) start_kernel(int32_t *counts, int count)
       if (warp < threadIdx.x / 32) earlier += sums[warp];
       all += sums[warp];
     }
-    if (i < count) counts[i] = before + earlier + scan - own;
+    if (i < count) counts[i] = before + earlier + scan - number;
     before += all;
     __syncthreads();
   }
@@ -113,9 +113,9 @@ __global__ void __launch_bounds__(threads) scatter_kernel(int32_t *sorted, const
   rank_digits(keys, seen, digit, rank);
   int start = starts[threadIdx.x * gridDim.x + blockIdx.x];
   for (int warp = 0; warp < warps; warp++) {
-    const int own = seen[warp][threadIdx.x];
+    const int number = seen[warp][threadIdx.x];
     seen[warp][threadIdx.x] = start;
-    start += own;
+    start += number;
   }
   __syncthreads();
 #pragma unroll
@@ -136,10 +136,10 @@ template <class T, class G>
 __global__ void __launch_bounds__(threads)
     window_kernel(G *dwte, float *partial, const T *dout, const int32_t *sorted, Keys keys, int C, int windows) {
   const int lane = threadIdx.x % 32;
-  const int own = blockIdx.x * warps + threadIdx.x / 32;
+  const int index = blockIdx.x * warps + threadIdx.x / 32;
   const int column = blockIdx.y * 32 + lane;
-  if (own >= windows) return;
-  const int first = own * window, last = min(first + window, keys.count);
+  if (index >= windows) return;
+  const int first = index * window, last = min(first + window, keys.count);
   const int mine = first + lane < last ? sorted[first + lane] : 0;
   const int token_of_mine = first + lane < last ? keys.token(mine) : -1;
   const int before = first > 0 ? keys.token(sorted[first - 1]) : -1;
@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(threads)
     const bool goes_on = i + 1 == last - first && token == after;
     if (column < C && token < keys.vocabulary) {
       if (began_before || goes_on) {
-        partial[(static_cast<int64_t>(own) * 2 + (began_before ? 0 : 1)) * C + column] = sum;
+        partial[(static_cast<int64_t>(index) * 2 + (began_before ? 0 : 1)) * C + column] = sum;
       } else {
         G *row = dwte + static_cast<int64_t>(token) * C + column;
         *row = from_float<G>(to_float(*row) + sum);
@@ -170,26 +170,26 @@ __global__ void __launch_bounds__(threads)
 template <class G>
 __global__ void __launch_bounds__(threads)
     join_kernel(G *dwte, const float *partial, const int32_t *sorted, Keys keys, int C, int windows) {
-  const int own = blockIdx.x;
-  const int last = min((own + 1) * window, keys.count) - 1;
+  const int index = blockIdx.x;
+  const int last = min((index + 1) * window, keys.count) - 1;
   if (last + 1 >= keys.count) return;
   const int token = keys.token(sorted[last]);
   if (token >= keys.vocabulary || keys.token(sorted[last + 1]) != token) return;
-  const int first = own * window;
+  const int first = index * window;
   const bool began_before = first > 0 && keys.token(sorted[first]) == token && keys.token(sorted[first - 1]) == token;
   if (began_before) return;
   // The first later window that does not begin with the token.
   __shared__ int end;
   if (threadIdx.x == 0) {
-    int next = own + 1;
+    int next = index + 1;
     while (next < windows && keys.token(sorted[next * window]) == token) next++;
     end = next;
   }
   __syncthreads();
   for (int column = threadIdx.x; column < C; column += threads) {
-    float sum = partial[(static_cast<int64_t>(own) * 2 + 1) * C + column];
+    float sum = partial[(static_cast<int64_t>(index) * 2 + 1) * C + column];
 #pragma unroll 8
-    for (int next = own + 1; next < end; next++) sum += partial[static_cast<int64_t>(next) * 2 * C + column];
+    for (int next = index + 1; next < end; next++) sum += partial[static_cast<int64_t>(next) * 2 * C + column];
     G *row = dwte + static_cast<int64_t>(token) * C + column;
     *row = from_float<G>(to_float(*row) + sum);
   }

@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(threads, 5)
     largest = fmaxf(largest, scale[row]);
     if (stores_block) largest_norm = fmaxf(largest_norm, norm[row]);
   }
-  const float own = scale[min(first + lane % group, N - 1)];
+  const float row_scale = scale[min(first + lane % group, N - 1)];
   largest = warp_largest(largest);
   largest_norm = warp_largest(largest_norm);
   if (lane == 0) {
@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(threads, 5)
     columnwise_norm[block] = largest_norm;
   }
 
-  const float factor = own * inverse_of(largest);
+  const float factor = row_scale * inverse_of(largest);
 #pragma unroll
   for (int i = 0; i < group; i++) {
     const __half2 of_row = __float2half2_rn(__shfl_sync(0xffffffffu, factor, i));

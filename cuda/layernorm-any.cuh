@@ -16,11 +16,11 @@ template <bool CENTERED>
 constexpr int parameters = CENTERED ? 2 : 1;
 
 // Stores the scale and the norm of a row; a lane of its warp does.
-__device__ __forceinline__ void store_scale_and_norm(float *scale, float *norm, int64_t row, float own, float squares,
-                                                     int C) {
+__device__ __forceinline__ void store_scale_and_norm(float *scale, float *norm, int64_t row, float row_scale,
+                                                     float squares, int C) {
   if (threadIdx.x % 32 != 0) return;
-  scale[row] = own;
-  norm[row] = fp8_norm(squares, C, own);
+  scale[row] = row_scale;
+  norm[row] = fp8_norm(squares, C, row_scale);
 }
 
 // Stores a row in FP8. value(c) returns an element; `largest` is the lane's largest.

@@ -108,8 +108,8 @@ __global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1)
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   extern __shared__ __align__(16) unsigned char memory[];
   using Packs = Pack<T, V>;
-  auto *own = reinterpret_cast<Packs *>(memory) + warp * (ROWS * 3 * PACKS * 32) + lane;
-  const auto place = [&](int stage, int tensor, int p) { return own + ((stage * 3 + tensor) * PACKS + p) * 32; };
+  auto *lane_packs = reinterpret_cast<Packs *>(memory) + warp * (ROWS * 3 * PACKS * 32) + lane;
+  const auto place = [&](int stage, int tensor, int p) { return lane_packs + ((stage * 3 + tensor) * PACKS + p) * 32; };
   const auto copy = [&](int64_t row, int stage) {
 #pragma unroll
     for (int p = 0; p < PACKS; p++) {

@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(threads)
       if (outputs.bias) bias[0] = to_float(outputs.bias[column]);
       extra.read(outputs, to);
     }
-    float own[1] = {0};
+    float result[1] = {0};
 #pragma unroll
     for (int m = 0; m < ROWS; m++) {
       // Rows past M repeat the last one: without a branch the loads can be issued together.
@@ -111,17 +111,17 @@ __global__ void __launch_bounds__(threads)
         }
       }
       sum = warp_sum(sum);
-      if (lane == m) own[0] = sum;
+      if (lane == m) result[0] = sum;
     }
     if (split > 1) {
-      if (lane < ROWS) parts[warp][lane] = own[0];
+      if (lane < ROWS) parts[warp][lane] = result[0];
       __syncthreads();
       if (finishes) {
-        for (int other = 1; other < split; other++) own[0] += parts[warp + other][lane];
+        for (int other = 1; other < split; other++) result[0] += parts[warp + other][lane];
       }
       __syncthreads();
     }
-    if (finishes) finish<E>(outputs, own, bias, extra, to);
+    if (finishes) finish<E>(outputs, result, bias, extra, to);
   }
 }
 

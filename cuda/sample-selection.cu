@@ -42,7 +42,7 @@ __device__ __forceinline__ void add_by_digit(Histogram &sums, int digit, uint32_
 
 __global__ void __launch_bounds__(threads)
     histogram_kernel(Scratches scratch, const int32_t *positions, Choice choice, int step) {
-  __shared__ Histogram own;
+  __shared__ Histogram block_sums;
   __shared__ uint64_t found;
   release_next_kernel();
   wait_for_previous_kernel();
@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(threads)
   if (!is_open(positions, b, scratch.sizes.S)) return;
   const Memory memory = scratch.of(b);
   if (largest_of(memory, scratch.sizes.chunks) == not_finite) return;
-  own.counts[threadIdx.x] = own.weights[threadIdx.x] = 0;
+  block_sums.counts[threadIdx.x] = block_sums.weights[threadIdx.x] = 0;
   if (threadIdx.x < 32) {
     const Search search = search_at(memory, choice, step, scratch.sizes.chunks);
     if (threadIdx.x == 0) {
@@ -65,14 +65,14 @@ __global__ void __launch_bounds__(threads)
     const int i = c * chunk + j * threads + threadIdx.x;
     const uint32_t weight = i < scratch.sizes.V ? memory.weights[i] : 0;
     const bool takes_part = i < scratch.sizes.V && static_cast<uint64_t>(weight) >> (shift + 8) == found;
-    add_by_digit(own, static_cast<int>(weight >> shift & (digits - 1)), weight, takes_part);
+    add_by_digit(block_sums, static_cast<int>(weight >> shift & (digits - 1)), weight, takes_part);
   }
   __syncthreads();
   Histogram &all = memory.histograms[step];
-  const Sum count = own.counts[threadIdx.x];
+  const Sum count = block_sums.counts[threadIdx.x];
   if (count > 0) {
     atomicAdd(&all.counts[threadIdx.x], count);
-    atomicAdd(&all.weights[threadIdx.x], own.weights[threadIdx.x]);
+    atomicAdd(&all.weights[threadIdx.x], block_sums.weights[threadIdx.x]);
   }
 }
 

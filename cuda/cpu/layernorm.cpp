@@ -146,9 +146,9 @@ void norm_backward(Task task, float *din, float *dweight, float *dbias, const fl
 
 void quantize_result(Task task, uint8_t *values, float *scale, float *norm, const float *rows, int N, int C) {
   quantize_rows(task, values, scale, rows, N, C, [&](int64_t n) {
-    const float own = fp8_scale(largest_size(rows + n * C, C));
-    norm[n] = fp8_norm(scaled_square_sum(rows + n * C, C, own), C, own);
-    return own;
+    const float row_scale = fp8_scale(largest_size(rows + n * C, C));
+    norm[n] = fp8_norm(scaled_square_sum(rows + n * C, C, row_scale), C, row_scale);
+    return row_scale;
   });
 }
 

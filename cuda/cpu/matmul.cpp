@@ -166,7 +166,7 @@ void product(Task task, Output out, View a, View b, int M, int N, int K) {
   const int strip = wide ? STRIP_N : STRIP_M;
   const int strips = ((wide ? N : M) + strip - 1) / strip;
   float *shared = task.scratch;
-  float *own = shared + static_cast<size_t>(shared_rows) * BLOCK_K;
+  float *unshared = shared + static_cast<size_t>(shared_rows) * BLOCK_K;
   for (int k = 0; k < K; k += BLOCK_K) {
     const int depth = std::min(BLOCK_K, K - k);
     const Output block = {out.data, out.stride, out.bias, out.add || k > 0};
@@ -181,7 +181,7 @@ void product(Task task, Output out, View a, View b, int M, int N, int K) {
     });
     task.pool.each_free(strips, [&](int64_t index, int thread) {
       const int first = static_cast<int>(index) * strip;
-      float *packed = own + static_cast<size_t>(thread) * strip * BLOCK_K;
+      float *packed = unshared + static_cast<size_t>(thread) * strip * BLOCK_K;
       if (wide) {
         const int count = std::min(strip, N - first);
         pack<TILE_N>(packed, b, first, count, k, depth);

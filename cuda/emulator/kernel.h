@@ -230,15 +230,15 @@ inline constexpr uint64_t gpt2_undefined = ~uint64_t{0};
     if (!(is_near)) fail("shuffles by a distance that is not 0 to 32", nullptr, 0, GPT2_CALLER);                    \
     unsigned there;                                                                                                 \
     const uint64_t *values = host->exchange(mask, bits_of(value), false, &there, GPT2_CALLER);                      \
-    const int own = lane(), first = own / width * width, wanted = source;                                           \
+    const int self = lane(), first = self / width * width, wanted = source;                                           \
     if (!(condition)) return value;                                                                                 \
     if (!(mask >> wanted & 1)) fail("reads the value of a lane that is not in its mask", nullptr, 0, GPT2_CALLER);  \
     return from_bits<T>(there >> wanted & 1 ? values[wanted] : gpt2_undefined);                                     \
   }
 GPT2_SHUFFLE(__shfl_sync, int lane_in_part, true, true, first + (lane_in_part & (width - 1)))
-GPT2_SHUFFLE(__shfl_up_sync, unsigned delta, delta <= 32, wanted >= first, own - int(delta))
-GPT2_SHUFFLE(__shfl_down_sync, unsigned delta, delta <= 32, wanted < first + width, own + int(delta))
-GPT2_SHUFFLE(__shfl_xor_sync, int lanes, unsigned(lanes) <= 32, wanted < first + width, own ^ lanes)
+GPT2_SHUFFLE(__shfl_up_sync, unsigned delta, delta <= 32, wanted >= first, self - int(delta))
+GPT2_SHUFFLE(__shfl_down_sync, unsigned delta, delta <= 32, wanted < first + width, self + int(delta))
+GPT2_SHUFFLE(__shfl_xor_sync, int lanes, unsigned(lanes) <= 32, wanted < first + width, self ^ lanes)
 
 namespace gpt2_emulator {
 

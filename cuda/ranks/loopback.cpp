@@ -150,9 +150,10 @@ int Loopback::join(gpt2_context &context, std::unique_ptr<Loopback> &joined, con
     return fail(&context, GPT2_INVALID_ARGUMENT, function,
                 "expected gpt2_communicator_id to be called first, with the same context");
   }
-  auto own = std::unique_ptr<Loopback>(new Loopback(rank, ranks, timeout_milliseconds));
-  const int status = rank == 0 ? own->accept_ranks(context, id, function) : own->connect_to_root(context, id, function);
-  if (status == GPT2_OK) joined = std::move(own);
+  auto made = std::unique_ptr<Loopback>(new Loopback(rank, ranks, timeout_milliseconds));
+  const int status =
+      rank == 0 ? made->accept_ranks(context, id, function) : made->connect_to_root(context, id, function);
+  if (status == GPT2_OK) joined = std::move(made);
   return status;
 }
 
@@ -223,15 +224,15 @@ int Loopback::begin(gpt2_context &context, const char *what, size_t bytes, const
   return GPT2_OK;
 }
 
-int Loopback::all_gather(gpt2_context &context, const void *own, void *all, size_t bytes, const char *function) {
+int Loopback::all_gather(gpt2_context &context, const void *in, void *all, size_t bytes, const char *function) {
   if (const int status = begin(context, "all_gather", bytes, function)) return status;
   char *rows = static_cast<char *>(all);
   if (rank_ != 0) {
     Connection root = to(context, 0, function);
-    if (const int status = root.send(own, bytes)) return status;
+    if (const int status = root.send(in, bytes)) return status;
     return root.receive(rows, bytes * ranks_);
   }
-  if (all != own) std::memcpy(rows, own, bytes);
+  if (all != in) std::memcpy(rows, in, bytes);
   for (int rank = 1; rank < ranks_; rank++) {
     if (const int status = to(context, rank, function).receive(rows + rank * bytes, bytes)) return status;
   }

@@ -54,7 +54,7 @@ class Loopback {
   // Every rank calls it before it sends and receives by `to`. Fails at rank 0 if another rank begins something else.
   int begin(gpt2_context &, const char *what, size_t bytes, const char *function);
   // all [ranks,bytes] = every rank's own [bytes]. Begins by itself.
-  int all_gather(gpt2_context &, const void *own, void *all, size_t bytes, const char *function);
+  int all_gather(gpt2_context &, const void *in, void *all, size_t bytes, const char *function);
   // Closes the connections, so that ranks that wait for this one get an error.
   void abandon() const;
 

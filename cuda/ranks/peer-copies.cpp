@@ -18,7 +18,7 @@ const Peers::Mapped *Peers::find(gpt2_context &context, const void *memory, int6
                                  int &status) const {
   const char *start = static_cast<const char *>(memory);
   for (const Mapped &shared : shared_) {
-    if (start >= shared.own && start + bytes <= shared.own + shared.bytes) return &shared;
+    if (start >= shared.local && start + bytes <= shared.local + shared.bytes) return &shared;
   }
   status = fail(&context, GPT2_INVALID_ARGUMENT, function, "expected `out` in memory of gpt2_communicator_share");
   return nullptr;
@@ -33,7 +33,7 @@ int Peers::exchange(gpt2_context &context, cudaStream_t stream, void *out, const
   char *row = static_cast<char *>(out) + rank_ * stride;
   for (int step = 0; step < ranks_; step++) {
     const int to = rank_at(step);
-    copies_[step].push_back({shared->at[to] + (row - shared->own), parts + to * bytes, bytes});
+    copies_[step].push_back({shared->at[to] + (row - shared->local), parts + to * bytes, bytes});
   }
   return enqueue(context, stream, function);
 }
@@ -45,7 +45,7 @@ int Peers::gather(gpt2_context &context, cudaStream_t stream, void *out, const v
   if (!shared) return status;
   char *part = static_cast<char *>(out) + rank_ * bytes;
   for (int step = part == in ? 1 : 0; step < ranks_; step++) {
-    copies_[step].push_back({shared->at[rank_at(step)] + (part - shared->own), in, bytes});
+    copies_[step].push_back({shared->at[rank_at(step)] + (part - shared->local), in, bytes});
   }
   return enqueue(context, stream, function);
 }
@@ -63,7 +63,7 @@ int Peers::reduce(gpt2_context &context, cudaStream_t stream, void *values, int6
     for (int step = 1; step < ranks_; step++) {
       copies_[step].push_back({sums_.at[rank_at(step)] + rank_ * sum_row_bytes + summed_bytes_, from, piece * size});
     }
-    pending_sums_.push_back({from, sums_.own + summed_bytes_, piece, number});
+    pending_sums_.push_back({from, sums_.local + summed_bytes_, piece, number});
     // The next sum begins at an address that any kernel can read.
     summed_bytes_ = std::min(sum_row_bytes, (summed_bytes_ + piece * size + 255) / 256 * 256);
     start += piece;
@@ -79,7 +79,7 @@ void Peers::abandon(cudaStream_t first, cudaStream_t second) const {
   const size_t bytes = words.size() * sizeof(uint32_t);
   for (int turn = 0; turn < 1000; turn++) {
     if (cudaStreamQuery(first) != cudaErrorNotReady && cudaStreamQuery(second) != cudaErrorNotReady) break;
-    if (cudaMemcpyAsync(flags_.own, words.data(), bytes, cudaMemcpyHostToDevice, last_) != cudaSuccess) break;
+    if (cudaMemcpyAsync(flags_.local, words.data(), bytes, cudaMemcpyHostToDevice, last_) != cudaSuccess) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
@@ -112,14 +112,14 @@ int Peers::meet(gpt2_context &context, cudaStream_t stream, Sign sign, const cha
   };
   for (int step = 1; step < ranks_; step++) write(word(flags_.at[rank_at(step)], rank_), 1);
   for (int step = 1; step < ranks_; step++) {
-    const CUdeviceptr own = word(flags_.own, rank_at(step));
+    const CUdeviceptr awaited = word(flags_.local, rank_at(step));
     CUstreamBatchMemOpParams operation{};
     operation.waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
-    operation.waitValue.address = own;
+    operation.waitValue.address = awaited;
     operation.waitValue.value = 1;
     operation.waitValue.flags = wait_flags_;
     operations.push_back(operation);
-    write(own, 0);
+    write(awaited, 0);
   }
   const auto count = static_cast<unsigned>(operations.size());
   // Both APIs use the same error numbers.

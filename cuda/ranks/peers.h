@@ -61,7 +61,7 @@ class Peers {
  private:
   // Memory that every rank owns one of, and maps from every other rank.
   struct Mapped {
-    char *own;
+    char *local;
     int64_t bytes;
     // This process's address of each rank's memory; `own` for this rank.
     std::vector<char *> at;

@@ -48,9 +48,9 @@ struct CudaContext : gpt2_context {
 
 // The context, after making its device the calling thread's current one.
 inline CudaContext &cuda(gpt2_context &context) {
-  auto &own = static_cast<CudaContext &>(context);
-  cudaSetDevice(own.device);
-  return own;
+  auto &gpu = static_cast<CudaContext &>(context);
+  cudaSetDevice(gpu.device);
+  return gpu;
 }
 inline const CudaContext &cuda(const gpt2_context &context) { return static_cast<const CudaContext &>(context); }
 

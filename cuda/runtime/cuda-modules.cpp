@@ -50,8 +50,8 @@ struct Driver {
 };
 
 const Driver &driver() {
-  static const Driver own;
-  return own;
+  static const Driver functions;
+  return functions;
 }
 
 int failed(gpt2_context *context, const char *function, const std::string &what, CUresult result) {

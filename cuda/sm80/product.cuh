@@ -285,10 +285,10 @@ __global__ void __launch_bounds__(Warps<E, FP8>::threads)
 #pragma unroll
     for (int turn = 0; turn < turns; turn++) {
       float values[4];
-      float *own = staging + (turn * rows_a_turn + lane / lanes_a_row) * staging_stride + lane % lanes_a_row * 4;
-      load(values, static_cast<const float *>(own));
+      float *staged = staging + (turn * rows_a_turn + lane / lanes_a_row) * staging_stride + lane % lanes_a_row * 4;
+      load(values, static_cast<const float *>(staged));
       if (!exists(i, turn)) {
-        if constexpr (stores_fp8) store(own, {0, 0, 0, 0});
+        if constexpr (stores_fp8) store(staged, {0, 0, 0, 0});
         continue;
       }
       [[maybe_unused]] float activated_scale = 0;
@@ -304,7 +304,7 @@ __global__ void __launch_bounds__(Warps<E, FP8>::threads)
         const float scale = bound.scale(fp8.norm[row_of(i, turn)], activated_scale);
         store_fp8(fp8.values + at(i, turn), values, inverse_of(scale));
         if (column == 0) fp8.values_scale[row_of(i, turn)] = scale;
-        store(own, values);
+        store(staged, values);
       }
     }
     if constexpr (stores_fp8) {

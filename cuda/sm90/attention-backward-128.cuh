@@ -14,10 +14,10 @@ constexpr int tile_lines = consumers * 64;
 constexpr int threads = (1 + consumers) * 128;
 
 // A warpgroup's 64 lines of an operand are a box of their own. Sixteen of them hold a warp's results at the end.
-constexpr int own_lines = 64;
-constexpr int own_bytes = 2 * own_lines * line_bytes;
-constexpr int staging_bytes = own_bytes / 4;
-constexpr int own_pair_bytes = 2 * own_bytes;  // q, dout; or k, v
+constexpr int strip_lines = 64;
+constexpr int strip_bytes = 2 * strip_lines * line_bytes;
+constexpr int staging_bytes = strip_bytes / 4;
+constexpr int strip_pair_bytes = 2 * strip_bytes;  // q, dout; or k, v
 
 // The statistics of 64 queries that the kernel for keys reads, as in attention-backward.cuh.
 constexpr int statistics_lines = 64;

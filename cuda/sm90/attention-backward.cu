@@ -23,8 +23,8 @@ void attention_backward_128(const CudaContext &context, bf16 *dqkv, float *scrat
   const auto map = [&](const bf16 *tensor, int heads, int64_t stride, int lines) {
     return heads_map(context, tensor, heads, sizes.HS, sizes.T, sizes.B, stride, lines);
   };
-  const CUtensorMap qkv_map = map(qkv, 3 * sizes.NH, sizes.stride(), own_lines);
-  const CUtensorMap dout_map = map(dout, sizes.NH, sizes.C, own_lines);
+  const CUtensorMap qkv_map = map(qkv, 3 * sizes.NH, sizes.stride(), strip_lines);
+  const CUtensorMap dout_map = map(dout, sizes.NH, sizes.C, strip_lines);
   const CUtensorMap dqkv_map = map(dqkv, 3 * sizes.NH, sizes.stride(), 16);
   const int64_t units = static_cast<int64_t>(sizes.B) * sizes.NH * arguments.tiles;
   const auto blocks = static_cast<unsigned>(units < context.multiprocessors ? units : context.multiprocessors);

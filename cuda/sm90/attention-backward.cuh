@@ -30,24 +30,24 @@ __device__ __forceinline__ float *statistics_of(float *all, const AttentionArgum
 // statistics of each stage, or of each own tile.
 template <int STAGES, int TENSORS>
 struct Layout {
-  static constexpr int own_bytes = TENSORS * tile_lines * line_bytes;
-  static constexpr int shared_bytes = STAGES * (stage_bytes + statistics_bytes) + 2 * own_bytes + staging_bytes + 2048;
+  static constexpr int tile_bytes = TENSORS * tile_lines * line_bytes;
+  static constexpr int shared_bytes = STAGES * (stage_bytes + statistics_bytes) + 2 * tile_bytes + staging_bytes + 2048;
 
-  uint32_t ring, own, staging, full, empty, own_full, own_empty, statistics_full;
+  uint32_t ring, tile, staging, full, empty, tile_full, tile_empty, statistics_full;
   float *statistics;
 
   __device__ explicit Layout(unsigned char *memory) {
     const uint32_t begin = shared_address(memory);
     ring = (begin + 1023) & ~1023u;
-    own = ring + STAGES * stage_bytes;
-    staging = own + 2 * own_bytes;
+    tile = ring + STAGES * stage_bytes;
+    staging = tile + 2 * tile_bytes;
     const uint32_t statistics_begin = staging + staging_bytes;
     statistics = reinterpret_cast<float *>(memory + (statistics_begin - begin));
     full = statistics_begin + STAGES * statistics_bytes;
     empty = full + STAGES * 8;
-    own_full = empty + STAGES * 8;
-    own_empty = own_full + 2 * 8;
-    statistics_full = own_empty + 2 * 8;
+    tile_full = empty + STAGES * 8;
+    tile_empty = tile_full + 2 * 8;
+    statistics_full = tile_empty + 2 * 8;
   }
 };
 using QueriesLayout = Layout<3, 3>;  // own: q, dout, out

@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(threads, 1)
 
   increase_registers<240>();
   const int consumer = warpgroup - 1;
-  const uint32_t own_staging = staging + (consumer * 4 + warp) * (2 * 16 * line_bytes);
+  const uint32_t warp_staging = staging + (consumer * 4 + warp) * (2 * 16 * line_bytes);
   for (int index = 0; tile_of(arguments, index, unit); index++) {
     const int tile_first = first_of(unit), line = warp * 16 + lane / 4;  // and line + 8, of this warpgroup's
     float result[64] = {};
@@ -203,12 +203,12 @@ __global__ void __launch_bounds__(threads, 1)
     for (int half = 0; half < 2; half++) {
       sum[half] = quad_sum(sum[half]);
       inverse[half] = 1.0f / sum[half];
-      const int own = row + half * 8;
-      if (lane % 4 == 0 && own < T) {
-        lse[unit.statistics + own] = fmaf(largest[half], scale_log2, log2f(sum[half])) / log2e;
+      const int query = row + half * 8;
+      if (lane % 4 == 0 && query < T) {
+        lse[unit.statistics + query] = fmaf(largest[half], scale_log2, log2f(sum[half])) / log2e;
       }
     }
-    store_lines(out_map, unit.head, tile_first + consumer * 64 + warp * 16, unit.b, own_staging, result, inverse);
+    store_lines(out_map, unit.head, tile_first + consumer * 64 + warp * 16, unit.b, warp_staging, result, inverse);
     if (lane == 0) commit_stores();
   }
   if (lane == 0) wait_stores_read<0>();

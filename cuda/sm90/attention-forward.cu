@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(threads, 1)
 
   increase_registers<160>();
   const int consumer = warpgroup - 1;
-  const uint32_t own_staging = staging + (consumer * 4 + warp) * (16 * line_bytes);
+  const uint32_t warp_staging = staging + (consumer * 4 + warp) * (16 * line_bytes);
   for (int index = 0; tile_of(arguments, index, unit); index++) {
     const int end = end_of(unit);
     const int first = end - tile_lines + consumer * 64;  // of this warpgroup's queries; negative ones do not exist
@@ -179,12 +179,12 @@ __global__ void __launch_bounds__(threads, 1)
     for (int half = 0; half < 2; half++) {
       sum[half] = quad_sum(sum[half]);
       inverse[half] = 1.0f / sum[half];
-      const int own = row + half * 8;
-      if (lane % 4 == 0 && own < T) {
-        lse[unit.statistics + own] = fmaf(largest[half], scale_log2, log2f(sum[half])) / log2e;
+      const int query = row + half * 8;
+      if (lane % 4 == 0 && query < T) {
+        lse[unit.statistics + query] = fmaf(largest[half], scale_log2, log2f(sum[half])) / log2e;
       }
     }
-    store_lines(out_map, unit.head, first + warp * 16, unit.b, own_staging, result, inverse);
+    store_lines(out_map, unit.head, first + warp * 16, unit.b, warp_staging, result, inverse);
     if (lane == 0) commit_stores();
   }
   if (lane == 0) wait_stores_read<0>();

@@ -44,12 +44,12 @@ struct Interleaved {
   static constexpr int buffers = E == Epilogue::gelu          ? (stores_fp8 ? 2 : 4)
                                  : reads_extra || !stores_fp8 ? interleaved_tile_n / 64
                                                               : 0;
-  static constexpr int own_bytes = reads_fp8 ? values_bytes : buffer_bytes;  // of a warp's rows in a buffer
+  static constexpr int warp_bytes = reads_fp8 ? values_bytes : buffer_bytes;  // of a warp's rows in a buffer
   // In a warpgroup's staging: buffers, rowwise FP8, columnwise FP8. The buffers of a warp are adjacent; with several
   // results, the rows of the four warps are.
-  static constexpr int buffer_stride = (stores_several ? 4 : 1) * own_bytes;
-  static constexpr int warp_stride = (stores_several ? 1 : buffers) * own_bytes;
-  static constexpr int values_at = buffers * 4 * own_bytes, columnwise_at = values_at + 2 * 4 * values_bytes;
+  static constexpr int buffer_stride = (stores_several ? 4 : 1) * warp_bytes;
+  static constexpr int warp_stride = (stores_several ? 1 : buffers) * warp_bytes;
+  static constexpr int values_at = buffers * 4 * warp_bytes, columnwise_at = values_at + 2 * 4 * values_bytes;
   static constexpr int warpgroup_bytes = stores_fp8 ? columnwise_at + 2 * columnwise_bytes : values_at;
   static constexpr int more_bytes = warpgroup_bytes - 4 * warp_stride;
   static constexpr int staging_bytes = 2 * warpgroup_bytes;
@@ -118,7 +118,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
   __device__ __forceinline__ void load_extra(typename Arguments::Matrix of, int row, int column, int i) const {
     if (threadIdx.x % 32 != 0) return;
     if constexpr (!Shape::stores_fp8) wait_stores_read<0>();
-    barrier_expect(barriers + i * 8, Shape::own_bytes);
+    barrier_expect(barriers + i * 8, Shape::warp_bytes);
     load_box(staging + i * Shape::buffer_stride, maps.other, column + i * 64, row, of, barriers + i * 8);
   }
 

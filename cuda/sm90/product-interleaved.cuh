@@ -132,9 +132,9 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
   if (warpgroup == 0) {
     ring.produce(arguments, maps);
   } else {
-    const int consumer = ring.start_consumer(warpgroup), own = consumer * 4 + warp;
-    const uint32_t staging = ring.staging + own * Shape::warp_stride + consumer * Shape::more_bytes;
-    Finisher<E, Arguments> finisher(maps, arguments, outputs, staging, ring.barriers + own * (Shape::buffers * 8));
+    const int consumer = ring.start_consumer(warpgroup), place = consumer * 4 + warp;
+    const uint32_t staging = ring.staging + place * Shape::warp_stride + consumer * Shape::more_bytes;
+    Finisher<E, Arguments> finisher(maps, arguments, outputs, staging, ring.barriers + place * (Shape::buffers * 8));
     Multiplier<Ring, E, Arguments> multiplier{ring, finisher, arguments, consumer};
     float even[interleaved_tile_n / 2], odd[interleaved_tile_n / 2];
     multiplier.next();  // every cluster has a first tile

@@ -167,11 +167,11 @@ void Memory::begin_copy(uintptr_t to, size_t bytes, unsigned thread, const void 
 }
 
 void Memory::end_copies(unsigned thread, size_t prior, const void *caller) {
-  Copies &own = copies_[thread];
-  const auto first = std::stable_partition(own.pending.begin(), own.pending.end(),
-                                           [&](const Copies::Copy &copy) { return copy.group + prior >= own.groups; });
-  const std::vector<Copies::Copy> ended(first, own.pending.end());
-  own.pending.erase(first, own.pending.end());
+  Copies &copies = copies_[thread];
+  const auto first = std::stable_partition(copies.pending.begin(), copies.pending.end(),
+                                           [&](const Copies::Copy &each) { return each.group + prior >= copies.groups; });
+  const std::vector<Copies::Copy> ended(first, copies.pending.end());
+  copies.pending.erase(first, copies.pending.end());
   pending_ -= ended.size();
   // For other threads they write now. No thread has used their bytes since they began.
   for (const Copies::Copy &copy : ended) {

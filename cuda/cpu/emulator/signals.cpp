@@ -38,12 +38,12 @@ void handle(int signal, siginfo_t *info, void *context) {
 void catch_signals() {
   static std::once_flag once;
   std::call_once(once, [] {
-    struct sigaction own {};
-    own.sa_sigaction = handle;
+    struct sigaction action {};
+    action.sa_sigaction = handle;
     // The handler leaves by a jump, which does not unblock the signal.
-    own.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
-    sigemptyset(&own.sa_mask);
-    for (const int signal : caught) sigaction(signal, &own, &others[signal]);
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+    sigemptyset(&action.sa_mask);
+    for (const int signal : caught) sigaction(signal, &action, &others[signal]);
   });
 }
 
