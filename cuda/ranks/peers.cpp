@@ -12,8 +12,8 @@ namespace gpt2 {
 namespace {
 
 bool is_refused() {
-  const char *given = std::getenv("GPT2_PEER_COPIES");
-  return given && std::strcmp(given, "0") == 0;
+  const char *variable = std::getenv("GPT2_PEER_COPIES");
+  return variable && std::strcmp(variable, "0") == 0;
 }
 
 }  // namespace

@@ -57,7 +57,7 @@ class ThreadPool {
   template <class Body>
   void run(int64_t parts, const Body &body) {
     share(parts,
-          {[](const void *given, int thread, int threads) { (*static_cast<const Body *>(given))(thread, threads); },
+          {[](const void *data, int thread, int threads) { (*static_cast<const Body *>(data))(thread, threads); },
            &body});
   }
 

@@ -80,8 +80,8 @@ std::string output_of(std::initializer_list<const char *> arguments) {
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
   pid_t child = 0;
   char *no_environment[] = {nullptr};
-  const auto given = const_cast<char *const *>(arguments.begin());
-  const int failed = posix_spawnp(&child, given[0], &actions, nullptr, given, no_environment);
+  const auto list = const_cast<char *const *>(arguments.begin());
+  const int failed = posix_spawnp(&child, list[0], &actions, nullptr, list, no_environment);
   posix_spawn_file_actions_destroy(&actions);
   close(ends[1]);
   std::string text;
