@@ -1,5 +1,5 @@
-// AdamW (Loshchilov and Hutter 2019) over an entire arena, and the rounding of master weights. Memory-bound: 28 bytes
-// per parameter with bf16 gradients and weights (g 2, m 8, v 8, master 8, weight 2).
+// AdamW (Loshchilov and Hutter 2019) over a whole arena, and the rounding of master weights to bf16. Memory-bound: 28
+// bytes per parameter with bf16 gradients and weights (g 2, m 8, v 8, master 8, weight 2).
 #include "common/device.cuh"
 #include "runtime/checks.h"
 #include "runtime/ops.generated.h"

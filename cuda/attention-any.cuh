@@ -1,5 +1,5 @@
 // Causal attention of any head size up to 256, in fp32, tf32 and bf16: fp32 sums, tiles of 32 queries by 32 keys in
-// shared memory, in the flash form (attention.cuh).
+// shared memory, as flash attention (attention.cuh).
 #pragma once
 
 #include "attention.cuh"
@@ -22,7 +22,7 @@ __device__ __forceinline__ void copy_tile(float *shared, const T *source, int64_
   }
 }
 
-// The 2 x 2 products of lines that a thread owns: lines row and row + 16 of a with lines column and column + 16 of b.
+// The 2 x 2 dot products that a thread owns: lines row and row + 16 of a by lines column and column + 16 of b.
 struct Cell {
   int row = static_cast<int>(threadIdx.x) / 16, column = static_cast<int>(threadIdx.x) % 16;
   float values[2][2] = {};

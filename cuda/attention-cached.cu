@@ -1,7 +1,7 @@
 // Causal attention of new positions over a cache of keys and values, for growing text. A block computes one query of
 // one head: groups of lanes loop over the cached positions, each with the online softmax of flash attention (Dao et al.
-// 2022) and 16 bytes of keys and values per lane; at the end the groups' parts are merged in order. The kernel is tuned
-// for a single new token, whose key and value the block itself writes to the cache; for several tokens a separate
+// 2022) and 16 bytes of keys and values per lane; at the end the groups' results are merged in order. The kernel is
+// tuned for a single new token, whose key and value the block itself writes to the cache; for several tokens a separate
 // kernel writes them first.
 #include "common/device.cuh"
 #include "runtime/ops.generated.h"
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(threads)
   if (fits(sizes, first)) append(keys, values, qkv, sizes, first, b, t, h);
 }
 
-// Loads a lane's E adjacent elements of a line of HS; those past its end are 0.
+// Loads a lane's E adjacent elements of a line of HS; elements past the line's end are 0.
 template <int E, bool VECTOR, class T>
 __device__ __forceinline__ void load_share(float (&share)[E], const T *line, int begin, int HS) {
   if constexpr (VECTOR) {
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(threads)
   const int begin = threadIdx.x % GROUP * E, count = first + t + 1;
   float q[E], sum = 0, maximum = -INFINITY, part[E] = {};
   load_share<E, VECTOR>(q, qkv + row_of(sizes, b, t, h), begin, HS);
-  // All groups take the same number of turns, because their lanes meet in the shuffles.
+  // All groups take the same number of turns, because the shuffles below need all lanes of a warp.
   for (int turn = 0; turn < count; turn += groups * unroll) {
     float key[unroll][E], value[unroll][E], score[unroll];
 #pragma unroll

@@ -1,5 +1,5 @@
-// Causal attention: chooses the tensor-core kernels where they support dtype and head size, else those for any head
-// size (attention-any.cuh).
+// Causal attention: chooses the tensor-core kernels if they support the dtype and the head size, else the kernels for
+// any head size (attention-any.cuh).
 #include "attention-any.cuh"
 #include "common/tensor-cores.h"
 #include "runtime/checks.h"
@@ -11,7 +11,7 @@ namespace {
 
 using namespace attention_any;
 
-// Calls `body` with the number of columns that a thread of a line has, as a constant.
+// Calls `body` with the number of columns of a line that each of its threads has, as a constant.
 template <class Body>
 void with_columns(int HS, Body body) {
   if (HS <= 64) return body(std::integral_constant<int, 8>{});

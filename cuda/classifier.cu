@@ -1,5 +1,5 @@
-// The last linear layer with its loss: by the kernels for this GPU's generation where they support it (bf16; dbias
-// only with dweight), else as a sequence of other ops. With logits of FP8, only their product differs.
+// The last linear layer with its loss. The kernels for this GPU's generation compute it if they support the case (bf16;
+// dbias only with dweight); otherwise a sequence of other ops does. With FP8 only the matmul of the logits differs.
 #include <algorithm>
 
 #include "common/fp8.cuh"
@@ -15,8 +15,8 @@ bool has_kernel(const CudaContext &context, int C, int Vp) {
   return context.kernels->classifier && context.dtype == GPT2_BF16 && C % 8 == 0 && Vp % 8 == 0;
 }
 
-// The same as a sequence of other ops: for other GPUs, dtypes, sizes, and dbias without dweight. The product of the
-// logits comes before; `status` is its.
+// The classifier as a sequence of other ops, for other GPUs, dtypes and sizes, and for dbias without dweight. The
+// matmul of the logits has run before; `status` is its status.
 int classifier_in_parts(gpt2_context &context, const char *function, int status, float *losses, void *din,
                         void *dweight, float *dbias, void *logits, const void *in, const void *weight,
                         const int32_t *targets, int N, int C, int V, int Vp, float dloss, float softcap,

@@ -1,8 +1,8 @@
 // Softmax and cross-entropy, a block per row of logits: one sweep keeps a running maximum and sum (Milakov and
 // Gimelshein 2018), a second writes the gradient. Where the row fits shared memory (100 KB in bf16 at GPT-2's
 // vocabulary, two rows on an H100's SM), it stays there between the sweeps, so device memory is read and written once
-// per logit. Without this the second sweep was a third pass over memory, not over L2: the rows of the running blocks
-// are as large as L2.
+// per logit. If the row does not stay there, the second sweep is a third pass over device memory: L2 does not hold the
+// rows, which together are as large as L2.
 #include "cross-entropy.cuh"
 
 #include "common/device.cuh"
@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(threads)
   };
 #pragma unroll 4
   for (int i = threadIdx.x; i < packs; i += threads) {
-    // Each thread reads only what it has written itself.
+    // Each thread reads only elements that the same thread has written, so no barrier is needed.
     float values[V];
     if constexpr (KEEPS) {
 #pragma unroll

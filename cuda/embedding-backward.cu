@@ -15,7 +15,7 @@ namespace {
 constexpr int threads = 256;
 constexpr int warps = threads / 32;
 
-// A thread adds V adjacent columns of a position over the sequences.
+// A thread adds V adjacent columns of one position over all sequences.
 template <int V, class T, class G>
 __global__ void __launch_bounds__(threads)
     position_kernel(G *dwpe, const T *dout, int B, int64_t plane, bool accumulate) {
@@ -130,8 +130,9 @@ __global__ void __launch_bounds__(threads) scatter_kernel(int32_t *sorted, const
 
 constexpr int window = 32;
 
-// A warp adds a window of sorted positions, one of 32 columns per lane. Runs of a token inside the window are complete;
-// the first, if it began earlier, and the last, if it continues, become partial sums [windows, 2, C].
+// A warp adds a window of sorted positions, one of 32 columns per lane. Runs of a token that lie inside the window are
+// complete. The first run, if it began in an earlier window, and the last run, if it continues in the next, become
+// partial sums [windows, 2, C].
 template <class T, class G>
 __global__ void __launch_bounds__(threads)
     window_kernel(G *dwte, float *partial, const T *dout, const int32_t *sorted, Keys keys, int C, int windows) {
@@ -166,7 +167,8 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-// Completes runs over several windows: the window where a run begins adds the partial sums of those that follow.
+// Completes runs that span several windows: the block of the window where a run begins adds the partial sums of the
+// later windows.
 template <class G>
 __global__ void __launch_bounds__(threads)
     join_kernel(G *dwte, const float *partial, const int32_t *sorted, Keys keys, int C, int windows) {

@@ -1,5 +1,5 @@
-// Token and position embedding, forward: of a batch, and of new positions of a growing text. embedding-backward.cu has
-// the gradients.
+// Token and position embedding, forward: for a batch, and for the new positions of a growing text.
+// embedding-backward.cu has the gradients.
 #include "common/device.cuh"
 #include "runtime/ops.generated.h"
 

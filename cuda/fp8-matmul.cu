@@ -1,6 +1,5 @@
-// The linear layer in FP8, forward and backward: each as one product (matmul.cuh). Backward to the input takes the
-// transposed weight and backward to the weight columnwise copies, so that both operands are K-major, as tensor cores
-// need them.
+// The linear layer in FP8, forward and backward, each as one matmul (matmul.cuh). Tensor cores need both FP8 operands
+// K-major. So backward to the input takes the transposed weight, and backward to the weight takes columnwise copies.
 #include "common/fp8.cuh"
 #include "common/tensor-cores.h"
 #include "runtime/ops.generated.h"

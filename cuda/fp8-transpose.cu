@@ -1,4 +1,4 @@
-// The columnwise copy of a matrix in FP8, at the speed of memory: bytes are transposed, and rescaled where their row's
+// The columnwise copy of a matrix in FP8, at the speed of memory: bytes are transposed, and rescaled where the row's
 // scale is below the block's.
 //
 // A block takes 128 rows of 128 channels, so that both reads and writes are whole lines of 128 bytes. Each warp reads a

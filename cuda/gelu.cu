@@ -1,5 +1,5 @@
-// GELU (Hendrycks and Gimpel 2016) in its tanh form, forward and backward. Memory-bound: one pass over its tensors.
-// Training uses the forms in the matmuls' epilogues (matmul.cuh, sm90/product-finisher.cuh).
+// GELU (Hendrycks and Gimpel 2016) with tanh, forward and backward. Memory-bound: one pass over the tensors. Training
+// uses the matmuls' epilogues instead (matmul.cuh, sm90/product-finisher.cuh).
 #include "common/elementwise.cuh"
 #include "runtime/ops.generated.h"
 

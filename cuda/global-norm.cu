@@ -30,8 +30,8 @@ __global__ void __launch_bounds__(threads) square_sum_kernel(double *partial, co
   if (threadIdx.x == 0) partial[blockIdx.x] = total;
 }
 
-// The same for the sums over `parts` rows of values [parts,count], which replace the first row. Each sum is taken in
-// fp32 in the order of rows, and rounded before it is squared, so that the norm is that of the stored values.
+// Squares of the sums over `parts` rows of values [parts,count]; the sums replace the first row. Each sum is added in
+// fp32 in the order of rows and rounded before it is squared, so that the norm belongs to the stored values.
 template <class T>
 __global__ void __launch_bounds__(threads) part_sum_kernel(double *partial, T *values, int64_t count, int parts) {
   constexpr int V = vector_size<T>;
@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(threads) sum_kernel(double *total, const doubl
   if (threadIdx.x == 0) *total = sum;
 }
 
-// partial [blocks] = the sums of the squares of the matrices.
+// partial [blocks] = each block's sum of squares of the matrices.
 void launch_square_sum(CudaContext &gpu, double *partial, const void *matrices, int64_t count) {
   with_gradient_type(gpu, [&](auto element) {
     using T = decltype(element);
@@ -119,7 +119,7 @@ int ops::global_norm_of_ranks(gpt2_context &context, float *step, void *matrices
     });
   }
   square_sum_kernel<<<blocks, threads, 0, gpu.stream>>>(partial + blocks, vectors, vector_count);
-  // The sum of the matrices replaces its last part, directly before the parts of the vectors.
+  // The matrices' sum replaces the last of their partial sums, directly before the vectors' partial sums.
   double *total = partial + blocks - 1;
   sum_kernel<<<1, threads, 0, gpu.stream>>>(total, partial, blocks);
   if (const int status = sum_over_ranks(context, total, communicator, function)) return status;

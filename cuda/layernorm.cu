@@ -1,8 +1,8 @@
 // Layernorm and RMSNorm. A warp takes a row and holds it in registers: forward reads and writes it once (two-pass
 // variance); backward has three reads and one write. Backward's grid has as many blocks as the GPU runs at a time, each
 // warp loops over rows, and its lanes keep the sums of dweight and dbias for their columns; blocks store partial sums
-// that a second kernel adds in order. With FP8 the result is also stored in FP8: a warp has the whole row, so it knows
-// the row's scale before it stores; forward's result in bf16 can then be left out.
+// that a second kernel adds in order. With FP8 the result is also stored in FP8: a warp has the whole row, so the row's
+// scale is known before the store; forward can then omit the bf16 result.
 #include "common/fp8.cuh"
 #include "common/mma.cuh"
 #include "common/partial-sums.cuh"
@@ -93,13 +93,13 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-// For ROWS rows of dout, in and dresidual for each warp.
+// Shared memory for ROWS rows of dout, in and dresidual for each warp.
 template <int PACKS, int ROWS>
 constexpr int backward_shared_bytes = warps * ROWS * 3 * PACKS * 32 * 16;
 
-// Two blocks share an SM where the lanes' sums leave enough registers. cp.async loads rows into shared memory, each
-// lane's 16-byte packs to places of its own, so pending loads take no registers and no thread waits for another. ROWS
-// is 2, the current row and the next, or 1 where shared memory does not fit two.
+// Two blocks share an SM where the lanes' sums leave enough registers. cp.async loads rows into shared memory, so
+// pending loads take no registers. Each lane reads only the 16-byte packs that it has copied itself, so no thread waits
+// for another. ROWS is 2, the current row and the next, or 1 if shared memory does not fit two.
 template <bool CENTERED, class T, int V, int PACKS, int ROWS, bool FP8>
 __global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1)
     backward_kernel(T *din, float *partial, const T *dout, const T *dresidual, const T *in, const T *weight,
@@ -170,7 +170,7 @@ __global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1)
         }
         store(din + row * C + column, w);
         if constexpr (FP8) {
-          // The result takes the registers of dy, which is not needed any more.
+          // The result takes the registers of dy, which is no longer needed.
 #pragma unroll
           for (int j = 0; j < V; j++) {
             dy[p].values[j] = from_float<T>(w[j]);
@@ -223,7 +223,8 @@ __global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1)
   }
 }
 
-// The number of partial sums in backward: as many as blocks run at a time, or fewer, so that each warp has a few rows.
+// The number of partial sums in backward: one for each block that runs at a time, or fewer, so that each warp has a few
+// rows.
 int parts_of(const CudaContext &context, int N, int C) {
   const int64_t most = static_cast<int64_t>(context.multiprocessors) * (C <= 768 ? 2 : 1);
   const int64_t needed = ceil_divide(N, warps * 4);
@@ -235,7 +236,7 @@ template <class T>
 using Packs = std::conditional_t<sizeof(T) == 2, std::integer_sequence<int, 1, 2, 3, 4, 5, 7, 8>,
                                  std::integer_sequence<int, 1, 2, 3, 6, 8, 10, 13, 16>>;
 
-// Calls `body` with a value of the element type of norms: in FP8 the context's is bf16.
+// Calls `body` with a value of the element type of the tensors, which is bf16 with FP8.
 template <bool FP8, class Body>
 void with_norm_type(const CudaContext &gpu, Body body) {
   if constexpr (FP8) {
@@ -245,7 +246,7 @@ void with_norm_type(const CudaContext &gpu, Body body) {
   }
 }
 
-// layernorm_forward, or rmsnorm_forward without `mean` and `bias`. With FP8 also `values`, `scale` and `norm`.
+// layernorm_forward, or rmsnorm_forward without `mean` and `bias`. FP8 also stores `values`, `scale` and `norm`.
 template <bool CENTERED, bool FP8 = false>
 void forward(CudaContext &gpu, void *out, float *mean, float *rstd, const void *in, const void *weight,
              const void *bias, int N, int C, float eps, uint8_t *values = nullptr, float *scale = nullptr,
@@ -269,7 +270,7 @@ void forward(CudaContext &gpu, void *out, float *mean, float *rstd, const void *
   });
 }
 
-// layernorm_backward, or rmsnorm_backward without `dbias` and `mean`. With FP8 also `values`, `scale` and `norm`.
+// layernorm_backward, or rmsnorm_backward without `dbias` and `mean`. FP8 also stores `values`, `scale` and `norm`.
 template <bool CENTERED, bool FP8 = false>
 void backward(CudaContext &gpu, void *din, float *dweight, float *dbias, const void *dout, const void *dresidual,
               const void *in, const void *weight, const float *mean, const float *rstd, int N, int C, bool accumulate,

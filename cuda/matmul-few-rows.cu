@@ -1,6 +1,6 @@
-// The forward product of so few rows (one token for each of a few sequences) that reading the weight takes all the
-// time. A warp takes a line of the weight, or a part of a long line, holds it in registers and multiplies it with every
-// row. A single row can be normalised first; each block does so for itself. Warps prefetch their part of the weight
+// The forward matmul for few rows (one token for each of a few sequences), where reading the weight takes all the time.
+// A warp takes a line of the weight, or a share of a long line, holds it in registers and multiplies it with every row.
+// A single row can be normalised first; each block then normalises a copy. Warps prefetch their lines of the weight
 // before the kernel waits for the previous one, so that memory stays busy from one op of a token to the next.
 #include <algorithm>
 
@@ -12,7 +12,8 @@ namespace {
 
 constexpr int threads = 256;
 constexpr int warps = threads / 32;
-// These blocks loop over the columns beyond their warps, so that each block normalises the row only once.
+// Blocks per SM. With more columns than warps, blocks loop over columns, so that each block normalises the row only
+// once.
 constexpr int blocks_of_multiprocessor = 6;
 
 // The longest row that is normalised.
@@ -73,7 +74,7 @@ __global__ void __launch_bounds__(threads)
     __syncthreads();
   }
 
-  // All warps of a block take the same number of turns, because those that share a line synchronise.
+  // All warps of a block take the same number of turns, because warps that share a line synchronise the block.
   for (int column = first; column - warp / split < N; column += step) {
     const T *line = weight + static_cast<int64_t>(column < N ? column : 0) * K;
     Vector w[PACKS];
@@ -147,7 +148,7 @@ bool few_rows_product(const CudaContext &context, Epilogue epilogue, const Produ
   if (product.M > most_few_rows || product.K % V != 0 || !on_16_bytes(product.a, product.b)) {
     return false;
   }
-  // The last part is the longest.
+  // The last share of a line is the longest.
   const auto packs_of = [&](int split) {
     const int share = product.K / split / V * V;
     return static_cast<int>(ceil_divide(product.K - (split - 1) * share, 32 * V));

@@ -1,4 +1,4 @@
-// The directions of the linear layer, each as one product (matmul.cuh): chooses the kernel for its dtype and sizes.
+// The directions of the linear layer, each as one matmul (matmul.cuh); chooses the kernel for the dtype and the sizes.
 #include "common/partial-sums.cuh"
 #include "common/tensor-cores.h"
 #include "runtime/ops.generated.h"
@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(threads) column_sums_kernel(float *partial, co
   partial[static_cast<int64_t>(blockIdx.y) * O + column] = sum;
 }
 
-// Whether the tensor-core kernels support it: bf16, lines that are a multiple of 16 bytes.
+// Whether the tensor-core kernels support the case: bf16, lines that are a multiple of 16 bytes.
 bool takes_tensor_cores(const CudaContext &context, int C, int O) {
   return context.dtype == GPT2_BF16 && C % 8 == 0 && O % 8 == 0;
 }
@@ -46,7 +46,7 @@ Outputs<T, T> outputs_of(void *out, void *pre, const void *bias, const void *res
           false};
 }
 
-// The output of layernorm in scratch, which the matmul after it reads.
+// Layernorm's output in scratch, which the matmul after it reads.
 struct Normed {
   Scratch scratch;
   void *rows;
@@ -76,7 +76,7 @@ int forward(gpt2_context &context, const char *function, Epilogue epilogue, void
   return GPT2_LAUNCHED(context, function);
 }
 
-// Normalises the rows first.
+// forward() of rows that are normalised first.
 int normed_forward(gpt2_context &context, const char *function, Epilogue epilogue, void *out, void *pre, const void *in,
                    const void *norm_weight, const void *norm_bias, const void *weight, const void *bias, int N, int C,
                    int O) {

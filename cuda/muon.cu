@@ -1,10 +1,10 @@
-// Muon (Jordan 2024): what surrounds its Newton-Schulz iteration (newton-schulz.cu). Memory-bound. With bf16 gradients and
-// weights, a parameter takes 12 bytes in muon_momentum (gradient 2, momentum 8, direction 2), 6 in normalize_matrices and 12
-// in muon_update (direction 2, master 8, weight 2).
+// Muon (Jordan 2024) without its Newton-Schulz iteration (newton-schulz.cu). Memory-bound. With bf16 gradients and
+// weights, a parameter takes 12 bytes in muon_momentum (gradient 2, momentum 8, direction 2), 6 in normalize_matrices
+// and 12 in muon_update (direction 2, master 8, weight 2).
 //
-// muon_momentum and muon_update take tiles of 64 x 64 elements, whose lines are whole sectors of DRAM in every type. The
-// direction of a tall matrix is stored transposed: a tile of it goes through shared memory, so that both sides access
-// neighbours 16 bytes at a time.
+// muon_momentum and muon_update take tiles of 64 x 64 elements, whose lines are whole sectors of DRAM in every type.
+// The direction of a tall matrix is stored transposed. Its tiles go through shared memory, so that reads and writes
+// both access 16 adjacent bytes.
 #include "common/device.cuh"
 #include "runtime/checks.h"
 #include "runtime/ops.generated.h"
@@ -21,7 +21,7 @@ constexpr int turns = tile * groups / threads;
 // Lines of 65 floats: a column is read with at most two threads on a bank.
 using SharedTile = float[tile][tile + 1];
 
-// The first `valid` of COUNT neighbours; in one access if all are valid and `vectors` says that addresses allow it.
+// Loads the first `valid` of COUNT neighbours; in one access if all are valid and `vectors` (alignment allows it).
 template <class T, int COUNT>
 __device__ __forceinline__ void load_part(float (&values)[COUNT], const T *source, int valid, bool vectors) {
   if (vectors && valid >= COUNT) return load(values, source);
@@ -169,7 +169,7 @@ __global__ void __launch_bounds__(threads) update_kernel(W *weight, float *maste
 
 template <class... Pointers>
 Matrix matrix_of(int rows, int columns, Pointers... pointers) {
-  // Of any type, 8 elements are a multiple of 16 bytes.
+  // 8 elements of any type are a multiple of 16 bytes.
   return {rows, columns, rows % 8 == 0 && columns % 8 == 0 && on_16_bytes(pointers...)};
 }
 
@@ -187,10 +187,10 @@ void with_transposition(int rows, int columns, Body body) {
   }
 }
 
-// Blocks that share a matrix, in both passes of normalize_matrices. A batch of matrices fills a GPU many times over.
+// Blocks per matrix in both passes of normalize_matrices. A batch of matrices fills a GPU many times over.
 constexpr int blocks = 64;
 
-// partial [M,blocks] = the sums of squares over each block's part.
+// partial [M,blocks] = each block's sum of squares.
 template <class T>
 __global__ void __launch_bounds__(threads)
     square_sum_kernel(double *partial, const T *matrices, int64_t count, bool vectors) {

@@ -1,4 +1,4 @@
-// A step of a Newton-Schulz iteration: by the tensor-core kernels where they support it, else by the products for any size
+// A step of a Newton-Schulz iteration: by the tensor-core kernels if they support it, else by the matmuls for any size
 // and dtype.
 #include "newton-schulz.cuh"
 

@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(threads, 4)
   if (token >= sizes.tokens) return;
   const int64_t position = position_of(token, positions, sizes);
   const Lane<T, HS> lane(rotations + (position >= 0 ? position : 0) * HS);
-  // All groups take the same number of turns, because their lanes meet in the shuffles.
+  // All groups take the same number of turns, because the shuffles below need all lanes of a warp.
   for (int first = 0; first < sizes.heads(); first += lane.groups) {
     const int head = first + lane.group;
     const bool exists = head < sizes.heads();
@@ -106,8 +106,8 @@ __global__ void __launch_bounds__(threads, 4)
   }
 }
 
-// A rotation keeps products, so the mean of dy * y is taken before it is undone, and query_factor cancels in it. The
-// rotation is linear, so it is undone once, on the difference.
+// A rotation preserves dot products, so the mean of dy * y is taken before the rotation is undone; query_factor cancels
+// in this mean. The rotation is linear, so it is undone once, on the difference.
 template <class T, int HS>
 __global__ void __launch_bounds__(threads, 3)
     backward_kernel(T *dqkv, const T *qkv, const float *rstd, const float *rotations, Sizes sizes, float query_factor) {
@@ -143,7 +143,7 @@ __global__ void __launch_bounds__(threads, 3)
   }
 }
 
-// ---- any even head size: a warp per head, which reads it again instead of holding it in registers ----
+// ---- any even head size: a warp per head, which reads the head again instead of holding it in registers ----
 
 template <class T>
 __global__ void __launch_bounds__(threads)

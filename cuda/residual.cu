@@ -1,4 +1,4 @@
-// The residual sum. Training uses the form in the matmuls' epilogues (matmul.cuh, sm90/product-*.cuh).
+// The residual sum. Training uses the matmuls' epilogues instead (matmul.cuh, sm90/product-*.cuh).
 #include "common/elementwise.cuh"
 #include "runtime/ops.generated.h"
 

@@ -13,7 +13,7 @@ __device__ __forceinline__ Sum share_of(float top_p, Sum total) {
   return max(static_cast<Sum>(ceil(static_cast<double>(top_p) * static_cast<double>(total))), Sum{1});
 }
 
-// The search before step `step` of choice.steps(). A warp calls it.
+// The search before step `step` of choice.steps(). Called by a whole warp.
 __device__ Search search_at(const Memory &memory, const Choice &choice, int step, int chunks) {
   if (step % levels > 0) return advanced(memory.searches[step - 1], memory.histograms[step - 1]);
   if (step == 0 && choice.cuts_count()) return {0, 0, 0, static_cast<Sum>(choice.top_k), true};
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-// After the last step, sums each chunk's part of the kept weights.
+// After the last step, sums the kept weights of each chunk.
 __global__ void __launch_bounds__(threads) kept_kernel(Scratches scratch, const int32_t *positions, Choice choice) {
   __shared__ uint32_t cut_weight;
   release_next_kernel();

@@ -2,9 +2,9 @@
 // top-k and top-p and the choice itself are the same in whatever order blocks and warps add them.
 //
 // A sequence's logits are divided into chunks, one block for each, because 50,257 of them keep one SM busy for longer
-// than all of d12's matmuls. The kernels find the largest logit, then the weights, then what top-k and top-p keep
-// (sample-selection.cu); last, one block per sequence finds the chunk and the token in it. In each kernel every block
-// completes the result of the previous kernel for itself.
+// than all of d12's matmuls. The kernels find the largest logit, then the weights, then the least weight that top-k and
+// top-p keep (sample-selection.cu); last, one block per sequence finds the chunk and the token in the chunk. Each block
+// combines the previous kernel's results of all chunks itself.
 #include "common/splitmix.h"
 #include "runtime/ops.generated.h"
 #include "sample.cuh"
@@ -15,7 +15,7 @@ namespace {
 
 using namespace sampling;
 
-// A number that orders values of either sign; never all ones for a finite value.
+// An integer that orders values of either sign; never all ones for a finite value.
 __device__ __forceinline__ Sum rank_of(float value, int index) {
   if (!isfinite(value)) return not_finite;
   const uint32_t bits = __float_as_uint(value + 0.0f);
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(threads)
   }
   sum = block_sum<threads>(sum);
   if (threadIdx.x == 0) {
-    // Without a cut every weight counts as over it.
+    // Without a cut every weight counts as over the cut.
     memory.over[c] = sum;
     memory.ties[c] = 0;
   }

@@ -1,4 +1,4 @@
-// Softcap of logits. Training uses the form in the classifier.
+// Softcap of logits. Training applies the cap inside the classifier instead.
 #include "common/elementwise.cuh"
 #include "runtime/ops.generated.h"
 
