@@ -1,6 +1,6 @@
 // The forward matmul for few rows (one token for each of a few sequences), where reading the weight takes all the time.
 // A warp takes a line of the weight, or a share of a long line, holds it in registers and multiplies it with every row.
-// A single row can be normalised first; each block then normalises a copy. Warps prefetch their lines of the weight
+// A single row can be normalised first, which every block does for itself. Warps prefetch their lines of the weight
 // before the kernel waits for the previous one, so that memory stays busy from one op of a token to the next.
 #include <algorithm>
 

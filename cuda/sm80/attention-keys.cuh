@@ -1,4 +1,4 @@
-// Attention backward, sm_80 and later: the kernel that owns a block of keys and computes dk and dv. Everything is
+// Attention backward, sm_80 and later: the kernel whose blocks own keys and compute dk and dv. Everything is
 // transposed: lines are keys, columns are queries.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Attention backward, sm_80 and later: the kernel that owns a block of queries and computes D and dq.
+// Attention backward, sm_80 and later: the kernel whose blocks own queries and compute D and dq.
 #pragma once
 
 #include "attention.cuh"

@@ -3,9 +3,9 @@
 //
 // A block has a producer and three warpgroups of 64 queries, 192 in all, which share blocks of 128 keys and values: the
 // 160 registers of a thread hold the scores of 64 x 128 (64), the result (32) and the probabilities as an operand (32).
-// A warpgroup issues its next scores before its last product with v is complete. Tiles of 192 queries are counted from
-// the end of the sequence (rounded up to 16 lines, which a warp stores: a box may not begin before the tensor), so that
-// the partial tile is the one with the fewest keys.
+// A warpgroup issues its next scores before its last matmul with v is complete. Tiles of 192 queries are counted from
+// the end of the sequence, so that the partial tile is the tile with the fewest keys. The end is rounded up to the 16
+// lines that a warp stores, because a box may not begin before the tensor.
 #include "../common/tensor-cores.h"
 #include "attention-forward-128.cuh"
 
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(threads, 1)
   const uint32_t warp_staging = staging + (consumer * 4 + warp) * (16 * line_bytes);
   for (int index = 0; tile_of(arguments, index, unit); index++) {
     const int end = end_of(unit);
-    const int first = end - tile_lines + consumer * 64;  // of this warpgroup's queries; negative ones do not exist
+    const int first = end - tile_lines + consumer * 64;  // of this warpgroup's queries; negative indices do not exist
     const int row = first + warp * 16 + lane / 4;        // and row + 8
     float result[32] = {};
     float largest[2] = {-INFINITY, -INFINITY}, sum[2] = {};

@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(threads, 1)
     float dkey[64] = {}, dvalue[64] = {};
     uint32_t previous = 0;
     barrier_wait(strip_full + strip_at.stage * 8, strip_at.parity);
-    // Takes a block of queries. In the first, some precede their key (masks).
+    // Takes a block of queries. In the first block some queries precede their key (masks).
     const auto take = [&](auto masks) {
       constexpr bool MASKS = decltype(masks)::value;
       const uint32_t shared = uniform(ring + at.stage * keys_stage_bytes);
@@ -179,7 +179,7 @@ __global__ void __launch_bounds__(threads, 1)
     }
     hold(dkey);
     hold(dvalue);
-    // All four warps have read the keys and values where the results are staged.
+    // The results replace the keys and values in shared memory, so all four warps must have read these.
     warpgroup_sync(warpgroup);
     const float scales[2] = {scale, scale}, ones[2] = {1, 1};
     const uint32_t staging = strip + warp * staging_bytes;

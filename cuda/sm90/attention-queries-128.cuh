@@ -1,9 +1,9 @@
 // Attention backward on Hopper, head size 128: the kernel that owns queries and computes D, dq, and the statistics for
 // the kernel of keys.
 //
-// Two stages of k and of v are 128 KB, so of a tile's own q and dout only three halves fit: they are a ring of the
-// warpgroups' parts, in which the first part of the next tile is loaded while both parts of a tile are in use. Blocks
-// of keys go from the diagonal down to key 0.
+// Two stages of k and of v are 128 KB, so only three strips of q and dout fit, where a tile has two (one per
+// warpgroup). They form a ring: the first strip of the next tile is loaded while both strips of a tile are in use.
+// Blocks of keys go from the diagonal down to key 0.
 #pragma once
 
 #include "attention-backward-128.cuh"
@@ -12,7 +12,7 @@ namespace gpt2 {
 namespace sm90 {
 namespace backward_128 {
 
-constexpr int key_bytes = 2 * block_bytes;  // of a block of k or v
+constexpr int key_bytes = 2 * block_bytes;  // a block of k or v
 constexpr int queries_stages = 2;
 constexpr int queries_parts = 3;
 constexpr int queries_shared_bytes = 2 * queries_stages * key_bytes + queries_parts * strip_pair_bytes + 2048;
@@ -181,7 +181,7 @@ __global__ void __launch_bounds__(threads, 1)
         wgmma<0, 0>(score, q.at(channels_at<strip_lines>(i)), k.at(channels_at<block_lines>(i)), i > 0);
       }
       wgmma_commit();
-      // dP takes the registers that are an operand of the last block's product with k.
+      // dP takes the registers that are an operand of the last block's matmul with k, so that matmul must end first.
       wgmma_wait<1>();
       if (key < tile_first && lane == 0) barrier_arrive(k_empty + previous * 8);
       barrier_wait(v_full + at.stage * 8, at.parity);
@@ -224,7 +224,7 @@ __global__ void __launch_bounds__(threads, 1)
     wgmma_wait<0>();
     hold(result);
     if (lane == 0) barrier_arrive(k_empty + previous * 8);
-    // All four warps have read the queries where the results are staged.
+    // The results replace the queries in shared memory, so all four warps must have read these.
     warpgroup_sync(warpgroup);
     store_lines(dqkv_map, unit.head, first + warp * 16, unit.b, strip + warp * staging_bytes, result, scales);
     if (lane == 0) {

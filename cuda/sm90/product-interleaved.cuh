@@ -1,10 +1,10 @@
-// Products in tiles of 128 x 192, each finished while the next is multiplied.
+// Matmuls in tiles of 128 x 192; each tile is finished while the next is multiplied.
 //
 // A thread has the accumulators of two tiles, 2 x 96: while the tensor cores work on a step of one tile, its warp
-// finishes 16 columns of the previous tile. With a k of 768, finishing a tile after its last step took a fifth of its
-// time, and a third with GELU's two results. Interleaving is not free either: with only a bias the tensor cores were
-// busy 88% of the time, with GELU 58%. The twelve slices of 16 columns are finished during the first steps: one in a
-// step of bf16, two in a step of FP8, of which a k of 768 has only six.
+// finishes 16 columns of the previous tile. With k = 768, finishing a tile after its last step took a fifth of the
+// tile's time, and a third with GELU's two results. Interleaving is not free either: with only a bias the tensor cores
+// were busy 88% of the time, with GELU 58%. The twelve slices of 16 columns are finished during the first steps: one in
+// a step of bf16, two in a step of FP8 (k = 768 has only six FP8 steps).
 #pragma once
 
 #include <algorithm>
@@ -60,7 +60,7 @@ struct Multiplier {
     if constexpr (Shape::loads_early) finisher.prepare();
   }
 
-  // Multiplies the first tile; there is none to finish.
+  // Multiplies the first tile; there is no earlier tile to finish.
   __device__ __forceinline__ void begin(Result &result) {
     if constexpr (reads_extra) {
       finisher.load_extra(unit.matrix(), row0(), n0(), 0);
@@ -81,7 +81,7 @@ struct Multiplier {
       if constexpr (s == 0) hold(finished);
       finisher.template finish<s>(finished);
       if constexpr (reads_extra) {
-        // Two slices after its store was issued, or it was read, a buffer is free for the input of the next tile.
+        // A buffer is free for the next tile's input two slices after its store was issued, or its input was read.
         if constexpr (s == 1) finisher.load_extra(finisher.matrix(), finisher.row0, finisher.n0, 2);
         if constexpr (s == 6) finisher.load_extra(unit.matrix(), row0(), n0(), 0);
         if constexpr (s == 10) finisher.load_extra(unit.matrix(), row0(), n0(), 1);

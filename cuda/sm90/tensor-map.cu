@@ -1,4 +1,4 @@
-// Encodes tensor maps, by a function of the driver.
+// Encodes tensor maps by a driver function.
 #include "hopper.cuh"
 
 namespace gpt2 {
