@@ -28,7 +28,8 @@ struct Search {
   bool is_count;
 };
 
-// Which weights are kept: those over `weight`, and the first `ties` of those that equal it. `total` is their sum.
+// The kept weights: all weights over `weight`, and the first `ties` weights that equal it. `total` is the sum of the
+// kept weights.
 struct Cut {
   uint32_t weight;
   Sum ties, total;

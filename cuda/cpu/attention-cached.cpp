@@ -1,5 +1,5 @@
-// Causal attention of new positions over a cache of keys and values, for growing text; each thread takes entire heads
-// of a sequence.
+// Causal attention of new positions over a cache of keys and values, for growing text; each thread takes whole heads of
+// a sequence.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

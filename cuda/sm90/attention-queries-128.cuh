@@ -14,8 +14,8 @@ namespace backward_128 {
 
 constexpr int key_bytes = 2 * block_bytes;  // a block of k or v
 constexpr int queries_stages = 2;
-constexpr int queries_parts = 3;
-constexpr int queries_shared_bytes = 2 * queries_stages * key_bytes + queries_parts * strip_pair_bytes + 2048;
+constexpr int queries_strips = 3;
+constexpr int queries_shared_bytes = 2 * queries_stages * key_bytes + queries_strips * strip_pair_bytes + 2048;
 
 // The dot product of two 16-byte chunks of bf16.
 __device__ __forceinline__ float dot_chunks(const uint4 &a, const uint4 &b) {
@@ -35,13 +35,13 @@ __global__ void __launch_bounds__(threads, 1)
                    const bf16 *dout, const bf16 *out, float *all_statistics, const float *lse,
                    const AttentionArguments arguments, float scale) {
   extern __shared__ unsigned char memory[];
-  constexpr int stages = queries_stages, parts = queries_parts, ahead = 2;
+  constexpr int stages = queries_stages, strips = queries_strips, ahead = 2;
   const uint32_t k_ring = (shared_address(memory) + 1023) & ~1023u, v_ring = k_ring + stages * key_bytes;
   const uint32_t strip_ring = v_ring + stages * key_bytes;
-  const uint32_t k_full = strip_ring + parts * strip_pair_bytes, k_empty = k_full + stages * 8;
+  const uint32_t k_full = strip_ring + strips * strip_pair_bytes, k_empty = k_full + stages * 8;
   const uint32_t v_full = k_empty + stages * 8, v_empty = v_full + stages * 8;
-  const uint32_t strip_full = v_empty + stages * 8, strip_empty = strip_full + parts * 8;
-  const uint32_t statistics_full = strip_empty + parts * 8, statistics_empty = statistics_full + ahead * 8;
+  const uint32_t strip_full = v_empty + stages * 8, strip_empty = strip_full + strips * 8;
+  const uint32_t statistics_full = strip_empty + strips * 8, statistics_empty = statistics_full + ahead * 8;
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
   if (threadIdx.x == 0) {
@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(threads, 1)
       barrier_init(v_full + i * 8, 1);
       barrier_init(v_empty + i * 8, consumers * 4);
     }
-    for (int i = 0; i < parts; i++) {
+    for (int i = 0; i < strips; i++) {
       barrier_init(strip_full + i * 8, 1);
       barrier_init(strip_empty + i * 8, 4);
     }
@@ -73,14 +73,14 @@ __global__ void __launch_bounds__(threads, 1)
   const auto first_of = [&](const HeadTile &unit) { return (arguments.tiles - 1 - unit.tile) * tile_lines; };
   HeadTile unit;
   RingPosition<stages> at;
-  RingPosition<parts> strip_at;
+  RingPosition<strips> strip_at;
   if (warpgroup == 0) {
     decrease_registers<56>();
     if (warp == 0) {
       if (lane != 0) return;
       for (int index = 0; tile_of(arguments, index, unit); index++) {
         const int first = first_of(unit);
-        const auto load_part = [&](int query) {
+        const auto load_strip = [&](int query) {
           const uint32_t strip = strip_ring + strip_at.stage * strip_pair_bytes,
                          barrier = strip_full + strip_at.stage * 8;
           barrier_wait(strip_empty + strip_at.stage * 8, strip_at.parity ^ 1);
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(threads, 1)
           load_box(strip + strip_bytes, dout_map, 0, query, unit.head * 2, unit.b, barrier);
           strip_at.advance();
         };
-        load_part(first);
+        load_strip(first);
         for (int key = first; key >= 0; key -= block_lines) {
           barrier_wait(k_empty + at.stage * 8, at.parity ^ 1);
           barrier_expect(k_full + at.stage * 8, key_bytes);
@@ -100,8 +100,9 @@ __global__ void __launch_bounds__(threads, 1)
           load_box(v_ring + at.stage * key_bytes, keys_map, 0, key, (2 * NH + unit.head) * 2, unit.b,
                    v_full + at.stage * 8);
           at.advance();
-          // Waits for the first warpgroup's end of the last tile, which must not delay what that warpgroup needs next.
-          if (key == first) load_part(first + strip_lines);
+          // The second strip's load waits until a warpgroup has finished the last tile. The loads above come first,
+          // because that warpgroup needs them next.
+          if (key == first) load_strip(first + strip_lines);
         }
       }
       return;
