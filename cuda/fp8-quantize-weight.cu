@@ -18,7 +18,7 @@ namespace gpt2 {
 
 namespace {
 
-using Sum = unsigned long long;  // of squares, in units of 2^-18 times the square of the weight's scale
+using Sum = unsigned long long;  // squares, in units of 2^-18 times the square of the weight's scale
 constexpr float units = 1 << 18;
 
 // A warp's tile is 4 by 8 squares of 8 x 8, one for each lane, which transposes it in registers.

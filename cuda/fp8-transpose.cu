@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(threads, 5)
     const __half2 of_row = __float2half2_rn(__shfl_sync(0xffffffffu, factor, i));
     x[i] = rescale(x[i] & 0xffff, of_row) | rescale(x[i] >> 16, of_row) << 16;
   }
-  uint32_t lines[4][4];  // of 4 channels
+  uint32_t lines[4][4];  // 4 channels
 #pragma unroll
   for (int word = 0; word < 4; word++) {
     uint32_t bytes[4] = {x[2 * word], x[2 * word + 8], x[2 * word + 1], x[2 * word + 9]};

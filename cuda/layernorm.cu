@@ -201,7 +201,7 @@ __global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1)
   // The block's warps add their sums in shared memory one after the other. Lanes are adjacent there, so there are no
   // bank conflicts.
   auto *sums = reinterpret_cast<float *>(memory);
-  constexpr int lines = PACKS * V;  // of 32 lanes for dweight, and as many for dbias
+  constexpr int lines = PACKS * V;  // lines of 32 lanes for dweight; dbias has as many
   for (int turn = 0; turn < warps; turn++) {
     if (warp == turn) {
 #pragma unroll

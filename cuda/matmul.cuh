@@ -61,7 +61,7 @@ struct Outputs {
   const T *bias;
   const T *residual;
   bool accumulate;
-  float alpha = 1, beta = 1;  // of combination
+  float alpha = 1, beta = 1;  // for combination
 };
 
 // COUNT adjacent elements of the extra tensor that an epilogue reads: the residual, an activation's input or output, or
@@ -121,8 +121,8 @@ struct Product {
 
 // Scales and FP8 results of a Product of E4M3, whose operands are both K-major; gpt2.h defines them under "FP8".
 struct Fp8Operands {
-  const float *scale;    // [M], of a's rows
-  const float *factors;  // of b, the weight
+  const float *scale;    // [M], for a's rows
+  const float *factors;  // the factors of b, the weight
   // The result in FP8, [M,N] and [M], and the norms of a's rows, which bound the result.
   uint8_t *values = nullptr;
   float *values_scale = nullptr;

@@ -1,7 +1,7 @@
-// The CUDA library's collectives. They run in the communicator's stream, which has the highest priority: each begins
-// after what the context's stream holds (an event), and runs concurrently with what is enqueued there next.
-// gpt2_collectives_join makes the context's stream wait for all of them. In a graph the same events make the two
-// streams branches of one graph.
+// The CUDA library's collectives. They run in the communicator's stream, which has the highest priority: each
+// collective begins after all work in the context's stream (an event), and runs concurrently with work enqueued there
+// later. gpt2_collectives_join makes the context's stream wait for all of them. While a graph is recorded, the same
+// events make the two streams branches of the graph.
 #include "collectives.h"
 
 #include "../runtime/checks.h"
@@ -17,7 +17,7 @@ namespace nccl = gpt2::nccl;
 
 namespace {
 
-// Makes the communicator's stream wait for what the context's stream holds.
+// Makes the communicator's stream wait for all work in the context's stream.
 int begin(gpt2_context &context, gpt2_communicator &communicator, const char *function) {
   GPT2_TRY(context, function, cudaEventRecord(communicator.begin, cuda(context).stream));
   GPT2_TRY(context, function, cudaStreamWaitEvent(communicator.stream, communicator.begin, 0));

@@ -1,11 +1,12 @@
 // Communicators of the CUDA library: joining the ranks, sharing memory with them, leaving.
 //
-// Between the GPUs of one machine their copy engines carry everything (peers.h), which needs nothing but the driver.
-// NCCL does between machines, and where a GPU cannot reach another's memory. NCCL's own copies by copy engines
-// need 2.28 and memory of its allocator, add nothing up, and took 10 to 30 us longer for 14 to 39 MiB (two
-// H200s, 2.28.9).
+// Between the GPUs of one machine, the GPUs' copy engines carry the data (peers.h), which needs only the driver. NCCL
+// carries the data between machines, and where a GPU cannot reach another's memory. NCCL can also use copy engines, but
+// that needs NCCL 2.28 and memory of NCCL's allocator, computes no sums, and took 10 to 30 us longer for 14 to 39 MiB
+// (two H200s, 2.28.9).
 //
-// NCCL's environment is the user's: nothing here sets or overrides it (NCCL_NVLS_ENABLE=0 keeps NVLink multicast off).
+// Nothing here sets or overrides NCCL's environment variables, which belong to the user (NCCL_NVLS_ENABLE=0 keeps
+// NVLink multicast off).
 #include "communicator.h"
 
 #include <chrono>
@@ -42,21 +43,21 @@ int gpt2::report_nccl(gpt2_context &context, const gpt2_communicator &communicat
 
 namespace {
 
-// The contents of the GPT2_COMMUNICATOR_ID_SIZE bytes.
+// The content of a communicator's id.
 struct Id {
   int32_t is_one_machine;
-  // Set on one machine.
+  // Set if all ranks are on one machine.
   Loopback::Id loopback;
-  // Set on several.
+  // Set if they are on several.
   nccl::Id nccl;
 };
 static_assert(sizeof(Id) <= GPT2_COMMUNICATOR_ID_SIZE, "an id must hold it");
 
-// Longer than the ranks' own timeout: NCCL first opens connections and measures them.
+// Longer than the timeout of the ranks, because NCCL first opens connections and measures them.
 constexpr int nccl_milliseconds = 120'000;
 
-// NCCL waits for the other ranks without a timeout, so a thread of its own calls it. If a rank does not come, that
-// thread stays; the process is about to end then.
+// NCCL waits for the other ranks without a timeout, so a separate thread calls it. If a rank does not come, this thread
+// remains; the process is about to end then.
 int join_ranks(gpt2_context &context, gpt2_communicator &communicator, const nccl::Id &id, int rank, int ranks,
                const char *function) {
   struct Joined {
@@ -108,8 +109,8 @@ int send_nccl_id(gpt2_context &context, gpt2_communicator &communicator, Loopbac
   return GPT2_OK;
 }
 
-// Ends running collectives, in a thread of its own: NCCL ends them at once, then waits for the graphs that hold them,
-// which can be freed only after they have ended. A process that abandons its ranks is about to end.
+// Ends running collectives, in a separate thread: NCCL ends them at once, then waits until the graphs that contain them
+// are freed, which the caller can do only afterwards. The process is about to end.
 void abort_in_background(const gpt2_communicator &communicator, int device) {
   std::thread([abort = communicator.library.comm_abort, joined = communicator.joined, device] {
     cudaSetDevice(device);
@@ -148,7 +149,7 @@ int gpt2_communicator_create(gpt2_context *context, gpt2_communicator **communic
   if (check.failed()) return check.status();
   auto created = std::make_unique<gpt2_communicator>();
   cuda(*context);
-  // These come first, because what fails after the ranks have met fails at every rank.
+  // These come before the ranks meet: after that, a failure of one rank would fail all ranks.
   int least = 0, greatest = 0;
   GPT2_TRY(*context, __func__, cudaDeviceGetStreamPriorityRange(&least, &greatest));
   GPT2_TRY(*context, __func__, cudaStreamCreateWithPriority(&created->stream, cudaStreamNonBlocking, greatest));
@@ -217,7 +218,7 @@ int gpt2_communicator_destroy(gpt2_context *context, gpt2_communicator *communic
     } else {
       abort_in_background(*owner, device);
     }
-    // Its streams, events and mappings stay: freeing them would wait for the work in them.
+    // The streams, events and mappings are not freed: that would wait for their work.
     owner.release();
     return GPT2_OK;
   }
@@ -237,7 +238,7 @@ int gpt2_communicator_destroy(gpt2_context *context, gpt2_communicator *communic
 int gpt2_communicator_check(gpt2_context *context, gpt2_communicator *communicator) {
   Check check(context, __func__);
   if (check.handles({{"communicator", communicator}}).failed()) return check.status();
-  // The wait for a copy reports its failure.
+  // With peers, the wait for a copy reports the copy's failure.
   if (communicator->peers) return GPT2_OK;
   cuda(*context);
   int result = nccl::kSuccess;

@@ -8,7 +8,7 @@
 #include "peers.h"
 
 struct gpt2_communicator {
-  // Carries everything if it is set; NCCL does otherwise.
+  // Carries all data if set; otherwise NCCL does.
   std::unique_ptr<gpt2::Peers> peers;
   gpt2::nccl::Library library{};
   gpt2::nccl::Communicator *joined = nullptr;

@@ -1,7 +1,7 @@
 // The CPU library's communicator and collectives, between processes of one machine over TCP on its loopback
-// (loopback.h), so that training on several ranks is tested without a GPU. Every rank sends its numbers to rank 0,
-// which receives them in the order of ranks, whichever is ready first, and sends back the result, one chunk at a time,
-// so that nothing is allocated.
+// (loopback.h), so that training on several ranks can be tested without a GPU. Every rank sends its numbers to rank 0.
+// Rank 0 receives them in the order of ranks, whichever is ready first, and sends back the result. Data moves in
+// chunks, so nothing is allocated.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -20,7 +20,7 @@ using gpt2::Loopback;
 
 struct gpt2_communicator {
   std::unique_ptr<Loopback> loopback;
-  // Receives floats; at rank 0, a chunk from each rank.
+  // A buffer for received floats; at rank 0, a chunk for each rank.
   std::vector<float> chunk;
   // One value from each rank.
   std::vector<double> parts;
@@ -83,11 +83,11 @@ int gpt2_communicator_destroy(gpt2_context *, gpt2_communicator *communicator, i
 
 const char *gpt2_communicator_description(gpt2_communicator *communicator) { return communicator->description.c_str(); }
 
-// Nothing is shared: everything goes over sockets.
+// Sharing does nothing, because all data goes over sockets.
 int gpt2_communicator_share(gpt2_context *, gpt2_communicator *, void *, int64_t) { return GPT2_OK; }
 int gpt2_communicator_unshare(gpt2_context *, gpt2_communicator *, void *) { return GPT2_OK; }
 
-// Collectives are synchronous: each has failed or succeeded when it returns.
+// Collectives are synchronous, so nothing is pending that could have failed.
 int gpt2_communicator_check(gpt2_context *, gpt2_communicator *) { return GPT2_OK; }
 int gpt2_collectives_join(gpt2_context *, gpt2_communicator *) { return GPT2_OK; }
 int gpt2_collectives_record(gpt2_context *context, gpt2_communicator *, gpt2_event *event) {
@@ -145,7 +145,8 @@ int reduce_scatter(gpt2_context &context, void *out, const void *in, gpt2_commun
         }
         continue;
       }
-      // Rank 0 receives all chunks before it sends any, because the owner receives nothing before it has sent its own.
+      // Rank 0 receives all chunks before it sends any, because the owner of a row receives nothing before it has sent
+      // its chunk.
       const auto chunk = [&](int rank) { return communicator.chunk.data() + rank * chunk_size; };
       std::memcpy(chunk(0), part, bytes);
       for (int rank = 1; rank < ranks; rank++) {

@@ -27,7 +27,7 @@ struct Hello {
   int32_t ranks;
 };
 
-// The first message of every exchange, which detects ranks that run different code.
+// The first message of every exchange, which detects ranks that begin different exchanges.
 struct Head {
   char what[16];
   uint64_t bytes;
@@ -39,7 +39,7 @@ std::string text_of(const Head &head) {
          " bytes as number " + std::to_string(head.number);
 }
 
-// Other ranks wait this much longer for rank 0, in milliseconds, so that rank 0 reports first which rank it waits for.
+// The other ranks wait this many milliseconds longer for rank 0, so that rank 0 reports first which rank is missing.
 constexpr int extra_timeout_for_root = 5000;
 
 sockaddr_in loopback(uint16_t port) {
@@ -157,7 +157,7 @@ int Loopback::join(gpt2_context &context, std::unique_ptr<Loopback> &joined, con
   return status;
 }
 
-// Accepts a connection from every other rank; one that does not send the secret is closed.
+// Accepts a connection from every other rank; closes connections that do not send the secret.
 int Loopback::accept_ranks(gpt2_context &context, const Id &id, const char *function) {
   const int listener = context.listener;
   const Clock::time_point end = Clock::now() + std::chrono::milliseconds(timeout_);

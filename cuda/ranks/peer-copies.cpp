@@ -1,4 +1,4 @@
-// The collectives of peers.h: which copies they are, in which order streams run them, and how ranks signal each other.
+// The collectives of peers.h: their copies, the order in which streams run the copies, and the signals between ranks.
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -54,7 +54,7 @@ int Peers::reduce(gpt2_context &context, cudaStream_t stream, void *values, int6
                   const char *function) {
   const int64_t size = size_of(number);
   for (int64_t start = 0; start < count;) {
-    // A group whose sums fill the row runs what is pending first.
+    // If the sums of a group fill the row, the pending operations run first.
     if (summed_bytes_ == sum_row_bytes) {
       if (const int status = run(context, stream, function)) return status;
     }
@@ -64,15 +64,15 @@ int Peers::reduce(gpt2_context &context, cudaStream_t stream, void *values, int6
       copies_[step].push_back({sums_.at[rank_at(step)] + rank_ * sum_row_bytes + summed_bytes_, from, piece * size});
     }
     pending_sums_.push_back({from, sums_.local + summed_bytes_, piece, number});
-    // The next sum begins at an address that any kernel can read.
+    // The next sum begins at a 256-byte boundary, which any kernel can read.
     summed_bytes_ = std::min(sum_row_bytes, (summed_bytes_ + piece * size + 255) / 256 * 256);
     start += piece;
   }
   return enqueue(context, stream, function);
 }
 
-// Writes every sign on behalf of the ranks that no longer do, again and again, because the streams may wait several
-// times. One second is enough for a step; if the streams still wait then, the process can still be ended.
+// Writes every signal in place of the ranks that are gone, repeatedly, because the streams may wait several times. One
+// second is enough for a step; if the streams still wait then, the process can still be ended.
 void Peers::abandon(cudaStream_t first, cudaStream_t second) const {
   loopback_->abandon();
   const std::vector<uint32_t> words(static_cast<size_t>(2 * ranks_), 1);
@@ -93,10 +93,10 @@ int Peers::enqueue(gpt2_context &context, cudaStream_t stream, const char *funct
   return is_group_ ? GPT2_OK : run(context, stream, function);
 }
 
-// Another rank sets a word, and the rank that owns it clears it. Between two signs of one kind every rank gives one of
-// the other kind, so no word is set again before it was cleared. A word is sent after the copies before it, but a GPU
-// may reorder the remote writes that it receives. The wait flushes them if the GPU can; otherwise NVLink keeps their
-// order (choose_ordering).
+// A signal is a word that another rank sets and that the word's owner clears. Between two signals of one kind every
+// rank gives one of the other kind, so no word is set again before it was cleared. A word is sent after the copies that
+// precede it, but a GPU may reorder incoming remote writes. The wait flushes these writes if the GPU supports that;
+// otherwise NVLink keeps their order (choose_ordering).
 int Peers::meet(gpt2_context &context, cudaStream_t stream, Sign sign, const char *function) {
   std::vector<CUstreamBatchMemOpParams> operations;
   const auto word = [&](char *flags, int rank) {

@@ -22,7 +22,7 @@ int Peers::create(gpt2_context &context, std::unique_ptr<Peers> &peers, std::uni
                   std::string &why, const char *function) {
   auto made = std::unique_ptr<Peers>(new Peers(std::move(loopback)));
   if (const int status = made->open(context, why, function)) {
-    // The other ranks must not wait for the steps that this rank has not reached.
+    // The other ranks must not wait for steps that this rank never reaches.
     made->loopback_->abandon();
     return status;
   }
@@ -41,7 +41,7 @@ int Peers::open(gpt2_context &context, std::string &why, const char *function) {
   std::vector<cudaUUID_t> gpus(static_cast<size_t>(ranks_));
   if (const int status = loopback_->all_gather(context, &gpu.uuid, gpus.data(), sizeof gpu.uuid, function))
     return status;
-  // Every rank finds the same pair.
+  // All ranks compare the same list, so all of them find the same pair.
   for (int second = 1; second < ranks_; second++) {
     for (int first = 0; first < second; first++) {
       if (std::memcmp(&gpus[first], &gpus[second], sizeof gpu.uuid) != 0) continue;
@@ -113,7 +113,7 @@ void Peers::close() {
   for (Mapped &each : shared_) unmap(each);
   unmap(flags_);
   unmap(sums_);
-  // A rank that is gone maps nothing, so a failure here needs no report.
+  // The only failure is that a rank is gone, and then it maps nothing, so the status is ignored.
   gpt2_context context;
   wait_for_all(context, "gpt2_communicator_destroy");
   cudaFree(flags_.local);

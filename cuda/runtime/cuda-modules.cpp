@@ -20,14 +20,14 @@ struct gpt2_module {
   CUmodule handle = nullptr;
   std::vector<CUfunction> kernels;
   std::vector<std::string> names;
-  // Dynamic shared memory that each kernel may have so far, in bytes.
+  // Bytes of dynamic shared memory that were requested for each kernel so far.
   std::vector<int64_t> shared_limits;
   std::string description;
 };
 
 namespace {
 
-// The driver's functions that are used here.
+// The driver functions that this file calls.
 struct Driver {
   decltype(&cuGetErrorName) error_name = gpt2::driver_function<decltype(error_name)>("cuGetErrorName");
   decltype(&cuGetErrorString) error_string = gpt2::driver_function<decltype(error_string)>("cuGetErrorString");

@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(threads, 1)
   const uint32_t warp_staging = staging + (consumer * 4 + warp) * (16 * line_bytes);
   for (int index = 0; tile_of(arguments, index, unit); index++) {
     const int end = end_of(unit);
-    const int first = end - tile_lines + consumer * 64;  // of this warpgroup's queries; negative indices do not exist
+    const int first = end - tile_lines + consumer * 64;  // this warpgroup's queries; negative indices do not exist
     const int row = first + warp * 16 + lane / 4;        // and row + 8
     float result[32] = {};
     float largest[2] = {-INFINITY, -INFINITY}, sum[2] = {};

@@ -10,7 +10,7 @@ namespace sm90 {
 namespace backward_128 {
 
 constexpr int keys_stages = 3;
-constexpr int query_lines = statistics_lines;              // of a step
+constexpr int query_lines = statistics_lines;              // a step
 constexpr int query_bytes = 2 * query_lines * line_bytes;  // q or dout
 constexpr int keys_stage_bytes = 2 * query_bytes;          // both
 // 1024 bytes align the ring, 128 are barriers.

@@ -18,7 +18,7 @@ using GradientRing = ProductRing<true, true, tile_n, 0, e4m3, AfterB::ones>;
 
 struct Fp8GradientArguments : ProductArguments {
   using Element = e4m3;
-  const float *a_scale, *b_scale;  // of blocks of k
+  const float *a_scale, *b_scale;  // for each block of k
 };
 
 __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)

@@ -80,7 +80,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
   const Arguments &arguments;
   const ProductOutputs &outputs;
   const uint64_t policy = store_policy(arguments.streams);
-  uint32_t staging, barriers;  // of this warp: its rows in buffers, and a barrier for the extra input of each
+  uint32_t staging, barriers;  // this warp's rows in buffers, and a barrier for each buffer's extra input
   int row0 = 0, n0 = 0, tile_n = 0;
   uint32_t extra_parity = 0;
   float of_row[2], row_sum[2];

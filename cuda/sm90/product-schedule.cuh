@@ -8,7 +8,7 @@
 namespace gpt2 {
 namespace sm90 {
 
-constexpr int tile_m = 128;  // of a block; a cluster has two of them
+constexpr int tile_m = 128;  // a block's tile; a cluster has two
 
 // A step of k is a line of 128 bytes, whether of bf16 or of FP8.
 using e4m3 = __nv_fp8_e4m3;
@@ -48,7 +48,7 @@ struct MatrixOfTile<OnlyMatrix> {
 
 template <class Matrix>
 struct UnitOf : MatrixOfTile<Matrix> {
-  int m, n;  // of the cluster's tile
+  int m, n;  // the cluster's tile
   int first_step, steps;
   int part;  // -1: the tile is unsplit
   int tile;  // index among the split tiles

@@ -14,7 +14,7 @@ namespace sm90 {
 struct TileCosts {
   double step;    // microseconds of a step
   int more;       // a unit's begin and end take as long as this many steps
-  int64_t bytes;  // of the tile in fp32
+  int64_t bytes;  // the tile in fp32
 };
 
 // Finds the split with the least time in a model, measured on an H100: the tiles' costs, 3.5 TB/s for partial sums
@@ -89,7 +89,7 @@ __device__ __forceinline__ void store_ones(uint32_t shared) {
 }
 
 template <int TILE_N>
-constexpr int part_floats = 2 * tile_m * TILE_N;  // of each part of a cluster's split tile
+constexpr int part_floats = 2 * tile_m * TILE_N;  // a part of a cluster's split tile
 
 // Stores a warp's 16 rows of a tile, or of a part of a tile, and their sums of a. `sums`: of this row and the row 8
 // below.

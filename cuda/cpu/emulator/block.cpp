@@ -153,7 +153,7 @@ void Block::let_others_run() {
 // Called before each operation: the thread's last write is in memory now. A thread that has run for long lets the
 // others run first.
 void Block::step(int operations) {
-  if (launch_->memory && !launch_->memory->is_settled()) refuse(launch_->memory->settle());
+  if (launch_->memory && !launch_->memory->is_resolved()) refuse(launch_->memory->resolve());
   if ((current_->spins += operations) > most_accesses) let_others_run();
 }
 

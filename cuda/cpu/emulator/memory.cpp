@@ -225,7 +225,7 @@ Fault Memory::race(Cell *cells, uintptr_t offset, unsigned cell_bytes, size_t by
         warn(*before, now, place, bytes, "right only if an old value does no harm");
       } else if (now.is_write && before->is_write && !now.is_atomic && !before->is_atomic) {
         const char *begin = reinterpret_cast<const char *>(address);
-        if (is_settled()) suspect_ = {address, *before, now, {begin, begin + bytes}};
+        if (is_resolved()) suspect_ = {address, *before, now, {begin, begin + bytes}};
       } else {
         return {"races: it " + raced(*before, now, place, bytes), now.caller, before->caller};
       }
@@ -258,7 +258,7 @@ void Memory::warn(const Access &before, const Access &now, uintptr_t address, si
                       now.caller, before.caller});
 }
 
-Fault Memory::settle() {
+Fault Memory::resolve() {
   const auto [address, before, now, bytes] = std::exchange(suspect_, Suspect());
   if (std::memcmp(bytes.data(), reinterpret_cast<const void *>(address), bytes.size()) == 0) {
     warn(before, now, address, bytes.size(), "right, because it is the same value");

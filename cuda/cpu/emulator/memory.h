@@ -132,8 +132,8 @@ class Memory {
   Fault access(uintptr_t address, size_t bytes, unsigned thread, bool is_write, bool is_atomic, const void *caller);
   // Called after the running thread may have written: a fault if it changed the value that another thread wrote
   // (Suspect).
-  Fault settle();
-  bool is_settled() const { return suspect_.bytes.empty(); }
+  Fault resolve();
+  bool is_resolved() const { return suspect_.bytes.empty(); }
   void *allocate(size_t bytes);
   // False: malloc did not return that address, or it was freed.
   bool release(uintptr_t address);
