@@ -90,7 +90,7 @@ GPT2_API int gpt2_abi_version(void);
 GPT2_API int gpt2_end_later(GPT2_HOST const void *text, int64_t bytes, int32_t milliseconds, int32_t exit_code);
 
 /* Lets the second of `signals` end the process with exit code 128 + signal, unless the process ends by itself within
- * `grace` milliseconds: a kernel on the main thread may keep the signal handlers of a language from running. Handlers
+ * `grace` milliseconds: a kernel on the main thread may keep the host language's signal handlers from running. Handlers
  * are called as before; a signal without a handler does not count. Signals within `apart` milliseconds of the first
  * count as the first. A line on standard error names the kernel that runs on a CPU.
  *   signals [count] */
@@ -185,10 +185,10 @@ GPT2_API int gpt2_module_load(gpt2_context *context, GPT2_HOST gpt2_module **mod
 /* Frees the module; graphs with its kernels must be freed before. */
 GPT2_API int gpt2_module_free(gpt2_context *context, gpt2_module *module);
 
-/* The module's kernels, as a JSON array, an object each:
+/* The module's kernels as a JSON array, with an object for each kernel:
  *   "signature"  demangled: "add(float*, float const*, int)", "void scale<float, 256>(float*)"; an extern "C" kernel has only a
  *                name
- *   "parameters"  an object each: its "offset" and "bytes" in the arguments of a launch
+ *   "parameters"  an object for each, with its "offset" and "bytes" in the arguments of a launch
  *   "registers" of a thread, "localBytes" of a thread (spills and arrays), "sharedBytes" and "threads": the static shared memory
  *                and the largest number of threads of a block; "sharedLimit": the most shared memory that a block can have
  * The text belongs to the module. */

@@ -232,7 +232,7 @@ inline constexpr uint64_t gpt2_undefined = ~uint64_t{0};
     if (!(is_near)) fail("shuffles by a distance that is not 0 to 32", nullptr, 0, GPT2_CALLER);                    \
     unsigned there;                                                                                                 \
     const uint64_t *values = host->exchange(mask, bits_of(value), false, &there, GPT2_CALLER);                      \
-    const int self = lane(), first = self / width * width, wanted = source;                                           \
+    const int self = lane(), first = self / width * width, wanted = source;                                         \
     if (!(condition)) return value;                                                                                 \
     if (!(mask >> wanted & 1)) fail("reads the value of a lane that is not in its mask", nullptr, 0, GPT2_CALLER);  \
     return from_bits<T>(there >> wanted & 1 ? values[wanted] : gpt2_undefined);                                     \
@@ -244,7 +244,7 @@ GPT2_SHUFFLE(__shfl_xor_sync, int lanes, unsigned(lanes) <= 32, wanted < first +
 
 namespace gpt2_emulator {
 
-// Calls visit(value) for each lane of the mask that has not ended, in the order of lanes.
+// Calls visit(lane, value) for each lane of the mask that has not ended, in the order of lanes.
 template <class T, class Visit>
 GPT2_UNCHECKED void each_lane(unsigned mask, T value, const void *caller, const Visit &visit) {
   unsigned there;

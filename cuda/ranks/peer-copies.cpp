@@ -122,7 +122,7 @@ int Peers::meet(gpt2_context &context, cudaStream_t stream, Sign sign, const cha
     write(awaited, 0);
   }
   const auto count = static_cast<unsigned>(operations.size());
-  // Both APIs use the same error numbers.
+  // The driver API and the runtime API use the same error numbers.
   GPT2_TRY(context, function, static_cast<cudaError_t>(batch_memory_operations_(stream, count, operations.data(), 0)));
   return GPT2_OK;
 }

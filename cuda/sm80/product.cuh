@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(Warps<E, FP8>::threads)
   [[maybe_unused]] float a_sums[has_sums ? 4 : 1][4] = {};
   [[maybe_unused]] const bool adds_sums = has_sums && sums && tile_n == 0 && warp_n == 0;
   constexpr uint32_t ones = FP8 ? 0x38383838 : 0x3f803f80;
-  // The sums over all blocks of k that share a scale, and the current block's scales.
+  // The scaled sums over the blocks of k (see above), and the current block's scales.
   [[maybe_unused]] float total[scales_blocks ? 4 : 1][columns / 8][4] = {}, a_total[scales_blocks ? 4 : 1][4] = {};
   [[maybe_unused]] float a_scale = 0, b_scale = 0;
 

@@ -2,10 +2,10 @@
 // Hopper).
 //
 // A block has a producer and three warpgroups of 64 queries, 192 in all, which share blocks of 128 keys and values: the
-// 160 registers of a thread hold the scores of 64 x 128 (64), the result (32) and the probabilities as an operand (32).
-// A warpgroup issues its next scores before its last matmul with v is complete. Tiles of 192 queries are counted from
-// the end of the sequence, so that the partial tile is the tile with the fewest keys. The end is rounded up to the 16
-// lines that a warp stores, because a box may not begin before the tensor.
+// 160 registers of a thread hold the scores of 64 x 128 (64 registers), the result (32) and the probabilities as an
+// operand (32). A warpgroup issues its next scores before its last matmul with v is complete. Tiles of 192 queries are
+// counted from the end of the sequence, so that the partial tile is the tile with the fewest keys. The end is rounded
+// up to the 16 lines that a warp stores, because a box may not begin before the tensor.
 #include "../common/tensor-cores.h"
 #include "attention-forward-128.cuh"
 

@@ -164,7 +164,7 @@ __global__ void __launch_bounds__(threads, 1)
       previous = at.stage;
       at.advance();
     };
-    // The first 64 queries are before all of the last 64 keys.
+    // The second warpgroup skips the first 64 queries, which precede all of its keys.
     int query = tile_first;
     for (; query < first; query += query_lines) {
       barrier_wait(full + at.stage * 8, at.parity);

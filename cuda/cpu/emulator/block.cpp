@@ -27,7 +27,7 @@ constexpr size_t none_at = 64 << 10;
 constexpr size_t signal_stack_bytes = 64 << 10;
 // Stack that the emulator's functions need on top of a kernel's.
 constexpr size_t stack_reserve = 64 << 10;
-// After this many operations, a thread that may be waiting in a loop lets the others run.
+// A thread that may be waiting in a loop lets the others run after this many atomic operations, or this many accesses.
 constexpr int most_spins = 1000, most_accesses = 100000;
 
 // The block that runs on this OS thread.
