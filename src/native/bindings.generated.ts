@@ -70,7 +70,7 @@ export interface Bindings {
   endLater(args: { text: HostMemory; bytes: Int64; milliseconds: Int32; exitCode: Int32 }): number;
   /**
    * Lets the second of `signals` end the process with exit code 128 + signal, unless the process ends by itself within
-   * `grace` milliseconds: a kernel on the main thread may keep the signal handlers of a language from running. Handlers
+   * `grace` milliseconds: a kernel on the main thread may keep the host language's signal handlers from running. Handlers
    * are called as before; a signal without a handler does not count. Signals within `apart` milliseconds of the first
    * count as the first. A line on standard error names the kernel that runs on a CPU.
    *   signals [count]
@@ -164,10 +164,10 @@ export interface Bindings {
   /** Frees the module; graphs with its kernels must be freed before. */
   moduleFree(args: { context: Pointer | null; module: Pointer | null }): number;
   /**
-   * The module's kernels, as a JSON array, an object each:
+   * The module's kernels as a JSON array, with an object for each kernel:
    *   "signature"  demangled: "add(float*, float const*, int)", "void scale<float, 256>(float*)"; an extern "C" kernel has only a
    *                name
-   *   "parameters"  an object each: its "offset" and "bytes" in the arguments of a launch
+   *   "parameters"  an object for each, with its "offset" and "bytes" in the arguments of a launch
    *   "registers" of a thread, "localBytes" of a thread (spills and arrays), "sharedBytes" and "threads": the static shared memory
    *                and the largest number of threads of a block; "sharedLimit": the most shared memory that a block can have
    * The text belongs to the module.
