@@ -22,7 +22,7 @@ enum class Epilogue {
   gradient,               // out (=|+=) result
   combination,            // out = alpha result + beta residual
   exponentials,           // out = exp(result - reference of the row), for the classifier (sm90/classifier.cu)
-  capped_exponentials,    // the same of softcap(result + bias), times the cap's derivative
+  capped_exponentials,    // exponentials of softcap(result + bias), times the cap's derivative
   scaled                  // out = result * scale of the row, for the classifier
 };
 

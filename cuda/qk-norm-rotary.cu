@@ -16,9 +16,9 @@ constexpr int warps = threads / 32;
 struct Sizes {
   int tokens, T, S, C, NH;  // tokens = B * T
 
-  // A token's heads of q, followed by those of k.
+  // A token's heads of q and of k.
   __host__ __device__ int heads() const { return 2 * NH; }
-  // Where a token's q begins.
+  // The offset of a token's q.
   __device__ int64_t at(int token) const { return static_cast<int64_t>(token) * 3 * C; }
 };
 

@@ -151,7 +151,7 @@ __global__ void __launch_bounds__(threads)
   }
   __syncthreads();
 
-  // A thread takes adjacent elements, so that their order is that of the threads.
+  // A thread takes adjacent elements, so that elements are in the order of threads.
   uint32_t weights[each];
   Sum equal = 0;
   const int begin = found_chunk * chunk + threadIdx.x * each;

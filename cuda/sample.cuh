@@ -39,7 +39,7 @@ struct Cut {
 struct Memory {
   uint32_t *weights;  // [V]
   Sum *largest;       // [chunks] the largest logit's rank and its index counted from the end; all ones if not finite
-  Sum *over, *ties;   // [chunks] the sum of the weights over the cut's, the number of those that equal it
+  Sum *over, *ties;   // [chunks] the sum of the weights over the cut's weight, the number of weights equal to it
   Histogram *histograms;  // [2 * levels], of top-k and of top-p
   Search *searches;       // [2 * levels]
 };

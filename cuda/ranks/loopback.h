@@ -49,7 +49,7 @@ class Loopback {
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
 
-  // The connection to rank 0; at rank 0, the one to `rank`.
+  // The connection to rank 0; at rank 0, the connection to `rank`.
   Connection to(gpt2_context &, int rank, const char *function);
   // Called by every rank before it sends or receives through `to`. Fails at rank 0 if another rank begins a different
   // exchange.

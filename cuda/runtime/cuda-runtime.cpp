@@ -175,8 +175,7 @@ int gpt2_capture_end(gpt2_context *context, gpt2_graph **graph) {
   cudaGraph_t recorded = nullptr;
   TRY(cudaStreamEndCapture(gpu.stream, &recorded));
   cudaGraphExec_t made = nullptr;
-  // Each kernel keeps the priority of the stream it was recorded in, not that of the stream that the graph is launched
-  // in.
+  // Each kernel keeps the priority of the stream in which it was recorded, whichever stream launches the graph.
   const cudaError_t error = cudaGraphInstantiate(&made, recorded, cudaGraphInstantiateFlagUseNodePriority);
   cudaGraphDestroy(recorded);
   TRY(error);

@@ -4,9 +4,8 @@
 // A block has a producer and two warpgroups of 64 queries. The 240 registers of a thread hold the result of 64 x 128
 // (64 registers), the scores of a block of 128 keys (64) and the probabilities of the previous block as an operand
 // (32). A warpgroup issues the scores of a block, then the matmul of the previous block's probabilities with v, and
-// computes exponentials while that matmul runs. Blocks go from the diagonal down to key 0, so that the first block is
-// the one that needs a mask. The ring holds k and v separately, in the order of use: k of a block, then v of the
-// previous block.
+// computes exponentials while that matmul runs. Blocks go from the diagonal down to key 0, so that only the first block
+// needs a mask. The ring holds k and v separately, in the order of use: k of a block, then v of the previous block.
 #pragma once
 
 #include "attention.cuh"

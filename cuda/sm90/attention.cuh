@@ -19,7 +19,7 @@ constexpr int line_bytes = 64 * 2;
 // The number of keys, or queries, in a stage of the ring.
 constexpr int block_lines = 128;
 constexpr int block_bytes = block_lines * line_bytes;
-// Where channels 16 i to 16 i + 15 are, K-major, in a tile of LINES lines.
+// The offset of channels 16 i to 16 i + 15, K-major, in a tile of LINES lines.
 template <int LINES>
 __device__ __forceinline__ constexpr int channels_at(int i) {
   return i / 4 * (LINES * line_bytes) + i % 4 * 32;

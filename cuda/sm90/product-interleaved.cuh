@@ -51,7 +51,7 @@ struct Multiplier {
     return ring.first_row(unit) + consumer * 64 + static_cast<int>(threadIdx.x % 128 / 32) * 16;
   }
   __device__ __forceinline__ int n0() const { return unit.n * interleaved_tile_n; }
-  // Makes this tile the one to finish.
+  // Hands this tile to the finisher.
   __device__ __forceinline__ void pass() {
     finisher.set_matrix(unit.matrix());
     finisher.row0 = row0();

@@ -95,9 +95,9 @@ struct ProductRing {
   static constexpr int after_b_at = a_bytes + b_lines * 128;
   static constexpr int stage_bytes = after_b_at + (AFTER_B == AfterB::nothing ? 0 : eight_lines);
   static constexpr int loaded_bytes = a_bytes + TILE_N * 128 + (AFTER_B == AfterB::weights ? eight_lines : 0);
-  // With 168 registers each at launch: 40 + 2 * 232 = 3 * 168.
+  // A warpgroup is launched with 168 registers a thread: 40 + 2 * 232 = 3 * 168.
   static constexpr int producer_registers = 40, consumer_registers = 232;
-  // For barriers, and for alignment to 1024 bytes.
+  // Bytes for barriers, and for alignment to 1024 bytes.
   static constexpr int other_bytes = 2048;
   static constexpr int stages = (227 * 1024 - other_bytes - STAGING_BYTES) / stage_bytes;
   static_assert(stages >= 3, "too few stages");

@@ -127,7 +127,7 @@ void Memory::begin_block(unsigned block, unsigned threads, const char *shared, s
   if (pending_ > 0) copying_.clear();
   copying_.resize(bytes);
   pending_ = 0;
-  // Every lane has reached its first moment, which the other lanes do not know yet.
+  // Every lane's clock is 1, which the other lanes do not know yet.
   clocks_.assign(static_cast<size_t>(threads) * 32, 0);
   for (unsigned thread = 0; thread < threads; thread++) clocks_[thread * 32 + thread % 32] = 1;
 }
@@ -137,7 +137,7 @@ void Memory::declare_shared(const void *memory, size_t bytes, const std::string 
   shared_.push_back({begin, begin + bytes, names + " (shared memory)"});
 }
 
-// Each lane learns the moments that any lane of the mask knows, and begins a new moment.
+// Each lane learns the clocks that any lane of the mask knows, and its clock advances.
 void Memory::order_warp(unsigned first, unsigned mask) {
   uint32_t joined[32] = {};
   for (unsigned lane = 0; lane < 32; lane++) {

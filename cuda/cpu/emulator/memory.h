@@ -23,7 +23,7 @@ namespace gpt2::emulator {
 struct Access {
   uint32_t block = 0;  // index + 1; 0: no access
   uint32_t epoch = 0;  // barriers of the block before the access
-  uint32_t clock = 0;  // the lane's moment in the warp
+  uint32_t clock = 0;  // the lane's clock (`clocks_`)
   uint32_t time = 0;   // releases by all threads before the access
   const void *caller = nullptr;
   uint16_t thread = 0;
@@ -145,6 +145,7 @@ class Memory {
     uintptr_t begin, end;
     std::string names;
   };
+  // The times (`time_`) of the last release, a fence and then an atomic operation, and of the last atomic operation.
   struct Clock {
     uint32_t released = 0, acquired = 0;
     bool is_fenced = false;
@@ -184,7 +185,7 @@ class Memory {
   std::vector<Copies> copies_;  // by thread
   std::vector<uint16_t> copying_;  // by byte of shared memory: the thread whose copy is pending, + 1
   size_t pending_ = 0;
-  std::vector<uint32_t> clocks_;  // [threads, 32]: what a lane knows of the lanes of its warp
+  std::vector<uint32_t> clocks_;  // [threads, 32]: vector clocks; the last clock that a thread knows of each lane
   std::vector<Clock> threads_;
   // State of all blocks.
   std::vector<Clock> blocks_;
