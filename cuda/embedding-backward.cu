@@ -167,8 +167,7 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-// Completes runs that span several windows: the block of the window where a run begins adds the partial sums of the
-// later windows.
+// Completes runs over several windows: the block of a run's first window adds the later windows' partial sums.
 template <class G>
 __global__ void __launch_bounds__(threads)
     join_kernel(G *dwte, const float *partial, const int32_t *sorted, Keys keys, int C, int windows) {

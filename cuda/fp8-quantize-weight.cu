@@ -34,8 +34,7 @@ struct Sums {
   Sums(Scratch &scratch, int C, int O) : of_rows(scratch.take<Sum>(O)), of_columns(scratch.take<Sum>(C)) {}
 };
 
-// The largest of the block's numbers, none of which may be negative or NaN; every thread gets it. May be called
-// repeatedly.
+// The largest of the block's numbers, not negative or NaN; every thread gets it. May be called repeatedly.
 __device__ __forceinline__ float block_largest(float value) {
   __shared__ float of_warp[warps];
   value = warp_largest(value);
@@ -101,8 +100,7 @@ __device__ __forceinline__ float largest_norm(const Sum *sums, int count) {
   return sqrtf(block_largest(largest) / units);
 }
 
-// A lane's square of a tile. O and C are multiples of `side`, so the square lies either inside or outside of the
-// weight. A square outside is 0.
+// A lane's square of a tile. O and C are multiples of `side`, so the square lies inside or, as zeros, outside.
 struct Square {
   int row, column;
   bool exists;

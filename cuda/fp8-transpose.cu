@@ -1,5 +1,5 @@
-// The columnwise copy of a matrix in FP8, at the speed of memory: bytes are transposed, and rescaled where the row's
-// scale is below the block's.
+// The columnwise copy of a matrix in FP8, at the speed of memory: transposes bytes, and rescales rows with a scale
+// below the block's.
 //
 // A block takes 128 rows of 128 channels, so that both reads and writes are whole lines of 128 bytes. Each warp reads a
 // group of 16 rows, 4 channels in a lane, and transposes them in registers. Shared memory then gathers the 8 groups of

@@ -84,8 +84,8 @@ typedef struct gpt2_module gpt2_module;             /* kernels from outside this
 /* The GPT2_ABI_VERSION the library was built with. */
 GPT2_API int gpt2_abi_version(void);
 
-/* Ends the process after `milliseconds`, with `text` as a line on standard error. For a process whose threads may hang
- * in a driver, even in exit(3).
+/* Ends the process after `milliseconds`, with `text` on standard error, even if its threads hang in a driver or
+ * exit(3).
  *   text [bytes]  UTF-8 */
 GPT2_API int gpt2_end_later(GPT2_HOST const void *text, int64_t bytes, int32_t milliseconds, int32_t exit_code);
 
@@ -305,8 +305,8 @@ GPT2_API int gpt2_collectives_group_end(gpt2_context *context, gpt2_communicator
  *   may be X, may be X or Y  may be the same memory; an output overlaps no other tensor
  *
  * Then, each after a semicolon: relations between arguments, in C, and `workspace` with the scratch function's call
- * that gives the bytes needed. Integer arguments are sizes of at least 1, except `accumulate`, dtypes and arguments in
- * a relation.
+ * that gives the bytes needed. Integer arguments are sizes of at least 1, except `accumulate`, dtypes and those in
+ * relations.
  *
  * In formulas, (=|+=) means = if the argument `accumulate` is 0, += if it is 1. */
 
@@ -507,8 +507,8 @@ GPT2_API int gpt2_loss_sum(gpt2_context *context, float *step, const float *loss
  *
  * A matrix in FP8 is values in E4M3 and a scale for each row: its element [i,j] is values[i,j] * scale[i]. A weight has
  * one scale for all of its elements, which its transposed copy shares. Scales are powers of two, at least 2^-126, so
- * that scaling rounds nothing. Values are rounded to nearest even; a value above 448, the largest number of E4M3,
- * becomes 448; NaN stays NaN.
+ * that scaling rounds nothing. Values are rounded to nearest even; above 448, the largest number of E4M3, they become
+ * 448; NaN stays NaN.
  *
  * No scale depends on an earlier step. An op that has a whole row takes the smallest scale with which the row's largest
  * value is at most 448. A matmul that stores its result in FP8 has only part of a row, and takes the smallest scale
@@ -583,10 +583,9 @@ GPT2_API int gpt2_fp8_matmul(gpt2_context *context, void *out, const uint8_t *in
                              const uint8_t *weight, const float *factors, const void *bias, const void *residual,
                              int32_t N, int32_t C, int32_t O);
 
-/* gpt2_matmul_gelu_forward in FP8; GELU's output is stored in FP8 only: pre = in * weight^T + bias,
- * values = gelu(pre) / scale. `scale` follows from the bound in_norm * ROW_NORM + BIAS. columnwise_scale follows from
- * the same bound with in_columnwise_norm, the norms of the columnwise copy of `in`. Both copies are rounded from the
- * fp32 result.
+/* gpt2_matmul_gelu_forward in FP8; GELU's output is stored in FP8 only: pre = in * weight^T + bias, values = gelu(pre)
+ * / scale. `scale` follows from the bound in_norm * ROW_NORM + BIAS. columnwise_scale follows from the same bound with
+ * in_columnwise_norm, the norms of the columnwise copy of `in`. Both copies are rounded from fp32.
  *   values = [N,O], scale = [N], columnwise = [O,N/16,16] or NULL, columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with columnwise,
  *   pre = [N,O], in [N,C], in_scale [N], in_norm [N], in_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with columnwise, weight [O,C],
  *   factors [GPT2_FP8_FACTORS], bias [O] or NULL; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O) */
@@ -609,8 +608,8 @@ GPT2_API int gpt2_fp8_matmul_relu_squared_forward(gpt2_context *context, uint8_t
 
 /* gpt2_matmul_gelu_backward_input in FP8; the result is stored in FP8 only: values = (dout * weight) * gelu'(pre) /
  * scale. `scale` follows from the bound 1.13 * dout_norm * COLUMN_NORM, because gelu' is below 1.13. columnwise_scale
- * follows from the same bound with dout_columnwise_norm, the norms of the columnwise copy of `dout`. Both copies are
- * rounded from the fp32 result.
+ * follows from the same bound with dout_columnwise_norm, the norms of the columnwise copy of `dout`. Both are rounded
+ * from fp32.
  *   values = [N,C], scale = [N], columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], dout [N,O], dout_scale [N],
  *   dout_norm [N], dout_columnwise_norm [N/GPT2_FP8_BLOCK], transposed [C,O], factors [GPT2_FP8_FACTORS], pre [N,C]; C % 16 == 0;
  *   O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,O,C) */
@@ -695,8 +694,8 @@ GPT2_API int gpt2_adamw(gpt2_context *context, void *weight, float *master, floa
 /* ---------------------------------------------------------------- muon (Jordan 2024), for matrices
  *
  * An update takes four ops: gpt2_muon_momentum for each matrix, gpt2_normalize_matrices, gpt2_newton_schulz several
- * times, and gpt2_muon_update for each matrix. Between these ops a direction is stored as a wide matrix: transposed if
- * rows > columns. */
+ * times, and gpt2_muon_update for each matrix. In between, directions are wide matrices: transposed if rows >
+ * columns. */
 
 /* With g = gradient * step[CLIP]: momentum = mu momentum + (1-mu) g; direction = mu momentum + (1-mu) g, with the new momentum
  * (Nesterov's). If rows > columns the direction is stored transposed, as [columns,rows]. Does nothing if step[UPDATED] = 0.
@@ -730,11 +729,11 @@ GPT2_API int gpt2_muon_update(gpt2_context *context, void *weight, float *master
 
 /* ---------------------------------------------------------------- generation: text that grows token by token
  *
- * B sequences of at most S tokens. positions[b] is the position of the next tokens of sequence b; the keys and values of
- * all positions before it are in the cache. Because the position is read from device memory, one token's ops can be
+ * B sequences of at most S tokens. positions[b] is the position of the next tokens of sequence b; the keys and values
+ * of all positions before it are in the cache. Because the position is read from device memory, one token's ops can be
  * recorded once as a graph. A sequence that does not fit (positions[b] outside [0, S - T]) gets rows of NaN and its
- * cache stays unchanged; a token outside [0, V) gives a row of NaN. So a host may enqueue steps before it knows the result of
- * the last one. */
+ * cache stays unchanged; a token outside [0, V) gives a row of NaN. So a host may enqueue steps before it knows the
+ * last result. */
 
 /* out[b,t,:] = wte[tokens[b,p+t],:] + wpe[p+t,:] with p = positions[b].
  *   out = [B,T,C], tokens [B,S+1], positions [B], wte [>=V,C] by tokens, wpe [>=S,C] or NULL */

@@ -223,8 +223,7 @@ __global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1)
   }
 }
 
-// The number of partial sums in backward: one for each block that runs at a time, or fewer, so that each warp has a few
-// rows.
+// The number of partial sums in backward: one for each concurrent block, or fewer, so that each warp has a few rows.
 int parts_of(const CudaContext &context, int N, int C) {
   const int64_t most = static_cast<int64_t>(context.multiprocessors) * (C <= 768 ? 2 : 1);
   const int64_t needed = ceil_divide(N, warps * 4);

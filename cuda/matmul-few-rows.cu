@@ -12,16 +12,14 @@ namespace {
 
 constexpr int threads = 256;
 constexpr int warps = threads / 32;
-// Blocks per SM. With more columns than warps, blocks loop over columns, so that each block normalises the row only
-// once.
+// Blocks per SM. With more columns than warps, blocks loop, so that each block normalises the row once.
 constexpr int blocks_of_multiprocessor = 6;
 
 // The longest row that is normalised.
 constexpr int most_normalised = 8 * threads;
 
 // Packs of V adjacent elements that a lane holds, 32 packs apart. The warps of a block may share a line. In bf16, 3
-// packs hold lines of 768 or, with 4 warps, 3072; 4 packs hold 1024, with two warps 1600, with four 4096, with eight
-// 6400.
+// packs hold lines of 768, with 4 warps 3072; 4 packs 1024, with two warps 1600, with four 4096, with eight 6400.
 template <class T>
 using Packs = std::conditional_t<sizeof(T) == 2, std::integer_sequence<int, 3, 4>, std::integer_sequence<int, 3, 4, 7>>;
 template <class T>

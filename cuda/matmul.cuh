@@ -64,8 +64,7 @@ struct Outputs {
   float alpha = 1, beta = 1;  // for combination
 };
 
-// COUNT adjacent elements of the extra tensor that an epilogue reads: the residual, an activation's input or output, or
-// the old gradient.
+// COUNT adjacent elements of an epilogue's extra tensor: residual, an activation's input or output, or old gradient.
 template <Epilogue E, class T, class O, int COUNT, bool FP8 = false>
 struct Extra {
   using Element =
@@ -110,8 +109,7 @@ __device__ __forceinline__ void finish(const Outputs<T, O> &outputs, float (&res
   if constexpr (!stores_fp8<E, FP8>) store(outputs.out + at, result);
 }
 
-// Operands and sizes of a product, for the tensor-core kernels (sm80, sm90) and matmul-fp32.cu (any size, fp32 and
-// tf32).
+// Operands and sizes of a product, for the tensor-core kernels (sm80, sm90) and for matmul-fp32.cu.
 struct Product {
   const void *a, *b;
   bool a_is_k_major, b_is_k_major;
@@ -174,8 +172,7 @@ template <class T, class O>
 void any_product(const CudaContext &, Epilogue, const Product &, const Outputs<T, O> &);
 
 // Forward (bias, gelu, relu_squared or residual) of at most most_few_rows rows, matmul-few-rows.cu. With a norm_weight,
-// M is 1, the epilogue bias or gelu, and the row is normalised first. False, with nothing launched, if this product is
-// not supported.
+// M is 1, the epilogue bias or gelu, and the row is normalised first. False, with nothing launched, if unsupported.
 constexpr int most_few_rows = 8;
 template <class T>
 bool few_rows_product(const CudaContext &, Epilogue, const Product &, const Outputs<T, T> &,

@@ -201,8 +201,7 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-// Calls `with_size` with a head size as a constant if there are kernels for it and the addresses allow vectors;
-// otherwise `with_any`.
+// Calls `with_size` with the head size as a constant if kernels and addresses allow vectors; otherwise `with_any`.
 template <class WithSize, class WithAny>
 void with_head_size(int HS, bool vectors, WithSize with_size, WithAny with_any) {
   if (vectors && HS == 64) {

@@ -28,8 +28,7 @@ struct Search {
   bool is_count;
 };
 
-// The kept weights: all weights over `weight`, and the first `ties` weights that equal it. `total` is the sum of the
-// kept weights.
+// The kept weights: all weights over `weight`, and the first `ties` weights that equal it. `total` is their sum.
 struct Cut {
   uint32_t weight;
   Sum ties, total;
@@ -106,8 +105,7 @@ __device__ inline Cut cut_of(const Search &search) {
   return {weight, ties, search.weight + ties * weight};
 }
 
-// The search after one more byte. Called by a whole warp: each lane has 8 digits, lane 0 the largest. All lanes return
-// the result.
+// The search after one more byte. Called by a whole warp: each lane has 8 digits, lane 0 the largest.
 __device__ inline Search advanced(Search search, const Histogram &histogram) {
   const int lane = threadIdx.x % 32, top = digits - 1 - lane * 8;
   Sum counts[8], weights[8], count = 0, weight = 0;

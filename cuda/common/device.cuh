@@ -153,8 +153,7 @@ __device__ __forceinline__ Softcapped softcapped(float x, float cap) {
 }
 
 // Waits until all earlier work in the stream is complete and visible, then lets the next kernel be launched early. A
-// kernel launched by launch_overlapping calls this before it accesses memory; docs/programmatic-launch.md has the
-// rules.
+// kernel launched by launch_overlapping calls this before it accesses memory (docs/programmatic-launch.md).
 __device__ __forceinline__ void wait_for_previous_kernel() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;\ngriddepcontrol.launch_dependents;" ::: "memory");

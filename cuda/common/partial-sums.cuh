@@ -35,8 +35,7 @@ inline void launch_add_partials(const CudaContext &context, float *out, float *s
                      count, accumulate);
 }
 
-// The sums over few parts of many columns, as in a split weight gradient: 4 adjacent columns per thread (count % 4 ==
-// 0).
+// The sums over few parts of many columns, as in a split weight gradient: 4 columns per thread (count % 4 == 0).
 template <class T>
 __global__ void __launch_bounds__(256)
     add_parts_kernel(T *out, const float *partial, int parts, int64_t count, bool accumulate) {

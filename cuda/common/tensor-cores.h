@@ -33,8 +33,7 @@ struct TensorCoreKernels {
   // Forward, and backward to the input with the transposed weight: bias, gelu, relu_squared, residual, gelu_backward and
   // relu_squared_backward. N and K are multiples of 16.
   void (*fp8_matmul)(const CudaContext &, Epilogue, const Product &, const Fp8Operands &, const Outputs<bf16, bf16> &);
-  // matmul_backward_weight of columnwise copies: both operands are K-major and have a scale for each block of k. K is a
-  // multiple of 16.
+  // matmul_backward_weight of columnwise copies: both operands K-major, a scale for each block of k, K % 16 == 0.
   void (*fp8_matmul_backward_weight)(const CudaContext &, const Product &, const float *a_scale, const float *b_scale,
                                      void *dweight, float *dbias, bool accumulate, void *scratch);
   int64_t (*fp8_matmul_backward_weight_scratch)(const CudaContext &, int N, int C, int O);
@@ -70,16 +69,14 @@ void newton_schulz(const CudaContext &, bf16 *out, const bf16 *in, int M, int R,
 
 }  // namespace sm80
 
-// The table named "sm90": wgmma and TMA, for compute capability 9.0 only. Head sizes other than 64 and 128 go to the
-// portable kernels.
+// The table named "sm90": wgmma and TMA, for compute capability 9.0. Head sizes other than 64 and 128 go to "portable".
 namespace sm90 {
 
 void matmul_forward(const CudaContext &, Epilogue, const Product &, const Outputs<bf16, bf16> &);
 void matmul_backward_input(const CudaContext &, Epilogue, const Product &, const Outputs<bf16, bf16> &);
 void matmul_backward_weight(const CudaContext &, const Product &, void *dweight, float *dbias, bool accumulate,
                             void *scratch);
-// With `weights`, dbias sums a times a weight for each k: weights[0,k] + weights[1,k]; weights [2,weights_line(K)] or
-// NULL.
+// With `weights` [2,weights_line(K)], dbias sums a times a weight for each k: weights[0,k] + weights[1,k].
 void matmul_backward_weight(const CudaContext &, const Product &, void *dweight, float *dbias, const bf16 *weights,
                             bool accumulate, void *scratch);
 int64_t matmul_backward_weight_scratch(const CudaContext &, int N, int C, int O);

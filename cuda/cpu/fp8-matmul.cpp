@@ -10,8 +10,7 @@ namespace {
 
 constexpr float largest_gelu_derivative = 1.13f;
 
-// The squared ReLU's derivative from its result value * scale. In double, because rounding may take the result past the
-// range of fp32.
+// The squared ReLU's derivative from its result value * scale, in double: the product may exceed the range of fp32.
 inline float relu_squared_derivative(float value, float scale) {
   return static_cast<float>(2 * std::sqrt(static_cast<double>(value) * scale));
 }
@@ -89,8 +88,7 @@ void activated_forward(Task task, const Fp8Result &to, float *pre, const uint8_t
 }
 
 // Backward through an activation: differentiate(din) multiplies by its derivative, which is at most
-// derivative_bound(activated_scale). With the transposed weight, backward to the input is the forward matmul with C and
-// O swapped.
+// derivative_bound(activated_scale). Backward to the input is forward with the transposed weight, C and O swapped.
 template <class Differentiate, class Bound>
 void activated_backward(Task task, const Fp8Result &to, const uint8_t *dout, const float *dout_scale,
                         const uint8_t *transposed, const float *factors, int N, int C, int O,

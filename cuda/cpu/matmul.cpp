@@ -36,8 +36,8 @@ constexpr int TILE_M = 4;
 constexpr int VECTORS = 3;
 constexpr int TILE_N = VECTORS * WIDTH;
 
-// A strip of B of 384 x 96 is 147 KB, a strip of A of 384 x 64 is 98 KB: either fits into L2 (1 MiB) together with the
-// streamed operand.
+// A strip of B of 384 x 96 is 147 KB, a strip of A of 384 x 64 is 98 KB: either fits into L2 (1 MiB) with the streamed
+// operand.
 constexpr int BLOCK_K = 384;
 constexpr int STRIP_M = 8 * TILE_M;
 constexpr int STRIP_N = 2 * TILE_N;
@@ -202,8 +202,7 @@ int64_t product_scratch(int threads, int M, int N) {
   return (shared_rows + threads * strip) * BLOCK_K;
 }
 
-// The forward matmul of few rows, where packing the weight would take longer than the matmul: each weight is read once,
-// in place.
+// The forward matmul of few rows, which would take less time than packing the weight: it is read once, in place.
 constexpr int FEW_ROWS = 8;
 
 void few_rows_forward(Task task, float *out, const float *in, const float *weight, const float *bias, int N, int C,

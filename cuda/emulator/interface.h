@@ -18,8 +18,7 @@ struct Position {
   Sizes thread, block, threads, blocks;
 };
 
-// The functions that kernels call. `caller` is the address after the call in the user's code, from which errors derive
-// the source line.
+// Functions that kernels call. `caller` is the address after the call in the user's code, for the line in errors.
 struct Host {
   // The memory of a __shared__ declaration, the same for all threads of the block.
   void *(*shared)(const void *declaration, size_t bytes, size_t alignment, const char *names, const void *caller);
@@ -40,32 +39,27 @@ struct Host {
   void (*wait)(size_t prior, const void *caller);
   // Called before a read or a write, if the file is compiled with checks.
   void (*access)(const void *memory, size_t bytes, bool is_write, const void *caller);
-  // Called before the body of a function that `caller` called, if the file is compiled with checks: the stack may be
-  // full.
+  // Called before a function's body, if the file is compiled with checks, because the stack may be full.
   void (*enter)(const void *caller);
   // malloc and free of a kernel, if the file is compiled with checks.
   void *(*allocate)(size_t bytes);
   void (*release)(void *memory, const void *caller);
-  // Ends the launch with an error at a line, or at the caller's line (if `file` is NULL or a header of the emulator).
-  // Does not return.
+  // Fails the launch at a line, or at the caller's line if `file` is NULL or a header of the emulator. Does not return.
   void (*fail)(const char *text, const char *file, unsigned line, const void *caller);
 };
 
 struct Parameter {
   const char *mangled_type;
   int offset, bytes;
-  // For a pointer, the bytes of an element that it points to; otherwise 0.
-  int element_bytes;
+  int element_bytes;  // of an element that a pointer points to; otherwise 0
 };
 
 struct Kernel {
   const char *name;
-  // The names as in the source, separated by commas.
-  const char *parameter_names;
+  const char *parameter_names;  // as in the source, separated by commas
   const Parameter *parameters;
   int parameter_count;
-  // The most threads of a block.
-  int threads;
+  int threads;  // the most threads of a block
   void (*function)();
   void (*call)(void (*function)(), const char *arguments);
 };

@@ -46,10 +46,8 @@ namespace {
 // The content of a communicator's id.
 struct Id {
   int32_t is_one_machine;
-  // Set if all ranks are on one machine.
-  Loopback::Id loopback;
-  // Set if they are on several.
-  nccl::Id nccl;
+  Loopback::Id loopback;  // set if all ranks are on one machine
+  nccl::Id nccl;          // set if ranks are on several machines
 };
 static_assert(sizeof(Id) <= GPT2_COMMUNICATOR_ID_SIZE, "an id must hold it");
 

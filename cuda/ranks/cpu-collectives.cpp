@@ -22,8 +22,7 @@ struct gpt2_communicator {
   std::unique_ptr<Loopback> loopback;
   // A buffer for received floats; at rank 0, a chunk for each rank.
   std::vector<float> chunk;
-  // One value from each rank.
-  std::vector<double> parts;
+  std::vector<double> parts;  // one value from each rank
   std::string description;
 };
 
@@ -145,8 +144,7 @@ int reduce_scatter(gpt2_context &context, void *out, const void *in, gpt2_commun
         }
         continue;
       }
-      // Rank 0 receives all chunks before it sends any, because the owner of a row receives nothing before it has sent
-      // its chunk.
+      // Rank 0 receives all chunks before it sends any, because an owner receives only after it has sent its chunk.
       const auto chunk = [&](int rank) { return communicator.chunk.data() + rank * chunk_size; };
       std::memcpy(chunk(0), part, bytes);
       for (int rank = 1; rank < ranks; rank++) {

@@ -51,8 +51,7 @@ class Loopback {
 
   // The connection to rank 0; at rank 0, the connection to `rank`.
   Connection to(gpt2_context &, int rank, const char *function);
-  // Called by every rank before it sends or receives through `to`. Fails at rank 0 if another rank begins a different
-  // exchange.
+  // Called by every rank before it uses `to`. Fails at rank 0 if another rank begins a different exchange.
   int begin(gpt2_context &, const char *what, size_t bytes, const char *function);
   // all [ranks,bytes] = every rank's in [bytes]. Calls `begin`.
   int all_gather(gpt2_context &, const void *in, void *all, size_t bytes, const char *function);

@@ -26,8 +26,7 @@ void launch_sum_of_ranks(cudaStream_t, void *values, const char *rows, int64_t s
 
 class Peers {
  public:
-  // Shared memory is a multiple of this size: the driver puts smaller allocations into one block with other memory, and
-  // maps whole blocks.
+  // Shared memory is a multiple of this size: the driver puts smaller allocations together, and maps whole blocks.
   static constexpr int64_t granule = 2 << 20;
 
   // Called by all ranks. If some GPU cannot reach another's memory, then at every rank `peers` stays NULL, the loopback
@@ -38,12 +37,10 @@ class Peers {
   // Waits until all ranks destroy their Peers; no copy may be running.
   ~Peers();
 
-  // Maps `memory` [bytes], of the same size at every rank, into the other processes. All ranks call share and unshare
-  // in the same order.
+  // Maps `memory` [bytes], of one size at every rank, into the other processes. Called in the same order at all ranks.
   int share(gpt2_context &, void *memory, int64_t bytes, const char *function);
   int unshare(gpt2_context &, void *memory, const char *function);
-  // The guarantee that a rank that sees another rank's word also sees the copies before that word: "flushed" or
-  // "nvlink".
+  // The guarantee that a rank that sees a word also sees the copies before that word: "flushed" or "nvlink".
   const char *ordering() const { return ordering_; }
   // Ends running collectives in both streams without their results, even if they wait for a rank that is gone.
   void abandon(cudaStream_t, cudaStream_t) const;
@@ -79,8 +76,7 @@ class Peers {
     int64_t count;
     Number number;
   };
-  // The signals; the flags hold a word from each rank for each signal. kReady: the rank's memory may be written. kDone:
-  // the rank has written.
+  // The signals, each a word from each rank in the flags: the rank's memory may be written; the rank has written.
   enum Sign { kReady, kDone };
 
   // A rank's row for sums: the vectors of GPT-2 124M take 0.5 MB, the vectors of 1.5B take 4 MB.
@@ -119,16 +115,12 @@ class Peers {
   // Copies to other ranks by the step from this rank to them, from 1 on; at 0 the copies within this GPU.
   std::vector<std::vector<Copy>> copies_;
   std::vector<PendingSum> pending_sums_;
-  // Bytes of a row of `sums_` that pending sums use.
-  int64_t summed_bytes_ = 0;
-  // A stream for copies within this GPU, which run concurrently with copies to other ranks.
-  cudaStream_t local_ = nullptr;
-  // A stream for abandon(), which has to run while all other streams wait.
-  cudaStream_t last_ = nullptr;
+  int64_t summed_bytes_ = 0;      // bytes of a row of `sums_` that pending sums use
+  cudaStream_t local_ = nullptr;  // for copies within this GPU, concurrent with copies to other ranks
+  cudaStream_t last_ = nullptr;   // for abandon(), which has to run while all other streams wait
   cudaEvent_t fork_ = nullptr, joined_ = nullptr;
   const char *ordering_ = "";
-  // Flags of every wait for a word.
-  unsigned wait_flags_ = CU_STREAM_WAIT_VALUE_EQ;
+  unsigned wait_flags_ = CU_STREAM_WAIT_VALUE_EQ;  // of every wait for a word
   decltype(&cuStreamBatchMemOp) batch_memory_operations_ = nullptr;
 };
 

@@ -29,8 +29,7 @@ namespace gpt2 {
 // begins ("rank 2 is gone"), -1 if it does not blame another rank.
 int fail(gpt2_context *context, int status, const char *function, const std::string &text, int failed_rank = -1);
 
-// For catch blocks, because no exception may pass through C: stores the current exception as the context's last error
-// and returns the status.
+// For catch blocks, because no exception may pass through C: stores the exception as last error, returns its status.
 int thrown(gpt2_context *context, const char *function) noexcept;
 
 }  // namespace gpt2

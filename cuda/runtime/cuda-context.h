@@ -16,8 +16,7 @@ struct Grid {
   unsigned largest, largest_of_bias;
 };
 
-// The table of kernels for this GPU, or the table that GPT2_KERNELS names; NULL with the reason in `why` if there is
-// none.
+// The table of kernels for this GPU, or the table that GPT2_KERNELS names; otherwise NULL with the reason in `why`.
 const TensorCoreKernels *choose_kernels(const cudaDeviceProp &gpu, std::string &why);
 const char *name_of(const TensorCoreKernels &);
 
@@ -36,12 +35,9 @@ struct CudaContext : gpt2_context {
   bool overlaps = false;
   // Whether the next kernel also has to wait for an event: then it is not launched early. The launch resets this.
   mutable bool follows_event = false;
-  // Bytes of shared memory that one block can have.
-  int shared_limit = 0;
-  // Bytes of shared memory that an SM has for all of its blocks.
-  int shared_per_multiprocessor = 0;
-  // Device memory, only in a context of GPT2_FP8; all 0 before and after every kernel.
-  Grid *grid = nullptr;
+  int shared_limit = 0;               // bytes of shared memory that one block can have
+  int shared_per_multiprocessor = 0;  // bytes of shared memory that an SM has for all of its blocks
+  Grid *grid = nullptr;  // device memory, only in a context of GPT2_FP8; all 0 before and after every kernel
   // Why the current op cannot launch its kernels although its arguments were checked. Host code that returns no status
   // sets it; the op's further launches are skipped, and GPT2_LAUNCHED reports it.
   mutable cudaError_t refusal = cudaSuccess;
@@ -55,8 +51,7 @@ inline CudaContext &cuda(gpt2_context &context) {
 }
 inline const CudaContext &cuda(const gpt2_context &context) { return static_cast<const CudaContext &>(context); }
 
-// The name and the text of an error. Clears CUDA's last error, unless it is sticky, so that the next call does not
-// report the error again.
+// The name and the text of an error. Clears it, unless sticky, so that the next call does not report it again.
 std::string error_text(cudaError_t error);
 
 // GPT2_OK, or the error of a CUDA call, kept as the context's last error together with the place of the call.

@@ -15,8 +15,8 @@ namespace gpt2 {
 /** The processors that this process may use. */
 int processor_count();
 
-// The calling thread and threads - 1 others, which start at the first loop and end with the pool. One thread at a time
-// may use the pool.
+// The calling thread and threads - 1 others, from the first loop to the end of the pool. One thread may use it at a
+// time.
 class ThreadPool {
  public:
   explicit ThreadPool(int threads);

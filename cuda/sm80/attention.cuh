@@ -70,8 +70,7 @@ __device__ __forceinline__ void as_operand(uint32_t (&a)[4], const float (&even)
   a[3] = pack_bf16(odd[2], odd[3]);
 }
 
-// Stores a warp's 16 lines of results, through shared memory that only this warp uses, so that each line is stored
-// contiguously.
+// Stores a warp's 16 lines of results, through shared memory of this warp, so that each line is stored contiguously.
 template <int HS>
 __device__ __forceinline__ void store_lines(bf16 *destination, int64_t stride, int first, int end, uint32_t shared,
                                             bf16 *memory, const float (&result)[HS / 8][4]) {

@@ -166,8 +166,7 @@ __global__ void __launch_bounds__(Warps<E, FP8>::threads)
       if (k + 16 < step_k) {
         load_fragments(buffer ^ 1, read, k + 16);
       } else if (step + 1 < steps) {
-        // The next step's first fragments are loaded before this step's last multiplications, which hide the latency of
-        // the barrier and of the load.
+        // The next step's first fragments are loaded before this step's last multiplications, which hide the latency.
         wait_copies<stages - 2>();
         __syncthreads();
         read = next_stage(read);

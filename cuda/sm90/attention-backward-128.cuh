@@ -14,8 +14,7 @@ constexpr int consumers = 2;
 constexpr int tile_lines = consumers * 64;
 constexpr int threads = (1 + consumers) * 128;
 
-// A strip: the 64 lines of an operand that a warpgroup owns, loaded as one box. At the end 16 lines hold a warp's
-// results.
+// A strip: the 64 lines of an operand that a warpgroup owns, loaded as one box. At the end it stages results.
 constexpr int strip_lines = 64;
 constexpr int strip_bytes = 2 * strip_lines * line_bytes;
 constexpr int staging_bytes = strip_bytes / 4;

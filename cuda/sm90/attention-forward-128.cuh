@@ -1,5 +1,4 @@
-// Attention forward on Hopper, head size 128: the online softmax of attention-forward.cu with the matmuls in another
-// order.
+// Attention forward on Hopper, head size 128: the softmax of attention-forward.cu with the matmuls in another order.
 //
 // A block has a producer and two warpgroups of 64 queries. The 240 registers of a thread hold the result of 64 x 128
 // (64 registers), the scores of a block of 128 keys (64) and the probabilities of the previous block as an operand

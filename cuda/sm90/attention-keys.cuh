@@ -76,8 +76,7 @@ __global__ void __launch_bounds__(threads, 1)
     const Operand k = k_major(tile), v = k_major(tile + block_bytes);
     float dkey[32] = {}, dvalue[32] = {};
     barrier_wait(layout.tile_full + tile_at.stage * 8, tile_at.parity);
-    // Takes the last QUERIES of the block of queries from `query` on. In the first block some queries precede their key
-    // (masks).
+    // Takes the last QUERIES of the block from `query` on. In the first block some queries precede their key (masks).
     const auto take = [&](auto queries, auto masks, int query) {
       constexpr int QUERIES = decltype(queries)::value, skipped = block_lines - QUERIES;
       const uint32_t shared = layout.ring + at.stage * stage_bytes + skipped * line_bytes;

@@ -1,5 +1,5 @@
-// Attention backward on Hopper, head size 128: the kernel that owns queries and computes D, dq, and the statistics for
-// the kernel of keys.
+// Attention backward on Hopper, head size 128: the kernel that owns queries and computes D, dq, and statistics for the
+// other kernel.
 //
 // Two stages of k and of v are 128 KB, so only three strips of q and dout fit, where a tile has two (one per
 // warpgroup). They form a ring: the first strip of the next tile is loaded while both strips of a tile are in use.

@@ -1,5 +1,4 @@
-// Attention backward on Hopper: the kernel that owns queries and computes D, dq, and the statistics for the kernel of
-// keys.
+// Attention backward on Hopper: the kernel that owns queries and computes D, dq, and statistics for the other kernel.
 #pragma once
 
 #include "attention-backward.cuh"

@@ -38,8 +38,7 @@ __device__ __forceinline__ uint32_t address_at(uint32_t shared, uint32_t rank) {
   return there;
 }
 // Arrives at a barrier of a block of the cluster. The release orders memory for this block only, which is enough for
-// stages that were only read; .release.cluster would be a fence over the whole GPU, which took a third of a matmul's
-// time.
+// stages that were only read; .release.cluster, a fence over the whole GPU, took a third of a matmul's time.
 __device__ __forceinline__ void barrier_arrive_there(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
@@ -72,8 +71,7 @@ __device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity) 
 #endif
 }
 
-// Waits until all 128 threads of a warpgroup have arrived; `id` names the warpgroup's barrier, from 1 on, because 0 is
-// __syncthreads().
+// Waits for all 128 threads of a warpgroup; `id` names its barrier, from 1 on, because 0 is __syncthreads().
 __device__ __forceinline__ void warpgroup_sync(int id) { asm volatile("bar.sync %0, 128;" ::"r"(id) : "memory"); }
 
 __device__ __forceinline__ void cluster_sync() {
@@ -196,8 +194,7 @@ __device__ __forceinline__ uint64_t store_policy(bool streams) {
   return policy;
 }
 
-// Stores a box from shared memory, except elements outside the tensor. The threads that wrote the box fence and
-// synchronise first.
+// Stores a box from shared memory, except elements outside the tensor. The box's writers fence and synchronise first.
 __device__ __forceinline__ void store_box(const CUtensorMap &map, int x, int y, uint32_t shared, uint64_t policy) {
   asm volatile(
       "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group.L2::cache_hint [%0, {%1, %2}], [%3], %4;" ::"l"(&map),

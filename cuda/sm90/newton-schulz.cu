@@ -27,15 +27,14 @@ namespace {
 
 using namespace sm90;
 
-// Each consumer warp has a buffer of 16 rows x 64 columns, and each consumer warpgroup a buffer of 64 columns x 64
-// rows.
+// Each consumer warp has a buffer of 16 rows x 64 columns, each consumer warpgroup one of 64 columns x 64 rows.
 using SymmetricRing = ProductRing<true, true, 2 * tile_m, (8 + 2 * 4) * buffer_bytes>;
 
 // Stores a warpgroup's 64 rows of a tile and, if `mirrors`, the transposed rows; the tile's columns begin at n0.
 //
 // A warp's lane 0 commits two groups for each 64 columns, the second one empty without `mirrors`. So a wait until only
 // one group is pending frees the buffer that is written next. All four warps write the transposed buffer; each stores a
-// quarter of the buffer.
+// quarter.
 struct MirroredStores {
   const CUtensorMap &map;
   uint32_t straight, transposed;  // buffers

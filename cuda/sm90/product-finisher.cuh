@@ -1,5 +1,4 @@
-// Finishes a tile of a matmul slice by slice, 16 columns at a time: bias, activation, residual, exponentials, and the
-// store.
+// Finishes a matmul's tile slice by slice, 16 columns at a time: bias, activation, residual, exponentials, store.
 //
 // Four slices are 64 columns: a warp collects its 16 rows in shared memory (stmatrix), and TMA stores them. TMA also
 // loads the epilogue's extra input (the residual, an activation's input or output) into the same buffers, where the
@@ -109,8 +108,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
     return row0 + half * 8 + static_cast<int>(threadIdx.x % 32) / 4;
   }
 
-  // With FP8, no registers are left to keep values that depend on `value`: hides from the compiler that `value` does
-  // not change.
+  // With FP8, no registers are left to keep values that depend on `value`: hides that `value` does not change.
   template <class T>
   __device__ __forceinline__ static void hide(T &value) {
     if constexpr (is_fp8<Element>) asm volatile("" : "+r"(value));
@@ -341,8 +339,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
       fence_async_proxy();
       const int column = n0 + i * 64;
       if constexpr (Shape::stores_several) {
-        // The previous stores, from the other buffers, were issued 64 columns ago; after the barrier these buffers are
-        // free.
+        // The stores from the other buffers were issued 64 columns ago; after the barrier these are free.
         if (lane == 0) wait_stores_read<0>();
         warpgroup_sync(1 + static_cast<int>(thread / 256));
         if (lane == 0) {

@@ -23,8 +23,8 @@ using PlainRing = ProductRing<A_K_MAJOR, B_K_MAJOR, TILE_N,
                               WEIGHS ? AfterB::weights : AfterB::nothing>;
 
 // The bias and residual that a lane adds to its elements of a tile, in pairs of adjacent columns, as in the
-// accumulators. The residual is loaded while the tile's last steps are multiplied, directly into registers, because
-// shared memory is full.
+// accumulators. The residual is loaded while the tile's last steps are multiplied, into registers, because shared
+// memory is full.
 template <int TILE_N>
 struct Residual {
   uint32_t of_rows[2][TILE_N / 8], bias[2][8];  // bias: of these 64 columns and of the next

@@ -1,5 +1,4 @@
-// The ring of operands in shared memory that all matmul kernels use, and their launch; product-schedule.cuh has the
-// order of work.
+// The matmul kernels' ring of operands in shared memory, and their launch; product-schedule.cuh has the order of work.
 //
 // Matmuls of bf16 or FP8 on Hopper's tensor cores, sums in fp32: TMA loads tiles, wgmma multiplies them from shared
 // memory. A line of 128 bytes is 64 bf16 or 128 E4M3, and an instruction takes 32 bytes of k of either in the same

@@ -91,8 +91,7 @@ __device__ __forceinline__ void store_ones(uint32_t shared) {
 template <int TILE_N>
 constexpr int part_floats = 2 * tile_m * TILE_N;  // a part of a cluster's split tile
 
-// Stores a warp's 16 rows of a tile, or of a part of a tile, and their sums of a. `sums`: of this row and the row 8
-// below.
+// Stores a warp's 16 rows of a tile, or of its part, and the sums of a. `sums`: of this row and the row 8 below.
 template <int TILE_N>
 __device__ __forceinline__ void store_gradient(const ProductArguments &arguments, const ProductOutputs &outputs,
                                                const Unit &unit, int row0, const float (&result)[TILE_N / 2],

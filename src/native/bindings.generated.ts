@@ -63,8 +63,8 @@ export interface Bindings {
   /** The GPT2_ABI_VERSION the library was built with. */
   abiVersion(): number;
   /**
-   * Ends the process after `milliseconds`, with `text` as a line on standard error. For a process whose threads may hang
-   * in a driver, even in exit(3).
+   * Ends the process after `milliseconds`, with `text` on standard error, even if its threads hang in a driver or
+   * exit(3).
    *   text [bytes]  UTF-8
    */
   endLater(args: { text: HostMemory; bytes: Int64; milliseconds: Int32; exitCode: Int32 }): number;
@@ -463,10 +463,9 @@ export interface Bindings {
    */
   fp8Matmul(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; inScale: Pointer | null; weight: Pointer | null; factors: Pointer | null; bias: Pointer | null; residual: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
   /**
-   * gpt2_matmul_gelu_forward in FP8; GELU's output is stored in FP8 only: pre = in * weight^T + bias,
-   * values = gelu(pre) / scale. `scale` follows from the bound in_norm * ROW_NORM + BIAS. columnwise_scale follows from
-   * the same bound with in_columnwise_norm, the norms of the columnwise copy of `in`. Both copies are rounded from the
-   * fp32 result.
+   * gpt2_matmul_gelu_forward in FP8; GELU's output is stored in FP8 only: pre = in * weight^T + bias, values = gelu(pre)
+   * / scale. `scale` follows from the bound in_norm * ROW_NORM + BIAS. columnwise_scale follows from the same bound with
+   * in_columnwise_norm, the norms of the columnwise copy of `in`. Both copies are rounded from fp32.
    *   values = [N,O], scale = [N], columnwise = [O,N/16,16] or NULL, columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with columnwise,
    *   pre = [N,O], in [N,C], in_scale [N], in_norm [N], in_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with columnwise, weight [O,C],
    *   factors [GPT2_FP8_FACTORS], bias [O] or NULL; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O)
@@ -483,8 +482,8 @@ export interface Bindings {
   /**
    * gpt2_matmul_gelu_backward_input in FP8; the result is stored in FP8 only: values = (dout * weight) * gelu'(pre) /
    * scale. `scale` follows from the bound 1.13 * dout_norm * COLUMN_NORM, because gelu' is below 1.13. columnwise_scale
-   * follows from the same bound with dout_columnwise_norm, the norms of the columnwise copy of `dout`. Both copies are
-   * rounded from the fp32 result.
+   * follows from the same bound with dout_columnwise_norm, the norms of the columnwise copy of `dout`. Both are rounded
+   * from fp32.
    *   values = [N,C], scale = [N], columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], dout [N,O], dout_scale [N],
    *   dout_norm [N], dout_columnwise_norm [N/GPT2_FP8_BLOCK], transposed [C,O], factors [GPT2_FP8_FACTORS], pre [N,C]; C % 16 == 0;
    *   O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,O,C)

@@ -150,8 +150,7 @@ void Block::let_others_run() {
   wait(State::ready);
 }
 
-// Called before each operation: the thread's last write is in memory now. A thread that has run for long lets the
-// others run first.
+// Called before each operation: the thread's last write is in memory now. Lets the others run after many operations.
 void Block::step(int operations) {
   if (launch_->memory && !launch_->memory->is_resolved()) refuse(launch_->memory->resolve());
   if ((current_->spins += operations) > most_accesses) let_others_run();

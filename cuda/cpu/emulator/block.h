@@ -21,8 +21,7 @@ struct Launch {
   const char *arguments = nullptr;
   gpt2_emulator::Sizes blocks{}, threads{};
   size_t dynamic_shared = 0;
-  // NULL to run without checks.
-  Memory *memory = nullptr;
+  Memory *memory = nullptr;  // NULL to run without checks
   // Whether two calls come from the same source line.
   std::function<bool(const void *, const void *)> is_same_line;
 };
@@ -49,8 +48,7 @@ struct Thread {
   // The lanes that took part in the thread's last warp operation.
   unsigned lanes = 0;
   int predicate = 0;
-  // Operations since the thread last let the others run.
-  int spins = 0;
+  int spins = 0;  // operations since the thread last let the others run
 };
 
 // The emulated block of an OS thread. Fibers and shared memory are kept from block to block.
@@ -130,8 +128,7 @@ extern const gpt2_emulator::Host host;
 Block &running();
 // running() if the OS thread is in a kernel's code; NULL in the emulator's code.
 Block *in_kernel();
-// Turns signals that a kernel raises into the block's failure. Called by every block; only the first call has an
-// effect.
+// Turns signals that a kernel raises into the block's failure. Only the first call has an effect.
 void catch_signals();
 
 std::string name_of(const gpt2_emulator::Sizes &position, const gpt2_emulator::Sizes &sizes);

@@ -232,8 +232,7 @@ Fault Memory::race(Cell *cells, uintptr_t offset, unsigned cell_bytes, size_t by
     }
     if (now.is_write) {
       cell.write = now;
-      // Earlier reads need no record: an access that conflicts with them conflicts with this write, or is ordered after
-      // it.
+      // Earlier reads are dropped: an access that conflicts with them conflicts with this write or comes after it.
       cell.read = cell.other_read = Access();
     } else if (cell.read.block == 0 || is_ordered(cell.read, now)) {
       cell.read = now;

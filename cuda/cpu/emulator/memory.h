@@ -40,8 +40,7 @@ struct Cell {
 struct Variable {
   std::string name;
   uintptr_t begin, end;
-  // No kernel may write the variable.
-  bool is_constant;
+  bool is_constant;  // no kernel may write the variable
 };
 
 // The variables of the module's file, which is loaded at `base`.
@@ -51,8 +50,7 @@ std::string demangled(const char *name);
 // A tensor, a variable of the module, or memory that malloc returned.
 struct Region {
   uintptr_t begin, end;
-  // The index of a tensor's parameter; otherwise -1.
-  int parameter;
+  int parameter;  // the index of a tensor's parameter; otherwise -1
   // Bytes of a cell: at most those of an element, so that threads may write neighbouring elements.
   unsigned cell_bytes;
   // NULL for a constant. The system allocates pages of cells when they are touched.
@@ -67,8 +65,7 @@ struct Reach {
   int parameter, element_bytes;
 };
 
-// A read of shared memory that no thread had written; a race if another thread writes the memory before the next
-// barrier.
+// A read of shared memory that no thread had written; a race if another thread writes it before the next barrier.
 struct Unwritten {
   std::string text;
   const void *caller = nullptr;
@@ -86,8 +83,7 @@ struct Copies {
   size_t groups = 0;
 };
 
-// The fault of an access; the text is empty if there is none. `other` is the caller of the access that this one races
-// with, or NULL.
+// The fault of an access; without one the text is empty. `other` is the caller of the access of a race, or NULL.
 struct Fault {
   std::string text;
   const void *caller = nullptr, *other = nullptr;
@@ -130,8 +126,7 @@ class Memory {
   void end_copies(unsigned thread, size_t prior, const void *caller);
   const Unwritten &unwritten() const { return unwritten_; }
   Fault access(uintptr_t address, size_t bytes, unsigned thread, bool is_write, bool is_atomic, const void *caller);
-  // Called after the running thread may have written: a fault if it changed the value that another thread wrote
-  // (Suspect).
+  // Called after the running thread may have written: a fault if the write changed the bytes of a Suspect.
   Fault resolve();
   bool is_resolved() const { return suspect_.bytes.empty(); }
   void *allocate(size_t bytes);

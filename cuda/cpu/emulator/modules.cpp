@@ -43,8 +43,7 @@ struct gpt2_module {
   std::map<std::pair<const void *, const void *>, bool> same_lines;
   std::vector<emulator::Variable> variables;
   emulator::Heap heap;
-  // Warnings already printed; each is printed once.
-  std::set<std::string> warnings;
+  std::set<std::string> warnings;  // printed once each
 
   ~gpt2_module() {
     if (handle) dlclose(handle);
@@ -69,8 +68,7 @@ std::string describe(const gpt2_emulator::Kernel &kernel) {
          ",\"sharedLimit\":" + std::to_string(shared_limit) + "}";
 }
 
-// The standard output of a program found in PATH, run without a shell; empty if the program cannot be run. The last
-// argument is NULL.
+// The standard output of a program in PATH, run without a shell; empty on failure. The last argument is NULL.
 std::string output_of(std::initializer_list<const char *> arguments) {
   int ends[2];
   if (pipe(ends) != 0) return "";
@@ -101,16 +99,14 @@ bool is_header(const std::string &place) {
          place.find("/include/c++/") != std::string::npos;
 }
 
-// "file:line" of the call before an address, from the module's debug information; empty if the information cannot be
-// read.
+// "file:line" of the call before an address, from the module's debug information; empty without information.
 std::string line_of(const gpt2_module &module, const void *caller) {
   const auto offset = reinterpret_cast<uintptr_t>(caller) - reinterpret_cast<uintptr_t>(module.base) - 1;
   char address[32];
   std::snprintf(address, sizeof address, "0x%llx", static_cast<unsigned long long>(offset));
   std::istringstream lines(output_of({"addr2line", "-i", "-e", module.path.c_str(), address, nullptr}));
   std::string innermost;
-  // The output has the line, then the lines that the function was inlined into. A header's line is skipped in favor of
-  // its caller's.
+  // The output has the line, then the lines that the function was inlined into; the caller of a header counts.
   for (std::string line; std::getline(lines, line);) {
     // "kernel.cu:12 (discriminator 2)"
     std::string place = line.substr(0, line.find(' ', line.rfind(':')));
