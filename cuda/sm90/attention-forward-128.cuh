@@ -178,7 +178,7 @@ __global__ void __launch_bounds__(threads, 1)
       for (int i = 0; i < block_lines / 16; i++) as_operand(share[i], score, i);
     };
     barrier_wait(q_full + q_at.stage * 8, q_at.parity);
-    // The last 64 keys are after all of the first 64 queries.
+    // The first warpgroup skips the last 64 keys, which come after all of its queries.
     if (consumer == 0) {
       take_first(Half{});
     } else {
