@@ -220,8 +220,8 @@ export interface Bindings {
    * The communicator, as JSON:
    *   "carrier"   "copies" (the GPUs' copy engines), "nccl" or "loopback" (the CPU library)
    *   "parts"     the rows P that gpt2_reduce_scatter gives: R, or 1 if NCCL adds
-   *   "ordering"  the guarantee that a signalled rank sees the copies before the signal: "flushed" (the wait flushes remote
-   *               writes) or "nvlink" (NVLink keeps their order); "" if no copy engines are used
+   *   "ordering"  the guarantee that a signalled rank sees the copies before the signal: "flushed" (the wait flushes
+   *               remote writes) or "nvlink" (NVLink keeps their order); "" if no copy engines are used
    *   "reason"    on one machine: why NCCL is used instead of copy engines; else ""
    * The text belongs to the communicator.
    */
@@ -491,8 +491,9 @@ export interface Bindings {
   fp8MatmulGeluBackwardInput(args: { context: Pointer | null; values: Pointer | null; scale: Pointer | null; columnwise: Pointer | null; columnwiseScale: Pointer | null; dout: Pointer | null; doutScale: Pointer | null; doutNorm: Pointer | null; doutColumnwiseNorm: Pointer | null; transposed: Pointer | null; factors: Pointer | null; pre: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
   /**
    * gpt2_matmul_relu_squared_backward_input in FP8; the result is stored in FP8 only:
-   * values = (dout * weight) * 2 sqrt(activated) / scale. `activated` is forward's result. The bounds are those of gpt2_fp8_matmul_gelu_backward_input
-   * with 2 sqrt(448 activated_scale) in place of 1.13, and with activated_columnwise_scale for the columnwise copy.
+   * values = (dout * weight) * 2 sqrt(activated) / scale. `activated` is forward's result. The bounds are those of
+   * gpt2_fp8_matmul_gelu_backward_input with 2 sqrt(448 activated_scale) in place of 1.13, and with
+   * activated_columnwise_scale for the columnwise copy.
    *   values = [N,C], scale = [N], columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], dout [N,O], dout_scale [N],
    *   dout_norm [N], dout_columnwise_norm [N/GPT2_FP8_BLOCK], transposed [C,O], factors [GPT2_FP8_FACTORS], activated [N,C],
    *   activated_scale [N], activated_columnwise_scale [N/GPT2_FP8_BLOCK]; C % 16 == 0; O % 16 == 0;

@@ -1244,8 +1244,9 @@ export function fp8MatmulGeluBackwardInput(device: Device, args: { values: Tenso
 
 /**
  * gpt2_matmul_relu_squared_backward_input in FP8; the result is stored in FP8 only:
- * values = (dout * weight) * 2 sqrt(activated) / scale. `activated` is forward's result. The bounds are those of gpt2_fp8_matmul_gelu_backward_input
- * with 2 sqrt(448 activated_scale) in place of 1.13, and with activated_columnwise_scale for the columnwise copy.
+ * values = (dout * weight) * 2 sqrt(activated) / scale. `activated` is forward's result. The bounds are those of
+ * gpt2_fp8_matmul_gelu_backward_input with 2 sqrt(448 activated_scale) in place of 1.13, and with
+ * activated_columnwise_scale for the columnwise copy.
  *   values = [N,C], scale = [N], columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], dout [N,O], dout_scale [N],
  *   dout_norm [N], dout_columnwise_norm [N/GPT2_FP8_BLOCK], transposed [C,O], factors [GPT2_FP8_FACTORS], activated [N,C],
  *   activated_scale [N], activated_columnwise_scale [N/GPT2_FP8_BLOCK]; C % 16 == 0; O % 16 == 0;

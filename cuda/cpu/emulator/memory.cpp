@@ -169,8 +169,8 @@ void Memory::begin_copy(uintptr_t to, size_t bytes, unsigned thread, const void 
 
 void Memory::end_copies(unsigned thread, size_t prior, const void *caller) {
   Copies &copies = copies_[thread];
-  const auto first = std::stable_partition(copies.pending.begin(), copies.pending.end(),
-                                           [&](const Copies::Copy &each) { return each.group + prior >= copies.groups; });
+  const auto is_running = [&](const Copies::Copy &copy) { return copy.group + prior >= copies.groups; };
+  const auto first = std::stable_partition(copies.pending.begin(), copies.pending.end(), is_running);
   const std::vector<Copies::Copy> ended(first, copies.pending.end());
   copies.pending.erase(first, copies.pending.end());
   pending_ -= ended.size();
