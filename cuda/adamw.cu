@@ -1,5 +1,5 @@
-// AdamW (Loshchilov and Hutter 2019) over an entire arena, and the rounding of master weights. Memory-bound: 28 bytes
-// per parameter with bf16 gradients and weights (g 2, m 8, v 8, master 8, weight 2).
+// AdamW (Loshchilov and Hutter 2019) over a whole arena, and the rounding of master weights to bf16. Memory-bound: 28
+// bytes per parameter with bf16 gradients and weights (g 2, m 8, v 8, master 8, weight 2).
 #include "common/device.cuh"
 #include "runtime/checks.h"
 #include "runtime/ops.generated.h"
@@ -73,8 +73,8 @@ unsigned blocks_for(int64_t count) { return static_cast<unsigned>(ceil_divide(co
 int ops::adamw(gpt2_context &context, void *weight, float *master, float *m, float *v, const void *gradient,
                const float *step, int64_t count, int gradient_dtype, int first_scalar, float rate, float beta1,
                float beta2, float eps, float weight_decay) {
-  CudaContext &own = cuda(context);
-  const bool is_bf16 = own.dtype == GPT2_BF16;
+  CudaContext &gpu = cuda(context);
+  const bool is_bf16 = gpu.dtype == GPT2_BF16;
   Check check(&context, "gpt2_adamw");
   check.that(gradient_dtype == GPT2_FP32 || (is_bf16 && gradient_dtype == GPT2_BF16),
              "gradient_dtype fp32 or the context's, got " + std::to_string(gradient_dtype));
@@ -83,13 +83,13 @@ int ops::adamw(gpt2_context &context, void *weight, float *master, float *m, flo
   const Scalars scalars{first_scalar, rate, beta1, beta2, eps, weight_decay};
   const unsigned blocks = blocks_for(count);
   if (!is_bf16) {
-    adamw_kernel<<<blocks, 256, 0, own.stream>>>(master, master, m, v, static_cast<const float *>(gradient), step,
+    adamw_kernel<<<blocks, 256, 0, gpu.stream>>>(master, master, m, v, static_cast<const float *>(gradient), step,
                                                  count, scalars);
   } else if (gradient_dtype == GPT2_BF16) {
-    adamw_kernel<<<blocks, 256, 0, own.stream>>>(static_cast<bf16 *>(weight), master, m, v,
+    adamw_kernel<<<blocks, 256, 0, gpu.stream>>>(static_cast<bf16 *>(weight), master, m, v,
                                                  static_cast<const bf16 *>(gradient), step, count, scalars);
   } else {
-    adamw_kernel<<<blocks, 256, 0, own.stream>>>(static_cast<bf16 *>(weight), master, m, v,
+    adamw_kernel<<<blocks, 256, 0, gpu.stream>>>(static_cast<bf16 *>(weight), master, m, v,
                                                  static_cast<const float *>(gradient), step, count, scalars);
   }
   return GPT2_LAUNCHED(context, "gpt2_adamw");
@@ -101,11 +101,11 @@ int gpt2_cast_weights(gpt2_context *context, void *weight, const float *master, 
   gpt2::Check check(context, __func__);
   check.sizes({{"count", count}}).tensors({{"weight", weight}, {"master", master}});
   if (check.failed()) return check.status();
-  gpt2::CudaContext &own = gpt2::cuda(*context);
-  if (own.dtype != GPT2_BF16) {
+  gpt2::CudaContext &gpu = gpt2::cuda(*context);
+  if (gpu.dtype != GPT2_BF16) {
     if (weight == master) return GPT2_OK;
     return gpt2_copy_on_device(context, weight, master, count * static_cast<int64_t>(sizeof(float)));
   }
-  gpt2::cast_kernel<<<gpt2::blocks_for(count), 256, 0, own.stream>>>(static_cast<gpt2::bf16 *>(weight), master, count);
+  gpt2::cast_kernel<<<gpt2::blocks_for(count), 256, 0, gpu.stream>>>(static_cast<gpt2::bf16 *>(weight), master, count);
   return GPT2_LAUNCHED(*context, __func__);
 }

@@ -1,5 +1,5 @@
 // Causal attention of any head size up to 256, in fp32, tf32 and bf16: fp32 sums, tiles of 32 queries by 32 keys in
-// shared memory, in the flash form (attention.cuh).
+// shared memory, as flash attention (attention.cuh).
 #pragma once
 
 #include "attention.cuh"
@@ -22,7 +22,7 @@ __device__ __forceinline__ void copy_tile(float *shared, const T *source, int64_
   }
 }
 
-// The 2 x 2 products of lines that a thread owns: lines row and row + 16 of a with lines column and column + 16 of b.
+// The 2 x 2 dot products that a thread owns: lines row and row + 16 of a by lines column and column + 16 of b.
 struct Cell {
   int row = static_cast<int>(threadIdx.x) / 16, column = static_cast<int>(threadIdx.x) % 16;
   float values[2][2] = {};
@@ -79,9 +79,9 @@ __global__ void __launch_bounds__(threads)
   __shared__ float score[tile][tile + 1];
   const int HS = sizes.HS, t = sizes.T;
   float *q_tile = memory, *k_tile = q_tile + tile * line_of(HS), *v_tile = k_tile + tile * line_of(HS);
-  const HeadBlock own(sizes, tile);
-  const int first = own.block * tile;
-  const T *q = qkv + sizes.qkv_at(own.b, own.head), *k = q + sizes.C, *v = k + sizes.C;
+  const HeadBlock unit(sizes, tile);
+  const int first = unit.block * tile;
+  const T *q = qkv + sizes.qkv_at(unit.b, unit.head), *k = q + sizes.C, *v = k + sizes.C;
   copy_tile(q_tile, q, sizes.stride(), first, t, HS);
   Line<COLUMNS> result;
   const int row = first + result.line;
@@ -122,8 +122,8 @@ __global__ void __launch_bounds__(threads)
     for (int c = 0; c < COLUMNS; c++) result.values[c] *= shrink;
     result.add_weighted(score[result.line], 1, v_tile, HS);
   }
-  result.write(out + sizes.out_at(own.b, own.head), sizes.C, first, t, HS, 1.0f / sum);
-  if (result.begin == 0 && row < t) lse[own.statistics + row] = maximum + logf(sum);
+  result.write(out + sizes.out_at(unit.b, unit.head), sizes.C, first, t, HS, 1.0f / sum);
+  if (result.begin == 0 && row < t) lse[unit.statistics + row] = maximum + logf(sum);
 }
 
 // P and dS of a tile, from Q K^T and dout V^T; zero where a key is later than the query.
@@ -168,11 +168,11 @@ __global__ void __launch_bounds__(threads)
   const int HS = sizes.HS, t = sizes.T;
   float *q_tile = memory, *dout_tile = q_tile + tile * line_of(HS);
   float *k_tile = dout_tile + tile * line_of(HS), *v_tile = k_tile + tile * line_of(HS);
-  const HeadBlock own(sizes, tile);
-  const int first = own.block * tile;
-  const T *q = qkv + sizes.qkv_at(own.b, own.head), *k = q + sizes.C, *v = k + sizes.C;
+  const HeadBlock unit(sizes, tile);
+  const int first = unit.block * tile;
+  const T *q = qkv + sizes.qkv_at(unit.b, unit.head), *k = q + sizes.C, *v = k + sizes.C;
   copy_tile(q_tile, q, sizes.stride(), first, t, HS);
-  copy_tile(dout_tile, dout + sizes.out_at(own.b, own.head), sizes.C, first, t, HS);
+  copy_tile(dout_tile, dout + sizes.out_at(unit.b, unit.head), sizes.C, first, t, HS);
   Line<COLUMNS> result;
   for (int key0 = 0; key0 < min(first + tile, t); key0 += tile) {
     __syncthreads();
@@ -182,11 +182,11 @@ __global__ void __launch_bounds__(threads)
     Cell scores, dshares;
     scores.add_products(q_tile, k_tile, HS);
     dshares.add_products(dout_tile, v_tile, HS);
-    shares_of_tile(share, dscore, scores, dshares, lse + own.statistics, D + own.statistics, first, key0, t, scale);
+    shares_of_tile(share, dscore, scores, dshares, lse + unit.statistics, D + unit.statistics, first, key0, t, scale);
     __syncthreads();
     result.add_weighted(dscore[result.line], 1, k_tile, HS);
   }
-  result.write(dqkv + sizes.qkv_at(own.b, own.head), sizes.stride(), first, t, HS, scale);
+  result.write(dqkv + sizes.qkv_at(unit.b, unit.head), sizes.stride(), first, t, HS, scale);
 }
 
 template <class T, int COLUMNS>
@@ -198,26 +198,26 @@ __global__ void __launch_bounds__(threads)
   const int HS = sizes.HS, t = sizes.T;
   float *q_tile = memory, *dout_tile = q_tile + tile * line_of(HS);
   float *k_tile = dout_tile + tile * line_of(HS), *v_tile = k_tile + tile * line_of(HS);
-  const HeadBlock own(sizes, tile);
-  const int first = own.block * tile;
-  const T *q = qkv + sizes.qkv_at(own.b, own.head), *k = q + sizes.C, *v = k + sizes.C;
+  const HeadBlock unit(sizes, tile);
+  const int first = unit.block * tile;
+  const T *q = qkv + sizes.qkv_at(unit.b, unit.head), *k = q + sizes.C, *v = k + sizes.C;
   copy_tile(k_tile, k, sizes.stride(), first, t, HS);
   copy_tile(v_tile, v, sizes.stride(), first, t, HS);
   Line<COLUMNS> dkey, dvalue;
   for (int query0 = first; query0 < t; query0 += tile) {
     __syncthreads();
     copy_tile(q_tile, q, sizes.stride(), query0, t, HS);
-    copy_tile(dout_tile, dout + sizes.out_at(own.b, own.head), sizes.C, query0, t, HS);
+    copy_tile(dout_tile, dout + sizes.out_at(unit.b, unit.head), sizes.C, query0, t, HS);
     __syncthreads();
     Cell scores, dshares;
     scores.add_products(q_tile, k_tile, HS);
     dshares.add_products(dout_tile, v_tile, HS);
-    shares_of_tile(share, dscore, scores, dshares, lse + own.statistics, D + own.statistics, query0, first, t, scale);
+    shares_of_tile(share, dscore, scores, dshares, lse + unit.statistics, D + unit.statistics, query0, first, t, scale);
     __syncthreads();
     dvalue.add_weighted(&share[0][dvalue.line], tile + 1, dout_tile, HS);
     dkey.add_weighted(&dscore[0][dkey.line], tile + 1, q_tile, HS);
   }
-  T *dk = dqkv + sizes.qkv_at(own.b, own.head) + sizes.C;
+  T *dk = dqkv + sizes.qkv_at(unit.b, unit.head) + sizes.C;
   dkey.write(dk, sizes.stride(), first, t, HS, scale);
   dvalue.write(dk + sizes.C, sizes.stride(), first, t, HS, 1.0f);
 }

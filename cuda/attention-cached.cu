@@ -1,7 +1,7 @@
 // Causal attention of new positions over a cache of keys and values, for growing text. A block computes one query of
 // one head: groups of lanes loop over the cached positions, each with the online softmax of flash attention (Dao et al.
-// 2022) and 16 bytes of keys and values per lane; at the end the groups' parts are merged in order. The kernel is tuned
-// for a single new token, whose key and value the block itself writes to the cache; for several tokens a separate
+// 2022) and 16 bytes of keys and values per lane; at the end the groups' results are merged in order. The kernel is
+// tuned for a single new token, whose key and value the block itself writes to the cache; for several tokens a separate
 // kernel writes them first.
 #include "common/device.cuh"
 #include "runtime/ops.generated.h"
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(threads)
   if (fits(sizes, first)) append(keys, values, qkv, sizes, first, b, t, h);
 }
 
-// Loads a lane's E adjacent elements of a line of HS; those past its end are 0.
+// Loads a lane's E adjacent elements of a line of HS; elements past the line's end are 0.
 template <int E, bool VECTOR, class T>
 __device__ __forceinline__ void load_share(float (&share)[E], const T *line, int begin, int HS) {
   if constexpr (VECTOR) {
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(threads)
   const int begin = threadIdx.x % GROUP * E, count = first + t + 1;
   float q[E], sum = 0, maximum = -INFINITY, part[E] = {};
   load_share<E, VECTOR>(q, qkv + row_of(sizes, b, t, h), begin, HS);
-  // All groups take the same number of turns, because their lanes meet in the shuffles.
+  // All groups take the same number of turns, because the shuffles below need all lanes of a warp.
   for (int turn = 0; turn < count; turn += groups * unroll) {
     float key[unroll][E], value[unroll][E], score[unroll];
 #pragma unroll
@@ -165,19 +165,19 @@ int64_t ops::attention_cached_scratch(const gpt2_context &, int) { return 0; }
 
 int ops::attention_cached_forward(gpt2_context &context, void *out, void *keys, void *values, const void *qkv,
                                   const int32_t *positions, int B, int T, int S, int C, int NH) {
-  CudaContext &own = cuda(context);
+  CudaContext &gpu = cuda(context);
   const Sizes sizes{T, S, C, NH, C / NH};
   const float scale = 1.0f / sqrtf(static_cast<float>(sizes.HS));
   const int64_t blocks = static_cast<int64_t>(B) * T * NH;
-  with_element_type(own, [&](auto element) {
+  with_element_type(gpu, [&](auto element) {
     using E = decltype(element);
     auto *o = static_cast<E *>(out), *k = static_cast<E *>(keys), *v = static_cast<E *>(values);
     auto *x = static_cast<const E *>(qkv);
     if (T > 1) {
-      append_kernel<<<static_cast<unsigned>(blocks), threads, 0, own.stream>>>(k, v, x, positions, sizes);
+      append_kernel<<<static_cast<unsigned>(blocks), threads, 0, gpu.stream>>>(k, v, x, positions, sizes);
     }
     const auto attend = [&](auto *kernel) {
-      launch_overlapping(own, kernel, blocks, threads, 0, o, k, v, x, positions, sizes, scale);
+      launch_overlapping(gpu, kernel, blocks, threads, 0, o, k, v, x, positions, sizes, scale);
     };
     constexpr int V = vector_size<E>;
     if (sizes.HS == 64 && on_16_bytes(k, v, x)) {

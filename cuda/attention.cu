@@ -1,5 +1,5 @@
-// Causal attention: chooses the tensor-core kernels where they support dtype and head size, else those for any head
-// size (attention-any.cuh).
+// Causal attention: chooses the tensor-core kernels if they support the dtype and the head size, else the kernels for
+// any head size (attention-any.cuh).
 #include "attention-any.cuh"
 #include "common/tensor-cores.h"
 #include "runtime/checks.h"
@@ -11,7 +11,7 @@ namespace {
 
 using namespace attention_any;
 
-// Calls `body` with the number of columns that a thread of a line has, as a constant.
+// Calls `body` with the number of columns of a line that each of its threads has, as a constant.
 template <class Body>
 void with_columns(int HS, Body body) {
   if (HS <= 64) return body(std::integral_constant<int, 8>{});
@@ -29,22 +29,22 @@ int check_head_size(gpt2_context &context, const char *function, int HS, int sha
 }  // namespace
 
 int ops::attention_forward(gpt2_context &context, void *out, float *lse, const void *qkv, int B, int T, int C, int NH) {
-  CudaContext &own = cuda(context);
+  CudaContext &gpu = cuda(context);
   const AttentionSizes sizes{B, T, C, NH, C / NH};
-  if (own.dtype == GPT2_BF16 && own.kernels->takes_head_size(own, sizes.HS) && on_16_bytes(out, qkv)) {
-    own.kernels->attention_forward(own, static_cast<bf16 *>(out), lse, static_cast<const bf16 *>(qkv), sizes);
+  if (gpu.dtype == GPT2_BF16 && gpu.kernels->takes_head_size(gpu, sizes.HS) && on_16_bytes(out, qkv)) {
+    gpu.kernels->attention_forward(gpu, static_cast<bf16 *>(out), lse, static_cast<const bf16 *>(qkv), sizes);
     return GPT2_LAUNCHED(context, "gpt2_attention_forward");
   }
   const int shared = 3 * tile * (sizes.HS + 1) * 4;
   if (const int status = check_head_size(context, "gpt2_attention_forward", sizes.HS, shared)) return status;
   const auto grid = static_cast<unsigned>(ceil_divide(T, tile) * B * NH);
   const float scale = 1.0f / sqrtf(static_cast<float>(sizes.HS));
-  with_element_type(own, [&](auto element) {
+  with_element_type(gpu, [&](auto element) {
     using E = decltype(element);
     with_columns(sizes.HS, [&](auto columns) {
       auto *kernel = forward_any_kernel<E, columns>;
-      if (!allow_shared(own, kernel, shared)) return;
-      kernel<<<grid, threads, shared, own.stream>>>(static_cast<E *>(out), lse, static_cast<const E *>(qkv), sizes,
+      if (!allow_shared(gpu, kernel, shared)) return;
+      kernel<<<grid, threads, shared, gpu.stream>>>(static_cast<E *>(out), lse, static_cast<const E *>(qkv), sizes,
                                                     scale);
     });
   });
@@ -59,12 +59,12 @@ int64_t ops::attention_scratch(const gpt2_context &, int B, int T, int, int NH) 
 
 int ops::attention_backward(gpt2_context &context, void *dqkv, const void *dout, const void *out, const void *qkv,
                             const float *lse, int B, int T, int C, int NH) {
-  CudaContext &own = cuda(context);
+  CudaContext &gpu = cuda(context);
   const AttentionSizes sizes{B, T, C, NH, C / NH};
   const int64_t lines = static_cast<int64_t>(B) * NH * T;
-  auto *D = static_cast<float *>(own.workspace);
-  if (own.dtype == GPT2_BF16 && own.kernels->takes_head_size(own, sizes.HS) && on_16_bytes(dqkv, dout, out, qkv)) {
-    own.kernels->attention_backward(own, static_cast<bf16 *>(dqkv), D, static_cast<const bf16 *>(dout),
+  auto *D = static_cast<float *>(gpu.workspace);
+  if (gpu.dtype == GPT2_BF16 && gpu.kernels->takes_head_size(gpu, sizes.HS) && on_16_bytes(dqkv, dout, out, qkv)) {
+    gpu.kernels->attention_backward(gpu, static_cast<bf16 *>(dqkv), D, static_cast<const bf16 *>(dout),
                                     static_cast<const bf16 *>(out), static_cast<const bf16 *>(qkv), lse, sizes);
     return GPT2_LAUNCHED(context, "gpt2_attention_backward");
   }
@@ -72,18 +72,18 @@ int ops::attention_backward(gpt2_context &context, void *dqkv, const void *dout,
   if (const int status = check_head_size(context, "gpt2_attention_backward", sizes.HS, shared)) return status;
   const auto grid = static_cast<unsigned>(ceil_divide(T, tile) * B * NH);
   const float scale = 1.0f / sqrtf(static_cast<float>(sizes.HS));
-  with_element_type(own, [&](auto element) {
+  with_element_type(gpu, [&](auto element) {
     using E = decltype(element);
     auto *dx = static_cast<E *>(dqkv);
     auto *dy = static_cast<const E *>(dout), *x = static_cast<const E *>(qkv);
-    products_kernel<<<static_cast<unsigned>(ceil_divide(lines, threads / 32)), threads, 0, own.stream>>>(
+    products_kernel<<<static_cast<unsigned>(ceil_divide(lines, threads / 32)), threads, 0, gpu.stream>>>(
         D, dy, static_cast<const E *>(out), sizes);
     with_columns(sizes.HS, [&](auto columns) {
       auto *queries = backward_queries_any_kernel<E, columns>;
       auto *keys = backward_keys_any_kernel<E, columns>;
-      if (!allow_shared(own, queries, shared) || !allow_shared(own, keys, shared)) return;
-      queries<<<grid, threads, shared, own.stream>>>(dx, D, dy, x, lse, sizes, scale);
-      keys<<<grid, threads, shared, own.stream>>>(dx, D, dy, x, lse, sizes, scale);
+      if (!allow_shared(gpu, queries, shared) || !allow_shared(gpu, keys, shared)) return;
+      queries<<<grid, threads, shared, gpu.stream>>>(dx, D, dy, x, lse, sizes, scale);
+      keys<<<grid, threads, shared, gpu.stream>>>(dx, D, dy, x, lse, sizes, scale);
     });
   });
   return GPT2_LAUNCHED(context, "gpt2_attention_backward");

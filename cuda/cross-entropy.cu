@@ -1,8 +1,8 @@
 // Softmax and cross-entropy, a block per row of logits: one sweep keeps a running maximum and sum (Milakov and
 // Gimelshein 2018), a second writes the gradient. Where the row fits shared memory (100 KB in bf16 at GPT-2's
 // vocabulary, two rows on an H100's SM), it stays there between the sweeps, so device memory is read and written once
-// per logit. Without this the second sweep was a third pass over memory, not over L2: the rows of the running blocks
-// are as large as L2.
+// per logit. If the row does not stay there, the second sweep is a third pass over device memory: L2 does not hold the
+// rows, which together are as large as L2.
 #include "cross-entropy.cuh"
 
 #include "common/device.cuh"
@@ -25,14 +25,14 @@ __device__ __forceinline__ Running merge(Running a, Running b) {
   return {maximum, a.sum * exp2f((a.maximum - maximum) * log2e) + b.sum * exp2f((b.maximum - maximum) * log2e)};
 }
 
-__device__ __forceinline__ Running merge_block(Running own) {
+__device__ __forceinline__ Running merge_block(Running running) {
   __shared__ Running partial[threads / 32];
 #pragma unroll
   for (int offset = 16; offset > 0; offset /= 2) {
-    own =
-        merge(own, {__shfl_xor_sync(0xffffffffu, own.maximum, offset), __shfl_xor_sync(0xffffffffu, own.sum, offset)});
+    running = merge(running, {__shfl_xor_sync(0xffffffffu, running.maximum, offset),
+                              __shfl_xor_sync(0xffffffffu, running.sum, offset)});
   }
-  if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = own;
+  if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = running;
   __syncthreads();
   Running all = partial[0];
   for (int warp = 1; warp < threads / 32; warp++) all = merge(all, partial[warp]);
@@ -41,16 +41,16 @@ __device__ __forceinline__ Running merge_block(Running own) {
 
 // Adds V more logits.
 template <int V>
-__device__ __forceinline__ void take(Running &own, const float (&values)[V]) {
-  float maximum = own.maximum;
+__device__ __forceinline__ void take(Running &running, const float (&values)[V]) {
+  float maximum = running.maximum;
 #pragma unroll
   for (int j = 0; j < V; j++) maximum = fmaxf(maximum, values[j]);
   // Before the first finite logit the maximum is -inf, which would give exp(-inf + inf).
   const float base = maximum == -INFINITY ? 0.0f : maximum * log2e;
-  float sum = own.sum * exp2_approximate(fmaf(own.maximum, log2e, -base));
+  float sum = running.sum * exp2_approximate(fmaf(running.maximum, log2e, -base));
 #pragma unroll
   for (int j = 0; j < V; j++) sum += exp2_approximate(fmaf(values[j], log2e, -base));
-  own = {maximum, sum};
+  running = {maximum, sum};
 }
 
 template <bool CAPPED>
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(threads)
   [[maybe_unused]] auto *kept = reinterpret_cast<Pack<T, V> *>(memory);
   // Packs of columns within the vocabulary; the few columns after them are read one by one.
   const int packs = vocabulary / V;
-  Running own{-INFINITY, 0.0f};
+  Running running{-INFINITY, 0.0f};
 #pragma unroll 4
   for (int i = threadIdx.x; i < packs; i += threads) {
     const auto pack = *reinterpret_cast<const Pack<T, V> *>(x + i * V);
@@ -77,13 +77,13 @@ __global__ void __launch_bounds__(threads)
     float values[V];
 #pragma unroll
     for (int j = 0; j < V; j++) values[j] = limited<CAPPED>(to_float(pack.values[j]), cap).value;
-    take(own, values);
+    take(running, values);
   }
   for (int column = packs * V + threadIdx.x; column < vocabulary; column += threads) {
     const float value[1] = {limited<CAPPED>(to_float(x[column]), cap).value};
-    take(own, value);
+    take(running, value);
   }
-  const Running all = merge_block(own);
+  const Running all = merge_block(running);
   const int target = targets[row];
   const bool exists = target >= 0 && target < vocabulary;
   // The target's logit is read before any thread can overwrite it.
@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(threads)
   };
 #pragma unroll 4
   for (int i = threadIdx.x; i < packs; i += threads) {
-    // Each thread reads only what it has written itself.
+    // Each thread reads only elements that the same thread has written, so no barrier is needed.
     float values[V];
     if constexpr (KEEPS) {
 #pragma unroll
@@ -166,8 +166,8 @@ int ops::cross_entropy(gpt2_context &context, float *losses, void *dlogits, cons
 }
 
 int ops::loss_sum(gpt2_context &context, float *step, const float *losses, int N, float scale, bool accumulate) {
-  CudaContext &own = cuda(context);
-  loss_sum_kernel<<<1, sum_threads, 0, own.stream>>>(step, losses, N, scale, accumulate);
+  CudaContext &gpu = cuda(context);
+  loss_sum_kernel<<<1, sum_threads, 0, gpu.stream>>>(step, losses, N, scale, accumulate);
   return GPT2_LAUNCHED(context, "gpt2_loss_sum");
 }
 

@@ -15,7 +15,7 @@ namespace {
 constexpr int threads = 256;
 constexpr int warps = threads / 32;
 
-// A thread adds V adjacent columns of a position over the sequences.
+// A thread adds V adjacent columns of one position over all sequences.
 template <int V, class T, class G>
 __global__ void __launch_bounds__(threads)
     position_kernel(G *dwpe, const T *dout, int B, int64_t plane, bool accumulate) {
@@ -92,8 +92,8 @@ __global__ void __launch_bounds__(1024) start_kernel(int32_t *counts, int count)
   int before = 0;
   for (int base = 0; base < count; base += 1024) {
     const int i = base + threadIdx.x;
-    const int own = i < count ? counts[i] : 0;
-    const int scan = sum_up_to_lane(own);
+    const int number = i < count ? counts[i] : 0;
+    const int scan = sum_up_to_lane(number);
     if (threadIdx.x % 32 == 31) sums[threadIdx.x / 32] = scan;
     __syncthreads();
     int all = 0, earlier = 0;
@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(1024) start_kernel(int32_t *counts, int count)
       if (warp < threadIdx.x / 32) earlier += sums[warp];
       all += sums[warp];
     }
-    if (i < count) counts[i] = before + earlier + scan - own;
+    if (i < count) counts[i] = before + earlier + scan - number;
     before += all;
     __syncthreads();
   }
@@ -113,9 +113,9 @@ __global__ void __launch_bounds__(threads) scatter_kernel(int32_t *sorted, const
   rank_digits(keys, seen, digit, rank);
   int start = starts[threadIdx.x * gridDim.x + blockIdx.x];
   for (int warp = 0; warp < warps; warp++) {
-    const int own = seen[warp][threadIdx.x];
+    const int number = seen[warp][threadIdx.x];
     seen[warp][threadIdx.x] = start;
-    start += own;
+    start += number;
   }
   __syncthreads();
 #pragma unroll
@@ -130,16 +130,17 @@ __global__ void __launch_bounds__(threads) scatter_kernel(int32_t *sorted, const
 
 constexpr int window = 32;
 
-// A warp adds a window of sorted positions, one of 32 columns per lane. Runs of a token inside the window are complete;
-// the first, if it began earlier, and the last, if it continues, become partial sums [windows, 2, C].
+// A warp adds a window of sorted positions, one of 32 columns per lane. Runs of a token that lie inside the window are
+// complete. The first run, if it began in an earlier window, and the last run, if it continues in the next, become
+// partial sums [windows, 2, C].
 template <class T, class G>
 __global__ void __launch_bounds__(threads)
     window_kernel(G *dwte, float *partial, const T *dout, const int32_t *sorted, Keys keys, int C, int windows) {
   const int lane = threadIdx.x % 32;
-  const int own = blockIdx.x * warps + threadIdx.x / 32;
+  const int index = blockIdx.x * warps + threadIdx.x / 32;
   const int column = blockIdx.y * 32 + lane;
-  if (own >= windows) return;
-  const int first = own * window, last = min(first + window, keys.count);
+  if (index >= windows) return;
+  const int first = index * window, last = min(first + window, keys.count);
   const int mine = first + lane < last ? sorted[first + lane] : 0;
   const int token_of_mine = first + lane < last ? keys.token(mine) : -1;
   const int before = first > 0 ? keys.token(sorted[first - 1]) : -1;
@@ -156,7 +157,7 @@ __global__ void __launch_bounds__(threads)
     const bool goes_on = i + 1 == last - first && token == after;
     if (column < C && token < keys.vocabulary) {
       if (began_before || goes_on) {
-        partial[(static_cast<int64_t>(own) * 2 + (began_before ? 0 : 1)) * C + column] = sum;
+        partial[(static_cast<int64_t>(index) * 2 + (began_before ? 0 : 1)) * C + column] = sum;
       } else {
         G *row = dwte + static_cast<int64_t>(token) * C + column;
         *row = from_float<G>(to_float(*row) + sum);
@@ -166,30 +167,30 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-// Completes runs over several windows: the window where a run begins adds the partial sums of those that follow.
+// Completes runs over several windows: the block of a run's first window adds the later windows' partial sums.
 template <class G>
 __global__ void __launch_bounds__(threads)
     join_kernel(G *dwte, const float *partial, const int32_t *sorted, Keys keys, int C, int windows) {
-  const int own = blockIdx.x;
-  const int last = min((own + 1) * window, keys.count) - 1;
+  const int index = blockIdx.x;
+  const int last = min((index + 1) * window, keys.count) - 1;
   if (last + 1 >= keys.count) return;
   const int token = keys.token(sorted[last]);
   if (token >= keys.vocabulary || keys.token(sorted[last + 1]) != token) return;
-  const int first = own * window;
+  const int first = index * window;
   const bool began_before = first > 0 && keys.token(sorted[first]) == token && keys.token(sorted[first - 1]) == token;
   if (began_before) return;
   // The first later window that does not begin with the token.
   __shared__ int end;
   if (threadIdx.x == 0) {
-    int next = own + 1;
+    int next = index + 1;
     while (next < windows && keys.token(sorted[next * window]) == token) next++;
     end = next;
   }
   __syncthreads();
   for (int column = threadIdx.x; column < C; column += threads) {
-    float sum = partial[(static_cast<int64_t>(own) * 2 + 1) * C + column];
+    float sum = partial[(static_cast<int64_t>(index) * 2 + 1) * C + column];
 #pragma unroll 8
-    for (int next = own + 1; next < end; next++) sum += partial[static_cast<int64_t>(next) * 2 * C + column];
+    for (int next = index + 1; next < end; next++) sum += partial[static_cast<int64_t>(next) * 2 * C + column];
     G *row = dwte + static_cast<int64_t>(token) * C + column;
     *row = from_float<G>(to_float(*row) + sum);
   }
@@ -221,31 +222,31 @@ int ops::embedding_backward(gpt2_context &context, void *dwte, void *dwpe, const
     return fail(&context, GPT2_UNSUPPORTED, "gpt2_embedding_backward",
                 "V = " + std::to_string(V) + " is over the " + std::to_string(most_tokens) + " tokens that are sorted");
   }
-  CudaContext &own = cuda(context);
+  CudaContext &gpu = cuda(context);
   const int N = B * T;
-  Scratch scratch(own.workspace);
+  Scratch scratch(gpu.workspace);
   const Buffers buffers(scratch, N, C);
   const auto tiles = static_cast<unsigned>(ceil_divide(N, tile));
   Keys keys{tokens, nullptr, N, V, 0};
   const auto pass = [&](int32_t *sorted) {
-    count_kernel<<<tiles, threads, 0, own.stream>>>(buffers.counts, keys);
-    start_kernel<<<1, 1024, 0, own.stream>>>(buffers.counts, static_cast<int>(tiles) * digits);
-    scatter_kernel<<<tiles, threads, 0, own.stream>>>(sorted, buffers.counts, keys);
+    count_kernel<<<tiles, threads, 0, gpu.stream>>>(buffers.counts, keys);
+    start_kernel<<<1, 1024, 0, gpu.stream>>>(buffers.counts, static_cast<int>(tiles) * digits);
+    scatter_kernel<<<tiles, threads, 0, gpu.stream>>>(sorted, buffers.counts, keys);
   };
   pass(buffers.half_sorted);
   keys.order = buffers.half_sorted;
   keys.shift = 8;
   pass(buffers.sorted);
   const int windows = static_cast<int>(ceil_divide(N, window));
-  with_element_type(own, [&](auto element) {
-    with_gradient_type(own, [&](auto gradient) {
+  with_element_type(gpu, [&](auto element) {
+    with_gradient_type(gpu, [&](auto gradient) {
       using E = decltype(element);
       using G = decltype(gradient);
       auto *dy = static_cast<const E *>(dout);
       const int64_t plane = static_cast<int64_t>(T) * C;
       const auto positions = [&](auto vector) {
         constexpr int V = decltype(vector)::value;
-        position_kernel<V><<<static_cast<unsigned>(ceil_divide(plane, threads * V)), threads, 0, own.stream>>>(
+        position_kernel<V><<<static_cast<unsigned>(ceil_divide(plane, threads * V)), threads, 0, gpu.stream>>>(
             static_cast<G *>(dwpe), dy, B, plane, accumulate);
       };
       constexpr int V = 4;  // few columns per thread, because there are only T x C of them
@@ -255,9 +256,9 @@ int ops::embedding_backward(gpt2_context &context, void *dwte, void *dwpe, const
         positions(std::integral_constant<int, 1>{});
       }
       const dim3 grid(static_cast<unsigned>(ceil_divide(windows, warps)), static_cast<unsigned>(ceil_divide(C, 32)));
-      window_kernel<<<grid, threads, 0, own.stream>>>(static_cast<G *>(dwte), buffers.partial, dy, buffers.sorted, keys,
+      window_kernel<<<grid, threads, 0, gpu.stream>>>(static_cast<G *>(dwte), buffers.partial, dy, buffers.sorted, keys,
                                                       C, windows);
-      join_kernel<<<windows, threads, 0, own.stream>>>(static_cast<G *>(dwte), buffers.partial, buffers.sorted, keys, C,
+      join_kernel<<<windows, threads, 0, gpu.stream>>>(static_cast<G *>(dwte), buffers.partial, buffers.sorted, keys, C,
                                                        windows);
     });
   });

@@ -1,5 +1,5 @@
-// Token and position embedding, forward: of a batch, and of new positions of a growing text. embedding-backward.cu has
-// the gradients.
+// Token and position embedding, forward: for a batch, and for the new positions of a growing text.
+// embedding-backward.cu has the gradients.
 #include "common/device.cuh"
 #include "runtime/ops.generated.h"
 
@@ -57,12 +57,12 @@ __global__ void __launch_bounds__(threads) forward_at_kernel(T *out, const int32
 
 int ops::embedding_forward(gpt2_context &context, void *out, const int32_t *tokens, const void *wte, const void *wpe,
                            int B, int T, int C, int V) {
-  CudaContext &own = cuda(context);
-  with_element_type(own, [&](auto element) {
+  CudaContext &gpu = cuda(context);
+  with_element_type(gpu, [&](auto element) {
     using E = decltype(element);
     const bool vectors = C % vector_size<E> == 0 && on_16_bytes(out, wte, wpe);
     const int64_t packs = static_cast<int64_t>(B) * T * C / (vectors ? vector_size<E> : 1);
-    forward_kernel<<<static_cast<unsigned>(ceil_divide(packs, threads)), threads, 0, own.stream>>>(
+    forward_kernel<<<static_cast<unsigned>(ceil_divide(packs, threads)), threads, 0, gpu.stream>>>(
         static_cast<E *>(out), tokens, static_cast<const E *>(wte), static_cast<const E *>(wpe), packs, T, C, V,
         vectors);
   });
@@ -71,10 +71,10 @@ int ops::embedding_forward(gpt2_context &context, void *out, const int32_t *toke
 
 int ops::embedding_at_forward(gpt2_context &context, void *out, const int32_t *tokens, const int32_t *positions,
                               const void *wte, const void *wpe, int B, int T, int S, int C, int V) {
-  CudaContext &own = cuda(context);
-  with_element_type(own, [&](auto element) {
+  CudaContext &gpu = cuda(context);
+  with_element_type(gpu, [&](auto element) {
     using E = decltype(element);
-    launch_overlapping(own, forward_at_kernel<E>, static_cast<int64_t>(B) * T, threads, 0, static_cast<E *>(out),
+    launch_overlapping(gpu, forward_at_kernel<E>, static_cast<int64_t>(B) * T, threads, 0, static_cast<E *>(out),
                        tokens, positions, static_cast<const E *>(wte), static_cast<const E *>(wpe), T, S, C, V);
   });
   return GPT2_LAUNCHED(context, "gpt2_embedding_at_forward");

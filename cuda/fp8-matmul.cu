@@ -1,6 +1,5 @@
-// The linear layer in FP8, forward and backward: each as one product (matmul.cuh). Backward to the input takes the
-// transposed weight and backward to the weight columnwise copies, so that both operands are K-major, as tensor cores
-// need them.
+// The linear layer in FP8, forward and backward, each as one matmul (matmul.cuh). Tensor cores need both FP8 operands
+// K-major. So backward to the input takes the transposed weight, and backward to the weight takes columnwise copies.
 #include "common/fp8.cuh"
 #include "common/tensor-cores.h"
 #include "runtime/ops.generated.h"
@@ -14,8 +13,8 @@ int multiply(gpt2_context &context, const char *function, Epilogue epilogue, voi
              const uint8_t *weight, const void *bias, const void *residual, const Fp8Operands &fp8, int N, int C,
              int O) {
   if (const int status = require_fp8(context, function)) return status;
-  CudaContext &own = cuda(context);
-  own.kernels->fp8_matmul(own, epilogue, Product{in, weight, true, true, N, O, C, C, C}, fp8,
+  CudaContext &gpu = cuda(context);
+  gpu.kernels->fp8_matmul(gpu, epilogue, Product{in, weight, true, true, N, O, C, C, C}, fp8,
                           {static_cast<bf16 *>(out), static_cast<bf16 *>(pre), static_cast<const bf16 *>(bias),
                            static_cast<const bf16 *>(residual), false});
   return GPT2_LAUNCHED(context, function);
@@ -79,16 +78,16 @@ int ops::fp8_matmul_backward_weight(gpt2_context &context, void *dweight, float 
                                     int O, bool accumulate) {
   const char *function = "gpt2_fp8_matmul_backward_weight";
   if (const int status = require_fp8(context, function)) return status;
-  CudaContext &own = cuda(context);
+  CudaContext &gpu = cuda(context);
   const int tokens = static_cast<int>(columnwise_groups(N) * GPT2_FP8_GROUP);
-  own.kernels->fp8_matmul_backward_weight(own, Product{dout, in, true, true, O, C, tokens, tokens, tokens}, dout_scale,
-                                          in_scale, dweight, dbias, accumulate, own.workspace);
+  gpu.kernels->fp8_matmul_backward_weight(gpu, Product{dout, in, true, true, O, C, tokens, tokens, tokens}, dout_scale,
+                                          in_scale, dweight, dbias, accumulate, gpu.workspace);
   return GPT2_LAUNCHED(context, function);
 }
 
 int64_t ops::fp8_matmul_backward_weight_scratch(const gpt2_context &context, int N, int C, int O) {
-  const CudaContext &own = cuda(context);
-  return own.kernels->fp8_matmul_backward_weight_scratch(own, N, C, O);
+  const CudaContext &gpu = cuda(context);
+  return gpu.kernels->fp8_matmul_backward_weight_scratch(gpu, N, C, O);
 }
 
 }  // namespace gpt2

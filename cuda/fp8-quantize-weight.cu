@@ -1,11 +1,11 @@
-// A weight in FP8, as it is and transposed, in one kernel. Its scale needs all of its elements, so the blocks first
-// find the largest element, wait for each other, and then quantise. The block that finishes last takes the largest
-// norms of rows and columns. Each warp keeps the last tile that it read in registers; on 132 SMs these are all of a
-// weight of up to 2.7 million elements.
+// A weight in FP8 and its transposed copy, in one kernel. The scale depends on all elements, so the blocks first find
+// the largest element, wait for each other, and then quantise. The block that finishes last takes the largest norms of
+// rows and columns. Each warp keeps the last tile that it read in registers; on 132 SMs these tiles hold a whole weight
+// of up to 2.7 million elements.
 //
-// Blocks that wait for each other must all be on SMs. The grid has one block per SM and two fit, so that a second
-// context may run the kernel too, or another stream fill half of the GPU. The kernel before it in its stream never
-// waits for it, and the kernel after it is launched only when all of its blocks have started
+// Blocks that wait for each other must all be on SMs. The grid has one block per SM although two fit, so that a second
+// context may run the kernel at the same time, or another stream may fill half of the GPU. The previous kernel of the
+// stream never waits for this one, and the next kernel is launched only after all blocks of this one have started
 // (docs/programmatic-launch.md).
 //
 // Squares of E4M3 values are multiples of 2^-18. So their sums are integers in this unit, which atomics may add in any
@@ -18,15 +18,15 @@ namespace gpt2 {
 
 namespace {
 
-using Sum = unsigned long long;  // of squares, in units of 2^-18 times the square of the weight's scale
+using Sum = unsigned long long;  // squares, in units of 2^-18 times the square of the weight's scale
 constexpr float units = 1 << 18;
 
 // A warp's tile is 4 by 8 squares of 8 x 8, one for each lane, which transposes it in registers.
 constexpr int side = 8, tile_rows = 4 * side, tile_columns = 8 * side;
-// The most for which a thread has enough registers while two blocks fit on an SM.
+// The largest block whose threads have enough registers while two blocks fit on an SM.
 constexpr int threads = 320, warps = threads / 32;
 
-// In scratch; the kernel clears them.
+// Sums in scratch; the kernel clears them.
 struct Sums {
   Sum *of_rows;     // [O]
   Sum *of_columns;  // [C]
@@ -34,7 +34,7 @@ struct Sums {
   Sums(Scratch &scratch, int C, int O) : of_rows(scratch.take<Sum>(O)), of_columns(scratch.take<Sum>(C)) {}
 };
 
-// The largest of the block's numbers, none of which is negative or NaN, in every thread. May be called repeatedly.
+// The largest of the block's numbers, not negative or NaN; every thread gets it. May be called repeatedly.
 __device__ __forceinline__ float block_largest(float value) {
   __shared__ float of_warp[warps];
   value = warp_largest(value);
@@ -46,7 +46,7 @@ __device__ __forceinline__ float block_largest(float value) {
   return value;
 }
 
-// 8 adjacent elements of a line as pairs: 16-bit elements would take a register each across the wait.
+// 8 adjacent elements of a line, in pairs: 16-bit elements would each take a register during the wait for other blocks.
 struct Line {
   uint32_t pairs[side / 2];
 };
@@ -65,9 +65,9 @@ __device__ __forceinline__ float largest_of(const Line &line, float largest) {
   return largest;
 }
 
-// sums[i] += values[i], added over the lanes whose numbers differ in the bits from LOW to below HIGH. With each bit,
-// from the highest on, a lane passes on half of its values and keeps the others. A float
-// of up to 64 squares may be rounded, but to a multiple of the unit. One that is NaN counts as 0.
+// sums[i] += values[i], added over the lanes whose numbers differ only in bits LOW to HIGH - 1. For each of these bits,
+// from the highest on, a lane passes on half of its values and keeps the others. A float of up to 64 squares may be
+// rounded, but to a multiple of the unit. NaN counts as 0.
 template <int LOW, int HIGH>
 __device__ __forceinline__ void add_sums(Sum *sums, float (&values)[side], bool exist) {
   int kept = side, first = 0;
@@ -100,8 +100,7 @@ __device__ __forceinline__ float largest_norm(const Sum *sums, int count) {
   return sqrtf(block_largest(largest) / units);
 }
 
-// A lane's square of a tile. O and C are multiples of `side`, so it lies inside or outside of the weight; outside it is
-// 0.
+// A lane's square of a tile. O and C are multiples of `side`, so the square lies inside or, as zeros, outside.
 struct Square {
   int row, column;
   bool exists;
@@ -120,7 +119,7 @@ struct Square {
   }
 };
 
-// Stores a square and its part of the sums.
+// Stores a square, and adds its squares to the sums.
 __device__ __forceinline__ void quantize(uint8_t *values, uint8_t *transposed, const Sums &sums, const Square &from,
                                          float inverse, int C, int O) {
   const int row = from.row, column = from.column;
@@ -226,7 +225,7 @@ __global__ void __launch_bounds__(threads, 2)
   __syncthreads();
   const float scale = fp8_scale(largest_of_all), inverse = inverse_of(scale);
 
-  // Backwards from the last tile: it is still in registers, and the tiles just before it are in L2.
+  // Backwards from the last tile, which is still in registers; the tiles just before it are still in L2.
   for (tile -= stride; tile >= 0; tile -= stride) {
     quantize(values, transposed, sums, square, inverse, C, O);
     if (tile >= stride) square.read(weight, tile - stride, C, O);
@@ -263,12 +262,12 @@ int ops::fp8_quantize_weight(gpt2_context &context, uint8_t *values, uint8_t *tr
                              const void *weight, const void *bias, int C, int O) {
   const char *function = "gpt2_fp8_quantize_weight";
   if (const int status = require_fp8(context, function)) return status;
-  CudaContext &own = cuda(context);
-  Scratch scratch(own.workspace);
+  CudaContext &gpu = cuda(context);
+  Scratch scratch(gpu.workspace);
   const Sums sums(scratch, C, O);
   const int64_t tiles = ceil_divide(O, tile_rows) * ceil_divide(C, tile_columns);
-  const int64_t blocks = tiles < own.multiprocessors ? tiles : own.multiprocessors;
-  launch_overlapping(own, quantize_kernel, blocks, threads, 0, values, transposed, factors, sums, own.grid,
+  const int64_t blocks = tiles < gpu.multiprocessors ? tiles : gpu.multiprocessors;
+  launch_overlapping(gpu, quantize_kernel, blocks, threads, 0, values, transposed, factors, sums, gpu.grid,
                      static_cast<const bf16 *>(weight), static_cast<const bf16 *>(bias), tiles, C, O);
   return GPT2_LAUNCHED(context, function);
 }

@@ -1,5 +1,5 @@
-// The columnwise copy of a matrix in FP8, at the speed of memory: bytes are transposed, and rescaled where their row's
-// scale is below the block's.
+// The columnwise copy of a matrix in FP8, at the speed of memory: transposes bytes, and rescales rows with a scale
+// below the block's.
 //
 // A block takes 128 rows of 128 channels, so that both reads and writes are whole lines of 128 bytes. Each warp reads a
 // group of 16 rows, 4 channels in a lane, and transposes them in registers. Shared memory then gathers the 8 groups of
@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(threads, 5)
     largest = fmaxf(largest, scale[row]);
     if (stores_block) largest_norm = fmaxf(largest_norm, norm[row]);
   }
-  const float own = scale[min(first + lane % group, N - 1)];
+  const float row_scale = scale[min(first + lane % group, N - 1)];
   largest = warp_largest(largest);
   largest_norm = warp_largest(largest_norm);
   if (lane == 0) {
@@ -77,13 +77,13 @@ __global__ void __launch_bounds__(threads, 5)
     columnwise_norm[block] = largest_norm;
   }
 
-  const float factor = own * inverse_of(largest);
+  const float factor = row_scale * inverse_of(largest);
 #pragma unroll
   for (int i = 0; i < group; i++) {
     const __half2 of_row = __float2half2_rn(__shfl_sync(0xffffffffu, factor, i));
     x[i] = rescale(x[i] & 0xffff, of_row) | rescale(x[i] >> 16, of_row) << 16;
   }
-  uint32_t lines[4][4];  // of 4 channels
+  uint32_t lines[4][4];  // 4 channels
 #pragma unroll
   for (int word = 0; word < 4; word++) {
     uint32_t bytes[4] = {x[2 * word], x[2 * word + 8], x[2 * word + 1], x[2 * word + 9]};

@@ -1,5 +1,5 @@
-// GELU (Hendrycks and Gimpel 2016) in its tanh form, forward and backward. Memory-bound: one pass over its tensors.
-// Training uses the forms in the matmuls' epilogues (matmul.cuh, sm90/product-finisher.cuh).
+// GELU (Hendrycks and Gimpel 2016) with tanh, forward and backward. Memory-bound: one pass over the tensors. Training
+// uses the matmuls' epilogues instead (matmul.cuh, sm90/product-finisher.cuh).
 #include "common/elementwise.cuh"
 #include "runtime/ops.generated.h"
 
@@ -20,20 +20,20 @@ struct Backward {
 }  // namespace
 
 int ops::gelu_forward(gpt2_context &context, void *out, const void *in, int64_t count) {
-  CudaContext &own = cuda(context);
-  with_element_type(own, [&](auto element) {
+  CudaContext &gpu = cuda(context);
+  with_element_type(gpu, [&](auto element) {
     using T = decltype(element);
     auto *x = static_cast<const T *>(in);
-    launch_elementwise(own, static_cast<T *>(out), x, x, count, Forward<T>{});
+    launch_elementwise(gpu, static_cast<T *>(out), x, x, count, Forward<T>{});
   });
   return GPT2_LAUNCHED(context, "gpt2_gelu_forward");
 }
 
 int ops::gelu_backward(gpt2_context &context, void *din, const void *dout, const void *in, int64_t count) {
-  CudaContext &own = cuda(context);
-  with_element_type(own, [&](auto element) {
+  CudaContext &gpu = cuda(context);
+  with_element_type(gpu, [&](auto element) {
     using T = decltype(element);
-    launch_elementwise(own, static_cast<T *>(din), static_cast<const T *>(dout), static_cast<const T *>(in), count,
+    launch_elementwise(gpu, static_cast<T *>(din), static_cast<const T *>(dout), static_cast<const T *>(in), count,
                        Backward<T>{});
   });
   return GPT2_LAUNCHED(context, "gpt2_gelu_backward");

@@ -30,8 +30,8 @@ __global__ void __launch_bounds__(threads) square_sum_kernel(double *partial, co
   if (threadIdx.x == 0) partial[blockIdx.x] = total;
 }
 
-// The same for the sums over `parts` rows of values [parts,count], which replace the first row. Each sum is taken in
-// fp32 in the order of rows, and rounded before it is squared, so that the norm is that of the stored values.
+// Squares of the sums over `parts` rows of values [parts,count]; the sums replace the first row. Each sum is added in
+// fp32 in the order of rows and rounded before it is squared, so that the norm belongs to the stored values.
 template <class T>
 __global__ void __launch_bounds__(threads) part_sum_kernel(double *partial, T *values, int64_t count, int parts) {
   constexpr int V = vector_size<T>;
@@ -78,11 +78,11 @@ __global__ void __launch_bounds__(threads) sum_kernel(double *total, const doubl
   if (threadIdx.x == 0) *total = sum;
 }
 
-// partial [blocks] = the sums of the squares of the matrices.
-void launch_square_sum(CudaContext &own, double *partial, const void *matrices, int64_t count) {
-  with_gradient_type(own, [&](auto element) {
+// partial [blocks] = each block's sum of squares of the matrices.
+void launch_square_sum(CudaContext &gpu, double *partial, const void *matrices, int64_t count) {
+  with_gradient_type(gpu, [&](auto element) {
     using T = decltype(element);
-    square_sum_kernel<<<blocks, threads, 0, own.stream>>>(partial, static_cast<const T *>(matrices), count);
+    square_sum_kernel<<<blocks, threads, 0, gpu.stream>>>(partial, static_cast<const T *>(matrices), count);
   });
 }
 
@@ -96,11 +96,11 @@ int64_t ops::global_norm_scratch(const gpt2_context &, int64_t, int64_t) {
 
 int ops::global_norm(gpt2_context &context, float *step, const void *matrices, const float *vectors,
                      int64_t matrix_count, int64_t vector_count, float max_norm) {
-  CudaContext &own = cuda(context);
-  double *partial = Scratch(own.workspace).take<double>(2 * blocks);
-  launch_square_sum(own, partial, matrices, matrix_count);
-  square_sum_kernel<<<blocks, threads, 0, own.stream>>>(partial + blocks, vectors, vector_count);
-  norm_kernel<<<1, threads, 0, own.stream>>>(step, partial, 2 * blocks, max_norm);
+  CudaContext &gpu = cuda(context);
+  double *partial = Scratch(gpu.workspace).take<double>(2 * blocks);
+  launch_square_sum(gpu, partial, matrices, matrix_count);
+  square_sum_kernel<<<blocks, threads, 0, gpu.stream>>>(partial + blocks, vectors, vector_count);
+  norm_kernel<<<1, threads, 0, gpu.stream>>>(step, partial, 2 * blocks, max_norm);
   return GPT2_LAUNCHED(context, "gpt2_global_norm");
 }
 
@@ -108,22 +108,22 @@ int ops::global_norm_of_ranks(gpt2_context &context, float *step, void *matrices
                               gpt2_communicator &communicator, int64_t matrix_count, int64_t vector_count, int parts,
                               float max_norm) {
   const char *function = "gpt2_global_norm_of_ranks";
-  CudaContext &own = cuda(context);
-  double *partial = Scratch(own.workspace).take<double>(2 * blocks);
+  CudaContext &gpu = cuda(context);
+  double *partial = Scratch(gpu.workspace).take<double>(2 * blocks);
   if (parts == 1) {
-    launch_square_sum(own, partial, matrices, matrix_count);
+    launch_square_sum(gpu, partial, matrices, matrix_count);
   } else {
-    with_gradient_type(own, [&](auto element) {
+    with_gradient_type(gpu, [&](auto element) {
       using T = decltype(element);
-      part_sum_kernel<<<blocks, threads, 0, own.stream>>>(partial, static_cast<T *>(matrices), matrix_count, parts);
+      part_sum_kernel<<<blocks, threads, 0, gpu.stream>>>(partial, static_cast<T *>(matrices), matrix_count, parts);
     });
   }
-  square_sum_kernel<<<blocks, threads, 0, own.stream>>>(partial + blocks, vectors, vector_count);
-  // The sum of the matrices replaces its last part, directly before the parts of the vectors.
+  square_sum_kernel<<<blocks, threads, 0, gpu.stream>>>(partial + blocks, vectors, vector_count);
+  // The matrices' sum replaces the last of their partial sums, directly before the vectors' partial sums.
   double *total = partial + blocks - 1;
-  sum_kernel<<<1, threads, 0, own.stream>>>(total, partial, blocks);
+  sum_kernel<<<1, threads, 0, gpu.stream>>>(total, partial, blocks);
   if (const int status = sum_over_ranks(context, total, communicator, function)) return status;
-  norm_kernel<<<1, threads, 0, own.stream>>>(step, total, 1 + blocks, max_norm);
+  norm_kernel<<<1, threads, 0, gpu.stream>>>(step, total, 1 + blocks, max_norm);
   return GPT2_LAUNCHED(context, function);
 }
 

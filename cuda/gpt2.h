@@ -1,6 +1,6 @@
 /* The contract between TypeScript and the native libraries (libgpt2-cpu, libgpt2-cuda): status codes, dtypes, the
- * runtime, and every op of GPT-2 in the order of the model. Both libraries export exactly these functions. It is one long file
- * because it is the only place where they are declared.
+ * runtime, and every op of GPT-2 in the order of the model. Both libraries export exactly these functions. The file is
+ * long because nothing is declared elsewhere.
  *
  * Letters: B batch, T sequence length, S positions of a cache, N = B*T rows, C channels, NH heads, HS = C/NH head size,
  * V vocabulary (50257), Vp vocabulary padded to a multiple of 128 (50304), O output channels of a matmul, L layers.
@@ -12,10 +12,10 @@
  *    Pointers are device memory from gpt2_allocate, except those marked GPT2_HOST. All are 64-byte aligned.
  *  - The result is a status. After a failure nothing was launched, and gpt2_last_error(context) says what was expected,
  *    what was passed, and where. Nothing here exits, aborts or asserts on a caller's input. There are no globals.
- *  - Ops are enqueued in order on the context's stream and may return before they finish (CPU: they do not). Between
- *    gpt2_capture_begin and gpt2_capture_end they are recorded instead of run.
- *  - No op allocates. Scratch is the context's workspace (gpt2_set_workspace); *_scratch functions give the size an op
- *    needs, in bytes. Ops run one after another, so the workspace is as large as the largest of them.
+ *  - Ops are enqueued in order on the context's stream and may return before they finish (the CPU's finish first).
+ *    Between gpt2_capture_begin and gpt2_capture_end ops are recorded instead of run.
+ *  - No op allocates. Scratch is the context's workspace (gpt2_set_workspace); *_scratch functions give the bytes that
+ *    an op needs. Ops run one after another, so one workspace of the largest size serves all of them.
  *  - Bitwise deterministic: same inputs, same bits, at any thread count on one code path (the set of kernels in use, as
  *    "avx512" or "sm90"). No floating-point atomics.
  */
@@ -30,7 +30,7 @@
 #define GPT2_API __attribute__((visibility("default")))
 #endif
 
-/* Marks a pointer to the caller's own memory (in TypeScript: a typed array). */
+/* Marks a pointer to host memory (in TypeScript: a typed array). */
 #define GPT2_HOST
 
 /* Raised whenever the signature or the meaning of a function below changes; the loader refuses a library of another version. */
@@ -52,8 +52,8 @@ enum GPT2_STATUS {
  *   bias and layernorm gradients, mean, rstd, lse,
  *   losses, norm                                     fp32         fp32
  *   master weights, moments                          fp32         fp32
- * In fp32 and tf32 the master weights are the weights. A context of fp8 is one of bf16 that also has the ops with tensors in FP8
- * (see "FP8"); in the CPU library it is one of fp32 that has them. */
+ * In fp32 and tf32 the master weights are the weights. An fp8 context is a bf16 context that also has the ops on FP8
+ * tensors (see "FP8"). In the CPU library it is an fp32 context with these ops. */
 enum GPT2_DTYPE { GPT2_FP32 = 0, GPT2_TF32 = 1, GPT2_BF16 = 2, GPT2_FP8 = 3 };
 
 /* The step block: 64 floats in device memory that hold what changes from step to step, so that a recorded step can
@@ -61,13 +61,13 @@ enum GPT2_DTYPE { GPT2_FP32 = 0, GPT2_TF32 = 1, GPT2_BF16 = 2, GPT2_FP8 = 3 };
 enum GPT2_STEP {
   GPT2_STEP_LEARNING_RATE = 0,
   GPT2_STEP_LOSS_LIMIT = 1,   /* finite; if the loss is NaN or above it, the step changes no weight */
-  GPT2_STEP_NORM_LIMIT = 2,   /* the same for the norm */
-  GPT2_STEP_AFTER_UPDATE = 3, /* not 0: the step changes no weight if the one before changed none */
-  GPT2_STEP_SCALARS = 4,      /* from here to STOP: the optimizers' own values of the step (src/optimizer) */
-  GPT2_STEP_STOP = 15,        /* what this rank asks for, to stop or to save; after the step: the sum over ranks */
+  GPT2_STEP_NORM_LIMIT = 2,   /* the same limit for the norm */
+  GPT2_STEP_AFTER_UPDATE = 3, /* if not 0, the step changes no weight if the previous step changed none */
+  GPT2_STEP_SCALARS = 4,      /* from here to STOP: the optimizers' values for the step (src/optimizer) */
+  GPT2_STEP_STOP = 15,        /* this rank's request to stop or to save; after the step: the sum over ranks */
   GPT2_STEP_LOSS = 16,        /* mean loss over the micro-batches */
   GPT2_STEP_NORM = 17,        /* gradient norm before clipping */
-  GPT2_STEP_CLIP = 18,        /* what the gradients are multiplied by */
+  GPT2_STEP_CLIP = 18,        /* the factor of the gradients */
   GPT2_STEP_UPDATED = 19,     /* 1 if this step updates the weights, 0 if it changes nothing */
   GPT2_STEP_SIZE = 64
 };
@@ -84,23 +84,23 @@ typedef struct gpt2_module gpt2_module;             /* kernels from outside this
 /* The GPT2_ABI_VERSION the library was built with. */
 GPT2_API int gpt2_abi_version(void);
 
-/* After `milliseconds`, writes a line to standard error and ends the process, unless it has ended by then. For a process whose
- * threads may hang in a driver, even in exit(3).
+/* Ends the process after `milliseconds`, with `text` on standard error, even if its threads hang in a driver or
+ * exit(3).
  *   text [bytes]  UTF-8 */
 GPT2_API int gpt2_end_later(GPT2_HOST const void *text, int64_t bytes, int32_t milliseconds, int32_t exit_code);
 
-/* From now on ends the process with exit code 128 + signal at the second of `signals` that has a handler, unless the process ends by
- * itself within `grace` milliseconds: a kernel that runs on the main thread may keep the handlers of its language from running. The
- * handlers are called as before. Signals within `apart` milliseconds of the first are the first. A line on standard error names the
- * kernel that runs on a CPU.
+/* Lets the second of `signals` end the process with exit code 128 + signal, unless the process ends by itself within
+ * `grace` milliseconds: a kernel on the main thread may keep the host language's signal handlers from running. Handlers
+ * are called as before; a signal without a handler does not count. Signals within `apart` milliseconds of the first
+ * count as the first. A line on standard error names the kernel that runs on a CPU.
  *   signals [count] */
 GPT2_API int gpt2_end_at_second_signal(GPT2_HOST const int32_t *signals, int64_t count, int32_t apart, int32_t grace);
 
-/* Opens a device. On failure *context is still set (unless memory ran out: then NULL) so that gpt2_last_error works; it
- * must be destroyed all the same.
+/* Opens a device. On failure *context is still set (unless memory ran out: then NULL) so that gpt2_last_error works;
+ * the context must be destroyed all the same.
  *   context = [1]
  *   device      index of the GPU; 0 for the CPU
- *   dtype       GPT2_DTYPE; one that the device lacks gives GPT2_UNSUPPORTED
+ *   dtype       GPT2_DTYPE; a dtype that the device lacks gives GPT2_UNSUPPORTED
  *   threads     CPU threads, 0 for all cores; ignored on CUDA
  *   accumulates 1 if gradients will be summed over micro-batches (decides the weight gradients' dtype in bf16) */
 GPT2_API int gpt2_context_create(GPT2_HOST gpt2_context **context, int32_t device, int32_t dtype, int32_t threads,
@@ -149,7 +149,7 @@ GPT2_API int gpt2_copy_on_device(gpt2_context *context, void *destination, const
 /* Sets `destination` [bytes] to zero, in stream order. */
 GPT2_API int gpt2_fill_zero(gpt2_context *context, void *destination, int64_t bytes);
 
-/* weight = master, rounded to nearest even. In fp32 and tf32 it is a copy (or does nothing if both are the same memory).
+/* weight = master, rounded to nearest even. In fp32 and tf32 this copies, or does nothing if both are the same memory.
  *   weight = [count], master [count] */
 GPT2_API int gpt2_cast_weights(gpt2_context *context, void *weight, const float *master, int64_t count);
 
@@ -173,32 +173,32 @@ GPT2_API int gpt2_graph_destroy(gpt2_context *context, gpt2_graph *graph);
 
 /* ---------------------------------------------------------------- kernels from outside this library
  *
- * TypeScript compiles a user's file of kernels (src/ops/kernels), and these functions load and launch them. The CPU library emulates
- * a GPU (cpu/emulator). */
+ * TypeScript compiles a user's file of kernels (src/ops/kernels), and these functions load and launch its kernels. The
+ * CPU library emulates a GPU (cpu/emulator). */
 
-/* Loads a cubin for this GPU; in the CPU library, a file of kernels that was compiled for it.
+/* Loads a cubin for this GPU; in the CPU library, a file of kernels that was compiled for that library.
  *   module = [1]
  *   path [bytes]  UTF-8 */
 GPT2_API int gpt2_module_load(gpt2_context *context, GPT2_HOST gpt2_module **module, GPT2_HOST const void *path,
                               int64_t bytes);
 
-/* Frees it; graphs with its kernels must be freed before. */
+/* Frees the module; graphs with its kernels must be freed before. */
 GPT2_API int gpt2_module_free(gpt2_context *context, gpt2_module *module);
 
-/* The module's kernels, as a JSON array, an object each:
+/* The module's kernels as a JSON array, with an object for each kernel:
  *   "signature"  demangled: "add(float*, float const*, int)", "void scale<float, 256>(float*)"; an extern "C" kernel has only a
  *                name
- *   "parameters"  of each the "offset" and the "bytes" in the arguments of a launch
+ *   "parameters"  an object for each, with its "offset" and "bytes" in the arguments of a launch
  *   "registers" of a thread, "localBytes" of a thread (spills and arrays), "sharedBytes" and "threads": the static shared memory
  *                and the largest number of threads of a block; "sharedLimit": the most shared memory that a block can have
  * The text belongs to the module. */
 GPT2_API const char *gpt2_module_description(gpt2_module *module);
 
-/* Enqueues a kernel of a module: `kernel` is its place in the description.
+/* Enqueues a kernel of a module: `kernel` is its index in the description.
  *   arguments [bytes]  the kernel's parameters, each at its offset
  *   shared_bytes       dynamic shared memory of a block
- *   reach [parameters]  of each parameter that is a pointer, how many bytes from it on the kernel may access. The CPU library
- *                       checks it if the file was compiled with checks; GPUs do not. */
+ *   reach [parameters] for each pointer, the bytes from its address on that the kernel may access. The CPU library
+ *                      checks this if the file was compiled with checks; GPUs do not. */
 GPT2_API int gpt2_module_launch(gpt2_context *context, gpt2_module *module, int32_t kernel, int32_t grid_x,
                                 int32_t grid_y, int32_t grid_z, int32_t block_x, int32_t block_y, int32_t block_z,
                                 int32_t shared_bytes, GPT2_HOST const void *arguments, int64_t bytes,
@@ -220,18 +220,19 @@ GPT2_API int gpt2_generator_normal(gpt2_generator *generator, GPT2_HOST float *n
 
 /* ---------------------------------------------------------------- ranks: processes that train together
  *
- * Each of R ranks is a process with a context of its own; a communicator joins them. */
+ * Each of R ranks is a process with one context; a communicator joins the ranks. */
 
 enum GPT2_COMMUNICATOR { GPT2_COMMUNICATOR_ID_SIZE = 192 };
 
-/* A new communicator's unique id: rank 0 asks for it, and sends it to every rank.
+/* The unique id of a new communicator, which rank 0 requests and sends to every rank.
  *   id = [GPT2_COMMUNICATOR_ID_SIZE] bytes
- *   is_one_machine  whether all ranks are on this machine, and share its loopback; the CPU library supports no others */
+ *   is_one_machine  1 if all ranks are on this machine and share its loopback; the CPU library requires 1 */
 GPT2_API int gpt2_communicator_id(gpt2_context *context, GPT2_HOST void *id, int32_t is_one_machine);
 
-/* Joins the ranks; returns when all have joined. On one machine they connect over TCP on its loopback. The GPUs' copy
- * engines carry the data where each GPU reaches the others' memory; on several machines, where one does not, and with
- * GPT2_PEER_COPIES=0, NCCL does (libnccl.so.2, or the file GPT2_NCCL_LIB), which is opened only then.
+/* Joins the ranks; returns when all have joined. On one machine they connect over TCP on its loopback. If each GPU
+ * reaches the memory of the others, the GPUs' copy engines carry the data. Otherwise NCCL does: on several machines,
+ * where a GPU does not reach another's memory, and with GPT2_PEER_COPIES=0. Only then is NCCL opened (libnccl.so.2, or
+ * the file that GPT2_NCCL_LIB names).
  *   communicator = [1], id [GPT2_COMMUNICATOR_ID_SIZE]
  *   timeout_milliseconds  how long rank 0 waits for another rank in the functions of this section; the others wait for
  *                         rank 0 five seconds longer, and two minutes for NCCL to join */
@@ -239,24 +240,24 @@ GPT2_API int gpt2_communicator_create(gpt2_context *context, GPT2_HOST gpt2_comm
                                       GPT2_HOST const void *id, int32_t rank, int32_t ranks,
                                       int32_t timeout_milliseconds);
 
-/* Waits for the collectives enqueued so far, then frees the communicator; all ranks call it. Graphs with its collectives
- * must be freed before. If `abandon` is not 0, it ends unfinished collectives without their result, since they may be
- * waiting for a rank that is gone: then it returns within a second, and graphs are freed after it. */
+/* Waits for the collectives enqueued so far, then frees the communicator; all ranks call it. Graphs with its
+ * collectives must be freed before. If `abandon` is not 0, unfinished collectives end without a result, because they
+ * may be waiting for a rank that is gone. The call then returns within a second, and graphs are freed afterwards. */
 GPT2_API int gpt2_communicator_destroy(gpt2_context *context, gpt2_communicator *communicator, int32_t abandon);
 
 /* The communicator, as JSON:
  *   "carrier"   "copies" (the GPUs' copy engines), "nccl" or "loopback" (the CPU library)
  *   "parts"     the rows P that gpt2_reduce_scatter gives: R, or 1 if NCCL adds
- *   "ordering"  what guarantees that a signalled rank sees the copies before the signal: "flushed" (the wait flushes remote
- *               writes) or "nvlink" (NVLink keeps their order); "" if no copy engines are used
+ *   "ordering"  the guarantee that a signalled rank sees the copies before the signal: "flushed" (the wait flushes
+ *               remote writes) or "nvlink" (NVLink keeps their order); "" if no copy engines are used
  *   "reason"    on one machine: why NCCL is used instead of copy engines; else ""
  * The text belongs to the communicator. */
 GPT2_API const char *gpt2_communicator_description(gpt2_communicator *communicator);
 
-/* Lets the other ranks write to `memory` of gpt2_allocate; does nothing with NCCL. `bytes` is a multiple of 2 MiB, the same
- * at every rank. The `out` of gpt2_reduce_scatter and gpt2_all_gather must be in such memory. All ranks call it. Before they
- * free the memory, all call gpt2_communicator_unshare, when no collective uses the memory, or gpt2_communicator_destroy.
- * share and unshare return when all ranks have called. */
+/* Lets the other ranks write to `memory`, which gpt2_allocate returned; does nothing with NCCL. `bytes` is a multiple
+ * of 2 MiB, the same at every rank. The `out` of gpt2_reduce_scatter and gpt2_all_gather must be in such memory. All
+ * ranks call both functions, which return when all have called. Before the memory is freed, all ranks call
+ * gpt2_communicator_unshare, once no collective uses the memory, or gpt2_communicator_destroy. */
 GPT2_API int gpt2_communicator_share(gpt2_context *context, gpt2_communicator *communicator, void *memory,
                                      int64_t bytes);
 GPT2_API int gpt2_communicator_unshare(gpt2_context *context, gpt2_communicator *communicator, void *memory);
@@ -272,8 +273,8 @@ GPT2_API int gpt2_collectives_join(gpt2_context *context, gpt2_communicator *com
 GPT2_API int gpt2_collectives_record(gpt2_context *context, gpt2_communicator *communicator, gpt2_event *event);
 
 /* gpt2_all_reduce, _reduce_scatter and _all_gather enqueued between begin and end start together at the end, where the
- * library can do so: ranks then wait for each other once instead of once per collective. No two may touch the same memory.
- * No other function that takes a communicator may be called in between. */
+ * library can do so: ranks then wait for each other once instead of once per collective. No two of them may touch the
+ * same memory. No other function that takes a communicator may be called in between. */
 GPT2_API int gpt2_collectives_group_begin(gpt2_context *context, gpt2_communicator *communicator);
 GPT2_API int gpt2_collectives_group_end(gpt2_context *context, gpt2_communicator *communicator);
 
@@ -303,9 +304,9 @@ GPT2_API int gpt2_collectives_group_end(gpt2_context *context, gpt2_communicator
  *   or NULL with X           NULL exactly where X is
  *   may be X, may be X or Y  may be the same memory; an output overlaps no other tensor
  *
- * Then, each after a semicolon: relations between arguments as C writes them, and `workspace`, the scratch function with
- * the arguments that give what this call needs. Integer arguments are sizes of at least 1, except `accumulate`, dtypes
- * and those with a relation of their own.
+ * Then, each after a semicolon: relations between arguments, in C, and `workspace` with the scratch function's call
+ * that gives the bytes needed. Integer arguments are sizes of at least 1, except `accumulate`, dtypes and those in
+ * relations.
  *
  * In formulas, (=|+=) means = if the argument `accumulate` is 0, += if it is 1. */
 
@@ -405,28 +406,29 @@ GPT2_API int gpt2_matmul_relu_squared_backward_input(gpt2_context *context, void
 GPT2_API int gpt2_matmul_backward_weight(gpt2_context *context, void *dweight, float *dbias, const void *dout,
                                          const void *in, int32_t N, int32_t C, int32_t O, int32_t accumulate);
 
-/* With `gradients` 1, enough for every direction at this size. With 0, enough for all but the weight gradient, and the size
- * for the largest N is then enough for every smaller N. */
+/* With `gradients` 1, the bytes for every direction at this size. With 0, the bytes for all directions but the weight
+ * gradient; the size for the largest N then serves every smaller N. */
 GPT2_API int gpt2_matmul_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C, int32_t O,
                                  int32_t gradients);
 
 /* ---------------------------------------------------------------- QK-norm (Henry et al. 2020) and rotary positions (Su et al.
  * 2021) */
 
-/* Normalizes and rotates each head's q and k before attention, in place; v stays. x = x * rstd, with rstd = 1/sqrt(mean of x^2 +
- * eps) over the head, or 1 if rstd is NULL. Then, for i < HS/2 and position p, with cos = rotations[p,i] and
- * sin = rotations[p,i+HS/2]: x[i] = x[i] cos + x[i+HS/2] sin and x[i+HS/2] = x[i+HS/2] cos - x[i] sin. q is multiplied by
- * query_factor last. The position of token t is t, or positions[b] + t; outside [0, S - T + t] q and k become NaN. rstd holds a
- * token's NH values of q, then those of k.
+/* Normalizes and rotates each head's q and k before attention, in place; v is unchanged. x = x * rstd, with
+ * rstd = 1/sqrt(mean of x^2 + eps) over the head, or 1 if rstd is NULL. Then, for i < HS/2 and position p, with
+ * cos = rotations[p,i] and sin = rotations[p,i+HS/2]: x[i] = x[i] cos + x[i+HS/2] sin and
+ * x[i+HS/2] = x[i+HS/2] cos - x[i] sin. q is multiplied by query_factor last. The position of token t is t, or
+ * positions[b] + t with `positions`; if it is outside [0, S - T + t], q and k become NaN. rstd holds, for each token,
+ * NH values of q and then NH values of k.
  *   qkv (updated) [B,T,3C] first 2C, rstd = [B,T,2NH] or NULL, rotations [S,C/NH], positions [B] or NULL;
  *   C % (2 * NH) == 0; T <= S; eps >= 0 */
 GPT2_API int gpt2_qk_norm_rotary_forward(gpt2_context *context, void *qkv, float *rstd, const float *rotations,
                                          const int32_t *positions, int32_t B, int32_t T, int32_t S, int32_t C,
                                          int32_t NH, float eps, float query_factor);
 
-/* From the gradient of gpt2_qk_norm_rotary_forward's result (`qkv`, without positions) to that of its input, in place; the part of v
- * stays. With y a result and dy its gradient, each divided and multiplied by query_factor for q, and the rotation undone on both:
- * dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL.
+/* Turns the gradient of gpt2_qk_norm_rotary_forward's result (`qkv`, without positions) into the gradient of its input,
+ * in place; the gradient of v is unchanged. With y a result and dy its gradient, the rotation undone on both, and for q
+ * y divided and dy multiplied by query_factor: dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL.
  *   dqkv (updated) [B,T,3C] first 2C, qkv [B,T,3C] first 2C, rstd [B,T,2NH] or NULL, rotations [>=T,C/NH];
  *   C % (2 * NH) == 0; query_factor != 0 */
 GPT2_API int gpt2_qk_norm_rotary_backward(gpt2_context *context, void *dqkv, const void *qkv, const float *rstd,
@@ -492,7 +494,7 @@ GPT2_API int gpt2_classifier(gpt2_context *context, float *losses, void *din, vo
                              const void *in, const void *weight, const void *bias, const int32_t *targets, int32_t N,
                              int32_t C, int32_t V, int32_t Vp, float dloss, float softcap, int32_t accumulate);
 
-/* With `gradients` 0, enough for losses only, and the size for the largest N is then enough for every smaller N. */
+/* With `gradients` 0, the bytes for losses only; the size for the largest N then serves every smaller N. */
 GPT2_API int gpt2_classifier_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C, int32_t Vp,
                                      int32_t gradients);
 
@@ -503,53 +505,55 @@ GPT2_API int gpt2_loss_sum(gpt2_context *context, float *step, const float *loss
 
 /* ---------------------------------------------------------------- FP8 (Micikevicius et al. 2022), in a context of GPT2_FP8
  *
- * A matrix in FP8 is values in E4M3 and a scale for each row: its element [i,j] is values[i,j] * scale[i]. A weight has one scale for
- * all of its elements, which its transposed copy shares. Scales are powers of two, at least 2^-126, so that they round nothing. A
- * value is rounded to nearest even; what is larger than 448, the largest number of E4M3, becomes 448; NaN stays NaN.
+ * A matrix in FP8 is values in E4M3 and a scale for each row: its element [i,j] is values[i,j] * scale[i]. A weight has
+ * one scale for all of its elements, which its transposed copy shares. Scales are powers of two, at least 2^-126, so
+ * that scaling rounds nothing. Values are rounded to nearest even; above 448, the largest number of E4M3, they become
+ * 448; NaN stays NaN.
  *
- * No scale depends on an earlier step. Where an op has a whole row, `scale` is the smallest with which the row's largest element is
- * at most 448. A product that stores its result in FP8 has only part of a row: it takes the smallest scale with which an upper bound
- * of the elements is at most 448. By Cauchy and Schwarz no element of in * weight^T exceeds the norm (the root of the sum of squares)
- * of its row of `in` times the largest norm of a row of the weight. `norm` [N] is an upper bound of each row's norm after rounding to
- * FP8: 17/16 of its norm before, plus sqrt(C) 2^-10 scale.
+ * No scale depends on an earlier step. An op that has a whole row takes the smallest scale with which the row's largest
+ * value is at most 448. A matmul that stores its result in FP8 has only part of a row, and takes the smallest scale
+ * with which an upper bound of the values is at most 448. By Cauchy and Schwarz no element of in * weight^T exceeds the
+ * norm (the root of the sum of squares) of its row of `in` times the largest norm of a row of the weight. `norm` [N] is
+ * an upper bound of each row's norm after rounding to FP8: 17/16 of the norm before rounding, plus sqrt(C) 2^-10 scale.
  *
- * The gradient of a weight sums over rows, so its operands are columnwise copies: of a matrix [N,C], values [C,N/16,16], and for
- * each block of GPT2_FP8_BLOCK rows the largest scale and the largest norm of its rows (NaN is skipped). Rows are in groups of 16, and in a group
- * row 8 b + r, with b from 0 to 1 and r from 0 to 7, is at 2 r + b. Values of rows past N are 0. */
+ * A weight gradient sums over rows, so its operands are columnwise copies. The columnwise copy of a matrix [N,C] has
+ * values [C,N/16,16] and, for each block of GPT2_FP8_BLOCK rows, the largest scale and the largest norm of these rows
+ * (NaN is skipped). Rows are stored in groups of 16: row 8 b + r of a group, with b 0 or 1 and r from 0 to 7, is at
+ * 2 r + b. Values of rows past N are 0. */
 enum GPT2_FP8_COLUMNWISE { GPT2_FP8_GROUP = 16, GPT2_FP8_BLOCK = 512 };
 
-/* What gpt2_fp8_quantize_weight says of a weight: its scale, and what bounds the results of products. */
+/* The factors that gpt2_fp8_quantize_weight stores for a weight: its scale, and norms that bound a matmul's results. */
 enum GPT2_FP8_FACTOR {
   GPT2_FP8_SCALE = 0,
   GPT2_FP8_ROW_NORM = 1,    /* the largest norm of a row of the weight in FP8; 0 without `values` */
-  GPT2_FP8_COLUMN_NORM = 2, /* the same of a column; 0 without `transposed` */
+  GPT2_FP8_COLUMN_NORM = 2, /* the largest norm of a column; 0 without `transposed` */
   GPT2_FP8_BIAS = 3,        /* the bias's largest absolute value; 0 without a bias */
   GPT2_FP8_FACTORS = 4
 };
 
-/* The weight in FP8, as it is for forward and transposed for backward to the input, and its factors. On CUDA the kernel's blocks wait
- * for each other: at most two contexts may call it on a GPU at the same time.
+/* The weight in FP8 and its factors: `values` for forward, `transposed` for backward to the input. On CUDA the kernel's
+ * blocks wait for each other, so at most two contexts may call this op on a GPU at the same time.
  *   values = [O,C] or NULL, transposed = [C,O] or NULL, factors = [GPT2_FP8_FACTORS], weight [O,C], bias [O] or NULL;
  *   C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_quantize_weight_scratch(C,O) */
 GPT2_API int gpt2_fp8_quantize_weight(gpt2_context *context, uint8_t *values, uint8_t *transposed, float *factors,
                                       const void *weight, const void *bias, int32_t C, int32_t O);
 GPT2_API int gpt2_fp8_quantize_weight_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t C, int32_t O);
 
-/* The columnwise copy of a matrix in FP8, whose values are rounded again only where they are subnormal at the block's scale.
+/* The columnwise copy of a matrix in FP8. Values are rounded again only where they are subnormal at the block's scale.
  *   columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], columnwise_norm = [N/GPT2_FP8_BLOCK], values [N,C], scale [N],
  *   norm [N]; C % 16 == 0 */
 GPT2_API int gpt2_fp8_transpose(gpt2_context *context, uint8_t *columnwise, float *columnwise_scale,
                                 float *columnwise_norm, const uint8_t *values, const float *scale, const float *norm,
                                 int32_t N, int32_t C);
 
-/* gpt2_layernorm_forward; also stores `out`, as it is rounded there (also if it is NULL), in FP8.
+/* gpt2_layernorm_forward that also stores its rounded result in FP8, even if `out` is NULL.
  *   out = [N,C] or NULL, values = [N,C], scale = [N], norm = [N], mean = [N], rstd = [N], in [N,C], weight [C], bias [C];
  *   C % 16 == 0 */
 GPT2_API int gpt2_layernorm_fp8_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, float *norm,
                                         float *mean, float *rstd, const void *in, const void *weight, const void *bias,
                                         int32_t N, int32_t C);
 
-/* gpt2_layernorm_backward; also stores `din`, as it is rounded there, in FP8.
+/* gpt2_layernorm_backward that also stores the rounded `din` in FP8.
  *   din = [N,C] may be dresidual, values = [N,C], scale = [N], norm = [N], dweight (accumulate) [C], dbias (accumulate) [C],
  *   dout [N,C], dresidual [N,C] or NULL, in [N,C], weight [C], mean [N], rstd [N]; C % 16 == 0;
  *   workspace gpt2_layernorm_scratch(N,C) */
@@ -558,30 +562,30 @@ GPT2_API int gpt2_layernorm_fp8_backward(gpt2_context *context, void *din, uint8
                                          const void *in, const void *weight, const float *mean, const float *rstd,
                                          int32_t N, int32_t C, int32_t accumulate);
 
-/* gpt2_rmsnorm_forward; also stores `out`, as it is rounded there (also if it is NULL), in FP8.
+/* gpt2_rmsnorm_forward that also stores its rounded result in FP8, even if `out` is NULL.
  *   out = [N,C] or NULL, values = [N,C], scale = [N], norm = [N], rstd = [N], in [N,C], weight [C]; C % 16 == 0; eps >= 0 */
 GPT2_API int gpt2_rmsnorm_fp8_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, float *norm,
                                       float *rstd, const void *in, const void *weight, int32_t N, int32_t C,
                                       float eps);
 
-/* gpt2_rmsnorm_backward; also stores `din`, as it is rounded there, in FP8.
+/* gpt2_rmsnorm_backward that also stores the rounded `din` in FP8.
  *   din = [N,C] may be dout or dresidual, values = [N,C], scale = [N], norm = [N], dweight (accumulate) [C], dout [N,C],
  *   dresidual [N,C] or NULL, in [N,C], weight [C], rstd [N]; C % 16 == 0; workspace gpt2_layernorm_scratch(N,C) */
 GPT2_API int gpt2_rmsnorm_fp8_backward(gpt2_context *context, void *din, uint8_t *values, float *scale, float *norm,
                                        float *dweight, const void *dout, const void *dresidual, const void *in,
                                        const void *weight, const float *rstd, int32_t N, int32_t C, int32_t accumulate);
 
-/* out = in * weight^T + bias + residual. Forward; and backward to the input, with the gradient of the output as `in`, the transposed
- * weight, and no bias.
+/* out = in * weight^T + bias + residual. Serves forward, and backward to the input with the output's gradient as `in`,
+ * the transposed weight, and no bias.
  *   out = [N,O], in [N,C], in_scale [N], weight [O,C], factors [GPT2_FP8_FACTORS], bias [O] or NULL, residual [N,O] or NULL;
  *   C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O) */
 GPT2_API int gpt2_fp8_matmul(gpt2_context *context, void *out, const uint8_t *in, const float *in_scale,
                              const uint8_t *weight, const float *factors, const void *bias, const void *residual,
                              int32_t N, int32_t C, int32_t O);
 
-/* gpt2_matmul_gelu_forward of FP8, which stores GELU's output in FP8 only: pre = in * weight^T + bias, values = gelu(pre) / scale.
- * The bound is in_norm * ROW_NORM + BIAS. The columnwise copy's bound has in_columnwise_norm in place of in_norm: the norms of the
- * columnwise copy of `in`. Both copies are rounded from the fp32 result.
+/* gpt2_matmul_gelu_forward in FP8; GELU's output is stored in FP8 only: pre = in * weight^T + bias, values = gelu(pre)
+ * / scale. `scale` follows from the bound in_norm * ROW_NORM + BIAS. columnwise_scale follows from the same bound with
+ * in_columnwise_norm, the norms of the columnwise copy of `in`. Both copies are rounded from fp32.
  *   values = [N,O], scale = [N], columnwise = [O,N/16,16] or NULL, columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with columnwise,
  *   pre = [N,O], in [N,C], in_scale [N], in_norm [N], in_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with columnwise, weight [O,C],
  *   factors [GPT2_FP8_FACTORS], bias [O] or NULL; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O) */
@@ -590,8 +594,8 @@ GPT2_API int gpt2_fp8_matmul_gelu_forward(gpt2_context *context, uint8_t *values
                                           const float *in_norm, const float *in_columnwise_norm, const uint8_t *weight,
                                           const float *factors, const void *bias, int32_t N, int32_t C, int32_t O);
 
-/* gpt2_matmul_relu_squared_forward of FP8, which stores its result in FP8 only: values = relu(in * weight^T + bias)^2 / scale. The
- * bound is the square of GELU's.
+/* gpt2_matmul_relu_squared_forward in FP8; the result is stored in FP8 only:
+ * values = relu(in * weight^T + bias)^2 / scale. The bounds are the squares of those of gpt2_fp8_matmul_gelu_forward.
  *   values = [N,O], scale = [N], columnwise = [O,N/16,16] or NULL, columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with columnwise,
  *   in [N,C], in_scale [N], in_norm [N], in_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with columnwise, weight [O,C],
  *   factors [GPT2_FP8_FACTORS], bias [O] or NULL; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O) */
@@ -602,9 +606,10 @@ GPT2_API int gpt2_fp8_matmul_relu_squared_forward(gpt2_context *context, uint8_t
                                                   const float *factors, const void *bias, int32_t N, int32_t C,
                                                   int32_t O);
 
-/* gpt2_matmul_gelu_backward_input of FP8, which stores its result in FP8 only: values = (dout * weight) * gelu'(pre) / scale.
- * The bound is 1.13 * dout_norm * COLUMN_NORM, because gelu' is below 1.13. The columnwise copy's bound has dout_columnwise_norm in
- * place of dout_norm: the norms of the columnwise copy of `dout`. Both copies are rounded from the fp32 result.
+/* gpt2_matmul_gelu_backward_input in FP8; the result is stored in FP8 only: values = (dout * weight) * gelu'(pre) /
+ * scale. `scale` follows from the bound 1.13 * dout_norm * COLUMN_NORM, because gelu' is below 1.13. columnwise_scale
+ * follows from the same bound with dout_columnwise_norm, the norms of the columnwise copy of `dout`. Both are rounded
+ * from fp32.
  *   values = [N,C], scale = [N], columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], dout [N,O], dout_scale [N],
  *   dout_norm [N], dout_columnwise_norm [N/GPT2_FP8_BLOCK], transposed [C,O], factors [GPT2_FP8_FACTORS], pre [N,C]; C % 16 == 0;
  *   O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,O,C) */
@@ -615,9 +620,10 @@ GPT2_API int gpt2_fp8_matmul_gelu_backward_input(gpt2_context *context, uint8_t 
                                                  const float *factors, const void *pre, int32_t N, int32_t C,
                                                  int32_t O);
 
-/* gpt2_matmul_relu_squared_backward_input of FP8, which stores its result in FP8 only:
- * values = (dout * weight) * 2 sqrt(activated) / scale. `activated` is forward's result. The bound is GELU's with
- * 2 sqrt(448 activated_scale) in place of 1.13; for the columnwise copy, activated_columnwise_scale replaces activated_scale.
+/* gpt2_matmul_relu_squared_backward_input in FP8; the result is stored in FP8 only:
+ * values = (dout * weight) * 2 sqrt(activated) / scale. `activated` is forward's result. The bounds are those of
+ * gpt2_fp8_matmul_gelu_backward_input with 2 sqrt(448 activated_scale) in place of 1.13, and with
+ * activated_columnwise_scale for the columnwise copy.
  *   values = [N,C], scale = [N], columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], dout [N,O], dout_scale [N],
  *   dout_norm [N], dout_columnwise_norm [N/GPT2_FP8_BLOCK], transposed [C,O], factors [GPT2_FP8_FACTORS], activated [N,C],
  *   activated_scale [N], activated_columnwise_scale [N/GPT2_FP8_BLOCK]; C % 16 == 0; O % 16 == 0;
@@ -632,17 +638,18 @@ GPT2_API int gpt2_fp8_matmul_relu_squared_backward_input(gpt2_context *context, 
                                                          int32_t O);
 GPT2_API int gpt2_fp8_matmul_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C, int32_t O);
 
-/* gpt2_matmul_backward_weight of columnwise copies: dweight (=|+=) dout^T * in; dbias (=|+=) column sums of dout.
+/* gpt2_matmul_backward_weight from columnwise copies: dweight (=|+=) dout^T * in; dbias (=|+=) column sums of dout.
  *   dweight (accumulate) [O,C]: gradient, dbias (accumulate) [O] or NULL, dout [O,N/16,16], dout_scale [N/GPT2_FP8_BLOCK],
- *   in [C,N/16,16], in_scale [N/GPT2_FP8_BLOCK]; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_backward_weight_scratch(N,C,O) */
+ *   in [C,N/16,16], in_scale [N/GPT2_FP8_BLOCK]; C % 16 == 0; O % 16 == 0;
+ *   workspace gpt2_fp8_matmul_backward_weight_scratch(N,C,O) */
 GPT2_API int gpt2_fp8_matmul_backward_weight(gpt2_context *context, void *dweight, float *dbias, const uint8_t *dout,
                                              const float *dout_scale, const uint8_t *in, const float *in_scale,
                                              int32_t N, int32_t C, int32_t O, int32_t accumulate);
 GPT2_API int gpt2_fp8_matmul_backward_weight_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N,
                                                      int32_t C, int32_t O);
 
-/* gpt2_classifier whose logits are the product of `in` and `weight` in FP8: logits = (in_values * in_scale) * weight_values^T *
- * factors[SCALE] + bias. Its gradients are products of `in` and `weight` in the context's dtype.
+/* gpt2_classifier with the logits of a matmul in FP8: logits = (in_values * in_scale) * weight_values^T *
+ * factors[SCALE] + bias. The gradients are computed from `in` and `weight` in the context's dtype.
  *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C]: gradient or NULL, dbias (accumulate) [Vp] or NULL,
  *   logits (scratch) [N,Vp], in [N,C], in_values [N,C], in_scale [N], weight [Vp,C], weight_values [Vp,C],
  *   factors [GPT2_FP8_FACTORS], bias [Vp] or NULL, targets [N] < V; V <= Vp; softcap >= 0; C % 16 == 0; Vp % 16 == 0;
@@ -653,17 +660,18 @@ GPT2_API int gpt2_fp8_classifier(gpt2_context *context, float *losses, void *din
                                  const void *bias, const int32_t *targets, int32_t N, int32_t C, int32_t V, int32_t Vp,
                                  float dloss, float softcap, int32_t accumulate);
 
-/* With `gradients` 0, enough for losses only, and the size for the largest N is then enough for every smaller N. */
+/* With `gradients` 0, the bytes for losses only; the size for the largest N then serves every smaller N. */
 GPT2_API int gpt2_fp8_classifier_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C,
                                          int32_t Vp, int32_t gradients);
 
 /* ---------------------------------------------------------------- global norm */
 
-/* step[GPT2_STEP_NORM] = sqrt of the sum of squares over `matrices` and `vectors`, in blocks of fixed size: on CUDA each thread's part
- * (up to 6,000 squares) in fp32, the rest in double;
+/* step[GPT2_STEP_NORM] = sqrt of the sum of squares over `matrices` and `vectors`, in blocks of fixed size: on CUDA
+ * each thread's squares (up to 6,000) in fp32, the rest in double;
  * step[GPT2_STEP_CLIP] = max_norm / norm if norm > max_norm and max_norm > 0, else 1;
- * step[GPT2_STEP_UPDATED] = 1 if LOSS <= LOSS_LIMIT and NORM <= NORM_LIMIT and (AFTER_UPDATE = 0 or UPDATED was not 0), else
- * 0. The host enqueues a step before it knows the previous loss; the weights that gave a bad loss must still be there then.
+ * step[GPT2_STEP_UPDATED] = 1 if LOSS <= LOSS_LIMIT and NORM <= NORM_LIMIT and (AFTER_UPDATE = 0 or UPDATED was not 0),
+ * else 0. The device decides, because the host enqueues a step before it knows the previous loss: the weights that gave
+ * a bad loss must still exist then.
  *   step (updated) [GPT2_STEP_SIZE], matrices [matrix_count]: gradient, vectors [vector_count];
  *   workspace gpt2_global_norm_scratch(matrix_count,vector_count) */
 GPT2_API int gpt2_global_norm(gpt2_context *context, float *step, const void *matrices, const float *vectors,
@@ -686,8 +694,9 @@ GPT2_API int gpt2_adamw(gpt2_context *context, void *weight, float *master, floa
 
 /* ---------------------------------------------------------------- muon (Jordan 2024), for matrices
  *
- * An update takes four ops: gpt2_muon_momentum for each matrix, gpt2_normalize_matrices, gpt2_newton_schulz several times, and
- * gpt2_muon_update for each matrix. In between, a direction is a wide matrix: it is transposed if rows > columns. */
+ * An update takes four ops: gpt2_muon_momentum for each matrix, gpt2_normalize_matrices, gpt2_newton_schulz several
+ * times, and gpt2_muon_update for each matrix. In between, directions are wide matrices: transposed if rows >
+ * columns. */
 
 /* With g = gradient * step[CLIP]: momentum = mu momentum + (1-mu) g; direction = mu momentum + (1-mu) g, with the new momentum
  * (Nesterov's). If rows > columns the direction is stored transposed, as [columns,rows]. Does nothing if step[UPDATED] = 0.
@@ -697,7 +706,7 @@ GPT2_API int gpt2_muon_momentum(gpt2_context *context, void *direction, float *m
                                 const float *step, int32_t rows, int32_t columns, int32_t gradient_dtype, float mu);
 
 /* Each matrix is divided by margin * (its Frobenius norm) + eps. The squares are summed in a fixed number of blocks: on
- * CUDA each thread's part in fp32, the rest in double.
+ * CUDA each thread's squares in fp32, the rest in double.
  *   matrices (updated) [M,count]; workspace gpt2_normalize_matrices_scratch(M,count) */
 GPT2_API int gpt2_normalize_matrices(gpt2_context *context, void *matrices, int32_t M, int64_t count, float margin,
                                      float eps);
@@ -721,11 +730,11 @@ GPT2_API int gpt2_muon_update(gpt2_context *context, void *weight, float *master
 
 /* ---------------------------------------------------------------- generation: text that grows token by token
  *
- * B sequences of at most S tokens. positions[b] is the position of the next tokens of sequence b; the keys and values of
- * all positions before it are in the cache. Because the position is read from device memory, one token's ops can be
+ * B sequences of at most S tokens. positions[b] is the position of the next tokens of sequence b; the keys and values
+ * of all positions before it are in the cache. Because the position is read from device memory, one token's ops can be
  * recorded once as a graph. A sequence that does not fit (positions[b] outside [0, S - T]) gets rows of NaN and its
- * cache stays unchanged; a token outside [0, V) gives a row of NaN. So a host may enqueue steps before it knows the result of
- * the last one. */
+ * cache stays unchanged; a token outside [0, V) gives a row of NaN. So a host may enqueue steps before it knows the
+ * last result. */
 
 /* out[b,t,:] = wte[tokens[b,p+t],:] + wpe[p+t,:] with p = positions[b].
  *   out = [B,T,C], tokens [B,S+1], positions [B], wte [>=V,C] by tokens, wpe [>=S,C] or NULL */
@@ -760,13 +769,13 @@ GPT2_API int gpt2_attention_cached_forward(gpt2_context *context, void *out, voi
 GPT2_API int gpt2_attention_cached_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t S);
 
 /* Chooses the next token of each sequence by temperature, top-k and top-p: tokens[b,positions[b]+1] = the choice,
- * positions[b] += 1; nothing where positions[b] is outside [0, S). A logit that is NaN or infinite makes the choice -1: the
- * model has diverged. Temperature 0 chooses the largest logit, the first of equal ones. Otherwise token i has the weight
- * w[i] = round(2^31 e^((logits[i] - largest) / temperature)). Top-k keeps the top_k largest weights (0: all); then top-p
- * (nucleus sampling, Holtzman et al. 2019) keeps the fewest largest of these whose sum is at least top_p of their sum (1:
- * all); of equal weights the first. The choice is the first i where the running sum of the kept w exceeds r * (sum of the
- * kept w) / 2^64. The sums are in integers, so their order does not matter. r is a random number of SplitMix64 (Steele et
- * al. 2014) seeded with 0: the one at place seeds[b] * 2^32 + positions[b].
+ * positions[b] += 1. A sequence with positions[b] outside [0, S) is left unchanged. A logit that is NaN or infinite
+ * makes the choice -1: the model has diverged. Temperature 0 chooses the largest logit, the first of equal ones.
+ * Otherwise token i has the weight w[i] = round(2^31 e^((logits[i] - largest) / temperature)). Top-k keeps the top_k
+ * largest weights (0: all); then top-p (nucleus sampling, Holtzman et al. 2019) keeps the fewest largest of these whose
+ * sum is at least top_p of their sum (1: all); of equal weights the first. The choice is the first i where the running
+ * sum of the kept w exceeds r * (sum of the kept w) / 2^64. The sums are in integers, so their order does not matter. r
+ * is number seeds[b] * 2^32 + positions[b] of SplitMix64 (Steele et al. 2014) seeded with 0.
  *   tokens (updated) [B,S+1], positions (updated) [B], logits [B,Vp], seeds [B]; V <= Vp; temperature >= 0; top_k >= 0;
  *   top_p >= 0; top_p <= 1; workspace gpt2_sample_scratch(B,V) */
 GPT2_API int gpt2_sample(gpt2_context *context, int32_t *tokens, int32_t *positions, const void *logits,
@@ -776,19 +785,19 @@ GPT2_API int gpt2_sample_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes
 
 /* ---------------------------------------------------------------- collectives
  *
- * All ranks of a communicator enqueue the same collectives in the same order. A collective starts after everything enqueued
- * before it, and runs concurrently with what is enqueued after it (on CUDA on a stream of its own): its tensors may be
- * touched again after gpt2_collectives_join. Every rank gets the same sums: added in the order of ranks, or, where NCCL
- * adds, in NCCL's order, which is the same for the same ranks, groups and NCCL. R is the number of ranks, P the rows that
- * gpt2_communicator_description calls "parts". */
+ * All ranks of a communicator enqueue the same collectives in the same order. A collective starts after everything
+ * enqueued before it, and runs concurrently with what is enqueued after it (on CUDA in a separate stream): its tensors
+ * may be touched again after gpt2_collectives_join. Every rank gets the same sums: added in the order of ranks, or,
+ * where NCCL adds, in NCCL's order, which is the same for the same ranks, groups and NCCL. R is the number of ranks, P
+ * the rows that gpt2_communicator_description calls "parts". */
 
 /* data = the sum of every rank's data.
  *   data (updated) [count]: dtype */
 GPT2_API int gpt2_all_reduce(gpt2_context *context, void *data, gpt2_communicator *communicator, int64_t count,
                              int32_t dtype);
 
-/* out = rows whose sum is this rank's part of the sum of every rank's `in`: one row from each rank, in the order of ranks,
- * or, where P is 1, the sum itself.
+/* out = rows whose sum is this rank's shard of the sum of every rank's `in`: one row from each rank, in the order of
+ * ranks, or, where P is 1, the sum itself.
  *   out = [P,stride]: dtype, in [R,count]: dtype; stride >= count */
 GPT2_API int gpt2_reduce_scatter(gpt2_context *context, void *out, const void *in, gpt2_communicator *communicator,
                                  int64_t count, int64_t stride, int32_t dtype);
@@ -798,9 +807,9 @@ GPT2_API int gpt2_reduce_scatter(gpt2_context *context, void *out, const void *i
 GPT2_API int gpt2_all_gather(gpt2_context *context, void *out, const void *in, gpt2_communicator *communicator,
                              int64_t count, int32_t dtype);
 
-/* gpt2_global_norm of matrices that are sharded over ranks: each rank passes its own part of the matrices, as the `parts`
- * rows that gpt2_reduce_scatter left, and all vectors, which are the same everywhere. The first row becomes the sum of the
- * rows, taken in fp32 in their order, and rounded once. The op waits for the collectives enqueued before.
+/* gpt2_global_norm of matrices that are sharded over ranks: each rank passes its shard of the matrices, as the `parts`
+ * rows that gpt2_reduce_scatter wrote, and all vectors, which are the same at every rank. The first row becomes the sum
+ * of the rows, added in fp32 in the order of rows and rounded once. The op waits for the collectives enqueued before.
  *   step (updated) [GPT2_STEP_SIZE], matrices (updated) [parts,matrix_count]: gradient, vectors [vector_count];
  *   parts == 1 || matrix_count % 32 == 0; workspace gpt2_global_norm_scratch(matrix_count,vector_count) */
 GPT2_API int gpt2_global_norm_of_ranks(gpt2_context *context, float *step, void *matrices, const float *vectors,

@@ -1,5 +1,5 @@
-// Layernorm and RMSNorm of rows of any length and alignment: kernels that read a row again instead of holding it in
-// registers.
+// Layernorm and RMSNorm of rows of any length and alignment: these kernels read a row several times instead of holding
+// it in registers.
 #pragma once
 
 #include "common/fp8.cuh"
@@ -10,17 +10,17 @@ namespace layernorm_any {
 constexpr int threads = 256;
 constexpr int warps = threads / 32;
 
-// The vectors of C parameters: weight and, where rows are centered, bias. CENTERED is layernorm; without it, in
+// The number of parameter vectors [C]: weight and, with CENTERED, bias. CENTERED is layernorm. Without CENTERED, in
 // RMSNorm, the mean counts as 0, and `mean` and `bias` are not accessed.
 template <bool CENTERED>
 constexpr int parameters = CENTERED ? 2 : 1;
 
-// Stores the scale and the norm of a row; a lane of its warp does.
-__device__ __forceinline__ void store_scale_and_norm(float *scale, float *norm, int64_t row, float own, float squares,
-                                                     int C) {
+// Stores the scale and the norm of a row, by lane 0 of the row's warp.
+__device__ __forceinline__ void store_scale_and_norm(float *scale, float *norm, int64_t row, float row_scale,
+                                                     float squares, int C) {
   if (threadIdx.x % 32 != 0) return;
-  scale[row] = own;
-  norm[row] = fp8_norm(squares, C, own);
+  scale[row] = row_scale;
+  norm[row] = fp8_norm(squares, C, row_scale);
 }
 
 // Stores a row in FP8. value(c) returns an element; `largest` is the lane's largest.
@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(threads) parameters_any_kernel(float *partial,
   partial[(static_cast<int64_t>(blockIdx.y) * parameters<CENTERED> + warp) * C + column] = total;
 }
 
-// A result's rows in FP8.
+// Quantises the rows of a result.
 __global__ void __launch_bounds__(threads) static quantize_any_kernel(uint8_t *values, float *scale, float *norm,
                                                                       const bf16 *in, int N, int C) {
   const int lane = threadIdx.x % 32;

@@ -1,8 +1,8 @@
 // Layernorm and RMSNorm. A warp takes a row and holds it in registers: forward reads and writes it once (two-pass
 // variance); backward has three reads and one write. Backward's grid has as many blocks as the GPU runs at a time, each
 // warp loops over rows, and its lanes keep the sums of dweight and dbias for their columns; blocks store partial sums
-// that a second kernel adds in order. With FP8 the result is also stored in FP8: a warp has the whole row, so it knows
-// the row's scale before it stores; forward's result in bf16 can then be left out.
+// that a second kernel adds in order. With FP8 the result is also stored in FP8: a warp has the whole row, so the row's
+// scale is known before the store; forward can then omit the bf16 result.
 #include "common/fp8.cuh"
 #include "common/mma.cuh"
 #include "common/partial-sums.cuh"
@@ -93,13 +93,13 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-// For ROWS rows of dout, in and dresidual for each warp.
+// Shared memory for ROWS rows of dout, in and dresidual for each warp.
 template <int PACKS, int ROWS>
 constexpr int backward_shared_bytes = warps * ROWS * 3 * PACKS * 32 * 16;
 
-// Two blocks share an SM where the lanes' sums leave enough registers. cp.async loads rows into shared memory, each
-// lane's 16-byte packs to places of its own, so pending loads take no registers and no thread waits for another. ROWS
-// is 2, the current row and the next, or 1 where shared memory does not fit two.
+// Two blocks share an SM where the lanes' sums leave enough registers. cp.async loads rows into shared memory, so
+// pending loads take no registers. Each lane reads only the 16-byte packs that it has copied itself, so no thread waits
+// for another. ROWS is 2, the current row and the next, or 1 if shared memory does not fit two.
 template <bool CENTERED, class T, int V, int PACKS, int ROWS, bool FP8>
 __global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1)
     backward_kernel(T *din, float *partial, const T *dout, const T *dresidual, const T *in, const T *weight,
@@ -108,8 +108,8 @@ __global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1)
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   extern __shared__ __align__(16) unsigned char memory[];
   using Packs = Pack<T, V>;
-  auto *own = reinterpret_cast<Packs *>(memory) + warp * (ROWS * 3 * PACKS * 32) + lane;
-  const auto place = [&](int stage, int tensor, int p) { return own + ((stage * 3 + tensor) * PACKS + p) * 32; };
+  auto *lane_packs = reinterpret_cast<Packs *>(memory) + warp * (ROWS * 3 * PACKS * 32) + lane;
+  const auto place = [&](int stage, int tensor, int p) { return lane_packs + ((stage * 3 + tensor) * PACKS + p) * 32; };
   const auto copy = [&](int64_t row, int stage) {
 #pragma unroll
     for (int p = 0; p < PACKS; p++) {
@@ -170,7 +170,7 @@ __global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1)
         }
         store(din + row * C + column, w);
         if constexpr (FP8) {
-          // The result takes the registers of dy, which is not needed any more.
+          // The result takes the registers of dy, which is no longer needed.
 #pragma unroll
           for (int j = 0; j < V; j++) {
             dy[p].values[j] = from_float<T>(w[j]);
@@ -201,7 +201,7 @@ __global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1)
   // The block's warps add their sums in shared memory one after the other. Lanes are adjacent there, so there are no
   // bank conflicts.
   auto *sums = reinterpret_cast<float *>(memory);
-  constexpr int lines = PACKS * V;  // of 32 lanes for dweight, and as many for dbias
+  constexpr int lines = PACKS * V;  // lines of 32 lanes for dweight; dbias has as many
   for (int turn = 0; turn < warps; turn++) {
     if (warp == turn) {
 #pragma unroll
@@ -223,7 +223,7 @@ __global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1)
   }
 }
 
-// The number of partial sums in backward: as many as blocks run at a time, or fewer, so that each warp has a few rows.
+// The number of partial sums in backward: one for each concurrent block, or fewer, so that each warp has a few rows.
 int parts_of(const CudaContext &context, int N, int C) {
   const int64_t most = static_cast<int64_t>(context.multiprocessors) * (C <= 768 ? 2 : 1);
   const int64_t needed = ceil_divide(N, warps * 4);
@@ -235,48 +235,48 @@ template <class T>
 using Packs = std::conditional_t<sizeof(T) == 2, std::integer_sequence<int, 1, 2, 3, 4, 5, 7, 8>,
                                  std::integer_sequence<int, 1, 2, 3, 6, 8, 10, 13, 16>>;
 
-// Calls `body` with a value of the element type of norms: in FP8 the context's is bf16.
+// Calls `body` with a value of the element type of the tensors, which is bf16 with FP8.
 template <bool FP8, class Body>
-void with_norm_type(const CudaContext &own, Body body) {
+void with_norm_type(const CudaContext &gpu, Body body) {
   if constexpr (FP8) {
     body(bf16{});
   } else {
-    with_element_type(own, body);
+    with_element_type(gpu, body);
   }
 }
 
-// layernorm_forward, or rmsnorm_forward without `mean` and `bias`. With FP8 also `values`, `scale` and `norm`.
+// layernorm_forward, or rmsnorm_forward without `mean` and `bias`. FP8 also stores `values`, `scale` and `norm`.
 template <bool CENTERED, bool FP8 = false>
-void forward(CudaContext &own, void *out, float *mean, float *rstd, const void *in, const void *weight,
+void forward(CudaContext &gpu, void *out, float *mean, float *rstd, const void *in, const void *weight,
              const void *bias, int N, int C, float eps, uint8_t *values = nullptr, float *scale = nullptr,
              float *norm = nullptr) {
   const auto blocks = static_cast<unsigned>(ceil_divide(N, warps));
-  with_norm_type<FP8>(own, [&](auto element) {
+  with_norm_type<FP8>(gpu, [&](auto element) {
     using T = decltype(element);
     constexpr int V = vector_size<T>;
     auto *y = static_cast<T *>(out);
     auto *x = static_cast<const T *>(in), *w = static_cast<const T *>(weight), *b = static_cast<const T *>(bias);
     const bool done = C % V == 0 && on_16_bytes(y, x, w, b, values) &&
                       with_count(static_cast<int>(ceil_divide(C, 32 * V)), Packs<T>{}, [&](auto packs) {
-                        launch_overlapping(own, forward_kernel<CENTERED, T, V, packs, FP8>, blocks, threads, 0, y, mean,
+                        launch_overlapping(gpu, forward_kernel<CENTERED, T, V, packs, FP8>, blocks, threads, 0, y, mean,
                                            rstd, x, w, b, N, C, eps, values, scale, norm);
                         return true;
                       });
     if (!done) {
       forward_any_kernel<CENTERED, FP8>
-          <<<blocks, threads, 0, own.stream>>>(y, mean, rstd, x, w, b, N, C, eps, values, scale, norm);
+          <<<blocks, threads, 0, gpu.stream>>>(y, mean, rstd, x, w, b, N, C, eps, values, scale, norm);
     }
   });
 }
 
-// layernorm_backward, or rmsnorm_backward without `dbias` and `mean`. With FP8 also `values`, `scale` and `norm`.
+// layernorm_backward, or rmsnorm_backward without `dbias` and `mean`. FP8 also stores `values`, `scale` and `norm`.
 template <bool CENTERED, bool FP8 = false>
-void backward(CudaContext &own, void *din, float *dweight, float *dbias, const void *dout, const void *dresidual,
+void backward(CudaContext &gpu, void *din, float *dweight, float *dbias, const void *dout, const void *dresidual,
               const void *in, const void *weight, const float *mean, const float *rstd, int N, int C, bool accumulate,
               uint8_t *values = nullptr, float *scale = nullptr, float *norm = nullptr) {
-  const int parts = parts_of(own, N, C);
-  float *partial = Scratch(own.workspace).take<float>(static_cast<int64_t>(parts) * parameters<CENTERED> * C);
-  with_norm_type<FP8>(own, [&](auto element) {
+  const int parts = parts_of(gpu, N, C);
+  float *partial = Scratch(gpu.workspace).take<float>(static_cast<int64_t>(parts) * parameters<CENTERED> * C);
+  with_norm_type<FP8>(gpu, [&](auto element) {
     using T = decltype(element);
     constexpr int V = vector_size<T>;
     auto *dx = static_cast<T *>(din);
@@ -286,8 +286,8 @@ void backward(CudaContext &own, void *din, float *dweight, float *dbias, const v
         C % V == 0 && on_16_bytes(dx, dy, residual, x, w, values) &&
         with_count(static_cast<int>(ceil_divide(C, 32 * V)), Packs<T>{}, [&](auto packs) {
           const auto launch = [&](auto *kernel, int shared) {
-            if (shared > own.shared_limit) return false;
-            launch_overlapping(own, kernel, parts, threads, shared, dx, partial, dy, residual, x, w, mean, rstd, N, C,
+            if (shared > gpu.shared_limit) return false;
+            launch_overlapping(gpu, kernel, parts, threads, shared, dx, partial, dy, residual, x, w, mean, rstd, N, C,
                                values, scale, norm);
             return true;
           };
@@ -298,12 +298,12 @@ void backward(CudaContext &own, void *din, float *dweight, float *dbias, const v
       // The parameters come first, because din may be dout.
       const dim3 grid(static_cast<unsigned>(ceil_divide(C, 32)), static_cast<unsigned>(parts));
       const auto blocks = static_cast<unsigned>(ceil_divide(N, warps));
-      parameters_any_kernel<CENTERED><<<grid, threads, 0, own.stream>>>(partial, dy, x, mean, rstd, N, C);
-      backward_any_kernel<CENTERED><<<blocks, threads, 0, own.stream>>>(dx, dy, residual, x, w, mean, rstd, N, C);
-      if constexpr (FP8) quantize_any_kernel<<<blocks, threads, 0, own.stream>>>(values, scale, norm, dx, N, C);
+      parameters_any_kernel<CENTERED><<<grid, threads, 0, gpu.stream>>>(partial, dy, x, mean, rstd, N, C);
+      backward_any_kernel<CENTERED><<<blocks, threads, 0, gpu.stream>>>(dx, dy, residual, x, w, mean, rstd, N, C);
+      if constexpr (FP8) quantize_any_kernel<<<blocks, threads, 0, gpu.stream>>>(values, scale, norm, dx, N, C);
     }
   });
-  launch_add_partials(own, dweight, dbias, partial, parts, C, accumulate);
+  launch_add_partials(gpu, dweight, dbias, partial, parts, C, accumulate);
 }
 
 }  // namespace

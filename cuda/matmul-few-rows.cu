@@ -1,6 +1,6 @@
-// The forward product of so few rows (one token for each of a few sequences) that reading the weight takes all the
-// time. A warp takes a line of the weight, or a part of a long line, holds it in registers and multiplies it with every
-// row. A single row can be normalised first; each block does so for itself. Warps prefetch their part of the weight
+// The forward matmul for few rows (one token for each of a few sequences), where reading the weight takes all the time.
+// A warp takes a line of the weight, or a share of a long line, holds it in registers and multiplies it with every row.
+// A single row can be normalised first, which every block does for itself. Warps prefetch their lines of the weight
 // before the kernel waits for the previous one, so that memory stays busy from one op of a token to the next.
 #include <algorithm>
 
@@ -12,15 +12,14 @@ namespace {
 
 constexpr int threads = 256;
 constexpr int warps = threads / 32;
-// These blocks loop over the columns beyond their warps, so that each block normalises the row only once.
+// Blocks per SM. With more columns than warps, blocks loop, so that each block normalises the row once.
 constexpr int blocks_of_multiprocessor = 6;
 
 // The longest row that is normalised.
 constexpr int most_normalised = 8 * threads;
 
 // Packs of V adjacent elements that a lane holds, 32 packs apart. The warps of a block may share a line. In bf16, 3
-// packs hold lines of 768 or, with 4 warps, 3072; 4 packs hold 1024, with two warps 1600, with four 4096, with eight
-// 6400.
+// packs hold lines of 768, with 4 warps 3072; 4 packs 1024, with two warps 1600, with four 4096, with eight 6400.
 template <class T>
 using Packs = std::conditional_t<sizeof(T) == 2, std::integer_sequence<int, 3, 4>, std::integer_sequence<int, 3, 4, 7>>;
 template <class T>
@@ -73,7 +72,7 @@ __global__ void __launch_bounds__(threads)
     __syncthreads();
   }
 
-  // All warps of a block take the same number of turns, because those that share a line synchronise.
+  // All warps of a block take the same number of turns, because warps that share a line synchronise the block.
   for (int column = first; column - warp / split < N; column += step) {
     const T *line = weight + static_cast<int64_t>(column < N ? column : 0) * K;
     Vector w[PACKS];
@@ -91,7 +90,7 @@ __global__ void __launch_bounds__(threads)
       if (outputs.bias) bias[0] = to_float(outputs.bias[column]);
       extra.read(outputs, to);
     }
-    float own[1] = {0};
+    float result[1] = {0};
 #pragma unroll
     for (int m = 0; m < ROWS; m++) {
       // Rows past M repeat the last one: without a branch the loads can be issued together.
@@ -111,17 +110,17 @@ __global__ void __launch_bounds__(threads)
         }
       }
       sum = warp_sum(sum);
-      if (lane == m) own[0] = sum;
+      if (lane == m) result[0] = sum;
     }
     if (split > 1) {
-      if (lane < ROWS) parts[warp][lane] = own[0];
+      if (lane < ROWS) parts[warp][lane] = result[0];
       __syncthreads();
       if (finishes) {
-        for (int other = 1; other < split; other++) own[0] += parts[warp + other][lane];
+        for (int other = 1; other < split; other++) result[0] += parts[warp + other][lane];
       }
       __syncthreads();
     }
-    if (finishes) finish<E>(outputs, own, bias, extra, to);
+    if (finishes) finish<E>(outputs, result, bias, extra, to);
   }
 }
 
@@ -147,7 +146,7 @@ bool few_rows_product(const CudaContext &context, Epilogue epilogue, const Produ
   if (product.M > most_few_rows || product.K % V != 0 || !on_16_bytes(product.a, product.b)) {
     return false;
   }
-  // The last part is the longest.
+  // The last share of a line is the longest.
   const auto packs_of = [&](int split) {
     const int share = product.K / split / V * V;
     return static_cast<int>(ceil_divide(product.K - (split - 1) * share, 32 * V));

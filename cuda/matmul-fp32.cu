@@ -1,9 +1,9 @@
-// Products of any size and alignment, sums in fp32: fp32 exactly, fp32 as tf32 on tensor cores, and bf16 where the
-// tensor-core kernels do not support it (lines that are not a multiple of 16 bytes).
+// Matmuls of any size and alignment, sums in fp32: fp32 exactly, fp32 as tf32 on tensor cores, and bf16 that the
+// tensor-core kernels do not support (lines that are not a multiple of 16 bytes).
 //
 // A block of 256 threads computes 128 x 128 results in steps of 16 in k. The next step's operands are read into
-// registers while the current one is computed from shared memory, where they are [k][m] and [k][n]. Exact: each thread
-// has 8 x 8 results. tf32: each of 8 warps has 64 x 32 of them.
+// registers while the current one is computed from shared memory, where the operands are [k][m] and [k][n]. Exact: each
+// thread has 8 x 8 results. tf32: each of 8 warps has 64 x 32 results.
 #include "common/mma.cuh"
 #include "matmul.cuh"
 
@@ -17,7 +17,7 @@ constexpr int threads = 256;
 // Lines of 136 floats: each k is 8 banks after the previous one, so that tf32 fragments are read without conflicts.
 constexpr int line = tile + 8;
 
-// A thread's part of an operand's tile: 8 elements, in two groups of 4 that are adjacent in memory.
+// A thread's share of an operand's tile: 8 elements, in two groups of 4 adjacent in memory.
 template <class T, bool K_MAJOR>
 struct Loader {
   const T *source;

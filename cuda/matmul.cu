@@ -1,4 +1,4 @@
-// The directions of the linear layer, each as one product (matmul.cuh): chooses the kernel for its dtype and sizes.
+// The directions of the linear layer, each as one matmul (matmul.cuh); chooses the kernel for the dtype and the sizes.
 #include "common/partial-sums.cuh"
 #include "common/tensor-cores.h"
 #include "runtime/ops.generated.h"
@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(threads) column_sums_kernel(float *partial, co
   partial[static_cast<int64_t>(blockIdx.y) * O + column] = sum;
 }
 
-// Whether the tensor-core kernels support it: bf16, lines that are a multiple of 16 bytes.
+// Whether the tensor-core kernels support the case: bf16, lines that are a multiple of 16 bytes.
 bool takes_tensor_cores(const CudaContext &context, int C, int O) {
   return context.dtype == GPT2_BF16 && C % 8 == 0 && O % 8 == 0;
 }
@@ -46,7 +46,7 @@ Outputs<T, T> outputs_of(void *out, void *pre, const void *bias, const void *res
           false};
 }
 
-// The output of layernorm in scratch, which the matmul after it reads.
+// Layernorm's output in scratch, which the matmul after it reads.
 struct Normed {
   Scratch scratch;
   void *rows;
@@ -60,35 +60,35 @@ struct Normed {
 
 int forward(gpt2_context &context, const char *function, Epilogue epilogue, void *out, void *pre, const void *in,
             const void *weight, const void *bias, const void *residual, int N, int C, int O) {
-  CudaContext &own = cuda(context);
+  CudaContext &gpu = cuda(context);
   const Product product{in, weight, true, true, N, O, C, C, C};
-  const bool done = with_element_type(own, [&](auto element) {
-    return few_rows_product(own, epilogue, product, outputs_of<decltype(element)>(out, pre, bias, residual));
+  const bool done = with_element_type(gpu, [&](auto element) {
+    return few_rows_product(gpu, epilogue, product, outputs_of<decltype(element)>(out, pre, bias, residual));
   });
   if (done) return GPT2_LAUNCHED(context, function);
-  if (takes_tensor_cores(own, C, O) && on_16_bytes(out, pre, in, weight, bias, residual)) {
-    own.kernels->matmul_forward(own, epilogue, product, outputs_of<bf16>(out, pre, bias, residual));
+  if (takes_tensor_cores(gpu, C, O) && on_16_bytes(out, pre, in, weight, bias, residual)) {
+    gpu.kernels->matmul_forward(gpu, epilogue, product, outputs_of<bf16>(out, pre, bias, residual));
   } else {
-    with_element_type(own, [&](auto element) {
-      any_product(own, epilogue, product, outputs_of<decltype(element)>(out, pre, bias, residual));
+    with_element_type(gpu, [&](auto element) {
+      any_product(gpu, epilogue, product, outputs_of<decltype(element)>(out, pre, bias, residual));
     });
   }
   return GPT2_LAUNCHED(context, function);
 }
 
-// Normalises the rows first.
+// forward() of rows that are normalised first.
 int normed_forward(gpt2_context &context, const char *function, Epilogue epilogue, void *out, void *pre, const void *in,
                    const void *norm_weight, const void *norm_bias, const void *weight, const void *bias, int N, int C,
                    int O) {
-  CudaContext &own = cuda(context);
+  CudaContext &gpu = cuda(context);
   const Product product{in, weight, true, true, N, O, C, C, C};
-  const bool done = with_element_type(own, [&](auto element) {
+  const bool done = with_element_type(gpu, [&](auto element) {
     using T = decltype(element);
-    return few_rows_product(own, epilogue, product, outputs_of<T>(out, pre, bias, nullptr),
+    return few_rows_product(gpu, epilogue, product, outputs_of<T>(out, pre, bias, nullptr),
                             static_cast<const T *>(norm_weight), static_cast<const T *>(norm_bias));
   });
   if (done) return GPT2_LAUNCHED(context, function);
-  const Normed normed(own, own.workspace, N, C);
+  const Normed normed(gpu, gpu.workspace, N, C);
   if (const int status =
           ops::layernorm_forward(context, normed.rows, normed.mean, normed.rstd, in, norm_weight, norm_bias, N, C)) {
     return status;
@@ -98,13 +98,13 @@ int normed_forward(gpt2_context &context, const char *function, Epilogue epilogu
 
 int backward_input(gpt2_context &context, const char *function, Epilogue epilogue, void *din, const void *dout,
                    const void *weight, void *pre, int N, int C, int O) {
-  CudaContext &own = cuda(context);
+  CudaContext &gpu = cuda(context);
   const Product product{dout, weight, true, false, N, C, O, O, C};
-  if (takes_tensor_cores(own, C, O) && on_16_bytes(din, dout, weight, pre)) {
-    own.kernels->matmul_backward_input(own, epilogue, product, outputs_of<bf16>(din, pre, nullptr, nullptr));
+  if (takes_tensor_cores(gpu, C, O) && on_16_bytes(din, dout, weight, pre)) {
+    gpu.kernels->matmul_backward_input(gpu, epilogue, product, outputs_of<bf16>(din, pre, nullptr, nullptr));
   } else {
-    with_element_type(own, [&](auto element) {
-      any_product(own, epilogue, product, outputs_of<decltype(element)>(din, pre, nullptr, nullptr));
+    with_element_type(gpu, [&](auto element) {
+      any_product(gpu, epilogue, product, outputs_of<decltype(element)>(din, pre, nullptr, nullptr));
     });
   }
   return GPT2_LAUNCHED(context, function);
@@ -181,23 +181,23 @@ int ops::matmul_relu_squared_backward_input(gpt2_context &context, void *din, co
 
 int ops::matmul_backward_weight(gpt2_context &context, void *dweight, float *dbias, const void *dout, const void *in,
                                 int N, int C, int O, bool accumulate) {
-  CudaContext &own = cuda(context);
+  CudaContext &gpu = cuda(context);
   const Product product{dout, in, false, false, O, C, N, O, C};
-  if (takes_tensor_cores(own, C, O) && on_16_bytes(dweight, dout, in)) {
-    own.kernels->matmul_backward_weight(own, product, dweight, dbias, accumulate, own.workspace);
+  if (takes_tensor_cores(gpu, C, O) && on_16_bytes(dweight, dout, in)) {
+    gpu.kernels->matmul_backward_weight(gpu, product, dweight, dbias, accumulate, gpu.workspace);
     return GPT2_LAUNCHED(context, "gpt2_matmul_backward_weight");
   }
-  if (dbias) column_sums(own, dbias, dout, N, O, accumulate);
-  with_element_type(own, [&](auto element) {
+  if (dbias) column_sums(gpu, dbias, dout, N, O, accumulate);
+  with_element_type(gpu, [&](auto element) {
     using T = decltype(element);
     if constexpr (sizeof(T) == 2) {
-      with_gradient_type(own, [&](auto gradient) {
+      with_gradient_type(gpu, [&](auto gradient) {
         using G = decltype(gradient);
-        any_product(own, Epilogue::gradient, product,
+        any_product(gpu, Epilogue::gradient, product,
                     Outputs<T, G>{static_cast<G *>(dweight), nullptr, nullptr, nullptr, accumulate});
       });
     } else {
-      any_product(own, Epilogue::gradient, product,
+      any_product(gpu, Epilogue::gradient, product,
                   Outputs<T, float>{static_cast<float *>(dweight), nullptr, nullptr, nullptr, accumulate});
     }
   });
@@ -208,9 +208,9 @@ int64_t ops::matmul_scratch(const gpt2_context &context, int N, int C, int O, bo
   if (!has_weight_gradient) return 0;
   Scratch sums;
   sums.take<float>(static_cast<int64_t>(parts_of(N)) * O);
-  const CudaContext &own = cuda(context);
-  if (!takes_tensor_cores(own, C, O)) return sums.bytes();
-  const int64_t bytes = own.kernels->matmul_backward_weight_scratch(own, N, C, O);
+  const CudaContext &gpu = cuda(context);
+  if (!takes_tensor_cores(gpu, C, O)) return sums.bytes();
+  const int64_t bytes = gpu.kernels->matmul_backward_weight_scratch(gpu, N, C, O);
   return bytes > sums.bytes() ? bytes : sums.bytes();
 }
 

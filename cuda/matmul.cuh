@@ -1,11 +1,11 @@
-// The matmul kernels' product, its epilogues, and the kernels that other files call.
+// The product that all matmul kernels compute, its epilogues, and the kernels that other files call.
 //
 // Every direction is result[m,n] = sum over k of a[m,k] * b[n,k]. An operand whose elements are adjacent in memory
 // along k is K-major, else MN-major:
 //   forward          m = row of in,   n = output,  k = channel: a = in (K-major),   b = weight (K-major)
 //   backward_input   m = row of dout, n = channel, k = output:  a = dout (K-major), b = weight (MN-major)
 //   backward_weight  m = output,      n = channel, k = row:     a = dout, b = in (both MN-major)
-// The products of newton-schulz.cuh have the layouts of forward and backward_input.
+// The matmuls of newton-schulz.cuh have the layouts of forward and backward_input.
 #pragma once
 
 #include "common/fp8.cuh"
@@ -22,7 +22,7 @@ enum class Epilogue {
   gradient,               // out (=|+=) result
   combination,            // out = alpha result + beta residual
   exponentials,           // out = exp(result - reference of the row), for the classifier (sm90/classifier.cu)
-  capped_exponentials,    // the same of softcap(result + bias), times the cap's derivative
+  capped_exponentials,    // exponentials of softcap(result + bias), times the cap's derivative
   scaled                  // out = result * scale of the row, for the classifier
 };
 
@@ -35,10 +35,10 @@ constexpr bool is_activation = E == Epilogue::gelu || E == Epilogue::relu_square
 template <Epilogue E>
 constexpr bool is_activation_backward = E == Epilogue::gelu_backward || E == Epilogue::relu_squared_backward;
 
-// FP8 is whether the operands are in FP8. Then these epilogues store their result in FP8 only.
+// Whether the epilogue stores its result in FP8 only. FP8 is whether the operands are in FP8.
 template <Epilogue E, bool FP8>
 constexpr bool stores_fp8 = FP8 && (is_activation<E> || is_activation_backward<E>);
-// Whether what backward reads of the activation is in FP8: the squared ReLU's output is, GELU's input is in T.
+// Whether backward reads the activation's tensor in FP8: the squared ReLU's output is in FP8, GELU's input in T.
 template <Epilogue E, bool FP8>
 constexpr bool reads_fp8 = FP8 && E == Epilogue::relu_squared_backward;
 
@@ -47,7 +47,7 @@ __device__ __forceinline__ float activation(float pre) {
   return E == Epilogue::gelu ? gelu<T>(pre) : relu_squared(pre);
 }
 
-// From GELU's input, or the squared ReLU's output.
+// The derivative from GELU's input, or from the squared ReLU's output.
 template <Epilogue E, class T>
 __device__ __forceinline__ float activation_derivative(float x) {
   return E == Epilogue::gelu_backward ? gelu_derivative<T>(x) : relu_squared_derivative<T>(x);
@@ -57,22 +57,21 @@ __device__ __forceinline__ float activation_derivative(float x) {
 template <class T, class O>
 struct Outputs {
   O *out;
-  T *pre;  // written by gelu, read by gelu_backward; what relu_squared_backward reads: `activated`, see reads_fp8
+  T *pre;  // written by gelu, read by gelu_backward; for relu_squared_backward `activated` (see reads_fp8)
   const T *bias;
   const T *residual;
   bool accumulate;
-  float alpha = 1, beta = 1;  // of combination
+  float alpha = 1, beta = 1;  // for combination
 };
 
-// The COUNT adjacent elements that an epilogue reads in addition: of the residual, an activation's input or output, or
-// the old gradient.
+// COUNT adjacent elements of an epilogue's extra tensor: residual, an activation's input or output, or old gradient.
 template <Epilogue E, class T, class O, int COUNT, bool FP8 = false>
 struct Extra {
   using Element =
       std::conditional_t<E == Epilogue::gradient, O, std::conditional_t<reads_fp8<E, FP8>, __nv_fp8_e4m3, T>>;
   Pack<Element, COUNT> pack;
 
-  // Their tensor, or NULL.
+  // The extra tensor, or NULL.
   __device__ static __forceinline__ const Element *source(const Outputs<T, O> &outputs) {
     if constexpr (E == Epilogue::residual || E == Epilogue::combination) return outputs.residual;
     if constexpr (is_activation_backward<E>) return reinterpret_cast<const Element *>(outputs.pre);
@@ -84,7 +83,7 @@ struct Extra {
   }
 };
 
-// Applies the epilogue to COUNT adjacent columns of a row and stores them in `out`, except where stores_fp8 says so.
+// Applies the epilogue to COUNT adjacent columns of a row and stores them in `out`, unless stores_fp8.
 template <Epilogue E, bool FP8 = false, int COUNT, class T, class O>
 __device__ __forceinline__ void finish(const Outputs<T, O> &outputs, float (&result)[COUNT], const float (&bias)[COUNT],
                                        const Extra<E, T, O, COUNT, FP8> &extra, int64_t at) {
@@ -110,7 +109,7 @@ __device__ __forceinline__ void finish(const Outputs<T, O> &outputs, float (&res
   if constexpr (!stores_fp8<E, FP8>) store(outputs.out + at, result);
 }
 
-// A product, for the tensor-core kernels (sm80, sm90) and matmul-fp32.cu (any size, fp32 and tf32).
+// Operands and sizes of a product, for the tensor-core kernels (sm80, sm90) and for matmul-fp32.cu.
 struct Product {
   const void *a, *b;
   bool a_is_k_major, b_is_k_major;
@@ -118,19 +117,19 @@ struct Product {
   int64_t lda, ldb;  // elements from one line of the operand to the next
 };
 
-// Scales and results in FP8 of a Product of E4M3, whose operands are both K-major; gpt2.h defines them under "FP8".
+// Scales and FP8 results of a Product of E4M3, whose operands are both K-major; gpt2.h defines them under "FP8".
 struct Fp8Operands {
-  const float *scale;    // [M], of a's rows
-  const float *factors;  // of b, the weight
-  // The result in FP8, [M,N] and [M], and the norms of a's rows, which bound it.
+  const float *scale;    // [M], for a's rows
+  const float *factors;  // the factors of b, the weight
+  // The result in FP8, [M,N] and [M], and the norms of a's rows, which bound the result.
   uint8_t *values = nullptr;
   float *values_scale = nullptr;
   const float *norm = nullptr;
-  // Its columnwise copy, or NULL, with the scales of its blocks and the norms of the blocks of a.
+  // The result's columnwise copy, or NULL, with the scales of its blocks and the norms of the blocks of a.
   uint8_t *columnwise = nullptr;
   float *columnwise_scale = nullptr;
   const float *columnwise_norm = nullptr;
-  // For relu_squared_backward: what values_scale and columnwise_scale were in relu_squared.
+  // For relu_squared_backward: values_scale and columnwise_scale of relu_squared.
   const float *activated_scale = nullptr;
   const float *activated_columnwise_scale = nullptr;
 };
@@ -144,7 +143,7 @@ struct Fp8Bound {
     if (is_activation<E>) return {factors[GPT2_FP8_ROW_NORM], factors[GPT2_FP8_BIAS]};
     return {factors[GPT2_FP8_COLUMN_NORM], 0};
   }
-  // `activated_scale`, of the same row or block, is only relu_squared_backward's.
+  // Only relu_squared_backward needs `activated_scale`, the scale of the same row or block.
   __device__ __forceinline__ float scale(float norm, [[maybe_unused]] float activated_scale) const {
     if constexpr (is_activation_backward<E>) {
       // 2 sqrt(448 s) = 32 sqrt(1.75 s), which no scale s makes infinite.
@@ -173,8 +172,7 @@ template <class T, class O>
 void any_product(const CudaContext &, Epilogue, const Product &, const Outputs<T, O> &);
 
 // Forward (bias, gelu, relu_squared or residual) of at most most_few_rows rows, matmul-few-rows.cu. With a norm_weight,
-// M is 1, the epilogue bias or gelu, and the row is normalised first. False if it does not support this product; then
-// nothing is launched.
+// M is 1, the epilogue bias or gelu, and the row is normalised first. False, with nothing launched, if unsupported.
 constexpr int most_few_rows = 8;
 template <class T>
 bool few_rows_product(const CudaContext &, Epilogue, const Product &, const Outputs<T, T> &,

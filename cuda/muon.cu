@@ -1,10 +1,10 @@
-// Muon (Jordan 2024): what surrounds its Newton-Schulz iteration (newton-schulz.cu). Memory-bound. With bf16 gradients and
-// weights, a parameter takes 12 bytes in muon_momentum (gradient 2, momentum 8, direction 2), 6 in normalize_matrices and 12
-// in muon_update (direction 2, master 8, weight 2).
+// Muon (Jordan 2024) without its Newton-Schulz iteration (newton-schulz.cu). Memory-bound. With bf16 gradients and
+// weights, a parameter takes 12 bytes in muon_momentum (gradient 2, momentum 8, direction 2), 6 in normalize_matrices
+// and 12 in muon_update (direction 2, master 8, weight 2).
 //
-// muon_momentum and muon_update take tiles of 64 x 64 elements, whose lines are whole sectors of DRAM in every type. The
-// direction of a tall matrix is stored transposed: a tile of it goes through shared memory, so that both sides access
-// neighbours 16 bytes at a time.
+// muon_momentum and muon_update take tiles of 64 x 64 elements, whose lines are whole sectors of DRAM in every type.
+// The direction of a tall matrix is stored transposed. Its tiles go through shared memory, so that reads and writes
+// both access 16 adjacent bytes.
 #include "common/device.cuh"
 #include "runtime/checks.h"
 #include "runtime/ops.generated.h"
@@ -21,7 +21,7 @@ constexpr int turns = tile * groups / threads;
 // Lines of 65 floats: a column is read with at most two threads on a bank.
 using SharedTile = float[tile][tile + 1];
 
-// The first `valid` of COUNT neighbours; in one access if all are valid and `vectors` says that addresses allow it.
+// Loads the first `valid` of COUNT neighbours; in one access if all are valid and `vectors` (alignment allows it).
 template <class T, int COUNT>
 __device__ __forceinline__ void load_part(float (&values)[COUNT], const T *source, int valid, bool vectors) {
   if (vectors && valid >= COUNT) return load(values, source);
@@ -169,7 +169,7 @@ __global__ void __launch_bounds__(threads) update_kernel(W *weight, float *maste
 
 template <class... Pointers>
 Matrix matrix_of(int rows, int columns, Pointers... pointers) {
-  // Of any type, 8 elements are a multiple of 16 bytes.
+  // 8 elements of any type are a multiple of 16 bytes.
   return {rows, columns, rows % 8 == 0 && columns % 8 == 0 && on_16_bytes(pointers...)};
 }
 
@@ -187,10 +187,10 @@ void with_transposition(int rows, int columns, Body body) {
   }
 }
 
-// Blocks that share a matrix, in both passes of normalize_matrices. A batch of matrices fills a GPU many times over.
+// Blocks per matrix in both passes of normalize_matrices. A batch of matrices fills a GPU many times over.
 constexpr int blocks = 64;
 
-// partial [M,blocks] = the sums of squares over each block's part.
+// partial [M,blocks] = each block's sum of squares.
 template <class T>
 __global__ void __launch_bounds__(threads)
     square_sum_kernel(double *partial, const T *matrices, int64_t count, bool vectors) {
@@ -230,9 +230,9 @@ __global__ void __launch_bounds__(threads)
 
 int ops::muon_momentum(gpt2_context &context, void *direction, float *momentum, const void *gradient, const float *step,
                        int rows, int columns, int gradient_dtype, float mu) {
-  CudaContext &own = cuda(context);
+  CudaContext &gpu = cuda(context);
   Check check(&context, "gpt2_muon_momentum");
-  check.that(gradient_dtype == GPT2_FP32 || own.dtype == GPT2_BF16,
+  check.that(gradient_dtype == GPT2_FP32 || gpu.dtype == GPT2_BF16,
              "gradient_dtype fp32 or the context's, got " + std::to_string(gradient_dtype));
   if (check.failed()) return check.status();
   const Matrix matrix = matrix_of(rows, columns, direction, momentum, gradient);
@@ -240,11 +240,11 @@ int ops::muon_momentum(gpt2_context &context, void *direction, float *momentum, 
     using T = decltype(element);
     using G = decltype(gradient_element);
     with_transposition(rows, columns, [&](auto transposes) {
-      momentum_kernel<decltype(transposes)::value><<<tiles_of(rows, columns), threads, 0, own.stream>>>(
+      momentum_kernel<decltype(transposes)::value><<<tiles_of(rows, columns), threads, 0, gpu.stream>>>(
           static_cast<T *>(direction), momentum, static_cast<const G *>(gradient), step, matrix, mu);
     });
   };
-  if (own.dtype != GPT2_BF16) {
+  if (gpu.dtype != GPT2_BF16) {
     launch(float{}, float{});
   } else if (gradient_dtype == GPT2_BF16) {
     launch(bf16{}, bf16{});
@@ -255,15 +255,15 @@ int ops::muon_momentum(gpt2_context &context, void *direction, float *momentum, 
 }
 
 int ops::normalize_matrices(gpt2_context &context, void *matrices, int M, int64_t count, float margin, float eps) {
-  CudaContext &own = cuda(context);
-  double *partial = static_cast<double *>(own.workspace);
+  CudaContext &gpu = cuda(context);
+  double *partial = static_cast<double *>(gpu.workspace);
   const unsigned all = static_cast<unsigned>(M) * blocks;
-  with_element_type(own, [&](auto element) {
+  with_element_type(gpu, [&](auto element) {
     using T = decltype(element);
     T *values = static_cast<T *>(matrices);
     const bool vectors = count % vector_size<T> == 0 && on_16_bytes(values);
-    square_sum_kernel<<<all, threads, 0, own.stream>>>(partial, static_cast<const T *>(values), count, vectors);
-    divide_kernel<<<all, threads, 0, own.stream>>>(values, partial, count, margin, eps, vectors);
+    square_sum_kernel<<<all, threads, 0, gpu.stream>>>(partial, static_cast<const T *>(values), count, vectors);
+    divide_kernel<<<all, threads, 0, gpu.stream>>>(values, partial, count, margin, eps, vectors);
   });
   return GPT2_LAUNCHED(context, "gpt2_normalize_matrices");
 }
@@ -274,16 +274,16 @@ int64_t ops::normalize_matrices_scratch(const gpt2_context &, int M, int64_t) {
 
 int ops::muon_update(gpt2_context &context, void *weight, float *master, const void *direction, const float *step,
                      int rows, int columns, float rate, float weight_decay) {
-  CudaContext &own = cuda(context);
-  const bool is_bf16 = own.dtype == GPT2_BF16;
+  CudaContext &gpu = cuda(context);
+  const bool is_bf16 = gpu.dtype == GPT2_BF16;
   Check check(&context, "gpt2_muon_update");
   if (!is_bf16) check.that(weight == master, "weight and master to be the same memory, as they are in fp32 and tf32");
   if (check.failed()) return check.status();
   const Matrix matrix = matrix_of(rows, columns, weight, master, direction);
-  with_element_type(own, [&](auto element) {
+  with_element_type(gpu, [&](auto element) {
     using W = decltype(element);
     with_transposition(rows, columns, [&](auto transposes) {
-      update_kernel<decltype(transposes)::value><<<tiles_of(rows, columns), threads, 0, own.stream>>>(
+      update_kernel<decltype(transposes)::value><<<tiles_of(rows, columns), threads, 0, gpu.stream>>>(
           static_cast<W *>(weight), master, static_cast<const W *>(direction), step, matrix, rate, weight_decay);
     });
   });

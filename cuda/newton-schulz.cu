@@ -1,4 +1,4 @@
-// A step of a Newton-Schulz iteration: by the tensor-core kernels where they support it, else by the products for any size
+// A step of a Newton-Schulz iteration: by the tensor-core kernels if they support it, else by the matmuls for any size
 // and dtype.
 #include "newton-schulz.cuh"
 
@@ -9,17 +9,17 @@ namespace gpt2 {
 
 int ops::newton_schulz(gpt2_context &context, void *out, const void *in, int M, int R, int K, float a, float b,
                        float c) {
-  CudaContext &own = cuda(context);
-  if (own.dtype == GPT2_BF16 && R % 8 == 0 && K % 8 == 0 && on_16_bytes(out, in)) {
-    own.kernels->newton_schulz(own, static_cast<bf16 *>(out), static_cast<const bf16 *>(in), M, R, K, a, b, c,
-                               static_cast<bf16 *>(own.workspace));
+  CudaContext &gpu = cuda(context);
+  if (gpu.dtype == GPT2_BF16 && R % 8 == 0 && K % 8 == 0 && on_16_bytes(out, in)) {
+    gpu.kernels->newton_schulz(gpu, static_cast<bf16 *>(out), static_cast<const bf16 *>(in), M, R, K, a, b, c,
+                               static_cast<bf16 *>(gpu.workspace));
   } else {
-    with_element_type(own, [&](auto element) {
+    with_element_type(gpu, [&](auto element) {
       using T = decltype(element);
       newton_schulz_by_products(static_cast<T *>(out), static_cast<const T *>(in), M, R, K, a, b, c,
-                                static_cast<T *>(own.workspace),
+                                static_cast<T *>(gpu.workspace),
                                 [&](Epilogue epilogue, const Product &product, const Outputs<T, T> &outputs) {
-                                  any_product(own, epilogue, product, outputs);
+                                  any_product(gpu, epilogue, product, outputs);
                                 });
     });
   }

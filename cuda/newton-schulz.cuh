@@ -1,11 +1,11 @@
-// A step of a Newton-Schulz iteration as products of matmul.cuh, matrix after matrix.
+// A step of a Newton-Schulz iteration as matmuls of matmul.cuh, matrix after matrix.
 #pragma once
 
 #include "matmul.cuh"
 
 namespace gpt2 {
 
-// out and in [M,R,K], scratch [2,R,R]. launch(epilogue, product, outputs) computes one product: of the layout of forward
+// out and in [M,R,K], scratch [2,R,R]. launch(epilogue, product, outputs) computes one matmul: in the layout of forward
 // for Epilogue::bias, of backward_input for Epilogue::combination.
 template <class T, class Launch>
 void newton_schulz_by_products(T *out, const T *in, int M, int R, int K, float a, float b, float c, T *scratch,

@@ -16,9 +16,9 @@ constexpr int warps = threads / 32;
 struct Sizes {
   int tokens, T, S, C, NH;  // tokens = B * T
 
-  // A token's heads of q, followed by those of k.
+  // A token's heads of q and of k.
   __host__ __device__ int heads() const { return 2 * NH; }
-  // Where a token's q begins.
+  // The offset of a token's q.
   __device__ int64_t at(int token) const { return static_cast<int64_t>(token) * 3 * C; }
 };
 
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(threads, 4)
   if (token >= sizes.tokens) return;
   const int64_t position = position_of(token, positions, sizes);
   const Lane<T, HS> lane(rotations + (position >= 0 ? position : 0) * HS);
-  // All groups take the same number of turns, because their lanes meet in the shuffles.
+  // All groups take the same number of turns, because the shuffles below need all lanes of a warp.
   for (int first = 0; first < sizes.heads(); first += lane.groups) {
     const int head = first + lane.group;
     const bool exists = head < sizes.heads();
@@ -106,8 +106,8 @@ __global__ void __launch_bounds__(threads, 4)
   }
 }
 
-// A rotation keeps products, so the mean of dy * y is taken before it is undone, and query_factor cancels in it. The
-// rotation is linear, so it is undone once, on the difference.
+// A rotation preserves dot products, so the mean of dy * y is taken before the rotation is undone; query_factor cancels
+// in this mean. The rotation is linear, so it is undone once, on the difference.
 template <class T, int HS>
 __global__ void __launch_bounds__(threads, 3)
     backward_kernel(T *dqkv, const T *qkv, const float *rstd, const float *rotations, Sizes sizes, float query_factor) {
@@ -143,7 +143,7 @@ __global__ void __launch_bounds__(threads, 3)
   }
 }
 
-// ---- any even head size: a warp per head, which reads it again instead of holding it in registers ----
+// ---- any even head size: a warp per head, which reads the head again instead of holding it in registers ----
 
 template <class T>
 __global__ void __launch_bounds__(threads)
@@ -201,8 +201,7 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-// Calls `with_size` with a head size as a constant if there are kernels for it and the addresses allow vectors;
-// otherwise `with_any`.
+// Calls `with_size` with the head size as a constant if kernels and addresses allow vectors; otherwise `with_any`.
 template <class WithSize, class WithAny>
 void with_head_size(int HS, bool vectors, WithSize with_size, WithAny with_any) {
   if (vectors && HS == 64) {
@@ -219,20 +218,20 @@ void with_head_size(int HS, bool vectors, WithSize with_size, WithAny with_any) 
 int ops::qk_norm_rotary_forward(gpt2_context &context, void *qkv, float *rstd, const float *rotations,
                                 const int32_t *positions, int B, int T, int S, int C, int NH, float eps,
                                 float query_factor) {
-  CudaContext &own = cuda(context);
+  CudaContext &gpu = cuda(context);
   const Sizes sizes{B * T, T, S, C, NH};
-  with_element_type(own, [&](auto element) {
+  with_element_type(gpu, [&](auto element) {
     using E = decltype(element);
     auto *x = static_cast<E *>(qkv);
     with_head_size(
         C / NH, on_16_bytes(x, rotations),
         [&](auto size) {
-          launch_overlapping(own, forward_kernel<E, size>, ceil_divide(sizes.tokens, warps), threads, 0, x, rstd,
+          launch_overlapping(gpu, forward_kernel<E, size>, ceil_divide(sizes.tokens, warps), threads, 0, x, rstd,
                              rotations, positions, sizes, eps, query_factor);
         },
         [&] {
           const auto blocks = static_cast<unsigned>(ceil_divide(int64_t{sizes.tokens} * sizes.heads(), warps));
-          forward_any_kernel<<<blocks, threads, 0, own.stream>>>(x, rstd, rotations, positions, sizes, C / NH, eps,
+          forward_any_kernel<<<blocks, threads, 0, gpu.stream>>>(x, rstd, rotations, positions, sizes, C / NH, eps,
                                                                  query_factor);
         });
   });
@@ -241,21 +240,21 @@ int ops::qk_norm_rotary_forward(gpt2_context &context, void *qkv, float *rstd, c
 
 int ops::qk_norm_rotary_backward(gpt2_context &context, void *dqkv, const void *qkv, const float *rstd,
                                  const float *rotations, int B, int T, int C, int NH, float query_factor) {
-  CudaContext &own = cuda(context);
+  CudaContext &gpu = cuda(context);
   const Sizes sizes{B * T, T, T, C, NH};
-  with_element_type(own, [&](auto element) {
+  with_element_type(gpu, [&](auto element) {
     using E = decltype(element);
     auto *d = static_cast<E *>(dqkv);
     auto *y = static_cast<const E *>(qkv);
     with_head_size(
         C / NH, on_16_bytes(d, y, rotations),
         [&](auto size) {
-          launch_overlapping(own, backward_kernel<E, size>, ceil_divide(sizes.tokens, warps), threads, 0, d, y, rstd,
+          launch_overlapping(gpu, backward_kernel<E, size>, ceil_divide(sizes.tokens, warps), threads, 0, d, y, rstd,
                              rotations, sizes, query_factor);
         },
         [&] {
           const auto blocks = static_cast<unsigned>(ceil_divide(int64_t{sizes.tokens} * sizes.heads(), warps));
-          backward_any_kernel<<<blocks, threads, 0, own.stream>>>(d, y, rstd, rotations, sizes, C / NH, query_factor);
+          backward_any_kernel<<<blocks, threads, 0, gpu.stream>>>(d, y, rstd, rotations, sizes, C / NH, query_factor);
         });
   });
   return GPT2_LAUNCHED(context, "gpt2_qk_norm_rotary_backward");

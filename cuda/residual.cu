@@ -1,4 +1,4 @@
-// The residual sum. Training uses the form in the matmuls' epilogues (matmul.cuh, sm90/product-*.cuh).
+// The residual sum. Training uses the matmuls' epilogues instead (matmul.cuh, sm90/product-*.cuh).
 #include "common/elementwise.cuh"
 #include "runtime/ops.generated.h"
 
@@ -13,10 +13,10 @@ struct Sum {
 }  // namespace
 
 int ops::residual_forward(gpt2_context &context, void *out, const void *a, const void *b, int64_t count) {
-  CudaContext &own = cuda(context);
-  with_element_type(own, [&](auto element) {
+  CudaContext &gpu = cuda(context);
+  with_element_type(gpu, [&](auto element) {
     using T = decltype(element);
-    launch_elementwise(own, static_cast<T *>(out), static_cast<const T *>(a), static_cast<const T *>(b), count, Sum{});
+    launch_elementwise(gpu, static_cast<T *>(out), static_cast<const T *>(a), static_cast<const T *>(b), count, Sum{});
   });
   return GPT2_LAUNCHED(context, "gpt2_residual_forward");
 }

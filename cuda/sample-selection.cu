@@ -13,7 +13,7 @@ __device__ __forceinline__ Sum share_of(float top_p, Sum total) {
   return max(static_cast<Sum>(ceil(static_cast<double>(top_p) * static_cast<double>(total))), Sum{1});
 }
 
-// The search before step `step` of choice.steps(). A warp calls it.
+// The search before step `step` of choice.steps(). Called by a whole warp.
 __device__ Search search_at(const Memory &memory, const Choice &choice, int step, int chunks) {
   if (step % levels > 0) return advanced(memory.searches[step - 1], memory.histograms[step - 1]);
   if (step == 0 && choice.cuts_count()) return {0, 0, 0, static_cast<Sum>(choice.top_k), true};
@@ -42,7 +42,7 @@ __device__ __forceinline__ void add_by_digit(Histogram &sums, int digit, uint32_
 
 __global__ void __launch_bounds__(threads)
     histogram_kernel(Scratches scratch, const int32_t *positions, Choice choice, int step) {
-  __shared__ Histogram own;
+  __shared__ Histogram block_sums;
   __shared__ uint64_t found;
   release_next_kernel();
   wait_for_previous_kernel();
@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(threads)
   if (!is_open(positions, b, scratch.sizes.S)) return;
   const Memory memory = scratch.of(b);
   if (largest_of(memory, scratch.sizes.chunks) == not_finite) return;
-  own.counts[threadIdx.x] = own.weights[threadIdx.x] = 0;
+  block_sums.counts[threadIdx.x] = block_sums.weights[threadIdx.x] = 0;
   if (threadIdx.x < 32) {
     const Search search = search_at(memory, choice, step, scratch.sizes.chunks);
     if (threadIdx.x == 0) {
@@ -65,18 +65,18 @@ __global__ void __launch_bounds__(threads)
     const int i = c * chunk + j * threads + threadIdx.x;
     const uint32_t weight = i < scratch.sizes.V ? memory.weights[i] : 0;
     const bool takes_part = i < scratch.sizes.V && static_cast<uint64_t>(weight) >> (shift + 8) == found;
-    add_by_digit(own, static_cast<int>(weight >> shift & (digits - 1)), weight, takes_part);
+    add_by_digit(block_sums, static_cast<int>(weight >> shift & (digits - 1)), weight, takes_part);
   }
   __syncthreads();
   Histogram &all = memory.histograms[step];
-  const Sum count = own.counts[threadIdx.x];
+  const Sum count = block_sums.counts[threadIdx.x];
   if (count > 0) {
     atomicAdd(&all.counts[threadIdx.x], count);
-    atomicAdd(&all.weights[threadIdx.x], own.weights[threadIdx.x]);
+    atomicAdd(&all.weights[threadIdx.x], block_sums.weights[threadIdx.x]);
   }
 }
 
-// After the last step, sums each chunk's part of the kept weights.
+// After the last step, sums the kept weights of each chunk.
 __global__ void __launch_bounds__(threads) kept_kernel(Scratches scratch, const int32_t *positions, Choice choice) {
   __shared__ uint32_t cut_weight;
   release_next_kernel();

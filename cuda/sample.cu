@@ -2,9 +2,9 @@
 // top-k and top-p and the choice itself are the same in whatever order blocks and warps add them.
 //
 // A sequence's logits are divided into chunks, one block for each, because 50,257 of them keep one SM busy for longer
-// than all of d12's matmuls. The kernels find the largest logit, then the weights, then what top-k and top-p keep
-// (sample-selection.cu); last, one block per sequence finds the chunk and the token in it. In each kernel every block
-// completes the result of the previous kernel for itself.
+// than all of d12's matmuls. The kernels find the largest logit, then the weights, then the least weight that top-k and
+// top-p keep (sample-selection.cu); last, one block per sequence finds the chunk and the token in the chunk. Each block
+// combines the previous kernel's results of all chunks itself.
 #include "common/splitmix.h"
 #include "runtime/ops.generated.h"
 #include "sample.cuh"
@@ -15,7 +15,7 @@ namespace {
 
 using namespace sampling;
 
-// A number that orders values of either sign; never all ones for a finite value.
+// An integer that orders values of either sign; never all ones for a finite value.
 __device__ __forceinline__ Sum rank_of(float value, int index) {
   if (!isfinite(value)) return not_finite;
   const uint32_t bits = __float_as_uint(value + 0.0f);
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(threads)
   }
   sum = block_sum<threads>(sum);
   if (threadIdx.x == 0) {
-    // Without a cut every weight counts as over it.
+    // Without a cut every weight counts as over the cut.
     memory.over[c] = sum;
     memory.ties[c] = 0;
   }
@@ -151,7 +151,7 @@ __global__ void __launch_bounds__(threads)
   }
   __syncthreads();
 
-  // A thread takes adjacent elements, so that their order is that of the threads.
+  // A thread takes adjacent elements, so that elements are in the order of threads.
   uint32_t weights[each];
   Sum equal = 0;
   const int begin = found_chunk * chunk + threadIdx.x * each;
@@ -202,23 +202,23 @@ int64_t ops::sample_scratch(const gpt2_context &, int B, int V) {
 
 int ops::sample(gpt2_context &context, int32_t *tokens, int32_t *positions, const void *logits, const int32_t *seeds,
                 int B, int S, int V, int Vp, float temperature, int top_k, float top_p) {
-  CudaContext &own = cuda(context);
-  Scratch memory(own.workspace);
+  CudaContext &gpu = cuda(context);
+  Scratch memory(gpu.workspace);
   const int chunks = chunks_of(V);
   const int64_t blocks = static_cast<int64_t>(B) * chunks;
   const Scratches scratch{take(memory, B, V), {S, V, Vp, chunks}};
   // Nothing is cut at temperature 0, nor by a top_k of V or more.
   const Choice choice{temperature, temperature > 0 && top_k < V ? top_k : 0, temperature > 0 ? top_p : 1.0f};
-  with_element_type(own, [&](auto element) {
+  with_element_type(gpu, [&](auto element) {
     using T = decltype(element);
     auto *rows = static_cast<const T *>(logits);
-    launch_overlapping(own, largest_kernel<T>, blocks, threads, 0, scratch, rows, positions, choice);
+    launch_overlapping(gpu, largest_kernel<T>, blocks, threads, 0, scratch, rows, positions, choice);
     if (temperature > 0) {
-      launch_overlapping(own, weights_kernel<T>, blocks, threads, 0, scratch, rows, positions, temperature);
+      launch_overlapping(gpu, weights_kernel<T>, blocks, threads, 0, scratch, rows, positions, temperature);
     }
   });
-  launch_selection(own, scratch, positions, choice, blocks);
-  launch_overlapping(own, choose_kernel, B, threads, 0, tokens, positions, scratch, seeds, choice);
+  launch_selection(gpu, scratch, positions, choice, blocks);
+  launch_overlapping(gpu, choose_kernel, B, threads, 0, tokens, positions, scratch, seeds, choice);
   return GPT2_LAUNCHED(context, "gpt2_sample");
 }
 

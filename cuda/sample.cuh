@@ -22,13 +22,13 @@ struct Histogram {
 
 // The state of the search for the least weight that is kept.
 struct Search {
-  uint64_t found;     // its bytes so far
+  uint64_t found;     // the bytes of the weight so far
   Sum count, weight;  // number and sum of the weights above these bytes
-  Sum target;         // what the number or the sum of the kept weights must reach
+  Sum target;         // the number or the sum that the kept weights must reach
   bool is_count;
 };
 
-// Which weights are kept: those over `weight`, and the first `ties` of those that equal it. `total` is their sum.
+// The kept weights: all weights over `weight`, and the first `ties` weights that equal it. `total` is their sum.
 struct Cut {
   uint32_t weight;
   Sum ties, total;
@@ -38,7 +38,7 @@ struct Cut {
 struct Memory {
   uint32_t *weights;  // [V]
   Sum *largest;       // [chunks] the largest logit's rank and its index counted from the end; all ones if not finite
-  Sum *over, *ties;   // [chunks] the sum of the weights over the cut's, the number of those that equal it
+  Sum *over, *ties;   // [chunks] the sum of the weights over the cut's weight, the number of weights equal to it
   Histogram *histograms;  // [2 * levels], of top-k and of top-p
   Search *searches;       // [2 * levels]
 };
@@ -105,8 +105,7 @@ __device__ inline Cut cut_of(const Search &search) {
   return {weight, ties, search.weight + ties * weight};
 }
 
-// The search after one more byte. A warp calls it: each lane has 8 digits, lane 0 the largest. All lanes return the
-// result.
+// The search after one more byte. Called by a whole warp: each lane has 8 digits, lane 0 the largest.
 __device__ inline Search advanced(Search search, const Histogram &histogram) {
   const int lane = threadIdx.x % 32, top = digits - 1 - lane * 8;
   Sum counts[8], weights[8], count = 0, weight = 0;
@@ -137,7 +136,7 @@ __device__ inline Search advanced(Search search, const Histogram &histogram) {
   return search;
 }
 
-// Finds the least weight that top-k and top-p keep, and each chunk's part of the kept weights (sample-selection.cu).
+// Finds the least weight that top-k and top-p keep, and sums the kept weights of each chunk (sample-selection.cu).
 // `blocks` is the number of chunks of all sequences.
 void launch_selection(const CudaContext &, const Scratches &, const int32_t *positions, const Choice &, int64_t blocks);
 

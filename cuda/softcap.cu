@@ -1,4 +1,4 @@
-// Softcap of logits. Training uses the form in the classifier.
+// Softcap of logits. Training applies the cap inside the classifier instead.
 #include "common/elementwise.cuh"
 #include "runtime/ops.generated.h"
 
@@ -14,11 +14,11 @@ struct Softcap {
 }  // namespace
 
 int ops::softcap_forward(gpt2_context &context, void *out, const void *in, int64_t count, float cap) {
-  CudaContext &own = cuda(context);
-  with_element_type(own, [&](auto element) {
+  CudaContext &gpu = cuda(context);
+  with_element_type(gpu, [&](auto element) {
     using T = decltype(element);
     auto *x = static_cast<const T *>(in);
-    launch_elementwise(own, static_cast<T *>(out), x, x, count, Softcap{cap});
+    launch_elementwise(gpu, static_cast<T *>(out), x, x, count, Softcap{cap});
   });
   return GPT2_LAUNCHED(context, "gpt2_softcap_forward");
 }

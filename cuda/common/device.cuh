@@ -33,7 +33,7 @@ struct alignas(sizeof(T) * COUNT) Pack {
   T values[COUNT];
 };
 
-// The number of elements that fit 16 bytes.
+// The number of elements that fit into 16 bytes.
 template <class T>
 constexpr int vector_size = 16 / sizeof(T);
 
@@ -70,7 +70,7 @@ __device__ __forceinline__ T sum_up_to_lane(T value) {
   return value;
 }
 
-// The sum over a block of THREADS, added in the order of warps, in every thread. May be called repeatedly.
+// The sum over a block of THREADS, added in the order of warps; every thread gets it. May be called repeatedly.
 template <int THREADS, class T>
 __device__ __forceinline__ T block_sum(T value) {
   __shared__ T partial[THREADS / 32];
@@ -94,8 +94,8 @@ __device__ __forceinline__ float exp2_approximate(float x) {
   return y;
 }
 
-// tanh. For fp32 that of the CUDA library; for bf16 one instruction, whose error of 2^-11 is an eighth of the error of
-// the rounding after it.
+// tanh. For fp32 the function of CUDA's math library. For bf16 one instruction: its error of 2^-11 is an eighth of the
+// error of the rounding to bf16 that follows.
 template <class T>
 __device__ __forceinline__ float tanh_for(float x) {
   if constexpr (sizeof(T) == 4) return tanhf(x);
@@ -153,7 +153,7 @@ __device__ __forceinline__ Softcapped softcapped(float x, float cap) {
 }
 
 // Waits until all earlier work in the stream is complete and visible, then lets the next kernel be launched early. A
-// kernel of launch_overlapping calls it before it accesses memory; docs/programmatic-launch.md has the rules.
+// kernel launched by launch_overlapping calls this before it accesses memory (docs/programmatic-launch.md).
 __device__ __forceinline__ void wait_for_previous_kernel() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;\ngriddepcontrol.launch_dependents;" ::: "memory");
@@ -168,13 +168,12 @@ __device__ __forceinline__ void release_next_kernel() {
 #endif
 }
 
-// Prefetches the 128 bytes at an address into L2. A hint that reads nothing: later writes to the address are seen.
+// Prefetches the 128 bytes at an address into L2. A hint: it reads nothing, so later writes to the address are seen.
 __device__ __forceinline__ void prefetch_to_l2(const void *address) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
 }
 
-// Lets a kernel use so many bytes of dynamic shared memory. If that fails, so does the op (`refusal`), and its launches
-// are left out.
+// Lets a kernel use `bytes` of dynamic shared memory. If this fails, the op launches nothing and fails (`refusal`).
 template <class... Parameters>
 bool allow_shared(const CudaContext &context, void (*kernel)(Parameters...), int bytes) {
   if (context.refusal != cudaSuccess) return false;
@@ -182,7 +181,8 @@ bool allow_shared(const CudaContext &context, void (*kernel)(Parameters...), int
   return context.refusal == cudaSuccess;
 }
 
-// Launches a kernel that calls wait_for_previous_kernel(), early where that is allowed (docs/programmatic-launch.md).
+// Launches a kernel that calls wait_for_previous_kernel(), before the previous one ends where
+// docs/programmatic-launch.md allows it.
 template <class... Parameters, class... Arguments>
 void launch_overlapping(const CudaContext &context, void (*kernel)(Parameters...), int64_t blocks, int threads,
                         int shared, Arguments... arguments) {
@@ -201,8 +201,8 @@ void launch_overlapping(const CudaContext &context, void (*kernel)(Parameters...
   cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...);
 }
 
-// Calls `body` with the first of COUNTS that is at least `needed`, as a constant, and returns its result; false if none
-// is.
+// Calls `body` with the first of COUNTS that is at least `needed`, as a constant, and returns the result of `body`;
+// false if every count is smaller.
 template <int... COUNTS, class Body>
 bool with_count(int needed, std::integer_sequence<int, COUNTS...>, Body body) {
   bool found = false, done = false;

@@ -8,8 +8,7 @@
 namespace gpt2 {
 
 constexpr float fp8_largest = 448;
-// gelu' is below it.
-constexpr float largest_gelu_derivative = 1.13f;
+constexpr float largest_gelu_derivative = 1.13f;  // an upper bound of gelu'
 
 // The smallest power of two, at least 2^-126, with which `largest` / scale is at most 448 = 1.75 * 2^8: the exponent is
 // rounded up where the fraction exceeds 0.75. Infinity and NaN of either sign give 2^120: canonical NaN is 0x7fffffff,
@@ -19,7 +18,7 @@ __device__ __forceinline__ float fp8_scale(float largest) {
   return __uint_as_float((exponent > 9 ? exponent - 8 : 1) << 23);
 }
 
-// The upper bound of a row's norm (`norm` in gpt2.h), from the sum of squares of the row / scale.
+// The upper bound of a row's norm (`norm` in gpt2.h); `squares` is the sum of squares of the row divided by `scale`.
 __device__ __forceinline__ float fp8_norm(float squares, int C, float scale) {
   return scale * fmaf(1.0625f, sqrtf(squares), 0x1p-10f * sqrtf(static_cast<float>(C)));
 }
@@ -71,18 +70,18 @@ __device__ __forceinline__ void transpose_bytes(uint32_t (&rows)[4]) {
   rows[3] = __byte_perm(b, d, 0x7632);
 }
 
-// The largest of a warp's numbers, none of which is negative or NaN: their bits have their order.
+// The largest of a warp's numbers. None may be negative or NaN: then their bits, read as integers, have the same order.
 __device__ __forceinline__ float warp_largest(float value) {
   return __uint_as_float(__reduce_max_sync(0xffffffffu, __float_as_uint(value)));
 }
 
-// GPT2_OK in a context of GPT2_FP8; the ops of FP8 need one.
+// GPT2_OK in a context of GPT2_FP8, which every FP8 op needs.
 inline int require_fp8(gpt2_context &context, const char *function) {
-  const CudaContext &own = cuda(context);
-  if (own.has_fp8) return GPT2_OK;
+  const CudaContext &gpu = cuda(context);
+  if (gpu.has_fp8) return GPT2_OK;
   const char *names[] = {"fp32", "tf32", "bf16"};
   return fail(&context, GPT2_UNSUPPORTED, function,
-              std::string("expected a context of fp8, got one of ") + names[own.dtype]);
+              std::string("expected a context of fp8, got one of ") + names[gpu.dtype]);
 }
 
 }  // namespace gpt2

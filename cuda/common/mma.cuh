@@ -10,8 +10,7 @@ __device__ __forceinline__ uint32_t shared_address(const void *pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-// Copies 16 bytes from global to shared memory, bypassing L1; writes zeros if not `valid` (the source is not read
-// then).
+// Copies 16 bytes from global to shared memory, bypassing L1. If not `valid`, writes zeros without reading the source.
 __device__ __forceinline__ void copy_async(uint32_t destination, const void *source, bool valid) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(destination), "l"(source), "r"(valid ? 16 : 0)
                : "memory");
@@ -43,8 +42,8 @@ __device__ __forceinline__ void multiply_bf16(float (&d)[4], const uint32_t (&a)
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// d += a * b with a [16,32] and b [32,8] of E4M3. Its operands have the bytes that those of multiply_bf16 have: four
-// values along k where there are two bf16. Compute capability 8.9 and later.
+// d += a * b with a [16,32] and b [32,8] of E4M3. Operands have the same bytes as those of multiply_bf16: four values
+// along k in place of two bf16. Compute capability 8.9 and later.
 __device__ __forceinline__ void multiply_fp8([[maybe_unused]] float (&d)[4], [[maybe_unused]] const uint32_t (&a)[4],
                                              [[maybe_unused]] uint32_t b0, [[maybe_unused]] uint32_t b1) {
 #if __CUDA_ARCH__ >= 890
@@ -76,7 +75,7 @@ __device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
   return bits;
 }
 
-// Over the four lanes that hold a row of a result.
+// The sum over the four lanes that hold a row of a result.
 __device__ __forceinline__ float quad_sum(float value) {
   value += __shfl_xor_sync(0xffffffffu, value, 1);
   return value + __shfl_xor_sync(0xffffffffu, value, 2);

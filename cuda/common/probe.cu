@@ -1,4 +1,4 @@
-// An empty kernel. Opening a context asks the driver whether it can load this one, and so any kernel of the library.
+// An empty kernel. Opening a context asks the driver whether it can load this kernel, and so any kernel of the library.
 namespace gpt2 {
 
 namespace {

@@ -12,7 +12,7 @@ struct TensorCoreKernels {
 
   void (*matmul_forward)(const CudaContext &, Epilogue, const Product &, const Outputs<bf16, bf16> &);
   void (*matmul_backward_input)(const CudaContext &, Epilogue, const Product &, const Outputs<bf16, bf16> &);
-  // Also dbias (=|+=) the sums of a over k, if dbias is not NULL.
+  // Also dbias (=|+=) the sums of a over k, unless dbias is NULL.
   void (*matmul_backward_weight)(const CudaContext &, const Product &, void *dweight, float *dbias, bool accumulate,
                                  void *scratch);
   int64_t (*matmul_backward_weight_scratch)(const CudaContext &, int N, int C, int O);
@@ -23,8 +23,8 @@ struct TensorCoreKernels {
   void (*attention_backward)(const CudaContext &, bf16 *dqkv, float *scratch, const bf16 *dout, const bf16 *out,
                              const bf16 *qkv, const float *lse, const AttentionSizes &);
 
-  // gpt2_classifier without a pass over the logits, or NULL: then it is a sequence of other ops. C and Vp are multiples
-  // of 8; dbias only with dweight.
+  // gpt2_classifier without a pass over the logits; if NULL, a sequence of other ops replaces it. C and Vp are
+  // multiples of 8; dbias only with dweight.
   void (*classifier)(const CudaContext &, float *losses, bf16 *din, void *dweight, float *dbias, bf16 *logits,
                      const bf16 *in, const bf16 *weight, const bf16 *bias, const int32_t *targets, int N, int C, int V,
                      int Vp, float dloss, float softcap, bool accumulate, void *scratch);
@@ -33,12 +33,11 @@ struct TensorCoreKernels {
   // Forward, and backward to the input with the transposed weight: bias, gelu, relu_squared, residual, gelu_backward and
   // relu_squared_backward. N and K are multiples of 16.
   void (*fp8_matmul)(const CudaContext &, Epilogue, const Product &, const Fp8Operands &, const Outputs<bf16, bf16> &);
-  // matmul_backward_weight of columnwise copies: both operands are K-major and have a scale for each block of k. K is a
-  // multiple of 16.
+  // matmul_backward_weight of columnwise copies: both operands K-major, a scale for each block of k, K % 16 == 0.
   void (*fp8_matmul_backward_weight)(const CudaContext &, const Product &, const float *a_scale, const float *b_scale,
                                      void *dweight, float *dbias, bool accumulate, void *scratch);
   int64_t (*fp8_matmul_backward_weight_scratch)(const CudaContext &, int N, int C, int O);
-  // gpt2_fp8_classifier as `classifier`, or NULL; with its scratch.
+  // gpt2_fp8_classifier, with the same rules and scratch as `classifier`; or NULL.
   void (*fp8_classifier)(const CudaContext &, float *losses, bf16 *din, void *dweight, float *dbias, bf16 *logits,
                          const bf16 *in, const uint8_t *in_values, const float *in_scale, const bf16 *weight,
                          const uint8_t *weight_values, const float *factors, const bf16 *bias, const int32_t *targets,
@@ -49,7 +48,7 @@ struct TensorCoreKernels {
                         bf16 *scratch);
 };
 
-// sm80/, the table named "portable": mma.sync and cp.async, for compute capability 8.0 and later.
+// The table named "portable": mma.sync and cp.async, for compute capability 8.0 and later.
 namespace sm80 {
 
 void matmul_forward(const CudaContext &, Epilogue, const Product &, const Outputs<bf16, bf16> &);
@@ -70,14 +69,14 @@ void newton_schulz(const CudaContext &, bf16 *out, const bf16 *in, int M, int R,
 
 }  // namespace sm80
 
-// sm90/: wgmma and TMA, for compute capability 9.0 only. Head sizes other than 64 and 128 go to sm80's kernels.
+// The table named "sm90": wgmma and TMA, for compute capability 9.0. Head sizes other than 64 and 128 go to "portable".
 namespace sm90 {
 
 void matmul_forward(const CudaContext &, Epilogue, const Product &, const Outputs<bf16, bf16> &);
 void matmul_backward_input(const CudaContext &, Epilogue, const Product &, const Outputs<bf16, bf16> &);
 void matmul_backward_weight(const CudaContext &, const Product &, void *dweight, float *dbias, bool accumulate,
                             void *scratch);
-// The same, but dbias sums a times a weight of k, weights[0,k] + weights[1,k]; weights [2,weights_line(K)] or NULL.
+// With `weights` [2,weights_line(K)], dbias sums a times a weight for each k: weights[0,k] + weights[1,k].
 void matmul_backward_weight(const CudaContext &, const Product &, void *dweight, float *dbias, const bf16 *weights,
                             bool accumulate, void *scratch);
 int64_t matmul_backward_weight_scratch(const CudaContext &, int N, int C, int O);

@@ -1,5 +1,5 @@
-// Causal attention of new positions over a cache of keys and values, for growing text; each thread takes entire heads
-// of a sequence.
+// Causal attention of new positions over a cache of keys and values, for growing text; each thread takes whole heads of
+// a sequence.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -56,9 +56,9 @@ void attention_cached_forward(Task task, float *out, float *keys, float *values,
         std::fill(o, o + HS, NAN);
         continue;
       }
-      const size_t own = static_cast<size_t>(first + t) * HS;
-      std::memcpy(k + own, q + C, head_bytes);
-      std::memcpy(v + own, q + 2 * C, head_bytes);
+      const size_t at = static_cast<size_t>(first + t) * HS;
+      std::memcpy(k + at, q + C, head_bytes);
+      std::memcpy(v + at, q + 2 * C, head_bytes);
       attend(o, scores, q, k, v, first + t + 1, HS, scale);
     }
   });

@@ -1,7 +1,7 @@
-// Causal attention, one query at a time; each thread takes entire heads of a sequence, so that the gradients of keys
-// and values are summed in the order of the queries. Keys and values are transposed once per head ([HS][T]), so that
-// every inner loop runs over contiguous memory. There is no T x T matrix: backward recomputes the probabilities from
-// the log-sum-exp.
+// Causal attention, one query at a time; each thread takes whole heads of a sequence, so that the gradients of keys and
+// values are summed in the order of the queries. Keys and values are transposed once per head ([HS][T]), so that every
+// inner loop runs over contiguous memory. There is no T x T matrix: backward recomputes the probabilities from the
+// log-sum-exp.
 #include <algorithm>
 #include <cmath>
 

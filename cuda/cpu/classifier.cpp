@@ -1,4 +1,5 @@
-// The last linear layer with its loss and backward, by the ops it consists of. `logits` is overwritten with its gradient.
+// The last linear layer with its loss and backward, as a sequence of other ops. `logits` is overwritten with the
+// logits' gradient.
 #include "kernels.h"
 
 namespace gpt2::GPT2_PATH {

@@ -1,5 +1,5 @@
-// Products of FP8 by those of fp32: floats hold the operands exactly, because scales are powers of two. Scratch: a
-// result that is stored in FP8 only, both operands as floats, then the matmul's own.
+// FP8 matmuls by the fp32 matmuls: floats hold the operands exactly, because scales are powers of two. Scratch: a
+// result that is stored in FP8 only, both operands as floats, then the scratch of the fp32 matmul.
 #include "../gpt2.h"
 #include "fp8.h"
 #include "kernels.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr float largest_gelu_derivative = 1.13f;
 
-// The squared ReLU's derivative from its result value * scale, which may exceed the range of fp32 by a rounding.
+// The squared ReLU's derivative from its result value * scale, in double: the product may exceed the range of fp32.
 inline float relu_squared_derivative(float value, float scale) {
   return static_cast<float>(2 * std::sqrt(static_cast<double>(value) * scale));
 }
@@ -21,7 +21,7 @@ struct Operands {
   float *weight;
 };
 
-// in [N,C] with a scale for each row, weight [O,C] with one.
+// Expands in [N,C], with a scale for each row, and weight [O,C], with one scale, to floats.
 Operands expand(Task task, const uint8_t *in, const float *in_scale, const uint8_t *weight, const float *factors, int N,
                 int C, int O) {
   float *in_floats = task.scratch, *weight_floats = in_floats + static_cast<int64_t>(N) * C;
@@ -43,8 +43,8 @@ void expand_columnwise(Task task, float *rows, const uint8_t *values, const floa
   });
 }
 
-// Where a product stores its result in FP8, and what its bound is computed from: norms of the input and, in backward
-// through the squared ReLU, forward's scales. `columnwise` may be NULL.
+// A matmul's result in FP8, and the inputs of its bound: norms of the input and, in backward through the squared ReLU,
+// forward's scales. `columnwise` may be NULL.
 struct Fp8Result {
   uint8_t *values;
   float *scale;
@@ -56,7 +56,7 @@ struct Fp8Result {
   const float *activated_columnwise_scale = nullptr;
 };
 
-// Stores `result` [N,C]; bound(norm, activated_scale) is that of a row, or of a block of rows.
+// Stores `result` [N,C]; bound(norm, activated_scale) is the bound of a row, or of a block of rows.
 template <class Bound>
 void store(Task task, const Fp8Result &to, const float *result, int N, int C, const Bound &bound) {
   const auto scale_of = [&](const float *norm, const float *activated_scale, int64_t index) {
@@ -88,8 +88,7 @@ void activated_forward(Task task, const Fp8Result &to, float *pre, const uint8_t
 }
 
 // Backward through an activation: differentiate(din) multiplies by its derivative, which is at most
-// derivative_bound(activated_scale). With the transposed weight, backward to the input is the forward product with C
-// and O swapped.
+// derivative_bound(activated_scale). Backward to the input is forward with the transposed weight, C and O swapped.
 template <class Differentiate, class Bound>
 void activated_backward(Task task, const Fp8Result &to, const uint8_t *dout, const float *dout_scale,
                         const uint8_t *transposed, const float *factors, int N, int C, int O,

@@ -1,5 +1,5 @@
-// A weight in FP8: one scale by its largest element, the values and their transpose, and what bounds the results of
-// products.
+// A weight in FP8: one scale from the largest element, the values and their transpose, and the norms that bound a
+// matmul's results.
 #include "../gpt2.h"
 #include "fp8.h"
 #include "kernels.h"
@@ -20,7 +20,7 @@ float norm_of(const uint8_t *values, int count, float scale) {
 
 }  // namespace
 
-// Scratch: a number for each row or column, of which the largest is wanted.
+// Scratch: a number for each row or column; the factors are the largest of them.
 void fp8_quantize_weight(Task task, uint8_t *values, uint8_t *transposed, float *factors, const float *weight,
                          const float *bias, int C, int O) {
   float *each = task.scratch;

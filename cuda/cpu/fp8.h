@@ -35,7 +35,7 @@ static inline float from_e4m3(uint8_t bits) {
 static inline uint8_t to_e4m3(float value) {
   const uint32_t bits = bits_of(value), size = bits & 0x7fffffff;
   const uint32_t normal = (size - 0x3c000000 + 0x7ffff + ((size >> 20) & 1)) >> 20;
-  // A unit in the last place of 2^14 is 2^-9, so that the sum ends with the number of such units.
+  // A unit in the last place of 2^14 is 2^-9, so the low bits of the sum are the number of such units.
   const uint32_t subnormal = bits_of(float_of(size) + 0x1p14f) & 0xf;
   const uint32_t number = size < 0x3c800000 ? subnormal : std::min(normal, 0x7eu);
   return static_cast<uint8_t>(size > 0x7f800000 ? 0x7f : number | (bits >> 24 & 0x80));
@@ -91,8 +91,8 @@ static inline void quantize_rows(Task task, uint8_t *fp8, float *scale, const fl
   });
 }
 
-// Calls line_of(first, c, row) for each group of a columnwise copy of [N,C]: its bytes begin at `first`, and byte i is
-// of column c and row(i). Rows from N on are padding.
+// Calls line_of(first, c, row) for each group of a columnwise copy of [N,C]: the group's bytes begin at `first`, and
+// byte i belongs to column c and row(i). Rows from N on are padding.
 template <class Line>
 static inline void each_columnwise(Task task, int64_t N, int C, const Line &line_of) {
   constexpr int half = GPT2_FP8_GROUP / 2;

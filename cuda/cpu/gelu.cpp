@@ -1,5 +1,5 @@
-// GELU, tanh form. Since 0.5 (1 + tanh u) = 1 / (1 + e^-2u), it is x * sigmoid(2u) with u = sqrt(2/pi) (x + 0.044715
-// x^3), which keeps its relative precision where tanh is close to -1.
+// GELU with tanh. Since 0.5 (1 + tanh u) = 1 / (1 + e^-2u), GELU is x * sigmoid(2u) with u = sqrt(2/pi) (x + 0.044715
+// x^3), which keeps the relative precision where tanh is close to -1.
 #include "kernels.h"
 #include "math.h"
 

@@ -1,5 +1,5 @@
-// The kernels of the CPU library: plain arrays, sizes, and a Task. Every op file defines its kernels in the namespace of the
-// code path it is compiled for (GPT2_PATH); kernels.cpp collects them into a table, one per path.
+// The kernels of the CPU library: plain arrays, sizes, and a Task. Every op file defines its kernels in the namespace
+// of the code path that the file is compiled for (GPT2_PATH); kernels.cpp collects the kernels of a path into a table.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ struct Kernels : OpKernels {
 
 #ifdef GPT2_PATH
 namespace GPT2_PATH {
-// Declares each function with the type it has in the table, so that a definition that differs does not link.
+// Declares each function with its type in the table, so that a definition of another type does not link.
 template <class Pointer>
 struct Function;
 template <class F>
@@ -38,10 +38,10 @@ GPT2_DECLARE(square_sum)
 void column_sums(Task, float *sums, const float *values, int N, int O, bool accumulate);
 // out = relu(in)^2; NaN stays NaN.
 void relu_squared_forward(Task, float *out, const float *in, int64_t count);
-// What fp8_matmul needs of fp8_matmul_scratch.
+// The scratch of fp8_matmul: part of fp8_matmul_scratch, which serves all FP8 matmuls.
 int64_t fp8_product_scratch(int threads, int N, int C, int O);
-// cross_entropy of logits that gpt2_softcap_forward has limited to `softcap`, if that is not 0; dlogits is the gradient
-// of the logits before the limit.
+// cross_entropy of logits that gpt2_softcap_forward has limited to `softcap`, unless `softcap` is 0; dlogits is the
+// gradient of the logits before the limit.
 void cross_entropy_capped(Task, float *losses, float *dlogits, const float *logits, const int32_t *targets, int N,
                           int V, int Vp, float dloss, float softcap);
 }  // namespace GPT2_PATH

@@ -1,7 +1,7 @@
-// Layernorm and RMSNorm. Rows are independent, except in the gradients of weight and bias, which sum over all rows:
-// these are summed per column, in double and in the order of the rows, so that the number of threads does not change
-// them. Those with FP8 quantise each row of the result by its largest element, and bound the norm of what they store;
-// forward, whose result may be stored in FP8 only, computes a row twice, in pieces.
+// Layernorm and RMSNorm. Rows are independent, except in the gradients of weight and bias, which sum over all rows.
+// These sums are per column, in double and in the order of the rows, so that the number of threads does not change
+// them. The FP8 ops quantise each row of the result by its largest element, and bound the norm of the stored row. The
+// FP8 forward computes a row twice, in pieces, because the result may be stored in FP8 only.
 #include <algorithm>
 #include <cmath>
 
@@ -33,7 +33,7 @@ Statistics rmsnorm_statistics(const float *x, int C, float eps) {
   return {0, 1.0f / std::sqrt(dot(x, x, C) / C + eps)};
 }
 
-// `bias` is only layernorm's.
+// Only layernorm has a `bias`.
 template <bool centered>
 void normalize(float *out, const float *x, Statistics row, const float *weight, const float *bias, int count) {
   for (int c = 0; c < count; c++) {
@@ -111,7 +111,7 @@ void row_backward(float *dx, const float *d, const float *residual, const float 
   }
 }
 
-// `mean` and `dbias` are only layernorm's. The sums over rows come first, because din may be dout.
+// Only layernorm has `mean` and `dbias`. The sums over rows come first, because din may be dout.
 template <bool centered>
 void norm_backward(Task task, float *din, float *dweight, float *dbias, const float *dout, const float *dresidual,
                    const float *in, const float *weight, const float *mean, const float *rstd, int N, int C,
@@ -146,9 +146,9 @@ void norm_backward(Task task, float *din, float *dweight, float *dbias, const fl
 
 void quantize_result(Task task, uint8_t *values, float *scale, float *norm, const float *rows, int N, int C) {
   quantize_rows(task, values, scale, rows, N, C, [&](int64_t n) {
-    const float own = fp8_scale(largest_size(rows + n * C, C));
-    norm[n] = fp8_norm(scaled_square_sum(rows + n * C, C, own), C, own);
-    return own;
+    const float row_scale = fp8_scale(largest_size(rows + n * C, C));
+    norm[n] = fp8_norm(scaled_square_sum(rows + n * C, C, row_scale), C, row_scale);
+    return row_scale;
   });
 }
 

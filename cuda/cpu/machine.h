@@ -1,4 +1,4 @@
-// What the system says about the CPU and its memory, on Linux and macOS.
+// The CPU's name and the memory of the machine, on Linux and macOS.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// exp and a product of vectors in forms that compilers vectorise. The error of exp is under 1.5 units in the last place
-// over the entire range.
+// exp and a dot product, written so that compilers vectorise them. The error of exp is under 1.5 units in the last
+// place over the whole range.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ static inline float exponential(float x) {
   e = e * r + 1.0f / 6;
   e = e * r + 0.5f;
   e = e * r * r + r + 1.0f;
-  // 2^n through the bits of the exponent, as two factors, because 2^128 does not fit one.
+  // 2^n through the bits of the exponent, as two factors, because 2^128 does not fit into one float.
   const int32_t exponent = static_cast<int32_t>(n);
   const int32_t half = exponent >> 1;
   const int32_t bits1 = (half + 127) << 23;

@@ -1,11 +1,10 @@
-// The linear layer in its three directions, all one product  out[M,N] = A[M,K] * B[K,N]  with different layouts of A
-// and B:
+// The linear layer in its three directions: each is a matmul out[M,N] = A[M,K] * B[K,N] with other layouts of A and B:
 //
 //   forward          out = in * weight^T     A = in,      B = weight^T
 //   backward input   din = dout * weight     A = dout,    B = weight
 //   backward weight  dweight = dout^T * in   A = dout^T,  B = in
 //
-// The algorithm is that of Goto and van de Geijn (2008). K is divided into blocks. For each block, the operand of the
+// The algorithm is by Goto and van de Geijn (2008). K is divided into blocks. For each block, the operand of the
 // shorter side is packed once for all threads; the longer side is divided into strips, which threads take and pack one
 // by one. A micro-kernel keeps a tile of TILE_M x TILE_N sums in registers and reads both packed operands in order. One
 // thread computes each sum in the order of K, so the result does not depend on the number of threads.
@@ -37,7 +36,7 @@ constexpr int TILE_M = 4;
 constexpr int VECTORS = 3;
 constexpr int TILE_N = VECTORS * WIDTH;
 
-// A strip of B of 384 x 96 is 147 KB, one of A of 384 x 64 is 98 KB: either fits L2 (1 MiB) together with the streamed
+// A strip of B of 384 x 96 is 147 KB, a strip of A of 384 x 64 is 98 KB: either fits into L2 (1 MiB) with the streamed
 // operand.
 constexpr int BLOCK_K = 384;
 constexpr int STRIP_M = 8 * TILE_M;
@@ -90,7 +89,7 @@ void pack(float *packed, View source, int first, int count, int k, int depth) {
   }
 }
 
-// The output: a tile's sums replace it (plus bias, if there is one), or are added to it.
+// The output. A tile's sums (plus the bias, if any) replace it, or are added to it.
 struct Output {
   float *data;
   size_t stride;
@@ -129,7 +128,7 @@ void micro_kernel(Output out, const float *a, const float *b, int depth) {
   }
 }
 
-// The same for a tile at the output's edge, of which only `rows` x `columns` are stored.
+// micro_kernel() for a tile at the output's edge: stores only `rows` x `columns`.
 void ragged_micro_kernel(Output out, const float *a, const float *b, int depth, int rows, int columns) {
   float sums[TILE_M * TILE_N];
   micro_kernel({sums, TILE_N, nullptr, false}, a, b, depth);
@@ -158,7 +157,7 @@ void tiles(Output out, const float *a, const float *b, int depth, int first_m, i
   }
 }
 
-// A is [M,K] with rows along M; B is given as [N,K], its rows along N.
+// out = a b^T: a is [M,K], b is [N,K].
 void product(Task task, Output out, View a, View b, int M, int N, int K) {
   const bool wide = N >= M;
   const int shared_tile = wide ? TILE_M : TILE_N;
@@ -166,7 +165,7 @@ void product(Task task, Output out, View a, View b, int M, int N, int K) {
   const int strip = wide ? STRIP_N : STRIP_M;
   const int strips = ((wide ? N : M) + strip - 1) / strip;
   float *shared = task.scratch;
-  float *own = shared + static_cast<size_t>(shared_rows) * BLOCK_K;
+  float *unshared = shared + static_cast<size_t>(shared_rows) * BLOCK_K;
   for (int k = 0; k < K; k += BLOCK_K) {
     const int depth = std::min(BLOCK_K, K - k);
     const Output block = {out.data, out.stride, out.bias, out.add || k > 0};
@@ -181,7 +180,7 @@ void product(Task task, Output out, View a, View b, int M, int N, int K) {
     });
     task.pool.each_free(strips, [&](int64_t index, int thread) {
       const int first = static_cast<int>(index) * strip;
-      float *packed = own + static_cast<size_t>(thread) * strip * BLOCK_K;
+      float *packed = unshared + static_cast<size_t>(thread) * strip * BLOCK_K;
       if (wide) {
         const int count = std::min(strip, N - first);
         pack<TILE_N>(packed, b, first, count, k, depth);
@@ -195,16 +194,15 @@ void product(Task task, Output out, View a, View b, int M, int N, int K) {
   }
 }
 
-// Enough for either form, and never less for a larger product than for a smaller one: a model plans for its largest
-// batch and also runs smaller ones.
+// Floats of scratch, whichever operand is shared. Never fewer for a larger matmul than for a smaller one: a model plans
+// for its largest batch and also runs smaller ones.
 int64_t product_scratch(int threads, int M, int N) {
   const int64_t shared_rows = std::min(M, N) + std::max(TILE_M, TILE_N);
   const int64_t strip = std::max(STRIP_M, STRIP_N);
   return (shared_rows + threads * strip) * BLOCK_K;
 }
 
-// The forward product of few rows, for which packing a weight would take longer than the product: each weight is read
-// once, in place.
+// The forward matmul of few rows, which would take less time than packing the weight: it is read once, in place.
 constexpr int FEW_ROWS = 8;
 
 void few_rows_forward(Task task, float *out, const float *in, const float *weight, const float *bias, int N, int C,
@@ -297,7 +295,7 @@ void matmul_relu_squared_backward_input(Task task, float *din, const float *dout
   });
 }
 
-// Enough for every direction, with or without the weight gradient.
+// The scratch for every direction, with or without the weight gradient.
 int64_t matmul_scratch(int threads, int N, int C, int O, bool) {
   return std::max({product_scratch(threads, N, O), product_scratch(threads, N, C), product_scratch(threads, O, C)});
 }

@@ -1,4 +1,4 @@
-// Muon (Jordan 2024): what surrounds its Newton-Schulz iteration (newton-schulz.cpp).
+// Muon (Jordan 2024) without its Newton-Schulz iteration (newton-schulz.cpp).
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -1,4 +1,4 @@
-// A step of a Newton-Schulz iteration by the products of matmul.cpp, matrix after matrix.
+// A step of a Newton-Schulz iteration by the matmuls of matmul.cpp, matrix after matrix.
 #include "kernels.h"
 
 namespace gpt2::GPT2_PATH {

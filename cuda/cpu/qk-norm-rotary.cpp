@@ -13,7 +13,7 @@ void qk_norm_rotary_forward(Task task, float *qkv, float *rstd, const float *rot
   task.pool.each(B * T, [&](int64_t row) {
     const int64_t t = row % T, position = (positions ? positions[row / T] : 0) + t;
     const bool fits = position >= 0 && position <= S - T + t;
-    for (int h = 0; h < 2 * NH; h++) {  // q's heads, then those of k
+    for (int h = 0; h < 2 * NH; h++) {  // q's heads, then k's
       float *x = qkv + static_cast<size_t>(row) * 3 * C + static_cast<size_t>(h) * HS;
       const float r = rstd ? 1.0f / std::sqrt(dot(x, x, HS) / HS + eps) : 1.0f;
       if (rstd) rstd[row * 2 * NH + h] = r;
@@ -33,7 +33,7 @@ void qk_norm_rotary_forward(Task task, float *qkv, float *rstd, const float *rot
   });
 }
 
-// A rotation keeps the mean of dy * y and is linear, so that it is undone once, on the difference.
+// A rotation preserves the mean of dy * y and is linear, so it is undone once, on the difference.
 void qk_norm_rotary_backward(Task task, float *dqkv, const float *qkv, const float *rstd, const float *rotations, int B,
                              int T, int C, int NH, float query_factor) {
   const int HS = C / NH, half = HS / 2;

@@ -27,8 +27,7 @@ struct CodePath {
   bool supported;
 };
 
-// The fastest path that the CPU supports, or the one that GPT2_KERNELS names; otherwise `kernels` is NULL and `why` has
-// the reason.
+// The CPU's fastest path, or the path that GPT2_KERNELS names. On failure `kernels` is NULL and `why` has the reason.
 CodePath choose_path(std::string &why) {
   const CodePath paths[] = {
 #ifdef GPT2_X86

@@ -11,14 +11,14 @@ namespace gpt2::GPT2_PATH {
 
 namespace {
 
-// Which weights are kept: those over `weight`, and the first `ties` of those that equal it.
+// The kept weights: all weights over `weight`, and the first `ties` weights that equal it.
 struct Cut {
   uint32_t weight;
   uint64_t ties;
 };
 
-// The cut that keeps the fewest, largest weights whose measures sum to at least `target`, which the sum over all
-// reaches. Finds the bytes of the least of them, from the highest down.
+// The cut that keeps the fewest of the largest weights whose measures sum to at least `target`; the sum over all
+// weights reaches it. Finds the least kept weight byte by byte, from the highest byte down.
 template <class Measure>
 Cut cut_at(const uint32_t *weights, int V, uint64_t target, Measure measure) {
   uint64_t found = 0, before = 0;  // the bytes so far, and the sum over the weights above them

@@ -1,8 +1,8 @@
-// What the compiler's checks call (-fsanitize=thread,bounds,alignment,integer-divide-by-zero): no sanitizer's library is linked, but
-// these. Included at the end of a file of kernels that is compiled with checks.
+// The functions that the compiler's checks call (-fsanitize=thread,bounds,alignment,integer-divide-by-zero), in place
+// of a sanitizer's library. Included at the end of a file of kernels that is compiled with checks.
 #pragma once
 
-// A module's own variables are initialized before it knows the host.
+// `host` is still NULL while the module's variables are initialized.
 #define GPT2_TELL(memory, bytes, is_write) \
   if (gpt2_emulator::host) gpt2_emulator::host->access(memory, bytes, is_write, GPT2_CALLER)
 #define GPT2_HOOK extern "C" __attribute__((GPT2_NO_CHECKS, visibility("hidden"), used))
@@ -23,8 +23,8 @@ GPT2_ACCESSES(16)
 GPT2_HOOK void __tsan_read_range(void *memory, size_t bytes) { GPT2_TELL(memory, bytes, false); }
 GPT2_HOOK void __tsan_write_range(void *memory, size_t bytes) { GPT2_TELL(memory, bytes, true); }
 
-// The linker's --wrap leads every call of these functions here (wrappedFunctions in src/ops/kernels/emulated.ts), whether the user, a header
-// or the compiler wrote it.
+// The linker's --wrap directs every call of these functions here (wrappedFunctions in src/ops/kernels/emulated.ts),
+// whether the user, a header or the compiler wrote the call.
 #define GPT2_WRAP(name, parameters, reads, ...)                                     \
   extern "C" void *__real_##name parameters;                                        \
   GPT2_HOOK void *__wrap_##name parameters {                                        \
@@ -60,7 +60,7 @@ GPT2_DELETE(_ZdaPv)
 GPT2_DELETE(_ZdlPvm, , size_t)
 GPT2_DELETE(_ZdaPvm, , size_t)
 
-// Of the guard of a static variable.
+// Loads the guard of a static variable.
 GPT2_HOOK unsigned char __tsan_atomic8_load(const unsigned char *memory, int) {
   return __atomic_load_n(memory, __ATOMIC_ACQUIRE);
 }
@@ -98,7 +98,7 @@ inline void fail_at(const Place &place, const char *text, const void *caller) { 
 
 GPT2_HOOK void __ubsan_handle_out_of_bounds(gpt2_emulator::OutOfBounds *data, uintptr_t index) {
   char text[200];
-  // The index is a value of its type, signed or not, in up to 64 bits.
+  // The index is passed as up to 64 bits, signed or not according to its type.
   const unsigned width = 1u << (data->index->info >> 1);
   const bool is_signed = data->index->info & 1;
   const long long value = is_signed && width < 64 ? (long long)(index << (64 - width)) >> (64 - width) : (long long)(index);

@@ -1,11 +1,11 @@
-// CUDA's atomic operations and the functions of one thread. Included by kernel.h.
+// CUDA's atomic operations, and functions that concern one thread only. Included by kernel.h.
 #pragma once
 
 // ---------------------------------------------------------------- atomic operations
 
 namespace gpt2_emulator {
 
-// Replaces *memory by change(*memory), and returns what it was.
+// Replaces *memory by change(*memory), and returns the old value.
 template <class T, class Change>
 inline __attribute__((always_inline, GPT2_NO_CHECKS)) T changed(T *memory, const void *caller,
                                                                                    const Change &change) {
@@ -18,7 +18,7 @@ inline __attribute__((always_inline, GPT2_NO_CHECKS)) T changed(T *memory, const
   return before;
 }
 
-// The threads of a group copy together, each in units.
+// The threads of a group copy together: each thread copies some units.
 template <class Group>
 inline __attribute__((always_inline, GPT2_NO_CHECKS)) void copy_together(const Group &group, void *to, const void *from, size_t bytes,
                                                                          const void *caller) {

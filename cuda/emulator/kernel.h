@@ -1,5 +1,5 @@
-// CUDA's language on a CPU, included before every file of kernels that is compiled for one. src/ops/kernels/emulated.ts rewrites what
-// macros cannot: __global__ and __shared__.
+// CUDA's language on a CPU, included before every file of kernels that is compiled for a CPU.
+// src/ops/kernels/emulated.ts rewrites __global__ and __shared__, which macros cannot replace.
 #pragma once
 
 #include <float.h>
@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-// Of clock(), which C has, too.
+// Declares clock(), which C has, too.
 #include <time.h>
 
 #include <type_traits>
@@ -21,7 +21,7 @@
 
 #define __device__
 #define __host__
-// In a section that tells the library which variables these are.
+// __constant__ variables go into sections by which the library recognizes them.
 #define GPT2_SECTION(number) __attribute__((section(".gpt2_constant." #number)))
 #define GPT2_CONSTANT(number) GPT2_SECTION(number)
 #define __constant__ GPT2_CONSTANT(__COUNTER__)
@@ -35,15 +35,16 @@
 #define __CUDA_ARCH__ 700
 #define __CUDACC__ 1
 
-// The compiler's checks stay out of functions that are called, not inlined.
+// Excludes functions that are called, not inlined, from the compiler's checks.
 #ifdef __clang__
-// Calls in two branches stay two.
+// `convergent`: calls in two branches are not merged.
 #define GPT2_NO_CHECKS convergent, no_sanitize("undefined"), disable_sanitizer_instrumentation
 #else
 #define GPT2_NO_CHECKS no_sanitize("thread", "undefined")
 #endif
 #define GPT2_UNCHECKED __attribute__((GPT2_NO_CHECKS, noinline))
-// A function that accesses the user's memory, or calls one of ours that tells its caller: errors name the user's line then.
+// A function that accesses the user's memory, or passes its caller to the host, is inlined, so that errors name the
+// user's line.
 #define GPT2_INLINE __attribute__((always_inline)) inline
 #define GPT2_CALLER __builtin_return_address(0)
 
@@ -52,7 +53,7 @@ namespace gpt2_emulator {
 inline const Host *host;
 inline thread_local const Position *here;
 
-// Of the running thread: constant, because a thread keeps its position.
+// The running thread's position: constant, because a thread keeps its position.
 GPT2_UNCHECKED __attribute__((const)) inline Sizes thread_position() { return here->thread; }
 GPT2_UNCHECKED __attribute__((const)) inline Sizes block_position() { return here->block; }
 GPT2_UNCHECKED __attribute__((const)) inline Sizes block_sizes() { return here->threads; }
@@ -74,10 +75,10 @@ constexpr int element_bytes() {
   }
 }
 
-// Where the arguments of a kernel lie, as the driver of a GPU packs them.
+// The offsets of a kernel's arguments, as a GPU's driver packs them.
 template <class... P>
 struct Layout {
-  // One more, because there are no empty arrays.
+  // One more than needed, because C++ has no empty arrays.
   int offsets[sizeof...(P) + 1] = {};
 
   constexpr Layout() {
@@ -111,12 +112,12 @@ GPT2_UNCHECKED Kernel kernel(const char *name, const char *parameter_names, int 
   return {name, parameter_names, parameters, int(sizeof...(P)), threads, untyped, &Caller<P...>::call};
 }
 
-// The threads of __launch_bounds__, which may name blocks, too.
+// The number of threads in __launch_bounds__, which may also name blocks.
 constexpr int launch_bounds(int threads, int = 0, int = 0) { return threads; }
 
 // ---------------------------------------------------------------- shared memory
 
-// The variable `name`, by its INDEX in a declaration of one or several.
+// The shared variable `name`, the INDEX-th of its declaration.
 template <class Declaration, int INDEX, class T>
 GPT2_UNCHECKED T &shared(const char *name) {
   static const char key = 0;
@@ -155,7 +156,7 @@ inline unsigned lane() { return linear_thread() % 32; }
 
 // ---------------------------------------------------------------- types and built-in variables
 
-// `at` is what a type of one, two, three or four elements is aligned to.
+// `two` and `four` are the alignments of the types of two and of four elements.
 #define GPT2_VECTORS(T, name, two, four)                                                    \
   struct name##1 {                                                                          \
     T x;                                                                                    \
@@ -213,13 +214,14 @@ GPT2_UNCHECKED inline void __syncwarp(unsigned mask = 0xffffffffu) {
 GPT2_UNCHECKED inline void __threadfence_block() { gpt2_emulator::host->fence(); }
 inline void __threadfence() { __threadfence_block(); }
 inline void __threadfence_system() { __threadfence_block(); }
-// Any lanes may be the active ones at a moment; here it is always the own lane alone.
+// Any lanes may be active at a moment; here only the calling lane is.
 inline unsigned __activemask() { return 1u << gpt2_emulator::lane(); }
 
-// The value of another lane, or the own one outside its part of `width` lanes. That of a lane which has ended, or which its block does
-// not have, is undefined on a GPU, and a kernel may ask for it and not use it: here all its bits are set, a NaN of every type.
+// Shuffles return the value of another lane, or the caller's value if that lane is outside the caller's group of
+// `width` lanes. The value of a lane that has ended, or that the block does not have, is undefined on a GPU, but a
+// kernel may read it without using it: here all its bits are set, a NaN of every type.
 inline constexpr uint64_t gpt2_undefined = ~uint64_t{0};
-// A GPU takes other distances than 0 to 32, and other widths, by their lowest bits.
+// A GPU uses only the lowest bits of other distances than 0 to 32, and of other widths; here they are errors.
 #define GPT2_SHUFFLE(name, parameter, is_near, condition, source)                                                   \
   template <class T>                                                                                                \
   GPT2_UNCHECKED T name(unsigned mask, T value, parameter, int width = 32) {                                        \
@@ -230,19 +232,19 @@ inline constexpr uint64_t gpt2_undefined = ~uint64_t{0};
     if (!(is_near)) fail("shuffles by a distance that is not 0 to 32", nullptr, 0, GPT2_CALLER);                    \
     unsigned there;                                                                                                 \
     const uint64_t *values = host->exchange(mask, bits_of(value), false, &there, GPT2_CALLER);                      \
-    const int own = lane(), first = own / width * width, wanted = source;                                           \
+    const int self = lane(), first = self / width * width, wanted = source;                                         \
     if (!(condition)) return value;                                                                                 \
     if (!(mask >> wanted & 1)) fail("reads the value of a lane that is not in its mask", nullptr, 0, GPT2_CALLER);  \
     return from_bits<T>(there >> wanted & 1 ? values[wanted] : gpt2_undefined);                                     \
   }
 GPT2_SHUFFLE(__shfl_sync, int lane_in_part, true, true, first + (lane_in_part & (width - 1)))
-GPT2_SHUFFLE(__shfl_up_sync, unsigned delta, delta <= 32, wanted >= first, own - int(delta))
-GPT2_SHUFFLE(__shfl_down_sync, unsigned delta, delta <= 32, wanted < first + width, own + int(delta))
-GPT2_SHUFFLE(__shfl_xor_sync, int lanes, unsigned(lanes) <= 32, wanted < first + width, own ^ lanes)
+GPT2_SHUFFLE(__shfl_up_sync, unsigned delta, delta <= 32, wanted >= first, self - int(delta))
+GPT2_SHUFFLE(__shfl_down_sync, unsigned delta, delta <= 32, wanted < first + width, self + int(delta))
+GPT2_SHUFFLE(__shfl_xor_sync, int lanes, unsigned(lanes) <= 32, wanted < first + width, self ^ lanes)
 
 namespace gpt2_emulator {
 
-// Calls visit(value) for each lane of the mask that has not ended, in their order.
+// Calls visit(lane, value) for each lane of the mask that has not ended, in the order of lanes.
 template <class T, class Visit>
 GPT2_UNCHECKED void each_lane(unsigned mask, T value, const void *caller, const Visit &visit) {
   unsigned there;

@@ -1,7 +1,7 @@
-// The CUDA library's collectives. They run in the communicator's stream, which has the highest priority: each begins
-// after what the context's stream holds (an event), and runs concurrently with what is enqueued there next.
-// gpt2_collectives_join makes the context's stream wait for all of them. In a graph the same events make the two
-// streams branches of one graph.
+// The CUDA library's collectives. They run in the communicator's stream, which has the highest priority: each
+// collective begins after all work in the context's stream (an event), and runs concurrently with work enqueued there
+// later. gpt2_collectives_join makes the context's stream wait for all of them. While a graph is recorded, the same
+// events make the two streams branches of the graph.
 #include "collectives.h"
 
 #include "../runtime/checks.h"
@@ -17,20 +17,20 @@ namespace nccl = gpt2::nccl;
 
 namespace {
 
-// Makes the communicator's stream wait for what the context's stream holds.
-int begin(gpt2_context &context, gpt2_communicator &own, const char *function) {
-  GPT2_TRY(context, function, cudaEventRecord(own.begin, cuda(context).stream));
-  GPT2_TRY(context, function, cudaStreamWaitEvent(own.stream, own.begin, 0));
-  own.pending = true;
+// Makes the communicator's stream wait for all work in the context's stream.
+int begin(gpt2_context &context, gpt2_communicator &communicator, const char *function) {
+  GPT2_TRY(context, function, cudaEventRecord(communicator.begin, cuda(context).stream));
+  GPT2_TRY(context, function, cudaStreamWaitEvent(communicator.stream, communicator.begin, 0));
+  communicator.pending = true;
   return GPT2_OK;
 }
 
-int join(gpt2_context &context, gpt2_communicator &own, const char *function) {
+int join(gpt2_context &context, gpt2_communicator &communicator, const char *function) {
   // While a graph is recorded, the stream must not wait for work that was enqueued outside of it.
-  if (!own.pending) return GPT2_OK;
-  own.pending = false;
-  GPT2_TRY(context, function, cudaEventRecord(own.end, own.stream));
-  GPT2_TRY(context, function, cudaStreamWaitEvent(cuda(context).stream, own.end, 0));
+  if (!communicator.pending) return GPT2_OK;
+  communicator.pending = false;
+  GPT2_TRY(context, function, cudaEventRecord(communicator.end, communicator.stream));
+  GPT2_TRY(context, function, cudaStreamWaitEvent(cuda(context).stream, communicator.end, 0));
   cuda(context).follows_event = true;
   return GPT2_OK;
 }
@@ -77,48 +77,54 @@ int gpt2_collectives_group_end(gpt2_context *context, gpt2_communicator *communi
 
 namespace gpt2::ops {
 
-int all_reduce(gpt2_context &context, void *data, gpt2_communicator &own, int64_t count, int dtype) {
+int all_reduce(gpt2_context &context, void *data, gpt2_communicator &communicator, int64_t count, int dtype) {
   const char *function = "gpt2_all_reduce";
-  if (const int status = begin(context, own, function)) return status;
-  if (own.peers) {
+  if (const int status = begin(context, communicator, function)) return status;
+  if (communicator.peers) {
     const Number number = dtype == GPT2_BF16 ? Number::kBfloat16 : Number::kFloat32;
-    return own.peers->reduce(context, own.stream, data, count, number, function);
+    return communicator.peers->reduce(context, communicator.stream, data, count, number, function);
   }
-  const int result = own.library.all_reduce(data, data, static_cast<size_t>(count), type_of(dtype), nccl::kSum,
-                                            own.joined, own.stream);
-  return report_nccl(context, own, result, function);
+  const int result = communicator.library.all_reduce(data, data, static_cast<size_t>(count), type_of(dtype), nccl::kSum,
+                                                     communicator.joined, communicator.stream);
+  return report_nccl(context, communicator, result, function);
 }
 
-int reduce_scatter(gpt2_context &context, void *out, const void *in, gpt2_communicator &own, int64_t count,
+int reduce_scatter(gpt2_context &context, void *out, const void *in, gpt2_communicator &communicator, int64_t count,
                    int64_t stride, int dtype) {
   const char *function = "gpt2_reduce_scatter";
-  if (const int status = begin(context, own, function)) return status;
-  if (own.peers) {
-    return own.peers->exchange(context, own.stream, out, in, bytes_of(count, dtype), bytes_of(stride, dtype), function);
+  if (const int status = begin(context, communicator, function)) return status;
+  if (communicator.peers) {
+    return communicator.peers->exchange(context, communicator.stream, out, in, bytes_of(count, dtype),
+                                        bytes_of(stride, dtype), function);
   }
-  const int result = own.library.reduce_scatter(in, out, static_cast<size_t>(count), type_of(dtype), nccl::kSum,
-                                                own.joined, own.stream);
-  return report_nccl(context, own, result, function);
+  const int result = communicator.library.reduce_scatter(in, out, static_cast<size_t>(count), type_of(dtype),
+                                                         nccl::kSum, communicator.joined, communicator.stream);
+  return report_nccl(context, communicator, result, function);
 }
 
-int all_gather(gpt2_context &context, void *out, const void *in, gpt2_communicator &own, int64_t count, int dtype) {
+int all_gather(gpt2_context &context, void *out, const void *in, gpt2_communicator &communicator, int64_t count,
+               int dtype) {
   const char *function = "gpt2_all_gather";
-  if (const int status = begin(context, own, function)) return status;
-  if (own.peers) return own.peers->gather(context, own.stream, out, in, bytes_of(count, dtype), function);
-  const int result =
-      own.library.all_gather(in, out, static_cast<size_t>(count), type_of(dtype), own.joined, own.stream);
-  return report_nccl(context, own, result, function);
+  if (const int status = begin(context, communicator, function)) return status;
+  if (communicator.peers)
+    return communicator.peers->gather(context, communicator.stream, out, in, bytes_of(count, dtype), function);
+  const int result = communicator.library.all_gather(in, out, static_cast<size_t>(count), type_of(dtype),
+                                                     communicator.joined, communicator.stream);
+  return report_nccl(context, communicator, result, function);
 }
 
-int sum_over_ranks(gpt2_context &context, double *value, gpt2_communicator &own, const char *function) {
-  if (const int status = begin(context, own, function)) return status;
-  if (own.peers) {
-    if (const int status = own.peers->reduce(context, own.stream, value, 1, Number::kFloat64, function)) return status;
+int sum_over_ranks(gpt2_context &context, double *value, gpt2_communicator &communicator, const char *function) {
+  if (const int status = begin(context, communicator, function)) return status;
+  if (communicator.peers) {
+    if (const int status =
+            communicator.peers->reduce(context, communicator.stream, value, 1, Number::kFloat64, function))
+      return status;
   } else {
-    const int result = own.library.all_reduce(value, value, 1, nccl::kFloat64, nccl::kSum, own.joined, own.stream);
-    if (const int status = report_nccl(context, own, result, function)) return status;
+    const int result = communicator.library.all_reduce(value, value, 1, nccl::kFloat64, nccl::kSum, communicator.joined,
+                                                       communicator.stream);
+    if (const int status = report_nccl(context, communicator, result, function)) return status;
   }
-  return join(context, own, function);
+  return join(context, communicator, function);
 }
 
 }  // namespace gpt2::ops

@@ -1,4 +1,4 @@
-// The sum over ranks that the norm takes (collectives.cpp).
+// The sum over ranks for the global norm (collectives.cpp).
 #pragma once
 
 #include "../runtime/context.h"

@@ -1,11 +1,12 @@
 // Communicators of the CUDA library: joining the ranks, sharing memory with them, leaving.
 //
-// Between the GPUs of one machine their copy engines carry everything (peers.h), which needs nothing but the driver.
-// NCCL does between machines, and where a GPU cannot reach another's memory. NCCL's own copies by copy engines
-// need 2.28 and memory of its allocator, add nothing up, and took 10 to 30 us longer for 14 to 39 MiB (two
-// H200s, 2.28.9).
+// Between the GPUs of one machine, the GPUs' copy engines carry the data (peers.h), which needs only the driver. NCCL
+// carries the data between machines, and where a GPU cannot reach another's memory. NCCL can also use copy engines, but
+// that needs NCCL 2.28 and memory of NCCL's allocator, computes no sums, and took 10 to 30 us longer for 14 to 39 MiB
+// (two H200s, 2.28.9).
 //
-// NCCL's environment is the user's: nothing here sets or overrides it (NCCL_NVLS_ENABLE=0 keeps NVLink multicast off).
+// Nothing here sets or overrides NCCL's environment variables, which belong to the user (NCCL_NVLS_ENABLE=0 keeps
+// NVLink multicast off).
 #include "communicator.h"
 
 #include <chrono>
@@ -32,32 +33,30 @@ gpt2_communicator::~gpt2_communicator() {
   if (stream) cudaStreamDestroy(stream);
 }
 
-int gpt2::report_nccl(gpt2_context &context, const gpt2_communicator &own, int result, const char *function) {
+int gpt2::report_nccl(gpt2_context &context, const gpt2_communicator &communicator, int result, const char *function) {
   if (result == nccl::kSuccess || result == nccl::kInProgress) return GPT2_OK;
-  const char *more = own.library.get_last_error(own.joined);
-  std::string text = std::string("NCCL: ") + own.library.get_error_string(result);
+  const char *more = communicator.library.get_last_error(communicator.joined);
+  std::string text = std::string("NCCL: ") + communicator.library.get_error_string(result);
   if (more && *more) text += std::string(": ") + more;
   return fail(&context, result == nccl::kUnhandledCudaError ? GPT2_DEVICE_ERROR : GPT2_RANK_ERROR, function, text);
 }
 
 namespace {
 
-// The contents of the GPT2_COMMUNICATOR_ID_SIZE bytes.
+// The content of a communicator's id.
 struct Id {
   int32_t is_one_machine;
-  // Set on one machine.
-  Loopback::Id loopback;
-  // Set on several.
-  nccl::Id nccl;
+  Loopback::Id loopback;  // set if all ranks are on one machine
+  nccl::Id nccl;          // set if ranks are on several machines
 };
 static_assert(sizeof(Id) <= GPT2_COMMUNICATOR_ID_SIZE, "an id must hold it");
 
-// Longer than the ranks' own timeout: NCCL first opens connections and measures them.
+// Longer than the timeout of the ranks, because NCCL first opens connections and measures them.
 constexpr int nccl_milliseconds = 120'000;
 
-// NCCL waits for the other ranks without a timeout, so a thread of its own calls it. If a rank does not come, that
-// thread stays; the process is about to end then.
-int join_ranks(gpt2_context &context, gpt2_communicator &own, const nccl::Id &id, int rank, int ranks,
+// NCCL waits for the other ranks without a timeout, so a separate thread calls it. If a rank does not come, this thread
+// remains; the process is about to end then.
+int join_ranks(gpt2_context &context, gpt2_communicator &communicator, const nccl::Id &id, int rank, int ranks,
                const char *function) {
   struct Joined {
     int result;
@@ -65,7 +64,7 @@ int join_ranks(gpt2_context &context, gpt2_communicator &own, const nccl::Id &id
   };
   auto promise = std::make_shared<std::promise<Joined>>();
   std::future<Joined> future = promise->get_future();
-  std::thread([promise, init = own.library.comm_init_rank, device = cuda(context).device, id, rank, ranks] {
+  std::thread([promise, init = communicator.library.comm_init_rank, device = cuda(context).device, id, rank, ranks] {
     cudaSetDevice(device);
     Joined joined{};
     joined.result = init(&joined.communicator, ranks, id, rank);
@@ -77,12 +76,12 @@ int join_ranks(gpt2_context &context, gpt2_communicator &own, const nccl::Id &id
                     " s; set NCCL_DEBUG=INFO for its log");
   }
   const Joined joined = future.get();
-  own.joined = joined.communicator;
-  return report_nccl(context, own, joined.result, function);
+  communicator.joined = joined.communicator;
+  return report_nccl(context, communicator, joined.result, function);
 }
 
 // Sends rank 0's NCCL id over the loopback: for one machine whose GPUs cannot copy into each other's memory.
-int send_nccl_id(gpt2_context &context, gpt2_communicator &own, Loopback &loopback, nccl::Id &id,
+int send_nccl_id(gpt2_context &context, gpt2_communicator &communicator, Loopback &loopback, nccl::Id &id,
                  const std::string &reason, const char *function) {
   struct Offer {
     nccl::Id id;
@@ -90,10 +89,10 @@ int send_nccl_id(gpt2_context &context, gpt2_communicator &own, Loopback &loopba
   };
   Offer offer{};
   std::string why;
-  offer.has_nccl = nccl::open(own.library, why);
+  offer.has_nccl = nccl::open(communicator.library, why);
   if (offer.has_nccl && loopback.rank() == 0) {
-    const int result = own.library.get_unique_id(&offer.id);
-    if (result != nccl::kSuccess) why = own.library.get_error_string(result);
+    const int result = communicator.library.get_unique_id(&offer.id);
+    if (result != nccl::kSuccess) why = communicator.library.get_error_string(result);
     offer.has_nccl = why.empty();
   }
   std::vector<Offer> offers(static_cast<size_t>(loopback.ranks()));
@@ -108,10 +107,10 @@ int send_nccl_id(gpt2_context &context, gpt2_communicator &own, Loopback &loopba
   return GPT2_OK;
 }
 
-// Ends running collectives, in a thread of its own: NCCL ends them at once, then waits for the graphs that hold them,
-// which can be freed only after they have ended. A process that abandons its ranks is about to end.
-void abort_in_background(const gpt2_communicator &own, int device) {
-  std::thread([abort = own.library.comm_abort, joined = own.joined, device] {
+// Ends running collectives, in a separate thread: NCCL ends them at once, then waits until the graphs that contain them
+// are freed, which the caller can do only afterwards. The process is about to end.
+void abort_in_background(const gpt2_communicator &communicator, int device) {
+  std::thread([abort = communicator.library.comm_abort, joined = communicator.joined, device] {
     cudaSetDevice(device);
     abort(joined);
   }).detach();
@@ -146,14 +145,14 @@ int gpt2_communicator_create(gpt2_context *context, gpt2_communicator **communic
   Check check(context, __func__);
   check.tensors({{"communicator", communicator}, {"id", id}}).rank(rank, ranks, timeout_milliseconds);
   if (check.failed()) return check.status();
-  auto own = std::make_unique<gpt2_communicator>();
+  auto created = std::make_unique<gpt2_communicator>();
   cuda(*context);
-  // These come first, because what fails after the ranks have met fails at every rank.
+  // These come before the ranks meet: after that, a failure of one rank would fail all ranks.
   int least = 0, greatest = 0;
   GPT2_TRY(*context, __func__, cudaDeviceGetStreamPriorityRange(&least, &greatest));
-  GPT2_TRY(*context, __func__, cudaStreamCreateWithPriority(&own->stream, cudaStreamNonBlocking, greatest));
-  GPT2_TRY(*context, __func__, cudaEventCreateWithFlags(&own->begin, cudaEventDisableTiming));
-  GPT2_TRY(*context, __func__, cudaEventCreateWithFlags(&own->end, cudaEventDisableTiming));
+  GPT2_TRY(*context, __func__, cudaStreamCreateWithPriority(&created->stream, cudaStreamNonBlocking, greatest));
+  GPT2_TRY(*context, __func__, cudaEventCreateWithFlags(&created->begin, cudaEventDisableTiming));
+  GPT2_TRY(*context, __func__, cudaEventCreateWithFlags(&created->end, cudaEventDisableTiming));
   Id known;
   std::memcpy(&known, id, sizeof known);
   std::string why;
@@ -161,21 +160,21 @@ int gpt2_communicator_create(gpt2_context *context, gpt2_communicator **communic
     std::unique_ptr<Loopback> loopback;
     const int joined = Loopback::join(*context, loopback, known.loopback, rank, ranks, timeout_milliseconds, __func__);
     if (joined != GPT2_OK) return joined;
-    if (const int status = Peers::create(*context, own->peers, loopback, why, __func__)) return status;
-    if (!own->peers) {
-      if (const int status = send_nccl_id(*context, *own, *loopback, known.nccl, why, __func__)) return status;
+    if (const int status = Peers::create(*context, created->peers, loopback, why, __func__)) return status;
+    if (!created->peers) {
+      if (const int status = send_nccl_id(*context, *created, *loopback, known.nccl, why, __func__)) return status;
     }
-  } else if (!nccl::open(own->library, why)) {
+  } else if (!nccl::open(created->library, why)) {
     return fail(context, GPT2_UNSUPPORTED, __func__, why);
   }
-  if (!own->peers) {
-    if (const int status = join_ranks(*context, *own, known.nccl, rank, ranks, __func__)) return status;
+  if (!created->peers) {
+    if (const int status = join_ranks(*context, *created, known.nccl, rank, ranks, __func__)) return status;
   }
   // CUDA's error texts need no escapes in JSON.
-  own->description = std::string("{\"carrier\":\"") + (own->peers ? "copies" : "nccl") +
-                     "\",\"parts\":" + std::to_string(own->peers ? ranks : 1) + ",\"ordering\":\"" +
-                     (own->peers ? own->peers->ordering() : "") + "\",\"reason\":\"" + why + "\"}";
-  *communicator = own.release();
+  created->description = std::string("{\"carrier\":\"") + (created->peers ? "copies" : "nccl") +
+                         "\",\"parts\":" + std::to_string(created->peers ? ranks : 1) + ",\"ordering\":\"" +
+                         (created->peers ? created->peers->ordering() : "") + "\",\"reason\":\"" + why + "\"}";
+  *communicator = created.release();
   return GPT2_OK;
 } catch (...) {
   return gpt2::thrown(context, __func__);
@@ -209,27 +208,27 @@ int gpt2_communicator_unshare(gpt2_context *context, gpt2_communicator *communic
 int gpt2_communicator_destroy(gpt2_context *context, gpt2_communicator *communicator, int32_t abandon) try {
   Check check(context, __func__);
   if (check.handles({{"communicator", communicator}}).failed()) return check.status();
-  std::unique_ptr<gpt2_communicator> own(communicator);
+  std::unique_ptr<gpt2_communicator> owner(communicator);
   const int device = cuda(*context).device;
   if (abandon) {
-    if (own->peers) {
-      own->peers->abandon(cuda(*context).stream, own->stream);
+    if (owner->peers) {
+      owner->peers->abandon(cuda(*context).stream, owner->stream);
     } else {
-      abort_in_background(*own, device);
+      abort_in_background(*owner, device);
     }
-    // Its streams, events and mappings stay: freeing them would wait for the work in them.
-    own.release();
+    // The streams, events and mappings are not freed: that would wait for their work.
+    owner.release();
     return GPT2_OK;
   }
-  if (own->peers) {
+  if (owner->peers) {
     // A graph runs its collectives in the context's stream.
-    GPT2_TRY(*context, __func__, cudaStreamSynchronize(own->stream));
+    GPT2_TRY(*context, __func__, cudaStreamSynchronize(owner->stream));
     GPT2_TRY(*context, __func__, cudaStreamSynchronize(cuda(*context).stream));
     return GPT2_OK;
   }
-  const int result = own->library.comm_destroy(own->joined);
-  own->joined = nullptr;
-  return report_nccl(*context, *own, result, __func__);
+  const int result = owner->library.comm_destroy(owner->joined);
+  owner->joined = nullptr;
+  return report_nccl(*context, *owner, result, __func__);
 } catch (...) {
   return gpt2::thrown(context, __func__);
 }
@@ -237,7 +236,7 @@ int gpt2_communicator_destroy(gpt2_context *context, gpt2_communicator *communic
 int gpt2_communicator_check(gpt2_context *context, gpt2_communicator *communicator) {
   Check check(context, __func__);
   if (check.handles({{"communicator", communicator}}).failed()) return check.status();
-  // The wait for a copy reports its failure.
+  // With peers, the wait for a copy reports the copy's failure.
   if (communicator->peers) return GPT2_OK;
   cuda(*context);
   int result = nccl::kSuccess;

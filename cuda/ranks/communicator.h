@@ -8,15 +8,13 @@
 #include "peers.h"
 
 struct gpt2_communicator {
-  // Carries everything if it is set; NCCL does otherwise.
-  std::unique_ptr<gpt2::Peers> peers;
+  std::unique_ptr<gpt2::Peers> peers;  // carries all data if set; otherwise NCCL does
   gpt2::nccl::Library library{};
   gpt2::nccl::Communicator *joined = nullptr;
   cudaStream_t stream = nullptr;
   // Mark where a collective begins, and where the last one has ended.
   cudaEvent_t begin = nullptr, end = nullptr;
-  // Whether collectives were enqueued since the last join.
-  bool pending = false;
+  bool pending = false;  // whether collectives were enqueued since the last join
   std::string description;
 
   ~gpt2_communicator();

@@ -1,7 +1,7 @@
 // The CPU library's communicator and collectives, between processes of one machine over TCP on its loopback
-// (loopback.h), so that training on several ranks is tested without a GPU. Every rank sends its numbers to rank 0,
-// which receives them in the order of ranks, whichever is ready first, and sends back the result, one chunk at a time,
-// so that nothing is allocated.
+// (loopback.h), so that training on several ranks can be tested without a GPU. Every rank sends its numbers to rank 0.
+// Rank 0 receives them in the order of ranks, whichever is ready first, and sends back the result. Data moves in
+// chunks, so nothing is allocated.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -20,10 +20,9 @@ using gpt2::Loopback;
 
 struct gpt2_communicator {
   std::unique_ptr<Loopback> loopback;
-  // Receives floats; at rank 0, a chunk from each rank.
+  // A buffer for received floats; at rank 0, a chunk for each rank.
   std::vector<float> chunk;
-  // One value from each rank.
-  std::vector<double> parts;
+  std::vector<double> parts;  // one value from each rank
   std::string description;
 };
 
@@ -64,13 +63,13 @@ int gpt2_communicator_create(gpt2_context *context, gpt2_communicator **communic
   if (check.failed()) return check.status();
   Loopback::Id known{};
   std::memcpy(&known, id, sizeof known);
-  auto own = std::make_unique<gpt2_communicator>();
-  own->chunk.resize(static_cast<size_t>(rank == 0 ? ranks : 1) * chunk_size);
-  own->parts.resize(ranks);
-  own->description =
+  auto created = std::make_unique<gpt2_communicator>();
+  created->chunk.resize(static_cast<size_t>(rank == 0 ? ranks : 1) * chunk_size);
+  created->parts.resize(ranks);
+  created->description =
       "{\"carrier\":\"loopback\",\"parts\":" + std::to_string(ranks) + ",\"ordering\":\"\",\"reason\":\"\"}";
-  const int status = Loopback::join(*context, own->loopback, known, rank, ranks, timeout_milliseconds, __func__);
-  if (status == GPT2_OK) *communicator = own.release();
+  const int status = Loopback::join(*context, created->loopback, known, rank, ranks, timeout_milliseconds, __func__);
+  if (status == GPT2_OK) *communicator = created.release();
   return status;
 } catch (...) {
   return gpt2::thrown(context, __func__);
@@ -83,11 +82,11 @@ int gpt2_communicator_destroy(gpt2_context *, gpt2_communicator *communicator, i
 
 const char *gpt2_communicator_description(gpt2_communicator *communicator) { return communicator->description.c_str(); }
 
-// Nothing is shared: everything goes over sockets.
+// Sharing does nothing, because all data goes over sockets.
 int gpt2_communicator_share(gpt2_context *, gpt2_communicator *, void *, int64_t) { return GPT2_OK; }
 int gpt2_communicator_unshare(gpt2_context *, gpt2_communicator *, void *) { return GPT2_OK; }
 
-// Collectives are synchronous: each has failed or succeeded when it returns.
+// Collectives are synchronous, so nothing is pending that could have failed.
 int gpt2_communicator_check(gpt2_context *, gpt2_communicator *) { return GPT2_OK; }
 int gpt2_collectives_join(gpt2_context *, gpt2_communicator *) { return GPT2_OK; }
 int gpt2_collectives_record(gpt2_context *context, gpt2_communicator *, gpt2_event *event) {
@@ -98,10 +97,10 @@ int gpt2_collectives_group_end(gpt2_context *, gpt2_communicator *) { return GPT
 
 namespace gpt2::ops {
 
-int all_reduce(gpt2_context &context, void *data, gpt2_communicator &own, int64_t count, int dtype) {
+int all_reduce(gpt2_context &context, void *data, gpt2_communicator &communicator, int64_t count, int dtype) {
   const char *function = "gpt2_all_reduce";
   if (dtype != GPT2_FP32) return refuse_bf16(context, function);
-  Loopback &loopback = *own.loopback;
+  Loopback &loopback = *communicator.loopback;
   if (const int status = loopback.begin(context, "all_reduce", bytes_of(count), function)) return status;
   for (int64_t start = 0; start < count; start += chunk_size) {
     float *part = static_cast<float *>(data) + start;
@@ -114,8 +113,9 @@ int all_reduce(gpt2_context &context, void *data, gpt2_communicator &own, int64_
       continue;
     }
     for (int rank = 1; rank < loopback.ranks(); rank++) {
-      if (const int status = loopback.to(context, rank, function).receive(own.chunk.data(), bytes)) return status;
-      for (int64_t i = 0; i < size; i++) part[i] += own.chunk[i];
+      if (const int status = loopback.to(context, rank, function).receive(communicator.chunk.data(), bytes))
+        return status;
+      for (int64_t i = 0; i < size; i++) part[i] += communicator.chunk[i];
     }
     for (int rank = 1; rank < loopback.ranks(); rank++) {
       if (const int status = loopback.to(context, rank, function).send(part, bytes)) return status;
@@ -124,11 +124,11 @@ int all_reduce(gpt2_context &context, void *data, gpt2_communicator &own, int64_
   return GPT2_OK;
 }
 
-int reduce_scatter(gpt2_context &context, void *out, const void *in, gpt2_communicator &own, int64_t count,
+int reduce_scatter(gpt2_context &context, void *out, const void *in, gpt2_communicator &communicator, int64_t count,
                    int64_t stride, int dtype) {
   const char *function = "gpt2_reduce_scatter";
   if (dtype != GPT2_FP32) return refuse_bf16(context, function);
-  Loopback &loopback = *own.loopback;
+  Loopback &loopback = *communicator.loopback;
   const int ranks = loopback.ranks();
   if (const int status = loopback.begin(context, "reduce_scatter", bytes_of(count), function)) return status;
   for (int owner = 0; owner < ranks; owner++) {
@@ -144,8 +144,8 @@ int reduce_scatter(gpt2_context &context, void *out, const void *in, gpt2_commun
         }
         continue;
       }
-      // Rank 0 receives all chunks before it sends any, because the owner receives nothing before it has sent its own.
-      const auto chunk = [&](int rank) { return own.chunk.data() + rank * chunk_size; };
+      // Rank 0 receives all chunks before it sends any, because an owner receives only after it has sent its chunk.
+      const auto chunk = [&](int rank) { return communicator.chunk.data() + rank * chunk_size; };
       std::memcpy(chunk(0), part, bytes);
       for (int rank = 1; rank < ranks; rank++) {
         if (const int status = loopback.to(context, rank, function).receive(chunk(rank), bytes)) return status;
@@ -162,14 +162,15 @@ int reduce_scatter(gpt2_context &context, void *out, const void *in, gpt2_commun
   return GPT2_OK;
 }
 
-int all_gather(gpt2_context &context, void *out, const void *in, gpt2_communicator &own, int64_t count, int dtype) {
+int all_gather(gpt2_context &context, void *out, const void *in, gpt2_communicator &communicator, int64_t count,
+               int dtype) {
   const char *function = "gpt2_all_gather";
   if (dtype != GPT2_FP32) return refuse_bf16(context, function);
-  return own.loopback->all_gather(context, in, out, bytes_of(count), function);
+  return communicator.loopback->all_gather(context, in, out, bytes_of(count), function);
 }
 
 int global_norm_of_ranks(gpt2_context &context, float *step, void *matrices, const float *vectors,
-                         gpt2_communicator &own, int64_t matrix_count, int64_t vector_count, int parts,
+                         gpt2_communicator &communicator, int64_t matrix_count, int64_t vector_count, int parts,
                          float max_norm) {
   float *sum = static_cast<float *>(matrices);
   for (int part = 1; part < parts; part++) {
@@ -180,9 +181,10 @@ int global_norm_of_ranks(gpt2_context &context, float *step, void *matrices, con
   const Task task{*device.pool, static_cast<float *>(context.workspace)};
   const double part = device.kernels->square_sum(task, sum, matrix_count);
   // A double has the size of two floats.
-  if (const int status = all_gather(context, own.parts.data(), &part, own, 2, GPT2_FP32)) return status;
+  if (const int status = all_gather(context, communicator.parts.data(), &part, communicator, 2, GPT2_FP32))
+    return status;
   double squares = 0;
-  for (const double of_rank : own.parts) squares += of_rank;
+  for (const double of_rank : communicator.parts) squares += of_rank;
   squares += device.kernels->square_sum(task, vectors, vector_count);
   finish_norm(step, squares, max_norm);
   return GPT2_OK;

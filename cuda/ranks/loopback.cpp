@@ -27,7 +27,7 @@ struct Hello {
   int32_t ranks;
 };
 
-// The first message of every exchange, which detects ranks that run different code.
+// The first message of every exchange, which detects ranks that begin different exchanges.
 struct Head {
   char what[16];
   uint64_t bytes;
@@ -39,7 +39,7 @@ std::string text_of(const Head &head) {
          " bytes as number " + std::to_string(head.number);
 }
 
-// Other ranks wait this much longer for rank 0, in milliseconds, so that rank 0 reports first which rank it waits for.
+// The other ranks wait this many milliseconds longer for rank 0, so that rank 0 reports first which rank is missing.
 constexpr int extra_timeout_for_root = 5000;
 
 sockaddr_in loopback(uint16_t port) {
@@ -150,13 +150,14 @@ int Loopback::join(gpt2_context &context, std::unique_ptr<Loopback> &joined, con
     return fail(&context, GPT2_INVALID_ARGUMENT, function,
                 "expected gpt2_communicator_id to be called first, with the same context");
   }
-  auto own = std::unique_ptr<Loopback>(new Loopback(rank, ranks, timeout_milliseconds));
-  const int status = rank == 0 ? own->accept_ranks(context, id, function) : own->connect_to_root(context, id, function);
-  if (status == GPT2_OK) joined = std::move(own);
+  auto made = std::unique_ptr<Loopback>(new Loopback(rank, ranks, timeout_milliseconds));
+  const int status =
+      rank == 0 ? made->accept_ranks(context, id, function) : made->connect_to_root(context, id, function);
+  if (status == GPT2_OK) joined = std::move(made);
   return status;
 }
 
-// Accepts a connection from every other rank; one that does not send the secret is closed.
+// Accepts a connection from every other rank; closes connections that do not send the secret.
 int Loopback::accept_ranks(gpt2_context &context, const Id &id, const char *function) {
   const int listener = context.listener;
   const Clock::time_point end = Clock::now() + std::chrono::milliseconds(timeout_);
@@ -223,15 +224,15 @@ int Loopback::begin(gpt2_context &context, const char *what, size_t bytes, const
   return GPT2_OK;
 }
 
-int Loopback::all_gather(gpt2_context &context, const void *own, void *all, size_t bytes, const char *function) {
+int Loopback::all_gather(gpt2_context &context, const void *in, void *all, size_t bytes, const char *function) {
   if (const int status = begin(context, "all_gather", bytes, function)) return status;
   char *rows = static_cast<char *>(all);
   if (rank_ != 0) {
     Connection root = to(context, 0, function);
-    if (const int status = root.send(own, bytes)) return status;
+    if (const int status = root.send(in, bytes)) return status;
     return root.receive(rows, bytes * ranks_);
   }
-  if (all != own) std::memcpy(rows, own, bytes);
+  if (all != in) std::memcpy(rows, in, bytes);
   for (int rank = 1; rank < ranks_; rank++) {
     if (const int status = to(context, rank, function).receive(rows + rank * bytes, bytes)) return status;
   }

@@ -1,6 +1,6 @@
 // Connects the processes of one machine over TCP on its loopback, as a star with rank 0 at its centre. The CPU
-// library's collectives use it, and the CUDA library's ranks to set up their own. Every wait has a timeout, whose error
-// names the rank.
+// library's collectives use the connections; the CUDA library's ranks use them only for setup. Every wait has a
+// timeout, whose error names the rank.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ class Loopback {
     unsigned char secret[32];
   };
 
-  // A connection; its errors name the rank at the other end. Both functions return after all bytes have passed.
+  // A connection to a rank, which errors name. Both functions return after all bytes have passed.
   class Connection {
    public:
     int send(const void *data, size_t bytes) { return move(const_cast<void *>(data), bytes, false); }
@@ -39,7 +39,7 @@ class Loopback {
     int timeout_;
   };
 
-  // Opens the port on which rank 0 accepts the others, as the context's `listener`.
+  // Opens the port on which rank 0 accepts the other ranks, as the context's `listener`.
   static int open(gpt2_context &, Id &id, const char *function);
   // Returns when all ranks have joined. Rank 0 joins in the context that opened the port.
   static int join(gpt2_context &, std::unique_ptr<Loopback> &joined, const Id &, int rank, int ranks,
@@ -49,13 +49,13 @@ class Loopback {
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
 
-  // The connection to rank 0; at rank 0, the one to `rank`.
+  // The connection to rank 0; at rank 0, the connection to `rank`.
   Connection to(gpt2_context &, int rank, const char *function);
-  // Every rank calls it before it sends and receives by `to`. Fails at rank 0 if another rank begins something else.
+  // Called by every rank before it uses `to`. Fails at rank 0 if another rank begins a different exchange.
   int begin(gpt2_context &, const char *what, size_t bytes, const char *function);
-  // all [ranks,bytes] = every rank's own [bytes]. Begins by itself.
-  int all_gather(gpt2_context &, const void *own, void *all, size_t bytes, const char *function);
-  // Closes the connections, so that ranks that wait for this one get an error.
+  // all [ranks,bytes] = every rank's in [bytes]. Calls `begin`.
+  int all_gather(gpt2_context &, const void *in, void *all, size_t bytes, const char *function);
+  // Closes the connections, so that ranks waiting for this rank get an error.
   void abandon() const;
 
  private:
@@ -65,7 +65,7 @@ class Loopback {
 
   int rank_, ranks_;
   int timeout_;  // milliseconds
-  // At rank 0: one for each rank, -1 for itself. At any other rank: one, to rank 0.
+  // At rank 0 a socket for each rank, -1 for itself. At any other rank one socket, to rank 0.
   std::vector<int> sockets_;
   uint64_t begun_ = 0;
 };

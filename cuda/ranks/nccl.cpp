@@ -19,8 +19,8 @@ bool find(void *library, const char *name, Function &function, std::string &why)
 }  // namespace
 
 bool open(Library &library, std::string &why) {
-  const char *given = std::getenv("GPT2_NCCL_LIB");
-  const char *path = given && *given ? given : "libnccl.so.2";
+  const char *variable = std::getenv("GPT2_NCCL_LIB");
+  const char *path = variable && *variable ? variable : "libnccl.so.2";
   void *opened = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (!opened) {
     const char *reason = dlerror();

@@ -1,5 +1,5 @@
-// Declares the few functions of NCCL that are called here, as NCCL's own header does (nccl.h of 2.18 and later), so
-// that building needs no NCCL. The library is opened when the first communicator is created.
+// Declares the functions of NCCL that this library calls, as nccl.h of NCCL 2.18 and later does, so that building needs
+// no NCCL. The library is opened when the first communicator is created.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -32,7 +32,7 @@ struct Library {
   int (*all_gather)(const void *in, void *out, size_t count, int type, Communicator *, cudaStream_t);
 };
 
-// Opens libnccl.so.2, or the file that GPT2_NCCL_LIB names; false with the reason in `why` if it cannot.
+// Opens libnccl.so.2, or the file that GPT2_NCCL_LIB names. On failure returns false, with the reason in `why`.
 bool open(Library &library, std::string &why);
 
 }  // namespace gpt2::nccl

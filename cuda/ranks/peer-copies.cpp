@@ -1,4 +1,4 @@
-// The collectives of peers.h: which copies they are, in which order streams run them, and how ranks signal each other.
+// The collectives of peers.h: their copies, the order in which streams run the copies, and the signals between ranks.
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -18,7 +18,7 @@ const Peers::Mapped *Peers::find(gpt2_context &context, const void *memory, int6
                                  int &status) const {
   const char *start = static_cast<const char *>(memory);
   for (const Mapped &shared : shared_) {
-    if (start >= shared.own && start + bytes <= shared.own + shared.bytes) return &shared;
+    if (start >= shared.local && start + bytes <= shared.local + shared.bytes) return &shared;
   }
   status = fail(&context, GPT2_INVALID_ARGUMENT, function, "expected `out` in memory of gpt2_communicator_share");
   return nullptr;
@@ -33,7 +33,7 @@ int Peers::exchange(gpt2_context &context, cudaStream_t stream, void *out, const
   char *row = static_cast<char *>(out) + rank_ * stride;
   for (int step = 0; step < ranks_; step++) {
     const int to = rank_at(step);
-    copies_[step].push_back({shared->at[to] + (row - shared->own), parts + to * bytes, bytes});
+    copies_[step].push_back({shared->at[to] + (row - shared->local), parts + to * bytes, bytes});
   }
   return enqueue(context, stream, function);
 }
@@ -45,7 +45,7 @@ int Peers::gather(gpt2_context &context, cudaStream_t stream, void *out, const v
   if (!shared) return status;
   char *part = static_cast<char *>(out) + rank_ * bytes;
   for (int step = part == in ? 1 : 0; step < ranks_; step++) {
-    copies_[step].push_back({shared->at[rank_at(step)] + (part - shared->own), in, bytes});
+    copies_[step].push_back({shared->at[rank_at(step)] + (part - shared->local), in, bytes});
   }
   return enqueue(context, stream, function);
 }
@@ -54,7 +54,7 @@ int Peers::reduce(gpt2_context &context, cudaStream_t stream, void *values, int6
                   const char *function) {
   const int64_t size = size_of(number);
   for (int64_t start = 0; start < count;) {
-    // A group whose sums fill the row runs what is pending first.
+    // If the sums of a group fill the row, the pending operations run first.
     if (summed_bytes_ == sum_row_bytes) {
       if (const int status = run(context, stream, function)) return status;
     }
@@ -63,23 +63,23 @@ int Peers::reduce(gpt2_context &context, cudaStream_t stream, void *values, int6
     for (int step = 1; step < ranks_; step++) {
       copies_[step].push_back({sums_.at[rank_at(step)] + rank_ * sum_row_bytes + summed_bytes_, from, piece * size});
     }
-    pending_sums_.push_back({from, sums_.own + summed_bytes_, piece, number});
-    // The next sum begins at an address that any kernel can read.
+    pending_sums_.push_back({from, sums_.local + summed_bytes_, piece, number});
+    // The next sum begins at a 256-byte boundary, which any kernel can read.
     summed_bytes_ = std::min(sum_row_bytes, (summed_bytes_ + piece * size + 255) / 256 * 256);
     start += piece;
   }
   return enqueue(context, stream, function);
 }
 
-// Writes every sign on behalf of the ranks that no longer do, again and again, because the streams may wait several
-// times. One second is enough for a step; if the streams still wait then, the process can still be ended.
+// Writes every signal in place of the ranks that are gone, repeatedly, because the streams may wait several times. One
+// second is enough for a step; if the streams still wait then, the process can still be ended.
 void Peers::abandon(cudaStream_t first, cudaStream_t second) const {
   loopback_->abandon();
   const std::vector<uint32_t> words(static_cast<size_t>(2 * ranks_), 1);
   const size_t bytes = words.size() * sizeof(uint32_t);
   for (int turn = 0; turn < 1000; turn++) {
     if (cudaStreamQuery(first) != cudaErrorNotReady && cudaStreamQuery(second) != cudaErrorNotReady) break;
-    if (cudaMemcpyAsync(flags_.own, words.data(), bytes, cudaMemcpyHostToDevice, last_) != cudaSuccess) break;
+    if (cudaMemcpyAsync(flags_.local, words.data(), bytes, cudaMemcpyHostToDevice, last_) != cudaSuccess) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
@@ -93,10 +93,10 @@ int Peers::enqueue(gpt2_context &context, cudaStream_t stream, const char *funct
   return is_group_ ? GPT2_OK : run(context, stream, function);
 }
 
-// Another rank sets a word, and the rank that owns it clears it. Between two signs of one kind every rank gives one of
-// the other kind, so no word is set again before it was cleared. A word is sent after the copies before it, but a GPU
-// may reorder the remote writes that it receives. The wait flushes them if the GPU can; otherwise NVLink keeps their
-// order (choose_ordering).
+// A signal is a word that another rank sets and that the word's owner clears. Between two signals of one kind every
+// rank gives one of the other kind, so no word is set again before it was cleared. A word is sent after the copies that
+// precede it, but a GPU may reorder incoming remote writes. The wait flushes these writes if the GPU supports that;
+// otherwise NVLink keeps their order (choose_ordering).
 int Peers::meet(gpt2_context &context, cudaStream_t stream, Sign sign, const char *function) {
   std::vector<CUstreamBatchMemOpParams> operations;
   const auto word = [&](char *flags, int rank) {
@@ -112,17 +112,17 @@ int Peers::meet(gpt2_context &context, cudaStream_t stream, Sign sign, const cha
   };
   for (int step = 1; step < ranks_; step++) write(word(flags_.at[rank_at(step)], rank_), 1);
   for (int step = 1; step < ranks_; step++) {
-    const CUdeviceptr own = word(flags_.own, rank_at(step));
+    const CUdeviceptr awaited = word(flags_.local, rank_at(step));
     CUstreamBatchMemOpParams operation{};
     operation.waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
-    operation.waitValue.address = own;
+    operation.waitValue.address = awaited;
     operation.waitValue.value = 1;
     operation.waitValue.flags = wait_flags_;
     operations.push_back(operation);
-    write(own, 0);
+    write(awaited, 0);
   }
   const auto count = static_cast<unsigned>(operations.size());
-  // Both APIs use the same error numbers.
+  // The driver API and the runtime API use the same error numbers.
   GPT2_TRY(context, function, static_cast<cudaError_t>(batch_memory_operations_(stream, count, operations.data(), 0)));
   return GPT2_OK;
 }

@@ -12,25 +12,25 @@ namespace gpt2 {
 namespace {
 
 bool is_refused() {
-  const char *given = std::getenv("GPT2_PEER_COPIES");
-  return given && std::strcmp(given, "0") == 0;
+  const char *variable = std::getenv("GPT2_PEER_COPIES");
+  return variable && std::strcmp(variable, "0") == 0;
 }
 
 }  // namespace
 
 int Peers::create(gpt2_context &context, std::unique_ptr<Peers> &peers, std::unique_ptr<Loopback> &loopback,
                   std::string &why, const char *function) {
-  auto own = std::unique_ptr<Peers>(new Peers(std::move(loopback)));
-  if (const int status = own->open(context, why, function)) {
-    // The other ranks must not wait for the steps that this rank has not reached.
-    own->loopback_->abandon();
+  auto made = std::unique_ptr<Peers>(new Peers(std::move(loopback)));
+  if (const int status = made->open(context, why, function)) {
+    // The other ranks must not wait for steps that this rank never reaches.
+    made->loopback_->abandon();
     return status;
   }
   if (why.empty()) {
-    peers = std::move(own);
+    peers = std::move(made);
   } else {
-    own->close();
-    loopback = std::move(own->loopback_);
+    made->close();
+    loopback = std::move(made->loopback_);
   }
   return GPT2_OK;
 }
@@ -41,7 +41,7 @@ int Peers::open(gpt2_context &context, std::string &why, const char *function) {
   std::vector<cudaUUID_t> gpus(static_cast<size_t>(ranks_));
   if (const int status = loopback_->all_gather(context, &gpu.uuid, gpus.data(), sizeof gpu.uuid, function))
     return status;
-  // Every rank finds the same pair.
+  // All ranks compare the same list, so all of them find the same pair.
   for (int second = 1; second < ranks_; second++) {
     for (int first = 0; first < second; first++) {
       if (std::memcmp(&gpus[first], &gpus[second], sizeof gpu.uuid) != 0) continue;
@@ -109,26 +109,26 @@ Peers::~Peers() {
 }
 
 void Peers::close() {
-  if (!flags_.own) return;
+  if (!flags_.local) return;
   for (Mapped &each : shared_) unmap(each);
   unmap(flags_);
   unmap(sums_);
-  // A rank that is gone maps nothing, so a failure here needs no report.
+  // The only failure is that a rank is gone, and then it maps nothing, so the status is ignored.
   gpt2_context context;
   wait_for_all(context, "gpt2_communicator_destroy");
-  cudaFree(flags_.own);
-  cudaFree(sums_.own);
-  flags_.own = sums_.own = nullptr;
+  cudaFree(flags_.local);
+  cudaFree(sums_.local);
+  flags_.local = sums_.local = nullptr;
 }
 
 int Peers::agree(gpt2_context &context, std::string &why, const char *function) {
   struct Reason {
     char text[256];
   };
-  Reason own{};
-  why.copy(own.text, sizeof own.text - 1);
+  Reason reason{};
+  why.copy(reason.text, sizeof reason.text - 1);
   std::vector<Reason> all(static_cast<size_t>(ranks_));
-  if (const int status = loopback_->all_gather(context, &own, all.data(), sizeof own, function)) return status;
+  if (const int status = loopback_->all_gather(context, &reason, all.data(), sizeof reason, function)) return status;
   for (int rank = 0; rank < ranks_ && why.empty(); rank++) {
     if (all[rank].text[0]) why = "rank " + std::to_string(rank) + ": " + all[rank].text;
   }
@@ -144,7 +144,7 @@ int Peers::wait_for_all(gpt2_context &context, const char *function) {
 int Peers::allocate(gpt2_context &context, int64_t bytes, Mapped &mapped, std::string &why, const char *function) {
   void *memory = nullptr;
   GPT2_TRY(context, function, cudaMalloc(&memory, static_cast<size_t>(bytes)));
-  mapped.own = static_cast<char *>(memory);
+  mapped.local = static_cast<char *>(memory);
   GPT2_TRY(context, function, cudaMemsetAsync(memory, 0, static_cast<size_t>(bytes), local_));
   GPT2_TRY(context, function, cudaStreamSynchronize(local_));
   return map(context, memory, bytes, mapped, why, function);
@@ -185,7 +185,7 @@ int Peers::map(gpt2_context &context, void *memory, int64_t bytes, Mapped &mappe
 
 void Peers::unmap(Mapped &mapped) {
   for (char *there : mapped.at) {
-    if (there && there != mapped.own) cudaIpcCloseMemHandle(there);
+    if (there && there != mapped.local) cudaIpcCloseMemHandle(there);
   }
   mapped.at.clear();
 }
@@ -203,7 +203,7 @@ int Peers::share(gpt2_context &context, void *memory, int64_t bytes, const char 
 
 int Peers::unshare(gpt2_context &context, void *memory, const char *function) {
   const auto shared =
-      std::find_if(shared_.begin(), shared_.end(), [&](const Mapped &each) { return each.own == memory; });
+      std::find_if(shared_.begin(), shared_.end(), [&](const Mapped &each) { return each.local == memory; });
   if (shared == shared_.end())
     return fail(&context, GPT2_INVALID_ARGUMENT, function, "expected memory of gpt2_communicator_share");
   unmap(*shared);

@@ -1,5 +1,5 @@
-// Adds the values of all ranks, after every rank has copied its own to every other (peers.h): the second half of an
-// all-reduce. Each rank adds in the order of ranks, so all get the same bits.
+// Adds the values of all ranks, after every rank has copied its values to every other rank (peers.h): the second half
+// of an all-reduce. Each rank adds in the order of ranks, so all get the same bits.
 #include "../common/device.cuh"
 #include "peers.h"
 

@@ -1,4 +1,4 @@
-// Argument checks of the exported functions. A Check collects the first thing that is wrong; `status()` reports it.
+// Argument checks of the exported functions. A Check keeps the first failed check; `status()` reports it.
 #pragma once
 
 #include <initializer_list>
@@ -14,17 +14,17 @@ class Check {
 
   // Sizes that must be at least 1.
   Check &sizes(std::initializer_list<std::pair<const char *, int64_t>> sizes);
-  // Tensors that must be there.
+  // Tensors that must not be NULL.
   Check &tensors(std::initializer_list<std::pair<const char *, const void *>> tensors);
   // Everything else that must not be NULL: events, graphs, communicators, host values.
   Check &handles(std::initializer_list<std::pair<const char *, const void *>> handles);
-  // One of at least two ranks, and how long it waits for the others.
+  // A valid rank out of at least two, and a valid timeout.
   Check &rank(int rank, int ranks, int timeout_milliseconds);
-  // A sentence for what must hold.
+  // A condition that must hold, and a sentence for it.
   Check &that(bool holds, const std::string &expected);
-  // Every value in [0, limit). Reads them, so they must lie in host memory.
+  // Values that must be in [0, limit). They are read, so they must be in host memory.
   Check &below(const char *name, const int32_t *values, int64_t count, int32_t limit);
-  // The workspace holds `bytes`.
+  // The workspace must hold `bytes`.
   Check &scratch(int64_t bytes);
 
   bool failed() const { return failed_; }

@@ -1,4 +1,5 @@
-// The part of gpt2_context that both libraries share; each derives its own (cpu/context.h, runtime/cuda-context.h).
+// The members of gpt2_context that both libraries share; each library derives a context (cpu/context.h,
+// runtime/cuda-context.h).
 #pragma once
 
 #include <unistd.h>
@@ -28,8 +29,7 @@ namespace gpt2 {
 // begins ("rank 2 is gone"), -1 if it does not blame another rank.
 int fail(gpt2_context *context, int status, const char *function, const std::string &text, int failed_rank = -1);
 
-// For catch blocks, because no exception may pass through C: stores it as the context's last error and returns the
-// status.
+// For catch blocks, because no exception may pass through C: stores the exception as last error, returns its status.
 int thrown(gpt2_context *context, const char *function) noexcept;
 
 }  // namespace gpt2

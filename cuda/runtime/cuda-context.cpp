@@ -39,7 +39,7 @@ std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-// Says why the driver lists no device, and what to do.
+// The error when the driver lists no device: the reason, and what to do.
 int no_device(CudaContext *context, const char *function, cudaError_t error) {
   int driver = 0, runtime = 0;
   cudaDriverGetVersion(&driver);
@@ -57,7 +57,7 @@ int no_device(CudaContext *context, const char *function, cudaError_t error) {
   return gpt2::report(*context, error, function, __FILE__, __LINE__);
 }
 
-// Makes the GPU the thread's device, if this library has code for it; `attributes` become those of a kernel.
+// Makes the GPU the thread's device, if this library has code for it; sets `attributes` to those of the probe kernel.
 int use_device(gpt2_context &context, const char *function, int device, const cudaDeviceProp &gpu,
                const std::string &capability, cudaFuncAttributes &attributes) {
   if (gpu.major < 8) {
@@ -77,8 +77,8 @@ int use_device(gpt2_context &context, const char *function, int device, const cu
   return GPT2_OK;
 }
 
-// The tensor cores of compute capability 8.9 were the first that multiply FP8. What counts is what the code that runs
-// was compiled for: on a GPU without machine code of its own, PTX of 8.0 runs, which has no such instruction.
+// FP8 needs tensor cores of compute capability 8.9 or later, and code compiled for them: on a GPU for which the library
+// has no machine code, PTX of 8.0 runs, which has no FP8 instructions.
 bool has_fp8(const cudaFuncAttributes &attributes) { return attributes.ptxVersion >= 89; }
 
 std::string describe(const CudaContext &context, const cudaDeviceProp &gpu, const cudaFuncAttributes &attributes,

@@ -9,14 +9,14 @@ namespace gpt2 {
 
 struct TensorCoreKernels;  // common/tensor-cores.h
 
-// With which the blocks of a kernel wait for each other (fp8-quantize-weight.cu). Numbers that are not negative have
-// the order of their bits.
+// State through which the blocks of a kernel wait for each other (fp8-quantize-weight.cu). Floats that are not negative
+// are stored as integers, which keeps their order.
 struct Grid {
-  unsigned arrivals;  // of blocks that have found the largest element of their part, and again when they finish
+  unsigned arrivals;  // blocks that have found their largest element, then blocks that have finished
   unsigned largest, largest_of_bias;
 };
 
-// The table for this GPU, or the one that GPT2_KERNELS names; NULL with the reason in `why` if there is none.
+// The table of kernels for this GPU, or the table that GPT2_KERNELS names; otherwise NULL with the reason in `why`.
 const TensorCoreKernels *choose_kernels(const cudaDeviceProp &gpu, std::string &why);
 const char *name_of(const TensorCoreKernels &);
 
@@ -33,28 +33,25 @@ struct CudaContext : gpt2_context {
   // Whether kernels may be launched before the previous one ends (docs/programmatic-launch.md): true if the code that
   // runs was compiled for compute capability 9.0 or later.
   bool overlaps = false;
-  // Whether the next kernel also has to wait for an event: then it is launched normally. The launch resets it.
+  // Whether the next kernel also has to wait for an event: then it is not launched early. The launch resets this.
   mutable bool follows_event = false;
-  // Bytes of shared memory that one block can have.
-  int shared_limit = 0;
-  // Bytes of shared memory that an SM has for all of its blocks.
-  int shared_per_multiprocessor = 0;
-  // In a context of GPT2_FP8: on the device, all 0 before and after every kernel.
-  Grid *grid = nullptr;
+  int shared_limit = 0;               // bytes of shared memory that one block can have
+  int shared_per_multiprocessor = 0;  // bytes of shared memory that an SM has for all of its blocks
+  Grid *grid = nullptr;  // device memory, only in a context of GPT2_FP8; all 0 before and after every kernel
   // Why the current op cannot launch its kernels although its arguments were checked. Host code that returns no status
   // sets it; the op's further launches are skipped, and GPT2_LAUNCHED reports it.
   mutable cudaError_t refusal = cudaSuccess;
 };
 
-// The context, after making its device the calling thread's current one.
+// The context; also makes its device the calling thread's current device.
 inline CudaContext &cuda(gpt2_context &context) {
-  auto &own = static_cast<CudaContext &>(context);
-  cudaSetDevice(own.device);
-  return own;
+  auto &gpu = static_cast<CudaContext &>(context);
+  cudaSetDevice(gpu.device);
+  return gpu;
 }
 inline const CudaContext &cuda(const gpt2_context &context) { return static_cast<const CudaContext &>(context); }
 
-// The name and the text of an error. Clears it, unless it is sticky, so that the next call does not report it again.
+// The name and the text of an error. Clears it, unless sticky, so that the next call does not report it again.
 std::string error_text(cudaError_t error);
 
 // GPT2_OK, or the error of a CUDA call, kept as the context's last error together with the place of the call.
@@ -67,8 +64,8 @@ inline cudaError_t launched(const gpt2_context &context) {
   return refusal != cudaSuccess ? refusal : cudaGetLastError();
 }
 
-// A driver function, of CUDA 12.0 unless stated otherwise; NULL if the driver lacks it. It is looked up at run time, so the
-// library links the CUDA runtime alone.
+// A driver function, of CUDA 12.0 unless stated otherwise; NULL if the driver lacks the function. Looked up at run
+// time, so that the library links only the CUDA runtime.
 template <class Function>
 Function driver_function(const char *name, unsigned version = 12000) {
   void *function = nullptr;
@@ -84,8 +81,8 @@ Function driver_function(const char *name, unsigned version = 12000) {
 #define GPT2_TRY(context, function, call) \
   if (const int gpt2_status = ::gpt2::report(context, call, function, __FILE__, __LINE__)) return gpt2_status
 
-// Divides scratch into pieces aligned to 256 bytes. Without memory it only counts, which is how *_scratch functions and
-// their ops agree on the size.
+// Divides scratch into pieces aligned to 256 bytes. Without memory, only counts bytes: *_scratch functions and their
+// ops call the same code, and so agree on the size.
 class Scratch {
  public:
   explicit Scratch(void *memory = nullptr) : memory_(static_cast<char *>(memory)) {}

@@ -20,14 +20,14 @@ struct gpt2_module {
   CUmodule handle = nullptr;
   std::vector<CUfunction> kernels;
   std::vector<std::string> names;
-  // Dynamic shared memory that each kernel may have so far, in bytes.
+  // Bytes of dynamic shared memory that were requested for each kernel so far.
   std::vector<int64_t> shared_limits;
   std::string description;
 };
 
 namespace {
 
-// The driver's functions that are used here.
+// The driver functions that this file calls.
 struct Driver {
   decltype(&cuGetErrorName) error_name = gpt2::driver_function<decltype(error_name)>("cuGetErrorName");
   decltype(&cuGetErrorString) error_string = gpt2::driver_function<decltype(error_string)>("cuGetErrorString");
@@ -50,8 +50,8 @@ struct Driver {
 };
 
 const Driver &driver() {
-  static const Driver own;
-  return own;
+  static const Driver functions;
+  return functions;
 }
 
 int failed(gpt2_context *context, const char *function, const std::string &what, CUresult result) {
@@ -106,7 +106,7 @@ int gpt2_module_load(gpt2_context *context, gpt2_module **module, const void *pa
   Check check(context, __func__);
   check.sizes({{"bytes", bytes}}).handles({{"a place for the module", module}, {"path", path}});
   if (check.failed()) return check.status();
-  CudaContext &own = cuda(*context);
+  CudaContext &gpu = cuda(*context);
   if (!driver().is_complete()) {
     return fail(context, GPT2_UNSUPPORTED, __func__, "the driver lacks functions of CUDA 12.4; update it");
   }
@@ -124,7 +124,7 @@ int gpt2_module_load(gpt2_context *context, gpt2_module **module, const void *pa
   if (result == CUDA_SUCCESS && count > 0) result = driver().enumerate(listed.data(), count, made->handle);
   made->description = "[";
   for (unsigned index = 0; result == CUDA_SUCCESS && index < count; index++) {
-    result = add(*made, listed[index], own.shared_limit);
+    result = add(*made, listed[index], gpu.shared_limit);
   }
   if (result != CUDA_SUCCESS) {
     driver().unload(made->handle);
@@ -159,7 +159,7 @@ int gpt2_module_launch(gpt2_context *context, gpt2_module *module, int32_t kerne
     return fail(context, GPT2_INVALID_ARGUMENT, __func__,
                 "expected a kernel below " + std::to_string(module->kernels.size()) + ", got " + std::to_string(kernel));
   }
-  CudaContext &own = cuda(*context);
+  CudaContext &gpu = cuda(*context);
   const CUfunction function = module->kernels[static_cast<size_t>(kernel)];
   const auto refused = [&](CUresult result) { return failed(context, __func__, module->names[kernel], result); };
   // A block gets more than 48 KB, static and dynamic together, only on request.
@@ -176,8 +176,8 @@ int gpt2_module_launch(gpt2_context *context, gpt2_module *module, int32_t kerne
   const CUresult result =
       driver().launch(function, static_cast<unsigned>(grid_x), static_cast<unsigned>(grid_y),
                       static_cast<unsigned>(grid_z), static_cast<unsigned>(block_x), static_cast<unsigned>(block_y),
-                      static_cast<unsigned>(block_z), static_cast<unsigned>(shared_bytes), own.stream, nullptr, buffer);
+                      static_cast<unsigned>(block_z), static_cast<unsigned>(shared_bytes), gpu.stream, nullptr, buffer);
   if (result != CUDA_SUCCESS) return refused(result);
-  own.follows_event = false;
+  gpu.follows_event = false;
   return GPT2_OK;
 }

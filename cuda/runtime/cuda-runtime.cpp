@@ -156,9 +156,9 @@ int gpt2_event_elapsed(gpt2_context *context, float *milliseconds, gpt2_event *f
 int gpt2_event_wait(gpt2_context *context, gpt2_event *event) {
   Check check(context, __func__);
   if (check.handles({{"event", event}}).failed()) return check.status();
-  CudaContext &own = cuda(*context);
-  TRY(cudaStreamWaitEvent(own.stream, native(event), 0));
-  own.follows_event = true;
+  CudaContext &gpu = cuda(*context);
+  TRY(cudaStreamWaitEvent(gpu.stream, native(event), 0));
+  gpu.follows_event = true;
   return GPT2_OK;
 }
 
@@ -171,17 +171,16 @@ int gpt2_capture_begin(gpt2_context *context) {
 int gpt2_capture_end(gpt2_context *context, gpt2_graph **graph) {
   Check check(context, __func__);
   if (check.handles({{"graph", graph}}).failed()) return check.status();
-  CudaContext &own = cuda(*context);
+  CudaContext &gpu = cuda(*context);
   cudaGraph_t recorded = nullptr;
-  TRY(cudaStreamEndCapture(own.stream, &recorded));
+  TRY(cudaStreamEndCapture(gpu.stream, &recorded));
   cudaGraphExec_t made = nullptr;
-  // Each kernel keeps the priority of the stream it was recorded in, not that of the stream that the graph is launched
-  // in.
+  // Each kernel keeps the priority of the stream in which it was recorded, whichever stream launches the graph.
   const cudaError_t error = cudaGraphInstantiate(&made, recorded, cudaGraphInstantiateFlagUseNodePriority);
   cudaGraphDestroy(recorded);
   TRY(error);
   // Otherwise the first launch would include the upload.
-  const cudaError_t uploaded = cudaGraphUpload(made, own.stream);
+  const cudaError_t uploaded = cudaGraphUpload(made, gpu.stream);
   if (uploaded != cudaSuccess) cudaGraphExecDestroy(made);
   TRY(uploaded);
   *graph = reinterpret_cast<gpt2_graph *>(made);

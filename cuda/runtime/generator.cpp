@@ -1,4 +1,4 @@
-// MT19937 and the normal fill, which make initial weights equal to PyTorch's. Host code of both libraries.
+// MT19937, and normal numbers equal to PyTorch's, for equal initial weights. Host code of both libraries.
 #include <algorithm>
 #include <cmath>
 #include <new>
@@ -53,7 +53,7 @@ namespace {
 
 constexpr int group = 16;
 
-// Fewer would take less time than starting a thread.
+// Fewer groups take less time than starting a thread.
 constexpr int64_t groups_of_thread = 1024;
 
 // The Box-Muller transform (1958) of 16 uniform numbers: the first 8 give radii, the others angles. Angles are computed

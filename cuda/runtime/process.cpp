@@ -20,7 +20,7 @@ std::atomic<const char *> running_kernel{nullptr};
 
 namespace {
 
-// Handlers belong to the process and get no pointer to data, so these do too: the write end of a pipe, and the handlers before.
+// Signal handlers get no pointer to data, so their data is global: the write end of a pipe, and the previous handlers.
 int arrivals = -1;
 struct sigaction handlers[NSIG];
 

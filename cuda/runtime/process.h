@@ -4,7 +4,7 @@
 
 namespace gpt2 {
 
-// The kernel that a thread runs on a CPU, which the message of gpt2_end_at_second_signal names; NULL: none.
+// The kernel that runs on the CPU, or NULL. The message of gpt2_end_at_second_signal names it.
 extern std::atomic<const char *> running_kernel;
 
 }  // namespace gpt2

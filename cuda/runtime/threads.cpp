@@ -13,8 +13,8 @@ namespace gpt2 {
 
 namespace {
 
-// About 50 microseconds. The next loop of a step usually begins sooner, and waking a thread that sleeps takes as long.
-// More would slow other work on the cores.
+// About 50 microseconds. The next loop of a step usually begins sooner, and waking a sleeping thread takes as long. A
+// longer spin would slow other work on the cores.
 constexpr int spins = 2000;
 
 void pause() {
@@ -41,7 +41,7 @@ int processor_count() {
   return std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
-// Where threads share a core, one that spins would only keep others from work.
+// If threads share a core, a spinning thread would only keep others from work.
 ThreadPool::ThreadPool(int threads) : threads_(threads), spins_(threads <= processor_count() ? spins : 0) {}
 
 ThreadPool::~ThreadPool() {
@@ -77,7 +77,7 @@ void ThreadPool::wait_for(std::condition_variable &change, const Ready &ready) {
 void ThreadPool::share(int64_t parts, Job job) {
   if (threads_ == 1 || parts == 1) return job.call(job.body, 0, 1);
   if (others_.empty()) start();
-  // A thread that starts later would take a job that was given to none.
+  // Without other threads the job must not be published: a thread that starts later would run it.
   if (others_.empty()) return job.call(job.body, 0, 1);
   {
     const std::lock_guard lock(mutex_);

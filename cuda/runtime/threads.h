@@ -1,4 +1,5 @@
-// The threads that share the loops of an op. No result depends on their number or on which of them takes a part.
+// The threads that share the loops of an op. No result depends on the number of threads or on which thread takes which
+// indices.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +15,8 @@ namespace gpt2 {
 /** The processors that this process may use. */
 int processor_count();
 
-// The caller and threads - 1 others, which start at the first loop and end with the pool. One thread at a time may use
-// it.
+// The calling thread and threads - 1 others, from the first loop to the end of the pool. One thread may use it at a
+// time.
 class ThreadPool {
  public:
   explicit ThreadPool(int threads);
@@ -43,8 +44,7 @@ class ThreadPool {
     });
   }
 
-  // Calls body(index, thread) for each index, for parts that take unequal times: whichever thread is free takes the
-  // next.
+  // Calls body(index, thread) for each index, for indices that take unequal times: a free thread takes the next index.
   template <class Body>
   void each_free(int64_t count, const Body &body) {
     std::atomic<int64_t> next{0};
@@ -57,7 +57,7 @@ class ThreadPool {
   template <class Body>
   void run(int64_t parts, const Body &body) {
     share(parts,
-          {[](const void *given, int thread, int threads) { (*static_cast<const Body *>(given))(thread, threads); },
+          {[](const void *data, int thread, int threads) { (*static_cast<const Body *>(data))(thread, threads); },
            &body});
   }
 
@@ -66,7 +66,7 @@ class ThreadPool {
     const void *body;
   };
 
-  // One copy of each loop is compiled, for one thread and for several.
+  // Takes a function pointer, so that one thread and several run the same compiled loop.
   void share(int64_t parts, Job job);
   void start();
   void work(int thread);

@@ -21,9 +21,9 @@ __global__ void __launch_bounds__(threads)
   constexpr int buffer_bytes = 2 * S::keys * S::line_bytes;  // k, then v
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   // The last queries, which attend to the most keys, go first.
-  const HeadBlock own(sizes, S::lines);
-  const int first = (own.blocks - 1 - own.block) * S::lines;
-  const bf16 *q = qkv + sizes.qkv_at(own.b, own.head);
+  const HeadBlock unit(sizes, S::lines);
+  const int first = (unit.blocks - 1 - unit.block) * S::lines;
+  const bf16 *q = qkv + sizes.qkv_at(unit.b, unit.head);
   const bf16 *k = q + sizes.C, *v = k + sizes.C;
   const int T = sizes.T;
   const int blocks = (min(first + S::lines, T) + S::keys - 1) / S::keys;
@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(threads)
       const float total = quad_sum(sum[g][half]);
       const int row = line + lane / 4 + half * 8;
       if (lane % 4 == 0 && row < T) {
-        lse[own.statistics + row] = maximum[g][half] * scale + logf(total);
+        lse[unit.statistics + row] = maximum[g][half] * scale + logf(total);
       }
       const float share = 1.0f / total;
 #pragma unroll
@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(threads)
         result[g][j][half * 2 + 1] *= share;
       }
     }
-    store_lines<HS>(out + sizes.out_at(own.b, own.head), sizes.C, line, T, q_shared,
+    store_lines<HS>(out + sizes.out_at(unit.b, unit.head), sizes.C, line, T, q_shared,
                     q_memory + (warp_line + g * 16) * S::stride, result[g]);
   }
 }

@@ -1,4 +1,4 @@
-// Attention backward, sm_80 and later: the kernel that owns a block of keys and computes dk and dv. Everything is
+// Attention backward, sm_80 and later: the kernel whose blocks own keys and compute dk and dv. Everything is
 // transposed: lines are keys, columns are queries.
 #pragma once
 
@@ -21,15 +21,15 @@ __global__ void __launch_bounds__(threads) keys_kernel(bf16 *dqkv, const float *
   __shared__ float lse_log2[2][S::others], other_D[2][S::others];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   // The first keys, which the most queries attend to, go first.
-  const HeadBlock own(sizes, S::lines);
-  const int first = own.block * S::lines;
-  const bf16 *q = qkv + sizes.qkv_at(own.b, own.head);
+  const HeadBlock unit(sizes, S::lines);
+  const int first = unit.block * S::lines;
+  const bf16 *q = qkv + sizes.qkv_at(unit.b, unit.head);
   const bf16 *k = q + sizes.C, *v = k + sizes.C;
-  const bf16 *gradient = dout + sizes.out_at(own.b, own.head);
+  const bf16 *gradient = dout + sizes.out_at(unit.b, unit.head);
   const int T = sizes.T;
   const int first_block = first / S::others, blocks = (T + S::others - 1) / S::others;
-  const float *lse_line = lse + own.statistics;
-  const float *D_line = D + own.statistics;
+  const float *lse_line = lse + unit.statistics;
+  const float *D_line = D + unit.statistics;
 
   const auto copy_block = [&](int block) {
     const uint32_t buffer = other_shared + block % 2 * buffer_bytes;
@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(threads) keys_kernel(bf16 *dqkv, const float *
     }
     const int line = first + warp_line + g * 16;
     bf16 *lines = k_memory + (warp_line + g * 16) * S::stride;
-    bf16 *dk = dqkv + sizes.qkv_at(own.b, own.head) + sizes.C;
+    bf16 *dk = dqkv + sizes.qkv_at(unit.b, unit.head) + sizes.C;
     store_lines<HS>(dk, sizes.stride(), line, T, k_shared, lines, dkey[g]);
     store_lines<HS>(dk + sizes.C, sizes.stride(), line, T, k_shared, lines, dvalue[g]);
   }

@@ -1,4 +1,4 @@
-// Attention backward, sm_80 and later: the kernel that owns a block of queries and computes D and dq.
+// Attention backward, sm_80 and later: the kernel whose blocks own queries and compute D and dq.
 #pragma once
 
 #include "attention.cuh"
@@ -19,9 +19,9 @@ __global__ void __launch_bounds__(threads)
   const uint32_t kv_shared = dout_shared + S::lines * S::line_bytes;
   constexpr int buffer_bytes = 2 * S::others * S::line_bytes;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const HeadBlock own(sizes, S::lines);
-  const int first = (own.blocks - 1 - own.block) * S::lines;
-  const bf16 *q = qkv + sizes.qkv_at(own.b, own.head);
+  const HeadBlock unit(sizes, S::lines);
+  const int first = (unit.blocks - 1 - unit.block) * S::lines;
+  const bf16 *q = qkv + sizes.qkv_at(unit.b, unit.head);
   const bf16 *k = q + sizes.C, *v = k + sizes.C;
   const int T = sizes.T;
   const int blocks = (min(first + S::lines, T) + S::others - 1) / S::others;
@@ -32,15 +32,15 @@ __global__ void __launch_bounds__(threads)
     copy_lines<HS, S::others>(buffer + buffer_bytes / 2, v, sizes.stride(), block * S::others, T);
   };
   copy_lines<HS, S::lines>(q_shared, q, sizes.stride(), first, T);
-  copy_lines<HS, S::lines>(dout_shared, dout + sizes.out_at(own.b, own.head), sizes.C, first, T);
+  copy_lines<HS, S::lines>(dout_shared, dout + sizes.out_at(unit.b, unit.head), sizes.C, first, T);
   copy_block(0);
   commit_copies();
 
   const float scale_log2 = scale * log2e;
   const int warp_line = warp * 16 * S::groups;
-  const float *lse_line = lse + own.statistics;
-  float *D_line = D + own.statistics;
-  float lse_log2[S::groups][2], own_D[S::groups][2];
+  const float *lse_line = lse + unit.statistics;
+  float *D_line = D + unit.statistics;
+  float lse_log2[S::groups][2], row_D[S::groups][2];
   // A quad of lanes computes D of the lines that its fragments hold.
 #pragma unroll
   for (int g = 0; g < S::groups; g++) {
@@ -49,7 +49,7 @@ __global__ void __launch_bounds__(threads)
       const int row = first + warp_line + g * 16 + lane / 4 + half * 8;
       float sum = 0;
       if (row < T) {
-        const int64_t at = sizes.out_at(own.b, own.head) + static_cast<int64_t>(row) * sizes.C;
+        const int64_t at = sizes.out_at(unit.b, unit.head) + static_cast<int64_t>(row) * sizes.C;
 #pragma unroll
         for (int chunk = 0; chunk < HS / 8; chunk += 4) {
           if (chunk + lane % 4 < HS / 8) {
@@ -61,9 +61,9 @@ __global__ void __launch_bounds__(threads)
           }
         }
       }
-      own_D[g][half] = quad_sum(sum);
+      row_D[g][half] = quad_sum(sum);
       lse_log2[g][half] = row < T ? lse_line[row] * log2e : INFINITY;
-      if (lane % 4 == 0 && row < T) D_line[row] = own_D[g][half];
+      if (lane % 4 == 0 && row < T) D_line[row] = row_D[g][half];
     }
   }
 
@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(threads)
           for (int i = 0; i < 4; i++) {
             float share = exp2_approximate(fmaf(score[g][j][i], scale_log2, -lse_log2[g][i / 2]));
             if (masks && key0 + j * 8 + lane % 4 * 2 + i % 2 > row + i / 2 * 8) share = 0;
-            score[g][j][i] = share * (dshare[g][j][i] - own_D[g][i / 2]);
+            score[g][j][i] = share * (dshare[g][j][i] - row_D[g][i / 2]);
           }
         }
       }
@@ -148,7 +148,7 @@ __global__ void __launch_bounds__(threads)
 #pragma unroll
       for (int i = 0; i < 4; i++) result[g][j][i] *= scale;
     }
-    store_lines<HS>(dqkv + sizes.qkv_at(own.b, own.head), sizes.stride(), first + warp_line + g * 16, T, q_shared,
+    store_lines<HS>(dqkv + sizes.qkv_at(unit.b, unit.head), sizes.stride(), first + warp_line + g * 16, T, q_shared,
                     q_memory + (warp_line + g * 16) * S::stride, result[g]);
   }
 }

@@ -1,9 +1,9 @@
 // The attention kernels for bf16 on tensor cores, sm_80 and later: tiles, fragments, head sizes (flash attention, Dao
 // 2023).
 //
-// A block of 4 warps owns 64 * groups lines (queries, or keys in the backward pass of keys and values), each warp 16 *
-// groups of them. It loops over blocks of the other side, which cp.async loads into two buffers. The accumulators of a
-// product, packed in pairs, are operand a of the next product, so scores, P and dS stay in registers. A warp has two
+// A block of 4 warps owns 64 * groups lines (queries, or keys in the kernel for dk and dv), each warp 16 * groups
+// lines. The block loops over lines of the other side, which cp.async loads into two buffers. The accumulators of a
+// matmul, packed in pairs, are operand a of the next matmul, so scores, P and dS stay in registers. A warp has two
 // groups where registers allow it (HS up to 64): each fragment read from shared memory then serves 32 lines. One group
 // and twice the warps was 8% slower forward and 5% slower backward on an H100, at HS 64 and T 1024. Lines in shared
 // memory are padded by 16 bytes: an odd number of 16-byte chunks, so ldmatrix has no bank conflicts at any head size
@@ -21,11 +21,11 @@ constexpr int threads = 128;
 template <int HS>
 struct Shape {
   static constexpr int groups = HS <= 64 ? 2 : 1;
-  static constexpr int lines = 64 * groups;             // a block's own queries or keys
+  static constexpr int lines = 64 * groups;             // queries or keys that a block owns
   static constexpr int keys = 64;                       // forward's blocks of keys
   static constexpr int others = groups == 2 ? 32 : 64;  // backward's blocks of the other side
   static constexpr int stride = HS + 8;                 // elements of a line in shared memory
-  static constexpr int steps = HS / 16;                 // steps of k in products over a head
+  static constexpr int steps = HS / 16;                 // steps of k in matmuls over a head
   static constexpr int line_bytes = stride * 2;
 };
 
@@ -62,7 +62,7 @@ __device__ __forceinline__ void load_b_transposed(uint32_t (&r)[4], uint32_t sha
   load_matrices_transposed(r, shared + (line + lane % 16) * Shape<HS>::line_bytes + (column + lane / 16 * 8) * 2);
 }
 
-// Packs result fragments 2k and 2k+1 as operand a of a product over those 16 columns.
+// Packs result fragments 2k and 2k+1 as operand a of a matmul over these 16 columns.
 __device__ __forceinline__ void as_operand(uint32_t (&a)[4], const float (&even)[4], const float (&odd)[4]) {
   a[0] = pack_bf16(even[0], even[1]);
   a[1] = pack_bf16(even[2], even[3]);
@@ -70,8 +70,7 @@ __device__ __forceinline__ void as_operand(uint32_t (&a)[4], const float (&even)
   a[3] = pack_bf16(odd[2], odd[3]);
 }
 
-// Stores a warp's 16 lines of results, through its own lines of shared memory, so that each line is stored
-// contiguously.
+// Stores a warp's 16 lines of results, through shared memory of this warp, so that each line is stored contiguously.
 template <int HS>
 __device__ __forceinline__ void store_lines(bf16 *destination, int64_t stride, int first, int end, uint32_t shared,
                                             bf16 *memory, const float (&result)[HS / 8][4]) {

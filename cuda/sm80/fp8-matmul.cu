@@ -1,4 +1,4 @@
-// The products of FP8, sm_89 and later, by the kernel of the linear layer.
+// FP8 matmuls, sm_89 and later, by the kernel of the linear layer (product.cuh).
 #include "../common/tensor-cores.h"
 #include "product.cuh"
 

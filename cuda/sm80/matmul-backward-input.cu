@@ -1,5 +1,5 @@
 // din = dout * weight, optionally times the derivative of an activation, sm_80 and later: dout K-major, the weight
-// MN-major. Also the combinations of newton-schulz.cuh, which have the same layouts.
+// MN-major. Also Epilogue::combination of newton-schulz.cuh, which has the same layouts.
 #include "../common/tensor-cores.h"
 #include "product.cuh"
 

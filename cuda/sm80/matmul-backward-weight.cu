@@ -1,7 +1,7 @@
 // dweight = dout^T * in and the column sums of dout, sm_80 and later: both operands MN-major, or, in FP8, K-major.
 //
 // The result has few tiles and k is long: k is split over blocks, each block stores its sums in fp32 scratch, and a
-// second kernel adds them in order. The bias gradient needs no pass of its own: the blocks of the first column of tiles
+// second kernel adds them in order. The bias gradient needs no separate pass: the blocks of the first column of tiles
 // also multiply dout by ones.
 #include "../common/partial-sums.cuh"
 #include "../common/tensor-cores.h"
@@ -13,22 +13,22 @@ namespace {
 
 using namespace sm80;
 
-// The steps of k that a split does not divide, and their number of elements.
+// The smallest unit of k that a split can assign, in steps and in elements.
 template <bool FP8>
 constexpr int block_steps = Warps<Epilogue::gradient, FP8>::steps_a_block;
 template <bool FP8>
 constexpr int block_k = block_steps<FP8> * step_k * (FP8 ? 2 : 1);
 
-// The number of blocks that run at a time: two per SM if its shared memory fits them (with 1 KB that CUDA reserves for
-// each) and its registers do (not with FP8's 8 warps), else one.
+// The number of blocks that run at a time: two per SM if the shared memory (with 1 KB that CUDA reserves for each
+// block) and the registers suffice (not for FP8's 8 warps), else one.
 template <bool FP8>
 int slots_of(const CudaContext &context) {
   const bool two = !FP8 && context.shared_per_multiprocessor >= 2 * (shared_bytes + 1024);
   return context.multiprocessors * (two ? 2 : 1);
 }
 
-// The number of parts that the weight gradient's k is split into: the one with the least time by a model of full waves
-// of blocks, plus the traffic of the partial sums. In microseconds on an H100: 1.2 for a step of two blocks on an SM,
+// The number of parts that the weight gradient's k is split into: the number with the least time in a model of full
+// waves of blocks plus the traffic of the partial sums. On an H100: 1.2 microseconds for a step of two blocks on an SM,
 // the time of 6 steps for a block's begin and end, 2 TB/s for partial sums.
 template <bool FP8>
 int splits_of(const CudaContext &context, int N, int C, int O) {
@@ -61,7 +61,7 @@ int64_t scratch_of(const CudaContext &context, int N, int C, int O) {
   return scratch.bytes();
 }
 
-// `product` as product.cuh takes it, k its length in elements.
+// `product` in the layout of product.cuh; k is its length in elements.
 template <bool FP8>
 void backward_weight(const CudaContext &context, const Product &product, int k,
                      const Scales<Epilogue::gradient, FP8> &scales, void *dweight, float *dbias, bool accumulate,

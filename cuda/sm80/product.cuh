@@ -1,21 +1,21 @@
-// Products of bf16, or of FP8, on tensor cores, sm_80 and later, sums in fp32.
+// Matmuls of bf16, or of FP8, on tensor cores, sm_80 and later, sums in fp32.
 //
-// A block of 4 warps computes a tile of 128 x 128 results in steps of 64 in k. Each warp holds 64 x 64 of them in
+// A block of 4 warps computes a tile of 128 x 128 results in steps of 64 in k. Each warp holds 64 x 64 results in
 // registers (128 accumulators a lane), so a fragment from shared memory serves four or eight multiplications. cp.async
 // loads operand tiles into a ring of three stages. Shared memory keeps the layout of global memory, K-major or
 // MN-major, in 16-byte chunks XORed with the line's index, so both the copies and ldmatrix (plain, or .trans for
-// MN-major: no operand is transposed in memory) have no bank conflicts. Two blocks share an SM where its shared memory
-// allows: the epilogue of one overlaps the products of the other. Tiles of 128 x 256 with 8 warps and one block per SM
-// were within 5% on an H100, slower where k is short and for weight gradients. benchmarks/h100-portable.md has the
-// measurements.
+// MN-major: no operand is transposed in memory) have no bank conflicts. Two blocks share an SM if its shared memory
+// suffices: the epilogue of one overlaps the multiplications of the other. Tiles of 128 x 256 with 8 warps and one
+// block per SM were within 5% on an H100, slower where k is short and for weight gradients. benchmarks/h100-portable.md
+// has the measurements.
 //
-// A product of FP8, both operands K-major, is that of a bf16 matrix with the same bytes, half as long in k, up to the
-// multiplication: fragments have the same bytes in both. All sizes in k here count pairs of FP8 then.
+// An FP8 matmul, both operands K-major, is handled as a bf16 matmul of the same bytes, half as long in k: fragments
+// have the same bytes, and only the multiplication differs. With FP8 all sizes in k here count pairs of values.
 //
-// In a weight gradient of FP8 the operands' scales change with k, every GPT2_FP8_BLOCK of it. The accumulators sum one
-// such block, and are then added, times its scales, to a second set. For both sets to fit, a warp has 64 x 32 results
-// and a block 8 warps. Short sums also limit the error where tensor cores keep sums of FP8 products in fewer bits than
-// fp32 has.
+// In an FP8 weight gradient the operands' scales change every GPT2_FP8_BLOCK values of k. The accumulators sum one such
+// block; the sums, times the block's scales, are then added to a second set of accumulators. For both sets to fit, a
+// warp has 64 x 32 results and a block 8 warps. Short sums also limit the error of tensor cores that keep FP8 sums in
+// fewer bits than fp32 has.
 #pragma once
 
 #include "../common/fp8.cuh"
@@ -30,7 +30,7 @@ constexpr int tile_bytes = tile * step_k * 2;
 constexpr int stage_bytes = 2 * tile_bytes;
 constexpr int shared_bytes = stages * stage_bytes;
 
-// A block's warps, each with 64 rows and `columns` columns of the tile.
+// The warps of a block: each computes 64 rows and `columns` columns of the tile.
 template <Epilogue E, bool FP8>
 struct Warps {
   static constexpr bool scales_blocks = FP8 && E == Epilogue::gradient;
@@ -116,16 +116,16 @@ __global__ void __launch_bounds__(Warps<E, FP8>::threads)
   };
 
   float result[4][columns / 8][4] = {};
-  // Sums of a over k, by a product with ones; every column of a fragment is the same.
+  // Sums of a over k, by multiplying a with ones; all columns of a fragment are equal.
   constexpr bool has_sums = E == Epilogue::gradient;
   [[maybe_unused]] float a_sums[has_sums ? 4 : 1][4] = {};
   [[maybe_unused]] const bool adds_sums = has_sums && sums && tile_n == 0 && warp_n == 0;
   constexpr uint32_t ones = FP8 ? 0x38383838 : 0x3f803f80;
-  // The sums over all blocks of k that have a scale, and the block's scales.
+  // The scaled sums over the blocks of k (see above), and the current block's scales.
   [[maybe_unused]] float total[scales_blocks ? 4 : 1][columns / 8][4] = {}, a_total[scales_blocks ? 4 : 1][4] = {};
   [[maybe_unused]] float a_scale = 0, b_scale = 0;
 
-  // Prefetches what the epilogue reads into L2, in lines of 128 bytes.
+  // Prefetches the epilogue's input into L2, in lines of 128 bytes.
   if (const auto *source = Extra<E, bf16, O, 4, FP8>::source(outputs)) {
     constexpr int elements = 128 / sizeof(*source), lines_a_row = tile / elements;
     for (int i = threadIdx.x; i < tile * lines_a_row; i += threads) {
@@ -166,8 +166,7 @@ __global__ void __launch_bounds__(Warps<E, FP8>::threads)
       if (k + 16 < step_k) {
         load_fragments(buffer ^ 1, read, k + 16);
       } else if (step + 1 < steps) {
-        // The next step's first fragments are loaded before this step's last products, which hide the latency of the
-        // barrier and of the load.
+        // The next step's first fragments are loaded before this step's last multiplications, which hide the latency.
         wait_copies<stages - 2>();
         __syncthreads();
         read = next_stage(read);
@@ -285,10 +284,10 @@ __global__ void __launch_bounds__(Warps<E, FP8>::threads)
 #pragma unroll
     for (int turn = 0; turn < turns; turn++) {
       float values[4];
-      float *own = staging + (turn * rows_a_turn + lane / lanes_a_row) * staging_stride + lane % lanes_a_row * 4;
-      load(values, static_cast<const float *>(own));
+      float *staged = staging + (turn * rows_a_turn + lane / lanes_a_row) * staging_stride + lane % lanes_a_row * 4;
+      load(values, static_cast<const float *>(staged));
       if (!exists(i, turn)) {
-        if constexpr (stores_fp8) store(own, {0, 0, 0, 0});
+        if constexpr (stores_fp8) store(staged, {0, 0, 0, 0});
         continue;
       }
       [[maybe_unused]] float activated_scale = 0;
@@ -304,7 +303,7 @@ __global__ void __launch_bounds__(Warps<E, FP8>::threads)
         const float scale = bound.scale(fp8.norm[row_of(i, turn)], activated_scale);
         store_fp8(fp8.values + at(i, turn), values, inverse_of(scale));
         if (column == 0) fp8.values_scale[row_of(i, turn)] = scale;
-        store(own, values);
+        store(staged, values);
       }
     }
     if constexpr (stores_fp8) {
@@ -328,7 +327,7 @@ __global__ void __launch_bounds__(Warps<E, FP8>::threads)
   }
 }
 
-// A product of FP8 with its sizes in k in pairs, as launch_product takes it.
+// An FP8 product with its sizes in k in pairs of values, as launch_product expects.
 inline Product in_pairs(Product product) {
   product.K /= 2;
   product.lda /= 2;
@@ -340,7 +339,7 @@ template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, bool FP8 = false, class O>
 void launch_product(const CudaContext &context, const Product &product, const Outputs<bf16, O> &outputs,
                     float *sums = nullptr, int splits = 1, const Scales<E, FP8> &fp8 = {}) {
   const int64_t tiles_m = ceil_divide(product.M, tile), tiles_n = ceil_divide(product.N, tile);
-  // Parts of k begin at block boundaries, because each block has its own scales.
+  // Each part of k begins at a block boundary, because scales change between blocks.
   constexpr int steps_a_block = Warps<E, FP8>::steps_a_block;
   const int64_t blocks_a_split = ceil_divide(ceil_divide(product.K, step_k * steps_a_block), splits);
   const Arguments arguments{static_cast<const bf16 *>(product.a),

@@ -1,5 +1,5 @@
-// A tile of an operand of the products (product.cuh): its layout in shared memory, the copies into it, fragments out of
-// it.
+// A tile of a matmul's operand (product.cuh): its layout in shared memory, the copies into the tile, the fragments
+// loaded from it.
 #pragma once
 
 #include "../common/mma.cuh"
@@ -18,8 +18,7 @@ struct Tile {
   // The offset of a 16-byte chunk. K-major: a chunk of 8 k's in line mn; MN-major: a chunk of 8 mn's in line k.
   __device__ static uint32_t offset(int line, int chunk) { return line * line_bytes + ((chunk ^ (line & 7)) << 4); }
 
-  // A thread's part of copying tiles: the same chunk of every `lines_a_turn`-th line. Values that are the same in all
-  // steps are computed once.
+  // A thread's share of copying tiles: the same chunk of every `lines_a_turn`-th line. Computes constant values once.
   struct Copier {
     static constexpr int chunks = line_bytes / 16;
     static constexpr int lines_a_turn = THREADS / chunks;

@@ -1,6 +1,7 @@
-// Attention backward on Hopper, head size 128: what attention-queries-128.cuh and attention-keys-128.cuh share. The two
-// kernels are those of head size 64 (attention-backward.cu) where twice the channels need another division of registers
-// and of shared memory: rings are shorter, and results are staged where the warpgroup's own operands were.
+// Attention backward on Hopper, head size 128: constants that attention-queries-128.cuh and attention-keys-128.cuh
+// share. The two kernels are those of head size 64 (attention-backward.cu), except that twice the channels need another
+// division of registers and of shared memory: rings are shorter, and results are staged where the warpgroup's strip of
+// operands was.
 #pragma once
 
 #include "attention.cuh"
@@ -13,11 +14,11 @@ constexpr int consumers = 2;
 constexpr int tile_lines = consumers * 64;
 constexpr int threads = (1 + consumers) * 128;
 
-// A warpgroup's 64 lines of an operand are a box of their own. Sixteen of them hold a warp's results at the end.
-constexpr int own_lines = 64;
-constexpr int own_bytes = 2 * own_lines * line_bytes;
-constexpr int staging_bytes = own_bytes / 4;
-constexpr int own_pair_bytes = 2 * own_bytes;  // q, dout; or k, v
+// A strip: the 64 lines of an operand that a warpgroup owns, loaded as one box. At the end it stages results.
+constexpr int strip_lines = 64;
+constexpr int strip_bytes = 2 * strip_lines * line_bytes;
+constexpr int staging_bytes = strip_bytes / 4;
+constexpr int strip_pair_bytes = 2 * strip_bytes;  // q, dout; or k, v
 
 // The statistics of 64 queries that the kernel for keys reads, as in attention-backward.cuh.
 constexpr int statistics_lines = 64;

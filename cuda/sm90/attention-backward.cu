@@ -1,10 +1,10 @@
 // Attention backward on Hopper, head size 64, in the two kernels of ../attention.cuh: one owns queries and computes D
-// and dq, one owns keys and computes dk and dv. That is seven products where a single kernel would need five, but then
-// dq would be a sum that several blocks of keys add to: fp32 sums in memory, in a fixed order. Here probabilities and
-// their gradients stay in registers, where they are operands of the next product, and every sum has one owner.
+// and dq, the other owns keys and computes dk and dv. The two need seven matmuls, a single kernel would need five. But
+// in a single kernel several blocks of keys would add to dq: fp32 sums in memory, in a fixed order. Here probabilities
+// and their gradients stay in registers as operands of the next matmul, and every sum has one owner.
 //
-// A block has two warpgroups of 64 lines each and takes steps of 128 lines of the other kind: the accumulators of two
-// [64,128] products and of the results fill the 232 registers that each of their threads may have.
+// A block has two warpgroups of 64 lines each and takes steps of 128 lines of the other side: the accumulators of two
+// [64,128] matmuls and of the results fill the 232 registers that a thread may have.
 #include "../common/tensor-cores.h"
 #include "attention-keys-128.cuh"
 #include "attention-keys.cuh"
@@ -23,8 +23,8 @@ void attention_backward_128(const CudaContext &context, bf16 *dqkv, float *scrat
   const auto map = [&](const bf16 *tensor, int heads, int64_t stride, int lines) {
     return heads_map(context, tensor, heads, sizes.HS, sizes.T, sizes.B, stride, lines);
   };
-  const CUtensorMap qkv_map = map(qkv, 3 * sizes.NH, sizes.stride(), own_lines);
-  const CUtensorMap dout_map = map(dout, sizes.NH, sizes.C, own_lines);
+  const CUtensorMap qkv_map = map(qkv, 3 * sizes.NH, sizes.stride(), strip_lines);
+  const CUtensorMap dout_map = map(dout, sizes.NH, sizes.C, strip_lines);
   const CUtensorMap dqkv_map = map(dqkv, 3 * sizes.NH, sizes.stride(), 16);
   const int64_t units = static_cast<int64_t>(sizes.B) * sizes.NH * arguments.tiles;
   const auto blocks = static_cast<unsigned>(units < context.multiprocessors ? units : context.multiprocessors);

@@ -1,10 +1,10 @@
-// Attention forward on Hopper, head size 128: the online softmax of attention-forward.cu in another order.
+// Attention forward on Hopper, head size 128: the softmax of attention-forward.cu with the matmuls in another order.
 //
-// A block has a producer and two warpgroups of 64 queries, whose 240 registers hold the result of 64 x 128 (64), the
-// scores of a block of 128 keys (64) and the probabilities of the block before, as an operand (32): a warpgroup issues
-// the scores of a block and then the product of the block before with its v, and computes exponentials while that
-// product runs. Blocks go from the diagonal down to key 0, so that the block that needs a mask is the first. The ring
-// has k and v apart, in the order of their products: k of a block, then v of the block before.
+// A block has a producer and two warpgroups of 64 queries. The 240 registers of a thread hold the result of 64 x 128
+// (64 registers), the scores of a block of 128 keys (64) and the probabilities of the previous block as an operand
+// (32). A warpgroup issues the scores of a block, then the matmul of the previous block's probabilities with v, and
+// computes exponentials while that matmul runs. Blocks go from the diagonal down to key 0, so that only the first block
+// needs a mask. The ring holds k and v separately, in the order of use: k of a block, then v of the previous block.
 #pragma once
 
 #include "attention.cuh"
@@ -82,14 +82,14 @@ __global__ void __launch_bounds__(threads, 1)
 
   increase_registers<240>();
   const int consumer = warpgroup - 1;
-  const uint32_t own_staging = staging + (consumer * 4 + warp) * (2 * 16 * line_bytes);
+  const uint32_t warp_staging = staging + (consumer * 4 + warp) * (2 * 16 * line_bytes);
   for (int index = 0; tile_of(arguments, index, unit); index++) {
     const int tile_first = first_of(unit), line = warp * 16 + lane / 4;  // and line + 8, of this warpgroup's
     float result[64] = {};
     float largest[2] = {-INFINITY, -INFINITY}, sum[2] = {};
     uint32_t share[block_lines / 16][4];
     const Operand q = k_major(uniform(q_shared + q_at.stage * tile_bytes + consumer * (64 * line_bytes)));
-    // Issue a product with the next stage.
+    // These two issue a matmul with the next stage.
     const auto multiply_keys = [&](auto &score) {
       barrier_wait(full + at.stage * 8, at.parity);
       const Operand k = k_major(uniform(ring + at.stage * tile_bytes));
@@ -114,7 +114,7 @@ __global__ void __launch_bounds__(threads, 1)
     const auto release = [&](uint32_t stage) {
       if (lane == 0) barrier_arrive(empty + stage * 8);
     };
-    // Turns scores into probabilities; what was summed before them has to be multiplied by the factors.
+    // Turns scores into probabilities; earlier sums have to be multiplied by the factors.
     const auto exponentiate = [&](auto &score, float (&factor)[2]) {
       constexpr int COUNT = std::extent_v<std::remove_reference_t<decltype(score)>>;
 #pragma unroll
@@ -136,7 +136,7 @@ __global__ void __launch_bounds__(threads, 1)
         sum[half] = fmaf(sum[half], factor[half], added);
       }
     };
-    // The block on the diagonal: of its first KEYS, the last 64 are masked.
+    // Takes the first KEYS of the block on the diagonal, the last 64 of them with a mask.
     const auto take_first = [&](auto keys) {
       constexpr int KEYS = decltype(keys)::value;
       float score[KEYS / 2], factor[2];
@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(threads, 1)
 #pragma unroll
       for (int i = KEYS / 16; i < block_lines / 16; i++) share[i][0] = share[i][1] = share[i][2] = share[i][3] = 0;
     };
-    // A block before the diagonal, while the product of the last block's probabilities with their v runs.
+    // Takes a block before the diagonal, while the matmul of the last block's probabilities with v runs.
     const auto take = [&] {
       float score[block_lines / 2], factor[2];
       const uint32_t k_stage = at.stage;
@@ -178,7 +178,7 @@ __global__ void __launch_bounds__(threads, 1)
       for (int i = 0; i < block_lines / 16; i++) as_operand(share[i], score, i);
     };
     barrier_wait(q_full + q_at.stage * 8, q_at.parity);
-    // The last 64 keys are after all of the first 64 queries.
+    // The first warpgroup skips the last 64 keys, which come after all of its queries.
     if (consumer == 0) {
       take_first(Half{});
     } else {
@@ -203,12 +203,12 @@ __global__ void __launch_bounds__(threads, 1)
     for (int half = 0; half < 2; half++) {
       sum[half] = quad_sum(sum[half]);
       inverse[half] = 1.0f / sum[half];
-      const int own = row + half * 8;
-      if (lane % 4 == 0 && own < T) {
-        lse[unit.statistics + own] = fmaf(largest[half], scale_log2, log2f(sum[half])) / log2e;
+      const int query = row + half * 8;
+      if (lane % 4 == 0 && query < T) {
+        lse[unit.statistics + query] = fmaf(largest[half], scale_log2, log2f(sum[half])) / log2e;
       }
     }
-    store_lines(out_map, unit.head, tile_first + consumer * 64 + warp * 16, unit.b, own_staging, result, inverse);
+    store_lines(out_map, unit.head, tile_first + consumer * 64 + warp * 16, unit.b, warp_staging, result, inverse);
     if (lane == 0) commit_stores();
   }
   if (lane == 0) wait_stores_read<0>();

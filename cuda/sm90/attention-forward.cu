@@ -2,10 +2,10 @@
 // Hopper).
 //
 // A block has a producer and three warpgroups of 64 queries, 192 in all, which share blocks of 128 keys and values: the
-// 160 registers of a thread hold the scores of 64 x 128 (64), the result (32) and the probabilities as an operand (32).
-// A warpgroup issues its next scores before its last product with v is complete. Tiles of 192 queries are counted from
-// the end of the sequence (rounded up to 16 lines, which a warp stores: a box may not begin before the tensor), so that
-// the partial tile is the one with the fewest keys.
+// 160 registers of a thread hold the scores of 64 x 128 (64 registers), the result (32) and the probabilities as an
+// operand (32). A warpgroup issues its next scores before its last matmul with v is complete. Tiles of 192 queries are
+// counted from the end of the sequence, so that the partial tile is the tile with the fewest keys. The end is rounded
+// up to the 16 lines that a warp stores, because a box may not begin before the tensor.
 #include "../common/tensor-cores.h"
 #include "attention-forward-128.cuh"
 
@@ -82,10 +82,10 @@ __global__ void __launch_bounds__(threads, 1)
 
   increase_registers<160>();
   const int consumer = warpgroup - 1;
-  const uint32_t own_staging = staging + (consumer * 4 + warp) * (16 * line_bytes);
+  const uint32_t warp_staging = staging + (consumer * 4 + warp) * (16 * line_bytes);
   for (int index = 0; tile_of(arguments, index, unit); index++) {
     const int end = end_of(unit);
-    const int first = end - tile_lines + consumer * 64;  // of this warpgroup's queries; negative ones do not exist
+    const int first = end - tile_lines + consumer * 64;  // this warpgroup's queries; negative indices do not exist
     const int row = first + warp * 16 + lane / 4;        // and row + 8
     float result[32] = {};
     float largest[2] = {-INFINITY, -INFINITY}, sum[2] = {};
@@ -179,12 +179,12 @@ __global__ void __launch_bounds__(threads, 1)
     for (int half = 0; half < 2; half++) {
       sum[half] = quad_sum(sum[half]);
       inverse[half] = 1.0f / sum[half];
-      const int own = row + half * 8;
-      if (lane % 4 == 0 && own < T) {
-        lse[unit.statistics + own] = fmaf(largest[half], scale_log2, log2f(sum[half])) / log2e;
+      const int query = row + half * 8;
+      if (lane % 4 == 0 && query < T) {
+        lse[unit.statistics + query] = fmaf(largest[half], scale_log2, log2f(sum[half])) / log2e;
       }
     }
-    store_lines(out_map, unit.head, first + warp * 16, unit.b, own_staging, result, inverse);
+    store_lines(out_map, unit.head, first + warp * 16, unit.b, warp_staging, result, inverse);
     if (lane == 0) commit_stores();
   }
   if (lane == 0) wait_stores_read<0>();

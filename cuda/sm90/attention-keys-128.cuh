@@ -10,12 +10,12 @@ namespace sm90 {
 namespace backward_128 {
 
 constexpr int keys_stages = 3;
-constexpr int query_lines = statistics_lines;              // of a step
+constexpr int query_lines = statistics_lines;              // a step
 constexpr int query_bytes = 2 * query_lines * line_bytes;  // q or dout
 constexpr int keys_stage_bytes = 2 * query_bytes;          // both
 // 1024 bytes align the ring, 128 are barriers.
 constexpr int keys_shared_bytes =
-    keys_stages * (keys_stage_bytes + statistics_bytes) + 2 * consumers * own_pair_bytes + 1024 + 128;
+    keys_stages * (keys_stage_bytes + statistics_bytes) + 2 * consumers * strip_pair_bytes + 1024 + 128;
 
 // Everything is transposed: lines are keys, columns are queries.
 __global__ void __launch_bounds__(threads, 1)
@@ -24,10 +24,10 @@ __global__ void __launch_bounds__(threads, 1)
                 float scale) {
   extern __shared__ unsigned char memory[];
   const uint32_t begin = shared_address(memory), ring = (begin + 1023) & ~1023u;
-  const uint32_t all_own = ring + keys_stages * keys_stage_bytes;
-  const uint32_t all_statistics_shared = all_own + 2 * consumers * own_pair_bytes;
+  const uint32_t strips = ring + keys_stages * keys_stage_bytes;
+  const uint32_t all_statistics_shared = strips + 2 * consumers * strip_pair_bytes;
   const uint32_t full = all_statistics_shared + keys_stages * statistics_bytes, empty = full + keys_stages * 8;
-  const uint32_t own_full = empty + keys_stages * 8, own_empty = own_full + 2 * 8;
+  const uint32_t strip_full = empty + keys_stages * 8, strip_empty = strip_full + 2 * 8;
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
   if (threadIdx.x == 0) {
@@ -36,8 +36,8 @@ __global__ void __launch_bounds__(threads, 1)
       barrier_init(empty + i * 8, consumers * 128);
     }
     for (int i = 0; i < 2; i++) {
-      barrier_init(own_full + i * 8, 1);
-      barrier_init(own_empty + i * 8, consumers * 4);
+      barrier_init(strip_full + i * 8, 1);
+      barrier_init(strip_empty + i * 8, consumers * 4);
     }
     fence_barrier_init();
     prefetch_map(qkv_map);
@@ -50,21 +50,22 @@ __global__ void __launch_bounds__(threads, 1)
   const int T = arguments.T, NH = arguments.NH;
   HeadTile unit;
   RingPosition<keys_stages> at;
-  RingPosition<2> own_at;
+  RingPosition<2> strip_at;
   if (warpgroup == 0) {
     decrease_registers<24>();
     if (warp != 0 || lane != 0) return;
     for (int index = 0; tile_of(arguments, index, unit); index++) {
       const int first = unit.tile * tile_lines;
-      barrier_wait(own_empty + own_at.stage * 8, own_at.parity ^ 1);
-      barrier_expect(own_full + own_at.stage * 8, consumers * own_pair_bytes);
+      barrier_wait(strip_empty + strip_at.stage * 8, strip_at.parity ^ 1);
+      barrier_expect(strip_full + strip_at.stage * 8, consumers * strip_pair_bytes);
       for (int i = 0; i < consumers; i++) {
-        const uint32_t own = all_own + (own_at.stage * consumers + i) * own_pair_bytes;
-        const int key = first + i * own_lines;
-        load_box(own, qkv_map, 0, key, (NH + unit.head) * 2, unit.b, own_full + own_at.stage * 8);
-        load_box(own + own_bytes, qkv_map, 0, key, (2 * NH + unit.head) * 2, unit.b, own_full + own_at.stage * 8);
+        const uint32_t strip = strips + (strip_at.stage * consumers + i) * strip_pair_bytes;
+        const int key = first + i * strip_lines;
+        load_box(strip, qkv_map, 0, key, (NH + unit.head) * 2, unit.b, strip_full + strip_at.stage * 8);
+        load_box(strip + strip_bytes, qkv_map, 0, key, (2 * NH + unit.head) * 2, unit.b,
+                 strip_full + strip_at.stage * 8);
       }
-      own_at.advance();
+      strip_at.advance();
       for (int query = first; query < T; query += query_lines) {
         const uint32_t q = ring + at.stage * keys_stage_bytes, barrier = full + at.stage * 8;
         barrier_wait(empty + at.stage * 8, at.parity ^ 1);
@@ -83,14 +84,14 @@ __global__ void __launch_bounds__(threads, 1)
   const int consumer = warpgroup - 1;
   const float scale_log2 = scale * log2e;
   for (int index = 0; tile_of(arguments, index, unit); index++) {
-    const int tile_first = unit.tile * tile_lines, first = tile_first + consumer * own_lines;
+    const int tile_first = unit.tile * tile_lines, first = tile_first + consumer * strip_lines;
     const int line = warp * 16 + lane / 4;  // and line + 8, of this warpgroup's
-    const uint32_t own = uniform(all_own + (own_at.stage * consumers + consumer) * own_pair_bytes);
-    const Operand k = k_major(own), v = k_major(own + own_bytes);
+    const uint32_t strip = uniform(strips + (strip_at.stage * consumers + consumer) * strip_pair_bytes);
+    const Operand k = k_major(strip), v = k_major(strip + strip_bytes);
     float dkey[64] = {}, dvalue[64] = {};
     uint32_t previous = 0;
-    barrier_wait(own_full + own_at.stage * 8, own_at.parity);
-    // Takes a block of queries. In the first, some precede their key (masks).
+    barrier_wait(strip_full + strip_at.stage * 8, strip_at.parity);
+    // Takes a block of queries. In the first block some queries precede their key (masks).
     const auto take = [&](auto masks) {
       constexpr bool MASKS = decltype(masks)::value;
       const uint32_t shared = uniform(ring + at.stage * keys_stage_bytes);
@@ -105,7 +106,7 @@ __global__ void __launch_bounds__(threads, 1)
       wgmma_fence();
 #pragma unroll
       for (int i = 0; i < 128 / 16; i++) {
-        wgmma<0, 0>(share, k.at(channels_at<own_lines>(i)), q.at(channels_at<query_lines>(i)), i > 0);
+        wgmma<0, 0>(share, k.at(channels_at<strip_lines>(i)), q.at(channels_at<query_lines>(i)), i > 0);
       }
       wgmma_commit();
       wgmma_wait<1>();
@@ -114,7 +115,7 @@ __global__ void __launch_bounds__(threads, 1)
       wgmma_fence();
 #pragma unroll
       for (int i = 0; i < 128 / 16; i++) {
-        wgmma<0, 0>(dscore, v.at(channels_at<own_lines>(i)), gradient.at(channels_at<query_lines>(i)), i > 0);
+        wgmma<0, 0>(dscore, v.at(channels_at<strip_lines>(i)), gradient.at(channels_at<query_lines>(i)), i > 0);
       }
       wgmma_commit();
       wgmma_wait<1>();
@@ -163,7 +164,7 @@ __global__ void __launch_bounds__(threads, 1)
       previous = at.stage;
       at.advance();
     };
-    // The first 64 queries are before all of the last 64 keys.
+    // The second warpgroup skips the first 64 queries, which precede all of its keys.
     int query = tile_first;
     for (; query < first; query += query_lines) {
       barrier_wait(full + at.stage * 8, at.parity);
@@ -178,18 +179,18 @@ __global__ void __launch_bounds__(threads, 1)
     }
     hold(dkey);
     hold(dvalue);
-    // All four warps have read the keys and values where the results are staged.
+    // The results replace the keys and values in shared memory, so all four warps must have read these.
     warpgroup_sync(warpgroup);
     const float scales[2] = {scale, scale}, ones[2] = {1, 1};
-    const uint32_t own_staging = own + warp * staging_bytes;
-    store_lines(dqkv_map, NH + unit.head, first + warp * 16, unit.b, own_staging, dkey, scales);
-    store_lines(dqkv_map, 2 * NH + unit.head, first + warp * 16, unit.b, own_staging + own_bytes, dvalue, ones);
+    const uint32_t staging = strip + warp * staging_bytes;
+    store_lines(dqkv_map, NH + unit.head, first + warp * 16, unit.b, staging, dkey, scales);
+    store_lines(dqkv_map, 2 * NH + unit.head, first + warp * 16, unit.b, staging + strip_bytes, dvalue, ones);
     if (lane == 0) {
       commit_stores();
       wait_stores_read<0>();
-      barrier_arrive(own_empty + own_at.stage * 8);
+      barrier_arrive(strip_empty + strip_at.stage * 8);
     }
-    own_at.advance();
+    strip_at.advance();
   }
 }
 

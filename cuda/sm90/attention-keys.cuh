@@ -13,7 +13,7 @@ __global__ void __launch_bounds__(threads, 1)
                 const __grid_constant__ CUtensorMap dqkv_map, float *all_statistics, const AttentionArguments arguments,
                 float scale) {
   extern __shared__ unsigned char memory[];
-  constexpr int stages = 4, own_bytes = KeysLayout::own_bytes;
+  constexpr int stages = 4, tile_bytes = KeysLayout::tile_bytes;
   const KeysLayout layout(memory);
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
@@ -23,8 +23,8 @@ __global__ void __launch_bounds__(threads, 1)
       barrier_init(layout.empty + i * 8, consumers * 128);
     }
     for (int i = 0; i < 2; i++) {
-      barrier_init(layout.own_full + i * 8, 1);
-      barrier_init(layout.own_empty + i * 8, consumers * 4);
+      barrier_init(layout.tile_full + i * 8, 1);
+      barrier_init(layout.tile_empty + i * 8, consumers * 4);
     }
     fence_barrier_init();
     prefetch_map(qkv_map);
@@ -37,18 +37,19 @@ __global__ void __launch_bounds__(threads, 1)
   const int T = arguments.T, NH = arguments.NH;
   HeadTile unit;
   RingPosition<stages> at;
-  RingPosition<2> own_at;
+  RingPosition<2> tile_at;
   if (warpgroup == 0) {
     decrease_registers<40>();
     if (warp == 0 && lane == 0) {
       for (int index = 0; tile_of(arguments, index, unit); index++) {
         const int first = unit.tile * tile_lines;
-        const uint32_t own = layout.own + own_at.stage * own_bytes, own_barrier = layout.own_full + own_at.stage * 8;
-        barrier_wait(layout.own_empty + own_at.stage * 8, own_at.parity ^ 1);
-        barrier_expect(own_barrier, own_bytes);
-        load_box(own, qkv_map, 0, first, NH + unit.head, unit.b, own_barrier);
-        load_box(own + block_bytes, qkv_map, 0, first, 2 * NH + unit.head, unit.b, own_barrier);
-        own_at.advance();
+        const uint32_t tile = layout.tile + tile_at.stage * tile_bytes,
+                       tile_barrier = layout.tile_full + tile_at.stage * 8;
+        barrier_wait(layout.tile_empty + tile_at.stage * 8, tile_at.parity ^ 1);
+        barrier_expect(tile_barrier, tile_bytes);
+        load_box(tile, qkv_map, 0, first, NH + unit.head, unit.b, tile_barrier);
+        load_box(tile + block_bytes, qkv_map, 0, first, 2 * NH + unit.head, unit.b, tile_barrier);
+        tile_at.advance();
         for (int query = first; query < T; query += block_lines) {
           const uint32_t q = layout.ring + at.stage * stage_bytes, barrier = layout.full + at.stage * 8;
           barrier_wait(layout.empty + at.stage * 8, at.parity ^ 1);
@@ -66,17 +67,16 @@ __global__ void __launch_bounds__(threads, 1)
 
   increase_registers<232>();
   const int consumer = warpgroup - 1;
-  const uint32_t own_staging = layout.staging + (consumer * 4 + warp) * (16 * line_bytes);
+  const uint32_t warp_staging = layout.staging + (consumer * 4 + warp) * (16 * line_bytes);
   const float scale_log2 = scale * log2e;
   for (int index = 0; tile_of(arguments, index, unit); index++) {
     const int tile_first = unit.tile * tile_lines, first = tile_first + consumer * 64;
     const int key = first + warp * 16 + lane / 4;  // and key + 8
-    const uint32_t own = layout.own + own_at.stage * own_bytes + consumer * (64 * line_bytes);
-    const Operand k = k_major(own), v = k_major(own + block_bytes);
+    const uint32_t tile = layout.tile + tile_at.stage * tile_bytes + consumer * (64 * line_bytes);
+    const Operand k = k_major(tile), v = k_major(tile + block_bytes);
     float dkey[32] = {}, dvalue[32] = {};
-    barrier_wait(layout.own_full + own_at.stage * 8, own_at.parity);
-    // Takes the last QUERIES of the block of queries from `query` on. In the first block some queries precede their key
-    // (masks).
+    barrier_wait(layout.tile_full + tile_at.stage * 8, tile_at.parity);
+    // Takes the last QUERIES of the block from `query` on. In the first block some queries precede their key (masks).
     const auto take = [&](auto queries, auto masks, int query) {
       constexpr int QUERIES = decltype(queries)::value, skipped = block_lines - QUERIES;
       const uint32_t shared = layout.ring + at.stage * stage_bytes + skipped * line_bytes;
@@ -148,19 +148,19 @@ __global__ void __launch_bounds__(threads, 1)
     }
     for (int query = tile_first + block_lines; query < T; query += block_lines) take(Full{}, std::false_type{}, query);
     if (lane == 0) {
-      barrier_arrive(layout.own_empty + own_at.stage * 8);
+      barrier_arrive(layout.tile_empty + tile_at.stage * 8);
       wait_stores_read<0>();
     }
     __syncwarp();
-    own_at.advance();
+    tile_at.advance();
     const float scales[2] = {scale, scale}, ones[2] = {1, 1};
-    store_lines(dqkv_map, NH + unit.head, first + warp * 16, unit.b, own_staging, dkey, scales);
+    store_lines(dqkv_map, NH + unit.head, first + warp * 16, unit.b, warp_staging, dkey, scales);
     if (lane == 0) {
       commit_stores();
       wait_stores_read<0>();
     }
     __syncwarp();
-    store_lines(dqkv_map, 2 * NH + unit.head, first + warp * 16, unit.b, own_staging, dvalue, ones);
+    store_lines(dqkv_map, 2 * NH + unit.head, first + warp * 16, unit.b, warp_staging, dvalue, ones);
     if (lane == 0) commit_stores();
   }
   if (lane == 0) wait_stores_read<0>();

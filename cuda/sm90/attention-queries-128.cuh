@@ -1,9 +1,9 @@
-// Attention backward on Hopper, head size 128: the kernel that owns queries and computes D, dq, and the statistics for
-// the kernel of keys.
+// Attention backward on Hopper, head size 128: the kernel that owns queries and computes D, dq, and statistics for the
+// other kernel.
 //
-// Two stages of k and of v are 128 KB, so of a tile's own q and dout only three halves fit: they are a ring of the
-// warpgroups' parts, in which the first part of the next tile is loaded while both parts of a tile are in use. Blocks
-// of keys go from the diagonal down to key 0.
+// Two stages of k and of v are 128 KB, so only three strips of q and dout fit, where a tile has two (one per
+// warpgroup). They form a ring: the first strip of the next tile is loaded while both strips of a tile are in use.
+// Blocks of keys go from the diagonal down to key 0.
 #pragma once
 
 #include "attention-backward-128.cuh"
@@ -12,10 +12,10 @@ namespace gpt2 {
 namespace sm90 {
 namespace backward_128 {
 
-constexpr int key_bytes = 2 * block_bytes;  // of a block of k or v
+constexpr int key_bytes = 2 * block_bytes;  // a block of k or v
 constexpr int queries_stages = 2;
-constexpr int queries_parts = 3;
-constexpr int queries_shared_bytes = 2 * queries_stages * key_bytes + queries_parts * own_pair_bytes + 2048;
+constexpr int queries_strips = 3;
+constexpr int queries_shared_bytes = 2 * queries_stages * key_bytes + queries_strips * strip_pair_bytes + 2048;
 
 // The dot product of two 16-byte chunks of bf16.
 __device__ __forceinline__ float dot_chunks(const uint4 &a, const uint4 &b) {
@@ -35,13 +35,13 @@ __global__ void __launch_bounds__(threads, 1)
                    const bf16 *dout, const bf16 *out, float *all_statistics, const float *lse,
                    const AttentionArguments arguments, float scale) {
   extern __shared__ unsigned char memory[];
-  constexpr int stages = queries_stages, parts = queries_parts, ahead = 2;
+  constexpr int stages = queries_stages, strips = queries_strips, ahead = 2;
   const uint32_t k_ring = (shared_address(memory) + 1023) & ~1023u, v_ring = k_ring + stages * key_bytes;
-  const uint32_t own_ring = v_ring + stages * key_bytes;
-  const uint32_t k_full = own_ring + parts * own_pair_bytes, k_empty = k_full + stages * 8;
+  const uint32_t strip_ring = v_ring + stages * key_bytes;
+  const uint32_t k_full = strip_ring + strips * strip_pair_bytes, k_empty = k_full + stages * 8;
   const uint32_t v_full = k_empty + stages * 8, v_empty = v_full + stages * 8;
-  const uint32_t own_full = v_empty + stages * 8, own_empty = own_full + parts * 8;
-  const uint32_t statistics_full = own_empty + parts * 8, statistics_empty = statistics_full + ahead * 8;
+  const uint32_t strip_full = v_empty + stages * 8, strip_empty = strip_full + strips * 8;
+  const uint32_t statistics_full = strip_empty + strips * 8, statistics_empty = statistics_full + ahead * 8;
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
   if (threadIdx.x == 0) {
@@ -51,9 +51,9 @@ __global__ void __launch_bounds__(threads, 1)
       barrier_init(v_full + i * 8, 1);
       barrier_init(v_empty + i * 8, consumers * 4);
     }
-    for (int i = 0; i < parts; i++) {
-      barrier_init(own_full + i * 8, 1);
-      barrier_init(own_empty + i * 8, 4);
+    for (int i = 0; i < strips; i++) {
+      barrier_init(strip_full + i * 8, 1);
+      barrier_init(strip_empty + i * 8, 4);
     }
     for (int i = 0; i < ahead; i++) {
       barrier_init(statistics_full + i * 8, 3 * 32);
@@ -73,22 +73,23 @@ __global__ void __launch_bounds__(threads, 1)
   const auto first_of = [&](const HeadTile &unit) { return (arguments.tiles - 1 - unit.tile) * tile_lines; };
   HeadTile unit;
   RingPosition<stages> at;
-  RingPosition<parts> own_at;
+  RingPosition<strips> strip_at;
   if (warpgroup == 0) {
     decrease_registers<56>();
     if (warp == 0) {
       if (lane != 0) return;
       for (int index = 0; tile_of(arguments, index, unit); index++) {
         const int first = first_of(unit);
-        const auto load_part = [&](int query) {
-          const uint32_t own = own_ring + own_at.stage * own_pair_bytes, barrier = own_full + own_at.stage * 8;
-          barrier_wait(own_empty + own_at.stage * 8, own_at.parity ^ 1);
-          barrier_expect(barrier, own_pair_bytes);
-          load_box(own, queries_map, 0, query, unit.head * 2, unit.b, barrier);
-          load_box(own + own_bytes, dout_map, 0, query, unit.head * 2, unit.b, barrier);
-          own_at.advance();
+        const auto load_strip = [&](int query) {
+          const uint32_t strip = strip_ring + strip_at.stage * strip_pair_bytes,
+                         barrier = strip_full + strip_at.stage * 8;
+          barrier_wait(strip_empty + strip_at.stage * 8, strip_at.parity ^ 1);
+          barrier_expect(barrier, strip_pair_bytes);
+          load_box(strip, queries_map, 0, query, unit.head * 2, unit.b, barrier);
+          load_box(strip + strip_bytes, dout_map, 0, query, unit.head * 2, unit.b, barrier);
+          strip_at.advance();
         };
-        load_part(first);
+        load_strip(first);
         for (int key = first; key >= 0; key -= block_lines) {
           barrier_wait(k_empty + at.stage * 8, at.parity ^ 1);
           barrier_expect(k_full + at.stage * 8, key_bytes);
@@ -99,8 +100,9 @@ __global__ void __launch_bounds__(threads, 1)
           load_box(v_ring + at.stage * key_bytes, keys_map, 0, key, (2 * NH + unit.head) * 2, unit.b,
                    v_full + at.stage * 8);
           at.advance();
-          // Waits for the first warpgroup's end of the last tile, which must not delay what that warpgroup needs next.
-          if (key == first) load_part(first + own_lines);
+          // The second strip's load waits until a warpgroup has finished the last tile. The loads above come first,
+          // because that warpgroup needs them next.
+          if (key == first) load_strip(first + strip_lines);
         }
       }
       return;
@@ -152,21 +154,21 @@ __global__ void __launch_bounds__(threads, 1)
   const int consumer = warpgroup - 1;
   const float scale_log2 = scale * log2e, scales[2] = {scale, scale};
   RingPosition<ahead> statistics_at;
-  if (consumer == 1) own_at.advance();
+  if (consumer == 1) strip_at.advance();
   for (int index = 0; tile_of(arguments, index, unit); index++) {
-    const int tile_first = first_of(unit), first = tile_first + consumer * own_lines;
+    const int tile_first = first_of(unit), first = tile_first + consumer * strip_lines;
     const int row = first + warp * 16 + lane / 4;  // and row + 8
-    const uint32_t own = uniform(own_ring + own_at.stage * own_pair_bytes);
-    const Operand q = k_major(own), gradient = k_major(own + own_bytes);
+    const uint32_t strip = uniform(strip_ring + strip_at.stage * strip_pair_bytes);
+    const Operand q = k_major(strip), gradient = k_major(strip + strip_bytes);
     float result[64] = {};
     uint32_t previous = 0;
     barrier_wait(statistics_full + statistics_at.stage * 8, statistics_at.parity);
     const float *statistics = statistics_of(all_statistics, arguments, unit, first) + (row - first);
     const float lse_log2[2] = {statistics[0], statistics[8]};
-    const float own_D[2] = {statistics[statistics_lines], statistics[statistics_lines + 8]};
+    const float row_D[2] = {statistics[statistics_lines], statistics[statistics_lines + 8]};
     barrier_arrive(statistics_empty + statistics_at.stage * 8);
     statistics_at.advance();
-    barrier_wait(own_full + own_at.stage * 8, own_at.parity);
+    barrier_wait(strip_full + strip_at.stage * 8, strip_at.parity);
     for (int key = tile_first; key >= 0; key -= block_lines) {
       const uint32_t k_shared = uniform(k_ring + at.stage * key_bytes);
       const Operand k = k_major(k_shared), v = k_major(uniform(v_ring + at.stage * key_bytes));
@@ -177,10 +179,10 @@ __global__ void __launch_bounds__(threads, 1)
       wgmma_fence();
 #pragma unroll
       for (int i = 0; i < 128 / 16; i++) {
-        wgmma<0, 0>(score, q.at(channels_at<own_lines>(i)), k.at(channels_at<block_lines>(i)), i > 0);
+        wgmma<0, 0>(score, q.at(channels_at<strip_lines>(i)), k.at(channels_at<block_lines>(i)), i > 0);
       }
       wgmma_commit();
-      // dP takes the registers that are an operand of the last block's product with k.
+      // dP takes the registers that are an operand of the last block's matmul with k, so that matmul must end first.
       wgmma_wait<1>();
       if (key < tile_first && lane == 0) barrier_arrive(k_empty + previous * 8);
       barrier_wait(v_full + at.stage * 8, at.parity);
@@ -188,7 +190,7 @@ __global__ void __launch_bounds__(threads, 1)
       wgmma_fence();
 #pragma unroll
       for (int i = 0; i < 128 / 16; i++) {
-        wgmma<0, 0>(dshare, gradient.at(channels_at<own_lines>(i)), v.at(channels_at<block_lines>(i)), i > 0);
+        wgmma<0, 0>(dshare, gradient.at(channels_at<strip_lines>(i)), v.at(channels_at<block_lines>(i)), i > 0);
       }
       wgmma_commit();
       wgmma_wait<1>();
@@ -208,7 +210,7 @@ __global__ void __launch_bounds__(threads, 1)
       hold(result);
       if (lane == 0) barrier_arrive(v_empty + at.stage * 8);
 #pragma unroll
-      for (int i = 0; i < block_lines / 2; i++) score[i] *= dshare[i] - own_D[i / 2 % 2];
+      for (int i = 0; i < block_lines / 2; i++) score[i] *= dshare[i] - row_D[i / 2 % 2];
       uint32_t dscore[block_lines / 16][4];
 #pragma unroll
       for (int i = 0; i < block_lines / 16; i++) as_operand(dscore[i], score, i);
@@ -223,16 +225,16 @@ __global__ void __launch_bounds__(threads, 1)
     wgmma_wait<0>();
     hold(result);
     if (lane == 0) barrier_arrive(k_empty + previous * 8);
-    // All four warps have read the queries where the results are staged.
+    // The results replace the queries in shared memory, so all four warps must have read these.
     warpgroup_sync(warpgroup);
-    store_lines(dqkv_map, unit.head, first + warp * 16, unit.b, own + warp * staging_bytes, result, scales);
+    store_lines(dqkv_map, unit.head, first + warp * 16, unit.b, strip + warp * staging_bytes, result, scales);
     if (lane == 0) {
       commit_stores();
       wait_stores_read<0>();
-      barrier_arrive(own_empty + own_at.stage * 8);
+      barrier_arrive(strip_empty + strip_at.stage * 8);
     }
-    own_at.advance();
-    own_at.advance();
+    strip_at.advance();
+    strip_at.advance();
   }
 }
 

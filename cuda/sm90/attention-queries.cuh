@@ -1,5 +1,4 @@
-// Attention backward on Hopper: the kernel that owns queries and computes D, dq, and the statistics for the kernel of
-// keys.
+// Attention backward on Hopper: the kernel that owns queries and computes D, dq, and statistics for the other kernel.
 #pragma once
 
 #include "attention-backward.cuh"
@@ -27,7 +26,7 @@ __global__ void __launch_bounds__(threads, 1)
                    const __grid_constant__ CUtensorMap out_map, const __grid_constant__ CUtensorMap dqkv_map,
                    float *all_statistics, const float *lse, const AttentionArguments arguments, float scale) {
   extern __shared__ unsigned char memory[];
-  constexpr int stages = 3, own_bytes = QueriesLayout::own_bytes;
+  constexpr int stages = 3, tile_bytes = QueriesLayout::tile_bytes;
   const QueriesLayout layout(memory);
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
@@ -37,8 +36,8 @@ __global__ void __launch_bounds__(threads, 1)
       barrier_init(layout.empty + i * 8, consumers * 4);
     }
     for (int i = 0; i < 2; i++) {
-      barrier_init(layout.own_full + i * 8, 1);
-      barrier_init(layout.own_empty + i * 8, consumers * 4);
+      barrier_init(layout.tile_full + i * 8, 1);
+      barrier_init(layout.tile_empty + i * 8, consumers * 4);
       barrier_init(layout.statistics_full + i * 8, 3 * 32);
     }
     fence_barrier_init();
@@ -54,20 +53,21 @@ __global__ void __launch_bounds__(threads, 1)
   const auto first_of = [&](const HeadTile &unit) { return (arguments.tiles - 1 - unit.tile) * tile_lines; };
   HeadTile unit;
   RingPosition<stages> at;
-  RingPosition<2> own_at;
+  RingPosition<2> tile_at;
   if (warpgroup == 0) {
     decrease_registers<40>();
     if (warp == 0) {
       if (lane != 0) return;
       for (int index = 0; tile_of(arguments, index, unit); index++) {
         const int first = first_of(unit);
-        const uint32_t own = layout.own + own_at.stage * own_bytes, own_barrier = layout.own_full + own_at.stage * 8;
-        barrier_wait(layout.own_empty + own_at.stage * 8, own_at.parity ^ 1);
-        barrier_expect(own_barrier, own_bytes);
-        load_box(own, qkv_map, 0, first, unit.head, unit.b, own_barrier);
-        load_box(own + block_bytes, dout_map, 0, first, unit.head, unit.b, own_barrier);
-        load_box(own + 2 * block_bytes, out_map, 0, first, unit.head, unit.b, own_barrier);
-        own_at.advance();
+        const uint32_t tile = layout.tile + tile_at.stage * tile_bytes,
+                       tile_barrier = layout.tile_full + tile_at.stage * 8;
+        barrier_wait(layout.tile_empty + tile_at.stage * 8, tile_at.parity ^ 1);
+        barrier_expect(tile_barrier, tile_bytes);
+        load_box(tile, qkv_map, 0, first, unit.head, unit.b, tile_barrier);
+        load_box(tile + block_bytes, dout_map, 0, first, unit.head, unit.b, tile_barrier);
+        load_box(tile + 2 * block_bytes, out_map, 0, first, unit.head, unit.b, tile_barrier);
+        tile_at.advance();
         for (int key = 0; key < min(first + tile_lines, T); key += block_lines) {
           const uint32_t k = layout.ring + at.stage * stage_bytes, barrier = layout.full + at.stage * 8;
           barrier_wait(layout.empty + at.stage * 8, at.parity ^ 1);
@@ -82,23 +82,23 @@ __global__ void __launch_bounds__(threads, 1)
     // The other warps compute D = row sums of dout * out, one tile ahead of the consumers. Eight lanes take a row.
     for (int index = 0; tile_of(arguments, index, unit); index++) {
       const int first = first_of(unit);
-      float *statistics = layout.statistics + own_at.stage * statistics_count;
+      float *statistics = layout.statistics + tile_at.stage * statistics_count;
       float *kept = statistics_of(all_statistics, arguments, unit, first);
-      const uint32_t gradient = layout.own + own_at.stage * own_bytes + block_bytes;
+      const uint32_t gradient = layout.tile + tile_at.stage * tile_bytes + block_bytes;
       // lse is loaded before the wait.
-      float own_lse[2];
+      float row_lse[2];
 #pragma unroll
       for (int i = 0; i < 2; i++) {
         const int line = (warp - 1) * 32 + lane + i * 96;
-        own_lse[i] = line < tile_lines && first + line < T ? lse[unit.statistics + first + line] * log2e : INFINITY;
+        row_lse[i] = line < tile_lines && first + line < T ? lse[unit.statistics + first + line] * log2e : INFINITY;
       }
       // The producer has already waited for this barrier; racecheck does not track the order through its copies.
-      barrier_wait(layout.own_empty + own_at.stage * 8, own_at.parity ^ 1);
-      barrier_wait(layout.own_full + own_at.stage * 8, own_at.parity);
+      barrier_wait(layout.tile_empty + tile_at.stage * 8, tile_at.parity ^ 1);
+      barrier_wait(layout.tile_full + tile_at.stage * 8, tile_at.parity);
 #pragma unroll
       for (int i = 0; i < 2; i++) {
         const int line = (warp - 1) * 32 + lane + i * 96;
-        if (line < tile_lines) statistics[line] = kept[line] = own_lse[i];
+        if (line < tile_lines) statistics[line] = kept[line] = row_lse[i];
       }
       for (int line = (warp - 1) * 4 + lane / 8; line < tile_lines; line += 12) {
         const uint32_t at_line = gradient + line * line_bytes + ((lane % 8 ^ (line & 7)) << 4);
@@ -107,28 +107,28 @@ __global__ void __launch_bounds__(threads, 1)
         for (int offset = 4; offset > 0; offset /= 2) total += __shfl_xor_sync(0xffu << (lane & 24), total, offset);
         if (lane % 8 == 0) statistics[tile_lines + line] = kept[tile_lines + line] = total;
       }
-      barrier_arrive(layout.statistics_full + own_at.stage * 8);
-      own_at.advance();
+      barrier_arrive(layout.statistics_full + tile_at.stage * 8);
+      tile_at.advance();
     }
     return;
   }
 
   increase_registers<232>();
   const int consumer = warpgroup - 1;
-  const uint32_t own_staging = layout.staging + (consumer * 4 + warp) * (16 * line_bytes);
+  const uint32_t warp_staging = layout.staging + (consumer * 4 + warp) * (16 * line_bytes);
   const float scale_log2 = scale * log2e, scales[2] = {scale, scale};
   for (int index = 0; tile_of(arguments, index, unit); index++) {
     const int tile_first = first_of(unit), first = tile_first + consumer * 64;
     const int line = consumer * 64 + warp * 16 + lane / 4, row = tile_first + line;  // and row + 8
-    const uint32_t own = layout.own + own_at.stage * own_bytes + consumer * (64 * line_bytes);
-    const Operand q = k_major(own), gradient = k_major(own + block_bytes);
+    const uint32_t tile = layout.tile + tile_at.stage * tile_bytes + consumer * (64 * line_bytes);
+    const Operand q = k_major(tile), gradient = k_major(tile + block_bytes);
     float result[32] = {};
     uint32_t previous = 0;
-    barrier_wait(layout.own_full + own_at.stage * 8, own_at.parity);
-    barrier_wait(layout.statistics_full + own_at.stage * 8, own_at.parity);
-    const float *statistics = layout.statistics + own_at.stage * statistics_count;
+    barrier_wait(layout.tile_full + tile_at.stage * 8, tile_at.parity);
+    barrier_wait(layout.statistics_full + tile_at.stage * 8, tile_at.parity);
+    const float *statistics = layout.statistics + tile_at.stage * statistics_count;
     const float lse_log2[2] = {statistics[line], statistics[line + 8]};
-    const float own_D[2] = {statistics[tile_lines + line], statistics[tile_lines + line + 8]};
+    const float row_D[2] = {statistics[tile_lines + line], statistics[tile_lines + line + 8]};
     for (int key = 0; key < min(tile_first + tile_lines, T); key += block_lines) {
       const uint32_t shared = layout.ring + at.stage * stage_bytes;
       const Operand k = k_major(shared), v = k_major(shared + block_bytes);
@@ -161,7 +161,7 @@ __global__ void __launch_bounds__(threads, 1)
       hold(dshare);
       hold(result);
 #pragma unroll
-      for (int i = 0; i < 64; i++) score[i] *= dshare[i] - own_D[i / 2 % 2];
+      for (int i = 0; i < 64; i++) score[i] *= dshare[i] - row_D[i / 2 % 2];
       uint32_t dscore[block_lines / 16][4];
 #pragma unroll
       for (int i = 0; i < block_lines / 16; i++) as_operand(dscore[i], score, i);
@@ -178,12 +178,12 @@ __global__ void __launch_bounds__(threads, 1)
     __syncwarp();
     if (lane == 0) {
       barrier_arrive(layout.empty + previous * 8);
-      barrier_arrive(layout.own_empty + own_at.stage * 8);
+      barrier_arrive(layout.tile_empty + tile_at.stage * 8);
       wait_stores_read<0>();
     }
     __syncwarp();
-    own_at.advance();
-    store_lines(dqkv_map, unit.head, first + warp * 16, unit.b, own_staging, result, scales);
+    tile_at.advance();
+    store_lines(dqkv_map, unit.head, first + warp * 16, unit.b, warp_staging, result, scales);
     if (lane == 0) commit_stores();
   }
   if (lane == 0) wait_stores_read<0>();

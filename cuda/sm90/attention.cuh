@@ -1,8 +1,8 @@
 // The Hopper attention kernels (head sizes 64 and 128): tiles, the order of work, and stores.
 //
-// In each kernel one block stays on each SM (persistent): a producer warp loads tiles by TMA into a ring, and
-// warpgroups of 64 lines (queries or keys) multiply them by wgmma. A warpgroup's products and its exponentials take
-// about the same time, so one computes exponentials while the others multiply; only the ring orders them.
+// In each kernel one block stays on each SM (persistent). A producer warp loads tiles by TMA into a ring, and
+// warpgroups of 64 lines (queries or keys) multiply the tiles by wgmma. A warpgroup's matmuls and its exponentials take
+// about the same time, so one warpgroup computes exponentials while the others multiply; only the ring orders them.
 #pragma once
 
 #include <type_traits>
@@ -14,17 +14,17 @@
 namespace gpt2 {
 namespace sm90 {
 
-// A tile of a head in shared memory is lines of 64 channels; at head size 128 a second such tile has the other half.
+// A tile of a head in shared memory is lines of 64 channels; at head size 128 a second tile has the other 64 channels.
 constexpr int line_bytes = 64 * 2;
 // The number of keys, or queries, in a stage of the ring.
 constexpr int block_lines = 128;
 constexpr int block_bytes = block_lines * line_bytes;
-// Where channels 16 i to 16 i + 15 are, K-major, in a tile of LINES lines.
+// The offset of channels 16 i to 16 i + 15, K-major, in a tile of LINES lines.
 template <int LINES>
 __device__ __forceinline__ constexpr int channels_at(int i) {
   return i / 4 * (LINES * line_bytes) + i % 4 * 32;
 }
-// The part of a block that a warpgroup takes: on the diagonal, half may be masked for all of its lines.
+// How much of a block a warpgroup takes: on the diagonal, half of a block may be masked for all lines of the warpgroup.
 using Full = std::integral_constant<int, block_lines>;
 using Half = std::integral_constant<int, block_lines / 2>;
 
@@ -37,13 +37,13 @@ struct AttentionArguments {
 struct HeadTile {
   int tile, b, head;
   int row;             // index in [B*NH]
-  int64_t statistics;  // where its [T] of lse begins
+  int64_t statistics;  // where the head's [T] of lse begins
 };
 
-// Sets `unit` to the index-th unit of a block; false if it has no more. The tiles of a head go to adjacent blocks at
-// about the same time, so that they find its keys and values in L2 (with groups of as many heads as blocks, forward
-// read 503 MB of memory where 302 MB are needed). Every other turn is in reverse order, so that a block alternates
-// between long and short tiles.
+// Sets `unit` to the index-th unit of a block; false if the block has no more. The tiles of a head go to adjacent
+// blocks at about the same time, so that the blocks find the head's keys and values in L2 (with groups of as many heads
+// as blocks, forward read 503 MB of memory where 302 MB are needed). Every other turn is in reverse order, so that a
+// block alternates between long and short tiles.
 __device__ __forceinline__ bool tile_of(const AttentionArguments &arguments, int index, HeadTile &unit) {
   const int blocks = gridDim.x, heads = arguments.B * arguments.NH;
   const int64_t turn = static_cast<int64_t>(index) * blocks;

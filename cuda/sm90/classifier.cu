@@ -1,17 +1,17 @@
 // The last linear layer with softmax and cross-entropy on Hopper, without a pass over the logits.
 //
-// With r_i the target's logit, the product's epilogue writes e_ij = exp(l_ij - r_i) instead of logits, 0 for the target
-// and for padding, and sums its part of each row. With S_i the sum of the entire row, the loss is log(1 + S_i). The
-// gradient of the logits is a_i e_ij with a_i = dloss / (1 + S_i), and -a_i S_i for the target. So the target's element
-// of e is set to -S_i, and
-//   din_i = a_i (e * weight)_i      (a_i in the product's epilogue)
+// With l_ij the logits and r_i the target's logit, the matmul's epilogue writes e_ij = exp(l_ij - r_i) instead of l_ij,
+// with 0 for the target and for padding, and sums each row over the tile. With S_i the sum of the whole row, the loss
+// is log(1 + S_i). The gradient of the logits is a_i e_ij with a_i = dloss / (1 + S_i), and -a_i S_i for the target. So
+// the target's element of e is set to -S_i, and
+//   din_i = a_i (e * weight)_i      (a_i in the matmul's epilogue)
 //   dweight = e^T * (a_i in_i)      (rows of the input scaled before)
-//   dbias = e^T * a                 (weighted sums in the product of dweight)
+//   dbias = e^T * a                 (weighted sums in the matmul of dweight)
 // With a softcap, l_ij is the capped logit, and the gradient by the logit before the cap has the cap's derivative d_ij
-// as a further factor: the epilogue sums e_ij but stores e_ij d_ij, and the target's element is set to -S_i d_ij.
-// No maximum is needed and no logit is rounded to bf16; the tests require each token's loss to be within 1e-4.
-// Exponents are limited to 77 (exponential() in product-finisher.cuh), so a loss stays under 77 + log(V).
-// Logits in FP8 change only the first product and r_i, which is the product of the same values.
+// as a further factor: the epilogue sums e_ij but stores e_ij d_ij, and the target's element is set to -S_i d_ij. No
+// maximum is needed and no logit is rounded to bf16; the tests require each token's loss to be within 1e-4. Exponents
+// are limited to 77 (exponential() in product-finisher.cuh), so a loss stays under 77 + log(V). Logits in FP8 change
+// only the first matmul and r_i, which is the dot product of the same FP8 values.
 #include "../common/tensor-cores.h"
 #include "product-interleaved.cuh"
 #include "product-plain.cuh"
@@ -25,7 +25,7 @@ using namespace sm90;
 constexpr int threads = 256;
 constexpr int warps = threads / 32;
 
-// Copies in FP8 of `in` and `weight`, whose product the logits then are.
+// FP8 copies of `in` and `weight`, from which the logits are computed.
 struct Fp8Logits {
   const uint8_t *in_values;
   const float *in_scale;
@@ -46,7 +46,7 @@ __device__ __forceinline__ void load(float (&values)[16], const e4m3 *source) {
 }
 
 // reference[i] = the target's logit, capped if cap > 0, and derivative[i] = the cap's derivative there. The reference
-// is NaN for a target that does not exist. A warp takes a row. The scales are those of FP8.
+// is NaN for a target outside the vocabulary. A warp takes a row. The scales are only for FP8.
 template <class T>
 __global__ void __launch_bounds__(threads)
     reference_kernel(float *reference, float *derivative, const T *in, const T *weight, const bf16 *bias,
@@ -80,8 +80,8 @@ __global__ void __launch_bounds__(threads)
   derivative[row] = logit.derivative;
 }
 
-// Computes from the row sums of `tiles` tiles: losses, the scale of each row and the same as weights (product.cuh), the
-// target's element of e, and the scaled input. A block takes 32 rows, 8 threads add each.
+// Computes from the row sums of `tiles` tiles: losses, the scale of each row (also as weights, see product.cuh), the
+// target's element of e, and the scaled input. A block takes 32 rows; 8 threads add each row.
 __global__ void __launch_bounds__(threads)
     finish_kernel(float *losses, float *scale, bf16 *weights, bf16 *exponentials, bf16 *scaled, const bf16 *in,
                   const float *row_sums, const float *reference, const float *derivative, const int32_t *targets,
@@ -135,8 +135,8 @@ struct Memory {
   int64_t bytes;
 };
 
-// The memory of gradients comes last: a smaller N may need more of it (k is split into other parts), and a forward pass
-// of fewer rows than the workspace was allocated for must not need it.
+// The memory for gradients comes last: a smaller N may need more of it, because k is split differently, and a forward
+// pass with fewer rows than the workspace was allocated for must not need any.
 Memory memory_of(const CudaContext &context, void *workspace, int N, int C, int padded, bool has_gradient) {
   Scratch scratch(workspace);
   Memory memory{};

@@ -1,9 +1,9 @@
-// dweight = dout^T * in and the column sums of dout, of columnwise copies in FP8: both operands K-major. Each block of
-// k has its own scales, so its products are summed in separate registers, multiplied by both scales, and added to the
+// dweight = dout^T * in and the column sums of dout, from columnwise copies in FP8: both operands K-major. Scales
+// change with each block of k, so a block is summed in separate registers, multiplied by both scales, and added to the
 // tile's sums in fp32. A long k needs this promotion anyway (fp8-matmul.cu).
 //
-// The column sums are 8 more columns of the product: with an instruction of 200 columns the two gradients of an MLP
-// took 6.62 ms of d12's step (batch 64, H100), with one of 192 and one of 8, which reads dout again, 6.72.
+// The column sums are 8 more columns of the matmul. With one instruction of 200 columns the two gradients of an MLP
+// took 6.62 ms of d12's step (batch 64, H100); with instructions of 192 and 8 columns, which read dout twice, 6.72 ms.
 #include "../common/tensor-cores.h"
 #include "weight-gradient.cuh"
 
@@ -18,7 +18,7 @@ using GradientRing = ProductRing<true, true, tile_n, 0, e4m3, AfterB::ones>;
 
 struct Fp8GradientArguments : ProductArguments {
   using Element = e4m3;
-  const float *a_scale, *b_scale;  // of blocks of k
+  const float *a_scale, *b_scale;  // for each block of k
 };
 
 __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
@@ -37,7 +37,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
     const int consumer = ring.start_consumer(warpgroup);
     Unit unit;
     RingPosition<GradientRing::stages> at;
-    // part: of the tile's columns, then of 8 of ones; zeros, because hold() reads these even if the block never sums.
+    // part: the tile's columns, then 8 columns of ones; zeros, because hold() reads these even if the block never sums.
     float result[tile_n / 2], part[tile_n / 2 + 4] = {};
     auto &part_of_tile = reinterpret_cast<float(&)[tile_n / 2]>(part);
     for (int index = 0; unit_of(arguments, ring.cluster, index, unit); index++) {
@@ -45,7 +45,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
 #pragma unroll
       for (int i = 0; i < tile_n / 2; i++) result[i] = 0;
       float sums[2] = {};
-      // Units begin with a block.
+      // Each unit begins at a block of k.
       for (int step = 0; step < unit.steps;) {
         const int block = (unit.first_step + step) / promoted_steps, end = min(step + promoted_steps, unit.steps);
         const float a_scale = arguments.a_scale[block], scale = a_scale * arguments.b_scale[block];

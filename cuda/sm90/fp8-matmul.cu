@@ -1,9 +1,9 @@
-// Products of FP8: forward, and backward to the input with the transposed weight; both operands K-major.
+// FP8 matmuls: forward, and backward to the input with the transposed weight; both operands K-major.
 //
-// Hopper's tensor cores add products of E4M3 with about 14 bits, and truncate. So with a long k, sums are promoted: a
-// few steps are summed in registers of their own and then added to the tile's sums in fp32. While one warpgroup adds,
-// the other multiplies. Only products with a bias or residual are promoted: with fewer than 2048 channels no others
-// have a long k, and the interleaved kernel's two tiles of sums leave no registers for a third.
+// Hopper's tensor cores add E4M3 products with about 14 bits, and truncate. So with a long k, sums are promoted: a few
+// steps are summed in separate registers, which are then added to the tile's sums in fp32. While one warpgroup adds,
+// the other multiplies. Only matmuls with a bias or residual are promoted: with fewer than 2048 channels no others have
+// a long k, and the interleaved kernel's two tiles of sums leave no registers for a third.
 #include "../common/tensor-cores.h"
 #include "product-interleaved.cuh"
 #include "product-plain.cuh"
@@ -23,8 +23,8 @@ using PromotedRing = ProductRing<true, true, TILE_N, 8 * promoted_buffers * buff
 template <Epilogue E>
 constexpr std::integral_constant<Epilogue, E> constant{};
 
-// out = result + bias + residual, if any. Both are added with the first sums: they are loaded while these are
-// multiplied, and no registers are left for them later.
+// out = result + bias + residual, if any. Both are added with the first promotion: they are loaded while its steps are
+// multiplied, and later no registers are left for them.
 template <int TILE_N>
 __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
     promoted_kernel(const __grid_constant__ Fp8Maps maps, const Fp8Arguments arguments, const ProductOutputs outputs) {

@@ -1,8 +1,8 @@
 // Instructions of sm_90a: barriers in shared memory, and the tensor memory accelerator (TMA), which copies tiles
-// between global and shared memory by a tensor map. The matrix product is in wgmma.cuh. Names follow the PTX ISA.
+// between global and shared memory by a tensor map. wgmma.cuh has the matmul instructions. Names follow the PTX ISA.
 //
-// A tile in shared memory is lines of 128 bytes (64 bf16 or 128 FP8), aligned to 1024 bytes, with the 16-byte chunks of
-// a line XORed with the line's index mod 8, as TMA's 128-byte swizzle writes and wgmma's descriptors expect it.
+// A tile in shared memory is lines of 128 bytes (64 bf16 or 128 FP8), aligned to 1024 bytes. The index of each 16-byte
+// chunk of a line is XORed with the line's index mod 8: TMA's 128-byte swizzle, which wgmma's descriptors expect.
 #pragma once
 
 #include <cuda.h>
@@ -31,19 +31,19 @@ __device__ __forceinline__ void barrier_arrive(uint32_t barrier) {
 __device__ __forceinline__ void barrier_expect(uint32_t barrier, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
-// The address of the same place in the shared memory of block `rank` of the cluster.
+// The address that corresponds to `shared` in block `rank` of the cluster.
 __device__ __forceinline__ uint32_t address_at(uint32_t shared, uint32_t rank) {
   uint32_t there;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared), "r"(rank));
   return there;
 }
-// Arrives at a barrier of a block of the cluster. It releases to this block only, which is enough for stages that were
-// only read; .release.cluster would be a fence over the entire GPU, which took a third of a product's time.
+// Arrives at a barrier of a block of the cluster. The release orders memory for this block only, which is enough for
+// stages that were only read; .release.cluster, a fence over the whole GPU, took a third of a matmul's time.
 __device__ __forceinline__ void barrier_arrive_there(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 // Waits for the end of the phase with this parity; the phase before the first counts as ended. In a Debug build (cmake
-// -DCMAKE_BUILD_TYPE=Debug) a wait of ten seconds ends the kernel with an error instead of blocking the GPU for ever.
+// -DCMAKE_BUILD_TYPE=Debug) a wait of ten seconds ends the kernel with an error instead of blocking the GPU.
 __device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity) {
 #ifdef NDEBUG
   asm volatile(
@@ -54,7 +54,7 @@ __device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity) 
       "r"(parity)
       : "memory");
 #else
-  // By a write to address 0: with a trap, ptxas ignores setmaxnreg, and spills.
+  // Ends the kernel by a write to address 0: with a trap, ptxas ignores setmaxnreg, and spills.
   asm volatile(
       "{.reg .pred done, late;\n"
       ".reg .u64 begin, now;\n"
@@ -71,7 +71,7 @@ __device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity) 
 #endif
 }
 
-// Waits until all 128 threads of a warpgroup have arrived; `id` is its own, from 1 on, because 0 is __syncthreads().
+// Waits for all 128 threads of a warpgroup; `id` names its barrier, from 1 on, because 0 is __syncthreads().
 __device__ __forceinline__ void warpgroup_sync(int id) { asm volatile("bar.sync %0, 128;" ::"r"(id) : "memory"); }
 
 __device__ __forceinline__ void cluster_sync() {
@@ -93,7 +93,7 @@ __device__ __forceinline__ void increase_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(REGISTERS));
 }
 
-// Marks a value as the same in all lanes, so that the compiler keeps what depends on it in uniform registers.
+// Marks a value as equal in all lanes, so that the compiler keeps dependent values in uniform registers.
 template <class T>
 __device__ __forceinline__ T uniform(T value) {
   return __shfl_sync(0xffffffffu, value, 0);
@@ -101,7 +101,7 @@ __device__ __forceinline__ T uniform(T value) {
 
 // ---------------------------------------------------------------- TMA
 
-// A position in a ring of stages; each role of a kernel advances its own.
+// A position in a ring of stages; each role of a kernel (producer, consumer) advances a separate position.
 template <int STAGES>
 struct RingPosition {
   uint32_t stage = 0, parity = 0;
@@ -126,7 +126,7 @@ __device__ __forceinline__ void load_box(uint32_t shared, const CUtensorMap &map
       "l"(&map), "r"(x), "r"(y), "r"(barrier)
       : "memory");
 }
-// The same for both blocks of a cluster, each with its own barrier at this address.
+// load_box() into both blocks of a cluster; in each block, the barrier at this address counts the bytes.
 __device__ __forceinline__ void load_box_to_both(uint32_t shared, const CUtensorMap &map, int x, int y,
                                                  uint32_t barrier) {
   asm volatile(
@@ -145,7 +145,7 @@ __device__ __forceinline__ void load_box(uint32_t shared, const CUtensorMap &map
       : "memory");
 }
 
-// The index of a matrix in a map of one matrix (matrix_map); in a map of several (matrices_map) it is an int.
+// The matrix index for a map of one matrix (matrix_map). For a map of several (matrices_map) the index is an int.
 struct OnlyMatrix {};
 
 // load_box() and load_box_to_both() of one of the map's matrices.
@@ -194,8 +194,7 @@ __device__ __forceinline__ uint64_t store_policy(bool streams) {
   return policy;
 }
 
-// Stores a box from shared memory, except elements outside the tensor. The threads that wrote it fence and synchronise
-// first.
+// Stores a box from shared memory, except elements outside the tensor. The box's writers fence and synchronise first.
 __device__ __forceinline__ void store_box(const CUtensorMap &map, int x, int y, uint32_t shared, uint64_t policy) {
   asm volatile(
       "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group.L2::cache_hint [%0, {%1, %2}], [%3], %4;" ::"l"(&map),
@@ -259,17 +258,18 @@ __device__ __forceinline__ void store_matrices_transposed(uint32_t address, cons
 
 // ---------------------------------------------------------------- tensor maps, on the host
 
-// A map of a matrix of bf16: `lines` lines of `inner` elements, `stride` elements apart, in boxes of box_lines lines of
-// box_inner elements. In shared memory a line is 128 bytes even if the box has fewer.
+// A map of a bf16 matrix: `lines` lines of `inner` elements, `stride` elements apart, in boxes of box_lines lines of
+// box_inner elements. In shared memory a line takes 128 bytes even if the box's lines are shorter.
 CUtensorMap matrix_map(const CudaContext &, const void *matrix, int64_t inner, int64_t lines, int64_t stride,
                        int box_lines, int box_inner = 64);
 
-// The same of FP8. A box_inner of 64 gives lines of 64 bytes, whose chunks are XORed with the line's index / 2 mod 4.
+// matrix_map() of an FP8 matrix. A box_inner of 64 gives lines of 64 bytes, whose chunks are XORed with the line's
+// index / 2 mod 4.
 CUtensorMap fp8_matrix_map(const CudaContext &, const void *matrix, int64_t inner, int64_t lines, int64_t stride,
                            int box_lines, int box_inner = 128);
 
-// A map of a tensor [matrices,lines,inner] of bf16. A box is part of one matrix: what is past it is zeros, not elements
-// of the next.
+// A map of a tensor [matrices,lines,inner] of bf16. A box belongs to one matrix: elements past the matrix are zeros,
+// not elements of the next matrix.
 CUtensorMap matrices_map(const CudaContext &, const void *tensor, int64_t inner, int64_t lines, int64_t matrices,
                          int box_lines);
 

@@ -1,9 +1,9 @@
 // A step of a Newton-Schulz iteration on Hopper, over a batch of matrices X [R,K], in three launches:
 //   A = X X^T, B = b A + c A A^T   symmetric_kernel
-//   out = a X + B X                interleaved_kernel; the matrix is the outermost dimension of its tensor maps
+//   out = a X + B X                interleaved_kernel; its tensor maps have the matrix as outermost dimension
 //
 // A and B are symmetric: only tiles on and above the diagonal are computed. A tile is stored twice, the second time
-// transposed, except on the diagonal. Tiles that cross the diagonal waste work. Multiplications of a symmetric product,
+// transposed, except on the diagonal. Tiles that cross the diagonal waste work. Multiplications of a symmetric matmul,
 // relative to the R^2 K / 2 that are needed, by the tile of a cluster:
 //
 //   R                                               768    1024    1280    1600
@@ -13,8 +13,8 @@
 //   256 x 128                                      1.33    1.25    1.20    1.41
 //   128 x 128                                      1.17    1.13    1.10    1.16
 //
-// Tiles of 128 columns would read 1.5 times the bytes from L2 for a multiplication, which is more than L2 supplies. If
-// a tile has at most 128 columns of the matrix, as the last ones do with R = 1600, only 128 are multiplied.
+// Tiles of 128 columns would read 1.5 times the bytes from L2 per multiplication, more than L2 supplies. If a tile has
+// at most 128 columns of the matrix, as the last tiles have with R = 1600, only 128 are multiplied.
 #include <algorithm>
 
 #include "../common/tensor-cores.h"
@@ -30,11 +30,11 @@ using namespace sm90;
 // Each consumer warp has a buffer of 16 rows x 64 columns, each consumer warpgroup one of 64 columns x 64 rows.
 using SymmetricRing = ProductRing<true, true, 2 * tile_m, (8 + 2 * 4) * buffer_bytes>;
 
-// Stores a warpgroup's 64 rows of a tile and, if `mirrors`, the same transposed; the tile's columns begin at n0.
+// Stores a warpgroup's 64 rows of a tile and, if `mirrors`, the transposed rows; the tile's columns begin at n0.
 //
-// A warp's lane 0 commits two groups for each 64 columns, an empty one if it does not mirror: waiting until only one
-// is pending then frees the buffer that is written next. All four warps write the transposed buffer; each stores a
-// quarter of it.
+// A warp's lane 0 commits two groups for each 64 columns, the second one empty without `mirrors`. So a wait until only
+// one group is pending frees the buffer that is written next. All four warps write the transposed buffer; each stores a
+// quarter.
 struct MirroredStores {
   const CUtensorMap &map;
   uint32_t straight, transposed;  // buffers
@@ -87,7 +87,7 @@ struct MirroredStores {
   }
 };
 
-// out = in in^T, or alpha in in^T + beta in for COMBINES, with an `in` that is symmetric then; [matrices,M,M].
+// out [matrices,M,M] = in in^T; with COMBINES alpha in in^T + beta in, where `in` must be symmetric.
 template <bool COMBINES>
 __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
     symmetric_kernel(const __grid_constant__ ProductMaps maps, const BatchArguments arguments,
@@ -145,7 +145,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
   ring.end();
 }
 
-// Launches a kernel for `matrices` products [M,N] over k = K.
+// Launches a kernel for `matrices` matmuls [M,N] over k = K.
 template <class Kernel>
 void launch_batch(const CudaContext &context, Kernel kernel, int shared_bytes, const ProductMaps &maps,
                   const ProductOutputs &outputs, int matrices, int M, int N, int tile_n, int steps, bool symmetric) {
@@ -164,7 +164,7 @@ void launch_batch(const CudaContext &context, Kernel kernel, int shared_bytes, c
   launch_overlapping(context, kernel, arguments.clusters * 2, product_threads, shared_bytes, maps, arguments, outputs);
 }
 
-// out [M,R,R] = alpha in in^T, for COMBINES plus beta in; in [M,R,K].
+// out [M,R,R] = alpha in in^T, plus beta in with COMBINES; in [M,R,K].
 template <bool COMBINES>
 void launch_symmetric(const CudaContext &context, bf16 *out, const bf16 *in, int M, int R, int K, float alpha,
                       float beta) {

@@ -1,18 +1,17 @@
-// Finishes a tile of a product slice by slice, 16 columns at a time: bias, activation, residual, exponentials, and the
-// store.
+// Finishes a matmul's tile slice by slice, 16 columns at a time: bias, activation, residual, exponentials, store.
 //
-// Four slices are 64 columns: a warp collects its 16 rows of them in shared memory (stmatrix) and TMA stores them. TMA
-// also loads the epilogue's second input (the residual, an activation's input or output) into the same buffers, where
-// the results then replace it; the load is issued while its tile is multiplied, as soon as the buffer is free.
+// Four slices are 64 columns: a warp collects its 16 rows in shared memory (stmatrix), and TMA stores them. TMA also
+// loads the epilogue's extra input (the residual, an activation's input or output) into the same buffers, where the
+// results then replace the input. The load is issued while the tile is multiplied, as soon as the buffer is free.
 //
-// With operands of FP8, activations and their backward store their result in FP8, by scales that a bound gives
-// (gpt2.h): no maximum is gathered. Rowwise, a lane's two adjacent values are 2 bytes, fewer than stmatrix moves, so
-// each lane stores them itself, without bank conflicts by the swizzle of lines of 64 bytes. Columnwise, a lane's two
-// values of a column are of rows 8 apart. In columnwise copies such rows are adjacent, so that stmatrix transposes
-// pairs. A warp has 16 bytes of a column, a warpgroup 64, which TMA stores together.
+// With FP8 operands, activations and their backward store their result in FP8, with scales from an upper bound
+// (gpt2.h), so no maximum is gathered. Rowwise, a lane's two adjacent values are 2 bytes, fewer than stmatrix moves, so
+// each lane stores them itself; the swizzle of 64-byte lines avoids bank conflicts. Columnwise, a lane's two values of
+// a column are of rows 8 apart. Columnwise copies store such rows adjacently, so that stmatrix transposes pairs. A warp
+// has 16 bytes of a column, a warpgroup 64, which TMA stores together.
 //
-// A warp that issues a second TMA store waits some 300 cycles for the first. So where there are several results, a
-// warpgroup collects its 64 rows of each, and one warp stores each of them. This took 9% off fc's product with GELU.
+// A warp that issues a second TMA store waits some 300 cycles for the first. So with several results, a warpgroup
+// collects its 64 rows of each result, and another warp stores each result. This took 9% off fc's matmul with GELU.
 #pragma once
 
 #include "product.cuh"
@@ -28,7 +27,7 @@ constexpr int slices_per_step = is_fp8<Element> ? 2 : 1;
 template <class Element>
 constexpr int least_steps = slices / slices_per_step<Element>;
 
-// The staging of 64 columns in FP8: rowwise of a warp, columnwise of a warpgroup.
+// Bytes that stage 64 columns in FP8: rowwise for a warp, columnwise for a warpgroup.
 constexpr int values_bytes = 16 * 64, columnwise_bytes = 4 * values_bytes;
 
 template <Epilogue E, class Element>
@@ -39,28 +38,29 @@ struct Interleaved {
   static constexpr bool stores_fp8 = gpt2::stores_fp8<E, is_fp8<Element>>;
   static constexpr bool reads_fp8 = gpt2::reads_fp8<E, is_fp8<Element>>;
   static constexpr bool stores_several = E == Epilogue::gelu || stores_fp8;
-  // Buffers of 64 columns: of the extra input, which a result in bf16 replaces, or of results in bf16, two for each of
-  // several. Each result in FP8 has two more.
+  // Buffers of 64 columns: for the extra input, which a bf16 result replaces, or for bf16 results, two for each of
+  // several. Each FP8 result has two more buffers.
   static constexpr int buffers = E == Epilogue::gelu          ? (stores_fp8 ? 2 : 4)
                                  : reads_extra || !stores_fp8 ? interleaved_tile_n / 64
                                                               : 0;
-  static constexpr int own_bytes = reads_fp8 ? values_bytes : buffer_bytes;  // of a warp's rows in a buffer
-  // In a warpgroup's staging: buffers, rowwise FP8, columnwise FP8. The buffers of a warp are adjacent; with several
-  // results, the rows of the four warps are.
-  static constexpr int buffer_stride = (stores_several ? 4 : 1) * own_bytes;
-  static constexpr int warp_stride = (stores_several ? 1 : buffers) * own_bytes;
-  static constexpr int values_at = buffers * 4 * own_bytes, columnwise_at = values_at + 2 * 4 * values_bytes;
+  static constexpr int warp_bytes = reads_fp8 ? values_bytes : buffer_bytes;  // a warp's rows of a buffer
+  // A warpgroup's staging holds buffers, rowwise FP8, columnwise FP8. The buffers of a warp are adjacent; with several
+  // results, the rows of the four warps are adjacent instead.
+  static constexpr int buffer_stride = (stores_several ? 4 : 1) * warp_bytes;
+  static constexpr int warp_stride = (stores_several ? 1 : buffers) * warp_bytes;
+  static constexpr int values_at = buffers * 4 * warp_bytes, columnwise_at = values_at + 2 * 4 * values_bytes;
   static constexpr int warpgroup_bytes = stores_fp8 ? columnwise_at + 2 * columnwise_bytes : values_at;
   static constexpr int more_bytes = warpgroup_bytes - 4 * warp_stride;
   static constexpr int staging_bytes = 2 * warpgroup_bytes;
-  // Whether loads are issued early: of a slice's bias and extra input one slice before use, of a tile's rows one tile.
-  // Where a slice is shorter than a step, waiting for the step's products hides their latency, with fewer registers.
+  // Whether loads are issued early: a slice's bias and extra input one slice before use, the values of a tile's rows
+  // one tile before. If a slice is shorter than a step, the wait for the step's matmul hides the loads' latency with
+  // fewer registers.
   static constexpr bool loads_early = stores_fp8;
-  // With these epilogues a slice takes longer than a step's products, so waiting for them first costs nothing.
+  // With these epilogues a slice takes longer than a step's matmul, so waiting for the matmul first costs nothing.
   static constexpr bool eager = E == Epilogue::gelu || E == Epilogue::gelu_backward || stores_fp8;
 };
 
-// e^x, limited to e^77, so that the sum of 50,304 of them is finite in fp32. NaN stays NaN.
+// e^x, limited to e^77, so that the sum of 50,304 exponentials is finite in fp32. NaN stays NaN.
 __device__ __forceinline__ float exponential(float x_log2) {
   float limited;
   asm("min.NaN.f32 %0, %1, %2;" : "=f"(limited) : "f"(x_log2), "f"(77 * log2e));
@@ -79,7 +79,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
   const Arguments &arguments;
   const ProductOutputs &outputs;
   const uint64_t policy = store_policy(arguments.streams);
-  uint32_t staging, barriers;  // of this warp: its rows in buffers, and a barrier for the extra input of each
+  uint32_t staging, barriers;  // this warp's rows in buffers, and a barrier for each buffer's extra input
   int row0 = 0, n0 = 0, tile_n = 0;
   uint32_t extra_parity = 0;
   float of_row[2], row_sum[2];
@@ -88,9 +88,9 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
   uint32_t turn = 0;  // with several results, which of the two buffers take the next 64 columns
   uint32_t bias[2] = {};
   uint32_t others[4];  // a slice of the extra input
-  // FP8: the scales of the rows, from the first slice on times the weight's and, with reads_fp8, the root of
-  // activated_scale; the inverse scales of the result in FP8, and until then the norms of the input's rows and block.
-  // columnwise_rows masks rows past the matrix.
+  // With FP8. `scale`: the scales of the rows, from the first slice on multiplied by the weight's scale and, with
+  // reads_fp8, by the root of activated_scale. to_values and to_columnwise: the inverse scales of the FP8 result;
+  // before the first slice, the norms of the input's rows and block. columnwise_rows masks rows past the matrix.
   float scale[2], to_values[2], to_columnwise = 0;
   float activated_scale[2] = {}, activated_columnwise_scale = 0;
   uint32_t columnwise_rows = 0;
@@ -108,21 +108,21 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
     return row0 + half * 8 + static_cast<int>(threadIdx.x % 32) / 4;
   }
 
-  // With FP8, no registers are left to keep what is computed from such a value: hides that it is the same every time.
+  // With FP8, no registers are left to keep values that depend on `value`: hides that `value` does not change.
   template <class T>
   __device__ __forceinline__ static void hide(T &value) {
     if constexpr (is_fp8<Element>) asm volatile("" : "+r"(value));
   }
 
-  // Loads the extra input of 64 columns; their buffer's last store, if any, was issued some time ago.
+  // Loads the extra input of 64 columns; the buffer's last store, if any, was issued some time ago.
   __device__ __forceinline__ void load_extra(typename Arguments::Matrix of, int row, int column, int i) const {
     if (threadIdx.x % 32 != 0) return;
     if constexpr (!Shape::stores_fp8) wait_stores_read<0>();
-    barrier_expect(barriers + i * 8, Shape::own_bytes);
+    barrier_expect(barriers + i * 8, Shape::warp_bytes);
     load_box(staging + i * Shape::buffer_stride, maps.other, column + i * 64, row, of, barriers + i * 8);
   }
 
-  // Loads the bias of slice `s`, which is finished later.
+  // Loads the bias of slice `s` for later.
   __device__ __forceinline__ void load_bias(int s) {
     if constexpr (adds_bias<E>) {
       if (!outputs.bias) return;
@@ -141,7 +141,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
     }
   }
 
-  // Loads the values of a tile's rows and first bias, before a wait that hides the latency.
+  // Loads the per-row values of a tile and its first bias, before a wait that hides the latency.
   __device__ __forceinline__ void prepare() {
     if constexpr (is_fp8<Element>) {
 #pragma unroll
@@ -202,12 +202,11 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
     }
   }
 
-  // Where the lane's values of slice `s` in FP8 are in a warp's 16 lines of 64 columns; the 16 columns are a chunk of
-  // the line.
+  // The address of the lane's FP8 values of slice `s` in a warp's 16 lines of 64 columns; a slice is a chunk of a line.
   __device__ __forceinline__ static uint32_t line_of(uint32_t lines, int s, int lane) {
     return lines + lane / 4 * 64 + ((s % per_buffer ^ lane / 8) << 4) + lane % 4 * 2;
   }
-  // From line_of(), where pair p is.
+  // The offset of pair p from line_of().
   __device__ static constexpr int offset_of(int p) { return p % 2 * (8 * 64) + p / 2 * 8; }
 
   // Loads slice `s` of the extra input, which is in `buffer`.
@@ -233,7 +232,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
     const uint32_t pre_buffer = first_buffer + turn * Shape::buffer_stride;
     const uint32_t buffer =
         E == Epilogue::gelu ? pre_buffer + 2 * Shape::buffer_stride : first_buffer + i * Shape::buffer_stride;
-    // Of the warpgroup.
+    // The warpgroup's staging.
     const uint32_t all_rows = first_buffer - warp * Shape::warp_stride;
     const uint32_t values_buffer = all_rows + Shape::values_at + turn * (4 * values_bytes);
     const uint32_t columnwise_buffer = all_rows + Shape::columnwise_at + turn * columnwise_bytes;
@@ -245,7 +244,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
       }
     }
     if constexpr (is_fp8<Element> && s == 0) scale_rows();
-    // Pairs of columns: of this row and the row 8 below, then the same of the next 8 columns.
+    // Pairs of columns: for this row and the row 8 below, then likewise for the next 8 columns.
     float2 pairs[4];
 #pragma unroll
     for (int p = 0; p < 4; p++) {
@@ -340,7 +339,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
       fence_async_proxy();
       const int column = n0 + i * 64;
       if constexpr (Shape::stores_several) {
-        // The stores before, of the other buffers, were issued 64 columns ago; after the barrier those are free.
+        // The stores from the other buffers were issued 64 columns ago; after the barrier these are free.
         if (lane == 0) wait_stores_read<0>();
         warpgroup_sync(1 + static_cast<int>(thread / 256));
         if (lane == 0) {

@@ -1,10 +1,10 @@
-// Products in tiles of 128 x 192, each finished while the next is multiplied.
+// Matmuls in tiles of 128 x 192; each tile is finished while the next is multiplied.
 //
 // A thread has the accumulators of two tiles, 2 x 96: while the tensor cores work on a step of one tile, its warp
-// finishes 16 columns of the previous tile. With a k of 768, finishing a tile after its last step took a fifth of its
-// time, and a third with GELU's two results. Interleaving is not free either: with only a bias the tensor cores were
-// busy 88% of the time, with GELU 58%. The twelve slices of 16 columns are finished during the first steps: one in a
-// step of bf16, two in a step of FP8, of which a k of 768 has only six.
+// finishes 16 columns of the previous tile. With k = 768, finishing a tile after its last step took a fifth of the
+// tile's time, and a third with GELU's two results. Interleaving is not free either: with only a bias the tensor cores
+// were busy 88% of the time, with GELU 58%. The twelve slices of 16 columns are finished during the first steps: one in
+// a step of bf16, two in a step of FP8 (k = 768 has only six FP8 steps).
 #pragma once
 
 #include <algorithm>
@@ -51,7 +51,7 @@ struct Multiplier {
     return ring.first_row(unit) + consumer * 64 + static_cast<int>(threadIdx.x % 128 / 32) * 16;
   }
   __device__ __forceinline__ int n0() const { return unit.n * interleaved_tile_n; }
-  // Makes this tile the one to finish.
+  // Hands this tile to the finisher.
   __device__ __forceinline__ void pass() {
     finisher.set_matrix(unit.matrix());
     finisher.row0 = row0();
@@ -60,7 +60,7 @@ struct Multiplier {
     if constexpr (Shape::loads_early) finisher.prepare();
   }
 
-  // Multiplies the first tile; there is none to finish.
+  // Multiplies the first tile; there is no earlier tile to finish.
   __device__ __forceinline__ void begin(Result &result) {
     if constexpr (reads_extra) {
       finisher.load_extra(unit.matrix(), row0(), n0(), 0);
@@ -81,7 +81,7 @@ struct Multiplier {
       if constexpr (s == 0) hold(finished);
       finisher.template finish<s>(finished);
       if constexpr (reads_extra) {
-        // Two slices after its store was issued, or it was read, a buffer is free for the input of the next tile.
+        // A buffer is free for the next tile's input two slices after its store was issued, or its input was read.
         if constexpr (s == 1) finisher.load_extra(finisher.matrix(), finisher.row0, finisher.n0, 2);
         if constexpr (s == 6) finisher.load_extra(unit.matrix(), row0(), n0(), 0);
         if constexpr (s == 10) finisher.load_extra(unit.matrix(), row0(), n0(), 1);
@@ -132,9 +132,9 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
   if (warpgroup == 0) {
     ring.produce(arguments, maps);
   } else {
-    const int consumer = ring.start_consumer(warpgroup), own = consumer * 4 + warp;
-    const uint32_t staging = ring.staging + own * Shape::warp_stride + consumer * Shape::more_bytes;
-    Finisher<E, Arguments> finisher(maps, arguments, outputs, staging, ring.barriers + own * (Shape::buffers * 8));
+    const int consumer = ring.start_consumer(warpgroup), place = consumer * 4 + warp;
+    const uint32_t staging = ring.staging + place * Shape::warp_stride + consumer * Shape::more_bytes;
+    Finisher<E, Arguments> finisher(maps, arguments, outputs, staging, ring.barriers + place * (Shape::buffers * 8));
     Multiplier<Ring, E, Arguments> multiplier{ring, finisher, arguments, consumer};
     float even[interleaved_tile_n / 2], odd[interleaved_tile_n / 2];
     multiplier.next();  // every cluster has a first tile

@@ -1,8 +1,8 @@
-// Products in tiles of 128 x 256 or 128 x 208 that are finished after they are multiplied.
+// Matmuls in tiles of 128 x 256 or 128 x 208; each tile is finished after it is multiplied.
 //
 // The two multiplying warpgroups run independently; finishing a tile stops one of them for 1,900 to 2,800 cycles, which
 // is little compared with a k of 2,000 or more. Tiles of 256 columns load the least from L2 and shared memory per
-// product: 765 TFLOP/s at k = 3072 on an H100, where tiles of 192 columns gave 727.
+// multiplication: 765 TFLOP/s at k = 3072 on an H100, where tiles of 192 columns gave 727.
 #pragma once
 
 #include "weight-gradient.cuh"
@@ -16,15 +16,15 @@ constexpr int plain_tile_n = 256, narrow_plain_tile_n = 208;
 // E is `bias` (without a bias: the unchanged result), `residual`, `scaled` or `gradient` (parts in fp32).
 template <Epilogue E>
 constexpr int plain_buffers = E == Epilogue::gradient ? 0 : 2;
-// A gradient has no buffers; it has ones for the sums of a.
+// A gradient has no buffers; its staging holds ones for the sums of a.
 template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, int TILE_N = plain_tile_n, bool WEIGHS = false>
 using PlainRing = ProductRing<A_K_MAJOR, B_K_MAJOR, TILE_N,
                               E == Epilogue::gradient ? eight_lines : 8 * plain_buffers<E> * buffer_bytes, bf16,
                               WEIGHS ? AfterB::weights : AfterB::nothing>;
 
 // The bias and residual that a lane adds to its elements of a tile, in pairs of adjacent columns, as in the
-// accumulators. The residual is loaded while the tile's last steps are multiplied, directly into registers, because
-// shared memory is full.
+// accumulators. The residual is loaded while the tile's last steps are multiplied, into registers, because shared
+// memory is full.
 template <int TILE_N>
 struct Residual {
   uint32_t of_rows[2][TILE_N / 8], bias[2][8];  // bias: of these 64 columns and of the next
@@ -107,7 +107,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
       ring.release(previous);
 
       if constexpr (E == Epilogue::gradient) {
-        // The products with the two parts of the weights are in two columns.
+        // The two halves of each weight gave two columns of sums.
         const float of_rows[2] = {WEIGHS ? sums[0] + sums[1] : sums[0], WEIGHS ? sums[2] + sums[3] : sums[2]};
         store_gradient<TILE_N>(arguments, outputs, unit, row0, result, of_rows);
       } else {
@@ -163,7 +163,7 @@ ProductArguments launch_plain(const CudaContext &context, const Product &product
                                                       product, outputs, out, maps, split);
 }
 
-// Chooses the tile width that takes less time.
+// Launches with the tile width that takes less time.
 template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E>
 void launch_plain_of_any_width(const CudaContext &context, const Product &product, const ProductOutputs &outputs,
                                const bf16 *out) {

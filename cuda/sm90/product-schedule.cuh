@@ -1,4 +1,4 @@
-// The schedule of the product kernels: how tiles and steps of k are assigned to clusters.
+// The schedule of the matmul kernels: how tiles and steps of k are assigned to clusters.
 #pragma once
 
 #include "../common/fp8.cuh"
@@ -8,9 +8,9 @@
 namespace gpt2 {
 namespace sm90 {
 
-constexpr int tile_m = 128;  // of a block; a cluster has two of them
+constexpr int tile_m = 128;  // a block's tile; a cluster has two
 
-// A step of k is a line of 128 bytes of either element.
+// A step of k is a line of 128 bytes, whether of bf16 or of FP8.
 using e4m3 = __nv_fp8_e4m3;
 template <class Element>
 constexpr bool is_fp8 = std::is_same_v<Element, e4m3>;
@@ -18,22 +18,22 @@ template <class Element>
 constexpr int step_k_of = 128 / static_cast<int>(sizeof(Element));
 constexpr int step_k = step_k_of<bf16>;
 
-// With a long k, sums of FP8 are promoted: after this many steps, a partial sum in separate registers is added in fp32.
+// With a long k, FP8 sums are promoted: after this many steps, a partial sum in separate registers is added in fp32.
 constexpr int promoted_steps = GPT2_FP8_BLOCK / step_k_of<e4m3>;
 
-// How tiles and steps of k are assigned to clusters. All clusters should be busy to the end, and those that run
-// concurrently should be at the same k, so that they find each other's operands in L2.
+// The division of tiles and steps of k among clusters. All clusters should be busy to the end, and concurrent clusters
+// should be at the same k, so that they find each other's operands in L2.
 //
 // Each cluster first computes `rounds` tiles unsplit: over all of k. The remaining tiles are fewer than twice the
-// clusters; their k is split into parts that are summed separately. For every tile, `wide` parts of `wide_steps` steps
-// each get a cluster of their own; the remaining clusters take the rest of k, in `narrow` parts of `narrow_steps`, tile
+// clusters; their k is split into parts that are summed separately. Of every such tile, `wide` parts of `wide_steps`
+// steps take one cluster each; the remaining clusters take the rest of k, in `narrow` parts of `narrow_steps`, tile
 // after tile. With one part (narrow is 1) these tiles are unsplit too.
 struct Split {
   int rounds, wide, wide_steps, narrow, narrow_steps;
   __host__ __device__ int parts() const { return wide + narrow; }
 };
 
-// The matrix of a batch that a tile belongs to; without a batch it has no members.
+// The matrix of a batch that a tile belongs to; empty without a batch.
 template <class Matrix>
 struct MatrixOfTile {
   Matrix index;
@@ -48,7 +48,7 @@ struct MatrixOfTile<OnlyMatrix> {
 
 template <class Matrix>
 struct UnitOf : MatrixOfTile<Matrix> {
-  int m, n;  // of the tile of the cluster
+  int m, n;  // the cluster's tile
   int first_step, steps;
   int part;  // -1: the tile is unsplit
   int tile;  // index among the split tiles
@@ -71,7 +71,7 @@ struct ProductArguments {
   Split split;
 };
 
-// Sets `unit` to the index-th unit of work of a cluster; false if it has no more.
+// Sets `unit` to the index-th unit of work of a cluster; false if the cluster has no more.
 __device__ __forceinline__ bool unit_of(const ProductArguments &arguments, int cluster, int index, Unit &unit) {
   const Split &split = arguments.split;
   const int unsplit = split.rounds * arguments.clusters;
@@ -106,8 +106,8 @@ __device__ __forceinline__ bool unit_of(const ProductArguments &arguments, int c
   return true;
 }
 
-// A batch of products of the same size, all tiles unsplit, product after product. Of a symmetric product, whose tiles
-// are square, only those on and above the diagonal are computed.
+// A batch of matmuls of the same size, all tiles unsplit, matrix after matrix. A symmetric matmul has square tiles, of
+// which only those on and above the diagonal are computed.
 struct BatchArguments : ProductArguments {
   using Matrix = int;
   int matrices;
@@ -130,7 +130,7 @@ __device__ __forceinline__ bool unit_of(const BatchArguments &arguments, int clu
   return true;
 }
 
-// A product of FP8, all tiles unsplit.
+// An FP8 matmul, all tiles unsplit.
 struct Fp8Arguments : ProductArguments {
   using Element = e4m3;
   using Maps = Fp8Maps;
@@ -146,7 +146,7 @@ __device__ __forceinline__ bool unit_of(const Fp8Arguments &arguments, int clust
   return true;
 }
 
-// Every tile over all of k.
+// The split that computes every tile over all of k.
 template <class Element = bf16>
 Split unsplit(const Product &product) {
   return {0, 0, 0, 1, static_cast<int>(ceil_divide(product.K, step_k_of<Element>))};

@@ -1,20 +1,20 @@
-// The product kernels' ring of operands in shared memory, and their launch; product-schedule.cuh has the order of work.
+// The matmul kernels' ring of operands in shared memory, and their launch; product-schedule.cuh has the order of work.
 //
-// Products of bf16 or FP8 on Hopper's tensor cores, sums in fp32: TMA loads tiles, wgmma multiplies them from shared
-// memory. The element (Arguments::Element) changes little: a line of 128 bytes is 64 bf16 or 128 E4M3, an instruction
-// takes 32 bytes of k of either in the same time, and so the ring, the swizzle and the descriptors are the same. A step
-// of FP8 multiplies twice as much, so there are half as many in which to finish a tile. Both operands of FP8 are
-// K-major, for its instruction cannot transpose. The epilogue first multiplies sums of FP8 by the row's scale times the
-// weight's: powers of two, which round nothing; and in backward through the squared ReLU by the root of forward's
-// scale.
+// Matmuls of bf16 or FP8 on Hopper's tensor cores, sums in fp32: TMA loads tiles, wgmma multiplies them from shared
+// memory. A line of 128 bytes is 64 bf16 or 128 E4M3, and an instruction takes 32 bytes of k of either in the same
+// time, so both elements (Arguments::Element) have the same ring, swizzle and descriptors. An FP8 step multiplies twice
+// as much, so a tile has half as many steps during which the previous tile is finished. Both FP8 operands are K-major,
+// because the FP8 instruction cannot transpose. The epilogue first multiplies FP8 sums by the row's scale times the
+// weight's scale: powers of two, which round nothing. In backward through the squared ReLU the root of forward's scale
+// is a further factor.
 //
-// One block of three warpgroups runs on each SM for the entire product (persistent) and computes tile after tile. The
+// One block of three warpgroups runs on each SM for the whole matmul (persistent) and computes tile after tile. The
 // first warpgroup's first thread is the producer: it fills a ring of stages, each with a step of both operands, as far
-// ahead as there are stages. The other two warpgroups multiply: each has 64 of the tile's 128 rows, and all of its
-// columns, in registers.
+// ahead as there are stages. The other two warpgroups, the consumers, multiply: each has 64 of the tile's 128 rows, and
+// all columns, in registers.
 //
-// Two blocks on adjacent SMs are a cluster: their tiles are one below the other and have the same b. Each block loads
-// half of b and multicasts it to both, so that an SM loads 32 KB instead of 48 KB from L2 for a step of 1024 cycles.
+// Two blocks on adjacent SMs are a cluster: their tiles lie one below the other and share b. Each block loads half of b
+// and multicasts it to both, so that an SM loads 32 KB instead of 48 KB from L2 for a step of 1024 cycles.
 //
 // Shared memory keeps the layout of global memory; the descriptor says whether an operand is K-major or MN-major, and
 // nothing is transposed. TMA loads zeros for lines and columns past the matrix, and does not store them.
@@ -36,8 +36,8 @@ namespace sm90 {
 
 constexpr int product_threads = 384;
 
-// The tensors that TMA loads and stores. Where the columns of a tile are not a multiple of 64, the last ones have maps
-// of their own, so that no part of the next tile is loaded or stored.
+// The tensors that TMA loads and stores. If the columns of a tile are not a multiple of 64, the last columns have
+// separate maps (_tail), so that nothing of the next tile is loaded or stored.
 struct ProductMaps {
   CUtensorMap a, b, b_tail, out, out_tail;
   CUtensorMap other;  // the epilogue's second input or result; with weighted sums the weights
@@ -69,7 +69,7 @@ struct ProductOutputs {
 constexpr int buffer_bytes = 16 * 128;
 
 // The address of a lane's row of four 8 x 8 matrices in a buffer, from column 8 j on: two matrices one below the other,
-// then those of the next 8 columns.
+// then the two of the next 8 columns.
 __device__ __forceinline__ uint32_t matrices_at(uint32_t buffer, int j, uint32_t thread = threadIdx.x) {
   const int row = thread % 16, chunk = j + thread % 32 / 16;
   return buffer + row * 128 + ((chunk ^ (row & 7)) << 4);
@@ -78,9 +78,9 @@ __device__ __forceinline__ uint32_t matrices_at(uint32_t buffer, int j, uint32_t
 // In weighted sums of a over k, a weight is the sum of two bf16: [2,weights_line(K)], lines on multiples of 16 bytes.
 __host__ __device__ constexpr int64_t weights_line(int64_t K) { return (K + 7) / 8 * 8; }
 
-// What follows b in a stage, in 8 lines. Weights: two lines and six of zeros, for weighted sums of a. Ones: for sums of
-// a, as 8 more columns of b in the same instruction. An instruction has at most 256 columns, so tiles of 256 multiply
-// ones separately, and keep them outside the ring.
+// Eight lines after b in a stage. Weights: two lines of weights and six of zeros, for weighted sums of a. Ones: for
+// sums of a, as 8 more columns of b in the same instruction. An instruction has at most 256 columns, so tiles of 256
+// multiply ones separately, and keep them outside the ring.
 enum class AfterB { nothing, weights, ones };
 constexpr int eight_lines = 8 * 128;
 
@@ -94,15 +94,15 @@ struct ProductRing {
   static constexpr int after_b_at = a_bytes + b_lines * 128;
   static constexpr int stage_bytes = after_b_at + (AFTER_B == AfterB::nothing ? 0 : eight_lines);
   static constexpr int loaded_bytes = a_bytes + TILE_N * 128 + (AFTER_B == AfterB::weights ? eight_lines : 0);
-  // With 168 registers each at launch: 40 + 2 * 232 = 3 * 168.
+  // A warpgroup is launched with 168 registers a thread: 40 + 2 * 232 = 3 * 168.
   static constexpr int producer_registers = 40, consumer_registers = 232;
-  // For barriers, and for alignment to 1024 bytes.
+  // Bytes for barriers, and for alignment to 1024 bytes.
   static constexpr int other_bytes = 2048;
   static constexpr int stages = (227 * 1024 - other_bytes - STAGING_BYTES) / stage_bytes;
   static_assert(stages >= 3, "too few stages");
   static constexpr int shared_bytes = stages * stage_bytes + STAGING_BYTES + other_bytes;
 
-  uint32_t ring, staging, full, empty, barriers;  // barriers: for the kernel's own use
+  uint32_t ring, staging, full, empty, barriers;  // barriers: the kernel's, besides the ring's
   uint32_t empty_there;                           // `empty` of the block that this lane arrives at, 0 or 1
   uint32_t rank;
   int cluster;
@@ -142,7 +142,7 @@ struct ProductRing {
     wait_for_previous_kernel();
     return uniform(static_cast<int>(threadIdx.x / 128));
   }
-  // Ends it; called by all threads.
+  // Ends the kernel; called by all threads.
   __device__ __forceinline__ void end() const {
     // Shared memory must stay allocated until the stores have read it.
     if (threadIdx.x % 32 == 0) wait_stores_read<0>();
@@ -205,10 +205,10 @@ struct ProductRing {
     }
   }
 
-  // A step of consumer 0 or 1: issues result (=|+=) its products with the first 2 COUNT columns of b and of what
-  // follows it, waits until the previous step's products are complete, and releases their stage. EAGER waits before it
-  // issues, which frees the stage sooner; otherwise it waits afterwards, which leaves the tensor cores no gap. With
-  // SUMS also sums += a times the stage's weights, or if it has none times the ones at address `ones`.
+  // A step of consumer 0 or 1: issues result (=|+=) a times the first 2 COUNT columns of b (and of the lines after b),
+  // waits until the previous step's multiplications are complete, and releases the previous step's stage. EAGER waits
+  // before issuing, which frees the stage sooner; otherwise the wait comes afterwards, which leaves the tensor cores no
+  // gap. With SUMS also sums += a times the stage's weights or, without weights, times the ones at address `ones`.
   template <bool EAGER = false, bool SUMS = false, int COUNT>
   __device__ __forceinline__ void multiply(float (&result)[COUNT], int consumer, RingPosition<stages> &at,
                                            uint32_t &previous, bool adds, float (*sums)[4] = nullptr,
@@ -251,15 +251,15 @@ struct ProductRing {
     at.advance();
   }
 
-  // This warp no longer reads the stage, so it may be filled again. The first step has no previous stage.
+  // Tells the producer that this warp no longer reads the stage. The first step has no previous stage.
   static constexpr uint32_t no_stage = ~0u;
   __device__ __forceinline__ void release(uint32_t stage) const {
     if (stage != no_stage && threadIdx.x % 32 < 2) barrier_arrive_there(empty_there + stage * 8);
   }
 };
 
-// The number of clusters of a kernel that run at a time. If the query fails, so does the op (`refusal`): work
-// planned for another number would give other bits, more slowly.
+// The number of clusters of a kernel that run at a time. If the query fails, the op fails (`refusal`): work planned for
+// another number would give other bits, more slowly.
 template <class Kernel>
 int resident_clusters(const CudaContext &context, Kernel kernel, int shared_bytes) {
   // Scratch sizes may be queried while another context's device is the thread's current one.
@@ -281,21 +281,21 @@ int resident_clusters(const CudaContext &context, Kernel kernel, int shared_byte
   return 1;
 }
 
-// The time of a product in tiles of `tile_n` columns, in arbitrary units: rounds of tiles on the clusters that run at a
+// The time of a matmul in tiles of `tile_n` columns, in arbitrary units: rounds of tiles on the clusters that run at a
 // time. A round's time is proportional to its columns plus `overhead`, which stands for the other costs of a step.
 inline int64_t relative_time(const Product &product, int tile_n, int clusters, int overhead) {
   const int64_t tiles = ceil_divide(product.M, 2 * tile_m) * ceil_divide(product.N, tile_n);
   return ceil_divide(tiles, clusters) * (tile_n + overhead);
 }
 
-// The map of a result's part of a warp, or of 64 rows of a warpgroup: `tensor` is [M,N] or NULL.
+// The map of the result's rows that a warp stores (16), or a warpgroup (64): `tensor` is [M,N] or NULL.
 inline CUtensorMap result_map(const CudaContext &context, const Product &product, const bf16 *tensor, int columns = 64,
                               int rows = 16) {
   return tensor ? matrix_map(context, tensor, product.N, product.M, product.N, rows, columns) : CUtensorMap{};
 }
 
-// Launches a product kernel. TMA stores `out` [M,N], unless it is NULL; `maps` has the maps of its other results and
-// inputs, and `arguments` what ProductArguments lacks.
+// Launches a matmul kernel. TMA stores `out` [M,N], unless it is NULL; `maps` has the maps of the other results and
+// inputs, and `arguments` the members that ProductArguments lacks.
 template <bool A_K_MAJOR, bool B_K_MAJOR, int TILE_N, class Arguments = ProductArguments, class Kernel>
 Arguments launch_product(const CudaContext &context, Kernel kernel, int shared_bytes, const Product &product,
                          const ProductOutputs &outputs, const bf16 *out, typename Arguments::Maps maps,

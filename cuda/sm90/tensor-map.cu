@@ -1,4 +1,4 @@
-// Encodes tensor maps, by a function of the driver.
+// Encodes tensor maps by a driver function.
 #include "hopper.cuh"
 
 namespace gpt2 {
@@ -19,7 +19,7 @@ CUtensorMap encode(const CudaContext &context, const void *memory, int dimension
           : encode_tiled(&map, type, dimensions, const_cast<void *>(memory), sizes, strides, box, steps,
                          CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                          CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  // Both APIs use the same error numbers.
+  // The driver API and the runtime API use the same error numbers.
   if (result != CUDA_SUCCESS) context.refusal = static_cast<cudaError_t>(result);
   return map;
 }

@@ -1,7 +1,7 @@
-// What the weight gradients of bf16 and of FP8 have in common: k is as long as the batch has tokens. Where the tiles
-// do not divide evenly over the SMs, the k of some is split (Split); parts go to scratch in fp32 and are added in
-// order: no atomics, the same bits every time. The column sums of dout are products with 8 columns of ones; each
-// block sums part of its steps.
+// Helpers of the weight gradients in bf16 and in FP8: k is as long as the batch has tokens. If the tiles do not divide
+// evenly over the SMs, the k of some tiles is split (Split). The parts go to scratch in fp32 and are added in order: no
+// atomics, the same bits every time. The column sums of dout are matmuls with 8 columns of ones; the blocks of a row of
+// tiles share the steps to sum.
 #pragma once
 
 #include "../common/partial-sums.cuh"
@@ -13,12 +13,12 @@ namespace sm90 {
 // The cost of a cluster's tile of a gradient, measured on an H100.
 struct TileCosts {
   double step;    // microseconds of a step
-  int more;       // the number of steps that a unit's begin and end take as long as
-  int64_t bytes;  // of the tile in fp32
+  int more;       // a unit's begin and end take as long as this many steps
+  int64_t bytes;  // the tile in fp32
 };
 
-// Finds the split with the least time by a model, in microseconds on an H100: the tiles' costs, 3.5 TB/s for partial
-// sums written and read, 4 for the kernel that adds them.
+// Finds the split with the least time in a model, measured on an H100: the tiles' costs, 3.5 TB/s for partial sums
+// written and read, 4 microseconds for the kernel that adds them.
 class Planner {
  public:
   Planner(int64_t tiles, int64_t steps, int clusters, const TileCosts &costs)
@@ -89,9 +89,9 @@ __device__ __forceinline__ void store_ones(uint32_t shared) {
 }
 
 template <int TILE_N>
-constexpr int part_floats = 2 * tile_m * TILE_N;  // of each part of a cluster's split tile
+constexpr int part_floats = 2 * tile_m * TILE_N;  // a part of a cluster's split tile
 
-// Stores a warp's 16 rows of a tile, or of a part of it, and of the sums of a. `sums`: of this row and the row 8 below.
+// Stores a warp's 16 rows of a tile, or of its part, and the sums of a. `sums`: of this row and the row 8 below.
 template <int TILE_N>
 __device__ __forceinline__ void store_gradient(const ProductArguments &arguments, const ProductOutputs &outputs,
                                                const Unit &unit, int row0, const float (&result)[TILE_N / 2],
@@ -182,7 +182,7 @@ __global__ void __launch_bounds__(TILE_N)
 // How a gradient is split, and its scratch.
 struct GradientPlan {
   Split split;
-  int64_t tiles;  // that are split
+  int64_t tiles;  // split tiles
   int64_t sums;   // rows of partial column sums
 
   GradientPlan(const Split &split, int64_t all_tiles, int64_t tiles_n, int clusters)
@@ -190,7 +190,7 @@ struct GradientPlan {
         tiles(split.parts() > 1 ? all_tiles - split.rounds * clusters : 0),
         sums(tiles_n * split.parts()) {}
 
-  // Partial column sums of `rows` rows, then parts of tiles.
+  // Takes the partial column sums of `rows` rows, then the parts of tiles.
   template <int TILE_N>
   void take(Scratch &scratch, int64_t rows, ProductOutputs &outputs) const {
     outputs.sums = scratch.take<float>(sums * rows);
@@ -198,7 +198,7 @@ struct GradientPlan {
   }
 };
 
-// dweight (=|+=) a product by `launch`, dbias (=|+=) the sums of a, if dbias is not NULL.
+// dweight (=|+=) the matmul that `launch` starts; dbias (=|+=) the sums of a, unless dbias is NULL.
 template <int TILE_N, class Launch>
 void sum_gradient(const CudaContext &context, const GradientPlan &plan, int rows, void *dweight, float *dbias,
                   bool accumulate, void *memory, Launch launch) {

@@ -1,5 +1,5 @@
-// The matrix product of a warpgroup on sm_90a: operands in shared memory, sums in registers. hopper.cuh has the layout
-// of a tile, and the copies that load operands.
+// The matmul instructions of a warpgroup on sm_90a: operands in shared memory, sums in registers. hopper.cuh has the
+// layout of a tile and the copies that load operands.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 namespace gpt2 {
 namespace sm90 {
 
-// The descriptor of an operand in shared memory. Its low word has the address in units of 16 bytes, so that the offsets
-// of stages and steps of k are added to it.
+// The descriptor of an operand in shared memory. The low word has the address in units of 16 bytes, to which the
+// offsets of stages and steps of k are added.
 struct Operand {
   uint32_t low;
   uint32_t high;  // a constant: the compiler keeps no register for it
@@ -32,8 +32,8 @@ template <int PENDING>
 __device__ __forceinline__ void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
 }
-// Keeps the compiler from moving accesses to accumulators, or to operands in registers, across this point. A write that
-// it moved past wgmma_fence() would be a race with the product.
+// Keeps the compiler from moving accesses to accumulators, or to operands in registers, across this point. A write
+// moved past wgmma_fence() would race with the matmul.
 template <int COUNT>
 __device__ __forceinline__ void hold(float (&d)[COUNT]) {
 #pragma unroll
@@ -110,7 +110,7 @@ __device__ __forceinline__ void wgmma(float (&d)[COUNT], uint64_t a, uint64_t b,
   }
 }
 
-// The same of E4M3: a [64,32], b [N,32], both K-major, in the same layout and the same number of bytes.
+// wgmma() of E4M3: a [64,32], b [N,32], both K-major, in the same layout and the same number of bytes.
 template <int COUNT>
 __device__ __forceinline__ void wgmma_fp8(float (&d)[COUNT], uint64_t a, uint64_t b, bool adds) {
 #define GPT2_WGMMA_FP8(COUNT, N, A, B, ADDS) \

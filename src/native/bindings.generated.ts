@@ -63,25 +63,25 @@ export interface Bindings {
   /** The GPT2_ABI_VERSION the library was built with. */
   abiVersion(): number;
   /**
-   * After `milliseconds`, writes a line to standard error and ends the process, unless it has ended by then. For a process whose
-   * threads may hang in a driver, even in exit(3).
+   * Ends the process after `milliseconds`, with `text` on standard error, even if its threads hang in a driver or
+   * exit(3).
    *   text [bytes]  UTF-8
    */
   endLater(args: { text: HostMemory; bytes: Int64; milliseconds: Int32; exitCode: Int32 }): number;
   /**
-   * From now on ends the process with exit code 128 + signal at the second of `signals` that has a handler, unless the process ends by
-   * itself within `grace` milliseconds: a kernel that runs on the main thread may keep the handlers of its language from running. The
-   * handlers are called as before. Signals within `apart` milliseconds of the first are the first. A line on standard error names the
-   * kernel that runs on a CPU.
+   * Lets the second of `signals` end the process with exit code 128 + signal, unless the process ends by itself within
+   * `grace` milliseconds: a kernel on the main thread may keep the host language's signal handlers from running. Handlers
+   * are called as before; a signal without a handler does not count. Signals within `apart` milliseconds of the first
+   * count as the first. A line on standard error names the kernel that runs on a CPU.
    *   signals [count]
    */
   endAtSecondSignal(args: { signals: HostMemory; count: Int64; apart: Int32; grace: Int32 }): number;
   /**
-   * Opens a device. On failure *context is still set (unless memory ran out: then NULL) so that gpt2_last_error works; it
-   * must be destroyed all the same.
+   * Opens a device. On failure *context is still set (unless memory ran out: then NULL) so that gpt2_last_error works;
+   * the context must be destroyed all the same.
    *   context = [1]
    *   device      index of the GPU; 0 for the CPU
-   *   dtype       GPT2_DTYPE; one that the device lacks gives GPT2_UNSUPPORTED
+   *   dtype       GPT2_DTYPE; a dtype that the device lacks gives GPT2_UNSUPPORTED
    *   threads     CPU threads, 0 for all cores; ignored on CUDA
    *   accumulates 1 if gradients will be summed over micro-batches (decides the weight gradients' dtype in bf16)
    */
@@ -132,7 +132,7 @@ export interface Bindings {
   /** Sets `destination` [bytes] to zero, in stream order. */
   fillZero(args: { context: Pointer | null; destination: Pointer | null; bytes: Int64 }): number;
   /**
-   * weight = master, rounded to nearest even. In fp32 and tf32 it is a copy (or does nothing if both are the same memory).
+   * weight = master, rounded to nearest even. In fp32 and tf32 this copies, or does nothing if both are the same memory.
    *   weight = [count], master [count]
    */
   castWeights(args: { context: Pointer | null; weight: Pointer | null; master: Pointer | null; count: Int64 }): number;
@@ -156,29 +156,29 @@ export interface Bindings {
   graphLaunch(args: { context: Pointer | null; graph: Pointer | null }): number;
   graphDestroy(args: { context: Pointer | null; graph: Pointer | null }): number;
   /**
-   * Loads a cubin for this GPU; in the CPU library, a file of kernels that was compiled for it.
+   * Loads a cubin for this GPU; in the CPU library, a file of kernels that was compiled for that library.
    *   module = [1]
    *   path [bytes]  UTF-8
    */
   moduleLoad(args: { context: Pointer | null; module: HostMemory; path: HostMemory; bytes: Int64 }): number;
-  /** Frees it; graphs with its kernels must be freed before. */
+  /** Frees the module; graphs with its kernels must be freed before. */
   moduleFree(args: { context: Pointer | null; module: Pointer | null }): number;
   /**
-   * The module's kernels, as a JSON array, an object each:
+   * The module's kernels as a JSON array, with an object for each kernel:
    *   "signature"  demangled: "add(float*, float const*, int)", "void scale<float, 256>(float*)"; an extern "C" kernel has only a
    *                name
-   *   "parameters"  of each the "offset" and the "bytes" in the arguments of a launch
+   *   "parameters"  an object for each, with its "offset" and "bytes" in the arguments of a launch
    *   "registers" of a thread, "localBytes" of a thread (spills and arrays), "sharedBytes" and "threads": the static shared memory
    *                and the largest number of threads of a block; "sharedLimit": the most shared memory that a block can have
    * The text belongs to the module.
    */
   moduleDescription(args: { module: Pointer | null }): string;
   /**
-   * Enqueues a kernel of a module: `kernel` is its place in the description.
+   * Enqueues a kernel of a module: `kernel` is its index in the description.
    *   arguments [bytes]  the kernel's parameters, each at its offset
    *   shared_bytes       dynamic shared memory of a block
-   *   reach [parameters]  of each parameter that is a pointer, how many bytes from it on the kernel may access. The CPU library
-   *                       checks it if the file was compiled with checks; GPUs do not.
+   *   reach [parameters] for each pointer, the bytes from its address on that the kernel may access. The CPU library
+   *                      checks this if the file was compiled with checks; GPUs do not.
    */
   moduleLaunch(args: { context: Pointer | null; module: Pointer | null; kernel: Int32; gridX: Int32; gridY: Int32; gridZ: Int32; blockX: Int32; blockY: Int32; blockZ: Int32; sharedBytes: Int32; arguments: HostMemory; bytes: Int64; reach: HostMemory; parameters: Int64 }): number;
   /**
@@ -195,41 +195,42 @@ export interface Bindings {
    */
   generatorNormal(args: { generator: Pointer | null; normals: HostMemory; count: Int64; mean: Float; standardDeviation: Float }): number;
   /**
-   * A new communicator's unique id: rank 0 asks for it, and sends it to every rank.
+   * The unique id of a new communicator, which rank 0 requests and sends to every rank.
    *   id = [GPT2_COMMUNICATOR_ID_SIZE] bytes
-   *   is_one_machine  whether all ranks are on this machine, and share its loopback; the CPU library supports no others
+   *   is_one_machine  1 if all ranks are on this machine and share its loopback; the CPU library requires 1
    */
   communicatorId(args: { context: Pointer | null; id: HostMemory; isOneMachine: Int32 }): number;
   /**
-   * Joins the ranks; returns when all have joined. On one machine they connect over TCP on its loopback. The GPUs' copy
-   * engines carry the data where each GPU reaches the others' memory; on several machines, where one does not, and with
-   * GPT2_PEER_COPIES=0, NCCL does (libnccl.so.2, or the file GPT2_NCCL_LIB), which is opened only then.
+   * Joins the ranks; returns when all have joined. On one machine they connect over TCP on its loopback. If each GPU
+   * reaches the memory of the others, the GPUs' copy engines carry the data. Otherwise NCCL does: on several machines,
+   * where a GPU does not reach another's memory, and with GPT2_PEER_COPIES=0. Only then is NCCL opened (libnccl.so.2, or
+   * the file that GPT2_NCCL_LIB names).
    *   communicator = [1], id [GPT2_COMMUNICATOR_ID_SIZE]
    *   timeout_milliseconds  how long rank 0 waits for another rank in the functions of this section; the others wait for
    *                         rank 0 five seconds longer, and two minutes for NCCL to join
    */
   communicatorCreate(args: { context: Pointer | null; communicator: HostMemory; id: HostMemory; rank: Int32; ranks: Int32; timeoutMilliseconds: Int32 }): number;
   /**
-   * Waits for the collectives enqueued so far, then frees the communicator; all ranks call it. Graphs with its collectives
-   * must be freed before. If `abandon` is not 0, it ends unfinished collectives without their result, since they may be
-   * waiting for a rank that is gone: then it returns within a second, and graphs are freed after it.
+   * Waits for the collectives enqueued so far, then frees the communicator; all ranks call it. Graphs with its
+   * collectives must be freed before. If `abandon` is not 0, unfinished collectives end without a result, because they
+   * may be waiting for a rank that is gone. The call then returns within a second, and graphs are freed afterwards.
    */
   communicatorDestroy(args: { context: Pointer | null; communicator: Pointer | null; abandon: Int32 }): number;
   /**
    * The communicator, as JSON:
    *   "carrier"   "copies" (the GPUs' copy engines), "nccl" or "loopback" (the CPU library)
    *   "parts"     the rows P that gpt2_reduce_scatter gives: R, or 1 if NCCL adds
-   *   "ordering"  what guarantees that a signalled rank sees the copies before the signal: "flushed" (the wait flushes remote
-   *               writes) or "nvlink" (NVLink keeps their order); "" if no copy engines are used
+   *   "ordering"  the guarantee that a signalled rank sees the copies before the signal: "flushed" (the wait flushes
+   *               remote writes) or "nvlink" (NVLink keeps their order); "" if no copy engines are used
    *   "reason"    on one machine: why NCCL is used instead of copy engines; else ""
    * The text belongs to the communicator.
    */
   communicatorDescription(args: { communicator: Pointer | null }): string;
   /**
-   * Lets the other ranks write to `memory` of gpt2_allocate; does nothing with NCCL. `bytes` is a multiple of 2 MiB, the same
-   * at every rank. The `out` of gpt2_reduce_scatter and gpt2_all_gather must be in such memory. All ranks call it. Before they
-   * free the memory, all call gpt2_communicator_unshare, when no collective uses the memory, or gpt2_communicator_destroy.
-   * share and unshare return when all ranks have called.
+   * Lets the other ranks write to `memory`, which gpt2_allocate returned; does nothing with NCCL. `bytes` is a multiple
+   * of 2 MiB, the same at every rank. The `out` of gpt2_reduce_scatter and gpt2_all_gather must be in such memory. All
+   * ranks call both functions, which return when all have called. Before the memory is freed, all ranks call
+   * gpt2_communicator_unshare, once no collective uses the memory, or gpt2_communicator_destroy.
    */
   communicatorShare(args: { context: Pointer | null; communicator: Pointer | null; memory: Pointer | null; bytes: Int64 }): number;
   communicatorUnshare(args: { context: Pointer | null; communicator: Pointer | null; memory: Pointer | null }): number;
@@ -244,8 +245,8 @@ export interface Bindings {
   collectivesRecord(args: { context: Pointer | null; communicator: Pointer | null; event: Pointer | null }): number;
   /**
    * gpt2_all_reduce, _reduce_scatter and _all_gather enqueued between begin and end start together at the end, where the
-   * library can do so: ranks then wait for each other once instead of once per collective. No two may touch the same memory.
-   * No other function that takes a communicator may be called in between.
+   * library can do so: ranks then wait for each other once instead of once per collective. No two of them may touch the
+   * same memory. No other function that takes a communicator may be called in between.
    */
   collectivesGroupBegin(args: { context: Pointer | null; communicator: Pointer | null }): number;
   collectivesGroupEnd(args: { context: Pointer | null; communicator: Pointer | null }): number;
@@ -333,24 +334,25 @@ export interface Bindings {
    */
   matmulBackwardWeight(args: { context: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; dout: Pointer | null; in: Pointer | null; N: Int32; C: Int32; O: Int32; accumulate: Int32 }): number;
   /**
-   * With `gradients` 1, enough for every direction at this size. With 0, enough for all but the weight gradient, and the size
-   * for the largest N is then enough for every smaller N.
+   * With `gradients` 1, the bytes for every direction at this size. With 0, the bytes for all directions but the weight
+   * gradient; the size for the largest N then serves every smaller N.
    */
   matmulScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; O: Int32; gradients: Int32 }): number;
   /**
-   * Normalizes and rotates each head's q and k before attention, in place; v stays. x = x * rstd, with rstd = 1/sqrt(mean of x^2 +
-   * eps) over the head, or 1 if rstd is NULL. Then, for i < HS/2 and position p, with cos = rotations[p,i] and
-   * sin = rotations[p,i+HS/2]: x[i] = x[i] cos + x[i+HS/2] sin and x[i+HS/2] = x[i+HS/2] cos - x[i] sin. q is multiplied by
-   * query_factor last. The position of token t is t, or positions[b] + t; outside [0, S - T + t] q and k become NaN. rstd holds a
-   * token's NH values of q, then those of k.
+   * Normalizes and rotates each head's q and k before attention, in place; v is unchanged. x = x * rstd, with
+   * rstd = 1/sqrt(mean of x^2 + eps) over the head, or 1 if rstd is NULL. Then, for i < HS/2 and position p, with
+   * cos = rotations[p,i] and sin = rotations[p,i+HS/2]: x[i] = x[i] cos + x[i+HS/2] sin and
+   * x[i+HS/2] = x[i+HS/2] cos - x[i] sin. q is multiplied by query_factor last. The position of token t is t, or
+   * positions[b] + t with `positions`; if it is outside [0, S - T + t], q and k become NaN. rstd holds, for each token,
+   * NH values of q and then NH values of k.
    *   qkv (updated) [B,T,3C] first 2C, rstd = [B,T,2NH] or NULL, rotations [S,C/NH], positions [B] or NULL;
    *   C % (2 * NH) == 0; T <= S; eps >= 0
    */
   qkNormRotaryForward(args: { context: Pointer | null; qkv: Pointer | null; rstd: Pointer | null; rotations: Pointer | null; positions: Pointer | null; B: Int32; T: Int32; S: Int32; C: Int32; NH: Int32; eps: Float; queryFactor: Float }): number;
   /**
-   * From the gradient of gpt2_qk_norm_rotary_forward's result (`qkv`, without positions) to that of its input, in place; the part of v
-   * stays. With y a result and dy its gradient, each divided and multiplied by query_factor for q, and the rotation undone on both:
-   * dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL.
+   * Turns the gradient of gpt2_qk_norm_rotary_forward's result (`qkv`, without positions) into the gradient of its input,
+   * in place; the gradient of v is unchanged. With y a result and dy its gradient, the rotation undone on both, and for q
+   * y divided and dy multiplied by query_factor: dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL.
    *   dqkv (updated) [B,T,3C] first 2C, qkv [B,T,3C] first 2C, rstd [B,T,2NH] or NULL, rotations [>=T,C/NH];
    *   C % (2 * NH) == 0; query_factor != 0
    */
@@ -408,7 +410,7 @@ export interface Bindings {
    *   workspace gpt2_classifier_scratch(N,C,Vp,din || dweight || dbias)
    */
   classifier(args: { context: Pointer | null; losses: Pointer | null; din: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; logits: Pointer | null; in: Pointer | null; weight: Pointer | null; bias: Pointer | null; targets: Pointer | null; N: Int32; C: Int32; V: Int32; Vp: Int32; dloss: Float; softcap: Float; accumulate: Int32 }): number;
-  /** With `gradients` 0, enough for losses only, and the size for the largest N is then enough for every smaller N. */
+  /** With `gradients` 0, the bytes for losses only; the size for the largest N then serves every smaller N. */
   classifierScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; Vp: Int32; gradients: Int32 }): number;
   /**
    * step[GPT2_STEP_LOSS] (=|+=) scale * sum of losses, summed in double.
@@ -416,80 +418,82 @@ export interface Bindings {
    */
   lossSum(args: { context: Pointer | null; step: Pointer | null; losses: Pointer | null; N: Int32; scale: Float; accumulate: Int32 }): number;
   /**
-   * The weight in FP8, as it is for forward and transposed for backward to the input, and its factors. On CUDA the kernel's blocks wait
-   * for each other: at most two contexts may call it on a GPU at the same time.
+   * The weight in FP8 and its factors: `values` for forward, `transposed` for backward to the input. On CUDA the kernel's
+   * blocks wait for each other, so at most two contexts may call this op on a GPU at the same time.
    *   values = [O,C] or NULL, transposed = [C,O] or NULL, factors = [GPT2_FP8_FACTORS], weight [O,C], bias [O] or NULL;
    *   C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_quantize_weight_scratch(C,O)
    */
   fp8QuantizeWeight(args: { context: Pointer | null; values: Pointer | null; transposed: Pointer | null; factors: Pointer | null; weight: Pointer | null; bias: Pointer | null; C: Int32; O: Int32 }): number;
   fp8QuantizeWeightScratch(args: { context: Pointer | null; bytes: HostMemory; C: Int32; O: Int32 }): number;
   /**
-   * The columnwise copy of a matrix in FP8, whose values are rounded again only where they are subnormal at the block's scale.
+   * The columnwise copy of a matrix in FP8. Values are rounded again only where they are subnormal at the block's scale.
    *   columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], columnwise_norm = [N/GPT2_FP8_BLOCK], values [N,C], scale [N],
    *   norm [N]; C % 16 == 0
    */
   fp8Transpose(args: { context: Pointer | null; columnwise: Pointer | null; columnwiseScale: Pointer | null; columnwiseNorm: Pointer | null; values: Pointer | null; scale: Pointer | null; norm: Pointer | null; N: Int32; C: Int32 }): number;
   /**
-   * gpt2_layernorm_forward; also stores `out`, as it is rounded there (also if it is NULL), in FP8.
+   * gpt2_layernorm_forward that also stores its rounded result in FP8, even if `out` is NULL.
    *   out = [N,C] or NULL, values = [N,C], scale = [N], norm = [N], mean = [N], rstd = [N], in [N,C], weight [C], bias [C];
    *   C % 16 == 0
    */
   layernormFp8Forward(args: { context: Pointer | null; out: Pointer | null; values: Pointer | null; scale: Pointer | null; norm: Pointer | null; mean: Pointer | null; rstd: Pointer | null; in: Pointer | null; weight: Pointer | null; bias: Pointer | null; N: Int32; C: Int32 }): number;
   /**
-   * gpt2_layernorm_backward; also stores `din`, as it is rounded there, in FP8.
+   * gpt2_layernorm_backward that also stores the rounded `din` in FP8.
    *   din = [N,C] may be dresidual, values = [N,C], scale = [N], norm = [N], dweight (accumulate) [C], dbias (accumulate) [C],
    *   dout [N,C], dresidual [N,C] or NULL, in [N,C], weight [C], mean [N], rstd [N]; C % 16 == 0;
    *   workspace gpt2_layernorm_scratch(N,C)
    */
   layernormFp8Backward(args: { context: Pointer | null; din: Pointer | null; values: Pointer | null; scale: Pointer | null; norm: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; dout: Pointer | null; dresidual: Pointer | null; in: Pointer | null; weight: Pointer | null; mean: Pointer | null; rstd: Pointer | null; N: Int32; C: Int32; accumulate: Int32 }): number;
   /**
-   * gpt2_rmsnorm_forward; also stores `out`, as it is rounded there (also if it is NULL), in FP8.
+   * gpt2_rmsnorm_forward that also stores its rounded result in FP8, even if `out` is NULL.
    *   out = [N,C] or NULL, values = [N,C], scale = [N], norm = [N], rstd = [N], in [N,C], weight [C]; C % 16 == 0; eps >= 0
    */
   rmsnormFp8Forward(args: { context: Pointer | null; out: Pointer | null; values: Pointer | null; scale: Pointer | null; norm: Pointer | null; rstd: Pointer | null; in: Pointer | null; weight: Pointer | null; N: Int32; C: Int32; eps: Float }): number;
   /**
-   * gpt2_rmsnorm_backward; also stores `din`, as it is rounded there, in FP8.
+   * gpt2_rmsnorm_backward that also stores the rounded `din` in FP8.
    *   din = [N,C] may be dout or dresidual, values = [N,C], scale = [N], norm = [N], dweight (accumulate) [C], dout [N,C],
    *   dresidual [N,C] or NULL, in [N,C], weight [C], rstd [N]; C % 16 == 0; workspace gpt2_layernorm_scratch(N,C)
    */
   rmsnormFp8Backward(args: { context: Pointer | null; din: Pointer | null; values: Pointer | null; scale: Pointer | null; norm: Pointer | null; dweight: Pointer | null; dout: Pointer | null; dresidual: Pointer | null; in: Pointer | null; weight: Pointer | null; rstd: Pointer | null; N: Int32; C: Int32; accumulate: Int32 }): number;
   /**
-   * out = in * weight^T + bias + residual. Forward; and backward to the input, with the gradient of the output as `in`, the transposed
-   * weight, and no bias.
+   * out = in * weight^T + bias + residual. Serves forward, and backward to the input with the output's gradient as `in`,
+   * the transposed weight, and no bias.
    *   out = [N,O], in [N,C], in_scale [N], weight [O,C], factors [GPT2_FP8_FACTORS], bias [O] or NULL, residual [N,O] or NULL;
    *   C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O)
    */
   fp8Matmul(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; inScale: Pointer | null; weight: Pointer | null; factors: Pointer | null; bias: Pointer | null; residual: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
   /**
-   * gpt2_matmul_gelu_forward of FP8, which stores GELU's output in FP8 only: pre = in * weight^T + bias, values = gelu(pre) / scale.
-   * The bound is in_norm * ROW_NORM + BIAS. The columnwise copy's bound has in_columnwise_norm in place of in_norm: the norms of the
-   * columnwise copy of `in`. Both copies are rounded from the fp32 result.
+   * gpt2_matmul_gelu_forward in FP8; GELU's output is stored in FP8 only: pre = in * weight^T + bias, values = gelu(pre)
+   * / scale. `scale` follows from the bound in_norm * ROW_NORM + BIAS. columnwise_scale follows from the same bound with
+   * in_columnwise_norm, the norms of the columnwise copy of `in`. Both copies are rounded from fp32.
    *   values = [N,O], scale = [N], columnwise = [O,N/16,16] or NULL, columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with columnwise,
    *   pre = [N,O], in [N,C], in_scale [N], in_norm [N], in_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with columnwise, weight [O,C],
    *   factors [GPT2_FP8_FACTORS], bias [O] or NULL; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O)
    */
   fp8MatmulGeluForward(args: { context: Pointer | null; values: Pointer | null; scale: Pointer | null; columnwise: Pointer | null; columnwiseScale: Pointer | null; pre: Pointer | null; in: Pointer | null; inScale: Pointer | null; inNorm: Pointer | null; inColumnwiseNorm: Pointer | null; weight: Pointer | null; factors: Pointer | null; bias: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
   /**
-   * gpt2_matmul_relu_squared_forward of FP8, which stores its result in FP8 only: values = relu(in * weight^T + bias)^2 / scale. The
-   * bound is the square of GELU's.
+   * gpt2_matmul_relu_squared_forward in FP8; the result is stored in FP8 only:
+   * values = relu(in * weight^T + bias)^2 / scale. The bounds are the squares of those of gpt2_fp8_matmul_gelu_forward.
    *   values = [N,O], scale = [N], columnwise = [O,N/16,16] or NULL, columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with columnwise,
    *   in [N,C], in_scale [N], in_norm [N], in_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with columnwise, weight [O,C],
    *   factors [GPT2_FP8_FACTORS], bias [O] or NULL; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O)
    */
   fp8MatmulReluSquaredForward(args: { context: Pointer | null; values: Pointer | null; scale: Pointer | null; columnwise: Pointer | null; columnwiseScale: Pointer | null; in: Pointer | null; inScale: Pointer | null; inNorm: Pointer | null; inColumnwiseNorm: Pointer | null; weight: Pointer | null; factors: Pointer | null; bias: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
   /**
-   * gpt2_matmul_gelu_backward_input of FP8, which stores its result in FP8 only: values = (dout * weight) * gelu'(pre) / scale.
-   * The bound is 1.13 * dout_norm * COLUMN_NORM, because gelu' is below 1.13. The columnwise copy's bound has dout_columnwise_norm in
-   * place of dout_norm: the norms of the columnwise copy of `dout`. Both copies are rounded from the fp32 result.
+   * gpt2_matmul_gelu_backward_input in FP8; the result is stored in FP8 only: values = (dout * weight) * gelu'(pre) /
+   * scale. `scale` follows from the bound 1.13 * dout_norm * COLUMN_NORM, because gelu' is below 1.13. columnwise_scale
+   * follows from the same bound with dout_columnwise_norm, the norms of the columnwise copy of `dout`. Both are rounded
+   * from fp32.
    *   values = [N,C], scale = [N], columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], dout [N,O], dout_scale [N],
    *   dout_norm [N], dout_columnwise_norm [N/GPT2_FP8_BLOCK], transposed [C,O], factors [GPT2_FP8_FACTORS], pre [N,C]; C % 16 == 0;
    *   O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,O,C)
    */
   fp8MatmulGeluBackwardInput(args: { context: Pointer | null; values: Pointer | null; scale: Pointer | null; columnwise: Pointer | null; columnwiseScale: Pointer | null; dout: Pointer | null; doutScale: Pointer | null; doutNorm: Pointer | null; doutColumnwiseNorm: Pointer | null; transposed: Pointer | null; factors: Pointer | null; pre: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
   /**
-   * gpt2_matmul_relu_squared_backward_input of FP8, which stores its result in FP8 only:
-   * values = (dout * weight) * 2 sqrt(activated) / scale. `activated` is forward's result. The bound is GELU's with
-   * 2 sqrt(448 activated_scale) in place of 1.13; for the columnwise copy, activated_columnwise_scale replaces activated_scale.
+   * gpt2_matmul_relu_squared_backward_input in FP8; the result is stored in FP8 only:
+   * values = (dout * weight) * 2 sqrt(activated) / scale. `activated` is forward's result. The bounds are those of
+   * gpt2_fp8_matmul_gelu_backward_input with 2 sqrt(448 activated_scale) in place of 1.13, and with
+   * activated_columnwise_scale for the columnwise copy.
    *   values = [N,C], scale = [N], columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], dout [N,O], dout_scale [N],
    *   dout_norm [N], dout_columnwise_norm [N/GPT2_FP8_BLOCK], transposed [C,O], factors [GPT2_FP8_FACTORS], activated [N,C],
    *   activated_scale [N], activated_columnwise_scale [N/GPT2_FP8_BLOCK]; C % 16 == 0; O % 16 == 0;
@@ -498,29 +502,31 @@ export interface Bindings {
   fp8MatmulReluSquaredBackwardInput(args: { context: Pointer | null; values: Pointer | null; scale: Pointer | null; columnwise: Pointer | null; columnwiseScale: Pointer | null; dout: Pointer | null; doutScale: Pointer | null; doutNorm: Pointer | null; doutColumnwiseNorm: Pointer | null; transposed: Pointer | null; factors: Pointer | null; activated: Pointer | null; activatedScale: Pointer | null; activatedColumnwiseScale: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
   fp8MatmulScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; O: Int32 }): number;
   /**
-   * gpt2_matmul_backward_weight of columnwise copies: dweight (=|+=) dout^T * in; dbias (=|+=) column sums of dout.
+   * gpt2_matmul_backward_weight from columnwise copies: dweight (=|+=) dout^T * in; dbias (=|+=) column sums of dout.
    *   dweight (accumulate) [O,C]: gradient, dbias (accumulate) [O] or NULL, dout [O,N/16,16], dout_scale [N/GPT2_FP8_BLOCK],
-   *   in [C,N/16,16], in_scale [N/GPT2_FP8_BLOCK]; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_backward_weight_scratch(N,C,O)
+   *   in [C,N/16,16], in_scale [N/GPT2_FP8_BLOCK]; C % 16 == 0; O % 16 == 0;
+   *   workspace gpt2_fp8_matmul_backward_weight_scratch(N,C,O)
    */
   fp8MatmulBackwardWeight(args: { context: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; dout: Pointer | null; doutScale: Pointer | null; in: Pointer | null; inScale: Pointer | null; N: Int32; C: Int32; O: Int32; accumulate: Int32 }): number;
   fp8MatmulBackwardWeightScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; O: Int32 }): number;
   /**
-   * gpt2_classifier whose logits are the product of `in` and `weight` in FP8: logits = (in_values * in_scale) * weight_values^T *
-   * factors[SCALE] + bias. Its gradients are products of `in` and `weight` in the context's dtype.
+   * gpt2_classifier with the logits of a matmul in FP8: logits = (in_values * in_scale) * weight_values^T *
+   * factors[SCALE] + bias. The gradients are computed from `in` and `weight` in the context's dtype.
    *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C]: gradient or NULL, dbias (accumulate) [Vp] or NULL,
    *   logits (scratch) [N,Vp], in [N,C], in_values [N,C], in_scale [N], weight [Vp,C], weight_values [Vp,C],
    *   factors [GPT2_FP8_FACTORS], bias [Vp] or NULL, targets [N] < V; V <= Vp; softcap >= 0; C % 16 == 0; Vp % 16 == 0;
    *   workspace gpt2_fp8_classifier_scratch(N,C,Vp,din || dweight || dbias)
    */
   fp8Classifier(args: { context: Pointer | null; losses: Pointer | null; din: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; logits: Pointer | null; in: Pointer | null; inValues: Pointer | null; inScale: Pointer | null; weight: Pointer | null; weightValues: Pointer | null; factors: Pointer | null; bias: Pointer | null; targets: Pointer | null; N: Int32; C: Int32; V: Int32; Vp: Int32; dloss: Float; softcap: Float; accumulate: Int32 }): number;
-  /** With `gradients` 0, enough for losses only, and the size for the largest N is then enough for every smaller N. */
+  /** With `gradients` 0, the bytes for losses only; the size for the largest N then serves every smaller N. */
   fp8ClassifierScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; Vp: Int32; gradients: Int32 }): number;
   /**
-   * step[GPT2_STEP_NORM] = sqrt of the sum of squares over `matrices` and `vectors`, in blocks of fixed size: on CUDA each thread's part
-   * (up to 6,000 squares) in fp32, the rest in double;
+   * step[GPT2_STEP_NORM] = sqrt of the sum of squares over `matrices` and `vectors`, in blocks of fixed size: on CUDA
+   * each thread's squares (up to 6,000) in fp32, the rest in double;
    * step[GPT2_STEP_CLIP] = max_norm / norm if norm > max_norm and max_norm > 0, else 1;
-   * step[GPT2_STEP_UPDATED] = 1 if LOSS <= LOSS_LIMIT and NORM <= NORM_LIMIT and (AFTER_UPDATE = 0 or UPDATED was not 0), else
-   * 0. The host enqueues a step before it knows the previous loss; the weights that gave a bad loss must still be there then.
+   * step[GPT2_STEP_UPDATED] = 1 if LOSS <= LOSS_LIMIT and NORM <= NORM_LIMIT and (AFTER_UPDATE = 0 or UPDATED was not 0),
+   * else 0. The device decides, because the host enqueues a step before it knows the previous loss: the weights that gave
+   * a bad loss must still exist then.
    *   step (updated) [GPT2_STEP_SIZE], matrices [matrix_count]: gradient, vectors [vector_count];
    *   workspace gpt2_global_norm_scratch(matrix_count,vector_count)
    */
@@ -545,7 +551,7 @@ export interface Bindings {
   muonMomentum(args: { context: Pointer | null; direction: Pointer | null; momentum: Pointer | null; gradient: Pointer | null; step: Pointer | null; rows: Int32; columns: Int32; gradientDtype: Int32; mu: Float }): number;
   /**
    * Each matrix is divided by margin * (its Frobenius norm) + eps. The squares are summed in a fixed number of blocks: on
-   * CUDA each thread's part in fp32, the rest in double.
+   * CUDA each thread's squares in fp32, the rest in double.
    *   matrices (updated) [M,count]; workspace gpt2_normalize_matrices_scratch(M,count)
    */
   normalizeMatrices(args: { context: Pointer | null; matrices: Pointer | null; M: Int32; count: Int64; margin: Float; eps: Float }): number;
@@ -594,13 +600,13 @@ export interface Bindings {
   attentionCachedScratch(args: { context: Pointer | null; bytes: HostMemory; S: Int32 }): number;
   /**
    * Chooses the next token of each sequence by temperature, top-k and top-p: tokens[b,positions[b]+1] = the choice,
-   * positions[b] += 1; nothing where positions[b] is outside [0, S). A logit that is NaN or infinite makes the choice -1: the
-   * model has diverged. Temperature 0 chooses the largest logit, the first of equal ones. Otherwise token i has the weight
-   * w[i] = round(2^31 e^((logits[i] - largest) / temperature)). Top-k keeps the top_k largest weights (0: all); then top-p
-   * (nucleus sampling, Holtzman et al. 2019) keeps the fewest largest of these whose sum is at least top_p of their sum (1:
-   * all); of equal weights the first. The choice is the first i where the running sum of the kept w exceeds r * (sum of the
-   * kept w) / 2^64. The sums are in integers, so their order does not matter. r is a random number of SplitMix64 (Steele et
-   * al. 2014) seeded with 0: the one at place seeds[b] * 2^32 + positions[b].
+   * positions[b] += 1. A sequence with positions[b] outside [0, S) is left unchanged. A logit that is NaN or infinite
+   * makes the choice -1: the model has diverged. Temperature 0 chooses the largest logit, the first of equal ones.
+   * Otherwise token i has the weight w[i] = round(2^31 e^((logits[i] - largest) / temperature)). Top-k keeps the top_k
+   * largest weights (0: all); then top-p (nucleus sampling, Holtzman et al. 2019) keeps the fewest largest of these whose
+   * sum is at least top_p of their sum (1: all); of equal weights the first. The choice is the first i where the running
+   * sum of the kept w exceeds r * (sum of the kept w) / 2^64. The sums are in integers, so their order does not matter. r
+   * is number seeds[b] * 2^32 + positions[b] of SplitMix64 (Steele et al. 2014) seeded with 0.
    *   tokens (updated) [B,S+1], positions (updated) [B], logits [B,Vp], seeds [B]; V <= Vp; temperature >= 0; top_k >= 0;
    *   top_p >= 0; top_p <= 1; workspace gpt2_sample_scratch(B,V)
    */
@@ -612,8 +618,8 @@ export interface Bindings {
    */
   allReduce(args: { context: Pointer | null; data: Pointer | null; communicator: Pointer | null; count: Int64; dtype: Int32 }): number;
   /**
-   * out = rows whose sum is this rank's part of the sum of every rank's `in`: one row from each rank, in the order of ranks,
-   * or, where P is 1, the sum itself.
+   * out = rows whose sum is this rank's shard of the sum of every rank's `in`: one row from each rank, in the order of
+   * ranks, or, where P is 1, the sum itself.
    *   out = [P,stride]: dtype, in [R,count]: dtype; stride >= count
    */
   reduceScatter(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; communicator: Pointer | null; count: Int64; stride: Int64; dtype: Int32 }): number;
@@ -623,9 +629,9 @@ export interface Bindings {
    */
   allGather(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; communicator: Pointer | null; count: Int64; dtype: Int32 }): number;
   /**
-   * gpt2_global_norm of matrices that are sharded over ranks: each rank passes its own part of the matrices, as the `parts`
-   * rows that gpt2_reduce_scatter left, and all vectors, which are the same everywhere. The first row becomes the sum of the
-   * rows, taken in fp32 in their order, and rounded once. The op waits for the collectives enqueued before.
+   * gpt2_global_norm of matrices that are sharded over ranks: each rank passes its shard of the matrices, as the `parts`
+   * rows that gpt2_reduce_scatter wrote, and all vectors, which are the same at every rank. The first row becomes the sum
+   * of the rows, added in fp32 in the order of rows and rounded once. The op waits for the collectives enqueued before.
    *   step (updated) [GPT2_STEP_SIZE], matrices (updated) [parts,matrix_count]: gradient, vectors [vector_count];
    *   parts == 1 || matrix_count % 32 == 0; workspace gpt2_global_norm_scratch(matrix_count,vector_count)
    */

@@ -242,7 +242,7 @@ export const contracts = {
   qkNormRotaryForward: {
     name: 'qkNormRotaryForward',
     symbol: 'gpt2_qk_norm_rotary_forward',
-    formula: "Normalizes and rotates each head's q and k before attention, in place; v stays",
+    formula: "Normalizes and rotates each head's q and k before attention, in place; v is unchanged",
     tensors: {
       qkv: { access: 'updated', type: 'element', shape: ['B', 'T', '3C'], columns: '2C' },
       rstd: { access: '=', type: 'fp32', shape: ['B', 'T', '2NH'], isOptional: true },
@@ -257,7 +257,7 @@ export const contracts = {
   qkNormRotaryBackward: {
     name: 'qkNormRotaryBackward',
     symbol: 'gpt2_qk_norm_rotary_backward',
-    formula: "From the gradient of qk_norm_rotary_forward's result (`qkv`, without positions) to that of its input, in place; the part of v stays",
+    formula: "Turns the gradient of qk_norm_rotary_forward's result (`qkv`, without positions) into the gradient of its input, in place; the gradient of v is unchanged",
     tensors: {
       dqkv: { access: 'updated', type: 'element', shape: ['B', 'T', '3C'], columns: '2C' },
       qkv: { access: 'read', type: 'element', shape: ['B', 'T', '3C'], columns: '2C' },
@@ -407,7 +407,7 @@ export const contracts = {
   fp8QuantizeWeight: {
     name: 'fp8QuantizeWeight',
     symbol: 'gpt2_fp8_quantize_weight',
-    formula: "The weight in FP8, as it is for forward and transposed for backward to the input, and its factors",
+    formula: "The weight in FP8 and its factors: `values` for forward, `transposed` for backward to the input",
     tensors: {
       values: { access: '=', type: 'fp8', shape: ['O', 'C'], isOptional: true },
       transposed: { access: '=', type: 'fp8', shape: ['C', 'O'], isOptional: true },
@@ -424,7 +424,7 @@ export const contracts = {
   fp8Transpose: {
     name: 'fp8Transpose',
     symbol: 'gpt2_fp8_transpose',
-    formula: "The columnwise copy of a matrix in FP8, whose values are rounded again only where they are subnormal at the block's scale",
+    formula: "The columnwise copy of a matrix in FP8",
     tensors: {
       columnwise: { access: '=', type: 'fp8', shape: ['C', 'N/16', '16'] },
       columnwiseScale: { access: '=', type: 'fp32', shape: ['N/512'] },
@@ -441,7 +441,7 @@ export const contracts = {
   layernormFp8Forward: {
     name: 'layernormFp8Forward',
     symbol: 'gpt2_layernorm_fp8_forward',
-    formula: "layernorm_forward; also stores `out`, as it is rounded there (also if it is NULL), in FP8",
+    formula: "layernorm_forward that also stores its rounded result in FP8, even if `out` is NULL",
     tensors: {
       out: { access: '=', type: 'element', shape: ['N', 'C'], isOptional: true },
       values: { access: '=', type: 'fp8', shape: ['N', 'C'] },
@@ -461,7 +461,7 @@ export const contracts = {
   layernormFp8Backward: {
     name: 'layernormFp8Backward',
     symbol: 'gpt2_layernorm_fp8_backward',
-    formula: "layernorm_backward; also stores `din`, as it is rounded there, in FP8",
+    formula: "layernorm_backward that also stores the rounded `din` in FP8",
     tensors: {
       din: { access: '=', type: 'element', shape: ['N', 'C'], mayBe: ['dresidual'] },
       values: { access: '=', type: 'fp8', shape: ['N', 'C'] },
@@ -485,7 +485,7 @@ export const contracts = {
   rmsnormFp8Forward: {
     name: 'rmsnormFp8Forward',
     symbol: 'gpt2_rmsnorm_fp8_forward',
-    formula: "rmsnorm_forward; also stores `out`, as it is rounded there (also if it is NULL), in FP8",
+    formula: "rmsnorm_forward that also stores its rounded result in FP8, even if `out` is NULL",
     tensors: {
       out: { access: '=', type: 'element', shape: ['N', 'C'], isOptional: true },
       values: { access: '=', type: 'fp8', shape: ['N', 'C'] },
@@ -503,7 +503,7 @@ export const contracts = {
   rmsnormFp8Backward: {
     name: 'rmsnormFp8Backward',
     symbol: 'gpt2_rmsnorm_fp8_backward',
-    formula: "rmsnorm_backward; also stores `din`, as it is rounded there, in FP8",
+    formula: "rmsnorm_backward that also stores the rounded `din` in FP8",
     tensors: {
       din: { access: '=', type: 'element', shape: ['N', 'C'], mayBe: ['dout', 'dresidual'] },
       values: { access: '=', type: 'fp8', shape: ['N', 'C'] },
@@ -544,7 +544,7 @@ export const contracts = {
   fp8MatmulGeluForward: {
     name: 'fp8MatmulGeluForward',
     symbol: 'gpt2_fp8_matmul_gelu_forward',
-    formula: "matmul_gelu_forward of FP8, which stores GELU's output in FP8 only: pre = in * weight^T + bias, values = gelu(pre) / scale",
+    formula: "matmul_gelu_forward in FP8; GELU's output is stored in FP8 only: pre = in * weight^T + bias, values = gelu(pre) / scale",
     tensors: {
       values: { access: '=', type: 'fp8', shape: ['N', 'O'] },
       scale: { access: '=', type: 'fp32', shape: ['N'] },
@@ -568,7 +568,7 @@ export const contracts = {
   fp8MatmulReluSquaredForward: {
     name: 'fp8MatmulReluSquaredForward',
     symbol: 'gpt2_fp8_matmul_relu_squared_forward',
-    formula: "matmul_relu_squared_forward of FP8, which stores its result in FP8 only: values = relu(in * weight^T + bias)^2 / scale",
+    formula: "matmul_relu_squared_forward in FP8; the result is stored in FP8 only: values = relu(in * weight^T + bias)^2 / scale",
     tensors: {
       values: { access: '=', type: 'fp8', shape: ['N', 'O'] },
       scale: { access: '=', type: 'fp32', shape: ['N'] },
@@ -591,7 +591,7 @@ export const contracts = {
   fp8MatmulGeluBackwardInput: {
     name: 'fp8MatmulGeluBackwardInput',
     symbol: 'gpt2_fp8_matmul_gelu_backward_input',
-    formula: "matmul_gelu_backward_input of FP8, which stores its result in FP8 only: values = (dout * weight) * gelu'(pre) / scale",
+    formula: "matmul_gelu_backward_input in FP8; the result is stored in FP8 only: values = (dout * weight) * gelu'(pre) / scale",
     tensors: {
       values: { access: '=', type: 'fp8', shape: ['N', 'C'] },
       scale: { access: '=', type: 'fp32', shape: ['N'] },
@@ -614,7 +614,7 @@ export const contracts = {
   fp8MatmulReluSquaredBackwardInput: {
     name: 'fp8MatmulReluSquaredBackwardInput',
     symbol: 'gpt2_fp8_matmul_relu_squared_backward_input',
-    formula: "matmul_relu_squared_backward_input of FP8, which stores its result in FP8 only: values = (dout * weight) * 2 sqrt(activated) / scale",
+    formula: "matmul_relu_squared_backward_input in FP8; the result is stored in FP8 only: values = (dout * weight) * 2 sqrt(activated) / scale",
     tensors: {
       values: { access: '=', type: 'fp8', shape: ['N', 'C'] },
       scale: { access: '=', type: 'fp32', shape: ['N'] },
@@ -639,7 +639,7 @@ export const contracts = {
   fp8MatmulBackwardWeight: {
     name: 'fp8MatmulBackwardWeight',
     symbol: 'gpt2_fp8_matmul_backward_weight',
-    formula: "matmul_backward_weight of columnwise copies: dweight (=|+=) dout^T * in; dbias (=|+=) column sums of dout",
+    formula: "matmul_backward_weight from columnwise copies: dweight (=|+=) dout^T * in; dbias (=|+=) column sums of dout",
     tensors: {
       dweight: { access: 'accumulate', type: 'gradient', shape: ['O', 'C'] },
       dbias: { access: 'accumulate', type: 'fp32', shape: ['O'], isOptional: true },
@@ -657,7 +657,7 @@ export const contracts = {
   fp8Classifier: {
     name: 'fp8Classifier',
     symbol: 'gpt2_fp8_classifier',
-    formula: "classifier whose logits are the product of `in` and `weight` in FP8: logits = (in_values * in_scale) * weight_values^T * factors[SCALE] + bias",
+    formula: "classifier with the logits of a matmul in FP8: logits = (in_values * in_scale) * weight_values^T * factors[SCALE] + bias",
     tensors: {
       losses: { access: '=', type: 'fp32', shape: ['N'] },
       din: { access: '=', type: 'element', shape: ['N', 'C'], isOptional: true },
@@ -682,7 +682,7 @@ export const contracts = {
   globalNorm: {
     name: 'globalNorm',
     symbol: 'gpt2_global_norm',
-    formula: "step[GPT2_STEP_NORM] = sqrt of the sum of squares over `matrices` and `vectors`, in blocks of fixed size: on CUDA each thread's part (up to 6,000 squares) in fp32, the rest in double; step[GPT2_STEP_CLIP] = max_norm / norm if norm > max_norm and max_norm > 0, else 1; step[GPT2_STEP_UPDATED] = 1 if LOSS <= LOSS_LIMIT and NORM <= NORM_LIMIT and (AFTER_UPDATE = 0 or UPDATED was not 0), else 0",
+    formula: "step[GPT2_STEP_NORM] = sqrt of the sum of squares over `matrices` and `vectors`, in blocks of fixed size: on CUDA each thread's squares (up to 6,000) in fp32, the rest in double; step[GPT2_STEP_CLIP] = max_norm / norm if norm > max_norm and max_norm > 0, else 1; step[GPT2_STEP_UPDATED] = 1 if LOSS <= LOSS_LIMIT and NORM <= NORM_LIMIT and (AFTER_UPDATE = 0 or UPDATED was not 0), else 0",
     tensors: {
       step: { access: 'updated', type: 'fp32', shape: ['64'] },
       matrices: { access: 'read', type: 'gradient', shape: ['matrixCount'] },
@@ -841,7 +841,7 @@ export const contracts = {
   sample: {
     name: 'sample',
     symbol: 'gpt2_sample',
-    formula: "Chooses the next token of each sequence by temperature, top-k and top-p: tokens[b,positions[b]+1] = the choice, positions[b] += 1; nothing where positions[b] is outside [0, S)",
+    formula: "Chooses the next token of each sequence by temperature, top-k and top-p: tokens[b,positions[b]+1] = the choice, positions[b] += 1",
     tensors: {
       tokens: { access: 'updated', type: 'int32', shape: ['B', 'S+1'] },
       positions: { access: 'updated', type: 'int32', shape: ['B'] },
@@ -869,7 +869,7 @@ export const contracts = {
   reduceScatter: {
     name: 'reduceScatter',
     symbol: 'gpt2_reduce_scatter',
-    formula: "out = rows whose sum is this rank's part of the sum of every rank's `in`: one row from each rank, in the order of ranks, or, where P is 1, the sum itself",
+    formula: "out = rows whose sum is this rank's shard of the sum of every rank's `in`: one row from each rank, in the order of ranks, or, where P is 1, the sum itself",
     tensors: {
       out: { access: '=', type: 'dtype', shape: ['P', 'stride'] },
       in: { access: 'read', type: 'dtype', shape: ['R', 'count'] },
@@ -895,7 +895,7 @@ export const contracts = {
   globalNormOfRanks: {
     name: 'globalNormOfRanks',
     symbol: 'gpt2_global_norm_of_ranks',
-    formula: "global_norm of matrices that are sharded over ranks: each rank passes its own part of the matrices, as the `parts` rows that reduce_scatter left, and all vectors, which are the same everywhere",
+    formula: "global_norm of matrices that are sharded over ranks: each rank passes its shard of the matrices, as the `parts` rows that reduce_scatter wrote, and all vectors, which are the same at every rank",
     tensors: {
       step: { access: 'updated', type: 'fp32', shape: ['64'] },
       matrices: { access: 'updated', type: 'gradient', shape: ['parts', 'matrixCount'] },
@@ -1033,11 +1033,12 @@ export function matmulBackwardWeight(device: Device, args: { dweight: Tensor; db
 }
 
 /**
- * Normalizes and rotates each head's q and k before attention, in place; v stays. x = x * rstd, with rstd = 1/sqrt(mean of x^2 +
- * eps) over the head, or 1 if rstd is NULL. Then, for i < HS/2 and position p, with cos = rotations[p,i] and
- * sin = rotations[p,i+HS/2]: x[i] = x[i] cos + x[i+HS/2] sin and x[i+HS/2] = x[i+HS/2] cos - x[i] sin. q is multiplied by
- * query_factor last. The position of token t is t, or positions[b] + t; outside [0, S - T + t] q and k become NaN. rstd holds a
- * token's NH values of q, then those of k.
+ * Normalizes and rotates each head's q and k before attention, in place; v is unchanged. x = x * rstd, with
+ * rstd = 1/sqrt(mean of x^2 + eps) over the head, or 1 if rstd is NULL. Then, for i < HS/2 and position p, with
+ * cos = rotations[p,i] and sin = rotations[p,i+HS/2]: x[i] = x[i] cos + x[i+HS/2] sin and
+ * x[i+HS/2] = x[i+HS/2] cos - x[i] sin. q is multiplied by query_factor last. The position of token t is t, or
+ * positions[b] + t with `positions`; if it is outside [0, S - T + t], q and k become NaN. rstd holds, for each token,
+ * NH values of q and then NH values of k.
  *   qkv (updated) [B,T,3C] first 2C, rstd = [B,T,2NH] or NULL, rotations [S,C/NH], positions [B] or NULL;
  *   C % (2 * NH) == 0; T <= S; eps >= 0
  */
@@ -1046,9 +1047,9 @@ export function qkNormRotaryForward(device: Device, args: { qkv: Tensor; rstd: T
 }
 
 /**
- * From the gradient of gpt2_qk_norm_rotary_forward's result (`qkv`, without positions) to that of its input, in place; the part of v
- * stays. With y a result and dy its gradient, each divided and multiplied by query_factor for q, and the rotation undone on both:
- * dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL.
+ * Turns the gradient of gpt2_qk_norm_rotary_forward's result (`qkv`, without positions) into the gradient of its input,
+ * in place; the gradient of v is unchanged. With y a result and dy its gradient, the rotation undone on both, and for q
+ * y divided and dy multiplied by query_factor: dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL.
  *   dqkv (updated) [B,T,3C] first 2C, qkv [B,T,3C] first 2C, rstd [B,T,2NH] or NULL, rotations [>=T,C/NH];
  *   C % (2 * NH) == 0; query_factor != 0
  */
@@ -1141,8 +1142,8 @@ export function lossSum(device: Device, args: { step: Tensor; losses: Tensor; sc
 }
 
 /**
- * The weight in FP8, as it is for forward and transposed for backward to the input, and its factors. On CUDA the kernel's blocks wait
- * for each other: at most two contexts may call it on a GPU at the same time.
+ * The weight in FP8 and its factors: `values` for forward, `transposed` for backward to the input. On CUDA the kernel's
+ * blocks wait for each other, so at most two contexts may call this op on a GPU at the same time.
  *   values = [O,C] or NULL, transposed = [C,O] or NULL, factors = [GPT2_FP8_FACTORS], weight [O,C], bias [O] or NULL;
  *   C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_quantize_weight_scratch(C,O)
  */
@@ -1151,7 +1152,7 @@ export function fp8QuantizeWeight(device: Device, args: { values: Tensor | null;
 }
 
 /**
- * The columnwise copy of a matrix in FP8, whose values are rounded again only where they are subnormal at the block's scale.
+ * The columnwise copy of a matrix in FP8. Values are rounded again only where they are subnormal at the block's scale.
  *   columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], columnwise_norm = [N/GPT2_FP8_BLOCK], values [N,C], scale [N],
  *   norm [N]; C % 16 == 0
  */
@@ -1160,7 +1161,7 @@ export function fp8Transpose(device: Device, args: { columnwise: Tensor; columnw
 }
 
 /**
- * gpt2_layernorm_forward; also stores `out`, as it is rounded there (also if it is NULL), in FP8.
+ * gpt2_layernorm_forward that also stores its rounded result in FP8, even if `out` is NULL.
  *   out = [N,C] or NULL, values = [N,C], scale = [N], norm = [N], mean = [N], rstd = [N], in [N,C], weight [C], bias [C];
  *   C % 16 == 0
  */
@@ -1169,7 +1170,7 @@ export function layernormFp8Forward(device: Device, args: { out: Tensor | null; 
 }
 
 /**
- * gpt2_layernorm_backward; also stores `din`, as it is rounded there, in FP8.
+ * gpt2_layernorm_backward that also stores the rounded `din` in FP8.
  *   din = [N,C] may be dresidual, values = [N,C], scale = [N], norm = [N], dweight (accumulate) [C], dbias (accumulate) [C],
  *   dout [N,C], dresidual [N,C] or NULL, in [N,C], weight [C], mean [N], rstd [N]; C % 16 == 0;
  *   workspace gpt2_layernorm_scratch(N,C)
@@ -1179,7 +1180,7 @@ export function layernormFp8Backward(device: Device, args: { din: Tensor; values
 }
 
 /**
- * gpt2_rmsnorm_forward; also stores `out`, as it is rounded there (also if it is NULL), in FP8.
+ * gpt2_rmsnorm_forward that also stores its rounded result in FP8, even if `out` is NULL.
  *   out = [N,C] or NULL, values = [N,C], scale = [N], norm = [N], rstd = [N], in [N,C], weight [C]; C % 16 == 0; eps >= 0
  */
 export function rmsnormFp8Forward(device: Device, args: { out: Tensor | null; values: Tensor; scale: Tensor; norm: Tensor; rstd: Tensor; in: Tensor; weight: Tensor; eps: number }): void {
@@ -1187,7 +1188,7 @@ export function rmsnormFp8Forward(device: Device, args: { out: Tensor | null; va
 }
 
 /**
- * gpt2_rmsnorm_backward; also stores `din`, as it is rounded there, in FP8.
+ * gpt2_rmsnorm_backward that also stores the rounded `din` in FP8.
  *   din = [N,C] may be dout or dresidual, values = [N,C], scale = [N], norm = [N], dweight (accumulate) [C], dout [N,C],
  *   dresidual [N,C] or NULL, in [N,C], weight [C], rstd [N]; C % 16 == 0; workspace gpt2_layernorm_scratch(N,C)
  */
@@ -1196,8 +1197,8 @@ export function rmsnormFp8Backward(device: Device, args: { din: Tensor; values: 
 }
 
 /**
- * out = in * weight^T + bias + residual. Forward; and backward to the input, with the gradient of the output as `in`, the transposed
- * weight, and no bias.
+ * out = in * weight^T + bias + residual. Serves forward, and backward to the input with the output's gradient as `in`,
+ * the transposed weight, and no bias.
  *   out = [N,O], in [N,C], in_scale [N], weight [O,C], factors [GPT2_FP8_FACTORS], bias [O] or NULL, residual [N,O] or NULL;
  *   C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O)
  */
@@ -1206,9 +1207,9 @@ export function fp8Matmul(device: Device, args: { out: Tensor; in: Tensor; inSca
 }
 
 /**
- * gpt2_matmul_gelu_forward of FP8, which stores GELU's output in FP8 only: pre = in * weight^T + bias, values = gelu(pre) / scale.
- * The bound is in_norm * ROW_NORM + BIAS. The columnwise copy's bound has in_columnwise_norm in place of in_norm: the norms of the
- * columnwise copy of `in`. Both copies are rounded from the fp32 result.
+ * gpt2_matmul_gelu_forward in FP8; GELU's output is stored in FP8 only: pre = in * weight^T + bias, values = gelu(pre)
+ * / scale. `scale` follows from the bound in_norm * ROW_NORM + BIAS. columnwise_scale follows from the same bound with
+ * in_columnwise_norm, the norms of the columnwise copy of `in`. Both copies are rounded from fp32.
  *   values = [N,O], scale = [N], columnwise = [O,N/16,16] or NULL, columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with columnwise,
  *   pre = [N,O], in [N,C], in_scale [N], in_norm [N], in_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with columnwise, weight [O,C],
  *   factors [GPT2_FP8_FACTORS], bias [O] or NULL; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O)
@@ -1218,8 +1219,8 @@ export function fp8MatmulGeluForward(device: Device, args: { values: Tensor; sca
 }
 
 /**
- * gpt2_matmul_relu_squared_forward of FP8, which stores its result in FP8 only: values = relu(in * weight^T + bias)^2 / scale. The
- * bound is the square of GELU's.
+ * gpt2_matmul_relu_squared_forward in FP8; the result is stored in FP8 only:
+ * values = relu(in * weight^T + bias)^2 / scale. The bounds are the squares of those of gpt2_fp8_matmul_gelu_forward.
  *   values = [N,O], scale = [N], columnwise = [O,N/16,16] or NULL, columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with columnwise,
  *   in [N,C], in_scale [N], in_norm [N], in_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with columnwise, weight [O,C],
  *   factors [GPT2_FP8_FACTORS], bias [O] or NULL; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O)
@@ -1229,9 +1230,10 @@ export function fp8MatmulReluSquaredForward(device: Device, args: { values: Tens
 }
 
 /**
- * gpt2_matmul_gelu_backward_input of FP8, which stores its result in FP8 only: values = (dout * weight) * gelu'(pre) / scale.
- * The bound is 1.13 * dout_norm * COLUMN_NORM, because gelu' is below 1.13. The columnwise copy's bound has dout_columnwise_norm in
- * place of dout_norm: the norms of the columnwise copy of `dout`. Both copies are rounded from the fp32 result.
+ * gpt2_matmul_gelu_backward_input in FP8; the result is stored in FP8 only: values = (dout * weight) * gelu'(pre) /
+ * scale. `scale` follows from the bound 1.13 * dout_norm * COLUMN_NORM, because gelu' is below 1.13. columnwise_scale
+ * follows from the same bound with dout_columnwise_norm, the norms of the columnwise copy of `dout`. Both are rounded
+ * from fp32.
  *   values = [N,C], scale = [N], columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], dout [N,O], dout_scale [N],
  *   dout_norm [N], dout_columnwise_norm [N/GPT2_FP8_BLOCK], transposed [C,O], factors [GPT2_FP8_FACTORS], pre [N,C]; C % 16 == 0;
  *   O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,O,C)
@@ -1241,9 +1243,10 @@ export function fp8MatmulGeluBackwardInput(device: Device, args: { values: Tenso
 }
 
 /**
- * gpt2_matmul_relu_squared_backward_input of FP8, which stores its result in FP8 only:
- * values = (dout * weight) * 2 sqrt(activated) / scale. `activated` is forward's result. The bound is GELU's with
- * 2 sqrt(448 activated_scale) in place of 1.13; for the columnwise copy, activated_columnwise_scale replaces activated_scale.
+ * gpt2_matmul_relu_squared_backward_input in FP8; the result is stored in FP8 only:
+ * values = (dout * weight) * 2 sqrt(activated) / scale. `activated` is forward's result. The bounds are those of
+ * gpt2_fp8_matmul_gelu_backward_input with 2 sqrt(448 activated_scale) in place of 1.13, and with
+ * activated_columnwise_scale for the columnwise copy.
  *   values = [N,C], scale = [N], columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], dout [N,O], dout_scale [N],
  *   dout_norm [N], dout_columnwise_norm [N/GPT2_FP8_BLOCK], transposed [C,O], factors [GPT2_FP8_FACTORS], activated [N,C],
  *   activated_scale [N], activated_columnwise_scale [N/GPT2_FP8_BLOCK]; C % 16 == 0; O % 16 == 0;
@@ -1254,17 +1257,18 @@ export function fp8MatmulReluSquaredBackwardInput(device: Device, args: { values
 }
 
 /**
- * gpt2_matmul_backward_weight of columnwise copies: dweight (=|+=) dout^T * in; dbias (=|+=) column sums of dout.
+ * gpt2_matmul_backward_weight from columnwise copies: dweight (=|+=) dout^T * in; dbias (=|+=) column sums of dout.
  *   dweight (accumulate) [O,C]: gradient, dbias (accumulate) [O] or NULL, dout [O,N/16,16], dout_scale [N/GPT2_FP8_BLOCK],
- *   in [C,N/16,16], in_scale [N/GPT2_FP8_BLOCK]; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_backward_weight_scratch(N,C,O)
+ *   in [C,N/16,16], in_scale [N/GPT2_FP8_BLOCK]; C % 16 == 0; O % 16 == 0;
+ *   workspace gpt2_fp8_matmul_backward_weight_scratch(N,C,O)
  */
 export function fp8MatmulBackwardWeight(device: Device, args: { dweight: Tensor; dbias: Tensor | null; dout: Tensor; doutScale: Tensor; in: Tensor; inScale: Tensor; N: number; accumulate: boolean }): void {
   enqueue(device, contracts.fp8MatmulBackwardWeight, args);
 }
 
 /**
- * gpt2_classifier whose logits are the product of `in` and `weight` in FP8: logits = (in_values * in_scale) * weight_values^T *
- * factors[SCALE] + bias. Its gradients are products of `in` and `weight` in the context's dtype.
+ * gpt2_classifier with the logits of a matmul in FP8: logits = (in_values * in_scale) * weight_values^T *
+ * factors[SCALE] + bias. The gradients are computed from `in` and `weight` in the context's dtype.
  *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C]: gradient or NULL, dbias (accumulate) [Vp] or NULL,
  *   logits (scratch) [N,Vp], in [N,C], in_values [N,C], in_scale [N], weight [Vp,C], weight_values [Vp,C],
  *   factors [GPT2_FP8_FACTORS], bias [Vp] or NULL, targets [N] < V; V <= Vp; softcap >= 0; C % 16 == 0; Vp % 16 == 0;
@@ -1275,11 +1279,12 @@ export function fp8Classifier(device: Device, args: { losses: Tensor; din: Tenso
 }
 
 /**
- * step[GPT2_STEP_NORM] = sqrt of the sum of squares over `matrices` and `vectors`, in blocks of fixed size: on CUDA each thread's part
- * (up to 6,000 squares) in fp32, the rest in double;
+ * step[GPT2_STEP_NORM] = sqrt of the sum of squares over `matrices` and `vectors`, in blocks of fixed size: on CUDA
+ * each thread's squares (up to 6,000) in fp32, the rest in double;
  * step[GPT2_STEP_CLIP] = max_norm / norm if norm > max_norm and max_norm > 0, else 1;
- * step[GPT2_STEP_UPDATED] = 1 if LOSS <= LOSS_LIMIT and NORM <= NORM_LIMIT and (AFTER_UPDATE = 0 or UPDATED was not 0), else
- * 0. The host enqueues a step before it knows the previous loss; the weights that gave a bad loss must still be there then.
+ * step[GPT2_STEP_UPDATED] = 1 if LOSS <= LOSS_LIMIT and NORM <= NORM_LIMIT and (AFTER_UPDATE = 0 or UPDATED was not 0),
+ * else 0. The device decides, because the host enqueues a step before it knows the previous loss: the weights that gave
+ * a bad loss must still exist then.
  *   step (updated) [GPT2_STEP_SIZE], matrices [matrix_count]: gradient, vectors [vector_count];
  *   workspace gpt2_global_norm_scratch(matrix_count,vector_count)
  */
@@ -1312,7 +1317,7 @@ export function muonMomentum(device: Device, args: { direction: Tensor; momentum
 
 /**
  * Each matrix is divided by margin * (its Frobenius norm) + eps. The squares are summed in a fixed number of blocks: on
- * CUDA each thread's part in fp32, the rest in double.
+ * CUDA each thread's squares in fp32, the rest in double.
  *   matrices (updated) [M,count]; workspace gpt2_normalize_matrices_scratch(M,count)
  */
 export function normalizeMatrices(device: Device, args: { matrices: Tensor; margin: number; eps: number }): void {
@@ -1378,13 +1383,13 @@ export function attentionCachedForward(device: Device, args: { out: Tensor; keys
 
 /**
  * Chooses the next token of each sequence by temperature, top-k and top-p: tokens[b,positions[b]+1] = the choice,
- * positions[b] += 1; nothing where positions[b] is outside [0, S). A logit that is NaN or infinite makes the choice -1: the
- * model has diverged. Temperature 0 chooses the largest logit, the first of equal ones. Otherwise token i has the weight
- * w[i] = round(2^31 e^((logits[i] - largest) / temperature)). Top-k keeps the top_k largest weights (0: all); then top-p
- * (nucleus sampling, Holtzman et al. 2019) keeps the fewest largest of these whose sum is at least top_p of their sum (1:
- * all); of equal weights the first. The choice is the first i where the running sum of the kept w exceeds r * (sum of the
- * kept w) / 2^64. The sums are in integers, so their order does not matter. r is a random number of SplitMix64 (Steele et
- * al. 2014) seeded with 0: the one at place seeds[b] * 2^32 + positions[b].
+ * positions[b] += 1. A sequence with positions[b] outside [0, S) is left unchanged. A logit that is NaN or infinite
+ * makes the choice -1: the model has diverged. Temperature 0 chooses the largest logit, the first of equal ones.
+ * Otherwise token i has the weight w[i] = round(2^31 e^((logits[i] - largest) / temperature)). Top-k keeps the top_k
+ * largest weights (0: all); then top-p (nucleus sampling, Holtzman et al. 2019) keeps the fewest largest of these whose
+ * sum is at least top_p of their sum (1: all); of equal weights the first. The choice is the first i where the running
+ * sum of the kept w exceeds r * (sum of the kept w) / 2^64. The sums are in integers, so their order does not matter. r
+ * is number seeds[b] * 2^32 + positions[b] of SplitMix64 (Steele et al. 2014) seeded with 0.
  *   tokens (updated) [B,S+1], positions (updated) [B], logits [B,Vp], seeds [B]; V <= Vp; temperature >= 0; top_k >= 0;
  *   top_p >= 0; top_p <= 1; workspace gpt2_sample_scratch(B,V)
  */
@@ -1401,8 +1406,8 @@ export const layernormScratch = (device: Device, sizes: { N: number; C: number }
   scratch(device, 'layernormScratch', sizes);
 
 /**
- * With `gradients` 1, enough for every direction at this size. With 0, enough for all but the weight gradient, and the size
- * for the largest N is then enough for every smaller N.
+ * With `gradients` 1, the bytes for every direction at this size. With 0, the bytes for all directions but the weight
+ * gradient; the size for the largest N then serves every smaller N.
  */
 export const matmulScratch = (device: Device, sizes: { N: number; C: number; O: number; gradients: boolean }): number =>
   scratch(device, 'matmulScratch', sizes);
@@ -1411,7 +1416,7 @@ export const matmulScratch = (device: Device, sizes: { N: number; C: number; O: 
 export const attentionScratch = (device: Device, sizes: { B: number; T: number; C: number; NH: number }): number =>
   scratch(device, 'attentionScratch', sizes);
 
-/** With `gradients` 0, enough for losses only, and the size for the largest N is then enough for every smaller N. */
+/** With `gradients` 0, the bytes for losses only; the size for the largest N then serves every smaller N. */
 export const classifierScratch = (device: Device, sizes: { N: number; C: number; Vp: number; gradients: boolean }): number =>
   scratch(device, 'classifierScratch', sizes);
 
@@ -1427,7 +1432,7 @@ export const fp8MatmulScratch = (device: Device, sizes: { N: number; C: number; 
 export const fp8MatmulBackwardWeightScratch = (device: Device, sizes: { N: number; C: number; O: number }): number =>
   scratch(device, 'fp8MatmulBackwardWeightScratch', sizes);
 
-/** With `gradients` 0, enough for losses only, and the size for the largest N is then enough for every smaller N. */
+/** With `gradients` 0, the bytes for losses only; the size for the largest N then serves every smaller N. */
 export const fp8ClassifierScratch = (device: Device, sizes: { N: number; C: number; Vp: number; gradients: boolean }): number =>
   scratch(device, 'fp8ClassifierScratch', sizes);
 

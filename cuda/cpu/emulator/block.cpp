@@ -15,22 +15,22 @@ using gpt2_emulator::Sizes;
 
 namespace {
 
-constexpr size_t shared_bytes = 232448;      // of a block on an H100
-constexpr size_t static_shared_bytes = 48 << 10;  // of it for declared arrays
-// Between arrays, so that an access past the end of one is in none.
+constexpr size_t shared_bytes = 232448;           // shared memory of a block on an H100
+constexpr size_t static_shared_bytes = 48 << 10;  // for declared arrays
+// Bytes between arrays, so that an access past the end of an array lies in no array.
 constexpr size_t gap = 64;
-// What a block can have, and room for gaps.
+// A block's shared memory, and room for gaps.
 constexpr size_t arena_bytes = shared_bytes + (4 << 10);
-// Where dynamic shared memory begins if a launch gives none: behind all arrays, so that its use is found.
+// The offset of dynamic shared memory if a launch requests none: after all arrays, so that its use is detected.
 constexpr size_t none_at = 64 << 10;
-// For handlers of signals: a kernel's stack may be full.
+// The stack of signal handlers: a kernel's stack may be full.
 constexpr size_t signal_stack_bytes = 64 << 10;
-// What our functions need on a kernel's stack.
+// Stack that the emulator's functions need on top of a kernel's.
 constexpr size_t stack_reserve = 64 << 10;
-// After so many operations a thread that may wait for another in a loop lets it run.
+// A thread that may be waiting in a loop lets the others run after this many atomic operations, or this many accesses.
 constexpr int most_spins = 1000, most_accesses = 100000;
 
-// The one that runs on this OS thread.
+// The block that runs on this OS thread.
 thread_local Block *own_block;
 
 }  // namespace
@@ -131,7 +131,7 @@ void Block::fiber_main() {
     block.step(0);
     block.ended_++;
     thread.state = State::ended;
-    // Lanes that wait for a whole warp wait for those that are left.
+    // Lanes that wait for a whole warp now wait for the remaining lanes only.
     const unsigned first = block.number_of(thread) / 32 * 32;
     for (unsigned i = first; i < first + 32 && i < block.threads_.size(); i++) {
       if (block.threads_[i].state == State::in_warp) block.complete_warp(first, block.threads_[i].mask);
@@ -150,9 +150,9 @@ void Block::let_others_run() {
   wait(State::ready);
 }
 
-// What the thread wrote last is in memory now. A thread that has done much lets the others run, before it does more.
+// Called before each operation: the thread's last write is in memory now. Lets the others run after many operations.
 void Block::step(int operations) {
-  if (launch_->memory && !launch_->memory->is_settled()) refuse(launch_->memory->settle());
+  if (launch_->memory && !launch_->memory->is_resolved()) refuse(launch_->memory->resolve());
   if ((current_->spins += operations) > most_accesses) let_others_run();
 }
 
@@ -192,7 +192,7 @@ void Block::release(const void *memory, const void *caller) {
 
 void Block::fail(const std::string &text, const void *caller, const void *other, const char *file, unsigned line) {
   failure = {name_of(*current_) + " " + text, caller, other, file, line};
-  // What was read instead of a value may be the cause of all but a race.
+  // Unless the failure is a race, a read of uninitialized memory may be the cause: report that read first.
   if (!failure.other) has_unwritten();
   fail_as_it_is();
 }
@@ -207,7 +207,7 @@ std::string Block::name_of(const Thread &thread) const {
   return "thread " + emulator::name_of(position, threads) + " of block " + emulator::name_of(block, blocks);
 }
 
-// True, and the failure, if a thread has read uninitialized shared memory.
+// True, with `failure` set, if a thread has read uninitialized shared memory.
 bool Block::has_unwritten() {
   if (!launch_->memory || launch_->memory->unwritten().text.empty()) return false;
   const auto &[text, caller, thread] = launch_->memory->unwritten();

@@ -1,5 +1,5 @@
-// A block of a kernel on one thread of the CPU: its threads are fibers, which run one after the other and change places where they
-// wait for each other.
+// A block of a kernel on one thread of the CPU: its threads are fibers, which run in turn and switch where they wait
+// for each other.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +21,13 @@ struct Launch {
   const char *arguments = nullptr;
   gpt2_emulator::Sizes blocks{}, threads{};
   size_t dynamic_shared = 0;
-  // NULL: without checks.
-  Memory *memory = nullptr;
-  // Whether two calls are of one line of the source.
+  Memory *memory = nullptr;  // NULL to run without checks
+  // Whether two calls come from the same source line.
   std::function<bool(const void *, const void *)> is_same_line;
 };
 
-// What is wrong, and where: an address in the module, or a file and a line. `other` is where the thread was that it races with, or
-// that it waits for.
+// A failure and its place: an address in the module, or a file and a line. `other` is the place of the thread that this
+// thread races with or waits for.
 struct Failure {
   std::string text;
   const void *caller = nullptr, *other = nullptr;
@@ -42,18 +41,17 @@ struct Thread {
   gpt2_emulator::Position position{};
   State state = State::fresh;
   Fiber *fiber = nullptr;
-  // Where it waits, and what it brought.
+  // The place where the thread waits, and the arguments of its operation.
   const void *caller = nullptr;
   unsigned mask = 0;
   uint64_t value = 0;
-  // The lanes that took part in its last operation of a warp.
+  // The lanes that took part in the thread's last warp operation.
   unsigned lanes = 0;
   int predicate = 0;
-  // Operations since it last let the others run.
-  int spins = 0;
+  int spins = 0;  // operations since the thread last let the others run
 };
 
-// Of one OS thread: fibers and shared memory are kept from block to block.
+// The emulated block of an OS thread. Fibers and shared memory are kept from block to block.
 class Block {
  public:
   Block();
@@ -61,7 +59,7 @@ class Block {
   Block(const Block &) = delete;
   Block &operator=(const Block &) = delete;
 
-  // Runs the block with that number. False: it failed, and `failure` says why.
+  // Runs the block with index `index`. False if the block failed; `failure` then has the reason.
   bool run(const Launch &launch, unsigned index);
 
   Failure failure;
@@ -82,7 +80,7 @@ class Block {
   void release(const void *memory, const void *caller);
   [[noreturn]] void fail(const std::string &text, const void *caller, const void *other = nullptr, const char *file = "",
                          unsigned line = 0);
-  // The kernel raised it, at an instruction before `caller`, by an access of an address.
+  // Reports a signal that the kernel raised by an access to `address`, at the instruction before `caller`.
   [[noreturn]] void signal(int signal, const void *address, const void *caller);
   bool is_in_kernel() const { return is_in_kernel_; }
 
@@ -128,9 +126,9 @@ extern const gpt2_emulator::Host host;
 
 // The block that the calling OS thread runs.
 Block &running();
-// The same where a kernel runs, not the emulator; otherwise NULL.
+// running() if the OS thread is in a kernel's code; NULL in the emulator's code.
 Block *in_kernel();
-// Signals that a kernel raises become its failure; called by every block, works once.
+// Turns signals that a kernel raises into the block's failure. Only the first call has an effect.
 void catch_signals();
 
 std::string name_of(const gpt2_emulator::Sizes &position, const gpt2_emulator::Sizes &sizes);

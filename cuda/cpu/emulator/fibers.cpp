@@ -1,4 +1,4 @@
-// longjmp leaves one stack for another here, which fortified libraries refuse.
+// longjmp switches between stacks here, which fortified libraries refuse.
 #undef _FORTIFY_SOURCE
 
 #include "fibers.h"
@@ -34,7 +34,7 @@ struct Fiber {
 struct Fibers::State {
   explicit State(void (*main)()) : main(main) {}
   void (*const main)();
-  // All stacks side by side. The system gives pages to those that are used.
+  // All stacks, adjacent. The system allocates pages only for the stacks that are used.
   char *memory = static_cast<char *>(mmap(nullptr, most_fibers * stack_bytes, PROT_READ | PROT_WRITE,
                                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
   std::vector<std::unique_ptr<Fiber>> all;

@@ -1,4 +1,4 @@
-// Stacks on which the threads of a block run in turn, on one thread of the CPU.
+// The stacks on which the threads of a block run in turn, on one thread of the CPU.
 #pragma once
 
 #include <cstddef>
@@ -17,20 +17,20 @@ class Fibers {
   Fibers(const Fibers &) = delete;
   Fibers &operator=(const Fibers &) = delete;
 
-  // A fiber that nothing runs on; at most as many as a block has threads.
+  // An unused fiber. There are at most as many fibers as a block has threads.
   Fiber *take();
-  // Runs it until it waits, finishes or abandons. Called from outside of fibers.
+  // Runs the fiber until it waits, finishes or abandons. Called from outside of fibers.
   void resume(Fiber *fiber);
-  // Called on a fiber: back to where it was resumed. `wait` returns when it is resumed again.
+  // Called on a fiber: returns to the caller of `resume`. `wait` returns when the fiber is resumed again.
   void wait(Fiber *fiber);
   void finish(Fiber *fiber);
   [[noreturn]] void abandon();
-  // After `abandon`: what is left on all stacks is forgotten, and every fiber can be taken.
+  // After `abandon`: discards the content of all stacks, so that every fiber can be taken.
   void forget();
 
-  // Of a stack, but for the guard below it: what a thread's local memory may be on a GPU, and what the emulator needs.
+  // The size of a stack without its guard: the largest local memory of a GPU's thread, and the emulator's needs.
   static constexpr size_t usable_bytes = 512 << 10;
-  // How much of the fiber's stack is left at a frame, and whether an address is in the guard below it.
+  // The bytes of the fiber's stack below a frame, and whether an address is in the guard below the stack.
   size_t room(const Fiber *fiber, const void *frame) const;
   bool is_guard(const Fiber *fiber, const void *address) const;
 

@@ -13,11 +13,12 @@ namespace gpt2::emulator {
 
 namespace {
 
-// Of memory whose elements are not known.
+// The cell size of memory whose element type is unknown.
 constexpr unsigned shared_cell_bytes = 2;
-// After every variable of a module (src/ops/kernels/emulated.ts) and every block from malloc: an access there is in none.
+// Bytes after every variable of a module (src/ops/kernels/emulated.ts) and every block from malloc, so that an access
+// past the end lies in no region.
 constexpr size_t gap = 64;
-// What malloc has on a GPU, if a program does not ask for more (cudaLimitMallocHeapSize).
+// The default size of the heap of malloc on a GPU (cudaLimitMallocHeapSize).
 constexpr size_t heap_bytes = 8 << 20;
 const std::string from_malloc = "memory from malloc";
 
@@ -51,7 +52,7 @@ Memory::Memory(const gpt2_emulator::Kernel &kernel, const std::vector<Reach> &re
   for (const Reach &reach : sorted) {
     const uintptr_t end = reach.begin + static_cast<uintptr_t>(reach.bytes);
     const unsigned cell_bytes = reach.element_bytes % 4 == 0 ? 4 : reach.element_bytes % 2 == 0 ? 2 : 1;
-    // The same memory may be given twice.
+    // Two arguments may be the same memory.
     if (!regions_.empty() && reach.begin < regions_.back().end) {
       regions_.back().end = std::max(regions_.back().end, end);
       regions_.back().cell_bytes = std::min(regions_.back().cell_bytes, cell_bytes);
@@ -98,7 +99,7 @@ bool Memory::release(uintptr_t address) {
   const auto region = std::upper_bound(regions_.begin(), regions_.end(), address, is_before) - 1;
   std::free(region->cells);
   regions_.erase(region);
-  // Until the block ends malloc does not give it again, so that its use is found.
+  // The memory is reused only after the block's end, so that an access after free is detected.
   freed_.push_back(reinterpret_cast<void *>(address));
   return true;
 }
@@ -126,7 +127,7 @@ void Memory::begin_block(unsigned block, unsigned threads, const char *shared, s
   if (pending_ > 0) copying_.clear();
   copying_.resize(bytes);
   pending_ = 0;
-  // A lane has reached its own first moment, which the others do not know yet.
+  // Every lane's clock is 1, which the other lanes do not know yet.
   clocks_.assign(static_cast<size_t>(threads) * 32, 0);
   for (unsigned thread = 0; thread < threads; thread++) clocks_[thread * 32 + thread % 32] = 1;
 }
@@ -136,7 +137,7 @@ void Memory::declare_shared(const void *memory, size_t bytes, const std::string 
   shared_.push_back({begin, begin + bytes, names + " (shared memory)"});
 }
 
-// The lanes learn what any of them knows, and each begins a new moment.
+// Each lane learns the clocks that any lane of the mask knows, and its clock advances.
 void Memory::order_warp(unsigned first, unsigned mask) {
   uint32_t joined[32] = {};
   for (unsigned lane = 0; lane < 32; lane++) {
@@ -167,13 +168,13 @@ void Memory::begin_copy(uintptr_t to, size_t bytes, unsigned thread, const void 
 }
 
 void Memory::end_copies(unsigned thread, size_t prior, const void *caller) {
-  Copies &own = copies_[thread];
-  const auto first = std::stable_partition(own.pending.begin(), own.pending.end(),
-                                           [&](const Copies::Copy &copy) { return copy.group + prior >= own.groups; });
-  const std::vector<Copies::Copy> ended(first, own.pending.end());
-  own.pending.erase(first, own.pending.end());
+  Copies &copies = copies_[thread];
+  const auto is_running = [&](const Copies::Copy &copy) { return copy.group + prior >= copies.groups; };
+  const auto first = std::stable_partition(copies.pending.begin(), copies.pending.end(), is_running);
+  const std::vector<Copies::Copy> ended(first, copies.pending.end());
+  copies.pending.erase(first, copies.pending.end());
   pending_ -= ended.size();
-  // For other threads they write now. No thread has used their bytes since they began.
+  // To other threads, the copies write now. No thread has used their bytes since the copies began.
   for (const Copies::Copy &copy : ended) {
     std::fill_n(copying_.begin() + static_cast<ptrdiff_t>(copy.to - shared_begin_), copy.bytes, uint16_t{0});
     access(copy.to, copy.bytes, thread, true, false, caller);
@@ -181,7 +182,7 @@ void Memory::end_copies(unsigned thread, size_t prior, const void *caller) {
   suspect_.bytes.clear();
 }
 
-// Whether an asynchronous copy may still write there.
+// The fault of an access to bytes that an asynchronous copy may still write.
 Fault Memory::pending(uintptr_t address, size_t bytes, const Access &now) const {
   const auto first = copying_.begin() + static_cast<ptrdiff_t>(address - shared_begin_);
   const auto found = std::find_if(first, first + static_cast<ptrdiff_t>(bytes), [](uint16_t thread) { return thread > 0; });
@@ -206,7 +207,7 @@ bool Memory::is_ordered(const Access &before, const Access &now) const {
   return threads_[before.thread].released > before.time && threads_[now.thread].acquired > before.time;
 }
 
-// The cells are of a region that begins `offset` bytes before the address.
+// `cells` belong to a region that begins `offset` bytes before the address.
 Fault Memory::race(Cell *cells, uintptr_t offset, unsigned cell_bytes, size_t bytes, uintptr_t address, Access now) {
   for (uintptr_t at = offset / cell_bytes; at <= (offset + bytes - 1) / cell_bytes; at++) {
     Cell &cell = cells[at];
@@ -224,14 +225,14 @@ Fault Memory::race(Cell *cells, uintptr_t offset, unsigned cell_bytes, size_t by
         warn(*before, now, place, bytes, "right only if an old value does no harm");
       } else if (now.is_write && before->is_write && !now.is_atomic && !before->is_atomic) {
         const char *begin = reinterpret_cast<const char *>(address);
-        if (is_settled()) suspect_ = {address, *before, now, {begin, begin + bytes}};
+        if (is_resolved()) suspect_ = {address, *before, now, {begin, begin + bytes}};
       } else {
         return {"races: it " + raced(*before, now, place, bytes), now.caller, before->caller};
       }
     }
     if (now.is_write) {
       cell.write = now;
-      // The reads came before: whoever conflicts with them conflicts with this write, or is ordered after it.
+      // Earlier reads are dropped: an access that conflicts with them conflicts with this write or comes after it.
       cell.read = cell.other_read = Access();
     } else if (cell.read.block == 0 || is_ordered(cell.read, now)) {
       cell.read = now;
@@ -256,7 +257,7 @@ void Memory::warn(const Access &before, const Access &now, uintptr_t address, si
                       now.caller, before.caller});
 }
 
-Fault Memory::settle() {
+Fault Memory::resolve() {
   const auto [address, before, now, bytes] = std::exchange(suspect_, Suspect());
   if (std::memcmp(bytes.data(), reinterpret_cast<const void *>(address), bytes.size()) == 0) {
     warn(before, now, address, bytes.size(), "right, because it is the same value");
@@ -265,7 +266,7 @@ Fault Memory::settle() {
   return {"races: it " + raced(before, now, address, bytes.size()), now.caller, before.caller};
 }
 
-// As an element of as many bytes as are accessed.
+// Names the address as an element as large as the access.
 std::string Memory::element(uintptr_t begin, const std::string &name, uintptr_t address, size_t bytes) {
   const auto at = static_cast<int64_t>(address) - static_cast<int64_t>(begin), size = static_cast<int64_t>(bytes);
   return (at % size == 0 && size <= 16 ? "element " + std::to_string(at / size) : "byte " + std::to_string(at)) + " of " + name;
@@ -278,7 +279,7 @@ std::string Memory::element(const Region &region, uintptr_t address, size_t byte
          std::to_string((static_cast<int64_t>(address) - static_cast<int64_t>(region.begin)) / size) + "]";
 }
 
-// Of an address that is in an array, a variable or a tensor.
+// Names an address in a shared array, a variable or a tensor.
 std::string Memory::place_of(uintptr_t address, size_t bytes) const {
   for (const Shared &each : shared_) {
     if (address >= each.begin && address < each.end) return element(each.begin, each.names, address, bytes);
@@ -286,7 +287,7 @@ std::string Memory::place_of(uintptr_t address, size_t bytes) const {
   return element(*(std::upper_bound(regions_.begin(), regions_.end(), address, is_before) - 1), address, bytes);
 }
 
-// NULL: none.
+// The region that contains the address, or NULL.
 const Region *Memory::region_at(uintptr_t address) {
   const auto is_in = [&](size_t index) {
     return index < regions_.size() && address >= regions_[index].begin && address < regions_[index].end;
@@ -328,7 +329,7 @@ Fault Memory::in_shared(uintptr_t address, size_t bytes, const Access &now) {
         unwritten_ = {"reads " + place_of(address, bytes) + ", which no thread has written", now.caller, now.thread};
       }
       if (now.is_write) std::fill_n(written, bytes, uint8_t{1});
-      // Cells of an earlier block say nothing about this one.
+      // Cells that an earlier block wrote do not concern this block.
       for (uintptr_t at = offset / shared_cell_bytes; at <= (offset + bytes - 1) / shared_cell_bytes; at++) {
         Cell &cell = shared_cells_[at];
         if (cell.write.block != block_) cell.write = Access();
@@ -340,7 +341,7 @@ Fault Memory::in_shared(uintptr_t address, size_t bytes, const Access &now) {
       }
       return race(shared_cells_.data(), offset, shared_cell_bytes, bytes, address, now);
     }
-    // The last one before the address.
+    // The last array before the address.
     if (!nearest || (each.begin <= address && (nearest->begin > address || each.begin > nearest->begin))) nearest = &each;
   }
   if (nearest->begin == nearest->end) {

@@ -1,11 +1,12 @@
-// Checks every access of a kernel: bounds of its tensors and shared arrays, shared memory that nobody has written, and races. Blocks
-// run one after the other then, so nothing here is locked.
+// Checks every access of a kernel: bounds of its tensors and shared arrays, reads of uninitialized shared memory, and
+// races. With these checks blocks run one after the other, so nothing here is locked.
 //
-// A race is found by order, not by chance: two accesses of two threads to the same bytes, one of them a write, not both atomic, with
-// nothing between them that orders them. It is only a warning if one is a plain read and the other atomic, as in loops around
-// atomicCAS, or if both write the same value. What orders: __syncthreads in a block; __syncwarp between its lanes; and, between any two
-// threads, a __threadfence and an atomic operation of the first (or of its block), then an atomic operation of the second (or of its
-// block), as where the last block to finish adds the sums of all. An asynchronous copy writes at any moment until its thread waits.
+// A race is found by order, not by chance: two accesses of two threads to the same bytes, at least one a write, not
+// both atomic, and unordered. The race is only a warning if one access is a plain read and the other atomic, as in
+// loops around atomicCAS, or if both write the same value. Two accesses are ordered by __syncthreads in a block; by
+// __syncwarp between its lanes; and between any two threads by a __threadfence and an atomic operation of the first
+// thread (or of its block), then an atomic operation of the second (or of its block), as where the last block to finish
+// adds the sums of all. An asynchronous copy writes at any moment until its thread waits.
 #pragma once
 
 #include <cstdint>
@@ -20,17 +21,17 @@
 namespace gpt2::emulator {
 
 struct Access {
-  uint32_t block = 0;  // + 1; 0: none
-  uint32_t epoch = 0;  // barriers of the block before it
-  uint32_t clock = 0;  // of its lane in the warp
-  uint32_t time = 0;   // releases before it, by all threads
+  uint32_t block = 0;  // index + 1; 0: no access
+  uint32_t epoch = 0;  // barriers of the block before the access
+  uint32_t clock = 0;  // the lane's clock (`clocks_`)
+  uint32_t time = 0;   // releases by all threads before the access
   const void *caller = nullptr;
   uint16_t thread = 0;
-  uint8_t bytes = 0;  // which of the cell's, as bits
+  uint8_t bytes = 0;  // a bit for each byte of the cell
   bool is_atomic = false, is_write = false;
 };
 
-// The last write, and two reads that nothing orders.
+// The last write of a cell, and two unordered reads after it.
 struct Cell {
   Access write, read, other_read;
 };
@@ -39,41 +40,39 @@ struct Cell {
 struct Variable {
   std::string name;
   uintptr_t begin, end;
-  // Nothing may write it.
-  bool is_constant;
+  bool is_constant;  // no kernel may write the variable
 };
 
-// Those of the module's file, which is loaded at `base`.
+// The variables of the module's file, which is loaded at `base`.
 std::vector<Variable> variables_of(const std::string &path, uintptr_t base);
 std::string demangled(const char *name);
 
 // A tensor, a variable of the module, or memory that malloc returned.
 struct Region {
   uintptr_t begin, end;
-  // Of a tensor; otherwise -1.
-  int parameter;
-  // Bytes of a cell: at most an element's, so that threads may write neighbouring elements.
+  int parameter;  // the index of a tensor's parameter; otherwise -1
+  // Bytes of a cell: at most those of an element, so that threads may write neighbouring elements.
   unsigned cell_bytes;
-  // Pages of it exist when they are touched. NULL: a constant.
+  // NULL for a constant. The system allocates pages of cells when they are touched.
   Cell *cells;
   const std::string *name;
 };
 
-// A parameter's pointer, and how far it reaches.
+// A pointer parameter, and the bytes that may be accessed from its address on.
 struct Reach {
   uintptr_t begin;
   int64_t bytes;
   int parameter, element_bytes;
 };
 
-// A read of shared memory that no thread had written. It is a race if another thread writes it before the next barrier.
+// A read of shared memory that no thread had written; a race if another thread writes it before the next barrier.
 struct Unwritten {
   std::string text;
   const void *caller = nullptr;
   unsigned thread = 0;
 };
 
-// Asynchronous copies of a thread for which it has not waited, and the groups that it has committed.
+// Asynchronous copies that a thread has not waited for, and the number of groups that it has committed.
 struct Copies {
   struct Copy {
     uintptr_t to;
@@ -84,20 +83,20 @@ struct Copies {
   size_t groups = 0;
 };
 
-// What is wrong with an access; an empty text: nothing. `other` is the caller of the access that it races with, or NULL.
+// The fault of an access; without one the text is empty. `other` is the caller of the access of a race, or NULL.
 struct Fault {
   std::string text;
   const void *caller = nullptr, *other = nullptr;
 };
 
-// A write to what another thread wrote, and the bytes before: a race, unless they stay the same.
+// A write to bytes that another thread wrote, and their old values: a race, unless the values stay the same.
 struct Suspect {
   uintptr_t address = 0;
   Access before, now;
   std::vector<char> bytes;
 };
 
-// The memory that kernels of a module have from malloc, by address: it outlives a launch.
+// Blocks that a module's kernels got from malloc, by address. They outlive a launch.
 struct Heap {
   ~Heap();
   std::map<uintptr_t, size_t> blocks;
@@ -123,17 +122,17 @@ class Memory {
   void atomic(unsigned thread);
   void begin_copy(uintptr_t to, size_t bytes, unsigned thread, const void *caller);
   void commit(unsigned thread) { copies_[thread].groups++; }
-  // Of all groups but the last `prior`.
+  // Ends the copies of all groups but the last `prior`.
   void end_copies(unsigned thread, size_t prior, const void *caller);
   const Unwritten &unwritten() const { return unwritten_; }
   Fault access(uintptr_t address, size_t bytes, unsigned thread, bool is_write, bool is_atomic, const void *caller);
-  // After the running thread may have written what `access` allowed: whether it wrote another value than the one that it raced with.
-  Fault settle();
-  bool is_settled() const { return suspect_.bytes.empty(); }
+  // Called after the running thread may have written: a fault if the write changed the bytes of a Suspect.
+  Fault resolve();
+  bool is_resolved() const { return suspect_.bytes.empty(); }
   void *allocate(size_t bytes);
   // False: malloc did not return that address, or it was freed.
   bool release(uintptr_t address);
-  // Each pair of callers once, with the text of the first. In the order in which they came.
+  // One warning for each pair of callers, with the text of the first, in the order of occurrence.
   std::vector<Fault> warnings;
 
  private:
@@ -141,6 +140,7 @@ class Memory {
     uintptr_t begin, end;
     std::string names;
   };
+  // The times (`time_`) of the last release, a fence and then an atomic operation, and of the last atomic operation.
   struct Clock {
     uint32_t released = 0, acquired = 0;
     bool is_fenced = false;
@@ -170,7 +170,7 @@ class Memory {
   std::vector<Region> regions_;  // in the order of addresses
   size_t last_region_ = 0;
   uintptr_t stacks_begin_ = 0, stacks_end_ = 0;
-  // Of the running block.
+  // State of the running block.
   unsigned block_ = 0;
   uint32_t epoch_ = 0;
   uintptr_t shared_begin_ = 0, shared_end_ = 0;
@@ -180,9 +180,9 @@ class Memory {
   std::vector<Copies> copies_;  // by thread
   std::vector<uint16_t> copying_;  // by byte of shared memory: the thread whose copy is pending, + 1
   size_t pending_ = 0;
-  std::vector<uint32_t> clocks_;  // [threads, 32]: what a lane knows of the lanes of its warp
+  std::vector<uint32_t> clocks_;  // [threads, 32]: vector clocks; the last clock that a thread knows of each lane
   std::vector<Clock> threads_;
-  // Of all blocks.
+  // State of all blocks.
   std::vector<Clock> blocks_;
   uint32_t time_ = 0;
 };

@@ -39,12 +39,11 @@ struct gpt2_module {
   const gpt2_emulator::Module *table = nullptr;
   const void *base = nullptr;
   std::string path, description;
-  // Of pairs of calls, because the debug information is slow to read.
+  // A cache for pairs of calls, because the debug information is slow to read.
   std::map<std::pair<const void *, const void *>, bool> same_lines;
   std::vector<emulator::Variable> variables;
   emulator::Heap heap;
-  // Each is printed once.
-  std::set<std::string> warnings;
+  std::set<std::string> warnings;  // printed once each
 
   ~gpt2_module() {
     if (handle) dlclose(handle);
@@ -53,7 +52,7 @@ struct gpt2_module {
 
 namespace {
 
-// The most that a block on an H100 can have.
+// The shared memory that a block on an H100 can have, in bytes.
 constexpr int shared_limit = 232448;
 
 std::string describe(const gpt2_emulator::Kernel &kernel) {
@@ -69,7 +68,7 @@ std::string describe(const gpt2_emulator::Kernel &kernel) {
          ",\"sharedLimit\":" + std::to_string(shared_limit) + "}";
 }
 
-// The standard output of a program of PATH, without a shell; empty if it cannot be run. The last argument is NULL.
+// The standard output of a program in PATH, run without a shell; empty on failure. The last argument is NULL.
 std::string output_of(std::initializer_list<const char *> arguments) {
   int ends[2];
   if (pipe(ends) != 0) return "";
@@ -80,8 +79,8 @@ std::string output_of(std::initializer_list<const char *> arguments) {
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
   pid_t child = 0;
   char *no_environment[] = {nullptr};
-  const auto given = const_cast<char *const *>(arguments.begin());
-  const int failed = posix_spawnp(&child, given[0], &actions, nullptr, given, no_environment);
+  const auto list = const_cast<char *const *>(arguments.begin());
+  const int failed = posix_spawnp(&child, list[0], &actions, nullptr, list, no_environment);
   posix_spawn_file_actions_destroy(&actions);
   close(ends[1]);
   std::string text;
@@ -94,20 +93,20 @@ std::string output_of(std::initializer_list<const char *> arguments) {
   return text;
 }
 
-// A header of the emulator or of the C++ library.
+// Whether a place is in a header of the emulator or of the C++ library.
 bool is_header(const std::string &place) {
   return place.compare(0, 5, "/usr/") == 0 || place.find("cuda/emulator/") != std::string::npos ||
          place.find("/include/c++/") != std::string::npos;
 }
 
-// "file:line" of the call before an address, from the module's debug information; empty if that cannot be read.
+// "file:line" of the call before an address, from the module's debug information; empty without information.
 std::string line_of(const gpt2_module &module, const void *caller) {
   const auto offset = reinterpret_cast<uintptr_t>(caller) - reinterpret_cast<uintptr_t>(module.base) - 1;
   char address[32];
   std::snprintf(address, sizeof address, "0x%llx", static_cast<unsigned long long>(offset));
   std::istringstream lines(output_of({"addr2line", "-i", "-e", module.path.c_str(), address, nullptr}));
   std::string innermost;
-  // The line, then those of the functions into which it was inlined. A header's is the fault of the line that called it.
+  // The output has the line, then the lines that the function was inlined into; the caller of a header counts.
   for (std::string line; std::getline(lines, line);) {
     // "kernel.cu:12 (discriminator 2)"
     std::string place = line.substr(0, line.find(' ', line.rfind(':')));
@@ -119,7 +118,7 @@ std::string line_of(const gpt2_module &module, const void *caller) {
   return innermost;
 }
 
-// The line itself, to be shown below a message.
+// The text of the line, to be shown below a message.
 std::string quoted(const std::string &place) {
   const size_t colon = place.rfind(':');
   if (colon == std::string::npos) return "";
@@ -142,7 +141,7 @@ std::string message(const gpt2_module &module, const gpt2_emulator::Kernel &kern
   return text + " (the other is at " + other + ")" + lines + (other == place ? "" : quoted(other));
 }
 
-// The pointers among the arguments, and how far each may reach.
+// The pointers among the arguments, with the bytes that may be accessed from each.
 std::vector<emulator::Reach> reaches_of(const gpt2_emulator::Kernel &kernel, const char *arguments, const int64_t *reach) {
   std::vector<emulator::Reach> reaches;
   for (int i = 0; i < kernel.parameter_count; i++) {
@@ -161,7 +160,7 @@ struct Running {
 };
 
 emulator::Block &own_block() {
-  // Kept for the next launch, with its stacks.
+  // Kept with its stacks for the next launch.
   static thread_local emulator::Block block;
   return block;
 }

@@ -1,4 +1,5 @@
-// Signals that a kernel raises, by an access that no check sees or a full stack: the launch fails with them, and the process goes on.
+// Signals that a kernel raises, by an access that no check sees or a full stack: the launch fails, and the process goes
+// on.
 #include <signal.h>
 #include <ucontext.h>
 
@@ -13,7 +14,7 @@ namespace {
 constexpr int caught[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
 struct sigaction others[NSIG];
 
-// NULL on other processors: the failure then has no line.
+// The instruction that raised the signal; NULL on other processors, where the failure has no line.
 const char *instruction([[maybe_unused]] const ucontext_t *context) {
 #if defined(__x86_64__)
   return reinterpret_cast<const char *>(context->uc_mcontext.gregs[REG_RIP]);
@@ -29,7 +30,7 @@ void handle(int signal, siginfo_t *info, void *context) {
   const struct sigaction &other = others[signal];
   if (other.sa_flags & SA_SIGINFO) return other.sa_sigaction(signal, info, context);
   if (other.sa_handler != SIG_DFL && other.sa_handler != SIG_IGN) return other.sa_handler(signal);
-  // The instruction runs again, and ends the process as it would have without us.
+  // The instruction runs again and ends the process, as without this handler.
   sigaction(signal, &other, nullptr);
 }
 
@@ -38,12 +39,12 @@ void handle(int signal, siginfo_t *info, void *context) {
 void catch_signals() {
   static std::once_flag once;
   std::call_once(once, [] {
-    struct sigaction own {};
-    own.sa_sigaction = handle;
-    // The handler leaves by a jump, which does not unblock the signal.
-    own.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
-    sigemptyset(&own.sa_mask);
-    for (const int signal : caught) sigaction(signal, &own, &others[signal]);
+    struct sigaction action {};
+    action.sa_sigaction = handle;
+    // SA_NODEFER, because the handler leaves by a jump, which does not unblock the signal.
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+    sigemptyset(&action.sa_mask);
+    for (const int signal : caught) sigaction(signal, &action, &others[signal]);
   });
 }
 

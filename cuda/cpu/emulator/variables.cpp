@@ -24,9 +24,9 @@ std::vector<Variable> variables_of(const std::string &path, uintptr_t base) {
     for (size_t j = 0; j < sections[i].sh_size / sizeof *symbols; j++) {
       const auto &[name, info, other, home, value, size] = symbols[j];
       if (ELF64_ST_TYPE(info) != STT_OBJECT || size == 0 || home == SHN_UNDEF || home >= header->e_shnum) continue;
-      // The emulator's variables are not the user's.
+      // Skips the emulator's variables.
       if (std::strstr(text(sections[i].sh_link, name), "gpt2_emulat")) continue;
-      // kernel.h has these sections for __constant__.
+      // kernel.h puts __constant__ variables into these sections.
       const char *section = text(header->e_shstrndx, sections[home].sh_name);
       const bool is_constant = !(sections[home].sh_flags & SHF_WRITE) || std::strncmp(section, ".gpt2_constant", 14) == 0;
       found.push_back({demangled(text(sections[i].sh_link, name)), base + value, base + value + size, is_constant});

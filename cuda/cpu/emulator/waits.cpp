@@ -1,4 +1,4 @@
-// Where the threads of a block wait for each other: barriers, and operations of a warp.
+// Barriers and warp operations, where the threads of a block wait for each other.
 #include "block.h"
 
 namespace gpt2::emulator {
@@ -29,7 +29,7 @@ unsigned Block::barrier(int predicate, const void *caller) {
   return predicates_;
 }
 
-// Lets the lanes go on that named this mask, if all of them are there or have ended.
+// Completes the operation of the lanes that named this mask, if each of them has arrived or ended.
 void Block::complete_warp(unsigned first, unsigned mask) {
   unsigned there = 0, wanted = 0;
   for (unsigned lane = 0; lane < 32 && first + lane < threads_.size(); lane++) {
@@ -72,7 +72,7 @@ const uint64_t *Block::exchange(unsigned mask, uint64_t value, bool orders_memor
   return warps_[first / 32].results;
 }
 
-// No thread can go on.
+// Reports a block in which no thread can go on.
 void Block::explain_stuck() {
   const Thread *waits = nullptr, *other = nullptr;
   for (const Thread &thread : threads_) {

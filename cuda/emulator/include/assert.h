@@ -1,4 +1,4 @@
-// assert() of a kernel: an error of the launch, not the end of the process.
+// assert() in a kernel: fails the launch instead of ending the process.
 #undef assert
 #ifdef NDEBUG
 #define assert(condition) void()

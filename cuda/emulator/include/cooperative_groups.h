@@ -1,4 +1,5 @@
-// Groups of threads: the grid without its barrier, the block, tiles of a warp, and the own thread as what coalesced_threads() finds.
+// Groups of threads: the grid (without its barrier), the block, tiles of a warp, and coalesced_threads(), which is the
+// calling thread alone.
 #pragma once
 
 namespace cooperative_groups {

@@ -17,7 +17,7 @@ inline unsigned short float_to_fp16(float value) {
   if (size >= 65520.0f) return sign | 0x7c00;
   int exponent = 0;
   frexpf(size, &exponent);
-  // In units of the last place: those of the smallest normal number, 2^-24, or more.
+  // The exponent of a unit in the last place: at least -24, the unit of the smallest normal number.
   const int unit = size == 0 || exponent - 11 < -24 ? -24 : exponent - 11;
   const unsigned count = unsigned(rintf(ldexpf(size, -unit)));
   // 1024 units and more carry into the exponent.

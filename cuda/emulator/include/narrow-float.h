@@ -1,7 +1,7 @@
-// The operators of a 16-bit float type: every operation is one of fp32, rounded.
+// The operators of a 16-bit float type: every operation is done in fp32 and rounded.
 #pragma once
 
-// Name, and the conversions to and from fp32.
+// Defines the type from its name and its conversions to and from fp32.
 #define GPT2_NARROW_FLOAT(name, to_float, from_float)                                                    \
   struct name {                                                                                          \
     unsigned short bits;                                                                                 \

@@ -10,7 +10,7 @@ template <class Group>
 GPT2_UNCHECKED void memcpy_async(const Group &group, void *to, const void *from, size_t bytes) {
   gpt2_emulator::copy_together(group, to, from, bytes, GPT2_CALLER);
 }
-// Of elements: as many as there are on both sides.
+// Copies the smaller of the two numbers of elements.
 template <class Group, class T>
 GPT2_UNCHECKED void memcpy_async(const Group &group, T *to, size_t to_count, const T *from, size_t from_count) {
   const size_t count = to_count < from_count ? to_count : from_count;
