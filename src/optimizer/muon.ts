@@ -81,7 +81,7 @@ const shapeOf = ({ weight }: UpdatePart) => weight.shape as MatrixShape;
 const halfOf = (elements: number): number => Math.ceil(elements / 32) * 32;
 
 /**
- * Muon, with momentum 0.95 and the iteration polar-express unless others are given. For matrices only, best those of the
+ * Muon, with momentum 0.95 and the iteration polar-express by default. For matrices only, best those of the
  * transformer blocks.
  * @throws UsageError for an option out of range
  * @example
