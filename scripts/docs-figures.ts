@@ -33,10 +33,10 @@ function provenance(path: string, { date, device, dtype, batch, sequence, step }
   return `d12, batch ${batch} x ${sequence}, ${dtype}, ${device.device}, ${device.codePath} kernels, ${date.slice(0, 10)},\n${link(path)}; a step takes ${step.ms.median.toFixed(1)} ms.`;
 }
 
-/** The meaning of "of the bound", and its rates in this bench. */
+/** The rates of "of the bound" in this bench. */
 function bounds({ peaks: { matmulFlopsPerSecond, copyBytesPerSecond } }: Bench): string {
   const [flops, bytes] = [(matmulFlopsPerSecond / 1e12).toFixed(0), (copyBytesPerSecond / 1e12).toFixed(2)];
-  return `The bound is the longer of two times: the operations at the rate of our own 8192^3 matmul (${flops} TFLOP/s), and each byte\nmoved once at the rate of a copy (${bytes} TB/s).`;
+  return `[Bound](README.md#figures): our 8192^3 matmul runs at ${flops} TFLOP/s, a copy at ${bytes} TB/s.`;
 }
 
 function pick<T>(all: readonly T[], name: string, nameOf: (each: T) => string, source: string): T {
@@ -107,7 +107,7 @@ function cpu(names: readonly string[]): string {
 }
 
 /** The page of each kernel family, in the order of the model. */
-const families = 'embedding layernorm matmul attention gelu-and-residual classifier global-norm adamw'.split(' ');
+const families = 'embedding layernorm matmul attention gelu-and-residual classifier optimizers'.split(' ');
 
 /** The ops whose table a page has. */
 const opsOf = (page: string): string[] => /figures: ops: (.*) -->/.exec(read(`docs/${page}.md`))![1]!.split('; ');
@@ -170,28 +170,18 @@ function benchesIn(folder: string): { model: string; bench: Bench }[] {
     );
 }
 
-type SizeRow = [model: string, size: string, rate: string, ms: string, tflops: string, memory: string, ...string[]];
-
-const sizeRows = (): SizeRow[] =>
+const sizeRows = (): string[][] =>
   benchesIn('benchmarks/h100/').map(({ model, bench }) => {
-    const { batch, sequence, step, flopsPerToken, memory } = bench;
-    const rate = step.tokensPerSecond.median;
+    const { batch, sequence, step, memory } = bench;
     return [
       model,
       `${batch} x ${sequence}`,
-      whole(rate),
-      step.ms.median.toFixed(2),
-      ((rate * flopsPerToken) / 1e12).toFixed(0),
-      `${(memory.used / 2 ** 30).toFixed(1)} GiB`,
+      whole(step.tokensPerSecond.median),
       llmcBeside({ model, batch, sequence }),
       pytorchBeside({ model, batch, sequence }),
+      `${(memory.used / 2 ** 30).toFixed(1)} GiB`,
     ];
   });
-
-function sizes(): string {
-  const head = ['model', 'batch x sequence', 'tokens/s', 'ms per step', 'TFLOP/s', 'device memory', 'llm.c', 'PyTorch'];
-  return table(head, sizeRows(), 2);
-}
 
 const sampleBench = (model: string) => {
   const path = `benchmarks/h100-sample/${model}.json`;
@@ -240,7 +230,6 @@ function headline(): string {
 
 /** README's table, and the other figures measured on an H100. */
 function speed(): string {
-  const rows = sizeRows().map(([model, size, rate, , , memory, ...others]) => [model, size, rate, ...others, memory]);
   const peers = ['llm.c, cuDNN', 'PyTorch 2.11, compiled, cuDNN'];
   const head = ['model', 'batch x sequence', 'tokens/s', ...peers, 'device memory'];
   const { date, device, firstStepMs } = hopperBench;
@@ -259,7 +248,7 @@ function speed(): string {
     `- ${viewers.viewers} viewers of the live page do not slow a step measurably (${viewers.ratio.toFixed(3)} times its time without them).`,
     `- \`sample\` generates ${whole(d12!)} tokens/s of one text with d12, ${whole(d48!)} with d48.`,
   ];
-  return `${table(head, rows, 2)}\n\n${notes.join('\n')}`;
+  return `${table(head, sizeRows(), 2)}\n\n${notes.join('\n')}`;
 }
 
 /** README's table of the CPU library and llm.c's program. */
@@ -305,7 +294,6 @@ const kinds: Readonly<Record<string, (names: readonly string[]) => string>> = {
   // Functions of the CPU library's step, by name.
   cpu,
   families: stepByFamily,
-  sizes,
   headline,
   speed,
   'cpu-speed': cpuSpeed,

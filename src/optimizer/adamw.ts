@@ -28,7 +28,7 @@ const correction = (name: string, beta: number) => ({
 });
 
 /**
- * AdamW, with betas 0.9 and 0.95 and eps 1e-8 unless others are given. Weight decay is decoupled and applies to matrices only.
+ * AdamW, with betas 0.9 and 0.95 and eps 1e-8 by default. Weight decay is decoupled and applies to matrices only.
  * @example const optimizer = new AdamW({ weightDecay: 0.1, beta2: 0.99 });
  */
 export class AdamW implements Optimizer {

@@ -1,4 +1,4 @@
-// Muon (Jordan 2024): momentum, made orthogonal by a Newton-Schulz iteration. For the matrices of the transformer blocks; docs/muon.md.
+// Muon (Jordan 2024): momentum, made orthogonal by a Newton-Schulz iteration. For the matrices of the transformer blocks; docs/optimizers.md.
 import { checkGiven } from '../base/checks/given.ts';
 import { factor, real } from '../base/checks/number.ts';
 import type { Selection } from '../model/arena.ts';
@@ -81,7 +81,7 @@ const shapeOf = ({ weight }: UpdatePart) => weight.shape as MatrixShape;
 const halfOf = (elements: number): number => Math.ceil(elements / 32) * 32;
 
 /**
- * Muon, with momentum 0.95 and the iteration polar-express unless others are given. For matrices only, best those of the
+ * Muon, with momentum 0.95 and the iteration polar-express by default. For matrices only, best those of the
  * transformer blocks.
  * @throws UsageError for an option out of range
  * @example

@@ -1,5 +1,5 @@
 // The Newton-Schulz iterations with which Muon makes the singular values of a matrix equal: steps x -> a x + b x^3 + c x^5.
-// docs/muon.md compares them.
+// docs/optimizers.md compares them.
 
 /** A step of an iteration: the coefficients of x, x^3 and x^5. */
 export type Polynomial = readonly [a: number, b: number, c: number];
