@@ -43,9 +43,10 @@ export { compiledFile, readSource } from './ops/kernels/compile.ts';
 export { askedSteps, completeOptions } from './options/complete-options.ts';
 export { isCompared, recordedValue } from './options/configuration.ts';
 export { type PresetName, readPreset, runPresetNames } from './options/presets.ts';
-export { namingSources, readValue, withSources } from './options/read-options.ts';
+export { readValue } from './options/read-options.ts';
 export { runToResume, withGiven } from './options/resumed-options.ts';
 export { flagOf, helpOf, type OptionRow, whole } from './options/row.ts';
+export { nameSources, resolveSources, type Sources } from './options/sources.ts';
 export { defaultPort } from './options/start-rows.ts';
 export {
   type OptionName,
@@ -94,8 +95,10 @@ export { timeName } from './runs/paths.ts';
 export { modelOrNewest } from './runs/run-model.ts';
 export { promptIds } from './tokenizer/tokenizer.ts';
 export { type ReplayOptions, replay } from './train/failure/replay.ts';
+export { planSources } from './train/plan/plan.ts';
 export { checkRuns, wantedRanks } from './train/plan/settle.ts';
 export type { RunDescription } from './train/run/hooks.ts';
+export { trainSources } from './train/train.ts';
 export { exportFormats } from './weights/export.ts';
 export { weightTypes } from './weights/files/weight-types.ts';
 export { modelPaths } from './weights/formats/stored-model.ts';

@@ -26,13 +26,14 @@ import {
   readValue,
   recordedNames,
   recordedValue,
+  resolveSources,
   runToResume,
+  type Sources,
   selectKind,
   shellWord,
   signalOf,
   timeName,
   withGiven,
-  withSources,
 } from '../program.ts';
 import { flagsOf } from './option-of-table.ts';
 import { jsonLine, notice } from './output.ts';
@@ -64,8 +65,11 @@ interface SweptRun {
  * @param specs of --sweep: "lr=1e-4,3e-4"
  * @throws UsageError before any run starts; Gpt2Error at the end, naming the runs that failed
  */
-export async function sweep(given: TrainOptions, specs: readonly string[], interruption: () => AbortSignal) {
-  const options = withSources(given);
+export async function sweep(
+  { given, options }: Sources,
+  specs: readonly string[],
+  interruption: (how: 'quiet') => AbortSignal,
+) {
   if (placeFromEnvironment()) throw new UsageError('--sweep starts its runs itself: run it without a launcher');
   runToResume(options);
   const out = options.out ?? join('runs', `sweep-${timeName()}`);
@@ -85,7 +89,7 @@ export async function sweep(given: TrainOptions, specs: readonly string[], inter
     process.stdout.write(`${runs.length} runs in ${out}, ${runs.length - left.length} of them finished before\n`);
   }
   checkDtypes(left);
-  const signal = interruption();
+  const signal = interruption('quiet');
   const failures: string[] = [];
   const gpus = kinds.includes('cuda') ? gpusOf(runs) : [undefined];
   const next = left.values();
@@ -157,7 +161,7 @@ function combine(given: TrainOptions, specs: readonly string[], out: string): Sw
   }
   return runs.map(({ names, values }) => {
     const name = names.join(',');
-    const options = withSources(withGiven(given, values));
+    const options = resolveSources(withGiven(given, values)).options;
     const tensorboard = options.tensorboard && join(options.tensorboard, name);
     const resume = options.overwrite ? false : 'auto';
     return { name, options: { ...options, tensorboard, resume, out: join(out, name) } };

@@ -19,7 +19,6 @@ import { loadFolders } from '../../ops/kernels/card-hash.ts';
 import { chooseOptimizer } from '../../optimizer/choose.ts';
 import { completeOptions, freezeOptions } from '../../options/complete-options.ts';
 import { modelOf } from '../../options/model-of-options.ts';
-import { withSources } from '../../options/read-options.ts';
 import {
   type DefaultedOptions,
   optionTable,
@@ -55,6 +54,7 @@ export interface Settled {
 }
 
 /**
+ * @param given with the options of all sources
  * @param place of this process among ranks; undefined: it trains alone, or only plans
  * @throws UsageError or Gpt2Error; InterruptedError if `signal` stops the download of --model
  */
@@ -63,8 +63,7 @@ export async function settle(
   { notice = () => {}, ...fetching }: FetchOptions,
   place?: Place,
 ): Promise<Settled> {
-  const asked = withSources(place ? withRanks(given, place) : given);
-  const { options: merged, checkpoint } = mergeRun(asked, notice);
+  const { options: merged, checkpoint } = mergeRun(place ? withRanks(given, place) : given, notice);
   const target = selectDevice(merged.device ?? optionTable.device.default, place?.gpu);
   const start = checkpoint
     ? checkpointWeights(checkpoint)
@@ -118,10 +117,11 @@ export async function checkRuns(all: readonly TrainOptions[], fetching: FetchOpt
 
 /**
  * The number of ranks of a run: as given, or as in the run that is resumed.
+ * @param given with the options of all sources
  * @throws UsageError for wrong options, before any process is started
  */
 export function wantedRanks(given: TrainOptions): number {
-  const { options: merged } = mergeUnverified(withSources(given));
+  const { options: merged } = mergeUnverified(given);
   const { ranks = optionTable.ranks.default } = merged;
   if (ranks === 1) return ranks;
   const kind = selectKind(merged.device ?? optionTable.device.default);

@@ -35,7 +35,7 @@ export interface ValidationBatches {
   readonly different: number;
 }
 
-export type RunData = Readonly<ReturnType<typeof openData>>;
+export type RunData = Readonly<Omit<ReturnType<typeof openData>, 'steps'>>;
 
 /** @throws Gpt2Error for data that is damaged, changed or too small */
 export function openData(opening: Opening) {
