@@ -168,6 +168,18 @@ export function attempt<R>(work: () => R): R | Gpt2Error {
   }
 }
 
+/**
+ * Does work that Node or another program refuses with errors of its own.
+ * @throws Gpt2Error "what: the refusal; advice"
+ */
+export function explained<R>(what: string, advice: string | undefined, work: () => R): R {
+  try {
+    return work();
+  } catch (cause) {
+    throw new Gpt2Error(`${what}: ${(cause as Error).message}`, { cause, advice });
+  }
+}
+
 /** The first names of a list, and how many more there are. */
 export const shortList = (names: readonly string[], most = 3): string =>
   names.length > most ? `${names.slice(0, most).join(', ')} and ${names.length - most} more` : names.join(', ');

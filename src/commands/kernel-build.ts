@@ -2,8 +2,8 @@
 import { copyFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { Command, Option } from 'commander';
-import { Device, Gpt2Error, UsageError } from '../index.ts';
-import { compiledFile, readSource } from '../program.ts';
+import { Device, UsageError } from '../index.ts';
+import { compiledFile, explained, readSource } from '../program.ts';
 
 const examples = `
 A program loads the file with loadKernels(device, PATH), and then needs no compiler. docs/kernels.md has more.
@@ -57,13 +57,7 @@ export function kernelBuildCommand(): Command {
       const path = out ?? `${basename(file).replace(/\.cu$/, '')}.${cpu ? 'so' : 'cubin'}`;
       const source = { file, ...sourceOptions(flags), checks: false };
       const made = compiledFile(source, cpu ? 'cpu' : (gpu ?? ownGpu()));
-      try {
-        copyFileSync(made, path);
-      } catch (cause) {
-        throw new Gpt2Error(`cannot write ${path}: ${(cause as Error).message}; name another file with --out`, {
-          cause,
-        });
-      }
+      explained(`cannot write ${path}`, 'name another file with --out', () => copyFileSync(made, path));
       process.stdout.write(`wrote ${path}\n`);
     });
 }
@@ -75,14 +69,8 @@ function defined(text: string, before: Readonly<Record<string, string>> = {}): R
 }
 
 /** The compute capability of this machine's GPU. @throws Gpt2Error if there is none, naming --gpu */
-export function ownGpu(): string {
-  try {
+export const ownGpu = (): string =>
+  explained("cannot tell this machine's GPU", 'or give its compute capability, as --gpu 9.0', () => {
     using device = Device.open({ kind: 'cuda' });
     return device.description.computeCapability!;
-  } catch (cause) {
-    const why = cause instanceof Gpt2Error ? cause.message : String(cause);
-    throw new Gpt2Error(`cannot tell this machine's GPU: ${why}; or give its compute capability, as --gpu 9.0`, {
-      cause,
-    });
-  }
-}
+  });

@@ -1,7 +1,7 @@
 // The exercises of the course: kernels with holes, which a learner fills in a folder of their own, and the score.
 import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { Gpt2Error } from '../base/errors.ts';
+import { explained, Gpt2Error } from '../base/errors.ts';
 import { makeFolder } from '../base/files/make-folder.ts';
 import { packageRoot } from '../base/package-root.ts';
 import { selectDevice } from '../native/select-device.ts';
@@ -32,14 +32,10 @@ export function startCourse(folder: string): void {
       `cannot start the course in ${folder}: it exists, and nothing is overwritten; name another one`,
     );
   }
-  try {
+  explained(`cannot start the course in ${folder}`, 'name another folder', () => {
     makeFolder(dirname(folder));
     cpSync(exercises, folder, { recursive: true });
-  } catch (cause) {
-    throw new Gpt2Error(`cannot start the course in ${folder}: ${(cause as Error).message}; name another folder`, {
-      cause,
-    });
-  }
+  });
 }
 
 /**
@@ -89,11 +85,7 @@ export async function* checkCourse(folder: string, seconds: number): AsyncGenera
 }
 
 function readScore(path: string): Score {
-  try {
-    return existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as Score) : {};
-  } catch (cause) {
-    throw new Gpt2Error(`the score ${path} cannot be read: ${(cause as Error).message}; delete it: it is made again`, {
-      cause,
-    });
-  }
+  return explained(`the score ${path} cannot be read`, 'delete it: it is made again', () =>
+    existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as Score) : {},
+  );
 }

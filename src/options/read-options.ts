@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { checkGiven, checkValue, isNumeric, isWordOf, type Kind } from '../base/checks/given.ts';
 import { type Spellings, unknownOption } from '../base/checks/nearest.ts';
 import { numberOf, numberWithUnit } from '../base/checks/number.ts';
-import { Gpt2Error, UsageError, words } from '../base/errors.ts';
+import { explained, Gpt2Error, UsageError, words } from '../base/errors.ts';
 import { type CheckedJson, readCheckedJson } from '../base/files/checked-json.ts';
 import { derivedFields } from './configuration.ts';
 import { flagOf, type OptionRow, type OptionValue } from './row.ts';
@@ -75,15 +75,11 @@ export function readOptions(values: Record<string, unknown>, source: string): Tr
  */
 export function readOptionsFile(given: string, check: (file: CheckedJson) => void = () => {}): TrainOptions {
   const path = statSync(given, { throwIfNoEntry: false })?.isDirectory() ? join(given, 'config.json') : given;
-  let file: CheckedJson;
-  try {
-    file = readCheckedJson(path);
-  } catch (cause) {
-    throw new Gpt2Error(
-      words`the options file ${path} cannot be read: ${(cause as Error).message}; --config takes a JSON object of options, such as a run's config.json`,
-      { cause },
-    );
-  }
+  const file = explained(
+    `the options file ${path} cannot be read`,
+    words`--config takes a JSON object of options, such as a run's config.json`,
+    () => readCheckedJson(path),
+  );
   check(file);
   const { value } = file;
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
@@ -95,12 +91,7 @@ export function readOptionsFile(given: string, check: (file: CheckedJson) => voi
 /** As `readOptionsFile`, for a run that resumes with it. @throws Gpt2Error if it is not what the run wrote */
 export const readRunOptions = (path: string): TrainOptions =>
   readOptionsFile(path, (file) => {
-    try {
-      file.check();
-    } catch (cause) {
-      throw new Gpt2Error(
-        words`cannot resume from ${path}: ${(cause as Error).message}; restore it, or start another run with --config ${path}`,
-        { cause },
-      );
-    }
+    explained(`cannot resume from ${path}`, words`restore it, or start another run with --config ${path}`, () =>
+      file.check(),
+    );
   });

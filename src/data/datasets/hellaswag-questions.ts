@@ -3,7 +3,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, extname, join } from 'node:path';
 import { z } from 'zod';
-import { Gpt2Error, words } from '../../base/errors.ts';
+import { explained, Gpt2Error, words } from '../../base/errors.ts';
 import { makeFolder } from '../../base/files/make-folder.ts';
 import { encode } from '../../tokenizer/tokenizer.ts';
 import { type Question, writeQuestions } from '../shards/multiple-choice.ts';
@@ -49,16 +49,11 @@ function findSource(): string {
 }
 
 function readLines(path: string): string[] {
-  try {
-    return readFileSync(path, 'utf8')
+  return explained(`the questions ${path} cannot be read`, words`name the published file with --from`, () =>
+    readFileSync(path, 'utf8')
       .split('\n')
-      .filter((line) => line.trim() !== '');
-  } catch (cause) {
-    throw new Gpt2Error(
-      words`the questions ${path} cannot be read: ${(cause as Error).message}; name the published file with --from`,
-      { cause },
-    );
-  }
+      .filter((line) => line.trim() !== ''),
+  );
 }
 
 function toQuestion(line: string, place: string): Question {

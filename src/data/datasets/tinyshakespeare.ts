@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Gpt2Error, words } from '../../base/errors.ts';
+import { explained, Gpt2Error, words } from '../../base/errors.ts';
 import type { DatasetSource, SourceOptions } from './dataset.ts';
 import { download } from './download.ts';
 
@@ -48,14 +48,7 @@ async function findText({ from, folder, notice }: SourceOptions): Promise<{ text
 }
 
 function readText(path: string): Buffer {
-  let bytes: Buffer;
-  try {
-    bytes = readFileSync(path);
-  } catch (cause) {
-    throw new Gpt2Error(words`the text ${path} cannot be read: ${(cause as Error).message}; name another with --from`, {
-      cause,
-    });
-  }
+  const bytes = explained(`the text ${path} cannot be read`, words`name another with --from`, () => readFileSync(path));
   if (bytes.toString('utf8').trim() === '')
     throw new Gpt2Error(words`the text ${path} is empty: name another with --from`);
   return bytes;

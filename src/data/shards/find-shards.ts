@@ -4,7 +4,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { z } from 'zod';
 import { didYouMean } from '../../base/checks/nearest.ts';
-import { Gpt2Error, onCommandLine, shortList, words } from '../../base/errors.ts';
+import { explained, Gpt2Error, onCommandLine, shortList, words } from '../../base/errors.ts';
 import { readCheckedJson } from '../../base/files/checked-json.ts';
 import { shellWord } from '../../base/wording.ts';
 import { type Loss, lostShare } from '../../tokenizer/loss.ts';
@@ -43,15 +43,11 @@ export function findShards(folder: string, role: Role): string[] {
   if (existsSync(join(folder, unfinishedFolder)) && !existsSync(join(folder, datasetFile))) {
     throw new Gpt2Error(`${folder} is not finished: run the same prepro again, which continues`);
   }
-  let names: string[];
-  try {
-    names = readdirSync(folder);
-  } catch (cause) {
-    throw new Gpt2Error(
-      words`${folder} cannot be read as a folder of token shards: ${(cause as Error).message}; name another${onCommandLine(' with --data')}`,
-      { cause },
-    );
-  }
+  const names = explained(
+    `${folder} cannot be read as a folder of token shards`,
+    words`name another${onCommandLine(' with --data')}`,
+    () => readdirSync(folder),
+  );
   const both = names.find((name) => roleOfName(name).length === 2);
   if (both) throw new Gpt2Error(`${join(folder, both)} is named both train and val; rename it`);
   const found = names.filter((name) => roleOfName(name).includes(role));

@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import { closeSync, fstatSync, fsyncSync, openSync, renameSync, rmSync, type Stats, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { Gpt2Error } from '../../base/errors.ts';
+import { explained, Gpt2Error } from '../../base/errors.ts';
 import { hashOpenFile, readFully } from '../../base/files/read-file.ts';
 import { openRegularFile } from '../../base/files/regular-file.ts';
 import { syncToDisk } from '../../base/files/sync.ts';
@@ -41,15 +41,9 @@ export class ChangedShardError extends Gpt2Error {
 
 /** Opens a shard. @throws Gpt2Error if the file is missing or is not a shard; it gives the expected and the actual value */
 export function openShard(path: string): Shard {
-  let file: number;
-  try {
-    file = openRegularFile(path);
-  } catch (cause) {
-    throw new Gpt2Error(
-      `the token shard ${path} cannot be opened: ${(cause as Error).message}; name a .bin file that prepro wrote`,
-      { cause },
-    );
-  }
+  const file = explained(`the token shard ${path} cannot be opened`, 'name a .bin file that prepro wrote', () =>
+    openRegularFile(path),
+  );
   try {
     let seen = fstatSync(file);
     const header = readHeader(file, path, seen);

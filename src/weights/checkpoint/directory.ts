@@ -2,7 +2,7 @@
 // of interrupted writes (write.ts) are ignored, except for a complete checkpoint that was set aside.
 import { existsSync, lstatSync, readdirSync, type Stats } from 'node:fs';
 import { basename, join } from 'node:path';
-import { attempt, Gpt2Error } from '../../base/errors.ts';
+import { attempt, explained, Gpt2Error } from '../../base/errors.ts';
 import { hashFile } from '../../base/files/read-file.ts';
 import { checkConfig } from '../../model/config.ts';
 import { parameterCount } from '../../model/parameters.ts';
@@ -163,11 +163,7 @@ export function verifySizes(path: string): FoundCheckpoint {
  * @throws Gpt2Error
  */
 export function checkModelSize(path: string, { model, files }: Pick<Manifest, 'model' | 'files'>): void {
-  try {
-    checkConfig(model);
-  } catch (cause) {
-    throw new Gpt2Error(`${path} describes an impossible model: ${(cause as Error).message}`, { cause });
-  }
+  explained(`${path} describes an impossible model`, undefined, () => checkConfig(model));
   const bytes = files.find(({ name }) => name === weightsFile)?.bytes ?? 0;
   const parameters = parameterCount(model);
   if (parameters * bytesOf('fp32') <= bytes) return;
@@ -176,12 +172,7 @@ export function checkModelSize(path: string, { model, files }: Pick<Manifest, 'm
 
 /** @throws Gpt2Error if it is not a regular file in the folder itself; a link could lead anywhere */
 function checkFile(file: string): Stats {
-  let stats: Stats | undefined;
-  try {
-    stats = lstatSync(file, { throwIfNoEntry: false });
-  } catch (cause) {
-    throw new Gpt2Error(`${file} cannot be read: ${(cause as Error).message}`, { cause });
-  }
+  const stats = explained(`${file} cannot be read`, undefined, () => lstatSync(file, { throwIfNoEntry: false }));
   if (!stats) throw new Gpt2Error(`${file} is missing`);
   if (stats.isSymbolicLink()) throw new Gpt2Error(`${file} is a link; replace it by the file itself`);
   if (!stats.isFile()) throw new Gpt2Error(`${file} is not a file`);
@@ -195,9 +186,5 @@ function checkSize(file: string, bytes: number): void {
 
 /** sha256 of a file, in hex. @throws Gpt2Error if it cannot be read */
 export function checkpointHash(path: string): string {
-  try {
-    return hashFile(path);
-  } catch (cause) {
-    throw new Gpt2Error(`${path} cannot be read: ${(cause as Error).message}`, { cause });
-  }
+  return explained(`${path} cannot be read`, undefined, () => hashFile(path));
 }

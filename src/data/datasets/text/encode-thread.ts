@@ -3,7 +3,7 @@
 import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import { parentPort, workerData } from 'node:worker_threads';
-import { Gpt2Error, shortList, words } from '../../../base/errors.ts';
+import { explained, Gpt2Error, shortList, words } from '../../../base/errors.ts';
 import { addCharacters, UnknownCharacterError } from '../../../tokenizer/character-tokenizer.ts';
 import { placeAfter, textStart } from '../../../tokenizer/line-and-column.ts';
 import { type Loss, sumOf } from '../../../tokenizer/loss.ts';
@@ -174,15 +174,9 @@ function isBlank(text: Buffer, start: number, end: number): boolean {
 const fractionOf = (text: Buffer): number => createHash('sha256').update(text).digest().readUIntBE(0, 6) / 2 ** 48;
 
 function documentOf(line: string, field: string, where: string): string {
-  let value: unknown;
-  try {
-    value = JSON.parse(line);
-  } catch (cause) {
-    throw new Gpt2Error(
-      words`${where} is not JSON: ${(cause as Error).message}; --field takes files with one JSON object per line`,
-      { cause },
-    );
-  }
+  const value = explained(`${where} is not JSON`, words`--field takes files with one JSON object per line`, () =>
+    JSON.parse(line),
+  );
   if (typeof value === 'string') return value;
   const text = value !== null && typeof value === 'object' ? (value as Record<string, unknown>)[field] : undefined;
   if (typeof text === 'string') return text;
