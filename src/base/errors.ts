@@ -1,6 +1,6 @@
 // Errors that a user, a file or the machine can cause. A message is one line: what failed, the value, where, what to do. Any
 // other error is a defect of this program and is shown with its stack.
-import { asTyped, nameOf, spelled } from './wording.ts';
+import { asTyped, nameOf, spelled, words } from './wording.ts';
 
 export { onCommandLine, spelled, words } from './wording.ts';
 
@@ -92,6 +92,22 @@ export class UsageError extends Gpt2Error {
     });
   }
 }
+
+/**
+ * Tags the message of an error, as `words` does.
+ * @example throw gpt2Error`${path} has no checkpoint; give another --model`;
+ */
+export const gpt2Error = (texts: TemplateStringsArray, ...values: readonly unknown[]): Gpt2Error =>
+  new Gpt2Error(words(texts, ...values));
+
+/** As `gpt2Error`, about the options whose flags the message names. */
+export const usageError = (texts: TemplateStringsArray, ...values: readonly unknown[]): UsageError =>
+  new UsageError(words(texts, ...values), {
+    options: texts
+      .join(' ')
+      .match(/--[a-z][\w-]*/g)
+      ?.map(nameOf),
+  });
 
 /**
  * A file of kernels does not compile. The message is the compiler's: of each error the place, the line and a caret.

@@ -2,7 +2,7 @@
 import { basename, dirname, join, resolve } from 'node:path';
 import { styleText } from 'node:util';
 import { Command, Option } from 'commander';
-import { compareSeries, Gpt2Error, type RunRecord, UsageError } from '../index.ts';
+import { compareSeries, Gpt2Error, type RunRecord } from '../index.ts';
 import {
   bitsPerByte,
   type Compared,
@@ -13,6 +13,7 @@ import {
   describeUnlike,
   endOfRun,
   formatTable,
+  gpt2Error,
   htmlReport,
   lossPlot,
   mismatches,
@@ -33,6 +34,7 @@ import {
   reportData,
   terminalPlot,
   unlike,
+  usageError,
 } from '../program.ts';
 import { numberOption } from './number-option.ts';
 import { jsonLine, writeResult } from './output.ts';
@@ -124,7 +126,7 @@ export function compareCommand(): Command {
 
 function readPlotName(name: string): string {
   if (/\.(svg|png)$/i.test(name)) return name;
-  throw new UsageError(`--out takes a file that ends in .svg or .png, not ${JSON.stringify(name)}`);
+  throw usageError`--out takes a file that ends in .svg or .png, not ${JSON.stringify(name)}`;
 }
 
 const plotName = 'compare.svg';
@@ -147,9 +149,7 @@ async function compare(paths: readonly string[], flags: Flags): Promise<void> {
   const pairing = pairRuns(folders, flags.reference);
   const { runs, baselines } = pairing;
   if (tolerance !== undefined && pairing.pairs.length === 0) {
-    throw new UsageError(
-      `--tolerance needs something to compare ${folders[0]} with: no reference has its configuration; name one with --reference, or a second run`,
-    );
+    throw usageError`--tolerance needs something to compare ${folders[0]} with: no reference has its configuration; name one with --reference, or a second run`;
   }
   const isRanked = runs.length > 2 && baselines.length === 0 && tolerance === undefined;
   const ranking = isRanked ? rankRuns(runs) : undefined;
@@ -159,9 +159,9 @@ async function compare(paths: readonly string[], flags: Flags): Promise<void> {
   }));
   for (const { run, baseline, comparison } of compared) {
     const [unlike] = describeUnlike({ run, baseline });
-    if (unlike && tolerance !== undefined) throw new Gpt2Error(`${unlike}; leave out --tolerance`);
+    if (unlike && tolerance !== undefined) throw gpt2Error`${unlike}; leave out --tolerance`;
     if (comparison.series.some(({ steps }) => steps > 0)) continue;
-    throw new Gpt2Error(`${run.folder} has no step in common with ${baseline.name} yet: train it further`);
+    throw gpt2Error`${run.folder} has no step in common with ${baseline.name} yet: train it further`;
   }
 
   const plot = flags.out ?? join(folderFor(folders), plotName);

@@ -8,7 +8,6 @@ import {
   type Evaluation,
   evaluate,
   findShards,
-  Gpt2Error,
   type HellaswagScore,
   type Role,
   readDataset,
@@ -28,6 +27,7 @@ import {
   checkSequence,
   chooseInferenceBatch,
   ExitError,
+  gpt2Error,
   launchRanks,
   loadFolders,
   modelOrNewest,
@@ -141,7 +141,7 @@ interface Loss {
 function refuseNoNumber(found: Loss | undefined): void {
   if (!found || Number.isFinite(found.loss)) return;
   const { loss, model, data } = found;
-  throw new Gpt2Error(`the loss of ${model} on ${data} is ${loss}: name another checkpoint with --model`);
+  throw gpt2Error`the loss of ${model} on ${data} is ${loss}: name another checkpoint with --model`;
 }
 
 /** With several ranks, rank 0 prints the results. @returns the loss, if there is data */

@@ -2,8 +2,8 @@
 import { copyFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { Command, Option } from 'commander';
-import { Device, UsageError } from '../index.ts';
-import { compiledFile, explained, readSource } from '../program.ts';
+import { Device } from '../index.ts';
+import { compiledFile, explained, readSource, usageError } from '../program.ts';
 
 const examples = `
 A program loads the file with loadKernels(device, PATH), and then needs no compiler. docs/kernels.md has more.
@@ -64,7 +64,7 @@ export function kernelBuildCommand(): Command {
 
 function defined(text: string, before: Readonly<Record<string, string>> = {}): Record<string, string> {
   const [, name, value] = /^([A-Za-z_]\w*)=(.*)$/s.exec(text) ?? [];
-  if (name === undefined) throw new UsageError(`--define takes NAME=VALUE, not ${JSON.stringify(text)}`);
+  if (name === undefined) throw usageError`--define takes NAME=VALUE, not ${JSON.stringify(text)}`;
   return { ...before, [name]: value! };
 }
 

@@ -3,7 +3,7 @@
 import { existsSync } from 'node:fs';
 import { basename, extname, join, resolve } from 'node:path';
 import { Command } from 'commander';
-import { findInputs, type Prepared, prepareText, type TextOptions, UsageError } from '../index.ts';
+import { findInputs, type Prepared, prepareText, type TextOptions } from '../index.ts';
 import {
   fieldOfTexts,
   optionTable,
@@ -12,6 +12,7 @@ import {
   shardPrefix,
   shellWord,
   tokenizerKinds,
+  usageError,
 } from '../program.ts';
 import { numberOption, share } from './number-option.ts';
 import { printResult } from './output.ts';
@@ -74,7 +75,7 @@ export function preproTextCommand(): Command {
     .action(async (paths: string[], flags: OwnFlags) => {
       const { separator, valFraction = defaultValFraction, tokenizer, workers, overwrite, lossy } = flags;
       if (flags.field !== undefined && separator !== undefined) {
-        throw new UsageError('--field and --separator exclude each other: give one');
+        throw usageError`--field and --separator exclude each other: give one`;
       }
       const out = flags.out ?? join('data', basename(resolve(paths[0]!)).replace(/(?<=.)\..*$/s, ''));
       const mark = separator === undefined ? undefined : unescaped(separator);

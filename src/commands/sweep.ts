@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
 import { Option } from 'commander';
-import { Device, Gpt2Error, readRun, type TrainOptions, UsageError } from '../index.ts';
+import { Device, Gpt2Error, readRun, type TrainOptions } from '../index.ts';
 import {
   askedSteps,
   asTyped,
@@ -16,6 +16,7 @@ import {
   ExitError,
   endOfRun,
   flagOf,
+  gpt2Error,
   holdsRun,
   isCompared,
   optionNamed,
@@ -33,6 +34,7 @@ import {
   shellWord,
   signalOf,
   timeName,
+  usageError,
   withGiven,
 } from '../program.ts';
 import { flagsOf } from './option-of-table.ts';
@@ -70,11 +72,11 @@ export async function sweep(
   specs: readonly string[],
   interruption: (how: 'quiet') => AbortSignal,
 ) {
-  if (placeFromEnvironment()) throw new UsageError('--sweep starts its runs itself: run it without a launcher');
+  if (placeFromEnvironment()) throw usageError`--sweep starts its runs itself: run it without a launcher`;
   runToResume(options);
   const out = options.out ?? join('runs', `sweep-${timeName()}`);
   if (holdsRun(out)) {
-    throw new UsageError(`${out} already holds a run: name another folder for the sweep with --out`);
+    throw usageError`${out} already holds a run: name another folder for the sweep with --out`;
   }
   const runs = combine(given, specs, out);
   const kinds = runs.map((run) => selectKind(run.options.device ?? 'auto'));
@@ -118,9 +120,7 @@ export async function sweep(
     process.stdout.write(asTyped(`${lines.join('\n')}\n`));
   }
   if (failures.length === 0) return;
-  throw new Gpt2Error(
-    `${failures.length} of ${runs.length} runs failed: ${failures.join('; ')}; the same command with --out ${shellWord(out)} tries them again`,
-  );
+  throw gpt2Error`${failures.length} of ${runs.length} runs failed: ${failures.join('; ')}; the same command with --out ${shellWord(out)} tries them again`;
 }
 
 /** Opens each device in each dtype that a run names. @throws Gpt2Error if it lacks one */
@@ -148,7 +148,7 @@ function checkDtypes(runs: readonly SweptRun[]): void {
 function combine(given: TrainOptions, specs: readonly string[], out: string): SweptRun[] {
   const axes = specs.map(readAxis);
   const repeated = axes.find(({ option }, index) => axes.findIndex((other) => other.option === option) < index);
-  if (repeated) throw new UsageError(`--sweep names ${repeated.name} twice: give its values once, with commas`);
+  if (repeated) throw usageError`--sweep names ${repeated.name} twice: give its values once, with commas`;
   let runs: { names: string[]; values: TrainOptions }[] = [{ names: [], values: {} }];
   for (const { option, name, values } of axes) {
     runs = runs.flatMap((run) =>
@@ -178,9 +178,7 @@ function readAxis(spec: string) {
       flags.flatMap((flag, index) => [flag, recordedNames[index]!].map((each) => [each, flag])),
     );
     const hint = didYouMean(given, spellings, 'train --help lists the options');
-    throw new UsageError(
-      `--sweep takes NAME=VALUE,VALUE with an option of train that config.json records, not ${JSON.stringify(spec)}; ${hint}`,
-    );
+    throw usageError`--sweep takes NAME=VALUE,VALUE with an option of train that config.json records, not ${JSON.stringify(spec)}; ${hint}`;
   }
   const row = optionRows[option];
   const values = list.split(',').map((text) => {
@@ -189,7 +187,7 @@ function readAxis(spec: string) {
   });
   const name = flagOf(row).slice(2);
   if (new Set(values.map(({ value }) => value)).size < values.length) {
-    throw new UsageError(`--sweep ${spec} has a value of ${name} twice: give each once`);
+    throw usageError`--sweep ${spec} has a value of ${name} twice: give each once`;
   }
   return { option, name, values };
 }
@@ -205,9 +203,7 @@ function isFinished({ options }: SweptRun): boolean {
     const [value, was] = [options[name], recordedValue(configuration, name)];
     if (value === undefined || value === 'auto' || value === was) continue;
     const flag = flagOf(optionRows[name]);
-    throw new Gpt2Error(
-      `${options.out} was trained with ${flag} ${was}, not ${value}; name another --out, or give --overwrite`,
-    );
+    throw gpt2Error`${options.out} was trained with ${flag} ${was}, not ${value}; name another --out, or give --overwrite`;
   }
   const steps = askedSteps(options, configuration.totalBatch);
   return steps === undefined || steps === configuration.steps;

@@ -1,7 +1,7 @@
 // Looks at a folder before a data set is made there. Another data set is replaced only on request, unknown files never.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { attempt, Gpt2Error, words } from '../base/errors.ts';
+import { attempt, Gpt2Error, gpt2Error, words } from '../base/errors.ts';
 import { hashFile } from '../base/files/read-file.ts';
 import { tokenizerFile } from '../tokenizer/tokenizer-file.ts';
 import {
@@ -40,9 +40,7 @@ export function standingIn(folder: string, prefix: string): Standing {
   const shards = shardsIn(folder);
   const other = shards.find((name) => !isOwnShard(name, prefix) && !listed.has(name));
   if (other)
-    throw new Gpt2Error(
-      words`${folder} holds ${other}, which belongs to another data set: name another folder with --out`,
-    );
+    throw gpt2Error`${folder} holds ${other}, which belongs to another data set: name another folder with --out`;
   const isCutOff = shards.length === 0 || existsSync(join(folder, unfinishedFolder));
   const replaced = dataset?.tokenizerSha256 === undefined ? shards : [...shards, tokenizerFile];
   return { dataset, replaced, isFinished: existsSync(join(folder, datasetFile)) || !isCutOff };
@@ -50,16 +48,14 @@ export function standingIn(folder: string, prefix: string): Standing {
 
 /** The error if `what` is in the folder and may not be replaced. */
 export const standsInTheWay = (folder: string, what: string): Gpt2Error =>
-  new Gpt2Error(words`${folder} holds ${what}: replace it with --overwrite, or name another folder with --out`);
+  gpt2Error`${folder} holds ${what}: replace it with --overwrite, or name another folder with --out`;
 
 /** @throws Gpt2Error if a new data set's tokenizer would replace a file that is no data set's */
 export function refuseForeignTokenizer(folder: string, file: string | undefined, replaced: readonly string[]): void {
   const path = join(folder, tokenizerFile);
   if (file === undefined || replaced.includes(tokenizerFile) || !existsSync(path)) return;
   if (readFileSync(path, 'utf8') === file) return;
-  throw new Gpt2Error(
-    words`${path} belongs to no data set and is not replaced: move it, or name another folder with --out`,
-  );
+  throw gpt2Error`${path} belongs to no data set and is not replaced: move it, or name another folder with --out`;
 }
 
 /** The error if a folder cannot be written. */

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { checkGiven, checkValue, isNumeric, isWordOf, type Kind } from '../base/checks/given.ts';
 import { type Spellings, unknownOption } from '../base/checks/nearest.ts';
 import { numberOf, numberWithUnit } from '../base/checks/number.ts';
-import { explained, Gpt2Error, UsageError, words } from '../base/errors.ts';
+import { explained, gpt2Error, UsageError, usageError, words } from '../base/errors.ts';
 import { type CheckedJson, readCheckedJson } from '../base/files/checked-json.ts';
 import { derivedFields } from './configuration.ts';
 import { flagOf, type OptionRow, type OptionValue } from './row.ts';
@@ -57,7 +57,7 @@ export function readOptions(values: Record<string, unknown>, source: string): Tr
     if (!option) throw new UsageError(unknownOption(name, spellings, help), { where: source });
     const first = spelled.get(option);
     if (first !== undefined) {
-      throw new UsageError(`${source} gives "${option}" twice, as "${first}" and as "${name}": remove one`);
+      throw usageError`${source} gives "${option}" twice, as "${first}" and as "${name}": remove one`;
     }
     spelled.set(option, name);
     try {
@@ -83,7 +83,7 @@ export function readOptionsFile(given: string, check: (file: CheckedJson) => voi
   check(file);
   const { value } = file;
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new Gpt2Error(`the options file ${path} must hold one JSON object, such as a run's config.json`);
+    throw gpt2Error`the options file ${path} must hold one JSON object, such as a run's config.json`;
   }
   return readOptions(value as Record<string, unknown>, path);
 }

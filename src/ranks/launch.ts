@@ -3,7 +3,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { createServer } from 'node:net';
-import { Gpt2Error } from '../base/errors.ts';
+import { Gpt2Error, gpt2Error } from '../base/errors.ts';
 import { signalOf } from '../base/signals.ts';
 import { masterPort } from './place.ts';
 
@@ -93,7 +93,7 @@ function start(rank: number, count: number, { port, token }: { port: string; tok
 export function stopWithLauncher(): void {
   if (process.env.GPT2_LAUNCHED !== '1') return;
   // It ended while this program was loading, so 'disconnect' will not be emitted again.
-  if (!process.connected) throw new Gpt2Error('the program that launched this one has ended; start the run again');
+  if (!process.connected) throw gpt2Error`the program that launched this one has ended; start the run again`;
   process.once('disconnect', () => process.kill(process.pid, 'SIGTERM'));
   process.channel?.unref();
 }

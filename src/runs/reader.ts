@@ -1,6 +1,6 @@
 // Reads a run log: its events, and its series of losses, norms and learning rates. schema.ts defines the events.
 import { existsSync, statSync } from 'node:fs';
-import { Gpt2Error } from '../base/errors.ts';
+import { Gpt2Error, gpt2Error } from '../base/errors.ts';
 import { readTextFile } from '../base/files/regular-file.ts';
 import { shellWord } from '../base/wording.ts';
 import type { Configuration } from '../options/table.ts';
@@ -38,9 +38,7 @@ export function readRun(run: string): RunRecord {
     const [first] = statSync(run).isDirectory() ? findRuns(run) : [];
     if (first !== undefined && first !== run) {
       const all = `${shellWord(run.replace(/\/$/, ''))}/*`;
-      throw new Gpt2Error(
-        `${run} is a folder of runs: name one, such as ${shellWord(first)}; \`compare\` takes all, as ${all}`,
-      );
+      throw gpt2Error`${run} is a folder of runs: name one, such as ${shellWord(first)}; \`compare\` takes all, as ${all}`;
     }
     throw new Gpt2Error(
       `${run} is not a run folder: ${path} cannot be read (${(cause as NodeJS.ErrnoException).code ?? (cause as Error).message}); name a folder that train wrote`,
@@ -60,7 +58,7 @@ export function readRun(run: string): RunRecord {
     }
   });
   const last = events.findLast((event) => event.event === 'run');
-  if (!last) throw new Gpt2Error(`${path} has no "run" line: nothing was trained yet; name another run`);
+  if (!last) throw gpt2Error`${path} has no "run" line: nothing was trained yet; name another run`;
   return { events, configuration: last.configuration, series: seriesOf(events) };
 }
 

@@ -1,5 +1,5 @@
 // Trains from options to the last checkpoint, alone or as one of several ranks.
-import { attempt, Gpt2Error, InterruptedError, UsageError, words } from '../base/errors.ts';
+import { attempt, Gpt2Error, gpt2Error, InterruptedError, UsageError, usageError, words } from '../base/errors.ts';
 import { nameSources, resolveSources, type Sources } from '../options/sources.ts';
 import type { TrainOptions } from '../options/table.ts';
 import { isRoot, Ranks } from '../ranks/ranks.ts';
@@ -80,11 +80,10 @@ async function endOf(ranks: Ranks | undefined, error: unknown): Promise<unknown>
  * @throws UsageError for --dry-run; Gpt2Error if --steps is fewer than it has done
  */
 function finishedRun({ checkpoint, options: { out, steps, dryRun } }: Settled): TrainResult | undefined {
-  if (dryRun) throw new UsageError('train() does not take dryRun; planRun() plans a run without training');
+  if (dryRun) throw usageError`train() does not take dryRun; planRun() plans a run without training`;
   if (!checkpoint || out === undefined || steps === undefined) return undefined;
   const { step } = checkpoint.manifest;
-  if (step > steps)
-    throw new Gpt2Error(words`${out} has done ${step} steps; to continue, give --steps ${step + 1} or more`);
+  if (step > steps) throw gpt2Error`${out} has done ${step} steps; to continue, give --steps ${step + 1} or more`;
   return step === steps && kindsAt(out, step).includes('done') ? { out, steps } : undefined;
 }
 

@@ -3,7 +3,7 @@
 import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { checkGiven } from '../../base/checks/given.ts';
-import { Gpt2Error, UsageError, words } from '../../base/errors.ts';
+import { gpt2Error, usageError } from '../../base/errors.ts';
 import { checkedJson } from '../../base/files/checked-json.ts';
 import { makeFolder } from '../../base/files/make-folder.ts';
 import { addCharacters, characterTokenizerName, UnknownCharacterError } from '../../tokenizer/character-tokenizer.ts';
@@ -52,9 +52,9 @@ export async function prepareDataset(name: string, options: PrepareOptions = {})
   checkGiven(options, {}, { from: 'text', out: 'text', tokenizer: 'text', ...switches, notice: 'function' });
   const { from, tokenizer: asked = gpt2.name, overwrite, notice = () => {} } = options;
   const set = datasets.find((candidate) => candidate.name === name);
-  if (!set) throw new UsageError(`there is no data set "${name}": name one of ${datasetNames.join(', ')}`);
+  if (!set) throw usageError`there is no data set "${name}": name one of ${datasetNames.join(', ')}`;
   if (from && set === ownSource) {
-    throw new UsageError(words`own-source takes no --from: leave it out, its files come with the package`);
+    throw usageError`own-source takes no --from: leave it out, its files come with the package`;
   }
   const given = chooseTokenizer(asked);
   const tokenizerName = given?.name ?? characterTokenizerName;
@@ -76,9 +76,7 @@ export async function prepareDataset(name: string, options: PrepareOptions = {})
   const { train, val, loss } = split(set, documents, tokenizer);
   refuseLoss(loss, options);
   if (train.length === 0)
-    throw new Gpt2Error(
-      words`${source} is too short: all its ${val.length} tokens are validation; give a longer text with --from`,
-    );
+    throw gpt2Error`${source} is too short: all its ${val.length} tokens are validation; give a longer text with --from`;
   refuseForeignTokenizer(folder, tokenizer.file, replaced);
   try {
     makeFolder(folder);

@@ -1,7 +1,7 @@
 // Settles a run's options in stages, each once: read, merge with the resumed run, find the model, fill in defaults, check,
 // choose the batch, freeze. Only --batch auto opens the device, for a moment.
 import { existsSync } from 'node:fs';
-import { Gpt2Error, UsageError, words } from '../../base/errors.ts';
+import { gpt2Error, UsageError, usageError, words } from '../../base/errors.ts';
 import { findShards, readDataset, readDatasetTokenizer } from '../../data/shards/find-shards.ts';
 import { readHellaswag } from '../../inference/evaluate/hellaswag.ts';
 import { architectureNames, architectureOf } from '../../model/architecture.ts';
@@ -147,7 +147,7 @@ const tokenizerOfRun = (config: ModelConfig, start: Weights | undefined, data: T
 
 function withRanks(given: TrainOptions, { ranks }: Place): TrainOptions {
   if (given.ranks === undefined || given.ranks === ranks) return { ...given, ranks };
-  throw new UsageError(words`--gpus ${given.ranks}, but ${ranks} ranks were started`, { options: ['ranks'] });
+  throw usageError`--gpus ${given.ranks}, but ${ranks} ranks were started`;
 }
 
 /** The weights that --model names, or undefined for a new model. */
@@ -163,10 +163,7 @@ async function startingWeights(model: string | undefined, fetching: FetchOptions
     return undefined;
   }
   if (!existsSync(model) && !hubName(model)) {
-    throw new UsageError(
-      words`--model takes ${presetNames.join(', ')}, ${customModel}, or ${modelPaths}; ${model} does not exist`,
-      { options: ['model'] },
-    );
+    throw usageError`--model takes ${presetNames.join(', ')}, ${customModel}, or ${modelPaths}; ${model} does not exist`;
   }
   refuseUnsaved(model);
   return resolveWeights(model, fetching);
@@ -179,9 +176,7 @@ function modelConfig(
 ): ModelConfig {
   const { context } = options;
   if (start && context !== undefined && context > start.model.context) {
-    throw new Gpt2Error(
-      words`--context ${context} is over the ${start.model.context} positions of ${start.path}: a context can be shortened, not lengthened`,
-    );
+    throw gpt2Error`--context ${context} is over the ${start.model.context} positions of ${start.path}: a context can be shortened, not lengthened`;
   }
   return modelOf(options, start?.model, vocabularySize);
 }

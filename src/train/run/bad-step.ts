@@ -1,6 +1,6 @@
 // Ends a run whose step has a loss or gradient that is not finite: locates the tensor where it began, captures the step, saves the
 // state, and reports all of that in one line. The device has left the weights as they were before the step.
-import { attempt, Gpt2Error, words } from '../../base/errors.ts';
+import { attempt, Gpt2Error, gpt2Error, words } from '../../base/errors.ts';
 import { continueWith, shellWord } from '../../base/wording.ts';
 import type { Batch } from '../../data/batches/loader.ts';
 import type { Position } from '../../data/batches/order.ts';
@@ -45,7 +45,7 @@ export async function stopAtBadStep(run: Run, bad: BadStep, saving: Saving, even
   const saved = await save(run, step, position, located.finding, saving);
   // After the save, whose log ends before the step: a resumed run repeats the step.
   events.log({ event: 'nonFinite', step, loss, norm, finding: began, ...(capture === undefined ? {} : { capture }) });
-  return new Gpt2Error(`${summary}; ${began}; ${text}; ${saved}`);
+  return gpt2Error`${summary}; ${began}; ${text}; ${saved}`;
 }
 
 /** @returns `changed`: message about a shard that changed, so that the step's tokens are lost; the state can still be saved */

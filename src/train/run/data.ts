@@ -1,6 +1,6 @@
 // Opens the data of a run: training batches, validation batches, HellaSwag. It needs no device, so its errors come first.
 import { resolve } from 'node:path';
-import { Gpt2Error, words } from '../../base/errors.ts';
+import { gpt2Error, words } from '../../base/errors.ts';
 import { type Loader, openLoader, planValidation } from '../../data/batches/loader.ts';
 import { openSequences, type SequenceSet } from '../../data/batches/sequences.ts';
 import { readDatasetTokenizer } from '../../data/shards/find-shards.ts';
@@ -50,15 +50,11 @@ export function openData(opening: Opening) {
   if (checkpoint) seekTo(loader, checkpoint, data);
   const steps = askedSteps(options, totalBatch) ?? Math.floor(loader.tokens / totalBatch);
   if (steps < 1) {
-    throw new Gpt2Error(
-      words`${data} has ${loader.tokens} training tokens, fewer than one step of ${totalBatch}; give --steps or a smaller --total-batch`,
-    );
+    throw gpt2Error`${data} has ${loader.tokens} training tokens, fewer than one step of ${totalBatch}; give --steps or a smaller --total-batch`;
   }
   if (warmup > steps) {
     const of = tokens === undefined ? `one epoch of ${data}` : words`--tokens ${tokens}`;
-    throw new Gpt2Error(
-      words`--warmup ${warmup} is over the ${steps} steps of ${of}; take a shorter --warmup or give --steps`,
-    );
+    throw gpt2Error`--warmup ${warmup} is over the ${steps} steps of ${of}; take a shorter --warmup or give --steps`;
   }
   const validation = options.valEvery > 0 ? openValidation(opening, rank) : undefined;
   return { steps, loader, validation, hellaswag: openHellaswag(opening) };
@@ -71,9 +67,7 @@ export function openData(opening: Opening) {
 function seekTo(loader: Loader, { path, manifest }: FoundCheckpoint, data: string): void {
   const changed = changedShard(manifest.shards, loader.shards.map(shardRecord));
   if (changed && resolve(data) === resolve(String(manifest.configuration.data))) {
-    throw new Gpt2Error(
-      words`the data in ${data} is not what ${path} was trained on: ${changed}; restore it, or name another folder with --data to continue with that`,
-    );
+    throw gpt2Error`the data in ${data} is not what ${path} was trained on: ${changed}; restore it, or name another folder with --data to continue with that`;
   }
   loader.seekAsRoot(manifest.position);
 }

@@ -1,6 +1,6 @@
 // Runs the loop over the steps of an open run. Each step may log, in this order: validation, HellaSwag, sample, training loss. A
 // checkpoint is logged when it is on the disk, which may be some steps later.
-import { Gpt2Error, InterruptedError, NativeError, words } from '../../base/errors.ts';
+import { Gpt2Error, gpt2Error, InterruptedError, NativeError, words } from '../../base/errors.ts';
 import { continueWith } from '../../base/wording.ts';
 import type { Batch, Loader } from '../../data/batches/loader.ts';
 import { type Position, startPosition } from '../../data/batches/order.ts';
@@ -232,9 +232,7 @@ export class Session {
     const { out } = this.#run.folder;
     const { signal } = this.#hooks;
     if (!signal.aborted && !this.#ranksStop) {
-      return new Gpt2Error(
-        words`${this.#stoppedAndSaved}: the last ${this.#skippedInARow} updates were all skipped as spikes; ${continueWith(out)} and a smaller --lr or a larger --skip-spikes`,
-      );
+      return gpt2Error`${this.#stoppedAndSaved}: the last ${this.#skippedInARow} updates were all skipped as spikes; ${continueWith(out)} and a smaller --lr or a larger --skip-spikes`;
     }
     return new StoppedError(`${this.#stoppedAndSaved}; ${continueWith(out)}`, signal);
   }
