@@ -184,6 +184,15 @@ export function attempt<R>(work: () => R): R | Gpt2Error {
   }
 }
 
+/** The value of work, or another one if it throws: of what may be missing, unreadable or damaged. */
+export function orElse<R, O>(otherwise: O, work: () => R): R | O {
+  try {
+    return work();
+  } catch {
+    return otherwise;
+  }
+}
+
 /**
  * Does work that Node or another program refuses with errors of its own.
  * @throws Gpt2Error "what: the refusal; advice"

@@ -1,7 +1,7 @@
 // Looks at a folder before a data set is made there. Another data set is replaced only on request, unknown files never.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { attempt, Gpt2Error, gpt2Error, words } from '../base/errors.ts';
+import { attempt, Gpt2Error, gpt2Error, orElse, words } from '../base/errors.ts';
 import { hashFile } from '../base/files/read-file.ts';
 import { tokenizerFile } from '../tokenizer/tokenizer-file.ts';
 import {
@@ -73,13 +73,7 @@ export function isWhole(folder: string, dataset: Dataset): boolean {
   );
 }
 
-function datasetOf(folder: string): Dataset | undefined {
-  try {
-    return readDataset(folder);
-  } catch {
-    return undefined;
-  }
-}
+const datasetOf = (folder: string): Dataset | undefined => orElse(undefined, () => readDataset(folder));
 
 function shardsIn(folder: string): string[] {
   try {

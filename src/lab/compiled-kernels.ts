@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { gpt2Error } from '../base/errors.ts';
+import { gpt2Error, orElse } from '../base/errors.ts';
 import { demangled } from '../native/demangle.ts';
 import { findTool } from '../native/nvrtc.ts';
 import { compiledFile, type KernelSource } from '../ops/kernels/compile.ts';
@@ -163,11 +163,5 @@ function listingsOf(kernels: PerKernel<readonly Line[]>): PerKernel<string> {
   return new Map([...kernels].map(([name, lines]) => [name, listing(lines)]));
 }
 
-function linesOf(path: string): readonly string[] {
-  try {
-    return readFileSync(path, 'utf8').split('\n');
-  } catch {
-    // A header of the compiler's own, which is not on the disk.
-    return [];
-  }
-}
+// A header of the compiler's own, which is not on the disk.
+const linesOf = (path: string): readonly string[] => orElse([], () => readFileSync(path, 'utf8').split('\n'));

@@ -1,6 +1,6 @@
 // Reads a run log: its events, and its series of losses, norms and learning rates. schema.ts defines the events.
 import { existsSync, statSync } from 'node:fs';
-import { Gpt2Error, gpt2Error } from '../base/errors.ts';
+import { Gpt2Error, gpt2Error, orElse } from '../base/errors.ts';
 import { readTextFile } from '../base/files/regular-file.ts';
 import { shellWord } from '../base/wording.ts';
 import type { Configuration } from '../options/table.ts';
@@ -77,12 +77,7 @@ export function eventsAt(run: string, step: number): RunEvent[] {
 
 /** The events of a log without its damaged lines; none if it cannot be read: a crash of the machine can destroy it. */
 export function eventsIfReadable(run: string): readonly RunEvent[] {
-  let text: string;
-  try {
-    text = readTextFile(logPath(run));
-  } catch {
-    return [];
-  }
+  const text = orElse('', () => readTextFile(logPath(run)));
   return text.split('\n').flatMap((line) => readEvent(line) ?? []);
 }
 

@@ -5,7 +5,7 @@ import { existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync }
 import { type FileHandle, open } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import { Gpt2Error, gpt2Error, InterruptedError, words } from '../../base/errors.ts';
+import { Gpt2Error, gpt2Error, InterruptedError, orElse, words } from '../../base/errors.ts';
 import { makeFolder } from '../../base/files/make-folder.ts';
 import { hashFile } from '../../base/files/read-file.ts';
 import { syncToDisk } from '../../base/files/sync.ts';
@@ -267,13 +267,8 @@ function blobSha1(path: string): string {
   return createHash('sha1').update(`blob ${bytes.length}\0`).update(bytes).digest('hex');
 }
 
-function knownFacts(path: string): Facts | undefined {
-  try {
-    return JSON.parse(readFileSync(`${path}.part.json`, 'utf8')) as Facts;
-  } catch {
-    return undefined;
-  }
-}
+const knownFacts = (path: string): Facts | undefined =>
+  orElse(undefined, () => JSON.parse(readFileSync(`${path}.part.json`, 'utf8')) as Facts);
 
 const bytesOf = (path: string): number => statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 

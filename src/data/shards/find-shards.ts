@@ -4,7 +4,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { z } from 'zod';
 import { didYouMean } from '../../base/checks/nearest.ts';
-import { explained, Gpt2Error, gpt2Error, onCommandLine, shortList, words } from '../../base/errors.ts';
+import { explained, Gpt2Error, gpt2Error, onCommandLine, orElse, shortList, words } from '../../base/errors.ts';
 import { readCheckedJson } from '../../base/files/checked-json.ts';
 import { shellWord } from '../../base/wording.ts';
 import { type Loss, lostShare } from '../../tokenizer/loss.ts';
@@ -79,13 +79,7 @@ function noData(folder: string): Gpt2Error {
   );
 }
 
-function entriesOf(path: string): string[] {
-  try {
-    return readdirSync(path);
-  } catch {
-    return [];
-  }
-}
+const entriesOf = (path: string): string[] => orElse([], () => readdirSync(path));
 
 const shardSchema = z.object({
   file: z.string(),

@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import { closeSync, fstatSync, fsyncSync, openSync, renameSync, rmSync, type Stats, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { explained, Gpt2Error, gpt2Error } from '../../base/errors.ts';
+import { explained, Gpt2Error, gpt2Error, orElse } from '../../base/errors.ts';
 import { hashOpenFile, readFully } from '../../base/files/read-file.ts';
 import { openRegularFile } from '../../base/files/regular-file.ts';
 import { syncToDisk } from '../../base/files/sync.ts';
@@ -177,11 +177,8 @@ export function writeDurably(path: string, parts: Iterable<Uint8Array>, temporar
     renameSync(temporary, path);
     syncToDisk(dirname(path));
   } catch (cause) {
-    try {
-      rmSync(temporary, { force: true });
-    } catch {
-      // The first error is the one to report.
-    }
+    // The first error is the one to report.
+    orElse(undefined, () => rmSync(temporary, { force: true }));
     throw new Gpt2Error(`cannot write ${path}: ${(cause as Error).message}`, { cause });
   }
 }

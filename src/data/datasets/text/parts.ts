@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { explained, Gpt2Error, words } from '../../../base/errors.ts';
+import { explained, Gpt2Error, orElse, words } from '../../../base/errors.ts';
 import type { Loss } from '../../../tokenizer/loss.ts';
 import { chooseCut } from '../../../tokenizer/safe-cuts.ts';
 import type { Chunk, Encoding, FileRole } from './format.ts';
@@ -56,14 +56,11 @@ export const partPath = (folder: string, index: number): string =>
   join(folder, `part-${String(index).padStart(6, '0')}`);
 
 /** Whether the intact part of a key exists. */
-export function hasPart(path: string, key: Uint8Array): boolean {
-  try {
+export const hasPart = (path: string, key: Uint8Array): boolean =>
+  orElse(false, () => {
     const bytes = readFileSync(path);
     return isWhole(bytes) && bytes.subarray(0, hashBytes).equals(key);
-  } catch {
-    return false;
-  }
-}
+  });
 
 /** Writes a part under a temporary name, then renames it. @throws Gpt2Error */
 export function writePart(path: string, key: Uint8Array, { blocks, tokens, loss }: Part): void {
