@@ -37,6 +37,7 @@ import {
   usageError,
 } from '../program.ts';
 import { numberOption } from './number-option.ts';
+import { repeated } from './option-of-table.ts';
 import { jsonLine, writeResult } from './output.ts';
 
 interface Flags {
@@ -90,21 +91,16 @@ export function compareCommand(): Command {
   return new Command('compare')
     .description('Compare the curves of runs with references or with each other')
     .argument('<RUN...>', 'run folders')
-    .addOption(
-      new Option(
-        '--reference <NAME|FILE|RUN>',
-        'what to compare with; repeatable (default: the matching reference)',
-      ).argParser((name: string, before: string[] = []) => [...before, name]),
+    .option(
+      '--reference <NAME|FILE|RUN>',
+      'what to compare with; repeatable (default: the matching reference)',
+      repeated,
     )
     .addOption(
       numberOption(
         '--tolerance <X>',
         "limit of the difference at every step of every series, in place of a reference's",
-        {
-          kind: 'any',
-          least: 0,
-          most: Number.MAX_VALUE,
-        },
+        { kind: 'any', least: 0, most: Number.MAX_VALUE },
       ),
     )
     .addOption(

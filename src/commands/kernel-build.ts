@@ -4,6 +4,7 @@ import { basename } from 'node:path';
 import { Command, Option } from 'commander';
 import { Device } from '../index.ts';
 import { compiledFile, explained, readSource, usageError } from '../program.ts';
+import { repeated } from './option-of-table.ts';
 
 const examples = `
 A program loads the file with loadKernels(device, PATH), and then needs no compiler. docs/kernels.md has more.
@@ -30,13 +31,15 @@ interface Flags extends SourceFlags {
 export const gpuOption = (): Option =>
   new Option('--gpu <X.Y>', "compute capability of the GPU, as 9.0 (default: this machine's)");
 
-export function withSourceOptions(command: Command): Command {
-  const more = (text: string, before: readonly string[] = []) => [...before, text];
-  return command
+export const withSourceOptions = (command: Command): Command =>
+  command
     .option('--define <NAME=VALUE>', 'macro; repeatable', defined)
-    .option('--instantiate <KERNEL>', 'kernel with template arguments to make, as scale<float, 256>; repeatable', more)
-    .option('--include <DIR>', 'folder in which #include looks; repeatable', more);
-}
+    .option(
+      '--instantiate <KERNEL>',
+      'kernel with template arguments to make, as scale<float, 256>; repeatable',
+      repeated,
+    )
+    .option('--include <DIR>', 'folder in which #include looks; repeatable', repeated);
 
 export const sourceOptions = ({ define, instantiate, include }: SourceFlags) => ({
   ...{ defines: define, instantiate, includes: include },

@@ -1,6 +1,5 @@
 // The command `kernel watch`: tests kernels at every save, and on a GPU times them.
 import type { Command } from 'commander';
-
 import { defaultPort, openLivePage, optionTable, usageError, watchKernels } from '../program.ts';
 import { type LabFlags, labCommand, labOptions, printLine } from './kernel-test.ts';
 import { tableOption } from './option-of-table.ts';

@@ -15,6 +15,7 @@ import {
   usageError,
 } from '../program.ts';
 import { numberOption, share } from './number-option.ts';
+import { repeated } from './option-of-table.ts';
 import { printResult } from './output.ts';
 import { withProgress } from './progress.ts';
 
@@ -34,8 +35,6 @@ interface OwnFlags extends TextFlags {
   readonly include?: readonly string[];
   readonly exclude?: readonly string[];
 }
-
-const addTo = (glob: string, before: readonly string[] = []) => [...before, glob];
 
 const help = `
 A folder means all its text files, in the order of their names, without those that begin with a dot; .gz files are unpacked.
@@ -63,11 +62,11 @@ export function preproTextCommand(): Command {
     .argument('<FILE...>', 'files or folders')
     .option('--separator <TEXT>', 'text between documents (default: a file is a document)')
     .option('--field <NAME>', 'JSON field or .parquet column of the documents')
-    .option('--include <GLOB>', "files of folders to read, such as '*.md'; may be repeated", addTo)
+    .option('--include <GLOB>', "files of folders to read, such as '*.md'; may be repeated", repeated)
     .option(
       '--exclude <GLOB>',
       "files or folders in folders to leave out, such as drafts or '*.tmp'; may be repeated",
-      addTo,
+      repeated,
     );
   return addTextFlags(command)
     .option('--out <DIR>', 'folder to write (default: data/<NAME> of the first file)')

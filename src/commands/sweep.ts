@@ -37,13 +37,13 @@ import {
   usageError,
   withGiven,
 } from '../program.ts';
-import { flagsOf } from './option-of-table.ts';
+import { flagsOf, repeated } from './option-of-table.ts';
 import { jsonLine, notice } from './output.ts';
 import { showBytes } from './progress.ts';
 
 export const sweepOption = (): Option =>
   new Option('--sweep <NAME=VALUES>', 'train with each value, as lr=1e-4,3e-4; repeatable: all combinations').argParser(
-    (text: string, before: string[] = []) => [...before, text],
+    repeated,
   );
 
 /** Whether this process trains a run of a sweep, in which another one follows. */
