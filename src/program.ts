@@ -61,7 +61,7 @@ export {
 export { agree } from './ranks/agree.ts';
 export { launchRanks, stopWithLauncher } from './ranks/launch.ts';
 export { placeFromEnvironment, threadsOf } from './ranks/place.ts';
-export { Ranks } from './ranks/ranks.ts';
+export { isRoot, Ranks } from './ranks/ranks.ts';
 export { refuseAccidentalCpu, refuseAutoBatch } from './ranks/refuse.ts';
 export { type Over, overNames } from './report/axis.ts';
 export { barsSvg } from './report/bars.ts';

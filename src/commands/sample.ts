@@ -108,6 +108,10 @@ export function sampleCommand(): Command {
     .action((flags) => sample(flags as unknown as Flags));
 }
 
+const choiceOf = ({ tokens, seed, temperature, topK, topP, whenFull }: Flags) => ({
+  ...{ tokens, seed, temperature, topK, topP, whenFull },
+});
+
 async function sample(flags: Flags): Promise<void> {
   if (flags.interactive && (flags.prompt !== '' || flags.count > 1)) {
     throw usageError`--interactive reads its prompts line by line: leave out --prompt and --count`;
@@ -135,8 +139,7 @@ async function sample(flags: Flags): Promise<void> {
   weights.load(model);
   const cache = new KeyValueCache(model, { texts, window });
 
-  const { tokens, seed, temperature, topK, topP, whenFull } = flags;
-  const choice = { tokens, seed, temperature, topK, topP, whenFull };
+  const choice = choiceOf(flags);
   const write: Write = async (page, starts, firstText, isStopped) => {
     const stopAt = tokenizer.endOfText;
     for await (const next of generate(cache, { ...choice, prompts: starts, firstText, stopAt })) {
