@@ -2,7 +2,7 @@
 import { basename, dirname, join, resolve } from 'node:path';
 import { styleText } from 'node:util';
 import { Command, Option } from 'commander';
-import { compareSeries, Gpt2Error, type RunRecord } from '../index.ts';
+import { compareSeries, type RunRecord } from '../index.ts';
 import {
   bitsPerByte,
   type Compared,
@@ -205,9 +205,7 @@ function checkInside(compared: readonly Compared[]): void {
   if (outside.length === 0) return;
   const of = ({ run, baseline }: Compared) =>
     compared.length === 1 ? baseline.name : `${baseline.name} is ${run.folder}`;
-  throw new Gpt2Error(
-    `outside the limits of ${outside.map((one) => `${of(one)}: ${describeOutside(one.comparison)}`).join('; of ')}`,
-  );
+  throw gpt2Error`outside the limits of ${outside.map((one) => `${of(one)}: ${describeOutside(one.comparison)}`).join('; of ')}`;
 }
 
 function describeAlone(run: RunRecord): string {

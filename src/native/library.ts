@@ -1,7 +1,7 @@
 // Loads one of the two native libraries and checks its ABI version. The functions are documented in cuda/gpt2.h.
 import { existsSync } from 'node:fs';
 import type { LibraryHandle } from 'koffi';
-import { explained, Gpt2Error } from '../base/errors.ts';
+import { explained, Gpt2Error, gpt2Error } from '../base/errors.ts';
 import { isInstalled } from '../base/wording.ts';
 import { abiVersion, type Bindings, signatures } from './bindings.generated.ts';
 import { type LibraryKind, libraryFix, libraryPath } from './find-library.ts';
@@ -27,9 +27,7 @@ export function loadLibrary(kind: LibraryKind): Bindings {
   const isNamed = Boolean(process.env.GPT2_LIBRARY);
   const fix = isNamed ? 'GPT2_LIBRARY names it: correct or unset it' : libraryFix(kind);
   if (!existsSync(path)) {
-    throw new Gpt2Error(
-      `${isNamed ? '' : `the ${kind} library is not ${isInstalled ? 'installed' : 'built'}: `}there is no ${path}; ${fix}`,
-    );
+    throw gpt2Error`${isNamed ? '' : `the ${kind} library is not ${isInstalled ? 'installed' : 'built'}: `}there is no ${path}; ${fix}`;
   }
   const library = explained(`${path} cannot be loaded`, fix, () => loadShared(path));
   // Before anything else is bound: another version may lack functions or take other arguments.

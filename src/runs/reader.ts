@@ -7,7 +7,7 @@ import type { Configuration } from '../options/table.ts';
 import { pairs, RunCurves } from './curves.ts';
 import { findRuns } from './find-runs.ts';
 import { logPath } from './paths.ts';
-import { parseEvent, type RunEvent, readEvent } from './schema.ts';
+import { type RunEvent, readEvent } from './schema.ts';
 
 /** Pairs of step and value, steps rising. */
 export type Series = readonly (readonly [step: number, value: number])[];
@@ -48,14 +48,9 @@ export function readRun(run: string): RunRecord {
   const lines = text.split('\n');
   lines.pop();
   const events = lines.map((line, index) => {
-    try {
-      return parseEvent(line);
-    } catch (cause) {
-      throw new Gpt2Error(
-        `${path} line ${index + 1} is damaged: ${line.slice(0, 60)}; remove the line, or name another run`,
-        { cause },
-      );
-    }
+    const event = readEvent(line);
+    if (event) return event;
+    throw gpt2Error`${path} line ${index + 1} is damaged: ${line.slice(0, 60)}; remove the line, or name another run`;
   });
   const last = events.findLast((event) => event.event === 'run');
   if (!last) throw gpt2Error`${path} has no "run" line: nothing was trained yet; name another run`;

@@ -31,9 +31,7 @@ export function refuseUnsaved(path: string): void {
   const runs = findRuns(path);
   if (runs.length === 0) return;
   const best = bestOf(runs);
-  throw new Gpt2Error(
-    `${path} is a folder of runs: name one of them, such as ${shellWord(best?.run ?? runs[0]!)}${best ? `, which has the lowest validation loss (${best.loss.toFixed(4)})` : ''}`,
-  );
+  throw gpt2Error`${path} is a folder of runs: name one of them, such as ${shellWord(best?.run ?? runs[0]!)}${best ? `, which has the lowest validation loss (${best.loss.toFixed(4)})` : ''}`;
 }
 
 function unsaved(run: string, { saveEvery }: Configuration): Gpt2Error {

@@ -5,14 +5,14 @@ import type { TrainOptions } from '../options/table.ts';
 import { isRoot, Ranks } from '../ranks/ranks.ts';
 import { refuseBusyRun, whileIdle } from '../runs/lock.ts';
 import { checkpointsFolder } from '../runs/paths.ts';
-import { readRun } from '../runs/reader.ts';
+import { eventsAt, readRun } from '../runs/reader.ts';
 import { tidy } from '../weights/checkpoint/write.ts';
 import { guardHooks } from './callbacks.ts';
 import { type Settled, settle } from './plan/settle.ts';
 import { checkHooks, StoppedError, type TrainHooks, type TrainResult } from './run/hooks.ts';
 import { oneGpu, openRun } from './run/open-run.ts';
 import { Resources } from './run/opening.ts';
-import { kindsAt, Session } from './run/session.ts';
+import { Session } from './run/session.ts';
 
 /**
  * Trains as the options say (docs/api.md lists them).
@@ -24,14 +24,12 @@ import { kindsAt, Session } from './run/session.ts';
  */
 export async function train(options: TrainOptions, hooks: TrainHooks = {}): Promise<TrainResult> {
   checkHooks(hooks);
-  const sources = resolveSources(options);
-  return trainSources(sources, hooks).catch((error) => {
-    throw nameSources(error, sources);
-  });
+  return trainSources(resolveSources(options), hooks);
 }
 
 /** As `train`, for options whose sources are resolved. */
-export async function trainSources({ options: given }: Sources, ofProgram: TrainHooks): Promise<TrainResult> {
+export async function trainSources(sources: Sources, ofProgram: TrainHooks): Promise<TrainResult> {
+  const { options: given } = sources;
   const hooks = guardHooks(ofProgram);
   const { place, signal, onProgress, onNotice: notice = () => {}, onPage = (page) => page.close() } = hooks;
   const resources = new Resources();
@@ -57,7 +55,8 @@ export async function trainSources({ options: given }: Sources, ofProgram: Train
     await ranks?.leave();
     await resources.close();
   } catch (error) {
-    const ended = error instanceof InterruptedError ? new StoppedError(error.message, signal) : error;
+    const ended =
+      error instanceof InterruptedError ? new StoppedError(error.message, signal) : nameSources(error, sources);
     // Before anything is closed: closing waits for collectives that other ranks have to give up.
     failure = { error: await endOf(ranks, session?.describe(ended) ?? ended) };
     // The error that ended the run takes precedence.
@@ -84,7 +83,7 @@ function finishedRun({ checkpoint, options: { out, steps, dryRun } }: Settled): 
   if (!checkpoint || out === undefined || steps === undefined) return undefined;
   const { step } = checkpoint.manifest;
   if (step > steps) throw gpt2Error`${out} has done ${step} steps; to continue, give --steps ${step + 1} or more`;
-  return step === steps && kindsAt(out, step).includes('done') ? { out, steps } : undefined;
+  return step === steps && eventsAt(out, step).some(({ event }) => event === 'done') ? { out, steps } : undefined;
 }
 
 /** Rank 0 also removes the remains of killed saves. */

@@ -54,9 +54,7 @@ export function findShards(folder: string, role: Role): string[] {
   if (found.length === 0) {
     const made = join('data', basename(resolve(folder)));
     const hasOne = entriesOf(made).some((name) => roleOfName(name).includes(role));
-    throw new Gpt2Error(
-      `${folder} has no ${role} shard (a .bin file with "${role}" in its name): ${hasOne ? `did you mean ${made}?` : 'run prepro to make one'}`,
-    );
+    throw gpt2Error`${folder} has no ${role} shard (a .bin file with "${role}" in its name): ${hasOne ? `did you mean ${made}?` : 'run prepro to make one'}`;
   }
   return found.sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b))).map((name) => join(folder, name));
 }
@@ -74,9 +72,7 @@ function noData(folder: string): Gpt2Error {
       ? words`name another${onCommandLine(' with --data')}`
       : words`name another${onCommandLine(' with --data')}, such as ${shortList(sets)}`;
   const ownText = words`make it: \`npm run prepro -- text FILE --out ${shellWord(folder)}\``;
-  return new Gpt2Error(
-    `${folder} does not exist; ${didYouMean(basename(folder), new Map(sets.map((path) => [basename(path), path])), `${name}, or ${ownText}`)}`,
-  );
+  return gpt2Error`${folder} does not exist; ${didYouMean(basename(folder), new Map(sets.map((path) => [basename(path), path])), `${name}, or ${ownText}`)}`;
 }
 
 const entriesOf = (path: string): string[] => orElse([], () => readdirSync(path));

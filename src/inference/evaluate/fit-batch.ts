@@ -1,5 +1,5 @@
 // Decides before allocation whether a model for inference fits the device, and in which batch.
-import { Gpt2Error, gpt2Error, usageError, words } from '../../base/errors.ts';
+import { gpt2Error, usageError, words } from '../../base/errors.ts';
 import type { ModelConfig } from '../../model/config.ts';
 import { enoughRows, gib, inferencePlan, type MemoryLimit, memoryLimit, neededFor } from '../../model/memory.ts';
 import type { Device } from '../../native/device.ts';
@@ -37,9 +37,7 @@ export function checkInferenceMemory(
   const needed = neededFor(device, inferencePlan(device, config, { B, ...sizes }));
   if (needed <= limit.bytes) return;
   const fitting = largestFitting(device, config, { ...sizes, limit, most: B - 1 });
-  throw new Gpt2Error(
-    words`--batch ${B} with --seq ${sizes.T} needs ${gib(needed)} of memory, ${limit.text}; ${fitting > 0 ? words`--batch ${fitting} fits` : `no batch fits: ${lessThanOne(limit)}`}`,
-  );
+  throw gpt2Error`--batch ${B} with --seq ${sizes.T} needs ${gib(needed)} of memory, ${limit.text}; ${fitting > 0 ? words`--batch ${fitting} fits` : `no batch fits: ${lessThanOne(limit)}`}`;
 }
 
 const lessThanOne = ({ remedy }: MemoryLimit): string => words`take a shorter --seq, or ${remedy}`;

@@ -54,18 +54,15 @@ export async function planRun(
   notice: (text: string) => void = () => {},
   onProgress?: FetchOptions['onProgress'],
 ): Promise<TrainingPlan> {
-  const sources = resolveSources(given);
-  return planSources(sources, { notice, onProgress }).catch((error) => {
-    throw nameSources(error, sources);
-  });
+  return planSources(resolveSources(given), { notice, onProgress });
 }
 
 /** As `planRun`, for options whose sources are resolved. */
-export async function planSources(
-  { options: asked, preset, recipe }: Sources,
-  fetching: FetchOptions,
-): Promise<TrainingPlan> {
-  const { options, deviceOptions, config, tokenizer } = await settle(asked, fetching);
+export async function planSources(sources: Sources, fetching: FetchOptions): Promise<TrainingPlan> {
+  const { preset, recipe } = sources;
+  const { options, deviceOptions, config, tokenizer } = await settle(sources.options, fetching).catch((error) => {
+    throw nameSources(error, sources);
+  });
   using device = Device.open(deviceOptions);
   const { batch, sequence, accumulation, ranks, recompute } = options;
   const sizes = memorySizes(options, tokenizer, await loadFolders(options.kernels));

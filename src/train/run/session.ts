@@ -65,7 +65,7 @@ export class Session {
     const { options, span, ranks, folder, description, runEvent } = this.#run;
     const { steps, startStep } = span;
     const { resumed } = folder;
-    const own = resumed ? kindsAt(folder.out, startStep) : [];
+    const own = resumed ? eventsAt(folder.out, startStep).map(({ event }) => event) : [];
     const logged = new Set((await ranks?.fromRoot(own)) ?? own);
     if (options.skipSpikes !== undefined) {
       this.#spikes = await openSpikeWatch(this.#run, options.skipSpikes, (text) => this.#events.notice(text));
@@ -250,9 +250,6 @@ export class Session {
     return this.#saving.close();
   }
 }
-
-/** The kinds of events that a run's log has at a step. */
-export const kindsAt = (out: string, step: number) => eventsAt(out, step).map(({ event }) => event);
 
 /** Gives the micro-batches of the first step again and again. */
 function repeatFirstStep(loader: Loader, accumulation: number): () => Batch {
