@@ -107,12 +107,7 @@ async function measureTraining(options: TrainOptions, flags: Record<string, unkn
     },
   });
   const firstStepMs = flags.start !== false && data ? await timeToFirstStep(options) : null;
-  const all = {
-    data: data ?? 'random tokens',
-    clocks,
-    firstStepMs,
-    ...report,
-  };
+  const all = { data: data ?? 'random tokens', clocks, firstStepMs, ...report };
   process.stdout.write(`${table(all)}\n`);
   return all;
 }

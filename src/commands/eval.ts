@@ -26,7 +26,6 @@ import {
   checkInferenceMemory,
   checkSequence,
   chooseInferenceBatch,
-  ExitError,
   gpt2Error,
   isRoot,
   launchRanks,
@@ -112,37 +111,27 @@ export function evalCommand(): Command {
     .action((flags) => evaluateOnAll(flags as unknown as Flags));
 }
 
-/** Evaluates in this process, or in several that share the work. */
+/** Evaluates in this process, or in several that share the work. @throws Gpt2Error for a loss that is not finite */
 async function evaluateOnAll(flags: Flags): Promise<void> {
   const place = placeFromEnvironment();
   const { device, batch } = flags;
   const ranks = place?.ranks ?? flags.gpus ?? 1;
   refuseAccidentalCpu({ ranks, device }, selectKind(device ?? 'auto'));
   refuseAutoBatch(batch, ranks);
-  if (place) {
-    stopWithLauncher();
-    refuseNoNumber(await Ranks.together(place, tell, (ranks) => evaluateModel(flags, ranks)));
-    return;
-  }
-  if (ranks === 1) {
-    refuseNoNumber(await evaluateModel(flags));
-    return;
-  }
-  const code = await launchRanks(ranks);
-  if (code !== 0) throw new ExitError(code);
+  if (!place && ranks > 1) return launchRanks(ranks);
+  if (place) stopWithLauncher();
+  const found = await (place
+    ? Ranks.together(place, tell, (ranks) => evaluateModel(flags, ranks))
+    : evaluateModel(flags));
+  if (!found || Number.isFinite(found.loss)) return;
+  const { loss, model, data } = found;
+  throw gpt2Error`the loss of ${model} on ${data} is ${loss}: name another checkpoint with --model`;
 }
 
 interface Loss {
   readonly loss: number;
   readonly model: string;
   readonly data: string;
-}
-
-/** Reports a loss that is not finite by the exit code. @throws Gpt2Error */
-function refuseNoNumber(found: Loss | undefined): void {
-  if (!found || Number.isFinite(found.loss)) return;
-  const { loss, model, data } = found;
-  throw gpt2Error`the loss of ${model} on ${data} is ${loss}: name another checkpoint with --model`;
 }
 
 /** With several ranks, rank 0 prints the results. @returns the loss, if there is data */

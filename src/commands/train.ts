@@ -5,7 +5,6 @@ import {
   asTyped,
   attempt,
   customModel,
-  ExitError,
   type LivePage,
   launchRanks,
   modelPaths,
@@ -102,11 +101,7 @@ async function start(sources: Sources, interruption: Interruption): Promise<void
   const place = placeFromEnvironment();
   const ranks = place ? 1 : wantedRanks(options);
   stopWithLauncher();
-  if (ranks > 1) {
-    const code = await launchRanks(ranks, interruption('quiet'));
-    if (code !== 0) throw new ExitError(code);
-    return;
-  }
+  if (ranks > 1) return launchRanks(ranks, interruption('quiet'));
   const command = process.argv.slice(2);
   // Only rank 0 prints; the others log to files of their own.
   if (place && place.rank > 0) {

@@ -43,7 +43,7 @@ export function refuseBoth(given: TrainOptions): void {
 }
 
 /** Checks that options which need another one have it; a default does not count. */
-function checkNeeds(given: TrainOptions): void {
+export function checkNeeds(given: TrainOptions): void {
   for (const name of optionNames) {
     const needs = optionRows[name].needs as OptionName | undefined;
     if (needs === undefined || given[name] === undefined || given[needs] !== undefined) continue;
