@@ -1,7 +1,7 @@
 // Looks at a folder before a data set is made there. Another data set is replaced only on request, unknown files never.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { attempt, Gpt2Error, gpt2Error, orElse, words } from '../base/errors.ts';
+import { attempt, explained, Gpt2Error, gpt2Error, orElse, words } from '../base/errors.ts';
 import { hashFile } from '../base/files/read-file.ts';
 import { tokenizerFile } from '../tokenizer/tokenizer-file.ts';
 import {
@@ -58,11 +58,9 @@ export function refuseForeignTokenizer(folder: string, file: string | undefined,
   throw gpt2Error`${path} belongs to no data set and is not replaced: move it, or name another folder with --out`;
 }
 
-/** The error if a folder cannot be written. */
-export const cannotWrite = (folder: string, cause: unknown): Gpt2Error =>
-  new Gpt2Error(words`cannot write to ${folder}: ${(cause as Error).message}; name another folder with --out`, {
-    cause,
-  });
+/** Does work that writes to a folder. @throws Gpt2Error if the folder cannot be written */
+export const writingTo = <R>(folder: string, work: () => R): R =>
+  explained(`cannot write to ${folder}`, words`name another folder with --out`, work);
 
 /** Whether a folder's shards and tokenizer exist and have their recorded hashes, and dataset.json says what the tokenizer lost. */
 export function isWhole(folder: string, dataset: Dataset): boolean {
@@ -75,13 +73,8 @@ export function isWhole(folder: string, dataset: Dataset): boolean {
 
 const datasetOf = (folder: string): Dataset | undefined => orElse(undefined, () => readDataset(folder));
 
-function shardsIn(folder: string): string[] {
-  try {
-    return readdirSync(folder).filter((name) => roleOfName(name).length > 0);
-  } catch (cause) {
-    throw cannotWrite(folder, cause);
-  }
-}
+const shardsIn = (folder: string): string[] =>
+  writingTo(folder, () => readdirSync(folder).filter((name) => roleOfName(name).length > 0));
 
 const isOwnShard = (name: string, prefix: string): boolean =>
   ['train', 'val'].some((role) => {

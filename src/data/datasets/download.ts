@@ -9,7 +9,7 @@ import { Gpt2Error, gpt2Error, InterruptedError, orElse, words } from '../../bas
 import { makeFolder } from '../../base/files/make-folder.ts';
 import { hashFile } from '../../base/files/read-file.ts';
 import { syncToDisk } from '../../base/files/sync.ts';
-import { cannotWrite } from '../standing.ts';
+import { writingTo } from '../standing.ts';
 
 const attempts = 6;
 const silentMilliseconds = 60_000;
@@ -213,11 +213,7 @@ function tagOf(headers: Headers): string | undefined {
 function openPart(path: string, facts?: Facts): Promise<FileHandle> {
   const part = `${path}.part`;
   if (facts) {
-    try {
-      makeFolder(dirname(path));
-    } catch (cause) {
-      throw cannotWrite(dirname(path), cause);
-    }
+    writingTo(dirname(path), () => makeFolder(dirname(path)));
     rmSync(`${part}.json`, { force: true });
     writeFileSync(part, '');
     writeFileSync(`${part}.json`, JSON.stringify(facts));

@@ -7,7 +7,7 @@ import { explained, Gpt2Error, gpt2Error, words } from '../../base/errors.ts';
 import { makeFolder } from '../../base/files/make-folder.ts';
 import { encode } from '../../tokenizer/tokenizer.ts';
 import { type Question, writeQuestions } from '../shards/multiple-choice.ts';
-import { cannotWrite } from '../standing.ts';
+import { writingTo } from '../standing.ts';
 
 const url = 'https://raw.githubusercontent.com/rowanz/hellaswag/master/data/hellaswag_val.jsonl';
 
@@ -29,11 +29,7 @@ export function prepareHellaswag({ from, out }: { from?: string; out?: string } 
   if (questions.length === 0)
     throw gpt2Error`${source} has no questions: it is empty; name the published file with --from`;
   const folder = out ?? join('data', 'hellaswag');
-  try {
-    makeFolder(folder);
-  } catch (cause) {
-    throw cannotWrite(folder, cause);
-  }
+  writingTo(folder, () => makeFolder(folder));
   const path = join(folder, `${basename(source, extname(source))}.bin`);
   writeQuestions(path, questions);
   return { path, questions: questions.length };

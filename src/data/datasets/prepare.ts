@@ -15,14 +15,7 @@ import { TokenList } from '../../tokenizer/tokens.ts';
 import { chooseTokenizer, type LossOptions, refuseLoss, tokenizerOfCharacters } from '../choose-tokenizer.ts';
 import { type Dataset, datasetFile, type Role, tokenizerRecord } from '../shards/find-shards.ts';
 import { writeDurably, writeShard } from '../shards/shard.ts';
-import {
-  cannotWrite,
-  isWhole,
-  type Prepared,
-  refuseForeignTokenizer,
-  standingIn,
-  standsInTheWay,
-} from '../standing.ts';
+import { isWhole, type Prepared, refuseForeignTokenizer, standingIn, standsInTheWay, writingTo } from '../standing.ts';
 import type { DatasetSource } from './dataset.ts';
 import { ownSource } from './own-source.ts';
 import { tinyshakespeare } from './tinyshakespeare.ts';
@@ -78,13 +71,11 @@ export async function prepareDataset(name: string, options: PrepareOptions = {})
   if (train.length === 0)
     throw gpt2Error`${source} is too short: all its ${val.length} tokens are validation; give a longer text with --from`;
   refuseForeignTokenizer(folder, tokenizer.file, replaced);
-  try {
+  writingTo(folder, () => {
     makeFolder(folder);
     for (const file of readdirSync(folder)) if (file.endsWith('.tmp')) rmSync(join(folder, file));
     for (const file of [datasetFile, ...replaced]) rmSync(join(folder, file), { force: true });
-  } catch (cause) {
-    throw cannotWrite(folder, cause);
-  }
+  });
   const written = (role: Role, tokens: Uint16Array) => {
     const file = `${set.prefix}_${role}.bin`;
     return { file, role, ...writeShard(join(folder, file), tokens) };
