@@ -1,7 +1,8 @@
 // Opens the data of a run: training batches, validation batches, HellaSwag. It needs no device, so its errors come first.
 import { resolve } from 'node:path';
 import { gpt2Error, words } from '../../base/errors.ts';
-import { type Loader, openLoader, planValidation } from '../../data/batches/loader.ts';
+import { type Batch, type Loader, openLoader, planValidation } from '../../data/batches/loader.ts';
+import { startPosition } from '../../data/batches/order.ts';
 import { openSequences, type SequenceSet } from '../../data/batches/sequences.ts';
 import { readDatasetTokenizer } from '../../data/shards/find-shards.ts';
 import { type Hellaswag, readHellaswag } from '../../inference/evaluate/hellaswag.ts';
@@ -105,4 +106,15 @@ function openHellaswag({ settled: { options, config, tokenizer }, notice }: Open
     );
   }
   return hellaswag;
+}
+
+/** Gives the micro-batches of the first step again and again. */
+export function repeatFirstStep(loader: Loader, accumulation: number): () => Batch {
+  loader.seek(startPosition);
+  const batches = Array.from({ length: accumulation }, () => {
+    const { inputs, targets } = loader.next();
+    return { inputs: inputs.slice(), targets: targets.slice() };
+  });
+  let next = 0;
+  return () => batches[next++ % batches.length]!;
 }

@@ -2,14 +2,15 @@
 // checkpoint is logged when it is on the disk, which may be some steps later.
 import { Gpt2Error, gpt2Error, InterruptedError, NativeError, words } from '../../base/errors.ts';
 import { continueWith } from '../../base/wording.ts';
-import type { Batch, Loader } from '../../data/batches/loader.ts';
-import { type Position, startPosition } from '../../data/batches/order.ts';
+import type { Batch } from '../../data/batches/loader.ts';
+import type { Position } from '../../data/batches/order.ts';
 import { ChangedShardError } from '../../data/shards/shard.ts';
 import { eventsAt } from '../../runs/reader.ts';
 import type { RunEvent } from '../../runs/schema.ts';
 import { weightsHash } from '../../weights/checkpoint/weights-hash.ts';
 import type { BegunStep } from '../step/trainer.ts';
 import { stopAtBadStep } from './bad-step.ts';
+import { repeatFirstStep } from './data.ts';
 import { Events } from './events.ts';
 import { type SessionHooks, StoppedError, type TrainResult } from './hooks.ts';
 import { milestonesAt } from './milestones.ts';
@@ -249,15 +250,4 @@ export class Session {
   close(): Promise<void> {
     return this.#saving.close();
   }
-}
-
-/** Gives the micro-batches of the first step again and again. */
-function repeatFirstStep(loader: Loader, accumulation: number): () => Batch {
-  loader.seek(startPosition);
-  const batches = Array.from({ length: accumulation }, () => {
-    const { inputs, targets } = loader.next();
-    return { inputs: inputs.slice(), targets: targets.slice() };
-  });
-  let next = 0;
-  return () => batches[next++ % batches.length]!;
 }
