@@ -182,6 +182,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       'read-options',
       'resumed-options',
       'row',
+      'sources',
       'table',
       'training-rows',
     ],

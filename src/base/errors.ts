@@ -1,6 +1,6 @@
 // Errors that a user, a file or the machine can cause. A message is one line: what failed, the value, where, what to do. Any
 // other error is a defect of this program and is shown with its stack.
-import { asTyped, nameOf, spelled } from './wording.ts';
+import { asTyped, nameOf, spelled, words } from './wording.ts';
 
 export { onCommandLine, spelled, words } from './wording.ts';
 
@@ -94,6 +94,22 @@ export class UsageError extends Gpt2Error {
 }
 
 /**
+ * Tags the message of an error, as `words` does.
+ * @example throw gpt2Error`${path} has no checkpoint; give another --model`;
+ */
+export const gpt2Error = (texts: TemplateStringsArray, ...values: readonly unknown[]): Gpt2Error =>
+  new Gpt2Error(words(texts, ...values));
+
+/** As `gpt2Error`, about the options whose flags the message names. */
+export const usageError = (texts: TemplateStringsArray, ...values: readonly unknown[]): UsageError =>
+  new UsageError(words(texts, ...values), {
+    options: texts
+      .join(' ')
+      .match(/--[a-z][\w-]*/g)
+      ?.map(nameOf),
+  });
+
+/**
  * A file of kernels does not compile. The message is the compiler's: of each error the place, the line and a caret.
  * @example if (error instanceof CompileError) console.error(error.message);
  */
@@ -165,6 +181,27 @@ export function attempt<R>(work: () => R): R | Gpt2Error {
   } catch (error) {
     if (error instanceof Gpt2Error) return error;
     throw error;
+  }
+}
+
+/** The value of work, or another one if it throws: of what may be missing, unreadable or damaged. */
+export function orElse<R, O>(otherwise: O, work: () => R): R | O {
+  try {
+    return work();
+  } catch {
+    return otherwise;
+  }
+}
+
+/**
+ * Does work that Node or another program refuses with errors of its own.
+ * @throws Gpt2Error "what: the refusal; advice"
+ */
+export function explained<R>(what: string, advice: string | undefined, work: () => R): R {
+  try {
+    return work();
+  } catch (cause) {
+    throw new Gpt2Error(`${what}: ${(cause as Error).message}`, { cause, advice });
   }
 }
 

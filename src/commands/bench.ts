@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { Command, Option } from 'commander';
-import { Gpt2Error, type TrainOptions } from '../index.ts';
+import type { TrainOptions } from '../index.ts';
 import {
   type BenchReport,
   benchGeneration,
@@ -12,6 +12,7 @@ import {
   dataSheetFlops,
   formatDuration,
   formatRate,
+  gpt2Error,
   leastMs,
   type OptionName,
   type OptionRow,
@@ -74,9 +75,7 @@ Examples:
     const options = optionsFromFlags(shared, flags);
     const out = flags.out as string | undefined;
     if (out !== undefined && !existsSync(dirname(resolve(out)))) {
-      throw new Gpt2Error(
-        `--out ${out} needs the folder ${dirname(resolve(out))}, which does not exist: make it first`,
-      );
+      throw gpt2Error`--out ${out} needs the folder ${dirname(resolve(out))}, which does not exist: make it first`;
     }
     const command = `gpt2 ${process.argv.slice(2).join(' ')}`;
     const begun = { command, date: new Date().toISOString(), node: process.version };
@@ -108,12 +107,7 @@ async function measureTraining(options: TrainOptions, flags: Record<string, unkn
     },
   });
   const firstStepMs = flags.start !== false && data ? await timeToFirstStep(options) : null;
-  const all = {
-    data: data ?? 'random tokens',
-    clocks,
-    firstStepMs,
-    ...report,
-  };
+  const all = { data: data ?? 'random tokens', clocks, firstStepMs, ...report };
   process.stdout.write(`${table(all)}\n`);
   return all;
 }
@@ -139,7 +133,7 @@ async function timeToFirstStep(options: TrainOptions): Promise<number> {
         child.kill('SIGKILL');
       });
       child.on('error', failed);
-      child.on('exit', (code) => failed(new Gpt2Error(`train ended with exit code ${code} before its first step`)));
+      child.on('exit', (code) => failed(gpt2Error`train ended with exit code ${code} before its first step`));
     });
   try {
     const first = await once('first');

@@ -2,7 +2,7 @@
 import { basename, dirname, join, resolve } from 'node:path';
 import { styleText } from 'node:util';
 import { Command, Option } from 'commander';
-import { compareSeries, Gpt2Error, type RunRecord, UsageError } from '../index.ts';
+import { compareSeries, type RunRecord } from '../index.ts';
 import {
   bitsPerByte,
   type Compared,
@@ -13,6 +13,7 @@ import {
   describeUnlike,
   endOfRun,
   formatTable,
+  gpt2Error,
   htmlReport,
   lossPlot,
   mismatches,
@@ -33,8 +34,10 @@ import {
   reportData,
   terminalPlot,
   unlike,
+  usageError,
 } from '../program.ts';
 import { numberOption } from './number-option.ts';
+import { repeated } from './option-of-table.ts';
 import { jsonLine, writeResult } from './output.ts';
 
 interface Flags {
@@ -88,21 +91,16 @@ export function compareCommand(): Command {
   return new Command('compare')
     .description('Compare the curves of runs with references or with each other')
     .argument('<RUN...>', 'run folders')
-    .addOption(
-      new Option(
-        '--reference <NAME|FILE|RUN>',
-        'what to compare with; repeatable (default: the matching reference)',
-      ).argParser((name: string, before: string[] = []) => [...before, name]),
+    .option(
+      '--reference <NAME|FILE|RUN>',
+      'what to compare with; repeatable (default: the matching reference)',
+      repeated,
     )
     .addOption(
       numberOption(
         '--tolerance <X>',
         "limit of the difference at every step of every series, in place of a reference's",
-        {
-          kind: 'any',
-          least: 0,
-          most: Number.MAX_VALUE,
-        },
+        { kind: 'any', least: 0, most: Number.MAX_VALUE },
       ),
     )
     .addOption(
@@ -124,7 +122,7 @@ export function compareCommand(): Command {
 
 function readPlotName(name: string): string {
   if (/\.(svg|png)$/i.test(name)) return name;
-  throw new UsageError(`--out takes a file that ends in .svg or .png, not ${JSON.stringify(name)}`);
+  throw usageError`--out takes a file that ends in .svg or .png, not ${JSON.stringify(name)}`;
 }
 
 const plotName = 'compare.svg';
@@ -147,9 +145,7 @@ async function compare(paths: readonly string[], flags: Flags): Promise<void> {
   const pairing = pairRuns(folders, flags.reference);
   const { runs, baselines } = pairing;
   if (tolerance !== undefined && pairing.pairs.length === 0) {
-    throw new UsageError(
-      `--tolerance needs something to compare ${folders[0]} with: no reference has its configuration; name one with --reference, or a second run`,
-    );
+    throw usageError`--tolerance needs something to compare ${folders[0]} with: no reference has its configuration; name one with --reference, or a second run`;
   }
   const isRanked = runs.length > 2 && baselines.length === 0 && tolerance === undefined;
   const ranking = isRanked ? rankRuns(runs) : undefined;
@@ -159,9 +155,9 @@ async function compare(paths: readonly string[], flags: Flags): Promise<void> {
   }));
   for (const { run, baseline, comparison } of compared) {
     const [unlike] = describeUnlike({ run, baseline });
-    if (unlike && tolerance !== undefined) throw new Gpt2Error(`${unlike}; leave out --tolerance`);
+    if (unlike && tolerance !== undefined) throw gpt2Error`${unlike}; leave out --tolerance`;
     if (comparison.series.some(({ steps }) => steps > 0)) continue;
-    throw new Gpt2Error(`${run.folder} has no step in common with ${baseline.name} yet: train it further`);
+    throw gpt2Error`${run.folder} has no step in common with ${baseline.name} yet: train it further`;
   }
 
   const plot = flags.out ?? join(folderFor(folders), plotName);
@@ -209,9 +205,7 @@ function checkInside(compared: readonly Compared[]): void {
   if (outside.length === 0) return;
   const of = ({ run, baseline }: Compared) =>
     compared.length === 1 ? baseline.name : `${baseline.name} is ${run.folder}`;
-  throw new Gpt2Error(
-    `outside the limits of ${outside.map((one) => `${of(one)}: ${describeOutside(one.comparison)}`).join('; of ')}`,
-  );
+  throw gpt2Error`outside the limits of ${outside.map((one) => `${of(one)}: ${describeOutside(one.comparison)}`).join('; of ')}`;
 }
 
 function describeAlone(run: RunRecord): string {

@@ -17,7 +17,7 @@ import {
   whole,
 } from '../program.ts';
 import { count, numberOption } from './number-option.ts';
-import { optionsFromFlags, tableOption } from './option-of-table.ts';
+import { optionsFromFlags, repeated, tableOption } from './option-of-table.ts';
 import { notice, writeResult } from './output.ts';
 
 const examples = `
@@ -48,27 +48,14 @@ export function courseCommand(): Command {
         asTyped(`wrote the exercises to ${folder}; next: npm run gpt2 -- course check ${shellWord(folder)}\n`),
       );
     });
-  const check = new Command('check')
+  const checking = new Command('check')
     .description('Test your exercises in the emulator, and print the score')
     .argument('[FOLDER]', folderHelp, 'my-course')
     .addOption(
       numberOption('--time-limit <S>', 'seconds that a kernel may run', { kind: 'any', least: 0.1, most: 86_400 }, 30),
     )
     .addHelpText('after', '\nExamples:\n  npm run gpt2 -- course check\n\nExit code: 1 unless all are solved.\n')
-    .action(async (folder: string, { timeLimit }: { timeLimit: number }) => {
-      const checked: CheckedExercise[] = [];
-      for await (const exercise of checkCourse(folder, timeLimit)) {
-        checked.push(exercise);
-        const { name, solved } = exercise;
-        process.stdout.write(`${name.padEnd(24)}${solved === undefined ? 'open' : `solved ${solved.slice(0, 10)}`}\n`);
-      }
-      const open = checked.filter(({ solved }) => solved === undefined);
-      process.stdout.write(`${checked.length - open.length} of ${checked.length} solved\n`);
-      if (open.length === 0) return;
-      const [{ source, lines }] = open as [CheckedExercise];
-      process.stdout.write(`next: ${source}\n${lines.map((line) => `  ${line}\n`).join('')}`);
-      throw new ExitError(1);
-    });
+    .action(check);
   const ladder = new Command('ladder')
     .description("Time GPT-2's training on naive kernels, on each rung of the course, and on the library's")
     .addOption(tableOption('device'))
@@ -83,11 +70,7 @@ export function courseCommand(): Command {
     )
     .addOption(tableOption('sequence'))
     .addOption(numberOption('--steps <N>', 'measured steps of each; two run before them', count, 3))
-    .option(
-      '--chapter <NAME>',
-      'chapter to climb; the others stay naive; repeatable (default: all)',
-      (name, before: string[] = []) => [...before, name],
-    )
+    .option('--chapter <NAME>', 'chapter to climb; the others stay naive; repeatable (default: all)', repeated)
     .option('--out <FILE>', 'write the results as JSON')
     .option('--plot <FILE>', 'draw them as SVG')
     .addHelpText('after', ladderExamples)
@@ -96,8 +79,23 @@ export function courseCommand(): Command {
     .description('Exercises in writing CUDA kernels, and what better kernels gain')
     .addHelpText('after', examples)
     .addCommand(start)
-    .addCommand(check)
+    .addCommand(checking)
     .addCommand(ladder);
+}
+
+async function check(folder: string, { timeLimit }: { timeLimit: number }): Promise<void> {
+  const checked: CheckedExercise[] = [];
+  for await (const exercise of checkCourse(folder, timeLimit)) {
+    checked.push(exercise);
+    const { name, solved } = exercise;
+    process.stdout.write(`${name.padEnd(24)}${solved === undefined ? 'open' : `solved ${solved.slice(0, 10)}`}\n`);
+  }
+  const open = checked.filter(({ solved }) => solved === undefined);
+  process.stdout.write(`${checked.length - open.length} of ${checked.length} solved\n`);
+  if (open.length === 0) return;
+  const [{ source, lines }] = open as [CheckedExercise];
+  process.stdout.write(`next: ${source}\n${lines.map((line) => `  ${line}\n`).join('')}`);
+  throw new ExitError(1);
 }
 
 interface LadderFlags {

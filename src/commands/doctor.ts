@@ -1,8 +1,7 @@
 // The command `doctor`: checks the machine, the libraries and every kernel, and prints a fix for each problem.
 import { styleText } from 'node:util';
 import { Command } from 'commander';
-import { Gpt2Error } from '../index.ts';
-import { asTyped, type Check, examine } from '../program.ts';
+import { asTyped, type Check, examine, gpt2Error } from '../program.ts';
 
 const examples = `
 Examples:
@@ -20,9 +19,7 @@ export function doctorCommand(): Command {
       const needed = checks.filter(({ state }) => state === 'failed');
       if (json) process.stdout.write(`${JSON.stringify({ ok: needed.length === 0, checks })}\n`);
       if (needed.length > 0) {
-        throw new Gpt2Error(
-          `${needed.length} of ${checks.length} checks failed: ${needed.map(({ name }) => name).join(', ')}`,
-        );
+        throw gpt2Error`${needed.length} of ${checks.length} checks failed: ${needed.map(({ name }) => name).join(', ')}`;
       }
     });
 }

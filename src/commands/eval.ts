@@ -8,7 +8,6 @@ import {
   type Evaluation,
   evaluate,
   findShards,
-  Gpt2Error,
   type HellaswagScore,
   type Role,
   readDataset,
@@ -27,7 +26,8 @@ import {
   checkInferenceMemory,
   checkSequence,
   chooseInferenceBatch,
-  ExitError,
+  gpt2Error,
+  isRoot,
   launchRanks,
   loadFolders,
   modelOrNewest,
@@ -111,24 +111,21 @@ export function evalCommand(): Command {
     .action((flags) => evaluateOnAll(flags as unknown as Flags));
 }
 
-/** Evaluates in this process, or in several that share the work. */
+/** Evaluates in this process, or in several that share the work. @throws Gpt2Error for a loss that is not finite */
 async function evaluateOnAll(flags: Flags): Promise<void> {
   const place = placeFromEnvironment();
   const { device, batch } = flags;
   const ranks = place?.ranks ?? flags.gpus ?? 1;
   refuseAccidentalCpu({ ranks, device }, selectKind(device ?? 'auto'));
   refuseAutoBatch(batch, ranks);
-  if (place) {
-    stopWithLauncher();
-    refuseNoNumber(await Ranks.together(place, tell, (ranks) => evaluateModel(flags, ranks)));
-    return;
-  }
-  if (ranks === 1) {
-    refuseNoNumber(await evaluateModel(flags));
-    return;
-  }
-  const code = await launchRanks(ranks);
-  if (code !== 0) throw new ExitError(code);
+  if (!place && ranks > 1) return launchRanks(ranks);
+  if (place) stopWithLauncher();
+  const found = await (place
+    ? Ranks.together(place, tell, (ranks) => evaluateModel(flags, ranks))
+    : evaluateModel(flags));
+  if (!found || Number.isFinite(found.loss)) return;
+  const { loss, model, data } = found;
+  throw gpt2Error`the loss of ${model} on ${data} is ${loss}: name another checkpoint with --model`;
 }
 
 interface Loss {
@@ -137,36 +134,18 @@ interface Loss {
   readonly data: string;
 }
 
-/** Reports a loss that is not finite by the exit code. @throws Gpt2Error */
-function refuseNoNumber(found: Loss | undefined): void {
-  if (!found || Number.isFinite(found.loss)) return;
-  const { loss, model, data } = found;
-  throw new Gpt2Error(`the loss of ${model} on ${data} is ${loss}: name another checkpoint with --model`);
-}
-
 /** With several ranks, rank 0 prints the results. @returns the loss, if there is data */
 async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<Loss | undefined> {
-  const isHeard = ranks === undefined || ranks.isRoot;
+  const isHeard = isRoot(ranks);
   const notice = isHeard ? tell : () => {};
   const target = selectDevice(flags.device ?? 'auto', ranks?.place.gpu);
-  const name = modelOrNewest(flags.model);
-  const weights = await (isHeard ? withProgress((shown) => resolveWeights(name, shown)) : resolveWeights(name));
-  for (const { reason } of weights.damaged) notice(`skipped a damaged checkpoint: ${reason}`);
+  const { weights, sequence, data, hellaswag } = await openInputs(flags, isHeard, notice);
   const { model: config, configuration = {} } = weights;
-  const sequence = flags.seq ?? Math.min(size(configuration.sequence) ?? config.context, config.context);
-  checkSequence(sequence, config);
-  // Bad files are reported before the device is opened.
-  const { vocabularySize } = config;
-  const { tokenizer } = weights;
-  const hellaswag =
-    flags.hellaswag === undefined ? undefined : readHellaswag(flags.hellaswag, { sequence, vocabularySize, tokenizer });
-  const data = hellaswag && flags.data === undefined ? undefined : openData(flags, weights);
-
+  const { maxMemory, role, tokens } = flags;
   const cards = await loadFolders(flags.kernel);
   const dtype = flags.dtype ?? (target.kind === 'cuda' ? 'bf16' : 'fp32');
   using device = Device.open({ ...target, dtype, threads: threadsOf(flags.threads ?? 0, ranks?.place) });
   await useCards(device, cards);
-  const { maxMemory } = flags;
   const asked = flags.batch ?? size(configuration.batch) ?? 4;
   const batch = asked === 'auto' ? chooseInferenceBatch(device, config, { T: sequence, maxMemory, cards }) : asked;
   if (asked === 'auto') notice(`--batch auto is --batch ${batch} here`);
@@ -174,50 +153,57 @@ async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<Loss | undefi
   const sizes = { batch, sequence };
   const model = createModel(device, config, { B: batch, T: sequence, purpose: 'inference' });
   weights.load(model);
+  const { library, codePath } = device.description;
   if (ranks) {
-    const { codePath } = device.description;
-    await agree(ranks, {
-      ...sizes,
-      dtype,
-      codePath,
-      role: flags.role,
-      tokens: flags.tokens,
-      cards: cardHashes(cards),
-      weights: await weightsHash(model),
-    });
+    const hashes = { cards: cardHashes(cards), weights: await weightsHash(model) };
+    await agree(ranks, { ...sizes, dtype, codePath, role, tokens, ...hashes });
   }
-  const on = `${ranks ? `${ranks.count} x ` : ''}${device.description.library} ${device.description.codePath} ${dtype}`;
+  const on = `${ranks ? `${ranks.count} x ` : ''}${library} ${codePath} ${dtype}`;
   notice(`${weights.path} on ${on}`);
 
-  const isShown = isHeard && isLive;
-  const progress = () => (isShown ? showShare() : undefined);
+  const progress = () => (isHeard && isLive ? showShare() : undefined);
+  const print = (text: string) => {
+    if (isHeard && isLive) clearStatus();
+    if (isHeard && !flags.json) process.stdout.write(text);
+  };
   const begun = performance.now();
   const results: object[] = [{ model: weights.path, device: on }];
   let loss: Loss | undefined;
   if (data) {
-    const { shards, tokenizer } = data;
-    const options = { ...sizes, shards, tokenizer, tokens: flags.tokens, notice, progress: progress(), ranks };
+    const { shards, tokenizer, folder } = data;
+    const options = { ...sizes, shards, tokenizer, tokens, notice, progress: progress(), ranks };
     const evaluation = await evaluate(model, options);
-    if (isShown) clearStatus();
-    loss = { loss: evaluation.loss, model: weights.path, data: data.folder };
-    results.push({ data: data.folder, role: flags.role, ...evaluation });
-    if (isHeard && !flags.json)
-      process.stdout.write(lossLines(data.folder, flags.role, evaluation, performance.now() - begun));
+    loss = { loss: evaluation.loss, model: weights.path, data: folder };
+    results.push({ data: folder, role, ...evaluation });
+    print(lossLines(folder, role, evaluation, performance.now() - begun));
   }
   if (hellaswag) {
-    if (hellaswag.cut > 0) {
-      notice(
-        `${hellaswag.cut} of ${hellaswag.rows.length} rows are longer than --seq ${sequence}: the beginnings of their contexts are cut off`,
-      );
-    }
     const score = await scoreHellaswag(model, hellaswag, { ...sizes, progress: progress(), ranks });
-    if (isShown) clearStatus();
     results.push({ hellaswag: hellaswag.path, ...score, cut: hellaswag.cut });
-    if (isHeard && !flags.json) process.stdout.write(hellaswagLine(hellaswag.path, score));
+    print(hellaswagLine(hellaswag.path, score));
   }
   const seconds = (performance.now() - begun) / 1000;
   if (isHeard && flags.json) process.stdout.write(jsonLine(Object.assign({}, ...results, { seconds })));
   return loss;
+}
+
+/** Opens what is evaluated, and on what: bad files are reported before the device is opened. */
+async function openInputs(flags: Flags, isHeard: boolean, notice: (text: string) => void) {
+  const name = modelOrNewest(flags.model);
+  const weights = await (isHeard ? withProgress((shown) => resolveWeights(name, shown)) : resolveWeights(name));
+  for (const { reason } of weights.damaged) notice(`skipped a damaged checkpoint: ${reason}`);
+  const { model: config, configuration = {}, tokenizer } = weights;
+  const sequence = flags.seq ?? Math.min(size(configuration.sequence) ?? config.context, config.context);
+  checkSequence(sequence, config);
+  const sizes = { sequence, vocabularySize: config.vocabularySize, tokenizer };
+  const hellaswag = flags.hellaswag === undefined ? undefined : readHellaswag(flags.hellaswag, sizes);
+  const data = hellaswag && flags.data === undefined ? undefined : openData(flags, weights);
+  if (hellaswag && hellaswag.cut > 0) {
+    notice(
+      `${hellaswag.cut} of ${hellaswag.rows.length} rows are longer than --seq ${sequence}: the beginnings of their contexts are cut off`,
+    );
+  }
+  return { weights, sequence, data, hellaswag };
 }
 
 /** The shards to evaluate on. @throws Gpt2Error if there are none, or they have another vocabulary */

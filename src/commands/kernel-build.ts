@@ -2,8 +2,9 @@
 import { copyFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { Command, Option } from 'commander';
-import { Device, Gpt2Error, UsageError } from '../index.ts';
-import { compiledFile, readSource } from '../program.ts';
+import { Device } from '../index.ts';
+import { compiledFile, explained, readSource, usageError } from '../program.ts';
+import { repeated } from './option-of-table.ts';
 
 const examples = `
 A program loads the file with loadKernels(device, PATH), and then needs no compiler. docs/kernels.md has more.
@@ -30,13 +31,15 @@ interface Flags extends SourceFlags {
 export const gpuOption = (): Option =>
   new Option('--gpu <X.Y>', "compute capability of the GPU, as 9.0 (default: this machine's)");
 
-export function withSourceOptions(command: Command): Command {
-  const more = (text: string, before: readonly string[] = []) => [...before, text];
-  return command
+export const withSourceOptions = (command: Command): Command =>
+  command
     .option('--define <NAME=VALUE>', 'macro; repeatable', defined)
-    .option('--instantiate <KERNEL>', 'kernel with template arguments to make, as scale<float, 256>; repeatable', more)
-    .option('--include <DIR>', 'folder in which #include looks; repeatable', more);
-}
+    .option(
+      '--instantiate <KERNEL>',
+      'kernel with template arguments to make, as scale<float, 256>; repeatable',
+      repeated,
+    )
+    .option('--include <DIR>', 'folder in which #include looks; repeatable', repeated);
 
 export const sourceOptions = ({ define, instantiate, include }: SourceFlags) => ({
   ...{ defines: define, instantiate, includes: include },
@@ -57,32 +60,20 @@ export function kernelBuildCommand(): Command {
       const path = out ?? `${basename(file).replace(/\.cu$/, '')}.${cpu ? 'so' : 'cubin'}`;
       const source = { file, ...sourceOptions(flags), checks: false };
       const made = compiledFile(source, cpu ? 'cpu' : (gpu ?? ownGpu()));
-      try {
-        copyFileSync(made, path);
-      } catch (cause) {
-        throw new Gpt2Error(`cannot write ${path}: ${(cause as Error).message}; name another file with --out`, {
-          cause,
-        });
-      }
+      explained(`cannot write ${path}`, 'name another file with --out', () => copyFileSync(made, path));
       process.stdout.write(`wrote ${path}\n`);
     });
 }
 
 function defined(text: string, before: Readonly<Record<string, string>> = {}): Record<string, string> {
   const [, name, value] = /^([A-Za-z_]\w*)=(.*)$/s.exec(text) ?? [];
-  if (name === undefined) throw new UsageError(`--define takes NAME=VALUE, not ${JSON.stringify(text)}`);
+  if (name === undefined) throw usageError`--define takes NAME=VALUE, not ${JSON.stringify(text)}`;
   return { ...before, [name]: value! };
 }
 
 /** The compute capability of this machine's GPU. @throws Gpt2Error if there is none, naming --gpu */
-export function ownGpu(): string {
-  try {
+export const ownGpu = (): string =>
+  explained("cannot tell this machine's GPU", 'or give its compute capability, as --gpu 9.0', () => {
     using device = Device.open({ kind: 'cuda' });
     return device.description.computeCapability!;
-  } catch (cause) {
-    const why = cause instanceof Gpt2Error ? cause.message : String(cause);
-    throw new Gpt2Error(`cannot tell this machine's GPU: ${why}; or give its compute capability, as --gpu 9.0`, {
-      cause,
-    });
-  }
-}
+  });

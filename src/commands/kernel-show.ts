@@ -1,7 +1,7 @@
 // The command `kernel show`: what the compiler made of kernels.
 import { Command, Option } from 'commander';
-import { type Dtype, loadCards, UsageError } from '../index.ts';
-import { readSource, showKernels } from '../program.ts';
+import { type Dtype, loadCards } from '../index.ts';
+import { readSource, showKernels, usageError } from '../program.ts';
 import { gpuOption, ownGpu, type SourceFlags, sourceOptions, withSourceOptions } from './kernel-build.ts';
 import { numberOption } from './number-option.ts';
 import { tableOption } from './option-of-table.ts';
@@ -53,9 +53,7 @@ export function kernelShowCommand(): Command {
       if (isFile) readSource(path);
       else await loadCards(path);
       if (!isFile && Object.values(file).some((value) => value !== undefined)) {
-        throw new UsageError(
-          `--block, --shared, --define, --instantiate and --include are for a .cu file; the card of ${path} says them`,
-        );
+        throw usageError`--block, --shared, --define, --instantiate and --include are for a .cu file; the card of ${path} says them`;
       }
       const view = ptx ? 'ptx' : sass ? 'sass' : 'figures';
       await showKernels(

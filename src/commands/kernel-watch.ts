@@ -1,7 +1,6 @@
 // The command `kernel watch`: tests kernels at every save, and on a GPU times them.
 import type { Command } from 'commander';
-import { UsageError } from '../index.ts';
-import { defaultPort, openLivePage, optionTable, watchKernels } from '../program.ts';
+import { checkNeeds, defaultPort, openLivePage, optionTable, watchKernels } from '../program.ts';
 import { type LabFlags, labCommand, labOptions, printLine } from './kernel-test.ts';
 import { tableOption } from './option-of-table.ts';
 
@@ -25,9 +24,7 @@ export const kernelWatchCommand = (): Command =>
     .addOption(tableOption('serveHost'))
     .addHelpText('after', examples)
     .action(async (folder: string, { serve, serveHost, ...flags }: Flags) => {
-      if (serve === undefined && serveHost !== undefined) {
-        throw new UsageError('--serve-host goes with --serve: give both');
-      }
+      checkNeeds({ serve, serveHost });
       const options = labOptions(folder, flags);
       const notices: string[] = [];
       const notice = (text: string) => {

@@ -8,6 +8,7 @@ import { kernelProfileCommand } from './kernel-profile.ts';
 import { kernelShowCommand } from './kernel-show.ts';
 import { kernelTestCommand } from './kernel-test.ts';
 import { kernelWatchCommand } from './kernel-watch.ts';
+import { repeated } from './option-of-table.ts';
 
 const examples = `
 Examples:
@@ -37,10 +38,7 @@ export function kernelCommand(): Command {
   const start = new Command('new')
     .description('Start a folder with a naive kernel of an op, its card and a README')
     .argument('<FOLDER>', 'folder to make')
-    .requiredOption('--op <NAME>', 'op, as in `gpt2 kernel list`; repeatable', (text, before: string[] = []) => [
-      ...before,
-      text,
-    ])
+    .requiredOption('--op <NAME>', 'op, as in `gpt2 kernel list`; repeatable', repeated)
     .addHelpText('after', newExamples)
     .action((folder: string, { op }: { op: string[] }) => {
       const files = newKernel(folder, op);

@@ -1,6 +1,6 @@
 // Refuses flags that npm took from `npm run train --dry-run`: without a lone -- before them they never reach the program.
 import type { Command, Option } from 'commander';
-import { UsageError } from '../index.ts';
+import { usageError } from '../program.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -35,5 +35,5 @@ export function refuseKeptFlags(
   const names = namesOf(command);
   const at = names.indexOf(script!);
   const typed = [script, ...(at < 0 ? [] : names.slice(at + 1)), '--', ...kept].join(' ');
-  throw new UsageError(`npm kept ${kept.join(' ')} to itself: type \`npm run ${typed}\``);
+  throw usageError`npm kept ${kept.join(' ')} to itself: type \`npm run ${typed}\``;
 }

@@ -34,13 +34,16 @@ export const modelOption = (elsewhere: readonly string[] = []): Option =>
     elsewhere: [...optionRows.model.elsewhere!, ...elsewhere],
   });
 
+/** Reads an option that can be repeated. */
+export const repeated = (text: string, before: readonly string[] = []): string[] => [...before, text];
+
 /** @param changes columns that differ in this command */
 export function tableOption(name: OptionName, changes: Partial<OptionRow> = {}): Option {
   const row: OptionRow = { ...optionRows[name], ...changes };
   const { usage, alone, type, elsewhere = [] } = row;
   const option = knownAs(new Option(usage, helpOf(row)), [name, ...elsewhere]);
   if (type === 'switch') return option;
-  if (type === 'texts') return option.argParser((text, before: readonly string[] = []) => [...before, text]);
+  if (type === 'texts') return option.argParser(repeated);
   return option.preset(alone).argParser((text) => readValue(row, text));
 }
 

@@ -1,7 +1,6 @@
 // Writes a command's output: results as JSON or lines, notices, and files named by a flag.
 import { writeFileSync } from 'node:fs';
-import { Gpt2Error } from '../index.ts';
-import { asTyped } from '../program.ts';
+import { asTyped, explained } from '../program.ts';
 
 /** A line of JSON; numbers that JSON lacks are words ("NaN", "Infinity"), as in the run log. */
 export const jsonLine = (value: object): string =>
@@ -17,10 +16,5 @@ export const notice = (text: string): void => void process.stderr.write(`${text}
 
 /** @throws Gpt2Error naming the file and the flag that chooses another */
 export function writeResult(what: string, path: string, content: string | Buffer, flag: string): void {
-  try {
-    writeFileSync(path, content);
-  } catch (cause) {
-    const reason = (cause as Error).message;
-    throw new Gpt2Error(`cannot write the ${what} ${path}: ${reason}; name another file with ${flag}`, { cause });
-  }
+  explained(`cannot write the ${what} ${path}`, `name another file with ${flag}`, () => writeFileSync(path, content));
 }

@@ -3,7 +3,7 @@
 import { existsSync } from 'node:fs';
 import { basename, extname, join, resolve } from 'node:path';
 import { Command } from 'commander';
-import { findInputs, type Prepared, prepareText, type TextOptions, UsageError } from '../index.ts';
+import { findInputs, type Prepared, prepareText, type TextOptions } from '../index.ts';
 import {
   fieldOfTexts,
   optionTable,
@@ -12,8 +12,10 @@ import {
   shardPrefix,
   shellWord,
   tokenizerKinds,
+  usageError,
 } from '../program.ts';
 import { numberOption, share } from './number-option.ts';
+import { repeated } from './option-of-table.ts';
 import { printResult } from './output.ts';
 import { withProgress } from './progress.ts';
 
@@ -33,8 +35,6 @@ interface OwnFlags extends TextFlags {
   readonly include?: readonly string[];
   readonly exclude?: readonly string[];
 }
-
-const addTo = (glob: string, before: readonly string[] = []) => [...before, glob];
 
 const help = `
 A folder means all its text files, in the order of their names, without those that begin with a dot; .gz files are unpacked.
@@ -62,11 +62,11 @@ export function preproTextCommand(): Command {
     .argument('<FILE...>', 'files or folders')
     .option('--separator <TEXT>', 'text between documents (default: a file is a document)')
     .option('--field <NAME>', 'JSON field or .parquet column of the documents')
-    .option('--include <GLOB>', "files of folders to read, such as '*.md'; may be repeated", addTo)
+    .option('--include <GLOB>', "files of folders to read, such as '*.md'; may be repeated", repeated)
     .option(
       '--exclude <GLOB>',
       "files or folders in folders to leave out, such as drafts or '*.tmp'; may be repeated",
-      addTo,
+      repeated,
     );
   return addTextFlags(command)
     .option('--out <DIR>', 'folder to write (default: data/<NAME> of the first file)')
@@ -74,7 +74,7 @@ export function preproTextCommand(): Command {
     .action(async (paths: string[], flags: OwnFlags) => {
       const { separator, valFraction = defaultValFraction, tokenizer, workers, overwrite, lossy } = flags;
       if (flags.field !== undefined && separator !== undefined) {
-        throw new UsageError('--field and --separator exclude each other: give one');
+        throw usageError`--field and --separator exclude each other: give one`;
       }
       const out = flags.out ?? join('data', basename(resolve(paths[0]!)).replace(/(?<=.)\..*$/s, ''));
       const mark = separator === undefined ? undefined : unescaped(separator);

@@ -1,8 +1,16 @@
 // The command `prepro`: makes a data set's token shards.
 import { existsSync } from 'node:fs';
 import { Argument, Command } from 'commander';
-import { type PrepareOptions, prepareDataset, UsageError } from '../index.ts';
-import { datasetNames, datasets, didYouMean, prepareHellaswag, shellWord, tokenizerKinds } from '../program.ts';
+import { type PrepareOptions, prepareDataset } from '../index.ts';
+import {
+  datasetNames,
+  datasets,
+  didYouMean,
+  prepareHellaswag,
+  shellWord,
+  tokenizerKinds,
+  usageError,
+} from '../program.ts';
 import { notice, printResult } from './output.ts';
 import { preproFinewebCommand, preproTinystoriesCommand } from './prepro-corpora.ts';
 import { preproInspectCommand } from './prepro-inspect.ts';
@@ -56,14 +64,12 @@ export function preproCommand(): Command {
       if (name === undefined || !datasetNames.includes(name)) {
         const known = [...datasetNames, 'hellaswag', ...parts.map((part) => part.name())];
         const choice = `name one of ${known.join(', ')}`;
-        if (name === undefined) throw new UsageError(`no data set was named: ${choice}`);
+        if (name === undefined) throw usageError`no data set was named: ${choice}`;
         const spellings = new Map([...known.map((each) => [each, each] as const), ...elsewhere]);
         const ownText = existsSync(name)
           ? `make one of this text with \`npm run prepro text ${shellWord(name)}\`, or `
           : '';
-        throw new UsageError(
-          `there is no data set ${JSON.stringify(name)}; ${ownText}${didYouMean(name, spellings, choice)}`,
-        );
+        throw usageError`there is no data set ${JSON.stringify(name)}; ${ownText}${didYouMean(name, spellings, choice)}`;
       }
       const { json, ...options } = flags;
       tell(await prepareDataset(name, { ...options, notice }), { json });
@@ -72,7 +78,7 @@ export function preproCommand(): Command {
 
 function makeQuestions(flags: Flags): void {
   if (flags.tokenizer !== 'gpt2')
-    throw new UsageError("hellaswag takes no --tokenizer: its questions have GPT-2's tokens, leave it out");
+    throw usageError`hellaswag takes no --tokenizer: its questions have GPT-2's tokens, leave it out`;
   const made = prepareHellaswag(flags);
   const lines = [
     `${made.path}: ${made.questions.toLocaleString('en-US')} questions`,

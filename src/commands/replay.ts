@@ -1,7 +1,6 @@
 // The command `replay`: recomputes a captured step and compares the results.
 import { Command } from 'commander';
-import { Gpt2Error } from '../index.ts';
-import { type ReplayOptions, replay } from '../program.ts';
+import { gpt2Error, type ReplayOptions, replay } from '../program.ts';
 import { tableOption } from './option-of-table.ts';
 
 const examples = `
@@ -34,8 +33,6 @@ export function replayCommand(): Command {
         return;
       }
       const { library, codePath, dtype } = capture.manifest;
-      throw new Gpt2Error(
-        `the results differ from the capture on ${library} ${codePath} ${dtype}: ${differences.join('; ')}`,
-      );
+      throw gpt2Error`the results differ from the capture on ${library} ${codePath} ${dtype}: ${differences.join('; ')}`;
     });
 }

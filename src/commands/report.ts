@@ -2,8 +2,17 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command } from 'commander';
-import { readRun, UsageError } from '../index.ts';
-import { defaultPort, htmlReport, newestRun, openLivePage, optionTable, pairRuns, reportData } from '../program.ts';
+import { readRun } from '../index.ts';
+import {
+  defaultPort,
+  htmlReport,
+  newestRun,
+  openLivePage,
+  optionTable,
+  pairRuns,
+  reportData,
+  usageError,
+} from '../program.ts';
 import { numberOption } from './number-option.ts';
 import { tableOption } from './option-of-table.ts';
 import { notice, writeResult } from './output.ts';
@@ -40,11 +49,11 @@ export function reportCommand(): Command {
 }
 
 async function report(named: string | undefined, { html, serve, port, serveHost }: Flags): Promise<void> {
-  if (serve && html !== undefined) throw new UsageError('--html writes a file, --serve serves it: give one of them');
-  if (!serve && port !== undefined) throw new UsageError('--port goes with --serve: give both');
-  if (!serve && serveHost !== undefined) throw new UsageError('--serve-host goes with --serve: give both');
+  if (serve && html !== undefined) throw usageError`--html writes a file, --serve serves it: give one of them`;
+  if (!serve && port !== undefined) throw usageError`--port goes with --serve: give both`;
+  if (!serve && serveHost !== undefined) throw usageError`--serve-host goes with --serve: give both`;
   if (serve && named !== undefined && /^\d+$/.test(named) && !existsSync(named)) {
-    throw new UsageError(`there is no run ${named}; give a port with its flag, as --serve --port ${named}`);
+    throw usageError`there is no run ${named}; give a port with its flag, as --serve --port ${named}`;
   }
   const folder = named ?? newestRun();
   if (named === undefined) notice(`newest run: ${folder}`);

@@ -3,7 +3,16 @@ import { existsSync } from 'node:fs';
 import { basename, relative } from 'node:path';
 import { Command, Option } from 'commander';
 import { Gpt2Error } from '../index.ts';
-import { attempt, findRuns, formatTable, type RunSummary, shorten, summarizeRun, withTies } from '../program.ts';
+import {
+  attempt,
+  findRuns,
+  formatTable,
+  gpt2Error,
+  type RunSummary,
+  shorten,
+  summarizeRun,
+  withTies,
+} from '../program.ts';
 import { notice, printResult } from './output.ts';
 import { formatBytes } from './progress.ts';
 
@@ -73,7 +82,7 @@ export function runsCommand(): Command {
 function list(folder: string, { sort, json }: { readonly sort: string; readonly json?: boolean }): void {
   const { order } = columns[sort]!;
   if (folder !== defaultFolder && !existsSync(folder)) {
-    throw new Gpt2Error(`${folder} does not exist; name a folder of runs`);
+    throw gpt2Error`${folder} does not exist; name a folder of runs`;
   }
   const found = findRuns(folder).flatMap((run) => {
     const summary = attempt(() => summarizeRun(run));

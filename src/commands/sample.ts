@@ -11,9 +11,16 @@ import {
   resolveWeights,
   StreamDecoder,
   selectDevice,
-  UsageError,
 } from '../index.ts';
-import { describeCut, fittingTexts, generationRows, modelOrNewest, promptIds } from '../program.ts';
+import {
+  describeCut,
+  fittingTexts,
+  generationRows,
+  gpt2Error,
+  modelOrNewest,
+  promptIds,
+  usageError,
+} from '../program.ts';
 import { numberOption, share } from './number-option.ts';
 import { knownAs, modelOption, tableOption } from './option-of-table.ts';
 import { notice } from './output.ts';
@@ -101,14 +108,16 @@ export function sampleCommand(): Command {
     .action((flags) => sample(flags as unknown as Flags));
 }
 
+const choiceOf = ({ tokens, seed, temperature, topK, topP, whenFull }: Flags) => ({
+  ...{ tokens, seed, temperature, topK, topP, whenFull },
+});
+
 async function sample(flags: Flags): Promise<void> {
   if (flags.interactive && (flags.prompt !== '' || flags.count > 1)) {
-    throw new UsageError('--interactive reads its prompts line by line: leave out --prompt and --count');
+    throw usageError`--interactive reads its prompts line by line: leave out --prompt and --count`;
   }
   if (flags.dtype === 'fp8') {
-    throw new UsageError(
-      '--dtype fp8 has no effect on sample, which decodes in bf16 on a GPU and in fp32 on a CPU: leave it out',
-    );
+    throw usageError`--dtype fp8 has no effect on sample, which decodes in bf16 on a GPU and in fp32 on a CPU: leave it out`;
   }
   const target = selectDevice(flags.device ?? 'auto');
   const weights = await withProgress((shown) => resolveWeights(modelOrNewest(flags.model), shown));
@@ -116,9 +125,7 @@ async function sample(flags: Flags): Promise<void> {
   notice(`from ${weights.path}`);
   const { model: config, tokenizer } = weights;
   if (!tokenizer) {
-    throw new Gpt2Error(
-      `${weights.path} has a vocabulary of ${config.vocabularySize} tokens, which no known tokenizer has, so its tokens cannot be decoded: name another model with --model`,
-    );
+    throw gpt2Error`${weights.path} has a vocabulary of ${config.vocabularySize} tokens, which no known tokenizer has, so its tokens cannot be decoded: name another model with --model`;
   }
   const given = flags.prompt === '-' ? await linesOfInput() : [flags.prompt];
   const prompts = given.flatMap((prompt) => Array<string>(flags.count).fill(prompt));
@@ -132,8 +139,7 @@ async function sample(flags: Flags): Promise<void> {
   weights.load(model);
   const cache = new KeyValueCache(model, { texts, window });
 
-  const { tokens, seed, temperature, topK, topP, whenFull } = flags;
-  const choice = { tokens, seed, temperature, topK, topP, whenFull };
+  const choice = choiceOf(flags);
   const write: Write = async (page, starts, firstText, isStopped) => {
     const stopAt = tokenizer.endOfText;
     for await (const next of generate(cache, { ...choice, prompts: starts, firstText, stopAt })) {
@@ -142,7 +148,7 @@ async function sample(flags: Flags): Promise<void> {
         if (isStopped?.()) return page.end(next.text, 'stopped');
       } else {
         if (next.end === 'diverged') {
-          throw new Gpt2Error(`the weights of ${weights.path} have diverged: name an earlier checkpoint with --model`);
+          throw gpt2Error`the weights of ${weights.path} have diverged: name an earlier checkpoint with --model`;
         }
         page.end(next.text, next.end);
       }
@@ -180,6 +186,6 @@ async function linesOfInput(): Promise<string[]> {
   }
   const lines = Buffer.concat(parts).toString('utf8').split(/\r?\n/);
   if (lines.at(-1) === '') lines.pop();
-  if (lines.length === 0) throw new Gpt2Error('standard input has no prompt: write one on each line');
+  if (lines.length === 0) throw gpt2Error`standard input has no prompt: write one on each line`;
   return lines;
 }

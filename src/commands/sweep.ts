@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
 import { Option } from 'commander';
-import { Device, Gpt2Error, readRun, type TrainOptions, UsageError } from '../index.ts';
+import { Device, Gpt2Error, readRun, type TrainOptions } from '../index.ts';
 import {
   askedSteps,
   asTyped,
@@ -16,6 +16,7 @@ import {
   ExitError,
   endOfRun,
   flagOf,
+  gpt2Error,
   holdsRun,
   isCompared,
   optionNamed,
@@ -26,21 +27,23 @@ import {
   readValue,
   recordedNames,
   recordedValue,
+  resolveSources,
   runToResume,
+  type Sources,
   selectKind,
   shellWord,
   signalOf,
   timeName,
+  usageError,
   withGiven,
-  withSources,
 } from '../program.ts';
-import { flagsOf } from './option-of-table.ts';
+import { flagsOf, repeated } from './option-of-table.ts';
 import { jsonLine, notice } from './output.ts';
 import { showBytes } from './progress.ts';
 
 export const sweepOption = (): Option =>
   new Option('--sweep <NAME=VALUES>', 'train with each value, as lr=1e-4,3e-4; repeatable: all combinations').argParser(
-    (text: string, before: string[] = []) => [...before, text],
+    repeated,
   );
 
 /** Whether this process trains a run of a sweep, in which another one follows. */
@@ -64,13 +67,16 @@ interface SweptRun {
  * @param specs of --sweep: "lr=1e-4,3e-4"
  * @throws UsageError before any run starts; Gpt2Error at the end, naming the runs that failed
  */
-export async function sweep(given: TrainOptions, specs: readonly string[], interruption: () => AbortSignal) {
-  const options = withSources(given);
-  if (placeFromEnvironment()) throw new UsageError('--sweep starts its runs itself: run it without a launcher');
+export async function sweep(
+  { given, options }: Sources,
+  specs: readonly string[],
+  interruption: (how: 'quiet') => AbortSignal,
+) {
+  if (placeFromEnvironment()) throw usageError`--sweep starts its runs itself: run it without a launcher`;
   runToResume(options);
   const out = options.out ?? join('runs', `sweep-${timeName()}`);
   if (holdsRun(out)) {
-    throw new UsageError(`${out} already holds a run: name another folder for the sweep with --out`);
+    throw usageError`${out} already holds a run: name another folder for the sweep with --out`;
   }
   const runs = combine(given, specs, out);
   const kinds = runs.map((run) => selectKind(run.options.device ?? 'auto'));
@@ -85,7 +91,7 @@ export async function sweep(given: TrainOptions, specs: readonly string[], inter
     process.stdout.write(`${runs.length} runs in ${out}, ${runs.length - left.length} of them finished before\n`);
   }
   checkDtypes(left);
-  const signal = interruption();
+  const signal = interruption('quiet');
   const failures: string[] = [];
   const gpus = kinds.includes('cuda') ? gpusOf(runs) : [undefined];
   const next = left.values();
@@ -114,9 +120,7 @@ export async function sweep(given: TrainOptions, specs: readonly string[], inter
     process.stdout.write(asTyped(`${lines.join('\n')}\n`));
   }
   if (failures.length === 0) return;
-  throw new Gpt2Error(
-    `${failures.length} of ${runs.length} runs failed: ${failures.join('; ')}; the same command with --out ${shellWord(out)} tries them again`,
-  );
+  throw gpt2Error`${failures.length} of ${runs.length} runs failed: ${failures.join('; ')}; the same command with --out ${shellWord(out)} tries them again`;
 }
 
 /** Opens each device in each dtype that a run names. @throws Gpt2Error if it lacks one */
@@ -144,7 +148,7 @@ function checkDtypes(runs: readonly SweptRun[]): void {
 function combine(given: TrainOptions, specs: readonly string[], out: string): SweptRun[] {
   const axes = specs.map(readAxis);
   const repeated = axes.find(({ option }, index) => axes.findIndex((other) => other.option === option) < index);
-  if (repeated) throw new UsageError(`--sweep names ${repeated.name} twice: give its values once, with commas`);
+  if (repeated) throw usageError`--sweep names ${repeated.name} twice: give its values once, with commas`;
   let runs: { names: string[]; values: TrainOptions }[] = [{ names: [], values: {} }];
   for (const { option, name, values } of axes) {
     runs = runs.flatMap((run) =>
@@ -157,7 +161,7 @@ function combine(given: TrainOptions, specs: readonly string[], out: string): Sw
   }
   return runs.map(({ names, values }) => {
     const name = names.join(',');
-    const options = withSources(withGiven(given, values));
+    const options = resolveSources(withGiven(given, values)).options;
     const tensorboard = options.tensorboard && join(options.tensorboard, name);
     const resume = options.overwrite ? false : 'auto';
     return { name, options: { ...options, tensorboard, resume, out: join(out, name) } };
@@ -174,9 +178,7 @@ function readAxis(spec: string) {
       flags.flatMap((flag, index) => [flag, recordedNames[index]!].map((each) => [each, flag])),
     );
     const hint = didYouMean(given, spellings, 'train --help lists the options');
-    throw new UsageError(
-      `--sweep takes NAME=VALUE,VALUE with an option of train that config.json records, not ${JSON.stringify(spec)}; ${hint}`,
-    );
+    throw usageError`--sweep takes NAME=VALUE,VALUE with an option of train that config.json records, not ${JSON.stringify(spec)}; ${hint}`;
   }
   const row = optionRows[option];
   const values = list.split(',').map((text) => {
@@ -185,7 +187,7 @@ function readAxis(spec: string) {
   });
   const name = flagOf(row).slice(2);
   if (new Set(values.map(({ value }) => value)).size < values.length) {
-    throw new UsageError(`--sweep ${spec} has a value of ${name} twice: give each once`);
+    throw usageError`--sweep ${spec} has a value of ${name} twice: give each once`;
   }
   return { option, name, values };
 }
@@ -201,9 +203,7 @@ function isFinished({ options }: SweptRun): boolean {
     const [value, was] = [options[name], recordedValue(configuration, name)];
     if (value === undefined || value === 'auto' || value === was) continue;
     const flag = flagOf(optionRows[name]);
-    throw new Gpt2Error(
-      `${options.out} was trained with ${flag} ${was}, not ${value}; name another --out, or give --overwrite`,
-    );
+    throw gpt2Error`${options.out} was trained with ${flag} ${was}, not ${value}; name another --out, or give --overwrite`;
   }
   const steps = askedSteps(options, configuration.totalBatch);
   return steps === undefined || steps === configuration.steps;

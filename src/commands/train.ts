@@ -1,26 +1,28 @@
 // The command `train`: reads options from the command line, runs training, shows its progress.
 import { Command } from 'commander';
-import { Gpt2Error, planRun, readRun, type TrainingPlan, type TrainOptions, train } from '../index.ts';
+import { Gpt2Error, readRun, type TrainingPlan } from '../index.ts';
 import {
   asTyped,
   attempt,
   customModel,
-  ExitError,
   type LivePage,
   launchRanks,
   modelPaths,
-  namingSources,
+  nameSources,
   type OptionName,
   optionNames,
   optionParts,
   placeFromEnvironment,
+  planSources,
   presetNames,
   type RunDescription,
+  resolveSources,
   runPresetNames,
+  type Sources,
   shellWord,
   stopWithLauncher,
+  trainSources,
   wantedRanks,
-  withSources,
 } from '../program.ts';
 import { flagsOf, optionsFromFlags, tableOption } from './option-of-table.ts';
 import { clearStatus, formatBytes, Progress, showBytes } from './progress.ts';
@@ -66,74 +68,72 @@ Ctrl-C, SIGTERM, SIGHUP or SIGQUIT finishes the step, saves and exits. So does a
 SIGXCPU or SIGALRM. --resume continues from there, bit for bit.
 `;
 
-/**
- * @param interruption called when the run starts; returns the AbortSignal that stop signals abort. `quiet`: another process prints
- * that the run stops
- */
-export function trainCommand(interruption: (how?: 'quiet') => AbortSignal): Command {
+/** Called when a run starts; returns the AbortSignal that stop signals abort. `quiet`: another process prints that the run stops. */
+type Interruption = (how?: 'quiet') => AbortSignal;
+
+export function trainCommand(interruption: Interruption): Command {
   const command = new Command('train').description('Train a GPT-2').addHelpText('after', examples);
   for (const [heading, rows] of Object.entries(optionParts)) {
     for (const name of Object.keys(rows)) command.addOption(tableOption(name as OptionName).helpGroup(heading));
   }
   command.addOption(sweepOption().helpGroup(Object.keys(optionParts).at(-1)!));
-  const start = async (given: TrainOptions, specs?: readonly string[]): Promise<void> => {
-    if (specs) return sweep(given, specs, () => interruption('quiet'));
-    const options = withSources(given);
-    const onNotice = (text: string) => {
-      clearStatus();
-      (options.json ? process.stderr : process.stdout).write(`${text}\n`);
-    };
-    const onProgress = showBytes();
-    if (options.dryRun) return printPlan(await planRun(given, onNotice, onProgress), options.json === true);
-    const place = placeFromEnvironment();
-    const ranks = place ? place.ranks : wantedRanks(options);
-    stopWithLauncher();
-    if (!place && ranks > 1) {
-      const code = await launchRanks(ranks, interruption('quiet'));
-      if (code !== 0) throw new ExitError(code);
-      return;
-    }
-    const typed = process.argv.slice(2);
-    // Only rank 0 prints; the others log to files of their own.
-    if (place && place.rank > 0) {
-      await train(options, { place, command: typed, signal: interruption('quiet') });
-      return;
-    }
-    let progress: Progress | undefined;
-    let page: LivePage | undefined;
-    const signal = interruption();
-    try {
-      const { out } = await train(options, {
-        place,
-        command: typed,
-        signal,
-        onStart: (run) => {
-          if (options.json) return;
-          progress = new Progress(run);
-          progress.line(describe(run));
-        },
-        onNotice,
-        onProgress,
-        onPage: (kept) => {
-          page = kept;
-        },
-        onEvent: (event, { remaining, json }) => {
-          if (options.json) process.stdout.write(json);
-          else progress?.event(event, remaining);
-        },
-      });
-      clearStatus();
-      if (!options.json) process.stdout.write(asTyped(endText(out)));
-      if (page && !signal.aborted && !isSwept()) await serveWatched(page, interruption('quiet'), onNotice);
-    } finally {
-      clearStatus();
-      page?.close();
-    }
-  };
   return command.action(async (flags: Record<string, unknown>) => {
-    const given = optionsFromFlags(optionNames, flags);
-    await namingSources(given, () => start(given, flags.sweep as string[] | undefined));
+    const specs = flags.sweep as readonly string[] | undefined;
+    const sources = resolveSources(optionsFromFlags(optionNames, flags));
+    try {
+      if (specs) await sweep(sources, specs, interruption);
+      else await start(sources, interruption);
+    } catch (error) {
+      throw nameSources(error, sources);
+    }
   });
+}
+
+/** Trains in this process, as the only one or as one of several ranks, or starts the ranks. */
+async function start(sources: Sources, interruption: Interruption): Promise<void> {
+  const { options } = sources;
+  const notice = (text: string) => {
+    clearStatus();
+    (options.json ? process.stderr : process.stdout).write(`${text}\n`);
+  };
+  const onProgress = showBytes();
+  if (options.dryRun) return printPlan(await planSources(sources, { notice, onProgress }), options.json === true);
+  const place = placeFromEnvironment();
+  const ranks = place ? 1 : wantedRanks(options);
+  stopWithLauncher();
+  if (ranks > 1) return launchRanks(ranks, interruption('quiet'));
+  const command = process.argv.slice(2);
+  // Only rank 0 prints; the others log to files of their own.
+  if (place && place.rank > 0) {
+    await trainSources(sources, { place, command, signal: interruption('quiet') });
+    return;
+  }
+  let progress: Progress | undefined;
+  let page: LivePage | undefined;
+  const signal = interruption();
+  try {
+    const { out } = await trainSources(sources, {
+      ...{ place, command, signal, onNotice: notice, onProgress },
+      onStart: (run) => {
+        if (options.json) return;
+        progress = new Progress(run);
+        progress.line(describe(run));
+      },
+      onPage: (kept) => {
+        page = kept;
+      },
+      onEvent: (event, { remaining, json }) => {
+        if (options.json) process.stdout.write(json);
+        else progress?.event(event, remaining);
+      },
+    });
+    clearStatus();
+    if (!options.json) process.stdout.write(asTyped(endText(out)));
+    if (page && !signal.aborted && !isSwept()) await serveWatched(page, interruption('quiet'), notice);
+  } finally {
+    clearStatus();
+    page?.close();
+  }
 }
 
 /** Serves the page of a run that has ended until nobody watches it, or `signal` is aborted. */

@@ -1,7 +1,7 @@
 // Finds the tokenizer that --tokenizer names for a new data set. That of "char" is made of the text's characters.
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { Gpt2Error, UsageError, words } from '../base/errors.ts';
+import { gpt2Error, UsageError } from '../base/errors.ts';
 import { characterTokenizerName, createCharacterTokenizer } from '../tokenizer/character-tokenizer.ts';
 import { describeLoss, type Loss, lostShare } from '../tokenizer/loss.ts';
 import { builtInTokenizers, type Tokenizer, tokenizerNamed } from '../tokenizer/tokenizer.ts';
@@ -24,7 +24,7 @@ export function chooseTokenizer(name: string): Tokenizer | undefined {
   if (builtIn) return builtIn;
   if (existsSync(name)) return statSync(name).isDirectory() ? tokenizerOfFolder(name) : readTokenizer(name);
   if (/[/\\]|\.json$/.test(name)) {
-    throw new Gpt2Error(words`${name} does not exist; --tokenizer takes ${tokenizerKinds}`);
+    throw gpt2Error`${name} does not exist; --tokenizer takes ${tokenizerKinds}`;
   }
   throw UsageError.takes('--tokenizer', tokenizerKinds, name);
 }
@@ -37,7 +37,7 @@ function tokenizerOfFolder(folder: string): Tokenizer {
   if (file !== undefined) return readTokenizer(file);
   const tokenizer = existsSync(join(folder, datasetFile)) ? readDatasetTokenizer(folder) : undefined;
   if (tokenizer) return tokenizer;
-  throw new Gpt2Error(words`${folder} has no ${tokenizerFile}; --tokenizer takes ${tokenizerKinds}, such as a run`);
+  throw gpt2Error`${folder} has no ${tokenizerFile}; --tokenizer takes ${tokenizerKinds}, such as a run`;
 }
 
 export interface LossOptions {
@@ -54,7 +54,7 @@ export function refuseLoss(loss: Loss, { lossy, notice }: LossOptions): void {
   if (loss.lost.size === 0) return;
   const lost = `the tokenizer loses ${describeLoss(loss)}`;
   if (lossy || lostShare(loss) <= mostLost) notice?.(`${lost}; bits per byte will not be computed`);
-  else throw new Gpt2Error(words`${lost}: take another --tokenizer, or accept the loss with --lossy`);
+  else throw gpt2Error`${lost}: take another --tokenizer, or accept the loss with --lossy`;
 }
 
 /** Of a run, the newest first. */
@@ -70,7 +70,5 @@ function checkpointsIn(folder: string): string[] {
 /** @param characters code points @throws Gpt2Error if there are too many */
 export function tokenizerOfCharacters(characters: ReadonlySet<number>): Tokenizer {
   if (characters.size <= mostIds) return createCharacterTokenizer(characters);
-  throw new Gpt2Error(
-    words`the text has ${characters.size} different characters, more than the ${mostIds} ids of a token file: give another --tokenizer`,
-  );
+  throw gpt2Error`the text has ${characters.size} different characters, more than the ${mostIds} ids of a token file: give another --tokenizer`;
 }

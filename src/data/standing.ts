@@ -1,7 +1,7 @@
 // Looks at a folder before a data set is made there. Another data set is replaced only on request, unknown files never.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { attempt, Gpt2Error, words } from '../base/errors.ts';
+import { attempt, explained, Gpt2Error, gpt2Error, orElse, words } from '../base/errors.ts';
 import { hashFile } from '../base/files/read-file.ts';
 import { tokenizerFile } from '../tokenizer/tokenizer-file.ts';
 import {
@@ -40,9 +40,7 @@ export function standingIn(folder: string, prefix: string): Standing {
   const shards = shardsIn(folder);
   const other = shards.find((name) => !isOwnShard(name, prefix) && !listed.has(name));
   if (other)
-    throw new Gpt2Error(
-      words`${folder} holds ${other}, which belongs to another data set: name another folder with --out`,
-    );
+    throw gpt2Error`${folder} holds ${other}, which belongs to another data set: name another folder with --out`;
   const isCutOff = shards.length === 0 || existsSync(join(folder, unfinishedFolder));
   const replaced = dataset?.tokenizerSha256 === undefined ? shards : [...shards, tokenizerFile];
   return { dataset, replaced, isFinished: existsSync(join(folder, datasetFile)) || !isCutOff };
@@ -50,23 +48,19 @@ export function standingIn(folder: string, prefix: string): Standing {
 
 /** The error if `what` is in the folder and may not be replaced. */
 export const standsInTheWay = (folder: string, what: string): Gpt2Error =>
-  new Gpt2Error(words`${folder} holds ${what}: replace it with --overwrite, or name another folder with --out`);
+  gpt2Error`${folder} holds ${what}: replace it with --overwrite, or name another folder with --out`;
 
 /** @throws Gpt2Error if a new data set's tokenizer would replace a file that is no data set's */
 export function refuseForeignTokenizer(folder: string, file: string | undefined, replaced: readonly string[]): void {
   const path = join(folder, tokenizerFile);
   if (file === undefined || replaced.includes(tokenizerFile) || !existsSync(path)) return;
   if (readFileSync(path, 'utf8') === file) return;
-  throw new Gpt2Error(
-    words`${path} belongs to no data set and is not replaced: move it, or name another folder with --out`,
-  );
+  throw gpt2Error`${path} belongs to no data set and is not replaced: move it, or name another folder with --out`;
 }
 
-/** The error if a folder cannot be written. */
-export const cannotWrite = (folder: string, cause: unknown): Gpt2Error =>
-  new Gpt2Error(words`cannot write to ${folder}: ${(cause as Error).message}; name another folder with --out`, {
-    cause,
-  });
+/** Does work that writes to a folder. @throws Gpt2Error if the folder cannot be written */
+export const writingTo = <R>(folder: string, work: () => R): R =>
+  explained(`cannot write to ${folder}`, words`name another folder with --out`, work);
 
 /** Whether a folder's shards and tokenizer exist and have their recorded hashes, and dataset.json says what the tokenizer lost. */
 export function isWhole(folder: string, dataset: Dataset): boolean {
@@ -77,21 +71,10 @@ export function isWhole(folder: string, dataset: Dataset): boolean {
   );
 }
 
-function datasetOf(folder: string): Dataset | undefined {
-  try {
-    return readDataset(folder);
-  } catch {
-    return undefined;
-  }
-}
+const datasetOf = (folder: string): Dataset | undefined => orElse(undefined, () => readDataset(folder));
 
-function shardsIn(folder: string): string[] {
-  try {
-    return readdirSync(folder).filter((name) => roleOfName(name).length > 0);
-  } catch (cause) {
-    throw cannotWrite(folder, cause);
-  }
-}
+const shardsIn = (folder: string): string[] =>
+  writingTo(folder, () => readdirSync(folder).filter((name) => roleOfName(name).length > 0));
 
 const isOwnShard = (name: string, prefix: string): boolean =>
   ['train', 'val'].some((role) => {

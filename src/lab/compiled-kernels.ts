@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { Gpt2Error } from '../base/errors.ts';
+import { gpt2Error, orElse } from '../base/errors.ts';
 import { demangled } from '../native/demangle.ts';
 import { findTool } from '../native/nvrtc.ts';
 import { compiledFile, type KernelSource } from '../ops/kernels/compile.ts';
@@ -94,14 +94,12 @@ export function sassOf(source: KernelSource, target: string): PerKernel<string> 
   // cuobjdump needs it too.
   const program = findTool('nvdisasm');
   if (program === undefined) {
-    throw new Gpt2Error(
-      'SASS needs nvdisasm, which is missing: it comes with the CUDA toolkit (on Debian and Ubuntu nvidia-cuda-toolkit, or pip install nvidia-cuda-nvdisasm); install it, add its folder to PATH, or set CUDA_HOME',
-    );
+    throw gpt2Error`SASS needs nvdisasm, which is missing: it comes with the CUDA toolkit (on Debian and Ubuntu nvidia-cuda-toolkit, or pip install nvidia-cuda-nvdisasm); install it, add its folder to PATH, or set CUDA_HOME`;
   }
   const options = ['--print-code', '--print-line-info-inline', compiledFile(source, target)];
   const { status, stdout, stderr, error } = spawnSync(program, options, { encoding: 'utf8', maxBuffer: 256 << 20 });
   if (status !== 0)
-    throw new Gpt2Error(`${program} failed: ${error?.message ?? stderr.trim()}; install the compiler's version of it`);
+    throw gpt2Error`${program} failed: ${error?.message ?? stderr.trim()}; install the compiler's version of it`;
   return listingsOf(parseSass(stdout));
 }
 
@@ -165,11 +163,5 @@ function listingsOf(kernels: PerKernel<readonly Line[]>): PerKernel<string> {
   return new Map([...kernels].map(([name, lines]) => [name, listing(lines)]));
 }
 
-function linesOf(path: string): readonly string[] {
-  try {
-    return readFileSync(path, 'utf8').split('\n');
-  } catch {
-    // A header of the compiler's own, which is not on the disk.
-    return [];
-  }
-}
+// A header of the compiler's own, which is not on the disk.
+const linesOf = (path: string): readonly string[] => orElse([], () => readFileSync(path, 'utf8').split('\n'));

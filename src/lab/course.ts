@@ -1,7 +1,7 @@
 // The exercises of the course: kernels with holes, which a learner fills in a folder of their own, and the score.
 import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { Gpt2Error } from '../base/errors.ts';
+import { explained, Gpt2Error, gpt2Error } from '../base/errors.ts';
 import { makeFolder } from '../base/files/make-folder.ts';
 import { packageRoot } from '../base/package-root.ts';
 import { selectDevice } from '../native/select-device.ts';
@@ -28,18 +28,12 @@ export interface CheckedExercise {
 /** Copies the exercises. @throws Gpt2Error if the folder exists, or cannot be made */
 export function startCourse(folder: string): void {
   if (existsSync(folder)) {
-    throw new Gpt2Error(
-      `cannot start the course in ${folder}: it exists, and nothing is overwritten; name another one`,
-    );
+    throw gpt2Error`cannot start the course in ${folder}: it exists, and nothing is overwritten; name another one`;
   }
-  try {
+  explained(`cannot start the course in ${folder}`, 'name another folder', () => {
     makeFolder(dirname(folder));
     cpSync(exercises, folder, { recursive: true });
-  } catch (cause) {
-    throw new Gpt2Error(`cannot start the course in ${folder}: ${(cause as Error).message}; name another folder`, {
-      cause,
-    });
-  }
+  });
 }
 
 /**
@@ -54,9 +48,7 @@ export async function* checkCourse(folder: string, seconds: number): AsyncGenera
       )
     : [];
   if (names.length === 0) {
-    throw new Gpt2Error(
-      `there are no exercises in ${folder}: copy them there with npm run gpt2 -- course start ${folder}`,
-    );
+    throw gpt2Error`there are no exercises in ${folder}: copy them there with npm run gpt2 -- course start ${folder}`;
   }
   const path = join(folder, scoreFile);
   const score = readScore(path);
@@ -89,11 +81,7 @@ export async function* checkCourse(folder: string, seconds: number): AsyncGenera
 }
 
 function readScore(path: string): Score {
-  try {
-    return existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as Score) : {};
-  } catch (cause) {
-    throw new Gpt2Error(`the score ${path} cannot be read: ${(cause as Error).message}; delete it: it is made again`, {
-      cause,
-    });
-  }
+  return explained(`the score ${path} cannot be read`, 'delete it: it is made again', () =>
+    existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as Score) : {},
+  );
 }

@@ -1,6 +1,7 @@
 // The times of a folder's kernels in all versions that were timed: lines of JSON beside the card, so that they move with it.
 import { appendFileSync, existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { orElse } from '../base/errors.ts';
 import type { OpBench, Times } from './bench-op.ts';
 
 export const historyFile = '.gpt2-bench.jsonl';
@@ -22,13 +23,7 @@ export function readHistory(folder: string): Entry[] {
   if (!existsSync(path)) return [];
   return readFileSync(path, 'utf8')
     .split('\n')
-    .flatMap((line) => {
-      try {
-        return [JSON.parse(line) as Entry];
-      } catch {
-        return [];
-      }
-    });
+    .flatMap((line) => orElse([], () => [JSON.parse(line) as Entry]));
 }
 
 /** Adds a kernel's times. @returns why they could not be written */

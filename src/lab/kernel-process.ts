@@ -4,7 +4,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
-import { Gpt2Error } from '../base/errors.ts';
+import { Gpt2Error, orElse } from '../base/errors.ts';
 import { isCompiled } from '../base/wording.ts';
 import { limits, type Message, type Request } from './messages.ts';
 
@@ -154,10 +154,4 @@ export class KernelProcess {
 }
 
 /** Undefined: another thread wrote into the line. */
-function parsed(line: string): Message | undefined {
-  try {
-    return JSON.parse(line) as Message;
-  } catch {
-    return undefined;
-  }
-}
+const parsed = (line: string): Message | undefined => orElse(undefined, () => JSON.parse(line) as Message);

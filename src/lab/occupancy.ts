@@ -1,5 +1,5 @@
 // How many blocks of a kernel one multiprocessor (SM) of a GPU holds at once, and what limits it.
-import { Gpt2Error } from '../base/errors.ts';
+import { gpt2Error } from '../base/errors.ts';
 
 /** What an SM has, and what it keeps for itself of a block's shared memory. */
 interface Limits {
@@ -66,9 +66,7 @@ export interface Occupancy {
 export function limitsOf(capability: string): Limits {
   const found = limits[capability];
   if (found) return found;
-  throw new Gpt2Error(
-    `what fits on a GPU of compute capability ${capability} is not known: name one of ${Object.keys(limits).join(', ')} with --gpu`,
-  );
+  throw gpt2Error`what fits on a GPU of compute capability ${capability} is not known: name one of ${Object.keys(limits).join(', ')} with --gpu`;
 }
 
 const roundUp = (value: number, unit: number): number => Math.ceil(value / unit) * unit;

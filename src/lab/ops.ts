@@ -1,5 +1,5 @@
 // The ops that a kernel can compute: those with cases, by which it is tested.
-import { Gpt2Error } from '../base/errors.ts';
+import { gpt2Error } from '../base/errors.ts';
 import { opCases } from '../ops/cases/index.ts';
 import type { OpCases } from '../ops/cases/op-case.ts';
 import { opNameOf } from '../ops/kernels/kernel-card.ts';
@@ -14,7 +14,5 @@ export const labOps = (): readonly { readonly op: string; readonly formula: stri
 export function casesNamed(op: string): OpCases {
   const found = all.find((cases) => opNameOf(cases.op) === op);
   if (found) return found;
-  throw new Gpt2Error(
-    `${op} cannot be computed by a kernel card: name one of ${all.map((each) => opNameOf(each.op)).join(', ')}`,
-  );
+  throw gpt2Error`${op} cannot be computed by a kernel card: name one of ${all.map((each) => opNameOf(each.op)).join(', ')}`;
 }

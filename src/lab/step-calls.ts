@@ -1,6 +1,6 @@
 // The calls of ops in a training step of GPT-2: the tensors on which a kernel is timed. Every op is recorded as the step calls it, and
 // plain ops also in the place of the fused ones that consist of them.
-import { Gpt2Error } from '../base/errors.ts';
+import { gpt2Error } from '../base/errors.ts';
 import { presetConfig } from '../model/config.ts';
 import { initializeWeights } from '../model/initialize.ts';
 import { createModel } from '../model/model.ts';
@@ -52,9 +52,7 @@ export function callsBySize(
     else groups.set(kind, [call]);
   }
   if (groups.size > 0) return groups;
-  throw new Gpt2Error(
-    `a training step with AdamW in ${dtype} does not use ${opNameOf(op)}, so there are no sizes to measure it at`,
-  );
+  throw gpt2Error`a training step with AdamW in ${dtype} does not use ${opNameOf(op)}, so there are no sizes to measure it at`;
 }
 
 /** By the name of the op's contract. */

@@ -1,5 +1,5 @@
 // Tests the kernels of a folder, in a process of their own.
-import { Gpt2Error } from '../base/errors.ts';
+import { Gpt2Error, gpt2Error } from '../base/errors.ts';
 import type { Dtype } from '../native/device.ts';
 import type { DeviceChoice } from '../native/select-device.ts';
 import type { KernelProcess, ProcessSettings } from './kernel-process.ts';
@@ -46,9 +46,7 @@ export async function jobsOf(child: KernelProcess, { folder, device, dtype }: La
       ? `${device.kind === 'cpu' ? 'a CPU has only fp32 and fp8: ' : ''}choose another --device`
       : 'add the dtype to the card, or name another with --dtype';
   const wanted = dtype === undefined ? '' : ` in ${dtype}`;
-  throw new Gpt2Error(
-    `no kernel of ${folder} can run${wanted} on ${device.kind}, its card takes ${taken.join(', ')}: ${fix}`,
-  );
+  throw gpt2Error`no kernel of ${folder} can run${wanted} on ${device.kind}, its card takes ${taken.join(', ')}: ${fix}`;
 }
 
 /**

@@ -1,5 +1,5 @@
 // Runs kernels under NVIDIA's programs, whose output goes to the user as it is: ncu measures them, compute-sanitizer looks for errors.
-import { Gpt2Error } from '../base/errors.ts';
+import { gpt2Error } from '../base/errors.ts';
 import { findTool } from '../native/nvrtc.ts';
 import { KernelProcess } from './kernel-process.ts';
 import { type Job, jobsOf, type LabOptions, testJobs } from './test-kernels.ts';
@@ -13,7 +13,7 @@ const partOf = {
 export function labTool(name: keyof typeof partOf): string {
   const found = findTool(name);
   if (found !== undefined) return found;
-  throw new Gpt2Error(`${name} is missing: ${partOf[name]}; install it, add its folder to PATH, or set CUDA_HOME`);
+  throw gpt2Error`${name} is missing: ${partOf[name]}; install it, add its folder to PATH, or set CUDA_HOME`;
 }
 
 /** ncu runs each kernel dozens of times; under compute-sanitizer a kernel is up to a hundred times slower. */
@@ -38,9 +38,7 @@ const profile = [
 export async function profileKernels(options: LabOptions, onLine: (line: string) => void): Promise<void> {
   const { folder, device, seconds } = options;
   if (device.kind === 'cpu') {
-    throw new Gpt2Error(
-      `kernel profile measures on a GPU, and the device is cpu: \`npm run gpt2 -- kernel show ${folder} --gpu 9.0\` needs no GPU`,
-    );
+    throw gpt2Error`kernel profile measures on a GPU, and the device is cpu: \`npm run gpt2 -- kernel show ${folder} --gpu 9.0\` needs no GPU`;
   }
   const under = [labTool('ncu'), ...profile];
   using listing = new KernelProcess(options);
@@ -55,7 +53,7 @@ export async function profileKernels(options: LabOptions, onLine: (line: string)
     });
     // ncu prints its results when the process has ended.
     const code = await child.ended();
-    if (code !== 0) throw new Gpt2Error(`ncu ended with exit code ${code}; its output says why`);
+    if (code !== 0) throw gpt2Error`ncu ended with exit code ${code}; its output says why`;
   }
 }
 

@@ -1,7 +1,7 @@
 // Tests a folder's kernels whenever one of its files is saved, and on a GPU times them.
 import { watch } from 'node:fs';
 import { basename, resolve } from 'node:path';
-import { Gpt2Error } from '../base/errors.ts';
+import { explained, Gpt2Error } from '../base/errors.ts';
 import type { KernelRound, RoundKernel, RoundState } from '../report/kernel-round.ts';
 import { benchJobs } from './bench-kernels.ts';
 import { KernelProcess } from './kernel-process.ts';
@@ -25,13 +25,11 @@ interface Watching {
 export async function watchKernels(options: LabOptions, { onLine, onRound, onChange }: Watching): Promise<never> {
   const { folder } = options;
   let changed = () => {};
-  try {
+  explained(`cannot watch ${folder}`, 'name a folder with a card', () => {
     watch(folder, (_, name) => {
       if (name === null || watched.test(name)) changed();
     });
-  } catch (cause) {
-    throw new Gpt2Error(`cannot watch ${folder}: ${(cause as Error).message}; name a folder with a card`, { cause });
-  }
+  });
   let round: Round | undefined;
   using child = new KernelProcess({ ...options, onLoaded: (ms) => round?.loaded(ms) });
   for (;;) {

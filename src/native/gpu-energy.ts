@@ -1,4 +1,5 @@
 // Reads a GPU's energy counter through NVML, the driver's management library; nvidia-smi does not print it.
+import { orElse } from '../base/errors.ts';
 import { loadShared } from './koffi.ts';
 
 /**
@@ -6,8 +7,9 @@ import { loadShared } from './koffi.ts';
  * counter (before Volta, and of a MIG instance).
  * @param name the GPU as nvidia-smi's -i takes it: a number or a UUID
  */
-export function openEnergyCounter(name: string, library = 'libnvidia-ml.so.1'): (() => number) | undefined {
-  try {
+// The library, or one of its functions, does not exist.
+export const openEnergyCounter = (name: string, library = 'libnvidia-ml.so.1'): (() => number) | undefined =>
+  orElse(undefined, () => {
     const nvml = loadShared(library);
     const succeeds = (status: unknown): boolean => status === 0;
     if (!succeeds(nvml.func('int nvmlInit_v2()')())) return undefined;
@@ -23,8 +25,4 @@ export function openEnergyCounter(name: string, library = 'libnvidia-ml.so.1'): 
       return succeeds(energy(device[0], millijoules)) ? Number(millijoules[0]) / 1000 : undefined;
     };
     return read() === undefined ? undefined : () => read() ?? Number.NaN;
-  } catch {
-    // The library, or one of its functions, does not exist.
-    return undefined;
-  }
-}
+  });

@@ -1,7 +1,7 @@
 // Loads one of the two native libraries and checks its ABI version. The functions are documented in cuda/gpt2.h.
 import { existsSync } from 'node:fs';
 import type { LibraryHandle } from 'koffi';
-import { Gpt2Error } from '../base/errors.ts';
+import { explained, Gpt2Error, gpt2Error } from '../base/errors.ts';
 import { isInstalled } from '../base/wording.ts';
 import { abiVersion, type Bindings, signatures } from './bindings.generated.ts';
 import { type LibraryKind, libraryFix, libraryPath } from './find-library.ts';
@@ -27,25 +27,16 @@ export function loadLibrary(kind: LibraryKind): Bindings {
   const isNamed = Boolean(process.env.GPT2_LIBRARY);
   const fix = isNamed ? 'GPT2_LIBRARY names it: correct or unset it' : libraryFix(kind);
   if (!existsSync(path)) {
-    throw new Gpt2Error(
-      `${isNamed ? '' : `the ${kind} library is not ${isInstalled ? 'installed' : 'built'}: `}there is no ${path}; ${fix}`,
-    );
+    throw gpt2Error`${isNamed ? '' : `the ${kind} library is not ${isInstalled ? 'installed' : 'built'}: `}there is no ${path}; ${fix}`;
   }
-  const orRefuse = <R>(fault: string, work: () => R): R => {
-    try {
-      return work();
-    } catch (cause) {
-      throw new Gpt2Error(`${path} ${fault}: ${(cause as Error).message}; ${fix}`, { cause });
-    }
-  };
-  const library = orRefuse('cannot be loaded', () => loadShared(path));
+  const library = explained(`${path} cannot be loaded`, fix, () => loadShared(path));
   // Before anything else is bound: another version may lack functions or take other arguments.
   const readVersion = () => library.func(signatures.abiVersion.symbol, 'int', [])() as number;
-  const version = orRefuse('is not a library of gpt2.ts', readVersion);
+  const version = explained(`${path} is not a library of gpt2.ts`, fix, readVersion);
   if (version !== abiVersion) {
     throw new Gpt2Error(`${path} has ABI version ${version}, this program needs ${abiVersion}; ${fix}`);
   }
-  const bindings = orRefuse('lacks functions of gpt2.ts', () => bind(library));
+  const bindings = explained(`${path} lacks functions of gpt2.ts`, fix, () => bind(library));
   loaded.set(path, bindings);
   return bindings;
 }

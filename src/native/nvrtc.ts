@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, realpathSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { LibraryHandle } from 'koffi';
-import { Gpt2Error } from '../base/errors.ts';
+import { explained, Gpt2Error } from '../base/errors.ts';
 import type { CompilerOutput } from './compiler-output.ts';
 import { loadShared } from './koffi.ts';
 
@@ -65,16 +65,7 @@ let found: Nvrtc | null | undefined;
 export function findNvrtc(): Nvrtc | undefined {
   const named = process.env.GPT2_NVRTC_LIB;
   if (named) {
-    try {
-      return open(named);
-    } catch (cause) {
-      throw new Gpt2Error(
-        `${named} is not a usable NVRTC: ${(cause as Error).message}; correct or unset GPT2_NVRTC_LIB`,
-        {
-          cause,
-        },
-      );
-    }
+    return explained(`${named} is not a usable NVRTC`, 'correct or unset GPT2_NVRTC_LIB', () => open(named));
   }
   if (found !== undefined) return found ?? undefined;
   for (const path of candidates()) {

@@ -1,5 +1,5 @@
 // Completes options with defaults once the device and the model are known, checks rules about several options, and freezes them.
-import { UsageError, words } from '../base/errors.ts';
+import { UsageError, usageError, words } from '../base/errors.ts';
 import { architectureOf, gpt2Architecture } from '../model/architecture.ts';
 import { customModel, defaultContext, type ModelConfig, presetConfig } from '../model/config.ts';
 import type { LibraryKind } from '../native/find-library.ts';
@@ -43,7 +43,7 @@ export function refuseBoth(given: TrainOptions): void {
 }
 
 /** Checks that options which need another one have it; a default does not count. */
-function checkNeeds(given: TrainOptions): void {
+export function checkNeeds(given: TrainOptions): void {
   for (const name of optionNames) {
     const needs = optionRows[name].needs as OptionName | undefined;
     if (needs === undefined || given[name] === undefined || given[needs] !== undefined) continue;
@@ -52,45 +52,29 @@ function checkNeeds(given: TrainOptions): void {
 }
 
 function checkOptions(options: DefaultedOptions, { context, isModelKnown, given: own }: Facts): void {
-  const refuse = (message: string, ...names: OptionName[]): never => {
-    throw new UsageError(message, { options: names });
-  };
   const { sequence, ranks, totalBatch, model, device, steps, warmup, schedule } = options;
   const together = roundTokens(options);
   if (totalBatch !== undefined && totalBatch % together !== 0) {
     const gpus = ranks > 1 ? words` x --gpus ${ranks}` : '';
-    refuse(
-      words`--total-batch ${totalBatch} is not a multiple of --batch ${together / sequence / ranks} x --seq ${sequence}${gpus} = ${together} tokens; take one that is`,
-      ...(['totalBatch', 'batch', 'sequence', 'ranks'] as const),
+    throw usageError`--total-batch ${totalBatch} is not a multiple of --batch ${together / sequence / ranks} x --seq ${sequence}${gpus} = ${together} tokens; take one that is`.with(
+      { options: ['totalBatch', 'batch', 'sequence', 'ranks'] },
     );
   }
   if (model === customModel && !(options.layers && options.channels && options.heads)) {
-    refuse(
-      words`--model ${customModel} needs --layers, --channels and --heads; give all three`,
-      'model',
-      'layers',
-      'channels',
-      'heads',
-    );
+    throw usageError`--model ${customModel} needs --layers, --channels and --heads; give all three`;
   }
   if (ranks > 1 && /^cuda:/.test(device)) {
-    refuse(words`--device ${device} is one GPU; with --gpus ${ranks} give --device cuda`, 'device', 'ranks');
+    throw usageError`--device ${device} is one GPU; with --gpus ${ranks} give --device cuda`;
   }
   if (sequence > context) {
-    refuse(
-      words`--seq ${sequence} is over the model's context of ${context} positions; take a shorter --seq`,
-      'sequence',
-    );
+    throw usageError`--seq ${sequence} is over the model's context of ${context} positions; take a shorter --seq`;
   }
   if (steps !== undefined && warmup > steps) {
-    refuse(words`--warmup ${warmup} is over --steps ${steps}; take a shorter --warmup`, 'warmup', 'steps');
+    throw usageError`--warmup ${warmup} is over --steps ${steps}; take a shorter --warmup`;
   }
   const { finalLearningRateFraction: final } = options;
   if (schedule === 'constant' && final !== 1) {
-    refuse(
-      words`--final-lr-frac ${final} has no effect with --schedule constant; leave out --schedule, or take one that falls: cosine, linear, wsd, trapezoid`,
-      ...(['finalLearningRateFraction', 'schedule'] as const),
-    );
+    throw usageError`--final-lr-frac ${final} has no effect with --schedule constant; leave out --schedule, or take one that falls: cosine, linear, wsd, trapezoid`;
   }
   for (const name of optionNames) {
     const { onlyWith } = optionRows[name];
@@ -99,17 +83,15 @@ function checkOptions(options: DefaultedOptions, { context, isModelKnown, given:
     const [flag, value] = [spell(other), options[other]];
     const isUnknown = !isModelKnown && other in gpt2Architecture && own[other] === undefined;
     if (isUnknown || onlyWith.values.includes(value as string)) continue;
-    const given = `${spell(name)} ${options[name]}`;
-    refuse(`${given} has no effect with ${flag} ${value}; give ${flag} ${onlyWith.values[0]} too`, name, other);
+    const what = `${spell(name)} ${options[name]} has no effect with ${flag} ${value}`;
+    throw new UsageError(`${what}; give ${flag} ${onlyWith.values[0]} too`, { options: [name, other] });
   }
   for (const name of ['embeddingLearningRate', 'headLearningRate', 'muonLearningRate'] as const) {
     if (options.learningRate !== 0 || options[name] === defaultOf(optionRows[name])) continue;
-    const given = `${spell(name)} ${options[name]}`;
-    refuse(
-      words`${given} has no effect with --lr 0, whose schedule it follows; give --lr above 0`,
-      name,
-      'learningRate',
-    );
+    const what = words`${spell(name)} ${options[name]} has no effect with --lr 0`;
+    throw new UsageError(words`${what}, whose schedule it follows; give --lr above 0`, {
+      options: [name, 'learningRate'],
+    });
   }
 }
 

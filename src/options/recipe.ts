@@ -1,13 +1,13 @@
 // What --recipe sets: the model, optimizer and schedule of a modern GPT, each value with its origin (docs/recipe.md). Values
 // that depend on the size of the model or of a step follow from those of the origin by stated rules. Given options override them.
-import { UsageError, words } from '../base/errors.ts';
+import { usageError } from '../base/errors.ts';
 import type { Architecture } from '../model/architecture.ts';
 import { customModel, type ModelConfig, presetConfig } from '../model/config.ts';
 import { parameterTable, realCount } from '../model/parameters.ts';
 import { isBlockMatrix } from '../optimizer/muon.ts';
 import { withGiven } from './resumed-options.ts';
 import type { OptionRow } from './row.ts';
-import { type OptionName, optionRows, spell, type TrainOptions } from './table.ts';
+import { type OptionName, optionRows, type TrainOptions } from './table.ts';
 
 /** A value that a recipe chooses, and where it comes from. */
 export interface RecipeChoice {
@@ -126,24 +126,14 @@ function sizesOf({ model = 'd12', layers, channels }: TrainOptions): Sizes {
   const preset = presetConfig(model);
   const sizes = { layers: layers ?? preset?.layers, channels: channels ?? preset?.channels };
   if (sizes.layers !== undefined && sizes.channels !== undefined) return sizes as Sizes;
-  if (model === customModel)
-    throw new UsageError(words`--model ${customModel} needs --layers and --channels; give both`, {
-      options: ['model', 'layers', 'channels'],
-    });
-  throw new UsageError(
-    words`--recipe is for new models, and --model ${model} has weights and parts of its own; leave out --recipe to train it further`,
-    { options: ['recipe', 'model'] },
-  );
+  if (model === customModel) throw usageError`--model ${customModel} needs --layers and --channels; give both`;
+  throw usageError`--recipe is for new models, and --model ${model} has weights and parts of its own; leave out --recipe to train it further`;
 }
 
 /** @throws UsageError for rates that are another optimizer's. */
 function refuseBroken(given: TrainOptions): void {
   if (given.optimizer === 'adamw' && given.learningRate === undefined) {
-    const flag = spell('learningRate');
-    throw new UsageError(
-      words`--recipe modern with --optimizer adamw needs ${flag}: the recipe's, ${rates.learningRate}, is for vectors, far above those at which AdamW trains matrices; give one such as ${flag} 1e-3`,
-      { options: ['recipe', 'optimizer', 'learningRate'] },
-    );
+    throw usageError`--recipe modern with --optimizer adamw needs --lr: the recipe's, ${rates.learningRate}, is for vectors, far above those at which AdamW trains matrices; give one such as --lr 1e-3`;
   }
 }
 

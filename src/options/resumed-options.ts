@@ -1,5 +1,5 @@
 // Merges the options of a resumed run with those given again: each is used with a notice, or refused if it would break the run.
-import { Gpt2Error, UsageError, words } from '../base/errors.ts';
+import { gpt2Error, usageError, words } from '../base/errors.ts';
 import { customModel, hasSameLayers, presetConfig } from '../model/config.ts';
 import { isRecordedAs } from '../weights/formats/hub.ts';
 import { askedSteps, otherOf } from './complete-options.ts';
@@ -9,14 +9,8 @@ import { type OptionName, optionNames, optionRows, recordedNames, spell, type Tr
 /** The run to resume; undefined: the run starts at step 0. @throws UsageError for contradicting flags */
 export function runToResume({ resume, overwrite, out }: TrainOptions): string | undefined {
   if (!resume) return undefined;
-  if (overwrite)
-    throw new UsageError(words`--resume and --overwrite exclude each other: give one of them`, {
-      options: ['resume', 'overwrite'],
-    });
-  if (!out)
-    throw new UsageError(words`--resume needs --out, the folder of the run to continue`, {
-      options: ['resume', 'out'],
-    });
+  if (overwrite) throw usageError`--resume and --overwrite exclude each other: give one of them`;
+  if (!out) throw usageError`--resume needs --out, the folder of the run to continue`;
   return out;
 }
 
@@ -63,7 +57,7 @@ export function resumedOptions(
     const flag = spell(name);
     const refusal = refusalOf(name, before, given);
     if (refusal !== undefined) {
-      throw new Gpt2Error(`cannot resume ${given.out} with ${flag} ${value}: it was trained with ${was}${refusal}`);
+      throw gpt2Error`cannot resume ${given.out} with ${flag} ${value}: it was trained with ${was}${refusal}`;
     }
     const other = otherOf(name);
     const ended = other && before[other] !== undefined ? `${spell(other)} ${before[other]}` : undefined;

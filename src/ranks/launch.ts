@@ -3,7 +3,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { createServer } from 'node:net';
-import { Gpt2Error } from '../base/errors.ts';
+import { ExitError, Gpt2Error, gpt2Error } from '../base/errors.ts';
 import { signalOf } from '../base/signals.ts';
 import { masterPort } from './place.ts';
 
@@ -16,10 +16,9 @@ const keptCharacters = 4000;
 /**
  * Runs `count` ranks to their end. Rank 0 has this process's standard streams.
  * @param signal passed on to every rank once; its reason is an exit code
- * @returns the exit code of the job
- * @throws Gpt2Error naming the rank that failed and how, if rank 0 has not reported it
+ * @throws ExitError of rank 0, which has reported why; otherwise Gpt2Error naming the rank that failed and how
  */
-export async function launchRanks(count: number, signal?: AbortSignal): Promise<number> {
+export async function launchRanks(count: number, signal?: AbortSignal): Promise<void> {
   const port = String(masterPort() ?? (await freePort()));
   const token = process.env.GPT2_JOB_TOKEN || randomBytes(32).toString('hex');
   const ranks = Array.from({ length: count }, (_, rank) => start(rank, count, { port, token }));
@@ -46,10 +45,10 @@ export async function launchRanks(count: number, signal?: AbortSignal): Promise<
   for (const timer of timers) clearTimeout(timer);
   signal?.removeEventListener('abort', pass);
   process.off('exit', pass);
-  if (failed === undefined) return 0;
+  if (failed === undefined) return;
   // Rank 0 has reported the reason, unless it was killed.
   const { code: rootCode } = ends[0]!;
-  if (rootCode) return rootCode;
+  if (rootCode) throw new ExitError(rootCode);
   const { code, signal: by, stderr } = ends[failed]!;
   throw new Gpt2Error(`rank ${failed} ${by ? `was killed by ${by}` : `ended with ${code}`}${stderr && `: ${stderr}`}`);
 }
@@ -93,7 +92,7 @@ function start(rank: number, count: number, { port, token }: { port: string; tok
 export function stopWithLauncher(): void {
   if (process.env.GPT2_LAUNCHED !== '1') return;
   // It ended while this program was loading, so 'disconnect' will not be emitted again.
-  if (!process.connected) throw new Gpt2Error('the program that launched this one has ended; start the run again');
+  if (!process.connected) throw gpt2Error`the program that launched this one has ended; start the run again`;
   process.once('disconnect', () => process.kill(process.pid, 'SIGTERM'));
   process.channel?.unref();
 }

@@ -1,7 +1,7 @@
 // Connects ranks: rank 0 listens, and every other rank retries until rank 0 answers.
 import { connect as connectSocket, createServer, type Server } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
-import { Gpt2Error } from '../base/errors.ts';
+import { Gpt2Error, gpt2Error } from '../base/errors.ts';
 import { Channel, introduce, RefusedError, welcome } from './channel.ts';
 import type { Place } from './place.ts';
 
@@ -41,7 +41,7 @@ function missingRanks({ ranks }: Place, channels: ReadonlyMap<number, Channel>):
   return `rank${missing.length === 1 ? '' : 's'} ${missing.join(', ')}`;
 }
 
-const stopped = () => new Gpt2Error('stopped while waiting for the other ranks');
+const stopped = () => gpt2Error`stopped while waiting for the other ranks`;
 
 async function gather(
   place: Place,
@@ -56,7 +56,7 @@ async function gather(
     await new Promise<void>((resolve, reject) => {
       timer = globalThis.setTimeout(() => {
         const names = `${missingRanks(place, channels)} ${ranks - channels.size === 2 ? 'has' : 'have'}`;
-        reject(new Gpt2Error(`${names} not connected to port ${port} within ${joinSeconds} s (GPT2_JOIN_SECONDS)`));
+        reject(gpt2Error`${names} not connected to port ${port} within ${joinSeconds} s (GPT2_JOIN_SECONDS)`);
       }, joinSeconds * 1000);
       signal?.addEventListener('abort', () => reject(stopped()), { once: true });
       if (signal?.aborted) reject(stopped());
@@ -91,7 +91,7 @@ function listen({ host, port }: Place): Promise<Server> {
   return new Promise((resolve, reject) => {
     server.once('error', ({ message, code }: NodeJS.ErrnoException) => {
       const why = code === 'EADDRINUSE' ? 'it is in use; set MASTER_PORT to another, for every rank' : message;
-      reject(new Gpt2Error(`cannot listen on port ${port}: ${why}`));
+      reject(gpt2Error`cannot listen on port ${port}: ${why}`);
     });
     server.listen(port, isLocal ? '127.0.0.1' : undefined, () => resolve(server));
   });

@@ -2,7 +2,7 @@
 // (RANK, WORLD_SIZE, ...), Slurm's srun (SLURM_*), Open MPI's mpirun (OMPI_*).
 import { createHash } from 'node:crypto';
 import { availableParallelism } from 'node:os';
-import { UsageError } from '../base/errors.ts';
+import { usageError } from '../base/errors.ts';
 
 export interface Place {
   readonly rank: number;
@@ -51,12 +51,12 @@ export function placeFromEnvironment(environment: Environment = process.env): Pl
   const rank = whole(environment, names.rank, 0, mostRanks - 1);
   const ranks = whole(environment, names.ranks, 1, mostRanks);
   if (ranks === 1) return undefined;
-  if (rank >= ranks) throw new UsageError(`${names.rank} is ${rank}, but ${names.ranks} is ${ranks}`);
+  if (rank >= ranks) throw usageError`${names.rank} is ${rank}, but ${names.ranks} is ${ranks}`;
   const { [names.localRank]: local, [names.localRanks]: locals } = environment;
   const localRank = local === undefined ? rank : whole(environment, names.localRank, 0, ranks - 1);
   const localRanks = locals === undefined ? 1 : whole(environment, names.localRanks, 1, mostRanks);
   const host = environment.MASTER_ADDR ?? launcher.host;
-  if (!host) throw new UsageError(`MASTER_ADDR is not set; set it to the address of rank 0's machine`);
+  if (!host) throw usageError`MASTER_ADDR is not set; set it to the address of rank 0's machine`;
   const port = masterPort(environment, launcher.ownsPort ? 1 : 0) ?? derivedPort(job);
   const seconds = (name: string, otherwise: number) =>
     environment[name] ? whole(environment, name, 1, mostSeconds) : otherwise;
@@ -133,14 +133,12 @@ function whole(environment: Environment, name: string, least: number, most: numb
   const text = environment[name];
   const value = /^\d{1,9}$/.test(text ?? '') ? Number(text) : Number.NaN;
   if (value >= least && value <= most) return value;
-  throw new UsageError(
-    `the environment variable ${name} must be a whole number from ${least} to ${most}, not ${JSON.stringify(text)}`,
-  );
+  throw usageError`the environment variable ${name} must be a whole number from ${least} to ${most}, not ${JSON.stringify(text)}`;
 }
 
 /** A port below those that systems assign automatically. */
 function derivedPort(job: string | undefined): number {
-  if (job === undefined) throw new UsageError("MASTER_PORT is not set; set it to a free port of rank 0's machine");
+  if (job === undefined) throw usageError`MASTER_PORT is not set; set it to a free port of rank 0's machine`;
   return 10_000 + (createHash('sha256').update(job).digest().readUInt32LE() % 20_000);
 }
 

@@ -33,8 +33,11 @@ function blameFor(error: unknown, rank: number): Blame {
   const isEffect = native?.status === 'GPT2_RANK_ERROR' || native?.status === 'GPT2_DEVICE_ERROR';
   if (native?.failedRank === undefined) return { rank, deed: `: ${error.message}`, isEffect };
   // "rank 2 has not answered": the verdict names the rank together with its host.
-  return { rank: native.failedRank, deed: native.detail.replace(/^rank \d+/, ''), isEffect };
+  return { rank: native.failedRank, deed: native.detail.slice(`rank ${native.failedRank}`.length), isEffect };
 }
+
+/** Whether this process is rank 0, or alone: it writes the run folder. */
+export const isRoot = (ranks: Ranks | undefined): boolean => ranks?.isRoot ?? true;
 
 export class Ranks {
   readonly place: Place;

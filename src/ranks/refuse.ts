@@ -1,5 +1,5 @@
 // Refuses options that several ranks cannot have, before any rank is started.
-import { UsageError, words } from '../base/errors.ts';
+import { usageError } from '../base/errors.ts';
 import type { LibraryKind } from '../native/find-library.ts';
 
 /**
@@ -12,16 +12,11 @@ export function refuseAccidentalCpu(
   kind: LibraryKind,
 ): void {
   if (ranks === 1 || kind === 'cuda' || device === 'cpu') return;
-  throw new UsageError(
-    words`--gpus ${ranks} needs GPUs, and none can be used here: \`npm run gpt2 -- doctor\` shows why; --device cpu runs the ranks without GPUs`,
-    { options: ['ranks', 'device'] },
-  );
+  throw usageError`--gpus ${ranks} needs GPUs, and none can be used here: \`npm run gpt2 -- doctor\` shows why; --device cpu runs the ranks without GPUs`;
 }
 
 /** Ranks with different free memory would choose different batches. @throws UsageError */
 export function refuseAutoBatch(batch: number | 'auto' | undefined, ranks: number): void {
   if (batch !== 'auto' || ranks === 1) return;
-  throw new UsageError(words`--batch auto is for one GPU; give --batch a number with --gpus`, {
-    options: ['batch', 'ranks'],
-  });
+  throw usageError`--batch auto is for one GPU; give --batch a number with --gpus`;
 }

@@ -12,7 +12,7 @@ import {
   statSync,
 } from 'node:fs';
 import { basename, join } from 'node:path';
-import { Gpt2Error, shortList, words } from '../base/errors.ts';
+import { Gpt2Error, gpt2Error, shortList, words } from '../base/errors.ts';
 import { largestDescription, readTextFile } from '../base/files/regular-file.ts';
 import { configurationSchema } from '../options/configuration.ts';
 import { checkpointName, isOwnEntry } from '../weights/checkpoint/directory.ts';
@@ -25,7 +25,7 @@ type Content = 'none' | 'empty' | 'own' | 'foreign';
 export function refuseOccupied(run: string, { overwrite }: { overwrite: boolean }): void {
   const { isRun, holds, own, foreign } = examine(run);
   const refuse = (what: string): never => {
-    throw new Gpt2Error(`${run} ${what}`);
+    throw gpt2Error`${run} ${what}`;
   };
   refuseFolderOfRuns(run, foreign);
   if (foreign.length > 0) {
@@ -47,7 +47,7 @@ export function refuseLostCheckpoints(run: string): void {
   const { log, isRun, foreign } = examine(run);
   refuseFolderOfRuns(run, foreign);
   if (log !== 'empty' && !isRun) {
-    throw new Gpt2Error(words`there is no run to resume in ${run}; start one without --resume`);
+    throw gpt2Error`there is no run to resume in ${run}; start one without --resume`;
   }
   const saved = log === 'own' ? savedSteps(run).map(checkpointName) : [];
   if (saved.length === 0) return;
@@ -55,16 +55,14 @@ export function refuseLostCheckpoints(run: string): void {
   const others = foreign.map((path) => basename(path));
   const only = others.length > 0 ? ` (found: ${shortList(others)})` : '';
   const anew = others.length > 0 ? '' : words`start over with --overwrite, `;
-  throw new Gpt2Error(
-    words`${logPath(run)} names checkpoints that are missing from ${folder}: ${shortList(saved.toReversed())}${only}; restore them, mount their disk, ${anew}or name another --out`,
-  );
+  throw gpt2Error`${logPath(run)} names checkpoints that are missing from ${folder}: ${shortList(saved.toReversed())}${only}; restore them, mount their disk, ${anew}or name another --out`;
 }
 
 /** @param foreign entries of the folder @throws Gpt2Error if one is a run */
 function refuseFolderOfRuns(run: string, foreign: readonly string[]): void {
   const inside = foreign.map((name) => join(run, name)).find((path) => existsSync(logPath(path)));
   if (inside === undefined) return;
-  throw new Gpt2Error(words`${run} is a folder of runs: name one with --out, such as ${inside}, or a new one in it`);
+  throw gpt2Error`${run} is a folder of runs: name one with --out, such as ${inside}, or a new one in it`;
 }
 
 /** @throws Gpt2Error if one of a run's files or folders cannot be read, or is not a file or folder as it must be */
@@ -153,7 +151,7 @@ function standsAs(kind: 'file' | 'folder', path: string): boolean {
   // A parent is a file, not a folder: making the run's folder reports that.
   if (!stats) return false;
   if (kind === 'file' ? stats.isFile() : stats.isDirectory()) return true;
-  throw new Gpt2Error(words`${path} is not a ${kind}; move it away or name another --out`);
+  throw gpt2Error`${path} is not a ${kind}; move it away or name another --out`;
 }
 
 /** @returns undefined if a parent of `path` is not a folder. @throws Gpt2Error saying why `path` cannot be read */

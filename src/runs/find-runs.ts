@@ -1,7 +1,7 @@
 // Finds the runs in a folder: those directly in it, and those one level deeper, as in the folder of a sweep.
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { Gpt2Error, onCommandLine, words } from '../base/errors.ts';
+import { Gpt2Error, gpt2Error, onCommandLine, words } from '../base/errors.ts';
 import { listCheckpoints } from '../weights/checkpoint/directory.ts';
 import { checkpointsFolder, logPath } from './paths.ts';
 
@@ -39,7 +39,7 @@ function newest(
   const runs = findRuns('runs', isRun).map((run) => ({ run, time: statSync(written(run)).mtimeMs }));
   const [first] = runs.sort((a, b) => b.time - a.time);
   if (first) return first.run;
-  throw new Gpt2Error(`runs/ has no ${what}: run \`npm run train -- --steps 100\`, or ${otherwise}`);
+  throw gpt2Error`runs/ has no ${what}: run \`npm run train -- --steps 100\`, or ${otherwise}`;
 }
 
 function foldersIn(folder: string): string[] {

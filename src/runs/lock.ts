@@ -1,13 +1,13 @@
 // Locks a run's folder and its log, so that one process at a time writes the run. The folder stays locked if the log is
 // removed; on network file systems only the log can be locked.
 import { closeSync, constants, fstatSync, openSync, renameSync, statSync } from 'node:fs';
-import { Gpt2Error, words } from '../base/errors.ts';
+import { type Gpt2Error, gpt2Error, orElse } from '../base/errors.ts';
 import { openRegularFile } from '../base/files/regular-file.ts';
 import { lockFile } from '../native/file-lock.ts';
 import { logPath } from './paths.ts';
 
 export const busy = (run: string): Gpt2Error =>
-  new Gpt2Error(words`another process is writing ${run}; wait until it ends, or name another --out`);
+  gpt2Error`another process is writing ${run}; wait until it ends, or name another --out`;
 
 /** An early check: only a lock keeps other processes out from then on. @throws Gpt2Error if another process writes the run */
 export function refuseBusyRun(run: string): void {
@@ -101,10 +101,5 @@ export function leadsTo(path: string, file: number): 'it' | 'another' | 'nothing
   }
 }
 
-function openIfReadable(folder: string): number | undefined {
-  try {
-    return openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY);
-  } catch {
-    return undefined;
-  }
-}
+const openIfReadable = (folder: string): number | undefined =>
+  orElse(undefined, () => openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY));

@@ -1,13 +1,13 @@
 // Reads a run log: its events, and its series of losses, norms and learning rates. schema.ts defines the events.
 import { existsSync, statSync } from 'node:fs';
-import { Gpt2Error } from '../base/errors.ts';
+import { Gpt2Error, gpt2Error, orElse } from '../base/errors.ts';
 import { readTextFile } from '../base/files/regular-file.ts';
 import { shellWord } from '../base/wording.ts';
 import type { Configuration } from '../options/table.ts';
 import { pairs, RunCurves } from './curves.ts';
 import { findRuns } from './find-runs.ts';
 import { logPath } from './paths.ts';
-import { parseEvent, type RunEvent, readEvent } from './schema.ts';
+import { type RunEvent, readEvent } from './schema.ts';
 
 /** Pairs of step and value, steps rising. */
 export type Series = readonly (readonly [step: number, value: number])[];
@@ -38,9 +38,7 @@ export function readRun(run: string): RunRecord {
     const [first] = statSync(run).isDirectory() ? findRuns(run) : [];
     if (first !== undefined && first !== run) {
       const all = `${shellWord(run.replace(/\/$/, ''))}/*`;
-      throw new Gpt2Error(
-        `${run} is a folder of runs: name one, such as ${shellWord(first)}; \`compare\` takes all, as ${all}`,
-      );
+      throw gpt2Error`${run} is a folder of runs: name one, such as ${shellWord(first)}; \`compare\` takes all, as ${all}`;
     }
     throw new Gpt2Error(
       `${run} is not a run folder: ${path} cannot be read (${(cause as NodeJS.ErrnoException).code ?? (cause as Error).message}); name a folder that train wrote`,
@@ -50,17 +48,12 @@ export function readRun(run: string): RunRecord {
   const lines = text.split('\n');
   lines.pop();
   const events = lines.map((line, index) => {
-    try {
-      return parseEvent(line);
-    } catch (cause) {
-      throw new Gpt2Error(
-        `${path} line ${index + 1} is damaged: ${line.slice(0, 60)}; remove the line, or name another run`,
-        { cause },
-      );
-    }
+    const event = readEvent(line);
+    if (event) return event;
+    throw gpt2Error`${path} line ${index + 1} is damaged: ${line.slice(0, 60)}; remove the line, or name another run`;
   });
   const last = events.findLast((event) => event.event === 'run');
-  if (!last) throw new Gpt2Error(`${path} has no "run" line: nothing was trained yet; name another run`);
+  if (!last) throw gpt2Error`${path} has no "run" line: nothing was trained yet; name another run`;
   return { events, configuration: last.configuration, series: seriesOf(events) };
 }
 
@@ -79,12 +72,7 @@ export function eventsAt(run: string, step: number): RunEvent[] {
 
 /** The events of a log without its damaged lines; none if it cannot be read: a crash of the machine can destroy it. */
 export function eventsIfReadable(run: string): readonly RunEvent[] {
-  let text: string;
-  try {
-    text = readTextFile(logPath(run));
-  } catch {
-    return [];
-  }
+  const text = orElse('', () => readTextFile(logPath(run)));
   return text.split('\n').flatMap((line) => readEvent(line) ?? []);
 }
 

@@ -1,6 +1,6 @@
 // Finds the run whose model is used where none is named, and refuses folders that hold no model but runs.
 import { existsSync, statSync } from 'node:fs';
-import { attempt, Gpt2Error, words } from '../base/errors.ts';
+import { attempt, Gpt2Error, gpt2Error } from '../base/errors.ts';
 import { continueWith, shellWord } from '../base/wording.ts';
 import type { Configuration } from '../options/table.ts';
 import { listCheckpoints } from '../weights/checkpoint/directory.ts';
@@ -31,22 +31,16 @@ export function refuseUnsaved(path: string): void {
   const runs = findRuns(path);
   if (runs.length === 0) return;
   const best = bestOf(runs);
-  throw new Gpt2Error(
-    `${path} is a folder of runs: name one of them, such as ${shellWord(best?.run ?? runs[0]!)}${best ? `, which has the lowest validation loss (${best.loss.toFixed(4)})` : ''}`,
-  );
+  throw gpt2Error`${path} is a folder of runs: name one of them, such as ${shellWord(best?.run ?? runs[0]!)}${best ? `, which has the lowest validation loss (${best.loss.toFixed(4)})` : ''}`;
 }
 
 function unsaved(run: string, { saveEvery }: Configuration): Gpt2Error {
   if (whileIdle(run, () => {})) {
-    return new Gpt2Error(
-      `${run} has no checkpoint: the run ended before it saved one; ${continueWith(run)}, or name another`,
-    );
+    return gpt2Error`${run} has no checkpoint: the run ended before it saved one; ${continueWith(run)}, or name another`;
   }
   const every = typeof saveEvery === 'number' ? `every ${saveEvery} steps` : `every ${saveEvery}`;
   const when = saveEvery === 0 ? 'at its end' : `${every} and at its end`;
-  return new Gpt2Error(
-    words`${run} has no checkpoint yet: the run saves ${when} (--save-every); wait, stop it with Ctrl-C, which saves too, or name another`,
-  );
+  return gpt2Error`${run} has no checkpoint yet: the run saves ${when} (--save-every); wait, stop it with Ctrl-C, which saves too, or name another`;
 }
 
 /** The run with the lowest last validation loss; undefined: none has one. */

@@ -2,6 +2,7 @@
 // "NaN", "Infinity" and "-Infinity". Unknown fields are accepted, so that logs of later versions can be read.
 import { crc32 } from 'node:zlib';
 import { z } from 'zod';
+import { orElse } from '../base/errors.ts';
 import { configurationSchema } from '../options/configuration.ts';
 import type { Configuration } from '../options/table.ts';
 
@@ -122,10 +123,4 @@ export function parseEvent(line: string): RunEvent {
   return runEventSchema.parse(JSON.parse(text));
 }
 
-export function readEvent(line: string): RunEvent | undefined {
-  try {
-    return parseEvent(line);
-  } catch {
-    return undefined;
-  }
-}
+export const readEvent = (line: string): RunEvent | undefined => orElse(undefined, () => parseEvent(line));

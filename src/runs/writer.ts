@@ -12,7 +12,7 @@ import {
   writeSync,
 } from 'node:fs';
 import { dirname } from 'node:path';
-import { attempt, Gpt2Error, words } from '../base/errors.ts';
+import { attempt, explained, Gpt2Error, words } from '../base/errors.ts';
 import { checkedJson } from '../base/files/checked-json.ts';
 import { makeFolder } from '../base/files/make-folder.ts';
 import { openRegularFile } from '../base/files/regular-file.ts';
@@ -91,13 +91,11 @@ export class RunLog {
   /** Continues the log of a rank other than 0. @throws Gpt2Error if it cannot be written */
   static ofRank(run: string, rank: number): RunLog {
     const path = rankLogPath(run, rank);
-    try {
+    return explained(`cannot write the log ${path}`, undefined, () => {
       makeFolder(dirname(path));
       const log = openRegularFile(path, constants.O_RDWR | constants.O_CREAT);
       return new RunLog(path, { log, close: () => closeSync(log) }, fstatSync(log).size);
-    } catch (cause) {
-      throw new Gpt2Error(`cannot write the log ${path}: ${(cause as Error).message}`, { cause });
-    }
+    });
   }
 
   /** The log's length in bytes, for a checkpoint's manifest and `resume`. */

@@ -2,7 +2,7 @@
 // the library crash, hang or take all memory ends its process. A thread (huggingface-thread.ts) talks to them while the caller waits.
 import { deserialize, serialize } from 'node:v8';
 import { MessageChannel, type MessagePort, receiveMessageOnPort, type Worker } from 'node:worker_threads';
-import { Gpt2Error } from '../base/errors.ts';
+import { Gpt2Error, gpt2Error } from '../base/errors.ts';
 import { startThread } from '../native/start-thread.ts';
 import type { Encoded } from './tokenizer.ts';
 
@@ -74,9 +74,7 @@ export class Library {
     }
     const { message } = received;
     if ('failed' in message) {
-      throw new Gpt2Error(
-        `the package tokenizers ${message.failed}, with the tokenizer ${this.#path}: take another tokenizer`,
-      );
+      throw gpt2Error`the package tokenizers ${message.failed}, with the tokenizer ${this.#path}: take another tokenizer`;
     }
     const answer = deserialize(message) as Answer;
     if ('error' in answer) throw new Gpt2Error(answer.error);

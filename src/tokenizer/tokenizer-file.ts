@@ -1,7 +1,7 @@
 // Reads tokenizer.json, the file of the Hugging Face tokenizers library. It lies next to shards and weights whose tokenizer is not
 // built in.
 import { isDeepStrictEqual } from 'node:util';
-import { Gpt2Error } from '../base/errors.ts';
+import { explained } from '../base/errors.ts';
 import { readTextFile } from '../base/files/regular-file.ts';
 import { characterTokenizerOf } from './character-tokenizer.ts';
 import { tokenizerFiles, tokenTexts } from './gpt2-files.ts';
@@ -22,13 +22,9 @@ export const mostIds = 65536;
  * const ids = encode('a', readTokenizer(`${folder}/tokenizer.json`));
  */
 export function readTokenizer(path: string): Tokenizer {
-  try {
-    return parseTokenizer(readTextFile(path, largestFile), path);
-  } catch (cause) {
-    throw new Gpt2Error(`the tokenizer ${path} cannot be used: ${(cause as Error).message}; name another file`, {
-      cause,
-    });
-  }
+  return explained(`the tokenizer ${path} cannot be used`, 'name another file', () =>
+    parseTokenizer(readTextFile(path, largestFile), path),
+  );
 }
 
 /** The tokenizer of a file's content, which came from `path`. @throws Error saying what is wrong */

@@ -2,7 +2,7 @@
 // end of a document, and reproduce any text. tokenizer-file.ts reads others from a file. safe-cuts.ts divides texts that do not
 // fit in memory.
 import { checkValue } from '../base/checks/given.ts';
-import { Gpt2Error, shown, UsageError } from '../base/errors.ts';
+import { gpt2Error, shown, usageError } from '../base/errors.ts';
 import { encodeGpt2, gpt2Bytes, tokenCount } from './gpt2.ts';
 import { characterName, type Loss, percent } from './loss.ts';
 import { TokenList } from './tokens.ts';
@@ -124,9 +124,7 @@ export function encode(text: string, tokenizer: Tokenizer = gpt2): Uint32Array {
     const { ids, loss } = tokenizer.encodeAll([text]);
     const [lost] = loss.lost.keys();
     if (lost === undefined) return ids[0]!;
-    throw new Gpt2Error(
-      `the model's tokenizer has no ids for the character ${characterName(lost)}: leave it out, or take a model whose tokenizer has it`,
-    );
+    throw gpt2Error`the model's tokenizer has no ids for the character ${characterName(lost)}: leave it out, or take a model whose tokenizer has it`;
   }
   const ids = new TokenList();
   const utf8 = Buffer.from(text);
@@ -198,9 +196,7 @@ export function decode(ids: Iterable<number>, tokenizer: Tokenizer = gpt2): stri
   const { vocabularySize: size } = tokenizer;
   for (const id of given) {
     if (Number.isInteger(id) && id >= 0 && id < size) continue;
-    throw new UsageError(
-      `${shown(id)} is no token of the vocabulary of ${size}; give whole numbers from 0 to ${size - 1}`,
-    );
+    throw usageError`${shown(id)} is no token of the vocabulary of ${size}; give whole numbers from 0 to ${size - 1}`;
   }
   return textOf(given, tokenizer);
 }

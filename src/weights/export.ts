@@ -2,7 +2,7 @@
 import { accessSync, constants, existsSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { checkGiven } from '../base/checks/given.ts';
-import { Gpt2Error, UsageError, words } from '../base/errors.ts';
+import { Gpt2Error, gpt2Error, usageError, words } from '../base/errors.ts';
 import { makeFolder } from '../base/files/make-folder.ts';
 import { otherThanGpt2 } from '../model/architecture.ts';
 import { tokenizerOf } from '../tokenizer/tokenizer.ts';
@@ -44,9 +44,7 @@ function refusingNotFinite(stored: StoredModel, path: string): StoredModel {
       const values = stored.read(parameter);
       const index = values.findIndex((value) => !Number.isFinite(value));
       if (index < 0) return values;
-      throw new Gpt2Error(
-        `${parameter.huggingFaceName} of ${path} has ${values[index]} at ${index}: export a checkpoint from before the weights broke`,
-      );
+      throw gpt2Error`${parameter.huggingFaceName} of ${path} has ${values[index]} at ${index}: export a checkpoint from before the weights broke`;
     },
   };
 }
@@ -65,20 +63,18 @@ export async function exportModel(options: ExportOptions): Promise<string> {
   );
   const { model, format, out, dtype = 'fp32', notice = () => {}, onProgress } = options;
   if (format === 'llmc' && dtype === 'fp16')
-    throw new UsageError(words`--format llmc writes fp32 or bf16, not fp16: give another --dtype`);
+    throw usageError`--format llmc writes fp32 or bf16, not fp16: give another --dtype`;
   const isFolder = format === 'hf';
   const path = resolve(out);
   if (isFolder ? !isFreeForFolder(path, huggingFaceFiles) : existsSync(path)) {
-    throw new Gpt2Error(words`${out} already exists: name another --out, or remove it`);
+    throw gpt2Error`${out} already exists: name another --out, or remove it`;
   }
   const weights = await resolveWeights(model, { notice, onProgress });
   using opened = weights.open();
   const stored = refusingNotFinite(opened, model);
   const parts = Object.entries(otherThanGpt2(stored.model)).map(([part, value]) => `${part} ${value}`);
   if (parts.length > 0) {
-    throw new Gpt2Error(
-      words`${model} is no GPT-2, so --format ${format} cannot hold it: it has ${parts.join(', ')}; use it here, with sample, eval or train --model`,
-    );
+    throw gpt2Error`${model} is no GPT-2, so --format ${format} cannot hold it: it has ${parts.join(', ')}; use it here, with sample, eval or train --model`;
   }
   const tokenizer = stored.tokenizer ?? tokenizerOf(stored.model);
   const unknown = `none is known for a vocabulary of ${stored.model.vocabularySize} tokens`;

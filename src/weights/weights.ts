@@ -3,7 +3,7 @@
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { checkGiven } from '../base/checks/given.ts';
-import { Gpt2Error, onCommandLine, UsageError, words } from '../base/errors.ts';
+import { type Gpt2Error, gpt2Error, onCommandLine, type UsageError, usageError, words } from '../base/errors.ts';
 import { shellWord } from '../base/wording.ts';
 import { type Dataset, readDatasetTokenizer } from '../data/shards/find-shards.ts';
 import { type ModelConfig, presetConfig, pretrainedName } from '../model/config.ts';
@@ -71,9 +71,7 @@ export async function resolveWeights(path: string, options: FetchOptions = {}): 
 
 function sizeOnly(preset: string): UsageError {
   const pretrained = pretrainedName(preset);
-  return new UsageError(
-    `${onCommandLine('--model ')}${preset} is a size of new models and has no weights; ${pretrained ? `the pretrained GPT-2 of this size is ${onCommandLine('--model ')}${pretrained}` : 'name a trained model'}`,
-  );
+  return usageError`${onCommandLine('--model ')}${preset} is a size of new models and has no weights; ${pretrained ? `the pretrained GPT-2 of this size is ${onCommandLine('--model ')}${pretrained}` : 'name a trained model'}`;
 }
 
 export const checkpointWeights = (checkpoint: FoundCheckpoint): Weights => ({
@@ -122,9 +120,7 @@ export function refuseOtherTokenizer(weights: Weights, folder: string, dataset: 
     const out = shellWord(`${folder.replace(/\/+$/, '')}-${own?.name}`);
     const command = own && words`: \`npm run prepro -- text FILE --tokenizer ${tokenizer} --out ${out}\``;
     const limit = own?.name === characterTokenizerName ? ', of a text that has no other characters than the model' : '';
-    return new Gpt2Error(
-      `${folder} ${what}; prepare the data with the model's tokenizer${command ?? ''}${limit}, or take another model`,
-    );
+    return gpt2Error`${folder} ${what}; prepare the data with the model's tokenizer${command ?? ''}${limit}, or take another model`;
   };
   if (!dataset) {
     if (weights.tokenizer?.file === undefined) return;

@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { Gpt2Error, UsageError } from '../../src/base/errors.ts';
 import { sweep } from '../../src/commands/sweep.ts';
+import { resolveSources } from '../../src/options/sources.ts';
 import type { TrainOptions } from '../../src/options/table.ts';
 import { formatEvent } from '../../src/runs/schema.ts';
 import { runEvent } from '../runs/run-log.ts';
@@ -15,7 +16,7 @@ beforeEach(() => {
 afterEach(() => place[Symbol.dispose]());
 
 const start = (specs: readonly string[], options: TrainOptions = {}): Promise<unknown> =>
-  sweep({ device: 'cpu', steps: 10, out: place.path('sweep'), ...options }, specs, () => {
+  sweep(resolveSources({ device: 'cpu', steps: 10, out: place.path('sweep'), ...options }), specs, () => {
     throw new Error('a run was started');
   }).catch((error: unknown) => error);
 

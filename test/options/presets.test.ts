@@ -6,7 +6,8 @@ import { presetConfig } from '../../src/model/config.ts';
 import { libraryPath } from '../../src/native/find-library.ts';
 import { completeOptions } from '../../src/options/complete-options.ts';
 import { type PresetName, readPreset, runPresetNames } from '../../src/options/presets.ts';
-import { readOptionsFile, readValue, withSources } from '../../src/options/read-options.ts';
+import { readOptionsFile, readValue } from '../../src/options/read-options.ts';
+import { resolveSources } from '../../src/options/sources.ts';
 import { type Configuration, type OptionName, optionRows } from '../../src/options/table.ts';
 import { mismatches, readReference, referenceNames } from '../../src/report/compare/reference.ts';
 import { Workplace } from '../support/cli.ts';
@@ -49,15 +50,15 @@ it.each(referenceNames())('%s is the preset of a run that is configured as the c
 it('a flag overrides --config, which overrides --preset', () => {
   const config = place.path('some.json');
   writeFileSync(config, JSON.stringify({ lr: 0.5, batch: 7 }));
-  const read = withSources({ preset: laptop, config, batch: 9 });
+  const read = resolveSources({ preset: laptop, config, batch: 9 }).options;
   expect(read).toEqual({ ...readPreset(laptop).options, learningRate: 0.5, batch: 9 });
   writeFileSync(config, JSON.stringify({ preset: 'finetune', steps: 7 }));
-  expect(withSources({ config })).toEqual({ ...readPreset('finetune').options, steps: 7 });
-  expect(withSources({ config, preset: laptop })).toEqual({ ...readPreset(laptop).options, steps: 7 });
+  expect(resolveSources({ config }).options).toEqual({ ...readPreset('finetune').options, steps: 7 });
+  expect(resolveSources({ config, preset: laptop }).options).toEqual({ ...readPreset(laptop).options, steps: 7 });
 });
 
 it('an option that is given as undefined is not given', () => {
-  expect(withSources({ preset: laptop, steps: undefined }).steps).toBe(readPreset(laptop).options.steps);
+  expect(resolveSources({ preset: laptop, steps: undefined }).options.steps).toBe(readPreset(laptop).options.steps);
 });
 
 it.each([[train], [planRun]])('%s says which value of an error comes from the preset', async (start) => {

@@ -3,8 +3,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
-import { readOptionsFile, withSources } from '../../src/options/read-options.ts';
+import { readOptionsFile } from '../../src/options/read-options.ts';
 import { flagOf } from '../../src/options/row.ts';
+import { resolveSources } from '../../src/options/sources.ts';
 import { type OptionName, optionNamed, optionNames, optionRows } from '../../src/options/table.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'gpt2-'));
@@ -30,6 +31,9 @@ it('reads them from a file, and from the config.json of a folder', () => {
 it('flags override the file, and another schedule has its own end', () => {
   const config = join(folder, 'falls.json');
   writeFileSync(config, JSON.stringify({ schedule: 'cosine', finalLearningRateFraction: 0.1, steps: 5 }));
-  expect(withSources({ config, steps: undefined })).toMatchObject({ finalLearningRateFraction: 0.1, steps: 5 });
-  expect(withSources({ config, schedule: 'linear', steps: 9 })).toEqual({ schedule: 'linear', steps: 9 });
+  expect(resolveSources({ config, steps: undefined }).options).toMatchObject({
+    finalLearningRateFraction: 0.1,
+    steps: 5,
+  });
+  expect(resolveSources({ config, schedule: 'linear', steps: 9 }).options).toEqual({ schedule: 'linear', steps: 9 });
 });

@@ -5,8 +5,9 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { planRun } from '../../src/index.ts';
 import { gpt2Architecture } from '../../src/model/architecture.ts';
 import { completeOptions } from '../../src/options/complete-options.ts';
-import { readOption, withRecipe, withSources } from '../../src/options/read-options.ts';
+import { readOption } from '../../src/options/read-options.ts';
 import { flagOf } from '../../src/options/row.ts';
+import { resolveSources } from '../../src/options/sources.ts';
 import { type OptionName, optionNames, optionRows, type TrainOptions } from '../../src/options/table.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import { train } from '../../src/train/train.ts';
@@ -15,9 +16,9 @@ import { Workplace } from '../support/cli.ts';
 const place = new Workplace();
 afterAll(() => place[Symbol.dispose]());
 const recipe = 'modern';
-const modern = (given: TrainOptions = {}) => withSources({ recipe, ...given });
+const modern = (given: TrainOptions = {}) => resolveSources({ recipe, ...given }).options;
 const originOf = (name: OptionName, given: TrainOptions = {}) =>
-  withRecipe({ recipe, ...given }).recipe!.choices.find((choice) => choice.name === name)?.origin;
+  resolveSources({ recipe, ...given }).recipe!.choices.find((choice) => choice.name === name)?.origin;
 
 const parts = {
   ...{ norm: 'rmsnorm', positions: 'rotary', queryKeyNorm: 'rmsnorm', attentionScale: 0.12 },
@@ -56,7 +57,8 @@ it('follows its rules for another step and another model, and says which were no
   });
   expect(originOf('embeddingLearningRate', wide)).toMatch(/ x sqrt\(768 \/ 3072 channels\), untested$/);
   expect(originOf('steps', wide)).toMatch(/ x 8, the size of the layers' matrices over d12's, untested$/);
-  for (const { name, origin } of withRecipe({ recipe }).recipe!.choices) expect(origin, name).not.toContain('untested');
+  for (const { name, origin } of resolveSources({ recipe }).recipe!.choices)
+    expect(origin, name).not.toContain('untested');
 });
 
 it('divides channels into heads of 128, or else of 64', () => {
@@ -69,17 +71,26 @@ it('divides channels into heads of 128, or else of 64', () => {
 it('is overridden by any option, from flags, files and presets', () => {
   for (const [name, value] of Object.entries(modern()) as [OptionName, never][]) {
     const { type } = optionRows[name];
-    const other = Array.isArray(type) ? type.find((each) => each !== value) : name === 'model' ? 'd24' : 2;
+    const number = typeof type === 'object' && 'number' in type ? 0.5 : 2;
+    const other = Array.isArray(type) ? type.find((each) => each !== value) : name === 'model' ? 'd24' : number;
     if (name === 'optimizer') continue;
     expect(modern({ [name]: other })[name], name).toBe(other);
     expect(originOf(name, { [name]: other }), name).toBeUndefined();
   }
   const config = place.path('some.json');
   writeFileSync(config, JSON.stringify({ recipe, softcap: 30, steps: 7 }));
-  expect(withSources({ config, softcap: 20 })).toMatchObject({ ...parts, softcap: 20, steps: 7 });
+  expect(resolveSources({ config, softcap: 20 }).options).toMatchObject({ ...parts, softcap: 20, steps: 7 });
   // Each says how long a run is.
-  expect(withSources({ config, tokens: 1e6 })).toEqual({ ...withSources({ config }), steps: undefined, tokens: 1e6 });
-  expect(withSources({ preset: 'shakespeare-laptop', recipe })).toMatchObject({ ...parts, channels: 128, heads: 4 });
+  expect(resolveSources({ config, tokens: 1e6 }).options).toEqual({
+    ...resolveSources({ config }).options,
+    steps: undefined,
+    tokens: 1e6,
+  });
+  expect(resolveSources({ preset: 'shakespeare-laptop', recipe }).options).toMatchObject({
+    ...parts,
+    channels: 128,
+    heads: 4,
+  });
 });
 
 it.each<[TrainOptions, string[]]>([
@@ -121,7 +132,7 @@ it('--dry-run prints every choice with its origin', () => {
   const args = ['train', '--recipe', 'modern', '--dry-run', ...flags];
   const { code, stdout, stderr } = place.run(args);
   expect([code, stderr]).toEqual([0, '']);
-  const { choices, source } = withRecipe({ recipe, ...small }).recipe!;
+  const { choices, source } = resolveSources({ recipe, ...small }).recipe!;
   expect(stdout).toContain(`recipe modern; the origin is ${source}:\n`);
   expect(choices.length).toBe(optionNames.filter((name) => name in modern() && !(name in small)).length);
   for (const { name, value, origin } of choices) {

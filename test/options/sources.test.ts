@@ -4,8 +4,8 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { gpt2Architecture } from '../../src/model/architecture.ts';
 import { checkConfig, type ModelConfig } from '../../src/model/config.ts';
 import { completeOptions } from '../../src/options/complete-options.ts';
-import { withSources } from '../../src/options/read-options.ts';
 import { resumedOptions } from '../../src/options/resumed-options.ts';
+import { resolveSources } from '../../src/options/sources.ts';
 import type { TrainOptions } from '../../src/options/table.ts';
 import { wantedRanks } from '../../src/train/plan/settle.ts';
 import { Workplace } from '../support/cli.ts';
@@ -22,12 +22,12 @@ function fileOf(options: object): string {
 describe('--steps and --tokens replace each other', () => {
   it('in a file and in a preset', () => {
     for (const given of [{ config: fileOf({ steps: 7 }) }, { preset: 'shakespeare-laptop' } as const]) {
-      const options = withSources({ ...given, tokens: 1e6 });
+      const options = resolveSources({ ...given, tokens: 1e6 }).options;
       expect([options.steps, options.tokens]).toEqual([undefined, 1e6]);
       // The options of a run are read again where they are used.
-      expect(withSources(options)).toEqual(options);
+      expect(resolveSources(options).options).toEqual(options);
     }
-    const options = withSources({ config: fileOf({ tokens: 1e6 }), steps: 7 });
+    const options = resolveSources({ config: fileOf({ tokens: 1e6 }), steps: 7 }).options;
     expect([options.steps, options.tokens]).toEqual([7, undefined]);
   });
 
@@ -49,7 +49,9 @@ describe('--steps and --tokens replace each other', () => {
   it('but one source gives one of them', () => {
     const config = fileOf({ steps: 7, tokens: 1e6 });
     for (const given of [{ config }, { steps: 7, tokens: 1e6 }]) {
-      expect(() => withSources(given)).toThrow('--steps 7 and --tokens 1000000 exclude each other: give one of them');
+      expect(() => resolveSources(given)).toThrow(
+        '--steps 7 and --tokens 1000000 exclude each other: give one of them',
+      );
     }
   });
 });

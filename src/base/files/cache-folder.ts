@@ -2,7 +2,7 @@
 import { statSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { Gpt2Error } from '../errors.ts';
+import { gpt2Error } from '../errors.ts';
 import { makeFolder } from './make-folder.ts';
 
 /** A folder of the user's cache: XDG_CACHE_HOME/gpt2.ts/NAME, or ~/.cache/gpt2.ts/NAME. It may not exist yet. */
@@ -23,9 +23,7 @@ export function privateCacheFolder(name: string): string {
     const { uid, mode } = statSync(each);
     if (uid === process.getuid!() && (mode & 0o022) === 0) continue;
     const fault = mode & 0o022 ? 'can be written by other users' : `belongs to another user (uid ${uid})`;
-    throw new Gpt2Error(
-      `the cache folder ${each} ${fault}, and its files are run as code: remove it, or name another cache in XDG_CACHE_HOME`,
-    );
+    throw gpt2Error`the cache folder ${each} ${fault}, and its files are run as code: remove it, or name another cache in XDG_CACHE_HOME`;
   }
   return folder;
 }

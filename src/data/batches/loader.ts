@@ -3,7 +3,7 @@
 import { dirname } from 'node:path';
 import { checkGiven } from '../../base/checks/given.ts';
 import { whole } from '../../base/checks/number.ts';
-import { Gpt2Error, words } from '../../base/errors.ts';
+import { gpt2Error, words } from '../../base/errors.ts';
 import { checkListed, type Dataset, readDataset } from '../shards/find-shards.ts';
 import { openShard, type Shard } from '../shards/shard.ts';
 import { type Order, type OrderName, orderNames, orderOf, type Position, startPosition } from './order.ts';
@@ -73,9 +73,7 @@ export function openLoader(options: LoaderOptions): Loader {
   const order = orderOfRank(rank);
   const check = (order: Order, { epoch, shard, sample }: Position) => {
     if (order.holds({ epoch, shard, sample })) return;
-    throw new Gpt2Error(
-      `there is no sample ${sample} of shard ${shard} in pass ${epoch} over ${dirname(options.shards[0]!)}: the position is from other data`,
-    );
+    throw gpt2Error`there is no sample ${sample} of shard ${shard} in pass ${epoch} over ${dirname(options.shards[0]!)}: the position is from other data`;
   };
   const inputs = new Int32Array(batch * sequence);
   const targets = new Int32Array(batch * sequence);
@@ -87,7 +85,7 @@ export function openLoader(options: LoaderOptions): Loader {
       return position;
     },
     next() {
-      if (shards.length === 0) throw new Gpt2Error('the loader is closed; open another');
+      if (shards.length === 0) throw gpt2Error`the loader is closed; open another`;
       let filled = 0;
       for (const { shard, start, count } of order.extents(position)) {
         const tokens = shards[shard]!.read(start, count + 1);
@@ -141,7 +139,7 @@ function checkLength({ path, tokens }: Shard, { batch, sequence, order, ranks = 
   const advice =
     largest > 0 ? words`the largest --batch that fits is ${largest}` : words`--seq must be under ${tokens}`;
   const wanted = rows === 1 ? 'a sequence' : `${rows} sequences`;
-  throw new Gpt2Error(`${path} has ${tokens} tokens, too few for ${wanted} of ${sequence}; ${advice}`);
+  throw gpt2Error`${path} has ${tokens} tokens, too few for ${wanted} of ${sequence}; ${advice}`;
 }
 
 interface ValidationPlan {

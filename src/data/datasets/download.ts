@@ -5,11 +5,11 @@ import { existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync }
 import { type FileHandle, open } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import { Gpt2Error, InterruptedError, words } from '../../base/errors.ts';
+import { Gpt2Error, gpt2Error, InterruptedError, orElse, words } from '../../base/errors.ts';
 import { makeFolder } from '../../base/files/make-folder.ts';
 import { hashFile } from '../../base/files/read-file.ts';
 import { syncToDisk } from '../../base/files/sync.ts';
-import { cannotWrite } from '../standing.ts';
+import { writingTo } from '../standing.ts';
 
 const attempts = 6;
 const silentMilliseconds = 60_000;
@@ -132,9 +132,7 @@ async function fetchRest(
       clearTimeout(timer);
       if (Math.max(done + data.length, facts.size ?? 0) > most) {
         for (const name of [`${path}.part`, `${path}.part.json`]) rmSync(name, { force: true });
-        throw new Gpt2Error(
-          `the download of ${url} has ${facts.size ?? 'more'} bytes, over the limit of ${most} for this file; ${options.advice}`,
-        );
+        throw gpt2Error`the download of ${url} has ${facts.size ?? 'more'} bytes, over the limit of ${most} for this file; ${options.advice}`;
       }
       await writeFully(file, data, done);
       done += data.length;
@@ -215,11 +213,7 @@ function tagOf(headers: Headers): string | undefined {
 function openPart(path: string, facts?: Facts): Promise<FileHandle> {
   const part = `${path}.part`;
   if (facts) {
-    try {
-      makeFolder(dirname(path));
-    } catch (cause) {
-      throw cannotWrite(dirname(path), cause);
-    }
+    writingTo(dirname(path), () => makeFolder(dirname(path)));
     rmSync(`${part}.json`, { force: true });
     writeFileSync(part, '');
     writeFileSync(`${part}.json`, JSON.stringify(facts));
@@ -246,7 +240,7 @@ function finish(url: string, path: string, { size, hash }: Omit<Facts, 'tag'>, n
     rmSync(`${part}.json`, { force: true });
     const name = kind === 'sha256' ? kind : 'git blob sha1';
     const what = isLonger ? `${have} bytes, not ${size}` : `${name} ${found}, not ${value}`;
-    throw new Gpt2Error(`the download of ${url} has ${what}; it was deleted: run this again`);
+    throw gpt2Error`the download of ${url} has ${what}; it was deleted: run this again`;
   }
   if (!hash) notice(`${url}: the server gives no checksum; the sha256 of the download is ${found}`);
   syncToDisk(part);
@@ -269,13 +263,8 @@ function blobSha1(path: string): string {
   return createHash('sha1').update(`blob ${bytes.length}\0`).update(bytes).digest('hex');
 }
 
-function knownFacts(path: string): Facts | undefined {
-  try {
-    return JSON.parse(readFileSync(`${path}.part.json`, 'utf8')) as Facts;
-  } catch {
-    return undefined;
-  }
-}
+const knownFacts = (path: string): Facts | undefined =>
+  orElse(undefined, () => JSON.parse(readFileSync(`${path}.part.json`, 'utf8')) as Facts);
 
 const bytesOf = (path: string): number => statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 

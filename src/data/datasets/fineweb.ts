@@ -2,7 +2,7 @@
 // validation. They are encoded from Parquet files or JSON lines, or downloaded as shards that llm.c's script made.
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { Gpt2Error, UsageError, words } from '../../base/errors.ts';
+import { gpt2Error, usageError } from '../../base/errors.ts';
 import { checkedJson } from '../../base/files/checked-json.ts';
 import { gpt2 } from '../../tokenizer/tokenizer.ts';
 import { type Dataset, datasetFile, type Role, tokenizerRecord } from '../shards/find-shards.ts';
@@ -37,9 +37,7 @@ type Version = (typeof finewebVersions)['10B'];
 /** @throws UsageError for an unknown version */
 export function finewebVersion(name: string): Version {
   if (Object.hasOwn(finewebVersions, name)) return finewebVersions[name as keyof typeof finewebVersions];
-  throw new UsageError(
-    words`--version takes one of ${Object.keys(finewebVersions).join(', ')}, not ${JSON.stringify(name)}`,
-  );
+  throw usageError`--version takes one of ${Object.keys(finewebVersions).join(', ')}, not ${JSON.stringify(name)}`;
 }
 
 export interface FinewebOptions extends CorpusOptions {
@@ -68,9 +66,7 @@ const sourceOf = ({ repository, description }: Version): string => `${repository
 async function downloadShards(version: Version, options: FinewebOptions): Promise<Prepared> {
   const { out, shards: count = version.shards, tokenizer = gpt2.name, overwrite } = options;
   if (tokenizer !== gpt2.name)
-    throw new UsageError(
-      words`--tokenizer ${tokenizer} needs the text, and the published shards have GPT-2's tokens: give the text with --from`,
-    );
+    throw usageError`--tokenizer ${tokenizer} needs the text, and the published shards have GPT-2's tokens: give the text with --from`;
   const wanted: { file: string; role: Role }[] = [{ file: `${version.prefix}_val_000000.bin`, role: 'val' }];
   for (let number = 1; number <= count; number++) {
     wanted.push({ file: `${version.prefix}_train_${String(number).padStart(6, '0')}.bin`, role: 'train' });
@@ -109,9 +105,7 @@ async function fetchShards(
     shards.push({ file, role, tokens: shard.tokens, sha256: shard.sha256! });
     const before = known?.shards.find((one) => one.file === file);
     if (before && before.sha256 !== shard.sha256) {
-      throw new Gpt2Error(
-        `${path} is damaged, its sha256 no longer matches the download: remove it and run this again`,
-      );
+      throw gpt2Error`${path} is damaged, its sha256 no longer matches the download: remove it and run this again`;
     }
     present &&= before !== undefined;
   }

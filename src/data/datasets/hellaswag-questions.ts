@@ -3,11 +3,11 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, extname, join } from 'node:path';
 import { z } from 'zod';
-import { Gpt2Error, words } from '../../base/errors.ts';
+import { explained, Gpt2Error, gpt2Error, words } from '../../base/errors.ts';
 import { makeFolder } from '../../base/files/make-folder.ts';
 import { encode } from '../../tokenizer/tokenizer.ts';
 import { type Question, writeQuestions } from '../shards/multiple-choice.ts';
-import { cannotWrite } from '../standing.ts';
+import { writingTo } from '../standing.ts';
 
 const url = 'https://raw.githubusercontent.com/rowanz/hellaswag/master/data/hellaswag_val.jsonl';
 
@@ -27,13 +27,9 @@ export function prepareHellaswag({ from, out }: { from?: string; out?: string } 
   const source = from ?? findSource();
   const questions = readLines(source).map((line, index) => toQuestion(line, `line ${index + 1} of ${source}`));
   if (questions.length === 0)
-    throw new Gpt2Error(words`${source} has no questions: it is empty; name the published file with --from`);
+    throw gpt2Error`${source} has no questions: it is empty; name the published file with --from`;
   const folder = out ?? join('data', 'hellaswag');
-  try {
-    makeFolder(folder);
-  } catch (cause) {
-    throw cannotWrite(folder, cause);
-  }
+  writingTo(folder, () => makeFolder(folder));
   const path = join(folder, `${basename(source, extname(source))}.bin`);
   writeQuestions(path, questions);
   return { path, questions: questions.length };
@@ -43,22 +39,15 @@ function findSource(): string {
   const folder = process.env.GPT2_DATASETS;
   const local = folder && join(folder, 'hellaswag', 'hellaswag_val.jsonl');
   if (local && existsSync(local)) return local;
-  throw new Gpt2Error(
-    words`GPT2_DATASETS has no hellaswag/hellaswag_val.jsonl: download ${url} and name the file with --from`,
-  );
+  throw gpt2Error`GPT2_DATASETS has no hellaswag/hellaswag_val.jsonl: download ${url} and name the file with --from`;
 }
 
 function readLines(path: string): string[] {
-  try {
-    return readFileSync(path, 'utf8')
+  return explained(`the questions ${path} cannot be read`, words`name the published file with --from`, () =>
+    readFileSync(path, 'utf8')
       .split('\n')
-      .filter((line) => line.trim() !== '');
-  } catch (cause) {
-    throw new Gpt2Error(
-      words`the questions ${path} cannot be read: ${(cause as Error).message}; name the published file with --from`,
-      { cause },
-    );
-  }
+      .filter((line) => line.trim() !== ''),
+  );
 }
 
 function toQuestion(line: string, place: string): Question {
@@ -74,9 +63,7 @@ function toQuestion(line: string, place: string): Question {
   }
   const { ctx, endings, label } = parsed;
   if (label >= endings.length)
-    throw new Gpt2Error(
-      words`${place} has the label ${label} for ${endings.length} endings; name the published file with --from`,
-    );
+    throw gpt2Error`${place} has the label ${label} for ${endings.length} endings; name the published file with --from`;
   const tokens = (text: string) => Uint16Array.from(encode(text));
   // GPT-2's tokens of words carry the space before them.
   return { label, context: tokens(ctx), completions: endings.map((ending) => tokens(` ${ending}`)) };

@@ -1,7 +1,7 @@
 // Inspects a token shard: its header, its ends of text, and its text at a place, decoded with the tokenizer that dataset.json in
 // its folder names.
 import { dirname } from 'node:path';
-import { Gpt2Error, words } from '../../base/errors.ts';
+import { gpt2Error } from '../../base/errors.ts';
 import { StreamDecoder, type Tokenizer } from '../../tokenizer/tokenizer.ts';
 import { tokenizerNames } from '../choose-tokenizer.ts';
 import { readDataset, readDatasetTokenizer } from '../shards/find-shards.ts';
@@ -16,11 +16,8 @@ export function inspectShard(path: string, { at = 0, count = 64 }: { at?: number
   const dataset = readDataset(dirname(path));
   const tokenizer = readDatasetTokenizer(dirname(path), dataset);
   if (!tokenizer)
-    throw new Gpt2Error(
-      `${path} was made with the tokenizer "${dataset?.tokenizer}", which is unknown: inspect needs one of ${tokenizerNames.join(', ')}`,
-    );
-  if (at >= shard.tokens)
-    throw new Gpt2Error(words`${path} has ${shard.tokens} tokens, none at ${at}: give a smaller --at`);
+    throw gpt2Error`${path} was made with the tokenizer "${dataset?.tokenizer}", which is unknown: inspect needs one of ${tokenizerNames.join(', ')}`;
+  if (at >= shard.tokens) throw gpt2Error`${path} has ${shard.tokens} tokens, none at ${at}: give a smaller --at`;
   shard.checkTokens(tokenizer.vocabularySize);
   let endsOfText = 0;
   let largest = 0;

@@ -3,7 +3,7 @@
 import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { checkGiven } from '../../base/checks/given.ts';
-import { Gpt2Error, UsageError, words } from '../../base/errors.ts';
+import { gpt2Error, usageError } from '../../base/errors.ts';
 import { checkedJson } from '../../base/files/checked-json.ts';
 import { makeFolder } from '../../base/files/make-folder.ts';
 import { addCharacters, characterTokenizerName, UnknownCharacterError } from '../../tokenizer/character-tokenizer.ts';
@@ -15,14 +15,7 @@ import { TokenList } from '../../tokenizer/tokens.ts';
 import { chooseTokenizer, type LossOptions, refuseLoss, tokenizerOfCharacters } from '../choose-tokenizer.ts';
 import { type Dataset, datasetFile, type Role, tokenizerRecord } from '../shards/find-shards.ts';
 import { writeDurably, writeShard } from '../shards/shard.ts';
-import {
-  cannotWrite,
-  isWhole,
-  type Prepared,
-  refuseForeignTokenizer,
-  standingIn,
-  standsInTheWay,
-} from '../standing.ts';
+import { isWhole, type Prepared, refuseForeignTokenizer, standingIn, standsInTheWay, writingTo } from '../standing.ts';
 import type { DatasetSource } from './dataset.ts';
 import { ownSource } from './own-source.ts';
 import { tinyshakespeare } from './tinyshakespeare.ts';
@@ -52,9 +45,9 @@ export async function prepareDataset(name: string, options: PrepareOptions = {})
   checkGiven(options, {}, { from: 'text', out: 'text', tokenizer: 'text', ...switches, notice: 'function' });
   const { from, tokenizer: asked = gpt2.name, overwrite, notice = () => {} } = options;
   const set = datasets.find((candidate) => candidate.name === name);
-  if (!set) throw new UsageError(`there is no data set "${name}": name one of ${datasetNames.join(', ')}`);
+  if (!set) throw usageError`there is no data set "${name}": name one of ${datasetNames.join(', ')}`;
   if (from && set === ownSource) {
-    throw new UsageError(words`own-source takes no --from: leave it out, its files come with the package`);
+    throw usageError`own-source takes no --from: leave it out, its files come with the package`;
   }
   const given = chooseTokenizer(asked);
   const tokenizerName = given?.name ?? characterTokenizerName;
@@ -76,17 +69,13 @@ export async function prepareDataset(name: string, options: PrepareOptions = {})
   const { train, val, loss } = split(set, documents, tokenizer);
   refuseLoss(loss, options);
   if (train.length === 0)
-    throw new Gpt2Error(
-      words`${source} is too short: all its ${val.length} tokens are validation; give a longer text with --from`,
-    );
+    throw gpt2Error`${source} is too short: all its ${val.length} tokens are validation; give a longer text with --from`;
   refuseForeignTokenizer(folder, tokenizer.file, replaced);
-  try {
+  writingTo(folder, () => {
     makeFolder(folder);
     for (const file of readdirSync(folder)) if (file.endsWith('.tmp')) rmSync(join(folder, file));
     for (const file of [datasetFile, ...replaced]) rmSync(join(folder, file), { force: true });
-  } catch (cause) {
-    throw cannotWrite(folder, cause);
-  }
+  });
   const written = (role: Role, tokens: Uint16Array) => {
     const file = `${set.prefix}_${role}.bin`;
     return { file, role, ...writeShard(join(folder, file), tokens) };

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Gpt2Error, words } from '../../base/errors.ts';
+import { explained, gpt2Error, words } from '../../base/errors.ts';
 import type { DatasetSource, SourceOptions } from './dataset.ts';
 import { download } from './download.ts';
 
@@ -39,24 +39,14 @@ async function findText({ from, folder, notice }: SourceOptions): Promise<{ text
   const found = createHash('sha256').update(bytes).digest('hex');
   if (found !== sha256) {
     if (!from)
-      throw new Gpt2Error(
-        words`${path} has sha256 ${found}, not ${sha256}: remove the file, or name the published one with --from`,
-      );
+      throw gpt2Error`${path} has sha256 ${found}, not ${sha256}: remove the file, or name the published one with --from`;
     notice(`${from} is not the published text, so no recorded curve applies`);
   }
   return { text: bytes.toString('utf8'), source };
 }
 
 function readText(path: string): Buffer {
-  let bytes: Buffer;
-  try {
-    bytes = readFileSync(path);
-  } catch (cause) {
-    throw new Gpt2Error(words`the text ${path} cannot be read: ${(cause as Error).message}; name another with --from`, {
-      cause,
-    });
-  }
-  if (bytes.toString('utf8').trim() === '')
-    throw new Gpt2Error(words`the text ${path} is empty: name another with --from`);
+  const bytes = explained(`the text ${path} cannot be read`, words`name another with --from`, () => readFileSync(path));
+  if (bytes.toString('utf8').trim() === '') throw gpt2Error`the text ${path} is empty: name another with --from`;
   return bytes;
 }

@@ -4,7 +4,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { z } from 'zod';
 import { didYouMean } from '../../base/checks/nearest.ts';
-import { Gpt2Error, onCommandLine, shortList, words } from '../../base/errors.ts';
+import { explained, Gpt2Error, gpt2Error, onCommandLine, orElse, shortList, words } from '../../base/errors.ts';
 import { readCheckedJson } from '../../base/files/checked-json.ts';
 import { shellWord } from '../../base/wording.ts';
 import { type Loss, lostShare } from '../../tokenizer/loss.ts';
@@ -41,26 +41,20 @@ export const roleOfName = (name: string): Role[] =>
 export function findShards(folder: string, role: Role): string[] {
   if (!existsSync(folder)) throw noData(folder);
   if (existsSync(join(folder, unfinishedFolder)) && !existsSync(join(folder, datasetFile))) {
-    throw new Gpt2Error(`${folder} is not finished: run the same prepro again, which continues`);
+    throw gpt2Error`${folder} is not finished: run the same prepro again, which continues`;
   }
-  let names: string[];
-  try {
-    names = readdirSync(folder);
-  } catch (cause) {
-    throw new Gpt2Error(
-      words`${folder} cannot be read as a folder of token shards: ${(cause as Error).message}; name another${onCommandLine(' with --data')}`,
-      { cause },
-    );
-  }
+  const names = explained(
+    `${folder} cannot be read as a folder of token shards`,
+    words`name another${onCommandLine(' with --data')}`,
+    () => readdirSync(folder),
+  );
   const both = names.find((name) => roleOfName(name).length === 2);
-  if (both) throw new Gpt2Error(`${join(folder, both)} is named both train and val; rename it`);
+  if (both) throw gpt2Error`${join(folder, both)} is named both train and val; rename it`;
   const found = names.filter((name) => roleOfName(name).includes(role));
   if (found.length === 0) {
     const made = join('data', basename(resolve(folder)));
     const hasOne = entriesOf(made).some((name) => roleOfName(name).includes(role));
-    throw new Gpt2Error(
-      `${folder} has no ${role} shard (a .bin file with "${role}" in its name): ${hasOne ? `did you mean ${made}?` : 'run prepro to make one'}`,
-    );
+    throw gpt2Error`${folder} has no ${role} shard (a .bin file with "${role}" in its name): ${hasOne ? `did you mean ${made}?` : 'run prepro to make one'}`;
   }
   return found.sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b))).map((name) => join(folder, name));
 }
@@ -68,9 +62,7 @@ export function findShards(folder: string, role: Role): string[] {
 function noData(folder: string): Gpt2Error {
   const make = preproOf[relative('', folder)];
   if (make)
-    return new Gpt2Error(
-      words`there is no data in ${folder}: run \`${make}\`, or name another folder${onCommandLine(' with --data')}`,
-    );
+    return gpt2Error`there is no data in ${folder}: run \`${make}\`, or name another folder${onCommandLine(' with --data')}`;
   const places = new Set([join(folder, '..'), 'data']);
   const sets = [...places]
     .flatMap((place) => entriesOf(place).map((name) => join(place, name)))
@@ -80,18 +72,10 @@ function noData(folder: string): Gpt2Error {
       ? words`name another${onCommandLine(' with --data')}`
       : words`name another${onCommandLine(' with --data')}, such as ${shortList(sets)}`;
   const ownText = words`make it: \`npm run prepro -- text FILE --out ${shellWord(folder)}\``;
-  return new Gpt2Error(
-    `${folder} does not exist; ${didYouMean(basename(folder), new Map(sets.map((path) => [basename(path), path])), `${name}, or ${ownText}`)}`,
-  );
+  return gpt2Error`${folder} does not exist; ${didYouMean(basename(folder), new Map(sets.map((path) => [basename(path), path])), `${name}, or ${ownText}`)}`;
 }
 
-function entriesOf(path: string): string[] {
-  try {
-    return readdirSync(path);
-  } catch {
-    return [];
-  }
-}
+const entriesOf = (path: string): string[] => orElse([], () => readdirSync(path));
 
 const shardSchema = z.object({
   file: z.string(),
@@ -156,9 +140,7 @@ export function readDatasetTokenizer(folder: string, dataset = readDataset(folde
   const tokenizer = readTokenizer(path);
   const found = sha256Of(tokenizer.file ?? '');
   if (found === wanted) return { ...tokenizer, lost: dataset?.lost };
-  throw new Gpt2Error(
-    `${path} has changed: its sha256 is ${beginning(found)}, but ${datasetFile} says ${beginning(wanted)}; restore it, or run prepro again`,
-  );
+  throw gpt2Error`${path} has changed: its sha256 is ${beginning(found)}, but ${datasetFile} says ${beginning(wanted)}; restore it, or run prepro again`;
 }
 
 const sha256Of = (text: string): string => createHash('sha256').update(text).digest('hex');
@@ -172,11 +154,9 @@ export function checkListed(path: string, sha256: string, dataset: Dataset | und
   if (shards.length === 0) return;
   const list = join(dirname(path), datasetFile);
   const listed = shards.find(({ file }) => file === basename(path));
-  if (!listed) throw new Gpt2Error(`${path} is not listed in ${list}; move it away, or run prepro again`);
+  if (!listed) throw gpt2Error`${path} is not listed in ${list}; move it away, or run prepro again`;
   if (listed.sha256 === sha256) return;
-  throw new Gpt2Error(
-    `${path} is damaged: its sha256 is ${beginning(sha256)}, but ${list} says ${beginning(listed.sha256)}; restore the shard, or run prepro again`,
-  );
+  throw gpt2Error`${path} is damaged: its sha256 is ${beginning(sha256)}, but ${list} says ${beginning(listed.sha256)}; restore the shard, or run prepro again`;
 }
 
 /** The first digits of a hash. */

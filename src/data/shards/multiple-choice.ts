@@ -1,7 +1,7 @@
 // Reads, checks and writes llm.c's file of multiple-choice questions (HellaSwag): 256 int32 (magic 20240522, version 1, questions,
 // bytes of the longest), then the uint16 words of each question.
 import { readFileSync, statSync } from 'node:fs';
-import { Gpt2Error, onCommandLine, words } from '../../base/errors.ts';
+import { Gpt2Error, gpt2Error, onCommandLine } from '../../base/errors.ts';
 import { writeDurably } from './shard.ts';
 
 const magic = 20240522;
@@ -27,9 +27,7 @@ export interface Question {
 /** All questions of a file. @throws Gpt2Error naming the damaged question */
 export function readQuestions(path: string): Question[] {
   const refuse = (what: string): never => {
-    throw new Gpt2Error(
-      `${path} is not a file of multiple-choice questions: ${what}; make it with \`npm run prepro hellaswag\``,
-    );
+    throw gpt2Error`${path} is not a file of multiple-choice questions: ${what}; make it with \`npm run prepro hellaswag\``;
   };
   const bytes = readWhole(path, refuse);
   if (bytes.length < headerBytes) return refuse(`it has ${bytes.length} bytes, less than the header's ${headerBytes}`);
@@ -67,9 +65,7 @@ function readWhole(path: string, refuse: (what: string) => never): Uint8Array<Ar
   } catch (cause) {
     if (cause instanceof Gpt2Error) throw cause;
     if ((cause as NodeJS.ErrnoException).code === 'ENOENT') {
-      throw new Gpt2Error(
-        words`there are no questions in ${path}: run \`npm run prepro hellaswag\`, or name a file${onCommandLine(' with --hellaswag')}`,
-      );
+      throw gpt2Error`there are no questions in ${path}: run \`npm run prepro hellaswag\`, or name a file${onCommandLine(' with --hellaswag')}`;
     }
     throw new Gpt2Error(`${path} cannot be read: ${(cause as Error).message}`, { cause });
   }
@@ -102,13 +98,13 @@ function readQuestion(words: Uint16Array, index: number, damaged: (what: string)
  */
 export function writeQuestions(path: string, questions: readonly Question[]): void {
   if (questions.length < 1 || questions.length > mostQuestions) {
-    throw new Gpt2Error(`${path} cannot hold ${questions.length} questions, only 1 to ${mostQuestions}`);
+    throw gpt2Error`${path} cannot hold ${questions.length} questions, only 1 to ${mostQuestions}`;
   }
   const parts = questions.map(({ label, context, completions }, index) => {
     const runs = [context, ...completions].map((tokens) => [tokens.length, ...tokens]);
     const words = [startMark, 0, index, label, completions.length, ...runs.flat()];
     if (words.length * 2 > mostBytes) {
-      throw new Gpt2Error(`question ${index} is too long for ${path}: ${words.length * 2} bytes of ${mostBytes}`);
+      throw gpt2Error`question ${index} is too long for ${path}: ${words.length * 2} bytes of ${mostBytes}`;
     }
     words[1] = words.length * 2;
     return Uint16Array.from(words);

@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import { closeSync, fstatSync, fsyncSync, openSync, renameSync, rmSync, type Stats, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { Gpt2Error } from '../../base/errors.ts';
+import { explained, Gpt2Error, gpt2Error, orElse } from '../../base/errors.ts';
 import { hashOpenFile, readFully } from '../../base/files/read-file.ts';
 import { openRegularFile } from '../../base/files/regular-file.ts';
 import { syncToDisk } from '../../base/files/sync.ts';
@@ -41,15 +41,9 @@ export class ChangedShardError extends Gpt2Error {
 
 /** Opens a shard. @throws Gpt2Error if the file is missing or is not a shard; it gives the expected and the actual value */
 export function openShard(path: string): Shard {
-  let file: number;
-  try {
-    file = openRegularFile(path);
-  } catch (cause) {
-    throw new Gpt2Error(
-      `the token shard ${path} cannot be opened: ${(cause as Error).message}; name a .bin file that prepro wrote`,
-      { cause },
-    );
-  }
+  const file = explained(`the token shard ${path} cannot be opened`, 'name a .bin file that prepro wrote', () =>
+    openRegularFile(path),
+  );
   try {
     let seen = fstatSync(file);
     const header = readHeader(file, path, seen);
@@ -95,9 +89,7 @@ export function openShard(path: string): Shard {
         buffer = new Uint16Array(0);
         checkHash(sha256);
         if (outside === undefined) return;
-        throw new Gpt2Error(
-          `${path} holds ${outside}, outside the vocabulary of ${vocabularySize}; it was made for another model: make it again with prepro`,
-        );
+        throw gpt2Error`${path} holds ${outside}, outside the vocabulary of ${vocabularySize}; it was made for another model: make it again with prepro`;
       },
       close: () => closeSync(file),
       [Symbol.dispose]: () => closeSync(file),
@@ -121,7 +113,7 @@ export function firstOutside(tokens: Uint16Array | Int32Array, vocabularySize: n
 /** The header: magic, version, number of tokens. */
 function readHeader(file: number, path: string, stats: Stats): Int32Array {
   const refuse = (what: string): never => {
-    throw new Gpt2Error(`${path} is not a token shard: ${what}; make it again with prepro`);
+    throw gpt2Error`${path} is not a token shard: ${what}; make it again with prepro`;
   };
   if (stats.size < headerBytes) return refuse(`it has ${stats.size} bytes, less than the header's ${headerBytes}`);
   const header = new Int32Array(headerBytes / 4);
@@ -185,11 +177,8 @@ export function writeDurably(path: string, parts: Iterable<Uint8Array>, temporar
     renameSync(temporary, path);
     syncToDisk(dirname(path));
   } catch (cause) {
-    try {
-      rmSync(temporary, { force: true });
-    } catch {
-      // The first error is the one to report.
-    }
+    // The first error is the one to report.
+    orElse(undefined, () => rmSync(temporary, { force: true }));
     throw new Gpt2Error(`cannot write ${path}: ${(cause as Error).message}`, { cause });
   }
 }

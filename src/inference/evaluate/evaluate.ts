@@ -2,7 +2,7 @@
 // tokenizers. Sequences and their mean (sequence-losses.ts) are those of a run's validation.
 import { checkGiven } from '../../base/checks/given.ts';
 import { whole } from '../../base/checks/number.ts';
-import { Gpt2Error, UsageError, words } from '../../base/errors.ts';
+import { gpt2Error, usageError } from '../../base/errors.ts';
 import { openSequences } from '../../data/batches/sequences.ts';
 import type { Model } from '../../model/model.ts';
 import type { Ranks } from '../../ranks/ranks.ts';
@@ -60,13 +60,13 @@ export async function evaluate(model: Model, options: EvaluateOptions): Promise<
     { spellings: new Map([['batches', 'tokens']]) },
   );
   const { shards, batch, sequence, notice = () => {}, progress, ranks } = options;
-  if (shards.length === 0) throw new UsageError('shards names no file: give the paths of one or more shards');
+  if (shards.length === 0) throw usageError`shards names no file: give the paths of one or more shards`;
   const tokenizer = givenTokenizer(options.tokenizer);
   const { vocabularySize } = model.config;
   checkSequence(sequence, model.config);
   using set = openSequences({ shards, sequence, tokens: options.tokens ?? 'all', vocabularySize });
   if (set.count === 0) {
-    throw new Gpt2Error(words`${shards[0]}: no shard has ${sequence} + 1 tokens, one sequence; give a shorter --seq`);
+    throw gpt2Error`${shards[0]}: no shard has ${sequence} + 1 tokens, one sequence; give a shorter --seq`;
   }
   for (const text of set.notices) notice(text);
   const lengths = tokenizer && byteLengths(tokenizer, vocabularySize);
@@ -83,7 +83,5 @@ function givenTokenizer(given: Tokenizer | string | undefined): Tokenizer | unde
   const named = tokenizerNamed(given);
   if (named) return named;
   const names = builtInTokenizers.map(({ name }) => name).join(', ');
-  throw new UsageError(
-    `tokenizer takes one of ${names}, or what readDatasetTokenizer() or readTokenizer() returns, not ${JSON.stringify(given)}`,
-  );
+  throw usageError`tokenizer takes one of ${names}, or what readDatasetTokenizer() or readTokenizer() returns, not ${JSON.stringify(given)}`;
 }

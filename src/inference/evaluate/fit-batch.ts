@@ -1,5 +1,5 @@
 // Decides before allocation whether a model for inference fits the device, and in which batch.
-import { Gpt2Error, UsageError, words } from '../../base/errors.ts';
+import { gpt2Error, usageError, words } from '../../base/errors.ts';
 import type { ModelConfig } from '../../model/config.ts';
 import { enoughRows, gib, inferencePlan, type MemoryLimit, memoryLimit, neededFor } from '../../model/memory.ts';
 import type { Device } from '../../native/device.ts';
@@ -16,9 +16,7 @@ interface FitOptions {
 /** @throws UsageError if a sequence is over the model's context */
 export function checkSequence(sequence: number, { context }: ModelConfig): void {
   if (sequence <= context) return;
-  throw new UsageError(
-    words`--seq ${sequence} is over the model's context of ${context} positions; take a shorter --seq`,
-  );
+  throw usageError`--seq ${sequence} is over the model's context of ${context} positions; take a shorter --seq`;
 }
 
 /** The largest batch that fits and is still faster than a smaller one. @throws Gpt2Error if not even one sequence fits */
@@ -26,9 +24,7 @@ export function chooseInferenceBatch(device: Device, config: ModelConfig, { maxM
   const limit = memoryLimit(device, maxMemory);
   const batch = largestFitting(device, config, { ...sizes, limit, most: enoughRows(device, sizes.T) });
   if (batch > 0) return batch;
-  throw new Gpt2Error(
-    words`--batch auto: not one sequence of --seq ${sizes.T} fits, ${limit.text}; ${lessThanOne(limit)}`,
-  );
+  throw gpt2Error`--batch auto: not one sequence of --seq ${sizes.T} fits, ${limit.text}; ${lessThanOne(limit)}`;
 }
 
 /** @throws Gpt2Error if there is too little memory; it names the need, the limit, and the batch that fits */
@@ -41,9 +37,7 @@ export function checkInferenceMemory(
   const needed = neededFor(device, inferencePlan(device, config, { B, ...sizes }));
   if (needed <= limit.bytes) return;
   const fitting = largestFitting(device, config, { ...sizes, limit, most: B - 1 });
-  throw new Gpt2Error(
-    words`--batch ${B} with --seq ${sizes.T} needs ${gib(needed)} of memory, ${limit.text}; ${fitting > 0 ? words`--batch ${fitting} fits` : `no batch fits: ${lessThanOne(limit)}`}`,
-  );
+  throw gpt2Error`--batch ${B} with --seq ${sizes.T} needs ${gib(needed)} of memory, ${limit.text}; ${fitting > 0 ? words`--batch ${fitting} fits` : `no batch fits: ${lessThanOne(limit)}`}`;
 }
 
 const lessThanOne = ({ remedy }: MemoryLimit): string => words`take a shorter --seq, or ${remedy}`;

@@ -6,7 +6,7 @@
 // test/evaluate/hellaswag.test.ts checks that every library and dtype gives the same bits.
 import { checkGiven } from '../../base/checks/given.ts';
 import { whole } from '../../base/checks/number.ts';
-import { Gpt2Error, InterruptedError, onCommandLine, words } from '../../base/errors.ts';
+import { gpt2Error, InterruptedError, onCommandLine } from '../../base/errors.ts';
 import { type Question, readQuestions } from '../../data/shards/multiple-choice.ts';
 import type { Model } from '../../model/model.ts';
 import type { Ranks } from '../../ranks/ranks.ts';
@@ -69,9 +69,7 @@ export function readHellaswag(path: string, sizes: QuestionSizes): Hellaswag {
   checkGiven(sizes, { sequence: whole(1), vocabularySize: whole(1, 65536) }, { tokenizer: 'object' });
   const { sequence, vocabularySize, tokenizer } = sizes;
   if (tokenizer?.file !== undefined) {
-    throw new Gpt2Error(
-      words`${path} has GPT-2's tokens, but the model's tokenizer is another (${tokenizer.name}); name a model with GPT-2's vocabulary${onCommandLine(' with --model')}`,
-    );
+    throw gpt2Error`${path} has GPT-2's tokens, but the model's tokenizer is another (${tokenizer.name}); name a model with GPT-2's vocabulary${onCommandLine(' with --model')}`;
   }
   const questions = readQuestions(path);
   let cut = 0;
@@ -79,9 +77,7 @@ export function readHellaswag(path: string, sizes: QuestionSizes): Hellaswag {
     completions.map((tokens, completion): Row => {
       const place = `completion ${completion} of question ${question} in ${path}`;
       if (tokens.length > sequence) {
-        throw new Gpt2Error(
-          words`${place} has ${tokens.length} tokens, more than a sequence of ${sequence}; give a longer --seq`,
-        );
+        throw gpt2Error`${place} has ${tokens.length} tokens, more than a sequence of ${sequence}; give a longer --seq`;
       }
       // The last token is predicted, not run.
       const kept = context.slice(-(sequence + 1 - tokens.length));
@@ -89,9 +85,7 @@ export function readHellaswag(path: string, sizes: QuestionSizes): Hellaswag {
       const row = Uint16Array.from([...kept, ...tokens]);
       const outside = row.find((token) => token >= vocabularySize);
       if (outside !== undefined) {
-        throw new Gpt2Error(
-          words`${place} has the token ${outside}, outside the vocabulary of ${vocabularySize}; name a model with GPT-2's vocabulary${onCommandLine(' with --model')}`,
-        );
+        throw gpt2Error`${place} has the token ${outside}, outside the vocabulary of ${vocabularySize}; name a model with GPT-2's vocabulary${onCommandLine(' with --model')}`;
       }
       const width = Math.min(sequence, upTo(widthStep, row.length - 1));
       return { question, completion, tokens: row, context: kept.length, width };

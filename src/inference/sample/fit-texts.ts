@@ -1,5 +1,5 @@
 // Decides before allocation how many texts fit in a device's memory together.
-import { Gpt2Error, words } from '../../base/errors.ts';
+import { gpt2Error } from '../../base/errors.ts';
 import type { ModelConfig } from '../../model/config.ts';
 import { type CacheSizes, cacheBytes, decodeScratch } from '../../model/key-value-cache.ts';
 import { gib, inferencePlan, memoryLimit, neededFor } from '../../model/memory.ts';
@@ -15,9 +15,7 @@ export function fittingTexts(device: Device, config: ModelConfig, sizes: CacheSi
     const needed = generationBytes(device, config, { ...sizes, texts });
     if (needed <= limit.bytes) return texts;
     if (texts === 1) {
-      throw new Gpt2Error(
-        words`a text needs ${gib(needed)} of memory, ${limit.text}; take a smaller --model, or ${limit.remedy}`,
-      );
+      throw gpt2Error`a text needs ${gib(needed)} of memory, ${limit.text}; take a smaller --model, or ${limit.remedy}`;
     }
   }
 }

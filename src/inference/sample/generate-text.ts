@@ -1,7 +1,7 @@
 // Continues a text in one call.
 import { checkGiven, checkValue } from '../../base/checks/given.ts';
 import { whole } from '../../base/checks/number.ts';
-import { Gpt2Error, shown, UsageError } from '../../base/errors.ts';
+import { gpt2Error, shown, usageError } from '../../base/errors.ts';
 import { KeyValueCache } from '../../model/key-value-cache.ts';
 import type { Model } from '../../model/model.ts';
 import { promptIds, StreamDecoder, type Tokenizer, tokenizerOf } from '../../tokenizer/tokenizer.ts';
@@ -30,9 +30,7 @@ const caches = new WeakMap<Model, KeyValueCache>();
  */
 export async function generateText(model: Model, prompt: string, options: TextGenerationOptions = {}): Promise<string> {
   if (typeof model !== 'object' || model === null) {
-    throw new UsageError(
-      `generateText takes a model of createModel(), not ${shown(model)}; resolveWeights() reads the weights of a run`,
-    );
+    throw usageError`generateText takes a model of createModel(), not ${shown(model)}; resolveWeights() reads the weights of a run`;
   }
   checkValue('prompt', 'text or ""', prompt);
   checkGiven(
@@ -43,9 +41,7 @@ export async function generateText(model: Model, prompt: string, options: TextGe
   const { config, activations } = model;
   const { tokens: most = 128, seed = 42, tokenizer = tokenizerOf(config), notice, ...choice } = options;
   if (!tokenizer) {
-    throw new Gpt2Error(
-      `a vocabulary of ${config.vocabularySize} tokens has no known tokenizer; give that of its weights, { tokenizer: weights.tokenizer }, or token ids to generate()`,
-    );
+    throw gpt2Error`a vocabulary of ${config.vocabularySize} tokens has no known tokenizer; give that of its weights, { tokenizer: weights.tokenizer }, or token ids to generate()`;
   }
   const window = Math.min(config.context, activations.rows);
   const cache = caches.get(model) ?? new KeyValueCache(model, { texts: 1, window });
@@ -59,7 +55,7 @@ export async function generateText(model: Model, prompt: string, options: TextGe
   for await (const part of generate(cache, { ...choice, prompts: [ids], tokens: most, seed, stopAt: endOfText })) {
     if ('token' in part) text += decoder.push(part.token);
     else if (part.end === 'diverged') {
-      throw new Gpt2Error("the model's weights have diverged: load an earlier checkpoint");
+      throw gpt2Error`the model's weights have diverged: load an earlier checkpoint`;
     }
   }
   return text + decoder.end();

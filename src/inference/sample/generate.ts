@@ -2,7 +2,7 @@
 // texts, recorded as a graph. The device runs ahead of the host. The op `sample` chooses tokens; tokenizers make text of them.
 import { checkGiven } from '../../base/checks/given.ts';
 import { real, whole } from '../../base/checks/number.ts';
-import { Gpt2Error, UsageError } from '../../base/errors.ts';
+import { gpt2Error, usageError } from '../../base/errors.ts';
 import { decode } from '../../model/decode.ts';
 import type { CacheView, KeyValueCache, TokenCopy } from '../../model/key-value-cache.ts';
 import type { Tensor } from '../../native/tensor.ts';
@@ -85,7 +85,7 @@ export async function* generate(cache: KeyValueCache, options: GenerateOptions):
   const { prompts, tokens, seed, temperature = 1, topK = 0, topP = 1, firstText = 0, whenFull = 'slide' } = options;
   const choice = { temperature, topK, topP };
   if (prompts.length > cache.texts) {
-    throw new UsageError(`the cache has room for ${cache.texts} texts, not ${prompts.length}`);
+    throw usageError`the cache has room for ${cache.texts} texts, not ${prompts.length}`;
   }
   const texts = prompts.map((prompt, index): Text => {
     const start = { seed: textSeed(seed, firstText + index), tokens: promptOf(cache, prompt) };
@@ -96,9 +96,7 @@ export async function* generate(cache: KeyValueCache, options: GenerateOptions):
     return;
   }
   if (cache.isInUse) {
-    throw new Gpt2Error(
-      'the cache is in use by another generation; finish or return that one first, or make another cache',
-    );
+    throw gpt2Error`the cache is in use by another generation; finish or return that one first, or make another cache`;
   }
   cache.isInUse = true;
   try {
@@ -237,9 +235,7 @@ function promptOf({ model: { config } }: KeyValueCache, prompt: ArrayLike<number
   const text = prompt.length > 0 ? Array.from(prompt) : [endOfText];
   const outside = text.find((id) => !Number.isInteger(id) || id < 0 || id >= config.vocabularySize);
   if (outside !== undefined) {
-    throw new Gpt2Error(
-      `the prompt has the token ${outside}, outside the model's vocabulary of ${config.vocabularySize}; use the model's tokenizer`,
-    );
+    throw gpt2Error`the prompt has the token ${outside}, outside the model's vocabulary of ${config.vocabularySize}; use the model's tokenizer`;
   }
   return text;
 }

@@ -10,7 +10,7 @@ import { loadFolders } from '../../ops/kernels/card-hash.ts';
 import { chooseOptimizer } from '../../optimizer/choose.ts';
 import { completeOptions, freezeOptions } from '../../options/complete-options.ts';
 import { modelOf } from '../../options/model-of-options.ts';
-import { withSources } from '../../options/read-options.ts';
+import { resolveSources } from '../../options/sources.ts';
 import { optionTable, type TrainOptions } from '../../options/table.ts';
 import { toolsName } from '../../report/machine-load.ts';
 import { type BenchOptions, type BenchReport, bench } from './bench.ts';
@@ -32,7 +32,7 @@ function benchOptions(given: TrainOptions) {
   if (given.batch === 'auto') throw new UsageError('bench takes a number for --batch, not auto');
   const { totalBatch, batch = optionTable.batch.default } = given;
   // A recipe's step would take minutes.
-  const options = freezeOptions({ ...completeOptions({ ...withSources(given), totalBatch }, kind), batch });
+  const options = freezeOptions({ ...completeOptions({ ...resolveSources(given).options, totalBatch }, kind), batch });
   return { kind, index, options, config: modelOf(options) };
 }
 

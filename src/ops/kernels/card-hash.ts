@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Gpt2Error } from '../../base/errors.ts';
+import { explained } from '../../base/errors.ts';
 import { packageRoot } from '../../base/package-root.ts';
 import { importedFiles, includedFiles } from './includes.ts';
 import { type LoadedCard, loadCards } from './kernel-card.ts';
@@ -10,15 +10,9 @@ import { type LoadedCard, loadCards } from './kernel-card.ts';
 /** 16 hexadecimal digits. @throws Gpt2Error if the source cannot be read */
 export function cardHash({ op, file, folder, source }: LoadedCard): string {
   const path = join(folder, source);
-  let text: string;
-  try {
-    text = readFileSync(path, 'utf8');
-  } catch (cause) {
-    const why = (cause as Error).message;
-    throw new Gpt2Error(`the kernels ${path} of the card of ${op} cannot be read: ${why}; correct its source`, {
-      cause,
-    });
-  }
+  const text = explained(`the kernels ${path} of the card of ${op} cannot be read`, 'correct its source', () =>
+    readFileSync(path, 'utf8'),
+  );
   const included = includedFiles(text, folder, [folder, join(packageRoot, 'cuda')]).values();
   const content = [op, readFileSync(file, 'utf8'), ...importedFiles(file).values(), text, ...included];
   return createHash('sha256').update(JSON.stringify(content)).digest('hex').slice(0, 16);

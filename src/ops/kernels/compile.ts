@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { checkGiven } from '../../base/checks/given.ts';
-import { Gpt2Error, UsageError } from '../../base/errors.ts';
+import { explained, UsageError } from '../../base/errors.ts';
 import { packageRoot } from '../../base/package-root.ts';
 import { isCompiled } from '../../base/wording.ts';
 import type { CompilerOutput } from '../../native/compiler-output.ts';
@@ -87,11 +87,7 @@ export function compiledFile(given: KernelSource, target: string, output: Compil
 
 /** @throws Gpt2Error if the file cannot be read */
 export function readSource(file: string): string {
-  try {
-    return readFileSync(file, 'utf8');
-  } catch (cause) {
-    throw new Gpt2Error(`the kernels ${file} cannot be read: ${(cause as Error).message}; name a .cu file`, { cause });
-  }
+  return explained(`the kernels ${file} cannot be read`, 'name a .cu file', () => readFileSync(file, 'utf8'));
 }
 
 /** Variables by which compilers and linkers take flags, headers and libraries. */

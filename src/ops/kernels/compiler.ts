@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, realpathSync, statSync, writeFileSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
-import { CompileError, Gpt2Error } from '../../base/errors.ts';
+import { CompileError, Gpt2Error, gpt2Error } from '../../base/errors.ts';
 import type { CompilerOutput } from '../../native/compiler-output.ts';
 import { findNvrtc, toolkits } from '../../native/nvrtc.ts';
 import { TemporaryFolder } from '../../native/temporary-folder.ts';
@@ -33,9 +33,7 @@ export interface Compiler {
 export function findCompiler(): Compiler {
   const found = anyCompiler();
   if (found) return found;
-  throw new Gpt2Error(
-    'there is no compiler for CUDA: install one (pip install nvidia-cuda-nvrtc, or the CUDA toolkit), or name a libnvrtc.so in GPT2_NVRTC_LIB',
-  );
+  throw gpt2Error`there is no compiler for CUDA: install one (pip install nvidia-cuda-nvrtc, or the CUDA toolkit), or name a libnvrtc.so in GPT2_NVRTC_LIB`;
 }
 
 /** Undefined: there is none. @throws Gpt2Error if the one that GPT2_NVRTC_LIB names cannot be used */
@@ -110,9 +108,7 @@ function refuseExpanded(args: readonly string[]): void {
   if (found === undefined) return;
   const [, value] = /^-[ID](.*)$/s.exec(found) ?? [];
   const what = found.startsWith('-D') ? 'the macro' : 'the path';
-  throw new Gpt2Error(
-    `nvcc cannot take ${what} ${JSON.stringify(value ?? found)}: it runs a shell, which would expand \` and $; name another one, or use NVRTC (pip install nvidia-cuda-nvrtc)`,
-  );
+  throw gpt2Error`nvcc cannot take ${what} ${JSON.stringify(value ?? found)}: it runs a shell, which would expand \` and $; name another one, or use NVRTC (pip install nvidia-cuda-nvrtc)`;
 }
 
 /**
@@ -132,9 +128,7 @@ export const hostCode = {
 /** The compiler's messages, each with its file and line in the usual form. */
 function refused(log: string, { target, name, text: source }: Source, compiler: string): Gpt2Error {
   if (/(invalid value for|Unsupported gpu architecture|gpu-architecture)/i.test(log)) {
-    return new Gpt2Error(
-      `${compiler} cannot compile for compute capability ${target}: install a newer CUDA (pip install nvidia-cuda-nvrtc)`,
-    );
+    return gpt2Error`${compiler} cannot compile for compute capability ${target}: install a newer CUDA (pip install nvidia-cuda-nvrtc)`;
   }
   const text = log
     .replaceAll(/^(.+)\((\d+)\): /gm, '$1:$2: ')

@@ -3,7 +3,7 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { CompileError, Gpt2Error } from '../../base/errors.ts';
+import { CompileError, Gpt2Error, gpt2Error } from '../../base/errors.ts';
 import { packageRoot } from '../../base/package-root.ts';
 import { TemporaryFolder } from '../../native/temporary-folder.ts';
 import { type Compiler, hostCode, placeOf, type Source } from './compiler.ts';
@@ -32,9 +32,7 @@ export function emulatedCompiler(checks: boolean): Compiler {
     const identity = [placeOf(program), stdout, checks];
     return { name, identity, compile: (source) => compile(program, source, checks) };
   }
-  throw new Gpt2Error(
-    `there is no C++ compiler, which kernels need on a CPU (looked for ${named.join(', ')}): install g++ or clang++, or name one in CXX`,
-  );
+  throw gpt2Error`there is no C++ compiler, which kernels need on a CPU (looked for ${named.join(', ')}): install g++ or clang++, or name one in CXX`;
 }
 
 function compile(program: string, source: Source, checks: boolean): Buffer {

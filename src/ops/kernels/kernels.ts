@@ -1,5 +1,5 @@
 // Kernels of a user, loaded on a device: found by name, checked and launched.
-import { Gpt2Error } from '../../base/errors.ts';
+import { gpt2Error } from '../../base/errors.ts';
 import type { Pointer } from '../../native/bindings.generated.ts';
 import type { Device } from '../../native/device.ts';
 import { type KernelArgument, type KernelParameter, packArguments, parseSignature } from './signature.ts';
@@ -69,9 +69,7 @@ export class Kernel {
   ) {
     const { name, types } = parseSignature(signature);
     if (types?.length !== parameters.length) {
-      throw new Gpt2Error(
-        `the kernel ${name} does not carry the types of its parameters, because it is extern "C": remove extern "C" around it`,
-      );
+      throw gpt2Error`the kernel ${name} does not carry the types of its parameters, because it is extern "C": remove extern "C" around it`;
     }
     this.name = name;
     this.parameters = parameters.map((parameter, at) => ({ ...parameter, type: types[at]! }));
@@ -93,15 +91,11 @@ export class Kernel {
     const threads = blocks[0] * blocks[1] * blocks[2];
     const { threads: most, sharedBytes, sharedLimit } = this.attributes;
     if (threads > most) {
-      throw new Gpt2Error(
-        `${this.name}: a block of ${blocks.join(' x ')} is ${threads} threads; this kernel takes at most ${most}`,
-      );
+      throw gpt2Error`${this.name}: a block of ${blocks.join(' x ')} is ${threads} threads; this kernel takes at most ${most}`;
     }
     if (!Number.isInteger(shared) || shared < 0 || shared + sharedBytes > sharedLimit) {
       const own = sharedBytes > 0 ? ` (${sharedLimit} less the ${sharedBytes} of its declared arrays)` : '';
-      throw new Gpt2Error(
-        `${this.name}: a block cannot have ${shared} bytes of dynamic shared memory; the most is ${sharedLimit - sharedBytes}${own}`,
-      );
+      throw gpt2Error`${this.name}: a block cannot have ${shared} bytes of dynamic shared memory; the most is ${sharedLimit - sharedBytes}${own}`;
     }
     const { packed, reach } = packArguments(this.#device, this.name, this.parameters, given);
     const [gridX, gridY, gridZ] = grids;
@@ -126,9 +120,7 @@ export class Kernel {
 
   #check(what: string, sizes: readonly number[], limits: readonly number[]): void {
     if (sizes.every((size, axis) => Number.isInteger(size) && size >= 1 && size <= limits[axis]!)) return;
-    throw new Gpt2Error(
-      `${this.name}: the ${what} ${sizes.map(String).join(' x ')} cannot be launched; each size is a whole number from 1 to ${limits.join(', ')}`,
-    );
+    throw gpt2Error`${this.name}: the ${what} ${sizes.map(String).join(' x ')} cannot be launched; each size is a whole number from 1 to ${limits.join(', ')}`;
   }
 }
 
@@ -160,7 +152,7 @@ export function openKernels<Name extends string>(
   device.call('moduleLoad', { module: out, path: bytes, bytes: bytes.byteLength });
   let handle: Pointer | undefined = out[0]!;
   const module = (): Pointer => {
-    if (handle === undefined) throw new Gpt2Error(`the kernels of ${name} are closed`);
+    if (handle === undefined) throw gpt2Error`the kernels of ${name} are closed`;
     return handle;
   };
   const close = (): void => {
@@ -186,7 +178,7 @@ export function openKernels<Name extends string>(
       // Of a template, the compiler makes only what it is asked for.
       const isTemplate = key.includes('<') || kernels.length === 0;
       const fix = isTemplate ? '; add the instance of a template to instantiate' : '';
-      throw new Gpt2Error(`there is no kernel ${instanceOf(key, defines)} in ${name}: it has ${names || 'none'}${fix}`);
+      throw gpt2Error`there is no kernel ${instanceOf(key, defines)} in ${name}: it has ${names || 'none'}${fix}`;
     },
     has: (_, key) => typeof key === 'string' && find(key) !== undefined,
     ownKeys: () => kernels.map(({ name }) => name),

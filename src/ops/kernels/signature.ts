@@ -1,5 +1,5 @@
 // Reads the demangled signatures of kernels, and packs the arguments of a launch by them.
-import { Gpt2Error } from '../../base/errors.ts';
+import { gpt2Error } from '../../base/errors.ts';
 import type { Device } from '../../native/device.ts';
 import { DeviceBuffer } from '../../native/device.ts';
 import type { ElementType } from '../../native/element-types.ts';
@@ -93,9 +93,7 @@ export function packArguments(
 ): { packed: Uint8Array; reach: BigInt64Array } {
   if (given.length !== parameters.length) {
     const list = parameters.map(({ type }) => type).join(', ');
-    throw new Gpt2Error(
-      `${kernel} takes ${parameters.length} argument${parameters.length === 1 ? '' : 's'} (${list}), not ${given.length}`,
-    );
+    throw gpt2Error`${kernel} takes ${parameters.length} argument${parameters.length === 1 ? '' : 's'} (${list}), not ${given.length}`;
   }
   const last = parameters.at(-1);
   const packed = new Uint8Array(last ? last.offset + last.bytes : 0);
@@ -104,7 +102,7 @@ export function packArguments(
   for (const [index, parameter] of parameters.entries()) {
     const refuse = (wanted: string): never => {
       const { type } = parameter;
-      throw new Gpt2Error(`${kernel}: argument ${index + 1} (${type}) takes ${wanted}, not ${described(given[index])}`);
+      throw gpt2Error`${kernel}: argument ${index + 1} (${type}) takes ${wanted}, not ${described(given[index])}`;
     };
     const value = given[index];
     pack(view, device, parameter, value, refuse);

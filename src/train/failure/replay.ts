@@ -1,5 +1,5 @@
 // Replays a capture: computes its step again from the same weights and tokens, and compares the results.
-import { Gpt2Error, UsageError, words } from '../../base/errors.ts';
+import { gpt2Error, usageError } from '../../base/errors.ts';
 import { type Recompute, recomputeNames } from '../../model/activation-tables.ts';
 import { checkConfig } from '../../model/config.ts';
 import { gib, memoryLimit } from '../../model/memory.ts';
@@ -55,7 +55,7 @@ export async function replay(path: string, options: ReplayOptions = {}): Promise
   const { manifest } = capture;
   const { batch: B, sequence: T, accumulation } = manifest;
   const config = checkConfig(manifest.model);
-  if (T > config.context) throw new UsageError(`${path} has sequences of ${T}, over the context of ${config.context}`);
+  if (T > config.context) throw usageError`${path} has sequences of ${T}, over the context of ${config.context}`;
   const batches = readBatches(capture);
   const cards = await loadFolders(options.kernels);
   const target = selectDevice(options.device ?? manifest.library);
@@ -69,9 +69,7 @@ export async function replay(path: string, options: ReplayOptions = {}): Promise
   const recompute = recomputeNames.find((each) => needed(each) <= limit.bytes);
   if (recompute === undefined) {
     const least = Math.min(...recomputeNames.map(needed));
-    throw new Gpt2Error(
-      words`${path} needs ${gib(least)} of memory at least, ${limit.text}; ${limit.remedy}, or name another --device`,
-    );
+    throw gpt2Error`${path} needs ${gib(least)} of memory at least, ${limit.text}; ${limit.remedy}, or name another --device`;
   }
   const model = createModel(device, config, { B, T, purpose: 'training', recompute });
   const trainer = new Trainer(model, { batch: B, sequence: T, accumulation, optimizer: noUpdate, gradientClip: 0 });

@@ -8,7 +8,7 @@ import { Device } from '../../native/device.ts';
 import { loadFolders } from '../../ops/kernels/card-hash.ts';
 import type { LoadedCard } from '../../ops/kernels/kernel-card.ts';
 import { chooseOptimizer } from '../../optimizer/choose.ts';
-import { checkTrainOptions, namingSources, presetOptions, withRecipe } from '../../options/read-options.ts';
+import { nameSources, resolveSources, type Sources } from '../../options/sources.ts';
 import type { SettledOptions, TrainOptions } from '../../options/table.ts';
 import type { Tokenizer } from '../../tokenizer/tokenizer.ts';
 import { stateCopyBytes } from '../../weights/checkpoint/background.ts';
@@ -18,10 +18,8 @@ import { settle, sharesOf, takesSamples } from './settle.ts';
 
 /** The result of --dry-run. */
 export interface TrainingPlan {
-  /** The preset, with the options that come from it. */
-  readonly preset?: ReturnType<typeof presetOptions>;
-  /** The recipe, with what it chooses and why. */
-  readonly recipe?: ReturnType<typeof withRecipe>['recipe'];
+  readonly preset?: Sources['preset'];
+  readonly recipe?: Sources['recipe'];
   /** "d12", or sizes. */
   readonly model: string;
   readonly parameters: number;
@@ -56,17 +54,22 @@ export async function planRun(
   notice: (text: string) => void = () => {},
   onProgress?: FetchOptions['onProgress'],
 ): Promise<TrainingPlan> {
-  checkTrainOptions(given);
-  const { options, deviceOptions, config, tokenizer } = await namingSources(given, () =>
-    settle(given, { notice, onProgress }),
-  );
+  return planSources(resolveSources(given), { notice, onProgress });
+}
+
+/** As `planRun`, for options whose sources are resolved. */
+export async function planSources(sources: Sources, fetching: FetchOptions): Promise<TrainingPlan> {
+  const { preset, recipe } = sources;
+  const { options, deviceOptions, config, tokenizer } = await settle(sources.options, fetching).catch((error) => {
+    throw nameSources(error, sources);
+  });
   using device = Device.open(deviceOptions);
   const { batch, sequence, accumulation, ranks, recompute } = options;
   const sizes = memorySizes(options, tokenizer, await loadFolders(options.kernels));
   const refusal = attempt(() => checkMemory(device, config, sizes));
   return {
-    preset: presetOptions(given),
-    recipe: withRecipe(given).recipe,
+    preset,
+    recipe,
     model: modelLabel(config),
     parameters: parameterCount(config),
     device: describeDevice(device),

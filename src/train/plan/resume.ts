@@ -1,6 +1,6 @@
 // Finds the newest valid checkpoint of the run that --resume continues, and merges its options with those given.
 import { existsSync } from 'node:fs';
-import { attempt, Gpt2Error, words } from '../../base/errors.ts';
+import { attempt, Gpt2Error, gpt2Error, words } from '../../base/errors.ts';
 import { orderOf } from '../../data/batches/order.ts';
 import { readOptions, readRunOptions } from '../../options/read-options.ts';
 import { resumedOptions, runToResume, withGiven } from '../../options/resumed-options.ts';
@@ -28,9 +28,7 @@ export function mergeRun(asked: TrainOptions, notice: (text: string) => void): R
   if (recipe !== undefined) notice(words`${out} goes on with its own options: --recipe ${recipe} sets none of them`);
   const { checkpoint, damaged } = newestValidCheckpoint(checkpointsFolder(out), checkResumable);
   if (!checkpoint && damaged.length > 0) {
-    throw new Gpt2Error(
-      words`no checkpoint of ${out} is valid: ${damaged[0]!.reason}; restore its files, or start over with --overwrite`,
-    );
+    throw gpt2Error`no checkpoint of ${out} is valid: ${damaged[0]!.reason}; restore its files, or start over with --overwrite`;
   }
   for (const { reason } of damaged) notice(`skipped a damaged checkpoint: ${reason}`);
   if (checkpoint) return { options: resumedOptions(optionsBefore(checkpoint), given, notice), checkpoint };

@@ -1,7 +1,7 @@
 // Settles a run's options in stages, each once: read, merge with the resumed run, find the model, fill in defaults, check,
 // choose the batch, freeze. Only --batch auto opens the device, for a moment.
 import { existsSync } from 'node:fs';
-import { Gpt2Error, UsageError, words } from '../../base/errors.ts';
+import { gpt2Error, UsageError, usageError, words } from '../../base/errors.ts';
 import { findShards, readDataset, readDatasetTokenizer } from '../../data/shards/find-shards.ts';
 import { readHellaswag } from '../../inference/evaluate/hellaswag.ts';
 import { architectureNames, architectureOf } from '../../model/architecture.ts';
@@ -19,7 +19,6 @@ import { loadFolders } from '../../ops/kernels/card-hash.ts';
 import { chooseOptimizer } from '../../optimizer/choose.ts';
 import { completeOptions, freezeOptions } from '../../options/complete-options.ts';
 import { modelOf } from '../../options/model-of-options.ts';
-import { withSources } from '../../options/read-options.ts';
 import {
   type DefaultedOptions,
   optionTable,
@@ -55,6 +54,7 @@ export interface Settled {
 }
 
 /**
+ * @param given with the options of all sources
  * @param place of this process among ranks; undefined: it trains alone, or only plans
  * @throws UsageError or Gpt2Error; InterruptedError if `signal` stops the download of --model
  */
@@ -63,8 +63,7 @@ export async function settle(
   { notice = () => {}, ...fetching }: FetchOptions,
   place?: Place,
 ): Promise<Settled> {
-  const asked = withSources(place ? withRanks(given, place) : given);
-  const { options: merged, checkpoint } = mergeRun(asked, notice);
+  const { options: merged, checkpoint } = mergeRun(place ? withRanks(given, place) : given, notice);
   const target = selectDevice(merged.device ?? optionTable.device.default, place?.gpu);
   const start = checkpoint
     ? checkpointWeights(checkpoint)
@@ -118,10 +117,11 @@ export async function checkRuns(all: readonly TrainOptions[], fetching: FetchOpt
 
 /**
  * The number of ranks of a run: as given, or as in the run that is resumed.
+ * @param given with the options of all sources
  * @throws UsageError for wrong options, before any process is started
  */
 export function wantedRanks(given: TrainOptions): number {
-  const { options: merged } = mergeUnverified(withSources(given));
+  const { options: merged } = mergeUnverified(given);
   const { ranks = optionTable.ranks.default } = merged;
   if (ranks === 1) return ranks;
   const kind = selectKind(merged.device ?? optionTable.device.default);
@@ -147,7 +147,7 @@ const tokenizerOfRun = (config: ModelConfig, start: Weights | undefined, data: T
 
 function withRanks(given: TrainOptions, { ranks }: Place): TrainOptions {
   if (given.ranks === undefined || given.ranks === ranks) return { ...given, ranks };
-  throw new UsageError(words`--gpus ${given.ranks}, but ${ranks} ranks were started`, { options: ['ranks'] });
+  throw usageError`--gpus ${given.ranks}, but ${ranks} ranks were started`;
 }
 
 /** The weights that --model names, or undefined for a new model. */
@@ -163,10 +163,7 @@ async function startingWeights(model: string | undefined, fetching: FetchOptions
     return undefined;
   }
   if (!existsSync(model) && !hubName(model)) {
-    throw new UsageError(
-      words`--model takes ${presetNames.join(', ')}, ${customModel}, or ${modelPaths}; ${model} does not exist`,
-      { options: ['model'] },
-    );
+    throw usageError`--model takes ${presetNames.join(', ')}, ${customModel}, or ${modelPaths}; ${model} does not exist`;
   }
   refuseUnsaved(model);
   return resolveWeights(model, fetching);
@@ -179,9 +176,7 @@ function modelConfig(
 ): ModelConfig {
   const { context } = options;
   if (start && context !== undefined && context > start.model.context) {
-    throw new Gpt2Error(
-      words`--context ${context} is over the ${start.model.context} positions of ${start.path}: a context can be shortened, not lengthened`,
-    );
+    throw gpt2Error`--context ${context} is over the ${start.model.context} positions of ${start.path}: a context can be shortened, not lengthened`;
   }
   return modelOf(options, start?.model, vocabularySize);
 }

@@ -1,6 +1,6 @@
 // Ends a run whose step has a loss or gradient that is not finite: locates the tensor where it began, captures the step, saves the
 // state, and reports all of that in one line. The device has left the weights as they were before the step.
-import { attempt, Gpt2Error, words } from '../../base/errors.ts';
+import { attempt, Gpt2Error, gpt2Error, words } from '../../base/errors.ts';
 import { continueWith, shellWord } from '../../base/wording.ts';
 import type { Batch } from '../../data/batches/loader.ts';
 import type { Position } from '../../data/batches/order.ts';
@@ -25,14 +25,14 @@ interface BadStep {
 
 /** Locates the cause, saves, and returns the error that ends the run. */
 export async function stopAtBadStep(run: Run, bad: BadStep, saving: Saving, events: Events): Promise<Gpt2Error> {
-  const { model, ranks } = run;
+  const { ranks } = run;
   const { step, result, position } = bad;
   const { loss, norm } = result;
   ranks?.liveness.rest();
   const summary = `step ${step} is not finite (loss ${loss}, norm ${norm})`;
   events.notice(`${summary}: computing it again to find where it began`);
   // The next step may have been enqueued already.
-  await model.device.finished();
+  await run.trained.model.device.finished();
   const located = await locateAgain(run, bad);
   const own = located.finding && describeFinding(located.finding);
   const findings = (await ranks?.allGather(own)) ?? [own];
@@ -45,14 +45,14 @@ export async function stopAtBadStep(run: Run, bad: BadStep, saving: Saving, even
   const saved = await save(run, step, position, located.finding, saving);
   // After the save, whose log ends before the step: a resumed run repeats the step.
   events.log({ event: 'nonFinite', step, loss, norm, finding: began, ...(capture === undefined ? {} : { capture }) });
-  return new Gpt2Error(`${summary}; ${began}; ${text}; ${saved}`);
+  return gpt2Error`${summary}; ${began}; ${text}; ${saved}`;
 }
 
 /** @returns `changed`: message about a shard that changed, so that the step's tokens are lost; the state can still be saved */
-async function locateAgain({ trainer }: Run, { nextBatch }: BadStep) {
+async function locateAgain({ trained }: Run, { nextBatch }: BadStep) {
   const batches: Batch[] = [];
   try {
-    const { finding } = await locate(trainer, () => {
+    const { finding } = await locate(trained.trainer, () => {
       const { inputs, targets } = nextBatch();
       const batch = { inputs: inputs.slice(), targets: targets.slice() };
       batches.push(batch);
@@ -67,15 +67,17 @@ async function locateAgain({ trainer }: Run, { nextBatch }: BadStep) {
 
 /** Captures the step. @returns the path, if there is one, and a clause for the error message */
 function tryCapture(
-  { model, trainer, options, configuration, out, program, ranks }: Run,
+  { trained, options, folder, ranks }: Run,
   { step, result, position }: BadStep,
   { finding, batches, changed }: Awaited<ReturnType<typeof locateAgain>>,
 ): { capture?: string; text: string } {
   // Loss and norm are those of all ranks, the tokens those of one.
   if (ranks) return { text: 'a step of several ranks is not captured' };
   if (changed !== undefined) return { text: 'not captured' };
+  const { model, trainer } = trained;
+  const { program, configuration } = folder;
   const capture = attempt(() =>
-    writeCapture(capturesFolder(out), { model, gradients: trainer.gradients }, batches, {
+    writeCapture(capturesFolder(folder.out), { model, gradients: trainer.gradients }, batches, {
       ...{ program, step, position, finding, cards: configuration.cards },
       ...{ batch: options.batch, sequence: options.sequence, accumulation: options.accumulation },
       ...{ loss: captured(result.loss), norm: captured(result.norm) },
@@ -103,5 +105,5 @@ async function save(
     if (!(error instanceof Gpt2Error)) throw error;
     return error.message;
   }
-  return words`saved the state before the step; ${continueWith(run.out)} and a smaller --lr, or --skip-spikes Z; if that ends the same way, start from an earlier checkpoint with --model`;
+  return words`saved the state before the step; ${continueWith(run.folder.out)} and a smaller --lr, or --skip-spikes Z; if that ends the same way, start from an earlier checkpoint with --model`;
 }

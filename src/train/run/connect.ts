@@ -1,7 +1,7 @@
 // Connects the devices of ranks before step 0, checks their collectives, and measures the rate of large ones.
 import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
-import { words } from '../../base/errors.ts';
+import { orElse, words } from '../../base/errors.ts';
 import { Communicator, communicatorId } from '../../native/communicator.ts';
 import type { Device } from '../../native/device.ts';
 import { endLater } from '../../native/last-resort.ts';
@@ -58,10 +58,8 @@ export async function connectDevices(
 }
 
 /** Equal for two processes if and only if they share a loopback: the same boot of the same machine, the same network namespace. */
-function machineName(): string {
-  try {
-    return `${readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()} ${readlinkSync('/proc/self/ns/net')}`;
-  } catch {
-    return hostname();
-  }
-}
+const machineName = (): string =>
+  orElse(
+    hostname(),
+    () => `${readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()} ${readlinkSync('/proc/self/ns/net')}`,
+  );

@@ -1,7 +1,8 @@
 // Opens the data of a run: training batches, validation batches, HellaSwag. It needs no device, so its errors come first.
 import { resolve } from 'node:path';
-import { Gpt2Error, words } from '../../base/errors.ts';
-import { type Loader, openLoader, planValidation } from '../../data/batches/loader.ts';
+import { gpt2Error, words } from '../../base/errors.ts';
+import { type Batch, type Loader, openLoader, planValidation } from '../../data/batches/loader.ts';
+import { startPosition } from '../../data/batches/order.ts';
 import { openSequences, type SequenceSet } from '../../data/batches/sequences.ts';
 import { readDatasetTokenizer } from '../../data/shards/find-shards.ts';
 import { type Hellaswag, readHellaswag } from '../../inference/evaluate/hellaswag.ts';
@@ -35,7 +36,7 @@ export interface ValidationBatches {
   readonly different: number;
 }
 
-export type RunData = Readonly<ReturnType<typeof openData>>;
+export type RunData = Readonly<Omit<ReturnType<typeof openData>, 'steps'>>;
 
 /** @throws Gpt2Error for data that is damaged, changed or too small */
 export function openData(opening: Opening) {
@@ -50,15 +51,11 @@ export function openData(opening: Opening) {
   if (checkpoint) seekTo(loader, checkpoint, data);
   const steps = askedSteps(options, totalBatch) ?? Math.floor(loader.tokens / totalBatch);
   if (steps < 1) {
-    throw new Gpt2Error(
-      words`${data} has ${loader.tokens} training tokens, fewer than one step of ${totalBatch}; give --steps or a smaller --total-batch`,
-    );
+    throw gpt2Error`${data} has ${loader.tokens} training tokens, fewer than one step of ${totalBatch}; give --steps or a smaller --total-batch`;
   }
   if (warmup > steps) {
     const of = tokens === undefined ? `one epoch of ${data}` : words`--tokens ${tokens}`;
-    throw new Gpt2Error(
-      words`--warmup ${warmup} is over the ${steps} steps of ${of}; take a shorter --warmup or give --steps`,
-    );
+    throw gpt2Error`--warmup ${warmup} is over the ${steps} steps of ${of}; take a shorter --warmup or give --steps`;
   }
   const validation = options.valEvery > 0 ? openValidation(opening, rank) : undefined;
   return { steps, loader, validation, hellaswag: openHellaswag(opening) };
@@ -71,9 +68,7 @@ export function openData(opening: Opening) {
 function seekTo(loader: Loader, { path, manifest }: FoundCheckpoint, data: string): void {
   const changed = changedShard(manifest.shards, loader.shards.map(shardRecord));
   if (changed && resolve(data) === resolve(String(manifest.configuration.data))) {
-    throw new Gpt2Error(
-      words`the data in ${data} is not what ${path} was trained on: ${changed}; restore it, or name another folder with --data to continue with that`,
-    );
+    throw gpt2Error`the data in ${data} is not what ${path} was trained on: ${changed}; restore it, or name another folder with --data to continue with that`;
   }
   loader.seekAsRoot(manifest.position);
 }
@@ -111,4 +106,15 @@ function openHellaswag({ settled: { options, config, tokenizer }, notice }: Open
     );
   }
   return hellaswag;
+}
+
+/** Gives the micro-batches of the first step again and again. */
+export function repeatFirstStep(loader: Loader, accumulation: number): () => Batch {
+  loader.seek(startPosition);
+  const batches = Array.from({ length: accumulation }, () => {
+    const { inputs, targets } = loader.next();
+    return { inputs: inputs.slice(), targets: targets.slice() };
+  });
+  let next = 0;
+  return () => batches[next++ % batches.length]!;
 }

@@ -1,22 +1,22 @@
 // Logs a run's events: to the run log, to TensorBoard, and to the program that called `train`.
 import type { RunEvent } from '../../runs/schema.ts';
 import type { TrainHooks } from './hooks.ts';
-import type { Run } from './run.ts';
+import type { RunFolder } from './run.ts';
 
 export class Events {
   /** Path of the newest checkpoint. */
   saved: string | undefined;
-  readonly #run: Run;
+  readonly #folder: RunFolder;
   readonly #hooks: TrainHooks;
   /** Estimates the seconds left. */
   readonly #remaining: () => number | undefined;
   #logFailed = false;
 
-  constructor(run: Run, hooks: TrainHooks, remaining: () => number | undefined) {
-    this.#run = run;
+  constructor(folder: RunFolder, hooks: TrainHooks, remaining: () => number | undefined) {
+    this.#folder = folder;
     this.#hooks = hooks;
     this.#remaining = remaining;
-    this.saved = run.resumed?.path;
+    this.saved = folder.resumed?.path;
   }
 
   notice(text: string): void {
@@ -24,7 +24,7 @@ export class Events {
   }
 
   log(event: RunEvent): void {
-    const { log, scalars } = this.#run;
+    const { log, scalars } = this.#folder;
     if (event.event === 'checkpoint') this.saved = event.path;
     const json = log.write(event);
     scalars?.add(event);

@@ -6,6 +6,7 @@ import { summedLoss } from '../../inference/evaluate/mean-loss.ts';
 import { sequenceLosses } from '../../inference/evaluate/sequence-losses.ts';
 import { generate } from '../../inference/sample/generate.ts';
 import type { KeyValueCache } from '../../model/key-value-cache.ts';
+import { isRoot } from '../../ranks/ranks.ts';
 import type { RunEvent } from '../../runs/schema.ts';
 import { promptIds, textOf } from '../../tokenizer/tokenizer.ts';
 import type { Validation, ValidationBatches } from './data.ts';
@@ -25,7 +26,9 @@ export function milestonesAt(
   signal: AbortSignal | undefined,
   log: (event: RunEvent) => void,
 ): (() => Promise<void>)[] {
-  const { options, model, ranks, isRoot, validation, hellaswag, cache } = run;
+  const { options, ranks } = run;
+  const { validation, hellaswag } = run.data;
+  const { model, cache } = run.trained;
   const milestones: (() => Promise<void>)[] = [];
   if (validation && isDue(options.valEvery, 'val')) {
     milestones.push(async () => log({ event: 'val', step, ...(await validate(run, validation, step, signal)) }));
@@ -40,7 +43,8 @@ export function milestonesAt(
   if (cache && step > 0 && isDue(options.sampleEvery, 'sample')) {
     milestones.push(async () => {
       // With other ranks waiting, a sample is not interrupted.
-      if (isRoot) log({ event: 'sample', step, text: await sampleText(cache, run, step, ranks ? undefined : signal) });
+      if (isRoot(ranks))
+        log({ event: 'sample', step, text: await sampleText(cache, run, step, ranks ? undefined : signal) });
       await ranks?.barrier();
     });
   }
@@ -50,10 +54,15 @@ export function milestonesAt(
 /** The loss of the validation set, with its figures; of the last step, also the loss of each sequence. */
 async function validate(run: Run, validation: Validation, step: number, signal: AbortSignal | undefined) {
   if ('loader' in validation) return meanOfBatches(run, validation, signal);
-  const { model, ranks, steps, options } = run;
+  const { ranks, options } = run;
   const { set, lengths } = validation;
-  const { losses, ...figures } = await sequenceLosses(model, set, { batch: options.batch, lengths, ranks, signal });
-  return step === steps ? { ...figures, sequenceLosses: thinned(losses) } : figures;
+  const { losses, ...figures } = await sequenceLosses(run.trained.model, set, {
+    batch: options.batch,
+    lengths,
+    ranks,
+    signal,
+  });
+  return step === run.span.steps ? { ...figures, sequenceLosses: thinned(losses) } : figures;
 }
 
 /** At most 1,000 of the values, evenly. */
@@ -63,10 +72,11 @@ function thinned(values: Float64Array): number[] {
 }
 
 /** llm.c's mean over the first batches of the validation set; each rank reads its part of a batch. */
-async function meanOfBatches({ model, ranks }: Run, validation: ValidationBatches, signal: AbortSignal | undefined) {
+async function meanOfBatches({ trained, ranks }: Run, validation: ValidationBatches, signal: AbortSignal | undefined) {
   const { loader, batch, sequence, batches, different } = validation;
   loader.seek(startPosition);
-  const sumOf = (count: number) => summedLoss(model, { batch, sequence, batches: count }, () => loader.next(), signal);
+  const sumOf = (count: number) =>
+    summedLoss(trained.model, { batch, sequence, batches: count }, () => loader.next(), signal);
   // A repeated batch has the same loss: each is computed once and weighted by how often it comes.
   const [rounds, more] = [Math.floor(batches / different), batches % different];
   let own: number | InterruptedError;

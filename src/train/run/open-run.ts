@@ -12,6 +12,7 @@ import { useCards } from '../../ops/kernels/use-cards.ts';
 import { agreedOptions, configurationOf } from '../../options/configuration.ts';
 import type { Configuration } from '../../options/table.ts';
 import { agree, codeHash } from '../../ranks/agree.ts';
+import { isRoot, type Ranks } from '../../ranks/ranks.ts';
 import { openLivePage } from '../../report/live/live-page.ts';
 import { openScalarFile } from '../../report/tensorboard/scalar-file.ts';
 import { refuseOccupied } from '../../runs/existing.ts';
@@ -23,7 +24,7 @@ import { describeDevice } from '../plan/plan.ts';
 import { type Settled, takesSamples } from '../plan/settle.ts';
 import { openData, type RunData } from './data.ts';
 import { openModel } from './open-model.ts';
-import { type Opening, Resources } from './opening.ts';
+import type { Opening } from './opening.ts';
 import type { Run } from './run.ts';
 import { dataHash, shardRecord } from './same-data.ts';
 import { checkSameKernels } from './same-kernels.ts';
@@ -33,101 +34,102 @@ export const oneGpu = 'a process trains on one GPU: `train --gpus N` on the comm
 
 /**
  * Opens a run; each rank opens its own, and rank 0 writes the run folder.
- * @throws UsageError, Gpt2Error, NativeError: whatever keeps the run from starting; nothing stays open
+ * @throws UsageError, Gpt2Error, NativeError: whatever keeps the run from starting
  */
-export async function openRun({ ranks, ...given }: Omit<Opening, 'resources'>): Promise<Run> {
-  const resources = new Resources();
-  try {
-    return await open({ ...given, ranks, resources });
-  } catch (error) {
-    // The other ranks first: closing waits for collectives that they have to give up.
-    const reported = ranks ? await ranks.fail(error) : error;
-    resources.close();
-    throw reported;
+export async function openRun(opening: Opening): Promise<Run> {
+  const { settled, notice, ranks, resources, onPage } = opening;
+  const { options, deviceOptions, config, tokenizer, checkpoint: resumed } = settled;
+  const { serve: port, serveHost: host, tensorboard } = options;
+  if (options.ranks !== (ranks?.count ?? 1)) throw new UsageError(oneGpu);
+  const { steps, ...data } = openData(opening);
+  prepareSamples(settled, notice);
+  const out = await claimFolder(settled, ranks);
+  const page = port === undefined || !isRoot(ranks) ? undefined : await openLivePage({ port, host }, notice);
+  if (page) resources.keep({ close: () => onPage(page) });
+  const { device, cards, hashes } = await openDevice(opening, out);
+  const program = programVersion();
+  const asked = configurationOf(options, config, steps, hashes);
+  if (ranks) await agree(ranks, factsOf(settled, data, { program, asked, device: device.description }));
+  const { codePath } = device.description;
+  const { step: startStep = 0, codePath: before = codePath } = resumed?.manifest ?? {};
+  if (before !== codePath) {
+    notice(`computed by ${before} so far, by ${codePath} from here on: within rounding, not bit for bit`);
+  }
+  const { configuration, ...trained } = await openModel(opening, { device, cards, asked });
+  const scalars =
+    tensorboard === undefined || !isRoot(ranks)
+      ? undefined
+      : resources.keep(openScalarFile(out, { folder: tensorboard, startStep, notice }));
+  const log = await openLog(opening, out, configuration);
+  page?.follow({ run: out, machine: { gpu: deviceOptions.kind === 'cuda' ? deviceOptions.index : undefined } });
+  const lastStep = Math.min(steps, Math.max(startStep, options.stopAfter ?? steps));
+  const run = {
+    ...{ options, tokenizer, ranks, data, trained },
+    span: { steps, startStep, lastStep },
+    folder: { out, log, scalars, configuration, program, resumed },
+  };
+  return { ...run, runEvent: runEventOf(run), description: descriptionOf(run) };
+}
+
+/** Turns samples off without a tokenizer. If it takes a package that is not installed, training should not begin. */
+function prepareSamples({ options, config, tokenizer }: Settled, notice: (text: string) => void): void {
+  if (takesSamples(options.sampleEvery, tokenizer)) tokenizer?.decode?.([]);
+  else if (options.sampleEvery > 0) {
+    notice(`samples are off: no tokenizer has a vocabulary of ${config.vocabularySize} tokens`);
   }
 }
 
-async function open(opening: Opening): Promise<Run> {
-  const { settled, notice, ranks, resources, onPage } = opening;
-  const { options, deviceOptions, config, tokenizer, checkpoint } = settled;
-  if (options.ranks !== (ranks?.count ?? 1)) throw new UsageError(oneGpu);
-  const isRoot = ranks === undefined || ranks.isRoot;
-  const data = openData(opening);
-  const { steps } = data;
-  if (options.sampleEvery > 0 && !takesSamples(options.sampleEvery, tokenizer)) {
-    notice(`samples are off: no tokenizer has a vocabulary of ${config.vocabularySize} tokens`);
-  }
-  // If this takes a package that is not installed, training should not begin.
-  if (takesSamples(options.sampleEvery, tokenizer)) tokenizer?.decode?.([]);
-  const ownOut = options.out ?? defaultOut(options.data, modelLabel(config));
-  const out = (await ranks?.fromRoot(ownOut)) ?? ownOut;
-  if (isRoot && !checkpoint) refuseOccupied(out, options);
-  if (isRoot) refuseBusyRun(out);
+/** The run folder, the same on every rank. @throws Gpt2Error if it is in use */
+async function claimFolder({ options, config, checkpoint }: Settled, ranks: Ranks | undefined): Promise<string> {
+  const own = options.out ?? join('runs', `${basename(options.data)}-${modelLabel(config)}-${timeName()}`);
+  const out = (await ranks?.fromRoot(own)) ?? own;
+  if (!isRoot(ranks)) return out;
+  if (!checkpoint) refuseOccupied(out, options);
+  refuseBusyRun(out);
+  return out;
+}
 
-  const { serve: port, serveHost: host, tensorboard: folder } = options;
-  const page = port === undefined || !isRoot ? undefined : await openLivePage({ port, host }, notice);
-  if (page) resources.keep({ close: () => onPage(page) });
+/** Opens the device with the kernels of --kernel. */
+async function openDevice({ settled, notice, resources }: Opening, out: string) {
+  const { options, deviceOptions, checkpoint } = settled;
   const cards = await loadFolders(options.kernels);
   const hashes = cardHashes(cards);
   if (checkpoint) checkSameKernels(out, checkpoint.manifest.configuration.cards, hashes, options.kernels);
   const device = resources.keep(Device.open(deviceOptions));
   await useCards(device, cards);
   if (hashes) notice(`kernels of ${options.kernels!.join(', ')} compute ${hashes}`);
-  const { codePath } = device.description;
-  const program = programVersion();
-  const asked = configurationOf(options, config, steps, hashes);
-  if (ranks) await agree(ranks, factsOf(settled, data, { program, asked, device: device.description }));
-  const { step: startStep = 0, codePath: before = codePath } = checkpoint?.manifest ?? {};
-  if (before !== codePath) {
-    notice(`computed by ${before} so far, by ${codePath} from here on: within rounding, not bit for bit`);
-  }
-  const opened = await openModel(opening, { device, cards, asked });
-  const { configuration } = opened;
-  const scalars =
-    folder === undefined || !isRoot ? undefined : resources.keep(openScalarFile(out, { folder, startStep, notice }));
-  const log = await openLog(opening, out, configuration);
-  page?.follow({ run: out, machine: { gpu: deviceOptions.kind === 'cuda' ? deviceOptions.index : undefined } });
+  return { device, cards, hashes };
+}
 
-  const parameters = parameterCount(config);
+type Opened = Omit<Run, 'runEvent' | 'description'>;
+
+function runEventOf({ options, ranks, span, data, trained, folder }: Opened): Run['runEvent'] {
+  const { config, device } = trained.model;
+  const { configuration, program, resumed } = folder;
   const commit = packageCommit();
-  const lastStep = Math.min(steps, Math.max(startStep, options.stopAfter ?? steps));
   return {
-    ...{
-      ...data,
-      ...opened,
-      ranks,
-      isRoot,
-      options,
-      tokenizer,
-      out,
-      startStep,
-      resumed: checkpoint,
-      log,
-      scalars,
-      program,
-    },
-    lastStep,
-    runEvent: {
-      event: 'run',
-      ...{ configuration, program, device: device.description.device, codePath, dtype: options.dtype, parameters },
-      data: { train: dataHash(data.loader.shards), val: data.validation && dataHash(data.validation.shards) },
-      ...(commit === undefined ? {} : { commit }),
-      ...(checkpoint ? { resumedFrom: startStep } : {}),
-      ...(ranks ? { hosts: [...ranks.hosts] } : {}),
-      time: new Date().toISOString(),
-    },
-    description: {
-      ...{ model: modelLabel(config), parameters, tokensPerStep: options.totalBatch, steps, startStep, out },
-      ...{
-        epochs: (steps * options.totalBatch) / data.loader.tokens,
-        accumulation: options.accumulation,
-        lastStep,
-        logEvery: options.logEvery,
-      },
-      memoryBytes: totalOf(device.allocated),
-      device: `${ranks ? `${ranks.count} x ` : ''}${describeDevice(device)}`,
-    },
-    close: () => resources.close(),
+    event: 'run',
+    ...{ configuration, program, device: device.description.device, codePath: device.description.codePath },
+    ...{ dtype: options.dtype, parameters: parameterCount(config) },
+    data: { train: dataHash(data.loader.shards), val: data.validation && dataHash(data.validation.shards) },
+    ...(commit === undefined ? {} : { commit }),
+    ...(resumed ? { resumedFrom: span.startStep } : {}),
+    ...(ranks ? { hosts: [...ranks.hosts] } : {}),
+    time: new Date().toISOString(),
+  };
+}
+
+function descriptionOf({ options, ranks, span, data, trained, folder }: Opened): Run['description'] {
+  const { config, device } = trained.model;
+  const { totalBatch, accumulation, logEvery } = options;
+  return {
+    ...{ model: modelLabel(config), parameters: parameterCount(config), tokensPerStep: totalBatch, accumulation },
+    ...span,
+    epochs: (span.steps * totalBatch) / data.loader.tokens,
+    logEvery,
+    memoryBytes: totalOf(device.allocated),
+    device: `${ranks ? `${ranks.count} x ` : ''}${describeDevice(device)}`,
+    out: folder.out,
   };
 }
 
@@ -171,8 +173,4 @@ async function openLog(
   resources.keep(log);
   await ranks?.barrier();
   return log;
-}
-
-function defaultOut(data: string, model: string): string {
-  return join('runs', `${basename(data)}-${model}-${timeName()}`);
 }

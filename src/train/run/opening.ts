@@ -13,21 +13,25 @@ export interface Opening {
   readonly resources: Resources;
 }
 
+interface Closable {
+  close(): void | Promise<void>;
+}
+
 /** Resources to close together. */
 export class Resources {
-  readonly #open: { close(): void }[] = [];
+  readonly #open: Closable[] = [];
 
-  keep<R extends { close(): void }>(resource: R): R {
+  keep<R extends Closable>(resource: R): R {
     this.#open.push(resource);
     return resource;
   }
 
   /** Closes all, the last opened first; a second call does nothing. @throws the first error */
-  close(): void {
+  async close(): Promise<void> {
     const errors: unknown[] = [];
     for (const resource of this.#open.splice(0).reverse()) {
       try {
-        resource.close();
+        await resource.close();
       } catch (error) {
         errors.push(error);
       }

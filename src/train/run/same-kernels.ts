@@ -1,5 +1,5 @@
 // Checks that a run resumes with the kernels it was trained with.
-import { Gpt2Error, words } from '../../base/errors.ts';
+import { gpt2Error, words } from '../../base/errors.ts';
 
 /**
  * @param before the recorded hashes, and those of the files now; undefined: without kernels
@@ -14,7 +14,5 @@ export function checkSameKernels(
   if (before === now) return;
   const fix =
     before === undefined ? words`leave out --kernel` : `restore the files of ${folders.join(', ') || 'its kernels'}`;
-  throw new Gpt2Error(
-    `cannot resume ${out} with other kernels: it was trained with ${before ?? 'none'}, now there are ${now ?? 'none'}; ${fix}, or start another run`,
-  );
+  throw gpt2Error`cannot resume ${out} with other kernels: it was trained with ${before ?? 'none'}, now there are ${now ?? 'none'}; ${fix}, or start another run`;
 }

@@ -4,17 +4,19 @@ import { setTimeout } from 'node:timers/promises';
 import { secondsOf } from '../../base/checks/number.ts';
 import { Gpt2Error, NativeError } from '../../base/errors.ts';
 import type { Position } from '../../data/batches/order.ts';
+import { isRoot } from '../../ranks/ranks.ts';
 import { WriterError } from '../../weights/checkpoint/background.ts';
 import type { SaveResult } from '../../weights/checkpoint/write.ts';
 import type { Events } from './events.ts';
 import type { Run } from './run.ts';
-import { once, type Repeat, StateWriter } from './state-writer.ts';
+import { once, type Repeat, type SavedRun, StateWriter } from './state-writer.ts';
 
 /** Time between two attempts to save the end of a run. */
 const retryMilliseconds = 5000;
 
 export class Saving {
-  readonly #run: Run;
+  readonly #run: SavedRun & Pick<Run, 'ranks'>;
+  readonly #isRoot: boolean;
   readonly #events: Events;
   /** Aborting it also ends the attempts to save. */
   readonly #signal: AbortSignal | undefined;
@@ -25,21 +27,22 @@ export class Saving {
   #lastSave = performance.now();
   readonly #state: StateWriter;
 
-  constructor(run: Run, events: Events, signal: AbortSignal | undefined) {
+  constructor(run: SavedRun & Pick<Run, 'ranks'>, events: Events, signal: AbortSignal | undefined) {
     this.#run = run;
+    this.#isRoot = isRoot(run.ranks);
     this.#events = events;
     this.#signal = signal;
     const { saveEvery } = run.options;
     this.#interval = 1000 * (secondsOf(saveEvery) ?? Number.POSITIVE_INFINITY);
     // Without a copy, the parts of other ranks cannot be received: better to fail before training than at the first save.
-    const prepares = typeof saveEvery === 'number' ? saveEvery > 0 : run.model.sharding !== undefined;
+    const prepares = typeof saveEvery === 'number' ? saveEvery > 0 : run.trained.model.sharding !== undefined;
     this.#state = new StateWriter(run, (text) => events.notice(text));
-    if (run.isRoot && prepares) this.#state.prepare();
+    if (this.#isRoot && prepares) this.#state.prepare();
   }
 
   /** Whether --save-every is a time that has passed since the last save began; false on all ranks but 0. */
   get isTimeUp(): boolean {
-    return this.#run.isRoot && performance.now() - this.#lastSave >= this.#interval;
+    return this.#isRoot && performance.now() - this.#lastSave >= this.#interval;
   }
 
   /**
@@ -52,7 +55,7 @@ export class Saving {
     const before = this.#writing;
     const refusal = await this.#ready();
     this.#lastSave = performance.now();
-    if (!this.#run.isRoot) return;
+    if (!this.#isRoot) return;
     if (refusal) return this.#notSaved(step, refusal);
     const waitedMs = performance.now() - due;
     if (before) {
@@ -79,7 +82,7 @@ export class Saving {
     do {
       const due = performance.now();
       const refusal = await this.#ready(repeat);
-      if (!this.#run.isRoot) continue;
+      if (!this.#isRoot) continue;
       if (refusal) throw refusal;
       const result = this.#state.write({ step, position, inPlace: true, timed: false }, repeat);
       // `close` waits for it if another rank ends meanwhile.
@@ -93,7 +96,7 @@ export class Saving {
   }
 
   get #isLostHere(): boolean {
-    return this.#run.isRoot && this.#run.log.lost !== undefined;
+    return this.#isRoot && this.#run.folder.log.lost !== undefined;
   }
 
   /** Whether the run folder or its log was removed, moved or replaced; all ranks ask at the same time. */
@@ -124,24 +127,24 @@ export class Saving {
    */
   async #ready(repeat: Repeat = once): Promise<Gpt2Error | undefined> {
     await this.#writing?.done;
-    const { ranks, isRoot, log, configuration } = this.#run;
+    const { ranks, folder } = this.#run;
     await ranks?.barrier();
     ranks?.liveness.rest();
     let refusal: Gpt2Error | undefined;
     const flush = () => {
-      const { out = this.#run.out, lost } = log.restore(this.#run.out, configuration) ?? {};
-      this.#run.out = out;
+      const { out = folder.out, lost } = folder.log.restore(folder.out, folder.configuration) ?? {};
+      folder.out = out;
       if (lost !== undefined) this.#events.notice(`${lost}; the run continues in ${out}`);
-      log.flush();
+      folder.log.flush();
     };
     try {
-      if (isRoot) await repeat(flush);
+      if (this.#isRoot) await repeat(flush);
     } catch (error) {
       if (!isOfDisk(error)) throw error;
       refusal = error;
     }
     const isRefused = (await ranks?.fromRoot(refusal !== undefined)) ?? false;
-    if (!isRoot && !isRefused) this.#run.writer.send();
+    if (!this.#isRoot && !isRefused) this.#run.trained.writer.send();
     return refusal;
   }
 
@@ -161,12 +164,12 @@ export class Saving {
   /** Waits for a save in progress, whether it fails or not, then ends the thread. */
   async close(): Promise<void> {
     await this.#writing?.done.catch(() => {});
-    await this.#run.writer.close();
+    await this.#run.trained.writer.close();
   }
 
   /** Removes what an earlier process's saves left, for a run that has nothing to save itself. */
   tidy(): void {
-    if (this.#run.isRoot) this.#state.tidy();
+    if (this.#isRoot) this.#state.tidy();
   }
 }
 

@@ -1,15 +1,16 @@
 // Runs the loop over the steps of an open run. Each step may log, in this order: validation, HellaSwag, sample, training loss. A
 // checkpoint is logged when it is on the disk, which may be some steps later.
-import { Gpt2Error, InterruptedError, type NativeError, words } from '../../base/errors.ts';
+import { Gpt2Error, gpt2Error, InterruptedError, NativeError, words } from '../../base/errors.ts';
 import { continueWith } from '../../base/wording.ts';
 import type { Batch } from '../../data/batches/loader.ts';
-import { type Position, startPosition } from '../../data/batches/order.ts';
+import type { Position } from '../../data/batches/order.ts';
 import { ChangedShardError } from '../../data/shards/shard.ts';
 import { eventsAt } from '../../runs/reader.ts';
 import type { RunEvent } from '../../runs/schema.ts';
 import { weightsHash } from '../../weights/checkpoint/weights-hash.ts';
 import type { BegunStep } from '../step/trainer.ts';
 import { stopAtBadStep } from './bad-step.ts';
+import { repeatFirstStep } from './data.ts';
 import { Events } from './events.ts';
 import { type SessionHooks, StoppedError, type TrainResult } from './hooks.ts';
 import { milestonesAt } from './milestones.ts';
@@ -48,20 +49,24 @@ export class Session {
   #lastEnd = performance.now();
 
   constructor(run: Run, hooks: SessionHooks) {
-    const { options, startStep, loader, lastStep } = run;
+    const { options, data, span } = run;
     this.#run = run;
     this.#hooks = hooks;
-    this.#step = startStep;
-    this.#position = loader.position;
+    this.#step = span.startStep;
+    this.#position = data.loader.position;
     this.#throughput = new Throughput(options.totalBatch);
-    this.#events = new Events(run, hooks, () => this.#throughput.remaining(lastStep - this.#step));
+    this.#events = new Events(run.folder, hooks, () => this.#throughput.remaining(span.lastStep - this.#step));
     this.#saving = new Saving(run, this.#events, hooks.canStop ? hooks.signal : undefined);
-    this.#nextBatch = options.overfitBatch ? repeatFirstStep(run) : () => loader.next();
+    this.#nextBatch = options.overfitBatch
+      ? repeatFirstStep(data.loader, options.accumulation)
+      : () => data.loader.next();
   }
 
   async run(): Promise<TrainResult> {
-    const { options, steps, startStep, ranks, resumed, description, runEvent } = this.#run;
-    const own = resumed ? kindsAt(this.#run.out, startStep) : [];
+    const { options, span, ranks, folder, description, runEvent } = this.#run;
+    const { steps, startStep } = span;
+    const { resumed } = folder;
+    const own = resumed ? eventsAt(folder.out, startStep).map(({ event }) => event) : [];
     const logged = new Set((await ranks?.fromRoot(own)) ?? own);
     if (options.skipSpikes !== undefined) {
       this.#spikes = await openSpikeWatch(this.#run, options.skipSpikes, (text) => this.#events.notice(text));
@@ -81,19 +86,21 @@ export class Session {
     if (resumed && this.#step === startStep) this.#saving.tidy();
     if (this.#step === steps) {
       const seconds = (performance.now() - started) / 1000;
-      const weights = await weightsHash(this.#run.model);
+      const weights = await weightsHash(this.#run.trained.model);
       const skipped = this.#spikes && { skipped: this.#spikes.skipped };
       this.#events.log({ event: 'done', steps, seconds, weights, ...skipped });
     } else {
-      this.#events.notice(words`${this.#stoppedAndSaved}, as --stop-after says; ${continueWith(this.#run.out)}`);
+      this.#events.notice(words`${this.#stoppedAndSaved}, as --stop-after says; ${continueWith(this.#run.folder.out)}`);
     }
     if (await this.#saving.isLost()) await this.#saving.saveNow(this.#step, this.#position);
-    return { out: this.#run.out, steps: this.#step };
+    return { out: folder.out, steps: this.#step };
   }
 
   /** @param logged kinds of events that a resumed run's log already has at its first step */
   async #steps(logged: ReadonlySet<RunEvent['event']>): Promise<void> {
-    const { options, steps, lastStep, startStep, loader, ranks, resumed } = this.#run;
+    const { options, ranks } = this.#run;
+    const { steps, lastStep, startStep } = this.#run.span;
+    const { loader } = this.#run.data;
     const { signal } = this.#hooks;
     // All ranks stop after the same step: they learn of a request to stop from the step's result.
     const isAsked = () => (ranks ? this.#ranksStop : signal.aborted);
@@ -109,7 +116,7 @@ export class Session {
       this.#position = loader.position;
       const isLast = step === steps;
       const endsHere = isLast || step === lastStep;
-      const isResumedHere = resumed !== undefined && step === startStep;
+      const isResumedHere = this.#run.folder.resumed !== undefined && step === startStep;
       const isDue = (every: number, kind: RunEvent['event']) =>
         every > 0 && (isLast || step % every === 0) && !(isResumedHere && logged.has(kind));
       const milestones = milestonesAt(this.#run, step, isDue, signal, (event) => this.#events.log(event));
@@ -153,12 +160,12 @@ export class Session {
    * others are in a step that waits for this one. The last checkpoint remains.
    */
   async #stopAtChange(error: ChangedShardError): Promise<Gpt2Error> {
-    const { ranks, resumed, startStep } = this.#run;
+    const { ranks, folder, span } = this.#run;
     if (ranks) return error;
     await this.#finishUpdates();
     let outcome = this.#stoppedAndSaved;
     try {
-      if (!resumed || this.#step > startStep) await this.#saving.saveNow(this.#step, this.#position);
+      if (!folder.resumed || this.#step > span.startStep) await this.#saving.saveNow(this.#step, this.#position);
     } catch (failure) {
       if (!(failure instanceof Gpt2Error)) throw failure;
       outcome = failure.message;
@@ -168,12 +175,13 @@ export class Session {
 
   /** Enqueues a step. On a GPU its result is read after the next step was enqueued, so that the device never waits for the host. */
   async #enqueueStep(step: number): Promise<void> {
-    const { options, steps, startStep, trainer, model, ranks } = this.#run;
+    const { options, span, ranks } = this.#run;
+    const { trainer, model } = this.#run.trained;
     const enqueuedAt = performance.now();
     ranks?.liveness.begin(step);
-    const lr = learningRateAt({ ...options, steps }, step);
+    const lr = learningRateAt({ ...options, steps: span.steps }, step);
     const position = this.#position;
-    const limits = this.#spikes ? this.#spikes.limitsAt(step) : { afterUpdate: step > startStep };
+    const limits = this.#spikes ? this.#spikes.limitsAt(step) : { afterUpdate: step > span.startStep };
     const requests = { stops: this.#hooks.signal.aborted, saves: this.#saving.isTimeUp };
     const begun = await trainer.begin(step, lr, this.#nextBatch, limits, requests);
     await this.#finishStep();
@@ -184,7 +192,7 @@ export class Session {
   /** Waits for the enqueued step and its update, so that weights and optimizer state can be read. */
   async #finishUpdates(): Promise<void> {
     await this.#finishStep();
-    this.#run.trainer.update();
+    this.#run.trained.trainer.update();
   }
 
   /** Waits for the enqueued step and logs it. @throws Gpt2Error if its loss or norm ends the run */
@@ -192,7 +200,7 @@ export class Session {
     if (!this.#enqueued) return;
     const { step, lr, position, enqueuedAt, begun } = this.#enqueued;
     this.#enqueued = undefined;
-    const { ranks, loader } = this.#run;
+    const { ranks, data } = this.#run;
     const result = await begun.finished();
     // Without the other ranks the result is meaningless.
     ranks?.check();
@@ -204,7 +212,7 @@ export class Session {
     this.#lastEnd = now;
     ranks?.liveness.done(ms);
     if (!updated && !this.#spikes) {
-      loader.seek(position);
+      data.loader.seek(position);
       const bad = { step, result, position, nextBatch: this.#nextBatch };
       throw await stopAtBadStep(this.#run, bad, this.#saving, this.#events);
     }
@@ -218,24 +226,23 @@ export class Session {
   }
 
   get #stoppedAndSaved(): string {
-    return `stopped after ${this.#step} of ${this.#run.steps} steps and saved`;
+    return `stopped after ${this.#step} of ${this.#run.span.steps} steps and saved`;
   }
 
   #stopped(): Gpt2Error {
-    const { out } = this.#run;
+    const { out } = this.#run.folder;
     const { signal } = this.#hooks;
     if (!signal.aborted && !this.#ranksStop) {
-      return new Gpt2Error(
-        words`${this.#stoppedAndSaved}: the last ${this.#skippedInARow} updates were all skipped as spikes; ${continueWith(out)} and a smaller --lr or a larger --skip-spikes`,
-      );
+      return gpt2Error`${this.#stoppedAndSaved}: the last ${this.#skippedInARow} updates were all skipped as spikes; ${continueWith(out)} and a smaller --lr or a larger --skip-spikes`;
     }
     return new StoppedError(`${this.#stoppedAndSaved}; ${continueWith(out)}`, signal);
   }
 
-  /** The error that ends a run whose device failed. */
-  deviceFailure(error: NativeError): Gpt2Error {
+  /** The error that ends the run; of a device, with the step and what is saved. */
+  describe(error: unknown): unknown {
+    if (!(error instanceof NativeError && error.status === 'GPT2_DEVICE_ERROR')) return error;
     const { saved } = this.#events;
-    const from = saved ? `${saved} is complete: ${continueWith(this.#run.out)}` : 'nothing was saved';
+    const from = saved ? `${saved} is complete: ${continueWith(this.#run.folder.out)}` : 'nothing was saved';
     return new Gpt2Error(`the device failed in step ${this.#step}: ${error.message}; ${from}`, { cause: error });
   }
 
@@ -243,18 +250,4 @@ export class Session {
   close(): Promise<void> {
     return this.#saving.close();
   }
-}
-
-/** The kinds of events that a run's log has at a step. */
-export const kindsAt = (out: string, step: number) => eventsAt(out, step).map(({ event }) => event);
-
-/** Gives the micro-batches of the first step again and again. */
-function repeatFirstStep({ options, loader }: Run): () => Batch {
-  loader.seek(startPosition);
-  const batches = Array.from({ length: options.accumulation }, () => {
-    const { inputs, targets } = loader.next();
-    return { inputs: inputs.slice(), targets: targets.slice() };
-  });
-  let next = 0;
-  return () => batches[next++ % batches.length]!;
 }

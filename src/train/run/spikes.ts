@@ -1,5 +1,6 @@
 // Finds losses and norms that stand out from earlier ones, for --skip-spikes: such a step updates nothing.
 import { words } from '../../base/errors.ts';
+import { isRoot } from '../../ranks/ranks.ts';
 import { logPath } from '../../runs/paths.ts';
 import { eventsIfReadable } from '../../runs/reader.ts';
 import type { StepResult, UpdateLimits } from '../step/staging.ts';
@@ -24,16 +25,19 @@ export const recentSteps = (steps: readonly Measured[]): Measured[] =>
     .map(({ step, loss, norm }) => ({ step, loss, norm }));
 
 /** Continues from the log of a resumed run; all ranks take the history of rank 0, so that they skip the same updates. */
-export async function openSpikeWatch(run: Run, z: number, notice: (text: string) => void): Promise<SpikeWatch> {
-  const { resumed, ranks, isRoot } = run;
-  const steps = resumed && isRoot ? loggedSteps(run, notice) : [];
+export async function openSpikeWatch(
+  { folder, ranks, span }: Pick<Run, 'folder' | 'ranks' | 'span'>,
+  z: number,
+  notice: (text: string) => void,
+): Promise<SpikeWatch> {
+  const steps = folder.resumed && isRoot(ranks) ? loggedSteps(folder.out, span.startStep, notice) : [];
   const own = { skipped: steps.filter(({ skipped }) => skipped).length, steps: recentSteps(steps) };
   const history = (await ranks?.fromRoot(own)) ?? own;
   return new SpikeWatch(z, history.steps, history.skipped);
 }
 
 /** The log's train events, skipped ones included. */
-function loggedSteps({ out, startStep }: Run, notice: (text: string) => void): Measured[] {
+function loggedSteps(out: string, startStep: number, notice: (text: string) => void): Measured[] {
   const trained = eventsIfReadable(out).flatMap((event) => (event.event === 'train' ? [event] : []));
   const lost = startStep - new Set(trained.map(({ step }) => step)).size;
   if (lost > 0) {

@@ -31,31 +31,36 @@ interface Save {
   readonly timed: boolean;
 }
 
+/** What a checkpoint is made of. */
+export type SavedRun = Pick<Run, 'options' | 'tokenizer' | 'data' | 'trained' | 'folder'>;
+
 export class StateWriter {
-  readonly #run: Run;
+  readonly #run: SavedRun;
   readonly #notice: (text: string) => void;
   #copies = true;
   readonly #reported = new Set<string>();
 
-  constructor(run: Run, notice: (text: string) => void) {
+  constructor(run: SavedRun, notice: (text: string) => void) {
     this.#run = run;
     this.#notice = notice;
   }
 
   /** Takes what a copy needs. @throws NativeError if there is too little memory for it, but parts of other ranks to receive */
   prepare(): void {
-    this.#tryCopy(() => this.#run.writer.prepare());
+    this.#tryCopy(() => this.#run.trained.writer.prepare());
   }
 
   /** Writes a checkpoint. Removes what is no longer kept. @throws Gpt2Error in `repeat` if the disk does not take it */
   async write({ step, position, inPlace, timed }: Save, repeat = once): Promise<SaveResult> {
-    const { options, out, log, program, configuration, model, loader, trainer, writer, tokenizer } = this.#run;
+    const { options, folder, data, trained, tokenizer } = this.#run;
+    const { program, configuration, log } = folder;
+    const { model, trainer, writer } = trained;
     const head: CheckpointHead = {
-      ...{ folder: checkpointsFolder(out), step },
+      ...{ folder: checkpointsFolder(folder.out), step },
       ...(tokenizer?.file === undefined ? {} : { tokenizer: tokenizer.file }),
       manifest: {
         ...{ program, configuration, position, logBytes: log.bytes, codePath: model.device.description.codePath },
-        shards: loader.shards.map(shardRecord),
+        shards: data.loader.shards.map(shardRecord),
         ...(timed ? { timed } : {}),
       },
     };
@@ -79,13 +84,13 @@ export class StateWriter {
 
   /** Removes what saves left, as `write` does. */
   tidy(): void {
-    this.#reportFailures(tidy(checkpointsFolder(this.#run.out), keepingOf(this.#run.options)));
+    this.#reportFailures(tidy(checkpointsFolder(this.#run.folder.out), keepingOf(this.#run.options)));
   }
 
   /** Without host memory for a copy a save is slower, and cannot receive the parts of other ranks. */
   #tryCopy<R>(copy: () => R): R | undefined {
     if (!this.#copies) return undefined;
-    const { model, writer } = this.#run;
+    const { model, writer } = this.#run.trained;
     try {
       return copy();
     } catch (error) {

@@ -1,6 +1,6 @@
 // Checks every collective on known values, and measures the rate of large ones.
 import { setTimeout } from 'node:timers/promises';
-import { Gpt2Error } from '../../base/errors.ts';
+import { gpt2Error } from '../../base/errors.ts';
 import { allocateShared, type Communicator } from '../../native/communicator.ts';
 import { bytesOf } from '../../native/element-types.ts';
 import type { Tensor } from '../../native/tensor.ts';
@@ -60,15 +60,13 @@ async function finished(communicator: Communicator): Promise<void> {
   joinCollectives(communicator);
   const late = setTimeout(timeoutMilliseconds, 'late', { ref: false });
   if ((await Promise.race([communicator.device.finished(), late])) !== 'late') return;
-  throw new Gpt2Error(
-    `the ranks' first sum took longer than ${timeoutMilliseconds / 1000} s${adviceFor(communicator)}`,
-  );
+  throw gpt2Error`the ranks' first sum took longer than ${timeoutMilliseconds / 1000} s${adviceFor(communicator)}`;
 }
 
 function check(communicator: Communicator, tensor: Tensor, wanted: number): void {
   const wrong = (tensor.read() as Float32Array).find((value) => value !== wanted);
   if (wrong === undefined) return;
-  throw new Gpt2Error(`the ranks' first sum is wrong: ${wrong} instead of ${wanted}${adviceFor(communicator)}`);
+  throw gpt2Error`the ranks' first sum is wrong: ${wrong} instead of ${wanted}${adviceFor(communicator)}`;
 }
 
 const adviceFor = ({ description }: Communicator): string =>

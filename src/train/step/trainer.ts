@@ -3,7 +3,7 @@
 // host can enqueue a step while the device works on the previous one.
 import { checkGiven } from '../../base/checks/given.ts';
 import { real, whole } from '../../base/checks/number.ts';
-import { UsageError } from '../../base/errors.ts';
+import { usageError } from '../../base/errors.ts';
 import { checkBatch, writeBatch } from '../../data/batches/batch.ts';
 import type { Batch } from '../../data/batches/loader.ts';
 import type { ParameterArena } from '../../model/arena.ts';
@@ -182,18 +182,18 @@ function checkOptions(options: TrainerOptions): void {
 /** Rejects a model whose activations the batches do not fit, before memory is allocated. */
 function checkModel({ config, activations }: Model, { batch, sequence }: TrainerOptions): void {
   if (sequence > config.context) {
-    throw new UsageError(`sequence takes at most the model's context of ${config.context}, not ${sequence}`);
+    throw usageError`sequence takes at most the model's context of ${config.context}, not ${sequence}`;
   }
   if (activations.at(batch, sequence).backward) return;
-  throw new UsageError("the model was made for inference: create it with purpose: 'training'");
+  throw usageError`the model was made for inference: create it with purpose: 'training'`;
 }
 
 /** Rejects values with which the update would turn weights into NaN. */
 function checkStep(index: number, learningRate: number): void {
   if (!Number.isSafeInteger(index) || index < 0) {
-    throw new UsageError(`a step's index must be a whole number of at least 0, not ${index}`);
+    throw usageError`a step's index must be a whole number of at least 0, not ${index}`;
   }
   if (!Number.isFinite(learningRate)) {
-    throw new UsageError(`the learning rate of step ${index} must be a finite number, not ${learningRate}`);
+    throw usageError`the learning rate of step ${index} must be a finite number, not ${learningRate}`;
   }
 }

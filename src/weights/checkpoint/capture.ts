@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { Gpt2Error } from '../../base/errors.ts';
+import { Gpt2Error, gpt2Error } from '../../base/errors.ts';
 import { checkedJson } from '../../base/files/checked-json.ts';
 import { makeFolder } from '../../base/files/make-folder.ts';
 import { syncToDisk } from '../../base/files/sync.ts';
@@ -137,9 +137,7 @@ function rowsOf(batches: readonly Batch[], sequence: number): Uint16Array {
 export function readCapture(path: string): FoundCapture {
   const description = join(path, captureFile);
   if (!existsSync(description)) {
-    throw new Gpt2Error(
-      `${path} is not a capture: it has no ${captureFile}; name one that train wrote, <RUN>/captures/step-…`,
-    );
+    throw gpt2Error`${path} is not a capture: it has no ${captureFile}; name one that train wrote, <RUN>/captures/step-…`;
   }
   const manifest = readDescription(description, 'gpt2.ts capture', captureVersion, captureSchema);
   verifyContents(path, manifest.files);
@@ -153,7 +151,7 @@ export function readBatches({ path, manifest }: FoundCapture): Batch[] {
   using shard = openShard(join(path, tokensFile));
   const rows = batch * accumulation;
   if (shard.tokens !== rows * (sequence + 1)) {
-    throw new Gpt2Error(`${shard.path} has ${shard.tokens} tokens, not ${rows} rows of ${sequence} + 1`);
+    throw gpt2Error`${shard.path} has ${shard.tokens} tokens, not ${rows} rows of ${sequence} + 1`;
   }
   shard.checkTokens(model.vocabularySize);
   return Array.from({ length: accumulation }, (_, micro) => {

@@ -2,7 +2,7 @@
 // of interrupted writes (write.ts) are ignored, except for a complete checkpoint that was set aside.
 import { existsSync, lstatSync, readdirSync, type Stats } from 'node:fs';
 import { basename, join } from 'node:path';
-import { attempt, Gpt2Error } from '../../base/errors.ts';
+import { attempt, explained, Gpt2Error, gpt2Error } from '../../base/errors.ts';
 import { hashFile } from '../../base/files/read-file.ts';
 import { checkConfig } from '../../model/config.ts';
 import { parameterCount } from '../../model/parameters.ts';
@@ -112,7 +112,7 @@ export function resolveCheckpoint(
   path: string,
   wanted = 'a run or a checkpoint folder',
 ): FoundCheckpoint & { readonly damaged: readonly DamagedCheckpoint[] } {
-  if (!existsSync(path)) throw new Gpt2Error(`${path} does not exist; name ${wanted}`);
+  if (!existsSync(path)) throw gpt2Error`${path} does not exist; name ${wanted}`;
   if (existsSync(join(path, manifestFile))) {
     const found = attempt(() => verifyCheckpoint(path));
     if (!(found instanceof Gpt2Error)) return { ...found, damaged: [] };
@@ -122,11 +122,9 @@ export function resolveCheckpoint(
   const { checkpoint, damaged } = newestValidCheckpoint(existsSync(inRun) ? inRun : path);
   if (checkpoint) return { ...checkpoint, damaged };
   if (damaged.length > 0) {
-    throw new Gpt2Error(
-      `${path} has no valid checkpoint: ${damaged.map(({ reason }) => reason).join('; ')}; name another run`,
-    );
+    throw gpt2Error`${path} has no valid checkpoint: ${damaged.map(({ reason }) => reason).join('; ')}; name another run`;
   }
-  throw new Gpt2Error(`${path} is neither a checkpoint nor a run with one; name ${wanted}`);
+  throw gpt2Error`${path} is neither a checkpoint nor a run with one; name ${wanted}`;
 }
 
 /**
@@ -144,8 +142,7 @@ export function verifyContents(path: string, files: Manifest['files']): void {
   for (const { name, bytes, sha256 } of files) {
     const file = join(path, name);
     checkSize(file, bytes);
-    if (checkpointHash(file) !== sha256)
-      throw new Gpt2Error(`${file} has changed since it was written: its sha256 differs`);
+    if (checkpointHash(file) !== sha256) throw gpt2Error`${file} has changed since it was written: its sha256 differs`;
   }
 }
 
@@ -163,41 +160,28 @@ export function verifySizes(path: string): FoundCheckpoint {
  * @throws Gpt2Error
  */
 export function checkModelSize(path: string, { model, files }: Pick<Manifest, 'model' | 'files'>): void {
-  try {
-    checkConfig(model);
-  } catch (cause) {
-    throw new Gpt2Error(`${path} describes an impossible model: ${(cause as Error).message}`, { cause });
-  }
+  explained(`${path} describes an impossible model`, undefined, () => checkConfig(model));
   const bytes = files.find(({ name }) => name === weightsFile)?.bytes ?? 0;
   const parameters = parameterCount(model);
   if (parameters * bytesOf('fp32') <= bytes) return;
-  throw new Gpt2Error(`${path} describes a model of ${parameters} parameters, but ${weightsFile} has ${bytes} bytes`);
+  throw gpt2Error`${path} describes a model of ${parameters} parameters, but ${weightsFile} has ${bytes} bytes`;
 }
 
 /** @throws Gpt2Error if it is not a regular file in the folder itself; a link could lead anywhere */
 function checkFile(file: string): Stats {
-  let stats: Stats | undefined;
-  try {
-    stats = lstatSync(file, { throwIfNoEntry: false });
-  } catch (cause) {
-    throw new Gpt2Error(`${file} cannot be read: ${(cause as Error).message}`, { cause });
-  }
-  if (!stats) throw new Gpt2Error(`${file} is missing`);
-  if (stats.isSymbolicLink()) throw new Gpt2Error(`${file} is a link; replace it by the file itself`);
-  if (!stats.isFile()) throw new Gpt2Error(`${file} is not a file`);
+  const stats = explained(`${file} cannot be read`, undefined, () => lstatSync(file, { throwIfNoEntry: false }));
+  if (!stats) throw gpt2Error`${file} is missing`;
+  if (stats.isSymbolicLink()) throw gpt2Error`${file} is a link; replace it by the file itself`;
+  if (!stats.isFile()) throw gpt2Error`${file} is not a file`;
   return stats;
 }
 
 function checkSize(file: string, bytes: number): void {
   const { size } = checkFile(file);
-  if (size !== bytes) throw new Gpt2Error(`${file} has ${size} bytes, not the ${bytes} of its manifest`);
+  if (size !== bytes) throw gpt2Error`${file} has ${size} bytes, not the ${bytes} of its manifest`;
 }
 
 /** sha256 of a file, in hex. @throws Gpt2Error if it cannot be read */
 export function checkpointHash(path: string): string {
-  try {
-    return hashFile(path);
-  } catch (cause) {
-    throw new Gpt2Error(`${path} cannot be read: ${(cause as Error).message}`, { cause });
-  }
+  return explained(`${path} cannot be read`, undefined, () => hashFile(path));
 }

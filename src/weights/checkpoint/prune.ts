@@ -1,7 +1,7 @@
 // Removes checkpoints of a run that --keep does not keep. Only valid ones count: a damaged one must not replace a good one.
 import { renameSync, rmSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
-import { attempt, Gpt2Error } from '../../base/errors.ts';
+import { attempt, explained, Gpt2Error } from '../../base/errors.ts';
 import { clearLeftovers, unfinishedPath } from '../files/replace.ts';
 import { listCheckpoints, nameOfSetAside, stepOf, verifySizes } from './directory.ts';
 import type { Manifest } from './manifest.ts';
@@ -62,11 +62,9 @@ const timeIn = (manifest: Manifest | undefined): number => (manifest ? Date.pars
 /** Renames before it removes, so that an interrupted removal leaves no partial checkpoint. */
 function remove(path: string): void {
   const entry = basename(path);
-  try {
+  explained(`cannot remove the old checkpoint ${path}`, undefined, () => {
     const temporary = unfinishedPath(dirname(path), nameOfSetAside(entry) ?? entry, 'tmp');
     renameSync(path, temporary);
     rmSync(temporary, { recursive: true });
-  } catch (cause) {
-    throw new Gpt2Error(`cannot remove the old checkpoint ${path}: ${(cause as Error).message}`, { cause });
-  }
+  });
 }

@@ -2,6 +2,7 @@
 // step is set aside until then. A complete checkpoint always has its name or is set aside, where directory.ts finds it.
 import { existsSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { orElse } from '../../base/errors.ts';
 import { syncToDisk } from '../../base/files/sync.ts';
 
 const unfinishedPattern = /^\.(step-\d{8,})\.(\d+)(?:-\d+)?\.(tmp|old)$/;
@@ -48,13 +49,8 @@ export function putInPlace(temporary: string, folder: string, name: string): voi
 }
 
 /** Removes a file or folder, and leaves what cannot be removed. */
-export function removeIfPossible(path: string): void {
-  try {
-    rmSync(path, { recursive: true, force: true });
-  } catch {
-    // What led here is done, or has an error of its own to report.
-  }
-}
+export const removeIfPossible = (path: string): void =>
+  orElse(undefined, () => rmSync(path, { recursive: true, force: true }));
 
 /**
  * Removes the remains of killed writers. A checkpoint that was set aside gets its name back if that is free.

@@ -2,7 +2,7 @@
 // tensors.
 import { createHash } from 'node:crypto';
 import { closeSync, fsyncSync, openSync, writeSync } from 'node:fs';
-import { Gpt2Error } from '../../base/errors.ts';
+import { gpt2Error } from '../../base/errors.ts';
 import { fromBf16, fromFp16 } from '../../base/files/half-floats.ts';
 import { largestTransfer } from '../../base/files/read-file.ts';
 import type { Parameter } from '../../model/parameters.ts';
@@ -119,7 +119,7 @@ function reader(file: StoredFile): Omit<SafetensorsFile, typeof Symbol.dispose> 
   const { entries, dataStart } = readHeader(file);
   const entry = (name: string): TensorEntry => {
     const found = entries.get(name);
-    if (!found) throw new Gpt2Error(`${path} has no tensor ${quote(name)}`);
+    if (!found) throw gpt2Error`${path} has no tensor ${quote(name)}`;
     return found;
   };
   return {
@@ -133,9 +133,7 @@ function reader(file: StoredFile): Omit<SafetensorsFile, typeof Symbol.dispose> 
         const known = Object.keys(elementBytes)
           .filter((type) => elementBytes[type]! > 1)
           .join(', ');
-        throw new Gpt2Error(
-          `${path}: ${quote(name)} is ${quote(dtype)}; only ${known} can be read, convert the file first`,
-        );
+        throw gpt2Error`${path}: ${quote(name)} is ${quote(dtype)}; only ${known} can be read, convert the file first`;
       }
       const count = elementCount(shape);
       const values = new { 1: Uint8Array, 2: Uint16Array, 4: Float32Array }[elementBytes[dtype] as 1 | 2 | 4](count);
@@ -149,7 +147,7 @@ function reader(file: StoredFile): Omit<SafetensorsFile, typeof Symbol.dispose> 
 
 function readHeader(file: StoredFile): { entries: Map<string, TensorEntry>; dataStart: number } {
   const refuse = (what: string): never => {
-    throw new Gpt2Error(`${file.path} is not a complete safetensors file: ${what}`);
+    throw gpt2Error`${file.path} is not a complete safetensors file: ${what}`;
   };
   const { bytes } = file;
   if (bytes < 8) return refuse(`it has ${bytes} bytes`);

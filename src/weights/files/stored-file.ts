@@ -1,6 +1,6 @@
 // Opens a file of weights of any format and reads exact parts of it.
 import { closeSync, fstatSync } from 'node:fs';
-import { Gpt2Error } from '../../base/errors.ts';
+import { explained, Gpt2Error } from '../../base/errors.ts';
 import { readFully } from '../../base/files/read-file.ts';
 import { openRegularFile } from '../../base/files/regular-file.ts';
 
@@ -13,12 +13,8 @@ export class StoredFile {
   /** @throws Gpt2Error if it cannot be opened */
   constructor(path: string) {
     this.path = path;
-    try {
-      this.#file = openRegularFile(path);
-      this.bytes = fstatSync(this.#file).size;
-    } catch (cause) {
-      throw new Gpt2Error(`${path} cannot be opened: ${(cause as Error).message}`, { cause });
-    }
+    this.#file = explained(`${path} cannot be opened`, undefined, () => openRegularFile(path));
+    this.bytes = fstatSync(this.#file).size;
   }
 
   /** Fills `into` from byte `position` on. @throws Gpt2Error with `what` as subject */
@@ -46,9 +42,5 @@ export function readerOf<F extends Disposable, R>(file: F, make: (file: F) => R)
 
 /** Fills `into` from byte `position` on. @throws Gpt2Error with `what` as subject */
 export function readStored(file: number, into: Uint8Array, position: number, what: string): void {
-  try {
-    readFully(file, into, position);
-  } catch (cause) {
-    throw new Gpt2Error(`${what} cannot be read: ${(cause as Error).message}`, { cause });
-  }
+  explained(`${what} cannot be read`, undefined, () => readFully(file, into, position));
 }

@@ -1,7 +1,7 @@
 // Describes a tokenizer as GGUF holds it: the text, type and merges of byte-level BPE with GPT-2's pattern. llama.cpp knows other
 // tokenizers only by the names of their models.
 import { z } from 'zod';
-import { Gpt2Error, words } from '../../base/errors.ts';
+import { gpt2Error } from '../../base/errors.ts';
 import type { ModelConfig } from '../../model/config.ts';
 import { type Tokenizer, tokenizerOf } from '../../tokenizer/tokenizer.ts';
 import { fileOf } from './folder-tokenizer.ts';
@@ -49,14 +49,12 @@ export function ggufTokenizer(config: ModelConfig, own: Tokenizer | undefined): 
   const { success, data } = schema.safeParse(JSON.parse(fileOf(tokenizer)));
   // Without an end of text, readers would take GPT-2's id for one.
   if (!success || endOfText === undefined) {
-    throw new Gpt2Error(words`GGUF cannot hold the tokenizer of this model (${name}): give --format hf, which can`);
+    throw gpt2Error`GGUF cannot hold the tokenizer of this model (${name}): give --format hf, which can`;
   }
   for (const { content, ...flags } of data.added_tokens) {
     const flag = ['single_word', 'lstrip', 'rstrip'].find((each) => flags[each]);
     if (flag === undefined) continue;
-    throw new Gpt2Error(
-      words`GGUF cannot hold the token ${JSON.stringify(content)} of this model's tokenizer, which has ${flag}: give --format hf, which can`,
-    );
+    throw gpt2Error`GGUF cannot hold the token ${JSON.stringify(content)} of this model's tokenizer, which has ${flag}: give --format hf, which can`;
   }
   const tokens = Array.from({ length: vocabularySize }, (_, id) => `[PAD${id}]`);
   const typeOf = new Int32Array(vocabularySize).fill(types.unused);

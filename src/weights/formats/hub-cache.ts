@@ -3,7 +3,7 @@
 import { closeSync, existsSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import { Gpt2Error, InterruptedError } from '../../base/errors.ts';
+import { explained, InterruptedError } from '../../base/errors.ts';
 import { cacheFolder, onlyUser } from '../../base/files/cache-folder.ts';
 import { makeFolder } from '../../base/files/make-folder.ts';
 import { lockFile } from '../../native/file-lock.ts';
@@ -61,16 +61,11 @@ export async function alone(
   make: () => Promise<void>,
 ): Promise<void> {
   const path = join(folder, '.lock');
-  let file: number;
-  try {
+  const refusal = `the cache folder ${folder} cannot be written`;
+  const file = explained(refusal, 'name another cache in XDG_CACHE_HOME', () => {
     makeFolder(folder, onlyUser);
-    file = openSync(path, 'a');
-  } catch (cause) {
-    throw new Gpt2Error(
-      `the cache folder ${folder} cannot be written: ${(cause as Error).message}; name another cache in XDG_CACHE_HOME`,
-      { cause },
-    );
-  }
+    return openSync(path, 'a');
+  });
   try {
     const pause = (milliseconds: number) =>
       wait(milliseconds, undefined, { signal }).catch((cause) => {

@@ -2,7 +2,7 @@
 // looked up at each use, for new commits; a commit that is in the cache needs no network.
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { attempt, Gpt2Error, InterruptedError, onCommandLine, words } from '../../base/errors.ts';
+import { attempt, Gpt2Error, gpt2Error, InterruptedError, onCommandLine, words } from '../../base/errors.ts';
 import { readTextFile } from '../../base/files/regular-file.ts';
 import { askForHead, download, huggingFace, Refused, reasonOf } from '../../data/datasets/download.ts';
 import { largestFile } from '../../tokenizer/tokenizer-file.ts';
@@ -169,9 +169,7 @@ async function otherWeights(name: string, at: HubName): Promise<Gpt2Error> {
     : (await has('pytorch_model.bin'))
       ? 'has its weights only in pytorch_model.bin'
       : `has no ${weightsFile}`;
-  return new Gpt2Error(
-    words`${name} ${found}, and weights are read from one ${weightsFile}: write one with transformers' save_pretrained, and give its folder${onCommandLine(' with --model')}`,
-  );
+  return gpt2Error`${name} ${found}, and weights are read from one ${weightsFile}: write one with transformers' save_pretrained, and give its folder${onCommandLine(' with --model')}`;
 }
 
 const urlOf = ({ repository, revision = 'main' }: HubName, file: string): string =>
@@ -181,9 +179,7 @@ const urlOf = ({ repository, revision = 'main' }: HubName, file: string): string
 function authorization(): Record<string, string> {
   const token = process.env.HF_TOKEN?.trim() ?? '';
   if (!/^[\x21-\x7e]*$/.test(token)) {
-    throw new Gpt2Error(
-      'HF_TOKEN is no token: it has white space or other characters inside; set it to the token alone',
-    );
+    throw gpt2Error`HF_TOKEN is no token: it has white space or other characters inside; set it to the token alone`;
   }
   return token ? { authorization: `Bearer ${token}` } : {};
 }
@@ -192,16 +188,14 @@ function authorization(): Record<string, string> {
 function refusal({ repository, revision }: HubName, { status, code, message }: Refused): Gpt2Error {
   const page = huggingFace(repository);
   if (code === 'GatedRepo') {
-    return new Gpt2Error(
-      `${repository} is gated: accept its conditions at ${page}, and set HF_TOKEN to a token of that account`,
-    );
+    return gpt2Error`${repository} is gated: accept its conditions at ${page}, and set HF_TOKEN to a token of that account`;
   }
   if (code === 'RevisionNotFound') {
-    return new Gpt2Error(`${page} has no revision ${revision}: name one of its branches, tags or commits`);
+    return gpt2Error`${page} has no revision ${revision}: name one of its branches, tags or commits`;
   }
-  if (code === 'EntryNotFound') return new Gpt2Error(`${page} has no config.json: name the repository of a GPT-2`);
+  if (code === 'EntryNotFound') return gpt2Error`${page} has no config.json: name the repository of a GPT-2`;
   if (status === 403) {
-    return new Gpt2Error(`${page} may not be read (403): set HF_TOKEN to a token that has access to it`);
+    return gpt2Error`${page} may not be read (403): set HF_TOKEN to a token that has access to it`;
   }
   if (status === 401 || status === 404) {
     return new Gpt2Error(
@@ -210,5 +204,5 @@ function refusal({ repository, revision }: HubName, { status, code, message }: R
         : `${repository} is no path here, and there is no public model ${page}: check the name, or set HF_TOKEN if it is private`,
     );
   }
-  return new Gpt2Error(words`${page} cannot be read: ${message}; give a local model${onCommandLine(' with --model')}`);
+  return gpt2Error`${page} cannot be read: ${message}; give a local model${onCommandLine(' with --model')}`;
 }

@@ -1,7 +1,7 @@
 // Reads and writes llm.c's model file: 256 int32 (magic 20240326, version, sizes), then the parameters in fp32 or bf16; a tensor has
 // all layers of a parameter. The file includes padding rows of the vocabulary.
 import { dirname } from 'node:path';
-import { Gpt2Error } from '../../base/errors.ts';
+import { gpt2Error } from '../../base/errors.ts';
 import { fromBf16 } from '../../base/files/half-floats.ts';
 import { writeDurably } from '../../data/shards/shard.ts';
 import { checkConfig, type ModelConfig, paddedVocabularySize } from '../../model/config.ts';
@@ -69,7 +69,7 @@ interface Header {
 function readHeader(file: StoredFile): Header {
   const { path, bytes } = file;
   const refuse = (what: string): never => {
-    throw new Gpt2Error(`${path} is not a model file of llm.c: ${what}; name ${modelPaths}`);
+    throw gpt2Error`${path} is not a model file of llm.c: ${what}; name ${modelPaths}`;
   };
   refuseOtherFormat(file);
   if (bytes < llmcHeaderBytes) return refuse(`it has ${bytes} bytes, less than the header's 1024`);
@@ -102,16 +102,14 @@ function refuseOtherFormat(file: StoredFile): void {
   const head = file.read(Buffer.alloc(Math.min(bytes, 9)), 0, `the header of ${path}`);
   const begins = (text: string) => head.toString('latin1').startsWith(text);
   if (begins('GGUF')) {
-    throw new Gpt2Error(`${path} is a GGUF file, which cannot be read; name ${modelPaths}`);
+    throw gpt2Error`${path} is a GGUF file, which cannot be read; name ${modelPaths}`;
   }
   // The length of its header, then the header's JSON.
   if (head[8] === 0x7b && head.readUInt32LE(4) === 0) {
-    throw new Gpt2Error(`${path} is a safetensors file without a configuration: name its folder, ${dirname(path)}`);
+    throw gpt2Error`${path} is a safetensors file without a configuration: name its folder, ${dirname(path)}`;
   }
   if (begins('PK')) {
-    throw new Gpt2Error(
-      `${path} is a PyTorch file: save the model with transformers' save_pretrained, and name its folder`,
-    );
+    throw gpt2Error`${path} is a PyTorch file: save the model with transformers' save_pretrained, and name its folder`;
   }
 }
 

@@ -1,6 +1,6 @@
 // Writes shards from parts: decides which tokens are for validation and the number and sizes of shards, in one pass over the
 // parts for counts and one for tokens. The result depends only on the content and order of the parts.
-import { Gpt2Error, words } from '../../../base/errors.ts';
+import { Gpt2Error, gpt2Error, words } from '../../../base/errors.ts';
 import { type Loss, sumOf } from '../../../tokenizer/loss.ts';
 import { type LossOptions, refuseLoss } from '../../choose-tokenizer.ts';
 import type { Role } from '../../shards/find-shards.ts';
@@ -137,13 +137,11 @@ function count(paths: readonly string[], division: Assembly, decision: Decision)
 /** @throws Gpt2Error if training would reject shards of so many tokens */
 function check({ tokens, isSplit }: Counts, { validation }: Division): void {
   const total = tokens.train + tokens.val;
-  if (total === 0) throw new Gpt2Error('the given files contain no text: name files that do');
+  if (total === 0) throw gpt2Error`the given files contain no text: name files that do`;
   const lacking = (['train', 'val'] as const).find((role) => tokens[role] === 0);
   if (!lacking) return;
   if (validation === 'first shard') {
-    throw new Gpt2Error(
-      words`all ${total} tokens are in the first shard, which is validation: give a smaller --shard-tokens, or --val-fraction`,
-    );
+    throw gpt2Error`all ${total} tokens are in the first shard, which is validation: give a smaller --shard-tokens, or --val-fraction`;
   }
   const none = `none of the ${total} tokens are for ${lacking === 'train' ? 'training' : 'validation'}`;
   throw new Gpt2Error(

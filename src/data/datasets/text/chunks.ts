@@ -1,6 +1,6 @@
 // Cuts files into chunks of some megabytes for the threads. A chunk ends where a document or a block (parts.ts) ends, so the
 // result does not depend on the cuts. Small files share a chunk.
-import { Gpt2Error, words } from '../../../base/errors.ts';
+import { type Gpt2Error, gpt2Error } from '../../../base/errors.ts';
 import { type Chunk, cutsAtLines, type Encoding, type Input, type Piece } from './format.ts';
 import { bytesOf } from './inputs.ts';
 import { blockEnd, largestBlock } from './parts.ts';
@@ -101,9 +101,7 @@ function lineBreaks(bytes: Buffer): number {
 }
 
 const tooLong = (path: string, line: number): Gpt2Error =>
-  new Gpt2Error(
-    words`line ${line} of ${path} is longer than ${longestLine >> 20} MiB: use --field only for files of JSON lines`,
-  );
+  gpt2Error`line ${line} of ${path} is longer than ${longestLine >> 20} MiB: use --field only for files of JSON lines`;
 
 const afterLastLine: FindCut = (bytes) => {
   const end = bytes.lastIndexOf(0x0a) + 1;

@@ -3,7 +3,7 @@
 import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import { parentPort, workerData } from 'node:worker_threads';
-import { Gpt2Error, shortList, words } from '../../../base/errors.ts';
+import { explained, Gpt2Error, gpt2Error, shortList, words } from '../../../base/errors.ts';
 import { addCharacters, UnknownCharacterError } from '../../../tokenizer/character-tokenizer.ts';
 import { placeAfter, textStart } from '../../../tokenizer/line-and-column.ts';
 import { type Loss, sumOf } from '../../../tokenizer/loss.ts';
@@ -174,31 +174,23 @@ function isBlank(text: Buffer, start: number, end: number): boolean {
 const fractionOf = (text: Buffer): number => createHash('sha256').update(text).digest().readUIntBE(0, 6) / 2 ** 48;
 
 function documentOf(line: string, field: string, where: string): string {
-  let value: unknown;
-  try {
-    value = JSON.parse(line);
-  } catch (cause) {
-    throw new Gpt2Error(
-      words`${where} is not JSON: ${(cause as Error).message}; --field takes files with one JSON object per line`,
-      { cause },
-    );
-  }
+  const value = explained(`${where} is not JSON`, words`--field takes files with one JSON object per line`, () =>
+    JSON.parse(line),
+  );
   if (typeof value === 'string') return value;
   const text = value !== null && typeof value === 'object' ? (value as Record<string, unknown>)[field] : undefined;
   if (typeof text === 'string') return text;
   const texts = Object.entries(value ?? {}).flatMap(([name, of]) => (typeof of === 'string' ? [name] : []));
   const known =
     texts.length > 0 ? words`name one of ${shortList(texts, 10)} with --field` : 'it has none at all, remove the line';
-  throw new Gpt2Error(`${where} has no text in the field "${field}": ${known}`);
+  throw gpt2Error`${where} has no text in the field "${field}": ${known}`;
 }
 
 function notUtf8(text: Buffer, { path, offset }: Piece): Gpt2Error {
   const at = firstInvalid(text);
   const isUtf16 = offset + at < 2 && (text[at] === 0xff || text[at] === 0xfe);
   const from = isUtf16 ? 'UTF-16' : 'LATIN1';
-  return new Gpt2Error(
-    `${path} is not UTF-8 at byte ${offset + at} (0x${text[at]!.toString(16)}): leave the file out, or convert it, as with \`iconv -f ${from} -t UTF-8\``,
-  );
+  return gpt2Error`${path} is not UTF-8 at byte ${offset + at} (0x${text[at]!.toString(16)}): leave the file out, or convert it, as with \`iconv -f ${from} -t UTF-8\``;
 }
 
 /** The length of the longest prefix that is UTF-8. */

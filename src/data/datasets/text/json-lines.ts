@@ -1,5 +1,5 @@
 // JSON as lines: an array is read with an element in each line, and the field of the text is found in the first lines.
-import { Gpt2Error } from '../../../base/errors.ts';
+import { Gpt2Error, orElse } from '../../../base/errors.ts';
 
 const isBlank = (byte: number): boolean => byte === 0x20 || (byte >= 0x09 && byte <= 0x0d);
 const [open, close] = [Buffer.from('[{'), Buffer.from(']}')];
@@ -47,13 +47,10 @@ export function onlyTextField(lines: readonly string[]): string | undefined {
   return fields.size === 1 && field !== '' && !field!.includes('\0') ? field : undefined;
 }
 
-function textFields(line: string): string[] {
-  try {
+const textFields = (line: string): string[] =>
+  orElse([], () => {
     const value: unknown = JSON.parse(line);
     if (typeof value === 'string') return ['text'];
     if (Array.isArray(value)) return [];
     return Object.entries(value ?? {}).flatMap(([name, of]) => (typeof of === 'string' ? [name] : []));
-  } catch {
-    return [];
-  }
-}
+  });

@@ -13,7 +13,7 @@ import {
   type SchemaTree,
 } from 'hyparquet';
 import { compressors } from 'hyparquet-compressors';
-import { Gpt2Error, words } from '../../../base/errors.ts';
+import { Gpt2Error, gpt2Error, words } from '../../../base/errors.ts';
 import type { Format } from './format.ts';
 
 /** The maximum decompressed size of a row group's column, which keeps prepro within its promised memory. */
@@ -64,7 +64,7 @@ function layoutFor(path: string, format: Format): { column: string; write: Write
     const separator = Buffer.from(format.separator).toString('latin1');
     return { column: 'text', write: (text) => text + separator };
   }
-  throw new Gpt2Error(words`${path} is a table: name its column of text with --field, as in --field text`);
+  throw gpt2Error`${path} is a table: name its column of text with --field, as in --field text`;
 }
 
 /** A file as hyparquet reads one. */
@@ -102,7 +102,7 @@ async function openTable(path: string, source: AsyncBuffer, column: string): Pro
     texts.length > 0
       ? words`name one of ${texts.join(', ')} with --field`
       : 'it has no column of text, so use another file';
-  throw new Gpt2Error(`${path} has no column of text "${column}": ${known}`);
+  throw gpt2Error`${path} has no column of text "${column}": ${known}`;
 }
 
 const isText = ({ element, children }: SchemaTree): boolean =>
@@ -121,9 +121,7 @@ async function readGroup(
   const chunk = columns.find(({ meta_data }) => meta_data?.path_in_schema.join('.') === column)?.meta_data;
   const bytes = Number(chunk?.total_uncompressed_size ?? 0);
   if (bytes > mostBytes) {
-    throw new Gpt2Error(
-      `${place} has ${Math.round(bytes / 2 ** 20)} MiB of "${column}", over the limit of ${mostBytes / 2 ** 20}: write the file in smaller row groups, as pyarrow does with row_group_size=1000`,
-    );
+    throw gpt2Error`${place} has ${Math.round(bytes / 2 ** 20)} MiB of "${column}", over the limit of ${mostBytes / 2 ** 20}: write the file in smaller row groups, as pyarrow does with row_group_size=1000`;
   }
   let found: Record<string, unknown>[];
   try {
@@ -138,7 +136,7 @@ async function readGroup(
     const text = values[column];
     if (text instanceof Uint8Array && isUtf8(text)) return text;
     const what = text instanceof Uint8Array ? 'is not UTF-8' : 'has no text';
-    throw new Gpt2Error(`row ${row} of ${place} ${what} in the column "${column}": remove such rows from the file`);
+    throw gpt2Error`row ${row} of ${place} ${what} in the column "${column}": remove such rows from the file`;
   });
 }
 

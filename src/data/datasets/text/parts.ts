@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Gpt2Error, words } from '../../../base/errors.ts';
+import { explained, Gpt2Error, orElse, words } from '../../../base/errors.ts';
 import type { Loss } from '../../../tokenizer/loss.ts';
 import { chooseCut } from '../../../tokenizer/safe-cuts.ts';
 import type { Chunk, Encoding, FileRole } from './format.ts';
@@ -56,14 +56,11 @@ export const partPath = (folder: string, index: number): string =>
   join(folder, `part-${String(index).padStart(6, '0')}`);
 
 /** Whether the intact part of a key exists. */
-export function hasPart(path: string, key: Uint8Array): boolean {
-  try {
+export const hasPart = (path: string, key: Uint8Array): boolean =>
+  orElse(false, () => {
     const bytes = readFileSync(path);
     return isWhole(bytes) && bytes.subarray(0, hashBytes).equals(key);
-  } catch {
-    return false;
-  }
-}
+  });
 
 /** Writes a part under a temporary name, then renames it. @throws Gpt2Error */
 export function writePart(path: string, key: Uint8Array, { blocks, tokens, loss }: Part): void {
@@ -84,24 +81,15 @@ export function writePart(path: string, key: Uint8Array, { blocks, tokens, loss 
   });
   const content = Buffer.concat([table, new Uint8Array(tokens.buffer, tokens.byteOffset, tokens.byteLength)]);
   const temporary = `${path}.${process.pid}.tmp`;
-  try {
+  explained(`cannot write ${path}`, words`name another folder with --out`, () => {
     writeFileSync(temporary, Buffer.concat([key, hashOf(content), content]));
     renameSync(temporary, path);
-  } catch (cause) {
-    throw new Gpt2Error(words`cannot write ${path}: ${(cause as Error).message}; name another folder with --out`, {
-      cause,
-    });
-  }
+  });
 }
 
 /** @throws Gpt2Error if it cannot be read or has changed */
 export function readPart(path: string): Part {
-  let bytes: Buffer;
-  try {
-    bytes = readFileSync(path);
-  } catch (cause) {
-    throw new Gpt2Error(`cannot read ${path}: ${(cause as Error).message}; run prepro again`, { cause });
-  }
+  const bytes = explained(`cannot read ${path}`, 'run prepro again', () => readFileSync(path));
   if (!isWhole(bytes)) throw new Gpt2Error(`${path} is damaged: remove it and run prepro again`);
   const content = bytes.subarray(2 * hashBytes);
   const blocks = Array.from({ length: content.readUInt32LE() }, (_, index): Block => {

@@ -17,13 +17,13 @@ import { chooseTokenizer, type LossOptions, tokenizerOfCharacters } from '../../
 import { type Dataset, datasetFile, roleOfName, tokenizerRecord } from '../../shards/find-shards.ts';
 import { writeDurably } from '../../shards/shard.ts';
 import {
-  cannotWrite,
   isWhole,
   type Prepared,
   refuseForeignTokenizer,
   type Standing,
   standingIn,
   standsInTheWay,
+  writingTo,
 } from '../../standing.ts';
 import { assemble, type Division } from './assemble.ts';
 import { chunksOf } from './chunks.ts';
@@ -264,14 +264,12 @@ function putInPlace(
   { dataset, file }: { readonly dataset: Dataset; readonly file: string | undefined },
   { replaced }: Standing,
 ): void {
-  try {
+  writingTo(folder, () => {
     rmSync(join(folder, datasetFile), { force: true });
     const leftovers = readdirSync(folder).filter((name) => leftover.test(name));
     for (const name of [...replaced, ...leftovers]) rmSync(join(folder, name), { force: true });
     for (const { file } of dataset.shards) renameSync(join(work.path, file), join(folder, file));
-  } catch (cause) {
-    throw cannotWrite(folder, cause);
-  }
+  });
   if (file !== undefined) writeDurably(join(folder, tokenizerFile), [Buffer.from(file)]);
   writeDurably(join(folder, datasetFile), [Buffer.from(checkedJson(dataset))]);
   work.remove();

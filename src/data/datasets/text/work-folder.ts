@@ -4,7 +4,7 @@ import { existsSync, readdirSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { makeFolder } from '../../../base/files/make-folder.ts';
 import { unfinishedFolder } from '../../shards/find-shards.ts';
-import { cannotWrite } from '../../standing.ts';
+import { writingTo } from '../../standing.ts';
 
 /** Parts of fewer bytes in total are quickly made again. */
 const worthKeeping = 1 << 20;
@@ -20,11 +20,7 @@ export class WorkFolder {
   constructor(out: string) {
     this.path = join(out, unfinishedFolder);
     this.existed = existsSync(this.path);
-    try {
-      this.#outermost = makeFolder(this.path);
-    } catch (cause) {
-      throw cannotWrite(out, cause);
-    }
+    this.#outermost = writingTo(out, () => makeFolder(this.path));
   }
 
   /** Removes it, and the folders created for it, if it holds nothing worth keeping. */
