@@ -12,9 +12,11 @@ import {
   describeRanking,
   describeUnlike,
   endOfRun,
+  type Figure,
   formatTable,
   htmlReport,
   lossPlot,
+  makeFigure,
   mismatches,
   type NamedRun,
   nearestReference,
@@ -30,7 +32,6 @@ import {
   rankRuns,
   referenceNames,
   renderPng,
-  reportData,
   terminalPlot,
   unlike,
 } from '../program.ts';
@@ -166,18 +167,14 @@ async function compare(paths: readonly string[], flags: Flags): Promise<void> {
 
   const plot = flags.out ?? join(folderFor(folders), plotName);
   const report = flags.html ?? reportOf(plot);
-  const svg = lossPlot(runs, baselines, { tolerance, isRanked, over });
+  const figure = makeFigure(runs, baselines, { compared, ranking, tolerance, over });
+  const svg = lossPlot(figure);
   // The figures come first, so that they are printed even if the plot cannot be written.
   if (flags.json) process.stdout.write(jsonLine(result(pairing, compared, { plot, report, ranking })));
   else process.stdout.write(`${ranking ? describeRanking(ranking) : describe(pairing, compared, tolerance)}\n`);
-  if (flags.plot && !flags.json) process.stdout.write(`${inTerminal(pairing, over)}\n`);
+  if (flags.plot && !flags.json) process.stdout.write(`${inTerminal(figure)}\n`);
   writeResult('plot', plot, /\.png$/i.test(plot) ? await renderPng(svg) : svg, '--out');
-  writeResult(
-    'report',
-    report,
-    htmlReport(reportData(runs, baselines, { compared, ranking, tolerance, over })),
-    '--html',
-  );
+  writeResult('report', report, htmlReport(figure), '--html');
   if (!flags.json) process.stdout.write(`plot: ${plot}\nreport: ${report}\n`);
   checkInside(compared);
 }
@@ -228,20 +225,10 @@ function describeAlone(run: RunRecord): string {
   return lines.join('\n');
 }
 
-const runColors = [
-  ...(['blueBright', 'red', 'cyan', 'white', 'greenBright', 'magentaBright'] as const),
-  ...(['yellowBright', 'gray', 'blue', 'redBright', 'cyanBright', 'whiteBright'] as const),
-];
-
 /** As wide as the terminal, up to 140 columns; in colour if stdout shows it. */
-function inTerminal({ runs, baselines }: Pairing, over: Over): string {
+function inTerminal(figure: Figure): string {
   const width = Math.min(process.stdout.columns ?? 80, 140);
-  // Baselines come first, in the figure's order of colours.
-  const colors = [
-    ...baselines.map((_, index) => (['yellow', 'green', 'magenta'] as const)[index % 3]!),
-    ...runs.map((_, index) => runColors[index % runColors.length]!),
-  ];
   const isColoured = styleText('red', 'x', { stream: process.stdout }) !== 'x';
-  const paint = isColoured ? (curve: number, text: string) => styleText(colors[curve]!, text) : undefined;
-  return terminalPlot(runs, baselines, { width, paint, over });
+  const paint = isColoured ? (color: string, text: string) => styleText(color as 'red', text) : undefined;
+  return terminalPlot(figure, { width, paint });
 }

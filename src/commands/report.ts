@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command } from 'commander';
 import { readRun, UsageError } from '../index.ts';
-import { defaultPort, htmlReport, newestRun, openLivePage, optionTable, pairRuns, reportData } from '../program.ts';
+import { defaultPort, htmlReport, makeFigure, newestRun, openLivePage, optionTable, pairRuns } from '../program.ts';
 import { numberOption } from './number-option.ts';
 import { tableOption } from './option-of-table.ts';
 import { notice, writeResult } from './output.ts';
@@ -59,6 +59,6 @@ async function report(named: string | undefined, { html, serve, port, serveHost 
   }
   const path = html ?? join(folder, 'report.html');
   const { runs, baselines } = pairRuns([folder]);
-  writeResult('report', path, htmlReport(reportData(runs, baselines)), '--html');
+  writeResult('report', path, htmlReport(makeFigure(runs, baselines)), '--html');
   process.stdout.write(`report: ${path}\n`);
 }

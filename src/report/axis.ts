@@ -1,5 +1,5 @@
-// Measures a figure's horizontal axis: steps, or the tokens or seconds that they took, over which runs with other batches, models
-// or machines compare.
+// Places steps on a figure's horizontal axis: steps, or the tokens or seconds that they took, over which runs with other batches,
+// models or machines compare.
 import { Gpt2Error } from '../base/errors.ts';
 import type { RunRecord } from '../runs/reader.ts';
 import type { Baseline } from './compare/compare.ts';
@@ -14,14 +14,8 @@ export interface Plotted extends Baseline {
 }
 
 export const overNames = ['steps', 'tokens', 'seconds'] as const;
-/** What a figure is drawn over. */
+/** The quantity of a figure's horizontal axis. */
 export type Over = (typeof overNames)[number];
-
-export interface Axis {
-  readonly label: string;
-  /** What its marks count; undefined: steps. */
-  readonly unit?: string | undefined;
-}
 
 type Unit = readonly [size: number, name?: string];
 

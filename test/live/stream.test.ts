@@ -61,7 +61,7 @@ it('says what the page is about: name, reference, cost of a token; nothing of pa
   const viewer = view();
   await hasAll(viewer);
   expect(viewer.data.about).toMatchObject({
-    report: { title: 'run vs llmc-d6-fp32-b4-t64', curves: [{ name: 'llmc-d6-fp32-b4-t64' }, { name: 'run' }] },
+    figure: { title: 'run vs llmc-d6-fp32-b4-t64', curves: [{ name: 'llmc-d6-fp32-b4-t64' }, { name: 'run' }] },
     steps: 400,
     flopsPerToken: 6 * (12 * 6 * 384 ** 2 + 50257 * 384) + 6 * 6 * 64 * 384,
   });
@@ -69,7 +69,7 @@ it('says what the page is about: name, reference, cost of a token; nothing of pa
   expect(JSON.stringify(viewer.data)).not.toContain(place.folder);
   // A resume may have been given other options.
   log.write({ ...runEvent({ steps: 500, batch: 8, totalBatch: 512 }), resumedFrom: 0 });
-  await until(() => expect(viewer.data.about).toMatchObject({ steps: 500, report: { title: 'run' } }));
+  await until(() => expect(viewer.data.about).toMatchObject({ steps: 500, figure: { title: 'run' } }));
   expect(configuration.steps).toBe(400);
 });
 

@@ -10,8 +10,8 @@ import { compareSeries } from '../../src/report/compare/compare.ts';
 import type { NamedRun } from '../../src/report/compare/pairs.ts';
 import { readReference } from '../../src/report/compare/reference.ts';
 import { htmlReport } from '../../src/report/html-report.ts';
+import { makeFigure } from '../../src/report/make-figure.ts';
 import { rankRuns } from '../../src/report/ranking.ts';
-import { reportData } from '../../src/report/report-data.ts';
 import { configuration, runEvent, trainEvent } from '../runs/run-log.ts';
 
 const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium';
@@ -41,13 +41,13 @@ describe.skipIf(reason !== '')(`the report in Chromium${reason}`, () => {
       d6.series.train.map(([step, loss]) => [step, loss + 1e-4] as const),
     );
     const compared = { run: near, baseline: d6, comparison: compareSeries(near.series, d6) };
-    writeFileSync(join(folder, 'two.html'), htmlReport(reportData([near], [d6], { compared: [compared] })));
+    writeFileSync(join(folder, 'two.html'), htmlReport(makeFigure([near], [d6], { compared: [compared] })));
     const long = (by: number) =>
       Array.from(
         { length: 100_000 },
         (_, step) => [step, 3 + by + Math.sin(step) + (step === 61_234 ? 5 : 0)] as const,
       );
-    writeFileSync(join(folder, 'long.html'), htmlReport(reportData([asRun('a', long(0)), asRun('b', long(1))])));
+    writeFileSync(join(folder, 'long.html'), htmlReport(makeFigure([asRun('a', long(0)), asRun('b', long(1))])));
     const events = [
       runEvent(),
       trainEvent(0, 10),
@@ -57,7 +57,7 @@ describe.skipIf(reason !== '')(`the report in Chromium${reason}`, () => {
       { event: 'nonFinite', step: 2, loss: Number.NaN, norm: 1, finding: `NaN in ${hostile}` },
     ] as const;
     const alone = { ...asRun('alone', []), events, series: { train: [[0, 10]], val: [], norm: [], lr: [] } as const };
-    writeFileSync(join(folder, 'alone.html'), htmlReport(reportData([alone])));
+    writeFileSync(join(folder, 'alone.html'), htmlReport(makeFigure([alone])));
     const validated = {
       ...asRun('validated', []),
       series: {
@@ -66,11 +66,11 @@ describe.skipIf(reason !== '')(`the report in Chromium${reason}`, () => {
         ...{ norm: [], lr: [] },
       },
     };
-    writeFileSync(join(folder, 'validated.html'), htmlReport(reportData([validated])));
+    writeFileSync(join(folder, 'validated.html'), htmlReport(makeFigure([validated])));
     const six = ['1e-4', '3e-4', '1e-3'].flatMap((lr) =>
       [1, 2].map((seed) => asRun(`lr=${lr},seed=${seed}`, d6.series.train)),
     );
-    writeFileSync(join(folder, 'six.html'), htmlReport(reportData(six, [], { ranking: rankRuns(six) })));
+    writeFileSync(join(folder, 'six.html'), htmlReport(makeFigure(six, [], { ranking: rankRuns(six) })));
     const timed = (name: string, ms: number, steps: number) => ({
       ...asRun(
         name,
@@ -80,7 +80,7 @@ describe.skipIf(reason !== '')(`the report in Chromium${reason}`, () => {
     });
     const [slow, fast] = [timed('slow', 1000, 400), timed('fast', 10, 400)];
     for (const over of ['tokens', 'seconds'] as const) {
-      writeFileSync(join(folder, `${over}.html`), htmlReport(reportData([slow, fast], [], { over })));
+      writeFileSync(join(folder, `${over}.html`), htmlReport(makeFigure([slow, fast], [], { over })));
     }
     const args = [
       '--no-sandbox',

@@ -1,10 +1,8 @@
 // Makes the elements that depend on the report (buttons of series and curves, tables, sources) and shows a run's state, tiles, samples
 // and the end of its log. Every text is inserted as text, so that no name can become markup. viewer.ts decides the effect of a click.
+import { type Figure, type Shown, seriesLabels, shownNames, type Table } from '../figure.ts';
 import { formatStep } from '../format-numbers.ts';
-import type { LoggedRun } from '../logged-run.ts';
-import type { ReportData, ReportTable } from '../report-data.ts';
 import type { Tile } from '../tiles.ts';
-import { type Shown, seriesLabels, seriesNames } from './page-model.ts';
 
 export const byId = <T extends HTMLElement = HTMLElement>(id: string): T => document.getElementById(id) as T;
 
@@ -16,7 +14,7 @@ export const make = <K extends keyof HTMLElementTagNameMap>(name: K, text = '', 
   Object.assign(document.createElement(name), { textContent: text, className });
 
 export const seriesButtons = (choose: (series: Shown) => void): HTMLElement[] =>
-  seriesNames.map((name, index) => {
+  shownNames.map((name, index) => {
     const { short, long } = seriesLabels[name];
     const button = Object.assign(make('button', short), { type: 'button', title: `${long} (${index + 1})` });
     button.dataset.series = name;
@@ -24,7 +22,7 @@ export const seriesButtons = (choose: (series: Shown) => void): HTMLElement[] =>
     return button;
   });
 
-export const legendButtons = ({ curves, baseline }: ReportData, toggle: (curve: number) => void): HTMLElement[] =>
+export const legendButtons = ({ curves, baseline }: Figure, toggle: (curve: number) => void): HTMLElement[] =>
   curves.map(({ name, dash }, curve) => {
     const button = Object.assign(make('button'), { type: 'button', title: 'show or hide' });
     const width = curve === baseline ? 4.6 : 2;
@@ -35,7 +33,7 @@ export const legendButtons = ({ curves, baseline }: ReportData, toggle: (curve: 
     return button;
   });
 
-export const baselineOptions = (curves: ReportData['curves']): HTMLElement[] =>
+export const baselineOptions = (curves: Figure['curves']): HTMLElement[] =>
   curves.map(({ name }, curve) => Object.assign(make('option', name), { value: String(curve) }));
 
 export function tableOf(head: readonly string[], rows: readonly (readonly string[])[]): HTMLTableElement {
@@ -51,7 +49,7 @@ function rowOf(kind: 'th' | 'td', texts: readonly string[]): HTMLElement {
   return row;
 }
 
-export function tableSection({ title, head, rows, notes, outside }: ReportTable): HTMLElement {
+export function tableSection({ title, head, rows, notes, outside }: Table): HTMLElement {
   const section = make('section');
   const table = tableOf(head, rows);
   for (const row of table.tBodies[0]!.rows) {
@@ -87,7 +85,7 @@ export function showTiles(tiles: readonly Tile[]): void {
 }
 
 /** The newest sample, unless the reader has chosen another. */
-export function showSamples({ samples }: Pick<LoggedRun, 'samples'>): void {
+export function showSamples({ samples }: Pick<NonNullable<Figure['run']>, 'samples'>): void {
   const select = byId<HTMLSelectElement>('sample-step');
   const isNewest = select.selectedIndex <= 0;
   const chosen = isNewest ? undefined : samples.find(({ step }) => String(step) === select.value);
@@ -104,7 +102,7 @@ export function showSamples({ samples }: Pick<LoggedRun, 'samples'>): void {
 }
 
 /** The end of the log; it stays where the reader has scrolled to. */
-export function showLog({ lines }: Pick<LoggedRun, 'lines'>): void {
+export function showLog({ lines }: Pick<NonNullable<Figure['run']>, 'lines'>): void {
   const box = byId('log-tail');
   const isAtEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 30;
   box.textContent = lines.slice(-300).join('\n');
