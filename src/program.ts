@@ -71,8 +71,7 @@ export {
   describeOutside,
   describeUnlike,
   ownFigures,
-  ownHead,
-  ownRows,
+  ownTable,
 } from './report/comparison-text.ts';
 export type { Figure } from './report/figure.ts';
 export { formatDuration, formatRate } from './report/format-numbers.ts';
@@ -82,11 +81,11 @@ export { describeDone, endOfRun } from './report/logged-run.ts';
 export { lossPlot } from './report/loss-plot.ts';
 export { makeFigure } from './report/make-figure.ts';
 export { renderPng } from './report/png.ts';
-export { describeRanking, type Ranking, rankRuns } from './report/ranking.ts';
+export { type Ranking, rankingTable, rankRuns } from './report/ranking.ts';
 export { type RunSummary, summarizeRun, withTies } from './report/run-summary.ts';
 export { barsSvg, shorten } from './report/svg.ts';
 export { terminalPlot } from './report/terminal-plot.ts';
-export { formatTable } from './report/text-table.ts';
+export { describeTable, formatTable } from './report/text-table.ts';
 export { holdsRun } from './runs/existing.ts';
 export { findRuns, newestRun } from './runs/find-runs.ts';
 export { bitsPerByte, unlike } from './runs/measured.ts';

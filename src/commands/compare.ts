@@ -2,18 +2,17 @@
 import { basename, dirname, join, resolve } from 'node:path';
 import { styleText } from 'node:util';
 import { Command, Option } from 'commander';
-import { compareSeries, Gpt2Error, type RunRecord, UsageError } from '../index.ts';
+import { compareSeries, Gpt2Error, UsageError } from '../index.ts';
 import {
   bitsPerByte,
   type Compared,
   describeComparison,
   describeMismatches,
   describeOutside,
-  describeRanking,
+  describeTable,
   describeUnlike,
   endOfRun,
   type Figure,
-  formatTable,
   htmlReport,
   lossPlot,
   makeFigure,
@@ -23,12 +22,12 @@ import {
   type Over,
   overNames,
   ownFigures,
-  ownHead,
-  ownRows,
+  ownTable,
   type Pairing,
   pairRuns,
   presetOf,
   type Ranking,
+  rankingTable,
   rankRuns,
   referenceNames,
   renderPng,
@@ -171,17 +170,14 @@ async function compare(paths: readonly string[], flags: Flags): Promise<void> {
   const svg = lossPlot(figure);
   // The figures come first, so that they are printed even if the plot cannot be written.
   if (flags.json) process.stdout.write(jsonLine(result(pairing, compared, { plot, report, ranking })));
-  else process.stdout.write(`${ranking ? describeRanking(ranking) : describe(pairing, compared, tolerance)}\n`);
+  else if (ranking) process.stdout.write(`${describeTable(rankingTable(ranking))}\n`);
+  else if (compared.length === 0) process.stdout.write(`${describeAlone(runs[0]!)}\n`);
+  else process.stdout.write(`${compared.map((one) => describeComparison(one, tolerance)).join('\n\n')}\n`);
   if (flags.plot && !flags.json) process.stdout.write(`${inTerminal(figure)}\n`);
   writeResult('plot', plot, /\.png$/i.test(plot) ? await renderPng(svg) : svg, '--out');
   writeResult('report', report, htmlReport(figure), '--html');
   if (!flags.json) process.stdout.write(`plot: ${plot}\nreport: ${report}\n`);
   checkInside(compared);
-}
-
-function describe({ runs }: Pairing, compared: readonly Compared[], tolerance: number | undefined): string {
-  if (compared.length === 0) return describeAlone(runs[0]!);
-  return compared.map((one) => describeComparison(one, tolerance)).join('\n\n');
 }
 
 /** A single comparison's fields are at the top level; several, and a ranking, are a list. */
@@ -211,18 +207,15 @@ function checkInside(compared: readonly Compared[]): void {
   );
 }
 
-function describeAlone(run: RunRecord): string {
-  const lines = [
-    "no reference has this run's configuration; its own figures:",
-    formatTable([ownHead, ...ownRows(run)]),
-    endOfRun(run).text,
-  ];
+function describeAlone(run: NamedRun): string {
   const nearest = nearestReference(run.configuration);
-  if (nearest) {
-    const differing = describeMismatches(mismatches(run.configuration, nearest));
-    lines.push(`nearest: ${nearest.name}${presetOf(nearest)}, but ${differing}`);
-  }
-  return lines.join('\n');
+  const differing = nearest && describeMismatches(mismatches(run.configuration, nearest));
+  const table = ownTable(run);
+  return describeTable({
+    ...table,
+    title: "no reference has this run's configuration; its own figures:",
+    notes: [...table.notes, ...(nearest ? [`nearest: ${nearest.name}${presetOf(nearest)}, but ${differing}`] : [])],
+  });
 }
 
 /** As wide as the terminal, up to 140 columns; in colour if stdout shows it. */

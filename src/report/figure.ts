@@ -4,6 +4,7 @@ import type { SeriesName } from '../runs/curves.ts';
 import { appliesTo, withinAt } from './compare/compare.ts';
 import type { Limit } from './compare/reference.ts';
 import { difference, type Points, smooth } from './points.ts';
+import type { Table } from './text-table.ts';
 import type { Tile } from './tiles.ts';
 
 /** The series that can be plotted: those that comparisons use, and a run's throughput. */
@@ -35,15 +36,6 @@ export interface Axis {
   readonly unit?: string | undefined;
   /** Where the view ends at first; the curves may be longer. */
   readonly last: number;
-}
-
-export interface Table {
-  readonly title: string;
-  readonly head: readonly string[];
-  readonly rows: readonly (readonly string[])[];
-  readonly notes: readonly string[];
-  /** The violated limits as text; empty if there are none. */
-  readonly outside: string;
 }
 
 export interface Figure {
@@ -82,6 +74,9 @@ export const seriesLabels: Readonly<Record<Shown, { readonly short: string; read
   lr: { short: 'Learning rate', long: 'learning rate' },
   tokensPerSecond: { short: 'Throughput', long: 'throughput (tokens per second)' },
 };
+
+export const describeShown = (shown: Shown): string =>
+  `${seriesLabels[shown].long}${shown === 'loss' ? ', validation heavier' : ''}`;
 
 export const shownNames = Object.keys(seriesLabels) as Shown[];
 

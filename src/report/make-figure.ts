@@ -5,19 +5,11 @@ import { lastEvent, unlike } from '../runs/measured.ts';
 import type { RunRecord, Series } from '../runs/reader.ts';
 import { amountBefore, type Over, type Plotted, unitOf } from './axis.ts';
 import { limitsOf } from './compare/compare.ts';
-import {
-  type Compared,
-  comparisonHead,
-  comparisonNotes,
-  comparisonRows,
-  describeOutside,
-  describeUnlike,
-  ownHead,
-  ownRows,
-} from './comparison-text.ts';
-import type { Axis, Curve, Figure, Look, Table } from './figure.ts';
-import { endOf, endOfRun, LoggedRun } from './logged-run.ts';
+import { type Compared, comparisonTable, ownTable } from './comparison-text.ts';
+import type { Axis, Curve, Figure, Look } from './figure.ts';
+import { endOf, LoggedRun } from './logged-run.ts';
 import { type Ranking, rankingTable } from './ranking.ts';
+import type { Table } from './text-table.ts';
 import { measuresOf, tilesOf } from './tiles.ts';
 
 export type PlottedRun = Plotted & Pick<RunRecord, 'configuration' | 'events'>;
@@ -106,7 +98,7 @@ export function makeFigure(
     baseline: hasBaseline ? 0 : -1,
     tokensPerStep: tokensPerStep(runs),
     tables: [
-      ...(ranking ? [{ ...rankingTable(ranking), outside: '' }] : []),
+      ...(ranking ? [rankingTable(ranking)] : []),
       ...compared.map((one) => comparisonTable(one, tolerance)),
       ...(compared.length > 0 || ranking ? [] : runs.map(ownTable)),
       configurationTable([...runs, ...baselines]),
@@ -121,7 +113,7 @@ function axisOf(runs: readonly Plotted[], all: readonly Plotted[], over: Over) {
   const before = new Map(all.map((plotted) => [plotted, amountBefore(plotted, over)]));
   const last =
     over === 'steps' ? lastStepOf(runs) : Math.max(0, ...all.map((one) => before.get(one)!(lastStepOf([one]))));
-  const [size, unit] = unitOf(over, last);
+  const [unit, size] = unitOf(over, last);
   const tokens = tokensPerStep(runs);
   const steps = tokens === undefined ? 'step' : `step (${tokens.toLocaleString('en-US')} tokens each)`;
   const axis: Axis = { label: unit ?? steps, unit, last: last / size };
@@ -164,22 +156,6 @@ function sourceLines(runs: readonly Plotted[], baselines: readonly Plotted[]): s
   ];
 }
 
-const comparisonTable = (one: Compared, tolerance: number | undefined): Table => ({
-  title: [`${one.run.name} vs ${one.baseline.name}`, ...describeUnlike(one)].join(': '),
-  head: comparisonHead,
-  rows: comparisonRows(one, tolerance),
-  notes: comparisonNotes(one, tolerance),
-  outside: describeOutside(one.comparison),
-});
-
-const ownTable = (run: PlottedRun): Table => ({
-  title: run.name,
-  head: ownHead,
-  rows: ownRows(run),
-  notes: [endOfRun(run).text],
-  outside: '',
-});
-
 /** One column per curve; a field that a reference lacks is left empty. */
 function configurationTable(plotted: readonly Plotted[]): Table {
   const configured = plotted.flatMap(({ name, configuration }) => (configuration ? [{ name, configuration }] : []));
@@ -194,7 +170,6 @@ function configurationTable(plotted: readonly Plotted[]): Table {
         ...configured.map(({ configuration }) => `${shortValue(field, configuration[field]) ?? ''}`),
       ]),
     notes: [],
-    outside: '',
   };
 }
 

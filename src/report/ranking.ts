@@ -7,9 +7,9 @@ import { bitsPerByte, lastEvent, unlike } from '../runs/measured.ts';
 import type { RunRecord } from '../runs/reader.ts';
 import type { NamedRun } from './compare/pairs.ts';
 import { describeUnlike } from './comparison-text.ts';
-import { formatStep, formatValue } from './format-numbers.ts';
+import { formatStep, valueOr } from './format-numbers.ts';
 import { endOfRun } from './logged-run.ts';
-import { formatTable } from './text-table.ts';
+import type { Table } from './text-table.ts';
 
 /** `failed`: a loss or gradient was not finite. A run that was killed is `stopped`. */
 export function runState(folder: string, record: RunRecord) {
@@ -89,12 +89,11 @@ export function rankRuns(runs: readonly NamedRun[]) {
 }
 
 /** A ranking as a table; options have the names of their flags. */
-export function rankingTable({ title, ranking, notes }: Ranking) {
+export function rankingTable({ title, ranking, notes }: Ranking): Table {
   const options = Object.keys(ranking[0]?.options ?? {}) as OptionName[];
   // Logs of earlier versions have neither the losses of sequences nor the bytes of their text.
   const isMeasured = ranking.some((run) => run.behind);
   const hasBits = ranking.some((run) => run.bitsPerByte !== null);
-  const valueOr = (value: number | null | undefined) => (typeof value === 'number' ? formatValue(value) : '-');
   return {
     title,
     notes,
@@ -115,8 +114,3 @@ export function rankingTable({ title, ranking, notes }: Ranking) {
 /** "0.0012 ± 0.0010 tie" */
 const describeBehind = ({ behind }: Ranking['ranking'][number]): string =>
   behind ? `${behind.difference.toFixed(4)} ± ${behind.standardError.toFixed(4)}${behind.isTie ? ' tie' : ''}` : '-';
-
-export function describeRanking(ranking: Ranking): string {
-  const { title, head, rows, notes } = rankingTable(ranking);
-  return [title, formatTable([head, ...rows]), ...notes].join('\n');
-}

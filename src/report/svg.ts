@@ -1,7 +1,7 @@
 // Renders figures as SVG documents, fit for print: panels one above the other over one horizontal axis, or bars. Equal input gives
 // equal bytes. loss-plot.ts chooses the panels of a run.
 import type { Points } from './points.ts';
-import { extentOf, type Mark, marksOf, placeOn, type Scale, scaleOf } from './scale.ts';
+import { extentOf, marksOf, placeOn, type Scale, scaleOf } from './scale.ts';
 
 /** The style of a series: a line (dashed or not), or marks, so that two differ without colour. */
 export interface LineStyle {
@@ -73,12 +73,18 @@ const small = `font-size="11" fill="${ink.quiet}"`;
 
 export function renderSvg({ title, legend, panels, axis, sources }: SvgFigure): string {
   const horizontal: Scale = { low: 0, high: axis.last || 1 };
+  const x = (value: number) => round(left + placeOn(horizontal, value) * (right - left));
   const marks = marksOf(horizontal, 8, axis.unit === undefined);
   let bottom = legendTop + Math.ceil(legend.length / legendColumns) * legendRow - panelGap;
   const drawn = panels.map((panel, index) => {
     const top = bottom + panelGap;
     bottom = top + panel.height;
-    return drawPanel(panel, { horizontal, marks, top, isLast: index === panels.length - 1 });
+    const isLast = index === panels.length - 1;
+    const ticks = marks.map(({ at, text }) => {
+      const tick = `<path d="M${x(at)} ${bottom}v5" stroke="${ink.axis}"/>`;
+      return isLast ? `${tick}<text x="${x(at)}" y="${bottom + 20}" text-anchor="middle">${text}</text>` : tick;
+    });
+    return drawPanel(panel, top, x, ticks);
   });
   return document(title, bottom + foot + sourceRow * sources.length, left, [
     ...legend.map(({ label, style }, index) => legendEntry(label, style, index)),
@@ -88,36 +94,25 @@ export function renderSvg({ title, legend, panels, axis, sources }: SvgFigure): 
   ]);
 }
 
-interface Place {
-  readonly horizontal: Scale;
-  readonly marks: readonly Mark[];
-  readonly top: number;
-  /** Whether the marks of the horizontal axis have texts. */
-  readonly isLast: boolean;
-}
+type Placing = (value: number) => number;
 
-function drawPanel(panel: Panel, { horizontal, marks, top, isLast }: Place): string {
+/** @param ticks those of the horizontal axis, drawn */
+function drawPanel(panel: Panel, top: number, x: Placing, ticks: readonly string[]): string {
   const { label, height, lines, floor } = panel;
   const scale = scaleOf(extentOf(lines.flatMap(({ points }) => points.values)), 0.05, floor);
   const bottom = top + height;
-  const x = (value: number) => round(left + placeOn(horizontal, value) * (right - left));
   const y = (value: number) => round(bottom - placeOn(scale, value) * height);
   return [
     ...marksOf(scale, panel.marks).map(
       ({ at, text }) =>
         `<path d="M${left} ${y(at)}H${right}" stroke="${ink.grid}"/><text x="${left - 8}" y="${round(y(at) + 4.5)}" text-anchor="end">${text}</text>`,
     ),
-    ...marks.map(({ at, text }) => {
-      const mark = `<path d="M${x(at)} ${bottom}v5" stroke="${ink.axis}"/>`;
-      return isLast ? `${mark}<text x="${x(at)}" y="${bottom + 20}" text-anchor="middle">${text}</text>` : mark;
-    }),
+    ...ticks,
     `<path d="M${left} ${top}V${bottom}H${right}" fill="none" stroke="${ink.axis}"/>`,
     `<text transform="translate(18 ${top + height / 2}) rotate(-90)" text-anchor="middle">${escapeText(label)}</text>`,
     ...lines.map(({ points, style }) => drawLine(points, style, x, y)),
   ].join('\n');
 }
-
-type Placing = (value: number) => number;
 
 function drawLine({ steps, values }: Points, style: LineStyle, x: Placing, y: Placing): string {
   const places = values.map((value, at) => (Number.isFinite(value) ? ([x(steps[at]!), y(value)] as const) : undefined));

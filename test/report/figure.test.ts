@@ -77,7 +77,7 @@ it.each([
   ['seconds', 5 * 3600, 'hours of training'],
   ['steps', 1e9, undefined],
 ] as const)('the unit of %s up to %d', (over, last, name) => {
-  expect(unitOf(over, last)[1]).toBe(name);
+  expect(unitOf(over, last)[0]).toBe(name);
 });
 
 it.each([

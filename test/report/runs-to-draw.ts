@@ -30,4 +30,4 @@ export function loggedRun(name: string, events: readonly RunEvent[]): NamedRun {
 }
 
 /** Values of the steps from 0 on, as a series. */
-export const curve = (...values: number[]) => values.map((value, step) => [step, value] as const);
+export const curve = (...values: number[]) => values.map((value, step): [step: number, value: number] => [step, value]);

@@ -1,7 +1,8 @@
 // Makes the elements that depend on the report (buttons of series and curves, tables, sources) and shows a run's state, tiles, samples
 // and the end of its log. Every text is inserted as text, so that no name can become markup. viewer.ts decides the effect of a click.
-import { type Figure, type Shown, seriesLabels, shownNames, type Table } from '../figure.ts';
+import { describeShown, type Figure, type Shown, seriesLabels, shownNames } from '../figure.ts';
 import { formatStep } from '../format-numbers.ts';
+import type { Table } from '../text-table.ts';
 import type { Tile } from '../tiles.ts';
 
 export const byId = <T extends HTMLElement = HTMLElement>(id: string): T => document.getElementById(id) as T;
@@ -15,8 +16,8 @@ export const make = <K extends keyof HTMLElementTagNameMap>(name: K, text = '', 
 
 export const seriesButtons = (choose: (series: Shown) => void): HTMLElement[] =>
   shownNames.map((name, index) => {
-    const { short, long } = seriesLabels[name];
-    const button = Object.assign(make('button', short), { type: 'button', title: `${long} (${index + 1})` });
+    const title = `${describeShown(name)} (${index + 1})`;
+    const button = Object.assign(make('button', seriesLabels[name].short), { type: 'button', title });
     button.dataset.series = name;
     button.addEventListener('click', () => choose(name));
     return button;
@@ -32,9 +33,6 @@ export const legendButtons = ({ curves, baseline }: Figure, toggle: (curve: numb
     button.addEventListener('click', () => toggle(curve));
     return button;
   });
-
-export const baselineOptions = (curves: Figure['curves']): HTMLElement[] =>
-  curves.map(({ name }, curve) => Object.assign(make('option', name), { value: String(curve) }));
 
 export function tableOf(head: readonly string[], rows: readonly (readonly string[])[]): HTMLTableElement {
   const table = make('table');
@@ -59,11 +57,9 @@ export function tableSection({ title, head, rows, notes, outside }: Table): HTML
     if (head[0] === '' && values.size > 1) row.className = 'differs';
   }
   section.append(make('h2', title), table, ...notes.map((note) => make('p', note)));
-  if (outside !== '') section.append(make('p', `outside: ${outside}`, 'outside'));
+  if (outside) section.append(make('p', `outside: ${outside}`, 'outside'));
   return section;
 }
-
-export const sourceRows = (sources: readonly string[]): HTMLElement[] => sources.map((source) => make('div', source));
 
 export function showState({ state, text }: { readonly state: string; readonly text: string }): void {
   const line = byId('state');

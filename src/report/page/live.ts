@@ -1,6 +1,6 @@
 // Runs the live page: takes the server's events (page-events.ts), and updates the plot and the figures.
 import type { Figure } from '../figure.ts';
-import type { About } from '../live/about.ts';
+import type { About } from '../live/server.ts';
 import { LoggedRun, stateOf } from '../logged-run.ts';
 import type { MachineReading } from '../machine-load.ts';
 import { tilesOf } from '../tiles.ts';
@@ -21,17 +21,11 @@ let connection: Connection = 'lost';
 /** The reference, and the run with the points it has so far. */
 function currentFigure(): Figure | undefined {
   if (!about) return undefined;
-  const { train, val, norm, lr, tokensPerSecond } = run.series;
+  const { train, val } = run.series;
   const last = Math.max(train.steps.at(-1) ?? 0, val.steps.at(-1) ?? 0);
   const { curves, axis } = about.figure;
-  // New objects: the plot is updated for those that it has not drawn.
-  const series = {
-    train: { ...train },
-    val: { ...val },
-    norm: { ...norm },
-    lr: { ...lr },
-    tokensPerSecond: { ...tokensPerSecond },
-  };
+  // New objects, because the plot does not look into those that it has drawn.
+  const series = Object.fromEntries(Object.entries(run.series).map(([name, points]) => [name, { ...points }]));
   return { ...about.figure, curves: [...curves.slice(0, -1), { ...curves.at(-1)!, series }], axis: { ...axis, last } };
 }
 

@@ -1,8 +1,8 @@
 // Handles the plot's controls and keys: they and the gestures on the plot change one state, which is then drawn.
-import { type Choice, type Figure, FigureLines, partsOf, type Shown, seriesLabels, shownNames } from '../figure.ts';
+import { type Choice, describeShown, type Figure, FigureLines, partsOf, type Shown, shownNames } from '../figure.ts';
 import { formatStep } from '../format-numbers.ts';
 import { Chart } from './chart.ts';
-import { baselineOptions, byId, legendButtons, seriesButtons, sourceRows, tableSection } from './elements.ts';
+import { byId, legendButtons, make, seriesButtons, tableSection } from './elements.ts';
 import type { View } from './picture.ts';
 import { isDark, startTheme } from './theme.ts';
 import { announce, fillTooltip, readingsAt } from './tooltip.ts';
@@ -63,7 +63,7 @@ function show(): void {
 
 function draw(): void {
   const band = lines.band(state);
-  const long = `${seriesLabels[state.series].long}${state.series === 'loss' ? ', validation heavier' : ''}`;
+  const long = describeShown(state.series);
   const from = data.curves[state.baseline]?.name;
   const compared = state.isLog ? `|difference| from ${from}: ${long}` : `${long} − ${from}`;
   const label = `${state.isDifference ? compared : long}${band ? '; shaded: within its limits' : ''}`;
@@ -220,7 +220,7 @@ export function showFigure(next: Figure): void {
   const isFirst = data.curves.length === 0;
   showPoints(next);
   if (isFirst || state.baseline >= next.curves.length) state.baseline = next.baseline;
-  byId('baseline').replaceChildren(...baselineOptions(data.curves));
+  byId('baseline').replaceChildren(...data.curves.map(({ name }, curve) => new Option(name, String(curve))));
   // Differences and limits are by step.
   byId<HTMLButtonElement>('difference').disabled = data.curves.length < 2 || data.axis.unit !== undefined;
   const toggle = (curve: number) => {
@@ -230,7 +230,7 @@ export function showFigure(next: Figure): void {
   };
   byId('legend').replaceChildren(...legendButtons(data, toggle));
   byId('tables').replaceChildren(...data.tables.map(tableSection));
-  byId('sources').replaceChildren(...sourceRows(data.sources));
+  byId('sources').replaceChildren(...data.sources.map((source) => make('div', source)));
 }
 
 /** Shows other points of the same curves. A view of the whole run stays one. */
