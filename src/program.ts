@@ -81,8 +81,14 @@ export { describeDone, endOfRun } from './report/logged-run.ts';
 export { lossPlot } from './report/loss-plot.ts';
 export { makeFigure } from './report/make-figure.ts';
 export { renderPng } from './report/png.ts';
-export { type Ranking, rankingTable, rankRuns } from './report/ranking.ts';
-export { type RunSummary, summarizeRun, withTies } from './report/run-summary.ts';
+export {
+  type Ranking,
+  type RunSummary,
+  rankingTable,
+  rankRuns,
+  summarizeRun,
+  withTies,
+} from './report/ranking.ts';
 export { barsSvg, shorten } from './report/svg.ts';
 export { terminalPlot } from './report/terminal-plot.ts';
 export { describeTable, formatTable } from './report/text-table.ts';

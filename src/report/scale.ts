@@ -9,7 +9,7 @@ export interface Scale {
 }
 
 /** A marked value of an axis. */
-export interface Mark {
+interface Mark {
   readonly at: number;
   readonly text: string;
 }

@@ -1,5 +1,5 @@
-// Makes the elements that depend on the report (buttons of series and curves, tables, sources) and shows a run's state, tiles, samples
-// and the end of its log. Every text is inserted as text, so that no name can become markup. viewer.ts decides the effect of a click.
+// Makes the elements that depend on the report (buttons of series and curves, tables, sources) and shows a run's state, tiles, samples,
+// the end of its log, and the theme. Every text is inserted as text, so that no name can become markup. viewer.ts decides the effect of a click.
 import { describeShown, type Figure, type Shown, seriesLabels, shownNames } from '../figure.ts';
 import { formatStep } from '../format-numbers.ts';
 import type { Table } from '../text-table.ts';
@@ -103,4 +103,25 @@ export function showLog({ lines }: Pick<NonNullable<Figure['run']>, 'lines'>): v
   const isAtEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 30;
   box.textContent = lines.slice(-300).join('\n');
   if (isAtEnd) box.scrollTop = box.scrollHeight;
+}
+
+export const isDark = (): boolean => document.documentElement.dataset.theme === 'dark';
+
+/** Dark and light: as the system is, until the reader chooses. @param changed called at once, and after every change @returns changes to the other one, as the button does */
+export function startTheme(changed: () => void): () => void {
+  const system = matchMedia('(prefers-color-scheme: dark)');
+  const set = (dark: boolean) => {
+    document.documentElement.dataset.theme = dark ? 'dark' : 'light';
+    byId('theme').textContent = dark ? 'Light' : 'Dark';
+    changed();
+  };
+  const follow = () => set(system.matches);
+  const toggle = () => {
+    system.removeEventListener('change', follow);
+    set(!isDark());
+  };
+  system.addEventListener('change', follow);
+  byId('theme').addEventListener('click', toggle);
+  follow();
+  return toggle;
 }

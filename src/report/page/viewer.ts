@@ -2,9 +2,8 @@
 import { type Choice, describeShown, type Figure, FigureLines, partsOf, type Shown, shownNames } from '../figure.ts';
 import { formatStep } from '../format-numbers.ts';
 import { Chart } from './chart.ts';
-import { byId, legendButtons, make, seriesButtons, tableSection } from './elements.ts';
+import { byId, isDark, legendButtons, make, seriesButtons, startTheme, tableSection } from './elements.ts';
 import type { View } from './picture.ts';
-import { isDark, startTheme } from './theme.ts';
 import { announce, fillTooltip, readingsAt } from './tooltip.ts';
 
 /** The reader's choices. */
