@@ -62,7 +62,7 @@ export interface Figure {
     | undefined;
 }
 
-/** What a plot shows: one series, or the losses of training and validation together. */
+/** The content of a plot: one series, or the losses of training and validation together. */
 export type Shown = PlottedSeries | 'loss';
 
 /** Names and units of what can be shown, in the order of the page's keys. */

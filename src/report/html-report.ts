@@ -40,7 +40,7 @@ export const htmlReport = (data: Figure): string =>
 <script type="application/json" id="data">${scriptJson(data)}</script>`,
   }).html;
 
-/** What a live page shows: a run while it trains, or the kernels of `kernel watch`. */
+/** The subject of a live page: a run while it trains, or the kernels of `kernel watch`. */
 export type Shows = 'run' | 'kernels';
 
 /** A live page, and the content security policy to send with it. Its script connects to the server that it came from. */

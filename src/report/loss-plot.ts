@@ -26,11 +26,7 @@ export function lossPlot(figure: Figure): string {
   const curves = curvesInView(figure);
   const lines = new FigureLines({ curves });
   const isBeneath = (curve: number) => baseline === 0 && curve < Math.max(1, baselines);
-  const isLine = curves.some(({ series }) => countOf(series.val) > mostMarks);
-  const styles = curves.map(({ light: color, dash }, curve) => ({
-    train: { color, dash: dash.join(' ') },
-    val: isBeneath(curve) ? ringStyle(color, curve, isLine) : dotStyle(color, isLine),
-  }));
+  const styles = stylesOf(curves, isBeneath);
   const plain = { baseline, isLog: false, isDifference: false, smoothing: 0, hidden: new Set<number>() };
   const drawn = (choice: Choice, look?: Partial<LineStyle>) =>
     lines.lines(choice).flatMap(({ curve, series, points, isHeavy }): PlotLine[] => {
@@ -46,6 +42,7 @@ export function lossPlot(figure: Figure): string {
     { label: `${name}, train`, style: styles[curve]!.train },
     { label: `${name}, validation`, style: styles[curve]!.val },
   ]);
+  const isAveraged = curves.some(({ series }) => countOf(series.train) > mostPoints);
   const panel = (series: Shown, height: number, marks: number, floor?: number): Panel => ({
     ...{ label: seriesLabels[series].long, height, marks, floor, lines: drawn({ ...plain, series }) },
   });
@@ -71,9 +68,7 @@ export function lossPlot(figure: Figure): string {
     sources: [
       ...sources,
       ...(baseline === 0 && baselines > 1 ? [`difference: from ${curves[0]!.name}`] : []),
-      ...(curves.some(({ series }) => countOf(series.train) > mostPoints)
-        ? ['lines: moving averages; faint: every step']
-        : []),
+      ...(isAveraged ? ['lines: moving averages; faint: every step'] : []),
     ],
   });
 }
@@ -85,11 +80,15 @@ function limitLabel({ limits: { train = [] } }: Curve): string {
   return always ? `limit ${always.within}` : 'limit of a training step';
 }
 
-/** Validations: rings of growing size beneath, dots on top; lines if there are many. */
-const ringStyle = (color: string, curve: number, isLine: boolean): LineStyle =>
-  isLine ? { color, size: 4.5, opacity: 0.5 } : { color, mark: 'ring', size: 6 + 2 * curve };
-const dotStyle = (color: string, isLine: boolean): LineStyle =>
-  isLine ? { color, size: 2.2, dash: '1 3' } : { color, mark: 'dot' };
+/** Validations are rings of growing size beneath, dots on top; lines if there are many. */
+function stylesOf(curves: readonly Curve[], isBeneath: (curve: number) => boolean) {
+  const isLine = curves.some(({ series }) => countOf(series.val) > mostMarks);
+  return curves.map(({ light: color, dash }, curve): Record<'train' | 'val', LineStyle> => {
+    const ring: LineStyle = isLine ? { color, size: 4.5, opacity: 0.5 } : { color, mark: 'ring', size: 6 + 2 * curve };
+    const dot: LineStyle = isLine ? { color, size: 2.2, dash: '1 3' } : { color, mark: 'dot' };
+    return { train: { color, dash: dash.join(' ') }, val: isBeneath(curve) ? ring : dot };
+  });
+}
 
 /** A curve; a long one as a faint line and its moving average. A learning rate has no noise to average. */
 function linesOf(points: Points, style: LineStyle, isNoisy: boolean): PlotLine[] {

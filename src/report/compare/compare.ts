@@ -6,7 +6,7 @@ import { type SeriesName, seriesNames } from '../../runs/curves.ts';
 import type { RunSeries, Series } from '../../runs/reader.ts';
 import type { Limit } from './reference.ts';
 
-/** What a run is compared with: a reference, or another run, which has no limits. */
+/** The other side of a comparison: a reference, or another run, which has no limits. */
 export interface Baseline {
   readonly name: string;
   readonly series: RunSeries;

@@ -27,7 +27,7 @@ export interface ServeOptions {
   readonly port: number;
   /** The address to listen at; other machines cannot reach a loopback address. */
   readonly host: string;
-  /** What the page shows. Default: a run. */
+  /** The page's subject. Default: a run. */
   readonly shows?: Shows;
 }
 

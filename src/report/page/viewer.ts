@@ -205,9 +205,9 @@ function listen(): void {
     event.preventDefault();
     action(shiftKey);
   });
-  const clicks = { log: toggleLog, difference: toggleDifference };
   const zooms = { 'zoom-in': zoomIn, 'zoom-out': zoomOut, 'zoom-reset': reset };
-  for (const [id, action] of Object.entries({ ...clicks, ...zooms })) byId(id).addEventListener('click', action);
+  const clicks = { log: toggleLog, difference: toggleDifference, ...zooms };
+  for (const [id, action] of Object.entries(clicks)) byId(id).addEventListener('click', action);
   const baseline = byId<HTMLSelectElement>('baseline');
   baseline.addEventListener('change', () => change({ baseline: Number(baseline.value) }));
   const smoothing = byId<HTMLInputElement>('smoothing');
