@@ -64,7 +64,6 @@ export { placeFromEnvironment, threadsOf } from './ranks/place.ts';
 export { isRoot, Ranks } from './ranks/ranks.ts';
 export { refuseAccidentalCpu, refuseAutoBatch } from './ranks/refuse.ts';
 export { type Over, overNames } from './report/axis.ts';
-export { barsSvg } from './report/bars.ts';
 export { describeMismatches, type NamedRun, type Pairing, pairRuns } from './report/compare/pairs.ts';
 export { mismatches, nearestReference, presetOf, referenceNames } from './report/compare/reference.ts';
 export {
@@ -73,21 +72,27 @@ export {
   describeOutside,
   describeUnlike,
   ownFigures,
-  ownHead,
-  ownRows,
+  ownTable,
 } from './report/comparison-text.ts';
+export type { Figure } from './report/figure.ts';
 export { formatDuration, formatRate } from './report/format-numbers.ts';
 export { htmlReport } from './report/html-report.ts';
 export { type LivePage, openLivePage } from './report/live/live-page.ts';
 export { describeDone, endOfRun } from './report/logged-run.ts';
 export { lossPlot } from './report/loss-plot.ts';
+export { makeFigure } from './report/make-figure.ts';
 export { renderPng } from './report/png.ts';
-export { describeRanking, type Ranking, rankRuns } from './report/ranking.ts';
-export { reportData } from './report/report-data.ts';
-export { type RunSummary, summarizeRun, withTies } from './report/run-summary.ts';
-export { shorten } from './report/svg.ts';
+export {
+  type Ranking,
+  type RunSummary,
+  rankingTable,
+  rankRuns,
+  summarizeRun,
+  withTies,
+} from './report/ranking.ts';
+export { barsSvg, shorten } from './report/svg.ts';
 export { terminalPlot } from './report/terminal-plot.ts';
-export { formatTable } from './report/text-table.ts';
+export { describeTable, formatTable } from './report/text-table.ts';
 export { holdsRun } from './runs/existing.ts';
 export { findRuns, newestRun } from './runs/find-runs.ts';
 export { bitsPerByte, unlike } from './runs/measured.ts';

@@ -2,36 +2,36 @@
 import { basename, dirname, join, resolve } from 'node:path';
 import { styleText } from 'node:util';
 import { Command, Option } from 'commander';
-import { compareSeries, type RunRecord } from '../index.ts';
+import { compareSeries } from '../index.ts';
 import {
   bitsPerByte,
   type Compared,
   describeComparison,
   describeMismatches,
   describeOutside,
-  describeRanking,
+  describeTable,
   describeUnlike,
   endOfRun,
-  formatTable,
+  type Figure,
   gpt2Error,
   htmlReport,
   lossPlot,
+  makeFigure,
   mismatches,
   type NamedRun,
   nearestReference,
   type Over,
   overNames,
   ownFigures,
-  ownHead,
-  ownRows,
+  ownTable,
   type Pairing,
   pairRuns,
   presetOf,
   type Ranking,
+  rankingTable,
   rankRuns,
   referenceNames,
   renderPng,
-  reportData,
   terminalPlot,
   unlike,
   usageError,
@@ -162,25 +162,18 @@ async function compare(paths: readonly string[], flags: Flags): Promise<void> {
 
   const plot = flags.out ?? join(folderFor(folders), plotName);
   const report = flags.html ?? reportOf(plot);
-  const svg = lossPlot(runs, baselines, { tolerance, isRanked, over });
+  const figure = makeFigure(runs, baselines, { compared, ranking, tolerance, over });
+  const svg = lossPlot(figure);
   // The figures come first, so that they are printed even if the plot cannot be written.
   if (flags.json) process.stdout.write(jsonLine(result(pairing, compared, { plot, report, ranking })));
-  else process.stdout.write(`${ranking ? describeRanking(ranking) : describe(pairing, compared, tolerance)}\n`);
-  if (flags.plot && !flags.json) process.stdout.write(`${inTerminal(pairing, over)}\n`);
+  else if (ranking) process.stdout.write(`${describeTable(rankingTable(ranking))}\n`);
+  else if (compared.length === 0) process.stdout.write(`${describeAlone(runs[0]!)}\n`);
+  else process.stdout.write(`${compared.map((one) => describeComparison(one, tolerance)).join('\n\n')}\n`);
+  if (flags.plot && !flags.json) process.stdout.write(`${inTerminal(figure)}\n`);
   writeResult('plot', plot, /\.png$/i.test(plot) ? await renderPng(svg) : svg, '--out');
-  writeResult(
-    'report',
-    report,
-    htmlReport(reportData(runs, baselines, { compared, ranking, tolerance, over })),
-    '--html',
-  );
+  writeResult('report', report, htmlReport(figure), '--html');
   if (!flags.json) process.stdout.write(`plot: ${plot}\nreport: ${report}\n`);
   checkInside(compared);
-}
-
-function describe({ runs }: Pairing, compared: readonly Compared[], tolerance: number | undefined): string {
-  if (compared.length === 0) return describeAlone(runs[0]!);
-  return compared.map((one) => describeComparison(one, tolerance)).join('\n\n');
 }
 
 /** A single comparison's fields are at the top level; several, and a ranking, are a list. */
@@ -208,34 +201,21 @@ function checkInside(compared: readonly Compared[]): void {
   throw gpt2Error`outside the limits of ${outside.map((one) => `${of(one)}: ${describeOutside(one.comparison)}`).join('; of ')}`;
 }
 
-function describeAlone(run: RunRecord): string {
-  const lines = [
-    "no reference has this run's configuration; its own figures:",
-    formatTable([ownHead, ...ownRows(run)]),
-    endOfRun(run).text,
-  ];
+function describeAlone(run: NamedRun): string {
   const nearest = nearestReference(run.configuration);
-  if (nearest) {
-    const differing = describeMismatches(mismatches(run.configuration, nearest));
-    lines.push(`nearest: ${nearest.name}${presetOf(nearest)}, but ${differing}`);
-  }
-  return lines.join('\n');
+  const differing = nearest && describeMismatches(mismatches(run.configuration, nearest));
+  const table = ownTable(run);
+  return describeTable({
+    ...table,
+    title: "no reference has this run's configuration; its own figures:",
+    notes: [...table.notes, ...(nearest ? [`nearest: ${nearest.name}${presetOf(nearest)}, but ${differing}`] : [])],
+  });
 }
 
-const runColors = [
-  ...(['blueBright', 'red', 'cyan', 'white', 'greenBright', 'magentaBright'] as const),
-  ...(['yellowBright', 'gray', 'blue', 'redBright', 'cyanBright', 'whiteBright'] as const),
-];
-
 /** As wide as the terminal, up to 140 columns; in colour if stdout shows it. */
-function inTerminal({ runs, baselines }: Pairing, over: Over): string {
+function inTerminal(figure: Figure): string {
   const width = Math.min(process.stdout.columns ?? 80, 140);
-  // Baselines come first, in the figure's order of colours.
-  const colors = [
-    ...baselines.map((_, index) => (['yellow', 'green', 'magenta'] as const)[index % 3]!),
-    ...runs.map((_, index) => runColors[index % runColors.length]!),
-  ];
   const isColoured = styleText('red', 'x', { stream: process.stdout }) !== 'x';
-  const paint = isColoured ? (curve: number, text: string) => styleText(colors[curve]!, text) : undefined;
-  return terminalPlot(runs, baselines, { width, paint, over });
+  const paint = isColoured ? (color: string, text: string) => styleText(color as 'red', text) : undefined;
+  return terminalPlot(figure, { width, paint });
 }

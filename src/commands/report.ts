@@ -6,11 +6,11 @@ import { readRun } from '../index.ts';
 import {
   defaultPort,
   htmlReport,
+  makeFigure,
   newestRun,
   openLivePage,
   optionTable,
   pairRuns,
-  reportData,
   usageError,
 } from '../program.ts';
 import { numberOption } from './number-option.ts';
@@ -68,6 +68,6 @@ async function report(named: string | undefined, { html, serve, port, serveHost 
   }
   const path = html ?? join(folder, 'report.html');
   const { runs, baselines } = pairRuns([folder]);
-  writeResult('report', path, htmlReport(reportData(runs, baselines)), '--html');
+  writeResult('report', path, htmlReport(makeFigure(runs, baselines)), '--html');
   process.stdout.write(`report: ${path}\n`);
 }

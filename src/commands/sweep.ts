@@ -11,7 +11,7 @@ import {
   attempt,
   checkRuns,
   completeOptions,
-  describeRanking,
+  describeTable,
   didYouMean,
   ExitError,
   endOfRun,
@@ -23,6 +23,7 @@ import {
   optionRows,
   pairRuns,
   placeFromEnvironment,
+  rankingTable,
   rankRuns,
   readValue,
   recordedNames,
@@ -116,7 +117,7 @@ export async function sweep(
   if (options.json) process.stdout.write(jsonLine({ out, ...ranked, failures }));
   else if (ranked.ranking.length > 0) {
     const [best] = ranked.ranking;
-    const lines = [describeRanking(ranked), ...nextCommands(best!.run, `${shellWord(out)}/*`)];
+    const lines = [describeTable(rankingTable(ranked)), ...nextCommands(best!.run, `${shellWord(out)}/*`)];
     process.stdout.write(asTyped(`${lines.join('\n')}\n`));
   }
   if (failures.length === 0) return;

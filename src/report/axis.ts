@@ -1,5 +1,5 @@
-// Measures a figure's horizontal axis: steps, or the tokens or seconds that they took, over which runs with other batches, models
-// or machines compare.
+// Places steps on a figure's horizontal axis: steps, or the tokens or seconds that they took, over which runs with other batches,
+// models or machines compare.
 import { Gpt2Error } from '../base/errors.ts';
 import type { RunRecord } from '../runs/reader.ts';
 import type { Baseline } from './compare/compare.ts';
@@ -14,35 +14,20 @@ export interface Plotted extends Baseline {
 }
 
 export const overNames = ['steps', 'tokens', 'seconds'] as const;
-/** What a figure is drawn over. */
+/** The quantity of a figure's horizontal axis. */
 export type Over = (typeof overNames)[number];
 
-export interface Axis {
-  readonly label: string;
-  /** What its marks count; undefined: steps. */
-  readonly unit?: string | undefined;
-}
-
-type Unit = readonly [size: number, name?: string];
-
-const units: Readonly<Record<Over, readonly Unit[]>> = {
-  steps: [[1]],
-  tokens: [
-    [1e9, 'billion tokens'],
-    [1e6, 'million tokens'],
-    [1e3, 'thousand tokens'],
-    [1, 'tokens'],
-  ],
-  seconds: [
-    [3600, 'hours of training'],
-    [60, 'minutes of training'],
-    [1, 'seconds of training'],
-  ],
+const units: Readonly<Record<Over, Readonly<Record<string, number>>>> = {
+  steps: {},
+  tokens: { 'billion tokens': 1e9, 'million tokens': 1e6, 'thousand tokens': 1e3, tokens: 1 },
+  seconds: { 'hours of training': 3600, 'minutes of training': 60, 'seconds of training': 1 },
 };
 
-/** The largest unit with room for a few marks. */
-export const unitOf = (over: Over, last: number): Unit =>
-  units[over].find(([size]) => last >= 5 * size) ?? units[over].at(-1)!;
+/** The largest unit with room for a few marks; steps have none. */
+export function unitOf(over: Over, last: number): readonly [unit: string | undefined, size: number] {
+  const all = Object.entries(units[over]);
+  return all.find(([, size]) => last >= 5 * size) ?? all.at(-1) ?? [undefined, 1];
+}
 
 /**
  * The steps, tokens or seconds before a step, where its training loss and a validation are drawn: both are of the weights that

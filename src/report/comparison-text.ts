@@ -1,40 +1,42 @@
 // Describes a comparison (../compare) in words and figures, for the terminal and the HTML report.
+
+import { seriesNames } from '../runs/curves.ts';
 import { bitsPerByte, unlike } from '../runs/measured.ts';
 import type { RunRecord } from '../runs/reader.ts';
 import { type Baseline, type Comparison, pairsOf } from './compare/compare.ts';
 import { configurationDifferences, describeMismatches, isRun, type NamedRun, type Pair } from './compare/pairs.ts';
 import { presetOf } from './compare/reference.ts';
-import { seriesNames } from './compare/series-names.ts';
-import { formatValue } from './format-numbers.ts';
+import { formatValue, valueOr } from './format-numbers.ts';
 import { endOfRun } from './logged-run.ts';
-import { formatTable } from './text-table.ts';
+import { describeTable, type Table } from './text-table.ts';
 
 export interface Compared extends Pair {
   readonly comparison: Comparison;
 }
 
-export const comparisonHead = ['series', 'steps', 'worst', 'at step', 'mean', 'beyond limit', 'last', 'reference'];
-
-export function comparisonRows({ run, baseline, comparison }: Compared, tolerance?: number): string[][] {
+export function comparisonTable(compared: Compared, tolerance?: number): Table {
+  const { run, baseline, comparison } = compared;
   const isJudged = judges(baseline, tolerance);
-  return comparison.series.map(({ series, steps, worst, mean, beyond, meanBeyond }) => {
+  const rows = comparison.series.map(({ series, steps, worst, mean, beyond, meanBeyond }) => {
     const last = pairsOf(run.series[series], baseline.series[series]).at(-1);
     const within = meanBeyond ? `mean of ${meanBeyond.limit.from}-${meanBeyond.limit.to}` : isJudged ? 'none' : '-';
     return [
-      series,
-      String(steps),
-      worst ? formatValue(worst.difference) : '-',
-      worst ? String(worst.step) : '-',
-      steps > 0 ? formatValue(mean) : '-',
-      beyond ? String(beyond.step) : within,
-      last ? formatValue(last.run) : '-',
-      last ? formatValue(last.reference) : '-',
+      ...[series, String(steps), valueOr(worst?.difference), String(worst?.step ?? '-')],
+      ...[valueOr(steps > 0 ? mean : undefined), beyond ? String(beyond.step) : within],
+      ...[valueOr(last?.run), valueOr(last?.reference)],
     ];
   });
+  return {
+    title: [`${run.name} vs ${baseline.name}`, ...describeUnlike(compared)].join(': '),
+    head: ['series', 'steps', 'worst', 'at step', 'mean', 'beyond limit', 'last', 'reference'],
+    rows,
+    notes: comparisonNotes(compared, tolerance),
+    outside: describeOutside(comparison),
+  };
 }
 
 /** Notes under the table: how runs ended, other options before a resume, the last common validation, differing configurations, the verdict if inside the limits. */
-export function comparisonNotes({ run, baseline, comparison }: Compared, tolerance?: number): string[] {
+function comparisonNotes({ run, baseline, comparison }: Compared, tolerance?: number): string[] {
   const { finalValidation, series, inside } = comparison;
   const runs = [run, ...(isRun(baseline) ? [baseline] : [])];
   const notes = runs.flatMap((one) => [`${one.name}: ${endOfRun(one).text}`, ...earlierOptions(one)]);
@@ -70,7 +72,7 @@ export function describeUnlike({ run, baseline }: Pair): string[] {
   return which.length === 0 ? [] : [`losses of ${which.join(' and ')} cannot be compared: ${reason}${bits}`];
 }
 
-/** What was configured otherwise before a run was resumed: its configuration is that of the last start. */
+/** Options that differed before a run was resumed: its configuration is that of the last start. */
 function earlierOptions({ name, events, configuration }: NamedRun): string[] {
   const starts = events.filter((event) => event.event === 'run');
   return starts.slice(0, -1).flatMap((start, index) => {
@@ -81,13 +83,15 @@ function earlierOptions({ name, events, configuration }: NamedRun): string[] {
   });
 }
 
-export const describeComparison = (compared: Compared, tolerance?: number): string =>
-  [
-    ...describeUnlike(compared),
-    `${compared.run.folder} vs ${isRun(compared.baseline) ? compared.baseline.folder : compared.baseline.name}`,
-    formatTable([comparisonHead, ...comparisonRows(compared, tolerance)]),
-    ...comparisonNotes(compared, tolerance),
-  ].join('\n');
+/** In the terminal a comparison names folders, and says first what cannot be compared. */
+export function describeComparison(compared: Compared, tolerance?: number): string {
+  const { run, baseline } = compared;
+  const names = `${run.folder} vs ${isRun(baseline) ? baseline.folder : baseline.name}`;
+  return describeTable({
+    ...comparisonTable(compared, tolerance),
+    title: [...describeUnlike(compared), names].join('\n'),
+  });
+}
 
 /** The violated limits: series, first step, difference, limit. Empty if there are none. */
 export const describeOutside = ({ series }: Comparison): string =>
@@ -104,14 +108,16 @@ export const describeOutside = ({ series }: Comparison): string =>
 const judges = ({ limits }: Baseline, tolerance: number | undefined): boolean =>
   limits !== undefined || tolerance !== undefined;
 
-export const ownHead = ['series', 'steps', 'first', 'least', 'last'];
-
-export const ownRows = (run: Pick<RunRecord, 'series'>): string[][] =>
-  ownFigures(run).map(({ series, steps, first, least, last }) => [
-    series,
-    String(steps),
-    ...[first, least, last].map((value) => (value === null ? '-' : formatValue(value))),
-  ]);
+/** A single run as a table. */
+export const ownTable = (run: Pick<NamedRun, 'name' | 'series' | 'events' | 'configuration'>): Table => ({
+  title: run.name,
+  head: ['series', 'steps', 'first', 'least', 'last'],
+  rows: ownFigures(run).map(({ series, steps, ...values }) => [
+    ...[series, String(steps)],
+    ...[values.first, values.least, values.last].map(valueOr),
+  ]),
+  notes: [endOfRun(run).text],
+});
 
 /** The figures of a single run; null if it has no values. */
 export function ownFigures({ series }: Pick<RunRecord, 'series'>) {

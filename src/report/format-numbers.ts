@@ -7,6 +7,9 @@ export function formatValue(value: number): string {
   return value.toFixed(Math.abs(value) >= 100 ? 2 : 4);
 }
 
+export const valueOr = (value: number | null | undefined): string =>
+  typeof value === 'number' ? formatValue(value) : '-';
+
 /** Three digits, and all of those before the point: "0.0512", "51.2", "1979" */
 export const formatRate = (value: number): string => (value < 999.5 ? value.toPrecision(3) : value.toFixed(0));
 

@@ -1,9 +1,10 @@
 // Makes the documents of the HTML report and of the live pages: self-contained, with one script and one style; of runs with the plot
-// and its controls. The report holds its data (report-data.ts). All data of the live page arrives as events (../live/event-stream.ts), so no
+// and its controls. The report holds its figure (figure.ts). All data of the live page arrives as events (../live/event-stream.ts), so no
 // text of a run is ever part of its markup. page/ holds the behaviour.
 import { createHash } from 'node:crypto';
 import { type BundleName, bundled } from './bundle.ts';
-import type { ReportData } from './report-data.ts';
+import type { Figure } from './figure.ts';
+import { pack } from './points.ts';
 import { escapeText } from './svg.ts';
 
 const plotMarkup = `<div class="controls" role="toolbar" aria-label="What the plot shows">
@@ -29,7 +30,7 @@ const plotMarkup = `<div class="controls" role="toolbar" aria-label="What the pl
 <kbd>←</kbd> <kbd>→</kbd> cursor, <kbd>+</kbd> <kbd>−</kbd> <kbd>0</kbd> zoom, <kbd>l</kbd> log, <kbd>d</kbd> difference, <kbd>s</kbd> smoothing, <kbd>1</kbd> <kbd>2</kbd> … series, <kbd>t</kbd> dark or light</p>`;
 
 /** A report as one HTML document that needs no server or network. */
-export const htmlReport = (data: ReportData): string =>
+export const htmlReport = (data: Figure): string =>
   documentOf({
     script: 'page.js',
     title: data.title,
@@ -39,7 +40,7 @@ export const htmlReport = (data: ReportData): string =>
 <script type="application/json" id="data">${scriptJson(data)}</script>`,
   }).html;
 
-/** What a live page shows: a run while it trains, or the kernels of `kernel watch`. */
+/** The subject of a live page: a run while it trains, or the kernels of `kernel watch`. */
 export type Shows = 'run' | 'kernels';
 
 /** A live page, and the content security policy to send with it. Its script connects to the server that it came from. */
@@ -59,7 +60,7 @@ const stateMarkup = '<p id="state" role="status"></p>';
 const tilesMarkup = '<dl id="tiles" aria-label="Last figures"></dl>';
 
 /** @param data of a report; undefined: of the live page. page/elements.ts fills a run's elements. */
-function runMarkup(data: ReportData | undefined): string {
+function runMarkup(data: Figure | undefined): string {
   const ofRun = (markup: string) => (data && !data.run ? '' : markup);
   const samples = `<section aria-labelledby="samples-title"><h2 id="samples-title">Samples</h2>
 <label>at step <select id="sample-step" disabled></select></label>
@@ -129,4 +130,4 @@ ${end}
 const hash = (text: string): string => `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
 
 /** JSON for a script element, which would otherwise end at the first `</script>` or nest at `<!--`. */
-const scriptJson = (value: unknown): string => JSON.stringify(value).replaceAll('<', '\\u003c');
+const scriptJson = (value: unknown): string => JSON.stringify(value, pack).replaceAll('<', '\\u003c');

@@ -1,4 +1,4 @@
-// What `kernel watch` knows of a folder's kernels after a save: the watch page shows it (page/watch.ts). Plain JSON.
+// The state of a folder's kernels after a save, which `kernel watch` sends and the watch page shows (page/watch.ts). Plain JSON.
 
 /** Where a tensor is wrong: rows are its leading dimensions together, columns the last one; a long vector is wrapped. */
 export interface WrongMap {
@@ -13,7 +13,7 @@ export interface WrongMap {
 export interface WrongTensor {
   readonly sentence: string;
   readonly map: WrongMap | undefined;
-  /** What the first wrong element is computed from, as "weight[88] = 1.25". */
+  /** The values that the first wrong element is computed from, as "weight[88] = 1.25". */
   readonly inputs: readonly string[];
 }
 
@@ -39,11 +39,11 @@ export interface RoundKernel {
   /** "gelu_forward fp32" */
   readonly name: string;
   readonly state: RoundState | 'waiting';
-  /** What was found, without the name. */
+  /** The finding, without the kernel's name. */
   readonly sentence: string;
   /** The first tensor that is wrong. */
   readonly wrong?: WrongTensor;
-  /** What the compiler or a failed kernel said. */
+  /** The message of the compiler or of a failed kernel. */
   readonly error?: string;
   readonly times: readonly TimedSize[];
 }

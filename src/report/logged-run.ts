@@ -1,5 +1,5 @@
 // Collects a run's state from its log so far: curves, samples, last lines, and the run's state. The report builds it from a whole
-// log (report-data.ts), the live page line by line (page/live.ts), so nothing here needs Node or a DOM.
+// log (make-figure.ts), the live page line by line (page/live.ts), so nothing here needs Node or a DOM.
 import { type Line, RunCurves } from '../runs/curves.ts';
 import type { RunRecord } from '../runs/reader.ts';
 import { formatDuration, formatStep } from './format-numbers.ts';

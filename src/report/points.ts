@@ -1,28 +1,36 @@
-// Prepares a curve's points for drawing. The figures in files and the page do so, so nothing here needs Node or a DOM.
+// Prepares a curve's points for drawing. The page runs this file too, so nothing here needs Node or a DOM.
 
 /** A curve: steps rising, one value for each; a value that is not finite interrupts its line. */
 export interface Points {
-  readonly steps: Float64Array;
-  readonly values: Float64Array;
+  readonly steps: readonly number[];
+  readonly values: readonly number[];
 }
 
-/** A curve in a report's JSON: evenly spaced steps by the first and their distance; values that JSON lacks as text. */
-export interface PackedPoints {
-  readonly first?: number;
-  readonly every?: number;
-  readonly steps?: readonly number[];
-  readonly values: readonly (number | string)[];
+/** Single precision has at most nine digits, and no axis shows more; more would only make a report longer. */
+const rounded = (value: number): number => Number(value.toPrecision(9));
+
+/** A replacer of JSON.stringify: evenly spaced steps become the first and their distance, values that JSON lacks text. */
+export function pack(_: string, data: Partial<Points> | null): unknown {
+  if (!data?.steps || !data.values) return data;
+  const steps = data.steps.map(rounded);
+  const values = data.values.map((value) => (Number.isFinite(value) ? rounded(value) : `${value}`));
+  const [first = 0, second = first + 1] = steps;
+  const every = second - first;
+  const isEven = steps.every((step, index) => step === first + index * every);
+  return isEven ? { first, every, values } : { steps, values };
 }
 
-export function unpack({ first = 0, every = 1, steps, values }: PackedPoints): Points {
-  return {
-    steps: steps ? Float64Array.from(steps) : Float64Array.from(values, (_, index) => first + index * every),
-    values: Float64Array.from(values, Number),
-  };
+/** The reviver of JSON.parse that undoes `pack`. */
+export function unpack(_: string, data: { first: number; every: number; steps?: number[]; values: unknown } | null) {
+  // An array has a method of that name.
+  if (!Array.isArray(data?.values)) return data;
+  const { first, every, steps } = data;
+  const values = data.values.map(Number);
+  return { steps: steps ?? values.map((_, index) => first + index * every), values };
 }
 
 /** Place of the point nearest to `step`; none if the curve starts after it or ends before it. */
-export function valueNear(steps: Float64Array, step: number): number | undefined {
+export function valueNear(steps: readonly number[], step: number): number | undefined {
   const after = steps.findIndex((one) => one >= step);
   if (after < 0 || (after === 0 && steps[0] !== step)) return undefined;
   return after > 0 && step - steps[after - 1]! <= steps[after]! - step ? after - 1 : after;
@@ -30,11 +38,11 @@ export function valueNear(steps: Float64Array, step: number): number | undefined
 
 /** Value minus the baseline's, at the steps that both have. */
 export function difference({ steps, values }: Points, baseline: Points): Points {
-  const recorded = new Map(Array.from(baseline.steps, (step, place) => [step, baseline.values[place]!]));
+  const recorded = new Map(baseline.steps.map((step, place) => [step, baseline.values[place]!]));
   const common = [...steps.keys()].filter((place) => recorded.has(steps[place]!));
   return {
-    steps: Float64Array.from(common, (place) => steps[place]!),
-    values: Float64Array.from(common, (place) => values[place]! - recorded.get(steps[place]!)!),
+    steps: common.map((place) => steps[place]!),
+    values: common.map((place) => values[place]! - recorded.get(steps[place]!)!),
   };
 }
 
@@ -55,21 +63,17 @@ export function smooth({ steps, values }: Points, weight: number): Points {
   return { steps, values: smoothed };
 }
 
-/**
- * The part of a curve between two steps, with one point beyond each end, in at most four points per column: first, least,
- * largest and last, so that no spike is lost.
- */
-export function thin({ steps, values }: Points, from: number, to: number, columns: number): Points {
-  const start = Math.max(0, firstFrom(steps, from) - 1);
-  const end = Math.min(steps.length, firstFrom(steps, to) + 1);
-  if (end - start <= 4 * columns) return { steps: steps.subarray(start, end), values: values.subarray(start, end) };
-  const width = (to - from) / columns;
+/** A curve in at most four points for each column: first, least, largest and last, so that no spike is lost. */
+export function thin({ steps, values }: Points, columns: number): Points {
+  if (steps.length <= 4 * columns) return { steps, values };
+  const from = steps[0]!;
+  const width = (steps.at(-1)! - from) / columns;
   const columnOf = (place: number) => Math.floor((steps[place]! - from) / width);
   const kept: number[] = [];
-  for (let at = start; at < end; ) {
+  for (let at = 0; at < steps.length; ) {
     const column = columnOf(at);
     let [least, largest, gap, next] = [-1, -1, -1, at];
-    for (; next < end && columnOf(next) === column; next += 1) {
+    for (; next < steps.length && columnOf(next) === column; next += 1) {
       const value = values[next]!;
       if (!Number.isFinite(value)) gap = next;
       else if (least < 0) [least, largest] = [next, next];
@@ -80,14 +84,5 @@ export function thin({ steps, values }: Points, from: number, to: number, column
     kept.push(...[...places].sort((a, b) => a - b));
     at = next;
   }
-  return {
-    steps: Float64Array.from(kept, (place) => steps[place]!),
-    values: Float64Array.from(kept, (place) => values[place]!),
-  };
-}
-
-/** Place of the first step that is not before `step`; the number of steps if there is none. */
-function firstFrom(steps: Float64Array, step: number): number {
-  const place = steps.findIndex((one) => one >= step);
-  return place < 0 ? steps.length : place;
+  return { steps: kept.map((place) => steps[place]!), values: kept.map((place) => values[place]!) };
 }

@@ -1,18 +1,21 @@
-// Ranks runs by validation loss, with the options in which they differ.
+// Ranks runs by validation loss, with the options in which they differ, and summarizes runs in a few figures, for lists of them.
+import { readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { customModel, modelLabel } from '../model/config.ts';
 import { isCompared, recordedValue, shortValue } from '../options/configuration.ts';
 import { flagOf } from '../options/row.ts';
 import { type OptionName, optionRows, recordedNames } from '../options/table.ts';
 import { whileIdle } from '../runs/lock.ts';
 import { bitsPerByte, lastEvent, unlike } from '../runs/measured.ts';
-import type { RunRecord } from '../runs/reader.ts';
+import { type RunRecord, readRun } from '../runs/reader.ts';
 import type { NamedRun } from './compare/pairs.ts';
 import { describeUnlike } from './comparison-text.ts';
-import { formatStep, formatValue } from './format-numbers.ts';
-import { endOfRun } from './logged-run.ts';
-import { formatTable } from './text-table.ts';
+import { formatStep, valueOr } from './format-numbers.ts';
+import { endOfRun, LoggedRun } from './logged-run.ts';
+import type { Table } from './text-table.ts';
 
 /** `failed`: a loss or gradient was not finite. A run that was killed is `stopped`. */
-export function runState(folder: string, record: RunRecord) {
+function runState(folder: string, record: RunRecord) {
   const { state } = endOfRun(record);
   if (state === 'finished') return state;
   if (!whileIdle(folder, () => {})) return 'running';
@@ -20,7 +23,7 @@ export function runState(folder: string, record: RunRecord) {
 }
 
 /** Updates done. */
-export const stepsDone = ({ series }: Pick<RunRecord, 'series'>): number => (series.train.at(-1)?.[0] ?? -1) + 1;
+const stepsDone = ({ series }: Pick<RunRecord, 'series'>): number => (series.train.at(-1)?.[0] ?? -1) + 1;
 
 /** How far a run's last validation is behind another's; null unless both logs list the losses of the same sequences. */
 export function behind(run: Validated, best: Validated) {
@@ -89,12 +92,11 @@ export function rankRuns(runs: readonly NamedRun[]) {
 }
 
 /** A ranking as a table; options have the names of their flags. */
-export function rankingTable({ title, ranking, notes }: Ranking) {
+export function rankingTable({ title, ranking, notes }: Ranking): Table {
   const options = Object.keys(ranking[0]?.options ?? {}) as OptionName[];
   // Logs of earlier versions have neither the losses of sequences nor the bytes of their text.
   const isMeasured = ranking.some((run) => run.behind);
   const hasBits = ranking.some((run) => run.bitsPerByte !== null);
-  const valueOr = (value: number | null | undefined) => (typeof value === 'number' ? formatValue(value) : '-');
   return {
     title,
     notes,
@@ -116,7 +118,45 @@ export function rankingTable({ title, ranking, notes }: Ranking) {
 const describeBehind = ({ behind }: Ranking['ranking'][number]): string =>
   behind ? `${behind.difference.toFixed(4)} ± ${behind.standardError.toFixed(4)}${behind.isTie ? ' tie' : ''}` : '-';
 
-export function describeRanking(ranking: Ranking): string {
-  const { title, head, rows, notes } = rankingTable(ranking);
-  return [title, formatTable([head, ...rows]), ...notes].join('\n');
+/** Losses are the last ones, in nats per token; null: none yet. */
+export type RunSummary = ReturnType<typeof withTies>[number];
+
+/** @throws Gpt2Error as `readRun` */
+export function summarizeRun(run: string) {
+  const record = readRun(run);
+  const { events, series, configuration } = record;
+  const { milliseconds } = new LoggedRun(events);
+  return {
+    run,
+    /** Time of the first start, in UTC. */
+    started: events.find((event) => event.event === 'run')!.time,
+    model: configuration.model === customModel ? modelLabel(configuration) : configuration.model,
+    data: String(shortValue('data', configuration.data)),
+    steps: stepsDone(record),
+    ofSteps: configuration.steps,
+    train: series.train.at(-1)?.[1] ?? null,
+    val: series.val.at(-1)?.[1] ?? null,
+    /** By the median time of the last steps. */
+    tokensPerSecond: milliseconds ? (1000 * configuration.totalBatch) / milliseconds : null,
+    state: runState(run, record),
+    bytes: bytesIn(run),
+    validated: { configuration, events: [lastEvent(record, 'run')!, lastEvent(record, 'val')!].filter(Boolean) },
+  };
+}
+
+/** Adds how far each validation is behind the least over the same sequences. */
+export function withTies(runs: readonly ReturnType<typeof summarizeRun>[]) {
+  const byLoss = runs.toSorted((a, b) => (a.val ?? Number.MAX_VALUE) - (b.val ?? Number.MAX_VALUE));
+  return runs.map(({ validated, ...run }) => {
+    const best = byLoss.find((other) => behind(validated, other.validated))?.validated;
+    return { ...run, behind: best && best !== validated ? behind(validated, best) : null };
+  });
+}
+
+/** Bytes of all files; those that go while they are counted count as nothing. */
+function bytesIn(folder: string): number {
+  const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((name) =>
+    statSync(join(folder, name), { throwIfNoEntry: false }),
+  );
+  return files.reduce((sum, file) => sum + (file?.isFile() ? file.size : 0), 0);
 }

@@ -1,53 +1,55 @@
-// Computes axes: linear and logarithmic scales, the round numbers they mark and the text of the marks. The figures in files and in the
-// terminal use all of it; the page leaves scales to uPlot and uses the marks, so nothing here needs Node or a DOM.
-import type { Axis } from './axis.ts';
+// Computes axes: their ends around some values, the round numbers that they mark and the texts of the marks. The page runs this file
+// too, again after every zoom, so nothing here needs Node or a DOM.
 
-/** An axis: the place of a value between its ends (0 to 1), and the values to mark. */
+/** An axis: the values at its ends. */
 export interface Scale {
-  readonly place: (value: number) => number;
-  readonly ticks: readonly number[];
-  readonly format: (tick: number) => string;
+  readonly low: number;
+  readonly high: number;
+  readonly isLog?: boolean;
 }
 
-/** A scale over the finite values among some, with a share of its length as margin at both ends. */
-export function linearScale(values: readonly number[], { count, margin }: { count: number; margin: number }): Scale {
-  const [least, largest] = extent(values) ?? [0, 1];
-  const room = least === largest ? Math.abs(least) / 2 || 1 : (largest - least) * margin;
-  const low = margin === 0 ? least : least - room;
-  const high = largest + room;
-  return { place: (value) => (value - low) / (high - low), ...linearMarks(low, high, count) };
+/** A marked value of an axis. */
+interface Mark {
+  readonly at: number;
+  readonly text: string;
 }
 
-/** Likewise, logarithmic. Values below `floor` (zero among them) lie on the lower end, which is then `floor`. */
-export function logScale(values: readonly number[], { floor, margin }: { floor: number; margin: number }): Scale {
-  const [least, largest] = extent(values.map((value) => Math.max(value, floor))) ?? [floor, floor * 10];
-  const room = (Math.log10(largest) - Math.log10(least)) * margin || (least === largest ? 0.2 : 0);
-  const low = least === floor ? Math.log10(floor) : Math.log10(least) - room;
-  const high = Math.log10(largest) + room;
-  const place = (value: number) => (Math.log10(Math.max(value, 10 ** low)) - low) / (high - low);
-  return { place, ...logMarks(low, high, 4) };
+/**
+ * An axis for values, with a share of its length as margin at both ends.
+ * @param extent the least and the largest value; undefined: there are none
+ * @param floor makes the axis logarithmic; values below it (zero among them) lie on the lower end, which is then `floor`
+ */
+export function scaleOf(extent: readonly [number, number] | undefined, margin: number, floor?: number): Scale {
+  if (floor === undefined) {
+    const [least, largest] = extent ?? [0, 1];
+    const room = least === largest ? Math.abs(least) / 2 || 1 : (largest - least) * margin;
+    return { low: least - room, high: largest + room };
+  }
+  const [low, high] = (extent ?? [floor, floor * 10]).map((value) => Math.max(value, floor)) as [number, number];
+  const room = low === high ? 10 ** 0.2 : (high / low) ** margin;
+  return { low: low === floor ? floor : low / room, high: high * room, isLog: true };
 }
 
-export function linearMarks(low: number, high: number, count: number): Pick<Scale, 'ticks' | 'format'> {
-  const marks = ticks(low, high, count);
-  return { ticks: marks, format: formatter(marks) };
-}
-
-/** Marks of a logarithmic axis from 10^low to 10^high; `count` of a linear one where fewer than two would be powers. */
-export function logMarks(low: number, high: number, count: number): Pick<Scale, 'ticks' | 'format'> {
-  const powers = logTicks(low, high);
-  // One mark shows no scale.
-  return powers.length > 1 ? { ticks: powers, format: formatTick } : linearMarks(10 ** low, 10 ** high, count);
-}
-
-/** Those marks of a horizontal axis that exist: there is no half a step. */
-export const marksOn = ({ unit }: Axis, marks: readonly number[]): readonly number[] =>
-  unit === undefined ? marks.filter(Number.isInteger) : marks;
-
-function extent(values: readonly number[]): [least: number, largest: number] | undefined {
+/** The least and the largest finite value; undefined if there are none. */
+export function extentOf(values: readonly number[]): [least: number, largest: number] | undefined {
   const finite = values.filter(Number.isFinite);
   if (finite.length === 0) return undefined;
   return [finite.reduce((a, b) => Math.min(a, b)), finite.reduce((a, b) => Math.max(a, b))];
+}
+
+/** A value's place between the ends, 0 to 1; on a logarithmic axis values below it lie on its end. */
+export function placeOn({ low, high, isLog }: Scale, value: number): number {
+  return isLog ? Math.log(Math.max(value, low) / low) / Math.log(high / low) : (value - low) / (high - low);
+}
+
+/** About `count` marks; powers of ten on a logarithmic axis that has two. @param isWhole leaves out marks that are not integers */
+export function marksOf({ low, high, isLog }: Scale, count: number, isWhole = false): Mark[] {
+  const powers = isLog ? logTicks(Math.log10(low), Math.log10(high)) : [];
+  // One mark shows no scale.
+  const hasPowers = powers.length > 1;
+  const marks = (hasPowers ? powers : ticks(low, high, count)).filter((mark) => !isWhole || Number.isInteger(mark));
+  const format = hasPowers ? formatTick : formatter(marks);
+  return marks.map((at) => ({ at, text: format(at) }));
 }
 
 /** Round numbers from `low` to `high`, about `count` of them: steps of 1, 2 or 5 times a power of ten. */
@@ -82,12 +84,12 @@ export function formatter(marks: readonly number[]): (mark: number) => string {
   const largest = Math.max(0, ...marks.map(Math.abs));
   if (marks.length < 2) return formatTick;
   const step = Math.abs(Number(marks[1]) - Number(marks[0]));
+  const digitsFrom = (power: number) => Math.max(0, power - Math.floor(Math.log10(step) + 1e-9));
   if (largest < 0.01) {
     const power = Math.floor(Math.log10(largest) + 1e-9);
-    const digits = Math.max(0, power - Math.floor(Math.log10(step) + 1e-9));
-    return (mark) => (mark === 0 ? '0' : `${withMinus((mark / 10 ** power).toFixed(digits))}e${power}`);
+    return (mark) => (mark === 0 ? '0' : `${withMinus((mark / 10 ** power).toFixed(digitsFrom(power)))}e${power}`);
   }
-  const digits = Math.min(20, Math.max(0, -Math.floor(Math.log10(step) + 1e-9)));
+  const digits = Math.min(20, digitsFrom(0));
   return (mark) =>
     withMinus(mark.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits }));
 }

@@ -1,7 +1,7 @@
-// Renders a figure as an SVG document, fit for print: panels one above the other over one horizontal axis, a legend, a source line.
-// Equal input gives equal bytes. loss-plot.ts chooses what it shows.
-import type { Axis } from './axis.ts';
-import { linearScale, marksOn, type Scale } from './scale.ts';
+// Renders figures as SVG documents, fit for print: panels one above the other over one horizontal axis, or bars. Equal input gives
+// equal bytes. loss-plot.ts chooses the panels of a run.
+import type { Points } from './points.ts';
+import { extentOf, marksOf, placeOn, type Scale, scaleOf } from './scale.ts';
 
 /** The style of a series: a line (dashed or not), or marks, so that two differ without colour. */
 export interface LineStyle {
@@ -15,9 +15,8 @@ export interface LineStyle {
   readonly opacity?: number;
 }
 
-/** A series; at a point that is not finite the line is interrupted. */
 export interface PlotLine {
-  readonly points: readonly (readonly [x: number, y: number])[];
+  readonly points: Points;
   readonly style: LineStyle;
 }
 
@@ -25,16 +24,20 @@ export interface Panel {
   /** The quantity of the vertical axis, with its unit. */
   readonly label: string;
   readonly height: number;
-  readonly scale: Scale;
+  /** About how many marks the vertical axis has. */
+  readonly marks: number;
+  /** Makes the vertical axis logarithmic: see `scaleOf`. */
+  readonly floor?: number | undefined;
   /** Drawn in this order, the last on top. */
   readonly lines: readonly PlotLine[];
 }
 
-export interface Figure {
+export interface SvgFigure {
   readonly title: string;
   readonly legend: readonly { readonly label: string; readonly style: LineStyle }[];
   readonly panels: readonly Panel[];
-  readonly axis: Axis;
+  /** The horizontal axis. */
+  readonly axis: { readonly label: string; readonly unit?: string | undefined; readonly last: number };
   /** Lines set small below: where the numbers come from. */
   readonly sources: readonly string[];
 }
@@ -51,72 +54,75 @@ const foot = 62;
 const sourceRow = 15;
 const ink = { text: '#1a1a1a', axis: '#333', grid: '#e2e2e2', quiet: '#555' };
 
-export function renderSvg(figure: Figure): string {
-  const legendRows = Math.ceil(figure.legend.length / legendColumns);
-  const places = figure.panels.flatMap(({ lines }) => lines.flatMap(({ points }) => points.map(([x]) => x)));
-  const scale = linearScale(places, { count: 8, margin: 0 });
-  const horizontal = { ...scale, ticks: marksOn(figure.axis, scale.ticks) };
-  let bottom = legendTop + legendRows * legendRow - panelGap;
-  const panels = figure.panels.map((panel, index) => {
-    const top = bottom + panelGap;
-    bottom = top + panel.height;
-    return drawPanel(panel, horizontal, top, index === figure.panels.length - 1);
-  });
-  const height = bottom + foot + sourceRow * figure.sources.length;
-
+/** A document of 800 pixels width, with its title. @param content lines of SVG; texts in it are escaped */
+function document(title: string, height: number, start: number, content: readonly string[]): string {
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" role="img" font-family="Helvetica, Arial, 'DejaVu Sans', sans-serif" font-size="13" fill="${ink.text}">
-<title>${escapeText(figure.title)}</title>
+<title>${escapeText(title)}</title>
 <rect width="${width}" height="${height}" fill="#fff"/>
-<text x="${left}" y="28" font-size="16" font-weight="bold">${escapeText(shorten(figure.title, 68))}</text>
-${figure.legend.map(({ label, style }, index) => legendEntry(label, style, index)).join('\n')}
-${panels.join('\n')}
-<text x="${(left + right) / 2}" y="${bottom + 42}" text-anchor="middle">${escapeText(figure.axis.label)}</text>
-${figure.sources
-  .map(
-    (source, index) =>
-      `<text x="${left}" y="${bottom + foot + sourceRow * index + 4}" font-size="11" fill="${ink.quiet}">${escapeText(shorten(source, 120))}</text>`,
-  )
-  .join('\n')}
+${text(title, start, 28, 68, 'font-size="16" font-weight="bold"')}
+${content.join('\n')}
 </svg>
 `;
 }
 
-function drawPanel({ label, height, scale, lines }: Panel, horizontal: Scale, top: number, isLast: boolean): string {
+/** A text of at most `length` characters. */
+const text = (content: string, x: number, y: number, length: number, attributes: string): string =>
+  `<text x="${x}" y="${y}" ${attributes}>${escapeText(shorten(content, length))}</text>`;
+
+const small = `font-size="11" fill="${ink.quiet}"`;
+
+export function renderSvg({ title, legend, panels, axis, sources }: SvgFigure): string {
+  const horizontal: Scale = { low: 0, high: axis.last || 1 };
+  const x = (value: number) => round(left + placeOn(horizontal, value) * (right - left));
+  const marks = marksOf(horizontal, 8, axis.unit === undefined);
+  let bottom = legendTop + Math.ceil(legend.length / legendColumns) * legendRow - panelGap;
+  const drawn = panels.map((panel, index) => {
+    const top = bottom + panelGap;
+    bottom = top + panel.height;
+    const isLast = index === panels.length - 1;
+    const ticks = marks.map(({ at, text }) => {
+      const tick = `<path d="M${x(at)} ${bottom}v5" stroke="${ink.axis}"/>`;
+      return isLast ? `${tick}<text x="${x(at)}" y="${bottom + 20}" text-anchor="middle">${text}</text>` : tick;
+    });
+    return drawPanel(panel, top, x, ticks);
+  });
+  return document(title, bottom + foot + sourceRow * sources.length, left, [
+    ...legend.map(({ label, style }, index) => legendEntry(label, style, index)),
+    ...drawn,
+    text(axis.label, (left + right) / 2, bottom + 42, 120, 'text-anchor="middle"'),
+    ...sources.map((source, index) => text(source, left, bottom + foot + sourceRow * index + 4, 120, small)),
+  ]);
+}
+
+type Placing = (value: number) => number;
+
+/** @param ticks those of the horizontal axis, drawn */
+function drawPanel(panel: Panel, top: number, x: Placing, ticks: readonly string[]): string {
+  const { label, height, lines, floor } = panel;
+  const scale = scaleOf(extentOf(lines.flatMap(({ points }) => points.values)), 0.05, floor);
   const bottom = top + height;
-  const x = (value: number) => round(left + horizontal.place(value) * (right - left));
-  const y = (value: number) => round(bottom - scale.place(value) * height);
-  const middle = top + height / 2;
+  const y = (value: number) => round(bottom - placeOn(scale, value) * height);
   return [
-    ...scale.ticks.map(
-      (tick) =>
-        `<path d="M${left} ${y(tick)}H${right}" stroke="${ink.grid}"/><text x="${left - 8}" y="${round(y(tick) + 4.5)}" text-anchor="end">${scale.format(tick)}</text>`,
+    ...marksOf(scale, panel.marks).map(
+      ({ at, text }) =>
+        `<path d="M${left} ${y(at)}H${right}" stroke="${ink.grid}"/><text x="${left - 8}" y="${round(y(at) + 4.5)}" text-anchor="end">${text}</text>`,
     ),
-    ...horizontal.ticks.map((tick) => {
-      const mark = `<path d="M${x(tick)} ${bottom}v5" stroke="${ink.axis}"/>`;
-      return isLast
-        ? `${mark}<text x="${x(tick)}" y="${bottom + 20}" text-anchor="middle">${horizontal.format(tick)}</text>`
-        : mark;
-    }),
+    ...ticks,
     `<path d="M${left} ${top}V${bottom}H${right}" fill="none" stroke="${ink.axis}"/>`,
-    `<text transform="translate(18 ${middle}) rotate(-90)" text-anchor="middle">${escapeText(label)}</text>`,
+    `<text transform="translate(18 ${top + height / 2}) rotate(-90)" text-anchor="middle">${escapeText(label)}</text>`,
     ...lines.map(({ points, style }) => drawLine(points, style, x, y)),
   ].join('\n');
 }
 
-type Place = (value: number) => number;
-
-function drawLine(points: PlotLine['points'], style: LineStyle, x: Place, y: Place): string {
+function drawLine({ steps, values }: Points, style: LineStyle, x: Placing, y: Placing): string {
+  const places = values.map((value, at) => (Number.isFinite(value) ? ([x(steps[at]!), y(value)] as const) : undefined));
   if (style.mark) {
-    const marks = points.filter(([, value]) => Number.isFinite(value));
-    return `<g ${paint(style)}>${marks.map(([step, value]) => circle(x(step), y(value), style)).join('')}</g>`;
+    return `<g ${paint(style)}>${places.map((place) => place && circle(...place, style)).join('')}</g>`;
   }
-  let path = '';
-  let isDrawing = false;
-  for (const [step, value] of points) {
-    if (Number.isFinite(value)) path += `${isDrawing ? 'L' : 'M'}${x(step)} ${y(value)}`;
-    isDrawing = Number.isFinite(value);
-  }
-  return `<path d="${path}" ${paint(style)}/>`;
+  // A level stretch needs its ends only.
+  const isLevel = (at: number) => [-1, 1].every((by) => places[at + by]?.[1] === places[at]![1]);
+  const path = places.map((place, at) => place && !isLevel(at) && `${places[at - 1] ? 'L' : 'M'}${place.join(' ')}`);
+  return `<path d="${path.filter(Boolean).join('')}" ${paint(style)}/>`;
 }
 
 function legendEntry(label: string, style: LineStyle, index: number): string {
@@ -138,6 +144,40 @@ function paint({ color, dash, mark, size = 1.6, opacity }: LineStyle): string {
   const dashes = dash ? ` stroke-dasharray="${dash}"` : '';
   const faint = opacity === undefined ? '' : ` stroke-opacity="${opacity}"`;
   return `fill="none" stroke="${color}" stroke-width="${size}" stroke-linejoin="round"${dashes}${faint}`;
+}
+
+export interface Bar {
+  readonly name: string;
+  /** Above zero. */
+  readonly value: number;
+  /** The text after the bar. */
+  readonly label: string;
+  readonly color: string;
+}
+
+/** Values with names: a bar each, on a logarithmic axis. @param axis the quantity, with its unit @param source a small line below */
+export function barsSvg({
+  title,
+  axis,
+  bars,
+  source,
+}: Readonly<Record<'title' | 'axis' | 'source', string>> & { readonly bars: readonly Bar[] }): string {
+  const [start, end, top, row] = [220, 690, 48, 24];
+  const scale = scaleOf(extentOf(bars.map(({ value }) => value)), 0.05, Number.MIN_VALUE);
+  const x = (value: number) => round(start + placeOn(scale, value) * (end - start));
+  const bottom = top + row * bars.length;
+  return document(title, bottom + 66, start, [
+    ...marksOf(scale, 4).map(
+      ({ at, text }) =>
+        `<path d="M${x(at)} ${top}V${bottom}" stroke="${ink.grid}"/><text x="${x(at)}" y="${bottom + 18}" text-anchor="middle">${text}</text>`,
+    ),
+    ...bars.map(({ name, value, label, color }, index) => {
+      const y = top + row * index;
+      return `${text(name, start - 8, y + 16, 34, 'text-anchor="end"')}<rect x="${start}" y="${y + 4}" width="${round(x(value) - start)}" height="${row - 8}" fill="${color}"/><text x="${x(value) + 6}" y="${y + 16}">${escapeText(label)}</text>`;
+    }),
+    text(axis, (start + end) / 2, bottom + 38, 100, 'text-anchor="middle"'),
+    text(source, start, bottom + 58, 100, small),
+  ]);
 }
 
 const round = (value: number): number => Math.round(value * 100) / 100;

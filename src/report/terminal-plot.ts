@@ -1,13 +1,12 @@
 // Plots training losses in the terminal: braille dots in colour, or one mark per curve without colour.
-import type { Axis, Plotted } from './axis.ts';
-import { linearScale, marksOn, type Scale } from './scale.ts';
-import { type Placement, placeCurves } from './shown-curves.ts';
+import { type Axis, curvesInView, type Figure, seriesLabels } from './figure.ts';
+import { extentOf, marksOf, placeOn, type Scale, scaleOf } from './scale.ts';
 
 /** Rows of the plot without its axis and legend. */
 const height = 16;
 
-/** Colours text as a curve, by the curve's place. */
-type Paint = (curve: number, text: string) => string;
+/** Colours text, by the name of a colour in the terminal. */
+type Paint = (color: string, text: string) => string;
 
 /** Marks without colour, in the order of the curves; a later curve hides an earlier one. */
 const marks = [...'o*+x#%@&=~^svw$'];
@@ -18,44 +17,46 @@ const dots = [
   [0x08, 0x10, 0x20, 0x80],
 ] as const;
 
-/** The plot. `width`: columns of all of it; without `paint` each curve has a mark. */
+/** The plot. @param width columns of all of it @param paint without it each curve has a mark */
 export function terminalPlot(
-  runs: readonly Plotted[],
-  baselines: readonly Plotted[],
-  { width, paint, over }: Pick<Placement, 'over'> & { readonly width: number; readonly paint?: Paint },
+  figure: Figure,
+  { width, paint }: { readonly width: number; readonly paint?: Paint },
 ): string {
-  const { curves, axis, last } = placeCurves(runs, baselines, { over });
+  const { axis } = figure;
+  const curves = curvesInView(figure);
+  const lines = curves.map(({ series }) => series.train!);
   const columns = Math.max(10, width - 9);
-  const lines = curves.map(({ plotted, place }) => place(plotted.series.train).filter(([at]) => at <= last));
-  const horizontal = linearScale([0, last || 1], { count: Math.max(2, Math.floor(columns / 14)), margin: 0 });
-  const vertical = linearScale(
-    lines.flatMap((points) => points.map(([, value]) => value)),
-    { count: Math.max(2, Math.floor(height / 4)), margin: 0.02 },
-  );
+  const horizontal: Scale = { low: 0, high: axis.last || 1 };
+  const vertical = scaleOf(extentOf(lines.flatMap(({ values }) => values)), 0.02);
   const cells = Array.from({ length: height }, () => Array.from({ length: columns }, () => ({ bits: 0, curve: -1 })));
-  lines.forEach((points, curve) => {
+  lines.forEach(({ steps, values }, curve) => {
     let from: [number, number] | undefined;
-    for (const [at, value] of points) {
+    for (const [index, value] of values.entries()) {
       const to: [number, number] | undefined = Number.isFinite(value)
-        ? [horizontal.place(at) * (2 * columns - 1), (1 - vertical.place(value)) * (4 * height - 1)]
+        ? [placeOn(horizontal, steps[index]!) * (2 * columns - 1), (1 - placeOn(vertical, value)) * (4 * height - 1)]
         : undefined;
       if (to) drawTo(from ?? to, to, (x, y) => setDot(cells, x, y, curve));
       from = to;
     }
   });
   const labels = new Map(
-    vertical.ticks.map((tick) => [Math.round((1 - vertical.place(tick)) * (height - 1)), vertical.format(tick)]),
+    marksOf(vertical, height / 4).map(({ at, text }) => [Math.round((1 - placeOn(vertical, at)) * (height - 1)), text]),
   );
+  const colors =
+    paint &&
+    curves.map(
+      ({ terminal }) =>
+        (text: string) =>
+          paint(terminal, text),
+    );
   return [
-    'training loss (nats per token)',
+    seriesLabels.train.long,
     ...cells.map((row, index) =>
-      `${(labels.get(index) ?? '').padStart(7)} ${labels.has(index) ? '┤' : '│'}${drawRow(row, paint)}`.trimEnd(),
+      `${(labels.get(index) ?? '').padStart(7)} ${labels.has(index) ? '┤' : '│'}${drawRow(row, colors)}`.trimEnd(),
     ),
     ...horizontalAxis(horizontal, axis, columns),
     axis.label.padStart(Math.floor((columns + axis.label.length) / 2) + 9),
-    ...[...curves.entries()].map(
-      ([index, { plotted }]) => `  ${paint ? paint(index, '━━') : marks[index % marks.length]} ${plotted.name}`,
-    ),
+    ...curves.map(({ name }, curve) => `  ${colors ? colors[curve]!('━━') : marks[curve % marks.length]} ${name}`),
   ].join('\n');
 }
 
@@ -65,16 +66,16 @@ interface Cell {
   curve: number;
 }
 
-function drawRow(row: readonly Cell[], paint: Paint | undefined): string {
+function drawRow(row: readonly Cell[], colors: readonly ((text: string) => string)[] | undefined): string {
   let text = '';
   for (let at = 0; at < row.length; ) {
     const { curve } = row[at]!;
     let piece = '';
     for (; row[at]?.curve === curve; at += 1) {
       if (curve < 0) piece += ' ';
-      else piece += paint ? String.fromCodePoint(0x2800 + row[at]!.bits) : marks[curve % marks.length]!;
+      else piece += colors ? String.fromCodePoint(0x2800 + row[at]!.bits) : marks[curve % marks.length]!;
     }
-    text += curve >= 0 && paint ? paint(curve, piece) : piece;
+    text += colors?.[curve]?.(piece) ?? piece;
   }
   return text;
 }
@@ -95,15 +96,14 @@ function setDot(cells: Cell[][], x: number, y: number, curve: number): void {
   cell.curve = curve;
 }
 
-function horizontalAxis({ ticks, place, format }: Scale, on: Axis, columns: number): string[] {
+function horizontalAxis(scale: Scale, { unit }: Axis, columns: number): string[] {
   const axis = Array.from({ length: columns }, () => '─');
   let labels = '';
-  for (const tick of marksOn(on, ticks)) {
-    const column = Math.round(place(tick) * (columns - 1));
+  for (const { at, text } of marksOf(scale, Math.max(2, Math.floor(columns / 14)), unit === undefined)) {
+    const column = Math.round(placeOn(scale, at) * (columns - 1));
     axis[column] = '┬';
-    const label = format(tick);
-    const start = Math.min(Math.max(0, column - Math.floor(label.length / 2)), columns - label.length);
-    if (labels === '' || start > labels.length) labels = labels.padEnd(start) + label;
+    const start = Math.min(Math.max(0, column - Math.floor(text.length / 2)), columns - text.length);
+    if (labels === '' || start > labels.length) labels = labels.padEnd(start) + text;
   }
   return [`${' '.repeat(8)}└${axis.join('')}`, `${' '.repeat(9)}${labels}`];
 }

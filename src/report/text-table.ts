@@ -1,4 +1,17 @@
-// Formats a table in plain text: columns as wide as their widest cell, the first to the left, the others to the right.
+// Tables in plain text: columns as wide as their widest cell, the first to the left, the others to the right.
+
+/** A table of a figure; the terminal prints it, the page shows it. */
+export interface Table {
+  readonly title: string;
+  readonly head: readonly string[];
+  readonly rows: readonly (readonly string[])[];
+  readonly notes: readonly string[];
+  /** The violated limits as text. */
+  readonly outside?: string;
+}
+
+export const describeTable = ({ title, head, rows, notes }: Table): string =>
+  [title, formatTable([head, ...rows]), ...notes].join('\n');
 
 /** Lines of a table; the first row is its head. */
 export function formatTable(rows: readonly (readonly string[])[]): string {

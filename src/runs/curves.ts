@@ -5,6 +5,10 @@
 // biome-ignore lint/suspicious/noExplicitAny: a line is read with the fields its event has, and text comes from any version.
 export type Line = Record<string, any> & { event: string };
 
+/** The curves of a run that are compared. */
+export const seriesNames = ['train', 'val', 'norm', 'lr'] as const;
+export type SeriesName = (typeof seriesNames)[number];
+
 interface GrowingPoints {
   readonly steps: number[];
   readonly values: number[];

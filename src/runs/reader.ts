@@ -4,7 +4,7 @@ import { Gpt2Error, gpt2Error, orElse } from '../base/errors.ts';
 import { readTextFile } from '../base/files/regular-file.ts';
 import { shellWord } from '../base/wording.ts';
 import type { Configuration } from '../options/table.ts';
-import { pairs, RunCurves } from './curves.ts';
+import { pairs, RunCurves, type SeriesName } from './curves.ts';
 import { findRuns } from './find-runs.ts';
 import { logPath } from './paths.ts';
 import { type RunEvent, readEvent } from './schema.ts';
@@ -13,7 +13,7 @@ import { type RunEvent, readEvent } from './schema.ts';
 export type Series = readonly (readonly [step: number, value: number])[];
 
 /** Series of a run: losses of training and validation, gradient norms, learning rates. */
-export type RunSeries = Readonly<Record<'train' | 'val' | 'norm' | 'lr', Series>>;
+export type RunSeries = Readonly<Record<SeriesName, Series>>;
 
 /** The contents of a run log. */
 export interface RunRecord {

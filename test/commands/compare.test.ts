@@ -439,7 +439,7 @@ describe('--over', () => {
       expect(stdout).toMatch(new RegExp(`^ +${label}$`, 'm'));
       const [svg, html] = files();
       expect(svg).toContain(`>${label}<`);
-      expect(html).toContain(`"axis":{"label":"${label}","unit":"${label}"}`);
+      expect(html).toContain(`"axis":{"label":"${label}","unit":"${label}",`);
       expect(Number(/"last":([\d.]+)/.exec(html!)![1])).toBeCloseTo(last);
     }
     const third = writeRun({}, { seed: 7 }, 'third');

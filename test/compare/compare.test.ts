@@ -4,29 +4,13 @@ import { describe, expect, it } from 'vitest';
 import { compareSeries } from '../../src/report/compare/compare.ts';
 import type { Reference } from '../../src/report/compare/reference.ts';
 import type { RunSeries } from '../../src/runs/reader.ts';
+import { curve } from '../report/runs-to-draw.ts';
 
 const reference: Reference = {
   name: 'r',
   source: { program: 'p', version: '1', hardware: 'h', precision: 'fp32', command: 'c' },
   configuration: { batch: 4, steps: 10, schedule: 'cosine', finalLearningRateFraction: 0.1 },
-  series: {
-    train: [
-      [0, 5],
-      [1, 4],
-      [2, 3],
-    ],
-    val: [[0, 5]],
-    norm: [
-      [0, 8],
-      [1, 1],
-      [2, 1],
-    ],
-    lr: [
-      [0, 0.1],
-      [1, 0.1],
-      [2, 0.1],
-    ],
-  },
+  series: { train: curve(5, 4, 3), val: curve(5), norm: curve(8, 1, 1), lr: curve(0.1, 0.1, 0.1) },
   limits: [
     { series: 'train', from: 0, to: 1, within: 0.1 },
     { series: 'train', kind: 'mean', from: 0, to: 2, within: 0.2 },
@@ -34,89 +18,52 @@ const reference: Reference = {
   ],
 };
 
-const same: RunSeries = reference.series;
-const changed = (series: Partial<RunSeries>): RunSeries => ({ ...same, ...series });
-const find = (run: RunSeries, name: string, tolerance?: number) =>
-  compareSeries(run, reference, tolerance).series.find(({ series }) => series === name)!;
+const compared = (changes: Partial<RunSeries>, tolerance?: number) =>
+  compareSeries({ ...reference.series, ...changes }, reference, tolerance);
+const train = (...values: number[]) => compared({ train: curve(...values) }).series[0]!;
 
 describe('compareSeries', () => {
   it('equal curves are inside', () => {
-    const { inside, series } = compareSeries(same, reference);
+    const { inside, series } = compared({});
     expect(inside).toBe(true);
     expect(series.map(({ steps }) => steps)).toEqual([3, 1, 3, 3]);
   });
 
   it('names the first step beyond its limit, and only where the limit speaks', () => {
-    expect(
-      find(
-        changed({
-          train: [
-            [0, 5.05],
-            [1, 4.2],
-            [2, 3],
-          ],
-        }),
-        'train',
-      ).beyond,
-    ).toMatchObject({ step: 1, within: 0.1 });
-    expect(
-      find(
-        changed({
-          train: [
-            [0, 5],
-            [1, 4],
-            [2, 3.5],
-          ],
-        }),
-        'train',
-      ).beyond,
-    ).toBeUndefined();
+    expect(train(5.05, 4.2, 3).beyond).toMatchObject({ step: 1, within: 0.1 });
+    expect(train(5, 4, 3.5).beyond).toBeUndefined();
   });
 
   it('holds means to limits of their own', () => {
-    const { beyond, meanBeyond } = find(
-      changed({
-        train: [
-          [0, 5],
-          [1, 4],
-          [2, 3.9],
-        ],
-      }),
-      'train',
-    );
+    const { beyond, meanBeyond } = train(5, 4, 3.9);
     expect(beyond).toBeUndefined();
     expect(meanBeyond?.mean).toBeCloseTo(0.3, 10);
   });
 
-  it('takes large values by their share', () => {
-    expect(compareSeries(changed({ norm: [[0, 8.07]] }), reference).inside).toBe(true);
-    expect(compareSeries(changed({ norm: [[0, 8.09]] }), reference).inside).toBe(false);
-    expect(compareSeries(changed({ norm: [[1, 1.03]] }), reference).inside).toBe(false);
-  });
-
-  it('a tolerance replaces the limits, at every step', () => {
-    expect(compareSeries(changed({ train: [[2, 3.5]] }), reference, 0.4).inside).toBe(false);
-    expect(compareSeries(changed({ train: [[2, 3.5]] }), reference, 0.6).inside).toBe(true);
-  });
-
   it('a NaN is beyond any limit', () => {
-    const { inside, series } = compareSeries(
-      changed({
-        train: [
-          [0, Number.NaN],
-          [1, 4],
-        ],
-      }),
-      reference,
-    );
+    const { inside, series } = compared({ train: curve(Number.NaN, 4) });
     expect(inside).toBe(false);
     expect(series[0]?.worst?.step).toBe(0);
   });
 
-  it('a limit met exactly is inside, whatever the subtraction makes of it', () => {
+  it.each<[string, Partial<RunSeries>, number | undefined, boolean]>([
+    ['a large value within its share', { norm: [[0, 8.07]] }, undefined, true],
+    ['a large value beyond its share', { norm: [[0, 8.09]] }, undefined, false],
+    ['a small value beyond the limit', { norm: [[1, 1.03]] }, undefined, false],
+    ['beyond a tolerance, where no limit applies', { train: [[2, 3.5]] }, 0.4, false],
+    ['within a tolerance', { train: [[2, 3.5]] }, 0.6, true],
+    ['a limit met exactly, whatever the subtraction makes of it', { train: [[1, 4.1]] }, undefined, true],
+    ['a little beyond a limit', { train: [[1, 4.1001]] }, undefined, false],
+    ['a learning rate within a tolerance', { lr: [[0, 0.2]] }, 0.2, true],
+    ['a learning rate within half a unit of its last digit, beyond a tolerance', { lr: [[0, 0.1000004]] }, 0, true],
+    ['a learning rate within half a unit of its last digit', { lr: [[0, 0.1000004]] }, undefined, true],
+    ['a learning rate beyond half a unit of its last digit', { lr: [[0, 0.1000006]] }, undefined, false],
+  ])('%s', (_, changes, tolerance, inside) => {
+    expect(compared(changes, tolerance).inside).toBe(inside);
+  });
+
+  it('the subtraction of two decimal fractions is over the limit', () => {
     expect(4.1 - 4).toBeGreaterThan(0.1 - 1e-12);
-    expect(compareSeries(changed({ train: [[1, 4.1]] }), reference).inside).toBe(true);
-    expect(compareSeries(changed({ train: [[1, 4.1001]] }), reference).inside).toBe(false);
   });
 
   it('counts the steps in common, and those of them that a limit speaks of', () => {
@@ -127,22 +74,13 @@ describe('compareSeries', () => {
   });
 
   it('gives the last validation that both have, and both values', () => {
-    expect(
-      compareSeries(
-        changed({
-          val: [
-            [0, 5.5],
-            [7, 1],
-          ],
-        }),
-        reference,
-      ).finalValidation,
-    ).toEqual({ step: 0, run: 5.5, reference: 5 });
-    expect(compareSeries(changed({ val: [] }), reference).finalValidation).toBeUndefined();
+    const val = [[0, 5.5], [7, 1]] as const; // biome-ignore format: one line
+    expect(compared({ val }).finalValidation).toEqual({ step: 0, run: 5.5, reference: 5 });
+    expect(compared({ val: [] }).finalValidation).toBeUndefined();
   });
 
   it('a run with nothing in common has no worst step', () => {
-    expect(find(changed({ train: [[9, 1]] }), 'train')).toMatchObject({ steps: 0, worst: undefined, mean: 0 });
+    expect(compared({ train: [[9, 1]] }).series[0]).toMatchObject({ steps: 0, worst: undefined, mean: 0 });
   });
 
   it('a curve laid over itself is inside, at any length (property)', () => {
@@ -158,15 +96,5 @@ describe('compareSeries', () => {
         expect(compared.every(({ steps, mean }) => steps === points.length && mean === 0)).toBe(true);
       }),
     );
-  });
-
-  it('the tolerance is for the learning rate too, but never under what its digits can tell', () => {
-    expect(compareSeries(changed({ lr: [[0, 0.2]] }), reference, 0.2).inside).toBe(true);
-    expect(compareSeries(changed({ lr: [[0, 0.1000004]] }), reference, 0).inside).toBe(true);
-  });
-
-  it('a learning rate is held to half a unit of the last digit printed', () => {
-    expect(compareSeries(changed({ lr: [[0, 0.1000004]] }), reference).inside).toBe(true);
-    expect(compareSeries(changed({ lr: [[0, 0.1000006]] }), reference).inside).toBe(false);
   });
 });

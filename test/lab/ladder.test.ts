@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { chapters, ladderOf } from '../../src/lab/ladder.ts';
 import type { LoadedCard } from '../../src/ops/kernels/kernel-card.ts';
-import { barsSvg } from '../../src/report/bars.ts';
+import { barsSvg } from '../../src/report/svg.ts';
 import { cards, course } from '../support/course.ts';
 
 /** Names of rungs with a card, as CHAPTER/RUNG. */

@@ -43,12 +43,17 @@ const steps = (from: number, to: number) => {
   return Array.from({ length: to - from }, (_, index) => trainEvent(from + index, 10 - turn / 7 - index / 1000));
 };
 const hasAll = (viewer: StreamViewer) => until(() => expect(viewer.lines).toEqual(log.lines));
-
-it('a finished run, then what is written while the viewer looks', async () => {
-  log.write(runEvent(), ...steps(0, 1000));
+/** A viewer of a log that has these events, after all have arrived. */
+async function watched(...events: Parameters<WrittenLog['write']>): Promise<StreamViewer> {
+  log.write(...events);
   follow();
   const viewer = view();
   await hasAll(viewer);
+  return viewer;
+}
+
+it('a finished run, then what is written while the viewer looks', async () => {
+  const viewer = await watched(runEvent(), ...steps(0, 1000));
   log.write(...steps(1000, 1010));
   await hasAll(viewer);
   expect(viewer.lines).toHaveLength(1011);
@@ -56,12 +61,9 @@ it('a finished run, then what is written while the viewer looks', async () => {
 });
 
 it('says what the page is about: name, reference, cost of a token; nothing of paths', async () => {
-  log.write(runEvent());
-  follow();
-  const viewer = view();
-  await hasAll(viewer);
+  const viewer = await watched(runEvent());
   expect(viewer.data.about).toMatchObject({
-    report: { title: 'run vs llmc-d6-fp32-b4-t64', curves: [{ name: 'llmc-d6-fp32-b4-t64' }, { name: 'run' }] },
+    figure: { title: 'run vs llmc-d6-fp32-b4-t64', curves: [{ name: 'llmc-d6-fp32-b4-t64' }, { name: 'run' }] },
     steps: 400,
     flopsPerToken: 6 * (12 * 6 * 384 ** 2 + 50257 * 384) + 6 * 6 * 64 * 384,
   });
@@ -69,15 +71,12 @@ it('says what the page is about: name, reference, cost of a token; nothing of pa
   expect(JSON.stringify(viewer.data)).not.toContain(place.folder);
   // A resume may have been given other options.
   log.write({ ...runEvent({ steps: 500, batch: 8, totalBatch: 512 }), resumedFrom: 0 });
-  await until(() => expect(viewer.data.about).toMatchObject({ steps: 500, report: { title: 'run' } }));
+  await until(() => expect(viewer.data.about).toMatchObject({ steps: 500, figure: { title: 'run' } }));
   expect(configuration.steps).toBe(400);
 });
 
 it('an H100 in bf16 has a data sheet', async () => {
-  log.write({ ...runEvent(), device: 'NVIDIA H100 80GB HBM3', dtype: 'bf16' });
-  follow();
-  const viewer = view();
-  await hasAll(viewer);
+  const viewer = await watched({ ...runEvent(), device: 'NVIDIA H100 80GB HBM3', dtype: 'bf16' });
   expect(viewer.data.about).toMatchObject({ dataSheetFlops: 989e12 });
 });
 
@@ -127,10 +126,7 @@ it('a line of megabytes harms neither what comes before it nor after it', async 
 });
 
 it('a viewer that comes back goes on after its last event', async () => {
-  log.write(runEvent(), ...steps(0, 700));
-  follow();
-  const first = view();
-  await hasAll(first);
+  const first = await watched(runEvent(), ...steps(0, 700));
   const seen = first.lines.length;
   first.close();
   log.write(...steps(700, 705));
@@ -141,10 +137,7 @@ it('a viewer that comes back goes on after its last event', async () => {
 });
 
 it('so too with another server of the same run', async () => {
-  log.write(runEvent(), ...steps(0, 300));
-  follow();
-  const first = view();
-  await hasAll(first);
+  const first = await watched(runEvent(), ...steps(0, 300));
   await server.close();
   await until(() => expect(first.isClosed).toBe(true));
   expect(first.told.at(-1)).toBe('closed');
@@ -162,10 +155,7 @@ it.each([
 ])('a log that a resume cut is told anew, when it is %s', async (_, regrown) => {
   log.write(runEvent(), ...steps(0, 20));
   const saved = log.bytes;
-  log.write(...steps(20, 60));
-  follow();
-  const present = view();
-  await hasAll(present);
+  const present = await watched(...steps(20, 60));
   const gone = view();
   await hasAll(gone);
   gone.close();
@@ -183,10 +173,7 @@ it.each([
 });
 
 it('a viewer that had not read as far as the cut goes on without a word', async () => {
-  log.write(runEvent(), ...steps(0, 20));
-  follow();
-  const first = view();
-  await hasAll(first);
+  const first = await watched(runEvent(), ...steps(0, 20));
   first.close();
   const saved = log.bytes;
   log.write(...steps(20, 60));
@@ -198,10 +185,7 @@ it('a viewer that had not read as far as the cut goes on without a word', async 
 });
 
 it('a run that is begun anew with --overwrite is told anew', async () => {
-  log.write(runEvent(), ...steps(0, 50));
-  follow();
-  const viewer = view();
-  await hasAll(viewer);
+  const viewer = await watched(runEvent(), ...steps(0, 50));
   log.cut(0);
   log.write({ ...runEvent({ seed: 1 }), time: '2026-01-02T00:00:00Z' }, ...steps(0, 80));
   await hasAll(viewer);

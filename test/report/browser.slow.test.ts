@@ -1,102 +1,67 @@
-// The HTML report in a browser, opened from a file with the network off: what a reader sees and does. Without Chromium
-// (/usr/bin/chromium, or the one that CHROMIUM names) the tests are skipped with that reason.
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+// The HTML report in a browser, opened from a file with the network off: what a reader sees and does.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { type BrowserContext, chromium, type Page } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type { BrowserContext, Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import { compareSeries } from '../../src/report/compare/compare.ts';
-import type { NamedRun } from '../../src/report/compare/pairs.ts';
-import { readReference } from '../../src/report/compare/reference.ts';
+import type { Figure } from '../../src/report/figure.ts';
 import { htmlReport } from '../../src/report/html-report.ts';
+import { makeFigure } from '../../src/report/make-figure.ts';
 import { rankRuns } from '../../src/report/ranking.ts';
-import { reportData } from '../../src/report/report-data.ts';
-import { configuration, runEvent, trainEvent } from '../runs/run-log.ts';
+import { runEvent, trainEvent } from '../runs/run-log.ts';
+import { describeInChromium, hostile, openTab, type Tab } from './chromium.ts';
+import { curve, d6, loggedRun, runOf } from './runs-to-draw.ts';
 
-const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium';
-const reason = existsSync(executablePath) ? '' : ` (skipped: no ${executablePath}; install chromium or set CHROMIUM)`;
+const values = (count: number, valueAt: (step: number) => number) =>
+  curve(...Array.from({ length: count }, (_, step) => valueAt(step)));
 
-const d6 = readReference('llmc-d6-fp32-b4-t64');
-const hostile = '</script><img src=x onerror=alert(1)>';
-const asRun = (name: string, train: NamedRun['series']['train']): NamedRun => ({
-  name,
-  folder: name,
-  configuration,
-  events: [runEvent()],
-  series: { ...d6.series, train },
-});
+/** The reports, by the name of their file. */
+function reports(): Record<string, Figure> {
+  const near = runOf(hostile, {
+    ...d6.series,
+    train: d6.series.train.map(([step, loss]) => [step, loss + 1e-4] as const),
+  });
+  const compared = { run: near, baseline: d6, comparison: compareSeries(near.series, d6) };
+  const long = (by: number) => values(100_000, (step) => 3 + by + Math.sin(step) + (step === 61_234 ? 5 : 0));
+  const alone = loggedRun('alone', [
+    runEvent(),
+    trainEvent(0, 10),
+    { event: 'sample', step: 1, text: 'first' },
+    trainEvent(1, 9),
+    { event: 'sample', step: 2, text: hostile },
+    { event: 'nonFinite', step: 2, loss: Number.NaN, norm: 1, finding: `NaN in ${hostile}` },
+  ]);
+  const val = [0, 20, 40, 60, 80, 100].map((step) => [step, 4] as const);
+  const six = ['1e-4', '3e-4', '1e-3'].flatMap((lr) => [1, 2].map((seed) => runOf(`lr=${lr},seed=${seed}`)));
+  const timed = (name: string, ms: number) => {
+    const events = [runEvent(), ...values(400, () => 3).map(([step, loss]) => ({ ...trainEvent(step, loss), ms }))];
+    return runOf(name, { ...d6.series, train: values(400, (step) => 3 - step / 400) }, { events });
+  };
+  const both = [timed('slow', 1000), timed('fast', 10)];
+  return {
+    two: makeFigure([near], [d6], { compared: [compared] }),
+    long: makeFigure([0, 1].map((by) => runOf('ab'[by]!, { ...d6.series, train: long(by) }))),
+    alone: makeFigure([{ ...alone, series: { train: [[0, 10]], val: [], norm: [], lr: [] } }]),
+    validated: makeFigure([runOf('validated', { train: values(100, (step) => 3 - step / 100), val })]),
+    six: makeFigure(six, [], { ranking: rankRuns(six) }),
+    tokens: makeFigure(both, [], { over: 'tokens' }),
+    seconds: makeFigure(both, [], { over: 'seconds' }),
+  };
+}
 
-describe.skipIf(reason !== '')(`the report in Chromium${reason}`, () => {
+describeInChromium('the report', (browser) => {
   const folder = mkdtempSync(join(tmpdir(), 'gpt2-browser-'));
   let context: BrowserContext;
+  let tab: Tab;
   let page: Page;
-  /** The page's requests and errors. */
-  let requests: string[] = [];
-  let troubles: string[] = [];
 
   beforeAll(async () => {
-    const near = asRun(
-      hostile,
-      d6.series.train.map(([step, loss]) => [step, loss + 1e-4] as const),
-    );
-    const compared = { run: near, baseline: d6, comparison: compareSeries(near.series, d6) };
-    writeFileSync(join(folder, 'two.html'), htmlReport(reportData([near], [d6], { compared: [compared] })));
-    const long = (by: number) =>
-      Array.from(
-        { length: 100_000 },
-        (_, step) => [step, 3 + by + Math.sin(step) + (step === 61_234 ? 5 : 0)] as const,
-      );
-    writeFileSync(join(folder, 'long.html'), htmlReport(reportData([asRun('a', long(0)), asRun('b', long(1))])));
-    const events = [
-      runEvent(),
-      trainEvent(0, 10),
-      { event: 'sample', step: 1, text: 'first' },
-      trainEvent(1, 9),
-      { event: 'sample', step: 2, text: hostile },
-      { event: 'nonFinite', step: 2, loss: Number.NaN, norm: 1, finding: `NaN in ${hostile}` },
-    ] as const;
-    const alone = { ...asRun('alone', []), events, series: { train: [[0, 10]], val: [], norm: [], lr: [] } as const };
-    writeFileSync(join(folder, 'alone.html'), htmlReport(reportData([alone])));
-    const validated = {
-      ...asRun('validated', []),
-      series: {
-        train: Array.from({ length: 100 }, (_, step) => [step, 3 - step / 100] as const),
-        val: [0, 20, 40, 60, 80, 100].map((step) => [step, 4] as const),
-        ...{ norm: [], lr: [] },
-      },
-    };
-    writeFileSync(join(folder, 'validated.html'), htmlReport(reportData([validated])));
-    const six = ['1e-4', '3e-4', '1e-3'].flatMap((lr) =>
-      [1, 2].map((seed) => asRun(`lr=${lr},seed=${seed}`, d6.series.train)),
-    );
-    writeFileSync(join(folder, 'six.html'), htmlReport(reportData(six, [], { ranking: rankRuns(six) })));
-    const timed = (name: string, ms: number, steps: number) => ({
-      ...asRun(
-        name,
-        Array.from({ length: steps }, (_, step) => [step, 3 - step / steps] as const),
-      ),
-      events: [runEvent(), ...Array.from({ length: steps }, (_, step) => ({ ...trainEvent(step, 3), ms }))],
-    });
-    const [slow, fast] = [timed('slow', 1000, 400), timed('fast', 10, 400)];
-    for (const over of ['tokens', 'seconds'] as const) {
-      writeFileSync(join(folder, `${over}.html`), htmlReport(reportData([slow, fast], [], { over })));
+    for (const [name, figure] of Object.entries(reports())) {
+      writeFileSync(join(folder, `${name}.html`), htmlReport(figure));
     }
-    const args = [
-      '--no-sandbox',
-      '--disable-gpu',
-      '--disable-quic',
-      '--no-first-run',
-      '--disable-background-networking',
-      '--disable-component-update',
-      '--disable-sync',
-    ];
-    context = await chromium.launchPersistentContext(join(folder, 'profile'), {
-      executablePath,
-      args,
-      offline: true,
-      viewport: { width: 1280, height: 900 },
-    });
+    context = await browser().newContext({ offline: true, viewport: { width: 1280, height: 900 } });
   });
   afterAll(async () => {
     await context?.close();
@@ -104,24 +69,13 @@ describe.skipIf(reason !== '')(`the report in Chromium${reason}`, () => {
   });
   afterEach(async () => {
     await page.close();
-    expect(troubles).toEqual([]);
-    expect(requests.filter((url) => !url.startsWith('data:'))).toHaveLength(1);
+    expect(tab.troubles).toEqual([]);
+    expect(tab.requests.filter((url) => !url.startsWith('data:'))).toHaveLength(1);
   });
 
   async function open(name: string, colorScheme: 'light' | 'dark' = 'light'): Promise<void> {
-    [requests, troubles] = [[], []];
-    page = await context.newPage();
-    page.on('request', (request) => requests.push(request.url()));
-    page.on('pageerror', (error) => troubles.push(error.message));
-    page.on('console', (message) => {
-      if (message.type() === 'error') troubles.push(message.text());
-    });
-    page.on('dialog', (dialog) => {
-      troubles.push(dialog.message());
-      void dialog.dismiss();
-    });
-    await page.emulateMedia({ colorScheme });
-    await page.goto(pathToFileURL(join(folder, name)).href);
+    tab = await openTab(context, pathToFileURL(join(folder, name)).href, { colorScheme });
+    page = tab.page;
   }
 
   /** The plot's description for screen readers. */

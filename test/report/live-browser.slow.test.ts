@@ -1,37 +1,22 @@
 // The live page in a browser: a run that continues, a reload, a server that stops and returns, a resume that cuts the log.
-// Without Chromium (/usr/bin/chromium, or the one that CHROMIUM names) the tests are skipped with that reason.
-import { existsSync } from 'node:fs';
-import { type Browser, chromium, type Page } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { readReference } from '../../src/report/compare/reference.ts';
+import type { Page } from 'playwright-core';
+import { afterEach, beforeEach, expect, it } from 'vitest';
 import { LiveServer } from '../../src/report/live/server.ts';
 import { StreamViewer, WrittenLog } from '../live/streams.ts';
 import { runEvent, trainEvent } from '../runs/run-log.ts';
 import { Workplace } from '../support/cli.ts';
 import { until } from '../support/until.ts';
+import { describeInChromium, hostile, openTab, type Tab } from './chromium.ts';
+import { d6 } from './runs-to-draw.ts';
 
-const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium';
-const reason = existsSync(executablePath) ? '' : ` (skipped: no ${executablePath}; install chromium or set CHROMIUM)`;
-
-const d6 = readReference('llmc-d6-fp32-b4-t64');
-const hostile = '</script><img src=x onerror=alert(1)>';
-
-describe.skipIf(reason !== '')(`the live page in Chromium${reason}`, () => {
-  let browser: Browser;
+describeInChromium('the live page', (browser) => {
   let place: Workplace;
   let log: WrittenLog;
   let server: LiveServer;
+  let tab: Tab;
   let page: Page;
-  /** The page's requests and errors. */
-  let requests: string[] = [];
-  let troubles: string[] = [];
 
-  beforeAll(async () => {
-    browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu'] });
-  });
-  afterAll(() => browser?.close());
   beforeEach(async () => {
-    [requests, troubles] = [[], []];
     place = new Workplace();
     log = new WrittenLog(place.path('run'));
     log.write(runEvent());
@@ -41,14 +26,9 @@ describe.skipIf(reason !== '')(`the live page in Chromium${reason}`, () => {
     await page.close();
     await server.close();
     place[Symbol.dispose]();
-    // Connections fail while the server is stopped.
-    expect(troubles.filter((text) => !/net::ERR_(CONNECTION_REFUSED|INCOMPLETE_CHUNKED_ENCODING)/.test(text))).toEqual(
-      [],
-    );
-    const foreign = requests.filter(
-      (url) => !url.startsWith('data:') && !['/', '/events'].includes(new URL(url).pathname),
-    );
-    expect(foreign).toEqual([]);
+    expect(tab.troubles).toEqual([]);
+    const own = (url: string) => url.startsWith('data:') || ['/', '/events'].includes(new URL(url).pathname);
+    expect(tab.requests.filter((url) => !own(url))).toEqual([]);
   });
 
   async function serve(port = 0): Promise<LiveServer> {
@@ -72,19 +52,9 @@ describe.skipIf(reason !== '')(`the live page in Chromium${reason}`, () => {
     return { url, kill: () => child.kill('SIGKILL') };
   }
 
-  async function open(
-    url = server.url,
-    colorScheme: 'light' | 'dark' = 'light',
-    { hasClock = false } = {},
-  ): Promise<void> {
-    page = await browser.newPage({ viewport: { width: 1280, height: 1400 }, colorScheme });
-    if (hasClock) await page.clock.install();
-    page.on('request', (request) => requests.push(request.url()));
-    page.on('pageerror', (error) => troubles.push(error.message));
-    page.on('console', (message) => {
-      if (message.type() === 'error') troubles.push(message.text());
-    });
-    await page.goto(url);
+  async function open(url = server.url, options: Parameters<typeof openTab>[2] = {}): Promise<void> {
+    tab = await openTab(browser(), url, { viewport: { width: 1280, height: 1400 }, ...options });
+    page = tab.page;
   }
 
   const steps = (from: number, to: number) =>
@@ -189,7 +159,7 @@ describe.skipIf(reason !== '')(`the live page in Chromium${reason}`, () => {
 
   it('keeps a run whose server has ended, and shows it once when another one starts', async () => {
     log.write(...steps(0, 20), { event: 'sample', step: 20, text: 'ROMEO:' });
-    await open(server.url, 'light', { hasClock: true });
+    await open(server.url, { hasClock: true });
     await untilState('training after 20 of 400 steps');
     const port = Number(new URL(server.url).port);
     await server.close();
@@ -213,7 +183,7 @@ describe.skipIf(reason !== '')(`the live page in Chromium${reason}`, () => {
 
   it('dark and light, by the system and by key', async () => {
     log.write(...steps(0, 20));
-    await open(server.url, 'dark');
+    await open(server.url, { colorScheme: 'dark' });
     const ground = () => page.evaluate('getComputedStyle(document.body).backgroundColor');
     expect(await ground()).toBe('rgb(15, 19, 24)');
     await page.keyboard.press('t');

@@ -1,7 +1,7 @@
 // A run as its log describes it: the same curves as src/runs reads, the run's state, how it ended, its figures.
 import { describe, expect, it } from 'vitest';
 import type { Time } from '../../src/base/checks/number.ts';
-import { aboutRun } from '../../src/report/live/about.ts';
+import { aboutRun } from '../../src/report/live/server.ts';
 import { endOf, LoggedRun, stateOf } from '../../src/report/logged-run.ts';
 import { tilesOf } from '../../src/report/tiles.ts';
 import { readRun } from '../../src/runs/reader.ts';

@@ -1,17 +1,12 @@
 // The page of `kernel watch` in a browser, at the width of a desk and of a phone.
-// Without Chromium (/usr/bin/chromium, or the one that CHROMIUM names) the tests are skipped with that reason.
-import { existsSync } from 'node:fs';
-import { type Browser, chromium, type Page } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { Page } from 'playwright-core';
+import { afterEach, beforeEach, expect, it } from 'vitest';
 import { timesOf } from '../../src/lab/bench-kernels.ts';
 import type { KernelRound, RoundKernel } from '../../src/report/kernel-round.ts';
 import { LiveServer } from '../../src/report/live/server.ts';
 import { until } from '../support/until.ts';
+import { describeInChromium, hostile, openTab, type Tab } from './chromium.ts';
 
-const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium';
-const reason = existsSync(executablePath) ? '' : ` (skipped: no ${executablePath}; install chromium or set CHROMIUM)`;
-
-const hostile = '</script><img src=x onerror=alert(1)>';
 const kernel: RoundKernel = { name: 'layernorm_forward fp32', state: 'waiting', sentence: '', times: [] };
 const round: KernelRound = {
   ...{ folder: 'my-norm', time: '10:02:33', state: 'compiling', kernels: [{ ...kernel, state: 'compiling' }] },
@@ -32,33 +27,23 @@ const bench = {
 };
 const title = 'layernorm_forward fp32, N 8192, C 768, 25 calls a step, on NVIDIA H100 80GB HBM3 (sm90)';
 
-describe.skipIf(reason !== '')(`the page of kernel watch in Chromium${reason}`, () => {
-  let browser: Browser;
+describeInChromium('the page of kernel watch', (browser) => {
   let server: LiveServer;
+  let tab: Tab;
   let page: Page;
-  let troubles: string[] = [];
 
-  beforeAll(async () => {
-    browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu'] });
-  });
-  afterAll(() => browser?.close());
   beforeEach(async () => {
-    troubles = [];
     server = await LiveServer.open({ port: 0, host: '127.0.0.1', shows: 'kernels' });
   });
   afterEach(async () => {
     await page.close();
     await server.close();
-    expect(troubles).toEqual([]);
+    expect(tab.troubles).toEqual([]);
   });
 
   async function open(width: number): Promise<void> {
-    page = await browser.newPage({ viewport: { width, height: 900 }, colorScheme: 'light' });
-    page.on('pageerror', (error) => troubles.push(error.message));
-    page.on('console', (message) => {
-      if (message.type() === 'error') troubles.push(message.text());
-    });
-    await page.goto(server.url);
+    tab = await openTab(browser(), server.url, { viewport: { width, height: 900 }, colorScheme: 'light' });
+    page = tab.page;
   }
   const text = (id: string) => page.locator(id).innerText();
   const untilState = (wanted: string) => until(async () => expect(await text('#state')).toBe(wanted));
@@ -123,7 +108,6 @@ describe.skipIf(reason !== '')(`the page of kernel watch in Chromium${reason}`, 
     expect(await text('#theme')).toBe('Light');
     await server.close();
     await untilState('no connection: kernel watch may have ended; trying again');
-    troubles = troubles.filter((line) => !/net::ERR_(CONNECTION_REFUSED|INCOMPLETE_CHUNKED_ENCODING)/.test(line));
   });
 
   it('a viewer that comes later sees the last round, and an error of the card', async () => {

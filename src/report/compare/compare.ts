@@ -2,11 +2,11 @@
 // ../runs and reference.ts read them, pairs.ts pairs them, ../report and the command show the result.
 import { checkValue } from '../../base/checks/given.ts';
 import { real } from '../../base/checks/number.ts';
+import { type SeriesName, seriesNames } from '../../runs/curves.ts';
 import type { RunSeries, Series } from '../../runs/reader.ts';
 import type { Limit } from './reference.ts';
-import { type SeriesName, seriesNames } from './series-names.ts';
 
-/** What a run is compared with: a reference, or another run, which has no limits. */
+/** The other side of a comparison: a reference, or another run, which has no limits. */
 export interface Baseline {
   readonly name: string;
   readonly series: RunSeries;

@@ -11,7 +11,7 @@ import { isCompared, recordedValue, shortValue } from '../../options/configurati
 import { referenceFolder } from '../../options/presets.ts';
 import { type Configuration, rowNamed } from '../../options/table.ts';
 import { trainingRows } from '../../options/training-rows.ts';
-import { seriesNames } from './series-names.ts';
+import { seriesNames } from '../../runs/curves.ts';
 
 const limitSchema = z.strictObject({
   series: z.enum(seriesNames),

@@ -2,15 +2,18 @@
 // client. guard.ts decides which requests it answers, event-stream.ts what it streams.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { basename, resolve } from 'node:path';
 import { setTimeout as passed } from 'node:timers/promises';
 import { Gpt2Error, words } from '../../base/errors.ts';
+import { matchingReference } from '../compare/reference.ts';
 import { livePage, type Shows } from '../html-report.ts';
 import type { KernelRound } from '../kernel-round.ts';
 import { watchMachine } from '../machine-load.ts';
-import { aboutRun } from './about.ts';
+import { makeFigure } from '../make-figure.ts';
+import { measuresOf } from '../tiles.ts';
 import { EventStream } from './event-stream.ts';
 import { refusalOf } from './guard.ts';
-import { LogTail } from './log-tail.ts';
+import { LogTail, type RunStart } from './log-tail.ts';
 
 /** The run that the page shows. */
 export interface Followed {
@@ -24,7 +27,7 @@ export interface ServeOptions {
   readonly port: number;
   /** The address to listen at; other machines cannot reach a loopback address. */
   readonly host: string;
-  /** What the page shows. Default: a run. */
+  /** The page's subject. Default: a run. */
   readonly shows?: Shows;
 }
 
@@ -184,4 +187,21 @@ function cannotListen(cause: NodeJS.ErrnoException, { port, host }: ServeOptions
     ENOTFOUND: words`${host} is not an address of this machine: choose one with --serve-host`,
   };
   return new Gpt2Error(`cannot serve the live page: ${reasons[cause.code ?? ''] ?? cause.message}`, { cause });
+}
+
+export type About = ReturnType<typeof aboutRun>;
+
+/** Facts for a run's page that its log lacks. @param run the run's folder; viewers see only its last part */
+export function aboutRun(run: string, start: RunStart) {
+  const { configuration } = start;
+  const name = basename(resolve(run));
+  const series = { train: [], val: [], norm: [], lr: [] };
+  const reference = matchingReference(configuration);
+  const figure = makeFigure([{ name, configuration, series, events: [start] }], reference ? [reference] : []);
+  return {
+    // The run is the last curve, without points. Without points only the last table, the configurations, has content.
+    figure: { ...figure, run: undefined, tables: figure.tables.slice(-1) },
+    steps: configuration.steps,
+    ...measuresOf(start),
+  };
 }

@@ -1,13 +1,10 @@
-// Sets up uPlot, which draws the plot, for curves over steps (curves.ts) with a zoom box and a cursor that moves from
-// value to value. Our own are the marks of the axes (axes.ts) and the gestures that uPlot lacks (gestures.ts).
+// Sets up uPlot, which draws a picture of the plot (picture.ts) with a zoom box and a cursor that moves from value to value;
+// gestures.ts has those that uPlot lacks.
 import uPlot from 'uplot';
 import { type Points, valueNear } from '../points.ts';
-import { axesOf, drawZero, rangeOf } from './axes.ts';
 import { colorOf } from './elements.ts';
-import type { Actions } from './gestures.ts';
-import { watchGestures } from './gestures.ts';
-import { adaptLines, alignedData, dottedPoints, seriesOf } from './page-curves.ts';
-import type { Picture } from './page-model.ts';
+import { type Actions, watchGestures } from './gestures.ts';
+import { adaptLines, alignedData, axesOf, dottedPoints, drawZero, endsOf, type Picture, seriesOf } from './picture.ts';
 
 const noBox = { left: 0, top: 0, width: 0, height: 0 };
 
@@ -91,7 +88,7 @@ export class Chart {
           distr: picture.isLog ? 3 : 1,
           // A value without a logarithm is drawn on the axis.
           clamp: (_, __, low) => low,
-          range: (_, least, largest) => rangeOf(this.#picture, least, largest),
+          range: (_, least, largest) => endsOf(this.#picture, least, largest),
         },
       },
       axes: axesOf(picture, size),

@@ -1,10 +1,9 @@
-// Makes the elements that depend on the report (buttons of series and curves, tables, sources) and shows a run's state, tiles, samples
-// and the end of its log. Every text is inserted as text, so that no name can become markup. viewer.ts decides the effect of a click.
+// Makes the elements that depend on the report (buttons of series and curves, tables, sources) and shows a run's state, tiles, samples,
+// the end of its log, and the theme. Every text is inserted as text, so that no name can become markup. viewer.ts decides the effect of a click.
+import { describeShown, type Figure, type Shown, seriesLabels, shownNames } from '../figure.ts';
 import { formatStep } from '../format-numbers.ts';
-import type { LoggedRun } from '../logged-run.ts';
-import type { ReportData, ReportTable } from '../report-data.ts';
+import type { Table } from '../text-table.ts';
 import type { Tile } from '../tiles.ts';
-import { type Shown, seriesLabels, seriesNames } from './page-model.ts';
 
 export const byId = <T extends HTMLElement = HTMLElement>(id: string): T => document.getElementById(id) as T;
 
@@ -16,15 +15,15 @@ export const make = <K extends keyof HTMLElementTagNameMap>(name: K, text = '', 
   Object.assign(document.createElement(name), { textContent: text, className });
 
 export const seriesButtons = (choose: (series: Shown) => void): HTMLElement[] =>
-  seriesNames.map((name, index) => {
-    const { short, long } = seriesLabels[name];
-    const button = Object.assign(make('button', short), { type: 'button', title: `${long} (${index + 1})` });
+  shownNames.map((name, index) => {
+    const title = `${describeShown(name)} (${index + 1})`;
+    const button = Object.assign(make('button', seriesLabels[name].short), { type: 'button', title });
     button.dataset.series = name;
     button.addEventListener('click', () => choose(name));
     return button;
   });
 
-export const legendButtons = ({ curves, baseline }: ReportData, toggle: (curve: number) => void): HTMLElement[] =>
+export const legendButtons = ({ curves, baseline }: Figure, toggle: (curve: number) => void): HTMLElement[] =>
   curves.map(({ name, dash }, curve) => {
     const button = Object.assign(make('button'), { type: 'button', title: 'show or hide' });
     const width = curve === baseline ? 4.6 : 2;
@@ -34,9 +33,6 @@ export const legendButtons = ({ curves, baseline }: ReportData, toggle: (curve: 
     button.addEventListener('click', () => toggle(curve));
     return button;
   });
-
-export const baselineOptions = (curves: ReportData['curves']): HTMLElement[] =>
-  curves.map(({ name }, curve) => Object.assign(make('option', name), { value: String(curve) }));
 
 export function tableOf(head: readonly string[], rows: readonly (readonly string[])[]): HTMLTableElement {
   const table = make('table');
@@ -51,7 +47,7 @@ function rowOf(kind: 'th' | 'td', texts: readonly string[]): HTMLElement {
   return row;
 }
 
-export function tableSection({ title, head, rows, notes, outside }: ReportTable): HTMLElement {
+export function tableSection({ title, head, rows, notes, outside }: Table): HTMLElement {
   const section = make('section');
   const table = tableOf(head, rows);
   for (const row of table.tBodies[0]!.rows) {
@@ -61,11 +57,9 @@ export function tableSection({ title, head, rows, notes, outside }: ReportTable)
     if (head[0] === '' && values.size > 1) row.className = 'differs';
   }
   section.append(make('h2', title), table, ...notes.map((note) => make('p', note)));
-  if (outside !== '') section.append(make('p', `outside: ${outside}`, 'outside'));
+  if (outside) section.append(make('p', `outside: ${outside}`, 'outside'));
   return section;
 }
-
-export const sourceRows = (sources: readonly string[]): HTMLElement[] => sources.map((source) => make('div', source));
 
 export function showState({ state, text }: { readonly state: string; readonly text: string }): void {
   const line = byId('state');
@@ -87,7 +81,7 @@ export function showTiles(tiles: readonly Tile[]): void {
 }
 
 /** The newest sample, unless the reader has chosen another. */
-export function showSamples({ samples }: Pick<LoggedRun, 'samples'>): void {
+export function showSamples({ samples }: Pick<NonNullable<Figure['run']>, 'samples'>): void {
   const select = byId<HTMLSelectElement>('sample-step');
   const isNewest = select.selectedIndex <= 0;
   const chosen = isNewest ? undefined : samples.find(({ step }) => String(step) === select.value);
@@ -104,9 +98,30 @@ export function showSamples({ samples }: Pick<LoggedRun, 'samples'>): void {
 }
 
 /** The end of the log; it stays where the reader has scrolled to. */
-export function showLog({ lines }: Pick<LoggedRun, 'lines'>): void {
+export function showLog({ lines }: Pick<NonNullable<Figure['run']>, 'lines'>): void {
   const box = byId('log-tail');
   const isAtEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 30;
   box.textContent = lines.slice(-300).join('\n');
   if (isAtEnd) box.scrollTop = box.scrollHeight;
+}
+
+export const isDark = (): boolean => document.documentElement.dataset.theme === 'dark';
+
+/** Dark and light: as the system is, until the reader chooses. @param changed called at once, and after every change @returns changes to the other one, as the button does */
+export function startTheme(changed: () => void): () => void {
+  const system = matchMedia('(prefers-color-scheme: dark)');
+  const set = (dark: boolean) => {
+    document.documentElement.dataset.theme = dark ? 'dark' : 'light';
+    byId('theme').textContent = dark ? 'Light' : 'Dark';
+    changed();
+  };
+  const follow = () => set(system.matches);
+  const toggle = () => {
+    system.removeEventListener('change', follow);
+    set(!isDark());
+  };
+  system.addEventListener('change', follow);
+  byId('theme').addEventListener('click', toggle);
+  follow();
+  return toggle;
 }

@@ -1,12 +1,12 @@
 // Adds gestures that uPlot lacks: the wheel zooms and moves, a drag with shift moves, and a finger drags a box as the mouse does
 // (uPlot 1.6 listens to mouse events only).
 import type uPlot from 'uplot';
-import type { Range } from './page-model.ts';
+import type { Scale } from '../scale.ts';
 
 export interface Actions {
   readonly hover: (step: number | undefined) => void;
   /** A box was dragged over steps and, unless it is flat, over values. */
-  readonly zoomTo: (from: number, to: number, range?: Range) => void;
+  readonly zoomTo: (from: number, to: number, range?: Scale) => void;
   readonly move: (steps: number) => void;
   /** @param factor under 1: nearer @param around the step that stays in place */
   readonly zoom: (factor: number, around: number) => void;

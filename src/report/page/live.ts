@@ -1,12 +1,12 @@
-// Runs the live page: takes the server's events (events.ts), and updates the plot and the figures.
-import type { About } from '../live/about.ts';
+// Runs the live page: takes the server's events (page-events.ts), and updates the plot and the figures.
+import type { Figure } from '../figure.ts';
+import type { About } from '../live/server.ts';
 import { LoggedRun, stateOf } from '../logged-run.ts';
 import type { MachineReading } from '../machine-load.ts';
-import type { ReportData } from '../report-data.ts';
 import { tilesOf } from '../tiles.ts';
 import { byId, showLog, showSamples, showState, showTiles } from './elements.ts';
 import { type Connection, listen } from './page-events.ts';
-import { showPoints, showReport, startViewer } from './viewer.ts';
+import { showFigure, showPoints, startViewer } from './viewer.ts';
 
 /** The page is updated no more often than a person can read. */
 const drawMilliseconds = 250;
@@ -19,20 +19,22 @@ let quiet: { seconds: number | null; at: number } = { seconds: null, at: 0 };
 let connection: Connection = 'lost';
 
 /** The reference, and the run with the points it has so far. */
-function currentReport(): ReportData | undefined {
+function currentFigure(): Figure | undefined {
   if (!about) return undefined;
-  const { series } = run;
-  const last = Math.max(series.train.steps.at(-1) ?? 0, series.val.steps.at(-1) ?? 0);
-  const { curves } = about.report;
-  return { ...about.report, curves: [...curves.slice(0, -1), { ...curves.at(-1)!, series }], last };
+  const { train, val } = run.series;
+  const last = Math.max(train.steps.at(-1) ?? 0, val.steps.at(-1) ?? 0);
+  const { curves, axis } = about.figure;
+  // New objects, because the plot does not look into those that it has drawn.
+  const series = Object.fromEntries(Object.entries(run.series).map(([name, points]) => [name, { ...points }]));
+  return { ...about.figure, curves: [...curves.slice(0, -1), { ...curves.at(-1)!, series }], axis: { ...axis, last } };
 }
 
 let hasNews = true;
 
 function showAll(): void {
   hasNews = false;
-  const report = currentReport();
-  if (report) showPoints(report);
+  const figure = currentFigure();
+  if (figure) showPoints(figure);
   showTiles(tilesOf(run, about, machine));
   showSamples(run);
   showLog(run);
@@ -43,7 +45,7 @@ function showProgress(): void {
   const { seconds, at } = quiet;
   const passed = seconds === null ? null : seconds + (performance.now() - at) / 1000;
   showState(stateOf(run, { connection, quiet: passed, steps: about?.steps }));
-  const name = about?.report.title ?? 'gpt2.ts';
+  const name = about?.figure.title ?? 'gpt2.ts';
   byId('title').textContent = name;
   document.title = about ? `${run.step}/${about.steps} ${name}` : name;
   const progress = byId('progress');
@@ -58,8 +60,8 @@ listen(
     reset: () => run.clear(),
     about: (data) => {
       about = JSON.parse(data);
-      const report = currentReport();
-      if (report) showReport(report);
+      const figure = currentFigure();
+      if (figure) showFigure(figure);
     },
     machine: (data) => {
       machine = JSON.parse(data);

@@ -1,10 +1,11 @@
 // Runs the HTML report, whose data is in the document.
-import type { ReportData } from '../report-data.ts';
+import type { Figure } from '../figure.ts';
+import { unpack } from '../points.ts';
 import { byId, showLog, showSamples, showState, showTiles } from './elements.ts';
-import { showReport, startViewer } from './viewer.ts';
+import { showFigure, startViewer } from './viewer.ts';
 
-const report: ReportData = JSON.parse(byId('data').textContent ?? '');
-showReport(report);
+const report: Figure = JSON.parse(byId('data').textContent ?? '', unpack);
+showFigure(report);
 startViewer();
 const { run } = report;
 if (run) {

@@ -1,39 +1,32 @@
 // Shows the values of all curves at the cursor: a table next to it, and a sentence for screen readers.
-import type { Axis } from '../axis.ts';
+import type { Axis, Choice, Figure, FigureLines } from '../figure.ts';
 import { formatStep, formatValue } from '../format-numbers.ts';
 import { valueNear } from '../points.ts';
-import type { ReportData } from '../report-data.ts';
 import { make, tableOf } from './elements.ts';
-import { isOverTraining, type Model, partsOf, type State } from './page-model.ts';
 
 type Reading = ReturnType<typeof readingsAt>[number];
 
 /** The values of the visible curves at the cursor, or nearest to it. */
-export function readingsAt(model: Model, data: ReportData, state: State) {
-  const { cursor, baseline, hidden } = state;
+export function readingsAt(
+  lines: FigureLines,
+  { curves }: Figure,
+  choice: Choice & { readonly cursor: number | undefined },
+) {
+  const { cursor, baseline } = choice;
   if (cursor === undefined) return [];
-  const lines = model.lines({ ...state, isDifference: false });
-  return data.curves.flatMap(({ name }, curve) =>
-    partsOf(state.series).flatMap((series) => {
-      const { steps, values } = model.points(curve, series);
-      const place = valueNear(steps, cursor);
-      if (hidden.has(curve) || place === undefined) return [];
-      const [step, value] = [steps[place]!, values[place]!];
-      const other = model.points(baseline, series);
-      const otherPlace = curve === baseline ? -1 : other.steps.indexOf(step);
-      const isHeavy = isOverTraining(series, state.series);
-      return [
-        {
-          curve,
-          name: isHeavy ? `${name}, validation` : name,
-          step,
-          value,
-          smoothed: lines.find((line) => line.curve === curve && line.isHeavy === isHeavy)?.smoothed?.values[place],
-          apart: otherPlace < 0 ? undefined : value - other.values[otherPlace]!,
-        },
-      ];
-    }),
-  );
+  const readings = lines.lines({ ...choice, isDifference: false }).flatMap((line) => {
+    const { curve, series, points, smoothed, isHeavy } = line;
+    const place = valueNear(points.steps, cursor);
+    if (place === undefined) return [];
+    const { name } = curves[curve]!;
+    const [step, value] = [points.steps[place]!, points.values[place]!];
+    const other = lines.points(baseline, series);
+    const otherPlace = curve === baseline ? -1 : other.steps.indexOf(step);
+    const apart = otherPlace < 0 ? undefined : value - other.values[otherPlace]!;
+    const label = isHeavy ? `${name}, validation` : name;
+    return [{ curve, name: label, step, value, smoothed: smoothed?.values[place], apart }];
+  });
+  return readings.sort((a, b) => a.curve - b.curve);
 }
 
 /** "step 1,024", "1.024 million tokens" */
@@ -46,7 +39,7 @@ export const announce = (axis: Axis, at: number, readings: readonly Reading[]): 
 export function fillTooltip(
   tooltip: HTMLElement,
   step: number,
-  { axis, tokensPerStep: tokens }: ReportData,
+  { axis, tokensPerStep: tokens }: Figure,
   readings: readonly Reading[],
   colors: readonly string[],
 ): void {

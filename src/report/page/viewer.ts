@@ -1,18 +1,20 @@
 // Handles the plot's controls and keys: they and the gestures on the plot change one state, which is then drawn.
+import { type Choice, describeShown, type Figure, FigureLines, partsOf, type Shown, shownNames } from '../figure.ts';
 import { formatStep } from '../format-numbers.ts';
-import type { ReportData } from '../report-data.ts';
 import { Chart } from './chart.ts';
-import { baselineOptions, byId, legendButtons, seriesButtons, sourceRows, tableSection } from './elements.ts';
-import { Model, partsOf, type Shown, type State, seriesLabels, seriesNames } from './page-model.ts';
-import { isDark, startTheme } from './theme.ts';
+import { byId, isDark, legendButtons, make, seriesButtons, startTheme, tableSection } from './elements.ts';
+import type { View } from './picture.ts';
 import { announce, fillTooltip, readingsAt } from './tooltip.ts';
 
-/** Shown until there is a report. */
-let data: ReportData = {
-  ...{ title: '', axis: { label: 'step' }, curves: [], baseline: -1, last: 0, tokensPerStep: undefined },
+/** The reader's choices. */
+type State = { -readonly [K in keyof (Choice & View)]: (Choice & View)[K] };
+
+/** Shown until there is a figure. */
+let data: Figure = {
+  ...{ title: '', axis: { label: 'step', last: 1 }, curves: [], baselines: 0, baseline: -1, tokensPerStep: undefined },
   ...{ tables: [], sources: [], run: undefined },
 };
-let model = new Model(data);
+let lines = new FigureLines(data);
 /** The end of the axis, as far as the view can show. */
 let last = 1;
 let home = { from: 0, to: 1 };
@@ -20,15 +22,8 @@ let home = { from: 0, to: 1 };
 const smoothings = [0, 0.6, 0.9, 0.97];
 
 const state: State = {
-  series: 'loss',
-  isLog: false,
-  isDifference: false,
-  baseline: -1,
-  smoothing: 0,
-  hidden: new Set(),
-  ...home,
-  range: undefined,
-  cursor: undefined,
+  ...{ series: 'loss', isLog: false, isDifference: false, baseline: -1, smoothing: 0, hidden: new Set() },
+  ...{ ...home, range: undefined, cursor: undefined },
 };
 
 const chart = new Chart(byId('chart'), {
@@ -66,14 +61,14 @@ function show(): void {
 }
 
 function draw(): void {
-  const band = model.band(state);
-  const { long } = seriesLabels[state.series];
+  const band = lines.band(state);
+  const long = describeShown(state.series);
   const from = data.curves[state.baseline]?.name;
   const compared = state.isLog ? `|difference| from ${from}: ${long}` : `${long} − ${from}`;
   const label = `${state.isDifference ? compared : long}${band ? '; shaded: within its limits' : ''}`;
   chart.show({
     view: state,
-    lines: model.lines(state),
+    lines: lines.lines(state),
     band,
     isLog: state.isLog,
     baseline: data.baseline,
@@ -114,7 +109,7 @@ function showControls(): void {
 function showTooltip(): void {
   const tooltip = byId('tooltip');
   const { cursor, from, to } = state;
-  const readings = readingsAt(model, data, state);
+  const readings = readingsAt(lines, data, state);
   tooltip.hidden = cursor === undefined || cursor < from || cursor > to || readings.length === 0 || chart.isDragging;
   if (tooltip.hidden || cursor === undefined) return;
   fillTooltip(tooltip, cursor, data, readings, colors());
@@ -151,7 +146,7 @@ function moveCursor(step: number | undefined): void {
   else if (step > state.to) look(step - length, step);
   else chart.showCursor(step);
   showTooltip();
-  byId('announcement').textContent = announce(data.axis, step, readingsAt(model, data, state));
+  byId('announcement').textContent = announce(data.axis, step, readingsAt(lines, data, state));
 }
 
 /** To the next value, or a tenth of the view further. */
@@ -190,7 +185,7 @@ const keys: Readonly<Record<string, (isFar: boolean) => void>> = {
   d: toggleDifference,
   s: () => change({ smoothing: smoothings.find((one) => one > state.smoothing + 1e-9) ?? 0 }),
   t: () => toggleTheme(),
-  ...Object.fromEntries(seriesNames.map((series, index) => [index + 1, () => choose(series)])),
+  ...Object.fromEntries(shownNames.map((series, index) => [index + 1, () => choose(series)])),
 };
 
 const cursorKeys: typeof keys = {
@@ -210,9 +205,9 @@ function listen(): void {
     event.preventDefault();
     action(shiftKey);
   });
-  const clicks = { log: toggleLog, difference: toggleDifference };
   const zooms = { 'zoom-in': zoomIn, 'zoom-out': zoomOut, 'zoom-reset': reset };
-  for (const [id, action] of Object.entries({ ...clicks, ...zooms })) byId(id).addEventListener('click', action);
+  const clicks = { log: toggleLog, difference: toggleDifference, ...zooms };
+  for (const [id, action] of Object.entries(clicks)) byId(id).addEventListener('click', action);
   const baseline = byId<HTMLSelectElement>('baseline');
   baseline.addEventListener('change', () => change({ baseline: Number(baseline.value) }));
   const smoothing = byId<HTMLInputElement>('smoothing');
@@ -220,29 +215,30 @@ function listen(): void {
   new ResizeObserver(show).observe(byId('chart'));
 }
 
-export function showReport(next: ReportData): void {
+export function showFigure(next: Figure): void {
   const isFirst = data.curves.length === 0;
   showPoints(next);
   if (isFirst || state.baseline >= next.curves.length) state.baseline = next.baseline;
-  byId('baseline').replaceChildren(...baselineOptions(data.curves));
+  byId('baseline').replaceChildren(...data.curves.map(({ name }, curve) => new Option(name, String(curve))));
   // Differences and limits are by step.
   byId<HTMLButtonElement>('difference').disabled = data.curves.length < 2 || data.axis.unit !== undefined;
   const toggle = (curve: number) => {
-    if (!state.hidden.delete(curve)) state.hidden.add(curve);
-    show();
+    const hidden = new Set(state.hidden);
+    if (!hidden.delete(curve)) hidden.add(curve);
+    change({ hidden });
   };
   byId('legend').replaceChildren(...legendButtons(data, toggle));
   byId('tables').replaceChildren(...data.tables.map(tableSection));
-  byId('sources').replaceChildren(...sourceRows(data.sources));
+  byId('sources').replaceChildren(...data.sources.map((source) => make('div', source)));
 }
 
 /** Shows other points of the same curves. A view of the whole run stays one. */
-export function showPoints(next: ReportData): void {
+export function showPoints(next: Figure): void {
   const isWhole = state.from === home.from && state.to === home.to;
   data = next;
-  model = new Model(data);
-  last = model.last;
-  home = { from: 0, to: data.last || 1 };
+  lines = new FigureLines(data);
+  last = lines.last;
+  home = { from: 0, to: data.axis.last || 1 };
   if (isWhole) Object.assign(state, home);
   show();
 }

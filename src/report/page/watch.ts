@@ -1,9 +1,8 @@
 // Runs the page of `kernel watch`: what happens after a save, what is wrong and where, the times compared with ours and the bound, and the
 // versions before.
 import { describeRound, type KernelRound, type RoundKernel, type TimedRow, type WrongMap } from '../kernel-round.ts';
-import { byId, make, showState, showTiles, tableOf } from './elements.ts';
+import { byId, make, showState, showTiles, startTheme, tableOf } from './elements.ts';
 import { type Connection, listen } from './page-events.ts';
-import { startTheme } from './theme.ts';
 
 let round: KernelRound | undefined;
 let connection: Connection = 'lost';

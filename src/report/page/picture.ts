@@ -1,0 +1,157 @@
+// A picture of the plot, and uPlot's settings for it: the axes, the two edges of the limits' band, then each line and, over it, its
+// smoothed form.
+import uPlot from 'uplot';
+import type { Axis, Line, Look } from '../figure.ts';
+import type { Points } from '../points.ts';
+import { marksOf, type Scale, scaleOf } from '../scale.ts';
+import { colorOf } from './elements.ts';
+
+/** The part of the plot in view, which changes without a new plot. */
+export interface View {
+  readonly from: number;
+  readonly to: number;
+  /** The vertical axis; undefined: fitted to the values. */
+  readonly range: Scale | undefined;
+  readonly cursor: number | undefined;
+}
+
+export interface Picture {
+  readonly view: View;
+  readonly lines: readonly Line[];
+  readonly band: Points | undefined;
+  readonly isLog: boolean;
+  readonly label: string;
+  readonly axis: Axis;
+  readonly baseline: number;
+  readonly looks: readonly { readonly color: string; readonly dash: Look['dash'] }[];
+  readonly isDark: boolean;
+}
+
+/** uPlot's first series are the steps. */
+export const seriesOf = (picture: Picture): uPlot.Series[] => [
+  {},
+  ...bandSeries(picture),
+  ...picture.lines.flatMap((line) => lineSeries(picture, line)),
+];
+
+/** The points behind each series that shows a dot at the cursor: of a smoothed line only the smooth form. */
+export const dottedPoints = (picture: Picture): (Points | undefined)[] => [
+  undefined,
+  ...bandSeries(picture).map(() => undefined),
+  ...picture.lines.flatMap(({ points, smoothed }) => (smoothed ? [undefined, smoothed] : [points])),
+];
+
+/** Runs are drawn over a wider baseline: where curves are equal, both are seen. */
+const widthOf = ({ baseline }: Picture, { curve, isHeavy }: Line): number =>
+  (curve === baseline ? 4.6 : 1.6) + (isHeavy ? 1.4 : 0);
+
+function lineSeries(picture: Picture, line: Line): uPlot.Series[] {
+  const { curve, smoothed, isHeavy } = line;
+  const color = picture.looks[curve]!.color;
+  const faint = smoothed ? `${color}4d` : color;
+  const width = widthOf(picture, line);
+  if (isHeavy) return [{ stroke: color, width, points: { size: width + 5, width: 0, fill: color } }];
+  const raw = { stroke: faint, width, points: { size: 6, space: 16, width: 0, fill: faint } };
+  return smoothed ? [raw, { stroke: color, width: width + 0.4, points: { show: false } }] : [raw];
+}
+
+/** The upper and the lower edge; on a logarithmic axis the lower one is the axis. */
+function bandSeries({ band, isLog }: Picture): uPlot.Series[] {
+  if (!band) return [];
+  const points = { show: false };
+  const stroke = `${colorOf('band')}b3`;
+  return [{ stroke, points }, isLog ? { points } : { stroke, points }];
+}
+
+/** All series at the steps that any of them has. */
+export function alignedData({ lines, band, isLog }: Picture): uPlot.AlignedData {
+  const finite = (values: readonly number[]) => values.map((value) => (Number.isFinite(value) ? value : null));
+  const tables = lines.map(({ points, smoothed }) => [
+    [...points.steps],
+    finite(points.values),
+    ...(smoothed ? [finite(smoothed.values)] : []),
+  ]);
+  if (band)
+    tables.unshift([[...band.steps], ...[1, isLog ? 0 : -1].map((side) => finite(band.values.map((v) => v * side)))]);
+  return tables.length === 0 ? [[]] : uPlot.join(tables as uPlot.AlignedData[]);
+}
+
+/**
+ * Adapts lines to the number of points in view. Dashes tell two equal curves apart, but are noise on a dense one. The densest
+ * are thin, which without a GPU are drawn six times as fast.
+ */
+export function adaptLines({ series, bbox }: uPlot, picture: Picture): void {
+  const { lines, looks, view, band } = picture;
+  let at = band ? 3 : 1;
+  for (const line of lines) {
+    const seen = line.points.steps.filter((step) => step >= view.from && step <= view.to).length;
+    const drawn = series[at]!;
+    drawn.dash = seen < bbox.width / 4 && !line.isHeavy ? [...looks[line.curve]!.dash] : undefined;
+    // uPlot would decide by the number of all series' steps.
+    if (line.isHeavy) drawn.points!.show = () => seen < bbox.width / 20;
+    drawn.width = line.smoothed || seen > 2 * bbox.width ? 1 : widthOf(picture, line);
+    at += line.smoothed ? 2 : 1;
+  }
+}
+
+const font = '12px system-ui';
+
+export function axesOf({ isLog, axis }: Picture, size: { width: number; height: number }): uPlot.Axis[] {
+  const common: uPlot.Axis = {
+    font,
+    labelFont: font,
+    stroke: () => colorOf('quiet'),
+    ticks: { show: false },
+    border: { show: true, stroke: () => colorOf('axis'), width: 1 },
+  };
+  const grid = { stroke: () => colorOf('grid'), width: 1 };
+  const marks = (scale: Scale, pixels: number, isWhole = false) => marksOf(scale, Math.max(2, pixels), isWhole);
+  const across = (low: number, high: number) => marks({ low, high }, size.width / 110, axis.unit === undefined);
+  const up = (low: number, high: number) => marks({ low, high, isLog }, size.height / 70);
+  return [
+    {
+      ...{ ...common, grid, label: axis.label, labelSize: 24, size: 26, gap: 8 },
+      splits: (_, __, from, to) => across(from, to).map(({ at }) => at),
+      values: ({ scales: { x } }) => across(x!.min!, x!.max!).map(({ text }) => text),
+    },
+    {
+      ...{ ...common, gap: 9 },
+      splits: (_, __, low, high) => up(low, high).map(({ at }) => at),
+      // On a logarithmic axis uPlot would leave out the text and the grid line of some marks.
+      filter: (_, marks) => marks,
+      grid: { ...grid, filter: (_, marks) => marks },
+      values: ({ scales: { y } }) => up(y!.min ?? 0, y!.max ?? 1).map(({ text }) => text),
+      size: ({ ctx }, texts) => {
+        // uPlot remembers the context's settings: it must get them back.
+        ctx.save();
+        ctx.font = font;
+        const widths = (texts ?? []).map((text) => ctx.measureText(text).width);
+        ctx.restore();
+        return Math.ceil(Math.max(30, ...widths)) + 20;
+      },
+    },
+  ];
+}
+
+/** Ends of the vertical axis: the reader's, or with a margin those of the values in view. */
+export function endsOf(
+  { view: { range }, isLog }: Picture,
+  least: number | null,
+  largest: number | null,
+): [number, number] {
+  const extent = least === null || largest === null || least > largest ? undefined : ([least, largest] as const);
+  // Two values may be almost equal at one step, which should not press the others onto one line.
+  const floor = isLog ? (extent ? extent[1] / 1e6 : 0.1) : undefined;
+  const { low, high } = range ?? scaleOf(extent, 0.04, floor);
+  return [low, high];
+}
+
+/** Draws a line at zero if there are values on both sides of it. */
+export function drawZero({ ctx, bbox, scales, valToPos }: uPlot): void {
+  const { min = 0, max = 0, distr } = scales.y!;
+  if (min >= 0 || max <= 0 || distr === 3) return;
+  ctx.save();
+  ctx.fillStyle = colorOf('axis');
+  ctx.fillRect(bbox.left, Math.round(valToPos(0, 'y', true)), bbox.width, 1);
+  ctx.restore();
+}
