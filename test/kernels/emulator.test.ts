@@ -17,12 +17,10 @@ let place: Workplace;
 let device: Device;
 beforeAll(() => {
   place = new Workplace();
-  vi.stubEnv('XDG_CACHE_HOME', place.path('cache'));
   device = Device.open({ kind: 'cpu', threads: 2 });
 });
 afterAll(() => {
   device.close();
-  vi.unstubAllEnvs();
   place[Symbol.dispose]();
 });
 
