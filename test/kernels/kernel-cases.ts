@@ -20,7 +20,7 @@ export function launch(device: Device, k: Kernel, shape: LaunchShape): Float32Ar
   return out.read() as Float32Array;
 }
 
-/** Sources as one: each in a namespace and, for the compiler, in a file with its number. */
+/** Sources that include the same headers as one: each in a namespace and, for the compiler, in a file with its number. */
 export const together = (sources: readonly string[]) =>
   `${includesOf(sources[0]!)}\n${sources
     .map(
