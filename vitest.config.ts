@@ -1,9 +1,28 @@
+import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 
+const root = fileURLToPath(new URL('.', import.meta.url));
+const files = readdirSync(`${root}test`, { recursive: true, encoding: 'utf8' })
+  .filter((name) => name.endsWith('.test.ts'))
+  .map((name) => `test/${name}`);
+/** A change of the process by a test file, which later files of the process could see. */
+const change =
+  /\bvi\.(mock|doMock|stub\w+|spyOn|useFakeTimers)\b|\bprocess\.(chdir|umask|on|once)\(|\bprocess\.env\.\w+ = /;
+/** Whole runs and tests of commands import little: the programs that they start do the work. */
+const starting = /^test\/(gpu|end-to-end|commands|lab)\/|\.slow\.test\.ts$/;
+const isolated = files.filter((file) => starting.test(file) || change.test(readFileSync(root + file, 'utf8')));
+
 export default defineConfig({
   // Kernel cards import the package by its name.
-  resolve: { alias: { 'gpt2.ts': fileURLToPath(new URL('src/index.ts', import.meta.url)) } },
+  resolve: { alias: { 'gpt2.ts': `${root}src/index.ts` } },
+  plugins: [
+    {
+      name: 'exclude',
+      // Projects do not get --exclude from the command line.
+      configureVitest: ({ project, vitest }) => void project.config.exclude.push(...(vitest.config.cliExclude ?? [])),
+    },
+  ],
   test: {
     include: ['test/**/*.test.ts'],
     setupFiles: ['test/support/environment.ts'],
@@ -12,5 +31,15 @@ export default defineConfig({
     hookTimeout: 600_000,
     pool: 'forks',
     maxWorkers: 2,
+    // Files that change nothing share a process, which imports the program once: imports took 25 s for 117 files; with a process each,
+    // 148 s for 226 (both beside other work). Not on a GPU: a kernel that fails there spoils the process, and scripts/test-gpu gives
+    // --maxWorkers, which projects ignore.
+    projects:
+      process.env.GPT2_REQUIRE_CUDA === '1'
+        ? undefined
+        : [
+            { extends: true, test: { name: 'shared', isolate: false, include: files, exclude: isolated } },
+            { extends: true, test: { name: 'isolated', include: isolated } },
+          ],
   },
 });

@@ -26,6 +26,7 @@ import { emulated } from '../../src/ops/kernels/emulated.ts';
 import { loadKernels } from '../../src/ops/kernels/kernels.ts';
 import { mutate } from '../fuzz/mutate.ts';
 import { command, Workplace } from '../support/cli.ts';
+import { rounds } from '../support/rounds.ts';
 import { until } from '../support/until.ts';
 
 const hasNvcc = ['nvcc', '/usr/local/cuda/bin/nvcc'].some((path) => spawnSync(path, ['--version']).status === 0);
@@ -237,15 +238,15 @@ describe('on a CPU', () => {
     using device = Device.open({ kind: 'cpu', threads: 1 });
     const path = compiledFile(source, 'cpu');
     const whole = readFileSync(path);
-    const rounds = 4 * Number(process.env.GPT2_ROUNDS ?? 1);
-    for (let round = 0; round < rounds; round++) {
-      let damaged: Uint8Array = round === 0 ? Buffer.of() : whole;
-      for (let seed = round; whole.equals(damaged); seed += rounds) damaged = mutate(new Random(seed), [whole]);
+    const trials = 4 * rounds;
+    for (let trial = 0; trial < trials; trial++) {
+      let damaged: Uint8Array = trial === 0 ? Buffer.of() : whole;
+      for (let seed = trial; whole.equals(damaged); seed += trials) damaged = mutate(new Random(seed), [whole]);
       writeFileSync(path, damaged);
       using kernels = await compileKernels<'k'>(device, source);
       const out = tensorOf(device, new Float32Array(1));
       kernels.k.launch({ grid: 1, block: 1 }, out);
-      expect([out.read()[0], compiles()], `round ${round}`).toEqual([7, round + 2]);
+      expect([out.read()[0], compiles()], `trial ${trial}`).toEqual([7, trial + 2]);
       expect(readFileSync(path).equals(whole)).toBe(true);
     }
   });

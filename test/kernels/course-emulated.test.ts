@@ -1,18 +1,7 @@
 // GPT-2's whole training step on kernels of the course alone, on the emulated GPU, against the CPU library's.
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { Workplace } from '../support/cli.ts';
+import { describe, expect, it } from 'vitest';
 import { bestCards, naiveCards } from '../support/course.ts';
 import { trained } from '../support/course-training.ts';
-
-let place: Workplace;
-beforeAll(() => {
-  place = new Workplace();
-  vi.stubEnv('XDG_CACHE_HOME', place.path('cache'));
-});
-afterAll(() => {
-  vi.unstubAllEnvs();
-  place[Symbol.dispose]();
-});
 
 const sizes = { channels: 64, batch: 2, sequence: 24, steps: 5 };
 const library = await trained({ kind: 'cpu' }, [], sizes);

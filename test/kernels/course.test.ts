@@ -3,7 +3,7 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { chapters } from '../../src/lab/ladder.ts';
 import { Device } from '../../src/native/device.ts';
 import { findNvrtc } from '../../src/native/nvrtc.ts';
@@ -20,10 +20,8 @@ const rungOf = ({ folder }: LoadedCard) => relative(course, folder);
 let place: Workplace;
 beforeAll(() => {
   place = new Workplace();
-  vi.stubEnv('XDG_CACHE_HOME', place.path('cache'));
 });
 afterAll(() => {
-  vi.unstubAllEnvs();
   place[Symbol.dispose]();
 });
 

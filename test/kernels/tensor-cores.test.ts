@@ -2,7 +2,7 @@
 // that do the same lane by lane.
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import { Device } from '../../src/native/device.ts';
 import { loadCards } from '../../src/ops/kernels/kernel-card.ts';
 import { Workplace } from '../support/cli.ts';
@@ -12,7 +12,6 @@ import { expectRight } from '../support/right-card.ts';
 let place: Workplace;
 beforeAll(() => {
   place = new Workplace();
-  vi.stubEnv('XDG_CACHE_HOME', place.path('cache'));
   cpSync(course, place.path('course'), { recursive: true });
   const header = place.path('course/tensor-cores.cuh');
   const plain = readFileSync(header, 'utf8').split(/^(?=\/\/ The fragment whose first line)/m)[1]!;
@@ -20,7 +19,6 @@ beforeAll(() => {
   writeFileSync(header, `#pragma once\n${emulated}\n${plain}`);
 });
 afterAll(() => {
-  vi.unstubAllEnvs();
   place[Symbol.dispose]();
 });
 

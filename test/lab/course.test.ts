@@ -1,16 +1,12 @@
 // The exercises of the course: none is solved as it is handed out, and test/kernels/solutions solves each.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { afterAll, expect, it, vi } from 'vitest';
+import { afterAll, expect, it } from 'vitest';
 import { exercises } from '../../src/lab/course.ts';
 import { Workplace } from '../support/cli.ts';
 
 const place = new Workplace();
-vi.stubEnv('XDG_CACHE_HOME', place.path('cache'));
-afterAll(() => {
-  vi.unstubAllEnvs();
-  place[Symbol.dispose]();
-});
+afterAll(() => place[Symbol.dispose]());
 
 const names = readdirSync(exercises)
   .filter((name) => name !== 'README.md')

@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, describe, expect, it } from 'vitest';
 import { naiveKernels, newKernel } from '../../src/lab/new-kernel.ts';
 import { findNvrtc } from '../../src/native/nvrtc.ts';
 import { compiledFile } from '../../src/ops/kernels/compile.ts';
@@ -11,11 +11,7 @@ import { Workplace } from '../support/cli.ts';
 import { naiveCards } from '../support/course.ts';
 
 const place = new Workplace();
-vi.stubEnv('XDG_CACHE_HOME', place.path('cache'));
-afterAll(() => {
-  vi.unstubAllEnvs();
-  place[Symbol.dispose]();
-});
+afterAll(() => place[Symbol.dispose]());
 
 it('finds every card of the naive kernels', () => {
   expect(naiveKernels().map(({ op }) => op)).toEqual(naiveCards.map(({ op }) => op));

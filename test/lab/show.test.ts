@@ -253,8 +253,7 @@ describe.skipIf(!hasCompiler())('kernel show (needs nvcc or NVRTC)', () => {
     writeFileSync(shared.path('two.cu'), twoKernels);
   });
   afterAll(() => shared[Symbol.dispose]());
-  const show = (...args: readonly string[]) =>
-    shared.run(['kernel', 'show', ...args], { XDG_CACHE_HOME: shared.path('cache') });
+  const show = (...args: readonly string[]) => shared.run(['kernel', 'show', ...args]);
 
   it('a folder: a table for each dtype, at the sizes of d12', () => {
     const { code, stdout, stderr } = show('norm', '--gpu', '9.0');
@@ -350,7 +349,7 @@ describe.skipIf(!hasCompiler())('kernel show (needs nvcc or NVRTC)', () => {
   });
 
   it('without a GPU it asks for one; without nvdisasm it says which package has it', () => {
-    const env = { GPT2_LIBRARY: place.path('none.so'), XDG_CACHE_HOME: shared.path('cache') };
+    const env = { GPT2_LIBRARY: place.path('none.so') };
     expect(shared.run(['kernel', 'show', 'two.cu'], env).stderr).toMatch(
       /^cannot tell this machine's GPU: .*; or give its compute capability, as --gpu 9\.0\n$/,
     );

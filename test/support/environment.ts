@@ -1,6 +1,10 @@
+import { join } from 'node:path';
+import { packageRoot } from '../../src/base/package-root.ts';
 import { speakFlags } from '../../src/base/wording.ts';
 
 // What every test file starts with: programs that tests start colour their output as if nobody had asked for it.
 delete process.env.FORCE_COLOR;
+// Kernels are compiled once for all tests; a test of the cache names its own.
+process.env.XDG_CACHE_HOME = join(packageRoot, 'build/test-cache');
 // Most tests are of the command line's messages.
 speakFlags();

@@ -24,8 +24,7 @@ export function testUnder(
     it.skipIf(isMissing)(name, () => {
       using place = new Workplace();
       const [, source] = newKernel(place.path('norm'), [op]) as [string, string];
-      const cache = { XDG_CACHE_HOME: place.path('cache') };
-      test(() => place.run([...command, '--device', 'cuda', '--dtype', 'fp32'], cache), source);
+      test(() => place.run([...command, '--device', 'cuda', '--dtype', 'fp32']), source);
     });
   });
 }
@@ -36,8 +35,7 @@ export function testsOfLab(device: 'cpu' | 'cuda'): void {
     place = new Workplace();
   });
   afterAll(() => place[Symbol.dispose]());
-  const run = (...args: readonly string[]) =>
-    place.run(['kernel', ...args, '--device', device], { XDG_CACHE_HOME: place.path('cache') });
+  const run = (...args: readonly string[]) => place.run(['kernel', ...args, '--device', device]);
   /** A new folder whose source is changed. */
   const changed = (name: string, op: string, from: string, to: string): string => {
     const [, source] = newKernel(place.path(name), [op]) as [string, string];
@@ -120,9 +118,7 @@ export function testsOfLab(device: 'cpu' | 'cuda'): void {
     const data = place.data({ vocabulary: 128, listed: true });
     newKernel(place.path('both'), ['gelu_forward', 'layernorm_forward']);
     const gpt2 = (...args: readonly string[]) => {
-      const { code, stdout, stderr } = place.run([...args, '--device', device, '--dtype', 'fp32'], {
-        XDG_CACHE_HOME: place.path('cache'),
-      });
+      const { code, stdout, stderr } = place.run([...args, '--device', device, '--dtype', 'fp32']);
       return { code, stdout, stderr };
     };
     const sizes = ['--layers', '1', '--channels', '32', '--heads', '2', '--context', '64'];
@@ -202,8 +198,7 @@ export function testsOfLab(device: 'cpu' | 'cuda'): void {
   it('a step that a kernel spoils is replayed with that kernel, and without', () => {
     const data = place.data({ vocabulary: 128, name: 'some' });
     changed('spoils', 'gelu_forward', '  out[i] =', '  out[i] = i == 7 ? nanf("") :');
-    const gpt2 = (...args: readonly string[]) =>
-      place.run([...args, '--device', device], { XDG_CACHE_HOME: place.path('cache') });
+    const gpt2 = (...args: readonly string[]) => place.run([...args, '--device', device]);
     const options = ['--data', data, ...tinyModel.slice(0, -2), '--seq', '16', '--batch', '2', '--dtype', 'fp32'];
     const { stderr } = gpt2('train', ...options, '--steps', '2', '--kernel', 'spoils', '--out', 'spoiled');
     expect(stderr).toMatch(

@@ -1,0 +1,239 @@
+// Kernels without an error: name, source, launch, and the start of what each writes to out.
+import type { LaunchShape } from '../../src/ops/kernels/kernels.ts';
+import { kernel, one, values, whole } from './kernel-cases.ts';
+
+const sum = (values: ArrayLike<number>) => Array.from(values).reduce((a, b) => a + b, 0);
+
+type RightKernel = readonly [name: string, source: string, shape: LaunchShape, expected: readonly number[]];
+
+export const rightKernels: readonly RightKernel[] = [
+  ['one thread per element', kernel('  if (i < n) out[i] = in[i] + 1;'), { grid: 5, block: 64 }, [1, 2, 3]],
+  [
+    'a tree in shared memory',
+    kernel(
+      '  __shared__ float tile[64];\n  tile[threadIdx.x] = in[i];\n  __syncthreads();\n  for (int half = 32; half > 0; half /= 2) {\n    if (threadIdx.x < half) tile[threadIdx.x] += tile[threadIdx.x + half];\n    __syncthreads();\n  }\n  if (threadIdx.x == 0) out[blockIdx.x] = tile[0];',
+    ),
+    whole,
+    [sum(values.slice(0, 64)), sum(values.slice(64, 128))],
+  ],
+  [
+    'a tree that ends in one warp, ordered by __syncwarp',
+    kernel(
+      '  __shared__ float tile[32];\n  const int lane = threadIdx.x;\n  tile[lane] = in[i];\n  __syncwarp();\n  for (int half = 16; half > 0; half /= 2) {\n    if (lane < half) tile[lane] += tile[lane + half];\n    __syncwarp();\n  }\n  out[i] = tile[0];',
+    ),
+    { grid: 1, block: 32 },
+    [496, 496],
+  ],
+  [
+    'shuffles and a partial warp',
+    kernel(
+      '  float x = in[i];\n  for (int lanes = 16; lanes > 0; lanes /= 2) x += __shfl_xor_sync(0xffffffffu, x, lanes);\n  out[i] = threadIdx.x < 32 ? x : __shfl_up_sync(0xff00000000u >> 32, in[i], 1);',
+    ),
+    { grid: 1, block: 40 },
+    [496, 496],
+  ],
+  [
+    'a lane that has ended, whose value is undefined: NaN',
+    kernel('  if (threadIdx.x >= 16) return;\n  out[i] = __shfl_down_sync(0xffffffffu, in[i], 8);'),
+    { grid: 1, block: 32 },
+    [8, 9, 10, 11, 12, 13, 14, 15, Number.NaN],
+  ],
+  [
+    'ballots, votes, matches',
+    kernel(
+      '  const unsigned even = __ballot_sync(0xffffffffu, i % 2 == 0);\n  out[i] = __popc(even) + 100 * __any_sync(0xffffffffu, i == 3) + 1000 * __all_sync(0xffffffffu, i < 64) +\n           10000 * __popc(__match_any_sync(0xffffffffu, i / 8));',
+    ),
+    one,
+    [81_116, 81_116],
+  ],
+  [
+    'atomics, counted by many blocks',
+    kernel('  atomicAdd(&out[i % 4], 1.0f);\n  atomicMax(reinterpret_cast<int *>(&out[4]), i);'),
+    whole,
+    [64, 64, 64, 64],
+  ],
+  [
+    'the last block adds, after a fence',
+    kernel(
+      '  __shared__ bool is_last;\n  if (threadIdx.x == 0) {\n    out[1 + blockIdx.x] = in[i];\n    __threadfence();\n    is_last = atomicAdd(&arrived, 1u) % gridDim.x == gridDim.x - 1;\n  }\n  __syncthreads();\n  if (is_last && threadIdx.x == 0) out[0] = out[1] + out[2] + out[3] + out[4];',
+      '__device__ unsigned arrived;',
+    ),
+    whole,
+    [0 + 64 + 128 + 192],
+  ],
+  [
+    'a lock that threads wait for',
+    kernel(
+      '  while (atomicCAS(&lock, 0, 1) != 0) {}\n  out[0] += 1;\n  __threadfence();\n  atomicExch(&lock, 0);',
+      '__device__ int lock;',
+    ),
+    whole,
+    [256],
+  ],
+  [
+    'neighbouring 16-bit elements of different threads',
+    kernel(
+      '  __nv_bfloat16 *narrow = reinterpret_cast<__nv_bfloat16 *>(out + 128);\n  narrow[i] = in[i];\n  __half *half_of = reinterpret_cast<__half *>(out + 64);\n  half_of[i] = __float2half(in[i]);\n  __syncthreads();\n  out[i] = float(narrow[63 - i]) + __half2float(half_of[i]);',
+      '#include <cuda_bf16.h>\n#include <cuda_fp16.h>',
+    ),
+    one,
+    [63, 63],
+  ],
+  [
+    'templates, namespaces, tables, and a shared array of a template size',
+    `namespace inner {
+__constant__ float table[2] = {10, 20};
+template <int SIZE>
+__device__ float turned(float value) {
+  __shared__ float tile[SIZE], other;
+  tile[threadIdx.x] = value;
+  if (threadIdx.x == 0) other = table[1];
+  __syncthreads();
+  return tile[SIZE - 1 - threadIdx.x] + other;
+}
+}  // namespace inner
+__global__ void k(float *out, const float *in, int n) { out[threadIdx.x] = inner::turned<64>(in[threadIdx.x]); }`,
+    one,
+    [83, 82],
+  ],
+  [
+    'dynamic shared memory, vectors, asynchronous copies',
+    kernel(
+      '  extern __shared__ float4 tile[];\n  if (threadIdx.x < 16) __pipeline_memcpy_async(&tile[threadIdx.x], in + 4 * threadIdx.x, 16);\n  __pipeline_commit();\n  __pipeline_wait_prior(0);\n  __syncthreads();\n  out[i] = reinterpret_cast<float *>(tile)[63 - threadIdx.x];',
+      '#include <cuda_pipeline.h>',
+    ),
+    { ...one, shared: 256 },
+    [63, 62],
+  ],
+  [
+    'copies to two buffers in turn',
+    kernel(
+      `  __shared__ float tile[2][64];
+  const auto fetch = [&](int round) {
+    if (round < 4) __pipeline_memcpy_async(&tile[round % 2][threadIdx.x], in + 64 * round + threadIdx.x, 4);
+    __pipeline_commit();
+  };
+  float sum = 0;
+  fetch(0);
+  for (int round = 0; round < 4; round++) {
+    fetch(round + 1);
+    __pipeline_wait_prior(1);
+    __syncthreads();
+    sum += tile[round % 2][63 - threadIdx.x];
+    __syncthreads();
+  }
+  out[i] = sum;`,
+      '#include <cuda_pipeline.h>',
+    ),
+    one,
+    [4 * 63 + 384, 4 * 62 + 384],
+  ],
+  [
+    'copies of a group, and its wait',
+    kernel(
+      '  __shared__ float tile[64];\n  const auto block = cg::this_thread_block();\n  cg::memcpy_async(block, tile, in, sizeof tile);\n  cg::wait(block);\n  out[i] = tile[63 - i];',
+      '#include <cooperative_groups.h>\n#include <cooperative_groups/memcpy_async.h>\nnamespace cg = cooperative_groups;',
+    ),
+    one,
+    [63, 62],
+  ],
+  [
+    'the ranks of a grid',
+    kernel(
+      '  out[i] = in[cg::this_grid().thread_rank()] + cg::this_grid().size();',
+      '#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;',
+    ),
+    { grid: 2, block: 32 },
+    Array.from({ length: 64 }, (_, index) => index + 64),
+  ],
+  [
+    'memcpy, which CUDA declares without a header',
+    kernel('  float value;\n  memcpy(&value, in + i, 4);\n  out[i] = value;'),
+    one,
+    [0, 1],
+  ],
+  [
+    'a barrier in shared memory, and copies for which it waits',
+    kernel(
+      `  __shared__ Barrier bar;
+  __shared__ float tile[64], other[64];
+  if (i == 0) init(&bar, blockDim.x);
+  __syncthreads();
+  other[i] = in[i];
+  cuda::memcpy_async(&tile[i], in + i, 4, bar);
+  auto token = bar.arrive();
+  bar.wait(std::move(token));
+  const float value = tile[63 - i] + other[i ^ 1];
+  bar.arrive_and_wait();
+  other[i] = value;
+  bar.arrive_and_wait();
+  out[i] = other[i ^ 1];`,
+      '#include <cuda/barrier>\nusing Barrier = cuda::barrier<cuda::thread_scope_block>;',
+    ),
+    one,
+    [62 + 0, 63 + 1],
+  ],
+  [
+    'the bits of a double',
+    kernel(
+      '  const long long bits = __double_as_longlong(1.5);\n  out[i] = i == 0 ? bits >> 48 : __hiloint2double(__double2hiint(1.5), 0);',
+    ),
+    one,
+    [0x3ff8, 1.5],
+  ],
+  [
+    'aligned shared arrays, and bounds of a launch',
+    `__global__ void __launch_bounds__(64) k(float *out, const float *in, int n) {
+  __shared__ __align__(16) float tile[64], other[64];
+  extern __shared__ __align__(16) float dynamic[];
+  tile[threadIdx.x] = other[threadIdx.x] = dynamic[threadIdx.x] = in[threadIdx.x];
+  __syncthreads();
+  out[threadIdx.x] = tile[63 - threadIdx.x] + other[63 - threadIdx.x] + dynamic[63 - threadIdx.x];
+}`,
+    { ...one, shared: 256 },
+    [189, 186],
+  ],
+  [
+    'cooperative groups',
+    kernel(
+      '  const auto tile = cg::tiled_partition<8>(cg::this_thread_block());\n  out[i] = cg::reduce(tile, in[i], cg::plus<float>());\n  cg::this_thread_block().sync();',
+      '#include <cooperative_groups.h>\n#include <cooperative_groups/reduce.h>\nnamespace cg = cooperative_groups;',
+    ),
+    one,
+    [28, 28],
+  ],
+  [
+    'a barrier that counts, in three dimensions',
+    kernel(
+      '  const int at = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;\n  out[at] = __syncthreads_count(at < 10) + __syncthreads_or(at == 5) + __syncthreads_and(at >= 0);',
+    ),
+    { grid: 1, block: [4, 4, 4] },
+    [12, 12],
+  ],
+  [
+    'memset in shared memory, memcpy out of it',
+    kernel(
+      '  __shared__ float tile[64];\n  if (i == 0) memset(tile, 0, n);\n  __syncthreads();\n  if (i < 8) tile[i] += in[i];\n  __syncthreads();\n  if (i == 0) memcpy(out, tile, n);',
+    ),
+    one,
+    [0, 1, 2, 3, 4, 5, 6, 7, 0],
+  ],
+  [
+    'memory from malloc: used by a block, and later than its launch',
+    kernel(
+      '  __shared__ float *own;\n  if (i == 0) own = kept = new float[64];\n  __syncthreads();\n  own[i] = in[i];\n  __syncthreads();\n  float *mine = (float *)malloc(8);\n  mine[1] = kept[63 - i];\n  out[i] = mine[1];\n  free(mine);',
+      '__device__ float *kept;',
+    ),
+    one,
+    [63, 62, 61],
+  ],
+  [
+    'shared arrays outside of functions, hidden by names within',
+    kernel(
+      '  tile[i] = in[i];\n  dynamic[i] = 1;\n  __syncthreads();\n  out[i] = turned(i) + other(tile) + (sizeof tile == 256);\n  { float tile = 2; out[i] += tile; }',
+      '__shared__ float tile[64], one;\nextern __shared__ float dynamic[];\n__device__ float turned(int i) { return tile[63 - i] * dynamic[i]; }\n__device__ float other(const float *tile) { return 7; }\n',
+    ),
+    { ...one, shared: 256 },
+    [63 + 7 + 3, 62 + 7 + 3],
+  ],
+];
