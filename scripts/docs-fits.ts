@@ -2,6 +2,7 @@
 import hopperBench from '../benchmarks/h100/d12-b64-t1024.json' with { type: 'json' };
 import { recomputeNames } from '../src/model/activation-tables.ts';
 import { presetConfig } from '../src/model/config.ts';
+import { largestFitting, upTo } from '../src/model/memory.ts';
 import type { Device, Dtype } from '../src/native/device.ts';
 import { AdamW } from '../src/optimizer/adamw.ts';
 import { neededBytes } from '../src/train/plan/plan-memory.ts';
@@ -36,7 +37,7 @@ const workspace = 128 * 2 ** 20;
 const freeOf = (gib: number): number => gib * 2 ** 30 * 0.995 - hopperBench.memory.before;
 
 /** The largest batch of a model; 0: not one sequence fits. */
-export function largestFitting(
+export function largestBatch(
   model: string,
   dtype: Dtype,
   recompute: (typeof recomputeNames)[number],
@@ -44,9 +45,7 @@ export function largestFitting(
 ): number {
   const sizes = { T, optimizer: new AdamW({ weightDecay: 0 }), recompute, samples: true };
   const fits = (B: number) => neededBytes(gpu(dtype), presetConfig(model)!, { ...sizes, B }) + workspace <= freeOf(gib);
-  let batch = most;
-  while (batch > 0 && !fits(batch)) batch--;
-  return batch;
+  return largestFitting(upTo(most), fits) ?? 0;
 }
 
 export function fits([dtype = '']: readonly string[]): string {
@@ -54,7 +53,7 @@ export function fits([dtype = '']: readonly string[]): string {
     `${gib} GB`,
     names,
     ...models.map((model) => {
-      const batches = recomputeNames.map((each) => largestFitting(model, dtype as Dtype, each, Number(gib)));
+      const batches = recomputeNames.map((each) => largestBatch(model, dtype as Dtype, each, Number(gib)));
       return batches.map((batch) => (batch === 0 ? '-' : String(batch))).join(' / ');
     }),
   ]);

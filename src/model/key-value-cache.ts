@@ -39,15 +39,8 @@ function cacheTable(device: DeviceTraits, config: ModelConfig, { texts, window }
   } satisfies Record<string, Row | undefined>;
 }
 
-/** Planned bytes of a cache. */
-export const cacheBytes = (device: DeviceTraits, config: ModelConfig, sizes: CacheSizes): number =>
-  Object.values<Row>(cacheTable(device, config, sizes)).reduce(
-    (sum, row) => sum + elementCount(row.shape) * bytesOf(elementType(row, device)),
-    0,
-  );
-
 /** Bytes of workspace that decoding and choosing tokens need. */
-export function decodeScratch(device: Device, config: ModelConfig, { texts, window }: CacheSizes): number {
+function decodeScratch(device: Device, config: ModelConfig, { texts, window }: CacheSizes): number {
   const { channels: C, vocabularySize: V } = config;
   const rows = Math.max(texts, window);
   return Math.max(

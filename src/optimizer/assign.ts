@@ -1,6 +1,6 @@
-// Assigns parameters to optimizers, and derives a run's state rows and their memory.
+// Assigns parameters to optimizers, and derives a run's state rows and scratch.
 import { UsageError } from '../base/errors.ts';
-import { arenaLayout, flatBytes, type Selection } from '../model/arena.ts';
+import type { Selection } from '../model/arena.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { type Parameter, parameterTable } from '../model/parameters.ts';
 import type { Device } from '../native/device.ts';
@@ -51,15 +51,6 @@ export const updatedEntire =
   (choice: OptimizerChoice): Selection =>
   (parameter) =>
     optimizerOf(choice, parameter).rows.some((row) => row.granularity === 'matrix' && row.parameters(parameter));
-
-/** Bytes of device memory for optimizer state, on each rank. */
-export const stateBytes = (config: ModelConfig, choice: OptimizerChoice, shares = 1): number =>
-  assignedRows(config, choice)
-    .map(({ row, selected }) => {
-      const { matrix, vector } = arenaLayout(config, { shares, entire: updatedEntire(choice) }, selected).sizes;
-      return flatBytes(matrix / shares, row.dtype) + flatBytes(vector, row.dtype);
-    })
-    .reduce((sum, bytes) => sum + bytes, 0);
 
 /** The shape of each matrix of a parameter, with its padding rows. */
 export const matrixShape = ({ matrices, shape }: Parameter): MatrixShape => [
