@@ -6,7 +6,6 @@ import { Tensor } from '../native/tensor.ts';
 import {
   type ActivationSizes,
   type ActivationTensors,
-  type DeviceTraits,
   type Kind,
   mapTables,
   type Recompute,
@@ -28,9 +27,9 @@ export interface ActivationSet extends Sizes, ActivationTensors {
 const alignment = 256;
 
 /** The type of a row's tensor on a device. */
-export const elementType = (row: Row, device: DeviceTraits): ElementType =>
+export const elementType = (row: Row, device: Device): ElementType =>
   row.type === 'activation' ? device.elementType : row.type;
-const bytesInArena = (row: Row, device: DeviceTraits): number =>
+const bytesInArena = (row: Row, device: Device): number =>
   Math.ceil((elementCount(row.shape) * bytesOf(elementType(row, device))) / alignment) * alignment;
 
 /** Memory for the activations of up to B x T tokens. */

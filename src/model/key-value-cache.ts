@@ -7,7 +7,7 @@ import type { Device, PinnedBuffer } from '../native/device.ts';
 import { bytesOf, elementCount } from '../native/element-types.ts';
 import { Tensor } from '../native/tensor.ts';
 import { attentionCachedScratch, layernormMatmulScratch, matmulScratch, sampleScratch } from '../ops/ops.generated.ts';
-import { type DeviceTraits, only, type Row } from './activation-tables.ts';
+import { only, type Row } from './activation-tables.ts';
 import { elementType } from './activations.ts';
 import { type ModelConfig, paddedVocabularySize } from './config.ts';
 import type { Model } from './model.ts';
@@ -20,7 +20,7 @@ export interface CacheSizes {
 }
 
 /** The table of a cache. The first dimension of a tensor is the texts; keys and values have [layers, texts]. */
-function cacheTable(device: DeviceTraits, config: ModelConfig, { texts, window }: CacheSizes) {
+function cacheTable(device: Device, config: ModelConfig, { texts, window }: CacheSizes) {
   const { layers, channels, heads } = config;
   const perHead = [texts, heads, window, channels / heads];
   return {

@@ -43,9 +43,8 @@ export class OptimizerState {
       copy: fp32Copy(device, config, 'optimizer state', sharding, assigned.selected),
     }));
     this.#spans = spansOf(config, choice, this.#rows, sharding?.division);
-    const { elements, workspace } = scratchOf(device, config, choice);
+    const elements = scratchOf(device, config, choice);
     if (elements > 0) this.#scratch = allocateTensor(device, 'optimizer scratch', device.elementType, [elements]);
-    device.reserveWorkspace(workspace);
     const room = GPT2_STEP.GPT2_STEP_STOP - GPT2_STEP.GPT2_STEP_SCALARS;
     const count = this.scalarsAt(0).length;
     if (count > room) throw new Error(`the optimizers have ${count} scalars, more than the ${room} of the step block`);

@@ -33,7 +33,8 @@ export function checkSequence(sequence: number, { context }: ModelConfig): void 
 /** The largest batch that fits and is still faster than a smaller one. @throws Gpt2Error if not even one sequence fits */
 export function chooseInferenceBatch(device: Device, config: ModelConfig, { maxMemory, ...sizes }: FitOptions): number {
   const limit = memoryLimit(device, maxMemory);
-  const batch = largestBatch(device, config, { ...sizes, limit, most: enoughRows(device, sizes.T) });
+  const fits = (B: number) => neededBytes(device, config, { B, ...sizes }) <= limit.bytes;
+  const batch = largestFitting(upTo(enoughRows(device, sizes.T)), fits);
   if (batch !== undefined) return batch;
   throw new Gpt2Error(
     words`--batch auto: not one sequence of --seq ${sizes.T} fits, ${limit.text}; ${lessThanOne(limit)}`,
@@ -47,22 +48,16 @@ export function checkInferenceMemory(
   { B, maxMemory, ...sizes }: FitOptions & { readonly B: number },
 ): void {
   const limit = memoryLimit(device, maxMemory);
-  const needed = neededFor(device, inferencePlan(device, config, { B, ...sizes }));
-  if (needed <= limit.bytes) return;
-  const fitting = largestBatch(device, config, { ...sizes, limit, most: B - 1 });
+  const bytes = neededBytes(device, config, { B, ...sizes });
+  if (bytes <= limit.bytes) return;
+  const fits = (smaller: number) => neededBytes(device, config, { B: smaller, ...sizes }) <= limit.bytes;
+  const fitting = largestFitting(upTo(B - 1), fits);
   throw new Gpt2Error(
-    words`--batch ${B} with --seq ${sizes.T} needs ${gib(needed)} of memory, ${limit.text}; ${fitting === undefined ? `no batch fits: ${lessThanOne(limit)}` : words`--batch ${fitting} fits`}`,
+    words`--batch ${B} with --seq ${sizes.T} needs ${gib(bytes)} of memory, ${limit.text}; ${fitting === undefined ? `no batch fits: ${lessThanOne(limit)}` : words`--batch ${fitting} fits`}`,
   );
 }
 
-const lessThanOne = ({ remedy }: MemoryLimit): string => words`take a shorter --seq, or ${remedy}`;
+const neededBytes = (device: Device, config: ModelConfig, sizes: FitOptions & { readonly B: number }): number =>
+  neededFor(device, inferencePlan(device, config, sizes));
 
-/** The largest batch up to `most` that fits; undefined: none does. */
-function largestBatch(
-  device: Device,
-  config: ModelConfig,
-  { limit, most, ...sizes }: Omit<FitOptions, 'maxMemory'> & { readonly limit: MemoryLimit; readonly most: number },
-): number | undefined {
-  const fits = (B: number) => neededFor(device, inferencePlan(device, config, { B, ...sizes })) <= limit.bytes;
-  return largestFitting(upTo(most), fits);
-}
+const lessThanOne = ({ remedy }: MemoryLimit): string => words`take a shorter --seq, or ${remedy}`;

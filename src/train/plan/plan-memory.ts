@@ -3,7 +3,7 @@
 import { Gpt2Error, words } from '../../base/errors.ts';
 import { type Recompute, recomputeNames } from '../../model/activation-tables.ts';
 import type { ModelConfig } from '../../model/config.ts';
-import { enoughRows, gib, largestFitting, type MemoryLimit, memoryLimit, neededFor, upTo } from '../../model/memory.ts';
+import { enoughRows, gib, largestFitting, memoryLimit, neededFor, upTo } from '../../model/memory.ts';
 import { absentDevice } from '../../native/absent-device.ts';
 import { GPT2_COMMUNICATOR } from '../../native/bindings.generated.ts';
 import { Communicator } from '../../native/communicator.ts';
@@ -61,18 +61,6 @@ export function uncalledOps(device: Device, config: ModelConfig, sizes: PlanSize
 export const neededBytes = (device: Device, config: ModelConfig, sizes: PlanSizes): number =>
   neededFor(device, trainingPlan(device, config, sizes));
 
-/** The largest of `batches` (ascending) that fits. */
-function largestBatch(
-  device: Device,
-  config: ModelConfig,
-  { batches, limit, ...sizes }: Omit<PlanSizes, 'B'> & { batches: readonly number[]; limit: MemoryLimit },
-): number | undefined {
-  const fits = (B: number) => neededBytes(device, config, { ...sizes, B }) <= limit.bytes;
-  const most = batches.at(-1);
-  // Gradients of a step in one go may take less than those of a smaller micro-batch, which accumulate.
-  return most === undefined || fits(most) ? most : largestFitting(batches.slice(0, -1), fits);
-}
-
 /** Micro-batches that divide a step of `rows` sequences, ascending. */
 export const divisors = (rows: number): number[] => upTo(rows).filter((batch) => rows % batch === 0);
 
@@ -90,14 +78,14 @@ export function checkMemory(
   const limit = memoryLimit(device, maxMemory);
   const needed = neededBytes(device, config, sizes);
   if (needed <= limit.bytes) return;
+  const fits = (changed: Partial<PlanSizes>) => neededBytes(device, config, { ...sizes, ...changed }) <= limit.bytes;
   // A smaller micro-batch leaves the step unchanged if it accumulates to the same total.
   const keeps = rows === B ? words` --total-batch ${rows * T * ranks}` : '';
   const smaller = divisors(rows).filter((batch) => batch < B);
-  const largest = (recompute: Recompute) =>
-    largestBatch(device, config, { ...sizes, rows, recompute, batches: smaller, limit });
+  const largest = (recompute: Recompute) => largestFitting(smaller, (B) => fits({ B, rows, recompute }));
   const fitting = largest(recompute);
   const kinds = hasRecompute ? recomputeNames.slice(recomputeNames.indexOf(recompute) + 1) : [];
-  const stronger = kinds.find((each) => neededBytes(device, config, { ...sizes, recompute: each }) <= limit.bytes);
+  const stronger = kinds.find((recompute) => fits({ recompute }));
   const strongest = kinds.at(-1) ?? recompute;
   const both = largest(strongest);
   const advice = [
@@ -106,11 +94,9 @@ export function checkMemory(
     ...((stronger ?? fitting ?? both === undefined) ? [] : [words`--batch ${both}${keeps} --recompute ${strongest}`]),
   ];
   // A step of one micro-batch needs less memory for its gradients.
-  const alone = { ...sizes, B: 1, rows: 1, recompute: strongest };
-  const refused =
-    neededBytes(device, config, alone) <= limit.bytes
-      ? words`no batch fits a step of this size: take a smaller --batch and --total-batch,`
-      : 'no batch fits: take';
+  const refused = fits({ B: 1, rows: 1, recompute: strongest })
+    ? words`no batch fits a step of this size: take a smaller --batch and --total-batch,`
+    : 'no batch fits: take';
   throw new Gpt2Error(
     words`--batch ${B} with --seq ${T} needs ${gib(needed)} of memory, ${limit.text}; ${
       advice.length > 0
@@ -142,7 +128,9 @@ export function chooseBatch(
   const batches = rows === undefined ? upTo(most) : divisors(rows).filter((batch) => batch <= most);
   const limit = memoryLimit(opened, maxMemory);
   for (const each of recompute === undefined ? recomputeNames : [recompute]) {
-    const batch = largestBatch(opened, config, { ...sizes, recompute: each, batches, limit });
+    const fits = (B: number) => neededBytes(opened, config, { ...sizes, B, recompute: each }) <= limit.bytes;
+    // First the largest: in one go, gradients may take less than those that accumulate in a smaller micro-batch.
+    const batch = fits(batches.at(-1)!) ? batches.at(-1) : largestFitting(batches, fits);
     if (batch !== undefined) return { batch, recompute: each };
   }
   throw new Gpt2Error(
