@@ -1,5 +1,6 @@
-// Writes the measured figures of README.md, docs/*.md and the course's pages from benchmarks/, and tables from the code: the text between `<!-- figures: KIND: a; b -->` and
-// `<!-- end -->` is made here. `npm run docs` writes the pages; a test fails when one is stale.
+// Writes the measured figures of README.md, docs/*.md and the course's pages from benchmarks/, and tables from the code: the text
+// between `<!-- figures: KIND: a; b -->` and `<!-- end -->` is made here. `npm run docs` writes the pages; a test fails when one is
+// stale.
 // One long file: each kind of table is a function of a few lines, in the table of kinds at the end.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
