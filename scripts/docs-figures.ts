@@ -1,5 +1,6 @@
-// Writes the measured figures of README.md, docs/*.md and the course's pages from benchmarks/: the text between `<!-- figures: KIND: a; b -->` and
-// `<!-- end -->` is made here. `npm run docs` writes the pages; a test fails when one is stale.
+// Writes the measured figures of README.md, docs/*.md and the course's pages from benchmarks/, and tables from the code: the text
+// between `<!-- figures: KIND: a; b -->` and `<!-- end -->` is made here. `npm run docs` writes the pages; a test fails when one is
+// stale.
 // One long file: each kind of table is a function of a few lines, in the table of kinds at the end.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -13,6 +14,7 @@ import d12Sample from '../benchmarks/h100-sample/d12.json' with { type: 'json' }
 import { apiReference } from './docs-api.ts';
 import { courseBest, courseChapter, courseLadder } from './docs-course.ts';
 import { fits } from './docs-fits.ts';
+import { dtypes, stepBlock } from './docs-header.ts';
 import { recordedOptions, startOptions, table, trainOptions } from './docs-options.ts';
 import { rooms } from './rooms.ts';
 
@@ -283,6 +285,9 @@ const kinds: Readonly<Record<string, (names: readonly string[]) => string>> = {
     Object.entries(rooms)
       .map(([name, { imports }]) => `${name}${imports.length > 0 ? ` (${imports.join(', ')})` : ''}`)
       .join(', '),
+  // From cuda/gpt2.h.
+  dtypes,
+  'step-block': stepBlock,
   // Ops of a step by name, with their share of the bound: Hopper's kernels, the portable ones.
   ops: (names) => ops(hopper, names),
   portable: (names) => ops(portable, names),

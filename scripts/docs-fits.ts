@@ -2,7 +2,9 @@
 import hopperBench from '../benchmarks/h100/d12-b64-t1024.json' with { type: 'json' };
 import { recomputeNames } from '../src/model/activation-tables.ts';
 import { presetConfig } from '../src/model/config.ts';
-import type { Device, Dtype } from '../src/native/device.ts';
+import { largestFitting, upTo } from '../src/model/memory.ts';
+import { absentDevice } from '../src/native/absent-device.ts';
+import type { Dtype } from '../src/native/device.ts';
 import { AdamW } from '../src/optimizer/adamw.ts';
 import { neededBytes } from '../src/train/plan/plan-memory.ts';
 import { table } from './docs-options.ts';
@@ -23,12 +25,6 @@ const T = 1024;
 /** --batch auto takes no more: a larger batch is hardly faster. */
 const most = 65536 / T;
 
-/** A GPU as far as plans ask it; the sizes of workspaces, which only the library knows, are 0. */
-const gpu = (dtype: Dtype): Device => {
-  const elementType = dtype === 'bf16' ? 'bf16' : 'fp32';
-  return { dtype, elementType, description: { library: 'cuda' }, call: () => {} } as unknown as Device;
-};
-
 /** No workspace measured on an H100 was larger (benchmarks/h100). */
 const workspace = 128 * 2 ** 20;
 
@@ -36,17 +32,17 @@ const workspace = 128 * 2 ** 20;
 const freeOf = (gib: number): number => gib * 2 ** 30 * 0.995 - hopperBench.memory.before;
 
 /** The largest batch of a model; 0: not one sequence fits. */
-export function largestFitting(
+export function largestBatch(
   model: string,
   dtype: Dtype,
   recompute: (typeof recomputeNames)[number],
   gib: number,
 ): number {
   const sizes = { T, optimizer: new AdamW({ weightDecay: 0 }), recompute, samples: true };
-  const fits = (B: number) => neededBytes(gpu(dtype), presetConfig(model)!, { ...sizes, B }) + workspace <= freeOf(gib);
-  let batch = most;
-  while (batch > 0 && !fits(batch)) batch--;
-  return batch;
+  // The sizes of workspaces, which only the library knows, are 0.
+  const device = absentDevice({ kind: 'cuda', dtype });
+  const fits = (B: number) => neededBytes(device, presetConfig(model)!, { ...sizes, B }) + workspace <= freeOf(gib);
+  return largestFitting(upTo(most), fits) ?? 0;
 }
 
 export function fits([dtype = '']: readonly string[]): string {
@@ -54,7 +50,7 @@ export function fits([dtype = '']: readonly string[]): string {
     `${gib} GB`,
     names,
     ...models.map((model) => {
-      const batches = recomputeNames.map((each) => largestFitting(model, dtype as Dtype, each, Number(gib)));
+      const batches = recomputeNames.map((each) => largestBatch(model, dtype as Dtype, each, Number(gib)));
       return batches.map((batch) => (batch === 0 ? '-' : String(batch))).join(' / ');
     }),
   ]);

@@ -101,7 +101,6 @@ export const rooms: Readonly<Record<string, Room>> = {
       'memory',
       'model',
       'parameters',
-      'positions',
       'sharded-parameters',
     ],
   },
@@ -201,7 +200,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   train: {
     purpose: '`step/`; `plan/`: options complete, memory; `run/`: the loop; `failure/`: what is saved and replayed',
     imports: ['inference', 'report'],
-    open: ['plan/plan-memory', 'step/step-ops', 'step/trainer'],
+    open: ['plan/plan-memory', 'step/trainer', 'step/training'],
   },
   lab: {
     purpose:

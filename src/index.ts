@@ -63,7 +63,6 @@ export type { IterationName } from './optimizer/newton-schulz.ts';
 export type {
   MatrixShape,
   Optimizer,
-  OptimizerScratch,
   StateRow,
   StepScalar,
   UpdateContext,

@@ -5,8 +5,7 @@ import { writeSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { Worker } from 'node:worker_threads';
 import { Gpt2Error, NativeError } from '../base/errors.ts';
-import { absentDevice } from '../native/absent-device.ts';
-import { Device, type Dtype } from '../native/device.ts';
+import { Device, type Dtype, elementTypesOf } from '../native/device.ts';
 import type { DeviceChoice } from '../native/select-device.ts';
 import { type Tensor, tensorOf } from '../native/tensor.ts';
 import type { OpCases } from '../ops/cases/op-case.ts';
@@ -142,7 +141,7 @@ async function answer(request: Request): Promise<void> {
 function compileForGpu(card: LoadedCard, dtype: Dtype): string | undefined {
   const compiler = anyCompiler();
   // Of GPUs with bf16, one whose instructions kernels of ours use.
-  if (compiler) compiledFile(cardSource(card, absentDevice({ kind: 'cuda', dtype })), '9.0');
+  if (compiler) compiledFile(cardSource(card, elementTypesOf({ kind: 'cuda', dtype })), '9.0');
   return compiler?.name;
 }
 

@@ -1,7 +1,6 @@
 // Shows what a compiler made of the kernels of a folder or file: figures with what fits on a multiprocessor (SM), or listings.
 import { Gpt2Error } from '../base/errors.ts';
-import { absentDevice } from '../native/absent-device.ts';
-import type { Dtype } from '../native/device.ts';
+import { type Dtype, elementTypesOf } from '../native/device.ts';
 import type { KernelSource } from '../ops/kernels/compile.ts';
 import { type LoadedCard, loadCards } from '../ops/kernels/kernel-card.ts';
 import { type Dimensions, instanceOf, withoutSpaces } from '../ops/kernels/kernels.ts';
@@ -189,7 +188,7 @@ async function unitsOf(options: ShowOptions): Promise<readonly Unit[]> {
   const { path, dtype, view, file = {} } = options;
   if (path.endsWith('.cu')) {
     const { block = 256, shared, ...given } = file;
-    const defines = { ...elementMacros(absentDevice({ kind: 'cuda', dtype })), ...given.defines };
+    const defines = { ...elementMacros(elementTypesOf({ kind: 'cuda', dtype })), ...given.defines };
     const launches = () => [{ block, shared }];
     return [
       { title: `${path} ${dtype ?? 'fp32'}`, source: { ...given, file: path, defines }, launches, kernels: undefined },

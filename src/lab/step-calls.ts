@@ -3,7 +3,6 @@
 import { gpt2Error } from '../base/errors.ts';
 import { presetConfig } from '../model/config.ts';
 import { initializeWeights } from '../model/initialize.ts';
-import { createModel } from '../model/model.ts';
 import { absentDevice } from '../native/absent-device.ts';
 import type { Device, Dtype } from '../native/device.ts';
 import type { OpContract } from '../ops/contract.ts';
@@ -13,8 +12,7 @@ import { contracts } from '../ops/ops.generated.ts';
 import type { OpArguments } from '../ops/replacements.ts';
 import { replaceOp } from '../ops/replacements.ts';
 import { AdamW } from '../optimizer/adamw.ts';
-import { StepOps } from '../train/step/step-ops.ts';
-import { Trainer } from '../train/step/trainer.ts';
+import { createTraining } from '../train/step/training.ts';
 import type { Call } from './bench/op-times.ts';
 import { measurePeaks, type Peaks } from './bench/peaks.ts';
 import { sizesText } from './test-op.ts';
@@ -82,9 +80,8 @@ export function stepCalls(device: Device, batch = settings[device.description.li
 async function record(device: Device, batch: number): Promise<StepCalls> {
   const peaks = await measurePeaks(device);
   const { config, sequence } = settings[device.description.library];
-  const model = createModel(device, config, { B: batch, T: sequence, purpose: 'training' });
+  const { model, trainer } = createTraining(device, config, { B: batch, T: sequence, optimizer });
   initializeWeights(model, 42);
-  const trainer = new Trainer(model, { batch, sequence, ...training });
   const ids = () => Int32Array.from({ length: batch * sequence }, () => Math.random() * config.vocabularySize);
   const step = () => trainer.step(0, 1e-4, () => ({ inputs: ids(), targets: ids() }));
   resetOps(device);
@@ -93,7 +90,7 @@ async function record(device: Device, batch: number): Promise<StepCalls> {
   return { peaks, calls: await callsOf(device, step) };
 }
 
-const training = { accumulation: 1, optimizer: new AdamW({ weightDecay: 0.1 }), gradientClip: 1 };
+const optimizer = new AdamW({ weightDecay: 0.1 });
 
 const { cuda } = settings;
 /** "d12 with a batch of 8 x 1024": the step of a GPU. */
@@ -103,14 +100,8 @@ export const gpuStep = `${cuda.name} with a batch of ${cuda.batch} x ${cuda.sequ
 export async function callsWithoutGpu(dtype: Dtype): Promise<{ readonly device: Device; readonly calls: Calls }> {
   const { config, batch, sequence } = cuda;
   const device = absentDevice({ kind: 'cuda', dtype });
-  const model = createModel(device, config, { B: batch, T: sequence, purpose: 'training' });
-  const ops = new StepOps(model, { batch, sequence, ...training });
-  const step = async () => {
-    ops.microBatch({ accumulate: false, sums: false, updates: false });
-    ops.norm();
-    ops.update.enqueue();
-  };
-  return { device, calls: await callsOf(device, step) };
+  const { trainer } = createTraining(device, config, { B: batch, T: sequence, optimizer });
+  return { device, calls: await callsOf(device, async () => trainer.enqueueOps()) };
 }
 
 async function callsOf(device: Device, step: () => Promise<unknown>): Promise<Calls> {

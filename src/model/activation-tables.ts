@@ -1,5 +1,5 @@
 import { GPT2_FP8_FACTOR } from '../native/bindings.generated.ts';
-import type { Device, DeviceDescription } from '../native/device.ts';
+import type { Device } from '../native/device.ts';
 import type { Tensor } from '../native/tensor.ts';
 import { blocksOf, groupsOf } from '../ops/columnwise.ts';
 import { architectureOf } from './architecture.ts';
@@ -19,15 +19,10 @@ export type Recompute = (typeof recomputeNames)[number];
  * Rows of logits in memory: the head processes tokens in chunks of this size. On the GPU each chunk reads and writes all of
  * wte's gradient and must fill every multiprocessor, so chunks are large: 3.3 GB for GPT-2's vocabulary in bf16.
  */
-export function headChunk({ description, elementType }: DeviceTraits): number {
+export function headChunk({ description, elementType }: Device): number {
   if (description.library === 'cpu') return 1024;
   return elementType === 'bf16' ? 32768 : 8192;
 }
-
-/** Properties of a device that sizes depend on. */
-export type DeviceTraits = Pick<Device, 'dtype' | 'elementType'> & {
-  readonly description: Pick<DeviceDescription, 'library'>;
-};
 
 export interface Sizes {
   /** Sequences in a batch. */
@@ -69,7 +64,7 @@ const recomputed = (row: Row): Row => ({ ...row, isRecomputed: true });
 const ofWeight = (row: Row): Row => ({ ...row, kind: 'FP8 copies' });
 
 /** The activations of a layer. */
-function layerTable(device: DeviceTraits, config: ModelConfig, { B, T, purpose, recompute }: ActivationSizes) {
+function layerTable(device: Device, config: ModelConfig, { B, T, purpose, recompute }: ActivationSizes) {
   const { channels: C, heads: NH } = config;
   const { norm, queryKeyNorm, activation: activated } = architectureOf(config);
   const isFp8 = device.dtype === 'fp8';
@@ -122,7 +117,7 @@ function isKept(name: keyof ReturnType<typeof layerTable>, row: Row, { purpose, 
 }
 
 /** Activations outside the layers. */
-function modelTable(device: DeviceTraits, config: ModelConfig, { B, T }: Sizes) {
+function modelTable(device: Device, config: ModelConfig, { B, T }: Sizes) {
   const C = config.channels;
   const { norm, embeddingNorm } = architectureOf(config);
   return {
@@ -142,7 +137,7 @@ function modelTable(device: DeviceTraits, config: ModelConfig, { B, T }: Sizes) 
 }
 
 /** Gradients that go backward through the layers. */
-function backwardTable(device: DeviceTraits, config: ModelConfig, { B, T }: Sizes) {
+function backwardTable(device: Device, config: ModelConfig, { B, T }: Sizes) {
   const C = config.channels;
   const isFp8 = device.dtype === 'fp8';
   return {
@@ -167,7 +162,7 @@ function backwardTable(device: DeviceTraits, config: ModelConfig, { B, T }: Size
 }
 
 /** Memory in FP8 that layers share: each layer reads it before the next one writes it. */
-function fp8Table(device: DeviceTraits, config: ModelConfig, { B, T, purpose }: ActivationSizes) {
+function fp8Table(device: Device, config: ModelConfig, { B, T, purpose }: ActivationSizes) {
   const C = config.channels;
   const isGelu = architectureOf(config).activation === 'gelu';
   return only(device.dtype === 'fp8', {
@@ -190,7 +185,7 @@ const mapTable = <T extends Table, V>(table: T, make: (name: keyof T & string, r
 
 /** What `make` gives for each row of the tables. Layers share what it gives for a row that is not kept. */
 export function mapTables<V extends object | number>(
-  device: DeviceTraits,
+  device: Device,
   config: ModelConfig,
   sizes: ActivationSizes,
   make: (name: string, row: Row, kind: Kind) => V,

@@ -1,12 +1,11 @@
 // The arenas that hold the activations of a batch of up to B x T tokens (activation-tables.ts).
 import { ShapeError } from '../base/errors.ts';
-import type { Device, DeviceBuffer } from '../native/device.ts';
+import type { Device } from '../native/device.ts';
 import { bytesOf, type ElementType, elementCount } from '../native/element-types.ts';
 import { Tensor } from '../native/tensor.ts';
 import {
   type ActivationSizes,
   type ActivationTensors,
-  type DeviceTraits,
   type Kind,
   mapTables,
   type Recompute,
@@ -28,21 +27,10 @@ export interface ActivationSet extends Sizes, ActivationTensors {
 const alignment = 256;
 
 /** The type of a row's tensor on a device. */
-export const elementType = (row: Row, device: DeviceTraits): ElementType =>
+export const elementType = (row: Row, device: Device): ElementType =>
   row.type === 'activation' ? device.elementType : row.type;
-const bytesInArena = (row: Row, device: DeviceTraits): number =>
+const bytesInArena = (row: Row, device: Device): number =>
   Math.ceil((elementCount(row.shape) * bytesOf(elementType(row, device))) / alignment) * alignment;
-
-/** Bytes of each arena. */
-export function activationBytes(device: DeviceTraits, config: ModelConfig, sizes: ActivationSizes): Map<Kind, number> {
-  const plan = new Map<Kind, number>();
-  mapTables(device, config, sizes, (_, row, kind) => {
-    const bytes = bytesInArena(row, device);
-    plan.set(kind, (plan.get(kind) ?? 0) + bytes);
-    return bytes;
-  });
-  return plan;
-}
 
 /** Memory for the activations of up to B x T tokens. */
 export class Activations {
@@ -57,17 +45,17 @@ export class Activations {
     this.#device = device;
     this.#config = config;
     this.#largest = sizes;
-    const arenas = new Map<Kind, { readonly buffer: DeviceBuffer; used: number }>();
-    for (const [kind, bytes] of activationBytes(device, config, sizes)) {
-      arenas.set(kind, { buffer: device.allocate(bytes, kind), used: 0 });
-    }
+    const rows: { readonly name: string; readonly row: Row; readonly kind: Kind; readonly start: number }[] = [];
+    const ends = new Map<Kind, number>();
     mapTables(device, config, sizes, (name, row, kind) => {
-      const arena = arenas.get(kind)!;
-      const tensor = new Tensor(arena.buffer, name, elementType(row, device), row.shape, arena.used);
-      arena.used += bytesInArena(row, device);
-      this.#tensors.set(name, tensor);
-      return tensor;
+      const start = ends.get(kind) ?? 0;
+      ends.set(kind, start + bytesInArena(row, device));
+      return rows.push({ name, row, kind, start });
     });
+    const arenas = new Map([...ends].map(([kind, bytes]) => [kind, device.allocate(bytes, kind)]));
+    for (const { name, row, kind, start } of rows) {
+      this.#tensors.set(name, new Tensor(arenas.get(kind)!, name, elementType(row, device), row.shape, start));
+    }
   }
 
   /**

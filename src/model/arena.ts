@@ -130,23 +130,6 @@ export function bucketOf({ bucketOfLayer }: Pick<ArenaLayout, 'bucketOfLayer'>, 
 export const bucketFrom = ({ bucketOfLayer }: ArenaLayout, layer: number): number | undefined =>
   bucketOfLayer[layer] === bucketOfLayer[layer - 1] ? undefined : bucketOfLayer[layer];
 
-/** Bytes of one copy of all parameters. */
-export function parameterBytes(
-  config: ModelConfig,
-  matrixType: ElementType,
-  vectorType: ElementType,
-  division = undivided,
-): number {
-  const { matrix, vector } = arenaLayout(config, division).sizes;
-  return arenaBytes(matrix, 'matrix', matrixType, division) + arenaBytes(vector, 'vector', vectorType, division);
-}
-
-/** Ranks that divide matrices share this memory. */
-function arenaBytes(count: number, kind: ParameterKind, type: ElementType, { shares }: Division): number {
-  const bytes = flatBytes(count, type);
-  return shares > 1 && kind === 'matrix' ? sharedBytes(bytes) : bytes;
-}
-
 /** Bytes to allocate for `count` elements. A device allocates at least one. */
 export const flatBytes = (count: number, type: ElementType): number => Math.max(count, 1) * bytesOf(type);
 
@@ -229,8 +212,10 @@ export class ParameterArena implements ParameterCopy {
     this.wholeLayout = arenaLayout(config, undivided, selected);
     const { sizes, starts } = this.layout;
     const flat = (kind: ParameterKind, type: ElementType) => {
-      const bytes = arenaBytes(sizes[kind], kind, type, division);
-      return new Tensor(device.allocate(bytes, name), `${name}.${kind}`, type, [sizes[kind]]);
+      const bytes = flatBytes(sizes[kind], type);
+      // Ranks that divide matrices share this memory.
+      const room = division.shares > 1 && kind === 'matrix' ? sharedBytes(bytes) : bytes;
+      return new Tensor(device.allocate(room, name), `${name}.${kind}`, type, [sizes[kind]]);
     };
     this.matrices = flat('matrix', matrixType);
     this.vectors = flat('vector', vectorType);

@@ -7,7 +7,7 @@ import type { Device, PinnedBuffer } from '../native/device.ts';
 import { bytesOf, elementCount } from '../native/element-types.ts';
 import { Tensor } from '../native/tensor.ts';
 import { attentionCachedScratch, layernormMatmulScratch, matmulScratch, sampleScratch } from '../ops/ops.generated.ts';
-import { type DeviceTraits, only, type Row } from './activation-tables.ts';
+import { only, type Row } from './activation-tables.ts';
 import { elementType } from './activations.ts';
 import { type ModelConfig, paddedVocabularySize } from './config.ts';
 import type { Model } from './model.ts';
@@ -20,7 +20,7 @@ export interface CacheSizes {
 }
 
 /** The table of a cache. The first dimension of a tensor is the texts; keys and values have [layers, texts]. */
-function cacheTable(device: DeviceTraits, config: ModelConfig, { texts, window }: CacheSizes) {
+function cacheTable(device: Device, config: ModelConfig, { texts, window }: CacheSizes) {
   const { layers, channels, heads } = config;
   const perHead = [texts, heads, window, channels / heads];
   return {
@@ -39,15 +39,8 @@ function cacheTable(device: DeviceTraits, config: ModelConfig, { texts, window }
   } satisfies Record<string, Row | undefined>;
 }
 
-/** Planned bytes of a cache. */
-export const cacheBytes = (device: DeviceTraits, config: ModelConfig, sizes: CacheSizes): number =>
-  Object.values<Row>(cacheTable(device, config, sizes)).reduce(
-    (sum, row) => sum + elementCount(row.shape) * bytesOf(elementType(row, device)),
-    0,
-  );
-
 /** Bytes of workspace that decoding and choosing tokens need. */
-export function decodeScratch(device: Device, config: ModelConfig, { texts, window }: CacheSizes): number {
+function decodeScratch(device: Device, config: ModelConfig, { texts, window }: CacheSizes): number {
   const { channels: C, vocabularySize: V } = config;
   const rows = Math.max(texts, window);
   return Math.max(

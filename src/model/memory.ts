@@ -1,16 +1,15 @@
 // Plans memory before it is allocated: free memory of the device and the host, and the needs of inference.
 import { freemem, totalmem } from 'node:os';
 import { words } from '../base/errors.ts';
+import { absentDevice } from '../native/absent-device.ts';
 import type { Device } from '../native/device.ts';
-import { cardScratch } from '../ops/kernels/card-scratch.ts';
+import { callCards } from '../ops/kernels/card-scratch.ts';
 import type { LoadedCard } from '../ops/kernels/kernel-card.ts';
-import { activationBytes } from './activations.ts';
-import { parameterBytes } from './arena.ts';
 import type { ModelConfig } from './config.ts';
 import { forward } from './forward.ts';
 import { headForward } from './head.ts';
-import { createModel, modelScratch } from './model.ts';
-import { rotationPlan } from './positions.ts';
+import { type CacheSizes, KeyValueCache } from './key-value-cache.ts';
+import { createModel } from './model.ts';
 
 /** GPU memory outside the plan: kernel code, recorded graphs, rounding up to pages. */
 const reserve = 384 * 2 ** 20;
@@ -72,25 +71,43 @@ export const totalOf = (plan: MemoryPlan): number => [...plan.values()].reduce((
 export const neededFor = (device: Device, plan: MemoryPlan): number =>
   totalOf(plan) + (device.description.library === 'cuda' ? reserve : 0);
 
-/** Memory that `createModel` allocates for inference, and the scratch of the `cards` that replace ops. */
-export const inferencePlan = (
+interface InferenceSizes {
+  readonly B: number;
+  readonly T: number;
+  /** Kernels that replace ops. Default none. */
+  readonly cards?: readonly LoadedCard[];
+  /** A key-value cache for generation. Default none. */
+  readonly cache?: CacheSizes;
+}
+
+/** The device memory of a model for inference: what creating it takes on a stand-in for the device. */
+export function inferencePlan(
   device: Device,
   config: ModelConfig,
-  { B, T, cards = [] }: { readonly B: number; readonly T: number; readonly cards?: readonly LoadedCard[] },
-): MemoryPlan =>
-  new Map([
-    ['weights', parameterBytes(config, device.elementType, device.elementType)],
-    ...(device.elementType === 'fp32' ? [] : [['master weights', parameterBytes(config, 'fp32', 'fp32')] as const]),
-    ...activationBytes(device, config, { B, T, purpose: 'inference' }),
-    ...rotationPlan(config),
-    ['workspace', modelScratch(device, config, { B, T })],
-    ...cardScratch(device, cards, {
-      accumulates: false,
-      enqueue(absent) {
-        const model = createModel(absent, config, { B, T, purpose: 'inference' });
-        const activations = model.activations.at(B, T);
-        forward(model, activations);
-        headForward(model, activations);
-      },
-    }),
-  ]);
+  { B, T, cards = [], cache }: InferenceSizes,
+): MemoryPlan {
+  const { dtype, description } = device;
+  const absent = absentDevice({ kind: description.library, dtype }, { scratchOf: device });
+  const model = createModel(absent, config, { B, T, purpose: 'inference' });
+  if (cache) new KeyValueCache(model, cache);
+  callCards(absent, cards, () => {
+    const activations = model.activations.at(B, T);
+    forward(model, activations);
+    headForward(model, activations);
+  });
+  return absent.allocated;
+}
+
+/** 1, 2, 3, and so on. */
+export const upTo = (most: number): number[] => Array.from({ length: most }, (_, index) => index + 1);
+
+/** The largest of `batches`, ascending, that fits; undefined: none does. What fits also fits in a smaller batch. */
+export function largestFitting(batches: readonly number[], fits: (batch: number) => boolean): number | undefined {
+  let [fitting, end] = [0, batches.length];
+  while (fitting < end) {
+    const middle = Math.floor((fitting + end) / 2);
+    if (fits(batches[middle]!)) fitting = middle + 1;
+    else end = middle;
+  }
+  return batches[fitting - 1];
+}

@@ -69,7 +69,7 @@ export const fp32Copy = (
     : new ParameterArena(device, config, name, 'fp32', 'fp32', undivided, selected);
 
 /** Bytes of workspace that forward and backward need: the most of any op. */
-export function modelScratch(device: Device, config: ModelConfig, { B, T }: { B: number; T: number }): number {
+function modelScratch(device: Device, config: ModelConfig, { B, T }: { B: number; T: number }): number {
   const { channels: C, heads: NH } = config;
   const N = B * T;
   const padded = paddedVocabularySize(config);

@@ -1,8 +1,7 @@
 // How a model knows the order of tokens: GPT-2 adds a learned table (wpe) to the embedding; a rotary model rotates each head's
 // queries and keys (Su et al. 2021), which the same op may normalize first (QK-norm).
 import type { Device } from '../native/device.ts';
-import { bytesOf } from '../native/element-types.ts';
-import { Tensor } from '../native/tensor.ts';
+import { allocateTensor, type Tensor } from '../native/tensor.ts';
 import { qkNormRotaryBackward, qkNormRotaryForward } from '../ops/ops.generated.ts';
 import { architectureOf } from './architecture.ts';
 import type { ModelConfig } from './config.ts';
@@ -13,15 +12,6 @@ const changesQueries = (config: ModelConfig): boolean => {
   const { positions, queryKeyNorm } = architectureOf(config);
   return positions === 'rotary' || queryKeyNorm === 'rmsnorm';
 };
-
-/** The name under which the table of rotations is allocated. */
-const rotationMemory = 'rotations';
-
-const rotationBytes = (config: ModelConfig): number => config.context * headSize(config) * bytesOf('fp32');
-
-/** Planned bytes of the table of rotations, for a model that has one. */
-export const rotationPlan = (config: ModelConfig): readonly (readonly [name: string, bytes: number])[] =>
-  changesQueries(config) ? [[rotationMemory, rotationBytes(config)]] : [];
 
 const headSize = ({ channels, heads }: ModelConfig): number => channels / heads;
 
@@ -36,13 +26,13 @@ function rotations(config: ModelConfig): Float32Array {
   const pairs = headSize(config) / 2;
   const rotating = architectureOf(config).positions === 'rotary' ? pairs / 2 : 0;
   const table = new Float32Array(config.context * 2 * pairs);
-  for (let position = 0; position < config.context; position++) {
-    const row = table.subarray(position * 2 * pairs);
-    for (let pair = 0; pair < pairs; pair++) {
-      const exponent = rotating > 1 ? pair / (rotating - 1) : 0;
-      const angle = pair < rotating ? position * rotaryBase ** -exponent : 0;
-      row[pair] = Math.cos(angle);
-      row[pairs + pair] = Math.sin(angle);
+  for (let pair = 0; pair < pairs; pair++) {
+    const exponent = rotating > 1 ? pair / (rotating - 1) : 0;
+    const rate = pair < rotating ? rotaryBase ** -exponent : 0;
+    for (let position = 0; position < config.context; position++) {
+      const at = position * 2 * pairs + pair;
+      table[at] = Math.cos(position * rate);
+      table[at + pairs] = Math.sin(position * rate);
     }
   }
   return table;
@@ -58,8 +48,7 @@ export class QueryKeyTransform {
   private constructor(device: Device, config: ModelConfig) {
     const { attentionScale } = architectureOf(config);
     this.#device = device;
-    const memory = device.allocate(rotationBytes(config), rotationMemory);
-    this.#rotations = new Tensor(memory, 'rotations', 'fp32', [config.context, headSize(config)]);
+    this.#rotations = allocateTensor(device, 'rotations', 'fp32', [config.context, headSize(config)]);
     this.#rotations.write(rotations(config));
     // Attention itself multiplies by 1 / sqrt(head size).
     const queryFactor = attentionScale === 0 ? 1 : attentionScale * Math.sqrt(headSize(config));

@@ -1,9 +1,8 @@
 // Divides copies of parameters between ranks (ZeRO-1, Rajbhandari et al. 2020): optimizer state and, in bf16, master weights.
 // Each bucket of matrices has one part per rank; every rank holds all vectors, a thousandth of the parameters. Initial weights
 // and checkpoints write and read a copy as if it were in one memory.
-import { allocateShared, type Communicator, sharedBytes } from '../native/communicator.ts';
+import { allocateShared, type Communicator } from '../native/communicator.ts';
 import type { Device } from '../native/device.ts';
-import { bytesOf } from '../native/element-types.ts';
 import { Tensor } from '../native/tensor.ts';
 import { allGather, joinCollectives } from '../ops/collectives.ts';
 import {
@@ -41,7 +40,8 @@ export class Sharding {
     this.division = { shares: ranks, entire };
     this.layout = arenaLayout(config, this.division);
     this.count = this.layout.sizes.matrix / ranks;
-    this.#gathered = allocateShared(communicator, 'gathering', 'fp32', [gatheringCount(this.layout)]);
+    const largest = Math.max(...this.layout.buckets.map(({ count }) => count));
+    this.#gathered = allocateShared(communicator, 'gathering', 'fp32', [largest]);
   }
 
   /** This rank's part of a bucket: its size, its start in an arena, and its start in a divided copy. */
@@ -68,12 +68,6 @@ export class Sharding {
     allGather(this.communicator, { out, in: input });
   }
 }
-
-const gatheringCount = ({ buckets }: ArenaLayout): number => Math.max(...buckets.map(({ count }) => count));
-
-/** Bytes of device memory that gathering the largest bucket takes. */
-export const gatheringBytes = (config: ModelConfig, division: Division): number =>
-  sharedBytes(gatheringCount(arenaLayout(config, division)) * bytesOf('fp32'));
 
 export class ShardedParameters implements ParameterCopy {
   readonly layout: ArenaLayout;

@@ -1,25 +1,39 @@
-// A stand-in for a device: it allocates addresses and computes nothing, so that ops can be enqueued for their arguments alone.
-import { type Device, DeviceBuffer, type DeviceOptions, elementTypesOf } from './device.ts';
+// A stand-in for a device: a real `Device` whose library gives out addresses and computes nothing. What is created on it shows what
+// it would allocate (`allocated`), and ops can be enqueued for their arguments alone.
+import type { Bindings } from './bindings.generated.ts';
+import { Device, type DeviceOptions } from './device.ts';
 
-/** Only for code whose ops are all replaced (`replaceOp`): of the device's methods it has those that allocate. */
-export function absentDevice({
-  kind,
-  dtype = 'fp32',
-  accumulates = false,
-}: Pick<DeviceOptions, 'kind' | 'dtype' | 'accumulates'>): Device {
+interface AllocateArguments {
+  readonly memory: BigUint64Array;
+  readonly bytes: number;
+}
+
+interface Answers {
+  /** The device that says how much scratch ops need. Default: none. */
+  readonly scratchOf?: Pick<Device, 'call'>;
+  /** `parts` of its communicators. */
+  readonly parts?: number;
+}
+
+export function absentDevice(options: DeviceOptions, { scratchOf, parts }: Answers = {}): Device {
   // Tensors that overlap are refused, so addresses must differ.
   let next = 64n;
-  const device = {
-    description: { library: kind },
-    ...{ dtype, ...elementTypesOf({ kind, dtype, accumulates }) },
-    allocate: (bytes: number, name: string) => new DeviceBuffer(device, bytes, name, () => {}),
-    call(name: string, args: { memory: BigUint64Array; bytes: number }) {
-      if (name !== 'allocate') return;
-      args.memory[0] = next;
-      next += BigInt(args.bytes);
-    },
-    reserveWorkspace() {},
-    dropGraphs() {},
-  } as unknown as Device;
-  return device;
+  const allocate = ({ memory, bytes }: AllocateArguments): number => {
+    memory[0] = next;
+    next += BigInt(bytes);
+    return 0;
+  };
+  const answers: Readonly<Record<string, unknown>> = {
+    contextDescription: () => JSON.stringify({ library: options.kind, canCapture: false }),
+    communicatorDescription: () => JSON.stringify({ parts }),
+    ...{ allocate, allocatePinned: allocate },
+  };
+  const doNothing = () => 0;
+  const askScratch = (name: string) => (args: { context?: unknown }) => {
+    const { context: _, ...sizes } = args;
+    scratchOf?.call(name as 'layernormScratch', sizes as never);
+    return 0;
+  };
+  const get = (_: unknown, name: string) => answers[name] ?? (name.endsWith('Scratch') ? askScratch(name) : doNothing);
+  return new Device(options, new Proxy({}, { get }) as Bindings);
 }

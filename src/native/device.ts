@@ -110,13 +110,14 @@ export class Device {
    * @throws Gpt2Error if the library is missing; NativeError if the device or the dtype is not supported
    */
   static open(options: DeviceOptions): Device {
-    return new Device(options);
+    checkGiven(options, { kind: ['cpu', 'cuda'] }, optionKinds);
+    return new Device(options, loadLibrary(options.kind));
   }
 
-  private constructor(options: DeviceOptions) {
-    checkGiven(options, { kind: ['cpu', 'cuda'] }, optionKinds);
+  /** Use `open`. @param bindings functions of the library, or stand-ins (absent-device.ts) */
+  constructor(options: DeviceOptions, bindings: Bindings) {
     const { kind, index = 0, dtype = 'fp32', threads = 0, accumulates = false, graphs = true } = options;
-    this.#bindings = loadLibrary(kind);
+    this.#bindings = bindings;
     const out = new BigUint64Array(1);
     const status = this.#bindings.contextCreate({
       context: out,

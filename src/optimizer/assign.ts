@@ -1,11 +1,11 @@
-// Assigns parameters to optimizers, and derives a run's state rows and their memory.
+// Assigns parameters to optimizers, and derives a run's state rows and scratch.
 import { UsageError } from '../base/errors.ts';
-import { arenaLayout, flatBytes, type Selection } from '../model/arena.ts';
+import type { Selection } from '../model/arena.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { type Parameter, parameterTable } from '../model/parameters.ts';
 import type { Device } from '../native/device.ts';
 import { elementCount } from '../native/element-types.ts';
-import { largestOf, type MatrixShape, type Optimizer, type OptimizerScratch, type StateRow } from './optimizer.ts';
+import type { MatrixShape, Optimizer, StateRow } from './optimizer.ts';
 
 /** The optimizer of all parameters, or a function from a parameter to its optimizer (the same object for those it shares). */
 export type OptimizerChoice = Optimizer | ((parameter: Parameter) => Optimizer);
@@ -52,30 +52,21 @@ export const updatedEntire =
   (parameter) =>
     optimizerOf(choice, parameter).rows.some((row) => row.granularity === 'matrix' && row.parameters(parameter));
 
-/** Bytes of device memory for optimizer state, on each rank. */
-export const stateBytes = (config: ModelConfig, choice: OptimizerChoice, shares = 1): number =>
-  assignedRows(config, choice)
-    .map(({ row, selected }) => {
-      const { matrix, vector } = arenaLayout(config, { shares, entire: updatedEntire(choice) }, selected).sizes;
-      return flatBytes(matrix / shares, row.dtype) + flatBytes(vector, row.dtype);
-    })
-    .reduce((sum, bytes) => sum + bytes, 0);
-
 /** The shape of each matrix of a parameter, with its padding rows. */
 export const matrixShape = ({ matrices, shape }: Parameter): MatrixShape => [
   shape[0]! / matrices,
   elementCount(shape.slice(1)),
 ];
 
-/** Scratch memory of the run's optimizers, on each rank: the most that any needs. */
-export function scratchOf(device: Device, config: ModelConfig, choice: OptimizerChoice): OptimizerScratch {
+/** Calls `scratch` of the run's optimizers. @returns elements, on each rank: the most that any needs */
+export function scratchOf(device: Device, config: ModelConfig, choice: OptimizerChoice): number {
   const rows = assignedRows(config, choice);
-  const needs = optimizersOf(config, choice).flatMap((optimizer) => {
+  const needs = optimizersOf(config, choice).map((optimizer) => {
     const own = rows.filter(({ row, ...each }) => each.optimizer === optimizer && row.granularity === 'matrix');
     const matrices = parameterTable(config)
       .filter((parameter) => own.some(({ selected }) => selected(parameter)))
       .flatMap((parameter) => Array.from({ length: parameter.matrices }, () => matrixShape(parameter)));
-    return optimizer.scratch?.(device, matrices) ?? [];
+    return optimizer.scratch?.(device, matrices) ?? 0;
   });
-  return largestOf(needs);
+  return Math.max(...needs);
 }

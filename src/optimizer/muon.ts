@@ -13,15 +13,7 @@ import {
   normalizeMatricesScratch,
 } from '../ops/ops.generated.ts';
 import { type Iteration, type IterationName, iterationNames, iterations } from './newton-schulz.ts';
-import {
-  largestOf,
-  type MatrixShape,
-  type Optimizer,
-  type OptimizerScratch,
-  type StateRow,
-  type UpdateContext,
-  type UpdatePart,
-} from './optimizer.ts';
+import type { MatrixShape, Optimizer, StateRow, UpdateContext, UpdatePart } from './optimizer.ts';
 
 /** The learning rate is Jordan's for GPT-2. */
 export const muonDefaults = { learningRate: 0.02, momentum: 0.95, newtonSchulz: 'polar-express' } as const;
@@ -114,17 +106,15 @@ export class Muon implements Optimizer {
     this.#batchElements = batchElements;
   }
 
-  scratch(device: Device, shapes: readonly MatrixShape[]): OptimizerScratch {
-    const batches = batchesOf(shapes, (shape) => shape, this.#batchElements);
-    return largestOf(
-      batches.map(({ R, K, matrices: { length: M } }) => ({
-        elements: 2 * halfOf(M * R * K),
-        workspace: Math.max(
-          normalizeMatricesScratch(device, { M, count: R * K }),
-          newtonSchulzScratch(device, { M, R, K }),
-        ),
-      })),
+  scratch(device: Device, shapes: readonly MatrixShape[]): number {
+    const elements = batchesOf(shapes, (shape) => shape, this.#batchElements).map(
+      ({ R, K, matrices: { length: M } }) => {
+        device.reserveWorkspace(normalizeMatricesScratch(device, { M, count: R * K }));
+        device.reserveWorkspace(newtonSchulzScratch(device, { M, R, K }));
+        return 2 * halfOf(M * R * K);
+      },
     );
+    return Math.max(0, ...elements);
   }
 
   enqueue({ device, step, scratch }: UpdateContext, parts: readonly UpdatePart[]): void {

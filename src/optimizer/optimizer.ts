@@ -51,20 +51,6 @@ export interface UpdateContext {
   readonly scratch?: Tensor | undefined;
 }
 
-/** Memory that an optimizer needs while it enqueues ops. */
-export interface OptimizerScratch {
-  /** Elements of the device's element type. */
-  readonly elements: number;
-  /** Bytes of workspace: the most that any of its ops needs. */
-  readonly workspace: number;
-}
-
-/** Scratch that is enough for each of several needs. */
-export function largestOf(needs: readonly OptimizerScratch[]): OptimizerScratch {
-  const most = (name: keyof OptimizerScratch) => Math.max(0, ...needs.map((each) => each[name]));
-  return { elements: most('elements'), workspace: most('workspace') };
-}
-
 /** Updates parameters from gradients. */
 export interface Optimizer {
   readonly name: string;
@@ -73,10 +59,11 @@ export interface Optimizer {
   /** Selects the parameters that it can update. Absent: all. */
   readonly accepts?: Selection;
   /**
-   * Memory for updates of some of the matrices of these shapes, [rows, columns], that have a row with granularity 'matrix'; all
-   * optimizers of a run share it. Absent: none.
+   * Reserves the workspace of its ops for updates of some of the matrices of these shapes, [rows, columns], that have a row with
+   * granularity 'matrix'. Absent: none.
+   * @returns elements, in the device's type, of the scratch that the updates need; all optimizers of a run share it
    */
-  scratch?(device: Device, matrices: readonly MatrixShape[]): OptimizerScratch;
+  scratch?(device: Device, matrices: readonly MatrixShape[]): number;
   /**
    * Enqueues the ops that update master, weight and state of these parts. It may be called several times in a step, each time
    * with other parts. A recorded graph calls it only once, so it must enqueue the same ops every time.

@@ -9,10 +9,6 @@ import { assignedRows, type OptimizerChoice, optimizersOf, scratchOf } from './a
 import type { Optimizer, UpdatePart } from './optimizer.ts';
 import { type AllocatedRow, type Span, spansOf } from './spans.ts';
 
-/** The names under which optimizer state and scratch are allocated. */
-export const stateMemory = 'optimizer state';
-export const scratchMemory = 'optimizer scratch';
-
 /** A state row in device memory, as a checkpoint stores it. */
 export interface StateCopy {
   readonly name: string;
@@ -44,12 +40,11 @@ export class OptimizerState {
     this.optimizers = optimizersOf(config, choice);
     this.#rows = assignedRows(config, choice).map((assigned) => ({
       ...assigned,
-      copy: fp32Copy(device, config, stateMemory, sharding, assigned.selected),
+      copy: fp32Copy(device, config, 'optimizer state', sharding, assigned.selected),
     }));
     this.#spans = spansOf(config, choice, this.#rows, sharding?.division);
-    const { elements, workspace } = scratchOf(device, config, choice);
-    if (elements > 0) this.#scratch = allocateTensor(device, scratchMemory, device.elementType, [elements]);
-    device.reserveWorkspace(workspace);
+    const elements = scratchOf(device, config, choice);
+    if (elements > 0) this.#scratch = allocateTensor(device, 'optimizer scratch', device.elementType, [elements]);
     const room = GPT2_STEP.GPT2_STEP_STOP - GPT2_STEP.GPT2_STEP_SCALARS;
     const count = this.scalarsAt(0).length;
     if (count > room) throw new Error(`the optimizers have ${count} scalars, more than the ${room} of the step block`);

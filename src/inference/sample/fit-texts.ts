@@ -1,7 +1,7 @@
 // Decides before allocation how many texts fit in a device's memory together.
 import { gpt2Error } from '../../base/errors.ts';
 import type { ModelConfig } from '../../model/config.ts';
-import { type CacheSizes, cacheBytes, decodeScratch } from '../../model/key-value-cache.ts';
+import type { CacheSizes } from '../../model/key-value-cache.ts';
 import { gib, inferencePlan, memoryLimit, neededFor } from '../../model/memory.ts';
 import type { Device } from '../../native/device.ts';
 
@@ -12,21 +12,13 @@ import type { Device } from '../../native/device.ts';
 export function fittingTexts(device: Device, config: ModelConfig, sizes: CacheSizes): number {
   const limit = memoryLimit(device, undefined);
   for (let { texts } = sizes; ; texts = Math.ceil(texts / 2)) {
-    const needed = generationBytes(device, config, { ...sizes, texts });
+    const cache = { ...sizes, texts };
+    const needed = neededFor(device, inferencePlan(device, config, { ...generationRows(cache), cache }));
     if (needed <= limit.bytes) return texts;
     if (texts === 1) {
       throw gpt2Error`a text needs ${gib(needed)} of memory, ${limit.text}; take a smaller --model, or ${limit.remedy}`;
     }
   }
-}
-
-/** Bytes of the model, its cache and the workspace. */
-function generationBytes(device: Device, config: ModelConfig, sizes: CacheSizes): number {
-  const rows = generationRows(sizes);
-  const plan = new Map(inferencePlan(device, config, rows));
-  plan.set('key-value cache', cacheBytes(device, config, sizes));
-  plan.set('workspace', Math.max(plan.get('workspace') ?? 0, decodeScratch(device, config, sizes)));
-  return neededFor(device, plan);
 }
 
 /** Activations for a whole window, or for a token of each text. */

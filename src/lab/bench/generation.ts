@@ -1,7 +1,6 @@
 // Measures how fast texts are generated: each op of a token, a token at three positions, whole texts. The bound of one text is memory: a
 // token reads every weight once. The weights are as drawn; their choices cost as much as a trained model's.
 import { generate } from '../../inference/sample/generate.ts';
-import { parameterBytes } from '../../model/arena.ts';
 import type { ModelConfig } from '../../model/config.ts';
 import { decode } from '../../model/decode.ts';
 import { initializeWeights } from '../../model/initialize.ts';
@@ -48,7 +47,7 @@ export async function measureGeneration(
   const peaks = await measurePeaks(device);
   const model = createModel(device, config, { B: 1, T: config.context, purpose: 'inference' });
   initializeWeights(model, 42);
-  const weightBytes = parameterBytes(config, device.elementType, device.elementType);
+  const weightBytes = device.allocated.get('weights')!;
   /** Tokens of one text per second if reading the weights took all the time; a copy's reads and writes both count. */
   const bound = peaks.copyBytesPerSecond / weightBytes;
 

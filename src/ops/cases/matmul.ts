@@ -1,8 +1,10 @@
 // Cases of the linear layer in three directions, with GELU and residual.
+import type { OpContract } from '../contract.ts';
 import { contracts } from '../ops.generated.ts';
 import type { Numbers } from './case-numbers.ts';
-import { gelu, geluDerivative } from './gelu.ts';
-import { type Bound, casesOf } from './op-case.ts';
+import { geluCases } from './gelu.ts';
+import { type Bound, casesOf, formulaOf } from './op-case.ts';
+import { residualCases } from './residual.ts';
 
 type Sizes = Readonly<Record<'N' | 'C' | 'O', number>>;
 
@@ -68,18 +70,23 @@ export const throughGelu = (own: Bound): Bound => ({ ...own, fp32: own.fp32 * 2,
 /** The relative error doubles in a square. */
 const squared = (own: Bound): Bound => ({ fp32: own.fp32 * 2, tf32: 2e-3, bf16: 3e-3 });
 
+const forward = casesOf(contracts.matmulForward, {
+  ...{ sizes, gpuSizes, scale, flops },
+  formula: ({ in: x, weight, bias }, own: Sizes) => ({ out: linear(x, weight, bias, own) }),
+  bounds: (own: Sizes) => ({ out: bound(own) }),
+});
+const backwardInput = casesOf(contracts.matmulBackwardInput, {
+  ...{ sizes, gpuSizes, scale, flops },
+  formula: ({ dout, weight }, { N, C, O }: Sizes) => ({ din: product(dout, weight, { N, K: O, O: C }, 'nn') }),
+  bounds: (own: Sizes) => ({ din: bound(own) }),
+});
+const fusedFormula = (op: OpContract) => formulaOf(op, [forward, backwardInput, ...geluCases, ...residualCases]);
+
 export const matmulCases = [
-  casesOf(contracts.matmulForward, {
-    ...{ sizes, gpuSizes, scale, flops },
-    formula: ({ in: x, weight, bias }, own: Sizes) => ({ out: linear(x, weight, bias, own) }),
-    bounds: (own: Sizes) => ({ out: bound(own) }),
-  }),
+  forward,
   casesOf(contracts.matmulGeluForward, {
     ...{ sizes, gpuSizes, scale, flops },
-    formula({ in: x, weight, bias }, own: Sizes) {
-      const pre = linear(x, weight, bias, own);
-      return { pre, out: pre.map(gelu) };
-    },
+    formula: fusedFormula(contracts.matmulGeluForward),
     bounds: (own: Sizes) => ({ pre: bound(own), out: throughGelu(bound(own)) }),
   }),
   casesOf(contracts.matmulReluSquaredForward, {
@@ -91,21 +98,13 @@ export const matmulCases = [
   }),
   casesOf(contracts.matmulResidualForward, {
     ...{ sizes, gpuSizes, scale, flops },
-    formula: ({ in: x, weight, bias, residual }, own: Sizes) => ({
-      out: linear(x, weight, bias, own).map((value, index) => value + residual[index]!),
-    }),
+    formula: fusedFormula(contracts.matmulResidualForward),
     bounds: (own: Sizes) => ({ out: bound(own) }),
   }),
-  casesOf(contracts.matmulBackwardInput, {
-    ...{ sizes, gpuSizes, scale, flops },
-    formula: ({ dout, weight }, { N, C, O }: Sizes) => ({ din: product(dout, weight, { N, K: O, O: C }, 'nn') }),
-    bounds: (own: Sizes) => ({ din: bound(own) }),
-  }),
+  backwardInput,
   casesOf(contracts.matmulGeluBackwardInput, {
     ...{ sizes, gpuSizes, scale, flops },
-    formula: ({ dout, weight, pre }, { N, C, O }: Sizes) => ({
-      din: product(dout, weight, { N, K: O, O: C }, 'nn').map((value, index) => value * geluDerivative(pre[index]!)),
-    }),
+    formula: fusedFormula(contracts.matmulGeluBackwardInput),
     bounds: (own: Sizes) => ({ din: throughGelu(bound(own)) }),
   }),
   casesOf(contracts.matmulReluSquaredBackwardInput, {

@@ -1,6 +1,7 @@
 // Defines an op's cases: sizes, inputs, the formula in double precision, and the largest accepted error.
 import type { Dtype } from '../../native/device.ts';
 import type { OpContract } from '../contract.ts';
+import { plainOps } from '../plain-ops.ts';
 import type { Numbers, Random } from './case-numbers.ts';
 
 /** One way to call a case. */
@@ -70,6 +71,21 @@ export function isAffected({ op, bounds, sizes }: OpCases, dtype: Dtype): boolea
     Object.values(bounds(sizes[0]!, { dtype, codePath: '', without: [] })).some((bound) => bound?.tf32)
   );
 }
+
+/** The formula of a fused op: those of its plain ops, one after the other. @param cases of the plain ops, among others */
+export const formulaOf =
+  (fused: OpContract, cases: readonly OpCases[]): OpCases['formula'] =>
+  (inputs, sizes) => {
+    const values = { ...inputs };
+    for (const [op, renamed] of plainOps[fused.name]!) {
+      const { formula } = cases.find((each) => each.op === op)!;
+      const own = Object.keys(op.tensors).map((name) => [name, values[renamed[name] ?? name]!] as const);
+      for (const [name, result] of Object.entries(formula(Object.fromEntries(own), sizes))) {
+        values[renamed[name] ?? name] = result!;
+      }
+    }
+    return values;
+  };
 
 /** The cases of one op. */
 export const casesOf = <Op extends OpContract>(

@@ -2,54 +2,13 @@
 import { join } from 'node:path';
 import { Gpt2Error } from '../../base/errors.ts';
 import type { Device, DeviceBuffer } from '../../native/device.ts';
-import type { Tensor } from '../../native/tensor.ts';
-import type { NativeArguments, OpContract } from '../contract.ts';
+import { Tensor } from '../../native/tensor.ts';
+import type { NativeArguments } from '../contract.ts';
 import { enqueue } from '../enqueue.ts';
-import { contracts } from '../ops.generated.ts';
+import { type PlainOp, plainOps } from '../plain-ops.ts';
 import { type OpArguments, replaceOp } from '../replacements.ts';
 import { compileKernels, type KernelSource } from './compile.ts';
 import { type CardLaunch, checkedLaunches, contractNamed, type LoadedCard } from './kernel-card.ts';
-
-type Given = Readonly<Record<string, Tensor & number & boolean>>;
-/** An op, and its arguments from those of the fused op. */
-type PlainOp = readonly [op: OpContract, args: (given: Given) => OpArguments];
-
-const { matmulForward, matmulBackwardInput, matmulBackwardWeight, geluForward, geluBackward } = contracts;
-const { residualForward, crossEntropy } = contracts;
-const asRow = (tensor: Tensor) => tensor.view([tensor.count]);
-
-/** The plain ops of which a fused op consists, in order. */
-const plainOps: Readonly<Record<string, readonly PlainOp[]>> = {
-  matmulGeluForward: [
-    [matmulForward, ({ pre, in: x, weight, bias }) => ({ out: pre!, in: x!, weight: weight!, bias: bias! })],
-    [geluForward, ({ out, pre }) => ({ out: asRow(out!), in: asRow(pre!) })],
-  ],
-  matmulResidualForward: [
-    [matmulForward, ({ out, in: x, weight, bias }) => ({ out: out!, in: x!, weight: weight!, bias: bias! })],
-    [residualForward, ({ out, residual }) => ({ out: asRow(out!), a: asRow(out!), b: asRow(residual!) })],
-  ],
-  matmulGeluBackwardInput: [
-    [matmulBackwardInput, ({ din, dout, weight }) => ({ din: din!, dout: dout!, weight: weight! })],
-    [geluBackward, ({ din, pre }) => ({ din: asRow(din!), dout: asRow(din!), in: asRow(pre!) })],
-  ],
-  classifier: [
-    [matmulForward, ({ logits, in: x, weight, bias }) => ({ out: logits!, in: x!, weight: weight!, bias: bias! })],
-    [
-      crossEntropy,
-      ({ losses, logits, targets, V, dloss, din, dweight, dbias }) => ({
-        ...{ losses: losses!, logits: logits!, targets: targets!, V: V!, dloss: dloss! },
-        dlogits: din || dweight || dbias ? logits! : null,
-      }),
-    ],
-    [matmulBackwardInput, ({ din, logits, weight }) => ({ din: din!, dout: logits!, weight: weight! })],
-    [
-      matmulBackwardWeight,
-      ({ dweight, dbias, logits, in: x, accumulate }) => ({
-        ...{ dweight: dweight!, dbias: dbias!, dout: logits!, in: x!, accumulate: accumulate! },
-      }),
-    ],
-  ],
-};
 
 /** Whether a call cannot be split: there is no plain op for the backward of a softcap, and none for dbias alone. */
 const isWhole = ({ softcap, dweight, dbias }: OpArguments): boolean =>
@@ -118,13 +77,27 @@ export function splitFused(device: Device, names?: ReadonlySet<string>): void {
         device.call(name as 'adamw', native as never);
         return;
       }
-      for (const [op, argsOf] of parts) {
-        const own = argsOf(args as Given);
-        // The op's result is optional, and was not asked for.
-        if (Object.values(own)[0] !== null) enqueue(device, op, own);
+      const calls = parts.map((part) => ({ op: part[0], own: plainArguments(part, args) }));
+      // An op's first output may be optional, and not asked for.
+      const asked = calls.filter(({ own }) => Object.values(own)[0] !== null);
+      for (const { op, own } of asked) {
+        // Only later ops read the gradient of logits.
+        const isUnread = 'dlogits' in own && op === asked.at(-1)!.op;
+        enqueue(device, op, isUnread ? { ...own, dlogits: null } : own);
       }
     });
   }
+}
+
+/** A plain op's arguments in a call of the fused op. */
+function plainArguments([op, renamed]: PlainOp, args: OpArguments): OpArguments {
+  const names = [...Object.keys(op.tensors), ...op.sizes, ...op.scalars, ...op.flags];
+  const own = names.map((name) => {
+    const value = args[renamed[name] ?? name]!;
+    const isVector = value instanceof Tensor && op.tensors[name]!.shape.length === 1;
+    return [name, isVector ? value.view([value.count]) : value] as const;
+  });
+  return Object.fromEntries(own);
 }
 
 const typeName = { fp32: 'float', bf16: '__nv_bfloat16', int32: 'int' };

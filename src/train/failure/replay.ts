@@ -3,7 +3,6 @@ import { gpt2Error, usageError } from '../../base/errors.ts';
 import { type Recompute, recomputeNames } from '../../model/activation-tables.ts';
 import { checkConfig } from '../../model/config.ts';
 import { gib, memoryLimit } from '../../model/memory.ts';
-import { createModel } from '../../model/model.ts';
 import { Device, type Dtype } from '../../native/device.ts';
 import { selectDevice } from '../../native/select-device.ts';
 import { cardHashes, loadFolders } from '../../ops/kernels/card-hash.ts';
@@ -18,7 +17,7 @@ import {
 } from '../../weights/checkpoint/capture.ts';
 import { loadWeights } from '../../weights/checkpoint/read-checkpoint.ts';
 import { neededBytes } from '../plan/plan-memory.ts';
-import { Trainer } from '../step/trainer.ts';
+import { createTraining } from '../step/training.ts';
 import { describeFinding, locate } from './locate.ts';
 
 export interface ReplayOptions {
@@ -62,8 +61,8 @@ export async function replay(path: string, options: ReplayOptions = {}): Promise
   const dtype = options.dtype ?? manifest.dtype;
   using device = Device.open({ ...target, dtype, threads: options.threads, accumulates: accumulation > 1 });
   await useCards(device, cards);
-  const needed = (recompute: Recompute) =>
-    neededBytes(device, config, { B, T, optimizer: noUpdate, rows: B * accumulation, recompute, cards });
+  const sizes = { B, T, optimizer: noUpdate, rows: B * accumulation };
+  const needed = (recompute: Recompute) => neededBytes(device, config, { ...sizes, recompute, cards });
   const limit = memoryLimit(device, undefined);
   // --recompute changes no bit: the fastest setting that fits replays any run.
   const recompute = recomputeNames.find((each) => needed(each) <= limit.bytes);
@@ -71,8 +70,7 @@ export async function replay(path: string, options: ReplayOptions = {}): Promise
     const least = Math.min(...recomputeNames.map(needed));
     throw gpt2Error`${path} needs ${gib(least)} of memory at least, ${limit.text}; ${limit.remedy}, or name another --device`;
   }
-  const model = createModel(device, config, { B, T, purpose: 'training', recompute });
-  const trainer = new Trainer(model, { batch: B, sequence: T, accumulation, optimizer: noUpdate, gradientClip: 0 });
+  const { model, trainer } = createTraining(device, config, { ...sizes, recompute }, { gradientClip: 0 });
   loadWeights(capture, model);
   let next = 0;
   const { finding, result } = await locate(trainer, () => batches[next++]!);

@@ -11,9 +11,8 @@ import { chooseOptimizer } from '../../optimizer/choose.ts';
 import { nameSources, resolveSources, type Sources } from '../../options/sources.ts';
 import type { SettledOptions, TrainOptions } from '../../options/table.ts';
 import type { Tokenizer } from '../../tokenizer/tokenizer.ts';
-import { stateCopyBytes } from '../../weights/checkpoint/background.ts';
 import type { FetchOptions } from '../../weights/formats/hub-cache.ts';
-import { checkMemory, trainingPlan } from './plan-memory.ts';
+import { checkMemory, savingBytes, trainingPlan } from './plan-memory.ts';
 import { settle, sharesOf, takesSamples } from './settle.ts';
 
 /** The result of --dry-run. */
@@ -76,7 +75,7 @@ export async function planSources(sources: Sources, fetching: FetchOptions): Pro
     ...{ batch, sequence, accumulation, ranks, recompute },
     memory: trainingPlan(device, config, sizes),
     available: availableMemory(device).available,
-    savingMemory: savesFromCopy(options, device) ? stateCopyBytes(config, sizes.optimizer) : 0,
+    savingMemory: savesFromCopy(options, device) ? savingBytes(device, config, sizes) : 0,
     availableHost: hostMemory().available,
     refusal: refusal?.message,
   };

@@ -1,19 +1,14 @@
 // Allocates a run's model and trainer on its device, and fills them: initial weights, weights of a file, or a checkpoint.
 import { initializeWeights } from '../../model/initialize.ts';
-import { KeyValueCache } from '../../model/key-value-cache.ts';
-import { createModel } from '../../model/model.ts';
-import { Sharding } from '../../model/sharded-parameters.ts';
 import type { Device } from '../../native/device.ts';
 import type { LoadedCard } from '../../ops/kernels/kernel-card.ts';
 import { reserveScratch } from '../../ops/kernels/use-cards.ts';
-import { updatedEntire } from '../../optimizer/assign.ts';
 import type { Configuration } from '../../options/table.ts';
 import { BackgroundWriter } from '../../weights/checkpoint/background.ts';
 import { loadOptimizer } from '../../weights/checkpoint/read-checkpoint.ts';
 import { memorySizes } from '../plan/plan.ts';
 import { checkMemory, trainingPlan, uncalledOps } from '../plan/plan-memory.ts';
-import { sharesOf } from '../plan/settle.ts';
-import { Trainer } from '../step/trainer.ts';
+import { createTraining } from '../step/training.ts';
 import { connectDevices } from './connect.ts';
 import type { Opening } from './opening.ts';
 
@@ -25,7 +20,6 @@ export async function openModel(
   { device, cards, asked }: { device: Device; cards: readonly LoadedCard[]; asked: Configuration },
 ) {
   const { options, config, tokenizer, checkpoint, start } = settled;
-  const { batch: B, sequence: T, accumulation, gradientClip, recompute } = options;
   // Communication between ranks takes device memory, so it comes before the memory check.
   const connection = ranks && (await connectDevices(ranks, device, options.overlap, notice));
   const { communicator, overlap = options.overlap } = connection ?? {};
@@ -38,17 +32,12 @@ export async function openModel(
       `a step of this model in ${device.dtype} has no ${uncalled.join(', ')}: training does not use kernels for them`,
     );
   }
-  const entire = updatedEntire(sizes.optimizer);
-  const sharding = communicator && sharesOf(options) > 1 ? new Sharding(communicator, config, entire) : undefined;
-  const model = createModel(device, config, { B, T, purpose: 'training', recompute }, sharding);
-  const step = { batch: B, sequence: T, accumulation, gradientClip };
-  const overlapsBackward = overlap === 'on';
-  const trainer = new Trainer(model, { ...step, optimizer: sizes.optimizer, overlapsBackward }, communicator);
+  const steps = { communicator, gradientClip: options.gradientClip, overlapsBackward: overlap === 'on' };
+  const { model, trainer, cache } = createTraining(device, config, sizes, steps);
   const { copies } = trainer.optimizerState;
   const writer = new BackgroundWriter(model, copies);
   // Parts of other ranks can only be saved through host memory, and the first save may be hours from here.
-  if (sharding && ranks?.isRoot) writer.checkMemory();
-  const cache = sizes.samples ? new KeyValueCache(model, { texts: 1, window: T }) : undefined;
+  if (model.sharding && ranks?.isRoot) writer.checkMemory();
   if (start) start.load(model);
   else initializeWeights(model, options.seed);
   if (checkpoint) loadOptimizer(checkpoint, model, copies);

@@ -80,6 +80,13 @@ export class Trainer {
     this.#staging = [new StagingBuffer(device, tokens), new StagingBuffer(device, tokens)];
   }
 
+  /** Enqueues the ops of a step, without its values and tokens: on an absent device, to find what they call. */
+  enqueueOps(): void {
+    this.#ops.microBatch({ accumulate: false, sums: false, updates: false });
+    this.#ops.norm(this.gradients);
+    this.#ops.update.enqueue();
+  }
+
   #microBatch(which: MicroBatch): Program {
     const name = JSON.stringify(which);
     const program = this.#microBatches.get(name) ?? this.model.device.program(() => this.#ops.microBatch(which));

@@ -2,7 +2,7 @@
 // memory, after all work enqueued so far, and the thread writes from there. The format of a checkpoint is in write.ts.
 import type { Worker } from 'node:worker_threads';
 import { Gpt2Error, NativeError, words } from '../../base/errors.ts';
-import { type ParameterCopy, parameterBytes } from '../../model/arena.ts';
+import type { ParameterCopy } from '../../model/arena.ts';
 import type { ModelConfig } from '../../model/config.ts';
 import { gib, hostMemory } from '../../model/memory.ts';
 import type { Model } from '../../model/model.ts';
@@ -11,7 +11,6 @@ import type { Pointer } from '../../native/bindings.generated.ts';
 import type { PinnedBuffer } from '../../native/device.ts';
 import { bytesOf } from '../../native/element-types.ts';
 import { startThread } from '../../native/start-thread.ts';
-import { type OptimizerChoice, stateBytes } from '../../optimizer/assign.ts';
 import type { StateCopy } from '../../optimizer/state.ts';
 import type { Keeping } from './prune.ts';
 import { type CheckpointHead, copiesOf, type SaveResult } from './write.ts';
@@ -38,12 +37,8 @@ export class WriterError extends Gpt2Error {
   override readonly name = 'WriterError';
 }
 
-/** Bytes of host memory that a copy of a run's state takes: master weights and optimizer state. */
-export const stateCopyBytes = (config: ModelConfig, optimizer: OptimizerChoice): number =>
-  parameterBytes(config, 'fp32', 'fp32') + stateBytes(config, optimizer);
-
 export class BackgroundWriter {
-  /** Bytes of host memory that a copy takes. */
+  /** Bytes of host memory that a copy takes: master weights and optimizer state. */
   readonly copyBytes: number;
   readonly #model: Model;
   readonly #copies: ReturnType<typeof copiesOf>;

@@ -1,7 +1,7 @@
 // The table of GPUs in docs/runs.md: what was measured on an H100 also fits by the plan, and only there.
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { largestFitting } from '../../../scripts/docs-fits.ts';
+import { largestBatch } from '../../../scripts/docs-fits.ts';
 
 const folder = new URL('../../../benchmarks/h100/', import.meta.url);
 const measured = readdirSync(folder)
@@ -13,7 +13,7 @@ const measured = readdirSync(folder)
   });
 
 describe.each(measured)('$model with batch $batch, which took $gib GiB', ({ model, batch, gib }) => {
-  const largest = (given: number) => largestFitting(model, 'bf16', 'none', given);
+  const largest = (given: number) => largestBatch(model, 'bf16', 'none', given);
 
   it('fits a GPU with 5% more, reserves included, and none with less', () => {
     expect(largest(gib * 1.05 + 0.5)).toBeGreaterThanOrEqual(batch);
@@ -22,7 +22,7 @@ describe.each(measured)('$model with batch $batch, which took $gib GiB', ({ mode
 });
 
 it('stronger recomputation never fits less', () => {
-  const batches = (['none', 'gelu', 'block'] as const).map((each) => largestFitting('d36', 'bf16', each, 24));
+  const batches = (['none', 'gelu', 'block'] as const).map((each) => largestBatch('d36', 'bf16', each, 24));
   expect(batches).toEqual([...batches].sort((a, b) => a - b));
   expect(new Set(batches).size).toBe(3);
 });

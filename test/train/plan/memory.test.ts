@@ -6,7 +6,7 @@ import { type ModelConfig, presetConfig } from '../../../src/model/config.ts';
 import { totalOf } from '../../../src/model/memory.ts';
 import type { Device, Dtype } from '../../../src/native/device.ts';
 import { AdamW } from '../../../src/optimizer/adamw.ts';
-import { checkMemory, neededBytes, type TrainingSizes, trainingPlan } from '../../../src/train/plan/plan-memory.ts';
+import { checkMemory, neededBytes, type PlanSizes, trainingPlan } from '../../../src/train/plan/plan-memory.ts';
 import { parseOptions } from '../../support/options.ts';
 
 /** A GPU that has so many GiB free, as far as plans ask it. */
@@ -20,11 +20,10 @@ const gpuWith = (gib: number, dtype: Dtype = 'bf16') =>
 const d48 = presetConfig('d48')!;
 const T = 1024;
 const optimizer = new AdamW({ weightDecay: 0 });
-const needed = (sizes: Partial<TrainingSizes>) =>
-  neededBytes(gpuWith(80), d48, { B: 1, T, optimizer, ...sizes }) / 2 ** 30;
+const needed = (sizes: Partial<PlanSizes>) => neededBytes(gpuWith(80), d48, { B: 1, T, optimizer, ...sizes }) / 2 ** 30;
 
 /** What is said of a batch in this much memory; undefined: it fits. */
-function refusal(gib: number, sizes: Omit<TrainingSizes, 'optimizer'>): string | undefined {
+function refusal(gib: number, sizes: Omit<PlanSizes, 'optimizer'>): string | undefined {
   try {
     checkMemory(gpuWith(gib), d48, { optimizer, ...sizes });
     return undefined;
@@ -63,7 +62,7 @@ it('where a step fits only in one go, it is the step that is too large', () => {
 });
 
 /** The part by which a plan in fp8 exceeds that in bf16. */
-function moreInFp8(config: ModelConfig, sizes: Pick<TrainingSizes, 'B' | 'recompute'>): number {
+function moreInFp8(config: ModelConfig, sizes: Pick<PlanSizes, 'B' | 'recompute'>): number {
   const planned = (dtype: Dtype) => totalOf(trainingPlan(gpuWith(80, dtype), config, { T, optimizer, ...sizes }));
   return planned('fp8') / planned('bf16') - 1;
 }

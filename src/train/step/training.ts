@@ -1,0 +1,51 @@
+// Allocates everything of a training run on a device: the model, what its steps add, and the cache of its samples. The plan of a run
+// (plan/plan-memory.ts) is what this takes on a stand-in for the device.
+import type { Recompute } from '../../model/activation-tables.ts';
+import type { ModelConfig } from '../../model/config.ts';
+import { KeyValueCache } from '../../model/key-value-cache.ts';
+import { createModel } from '../../model/model.ts';
+import { Sharding } from '../../model/sharded-parameters.ts';
+import type { Communicator } from '../../native/communicator.ts';
+import type { Device } from '../../native/device.ts';
+import { type OptimizerChoice, updatedEntire } from '../../optimizer/assign.ts';
+import { Trainer } from './trainer.ts';
+
+export interface TrainingSizes {
+  /** Sequences in a micro-batch. */
+  readonly B: number;
+  /** Tokens in a sequence. */
+  readonly T: number;
+  readonly optimizer: OptimizerChoice;
+  /** Sequences of a rank in a step: more than B accumulate. Default B. */
+  readonly rows?: number | undefined;
+  /** Default none. */
+  readonly recompute?: Recompute | undefined;
+  /** Whether text is sampled, which needs a key-value cache. Default false. */
+  readonly samples?: boolean | undefined;
+  /** Ranks between which optimizer state and master weights are divided. Default 1. */
+  readonly shares?: number | undefined;
+}
+
+interface Steps {
+  readonly communicator?: Communicator | undefined;
+  /** Default 1. */
+  readonly gradientClip?: number;
+  /** As in `StepOptions`. */
+  readonly overlapsBackward?: boolean;
+}
+
+/** @throws as `createModel`, `Trainer` and `KeyValueCache` */
+export function createTraining(
+  device: Device,
+  config: ModelConfig,
+  { B, T, optimizer, rows = B, recompute, samples = false, shares = 1 }: TrainingSizes,
+  { communicator, gradientClip = 1, overlapsBackward }: Steps = {},
+) {
+  const sharding =
+    communicator && shares > 1 ? new Sharding(communicator, config, updatedEntire(optimizer)) : undefined;
+  const model = createModel(device, config, { B, T, purpose: 'training', recompute }, sharding);
+  const steps = { batch: B, sequence: T, accumulation: rows / B, optimizer, gradientClip, overlapsBackward };
+  const trainer = new Trainer(model, steps, communicator);
+  const cache = samples ? new KeyValueCache(model, { texts: 1, window: T }) : undefined;
+  return { model, trainer, cache };
+}
