@@ -13,7 +13,7 @@ import { writeQuestions } from '../../src/data/shards/multiple-choice.ts';
 import { findTool } from '../../src/native/nvrtc.ts';
 import { findCompiler } from '../../src/ops/kernels/compiler.ts';
 import { readRun } from '../../src/runs/reader.ts';
-import { tinyModel, Workplace } from '../support/cli.ts';
+import { tinyModel, type Workplace, workplace } from '../support/cli.ts';
 import { argumentsOf, documentedCommands } from '../support/documented.ts';
 import { randomQuestions } from '../support/questions.ts';
 
@@ -132,10 +132,9 @@ const smaller: Record<string, (args: string[]) => string[] | string> = {
 };
 
 describe('runs', () => {
-  let place: Workplace;
+  const place = workplace();
   const before = process.cwd();
   beforeAll(() => {
-    place = new Workplace();
     furnish(place);
     process.chdir(place.folder);
     vi.stubEnv('GPT2_DATASETS', place.path('sets'));
@@ -144,7 +143,6 @@ describe('runs', () => {
   afterAll(() => {
     vi.unstubAllEnvs();
     process.chdir(before);
-    place[Symbol.dispose]();
   });
 
   for (const command of all) {
@@ -203,8 +201,7 @@ function furnish(place: Workplace): void {
     writeFileSync(place.path(name), content);
   }
   const run = (...args: string[]) => {
-    const { code, stderr } = place.run(args);
-    expect(code, stderr).toBe(0);
+    place.ok(args);
   };
   for (const name of ['tiny_shakespeare', 'own-source', 'fineweb10B']) {
     run('prepro', 'text', 'book.txt', '--tokenizer', 'bytes', '--out', `data/${name}`, '--workers', '1');

@@ -1,27 +1,24 @@
 // `eval` as a user runs it: its figures on stdout alone, as text and as JSON, defaults from the run, and what it refuses.
 import { writeFileSync } from 'node:fs';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
 import { writeQuestions } from '../../src/data/shards/multiple-choice.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
 import { readRun } from '../../src/runs/reader.ts';
-import { tinyModel, Workplace } from '../support/cli.ts';
+import { tinyModel, workplace } from '../support/cli.ts';
 import { llmcModelFile } from '../support/llmc-model.ts';
 import { randomQuestions } from '../support/questions.ts';
 
-let place: Workplace;
+const place = workplace();
 const evaluate = (...args: string[]) => place.run(['eval', '--device', 'cpu', '--threads', '1', ...args]);
 
 beforeAll(() => {
-  place = new Workplace();
   place.data({ val: 1000 });
   place.data({ name: 'small', vocabulary: 100 });
   const options = ['--steps', '2', '--batch', '2', '--seq', '32', '--sample-every', '0'];
-  const { code, stderr } = place.run(['train', '--data', 'data', '--out', 'run', ...tinyModel, ...options]);
-  expect(code, stderr).toBe(0);
+  place.ok(['train', '--data', 'data', '--out', 'run', ...tinyModel, ...options]);
   writeFileSync(place.path('notes.bin'), 'notes');
   writeQuestions(place.path('questions.bin'), randomQuestions(20, { vocabulary: 50257, longest: 40 }));
 });
-afterAll(() => place[Symbol.dispose]());
 
 it("takes sizes and data of the run, and gives its validation's figure", () => {
   const { code, stdout, stderr } = evaluate('--model', 'run');

@@ -8,20 +8,18 @@ import { prepareTinystories } from '../../src/data/datasets/tinystories.ts';
 import { openShard, writeShard } from '../../src/data/shards/shard.ts';
 import { endOfText } from '../../src/tokenizer/tokenizer.ts';
 import { FileServer } from '../datasets/file-server.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 
-let place: Workplace;
+const place = workplace();
 let server: FileServer;
 let endpoint: string;
 beforeAll(async () => {
-  place = new Workplace();
   server = new FileServer();
   endpoint = await server.start();
 });
 afterAll(async () => {
   vi.unstubAllEnvs();
   await server.close();
-  place[Symbol.dispose]();
 });
 
 const tiktoken = get_encoding('r50k_base');
@@ -44,8 +42,7 @@ describe('tinystories', () => {
     mkdirSync(place.path('stories'));
     writeFileSync(place.path('stories', 'TinyStories-train.txt'), text(train));
     writeFileSync(place.path('stories', 'TinyStories-valid.txt'), text(valid));
-    const { code, stdout, stderr } = place.run(['prepro', 'tinystories', '--from', 'stories', '--workers', '1']);
-    expect(code, stderr).toBe(0);
+    const { stdout } = place.ok(['prepro', 'tinystories', '--from', 'stories', '--workers', '1']);
     expect(stdout).toMatch(/^230 documents, a vocabulary of 50,257\ndata\/tinystories\/TinyStories_train\.bin: /);
     expect(shard('data', 'tinystories', 'TinyStories_train.bin')).toEqual(tokensOf(train));
     expect(shard('data', 'tinystories', 'TinyStories_val.bin')).toEqual(tokensOf(valid));
@@ -94,8 +91,7 @@ describe('fineweb', () => {
     writeFileSync(place.path('web', '000.jsonl'), lines(texts.slice(0, 200)));
     writeFileSync(place.path('web', '001.jsonl.gz'), gzipSync(lines(texts.slice(200))));
     const args = ['--version', 'edu', '--from', 'web', '--shard-tokens', '10000', '--workers', '2', '--json'];
-    const { code, stdout, stderr } = place.run(['prepro', 'fineweb', ...args]);
-    expect(code, stderr).toBe(0);
+    const { stdout } = place.ok(['prepro', 'fineweb', ...args]);
     const expected = tokensOf(texts);
     const { folder, shards } = JSON.parse(stdout);
     expect(folder).toBe('data/edu_fineweb10B');
@@ -117,7 +113,7 @@ describe('fineweb', () => {
   });
 
   it('by content instead, if a share is given', () => {
-    const { code, stdout } = place.run([
+    const { stdout } = place.ok([
       'prepro',
       'fineweb',
       '--from',
@@ -128,7 +124,6 @@ describe('fineweb', () => {
       '1',
       '--json',
     ]);
-    expect(code).toBe(0);
     const files = (JSON.parse(stdout).shards as { file: string }[]).map(({ file }) => file);
     expect(files).toEqual(['fineweb_train.bin', 'fineweb_val.bin']);
   });

@@ -1,13 +1,12 @@
 // `prepro inspect` as a user runs it: counts and text of a shard in its own tokenizer, and what it refuses.
 import { writeFileSync } from 'node:fs';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
 import { writeShard } from '../../src/data/shards/shard.ts';
 import { encode, endOfText } from '../../src/tokenizer/tokenizer.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 
-let place: Workplace;
+const place = workplace();
 beforeAll(() => {
-  place = new Workplace();
   const tokens = ['Hello world', 'ROMEO: naïve 🦜'].flatMap((text) => [endOfText, ...encode(text)]);
   writeShard(place.path('few_train.bin'), Uint16Array.from(tokens));
   writeFileSync(place.path('text.txt'), Array.from({ length: 30 }, (_, index) => `Zoë 🦜 ${index}`).join('|'));
@@ -26,7 +25,6 @@ beforeAll(() => {
   ]);
   writeFileSync(place.path('not.bin'), 'x'.repeat(2000));
 });
-afterAll(() => place[Symbol.dispose]());
 const inspect = (...args: string[]) => place.run(['prepro', 'inspect', ...args]);
 
 it('gives header, counts and text', () => {

@@ -1,13 +1,12 @@
 // `prepro text` as a user runs it: train takes what it makes, in either vocabulary; what is wrong is said in one line.
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { gzipSync } from 'node:zlib';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { libraryPath } from '../../src/native/find-library.ts';
-import { tinyModel, Workplace } from '../support/cli.ts';
+import { tinyModel, workplace } from '../support/cli.ts';
 
-let place: Workplace;
+const place = workplace();
 beforeAll(() => {
-  place = new Workplace();
   const lines = Array.from(
     { length: 4000 },
     (_, index) => `line ${index} of a text with “signs” and ${index % 7} words`,
@@ -31,7 +30,6 @@ beforeAll(() => {
   mkdirSync(place.path('folder'));
   place.data({ name: 'others' });
 });
-afterAll(() => place[Symbol.dispose]());
 
 describe.skipIf(!existsSync(libraryPath('cpu')))('train takes it (needs the CPU library)', () => {
   it.each([
@@ -39,7 +37,7 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('train takes it (needs the CPU 
     ['bytes', 257],
   ])('%s', (tokenizer, vocabularySize) => {
     const out = `data-${tokenizer}`;
-    const made = place.run([
+    const made = place.ok([
       'prepro',
       'text',
       'text.txt',
@@ -51,11 +49,9 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('train takes it (needs the CPU 
       '1',
       '--json',
     ]);
-    expect(made.code, made.stderr).toBe(0);
     expect(JSON.parse(made.stdout)).toMatchObject({ folder: out, present: false, tokenizer, vocabularySize });
     const steps = ['--steps', '2', '--sample-every', '1', '--val-every', '1', '--val-steps', '1', '--save-every', '2'];
-    const run = place.run(['train', '--data', out, '--out', `run-${tokenizer}`, ...steps, ...tinyModel]);
-    expect(run.code, run.stderr).toBe(0);
+    place.ok(['train', '--data', out, '--out', `run-${tokenizer}`, ...steps, ...tinyModel]);
     const log = readFileSync(place.path(`run-${tokenizer}`, 'log.jsonl'), 'utf8');
     expect(log).toContain(`"vocabularySize":${vocabularySize}`);
     expect(log).toContain('"event":"sample"');
@@ -93,15 +89,13 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('train takes it (needs the CPU 
       [...train, '--seq', '64', '--val-every', '0'],
       ['prepro', 'text', 'few.txt', '--tokenizer', 'bytes', '--workers', '1'],
     ]) {
-      const { code, stderr } = place.run(args);
-      expect(code, stderr).toBe(0);
+      place.ok(args);
     }
     const { stderr } = place.run(['eval', '--model', 'run-char', '--data', 'data/few']);
     const [, command] = /prepare the data with the model's tokenizer: `np.* prepro (?:-- )?([^`]+)`/.exec(stderr)!;
     const { code, stderr: said } = place.run(['prepro', ...command!.replace('FILE', 'few.txt').split(' ')]);
     expect(code, said).toBe(0);
-    const loss = place.run(['eval', '--model', 'run-char', '--data', command!.split(' --out ')[1]!, '--batch', '1']);
-    expect(loss.code, loss.stderr).toBe(0);
+    place.ok(['eval', '--model', 'run-char', '--data', command!.split(' --out ')[1]!, '--batch', '1']);
   });
 
   it("not as the data of a model of another vocabulary's", () => {

@@ -1,15 +1,14 @@
 // `runs` as a user calls it: the table, its order, JSON; and the newest run, which `report` takes.
 import { spawnSync } from 'node:child_process';
 import { constants, existsSync, mkdirSync, utimesSync, writeFileSync } from 'node:fs';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
 import { RunLock } from '../../src/runs/lock.ts';
 import { formatEvent, type RunEvent } from '../../src/runs/schema.ts';
 import { runEvent, trainEvent } from '../runs/run-log.ts';
-import { command, Workplace } from '../support/cli.ts';
+import { command, workplace } from '../support/cli.ts';
 
-let place: Workplace;
+const place = workplace();
 beforeAll(() => {
-  place = new Workplace();
   const long = 'tinyshakespeare-d6-2026-11-22-193355';
   const later = { ...runEvent({ data: 'data/tinyshakespeare', ranks: 2 }), time: '2026-02-03T04:05:06Z' };
   writeRun(long, [later, trainEvent(0, 9.5), { event: 'val', step: 1, loss: 9.25 }]);
@@ -29,7 +28,6 @@ beforeAll(() => {
   writeFileSync(place.path('runs/failed/checkpoints/file'), Buffer.alloc(3_000_000));
   utimesSync(place.path('runs/sweep/lr=1/log.jsonl'), 2e9, 2e9);
 });
-afterAll(() => place[Symbol.dispose]());
 
 function writeRun(name: string, events: readonly RunEvent[]): void {
   mkdirSync(place.path('runs', name), { recursive: true });

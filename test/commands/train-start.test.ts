@@ -11,9 +11,8 @@ it.each([
   place.data({ train: 5000, vocabulary: 100 });
   const sizes = ['--batch', '2', '--seq', '32', '--steps', '80'];
   const never = ['--val-every', '0', '--sample-every', '0', '--save-every', '0', '--stop-after', '1'];
-  const { code, stdout, stderr } = place.run([
+  const { stdout } = place.ok([
     ...['train', '--data', 'data', '--out', 'run', ...tinyModel, ...sizes, ...never, ...more],
   ]);
-  expect(code, stderr).toBe(0);
   expect(stdout.split('\n')).toContain(line);
 });

@@ -1,16 +1,15 @@
 // Wrong inputs of every command, as a user types them: each is answered in one line with what, where and what to do, and
 // leaves nothing behind. What takes several steps to go wrong is in bad-input.test.ts.
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { tinyModel, Workplace } from '../support/cli.ts';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { tinyModel, workplace } from '../support/cli.ts';
 import { expectRefusal, type Refusal } from '../support/refusal.ts';
 
-let place: Workplace;
+const place = workplace();
 let before: string[];
 const everything = () => readdirSync(place.folder, { recursive: true, encoding: 'utf8' }).sort();
 
 beforeAll(() => {
-  place = new Workplace();
   place.data();
   place.data({ name: 'small', vocabulary: 100 });
   place.data({ name: 'short', train: 200 });
@@ -18,8 +17,7 @@ beforeAll(() => {
   const options = '--order llmc --steps 1 --lr 6e-4 --weight-decay 0.1 --seq 32 --val-every 0 --sample-every 0'.split(
     ' ',
   );
-  const { code, stderr } = place.run(['train', '--data', 'data', '--out', 'run', ...tinyModel, ...options]);
-  expect(code, stderr).toBe(0);
+  place.ok(['train', '--data', 'data', '--out', 'run', ...tinyModel, ...options]);
   mkdirSync(place.path('empty'));
   mkdirSync(place.path('sets', 'inside'), { recursive: true });
   mkdirSync(place.path('sets', 'tinyshakespeare'), { recursive: true });
@@ -48,7 +46,6 @@ beforeAll(() => {
   for (const [name, content] of Object.entries(files)) writeFileSync(place.path(name), content);
   before = everything();
 });
-afterAll(() => place[Symbol.dispose]());
 
 const cpu = ['--device', 'cpu'];
 const train = (...args: string[]) => ['train', '--data', 'data', '--out', 'new', '--steps', '1', ...tinyModel, ...args];

@@ -3,24 +3,22 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { download } from '../../src/data/datasets/download.ts';
 import { Random } from '../../src/ops/cases/case-numbers.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 import { rounds, seed } from '../support/rounds.ts';
 import { breakDownloads } from './break-downloads.ts';
 import { FileServer } from './file-server.ts';
 
-let place: Workplace;
+const place = workplace('each');
 let server: FileServer;
 let url: string;
 const content = Buffer.from(new Random(1).integers(300_000, 2 ** 31).buffer);
 beforeEach(async () => {
-  place = new Workplace();
   server = new FileServer();
   url = `${await server.start()}/corpus.bin`;
   server.files.set('/corpus.bin', content);
 });
 afterEach(async () => {
   await server.close();
-  place[Symbol.dispose]();
 });
 
 const notices: string[] = [];

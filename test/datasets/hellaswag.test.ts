@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { prepareHellaswag } from '../../src/data/datasets/hellaswag-questions.ts';
 import { readQuestions } from '../../src/data/shards/multiple-choice.ts';
 import { decode } from '../../src/tokenizer/tokenizer.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 
 /** In the published form; the sentences are ours. */
 const lines = [
@@ -26,14 +26,12 @@ const lines = [
 ];
 const jsonl = (values: readonly object[]) => `${values.map((value) => JSON.stringify(value)).join('\n')}\n`;
 
-let place: Workplace;
+const place = workplace('each');
 beforeEach(() => {
-  place = new Workplace();
   vi.stubEnv('GPT2_DATASETS', '');
 });
 afterEach(() => {
   vi.unstubAllEnvs();
-  place[Symbol.dispose]();
 });
 
 const prepare = (text: string, from = 'hellaswag_val.jsonl') => {

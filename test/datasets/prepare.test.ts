@@ -2,24 +2,20 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { prepareDataset } from '../../src/data/datasets/prepare.ts';
 import { openShard } from '../../src/data/shards/shard.ts';
 import { endOfText } from '../../src/tokenizer/tokenizer.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 
 const shared = fileURLToPath(new URL('../../../shared/datasets', import.meta.url));
 const folder = process.env.GPT2_DATASETS ?? (existsSync(shared) ? shared : undefined);
 const hash = (path: string) => createHash('sha256').update(readFileSync(path)).digest('hex');
 
-let place: Workplace;
-beforeEach(() => {
-  place = new Workplace();
-});
+const place = workplace('each');
 afterEach(() => {
   vi.unstubAllEnvs();
   vi.unstubAllGlobals();
-  place[Symbol.dispose]();
 });
 
 describe.skipIf(!folder)('tinyshakespeare (needs the text in GPT2_DATASETS)', () => {

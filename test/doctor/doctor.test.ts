@@ -1,19 +1,15 @@
 // What the doctor finds here, and what it says of a machine that lacks something.
 import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { Check } from '../../src/lab/doctor/check.ts';
 import { checkKernels } from '../../src/lab/doctor/launch-kernels.ts';
 import { checkFolder, checkNode, checkTools } from '../../src/lab/doctor/system.ts';
 import { abiVersion } from '../../src/native/bindings.generated.ts';
 import { describeBackends } from '../support/backends.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 
-let place: Workplace;
-beforeAll(() => {
-  place = new Workplace();
-});
-afterAll(() => place[Symbol.dispose]());
+const place = workplace();
 
 it('finds this machine fit to train, line by line and as JSON', () => {
   const { code, stdout, stderr } = place.run(['doctor']);

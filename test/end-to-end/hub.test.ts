@@ -12,7 +12,7 @@ import { train } from '../../src/train/train.ts';
 import { exportModel } from '../../src/weights/export.ts';
 import { resolveWeights } from '../../src/weights/weights.ts';
 import { type Files, filesIn, HubServer, tinyFiles } from '../formats/hub-server.ts';
-import { Workplace } from '../support/cli.ts';
+import { Workplace, workplace } from '../support/cli.ts';
 import { until } from '../support/until.ts';
 
 const made = new Workplace();
@@ -23,11 +23,10 @@ beforeAll(async () => {
 afterAll(() => made[Symbol.dispose]());
 
 const repository = 'someone/tiny-gpt2';
-let place: Workplace;
+const place = workplace('each');
 let hub: HubServer;
 let commit: string;
 beforeEach(async () => {
-  place = new Workplace();
   place.data();
   hub = new HubServer();
   await hub.start();
@@ -37,7 +36,6 @@ beforeEach(async () => {
 afterEach(async () => {
   vi.unstubAllEnvs();
   await hub.close();
-  place[Symbol.dispose]();
 });
 
 const folder = () => place.path('cache', 'gpt2.ts', 'models', repository, commit);

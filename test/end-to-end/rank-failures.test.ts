@@ -6,19 +6,17 @@ import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, write
 import { createServer } from 'node:net';
 import { hostname } from 'node:os';
 import { setTimeout } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { checkpointsFolder, configPath, logPath } from '../../src/runs/paths.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import { resolveCheckpoint, verifyCheckpoint } from '../../src/weights/checkpoint/directory.ts';
-import { command, Workplace } from '../support/cli.ts';
+import { command, Workplace, workplace } from '../support/cli.ts';
 import { freePort, Job, rankData, sharedSteps, tinyRanks } from '../support/ranks.ts';
 
-let place: Workplace;
+const place = workplace();
 beforeAll(() => {
-  place = new Workplace();
   rankData(place);
 });
-afterAll(() => place[Symbol.dispose]());
 
 /** In the order in which they were started. Never 0: a signal to 0 goes to the whole process group. */
 const childrenOf = (pid: number): number[] =>
@@ -306,7 +304,7 @@ it.skipIf(!existsSync('/proc/self/task'))(
   'eval --gpus leaves no rank behind when it is ended (needs Linux)',
   async () => {
     const trained = [...tinyRanks, ...sharedSteps, ...'--steps 5 --val-every 0 --out evaluated'.split(' ')];
-    expect(place.run(['train', ...trained]).code).toBe(0);
+    place.ok(['train', ...trained]);
     // Half a minute's worth.
     place.data({ val: 2_000_000, vocabulary: 100, name: 'long' });
     const files = '--model evaluated --data long --batch 2 --device cpu --threads 1'.split(' ');

@@ -1,28 +1,25 @@
 // Runs of several ranks from the command line, on the CPU: the figures of one rank with accumulation, the same bits at every run,
 // and checkpoints that move between numbers of ranks. What goes wrong with ranks is in rank-failures.test.ts.
 import { readFileSync } from 'node:fs';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { writeQuestions } from '../../src/data/shards/multiple-choice.ts';
 import { rankLogPath } from '../../src/runs/paths.ts';
 import { readRun, type Series } from '../../src/runs/reader.ts';
 import { resolveCheckpoint } from '../../src/weights/checkpoint/directory.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 import { figuresOf } from '../support/figures.ts';
 import { randomQuestions } from '../support/questions.ts';
 import { rankData, sharedSteps, tinyRanks } from '../support/ranks.ts';
 
-let place: Workplace;
+const place = workplace();
 beforeAll(() => {
-  place = new Workplace();
   rankData(place);
 });
-afterAll(() => place[Symbol.dispose]());
 
 const long = [...sharedSteps, ...'--steps 40 --val-every 10'.split(' ')];
 
 function run(args: readonly string[], env: Record<string, string> = {}) {
-  const result = place.run(['train', ...tinyRanks, ...args], env);
-  expect(result.code, result.stderr).toBe(0);
+  const result = place.ok(['train', ...tinyRanks, ...args], env);
   return result;
 }
 const series = (out: string) => readRun(place.path(out)).series;
@@ -107,8 +104,7 @@ it('eval is shared by ranks, with the figures of one', () => {
   writeQuestions(place.path('questions.bin'), randomQuestions(20, { vocabulary: 100, longest: 12 }));
   const files = '--model evaluated --data data --hellaswag questions.bin --device cpu --json'.split(' ');
   const figures = [1, 3].map((ranks) => {
-    const { code, stdout, stderr } = place.run(['eval', ...files, '--gpus', String(ranks)]);
-    expect(code, stderr).toBe(0);
+    const { stdout } = place.ok(['eval', ...files, '--gpus', String(ranks)]);
     const { seconds: _, device, ...rest } = JSON.parse(stdout) as Record<string, unknown>;
     return { device, rest };
   });

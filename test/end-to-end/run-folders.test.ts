@@ -14,21 +14,20 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { Gpt2Error } from '../../src/base/errors.ts';
 import type { TrainOptions } from '../../src/options/table.ts';
 import { train } from '../../src/train/train.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 
 // Each test is seconds of work, on a busy machine minutes.
 vi.setConfig({ testTimeout: 600_000, hookTimeout: 600_000 });
 
-let place: Workplace;
+const place = workplace();
 let given: TrainOptions;
 /** A run of 6 steps that was stopped after 4. */
 let stopped: string;
 beforeAll(async () => {
-  place = new Workplace();
   chmodSync(place.folder, 0o755);
   stopped = place.path('stopped');
   given = {
@@ -37,7 +36,6 @@ beforeAll(async () => {
   };
   await train({ ...given, out: stopped, stopAfter: 4 });
 });
-afterAll(() => place[Symbol.dispose]());
 
 /** Makes each kind of folder that may stand at --out. */
 const folders = {

@@ -46,8 +46,7 @@ it('a second Ctrl-C ends a run while it saves, and leaves the last checkpoint wh
   const { checkpoint, damaged } = newestValidCheckpoint(folder);
   expect(damaged).toEqual([]);
   const next = checkpoint!.manifest.step + 1;
-  const resumed = place.run(['train', '--out', 'run', '--resume', '--stop-after', String(next)]);
-  expect(resumed.code, resumed.stderr).toBe(0);
+  place.ok(['train', '--out', 'run', '--resume', '--stop-after', String(next)]);
   // What the interrupted save had begun is gone.
   expect(readdirSync(folder)).toEqual([`step-${String(next).padStart(8, '0')}`]);
 });

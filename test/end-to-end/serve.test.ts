@@ -5,14 +5,13 @@ import { createServer, type Server } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readRun } from '../../src/runs/reader.ts';
 import { StreamViewer } from '../live/streams.ts';
-import { tinyModel, Workplace } from '../support/cli.ts';
+import { tinyModel, workplace } from '../support/cli.ts';
 import { until } from '../support/until.ts';
 
-let place: Workplace;
+const place = workplace();
 let taken: Server;
 let port: number;
 beforeAll(async () => {
-  place = new Workplace();
   place.data({ vocabulary: 128 });
   taken = createServer().listen(0, '127.0.0.1');
   await new Promise((resolve) => taken.on('listening', resolve));
@@ -20,7 +19,6 @@ beforeAll(async () => {
 });
 afterAll(() => {
   taken.close();
-  place[Symbol.dispose]();
 });
 
 const train = (out: string, steps: number, ...more: string[]) => [
@@ -82,7 +80,7 @@ describe('a page that cannot be', () => {
 });
 
 it('viewers change nothing about the run, and see all of it', async () => {
-  expect(place.run(train('alone', 300)).code).toBe(0);
+  place.ok(train('alone', 300));
   const { child, ended, url } = await serve(train('watched', 300, '--serve', '0'));
   const viewers = Array.from({ length: 20 }, () => new StreamViewer(url));
   // Some leave in the middle.
@@ -164,12 +162,10 @@ describe('after the run', () => {
 });
 
 it('goes with --json, whose output is events alone, and with --resume', () => {
-  const first = place.run(train('json', 20, '--stop-after', '10', '--json', '--serve', '0'));
-  expect(first.code).toBe(0);
+  const first = place.ok(train('json', 20, '--stop-after', '10', '--json', '--serve', '0'));
   expect(first.stderr).toMatch(/^live page: http:\/\/127\.0\.0\.1:\d+\/$/m);
   for (const line of first.stdout.trimEnd().split('\n')) expect(JSON.parse(line)).toHaveProperty('event');
-  const second = place.run(['train', '--out', 'json', '--resume', '--serve', '0']);
-  expect(second.code).toBe(0);
+  const second = place.ok(['train', '--out', 'json', '--resume', '--serve', '0']);
   expect(second.stdout).toMatch(/^live page: /m);
   expect(second.stdout).not.toContain('--serve');
 });

@@ -1,22 +1,20 @@
 // `train --sweep` as a user runs it: every combination in a folder of its own, what fails, what the same command does again.
 import { once } from 'node:events';
 import { existsSync, readFileSync, rmSync } from 'node:fs';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { libraryPath } from '../../src/native/find-library.ts';
 import { readRun } from '../../src/runs/reader.ts';
-import { tinyModel, Workplace } from '../support/cli.ts';
+import { tinyModel, workplace } from '../support/cli.ts';
 import { until } from '../support/until.ts';
 
 describe.skipIf(!existsSync(libraryPath('cpu')))('train --sweep', () => {
-  let place: Workplace;
+  const place = workplace('each');
   let args: string[];
   beforeEach(() => {
-    place = new Workplace();
     const data = ['--data', place.data({ vocabulary: 128 }), '--threads', '1', '--batch', '2', '--seq', '16'];
     const every = ['--val-every', '4', '--val-steps', '1', '--sample-every', '0'];
     args = ['train', '--model', 'custom', ...tinyModel, ...data, ...every, '--out', 'sweep'];
   });
-  afterEach(() => place[Symbol.dispose]());
 
   const starts = (run: string) =>
     readRun(place.path('sweep', run)).events.flatMap((event) =>
@@ -25,9 +23,8 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('train --sweep', () => {
 
   it('continues unfinished runs whose batch was chosen', () => {
     const command = [...args, '--batch', 'auto', '--max-memory', '0.1', '--steps', '3', '--sweep', 'seed=1,2'];
-    expect(place.run([...command, '--stop-after', '1']).code).toBe(0);
-    const again = place.run(command);
-    expect(again.code, again.stderr).toBe(0);
+    place.ok([...command, '--stop-after', '1']);
+    place.ok(command);
     expect([starts('seed=1'), starts('seed=2')]).toEqual([
       [0, 1],
       [0, 1],
@@ -59,8 +56,7 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('train --sweep', () => {
     );
 
     rmSync(place.path('sweep', 'lr=1e-3,seed=2'), { recursive: true });
-    const again = place.run([...args, '--steps', '8', '--sweep', 'lr=1e-3', '--sweep', 'seed=1,2', '--json']);
-    expect(again.code).toBe(0);
+    const again = place.ok([...args, '--steps', '8', '--sweep', 'lr=1e-3', '--sweep', 'seed=1,2', '--json']);
     const lines = again.stdout
       .trimEnd()
       .split('\n')
@@ -92,8 +88,7 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('train --sweep', () => {
     // The CPU library stands for CUDA's; CUDA_VISIBLE_DEVICES names the GPUs.
     const env = { GPT2_LIBRARY: libraryPath('cpu'), CUDA_VISIBLE_DEVICES: '3,5' };
     const options = ['--device', 'cuda', '--dtype', 'fp32', '--steps', '2', '--sweep', 'seed=1,2,3'];
-    const { code, stdout } = place.run([...args, ...options], env);
-    expect(code).toBe(0);
+    const { stdout } = place.ok([...args, ...options], env);
     expect(stdout).toMatch(/^3 runs in sweep, 0 of them finished before\nseed=1\nseed=2\n/);
     for (const seed of [1, 2, 3]) expect(stdout).toMatch(new RegExp(`^seed=${seed}: done: 2 steps`, 'm'));
   });

@@ -1,19 +1,14 @@
 // A tokenizer accompanies data, runs and exports: prepro, train, sample without the data, eval, export, train from the export.
 import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { tinyModel, Workplace } from '../support/cli.ts';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { tinyModel, workplace } from '../support/cli.ts';
 import { expectRefusal } from '../support/refusal.ts';
 
-let place: Workplace;
-beforeAll(() => {
-  place = new Workplace();
-});
-afterAll(() => place[Symbol.dispose]());
+const place = workplace();
 
 function run(...args: readonly string[]) {
-  const found = place.run(args);
-  expect(found.code, found.stderr).toBe(0);
+  const found = place.ok(args);
   return found;
 }
 
@@ -74,7 +69,7 @@ describe('characters', () => {
     const { loss, bytes, tokens, bitsPerByte } = JSON.parse(stdout) as Record<string, number>;
     expect(bytes).toBeGreaterThan(tokens!);
     expect(bitsPerByte).toBeCloseTo((loss! * tokens!) / Math.LN2 / bytes!, 10);
-    expect(place.run(['eval', '--model', 'run', '--seq', '32', '--json']).code).toBe(0);
+    place.ok(['eval', '--model', 'run', '--seq', '32', '--json']);
   });
 
   it('fine-tune from the export on the same data, and refuse other data', () => {

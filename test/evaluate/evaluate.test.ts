@@ -14,16 +14,12 @@ import { byteLengths, bytes, decode, encode, endOfText, gpt2 } from '../../src/t
 import { train } from '../../src/train/train.ts';
 import { resolveWeights } from '../../src/weights/weights.ts';
 import { describeBackends } from '../support/backends.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 
 const config = { layers: 1, channels: 32, heads: 2, context: 64, vocabularySize: 50257 };
 const sequence = 16;
 
-let place: Workplace;
-beforeEach(() => {
-  place = new Workplace();
-});
-afterEach(() => place[Symbol.dispose]());
+const place = workplace('each');
 
 describeBackends('evaluate', (_, kind) => {
   let device: Device;

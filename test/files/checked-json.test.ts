@@ -1,18 +1,16 @@
 // JSON with its own checksum: what any tool can check, and no byte of which can be another unnoticed.
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
 import { checkedJson, readCheckedJson } from '../../src/base/files/checked-json.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 
-let place: Workplace;
+const place = workplace();
 let path: string;
 const value = { name: 'a\n  "sha256": "b"', files: [{ sha256: 'c', bytes: 12 }], ü: null };
 beforeAll(() => {
-  place = new Workplace();
   path = place.path('checked.json');
 });
-afterAll(() => place[Symbol.dispose]());
 
 it('is checked by hand as docs/formats.md says', () => {
   writeFileSync(path, checkedJson(value));

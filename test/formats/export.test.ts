@@ -2,7 +2,7 @@
 // the order of its format. What those programs make of them was checked with them: transformers, gguf.
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { Gpt2Error } from '../../src/base/errors.ts';
 import { fromBf16, fromFp16, toBf16 } from '../../src/base/files/half-floats.ts';
 import { exportModel as exportForPrograms } from '../../src/index.ts';
@@ -19,23 +19,21 @@ import { encodeWeights } from '../../src/weights/files/weight-types.ts';
 import { ggufTokenizer } from '../../src/weights/formats/gguf-tokenizer.ts';
 import { resolveWeights } from '../../src/weights/weights.ts';
 import { contentOf, manifestFields, trainedModel } from '../checkpoint/trained-model.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 import { tinyConfig } from '../support/tiny-model.ts';
 
-let place: Workplace;
+const place = workplace();
 let model: string;
 /** Every parameter as it lies in the device, padding rows and all, by its name in the table. */
 let weights: Map<string, Float32Array>;
 
 beforeAll(() => {
-  place = new Workplace();
   using device = Device.open({ kind: 'cpu' });
   const trained = trainedModel(device);
   model = writeCheckpoint({ folder: place.path('checkpoints'), step: 1, ...trained, manifest: manifestFields });
   const content = Object.entries(contentOf(trained));
   weights = new Map(content.flatMap(([name, values]) => (name.startsWith('0/') ? [[name.slice(2), values]] : [])));
 });
-afterAll(() => place[Symbol.dispose]());
 
 const { layers, channels: C, context, vocabularySize: V } = tinyConfig;
 const shapes: Record<string, number[]> = {

@@ -1,27 +1,24 @@
 // Whole runs with Muon, as a user starts them: checkpoints, resuming, ranks, sweeps, captures, compare, bench.
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
 import { parameterTable } from '../../src/model/parameters.ts';
 import { isBlockMatrix } from '../../src/optimizer/muon.ts';
 import { readRun, type Series } from '../../src/runs/reader.ts';
 import { resolveCheckpoint } from '../../src/weights/checkpoint/directory.ts';
 import { openSafetensors } from '../../src/weights/files/safetensors.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 import { figuresOf } from '../support/figures.ts';
 import { rankData, sharedSteps, tinyRanks } from '../support/ranks.ts';
 
-let place: Workplace;
+const place = workplace();
 beforeAll(() => {
-  place = new Workplace();
   rankData(place);
   run([...steps, '--out', 'straight']);
 });
-afterAll(() => place[Symbol.dispose]());
 
 const steps = [...tinyRanks, ...sharedSteps, '--steps', '12', '--val-every', '0', '--optimizer', 'muon'];
 function run(args: readonly string[]) {
-  const result = place.run(['train', ...args]);
-  expect(result.code, result.stderr).toBe(0);
+  const result = place.ok(['train', ...args]);
   return result.stdout;
 }
 const files = (out: string) => resolveCheckpoint(place.path(out)).manifest.files;
@@ -100,8 +97,7 @@ it('differs from one with AdamW for compare', () => {
 
 it('is measured by bench, op by op', () => {
   const flags = '--model d6 --batch 1 --seq 8 --optimizer muon --newton-schulz quintic --no-start'.split(' ');
-  const { code, stdout, stderr } = place.run(['bench', ...flags, '--steps', '1', '--warmup-seconds', '0']);
-  expect(code, stderr).toBe(0);
+  const { stdout } = place.ok(['bench', ...flags, '--steps', '1', '--warmup-seconds', '0']);
   expect(stdout).toMatch(/^ {2}optimizer scratch +/m);
   // 36 block matrices of 384 x 384 or 384 x 1536, in a batch of each shape.
   for (const [op, calls] of [

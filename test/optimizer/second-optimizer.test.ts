@@ -29,7 +29,7 @@ import { loadOptimizer, loadWeights } from '../../src/weights/checkpoint/read-ch
 import { writeCheckpoint } from '../../src/weights/checkpoint/write.ts';
 import { openSafetensors } from '../../src/weights/files/safetensors.ts';
 import { manifestFields } from '../checkpoint/trained-model.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 import { GradientSum } from './gradient-sum.ts';
 import { MatrixMomentum } from './matrix-momentum.ts';
 import { config, isOfLayer, microBatch, microBatches, mixed, sizes, steps } from './mixed.ts';
@@ -37,13 +37,9 @@ import type { Job, RankAnswer, RankTask } from './rank.ts';
 
 vi.mock('../../src/optimizer/choose.ts', { spy: true });
 
-let place: Workplace;
-beforeEach(() => {
-  place = new Workplace();
-});
+const place = workplace('each');
 afterEach(() => {
   vi.restoreAllMocks();
-  place[Symbol.dispose]();
 });
 
 const options = (more: TrainOptions): TrainOptions => ({

@@ -1,17 +1,13 @@
 // Wrong options, given to the API and on the command line: both refuse them with one exact message before they open anything.
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { UsageError } from '../../src/base/errors.ts';
 import { speakFlags } from '../../src/base/wording.ts';
 import * as api from '../../src/index.ts';
-import { command as node, tinyModel, Workplace } from '../support/cli.ts';
+import { command as node, tinyModel, workplace } from '../support/cli.ts';
 
 speakFlags(false);
 
-let place: Workplace;
-beforeAll(() => {
-  place = new Workplace();
-});
-afterAll(() => place[Symbol.dispose]());
+const place = workplace();
 
 type Options = Record<string, unknown>;
 type Row = [options: Options, message: string, flags?: string[], onCommandLine?: string];

@@ -1,6 +1,6 @@
 // Presets: what they hold, what overrides them, and the commands and calls that take them.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { afterAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { planRun, train } from '../../src/index.ts';
 import { presetConfig } from '../../src/model/config.ts';
 import { libraryPath } from '../../src/native/find-library.ts';
@@ -9,10 +9,9 @@ import { type PresetName, readPreset, runPresetNames } from '../../src/options/p
 import { readOptionsFile, readValue, withSources } from '../../src/options/read-options.ts';
 import { type Configuration, type OptionName, optionRows } from '../../src/options/table.ts';
 import { mismatches, readReference, referenceNames } from '../../src/report/compare/reference.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 
-const place = new Workplace();
-afterAll(() => place[Symbol.dispose]());
+const place = workplace();
 const laptop = 'shakespeare-laptop';
 
 describe.each(runPresetNames)('%s', (name) => {
@@ -26,8 +25,7 @@ describe.each(runPresetNames)('%s', (name) => {
   });
 
   it('is printed as a file that --config takes', () => {
-    const { code, stdout } = place.run(['presets', name]);
-    expect(code).toBe(0);
+    const { stdout } = place.ok(['presets', name]);
     writeFileSync(place.path(`${name}.json`), stdout);
     expect(readOptionsFile(place.path(`${name}.json`))).toEqual(options);
   });
@@ -67,8 +65,7 @@ it.each([[train], [planRun]])('%s says which value of an error comes from the pr
 });
 
 it('`presets` lists each with the commands that prepare its data and train it', () => {
-  const { code, stdout } = place.run(['presets']);
-  expect(code).toBe(0);
+  const { stdout } = place.ok(['presets']);
   for (const name of runPresetNames) {
     expect(stdout).toMatch(
       new RegExp(`^${name}: .{20,120}\\n(  (npm run|npx gpt2) prepro .*\\n)+  .* train .*--preset ${name}$`, 'm'),

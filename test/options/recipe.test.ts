@@ -1,7 +1,7 @@
 // --recipe modern: each value for d12 and the rules for other sizes, what overrides it, and what it rejects; and each part
 // of its model alone, in a GPT-2 and taken out of a modern GPT.
 import { writeFileSync } from 'node:fs';
-import { afterAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { planRun } from '../../src/index.ts';
 import { gpt2Architecture } from '../../src/model/architecture.ts';
 import { completeOptions } from '../../src/options/complete-options.ts';
@@ -10,10 +10,9 @@ import { flagOf } from '../../src/options/row.ts';
 import { type OptionName, optionNames, optionRows, type TrainOptions } from '../../src/options/table.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import { train } from '../../src/train/train.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 
-const place = new Workplace();
-afterAll(() => place[Symbol.dispose]());
+const place = workplace();
 const recipe = 'modern';
 const modern = (given: TrainOptions = {}) => withSources({ recipe, ...given });
 const originOf = (name: OptionName, given: TrainOptions = {}) =>

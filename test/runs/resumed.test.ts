@@ -1,22 +1,20 @@
 // Reads logs of runs that were continued, killed, or written by another version; runs.test.ts has the simple cases.
 import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import fc from 'fast-check';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { beforeEach, expect, it } from 'vitest';
 import { readRun } from '../../src/runs/reader.ts';
 import { formatEvent, parseEvent } from '../../src/runs/schema.ts';
 import { RunLog } from '../../src/runs/writer.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 import { configuration, runEvent, trainEvent } from './run-log.ts';
 
-let place: Workplace;
+const place = workplace('each');
 let run: string;
 let log: string;
 beforeEach(() => {
-  place = new Workplace();
   run = place.path('run');
   log = place.path('run', 'log.jsonl');
 });
-afterEach(() => place[Symbol.dispose]());
 
 it('any number comes back as it was (property)', () => {
   fc.assert(

@@ -1,11 +1,11 @@
 // Writes, continues and reads logs of run folders, of which each holds one run.
 import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
-import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { beforeEach, expect, it, vi } from 'vitest';
 import type { Configuration } from '../../src/options/table.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import { formatEvent, parseEvent, type RunEvent } from '../../src/runs/schema.ts';
 import { RunLog } from '../../src/runs/writer.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 
 /** Syncs and renames, in order. */
 const durable: string[] = [];
@@ -79,13 +79,11 @@ const trainEvent = (step: number, loss: number): RunEvent => ({
   ms: 1,
 });
 
-let place: Workplace;
+const place = workplace('each');
 let run: string;
 beforeEach(() => {
-  place = new Workplace();
   run = place.path('runs', 'a');
 });
-afterEach(() => place[Symbol.dispose]());
 
 it('numbers keep all their digits; those JSON lacks are words', () => {
   for (const loss of [

@@ -2,13 +2,12 @@
 import { execFileSync } from 'node:child_process';
 import { chmodSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { afterAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { program } from '../../src/commands/command-line.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 import { argumentsOf, documentedCommands } from '../support/documented.ts';
 
-const place = new Workplace();
-afterAll(() => place[Symbol.dispose]());
+const place = workplace();
 
 /** What it prints after the last command; npm prints its own arguments, and fails where they match. */
 function quickstart(failing: string): { ran: string[]; said: string } {

@@ -14,16 +14,15 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { afterAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { finewebVersions } from '../../src/data/datasets/fineweb.ts';
 import { datasetNames } from '../../src/data/datasets/prepare.ts';
 import { tinystories } from '../../src/data/datasets/tinystories.ts';
 import { findShards, preproOf, readDataset } from '../../src/data/shards/find-shards.ts';
 import { ChangedShardError, openShard, writeShard } from '../../src/data/shards/shard.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 
-const place = new Workplace();
-afterAll(() => place[Symbol.dispose]());
+const place = workplace();
 
 describe('a shard', () => {
   it('gives back any tokens, any range', () => {

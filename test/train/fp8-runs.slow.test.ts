@@ -1,20 +1,19 @@
 // Whole runs with --dtype fp8, as a user starts them: resuming, ranks, other dtypes, eval, samples, captures, refusals. Its figures:
 // test/model/fp8.test.ts.
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { readRun } from '../../src/runs/reader.ts';
 import { resolveCheckpoint } from '../../src/weights/checkpoint/directory.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 import { figuresOf } from '../support/figures.ts';
 import { rankData, sharedSteps, tinyRanks } from '../support/ranks.ts';
 import { expectRefusal } from '../support/refusal.ts';
 
-let place: Workplace;
+const place = workplace();
 const gpt2 = [...tinyRanks, ...sharedSteps, '--steps', '12', '--val-every', '0'];
 
 function run(args: readonly string[]) {
-  const result = place.run(['train', ...args]);
-  expect(result.code, result.stderr).toBe(0);
+  const result = place.ok(['train', ...args]);
   return result.stdout + result.stderr;
 }
 const files = (out: string) => resolveCheckpoint(place.path(out)).manifest.files;
@@ -25,10 +24,8 @@ const furthest = (a: string, b: string) => {
 };
 
 beforeAll(() => {
-  place = new Workplace();
   rankData(place);
 });
-afterAll(() => place[Symbol.dispose]());
 
 describe.each([
   ['gpt2', gpt2],
@@ -92,8 +89,7 @@ describe.each([
     const [, wanted] = readRun(place.path(out)).series.val.at(-1)!;
     const evaluated = (dtype: string) => {
       const args = `--data data --batch 2 --seq 16 --device cpu --dtype ${dtype} --json`.split(' ');
-      const { code, stdout, stderr } = place.run(['eval', '--model', out, ...args]);
-      expect(code, stderr).toBe(0);
+      const { stdout } = place.ok(['eval', '--model', out, ...args]);
       return stdout;
     };
     expect(evaluated('fp8')).toContain(String(wanted));

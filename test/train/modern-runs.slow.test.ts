@@ -2,7 +2,7 @@
 // modern.test.ts; its options: test/options/recipe.test.ts.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { checkedJson, readCheckedJson } from '../../src/base/files/checked-json.ts';
 import { writeQuestions } from '../../src/data/shards/multiple-choice.ts';
 import { createModel } from '../../src/model/model.ts';
@@ -11,14 +11,14 @@ import { readRun } from '../../src/runs/reader.ts';
 import { resolveCheckpoint } from '../../src/weights/checkpoint/directory.ts';
 import { openSafetensors } from '../../src/weights/files/safetensors.ts';
 import { resolveWeights } from '../../src/weights/weights.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 import { figuresOf } from '../support/figures.ts';
 import { modernParts } from '../support/modern-models.ts';
 import { randomQuestions } from '../support/questions.ts';
 import { rankData, sharedSteps, tinyRanks } from '../support/ranks.ts';
 import { expectRefusal } from '../support/refusal.ts';
 
-let place: Workplace;
+const place = workplace();
 const steps = [...tinyRanks, ...sharedSteps, '--steps', '12', '--val-every', '0', '--recipe', 'modern'];
 const gpt2 = steps.slice(0, -2);
 /** Options that are no sizes of the model. */
@@ -28,8 +28,7 @@ const others = steps.slice(0, -2).filter((_, index) => {
 });
 
 function run(args: readonly string[]) {
-  const result = place.run(['train', ...args]);
-  expect(result.code, result.stderr).toBe(0);
+  const result = place.ok(['train', ...args]);
   return result.stderr;
 }
 const configuration = (out: string) => readRun(place.path(out)).configuration;
@@ -43,12 +42,10 @@ function expectSameLosses(out: string) {
 }
 
 beforeAll(() => {
-  place = new Workplace();
   rankData(place);
   run([...steps, '--out', 'straight']);
   run([...gpt2, '--out', 'gpt2']);
 });
-afterAll(() => place[Symbol.dispose]());
 
 it('learns, and ends in the same bits each time', () => {
   const all = losses('straight');
@@ -135,8 +132,7 @@ describe('with its weights', () => {
     const [, wanted] = readRun(place.path('measured')).series.val.at(-1)!;
     writeQuestions(place.path('questions.bin'), randomQuestions(20, { vocabulary: 100, longest: 8 }));
     const args = '--model measured --data data --batch 2 --seq 16 --device cpu --hellaswag questions.bin --json';
-    const { code, stdout, stderr } = place.run(['eval', ...args.split(' ')]);
-    expect(code, stderr).toBe(0);
+    const { stdout } = place.ok(['eval', ...args.split(' ')]);
     expect(stdout).toContain(String(wanted));
   });
 
