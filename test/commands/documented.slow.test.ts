@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { type Command, CommanderError } from 'commander';
 import { parquetWriteBuffer } from 'hyparquet-writer';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { pages } from '../../scripts/docs-figures.ts';
 import { program } from '../../src/commands/command-line.ts';
 import { writeQuestions } from '../../src/data/shards/multiple-choice.ts';
@@ -133,37 +133,18 @@ const smaller: Record<string, (args: string[]) => string[] | string> = {
 
 describe('runs', () => {
   const place = workplace();
-  const before = process.cwd();
   beforeAll(() => {
     furnish(place);
-    process.chdir(place.folder);
-    vi.stubEnv('GPT2_DATASETS', place.path('sets'));
-    vi.stubEnv('XDG_CACHE_HOME', place.path('cache'));
   });
-  afterAll(() => {
-    vi.unstubAllEnvs();
-    process.chdir(before);
-  });
+  const env = () => ({ GPT2_DATASETS: place.path('sets'), XDG_CACHE_HOME: place.path('cache') });
 
   for (const command of all) {
     const args = argumentsOf(command);
     const more = smaller[args[0]!]?.(args) ?? [];
     if (typeof more === 'string') it.skip(`${command}: ${more}`, () => {});
-    else it(command, () => runHere([...args, ...more]));
+    else it(command, () => place.okHere([...args, ...more], env()));
   }
 });
-
-/** Runs the program in this process, which takes a tenth of the time, and drops what it prints. */
-async function runHere(args: string[]): Promise<void> {
-  const streams = [process.stdout, process.stderr].map((stream) => vi.spyOn(stream, 'write').mockReturnValue(true));
-  try {
-    await program(noRun).parseAsync(args, { from: 'user' });
-  } catch (error) {
-    if (!(error instanceof CommanderError) || error.exitCode !== 0) throw error;
-  } finally {
-    for (const stream of streams) stream.mockRestore();
-  }
-}
 
 /** Files, data sets and runs under the names that the examples use. */
 function furnish(place: Workplace): void {

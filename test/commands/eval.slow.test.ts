@@ -1,4 +1,4 @@
-// `eval` as a user runs it: its figures on stdout alone, as text and as JSON, defaults from the run, and what it refuses.
+// `eval` as a user runs it: its figures on stdout alone, as text and as JSON, and defaults from the run.
 import { writeFileSync } from 'node:fs';
 import { beforeAll, expect, it } from 'vitest';
 import { writeQuestions } from '../../src/data/shards/multiple-choice.ts';
@@ -13,10 +13,8 @@ const evaluate = (...args: string[]) => place.run(['eval', '--device', 'cpu', '-
 
 beforeAll(() => {
   place.data({ val: 1000 });
-  place.data({ name: 'small', vocabulary: 100 });
   const options = ['--steps', '2', '--batch', '2', '--seq', '32', '--sample-every', '0'];
   place.ok(['train', '--data', 'data', '--out', 'run', ...tinyModel, ...options]);
-  writeFileSync(place.path('notes.bin'), 'notes');
   writeQuestions(place.path('questions.bin'), randomQuestions(20, { vocabulary: 50257, longest: 40 }));
 });
 
@@ -91,52 +89,4 @@ it('gives one loss at any batch, at the one that fits, and on two ranks', () => 
     expect(Math.abs(asked.loss - picked.loss), args.join(' ')).toBeLessThan(2e-6);
     expect(asked.tokens).toBe(992);
   }
-});
-
-it.each([
-  ['no --model', [], 1, 'runs/ has no trained model'],
-  ['--tokens of no number', ['--model', 'run', '--tokens', '0'], 2, '--tokens takes a whole number of at least 1'],
-  [
-    '--steps, its earlier name',
-    ['--model', 'run', '--steps', '2'],
-    2,
-    "'--steps': here it is --tokens, tokens to predict",
-  ],
-  ['another role', ['--model', 'run', '--role', 'test'], 2, '--role takes one of val, train, not "test"'],
-  ['a dtype it does not know', ['--model', 'run', '--dtype', 'fp16'], 2, '--dtype takes one of fp32, tf32, bf16, fp8'],
-  ['sequences over the context', ['--model', 'run', '--seq', '65'], 2, "--seq 65 is over the model's context of 64"],
-  [
-    'a model that is not there',
-    ['--model', 'none'],
-    1,
-    'none does not exist; name a run, a checkpoint, a Hugging Face folder, OWNER',
-  ],
-  ['a file of something else', ['--model', 'notes.bin'], 1, 'notes.bin is not a model file of llm.c'],
-  [
-    'questions that are not there',
-    ['--model', 'run', '--hellaswag', 'none.bin'],
-    1,
-    'there are no questions in none.bin',
-  ],
-  ['questions of another format', ['--model', 'run', '--hellaswag', 'notes.bin'], 1, 'it has 5 bytes'],
-  ['completions over --seq', ['--model', 'run', '--hellaswag', 'questions.bin', '--seq', '3'], 1, 'a sequence of 3'],
-  [
-    'a batch for which there is too little memory',
-    ['--model', 'run', '--batch', '64', '--max-memory', '0.1'],
-    1,
-    '--batch 64 with --seq 32 needs 0.2 GiB of memory, --max-memory 0.1 allows no more; --batch 15 fits',
-  ],
-  ['no data', ['--model', 'run', '--data', 'none'], 1, 'none does not exist'],
-  ['data of another vocabulary', ['--model', 'run', '--data', 'small'], 1, 'small has a vocabulary of 100 tokens'],
-] as [string, string[], number, string][])('refuses %s in one line', (_, args, expected, message) => {
-  const { code, stdout, stderr } = evaluate(...args);
-  expect(stderr).toContain(message);
-  expect(
-    stderr
-      .trimEnd()
-      .split('\n')
-      .filter((line) => !/ on cpu /.test(line)).length,
-  ).toBe(1);
-  expect(stdout).toBe('');
-  expect(code).toBe(expected);
 });

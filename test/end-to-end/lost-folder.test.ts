@@ -1,9 +1,8 @@
 // A run whose folder or log is removed, moved or replaced while it trains: the next save makes the folder again, in its place or
 // beside what is there by then, with every line of the log. The run ends and resumes with the bits of an undisturbed one.
-import { once } from 'node:events';
 import { existsSync, lstatSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
 import type { TrainOptions } from '../../src/options/table.ts';
 import type { RunEvent } from '../../src/runs/schema.ts';
 import { train } from '../../src/train/train.ts';
@@ -87,15 +86,12 @@ const endless = [...tinyModel, ...'--data data --val-every 0 --sample-every 0 --
 
 /** A run of a million steps that has begun, and a function that asks it to stop, and expects that it saves. */
 async function running(where: Workplace, args: readonly string[], folder: string) {
-  const child = where.start(['train', ...args, '--steps', '1000000', '--out', folder]);
-  onTestFinished(() => void child.kill('SIGKILL'));
-  for (const stream of [child.stdout, child.stderr]) stream.resume();
-  const closed = once(child, 'close');
+  const { child, ended } = where.begin(['train', ...args, '--steps', '1000000', '--out', folder]);
   const path = where.path(folder, 'log.jsonl');
   await until(() => expect(readFileSync(path, 'utf8')).toContain('"event":"train"'));
   return async (out: string) => {
     child.kill('SIGTERM');
-    expect(await closed).toEqual([143, null]);
+    expect(await ended).toEqual({ code: 143, signal: null });
     verifyCheckpoint(resolveCheckpoint(where.path(out)).path);
   };
 }

@@ -18,10 +18,7 @@ beforeAll(() => {
 
 const long = [...sharedSteps, ...'--steps 40 --val-every 10'.split(' ')];
 
-function run(args: readonly string[], env: Record<string, string> = {}) {
-  const result = place.ok(['train', ...tinyRanks, ...args], env);
-  return result;
-}
+const run = (args: readonly string[]) => place.ok(['train', ...tinyRanks, ...args]);
 const series = (out: string) => readRun(place.path(out)).series;
 const furthest = (a: Series, b: Series): number => {
   expect(a.map(([step]) => step)).toEqual(b.map(([step]) => step));

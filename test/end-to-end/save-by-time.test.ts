@@ -1,10 +1,10 @@
 // Saves by time: a killed run loses seconds, ranks save the same step, old checkpoints make place, and one command starts and
 // continues a run.
-import { once } from 'node:events';
 import { readFileSync, rmSync } from 'node:fs';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import type { TrainOptions } from '../../src/options/table.ts';
 import { checkpointsFolder } from '../../src/runs/paths.ts';
+import { readRun } from '../../src/runs/reader.ts';
 import type { RunEvent } from '../../src/runs/schema.ts';
 import { train } from '../../src/train/train.ts';
 import { listCheckpoints, stepOf, verifyCheckpoint } from '../../src/weights/checkpoint/directory.ts';
@@ -17,13 +17,10 @@ beforeAll(() => {
   rankData(place);
 });
 
-const events = (run: string, log = 'log.jsonl') =>
-  readFileSync(place.path(run, log), 'utf8')
-    .trim()
-    .split('\n')
-    .map((line) => JSON.parse(line) as RunEvent);
 const of = <K extends RunEvent['event']>(run: string, kind: K) =>
-  events(run).flatMap((event) => (event.event === kind ? [event as Extract<RunEvent, { event: K }>] : []));
+  readRun(place.path(run)).events.flatMap((event) =>
+    event.event === kind ? [event as Extract<RunEvent, { event: K }>] : [],
+  );
 const curveOf = (run: string) => new Map(of(run, 'train').map(({ step, loss }) => [step, loss]));
 const stepsSaved = (run: string) => listCheckpoints(checkpointsFolder(place.path(run))).map(stepOf);
 const quiet = ['--val-every', '0', '--sample-every', '0', '--threads', '1'];
@@ -36,11 +33,10 @@ describe('one command', () => {
   it('starts a run, continues it after kill -9 from its last seconds, and does nothing when it is done', async () => {
     const again = [...command(4000), '--save-every', '0.2s', '--out', 'killed', '--resume', 'auto'];
     for (const saves of [0, 2]) {
-      const running = place.start(again);
-      const closed = once(running, 'close');
+      const { child, ended } = place.begin(again);
       await until(() => expect(of('killed', 'checkpoint').length).toBeGreaterThan(saves));
-      running.kill('SIGKILL');
-      await closed;
+      child.kill('SIGKILL');
+      await ended;
     }
     const killedAt = of('killed', 'train').at(-1)!.step;
     const ended = place.run(again);
@@ -62,11 +58,10 @@ describe('one command', () => {
 
   it('keeps the log of a run that was killed before its first save', async () => {
     const again = [...command(3000), '--out', 'unsaved', '--resume', 'auto'];
-    const running = place.start(again);
-    const closed = once(running, 'close');
+    const { child, ended } = place.begin(again);
     await until(() => expect(of('unsaved', 'train').length).toBeGreaterThan(50));
-    running.kill('SIGKILL');
-    await closed;
+    child.kill('SIGKILL');
+    await ended;
     const before = readFileSync(place.path('unsaved', 'log.jsonl'), 'utf8');
     const { stdout } = place.ok(again);
     expect(stdout).toContain('the previous log is kept as unsaved/log-before-1.jsonl');

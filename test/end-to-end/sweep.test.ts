@@ -1,5 +1,4 @@
 // `train --sweep` as a user runs it: every combination in a folder of its own, what fails, what the same command does again.
-import { once } from 'node:events';
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { libraryPath } from '../../src/native/find-library.ts';
@@ -68,13 +67,11 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('train --sweep', () => {
 
   it('a stop saves the run, ends the sweep, and the same command continues it; more steps continue all', async () => {
     const command = [...args, '--steps', '3000', '--val-every', '0', '--sweep', 'seed=1,2'];
-    const child = place.start(command);
+    const { child, ended } = place.begin(command);
     const log = place.path('sweep/seed=1/log.jsonl');
-    child.stdout.resume();
     await until(() => expect(readFileSync(log, 'utf8')).toContain('"step":20,'));
     child.kill('SIGTERM');
-    const [code] = await once(child, 'close');
-    expect(code).toBe(143);
+    expect(await ended).toMatchObject({ code: 143 });
     expect(existsSync(place.path('sweep/seed=2'))).toBe(false);
     const done = readRun(place.path('sweep/seed=1')).series.train.length;
     expect(done).toBeLessThan(3000);

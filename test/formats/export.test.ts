@@ -1,6 +1,6 @@
 // Models written for other programs, read back byte by byte: every tensor with the values of the checkpoint, in the place and
 // the order of its format. What those programs make of them was checked with them: transformers, gguf.
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { Gpt2Error } from '../../src/base/errors.ts';
@@ -335,34 +335,12 @@ it('rounds to fp16 as the nearest even does, and refuses what is over its range'
   expect(() => encodeWeights(Float32Array.of(65520), 'fp16')).toThrow('the weight 65520 is over the range of fp16');
 });
 
-it('the command writes what it says, and refuses what cannot be', () => {
-  const run = (...args: string[]) => place.run(['export', '--model', model, ...args]);
-  const made = run('--format', 'llmc', '--out', 'made.bin');
+it('the command writes what it says', async () => {
+  const made = await place.here(['export', '--model', model, '--format', 'llmc', '--out', 'made.bin']);
   expect([made.code, made.stdout]).toEqual([0, expect.stringMatching(/^wrote made\.bin from .*step-00000001\n$/)]);
   expect(made.stderr).toMatch(
     /^llm\.c's format holds no tokenizer: its programs decode with GPT-2's, and for this model /,
   );
-  mkdirSync(place.path('empty'));
-  mkdirSync(place.path('full'));
-  writeFileSync(place.path('full', 'x'), '');
-  for (const [args, code, message] of [
-    [['--format', 'llmc', '--out', 'made.bin'], 1, /^made\.bin already exists: name another --out, or remove it$/m],
-    [['--format', 'hf', '--out', 'full'], 1, /^full already exists/m],
-    [['--format', 'llmc', '--out', 'new', '--dtype', 'fp16'], 2, /^--format llmc writes fp32 or bf16/m],
-    [['--format', 'onnx', '--out', 'new'], 2, /--format takes one of hf, llmc, gguf, not "onnx"/],
-    [['--format', 'gguf', '--out', 'full'], 1, /^full already exists/m],
-    [['--format', 'gguf', '--out', 'empty'], 1, /^empty already exists/m],
-    [
-      ['--format', 'gguf', '--out', 'made.bin/x.gguf'],
-      1,
-      /^cannot write made\.bin\/x\.gguf: (?!.*\.tmp).*; name another --out$/m,
-    ],
-    [['--format', 'gguf'], 2, /--out <PATH>' not specified/],
-  ] as const) {
-    const refused = run(...args);
-    expect(refused.stderr).toMatch(message);
-    expect(refused.code, refused.stderr).toBe(code);
-  }
 });
 
 it.each(['llmc', 'gguf', 'hf'] as const)('%s: weights that are not finite are refused', async (format) => {

@@ -1,11 +1,11 @@
 // Writes, continues and reads logs of run folders, of which each holds one run.
 import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { beforeEach, expect, it, vi } from 'vitest';
-import type { Configuration } from '../../src/options/table.ts';
 import { readRun } from '../../src/runs/reader.ts';
-import { formatEvent, parseEvent, type RunEvent } from '../../src/runs/schema.ts';
+import { formatEvent, parseEvent } from '../../src/runs/schema.ts';
 import { RunLog } from '../../src/runs/writer.ts';
 import { workplace } from '../support/cli.ts';
+import { configuration, runEvent, trainEvent } from './run-log.ts';
 
 /** Syncs and renames, in order. */
 const durable: string[] = [];
@@ -28,55 +28,6 @@ vi.mock('node:fs', async (original) => {
       fs.renameSync(from, to);
     },
   };
-});
-
-const configuration: Configuration = {
-  model: 'd6',
-  layers: 6,
-  channels: 384,
-  heads: 6,
-  context: 1024,
-  vocabularySize: 50257,
-  data: 'data/x',
-  batch: 4,
-  sequence: 64,
-  totalBatch: 256,
-  steps: 10,
-  learningRate: 3e-4,
-  warmup: 0,
-  finalLearningRateFraction: 1,
-  schedule: 'cosine',
-  weightDecay: 0,
-  gradientClip: 1,
-  valEvery: 20,
-  valSteps: 20,
-  sampleEvery: 20,
-  saveEvery: 0,
-  device: 'cpu',
-  dtype: 'fp32',
-  threads: 0,
-  seed: 42,
-  order: 'llmc',
-  overfitBatch: false,
-};
-const runEvent: RunEvent = {
-  event: 'run',
-  configuration,
-  program: 'gpt2.ts 0',
-  device: 'CPU',
-  codePath: 'portable',
-  dtype: 'fp32',
-  parameters: 1,
-  time: '2026-01-01T00:00:00Z',
-};
-const trainEvent = (step: number, loss: number): RunEvent => ({
-  event: 'train',
-  step,
-  loss,
-  norm: 1.5,
-  lr: 3e-4,
-  tokensPerSecond: 10,
-  ms: 1,
 });
 
 const place = workplace('each');
@@ -110,7 +61,7 @@ it('refuses a line that is no event', () => {
 
 it('a folder that holds a run is refused, replaced with overwrite, continued with resume', () => {
   const log = RunLog.create(run, { configuration, overwrite: false });
-  log.write(runEvent);
+  log.write(runEvent());
   const bytes = log.bytes;
   log.write(trainEvent(0, 2));
   log.close();
@@ -167,7 +118,7 @@ it('a folder that cannot be made says so in one line', () => {
 it('reads back series in order of steps, the later of two values, without a torn last line', () => {
   const log = RunLog.create(run, { configuration, overwrite: false });
   for (const event of [
-    runEvent,
+    runEvent(),
     trainEvent(0, 3),
     trainEvent(1, 2),
     { event: 'val', step: 1, loss: 9 } as const,
@@ -198,7 +149,7 @@ it('reads back series in order of steps, the later of two values, without a torn
 it('a damaged line in the middle, an empty log and a folder without one are named', () => {
   RunLog.create(run, { configuration, overwrite: false }).close();
   expect(() => readRun(run)).toThrow('nothing was trained yet');
-  writeFileSync(`${run}/log.jsonl`, `${formatEvent(runEvent)}{"event":\n${formatEvent(trainEvent(0, 1))}`);
+  writeFileSync(`${run}/log.jsonl`, `${formatEvent(runEvent())}{"event":\n${formatEvent(trainEvent(0, 1))}`);
   expect(() => readRun(run)).toThrow(/log\.jsonl line 2 is damaged/);
   expect(() => readRun(place.path('none'))).toThrow(/none does not exist; name a folder that train wrote/);
   expect(existsSync(place.path('none'))).toBe(false);

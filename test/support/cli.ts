@@ -4,10 +4,9 @@ import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { text as readText } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import type { CommanderError } from 'commander';
-import { afterAll, afterEach, expect, vi } from 'vitest';
+import { afterAll, afterEach, expect, onTestFinished, vi } from 'vitest';
 import { ExitError, Gpt2Error } from '../../src/base/errors.ts';
 import { checkedJson } from '../../src/base/files/checked-json.ts';
 import { writeShard } from '../../src/data/shards/shard.ts';
@@ -120,15 +119,30 @@ export class Workplace {
     }
   }
 
+  async okHere(line: Line, env: Record<string, string> = {}): Promise<Finished> {
+    const finished = await this.here(line, env);
+    expect(finished.code, finished.stderr).toBe(0);
+    return finished;
+  }
+
   /** Runs it in a process of its own beside other tests: while it runs, they do. */
   async finished(line: Line, env: Record<string, string> = {}): Promise<Finished> {
+    const { said, ended } = this.begin(line, env);
+    return { code: (await ended).code, ...said };
+  }
+
+  /** Starts it, and collects what it says; it is killed when the test ends. */
+  begin(line: Line, env: Record<string, string> = {}) {
     const child = this.start(line, env);
-    const [stdout, stderr, [code]] = await Promise.all([
-      readText(child.stdout),
-      readText(child.stderr),
-      once(child, 'close') as Promise<[number | null]>,
-    ]);
-    return { code, stdout, stderr };
+    onTestFinished(() => void child.kill('SIGKILL'));
+    const said = { stdout: '', stderr: '' };
+    for (const name of ['stdout', 'stderr'] as const) {
+      child[name].setEncoding('utf8').on('data', (text: string) => {
+        said[name] += text;
+      });
+    }
+    const closed = once(child, 'close') as Promise<[number | null, string | null]>;
+    return { child, said, ended: closed.then(([code, signal]) => ({ code, signal })) };
   }
 
   /** Starts `gpt2 ...args` in a process group of its own. */

@@ -7,10 +7,9 @@ import type { Batch } from '../../src/data/batches/loader.ts';
 import { lossesOf, meanLoss } from '../../src/inference/evaluate/mean-loss.ts';
 import { createModel } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';
-import { AdamW } from '../../src/optimizer/adamw.ts';
 import { Trainer } from '../../src/train/step/trainer.ts';
 import { describeBackends } from '../support/backends.ts';
-import { drawnModel, recordedBatch, tinyConfig, tinyFixture } from '../support/tiny-model.ts';
+import { drawnModel, recordedBatch, tinyConfig, tinyFixture, tinyTrainer } from '../support/tiny-model.ts';
 
 const { B: batch, T: sequence } = tinyFixture.batch;
 const count = batch * sequence;
@@ -43,8 +42,7 @@ const wrong: [string, unknown, string][] = [
 describeBackends('batches', (_, kind) => {
   const open = (accumulation: number) => {
     const device = Device.open({ kind, accumulates: true });
-    const options = { batch, sequence, accumulation, optimizer: new AdamW({ weightDecay: 0.1 }), gradientClip: 1 };
-    return { device, trainer: new Trainer(drawnModel(device), options) };
+    return { device, trainer: tinyTrainer(drawnModel(device), { accumulation }) };
   };
   /** Everything that steps change. */
   const state = ({ model, optimizerState, gradients }: Trainer): string => {

@@ -61,6 +61,11 @@ it.each([
   );
   const { checkpoint } = newestValidCheckpoint(checkpointsFolder(place.path('changed')));
   expect(checkpoint?.manifest.step).toBe(saved);
+  if (shard.includes('train')) {
+    await expect(train({ out: place.path('changed'), resume: true })).rejects.toThrow(
+      /^the data in .* is not what .* was trained on: shard 0, random_train_000001\.bin, had the sha256/,
+    );
+  }
   writeFileSync(path, before);
   await train({ out: place.path('changed'), resume: true });
   expect(figuresOf(place.path('changed'))).toEqual(figuresOf(place.path('straight')));

@@ -2,10 +2,8 @@
 import { expect, it } from 'vitest';
 import { meanLoss } from '../../src/inference/evaluate/mean-loss.ts';
 import { Device } from '../../src/native/device.ts';
-import { AdamW } from '../../src/optimizer/adamw.ts';
-import { Trainer } from '../../src/train/step/trainer.ts';
 import { describeBackends } from '../support/backends.ts';
-import { drawnModel, recordedBatch, tinyFixture } from '../support/tiny-model.ts';
+import { drawnModel, recordedBatch, tinyFixture, tinyTrainer } from '../support/tiny-model.ts';
 
 const { B: batch, T: sequence } = tinyFixture.batch;
 const sizes = { batch, sequence, batches: 2 };
@@ -14,15 +12,7 @@ const other = { inputs: recordedBatch.targets, targets: recordedBatch.inputs };
 describeBackends('calls that are not awaited', (_, kind) => {
   const open = (defersUpdate: boolean) => {
     const device = Device.open({ kind, accumulates: true });
-    const options = {
-      batch,
-      sequence,
-      accumulation: 3,
-      optimizer: new AdamW({ weightDecay: 0.1 }),
-      gradientClip: 1,
-      defersUpdate,
-    };
-    return { device, trainer: new Trainer(drawnModel(device), options) };
+    return { device, trainer: tinyTrainer(drawnModel(device), { accumulation: 3, defersUpdate }) };
   };
 
   it.each([false, true])('steps give what they give one by one, updates left to the next: %s', async (defers) => {

@@ -2,18 +2,14 @@
 import { expect, it, vi } from 'vitest';
 import { KeyValueCache } from '../../src/model/key-value-cache.ts';
 import { Device } from '../../src/native/device.ts';
-import { AdamW } from '../../src/optimizer/adamw.ts';
-import { Trainer } from '../../src/train/step/trainer.ts';
+import type { Trainer } from '../../src/train/step/trainer.ts';
 import { describeBackends } from '../support/backends.ts';
-import { drawnModel, recordedBatch, tinyFixture } from '../support/tiny-model.ts';
-
-const { B: batch, T: sequence } = tinyFixture.batch;
+import { drawnModel, recordedBatch, tinyTrainer } from '../support/tiny-model.ts';
 
 describeBackends('a workspace', (_, kind) => {
   const open = () => {
     const device = Device.open({ kind });
-    const options = { batch, sequence, accumulation: 1, optimizer: new AdamW({ weightDecay: 0.1 }), gradientClip: 1 };
-    return { device, trainer: new Trainer(drawnModel(device), options) };
+    return { device, trainer: tinyTrainer(drawnModel(device)) };
   };
 
   it('that grows between steps, as for a cache, changes none of them', async () => {
