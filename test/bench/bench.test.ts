@@ -217,16 +217,3 @@ it('the command prints the table and writes the same as JSON', () => {
   }
   expect(written.clocks, 'of a GPU that measured nothing').toBeNull();
 });
-
-it.each([
-  [['--model', 'nonsense'], 2, '--model takes'],
-  [['--generate', '8', '--batch', '2'], 2, "'--generate <N>' cannot be used with option '--batch <B>'"],
-  [['--data', 'nowhere'], 1, 'nowhere does not exist'],
-  [['--out', 'nowhere/bench.json'], 1, '--out nowhere/bench.json needs the folder '],
-])('refuses %j before it measures', (args, code, message) => {
-  using place = new Workplace();
-  const result = place.run(['bench', '--device', 'cpu', ...args]);
-  expect(result.code).toBe(code);
-  expect(result.stderr).toContain(message);
-  expect(result.stderr.trim().split('\n').length).toBe(1);
-});

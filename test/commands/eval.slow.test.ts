@@ -9,17 +9,17 @@ import { llmcModelFile } from '../support/llmc-model.ts';
 import { randomQuestions } from '../support/questions.ts';
 
 const place = workplace();
-const evaluate = (...args: string[]) => place.run(['eval', '--device', 'cpu', '--threads', '1', ...args]);
+const evaluate = (...args: string[]) => place.here(['eval', '--device', 'cpu', '--threads', '1', ...args]);
 
-beforeAll(() => {
+beforeAll(async () => {
   place.data({ val: 1000 });
   const options = ['--steps', '2', '--batch', '2', '--seq', '32', '--sample-every', '0'];
-  place.ok(['train', '--data', 'data', '--out', 'run', ...tinyModel, ...options]);
+  await place.okHere(['train', '--data', 'data', '--out', 'run', ...tinyModel, ...options]);
   writeQuestions(place.path('questions.bin'), randomQuestions(20, { vocabulary: 50257, longest: 40 }));
 });
 
-it("takes sizes and data of the run, and gives its validation's figure", () => {
-  const { code, stdout, stderr } = evaluate('--model', 'run');
+it("takes sizes and data of the run, and gives its validation's figure", async () => {
+  const { code, stdout, stderr } = await evaluate('--model', 'run');
   expect(code, stderr).toBe(0);
   const loss = readRun(place.path('run')).series.val.at(-1)![1].toFixed(4);
   expect(stdout).toMatch(
@@ -30,11 +30,11 @@ it("takes sizes and data of the run, and gives its validation's figure", () => {
   expect(stderr).toMatch(/^run\/checkpoints\/step-00000002 on cpu \w+ fp32\n7 tokens at the end of shards .*\n$/);
 });
 
-it('counts a sequence as one', () => {
-  expect(evaluate('--model', 'run', '--tokens', '1').stdout).toMatch(/^1 sequence of 32, 2 at a time, /m);
+it('counts a sequence as one', async () => {
+  expect((await evaluate('--model', 'run', '--tokens', '1')).stdout).toMatch(/^1 sequence of 32, 2 at a time, /m);
 });
 
-it('prints a loss that is no number, and exits with 1', () => {
+it('prints a loss that is no number, and exits with 1', async () => {
   const config = { layers: 1, channels: 32, heads: 2, context: 32, vocabularySize: 50257 };
   const parameters = new Map(parameterTable(config).map(({ name, shape }) => [name, shape]));
   const nans = (name: string) => {
@@ -42,14 +42,14 @@ it('prints a loss that is no number, and exits with 1', () => {
     return new Float32Array(size).fill(Number.NaN);
   };
   writeFileSync(place.path('nan.bin'), llmcModelFile(config, 'fp32', nans));
-  const { code, stdout, stderr } = evaluate('--model', 'nan.bin', '--data', 'data', '--json');
+  const { code, stdout, stderr } = await evaluate('--model', 'nan.bin', '--data', 'data', '--json');
   expect(code, stderr).toBe(1);
   expect(JSON.parse(stdout)).toMatchObject({ loss: 'NaN' });
   expect(stderr).toMatch(/^the loss of nan\.bin on data is NaN: name another checkpoint with --model$/m);
 });
 
-it('gives all figures as JSON', () => {
-  const { code, stdout, stderr } = evaluate(
+it('gives all figures as JSON', async () => {
+  const { code, stdout, stderr } = await evaluate(
     ...['--model', 'run', '--role', 'train', '--batch', '4', '--seq', '16', '--tokens', '200', '--json'],
   );
   expect(code, stderr).toBe(0);
@@ -60,32 +60,42 @@ it('gives all figures as JSON', () => {
   expect(figures.bitsPerByte).toBeCloseTo((figures.loss! * 192) / Math.log(2) / figures.bytes!, 12);
 });
 
-it('answers questions, alone or after the loss, the same at any batch size', () => {
-  const alone = evaluate('--model', 'run', '--hellaswag', 'questions.bin');
+it('answers questions, alone or after the loss, the same at any batch size', async () => {
+  const alone = await evaluate('--model', 'run', '--hellaswag', 'questions.bin');
   expect(alone.code, alone.stderr).toBe(0);
   expect(alone.stdout).toMatch(/^questions\.bin: acc 0\.\d{4} \(\d+ of 20\) {3}acc_norm 0\.\d{4} \(\d+\)\n$/);
   expect(alone.stderr).toMatch(
     /^\d+ of 80 rows are longer than --seq 32: the beginnings of their contexts are cut off$/m,
   );
-  const both = evaluate('--model', 'run', '--hellaswag', 'questions.bin', '--data', 'data', '--json', '--batch', '7');
+  const both = await evaluate(
+    '--model',
+    'run',
+    '--hellaswag',
+    'questions.bin',
+    '--data',
+    'data',
+    '--json',
+    '--batch',
+    '7',
+  );
   const figures = JSON.parse(both.stdout) as Record<string, number>;
   expect(figures).toMatchObject({ data: 'data', batch: 7, hellaswag: 'questions.bin', questions: 20 });
   expect(alone.stdout).toContain(`(${figures.correct} of 20)`);
   expect(alone.stdout).toContain(`(${figures.correctNorm})`);
 });
 
-it('gives one loss at any batch, at the one that fits, and on two ranks', () => {
-  const figures = (...args: string[]) => {
-    const { code, stdout, stderr } = evaluate('--model', 'run', '--seq', '16', '--json', ...args);
+it('gives one loss at any batch, at the one that fits, and on two ranks', async () => {
+  const figures = async (...args: string[]) => {
+    const { code, stdout, stderr } = await evaluate('--model', 'run', '--seq', '16', '--json', ...args);
     expect(code, stderr).toBe(0);
     return { stderr, ...(JSON.parse(stdout) as { batch: number; loss: number; tokens: number }) };
   };
   // Logits of 50,304 numbers a token.
-  const picked = figures('--batch', 'auto', '--max-memory', '0.1');
+  const picked = await figures('--batch', 'auto', '--max-memory', '0.1');
   expect(picked.stderr).toContain(`--batch auto is --batch ${picked.batch} here`);
   expect(picked.batch).toBeGreaterThan(10);
   for (const args of [['--batch', '1'], ['--batch', '4'], ['--batch', '64'], '--batch 3 --gpus 2'.split(' ')]) {
-    const asked = figures(...args);
+    const asked = await figures(...args);
     expect(Math.abs(asked.loss - picked.loss), args.join(' ')).toBeLessThan(2e-6);
     expect(asked.tokens).toBe(992);
   }

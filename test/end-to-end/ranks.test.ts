@@ -1,5 +1,5 @@
-// Runs of several ranks from the command line, on the CPU: the figures of one rank with accumulation, the same bits at every run,
-// and checkpoints that move between numbers of ranks. What goes wrong with ranks is in rank-failures.test.ts.
+// Runs of several ranks from the command line, on the CPU: the figures of one rank with accumulation, and the same bits at every
+// run. Checkpoints that move between numbers of ranks: test/train/runs.slow.test.ts. What goes wrong with ranks is in rank-failures.test.ts.
 import { readFileSync } from 'node:fs';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { writeQuestions } from '../../src/data/shards/multiple-choice.ts';
@@ -57,16 +57,6 @@ describe('figures', () => {
     const files = (out: string) => resolveCheckpoint(place.path(out)).manifest.files;
     expect(files(`${ranks}-${zero}-again`)).toEqual(files(`${ranks}-${zero}`));
   });
-});
-
-it('a checkpoint moves from 2 ranks to 1 and to 3, and what comes is what one run gives', () => {
-  run([...long, '--out', 'straight', '--val-every', '0']);
-  run([...long, '--out', 'moved', '--val-every', '0', '--gpus', '2', '--stop-after', '13']);
-  const { stdout } = run(['--out', 'moved', '--resume', '--gpus', '1', '--stop-after', '27']);
-  expect(stdout).toContain("--gpus 1 in place of the run's 2");
-  run(['--out', 'moved', '--resume', '--gpus', '3']);
-  expect(furthest(series('straight').train, series('moved').train)).toBeLessThan(1e-5);
-  expect(resolveCheckpoint(place.path('moved')).manifest.configuration).toMatchObject({ ranks: 3 });
 });
 
 it("in llm.c's order a run resumes bit for bit, ranks at other shards, and only with as many", () => {

@@ -126,18 +126,6 @@ it('a run that has saved nothing yet is resumed from its start, with its own opt
   expect(figures('killed')).toEqual(wanted);
 });
 
-it('resumes from an older checkpoint when the newest is damaged, and says so', async () => {
-  await run(train('damaged', ...schedule, '--save-every', '10', '--stop-after', '20'));
-  const weights = place.path('damaged', 'checkpoints', 'step-00000020', 'model.safetensors');
-  const bytes = readFileSync(weights);
-  bytes[bytes.length - 5]! ^= 1;
-  writeFileSync(weights, bytes);
-  const { stdout } = await run(['train', '--out', 'damaged', '--resume']);
-  expect(stdout).toMatch(/step-00000020/);
-  expect(stdout).toContain('from step 10');
-  expect(figures('damaged')).toEqual(figures('straight'));
-});
-
 it('takes no samples with a vocabulary that has no end of text, and says so', async () => {
   const data = place.data({ vocabulary: 100, name: 'small' });
   const sizes = '--seq 32 --steps 3 --sample-every 1 --val-every 0';

@@ -179,12 +179,12 @@ it("a model with more rows than GPT-2's ids is exported with GPT-2's tokenizer",
   expect([types.length, ...types.slice(50255, 50258)]).toEqual([50264, 1, 3, 5]);
 });
 
-it('says that an export has no tokenizer', () => {
-  const { stderr, stdout, code } = place.run(['export', '--model', model, '--format', 'gguf', '--out', 'none.gguf']);
+it('says that an export has no tokenizer', async () => {
+  const { stderr, stdout, code } = await place.here(`export --model ${model} --format gguf --out none.gguf`);
   expect(stderr).toBe(`the export has no tokenizer: none is known for a vocabulary of ${V} tokens\n`);
   expect(stdout).toMatch(/^wrote none\.gguf/);
   expect(code).toBe(0);
-  expect(place.run(['export', '--model', model, '--format', 'llmc', '--out', 'none.bin']).stderr).toBe(
+  expect((await place.here(['export', '--model', model, '--format', 'llmc', '--out', 'none.bin'])).stderr).toBe(
     `llm.c's format holds no tokenizer: its programs decode with GPT-2's, and for this model none is known for a vocabulary of ${V} tokens\n`,
   );
 });

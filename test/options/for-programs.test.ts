@@ -1,4 +1,4 @@
-// Errors and notices of public functions name options as a program gives them; the commands' name flags (wrong-inputs.test.ts).
+// Errors and notices of public functions name options as a program gives them; the commands' name flags (refusals.test.ts).
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { beforeAll, expect, it } from 'vitest';
 import { speakFlags, words } from '../../src/base/wording.ts';

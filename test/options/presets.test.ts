@@ -24,8 +24,8 @@ describe.each(runPresetNames)('%s', (name) => {
     for (const kind of ['cpu', 'cuda'] as const) expect(completeOptions(options, kind)).toMatchObject(options);
   });
 
-  it('is printed as a file that --config takes', () => {
-    const { stdout } = place.ok(['presets', name]);
+  it('is printed as a file that --config takes', async () => {
+    const { stdout } = await place.okHere(['presets', name]);
     writeFileSync(place.path(`${name}.json`), stdout);
     expect(readOptionsFile(place.path(`${name}.json`))).toEqual(options);
   });
@@ -64,14 +64,14 @@ it.each([[train], [planRun]])('%s says which value of an error comes from the pr
   );
 });
 
-it('`presets` lists each with the commands that prepare its data and train it', () => {
-  const { stdout } = place.ok(['presets']);
+it('`presets` lists each with the commands that prepare its data and train it', async () => {
+  const { stdout } = await place.okHere(['presets']);
   for (const name of runPresetNames) {
     expect(stdout).toMatch(
       new RegExp(`^${name}: .{20,120}\\n(  (npm run|npx gpt2) prepro .*\\n)+  .* train .*--preset ${name}$`, 'm'),
     );
   }
-  expect(Object.keys(JSON.parse(place.run(['presets', '--json']).stdout))).toEqual(runPresetNames);
+  expect(Object.keys(JSON.parse((await place.here(['presets', '--json'])).stdout))).toEqual(runPresetNames);
 });
 
 it('an unknown name is refused with the names that exist', async () => {
@@ -79,7 +79,7 @@ it('an unknown name is refused with the names that exist', async () => {
     ['train', '--preset', 'shakespear'],
     ['presets', 'shakespear'],
   ]) {
-    const { code, stderr } = place.run(args);
+    const { code, stderr } = await place.here(args);
     expect([code, stderr]).toEqual([2, expect.stringContaining(runPresetNames.join(', '))]);
   }
   await expect(planRun({ preset: 'shakespear' as PresetName })).rejects.toThrow(
@@ -109,15 +109,15 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('in a run', () => {
     expect([steps, notices]).toEqual([2, []]);
   });
 
-  it('--dry-run prints what comes from the preset', () => {
+  it('--dry-run prints what comes from the preset', async () => {
     const args = ['train', '--preset', laptop, '--dry-run', '--data', data, '--batch', '3', '--device', 'cpu'];
-    const { code, stdout, stderr } = place.run(args);
+    const { code, stdout, stderr } = await place.here(args);
     expect([code, stderr]).toEqual([0, '']);
     const [line] = stdout.split('\n');
     expect(line).toMatch(`preset ${laptop}: --model=custom --layers=4 --channels=128`);
     expect(line).toContain(' --lr=0.003 ');
     expect(line).not.toMatch(/--(batch|data)=/);
-    const { preset } = JSON.parse(place.run([...args, '--json']).stdout) as { preset: { name: string } };
+    const { preset } = JSON.parse((await place.here([...args, '--json'])).stdout) as { preset: { name: string } };
     expect(preset).toMatchObject({ name: laptop, options: { learningRate: 0.003 } });
   });
 });

@@ -2,7 +2,6 @@
 // run or from llm.c's file, and weights that cannot be fine-tuned.
 import { writeFileSync } from 'node:fs';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { UsageError } from '../../src/base/errors.ts';
 import { presetConfig } from '../../src/model/config.ts';
 import { createModel } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';
@@ -93,15 +92,6 @@ describe('refuses', () => {
     const data = place.data({ vocabulary: 90, below: 90, name: 'other' });
     await refused({ data }).rejects.toThrow(
       /other has a vocabulary of 90 tokens .*, .*first\.bin one of 100; prepare the data/,
-    );
-  });
-
-  it('what is no model, or not there', async () => {
-    writeFileSync(place.path('notes.bin'), 'notes');
-    await refused({ model: place.path('notes.bin') }).rejects.toThrow('notes.bin is not a model file of llm.c');
-    await refused({ model: 'none.bin' }).rejects.toThrow(UsageError);
-    await refused({ model: 'none.bin' }).rejects.toThrow(
-      /--model takes d6, .* Hugging Face folder, .*; none.bin does not exist/,
     );
   });
 });

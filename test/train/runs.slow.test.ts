@@ -101,9 +101,11 @@ describe.each(Object.entries(kinds))(
 
     it('continues with one rank after two, and with three after one', async () => {
       await run(`${steps} --out ${kind}-moved --gpus 2 --stop-after 4`);
-      await run(`--out ${kind}-moved --resume --gpus 1 --stop-after 8`);
+      const said = await run(`--out ${kind}-moved --resume --gpus 1 --stop-after 8`);
+      expect(said).toContain("--gpus 1 in place of the run's 2");
       await run(`--out ${kind}-moved --resume --gpus 3`);
       expect(furthest(kind, `${kind}-moved`)).toBeLessThan(limit);
+      expect(configuration(`${kind}-moved`)).toMatchObject({ ranks: 3 });
     });
 
     it('--recompute changes no bit', async () => {

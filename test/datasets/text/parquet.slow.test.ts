@@ -97,8 +97,8 @@ describe('reads', () => {
 });
 
 describe('makes', () => {
-  const prepro = (...args: string[]) => {
-    place.ok(['prepro', ...args, '--workers', '1']);
+  const prepro = async (...args: string[]) => {
+    await place.okHere(['prepro', ...args, '--workers', '1']);
   };
   const shards = (folder: string) =>
     readdirSync(place.path(folder))

@@ -1,13 +1,59 @@
-// Computes the limits of --skip-spikes: mean and deviation of the right 128 steps, also on a device whose results are read
-// late.
+// What a run decides by figures alone: learning rates by hand and as llm.c printed them, the limits of --skip-spikes, the first difference
+// between shards.
 import { writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { Random } from '../../../src/ops/cases/case-numbers.ts';
 import { logPath } from '../../../src/runs/paths.ts';
 import { readRun } from '../../../src/runs/reader.ts';
+import { changedShard } from '../../../src/train/run/same-data.ts';
+import { learningRateAt, type Schedule } from '../../../src/train/run/schedule.ts';
 import { type Measured, recentSteps, SpikeWatch } from '../../../src/train/run/spikes.ts';
 import { train } from '../../../src/train/train.ts';
 import { Workplace } from '../../support/cli.ts';
+
+const peak = { learningRate: 1, warmup: 10, steps: 110 };
+const base: Schedule = { ...peak, schedule: 'cosine', finalLearningRateFraction: 0.1, decayFraction: 0.2 };
+
+describe('learningRateAt', () => {
+  it('rises linearly and reaches the peak with the last step of the warmup', () => {
+    expect(learningRateAt(base, 0)).toBeCloseTo(0.1, 12);
+    expect(learningRateAt(base, 9)).toBe(1);
+    expect(learningRateAt(base, 10)).toBe(1);
+  });
+
+  it('cosine: half way down in the middle, the final share at the end', () => {
+    expect(learningRateAt(base, 60)).toBeCloseTo(0.55, 12);
+    expect(learningRateAt(base, 110)).toBeCloseTo(0.1, 12);
+  });
+
+  it('linear', () => {
+    expect(learningRateAt({ ...base, schedule: 'linear' }, 60)).toBeCloseTo(0.55, 12);
+    expect(learningRateAt({ ...base, schedule: 'linear' }, 110)).toBeCloseTo(0.1, 12);
+  });
+
+  it('constant does not fall', () => {
+    expect(learningRateAt({ ...base, schedule: 'constant' }, 109)).toBe(1);
+  });
+
+  it('wsd holds to 80 % of the steps, then falls with a square root', () => {
+    const wsd: Schedule = { ...base, schedule: 'wsd', steps: 100 };
+    expect(learningRateAt(wsd, 79)).toBe(1);
+    expect(learningRateAt(wsd, 80)).toBe(1);
+    expect(learningRateAt(wsd, 85)).toBeCloseTo(0.1 + 0.9 * 0.5, 12);
+    expect(learningRateAt(wsd, 100)).toBeCloseTo(0.1, 12);
+  });
+
+  it('wsd decays in the share of the steps that --decay-frac says', () => {
+    const wsd: Schedule = { ...base, schedule: 'wsd', steps: 100, decayFraction: 0.5 };
+    expect([49, 50].map((step) => learningRateAt(wsd, step))).toEqual([1, 1]);
+    expect(learningRateAt(wsd, 62.5)).toBeCloseTo(0.1 + 0.9 * 0.5, 12);
+  });
+
+  it('works without warmup and for a single step', () => {
+    expect(learningRateAt({ ...base, warmup: 0, steps: 1 }, 0)).toBe(1);
+    expect(learningRateAt({ ...base, warmup: 1, steps: 1 }, 0)).toBe(1);
+  });
+});
 
 const random = new Random(9);
 const measured: Measured[] = Array.from({ length: 400 }, (_, step) => ({
@@ -83,4 +129,27 @@ it('a run whose log was lost is resumed, its history empty', async () => {
   writeFileSync(logPath(out), '');
   await train({ out, resume: true, stopAfter: 3 });
   expect(readRun(out).series.train.map(([step]) => step)).toEqual([2]);
+});
+
+const a = { name: 'a_train.bin', tokens: 300, sha256: 'a'.repeat(64) };
+const b = { name: 'b_train.bin', tokens: 200, sha256: 'b'.repeat(64) };
+
+it('the same shards are the same, with or without a hash of before', () => {
+  const { name, tokens } = b;
+  expect(changedShard([a, b], [a, b])).toBeUndefined();
+  expect(changedShard([a, { name, tokens }], [a, b])).toBeUndefined();
+});
+
+it.each([
+  ['a name', [{ ...a, name: 'c.bin' }, b], 'shard 0 was a_train.bin of 300 tokens, now it is c.bin of 300 tokens'],
+  ['a length', [a, { ...b, tokens: 7 }], 'shard 1 was b_train.bin of 200 tokens, now it is b_train.bin of 7 tokens'],
+  ['one less', [a], 'shard 1 was b_train.bin of 200 tokens, now it is missing'],
+  ['one more', [a, b, a], 'shard 2 was missing, now it is a_train.bin of 300 tokens'],
+  [
+    'contents',
+    [a, { ...b, sha256: a.sha256 }],
+    'shard 1, b_train.bin, had the sha256 bbbbbbbbbbbb…, now it has aaaaaaaaaaaa…',
+  ],
+])('%s', (_, now, difference) => {
+  expect(changedShard([a, b], now)).toBe(difference);
 });
