@@ -92,14 +92,6 @@ it('eval and export take it too', async () => {
   expect(bytes.equals((await exported(made.path('local'), 'local.gguf')).bytes)).toBe(true);
 });
 
-it('train takes gpt2 for a size, and asks no hub', async () => {
-  const { stdout } = await place.finished('train --model gpt2 --data data --device cpu --seq 16 --dry-run'.split(' '));
-  expect(stdout).toMatch(
-    /^--model gpt2 is a new model of that size; the pretrained one is --model openai-community\/gpt2\nd12: /,
-  );
-  expect(hub.requests).toEqual([]);
-});
-
 it('is fine-tuned, exported and read again: the same logits and text', async () => {
   const out = place.path('tuned');
   const given = { data: place.path('data'), device: 'cpu', batch: 2, sequence: 16, valEvery: 0, sampleEvery: 0 };

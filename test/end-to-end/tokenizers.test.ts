@@ -9,6 +9,10 @@ const place = workplace();
 
 const run = (...args: readonly string[]) => place.okHere(args);
 
+/** A command that is refused with exit code 1. */
+const refused = async (args: string[], what: string | RegExp, where: string[]) =>
+  expectRefusal(await place.here(args), { code: 1, what, where });
+
 const sizes = ['--seq', '32', '--batch', '2', '--val-every', '0', '--threads', '1'];
 const text = Array.from({ length: 400 }, (_, index) => `ROMEO:\nIs the day so young, at ${index}? Größer!\n`).join(
   '\n',
@@ -77,41 +81,41 @@ describe('characters', () => {
     writeFileSync(place.path('other.txt'), text.replaceAll('G', 'H'));
     await run('prepro', 'text', 'other.txt', '--tokenizer', 'char', '--separator', '\\n\\n', '--workers', '1');
     for (const model of ['exported', 'run']) {
-      expectRefusal(await place.here([...args.with(2, model), '--data', 'data/other', '--out', 'mixed']), {
-        code: 1,
-        what: /data\/other was made with another tokenizer \(char\) than that of (exported|run\S*) \(char\)/,
-        where: ['data/other', model, 'prepro text FILE --tokenizer '],
-      });
+      await refused(
+        [...args.with(2, model), '--data', 'data/other', '--out', 'mixed'],
+        /data\/other was made with another tokenizer \(char\) than that of (exported|run\S*) \(char\)/,
+        ['data/other', model, 'prepro text FILE --tokenizer '],
+      );
     }
     await run('prepro', 'text', 'play.txt', '--tokenizer', 'bytes', '--out', 'data/bytes', '--workers', '1');
-    expectRefusal(await place.here([...args, '--data', 'data/bytes', '--out', 'mixed']), {
-      code: 1,
-      what: /data\/bytes has a vocabulary of 257 tokens \(bytes\), exported one of \d+/,
-      where: ['data/bytes', 'exported'],
-    });
+    await refused(
+      [...args, '--data', 'data/bytes', '--out', 'mixed'],
+      /data\/bytes has a vocabulary of 257 tokens \(bytes\), exported one of \d+/,
+      ['data/bytes', 'exported'],
+    );
     // Shards of llm.c have GPT-2's tokens and no dataset.json.
     rmSync(place.path('data/bytes/dataset.json'));
-    expectRefusal(await place.here([...args, '--data', 'data/bytes', '--out', 'mixed']), {
-      code: 1,
-      what: /data\/bytes has GPT-2's tokens, exported another tokenizer \(char\)/,
-      where: ['data/bytes', 'exported'],
-    });
+    await refused(
+      [...args, '--data', 'data/bytes', '--out', 'mixed'],
+      /data\/bytes has GPT-2's tokens, exported another tokenizer \(char\)/,
+      ['data/bytes', 'exported'],
+    );
   });
 
   it("replace no file that is no data set's", async () => {
     mkdirSync(place.path('mine'));
     writeFileSync(place.path('mine/tokenizer.json'), '{}');
     const args = ['prepro', 'text', 'play.txt', '--tokenizer', 'char', '--out', 'mine', '--workers', '1'];
-    expectRefusal(await place.here(args), { code: 1, what: 'belongs to no data set', where: ['mine/tokenizer.json'] });
+    await refused(args, 'belongs to no data set', ['mine/tokenizer.json']);
     expect(readFileSync(place.path('mine/tokenizer.json'), 'utf8')).toBe('{}');
   });
 
   it('are refused by GGUF, which cannot hold them', async () => {
-    expectRefusal(await place.here(['export', '--model', 'run', '--format', 'gguf', '--out', 'run.gguf']), {
-      code: 1,
-      what: 'GGUF cannot hold the tokenizer of this model (char)',
-      where: ['--format hf'],
-    });
+    await refused(
+      ['export', '--model', 'run', '--format', 'gguf', '--out', 'run.gguf'],
+      'GGUF cannot hold the tokenizer of this model (char)',
+      ['--format hf'],
+    );
     expect(existsSync(place.path('run.gguf'))).toBe(false);
   });
 
@@ -120,23 +124,11 @@ describe('characters', () => {
     const file = place.path('damaged/tokenizer.json');
     const args = ['train', '--data', 'damaged', ...tinyModel, ...sizes, '--steps', '1', '--out', 'none'];
     writeFileSync(file, readFileSync(file, 'utf8').replace('"G"', '"H"'));
-    expectRefusal(await place.here(args), {
-      code: 1,
-      what: 'damaged/tokenizer.json has changed',
-      where: ['dataset.json'],
-    });
+    await refused(args, 'damaged/tokenizer.json has changed', ['dataset.json']);
     rmSync(file);
-    expectRefusal(await place.here(args), {
-      code: 1,
-      what: 'damaged/tokenizer.json cannot be used',
-      where: ['ENOENT'],
-    });
+    await refused(args, 'damaged/tokenizer.json cannot be used', ['ENOENT']);
     rmSync(place.path('run/checkpoints/step-00000003/tokenizer.json'));
-    expectRefusal(await place.here(['sample', '--model', 'run']), {
-      code: 1,
-      what: 'tokenizer.json is missing',
-      where: [],
-    });
+    await refused(['sample', '--model', 'run'], 'tokenizer.json is missing', []);
   });
 });
 
@@ -182,11 +174,11 @@ describe('a tokenizer.json', () => {
     await run('export', '--model', 'tuned-bpe', '--format', 'gguf', '--out', 'bpe.gguf');
     const head = readFileSync(place.path('bpe.gguf')).subarray(0, 60_000).toString('latin1');
     for (const part of ['tokenizer.ggml.merges', ' gpt2.ts', '[PAD511]']) expect(head).toContain(part);
-    expectRefusal(await place.here([...args, '--model', 'padded', '--data', 'data/play', '--out', 'mixed']), {
-      code: 1,
-      what: /data\/play has a vocabulary of \d+ tokens \(char\), padded one of 512/,
-      where: ['data/play', 'padded'],
-    });
+    await refused(
+      [...args, '--model', 'padded', '--data', 'data/play', '--out', 'mixed'],
+      /data\/play has a vocabulary of \d+ tokens \(char\), padded one of 512/,
+      ['data/play', 'padded'],
+    );
   });
 });
 

@@ -27,10 +27,7 @@ function write(name: string, text = ''): string {
 
 /** An installed package on some platform. */
 const on = (platform: string, arch: string): Place => ({
-  root: folder.path('node_modules/gpt2.ts'),
-  platform,
-  arch,
-  installed: true,
+  ...{ root: folder.path('node_modules/gpt2.ts'), platform, arch, installed: true },
 });
 
 describe('a library', () => {

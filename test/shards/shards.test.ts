@@ -49,13 +49,8 @@ describe('a shard', () => {
   it('has the header of llm.c', () => {
     writeShard(place.path('header.bin'), Uint16Array.from([7, 8]));
     const bytes = readFileSync(place.path('header.bin'));
-    expect([
-      bytes.length,
-      bytes.readInt32LE(0),
-      bytes.readInt32LE(4),
-      bytes.readInt32LE(8),
-      bytes.readUInt16LE(1026),
-    ]).toEqual([1028, 20240520, 1, 2, 8]);
+    const words = [0, 4, 8].map((at) => bytes.readInt32LE(at));
+    expect([bytes.length, ...words, bytes.readUInt16LE(1026)]).toEqual([1028, 20240520, 1, 2, 8]);
     expect(readdirSync(place.folder).filter((name) => name.endsWith('.tmp'))).toEqual([]);
   });
 
@@ -190,15 +185,9 @@ describe('findShards', () => {
   };
 
   it('takes .bin files by role, sorted bytewise', () => {
-    const folder = folderOf('roles', [
-      'x_train_000002.bin',
-      'x_train_000001.bin',
-      'X_train_000003.bin',
-      'x_val.bin',
-      'notes_train.txt',
-      'training.bin',
-      'validity.bin',
-    ]);
+    const ofTrain = ['x_train_000002.bin', 'x_train_000001.bin', 'X_train_000003.bin'];
+    const others = ['notes_train.txt', 'training.bin', 'validity.bin'];
+    const folder = folderOf('roles', [...ofTrain, 'x_val.bin', ...others]);
     expect(findShards(folder, 'train')).toEqual(
       ['X_train_000003.bin', 'x_train_000001.bin', 'x_train_000002.bin'].map((name) => join(folder, name)),
     );

@@ -49,17 +49,8 @@ describeBackends(
       const kinds = eventsOf(straight).flatMap((event) =>
         event.event === 'hellaswag' || event.event === 'val' ? [`${event.event} ${event.step}`] : [],
       );
-      expect(kinds).toEqual([
-        'val 0',
-        'val 2',
-        'hellaswag 3',
-        'val 4',
-        'val 6',
-        'hellaswag 6',
-        'val 8',
-        'val 9',
-        'hellaswag 9',
-      ]);
+      const wanted = 'val 0, val 2, hellaswag 3, val 4, val 6, hellaswag 6, val 8, val 9, hellaswag 9';
+      expect(kinds.join(', ')).toBe(wanted);
       const said = notices.filter((notice) => notice.startsWith('hellaswag'));
       expect(said.length).toBe(1);
       expect(said[0]).toMatch(/^hellaswag: \d+ of 240 rows are over --seq 32: their contexts lose their beginning$/);

@@ -115,17 +115,8 @@ it('a run whose log was lost is resumed, its history empty', async () => {
   const out = place.path('run');
   const sizes = { layers: 1, channels: 32, heads: 2, context: 16, sequence: 16, batch: 1 };
   const data = place.data({ vocabulary: 100 });
-  await train({
-    ...sizes,
-    data,
-    out,
-    device: 'cpu',
-    steps: 4,
-    stopAfter: 2,
-    valEvery: 0,
-    sampleEvery: 0,
-    skipSpikes: 6,
-  });
+  const never = { valEvery: 0, sampleEvery: 0 };
+  await train({ ...sizes, ...never, data, out, device: 'cpu', steps: 4, stopAfter: 2, skipSpikes: 6 });
   writeFileSync(logPath(out), '');
   await train({ out, resume: true, stopAfter: 3 });
   expect(readRun(out).series.train.map(([step]) => step)).toEqual([2]);
