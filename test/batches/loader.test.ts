@@ -1,14 +1,14 @@
 // The loader over real shards: tokens and targets, positions, what is refused, what validation settles for.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
 import { Gpt2Error } from '../../src/base/errors.ts';
 import { checkedJson } from '../../src/base/files/checked-json.ts';
 import { hashFile } from '../../src/base/files/read-file.ts';
 import { openLoader, planValidation } from '../../src/data/batches/loader.ts';
 import { writeShard } from '../../src/data/shards/shard.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 
-const place = new Workplace();
+const place = workplace();
 const counting = (name: string, count: number): string => {
   const path = place.path(name);
   writeShard(
@@ -21,7 +21,6 @@ let shard: string;
 beforeAll(() => {
   shard = counting('a.bin', 1000);
 });
-afterAll(() => place[Symbol.dispose]());
 
 const options = { batch: 2, sequence: 10, order: 'file' as const, seed: 42, vocabularySize: 1000 };
 

@@ -15,13 +15,7 @@ import {
 import { readFixtureJson } from '../support/fixtures.ts';
 
 const sizes: OrderSizes = {
-  shardTokens: [1001, 517, 770],
-  batch: 2,
-  sequence: 16,
-  rank: 0,
-  ranks: 1,
-  seed: 42,
-  shuffle: true,
+  ...{ shardTokens: [1001, 517, 770], batch: 2, sequence: 16, rank: 0, ranks: 1, seed: 42, shuffle: true },
 };
 
 /** Where `count` micro-batches from a position on are read, and the position after them. */

@@ -23,12 +23,8 @@ afterEach(() => {
 it('medians and quantiles are values that were measured', () => {
   expect(median([5, 1, 3])).toBe(3);
   expect(quantile([4, 3, 2, 1], 0.95)).toBe(4);
-  expect(
-    quantile(
-      Array.from({ length: 100 }, (_, i) => i + 1),
-      0.95,
-    ),
-  ).toBe(95);
+  const hundred = Array.from({ length: 100 }, (_, index) => index + 1);
+  expect(quantile(hundred, 0.95)).toBe(95);
 });
 
 it("the device's rates are those of the library where a user's kernel computes the matmul", async () => {
@@ -123,27 +119,13 @@ it('measures generation: every op and choice, the token at three positions, text
   const report = await measureGeneration({ device: { kind: 'cpu', threads: 1 }, config, tokens: 3 }, (line) =>
     lines.push(line),
   );
-  expect(report.ops.map(({ name, calls }) => [name, calls])).toEqual([
-    ...[
-      ['embedding at forward', 1],
-      ['layernorm + qkv forward', 2],
-      ['attention cached forward', 2],
-    ],
-    ...[
-      ['attproj forward + residual', 2],
-      ['layernorm + fc forward + gelu', 2],
-      ['fcproj forward + residual', 2],
-    ],
-    ...[
-      ['layernorm + wte forward', 1],
-      ['sample, temperature 0', 1],
-      ['sample', 1],
-    ],
-    ...[
-      ['sample, top-k', 1],
-      ['sample, top-k and top-p', 1],
-    ],
-  ]);
+  const calls = {
+    ...{ 'embedding at forward': 1, 'layernorm + qkv forward': 2, 'attention cached forward': 2 },
+    ...{ 'attproj forward + residual': 2, 'layernorm + fc forward + gelu': 2, 'fcproj forward + residual': 2 },
+    ...{ 'layernorm + wte forward': 1, 'sample, temperature 0': 1, sample: 1, 'sample, top-k': 1 },
+    'sample, top-k and top-p': 1,
+  };
+  expect(report.ops.map(({ name, calls }) => [name, calls])).toEqual(Object.entries(calls));
   expect(report.decoding.map(({ position }) => position)).toEqual([10, 500, 1000]);
   for (const { us } of [...report.ops, ...report.decoding]) expect(us).toBeGreaterThan(0);
   expect(report.results.map(({ texts }) => texts)).toEqual([1, 1, 1, 8, 32]);
@@ -203,8 +185,7 @@ it('the command prints the table and writes the same as JSON', () => {
   place.data();
   const flags = '--device cpu --model d6 --batch 1 --seq 8 --steps 2 --warmup-seconds 1 --data data';
   const PATH = pathWithTool(place);
-  const { code, stdout, stderr } = place.run(['bench', ...flags.split(' '), '--out', 'bench.json'], { PATH });
-  expect(code, stderr).toBe(0);
+  const { stdout, stderr } = place.ok(['bench', ...flags.split(' '), '--out', 'bench.json'], { PATH });
   expect(stdout).toMatch(/^tokens\/s +[\d,]+ \(median/m);
   expect(stderr).toMatch(
     /^warming up for 1s \(--warmup-seconds\), then measuring 2 steps \(--steps\)\nmeasuring 2 steps: about \d+s; then single ops and the device's rates\n$/,
@@ -217,17 +198,4 @@ it('the command prints the table and writes the same as JSON', () => {
     expect(written, key).toHaveProperty(key);
   }
   expect(written.clocks, 'of a GPU that measured nothing').toBeNull();
-});
-
-it.each([
-  [['--model', 'nonsense'], 2, '--model takes'],
-  [['--generate', '8', '--batch', '2'], 2, "'--generate <N>' cannot be used with option '--batch <B>'"],
-  [['--data', 'nowhere'], 1, 'nowhere does not exist'],
-  [['--out', 'nowhere/bench.json'], 1, '--out nowhere/bench.json needs the folder '],
-])('refuses %j before it measures', (args, code, message) => {
-  using place = new Workplace();
-  const result = place.run(['bench', '--device', 'cpu', ...args]);
-  expect(result.code).toBe(code);
-  expect(result.stderr).toContain(message);
-  expect(result.stderr.trim().split('\n').length).toBe(1);
 });

@@ -75,13 +75,8 @@ describeBackends('checkpoints', (_, kind) => {
     });
 
     it('the newest that is whole; the others are named, each with what is wrong with it', () => {
-      const [good, missing, shorter, changed, noManifest, tornManifest] = [1, 2, 3, 4, 5, 6].map(write) as [
-        string,
-        string,
-        string,
-        string,
-        string,
-        string,
+      const [good = '', missing = '', shorter = '', changed = '', noManifest = '', tornManifest = ''] = [
+        ...[1, 2, 3, 4, 5, 6].map(write),
       ];
       rmSync(join(missing, 'optimizer.safetensors'));
       truncateSync(join(shorter, 'model.safetensors'), 100);
@@ -132,66 +127,30 @@ describeBackends('checkpoints', (_, kind) => {
   });
 
   describe('a manifest is refused', () => {
-    it.each<[string, (manifest: Record<string, unknown>) => void, string]>([
+    type Manifest = { model: object; files: object[] };
+    const unread = { name: 'mean.safetensors', bytes: 0, sha256: '0'.repeat(64) };
+    const none = { layers: 0, channels: 1, heads: 1, context: 1, vocabularySize: 1 };
+    it.each<[string, (manifest: Manifest) => object, string]>([
       [
         'of another version',
-        (m) => {
-          m.version = 3;
-          m.step = 'later';
-        },
+        () => ({ version: 3, step: 'later' }),
         'its version is 3, this program reads 1 and 2; update gpt2.ts',
       ],
-      [
-        'of another program',
-        (m) => {
-          m.format = 'x';
-        },
-        'does not describe a gpt2.ts checkpoint',
-      ],
-      [
-        'with a step that is no number',
-        (m) => {
-          m.step = '20';
-        },
-        'step',
-      ],
-      [
-        'of a model of no size',
-        (m) => {
-          m.model = { layers: 0, channels: 1, heads: 1, context: 1, vocabularySize: 1 };
-        },
-        'layers',
-      ],
-      [
-        'whose heads do not divide its channels',
-        (m) => {
-          (m.model as { heads: number }).heads = 5;
-        },
-        'channels',
-      ],
-      [
-        'that names files elsewhere',
-        (m) => {
-          (m.files as { name: string }[])[0]!.name = '../../secret';
-        },
-        'files',
-      ],
-      [
-        'that lists no weights',
-        (m) => {
-          m.files = [];
-        },
-        'it lists no model.safetensors',
-      ],
+      ['of another program', () => ({ format: 'x' }), 'does not describe a gpt2.ts checkpoint'],
+      ['with a step that is no number', () => ({ step: '20' }), 'step'],
+      ['of a model of no size', () => ({ model: none }), 'layers'],
+      ['whose heads do not divide its channels', ({ model }) => ({ model: { ...model, heads: 5 } }), 'channels'],
+      ['that names files elsewhere', ({ files }) => ({ files: [{ ...files[0], name: '../../secret' }] }), 'files'],
+      ['that lists no weights', () => ({ files: [] }), 'it lists no model.safetensors'],
       [
         'that lists a file that is not read',
-        (m) => (m.files as object[]).push({ name: 'mean.safetensors', bytes: 0, sha256: '0'.repeat(64) }),
+        ({ files }) => ({ files: [...files, unread] }),
         'it lists a file of a later version; update gpt2.ts',
       ],
-      ['with an unknown part', (m) => Object.assign(m.model as object, { window: 64 }), 'Unrecognized key: "window"'],
+      ['with an unknown part', ({ model }) => ({ model: { ...model, window: 64 } }), 'Unrecognized key: "window"'],
     ])('%s', (_, edit, message) => {
       const path = write(1);
-      editManifest(path, edit);
+      editManifest(path, (manifest) => Object.assign(manifest, edit(manifest as unknown as Manifest)));
       expect(() => verifyCheckpoint(path)).toThrow(Gpt2Error);
       expect(() => verifyCheckpoint(path)).toThrow(message);
     });

@@ -6,14 +6,14 @@ import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { type Command, CommanderError } from 'commander';
 import { parquetWriteBuffer } from 'hyparquet-writer';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { pages } from '../../scripts/docs-figures.ts';
 import { program } from '../../src/commands/command-line.ts';
 import { writeQuestions } from '../../src/data/shards/multiple-choice.ts';
 import { findTool } from '../../src/native/nvrtc.ts';
 import { findCompiler } from '../../src/ops/kernels/compiler.ts';
 import { readRun } from '../../src/runs/reader.ts';
-import { tinyModel, Workplace } from '../support/cli.ts';
+import { tinyModel, type Workplace, workplace } from '../support/cli.ts';
 import { argumentsOf, documentedCommands } from '../support/documented.ts';
 import { randomQuestions } from '../support/questions.ts';
 
@@ -132,40 +132,19 @@ const smaller: Record<string, (args: string[]) => string[] | string> = {
 };
 
 describe('runs', () => {
-  let place: Workplace;
-  const before = process.cwd();
+  const place = workplace();
   beforeAll(() => {
-    place = new Workplace();
     furnish(place);
-    process.chdir(place.folder);
-    vi.stubEnv('GPT2_DATASETS', place.path('sets'));
-    vi.stubEnv('XDG_CACHE_HOME', place.path('cache'));
   });
-  afterAll(() => {
-    vi.unstubAllEnvs();
-    process.chdir(before);
-    place[Symbol.dispose]();
-  });
+  const env = () => ({ GPT2_DATASETS: place.path('sets'), XDG_CACHE_HOME: place.path('cache') });
 
   for (const command of all) {
     const args = argumentsOf(command);
     const more = smaller[args[0]!]?.(args) ?? [];
     if (typeof more === 'string') it.skip(`${command}: ${more}`, () => {});
-    else it(command, () => runHere([...args, ...more]));
+    else it(command, () => place.okHere([...args, ...more], env()));
   }
 });
-
-/** Runs the program in this process, which takes a tenth of the time, and drops what it prints. */
-async function runHere(args: string[]): Promise<void> {
-  const streams = [process.stdout, process.stderr].map((stream) => vi.spyOn(stream, 'write').mockReturnValue(true));
-  try {
-    await program(noRun).parseAsync(args, { from: 'user' });
-  } catch (error) {
-    if (!(error instanceof CommanderError) || error.exitCode !== 0) throw error;
-  } finally {
-    for (const stream of streams) stream.mockRestore();
-  }
-}
 
 /** Files, data sets and runs under the names that the examples use. */
 function furnish(place: Workplace): void {
@@ -203,8 +182,7 @@ function furnish(place: Workplace): void {
     writeFileSync(place.path(name), content);
   }
   const run = (...args: string[]) => {
-    const { code, stderr } = place.run(args);
-    expect(code, stderr).toBe(0);
+    place.ok(args);
   };
   for (const name of ['tiny_shakespeare', 'own-source', 'fineweb10B']) {
     run('prepro', 'text', 'book.txt', '--tokenizer', 'bytes', '--out', `data/${name}`, '--workers', '1');

@@ -1,15 +1,14 @@
 // `runs` as a user calls it: the table, its order, JSON; and the newest run, which `report` takes.
 import { spawnSync } from 'node:child_process';
 import { constants, existsSync, mkdirSync, utimesSync, writeFileSync } from 'node:fs';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
 import { RunLock } from '../../src/runs/lock.ts';
 import { formatEvent, type RunEvent } from '../../src/runs/schema.ts';
 import { runEvent, trainEvent } from '../runs/run-log.ts';
-import { command, Workplace } from '../support/cli.ts';
+import { command, workplace } from '../support/cli.ts';
 
-let place: Workplace;
+const place = workplace();
 beforeAll(() => {
-  place = new Workplace();
   const long = 'tinyshakespeare-d6-2026-11-22-193355';
   const later = { ...runEvent({ data: 'data/tinyshakespeare', ranks: 2 }), time: '2026-02-03T04:05:06Z' };
   writeRun(long, [later, trainEvent(0, 9.5), { event: 'val', step: 1, loss: 9.25 }]);
@@ -29,16 +28,15 @@ beforeAll(() => {
   writeFileSync(place.path('runs/failed/checkpoints/file'), Buffer.alloc(3_000_000));
   utimesSync(place.path('runs/sweep/lr=1/log.jsonl'), 2e9, 2e9);
 });
-afterAll(() => place[Symbol.dispose]());
 
 function writeRun(name: string, events: readonly RunEvent[]): void {
   mkdirSync(place.path('runs', name), { recursive: true });
   writeFileSync(place.path('runs', name, 'log.jsonl'), events.map(formatEvent).join(''));
 }
 
-it('lists runs, those of a sweep too, the newest first, with names in full', () => {
+it('lists runs, those of a sweep too, the newest first, with names in full', async () => {
   const lock = RunLock.take(place.path('runs/tinyshakespeare-d6-2026-11-22-193355'), constants.O_RDWR)!;
-  const { code, stdout, stderr } = place.run(['runs']);
+  const { code, stdout, stderr } = await place.here(['runs']);
   lock.close();
   expect(stdout.replace(/ [\d.]+K$/m, ' 1.50K')).toBe(`\
 run                                       started       model             data  steps   train     val  tok/s     state   size
@@ -56,17 +54,19 @@ it('in a narrow terminal shortens other names than those of runs', () => {
   expect(stdout).toMatch(/^tinyshakespeare-d6-2026-11-22-193355 .* tiny…eare /m);
 });
 
-it('--sort by any column, losses the least first, --json with names in full', () => {
-  const names = (sort: string) =>
-    JSON.parse(place.run(['runs', '--json', '--sort', sort]).stdout).runs.map(({ run }: { run: string }) => run);
+it('--sort by any column, losses the least first, --json with names in full', async () => {
+  const names = async (sort: string) => {
+    const { stdout } = await place.okHere(`runs --json --sort ${sort}`);
+    return JSON.parse(stdout).runs.map(({ run }: { run: string }) => run);
+  };
   const [long, swept, failed] = ['runs/tinyshakespeare-d6-2026-11-22-193355', 'runs/sweep/lr=1', 'runs/failed'];
-  expect(names('started')).toEqual([long, failed, swept]);
-  expect(names('val')).toEqual([swept, long, failed]);
-  expect(names('tok/s')).toEqual([swept, long, failed]);
-  expect(names('size')[0]).toBe(failed);
-  expect(names('run')).toEqual([failed, swept, long]);
-  expect(place.run(['runs', '--sort', 'loss']).code).toBe(2);
-  expect(JSON.parse(place.run(['runs', 'runs/sweep', '--json']).stdout).runs).toEqual([
+  expect(await names('started')).toEqual([long, failed, swept]);
+  expect(await names('val')).toEqual([swept, long, failed]);
+  expect(await names('tok/s')).toEqual([swept, long, failed]);
+  expect((await names('size'))[0]).toBe(failed);
+  expect(await names('run')).toEqual([failed, swept, long]);
+  expect((await place.here(['runs', '--sort', 'loss'])).code).toBe(2);
+  expect(JSON.parse((await place.here(['runs', 'runs/sweep', '--json'])).stdout).runs).toEqual([
     {
       ...{ run: swept, started: '2026-01-01T00:00:00Z', model: 'runs/d12', data: 'own', steps: 3, ofSteps: 400 },
       ...{ train: 3, val: 2.5, tokensPerSecond: 500_000, state: 'finished', bytes: expect.any(Number), behind: null },
@@ -74,46 +74,51 @@ it('--sort by any column, losses the least first, --json with names in full', ()
   ]);
 });
 
-it('a folder without runs', () => {
+it('a folder without runs', async () => {
   mkdirSync(place.path('none'));
-  expect(place.run(['runs', 'none'])).toEqual({
+  expect(await place.here(['runs', 'none'])).toEqual({
     code: 0,
     stdout: expect.stringMatching(/^no runs in none; (npx gpt2|npm run) train starts one\n$/),
     stderr: '',
   });
 });
 
+const isNone = /^nope does not exist; name a folder/;
+const isFolder = /^runs\/sweep is a folder of runs: name one/;
+const isUnsaved = /^runs\/sweep\/lr=1 has no checkpoint: the run ended before it saved one; continue with /;
 it.each([
-  [['runs', 'nope'], /^nope does not exist; name a folder of runs$/],
-  [['compare', 'nope'], /^nope does not exist; name a folder that train wrote$/],
-  [['report', 'nope'], /^nope does not exist; name a folder that train wrote$/],
+  ['runs nope', /^nope does not exist; name a folder of runs$/],
+  ['compare nope', isNone],
+  ['report nope', isNone],
+  ['compare runs/sweep', /^runs\/sweep is a folder of runs: name one, such as runs\/sweep\/lr=1; `compare` takes all,/],
+  ['report runs/', /^runs\/ is a folder of runs: .*; `compare` takes all, as runs\/\*$/],
   [
-    ['compare', 'runs/sweep'],
-    /^runs\/sweep is a folder of runs: name one, such as runs\/sweep\/lr=1; `compare` takes all,/,
-  ],
-  [['report', 'runs/'], /^runs\/ is a folder of runs: .*; `compare` takes all, as runs\/\*$/],
-  [
-    ['sample', '--model', 'runs'],
+    'sample --model runs',
     /^runs is a folder of runs: .* runs\/sweep\/lr=1, which has the lowest validation loss \(2\.5/,
   ],
-  [['eval', '--model', 'runs/sweep'], /^runs\/sweep is a folder of runs: name one of them, such as runs\/sweep\/lr=1,/],
-  [['export', '--format', 'hf', '--out', 'x', '--model', 'runs/sweep'], /^runs\/sweep is a folder of runs: /],
-  [['train', '--model', 'runs/sweep'], /^runs\/sweep is a folder of runs: /],
+  ['eval --model runs/sweep', /^runs\/sweep is a folder of runs: name one of them, such as runs\/sweep\/lr=1,/],
+  ['export --format hf --out x --model runs/sweep', isFolder],
+  ['train --model runs/sweep', isFolder],
   [
-    ['sample', '--model', 'runs/failed'],
+    'sample --model runs/failed',
     /^runs\/failed has no checkpoint: the run ended before it saved one; continue with --out runs\/failed --resume, or/,
   ],
-])('gpt2 %j is refused in one line', (args, message) => {
-  const { code, stderr } = place.run(args);
+  // Without --model: the newest run.
+  ['sample', isUnsaved],
+  ['eval', isUnsaved],
+  ['export --format hf --out x', isUnsaved],
+])('gpt2 %s is refused in one line', async (line, message) => {
+  const { code, stderr } = await place.here(line);
   expect(stderr.trimEnd()).toMatch(message);
+  expect(stderr.trimEnd()).not.toContain('\n');
   expect(code).toBe(1);
 });
 
-it.each([['sample'], ['eval'], ['export', '--format', 'hf', '--out', 'x'], ['train', '--out', 'x']])(
-  'gpt2 %j --model of a run that has not saved yet: when it saves, and how to save now',
-  (...args) => {
+it.each(['sample', 'eval', 'export --format hf --out x', 'train --out x'])(
+  'gpt2 %s --model of a run that has not saved yet: when it saves, and how to save now',
+  async (line) => {
     const lock = RunLock.take(place.path('runs/failed'), constants.O_RDWR)!;
-    const { code, stderr } = place.run([...args, '--model', 'runs/failed']);
+    const { code, stderr } = await place.here(`${line} --model runs/failed`);
     lock.close();
     expect(stderr).toMatch(
       /^runs\/failed has no checkpoint yet: the run saves every 10m and at its end \(--save-every\); wait, stop it with Ctrl-C, which saves too, or name another\n$/,
@@ -122,17 +127,8 @@ it.each([['sample'], ['eval'], ['export', '--format', 'hf', '--out', 'x'], ['tra
   },
 );
 
-it.each([['sample'], ['eval'], ['export', '--format', 'hf', '--out', 'x']])(
-  'gpt2 %j without --model: the newest run if none has saved yet',
-  (...args) => {
-    const { code, stderr } = place.run(args);
-    expect(stderr).toMatch(/^runs\/sweep\/lr=1 has no checkpoint: the run ended before it saved one; continue with /);
-    expect(code).toBe(1);
-  },
-);
-
-it('report takes the run whose log was written last, and names it', () => {
-  const { code, stdout, stderr } = place.run(['report']);
+it('report takes the run whose log was written last, and names it', async () => {
+  const { code, stdout, stderr } = await place.here(['report']);
   expect({ code, stdout, stderr }).toEqual({
     code: 0,
     stdout: 'report: runs/sweep/lr=1/report.html\n',

@@ -1,31 +1,30 @@
-// `sample` as a user runs it: its text on stdout alone, the same for the same seed, and what it refuses, with which code.
+// `sample` as a user runs it: its text on stdout alone, the same for the same seed.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, existsSync, mkdirSync, openSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text as readText } from 'node:stream/consumers';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { initializeWeights } from '../../src/model/initialize.ts';
 import { castWeights } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';
 import { libraryPath } from '../../src/native/find-library.ts';
 import { writeCheckpoint } from '../../src/weights/checkpoint/write.ts';
 import { emptyModel, manifestFields } from '../checkpoint/trained-model.ts';
-import { command, Workplace } from '../support/cli.ts';
+import { command, workplace } from '../support/cli.ts';
 
 /** Of GPT-2's vocabulary, so that text can be made, and small otherwise. */
 const config = { layers: 1, channels: 16, heads: 2, context: 32, vocabularySize: 50257 };
 
 describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
-  let place: Workplace;
+  const place = workplace();
   const sample = (...args: string[]) => place.run(['sample', '--device', 'cpu', '--threads', '1', ...args]);
-  /** A run with one checkpoint; with `diverged`, of weights that are no numbers. */
-  const makeRun = (name: string, { seed = 1, diverged = false, vocabularySize = config.vocabularySize } = {}) => {
+  /** A run with one checkpoint. */
+  const makeRun = (name: string, { seed = 1, vocabularySize = config.vocabularySize } = {}) => {
     using device = Device.open({ kind: 'cpu', threads: 1 });
     const { model, optimizer } = emptyModel(device, { ...config, vocabularySize });
     initializeWeights(model, seed);
-    if (diverged) model.masters.get('lnfb').write(new Float32Array(16).fill(Number.NaN));
     castWeights(model);
     const checkpoints = place.path('runs', name, 'checkpoints');
     writeCheckpoint({ folder: checkpoints, step: 3, model, optimizer, manifest: manifestFields });
@@ -33,17 +32,12 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
   };
 
   beforeAll(() => {
-    place = new Workplace();
     const older = makeRun('b-older');
     utimesSync(older, 1000, 1000);
     makeRun('a-newer', { seed: 2 });
     mkdirSync(place.path('runs/c-empty/checkpoints'), { recursive: true });
-    makeRun('../elsewhere/diverged', { diverged: true });
-    writeFileSync(place.path('notes.bin'), 'notes');
     makeRun('../elsewhere/bytes', { vocabularySize: 257 });
-    makeRun('../elsewhere/nobodys', { vocabularySize: 300 });
   });
-  afterAll(() => place[Symbol.dispose]());
 
   it('goes on from the prompt with the newest run, and says which', () => {
     const { code, stdout, stderr } = sample('--prompt', 'To be', '--tokens', '40');
@@ -85,12 +79,11 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
   it('makes several texts of several prompts, the first the same as alone', () => {
     const args = ['--model', 'elsewhere/bytes', '--tokens', '30'];
     const alone = sample(...args, '--prompt', 'To be');
-    const { code, stdout, stderr } = place.run(
+    const { stdout, stderr } = place.ok(
       ['sample', '--device', 'cpu', '--threads', '1', ...args, '--prompt', '-', '--count', '20', '--json'],
       {},
       'To be\r\n\nZoë\n',
     );
-    expect(code).toBe(0);
     expect(stderr).toMatch(/\n1,\d{3} tokens in/);
     const texts = stdout
       .trimEnd()
@@ -193,57 +186,5 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
       /^skipped a damaged checkpoint: .*step-00000009\/manifest\.json cannot be used: .*\nfrom .*3\n1 tokens? in .*\n$/,
     );
     expect(code).toBe(0);
-  });
-
-  it.each([
-    ['a --tokens of no number', ['--tokens', '12x'], 2, '--tokens takes a whole number from 1 to 1000000, not "12x"'],
-    ['a --tokens in hexadecimal', ['--tokens', '0x10'], 2, '--tokens takes a whole number'],
-    ['an empty --seed', ['--seed', ''], 2, '--seed takes a whole number from 0 to 4294967295, not ""'],
-    ['a --top-p over 1', ['--top-p', '1.5'], 2, '--top-p takes a number from 0 to 1, not "1.5"'],
-    ['a negative --temperature', ['--temperature=-1'], 2, '--temperature takes a number from 0 to 100, not "-1"'],
-    ['a --count of none', ['--count', '0'], 2, '--count takes a whole number from 1 to 100000, not "0"'],
-    ['-i with a --prompt', ['-i', '--prompt', 'To be'], 2, '--interactive reads its prompts line by line'],
-    [
-      'a --when-full it does not know',
-      ['--when-full', 'burst'],
-      2,
-      '--when-full takes one of slide, stop, not "burst"',
-    ],
-    [
-      'no prompt on standard input',
-      ['--prompt', '-', '--model', 'elsewhere/bytes'],
-      1,
-      'standard input has no prompt: write one on each line',
-    ],
-    ['bf16 on the CPU', ['--dtype', 'bf16', '--model', 'elsewhere/bytes'], 1, 'bf16'],
-    ['fp8', ['--dtype', 'fp8', '--model', 'elsewhere/bytes'], 2, 'decodes in bf16 on a GPU'],
-    ['a device it does not know', ['--device', 'gpu'], 2, '--device takes auto, cpu, cuda or cuda:N, not "gpu"'],
-    [
-      'a folder that is not there',
-      ['--model', 'nothing'],
-      1,
-      'nothing does not exist; name a run, a checkpoint, a Hugging Face folder',
-    ],
-    ['a folder of something else', ['--model', 'runs'], 1, 'runs is neither a checkpoint nor a run with one'],
-    ['a file of something else', ['--model', 'notes.bin'], 1, 'notes.bin is not a model file of llm.c: it has 5 bytes'],
-    ['a vocabulary of no tokenizer', ['--model', 'elsewhere/nobodys'], 1, '300 tokens, which no known tokenizer has'],
-    ['weights that have diverged', ['--model', 'elsewhere/diverged'], 1, 'the weights of elsewhere/diverged'],
-  ])('refuses %s in one line', (_, args, expected, message) => {
-    const { code, stderr } = sample(...args);
-    expect(stderr).toContain(message);
-    expect(
-      stderr
-        .trimEnd()
-        .split('\n')
-        .filter((line) => !line.startsWith('from ')).length,
-    ).toBe(1);
-    expect(code).toBe(expected);
-  });
-
-  it('says what to do where nothing is trained yet', () => {
-    using empty = new Workplace();
-    const { code, stderr } = empty.run(['sample']);
-    expect(stderr).toMatch(/^runs\/ has no trained model: run `np\w+ \w+ train/);
-    expect(code).toBe(1);
   });
 });

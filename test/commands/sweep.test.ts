@@ -1,19 +1,15 @@
 // `train --sweep` refuses wrong values before it starts anything.
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { Gpt2Error, UsageError } from '../../src/base/errors.ts';
 import { sweep } from '../../src/commands/sweep.ts';
 import { resolveSources } from '../../src/options/sources.ts';
 import type { TrainOptions } from '../../src/options/table.ts';
 import { formatEvent } from '../../src/runs/schema.ts';
 import { runEvent } from '../runs/run-log.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 
-let place: Workplace;
-beforeEach(() => {
-  place = new Workplace();
-});
-afterEach(() => place[Symbol.dispose]());
+const place = workplace('each');
 
 const start = (specs: readonly string[], options: TrainOptions = {}): Promise<unknown> =>
   sweep(resolveSources({ device: 'cpu', steps: 10, out: place.path('sweep'), ...options }), specs, () => {

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { prepareHellaswag } from '../../src/data/datasets/hellaswag-questions.ts';
 import { readQuestions } from '../../src/data/shards/multiple-choice.ts';
 import { decode } from '../../src/tokenizer/tokenizer.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 
 /** In the published form; the sentences are ours. */
 const lines = [
@@ -26,14 +26,12 @@ const lines = [
 ];
 const jsonl = (values: readonly object[]) => `${values.map((value) => JSON.stringify(value)).join('\n')}\n`;
 
-let place: Workplace;
+const place = workplace('each');
 beforeEach(() => {
-  place = new Workplace();
   vi.stubEnv('GPT2_DATASETS', '');
 });
 afterEach(() => {
   vi.unstubAllEnvs();
-  place[Symbol.dispose]();
 });
 
 const prepare = (text: string, from = 'hellaswag_val.jsonl') => {
@@ -87,14 +85,13 @@ describe('are refused', () => {
   });
 });
 
-it('the command says what it made and what comes next', () => {
+it('the command says what it made and what comes next', async () => {
   writeFileSync(place.path('own.jsonl'), jsonl(lines));
-  const { code, stdout, stderr } = place.run(['prepro', 'hellaswag', '--from', 'own.jsonl']);
+  const { code, stdout, stderr } = await place.here(['prepro', 'hellaswag', '--from', 'own.jsonl']);
   expect(code, stderr).toBe(0);
   expect(stdout).toMatch(
     /^data\/hellaswag\/own\.bin: 2 questions\nnext: np.* eval .*--model runs\/\.\.\. --hellaswag data\/hellaswag\/own\.bin\n$/,
   );
-  const json = place.run(['prepro', 'hellaswag', '--from', 'own.jsonl', '--out', 'here', '--json']);
+  const json = await place.here(['prepro', 'hellaswag', '--from', 'own.jsonl', '--out', 'here', '--json']);
   expect(JSON.parse(json.stdout)).toEqual({ path: 'here/own.bin', questions: 2 });
-  expect(place.run(['prepro', 'hellaswag', '--from', 'none']).code).toBe(1);
 });

@@ -2,24 +2,20 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { prepareDataset } from '../../src/data/datasets/prepare.ts';
 import { openShard } from '../../src/data/shards/shard.ts';
 import { endOfText } from '../../src/tokenizer/tokenizer.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 
 const shared = fileURLToPath(new URL('../../../shared/datasets', import.meta.url));
 const folder = process.env.GPT2_DATASETS ?? (existsSync(shared) ? shared : undefined);
 const hash = (path: string) => createHash('sha256').update(readFileSync(path)).digest('hex');
 
-let place: Workplace;
-beforeEach(() => {
-  place = new Workplace();
-});
+const place = workplace('each');
 afterEach(() => {
   vi.unstubAllEnvs();
   vi.unstubAllGlobals();
-  place[Symbol.dispose]();
 });
 
 describe.skipIf(!folder)('tinyshakespeare (needs the text in GPT2_DATASETS)', () => {
@@ -80,21 +76,6 @@ describe('tinyshakespeare from other places', () => {
     expect(readdirSync(out).sort()).toEqual(['dataset.json', 'own_source_train.bin', 'own_source_val.bin']);
   });
 
-  it('a text too short, empty or missing is refused, and nothing is written', async () => {
-    writeFileSync(place.path('short.txt'), 'a\n\nb');
-    writeFileSync(place.path('empty.txt'), '');
-    for (const [name, message] of [
-      ['short.txt', 'too short'],
-      ['empty.txt', 'is empty'],
-      ['none.txt', 'cannot be read'],
-    ]) {
-      await expect(
-        prepareDataset('tinyshakespeare', { from: place.path(name!), out: place.path('data') }),
-      ).rejects.toThrow(message);
-    }
-    expect(existsSync(place.path('data'))).toBe(false);
-  });
-
   it('offline says what else there is', async () => {
     vi.stubEnv('GPT2_DATASETS', '');
     vi.stubGlobal('fetch', () => Promise.reject(new TypeError('fetch failed', { cause: new Error('no route') })));
@@ -120,9 +101,5 @@ describe('own-source', () => {
     expect(val).toBeGreaterThan(1000);
     using shard = openShard(place.path('data', 'own_source_train.bin'));
     expect(shard.read(0, 1)[0]).toBe(endOfText);
-  });
-
-  it('takes no --from', async () => {
-    await expect(prepareDataset('own-source', { from: 'x' })).rejects.toThrow('own-source takes no --from');
   });
 });

@@ -1,35 +1,34 @@
 // What the doctor finds here, and what it says of a machine that lacks something.
 import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { Check } from '../../src/lab/doctor/check.ts';
 import { checkKernels } from '../../src/lab/doctor/launch-kernels.ts';
 import { checkFolder, checkNode, checkTools } from '../../src/lab/doctor/system.ts';
 import { abiVersion } from '../../src/native/bindings.generated.ts';
 import { describeBackends } from '../support/backends.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 
-let place: Workplace;
-beforeAll(() => {
-  place = new Workplace();
-});
-afterAll(() => place[Symbol.dispose]());
+const place = workplace();
 
-it('finds this machine fit to train, line by line and as JSON', () => {
-  const { code, stdout, stderr } = place.run(['doctor']);
+it('finds this machine fit to train, line by line and as JSON', async () => {
+  const { code, stdout, stderr } = await place.here(['doctor']);
   expect(code, stdout + stderr).toBe(0);
   expect(stdout).toMatch(/^ok {4}node +v\d+/m);
   expect(stdout).toMatch(
     /^ok {4}kernels of cpu fp32 +embedding, layernorm, .*adamw.*muon.*: 18 families equal their formulas, in \d+ ms$/m,
   );
-  const { ok, checks } = JSON.parse(place.run(['doctor', '--json']).stdout) as { ok: boolean; checks: Check[] };
+  const { ok, checks } = JSON.parse((await place.here(['doctor', '--json'])).stdout) as {
+    ok: boolean;
+    checks: Check[];
+  };
   expect(ok).toBe(true);
   expect(checks.map(({ name }) => name)).toEqual(
     expect.arrayContaining(['node', 'cpu library', 'train uses', 'cmake']),
   );
 });
 
-it('says how to fix a library that is missing, invalid, or lacks functions', () => {
+it('says how to fix a library that is missing, invalid, or lacks functions', async () => {
   writeFileSync(place.path('cpu-text.so'), 'no library');
   writeFileSync(place.path('part.c'), `int gpt2_abi_version(void) { return ${abiVersion}; }`);
   execFileSync('cc', ['-shared', '-fPIC', '-o', place.path('cpu-part.so'), place.path('part.c')]);
@@ -41,15 +40,15 @@ it('says how to fix a library that is missing, invalid, or lacks functions', () 
       /^FAIL {2}cpu library +.*cpu-part\.so lacks functions of gpt2\.ts: .*\n +-> correct or unset GPT2_LIBRARY$/m,
     ],
   ] as const) {
-    const { code, stdout, stderr } = place.run(['doctor'], { GPT2_LIBRARY: place.path(library) });
+    const { code, stdout, stderr } = await place.here(['doctor'], { GPT2_LIBRARY: place.path(library) });
     expect(code).toBe(1);
     expect(stdout).toMatch(found);
     expect(stderr).toMatch(/^\d of \d+ checks failed: .*cpu library.*kernels$/m);
   }
 });
 
-it('says which code paths there are', () => {
-  const { code, stdout } = place.run(['doctor'], { GPT2_KERNELS: 'abacus' });
+it('says which code paths there are', async () => {
+  const { code, stdout } = await place.here(['doctor'], { GPT2_KERNELS: 'abacus' });
   expect(code).toBe(1);
   expect(stdout).toMatch(
     /^FAIL {2}cpu library +.* one of .*portable.*, got abacus.*\n +-> correct or unset GPT2_KERNELS$/m,
@@ -92,7 +91,7 @@ describe('a machine', () => {
 
 describeBackends(
   'kernels',
-  (_, kind, dtype) => {
+  async (_, kind, dtype) => {
     it('each family launches', async () => {
       expect(await checkKernels(kind, dtype)).toMatchObject({ state: 'ok' });
     });

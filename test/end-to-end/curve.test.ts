@@ -15,8 +15,7 @@ it.skipIf(!datasets)(
   () => {
     using place = new Workplace();
     const run = (...args: string[]) => {
-      const result = place.run(args, { GPT2_DATASETS: datasets! });
-      expect(result.code, result.stderr).toBe(0);
+      const result = place.ok(args, { GPT2_DATASETS: datasets! });
       return result;
     };
     run('prepro', 'tinyshakespeare');

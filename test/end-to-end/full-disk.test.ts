@@ -1,18 +1,16 @@
 // A disk that fills up, or turns read-only, while a run trains: the run says so and goes on, older checkpoints stay, no line
 // of the log is lost.
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { command, loader, tinyModel, Workplace } from '../support/cli.ts';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { command, loader, tinyModel, workplace } from '../support/cli.ts';
 import { noSmallDisk, onSmallDisk } from '../support/small-disk.ts';
 
-let place: Workplace;
+const place = workplace();
 let data: string;
 let smallData: string;
 beforeAll(() => {
-  place = new Workplace();
   data = place.data({ train: 9000 });
   smallData = place.data({ train: 9000, vocabulary: 100, name: 'small' });
 });
-afterAll(() => place[Symbol.dispose]());
 
 const train = (from = data) => [
   ...[process.execPath, ...command, 'train', '--data', from, ...tinyModel, '--sample-every', '0', '--val-every', '0'],

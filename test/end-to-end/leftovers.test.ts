@@ -1,8 +1,8 @@
 // What interrupted saves have left in a run folder: it goes with the next save or the end of the run; where it cannot be
 // removed the run says so once, and saves.
 import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { command, loader, tinyModel, Workplace } from '../support/cli.ts';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { command, loader, tinyModel, workplace } from '../support/cli.ts';
 import { noSmallDisk, onSmallDisk } from '../support/small-disk.ts';
 
 /** No process has this number: it is over the largest that Linux gives. */
@@ -11,25 +11,21 @@ const deadProcess = 4194305;
 // Each test is seconds of work, on a busy machine minutes.
 vi.setConfig({ testTimeout: 600_000, hookTimeout: 600_000 });
 
-let place: Workplace;
+const place = workplace();
 beforeAll(() => {
-  place = new Workplace();
   place.data({ train: 9000, vocabulary: 100 });
 });
-afterAll(() => place[Symbol.dispose]());
 
 const given = `train --data data --val-every 0 --sample-every 0 --batch 1 --seq 32 --threads 1`.split(' ');
 
 describe('of a save that was killed while it removed what is not kept', () => {
   const saved = (out: string) => readdirSync(place.path(out, 'checkpoints'));
   const resume = (out: string) => {
-    const { code, stdout, stderr } = place.run(['train', '--out', out, '--resume']);
-    expect(code, stderr).toBe(0);
+    const { stdout } = place.ok(['train', '--out', out, '--resume']);
     return stdout;
   };
   const finished = (out: string) => {
-    const { code, stderr } = place.run([...given, ...tinyModel, '--steps', '4', '--keep', '1', '--out', out]);
-    expect(code, stderr).toBe(0);
+    place.ok([...given, ...tinyModel, '--steps', '4', '--keep', '1', '--out', out]);
     mkdirSync(place.path(out, 'checkpoints', `.step-00000002.${deadProcess}.tmp`));
     writeFileSync(place.path(out, 'checkpoints', `.step-00000002.${deadProcess}.tmp`, 'model.safetensors'), 'part');
   };

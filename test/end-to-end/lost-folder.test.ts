@@ -1,15 +1,14 @@
 // A run whose folder or log is removed, moved or replaced while it trains: the next save makes the folder again, in its place or
 // beside what is there by then, with every line of the log. The run ends and resumes with the bits of an undisturbed one.
-import { once } from 'node:events';
 import { existsSync, lstatSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
 import type { TrainOptions } from '../../src/options/table.ts';
 import type { RunEvent } from '../../src/runs/schema.ts';
 import { train } from '../../src/train/train.ts';
 import { BackgroundWriter } from '../../src/weights/checkpoint/background.ts';
 import { resolveCheckpoint, verifyCheckpoint } from '../../src/weights/checkpoint/directory.ts';
-import { tinyModel, Workplace } from '../support/cli.ts';
+import { tinyModel, Workplace, workplace } from '../support/cli.ts';
 import { figuresOf } from '../support/figures.ts';
 import { rankData, tinyRanks } from '../support/ranks.ts';
 import { until } from '../support/until.ts';
@@ -17,7 +16,7 @@ import { until } from '../support/until.ts';
 // Each test is seconds of work, on a busy machine minutes.
 vi.setConfig({ testTimeout: 600_000, hookTimeout: 600_000, restoreMocks: true });
 
-const place = new Workplace();
+const place = workplace();
 place.data({ vocabulary: 100 });
 const given: TrainOptions = {
   ...{ device: 'cpu', layers: 1, channels: 32, heads: 2, context: 32, batch: 1, sequence: 32, threads: 1 },
@@ -28,7 +27,6 @@ beforeAll(async () => {
   await train({ ...given, out: place.path('straight') });
   straight = figuresOf(place.path('straight'));
 });
-afterAll(() => place[Symbol.dispose]());
 
 const log = (out: string) => join(out, 'log.jsonl');
 const replace = (path: string) => {
@@ -88,15 +86,12 @@ const endless = [...tinyModel, ...'--data data --val-every 0 --sample-every 0 --
 
 /** A run of a million steps that has begun, and a function that asks it to stop, and expects that it saves. */
 async function running(where: Workplace, args: readonly string[], folder: string) {
-  const child = where.start(['train', ...args, '--steps', '1000000', '--out', folder]);
-  onTestFinished(() => void child.kill('SIGKILL'));
-  for (const stream of [child.stdout, child.stderr]) stream.resume();
-  const closed = once(child, 'close');
+  const { child, ended } = where.begin(['train', ...args, '--steps', '1000000', '--out', folder]);
   const path = where.path(folder, 'log.jsonl');
   await until(() => expect(readFileSync(path, 'utf8')).toContain('"event":"train"'));
   return async (out: string) => {
     child.kill('SIGTERM');
-    expect(await closed).toEqual([143, null]);
+    expect(await ended).toEqual({ code: 143, signal: null });
     verifyCheckpoint(resolveCheckpoint(where.path(out)).path);
   };
 }
@@ -114,8 +109,7 @@ it('its log removed: a second run is refused all the same', async () => {
 it('its folder moved, a second run in its place: each has its own checkpoints', async () => {
   const stop = await running(place, [...endless, '--save-every', '100000'], 'shared');
   renameSync(place.path('shared'), place.path('moved'));
-  const second = place.run(['train', ...endless, '--steps', '4', '--out', 'shared']);
-  expect(second.code, second.stderr).toBe(0);
+  place.ok(['train', ...endless, '--steps', '4', '--out', 'shared']);
   await stop('shared-rescued');
   expect(readdirSync(place.path('shared/checkpoints'))).toEqual(['step-00000004']);
   expect(readFileSync(place.path('shared/log.jsonl'), 'utf8').match(/"event":"run"/g)?.length).toBe(1);

@@ -1,45 +1,35 @@
 // What goes wrong with ranks, and what is asked of them from outside: one that is killed, hangs or is not like the others, a
 // stranger, a busy port, Ctrl-C, other launchers. On the CPU; over NCCL in test/gpu/ranks.test.ts.
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { hostname } from 'node:os';
 import { setTimeout } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { checkpointsFolder, configPath, logPath } from '../../src/runs/paths.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import { resolveCheckpoint, verifyCheckpoint } from '../../src/weights/checkpoint/directory.ts';
-import { command, Workplace } from '../support/cli.ts';
+import { Workplace, workplace } from '../support/cli.ts';
 import { freePort, Job, rankData, sharedSteps, tinyRanks } from '../support/ranks.ts';
+import { until } from '../support/until.ts';
 
-let place: Workplace;
+const place = workplace();
 beforeAll(() => {
-  place = new Workplace();
   rankData(place);
 });
-afterAll(() => place[Symbol.dispose]());
 
 /** In the order in which they were started. Never 0: a signal to 0 goes to the whole process group. */
 const childrenOf = (pid: number): number[] =>
   (readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').match(/\d+/g) ?? []).map(Number);
 
+const isTraining = (out: string) =>
+  until(() => expect(readFileSync(logPath(place.path(out)), 'utf8').split('\n').length).toBeGreaterThan(4));
+
 it('a step that is not finite ends all ranks, says where it began and is saved as it was before', () => {
-  const args = [
-    'train',
-    ...tinyRanks,
-    ...sharedSteps,
-    '--lr',
-    '1e30',
-    '--steps',
-    '9',
-    '--val-every',
-    '0',
-    '--out',
-    'bad',
-    '--gpus',
-    '2',
-  ];
+  const args =
+    `train ${tinyRanks.join(' ')} ${sharedSteps.join(' ')} --lr 1e30 --steps 9 --val-every 0 --out bad --gpus 2`.split(
+      ' ',
+    );
   const { code, stderr } = place.run(args);
   expect(code).toBe(1);
   expect(stderr).toMatch(
@@ -58,23 +48,11 @@ describe('a job', () => {
   async function job(args: readonly string[][], environment: Record<string, string>[] = []): Promise<Job> {
     const started = new Job(place);
     jobs.push(started);
-    const MASTER_PORT = await freePort();
-    for (const [rank, given] of args.entries()) {
-      started.start(given, {
-        ...{ RANK: String(rank), WORLD_SIZE: String(args.length), LOCAL_RANK: String(rank), MASTER_ADDR: '127.0.0.1' },
-        ...{ MASTER_PORT, LOCAL_WORLD_SIZE: String(args.length), ...environment[rank] },
-      });
-    }
+    const port = await freePort();
+    for (const [rank, given] of args.entries()) started.startRank(rank, args.length, port, given, environment[rank]);
     return started;
   }
   const endless = [...sharedSteps, ...'--steps 1000000 --val-every 0 --save-every 0'.split(' ')];
-  const isTraining = async (out: string) => {
-    while (
-      !existsSync(logPath(place.path(out))) ||
-      readFileSync(logPath(place.path(out)), 'utf8').split('\n').length < 5
-    )
-      await setTimeout(20);
-  };
 
   it('whose rank is killed ends with its name', async () => {
     const three = await job([1, 2, 3].map(() => [...endless, '--out', 'killed']));
@@ -136,14 +114,11 @@ describe('a job', () => {
     expect(await first.ends(), first.said(0)).toEqual([0, 0]);
     cpSync(place.folder, other.folder, { recursive: true });
     rmSync(logPath(other.path('skipping')));
-    const MASTER_PORT = await freePort();
+    const port = await freePort();
     const two = [place, other].map((folder, rank) => {
       const one = new Job(folder);
       jobs.push(one);
-      one.start(['--out', 'skipping', '--resume', '--stop-after', '4'], {
-        ...{ RANK: String(rank), WORLD_SIZE: '2', LOCAL_RANK: String(rank), LOCAL_WORLD_SIZE: '2' },
-        ...{ MASTER_ADDR: '127.0.0.1', MASTER_PORT },
-      });
+      one.startRank(rank, 2, port, ['--out', 'skipping', '--resume', '--stop-after', '4']);
       return one;
     });
     expect(await Promise.all(two.map((one) => one.ends())), two[1]!.said(0)).toEqual([[0], [0]]);
@@ -203,18 +178,11 @@ describe('train --gpus', () => {
     ['SIGUSR1', 138, ', on SIGUSR1'],
   ] as const)('passes %s on, and all ranks stop, saved', async (signal, exitCode, hint) => {
     const out = `stopped-by-${signal}`;
-    const child = place.start(['train', ...endless, '--out', out, '--gpus', '2']);
-    let said = '';
-    child.stderr.setEncoding('utf8').on('data', (text: string) => {
-      said += text;
-    });
-    child.stdout.resume();
-    const path = logPath(place.path(out));
-    while (!existsSync(path) || readFileSync(path, 'utf8').split('\n').length < 5) await setTimeout(20);
+    const { child, said, ended } = place.begin(['train', ...endless, '--out', out, '--gpus', '2']);
+    await isTraining(out);
     child.kill(signal);
-    const [code] = (await once(child, 'close')) as [number];
-    expect(code, said).toBe(exitCode);
-    const [, stopping, stopped] = said.split('\n');
+    expect(await ended, said.stderr).toMatchObject({ code: exitCode });
+    const [, stopping, stopped] = said.stderr.split('\n');
     expect(stopping).toBe(`stopping after this step${hint}`);
     expect(stopped).toMatch(/^stopped after \d+ of 1000000 steps and saved; continue with/);
   });
@@ -222,20 +190,13 @@ describe('train --gpus', () => {
   describe.skipIf(!existsSync('/proc/self/task'))('says which rank was ended from outside (needs Linux)', () => {
     /** Runs two ranks, does `harm` to them while they train, and gives what the launcher says in the end. */
     async function harmed(out: string, harm: (ranks: number[]) => void): Promise<string> {
-      const child = place.start(['train', ...endless, '--out', out, '--gpus', '2']);
-      let said = '';
-      child.stderr.setEncoding('utf8').on('data', (text: string) => {
-        said += text;
-      });
-      child.stdout.resume();
-      const path = logPath(place.path(out));
-      while (!existsSync(path) || readFileSync(path, 'utf8').split('\n').length < 5) await setTimeout(20);
+      const { child, said, ended } = place.begin(['train', ...endless, '--out', out, '--gpus', '2']);
+      await isTraining(out);
       const ranks = childrenOf(child.pid!);
       harm(ranks);
-      const [code] = (await once(child, 'close')) as [number];
-      expect(code).toBe(1);
+      expect(await ended).toMatchObject({ code: 1 });
       for (const rank of ranks) expect(() => process.kill(rank, 0)).toThrow('ESRCH');
-      return said;
+      return said.stderr;
     }
 
     it('where rank 0 cannot', async () => {
@@ -256,49 +217,42 @@ describe('train --gpus', () => {
     const server = createServer().listen(0, '127.0.0.1');
     await once(server, 'listening');
     const { port } = server.address() as { port: number };
-    const child = spawn(process.execPath, [...command, 'train', ...endless, '--out', 'busy', '--gpus', '2'], {
-      cwd: place.folder,
-      env: { ...process.env, MASTER_PORT: String(port) },
-    });
-    let said = '';
-    child.stderr.setEncoding('utf8').on('data', (text: string) => {
-      said += text;
-    });
-    const [code] = (await once(child, 'close')) as [number];
+    const busy = ['train', ...endless, '--out', 'busy', '--gpus', '2'];
+    const { code, stderr } = await place.finished(busy, { MASTER_PORT: String(port) });
     server.close();
     expect(code).toBe(1);
-    expect(said).toContain(`cannot listen on port ${port}: it is in use`);
+    expect(stderr).toContain(`cannot listen on port ${port}: it is in use`);
   });
 
-  it('refuses what the command line alone shows to be wrong, before any process is started', () => {
-    const { code, stderr } = place.run(['train', ...tinyRanks, '--gpus', '2', '--batch', '2', '--total-batch', '96']);
-    expect(code).toBe(2);
-    expect(stderr).toBe(
+  const device = tinyRanks.indexOf('--device');
+  const anywhere = tinyRanks.toSpliced(device, 2).join(' ');
+  it.each<[line: string, said: string, env?: Record<string, string>]>([
+    [
+      `train ${tinyRanks.join(' ')} --gpus 2 --batch 2 --total-batch 96`,
       '--total-batch 96 is not a multiple of --batch 2 x --seq 16 x --gpus 2 = 64 tokens; take one that is\n',
-    );
-    const device = tinyRanks.indexOf('--device');
-    const anywhere = [...tinyRanks.slice(0, device), ...tinyRanks.slice(device + 2)];
-    const without = place.run(['train', ...anywhere, '--gpus', '2'], { CUDA_VISIBLE_DEVICES: '' });
-    expect(without.code).toBe(2);
-    expect(without.stderr).toContain('--gpus 2 needs GPUs, and none can be used here');
-    const auto = place.run(['train', ...tinyRanks, '--gpus', '2', '--batch', 'auto']);
-    expect(auto.code).toBe(2);
-    expect(auto.stderr).toBe('--batch auto is for one GPU; give --batch a number with --gpus\n');
-    mkdirSync(place.path('twelve'));
-    writeFileSync(configPath(place.path('twelve')), JSON.stringify({ ranks: 12, device: 'cpu', totalBatch: 96 }));
-    const resumed = place.run(['train', ...tinyRanks, '--out', 'twelve', '--resume']);
-    expect(resumed.code).toBe(2);
-    expect(resumed.stderr).toBe(
+    ],
+    [
+      `train ${tinyRanks.join(' ')} --out twelve --resume`,
       '--total-batch 96 is not a multiple of --batch 4 x --seq 16 x --gpus 12 = 768 tokens; take one that is\n',
-    );
-    const port = place.run(['train', ...tinyRanks, '--gpus', '2'], { MASTER_PORT: '99999' });
-    expect(port.code).toBe(2);
-    expect(port.stderr).toBe(
+    ],
+    [
+      `train ${tinyRanks.join(' ')} --gpus 2 --batch auto`,
+      '--batch auto is for one GPU; give --batch a number with --gpus\n',
+    ],
+    [
+      `train ${tinyRanks.join(' ')} --gpus 2`,
       'the environment variable MASTER_PORT must be a whole number from 1 to 65535, not "99999"\n',
-    );
-    const evaluation = place.run(['eval', '--model', 'none', '--gpus', '2'], { CUDA_VISIBLE_DEVICES: '' });
-    expect(evaluation.code).toBe(2);
-    expect(evaluation.stderr).toContain('--gpus 2 needs GPUs, and none can be used here');
+      { MASTER_PORT: '99999' },
+    ],
+    [`train ${anywhere} --gpus 2`, '--gpus 2 needs GPUs, and none can be used here', { CUDA_VISIBLE_DEVICES: '' }],
+    ['eval --model none --gpus 2', '--gpus 2 needs GPUs, and none can be used here', { CUDA_VISIBLE_DEVICES: '' }],
+  ])('refuses before any process is started: %s', async (line, said, env) => {
+    mkdirSync(place.path('twelve'), { recursive: true });
+    writeFileSync(configPath(place.path('twelve')), JSON.stringify({ ranks: 12, device: 'cpu', totalBatch: 96 }));
+    const { code, stderr } = await place.here(line, env);
+    expect(stderr.startsWith(said), stderr).toBe(true);
+    if (said.endsWith('\n')) expect(stderr).toBe(said);
+    expect(code).toBe(2);
   });
 });
 
@@ -306,17 +260,12 @@ it.skipIf(!existsSync('/proc/self/task'))(
   'eval --gpus leaves no rank behind when it is ended (needs Linux)',
   async () => {
     const trained = [...tinyRanks, ...sharedSteps, ...'--steps 5 --val-every 0 --out evaluated'.split(' ')];
-    expect(place.run(['train', ...trained]).code).toBe(0);
+    place.ok(['train', ...trained]);
     // Half a minute's worth.
     place.data({ val: 2_000_000, vocabulary: 100, name: 'long' });
     const files = '--model evaluated --data long --batch 2 --device cpu --threads 1'.split(' ');
-    const child = place.start(['eval', ...files, '--gpus', '2']);
-    let said = '';
-    child.stderr.setEncoding('utf8').on('data', (text: string) => {
-      said += text;
-    });
-    child.stdout.resume();
-    while (!said.includes('on 2 x cpu')) await setTimeout(20);
+    const { child, said } = place.begin(['eval', ...files, '--gpus', '2']);
+    while (!said.stderr.includes('on 2 x cpu')) await setTimeout(20);
     const ranks = childrenOf(child.pid!);
     onTestFinished(() => {
       for (const rank of ranks.filter(isAlive)) process.kill(rank, 'SIGKILL');

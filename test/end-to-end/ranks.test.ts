@@ -1,30 +1,24 @@
-// Runs of several ranks from the command line, on the CPU: the figures of one rank with accumulation, the same bits at every run,
-// and checkpoints that move between numbers of ranks. What goes wrong with ranks is in rank-failures.test.ts.
+// Runs of several ranks from the command line, on the CPU: the figures of one rank with accumulation, and the same bits at every
+// run. Checkpoints that move between numbers of ranks: test/train/runs.slow.test.ts. What goes wrong with ranks is in rank-failures.test.ts.
 import { readFileSync } from 'node:fs';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { writeQuestions } from '../../src/data/shards/multiple-choice.ts';
 import { rankLogPath } from '../../src/runs/paths.ts';
 import { readRun, type Series } from '../../src/runs/reader.ts';
 import { resolveCheckpoint } from '../../src/weights/checkpoint/directory.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 import { figuresOf } from '../support/figures.ts';
 import { randomQuestions } from '../support/questions.ts';
 import { rankData, sharedSteps, tinyRanks } from '../support/ranks.ts';
 
-let place: Workplace;
+const place = workplace();
 beforeAll(() => {
-  place = new Workplace();
   rankData(place);
 });
-afterAll(() => place[Symbol.dispose]());
 
 const long = [...sharedSteps, ...'--steps 40 --val-every 10'.split(' ')];
 
-function run(args: readonly string[], env: Record<string, string> = {}) {
-  const result = place.run(['train', ...tinyRanks, ...args], env);
-  expect(result.code, result.stderr).toBe(0);
-  return result;
-}
+const run = (args: readonly string[]) => place.ok(['train', ...tinyRanks, ...args]);
 const series = (out: string) => readRun(place.path(out)).series;
 const furthest = (a: Series, b: Series): number => {
   expect(a.map(([step]) => step)).toEqual(b.map(([step]) => step));
@@ -65,16 +59,6 @@ describe('figures', () => {
   });
 });
 
-it('a checkpoint moves from 2 ranks to 1 and to 3, and what comes is what one run gives', () => {
-  run([...long, '--out', 'straight', '--val-every', '0']);
-  run([...long, '--out', 'moved', '--val-every', '0', '--gpus', '2', '--stop-after', '13']);
-  const { stdout } = run(['--out', 'moved', '--resume', '--gpus', '1', '--stop-after', '27']);
-  expect(stdout).toContain("--gpus 1 in place of the run's 2");
-  run(['--out', 'moved', '--resume', '--gpus', '3']);
-  expect(furthest(series('straight').train, series('moved').train)).toBeLessThan(1e-5);
-  expect(resolveCheckpoint(place.path('moved')).manifest.configuration).toMatchObject({ ranks: 3 });
-});
-
 it("in llm.c's order a run resumes bit for bit, ranks at other shards, and only with as many", () => {
   const given = '--order llmc --batch 2 --total-batch 128 --steps 60 --lr 1e-3 --val-every 0 --gpus 2'.split(' ');
   run([...given, '--out', 'llmc']);
@@ -107,8 +91,7 @@ it('eval is shared by ranks, with the figures of one', () => {
   writeQuestions(place.path('questions.bin'), randomQuestions(20, { vocabulary: 100, longest: 12 }));
   const files = '--model evaluated --data data --hellaswag questions.bin --device cpu --json'.split(' ');
   const figures = [1, 3].map((ranks) => {
-    const { code, stdout, stderr } = place.run(['eval', ...files, '--gpus', String(ranks)]);
-    expect(code, stderr).toBe(0);
+    const { stdout } = place.ok(['eval', ...files, '--gpus', String(ranks)]);
     const { seconds: _, device, ...rest } = JSON.parse(stdout) as Record<string, unknown>;
     return { device, rest };
   });

@@ -14,21 +14,20 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { Gpt2Error } from '../../src/base/errors.ts';
 import type { TrainOptions } from '../../src/options/table.ts';
 import { train } from '../../src/train/train.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 
 // Each test is seconds of work, on a busy machine minutes.
 vi.setConfig({ testTimeout: 600_000, hookTimeout: 600_000 });
 
-let place: Workplace;
+const place = workplace();
 let given: TrainOptions;
 /** A run of 6 steps that was stopped after 4. */
 let stopped: string;
 beforeAll(async () => {
-  place = new Workplace();
   chmodSync(place.folder, 0o755);
   stopped = place.path('stopped');
   given = {
@@ -37,44 +36,42 @@ beforeAll(async () => {
   };
   await train({ ...given, out: stopped, stopAfter: 4 });
 });
-afterAll(() => place[Symbol.dispose]());
+
+/** A copy of the run whose checkpoints are changed. */
+const runWith =
+  (change: (checkpoints: string, out: string) => void = () => {}) =>
+  (out: string): void => {
+    cpSync(stopped, out, { recursive: true });
+    change(join(out, 'checkpoints'), out);
+  };
+const remove = (path: string) => rmSync(path, { recursive: true });
 
 /** Makes each kind of folder that may stand at --out. */
 const folders = {
   'no folder': () => {},
   'empty folder': (out: string) => void mkdirSync(out),
-  'a run': (out: string) => cpSync(stopped, out, { recursive: true }),
-  'a run without checkpoints': (out: string) => {
-    folders['a run'](out);
-    rmSync(join(out, 'checkpoints'), { recursive: true });
+  'a run': runWith(),
+  'a run without checkpoints': runWith((checkpoints, out) => {
+    remove(checkpoints);
     const lines = readFileSync(join(out, 'log.jsonl'), 'utf8').split('\n');
     writeFileSync(join(out, 'log.jsonl'), lines.filter((line) => !line.includes('"checkpoint"')).join('\n'));
-  },
-  'a run, checkpoints renamed': (out: string) => {
-    folders['a run'](out);
-    for (const step of [2, 4]) {
-      const path = join(out, 'checkpoints', `step-0000000${step}`);
-      renameSync(path, `${path}.bak`);
-    }
-  },
-  'a run, checkpoints on a disk that is not mounted': (out: string) => {
-    folders['a run'](out);
-    rmSync(join(out, 'checkpoints'), { recursive: true });
-    mkdirSync(join(out, 'checkpoints'));
-  },
-  'a run, checkpoints a dangling link': (out: string) => {
-    folders['a run'](out);
-    rmSync(join(out, 'checkpoints'), { recursive: true });
-    symlinkSync(place.path('unmounted'), join(out, 'checkpoints'));
-  },
-  'a run, checkpoints unreadable': (out: string) => {
-    folders['a run'](out);
-    chmodSync(join(out, 'checkpoints'), 0);
-  },
-  "a run's checkpoints alone": (out: string) => {
-    folders['a run'](out);
+  }),
+  'a run, checkpoints renamed': runWith((checkpoints) => {
+    for (const name of ['step-00000002', 'step-00000004'])
+      renameSync(join(checkpoints, name), join(checkpoints, `${name}.bak`));
+  }),
+  'a run, checkpoints on a disk that is not mounted': runWith((checkpoints) => {
+    remove(checkpoints);
+    mkdirSync(checkpoints);
+  }),
+  'a run, checkpoints a dangling link': runWith((checkpoints) => {
+    remove(checkpoints);
+    symlinkSync(place.path('unmounted'), checkpoints);
+  }),
+  'a run, checkpoints unreadable': runWith((checkpoints) => chmodSync(checkpoints, 0)),
+  "a run's checkpoints alone": runWith((_, out) => {
     for (const name of ['log.jsonl', 'config.json']) rmSync(join(out, name));
-  },
+  }),
   'another project, with checkpoints': (out: string) => {
     mkdirSync(join(out, 'checkpoints'), { recursive: true });
     writeFileSync(join(out, 'train.py'), 'import torch');
@@ -90,21 +87,20 @@ const folders = {
   },
   'a model of transformers': (out: string) => {
     mkdirSync(out);
-    writeFileSync(
-      join(out, 'config.json'),
-      '{"architectures": ["GPT2LMHeadModel"], "n_layer": 12, "dtype": "float32"}',
-    );
+    const config = { architectures: ['GPT2LMHeadModel'], n_layer: 12, dtype: 'float32' };
+    writeFileSync(join(out, 'config.json'), JSON.stringify(config));
   },
 } satisfies Record<string, (out: string) => void>;
 type Folder = keyof typeof folders;
 
-type Start = '--resume' | '--resume, notes' | '--overwrite' | 'plain';
-const starts: Readonly<Record<Start, (out: string) => TrainOptions>> = {
+/** How train is started: --resume, the same with notes of the user in the folder, --overwrite, or neither. */
+const starts = {
   '--resume': (out) => ({ out, resume: true }),
   '--resume, notes': (out) => ({ out, resume: true }),
   '--overwrite': (out) => ({ ...given, out, overwrite: true }),
   plain: (out) => ({ ...given, out }),
-};
+} satisfies Record<string, (out: string) => TrainOptions>;
+type Start = keyof typeof starts;
 
 /** The expected outcome: the step that the run begins at, or why it is refused. */
 type Outcome = number | RegExp;
@@ -114,6 +110,7 @@ const notes = /holds checkpoints\/notes\.txt, which no run wrote; move it away, 
 const renamed = /holds checkpoints\/step-00000002\.bak, checkpoints\/step-00000004\.bak, which no run wrote; move it/;
 const gone =
   /log\.jsonl names checkpoints that are missing from .*: step-00000004, step-00000002; restore them, mount their/;
+const baks = 'step-00000002.bak, step-00000004.bak';
 const goneAnd = (there: string) => new RegExp(`${gone.source.split(';')[0]} \\(found: ${there}\\); restore them`);
 const dangling = /checkpoints is a dangling link to .*unmounted \(ENOENT\); mount the disk, correct the link, or/;
 const unreadable = /checkpoints cannot be read: EACCES: .*; make it readable, or name another --out$/;
@@ -123,40 +120,20 @@ const best = /holds checkpoints\/best\.pt, which no run wrote; move it away, or 
 const notesAlone = /holds notes\.txt, which no run wrote; move it away, or name another --out$/;
 const model = /holds config\.json, which no run wrote; move it away, or name another --out$/;
 
-const table: readonly [Folder, Readonly<Record<Start, Outcome>>][] = [
-  ['no folder', { '--resume': none, '--resume, notes': none, '--overwrite': 0, plain: 0 }],
-  ['empty folder', { '--resume': none, '--resume, notes': none, '--overwrite': 0, plain: 0 }],
-  ['a run', { '--resume': 4, '--resume, notes': 4, '--overwrite': 0, plain: isRun }],
-  ['a run without checkpoints', { '--resume': 0, '--resume, notes': notes, '--overwrite': 0, plain: isRun }],
-  [
-    'a run, checkpoints renamed',
-    {
-      '--resume': goneAnd('step-00000002.bak, step-00000004.bak'),
-      '--resume, notes': goneAnd('notes.txt, step-00000002.bak, step-00000004.bak'),
-      '--overwrite': renamed,
-      plain: renamed,
-    },
-  ],
-  [
-    'a run, checkpoints on a disk that is not mounted',
-    { '--resume': gone, '--resume, notes': goneAnd('notes.txt'), '--overwrite': 0, plain: isRun },
-  ],
-  [
-    'a run, checkpoints a dangling link',
-    { '--resume': dangling, '--resume, notes': dangling, '--overwrite': dangling, plain: dangling },
-  ],
-  [
-    'a run, checkpoints unreadable',
-    { '--resume': unreadable, '--resume, notes': unreadable, '--overwrite': unreadable, plain: unreadable },
-  ],
-  ["a run's checkpoints alone", { '--resume': 4, '--resume, notes': 4, '--overwrite': alone, plain: alone }],
-  [
-    'another project, with checkpoints',
-    { '--resume': none, '--resume, notes': none, '--overwrite': best, plain: best },
-  ],
-  ['a folder of notes', { '--resume': none, '--resume, notes': none, '--overwrite': notesAlone, plain: notesAlone }],
-  ['reports and system files', { '--resume': none, '--resume, notes': none, '--overwrite': 0, plain: 0 }],
-  ['a model of transformers', { '--resume': none, '--resume, notes': none, '--overwrite': model, plain: model }],
+const table: readonly [Folder, ...ofStarts: readonly [Outcome, Outcome, Outcome, Outcome]][] = [
+  ['no folder', none, none, 0, 0],
+  ['empty folder', none, none, 0, 0],
+  ['a run', 4, 4, 0, isRun],
+  ['a run without checkpoints', 0, notes, 0, isRun],
+  ['a run, checkpoints renamed', goneAnd(baks), goneAnd(`notes.txt, ${baks}`), renamed, renamed],
+  ['a run, checkpoints on a disk that is not mounted', gone, goneAnd('notes.txt'), 0, isRun],
+  ['a run, checkpoints a dangling link', dangling, dangling, dangling, dangling],
+  ['a run, checkpoints unreadable', unreadable, unreadable, unreadable, unreadable],
+  ["a run's checkpoints alone", 4, 4, alone, alone],
+  ['another project, with checkpoints', none, none, best, best],
+  ['a folder of notes', none, none, notesAlone, notesAlone],
+  ['reports and system files', none, none, 0, 0],
+  ['a model of transformers', none, none, model, model],
 ];
 
 /** Every entry of a folder and what is in it, by its path. */
@@ -210,8 +187,9 @@ async function start(options: TrainOptions): Promise<{ code: number; said: strin
   }
 }
 
-describe.each(table)('%s', (folder, outcomes) => {
-  it.each(Object.entries(outcomes) as [Start, Outcome][])('%s', async (how, outcome) => {
+describe.each(table)('%s', (folder, ...outcomes) => {
+  const cases = (Object.keys(starts) as Start[]).map((how, index) => [how, outcomes[index]!] as const);
+  it.each(cases)('%s', async (how, outcome) => {
     const out = place.path(`${folder}, ${how}`.replaceAll(/\W+/g, '-'));
     folders[folder](out);
     if (how === '--resume, notes') addNotes(out);

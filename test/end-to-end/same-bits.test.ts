@@ -5,12 +5,12 @@ import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { NativeError } from '../../src/base/errors.ts';
 import { Device, type Dtype } from '../../src/native/device.ts';
 import type { LibraryKind } from '../../src/native/find-library.ts';
 import { loadLibrary } from '../../src/native/library.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 import { figuresOf } from '../support/figures.ts';
 
 const file = join(import.meta.dirname, '../fixtures/same-bits.json');
@@ -48,14 +48,12 @@ const paths = (['cpu avx512', 'cpu avx2', 'cpu portable', 'cuda sm90', 'cuda por
   }));
 });
 
-let place: Workplace;
+const place = workplace();
 beforeAll(() => {
-  place = new Workplace();
   place.data({ train: 20_000, val: 3000, below: 1000, vocabulary: 1000 });
   writeFileSync(place.path('letters.txt'), 'A few letters, and again: the same words.\n'.repeat(300));
-  expect(place.run(['prepro', 'text', 'letters.txt', '--tokenizer', 'char', '--out', 'letters']).code).toBe(0);
+  place.ok(['prepro', 'text', 'letters.txt', '--tokenizer', 'char', '--out', 'letters']);
 });
-afterAll(() => place[Symbol.dispose]());
 
 describe.each(paths)('$name', ({ name, kind, kernels, dtype, shapes }) => {
   const missingPath = missing(kind, kernels);
@@ -65,8 +63,7 @@ describe.each(paths)('$name', ({ name, kind, kernels, dtype, shapes }) => {
     it.skipIf(reason !== undefined)(`${flags}${reason === undefined ? '' : `: ${reason}`}`, () => {
       const out = `${kind}-${kernels}-${dtype}-${flags.replaceAll(' ', '')}`;
       const args = `train --data data ${run} ${flags} --device ${kind} --dtype ${dtype} --out ${out}`.split(' ');
-      const { code, stderr } = place.run(args, { GPT2_KERNELS: kernels });
-      expect(code, stderr).toBe(0);
+      place.ok(args, { GPT2_KERNELS: kernels });
       if (!flags.includes('recompute')) record(key, kind, hashOf(place.path(out)));
       expect(hashOf(place.path(out))).toBe(recorded[key]);
     });
@@ -88,8 +85,7 @@ describe.each(Object.entries(halfDone))('a run folder of an earlier version, %s'
   const key = `half done, ${name}`;
   it.skipIf(reason !== undefined)('continues as if it had not been stopped', () => {
     const start = (args: string) => {
-      const { code, stderr } = place.run(args.split(' '), { GPT2_KERNELS: 'avx512' });
-      expect(code, stderr).toBe(0);
+      place.ok(args.split(' '), { GPT2_KERNELS: 'avx512' });
     };
     if (process.env.GPT2_RECORD) {
       const sizes =

@@ -1,31 +1,26 @@
 // Saves by time: a killed run loses seconds, ranks save the same step, old checkpoints make place, and one command starts and
 // continues a run.
-import { once } from 'node:events';
 import { readFileSync, rmSync } from 'node:fs';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
 import type { TrainOptions } from '../../src/options/table.ts';
 import { checkpointsFolder } from '../../src/runs/paths.ts';
+import { readRun } from '../../src/runs/reader.ts';
 import type { RunEvent } from '../../src/runs/schema.ts';
 import { train } from '../../src/train/train.ts';
 import { listCheckpoints, stepOf, verifyCheckpoint } from '../../src/weights/checkpoint/directory.ts';
-import { tinyModel, Workplace } from '../support/cli.ts';
+import { tinyModel, workplace } from '../support/cli.ts';
 import { rankData, sharedSteps, tinyRanks } from '../support/ranks.ts';
 import { until } from '../support/until.ts';
 
-let place: Workplace;
+const place = workplace();
 beforeAll(() => {
-  place = new Workplace();
   rankData(place);
 });
-afterAll(() => place[Symbol.dispose]());
 
-const events = (run: string, log = 'log.jsonl') =>
-  readFileSync(place.path(run, log), 'utf8')
-    .trim()
-    .split('\n')
-    .map((line) => JSON.parse(line) as RunEvent);
 const of = <K extends RunEvent['event']>(run: string, kind: K) =>
-  events(run).flatMap((event) => (event.event === kind ? [event as Extract<RunEvent, { event: K }>] : []));
+  readRun(place.path(run)).events.flatMap((event) =>
+    event.event === kind ? [event as Extract<RunEvent, { event: K }>] : [],
+  );
 const curveOf = (run: string) => new Map(of(run, 'train').map(({ step, loss }) => [step, loss]));
 const stepsSaved = (run: string) => listCheckpoints(checkpointsFolder(place.path(run))).map(stepOf);
 const quiet = ['--val-every', '0', '--sample-every', '0', '--threads', '1'];
@@ -38,11 +33,10 @@ describe('one command', () => {
   it('starts a run, continues it after kill -9 from its last seconds, and does nothing when it is done', async () => {
     const again = [...command(4000), '--save-every', '0.2s', '--out', 'killed', '--resume', 'auto'];
     for (const saves of [0, 2]) {
-      const running = place.start(again);
-      const closed = once(running, 'close');
+      const { child, ended } = place.begin(again);
       await until(() => expect(of('killed', 'checkpoint').length).toBeGreaterThan(saves));
-      running.kill('SIGKILL');
-      await closed;
+      child.kill('SIGKILL');
+      await ended;
     }
     const killedAt = of('killed', 'train').at(-1)!.step;
     const ended = place.run(again);
@@ -54,7 +48,7 @@ describe('one command', () => {
     expect(starts[2]).toBeLessThanOrEqual(killedAt + 1);
     expect(place.run(again)).toMatchObject({ code: 0, stdout: expect.stringMatching(/is finished: 4000 of 4000/) });
 
-    expect(place.run([...command(4000), '--save-every', '0', '--out', 'straight']).code).toBe(0);
+    place.ok([...command(4000), '--save-every', '0', '--out', 'straight']);
     expect(curveOf('killed')).toEqual(curveOf('straight'));
     expect(of('killed', 'done').at(-1)!.weights).toBe(of('straight', 'done').at(-1)!.weights);
 
@@ -64,14 +58,12 @@ describe('one command', () => {
 
   it('keeps the log of a run that was killed before its first save', async () => {
     const again = [...command(3000), '--out', 'unsaved', '--resume', 'auto'];
-    const running = place.start(again);
-    const closed = once(running, 'close');
+    const { child, ended } = place.begin(again);
     await until(() => expect(of('unsaved', 'train').length).toBeGreaterThan(50));
-    running.kill('SIGKILL');
-    await closed;
+    child.kill('SIGKILL');
+    await ended;
     const before = readFileSync(place.path('unsaved', 'log.jsonl'), 'utf8');
-    const { code, stdout } = place.run(again);
-    expect(code).toBe(0);
+    const { stdout } = place.ok(again);
     expect(stdout).toContain('the previous log is kept as unsaved/log-before-1.jsonl');
     expect(readFileSync(place.path('unsaved', 'log-before-1.jsonl'), 'utf8')).toBe(before);
     expect(of('unsaved', 'run').map(({ configuration }) => configuration.saveEvery)).toEqual(['10m']);
@@ -86,9 +78,8 @@ describe('one command', () => {
 
 it('two ranks save after the same step, when the clock of rank 0 says so', () => {
   const args = ['train', ...tinyRanks, ...sharedSteps, '--val-every', '0', '--steps', '200', '--gpus', '2'];
-  const timed = place.run([...args, '--save-every', '0.1s', '--keep', '1000', '--out', 'timed']);
-  expect(timed.code, timed.stderr).toBe(0);
-  expect(place.run([...args, '--save-every', '0', '--out', 'untimed']).code).toBe(0);
+  place.ok([...args, '--save-every', '0.1s', '--keep', '1000', '--out', 'timed']);
+  place.ok([...args, '--save-every', '0', '--out', 'untimed']);
   expect(stepsSaved('untimed')).toEqual([200]);
   expect(curveOf('timed')).toEqual(curveOf('untimed'));
   const saved = listCheckpoints(checkpointsFolder(place.path('timed')));
@@ -98,7 +89,7 @@ it('two ranks save after the same step, when the clock of rank 0 says so', () =>
   expect(of('timed', 'done')[0]!.weights).toBe(weights);
   // The parts of both ranks are of one step: the run continues from there to the same weights.
   for (const path of later) rmSync(path, { recursive: true });
-  expect(place.run(['train', '--out', 'timed', '--resume', '--save-every', '0']).code).toBe(0);
+  place.ok(['train', '--out', 'timed', '--resume', '--save-every', '0']);
   expect(of('timed', 'run').at(-1)!.resumedFrom).toBe(stepOf(middle!));
   expect(of('timed', 'done').at(-1)!.weights).toBe(weights);
 });

@@ -1,14 +1,13 @@
 // A second signal while a run that was asked to stop is saved: a second Ctrl-C ends it at once, what follows an announcement
 // does not.
-import { once } from 'node:events';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { createInterface } from 'node:readline';
 import { setTimeout } from 'node:timers/promises';
-import { expect, it, onTestFinished } from 'vitest';
+import { expect, it } from 'vitest';
 import { newKernel } from '../../src/lab/new-kernel.ts';
 import { checkpointsFolder } from '../../src/runs/paths.ts';
 import { newestValidCheckpoint } from '../../src/weights/checkpoint/directory.ts';
 import { tinyModel, Workplace } from '../support/cli.ts';
+import { until } from '../support/until.ts';
 
 /** A checkpoint of 540 MB: longer to write than signals count as one. */
 const model = '--layers 6 --channels 512 --heads 8 --context 16 --seq 16 --batch 1 --device cpu';
@@ -17,28 +16,20 @@ const model = '--layers 6 --channels 512 --heads 8 --context 16 --seq 16 --batch
 async function savingRun(place: Workplace, signal: NodeJS.Signals) {
   place.data();
   const options = '--steps 1000 --save-every 2 --keep 1 --val-every 0 --sample-every 0 --data data --out run --json';
-  const child = place.start(['train', ...model.split(' '), ...options.split(' ')]);
-  onTestFinished(() => void child.kill('SIGKILL'));
-  const closed = once(child, 'close') as Promise<[number]>;
-  let errors = '';
-  child.stderr.setEncoding('utf8').on('data', (text: string) => {
-    errors += text;
-  });
-  for await (const line of createInterface(child.stdout)) if (line.includes('"event":"checkpoint"')) break;
-  child.stdout.resume();
+  const { child, said, ended } = place.begin(`train ${model} ${options}`);
+  await until(() => expect(said.stdout).toContain('"event":"checkpoint"'));
   process.kill(-child.pid!, signal);
-  while (!errors.includes('stopping after this step')) await setTimeout(5);
+  while (!said.stderr.includes('stopping after this step')) await setTimeout(5);
   await setTimeout(520);
   expect(child.exitCode, 'the save was done before the second signal: make the model larger').toBeNull();
-  return { child, closed, errors: () => errors };
+  return { child, ended, errors: () => said.stderr };
 }
 
 it('a second Ctrl-C ends a run while it saves, and leaves the last checkpoint whole', async () => {
   using place = new Workplace();
-  const { child, closed, errors } = await savingRun(place, 'SIGINT');
+  const { child, ended, errors } = await savingRun(place, 'SIGINT');
   process.kill(-child.pid!, 'SIGINT');
-  const [code] = await closed;
-  expect(code, errors()).toBe(130);
+  expect(await ended, errors()).toMatchObject({ code: 130 });
   // Whoever waits for the save says that it is done.
   expect(errors()).not.toContain('and saved');
 
@@ -46,18 +37,16 @@ it('a second Ctrl-C ends a run while it saves, and leaves the last checkpoint wh
   const { checkpoint, damaged } = newestValidCheckpoint(folder);
   expect(damaged).toEqual([]);
   const next = checkpoint!.manifest.step + 1;
-  const resumed = place.run(['train', '--out', 'run', '--resume', '--stop-after', String(next)]);
-  expect(resumed.code, resumed.stderr).toBe(0);
+  place.ok(['train', '--out', 'run', '--resume', '--stop-after', String(next)]);
   // What the interrupted save had begun is gone.
   expect(readdirSync(folder)).toEqual([`step-${String(next).padStart(8, '0')}`]);
 });
 
 it('SIGTERM after SIGUSR1, as Slurm sends them, leaves the save alone', async () => {
   using place = new Workplace();
-  const { child, closed, errors } = await savingRun(place, 'SIGUSR1');
+  const { child, ended, errors } = await savingRun(place, 'SIGUSR1');
   process.kill(-child.pid!, 'SIGTERM');
-  const [code] = await closed;
-  expect(code, errors()).toBe(138);
+  expect(await ended, errors()).toMatchObject({ code: 138 });
   expect(errors()).toMatch(/stopped after \d+ of 1000 steps and saved/);
 });
 
@@ -71,20 +60,13 @@ it.each([
   const loop = '  printf("runs\\n");\n  for (volatile int i = 0; i == 0;) {}\n';
   writeFileSync(source, readFileSync(source, 'utf8').replace(/(void gelu_forward\(.*\n)/, `$1${loop}`));
   const options = '--steps 2 --seq 16 --batch 1 --val-every 0 --sample-every 0 --data data --out run --kernel endless';
-  const child = place.start(['train', ...tinyModel, ...options.split(' ')]);
-  onTestFinished(() => void child.kill('SIGKILL'));
-  let errors = '';
-  child.stderr.setEncoding('utf8').on('data', (text: string) => {
-    errors += text;
-  });
-  const closed = once(child, 'close');
-  for await (const line of createInterface(child.stdout)) if (line === 'runs') break;
-  child.stdout.resume();
+  const { child, said, ended } = place.begin(['train', ...tinyModel, ...options.split(' ')]);
+  await until(() => expect(said.stdout).toContain('runs\n'));
   child.kill(signal);
   await setTimeout(600);
   const second = performance.now();
   child.kill(signal);
-  expect(await closed, errors).toEqual([exitCode, null]);
+  expect(await ended, said.stderr).toEqual({ code: exitCode, signal: null });
   expect(performance.now() - second).toBeLessThan(5000);
-  expect(errors).toContain('stopped at once, while the kernel gelu_forward ran\n');
+  expect(said.stderr).toContain('stopped at once, while the kernel gelu_forward ran\n');
 });

@@ -1,47 +1,51 @@
 // A run that is asked to stop while it measures something stops then, and tells what it left out when it is resumed.
-import { once } from 'node:events';
-import { setTimeout } from 'node:timers/promises';
-import { expect, it, onTestFinished } from 'vitest';
+import { expect, it } from 'vitest';
 import { readRun } from '../../src/runs/reader.ts';
-import { tinyModel, Workplace } from '../support/cli.ts';
+import type { RunEvent } from '../../src/runs/schema.ts';
+import { train } from '../../src/train/train.ts';
+import { workplace } from '../support/cli.ts';
+import { parseOptions } from '../support/options.ts';
+
+const place = workplace('each');
+const sizes =
+  '--layers 1 --channels 32 --heads 2 --context 64 --device cpu --seq 16 --batch 1 --steps 3 --save-every 1';
 
 /** Validation of about a minute, and of several where the machine is busy; steps and everything else of milliseconds. */
-const options = ['--seq', '16', '--batch', '1', '--steps', '3', '--save-every', '1'];
-
-it.each([
-  ['before the first step', 0, ['--val-steps', '200000'], ['--val-steps', '2']],
-  ['after the last', 3, ['--val-tokens', 'all'], ['--val-tokens', '32']],
-])('SIGTERM in the validation %s', async (_, step, slow, quick) => {
-  using place = new Workplace();
-  place.data({ val: 4_000_000 });
-  const run = ['train', '--data', 'data', '--out', 'run', ...tinyModel, ...options];
-  const every = step === 0 ? [] : ['--val-every', '3'];
-  if (step > 0) expect(place.run([...run, ...every, ...quick, '--stop-after', '2']).code).toBe(0);
-  const begin = step === 0 ? run : ['train', '--out', 'run', '--resume'];
-  const child = place.start([...begin, ...slow, '--json']);
-  onTestFinished(() => void child.kill('SIGKILL'));
-  let [said, errors] = ['', ''];
-  child.stdout.setEncoding('utf8').on('data', (text: string) => {
-    said += text;
+it.each<[string, number, slow: object, quick: object, due: (event: RunEvent) => boolean]>([
+  ['before the first step', 0, { valSteps: 200_000 }, { valSteps: 2 }, ({ event }) => event === 'run'],
+  [
+    'after the last',
+    3,
+    { valTokens: 'all' },
+    { valTokens: 32, valEvery: 3 },
+    (event) => event.event === 'train' && event.step === 2,
+  ],
+])('stops in the validation %s', async (_, step, slow, quick, isDue) => {
+  const [out, data] = [place.path('run'), place.data({ val: 4_000_000 })];
+  const given = { ...parseOptions(sizes), data, out };
+  if (step > 0) await train({ ...given, ...quick, stopAfter: 2 });
+  const controller = new AbortController();
+  let asked = 0;
+  const onEvent = (event: RunEvent) => {
+    if (!isDue(event)) return;
+    setTimeout(() => {
+      asked = performance.now();
+      controller.abort(143);
+    }, 500);
+  };
+  const started = train(step > 0 ? { out, resume: true, ...slow } : { ...given, ...slow }, {
+    ...{ onEvent, signal: controller.signal },
   });
-  child.stderr.setEncoding('utf8').on('data', (text: string) => {
-    errors += text;
+  await expect(started).rejects.toMatchObject({
+    ...{ exitCode: 143, message: expect.stringContaining(`stopped after ${step} of 3 steps and saved`) },
   });
-  while (!said.includes(step === 0 ? '"event":"run"' : '"event":"train","step":2')) await setTimeout(5);
-  await setTimeout(500);
-  const asked = performance.now();
-  child.kill('SIGTERM');
-  const [code] = (await once(child, 'close')) as [number | null];
-  expect(code, errors).toBe(143);
   expect(performance.now() - asked).toBeLessThan(30_000);
-  expect(errors).toContain(`stopped after ${step} of 3 steps and saved`);
-  expect(readRun(place.path('run')).series.val.map(([at]) => at)).toEqual(step === 0 ? [] : [0]);
+  expect(readRun(out).series.val.map(([at]) => at)).toEqual(step === 0 ? [] : [0]);
 
-  const resumed = place.run(['train', '--out', 'run', '--resume', ...quick]);
-  expect(resumed.code, resumed.stderr).toBe(0);
-  const { events, series } = readRun(place.path('run'));
+  await train({ out, resume: true, ...quick });
+  const { events, series } = readRun(out);
   expect(series.val.map(([at]) => at)).toEqual([0, 3]);
   expect(series.train.map(([at]) => at)).toEqual([0, 1, 2]);
   expect(events.at(-1)?.event).toBe('done');
-  expect(place.run(['train', '--out', 'run', '--resume']).stdout).toContain('is finished: 3 of 3 steps are done');
+  expect(await train({ out, resume: true })).toMatchObject({ steps: 3 });
 });

@@ -1,22 +1,19 @@
 // `train --sweep` as a user runs it: every combination in a folder of its own, what fails, what the same command does again.
-import { once } from 'node:events';
 import { existsSync, readFileSync, rmSync } from 'node:fs';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { libraryPath } from '../../src/native/find-library.ts';
 import { readRun } from '../../src/runs/reader.ts';
-import { tinyModel, Workplace } from '../support/cli.ts';
+import { tinyModel, workplace } from '../support/cli.ts';
 import { until } from '../support/until.ts';
 
 describe.skipIf(!existsSync(libraryPath('cpu')))('train --sweep', () => {
-  let place: Workplace;
+  const place = workplace('each');
   let args: string[];
   beforeEach(() => {
-    place = new Workplace();
     const data = ['--data', place.data({ vocabulary: 128 }), '--threads', '1', '--batch', '2', '--seq', '16'];
     const every = ['--val-every', '4', '--val-steps', '1', '--sample-every', '0'];
     args = ['train', '--model', 'custom', ...tinyModel, ...data, ...every, '--out', 'sweep'];
   });
-  afterEach(() => place[Symbol.dispose]());
 
   const starts = (run: string) =>
     readRun(place.path('sweep', run)).events.flatMap((event) =>
@@ -25,9 +22,8 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('train --sweep', () => {
 
   it('continues unfinished runs whose batch was chosen', () => {
     const command = [...args, '--batch', 'auto', '--max-memory', '0.1', '--steps', '3', '--sweep', 'seed=1,2'];
-    expect(place.run([...command, '--stop-after', '1']).code).toBe(0);
-    const again = place.run(command);
-    expect(again.code, again.stderr).toBe(0);
+    place.ok([...command, '--stop-after', '1']);
+    place.ok(command);
     expect([starts('seed=1'), starts('seed=2')]).toEqual([
       [0, 1],
       [0, 1],
@@ -45,12 +41,8 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('train --sweep', () => {
     expect(first.stdout.match(/^next: /gm)).toHaveLength(1);
     expect(next).toMatch(/sample .*--model sweep\/lr=1e-3,seed=[12] --prompt "Once"\n {6}np.* compare sweep\/\*\n$/);
     expect(ranking[1]).toMatch(/^run +seed +lr +last val +best val +at step +steps +state$/);
-    expect(
-      ranking
-        .slice(2)
-        .map((line) => line.split(/ +/)[0])
-        .sort(),
-    ).toEqual([...['lr=1e-3,seed=1', 'lr=1e-3,seed=2', 'lr=1e30,seed=1', 'lr=1e30,seed=2']]);
+    const names = ranking.slice(2).map((line) => line.split(/ +/)[0]);
+    expect(names.sort()).toEqual(['lr=1e-3,seed=1', 'lr=1e-3,seed=2', 'lr=1e30,seed=1', 'lr=1e30,seed=2']);
     // The tokens are random, so a run may be no better after 8 steps than before the first.
     expect(ranked).toMatch(/^lr=1e-3,seed=1 +1 +0\.001 .* 8\/8 +finished$/m);
     expect(ranked).toMatch(/^lr=1e30,seed=1 +1 +1e\+30 .* 1\/8 +failed$/m);
@@ -59,8 +51,7 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('train --sweep', () => {
     );
 
     rmSync(place.path('sweep', 'lr=1e-3,seed=2'), { recursive: true });
-    const again = place.run([...args, '--steps', '8', '--sweep', 'lr=1e-3', '--sweep', 'seed=1,2', '--json']);
-    expect(again.code).toBe(0);
+    const again = place.ok([...args, '--steps', '8', '--sweep', 'lr=1e-3', '--sweep', 'seed=1,2', '--json']);
     const lines = again.stdout
       .trimEnd()
       .split('\n')
@@ -72,13 +63,11 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('train --sweep', () => {
 
   it('a stop saves the run, ends the sweep, and the same command continues it; more steps continue all', async () => {
     const command = [...args, '--steps', '3000', '--val-every', '0', '--sweep', 'seed=1,2'];
-    const child = place.start(command);
+    const { child, ended } = place.begin(command);
     const log = place.path('sweep/seed=1/log.jsonl');
-    child.stdout.resume();
     await until(() => expect(readFileSync(log, 'utf8')).toContain('"step":20,'));
     child.kill('SIGTERM');
-    const [code] = await once(child, 'close');
-    expect(code).toBe(143);
+    expect(await ended).toMatchObject({ code: 143 });
     expect(existsSync(place.path('sweep/seed=2'))).toBe(false);
     const done = readRun(place.path('sweep/seed=1')).series.train.length;
     expect(done).toBeLessThan(3000);
@@ -92,8 +81,7 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('train --sweep', () => {
     // The CPU library stands for CUDA's; CUDA_VISIBLE_DEVICES names the GPUs.
     const env = { GPT2_LIBRARY: libraryPath('cpu'), CUDA_VISIBLE_DEVICES: '3,5' };
     const options = ['--device', 'cuda', '--dtype', 'fp32', '--steps', '2', '--sweep', 'seed=1,2,3'];
-    const { code, stdout } = place.run([...args, ...options], env);
-    expect(code).toBe(0);
+    const { stdout } = place.ok([...args, ...options], env);
     expect(stdout).toMatch(/^3 runs in sweep, 0 of them finished before\nseed=1\nseed=2\n/);
     for (const seed of [1, 2, 3]) expect(stdout).toMatch(new RegExp(`^seed=${seed}: done: 2 steps`, 'm'));
   });

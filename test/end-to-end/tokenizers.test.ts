@@ -1,21 +1,17 @@
 // A tokenizer accompanies data, runs and exports: prepro, train, sample without the data, eval, export, train from the export.
 import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { tinyModel, Workplace } from '../support/cli.ts';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { tinyModel, workplace } from '../support/cli.ts';
 import { expectRefusal } from '../support/refusal.ts';
 
-let place: Workplace;
-beforeAll(() => {
-  place = new Workplace();
-});
-afterAll(() => place[Symbol.dispose]());
+const place = workplace();
 
-function run(...args: readonly string[]) {
-  const found = place.run(args);
-  expect(found.code, found.stderr).toBe(0);
-  return found;
-}
+const run = (...args: readonly string[]) => place.okHere(args);
+
+/** A command that is refused with exit code 1. */
+const refused = async (args: string[], what: string | RegExp, where: string[]) =>
+  expectRefusal(await place.here(args), { code: 1, what, where });
 
 const sizes = ['--seq', '32', '--batch', '2', '--val-every', '0', '--threads', '1'];
 const text = Array.from({ length: 400 }, (_, index) => `ROMEO:\nIs the day so young, at ${index}? Größer!\n`).join(
@@ -23,18 +19,18 @@ const text = Array.from({ length: 400 }, (_, index) => `ROMEO:\nIs the day so yo
 );
 
 describe('characters', () => {
-  beforeAll(() => {
+  beforeAll(async () => {
     writeFileSync(place.path('play.txt'), text);
-    run('prepro', 'text', 'play.txt', '--tokenizer', 'char', '--separator', '\\n\\n', '--workers', '1');
+    await run('prepro', 'text', 'play.txt', '--tokenizer', 'char', '--separator', '\\n\\n', '--workers', '1');
     const args = ['train', '--data', 'data/play', ...tinyModel, ...sizes, '--steps', '6', '--out', 'run'];
-    run(...args, '--sample-every', '2', '--stop-after', '3');
+    await run(...args, '--sample-every', '2', '--stop-after', '3');
     cpSync(place.path('run'), place.path('resumed'), { recursive: true });
-    run('train', '--out', 'resumed', '--resume');
-    run('export', '--model', 'resumed', '--format', 'hf', '--out', 'exported');
+    await run('train', '--out', 'resumed', '--resume');
+    await run('export', '--model', 'resumed', '--format', 'hf', '--out', 'exported');
   });
 
-  const sample = (model: string, prompt = 'ROMEO:') =>
-    run('sample', '--model', model, '--prompt', prompt, '--tokens', '30').stdout;
+  const sample = async (model: string, prompt = 'ROMEO:') =>
+    (await run('sample', '--model', model, '--prompt', prompt, '--tokens', '30')).stdout;
 
   it('are the tokenizer of data, checkpoint and export, byte for byte', () => {
     const wanted = readFileSync(place.path('data/play/tokenizer.json'), 'utf8');
@@ -47,20 +43,20 @@ describe('characters', () => {
     expect(config).toMatchObject({ vocab_size: new Set(text).size, eos_token_id: null, bos_token_id: null });
   });
 
-  it('sample without the data, from a checkpoint and from the export alike', () => {
+  it('sample without the data, from a checkpoint and from the export alike', async () => {
     renameSync(place.path('data'), place.path('hidden'));
     try {
-      const made = sample('resumed');
+      const made = await sample('resumed');
       expect(made).toMatch(/^ROMEO:/);
       expect([...made.trimEnd()].every((character) => text.includes(character))).toBe(true);
-      expect(sample('exported')).toBe(made);
+      expect(await sample('exported')).toBe(made);
     } finally {
       renameSync(place.path('hidden'), place.path('data'));
     }
   });
 
-  it('refuse a character that the text lacks', () => {
-    const found = place.run(['sample', '--model', 'run', '--prompt', 'a Ω']);
+  it('refuse a character that the text lacks', async () => {
+    const found = await place.here(['sample', '--model', 'run', '--prompt', 'a Ω']);
     expectRefusal(found, {
       code: 1,
       what: `the character "Ω" (U+03A9) is not among the ${new Set(text).size} of the model's vocabulary`,
@@ -69,78 +65,70 @@ describe('characters', () => {
     });
   });
 
-  it('give nats per character and bits per byte', () => {
-    const { stdout } = run('eval', '--model', 'exported', '--data', 'data/play', '--seq', '32', '--json');
+  it('give nats per character and bits per byte', async () => {
+    const { stdout } = await run('eval', '--model', 'exported', '--data', 'data/play', '--seq', '32', '--json');
     const { loss, bytes, tokens, bitsPerByte } = JSON.parse(stdout) as Record<string, number>;
     expect(bytes).toBeGreaterThan(tokens!);
     expect(bitsPerByte).toBeCloseTo((loss! * tokens!) / Math.LN2 / bytes!, 10);
-    expect(place.run(['eval', '--model', 'run', '--seq', '32', '--json']).code).toBe(0);
+    await place.okHere(['eval', '--model', 'run', '--seq', '32', '--json']);
   });
 
-  it('fine-tune from the export on the same data, and refuse other data', () => {
+  it('fine-tune from the export on the same data, and refuse other data', async () => {
     const args = ['train', '--model', 'exported', ...sizes, '--device', 'cpu', '--steps', '1', '--sample-every', '0'];
-    run(...args, '--data', 'data/play', '--out', 'tuned');
+    await run(...args, '--data', 'data/play', '--out', 'tuned');
     expect(existsSync(place.path('tuned/checkpoints/step-00000001/tokenizer.json'))).toBe(true);
     // As many characters, but others: the ids mean something else.
     writeFileSync(place.path('other.txt'), text.replaceAll('G', 'H'));
-    run('prepro', 'text', 'other.txt', '--tokenizer', 'char', '--separator', '\\n\\n', '--workers', '1');
+    await run('prepro', 'text', 'other.txt', '--tokenizer', 'char', '--separator', '\\n\\n', '--workers', '1');
     for (const model of ['exported', 'run']) {
-      expectRefusal(place.run([...args.with(2, model), '--data', 'data/other', '--out', 'mixed']), {
-        code: 1,
-        what: /data\/other was made with another tokenizer \(char\) than that of (exported|run\S*) \(char\)/,
-        where: ['data/other', model, 'prepro text FILE --tokenizer '],
-      });
+      await refused(
+        [...args.with(2, model), '--data', 'data/other', '--out', 'mixed'],
+        /data\/other was made with another tokenizer \(char\) than that of (exported|run\S*) \(char\)/,
+        ['data/other', model, 'prepro text FILE --tokenizer '],
+      );
     }
-    run('prepro', 'text', 'play.txt', '--tokenizer', 'bytes', '--out', 'data/bytes', '--workers', '1');
-    expectRefusal(place.run([...args, '--data', 'data/bytes', '--out', 'mixed']), {
-      code: 1,
-      what: /data\/bytes has a vocabulary of 257 tokens \(bytes\), exported one of \d+/,
-      where: ['data/bytes', 'exported'],
-    });
+    await run('prepro', 'text', 'play.txt', '--tokenizer', 'bytes', '--out', 'data/bytes', '--workers', '1');
+    await refused(
+      [...args, '--data', 'data/bytes', '--out', 'mixed'],
+      /data\/bytes has a vocabulary of 257 tokens \(bytes\), exported one of \d+/,
+      ['data/bytes', 'exported'],
+    );
     // Shards of llm.c have GPT-2's tokens and no dataset.json.
     rmSync(place.path('data/bytes/dataset.json'));
-    expectRefusal(place.run([...args, '--data', 'data/bytes', '--out', 'mixed']), {
-      code: 1,
-      what: /data\/bytes has GPT-2's tokens, exported another tokenizer \(char\)/,
-      where: ['data/bytes', 'exported'],
-    });
+    await refused(
+      [...args, '--data', 'data/bytes', '--out', 'mixed'],
+      /data\/bytes has GPT-2's tokens, exported another tokenizer \(char\)/,
+      ['data/bytes', 'exported'],
+    );
   });
 
-  it("replace no file that is no data set's", () => {
+  it("replace no file that is no data set's", async () => {
     mkdirSync(place.path('mine'));
     writeFileSync(place.path('mine/tokenizer.json'), '{}');
     const args = ['prepro', 'text', 'play.txt', '--tokenizer', 'char', '--out', 'mine', '--workers', '1'];
-    expectRefusal(place.run(args), { code: 1, what: 'belongs to no data set', where: ['mine/tokenizer.json'] });
+    await refused(args, 'belongs to no data set', ['mine/tokenizer.json']);
     expect(readFileSync(place.path('mine/tokenizer.json'), 'utf8')).toBe('{}');
   });
 
-  it('are refused by GGUF, which cannot hold them', () => {
-    expectRefusal(place.run(['export', '--model', 'run', '--format', 'gguf', '--out', 'run.gguf']), {
-      code: 1,
-      what: 'GGUF cannot hold the tokenizer of this model (char)',
-      where: ['--format hf'],
-    });
+  it('are refused by GGUF, which cannot hold them', async () => {
+    await refused(
+      ['export', '--model', 'run', '--format', 'gguf', '--out', 'run.gguf'],
+      'GGUF cannot hold the tokenizer of this model (char)',
+      ['--format hf'],
+    );
     expect(existsSync(place.path('run.gguf'))).toBe(false);
   });
 
-  it("are refused for questions, which have GPT-2's tokens", () => {
-    expectRefusal(place.run(['prepro', 'hellaswag', '--tokenizer', 'char']), {
-      code: 2,
-      what: 'hellaswag takes no --tokenizer',
-      where: ['GPT-2'],
-    });
-  });
-
-  it('are missed if their file is lost or changed', () => {
+  it('are missed if their file is lost or changed', async () => {
     cpSync(place.path('data/play'), place.path('damaged'), { recursive: true });
     const file = place.path('damaged/tokenizer.json');
     const args = ['train', '--data', 'damaged', ...tinyModel, ...sizes, '--steps', '1', '--out', 'none'];
     writeFileSync(file, readFileSync(file, 'utf8').replace('"G"', '"H"'));
-    expectRefusal(place.run(args), { code: 1, what: 'damaged/tokenizer.json has changed', where: ['dataset.json'] });
+    await refused(args, 'damaged/tokenizer.json has changed', ['dataset.json']);
     rmSync(file);
-    expectRefusal(place.run(args), { code: 1, what: 'damaged/tokenizer.json cannot be used', where: ['ENOENT'] });
+    await refused(args, 'damaged/tokenizer.json cannot be used', ['ENOENT']);
     rmSync(place.path('run/checkpoints/step-00000003/tokenizer.json'));
-    expectRefusal(place.run(['sample', '--model', 'run']), { code: 1, what: 'tokenizer.json is missing', where: [] });
+    await refused(['sample', '--model', 'run'], 'tokenizer.json is missing', []);
   });
 });
 
@@ -149,14 +137,14 @@ describe('a tokenizer.json', () => {
   const content = readFileSync(file, 'utf8');
   const args = ['train', ...sizes, '--device', 'cpu', '--steps', '3', '--sample-every', '2'];
 
-  beforeAll(() => {
+  beforeAll(async () => {
     writeFileSync(place.path('play.txt'), text);
-    run('prepro', 'text', 'play.txt', '--tokenizer', file, '--out', 'data/bpe', '--workers', '1');
-    run(...args, ...tinyModel.slice(0, -2), '--data', 'data/bpe', '--out', 'bpe');
-    run('export', '--model', 'bpe', '--format', 'hf', '--out', 'bpe-hf');
+    await run('prepro', 'text', 'play.txt', '--tokenizer', file, '--out', 'data/bpe', '--workers', '1');
+    await run(...args, ...tinyModel.slice(0, -2), '--data', 'data/bpe', '--out', 'bpe');
+    await run('export', '--model', 'bpe', '--format', 'hf', '--out', 'bpe-hf');
   });
 
-  it('is kept with data, checkpoint and export, which sample alike without the data', () => {
+  it('is kept with data, checkpoint and export, which sample alike without the data', async () => {
     for (const folder of ['data/bpe', 'bpe/checkpoints/step-00000003', 'bpe-hf']) {
       expect(readFileSync(place.path(folder, 'tokenizer.json'), 'utf8'), folder).toBe(content);
     }
@@ -164,9 +152,9 @@ describe('a tokenizer.json', () => {
     try {
       const sample = (model: string) =>
         run('sample', '--model', model, '--prompt', 'Größe:', '--tokens', '20', '--json');
-      const { stdout } = sample('bpe');
+      const { stdout } = await sample('bpe');
       expect(JSON.parse(stdout)).toMatchObject({ prompt: 'Größe:', text: expect.stringMatching(/^Größe:./s) });
-      expect(sample('bpe-hf').stdout).toBe(stdout);
+      expect((await sample('bpe-hf')).stdout).toBe(stdout);
     } finally {
       renameSync(place.path('hidden'), place.path('data'));
     }
@@ -174,21 +162,23 @@ describe('a tokenizer.json', () => {
     expect(config).toMatchObject({ eos_token: '<|endoftext|>', tokenizer_class: 'PreTrainedTokenizerFast' });
   });
 
-  it('is that of a model folder with more rows than ids, for train, eval and export', () => {
+  it('is that of a model folder with more rows than ids, for train, eval and export', async () => {
     // As other programs write it: with other spaces, and rows up to a multiple of 128.
     cpSync(place.path('bpe-hf'), place.path('padded'), { recursive: true });
     writeFileSync(place.path('padded/tokenizer.json'), JSON.stringify(JSON.parse(content), null, 2));
     padRows(place.path('padded'), 512);
-    run(...args, '--model', 'padded', '--data', 'data/bpe', '--out', 'tuned-bpe');
-    expect(run('eval', '--model', 'padded', '--data', 'data/bpe', '--seq', '32').stdout).toMatch(/bits per byte/);
-    run('export', '--model', 'tuned-bpe', '--format', 'gguf', '--out', 'bpe.gguf');
+    await run(...args, '--model', 'padded', '--data', 'data/bpe', '--out', 'tuned-bpe');
+    expect((await run('eval', '--model', 'padded', '--data', 'data/bpe', '--seq', '32')).stdout).toMatch(
+      /bits per byte/,
+    );
+    await run('export', '--model', 'tuned-bpe', '--format', 'gguf', '--out', 'bpe.gguf');
     const head = readFileSync(place.path('bpe.gguf')).subarray(0, 60_000).toString('latin1');
     for (const part of ['tokenizer.ggml.merges', ' gpt2.ts', '[PAD511]']) expect(head).toContain(part);
-    expectRefusal(place.run([...args, '--model', 'padded', '--data', 'data/play', '--out', 'mixed']), {
-      code: 1,
-      what: /data\/play has a vocabulary of \d+ tokens \(char\), padded one of 512/,
-      where: ['data/play', 'padded'],
-    });
+    await refused(
+      [...args, '--model', 'padded', '--data', 'data/play', '--out', 'mixed'],
+      /data\/play has a vocabulary of \d+ tokens \(char\), padded one of 512/,
+      ['data/play', 'padded'],
+    );
   });
 });
 

@@ -8,7 +8,7 @@ import { planRun } from '../../src/train/plan/plan.ts';
 import { train } from '../../src/train/train.ts';
 import { parseHubName } from '../../src/weights/formats/hub.ts';
 import { resolveWeights } from '../../src/weights/weights.ts';
-import { Workplace } from '../support/cli.ts';
+import { Workplace, workplace } from '../support/cli.ts';
 import { type Files, HubServer, tinyFiles } from './hub-server.ts';
 
 const made = new Workplace();
@@ -19,13 +19,12 @@ beforeAll(async () => {
 afterAll(() => made[Symbol.dispose]());
 
 const repository = 'someone/tiny-gpt2';
-let place: Workplace;
+const place = workplace('each');
 let hub: HubServer;
 let commit: string;
 let notices: string[];
 const options = { notice: (text: string) => void notices.push(text) };
 beforeEach(async () => {
-  place = new Workplace();
   hub = new HubServer();
   await hub.start();
   commit = hub.commit(repository, files);
@@ -35,7 +34,6 @@ beforeEach(async () => {
 afterEach(async () => {
   vi.unstubAllEnvs();
   await hub.close();
-  place[Symbol.dispose]();
 });
 
 const folderOf = (name: string) => place.path('cache', 'gpt2.ts', 'models', repository, name);

@@ -3,26 +3,22 @@ import { spawnSync } from 'node:child_process';
 import fs, { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { Device } from '../../src/native/device.ts';
 import { writeCheckpoint } from '../../src/weights/checkpoint/write.ts';
 import { type ExportFormat, exportModel } from '../../src/weights/export.ts';
 import { resolveWeights } from '../../src/weights/weights.ts';
 import { manifestFields, trainedModel } from '../checkpoint/trained-model.ts';
-import { Workplace } from '../support/cli.ts';
+import { Workplace, workplace } from '../support/cli.ts';
 
 let model: string;
 const models = new Workplace();
-let place: Workplace;
+const place = workplace('each');
 beforeAll(() => {
   using device = Device.open({ kind: 'cpu' });
   model = writeCheckpoint({ folder: models.path('run'), step: 1, ...trainedModel(device), manifest: manifestFields });
 });
 afterAll(() => models[Symbol.dispose]());
-beforeEach(() => {
-  place = new Workplace();
-});
-afterEach(() => place[Symbol.dispose]());
 
 /** Runs `work` as if the process were killed at its call of number `last` that changes files. Says whether it got so far. */
 async function killedAt(last: number, work: () => Promise<unknown>): Promise<boolean> {

@@ -1,5 +1,5 @@
 // Models whose products are in FP8 against the same in fp32: losses and every gradient; and what FP8 must leave as it is: the bits of
-// a repeated step, of micro-batches and of eval. --recompute: recompute.test.ts; whole runs: test/train/fp8-runs.slow.test.ts.
+// a repeated step, of micro-batches and of eval. --recompute: recompute.test.ts; whole runs: test/train/runs.slow.test.ts.
 import { describe, expect, it } from 'vitest';
 import { meanLoss } from '../../src/inference/evaluate/mean-loss.ts';
 import { generate } from '../../src/inference/sample/generate.ts';

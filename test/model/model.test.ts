@@ -10,7 +10,6 @@ import { parameterCount, parameterTable } from '../../src/model/parameters.ts';
 import { Device } from '../../src/native/device.ts';
 import { floats } from '../../src/ops/cases/case-numbers.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
-import { Trainer } from '../../src/train/step/trainer.ts';
 import { describeBackends } from '../support/backends.ts';
 import { expectClose } from '../support/tensors.ts';
 import {
@@ -20,6 +19,7 @@ import {
   tinyConfig,
   tinyFixture,
   tinyTensors,
+  tinyTrainer,
 } from '../support/tiny-model.ts';
 
 const { B, T } = tinyFixture.batch;
@@ -34,15 +34,9 @@ describeBackends('model', (_, kind) => {
     forward(model, batch);
     headForward(model, batch);
     const recordedNames = {
-      ln1: 'ln1',
-      qkv: 'qkv',
-      attention: 'atty',
-      residual2: 'residual2',
-      ln2: 'ln2',
-      fc: 'fch',
-      activated: 'fch_gelu',
-      residual3: 'residual3',
-    } as const;
+      ...({ ln1: 'ln1', qkv: 'qkv', attention: 'atty', residual2: 'residual2' } as const),
+      ...({ ln2: 'ln2', fc: 'fch', activated: 'fch_gelu', residual3: 'residual3' } as const),
+    };
     expectClose('embedded', floats(batch.model.embedded), tinyTensors.get('activation/encoded').values);
     batch.layers.forEach((layer, index) => {
       for (const [ours, theirs] of Object.entries(recordedNames)) {
@@ -92,13 +86,7 @@ describeBackends('model', (_, kind) => {
     using device = Device.open({ kind });
     const { learningRate, weightDecay, gradClip } = tinyFixture.training;
     const model = recordedModel(device);
-    const trainer = new Trainer(model, {
-      batch: B,
-      sequence: T,
-      accumulation: 1,
-      optimizer: new AdamW({ weightDecay }),
-      gradientClip: gradClip,
-    });
+    const trainer = tinyTrainer(model, { optimizer: new AdamW({ weightDecay }), gradientClip: gradClip });
     for (const [index, loss] of tinyFixture.float64.losses.entries()) {
       const result = await trainer.step(index, learningRate, () => recordedBatch);
       expect(Math.abs(result.loss - loss), `loss of step ${index}`).toBeLessThan(1e-5);
@@ -112,17 +100,10 @@ describeBackends('model', (_, kind) => {
 
   it('steps begun ahead keep their results, read late and in any order', async () => {
     using device = Device.open({ kind });
-    const options = {
-      batch: B,
-      sequence: T,
-      accumulation: 1,
-      optimizer: new AdamW({ weightDecay: 0.1 }),
-      gradientClip: 1,
-    };
-    const one = new Trainer(recordedModel(device), options);
+    const one = tinyTrainer(recordedModel(device));
     const wanted = [];
     for (let index = 0; index < 5; index++) wanted.push(await one.step(index, 1e-3, () => recordedBatch));
-    const ahead = new Trainer(recordedModel(device), options);
+    const ahead = tinyTrainer(recordedModel(device));
     const begun = [];
     for (let index = 0; index < 5; index++) begun.push(await ahead.begin(index, 1e-3, () => recordedBatch));
     const results = [];
@@ -135,15 +116,7 @@ describeBackends('model', (_, kind) => {
     const run = async (defersUpdate: boolean) => {
       using device = Device.open({ kind, accumulates: accumulation > 1 });
       const model = recordedModel(device);
-      const options = {
-        batch: B,
-        sequence: T,
-        accumulation,
-        optimizer: new AdamW({ weightDecay: 0.1 }),
-        gradientClip: 0.5,
-        defersUpdate,
-      };
-      const trainer = new Trainer(model, options);
+      const trainer = tinyTrainer(model, { accumulation, gradientClip: 0.5, defersUpdate });
       const copies = [model.masters, model.weights, ...trainer.optimizerState.copies.map(({ copy }) => copy)];
       const state = () => copies.flatMap(({ matrices, vectors }) => [floats(matrices), floats(vectors)]);
       const seen: unknown[] = [];
@@ -168,13 +141,7 @@ describeBackends('model', (_, kind) => {
   it('has zero padding rows that stay zero', async () => {
     using device = Device.open({ kind });
     const model = drawnModel(device);
-    const trainer = new Trainer(model, {
-      batch: B,
-      sequence: T,
-      accumulation: 1,
-      optimizer: new AdamW({ weightDecay: 0.1 }),
-      gradientClip: 1,
-    });
+    const trainer = tinyTrainer(model);
     for (let index = 0; index < 3; index++) await trainer.step(index, 1e-3, () => recordedBatch);
     const padding = floats(model.weights.get('wte')).subarray(61 * 48);
     expect(padding.length).toBe((128 - 61) * 48);
@@ -219,13 +186,7 @@ describeBackends('model', (_, kind) => {
     for (const threads of [1, 2, 3]) {
       using device = Device.open({ kind, threads });
       const model = recordedModel(device);
-      const trainer = new Trainer(model, {
-        batch: B,
-        sequence: T,
-        accumulation: 2,
-        optimizer: new AdamW({ weightDecay: 0.1 }),
-        gradientClip: 1,
-      });
+      const trainer = tinyTrainer(model, { accumulation: 2 });
       for (let index = 0; index < 3; index++) await trainer.step(index, 1e-3, () => recordedBatch);
       hashes.push(
         Buffer.from(floats(model.weights.matrices).buffer).toString('base64') + floats(model.weights.vectors).join(),

@@ -3,9 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
 import { Device } from '../../src/native/device.ts';
-import { AdamW } from '../../src/optimizer/adamw.ts';
-import { Trainer } from '../../src/train/step/trainer.ts';
-import { drawnModel, recordedBatch, tinyFixture } from '../support/tiny-model.ts';
+import { drawnModel, recordedBatch, tinyTrainer } from '../support/tiny-model.ts';
 
 const script = fileURLToPath(new URL('../support/after-close.ts', import.meta.url));
 
@@ -22,14 +20,7 @@ it.each([
   });
   expect({ status, signal, stderr }).toEqual({ status: 0, signal: null, stderr: '' });
   using device = Device.open({ kind: 'cpu', threads: 1 });
-  const { B: batch, T: sequence } = tinyFixture.batch;
-  const trainer = new Trainer(drawnModel(device), {
-    batch,
-    sequence,
-    accumulation: 1,
-    optimizer: new AdamW({ weightDecay: 0.1 }),
-    gradientClip: 1,
-  });
+  const trainer = tinyTrainer(drawnModel(device));
   const wanted = [];
   for (let index = 0; index < 3; index++) wanted.push((await trainer.step(index, 1e-3, () => recordedBatch)).loss);
   expect(JSON.parse(stdout)).toEqual(wanted);

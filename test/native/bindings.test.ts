@@ -25,56 +25,41 @@ describe('the header', () => {
     expect(header).toContain(from);
     return header.replace(from, to);
   };
+  const columnwise = 'columnwise = [C,N/16,16]';
+  const orNull = 'or NULL with columnwise,';
+  const scratch = 'workspace gpt2_layernorm_scratch(N,C)';
+  const relation = 'targets [N] < V; V <= Vp */';
+  const isNullWith = 'columnwise_scale is NULL with';
   it.each([
     ['a line without brackets', 'mean = [N], rstd', 'mean = N, rstd', 'gpt2_layernorm_forward: cannot read "mean = N"'],
     ['an unknown access', 'mean = [N], rstd', 'mean (held) [N], rstd', '"(held)" in "mean (held) [N]" is no access'],
     ['an unknown dimension', 'mean = [N], rstd', 'mean = [M], rstd', '"mean [M]" names M, which is no parameter'],
     ['a dimension that is no expression', 'mean = [N], rstd', 'mean = [N-1], rstd', 'the dimension "N-1"'],
-    ['a quotient without a divisor', 'columnwise = [C,N/16,16]', 'columnwise = [C,N/,16]', 'the dimension "N/"'],
-    ['a number that is divided', 'columnwise = [C,N/16,16]', 'columnwise = [C,16/N,16]', 'the dimension "16/N"'],
-    ['a quotient of an unknown size', 'columnwise = [C,N/16,16]', 'columnwise = [C,M/16,16]', 'names M, which is no'],
-    ['a quotient by 0', 'columnwise = [C,N/16,16]', 'columnwise = [C,N/0,16]', '"N/0" divides by 0'],
+    ['a quotient without a divisor', columnwise, 'columnwise = [C,N/,16]', 'the dimension "N/"'],
+    ['a number that is divided', columnwise, 'columnwise = [C,16/N,16]', 'the dimension "16/N"'],
+    ['a quotient of an unknown size', columnwise, 'columnwise = [C,M/16,16]', 'names M, which is no'],
+    ['a quotient by 0', columnwise, 'columnwise = [C,N/0,16]', '"N/0" divides by 0'],
     [
-      'a quotient by a constant that is 0',
-      'columnwise = [C,N/16,16]',
+      'a quotient by a constant 0',
+      columnwise,
       'columnwise = [C,N/GPT2_FP8_SCALE,16]',
       '"N/GPT2_FP8_SCALE" divides by 0',
     ],
-    ['a sum of sizes', 'columnwise = [C,N/16,16]', 'columnwise = [C,N+C,16]', 'the dimension "N+C"'],
-    ['a quotient by an unknown size', 'columnwise = [C,N/16,16]', 'columnwise = [C,N/M,16]', 'names M, which is no'],
+    ['a sum of sizes', columnwise, 'columnwise = [C,N+C,16]', 'the dimension "N+C"'],
+    ['a quotient by an unknown size', columnwise, 'columnwise = [C,N/M,16]', 'names M, which is no'],
+    ['a NULL with none', orNull, 'or NULL with,', 'cannot read "columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with"'],
+    ['a NULL with an unknown tensor', orNull, 'or NULL with columns,', 'names columns, which is no parameter'],
     [
-      'a tensor that is NULL with none',
-      'or NULL with columnwise,',
-      'or NULL with,',
-      'cannot read "columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with"',
-    ],
-    [
-      'a tensor that is NULL with an unknown one',
-      'or NULL with columnwise,',
-      'or NULL with columns,',
-      'names columns, which is no parameter',
-    ],
-    [
-      'a tensor that is NULL with a size',
-      'or NULL with columnwise,',
+      'a NULL with a size',
+      orNull,
       'or NULL with N,',
-      'columnwise_scale is NULL with N, which is not another tensor that is "or NULL" by itself',
+      `${isNullWith} N, which is not another tensor that is "or NULL" by itself`,
     ],
+    ['a NULL with a required tensor', orNull, 'or NULL with values,', `${isNullWith} values, which is not`],
+    ['a NULL with itself', orNull, 'or NULL with columnwise_scale,', `${isNullWith} columnwise_scale, which is not`],
     [
-      'a tensor that is NULL with a required one',
-      'or NULL with columnwise,',
-      'or NULL with values,',
-      'columnwise_scale is NULL with values, which is not',
-    ],
-    [
-      'a tensor that is NULL with itself',
-      'or NULL with columnwise,',
-      'or NULL with columnwise_scale,',
-      'columnwise_scale is NULL with columnwise_scale, which is not',
-    ],
-    [
-      'a tensor that is NULL with one that is NULL with a third',
-      'or NULL with columnwise, weight',
+      'a NULL with one that is NULL with a third',
+      `${orNull} weight`,
       'or NULL with columnwise_scale, weight',
       'in_columnwise_norm is NULL with columnwise_scale, which is not',
     ],
@@ -84,25 +69,10 @@ describe('the header', () => {
     ['an output that is const', 'rstd = [N], in [N,C]', 'rstd = [N], in = [N,C]', '"in = [N,C]" is const'],
     ['an input that is not const', 'mean = [N], rstd', 'mean [N], rstd', '"mean [N]" is not const'],
     ['an alias that is no parameter', 'may be dresidual', 'may be dres', 'names dres, which is no parameter'],
-    ['a relation of an unknown size', 'targets [N] < V; V <= Vp */', 'targets [N] < V; V <= W */', 'names W'],
-    [
-      'a relation that is no expression',
-      'targets [N] < V; V <= Vp */',
-      'targets [N] < V; V ~ Vp */',
-      'cannot read "V ~ Vp"',
-    ],
-    [
-      'an unknown scratch function',
-      'workspace gpt2_layernorm_scratch(N,C)',
-      'workspace gpt2_no_scratch(N)',
-      'no gpt2_no_scratch',
-    ],
-    [
-      'a scratch function with other sizes',
-      'workspace gpt2_layernorm_scratch(N,C)',
-      'workspace gpt2_layernorm_scratch(N)',
-      'takes 2 sizes',
-    ],
+    ['a relation of an unknown size', relation, 'targets [N] < V; V <= W */', 'names W'],
+    ['a relation that is no expression', relation, 'targets [N] < V; V ~ Vp */', 'cannot read "V ~ Vp"'],
+    ['an unknown scratch function', scratch, 'workspace gpt2_no_scratch(N)', 'no gpt2_no_scratch'],
+    ['a scratch function with other sizes', scratch, 'workspace gpt2_layernorm_scratch(N)', 'takes 2 sizes'],
   ])('with %s is an error', (_, from, to, message) => {
     expect(() => generate(changed(from, to))).toThrow(message);
   });

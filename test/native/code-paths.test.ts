@@ -11,9 +11,8 @@ import {
   matmulScratch,
 } from '../../src/ops/ops.generated.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
-import { Trainer } from '../../src/train/step/trainer.ts';
 import { expectClose, TensorBench } from '../support/tensors.ts';
-import { recordedBatch, recordedModel, tinyFixture } from '../support/tiny-model.ts';
+import { recordedBatch, recordedModel, tinyFixture, tinyTrainer } from '../support/tiny-model.ts';
 
 function open(path: string): Device | undefined {
   vi.stubEnv('GPT2_KERNELS', path);
@@ -52,14 +51,7 @@ describe.each(['portable', 'avx2', 'avx512'])('code path %s', (path) => {
     if (!device) return skip(`this CPU has no ${path}`);
     expect(device.description.codePath).toBe(path);
     const { learningRate, weightDecay, gradClip: gradientClip } = tinyFixture.training;
-    const { B: batch, T: sequence } = tinyFixture.batch;
-    const trainer = new Trainer(recordedModel(device), {
-      batch,
-      sequence,
-      accumulation: 1,
-      optimizer: new AdamW({ weightDecay }),
-      gradientClip,
-    });
+    const trainer = tinyTrainer(recordedModel(device), { optimizer: new AdamW({ weightDecay }), gradientClip });
     for (const [index, loss] of tinyFixture.float64.losses.entries()) {
       const result = await trainer.step(index, learningRate, () => recordedBatch);
       expect(Math.abs(result.loss - loss), `loss of step ${index}`).toBeLessThan(1e-5);

@@ -210,18 +210,9 @@ describeCuda('memory that is not aligned', () => {
     const input = make('in', [(N + 1) * C]);
     const losses = allocateTensor(device, 'losses', 'fp32', [N]);
     const op = {
-      losses,
-      din: null,
-      dweight: null,
-      dbias: null,
-      logits: make('logits', [N, V]),
-      weight: make('weight', [V, C]),
-      bias: null,
+      ...{ losses, din: null, dweight: null, dbias: null, bias: null, V, dloss: 0, softcap: 0, accumulate: false },
+      ...{ logits: make('logits', [N, V]), weight: make('weight', [V, C]) },
       targets: allocateTensor(device, 'targets', 'int32', [N]),
-      V: V,
-      dloss: 0,
-      softcap: 0,
-      accumulate: false,
     };
     for (const start of [4, 8]) {
       losses.write(new Float32Array(N));

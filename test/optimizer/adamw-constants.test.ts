@@ -5,8 +5,7 @@ import { floats } from '../../src/ops/cases/case-numbers.ts';
 import { chooseOptimizer } from '../../src/optimizer/choose.ts';
 import { completeOptions } from '../../src/options/complete-options.ts';
 import type { TrainOptions } from '../../src/options/table.ts';
-import { Trainer } from '../../src/train/step/trainer.ts';
-import { recordedBatch, recordedModel, tinyFixture } from '../support/tiny-model.ts';
+import { recordedBatch, recordedModel, tinyTrainer } from '../support/tiny-model.ts';
 
 const rate = 1e-3;
 
@@ -14,9 +13,8 @@ const rate = 1e-3;
 async function secondMove(given: TrainOptions): Promise<number[]> {
   using device = Device.open({ kind: 'cpu' });
   const model = recordedModel(device);
-  const { B, T } = tinyFixture.batch;
   const optimizer = chooseOptimizer(completeOptions(given, 'cpu'));
-  const trainer = new Trainer(model, { batch: B, sequence: T, accumulation: 1, optimizer, gradientClip: 0 });
+  const trainer = tinyTrainer(model, { optimizer, gradientClip: 0 });
   const weights = () => floats(model.masters.get('h.0.fcw')).slice();
   await trainer.step(0, rate, () => recordedBatch);
   const before = weights();

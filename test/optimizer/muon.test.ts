@@ -1,4 +1,4 @@
-// Muon in training steps: against PyTorch, recorded and op by op, its memory, its options. Whole runs: muon-runs.slow.test.ts.
+// Muon in training steps: against PyTorch, recorded and op by op, its memory, its options. Whole runs: test/train/runs.slow.test.ts.
 import { describe, expect, it } from 'vitest';
 import { createModel } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';
@@ -14,7 +14,7 @@ import { Trainer } from '../../src/train/step/trainer.ts';
 import { describeBackends } from '../support/backends.ts';
 import { readFixture, readFixtureJson } from '../support/fixtures.ts';
 import { expectClose } from '../support/tensors.ts';
-import { recordedBatch, recordedModel, tinyConfig, tinyFixture } from '../support/tiny-model.ts';
+import { recordedBatch, recordedModel, tinyConfig, tinyFixture, tinyTrainer } from '../support/tiny-model.ts';
 
 const { B: batch, T: sequence } = tinyFixture.batch;
 
@@ -40,7 +40,7 @@ describeBackends('muon', (_, kind) => {
       ...{ muonLearningRate: muon.learningRate, muonMomentum: muon.momentum },
     });
     const model = recordedModel(device);
-    const trainer = new Trainer(model, { batch, sequence, accumulation: 1, optimizer, gradientClip: gradClip });
+    const trainer = tinyTrainer(model, { optimizer, gradientClip: gradClip });
     for (const [index, loss] of losses[newtonSchulz].entries()) {
       const result = await trainer.step(index, learningRate, () => recordedBatch);
       expect(Math.abs(result.loss - loss), `loss of step ${index}`).toBeLessThan(1e-5);
@@ -57,7 +57,7 @@ describeBackends('muon', (_, kind) => {
   async function trained(optimizer: ConstructorParameters<typeof Trainer>[1]['optimizer'], graphs = true) {
     using device = Device.open({ kind, graphs });
     const model = recordedModel(device);
-    const trainer = new Trainer(model, { batch, sequence, accumulation: 1, optimizer, gradientClip: 1 });
+    const trainer = tinyTrainer(model, { optimizer });
     const losses: number[] = [];
     for (let index = 0; index < 4; index++) {
       losses.push((await trainer.step(index, 1e-3, () => recordedBatch)).loss);
@@ -77,7 +77,7 @@ describeBackends('muon', (_, kind) => {
     using device = Device.open({ kind });
     const optimizer = chosen({});
     const model = createModel(device, tinyConfig, { B: batch, T: sequence, purpose: 'training' });
-    new Trainer(model, { batch, sequence, accumulation: 1, optimizer, gradientClip: 1 });
+    tinyTrainer(model, { optimizer });
     const plan = trainingPlan(device, tinyConfig, { B: batch, T: sequence, optimizer });
     expect(new Map([...device.allocated].sort())).toEqual(new Map([...plan].sort()));
     const { channels: C, layers } = tinyConfig;
@@ -102,7 +102,7 @@ describe('options', () => {
     const model = recordedModel(device);
     const before = floats(model.masters.matrices).slice();
     const optimizer = chosen({ learningRate: 0 });
-    const trainer = new Trainer(model, { batch, sequence, accumulation: 1, optimizer, gradientClip: 1 });
+    const trainer = tinyTrainer(model, { optimizer });
     await trainer.step(0, 0, () => recordedBatch);
     expect(floats(model.masters.matrices)).toEqual(before);
   });
@@ -112,10 +112,7 @@ describe('options', () => {
     using device = Device.open({ kind: 'cpu' });
     const model = recordedModel(device);
     const options = completeOptions({ optimizer: 'muon', ...given }, 'cpu');
-    const trainer = new Trainer(model, {
-      ...{ batch, sequence, accumulation: 1, gradientClip: 0 },
-      optimizer: chooseOptimizer(options),
-    });
+    const trainer = tinyTrainer(model, { gradientClip: 0, optimizer: chooseOptimizer(options) });
     const weights = () => floats(model.masters.get('h.0.attprojw')).slice();
     await trainer.step(0, options.learningRate, () => recordedBatch);
     const before = weights();

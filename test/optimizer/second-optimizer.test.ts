@@ -28,7 +28,7 @@ import { loadOptimizer, loadWeights } from '../../src/weights/checkpoint/read-ch
 import { writeCheckpoint } from '../../src/weights/checkpoint/write.ts';
 import { openSafetensors } from '../../src/weights/files/safetensors.ts';
 import { manifestFields } from '../checkpoint/trained-model.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 import { GradientSum } from './gradient-sum.ts';
 import { MatrixMomentum } from './matrix-momentum.ts';
 import { config, isOfLayer, microBatch, microBatches, mixed, sizes, steps } from './mixed.ts';
@@ -36,13 +36,9 @@ import type { Job, RankAnswer, RankTask } from './rank.ts';
 
 vi.mock('../../src/optimizer/choose.ts', { spy: true });
 
-let place: Workplace;
-beforeEach(() => {
-  place = new Workplace();
-});
+const place = workplace('each');
 afterEach(() => {
   vi.restoreAllMocks();
-  place[Symbol.dispose]();
 });
 
 const options = (more: TrainOptions): TrainOptions => ({
@@ -95,19 +91,8 @@ describe('a run with another optimizer', () => {
     const model = writeCheckpoint({
       ...{ folder: place.path('broken'), step: 1, model: broken, optimizer: [], manifest: manifestFields },
     });
-    const { data, out, ...rest } = options({});
-    const given = {
-      data,
-      out,
-      device: rest.device,
-      batch: 2,
-      sequence: 32,
-      model,
-      steps: 3,
-      valEvery: 0,
-      sampleEvery: 0,
-    };
-    await expect(train(given as TrainOptions)).rejects.toThrow(/step 0 is not finite .* captured: /);
+    const { layers: _, channels: __, heads: ___, context: ____, ...given } = options({ model, steps: 3, saveEvery: 0 });
+    await expect(train(given)).rejects.toThrow(/step 0 is not finite .* captured: /);
     expect((await replay(join(place.path('run'), 'captures', 'step-00000000'))).differences).toEqual([]);
   });
 

@@ -1,6 +1,6 @@
-// Errors and notices of public functions name options as a program gives them; the commands' name flags (wrong-inputs.test.ts).
+// Errors and notices of public functions name options as a program gives them; the commands' name flags (refusals.test.ts).
 import { mkdirSync, writeFileSync } from 'node:fs';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
 import { speakFlags, words } from '../../src/base/wording.ts';
 import {
   createModel,
@@ -18,16 +18,15 @@ import {
   selectDevice,
   train,
 } from '../../src/index.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 
-const place = new Workplace();
+const place = workplace();
 beforeAll(() => {
   speakFlags(false);
   place.data();
   for (const name of ['alone', 'alone/none']) mkdirSync(place.path(name));
   writeFileSync(place.path('a.txt'), 'a few words');
 });
-afterAll(() => place[Symbol.dispose]());
 
 const division = { prefix: 'x', shardTokens: 100, validation: 0.1 };
 const text = (more: object) =>

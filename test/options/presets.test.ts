@@ -1,6 +1,6 @@
 // Presets: what they hold, what overrides them, and the commands and calls that take them.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { afterAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { planRun, train } from '../../src/index.ts';
 import { presetConfig } from '../../src/model/config.ts';
 import { libraryPath } from '../../src/native/find-library.ts';
@@ -10,10 +10,9 @@ import { readOptionsFile, readValue } from '../../src/options/read-options.ts';
 import { resolveSources } from '../../src/options/sources.ts';
 import { type Configuration, type OptionName, optionRows } from '../../src/options/table.ts';
 import { mismatches, readReference, referenceNames } from '../../src/report/compare/reference.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 
-const place = new Workplace();
-afterAll(() => place[Symbol.dispose]());
+const place = workplace();
 const laptop = 'shakespeare-laptop';
 
 describe.each(runPresetNames)('%s', (name) => {
@@ -26,9 +25,8 @@ describe.each(runPresetNames)('%s', (name) => {
     for (const kind of ['cpu', 'cuda'] as const) expect(completeOptions(options, kind)).toMatchObject(options);
   });
 
-  it('is printed as a file that --config takes', () => {
-    const { code, stdout } = place.run(['presets', name]);
-    expect(code).toBe(0);
+  it('is printed as a file that --config takes', async () => {
+    const { stdout } = await place.okHere(['presets', name]);
     writeFileSync(place.path(`${name}.json`), stdout);
     expect(readOptionsFile(place.path(`${name}.json`))).toEqual(options);
   });
@@ -67,15 +65,14 @@ it.each([[train], [planRun]])('%s says which value of an error comes from the pr
   );
 });
 
-it('`presets` lists each with the commands that prepare its data and train it', () => {
-  const { code, stdout } = place.run(['presets']);
-  expect(code).toBe(0);
+it('`presets` lists each with the commands that prepare its data and train it', async () => {
+  const { stdout } = await place.okHere(['presets']);
   for (const name of runPresetNames) {
     expect(stdout).toMatch(
       new RegExp(`^${name}: .{20,120}\\n(  (npm run|npx gpt2) prepro .*\\n)+  .* train .*--preset ${name}$`, 'm'),
     );
   }
-  expect(Object.keys(JSON.parse(place.run(['presets', '--json']).stdout))).toEqual(runPresetNames);
+  expect(Object.keys(JSON.parse((await place.here(['presets', '--json'])).stdout))).toEqual(runPresetNames);
 });
 
 it('an unknown name is refused with the names that exist', async () => {
@@ -83,7 +80,7 @@ it('an unknown name is refused with the names that exist', async () => {
     ['train', '--preset', 'shakespear'],
     ['presets', 'shakespear'],
   ]) {
-    const { code, stderr } = place.run(args);
+    const { code, stderr } = await place.here(args);
     expect([code, stderr]).toEqual([2, expect.stringContaining(runPresetNames.join(', '))]);
   }
   await expect(planRun({ preset: 'shakespear' as PresetName })).rejects.toThrow(
@@ -113,15 +110,15 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('in a run', () => {
     expect([steps, notices]).toEqual([2, []]);
   });
 
-  it('--dry-run prints what comes from the preset', () => {
+  it('--dry-run prints what comes from the preset', async () => {
     const args = ['train', '--preset', laptop, '--dry-run', '--data', data, '--batch', '3', '--device', 'cpu'];
-    const { code, stdout, stderr } = place.run(args);
+    const { code, stdout, stderr } = await place.here(args);
     expect([code, stderr]).toEqual([0, '']);
     const [line] = stdout.split('\n');
     expect(line).toMatch(`preset ${laptop}: --model=custom --layers=4 --channels=128`);
     expect(line).toContain(' --lr=0.003 ');
     expect(line).not.toMatch(/--(batch|data)=/);
-    const { preset } = JSON.parse(place.run([...args, '--json']).stdout) as { preset: { name: string } };
+    const { preset } = JSON.parse((await place.here([...args, '--json'])).stdout) as { preset: { name: string } };
     expect(preset).toMatchObject({ name: laptop, options: { learningRate: 0.003 } });
   });
 });

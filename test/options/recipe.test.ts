@@ -1,7 +1,7 @@
 // --recipe modern: each value for d12 and the rules for other sizes, what overrides it, and what it rejects; and each part
 // of its model alone, in a GPT-2 and taken out of a modern GPT.
 import { writeFileSync } from 'node:fs';
-import { afterAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { planRun } from '../../src/index.ts';
 import { gpt2Architecture } from '../../src/model/architecture.ts';
 import { completeOptions } from '../../src/options/complete-options.ts';
@@ -11,10 +11,9 @@ import { resolveSources } from '../../src/options/sources.ts';
 import { type OptionName, optionNames, optionRows, type TrainOptions } from '../../src/options/table.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import { train } from '../../src/train/train.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 
-const place = new Workplace();
-afterAll(() => place[Symbol.dispose]());
+const place = workplace();
 const recipe = 'modern';
 const modern = (given: TrainOptions = {}) => resolveSources({ recipe, ...given }).options;
 const originOf = (name: OptionName, given: TrainOptions = {}) =>
@@ -25,7 +24,7 @@ const parts = {
   ...{ embeddingNorm: 'rmsnorm', activation: 'relu2', head: 'untied', softcap: 15, initialization: 'fan-in' },
 } as const satisfies TrainOptions;
 
-it('chooses the figures of its origin for d12', () => {
+it('chooses the figures of its origin for d12', async () => {
   expect(modern()).toEqual({
     ...parts,
     ...{ model: 'd12', heads: 6, sequence: 1024, totalBatch: 524_288, steps: 3375 },
@@ -38,7 +37,7 @@ it('chooses the figures of its origin for d12', () => {
   for (const kind of ['cpu', 'cuda'] as const) expect(completeOptions(modern(), kind)).toMatchObject(modern());
 });
 
-it('follows its rules for another step and another model, and says which were not tested', () => {
+it('follows its rules for another step and another model, and says which were not tested', async () => {
   const { learningRate, embeddingLearningRate, headLearningRate, muonLearningRate } = modern();
   const inRange: TrainOptions = { totalBatch: 131_072 };
   expect(modern(inRange)).toMatchObject({ learningRate, embeddingLearningRate, headLearningRate, muonLearningRate });
@@ -127,10 +126,10 @@ it('an error says which value comes from the recipe', async () => {
   );
 });
 
-it('--dry-run prints every choice with its origin', () => {
+it('--dry-run prints every choice with its origin', async () => {
   const flags = Object.entries(small).flatMap(([name, value]) => [flagOf(optionRows[name as OptionName]), `${value}`]);
   const args = ['train', '--recipe', 'modern', '--dry-run', ...flags];
-  const { code, stdout, stderr } = place.run(args);
+  const { code, stdout, stderr } = await place.here(args);
   expect([code, stderr]).toEqual([0, '']);
   const { choices, source } = resolveSources({ recipe, ...small }).recipe!;
   expect(stdout).toContain(`recipe modern; the origin is ${source}:\n`);
@@ -141,7 +140,9 @@ it('--dry-run prints every choice with its origin', () => {
       .find((each) => each.trimStart().startsWith(`${flagOf(optionRows[name])}=${value} `));
     expect(line, name).toContain(origin);
   }
-  expect(JSON.parse(place.run([...args, '--json']).stdout)).toMatchObject({ recipe: { name: recipe, choices } });
+  expect(JSON.parse((await place.here([...args, '--json'])).stdout)).toMatchObject({
+    recipe: { name: recipe, choices },
+  });
 });
 
 it('adds nothing to a run that is resumed, which has recorded its own options', async () => {
@@ -175,7 +176,7 @@ describe('--tokens', () => {
 describe.each([
   ['a modern GPT', { recipe }, gpt2Architecture],
   ['a GPT-2', {}, parts],
-] as const)('%s', (model, base, others) => {
+] as const)('%s', async (model, base, others) => {
   const names = Object.keys(others) as (keyof typeof others)[];
   it.each(names)('trains with the other %s alone', async (name) => {
     // The factor is applied where queries are normalized or rotated.

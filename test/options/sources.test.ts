@@ -1,6 +1,6 @@
 // Options that several sources give, and parts that weights give: which value counts.
 import { writeFileSync } from 'node:fs';
-import { afterAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { gpt2Architecture } from '../../src/model/architecture.ts';
 import { checkConfig, type ModelConfig } from '../../src/model/config.ts';
 import { completeOptions } from '../../src/options/complete-options.ts';
@@ -8,10 +8,9 @@ import { resumedOptions } from '../../src/options/resumed-options.ts';
 import { resolveSources } from '../../src/options/sources.ts';
 import type { TrainOptions } from '../../src/options/table.ts';
 import { wantedRanks } from '../../src/train/plan/settle.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 
-const place = new Workplace();
-afterAll(() => place[Symbol.dispose]());
+const place = workplace();
 
 function fileOf(options: object): string {
   const path = place.path('options.json');

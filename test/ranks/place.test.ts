@@ -4,22 +4,12 @@ import { UsageError } from '../../src/base/errors.ts';
 import { firstNode, placeFromEnvironment } from '../../src/ranks/place.ts';
 
 const torch = {
-  RANK: '3',
-  WORLD_SIZE: '8',
-  LOCAL_RANK: '1',
-  LOCAL_WORLD_SIZE: '2',
-  MASTER_ADDR: 'gpu01',
-  MASTER_PORT: '29500',
+  ...{ RANK: '3', WORLD_SIZE: '8', LOCAL_RANK: '1', LOCAL_WORLD_SIZE: '2' },
+  ...{ MASTER_ADDR: 'gpu01', MASTER_PORT: '29500' },
 };
 const slurm = {
-  ...{
-    SLURM_PROCID: '5',
-    SLURM_STEP_NUM_TASKS: '8',
-    SLURM_NTASKS: '8',
-    SLURM_LOCALID: '1',
-    SLURM_NTASKS_PER_NODE: '4',
-  },
-  ...{ SLURM_JOB_ID: '4711', SLURM_STEP_ID: '0', SLURM_STEP_NODELIST: 'gpu[03-05,09]' },
+  ...{ SLURM_PROCID: '5', SLURM_STEP_NUM_TASKS: '8', SLURM_NTASKS: '8', SLURM_LOCALID: '1' },
+  ...{ SLURM_NTASKS_PER_NODE: '4', SLURM_JOB_ID: '4711', SLURM_STEP_ID: '0', SLURM_STEP_NODELIST: 'gpu[03-05,09]' },
 };
 const openMpi = {
   ...{ OMPI_COMM_WORLD_RANK: '1', OMPI_COMM_WORLD_SIZE: '4', OMPI_COMM_WORLD_LOCAL_RANK: '1' },

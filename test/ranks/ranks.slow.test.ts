@@ -9,20 +9,12 @@ import { Gpt2Error, NativeError } from '../../src/base/errors.ts';
 import { Channel, introduce } from '../../src/ranks/channel.ts';
 import type { Place } from '../../src/ranks/place.ts';
 import { RankError, Ranks } from '../../src/ranks/ranks.ts';
+import { freePort } from '../support/ranks.ts';
 
 const here = hostname();
 let port: number;
 const open: Ranks[] = [];
 const notices: string[] = [];
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, 'close');
-  return port;
-}
 
 beforeEach(async () => {
   port = await freePort();

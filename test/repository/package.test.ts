@@ -1,4 +1,4 @@
-// What the package says of itself where it is installed; scripts/test-package installs it.
+// What the package says of itself where it is installed (scripts/test-package installs it), and that importing it changes nothing.
 import { spawnSync } from 'node:child_process';
 import {
   cpSync,
@@ -18,7 +18,7 @@ import { describe, expect, it } from 'vitest';
 import packageJson from '../../package.json' with { type: 'json' };
 import { packageRoot } from '../../src/base/package-root.ts';
 import { asTyped, continueWith, shellWord } from '../../src/base/wording.ts';
-import { Workplace } from '../support/cli.ts';
+import { loader, Workplace } from '../support/cli.ts';
 
 it.each([
   ['run `npm run build:cuda`', 'run `npm --prefix node_modules/gpt2.ts run build:cuda`'],
@@ -177,4 +177,30 @@ it('strict programs compile with its types, without further libraries', () => {
   } finally {
     rmSync(folder, { recursive: true });
   }
+});
+
+it('a program that imports the package and a card keeps its handlers and its resolver', () => {
+  using place = new Workplace();
+  mkdirSync(place.path('card'));
+  writeFileSync(place.path('card/define.mjs'), "export { defineKernel } from 'gpt2.ts';");
+  const card = "import { defineKernel } from './define.mjs';\nimport * as gpt2 from 'gpt2.ts';\n";
+  const defined =
+    "defineKernel({ op: 'gelu_forward', source: gpt2.version ?? 'a.cu', launches: () => [] as never[] });";
+  writeFileSync(place.path('card/card.ts'), `${card}export default ${defined}\n`);
+  writeFileSync(place.path('other.mjs'), "export * from 'gpt2.ts';");
+  const script = `
+    const handlers = () => process.eventNames().map((name) => [name, process.listenerCount(name)]);
+    const before = handlers();
+    const { loadCards } = await import('${new URL('../../src/index.ts', import.meta.url)}');
+    const [card] = await loadCards('card');
+    const found = await import('./other.mjs').then(() => 'found', ({ code }) => code);
+    console.log(JSON.stringify([card.op, found, before, handlers()]));
+  `;
+  writeFileSync(place.path('program.mjs'), script);
+  const args = ['--import', loader, 'program.mjs'];
+  const { stdout, stderr } = spawnSync(process.execPath, args, { cwd: place.folder, encoding: 'utf8' });
+  expect(stderr).toBe('');
+  const [op, found, before, after] = JSON.parse(stdout);
+  expect([op, found]).toEqual(['gelu_forward', 'ERR_MODULE_NOT_FOUND']);
+  expect(after).toEqual(before);
 });

@@ -4,33 +4,11 @@ import type { RunEvent } from '../../src/runs/schema.ts';
 
 /** As llmc-d6-fp32-b4-t64 was configured. */
 export const configuration: Configuration = {
-  model: 'd6',
-  layers: 6,
-  channels: 384,
-  heads: 6,
-  context: 1024,
-  vocabularySize: 50257,
-  data: 'data/tinyshakespeare',
-  batch: 4,
-  sequence: 64,
-  totalBatch: 256,
-  steps: 400,
-  learningRate: 6e-4,
-  warmup: 40,
-  finalLearningRateFraction: 0.1,
-  schedule: 'cosine',
-  weightDecay: 0.1,
-  gradientClip: 1,
-  valEvery: 50,
-  valSteps: 20,
-  sampleEvery: 0,
-  saveEvery: 0,
-  device: 'cpu',
-  dtype: 'fp32',
-  threads: 0,
-  seed: 42,
-  order: 'llmc',
-  overfitBatch: false,
+  ...{ model: 'd6', layers: 6, channels: 384, heads: 6, context: 1024, vocabularySize: 50257 },
+  ...{ data: 'data/tinyshakespeare', order: 'llmc', batch: 4, sequence: 64, totalBatch: 256, steps: 400, seed: 42 },
+  ...{ learningRate: 6e-4, warmup: 40, schedule: 'cosine', finalLearningRateFraction: 0.1 },
+  ...{ weightDecay: 0.1, gradientClip: 1, overfitBatch: false },
+  ...{ valEvery: 50, valSteps: 20, sampleEvery: 0, saveEvery: 0, device: 'cpu', dtype: 'fp32', threads: 0 },
 };
 
 /** The line that a start writes. */

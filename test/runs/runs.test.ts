@@ -1,11 +1,13 @@
-// Writes, continues and reads logs of run folders, of which each holds one run.
+// Writes, continues and reads logs of run folders, of which each holds one run; also logs of runs that were killed, or written by
+// another version.
 import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
-import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import type { Configuration } from '../../src/options/table.ts';
+import fc from 'fast-check';
+import { beforeEach, expect, it, vi } from 'vitest';
 import { readRun } from '../../src/runs/reader.ts';
-import { formatEvent, parseEvent, type RunEvent } from '../../src/runs/schema.ts';
+import { formatEvent, parseEvent } from '../../src/runs/schema.ts';
 import { RunLog } from '../../src/runs/writer.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
+import { configuration, runEvent, trainEvent } from './run-log.ts';
 
 /** Syncs and renames, in order. */
 const durable: string[] = [];
@@ -30,62 +32,13 @@ vi.mock('node:fs', async (original) => {
   };
 });
 
-const configuration: Configuration = {
-  model: 'd6',
-  layers: 6,
-  channels: 384,
-  heads: 6,
-  context: 1024,
-  vocabularySize: 50257,
-  data: 'data/x',
-  batch: 4,
-  sequence: 64,
-  totalBatch: 256,
-  steps: 10,
-  learningRate: 3e-4,
-  warmup: 0,
-  finalLearningRateFraction: 1,
-  schedule: 'cosine',
-  weightDecay: 0,
-  gradientClip: 1,
-  valEvery: 20,
-  valSteps: 20,
-  sampleEvery: 20,
-  saveEvery: 0,
-  device: 'cpu',
-  dtype: 'fp32',
-  threads: 0,
-  seed: 42,
-  order: 'llmc',
-  overfitBatch: false,
-};
-const runEvent: RunEvent = {
-  event: 'run',
-  configuration,
-  program: 'gpt2.ts 0',
-  device: 'CPU',
-  codePath: 'portable',
-  dtype: 'fp32',
-  parameters: 1,
-  time: '2026-01-01T00:00:00Z',
-};
-const trainEvent = (step: number, loss: number): RunEvent => ({
-  event: 'train',
-  step,
-  loss,
-  norm: 1.5,
-  lr: 3e-4,
-  tokensPerSecond: 10,
-  ms: 1,
-});
-
-let place: Workplace;
+const place = workplace('each');
 let run: string;
+let log: string;
 beforeEach(() => {
-  place = new Workplace();
   run = place.path('runs', 'a');
+  log = place.path('runs', 'a', 'log.jsonl');
 });
-afterEach(() => place[Symbol.dispose]());
 
 it('numbers keep all their digits; those JSON lacks are words', () => {
   for (const loss of [
@@ -112,7 +65,7 @@ it('refuses a line that is no event', () => {
 
 it('a folder that holds a run is refused, replaced with overwrite, continued with resume', () => {
   const log = RunLog.create(run, { configuration, overwrite: false });
-  log.write(runEvent);
+  log.write(runEvent());
   const bytes = log.bytes;
   log.write(trainEvent(0, 2));
   log.close();
@@ -169,7 +122,7 @@ it('a folder that cannot be made says so in one line', () => {
 it('reads back series in order of steps, the later of two values, without a torn last line', () => {
   const log = RunLog.create(run, { configuration, overwrite: false });
   for (const event of [
-    runEvent,
+    runEvent(),
     trainEvent(0, 3),
     trainEvent(1, 2),
     { event: 'val', step: 1, loss: 9 } as const,
@@ -200,8 +153,141 @@ it('reads back series in order of steps, the later of two values, without a torn
 it('a damaged line in the middle, an empty log and a folder without one are named', () => {
   RunLog.create(run, { configuration, overwrite: false }).close();
   expect(() => readRun(run)).toThrow('nothing was trained yet');
-  writeFileSync(`${run}/log.jsonl`, `${formatEvent(runEvent)}{"event":\n${formatEvent(trainEvent(0, 1))}`);
+  writeFileSync(`${run}/log.jsonl`, `${formatEvent(runEvent())}{"event":\n${formatEvent(trainEvent(0, 1))}`);
   expect(() => readRun(run)).toThrow(/log\.jsonl line 2 is damaged/);
   expect(() => readRun(place.path('none'))).toThrow(/none does not exist; name a folder that train wrote/);
   expect(existsSync(place.path('none'))).toBe(false);
+});
+
+it('any number comes back as it was (property)', () => {
+  fc.assert(
+    fc.property(fc.double(), fc.nat(), (loss, step) => {
+      const event = { event: 'val', step, loss: loss + 0 } as const;
+      expect(parseEvent(formatEvent(event))).toEqual(event);
+    }),
+  );
+});
+
+it('fields of a later version are let through and kept', () => {
+  const line = '{"event":"val","step":3,"loss":2.5,"accuracy":0.25}';
+  expect(parseEvent(line)).toEqual({ event: 'val', step: 3, loss: 2.5, accuracy: 0.25 });
+  const later = { ...runEvent(), configuration: { ...configuration, experts: 8 }, ranks: 8 };
+  expect(parseEvent(formatEvent(later))).toEqual(later);
+});
+
+it.each([
+  ['schedule', 'sawtooth'],
+  ['order', 'random'],
+  ['dtype', 'fp16'],
+  ['steps', 1.5],
+  ['overfitBatch', 'yes'],
+])('a configuration whose %s is %s is refused', (field, value) => {
+  const wrong = { ...runEvent(), configuration: { ...configuration, [field]: value } };
+  expect(() => parseEvent(JSON.stringify(wrong))).toThrow();
+});
+
+it('a start from step s takes back the steps from s on, and keeps the validation of s', () => {
+  const series = [0, 1, 2, 3].map((step) => trainEvent(step, 10 - step));
+  const val = [0, 2, 4].map((step) => ({ event: 'val', step, loss: 20 - step }) as const);
+  const lines = [
+    runEvent(),
+    val[0]!,
+    ...series.slice(0, 2),
+    val[1]!,
+    ...series.slice(2),
+    val[2]!,
+    { ...runEvent(), resumedFrom: 2, configuration: { ...configuration, steps: 3 } },
+    trainEvent(2, 1),
+  ];
+  RunLog.create(run, { configuration, overwrite: false }).close();
+  writeFileSync(log, lines.map(formatEvent).join(''));
+  const read = readRun(run);
+  expect(read.series.train).toEqual([
+    [0, 10],
+    [1, 9],
+    [2, 1],
+  ]);
+  expect(read.series.norm.map(([step]) => step)).toEqual([0, 1, 2]);
+  expect(read.series.val).toEqual([
+    [0, 20],
+    [2, 18],
+  ]);
+  expect(read.configuration.steps).toBe(3);
+  expect(read.events).toHaveLength(lines.length);
+});
+
+it('a start from nothing takes back all', () => {
+  RunLog.create(run, { configuration, overwrite: false }).close();
+  const lines = [
+    runEvent(),
+    { event: 'val', step: 0, loss: 1 } as const,
+    trainEvent(0, 5),
+    trainEvent(1, 4),
+    runEvent(),
+  ];
+  writeFileSync(log, lines.map(formatEvent).join(''));
+  expect(readRun(run).series).toEqual({ train: [], val: [], norm: [], lr: [] });
+});
+
+it('resume cuts to the length given, and what is torn with it', () => {
+  const written = RunLog.create(run, { configuration, overwrite: false });
+  written.write(runEvent());
+  const { bytes } = written;
+  written.write(trainEvent(0, 1));
+  written.close();
+  appendFileSync(log, '{"event":"tra');
+  RunLog.resume(run, { configuration, bytes }).close();
+  expect(readFileSync(log, 'utf8')).toBe(formatEvent(runEvent()));
+});
+
+it('resume of a log that lost its end starts on a line of its own', () => {
+  const written = RunLog.create(run, { configuration, overwrite: false });
+  written.write(runEvent());
+  written.write(trainEvent(0, 1));
+  const { bytes } = written;
+  written.close();
+  const whole = readFileSync(log);
+  writeFileSync(log, whole.subarray(0, bytes - 7));
+  const resumed = RunLog.resume(run, { configuration, bytes });
+  expect(resumed.bytes).toBe(Buffer.byteLength(formatEvent(runEvent())));
+  resumed.write(trainEvent(0, 2));
+  resumed.close();
+  expect(readRun(run).series.train).toEqual([[0, 2]]);
+});
+
+it.each([
+  ['a torn line', '{"event":"train","step":2,"lo'],
+  ['zeros', '\0'.repeat(4096)],
+  ['a torn line and garbage in lines', '{"event":"train","step":2,"lo\u0007\x9f}\nq3\n\n{"event":"?"}\n\xff\n'],
+  ['lines of another file', '<html>\n</html>\n'],
+])('resume of a log that ends in %s goes on behind the last event', (_, garbage) => {
+  RunLog.create(run, { configuration, overwrite: false }).close();
+  const kept = [runEvent(), trainEvent(0, 2), trainEvent(1, 2)].map(formatEvent).join('');
+  for (const cut of [0, 1]) {
+    writeFileSync(log, Buffer.concat([Buffer.from(kept), Buffer.from(garbage, 'latin1')]));
+    const bytes = readFileSync(log).length - cut;
+    const resumed = RunLog.resume(run, { configuration, bytes });
+    resumed.write(trainEvent(2, 1));
+    resumed.close();
+    expect(readFileSync(log, 'utf8')).toBe(kept + formatEvent(trainEvent(2, 1)));
+  }
+  writeFileSync(log, Buffer.from(garbage, 'latin1'));
+  RunLog.resume(run, { configuration, bytes: 1e6 }).close();
+  expect(readFileSync(log).length).toBe(0);
+});
+
+it('resume makes the log where there is none', () => {
+  mkdirSync(run, { recursive: true });
+  const resumed = RunLog.resume(run, { configuration, bytes: 500 });
+  expect(resumed.bytes).toBe(0);
+  expect(resumed.write(runEvent())).toBe(readFileSync(log, 'utf8'));
+  expect(resumed.bytes).toBe(readFileSync(log).length);
+  resumed.close();
+});
+
+it('a folder below a file cannot be resumed, and says so in one line', () => {
+  writeFileSync(place.path('file'), '');
+  expect(() => RunLog.resume(place.path('file', 'run'), { configuration, bytes: 0 })).toThrow(
+    /^cannot continue the log [^\n]*ENOTDIR[^\n]*$/,
+  );
 });

@@ -1,29 +1,35 @@
-// Token files: what is written is read back; what is not a whole shard is refused in one line; finding shards by role.
+// Files of tokens and of llm.c's multiple-choice questions: what is written is read back; what is not a whole file is refused in one line;
+// finding shards by role.
 import { createHash } from 'node:crypto';
 import {
   appendFileSync,
   closeSync,
   mkdirSync,
+  mkdtempSync,
   openSync,
   readdirSync,
   readFileSync,
+  rmSync,
   truncateSync,
   utimesSync,
   writeFileSync,
   writeSync,
 } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
+import { Gpt2Error } from '../../src/base/errors.ts';
 import { finewebVersions } from '../../src/data/datasets/fineweb.ts';
 import { datasetNames } from '../../src/data/datasets/prepare.ts';
 import { tinystories } from '../../src/data/datasets/tinystories.ts';
 import { findShards, preproOf, readDataset } from '../../src/data/shards/find-shards.ts';
+import { type Question, readQuestions, writeQuestions } from '../../src/data/shards/multiple-choice.ts';
 import { ChangedShardError, openShard, writeShard } from '../../src/data/shards/shard.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
+import { randomQuestions } from '../support/questions.ts';
 
-const place = new Workplace();
-afterAll(() => place[Symbol.dispose]());
+const place = workplace();
 
 describe('a shard', () => {
   it('gives back any tokens, any range', () => {
@@ -43,13 +49,8 @@ describe('a shard', () => {
   it('has the header of llm.c', () => {
     writeShard(place.path('header.bin'), Uint16Array.from([7, 8]));
     const bytes = readFileSync(place.path('header.bin'));
-    expect([
-      bytes.length,
-      bytes.readInt32LE(0),
-      bytes.readInt32LE(4),
-      bytes.readInt32LE(8),
-      bytes.readUInt16LE(1026),
-    ]).toEqual([1028, 20240520, 1, 2, 8]);
+    const words = [0, 4, 8].map((at) => bytes.readInt32LE(at));
+    expect([bytes.length, ...words, bytes.readUInt16LE(1026)]).toEqual([1028, 20240520, 1, 2, 8]);
     expect(readdirSync(place.folder).filter((name) => name.endsWith('.tmp'))).toEqual([]);
   });
 
@@ -184,15 +185,9 @@ describe('findShards', () => {
   };
 
   it('takes .bin files by role, sorted bytewise', () => {
-    const folder = folderOf('roles', [
-      'x_train_000002.bin',
-      'x_train_000001.bin',
-      'X_train_000003.bin',
-      'x_val.bin',
-      'notes_train.txt',
-      'training.bin',
-      'validity.bin',
-    ]);
+    const ofTrain = ['x_train_000002.bin', 'x_train_000001.bin', 'X_train_000003.bin'];
+    const others = ['notes_train.txt', 'training.bin', 'validity.bin'];
+    const folder = folderOf('roles', [...ofTrain, 'x_val.bin', ...others]);
     expect(findShards(folder, 'train')).toEqual(
       ['X_train_000003.bin', 'x_train_000001.bin', 'x_train_000002.bin'].map((name) => join(folder, name)),
     );
@@ -220,4 +215,100 @@ describe('findShards', () => {
     writeFileSync(place.path('roles', 'dataset.json'), '{"source": "x"}');
     expect(() => readDataset(place.path('roles'))).toThrow(/dataset\.json is damaged: .*vocabularySize/);
   });
+});
+
+const folder = mkdtempSync(join(tmpdir(), 'gpt2-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+const path = join(folder, 'questions.bin');
+
+const two: Question[] = [
+  { label: 1, context: Uint16Array.of(5, 6), completions: [Uint16Array.of(7), Uint16Array.of(8, 9)] },
+  { label: 0, context: Uint16Array.of(1), completions: [Uint16Array.of(2), Uint16Array.of(3), Uint16Array.of(65534)] },
+];
+
+it('is what the format says, word for word', () => {
+  writeQuestions(path, two);
+  const bytes = Uint8Array.from(readFileSync(path));
+  expect([...new Int32Array(bytes.buffer, 0, 256)]).toEqual([20240522, 1, 2, 26, ...new Array(252).fill(0)]);
+  expect([...new Uint16Array(bytes.buffer, 1024)]).toEqual([
+    ...[65535, 26, 0, 1, 2, 2, 5, 6, 1, 7, 2, 8, 9],
+    ...[65535, 26, 1, 0, 3, 1, 1, 1, 2, 1, 3, 1, 65534],
+  ]);
+});
+
+it('is read back as it was written', () => {
+  const questions = randomQuestions(300, { vocabulary: 50257, longest: 200 });
+  writeQuestions(path, questions);
+  expect(readQuestions(path)).toEqual(questions);
+});
+
+/** The file of `two` with one change, of words from the first question on or of the whole. */
+function changed(
+  change: (words: Uint16Array, header: Int32Array, bytes: Uint8Array) => Uint8Array | undefined,
+): string {
+  writeQuestions(path, two);
+  const bytes = Uint8Array.from(readFileSync(path));
+  const other = change(new Uint16Array(bytes.buffer, 1024), new Int32Array(bytes.buffer, 0, 256), bytes);
+  writeFileSync(path, other ?? bytes);
+  return path;
+}
+const word =
+  (at: number, value: number): Parameters<typeof changed>[0] =>
+  (words) => {
+    words[at] = value;
+    return undefined;
+  };
+const head =
+  (at: number, value: number): Parameters<typeof changed>[0] =>
+  (_, header) => {
+    header[at] = value;
+    return undefined;
+  };
+
+it.each([
+  ['another magic', head(0, 20240520), 'it begins with 20240520, not 20240522'],
+  ['another version', head(1, 2), 'its version is 2, not 1'],
+  ['no questions', head(2, 0), 'its header says 0 questions'],
+  ['a negative number of questions', head(2, -1), 'its header says -1 questions'],
+  ['too many questions', head(2, 3), 'question 2 of 3 is missing or cut off'],
+  ['too few questions', head(2, 1), '26 bytes follow its last question'],
+  ['a longest that is not', head(3, 24), 'question 0 of 2 has 26 bytes, the longest according to the header 24'],
+  ['no marker', word(0, 7), 'question 0 of 2 begins with 7, not 65535'],
+  ['a size of no words', word(1, 25), 'question 0 of 2 says it has 25 bytes'],
+  ['a size under the least', word(1, 10), 'question 0 of 2 says it has 10 bytes'],
+  ['a size that is too short', word(1, 24), 'question 0 of 2 has a completion 1 of 2 tokens'],
+  ['another index', word(2, 5), 'question 0 of 2 has the index 5'],
+  ['a label beyond', word(3, 2), 'question 0 of 2 has the label 2 for 2 completions'],
+  ['one completion', word(4, 1), 'question 0 of 2 has 1 completions'],
+  ['more completions than there are', word(4, 60000), 'has a completion 2 of undefined tokens'],
+  ['fewer completions', word(13 + 4, 2), 'question 1 of 2 has 4 bytes after its completions'],
+  ['an empty context', word(5, 0), 'question 0 of 2 has a context of 0 tokens'],
+  ['a context that is too long', word(5, 60000), 'has a context of 60000 tokens'],
+  ['an empty completion', word(8, 0), 'has a completion 0 of 0 tokens'],
+  ['a marker among the tokens', word(6, 65535), 'has the token 65535 in its context'],
+  [
+    'a torn end',
+    (_: Uint16Array, __: Int32Array, bytes: Uint8Array) => bytes.subarray(0, -2),
+    'question 1 of 2 is cut off',
+  ],
+  ['half a word', (_: Uint16Array, __: Int32Array, bytes: Uint8Array) => bytes.subarray(0, -1), 'an odd number'],
+  ['half a header', (_: Uint16Array, __: Int32Array, bytes: Uint8Array) => bytes.subarray(0, 100), 'it has 100 bytes'],
+] as const)('with %s is refused', (_, change, message) => {
+  const file = changed(change);
+  expect(() => readQuestions(file)).toThrow(Gpt2Error);
+  expect(() => readQuestions(file)).toThrow(message);
+});
+
+it('that is not there, or a folder, is refused', () => {
+  expect(() => readQuestions(join(folder, 'none'))).toThrow(
+    /there are no questions in .*none: run `npm run prepro hellaswag`/,
+  );
+  expect(() => readQuestions(folder)).toThrow('it is not a regular file');
+});
+
+it('does not take what the format has no room for', () => {
+  const long = { ...two[0]!, context: new Uint16Array(40_000) };
+  expect(() => writeQuestions(path, [two[0]!, long])).toThrow('question 1 is too long for');
+  expect(() => writeQuestions(path, [])).toThrow('cannot hold 0 questions, only 1 to 65535');
+  expect(() => writeQuestions(path, new Array(65_536).fill(two[0]))).toThrow('cannot hold 65536 questions');
 });

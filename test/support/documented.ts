@@ -1,4 +1,5 @@
 // The commands that a page or a --help text shows, as the words that reach the program.
+import { wordsOf } from './cli.ts';
 
 const start = /npm run (?:--silent )?(?:prepro|train|sample|eval|compare|bench|gpt2)(?![\w:-])|npx gpt2 |^ {2}gpt2 /;
 /** What follows in its line: a comment, in words after two spaces or a #; the end of a code span or of brackets; a pipe. */
@@ -19,7 +20,7 @@ export function documentedCommands(text: string): string[] {
  * @throws Error for a command whose flags would not reach the program
  */
 export function argumentsOf(command: string): string[] {
-  const words = [...command.matchAll(/"([^"]*)"|'([^']*)'|(\S+)/g)].map((match) => match[1] ?? match[2] ?? match[3]!);
+  const words = wordsOf(command);
   if (words[0] !== 'npm') return words.slice(words.indexOf('gpt2') + 1);
   const [script, ...rest] = words.slice(2).filter((word, index) => !(index === 0 && word === '--silent'));
   const lone = rest.indexOf('--');

@@ -1,13 +1,13 @@
 // What the kernel lab does on a device that runs kernels: the same suite on a GPU and on the CPU.
 import { readFileSync, writeFileSync } from 'node:fs';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { attempt, Gpt2Error } from '../../src/base/errors.ts';
 import { readHistory } from '../../src/lab/history.ts';
 import { newKernel } from '../../src/lab/new-kernel.ts';
 import { labTool } from '../../src/lab/tools.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import { describeCuda } from './backends.ts';
-import { tinyModel, Workplace } from './cli.ts';
+import { tinyModel, Workplace, workplace } from './cli.ts';
 
 /**
  * A test on a GPU of a command that runs the kernels of a new folder "norm" under a tool; skipped where the tool is missing.
@@ -30,11 +30,7 @@ export function testUnder(
 }
 
 export function testsOfLab(device: 'cpu' | 'cuda'): void {
-  let place: Workplace;
-  beforeAll(() => {
-    place = new Workplace();
-  });
-  afterAll(() => place[Symbol.dispose]());
+  const place = workplace();
   const run = (...args: readonly string[]) => place.run(['kernel', ...args, '--device', device]);
   /** A new folder whose source is changed. */
   const changed = (name: string, op: string, from: string, to: string): string => {

@@ -4,11 +4,10 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { command, type Workplace } from './cli.ts';
 
-/** Of a model so small that a step takes milliseconds, on the data of `rankData`. */
-export const tinyRanks =
-  '--data data --layers 7 --channels 32 --heads 2 --context 16 --seq 16 --device cpu --threads 1 --sample-every 0'.split(
-    ' ',
-  );
+/** The data of `rankData`, on one thread. */
+export const onRankData = '--data data --seq 16 --device cpu --threads 1 --sample-every 0'.split(' ');
+/** The same, of a model so small that a step takes milliseconds. */
+export const tinyRanks = [...onRankData, ...'--layers 7 --channels 32 --heads 2 --context 16'.split(' ')];
 /** Twelve sequences a step, which 1, 2 and 3 ranks can share. */
 export const sharedSteps = '--batch 2 --total-batch 192 --order sequence --lr 1e-3 --warmup 5 --weight-decay 0.1'.split(
   ' ',
@@ -47,6 +46,14 @@ export class Job {
     }
   }
 
+  /** Starts a rank of `ranks` as torchrun does. */
+  startRank(rank: number, ranks: number, port: number, args: readonly string[], environment: object = {}): void {
+    this.start(args, {
+      ...{ RANK: `${rank}`, WORLD_SIZE: `${ranks}`, LOCAL_RANK: `${rank}`, LOCAL_WORLD_SIZE: `${ranks}` },
+      ...{ MASTER_ADDR: '127.0.0.1', MASTER_PORT: `${port}`, ...environment },
+    });
+  }
+
   said = (rank: number): string => this.#said[rank]!;
 
   /** Exit codes or signals, by rank. */
@@ -60,11 +67,11 @@ export class Job {
   }
 }
 
-export async function freePort(): Promise<string> {
+export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as { port: number };
   server.close();
   await once(server, 'close');
-  return String(port);
+  return port;
 }

@@ -4,6 +4,8 @@ import { initializeWeights } from '../../src/model/initialize.ts';
 import { castWeights, createModel, type Model } from '../../src/model/model.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
 import type { Device } from '../../src/native/device.ts';
+import { AdamW } from '../../src/optimizer/adamw.ts';
+import { Trainer } from '../../src/train/step/trainer.ts';
 import { readFixture, readFixtureJson } from './fixtures.ts';
 
 export interface TinyModelFixture {
@@ -38,3 +40,12 @@ export const recordedBatch = {
   inputs: tinyTensors.get('tokens').values as Int32Array,
   targets: tinyTensors.get('targets').values as Int32Array,
 };
+
+type TrainerOptions = ConstructorParameters<typeof Trainer>[1];
+
+/** A trainer for the recorded batch: one micro-batch a step, AdamW, gradients clipped at 1. */
+export function tinyTrainer(model: Model, more: Partial<TrainerOptions> = {}): Trainer {
+  const { B: batch, T: sequence } = tinyFixture.batch;
+  const optimizer = new AdamW({ weightDecay: 0.1 });
+  return new Trainer(model, { batch, sequence, accumulation: 1, optimizer, gradientClip: 1, ...more });
+}

@@ -16,18 +16,14 @@ import { huggingFaceTokenizer } from '../../src/tokenizer/huggingface-tokenizer.
 import { placeAfter, textStart } from '../../src/tokenizer/line-and-column.ts';
 import { decode, encode, promptIds, type Tokenizer } from '../../src/tokenizer/tokenizer.ts';
 import { isSameTokenizer, parseTokenizer, readTokenizer } from '../../src/tokenizer/tokenizer-file.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 
 const shared = fileURLToPath(new URL('../../../shared/datasets', import.meta.url));
 const folder = process.env.GPT2_DATASETS ?? (existsSync(shared) ? shared : undefined);
 
-let place: Workplace;
-beforeEach(() => {
-  place = new Workplace();
-});
+const place = workplace('each');
 afterEach(() => {
   vi.unstubAllEnvs();
-  place[Symbol.dispose]();
 });
 
 function tokenizerOf(text: string): Tokenizer {

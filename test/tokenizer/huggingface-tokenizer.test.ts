@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { findInputs } from '../../src/data/datasets/text/inputs.ts';
 import { prepareText } from '../../src/data/datasets/text/prepare-text.ts';
 import { readDatasetTokenizer } from '../../src/data/shards/find-shards.ts';
@@ -23,7 +23,7 @@ import {
 import { isSameTokenizer, parseTokenizer, readTokenizer } from '../../src/tokenizer/tokenizer-file.ts';
 import { readModelFolder } from '../../src/weights/formats/huggingface.ts';
 import { withoutAlphabet } from '../fuzz/tokenizers.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 
 const fixture = (name: string) => fileURLToPath(new URL(`../fixtures/tokenizers/${name}.json`, import.meta.url));
 interface Records {
@@ -33,11 +33,7 @@ interface Records {
 const { texts, tokenizers } = JSON.parse(readFileSync(fixture('records'), 'utf8')) as Records;
 const names = Object.keys(tokenizers);
 
-let place: Workplace;
-beforeAll(() => {
-  place = new Workplace();
-});
-afterAll(() => place[Symbol.dispose]());
+const place = workplace();
 
 const recorded = (name: string) =>
   tokenizers[name]!.ids.map((ids, index) => ({

@@ -1,21 +1,19 @@
 // An error of a function that a program gives to `train` ends the run saved, and is what `train` throws.
 import { setTimeout } from 'node:timers/promises';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
 import { listCheckpoints, readRun, type TrainHooks, train, trainEvents } from '../../src/index.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 import { figuresOf } from '../support/figures.ts';
 
 const steps = 6;
 const error = new Error('no connection', { cause: 'the cable' });
 const sizes = { layers: 1, channels: 32, heads: 2, context: 16, sequence: 16, batch: 1, device: 'cpu' };
 
-let place: Workplace;
+const place = workplace();
 beforeAll(async () => {
-  place = new Workplace();
   place.data({ vocabulary: 100 });
   await train(optionsOf('whole'));
 });
-afterAll(() => place[Symbol.dispose]());
 
 const optionsOf = (out: string) => ({
   ...sizes,

@@ -61,7 +61,25 @@ it.each([
   );
   const { checkpoint } = newestValidCheckpoint(checkpointsFolder(place.path('changed')));
   expect(checkpoint?.manifest.step).toBe(saved);
+  if (shard.includes('train')) {
+    await expect(train({ out: place.path('changed'), resume: true })).rejects.toThrow(
+      /^the data in .* is not what .* was trained on: shard 0, random_train_000001\.bin, had the sha256/,
+    );
+  }
   writeFileSync(path, before);
   await train({ out: place.path('changed'), resume: true });
   expect(figuresOf(place.path('changed'))).toEqual(figuresOf(place.path('straight')));
+});
+it("other data takes the place of the run's, with a notice; shards of other names are named", async () => {
+  using place = new Workplace();
+  const { given } = runs(place);
+  await train({ ...given('run'), stopAfter: 2 });
+  const data = place.data({ train: 900, val: 500, vocabulary: 100, name: 'other' });
+  const notices: string[] = [];
+  await train({ out: place.path('run'), resume: true, data, stopAfter: 3 }, { onNotice: (text) => notices.push(text) });
+  expect(notices.join()).toMatch(/--data .*other in place of the run's .*data/);
+  place.data({ train: 901, val: 500, vocabulary: 100, name: 'other' });
+  await expect(train({ out: place.path('run'), resume: true })).rejects.toThrow(
+    /shard 0 was random_train\.bin of 900 tokens, now it is random_train\.bin of 901 tokens/,
+  );
 });

@@ -2,21 +2,19 @@
 // have no checksum, and config.json of a run that resumes with it.
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
 import { checkpointsFolder, configPath, logPath } from '../../src/runs/paths.ts';
 import { train } from '../../src/train/train.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 import { parseOptions } from '../support/options.ts';
 
-let place: Workplace;
+const place = workplace();
 beforeAll(async () => {
-  place = new Workplace();
   const data = place.data({ vocabulary: 100 });
   const flags =
     '--model custom --layers 1 --channels 32 --heads 2 --context 32 --device cpu --batch 1 --seq 32 --steps 8 --stop-after 6 --val-every 0 --sample-every 0 --save-every 3 --threads 1';
   await train({ ...parseOptions(flags), data, out: place.path('run') });
 });
-afterAll(() => place[Symbol.dispose]());
 
 type Values = Record<string, Record<string, unknown>>;
 

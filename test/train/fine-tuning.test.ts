@@ -1,8 +1,7 @@
 // Trains from existing weights: the fine-tuning learning rate by default, the same or a shorter context, the same bits from a
 // run or from llm.c's file, and weights that cannot be fine-tuned.
 import { writeFileSync } from 'node:fs';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { UsageError } from '../../src/base/errors.ts';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { presetConfig } from '../../src/model/config.ts';
 import { createModel } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';
@@ -13,10 +12,10 @@ import { readRun } from '../../src/runs/reader.ts';
 import { train } from '../../src/train/train.ts';
 import { resolveCheckpoint } from '../../src/weights/checkpoint/directory.ts';
 import { resolveWeights } from '../../src/weights/weights.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 import { llmcModelFile } from '../support/llmc-model.ts';
 
-let place: Workplace;
+const place = workplace();
 const base: TrainOptions = { device: 'cpu', threads: 1, batch: 2, steps: 3, valEvery: 0, sampleEvery: 0 };
 const sizes: TrainOptions = { layers: 1, channels: 32, heads: 2, context: 48, sequence: 32 };
 
@@ -31,7 +30,6 @@ const losses = (out: string) => readRun(place.path(out)).series.train.map(([, lo
 const configuration = (out: string) => readRun(place.path(out)).configuration;
 
 beforeAll(async () => {
-  place = new Workplace();
   place.data({ vocabulary: 100 });
   await tune('first', { ...sizes, learningRate: 1e-2 });
   // The same weights as llm.c would hold them.
@@ -42,7 +40,6 @@ beforeAll(async () => {
   const file = llmcModelFile(weights.model, 'fp32', (name) => floats(model.masters.get(name)));
   writeFileSync(place.path('first.bin'), file);
 });
-afterAll(() => place[Symbol.dispose]());
 
 it('takes the learning rate of a fine-tune, says so, and holds it', async () => {
   const notices = await tune('tuned', { model: place.path('first') });
@@ -95,15 +92,6 @@ describe('refuses', () => {
     const data = place.data({ vocabulary: 90, below: 90, name: 'other' });
     await refused({ data }).rejects.toThrow(
       /other has a vocabulary of 90 tokens .*, .*first\.bin one of 100; prepare the data/,
-    );
-  });
-
-  it('what is no model, or not there', async () => {
-    writeFileSync(place.path('notes.bin'), 'notes');
-    await refused({ model: place.path('notes.bin') }).rejects.toThrow('notes.bin is not a model file of llm.c');
-    await refused({ model: 'none.bin' }).rejects.toThrow(UsageError);
-    await refused({ model: 'none.bin' }).rejects.toThrow(
-      /--model takes d6, .* Hugging Face folder, .*; none.bin does not exist/,
     );
   });
 });

@@ -1,24 +1,22 @@
 // Names a run's model: a preset's name only if the sizes are the preset's. The configuration repeats the run, resumes it, and
 // is the same model to compare.
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
 import { modelName, presetConfig } from '../../src/model/config.ts';
 import type { TrainOptions } from '../../src/options/table.ts';
 import { configurationDifferences } from '../../src/report/compare/pairs.ts';
 import { mismatches, readReference } from '../../src/report/compare/reference.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import { train } from '../../src/train/train.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 
-let place: Workplace;
+const place = workplace();
 let options: TrainOptions;
 const sizes = { layers: 1, channels: 32, heads: 2, context: 64 };
 beforeAll(() => {
-  place = new Workplace();
   const data = place.data({ vocabulary: 200 });
   options = { device: 'cpu', data, ...sizes, sequence: 16, steps: 4, valEvery: 0, sampleEvery: 0 };
 });
-afterAll(() => place[Symbol.dispose]());
 
 it('names a preset by its sizes, whatever was asked for, and keeps paths', () => {
   const [d6, d12] = [presetConfig('d6')!, presetConfig('d12')!];

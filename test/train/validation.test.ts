@@ -1,6 +1,6 @@
 // Validation: whole sequences, whose figures depend on neither batch nor recompute, and llm.c's batches. Those wrap around a set of
 // fewer batches than --val-steps: each batch runs once and is weighted in the mean.
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { openLoader } from '../../src/data/batches/loader.ts';
 import { findShards } from '../../src/data/shards/find-shards.ts';
 import { meanLoss } from '../../src/inference/evaluate/mean-loss.ts';
@@ -10,18 +10,16 @@ import { Device } from '../../src/native/device.ts';
 import type { TrainOptions } from '../../src/options/table.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import { train } from '../../src/train/train.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 
 const sizes = { layers: 1, channels: 32, heads: 2, context: 16 };
 const [batch, sequence, vocabularySize, seed] = [2, 16, 100, 7];
 
-let place: Workplace;
+const place = workplace();
 beforeAll(() => {
-  place = new Workplace();
   // Five batches, and some tokens over.
   place.data({ val: 5 * batch * sequence + 9, vocabulary: vocabularySize });
 });
-afterAll(() => place[Symbol.dispose]());
 
 it.each([1, 3, 5, 7, 10, 13])('%i batches', async (valSteps) => {
   const data = place.path('data');

@@ -5,19 +5,15 @@ import { join } from 'node:path';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { parquetMetadata } from 'hyparquet';
 import { type ColumnSource, parquetWriteBuffer } from 'hyparquet-writer';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { Gpt2Error } from '../../../src/base/errors.ts';
 import { documentsOf } from '../../../src/data/datasets/text/parquet.ts';
 import { parquetDocuments } from '../../../src/data/datasets/text/parquet-reader.ts';
 import { Random } from '../../../src/ops/cases/case-numbers.ts';
 import { mutate } from '../../fuzz/mutate.ts';
-import { Workplace } from '../../support/cli.ts';
+import { workplace } from '../../support/cli.ts';
 
-let place: Workplace;
-beforeAll(() => {
-  place = new Workplace();
-});
-afterAll(() => place[Symbol.dispose]());
+const place = workplace();
 
 const random = new Random(1);
 const alphabet = ['word', ' ', 'é', '漢字', '"', '\\', '\n', '\t', '\u2028', '\0', '🙂', 'ünïcode', '\ufeff', '</a>'];
@@ -101,9 +97,8 @@ describe('reads', () => {
 });
 
 describe('makes', () => {
-  const prepro = (...args: string[]) => {
-    const { code, stderr } = place.run(['prepro', ...args, '--workers', '1']);
-    expect(code, stderr).toBe(0);
+  const prepro = async (...args: string[]) => {
+    await place.okHere(['prepro', ...args, '--workers', '1']);
   };
   const shards = (folder: string) =>
     readdirSync(place.path(folder))

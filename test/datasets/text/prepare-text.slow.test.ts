@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { get_encoding } from 'tiktoken';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { findInputs } from '../../../src/data/datasets/text/inputs.ts';
 import { blockEnd } from '../../../src/data/datasets/text/parts.ts';
 import { prepareText, shardPrefix, type TextOptions } from '../../../src/data/datasets/text/prepare-text.ts';
@@ -15,14 +15,10 @@ import { findShards } from '../../../src/data/shards/find-shards.ts';
 import { openShard } from '../../../src/data/shards/shard.ts';
 import { Random } from '../../../src/ops/cases/case-numbers.ts';
 import { bytes as byteTokenizer, decode, encode, endOfText } from '../../../src/tokenizer/tokenizer.ts';
-import { command, Workplace } from '../../support/cli.ts';
+import { command, workplace } from '../../support/cli.ts';
 import { anyText } from '../../tokenizer/texts.ts';
 
-let place: Workplace;
-beforeAll(() => {
-  place = new Workplace();
-});
-afterAll(() => place[Symbol.dispose]());
+const place = workplace();
 
 type More = Partial<TextOptions> & { validation?: number };
 const prepare = (paths: string[], out: string, { validation = 0.01, ...more }: More = {}) =>
@@ -313,8 +309,7 @@ describe('shards', () => {
         expect(() => findShards(place.path('kill'), 'train')).toThrow(/is not finished/);
       }
     }
-    const { code, stderr } = place.run(['prepro', ...args]);
-    expect(code, stderr).toBe(0);
+    place.ok(['prepro', ...args]);
     expect(hashOf(place.path('kill'))).toEqual(hashOf(place.path('whole')));
   });
 

@@ -1,6 +1,6 @@
 // Stops at a loss or gradient that is not finite: weights unchanged, the first tensor named, a capture that replays the same.
 // With --skip-spikes training continues without such steps.
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, it, vi } from 'vitest';
 import { writeShard } from '../../../src/data/shards/shard.ts';
@@ -15,7 +15,7 @@ import { noUpdate } from '../../../src/optimizer/optimizer.ts';
 import { OptimizerState } from '../../../src/optimizer/state.ts';
 import type { TrainOptions } from '../../../src/options/table.ts';
 import { checkpointsFolder } from '../../../src/runs/paths.ts';
-import type { RunEvent } from '../../../src/runs/schema.ts';
+import { readRun } from '../../../src/runs/reader.ts';
 import { locate } from '../../../src/train/failure/locate.ts';
 import { replay } from '../../../src/train/failure/replay.ts';
 import { neededBytes } from '../../../src/train/plan/plan-memory.ts';
@@ -70,10 +70,7 @@ const tooMuchBackwardIn =
     });
   };
 
-function events(run: string): RunEvent[] {
-  const lines = readFileSync(join(run, 'log.jsonl'), 'utf8').trim().split('\n');
-  return lines.map((line) => JSON.parse(line) as RunEvent);
-}
+const events = (run: string) => readRun(run).events;
 
 const weightsOf = (checkpoint: string): Float32Array[] => {
   using file = openSafetensors(join(checkpoint, 'model.safetensors'));

@@ -1,5 +1,5 @@
 // Memory of kernels that replace ops (--kernel): the plan is what a step allocates, and --batch auto counts it.
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { forward } from '../../../src/model/forward.ts';
 import { headForward } from '../../../src/model/head.ts';
 import { initializeWeights } from '../../../src/model/initialize.ts';
@@ -14,7 +14,7 @@ import { planRun } from '../../../src/train/plan/plan.ts';
 import { trainingPlan } from '../../../src/train/plan/plan-memory.ts';
 import { Trainer } from '../../../src/train/step/trainer.ts';
 import { train } from '../../../src/train/train.ts';
-import { Workplace } from '../../support/cli.ts';
+import { workplace } from '../../support/cli.ts';
 
 const config = { layers: 2, heads: 2, channels: 32, context: 32, vocabularySize: 100 };
 const [B, T, accumulation] = [2, 32, 2];
@@ -66,10 +66,9 @@ describe.each([
 });
 
 describe('a run', () => {
-  let place: Workplace;
+  const place = workplace();
   let options: TrainOptions;
   beforeAll(() => {
-    place = new Workplace();
     const data = place.data({ vocabulary: 100 });
     options = {
       ...{ device: 'cpu', data, valEvery: 0, sampleEvery: 0 },
@@ -79,7 +78,6 @@ describe('a run', () => {
       context: 64,
     };
   });
-  afterAll(() => place[Symbol.dispose]());
   const kernels = ['kernels/course/attention/1-naive'];
 
   it('takes what --dry-run says', async () => {

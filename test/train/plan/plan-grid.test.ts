@@ -1,20 +1,18 @@
 // Compares plan, --batch auto and the advice of refusals over models, sequences, steps and limits: they must agree.
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { recomputeNames } from '../../../src/model/activation-tables.ts';
 import type { TrainOptions } from '../../../src/options/table.ts';
 import { planRun, type TrainingPlan } from '../../../src/train/plan/plan.ts';
-import { Workplace } from '../../support/cli.ts';
+import { workplace } from '../../support/cli.ts';
 import { haveMemory } from '../../support/memory.ts';
 import { parseOptions } from '../../support/options.ts';
 
-let place: Workplace;
+const place = workplace();
 let data: string;
 beforeAll(() => {
-  place = new Workplace();
   data = place.data();
   haveMemory(64);
 });
-afterAll(() => place[Symbol.dispose]());
 
 const plan = (options: TrainOptions): Promise<TrainingPlan> => planRun({ device: 'cpu', data, ...options }, () => {});
 const planned = ({ memory }: TrainingPlan) => [...memory.values()].reduce((sum, bytes) => sum + bytes, 0) / 2 ** 30;

@@ -1,20 +1,18 @@
 // Plans runs with --dry-run, --batch auto and --max-memory, and checks that the flags a refusal names do fit.
 import { existsSync } from 'node:fs';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
 import type { TrainOptions } from '../../../src/options/table.ts';
 import { readRun } from '../../../src/runs/reader.ts';
 import { planRun } from '../../../src/train/plan/plan.ts';
 import { train } from '../../../src/train/train.ts';
-import { Workplace } from '../../support/cli.ts';
+import { workplace } from '../../support/cli.ts';
 import { parseOptions } from '../../support/options.ts';
 
-let place: Workplace;
+const place = workplace();
 let data: string;
 beforeAll(() => {
-  place = new Workplace();
   data = place.data({ vocabulary: 200 });
 });
-afterAll(() => place[Symbol.dispose]());
 
 const plan = (more: TrainOptions) => planRun({ device: 'cpu', data, sequence: 64, ...more }, () => {});
 const totalOf = (memory: ReadonlyMap<string, number>) => [...memory.values()].reduce((sum, bytes) => sum + bytes, 0);
@@ -42,10 +40,9 @@ it('says what saving takes of the host, where a save is a copy, beside the total
   expect(savingMemory).toBe(3 * memory.get('weights')!);
   expect(availableHost).toBeGreaterThan(2 ** 28);
   expect(memory).toEqual((await plan(sizes)).memory);
-  const { code, stdout } = place.run([
+  const { stdout } = await place.okHere([
     ...['train', '--dry-run', '--device', 'cpu', '--data', data, '--model', 'd12', '--seq', '64', '--save-every', '10'],
   ]);
-  expect(code).toBe(0);
   expect(stdout).toMatch(/\n {2}free +[\d.]+ \w+\nhost memory for saving: 985 MiB in addition, of [\d.]+ \w+ free\n$/);
 });
 
@@ -94,9 +91,9 @@ it('refuses what does not fit with flags that do', async () => {
   }
 });
 
-it.each([[[]], [['--json']]])('ends with 1 where the run would not fit, with %j', (more) => {
+it.each([[[]], [['--json']]])('ends with 1 where the run would not fit, with %j', async (more) => {
   const asked = ['--model', 'd12', '--batch', '64', '--seq', '64', '--max-memory', '2'];
-  const { code, stdout, stderr } = place.run([
+  const { code, stdout, stderr } = await place.here([
     ...['train', '--dry-run', '--device', 'cpu', '--data', data, ...asked, ...more],
   ]);
   expect(code).toBe(1);
@@ -105,13 +102,13 @@ it.each([[[]], [['--json']]])('ends with 1 where the run would not fit, with %j'
   if (more.length > 0) expect(stderr).toContain((JSON.parse(stdout) as { refusal: string }).refusal);
 });
 
-it('says what a step comes to where only --batch auto settles it', () => {
+it('says what a step comes to where only --batch auto settles it', async () => {
   const sizes = '--layers 1 --channels 32 --heads 2 --context 64 --seq 32'.split(' ');
   const asked = ['train', '--dry-run', '--device', 'cpu', '--data', data, ...sizes, '--batch', 'auto'];
   const tokens = (text: string) => /here; a step has (\d+) tokens: --total-batch is not given\n/.exec(text)?.[1];
   // What is worth it on a CPU: 4096 tokens.
-  expect(tokens(place.run(asked).stdout)).toBe('4096');
-  expect(tokens(place.run([...asked, '--total-batch', '256']).stdout)).toBeUndefined();
+  expect(tokens((await place.here(asked)).stdout)).toBe('4096');
+  expect(tokens((await place.here([...asked, '--total-batch', '256'])).stdout)).toBeUndefined();
 });
 
 it('trains with what it picked, and a resumed run takes the same', async () => {

@@ -1,6 +1,6 @@
 // Saves while training continues: from a copy, one at a time, none left out; without memory for a copy more slowly; and after
 // the device is lost.
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { afterEach, describe, expect, it, vi } from 'vitest';
@@ -8,7 +8,7 @@ import { NativeError } from '../../../src/base/errors.ts';
 import { Device } from '../../../src/native/device.ts';
 import type { TrainOptions } from '../../../src/options/table.ts';
 import { checkpointsFolder } from '../../../src/runs/paths.ts';
-import type { RunEvent } from '../../../src/runs/schema.ts';
+import { readRun } from '../../../src/runs/reader.ts';
 import { train } from '../../../src/train/train.ts';
 import { BackgroundWriter } from '../../../src/weights/checkpoint/background.ts';
 import { listCheckpoints, newestValidCheckpoint, verifyCheckpoint } from '../../../src/weights/checkpoint/directory.ts';
@@ -29,10 +29,7 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-function events(run: string): RunEvent[] {
-  const lines = readFileSync(join(run, 'log.jsonl'), 'utf8').trim().split('\n');
-  return lines.map((line) => JSON.parse(line) as RunEvent);
-}
+const events = (run: string) => readRun(run).events;
 
 describeBackends(
   'BackgroundWriter',

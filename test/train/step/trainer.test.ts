@@ -1,16 +1,16 @@
-// Refuses batches from a caller that are not B x T tokens of the vocabulary, in every function that takes one, before any is
-// copied.
+// A Trainer called by a program: batches that are not B x T tokens of the vocabulary are refused in every function that takes one, before any
+// is copied; calls that are not awaited run one after the other; a workspace that grows between steps changes none of them.
 import { createHash } from 'node:crypto';
-import { expect, it } from 'vitest';
-import { ShapeError, UsageError } from '../../src/base/errors.ts';
-import type { Batch } from '../../src/data/batches/loader.ts';
-import { lossesOf, meanLoss } from '../../src/inference/evaluate/mean-loss.ts';
-import { createModel } from '../../src/model/model.ts';
-import { Device } from '../../src/native/device.ts';
-import { AdamW } from '../../src/optimizer/adamw.ts';
-import { Trainer } from '../../src/train/step/trainer.ts';
-import { describeBackends } from '../support/backends.ts';
-import { drawnModel, recordedBatch, tinyConfig, tinyFixture } from '../support/tiny-model.ts';
+import { expect, it, vi } from 'vitest';
+import { ShapeError, UsageError } from '../../../src/base/errors.ts';
+import type { Batch } from '../../../src/data/batches/loader.ts';
+import { lossesOf, meanLoss } from '../../../src/inference/evaluate/mean-loss.ts';
+import { KeyValueCache } from '../../../src/model/key-value-cache.ts';
+import { createModel } from '../../../src/model/model.ts';
+import { Device } from '../../../src/native/device.ts';
+import { Trainer } from '../../../src/train/step/trainer.ts';
+import { describeBackends } from '../../support/backends.ts';
+import { drawnModel, recordedBatch, tinyConfig, tinyFixture, tinyTrainer } from '../../support/tiny-model.ts';
 
 const { B: batch, T: sequence } = tinyFixture.batch;
 const count = batch * sequence;
@@ -43,8 +43,7 @@ const wrong: [string, unknown, string][] = [
 describeBackends('batches', (_, kind) => {
   const open = (accumulation: number) => {
     const device = Device.open({ kind, accumulates: true });
-    const options = { batch, sequence, accumulation, optimizer: new AdamW({ weightDecay: 0.1 }), gradientClip: 1 };
-    return { device, trainer: new Trainer(drawnModel(device), options) };
+    return { device, trainer: tinyTrainer(drawnModel(device), { accumulation }) };
   };
   /** Everything that steps change. */
   const state = ({ model, optimizerState, gradients }: Trainer): string => {
@@ -145,5 +144,83 @@ describeBackends('batches', (_, kind) => {
     await step(-1, 1e-3).toThrow("a step's index must be a whole number of at least 0, not -1");
     await step(0, Number.NaN).toThrow('the learning rate of step 0 must be a finite number, not NaN');
     expect(state(trainer)).toEqual(before);
+  });
+});
+
+const sizes = { batch, sequence, batches: 2 };
+const other = { inputs: recordedBatch.targets, targets: recordedBatch.inputs };
+
+describeBackends('calls that are not awaited', (_, kind) => {
+  const open = (defersUpdate: boolean) => {
+    const device = Device.open({ kind, accumulates: true });
+    return { device, trainer: tinyTrainer(drawnModel(device), { accumulation: 3, defersUpdate }) };
+  };
+
+  it.each([false, true])('steps give what they give one by one, updates left to the next: %s', async (defers) => {
+    const { device: first, trainer: awaited } = open(defers);
+    using _first = first;
+    const wanted = [];
+    for (let index = 0; index < 5; index++) wanted.push(await awaited.step(index, 1e-2, () => recordedBatch));
+    const { device: second, trainer } = open(defers);
+    using _second = second;
+    const steps = wanted.map((_, index) => trainer.step(index, 1e-2, () => recordedBatch));
+    expect(await Promise.all(steps)).toEqual(wanted);
+    expect(trainer.model.masters.get('wte').read()).toEqual(awaited.model.masters.get('wte').read());
+  });
+
+  it('a step that fails leaves those around it alone', async () => {
+    const { device, trainer } = open(false);
+    using _device = device;
+    const bad = () => ({ ...recordedBatch, inputs: new Int32Array(1) });
+    const steps = [0, 1, 2, 3].map((index) => trainer.step(index, 0, index === 1 ? bad : () => recordedBatch));
+    const settled = await Promise.allSettled(steps);
+    expect(settled.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled', 'fulfilled']);
+    expect(await steps[3]).toEqual(await steps[0]);
+  });
+
+  it('an evaluation beside steps and another evaluation', async () => {
+    const { device, trainer } = open(false);
+    using _device = device;
+    const { model } = trainer;
+    const evaluations = () => [recordedBatch, other].map((given) => () => meanLoss(model, sizes, () => given));
+    const step = () => trainer.step(0, 0, () => recordedBatch);
+    const work = [step, ...evaluations(), step, ...evaluations()];
+    const wanted = [];
+    for (const each of work) wanted.push(await each());
+    expect(await Promise.all(work.map((each) => each()))).toEqual(wanted);
+  });
+});
+
+describeBackends('a workspace', (_, kind) => {
+  const open = () => {
+    const device = Device.open({ kind });
+    return { device, trainer: tinyTrainer(drawnModel(device)) };
+  };
+
+  it('that grows between steps, as for a cache, changes none of them', async () => {
+    const { device: first, trainer: alone } = open();
+    using _first = first;
+    const { device: second, trainer } = open();
+    using _second = second;
+    const step = (each: Trainer, index: number) => each.step(index, 1e-2, () => recordedBatch);
+    expect(await step(trainer, 0)).toEqual(await step(alone, 0));
+    // Its workspace takes the place of the one that the step was recorded with.
+    const drop = vi.spyOn(second, 'dropGraphs');
+    second.reserveWorkspace(1 << 24);
+    expect(drop).toHaveBeenCalledOnce();
+    new KeyValueCache(trainer.model, { texts: 2, window: 8 });
+    for (let index = 1; index < 4; index++) expect(await step(trainer, index)).toEqual(await step(alone, index));
+  });
+
+  it('for which there is no memory is one that ops miss, not one that was freed', async () => {
+    const { device, trainer } = open();
+    using _device = device;
+    const step = () => trainer.step(0, 0, () => recordedBatch);
+    const { loss } = await step();
+    const before = device.allocated.get('workspace')!;
+    expect(() => device.reserveWorkspace(2 ** 50)).toThrow('cannot allocate');
+    await expect(step()).rejects.toThrow(/workspace/);
+    device.reserveWorkspace(before);
+    expect((await step()).loss).toBe(loss);
   });
 });

@@ -1,0 +1,153 @@
+// The command line's texts: --help, the status line, the lines before step 0; and flags that npm keeps (src/commands/npm-flags.ts).
+import { spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it, vi } from 'vitest';
+import { asTyped } from '../../src/base/wording.ts';
+import { program } from '../../src/commands/command-line.ts';
+import { shareLine, statusLine } from '../../src/commands/progress.ts';
+import { tinyModel, workplace } from '../support/cli.ts';
+
+const place = workplace();
+const whole = program(() => new AbortController().signal);
+const commands = [whole, ...whole.commands, ...whole.commands.flatMap(({ commands }) => commands)];
+
+it.each(commands.map((command) => [command.name(), command] as const))('%s', (_, command) => {
+  const help = command.helpInformation();
+  expect(help.match(/"/g)).toBeNull();
+  for (const [, choices] of help.matchAll(/\(choices: ([^)]*)\)/g)) {
+    expect(help.split(choices!.replaceAll(/\s+/g, ' '))).toHaveLength(1);
+  }
+});
+
+/** The columns in which explanations begin, in each paragraph that has several: after two spaces, or on a line of their own. */
+const columnsOf = (help: string): number[][] =>
+  help.split(/\n\s*\n/).flatMap((paragraph) => {
+    const columns = paragraph
+      .split('\n')
+      .map((line) => line.search(/(?<=^ {2,}\S.*? {2,}|^ {20,})\S/))
+      .filter((column) => column >= 0);
+    return columns.length > 1 ? [[...new Set(columns)]] : [];
+  });
+
+it.each(commands.map((command) => [command.name(), command] as const))('%s: columns align', (_, command) => {
+  let help = '';
+  command.configureOutput({ ...command.configureOutput(), writeOut: (text) => (help += text) }).outputHelp();
+  for (const compiled of [false, true]) {
+    const columns = columnsOf(asTyped(help, { compiled }));
+    expect(columns.length).toBeGreaterThan(0);
+    expect(
+      columns.filter(({ length }) => length > 1),
+      help,
+    ).toEqual([]);
+  }
+});
+
+it('the search finds columns that do not align', () => {
+  expect(columnsOf(`A:\n  a   one\n  bb   two\n\n  c    three\n  dd   four\n`)).toEqual([[6, 7], [7]]);
+  expect(columnsOf(`  a${' '.repeat(20)}one\n  b two\n${' '.repeat(22)}three\n`)).toEqual([[23, 22]]);
+});
+
+it('explanations of commands stay in their column', () => {
+  const help = '  npm run eval                  all\n  npm run gpt2 -- runs --json   those\n';
+  const columns = (text: string) =>
+    text
+      .trimEnd()
+      .split('\n')
+      .map((line) => line.search(/(?<= {3})\w/));
+  expect(new Set([...columns(help), ...columns(asTyped(help, { compiled: true }))]).size).toBe(1);
+});
+
+it.each([
+  [79, '[===============               ] 50/100   left 1m05s'],
+  [39, '[=========        ] 50/100   left 1m05s'],
+  [24, '50/100   left 1m05s'],
+  [9, '50/100   left 1m05s'],
+])('%d columns', (columns, line) => {
+  expect(statusLine(50, 100, '   left 1m05s', columns)).toBe(line);
+});
+
+it('is full at the end', () => {
+  expect(statusLine(7, 7, '', 20)).toBe('[==============] 7/7');
+});
+
+it('work without steps shows its share and the time left', () => {
+  expect([shareLine(0, 40, 10), shareLine(10, 40, 21_000), shareLine(40, 40, 9)]).toEqual([
+    '0%',
+    '25%   left 1m03s',
+    '100%   left 0s',
+  ]);
+});
+
+it.each([
+  ['--total-batch 128', '80 steps of 128 tokens, 2 micro-batches each, 2.05 epochs; saves to run'],
+  ['', '80 steps of 64 tokens, 1.02 epochs; saves to run'],
+  ['--seq 16', '80 steps of 32 tokens; saves to run'],
+])('train %s', async (more, line) => {
+  place.data({ train: 5000, vocabulary: 100 });
+  const never = '--val-every 0 --sample-every 0 --save-every 0 --stop-after 1';
+  const flags = `${tinyModel.join(' ')} --batch 2 --seq 32 --steps 80 ${never} ${more}`;
+  const { stdout } = await place.okHere(`train --data data --out run --overwrite ${flags}`);
+  expect(stdout.split('\n')).toContain(line);
+});
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+
+/** The error of the program when an npm script kept these settings; undefined: it started the command. */
+async function refusal(script: string, args: string[], kept: Record<string, string>): Promise<string | undefined> {
+  for (const [name, value] of Object.entries({ npm_command: 'run', npm_lifecycle_event: script, ...kept })) {
+    vi.stubEnv(name, value);
+  }
+  const given = program(() => new AbortController().signal);
+  for (const command of given.commands.flatMap((each) => [each, ...each.commands])) command.action(() => {});
+  try {
+    await given.parseAsync(args, { from: 'user' });
+  } catch (error) {
+    return (error as Error).message;
+  } finally {
+    vi.unstubAllEnvs();
+  }
+}
+
+describe('refuses what npm kept', () => {
+  it.each([
+    ['train', ['train'], { dry_run: 'true' }, '--dry-run', 'train -- --dry-run'],
+    [
+      'train',
+      ['train'],
+      { steps: '10', val_every: '5' },
+      '--steps=10 --val-every=5',
+      'train -- --steps=10 --val-every=5',
+    ],
+    ['train', ['train', 'auto'], { batch: 'true' }, '--batch <B|auto>', 'train -- --batch <B|auto>'],
+    ['bench', ['bench'], { ops: '' }, '--no-ops', 'bench -- --no-ops'],
+    ['prepro', ['prepro', 'text', 'x'], { workers: '4' }, '--workers=4', 'prepro text -- --workers=4'],
+    ['gpt2', ['export', 'x'], { model: 'true' }, '--model <NAME|PATH>', 'gpt2 export -- --model <NAME|PATH>'],
+    ['my-own', ['train'], { resume: 'true' }, '--resume', 'my-own -- --resume'],
+  ] as const)('npm run %s', async (script, args, settings, kept, typed) => {
+    const environment = Object.fromEntries(
+      Object.entries(settings).map(([name, value]) => [`npm_config_${name}`, value]),
+    );
+    const message = await refusal(script, [...args], environment);
+    expect(message).toContain(`npm kept ${kept} to itself`);
+    expect(message).toContain(`\`npm run ${typed}\``);
+  });
+});
+
+it('leaves other starts alone', async () => {
+  expect(await refusal('train', ['train', '--dry-run'], {})).toBeUndefined();
+  expect(await refusal('train', ['train', '--json'], { npm_config_json: 'true' })).toBeUndefined();
+  expect(await refusal('npx', ['train'], { npm_command: 'exec', npm_config_dry_run: 'true' })).toBeUndefined();
+  expect(await refusal('prepack', ['train'], { npm_command: 'pack', npm_config_dry_run: 'true' })).toBeUndefined();
+});
+
+it('in the names that npm itself writes', () => {
+  const train = (...args: string[]) =>
+    spawnSync('npm', ['run', '--silent', 'train', ...args], { cwd: root, encoding: 'utf8' });
+  const { status, stderr } = train('--dry-run', '--val-every=5');
+  expect(stderr).toContain(
+    'npm kept --val-every=5 --dry-run to itself: type `npm run train -- --val-every=5 --dry-run`',
+  );
+  expect(status).toBe(2);
+  // npm sets these by itself.
+  expect(train('--', '--data', 'nowhere', '--device', 'cpu').stderr).toContain('nowhere does not exist');
+});

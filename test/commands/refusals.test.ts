@@ -1,0 +1,501 @@
+// Wrong inputs of every command, as a user types them: each is answered in one line with what, where and what to do, and
+// leaves nothing behind.
+import { cpSync, mkdirSync, readdirSync, truncateSync, writeFileSync } from 'node:fs';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { writeQuestions } from '../../src/data/shards/multiple-choice.ts';
+import { Device } from '../../src/native/device.ts';
+import { writeCheckpoint } from '../../src/weights/checkpoint/write.ts';
+import { manifestFields, trainedModel } from '../checkpoint/trained-model.ts';
+import { type Finished, tinyModel, workplace } from '../support/cli.ts';
+import { randomQuestions } from '../support/questions.ts';
+import { expectRefusal, type Refusal } from '../support/refusal.ts';
+import { tinyConfig } from '../support/tiny-model.ts';
+
+const place = workplace();
+let before: string[];
+/** All files, but for the work that prepro has done and keeps. */
+const everything = () =>
+  readdirSync(place.folder, { recursive: true, encoding: 'utf8' })
+    .filter((name) => !name.startsWith('data/many'))
+    .sort();
+
+/** Files that begin as another format does, what they are called, and the program that unpacks them. */
+const packed: Record<string, [start: number[], what: string, program: string]> = {
+  'a.jsonl.zst': [[0x28, 0xb5, 0x2f, 0xfd], 'compressed with zstd', 'zstd -d'],
+  'a.xz': [[0xfd, 0x37, 0x7a, 0x58, 0x5a, 0], 'compressed with xz', 'xz -dk'],
+  'a.txt.bz2': [[0x42, 0x5a, 0x68, 0x39], 'compressed with bzip2', 'bzip2 -dk'],
+  'a.zip': [[0x50, 0x4b, 0x03, 0x04], 'a zip archive', 'unzip'],
+  'a.pdf': [[0x25, 0x50, 0x44, 0x46, 0x2d, 0xff], 'a PDF', 'pdftotext'],
+};
+
+beforeAll(() => {
+  place.data({ val: 1000 });
+  place.data({ name: 'small', vocabulary: 100 });
+  place.data({ name: 'short', train: 200 });
+  place.data({ name: 'data/inside' });
+  const options = '--order llmc --steps 1 --lr 6e-4 --weight-decay 0.1 --seq 32 --val-every 0 --sample-every 0';
+  place.ok(['train', '--data', 'data', '--out', 'run', ...tinyModel, ...options.split(' ')]);
+  cpSync(place.path('short'), place.path('torn'), { recursive: true });
+  truncateSync(place.path('torn/random_train.bin'), 1324);
+  for (const name of ['empty', 'packed', 'stories', 'sets/inside', 'sets/tinyshakespeare'])
+    mkdirSync(place.path(name), { recursive: true });
+  const files: Record<string, string | Uint8Array> = {
+    'sets/tinyshakespeare/input.txt': 'another text',
+    'stories/TinyStories-train.txt': 'Once.\n<|endoftext|>\nTwice.\n',
+    'stories/TinyStories-valid.txt': 'Never.\n',
+    'stories/not.bin': 'x'.repeat(2000),
+    'notes.txt': 'a few words',
+    'a text.txt': 'a few words',
+    'notes.bin': 'notes',
+    'blank.txt': ' \n\t',
+    'nothing.txt': '',
+    'latin1.txt': Buffer.from('abc é', 'latin1'),
+    'utf16.txt': Buffer.from('\ufeffabc', 'utf16le'),
+    'cut.txt': Buffer.from('abc 漢').subarray(0, 6),
+    'numbers.json': '["a", 5]',
+    'half.json': '["a", ',
+    'lines.jsonl': '{"other": "a"}\n',
+    'one.jsonl': '{"text": "a"}\n',
+    'numbers.jsonl': '{"text": "a"}\n{"text": 3}\n',
+    'broken.jsonl': '{"text": "a"}\n{"text": "b"\n',
+    'many.jsonl': `\n${`{"text": "${'a'.repeat(1000)}"}\n`.repeat(6000)}{\n`,
+    'not.gz': 'plain',
+    'no-table.parquet': 'plain',
+    'plain.parquet': 'PAR1',
+    file: '',
+    'options.json': '{"bach": 2}',
+    'elsewhere.json': '{"max_steps": 2}',
+    'wrong.json': '{"batch": "x"}',
+    'long.json': '{"preset": "gpt2-124m-fineweb", "batch": 5, "sequence": 60}',
+    'lr-first.json': '{"lr": 1, "learningRate": 2}',
+    'twice.json': '{"learningRate": 1, "lr": 2}',
+    'array.json': '[]',
+    'torn.json': '{',
+  };
+  for (const [name, content] of Object.entries(files)) writeFileSync(place.path(name), content);
+  for (const [name, [start]] of Object.entries(packed)) writeFileSync(place.path('packed', name), Buffer.from(start));
+  writeQuestions(place.path('questions.bin'), randomQuestions(20, { vocabulary: 50257, longest: 40 }));
+  for (const [name, vocabularySize] of Object.entries({ nobodys: 300, diverged: 257 })) {
+    using device = Device.open({ kind: 'cpu', threads: 1 });
+    const trained = trainedModel(device, 1, { ...tinyConfig, vocabularySize });
+    if (name === 'diverged') trained.model.masters.get('lnfb').write(new Float32Array(48).fill(Number.NaN));
+    writeCheckpoint({ folder: place.path(name, 'checkpoints'), step: 1, ...trained, manifest: manifestFields });
+  }
+  before = everything();
+});
+
+/** Exit code, what follows the command, what is wrong, what is named besides; lines before the message. */
+type Row = [code: 1 | 2, line: string, what: string | RegExp, where: string | string[], notices?: number];
+
+const otherFlags = (flags: Record<string, string>, value: string) =>
+  Object.entries(flags).map(
+    ([typed, meant]): Row => [2, `${typed} ${value}`, `unknown option '${typed}'`, `: here it is ${meant}`],
+  );
+
+const train = `train --data data --out new --steps 1 ${tinyModel.join(' ')}`;
+const pretrained = '; the pretrained GPT-2 of this size is --model openai-community/gpt2';
+const laptop = 'train --preset shakespeare-laptop --data data --steps 20';
+/** By the command that the lines of a table begin with. */
+const tables: Record<string, Row[]> = {
+  gpt2: [
+    [2, 'trian', "unknown command 'trian'", ['Did you mean train?', '--help']],
+    [2, '--versio', "unknown option '--versio'", '--help'],
+  ],
+  [train]: [
+    ...otherFlags(
+      {
+        '--learning-rate': '--lr',
+        '--max-steps': '--steps',
+        '--max-iters': '--steps',
+        '--epochs': '--steps, optimizer steps; the schedule spans them (default: one epoch)',
+        '--batch-size': '--batch',
+        '--batch_size': '--batch',
+        '--batchsize=4': '--batch',
+        '--block-size': '--seq',
+        '--init-from': '--model',
+      },
+      '4',
+    ),
+    [2, '--lora 4', "unknown option '--lora'", ['LoRA is not supported', 'train --help']],
+    [2, '--step 4', "unknown option '--step'", 'did you mean --steps?'],
+    [2, '--init_from=resume', "unknown option '--init_from=resume'", 'here it is --resume'],
+    [
+      2,
+      '--compile=False --eval_interval=20 --seed=1 --lr_decay_iters 9 --stpes=2 --zzz',
+      'unknown options: --compile=False: the kernels are compiled already; --eval_interval=20: here it is --val-every; ',
+      [
+        '--lr_decay_iters: with --schedule cosine the rate falls over all steps; --stpes=2: did you mean --steps?; --zzz: there is none like it',
+      ],
+    ],
+    [2, 'surplus', /too many arguments for 'train': "surplus"/, ['every value needs its flag', 'train --help']],
+    [2, 'data', /too many arguments for 'train': "data"/, ['as --model data', 'train --help']],
+    [2, '--lr', /option '--lr <X>' argument missing/, 'train --help'],
+    [2, '--lr abc', 'not "abc"', '--lr takes a number of at least 0'],
+    [2, '--lr -1', 'not "-1"', '--lr takes a number of at least 0'],
+    [2, '--batch 0', 'not "0"', '--batch takes a whole number from 1 to 65536 or auto'],
+    [2, '--batch 2.5', 'not "2.5"', '--batch'],
+    [2, '--batch 0x10', 'not "0x10"', '--batch'],
+    [2, '--seed 4294967296', 'not "4294967296"', '--seed takes a whole number from 0 to 4294967295'],
+    [2, '--schedule cosin', 'not "cosin"', '--schedule takes one of cosine, linear, constant, wsd, trapezoid'],
+    [2, '--lr 1e40', 'not "1e40"', '--lr takes a number from 0 to 3.4028234663852886e+38'],
+    [2, '--dtype fp16', 'not "fp16"', '--dtype takes one of fp32, tf32, bf16, fp8'],
+    [2, '--device tpu', 'not "tpu"', '--device takes auto, cpu, cuda or cuda:N'],
+    [2, '--seq 65', "--seq 65 is over the model's context of 64 positions", '--seq'],
+    [2, '--total-batch 300', 'is not a multiple of', ['--total-batch 300', '--batch 4', '--seq 64']],
+    [2, '--heads 3', 'channels 32 are not divisible by heads 3', ['--heads', '--channels']],
+    [2, '--warmup 5', '--warmup 5 is over --steps 1', '--warmup'],
+    [2, '--model d7', 'd7 does not exist', '--model takes d6'],
+    [2, '--resume --overwrite', 'exclude each other', ['--resume', '--overwrite']],
+    [2, '--keep-every 2', '--keep-every goes with --keep', 'give both'],
+    [2, '--hellaswag none.bin', '--hellaswag goes with --hellaswag-every', 'give both'],
+    [2, '--serve-host 0.0.0.0', '--serve-host goes with --serve', '--serve'],
+    ...['-1', '65536', 'x', '1.5'].map(
+      (port): Row => [2, `--serve=${port}`, `not "${port}"`, '--serve takes a whole number from 0 to 65535'],
+    ),
+    [1, '--serve 0 --serve-host 192.0.2.1', '192.0.2.1 is not an address of this machine', '--serve-host'],
+    [1, '--serve 0 --serve-host nowhere.invalid', 'nowhere.invalid is not an address of this machine', '--serve-host'],
+    [2, '--config options.json', 'there is no option "bach"', 'options.json'],
+    [2, '--config elsewhere.json', 'there is no option "max_steps"', ['elsewhere.json', 'did you mean "steps"?']],
+    [2, '--config twice.json', 'gives "learningRate" twice', ['twice.json', 'as "learningRate" and as "lr"']],
+    [2, '--config lr-first.json', 'twice, as "lr" and as "learningRate"', ['lr-first.json', 'remove one']],
+    [2, '--config wrong.json', 'not "x"', 'wrong.json: --batch takes'],
+    [
+      2,
+      '--config long.json',
+      'is not a multiple of',
+      '(from --config long.json: --batch 5, --seq 60; from --preset gpt2-124m-fineweb: --total-batch 524288)',
+    ],
+    [1, '--config empty', 'cannot be read: ENOENT', 'empty/config.json'],
+    [1, '--config torn.json', 'cannot be read', ['torn.json', '--config']],
+    [1, '--config array.json', 'must hold one JSON object', ['array.json', 'config.json']],
+    [1, '--config none.json', 'ENOENT: no such file or directory; ', ['none.json', '--config']],
+    [
+      1,
+      '--data none',
+      'none does not exist',
+      ['--data, such as data, short, small and 2 more, or make it', 'text FILE --out none'],
+    ],
+    [1, '--data smal', 'smal does not exist', 'did you mean small?'],
+    [1, '--data inside', 'inside does not exist', 'did you mean data/inside?'],
+    [1, '--data data/own-source/', 'there is no data in data/own-source/', 'prepro own-source'],
+    [1, '--data empty', 'empty has no train shard', 'prepro'],
+    [1, '--data torn', 'header says 200 tokens, 1424 bytes in all, but it has 1324', 'random_train.bin'],
+    [1, '--data sets/inside/', 'sets/inside/ has no train shard', 'did you mean data/inside?'],
+    [1, '--data notes.bin', 'cannot be read as a folder', ['notes.bin', '--data']],
+    [
+      1,
+      '--data short --order llmc',
+      'too few for 4 sequences of 64',
+      ['random_train.bin', 'largest --batch that fits is 3'],
+    ],
+    [1, '--out file', 'file is not a folder', '--out'],
+    [1, '--out data', 'data holds inside, random_train.bin, random_val.bin, which no run wrote', '--out'],
+    [1, '--out .', '. is a folder of runs', 'name one with --out, such as run, or a new one in it'],
+    [1, '--out /proc/x', 'cannot write the run folder', ['/proc/x', '--out']],
+    [1, '--out file/run', 'cannot write the run folder', ['file/run', '--out']],
+    [1, '--out run', 'run already holds a run', ['--resume', '--overwrite', '--out']],
+    [1, '--model empty', 'neither a checkpoint nor a run', 'empty'],
+    [1, '--model notes.bin', 'is not a model file of llm.c', 'notes.bin'],
+    [1, '--model run --layers 2', 'is of another model: layers 1 instead of 2', 'run/checkpoints'],
+    [1, '--dtype bf16', /^the CPU library has no bf16, only fp32(?!.*GPT2_)/, 'dtype'],
+    [1, '--hellaswag-every 1 --hellaswag none.bin', 'there are no questions in none.bin', '--hellaswag'],
+    [
+      1,
+      '--batch 64 --seq 64 --max-memory 0.1 --model d12',
+      /needs \d.* GiB/,
+      ['--batch 64', '--max-memory 0.1', '--seq'],
+    ],
+  ],
+  train: [
+    [2, '--model d6 --seq 1025', "--seq 1025 is over the model's context of 1024", '--seq'],
+    [2, '--model custom --layers 2', '--model custom needs --layers', ['--channels', '--heads']],
+    [2, '--resume runs/x', 'no value, not "runs/x"', 'continue a run there, give --out runs/x --resume'],
+    [2, '--resume', '--resume needs --out', 'the folder of the run to continue'],
+    [1, '', 'there is no data in data/tinyshakespeare', ['prepro tinyshakespeare', '--data']],
+    [1, '--out . --resume', '. is a folder of runs', 'name one with --out, such as run,'],
+    [1, '--out none --resume', 'there is no run to resume in none', '--resume'],
+    [1, '--out run --resume --layers 2', 'it was trained with 1', ['cannot resume run', '--layers 2']],
+  ],
+  [laptop]: ['', '--dry-run', '--sweep seed=1,2'].map(
+    (more): Row => [
+      2,
+      more,
+      '--warmup 100 is over --steps 20',
+      'take a shorter --warmup (from --preset shakespeare-laptop: --warmup 100)',
+    ],
+  ),
+  prepro: [
+    [2, '', 'no data set was named', 'tinyshakespeare, own-source, hellaswag, text'],
+    [2, 'tinyshakespear', 'no data set "tinyshakespear"', 'did you mean tinyshakespeare?'],
+    [2, 'shakespeare_char', 'no data set', 'did you mean tinyshakespeare --tokenizer char?'],
+    [2, 'empty', 'there is no data set "empty"', 'prepro text empty`, or name one of tinyshakespeare'],
+    [2, '"a text.txt"', 'there is no data set "a text.txt"', "prepro text 'a text.txt'`"],
+    [2, 'wikitext', 'there is no data set "wikitext"', 'name one of tinyshakespeare, own-source'],
+    [2, 'own-source --from notes.txt', 'own-source takes no --from', 'its files come with the package'],
+    [1, 'tinyshakespeare --from none.txt', 'none.txt cannot be read', '--from'],
+    [1, 'tinyshakespeare --from blank.txt', 'blank.txt is empty', '--from'],
+    [1, 'tinyshakespeare --from nothing.txt', 'nothing.txt is empty', '--from'],
+    [1, 'tinyshakespeare --from notes.txt', 'is too short', ['notes.txt', '--from'], 1],
+    [1, 'own-source --out file/x', 'cannot write to file/x', '--out'],
+    [1, 'tinyshakespeare', /has sha256 [0-9a-f]{64}, not/, ['tinyshakespeare/input.txt', '--from']],
+    [1, 'hellaswag', 'GPT2_DATASETS has no hellaswag', ['hellaswag_val.jsonl', '--from']],
+    [1, 'hellaswag --from none', 'the questions none cannot be read', '--from'],
+    [1, 'hellaswag --from lines.jsonl', /not a question .* at ctx/, ['line 1 of lines.jsonl', '--from']],
+    [2, 'hellaswag --tokenizer char', 'hellaswag takes no --tokenizer', 'GPT-2'],
+    [2, 'text', "missing required argument 'FILE'", 'prepro text --help'],
+    [1, 'tinystories --from none', 'the text none cannot be read', 'none'],
+    [1, 'tinystories --from empty', 'empty has no text file *.txt', 'name files'],
+    [
+      1,
+      'tinystories --from stories/TinyStories-train.txt --out x',
+      /^none of the \d+ tokens are for validation: /,
+      'add a file with "val" in its name',
+    ],
+    [
+      1,
+      'tinystories --from stories/TinyStories-valid.txt --out x',
+      /^none of the \d+ tokens are for training: /,
+      'add a file with "train" in its name',
+    ],
+    [2, 'fineweb --version 100B', 'not "100B"', '--version takes one of 10B, edu'],
+    [2, 'fineweb --shards 0', 'not "0"', '--shards takes a whole number from 1 to 1100'],
+    [2, 'fineweb --tokenizer bytes', '--tokenizer bytes needs the text', ': give the text with --from'],
+    [1, 'fineweb --from lines.jsonl', 'has no text in the field "text"', ['lines.jsonl', '--field']],
+    [
+      1,
+      'fineweb --from one.jsonl',
+      /all \d+ tokens are in the first shard, which is validation/,
+      'give a smaller --shard-tokens',
+    ],
+    [1, 'fineweb --from plain.parquet', 'plain.parquet is not a valid Parquet file: ', 'download'],
+    [1, 'fineweb --from stories', 'stories has no text file *.parquet, *.jsonl, *.jsonl.gz, *.json.gz', ': name files'],
+    [2, 'inspect', "missing required argument 'SHARD'", 'prepro inspect --help'],
+    [2, 'inspect data --at -1', 'not "-1"', '--at takes a whole number'],
+    [2, 'inspect data/random_val.bin --at x', 'not "x"', '--at takes a whole number from 0 to 2147483647'],
+    [2, 'inspect data/random_val.bin --count 0', 'not "0"', '--count takes a whole number from 1'],
+    [1, 'inspect none.bin', 'cannot be opened: ENOENT', ['the token shard none.bin', 'prepro']],
+    [1, 'inspect notes.bin', 'is not a token shard: it has 5 bytes', ['notes.bin', 'prepro']],
+    [1, 'inspect stories/not.bin', 'is not a token shard: it begins with', ['not.bin', 'prepro']],
+    [1, 'inspect data/random_val.bin --at 1000', 'has 1000 tokens, none at 1000', ['random_val.bin', '--at']],
+  ],
+  'prepro text --workers 1': [
+    ...Object.entries(packed).map(
+      ([name, [, what, program]]): Row => [
+        1,
+        `packed/${name}`,
+        `packed/${name} is ${what}`,
+        `: unpack it with \`${program} packed/${name}\`, and name the text`,
+      ],
+    ),
+    ...['0', '1', '2'].map(
+      (share): Row => [
+        2,
+        `notes.txt --val-fraction ${share}`,
+        `not "${share}"`,
+        '--val-fraction takes a number over 0 and under 1',
+      ],
+    ),
+    [
+      2,
+      'notes.txt --tokenizer gpt4',
+      'not "gpt4"',
+      '--tokenizer takes gpt2, bytes, char, a tokenizer.json or a folder that has one',
+    ],
+    [1, 'notes.txt --tokenizer ./none.json', './none.json does not exist', '--tokenizer'],
+    [2, 'notes.txt --shard-tokens 0', 'not "0"', '--shard-tokens takes a whole number from 1'],
+    [2, 'notes.txt --workers 0', 'not "0"', '--workers takes a whole number from 1 to 256'],
+    [2, 'notes.txt --worker 1', "unknown option '--worker'", 'did you mean --workers?'],
+    [2, "notes.txt --separator ''", 'a file is a document', '--separator takes a text'],
+    [2, 'notes.txt --field a --separator b', 'exclude each other', '--field and --separator'],
+    [1, 'none.txt', 'cannot be read: it does not exist', 'the text none.txt'],
+    [1, 'empty', 'empty has no text file', ': name files'],
+    [1, 'blank.txt', 'the given files contain no text', 'name files'],
+    [1, 'nothing.txt', 'the given files contain no text', 'name files'],
+    [1, 'notes.txt', 'too short to be divided', '--separator'],
+    [1, 'latin1.txt', 'is not UTF-8 at byte 4 (0xe9)', ['latin1.txt', 'iconv -f LATIN1']],
+    [1, 'utf16.txt', 'is not UTF-8 at byte 0 (0xff)', ['utf16.txt', 'iconv -f UTF-16']],
+    [1, 'cut.txt', 'is not UTF-8 at byte 4 (0xe6)', 'cut.txt'],
+    [1, 'not.gz', 'incorrect header check', 'the text not.gz cannot be read'],
+    [1, 'no-table.parquet', 'no-table.parquet is a table', '--field'],
+    [1, 'plain.parquet --field text', 'is not a valid Parquet file', 'plain.parquet'],
+    [
+      1,
+      'lines.jsonl --field text',
+      'has no text in the field "text"',
+      ['line 1 of lines.jsonl', 'name one of other with --field'],
+    ],
+    [1, 'numbers.jsonl --field text', 'has no text in the field "text"', 'line 2 of numbers.jsonl'],
+    [1, 'numbers.json --field text', 'has no', 'line 2 of numbers.json'],
+    [1, 'half.json --field text', 'half.json is not a valid JSON array: it ends too early', 'half.json'],
+    [1, 'broken.jsonl --field text', 'is not JSON', ['line 2 of broken.jsonl', '--field']],
+    [1, 'many.jsonl --field text', 'is not JSON', 'line 6002 of many.jsonl'],
+    [1, 'notes.txt --out file', 'cannot write to file: ', '--out'],
+    [1, 'notes.txt --out data', 'data holds random_train.bin, which belongs to another data set', '--out'],
+  ],
+  'sample --device cpu --threads 1': [
+    ...otherFlags(
+      {
+        '--num_samples=4': '--count, texts per prompt (default: 1)',
+        '--max_new_tokens': '--tokens, maximum new tokens per text (default: 128)',
+        '--start': '--prompt, text to continue',
+        '--top_k': '--top-k, choose among',
+        '--temp': '--temperature, 0: always the likeliest token',
+        '--init_from': '--model, a run, a checkpoint',
+        '--out_dir': '--model, a run, a checkpoint',
+      },
+      '4',
+    ),
+    [2, '--temperature hot', 'not "hot"', '--temperature takes a number'],
+    [2, '--temperature=-1', 'not "-1"', '--temperature takes a number from 0 to 100'],
+    [2, '--top-p 1.5', 'not "1.5"', '--top-p takes a number from 0 to 1'],
+    [2, '--tokens 12x', 'not "12x"', '--tokens takes a whole number from 1 to 1000000'],
+    [2, '--tokens 0x10', 'not "0x10"', '--tokens takes a whole number'],
+    [2, "--seed ''", 'not ""', '--seed takes a whole number from 0 to 4294967295'],
+    [2, '--count 0', 'not "0"', '--count takes a whole number from 1 to 100000'],
+    [2, '-i --prompt x', '--interactive reads its prompts line by line', '--prompt'],
+    [2, '--when-full burst', 'not "burst"', '--when-full takes one of slide, stop'],
+    [2, '--model run --device tpu', 'not "tpu"', '--device takes auto, cpu, cuda or cuda:N'],
+    [2, '--model run --dtype fp8', 'decodes in bf16 on a GPU', '--dtype'],
+    [1, '--model run --dtype bf16', 'the CPU library has no bf16', 'dtype'],
+    [1, '', 'runs/ has no trained model', ['train', '--model']],
+    [1, '--model none', 'none does not exist', 'name a run, a checkpoint, a Hugging Face folder'],
+    [1, '--model data', 'data is neither a checkpoint nor a run', 'name a run, a checkpoint, a Hugging Face folder'],
+    [1, '--model notes.bin', 'notes.bin is not a model file of llm.c: it has 5 bytes', 'name a run'],
+    [2, '--model gpt2', '--model gpt2 is a size', pretrained],
+    [1, '--model nobodys', '300 tokens, which no known tokenizer has', 'nobodys', 1],
+    [1, '--model diverged', 'the weights of diverged', '--model', 1],
+  ],
+  'eval --device cpu --threads 1': [
+    [1, '', 'runs/ has no trained model', ['train', '--model']],
+    [2, '--model run --tokens 0', 'not "0"', '--tokens takes a whole number of at least 1'],
+    [2, '--model run --steps 2', "unknown option '--steps'", ': here it is --tokens, tokens to predict'],
+    [2, '--model run --role test', 'not "test"', '--role takes one of val, train'],
+    [2, '--model run --dtype fp16', 'not "fp16"', '--dtype takes one of fp32, tf32, bf16, fp8'],
+    [2, '--model run --seq 65', "is over the model's context of 64", '--seq 65'],
+    [1, '--model none', 'none does not exist', 'name a run, a checkpoint, a Hugging Face folder, OWNER'],
+    [1, '--model notes.bin', 'notes.bin is not a model file of llm.c', 'name a run'],
+    [2, '--model gpt2', '--model gpt2 is a size', pretrained],
+    [1, '--model run --data none', 'none does not exist', '--data'],
+    [1, '--model run --data small', 'small has a vocabulary of 100 tokens', 'run/checkpoints'],
+    [1, '--model run --hellaswag none', 'there are no questions in none', '--hellaswag'],
+    [1, '--model run --hellaswag notes.bin', 'is not a file of multiple-choice', ['notes.bin', 'it has 5 bytes']],
+    [1, '--model run --hellaswag questions.bin --seq 3', 'more than a sequence of 3', 'questions.bin'],
+    [
+      1,
+      '--model run --batch 64 --max-memory 0.1',
+      '--batch 64 with --seq 32 needs 0.2 GiB of memory',
+      '--max-memory 0.1 allows no more; --batch 15 fits',
+    ],
+  ],
+  compare: [
+    [2, '', "missing required argument 'RUN'", 'compare --help'],
+    [2, 'run --tolerance x', 'not "x"', '--tolerance takes a number'],
+    [2, 'run --out x.gif', 'not "x.gif"', '--out takes a file that ends in .svg or .png'],
+    [1, 'none', 'none does not exist', 'train'],
+    [1, 'run --reference none', 'there is no reference none', 'llmc-d6-fp32-b4-t64'],
+    [1, 'run --reference notes.txt', 'is not a reference curve', 'notes.txt'],
+    [1, 'run --reference run', 'cannot be compared with itself', 'run'],
+    [1, 'run --reference llmc-d6-fp32-b4-t64', /is not configured as .*layers 1 instead of 6/, '--reference'],
+    [1, 'run --out file/x.svg', 'cannot write the plot file/x.svg', '--out'],
+  ],
+  report: [
+    [1, 'nothing', 'nothing does not exist', 'name a folder that train wrote'],
+    [1, 'nothing --serve', 'nothing does not exist', 'name a folder that train wrote'],
+    [1, 'run --html nowhere/x.html', 'cannot write the report nowhere/x.html: ', '--html'],
+    [2, 'run --port 0', '--port goes with --serve', '--serve'],
+    [2, 'run --serve --html x', '--html writes a file, --serve serves it', '--html'],
+    [2, 'run --serve --port 70000', 'not "70000"', '--port takes a whole number from 0 to 65535'],
+    [2, 'run --serve 8943', /too many .*"8943"/, 'a port goes with its flag, as --port 8943'],
+    [2, '--serve 8943', 'there is no run 8943', 'give a port with its flag, as --serve --port 8943'],
+    [2, 'run --serve-host 0.0.0.0', '--serve-host goes with --serve', '--serve'],
+  ],
+  export: [
+    [2, '--out x', "required option '--format <NAME>' not specified", 'give one of hf, llmc, gguf;'],
+    [2, '--format gguf', "required option '--out <PATH>' not specified", '--out'],
+    [1, '--format hf --out x', 'runs/ has no trained model', ['train', '--model']],
+    [2, '--format hf --out x --model gpt2', '--model gpt2 is a size', pretrained],
+    [2, '--model run --format pt --out x', 'not "pt"', '--format takes one of hf, llmc, gguf'],
+    [2, '--model run --format llmc --dtype fp16 --out x', '--format llmc writes fp32 or bf16', ['--dtype', '--format']],
+    [1, '--model notes.bin --format hf --out x', 'is not a model file of llm.c', 'notes.bin'],
+    ...[
+      ['llmc', 'notes.bin'],
+      ['gguf', 'notes.bin'],
+      ['gguf', 'empty'],
+      ['gguf', 'data'],
+      ['hf', 'data'],
+    ].map(
+      ([format, out]): Row => [
+        1,
+        `--model run --format ${format} --out ${out}`,
+        `${out} already exists`,
+        ': name another --out, or remove it',
+      ],
+    ),
+    [1, '--model run --format hf --out file/x', 'cannot write file/x', '--out'],
+    [1, '--model run --format gguf --out file/x', /^cannot write file\/x: (?!.*\.tmp)/, '; name another --out'],
+  ],
+  bench: [
+    [2, '--batch 0', 'not "0"', '--batch takes a whole number'],
+    [2, '--device cpu --model runs/x', 'not "runs/x"', '--model takes one of d6'],
+    [2, '--device cpu --model custom', 'not "custom"', '--model takes one of d6'],
+    [2, '--generate 8 --batch 2', "'--generate <N>' cannot be used with option '--batch <B>'", 'bench --help'],
+    [2, '--device cpu --batch auto', 'not "auto"', '--batch takes a whole number from 1 to 65536'],
+    [1, '--device cpu --out none/x.json', 'which does not exist', '--out none/x.json'],
+    [1, '--device cpu --data none', 'none does not exist', '--data'],
+  ],
+  presets: [[2, 'mine', 'not "mine"', 'NAME takes one of shakespeare-laptop, gpt2-124m-fineweb']],
+  runs: [[2, '--sort loss', 'not "loss"', '--sort takes one of run, started']],
+  doctor: [
+    [2, '--jsno', "unknown option '--jsno'", 'did you mean --json?'],
+    [2, 'extra', "too many arguments for 'doctor'", 'doctor --help'],
+  ],
+  replay: [
+    [2, '', "missing required argument 'CAPTURE'", 'replay --help'],
+    [2, 'none --device tpu', 'not "tpu"', '--device takes'],
+    [1, 'none', 'none is not a capture', '<RUN>/captures/step-'],
+    [1, 'run', 'run is not a capture', '<RUN>/captures/step-'],
+  ],
+};
+
+const env = () => ({ GPT2_DATASETS: place.path('sets') });
+const expectRow = (finished: Finished, [code, , what, where, notices]: Row) =>
+  expectRefusal(finished, { code, what, where: [where].flat(), notices } satisfies Refusal);
+
+describe.each(Object.entries(tables))('%s', (command, rows) => {
+  it.each(rows.map((row) => [row[1], row] as const))('%s', async (line, row) => {
+    expectRow(await place.here(`${command === 'gpt2' ? '' : command} ${line}`, env()), row);
+  });
+});
+
+it('started as a program says the same, with the same exit code', () => {
+  for (const [command, index] of [
+    ['gpt2', 0],
+    [train, 15],
+    ['compare', 3],
+  ] as const) {
+    const row = tables[command]![index]!;
+    expectRow(place.run(`${command === 'gpt2' ? '' : command} ${row[1]}`, env()), row);
+  }
+});
+
+it('a library that does not exist', () => {
+  const finished = place.run(train, { GPT2_LIBRARY: place.path('none.so') });
+  expectRow(finished, [1, '', /^there is no /, [place.path('none.so'), 'GPT2_LIBRARY names it']]);
+});
+
+it.each([
+  'export --model none --format hf --out x',
+  'prepro tinyshakespeare --from none --out x',
+  'prepro tinystories --from none --out x',
+  'prepro fineweb --from none --out x',
+])('--verbose shows the stack of the error: gpt2 %s', async (line) => {
+  const { code, stderr } = await (line.startsWith('export')
+    ? place.run(`${line} --verbose`)
+    : place.here(`${line} --verbose`));
+  expect(code).toBe(1);
+  expect(stderr).toMatch(/Error: .*none.*\n {4}at /);
+});
+
+it('nothing is left behind', () => {
+  expect(everything()).toEqual(before);
+});

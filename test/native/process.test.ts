@@ -1,0 +1,107 @@
+// The end of a process whose main thread hangs, whose streams fail or whose threads do not start.
+import { spawnSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { expect, it } from 'vitest';
+import { loader, Workplace } from '../support/cli.ts';
+
+const source = (path: string) => fileURLToPath(new URL(`../../src/${path}`, import.meta.url));
+const program = (text: string, env: Record<string, string> = {}) => {
+  const args = ['--import', loader, '--input-type=module', '--eval', text];
+  const { status, signal, stdout, stderr } = spawnSync(process.execPath, args, {
+    ...{ encoding: 'utf8', timeout: 100_000, killSignal: 'SIGKILL', env: { ...process.env, ...env } },
+  });
+  return { status, signal, stdout, stderr };
+};
+const run = (then: string, milliseconds = 500) =>
+  program(
+    `import { endLater } from '${source('native/last-resort.ts')}'; endLater('cpu', 'rank 1 is gone', ${milliseconds}); ${then}`,
+  );
+
+it('ends a process that is stuck', () => {
+  const { status, stderr } = run('for (;;);');
+  expect(status).toBe(1);
+  expect(stderr).toBe('rank 1 is gone\n');
+});
+
+it('leaves alone one that ends', () => {
+  const { status, stderr } = run('process.exitCode = 3', 60_000);
+  expect(status).toBe(3);
+  expect(stderr).toBe('');
+});
+
+// Node unloads libraries when it exits, maybe before the thread that waits has begun: then the process crashed.
+it.skipIf(process.platform !== 'linux')('its code stays in memory when the library is unloaded', () => {
+  const { stdout, stderr } = program(`
+    import { readFileSync } from 'node:fs';
+    import { libraryPath } from '${source('native/find-library.ts')}';
+    import { loadShared } from '${source('native/koffi.ts')}';
+    loadShared(libraryPath('cpu')).unload();
+    console.log(readFileSync('/proc/self/maps', 'utf8').includes('libgpt2-cpu'));
+  `);
+  expect({ stdout, stderr }).toEqual({ stdout: 'true\n', stderr: '' });
+});
+
+it('ends one that is stuck on its way out', () => {
+  const { status, stderr } = run("process.on('exit', () => { for (;;); }); process.exit(3)");
+  expect(status).toBe(1);
+  expect(stderr).toBe('rank 1 is gone\n');
+});
+
+it('refuses a text for which there is no memory', () => {
+  const { status, signal, stdout } = program(`
+    import { loadLibrary } from '${source('native/library.ts')}';
+    const text = new Uint8Array(8);
+    console.log(loadLibrary('cpu').endLater({ text, bytes: 2 ** 52, milliseconds: 1, exitCode: 1 }));
+  `);
+  // GPT2_OUT_OF_MEMORY
+  expect({ status, signal, stdout }).toEqual({ status: 0, signal: null, stdout: '3\n' });
+});
+
+it.each([1, 2])('a process whose descriptor %i fails ends with its exit code', (descriptor) => {
+  // A closed descriptor fails as a full quota does: fsync(2) gives an error other than EINVAL.
+  const ended = program(`
+    import { closeSync } from 'node:fs';
+    await import('${source('native/library.ts')}');
+    process.exitCode = 3;
+    process.once('beforeExit', () => closeSync(${descriptor}));
+  `);
+  expect(ended).toMatchObject({ status: 3, signal: null, stderr: '' });
+});
+
+it.skipIf(process.platform !== 'linux')('threads that start after a first loop take no earlier work', () => {
+  using place = new Workplace();
+  // While REFUSE_THREADS is set, the system has no resources for a thread.
+  writeFileSync(
+    place.path('refuse.c'),
+    `#define _GNU_SOURCE
+    #include <dlfcn.h>
+    #include <errno.h>
+    #include <pthread.h>
+    #include <stdlib.h>
+    int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument) {
+      int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) = dlsym(RTLD_NEXT, "pthread_create");
+      return getenv("REFUSE_THREADS") ? EAGAIN : create(thread, attributes, start, argument);
+    }`,
+  );
+  const library = place.path('refuse.so');
+  expect(spawnSync('cc', ['-shared', '-fPIC', '-o', library, place.path('refuse.c'), '-ldl']).status).toBe(0);
+  const script = `
+    import { Device } from '${source('native/device.ts')}';
+    import { tensorOf } from '${source('native/buffer.ts')}';
+    import { geluForward, residualForward } from '${source('ops/ops.generated.ts')}';
+    const count = 1 << 20;
+    for (let round = 0; round < 10; round++) {
+      const device = Device.open({ kind: 'cpu', threads: 4 });
+      const a = tensorOf(device, Float32Array.from({ length: count }, (_, i) => i));
+      process.env.REFUSE_THREADS = '1';
+      residualForward(device, { out: tensorOf(device, new Float32Array(count)), a, b: a });
+      delete process.env.REFUSE_THREADS;
+      const out = tensorOf(device, new Float32Array(count));
+      geluForward(device, { out, in: a });
+      const wrong = out.read().findIndex((value, i) => Math.abs(value - i) > 0.2);
+      if (wrong >= 0) console.log('element', wrong, 'of round', round);
+      device.close();
+    }`;
+  expect(program(script, { LD_PRELOAD: library })).toEqual({ status: 0, signal: null, stdout: '', stderr: '' });
+});
