@@ -11,17 +11,19 @@ import { logPath } from '../../src/runs/paths.ts';
 import type { RunSeries } from '../../src/runs/reader.ts';
 import { formatEvent, type RunEvent } from '../../src/runs/schema.ts';
 import { runEvent, trainEvent } from '../runs/run-log.ts';
-import { workplace } from '../support/cli.ts';
+import { Workplace } from '../support/cli.ts';
 
 const reference = readReference('llmc-d6-fp32-b4-t64');
 
-const place = workplace('each');
+let place: Workplace;
 let run: string;
 beforeEach(() => {
+  place = new Workplace();
   run = place.path('run');
 });
 afterEach(() => {
   vi.restoreAllMocks();
+  place[Symbol.dispose]();
 });
 
 /** A run folder whose log holds these series. */
