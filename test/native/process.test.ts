@@ -88,7 +88,7 @@ it.skipIf(process.platform !== 'linux')('threads that start after a first loop t
   expect(spawnSync('cc', ['-shared', '-fPIC', '-o', library, place.path('refuse.c'), '-ldl']).status).toBe(0);
   const script = `
     import { Device } from '${source('native/device.ts')}';
-    import { tensorOf } from '${source('native/buffer.ts')}';
+    import { tensorOf } from '${source('native/tensor.ts')}';
     import { geluForward, residualForward } from '${source('ops/ops.generated.ts')}';
     const count = 1 << 20;
     for (let round = 0; round < 10; round++) {
