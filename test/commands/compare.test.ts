@@ -11,19 +11,17 @@ import { logPath } from '../../src/runs/paths.ts';
 import type { RunSeries } from '../../src/runs/reader.ts';
 import { formatEvent, type RunEvent } from '../../src/runs/schema.ts';
 import { runEvent, trainEvent } from '../runs/run-log.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 
 const reference = readReference('llmc-d6-fp32-b4-t64');
 
-let place: Workplace;
+const place = workplace('each');
 let run: string;
 beforeEach(() => {
-  place = new Workplace();
   run = place.path('run');
 });
 afterEach(() => {
   vi.restoreAllMocks();
-  place[Symbol.dispose]();
 });
 
 /** A run folder whose log holds these series. */
