@@ -9,7 +9,11 @@ import { llmcModelFile } from '../support/llmc-model.ts';
 import { randomQuestions } from '../support/questions.ts';
 
 const place = workplace();
-const evaluate = (...args: string[]) => place.here(['eval', '--device', 'cpu', '--threads', '1', ...args]);
+const evaluate = (...args: string[]) => {
+  const line = ['eval', '--device', 'cpu', '--threads', '1', ...args];
+  // Ranks are started as processes of the same command.
+  return args.includes('--gpus') ? place.finished(line) : place.here(line);
+};
 
 beforeAll(async () => {
   place.data({ val: 1000 });
@@ -67,17 +71,8 @@ it('answers questions, alone or after the loss, the same at any batch size', asy
   expect(alone.stderr).toMatch(
     /^\d+ of 80 rows are longer than --seq 32: the beginnings of their contexts are cut off$/m,
   );
-  const both = await evaluate(
-    '--model',
-    'run',
-    '--hellaswag',
-    'questions.bin',
-    '--data',
-    'data',
-    '--json',
-    '--batch',
-    '7',
-  );
+  const options = '--hellaswag questions.bin --data data --json --batch 7';
+  const both = await evaluate('--model', 'run', ...options.split(' '));
   const figures = JSON.parse(both.stdout) as Record<string, number>;
   expect(figures).toMatchObject({ data: 'data', batch: 7, hellaswag: 'questions.bin', questions: 20 });
   expect(alone.stdout).toContain(`(${figures.correct} of 20)`);

@@ -356,7 +356,7 @@ const tables: Record<string, Row[]> = {
     [2, '--when-full burst', 'not "burst"', '--when-full takes one of slide, stop'],
     [2, '--model run --device tpu', 'not "tpu"', '--device takes auto, cpu, cuda or cuda:N'],
     [2, '--model run --dtype fp8', 'decodes in bf16 on a GPU', '--dtype'],
-    [1, '--model run --dtype bf16', 'the CPU library has no bf16', 'dtype'],
+    [1, '--model run --dtype bf16', 'the CPU library has no bf16', 'dtype', 1],
     [1, '', 'runs/ has no trained model', ['train', '--model']],
     [1, '--model none', 'none does not exist', 'name a run, a checkpoint, a Hugging Face folder'],
     [1, '--model data', 'data is neither a checkpoint nor a run', 'name a run, a checkpoint, a Hugging Face folder'],

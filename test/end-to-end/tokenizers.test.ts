@@ -84,7 +84,7 @@ describe('characters', () => {
       await refused(
         [...args.with(2, model), '--data', 'data/other', '--out', 'mixed'],
         /data\/other was made with another tokenizer \(char\) than that of (exported|run\S*) \(char\)/,
-        ['data/other', model, 'prepro text FILE --tokenizer '],
+        ['data/other', model, 'text FILE --tokenizer '],
       );
     }
     await run('prepro', 'text', 'play.txt', '--tokenizer', 'bytes', '--out', 'data/bytes', '--workers', '1');

@@ -72,6 +72,11 @@ describeBackends("llm.c's model file", (_, kind) => {
     bytes.writeInt32LE(value, index * 4);
     return undefined;
   };
+  const cut = (end: number) => (bytes: Buffer) => bytes.subarray(0, end);
+  const filled = (text: string) => () => Buffer.alloc(2000, text);
+  const isSafetensors = /model\.bin is a safetensors file without a configuration: name its folder, \//;
+  const isLonger =
+    /^.*: \d+ bytes follow its last tensor, lnfb; name a run, a checkpoint, .*, or llm\.c's model \.bin$/;
 
   it.each([
     ['another magic', setting(0, 20240520), 'it begins with 20240520, not 20240326'],
@@ -83,30 +88,14 @@ describeBackends("llm.c's model file", (_, kind) => {
     ['sizes that no file has', setting(6, 2 ** 31 - 2 ** 10), /channels 2147482624 are not divisible by heads 3/],
     ['a field of a later version', setting(8, 1), 'int 8 of its header is 1, which llm.c leaves at 0'],
     ['a billion layers', setting(4, 1e9), /bytes of \d+ and ends in ln1w; copy it again/],
-    [
-      'the other type',
-      setting(1, 5),
-      /^.*: \d+ bytes follow its last tensor, lnfb; name a run, a checkpoint, .*, or llm\.c's model \.bin$/,
-    ],
+    ['the other type', setting(1, 5), isLonger],
     ['a byte too many', (bytes: Buffer) => Buffer.concat([bytes, Buffer.from([0])]), '1 bytes follow its last tensor'],
-    [
-      'a byte too few',
-      (bytes: Buffer) => bytes.subarray(0, -1),
-      /has \d+ bytes of \d+ and ends in lnfb; copy it again/,
-    ],
+    ['a byte too few', cut(-1), /has \d+ bytes of \d+ and ends in lnfb; copy it again/],
     ['half of it', (bytes: Buffer) => bytes.subarray(0, bytes.length / 2), 'and ends in'],
-    ['GGUF in it', () => Buffer.alloc(2000, 'GGUF'), 'is a GGUF file, which cannot be read; name a run'],
-    [
-      'safetensors in it',
-      () => Buffer.concat([Buffer.from([16, 0, 0, 0, 0, 0, 0, 0]), Buffer.alloc(2000, '{}')]),
-      /model\.bin is a safetensors file without a configuration: name its folder, \//,
-    ],
-    [
-      'a PyTorch archive in it',
-      () => Buffer.alloc(2000, 'PK\x03\x04'),
-      "save the model with transformers' save_pretrained",
-    ],
-    ['no header', (bytes: Buffer) => bytes.subarray(0, 1000), "it has 1000 bytes, less than the header's 1024"],
+    ['GGUF in it', filled('GGUF'), 'is a GGUF file, which cannot be read; name a run'],
+    ['safetensors in it', () => Buffer.concat([Buffer.from([16, 0, 0, 0, 0, 0, 0, 0]), filled('{}')()]), isSafetensors],
+    ['a PyTorch archive in it', filled('PK\x03\x04'), "save the model with transformers' save_pretrained"],
+    ['no header', cut(1000), "it has 1000 bytes, less than the header's 1024"],
   ] as [string, (bytes: Buffer) => Buffer | undefined, string | RegExp][])(
     'with %s is refused',
     async (_, change, message) => {

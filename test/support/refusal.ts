@@ -5,7 +5,7 @@ import type { Finished } from './cli.ts';
 
 /** A refusal ends in what to do, which takes one of these words: a verb that tells, or what there is to choose from. */
 const advice =
-  /\b(takes?|name|choose|again|give|make|run|start|see|download|leave|remove|replace|continue|train|must be|it needs|convert|fits|unset|[Dd]id you mean)\b/;
+  /\b(takes?|name|choose|again|give|make|run|start|see|download|leave|remove|replace|continue|train|must be|it needs|convert|fits|unset|is --model|[Dd]id you mean)\b/;
 
 export interface Refusal {
   readonly code: 1 | 2;

@@ -81,7 +81,7 @@ describe('whole sequences', () => {
     expect(resumed.configuration.valTokens).toBeUndefined();
     expect(resumed.val.map(({ tokens }) => tokens)).toEqual([96, 96, 96]);
     const other = await run({ batch: 2, steps: 3, resume: true, valTokens: 48 }, 'moved');
-    expect(other.notices[0]).toBe("valTokens 48 in place of the run's valSteps 3");
+    expect(other.notices[0]).toBe("--val-tokens 48 in place of the run's --val-steps 3");
     expect(other.configuration.valSteps).toBeUndefined();
     expect(other.val.map(({ tokens }) => tokens)).toEqual([96, 96, 96, 48]);
   });
