@@ -106,33 +106,33 @@ describe('makes', () => {
       .map((name) => [name.replace(/^.*(?=train|val)/, ''), readFileSync(place.path(folder, name)).toString('hex')]);
   const lines = () => texts.map((text) => `${JSON.stringify({ text })}\n`).join('');
 
-  it('of FineWeb what JSON lines make', () => {
+  it('of FineWeb what JSON lines make', async () => {
     mkdirSync(place.path('web'));
     file('web/000_00000.parquet', whole(texts.slice(0, 300)));
     file('web/001_00000.parquet', whole(texts.slice(300), { codec: 'ZSTD', rows: 30 }));
     file('lines.jsonl', Buffer.from(lines()));
-    prepro('fineweb', '--from', 'web', '--out', 'a', '--shard-tokens', '2000');
-    prepro('fineweb', '--from', 'lines.jsonl', '--out', 'b', '--shard-tokens', '2000');
+    await prepro('fineweb', '--from', 'web', '--out', 'a', '--shard-tokens', '2000');
+    await prepro('fineweb', '--from', 'lines.jsonl', '--out', 'b', '--shard-tokens', '2000');
     expect(shards('a').length).toBeGreaterThan(3);
     expect(shards('a')).toEqual(shards('b'));
   });
 
-  it('of TinyStories what its text files make', () => {
+  it('of TinyStories what its text files make', async () => {
     const stories = texts.filter((text) => text.trim() !== '').map((text) => text.replaceAll('\0', ''));
     mkdirSync(place.path('stories'));
     file('stories/train-00000-of-00001.parquet', whole(stories));
     file('stories/validation-00000-of-00001.parquet', whole(stories.slice(0, 50)));
     file('TinyStories-train.txt', Buffer.from(stories.join('<|endoftext|>')));
     file('TinyStories-valid.txt', Buffer.from(stories.slice(0, 50).join('<|endoftext|>')));
-    prepro('tinystories', '--from', 'stories', '--out', 'c');
-    prepro('tinystories', '--from', 'TinyStories-train.txt', 'TinyStories-valid.txt', '--out', 'd');
+    await prepro('tinystories', '--from', 'stories', '--out', 'c');
+    await prepro('tinystories', '--from', 'TinyStories-train.txt', 'TinyStories-valid.txt', '--out', 'd');
     expect(shards('c')).toEqual(shards('d'));
   });
 
-  it('of any table a set of its column of text', () => {
+  it('of any table a set of its column of text', async () => {
     file('table.parquet', whole());
-    prepro('text', 'table.parquet', '--field', 'text', '--out', 'e');
-    prepro('text', 'lines.jsonl', '--field', 'text', '--out', 'f');
+    await prepro('text', 'table.parquet', '--field', 'text', '--out', 'e');
+    await prepro('text', 'lines.jsonl', '--field', 'text', '--out', 'f');
     expect(shards('e')).toEqual(shards('f'));
   });
 });
