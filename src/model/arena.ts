@@ -42,7 +42,7 @@ export interface Division {
   /** Equal, aligned parts that every bucket is divisible into, one for each rank. */
   readonly shares: number;
   /** Parameters that lie entirely in one share, because its rank updates entire matrices. Default: none. */
-  readonly entire?: Selection;
+  readonly whole?: Selection;
 }
 
 export const undivided: Division = { shares: 1 };
@@ -54,12 +54,12 @@ export const undivided: Division = { shares: 1 };
  */
 export function arenaLayout(
   config: ModelConfig,
-  { shares, entire = () => false }: Division = undivided,
+  { shares, whole = () => false }: Division = undivided,
   selected: Selection = everyParameter,
 ): ArenaLayout {
   const table = parameterTable(config);
-  const isEntire = (parameters: readonly Parameter[]) => shares > 1 && parameters.some(entire);
-  const layersInBucket = isEntire(table) ? layersInSixth(config) : layersPerSum(config);
+  const keepsWhole = (parameters: readonly Parameter[]) => shares > 1 && parameters.some(whole);
+  const layersInBucket = keepsWhole(table) ? layersInSixth(config) : layersPerSum(config);
   const vectors = table.filter(({ kind }) => kind === 'vector');
   const bucketOfLayer = Array.from({ length: config.layers }, (_, layer) => Math.floor(layer / layersInBucket) + 1);
   if (table.some(({ name }) => name === headMatrix)) bucketOfLayer.push(bucketOfLayer.at(-1)! + 1);
@@ -81,7 +81,7 @@ export function arenaLayout(
   const loads = new Array<number>(shares).fill(0);
   const buckets = bucketed.map((parameters): Bucket => {
     const start = sizes.matrix;
-    append('matrix', parameters, isEntire(parameters) ? loads : [0]);
+    append('matrix', parameters, keepsWhole(parameters) ? loads : [0]);
     sizes.matrix = upTo(alignment * shares, sizes.matrix);
     return { start, count: sizes.matrix - start };
   });

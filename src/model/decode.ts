@@ -29,7 +29,7 @@ import { need } from './operands.ts';
 export function decode(
   model: Model,
   batch: ActivationSet,
-  { tokens, positions, layers, activated: own }: CacheView,
+  { tokens, positions, layers, activated: shared }: CacheView,
   { first, rows }: { first: number; rows: number },
 ): Tensor {
   const { device, config, weights, queryKeyTransform } = model;
@@ -43,7 +43,7 @@ export function decode(
     const { ln2Mean, ln2Rstd, fc, residual3 } = batch.layers[index]!;
     // Where the batch has the activation's output only in FP8, the cache has memory for it.
     const activated =
-      own?.view([batch.B, batch.T, 4 * channels]) ?? need(batch.operands.layers[index]!.activated, 'plain');
+      shared?.view([batch.B, batch.T, 4 * channels]) ?? need(batch.operands.layers[index]!.activated, 'plain');
     const w = weights.layer(index);
     const residual = residualBefore(batch, index);
     const norm1 = { in: residual, normWeight: w.ln1w, normBias: w.ln1b, normed: ln1, rstd: ln1Rstd };

@@ -79,8 +79,8 @@ export function weightInFp8(
   memory: Fp8Weight | undefined,
   { weight, bias = null }: { readonly weight: Tensor; readonly bias?: Tensor | null },
 ): { readonly weight: Tensor; readonly factors: Tensor } {
-  const { values: all, factors: own, kept } = given(memory);
-  const [values, factors] = [all.view(weight.shape), kept?.factors ?? own];
+  const { values: all, factors: shared, kept } = neededMemory(memory);
+  const [values, factors] = [all.view(weight.shape), kept?.factors ?? shared];
   fp8QuantizeWeight(device, { values, transposed: kept?.transposed ?? null, factors, weight, bias });
   return { weight: values, factors };
 }
@@ -91,14 +91,14 @@ export function transposedInFp8(
   memory: Fp8Weight | undefined,
   weight: Tensor,
 ): { readonly transposed: Tensor; readonly factors: Tensor } {
-  const { values, factors, kept } = given(memory);
+  const { values, factors, kept } = neededMemory(memory);
   if (kept) return kept;
   const transposed = values.view(weight.shape.toReversed());
   fp8QuantizeWeight(device, { values: null, transposed, factors, weight, bias: null });
   return { transposed, factors };
 }
 
-function given(memory: Fp8Weight | undefined): Fp8Weight {
+function neededMemory(memory: Fp8Weight | undefined): Fp8Weight {
   if (!memory) throw new Error('a product in FP8 needs memory for its weight in FP8');
   return memory;
 }

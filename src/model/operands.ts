@@ -51,20 +51,20 @@ export function operandsOf({ model, layers, backward, fp8 }: ActivationTensors) 
   const keeping = (transposed: Tensor | undefined, factors: Tensor | undefined): Fp8Weight | undefined =>
     weightFp8 && { ...weightFp8, kept: transposed && factors && { transposed, factors } };
   return {
-    layers: layers.map((own) => ({
-      ln1: { plain: own.ln1, rowwise: ofNorm },
+    layers: layers.map((layer) => ({
+      ln1: { plain: layer.ln1, rowwise: ofNorm },
       ln2: {
-        plain: own.ln2,
+        plain: layer.ln2,
         rowwise: ofNorm,
-        columnwise: copyOf(own.ln2Columnwise, own.ln2ColumnwiseScale, own.ln2ColumnwiseNorm),
+        columnwise: copyOf(layer.ln2Columnwise, layer.ln2ColumnwiseScale, layer.ln2ColumnwiseNorm),
       },
       activated: {
-        plain: own.activated,
-        rowwise: copyOf(own.activatedRowwise, own.activatedRowwiseScale) ?? mlp,
-        columnwise: copyOf(own.activatedColumnwise, own.activatedColumnwiseScale),
+        plain: layer.activated,
+        rowwise: copyOf(layer.activatedRowwise, layer.activatedRowwiseScale) ?? mlp,
+        columnwise: copyOf(layer.activatedColumnwise, layer.activatedColumnwiseScale),
       },
-      fcFp8: keeping(own.fcTransposed, own.fcFactors),
-      fcprojFp8: keeping(own.fcprojTransposed, own.fcprojFactors),
+      fcFp8: keeping(layer.fcTransposed, layer.fcFactors),
+      fcprojFp8: keeping(layer.fcprojTransposed, layer.fcprojFactors),
     })),
     lnf: { plain: model.lnf, rowwise: ofNorm },
     dresidual: {

@@ -33,11 +33,11 @@ export class Sharding {
   readonly count: number;
   readonly #gathered: Tensor;
 
-  /** @param entire as in `Division` */
-  constructor(communicator: Communicator, config: ModelConfig, entire?: Selection) {
+  /** @param whole as in `Division` */
+  constructor(communicator: Communicator, config: ModelConfig, whole?: Selection) {
     const { ranks } = communicator;
     this.communicator = communicator;
-    this.division = { shares: ranks, entire };
+    this.division = { shares: ranks, whole };
     this.layout = arenaLayout(config, this.division);
     this.count = this.layout.sizes.matrix / ranks;
     const largest = Math.max(...this.layout.buckets.map(({ count }) => count));

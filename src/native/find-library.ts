@@ -43,8 +43,8 @@ export const libraryFile = (kind: LibraryKind, platform: string = process.platfo
 
 /** Path of the library; if there is none, where building would put it. */
 export function libraryPath(kind: LibraryKind, place: Place = here): string {
-  const given = process.env.GPT2_LIBRARY;
-  if (given) return resolve(given);
+  const path = process.env.GPT2_LIBRARY;
+  if (path) return resolve(path);
   const file = libraryFile(kind, place.platform);
   const built = join(place.root, 'build', file);
   return existsSync(built) ? built : (packaged(kind, file, place) ?? built);

@@ -18,10 +18,10 @@ export const replacementOf = (device: Device, name: string): Replacement | undef
 
 /** Makes `replacement` compute an op on a device from now on; undefined: the library again. */
 export function replaceOp(device: Device, name: string, replacement: Replacement | undefined): void {
-  const own = replacements.get(device) ?? new Map<string, Replacement>();
-  replacements.set(device, own);
-  if (replacement) own.set(name, replacement);
-  else own.delete(name);
+  const ofDevice = replacements.get(device) ?? new Map<string, Replacement>();
+  replacements.set(device, ofDevice);
+  if (replacement) ofDevice.set(name, replacement);
+  else ofDevice.delete(name);
 }
 
 /** Calls `observer` after each op that something else computes while `run` goes on. */
@@ -30,9 +30,9 @@ export async function observedReplacements<R>(
   observer: (name: string, native: NativeArguments) => void,
   run: () => Promise<R>,
 ): Promise<R> {
-  const own = replacements.get(device);
-  if (!own) return run();
-  const observed = [...own].map(([name, replacement]): [string, Replacement] => [
+  const ofDevice = replacements.get(device);
+  if (!ofDevice) return run();
+  const observed = [...ofDevice].map(([name, replacement]): [string, Replacement] => [
     name,
     (args, native) => {
       replacement(args, native);
@@ -43,6 +43,6 @@ export async function observedReplacements<R>(
   try {
     return await run();
   } finally {
-    replacements.set(device, own);
+    replacements.set(device, ofDevice);
   }
 }

@@ -47,7 +47,7 @@ export function assignedRows(config: ModelConfig, choice: OptimizerChoice): Assi
 }
 
 /** Selects the parameters whose matrices are updated entire. */
-export const updatedEntire =
+export const updatedWhole =
   (choice: OptimizerChoice): Selection =>
   (parameter) =>
     optimizerOf(choice, parameter).rows.some((row) => row.granularity === 'matrix' && row.parameters(parameter));
@@ -62,9 +62,9 @@ export const matrixShape = ({ matrices, shape }: Parameter): MatrixShape => [
 export function scratchOf(device: Device, config: ModelConfig, choice: OptimizerChoice): number {
   const rows = assignedRows(config, choice);
   const needs = optimizersOf(config, choice).map((optimizer) => {
-    const own = rows.filter(({ row, ...each }) => each.optimizer === optimizer && row.granularity === 'matrix');
+    const matrixRows = rows.filter(({ row, ...each }) => each.optimizer === optimizer && row.granularity === 'matrix');
     const matrices = parameterTable(config)
-      .filter((parameter) => own.some(({ selected }) => selected(parameter)))
+      .filter((parameter) => matrixRows.some(({ selected }) => selected(parameter)))
       .flatMap((parameter) => Array.from({ length: parameter.matrices }, () => matrixShape(parameter)));
     return optimizer.scratch?.(device, matrices) ?? 0;
   });

@@ -29,7 +29,7 @@ export function chooseOptimizer(options: OptimizerOptions): OptimizerChoice {
   const adamwAt = (rate: number) => new AdamW({ weightDecay, beta1, beta2, eps, rate: multiple(rate) });
   const adamw = adamwAt(learningRate);
   const { embeddingLearningRate, headLearningRate } = options;
-  const own = new Map([
+  const separate = new Map([
     ['wte', embeddingLearningRate === undefined ? adamw : adamwAt(embeddingLearningRate)],
     [headMatrix, headLearningRate === undefined ? adamw : adamwAt(headLearningRate)],
   ]);
@@ -37,5 +37,5 @@ export function chooseOptimizer(options: OptimizerOptions): OptimizerChoice {
   const rate = multiple(muonLearningRate);
   const muon =
     options.optimizer === 'muon' ? new Muon({ rate, weightDecay: muonWeightDecay, momentum, newtonSchulz }) : undefined;
-  return (parameter) => (muon && isBlockMatrix(parameter) ? muon : (own.get(parameter.name) ?? adamw));
+  return (parameter) => (muon && isBlockMatrix(parameter) ? muon : (separate.get(parameter.name) ?? adamw));
 }

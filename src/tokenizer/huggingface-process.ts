@@ -112,13 +112,13 @@ class Opened {
     return { encoded: { ids, loss: sumOf(losses) } };
   }
 
-  async #lossOf(given: string, ids: Uint32Array): Promise<Loss> {
-    const text = this.#normalize(given);
+  async #lossOf(original: string, ids: Uint32Array): Promise<Loss> {
+    const text = this.#normalize(original);
     if (this.#pieceOf) {
       const loss = lossOf(text, Array.from(ids, this.#pieceOf));
       if (loss.lost.size === 0) return loss;
     }
-    const decoded = await this.#decode(given, ids);
+    const decoded = await this.#decode(original, ids);
     const loss = lossOf(text, [decoded]);
     if (loss.lost.size === 0) return loss;
     // Added tokens are found before the text is normalized, and stand for other characters: [SEP] where the text is lowercased.

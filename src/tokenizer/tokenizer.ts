@@ -192,13 +192,13 @@ export class StreamDecoder {
  * @example console.log(decode([15496, 995])); // "Hello world"
  */
 export function decode(ids: Iterable<number>, tokenizer: Tokenizer = gpt2): string {
-  const given = [...ids];
+  const list = [...ids];
   const { vocabularySize: size } = tokenizer;
-  for (const id of given) {
+  for (const id of list) {
     if (Number.isInteger(id) && id >= 0 && id < size) continue;
     throw usageError`${shown(id)} is no token of the vocabulary of ${size}; give whole numbers from 0 to ${size - 1}`;
   }
-  return textOf(given, tokenizer);
+  return textOf(list, tokenizer);
 }
 
 /** The text of a model's tokens. Those outside the tokenizer's vocabulary have none. */

@@ -29,13 +29,13 @@ export function readNumber(flag: string, value: unknown, range: NumberRange): nu
   return number;
 }
 
-/** @param given the value as the message shows it @throws UsageError as `readNumber` */
-export function checkNumber(name: string, value: unknown, range: NumberRange, given: unknown = value): void {
+/** @param original the value as the message shows it @throws UsageError as `readNumber` */
+export function checkNumber(name: string, value: unknown, range: NumberRange, original: unknown = value): void {
   const { kind, least, most, isOpen = false } = range;
   if (typeof value === 'number' && (kind === 'any' || Number.isSafeInteger(value))) {
     if (isOpen ? value > least && value < most : value >= least && value <= most) return;
   }
-  throw UsageError.takes(name, describe(range, value), given);
+  throw UsageError.takes(name, describe(range, value), original);
 }
 
 /** "90s", "10m", "1.5h" */

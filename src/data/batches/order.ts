@@ -96,9 +96,9 @@ export class SampleOrder {
     let left = sample;
     for (const before of root.#shards.subarray(0, shard)) left += this.#samples[before]!;
     this.#moveTo(epoch, 0);
-    let own = 0;
-    for (; left >= this.#samples[this.#shards[own]!]!; own++) left -= this.#samples[this.#shards[own]!]!;
-    return { epoch, shard: own, sample: left };
+    let index = 0;
+    for (; left >= this.#samples[this.#shards[index]!]!; index++) left -= this.#samples[this.#shards[index]!]!;
+    return { epoch, shard: index, sample: left };
   }
 
   /** Draws permutations up to a shard of a pass; from the start if it is earlier. */

@@ -49,15 +49,15 @@ export async function prepareDataset(name: string, options: PrepareOptions = {})
   if (from && set === ownSource) {
     throw usageError`own-source takes no --from: leave it out, its files come with the package`;
   }
-  const given = chooseTokenizer(asked);
-  const tokenizerName = given?.name ?? characterTokenizerName;
+  const chosen = chooseTokenizer(asked);
+  const tokenizerName = chosen?.name ?? characterTokenizerName;
   const folder = options.out ?? join('data', tokenizerName === gpt2.name ? set.name : `${set.name}-${tokenizerName}`);
 
   const { dataset: before, replaced } = standingIn(folder, set.prefix);
   const isOther =
-    before !== undefined && !((from ? [from] : set.sources).includes(before.source) && hasTokenizer(before, given));
+    before !== undefined && !((from ? [from] : set.sources).includes(before.source) && hasTokenizer(before, chosen));
   if (isOther && !overwrite) {
-    const other = hasTokenizer(before, given) ? '' : ` with the tokenizer ${before.tokenizer}`;
+    const other = hasTokenizer(before, chosen) ? '' : ` with the tokenizer ${before.tokenizer}`;
     throw standsInTheWay(folder, `a data set of ${before.source}${other}`);
   }
   // A given text may have changed, and own-source follows the package's files: both are always made again.
@@ -65,7 +65,7 @@ export async function prepareDataset(name: string, options: PrepareOptions = {})
   if (mayStay && isWhole(folder, before)) return { folder, present: true, dataset: before };
 
   const { source, documents } = await set.documents({ from, notice, folder });
-  const tokenizer = given ?? tokenizerOfCharacters(charactersOf(documents));
+  const tokenizer = chosen ?? tokenizerOfCharacters(charactersOf(documents));
   const { train, val, loss } = split(set, documents, tokenizer);
   refuseLoss(loss, options);
   if (train.length === 0)

@@ -86,13 +86,13 @@ export const classifierCases = [
   casesOf(contracts.classifier, {
     ...{ sizes, gpuSizes, without, flops },
     scale: ({ weightScale }: Sizes) => ({ weight: weightScale }),
-    formula: ({ bias, ...inputs }, own: Sizes) =>
-      fromLogits(linear(inputs.in, inputs.weight, bias, { ...own, O: own.Vp }), inputs, own),
-    bounds(own: Sizes, environment) {
-      const inParts = isInParts(own, environment);
+    formula: ({ bias, ...inputs }, size: Sizes) =>
+      fromLogits(linear(inputs.in, inputs.weight, bias, { ...size, O: size.Vp }), inputs, size),
+    bounds(size: Sizes, environment) {
+      const inParts = isInParts(size, environment);
       return boundsOf(
-        { fp32: 1e-4, tf32: lossBound(own), bf16: inParts ? 0.25 : 1e-4 },
-        { fp32: 1e-5, tf32: gradientBound(own), bf16: inParts ? 2e-2 : 3e-3 },
+        { fp32: 1e-4, tf32: lossBound(size), bf16: inParts ? 0.25 : 1e-4 },
+        { fp32: 1e-5, tf32: gradientBound(size), bf16: inParts ? 2e-2 : 3e-3 },
       );
     },
   }),
@@ -108,16 +108,16 @@ export const classifierCases = [
       inScale: drawScales(N, random).map((scale) => scale / 2),
       factors: Float32Array.of(2 ** Math.floor(Math.log2(weightScale / e4m3Deviation)), 0, 0, 0),
     }),
-    formula({ inValues, inScale, weightValues, factors, bias, ...inputs }, own: Sizes) {
+    formula({ inValues, inScale, weightValues, factors, bias, ...inputs }, size: Sizes) {
       const [x, weight] = [scaled(inValues, inScale), scaled(weightValues, factors[0]!)];
-      return fromLogits(linear(x, weight, bias, { ...own, O: own.Vp }), inputs, own);
+      return fromLogits(linear(x, weight, bias, { ...size, O: size.Vp }), inputs, size);
     },
     // Hopper's sums of products of FP8 have about as many bits of mantissa as numbers of tf32.
-    bounds(own: Sizes, environment) {
-      const inParts = isInParts(own, environment);
+    bounds(size: Sizes, environment) {
+      const inParts = isInParts(size, environment);
       return boundsOf(
-        { fp32: 1e-4, bf16: inParts ? 0.25 : lossBound(own) },
-        { fp32: 1e-5, bf16: inParts ? 2e-2 : Math.max(3e-3, gradientBound(own)) },
+        { fp32: 1e-4, bf16: inParts ? 0.25 : lossBound(size) },
+        { fp32: 1e-5, bf16: inParts ? 2e-2 : Math.max(3e-3, gradientBound(size)) },
       );
     },
   }),

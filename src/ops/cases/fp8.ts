@@ -101,8 +101,8 @@ export const alsoInFp8 = (op: OpContract, plain: OpCases, result: 'out' | 'din')
     const rows = results[result]!;
     return { ...results, values: rows, norm: perRow(rows, sizes.C!, normBound) };
   },
-  bounds: (...given) => {
-    const own = plain.bounds(...given);
-    return { ...own, values: e4m3Bound, norm: own[result]! };
+  bounds: (...args) => {
+    const bounds = plain.bounds(...args);
+    return { ...bounds, values: e4m3Bound, norm: bounds[result]! };
   },
 });

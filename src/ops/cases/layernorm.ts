@@ -74,9 +74,9 @@ const plain = [
     ...{ sizes: [...sizes, shifted], scale },
     inputs: ({ in: x }, { center, step }: Partial<typeof shifted>) =>
       center && step ? { in: x.map((value) => center + step * Math.round(value / 3)) } : {},
-    formula: ({ in: x, weight, bias }, own: Sizes) => ({
-      out: normalized(x, weight, bias, own),
-      ...statistics(x, own),
+    formula: ({ in: x, weight, bias }, size: Sizes) => ({
+      out: normalized(x, weight, bias, size),
+      ...statistics(x, size),
     }),
     bounds: ({ center }: Partial<typeof shifted>) => ({
       // Rounding a mean of 200 deviations moves all results by 1e-5 of one.
@@ -87,8 +87,8 @@ const plain = [
   }),
   casesOf(contracts.layernormBackward, {
     ...{ sizes, scale },
-    inputs: ({ in: x }, own: Sizes) => statistics(x, own),
-    formula: ({ dresidual, ...inputs }, own: Sizes) => backward(inputs, dresidual, own),
+    inputs: ({ in: x }, size: Sizes) => statistics(x, size),
+    formula: ({ dresidual, ...inputs }, size: Sizes) => backward(inputs, dresidual, size),
     bounds: () => ({ din: { fp32: 2e-6, bf16: 2e-3 }, dweight: statistic, dbias: statistic }),
   }),
 ] as const;

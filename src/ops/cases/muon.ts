@@ -66,9 +66,9 @@ export const muonCases = [
     formula({ matrices }, { count, margin, eps }: { M: number; count: number } & typeof normalizeScalars) {
       const wanted = Float64Array.from(matrices);
       for (let start = 0; start < wanted.length; start += count) {
-        const own = wanted.subarray(start, start + count);
-        const divisor = margin * norm(own) + eps;
-        for (let index = 0; index < count; index++) own[index]! /= divisor;
+        const matrix = wanted.subarray(start, start + count);
+        const divisor = margin * norm(matrix) + eps;
+        for (let index = 0; index < count; index++) matrix[index]! /= divisor;
       }
       return { matrices: wanted };
     },

@@ -65,7 +65,7 @@ export const newtonSchulzCases = [
   casesOf(contracts.newtonSchulz, {
     sizes,
     gpuSizes,
-    scale: (own: Readonly<Record<string, number>>) => ({ in: scaleOf(own as Sizes) }),
+    scale: (size: Readonly<Record<string, number>>) => ({ in: scaleOf(size as Sizes) }),
     formula({ in: x }, { R, K, ...step }: Sizes) {
       const count = R * K;
       const matrices = Array.from({ length: x.length / count }, (_, index) =>
@@ -73,9 +73,9 @@ export const newtonSchulzCases = [
       );
       return { out: Float64Array.from(matrices.flatMap((each) => [...each])) };
     },
-    bounds(own: Sizes): { out: Bound } {
-      const factor = amplification(own);
-      const { fp32, tf32, bf16 } = productBound(own.K);
+    bounds(size: Sizes): { out: Bound } {
+      const factor = amplification(size);
+      const { fp32, tf32, bf16 } = productBound(size.K);
       return { out: { fp32: factor * fp32, tf32: factor * tf32!, bf16: factor * bf16 } };
     },
     // Of the two symmetric products half.

@@ -79,8 +79,8 @@ export const formulaOf =
     const values = { ...inputs };
     for (const [op, renamed] of plainOps[fused.name]!) {
       const { formula } = cases.find((each) => each.op === op)!;
-      const own = Object.keys(op.tensors).map((name) => [name, values[renamed[name] ?? name]!] as const);
-      for (const [name, result] of Object.entries(formula(Object.fromEntries(own), sizes))) {
+      const opInputs = Object.keys(op.tensors).map((name) => [name, values[renamed[name] ?? name]!] as const);
+      for (const [name, result] of Object.entries(formula(Object.fromEntries(opInputs), sizes))) {
         values[renamed[name] ?? name] = result!;
       }
     }

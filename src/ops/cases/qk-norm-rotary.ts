@@ -5,8 +5,8 @@ import { casesOf } from './op-case.ts';
 
 type Sizes = Readonly<Record<'B' | 'T' | 'C' | 'NH' | 'queryFactor', number>>;
 
-const sizesOf = (NH: number, HS: number, own: Readonly<Record<'B' | 'T' | 'S', number>>, queryFactor = 1) => ({
-  ...own,
+const sizesOf = (NH: number, HS: number, batch: Readonly<Record<'B' | 'T' | 'S', number>>, queryFactor = 1) => ({
+  ...batch,
   ...{ C: NH * HS, NH, eps: 1e-5, queryFactor },
 });
 const sizes = [
@@ -49,11 +49,11 @@ export const qkNormRotaryCases = [
       rotations: rotationsOf(S, C / NH),
       positions: random.integers(B, S - T + 1),
     }),
-    formula({ qkv, rstd, rotations, positions }, own: Sizes & { eps: number }) {
-      const { B, T, C, NH, eps, queryFactor } = own;
+    formula({ qkv, rstd, rotations, positions }, size: Sizes & { eps: number }) {
+      const { B, T, C, NH, eps, queryFactor } = size;
       const HS = C / NH;
       const [out, scales] = [Float64Array.from(qkv), new Float64Array(B * T * 2 * NH)];
-      forEachHead(own, (token, start, head) => {
+      forEachHead(size, (token, start, head) => {
         const x = out.subarray(start, start + HS);
         const scale = 1 / Math.sqrt(x.reduce((sum, value) => sum + value ** 2 / HS, eps));
         scales[token * 2 * NH + head] = scale;
@@ -71,11 +71,11 @@ export const qkNormRotaryCases = [
       rotations: rotationsOf(T, C / NH),
       rstd: rstd.map((value) => 0.5 + Math.abs(value)),
     }),
-    formula({ dqkv, qkv, rstd, rotations }, own: Sizes) {
-      const { T, C, NH, queryFactor } = own;
+    formula({ dqkv, qkv, rstd, rotations }, size: Sizes) {
+      const { T, C, NH, queryFactor } = size;
       const HS = C / NH;
       const din = Float64Array.from(dqkv);
-      forEachHead(own, (token, start, head) => {
+      forEachHead(size, (token, start, head) => {
         const factor = head < NH ? queryFactor : 1;
         const dy = din.subarray(start, start + HS);
         const y = Float64Array.from(qkv.subarray(start, start + HS), (value) => value / factor);

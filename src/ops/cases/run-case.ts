@@ -101,8 +101,8 @@ export async function runCase(
   ];
   for (let repeat = 1; repeat < runs && results.every(({ isWithin }) => isWithin); repeat++) {
     for (const { name, tensor } of outputs) {
-      const own = inPlaceOf(device, cases, name, variant) ?? name;
-      if (!overwritten.has(own)) writeNumbers(tensor, initial[own]!);
+      const source = inPlaceOf(device, cases, name, variant) ?? name;
+      if (!overwritten.has(source)) writeNumbers(tensor, initial[source]!);
     }
     await run();
     for (const [index, { name, tensor }] of outputs.entries()) {
@@ -190,9 +190,9 @@ function judged(
   return Array.from({ length: parts }, (_, part) => {
     const pick = (from: Numbers) => (parts === 1 ? from : columns(from, width, part, parts));
     const [actual, exact] = [pick(values), pick(wanted)];
-    const own = norm(exact);
+    const partNorm = norm(exact);
     // A part that is zero by cancellation (dq and dk of a single position) is compared with the norm of the entire output.
-    const scale = own > 1e-12 * normOfAll ? own : normOfAll;
+    const scale = partNorm > 1e-12 * normOfAll ? partNorm : normOfAll;
     const error = distance(actual, exact) / Math.max(scale, 1e-30);
     const worst = parts === 1 ? worstError(actual, exact) / 5 : 0;
     // NaN compares false.
@@ -206,9 +206,9 @@ function judged(
 }
 
 function columns(values: Numbers, width: number, part: number, parts: number): Float64Array {
-  const own = width / parts;
+  const partWidth = width / parts;
   return Float64Array.from({ length: values.length / parts }, (_, index) => {
-    return values[Math.floor(index / own) * width + part * own + (index % own)]!;
+    return values[Math.floor(index / partWidth) * width + part * partWidth + (index % partWidth)]!;
   });
 }
 

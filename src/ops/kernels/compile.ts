@@ -23,7 +23,7 @@ export interface KernelSource {
   readonly source?: string | undefined;
   /** Kernels with template arguments to make: ["scale<float, 256>"]. */
   readonly instantiate?: readonly string[] | undefined;
-  /** Macros: { TILE: 32 }. ELEMENT and GRADIENT, the types in kernels for ops, are float if they are not given. */
+  /** Macros: { TILE: 32 }. ELEMENT and GRADIENT, the types in kernels for ops, are float by default. */
   readonly defines?: Readonly<Record<string, string | number>> | undefined;
   /** Folders in which #include looks, after the source's own; this package's cuda/ comes last. */
   readonly includes?: readonly string[] | undefined;
@@ -49,12 +49,12 @@ export interface KernelSource {
  */
 export async function compileKernels<Name extends string = string>(
   device: Device,
-  given: KernelSource,
+  options: KernelSource,
 ): Promise<Kernels<Name>> {
   const { library, computeCapability = 'cpu' } = device.description;
   endAtSecondDemand(library);
-  const path = compiledFile(given, computeCapability);
-  return openKernels<Name>(device, path, given.file ?? 'the source', definesOf(given));
+  const path = compiledFile(options, computeCapability);
+  return openKernels<Name>(device, path, options.file ?? 'the source', definesOf(options));
 }
 
 const definesOf = ({ defines }: KernelSource) => ({ ELEMENT: 'float', GRADIENT: 'float', ...defines });
@@ -65,18 +65,18 @@ const definesOf = ({ defines }: KernelSource) => ({ ELEMENT: 'float', GRADIENT: 
  * @param output for a GPU: its PTX, or what the compiler says of registers, memory and spills, instead of the cubin
  * @throws as `compileKernels`
  */
-export function compiledFile(given: KernelSource, target: string, output: CompilerOutput = 'cubin'): string {
+export function compiledFile(options: KernelSource, target: string, output: CompilerOutput = 'cubin'): string {
   const lists = { instantiate: 'texts', defines: 'object', includes: 'texts' } as const;
-  checkGiven(given, {}, { file: 'text', source: 'text', ...lists, checks: 'switch' });
-  const { file, source: text, instantiate = [], checks = true } = given;
-  const defines = definesOf(given);
+  checkGiven(options, {}, { file: 'text', source: 'text', ...lists, checks: 'switch' });
+  const { file, source: text, instantiate = [], checks = true } = options;
+  const defines = definesOf(options);
   const isEmulated = target === 'cpu';
   if ((file === undefined) === (text === undefined)) throw new UsageError('kernels need either file or source');
   if (!isEmulated && !/^\d+\.\d$/.test(target)) {
     throw new UsageError(`the compute capability takes the form 9.0, not ${JSON.stringify(target)}`);
   }
   const folder = file === undefined ? process.cwd() : dirname(resolve(file));
-  const includes = [folder, ...(given.includes ?? []).map((path) => resolve(path)), join(packageRoot, 'cuda')];
+  const includes = [folder, ...(options.includes ?? []).map((path) => resolve(path)), join(packageRoot, 'cuda')];
   const source: Source = {
     ...{ text: text ?? readSource(file!), name: file ?? 'source.cu' },
     ...{ includes, defines, instantiate: instantiate.map((name) => instanceOf(name, defines)), target },

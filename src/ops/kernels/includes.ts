@@ -9,9 +9,9 @@ const isFile = (path: string): boolean => statSync(path, { throwIfNoEntry: false
 /** Paths and contents, in the order in which they are found; each once. A macro that names a file may be included: it counts. */
 export function includedFiles(text: string, folder: string, folders: readonly string[]): Map<string, string> {
   const files = new Map<string, string>();
-  const visit = (content: string, own: string): void => {
+  const visit = (content: string, here: string): void => {
     for (const [, name] of content.matchAll(/^\s*#\s*(?:include|define\s+\w+)\s*["<]([^">]+)[">]/gm)) {
-      const path = [own, ...folders].map((each) => join(each, name!)).find(isFile);
+      const path = [here, ...folders].map((each) => join(each, name!)).find(isFile);
       if (path === undefined || files.has(path)) continue;
       files.set(path, readFileSync(path, 'utf8'));
       visit(files.get(path)!, dirname(path));

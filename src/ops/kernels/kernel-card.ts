@@ -84,24 +84,24 @@ export function contractNamed(op: string): OpContract {
 }
 
 /** @throws Gpt2Error for a property that is none of the known, with the nearest one */
-function checkNames(what: string, given: object, known: readonly string[]): void {
-  const wrong = Object.keys(given).find((name) => !known.includes(name));
+function checkNames(what: string, object: object, known: readonly string[]): void {
+  const wrong = Object.keys(object).find((name) => !known.includes(name));
   if (wrong === undefined) return;
   throw new Gpt2Error(`${what} has "${wrong}": ${didYouMean(wrong, known, `it takes ${known.join(', ')}`)}`);
 }
 
 /** Checks what a card's function returned. @throws Gpt2Error naming the card's file */
-export function checkedLaunches({ op, file }: LoadedCard, given: unknown): readonly CardLaunch[] {
-  if (!Array.isArray(given)) {
-    throw new Gpt2Error(`the function launches of ${op} in ${file} returns ${typeof given}, not a list of launches`);
+export function checkedLaunches({ op, file }: LoadedCard, returned: unknown): readonly CardLaunch[] {
+  if (!Array.isArray(returned)) {
+    throw new Gpt2Error(`the function launches of ${op} in ${file} returns ${typeof returned}, not a list of launches`);
   }
-  for (const launch of given) {
+  for (const launch of returned) {
     const what = `a launch of ${op} in ${file}`;
     if (!launch) throw new Gpt2Error(`${what} is ${launch}: leave it out of the list`);
     checkNames(what, launch, ['kernel', 'grid', 'block', 'shared', 'args']);
     if (!Array.isArray(launch.args)) throw new Gpt2Error(`${what} has no args, the list of the kernel's arguments`);
   }
-  return given;
+  return returned;
 }
 
 /** What a folder's card may be named. */

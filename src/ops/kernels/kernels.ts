@@ -84,7 +84,7 @@ export class Kernel {
    * @throws Gpt2Error for a wrong argument, or a grid or block that the device cannot run; NativeError if the launch fails
    * @example add.launch({ grid: Math.ceil(n / 256), block: 256 }, out, a, b, n);
    */
-  launch({ grid, block, shared = 0 }: LaunchShape, ...given: readonly KernelArgument[]): void {
+  launch({ grid, block, shared = 0 }: LaunchShape, ...args: readonly KernelArgument[]): void {
     const [grids, blocks] = [sizesOf(grid), sizesOf(block)];
     this.#check('grid', grids, largestGrid);
     this.#check('block', blocks, largestBlock);
@@ -94,10 +94,10 @@ export class Kernel {
       throw gpt2Error`${this.name}: a block of ${blocks.join(' x ')} is ${threads} threads; this kernel takes at most ${most}`;
     }
     if (!Number.isInteger(shared) || shared < 0 || shared + sharedBytes > sharedLimit) {
-      const own = sharedBytes > 0 ? ` (${sharedLimit} less the ${sharedBytes} of its declared arrays)` : '';
-      throw gpt2Error`${this.name}: a block cannot have ${shared} bytes of dynamic shared memory; the most is ${sharedLimit - sharedBytes}${own}`;
+      const declared = sharedBytes > 0 ? ` (${sharedLimit} less the ${sharedBytes} of its declared arrays)` : '';
+      throw gpt2Error`${this.name}: a block cannot have ${shared} bytes of dynamic shared memory; the most is ${sharedLimit - sharedBytes}${declared}`;
     }
-    const { packed, reach } = packArguments(this.#device, this.name, this.parameters, given);
+    const { packed, reach } = packArguments(this.#device, this.name, this.parameters, args);
     const [gridX, gridY, gridZ] = grids;
     const [blockX, blockY, blockZ] = blocks;
     this.#device.call('moduleLaunch', {

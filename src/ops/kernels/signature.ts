@@ -89,11 +89,11 @@ export function packArguments(
   device: Device,
   kernel: string,
   parameters: readonly KernelParameter[],
-  given: readonly KernelArgument[],
+  args: readonly KernelArgument[],
 ): { packed: Uint8Array; reach: BigInt64Array } {
-  if (given.length !== parameters.length) {
+  if (args.length !== parameters.length) {
     const list = parameters.map(({ type }) => type).join(', ');
-    throw gpt2Error`${kernel} takes ${parameters.length} argument${parameters.length === 1 ? '' : 's'} (${list}), not ${given.length}`;
+    throw gpt2Error`${kernel} takes ${parameters.length} argument${parameters.length === 1 ? '' : 's'} (${list}), not ${args.length}`;
   }
   const last = parameters.at(-1);
   const packed = new Uint8Array(last ? last.offset + last.bytes : 0);
@@ -102,9 +102,9 @@ export function packArguments(
   for (const [index, parameter] of parameters.entries()) {
     const refuse = (wanted: string): never => {
       const { type } = parameter;
-      throw gpt2Error`${kernel}: argument ${index + 1} (${type}) takes ${wanted}, not ${described(given[index])}`;
+      throw gpt2Error`${kernel}: argument ${index + 1} (${type}) takes ${wanted}, not ${described(args[index])}`;
     };
-    const value = given[index];
+    const value = args[index];
     pack(view, device, parameter, value, refuse);
     if (value instanceof Tensor || value instanceof DeviceBuffer) reach[index] = BigInt(value.bytes);
   }

@@ -77,13 +77,13 @@ export function splitFused(device: Device, names?: ReadonlySet<string>): void {
         device.call(name as 'adamw', native as never);
         return;
       }
-      const calls = parts.map((part) => ({ op: part[0], own: plainArguments(part, args) }));
+      const calls = parts.map((part) => ({ op: part[0], plain: plainArguments(part, args) }));
       // An op's first output may be optional, and not asked for.
-      const asked = calls.filter(({ own }) => Object.values(own)[0] !== null);
-      for (const { op, own } of asked) {
+      const asked = calls.filter(({ plain }) => Object.values(plain)[0] !== null);
+      for (const { op, plain } of asked) {
         // Only later ops read the gradient of logits.
-        const isUnread = 'dlogits' in own && op === asked.at(-1)!.op;
-        enqueue(device, op, isUnread ? { ...own, dlogits: null } : own);
+        const isUnread = 'dlogits' in plain && op === asked.at(-1)!.op;
+        enqueue(device, op, isUnread ? { ...plain, dlogits: null } : plain);
       }
     });
   }
@@ -92,12 +92,12 @@ export function splitFused(device: Device, names?: ReadonlySet<string>): void {
 /** A plain op's arguments in a call of the fused op. */
 function plainArguments([op, renamed]: PlainOp, args: OpArguments): OpArguments {
   const names = [...Object.keys(op.tensors), ...op.sizes, ...op.scalars, ...op.flags];
-  const own = names.map((name) => {
+  const entries = names.map((name) => {
     const value = args[renamed[name] ?? name]!;
     const isVector = value instanceof Tensor && op.tensors[name]!.shape.length === 1;
     return [name, isVector ? value.view([value.count]) : value] as const;
   });
-  return Object.fromEntries(own);
+  return Object.fromEntries(entries);
 }
 
 const typeName = { fp32: 'float', bf16: '__nv_bfloat16', int32: 'int' };
@@ -127,8 +127,12 @@ export function launchesOf(
   native: NativeArguments,
   scratch: (bytes: number) => DeviceBuffer | null,
 ): readonly CardLaunch[] {
-  const given = card.launches({ ...args, ...sizesOf(card, native), scratch: scratch(cardScratchBytes(card, native)) });
-  return checkedLaunches(card, given);
+  const launches = card.launches({
+    ...args,
+    ...sizesOf(card, native),
+    scratch: scratch(cardScratchBytes(card, native)),
+  });
+  return checkedLaunches(card, launches);
 }
 
 async function launcherOf(
@@ -150,10 +154,10 @@ async function launcherOf(
     return memories.at(-1) ?? null;
   };
   const launch = (args: OpArguments, native: NativeArguments): void => {
-    for (const { kernel, args: given, ...shape } of launchesOf(card, args, native, scratch)) {
+    for (const { kernel, args: kernelArgs, ...shape } of launchesOf(card, args, native, scratch)) {
       const found = kernels[kernel]!;
       onLaunch(found.name);
-      found.launch(shape, ...given);
+      found.launch(shape, ...kernelArgs);
     }
   };
   const close = (): void => {

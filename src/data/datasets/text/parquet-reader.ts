@@ -32,16 +32,16 @@ export async function* parquetDocuments(
   let group = 0;
   let timer: NodeJS.Timeout | undefined;
   let fault: string | undefined;
-  let settle: { resolve: (answer: Result) => void; refuse: (why: string) => void } | undefined;
+  let request: { resolve: (answer: Result) => void; refuse: (why: string) => void } | undefined;
   thread.on('message', (answer: Answer) => {
-    if (!('group' in answer)) return settle?.resolve(answer);
+    if (!('group' in answer)) return request?.resolve(answer);
     group = answer.group;
     timer?.refresh();
   });
   // Also between two requests: the next then fails at once.
   const fail = (why: string) => {
     fault ??= `cannot be read: ${why}`;
-    settle?.refuse(fault);
+    request?.refuse(fault);
   };
   thread.on('error', ({ message }) => fail(message));
   thread.on('exit', () => fail('the thread that reads it has ended'));
@@ -51,7 +51,7 @@ export async function* parquetDocuments(
         const refuse = (why: string) =>
           reject(new Gpt2Error(`row group ${group} of ${file.path} ${why}; download or write it again`));
         if (fault !== undefined) return refuse(fault);
-        settle = { resolve, refuse };
+        request = { resolve, refuse };
         timer = setTimeout(() => refuse(`is not read after ${milliseconds / 1000} s`), milliseconds);
         thread.postMessage('next');
       });

@@ -75,18 +75,18 @@ export async function prepareText(inputs: readonly Input[], options: TextOptions
   );
   const { out, format, division, tokenizer: name = gpt2.name, overwrite, lossy, onProgress } = options;
   const { notice = () => {}, workers = Math.min(mostDefaultThreads, availableParallelism()) } = options;
-  const given = chooseTokenizer(name);
-  if (given && given.endOfText === undefined)
+  const chosen = chooseTokenizer(name);
+  if (chosen && chosen.endOfText === undefined)
     notice(`${name} has no end of text: documents follow one another without`);
   check(format, division);
-  const total = inputs.reduce((sum, { bytes }) => sum + bytes, 0) * (given ? 1 : 2);
+  const total = inputs.reduce((sum, { bytes }) => sum + bytes, 0) * (chosen ? 1 : 2);
   let done = 0;
   const onEncoded = (bytes: number) => {
     done += bytes;
     onProgress?.(done, total);
   };
 
-  const tokenizer = given ?? tokenizerOfCharacters(await charactersOf(inputs, format, workers, onEncoded));
+  const tokenizer = chosen ?? tokenizerOfCharacters(await charactersOf(inputs, format, workers, onEncoded));
   const { vocabularySize: _, ...record } = tokenizerRecord(tokenizer);
   const encoding: Encoding = { ...record, format };
   const made = { ...encoding, ...division };
