@@ -1,12 +1,13 @@
-// Checks the options that a program gives to the public API: their names, types and ranges. Files and the command line hold
-// numbers as text; a program does not.
+// Checks the options that a program passes to the public API: names, types and ranges. Numbers are numbers here, while files
+// and the
+// command line hold them as text.
 import { UsageError } from '../errors.ts';
 import { type Spellings, unknownOption } from './nearest.ts';
 import { checkNumber, type NumberRange, secondsOf } from './number.ts';
 
 /**
- * A number in a range, or a word or a time instead: `or` becomes a number before a run begins, `orAll` allows the word all, which a
- * configuration records. `units`: its text may end in k, M or B.
+ * A number in a range. `or` allows a word instead, which becomes a number before a run begins; `orAll` the word all, which a
+ * configuration keeps; `orTime` a time. `units`: a text of the number may end in k, M or B.
  */
 type NumberType = {
   readonly or?: string;
@@ -35,8 +36,8 @@ type Kinds<Name extends PropertyKey> = Readonly<Record<Name, Kind>>;
 
 /**
  * Checks an object of options.
- * @param required what each option without a default takes
- * @param optional what each other one takes
+ * @param required the kind of each option without a default
+ * @param optional the kind of each option with a default
  * @param names other spellings of the options, such as earlier names, and where to find all
  * @throws UsageError for an unknown name, with the nearest one, or a wrong value
  */
@@ -85,7 +86,7 @@ export function checkValue(name: string, kind: Kind, value: unknown, original: u
 export const isNumeric = (kind: Kind): kind is NumberType =>
   typeof kind === 'object' && ('integer' in kind || 'number' in kind);
 
-/** Whether a value is what is allowed instead of a number. */
+/** Whether a value is a word or a time that is allowed instead of a number. */
 export const isWordOf = ({ or, orAll, orTime }: NumberType, value: unknown): boolean =>
   (or !== undefined && value === or) ||
   (orAll === true && value === 'all') ||
