@@ -1,6 +1,5 @@
 // Names options and commands in messages. Options are flags if the command line started this process, else the names that
-// programs
-// use. A browser runs this file too.
+// programs use. A browser runs this file too.
 
 /** The option names that are not their flags in camel case, and the switches. */
 interface Spellings {

@@ -1,6 +1,5 @@
 // A device: one context of a native library, and everything allocated in it: memory, events, recorded programs. Calls turn
-// statuses
-// into errors. One file, because all of this ends with the context.
+// statuses into errors. One file, because all of this ends with the context.
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import { checkGiven } from '../base/checks/given.ts';
 import { whole } from '../base/checks/number.ts';
@@ -313,8 +312,7 @@ export class Device {
 
   /**
    * Closes everything allocated on the device, newest first, then the device; a second call does nothing. Errors of a failed
-   * device
-   * are ignored, because it can free nothing.
+   * device are ignored, because it can free nothing.
    */
   close(): void {
     if (this.#context === undefined) return;

@@ -6,8 +6,7 @@ import { loadLibrary } from './library.ts';
 
 /**
  * Prints a text and ends this process with exit code 1 after a time, unless the process has ended before. A GPU can wait
- * forever for
- * a rank that has ended, and freeing the GPU's memory waits too.
+ * forever for a rank that has ended, and freeing the GPU's memory waits too.
  */
 export function endLater(library: LibraryKind, text: string, milliseconds: number): void {
   const bytes = new TextEncoder().encode(text);

@@ -1,7 +1,6 @@
 // Replaces standard streams that would hang or abort the process as it ends. koffi (3.3.4, the newest) then syncs standard output
 // and error. If that fails (a full quota, a broken disk, a closed descriptor), koffi prints an error to standard error while
-// holding
-// its lock, and hangs. Node aborts if a closed terminal rejects its restored settings.
+// holding its lock, and hangs. Node aborts if a closed terminal rejects its restored settings.
 import { closeSync, fsyncSync, openSync } from 'node:fs';
 import { constants, devNull } from 'node:os';
 import { isatty } from 'node:tty';

@@ -1,6 +1,5 @@
 // Checks the options that a program passes to the public API: names, types and ranges. Numbers are numbers here, while files
-// and the
-// command line hold them as text.
+// and the command line hold them as text.
 import { UsageError } from '../errors.ts';
 import { type Spellings, unknownOption } from './nearest.ts';
 import { checkNumber, type NumberRange, secondsOf } from './number.ts';

@@ -6,7 +6,9 @@ import { casesOf } from './op-case.ts';
 
 type Sizes = Readonly<Record<'B' | 'T' | 'S' | 'C' | 'NH', number>>;
 
-/** Attention over the cache and the new positions, by the formula without a cache; queries of earlier positions are zero. */
+/**
+ * Attention over the cache and the new positions, computed like attention without a cache; queries of earlier positions are zero.
+ */
 function cached(
   { keys, values, qkv, positions }: Record<'keys' | 'values' | 'qkv' | 'positions', Numbers>,
   size: Sizes,
@@ -47,7 +49,7 @@ export const attentionCachedCases = [
     inputs: (_, { B, T, S }: Sizes, random) => ({ positions: random.integers(B, S - T + 1) }),
     formula: (inputs, size: Sizes) => cached(inputs, size),
     bounds: () => ({
-      // P is rounded to bf16 before the product with v.
+      // P is rounded to bf16 before its matmul with v.
       out: { fp32: 2e-6, bf16: 4e-3 },
       keys: { fp32: 0, bf16: 0 },
       values: { fp32: 0, bf16: 0 },

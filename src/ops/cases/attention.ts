@@ -9,7 +9,7 @@ type Attention = ReturnType<typeof computeAttention>;
 
 const computed = new WeakMap<Numbers, { dout: Numbers | undefined; result: Attention }>();
 
-/** Forward and backward in double; `dout` [B,T,C], left out for forward alone. Computed once for the same arrays. */
+/** Forward and backward in double. `dout` [B,T,C] is undefined for forward alone. The result for the same arrays is kept. */
 export function attention(qkv: Numbers, dout: Numbers | undefined, sizes: AttentionSizes): Attention {
   const known = computed.get(qkv);
   if (known && known.dout === dout) return known.result;
@@ -74,20 +74,20 @@ const sizeOf = (T: number, HS: number) => {
   const NH = T < 200 ? 3 : 1;
   return { B: T < 200 ? 2 : 1, T, C: HS * NH, NH };
 };
-// The last one has several tiles of rows, and is small enough for an emulated GPU.
+// Several tiles of rows, and small enough for an emulated GPU.
 const small: AttentionSizes = { B: 1, T: 129, C: 20, NH: 1 };
 const sizes = [sizeOf(64, 64), sizeOf(1, 64), sizeOf(7, 64), sizeOf(129, 64), sizeOf(64, 20), sizeOf(64, 128), small];
 // Every head size with separate kernels, at lengths on both sides of a tile.
 const gpuSizes = [1, 7, 127, 129, 1000, 1024].flatMap((T) => [20, 32, 64, 80, 96, 128].map((HS) => sizeOf(T, HS)));
-/** Half of the scores are masked. */
-const flops = (products: number) => (size: AttentionSizes) => products * size.B * size.T * size.T * size.C;
+/** Operations of so many matmuls [T,T,HS] of each head, of whose scores half are masked. */
+const flops = (matmuls: number) => (size: AttentionSizes) => matmuls * size.B * size.T * size.T * size.C;
 
 export const attentionCases = [
   casesOf(contracts.attentionForward, {
     ...{ sizes, gpuSizes },
     formula: ({ qkv }, size: AttentionSizes) => attention(qkv, undefined, size),
     bounds: () => ({
-      // P is rounded to bf16 before the product with v.
+      // P is rounded to bf16 before its matmul with v.
       out: { fp32: 2e-6, bf16: 4e-3 },
       lse: { fp32: 1e-5, bf16: 1e-4, measure: 'absolute' },
     }),

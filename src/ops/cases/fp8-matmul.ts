@@ -1,4 +1,4 @@
-// Cases of the products of FP8: forward, backward to the input, and the gradient of the weight.
+// Cases of FP8 matmuls: forward, backward to the input, and the gradient of the weight.
 import { blockRows, groupsOf } from '../columnwise.ts';
 import { contracts } from '../ops.generated.ts';
 import { largestOf, type Numbers, norm, type Random } from './case-numbers.ts';
@@ -46,10 +46,10 @@ const bound = ({ N, C, O }: Sizes): Bound => productBound(Math.max(N, C, O));
 // Weights of a standard deviation of 0.2.
 const weightScale = 2 ** -9;
 
-/** In fp32, as the ops compute it: a power of two and its double may be a rounding apart. */
+/** Rounds as the ops do. Computed in double, a bound just over a power of two could get another scale. */
 const fp32 = Math.fround;
 
-/** Scales of rows; those of a block of rows are half of the block's before. */
+/** Scales of rows, in each block of rows half as large as in the block before. */
 const drawRowScales = (N: number, random: Random): Float32Array =>
   drawScales(N, random).map((scale, n) => scale / 2 ** Math.floor(n / blockRows));
 
@@ -85,7 +85,7 @@ type BackwardInputs = Record<'dout' | 'doutScale' | 'transposed' | 'factors', Nu
 const backward = ({ dout, doutScale, transposed, factors }: BackwardInputs, { N, C, O }: Sizes): Float64Array =>
   linear(scaled(dout, doutScale), scaled(transposed, factors[0]!), undefined, { N, C: O, O: C });
 
-/** A result [N,C] as it is stored in FP8: boundOf(norm, activatedScale) is that of a row, or of a block of rows. */
+/** A result [N,C] as stored in FP8. boundOf(norm, activatedScale) bounds the elements of a row, or of a block of rows. */
 function stored(
   result: Float64Array,
   norms: Numbers,
@@ -108,7 +108,7 @@ interface Activation {
   readonly derivative: (x: number) => number;
   /** The largest result where |pre| is at most x. */
   readonly boundOf: (x: number) => number;
-  /** The bound of the derivative, where forward stored its results with this scale. */
+  /** The largest derivative in a row whose activation forward stored with this scale. */
   readonly derivativeBound: (activatedScale: number) => number;
 }
 

@@ -15,7 +15,7 @@ const sizes = [
 ];
 const scale = () => ({ weight: 0.2 });
 const flops = ({ N, C, O }: Sizes): number => 2 * N * C * O;
-// In bf16 the layernorm's rows may be rounded before the product, as the two ops would round them.
+// In bf16 the op may round the layernorm's rows before the matmul, as two separate ops would.
 const bound = ({ C, O }: Sizes): Bound => ({ ...productBound(Math.max(C, O)), bf16: 4e-3 });
 
 type Inputs = Record<'in' | 'normWeight' | 'normBias' | 'weight' | 'bias', Numbers>;

@@ -8,7 +8,9 @@ import { residualCases } from './residual.ts';
 
 type Sizes = Readonly<Record<'N' | 'C' | 'O', number>>;
 
-/** a [N,K] times b [O,K] transposed, or with `layout` "nn" b [K,O], or with "tn" a [K,N] transposed times b [K,O]: [N,O]. */
+/**
+ * [N,O]: with `layout` "nt" a [N,K] times b [O,K] transposed, "nn" a [N,K] times b [K,O], "tn" a [K,N] transposed times b [K,O].
+ */
 export function product(
   a: Numbers,
   b: Numbers,
@@ -64,10 +66,10 @@ export const productBound = (terms: number): Bound => ({
   bf16: 2e-3,
 });
 const bound = ({ N, C, O }: Sizes): Bound => productBound(Math.max(N, C, O));
-/** tanh in one instruction has an error of 2^-11. */
+/** The bound of a matmul with GELU. GPUs compute tanh in one instruction, with an error of 2^-11. */
 export const throughGelu = (plain: Bound): Bound => ({ ...plain, fp32: plain.fp32 * 2, bf16: 3e-3 });
 
-/** The relative error doubles in a square. */
+/** The bound of a matmul with the squared ReLU: squaring doubles the relative error. */
 const squared = (plain: Bound): Bound => ({ fp32: plain.fp32 * 2, tf32: 2e-3, bf16: 3e-3 });
 
 const forward = casesOf(contracts.matmulForward, {

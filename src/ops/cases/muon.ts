@@ -53,7 +53,7 @@ export const muonCases = [
       const direction = updated.map(lerp);
       return { momentum: updated, direction: rows > columns ? transposed(direction, rows, columns) : direction };
     },
-    // Rounded directions.
+    // Directions are rounded.
     bounds: () => ({ momentum: { fp32: 1e-6, bf16: 1e-6 }, direction: { fp32: 1e-6, bf16: 2e-3 } }),
   }),
   casesOf(contracts.normalizeMatrices, {
@@ -87,7 +87,7 @@ export const muonCases = [
       );
       return { master: updated, weight: updated };
     },
-    // Rounded masters.
+    // Weights are rounded masters.
     bounds: () => ({ master: { fp32: 1e-6, bf16: 1e-6 }, weight: { fp32: 1e-6, bf16: 2e-3 } }),
   }),
 ];

@@ -16,7 +16,7 @@ const sizes = [
   sizesOf(5, 2, { B: 4, T: 9, S: 20 }),
 ];
 
-/** Cosines, then sines, of what a position adds to the angles. */
+/** For each position, the cosines and then the sines of its angles. */
 export function rotationsOf(positions: number, HS: number): Float32Array {
   const half = HS / 2;
   return Float32Array.from({ length: positions * HS }, (_, index) => {
@@ -26,14 +26,14 @@ export function rotationsOf(positions: number, HS: number): Float32Array {
   });
 }
 
-/** Calls `visit` with each head of q and k: its token, where its numbers begin, and where it is among the token's heads. */
+/** Calls `visit` with each head of q and k: its token, the index of its first number, and its index among the token's heads. */
 function forEachHead({ B, T, C, NH }: Sizes, visit: (token: number, start: number, head: number) => void): void {
   for (let token = 0; token < B * T; token++) {
     for (let head = 0; head < 2 * NH; head++) visit(token, token * 3 * C + head * (C / NH), head);
   }
 }
 
-/** Turns the pairs (x[i], x[i + HS/2]) by the angles of a position; with `sign` -1 back. */
+/** Rotates the pairs (x[i], x[i + HS/2]) by the angles of a position; with `sign` -1 in the other direction. */
 function rotate(x: Float64Array, rotations: Numbers, position: number, sign = 1): void {
   const half = x.length / 2;
   for (let i = 0; i < half; i++) {

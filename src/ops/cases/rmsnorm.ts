@@ -17,7 +17,7 @@ const sizes = [
   { N: 3000, C: 384, eps },
 ];
 const scale = () => ({ in: 3 });
-// Sums over a row, or over all rows, in fp32 whatever the dtype.
+// Sums over a row, or over all rows, are in fp32 in every dtype.
 const statistic = { fp32: 1e-5, bf16: 1e-5 };
 
 /** 1 / root of the mean square of each row of C. */
