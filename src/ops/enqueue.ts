@@ -20,7 +20,8 @@ import { replacementOf } from './replacements.ts';
 
 /**
  * Enqueues an op.
- * @throws ShapeError for a tensor of another device, type or shape, or two that overlap; NativeError if the library fails
+ * @throws ShapeError for a tensor on another device, of a wrong type or shape, or that overlaps another; NativeError if the
+ * library fails
  */
 export function enqueue(device: Device, op: OpContract, args: OpArguments): void {
   const native = nativeArguments(device, op, args);
@@ -115,7 +116,10 @@ function folded(op: OpContract, { name, contract, tensor }: PassedTensor): numbe
   return [first, ...tensor.shape.slice(extra + 1)];
 }
 
-/** The value of each size: from a tensor with that dimension; else from one with 3C or S+1; else from an argument. */
+/**
+ * The value of each size: from a tensor with that dimension, else from a tensor with a dimension such as 3C or S+1, else from an
+ * argument.
+ */
 function sizesOf(op: OpContract, tensors: readonly PassedTensor[], args: OpArguments): Record<string, number> {
   const all = tensors.flatMap((entry) => {
     const actual = folded(op, entry);
