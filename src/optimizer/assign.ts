@@ -7,7 +7,10 @@ import type { Device } from '../native/device.ts';
 import { elementCount } from '../native/element-types.ts';
 import type { MatrixShape, Optimizer, StateRow } from './optimizer.ts';
 
-/** The optimizer of all parameters, or a function from a parameter to its optimizer (the same object for those it shares). */
+/**
+ * The optimizer of all parameters, or a function from a parameter to its optimizer (parameters that share one get the same
+ * object).
+ */
 export type OptimizerChoice = Optimizer | ((parameter: Parameter) => Optimizer);
 
 /** A state row and the parameters that have it in a run. */
@@ -17,7 +20,7 @@ export interface AssignedRow {
   readonly selected: Selection;
 }
 
-/** @throws UsageError if it cannot update the parameter */
+/** The optimizer of a parameter. @throws UsageError if it cannot update the parameter */
 export function optimizerOf(choice: OptimizerChoice, parameter: Parameter): Optimizer {
   const optimizer = typeof choice === 'function' ? choice(parameter) : choice;
   const { name, kind } = parameter;
@@ -46,7 +49,7 @@ export function assignedRows(config: ModelConfig, choice: OptimizerChoice): Assi
     .filter(({ selected }) => table.some(selected));
 }
 
-/** Selects the parameters whose matrices are updated entire. */
+/** Selects the parameters whose matrices are updated as a whole. */
 export const updatedWhole =
   (choice: OptimizerChoice): Selection =>
   (parameter) =>
@@ -58,7 +61,7 @@ export const matrixShape = ({ matrices, shape }: Parameter): MatrixShape => [
   elementCount(shape.slice(1)),
 ];
 
-/** Calls `scratch` of the run's optimizers. @returns elements, on each rank: the most that any needs */
+/** Calls `scratch` of the run's optimizers. @returns the most elements that any optimizer needs, on each rank */
 export function scratchOf(device: Device, config: ModelConfig, choice: OptimizerChoice): number {
   const rows = assignedRows(config, choice);
   const needs = optimizersOf(config, choice).map((optimizer) => {
