@@ -48,11 +48,9 @@ export interface Division {
 export const undivided: Division = { shares: 1 };
 
 /**
- * A bucket that contains a parameter of `whole` keeps each of its parameters in one share; other buckets follow the table's
- * order.
+ * A bucket that contains a parameter of `whole` keeps each of its parameters in one share; others follow the table's order.
  * @param selected parameters that get memory. A bucket with a selected parameter holds all of its parameters, so that a rank's
- * part
- *   matches that rank's part of the weights; other buckets are empty. Either all vectors get memory or none.
+ *   part matches that rank's part of the weights; other buckets are empty. Either all vectors get memory or none.
  */
 export function arenaLayout(
   config: ModelConfig,
@@ -94,8 +92,7 @@ export function arenaLayout(
  * Places parameters in parts of equal length. One part holds them in order. If there are several, the emptiest part takes the
  * next largest parameter.
  * @param loads elements of each part in all earlier buckets, to which this function adds. Of equally empty parts the least
- * loaded is
- *   filled, so that the longest part does not go to the same rank each time
+ *   loaded is filled, so that the longest part does not go to the same rank each time
  */
 function placesIn(parameters: readonly Parameter[], loads: number[]) {
   const ends = loads.map(() => 0);
