@@ -36,12 +36,15 @@ export function inspectShard(path: string, { at = 0, count = 64 }: { at?: number
     sha256: shard.sha256!,
     tokenizer: tokenizer.name,
     vocabularySize: tokenizer.vocabularySize,
-    /** One before each document, and one before each part of a long document whose previous part has the other role. */
+    /**
+     * Number of ends of text: before each document, and before each part of a long document whose previous part has the other
+     * role.
+     */
     endsOfText,
     largest,
     at,
     ids,
-    /** Contains "<|endoftext|>" for ends of text, and U+FFFD for a character that is cut off. */
+    /** The text of `ids`, with "<|endoftext|>" for ends of text, and U+FFFD for a character that is cut off. */
     text: textOf(ids, tokenizer),
   };
 }

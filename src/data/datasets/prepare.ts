@@ -24,7 +24,7 @@ export const datasets: readonly DatasetSource[] = [tinyshakespeare, ownSource];
 export const datasetNames: readonly string[] = datasets.map(({ name }) => name);
 
 export interface PrepareOptions extends LossOptions {
-  /** The source file, if the data set takes one. */
+  /** The source file, if the data set allows another than its default. */
   readonly from?: string | undefined;
   /** Folder to write. Default data/<name>, or data/<name>-<tokenizer>. */
   readonly out?: string | undefined;
@@ -36,8 +36,8 @@ export interface PrepareOptions extends LossOptions {
 
 /**
  * Makes a data set's shards, unless they exist and are intact.
- * @throws UsageError for an unknown name, or a `from` that it does not take; Gpt2Error if the source cannot be read or
- * downloaded, the folder cannot be written, or it holds another data set and `overwrite` is not set
+ * @throws UsageError for an unknown name, or a `from` that the data set does not take; Gpt2Error if the source cannot be read or
+ * downloaded, the folder cannot be written, or the folder holds another data set and `overwrite` is not set
  * @example const { folder, dataset } = await prepareDataset('own-source', { out: 'data/own-source' });
  */
 export async function prepareDataset(name: string, options: PrepareOptions = {}): Promise<Prepared> {
@@ -60,7 +60,7 @@ export async function prepareDataset(name: string, options: PrepareOptions = {})
     const other = hasTokenizer(before, chosen) ? '' : ` with the tokenizer ${before.tokenizer}`;
     throw standsInTheWay(folder, `a data set of ${before.source}${other}`);
   }
-  // A given text may have changed, and own-source follows the package's files: both are always made again.
+  // A text of --from may have changed, and own-source follows the package's files: both are always made again.
   const mayStay = before !== undefined && !isOther && !from && set !== ownSource;
   if (mayStay && isWhole(folder, before)) return { folder, present: true, dataset: before };
 
@@ -87,7 +87,7 @@ export async function prepareDataset(name: string, options: PrepareOptions = {})
   return { folder, present: false, dataset };
 }
 
-/** Whether a data set was made with this tokenizer; undefined: with the characters of its text. */
+/** Whether a data set was made with this tokenizer; undefined stands for "char". */
 function hasTokenizer({ tokenizer: name, tokenizerSha256 }: Dataset, tokenizer: Tokenizer | undefined): boolean {
   if (!tokenizer) return name === characterTokenizerName;
   const wanted = tokenizerRecord(tokenizer);
@@ -121,7 +121,7 @@ function split(
   return { train: train!.tokens, val: val!.tokens, loss: sumOf([train!.loss, val!.loss]) };
 }
 
-/** <|endoftext|>, if the vocabulary has it, and each document. */
+/** The ids of all documents, each after <|endoftext|> if the vocabulary has it. */
 function tokensOf(documents: readonly string[], tokenizer: Tokenizer): { tokens: Uint16Array; loss: Loss } {
   const tokens = new TokenList();
   const encoded = tokenizer.encodeAll?.(documents);

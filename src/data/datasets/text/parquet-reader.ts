@@ -1,10 +1,10 @@
-// Reads a Parquet file on its own thread, concurrently with encoding; a damaged page whose decoding never ends can then be
+// Reads a Parquet file on a separate thread, concurrently with encoding. If decoding a damaged page never ends, the thread can be
 // abandoned. parquet.ts reads the format.
 import { Gpt2Error } from '../../../base/errors.ts';
 import { startThread } from '../../../native/start-thread.ts';
 import type { Format } from './format.ts';
 
-/** The limit for a row group in milliseconds; one takes about a second. */
+/** The time limit for a row group in milliseconds; one takes about a second. */
 const patience = 60_000;
 
 /** The thread's input. */
@@ -16,7 +16,7 @@ export interface FileToRead {
 export type Answer =
   /** The row group being read. */
   | { readonly group: number }
-  /** Documents, undefined at the end; and the bytes of the file read for them. */
+  /** Documents, undefined at the end; and how many bytes of the file were read for them. */
   | { readonly part: Uint8Array<ArrayBuffer> | undefined; readonly read: number }
   | { readonly refusal: string };
 
@@ -38,7 +38,7 @@ export async function* parquetDocuments(
     group = answer.group;
     timer?.refresh();
   });
-  // Also between two requests: the next then fails at once.
+  // If no request is open, the next one fails at once.
   const fail = (why: string) => {
     fault ??= `cannot be read: ${why}`;
     request?.refuse(fault);
