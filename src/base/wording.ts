@@ -9,8 +9,7 @@ interface Spellings {
   readonly switches: ReadonlySet<string>;
 }
 
-// Node's environment data: threads that start later inherit it. A browser has no such module, and importing it would break the
-// bundle.
+// Node's environment data, which threads that start later inherit. A browser has no such module, and cannot import it.
 const threads = globalThis.process?.getBuiltinModule('node:worker_threads');
 const audience = 'gpt2.ts: messages name flags';
 

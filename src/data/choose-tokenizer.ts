@@ -67,7 +67,7 @@ function checkpointsIn(folder: string): string[] {
     .map((name) => join(inRun, name));
 }
 
-/** @param characters code points @throws Gpt2Error if there are too many */
+/** The tokenizer "char" for these code points. @throws Gpt2Error if there are too many */
 export function tokenizerOfCharacters(characters: ReadonlySet<number>): Tokenizer {
   if (characters.size <= mostIds) return createCharacterTokenizer(characters);
   throw gpt2Error`the text has ${characters.size} different characters, more than the ${mostIds} ids of a token file: give another --tokenizer`;

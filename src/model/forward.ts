@@ -58,10 +58,7 @@ export function normalizedEmbedding(
   normForward(device, { out: { plain: embedded }, rstd: embeddedRstd, in: unnormed, weight: weights.get('lnew') });
 }
 
-/**
- * Recomputes a layer's activations that backward reads and `batch` did not keep (--recompute), by the same ops with the same
- * bits.
- */
+/** Recomputes the activations of a layer that backward reads and `batch` did not keep (--recompute), with the same bits. */
 export function recomputeLayer(model: Model, batch: ActivationSet, index: number): void {
   // The activations of the last layer are still in memory.
   if (batch.recompute === 'none' || index === batch.layers.length - 1) return;

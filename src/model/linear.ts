@@ -73,10 +73,7 @@ export function linearBackwardWeight(device: Device, { dout, in: input, N, ...gr
 
 const readRowwise = ({ values, scale }: Fp8Matrix) => ({ in: values, inScale: scale });
 
-/**
- * Quantises a weight [O,C] for the next matmul and, if it is kept, for backward. @param bias needed if the result is stored in
- * FP8
- */
+/** Quantises a weight [O,C] for the next matmul and for backward, if kept. @param bias needed if the result is stored in FP8 */
 export function weightInFp8(
   device: Device,
   memory: Fp8Weight | undefined,

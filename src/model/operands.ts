@@ -7,10 +7,7 @@ import type { ActivationTensors } from './activation-tables.ts';
 export interface Fp8Matrix {
   readonly values: Tensor;
   readonly scale: Tensor;
-  /**
-   * The norm of each row, or the largest in each block of rows. Undefined for the MLP's activation and its gradient: no op reads
-   * it.
-   */
+  /** The norm of each row, or the largest in each block of rows; undefined for the MLP's activation and its gradient. */
   readonly norm?: Tensor | undefined;
 }
 
@@ -46,10 +43,7 @@ export function withNorm({ norm, ...copy }: Fp8Matrix): Fp8Matrix & { readonly n
   return { ...copy, norm };
 }
 
-/**
- * Collects the layouts of each matrix. Layers share the memory of rowwise copies, except of the squared ReLU's output, which
- * backward reads.
- */
+/** The layouts of each matrix. Layers share the memory of rowwise copies, except of the squared ReLU's output, for backward. */
 export function operandsOf({ model, layers, backward, fp8 }: ActivationTensors) {
   const ofNorm = copyOf(fp8.normRowwise, fp8.normRowwiseScale, fp8.normRowwiseNorm);
   const mlp = copyOf(fp8.mlpRowwise, fp8.mlpRowwiseScale);

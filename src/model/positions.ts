@@ -19,9 +19,8 @@ const headSize = ({ channels, heads }: ModelConfig): number => channels / heads;
 const rotaryBase = 1024;
 
 /**
- * Cosines and sines of a position's angles, [context, head size]. Half of a head's pairs rotate at rates from 1 to 1/1024
- * radians per position. The others do not rotate, for content that does not depend on the position (half-truncated,
- * docs/recipe.md).
+ * Cosines and sines of a position's angles, [context, head size]. Half of a head's pairs rotate at rates from 1 to 1/1024 radians
+ * per position. The others do not rotate, for content that is independent of position (half-truncated, docs/recipe.md).
  */
 function rotations(config: ModelConfig): Float32Array {
   const pairs = headSize(config) / 2;

@@ -241,9 +241,8 @@ export class Device {
   }
 
   /**
-   * Makes a list of ops that can run again and again. A device with graphs calls `enqueue` once, records its ops as a graph and
-   * launches the graph at every run; other devices call `enqueue` at every run. `enqueue` must only enqueue ops, the same each
-   * time.
+   * Makes a list of ops that can run again and again. A device with graphs calls `enqueue` once, and launches its ops as a
+   * recorded graph at every run; other devices call `enqueue` at every run. `enqueue` must only enqueue ops, the same each time.
    */
   program(enqueue: () => void): Program {
     if (!this.graphs) return { run: enqueue };

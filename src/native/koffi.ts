@@ -1,6 +1,5 @@
-// Loads shared libraries through koffi. No other file imports koffi, so another FFI could replace it here. It is loaded with
-// the first library: a program that only imports this package gets neither koffi's settings nor the exit handler that koffi
-// needs.
+// Loads shared libraries through koffi. No other file imports koffi, so another FFI could replace it here. It is loaded with the
+// first library: a program that only imports this package gets neither koffi's settings nor the exit handler.
 import { createRequire } from 'node:module';
 import type koffi from 'koffi';
 import type { LibraryHandle } from 'koffi';

@@ -116,10 +116,7 @@ function folded(op: OpContract, { name, contract, tensor }: PassedTensor): numbe
   return [first, ...tensor.shape.slice(extra + 1)];
 }
 
-/**
- * The value of each size: from a tensor with that dimension, else from a tensor with a dimension such as 3C or S+1, else from an
- * argument.
- */
+/** The value of each size: from a tensor with that dimension, else one with a dimension such as 3C or S+1, else an argument. */
 function sizesOf(op: OpContract, tensors: readonly PassedTensor[], args: OpArguments): Record<string, number> {
   const all = tensors.flatMap((entry) => {
     const actual = folded(op, entry);

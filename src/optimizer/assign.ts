@@ -7,10 +7,7 @@ import type { Device } from '../native/device.ts';
 import { elementCount } from '../native/element-types.ts';
 import type { MatrixShape, Optimizer, StateRow } from './optimizer.ts';
 
-/**
- * The optimizer of all parameters, or a function from a parameter to its optimizer (parameters that share one get the same
- * object).
- */
+/** The optimizer of all parameters, or a function from a parameter to its optimizer: one object for all that share it. */
 export type OptimizerChoice = Optimizer | ((parameter: Parameter) => Optimizer);
 
 /** A state row and the parameters that have it in a run. */

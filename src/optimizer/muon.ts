@@ -1,4 +1,4 @@
-// Muon (Jordan 2024): momentum, made orthogonal by a Newton-Schulz iteration. For the matrices of the transformer blocks. See
+// Muon (Jordan 2024): momentum, made orthogonal by a Newton-Schulz iteration, for matrices of transformer blocks. See
 // docs/optimizers.md.
 import { checkGiven } from '../base/checks/given.ts';
 import { factor, real } from '../base/checks/number.ts';
@@ -100,8 +100,8 @@ export class Muon implements Optimizer {
   readonly #batchElements: number;
 
   /**
-   * @param batchElements the most elements of a batch, for which the scratch has twice 2 bytes each in bf16; a larger matrix is a
-   * batch
+   * @param batchElements the most elements of a batch, unless a single matrix has more. In bf16 each takes twice 2 bytes of
+   * scratch.
    */
   constructor(options: MuonOptions, batchElements = 2 ** 26) {
     checkGiven(options, { rate: factor, weightDecay: real(0) }, muonRanges);

@@ -113,8 +113,8 @@ function wordEnd(bytes: Uint8Array, from: number, end: number, wideKindAt: WideK
 }
 
 /**
- * The end of a run of white space: before its last character, which the next match may begin with; or after it, if it is the only
- * one or ends the text.
+ * The end of white space: without its last character, which may begin the next match, unless that is the only one or ends the
+ * text.
  */
 function spaceEnd(bytes: Uint8Array, from: number, end: number, limit: number, wideKindAt: WideKind): number {
   let last = from;

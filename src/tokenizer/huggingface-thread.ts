@@ -61,8 +61,7 @@ class Served {
   #start(): ChildProcess {
     const started = startProcess('./huggingface-process', import.meta.url, {
       stdio: ['pipe', 'ignore', 'pipe', 'pipe'],
-      // One core is enough, because each thread of prepro has a process. Detached, so that the terminal's signals do not reach
-      // it.
+      // One core is enough: each thread of prepro has a process. Detached, to receive no signals of the terminal.
       env: { ...process.env, TOKENIZERS_PARALLELISM: 'false', RUST_BACKTRACE: '0' },
       detached: true,
     });

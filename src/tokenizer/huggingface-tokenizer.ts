@@ -7,10 +7,7 @@ import type { Tokenizer } from './tokenizer.ts';
 
 export const huggingFaceName = 'huggingface';
 
-/**
- * Contents of the token that ends a document, in the order of preference. tokenizer.json does not say which special token this
- * is.
- */
+/** Contents of the token that ends a document, in order of preference: tokenizer.json does not say which special token it is. */
 const endsOfText = ['<|endoftext|>', '<|end_of_text|>', '</s>', '<eos>', '<|eos|>', '[EOS]', '[SEP]'];
 
 /** Far over the limit of a token file, about which parseTokenizer has a better message. */
@@ -134,10 +131,7 @@ export function addedIds(
   });
 }
 
-/**
- * Whether merges of bytes also make an added token. Other added tokens are plain text, which the library decodes as if it were
- * bytes.
- */
+/** Whether merges of bytes also make an added token. Others are plain text, which the library decodes as if it were bytes. */
 function isOfBytes(content: string, { vocab, merges }: z.infer<typeof schema>['model']): boolean {
   if (!/\P{ASCII}/u.test(content) || Array.isArray(vocab) || !Object.hasOwn(vocab, content)) return false;
   return content.length === 1 || !merges || merges.some((pair) => [pair].flat().join('').replace(' ', '') === content);

@@ -1,5 +1,4 @@
-// Finds the characters of a text that are lost when it is encoded. White space is ignored: tokenizers divide words at white
-// space, or move it.
+// Finds the characters of a text that encoding loses. White space does not count: tokenizers divide words there, or move it.
 export interface Loss {
   /** Number of characters after the tokenizer's normalizer, without white space. */
   readonly characters: number;

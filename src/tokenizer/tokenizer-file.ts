@@ -66,10 +66,7 @@ export const hasVocabulary = (tokenizer: BuiltInTokenizer, vocabulary: unknown):
     (token, id) => Object.hasOwn(vocabulary, token) && (vocabulary as Record<string, unknown>)[token] === id,
   );
 
-/**
- * Whether two tokenizers give the same ids. Their files may differ: programs write them with other white space, or other settings
- * for batches.
- */
+/** Whether two tokenizers give the same ids. Programs rewrite files with other white space, or other settings for batches. */
 export const isSameTokenizer = (a: Tokenizer, b: Tokenizer): boolean =>
   a.name === b.name && (a.file === b.file || isDeepStrictEqual(essence(a), essence(b)));
 

@@ -1,6 +1,5 @@
 // Encodes text to token ids and decodes them. Built in are GPT-2's byte pairs (gpt2.ts) and plain bytes: both have an id for the
-// end of a document, and reproduce any text. tokenizer-file.ts reads other tokenizers. safe-cuts.ts divides texts that do not
-// fit in memory.
+// end of a document, and reproduce any text. tokenizer-file.ts reads others. safe-cuts.ts divides texts that exceed memory.
 import { checkValue } from '../base/checks/given.ts';
 import { gpt2Error, shown, usageError } from '../base/errors.ts';
 import { encodeGpt2, gpt2Bytes, tokenCount } from './gpt2.ts';
@@ -19,15 +18,9 @@ export interface Tokenizer {
   readonly start: number;
   /** The content of tokenizer.json, which accompanies data and weights; undefined if the tokenizer is built in. */
   readonly file?: string | undefined;
-  /**
-   * Appends the ids of bytes[start, end), valid UTF-8, encoded as a separate text. @throws Gpt2Error for a character without an
-   * id
-   */
+  /** Appends the ids of bytes[start, end), valid UTF-8, as a separate text. @throws Gpt2Error for a character without an id */
   append(bytes: Uint8Array, start: number, end: number, into: TokenList): void;
-  /**
-   * Encodes separate texts faster than one by one, and finds the characters that are lost. Undefined: the ids reproduce every
-   * text.
-   */
+  /** Encodes separate texts faster than one by one, and finds lost characters. Undefined: the ids reproduce every text. */
   readonly encodeAll?: ((texts: readonly string[]) => Encoded) | undefined;
   /** With `encodeAll`: the share of a data set's characters that are lost (dataset.json); undefined if not known. */
   readonly lost?: number | undefined;

@@ -14,10 +14,7 @@ const keyStart = 1;
 const idsStart = 11;
 
 export class WordCache {
-  /**
-   * An entry: number of bytes + 256 * number of ids (0: empty) + 65536 * the first id; up to 40 bytes, padded with zeros; up to
-   * ten more ids.
-   */
+  /** An entry: bytes + 256 * number of ids (0: empty) + 65536 * first id; up to 40 bytes, then zeros; up to ten more ids. */
   readonly #table = new Int32Array(setCount * setInts);
   readonly #key = new Int32Array(longestWord / 4);
   readonly #encode: (bytes: Uint8Array, start: number, end: number) => ArrayLike<number>;

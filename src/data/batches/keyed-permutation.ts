@@ -20,8 +20,7 @@ export function keyedPermutation(count: number, generator: MersenneTwister): (in
     return first * low + second;
   };
   return (index) => {
-    // Fewer than `high` values are outside the range. Following the permutation's cycle from such a value leads back into the
-    // range.
+    // Fewer than `high` values are outside the range. The permutation's cycle from such a value leads back into the range.
     let value = shuffled(index);
     while (value >= count) value = shuffled(value);
     return value;

@@ -1,6 +1,5 @@
-// Reads whole sequences that are spread evenly over a data set, for validation and `eval`. The choice of sequences depends on
-// the shards, the length of a sequence and the requested number of tokens, not on the batch. Training reads batches in an order
-// (loader.ts).
+// Reads whole sequences, spread evenly over a data set, for validation and `eval`. Their choice depends on the shards, the length
+// of a sequence and the requested number of tokens, not on the batch. For training, loader.ts reads batches in an order.
 import { type Batch, openShards } from './loader.ts';
 
 export interface SequenceOptions {

@@ -188,9 +188,8 @@ async function factsOf(url: string, headers: Headers, request: Request): Promise
 }
 
 /**
- * The answer to HEAD that describes a file. On Hugging Face, the hub's answer, not that of the storage to which the hub
- * redirects; a renamed repository redirects to its new name first. On another server, the first answer that is no redirect on
- * the same host.
+ * The answer to HEAD that describes a file. On Hugging Face, the hub's answer, not that of the storage to which it redirects; a
+ * renamed repository redirects to its new name first. On another server, the first answer that is no redirect on its host.
  */
 export async function askForHead(url: string, { headers, signal }: Request): Promise<Response> {
   const limited = anyOf(signal, AbortSignal.timeout(silentMilliseconds));
@@ -210,10 +209,7 @@ function tagOf(headers: Headers): string | undefined {
   return (etag?.startsWith('"') ? etag : headers.get('last-modified')) ?? undefined;
 }
 
-/**
- * Opens the .part to resume, or empties it for a new file, with these facts. The facts on disk never describe another file's
- * bytes.
- */
+/** Opens the .part to resume, or empties it for the file of these facts. The facts on disk never describe another file. */
 function openPart(path: string, facts?: Facts): Promise<FileHandle> {
   const part = `${path}.part`;
   if (facts) {
@@ -253,10 +249,7 @@ function finish(url: string, path: string, { size, hash }: Omit<Facts, 'tag'>, n
   rmSync(`${part}.json`, { force: true });
 }
 
-/**
- * The hash in an ETag: a file's sha256 or, for a small file on Hugging Face, its hash in git. ETags of other servers may be
- * anything.
- */
+/** The hash in an ETag: a file's sha256 or, for a small file on Hugging Face, its hash in git. Other ETags may be anything. */
 function hashIn(headers: Headers, isOfHub: boolean): Hash | undefined {
   const tag = headers.get('x-linked-etag') ?? headers.get('etag') ?? '';
   const [, weak, value] = /^(W\/)?"?([0-9a-f]{40}|[0-9a-f]{64})"?$/.exec(tag) ?? [];

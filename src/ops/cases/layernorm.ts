@@ -17,8 +17,7 @@ const sizes = [
 ];
 /**
  * Inputs whose mean is large compared to their standard deviation, about `step`. With E[x^2] - E[x]^2 in fp32 as the variance,
- * rstd is wrong by 1e-3 and more (summed sequentially: by 1e-1), with Welford's algorithm by 5e-5. bf16 holds these inputs
- * exactly.
+ * rstd is wrong by 1e-3 and more (summed sequentially: 1e-1), with Welford's algorithm by 5e-5. bf16 holds these inputs too.
  */
 const shifted = { N: 5, C: 768, center: 768, step: 4 };
 const scale = () => ({ in: 3 });

@@ -15,8 +15,7 @@ function stepOf(x: Numbers, R: number, K: number, { a, b, c }: Step): Float64Arr
   return product(polynomial, x, { N: R, K: R, O: K }, 'nn').map((value, index) => a * x[index]! + value);
 }
 
-// Narayana numbers: row k - 1 has the coefficients of the polynomial in R and K that is the mean trace of (X X^T)^k, X [R,K]
-// normal.
+// Narayana numbers: row k - 1 has the coefficients of the mean trace of (X X^T)^k, a polynomial in R and K, for normal X [R,K].
 const narayana = [[1], [1, 1], [1, 3, 1], [1, 6, 6, 1], [1, 10, 20, 10, 1]];
 
 /**

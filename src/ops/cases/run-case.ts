@@ -180,8 +180,7 @@ function judged(
     const error = largestDifference(values, wanted);
     return [{ ...whole, limit, error, bound: limit, isWithin: error <= limit }];
   }
-  // The mean square of few rounding errors varies, by a third for 64 elements. Zeros, such as a columnwise copy's padding, have
-  // none.
+  // The mean square of few rounding errors varies, by a third for 64 elements. Zeros, as in padding, have no rounding error.
   const isCoarse = type === 'fp8' || device.elementType === 'bf16';
   const rounded = Math.max(1, wanted.filter((value) => value !== 0).length);
   const scaled = limit * (isCoarse ? 1 + 4 / Math.sqrt(rounded) : 1);
@@ -192,8 +191,7 @@ function judged(
     const pick = (from: Numbers) => (parts === 1 ? from : columns(from, width, part, parts));
     const [actual, exact] = [pick(values), pick(wanted)];
     const partNorm = norm(exact);
-    // The error of a part that is zero by cancellation (dq and dk of a single position) is relative to the norm of the whole
-    // output.
+    // If a part is zero by cancellation (dq and dk of a single position), the error is relative to the whole output's norm.
     const scale = partNorm > 1e-12 * normOfAll ? partNorm : normOfAll;
     const error = distance(actual, exact) / Math.max(scale, 1e-30);
     const worst = parts === 1 ? worstError(actual, exact) / 5 : 0;

@@ -1,5 +1,4 @@
-// Identifies the kernels of a card by a hash of the card, its source, and all files that they import and include. Paths do not
-// count.
+// Identifies the kernels of a card by a hash of the card, its source, and all files that they import and include, without paths.
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

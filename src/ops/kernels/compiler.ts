@@ -122,7 +122,7 @@ function refuseExpanded(args: readonly string[]): void {
 const withoutLinkage = (text: string): string =>
   text.replaceAll(/extern\s+"C"(?=\s+__global__)/g, (linkage) => linkage.replaceAll(/\S/g, ' '));
 
-/** Host code in a file of kernels. Two functions whose names begin with "cuda" are for kernels. */
+/** Host code in a file of kernels. Two functions of CUDA's run-time library, for programmatic launch, are for kernels. */
 export const hostCode = {
   pattern: /<<<|\bint\s+main\s*\(|\bcuda(?!GridDep|TriggerProg)[A-Z]\w*\s*\(/,
   message:

@@ -73,9 +73,8 @@ const copies = ['memcpy', 'memmove', 'memset'];
 const wrappedFunctions = [...copies, 'malloc', 'free', '_Znwm', '_Znam', '_ZdlPv', '_ZdaPv', '_ZdlPvm', '_ZdaPvm'];
 
 /**
- * Puts 64 unused bytes before and after every variable and constant in the assembly, so that the emulator detects an access
- * through a pointer a little past the end of a variable. Compilers offer this only with the run-time library of
- * AddressSanitizer.
+ * Puts 64 unused bytes before and after every variable and constant in the assembly, so that the emulator detects an access a
+ * little past the end of a variable. Compilers offer this only with AddressSanitizer's run-time library.
  */
 function withGaps(assembly: string): string {
   const variables = new Set(
@@ -148,8 +147,7 @@ interface FoundKernel {
 }
 
 /**
- * The name of the constant with the largest number of threads, from the kernel's __launch_bounds__; a template if the kernel is
- * one.
+ * The name of the constant with a kernel's largest number of threads, from __launch_bounds__; a template if the kernel is one.
  */
 const boundOf = (kernel: string): string => kernel.replace(/\w+(<.*)?$/, 'gpt2_threads_$&');
 
@@ -310,10 +308,7 @@ function sharedDeclaration(statement: string, index: number): { type: string; va
   };
 }
 
-/**
- * If the brace at a place begins a function: declarations of the variables in `outside` that its body uses and no parameter
- * hides.
- */
+/** If a function begins at a brace: declarations of those `outside` variables that its body uses and no parameter hides. */
 function declaredIn(text: string, at: number, outside: ReadonlyMap<string, string>): string {
   const head = withoutMarkers(
     text.slice(Math.max(0, ...[';', '}', '{'].map((end) => text.lastIndexOf(end, at - 1) + 1)), at),

@@ -6,10 +6,7 @@ import { dirname, join } from 'node:path';
 /** A folder is no file: the compiler or Node will refuse it. */
 const isFile = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isFile() ?? false;
 
-/**
- * Paths and contents of the included files, in order; each once. A file that a macro names counts, because `#include MACRO`
- * includes it.
- */
+/** Paths and contents of the included files, in order; each once. A file that a macro names counts, for `#include MACRO`. */
 export function includedFiles(text: string, folder: string, folders: readonly string[]): Map<string, string> {
   const files = new Map<string, string>();
   const visit = (content: string, here: string): void => {

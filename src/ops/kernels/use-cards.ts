@@ -1,5 +1,4 @@
-// Replaces ops on a device by kernels of a user. If a card computes one of the plain ops of a fused op, the fused op runs as its
-// plain ops.
+// Replaces ops on a device by kernels of a user. A fused op runs as its plain ops if a card computes one of these.
 import { join } from 'node:path';
 import { Gpt2Error } from '../../base/errors.ts';
 import type { Device, DeviceBuffer } from '../../native/device.ts';

@@ -63,10 +63,7 @@ export function assemble(paths: readonly string[], folder: string, division: Ass
   }
 }
 
-/**
- * Where the content of blocks decides, the tokens for validation: of each block whose fraction is under `below`, the first `kept`
- * share.
- */
+/** For validation are, where content decides, of each block with a fraction under `below` the first tokens, a share `kept`. */
 interface Decision {
   readonly below: number;
   readonly kept: number;
@@ -138,7 +135,7 @@ function count(paths: readonly string[], division: Assembly, decision: Decision)
 /** @throws Gpt2Error if training would reject shards of so many tokens */
 function check({ tokens, isSplit }: Counts, { validation }: Division): void {
   const total = tokens.train + tokens.val;
-  if (total === 0) throw gpt2Error`the given files contain no text: name files that do`;
+  if (total === 0) throw gpt2Error`the files contain no text: name files that do`;
   const lacking = (['train', 'val'] as const).find((role) => tokens[role] === 0);
   if (!lacking) return;
   if (validation === 'first shard') {

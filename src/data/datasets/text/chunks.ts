@@ -108,10 +108,7 @@ const afterLastLine: FindCut = (bytes) => {
   return end > 0 ? { end, closes: true } : undefined;
 };
 
-/**
- * Cuts after the last separator; if that leaves more than half of the bytes, after the last block of the document that begins
- * there.
- */
+/** Cuts after the last separator; if more than half of the bytes follow it, after the last block of the document there. */
 const afterLastDocument =
   (separator: string | undefined, atLines: boolean): FindCut =>
   (bytes) => {

@@ -34,7 +34,7 @@ export async function* documentsOf(
   await using file = await open(path);
   const source = await randomAccess(file);
   const metadata = await openTable(path, source, column);
-  let [rowStart, told] = [0, 0];
+  let [rowStart, reported] = [0, 0];
   for (const [index, group] of metadata.row_groups.entries()) {
     onGroup(index);
     const rowEnd = rowStart + Number(group.num_rows);
@@ -45,8 +45,8 @@ export async function* documentsOf(
     yield* inParts(texts, write);
     // The bytes of other columns count too.
     const done = Math.floor((source.byteLength * rowEnd) / Number(metadata.num_rows));
-    onRead(done - told);
-    [rowStart, told] = [rowEnd, done];
+    onRead(done - reported);
+    [rowStart, reported] = [rowEnd, done];
   }
 }
 

@@ -26,10 +26,7 @@ export const largestBlock = 32 << 10;
 export const blockEnd = (bytes: Uint8Array, start: number, end: number, atLines: boolean): number =>
   end - start < largestBlock ? end : chooseCut(bytes, start + leastBlock, start + largestBlock, atLines);
 
-/**
- * Consecutive tokens of one document. A long document has many blocks, so a single book has some for training and some for
- * validation.
- */
+/** Consecutive tokens of one document. A book has many blocks, so some are for training and some for validation. */
 export interface Block {
   readonly tokens: number;
   /** Whether the block begins a document. */

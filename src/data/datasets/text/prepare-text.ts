@@ -1,6 +1,5 @@
 // Makes a folder of token shards from text files, in bounded memory, on several threads. Encoded chunks stay in <folder>/.prepro
-// until the shards are complete, so a killed preparation can resume. The shards do not depend on kills or on the number of
-// threads.
+// until the shards are complete, so a killed preparation can resume. Kills and the number of threads do not change the shards.
 import { createHash } from 'node:crypto';
 import { readdirSync, renameSync, rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
@@ -258,10 +257,7 @@ function tellShare(shards: Dataset['shards'], { validation }: Division, notice: 
 /** The temporary dataset.json that a kill leaves. */
 const leftover = /^dataset\.json\.\d+\.tmp$/;
 
-/**
- * Moves shards into the folder, dataset.json last. Until then train rejects the folder, and after a kill only shards are
- * assembled again.
- */
+/** Moves shards into the folder, dataset.json last. Until then train rejects the folder; a kill costs only assembling again. */
 function putInPlace(
   folder: string,
   work: WorkFolder,
