@@ -162,7 +162,7 @@ export class NativeError extends Gpt2Error {
   readonly status: string;
   /** The library's text; a report of the emulator has several lines. */
   readonly detail: string;
-  /** The other rank that caused the failure, as `detail` begins: "rank 2 is gone"; undefined if none did. */
+  /** The other rank that caused the failure: 2 if `detail` begins with "rank 2 is gone"; undefined if no other rank did. */
   readonly failedRank: number | undefined;
 
   constructor(functionName: string, status: string, detail: string, failedRank?: number) {

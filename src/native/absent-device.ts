@@ -1,5 +1,5 @@
-// A stand-in for a device: a real `Device` whose library gives out addresses and computes nothing. Its `allocated` then says how
-// much memory a model would take, and ops can be enqueued only to see their arguments.
+// A stand-in for a device: a real `Device` whose library gives out addresses and computes nothing. After a model is created on
+// it, `allocated` says how much memory the model would take. Ops are enqueued only to see their arguments.
 import type { Bindings } from './bindings.generated.ts';
 import { Device, type DeviceOptions } from './device.ts';
 

@@ -1,5 +1,4 @@
-// Muon (Jordan 2024): momentum, made orthogonal by a Newton-Schulz iteration, for matrices of transformer blocks. See
-// docs/optimizers.md.
+// Muon (Jordan 2024): momentum, made orthogonal by a Newton-Schulz iteration. For the transformer blocks; docs/optimizers.md.
 import { checkGiven } from '../base/checks/given.ts';
 import { factor, real } from '../base/checks/number.ts';
 import type { Selection } from '../model/arena.ts';

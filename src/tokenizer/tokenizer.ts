@@ -175,7 +175,7 @@ export class StreamDecoder {
     return this.#tokenizer.bytesOf ? this.#decoder.decode() : this.#take(this.#tokenizer.decode!(this.#ids));
   }
 
-  /** Returns the new end of `text`, and keeps only its ids, as the neighbours of the next ids. */
+  /** Returns the end of `text` that is new. Keeps only the ids of that end: the next ids are decoded together with them. */
   #take(text: string): string {
     const rest = text.slice(this.#text.length);
     this.#ids = this.#ids.slice(this.#known);

@@ -14,7 +14,7 @@ import { prepareText } from './text/prepare-text.ts';
 import { WorkFolder } from './text/work-folder.ts';
 import type { CorpusOptions } from './tinystories.ts';
 
-/** The versions. `repository` has the encoded shards; `shards` is how many of them have ten billion tokens for training. */
+/** The versions. `repository` has the encoded shards; `shards` is the number of shards that hold ten billion training tokens. */
 export const finewebVersions = {
   '10B': {
     prefix: 'fineweb',
