@@ -23,9 +23,7 @@ export interface Prepared {
 export interface Standing {
   /** The content of dataset.json; undefined if it is missing or damaged. */
   readonly dataset: Dataset | undefined;
-  /**
-   * Names of the files that a new data set removes: shards with the new data set's names, and the files of the present data set.
-   */
+  /** Files that a new data set removes: shards with the new data set's names, and the files of the present data set. */
   readonly replaced: readonly string[];
   /** Whether the folder holds a complete data set, and not a part of one that was killed while it was moved there. */
   readonly isFinished: boolean;

@@ -13,8 +13,7 @@ import type { Operand } from './operands.ts';
 /**
  * Enqueues the forward pass from `batch.model.tokens` [B,T] to `batch.model.lnf` [B,T,C], the final hidden states. Logits and
  * losses come from the head: `lossesOf`, `meanLoss`.
- * @param beforeLayer called before the first op that reads a layer's weights is enqueued; the head counts as the layer after the
- * last
+ * @param beforeLayer called before the first op that reads a layer's weights is enqueued; the head is the layer after the last
  * @throws ShapeError if the activations belong to another model
  * @example
  * const batch = model.activations.at(1, 3);
@@ -45,9 +44,7 @@ export function forward(model: Model, batch: ActivationSet, beforeLayer?: (layer
   normForward(device, { out: batch.operands.lnf, mean: lnfMean, rstd: lnfRstd, ...last });
 }
 
-/**
- * The residual stream that the first layer reads: the embedding that `embed` writes, normalized if the model has a norm for it.
- */
+/** The residual stream that the first layer reads: the embedding that `embed` writes, normalized if the model has its norm. */
 export function normalizedEmbedding(
   { device, weights }: Model,
   { model: { unnormed, embeddedRstd, embedded } }: ActivationSet,

@@ -13,9 +13,7 @@ export function endLater(library: LibraryKind, text: string, milliseconds: numbe
   loadLibrary(library).endLater({ text: bytes, bytes: bytes.length, milliseconds, exitCode: 1 });
 }
 
-/**
- * Makes a second demand (base/signals.ts) end this process even while JavaScript waits for a kernel. Only for the command line.
- */
+/** Makes a second demand (base/signals.ts) end this process even while JavaScript waits for a kernel; on the command line. */
 export function endAtSecondDemand(library: LibraryKind): void {
   if (!secondDemand.endsProcess) return;
   const signals = Int32Array.from(demands, (name) => constants.signals[name]);

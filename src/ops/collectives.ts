@@ -49,9 +49,7 @@ export function allGather(communicator: Communicator, { out, in: input }: { out:
   enqueueOver(communicator, op, { out: out.view([ranks, input.count]), in: input });
 }
 
-/**
- * `globalNorm` over all ranks. @param matrices this rank's part of the gradients, as one row or as rows [parts,N] to be summed
- */
+/** `globalNorm` over all ranks. @param matrices this rank's part of the gradients: one row, or rows [parts,N] to be summed */
 export function globalNormOfRanks(
   communicator: Communicator,
   { matrices, ...args }: { step: Tensor; matrices: Tensor; vectors: Tensor; maxNorm: number },

@@ -69,9 +69,7 @@ function batchesOf<Matrix>(
 
 const shapeOf = ({ weight }: UpdatePart) => weight.shape as MatrixShape;
 
-/**
- * Half of the scratch, rounded up to 64 bytes: one half has the current directions, the other those of the iteration's next step.
- */
+/** Half of the scratch, rounded up to 64 bytes: for the current directions, or those of the iteration's next step. */
 const halfOf = (elements: number): number => Math.ceil(elements / 32) * 32;
 
 /**
@@ -98,10 +96,7 @@ export class Muon implements Optimizer {
   readonly #iteration: Iteration;
   readonly #batchElements: number;
 
-  /**
-   * @param batchElements the most elements of a batch, unless a single matrix has more. In bf16 each takes twice 2 bytes of
-   * scratch.
-   */
+  /** @param batchElements the most elements of a batch of matrices: in bf16 the scratch has twice 2 bytes for each */
   constructor(options: MuonOptions, batchElements = 2 ** 26) {
     checkGiven(options, { rate: factor, weightDecay: real(0) }, muonRanges);
     const { momentum = muonDefaults.momentum, newtonSchulz: name = muonDefaults.newtonSchulz, ...update } = options;

@@ -7,9 +7,7 @@ import type { Optimizer } from './optimizer.ts';
 
 export type AllocatedRow = AssignedRow & { readonly copy: ParameterCopy };
 
-/**
- * Neighbouring parameters with the same optimizer and state rows, or one matrix. Start and end are in elements of their arena.
- */
+/** Neighbouring parameters with the same optimizer and state rows, or one matrix. Places are in elements of their arena. */
 export interface Span {
   readonly kind: ParameterKind;
   readonly optimizer: Optimizer;

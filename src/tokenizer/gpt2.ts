@@ -112,10 +112,7 @@ function wordEnd(bytes: Uint8Array, from: number, end: number, wideKindAt: WideK
   return at;
 }
 
-/**
- * The end of white space: without its last character, which may begin the next match, unless that is the only one or ends the
- * text.
- */
+/** The end of white space: without its last character, which may begin the next match, unless it is alone or ends the text. */
 function spaceEnd(bytes: Uint8Array, from: number, end: number, limit: number, wideKindAt: WideKind): number {
   let last = from;
   let at = from;

@@ -39,9 +39,7 @@ export const orderOf = (name: OrderName, sizes: Omit<OrderSizes, 'shuffle'>): Or
   return name === 'sequence' ? new SequenceOrder(all) : new SampleOrder(all);
 };
 
-/**
- * A limit, because permutations are drawn pass by pass, which would take hours for a damaged position. No run has so many passes.
- */
+/** More passes than any run has. Permutations are drawn pass by pass: for a damaged position this could take hours. */
 const mostEpochs = 1_000_000;
 
 export const startPosition: Position = { epoch: 0, shard: 0, sample: 0 };

@@ -6,9 +6,7 @@ import { casesOf } from './op-case.ts';
 
 type Sizes = Readonly<Record<'B' | 'T' | 'S' | 'C' | 'NH', number>>;
 
-/**
- * Attention over the cache and the new positions, computed like attention without a cache; queries of earlier positions are zero.
- */
+/** Attention over the cache and the new positions, computed without a cache; queries of earlier positions are zero. */
 function cached(
   { keys, values, qkv, positions }: Record<'keys' | 'values' | 'qkv' | 'positions', Numbers>,
   size: Sizes,

@@ -5,9 +5,8 @@ import { largestOf, type Numbers, norm, type Random } from './case-numbers.ts';
 import type { Bound, OpCases } from './op-case.ts';
 
 /**
- * E4M3 has 3 bits of fraction. The errors of numbers from 1 to 2 are uniform up to 2^-4, so their root mean square is 2^-4 /
- * sqrt(3).
- * The root mean square of the numbers is about 1.5: a relative error of 2.4e-2.
+ * E4M3 has 3 bits of fraction: errors of numbers from 1 to 2 are uniform up to 2^-4, with a root mean square of 2^-4 / sqrt(3).
+ * That of the numbers is about 1.5: a relative error of 2.4e-2.
  */
 export const e4m3Bound: Bound = { fp32: 2.7e-2, bf16: 2.7e-2 };
 export const exact: Bound = { fp32: 0, bf16: 0 };
@@ -15,9 +14,7 @@ export const exact: Bound = { fp32: 0, bf16: 0 };
 /** Standard deviation of inputs in E4M3 that use its range. */
 export const e4m3Deviation = 100;
 
-/**
- * The scale of a row or a weight whose elements are at most `largest`: the smallest power of two that brings them to at most 448.
- */
+/** The scale of a row or a weight with elements up to `largest`: the smallest power of two that brings them to at most 448. */
 export function scaleOf(largest: number): number {
   let scale = 2 ** -126;
   while (largest > 448 * scale) scale *= 2;

@@ -8,9 +8,7 @@ import { residualCases } from './residual.ts';
 
 type Sizes = Readonly<Record<'N' | 'C' | 'O', number>>;
 
-/**
- * [N,O]: with `layout` "nt" a [N,K] times b [O,K] transposed, "nn" a [N,K] times b [K,O], "tn" a [K,N] transposed times b [K,O].
- */
+/** [N,O]: with `layout` nt a [N,K] times b [O,K] transposed, nn a [N,K] times b [K,O], tn a [K,N] transposed times b [K,O]. */
 export function product(
   a: Numbers,
   b: Numbers,

@@ -13,9 +13,7 @@ export interface Variant {
   readonly inPlace: Readonly<Record<string, string>>;
 }
 
-/**
- * The largest accepted error, by dtype. Default for tf32: fp32's. In fp8 the activations' type decides, bf16 or on a CPU fp32.
- */
+/** The largest accepted error, by dtype. Default for tf32: fp32's. In fp8 the activations' type decides: bf16, on a CPU fp32. */
 export interface Bound {
   readonly fp32: number;
   readonly tf32?: number;
@@ -62,8 +60,8 @@ export interface OpCases extends Definition<string> {
 }
 
 /**
- * Whether a dtype has to be tested with an op. In tf32 only matmuls differ from fp32. In fp8 only the ops with tensors in FP8 are
- * new: the others are the ops of bf16 (on a CPU, of fp32).
+ * Whether a dtype has to be tested with an op. In tf32 only matmuls differ from fp32. In fp8 only ops with tensors in FP8 are
+ * new: the others are those of bf16 (on a CPU, of fp32).
  */
 export function isAffected({ op, bounds, sizes }: OpCases, dtype: Dtype): boolean {
   const isFp8 = Object.values(op.tensors).some(({ type }) => type === 'fp8');

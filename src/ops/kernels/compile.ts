@@ -117,9 +117,7 @@ function keyOf(source: Source, folder: string, compiler: Compiler): string {
 
 let compilingCode: readonly string[] | undefined;
 
-/**
- * The files of this package that compile: with the compilers' flags, NVRTC's extra headers, and the rewriting of CUDA for a CPU.
- */
+/** The files of this package with the compilers' flags, NVRTC's extra headers, and the rewriting of CUDA for a CPU. */
 function codeOfCompiling(): readonly string[] {
   const suffix = isCompiled ? 'js' : 'ts';
   const modules = ['./compiler', './emulated', './signature', '../../native/nvrtc'];

@@ -36,9 +36,7 @@ export function findCompiler(): Compiler {
   throw gpt2Error`there is no compiler for CUDA: install one (pip install nvidia-cuda-nvrtc, or the CUDA toolkit), or name a libnvrtc.so in GPT2_NVRTC_LIB`;
 }
 
-/**
- * The compiler for CUDA; undefined if there is none. @throws Gpt2Error if the library that GPT2_NVRTC_LIB names cannot be used
- */
+/** The compiler for CUDA, if there is one. @throws Gpt2Error if the library that GPT2_NVRTC_LIB names cannot be used */
 export function anyCompiler(): Compiler | undefined {
   const nvrtc = findNvrtc();
   if (nvrtc) {
@@ -104,9 +102,7 @@ function byNvcc(program: string, version: string, source: Source, output: Compil
   throw refused(stderr, source, `nvcc ${version}`);
 }
 
-/**
- * nvcc (13.0) passes its arguments to a shell, in double quotes. @throws Gpt2Error for an argument that the shell would expand
- */
+/** nvcc (13.0) passes its arguments to a shell, in double quotes. @throws Gpt2Error for one that the shell would expand */
 function refuseExpanded(args: readonly string[]): void {
   const found = args.find((arg) => /[`$]/.test(arg));
   if (found === undefined) return;

@@ -146,14 +146,11 @@ interface FoundKernel {
   readonly isBounded: boolean;
 }
 
-/**
- * The name of the constant with a kernel's largest number of threads, from __launch_bounds__; a template if the kernel is one.
- */
+/** The name of the constant with a kernel's largest number of threads (__launch_bounds__); a template if the kernel is one. */
 const boundOf = (kernel: string): string => kernel.replace(/\w+(<.*)?$/, 'gpt2_threads_$&');
 
 /**
- * Rewrites preprocessed CUDA as C++: shared arrays become references to the block's memory, and a table of the kernels comes at
- * the end.
+ * Rewrites preprocessed CUDA as C++: shared arrays become references to the block's memory; a table of kernels comes last.
  * @throws CompileError for inline PTX, and for code of the host
  */
 function emulatedSource(preprocessed: string, { text: source, name, instantiate }: Source, checks: boolean): string {

@@ -19,9 +19,7 @@ export interface KernelParameter {
  */
 export type KernelArgument = Tensor | DeviceBuffer | number | bigint | boolean | null;
 
-/**
- * "scale<float, 256>" and ["float*", "int"] of "void scale<float, 256>(float*, int)"; types are undefined if the name has none.
- */
+/** "scale<float, 256>" and ["float*", "int"] of "void scale<float, 256>(float*, int)"; no types if the name has none. */
 export function parseSignature(signature: string): { name: string; types: readonly string[] | undefined } {
   const text = signature.replaceAll('(anonymous namespace)::', '');
   const pieces = split(text, '(');
