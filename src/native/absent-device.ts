@@ -11,7 +11,7 @@ interface AllocateArguments {
 interface Answers {
   /** The device that says how much scratch ops need. Default: none. */
   readonly scratchOf?: Pick<Device, 'call'>;
-  /** `parts` of the device's communicators. */
+  /** `Communicator.parts` of communicators on this device. */
   readonly parts?: number;
 }
 

@@ -72,7 +72,7 @@ export function placeOf(name: string): unknown {
   return [realpathSync(path), size, mtimeMs];
 }
 
-/** From 9.0 on with "a", for instructions that sm_90 lacks. A cubin runs on one architecture anyway. */
+/** sm_90a instead of sm_90, which lacks instructions; so for all later ones. A cubin runs on one architecture anyway. */
 const architectureOf = (target: string): string => {
   const number = Number(target.replace('.', ''));
   return `sm_${number}${number >= 90 ? 'a' : ''}`;

@@ -63,7 +63,7 @@ export function assemble(paths: readonly string[], folder: string, division: Ass
   }
 }
 
-/** For validation are, where content decides, of each block with a fraction under `below` the first tokens, a share `kept`. */
+/** Where content decides: of each block whose fraction is under `below`, the first tokens are for validation, a share `kept`. */
 interface Decision {
   readonly below: number;
   readonly kept: number;
