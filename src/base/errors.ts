@@ -4,13 +4,13 @@ import { asTyped, nameOf, spelled, words } from './wording.ts';
 
 export { onCommandLine, spelled, words } from './wording.ts';
 
-/** What an error consists of. Its message is "where: what; advice (sources)". */
+/** The fields of an error. Its message is "where: what; advice (sources)". */
 export interface ErrorFields {
-  /** The file or object in which it was found. */
+  /** The file or object in which the error was found. */
   readonly where?: string | undefined;
   /** Names of the options that the error is about. */
   readonly options?: readonly string[] | undefined;
-  /** What an option takes, and its value: "batch takes a whole number from 1, not 0". */
+  /** The values that an option takes, and its value: "batch takes a whole number from 1, not 0". */
   readonly expectation?: string | undefined;
   readonly value?: unknown;
   readonly advice?: string | undefined;
@@ -38,12 +38,12 @@ export class Gpt2Error extends Error {
     this.#fields = fields;
   }
 
-  /** What the message consists of. */
+  /** The fields of which the message consists. */
   get fields(): ErrorFields {
     return this.#fields;
   }
 
-  /** The same error, which knows more. */
+  /** Adds fields to this error and its message. */
   with(more: ErrorFields): this {
     this.#fields = { ...this.#fields, ...more };
     const { message, stack } = this;
@@ -100,7 +100,7 @@ export class UsageError extends Gpt2Error {
 export const gpt2Error = (texts: TemplateStringsArray, ...values: readonly unknown[]): Gpt2Error =>
   new Gpt2Error(words(texts, ...values));
 
-/** As `gpt2Error`, about the options whose flags the message names. */
+/** Tags the message of a usage error, whose `options` are those whose flags the message names. */
 export const usageError = (texts: TemplateStringsArray, ...values: readonly unknown[]): UsageError =>
   new UsageError(words(texts, ...values), {
     options: texts
@@ -160,9 +160,9 @@ export class NativeError extends Gpt2Error {
   readonly function: string;
   /** The status it returned, e.g. "GPT2_INVALID_ARGUMENT". */
   readonly status: string;
-  /** What the library says; the emulator's reports have several lines. */
+  /** The library's text; a report of the emulator has several lines. */
   readonly detail: string;
-  /** The rank that the library blames, with which `detail` begins: "rank 2 is gone"; undefined if it blames no other rank. */
+  /** The other rank that caused the failure: 2 if `detail` begins with "rank 2 is gone"; undefined if no other rank did. */
   readonly failedRank: number | undefined;
 
   constructor(functionName: string, status: string, detail: string, failedRank?: number) {
@@ -184,7 +184,7 @@ export function attempt<R>(work: () => R): R | Gpt2Error {
   }
 }
 
-/** The value of work, or another one if it throws: of what may be missing, unreadable or damaged. */
+/** The value of `work`, or `otherwise` if it throws. For files that may be missing, unreadable or damaged. */
 export function orElse<R, O>(otherwise: O, work: () => R): R | O {
   try {
     return work();
@@ -194,7 +194,7 @@ export function orElse<R, O>(otherwise: O, work: () => R): R | O {
 }
 
 /**
- * Does work that Node or another program refuses with errors of its own.
+ * Runs `work`; if Node or another program refuses it, puts that error into a Gpt2Error.
  * @throws Gpt2Error "what: the refusal; advice"
  */
 export function explained<R>(what: string, advice: string | undefined, work: () => R): R {

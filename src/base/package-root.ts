@@ -22,7 +22,7 @@ export function programVersion(): string {
   return `${name} ${version}`;
 }
 
-/** The commit of a clone, with "-dirty" if files differ from it; undefined: this is none, or git cannot tell. */
+/** The commit of a clone, with "-dirty" if files differ from it; undefined if this is no clone, or git fails. */
 export function packageCommit(): string | undefined {
   if (!existsSync(join(packageRoot, '.git'))) return undefined;
   const describe = ['describe', '--always', '--dirty', '--abbrev=40', '--exclude=*'];

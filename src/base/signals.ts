@@ -1,16 +1,16 @@
 // Names the signals that save and end a training run, and their exit codes: 128 plus the signal's number.
 import { constants } from 'node:os';
 
-/** Sent by people and batch systems to end a process. A second one ends it at once. */
+/** Demands: signals by which people and batch systems end a process. A second demand ends it at once. */
 export const demands = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const;
 
-/** A demand this soon after the first is the same Ctrl-C: both the terminal and npm deliver it. */
+/** A second demand within this time counts as the same Ctrl-C, which both the terminal and npm deliver. */
 export const sameDemandMilliseconds = 500;
 
 /** Whether a second demand ends this process. The command line sets it; a program handles signals itself. */
 export const secondDemand = { endsProcess: false };
 
-/** Sent by batch systems before the end; a demand follows. */
+/** Announcements: signals that batch systems send some time before a demand. */
 export const announcements = ['SIGUSR1', 'SIGUSR2', 'SIGXCPU', 'SIGALRM'] as const;
 
 export const exitCodeOf = (signal: NodeJS.Signals): number => 128 + constants.signals[signal];

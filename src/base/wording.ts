@@ -1,7 +1,7 @@
-// How messages name options (as flags where the command line started this process, else as programs give them) and commands. A
-// browser runs this file too.
+// Names options and commands in messages. Options are flags if the command line started this process, else the names that
+// programs use. A browser runs this file too.
 
-/** What is not the flag in camel case. */
+/** The option names that are not their flags in camel case, and the switches. */
 interface Spellings {
   /** "sequence" for --seq */
   readonly names: ReadonlyMap<string, string>;
@@ -9,7 +9,7 @@ interface Spellings {
   readonly switches: ReadonlySet<string>;
 }
 
-// Threads that start later inherit it. A browser has no threads of Node, and an import of them would break its bundle.
+// Node's environment data, which threads that start later inherit. A browser has no such module, and cannot import it.
 const threads = globalThis.process?.getBuiltinModule('node:worker_threads');
 const audience = 'gpt2.ts: messages name flags';
 
@@ -27,7 +27,7 @@ export const nameOf = (flag: string): string =>
   spellings.names.get(flag) ?? flag.slice(2).replace(/-(\w)/g, (_, letter: string) => letter.toUpperCase());
 
 /**
- * Tags a message that names flags: for programs, it names options in their place. Values, and commands in backquotes, are as they are.
+ * Tags a message that names flags: for programs, it names options instead. Values, and commands in backquotes, do not change.
  * @example words`--seq ${70} is over 64; take a shorter --seq` // "sequence 70 is over 64; take a shorter sequence"
  */
 export function words(texts: TemplateStringsArray, ...values: readonly unknown[]): string {
@@ -42,20 +42,20 @@ export function words(texts: TemplateStringsArray, ...values: readonly unknown[]
   return String.raw({ raw: isCommandLine() ? texts : worded }, ...values);
 }
 
-/** A text without values that names flags, such as a flag alone: for programs, it names options. */
+/** Does the same for a text without values, such as a flag alone. */
 export const spelled = (text: string): string => (isCommandLine() ? text : inNames(text));
 export const inNames = (text: string): string => withNames(text, true);
 
-/** Words for the command line alone, such as the flag for what is an argument of a function. */
+/** A text on the command line, "" for programs: such as a flag for an argument that a function takes by position. */
 export const onCommandLine = (text: string): string => (isCommandLine() ? text : '');
 
-/** How a stopped run goes on: "continue with --out runs/first --resume". */
+/** Advice to resume a stopped run: "continue with --out runs/first --resume". */
 export const continueWith = (out: string): string =>
   isCommandLine()
     ? `continue with --out ${shellWord(out)} --resume`
     : `continue with { out: ${JSON.stringify(out)}, resume: true }`;
 
-/** "with out" and "another out" would read as other words. */
+/** Replaces flags by names. "with out" and "another out" would be misread: "with the option out", "another path as out". */
 const withNames = (words: string, isLast: boolean): string => {
   const text = words.replaceAll(/another --out(?![\w-])/g, 'another path as out');
   return text.replaceAll(/( with )?(--[a-z][\w-]*)/g, (all, before = '', flag: string, start: number) => {
@@ -72,13 +72,13 @@ export const isInstalled: boolean = import.meta.url.includes('/node_modules/');
 /** Whether commands are typed with npx, which runs dist/; the npm scripts of a clone run src/. */
 export const isCompiled: boolean = import.meta.url.endsWith('.js');
 
-/** A text whose commands are those of a clone's npm scripts; with the commands to type where npx or a package runs them. */
+/** Replaces the npm scripts of a clone in a text by the commands to type where npx or an installed package runs. */
 export function asTyped(text: string, { compiled = isCompiled, installed = isInstalled } = {}): string {
   const run = compiled ? text.split('\n').map(withNpx).join('\n') : text;
   return installed ? run.replaceAll(/npm run (build:\w+)/g, 'npm --prefix node_modules/gpt2.ts run $1') : run;
 }
 
-/** A line whose npm scripts are commands of npx. What follows a command in a column of its own stays there. */
+/** Replaces the npm scripts in a line by npx. A second column, after two or more spaces, stays where it is. */
 function withNpx(line: string): string {
   const [all, command, rest] = /^(.*?\S) {2,}(?=\S)(.*)$/.exec(line) ?? [];
   if (all !== undefined) return withNpx(command!).padEnd(all.length - rest!.length) + withNpx(rest!);

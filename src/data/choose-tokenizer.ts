@@ -1,4 +1,4 @@
-// Finds the tokenizer that --tokenizer names for a new data set. That of "char" is made of the text's characters.
+// Finds the tokenizer that --tokenizer names for a new data set. For "char", the text's characters make the tokenizer.
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { gpt2Error, UsageError } from '../base/errors.ts';
@@ -11,11 +11,11 @@ import { datasetFile, readDatasetTokenizer } from './shards/find-shards.ts';
 /** The names that --tokenizer takes. */
 export const tokenizerNames: readonly string[] = [...builtInTokenizers.map(({ name }) => name), characterTokenizerName];
 
-/** What --tokenizer takes. */
+/** The values that --tokenizer takes, for messages. */
 export const tokenizerKinds = `${tokenizerNames.join(', ')}, a tokenizer.json or a folder that has one`;
 
 /**
- * The tokenizer with a name, or of a file; undefined for "char", which depends on the text.
+ * The tokenizer with this name, or of this file; undefined for "char", which depends on the text.
  * @throws UsageError for an unknown name; Gpt2Error if the file cannot be used
  */
 export function chooseTokenizer(name: string): Tokenizer | undefined {
@@ -29,7 +29,7 @@ export function chooseTokenizer(name: string): Tokenizer | undefined {
   throw UsageError.takes('--tokenizer', tokenizerKinds, name);
 }
 
-/** The tokenizer of a data set, a checkpoint, a run, or a model of another program. */
+/** The tokenizer in a folder: a data set, a checkpoint, a run, or a model of another program. */
 function tokenizerOfFolder(folder: string): Tokenizer {
   const file = [folder, ...checkpointsIn(folder)]
     .map((each) => join(each, tokenizerFile))
@@ -57,7 +57,7 @@ export function refuseLoss(loss: Loss, { lossy, notice }: LossOptions): void {
   else throw gpt2Error`${lost}: take another --tokenizer, or accept the loss with --lossy`;
 }
 
-/** Of a run, the newest first. */
+/** The checkpoints of a run, the newest first. */
 function checkpointsIn(folder: string): string[] {
   const inRun = join(folder, 'checkpoints');
   const names = existsSync(inRun) ? readdirSync(inRun).filter((name) => /^step-\d+$/.test(name)) : [];
@@ -67,7 +67,7 @@ function checkpointsIn(folder: string): string[] {
     .map((name) => join(inRun, name));
 }
 
-/** @param characters code points @throws Gpt2Error if there are too many */
+/** The tokenizer "char" for these code points. @throws Gpt2Error if there are too many */
 export function tokenizerOfCharacters(characters: ReadonlySet<number>): Tokenizer {
   if (characters.size <= mostIds) return createCharacterTokenizer(characters);
   throw gpt2Error`the text has ${characters.size} different characters, more than the ${mostIds} ids of a token file: give another --tokenizer`;

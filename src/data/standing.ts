@@ -1,4 +1,4 @@
-// Looks at a folder before a data set is made there. Another data set is replaced only on request, unknown files never.
+// Examines a folder before a data set is made in it. Another data set is replaced only on request, unknown files never.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { attempt, explained, Gpt2Error, gpt2Error, orElse, words } from '../base/errors.ts';
@@ -15,7 +15,7 @@ import {
 
 export interface Prepared {
   readonly folder: string;
-  /** Whether it existed before and is intact. */
+  /** Whether the data set existed before and is intact. */
   readonly present: boolean;
   readonly dataset: Dataset;
 }
@@ -23,15 +23,15 @@ export interface Prepared {
 export interface Standing {
   /** The content of dataset.json; undefined if it is missing or damaged. */
   readonly dataset: Dataset | undefined;
-  /** Names of the files that a new data set removes: shards with its own names, and the files of the data set that is here. */
+  /** Files that a new data set removes: shards with the new data set's names, and the files of the present data set. */
   readonly replaced: readonly string[];
-  /** Whether it is a complete data set, and not the rest of one whose move into place was killed. */
+  /** Whether the folder holds a complete data set, and not a part of one that was killed while it was moved there. */
   readonly isFinished: boolean;
 }
 
 /**
- * Looks into a folder for which shards named after `prefix` are to be made.
- * @throws Gpt2Error if it cannot be read, or holds other shards, which training would read too
+ * Examines a folder in which shards named after `prefix` are to be made.
+ * @throws Gpt2Error if the folder cannot be read, or holds other shards, which training would read too
  */
 export function standingIn(folder: string, prefix: string): Standing {
   if (!existsSync(folder)) return { dataset: undefined, replaced: [], isFinished: false };
@@ -50,7 +50,7 @@ export function standingIn(folder: string, prefix: string): Standing {
 export const standsInTheWay = (folder: string, what: string): Gpt2Error =>
   gpt2Error`${folder} holds ${what}: replace it with --overwrite, or name another folder with --out`;
 
-/** @throws Gpt2Error if a new data set's tokenizer would replace a file that is no data set's */
+/** @throws Gpt2Error if a new data set's tokenizer would replace a file that belongs to no data set */
 export function refuseForeignTokenizer(folder: string, file: string | undefined, replaced: readonly string[]): void {
   const path = join(folder, tokenizerFile);
   if (file === undefined || replaced.includes(tokenizerFile) || !existsSync(path)) return;
@@ -58,11 +58,11 @@ export function refuseForeignTokenizer(folder: string, file: string | undefined,
   throw gpt2Error`${path} belongs to no data set and is not replaced: move it, or name another folder with --out`;
 }
 
-/** Does work that writes to a folder. @throws Gpt2Error if the folder cannot be written */
+/** Runs `work`, which writes to a folder. @throws Gpt2Error if the folder cannot be written */
 export const writingTo = <R>(folder: string, work: () => R): R =>
   explained(`cannot write to ${folder}`, words`name another folder with --out`, work);
 
-/** Whether a folder's shards and tokenizer exist and have their recorded hashes, and dataset.json says what the tokenizer lost. */
+/** Whether a folder's shards and tokenizer exist and have the recorded hashes, and dataset.json has the tokenizer's loss. */
 export function isWhole(folder: string, dataset: Dataset): boolean {
   const tokenizer = attempt(() => readDatasetTokenizer(folder, dataset));
   if (tokenizer instanceof Gpt2Error || (tokenizer?.encodeAll && tokenizer.lost === undefined)) return false;

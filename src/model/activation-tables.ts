@@ -5,12 +5,12 @@ import { blocksOf, groupsOf } from '../ops/columnwise.ts';
 import { architectureOf } from './architecture.ts';
 import { type ModelConfig, paddedVocabularySize } from './config.ts';
 
-/** Training keeps the activations of every layer for backward; inference those of the current layer. */
+/** Training keeps the activations of every layer for backward; inference keeps only the current layer's. */
 type Purpose = 'training' | 'inference';
 
 /**
- * Activations that backward recomputes to save memory: none; fc and its activation, in GPT-2 half of a layer's, for one more
- * matmul; or all but the residual stream between layers, for one more forward pass.
+ * Activations that backward recomputes to save memory. `gelu`: fc and its activation, in GPT-2 half of a layer's memory, for one
+ * more matmul. `block`: all but the residual stream between layers, for one more forward pass.
  */
 export const recomputeNames = ['none', 'gelu', 'block'] as const;
 export type Recompute = (typeof recomputeNames)[number];
@@ -41,17 +41,17 @@ export interface ActivationSizes extends Sizes {
 /** Kinds of activations in the memory plan; each is one arena. */
 export type Kind = 'activations' | 'logits' | 'activation gradients' | 'FP8 copies';
 
-/** A tensor of a table. */
+/** A row of a table: one tensor. */
 export interface Row {
   readonly type: 'activation' | 'fp32' | 'fp8' | 'int32';
   readonly shape: readonly number[];
-  /** Absent: its table's. */
+  /** Default: the table's kind. */
   readonly kind?: Kind;
-  /** Whether --recompute gelu computes it again. */
+  /** Whether --recompute gelu computes the tensor again. */
   readonly isRecomputed?: boolean;
 }
 
-/** Rows by name; some only models with certain parts have. */
+/** Rows by name; undefined where the model does not have the tensor. */
 type Table = Readonly<Record<string, Row | undefined>>;
 
 const activation = (...shape: number[]): Row => ({ type: 'activation', shape });
@@ -82,10 +82,10 @@ function layerTable(device: Device, config: ModelConfig, { B, T, purpose, recomp
     ln2Rstd: statistics(B, T),
     /** The input of GELU; the squared ReLU's backward needs only its output. */
     ...only(activated === 'gelu', { fc: recomputed(activation(B, T, 4 * C)) }),
-    /** Absent in FP8: all products of the MLP read copies in FP8 (docs/fp8.md). */
+    /** Absent in FP8: all matmuls of the MLP read copies in FP8 (docs/fp8.md). */
     ...only(!isFp8, { ln2: activation(B, T, C), activated: recomputed(activation(B, T, 4 * C)) }),
     ...only(isFp8 && activated === 'relu2', {
-      /** Backward takes the derivative from it. */
+      /** For the derivative in backward. */
       activatedRowwise: recomputed(fp8(B, T, 4 * C)),
       activatedRowwiseScale: recomputed(statistics(B, T)),
     }),
@@ -95,10 +95,10 @@ function layerTable(device: Device, config: ModelConfig, { B, T, purpose, recomp
       ln2ColumnwiseNorm: ofBlocks(B, T),
       activatedColumnwise: recomputed(columnwise(B, T, 4 * C)),
       activatedColumnwiseScale: recomputed(ofBlocks(B, T)),
-      /** The MLP's weights, which forward's products quantise for backward's too. */
+      /** The MLP's weights, which forward quantises for backward too. */
       fcTransposed: recomputed(ofWeight(fp8(C, 4 * C))),
       fcFactors: recomputed(ofWeight(factors)),
-      // The last product of the MLP is not computed again, and 'block' is to take the least memory.
+      // 'block' does not compute the MLP's last matmul again, and must take the least memory.
       ...only(recompute !== 'block', { fcprojTransposed: ofWeight(fp8(4 * C, C)), fcprojFactors: ofWeight(factors) }),
     }),
     /** The residual stream after the layer. */
@@ -109,7 +109,7 @@ function layerTable(device: Device, config: ModelConfig, { B, T, purpose, recomp
 /** Rows that only some models have. */
 export const only = <T extends Table>(isIn: boolean, rows: T): Partial<T> => (isIn ? rows : {});
 
-/** Whether each layer has its own memory for a tensor. */
+/** Whether each layer has separate memory for a tensor. */
 function isKept(name: keyof ReturnType<typeof layerTable>, row: Row, { purpose, recompute }: ActivationSizes): boolean {
   if (purpose === 'inference') return false;
   if (recompute === 'block') return name === 'residual3';
@@ -123,7 +123,7 @@ function modelTable(device: Device, config: ModelConfig, { B, T }: Sizes) {
   return {
     tokens: { type: 'int32', shape: [B, T] },
     targets: { type: 'int32', shape: [B, T] },
-    /** What the norm of the embedding reads. */
+    /** The input of the embedding's norm, and its statistics. */
     ...only(embeddingNorm === 'rmsnorm', { unnormed: activation(B, T, C), embeddedRstd: statistics(B, T) }),
     /** The residual stream that the first layer reads. */
     embedded: activation(B, T, C),
@@ -170,9 +170,9 @@ function fp8Table(device: Device, config: ModelConfig, { B, T, purpose }: Activa
     normRowwise: fp8(B, T, C),
     normRowwiseScale: statistics(B, T),
     normRowwiseNorm: statistics(B, T),
-    /** The activation's gradient, dfc; in forward GELU's output, whose last read comes before dfc is written. */
+    /** The activation's gradient, dfc; in forward the output of GELU, which is last read before dfc is written. */
     ...only(isGelu || purpose === 'training', { mlpRowwise: fp8(B, T, 4 * C), mlpRowwiseScale: statistics(B, T) }),
-    /** The weight of the current product; as large as the largest, the MLP's or the head's. */
+    /** The weight of the current matmul; as large as the largest weight, the MLP's or the head's. */
     weight: fp8(Math.max(4 * C, paddedVocabularySize(config)), C),
     factors,
   });
@@ -183,7 +183,7 @@ const mapTable = <T extends Table, V>(table: T, make: (name: keyof T & string, r
   return Object.fromEntries(rows.map(([name, row]) => [name, make(name, row)])) as { readonly [K in keyof T]: V };
 };
 
-/** What `make` gives for each row of the tables. Layers share what it gives for a row that is not kept. */
+/** The results of `make` for each row of the tables. Layers share the result for a row that is not kept. */
 export function mapTables<V extends object | number>(
   device: Device,
   config: ModelConfig,

@@ -18,7 +18,7 @@ import { operandsOf } from './operands.ts';
 /** All activations of one batch size, as tensors. */
 export interface ActivationSet extends Sizes, ActivationTensors {
   readonly recompute: Recompute;
-  /** The matrices that norm.ts, linear.ts, mlp.ts and head.ts take, which choose an op by forms. Ops take the tensors. */
+  /** The matrices as norm.ts, linear.ts, mlp.ts and head.ts take them: with all their layouts, by which these choose an op. */
   readonly operands: ReturnType<typeof operandsOf>;
 }
 
@@ -74,7 +74,7 @@ export class Activations {
   }
 
   /**
-   * The activations of a batch of B x T, in the same memory.
+   * The activations of a batch of B x T tokens; all batch sizes use the same memory.
    * @throws ShapeError if B x T tokens do not fit
    */
   at(B: number, T: number): ActivationSet {

@@ -1,25 +1,25 @@
-// What the layers of a model are made of, as one table: GPT-2's parts, and those of a modern GPT (docs/recipe.md). Options,
-// checks and defaults derive from it. The code of a part that has alternatives is in a file of its own: norm.ts, mlp.ts,
-// positions.ts, head.ts; initial weights are in parameters.ts.
+// The parts of a model's layers, as one table: GPT-2's, and those of a modern GPT (docs/recipe.md). Options, checks and defaults
+// derive from this table. Each part with alternatives has a separate file: norm.ts, mlp.ts, positions.ts, head.ts; initial
+// weights are in parameters.ts.
 import { real } from '../base/checks/number.ts';
 import { UsageError, words } from '../base/errors.ts';
 
-/** The alternatives of each part, GPT-2's first; of a part that is a number, its range, from GPT-2's 0. */
+/** The alternatives of each part, GPT-2's first. A part that is a number has a range instead; GPT-2's value is 0. */
 export const parts = {
-  /** Of the residual stream, before attention, before the MLP, and before the head. RMSNorm has gains and no biases. */
+  /** The norm of the residual stream, before attention, before the MLP, and before the head. RMSNorm has gains and no biases. */
   norm: ['layernorm', 'rmsnorm'],
   /** A learned table that is added to the embedding, or a rotation of queries and keys. */
   positions: ['learned', 'rotary'],
   /** RMSNorm of each head's queries and keys, without gains (QK-norm). */
   queryKeyNorm: ['none', 'rmsnorm'],
-  /** Of the embedding. */
+  /** The norm of the embedding. */
   embeddingNorm: ['none', 'rmsnorm'],
   activation: ['gelu', 'relu2'],
-  /** The embedding's matrix, or one of its own with biases. */
+  /** The embedding's matrix, or a separate one with biases. */
   head: ['tied', 'untied'],
   /** The distributions of the initial weights. */
   initialization: ['gpt2', 'fan-in'],
-  /** The factor of the products of queries and keys; 0: 1 / sqrt(head size). */
+  /** The factor of the dot products of queries and keys; 0: 1 / sqrt(head size). */
   attentionScale: real(0),
   /** The largest absolute value of a logit; 0: no limit. */
   softcap: real(0),
@@ -30,7 +30,7 @@ type ValueOf<Part> = Part extends readonly (infer Name)[] ? Name : number;
 /** The parts of a model. */
 export type Architecture = { readonly [P in keyof typeof parts]: ValueOf<(typeof parts)[P]> };
 
-/** Parts that may be left out: then they are GPT-2's. */
+/** The parts of a configuration; default for each: GPT-2's. */
 export type GivenParts = { readonly [P in keyof Architecture]?: Architecture[P] | undefined };
 
 export const gpt2Architecture = Object.fromEntries(
@@ -48,7 +48,7 @@ export const otherThanGpt2 = (config: GivenParts): Partial<Architecture> =>
     }),
   );
 
-/** A model's parts: those that a configuration leaves out are GPT-2's. */
+/** A model's parts, with GPT-2's for those that a configuration leaves out. */
 export const architectureOf = (config: GivenParts): Architecture => ({
   ...gpt2Architecture,
   ...otherThanGpt2(config),

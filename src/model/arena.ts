@@ -13,11 +13,11 @@ const alignment = 32;
 
 const upTo = (step: number, count: number): number => Math.ceil(count / step) * step;
 
-/** A range of the matrix arena whose gradients are summed over ranks in one collective: the embeddings, a few layers, or the head. */
+/** A range of the matrix arena whose gradients ranks sum in one collective: the embeddings, a few layers, or the head. */
 export interface Bucket {
   /** First element. */
   readonly start: number;
-  /** Elements, with the padding that makes them divisible into shares. */
+  /** Elements, including the padding that makes the bucket divisible into shares. */
   readonly count: number;
 }
 
@@ -41,25 +41,25 @@ export const everyParameter: Selection = () => true;
 export interface Division {
   /** Equal, aligned parts that every bucket is divisible into, one for each rank. */
   readonly shares: number;
-  /** Parameters that lie entirely in one share, because its rank updates entire matrices. Default: none. */
-  readonly entire?: Selection;
+  /** Parameters that lie in one share as a whole, because its rank updates whole matrices. Default: none. */
+  readonly whole?: Selection;
 }
 
 export const undivided: Division = { shares: 1 };
 
 /**
- * A bucket with an entire parameter keeps each of its parameters in one share; every other bucket has the order of the table.
- * @param selected parameters that get memory. A bucket with one of them holds all of its parameters, so that a rank's part
- *   matches its part of the weights; other buckets are empty. Either all vectors get memory or none.
+ * A bucket that contains a parameter of `whole` keeps each of its parameters in one share; others follow the table's order.
+ * @param selected parameters that get memory. A bucket with a selected parameter holds all of its parameters, so that a rank's
+ *   part matches that rank's part of the weights; other buckets are empty. Either all vectors get memory or none.
  */
 export function arenaLayout(
   config: ModelConfig,
-  { shares, entire = () => false }: Division = undivided,
+  { shares, whole = () => false }: Division = undivided,
   selected: Selection = everyParameter,
 ): ArenaLayout {
   const table = parameterTable(config);
-  const isEntire = (parameters: readonly Parameter[]) => shares > 1 && parameters.some(entire);
-  const layersInBucket = isEntire(table) ? layersInSixth(config) : layersPerSum(config);
+  const keepsWhole = (parameters: readonly Parameter[]) => shares > 1 && parameters.some(whole);
+  const layersInBucket = keepsWhole(table) ? layersInSixth(config) : layersPerSum(config);
   const vectors = table.filter(({ kind }) => kind === 'vector');
   const bucketOfLayer = Array.from({ length: config.layers }, (_, layer) => Math.floor(layer / layersInBucket) + 1);
   if (table.some(({ name }) => name === headMatrix)) bucketOfLayer.push(bucketOfLayer.at(-1)! + 1);
@@ -69,9 +69,9 @@ export function arenaLayout(
   }
   const starts = new Map<string, number>();
   const sizes = { matrix: 0, vector: 0 };
-  /** Places parameters at the end of an arena, in as many equal parts as `loads` has; see `placesIn`. */
+  /** Places parameters at the end of an arena, in as many equal parts as `loads` has elements; see `placesIn`. */
   const append = (kind: ParameterKind, parameters: readonly Parameter[], loads: number[]) => {
-    // Also without memory, so that later buckets are placed as in the weights.
+    // Counts the loads of buckets without memory too, so that later buckets are placed as in the weights.
     const { places, length } = placesIn(parameters, loads);
     if (!parameters.some(selected)) return;
     for (const { name, part, offset } of places) starts.set(name, sizes[kind] + part * length + offset);
@@ -81,7 +81,7 @@ export function arenaLayout(
   const loads = new Array<number>(shares).fill(0);
   const buckets = bucketed.map((parameters): Bucket => {
     const start = sizes.matrix;
-    append('matrix', parameters, isEntire(parameters) ? loads : [0]);
+    append('matrix', parameters, keepsWhole(parameters) ? loads : [0]);
     sizes.matrix = upTo(alignment * shares, sizes.matrix);
     return { start, count: sizes.matrix - start };
   });
@@ -89,9 +89,10 @@ export function arenaLayout(
 }
 
 /**
- * Places parameters in parts of equal length: one part holds them in order; of several, the emptiest takes the next largest.
- * @param loads elements that each part has had in all buckets, to which it adds these: of equally empty parts the least loaded is
- *   filled, so that the longest part does not go to the same rank each time
+ * Places parameters in parts of equal length. One part holds them in order. If there are several, the emptiest part takes the
+ * next largest parameter.
+ * @param loads elements of each part in all earlier buckets, to which this function adds. Of equally empty parts the least
+ *   loaded is filled, so that the longest part does not go to the same rank each time
  */
 function placesIn(parameters: readonly Parameter[], loads: number[]) {
   const ends = loads.map(() => 0);
@@ -111,8 +112,8 @@ function placesIn(parameters: readonly Parameter[], loads: number[]) {
 const leastPerSum = 12_000_000;
 
 /**
- * The most layers of a bucket: a backward pass has about six buckets, so that only the last sum is not overlapped. Entire
- * parameters need that many to fill the shares: a layer has only four.
+ * The most layers of a bucket: a backward pass has about six buckets, so that only the last sum is not overlapped. Parameters
+ * that stay whole need so many layers to fill the shares: a layer has only four.
  */
 const layersInSixth = ({ layers }: ModelConfig): number => Math.ceil(layers / 6);
 
@@ -130,10 +131,10 @@ export function bucketOf({ bucketOfLayer }: Pick<ArenaLayout, 'bucketOfLayer'>, 
 export const bucketFrom = ({ bucketOfLayer }: ArenaLayout, layer: number): number | undefined =>
   bucketOfLayer[layer] === bucketOfLayer[layer - 1] ? undefined : bucketOfLayer[layer];
 
-/** Bytes to allocate for `count` elements. A device allocates at least one. */
+/** Bytes to allocate for `count` elements: at least one element, because a device allocates no empty memory. */
 export const flatBytes = (count: number, type: ElementType): number => Math.max(count, 1) * bytesOf(type);
 
-/** A part of a copy, and its start in the arena of its kind, in elements. */
+/** A part of a `ParameterCopy`, and its start in the arena of its kind, in elements. */
 export interface ArenaPart {
   readonly kind: ParameterKind;
   readonly start: number;
@@ -172,8 +173,8 @@ export function checkCount(parameter: Parameter, values: Float32Array): void {
 }
 
 /**
- * The matrices of a copy in a range of its arena, whose content is `tensor`. Neighbours there may be apart in `wholeLayout`, whose
- * smaller buckets may also hold fewer.
+ * The matrices of a copy that lie in `tensor`, the range of its arena from `start` on, with their places in `wholeLayout`.
+ * Matrices that are neighbours in `tensor` may be apart in `wholeLayout`.
  */
 export function* matricesIn(
   { layout, wholeLayout }: Pick<ParameterCopy, 'layout' | 'wholeLayout'>,
@@ -189,7 +190,7 @@ export function* matricesIn(
   }
 }
 
-/** A copy that is entirely in one device's memory. */
+/** A copy whose elements are all in one device's memory. */
 export class ParameterArena implements ParameterCopy {
   readonly matrices: Tensor;
   readonly vectors: Tensor;
@@ -233,7 +234,7 @@ export class ParameterArena implements ParameterCopy {
     return tensor;
   }
 
-  /** The tensor of a parameter that not every model has; undefined if this one has not. */
+  /** The tensor of a parameter; undefined if this model does not have it. */
   find(name: string): Tensor | undefined {
     return this.#tensors.get(name);
   }
@@ -268,7 +269,7 @@ export class ParameterArena implements ParameterCopy {
 
 const attentionNames = ['ln1w', 'qkvw', 'qkvb', 'attprojw', 'attprojb'] as const;
 const mlpNames = ['ln2w', 'fcw', 'fcb', 'fcprojw', 'fcprojb'] as const;
-/** RMSNorm has none. */
+/** Only layernorm has biases. */
 const normBiases = ['ln1b', 'ln2b'] as const;
 const layerNames = [...attentionNames, ...mlpNames, ...normBiases];
 

@@ -1,6 +1,5 @@
-// GPT-2's backward pass: forward.ts from the end. `dresidual` is the gradient of the residual stream from layer to layer; each
-// branch adds its gradient to it in the backward of the branch's norm. Which gradients are products in FP8 follows from the forms of
-// their operands (operands.ts).
+// GPT-2's backward pass: forward.ts in reverse. `dresidual` is the gradient of the residual stream; the backward of each
+// branch's norm adds the branch's gradient to it. The layouts of the operands (operands.ts) decide which matmuls are in FP8.
 import type { Tensor } from '../native/tensor.ts';
 import { attentionBackward, embeddingBackward, matmulBackwardInput } from '../ops/ops.generated.ts';
 import type { ActivationSet } from './activations.ts';
@@ -14,9 +13,9 @@ import type { Operand } from './operands.ts';
 import { headMatrix } from './parameters.ts';
 
 /**
- * From the head's gradient in `batch.backward.dbranch` (of lnf) to the gradient of every parameter. The head has already
- * written its own matrix's gradient, in GPT-2 wte's; all others are overwritten, or added to if `accumulate`. `layerDone` is
- * called when no later op changes the gradients of a layer.
+ * From the gradient of lnf, in `batch.backward.dbranch`, to the gradient of every parameter. The head has already written the
+ * gradient of its matrix, in GPT-2 wte. Other gradients are overwritten, or added to if `accumulate`. `layerDone` is called when
+ * no later op changes the gradients of a layer.
  */
 export function backward(
   model: Model,
@@ -30,7 +29,7 @@ export function backward(
   const { dresidual, dfc, weightFp8 } = batch.operands;
   const { tokens, lnfMean, lnfRstd } = batch.model;
   const stream = batch.backward.dresidual;
-  // Attention's products read no columnwise form; the embedding reads only the plain one.
+  // The matmuls of attention read no columnwise copy; the embedding reads only the plain layout.
   const forAttention: Operand = { ...dresidual, columnwise: undefined };
   const forEmbedding: Operand = { plain: stream };
 
@@ -74,7 +73,7 @@ export function backward(
     normBackward(device, { din: forEmbedding, dweight: gradients.get('lnew'), dout: stream, ...norm });
   }
   const [dwte, dwpe] = [gradients.get('wte'), gradients.find('wpe') ?? null];
-  // What the op adds to: the head's gradient of the same matrix, earlier micro-batches, or nothing.
+  // The op adds to dwte: to the head's gradient of the same matrix, or to earlier micro-batches. Otherwise dwte must be zero.
   const isUntied = weights.find(headMatrix) !== undefined;
   if (isUntied && !accumulate) device.call('fillZero', { destination: dwte.pointer, bytes: dwte.bytes });
   embeddingBackward(device, { dwte, dwpe, dout: stream, tokens, V: config.vocabularySize, accumulate });

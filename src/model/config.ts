@@ -6,18 +6,18 @@ import { UsageError, words } from '../base/errors.ts';
 import type { Dtype } from '../native/device.ts';
 import { architectureOf, checkArchitecture, type GivenParts, parts } from './architecture.ts';
 
-/** The sizes of a model, and its parts: GPT-2's where they are left out. */
+/** The sizes of a model, and its parts. Default of each part: GPT-2's. */
 export interface ModelConfig extends GivenParts {
   readonly layers: number;
   readonly channels: number;
   readonly heads: number;
   /** Tokens in the longest sequence. */
   readonly context: number;
-  /** Tokens, without padding; at most 65,536. */
+  /** Number of token ids, without padding; at most 65,536. */
   readonly vocabularySize: number;
 }
 
-/** GPT-2's byte-pair vocabulary. */
+/** Number of ids in GPT-2's byte-pair vocabulary. */
 export const gpt2VocabularySize = 50257;
 
 const presets: Record<string, readonly [layers: number, channels: number, heads: number]> = {
@@ -51,7 +51,7 @@ export function presetConfig(name: string): ModelConfig | undefined {
   return { layers, channels, heads, context: defaultContext, vocabularySize: gpt2VocabularySize };
 }
 
-/** The pretrained GPT-2 of a preset's size on the Hugging Face hub; undefined for an unknown name, or a size of ours. */
+/** The pretrained GPT-2 of a preset's size on the Hugging Face hub; undefined for d6, which has none, and for an unknown name. */
 export function pretrainedName(preset: string): string | undefined {
   const alias = Object.keys(aliases).find((each) => each === preset || aliases[each] === preset);
   return alias && `openai-community/${alias}`;
@@ -63,17 +63,17 @@ export function presetName(config: ModelConfig): string | undefined {
 }
 
 type Layers = Partial<Record<Exclude<keyof ModelConfig, 'context' | 'vocabularySize'>, unknown>>;
-/** Whether models differ in context and vocabulary only. */
+/** Whether models have the same sizes and parts, apart from context and vocabulary. */
 export const hasSameLayers = (a: Layers, b: Layers): boolean =>
   a.layers === b.layers && a.channels === b.channels && a.heads === b.heads && hasSameParts(a, b);
 
 const hasSameParts = (a: object, b: object): boolean => isDeepStrictEqual(architectureOf(a), architectureOf(b));
 
-/** "d12", or the sizes if they are no preset's: for run lines and folders. */
+/** "d12", or the sizes if no preset has them. For a run's first line and its folder. */
 export const modelLabel = (config: ModelConfig): string =>
   presetName(config) ?? `l${config.layers}-c${config.channels}-h${config.heads}`;
 
-/** The name of a model that was given by a name and possibly sizes; a path stays a path. */
+/** The name of a model that a user chose by a name and perhaps other sizes; a path stays a path. */
 export function modelName(asked: string, config: ModelConfig): string {
   const preset = presetConfig(asked);
   if (asked !== customModel && (!preset || presetName(preset) === presetName(config))) return asked;
@@ -98,7 +98,7 @@ export function checkConfig(config: ModelConfig): ModelConfig {
   return config;
 }
 
-/** @throws UsageError for sizes that the products of a dtype do not take */
+/** @throws UsageError for sizes that the matmuls of a dtype do not take */
 export function checkDtype({ channels }: Pick<ModelConfig, 'channels'>, dtype: Dtype): void {
   if (dtype !== 'fp8' || channels % 16 === 0) return;
   throw new UsageError(

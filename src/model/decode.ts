@@ -1,5 +1,5 @@
-// GPT-2's forward pass for growing texts: the newest tokens of each, over a cache of the earlier ones. The model is that of
-// forward.ts; the ops are those that are fast for one token at a time, where GPT-2's parts have them.
+// GPT-2's forward pass for growing texts: only their newest tokens, over a cache of the earlier tokens. It computes the same as
+// forward.ts. For GPT-2's parts it uses ops that are fast for one token at a time.
 import type { Device } from '../native/device.ts';
 import type { Tensor } from '../native/tensor.ts';
 import {
@@ -22,14 +22,15 @@ import { normForward } from './norm.ts';
 import { need } from './operands.ts';
 
 /**
- * Runs T tokens from the position of each of the B texts of a cache. Their keys and values go into the cache; positions stay.
+ * Runs T tokens of each of the B texts of a cache, from the text's position on. Writes their keys and values into the cache, and
+ * does not change positions.
  * @param first the first row of [B*T] to compute logits for; `rows`: how many
  * @returns logits [rows,Vp]
  */
 export function decode(
   model: Model,
   batch: ActivationSet,
-  { tokens, positions, layers, activated: own }: CacheView,
+  { tokens, positions, layers, activated: shared }: CacheView,
   { first, rows }: { first: number; rows: number },
 ): Tensor {
   const { device, config, weights, queryKeyTransform } = model;
@@ -41,9 +42,9 @@ export function decode(
   for (const [index, { keys, values }] of layers.entries()) {
     const { ln1, ln1Rstd, qkv, qkRstd, attention, residual2 } = batch.layers[index]!;
     const { ln2Mean, ln2Rstd, fc, residual3 } = batch.layers[index]!;
-    // Where the batch has the activation's output only in FP8, the cache has memory for it.
+    // If the batch has the activation's output only in FP8, the cache has memory for the output.
     const activated =
-      own?.view([batch.B, batch.T, 4 * channels]) ?? need(batch.operands.layers[index]!.activated, 'plain');
+      shared?.view([batch.B, batch.T, 4 * channels]) ?? need(batch.operands.layers[index]!.activated, 'plain');
     const w = weights.layer(index);
     const residual = residualBefore(batch, index);
     const norm1 = { in: residual, normWeight: w.ln1w, normBias: w.ln1b, normed: ln1, rstd: ln1Rstd };
@@ -52,7 +53,7 @@ export function decode(
     attentionCachedForward(device, { out: attention, keys, values, qkv, positions });
     const attproj = { in: attention, weight: w.attprojw, bias: w.attprojb };
     matmulResidualForward(device, { out: residual2, ...attproj, residual });
-    // ln1's memory: with FP8 there is no ln2 in the device's dtype, and ln1 is no longer read.
+    // In ln1's memory, because in FP8 there is no ln2 in the device's dtype. ln1 is no longer read.
     const norm2 = { in: residual2, normWeight: w.ln2w, normBias: w.ln2b, normed: ln1, mean: ln2Mean, rstd: ln2Rstd };
     normMatmulActivationForward(device, { out: activated, pre: fc, ...norm2, weight: w.fcw, bias: w.fcb });
     const fcproj = { in: activated, weight: w.fcprojw, bias: w.fcprojb };
@@ -74,7 +75,7 @@ interface NormMatmul {
   readonly in: Tensor;
   readonly normWeight: Tensor;
   readonly normBias: Tensor | undefined;
-  /** Memory for the normalized rows and their statistics, where the norm is an op of its own. */
+  /** Memory for the normalized rows and their statistics, if the norm is a separate op. */
   readonly normed: Tensor;
   readonly rstd: Tensor;
   readonly weight: Tensor;
@@ -87,7 +88,7 @@ interface NormMatmulActivation extends NormMatmul {
   readonly pre: Tensor | undefined;
 }
 
-/** A matmul on the norm of its input: one op with layernorm. */
+/** A norm and the matmul after it: one op if the norm is layernorm. */
 function normMatmulForward(device: Device, { normBias, normed, rstd, ...args }: NormMatmul): void {
   if (normBias) {
     layernormMatmulForward(device, { ...args, normBias });
@@ -98,7 +99,7 @@ function normMatmulForward(device: Device, { normBias, normed, rstd, ...args }: 
   matmulForward(device, { ...matmul, in: normed });
 }
 
-/** The same with the activation of the MLP: one op with layernorm and GELU. */
+/** The same with the activation of the MLP: one op if these are layernorm and GELU. */
 function normMatmulActivationForward(device: Device, all: NormMatmulActivation): void {
   const { out, pre, normBias, normed, mean, rstd, ...args } = all;
   if (normBias && pre) {

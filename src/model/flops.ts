@@ -2,8 +2,8 @@
 import type { ModelConfig } from './config.ts';
 
 /**
- * Operations of a token in training: 6 for each weight that multiplies it (2 forward, 4 backward; Kaplan et al. 2020), which
- * excludes wpe and counts wte as the head, and 6 * T * C per layer for the products of causal attention.
+ * Operations of a token in training: 6 for each weight of a matmul (2 forward, 4 backward; Kaplan et al. 2020), which excludes
+ * wpe and counts wte as the head; and 6 * T * C per layer for the matmuls of causal attention.
  */
 export function flopsPerToken(
   { layers, channels, vocabularySize }: Omit<ModelConfig, 'heads' | 'context'>,
@@ -21,11 +21,11 @@ const dataSheets: Readonly<Record<string, Readonly<Record<string, number>>>> = {
 };
 
 /**
- * Operations per second from the device's data sheet; undefined if unknown. Of fp8 it is the rate of FP8, though a step has products
- * in bf16 too: then no step is above 100%, and half the utilization of bf16 is the same speed.
+ * Operations per second from the device's data sheet; undefined if unknown. For fp8 it is the rate of FP8, although a step has
+ * matmuls in bf16 too: then no step exceeds 100%, and half the utilization of bf16 is the same speed.
  */
 export const dataSheetFlops = (device: string, dtype: string): number | undefined =>
   Object.entries(dataSheets).find(([word]) => device.includes(word))?.[1][dtype];
 
-/** Names the data sheet's rate where a dtype has two: fp8 runs products of FP8 and of bf16. */
+/** Names the rate for fp8, which has matmuls in FP8 and in bf16. */
 export const rateNote = (dtype: string): string => (dtype === 'fp8' ? ' in FP8' : '');

@@ -1,6 +1,6 @@
-// GPT-2's forward pass, op by op as in the paper (Radford et al. 2019): embedding; per layer attention and MLP, each on a
-// norm of the residual stream and added to it; the final norm. The head is in head.ts. What a modern GPT does in another way
-// (architecture.ts) is in norm.ts, mlp.ts and positions.ts; which products are in FP8, in linear.ts and mlp.ts.
+// GPT-2's forward pass, op by op as in the paper (Radford et al. 2019): embedding; per layer attention and MLP, which read a
+// norm of the residual stream and add to the stream; the final norm. The head is in head.ts. The alternatives of a modern GPT
+// (architecture.ts) are in norm.ts, mlp.ts and positions.ts; linear.ts and mlp.ts choose which matmuls are in FP8.
 import type { Tensor } from '../native/tensor.ts';
 import { attentionForward, embeddingForward, matmulResidualForward } from '../ops/ops.generated.ts';
 import type { ActivationSet } from './activations.ts';
@@ -13,8 +13,8 @@ import type { Operand } from './operands.ts';
 /**
  * Enqueues the forward pass from `batch.model.tokens` [B,T] to `batch.model.lnf` [B,T,C], the final hidden states. Logits and
  * losses come from the head: `lossesOf`, `meanLoss`.
- * @param beforeLayer called before the first op that reads a layer's weights is enqueued; for the head as for one layer more
- * @throws ShapeError if the activations are of another model
+ * @param beforeLayer called before the first op that reads a layer's weights is enqueued; the head is the layer after the last
+ * @throws ShapeError if the activations belong to another model
  * @example
  * const batch = model.activations.at(1, 3);
  * batch.model.tokens.write(Int32Array.of(15496, 11, 995));
@@ -44,7 +44,7 @@ export function forward(model: Model, batch: ActivationSet, beforeLayer?: (layer
   normForward(device, { out: batch.operands.lnf, mean: lnfMean, rstd: lnfRstd, ...last });
 }
 
-/** The residual stream that the first layer reads: what `embed` writes, normalized if the model does that. */
+/** The residual stream that the first layer reads: the embedding that `embed` writes, normalized if the model has its norm. */
 export function normalizedEmbedding(
   { device, weights }: Model,
   { model: { unnormed, embeddedRstd, embedded } }: ActivationSet,
@@ -55,7 +55,7 @@ export function normalizedEmbedding(
   normForward(device, { out: { plain: embedded }, rstd: embeddedRstd, in: unnormed, weight: weights.get('lnew') });
 }
 
-/** Recomputes the activations that backward reads of a layer and the set did not keep (--recompute): the same ops and bits. */
+/** Recomputes the activations of a layer that backward reads and `batch` did not keep (--recompute), with the same bits. */
 export function recomputeLayer(model: Model, batch: ActivationSet, index: number): void {
   // The activations of the last layer are still in memory.
   if (batch.recompute === 'none' || index === batch.layers.length - 1) return;
@@ -64,7 +64,7 @@ export function recomputeLayer(model: Model, batch: ActivationSet, index: number
     attentionBranch(model, batch, index);
     mlpNorm(model, batch, index, ln2);
   } else if (ln2.rowwise) {
-    // The other forms are kept; layers share the memory of this one.
+    // The other layouts are kept; layers share the memory of the rowwise copy.
     mlpNorm(model, batch, index, { rowwise: ln2.rowwise });
   }
   openMlp(model, batch, index);
@@ -74,7 +74,7 @@ export function recomputeLayer(model: Model, batch: ActivationSet, index: number
 export const residualBefore = (batch: ActivationSet, index: number): Tensor =>
   index === 0 ? batch.model.embedded : batch.layers[index - 1]!.residual3;
 
-/** From the residual stream before a layer to the one after its attention. */
+/** From the residual stream before a layer to the residual stream after its attention. */
 function attentionBranch(model: Model, batch: ActivationSet, index: number): void {
   const { device, weights, queryKeyTransform } = model;
   const { ln1Mean, ln1Rstd, qkv, qkRstd, attention, lse, residual2 } = batch.layers[index]!;
@@ -88,7 +88,7 @@ function attentionBranch(model: Model, batch: ActivationSet, index: number): voi
   matmulResidualForward(device, { out: residual2, in: attention, weight: w.attprojw, bias: w.attprojb, residual });
 }
 
-/** From the residual stream after attention to ln2, in the forms of `out`. */
+/** From the residual stream after attention to ln2, in the layouts of `out`. */
 function mlpNorm({ device, weights }: Model, batch: ActivationSet, index: number, out: Operand): void {
   const { residual2, ln2Mean, ln2Rstd } = batch.layers[index]!;
   const { ln2w, ln2b } = weights.layer(index);

@@ -1,6 +1,6 @@
 // The head: logits = lnf * wte^T and their cross-entropy, in chunks of tokens, because the logits of a large batch do not fit in
-// memory. In training the backward of each chunk follows its forward, while its logits are in memory. An untied head has a matrix
-// of its own, with biases. Only the logits are in FP8: their gradient spans more than FP8 holds.
+// memory. In training the backward of each chunk follows its forward, while its logits are in memory. An untied head has a
+// separate matrix, with biases. With FP8, only the logits' matmul is in FP8: their gradient has a larger range than FP8.
 import type { Tensor } from '../native/tensor.ts';
 import { classifier, fp8Classifier } from '../ops/ops.generated.ts';
 import type { ActivationSet } from './activations.ts';
@@ -15,7 +15,7 @@ interface Chunk {
   readonly first: boolean;
   readonly lnf: Tensor;
   readonly logits: Tensor;
-  /** The chunk's rows of any [B,T,...] tensor. */
+  /** The chunk's rows of a tensor [B,T,...]. */
   rows(tensor: Tensor): Tensor;
 }
 
@@ -38,7 +38,7 @@ export const headOf = (arena: ParameterArena): { readonly weight: Tensor; readon
   bias: arena.find('headb') ?? null,
 });
 
-/** The head's parameters and constants as arguments of the op; V: the outputs that take part in the softmax. */
+/** The head's parameters and constants as arguments of the op; V: the number of outputs in the softmax. */
 function headArguments({ config, weights }: Model) {
   const { head, softcap } = architectureOf(config);
   const V = head === 'untied' ? paddedVocabularySize(config) : config.vocabularySize;
@@ -47,7 +47,7 @@ function headArguments({ config, weights }: Model) {
 
 type ClassifierArguments = Parameters<typeof classifier>[1];
 
-/** The op for a chunk: in FP8 if the batch has a copy of lnf, which then multiplies one copy of the weight in all chunks. */
+/** The op for a chunk: in FP8 if the batch has lnf in FP8. The weight is then quantised once for all chunks. */
 function classifierOf({ device, weights }: Model, { operands: { lnf, weightFp8 } }: ActivationSet) {
   const { rowwise } = lnf;
   if (!rowwise) return (_: Chunk, args: ClassifierArguments) => classifier(device, args);

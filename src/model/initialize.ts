@@ -1,4 +1,4 @@
-// Draws the initial weights, equal to those of llm.c and PyTorch with the same seed: the order of draws is part of that.
+// Draws the initial weights in the order of llm.c and PyTorch: with the same seed, the weights are equal.
 import { checkValue } from '../base/checks/given.ts';
 import { whole } from '../base/checks/number.ts';
 import { Generator } from '../native/generator.ts';

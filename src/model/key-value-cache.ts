@@ -1,5 +1,5 @@
-// The cache of growing texts: for each layer the keys and values of all earlier tokens, and the tokens, so that a new token
-// costs the work of one token. Tokens are chosen in src/inference/sample.
+// The cache of growing texts: the tokens, and for each layer the keys and values of all earlier tokens, so that a new token
+// costs the work of one token. src/inference/sample chooses tokens.
 import { checkGiven } from '../base/checks/given.ts';
 import { whole } from '../base/checks/number.ts';
 import type { Pointer } from '../native/bindings.generated.ts';
@@ -19,7 +19,7 @@ export interface CacheSizes {
   readonly window: number;
 }
 
-/** The table of a cache. The first dimension of a tensor is the texts; keys and values have [layers, texts]. */
+/** The tensors of a cache. The first dimension is the texts; keys and values begin with [layers, texts]. */
 function cacheTable(device: Device, config: ModelConfig, { texts, window }: CacheSizes) {
   const { layers, channels, heads } = config;
   const perHead = [texts, heads, window, channels / heads];
@@ -30,9 +30,9 @@ function cacheTable(device: Device, config: ModelConfig, { texts, window }: Cach
     tokens: { type: 'int32', shape: [texts, window + 1] },
     /** Position of each text's next token. */
     positions: { type: 'int32', shape: [texts] },
-    /** Seeds of the choices. */
+    /** Seeds of the random choices. */
     seeds: { type: 'int32', shape: [texts] },
-    /** The output of the MLP's activation, where the model's activations have it only in FP8. */
+    /** The output of the MLP's activation, which in fp8 the model's activations have only in FP8. */
     ...only(device.dtype === 'fp8', {
       activated: { type: 'activation', shape: [Math.max(texts, window), 4 * channels] },
     }),
@@ -58,21 +58,21 @@ export interface CacheView {
   readonly tokens: Tensor;
   readonly positions: Tensor;
   readonly seeds: Tensor;
-  /** [rows,4C]; undefined where the model's activations have it. */
+  /** The output of the MLP's activation, [rows,4C]; undefined if the model's activations have memory for it. */
   readonly activated: Tensor | undefined;
-  /** Each layer's [texts,NH,window,HS]. */
+  /** The keys and values of each layer, [texts,NH,window,HS]. */
   readonly layers: readonly { readonly keys: Tensor; readonly values: Tensor }[];
 }
 
-/** Host memory, and the event that is reached when the copy has arrived. */
+/** A copy in host memory, and the event that is reached when it has arrived. */
 export interface TokenCopy {
   readonly pinned: PinnedBuffer;
   readonly event: Pointer;
 }
 
 /**
- * Memory for `texts` texts of `window` tokens. It closes with its device. The model's activations must hold a window and a token
- * of each text: B x T of at least max(texts, window).
+ * A cache for `texts` texts of up to `window` tokens. It closes with its device. The model's activations must hold one text of
+ * `window` tokens, and one token of each text: B x T of at least max(texts, window).
  * @throws NativeError if the device has too little memory
  * @example const cache = new KeyValueCache(model, { texts: 2, window: 32 });
  */
@@ -87,7 +87,7 @@ export class KeyValueCache implements CacheView {
   readonly layers: CacheView['layers'];
   /** Copies of `tokens` to the host, two at a time. */
   readonly copies: readonly [TokenCopy, TokenCopy];
-  /** Programs of one token, by the choice's options. */
+  /** Programs that generate one token, by the options of the choice. */
   readonly programs = new Map<string, { run(): void }>();
   /** Whether a generation is using this cache. */
   isInUse = false;

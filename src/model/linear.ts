@@ -1,5 +1,5 @@
-// The products of a linear layer: its result, and the gradients of its input and its weight. A product is in FP8 where what it reads
-// has copies in FP8, else in the device's dtype. docs/fp8.md says why no copy of a weight is older than the weight.
+// The matmuls of a linear layer: its output, and the gradients of its input and its weight. A matmul is in FP8 if its operands
+// have copies in FP8, else in the device's dtype. docs/fp8.md says why no copy of a weight is older than the weight.
 import type { Device } from '../native/device.ts';
 import type { Tensor } from '../native/tensor.ts';
 import {
@@ -73,32 +73,32 @@ export function linearBackwardWeight(device: Device, { dout, in: input, N, ...gr
 
 const readRowwise = ({ values, scale }: Fp8Matrix) => ({ in: values, inScale: scale });
 
-/** Quantises a weight [O,C] for the next product, and for that of backward. @param bias bounds a result that is stored in FP8 */
+/** Quantises a weight [O,C] for the next matmul and for backward, if kept. @param bias needed if the result is stored in FP8 */
 export function weightInFp8(
   device: Device,
   memory: Fp8Weight | undefined,
   { weight, bias = null }: { readonly weight: Tensor; readonly bias?: Tensor | null },
 ): { readonly weight: Tensor; readonly factors: Tensor } {
-  const { values: all, factors: own, kept } = given(memory);
-  const [values, factors] = [all.view(weight.shape), kept?.factors ?? own];
+  const { values: all, factors: shared, kept } = neededMemory(memory);
+  const [values, factors] = [all.view(weight.shape), kept?.factors ?? shared];
   fp8QuantizeWeight(device, { values, transposed: kept?.transposed ?? null, factors, weight, bias });
   return { weight: values, factors };
 }
 
-/** A weight [O,C] as a product with its transpose reads it, [C,O]. */
+/** A weight [O,C] in FP8, transposed to [C,O] for the gradient of the input. */
 export function transposedInFp8(
   device: Device,
   memory: Fp8Weight | undefined,
   weight: Tensor,
 ): { readonly transposed: Tensor; readonly factors: Tensor } {
-  const { values, factors, kept } = given(memory);
+  const { values, factors, kept } = neededMemory(memory);
   if (kept) return kept;
   const transposed = values.view(weight.shape.toReversed());
   fp8QuantizeWeight(device, { values: null, transposed, factors, weight, bias: null });
   return { transposed, factors };
 }
 
-function given(memory: Fp8Weight | undefined): Fp8Weight {
-  if (!memory) throw new Error('a product in FP8 needs memory for its weight in FP8');
+function neededMemory(memory: Fp8Weight | undefined): Fp8Weight {
+  if (!memory) throw new Error('a matmul in FP8 needs memory for its weight in FP8');
   return memory;
 }

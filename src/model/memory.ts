@@ -11,10 +11,10 @@ import { headForward } from './head.ts';
 import { type CacheSizes, KeyValueCache } from './key-value-cache.ts';
 import { createModel } from './model.ts';
 
-/** GPU memory outside the plan: kernel code, recorded graphs, rounding up to pages. */
+/** GPU memory outside of plans: kernel code, recorded graphs, rounding up to pages. */
 const reserve = 384 * 2 ** 20;
 
-/** Sequences of T tokens above which a larger batch is hardly faster: 65,536 tokens on a GPU, 4096 on a CPU. */
+/** The batch of sequences of T tokens above which a larger batch is hardly faster: 65,536 tokens on a GPU, 4096 on a CPU. */
 export const enoughRows = ({ description }: Device, T: number): number =>
   Math.max(1, Math.floor((description.library === 'cuda' ? 65536 : 4096) / T));
 
@@ -23,7 +23,7 @@ export interface MemoryLimit {
   readonly bytes: number;
   /** "41.3 GiB of 79.2 GiB are free", "--max-memory 6 allows no more" */
   readonly text: string;
-  /** How to get more. */
+  /** Advice to get more memory. */
   readonly remedy: string;
 }
 
@@ -80,7 +80,7 @@ interface InferenceSizes {
   readonly cache?: CacheSizes;
 }
 
-/** The device memory of a model for inference: what creating it takes on a stand-in for the device. */
+/** The device memory of a model for inference, measured by creating the model on a stand-in for the device. */
 export function inferencePlan(
   device: Device,
   config: ModelConfig,
@@ -101,7 +101,7 @@ export function inferencePlan(
 /** 1, 2, 3, and so on. */
 export const upTo = (most: number): number[] => Array.from({ length: most }, (_, index) => index + 1);
 
-/** The largest of `batches`, ascending, that fits; undefined: none does. What fits also fits in a smaller batch. */
+/** The largest of `batches` (ascending) that fits; undefined if none does. If a batch fits, every smaller one must fit too. */
 export function largestFitting(batches: readonly number[], fits: (batch: number) => boolean): number | undefined {
   let [fitting, end] = [0, batches.length];
   while (fitting < end) {

@@ -1,6 +1,6 @@
-// The activation between the two matmuls of the MLP: GELU in GPT-2, else the square of ReLU. GELU's backward needs its input
-// (`pre`); that of the squared ReLU only its output. The products are those of linear.ts. In FP8 they store the activation's output
-// and its gradient only in FP8, for the next products: a row of either has a bound that is known before the row is computed.
+// The activation between the two matmuls of the MLP, fused with them: GELU in GPT-2, else the square of ReLU. GELU's backward
+// needs GELU's input (`pre`); the squared ReLU's backward needs only the output. In FP8 the activation's output and its gradient
+// are stored only in FP8, for the next matmuls: their scales come from bounds that are known before a row is computed.
 import type { Device } from '../native/device.ts';
 import type { Tensor } from '../native/tensor.ts';
 import {
@@ -57,7 +57,7 @@ interface ActivationBackward {
   readonly activated: Operand;
 }
 
-/** From the gradient of the second matmul's output to that of the activation's input. */
+/** From the gradient of the second matmul's output to the gradient of the activation's input. */
 export function matmulActivationBackwardInput(device: Device, args: ActivationBackward): void {
   const { din, dout, weight, fp8, pre, activated } = args;
   if (dout.rowwise) {

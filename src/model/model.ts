@@ -1,5 +1,5 @@
-// A model on a device: configuration, weights, and the activations of a batch. Forward and backward are functions over it
-// (forward.ts, backward.ts); src/train adds gradients and optimizer state.
+// A model on a device: configuration, weights, and the activations of a batch. forward.ts and backward.ts have functions over a
+// model; src/train adds gradients and optimizer state.
 import { checkGiven } from '../base/checks/given.ts';
 import { whole } from '../base/checks/number.ts';
 import type { Device } from '../native/device.ts';
@@ -28,15 +28,15 @@ export interface Model {
   readonly weights: ParameterArena;
   /** fp32; the same memory as `weights` unless the device computes in bf16. */
   readonly masters: ParameterCopy;
-  /** How ranks divide optimizer state and master weights; undefined: each rank holds all of them. */
+  /** How ranks divide optimizer state and master weights; undefined if each rank holds all of them. */
   readonly sharding: Sharding | undefined;
   readonly activations: Activations;
-  /** Undefined in GPT-2. */
+  /** The rotation and norm of queries and keys; undefined in GPT-2. */
   readonly queryKeyTransform: QueryKeyTransform | undefined;
 }
 
 /**
- * Allocates a model whose weights are zero, for batches of up to B x T tokens. It closes with its device.
+ * Allocates a model whose weights are zero, for batches of up to B x T tokens. The model closes with its device.
  * @throws UsageError for sizes that make no model; NativeError if the device has too little memory
  * @example
  * const config = presetConfig('d6')!;
@@ -56,7 +56,7 @@ export function createModel(device: Device, config: ModelConfig, sizes: Activati
   return { device, config, weights, masters, sharding, activations, queryKeyTransform };
 }
 
-/** Allocates an fp32 copy of the selected parameters; with `sharding`, this rank's parts of it. */
+/** Allocates fp32 memory for the selected parameters; with `sharding`, for this rank's parts of them. */
 export const fp32Copy = (
   device: Device,
   config: ModelConfig,
@@ -102,7 +102,7 @@ function fp8Scratch(
   const weights = [{ C, O: 3 * C }, { C, O: C }, ...ofMlp];
   return [
     ...[...weights, { C, O: padded }].map((sizes) => fp8QuantizeWeightScratch(device, sizes)),
-    // Backward's products have the sizes of forward's.
+    // Backward's matmuls have the sizes of forward's.
     ...weights.map((sizes) => fp8MatmulScratch(device, { N, ...sizes })),
     ...ofMlp.map((sizes) => fp8MatmulBackwardWeightScratch(device, { N, ...sizes })),
     ...chunks.map((rows) => fp8ClassifierScratch(device, { N: rows, C, Vp: padded, gradients: true })),

@@ -1,6 +1,7 @@
-// The norm of a model's residual stream: layernorm in GPT-2, else RMSNorm, which has no mean and no biases. Where a product reads
-// the result in FP8, the op also stores it in FP8: it holds whole rows, and the largest element of a row gives its scale. Columnwise
-// copies, whose scales are of many rows, are transposed from these. A row's norm bounds the results of the next product.
+// The norm of a model's residual stream: layernorm in GPT-2, else RMSNorm, which has no mean and no biases. If a matmul reads
+// the result in FP8, the op stores it in FP8 too: the op holds whole rows, and the largest element of a row gives the row's
+// scale. Columnwise copies, which have one scale for many rows, are transposed from rowwise copies. The norm of a row bounds the
+// next matmul's results.
 import type { Device } from '../native/device.ts';
 import type { Tensor } from '../native/tensor.ts';
 import {
@@ -16,7 +17,7 @@ import {
 } from '../ops/ops.generated.ts';
 import { need, type Operand, withNorm } from './operands.ts';
 
-/** What RMSNorm adds to the mean of squares: PyTorch's default, the distance from 1 to the next fp32 number, for bf16 too. */
+/** RMSNorm adds this to the mean of squares: PyTorch's default, the distance from 1 to the next fp32 number, for bf16 too. */
 export const rmsnormEps = 2 ** -23;
 
 interface NormForward {
@@ -63,7 +64,7 @@ export function normBackward(device: Device, { din, mean, dbias, ...rest }: Norm
   transpose(device, din);
 }
 
-/** Makes the columnwise copy, if there is one, from the rowwise one. */
+/** Makes the columnwise copy, if the matrix has one, from the rowwise copy. */
 function transpose(device: Device, { rowwise, columnwise }: Operand): void {
   if (!rowwise || !columnwise) return;
   const { values, scale, norm } = withNorm(columnwise);

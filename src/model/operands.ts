@@ -1,5 +1,5 @@
-// What norms write and products with weights read: each matrix in the forms that it has memory in (activations.ts), and memory for
-// weights in FP8. Which forms there are decides which products are in FP8 (linear.ts, mlp.ts, head.ts).
+// The matrices that norms write and matmuls with weights read, in all layouts for which there is memory (activations.ts), and
+// memory for weights in FP8. The layouts decide which matmuls are in FP8 (linear.ts, mlp.ts, head.ts).
 import type { Tensor } from '../native/tensor.ts';
 import type { ActivationTensors } from './activation-tables.ts';
 
@@ -7,15 +7,15 @@ import type { ActivationTensors } from './activation-tables.ts';
 export interface Fp8Matrix {
   readonly values: Tensor;
   readonly scale: Tensor;
-  /** Of each row, or the largest of each block. An activation's output and gradient have none: nothing reads it. */
+  /** The norm of each row, or the largest in each block of rows; undefined for the MLP's activation and its gradient. */
   readonly norm?: Tensor | undefined;
 }
 
-/** A matrix in the forms that it is stored in. */
+/** A matrix in up to three layouts. */
 export interface Operand {
   /** In the device's dtype. */
   readonly plain?: Tensor | undefined;
-  /** For products with a weight. */
+  /** For matmuls with a weight. */
   readonly rowwise?: Fp8Matrix | undefined;
   /** For gradients of weights, which sum over rows. */
   readonly columnwise?: Fp8Matrix | undefined;
@@ -23,27 +23,27 @@ export interface Operand {
 
 /** Memory for a weight in FP8. */
 export interface Fp8Weight {
-  /** For the next product. */
+  /** For the next matmul. */
   readonly values: Tensor;
   readonly factors: Tensor;
-  /** What forward's product stores for backward's. Absent: backward quantises the weight again, into `values`. */
+  /** The copy that forward makes for backward. Absent: backward quantises the weight again, into `values`. */
   readonly kept?: { readonly transposed: Tensor; readonly factors: Tensor } | undefined;
 }
 
-/** A form that a product needs. */
-export function need<F extends keyof Operand>(operand: Operand, form: F): NonNullable<Operand[F]> {
-  const found = operand[form];
-  if (!found) throw new Error(`a product needs a matrix in ${form} form, which there is no memory for`);
+/** The layout of a matrix that a matmul needs. @throws Error if the matrix does not have it */
+export function need<L extends keyof Operand>(operand: Operand, layout: L): NonNullable<Operand[L]> {
+  const found = operand[layout];
+  if (!found) throw new Error(`a matmul needs a matrix in ${layout} layout, for which there is no memory`);
   return found;
 }
 
-/** A copy whose norms a product needs. */
+/** A copy with its norms, which a matmul needs. @throws Error if the copy has none */
 export function withNorm({ norm, ...copy }: Fp8Matrix): Fp8Matrix & { readonly norm: Tensor } {
-  if (!norm) throw new Error(`a product needs the norms of ${copy.values.name}, which there is no memory for`);
+  if (!norm) throw new Error(`a matmul needs the norms of ${copy.values.name}, for which there is no memory`);
   return { ...copy, norm };
 }
 
-/** Layers share the memory of rowwise copies, except of the squared ReLU's output, which backward reads. */
+/** The layouts of each matrix. Layers share the memory of rowwise copies, except of the squared ReLU's output, for backward. */
 export function operandsOf({ model, layers, backward, fp8 }: ActivationTensors) {
   const ofNorm = copyOf(fp8.normRowwise, fp8.normRowwiseScale, fp8.normRowwiseNorm);
   const mlp = copyOf(fp8.mlpRowwise, fp8.mlpRowwiseScale);
@@ -51,20 +51,20 @@ export function operandsOf({ model, layers, backward, fp8 }: ActivationTensors) 
   const keeping = (transposed: Tensor | undefined, factors: Tensor | undefined): Fp8Weight | undefined =>
     weightFp8 && { ...weightFp8, kept: transposed && factors && { transposed, factors } };
   return {
-    layers: layers.map((own) => ({
-      ln1: { plain: own.ln1, rowwise: ofNorm },
+    layers: layers.map((layer) => ({
+      ln1: { plain: layer.ln1, rowwise: ofNorm },
       ln2: {
-        plain: own.ln2,
+        plain: layer.ln2,
         rowwise: ofNorm,
-        columnwise: copyOf(own.ln2Columnwise, own.ln2ColumnwiseScale, own.ln2ColumnwiseNorm),
+        columnwise: copyOf(layer.ln2Columnwise, layer.ln2ColumnwiseScale, layer.ln2ColumnwiseNorm),
       },
       activated: {
-        plain: own.activated,
-        rowwise: copyOf(own.activatedRowwise, own.activatedRowwiseScale) ?? mlp,
-        columnwise: copyOf(own.activatedColumnwise, own.activatedColumnwiseScale),
+        plain: layer.activated,
+        rowwise: copyOf(layer.activatedRowwise, layer.activatedRowwiseScale) ?? mlp,
+        columnwise: copyOf(layer.activatedColumnwise, layer.activatedColumnwiseScale),
       },
-      fcFp8: keeping(own.fcTransposed, own.fcFactors),
-      fcprojFp8: keeping(own.fcprojTransposed, own.fcprojFactors),
+      fcFp8: keeping(layer.fcTransposed, layer.fcFactors),
+      fcprojFp8: keeping(layer.fcprojTransposed, layer.fcprojFactors),
     })),
     lnf: { plain: model.lnf, rowwise: ofNorm },
     dresidual: {
@@ -81,7 +81,7 @@ export function operandsOf({ model, layers, backward, fp8 }: ActivationTensors) 
       rowwise: mlp,
       columnwise: copyOf(backward?.dfcColumnwise, backward?.dfcColumnwiseScale),
     },
-    /** For any weight. */
+    /** Memory for any weight. */
     weightFp8,
   };
 }

@@ -1,4 +1,4 @@
-// The table of parameters: names, shapes, and initial values. Memory for a copy of them is in arena.ts.
+// The table of parameters: names, shapes, and initial values. arena.ts has their memory.
 import { elementCount } from '../native/element-types.ts';
 import { type Architecture, architectureOf } from './architecture.ts';
 import { type ModelConfig, paddedVocabularySize } from './config.ts';
@@ -14,13 +14,13 @@ export interface Parameter {
   readonly name: string;
   /** The name in openai-community/gpt2. */
   readonly huggingFaceName: string;
-  /** Whether Hugging Face stores it as [in, out]; ours is [out, in]. */
+  /** Whether Hugging Face stores the matrix as [in, out]; ours is [out, in]. */
   readonly transposed: boolean;
   readonly kind: ParameterKind;
   readonly shape: readonly number[];
   /** Rows that hold values; the others are padding and stay zero. */
   readonly rows: number;
-  /** Number of matrices of equal size in its rows: 3 in qkvw (query, key, value). 0 for a vector. */
+  /** Number of matrices of equal size in the rows: 3 in qkvw (query, key, value). 0 for a vector. */
   readonly matrices: number;
   readonly initial: Initial;
 }
@@ -73,7 +73,7 @@ export function parameterTable(config: ModelConfig): Parameter[] {
   }
   addNorm('lnf', 'ln_f');
   if (head === 'untied') {
-    // Rows of padding take part in the softmax, as in the program that the recipe is from (docs/recipe.md).
+    // Padding rows take part in the softmax, as in the program from which the recipe comes (docs/recipe.md).
     add('matrix', headMatrix, 'lm_head.weight', [padded, C], projection);
     add('vector', 'headb', 'lm_head.bias', [padded], zero);
   }
@@ -82,9 +82,9 @@ export function parameterTable(config: ModelConfig): Parameter[] {
 
 interface InitialValues {
   readonly embedding: Initial;
-  /** Of a matrix with `fanIn` columns. */
+  /** For a matrix with `fanIn` columns. */
   matrix(fanIn: number): Initial;
-  /** Of what adds to the residual stream, and of a head of its own. */
+  /** For the matrices whose output is added to the residual stream, and for an untied head. */
   readonly projection: Initial;
 }
 
@@ -110,11 +110,11 @@ const initialValues: Readonly<Record<Architecture['initialization'], (config: Mo
  */
 export function parameterCount(config: ModelConfig): number {
   const { layers, ...once } = config;
-  // Not the table of all layers: a damaged file may claim any number of them.
+  // Not from the table of all layers: a damaged file may claim any number of layers.
   const countOf = (layers: number) =>
     parameterTable({ ...once, layers }).reduce((sum, parameter) => sum + realCount(parameter), 0);
   return countOf(0) + layers * (countOf(1) - countOf(0));
 }
 
-/** Number of values in a parameter's rows without padding; padding rows come last. */
+/** Number of values in a parameter without its padding rows, which come last. */
 export const realCount = ({ rows, shape }: Parameter): number => rows * elementCount(shape.slice(1));

@@ -1,5 +1,5 @@
-// How a model knows the order of tokens: GPT-2 adds a learned table (wpe) to the embedding; a rotary model rotates each head's
-// queries and keys (Su et al. 2021), which the same op may normalize first (QK-norm).
+// Positions of tokens: GPT-2 adds a learned table (wpe) to the embedding; a rotary model rotates each head's queries and keys
+// (Su et al. 2021). The same op may normalize queries and keys first (QK-norm).
 import type { Device } from '../native/device.ts';
 import { allocateTensor, type Tensor } from '../native/tensor.ts';
 import { qkNormRotaryBackward, qkNormRotaryForward } from '../ops/ops.generated.ts';
@@ -15,12 +15,12 @@ const changesQueries = (config: ModelConfig): boolean => {
 
 const headSize = ({ channels, heads }: ModelConfig): number => channels / heads;
 
-/** The slowest rotation, in radians per position, is 1 / this. */
+/** The slowest rotation is 1 / rotaryBase radians per position. */
 const rotaryBase = 1024;
 
 /**
- * Cosines and sines of a position's angles, [context, head size]. Half of the head's pairs rotate at rates from 1 to 1/1024
- * radians per position; the others do not rotate, and carry what does not depend on position (half-truncated, docs/recipe.md).
+ * Cosines and sines of a position's angles, [context, head size]. Half of a head's pairs rotate at rates from 1 to 1/1024 radians
+ * per position. The others do not rotate, for content that is independent of position (half-truncated, docs/recipe.md).
  */
 function rotations(config: ModelConfig): Float32Array {
   const pairs = headSize(config) / 2;
@@ -38,7 +38,7 @@ function rotations(config: ModelConfig): Float32Array {
   return table;
 }
 
-/** What changes queries and keys before attention. */
+/** Rotates queries and keys before attention, and normalizes them first if the model has a norm for them. */
 export class QueryKeyTransform {
   readonly #device: Device;
   readonly #rotations: Tensor;
@@ -50,12 +50,12 @@ export class QueryKeyTransform {
     this.#device = device;
     this.#rotations = allocateTensor(device, 'rotations', 'fp32', [config.context, headSize(config)]);
     this.#rotations.write(rotations(config));
-    // Attention itself multiplies by 1 / sqrt(head size).
+    // Attention multiplies by 1 / sqrt(head size).
     const queryFactor = attentionScale === 0 ? 1 : attentionScale * Math.sqrt(headSize(config));
     this.#shared = { NH: config.heads, queryFactor };
   }
 
-  /** Undefined for a model that leaves them as they are. It allocates the table of rotations. */
+  /** Allocates the table of rotations. @returns undefined for a model that does not change queries and keys */
   static of(device: Device, config: ModelConfig): QueryKeyTransform | undefined {
     return changesQueries(config) ? new QueryKeyTransform(device, config) : undefined;
   }

@@ -24,20 +24,20 @@ import {
 import type { ModelConfig } from './config.ts';
 import { type Parameter, type ParameterKind, parameterTable, realCount } from './parameters.ts';
 
-/** The division of matrices between ranks, and the memory in which a bucket is gathered from all. */
+/** The division of matrices between ranks, and memory to gather a bucket from all ranks. */
 export class Sharding {
   readonly communicator: Communicator;
   readonly division: Division;
   readonly layout: ArenaLayout;
-  /** Elements that a rank holds. */
+  /** Elements of matrices that each rank holds. */
   readonly count: number;
   readonly #gathered: Tensor;
 
-  /** @param entire as in `Division` */
-  constructor(communicator: Communicator, config: ModelConfig, entire?: Selection) {
+  /** @param whole as in `Division` */
+  constructor(communicator: Communicator, config: ModelConfig, whole?: Selection) {
     const { ranks } = communicator;
     this.communicator = communicator;
-    this.division = { shares: ranks, entire };
+    this.division = { shares: ranks, whole };
     this.layout = arenaLayout(config, this.division);
     this.count = this.layout.sizes.matrix / ranks;
     const largest = Math.max(...this.layout.buckets.map(({ count }) => count));
@@ -52,7 +52,7 @@ export class Sharding {
     return { count, inArena: bucket.start + rank * count, inParts: bucket.start / ranks };
   }
 
-  /** Gathers a bucket from all ranks, [bucket.count]; valid until the next is gathered. All ranks call it with the same bucket. */
+  /** Gathers a bucket from all ranks, [bucket.count]; valid until the next call. All ranks call it with the same bucket. */
   gather(parts: Tensor, bucket: Bucket): Tensor {
     const { count, inParts } = this.partOf(bucket);
     const gathered = this.#gathered.view([bucket.count]);
@@ -61,7 +61,7 @@ export class Sharding {
     return gathered;
   }
 
-  /** Sends this rank's part of a bucket of `arena` to all ranks and receives theirs. The caller calls `joinCollectives`. */
+  /** Sends this rank's part of a bucket of `arena` to all ranks and receives their parts. The caller calls `joinCollectives`. */
   allGatherInto(arena: Tensor, bucket: Bucket): void {
     const { count, inArena } = this.partOf(bucket);
     const [out, input] = [arena.view([bucket.count], bucket.start), arena.view([count], inArena)];
@@ -124,7 +124,7 @@ export class ShardedParameters implements ParameterCopy {
     if (kind === 'vector') return this.vectors.readInto(values, start);
     const bucket = this.#bucketOf(name);
     const gathered = this.#sharding.gather(this.matrices, bucket);
-    // A copy to the host blocks the event loop, and with it the detection of a rank that has ended.
+    // Wait before the copy to the host, which blocks the event loop and thus the detection of a rank that has ended.
     await gathered.device.finished();
     this.#sharding.communicator.check();
     return gathered.readInto(values, start - bucket.start);

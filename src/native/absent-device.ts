@@ -1,5 +1,5 @@
-// A stand-in for a device: a real `Device` whose library gives out addresses and computes nothing. What is created on it shows what
-// it would allocate (`allocated`), and ops can be enqueued for their arguments alone.
+// A stand-in for a device: a real `Device` whose library gives out addresses and computes nothing. After a model is created on
+// it, `allocated` says how much memory the model would take. Ops are enqueued only to see their arguments.
 import type { Bindings } from './bindings.generated.ts';
 import { Device, type DeviceOptions } from './device.ts';
 
@@ -11,7 +11,7 @@ interface AllocateArguments {
 interface Answers {
   /** The device that says how much scratch ops need. Default: none. */
   readonly scratchOf?: Pick<Device, 'call'>;
-  /** `parts` of its communicators. */
+  /** `Communicator.parts` of communicators on this device. */
   readonly parts?: number;
 }
 

@@ -1,5 +1,5 @@
 // Connects the ranks of a job: processes that train together, each with its own device. The collectives are in
-// src/ops/collectives.ts; launching and meeting is in src/ranks.
+// src/ops/collectives.ts; src/ranks launches ranks and brings them together.
 import { Gpt2Error, NativeError } from '../base/errors.ts';
 import { GPT2_COMMUNICATOR, type Pointer } from './bindings.generated.ts';
 import type { CommunicatorDescription, Device, DeviceBuffer } from './device.ts';
@@ -30,7 +30,7 @@ interface CommunicatorOptions {
   readonly id: Uint8Array;
   readonly rank: number;
   readonly ranks: number;
-  /** Longest wait for another rank on the host: here, in `share` and `close`, and on the CPU in each collective. */
+  /** Longest wait of the host for another rank: in the constructor, `share` and `close`, and on the CPU in each collective. */
   readonly timeoutMilliseconds: number;
 }
 
@@ -52,7 +52,7 @@ export class Communicator {
   readonly #shared = new Set<DeviceBuffer>();
   #handle: Pointer | undefined;
 
-  /** Returns when all ranks have joined; closes with its device. @throws NativeError if one does not join */
+  /** Returns when all ranks have joined; closes with its device. @throws NativeError if a rank does not join */
   constructor(device: Device, { id, rank, ranks, timeoutMilliseconds }: CommunicatorOptions) {
     if (id.length !== GPT2_COMMUNICATOR.GPT2_COMMUNICATOR_ID_SIZE) throw new RangeError(`an id of ${id.length} bytes`);
     const communicator = new BigUint64Array(1);
@@ -96,29 +96,29 @@ export class Communicator {
   }
 
   /**
-   * Checks, after `device.reached`, that earlier collectives have results: abandoned ones end without one.
+   * Checks, after `device.reached`, that earlier collectives have results: an abandoned collective ends without a result.
    * @throws NativeError if a collective has failed, or the communicator was abandoned or closed
    */
   check(): void {
     this.device.call('communicatorCheck', { communicator: this.handle });
   }
 
-  /** Waits until all ranks close it. A second call does nothing. */
+  /** Waits until all ranks close the communicator. A second call does nothing. */
   close(): void {
     if (this.device.hasFailed) this.abandon();
     else this.#destroy(0);
   }
 
-  /** Closes it after a rank has ended: collectives that wait for that rank end without a result. Throws nothing. */
+  /** Closes the communicator after a rank has ended: collectives that wait for that rank end without a result. Throws nothing. */
   abandon(): void {
-    // A rank that does not know yet may still write there.
+    // A rank that does not know of the end yet may still write to this memory.
     for (const buffer of this.#shared) buffer.leave();
     try {
       this.#destroy(1);
     } catch (error) {
       if (!(error instanceof Gpt2Error)) throw error;
     }
-    // NCCL waits for the graphs that contain its collectives. Freeing a running graph waits for them, and they end now.
+    // NCCL waits for the graphs that contain its collectives. Freeing a running graph waits for the collectives, which end now.
     this.device.dropGraphs();
   }
 

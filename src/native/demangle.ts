@@ -1,4 +1,4 @@
-// The names of C++ as people write them, of the names that compilers give: by the C++ library, which our own libraries need too.
+// Demangles the names of C++ functions with the C++ library, which our libraries need too.
 import { loadShared } from './koffi.ts';
 
 const library = process.platform === 'darwin' ? '/usr/lib/libc++abi.dylib' : 'libstdc++.so.6';

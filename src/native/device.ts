@@ -1,5 +1,5 @@
-// A device: one context of a native library, and what is allocated in it: memory, events, recorded programs. It turns statuses
-// into errors. One file, because all of it ends with the context.
+// A device: one context of a native library, and everything allocated in it: memory, events, recorded programs. Calls turn
+// statuses into errors. One file, because all of this ends with the context.
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import { checkGiven } from '../base/checks/given.ts';
 import { whole } from '../base/checks/number.ts';
@@ -50,7 +50,7 @@ export interface DeviceOptions {
   readonly graphs?: boolean | undefined;
 }
 
-/** The open device, as the library describes it. */
+/** The library's description of an open device. */
 export interface DeviceDescription {
   readonly library: LibraryKind;
   readonly device: string;
@@ -58,7 +58,7 @@ export interface DeviceDescription {
   readonly threads: number;
   readonly canCapture: boolean;
   readonly dtypes: readonly Dtype[];
-  /** Of a GPU: "9.0". */
+  /** "9.0"; absent for a CPU. */
   readonly computeCapability?: string;
 }
 
@@ -145,7 +145,7 @@ export class Device {
 
   /**
    * Calls a function of the library in this context, arguments by name.
-   * @throws NativeError with the library's own text if the status is not GPT2_OK; Gpt2Error after close
+   * @throws NativeError with the library's text if the status is not GPT2_OK; Gpt2Error after close
    */
   call<K extends ContextFunction>(name: K, args: ContextArguments<K>): void {
     if (this.#context === undefined) throw new Gpt2Error(`${name}: the device is closed`);
@@ -192,12 +192,12 @@ export class Device {
     return buffer;
   }
 
-  /** A communicator of this device, as the library describes it. */
+  /** The library's description of a communicator of this device. */
   describeCommunicator(communicator: Pointer): CommunicatorDescription {
     return JSON.parse(this.#bindings.communicatorDescription({ communicator })) as CommunicatorDescription;
   }
 
-  /** The kernels of a module, as the library describes them: JSON. */
+  /** The library's description of a module's kernels, as JSON. */
   describeModule(module: Pointer): string {
     return this.#bindings.moduleDescription({ module });
   }
@@ -231,7 +231,7 @@ export class Device {
     this.#workspace = workspace;
   }
 
-  /** Allocated bytes of device memory, by the name given to `allocate`. */
+  /** Allocated bytes of device memory, by the name that `allocate` received. */
   get allocated(): ReadonlyMap<string, number> {
     const sizes = new Map<string, number>();
     for (const owned of this.#owned) {
@@ -241,8 +241,8 @@ export class Device {
   }
 
   /**
-   * Makes a list of ops that can run again and again. A device with graphs calls `enqueue` once and launches its graph; others
-   * call it at every run. `enqueue` must only enqueue ops, the same each time.
+   * Makes a list of ops that can run again and again. A device with graphs calls `enqueue` once, and launches its ops as a
+   * recorded graph at every run; other devices call `enqueue` at every run. `enqueue` must only enqueue ops, the same each time.
    */
   program(enqueue: () => void): Program {
     if (!this.graphs) return { run: enqueue };
@@ -310,8 +310,8 @@ export class Device {
   }
 
   /**
-   * Closes everything allocated on the device, newest first, then the device; a second call does nothing. On a failed device
-   * nothing can be freed, so those errors are ignored.
+   * Closes everything allocated on the device, newest first, then the device; a second call does nothing. Errors of a failed
+   * device are ignored, because it can free nothing.
    */
   close(): void {
     if (this.#context === undefined) return;
@@ -333,7 +333,7 @@ export class Device {
   }
 }
 
-/** @param text from `gpt2_last_error`; NativeError repeats the function name that it begins with */
+/** @param text from `gpt2_last_error`; it begins with the function's name, which NativeError adds itself */
 function failure(symbol: string, status: number, text: string, failedRank?: number): NativeError {
   const name = Object.entries(GPT2_STATUS).find(([, value]) => value === status)?.[0] ?? `status ${status}`;
   return new NativeError(symbol, name, text.replace(`${symbol}: `, '') || name, failedRank);

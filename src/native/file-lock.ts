@@ -7,7 +7,7 @@ const exclusiveNow = 2 | 4;
 
 /**
  * Locks an open file for this process alone, until it is closed here or the process ends.
- * @returns false if another process has locked it; true also where files cannot be locked
+ * @returns false if another process has locked the file; true also where files cannot be locked
  */
 export function lockFile(file: number): boolean {
   let flock: (file: number, operation: number) => number;

@@ -1,11 +1,11 @@
-// Finds a native library: the file that GPT2_LIBRARY names, else what was built in build/, else the package of this platform.
+// Finds a native library: the file that GPT2_LIBRARY names, else the one built in build/, else that of this platform's package.
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
 import { packageRoot } from '../base/package-root.ts';
 import { isInstalled } from '../base/wording.ts';
 
-/** A native library: the one for CPUs or the one for NVIDIA GPUs. */
+/** The native library for CPUs, or the one for NVIDIA GPUs. */
 export type LibraryKind = 'cpu' | 'cuda';
 
 /** Where libraries are looked for. */
@@ -43,8 +43,8 @@ export const libraryFile = (kind: LibraryKind, platform: string = process.platfo
 
 /** Path of the library; if there is none, where building would put it. */
 export function libraryPath(kind: LibraryKind, place: Place = here): string {
-  const given = process.env.GPT2_LIBRARY;
-  if (given) return resolve(given);
+  const path = process.env.GPT2_LIBRARY;
+  if (path) return resolve(path);
   const file = libraryFile(kind, place.platform);
   const built = join(place.root, 'build', file);
   return existsSync(built) ? built : (packaged(kind, file, place) ?? built);
@@ -60,7 +60,7 @@ function packaged(kind: LibraryKind, file: string, place: Place): string | undef
   }
 }
 
-/** What to do about a library that is missing or does not work. */
+/** Advice about a library that is missing or does not work. */
 export function libraryFix(kind: LibraryKind, place: Place = here): string {
   if (process.env.GPT2_LIBRARY) return 'correct or unset GPT2_LIBRARY';
   const name = packageFor(kind, place);

@@ -7,7 +7,6 @@ import { loadShared } from './koffi.ts';
  * counter (before Volta, and of a MIG instance).
  * @param name the GPU as nvidia-smi's -i takes it: a number or a UUID
  */
-// The library, or one of its functions, does not exist.
 export const openEnergyCounter = (name: string, library = 'libnvidia-ml.so.1'): (() => number) | undefined =>
   orElse(undefined, () => {
     const nvml = loadShared(library);

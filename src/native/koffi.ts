@@ -1,5 +1,5 @@
-// Loads shared libraries through koffi. No other file imports it, so another FFI could replace it here. koffi is loaded with the first
-// library: a program that only imports this package gets neither its settings nor the exit handler that it makes necessary.
+// Loads shared libraries through koffi. No other file imports koffi, so another FFI could replace it here. It is loaded with the
+// first library: a program that only imports this package gets neither koffi's settings nor the exit handler.
 import { createRequire } from 'node:module';
 import type koffi from 'koffi';
 import type { LibraryHandle } from 'koffi';
@@ -27,5 +27,5 @@ export const loadShared = (path: string): LibraryHandle => load().load(path);
 /** errno of the last call. */
 export const lastErrno = (): number => load().errno();
 
-/** A view of `bytes` of native memory from an address on. Do not use it after the memory is freed. */
+/** A view of `bytes` of native memory from an address on. Do not use the view after the memory is freed. */
 export const viewMemory = (address: bigint, bytes: number): ArrayBuffer => load().view(address, bytes);

@@ -11,9 +11,9 @@ export interface Nvrtc {
   readonly path: string;
   /** "13.0" */
   readonly version: string;
-  /** The folder of CUDA's headers that came with it; undefined: it came alone. */
+  /** The folder of CUDA's headers that came with this NVRTC; undefined if none did. */
   readonly headers: string | undefined;
-  /** @returns what is asked for, or the compiler's messages if it fails */
+  /** @returns the requested output, or the compiler's messages if it fails */
   compile(
     source: string,
     name: string,
@@ -23,7 +23,7 @@ export interface Nvrtc {
   ): Buffer | string;
 }
 
-/** A program of the CUDA toolkit: of its folder, of PATH, or of Python's packages; undefined if none has it. */
+/** Path of a program of the CUDA toolkit: in the toolkit's folder, in PATH, or in Python's packages; undefined if none has it. */
 export function findTool(name: string): string | undefined {
   const runs = (path: string) => spawnSync(path, ['--version']).status === 0;
   const places = [...toolkits().map((root) => join(root, 'bin', name)), name];
@@ -51,7 +51,7 @@ function* candidates(): Generator<string> {
       .filter((name) => libraryName.test(name))
       .map((name) => join(folder, name));
   for (const root of toolkits()) for (const library of ['lib64', 'lib']) yield* inFolder(join(root, library));
-  // The loader's own search.
+  // The loader searches for these.
   for (const name of ['libnvrtc.so.13', 'libnvrtc.so.12', 'libnvrtc.so']) yield name;
   for (const folder of inPythonPackages('lib')) yield* inFolder(folder);
 }
@@ -59,8 +59,8 @@ function* candidates(): Generator<string> {
 let found: Nvrtc | null | undefined;
 
 /**
- * The NVRTC that GPT2_NVRTC_LIB names, else of the toolkit, the system or Python's packages; undefined if there is none.
- * @throws Gpt2Error if the one that is named cannot be loaded
+ * The NVRTC that GPT2_NVRTC_LIB names, else one of the toolkit, the system or Python's packages; undefined if there is none.
+ * @throws Gpt2Error if the named library cannot be loaded
  */
 export function findNvrtc(): Nvrtc | undefined {
   const named = process.env.GPT2_NVRTC_LIB;
@@ -73,7 +73,7 @@ export function findNvrtc(): Nvrtc | undefined {
       found = open(path);
       return found;
     } catch {
-      // The next one.
+      // Try the next candidate.
     }
   }
   found = null;
@@ -81,8 +81,8 @@ export function findNvrtc(): Nvrtc | undefined {
 }
 
 /**
- * Headers of C++'s library that kernels written for nvcc include, and NVRTC lacks: what device code uses of them that is not built
- * in.
+ * C++ headers that kernels written for nvcc include, and NVRTC lacks. They declare only the names that device code uses and the
+ * compiler has not built in.
  */
 const integerTypes = ['8:char', '16:short', '32:int', '64:long long']
   .map((each) => each.split(':'))
@@ -110,7 +110,7 @@ const opened = new Map<string, Nvrtc>();
 function open(path: string): Nvrtc {
   const known = opened.get(path);
   if (known) return known;
-  // Part of the compiler, which it would look for in the loader's search path only.
+  // The compiler's builtins, which NVRTC would look for only in the loader's search path.
   const folder = existsSync(path) ? dirname(realpathSync(path)) : undefined;
   const builtins = folder && readdirSync(folder).find((name) => /^libnvrtc-builtins\.so\.\d+\.\d+$/.test(name));
   if (builtins) loadShared(join(folder, builtins));

@@ -13,7 +13,7 @@ export interface DeviceChoice {
 /**
  * The device that a name stands for, as the `kind` and `index` of `Device.open`.
  * @param choice "auto" (a GPU if there is one), "cpu", "cuda" or "cuda:N"
- * @param index the GPU if `choice` names none
+ * @param index of the GPU, if `choice` names none
  * @throws UsageError for any other name
  * @example using device = Device.open({ ...selectDevice('auto'), threads: 2 });
  */
@@ -31,7 +31,7 @@ const noGpu = 2 ** 31 - 1;
 /** The library for `choice`, for processes that this one starts. No context is opened: it would last as long as this process. */
 export const selectKind = (choice: string): LibraryKind => selectDevice(choice, noGpu).kind;
 
-/** Whether there is a GPU; true also if only others than `index` exist: opening it reports the error. */
+/** Whether there is a GPU; true also if no GPU has this index: opening it then reports the error. */
 function hasGpu(index: number): boolean {
   if (!existsSync(libraryPath('cuda'))) return false;
   try {

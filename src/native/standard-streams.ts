@@ -1,6 +1,6 @@
 // Replaces standard streams that would hang or abort the process as it ends. koffi (3.3.4, the newest) then syncs standard output
-// and error. If that fails (a full quota, a broken disk, a closed descriptor), it reports so on standard error while holding its
-// lock, and hangs. Node aborts if a closed terminal rejects its restored settings.
+// and error. If that fails (a full quota, a broken disk, a closed descriptor), koffi prints an error to standard error while
+// holding its lock, and hangs. Node aborts if a closed terminal rejects its restored settings.
 import { closeSync, fsyncSync, openSync } from 'node:fs';
 import { constants, devNull } from 'node:os';
 import { isatty } from 'node:tty';
@@ -16,7 +16,7 @@ export function replaceFailedStreamsAtExit(): void {
       try {
         closeSync(descriptor);
       } catch {
-        // It was closed already.
+        // The descriptor was closed already.
       }
       // This takes the lowest free descriptor: the one just closed.
       openSync(devNull, 'r+');

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { Worker, type WorkerOptions } from 'node:worker_threads';
 
 /**
- * @param module path of the thread's module, without its suffix
+ * @param module path of the thread's module, without .ts or .js
  * @param from import.meta.url of the caller
  * @param workerData data for the module
  */
@@ -26,6 +26,6 @@ export function startProcess(module: string, from: string, options: SpawnOptions
 function entryOf(module: string, from: string): { entry: URL; url: URL } {
   const isSource = from.endsWith('.ts');
   const url = new URL(`${module}.${isSource ? 'ts' : 'js'}`, from);
-  // A thread of Node 20 takes no loader from its parent, and a test runner's loader is none for a process.
+  // A thread of Node 20 takes no loader from its parent, and a process cannot use the loader of a test runner.
   return { entry: isSource ? new URL('./typescript-thread.mjs', import.meta.url) : url, url };
 }

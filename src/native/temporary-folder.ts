@@ -1,4 +1,4 @@
-// Temporary folders that go with their process: one that a killed process left is removed when the next one is made.
+// Temporary folders that end with their process: the folder of a killed process is removed when the next folder is made.
 import { lstatSync, mkdtempSync, readdirSync, readlinkSync, rmSync } from 'node:fs';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ export class TemporaryFolder implements Disposable {
 
   /** @param purpose of the folder, in its name. @throws the file system's error */
   constructor(purpose: string) {
-    // A process id is known in its container alone, and the folder may be shared with other machines.
+    // A process id has a meaning only in its container, and containers and machines may share the folder.
     const container = process.platform === 'linux' ? readlinkSync('/proc/self/ns/pid').replaceAll(/\D/g, '') : '';
     const start = join(tmpdir(), `gpt2.ts-${purpose}-${hostname()}-${container}-`);
     for (const path of readdirSync(tmpdir()).map((name) => join(tmpdir(), name))) {
@@ -24,7 +24,7 @@ export class TemporaryFolder implements Disposable {
   }
 }
 
-/** Whether a folder is this user's and the process that made it has ended. */
+/** Whether a folder belongs to this user and the process that made it has ended. */
 function isGone(owner: number, path: string): boolean {
   try {
     process.kill(owner, 0);

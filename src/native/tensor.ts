@@ -100,9 +100,9 @@ export function allocateTensor(device: Device, name: string, type: ElementType, 
 
 /**
  * A new tensor with the values of a typed array: Float32Array is fp32, Int32Array int32, Uint16Array the bits of bf16, Uint8Array
- * those of FP8 (E4M3). `read()` brings them back.
+ * the bits of FP8 (E4M3). `read()` returns the values.
  * @param shape default: one dimension
- * @throws ShapeError if the shape has another number of elements
+ * @throws ShapeError if the shape does not have as many elements as `values`
  * @example const a = tensorOf(device, Float32Array.of(1, 2, 3));
  */
 export function tensorOf(device: Device, values: HostArray, shape: readonly number[] = [values.length]): Tensor {

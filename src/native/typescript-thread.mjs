@@ -1,5 +1,5 @@
-// A thread or process whose module is TypeScript: it takes no loader from its parent, so one is registered here first.
-// Only from source; the compiled package starts its threads without it.
+// Starts a thread or process whose module is TypeScript: it takes no loader from its parent, so this file registers one first.
+// The compiled package starts its threads without this file.
 import { workerData } from 'node:worker_threads';
 import { register } from 'tsx/esm/api';
 

@@ -20,8 +20,8 @@ export function allReduce(communicator: Communicator, data: Tensor): void {
 }
 
 /**
- * Writes rows into `out` [communicator.parts,stride], from element `start` of each row on, whose sum is this rank's part of the
- * sum of every rank's `in` [ranks*count]. `out` is in shared memory (`allocateShared`).
+ * Sums every rank's `in` [ranks*count], of which this rank gets `count` elements: into `out` [communicator.parts,stride], from
+ * element `start` of each row on, as rows that the caller adds up. `out` is in shared memory (`allocateShared`).
  * @throws ShapeError if `in` does not divide between the ranks, or the rows of `out` are too short
  */
 export function reduceScatter(
@@ -49,7 +49,7 @@ export function allGather(communicator: Communicator, { out, in: input }: { out:
   enqueueOver(communicator, op, { out: out.view([ranks, input.count]), in: input });
 }
 
-/** `globalNorm` of sharded matrices: this rank's part of them, as one row or as rows [parts,N] to be summed. */
+/** `globalNorm` over all ranks. @param matrices this rank's part of the gradients: one row, or rows [parts,N] to be summed */
 export function globalNormOfRanks(
   communicator: Communicator,
   { matrices, ...args }: { step: Tensor; matrices: Tensor; vectors: Tensor; maxNorm: number },
@@ -79,7 +79,7 @@ export function groupCollectives(communicator: Communicator, enqueue: () => void
     try {
       end();
     } catch {
-      // The first failure is the one to report.
+      // Report the first failure.
     }
     throw error;
   }

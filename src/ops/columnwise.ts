@@ -4,7 +4,7 @@ import { GPT2_FP8_COLUMNWISE } from '../native/bindings.generated.ts';
 /** Rows that share a scale. */
 export const blockRows = GPT2_FP8_COLUMNWISE.GPT2_FP8_BLOCK;
 
-/** Scales. */
+/** Blocks of rows; each has one scale. */
 export const blocksOf = (N: number): number => Math.ceil(N / blockRows);
 
 /** Groups of 16 rows; the last ends with zeros. */

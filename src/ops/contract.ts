@@ -1,5 +1,5 @@
-// The contract of an op as data, which scripts/generate reads from cuda/gpt2.h. From it follow the tensors that an op writes
-// and the bytes that it moves.
+// The contract of an op as data, which scripts/generate reads from cuda/gpt2.h: among others, which tensors an op writes, and
+// thus how many bytes it moves.
 import type { Bindings, Pointer } from '../native/bindings.generated.ts';
 import type { Device } from '../native/device.ts';
 import { bytesOf, type ElementType } from '../native/element-types.ts';
@@ -8,23 +8,26 @@ import { bytesOf, type ElementType } from '../native/element-types.ts';
 export type NativeArguments = Readonly<Record<string, number | Pointer | null>>;
 
 export interface TensorContract {
-  /** Read; overwritten; added to; overwritten or added to, by the argument `accumulate`; changed; overwritten or left as it is; private to the library. */
+  /**
+   * In order: read; overwritten; added to; by the argument `accumulate` overwritten or added to; read and changed; overwritten or
+   * left unchanged; scratch.
+   */
   readonly access: 'read' | '=' | '+=' | 'accumulate' | 'updated' | 'kept' | 'scratch';
-  /** "element" or "gradient" (types of the device), a type, or the argument that has it (fp32 or bf16). */
+  /** "element" or "gradient" (types of the device), a type, or the name of the argument that says fp32 or bf16. */
   readonly type: string;
   /** Dimensions: "N", "3C", "S+1", "C/NH", "N/16", ">=T", "64". */
   readonly shape: readonly string[];
-  /** The argument that ids are below. */
+  /** For ids: the size that all ids are below. */
   readonly below?: string;
-  /** The tensor of ids whose rows are accessed; the others are not. */
+  /** The tensor of ids that says which rows the op accesses. */
   readonly by?: string;
-  /** A dimension: how many elements at the start of each row are accessed; the others are not. */
+  /** A dimension: the op accesses only so many elements, at the start of each row. */
   readonly columns?: string;
-  /** Whether it may be null. */
+  /** Whether the tensor may be null. */
   readonly isOptional?: boolean;
-  /** The tensor that is null exactly where this one is. */
+  /** Another tensor: both are null, or neither is. */
   readonly together?: string;
-  /** Tensors that may have the same memory. */
+  /** Tensors that may share this tensor's memory. */
   readonly mayBe?: readonly string[];
 }
 
@@ -33,7 +36,7 @@ export interface OpContract {
   readonly name: string;
   /** "gpt2_layernorm_forward" */
   readonly symbol: string;
-  /** What it computes, in a sentence. */
+  /** The computation, in a sentence. */
   readonly formula: string;
   readonly tensors: Readonly<Record<string, TensorContract>>;
   /** Integers of at least 1; most are dimensions of tensors. */
@@ -46,7 +49,7 @@ export interface OpContract {
   workspace?(args: NativeArguments): { readonly name: keyof Bindings; readonly sizes: Record<string, number> };
 }
 
-/** A dimension: `factor * name + plus`, or `name / divisor` rounded up; `atLeast`: the tensor's may be larger. */
+/** A dimension: `factor * name + plus`, or `name / divisor` rounded up; with `atLeast`, a tensor may be larger. */
 export interface Dimension {
   readonly name?: string;
   readonly factor: number;
@@ -69,11 +72,11 @@ export function sizeOf({ name, factor, plus, divisor }: Dimension, sizes: Native
   const [size, by] = [sizes[name], divisor === undefined ? 1 : (sizes[divisor] ?? Number(divisor))];
   if (typeof size !== 'number' || typeof by !== 'number' || Number.isNaN(by)) return undefined;
   const result = (factor * size + plus) / by;
-  // Only quotients are rounded: a tensor that does not fit has a fractional size, and must not match.
+  // Without a divisor the size stays a fraction, so that a tensor that does not fit matches nothing.
   return divisor === undefined ? result : Math.ceil(result);
 }
 
-/** The type of a tensor on a device; undefined if an argument has it. */
+/** The type of a tensor on a device; undefined if an argument of the op says it. */
 export function typeOn(device: Device, { type }: TensorContract): ElementType | undefined {
   if (type === 'element') return device.elementType;
   if (type === 'gradient') return device.gradientType;
@@ -82,7 +85,7 @@ export function typeOn(device: Device, { type }: TensorContract): ElementType | 
 
 export const isWritten = ({ access }: TensorContract): boolean => access !== 'read';
 
-/** Bytes that a call moves if it reads each input once and writes each output once; tensors in the same memory are one. */
+/** Bytes that a call moves if it reads each input once and writes each output once. Tensors in the same memory count once. */
 export function bytesMoved(device: Device, op: OpContract, args: NativeArguments): number {
   const count = ({ shape, columns }: TensorContract) => {
     const accessed = columns === undefined ? shape : shape.with(-1, columns);

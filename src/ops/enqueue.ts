@@ -20,7 +20,8 @@ import { replacementOf } from './replacements.ts';
 
 /**
  * Enqueues an op.
- * @throws ShapeError for a tensor of another device, type or shape, or two that overlap; NativeError if the library fails
+ * @throws ShapeError for a tensor on another device, of a wrong type or shape, or that overlaps another; NativeError if the
+ * library fails
  */
 export function enqueue(device: Device, op: OpContract, args: OpArguments): void {
   const native = nativeArguments(device, op, args);
@@ -31,13 +32,13 @@ export function enqueue(device: Device, op: OpContract, args: OpArguments): void
 
 /** The arguments of the native function. @throws ShapeError as `enqueue` */
 export function nativeArguments(device: Device, op: OpContract, args: OpArguments): NativeArguments {
-  const given = Object.entries(op.tensors).flatMap(([name, contract]) => {
+  const tensors = Object.entries(op.tensors).flatMap(([name, contract]) => {
     const tensor = args[name] as Tensor | null;
     return tensor === null && contract.isOptional ? [] : [{ name, contract, tensor: tensor as Tensor }];
   });
   const native: Record<string, number | bigint | null> = {};
   for (const name of Object.keys(op.tensors)) native[name] = null;
-  for (const { name, contract, tensor } of given) {
+  for (const { name, contract, tensor } of tensors) {
     checkType(device, op, name, contract, tensor);
     native[name] = tensor.pointer;
     if (typeOn(device, contract) === undefined) {
@@ -51,11 +52,11 @@ export function nativeArguments(device: Device, op: OpContract, args: OpArgument
   }
   for (const name of op.scalars) native[name] = args[name] as number;
   for (const name of op.flags) native[name] = args[name] ? 1 : 0;
-  Object.assign(native, sizesOf(op, given, args));
+  Object.assign(native, sizesOf(op, tensors, args));
   for (const { text, holds } of op.relations) {
     if (!holds(native as Record<string, number>)) throw refused(op, `expected ${text}, got ${valuesIn(text, native)}`);
   }
-  checkOverlaps(op, given);
+  checkOverlaps(op, tensors);
   return native;
 }
 
@@ -77,7 +78,7 @@ export function scratch(
   return Number(bytes[0]);
 }
 
-interface Given {
+interface PassedTensor {
   readonly name: string;
   readonly contract: TensorContract;
   readonly tensor: Tensor;
@@ -107,7 +108,7 @@ function dimensionOf(text: string): Dimension {
 }
 
 /** A tensor's sizes for a contract of fewer dimensions: extra leading dimensions are multiplied into the first. */
-function folded(op: OpContract, { name, contract, tensor }: Given): number[] {
+function folded(op: OpContract, { name, contract, tensor }: PassedTensor): number[] {
   const { shape } = contract;
   const extra = tensor.shape.length - shape.length;
   if (extra < 0) throw refused(op, `${name} must be [${shape}], but ${tensor.name} is [${tensor.shape}]`);
@@ -115,9 +116,9 @@ function folded(op: OpContract, { name, contract, tensor }: Given): number[] {
   return [first, ...tensor.shape.slice(extra + 1)];
 }
 
-/** The value of each size: from a tensor with that dimension; else from one with 3C or S+1; else from an argument. */
-function sizesOf(op: OpContract, given: readonly Given[], args: OpArguments): Record<string, number> {
-  const all = given.flatMap((entry) => {
+/** The value of each size: from a tensor with that dimension, else one with a dimension such as 3C or S+1, else an argument. */
+function sizesOf(op: OpContract, tensors: readonly PassedTensor[], args: OpArguments): Record<string, number> {
+  const all = tensors.flatMap((entry) => {
     const actual = folded(op, entry);
     return entry.contract.shape.map((text, index) => ({
       ...{ name: entry.name, shape: entry.contract.shape, isOutput: isWritten(entry.contract) },
@@ -151,8 +152,8 @@ const rank = ({ text, dimension, isOutput }: { text: string; dimension: Dimensio
   (text === dimension.name ? 0 : 2) + (isOutput ? 1 : 0);
 
 /** An output shares memory only with the tensors that the contract names. */
-function checkOverlaps(op: OpContract, given: readonly Given[]): void {
-  const ranges = given.map(({ name, contract, tensor }) => {
+function checkOverlaps(op: OpContract, tensors: readonly PassedTensor[]): void {
+  const ranges = tensors.map(({ name, contract, tensor }) => {
     const begin = tensor.pointer;
     return { name, contract, begin, end: begin + BigInt(tensor.bytes) };
   });

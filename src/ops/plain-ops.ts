@@ -1,15 +1,15 @@
-// The plain ops of which a fused op consists. Kernels of a user that compute one of them take the place of the fused op
-// (kernels/use-cards.ts), and the fused op's formula is theirs (cases/op-case.ts).
+// The plain ops of which a fused op consists. If kernels of a user compute one of them, the fused op is split
+// (kernels/use-cards.ts). The fused op's formula consists of the plain ops' formulas (cases/op-case.ts).
 import type { OpContract } from './contract.ts';
 import { contracts } from './ops.generated.ts';
 
-/** A plain op, and the fused op's names for those of its arguments that have others there. */
+/** A plain op, and the names that its arguments have in the fused op where they differ. */
 export type PlainOp = readonly [op: OpContract, renamed: Readonly<Record<string, string>>];
 
 const { matmulForward, matmulBackwardInput, matmulBackwardWeight, geluForward, geluBackward } = contracts;
 const { residualForward, crossEntropy } = contracts;
 
-/** In order, by the name of the fused op's contract. */
+/** The plain ops in order, by the name of the fused op's contract. */
 export const plainOps: Readonly<Record<string, readonly PlainOp[]>> = {
   matmulGeluForward: [
     [matmulForward, { out: 'pre' }],
@@ -23,7 +23,7 @@ export const plainOps: Readonly<Record<string, readonly PlainOp[]>> = {
     [matmulBackwardInput, {}],
     [geluBackward, { dout: 'din', in: 'pre' }],
   ],
-  // The classifier without a softcap, for whose backward there is no plain op.
+  // For a classifier without a softcap: no plain op computes a softcap's backward.
   classifier: [
     [matmulForward, { out: 'logits' }],
     [crossEntropy, { dlogits: 'logits' }],

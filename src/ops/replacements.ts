@@ -1,5 +1,5 @@
-// Ops that something else computes on a device: kernels of a user instead of the library's, or several plain ops instead of one
-// that fuses them. `enqueue` asks here.
+// The replaced ops of a device: `enqueue` calls the replacement instead of the library. It runs kernels of a user, or several
+// plain ops in the place of a fused op.
 import type { Device } from '../native/device.ts';
 import type { Tensor } from '../native/tensor.ts';
 import type { NativeArguments } from './contract.ts';
@@ -7,7 +7,7 @@ import type { NativeArguments } from './contract.ts';
 /** Arguments of an op: tensors (null if omitted), sizes that no tensor has, scalars and flags. */
 export type OpArguments = Readonly<Record<string, Tensor | number | boolean | null>>;
 
-/** @param native sizes, and the tensors as addresses */
+/** @param native the arguments of the library's function: sizes, scalars, flags, and tensors as addresses */
 export type Replacement = (args: OpArguments, native: NativeArguments) => void;
 
 const replacements = new WeakMap<Device, Map<string, Replacement>>();
@@ -16,23 +16,23 @@ const replacements = new WeakMap<Device, Map<string, Replacement>>();
 export const replacementOf = (device: Device, name: string): Replacement | undefined =>
   replacements.get(device)?.get(name);
 
-/** Makes `replacement` compute an op on a device from now on; undefined: the library again. */
+/** Makes `replacement` compute an op on a device from now on, or the library again if it is undefined. */
 export function replaceOp(device: Device, name: string, replacement: Replacement | undefined): void {
-  const own = replacements.get(device) ?? new Map<string, Replacement>();
-  replacements.set(device, own);
-  if (replacement) own.set(name, replacement);
-  else own.delete(name);
+  const ofDevice = replacements.get(device) ?? new Map<string, Replacement>();
+  replacements.set(device, ofDevice);
+  if (replacement) ofDevice.set(name, replacement);
+  else ofDevice.delete(name);
 }
 
-/** Calls `observer` after each op that something else computes while `run` goes on. */
+/** Calls `observer` after each replaced op during `run`. */
 export async function observedReplacements<R>(
   device: Device,
   observer: (name: string, native: NativeArguments) => void,
   run: () => Promise<R>,
 ): Promise<R> {
-  const own = replacements.get(device);
-  if (!own) return run();
-  const observed = [...own].map(([name, replacement]): [string, Replacement] => [
+  const ofDevice = replacements.get(device);
+  if (!ofDevice) return run();
+  const observed = [...ofDevice].map(([name, replacement]): [string, Replacement] => [
     name,
     (args, native) => {
       replacement(args, native);
@@ -43,6 +43,6 @@ export async function observedReplacements<R>(
   try {
     return await run();
   } finally {
-    replacements.set(device, own);
+    replacements.set(device, ofDevice);
   }
 }

@@ -6,12 +6,12 @@ import { adamw } from '../ops/ops.generated.ts';
 import type { Optimizer, StateRow, UpdateContext, UpdatePart } from './optimizer.ts';
 
 export const adamwDefaults = { beta1: 0.9, beta2: 0.95, eps: 1e-8 } as const;
-/** With a beta of 1 a moment would stay 0, and so would its bias correction, by which it is divided. */
+/** With a beta of 1 a moment would stay 0, and it would be divided by its bias correction, also 0. */
 const largestBeta = 0.999999;
-/** Eps is over 0 in fp32 too: a weight without a gradient would become 0 / 0. */
+/** The least eps is over 0 in fp32 too; with 0, the update of a weight without a gradient would be 0 / 0. */
 export const adamwRanges = { beta1: real(0, largestBeta), beta2: real(0, largestBeta), eps: real(1e-30) };
 
-/** The constants of AdamW; train --help says what they are. */
+/** The constants of AdamW; train --help explains them. */
 export interface AdamWOptions extends Partial<Record<keyof typeof adamwDefaults, number | undefined>> {
   readonly weightDecay: number;
   /** The learning rate, as a multiple of the step's. Default 1. */

@@ -7,7 +7,7 @@ import type { Device } from '../native/device.ts';
 import { elementCount } from '../native/element-types.ts';
 import type { MatrixShape, Optimizer, StateRow } from './optimizer.ts';
 
-/** The optimizer of all parameters, or a function from a parameter to its optimizer (the same object for those it shares). */
+/** The optimizer of all parameters, or a function from a parameter to its optimizer: one object for all that share it. */
 export type OptimizerChoice = Optimizer | ((parameter: Parameter) => Optimizer);
 
 /** A state row and the parameters that have it in a run. */
@@ -17,7 +17,7 @@ export interface AssignedRow {
   readonly selected: Selection;
 }
 
-/** @throws UsageError if it cannot update the parameter */
+/** The optimizer of a parameter. @throws UsageError if it cannot update the parameter */
 export function optimizerOf(choice: OptimizerChoice, parameter: Parameter): Optimizer {
   const optimizer = typeof choice === 'function' ? choice(parameter) : choice;
   const { name, kind } = parameter;
@@ -46,8 +46,8 @@ export function assignedRows(config: ModelConfig, choice: OptimizerChoice): Assi
     .filter(({ selected }) => table.some(selected));
 }
 
-/** Selects the parameters whose matrices are updated entire. */
-export const updatedEntire =
+/** Selects the parameters whose matrices are updated as a whole. */
+export const updatedWhole =
   (choice: OptimizerChoice): Selection =>
   (parameter) =>
     optimizerOf(choice, parameter).rows.some((row) => row.granularity === 'matrix' && row.parameters(parameter));
@@ -58,13 +58,13 @@ export const matrixShape = ({ matrices, shape }: Parameter): MatrixShape => [
   elementCount(shape.slice(1)),
 ];
 
-/** Calls `scratch` of the run's optimizers. @returns elements, on each rank: the most that any needs */
+/** Calls `scratch` of the run's optimizers. @returns the most elements that any optimizer needs, on each rank */
 export function scratchOf(device: Device, config: ModelConfig, choice: OptimizerChoice): number {
   const rows = assignedRows(config, choice);
   const needs = optimizersOf(config, choice).map((optimizer) => {
-    const own = rows.filter(({ row, ...each }) => each.optimizer === optimizer && row.granularity === 'matrix');
+    const matrixRows = rows.filter(({ row, ...each }) => each.optimizer === optimizer && row.granularity === 'matrix');
     const matrices = parameterTable(config)
-      .filter((parameter) => own.some(({ selected }) => selected(parameter)))
+      .filter((parameter) => matrixRows.some(({ selected }) => selected(parameter)))
       .flatMap((parameter) => Array.from({ length: parameter.matrices }, () => matrixShape(parameter)));
     return optimizer.scratch?.(device, matrices) ?? 0;
   });

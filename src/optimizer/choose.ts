@@ -11,9 +11,9 @@ export const optimizerNames = ['adamw', 'muon'] as const;
 export interface OptimizerOptions extends AdamWOptions {
   readonly optimizer: (typeof optimizerNames)[number];
   readonly learningRate: number;
-  /** Of the embedding's matrix; default `learningRate`. */
+  /** Learning rate of the embedding's matrix; default `learningRate`. */
   readonly embeddingLearningRate?: number | undefined;
-  /** Of the matrix of an untied head; default `learningRate`. */
+  /** Learning rate of an untied head's matrix; default `learningRate`. */
   readonly headLearningRate?: number | undefined;
   readonly muonLearningRate: number;
   readonly muonMomentum: number;
@@ -24,12 +24,12 @@ export interface OptimizerOptions extends AdamWOptions {
 
 export function chooseOptimizer(options: OptimizerOptions): OptimizerChoice {
   const { weightDecay, beta1, beta2, eps, learningRate, muonLearningRate } = options;
-  // All rates rise and fall with the step's, which is 0 throughout if --lr is.
+  // Optimizers take multiples of the step's rate, so that all rates follow the schedule. With --lr 0 the step's rate is always 0.
   const multiple = (rate: number) => (learningRate === 0 ? 0 : rate / learningRate);
   const adamwAt = (rate: number) => new AdamW({ weightDecay, beta1, beta2, eps, rate: multiple(rate) });
   const adamw = adamwAt(learningRate);
   const { embeddingLearningRate, headLearningRate } = options;
-  const own = new Map([
+  const separate = new Map([
     ['wte', embeddingLearningRate === undefined ? adamw : adamwAt(embeddingLearningRate)],
     [headMatrix, headLearningRate === undefined ? adamw : adamwAt(headLearningRate)],
   ]);
@@ -37,5 +37,5 @@ export function chooseOptimizer(options: OptimizerOptions): OptimizerChoice {
   const rate = multiple(muonLearningRate);
   const muon =
     options.optimizer === 'muon' ? new Muon({ rate, weightDecay: muonWeightDecay, momentum, newtonSchulz }) : undefined;
-  return (parameter) => (muon && isBlockMatrix(parameter) ? muon : (own.get(parameter.name) ?? adamw));
+  return (parameter) => (muon && isBlockMatrix(parameter) ? muon : (separate.get(parameter.name) ?? adamw));
 }

@@ -1,4 +1,4 @@
-// Muon (Jordan 2024): momentum, made orthogonal by a Newton-Schulz iteration. For the matrices of the transformer blocks; docs/optimizers.md.
+// Muon (Jordan 2024): momentum, made orthogonal by a Newton-Schulz iteration. For the transformer blocks; docs/optimizers.md.
 import { checkGiven } from '../base/checks/given.ts';
 import { factor, real } from '../base/checks/number.ts';
 import type { Selection } from '../model/arena.ts';
@@ -27,18 +27,18 @@ export interface MuonOptions {
   /** Muon's learning rate, as a multiple of the step's. */
   readonly rate: number;
   readonly weightDecay: number;
-  /** Share of the average of gradients that a step keeps. */
+  /** The share of the old average of gradients in the new one. */
   readonly momentum?: number | undefined;
   readonly newtonSchulz?: IterationName | undefined;
 }
 
 /**
- * Whether a parameter is one that Muon is made for: a matrix of a transformer block.
+ * Whether a parameter is a matrix of a transformer block: Muon is made for these.
  * @example const blockMatrices = parameterTable(config).filter(isBlockMatrix);
  */
 export const isBlockMatrix: Selection = ({ kind, name }) => kind === 'matrix' && name.startsWith('h.');
 
-/** Matrices of one wide shape, which are iterated together. */
+/** Matrices of the same shape, which an op iterates together. */
 interface Batch<Matrix> {
   /** Rows and columns; rows <= columns. */
   readonly R: number;
@@ -46,7 +46,7 @@ interface Batch<Matrix> {
   readonly matrices: readonly Matrix[];
 }
 
-/** Batches of at most so many elements, of matrices that have the same shape after tall ones are transposed. */
+/** Batches of at most so many elements, of matrices with the same shape after tall matrices are transposed. */
 function batchesOf<Matrix>(
   matrices: readonly Matrix[],
   shapeOf: (matrix: Matrix) => MatrixShape,
@@ -69,7 +69,7 @@ function batchesOf<Matrix>(
 
 const shapeOf = ({ weight }: UpdatePart) => weight.shape as MatrixShape;
 
-/** Half of the scratch: directions, and those of the next step of the iteration. Begins on a multiple of 64 bytes. */
+/** Half of the scratch, rounded up to 64 bytes: for the current directions, or those of the iteration's next step. */
 const halfOf = (elements: number): number => Math.ceil(elements / 32) * 32;
 
 /**
@@ -96,7 +96,7 @@ export class Muon implements Optimizer {
   readonly #iteration: Iteration;
   readonly #batchElements: number;
 
-  /** @param batchElements of the matrices that an op takes together; a larger one is taken alone. 2 bytes each in bf16, twice. */
+  /** @param batchElements the most elements of a batch of matrices: in bf16 the scratch has twice 2 bytes for each */
   constructor(options: MuonOptions, batchElements = 2 ** 26) {
     checkGiven(options, { rate: factor, weightDecay: real(0) }, muonRanges);
     const { momentum = muonDefaults.momentum, newtonSchulz: name = muonDefaults.newtonSchulz, ...update } = options;

@@ -6,11 +6,11 @@ export type Polynomial = readonly [a: number, b: number, c: number];
 
 export interface Iteration {
   readonly steps: readonly Polynomial[];
-  /** What the Frobenius norm of a matrix is multiplied by before the matrix is divided by it. */
+  /** The matrix is divided by its Frobenius norm times this factor. */
   readonly margin: number;
 }
 
-/** The safety factor of Polar Express: rounding may leave singular values that are so much larger than the theory's. */
+/** The safety factor of Polar Express: because of rounding, singular values may be larger than in theory by this factor. */
 const safety = 1.01;
 
 /** The same polynomial for singular values that are up to `safety` times as large. */
@@ -31,7 +31,7 @@ export const iterations = {
   'polar-express': { steps: polarExpress.map(safer), margin: safety },
   /** Jordan 2024: the steepest at 0, so singular values stay between 0.68 and 1.2. */
   quintic: { steps: Array<Polynomial>(5).fill([3.4445, -4.775, 2.0315]), margin: 1 },
-  /** Every step doubles small singular values; those at 1 stay there. */
+  /** Every step doubles small singular values; singular values of 1 stay 1. */
   cubic: { steps: Array<Polynomial>(12).fill([2, -1.5, 0.5]), margin: 1 },
 } as const satisfies Record<string, Iteration>;
 

@@ -1,5 +1,5 @@
-// The optimizer interface: the state an optimizer keeps for each parameter, the scalars it needs in each step, and the ops of
-// an update. Memory planning, checkpoints, ZeRO, saving and replay derive from it. Implementations: adamw.ts, muon.ts.
+// The interface of optimizers: the state for each parameter, the scalars for each step, and the ops of an update. Memory
+// planning, checkpoints, ZeRO, saving and replay derive from it. Implementations: adamw.ts, muon.ts.
 import type { Selection } from '../model/arena.ts';
 import type { ParameterKind } from '../model/parameters.ts';
 import type { Device } from '../native/device.ts';
@@ -11,11 +11,11 @@ export interface StateRow {
   readonly name: string;
   /** Type in memory and in checkpoints. */
   readonly dtype: 'fp32';
-  /** Selects the parameters that have it, of those that the optimizer updates. */
+  /** Selects, of the parameters that the optimizer updates, those that have this state. */
   readonly parameters: Selection;
   /**
-   * How an update may be divided. 'element': `enqueue` receives ranges that may begin and end inside a parameter. 'matrix': it
-   * receives entire matrices, one by one, as [rows, columns]; a parameter may hold several (`Parameter.matrices`).
+   * How an update may be divided. 'element': `enqueue` receives ranges that may begin and end inside a parameter. 'matrix':
+   * `enqueue` receives whole matrices, each as [rows, columns]; a parameter may hold several (`Parameter.matrices`).
    */
   readonly granularity: 'element' | 'matrix';
 }
@@ -47,7 +47,7 @@ export interface UpdateContext {
   readonly step: Tensor;
   /** Index of the optimizer's first scalar in the step block; the others follow in order. */
   readonly firstScalar: number;
-  /** What the optimizer's `scratch` asked for, [elements], with any content; absent if it asked for none. */
+  /** Memory of the size that the optimizer's `scratch` returned, [elements], with any content; absent if that is 0. */
   readonly scratch?: Tensor | undefined;
 }
 
@@ -56,12 +56,12 @@ export interface Optimizer {
   readonly name: string;
   readonly rows: readonly StateRow[];
   readonly scalars: readonly StepScalar[];
-  /** Selects the parameters that it can update. Absent: all. */
+  /** Selects the parameters that the optimizer can update. Default: all. */
   readonly accepts?: Selection;
   /**
-   * Reserves the workspace of its ops for updates of some of the matrices of these shapes, [rows, columns], that have a row with
-   * granularity 'matrix'. Absent: none.
-   * @returns elements, in the device's type, of the scratch that the updates need; all optimizers of a run share it
+   * Reserves the workspace that the optimizer's ops need to update any of these matrices, [rows, columns]. Only matrices with a
+   * row of granularity 'matrix' are passed.
+   * @returns elements, in the device's type, of the scratch that the updates need; all optimizers of a run share the scratch
    */
   scratch?(device: Device, matrices: readonly MatrixShape[]): number;
   /**

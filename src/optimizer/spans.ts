@@ -7,7 +7,7 @@ import type { Optimizer } from './optimizer.ts';
 
 export type AllocatedRow = AssignedRow & { readonly copy: ParameterCopy };
 
-/** Neighbouring parameters with the same optimizer and state rows, or one matrix; in elements of their arena. */
+/** Neighbouring parameters with the same optimizer and state rows, or one matrix. Places are in elements of their arena. */
 export interface Span {
   readonly kind: ParameterKind;
   readonly optimizer: Optimizer;
@@ -40,7 +40,7 @@ export function spansOf(
       kind === 'vector' ? 0 : (bucketStart - copy.layout.buckets[bucket]!.start) / division.shares,
     );
     const start = startOf(parameter);
-    // A row may hold nothing behind its last bucket.
+    // Not to the next parameter: a row may have no memory after its last bucket.
     const end = kind === 'vector' ? layout.sizes.vector : bucketStart + count;
     const common = { kind, optimizer, rows, gaps };
     const last = spans[kind].at(-1);

@@ -1,5 +1,5 @@
-// The optimizers of a run at work on a model: allocates their state, lays out their scalars, and enqueues updates of stretches of
-// the parameters. Which stretch comes when is up to train/step/update.ts.
+// The optimizers of a run, applied to a model: allocates their state, lays out their scalars, and enqueues updates of ranges of
+// the parameters. train/step/update.ts decides the order of ranges.
 import type { ParameterCopy } from '../model/arena.ts';
 import { fp32Copy, type Model } from '../model/model.ts';
 import { type Parameter, type ParameterKind, parameterTable } from '../model/parameters.ts';
@@ -62,7 +62,7 @@ export class OptimizerState {
   }
 
   /**
-   * Enqueues the updates of a range; default: the entire arena.
+   * Enqueues the updates of a range; default: the whole arena.
    * @param step the step block
    */
   enqueue(step: Tensor, kind: ParameterKind, gradients: Tensor, range?: Range): void {

@@ -1,5 +1,5 @@
-// The tokenizer "char": each character of a text is an id, in the order of code points, as in nanoGPT's first exercise. It has no
-// end of text. Its file is a tokenizer.json that the Hugging Face tokenizers library reads.
+// The tokenizer "char": each character of a text is an id, in the order of code points, as in nanoGPT's first example. The
+// tokenizer has no end of text. Its file is a tokenizer.json that the Hugging Face tokenizers library can read.
 import { isDeepStrictEqual } from 'node:util';
 import { Gpt2Error } from '../base/errors.ts';
 import { codePointAt } from './characters.ts';
@@ -8,7 +8,7 @@ import type { Tokenizer } from './tokenizer.ts';
 
 export const characterTokenizerName = 'char';
 
-/** A word of the library's word-level model is one character. */
+/** The fields of tokenizer.json apart from the model, a word-level model whose words are single characters. */
 const structure = {
   version: '1.0',
   truncation: null,
@@ -22,7 +22,7 @@ const structure = {
 
 const widthOf = (lead: number): number => (lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4);
 
-/** Adds the code points of bytes[start, end), valid UTF-8. */
+/** Adds the code points of bytes[start, end), valid UTF-8, to `into`. */
 export function addCharacters(bytes: Uint8Array, start: number, end: number, into: Set<number>): void {
   const isThere = new Uint8Array(0x80);
   for (let at = start; at < end; ) {
@@ -65,7 +65,7 @@ export function createCharacterTokenizer(characters: Iterable<number>): Tokenize
   };
 }
 
-/** The tokenizer of a parsed tokenizer.json with the structure of ours; undefined for any other. */
+/** The tokenizer of a parsed tokenizer.json with this structure; undefined for any other file. */
 export function characterTokenizerOf(parsed: object): Tokenizer | undefined {
   const { model, ...rest } = parsed as { model?: { type?: unknown; vocab?: unknown } };
   if (model?.type !== 'WordLevel' || !isDeepStrictEqual(rest, structure)) return undefined;
@@ -78,9 +78,9 @@ export function characterTokenizerOf(parsed: object): Tokenizer | undefined {
 
 interface UnknownCharacter {
   readonly codePoint: number;
-  /** How many characters have ids. */
+  /** Number of characters that have ids. */
   readonly known: number;
-  /** The index of its first byte. */
+  /** Index of the character's first byte. */
   readonly at: number;
 }
 

@@ -1,6 +1,6 @@
-// Classifies the characters of a UTF-8 text by GPT-2's pattern: \s, \p{L}, \p{N}, or other. Only characters whose kind is the same
-// in every version of Unicode since 7.0 and in every engine are known; for others gpt2.ts calls tiktoken. White space is Unicode's
-// White_Space (JavaScript's \s differs: it has U+FEFF and lacks U+0085).
+// Classifies the characters of a UTF-8 text by GPT-2's pattern: \s, \p{L}, \p{N}, or other. A kind is `unknown` unless it is the
+// same in every version of Unicode since 7.0 and in every engine; for unknown characters gpt2.ts calls tiktoken. White space is
+// Unicode's White_Space (JavaScript's \s also has U+FEFF and lacks U+0085).
 
 export const unknown = 0;
 export const space = 1;
@@ -21,7 +21,7 @@ const kinds = Uint8Array.from({ length: 0x2060 }, (_, codePoint) =>
   codePoint < 0x530 || codePoint >= 0x2000 ? kindOf(codePoint) : unknown,
 );
 
-/** Kind of the character that begins with a byte; `unknown` if it is longer than one byte: see `wideKind`. */
+/** Kind of a character of one byte; `unknown` for the first byte of a longer character, whose kind `wideKind` returns. */
 export const kindOfByte: Uint8Array = Uint8Array.from({ length: 256 }, (_, byte) =>
   byte < 0x80 ? kinds[byte]! : unknown,
 );
@@ -43,13 +43,13 @@ export function wideKind(bytes: Uint8Array, at: number): number {
   return (codePoint < kinds.length ? kinds[codePoint]! : unknown) + 8 * width;
 }
 
-/** The type of `wideKind`. */
+/** The signature of `wideKind`. */
 export type WideKind = (bytes: Uint8Array, at: number) => number;
 
 /**
- * Makes a `WideKind` that never returns `unknown`: `isOther` decides for characters on which engines may differ. A character that
- * is not `other` and that this engine does not know counts as a letter. If it is a digit, the ids are the same, because no token
- * joins such a new character to another.
+ * Makes a `WideKind` that never returns `unknown`: `isOther` decides for characters on which engines may differ. A character
+ * that is not `other`, and that this engine does not know, counts as a letter. If it is in fact a digit, the ids are the same,
+ * because no token joins such a new character to another character.
  */
 export function createWideKind(isOther: (character: string) => boolean): WideKind {
   const learned = new Uint8Array(0x110000);

@@ -1,11 +1,12 @@
-// Makes tokenizer files for other programs: the text of each token, and the merges in order. Both follow from the ids: a token's
-// rank is its id, and its two parts are its encoding with lower ranks only. Plain bytes are GPT-2's format without merges.
+// Makes the content of tokenizer files for other programs: the text of each token, and the merges in order. Both follow from the
+// ids: a token's rank is its id, and encoding the token with lower ranks only gives the two parts that merge into it. The
+// tokenizer "bytes" has no merges.
 import type { BuiltInTokenizer } from './tokenizer.ts';
 
 interface TokenizerFiles {
   /** The text of each id, with one printable character per byte (see `characterOf`); the last is <|endoftext|>. */
   readonly tokens: readonly string[];
-  /** "Ġ t": the two parts of ids 256, 257, ... of GPT-2. */
+  /** The two parts of ids 256, 257, ... of GPT-2: "Ġ t". */
   readonly merges: readonly string[];
 }
 
@@ -24,7 +25,7 @@ export const byteOf: ReadonlyMap<string, number> = new Map(characterOf.map((char
 export const tokenTexts = ({ endOfText, bytesOf }: BuiltInTokenizer): string[] =>
   Array.from({ length: endOfText }, (_, id) => Array.from(bytesOf(id), (byte) => characterOf[byte]!).join(''));
 
-/** Finding GPT-2's merges takes 0.2 s. */
+/** The files that were made: finding GPT-2's merges takes 0.2 s. */
 const made = new Map<BuiltInTokenizer, TokenizerFiles>();
 export const tokenizerFiles = (tokenizer: BuiltInTokenizer): TokenizerFiles =>
   made.get(tokenizer) ?? made.set(tokenizer, makeFiles(tokenizer)).get(tokenizer)!;
@@ -36,7 +37,7 @@ function makeFiles(tokenizer: BuiltInTokenizer): TokenizerFiles {
   return { tokens: [...tokens, '<|endoftext|>'], merges };
 }
 
-/** Merges a token by ranks below `limit` only, which leaves its two parts. */
+/** Encodes a token by ranks below `limit` only, which leaves the token's two parts. */
 function parts(token: string, limit: number, ranks: ReadonlyMap<string, number>): string[] {
   const pieces = [...token];
   while (pieces.length > 2) {

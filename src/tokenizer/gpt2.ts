@@ -1,11 +1,12 @@
-// GPT-2's byte-pair encoding of UTF-8 text, with the merges of the tiktoken package. The text is divided here by GPT-2's pattern
+// GPT-2's byte-pair encoding of UTF-8 text, with the merges of the tiktoken package. This file divides a text by GPT-2's pattern
 //   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-// so that known words are looked up, and very long ones merged in n log n. Words with characters that characters.ts does not know
-// go to tiktoken. The ids are always tiktoken's.
-// tiktoken alone is simpler, but has a third of the speed: 24 MB of Python, C and Markdown in 1,833 files, one thread, three runs in turns
-// (2 shared cores of an AMD EPYC, Node 20.20, 2026-11): 4.69, 4.70, 3.49 million tokens per second of user time here, 1.82, 1.49, 1.32 by
-// tiktoken (39%, 32%, 38%). 3 MB of one letter take 2.5 s here; tiktoken 1.0.22 takes 10 s for 100 KB and fails from
-// 1 MB on ("unreachable" in its WebAssembly).
+// so that known words are looked up, and very long words merged in n log n steps. tiktoken encodes words with characters that
+// characters.ts does not know. The ids are always tiktoken's.
+//
+// tiktoken alone would be simpler, but has a third of the speed: for 24 MB of Python, C and Markdown in 1,833 files, on one
+// thread, three runs alternating (2 shared cores of an AMD EPYC, Node 20.20, 2026-11), 4.69, 4.70, 3.49 million tokens per
+// second of user time here, 1.82, 1.49, 1.32 by tiktoken (39%, 32%, 38%). 3 MB of one letter take 2.5 s here; tiktoken 1.0.22
+// takes 10 s for 100 KB and fails from 1 MB on ("unreachable" in its WebAssembly).
 import { get_encoding } from 'tiktoken';
 import { createWideKind, kindOfByte, space, unknown, type WideKind, wideKind } from './characters.ts';
 import { createMerge, type Merge } from './merge.ts';
@@ -16,7 +17,7 @@ import { longestWord, WordCache } from './word-cache.ts';
 /** Number of ids that have bytes; the next id is end of text. */
 export const tokenCount = 50256;
 
-/** Word length in bytes from which merge.ts is faster than tiktoken, whose time is quadratic: six times at 2,560. */
+/** Word length in bytes from which merge.ts is faster than tiktoken, whose time is quadratic: six times faster at 2,560. */
 const longWord = 512;
 /** Longer words are divided, to limit memory. */
 const mostBytes = 1 << 24;
@@ -76,7 +77,7 @@ export function encodeGpt2(bytes: Uint8Array, start: number, end: number, into: 
   }
 }
 
-/** The end of the pattern's match at `from`; -p if the character at p has an unknown kind (-1 for p = 0). */
+/** The end of the pattern's match at `from`; or -p if the character at p has an unknown kind (-1 also for p = 0). */
 function wordEnd(bytes: Uint8Array, from: number, end: number, wideKindAt: WideKind = wideKind): number {
   let at = from;
   if (bytes[at] === apostrophe) {
@@ -92,7 +93,7 @@ function wordEnd(bytes: Uint8Array, from: number, end: number, wideKindAt: WideK
     kind = wide & 7;
     width = wide >> 3;
     if (kind === unknown) return -Math.max(at, 1);
-    // A blank before wide white space: a run of white space.
+    // A blank before wide white space belongs to a run of white space.
     if (kind === space && at > from) return spaceEnd(bytes, from, end, limit, wideKindAt);
   }
   if (kind === space) return spaceEnd(bytes, from, end, limit, wideKindAt);
@@ -111,7 +112,7 @@ function wordEnd(bytes: Uint8Array, from: number, end: number, wideKindAt: WideK
   return at;
 }
 
-/** The end of white space: before its last character, which may belong to the next match, unless it is single or at the end. */
+/** The end of white space: without its last character, which may begin the next match, unless it is alone or ends the text. */
 function spaceEnd(bytes: Uint8Array, from: number, end: number, limit: number, wideKindAt: WideKind): number {
   let last = from;
   let at = from;
@@ -132,7 +133,7 @@ function contraction(bytes: Uint8Array, at: number, end: number): number {
   return found && at + found.length <= end ? found.length : 0;
 }
 
-/** Encodes words from `from` to `least` or the next very long word; returns the end. */
+/** Encodes words by tiktoken from `from` at least to `least`, or to the next very long word. @returns the end */
 function encodeUnknown(bytes: Uint8Array, from: number, least: number, end: number, into: TokenList): number {
   const { everyWideKind } = load();
   const first = wordEnd(bytes, from, end, everyWideKind);
@@ -144,7 +145,7 @@ function encodeUnknown(bytes: Uint8Array, from: number, least: number, end: numb
   for (let at = first; at < end && to < least; ) {
     at = wordEnd(bytes, at, end, everyWideKind);
     if (at - to >= longWord) break;
-    // At the end of its input, tiktoken would join white space that must be divided.
+    // Do not end the input with white space: tiktoken would not divide it as in the middle of a text.
     if (!endsWithSpace(bytes, at)) to = at;
   }
   encodeWords(bytes, from, to, into);

@@ -1,35 +1,35 @@
-// The package `tokenizers`, the Hugging Face library itself, in a process for each file (huggingface-process.ts): a file that makes
-// the library crash, hang or take all memory ends its process. A thread (huggingface-thread.ts) talks to them while the caller waits.
+// Calls the package `tokenizers`, the Hugging Face library, in a separate process for each file (huggingface-process.ts): a file
+// that makes the library crash, hang or take all memory ends only that process. A thread (huggingface-thread.ts) exchanges
+// messages with the processes while the caller waits.
 import { deserialize, serialize } from 'node:v8';
 import { MessageChannel, type MessagePort, receiveMessageOnPort, type Worker } from 'node:worker_threads';
 import { Gpt2Error, gpt2Error } from '../base/errors.ts';
 import { startThread } from '../native/start-thread.ts';
 import type { Encoded } from './tokenizer.ts';
 
-/** The first request; it has no answer. */
+/** The first message to a process, without an answer: the content of tokenizer.json, and its path for error messages. */
 export interface Opening {
   readonly file: string;
-  /** For messages. */
   readonly path: string;
 }
 export type Request = { readonly encode: readonly string[] } | { readonly decode: readonly number[] };
 export type Answer = { readonly encoded: Encoded } | { readonly text: string } | { readonly error: string };
 
-/** In place of an answer: how the process ended. */
+/** Instead of an answer: how the process ended. */
 export interface Failure {
   readonly failed: string;
 }
 
-/** What huggingface-thread.ts receives for each file. */
+/** The message to huggingface-thread.ts that registers a file. */
 export interface Bridge {
   /** The first frame for each process: an `Opening`. */
   readonly opening: Uint8Array;
-  /** Counts the answers. */
+  /** The number of answers, shared with the thread. */
   readonly answered: Int32Array;
   readonly port: MessagePort;
 }
 
-/** The most bytes of a request or an answer: eight times a file. */
+/** The most bytes of a request or an answer: eight times the largest file. */
 export const largestFrame = 512 << 20;
 
 let thread: Worker | undefined;
@@ -44,7 +44,7 @@ export class Library {
     this.#path = path;
     const { port1, port2 } = new MessageChannel();
     this.#port = port1;
-    // A thread that does not start, as one with --input-type, which is for the main thread alone, would never answer.
+    // Without execArgv: --input-type, for example, is for the main thread only, and a thread that does not start never answers.
     thread ??= startThread('./huggingface-thread', import.meta.url, { execArgv: [] });
     thread.unref();
     const opening: Opening = { file, path };
@@ -53,7 +53,7 @@ export class Library {
     port1.unref();
   }
 
-  /** @throws Gpt2Error if it refuses, or the library fails */
+  /** @throws Gpt2Error if the library refuses the file or a text, or fails */
   encode(texts: readonly string[]): Encoded {
     return (this.#ask({ encode: texts }) as { encoded: Encoded }).encoded;
   }
@@ -67,7 +67,7 @@ export class Library {
     const before = this.#answered[0]!;
     this.#port.postMessage(serialize(request));
     let received: { message: Uint8Array | Failure } | undefined;
-    // The thread counts, then wakes: the wake of an answer that came while nobody slept can end the next wait.
+    // In a loop: the wake-up of an earlier answer, which came before its wait began, can end this wait.
     while (!received) {
       Atomics.wait(this.#answered, 0, before);
       received = receiveMessageOnPort(this.#port);

@@ -1,6 +1,6 @@
-// The process of huggingface-library.ts: opens a tokenizer.json, encodes and decodes. Requests come on standard input, answers leave
-// on descriptor 3; the library may print. A thread ends the process when its parent is gone, at 2 GiB of memory, and when an
-// answer takes too long.
+// The process of huggingface-library.ts: opens a tokenizer.json, encodes and decodes. Requests come on standard input; answers
+// go to descriptor 3, because the library may print. A thread ends the process when the process's parent has ended, at 2 GiB of
+// memory, and when an answer takes too long.
 import { readSync, writeSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { deserialize, serialize } from 'node:v8';
@@ -12,7 +12,7 @@ import { type Loss, lossOf, sumOf } from './loss.ts';
 
 /** Milliseconds to open a file, and to encode a short text. */
 const patience = 10_000;
-/** A hundred times what the library takes. */
+/** A hundred times the library's time. */
 const millisecondsPerCharacter = 0.1;
 
 const ends = new Float64Array(new SharedArrayBuffer(8)).fill(Number.POSITIVE_INFINITY);
@@ -29,11 +29,11 @@ let tokenizers: typeof import('tokenizers') | undefined;
 try {
   tokenizers = createRequire(import.meta.url)('tokenizers');
 } catch {
-  // Reported with the file's path.
+  // The constructor of Opened reports this.
 }
 new Worker(watch, { eval: true, workerData: { parent: process.ppid, ends } }).unref();
 
-/** The next frame; the process ends with its input. */
+/** The next frame. Ends the process when its input ends. */
 function read(): unknown {
   const fill = (into: Uint8Array) => {
     for (let done = 0; done < into.length; ) {
@@ -58,7 +58,7 @@ function write(answer: Answer): void {
   for (let done = 0; done < bytes.length; ) done += writeSync(3, bytes, done);
 }
 
-/** Whether a decoder adds the same characters for a token, white space apart, whatever stands beside it. */
+/** Whether a decoder adds the same characters for a token, white space apart, whatever tokens are next to it. */
 function isPiecewise({ type, decoders = [], pattern, content }: DecoderRecord): boolean {
   if (type === 'Sequence') return decoders.every(isPiecewise);
   if (type === 'Replace') return pattern?.String?.length === 1;
@@ -71,10 +71,10 @@ class Opened {
   readonly #library: Package;
   readonly #vocabulary: Vocabulary;
   readonly #normalize: (text: string) => string;
-  /** The characters that each id adds to a text; undefined: they depend on its neighbours. */
+  /** The characters that an id adds to a text; undefined if they depend on the id's neighbours. */
   readonly #pieceOf: ((id: number) => string) | undefined;
 
-  /** @throws Error with the reason, after the file's path */
+  /** @throws Error whose message continues "the tokenizer PATH" */
   constructor(file: string) {
     if (!tokenizers) throw new Error('needs a package that is not installed: npm install tokenizers');
     try {
@@ -84,7 +84,7 @@ class Opened {
         `cannot be used: the package tokenizers cannot read this tokenizer.json: ${(cause as Error).message}; update it, or give another file`,
       );
     }
-    // These are options of the file for batches of short texts.
+    // A file may set these for batches of short texts.
     this.#library.disableTruncation();
     this.#library.disablePadding();
     const normalizer = this.#library.getNormalizer();
@@ -112,16 +112,17 @@ class Opened {
     return { encoded: { ids, loss: sumOf(losses) } };
   }
 
-  async #lossOf(given: string, ids: Uint32Array): Promise<Loss> {
-    const text = this.#normalize(given);
+  async #lossOf(original: string, ids: Uint32Array): Promise<Loss> {
+    const text = this.#normalize(original);
     if (this.#pieceOf) {
       const loss = lossOf(text, Array.from(ids, this.#pieceOf));
       if (loss.lost.size === 0) return loss;
     }
-    const decoded = await this.#decode(given, ids);
+    const decoded = await this.#decode(original, ids);
     const loss = lossOf(text, [decoded]);
     if (loss.lost.size === 0) return loss;
-    // Added tokens are found before the text is normalized, and stand for other characters: [SEP] where the text is lowercased.
+    // Added tokens are found before the text is normalized, so that decoding spells them otherwise: [SEP] in a lowercased text.
+    // Only characters that are lost in both spellings count.
     const { lost } = lossOf(text, [this.#normalize(decoded)]);
     const both = [...loss.lost]
       .map(([codePoint, times]) => [codePoint, Math.min(times, lost.get(codePoint) ?? 0)] as const)
@@ -129,7 +130,7 @@ class Opened {
     return { characters: loss.characters, lost: new Map(both) };
   }
 
-  /** The text of ids, in which the token for what is unknown stands where the text spells it. */
+  /** The text of ids, without the unknown token, except as often as the text spells that token. */
   async #decode(text: string, ids: Uint32Array): Promise<string> {
     const { tokens, unknown, bytesOf } = this.#vocabulary;
     const known = Array.from(ids).filter((id) => id !== unknown);
@@ -141,7 +142,7 @@ class Opened {
     return decoded + token.repeat(Math.min(text.split(token).length - 1, ids.length - known.length));
   }
 
-  /** Decoding a token after itself once for each id takes a tenth of the time of decoding the text. */
+  /** Decodes each id once, after itself. This takes a tenth of the time of decoding the text. */
   #makePieceOf(): (id: number) => string {
     const { tokens, unknown } = this.#vocabulary;
     const decoder = this.#library.getDecoder();
@@ -152,7 +153,7 @@ class Opened {
       if (piece === undefined) {
         const token = tokens[id]!;
         const [once, twice] = [decode([token]), decode([token, token])];
-        // A byte of a longer character is one only beside the others.
+        // A byte of a longer character decodes only together with the other bytes.
         const isWhole = id !== unknown && twice.startsWith(once) && !twice.includes('\ufffd');
         piece = isWhole ? twice.slice(once.length) : '';
         pieces[id] = piece;

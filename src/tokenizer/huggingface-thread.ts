@@ -1,19 +1,19 @@
-// The thread of huggingface-library.ts, which waits for it: passes frames to the processes of the library and back, and starts
-// a process when there is none. A frame is its length in four bytes, and the bytes.
+// The thread that huggingface-library.ts waits for: passes frames to the library's processes and back, and starts a process for
+// a file that has none. A frame is its length in four bytes, and the bytes.
 import type { ChildProcess } from 'node:child_process';
 import type { Readable } from 'node:stream';
 import { parentPort } from 'node:worker_threads';
 import { startProcess } from '../native/start-thread.ts';
 import { type Bridge, type Failure, largestFrame } from './huggingface-library.ts';
 
-/** What a process ends itself with; see huggingface-process.ts. */
+/** The signals with which a process ends itself, as failures; see huggingface-process.ts. */
 const limits: Readonly<Record<string, string>> = {
   SIGALRM: 'did not answer in time',
   SIGUSR2: 'took over 2 GiB of memory',
 };
-/** Processes at once: a thousand opened files took 4.5 GB. */
+/** The most processes at a time: a thousand opened files took 4.5 GB. */
 const mostProcesses = 8;
-/** What has a process, the one asked last at the end. */
+/** The files that have a process, the most recently used at the end. */
 const running = new Set<Served>();
 
 class Served {
@@ -61,7 +61,7 @@ class Served {
   #start(): ChildProcess {
     const started = startProcess('./huggingface-process', import.meta.url, {
       stdio: ['pipe', 'ignore', 'pipe', 'pipe'],
-      // Each thread of prepro has a process, so one core is enough. Signals of the terminal are for this process.
+      // One core is enough: each thread of prepro has a process. Detached, to receive no signals of the terminal.
       env: { ...process.env, TOKENIZERS_PARALLELISM: 'false', RUST_BACKTRACE: '0' },
       detached: true,
     });
@@ -89,7 +89,7 @@ class Served {
       [have, needed] = [0, 4];
       this.#answer(received.subarray(4));
     });
-    // Its end says more.
+    // The process has ended; 'close' reports why.
     started.stdin!.on('error', () => {});
     started.on('error', ({ message }) => fail(`cannot be started: ${message}`));
     started.on('close', (code, signal) => {

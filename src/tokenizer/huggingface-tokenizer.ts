@@ -1,4 +1,5 @@
-// Tokenizers of tokenizer.json files: their vocabularies, and ids and texts by the Hugging Face library (huggingface-library.ts).
+// Tokenizers of tokenizer.json files. Their vocabularies are read here; the Hugging Face library encodes and decodes
+// (huggingface-library.ts).
 import { z } from 'zod';
 import { byteOf } from './gpt2-files.ts';
 import { Library } from './huggingface-library.ts';
@@ -6,10 +7,10 @@ import type { Tokenizer } from './tokenizer.ts';
 
 export const huggingFaceName = 'huggingface';
 
-/** Contents that end a document, in the order of preference. tokenizer.json does not say which of its special tokens does. */
+/** Contents of the token that ends a document, in order of preference: tokenizer.json does not say which special token it is. */
 const endsOfText = ['<|endoftext|>', '<|end_of_text|>', '</s>', '<eos>', '<|eos|>', '[EOS]', '[SEP]'];
 
-/** Far more than fit in a token file, of which a message can say so. */
+/** Far over the limit of a token file, about which parseTokenizer has a better message. */
 const id = z
   .int()
   .nonnegative()
@@ -39,18 +40,18 @@ export type DecoderRecord = z.infer<typeof decoderSchema>;
 
 /** The tokens of a file. */
 export interface Vocabulary {
-  /** By id. */
+  /** Contents of the tokens by id. */
   readonly tokens: readonly string[];
-  /** Ids of tokens that are no text. */
+  /** Ids of special tokens, which are no text. */
   readonly special: ReadonlySet<number>;
-  /** The id of all that the vocabulary lacks. */
+  /** The id for everything that the vocabulary lacks. */
   readonly unknown: number | undefined;
   readonly decoder: DecoderRecord | null | undefined;
-  /** Bytes of a token, if they do not depend on its neighbours. */
+  /** Bytes of a token; undefined if they depend on the token's neighbours. */
   readonly bytesOf: ((id: number, evenSpecial?: boolean) => Uint8Array) | undefined;
 }
 
-/** @throws Error saying what is wrong */
+/** Reads the vocabulary of a parsed tokenizer.json. @throws Error saying what is wrong */
 export function vocabularyOf(parsed: object): Vocabulary {
   const result = schema.safeParse(parsed);
   if (!result.success) {
@@ -87,7 +88,7 @@ export function vocabularyOf(parsed: object): Vocabulary {
   };
 }
 
-/** The tokenizer of a file's content, which came from `path`. @throws Error saying what is wrong */
+/** The tokenizer of a file's content. @param path for messages @throws Error saying what is wrong */
 export function huggingFaceTokenizer(parsed: object, file: string, path: string): Tokenizer {
   const { tokens, special, bytesOf } = vocabularyOf(parsed);
   const endOfText = endsOfText.map((content) => tokens.indexOf(content)).find((id) => special.has(id));
@@ -115,7 +116,7 @@ export function huggingFaceTokenizer(parsed: object, file: string, path: string)
 const entriesOf = (vocab: z.infer<typeof vocabularySchema>): (readonly [string, number])[] =>
   Array.isArray(vocab) ? vocab.map(([token], index) => [token, index]) : Object.entries(vocab);
 
-/** The ids that the library gives added tokens, whatever the file says: those of the vocabulary, else the next behind it. */
+/** The ids that the library assigns to added tokens, whatever the file says: an id of the vocabulary, else the next after it. */
 export function addedIds(
   vocab: z.infer<typeof vocabularySchema>,
   added: readonly { readonly content: string }[],
@@ -130,13 +131,13 @@ export function addedIds(
   });
 }
 
-/** Whether an added token is also one that merges make of bytes; the others are plain text, which the library decodes as if it were bytes. */
+/** Whether merges of bytes also make an added token. Others are plain text, which the library decodes as if it were bytes. */
 function isOfBytes(content: string, { vocab, merges }: z.infer<typeof schema>['model']): boolean {
   if (!/\P{ASCII}/u.test(content) || Array.isArray(vocab) || !Object.hasOwn(vocab, content)) return false;
   return content.length === 1 || !merges || merges.some((pair) => [pair].flat().join('').replace(' ', '') === content);
 }
 
-/** A token of bytes is written with a character for each byte; others are plain text. */
+/** The bytes of a token whose content has one character for each byte; other contents are plain text. */
 function bytesOfToken(token: string): Uint8Array {
   const bytes = Array.from(token, (character) => byteOf.get(character));
   return bytes.includes(undefined) ? Buffer.from(token) : Uint8Array.from(bytes as number[]);

@@ -1,6 +1,6 @@
-// Characters of a text that its ids do not hold. White space is left out: tokenizers divide words by it, or move it.
+// Finds the characters of a text that encoding loses. White space does not count: tokenizers divide words there, or move it.
 export interface Loss {
-  /** Characters of the text after the tokenizer's normalizer, white space apart. */
+  /** Number of characters after the tokenizer's normalizer, without white space. */
   readonly characters: number;
   /** How often each code point is lost. */
   readonly lost: ReadonlyMap<number, number>;
@@ -9,10 +9,10 @@ export interface Loss {
 const isSpace = Uint8Array.from({ length: 0x3001 }, (_, codePoint) =>
   Number(/\p{White_Space}/u.test(String.fromCodePoint(codePoint))),
 );
-/** By code point; all 0 between calls. */
+/** Counts by code point; all 0 between calls. */
 const counts = new Int32Array(0x110000);
 
-/** Adds `step` to the count of each code point. @returns how many are no white space */
+/** Adds `step` to the count of each code point. @returns the number of characters that are no white space */
 function count(text: string, step: number): number {
   let characters = 0;
   for (let at = 0; at < text.length; at++) {
@@ -24,7 +24,7 @@ function count(text: string, step: number): number {
   return characters;
 }
 
-/** Characters that `decoded`, as text or in pieces, has fewer times than `text`. */
+/** The characters that the pieces of `decoded` together have fewer times than `text`. */
 export function lossOf(text: string, decoded: Iterable<string>): Loss {
   const pieces = [...decoded];
   const characters = count(text, 1);
@@ -53,7 +53,7 @@ export function sumOf(losses: Iterable<Loss>): Loss {
 
 const timesOf = ({ lost }: Loss): number => [...lost.values()].reduce((sum, times) => sum + times, 0);
 
-/** The share of the characters that is lost. */
+/** Lost characters as a share of all. */
 export const lostShare = (loss: Loss): number => timesOf(loss) / Math.max(1, loss.characters);
 
 /** "0.35%" */

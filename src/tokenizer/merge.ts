@@ -1,5 +1,5 @@
 // Byte-pair encoding of one long word in n log n steps, with a heap of pairs; tiktoken needs n². As in tiktoken, the neighbours
-// whose joined bytes are the token of lowest id are merged first; among equals, the leftmost.
+// whose joined bytes are the token of lowest id are merged first; among equal pairs, the leftmost.
 import type { TokenList } from './tokens.ts';
 
 /** Appends the ids of a word that is longer than any token. */
@@ -9,7 +9,7 @@ const none = 0xffff;
 /** The heap's entries are id * 2^32 + position: the order of merging. */
 const shift = 2 ** 32;
 
-/** `tokens` has the bytes of every id. Setup takes 0.25 s; merging needs 28 bytes of memory per byte of the word. */
+/** Setup takes 0.25 s; merging needs 28 bytes of memory per byte of the word. @param tokens the bytes of every id */
 export function createMerge(tokens: readonly Uint8Array[]): Merge {
   const pairs = pairsOf(tokens);
   const idOfByte = new Uint16Array(256);
@@ -17,7 +17,8 @@ export function createMerge(tokens: readonly Uint8Array[]): Merge {
 
   return (bytes, start, end, into) => {
     const length = end - start;
-    // A part ends at the position of the next part; `merged` is the id that the two would form.
+    // Each array has an element for each position at which a part begins: the part's id, the start of the next part and of the
+    // part before, and the id into which the part and the next one would merge.
     const ids = new Uint16Array(length);
     const next = new Uint32Array(length);
     const before = new Int32Array(length);
@@ -27,7 +28,7 @@ export function createMerge(tokens: readonly Uint8Array[]): Merge {
       next[at] = at + 1;
       before[at] = at - 1;
     }
-    // All pairs, and at most two more for each merge.
+    // All pairs of bytes, and at most two more for each merge.
     const heap = new Heap(2 * length);
     const look = (at: number) => {
       const other = next[at]!;
@@ -61,7 +62,7 @@ function pairsOf(tokens: readonly Uint8Array[]): Map<number, number> {
   const idOf = new Map(names.map((name, id) => [name, id]));
   const pairs = new Map<number, number>();
   for (const [id, name] of names.entries()) {
-    // Every division, not only that of the merge list: tiktoken compares bytes only.
+    // All divisions of a token, not only that of the merge list: tiktoken compares only the joined bytes.
     for (let cut = 1; cut < name.length; cut++) {
       const left = idOf.get(name.slice(0, cut));
       const right = idOf.get(name.slice(cut));

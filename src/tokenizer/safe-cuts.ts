@@ -1,8 +1,8 @@
 // Finds places to cut a UTF-8 text so that the ids of the parts are the ids of the whole. GPT-2's pattern looks ahead by one
-// character and never back, so a place is safe if every match ends there and none looks past it:
-//   before white space that follows another character: white space only begins a match;
-//   between a letter or digit and a punctuation mark: no match has both. (Not after a mark: 's and 're have both.)
-// Patterns of later tokenizers join a mark and the line breaks after it, but nothing to the character that begins a line.
+// character and never back, so a place is safe if no match crosses it or looks past it:
+//   before white space that follows another character: white space can only begin a match;
+//   between a letter or digit and a punctuation mark: no match has both in this order ('s and 're have them in the other).
+// Patterns of later tokenizers join a punctuation mark and the line breaks after it, but nothing to a line's first character.
 import { codePointAt, digit, kindOfByte, letter, other, space, unknown, wideKind } from './characters.ts';
 
 /** Whether a cut before the white space at `at` is safe. Only ASCII white space counts, which gives enough places. */
@@ -16,7 +16,7 @@ export function endsWithSpace(bytes: Uint8Array, end: number): boolean {
   return before < 0x80 ? kindOfByte[before] === space : endsWithWideSpace(bytes, end);
 }
 
-/** Whether a character of two or three bytes that is white space, or U+FEFF, over which engines disagree, ends at `end`. */
+/** Whether a character of two or three bytes ends at `end` that is white space, or U+FEFF, on which engines disagree. */
 function endsWithWideSpace(bytes: Uint8Array, end: number): boolean {
   const [last, middle, first] = [bytes[end - 1]!, bytes[end - 2]!, bytes[end - 3]!];
   if (middle === 0xc2) return last === 0x85 || last === 0xa0;
@@ -27,7 +27,7 @@ function endsWithWideSpace(bytes: Uint8Array, end: number): boolean {
 }
 
 const wideSigns = new Set(Array.from('、。「」！，：；？', (sign) => sign.codePointAt(0)));
-/** Kana, Han and Hangul; wideKind knows Latin, Greek and Cyrillic. */
+/** Letters in Kana, Han and Hangul; `wideKind` knows only Latin, Greek and Cyrillic. */
 const letterRanges = [
   [0x3041, 0x3096],
   [0x30a1, 0x30fa],
@@ -55,8 +55,8 @@ function isStartOfLine(bytes: Uint8Array, at: number): boolean {
 }
 
 /**
- * Chooses a place to cut in [from, to), with `from` at least 1: with `atLines` the first start of a line; else the first safe one before
- * white space; else the first before a punctuation mark; else the last between two characters.
+ * Chooses a place to cut in [from, to), with `from` at least 1: with `atLines` the first start of a line; else the first safe
+ * place before white space; else the first safe place before a punctuation mark; else the last place between two characters.
  */
 export function chooseCut(bytes: Uint8Array, from: number, to: number, atLines = false): number {
   if (atLines) for (let at = from; at < to; at++) if (isStartOfLine(bytes, at)) return at;

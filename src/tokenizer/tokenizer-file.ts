@@ -1,5 +1,5 @@
-// Reads tokenizer.json, the file of the Hugging Face tokenizers library. It lies next to shards and weights whose tokenizer is not
-// built in.
+// Reads tokenizer.json, the file of the Hugging Face tokenizers library. Shards and weights whose tokenizer is not built in have
+// this file in their folder.
 import { isDeepStrictEqual } from 'node:util';
 import { explained } from '../base/errors.ts';
 import { readTextFile } from '../base/files/regular-file.ts';
@@ -16,7 +16,7 @@ export const mostIds = 65536;
 
 /**
  * Reads the tokenizer of a tokenizer.json.
- * @throws Gpt2Error if it cannot be read, or has more ids than a token file can hold
+ * @throws Gpt2Error if the file cannot be read, or has more ids than a token file can hold
  * @example
  * const { folder } = await prepareDataset('own-source', { out: 'data/characters', tokenizer: 'char' });
  * const ids = encode('a', readTokenizer(`${folder}/tokenizer.json`));
@@ -27,7 +27,7 @@ export function readTokenizer(path: string): Tokenizer {
   );
 }
 
-/** The tokenizer of a file's content, which came from `path`. @throws Error saying what is wrong */
+/** The tokenizer of a file's content. @param path for messages @throws Error saying what is wrong */
 export function parseTokenizer(file: string, path = tokenizerFile): Tokenizer {
   const parsed: unknown = JSON.parse(file);
   if (typeof parsed !== 'object' || parsed === null) throw new Error('it is no JSON object');
@@ -36,7 +36,7 @@ export function parseTokenizer(file: string, path = tokenizerFile): Tokenizer {
   throw new Error(`it has ${tokenizer.vocabularySize} ids, more than the ${mostIds} of a token file`);
 }
 
-/** The built-in tokenizer whose tokenizer.json this is, such as that of openai-community/gpt2. */
+/** The built-in tokenizer that a tokenizer.json describes, such as the file of openai-community/gpt2. */
 function builtInOf(parsed: object): BuiltInTokenizer | undefined {
   const { model, normalizer, pre_tokenizer: words, decoder, ...rest } = parsed as Readonly<Record<string, Fields>>;
   const [end, ...more] = Array.isArray(rest.added_tokens) ? (rest.added_tokens as Fields[]) : [];
@@ -54,7 +54,7 @@ function builtInOf(parsed: object): BuiltInTokenizer | undefined {
 
 type Fields = Readonly<Record<string, unknown>> | null | undefined;
 
-/** "a b": the merges of a model; files of later versions of the library have pairs. */
+/** The merges of a model, as "a b"; later versions of the library write pairs. */
 const mergesOf = (model: Fields): string[] | undefined =>
   (model?.merges as (string | string[])[] | undefined)?.map((pair) => [pair].flat().join(' '));
 
@@ -66,7 +66,7 @@ export const hasVocabulary = (tokenizer: BuiltInTokenizer, vocabulary: unknown):
     (token, id) => Object.hasOwn(vocabulary, token) && (vocabulary as Record<string, unknown>)[token] === id,
   );
 
-/** Whether two tokenizers give the same ids. Programs write a file again in another form, with other settings for batches. */
+/** Whether two tokenizers give the same ids. Programs rewrite files with other white space, or other settings for batches. */
 export const isSameTokenizer = (a: Tokenizer, b: Tokenizer): boolean =>
   a.name === b.name && (a.file === b.file || isDeepStrictEqual(essence(a), essence(b)));
 

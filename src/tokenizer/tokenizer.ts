@@ -1,6 +1,5 @@
 // Encodes text to token ids and decodes them. Built in are GPT-2's byte pairs (gpt2.ts) and plain bytes: both have an id for the
-// end of a document, and reproduce any text. tokenizer-file.ts reads others from a file. safe-cuts.ts divides texts that do not
-// fit in memory.
+// end of a document, and reproduce any text. tokenizer-file.ts reads others. safe-cuts.ts divides texts that exceed memory.
 import { checkValue } from '../base/checks/given.ts';
 import { gpt2Error, shown, usageError } from '../base/errors.ts';
 import { encodeGpt2, gpt2Bytes, tokenCount } from './gpt2.ts';
@@ -15,26 +14,26 @@ export interface Tokenizer {
   readonly vocabularySize: number;
   /** <|endoftext|>, which opens every document; undefined if the vocabulary has none. */
   readonly endOfText: number | undefined;
-  /** What a text without a prompt begins with: end of text, or else a line break or the first id, as in nanoGPT. */
+  /** The id with which a text without a prompt begins: end of text, or else a line break or the first id, as in nanoGPT. */
   readonly start: number;
   /** The content of tokenizer.json, which accompanies data and weights; undefined if the tokenizer is built in. */
   readonly file?: string | undefined;
-  /** Appends the ids of bytes[start, end), valid UTF-8, encoded as a separate text. @throws Gpt2Error if it has no ids for them */
+  /** Appends the ids of bytes[start, end), valid UTF-8, as a separate text. @throws Gpt2Error for a character without an id */
   append(bytes: Uint8Array, start: number, end: number, into: TokenList): void;
-  /** Encodes texts, each separately, faster than one by one, and finds what their ids do not hold. Undefined: ids hold every text. */
+  /** Encodes separate texts faster than one by one, and finds lost characters. Undefined: the ids reproduce every text. */
   readonly encodeAll?: ((texts: readonly string[]) => Encoded) | undefined;
-  /** With `encodeAll`: the share of a data set's characters that its ids do not hold (dataset.json); undefined if not known. */
+  /** With `encodeAll`: the share of a data set's characters that are lost (dataset.json); undefined if not known. */
   readonly lost?: number | undefined;
   /**
-   * The bytes of an id's text; none for end of text and for ids outside the vocabulary. Undefined if a token's text depends on its
-   * neighbours: `decode` is then defined.
+   * The bytes of an id's text; none for end of text and for ids outside the vocabulary. If a token's text depends on the token's
+   * neighbours, this is undefined and `decode` is defined.
    */
   readonly bytesOf?: ((id: number) => Uint8Array) | undefined;
   /** The text of ids. */
   readonly decode?: ((ids: readonly number[]) => string) | undefined;
 }
 
-/** The ids of texts, and the characters that they do not hold. */
+/** The ids of texts, and the characters that are lost. */
 export interface Encoded {
   readonly ids: readonly Uint32Array[];
   readonly loss: Loss;
@@ -81,14 +80,14 @@ export const tokenizerNamed = (name: string): BuiltInTokenizer | undefined =>
 
 /**
  * The built-in tokenizer of a model that came without a tokenizer, by the size of its vocabulary. A model with more ids than
- * GPT-2's has GPT-2's tokenizer. Undefined for another size: without a known tokenizer there is nothing to decode.
+ * GPT-2 has GPT-2's tokenizer. Undefined for any other size: the model's ids then cannot be decoded.
  * @example const tokenizer = tokenizerOf(model.config);
  */
 export function tokenizerOf({ vocabularySize }: { readonly vocabularySize: number }): BuiltInTokenizer | undefined {
   return vocabularySize > gpt2.vocabularySize ? gpt2 : exactTokenizerOf({ vocabularySize });
 }
 
-/** The built-in tokenizer whose ids are exactly those of a model; files of other programs have one token for each row of wte. */
+/** The built-in tokenizer with as many ids as a model: files of other programs have one token for each row of wte. */
 export const exactTokenizerOf = ({
   vocabularySize,
 }: {
@@ -96,8 +95,8 @@ export const exactTokenizerOf = ({
 }): BuiltInTokenizer | undefined => builtInTokenizers.find((tokenizer) => tokenizer.vocabularySize === vocabularySize);
 
 /**
- * The bytes of each id's text; 0 for an id without text, such as end of text. Undefined if they depend on its neighbours, or the ids
- * of the data set may not hold all of its text.
+ * The number of bytes of each id's text; 0 for an id without text, such as end of text. Undefined if it depends on the id's
+ * neighbours, or if the data set may have lost characters of its text.
  */
 export const byteLengths = (tokenizer: Tokenizer, vocabularySize: number): Uint8Array | undefined =>
   noByteLengths(tokenizer) === undefined
@@ -115,7 +114,7 @@ export function noByteLengths({ bytesOf, encodeAll, lost }: Tokenizer): string |
 
 /**
  * The token ids of a text, by default GPT-2's; "<|endoftext|>" in it is ordinary text.
- * @throws UsageError if it is no text; Gpt2Error if the tokenizer has no ids for it
+ * @throws UsageError if `text` is no text; Gpt2Error for a character without an id
  * @example const ids = encode('Hello world'); // Uint32Array [15496, 995]
  */
 export function encode(text: string, tokenizer: Tokenizer = gpt2): Uint32Array {
@@ -149,12 +148,12 @@ export function promptIds(prompt: string, tokenizer: Tokenizer): number[] {
 export class StreamDecoder {
   readonly #decoder = new TextDecoder('utf-8', { ignoreBOM: true });
   readonly #tokenizer: Tokenizer;
-  /** Without `bytesOf`: the latest ids, how many of them have been returned as text, and that text. */
+  /** Without `bytesOf`: the latest ids, the number of them whose text has been returned, and that text. */
   #ids: number[];
   #known: number;
   #text: string;
 
-  /** @param after ids of the text that the decoded one continues, such as a prompt; it may decide about a space between the two */
+  /** @param after ids of the preceding text, such as a prompt; a space between the two texts may depend on them */
   constructor(tokenizer: Tokenizer = gpt2, after: readonly number[] = []) {
     this.#tokenizer = tokenizer;
     this.#ids = [...after];
@@ -176,7 +175,7 @@ export class StreamDecoder {
     return this.#tokenizer.bytesOf ? this.#decoder.decode() : this.#take(this.#tokenizer.decode!(this.#ids));
   }
 
-  /** Returns what is new in `text`, and keeps only the ids of that, in whose neighbourhood the next are decoded. */
+  /** Returns the end of `text` that is new. Keeps only the ids of that end: the next ids are decoded together with them. */
   #take(text: string): string {
     const rest = text.slice(this.#text.length);
     this.#ids = this.#ids.slice(this.#known);
@@ -192,16 +191,16 @@ export class StreamDecoder {
  * @example console.log(decode([15496, 995])); // "Hello world"
  */
 export function decode(ids: Iterable<number>, tokenizer: Tokenizer = gpt2): string {
-  const given = [...ids];
+  const list = [...ids];
   const { vocabularySize: size } = tokenizer;
-  for (const id of given) {
+  for (const id of list) {
     if (Number.isInteger(id) && id >= 0 && id < size) continue;
     throw usageError`${shown(id)} is no token of the vocabulary of ${size}; give whole numbers from 0 to ${size - 1}`;
   }
-  return textOf(given, tokenizer);
+  return textOf(list, tokenizer);
 }
 
-/** The text of a model's tokens. Those outside the tokenizer's vocabulary have none. */
+/** The text of a model's tokens. Ids outside the tokenizer's vocabulary have no text. */
 export function textOf(ids: Iterable<number>, tokenizer: Tokenizer = gpt2): string {
   if (tokenizer.decode) return tokenizer.decode([...ids]);
   const decoder = new StreamDecoder(tokenizer);

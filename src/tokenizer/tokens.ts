@@ -19,7 +19,7 @@ export class TokenList {
     this.length += ids.length;
   }
 
-  /** The ids, in memory that the list goes on using. */
+  /** A view of the ids, valid until the list changes. */
   view(): Uint16Array {
     return this.#ids.subarray(0, this.length);
   }

@@ -1,12 +1,12 @@
-// Caches the ids of short byte strings in a table of bounded size. Its lines have 64 bytes, so that a look-up touches one cache
-// line. A text repeats a few thousand words; a look-up takes a hundredth of the time of encoding.
+// Caches the ids of short byte strings in a table of bounded size. An entry has 64 bytes, so that a look-up touches one or two
+// cache lines. A text repeats a few thousand words; a look-up takes a hundredth of the time of encoding.
 import type { TokenList } from './tokens.ts';
 
-/** In bytes. Longer words seldom repeat. */
+/** The longest cached word, in bytes. Longer words seldom repeat. */
 export const longestWord = 40;
 const mostIds = 11;
 
-/** Sets of two lines; a new word replaces the older one. */
+/** Number of sets. A set has two entries; a new word replaces the older one. */
 const setCount = 1 << 16;
 const lineInts = 16;
 const setInts = 2 * lineInts;
@@ -14,17 +14,17 @@ const keyStart = 1;
 const idsStart = 11;
 
 export class WordCache {
-  /** A line: bytes + 256 * ids (0: empty) + 65536 * the first id; up to 40 bytes, padded with zeros; up to ten more ids. */
+  /** An entry: bytes + 256 * number of ids (0: empty) + 65536 * first id; up to 40 bytes, then zeros; up to ten more ids. */
   readonly #table = new Int32Array(setCount * setInts);
   readonly #key = new Int32Array(longestWord / 4);
   readonly #encode: (bytes: Uint8Array, start: number, end: number) => ArrayLike<number>;
 
-  /** `encode` returns the ids of an unknown word. */
+  /** @param encode returns the ids of an unknown word */
   constructor(encode: (bytes: Uint8Array, start: number, end: number) => ArrayLike<number>) {
     this.#encode = encode;
   }
 
-  /** Appends the ids of bytes[start, end), at most `longestWord` of them. */
+  /** Appends the ids of bytes[start, end), at most `longestWord` bytes. */
   append(bytes: Uint8Array, start: number, end: number, into: TokenList): void {
     const length = end - start;
     const table = this.#table;

@@ -69,20 +69,20 @@ it('cuts any model for any number of ranks', () => {
   );
 });
 
-const entire: Record<string, Selection> = {
+const whole: Record<string, Selection> = {
   'matrices of layers': isOfLayer,
   'all matrices': () => true,
   'one matrix of each layer': ({ name }) => name.endsWith('.fcw'),
   'the matrices of one layer': ({ name }) => name.startsWith('h.0.'),
 };
 
-it.each(Object.entries(entire))('keeps entire, for any number of ranks: %s', (_, entire) => {
+it.each(Object.entries(whole))('keeps whole, for any number of ranks: %s', (_, whole) => {
   fc.assert(
     fc.property(sizes, fc.integer({ min: 2, max: 9 }), (config, shares) => {
-      for (const { start, share, parameters } of checked(config, { shares, entire })) {
+      for (const { start, share, parameters } of checked(config, { shares, whole })) {
         const shareOf = (element: number) => Math.floor((element - start) / share);
         const isDivided = ({ start, end }: { start: number; end: number }) => shareOf(start) !== shareOf(end - 1);
-        if (parameters.some(entire)) expect(parameters.filter(isDivided)).toEqual([]);
+        if (parameters.some(whole)) expect(parameters.filter(isDivided)).toEqual([]);
         // Largest first, each where the share is emptiest: the longest exceeds the mean by less than the largest parameter.
         const rooms = parameters.map(({ start, end }) => 32 * Math.ceil((end - start) / 32));
         const used = rooms.reduce((sum, room) => sum + room, 0);
@@ -94,9 +94,9 @@ it.each(Object.entries(entire))('keeps entire, for any number of ranks: %s', (_,
 
 it('divides nothing else differently, and one rank has the order of the table', () => {
   const config = preset('d12');
-  expect(arenaLayout(config, { shares: 1, entire: isOfLayer })).toEqual(arenaLayout(config));
-  expect(arenaLayout(config, { shares: 8, entire: () => false })).toEqual(arenaLayout(config, { shares: 8 }));
-  const [plain, divided] = [arenaLayout(config, { shares: 8 }), arenaLayout(config, { shares: 8, entire: isOfLayer })];
+  expect(arenaLayout(config, { shares: 1, whole: isOfLayer })).toEqual(arenaLayout(config));
+  expect(arenaLayout(config, { shares: 8, whole: () => false })).toEqual(arenaLayout(config, { shares: 8 }));
+  const [plain, divided] = [arenaLayout(config, { shares: 8 }), arenaLayout(config, { shares: 8, whole: isOfLayer })];
   expect(divided.buckets[0]).toEqual(plain.buckets[0]);
   for (const { name, kind } of parameterTable(config)) {
     if (kind === 'matrix' && name.startsWith('h.')) continue;
@@ -106,7 +106,7 @@ it('divides nothing else differently, and one rank has the order of the table', 
 
 it('places state that only some layers have as their weights', () => {
   const config = preset('d12');
-  const division = { shares: 8, entire: isOfLayer };
+  const division = { shares: 8, whole: isOfLayer };
   const weights = arenaLayout(config, division);
   // Layers 4 and 5, and so the third bucket.
   const state = arenaLayout(config, division, ({ name }) => name.startsWith('h.4.'));
@@ -124,7 +124,7 @@ it('gives the matrices of a bucket by their places in an undivided copy, whose b
   const config = preset('d24');
   const table = parameterTable(config);
   const ofOne: Selection = ({ name, kind }) => kind === 'matrix' && name.startsWith('h.5.');
-  const layout = arenaLayout(config, { shares: 4, entire: isOfLayer }, ofOne);
+  const layout = arenaLayout(config, { shares: 4, whole: isOfLayer }, ofOne);
   const wholeLayout = arenaLayout(config, undivided, ofOne);
   const [held] = layout.buckets.filter(({ count }) => count > 0);
   const tensor = { count: held!.count, view: (shape: number[], at: number) => ({ shape, at }) } as unknown as Tensor;
@@ -138,12 +138,12 @@ it('gives the matrices of a bucket by their places in an undivided copy, whose b
   expect(found).toEqual(wanted);
 });
 
-it('takes two layers of GPT-2 124M together, and one of larger models; if matrices stay entire, a sixth of the layers', () => {
+it('takes two layers of GPT-2 124M together, and one of larger models; if matrices stay whole, a sixth of the layers', () => {
   const together = (division?: Division) =>
     ['d6', 'd12', 'd24', 'd36', 'd48'].map((name) => layersTogether(arenaLayout(preset(name), division)));
   expect(together()).toEqual([1, 2, 1, 1, 1]);
   expect(together({ shares: 2 })).toEqual(together());
-  expect(together({ shares: 2, entire: isOfLayer })).toEqual([1, 2, 4, 6, 8]);
+  expect(together({ shares: 2, whole: isOfLayer })).toEqual([1, 2, 4, 6, 8]);
 });
 
 it("needs no room for the presets' parts on 2, 4 or 8 ranks", () => {
@@ -163,7 +163,7 @@ const workOf = ({ shape, matrices }: Parameter): number => {
 function imbalance(name: string, shares: number): { padding: number; work: number } {
   const work = new Array<number>(shares).fill(0);
   let [used, held] = [0, 0];
-  for (const { start, count, share, parameters } of checked(preset(name), { shares, entire: isOfLayer }).slice(1)) {
+  for (const { start, count, share, parameters } of checked(preset(name), { shares, whole: isOfLayer }).slice(1)) {
     held += count;
     for (const parameter of parameters) {
       used += parameter.end - parameter.start;
@@ -197,7 +197,7 @@ it("balances the presets' layers between ranks", () => {
   });
 });
 
-/** The layouts that AdamW's runs had before matrices could stay entire: sizes and a hash, by ranks. */
+/** The layouts that AdamW's runs had before matrices could stay whole: sizes and a hash, by ranks. */
 const recorded: [config: string | ModelConfig, shares: number[], all: string, layers: string][] = [
   ['d6', [1, 2, 3, 8], '30326784 86e11f3507078642', '10616832 c629be236fb34cca'],
   ['d12', [1, 2, 3, 8], '124354560 dd4a4e865361b7ab', '84934656 89c4dbbb55b98dc5'],

@@ -1,4 +1,4 @@
-// An optimizer of entire matrices: the sum of all gradients of a matrix, each step shorter, divided by its Frobenius norm. A part
+// An optimizer of whole matrices: the sum of all gradients of a matrix, each step shorter, divided by its Frobenius norm. A part
 // of a matrix, or several matrices at once, would give other weights. For the CPU library only, where `enqueue` runs when called.
 import { GPT2_STEP } from '../../src/native/bindings.generated.ts';
 import type { Tensor } from '../../src/native/tensor.ts';

@@ -1,4 +1,4 @@
-// Which parts of the matrices each rank updates, when optimizers of entire matrices and of any range share a model.
+// Which parts of the matrices each rank updates, when optimizers of whole matrices and of any range share a model.
 import { expect, it } from 'vitest';
 import type { Selection } from '../../src/model/arena.ts';
 import type { ModelConfig } from '../../src/model/config.ts';
@@ -9,7 +9,7 @@ import type { Communicator } from '../../src/native/communicator.ts';
 import { Device } from '../../src/native/device.ts';
 import { elementCount } from '../../src/native/element-types.ts';
 import { allocateTensor, type Tensor } from '../../src/native/tensor.ts';
-import { type OptimizerChoice, updatedEntire } from '../../src/optimizer/assign.ts';
+import { type OptimizerChoice, updatedWhole } from '../../src/optimizer/assign.ts';
 import { OptimizerState } from '../../src/optimizer/state.ts';
 import { GradientSum } from './gradient-sum.ts';
 import { MatrixMomentum } from './matrix-momentum.ts';
@@ -17,7 +17,7 @@ import { isOfLayer } from './mixed.ts';
 
 const config: ModelConfig = { layers: 3, channels: 20, heads: 2, context: 16, vocabularySize: 61 };
 
-const entire: Record<string, Selection> = {
+const whole: Record<string, Selection> = {
   'all of layers': isOfLayer,
   'one of each layer': ({ name }) => name.endsWith('.fcw'),
   'all of one layer': ({ name }) => /^h\.1\..*w$/.test(name),
@@ -25,21 +25,21 @@ const entire: Record<string, Selection> = {
   'all but the smallest of one layer': (parameter) => isOfLayer(parameter) && parameter.name !== 'h.0.attprojw',
 };
 
-const cases = Object.keys(entire).flatMap((which) => [2, 3, 5, 8].map((ranks) => [ranks, which] as const));
+const cases = Object.keys(whole).flatMap((which) => [2, 3, 5, 8].map((ranks) => [ranks, which] as const));
 
-it.each(cases)('%i ranks update each element once: entire are %s', (ranks, which) => {
+it.each(cases)('%i ranks update each element once: whole are %s', (ranks, which) => {
   const [matrices, elements] = [new MatrixMomentum(), new GradientSum(isOfLayer)];
   const rest = new GradientSum((parameter) => !isOfLayer(parameter));
   const choice: OptimizerChoice = (parameter) => {
     if (!isOfLayer(parameter)) return rest;
-    return entire[which]!(parameter) ? matrices : elements;
+    return whole[which]!(parameter) ? matrices : elements;
   };
   const updates: number[] = [];
   let starts: ReadonlyMap<string, number> = new Map();
   for (let rank = 0; rank < ranks; rank++) {
     using device = Device.open({ kind: 'cpu', threads: 1 });
     const communicator = { device, rank, ranks, parts: 1, share() {} } as unknown as Communicator;
-    const sharding = new Sharding(communicator, config, updatedEntire(choice));
+    const sharding = new Sharding(communicator, config, updatedWhole(choice));
     const model = createModel(device, config, { B: 1, T: 16, purpose: 'training' }, sharding);
     const state = new OptimizerState(model, choice);
     const gradients = allocateTensor(device, 'own gradients', 'fp32', [sharding.count]);

@@ -6,7 +6,7 @@ import { parameterTable } from '../../src/model/parameters.ts';
 import { Sharding } from '../../src/model/sharded-parameters.ts';
 import { Communicator, communicatorId } from '../../src/native/communicator.ts';
 import { Device } from '../../src/native/device.ts';
-import { updatedEntire } from '../../src/optimizer/assign.ts';
+import { updatedWhole } from '../../src/optimizer/assign.ts';
 import type { UpdatePart } from '../../src/optimizer/optimizer.ts';
 import type { StateCopy } from '../../src/optimizer/state.ts';
 import { trainingPlan } from '../../src/train/plan/plan-memory.ts';
@@ -66,7 +66,7 @@ async function run(device: Device, { rank, ranks, id, ...task }: RankTask): Prom
   const other = task.optimizer === 'gradient sum' ? new GradientSum() : new MatrixMomentum();
   const optimizer = mixed(other);
   const divides = communicator !== undefined && task.zero === 1;
-  const sharding = divides ? new Sharding(communicator, config, updatedEntire(optimizer)) : undefined;
+  const sharding = divides ? new Sharding(communicator, config, updatedWhole(optimizer)) : undefined;
   const model = createModel(device, config, { B, T, purpose: 'training' }, sharding);
   const accumulation = microBatches / ranks;
   const trainer = new Trainer(model, { ...sizes, optimizer, accumulation }, communicator);

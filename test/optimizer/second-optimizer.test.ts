@@ -270,7 +270,7 @@ describe('ranks', () => {
   });
 });
 
-it('an optimizer of entire matrices sees query, key and value apart, and each other matrix of a layer', async () => {
+it('an optimizer of whole matrices sees query, key and value apart, and each other matrix of a layer', async () => {
   using device = Device.open({ kind: 'cpu', accumulates: true });
   const momentum = new MatrixMomentum();
   const { model } = await trained(device, mixed(momentum));

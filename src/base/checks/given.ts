@@ -1,12 +1,12 @@
-// Checks the options that a program gives to the public API: their names, types and ranges. Files and the command line hold
-// numbers as text; a program does not.
+// Checks the options that a program passes to the public API: names, types and ranges. Numbers are numbers here, while files
+// and the command line hold them as text.
 import { UsageError } from '../errors.ts';
 import { type Spellings, unknownOption } from './nearest.ts';
 import { checkNumber, type NumberRange, secondsOf } from './number.ts';
 
 /**
- * A number in a range, or a word or a time instead: `or` becomes a number before a run begins, `orAll` allows the word all, which a
- * configuration records. `units`: its text may end in k, M or B.
+ * A number in a range. `or` allows a word instead, which becomes a number before a run begins; `orAll` the word all, which a
+ * configuration keeps; `orTime` a time. `units`: a text of the number may end in k, M or B.
  */
 type NumberType = {
   readonly or?: string;
@@ -35,21 +35,21 @@ type Kinds<Name extends PropertyKey> = Readonly<Record<Name, Kind>>;
 
 /**
  * Checks an object of options.
- * @param required what each option without a default takes
- * @param optional what each other one takes
+ * @param required the kind of each option without a default
+ * @param optional the kind of each option with a default
  * @param names other spellings of the options, such as earlier names, and where to find all
  * @throws UsageError for an unknown name, with the nearest one, or a wrong value
  */
 export function checkGiven<T extends object>(
-  given: T,
+  options: T,
   required: Kinds<Exclude<keyof T, OptionalKey<T>>>,
   optional: Kinds<OptionalKey<T>>,
   names?: { readonly spellings: Spellings; readonly help?: string },
 ): void {
-  checkValue('options', 'object', given);
+  checkValue('options', 'object', options);
   const kinds: Readonly<Record<string, Kind>> = { ...required, ...optional };
   const known = Object.keys(kinds);
-  const wrong = Object.entries(given).find(([name, value]) => value !== undefined && !known.includes(name))?.[0];
+  const wrong = Object.entries(options).find(([name, value]) => value !== undefined && !known.includes(name))?.[0];
   if (wrong !== undefined) {
     const spellings = new Map([...known.map((name) => [name, name] as const), ...(names?.spellings ?? [])]);
     throw new UsageError(unknownOption(wrong, spellings, names?.help ?? `the options are ${known.join(', ')}`), {
@@ -57,15 +57,15 @@ export function checkGiven<T extends object>(
     });
   }
   for (const [name, kind] of Object.entries(kinds)) {
-    const value = (given as Readonly<Record<string, unknown>>)[name];
+    const value = (options as Readonly<Record<string, unknown>>)[name];
     if (value !== undefined || Object.hasOwn(required, name)) checkValue(name, kind, value);
   }
 }
 
-/** @param given the value as the message shows it @throws UsageError naming the option, what it takes, and the value */
-export function checkValue(name: string, kind: Kind, value: unknown, given: unknown = value): void {
+/** @param original the value as the message shows it @throws UsageError naming the option, what it takes, and the value */
+export function checkValue(name: string, kind: Kind, value: unknown, original: unknown = value): void {
   const demand = (isRight: boolean, wanted: string) => {
-    if (!isRight) throw UsageError.takes(name, wanted, given);
+    if (!isRight) throw UsageError.takes(name, wanted, original);
   };
   const isText = typeof value === 'string';
   if (kind === 'switch') demand(typeof value === 'boolean', 'true or false');
@@ -79,13 +79,13 @@ export function checkValue(name: string, kind: Kind, value: unknown, given: unkn
   else if (kind === 'object') demand(typeof value === 'object' && value !== null, 'an object');
   else if ('switch' in kind) demand(typeof value === 'boolean' || value === kind.or, `true, false or ${kind.or}`);
   else if (!isNumeric(kind)) demand(kind.includes(value as string), `one of ${kind.join(', ')}`);
-  else if (!isWordOf(kind, value)) checkNumber(name, value, rangeOf(kind), given);
+  else if (!isWordOf(kind, value)) checkNumber(name, value, rangeOf(kind), original);
 }
 
 export const isNumeric = (kind: Kind): kind is NumberType =>
   typeof kind === 'object' && ('integer' in kind || 'number' in kind);
 
-/** Whether a value is what is allowed instead of a number. */
+/** Whether a value is a word or a time that is allowed instead of a number. */
 export const isWordOf = ({ or, orAll, orTime }: NumberType, value: unknown): boolean =>
   (or !== undefined && value === or) ||
   (orAll === true && value === 'all') ||

@@ -1,6 +1,6 @@
-// Finds the name that a mistyped one was meant to be.
+// Finds the name nearest to a mistyped one.
 
-/** Names of options by each way to spell them, such as flags. */
+/** Names of options by their spellings, such as flags. */
 export type Spellings = ReadonlyMap<string, string>;
 
 /** The message about an unknown name: `there is no option "stepps"; did you mean "steps"?` @param otherwise advice without a near name */

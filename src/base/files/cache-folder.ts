@@ -9,7 +9,7 @@ import { makeFolder } from './make-folder.ts';
 export const cacheFolder = (name: string): string =>
   join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'gpt2.ts', name);
 
-/** Permissions of cache folders. */
+/** Permissions of folders that only their user can read and write. */
 export const onlyUser = 0o700;
 
 /**

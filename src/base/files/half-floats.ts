@@ -1,5 +1,5 @@
-// Converts numbers of 16 and of 8 bits to fp32, which holds each of them exactly, and back. (A typed array's `from` takes about 10
-// times as long with a function as a copy and `map`.)
+// Converts numbers of 16 and of 8 bits to fp32, which holds each of them exactly, and back. Arrays are copied and mapped: a typed
+// array's `from` with a function takes about 10 times as long.
 
 /** bf16 is the upper half of an fp32. */
 export const fromBf16 = (values: Uint16Array): Float32Array =>
@@ -18,7 +18,7 @@ export function toBf16(values: ArrayLike<number>): Uint16Array {
   return rounded;
 }
 
-/** fp32 rounded to the nearest even fp16; from 65520 on that is infinite. */
+/** fp32 rounded to the nearest even fp16; numbers from 65520 on become infinite. */
 export function toFp16(values: Float32Array): Uint16Array {
   const words = new Uint32Array(values.buffer, values.byteOffset, values.length);
   return new Uint16Array(
@@ -38,7 +38,7 @@ function roundedToEven(value: number): number {
   return value - below > 0.5 || (value - below === 0.5 && below % 2 === 1) ? below + 1 : below;
 }
 
-/** Each of the 65,536 fp16 numbers. */
+/** All 65,536 fp16 numbers. */
 let halves: Float32Array | undefined;
 
 export function fromFp16(values: Uint16Array): Float32Array {
@@ -55,7 +55,7 @@ function fp16(bits: number): number {
   return exponent === 0 ? sign * fraction * 2 ** -24 : sign * (1024 + fraction) * 2 ** (exponent - 25);
 }
 
-/** Each of the 256 numbers of E4M3 (Micikevicius et al. 2022): a sign, 4 bits of exponent, 3 of fraction; no infinity. */
+/** All 256 numbers of E4M3 (Micikevicius et al. 2022): a sign, 4 bits of exponent, 3 of fraction; no infinity. */
 const e4m3 = Float32Array.from({ length: 256 }, (_, bits) => {
   const [exponent, fraction] = [(bits >> 3) & 15, bits & 7];
   if (exponent === 15 && fraction === 7) return Number.NaN;
@@ -65,7 +65,7 @@ const e4m3 = Float32Array.from({ length: 256 }, (_, bits) => {
 
 export const fromE4m3 = (values: Uint8Array): Float32Array => new Float32Array(values).map((bits) => e4m3[bits]!);
 
-/** fp32 rounded to the nearest even E4M3; what is larger than 448, the largest, becomes 448. */
+/** fp32 rounded to the nearest even E4M3; numbers over 448, the largest, become 448. */
 export function toE4m3(values: ArrayLike<number>): Uint8Array {
   const numbers = values instanceof Float32Array ? values : Float32Array.from(values);
   const words = new Uint32Array(numbers.buffer, numbers.byteOffset, numbers.length);

@@ -3,10 +3,10 @@ import { existsSync, mkdirSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 
 /**
- * Makes a folder and the parents that it lacks. Node's own recursive mkdir never returns where a folder that exists takes no new
- * ones and answers ENOENT, as /proc does.
+ * Makes a folder and its missing parents. Node's recursive mkdir would never return in a folder such as /proc, which answers
+ * ENOENT to every new folder.
  * @param mode permissions of the folders that are made, less the process's umask
- * @returns the outermost folder that was made; undefined: it was there
+ * @returns the outermost folder that was made; undefined if the folder existed
  * @throws the file system's error
  */
 export function makeFolder(path: string, mode = 0o777): string | undefined {

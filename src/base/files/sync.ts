@@ -1,4 +1,4 @@
-// Makes what was written durable: after a crash of the machine it is on the disk.
+// Makes written files survive a crash of the machine.
 import { closeSync, fsyncSync, openSync } from 'node:fs';
 
 /** Syncs a file, or the entries of a folder, to the disk. */

@@ -1,4 +1,4 @@
-// Checks a batch and copies it to the device: a caller's own `nextBatch` may return anything.
+// Checks a batch and copies it to the device: a `nextBatch` that a program passes may return anything.
 import { ShapeError } from '../../base/errors.ts';
 import type { ActivationSet } from '../../model/activations.ts';
 import type { Model } from '../../model/model.ts';
@@ -23,7 +23,7 @@ export function checkBatch({ config }: Model, { B, T }: Pick<ActivationSet, 'B' 
   }
 }
 
-/** Copies a batch into the activations it runs in. @throws as `checkBatch` */
+/** Copies a batch into `activations`. @throws as `checkBatch` */
 export function writeBatch(model: Model, activations: ActivationSet, batch: Batch): void {
   checkBatch(model, activations, batch);
   activations.model.tokens.write(batch.inputs);

@@ -1,8 +1,8 @@
 // A permutation that is computed instead of stored: a Feistel network over two digits of mixed radix, with cycle walking (Black
-// and Rogaway 2002). It takes the memory of its keys and some 100 ns for each element, whatever the size.
+// and Rogaway 2002). It needs only the memory of its keys, and some 100 ns for each element, whatever the size.
 import type { MersenneTwister } from './mersenne-twister.ts';
 
-/** With two, neighbours are related; four pass for random in the tests of 16.8 million elements. Twice as many, to be safe. */
+/** After two rounds neighbours are related; four pass the tests of randomness with 16.8 million elements. Eight, to be safe. */
 const rounds = 8;
 
 /** A permutation of 0, 1, … count - 1, for counts up to 2^52. Its keys are the generator's next numbers. */
@@ -10,7 +10,7 @@ export function keyedPermutation(count: number, generator: MersenneTwister): (in
   const keys = Array.from({ length: rounds }, () => generator.next());
   const high = Math.ceil(Math.sqrt(count));
   const low = Math.ceil(count / high);
-  /** A permutation of 0, 1, … high · low - 1: each round adds to one digit a hash of the other, which can be undone. */
+  /** A permutation of 0, 1, … high · low - 1, because each round can be undone: it adds to one digit a hash of the other. */
   const shuffled = (index: number): number => {
     let [first, second] = [Math.floor(index / low), index % low];
     for (let round = 0; round < rounds; round += 2) {
@@ -20,14 +20,14 @@ export function keyedPermutation(count: number, generator: MersenneTwister): (in
     return first * low + second;
   };
   return (index) => {
-    // Fewer than `high` values are outside the range. Following the cycle of one always leads back into it.
+    // Fewer than `high` values are outside the range. The permutation's cycle from such a value leads back into the range.
     let value = shuffled(index);
     while (value >= count) value = shuffled(value);
     return value;
   };
 }
 
-/** 32 bits in which each bit of `value` changes half of the bits: the end of MurmurHash3 (Appleby 2011). */
+/** A hash in which each bit of `value` changes half of the 32 bits: the end of MurmurHash3 (Appleby 2011). */
 function hash(value: number): number {
   let mixed = Math.imul(value ^ (value >>> 16), 0x85ebca6b);
   mixed = Math.imul(mixed ^ (mixed >>> 13), 0xc2b2ae35);

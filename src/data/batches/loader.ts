@@ -8,7 +8,7 @@ import { checkListed, type Dataset, readDataset } from '../shards/find-shards.ts
 import { openShard, type Shard } from '../shards/shard.ts';
 import { type Order, type OrderName, orderNames, orderOf, type Position, startPosition } from './order.ts';
 
-/** A micro-batch: `inputs` and `targets`, the tokens that follow them, each [B,T]. The next batch reuses the arrays. */
+/** A micro-batch: `inputs` and `targets` (for each input the next token), each [B,T]. The next batch reuses the arrays. */
 export interface Batch {
   readonly inputs: Int32Array;
   readonly targets: Int32Array;
@@ -23,7 +23,7 @@ export interface LoaderOptions {
   readonly sequence: number;
   readonly order: OrderName;
   readonly seed: number;
-  /** The loader rejects larger token ids when it opens. */
+  /** `openLoader` rejects larger token ids. */
   readonly vocabularySize: number;
   readonly rank?: number | undefined;
   readonly ranks?: number | undefined;
@@ -34,18 +34,18 @@ export interface Loader extends Disposable {
   readonly tokens: number;
   /** The position of the next batch, as plain data for `seek`. */
   readonly position: Position;
-  /** The shards it reads. */
+  /** The open shards. */
   readonly shards: readonly Shard[];
   next(): Batch;
   /** @throws Gpt2Error for a position that these shards do not have */
   seek(position: Position): void;
-  /** Seeks to this rank's position when rank 0 is at `position`. @throws as `seek` */
+  /** Seeks to the position that this rank has when rank 0 is at `position`. @throws as `seek` */
   seekAsRoot(position: Position): void;
   close(): void;
 }
 
 /**
- * Opens shards, checks every token, and compares their sha256 with dataset.json in their folder.
+ * Opens shards, checks every token, and compares the shards' sha256 with dataset.json in their folder.
  * @throws Gpt2Error for a file that is not a shard or is damaged, a token outside the vocabulary, or a shard that is too short
  * for one batch
  * @example
@@ -109,7 +109,7 @@ export function openLoader(options: LoaderOptions): Loader {
   };
 }
 
-/** Opens shards and checks each. @param check more to check in a shard @throws as `openLoader` */
+/** Opens and checks shards. @param check a further check of each shard @throws as `openLoader` */
 export function openShards(paths: readonly string[], vocabularySize: number, check: (shard: Shard) => void = () => {}) {
   const shards: Shard[] = [];
   const datasets = new Map<string, Dataset | undefined>();
@@ -143,9 +143,9 @@ function checkLength({ path, tokens }: Shard, { batch, sequence, order, ranks = 
 }
 
 interface ValidationPlan {
-  /** Sequences per rank in a validation batch; 0: the set is too small, validation is off. */
+  /** Sequences per rank in a validation batch; 0 if the set is too small: validation is then off. */
   readonly batch: number;
-  /** Ranks that share a batch; 1: every rank reads the same. */
+  /** Ranks that share a batch; 1 if every rank reads the same. */
   readonly ranks: number;
   /** Whole batches in the set. */
   readonly batches: number;

@@ -46,7 +46,7 @@ export class MersenneTwister {
   }
 }
 
-/** 0, 1, … count - 1, in new memory or in `values`. */
+/** The numbers 0, 1, … count - 1, in new memory or in `values`. */
 export function identityPermutation(count: number, values: Int32Array = new Int32Array(count)): Int32Array {
   for (let index = 0; index < count; index++) values[index] = index;
   return values;

@@ -1,5 +1,5 @@
 // The order in which the tokens of a data set are read. A position (three numbers, saved in checkpoints) and the seed determine
-// where a micro-batch is read; permutations are derived from them.
+// which tokens a micro-batch has; permutations are derived from them.
 import { keyedPermutation } from './keyed-permutation.ts';
 import { identityPermutation, MersenneTwister } from './mersenne-twister.ts';
 
@@ -13,7 +13,7 @@ export interface Position {
   readonly sample: number;
 }
 
-/** `count` tokens and the one after them, from token `start` of shard `shard`. */
+/** `count` tokens of a shard from `start` on, and the token after them. */
 interface Extent {
   readonly shard: number;
   readonly start: number;
@@ -39,15 +39,15 @@ export const orderOf = (name: OrderName, sizes: Omit<OrderSizes, 'shuffle'>): Or
   return name === 'sequence' ? new SequenceOrder(all) : new SampleOrder(all);
 };
 
-/** Permutations are drawn pass by pass: more passes than any run has would take hours. */
+/** More passes than any run has. Permutations are drawn pass by pass: for a damaged position this could take hours. */
 const mostEpochs = 1_000_000;
 
 export const startPosition: Position = { epoch: 0, shard: 0, sample: 0 };
 
 /**
- * Samples of batch x sequence x ranks tokens. Shuffled, it is llm.c's order: each pass permutes the list of shards in place, so
- * that it depends on earlier passes, and each opened shard draws a permutation of its samples; all draws come from one generator
- * seeded with seed + rank. Otherwise it is the order of the files.
+ * Samples of batch x sequence x ranks tokens. With `shuffle`, in llm.c's order: each pass permutes the list of shards in place,
+ * so that the list depends on earlier passes, and each opened shard draws a permutation of its samples; all draws come from one
+ * generator seeded with seed + rank. Without `shuffle`, in file order.
  */
 export class SampleOrder {
   readonly #sizes: OrderSizes;
@@ -55,7 +55,7 @@ export class SampleOrder {
   #generator!: MersenneTwister;
   #shards!: Int32Array;
   #samplesOfShard!: Int32Array;
-  /** The pass and shard that the permutations above belong to. */
+  /** The pass and shard to which `#shards` and `#samplesOfShard` belong. */
   #at: { epoch: number; shard: number } | undefined;
 
   constructor(sizes: OrderSizes) {
@@ -87,7 +87,7 @@ export class SampleOrder {
     return sample < this.#samplesOfShard.length;
   }
 
-  /** This rank's position when rank 0 is at `position`: each rank shuffles the shards differently. */
+  /** The position that this rank has when rank 0 is at `position`: each rank shuffles the shards differently. */
   whenRootIsAt(position: Position): Position {
     if (this.#sizes.rank === 0) return position;
     const { epoch, shard, sample } = position;
@@ -96,12 +96,12 @@ export class SampleOrder {
     let left = sample;
     for (const before of root.#shards.subarray(0, shard)) left += this.#samples[before]!;
     this.#moveTo(epoch, 0);
-    let own = 0;
-    for (; left >= this.#samples[this.#shards[own]!]!; own++) left -= this.#samples[this.#shards[own]!]!;
-    return { epoch, shard: own, sample: left };
+    let index = 0;
+    for (; left >= this.#samples[this.#shards[index]!]!; index++) left -= this.#samples[this.#shards[index]!]!;
+    return { epoch, shard: index, sample: left };
   }
 
-  /** Draws permutations up to a shard of a pass; from the start if it is earlier. */
+  /** Draws permutations up to a shard of a pass; from the start if the place is before the current one. */
   #moveTo(epoch: number, shard: number): void {
     if (this.#at?.epoch === epoch && this.#at.shard === shard) return;
     const isEarlier = !this.#at || epoch < this.#at.epoch || (epoch === this.#at.epoch && shard < this.#at.shard);
@@ -129,23 +129,24 @@ export class SampleOrder {
   }
 }
 
-/** Most sequences whose permutation a new run stores: 64 MiB. */
+/** The most sequences for which a new run stores the permutation: 64 MiB. */
 export const mostStored = 2 ** 24;
 
-/** `shard` in the positions of a `SequenceOrder` with keyed permutations; with stored ones it is 0. */
+/** The value of `shard` in positions of a `SequenceOrder` with keyed permutations; with stored permutations it is 0. */
 const keyed = 1;
 
 /**
- * Single sequences of all shards, shuffled in each pass by a permutation that depends on seed and pass only: a stored one, or a
- * keyed one for more than `mostStored` sequences. Row r of the k-th batch is sequence k·rows + r of the permutation, so every
- * split of the same total batch sees the same tokens. `sample` counts sequences over all ranks; a batch may continue in the next
- * pass. A run that began with stored permutations keeps them: its position has shard 0, whatever the number of sequences.
+ * Single sequences of all shards, shuffled in each pass by a permutation that depends only on seed and pass. The permutation is
+ * stored or, for more than `mostStored` sequences, computed from keys. Row r of the k-th batch is sequence k·rows + r of the
+ * permutation, so every split of the same total batch sees the same tokens. `sample` counts sequences over all ranks; a batch
+ * may continue in the next pass. A run that began with stored permutations keeps them: `shard` in its positions is 0, whatever
+ * the number of sequences.
  */
 export class SequenceOrder {
   readonly #sizes: OrderSizes;
-  /** Index of each shard's first sequence among all sequences; at the end their count. */
+  /** Index of each shard's first sequence among all sequences; at the end the number of sequences. */
   readonly #firsts: readonly number[];
-  /** The pass whose permutation is `#permutation`, and its kind. */
+  /** The pass and the kind of `#permutation`, as in a position. */
   #open: { epoch: number; shard: number } | undefined;
   #permutation!: (sample: number) => number;
   #stored: Int32Array | undefined;
@@ -201,7 +202,7 @@ export class SequenceOrder {
     if (shard === keyed) {
       this.#permutation = keyedPermutation(total, generator);
     } else {
-      // All passes take the same memory: a batch reads the rows of a pass before those of the next.
+      // All passes use the same memory: a batch reads its rows of one pass before the rows of the next pass.
       const stored = identityPermutation(total, this.#stored);
       generator.shuffle(stored);
       this.#stored = stored;

@@ -1,5 +1,5 @@
-// Whole sequences of a data set, spread evenly over it: what validation and `eval` measure. Which ones depends on the shards, the
-// length of a sequence and the number of tokens asked for, not on the batch. Training reads batches in an order (loader.ts).
+// Reads whole sequences, spread evenly over a data set, for validation and `eval`. Their choice depends on the shards, the length
+// of a sequence and the requested number of tokens, not on the batch. For training, loader.ts reads batches in an order.
 import { type Batch, openShards } from './loader.ts';
 
 export interface SequenceOptions {
@@ -7,7 +7,7 @@ export interface SequenceOptions {
   readonly shards: readonly string[];
   /** Tokens in a sequence. */
   readonly sequence: number;
-  /** Tokens to read: as many whole sequences, at least one. 'all': the whole set. */
+  /** Tokens to read, rounded down to whole sequences, at least one. 'all': the whole set. */
   readonly tokens: number | 'all';
   /** Shards with larger token ids are rejected. */
   readonly vocabularySize: number;
@@ -15,7 +15,7 @@ export interface SequenceOptions {
 
 export type SequenceSet = ReturnType<typeof openSequences>;
 
-/** Opens shards and checks them. No sequence crosses a shard. @throws Gpt2Error as `openLoader` */
+/** Opens and checks shards. No sequence crosses the end of a shard. @throws Gpt2Error as `openLoader` */
 export function openSequences({ shards: paths, sequence, tokens, vocabularySize }: SequenceOptions) {
   const { shards, close } = openShards(paths, vocabularySize);
   const counts = shards.map((shard) => Math.max(0, Math.floor((shard.tokens - 1) / sequence)));
@@ -34,7 +34,7 @@ export function openSequences({ shards: paths, sequence, tokens, vocabularySize 
       const inputs = new Int32Array(rows * sequence);
       const targets = new Int32Array(rows * sequence);
       for (let row = 0; row < rows; row++) {
-        // The product can exceed what a double holds.
+        // The product can exceed the integers that a double holds.
         let index = Number((BigInt(first + row) * BigInt(all)) / BigInt(count));
         let shard = 0;
         while (index >= counts[shard]!) index -= counts[shard++]!;
@@ -44,7 +44,7 @@ export function openSequences({ shards: paths, sequence, tokens, vocabularySize 
       }
       return { inputs, targets };
     },
-    /** Notices of what is not as asked for. */
+    /** Notices about tokens that are missing or left out. */
     get notices(): string[] {
       // The first token of a shard is not predicted.
       const left = shards.reduce(

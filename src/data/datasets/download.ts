@@ -1,5 +1,5 @@
 // Downloads a file without losing data: the received bytes are in <path>.part, and after an interruption or a kill the download
-// resumes by HTTP ranges if the server still has the same file. The server's checksum is checked.
+// resumes by HTTP ranges if the server still has the same file. The received file is compared with the server's checksum.
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
@@ -22,7 +22,7 @@ export interface DownloadOptions {
   readonly pauseMilliseconds?: number;
   /** The known checksum; default: the server's, if it sends one. */
   readonly sha256?: string;
-  /** The most bytes that are taken. */
+  /** The most bytes that the file may have. */
   readonly most?: number;
   /** The end of the error if the download fails. */
   readonly advice?: string;
@@ -40,18 +40,18 @@ interface Facts {
   readonly hash: Hash | undefined;
 }
 
-/** blobSha1: the name that git gives a file, by which Hugging Face identifies the small ones. */
+/** blobSha1: the hash by which git names a file, and Hugging Face identifies small files. */
 interface Hash {
   readonly kind: 'sha256' | 'blobSha1';
   readonly value: string;
 }
 
-/** The URL of a file of Hugging Face; HF_ENDPOINT names a mirror, as in its own tools. */
+/** The URL of a file of Hugging Face; HF_ENDPOINT names a mirror, as in Hugging Face's tools. */
 export const huggingFace = (path: string): string =>
   `${(process.env.HF_ENDPOINT || 'https://huggingface.co').replace(/\/+$/, '')}/${path}`;
 
 /**
- * Downloads `url` to `path`, unless that exists.
+ * Downloads `url` to `path`, unless that file exists.
  * @throws Gpt2Error if the download fails (the received part is kept; its cause may be a `Refused`), or its checksum or length is
  * wrong; InterruptedError after `signal`
  */
@@ -105,7 +105,7 @@ export class Refused extends Error {
   }
 }
 
-/** Fetches the bytes that the .part lacks, or the whole file if the server's has changed. */
+/** Fetches the bytes that the .part lacks, or the whole file if the server's file has changed. */
 async function fetchRest(
   url: string,
   path: string,
@@ -136,7 +136,7 @@ async function fetchRest(
       }
       await writeFully(file, data, done);
       done += data.length;
-      // It is refused at the end.
+      // `finish` refuses the file.
       if (facts.size !== undefined && done > facts.size) break;
       onProgress?.(done, facts.size ?? done);
       timer = setTimeout(() => controller.abort(), silentMilliseconds);
@@ -175,7 +175,7 @@ async function askForRest(
   await response.body?.cancel();
 }
 
-/** A file's facts by the headers of its answer, and by those of Hugging Face before it redirects to its storage. */
+/** A file's facts, from the headers of its answer, and from the headers of Hugging Face's redirect to its storage. */
 async function factsOf(url: string, headers: Headers, request: Request): Promise<Facts> {
   const { headers: linked } = await askForHead(url, request);
   const size = linked.get('x-linked-size') ?? headers.get('content-length');
@@ -188,8 +188,8 @@ async function factsOf(url: string, headers: Headers, request: Request): Promise
 }
 
 /**
- * The answer to HEAD that describes a file on Hugging Face: that of the hub, not of the storage that it redirects to. A renamed
- * repository redirects to its new name first. Of another server it is the first answer that is no redirect on the same host.
+ * The answer to HEAD that describes a file. On Hugging Face, the hub's answer, not that of the storage to which it redirects; a
+ * renamed repository redirects to its new name first. On another server, the first answer that is no redirect on its host.
  */
 export async function askForHead(url: string, { headers, signal }: Request): Promise<Response> {
   const limited = anyOf(signal, AbortSignal.timeout(silentMilliseconds));
@@ -209,7 +209,7 @@ function tagOf(headers: Headers): string | undefined {
   return (etag?.startsWith('"') ? etag : headers.get('last-modified')) ?? undefined;
 }
 
-/** Opens the .part to resume, or empties it for a new file's facts. The facts on disk never describe another file's bytes. */
+/** Opens the .part to resume, or empties it for the file of these facts. The facts on disk never describe another file. */
 function openPart(path: string, facts?: Facts): Promise<FileHandle> {
   const part = `${path}.part`;
   if (facts) {
@@ -249,7 +249,7 @@ function finish(url: string, path: string, { size, hash }: Omit<Facts, 'tag'>, n
   rmSync(`${part}.json`, { force: true });
 }
 
-/** The hash in an ETag: a file's sha256 or, of a small file on Hugging Face, its name in git. Other servers' ETags may be any. */
+/** The hash in an ETag: a file's sha256 or, for a small file on Hugging Face, its hash in git. Other ETags may be anything. */
 function hashIn(headers: Headers, isOfHub: boolean): Hash | undefined {
   const tag = headers.get('x-linked-etag') ?? headers.get('etag') ?? '';
   const [, weak, value] = /^(W\/)?"?([0-9a-f]{40}|[0-9a-f]{64})"?$/.exec(tag) ?? [];

@@ -14,7 +14,7 @@ import { prepareText } from './text/prepare-text.ts';
 import { WorkFolder } from './text/work-folder.ts';
 import type { CorpusOptions } from './tinystories.ts';
 
-/** By version; `repository` has its shards, `shards` of them for training with ten billion tokens. */
+/** The versions. `repository` has the encoded shards; `shards` is the number of shards that hold ten billion training tokens. */
 export const finewebVersions = {
   '10B': {
     prefix: 'fineweb',
@@ -83,7 +83,7 @@ async function downloadShards(version: Version, options: FinewebOptions): Promis
     work?.remove();
     return made;
   } catch (error) {
-    // Downloaded shards stay, in a folder that is marked as unfinished.
+    // Keep downloaded shards; the work folder marks the data set as unfinished.
     if (readdirSync(out).length === 1) work?.abandon();
     throw error;
   }
@@ -109,7 +109,7 @@ async function fetchShards(
     }
     present &&= before !== undefined;
   }
-  // Further shards of an earlier download stay in the data set.
+  // Keep further shards of an earlier download in the data set.
   for (const shard of known?.shards ?? []) {
     if (!wanted.some(({ file }) => file === shard.file) && existsSync(join(out, shard.file))) shards.push(shard);
   }

@@ -14,14 +14,14 @@ const url = 'https://raw.githubusercontent.com/rowanz/hellaswag/master/data/hell
 const lineSchema = z.object({
   ctx: z.string().min(1),
   endings: z.array(z.string()).min(2),
-  /** A number as published, or a text of digits as in other copies. */
+  /** A number in the published file, a text of digits in other copies. */
   label: z.union([z.int().nonnegative(), z.string().regex(/^\d+$/).transform(Number)]),
 });
 
 /**
- * Makes the file of questions, named as its source is, in `out` (default data/hellaswag).
+ * Makes the file of questions, with the name of its source, in `out` (default data/hellaswag).
  * @param from the published file; default: hellaswag/hellaswag_val.jsonl in the folder GPT2_DATASETS
- * @throws Gpt2Error if it does not exist, a line is not a question, or the file cannot be written
+ * @throws Gpt2Error if `from` does not exist, a line is not a question, or the file cannot be written
  */
 export function prepareHellaswag({ from, out }: { from?: string; out?: string } = {}) {
   const source = from ?? findSource();
@@ -65,6 +65,6 @@ function toQuestion(line: string, place: string): Question {
   if (label >= endings.length)
     throw gpt2Error`${place} has the label ${label} for ${endings.length} endings; name the published file with --from`;
   const tokens = (text: string) => Uint16Array.from(encode(text));
-  // GPT-2's tokens of words carry the space before them.
+  // GPT-2's tokens of words begin with the space before the word.
   return { label, context: tokens(ctx), completions: endings.map((ending) => tokens(` ${ending}`)) };
 }

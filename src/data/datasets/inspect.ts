@@ -1,5 +1,4 @@
-// Inspects a token shard: its header, its ends of text, and its text at a place, decoded with the tokenizer that dataset.json in
-// its folder names.
+// Inspects a token shard: its header, its ends of text, and its text at a place, decoded with the tokenizer of its dataset.json.
 import { dirname } from 'node:path';
 import { gpt2Error } from '../../base/errors.ts';
 import { StreamDecoder, type Tokenizer } from '../../tokenizer/tokenizer.ts';
@@ -36,12 +35,12 @@ export function inspectShard(path: string, { at = 0, count = 64 }: { at?: number
     sha256: shard.sha256!,
     tokenizer: tokenizer.name,
     vocabularySize: tokenizer.vocabularySize,
-    /** One before each document, and one before each part of a long document whose previous part has the other role. */
+    /** One is before each document, and before each part of a long document whose previous part has the other role. */
     endsOfText,
     largest,
     at,
     ids,
-    /** Contains "<|endoftext|>" for ends of text, and U+FFFD for a character that is cut off. */
+    /** The text of `ids`, with "<|endoftext|>" for ends of text, and U+FFFD for a character that is cut off. */
     text: textOf(ids, tokenizer),
   };
 }

@@ -1,5 +1,5 @@
-// The data set of this package's own source and documentation, for work without a network. It changes with every version, so
-// it has no recorded curves.
+// The data set of this package's source and documentation, for work without a network. It changes with every version, so there
+// are no recorded curves of it.
 import { existsSync, readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { packageRoot } from '../../base/package-root.ts';

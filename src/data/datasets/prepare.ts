@@ -24,7 +24,7 @@ export const datasets: readonly DatasetSource[] = [tinyshakespeare, ownSource];
 export const datasetNames: readonly string[] = datasets.map(({ name }) => name);
 
 export interface PrepareOptions extends LossOptions {
-  /** The source file, if the data set takes one. */
+  /** The source file, if the data set allows another than its default. */
   readonly from?: string | undefined;
   /** Folder to write. Default data/<name>, or data/<name>-<tokenizer>. */
   readonly out?: string | undefined;
@@ -36,8 +36,8 @@ export interface PrepareOptions extends LossOptions {
 
 /**
  * Makes a data set's shards, unless they exist and are intact.
- * @throws UsageError for an unknown name, or a `from` that it does not take; Gpt2Error if the source cannot be read or
- * downloaded, the folder cannot be written, or it holds another data set and `overwrite` is not set
+ * @throws UsageError for an unknown name, or a `from` that the data set does not take; Gpt2Error if the source cannot be read or
+ * downloaded, the folder cannot be written, or the folder holds another data set and `overwrite` is not set
  * @example const { folder, dataset } = await prepareDataset('own-source', { out: 'data/own-source' });
  */
 export async function prepareDataset(name: string, options: PrepareOptions = {}): Promise<Prepared> {
@@ -49,23 +49,23 @@ export async function prepareDataset(name: string, options: PrepareOptions = {})
   if (from && set === ownSource) {
     throw usageError`own-source takes no --from: leave it out, its files come with the package`;
   }
-  const given = chooseTokenizer(asked);
-  const tokenizerName = given?.name ?? characterTokenizerName;
+  const chosen = chooseTokenizer(asked);
+  const tokenizerName = chosen?.name ?? characterTokenizerName;
   const folder = options.out ?? join('data', tokenizerName === gpt2.name ? set.name : `${set.name}-${tokenizerName}`);
 
   const { dataset: before, replaced } = standingIn(folder, set.prefix);
   const isOther =
-    before !== undefined && !((from ? [from] : set.sources).includes(before.source) && hasTokenizer(before, given));
+    before !== undefined && !((from ? [from] : set.sources).includes(before.source) && hasTokenizer(before, chosen));
   if (isOther && !overwrite) {
-    const other = hasTokenizer(before, given) ? '' : ` with the tokenizer ${before.tokenizer}`;
+    const other = hasTokenizer(before, chosen) ? '' : ` with the tokenizer ${before.tokenizer}`;
     throw standsInTheWay(folder, `a data set of ${before.source}${other}`);
   }
-  // A given text may have changed, and own-source follows the package's files: both are always made again.
+  // A text of --from may have changed, and own-source follows the package's files: both are always made again.
   const mayStay = before !== undefined && !isOther && !from && set !== ownSource;
   if (mayStay && isWhole(folder, before)) return { folder, present: true, dataset: before };
 
   const { source, documents } = await set.documents({ from, notice, folder });
-  const tokenizer = given ?? tokenizerOfCharacters(charactersOf(documents));
+  const tokenizer = chosen ?? tokenizerOfCharacters(charactersOf(documents));
   const { train, val, loss } = split(set, documents, tokenizer);
   refuseLoss(loss, options);
   if (train.length === 0)
@@ -87,7 +87,7 @@ export async function prepareDataset(name: string, options: PrepareOptions = {})
   return { folder, present: false, dataset };
 }
 
-/** Whether a data set was made with this tokenizer; undefined: with the characters of its text. */
+/** Whether a data set was made with this tokenizer; undefined stands for "char". */
 function hasTokenizer({ tokenizer: name, tokenizerSha256 }: Dataset, tokenizer: Tokenizer | undefined): boolean {
   if (!tokenizer) return name === characterTokenizerName;
   const wanted = tokenizerRecord(tokenizer);
@@ -121,7 +121,7 @@ function split(
   return { train: train!.tokens, val: val!.tokens, loss: sumOf([train!.loss, val!.loss]) };
 }
 
-/** <|endoftext|>, if the vocabulary has it, and each document. */
+/** The ids of all documents, each after <|endoftext|> if the vocabulary has it. */
 function tokensOf(documents: readonly string[], tokenizer: Tokenizer): { tokens: Uint16Array; loss: Loss } {
   const tokens = new TokenList();
   const encoded = tokenizer.encodeAll?.(documents);

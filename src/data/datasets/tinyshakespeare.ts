@@ -24,7 +24,7 @@ export const tinyshakespeare: DatasetSource = {
   },
 };
 
-/** --from, then the folder GPT2_DATASETS, then the network. */
+/** The text: of --from, else of the folder GPT2_DATASETS, else downloaded. */
 async function findText({ from, folder, notice }: SourceOptions): Promise<{ text: string; source: string }> {
   const local = process.env.GPT2_DATASETS && join(process.env.GPT2_DATASETS, 'tinyshakespeare', 'input.txt');
   const isLocal = local && existsSync(local);
@@ -33,7 +33,7 @@ async function findText({ from, folder, notice }: SourceOptions): Promise<{ text
     : isLocal
       ? [local, localSource]
       : [join(folder, 'download', 'input.txt'), url];
-  // A person waits for one megabyte: it fails within seconds.
+  // A person waits for this megabyte: a download that fails should fail within seconds.
   if (source === url) await download(url, path, { notice, sha256, pauseMilliseconds: 50, advice });
   const bytes = readText(path);
   const found = createHash('sha256').update(bytes).digest('hex');

@@ -10,7 +10,7 @@ import { prepareText, type TextOptions } from './text/prepare-text.ts';
 
 const files = ['TinyStoriesV2-GPT4-train.txt', 'TinyStoriesV2-GPT4-valid.txt'];
 
-/** llm.c's names, and one shard per role as in llm.c. */
+/** llm.c's names, and one shard per role, as in llm.c. */
 export const tinystories = { out: join('data', 'tinystories'), prefix: 'TinyStories', shardTokens: 2 ** 31 - 1 };
 
 export type CorpusOptions = Pick<
@@ -55,7 +55,7 @@ async function findStories(
   return findInputs(files.map((name) => join(folder, name))).map(withRole);
 }
 
-/** The role of a file by its name, as published; other files are divided by content. */
+/** Adds the role that a file's name contains, as the published names do; the documents of other files are divided by content. */
 function withRole(input: Input): Input {
   const name = basename(input.path);
   const role: FileRole = /valid|(?<![a-z])val(?![a-z])/i.test(name) ? 'val' : /train/i.test(name) ? 'train' : 'split';

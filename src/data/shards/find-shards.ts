@@ -13,10 +13,10 @@ import { readTokenizer, tokenizerFile } from '../../tokenizer/tokenizer-file.ts'
 
 export type Role = 'train' | 'val';
 
-/** "train" or "val" between non-letters: tiny_shakespeare_train.bin, fineweb_val_000001.bin. */
+/** The words for roles in names, between non-letters: tiny_shakespeare_train.bin, fineweb_val_000001.bin. */
 const roleWord: Record<Role, RegExp> = { train: /(?<![a-z])train(?![a-z])/i, val: /(?<![a-z])val(?![a-z])/i };
 
-/** The commands that make prepro's default folders. */
+/** For each default folder of prepro, the command that makes it. */
 export const preproOf: Readonly<Record<string, string>> = {
   'data/tinyshakespeare': 'npm run prepro tinyshakespeare',
   'data/tinyshakespeare-char': 'npm run prepro tinyshakespeare -- --tokenizer char',
@@ -83,17 +83,17 @@ const shardSchema = z.object({
   tokens: z.int().nonnegative(),
   sha256: z.string(),
 });
-/** Strict, so that a file with a damaged checksum name is not taken for an older file without a checksum. */
+/** Strict: a damaged name of the field sha256 must not make the file look like an older one without a checksum. */
 const datasetSchema = z.strictObject({
   source: z.string(),
   tokenizer: z.string(),
   vocabularySize: z.int().positive(),
-  /** Of tokenizer.json in the same folder; absent if the tokenizer is built in. */
+  /** sha256 of tokenizer.json in the same folder; absent if the tokenizer is built in. */
   tokenizerSha256: z.string().optional(),
-  /** With a tokenizer.json of the Hugging Face library: the share of the text's characters that the tokens do not hold. */
+  /** With a tokenizer.json of the Hugging Face library: the share of the text's characters that are lost. */
   lost: z.number().min(0).max(1).optional(),
   documents: z.int().positive().optional(),
-  /** Input and options, to recognize the same request. */
+  /** The hash of the input, and the options, by which prepro recognizes the same request. */
   made: z.record(z.string(), z.unknown()).optional(),
   shards: z.array(shardSchema),
 });
@@ -120,7 +120,7 @@ export function readDataset(folder: string): Dataset | undefined {
   }
 }
 
-/** What dataset.json says of a tokenizer, and of the loss of the text that it encoded. */
+/** The fields of dataset.json about a tokenizer, and about the characters that it lost. */
 export const tokenizerRecord = ({ name, vocabularySize, file, encodeAll }: Tokenizer, loss?: Loss) => ({
   tokenizer: name,
   vocabularySize,
@@ -129,7 +129,7 @@ export const tokenizerRecord = ({ name, vocabularySize, file, encodeAll }: Token
 });
 
 /**
- * The tokenizer of a folder's shards: GPT-2's without dataset.json. Undefined if dataset.json names an unknown one.
+ * The tokenizer of a folder's shards: GPT-2's without dataset.json. Undefined if dataset.json names an unknown tokenizer.
  * @throws Gpt2Error if dataset.json or tokenizer.json is damaged or missing
  * @example const text = decode([0, 1, 2], readDatasetTokenizer('data/tinyshakespeare-char'));
  */
@@ -146,7 +146,7 @@ export function readDatasetTokenizer(folder: string, dataset = readDataset(folde
 const sha256Of = (text: string): string => createHash('sha256').update(text).digest('hex');
 
 /**
- * Compares a shard with the dataset.json of its folder, if that lists shards.
+ * Compares a shard with the dataset.json of its folder, if dataset.json lists shards.
  * @throws Gpt2Error if the shard is not listed, or has another sha256
  */
 export function checkListed(path: string, sha256: string, dataset: Dataset | undefined): void {

@@ -7,11 +7,11 @@ import { writeDurably } from './shard.ts';
 const magic = 20240522;
 const version = 1;
 const headerBytes = 1024;
-/** The first word of a question. It is not a token: a vocabulary may include this id, but questions may not. */
+/** The first word of a question. It marks the start, so the tokens of questions must not include this id. */
 const startMark = 65535;
-/** Marker, bytes, index, label, number of completions, length of the context. */
+/** The words before the context: start mark, bytes, index, label, number of completions, length of the context. */
 const fixedWords = 6;
-/** Index and size of a question are uint16. */
+/** Limits, because index and size of a question are uint16. */
 const mostQuestions = 65535;
 const mostBytes = 65535;
 
@@ -94,7 +94,7 @@ function readQuestion(words: Uint16Array, index: number, damaged: (what: string)
 
 /**
  * Writes a file of questions under a temporary name, then renames it.
- * @throws Gpt2Error if there are too many, one is too long for the format, or it cannot be written
+ * @throws Gpt2Error if there are too many questions, one is too long for the format, or the file cannot be written
  */
 export function writeQuestions(path: string, questions: readonly Question[]): void {
   if (questions.length < 1 || questions.length > mostQuestions) {

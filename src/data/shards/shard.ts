@@ -1,5 +1,5 @@
 // Reads, checks and writes token shards in llm.c's format: 256 int32 (magic 20240520, version 1, token count), then the tokens
-// as uint16. find.ts lists the shards of a folder.
+// as uint16. find-shards.ts lists the shards of a folder.
 import { createHash } from 'node:crypto';
 import { closeSync, fstatSync, fsyncSync, openSync, renameSync, rmSync, type Stats, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -19,15 +19,15 @@ export interface Shard extends Disposable {
   /** Number of tokens. */
   readonly tokens: number;
   /**
-   * `count` tokens from `start` on, in memory that the next read reuses. Reading continues if the file is replaced by another
-   * under its name, touched, or overwritten with the same bytes.
+   * `count` tokens from `start` on, in memory that the next read reuses. Reading continues if another file takes this file's
+   * name, or if this file is touched or overwritten with the same bytes.
    * @throws ChangedShardError if the file's content has changed since it was opened
    */
   read(start: number, count: number): Uint16Array;
   /** sha256 of the whole file, in hex; undefined before `checkTokens`. */
   readonly sha256: string | undefined;
   /**
-   * Reads the whole shard; `checkHash` may refuse it first, by its sha256.
+   * Checks the tokens of the whole shard. `checkHash` is called first, and may refuse the shard by its sha256.
    * @throws Gpt2Error naming the first token outside the vocabulary
    */
   checkTokens(vocabularySize: number, checkHash?: (sha256: string) => void): void;
@@ -39,7 +39,7 @@ export class ChangedShardError extends Gpt2Error {
   override readonly name = 'ChangedShardError';
 }
 
-/** Opens a shard. @throws Gpt2Error if the file is missing or is not a shard; it gives the expected and the actual value */
+/** Opens a shard. @throws Gpt2Error with the expected and the actual value, if the file is missing or is not a shard */
 export function openShard(path: string): Shard {
   const file = explained(`the token shard ${path} cannot be opened`, 'name a .bin file that prepro wrote', () =>
     openRegularFile(path),
@@ -62,7 +62,7 @@ export function openShard(path: string): Shard {
         for (;;) {
           const bytes = new Uint8Array(view.buffer, 0, count * tokenBytes);
           reading(path, () => readFully(file, bytes, headerBytes + start * tokenBytes));
-          // Checked after the read, to detect a change before or during it. It takes 1 µs.
+          // Checked after the read, to detect a change before or during the read. It takes 1 µs.
           const now = fstatSync(file);
           if (now.size === seen.size && now.mtimeMs === seen.mtimeMs) return view;
           if (
@@ -101,7 +101,7 @@ export function openShard(path: string): Shard {
   }
 }
 
-/** Index of the first token outside the vocabulary, or -1. A loop: `findIndex` takes six times as long. */
+/** Index of the first token outside the vocabulary, or -1. A loop, because `findIndex` takes six times as long. */
 export function firstOutside(tokens: Uint16Array | Int32Array, vocabularySize: number): number {
   for (let index = 0; index < tokens.length; index++) {
     // Read as unsigned, a negative token exceeds every vocabulary.
@@ -165,7 +165,7 @@ export const temporaryPath = (path: string): string => `${path}.${process.pid}.t
 /** Writes a file that is complete or absent after a crash. @throws Gpt2Error */
 export function writeDurably(path: string, parts: Iterable<Uint8Array>, temporary = temporaryPath(path)): void {
   try {
-    // A link of that name could lead to any file.
+    // A link with the temporary name could lead to any file.
     rmSync(temporary, { force: true });
     const file = openSync(temporary, 'wx');
     try {
@@ -177,7 +177,7 @@ export function writeDurably(path: string, parts: Iterable<Uint8Array>, temporar
     renameSync(temporary, path);
     syncToDisk(dirname(path));
   } catch (cause) {
-    // The first error is the one to report.
+    // Report the first error.
     orElse(undefined, () => rmSync(temporary, { force: true }));
     throw new Gpt2Error(`cannot write ${path}: ${(cause as Error).message}`, { cause });
   }

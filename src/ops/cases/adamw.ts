@@ -37,7 +37,7 @@ export const adamwCases = [
       m: { fp32: 1e-6, bf16: 1e-6 },
       v: { fp32: 1e-6, bf16: 1e-6 },
       master: { fp32: 1e-6, bf16: 1e-6 },
-      // Rounded masters.
+      // Weights are rounded masters.
       weight: { fp32: 1e-6, bf16: 2e-3 },
     }),
   }),

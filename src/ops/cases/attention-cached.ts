@@ -6,12 +6,12 @@ import { casesOf } from './op-case.ts';
 
 type Sizes = Readonly<Record<'B' | 'T' | 'S' | 'C' | 'NH', number>>;
 
-/** Attention over the cache and the new positions, by the formula without a cache; queries of earlier positions are zero. */
+/** Attention over the cache and the new positions, computed without a cache; queries of earlier positions are zero. */
 function cached(
   { keys, values, qkv, positions }: Record<'keys' | 'values' | 'qkv' | 'positions', Numbers>,
-  own: Sizes,
+  size: Sizes,
 ) {
-  const { B, T, S, C, NH } = own;
+  const { B, T, S, C, NH } = size;
   const HS = C / NH;
   const out = new Float64Array(B * T * C);
   const [allKeys, allValues] = [Float64Array.from(keys), Float64Array.from(values)];
@@ -45,9 +45,9 @@ export const attentionCachedCases = [
       { B: 2, T: 7, S: 20, C: 60, NH: 3 },
     ],
     inputs: (_, { B, T, S }: Sizes, random) => ({ positions: random.integers(B, S - T + 1) }),
-    formula: (inputs, own: Sizes) => cached(inputs, own),
+    formula: (inputs, size: Sizes) => cached(inputs, size),
     bounds: () => ({
-      // P is rounded to bf16 before the product with v.
+      // P is rounded to bf16 before its matmul with v.
       out: { fp32: 2e-6, bf16: 4e-3 },
       keys: { fp32: 0, bf16: 0 },
       values: { fp32: 0, bf16: 0 },

@@ -9,7 +9,7 @@ type Attention = ReturnType<typeof computeAttention>;
 
 const computed = new WeakMap<Numbers, { dout: Numbers | undefined; result: Attention }>();
 
-/** Forward and backward in double; `dout` [B,T,C], left out for forward alone. Computed once for the same arrays. */
+/** Forward and backward in double. `dout` [B,T,C] is undefined for forward alone. The result for the same arrays is kept. */
 export function attention(qkv: Numbers, dout: Numbers | undefined, sizes: AttentionSizes): Attention {
   const known = computed.get(qkv);
   if (known && known.dout === dout) return known.result;
@@ -30,7 +30,7 @@ function computeAttention(qkv: Numbers, dout: Numbers | undefined, { B, T, C, NH
     for (let h = 0; h < NH; h++) {
       for (let t = 0; t < T; t++) {
         const q = (b * T + t) * 3 * C + h * HS;
-        const own = (b * T + t) * C + h * HS;
+        const row = (b * T + t) * C + h * HS;
         let largest = Number.NEGATIVE_INFINITY;
         for (let s = 0; s <= t; s++) {
           const k = (b * T + s) * 3 * C + C + h * HS;
@@ -48,10 +48,10 @@ function computeAttention(qkv: Numbers, dout: Numbers | undefined, { B, T, C, NH
           const v = (b * T + s) * 3 * C + 2 * C + h * HS;
           let d = 0;
           for (let i = 0; i < HS; i++) {
-            out[own + i]! += share[s]! * qkv[v + i]!;
+            out[row + i]! += share[s]! * qkv[v + i]!;
             if (!dout) continue;
-            d += dout[own + i]! * qkv[v + i]!;
-            dqkv[v + i]! += share[s]! * dout[own + i]!;
+            d += dout[row + i]! * qkv[v + i]!;
+            dqkv[v + i]! += share[s]! * dout[row + i]!;
           }
           dshare[s] = d;
           total += share[s]! * d;
@@ -74,20 +74,20 @@ const sizeOf = (T: number, HS: number) => {
   const NH = T < 200 ? 3 : 1;
   return { B: T < 200 ? 2 : 1, T, C: HS * NH, NH };
 };
-// The last one has several tiles of rows, and is small enough for an emulated GPU.
+// Several tiles of rows, and small enough for an emulated GPU.
 const small: AttentionSizes = { B: 1, T: 129, C: 20, NH: 1 };
 const sizes = [sizeOf(64, 64), sizeOf(1, 64), sizeOf(7, 64), sizeOf(129, 64), sizeOf(64, 20), sizeOf(64, 128), small];
-// Every head size with its own kernels, at lengths on both sides of a tile.
+// Every head size with separate kernels, at lengths on both sides of a tile.
 const gpuSizes = [1, 7, 127, 129, 1000, 1024].flatMap((T) => [20, 32, 64, 80, 96, 128].map((HS) => sizeOf(T, HS)));
-/** Half of the scores are masked. */
-const flops = (products: number) => (own: AttentionSizes) => products * own.B * own.T * own.T * own.C;
+/** Operations of so many matmuls [T,T,HS] of each head, of whose scores half are masked. */
+const flops = (matmuls: number) => (size: AttentionSizes) => matmuls * size.B * size.T * size.T * size.C;
 
 export const attentionCases = [
   casesOf(contracts.attentionForward, {
     ...{ sizes, gpuSizes },
-    formula: ({ qkv }, own: AttentionSizes) => attention(qkv, undefined, own),
+    formula: ({ qkv }, size: AttentionSizes) => attention(qkv, undefined, size),
     bounds: () => ({
-      // P is rounded to bf16 before the product with v.
+      // P is rounded to bf16 before its matmul with v.
       out: { fp32: 2e-6, bf16: 4e-3 },
       lse: { fp32: 1e-5, bf16: 1e-4, measure: 'absolute' },
     }),
@@ -95,12 +95,12 @@ export const attentionCases = [
   }),
   casesOf(contracts.attentionBackward, {
     ...{ sizes, gpuSizes },
-    inputs({ qkv, dout }, own: AttentionSizes) {
-      const { out, lse } = attention(qkv, dout, own);
+    inputs({ qkv, dout }, size: AttentionSizes) {
+      const { out, lse } = attention(qkv, dout, size);
       return { out, lse };
     },
-    formula({ qkv, dout }, own: AttentionSizes) {
-      const { dqkv } = attention(qkv, dout, own);
+    formula({ qkv, dout }, size: AttentionSizes) {
+      const { dqkv } = attention(qkv, dout, size);
       return { dqkv };
     },
     // P and dS are rounded, and D is computed from the rounded out. Parts: dq, dk, dv.

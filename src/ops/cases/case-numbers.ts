@@ -31,17 +31,17 @@ export class Random {
   }
 }
 
-/** The elements of a tensor of real numbers; of one in FP8 without its scale. */
+/** The elements of a tensor of real numbers; FP8 values are not multiplied by their scale. */
 export const floats = (tensor: Tensor): Float32Array => numbersOf(tensor, tensor.read()) as Float32Array;
 
-/** What was read from a tensor, as numbers. */
+/** Values that were read from a tensor, as numbers. */
 export function numbersOf({ type }: Tensor, values: ReturnType<Tensor['read']>): Float32Array | Int32Array {
   if (type === 'int32') return values as Int32Array;
   if (values instanceof Uint8Array) return fromE4m3(values);
   return values instanceof Uint16Array ? fromBf16(values) : asFloat32(values);
 }
 
-/** The same array if it is one. (`Float32Array.from` takes 10 times longer than the constructor.) */
+/** The values as Float32Array, copied only if necessary. (`Float32Array.from` takes 10 times longer than the constructor.) */
 const asFloat32 = (values: ArrayLike<number>): Float32Array =>
   values instanceof Float32Array ? values : new Float32Array(values);
 
@@ -87,7 +87,7 @@ export function largestDifference(a: ArrayLike<number>, b: ArrayLike<number>): n
   return difference;
 }
 
-/** max |a|, and at least what a quotient needs */
+/** max |a|, but at least `least`, so that one can divide by it */
 export function largestOf(a: ArrayLike<number>, least = 1e-30): number {
   let largest = least;
   for (let index = 0; index < a.length; index++) largest = Math.max(largest, Math.abs(a[index]!));

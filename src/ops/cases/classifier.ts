@@ -15,9 +15,9 @@ type Sizes = {
   readonly dloss: number;
   /** The limit of the logits; 0: none. */
   readonly softcap: number;
-  /** 0: without bias and dbias, as in GPT-2. */
+  /** 1: with bias and dbias; 0: without, as in GPT-2. */
   readonly biased: number;
-  /** Standard deviation of the weights; the logits' grows with it. */
+  /** Standard deviation of the weights; that of the logits is proportional. */
   readonly weightScale: number;
 };
 
@@ -29,7 +29,7 @@ const sizes = [
   { N: 130, C: 64, V: 1000, Vp: 1024, ...plain, weightScale: 0.3 },
   { N: 5, C: 37, V: 77, Vp: 80, ...plain, weightScale: 0.3 },
   { N: 5, C: 37, V: 77, Vp: 80, ...biased, softcap: 15, weightScale: 0.3 },
-  // Losses of up to 40, and of 0: a target is one of the largest or of the smallest logits.
+  // Losses from 0 to 40: a target's logit is among the largest or the smallest.
   { N: 300, C: 128, V: 500, Vp: 512, ...plain, weightScale: 1 },
   // A fifth of the logits are over the cap.
   { N: 300, C: 128, V: 500, Vp: 512, ...biased, softcap: 15, weightScale: 1 },
@@ -37,7 +37,7 @@ const sizes = [
 ];
 const gpuSizes = [
   { N: 257, C: 768, V: 5000, Vp: 5120, ...plain, weightScale: 0.1 },
-  // Several tiles for each SM one after the other.
+  // Each SM computes several tiles one after the other.
   { N: 2048, C: 64, V: 2900, Vp: 2944, ...plain, weightScale: 0.3 },
   { N: 2048, C: 64, V: 2900, Vp: 2944, ...biased, softcap: 15, weightScale: 1 },
 ];
@@ -63,7 +63,10 @@ function fromLogits(
   };
 }
 
-/** Only the parts round logits to bf16: those of 32 to 64 by up to 0.125, and a loss is a difference of two. */
+/**
+ * Whether the op runs as separate kernels, which store logits in bf16; the fused kernels do not round them. Logits from 32 to
+ * 64 are rounded by up to 0.125, and a loss is the difference of two.
+ */
 function isInParts({ C }: Sizes, { codePath, without }: Environment): boolean {
   const needsParts = without.includes('dweight') && !without.includes('dbias');
   return codePath === 'portable' || C % 8 !== 0 || needsParts;
@@ -74,7 +77,7 @@ function isInParts({ C }: Sizes, { codePath, without }: Environment): boolean {
  * four times that is accepted.
  */
 const lossBound = ({ C, weightScale }: Sizes): number => 4e-3 * weightScale * Math.sqrt(C);
-/** Rounded logits are off by as much as the scores are large. */
+/** The rounding error of a logit is proportional to the logit. */
 const gradientBound = ({ weightScale }: Sizes): number => 3e-2 * weightScale + 1e-3;
 
 const boundsOf = (losses: Omit<Bound, 'measure'>, gradient: Bound) => ({
@@ -86,13 +89,13 @@ export const classifierCases = [
   casesOf(contracts.classifier, {
     ...{ sizes, gpuSizes, without, flops },
     scale: ({ weightScale }: Sizes) => ({ weight: weightScale }),
-    formula: ({ bias, ...inputs }, own: Sizes) =>
-      fromLogits(linear(inputs.in, inputs.weight, bias, { ...own, O: own.Vp }), inputs, own),
-    bounds(own: Sizes, environment) {
-      const inParts = isInParts(own, environment);
+    formula: ({ bias, ...inputs }, size: Sizes) =>
+      fromLogits(linear(inputs.in, inputs.weight, bias, { ...size, O: size.Vp }), inputs, size),
+    bounds(size: Sizes, environment) {
+      const inParts = isInParts(size, environment);
       return boundsOf(
-        { fp32: 1e-4, tf32: lossBound(own), bf16: inParts ? 0.25 : 1e-4 },
-        { fp32: 1e-5, tf32: gradientBound(own), bf16: inParts ? 2e-2 : 3e-3 },
+        { fp32: 1e-4, tf32: lossBound(size), bf16: inParts ? 0.25 : 1e-4 },
+        { fp32: 1e-5, tf32: gradientBound(size), bf16: inParts ? 2e-2 : 3e-3 },
       );
     },
   }),
@@ -108,16 +111,16 @@ export const classifierCases = [
       inScale: drawScales(N, random).map((scale) => scale / 2),
       factors: Float32Array.of(2 ** Math.floor(Math.log2(weightScale / e4m3Deviation)), 0, 0, 0),
     }),
-    formula({ inValues, inScale, weightValues, factors, bias, ...inputs }, own: Sizes) {
+    formula({ inValues, inScale, weightValues, factors, bias, ...inputs }, size: Sizes) {
       const [x, weight] = [scaled(inValues, inScale), scaled(weightValues, factors[0]!)];
-      return fromLogits(linear(x, weight, bias, { ...own, O: own.Vp }), inputs, own);
+      return fromLogits(linear(x, weight, bias, { ...size, O: size.Vp }), inputs, size);
     },
-    // Hopper's sums of products of FP8 have about as many bits of mantissa as numbers of tf32.
-    bounds(own: Sizes, environment) {
-      const inParts = isInParts(own, environment);
+    // Hopper's sums in FP8 matmuls have about as many bits of mantissa as tf32.
+    bounds(size: Sizes, environment) {
+      const inParts = isInParts(size, environment);
       return boundsOf(
-        { fp32: 1e-4, bf16: inParts ? 0.25 : lossBound(own) },
-        { fp32: 1e-5, bf16: inParts ? 2e-2 : Math.max(3e-3, gradientBound(own)) },
+        { fp32: 1e-4, bf16: inParts ? 0.25 : lossBound(size) },
+        { fp32: 1e-5, bf16: inParts ? 2e-2 : Math.max(3e-3, gradientBound(size)) },
       );
     },
   }),

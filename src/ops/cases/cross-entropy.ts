@@ -4,7 +4,7 @@ import { contracts } from '../ops.generated.ts';
 import type { Numbers } from './case-numbers.ts';
 import { casesOf } from './op-case.ts';
 
-/** Losses, and their gradient times `dloss`, of rows of Vp logits of which V count. */
+/** The losses of rows of logits, and their gradients times `dloss`. A row has Vp logits; the last Vp - V are padding. */
 export function crossEntropy(
   logits: Numbers,
   targets: Numbers,

@@ -7,7 +7,7 @@ type Sizes = Readonly<Record<'B' | 'T' | 'C', number>>;
 
 const V = 5000;
 const sizes = [
-  // These two are small enough for an emulated GPU; the second has runs of a token that are longer than a block.
+  // Two sizes that are small enough for an emulated GPU; in the second, the rows of a token fill more than one block.
   { B: 2, T: 64, C: 128, V: 190, kinds: 190 },
   { B: 2, T: 300, C: 37, V: 190, kinds: 2 },
   { B: 2, T: 9, C: 37, V, kinds: 50 },
@@ -15,12 +15,12 @@ const sizes = [
   { B: 3, T: 700, C: 96, V, kinds: V },
   { B: 1, T: 2100, C: 32, V, kinds: 1 },
 ];
-/** Few kinds of tokens repeat often, so that backward sums many rows. */
+/** Tokens of only `kinds` kinds: if these are few, backward sums many rows of each. */
 const inputs = (_: unknown, { B, T, kinds }: Sizes & { kinds: number }, random: Random) => ({
   tokens: random.integers(B * T, kinds),
 });
 
-/** Row t of a text plus a row of wpe, if there is one. */
+/** An element of the embedding: of a row of wte plus, if the model has wpe, a row of wpe. `place` says which rows. */
 const embedded =
   (tokens: Numbers, wte: Numbers, wpe: Numbers | undefined, C: number, place: (row: number) => [number, number]) =>
   (_: unknown, index: number): number => {

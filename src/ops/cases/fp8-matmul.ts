@@ -1,4 +1,4 @@
-// Cases of the products of FP8: forward, backward to the input, and the gradient of the weight.
+// Cases of FP8 matmuls: forward, backward to the input, and the gradient of the weight.
 import { blockRows, groupsOf } from '../columnwise.ts';
 import { contracts } from '../ops.generated.ts';
 import { largestOf, type Numbers, norm, type Random } from './case-numbers.ts';
@@ -46,10 +46,10 @@ const bound = ({ N, C, O }: Sizes): Bound => productBound(Math.max(N, C, O));
 // Weights of a standard deviation of 0.2.
 const weightScale = 2 ** -9;
 
-/** In fp32, as the ops compute it: a power of two and its double may be a rounding apart. */
+/** Rounds as the ops do. Computed in double, a bound just over a power of two could get another scale. */
 const fp32 = Math.fround;
 
-/** Scales of rows; those of a block of rows are half of the block's before. */
+/** Scales of rows, in each block of rows half as large as in the block before. */
 const drawRowScales = (N: number, random: Random): Float32Array =>
   drawScales(N, random).map((scale, n) => scale / 2 ** Math.floor(n / blockRows));
 
@@ -66,8 +66,8 @@ const forwardInputs = (
 };
 
 type ForwardInputs = Record<'in' | 'inScale' | 'weight' | 'factors' | 'bias', Numbers>;
-const forward = ({ in: x, inScale, weight, factors, bias }: ForwardInputs, own: Sizes): Float64Array =>
-  linear(scaled(x, inScale), scaled(weight, factors[0]!), bias, own);
+const forward = ({ in: x, inScale, weight, factors, bias }: ForwardInputs, size: Sizes): Float64Array =>
+  linear(scaled(x, inScale), scaled(weight, factors[0]!), bias, size);
 
 const backwardScale = () => ({ dout: e4m3Deviation, transposed: e4m3Deviation });
 const backwardInputs = (
@@ -85,7 +85,7 @@ type BackwardInputs = Record<'dout' | 'doutScale' | 'transposed' | 'factors', Nu
 const backward = ({ dout, doutScale, transposed, factors }: BackwardInputs, { N, C, O }: Sizes): Float64Array =>
   linear(scaled(dout, doutScale), scaled(transposed, factors[0]!), undefined, { N, C: O, O: C });
 
-/** A result [N,C] as it is stored in FP8: boundOf(norm, activatedScale) is that of a row, or of a block of rows. */
+/** A result [N,C] as stored in FP8. boundOf(norm, activatedScale) bounds the elements of a row, or of a block of rows. */
 function stored(
   result: Float64Array,
   norms: Numbers,
@@ -93,8 +93,8 @@ function stored(
   { N, C }: Readonly<Record<'N' | 'C', number>>,
   activatedScales: Numbers = new Float32Array(N),
 ) {
-  const scales = (own: Numbers, activated: Numbers) =>
-    Float64Array.from(own, (norm, index) => scaleOf(boundOf(norm, activated[index]!)));
+  const scales = (norms: Numbers, activated: Numbers) =>
+    Float64Array.from(norms, (norm, index) => scaleOf(boundOf(norm, activated[index]!)));
   return {
     values: result,
     scale: scales(norms, activatedScales),
@@ -108,7 +108,7 @@ interface Activation {
   readonly derivative: (x: number) => number;
   /** The largest result where |pre| is at most x. */
   readonly boundOf: (x: number) => number;
-  /** The bound of the derivative, where forward stored its results with this scale. */
+  /** The largest derivative in a row whose activation forward stored with this scale. */
   readonly derivativeBound: (activatedScale: number) => number;
 }
 
@@ -134,14 +134,14 @@ function activatedForward(
 
 function activatedBackward(
   { pre, ...inputs }: BackwardInputs & Record<'doutNorm' | 'pre', Numbers>,
-  own: Sizes,
+  size: Sizes,
   { derivative, derivativeBound }: Activation,
   activatedScales?: Numbers,
 ) {
-  const din = backward(inputs, own).map((value, index) => value * derivative(pre[index]!));
+  const din = backward(inputs, size).map((value, index) => value * derivative(pre[index]!));
   const bound = (norm: number, activatedScale: number) =>
     fp32(norm * fp32(derivativeBound(activatedScale) * inputs.factors[2]!));
-  return stored(din, inputs.doutNorm, bound, own, activatedScales);
+  return stored(din, inputs.doutNorm, bound, size, activatedScales);
 }
 
 const storedBounds = { values: e4m3Bound, scale: exact, columnwise: e4m3Bound, columnwiseScale: exact };
@@ -170,42 +170,42 @@ const padded = (values: Numbers, N: number, C: number): Float32Array =>
 export const fp8MatmulCases = [
   casesOf(contracts.fp8Matmul, {
     ...{ sizes, gpuSizes, flops, scale: forwardScale, inputs: forwardInputs },
-    formula: ({ residual, ...inputs }, own: Sizes) => ({
-      out: forward(inputs, own).map((value, index) => value + (residual?.[index] ?? 0)),
+    formula: ({ residual, ...inputs }, size: Sizes) => ({
+      out: forward(inputs, size).map((value, index) => value + (residual?.[index] ?? 0)),
     }),
-    bounds: (own: Sizes) => ({ out: bound(own) }),
+    bounds: (size: Sizes) => ({ out: bound(size) }),
   }),
   casesOf(contracts.fp8MatmulGeluForward, {
     ...{ sizes, gpuSizes, flops, scale: forwardScale, inputs: forwardInputs },
-    formula(inputs, own: Sizes) {
-      const pre = forward(inputs, own);
-      return { pre, ...activatedForward(pre, inputs, own, activations.gelu) };
+    formula(inputs, size: Sizes) {
+      const pre = forward(inputs, size);
+      return { pre, ...activatedForward(pre, inputs, size, activations.gelu) };
     },
-    bounds: (own: Sizes) => ({ pre: bound(own), ...storedBounds }),
+    bounds: (size: Sizes) => ({ pre: bound(size), ...storedBounds }),
   }),
   casesOf(contracts.fp8MatmulReluSquaredForward, {
     ...{ sizes, gpuSizes, flops, scale: forwardScale, inputs: forwardInputs },
-    formula: (inputs, own: Sizes) => activatedForward(forward(inputs, own), inputs, own, activations.reluSquared),
+    formula: (inputs, size: Sizes) => activatedForward(forward(inputs, size), inputs, size, activations.reluSquared),
     bounds: () => storedBounds,
   }),
   casesOf(contracts.fp8MatmulGeluBackwardInput, {
     ...{ sizes, gpuSizes, flops, scale: backwardScale, inputs: backwardInputs },
-    formula: (inputs, own: Sizes) => activatedBackward(inputs, own, activations.gelu),
+    formula: (inputs, size: Sizes) => activatedBackward(inputs, size, activations.gelu),
     bounds: () => storedBounds,
   }),
   casesOf(contracts.fp8MatmulReluSquaredBackwardInput, {
     ...{ sizes, gpuSizes, flops, scale: () => ({ ...backwardScale(), activated: e4m3Deviation }) },
-    inputs(drawn, own, random) {
+    inputs(drawn, size, random) {
       const activated = drawn.activated.map((value) => Math.max(value, 0));
-      const activatedScale = drawRowScales(own.N!, random);
+      const activatedScale = drawRowScales(size.N!, random);
       return {
-        ...{ ...backwardInputs(drawn, own, random), activated, activatedScale },
+        ...{ ...backwardInputs(drawn, size, random), activated, activatedScale },
         activatedColumnwiseScale: largestOfBlocks(activatedScale),
       };
     },
-    formula({ activated, activatedScale, ...inputs }, own: Sizes) {
+    formula({ activated, activatedScale, ...inputs }, size: Sizes) {
       const pre = scaled(activated, activatedScale).map(Math.sqrt);
-      return activatedBackward({ ...inputs, pre }, own, activations.reluSquared, activatedScale);
+      return activatedBackward({ ...inputs, pre }, size, activations.reluSquared, activatedScale);
     },
     bounds: () => storedBounds,
   }),
@@ -225,6 +225,6 @@ export const fp8MatmulCases = [
       const inRows = rowwise(scaledColumnwise(x, inScale, groups), N, C);
       return { dweight: product(rows, inRows, { N: O, K: N, O: C }, 'tn'), dbias: columnSums(rows, O) };
     },
-    bounds: (own: Sizes) => ({ dweight: bound(own), dbias: { fp32: 1e-5, bf16: 1e-3 } }),
+    bounds: (size: Sizes) => ({ dweight: bound(size), dbias: { fp32: 1e-5, bf16: 1e-3 } }),
   }),
 ];

@@ -33,7 +33,7 @@ export const fp8QuantizeWeightCases = [
         factors: Float64Array.of(scale, ...norms, bias ? largestOf(bias) : 0),
       };
     },
-    // Known numbers are rounded; only norms may differ.
+    // The scale and the rounding are exact; only norms are sums.
     bounds: () => ({ values: exact, transposed: exact, factors: { fp32: 1e-6, bf16: 1e-6 } }),
   }),
 ];

@@ -22,7 +22,7 @@ export const fp8TransposeCases = [
       { N: 65_523, C: 48 },
     ],
     scale: () => ({ values: e4m3Deviation }),
-    // From the largest of a block down to values that become zero.
+    // Scales from the largest of a block down to so small ones that values become zero.
     inputs({ values }, { N, C }, random) {
       const scale = Float32Array.from(random.integers(N!, 24), (power) => 2 ** -power);
       return { scale, norm: perRow(scaled(values, scale), C!, norm) };

@@ -5,8 +5,8 @@ import { largestOf, type Numbers, norm, type Random } from './case-numbers.ts';
 import type { Bound, OpCases } from './op-case.ts';
 
 /**
- * E4M3 has 3 bits of fraction: errors are uniform up to 2^-4 of a power of two, their root mean square is 2^-4 / sqrt(3), and that of
- * numbers of 1 to 2 is about 1.5: a quotient of 2.4e-2.
+ * E4M3 has 3 bits of fraction: errors of numbers from 1 to 2 are uniform up to 2^-4, with a root mean square of 2^-4 / sqrt(3).
+ * That of the numbers is about 1.5: a relative error of 2.4e-2.
  */
 export const e4m3Bound: Bound = { fp32: 2.7e-2, bf16: 2.7e-2 };
 export const exact: Bound = { fp32: 0, bf16: 0 };
@@ -14,14 +14,14 @@ export const exact: Bound = { fp32: 0, bf16: 0 };
 /** Standard deviation of inputs in E4M3 that use its range. */
 export const e4m3Deviation = 100;
 
-/** The scale of a row, or a weight, with this largest element, or this bound: the smallest with which it is at most 448. */
+/** The scale of a row or a weight with elements up to `largest`: the smallest power of two that brings them to at most 448. */
 export function scaleOf(largest: number): number {
   let scale = 2 ** -126;
   while (largest > 448 * scale) scale *= 2;
   return scale;
 }
 
-/** What bounds the norm of a row in FP8: 17/16 of the row's own, and what rounding subnormal numbers adds. */
+/** An upper bound of a row's norm after rounding to FP8: 17/16 of its norm before, and the errors of subnormal numbers. */
 export const normBound = (row: Numbers): number =>
   (17 / 16) * norm(row) + Math.sqrt(row.length) * 2 ** -10 * scaleOf(largestOf(row, 0));
 
@@ -36,13 +36,13 @@ export function scaled(values: Numbers, scales: Numbers | number): Float64Array 
   return new Float64Array(values).map((value, index) => value * scales[Math.floor(index / width)]!);
 }
 
-/** The largest of each block of rows: a columnwise copy's scales from those of rows, its norms from norms. */
+/** The largest value in each block of rows: the scales of a columnwise copy from the rows' scales, or its norms from theirs. */
 export const largestOfBlocks = (ofRows: Numbers): Float32Array =>
   Float32Array.from({ length: blocksOf(ofRows.length) }, (_, block) =>
     largestOf(ofRows.subarray(block * blockRows, (block + 1) * blockRows), 0),
   );
 
-/** Of each element of a columnwise copy, in order, its row and column. */
+/** The row and column of each element of a columnwise copy, in order. */
 function* placesOf(N: number, C: number): Generator<readonly [row: number, column: number]> {
   for (let column = 0; column < C; column++) {
     for (let first = 0; first < N; first += 16) {
@@ -91,7 +91,7 @@ export const aligned = <S extends Readonly<Record<string, number>>>(sizes: S): S
   C: Math.ceil(sizes.C! / 16) * 16,
 });
 
-/** Cases of an op that is `plain` and also stores its result as `values`, with bounds of their norms. */
+/** Cases of an op that computes the same as `plain` and also stores the result in FP8, with a bound of each row's norm. */
 export const alsoInFp8 = (op: OpContract, plain: OpCases, result: 'out' | 'din'): OpCases => ({
   ...plain,
   op,
@@ -101,8 +101,8 @@ export const alsoInFp8 = (op: OpContract, plain: OpCases, result: 'out' | 'din')
     const rows = results[result]!;
     return { ...results, values: rows, norm: perRow(rows, sizes.C!, normBound) };
   },
-  bounds: (...given) => {
-    const own = plain.bounds(...given);
-    return { ...own, values: e4m3Bound, norm: own[result]! };
+  bounds: (...args) => {
+    const bounds = plain.bounds(...args);
+    return { ...bounds, values: e4m3Bound, norm: bounds[result]! };
   },
 });

@@ -18,10 +18,10 @@ export const globalNormCases = [
       return { step };
     },
     formula({ step, matrices, vectors }, { maxNorm }: { maxNorm: number }) {
-      const own = Math.hypot(norm(matrices), norm(vectors));
+      const total = Math.hypot(norm(matrices), norm(vectors));
       const block = Float64Array.from(step);
-      block[GPT2_STEP.GPT2_STEP_NORM] = own;
-      block[GPT2_STEP.GPT2_STEP_CLIP] = maxNorm > 0 && own > maxNorm ? maxNorm / own : 1;
+      block[GPT2_STEP.GPT2_STEP_NORM] = total;
+      block[GPT2_STEP.GPT2_STEP_CLIP] = maxNorm > 0 && total > maxNorm ? maxNorm / total : 1;
       block[GPT2_STEP.GPT2_STEP_UPDATED] = 1;
       // The op does not change the limits.
       return { step: block.map((value) => (value === 1e9 ? Math.fround(1e9) : value)) };

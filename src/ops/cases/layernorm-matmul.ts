@@ -15,25 +15,25 @@ const sizes = [
 ];
 const scale = () => ({ weight: 0.2 });
 const flops = ({ N, C, O }: Sizes): number => 2 * N * C * O;
-// In bf16 the layernorm's rows may be rounded before the product, as the two ops would round them.
+// In bf16 the op may round the layernorm's rows before the matmul, as two separate ops would.
 const bound = ({ C, O }: Sizes): Bound => ({ ...productBound(Math.max(C, O)), bf16: 4e-3 });
 
 type Inputs = Record<'in' | 'normWeight' | 'normBias' | 'weight' | 'bias', Numbers>;
-const result = ({ in: x, normWeight, normBias, weight, bias }: Inputs, own: Sizes): Float64Array =>
-  linear(normalized(x, normWeight, normBias, own), weight, bias, own);
+const result = ({ in: x, normWeight, normBias, weight, bias }: Inputs, size: Sizes): Float64Array =>
+  linear(normalized(x, normWeight, normBias, size), weight, bias, size);
 
 export const layernormMatmulCases = [
   casesOf(contracts.layernormMatmulForward, {
     ...{ sizes, scale, flops },
-    formula: (inputs, own: Sizes) => ({ out: result(inputs, own) }),
-    bounds: (own: Sizes) => ({ out: bound(own) }),
+    formula: (inputs, size: Sizes) => ({ out: result(inputs, size) }),
+    bounds: (size: Sizes) => ({ out: bound(size) }),
   }),
   casesOf(contracts.layernormMatmulGeluForward, {
     ...{ sizes, scale, flops },
-    formula(inputs, own: Sizes) {
-      const pre = result(inputs, own);
+    formula(inputs, size: Sizes) {
+      const pre = result(inputs, size);
       return { pre, out: pre.map(gelu) };
     },
-    bounds: (own: Sizes) => ({ pre: bound(own), out: { ...throughGelu(bound(own)), bf16: 5e-3 } }),
+    bounds: (size: Sizes) => ({ pre: bound(size), out: { ...throughGelu(bound(size)), bf16: 5e-3 } }),
   }),
 ];

@@ -16,12 +16,12 @@ const sizes = [
   { N: 3000, C: 384 },
 ];
 /**
- * A mean that is large for the standard deviation, which is about `step`. A variance of E[x^2] - E[x]^2 in fp32 makes rstd wrong by
- * 1e-3 and more (one sum after the other: by 1e-1), Welford's by 5e-5. bf16 has these numbers, too.
+ * Inputs whose mean is large compared to their standard deviation, about `step`. With E[x^2] - E[x]^2 in fp32 as the variance,
+ * rstd is wrong by 1e-3 and more (summed sequentially: 1e-1), with Welford's algorithm by 5e-5. bf16 holds these inputs too.
  */
 const shifted = { N: 5, C: 768, center: 768, step: 4 };
 const scale = () => ({ in: 3 });
-// Sums over a row, or over all rows, in fp32 whatever the dtype.
+// Sums over a row, or over all rows, are in fp32 in every dtype.
 const statistic = { fp32: 1e-5, bf16: 1e-5 };
 
 /** Mean and 1 / standard deviation of each row of C. */
@@ -74,12 +74,12 @@ const plain = [
     ...{ sizes: [...sizes, shifted], scale },
     inputs: ({ in: x }, { center, step }: Partial<typeof shifted>) =>
       center && step ? { in: x.map((value) => center + step * Math.round(value / 3)) } : {},
-    formula: ({ in: x, weight, bias }, own: Sizes) => ({
-      out: normalized(x, weight, bias, own),
-      ...statistics(x, own),
+    formula: ({ in: x, weight, bias }, size: Sizes) => ({
+      out: normalized(x, weight, bias, size),
+      ...statistics(x, size),
     }),
     bounds: ({ center }: Partial<typeof shifted>) => ({
-      // Rounding a mean of 200 deviations moves all results by 1e-5 of one.
+      // The mean is 200 standard deviations: its rounding moves all results by 1e-5.
       out: { fp32: center ? 1e-4 : 1e-6, bf16: 2e-3 },
       mean: statistic,
       rstd: center ? { fp32: 1e-4, bf16: 1e-4 } : statistic,
@@ -87,8 +87,8 @@ const plain = [
   }),
   casesOf(contracts.layernormBackward, {
     ...{ sizes, scale },
-    inputs: ({ in: x }, own: Sizes) => statistics(x, own),
-    formula: ({ dresidual, ...inputs }, own: Sizes) => backward(inputs, dresidual, own),
+    inputs: ({ in: x }, size: Sizes) => statistics(x, size),
+    formula: ({ dresidual, ...inputs }, size: Sizes) => backward(inputs, dresidual, size),
     bounds: () => ({ din: { fp32: 2e-6, bf16: 2e-3 }, dweight: statistic, dbias: statistic }),
   }),
 ] as const;

@@ -8,7 +8,7 @@ import { residualCases } from './residual.ts';
 
 type Sizes = Readonly<Record<'N' | 'C' | 'O', number>>;
 
-/** a [N,K] times b [O,K] transposed, or with `layout` "nn" b [K,O], or with "tn" a [K,N] transposed times b [K,O]: [N,O]. */
+/** [N,O]: with `layout` nt a [N,K] times b [O,K] transposed, nn a [N,K] times b [K,O], tn a [K,N] transposed times b [K,O]. */
 export function product(
   a: Numbers,
   b: Numbers,
@@ -64,21 +64,21 @@ export const productBound = (terms: number): Bound => ({
   bf16: 2e-3,
 });
 const bound = ({ N, C, O }: Sizes): Bound => productBound(Math.max(N, C, O));
-/** tanh in one instruction has an error of 2^-11. */
-export const throughGelu = (own: Bound): Bound => ({ ...own, fp32: own.fp32 * 2, bf16: 3e-3 });
+/** The bound of a matmul with GELU. GPUs compute tanh in one instruction, with an error of 2^-11. */
+export const throughGelu = (plain: Bound): Bound => ({ ...plain, fp32: plain.fp32 * 2, bf16: 3e-3 });
 
-/** The relative error doubles in a square. */
-const squared = (own: Bound): Bound => ({ fp32: own.fp32 * 2, tf32: 2e-3, bf16: 3e-3 });
+/** The bound of a matmul with the squared ReLU: squaring doubles the relative error. */
+const squared = (plain: Bound): Bound => ({ fp32: plain.fp32 * 2, tf32: 2e-3, bf16: 3e-3 });
 
 const forward = casesOf(contracts.matmulForward, {
   ...{ sizes, gpuSizes, scale, flops },
-  formula: ({ in: x, weight, bias }, own: Sizes) => ({ out: linear(x, weight, bias, own) }),
-  bounds: (own: Sizes) => ({ out: bound(own) }),
+  formula: ({ in: x, weight, bias }, size: Sizes) => ({ out: linear(x, weight, bias, size) }),
+  bounds: (size: Sizes) => ({ out: bound(size) }),
 });
 const backwardInput = casesOf(contracts.matmulBackwardInput, {
   ...{ sizes, gpuSizes, scale, flops },
   formula: ({ dout, weight }, { N, C, O }: Sizes) => ({ din: product(dout, weight, { N, K: O, O: C }, 'nn') }),
-  bounds: (own: Sizes) => ({ din: bound(own) }),
+  bounds: (size: Sizes) => ({ din: bound(size) }),
 });
 const fusedFormula = (op: OpContract) => formulaOf(op, [forward, backwardInput, ...geluCases, ...residualCases]);
 
@@ -87,25 +87,25 @@ export const matmulCases = [
   casesOf(contracts.matmulGeluForward, {
     ...{ sizes, gpuSizes, scale, flops },
     formula: fusedFormula(contracts.matmulGeluForward),
-    bounds: (own: Sizes) => ({ pre: bound(own), out: throughGelu(bound(own)) }),
+    bounds: (size: Sizes) => ({ pre: bound(size), out: throughGelu(bound(size)) }),
   }),
   casesOf(contracts.matmulReluSquaredForward, {
     ...{ sizes, gpuSizes, scale, flops },
-    formula: ({ in: x, weight, bias }, own: Sizes) => ({
-      out: linear(x, weight, bias, own).map((value) => Math.max(value, 0) ** 2),
+    formula: ({ in: x, weight, bias }, size: Sizes) => ({
+      out: linear(x, weight, bias, size).map((value) => Math.max(value, 0) ** 2),
     }),
-    bounds: (own: Sizes) => ({ out: squared(bound(own)) }),
+    bounds: (size: Sizes) => ({ out: squared(bound(size)) }),
   }),
   casesOf(contracts.matmulResidualForward, {
     ...{ sizes, gpuSizes, scale, flops },
     formula: fusedFormula(contracts.matmulResidualForward),
-    bounds: (own: Sizes) => ({ out: bound(own) }),
+    bounds: (size: Sizes) => ({ out: bound(size) }),
   }),
   backwardInput,
   casesOf(contracts.matmulGeluBackwardInput, {
     ...{ sizes, gpuSizes, scale, flops },
     formula: fusedFormula(contracts.matmulGeluBackwardInput),
-    bounds: (own: Sizes) => ({ din: throughGelu(bound(own)) }),
+    bounds: (size: Sizes) => ({ din: throughGelu(bound(size)) }),
   }),
   casesOf(contracts.matmulReluSquaredBackwardInput, {
     ...{ sizes, gpuSizes, scale, flops },
@@ -115,7 +115,7 @@ export const matmulCases = [
         (value, index) => value * 2 * Math.sqrt(activated[index]!),
       ),
     }),
-    bounds: (own: Sizes) => ({ din: bound(own) }),
+    bounds: (size: Sizes) => ({ din: bound(size) }),
   }),
   casesOf(contracts.matmulBackwardWeight, {
     ...{ sizes, gpuSizes, flops },
@@ -123,7 +123,7 @@ export const matmulCases = [
       dweight: product(dout, x, { N: O, K: N, O: C }, 'tn'),
       dbias: columnSums(dout, O),
     }),
-    bounds: (own: Sizes) => ({ dweight: bound(own), dbias: { fp32: 1e-5, bf16: 1e-5 } }),
+    bounds: (size: Sizes) => ({ dweight: bound(size), dbias: { fp32: 1e-5, bf16: 1e-5 } }),
   }),
 ];
 

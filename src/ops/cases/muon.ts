@@ -53,7 +53,7 @@ export const muonCases = [
       const direction = updated.map(lerp);
       return { momentum: updated, direction: rows > columns ? transposed(direction, rows, columns) : direction };
     },
-    // Rounded directions.
+    // Directions are rounded.
     bounds: () => ({ momentum: { fp32: 1e-6, bf16: 1e-6 }, direction: { fp32: 1e-6, bf16: 2e-3 } }),
   }),
   casesOf(contracts.normalizeMatrices, {
@@ -66,9 +66,9 @@ export const muonCases = [
     formula({ matrices }, { count, margin, eps }: { M: number; count: number } & typeof normalizeScalars) {
       const wanted = Float64Array.from(matrices);
       for (let start = 0; start < wanted.length; start += count) {
-        const own = wanted.subarray(start, start + count);
-        const divisor = margin * norm(own) + eps;
-        for (let index = 0; index < count; index++) own[index]! /= divisor;
+        const matrix = wanted.subarray(start, start + count);
+        const divisor = margin * norm(matrix) + eps;
+        for (let index = 0; index < count; index++) matrix[index]! /= divisor;
       }
       return { matrices: wanted };
     },
@@ -87,7 +87,7 @@ export const muonCases = [
       );
       return { master: updated, weight: updated };
     },
-    // Rounded masters.
+    // Weights are rounded masters.
     bounds: () => ({ master: { fp32: 1e-6, bf16: 1e-6 }, weight: { fp32: 1e-6, bf16: 2e-3 } }),
   }),
 ];

@@ -15,13 +15,14 @@ function stepOf(x: Numbers, R: number, K: number, { a, b, c }: Step): Float64Arr
   return product(polynomial, x, { N: R, K: R, O: K }, 'nn').map((value, index) => a * x[index]! + value);
 }
 
-// Narayana numbers: of R and K, the coefficients of the mean trace of (X X^T)^k for a normal X [R,K].
+// Narayana numbers: row k - 1 has the coefficients of the mean trace of (X X^T)^k, a polynomial in R and K, for normal X [R,K].
 const narayana = [[1], [1, 1], [1, 3, 1], [1, 6, 6, 1], [1, 10, 20, 10, 1]];
 
 /**
- * How much larger the error of a step is than that of one rounding, or product, with the same relative error u. With X from normal
- * numbers, rounding B adds an error of u |B| |X| / sqrt(R): its columns are in random directions. Rounding A changes B by
- * b dA + c (A dA + dA A), at most (|b| + 2 |c|) |dA| as the norm of A is about 1. All errors are independent.
+ * The error of a step divided by that of one rounding, or of one matmul, with the same relative error u. A = X X^T and
+ * B = b A + c A A. With X from normal numbers, rounding B adds an error of u |B| |X| / sqrt(R), because its columns have random
+ * directions. Rounding A changes B by b dA + c (A dA + dA A), at most (|b| + 2 |c|) |dA| as the norm of A is about 1. All
+ * errors are independent.
  */
 function amplification({ R, K, a, b, c }: Sizes): number {
   const scale = scaleOf({ R, K });
@@ -38,7 +39,7 @@ function amplification({ R, K, a, b, c }: Sizes): number {
   return Math.sqrt(1 + (roundings * trace(1)) / R / out);
 }
 
-/** Singular values up to 1, as the iteration has them. */
+/** The standard deviation of elements with which singular values are at most about 1, as in the iteration. */
 const scaleOf = ({ R, K }: { R: number; K: number }): number => 1 / (Math.sqrt(R) + Math.sqrt(K));
 
 const quintic = { a: 3.4445, b: -4.775, c: 2.0315 };
@@ -65,7 +66,7 @@ export const newtonSchulzCases = [
   casesOf(contracts.newtonSchulz, {
     sizes,
     gpuSizes,
-    scale: (own: Readonly<Record<string, number>>) => ({ in: scaleOf(own as Sizes) }),
+    scale: (size: Readonly<Record<string, number>>) => ({ in: scaleOf(size as Sizes) }),
     formula({ in: x }, { R, K, ...step }: Sizes) {
       const count = R * K;
       const matrices = Array.from({ length: x.length / count }, (_, index) =>
@@ -73,12 +74,12 @@ export const newtonSchulzCases = [
       );
       return { out: Float64Array.from(matrices.flatMap((each) => [...each])) };
     },
-    bounds(own: Sizes): { out: Bound } {
-      const factor = amplification(own);
-      const { fp32, tf32, bf16 } = productBound(own.K);
+    bounds(size: Sizes): { out: Bound } {
+      const factor = amplification(size);
+      const { fp32, tf32, bf16 } = productBound(size.K);
       return { out: { fp32: factor * fp32, tf32: factor * tf32!, bf16: factor * bf16 } };
     },
-    // Of the two symmetric products half.
+    // Only half of each of the two symmetric matmuls' results is computed.
     flops: ({ M, R, K }: Sizes) => M * R * R * (3 * K + R),
   }),
 ];

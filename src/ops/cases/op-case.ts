@@ -13,14 +13,14 @@ export interface Variant {
   readonly inPlace: Readonly<Record<string, string>>;
 }
 
-/** The largest accepted error, by dtype; tf32's default is fp32's; fp8's is that of the type that activations have. */
+/** The largest accepted error, by dtype. Default for tf32: fp32's. In fp8 the activations' type decides: bf16, on a CPU fp32. */
 export interface Bound {
   readonly fp32: number;
   readonly tf32?: number;
   readonly bf16: number;
   /**
-   * `relative` (default): norm of the difference / norm of the formula's result; and largest difference / largest element, which
-   * may be five times as large. `absolute`: the largest difference.
+   * `relative` (default): norm of the difference / norm of the formula's result; the largest difference / largest element may
+   * be five times as large. `absolute`: the largest difference.
    */
   readonly measure?: 'relative' | 'absolute';
   /** Number of equal parts of the last dimension that are compared separately (3: q, k and v). Default 1. */
@@ -31,7 +31,7 @@ export interface Environment {
   readonly dtype: Dtype;
   /** "avx512", "sm90", "portable": see DeviceDescription. */
   readonly codePath: string;
-  /** Optional tensors that this call omits. */
+  /** Omitted optional tensors. */
   readonly without: readonly string[];
 }
 
@@ -48,10 +48,10 @@ interface Definition<Name extends string> {
   without?(sizes: Sizes): readonly Name[];
   /** Replaces inputs that are not plain normal numbers or ids: statistics, positions, step values. */
   inputs?(drawn: Record<Name, Numbers>, sizes: Sizes, random: Random): Partial<Record<Name, Numbers>>;
-  /** Results in double, by name of the output; for an output that is added to, the addend. Absent inputs are undefined. */
+  /** Results in double, by name of the output; only the addend for an output that the op adds to. Absent inputs are undefined. */
   formula(inputs: Record<Name, Numbers>, sizes: Sizes): Partial<Record<Name, Numbers>>;
   bounds(sizes: Sizes, environment: Environment): Partial<Record<Name, Bound>>;
-  /** Multiplications and additions of the op's products; absent for an op without products. */
+  /** Multiplications and additions of the op's matmuls; absent for an op without matmuls. */
   flops?(sizes: Sizes): number;
 }
 
@@ -60,8 +60,8 @@ export interface OpCases extends Definition<string> {
 }
 
 /**
- * Whether an op belongs to a dtype and its results differ from those in fp32. In tf32 only those of products do. Ops with tensors in
- * FP8 belong to fp8 alone, whose other ops are those of bf16 (CPU: of fp32).
+ * Whether a dtype has to be tested with an op. In tf32 only matmuls differ from fp32. In fp8 only ops with tensors in FP8 are
+ * new: the others are those of bf16 (on a CPU, of fp32).
  */
 export function isAffected({ op, bounds, sizes }: OpCases, dtype: Dtype): boolean {
   const isFp8 = Object.values(op.tensors).some(({ type }) => type === 'fp8');
@@ -72,15 +72,15 @@ export function isAffected({ op, bounds, sizes }: OpCases, dtype: Dtype): boolea
   );
 }
 
-/** The formula of a fused op: those of its plain ops, one after the other. @param cases of the plain ops, among others */
+/** The formula of a fused op: the formulas of its plain ops, one after the other. @param cases contains those of the plain ops */
 export const formulaOf =
   (fused: OpContract, cases: readonly OpCases[]): OpCases['formula'] =>
   (inputs, sizes) => {
     const values = { ...inputs };
     for (const [op, renamed] of plainOps[fused.name]!) {
       const { formula } = cases.find((each) => each.op === op)!;
-      const own = Object.keys(op.tensors).map((name) => [name, values[renamed[name] ?? name]!] as const);
-      for (const [name, result] of Object.entries(formula(Object.fromEntries(own), sizes))) {
+      const opInputs = Object.keys(op.tensors).map((name) => [name, values[renamed[name] ?? name]!] as const);
+      for (const [name, result] of Object.entries(formula(Object.fromEntries(opInputs), sizes))) {
         values[renamed[name] ?? name] = result!;
       }
     }

@@ -1,5 +1,5 @@
-// What a case of an op begins with on a device: the numbers in its tensors, and the results of its formula. Both are kept, because
-// variants follow each other, and a kernel that is worked on is tested again and again.
+// Prepares a case of an op: the input numbers and the formula's results. Both are kept, because the variants of a case use the
+// same ones, and a kernel under development is tested again and again.
 import type { Device } from '../../native/device.ts';
 import { type ElementType, elementCount } from '../../native/element-types.ts';
 import { parseDimension, sizeOf, type TensorContract, typeOn } from '../contract.ts';
@@ -16,7 +16,7 @@ interface Prepared {
   formula(initial: Record<string, Numbers>, variant: Variant): Partial<Record<string, Numbers>>;
 }
 
-/** The last ones, the newest at the end: as many as have together at most so many numbers. */
+/** The latest prepared cases, the newest at the end; together they have at most `mostNumbers` numbers. */
 const kept: Prepared[] = [];
 const mostNumbers = 2 ** 24;
 
@@ -25,7 +25,7 @@ export function prepare(device: Device, cases: OpCases, sizes: Sizes): Prepared 
   const known = kept.find((each) => each.key === key && each.cases === cases);
   if (known) return known;
   const results = new Map<string, Partial<Record<string, Numbers>>>();
-  // A tensor that is `updated` holds the sum itself where the op accumulates; others get an addend.
+  // The formula adds to a tensor whose access is `updated`; for `accumulate` it gives the addend, the same in both variants.
   const accumulates = Object.values(cases.op.tensors).every(({ access }) => access !== 'accumulate');
   const formula: Prepared['formula'] = (initial, { accumulate, without: names }) => {
     const variant = JSON.stringify([names, accumulates && accumulate]);
@@ -42,7 +42,7 @@ export function prepare(device: Device, cases: OpCases, sizes: Sizes): Prepared 
 const countOf = (drawn: Record<string, Numbers>): number =>
   Object.values(drawn).reduce((sum, { length }) => sum + length, 0);
 
-/** The values that tensors begin with, as the device holds them: normal numbers, ids, or what the case gives. */
+/** The initial values of tensors, rounded to the device's types: normal numbers, ids, or the case's `inputs`. */
 function drawInputs(device: Device, cases: OpCases, sizes: Sizes): Record<string, Numbers> {
   const random = new Random(Object.values(sizes).reduce((sum, size) => sum + Math.ceil(size), 0));
   const drawn: Record<string, Numbers> = {};
@@ -59,6 +59,6 @@ function drawInputs(device: Device, cases: OpCases, sizes: Sizes): Record<string
 export const shapeOf = ({ shape }: TensorContract, sizes: Sizes): number[] =>
   shape.map((text) => sizeOf(parseDimension(text), sizes)!);
 
-/** A tensor whose type is an argument (adamw's gradient) gets the gradients' type. */
+/** The type of a tensor; if an argument decides (adamw's gradient), the type of gradients. */
 export const elementType = (device: Device, contract: TensorContract): ElementType =>
   typeOn(device, contract) ?? device.gradientType;

@@ -5,8 +5,8 @@ import { casesOf } from './op-case.ts';
 
 type Sizes = Readonly<Record<'B' | 'T' | 'C' | 'NH' | 'queryFactor', number>>;
 
-const sizesOf = (NH: number, HS: number, own: Readonly<Record<'B' | 'T' | 'S', number>>, queryFactor = 1) => ({
-  ...own,
+const sizesOf = (NH: number, HS: number, batch: Readonly<Record<'B' | 'T' | 'S', number>>, queryFactor = 1) => ({
+  ...batch,
   ...{ C: NH * HS, NH, eps: 1e-5, queryFactor },
 });
 const sizes = [
@@ -16,7 +16,7 @@ const sizes = [
   sizesOf(5, 2, { B: 4, T: 9, S: 20 }),
 ];
 
-/** Cosines, then sines, of what a position adds to the angles. */
+/** For each position, the cosines and then the sines of its angles. */
 export function rotationsOf(positions: number, HS: number): Float32Array {
   const half = HS / 2;
   return Float32Array.from({ length: positions * HS }, (_, index) => {
@@ -26,14 +26,14 @@ export function rotationsOf(positions: number, HS: number): Float32Array {
   });
 }
 
-/** Calls `visit` with each head of q and k: its token, where its numbers begin, and where it is among the token's heads. */
+/** Calls `visit` with each head of q and k: its token, the index of its first number, and its index among the token's heads. */
 function forEachHead({ B, T, C, NH }: Sizes, visit: (token: number, start: number, head: number) => void): void {
   for (let token = 0; token < B * T; token++) {
     for (let head = 0; head < 2 * NH; head++) visit(token, token * 3 * C + head * (C / NH), head);
   }
 }
 
-/** Turns the pairs (x[i], x[i + HS/2]) by the angles of a position; with `sign` -1 back. */
+/** Rotates the pairs (x[i], x[i + HS/2]) by the angles of a position; with `sign` -1 in the other direction. */
 function rotate(x: Float64Array, rotations: Numbers, position: number, sign = 1): void {
   const half = x.length / 2;
   for (let i = 0; i < half; i++) {
@@ -49,11 +49,11 @@ export const qkNormRotaryCases = [
       rotations: rotationsOf(S, C / NH),
       positions: random.integers(B, S - T + 1),
     }),
-    formula({ qkv, rstd, rotations, positions }, own: Sizes & { eps: number }) {
-      const { B, T, C, NH, eps, queryFactor } = own;
+    formula({ qkv, rstd, rotations, positions }, size: Sizes & { eps: number }) {
+      const { B, T, C, NH, eps, queryFactor } = size;
       const HS = C / NH;
       const [out, scales] = [Float64Array.from(qkv), new Float64Array(B * T * 2 * NH)];
-      forEachHead(own, (token, start, head) => {
+      forEachHead(size, (token, start, head) => {
         const x = out.subarray(start, start + HS);
         const scale = 1 / Math.sqrt(x.reduce((sum, value) => sum + value ** 2 / HS, eps));
         scales[token * 2 * NH + head] = scale;
@@ -71,11 +71,11 @@ export const qkNormRotaryCases = [
       rotations: rotationsOf(T, C / NH),
       rstd: rstd.map((value) => 0.5 + Math.abs(value)),
     }),
-    formula({ dqkv, qkv, rstd, rotations }, own: Sizes) {
-      const { T, C, NH, queryFactor } = own;
+    formula({ dqkv, qkv, rstd, rotations }, size: Sizes) {
+      const { T, C, NH, queryFactor } = size;
       const HS = C / NH;
       const din = Float64Array.from(dqkv);
-      forEachHead(own, (token, start, head) => {
+      forEachHead(size, (token, start, head) => {
         const factor = head < NH ? queryFactor : 1;
         const dy = din.subarray(start, start + HS);
         const y = Float64Array.from(qkv.subarray(start, start + HS), (value) => value / factor);

@@ -17,7 +17,7 @@ const sizes = [
   { N: 3000, C: 384, eps },
 ];
 const scale = () => ({ in: 3 });
-// Sums over a row, or over all rows, in fp32 whatever the dtype.
+// Sums over a row, or over all rows, are in fp32 in every dtype.
 const statistic = { fp32: 1e-5, bf16: 1e-5 };
 
 /** 1 / root of the mean square of each row of C. */
@@ -32,16 +32,16 @@ export function rootMeanSquares(x: Numbers, { N, C, eps }: Sizes): Float64Array 
 const plain = [
   casesOf(contracts.rmsnormForward, {
     ...{ sizes, scale },
-    formula({ in: x, weight }, own: Sizes) {
-      const rstd = rootMeanSquares(x, own);
-      const { C } = own;
+    formula({ in: x, weight }, size: Sizes) {
+      const rstd = rootMeanSquares(x, size);
+      const { C } = size;
       return { out: new Float64Array(x).map((value, i) => value * rstd[Math.floor(i / C)]! * weight[i % C]!), rstd };
     },
     bounds: () => ({ out: { fp32: 1e-6, bf16: 2e-3 }, rstd: statistic }),
   }),
   casesOf(contracts.rmsnormBackward, {
     ...{ sizes, scale },
-    inputs: ({ in: x }, own: Sizes) => ({ rstd: rootMeanSquares(x, own) }),
+    inputs: ({ in: x }, size: Sizes) => ({ rstd: rootMeanSquares(x, size) }),
     formula({ in: x, weight, dout, dresidual, rstd }, { N, C }: Sizes) {
       const [din, dweight] = [new Float64Array(N * C), new Float64Array(C)];
       for (let n = 0; n < N; n++) {

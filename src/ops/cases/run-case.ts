@@ -24,7 +24,7 @@ import { elementType, prepare, shapeOf } from './prepared-case.ts';
 
 type Sizes = Readonly<Record<string, number>>;
 
-/** A tensor, or a part of it, as the op left it. */
+/** A tensor, or a part of one, after the op. */
 interface Result {
   /** "din", "dqkv, part 2 of 3" */
   readonly tensor: string;
@@ -46,9 +46,9 @@ export interface Comparison extends Result {
 export const plain: Variant = { accumulate: false, without: [], inPlace: {} };
 
 /**
- * Runs a case and compares.
- * @param runs repeats of the op, of which each must give the same bits
- * @throws Gpt2Error as the op
+ * Runs a case and compares its results with the formula.
+ * @param runs runs of the op, which must all give the same bits
+ * @throws Gpt2Error if the op does
  */
 export async function runCase(
   device: Device,
@@ -62,7 +62,7 @@ export async function runCase(
   const { op } = cases;
   const prepared = prepare(device, cases, sizes);
   const initial = without(prepared.drawn, variant.without);
-  /** Tensors whose values before the op do not matter. */
+  /** Tensors that the op overwrites without reading. */
   const overwritten = new Set<string>();
   const args: Record<string, Tensor | number | boolean | null> = { ...sizes, ...flagsOf(cases, sizes, variant) };
   for (const [name, contract] of Object.entries(op.tensors)) {
@@ -94,15 +94,15 @@ export async function runCase(
     const tensor = args[name];
     return isWritten(contract) && contract.access !== 'scratch' && tensor instanceof Tensor ? [{ name, tensor }] : [];
   });
-  // Memory for two runs, and not for each: allocating it took half of a test's time.
+  // Host memory for two runs only: allocating it for each run took half of a test's time.
   const [first, again] = [1, 2].map(() => (runs > 1 ? outputs.map(({ tensor }) => tensor.read()) : [])) as [
     HostArray[],
     HostArray[],
   ];
   for (let repeat = 1; repeat < runs && results.every(({ isWithin }) => isWithin); repeat++) {
     for (const { name, tensor } of outputs) {
-      const own = inPlaceOf(device, cases, name, variant) ?? name;
-      if (!overwritten.has(own)) writeNumbers(tensor, initial[own]!);
+      const source = inPlaceOf(device, cases, name, variant) ?? name;
+      if (!overwritten.has(source)) writeNumbers(tensor, initial[source]!);
     }
     await run();
     for (const [index, { name, tensor }] of outputs.entries()) {
@@ -153,7 +153,7 @@ function compare(
   });
 }
 
-/** A tensor's elements; in FP8 they are values times a scale: of the block, of the row, or the first of the weight's factors. */
+/** A tensor's elements. In FP8, values times the scale of their block or row, or the first of the weight's factors. */
 function valuesOf(tensor: Tensor, { shape }: TensorContract, args: Readonly<Record<string, unknown>>): Numbers {
   const { scale, columnwiseScale, factors } = args;
   const values = numbersOf(tensor, tensor.read());
@@ -180,7 +180,7 @@ function judged(
     const error = largestDifference(values, wanted);
     return [{ ...whole, limit, error, bound: limit, isWithin: error <= limit }];
   }
-  // The mean square of few roundings varies: by a third for 64 elements. Zeros, as a columnwise copy ends with, are not rounded.
+  // The mean square of few rounding errors varies, by a third for 64 elements. Zeros, as in padding, have no rounding error.
   const isCoarse = type === 'fp8' || device.elementType === 'bf16';
   const rounded = Math.max(1, wanted.filter((value) => value !== 0).length);
   const scaled = limit * (isCoarse ? 1 + 4 / Math.sqrt(rounded) : 1);
@@ -190,9 +190,9 @@ function judged(
   return Array.from({ length: parts }, (_, part) => {
     const pick = (from: Numbers) => (parts === 1 ? from : columns(from, width, part, parts));
     const [actual, exact] = [pick(values), pick(wanted)];
-    const own = norm(exact);
-    // A part that is zero by cancellation (dq and dk of a single position) is compared with the norm of the entire output.
-    const scale = own > 1e-12 * normOfAll ? own : normOfAll;
+    const partNorm = norm(exact);
+    // If a part is zero by cancellation (dq and dk of a single position), the error is relative to the whole output's norm.
+    const scale = partNorm > 1e-12 * normOfAll ? partNorm : normOfAll;
     const error = distance(actual, exact) / Math.max(scale, 1e-30);
     const worst = parts === 1 ? worstError(actual, exact) / 5 : 0;
     // NaN compares false.
@@ -206,9 +206,9 @@ function judged(
 }
 
 function columns(values: Numbers, width: number, part: number, parts: number): Float64Array {
-  const own = width / parts;
+  const partWidth = width / parts;
   return Float64Array.from({ length: values.length / parts }, (_, index) => {
-    return values[Math.floor(index / own) * width + part * own + (index % own)]!;
+    return values[Math.floor(index / partWidth) * width + part * partWidth + (index % partWidth)]!;
   });
 }
 
@@ -222,8 +222,8 @@ const flagsOf = ({ op }: OpCases, sizes: Sizes, { accumulate }: Variant): Record
   Object.fromEntries(op.flags.map((name) => [name, name === 'accumulate' ? accumulate : sizes[name] === 1]));
 
 /**
- * The tensor whose memory `name` shares: by the variant, if both have the same type; always for one that is kept (weights that are
- * their own masters).
+ * The tensor whose memory `name` shares, if both have the same type: the variant's choice, and always for access `kept` (in
+ * fp32 the weights are the masters).
  */
 function inPlaceOf(device: Device, { op }: OpCases, name: string, variant: Variant): string | undefined {
   const contract = op.tensors[name]!;

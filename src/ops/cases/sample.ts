@@ -1,4 +1,4 @@
-// Cases of the choice of a token: the largest logit. test/ops/sample.test.ts tests random choices.
+// Cases of the choice of a token by the largest logit. test/ops/sample.test.ts tests random choices.
 import { contracts } from '../ops.generated.ts';
 import { casesOf } from './op-case.ts';
 

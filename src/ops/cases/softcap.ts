@@ -1,4 +1,4 @@
-// Cases of the limit of logits.
+// Cases of the softcap, a smooth limit of logits.
 import { contracts } from '../ops.generated.ts';
 import { casesOf } from './op-case.ts';
 

@@ -1,4 +1,4 @@
-// The ways to call an op that its contract allows.
+// The ways to call an op that its contract allows: without optional tensors, accumulating, in place.
 import { isWritten } from '../contract.ts';
 import type { OpCases, Variant } from './op-case.ts';
 import { plain } from './run-case.ts';

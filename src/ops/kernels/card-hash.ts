@@ -1,4 +1,4 @@
-// What identifies the kernels of a card: a hash of the card, its source and all that they import and include, but not of where they are.
+// Identifies the kernels of a card by a hash of the card, its source, and all files that they import and include, without paths.
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

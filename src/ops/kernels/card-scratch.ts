@@ -1,10 +1,10 @@
-// Finds the cards that a step calls, and the scratch that they take, on a stand-in for a device (native/absent-device.ts).
+// Finds the cards that a step calls, and how much scratch they need, on a stand-in for a device (native/absent-device.ts).
 import type { Device } from '../../native/device.ts';
 import { replaceOp } from '../replacements.ts';
 import { contractNamed, type LoadedCard } from './kernel-card.ts';
 import { cardScratchBytes, scratchName, splitFused } from './use-cards.ts';
 
-/** The cards whose ops `enqueue` calls. Their scratch is allocated on the stand-in: for each, the most of any call. */
+/** The cards whose ops `enqueue` calls. Allocates on the stand-in, for each card, the most scratch that any call needs. */
 export function callCards(absent: Device, cards: readonly LoadedCard[], enqueue: () => void): ReadonlySet<LoadedCard> {
   const most = new Map<LoadedCard, number>();
   if (cards.length === 0) return new Set();

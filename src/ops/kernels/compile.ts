@@ -1,4 +1,4 @@
-// Kernels of a user from their source: compiled for the GPU at hand, cached, and loaded.
+// Compiles kernels of a user for a device, caches the result, and loads it.
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
@@ -15,17 +15,17 @@ import { emulated, emulatedCompiler } from './emulated.ts';
 import { includedFiles } from './includes.ts';
 import { instanceOf, type Kernels, openKernels } from './kernels.ts';
 
-/** CUDA source: of a file, or as a text. */
+/** CUDA source, in a file or as a text. */
 export interface KernelSource {
   /** Path of a .cu file. */
   readonly file?: string | undefined;
-  /** The source itself, instead of a file. */
+  /** The text of the source, instead of `file`. */
   readonly source?: string | undefined;
   /** Kernels with template arguments to make: ["scale<float, 256>"]. */
   readonly instantiate?: readonly string[] | undefined;
-  /** Macros: { TILE: 32 }. ELEMENT and GRADIENT, the types in kernels for ops, are float if they are not given. */
+  /** Macros: { TILE: 32 }. ELEMENT and GRADIENT, the types in kernels for ops, are float by default. */
   readonly defines?: Readonly<Record<string, string | number>> | undefined;
-  /** Folders in which #include looks, after the source's own; this package's cuda/ comes last. */
+  /** Folders in which #include looks, after the source's folder; this package's cuda/ comes last. */
   readonly includes?: readonly string[] | undefined;
   /**
    * On a CPU: check every access for bounds, for uninitialized shared memory, and for races. Default true; false runs many
@@ -36,8 +36,8 @@ export interface KernelSource {
 
 /**
  * Compiles a file of CUDA kernels for a device and loads them. For a GPU the compiler is NVRTC where it is found (GPT2_NVRTC_LIB,
- * the toolkit, Python's nvidia packages), else nvcc. On a CPU it is a C++ compiler (CXX, c++, g++, clang++), and the kernels run in an
- * emulator that checks what they do. What was compiled before comes from a cache in XDG_CACHE_HOME.
+ * the toolkit, Python's nvidia packages), else nvcc. On a CPU it is a C++ compiler (CXX, g++, clang++, c++), and the kernels run
+ * in an emulator that checks every access. A cache in XDG_CACHE_HOME keeps compiled kernels.
  * @throws CompileError with the compiler's messages; Gpt2Error if the file cannot be read, or there is no compiler
  * @example
  * const { fill } = await compileKernels<'fill'>(gpu, {
@@ -49,12 +49,12 @@ export interface KernelSource {
  */
 export async function compileKernels<Name extends string = string>(
   device: Device,
-  given: KernelSource,
+  options: KernelSource,
 ): Promise<Kernels<Name>> {
   const { library, computeCapability = 'cpu' } = device.description;
   endAtSecondDemand(library);
-  const path = compiledFile(given, computeCapability);
-  return openKernels<Name>(device, path, given.file ?? 'the source', definesOf(given));
+  const path = compiledFile(options, computeCapability);
+  return openKernels<Name>(device, path, options.file ?? 'the source', definesOf(options));
 }
 
 const definesOf = ({ defines }: KernelSource) => ({ ELEMENT: 'float', GRADIENT: 'float', ...defines });
@@ -62,21 +62,21 @@ const definesOf = ({ defines }: KernelSource) => ({ ELEMENT: 'float', GRADIENT: 
 /**
  * The path of a compiled file of kernels, in the cache; compiled if it is not there. It needs no GPU.
  * @param target compute capability of the GPU, "9.0", or "cpu"
- * @param output for a GPU: its PTX, or what the compiler says of registers, memory and spills, instead of the cubin
+ * @param output for a GPU: "cubin", "ptx", or "log", the compiler's text about registers, memory and spills
  * @throws as `compileKernels`
  */
-export function compiledFile(given: KernelSource, target: string, output: CompilerOutput = 'cubin'): string {
+export function compiledFile(options: KernelSource, target: string, output: CompilerOutput = 'cubin'): string {
   const lists = { instantiate: 'texts', defines: 'object', includes: 'texts' } as const;
-  checkGiven(given, {}, { file: 'text', source: 'text', ...lists, checks: 'switch' });
-  const { file, source: text, instantiate = [], checks = true } = given;
-  const defines = definesOf(given);
+  checkGiven(options, {}, { file: 'text', source: 'text', ...lists, checks: 'switch' });
+  const { file, source: text, instantiate = [], checks = true } = options;
+  const defines = definesOf(options);
   const isEmulated = target === 'cpu';
   if ((file === undefined) === (text === undefined)) throw new UsageError('kernels need either file or source');
   if (!isEmulated && !/^\d+\.\d$/.test(target)) {
     throw new UsageError(`the compute capability takes the form 9.0, not ${JSON.stringify(target)}`);
   }
   const folder = file === undefined ? process.cwd() : dirname(resolve(file));
-  const includes = [folder, ...(given.includes ?? []).map((path) => resolve(path)), join(packageRoot, 'cuda')];
+  const includes = [folder, ...(options.includes ?? []).map((path) => resolve(path)), join(packageRoot, 'cuda')];
   const source: Source = {
     ...{ text: text ?? readSource(file!), name: file ?? 'source.cu' },
     ...{ includes, defines, instantiate: instantiate.map((name) => instanceOf(name, defines)), target },
@@ -90,13 +90,13 @@ export function readSource(file: string): string {
   return explained(`the kernels ${file} cannot be read`, 'name a .cu file', () => readFileSync(file, 'utf8'));
 }
 
-/** Variables by which compilers and linkers take flags, headers and libraries. */
+/** Environment variables from which compilers and linkers take flags, headers and libraries. */
 const compilerVariables =
   /^(NVCC_(PRE|AP)PEND_FLAGS|NVCC_CCBIN|(C|CPLUS_INCLUDE_|LIBRARY_|COMPILER_)PATH|GCC_EXEC_PREFIX)$/;
 
 /**
- * A hash of everything that the compiled file depends on. The line numbers of profilers and messages hold the name, and paths that
- * are relative to the working folder.
+ * A hash of everything that the compiled file depends on. Its debug information, for profilers and messages, holds the source's
+ * name and paths relative to the working folder.
  */
 function keyOf(source: Source, folder: string, compiler: Compiler): string {
   const isEmulated = source.target === 'cpu';
@@ -117,7 +117,7 @@ function keyOf(source: Source, folder: string, compiler: Compiler): string {
 
 let compilingCode: readonly string[] | undefined;
 
-/** This package's code that compiles: it has the compilers' flags, the headers that NVRTC gets, and what rewrites CUDA for a CPU. */
+/** The files of this package with the compilers' flags, NVRTC's extra headers, and the rewriting of CUDA for a CPU. */
 function codeOfCompiling(): readonly string[] {
   const suffix = isCompiled ? 'js' : 'ts';
   const modules = ['./compiler', './emulated', './signature', '../../native/nvrtc'];

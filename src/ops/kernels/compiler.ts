@@ -9,7 +9,7 @@ import { TemporaryFolder } from '../../native/temporary-folder.ts';
 
 export interface Source {
   readonly text: string;
-  /** As error messages name it. */
+  /** The name of the source in error messages. */
   readonly name: string;
   /** Folders in which #include looks. */
   readonly includes: readonly string[];
@@ -23,20 +23,20 @@ export interface Source {
 export interface Compiler {
   /** "NVRTC 13.0" */
   readonly name: string;
-  /** As JSON: all that tells it from another compiler, or from another version in its place. */
+  /** JSON that differs for every compiler and version. */
   readonly identity: unknown;
   /** @throws CompileError with the compiler's messages */
   compile(source: Source, output: CompilerOutput): Buffer;
 }
 
-/** @throws Gpt2Error if there is none, saying how to get one; otherwise as `anyCompiler` */
+/** @throws Gpt2Error if there is no compiler, saying how to get one; otherwise as `anyCompiler` */
 export function findCompiler(): Compiler {
   const found = anyCompiler();
   if (found) return found;
   throw gpt2Error`there is no compiler for CUDA: install one (pip install nvidia-cuda-nvrtc, or the CUDA toolkit), or name a libnvrtc.so in GPT2_NVRTC_LIB`;
 }
 
-/** Undefined: there is none. @throws Gpt2Error if the one that GPT2_NVRTC_LIB names cannot be used */
+/** The compiler for CUDA, if there is one. @throws Gpt2Error if the library that GPT2_NVRTC_LIB names cannot be used */
 export function anyCompiler(): Compiler | undefined {
   const nvrtc = findNvrtc();
   if (nvrtc) {
@@ -45,7 +45,7 @@ export function anyCompiler(): Compiler | undefined {
       name: `NVRTC ${version}`,
       identity: [placeOf(path), version, headers],
       compile: (source, output) => {
-        // Functions that a header declares for the host, too, are no errors then.
+        // NVRTC then accepts functions that a header declares for the host too.
         const options = [...optionsOf(source, output), '-default-device', ...(headers ? [`-I${headers}`] : [])];
         const result = nvrtc.compile(withoutLinkage(source.text), source.name, options, source.instantiate, output);
         if (typeof result !== 'string') return result;
@@ -63,7 +63,7 @@ export function anyCompiler(): Compiler | undefined {
   return undefined;
 }
 
-/** The path of a program of PATH, or of a library, and what tells it from a later one there. */
+/** The path of a program in PATH, or of a library, with size and time, so that a later version at the same path differs. */
 export function placeOf(name: string): unknown {
   const folders = name.includes('/') ? [''] : (process.env.PATH ?? '').split(':');
   const path = folders.map((folder) => resolve(folder, name)).find((each) => existsSync(each));
@@ -72,7 +72,7 @@ export function placeOf(name: string): unknown {
   return [realpathSync(path), size, mtimeMs];
 }
 
-/** sm_90a has instructions that sm_90 lacks; a cubin is for one GPU anyway. */
+/** sm_90a instead of sm_90, which lacks instructions; so for all later ones. A cubin runs on one architecture anyway. */
 const architectureOf = (target: string): string => {
   const number = Number(target.replace('.', ''));
   return `sm_${number}${number >= 90 ? 'a' : ''}`;
@@ -102,7 +102,7 @@ function byNvcc(program: string, version: string, source: Source, output: Compil
   throw refused(stderr, source, `nvcc ${version}`);
 }
 
-/** nvcc (13.0) writes its arguments between double quotes into the commands that it gives a shell. @throws Gpt2Error */
+/** nvcc (13.0) passes its arguments to a shell, in double quotes. @throws Gpt2Error for one that the shell would expand */
 function refuseExpanded(args: readonly string[]): void {
   const found = args.find((arg) => /[`$]/.test(arg));
   if (found === undefined) return;
@@ -112,20 +112,20 @@ function refuseExpanded(args: readonly string[]): void {
 }
 
 /**
- * A kernel without C linkage carries the types of its parameters in its name. The line keeps its length up to the kernel, so that
- * carets stay right.
+ * Without C linkage, a kernel's mangled name has the types of its parameters. Blanks replace `extern "C"`, so that the columns
+ * in messages stay right.
  */
 const withoutLinkage = (text: string): string =>
   text.replaceAll(/extern\s+"C"(?=\s+__global__)/g, (linkage) => linkage.replaceAll(/\S/g, ' '));
 
-/** What of a file is for the host, which nvcc alone takes. Two functions of CUDA's run-time library are for kernels. */
+/** Host code in a file of kernels. Two functions of CUDA's run-time library, for programmatic launch, are for kernels. */
 export const hostCode = {
   pattern: /<<<|\bint\s+main\s*\(|\bcuda(?!GridDep|TriggerProg)[A-Z]\w*\s*\(/,
   message:
     'this is code of the host: leave only kernels and device functions in the file; a card or a TypeScript program launches them',
 };
 
-/** The compiler's messages, each with its file and line in the usual form. */
+/** The compiler's messages, each beginning with FILE:LINE. */
 function refused(log: string, { target, name, text: source }: Source, compiler: string): Gpt2Error {
   if (/(invalid value for|Unsupported gpu architecture|gpu-architecture)/i.test(log)) {
     return gpt2Error`${compiler} cannot compile for compute capability ${target}: install a newer CUDA (pip install nvidia-cuda-nvrtc)`;

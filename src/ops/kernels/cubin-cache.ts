@@ -1,7 +1,7 @@
-// Files that were compiled before, in the user's cache folder. An entry is complete or absent, so that processes can share the folder
-// and be killed; those that were used least recently are removed. An entry's name ends with the sha256 of its content: one that a disk
-// or a crash damaged is compiled again, not run. Only this user can write to the folder, and an entry is never written in place, so the
-// file that was checked is the file that is loaded.
+// Compiled files in the user's cache folder. An entry is complete or absent, so processes can share the folder and be killed.
+// The least recently used entries are removed. An entry's name contains the sha256 of its content: an entry that a disk or a
+// crash damaged is compiled again, not run. Only this user can write to the folder, and an entry is never written in place, so
+// the file that was checked is the file that is loaded.
 import { createHash } from 'node:crypto';
 import { readdirSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,7 +13,7 @@ const largestBytes = 256 << 20;
 
 /**
  * The path of the compiled file of a key; `make` compiles it if the cache lacks an intact one.
- * @param kind of file; what else a compiler makes of a source has the same key
+ * @param kind of file; all outputs of one source have the same key
  * @throws Gpt2Error if the folder cannot be written, or if other users could; otherwise as `make`
  */
 export function cachedCubin(key: string, make: () => Buffer, kind = 'cubin'): string {
@@ -26,7 +26,7 @@ export function cachedCubin(key: string, make: () => Buffer, kind = 'cubin'): st
   const content = make();
   return orRefuse(() => {
     const path = join(folder, `${key}.${createHash('sha256').update(content).digest('hex')}.${kind}`);
-    // Of this process and moment: another process may compile the same.
+    // Unique, because another process may compile the same source.
     const unfinished = join(folder, `${key}.${process.pid}.${process.hrtime.bigint()}.tmp`);
     try {
       writeFileSync(unfinished, content, { flush: true });
@@ -51,7 +51,7 @@ function orRefuse<Result>(work: () => Result): Result {
   }
 }
 
-/** Whether an entry's content gives its name. It then counts as used now; otherwise it is removed. */
+/** Whether an entry's content has the hash in its name. An intact entry counts as used now; a damaged one is removed. */
 function isIntact(path: string): boolean {
   try {
     if (hashFile(path) === path.split('.').at(-2)) {
@@ -59,13 +59,13 @@ function isIntact(path: string): boolean {
       return true;
     }
   } catch {
-    // It is no file, or cannot be read.
+    // The entry is no file, or cannot be read.
   }
   rmSync(path, { recursive: true, force: true });
   return false;
 }
 
-/** Removes the files that were used least recently, until the rest fits; and what a killed process left an hour ago. */
+/** Removes the least recently used entries until the rest fits, and unfinished files that are over an hour old. */
 function prune(folder: string, newest: string): void {
   const files = readdirSync(folder).flatMap((name) => {
     const path = join(folder, name);

@@ -1,5 +1,6 @@
-// Compiles CUDA source for the CPU library: with the C++ compiler of this machine, to a shared library that cuda/cpu/emulator loads.
-// cuda/emulator/kernel.h says what CUDA's words mean there; what a macro cannot say is rewritten here, after the preprocessor.
+// Compiles CUDA source for the CPU library: with the C++ compiler of this machine, to a shared library that cuda/cpu/emulator
+// loads. cuda/emulator/kernel.h defines CUDA's keywords and functions; syntax that a macro cannot express is rewritten here,
+// after the preprocessor.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,7 +12,7 @@ import { split } from './signature.ts';
 
 const headers = join(packageRoot, 'cuda/emulator');
 
-/** What comes before a source, where its includes are, and the contents of all headers there. */
+/** The text before a source, the folders of the emulator's headers, and these headers' paths and contents. */
 export const emulated = {
   prelude: '#include "kernel.h"\n',
   folders: [join(headers, 'include'), headers],
@@ -22,7 +23,7 @@ export const emulated = {
       .flatMap((path) => (statSync(path).isFile() ? [path, readFileSync(path, 'utf8')] : [])),
 };
 
-/** @throws Gpt2Error if there is no C++ compiler, saying how to get one */
+/** The C++ compiler that CXX names, or the first of three in PATH. @throws Gpt2Error if there is none, saying how to get one */
 export function emulatedCompiler(checks: boolean): Compiler {
   const named = process.env.CXX ? [process.env.CXX] : ['g++', 'clang++', 'c++'];
   for (const program of named) {
@@ -49,31 +50,31 @@ function compile(program: string, source: Source, checks: boolean): Buffer {
   const out = join(folder.path, 'kernels.so');
   const assembly = run(program, source, emulatedSource(preprocessed, source, checks), [
     ...['-x', 'c++-cpp-output', '-std=c++17', '-fPIC', '-fvisibility=hidden', '-g1', '-gdwarf-4', '-w'],
-    // Lines are named as the source is, whatever this folder.
+    // Debug information has no paths of this machine's working folder.
     `-fdebug-prefix-map=${process.cwd()}=.`,
-    // Inlined copies keep the line of the source. Contraction to fused multiply-add is what nvcc does.
+    // Inlined copies keep the line of the source. -ffp-contract: nvcc also contracts to fused multiply-add.
     ...(checks ? ['-O1', sanitizers, '-fsanitize-recover=bounds,alignment,integer-divide-by-zero'] : ['-O2']),
     ...['-ffp-contract=fast', '-fno-strict-aliasing', '-fno-math-errno', '-fstack-clash-protection'],
-    // Short functions of the C++ library are inlined, so that errors have the user's line; and memcpy and malloc are always called.
+    // Short functions of the C++ library are inlined, so that errors have the user's line; memcpy and malloc are never inlined.
     ...(checks
       ? ['-finline-small-functions', ...[...copies, 'malloc', 'free'].map((name) => `-fno-builtin-${name}`)]
       : []),
     ...['-S', '-o', '-', '-'],
   ]);
   run(program, source, withGaps(assembly), ['-x', 'assembler', '-c', '-o', `${out}.o`, '-']);
-  // The sanitizer's library is left out: cuda/emulator/checks.h has what it would.
+  // Without the sanitizer's library: cuda/emulator/checks.h defines its functions.
   const wraps = checks ? wrappedFunctions.map((name) => `-Wl,--wrap=${name}`) : [];
   run(program, source, '', ['-shared', ...wraps, '-o', out, `${out}.o`]);
   return readFileSync(out);
 }
 
 const copies = ['memcpy', 'memmove', 'memset'];
-/** Functions whose calls cuda/emulator/checks.h receives: those of memory, and C++'s new and delete, by their names for the linker. */
+/** Functions that the linker replaces by those in cuda/emulator/checks.h: of memory, and C++'s new and delete, mangled. */
 const wrappedFunctions = [...copies, 'malloc', 'free', '_Znwm', '_Znam', '_ZdlPv', '_ZdaPv', '_ZdlPvm', '_ZdaPvm'];
 
 /**
- * Assembly with 64 bytes around every variable and constant, so that an access a little past the end of one, by a pointer, is in none and
- * the emulator reports it. Compilers cannot be asked for this without the run-time library of AddressSanitizer.
+ * Puts 64 unused bytes before and after every variable and constant in the assembly, so that the emulator detects an access a
+ * little past the end of a variable. Compilers offer this only with AddressSanitizer's run-time library.
  */
 function withGaps(assembly: string): string {
   const variables = new Set(
@@ -84,7 +85,7 @@ function withGaps(assembly: string): string {
   const lines = assembly.split('\n').map((line) => {
     if (/^\s*\.(section|text|data|bss)\b/.test(line)) [section, alignment] = [line, ''];
     if (/^\s*\.(p2|b)?align\b/.test(line)) alignment = line;
-    // Without a value, in no section yet: ".local name", ".comm name,bytes,alignment".
+    // A variable without a value has no section yet: ".local name", ".comm name,bytes,alignment".
     const [, common, bytes, aligned] = /^\s*\.comm\s+([^\s,]+),\s*(\d+),\s*(\d+)/.exec(line) ?? [];
     if (common !== undefined) {
       const type = `.type ${common}, %object\n.size ${common}, ${bytes}`;
@@ -96,7 +97,7 @@ function withGaps(assembly: string): string {
     sections.add(section);
     return `.zero 64\n${alignment}\n${line}`;
   });
-  // After the last one of a section, too.
+  // Also after the last variable of each section.
   return [...lines, ...[...sections].map((each) => `${each}\n.zero 64`), ''].join('\n');
 }
 
@@ -118,11 +119,11 @@ function run(program: string, { name, text }: Source, input: string, options: re
   throw new CompileError(withLines(stderr.trim(), name, text) || `${name}: ${program} failed without a message`);
 }
 
-/** The compiler does not find a header of CUDA or of a library that comes with it. */
+/** The compiler's message about a missing header of CUDA or of a library that comes with CUDA. */
 const missingHeader =
   /^(.*?:\d+):\d+: fatal error: '?((?:cu(?:da|b|rand|blas|dnn|fft|sparse|solver|tlass|te)|thrust|cooperative_groups|nv)[\w./]*)'?(?:: No such file| file not found)/m;
 
-/** The compiler's messages, with the lines of a source that is no file, which the compiler cannot show. */
+/** The compiler's messages. If the source is no file, the compiler cannot show its lines: they are added. */
 function withLines(log: string, name: string, source: string): string {
   if (existsSync(name)) return log;
   const lines = source.split('\n');
@@ -138,18 +139,18 @@ function withLines(log: string, name: string, source: string): string {
 
 interface FoundKernel {
   readonly name: string;
-  /** Names of its parameters, separated by commas. */
+  /** Names of the kernel's parameters, separated by commas. */
   readonly parameters: string;
   readonly isTemplate: boolean;
-  /** Whether a constant has its largest number of threads (`boundOf`). */
+  /** Whether a constant (`boundOf`) holds the kernel's largest number of threads. */
   readonly isBounded: boolean;
 }
 
-/** The constant that says how many threads a kernel's __launch_bounds__ allow: a template if the kernel is one. */
+/** The name of the constant with a kernel's largest number of threads (__launch_bounds__); a template if the kernel is one. */
 const boundOf = (kernel: string): string => kernel.replace(/\w+(<.*)?$/, 'gpt2_threads_$&');
 
 /**
- * Preprocessed CUDA as C++: shared arrays are the block's, and a table of the kernels comes at the end.
+ * Rewrites preprocessed CUDA as C++: shared arrays become references to the block's memory; a table of kernels comes last.
  * @throws CompileError for inline PTX, and for code of the host
  */
 function emulatedSource(preprocessed: string, { text: source, name, instantiate }: Source, checks: boolean): string {
@@ -171,12 +172,12 @@ const ::gpt2_emulator::Module *gpt2_emulated_module(const ::gpt2_emulator::Host 
                                                  [] { return &::gpt2_emulator::here; }};
   return &module;
 }`;
-  // An error that shows here, such as a missing bracket, is shown at the source's last line.
+  // An error that the compiler finds only in the table, such as a missing bracket, is reported at the source's last line.
   const end = `# ${source.trimEnd().split('\n').length} ${JSON.stringify(name)}\n`;
   return `${text}\n${table.replaceAll(/^/gm, end)}`;
 }
 
-/** What of a user's file is not for a kernel on a CPU: the system's headers have assembly, which names symbols. */
+/** Code that a kernel on a CPU cannot have. The system's headers may have it: their assembly names symbols. */
 const foreign: readonly (readonly [RegExp, string])[] = [
   [/\b(asm|__asm__|__asm)\b/, 'inline PTX does not run on a CPU: run this kernel on a GPU, or write it without'],
   [hostCode.pattern, hostCode.message],
@@ -201,7 +202,7 @@ function refuseForeign(preprocessed: string): void {
   }
 }
 
-/** Its arguments may have brackets in brackets. */
+/** __launch_bounds__, whose arguments may have brackets in brackets. */
 const bounds = String.raw`\b__launch_bounds__\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)`;
 
 const words = [
@@ -216,12 +217,12 @@ const words = [
 
 function withoutCuda(preprocessed: string): { text: string; kernels: readonly FoundKernel[] } {
   const kernels = new Map<string, FoundKernel>();
-  // The names of the namespaces that are open, and undefined for every other brace.
+  // For each open brace, the name of its namespace, or undefined if it opens another block.
   const open: (string | undefined)[] = [];
   let shared = 0;
-  // The shared arrays outside of functions, by name: a function that names one declares it.
+  // The shared arrays outside of functions, by name: each function that uses one gets a declaration of it.
   const outside = new Map<string, string>();
-  // How many braces are open in a function that does.
+  // The number of open braces at the body of such a function.
   let body: number | undefined;
   const text = preprocessed.replaceAll(new RegExp(words.join('|'), 'g'), (word, ...rest) => {
     const groups = rest.at(-1) as Readonly<Record<string, string | undefined>>;
@@ -257,8 +258,8 @@ function withoutCuda(preprocessed: string): { text: string; kernels: readonly Fo
 }
 
 /**
- * The kernel that __global__ at a place declares, and as C++ the constant of its `boundOf`, if it has one; undefined for an explicit
- * instantiation.
+ * The kernel that __global__ at a place declares, with the C++ definition of its constant `boundOf` ("" without launch bounds);
+ * undefined for an explicit instantiation.
  */
 function kernelAt(text: string, at: number, namespace: string): (FoundKernel & { bound: string }) | undefined {
   const before = text.slice(Math.max(0, ...[';', '}', '{'].map((end) => text.lastIndexOf(end, at) + 1)), at);
@@ -275,14 +276,14 @@ function kernelAt(text: string, at: number, namespace: string): (FoundKernel & {
   const parameters = pieces(after!.slice(0, length)).map(nameIn);
   const full = namespace === '' ? name : `${namespace}::${name}`;
   const template = /\btemplate\s*<[\s\S]*>/.exec(withoutMarkers(before))?.[0].replaceAll(/\s+/g, ' ');
-  // A declaration may be repeated, a constant may not.
+  // Only for the definition of a kernel: its declaration may be repeated, a constant may not.
   const isBounded = limits !== undefined && !/\bvoid\b/.test(before) && /^\)\s*\{/.test(after!.slice(length));
   const value = limits?.replace('__launch_bounds__', '::gpt2_emulator::launch_bounds').replaceAll(/\s+/g, ' ');
   const bound = isBounded ? `constexpr int ${boundOf(name)} = ${value}; ${template ?? ''}` : '';
   return { name: full, parameters: parameters.join(','), isTemplate: template !== undefined, isBounded, bound };
 }
 
-/** "static __shared__ float tile[32][33], sum;" as a type, and each variable as a reference to a place in the block's memory. */
+/** Splits "static __shared__ float tile[32][33], sum;" into a type, and for each variable a reference to the block's memory. */
 function sharedDeclaration(statement: string, index: number): { type: string; variables: Map<string, string> } {
   const [, before, declared] = /^([\s\S]*?)__shared__([\s\S]*);$/.exec(withoutMarkers(statement))!;
   const volatile = /\bvolatile\b/.test(before!) ? 'volatile ' : '';
@@ -304,7 +305,7 @@ function sharedDeclaration(statement: string, index: number): { type: string; va
   };
 }
 
-/** Declarations of the variables that a function names, if the brace at a place begins one and no parameter hides them. */
+/** If a function begins at a brace: declarations of those `outside` variables that its body uses and no parameter hides. */
 function declaredIn(text: string, at: number, outside: ReadonlyMap<string, string>): string {
   const head = withoutMarkers(
     text.slice(Math.max(0, ...[';', '}', '{'].map((end) => text.lastIndexOf(end, at - 1) + 1)), at),
@@ -318,7 +319,7 @@ function declaredIn(text: string, at: number, outside: ReadonlyMap<string, strin
   return names.map((name) => outside.get(name)).join(' ');
 }
 
-/** Without the lines in which the preprocessor says that a word comes from a header: those of __align__, for example. */
+/** Removes the preprocessor's line markers, which it inserts for words from a header, such as __align__. */
 const withoutMarkers = (text: string): string => text.replaceAll(/^# \d+ .*$/gm, '');
 
 /** The name that "const float *values" or "tile[32]" declares. */
@@ -328,7 +329,7 @@ const nameIn = (declared: string): string =>
 /** The parts of a list between commas. */
 const pieces = (list: string): string[] => split(list, ',').filter((part) => part.trim() !== '');
 
-/** How much of a text lies before the bracket that closes it. */
+/** The length of a text up to the bracket that closes it. */
 function lengthInBrackets(text: string, opens = '(', closes = ')'): number {
   let depth = 0;
   for (let i = 0; i < text.length; i++) {

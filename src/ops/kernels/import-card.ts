@@ -1,5 +1,5 @@
-// Imports cards wherever they are: `gpt2.ts` is this package also where it is not installed, and a card.ts that has no types is
-// JavaScript to a Node without TypeScript.
+// Imports cards from any folder: 'gpt2.ts' is this package even where it is not installed, and a Node without TypeScript reads a
+// card.ts without types as JavaScript.
 import { statSync } from 'node:fs';
 import { register } from 'node:module';
 import { resolve } from 'node:path';
@@ -7,11 +7,11 @@ import { pathToFileURL } from 'node:url';
 import { isCompiled } from '../../base/wording.ts';
 import { importedFiles } from './includes.ts';
 
-/** tsx, or Node from 22.18 on. */
+/** Whether this process reads TypeScript: with tsx, or Node from 22.18 on. */
 export const readsTypes = !isCompiled || Boolean((process.features as { typescript?: unknown }).typescript);
 const index = new URL(`../../index.${isCompiled ? 'js' : 'ts'}`, import.meta.url).href;
 
-/** In the query of a card's address, before the times of its files. What a card imports by a relative path gets the same query. */
+/** The name of the query in a card's URL; its value is the times of its files. Relative imports of a card get the same query. */
 const mark = 'gpt2.ts-card';
 
 const hooks = `
@@ -20,10 +20,10 @@ const queryOf = (url) => /\\?${mark}=[\\d.,]+$/.exec(url ?? '')?.[0];
 export const resolve = async (name, context, next) => {
   const query = queryOf(context.parentURL);
   if (query && name === 'gpt2.ts') return { url: ${JSON.stringify(index)}, format: 'module', shortCircuit: true };
-  // Only tsx would find it; a built program, or tsx of another version, would not.
+  // tsx would find a file without its extension, but a built program, or tsx of another version, would not.
   if (query && /^\\.\\.?\\//.test(name) && !/\\.\\w+$/.test(name)) throw Object.assign(new Error(name + ' is no file'), { code: 'ERR_MODULE_NOT_FOUND' });
   const found = await next(name, context);
-  // In a folder without a package.json, tsx takes a card for CommonJS.
+  // tsx would read a card in a folder without a package.json as CommonJS.
   const format = /\\.(ts|mjs)(\\?|$)/.test(found.url) ? 'module' : found.format;
   if (query && /^\\.\\.?\\//.test(name)) return { ...found, url: found.url + query, format };
   return queryOf(found.url) ? { ...found, format } : found;
@@ -34,7 +34,7 @@ export const load = async (url, context, next) => {
 };`;
 let isRegistered = false;
 
-/** The module of a file, and what it imports, as they are now: a process that watches the file imports it again. */
+/** Imports a card anew if its file or a file that it imports has changed: a process may watch them. */
 export async function importCard(file: string): Promise<{ default?: unknown }> {
   if (!isRegistered) register(`data:text/javascript,${encodeURIComponent(hooks)}`);
   isRegistered = true;

@@ -1,17 +1,17 @@
-// The files that a source includes or a card imports, as far as they are the user's or ours. CUDA's own headers change with the compiler's
-// version.
+// The files that a source includes or a card imports, if they are the user's or this package's. CUDA's headers need no hash: they
+// change with the compiler's version.
 import { readFileSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
-/** A folder of that name is for the compiler or for Node to refuse. */
+/** A folder is no file: the compiler or Node will refuse it. */
 const isFile = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isFile() ?? false;
 
-/** Paths and contents, in the order in which they are found; each once. A macro that names a file may be included: it counts. */
+/** Paths and contents of the included files, in order; each once. A file that a macro names counts, for `#include MACRO`. */
 export function includedFiles(text: string, folder: string, folders: readonly string[]): Map<string, string> {
   const files = new Map<string, string>();
-  const visit = (content: string, own: string): void => {
+  const visit = (content: string, here: string): void => {
     for (const [, name] of content.matchAll(/^\s*#\s*(?:include|define\s+\w+)\s*["<]([^">]+)[">]/gm)) {
-      const path = [own, ...folders].map((each) => join(each, name!)).find(isFile);
+      const path = [here, ...folders].map((each) => join(each, name!)).find(isFile);
       if (path === undefined || files.has(path)) continue;
       files.set(path, readFileSync(path, 'utf8'));
       visit(files.get(path)!, dirname(path));
@@ -21,7 +21,7 @@ export function includedFiles(text: string, folder: string, folders: readonly st
   return files;
 }
 
-/** The files that a card imports by a relative path, and those that they import: paths and contents, each once. */
+/** Paths and contents of the files that a card imports by a relative path, directly or through others; each once. */
 export function importedFiles(card: string): Map<string, string> {
   const files = new Map<string, string>();
   const visit = (content: string, folder: string): void => {

@@ -1,5 +1,5 @@
-// A kernel card says how kernels of a user compute an op: their source, and their launches for the op's sizes. The op's contract
-// (cuda/gpt2.h) gives names, shapes and types of everything that a launch can use.
+// A kernel card says how kernels of a user compute an op: their source, and their launches for the op's sizes. A launch can use
+// everything that the op's contract (cuda/gpt2.h) names.
 import { statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { didYouMean } from '../../base/checks/nearest.ts';
@@ -17,7 +17,7 @@ type ContractOf = {
   [Name in keyof Contracts as Contracts[Name]['symbol'] extends `gpt2_${infer Op}` ? Op : never]: Contracts[Name];
 };
 
-/** The name of an op as the header has it: "layernorm_forward". */
+/** The name of an op in the header, without gpt2_: "layernorm_forward". */
 export type OpName = keyof ContractOf;
 
 type TensorsOf<Op extends OpName> = ContractOf[Op]['tensors'];
@@ -30,7 +30,7 @@ export type OpArgumentsOf<Op extends OpName> = {
 
 /** A launch of one kernel. */
 export interface CardLaunch extends LaunchShape {
-  /** Its name in the source, with template arguments if it has some, as in `instantiate`. */
+  /** The kernel's name in the source, with template arguments as in `instantiate`. */
   readonly kernel: string;
   readonly args: readonly KernelArgument[];
 }
@@ -46,11 +46,11 @@ export interface KernelCard<Op extends OpName = OpName> {
   readonly instantiate?: readonly string[] | undefined;
   /** Bytes of scratch for the op's sizes. Default 0. */
   scratch?(sizes: { readonly [Name in NumbersOf<Op>]: number }): number;
-  /** The launches, in order; `scratch` is memory of at least as many bytes as asked for. */
+  /** The launches, in order; the memory `scratch` has at least as many bytes as the function `scratch` returned. */
   launches(args: OpArgumentsOf<Op> & { readonly scratch: DeviceBuffer | null }): readonly CardLaunch[];
 }
 
-/** A card of any op, with its file and the folder that its source is in. */
+/** A card of any op, with the card's file and the folder of its source. */
 export interface LoadedCard extends Omit<KernelCard, 'scratch' | 'launches'> {
   readonly folder: string;
   readonly file: string;
@@ -59,7 +59,7 @@ export interface LoadedCard extends Omit<KernelCard, 'scratch' | 'launches'> {
 }
 
 /**
- * Defines a card, which checks its types: the default export of a card.ts.
+ * Returns the card, whose types it checks. Use it in the default export of a card.ts.
  * @example
  * const card = defineKernel({
  *   op: 'gelu_forward',
@@ -71,7 +71,7 @@ export interface LoadedCard extends Omit<KernelCard, 'scratch' | 'launches'> {
  */
 export const defineKernel = <Op extends OpName>(card: KernelCard<Op>): KernelCard<Op> => card;
 
-/** The name of an op as cards have it. */
+/** The name of an op in cards. */
 export const opNameOf = ({ symbol }: Pick<OpContract, 'symbol'>): string => symbol.replace(/^gpt2_/, '');
 
 /** The contract of an op by the header's name. @throws UsageError naming the ops */
@@ -83,33 +83,33 @@ export function contractNamed(op: string): OpContract {
   throw new UsageError(`there is no op "${op}": name one of ${names}`);
 }
 
-/** @throws Gpt2Error for a property that is none of the known, with the nearest one */
-function checkNames(what: string, given: object, known: readonly string[]): void {
-  const wrong = Object.keys(given).find((name) => !known.includes(name));
+/** @throws Gpt2Error for an unknown property, with the nearest known one */
+function checkNames(what: string, object: object, known: readonly string[]): void {
+  const wrong = Object.keys(object).find((name) => !known.includes(name));
   if (wrong === undefined) return;
   throw new Gpt2Error(`${what} has "${wrong}": ${didYouMean(wrong, known, `it takes ${known.join(', ')}`)}`);
 }
 
 /** Checks what a card's function returned. @throws Gpt2Error naming the card's file */
-export function checkedLaunches({ op, file }: LoadedCard, given: unknown): readonly CardLaunch[] {
-  if (!Array.isArray(given)) {
-    throw new Gpt2Error(`the function launches of ${op} in ${file} returns ${typeof given}, not a list of launches`);
+export function checkedLaunches({ op, file }: LoadedCard, returned: unknown): readonly CardLaunch[] {
+  if (!Array.isArray(returned)) {
+    throw new Gpt2Error(`the function launches of ${op} in ${file} returns ${typeof returned}, not a list of launches`);
   }
-  for (const launch of given) {
+  for (const launch of returned) {
     const what = `a launch of ${op} in ${file}`;
     if (!launch) throw new Gpt2Error(`${what} is ${launch}: leave it out of the list`);
     checkNames(what, launch, ['kernel', 'grid', 'block', 'shared', 'args']);
     if (!Array.isArray(launch.args)) throw new Gpt2Error(`${what} has no args, the list of the kernel's arguments`);
   }
-  return given;
+  return returned;
 }
 
-/** What a folder's card may be named. */
+/** Possible names of a card's file. */
 export const cardFiles: readonly string[] = ['card.ts', 'card.mjs'];
 
 /**
  * The cards of a folder: the default export of its card.ts or card.mjs, one or several.
- * @throws Gpt2Error if there is none, or it cannot be read
+ * @throws Gpt2Error if there is no card, or it cannot be read
  * @example await useCards(gpu, await loadCards('kernels/course/gelu/1-naive'));
  */
 export async function loadCards(path: string): Promise<readonly LoadedCard[]> {

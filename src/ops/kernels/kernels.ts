@@ -1,4 +1,4 @@
-// Kernels of a user, loaded on a device: found by name, checked and launched.
+// Loads compiled kernels of a user on a device, finds them by name, checks and launches them.
 import { gpt2Error } from '../../base/errors.ts';
 import type { Pointer } from '../../native/bindings.generated.ts';
 import type { Device } from '../../native/device.ts';
@@ -7,7 +7,7 @@ import { type KernelArgument, type KernelParameter, packArguments, parseSignatur
 /** A size in up to three dimensions: x, [x, y] or [x, y, z]. */
 export type Dimensions = number | readonly [x: number, y?: number, z?: number];
 
-/** How many threads run a kernel. */
+/** The threads of a launch. */
 export interface LaunchShape {
   /** Blocks. */
   readonly grid: Dimensions;
@@ -17,7 +17,7 @@ export interface LaunchShape {
   readonly shared?: number | undefined;
 }
 
-/** What the compiler made of a kernel. */
+/** Resources of a compiled kernel. */
 export interface KernelAttributes {
   /** Registers of a thread. */
   readonly registers: number;
@@ -38,14 +38,15 @@ interface Described extends KernelAttributes {
 
 const sizesOf = (dimensions: Dimensions): [number, number, number] => {
   const [x, y = 1, z = 1] = [dimensions].flat() as number[];
-  // One that is missing is refused as a size.
+  // A missing x is refused as a size later.
   return [x!, y, z];
 };
 const largestGrid = [2 ** 31 - 1, 65_535, 65_535];
 const largestBlock = [1024, 1024, 64];
 
 /**
- * A kernel that can be launched. `compileKernels` and `loadKernels` make it; it lives until they or the device are closed.
+ * A kernel that can be launched. `compileKernels` and `loadKernels` make kernels, which live until they or the device are
+ * closed.
  * @example
  * const { add } = await compileKernels<'add'>(gpu, { source: '__global__ void add(float *out) {}' });
  * const { attributes }: Kernel = add;
@@ -84,7 +85,7 @@ export class Kernel {
    * @throws Gpt2Error for a wrong argument, or a grid or block that the device cannot run; NativeError if the launch fails
    * @example add.launch({ grid: Math.ceil(n / 256), block: 256 }, out, a, b, n);
    */
-  launch({ grid, block, shared = 0 }: LaunchShape, ...given: readonly KernelArgument[]): void {
+  launch({ grid, block, shared = 0 }: LaunchShape, ...args: readonly KernelArgument[]): void {
     const [grids, blocks] = [sizesOf(grid), sizesOf(block)];
     this.#check('grid', grids, largestGrid);
     this.#check('block', blocks, largestBlock);
@@ -94,10 +95,10 @@ export class Kernel {
       throw gpt2Error`${this.name}: a block of ${blocks.join(' x ')} is ${threads} threads; this kernel takes at most ${most}`;
     }
     if (!Number.isInteger(shared) || shared < 0 || shared + sharedBytes > sharedLimit) {
-      const own = sharedBytes > 0 ? ` (${sharedLimit} less the ${sharedBytes} of its declared arrays)` : '';
-      throw gpt2Error`${this.name}: a block cannot have ${shared} bytes of dynamic shared memory; the most is ${sharedLimit - sharedBytes}${own}`;
+      const declared = sharedBytes > 0 ? ` (${sharedLimit} less the ${sharedBytes} of its declared arrays)` : '';
+      throw gpt2Error`${this.name}: a block cannot have ${shared} bytes of dynamic shared memory; the most is ${sharedLimit - sharedBytes}${declared}`;
     }
-    const { packed, reach } = packArguments(this.#device, this.name, this.parameters, given);
+    const { packed, reach } = packArguments(this.#device, this.name, this.parameters, args);
     const [gridX, gridY, gridZ] = grids;
     const [blockX, blockY, blockZ] = blocks;
     this.#device.call('moduleLaunch', {
@@ -112,7 +113,7 @@ export class Kernel {
         blockZ,
         sharedBytes: shared,
       },
-      // Without parameters there are still addresses.
+      // A kernel without parameters needs valid addresses too.
       ...{ arguments: packed.byteLength > 0 ? packed : new Uint8Array(1), bytes: packed.byteLength },
       ...{ reach: reach.length > 0 ? reach : new BigInt64Array(1), parameters: reach.length },
     });
@@ -124,7 +125,7 @@ export class Kernel {
   }
 }
 
-/** Kernels by name. Asking for a name that is missing throws. `using` frees them before the device is closed. */
+/** Kernels by name. Reading a name that is missing throws. `using` frees the kernels before the device is closed. */
 export type Kernels<Name extends string = string> = Readonly<Record<Name, Kernel>> & Disposable;
 
 /**
@@ -139,7 +140,7 @@ type Defines = Readonly<Record<string, string | number>>;
 
 /**
  * @param name of the file or its source, in messages
- * @param defines macros that it was compiled with, by which kernels can be named
+ * @param defines macros that the file was compiled with, which names of kernels may contain
  */
 export function openKernels<Name extends string>(
   device: Device,
@@ -170,12 +171,12 @@ export function openKernels<Name extends string>(
   return new Proxy({} as Kernels<Name>, {
     get: (_, key) => {
       if (key === Symbol.dispose) return close;
-      // An awaited value is asked for "then".
+      // `await` reads the property "then".
       if (typeof key === 'symbol' || key === 'then') return undefined;
       const kernel = find(key);
       if (kernel) return kernel;
       const names = kernels.map(({ name }) => name).join(', ');
-      // Of a template, the compiler makes only what it is asked for.
+      // The compiler makes only the requested instances of a template.
       const isTemplate = key.includes('<') || kernels.length === 0;
       const fix = isTemplate ? '; add the instance of a template to instantiate' : '';
       throw gpt2Error`there is no kernel ${instanceOf(key, defines)} in ${name}: it has ${names || 'none'}${fix}`;

@@ -6,20 +6,20 @@ import type { ElementType } from '../../native/element-types.ts';
 import { Tensor } from '../../native/tensor.ts';
 
 export interface KernelParameter {
-  /** In C: "float const*". */
+  /** The type in C: "float const*". */
   readonly type: string;
-  /** Its place in the packed arguments, in bytes. */
+  /** Start in the packed arguments, in bytes. */
   readonly offset: number;
   readonly bytes: number;
 }
 
 /**
- * What a kernel can be launched with: for a pointer a tensor, device memory, or null; for a number a number; a bigint for 64-bit
- * integers; a boolean for bool and int.
+ * An argument of a launch: for a pointer a tensor, device memory, or null; for a number a number; for 64-bit integers also a
+ * bigint; for bool and int also a boolean.
  */
 export type KernelArgument = Tensor | DeviceBuffer | number | bigint | boolean | null;
 
-/** "scale<float, 256>" and ["float*", "int"] of "void scale<float, 256>(float*, int)"; no types if the name carries none. */
+/** "scale<float, 256>" and ["float*", "int"] of "void scale<float, 256>(float*, int)"; no types if the name has none. */
 export function parseSignature(signature: string): { name: string; types: readonly string[] | undefined } {
   const text = signature.replaceAll('(anonymous namespace)::', '');
   const pieces = split(text, '(');
@@ -29,7 +29,7 @@ export function parseSignature(signature: string): { name: string; types: readon
   return { name, types: list === '' ? [] : split(list, ',').map((type) => type.trim()) };
 }
 
-/** The text between separators that are in no brackets. */
+/** The pieces of a text between separators outside of brackets. */
 export function split(text: string, separator: string): string[] {
   const pieces = [''];
   let depth = 0;
@@ -45,7 +45,7 @@ export function split(text: string, separator: string): string[] {
   return pieces;
 }
 
-/** How numbers are stored, by type in C: integers by their bits and sign. */
+/** Integers by their type in C. */
 const integers: Readonly<Record<string, { bits: 8 | 16 | 32 | 64; signed: boolean }>> = {
   bool: { bits: 8, signed: false },
   char: { bits: 8, signed: true },
@@ -64,7 +64,7 @@ const reals: Readonly<Record<string, (view: DataView, at: number, value: number)
   float: (view, at, value) => view.setFloat32(at, value, true),
   double: (view, at, value) => view.setFloat64(at, value, true),
 };
-/** The type of tensors that a pointer takes; others take every tensor. Null: no tensor has this type. */
+/** The tensors that a pointer to a C type takes. Null: no tensor has this type. A type that is not listed takes every tensor. */
 const elements: Readonly<Record<string, ElementType | null>> = {
   float: 'fp32',
   float2: 'fp32',
@@ -82,18 +82,18 @@ const elements: Readonly<Record<string, ElementType | null>> = {
 };
 
 /**
- * The arguments of a launch, as the driver takes them, and of each how many bytes a kernel may access through it.
+ * The arguments of a launch, packed for the driver, and for each how many bytes a kernel may access through it.
  * @throws Gpt2Error naming the kernel, the argument and its type in C
  */
 export function packArguments(
   device: Device,
   kernel: string,
   parameters: readonly KernelParameter[],
-  given: readonly KernelArgument[],
+  args: readonly KernelArgument[],
 ): { packed: Uint8Array; reach: BigInt64Array } {
-  if (given.length !== parameters.length) {
+  if (args.length !== parameters.length) {
     const list = parameters.map(({ type }) => type).join(', ');
-    throw gpt2Error`${kernel} takes ${parameters.length} argument${parameters.length === 1 ? '' : 's'} (${list}), not ${given.length}`;
+    throw gpt2Error`${kernel} takes ${parameters.length} argument${parameters.length === 1 ? '' : 's'} (${list}), not ${args.length}`;
   }
   const last = parameters.at(-1);
   const packed = new Uint8Array(last ? last.offset + last.bytes : 0);
@@ -102,9 +102,9 @@ export function packArguments(
   for (const [index, parameter] of parameters.entries()) {
     const refuse = (wanted: string): never => {
       const { type } = parameter;
-      throw gpt2Error`${kernel}: argument ${index + 1} (${type}) takes ${wanted}, not ${described(given[index])}`;
+      throw gpt2Error`${kernel}: argument ${index + 1} (${type}) takes ${wanted}, not ${described(args[index])}`;
     };
-    const value = given[index];
+    const value = args[index];
     pack(view, device, parameter, value, refuse);
     if (value instanceof Tensor || value instanceof DeviceBuffer) reach[index] = BigInt(value.bytes);
   }
@@ -161,7 +161,7 @@ function pointerOf(
 }
 
 function described(value: unknown): string {
-  // A tensor without a name of its own is named "tensor".
+  // `tensorOf` names all its tensors "tensor".
   if (value instanceof Tensor) return `the ${value.type} ${value.name === 'tensor' ? '' : 'tensor '}${value.name}`;
   if (value instanceof DeviceBuffer) return `the memory ${value.name}`;
   if (value === null || ['number', 'bigint', 'boolean', 'undefined'].includes(typeof value)) return String(value);

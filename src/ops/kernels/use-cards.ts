@@ -1,4 +1,4 @@
-// Puts kernels of a user in the place of ops on a device. A fused op whose plain ops are among them runs as those.
+// Replaces ops on a device by kernels of a user. A fused op runs as its plain ops if a card computes one of these.
 import { join } from 'node:path';
 import { Gpt2Error } from '../../base/errors.ts';
 import type { Device, DeviceBuffer } from '../../native/device.ts';
@@ -10,7 +10,7 @@ import { type OpArguments, replaceOp } from '../replacements.ts';
 import { compileKernels, type KernelSource } from './compile.ts';
 import { type CardLaunch, checkedLaunches, contractNamed, type LoadedCard } from './kernel-card.ts';
 
-/** Whether a call cannot be split: there is no plain op for the backward of a softcap, and none for dbias alone. */
+/** Whether a call of a fused op cannot be split: no plain op computes the backward of a softcap, or dbias alone. */
 const isWhole = ({ softcap, dweight, dbias }: OpArguments): boolean =>
   Boolean(softcap) || (Boolean(dbias) && dweight === null);
 
@@ -18,33 +18,33 @@ const isWhole = ({ softcap, dweight, dbias }: OpArguments): boolean =>
 interface Launcher {
   readonly card: LoadedCard;
   launch(args: OpArguments, native: NativeArguments): void;
-  /** Scratch of at least so many bytes; null if it was never more than 0. */
+  /** Scratch of at least so many bytes; null if no call needed any. */
   scratch(bytes: number): DeviceBuffer | null;
   close(): void;
 }
 
-/** By the names of ops. */
+/** The cards in use, by the names of ops. */
 const inUse = new WeakMap<Device, Map<string, Launcher>>();
 
-/** The name of the memory that a card's scratch is allocated with. */
+/** The name under which a card's scratch is allocated. */
 export const scratchName = ({ op }: Pick<LoadedCard, 'op'>): string => `scratch of ${op}`;
 
-/** Allocates the scratch of the cards that a device uses, by the names of the memory, instead of when a launch first needs it. */
+/** Allocates the scratch of a device's cards ahead of the launches. @param bytes by `scratchName` */
 export function reserveScratch(device: Device, bytes: ReadonlyMap<string, number>): void {
   for (const { card, scratch } of inUse.get(device)?.values() ?? []) scratch(bytes.get(scratchName(card)) ?? 0);
 }
 
 /** How cards are used. */
 export interface CardOptions {
-  /** On a CPU: check what the kernels do. Default false, which is many times faster. */
+  /** On a CPU: check every access of the kernels. Default false, which is many times faster. */
   readonly checks?: boolean | undefined;
   /** Called before each launch, with the kernel's name. */
   readonly onLaunch?: ((kernel: string) => void) | undefined;
 }
 
 /**
- * Compiles the cards' kernels for a device, and makes the device's ops launch them. Their scratch is allocated here when an op first
- * needs it. Both are freed with the device, or when other cards take the place of these.
+ * Compiles the cards' kernels for a device, and makes the device's ops launch them. Their scratch is allocated when an op first
+ * needs it. Kernels and scratch are freed with the device, or when another card of the same op is used.
  * @throws Gpt2Error for a dtype that a card does not take, or two cards of one op; otherwise as `compileKernels`
  * @example await useCards(gpu, await loadCards('kernels/course/layernorm/1-naive'));
  */
@@ -68,7 +68,7 @@ export async function useCards(
   splitFused(device, names);
 }
 
-/** Makes fused ops run as their plain ones: all, or those that are not among the names but have a plain one there. */
+/** Makes fused ops run as their plain ops: all fused ops or, with `names`, those that have a plain op in it and are not in it. */
 export function splitFused(device: Device, names?: ReadonlySet<string>): void {
   for (const [name, parts] of Object.entries(plainOps)) {
     if (names && (names.has(name) || !parts.some(([op]) => names.has(op.name)))) continue;
@@ -77,37 +77,37 @@ export function splitFused(device: Device, names?: ReadonlySet<string>): void {
         device.call(name as 'adamw', native as never);
         return;
       }
-      const calls = parts.map((part) => ({ op: part[0], own: plainArguments(part, args) }));
-      // An op's first output may be optional, and not asked for.
-      const asked = calls.filter(({ own }) => Object.values(own)[0] !== null);
-      for (const { op, own } of asked) {
-        // Only later ops read the gradient of logits.
-        const isUnread = 'dlogits' in own && op === asked.at(-1)!.op;
-        enqueue(device, op, isUnread ? { ...own, dlogits: null } : own);
+      const calls = parts.map((part) => ({ op: part[0], plain: plainArguments(part, args) }));
+      // An op whose first output is null computes nothing.
+      const asked = calls.filter(({ plain }) => Object.values(plain)[0] !== null);
+      for (const { op, plain } of asked) {
+        // The last op need not write the gradient of logits, which only later ops read.
+        const isUnread = 'dlogits' in plain && op === asked.at(-1)!.op;
+        enqueue(device, op, isUnread ? { ...plain, dlogits: null } : plain);
       }
     });
   }
 }
 
-/** A plain op's arguments in a call of the fused op. */
+/** The arguments of a plain op, from those of the fused op. */
 function plainArguments([op, renamed]: PlainOp, args: OpArguments): OpArguments {
   const names = [...Object.keys(op.tensors), ...op.sizes, ...op.scalars, ...op.flags];
-  const own = names.map((name) => {
+  const entries = names.map((name) => {
     const value = args[renamed[name] ?? name]!;
     const isVector = value instanceof Tensor && op.tensors[name]!.shape.length === 1;
     return [name, isVector ? value.view([value.count]) : value] as const;
   });
-  return Object.fromEntries(own);
+  return Object.fromEntries(entries);
 }
 
 const typeName = { fp32: 'float', bf16: '__nv_bfloat16', int32: 'int' };
 
-/** The macros that kernels for ops are compiled with. */
+/** The macros with which kernels for ops are compiled. */
 export const elementMacros = ({ elementType, gradientType }: Pick<Device, 'elementType' | 'gradientType'>) => ({
   ...{ ELEMENT: typeName[elementType], GRADIENT: typeName[gradientType] },
 });
 
-/** What is compiled for a card on a device. */
+/** The source of a card's kernels, for a device. */
 export const cardSource = (
   { folder, source, instantiate }: LoadedCard,
   device: Pick<Device, 'elementType' | 'gradientType'>,
@@ -120,15 +120,19 @@ const sizesOf = ({ op }: LoadedCard, native: NativeArguments): Readonly<Record<s
 export const cardScratchBytes = (card: LoadedCard, native: NativeArguments): number =>
   card.scratch?.(sizesOf(card, native)) ?? 0;
 
-/** The launches of a card for a call of its op. @param scratch gives memory of at least so many bytes, which may be 0 */
+/** The launches of a card for a call of its op. @param scratch returns memory of at least so many bytes, which may be 0 */
 export function launchesOf(
   card: LoadedCard,
   args: OpArguments,
   native: NativeArguments,
   scratch: (bytes: number) => DeviceBuffer | null,
 ): readonly CardLaunch[] {
-  const given = card.launches({ ...args, ...sizesOf(card, native), scratch: scratch(cardScratchBytes(card, native)) });
-  return checkedLaunches(card, given);
+  const launches = card.launches({
+    ...args,
+    ...sizesOf(card, native),
+    scratch: scratch(cardScratchBytes(card, native)),
+  });
+  return checkedLaunches(card, launches);
 }
 
 async function launcherOf(
@@ -137,7 +141,7 @@ async function launcherOf(
   { checks, onLaunch }: Required<CardOptions>,
 ): Promise<Launcher> {
   const { op, folder, dtypes = ['fp32'] } = card;
-  // Ops without tensors in FP8 have the same ones in fp8.
+  // On a device in fp8, ops without tensors in FP8 are those of its element type.
   const isTaken = dtypes.includes(device.dtype) || (device.dtype === 'fp8' && dtypes.includes(device.elementType));
   if (!isTaken) {
     throw new Gpt2Error(`the kernel card of ${op} in ${folder} takes ${dtypes.join(', ')}, not ${device.dtype}`);
@@ -145,15 +149,15 @@ async function launcherOf(
   const kernels = await compileKernels(device, { ...cardSource(card, device), checks });
   const memories: DeviceBuffer[] = [];
   const scratch = (bytes: number): DeviceBuffer | null => {
-    // Graphs may hold the address of a smaller one, so it stays.
+    // Smaller memory stays allocated, because graphs may hold its address.
     if (bytes > (memories.at(-1)?.bytes ?? 0)) memories.push(device.allocate(bytes, scratchName(card)));
     return memories.at(-1) ?? null;
   };
   const launch = (args: OpArguments, native: NativeArguments): void => {
-    for (const { kernel, args: given, ...shape } of launchesOf(card, args, native, scratch)) {
+    for (const { kernel, args: kernelArgs, ...shape } of launchesOf(card, args, native, scratch)) {
       const found = kernels[kernel]!;
       onLaunch(found.name);
-      found.launch(shape, ...given);
+      found.launch(shape, ...kernelArgs);
     }
   };
   const close = (): void => {

@@ -7,7 +7,7 @@ import { createModel } from '../../model/model.ts';
 import { Sharding } from '../../model/sharded-parameters.ts';
 import type { Communicator } from '../../native/communicator.ts';
 import type { Device } from '../../native/device.ts';
-import { type OptimizerChoice, updatedEntire } from '../../optimizer/assign.ts';
+import { type OptimizerChoice, updatedWhole } from '../../optimizer/assign.ts';
 import { Trainer } from './trainer.ts';
 
 export interface TrainingSizes {
@@ -41,8 +41,7 @@ export function createTraining(
   { B, T, optimizer, rows = B, recompute, samples = false, shares = 1 }: TrainingSizes,
   { communicator, gradientClip = 1, overlapsBackward }: Steps = {},
 ) {
-  const sharding =
-    communicator && shares > 1 ? new Sharding(communicator, config, updatedEntire(optimizer)) : undefined;
+  const sharding = communicator && shares > 1 ? new Sharding(communicator, config, updatedWhole(optimizer)) : undefined;
   const model = createModel(device, config, { B, T, purpose: 'training', recompute }, sharding);
   const steps = { batch: B, sequence: T, accumulation: rows / B, optimizer, gradientClip, overlapsBackward };
   const trainer = new Trainer(model, steps, communicator);

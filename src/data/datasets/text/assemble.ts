@@ -1,5 +1,5 @@
-// Writes shards from parts: decides which tokens are for validation and the number and sizes of shards, in one pass over the
-// parts for counts and one for tokens. The result depends only on the content and order of the parts.
+// Writes shards from parts (parts.ts): decides which tokens are for validation, and the number and sizes of shards. One pass
+// over the parts counts tokens, another writes them. The result depends only on the content and order of the parts.
 import { Gpt2Error, gpt2Error, words } from '../../../base/errors.ts';
 import { type Loss, sumOf } from '../../../tokenizer/loss.ts';
 import { type LossOptions, refuseLoss } from '../../choose-tokenizer.ts';
@@ -18,13 +18,13 @@ export interface Division {
   readonly shardTokens: number;
   /**
    * The share of documents for validation, chosen by a hash of their content; or `first shard`, as llm.c divides FineWeb: shard
-   * 000000 is validation, and all others but the last are full.
+   * 000000 is for validation, and all other shards but the last are full.
    */
   readonly validation: number | 'first shard';
 }
 
 interface Assembly extends Division, LossOptions {
-  /** Opens documents; undefined: they follow one another without. */
+  /** The id before each document; undefined: none. */
   readonly endOfText: number | undefined;
 }
 
@@ -63,25 +63,23 @@ export function assemble(paths: readonly string[], folder: string, division: Ass
   }
 }
 
-/** Which tokens are for validation where the content decides. */
+/** Where content decides: of each block whose fraction is under `below`, the first tokens are for validation, a share `kept`. */
 interface Decision {
-  /** Blocks whose fraction is below this, */
   readonly below: number;
-  /** and of each such block this share of its tokens, from the start; the rest is for training. */
   readonly kept: number;
 }
 
 interface Counts {
   readonly tokens: Tokens;
-  /** Without ends of text, whose number depends on the order of files. */
+  /** Tokens without ends of text, whose number depends on the order of files. */
   readonly content: Tokens;
   readonly documents: number;
-  /** Whether content decides for all blocks. */
+  /** Whether content decides the role of all blocks. */
   readonly isSplit: boolean;
   readonly loss: Loss;
 }
 
-/** Blocks below this fraction are for validation: the requested share or, if no block is below it, just over the least fraction. */
+/** `below` of the decision: the requested share or, if no block is below that share, just over the least fraction. */
 function boundary(paths: readonly string[], share: number): number {
   let least = 1;
   for (const path of paths) {
@@ -91,7 +89,7 @@ function boundary(paths: readonly string[], share: number): number {
   return least + Number.EPSILON;
 }
 
-/** Decides what is for validation, and counts the tokens of each role. */
+/** Decides which tokens are for validation, and counts the tokens of each role. */
 function decide(paths: readonly string[], division: Assembly): Decision & Counts {
   const { validation } = division;
   const isFirst = validation === 'first shard';
@@ -103,8 +101,8 @@ function decide(paths: readonly string[], division: Assembly): Decision & Counts
 }
 
 /**
- * Among many blocks, hashes choose about the requested share. Among few, or many equal ones, they may choose all. Then each
- * chosen block is itself divided, all in the same way, so that equal texts still have the same role.
+ * `kept` of the decision. Of many blocks, hashes choose about the requested share. Of few blocks, or many equal ones, they may
+ * choose all. Then each chosen block is divided too, all in the same way, so that equal texts still have the same role.
  */
 function keptShare({ train, val }: Tokens, share: number): number {
   const total = train + val;
@@ -137,7 +135,7 @@ function count(paths: readonly string[], division: Assembly, decision: Decision)
 /** @throws Gpt2Error if training would reject shards of so many tokens */
 function check({ tokens, isSplit }: Counts, { validation }: Division): void {
   const total = tokens.train + tokens.val;
-  if (total === 0) throw gpt2Error`the given files contain no text: name files that do`;
+  if (total === 0) throw gpt2Error`the files contain no text: name files that do`;
   const lacking = (['train', 'val'] as const).find((role) => tokens[role] === 0);
   if (!lacking) return;
   if (validation === 'first shard') {
@@ -155,7 +153,7 @@ function check({ tokens, isSplit }: Counts, { validation }: Division): void {
 class Divider {
   readonly #decision: Decision;
   readonly #boundary: Uint16Array;
-  /** Tokens that the first shard, which is validation, still lacks. */
+  /** Tokens that the first shard, if it is for validation, still lacks. */
   #firstLeft: number;
   #previous: Role | undefined;
 
@@ -166,8 +164,8 @@ class Divider {
   }
 
   /**
-   * The part's tokens with ends of text: where a document begins, and where the tokens before went to the other role, so that
-   * these do not continue them.
+   * The part's tokens by role, with an end of text where a document begins, and where a role continues after tokens of the other
+   * role, which separates texts that do not belong together.
    */
   *divide(part: Part): Generator<{ role: Role; tokens: Uint16Array; isContent: boolean }> {
     let start = 0;
@@ -188,7 +186,7 @@ class Divider {
     }
   }
 
-  /** The number of a block's tokens, from its start, that are for validation. */
+  /** The number of tokens at the start of a block that are for validation. */
   #validationOf({ role, fraction, tokens }: Part['blocks'][number]): number {
     if (role !== 'split') return role === 'val' ? tokens : 0;
     return fraction < this.#decision.below ? Math.floor(tokens * this.#decision.kept) : 0;
@@ -202,7 +200,7 @@ class Divider {
   }
 }
 
-/** llm.c's names. Shards have equal sizes, so the last is never too short for a batch; those of FineWeb are as llm.c's. */
+/** llm.c's names. Shards have equal sizes, so that the last is not too short for a batch; FineWeb's have llm.c's sizes. */
 function namesOf({ prefix, shardTokens, validation }: Division, role: Role, total: number) {
   const shards = Math.ceil(total / shardTokens);
   const isFirst = validation === 'first shard';

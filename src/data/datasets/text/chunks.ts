@@ -1,5 +1,5 @@
 // Cuts files into chunks of some megabytes for the threads. A chunk ends where a document or a block (parts.ts) ends, so the
-// result does not depend on the cuts. Small files share a chunk.
+// tokens do not depend on the cuts. Small files share a chunk.
 import { type Gpt2Error, gpt2Error } from '../../../base/errors.ts';
 import { type Chunk, cutsAtLines, type Encoding, type Input, type Piece } from './format.ts';
 import { bytesOf } from './inputs.ts';
@@ -15,7 +15,7 @@ interface Cut {
   readonly closes: boolean;
 }
 
-/** Finds a cut in the `bytes` at the start of a document or block, whose file continues; undefined: more bytes are needed. */
+/** Finds a cut in `bytes`, which begin with a document or block and do not end their file; undefined if more bytes are needed. */
 type FindCut = (bytes: Buffer) => Cut | undefined;
 
 /**
@@ -108,7 +108,7 @@ const afterLastLine: FindCut = (bytes) => {
   return end > 0 ? { end, closes: true } : undefined;
 };
 
-/** After the last separator; if that leaves more than half, after the last block of the document that begins there. */
+/** Cuts after the last separator; if more than half of the bytes follow it, after the last block of the document there. */
 const afterLastDocument =
   (separator: string | undefined, atLines: boolean): FindCut =>
   (bytes) => {

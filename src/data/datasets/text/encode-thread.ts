@@ -1,5 +1,6 @@
-// Runs on a thread: encodes chunks from thread-pool.ts, one at a time, and writes the part of each. It finds the documents in the
-// bytes, cuts long ones into blocks, encodes each block, and records the hash that decides its role. Or it collects the characters.
+// Runs on a thread: encodes chunks from thread-pool.ts, one at a time, and writes the part of each chunk. It finds the documents
+// in the bytes, cuts long documents into blocks, encodes each block, and records the hash that decides the block's role. For the
+// tokenizer "char" it first runs only to collect characters.
 import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import { parentPort, workerData } from 'node:worker_threads';
@@ -23,23 +24,23 @@ const tokenizer =
 const characters = new Set<number>();
 const append: Tokenizer['append'] =
   tokenizer?.append ?? ((text, start, end) => addCharacters(text, start, end, characters));
-/** Their memory is reused for the next chunk. */
+/** The tokens of the current chunk; the next chunk reuses the memory. */
 const tokens = new TokenList(1 << 20);
 let blocks: Block[] = [];
 let losses: Loss[] = [];
 
-/** A text to encode, with its place. */
+/** A block to encode, with its place. */
 interface Waiting {
   readonly text: Buffer;
   readonly start: number;
   readonly end: number;
-  /** Whether it is the first of a document or of the chunk's part of it, and whether that begins the document. */
+  /** Whether the block is the first of a document in this chunk, and whether the document begins in this chunk. */
   readonly isFirst: boolean;
   readonly opens: boolean;
   readonly role: FileRole;
   readonly place: typeof current;
 }
-/** A tokenizer that encodes several texts at once gets this many bytes of them. */
+/** A tokenizer that encodes several texts at once gets about so many bytes. */
 const batchBytes = 1 << 20;
 let waiting: Waiting[] = [];
 let waitingBytes = 0;
@@ -58,10 +59,10 @@ parentPort!.on('message', async ({ chunk, key }: Order) => {
   parentPort!.postMessage(answer, [answer.memory]);
 });
 
-/** What is encoded: a piece, and in JSON lines the line, "line 3 of b.jsonl". */
+/** The text that is being encoded: a piece, and in JSON lines the line, "line 3 of b.jsonl". */
 let current: { readonly piece: Piece; readonly line: string | undefined };
 
-/** The error, naming file and line, and in plain text the column. */
+/** Adds file and line to the error, and in plain text the column. */
 async function withPlace(error: UnknownCharacterError): Promise<UnknownCharacterError> {
   const { piece, line } = current;
   if (line !== undefined) return error.in(line);
@@ -75,7 +76,7 @@ async function withPlace(error: UnknownCharacterError): Promise<UnknownCharacter
   return error.in(`line ${place.line}, column ${place.column} of ${piece.path}`);
 }
 
-/** @throws Gpt2Error naming file and byte of invalid text */
+/** Encodes a chunk. @throws Gpt2Error naming file and byte of invalid text */
 function encode({ bytes, pieces }: Chunk): Part {
   tokens.clear();
   [blocks, losses, waiting, waitingBytes] = [[], [], [], 0];
@@ -122,7 +123,7 @@ function addLines(text: Buffer, piece: Piece, field: string): void {
   }
 }
 
-/** Adds a document, or the chunk's part of it. A document of white space only is skipped. */
+/** Adds a document, or the part of it that is in the chunk. Skips a document that is only white space. */
 function addDocument(
   text: Buffer,
   found: { start: number; end: number; opens: boolean; closes: boolean; strip: boolean },
@@ -144,7 +145,7 @@ function addDocument(
   }
 }
 
-/** Whether the document of the latest texts lacks its first block. */
+/** Whether the next block that has tokens begins its document. */
 let isToOpen = false;
 
 function encodeWaiting(): void {
@@ -156,7 +157,7 @@ function encodeWaiting(): void {
     current = place;
     if (encoded) tokens.append(encoded.ids[index]!);
     else append(text, start, end, tokens);
-    // A tokenizer may leave out characters.
+    // A tokenizer may drop characters.
     if (tokens.length === before) continue;
     const fraction = fractionOf(text.subarray(start, end));
     blocks.push({ tokens: tokens.length - before, opens: isToOpen, role, fraction });

@@ -1,26 +1,26 @@
-// Declares how files hold documents and how documents become tokens. Plain data: it is sent to the threads, and identifies the
-// work of an earlier start.
+// Declares how files hold documents and how documents become tokens. These types are plain data, which can be sent to threads and
+// hashed, to find the work of an earlier start.
 import { huggingFaceName } from '../../../tokenizer/huggingface-tokenizer.ts';
 
 /** The way a file holds documents. */
 export type Format =
-  /** Plain text: a file is a document, or a separator divides it; `strip` removes white space at the ends of documents. */
+  /** Plain text: a file is a document, or a separator divides it into several; `strip` removes white space at their ends. */
   | { readonly kind: 'text'; readonly separator?: string | undefined; readonly strip?: boolean | undefined }
   /** Each line is a JSON object with the document in a field. */
   | { readonly kind: 'jsonl'; readonly field: string };
 
-/** Everything besides the text that its tokens depend on. */
+/** Everything on which the tokens of a text depend. */
 export interface Encoding {
-  /** As in dataset.json. */
+  /** The tokenizer's name and hash, as in dataset.json. */
   readonly tokenizer: string;
   readonly tokenizerSha256?: string;
   readonly format: Format;
 }
 
-/** Whether long documents are cut at lines, because the tokenizer's pattern is not known. */
+/** Whether long documents are cut at lines: if the tokenizer's pattern is not known. */
 export const cutsAtLines = ({ tokenizer }: Encoding): boolean => tokenizer === huggingFaceName;
 
-/** The role of a file's documents; `split`: their content decides. */
+/** The role of a file's documents; `split`: the content of each document decides. */
 export type FileRole = 'split' | 'train' | 'val';
 
 /** A file of documents; .gz files are decompressed while they are read. */
@@ -32,26 +32,26 @@ export interface Input {
 
 /** A continuous part of one file. */
 export interface Piece {
-  /** In the chunk's bytes. */
+  /** Range in the chunk's bytes. */
   readonly start: number;
   readonly end: number;
-  /** Whether a document begins with it, and whether one ends with it. */
+  /** Whether a document begins at the piece's start, and whether a document ends at its end. */
   readonly opens: boolean;
   readonly closes: boolean;
   readonly role: FileRole;
-  /** Its file and offset, for messages. */
+  /** The piece's file and offset in it, for messages. */
   readonly path: string;
   readonly offset: number;
-  /** Of JSON lines: the number of its first line. */
+  /** Number of the first line, in JSON lines. */
   readonly line: number;
 }
 
-/** The input of one call of a thread. */
+/** Bytes that a thread encodes at a time. */
 export interface Chunk {
   readonly index: number;
   readonly bytes: Uint8Array & { readonly buffer: ArrayBuffer };
   readonly pieces: readonly Piece[];
 }
 
-/** The maximum length of a separator, so that one across two reads is found. */
+/** The maximum length of a separator in bytes, so that a separator across two reads is found. */
 export const longestSeparator = 1024;

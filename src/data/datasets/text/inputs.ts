@@ -1,4 +1,4 @@
-// Finds the files of a text (given files, and those of given folders, sorted by the bytes of their paths) and reads their bytes.
+// Finds the files of a text, in folders sorted by the bytes of their paths, and reads their bytes.
 import { closeSync, createReadStream, openSync, readdirSync, readSync, type Stats, statSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { join, relative } from 'node:path';
@@ -15,17 +15,18 @@ const readBytes = 1 << 20;
 
 export interface Selection {
   readonly role?: FileRole | undefined;
-  /** Globs of the files in a folder to read, by their paths in it or their names. Default: all. */
+  /** Globs of the files to read in a folder, for their names or their paths in the folder. Default: all. */
   readonly include?: readonly string[] | undefined;
-  /** Globs of those to leave out; the name of a folder leaves out all that is in it. */
+  /** Globs of files to leave out; the name of a folder leaves out all its files. */
   readonly exclude?: readonly string[] | undefined;
-  /** Says which files of folders are not text. */
+  /** Receives a notice about files in folders that are not text. */
   readonly notice?: ((text: string) => void) | undefined;
 }
 
 /**
- * The files of paths: a file itself, or the selected text files in a folder, except those that begin with a dot.
- * @throws Gpt2Error if one is missing, or a folder has none
+ * The input files at some paths. A path is a file, or a folder whose selected text files count, unless their names begin with a
+ * dot.
+ * @throws Gpt2Error if a path is missing, or a folder has no text file
  * @example const inputs = findInputs(['books'], { include: ['*.txt'] });
  */
 export function findInputs(paths: readonly string[], options: Selection = {}): Input[] {
@@ -80,7 +81,7 @@ const foldersOf = (name: string): string[] => {
 
 const firstBytes = 8192;
 
-/** Whether a file begins as text, or is of a format that holds some: without NUL bytes, in UTF-8. */
+/** Whether a file begins as text (UTF-8 without NUL bytes), or has a format that holds text. */
 function isText(path: string): boolean {
   if (path.endsWith('.parquet') || isGzip(path)) return true;
   const start = startOf(path);
@@ -108,7 +109,7 @@ function startOf(path: string, most = firstBytes): Buffer {
 
 const isGzip = (path: string): boolean => path.endsWith('.gz') || startOf(path, 2).equals(Buffer.of(0x1f, 0x8b));
 
-/** Formats that hold text and are not read, by their first bytes, with the command that unpacks a file. */
+/** Formats that may hold text but cannot be read here, by their first bytes, with the command that unpacks a file. */
 const packed: readonly (readonly [name: string, start: readonly number[], command: string])[] = [
   ['compressed with zstd', [0x28, 0xb5, 0x2f, 0xfd], 'zstd -d'],
   ['compressed with xz', [0xfd, 0x37, 0x7a, 0x58, 0x5a], 'xz -dk'],
@@ -121,7 +122,7 @@ const packed: readonly (readonly [name: string, start: readonly number[], comman
 function unpackingOf(path: string): string | undefined {
   const start = startOf(path, 8);
   const found = packed.find(([, bytes]) => start.subarray(0, bytes.length).equals(Buffer.from(bytes)));
-  // Text may begin as bzip2 does: "BZh".
+  // Text may begin with "BZh" too, like a file of bzip2.
   if (!found || (found[2] === 'bzip2 -dk' && !/^[1-9]$/.test(String.fromCharCode(start[3] ?? 0)))) return undefined;
   return `is ${found[0]}: unpack it with \`${found[2]} ${shellWord(path)}\``;
 }
@@ -155,9 +156,9 @@ const cannotRead = (path: string, cause: unknown): Gpt2Error => {
 };
 
 /**
- * The bytes of a file: decompressed if its name ends in .gz, its documents in their format if in .parquet. Each part is valid
- * until the next is requested. `onRead` is called with the number of bytes read from the file.
- * @throws Gpt2Error if it cannot be read or decompressed
+ * The bytes of a file: of a gzip file decompressed, of a .parquet file its documents in `format`. Each part is valid until the
+ * next part is requested. `onRead` is called with the number of bytes read from the file.
+ * @throws Gpt2Error if the file cannot be read or decompressed
  */
 export async function* bytesOf(
   { path }: Input,
@@ -176,14 +177,14 @@ export async function* bytesOf(
   }
 }
 
-/** The only field of text in the first MiB of all files of JSON; undefined if there is none, or other files are among them. */
+/** The only field of text in the first MiB of each JSON file; undefined if there is no such field, or not all files are JSON. */
 export async function fieldOfTexts(inputs: readonly Input[]): Promise<string | undefined> {
   let lines: string[] = [];
   for (const input of inputs) {
     if (!/\.(jsonl|ndjson|json)(\.gz)?$/i.test(input.path)) return undefined;
     for await (const part of bytesOf(input, { kind: 'jsonl', field: 'text' }, () => {})) {
       const some = Buffer.from(part).toString().split('\n');
-      // The last may be cut off.
+      // The last line may be cut off.
       lines = lines.concat(some.length > 1 ? some.slice(0, -1) : some);
       break;
     }

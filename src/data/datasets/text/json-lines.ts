@@ -1,12 +1,12 @@
-// JSON as lines: an array is read with an element in each line, and the field of the text is found in the first lines.
+// Turns a JSON array into lines, one for each element, and finds the field of the text in the first lines.
 import { Gpt2Error, orElse } from '../../../base/errors.ts';
 
 const isBlank = (byte: number): boolean => byte === 0x20 || (byte >= 0x09 && byte <= 0x0d);
 const [open, close] = [Buffer.from('[{'), Buffer.from(']}')];
 
 /**
- * The bytes of a file; if it is a JSON array, its elements, one in each line. It writes into the parts that it gets.
- * @throws Gpt2Error if the array is not complete, or more follows it
+ * The bytes of a file; if the file is a JSON array, its elements, one in each line. Changes `parts` in place.
+ * @throws Gpt2Error if the array is not complete, or more follows the array
  */
 export async function* elementsAsLines(parts: AsyncIterable<Uint8Array>, path: string): AsyncGenerator<Uint8Array> {
   const refuse = (what: string) => new Gpt2Error(`${path} is not a valid JSON array: ${what}; write it again`);
@@ -38,8 +38,8 @@ export async function* elementsAsLines(parts: AsyncIterable<Uint8Array>, path: s
 }
 
 /**
- * The field that is the only text of each of the lines; "text" where each line is a text itself. Undefined if lines have several,
- * none or different ones, or are not JSON.
+ * The field that is the only text in every line; "text" if each line is a JSON text instead of an object. Undefined if a line
+ * has several texts or none, if lines have different fields, or if a line is not JSON.
  */
 export function onlyTextField(lines: readonly string[]): string | undefined {
   const fields = new Set(lines.filter((line) => line.trim() !== '').map((line) => textFields(line).join('\0')));

@@ -1,10 +1,10 @@
-// Reads a Parquet file on its own thread, concurrently with encoding; a damaged page whose decoding never ends can then be
+// Reads a Parquet file on a separate thread, concurrently with encoding. If decoding a damaged page never ends, the thread can be
 // abandoned. parquet.ts reads the format.
 import { Gpt2Error } from '../../../base/errors.ts';
 import { startThread } from '../../../native/start-thread.ts';
 import type { Format } from './format.ts';
 
-/** The limit for a row group in milliseconds; one takes about a second. */
+/** The time limit for a row group in milliseconds; one takes about a second. */
 const patience = 60_000;
 
 /** The thread's input. */
@@ -16,7 +16,7 @@ export interface FileToRead {
 export type Answer =
   /** The row group being read. */
   | { readonly group: number }
-  /** Documents, undefined at the end; and the bytes of the file read for them. */
+  /** Documents, undefined at the end; and how many bytes of the file were read for them. */
   | { readonly part: Uint8Array<ArrayBuffer> | undefined; readonly read: number }
   | { readonly refusal: string };
 
@@ -32,16 +32,16 @@ export async function* parquetDocuments(
   let group = 0;
   let timer: NodeJS.Timeout | undefined;
   let fault: string | undefined;
-  let settle: { resolve: (answer: Result) => void; refuse: (why: string) => void } | undefined;
+  let request: { resolve: (answer: Result) => void; refuse: (why: string) => void } | undefined;
   thread.on('message', (answer: Answer) => {
-    if (!('group' in answer)) return settle?.resolve(answer);
+    if (!('group' in answer)) return request?.resolve(answer);
     group = answer.group;
     timer?.refresh();
   });
-  // Also between two requests: the next then fails at once.
+  // If no request is open, the next one fails at once.
   const fail = (why: string) => {
     fault ??= `cannot be read: ${why}`;
-    settle?.refuse(fault);
+    request?.refuse(fault);
   };
   thread.on('error', ({ message }) => fail(message));
   thread.on('exit', () => fail('the thread that reads it has ended'));
@@ -51,7 +51,7 @@ export async function* parquetDocuments(
         const refuse = (why: string) =>
           reject(new Gpt2Error(`row group ${group} of ${file.path} ${why}; download or write it again`));
         if (fault !== undefined) return refuse(fault);
-        settle = { resolve, refuse };
+        request = { resolve, refuse };
         timer = setTimeout(() => refuse(`is not read after ${milliseconds / 1000} s`), milliseconds);
         thread.postMessage('next');
       });

@@ -1,5 +1,5 @@
-// Reads the documents of a Parquet file: one column, one row group at a time, to bound memory. They are returned in the form of
-// the other formats: JSON lines, or a separator after each. hyparquet parses the file.
+// Reads the documents of a Parquet file: one column, one row group at a time, to bound memory. Documents are returned as in the
+// other formats: as JSON lines, or each with a separator after it. hyparquet parses the file.
 import { isUtf8 } from 'node:buffer';
 import { type FileHandle, open } from 'node:fs/promises';
 import {
@@ -18,7 +18,7 @@ import type { Format } from './format.ts';
 
 /** The maximum decompressed size of a row group's column, which keeps prepro within its promised memory. */
 const mostBytes = 64 * 2 ** 20;
-/** Documents are returned in parts of this many bytes, or as a single longer document. */
+/** Documents are returned in parts of up to this many bytes; a longer document is a part by itself. */
 const partBytes = 1 << 20;
 
 /** The documents of a file. @throws Gpt2Error naming the file, and the row group that cannot be read */
@@ -34,7 +34,7 @@ export async function* documentsOf(
   await using file = await open(path);
   const source = await randomAccess(file);
   const metadata = await openTable(path, source, column);
-  let [rowStart, told] = [0, 0];
+  let [rowStart, reported] = [0, 0];
   for (const [index, group] of metadata.row_groups.entries()) {
     onGroup(index);
     const rowEnd = rowStart + Number(group.num_rows);
@@ -45,15 +45,15 @@ export async function* documentsOf(
     yield* inParts(texts, write);
     // The bytes of other columns count too.
     const done = Math.floor((source.byteLength * rowEnd) / Number(metadata.num_rows));
-    onRead(done - told);
-    [rowStart, told] = [rowEnd, done];
+    onRead(done - reported);
+    [rowStart, reported] = [rowEnd, done];
   }
 }
 
-/** Writes a document in the format. Text is passed as Latin-1, one character per byte. */
+/** Writes a document in a format. Texts are Latin-1, one character per byte. */
 type Write = (text: string) => string;
 
-/** The column of the text, and the writer of a document. @throws Gpt2Error if the format has one document per file */
+/** The column of the text, and the function that writes a document. @throws Gpt2Error if a file of this format is one document */
 function layoutFor(path: string, format: Format): { column: string; write: Write } {
   if (format.kind === 'jsonl') {
     const { field } = format;
@@ -67,7 +67,7 @@ function layoutFor(path: string, format: Format): { column: string; write: Write
   throw gpt2Error`${path} is a table: name its column of text with --field, as in --field text`;
 }
 
-/** A file as hyparquet reads one. */
+/** The interface through which hyparquet reads a file. */
 async function randomAccess(file: FileHandle): Promise<AsyncBuffer> {
   const { size } = await file.stat();
   return {
@@ -85,7 +85,7 @@ async function randomAccess(file: FileHandle): Promise<AsyncBuffer> {
   };
 }
 
-/** The file's metadata. @throws Gpt2Error if it is damaged, or has no such column of text */
+/** The file's metadata. @throws Gpt2Error if the file is damaged, or has no such column of text */
 async function openTable(path: string, source: AsyncBuffer, column: string): Promise<FileMetaData> {
   let metadata: FileMetaData;
   let columns: SchemaTree[];
@@ -112,7 +112,7 @@ const isText = ({ element, children }: SchemaTree): boolean =>
   (element.converted_type ?? 'UTF8') === 'UTF8' &&
   (element.logical_type?.type ?? 'STRING') === 'STRING';
 
-/** The texts of one row group. @throws Gpt2Error if they have too many bytes, or do not match the metadata */
+/** The texts of one row group. @throws Gpt2Error if the texts have too many bytes, or do not match the metadata */
 async function readGroup(
   rows: ParquetReadOptions,
   { num_rows, columns }: RowGroup,
@@ -125,7 +125,7 @@ async function readGroup(
   }
   let found: Record<string, unknown>[];
   try {
-    // As bytes: making strings would take longer than everything else.
+    // Texts stay bytes: making strings would take longer than everything else.
     const parsers = { stringFromBytes: (value: Uint8Array | undefined) => value };
     found = await parquetReadObjects({ ...rows, compressors, parsers });
     if (found.length !== Number(num_rows)) throw new Error(`it has ${found.length} of ${num_rows} rows`);

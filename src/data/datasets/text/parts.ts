@@ -1,5 +1,5 @@
-// Reads and writes parts: the tokens of one chunk, in a file that exists until the shards are written. A part begins with a
-// hash of its input, which identifies work done before a kill, and one of its content.
+// Reads and writes parts: the tokens of one chunk, in a file that exists until the shards are written. A part begins with a hash
+// of its input, by which work done before a kill is found, and a hash of its content.
 import { createHash } from 'node:crypto';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,40 +10,40 @@ import type { Chunk, Encoding, FileRole } from './format.ts';
 
 const version = 3;
 const hashBytes = 32;
-/** The numbers of blocks and lost characters, and then each of both, take this many bytes. */
+/** Bytes of a row of a part's table. The first row has the numbers of blocks and lost characters, which follow, one a row. */
 const blockBytes = 16;
 
 const roles: readonly FileRole[] = ['split', 'train', 'val'];
 
 const leastBlock = 16 << 10;
-/** A document with more bytes from a block's start has a further block. */
+/** A block of so many bytes or more is divided. */
 export const largestBlock = 32 << 10;
 
 /**
- * The end of the block that begins at `start`, in a document that ends at `end`, where a cut changes no id.
- * @param atLines whether the tokenizer may have another pattern than GPT-2's
+ * The end of the block that begins at `start`, in a document that ends at `end`: a place where a cut changes no id.
+ * @param atLines whether the tokenizer's pattern may differ from GPT-2's
  */
 export const blockEnd = (bytes: Uint8Array, start: number, end: number, atLines: boolean): number =>
   end - start < largestBlock ? end : chooseCut(bytes, start + leastBlock, start + largestBlock, atLines);
 
-/** Consecutive tokens of one document. A long one has many, so one book has blocks for training and for validation. */
+/** Consecutive tokens of one document. A book has many blocks, so some are for training and some for validation. */
 export interface Block {
   readonly tokens: number;
-  /** Whether a document begins with it. */
+  /** Whether the block begins a document. */
   readonly opens: boolean;
   readonly role: FileRole;
-  /** In [0, 1), from the hash of its text: equal texts have equal fractions. */
+  /** A number in [0, 1) from the hash of the block's text: equal texts have equal fractions. */
   readonly fraction: number;
 }
 
 export interface Part {
   readonly blocks: readonly Block[];
   readonly tokens: Uint16Array;
-  /** Of the chunk's text. */
+  /** The characters of the chunk's text that were lost. */
   readonly loss: Loss;
 }
 
-/** The key of a chunk's part: a hash of everything that its tokens depend on. */
+/** The key of a chunk's part: a hash of everything on which the part's tokens depend. */
 export function keyOf({ bytes, pieces }: Chunk, encoding: Encoding): Buffer {
   const shape = pieces.map(({ start, end, opens, closes, role }) => [start, end, opens, closes, role]);
   return createHash('sha256')
@@ -55,7 +55,7 @@ export function keyOf({ bytes, pieces }: Chunk, encoding: Encoding): Buffer {
 export const partPath = (folder: string, index: number): string =>
   join(folder, `part-${String(index).padStart(6, '0')}`);
 
-/** Whether the intact part of a key exists. */
+/** Whether an intact part with this key exists. */
 export const hasPart = (path: string, key: Uint8Array): boolean =>
   orElse(false, () => {
     const bytes = readFileSync(path);
@@ -87,7 +87,7 @@ export function writePart(path: string, key: Uint8Array, { blocks, tokens, loss 
   });
 }
 
-/** @throws Gpt2Error if it cannot be read or has changed */
+/** Reads a part. @throws Gpt2Error if the file cannot be read or has changed */
 export function readPart(path: string): Part {
   const bytes = explained(`cannot read ${path}`, 'run prepro again', () => readFileSync(path));
   if (!isWhole(bytes)) throw new Gpt2Error(`${path} is damaged: remove it and run prepro again`);

@@ -1,5 +1,5 @@
 // Makes a folder of token shards from text files, in bounded memory, on several threads. Encoded chunks stay in <folder>/.prepro
-// until the shards are complete, so a killed preparation resumes. The shards are the same then, and for any number of threads.
+// until the shards are complete, so a killed preparation can resume. Kills and the number of threads do not change the shards.
 import { createHash } from 'node:crypto';
 import { readdirSync, renameSync, rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
@@ -75,18 +75,18 @@ export async function prepareText(inputs: readonly Input[], options: TextOptions
   );
   const { out, format, division, tokenizer: name = gpt2.name, overwrite, lossy, onProgress } = options;
   const { notice = () => {}, workers = Math.min(mostDefaultThreads, availableParallelism()) } = options;
-  const given = chooseTokenizer(name);
-  if (given && given.endOfText === undefined)
+  const chosen = chooseTokenizer(name);
+  if (chosen && chosen.endOfText === undefined)
     notice(`${name} has no end of text: documents follow one another without`);
   check(format, division);
-  const total = inputs.reduce((sum, { bytes }) => sum + bytes, 0) * (given ? 1 : 2);
+  const total = inputs.reduce((sum, { bytes }) => sum + bytes, 0) * (chosen ? 1 : 2);
   let done = 0;
   const onEncoded = (bytes: number) => {
     done += bytes;
     onProgress?.(done, total);
   };
 
-  const tokenizer = given ?? tokenizerOfCharacters(await charactersOf(inputs, format, workers, onEncoded));
+  const tokenizer = chosen ?? tokenizerOfCharacters(await charactersOf(inputs, format, workers, onEncoded));
   const { vocabularySize: _, ...record } = tokenizerRecord(tokenizer);
   const encoding: Encoding = { ...record, format };
   const made = { ...encoding, ...division };
@@ -149,12 +149,12 @@ async function charactersOf(
   }
 }
 
-/** The end of a text as many files spell it. */
+/** The spelling of an end of text in many files. */
 const endMark = '<|endoftext|>';
 
 /**
- * Encodes all files. Returns the parts' paths, in order, a hash of everything that their tokens depend on, and how often the end
- * of a text is spelled without being the separator.
+ * Encodes all files. Returns the parts' paths in order, a hash of everything on which the tokens depend, and how often the text
+ * spells an end of text that is not the separator.
  */
 async function encodeAll(
   inputs: readonly Input[],
@@ -166,7 +166,7 @@ async function encodeAll(
   const pool = new ThreadPool(task, workers);
   const parts: string[] = [];
   const fingerprint = createHash('sha256');
-  // Bytes of the files themselves, which may be compressed; they count when their chunk is encoded.
+  // Bytes of the files as stored, perhaps compressed, since the last chunk; they count as done when their chunk is encoded.
   let read = 0;
   let marks = 0;
   const isMark = encoding.format.kind === 'text' && encoding.format.separator?.includes(endMark);
@@ -217,13 +217,13 @@ function check(format: Format, division: Division): void {
   }
 }
 
-/** The prefix of a folder's shards: its name in letters, digits, _ and -, unless it would be read as a role. */
+/** The prefix of a folder's shards: the folder's name in letters, digits, _ and -; "text" if that name contains a role. */
 export function shardPrefix(folder: string): string {
   const name = basename(resolve(folder)).replaceAll(/[^\p{L}\p{M}\p{N}_-]+/gu, '_');
   return roleOfName(`${name}.bin`).length > 0 ? 'text' : name;
 }
 
-/** How the data set in the folder differs from the requested one; undefined if it is the same, complete or not. */
+/** How the data set in the folder differs from the requested one; undefined if both are the same, complete or not. */
 async function differenceOf(
   { dataset }: Standing,
   inputs: readonly Input[],
@@ -232,7 +232,7 @@ async function differenceOf(
 ): Promise<string | undefined> {
   if (!dataset?.made) return 'another data set';
   const { input, ...settings } = dataset.made;
-  // Through JSON, which drops undefined values.
+  // Compare after JSON, which drops undefined values.
   if (!isDeepStrictEqual(settings, JSON.parse(JSON.stringify(made)))) return 'a data set made with other options';
   const fingerprint = createHash('sha256');
   const spare: ArrayBuffer[] = [];
@@ -257,7 +257,7 @@ function tellShare(shards: Dataset['shards'], { validation }: Division, notice: 
 /** The temporary dataset.json that a kill leaves. */
 const leftover = /^dataset\.json\.\d+\.tmp$/;
 
-/** Moves shards into the folder, dataset.json last: until then train rejects it, and a kill costs only the assembling. */
+/** Moves shards into the folder, dataset.json last. Until then train rejects the folder; a kill costs only assembling again. */
 function putInPlace(
   folder: string,
   work: WorkFolder,

@@ -1,4 +1,4 @@
-// Writes a stream of tokens into shards of given sizes, one after the other, and hashes each.
+// Writes a stream of tokens into shards of planned sizes, one after the other, and hashes each shard.
 import { createHash, type Hash } from 'node:crypto';
 import { closeSync, fsyncSync, openSync, writeSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,5 +1,5 @@
-// Encodes chunks concurrently on threads (encode-thread.ts). Each thread has at most one chunk in work and one waiting, which bounds
-// memory. The result does not depend on which thread gets which chunk.
+// Encodes chunks concurrently on threads (encode-thread.ts). To bound memory, each thread has at most one chunk that it encodes
+// and one that waits. The result does not depend on which thread gets which chunk.
 import type { Worker } from 'node:worker_threads';
 import { Gpt2Error } from '../../../base/errors.ts';
 import { startThread } from '../../../native/start-thread.ts';
@@ -10,7 +10,7 @@ export interface Task {
   readonly encoding: Encoding;
   /** The content of tokenizer.json, if the tokenizer is not built in. */
   readonly tokenizerFile?: string;
-  /** Its path, for messages. */
+  /** The path of tokenizer.json, for messages. */
   readonly tokenizerPath?: string;
   /** The folder of the parts; undefined: the threads only collect the characters of the text. */
   readonly folder: string | undefined;
@@ -23,7 +23,7 @@ export interface Order {
 
 interface Thread {
   readonly worker: Worker;
-  /** Callbacks of its orders, in turn. */
+  /** Callbacks of the thread's orders, in order. */
   readonly waiting: (() => void)[];
 }
 
@@ -37,11 +37,11 @@ export interface Answer {
 }
 
 const chunksEach = 2;
-/** MiB of the heap for short-lived objects; the default grows to 48 per thread. */
+/** MiB of a thread's heap for short-lived objects; by default up to 48. */
 const youngGeneration = 8;
 
 export class ThreadPool {
-  /** Memory of chunks that are done. */
+  /** Memory of encoded chunks, to reuse. */
   readonly spare: ArrayBuffer[] = [];
   /** Code points that the threads have collected. */
   readonly characters = new Set<number>();
@@ -67,7 +67,7 @@ export class ThreadPool {
     thread.worker.postMessage(order, [order.chunk.bytes.buffer]);
   }
 
-  /** Waits until all is done. @throws Gpt2Error */
+  /** Waits until all chunks are encoded. @throws Gpt2Error */
   async finish(): Promise<void> {
     while (this.#threads.some(({ waiting }) => waiting.length > 0)) await this.#answer();
     if (this.#fault) throw this.#fault;

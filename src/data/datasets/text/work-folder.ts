@@ -1,29 +1,29 @@
-// The folder of encoded parts, until the shards are complete. A killed preparation resumes from it; one that fails before any
-// part is worth keeping removes it.
+// The folder of encoded parts, until the shards are complete. A killed preparation resumes from these parts. A preparation that
+// fails early, before there are parts worth keeping, removes the folder.
 import { existsSync, readdirSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { makeFolder } from '../../../base/files/make-folder.ts';
 import { unfinishedFolder } from '../../shards/find-shards.ts';
 import { writingTo } from '../../standing.ts';
 
-/** Parts of fewer bytes in total are quickly made again. */
+/** The least bytes in all parts worth keeping: fewer are quickly made again. */
 const worthKeeping = 1 << 20;
 
 export class WorkFolder {
   readonly path: string;
-  /** Whether it existed, so that its parts may be used. */
+  /** Whether the folder existed, so that its parts may be used. */
   readonly existed: boolean;
-  /** The outermost folder that was created for it. */
+  /** The outermost folder that was created with the work folder. */
   readonly #outermost: string | undefined;
 
-  /** @throws Gpt2Error if it cannot be created */
+  /** @throws Gpt2Error if the folder cannot be created */
   constructor(out: string) {
     this.path = join(out, unfinishedFolder);
     this.existed = existsSync(this.path);
     this.#outermost = writingTo(out, () => makeFolder(this.path));
   }
 
-  /** Removes it, and the folders created for it, if it holds nothing worth keeping. */
+  /** If the parts are not worth keeping, removes the work folder and the folders created with it. */
   abandon(): void {
     try {
       const sizes = readdirSync(this.path).map((name) => statSync(join(this.path, name)).size);
@@ -33,7 +33,7 @@ export class WorkFolder {
       const last = dirname(resolve(this.#outermost));
       for (let folder = dirname(resolve(this.path)); folder !== last; folder = dirname(folder)) rmdirSync(folder);
     } catch {
-      // Other files are in it, or the disk fails: the error that ended the preparation matters more.
+      // A folder has other files, or the disk fails: the error that ended the preparation matters more.
     }
   }
 
