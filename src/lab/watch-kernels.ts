@@ -11,7 +11,7 @@ import type { TestedSize } from './test-op.ts';
 /** Sources, headers and cards; not the history, which a round writes itself. */
 const watched = /\.(cuh?|h|ts|mjs)$/;
 /** Editors write a file in several steps. */
-const settleMilliseconds = 30;
+const quietMilliseconds = 30;
 
 interface Watching {
   readonly onLine: (line: string) => void;
@@ -34,7 +34,7 @@ export async function watchKernels(options: LabOptions, { onLine, onRound, onCha
   using child = new KernelProcess({ ...options, onLoaded: (ms) => round?.loaded(ms) });
   for (;;) {
     const next = new Promise<void>((done) => {
-      changed = () => setTimeout(done, settleMilliseconds);
+      changed = () => setTimeout(done, quietMilliseconds);
     });
     onRound();
     const before = performance.now();

@@ -10,7 +10,7 @@ import {
   type OptionName,
   optionNames,
   optionRows,
-  type SettledOptions,
+  type ResolvedOptions,
   spell,
   type TrainOptions,
 } from './table.ts';
@@ -119,7 +119,7 @@ const roundTokens = ({ batch, sequence, ranks }: Pick<DefaultedOptions, 'batch' 
   (batch === 'auto' ? 1 : batch) * sequence * ranks;
 
 /** Freezes options whose batch is chosen. What is validated is recorded, so that it stays if the default or --seq changes. */
-export function freezeOptions(options: DefaultedOptions & { readonly batch: number }): SettledOptions {
+export function freezeOptions(options: DefaultedOptions & { readonly batch: number }): ResolvedOptions {
   const together = roundTokens(options);
   const totalBatch = options.totalBatch ?? together;
   const { sequence, valSteps, valTokens = validationSequences * sequence } = options;

@@ -3,7 +3,7 @@ import { basename } from 'node:path';
 import { z } from 'zod';
 import { type ModelConfig, modelName } from '../model/config.ts';
 import type { OptionRow } from './row.ts';
-import { type Configuration, optionRows, recordedNames, rowNamed, type SettledOptions } from './table.ts';
+import { type Configuration, optionRows, type ResolvedOptions, recordedNames, rowNamed } from './table.ts';
 
 /** Fields of a configuration that are not options. */
 export const derivedFields = {
@@ -42,7 +42,7 @@ function valueSchema(type: OptionRow['type']): z.ZodType {
 
 /** The configuration of a run of `steps` steps on a model of these sizes. @param cards as `cardHashes` gives them */
 export function configurationOf(
-  options: SettledOptions,
+  options: ResolvedOptions,
   config: ModelConfig,
   steps: number,
   cards?: string,

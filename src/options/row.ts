@@ -66,8 +66,8 @@ export interface OptionRow {
   readonly elsewhere?: readonly string[];
 }
 
-/** A row's value once settled. */
-export type SettledValueOf<R extends OptionRow> = R['type'] extends 'switch'
+/** A row's value once resolved. */
+export type ResolvedValueOf<R extends OptionRow> = R['type'] extends 'switch'
   ? boolean
   : R['type'] extends 'text'
     ? string

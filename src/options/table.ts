@@ -2,7 +2,7 @@
 // schema, docs/formats.md, and the rules of --resume, compare and ranks derive from the columns (row.ts). To add an option,
 // add its row to one of the three parts, `npm run generate`, and the code that uses it.
 import { nameFlags, spelled } from '../base/wording.ts';
-import { flagOf, type HasDefault, type OptionRow, type SettledValueOf } from './row.ts';
+import { flagOf, type HasDefault, type OptionRow, type ResolvedValueOf } from './row.ts';
 import { runningRows } from './running-rows.ts';
 import { startRows } from './start-rows.ts';
 import type { TrainOptions } from './train-options.generated.ts';
@@ -64,7 +64,7 @@ export type DefaultedOptions = Readonly<
 >;
 
 /** Options of a run: `batch` is chosen, and with it what a step is. */
-export type SettledOptions = Readonly<
+export type ResolvedOptions = Readonly<
   Omit<DefaultedOptions, 'batch' | 'totalBatch'> & {
     /** Sequences in a micro-batch. */
     batch: number;
@@ -79,6 +79,6 @@ export type RecordedName = keyof typeof recordedRows;
 type OptionalName = { [K in RecordedName]: Table[K] extends { readonly optional: true } ? K : never }[RecordedName];
 
 /** The options of a model or run with all defaults, as config.json and logs record them. */
-export type Configuration = { [K in Exclude<RecordedName, OptionalName>]: SettledValueOf<Table[K]> } & {
-  [K in OptionalName]?: SettledValueOf<Table[K]>;
+export type Configuration = { [K in Exclude<RecordedName, OptionalName>]: ResolvedValueOf<Table[K]> } & {
+  [K in OptionalName]?: ResolvedValueOf<Table[K]>;
 } & { vocabularySize: number; cards?: string; [field: string]: unknown };

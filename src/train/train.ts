@@ -8,7 +8,7 @@ import { checkpointsFolder } from '../runs/paths.ts';
 import { eventsAt, readRun } from '../runs/reader.ts';
 import { tidy } from '../weights/checkpoint/write.ts';
 import { guardHooks } from './callbacks.ts';
-import { type Settled, settle } from './plan/settle.ts';
+import { type Resolved, resolveOptions } from './plan/resolve-options.ts';
 import { checkHooks, StoppedError, type TrainHooks, type TrainResult } from './run/hooks.ts';
 import { oneGpu, openRun } from './run/open-run.ts';
 import { Resources } from './run/opening.ts';
@@ -43,11 +43,11 @@ export async function trainSources(sources: Sources, ofProgram: TrainHooks): Pro
     const { resume, out } = given;
     // Before notices about how the run goes on. Other ranks would take the lock at the same time.
     if (resume && out !== undefined && isRoot(ranks)) refuseBusyRun(out);
-    const settled = await settle(given, { notice, onProgress, signal }, place);
-    result = finishedRun(settled);
+    const resolved = await resolveOptions(given, { notice, onProgress, signal }, place);
+    result = finishedRun(resolved);
     if (result) reportFinished(result, isRoot(ranks), notice);
     else {
-      const run = await openRun({ settled, notice, onPage, ranks, resources });
+      const run = await openRun({ resolved, notice, onPage, ranks, resources });
       session = resources.keep(new Session(run, hooks));
       result = await (ranks ? Promise.race([session.run(), ranks.failed]) : session.run());
       run.folder.log.flush();
@@ -78,7 +78,7 @@ async function endOf(ranks: Ranks | undefined, error: unknown): Promise<unknown>
  * The result of a resumed run that has nothing left to do or to log.
  * @throws UsageError for --dry-run; Gpt2Error if --steps is fewer than it has done
  */
-function finishedRun({ checkpoint, options: { out, steps, dryRun } }: Settled): TrainResult | undefined {
+function finishedRun({ checkpoint, options: { out, steps, dryRun } }: Resolved): TrainResult | undefined {
   if (dryRun) throw usageError`train() does not take dryRun; planRun() plans a run without training`;
   if (!checkpoint || out === undefined || steps === undefined) return undefined;
   const { step } = checkpoint.manifest;

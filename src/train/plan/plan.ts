@@ -9,11 +9,11 @@ import { loadFolders } from '../../ops/kernels/card-hash.ts';
 import type { LoadedCard } from '../../ops/kernels/kernel-card.ts';
 import { chooseOptimizer } from '../../optimizer/choose.ts';
 import { nameSources, resolveSources, type Sources } from '../../options/sources.ts';
-import type { SettledOptions, TrainOptions } from '../../options/table.ts';
+import type { ResolvedOptions, TrainOptions } from '../../options/table.ts';
 import type { Tokenizer } from '../../tokenizer/tokenizer.ts';
 import type { FetchOptions } from '../../weights/formats/hub-cache.ts';
 import { checkMemory, savingBytes, trainingPlan } from './plan-memory.ts';
-import { settle, sharesOf, takesSamples } from './settle.ts';
+import { resolveOptions, sharesOf, takesSamples } from './resolve-options.ts';
 
 /** The result of --dry-run. */
 export interface TrainingPlan {
@@ -59,9 +59,11 @@ export async function planRun(
 /** As `planRun`, for options whose sources are resolved. */
 export async function planSources(sources: Sources, fetching: FetchOptions): Promise<TrainingPlan> {
   const { preset, recipe } = sources;
-  const { options, deviceOptions, config, tokenizer } = await settle(sources.options, fetching).catch((error) => {
-    throw nameSources(error, sources);
-  });
+  const { options, deviceOptions, config, tokenizer } = await resolveOptions(sources.options, fetching).catch(
+    (error) => {
+      throw nameSources(error, sources);
+    },
+  );
   using device = Device.open(deviceOptions);
   const { batch, sequence, accumulation, ranks, recompute } = options;
   const sizes = memorySizes(options, tokenizer, await loadFolders(options.kernels));
@@ -82,12 +84,12 @@ export async function planSources(sources: Sources, fetching: FetchOptions): Pro
 }
 
 /** On the CPU, a save for which training waits needs no copy. */
-const savesFromCopy = (options: SettledOptions, { description }: Device): boolean =>
+const savesFromCopy = (options: ResolvedOptions, { description }: Device): boolean =>
   description.library === 'cuda' || options.saveEvery !== 0 || sharesOf(options) > 1;
 
 /** The sizes that memory depends on. */
 export const memorySizes = (
-  options: SettledOptions,
+  options: ResolvedOptions,
   tokenizer: Tokenizer | undefined,
   cards: readonly LoadedCard[],
 ) => {

@@ -40,8 +40,8 @@ export type RunData = Readonly<Omit<ReturnType<typeof openData>, 'steps'>>;
 
 /** @throws Gpt2Error for data that is damaged, changed or too small */
 export function openData(opening: Opening) {
-  const { settled, ranks, resources } = opening;
-  const { options, config, checkpoint, trainShards: shards } = settled;
+  const { resolved, ranks, resources } = opening;
+  const { options, config, checkpoint, trainShards: shards } = resolved;
   const { batch, sequence, order, seed, ranks: count, data, totalBatch, warmup, tokens } = options;
   const { vocabularySize } = config;
   const rank = ranks?.rank ?? 0;
@@ -73,8 +73,8 @@ function seekTo(loader: Loader, { path, manifest }: FoundCheckpoint, data: strin
   loader.seekAsRoot(manifest.position);
 }
 
-function openValidation({ settled, notice, resources }: Opening, rank: number): Validation | undefined {
-  const { options, config, valShards: shards } = settled;
+function openValidation({ resolved, notice, resources }: Opening, rank: number): Validation | undefined {
+  const { options, config, valShards: shards } = resolved;
   const { sequence, seed, valSteps, valTokens = 'all' } = options;
   const { vocabularySize } = config;
   if (valSteps === undefined) {
@@ -95,7 +95,7 @@ function openValidation({ settled, notice, resources }: Opening, rank: number): 
 }
 
 /** @returns undefined without --hellaswag-every. @throws Gpt2Error if the questions are damaged or not for this model */
-function openHellaswag({ settled: { options, config, tokenizer }, notice }: Opening): Hellaswag | undefined {
+function openHellaswag({ resolved: { options, config, tokenizer }, notice }: Opening): Hellaswag | undefined {
   const { hellaswagEvery, hellaswag: path, sequence } = options;
   if (hellaswagEvery === 0) return undefined;
   const hellaswag = readHellaswag(path, { sequence, vocabularySize: config.vocabularySize, tokenizer });

@@ -16,10 +16,10 @@ export type RunModel = Readonly<Awaited<ReturnType<typeof openModel>>>;
 
 /** @throws Gpt2Error or NativeError if ranks cannot connect, memory is too small, or weights cannot be read */
 export async function openModel(
-  { settled, ranks, notice }: Opening,
+  { resolved, ranks, notice }: Opening,
   { device, cards, asked }: { device: Device; cards: readonly LoadedCard[]; asked: Configuration },
 ) {
-  const { options, config, tokenizer, checkpoint, start } = settled;
+  const { options, config, tokenizer, checkpoint, start } = resolved;
   // Communication between ranks takes device memory, so it comes before the memory check.
   const connection = ranks && (await connectDevices(ranks, device, options.overlap, notice));
   const { communicator, overlap = options.overlap } = connection ?? {};

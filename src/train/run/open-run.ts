@@ -1,5 +1,5 @@
 // Opens everything that a run needs, cheap checks first: data, run folder, device, ranks, model, log. Options come from
-// settle.ts; the loop over steps is in session.ts.
+// resolve-options.ts; the loop over steps is in session.ts.
 import { basename, join } from 'node:path';
 import { UsageError } from '../../base/errors.ts';
 import { packageCommit, programVersion } from '../../base/package-root.ts';
@@ -21,7 +21,7 @@ import { timeName } from '../../runs/paths.ts';
 import { RunLog } from '../../runs/writer.ts';
 import { checkpointHash } from '../../weights/checkpoint/directory.ts';
 import { describeDevice } from '../plan/plan.ts';
-import { type Settled, takesSamples } from '../plan/settle.ts';
+import { type Resolved, takesSamples } from '../plan/resolve-options.ts';
 import { openData, type RunData } from './data.ts';
 import { openModel } from './open-model.ts';
 import type { Opening } from './opening.ts';
@@ -37,19 +37,19 @@ export const oneGpu = 'a process trains on one GPU: `train --gpus N` on the comm
  * @throws UsageError, Gpt2Error, NativeError: whatever keeps the run from starting
  */
 export async function openRun(opening: Opening): Promise<Run> {
-  const { settled, notice, ranks, resources, onPage } = opening;
-  const { options, deviceOptions, config, tokenizer, checkpoint: resumed } = settled;
+  const { resolved, notice, ranks, resources, onPage } = opening;
+  const { options, deviceOptions, config, tokenizer, checkpoint: resumed } = resolved;
   const { serve: port, serveHost: host, tensorboard } = options;
   if (options.ranks !== (ranks?.count ?? 1)) throw new UsageError(oneGpu);
   const { steps, ...data } = openData(opening);
-  prepareSamples(settled, notice);
-  const out = await claimFolder(settled, ranks);
+  prepareSamples(resolved, notice);
+  const out = await claimFolder(resolved, ranks);
   const page = port === undefined || !isRoot(ranks) ? undefined : await openLivePage({ port, host }, notice);
   if (page) resources.keep({ close: () => onPage(page) });
   const { device, cards, hashes } = await openDevice(opening, out);
   const program = programVersion();
   const asked = configurationOf(options, config, steps, hashes);
-  if (ranks) await agree(ranks, factsOf(settled, data, { program, asked, device: device.description }));
+  if (ranks) await agree(ranks, factsOf(resolved, data, { program, asked, device: device.description }));
   const { codePath } = device.description;
   const { step: startStep = 0, codePath: before = codePath } = resumed?.manifest ?? {};
   if (before !== codePath) {
@@ -72,7 +72,7 @@ export async function openRun(opening: Opening): Promise<Run> {
 }
 
 /** Turns samples off without a tokenizer. If it takes a package that is not installed, training should not begin. */
-function prepareSamples({ options, config, tokenizer }: Settled, notice: (text: string) => void): void {
+function prepareSamples({ options, config, tokenizer }: Resolved, notice: (text: string) => void): void {
   if (takesSamples(options.sampleEvery, tokenizer)) tokenizer?.decode?.([]);
   else if (options.sampleEvery > 0) {
     notice(`samples are off: no tokenizer has a vocabulary of ${config.vocabularySize} tokens`);
@@ -80,7 +80,7 @@ function prepareSamples({ options, config, tokenizer }: Settled, notice: (text: 
 }
 
 /** The run folder, the same on every rank. @throws Gpt2Error if it is in use */
-async function claimFolder({ options, config, checkpoint }: Settled, ranks: Ranks | undefined): Promise<string> {
+async function claimFolder({ options, config, checkpoint }: Resolved, ranks: Ranks | undefined): Promise<string> {
   const own = options.out ?? join('runs', `${basename(options.data)}-${modelLabel(config)}-${timeName()}`);
   const out = (await ranks?.fromRoot(own)) ?? own;
   if (!isRoot(ranks)) return out;
@@ -90,8 +90,8 @@ async function claimFolder({ options, config, checkpoint }: Settled, ranks: Rank
 }
 
 /** Opens the device with the kernels of --kernel. */
-async function openDevice({ settled, notice, resources }: Opening, out: string) {
-  const { options, deviceOptions, checkpoint } = settled;
+async function openDevice({ resolved, notice, resources }: Opening, out: string) {
+  const { options, deviceOptions, checkpoint } = resolved;
   const cards = await loadFolders(options.kernels);
   const hashes = cardHashes(cards);
   if (checkpoint) checkSameKernels(out, checkpoint.manifest.configuration.cards, hashes, options.kernels);
@@ -135,7 +135,7 @@ function descriptionOf({ options, ranks, span, data, trained, folder }: Opened):
 
 /** Facts on which all ranks must agree before step 0. */
 function factsOf(
-  { checkpoint, start }: Settled,
+  { checkpoint, start }: Resolved,
   { loader, validation, hellaswag }: RunData,
   { program, asked, device }: { program: string; asked: Configuration; device: DeviceDescription },
 ) {
@@ -156,11 +156,11 @@ function factsOf(
  * makes the folder before the others open theirs.
  */
 async function openLog(
-  { settled, ranks, notice, resources }: Opening,
+  { resolved, ranks, notice, resources }: Opening,
   out: string,
   configuration: Configuration,
 ): Promise<RunLog> {
-  const { checkpoint, options } = settled;
+  const { checkpoint, options } = resolved;
   if (ranks && !ranks.isRoot) {
     await ranks.barrier();
     return resources.keep(RunLog.ofRank(out, ranks.rank));

@@ -1,11 +1,11 @@
 // Inputs of the functions that open a run, and the list of what it has to close.
 import type { Ranks } from '../../ranks/ranks.ts';
 import type { LivePage } from '../../report/live/live-page.ts';
-import type { Settled } from '../plan/settle.ts';
+import type { Resolved } from '../plan/resolve-options.ts';
 
 /** Inputs of the functions that open a run. */
 export interface Opening {
-  readonly settled: Settled;
+  readonly resolved: Resolved;
   readonly notice: (text: string) => void;
   /** Takes the live page in the end. */
   readonly onPage: (page: LivePage) => void;

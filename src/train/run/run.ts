@@ -1,19 +1,19 @@
 // The types of an open run.
-import type { Configuration, SettledOptions } from '../../options/table.ts';
+import type { Configuration, ResolvedOptions } from '../../options/table.ts';
 import type { Ranks } from '../../ranks/ranks.ts';
 import type { ScalarFile } from '../../report/tensorboard/scalar-file.ts';
 import type { RunEvent } from '../../runs/schema.ts';
 import type { RunLog } from '../../runs/writer.ts';
 import type { FoundCheckpoint } from '../../weights/checkpoint/directory.ts';
-import type { Settled } from '../plan/settle.ts';
+import type { Resolved } from '../plan/resolve-options.ts';
 import type { RunData } from './data.ts';
 import type { RunDescription } from './hooks.ts';
 import type { RunModel } from './open-model.ts';
 
 /** An open run, by what its modules need. */
 export interface Run {
-  readonly options: SettledOptions;
-  readonly tokenizer: Settled['tokenizer'];
+  readonly options: ResolvedOptions;
+  readonly tokenizer: Resolved['tokenizer'];
   /** Undefined: the run is one process. */
   readonly ranks: Ranks | undefined;
   readonly span: {

@@ -1,8 +1,8 @@
 // Computes the learning rate: a linear warmup, then one of the shapes over the remaining steps, llm.c's or the trapezoid.
-import type { SettledOptions } from '../../options/table.ts';
+import type { ResolvedOptions } from '../../options/table.ts';
 
 export interface Schedule {
-  readonly schedule: SettledOptions['schedule'];
+  readonly schedule: ResolvedOptions['schedule'];
   /** The peak, reached after the warmup. */
   readonly learningRate: number;
   /** Steps of linear warmup. */

@@ -1,4 +1,4 @@
-// Settles a run's options in stages, each once: read, merge with the resumed run, find the model, fill in defaults, check,
+// Resolves a run's options in stages, each once: read, merge with the resumed run, find the model, fill in defaults, check,
 // choose the batch, freeze. Only --batch auto opens the device, for a moment.
 import { existsSync } from 'node:fs';
 import { gpt2Error, UsageError, usageError, words } from '../../base/errors.ts';
@@ -22,7 +22,7 @@ import { modelOf } from '../../options/model-of-options.ts';
 import {
   type DefaultedOptions,
   optionTable,
-  type SettledOptions,
+  type ResolvedOptions,
   spell,
   type TrainOptions,
 } from '../../options/table.ts';
@@ -39,8 +39,8 @@ import { type BatchChoice, chooseBatch } from './plan-memory.ts';
 import { mergeRun, mergeUnverified } from './resume.ts';
 
 /** A run's options, and the model and files that they name, before data and device are opened. */
-export interface Settled {
-  readonly options: SettledOptions;
+export interface Resolved {
+  readonly options: ResolvedOptions;
   readonly deviceOptions: DeviceOptions;
   readonly config: ModelConfig;
   /** Undefined if none is known: the tokens cannot be decoded. */
@@ -58,11 +58,11 @@ export interface Settled {
  * @param place of this process among ranks; undefined: it trains alone, or only plans
  * @throws UsageError or Gpt2Error; InterruptedError if `signal` stops the download of --model
  */
-export async function settle(
+export async function resolveOptions(
   given: TrainOptions,
   { notice = () => {}, ...fetching }: FetchOptions,
   place?: Place,
-): Promise<Settled> {
+): Promise<Resolved> {
   const { options: merged, checkpoint } = mergeRun(place ? withRanks(given, place) : given, notice);
   const target = selectDevice(merged.device ?? optionTable.device.default, place?.gpu);
   const start = checkpoint
@@ -71,10 +71,10 @@ export async function settle(
   const { options, config, tokenizer, trainShards, valShards } = findFiles(merged, target.kind, start);
   if (start && !checkpoint) announceStart(start, merged, options, notice);
   const device = { ...target, dtype: options.dtype, threads: threadsOf(options.threads, place) };
-  const settled = freezeOptions({ ...options, ...(await batchOf(merged, options, { device, config, tokenizer })) });
-  if (options.batch === 'auto') announceBatch(merged, settled, notice);
-  const deviceOptions = { ...device, accumulates: settled.accumulation > 1 };
-  return { options: settled, deviceOptions, config, tokenizer, checkpoint, start, trainShards, valShards };
+  const resolved = freezeOptions({ ...options, ...(await batchOf(merged, options, { device, config, tokenizer })) });
+  if (options.batch === 'auto') announceBatch(merged, resolved, notice);
+  const deviceOptions = { ...device, accumulates: resolved.accumulation > 1 };
+  return { options: resolved, deviceOptions, config, tokenizer, checkpoint, start, trainShards, valShards };
 }
 
 /** Completes options and finds the files that they name. */
@@ -96,7 +96,7 @@ function findFiles(merged: TrainOptions, kind: DeviceChoice['kind'], start: Weig
  * Checks the options of several runs, and the files that they name, before the first one starts. It opens no device and reads
  * neither shards nor the checkpoints of runs that are resumed, and downloads a model of the Hugging Face hub.
  * @returns the model of each run: of the hub, with its commit, so that runs that start later begin with the same weights
- * @throws as `settle`
+ * @throws as `resolveOptions`
  */
 export async function checkRuns(all: readonly TrainOptions[], fetching: FetchOptions): Promise<(string | undefined)[]> {
   const models: (string | undefined)[] = [];
@@ -135,7 +135,7 @@ function refuseRanks(options: DefaultedOptions, kind: DeviceChoice['kind']): voi
 }
 
 /** Ranks between which optimizer state is divided. */
-export const sharesOf = ({ ranks, zero }: Pick<SettledOptions, 'ranks' | 'zero'>): number => (zero === 1 ? ranks : 1);
+export const sharesOf = ({ ranks, zero }: Pick<ResolvedOptions, 'ranks' | 'zero'>): number => (zero === 1 ? ranks : 1);
 
 /** Whether samples are taken: a model's tokens can only be decoded with its tokenizer. */
 export const takesSamples = (sampleEvery: number, tokenizer: Tokenizer | undefined): boolean =>
@@ -226,7 +226,7 @@ function announceStart(
 /** Without --total-batch, the tokens of a step depend on the free memory. */
 function announceBatch(
   merged: TrainOptions,
-  { batch, recompute, totalBatch }: SettledOptions,
+  { batch, recompute, totalBatch }: ResolvedOptions,
   notice: (text: string) => void,
 ): void {
   const step =
