@@ -31,29 +31,29 @@ export interface TrainingPlan {
   readonly recompute: Recompute;
   /** Bytes of device memory by kind. */
   readonly memory: ReadonlyMap<string, number>;
-  /** Bytes free there. */
+  /** Free bytes of device memory. */
   readonly available: number;
-  /** Bytes of host memory for the copy from which checkpoints are written; 0: they are written without one. */
+  /** Bytes of host memory for the copy from which checkpoints are written; 0: no copy is made. */
   readonly savingMemory: number;
-  /** Bytes free there. */
+  /** Free bytes of host memory. */
   readonly availableHost: number;
-  /** Why the run does not fit, and flags that would; undefined: it fits. */
+  /** Why the run does not fit, and flags that would fit; undefined if it fits. */
   readonly refusal: string | undefined;
 }
 
 /**
- * Plans a run with these options. A model of the Hugging Face hub is downloaded for it.
+ * Plans a run with these options. Downloads a model of the Hugging Face hub if `model` names one.
  * @throws as `openRun` before it allocates
  * @example
  * const plan = await planRun({ model: 'd6', device: 'cpu' }, console.log);
  * console.log(plan.parameters, plan.refusal ?? 'fits');
  */
 export async function planRun(
-  given: TrainOptions,
+  options: TrainOptions,
   notice: (text: string) => void = () => {},
   onProgress?: FetchOptions['onProgress'],
 ): Promise<TrainingPlan> {
-  return planSources(resolveSources(given), { notice, onProgress });
+  return planSources(resolveSources(options), { notice, onProgress });
 }
 
 /** As `planRun`, for options whose sources are resolved. */
@@ -83,7 +83,7 @@ export async function planSources(sources: Sources, fetching: FetchOptions): Pro
   };
 }
 
-/** On the CPU, a save for which training waits needs no copy. */
+/** Whether saves write from a copy. A save on the CPU for which training waits needs none. */
 const savesFromCopy = (options: ResolvedOptions, { description }: Device): boolean =>
   description.library === 'cuda' || options.saveEvery !== 0 || sharesOf(options) > 1;
 

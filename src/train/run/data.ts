@@ -1,4 +1,4 @@
-// Opens the data of a run: training batches, validation batches, HellaSwag. It needs no device, so its errors come first.
+// Opens the data of a run: training batches, validation batches, HellaSwag. No device is needed, so errors in data come first.
 import { resolve } from 'node:path';
 import { gpt2Error, words } from '../../base/errors.ts';
 import { type Batch, type Loader, openLoader, planValidation } from '../../data/batches/loader.ts';
@@ -26,11 +26,11 @@ interface ValidationSequences {
 export interface ValidationBatches {
   readonly loader: Loader;
   readonly shards: Loader['shards'];
-  /** Ranks that each batch is divided between. */
+  /** Number of ranks that share each batch. */
   readonly ranks: number;
   readonly batch: number;
   readonly sequence: number;
-  /** Batches averaged; beyond `different` they wrap around the set. */
+  /** Number of batches averaged; after `different` batches the set is read again. */
   readonly batches: number;
   /** Whole batches in the set. */
   readonly different: number;
@@ -94,7 +94,7 @@ function openValidation({ resolved, notice, resources }: Opening, rank: number):
   return { loader, shards: loader.shards, ranks, batch, sequence, batches: valSteps, different };
 }
 
-/** @returns undefined without --hellaswag-every. @throws Gpt2Error if the questions are damaged or not for this model */
+/** @returns undefined without --hellaswag-every. @throws Gpt2Error if the questions are damaged, or do not fit the model */
 function openHellaswag({ resolved: { options, config, tokenizer }, notice }: Opening): Hellaswag | undefined {
   const { hellaswagEvery, hellaswag: path, sequence } = options;
   if (hellaswagEvery === 0) return undefined;
@@ -108,7 +108,7 @@ function openHellaswag({ resolved: { options, config, tokenizer }, notice }: Ope
   return hellaswag;
 }
 
-/** Gives the micro-batches of the first step again and again. */
+/** Returns the micro-batches of the first step over and over. */
 export function repeatFirstStep(loader: Loader, accumulation: number): () => Batch {
   loader.seek(startPosition);
   const batches = Array.from({ length: accumulation }, () => {

@@ -29,12 +29,12 @@ import type { Run } from './run.ts';
 import { dataHash, shardRecord } from './same-data.ts';
 import { checkSameKernels } from './same-kernels.ts';
 
-/** Message for a process that was given several ranks but no place among them. */
+/** The message for a process that asks for several ranks but has no place among them. */
 export const oneGpu = 'a process trains on one GPU: `train --gpus N` on the command line starts N of them';
 
 /**
- * Opens a run; each rank opens its own, and rank 0 writes the run folder.
- * @throws UsageError, Gpt2Error, NativeError: whatever keeps the run from starting
+ * Opens a run; every rank calls it, and rank 0 writes the run folder.
+ * @throws UsageError, Gpt2Error or NativeError if the run cannot start
  */
 export async function openRun(opening: Opening): Promise<Run> {
   const { resolved, notice, ranks, resources, onPage } = opening;
@@ -71,7 +71,7 @@ export async function openRun(opening: Opening): Promise<Run> {
   return { ...run, runEvent: runEventOf(run), description: descriptionOf(run) };
 }
 
-/** Turns samples off without a tokenizer. If it takes a package that is not installed, training should not begin. */
+/** Turns samples off if there is no tokenizer. A tokenizer whose package is missing fails here, before training. */
 function prepareSamples({ options, config, tokenizer }: Resolved, notice: (text: string) => void): void {
   if (takesSamples(options.sampleEvery, tokenizer)) tokenizer?.decode?.([]);
   else if (options.sampleEvery > 0) {
@@ -81,8 +81,8 @@ function prepareSamples({ options, config, tokenizer }: Resolved, notice: (text:
 
 /** The run folder, the same on every rank. @throws Gpt2Error if it is in use */
 async function claimFolder({ options, config, checkpoint }: Resolved, ranks: Ranks | undefined): Promise<string> {
-  const own = options.out ?? join('runs', `${basename(options.data)}-${modelLabel(config)}-${timeName()}`);
-  const out = (await ranks?.fromRoot(own)) ?? own;
+  const chosen = options.out ?? join('runs', `${basename(options.data)}-${modelLabel(config)}-${timeName()}`);
+  const out = (await ranks?.fromRoot(chosen)) ?? chosen;
   if (!isRoot(ranks)) return out;
   if (!checkpoint) refuseOccupied(out, options);
   refuseBusyRun(out);
@@ -152,8 +152,8 @@ function factsOf(
 }
 
 /**
- * Opens the log last, so that a run that cannot start leaves no folder and takes nothing from the run it would replace. Rank 0
- * makes the folder before the others open theirs.
+ * Opens the log last: a run that fails to start leaves no folder, and does not damage the run that it would replace. Rank 0 makes
+ * the folder before the others open their logs.
  */
 async function openLog(
   { resolved, ranks, notice, resources }: Opening,

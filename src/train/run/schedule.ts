@@ -11,7 +11,7 @@ export interface Schedule {
   readonly steps: number;
   /** The last step's learning rate as a fraction of the peak. */
   readonly finalLearningRateFraction: number;
-  /** The share of the steps in which wsd ("warmup, stable, decay") and trapezoid decay. */
+  /** The fraction of the steps in which wsd ("warmup, stable, decay") and trapezoid decay. */
   readonly decayFraction: number;
 }
 
