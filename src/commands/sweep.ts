@@ -69,7 +69,7 @@ interface SweptRun {
  * @throws UsageError before any run starts; Gpt2Error at the end, naming the runs that failed
  */
 export async function sweep(
-  { given, options }: Sources,
+  { asked, options }: Sources,
   specs: readonly string[],
   interruption: (how: 'quiet') => AbortSignal,
 ) {
@@ -79,7 +79,7 @@ export async function sweep(
   if (holdsRun(out)) {
     throw usageError`${out} already holds a run: name another folder for the sweep with --out`;
   }
-  const runs = combine(given, specs, out);
+  const runs = combine(asked, specs, out);
   const kinds = runs.map((run) => selectKind(run.options.device ?? 'auto'));
   for (const [index, run] of runs.entries()) completeOptions(run.options, kinds[index]!);
   const unfinished = runs.filter((run) => options.overwrite || !isFinished(run));
@@ -146,7 +146,7 @@ function checkDtypes(runs: readonly SweptRun[]): void {
 }
 
 /** Every combination, the last option varying fastest. What a recipe chooses may depend on swept values. */
-function combine(given: TrainOptions, specs: readonly string[], out: string): SweptRun[] {
+function combine(asked: TrainOptions, specs: readonly string[], out: string): SweptRun[] {
   const axes = specs.map(readAxis);
   const repeated = axes.find(({ option }, index) => axes.findIndex((other) => other.option === option) < index);
   if (repeated) throw usageError`--sweep names ${repeated.name} twice: give its values once, with commas`;
@@ -162,7 +162,7 @@ function combine(given: TrainOptions, specs: readonly string[], out: string): Sw
   }
   return runs.map(({ names, values }) => {
     const name = names.join(',');
-    const options = resolveSources(withGiven(given, values)).options;
+    const options = resolveSources(withGiven(asked, values)).options;
     const tensorboard = options.tensorboard && join(options.tensorboard, name);
     const resume = options.overwrite ? false : 'auto';
     return { name, options: { ...options, tensorboard, resume, out: join(out, name) } };
@@ -171,14 +171,14 @@ function combine(given: TrainOptions, specs: readonly string[], out: string): Sw
 
 /** "lr=1e-4,3e-4": an option by its flag or its name in config.json, and its values. @throws UsageError */
 function readAxis(spec: string) {
-  const [, given = '', list = ''] = /^([^=]*)=(.*)$/s.exec(spec) ?? [];
-  const option = optionNamed(given);
+  const [, key = '', list = ''] = /^([^=]*)=(.*)$/s.exec(spec) ?? [];
+  const option = optionNamed(key);
   if (!option || !recordedNames.some((name) => name === option)) {
     const flags = recordedNames.map((name) => flagOf(optionRows[name]).slice(2));
     const spellings = new Map(
       flags.flatMap((flag, index) => [flag, recordedNames[index]!].map((each) => [each, flag])),
     );
-    const hint = didYouMean(given, spellings, 'train --help lists the options');
+    const hint = didYouMean(key, spellings, 'train --help lists the options');
     throw usageError`--sweep takes NAME=VALUE,VALUE with an option of train that config.json records, not ${JSON.stringify(spec)}; ${hint}`;
   }
   const row = optionRows[option];
