@@ -1,6 +1,6 @@
-// Times the course's rungs that have a card, and the library's op in turn, on the calls of a training step of d12: in bf16 where a rung
-// takes it, else in fp32. `npm run docs` makes the course's tables of the output. With --best only the last rung of each op; with --only
-// some rungs, whose results take the place of those in the file.
+// Times the course's rungs that have a card, in turn with the library's op, on the calls of a training step of d12: in bf16 if a
+// rung has it, else in fp32. `npm run docs` makes the course's tables from the output. With --best only the last rung of each op;
+// with --only some rungs, whose results replace those in the file.
 //   node --import tsx scripts/bench-course.ts --out FILE.json [--batch 8] [--dtype bf16] [--best] [--only CHAPTER/RUNG,...]
 import { readFileSync, writeFileSync } from 'node:fs';
 import { benchOp } from '../src/lab/bench-op.ts';
@@ -36,12 +36,12 @@ let codePath = '';
 let name = '';
 let clocks: string | null = null;
 for (const dtype of ['bf16', 'fp32'] as const) {
-  const own = chosen.filter((row) => row.dtype === dtype);
-  if (own.length === 0) continue;
+  const timed = chosen.filter((row) => row.dtype === dtype);
+  if (timed.length === 0) continue;
   using device = Device.open({ kind: 'cuda', dtype });
   ({ codePath, device: name } = device.description);
   const calls = await stepCalls(device, batch);
-  for (const { rung, card } of own) {
+  for (const { rung, card } of timed) {
     await useCards(device, [card]);
     const benched = await benchOp(device, casesNamed(card.op), calls, { gpu: 0 });
     clocks = benched.clocks;
@@ -56,7 +56,7 @@ const [date, command] = [new Date().toISOString(), `scripts/bench-course.ts ${pr
 const measured = { date, command, device: name, codePath, clocks, batch };
 writeFileSync(out, `${JSON.stringify(only ? again(only) : { ...measured, results }, undefined, 1)}\n`);
 
-/** What the file has, with the new results of some rungs in the places of their old ones. */
+/** The contents of the file, with the results of some rungs replaced by new ones. */
 function again(rungs: readonly string[]) {
   const bench = JSON.parse(readFileSync(out, 'utf8')) as { again?: object[]; results: Result[] };
   const keyOf = ({ rung, op }: Result) => `${rung} ${op}`;

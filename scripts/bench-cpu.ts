@@ -83,7 +83,7 @@ function summary(all: readonly Round[]) {
   };
 }
 
-/** Steps of this library, in this process. */
+/** Runs steps of this library, in this process. */
 function ourProgram(trainer: Trainer, next: Parameters<Trainer['step']>[2]) {
   let index = 0;
   const step = async () => {
@@ -100,7 +100,7 @@ function ourProgram(trainer: Trainer, next: Parameters<Trainer['step']>[2]) {
   return { step, measureRound };
 }
 
-/** Writes what llm.c's program reads: these weights in its version 3 checkpoint, and the shards where it looks for them. */
+/** Writes the inputs of llm.c's program: these weights in its version 3 checkpoint, and the shards where it looks for them. */
 function prepareLlmc(folder: string, { config, masters }: Model, shards: readonly string[]): void {
   const target = join(folder, 'dev', 'data', 'tinyshakespeare');
   mkdirSync(target, { recursive: true });
@@ -115,7 +115,7 @@ function prepareLlmc(folder: string, { config, masters }: Model, shards: readonl
   writeSync(file, header);
   for (const name of ['wte', 'wpe', ...ofLayers.flatMap(perLayer), 'lnfw', 'lnfb']) {
     const tensor = masters.get(name);
-    // Piece by piece, so that a host copy of wte does not count in our own peak memory.
+    // Piece by piece, so that a host copy of wte does not count in our peak memory.
     const piece = 2 ** 20;
     for (let start = 0; start < tensor.count; start += piece) {
       writeSync(file, tensor.readInto(new Float32Array(Math.min(piece, tensor.count - start)), start));
@@ -166,7 +166,7 @@ async function profile(device: Device, step: () => Promise<{ ms: number }>) {
   };
 }
 
-/** The best rate of the library's own matmul on a square that leaves packing and edges no weight, in GFLOP/s. */
+/** The best rate of the library's matmul, in GFLOP/s, on a square so large that packing and edges do not matter. */
 function squareMatmulGflops(): number {
   using device = Device.open({ kind: 'cpu' });
   device.reserveWorkspace(matmulScratch(device, { N: square, C: square, O: square, gradients: true }));
@@ -197,7 +197,7 @@ function provenance(device: Device) {
   };
 }
 
-/** The hash of llm.c's source, and the compiler that the program itself names. */
+/** The hash of llm.c's source, and the compiler that the program names. */
 function llmcProvenance(folder: string) {
   const program = readFileSync(join(folder, 'train_gpt2'), 'latin1');
   return {

@@ -1,5 +1,5 @@
-// Measures llm.c's CUDA trainer and ours on one GPU, in turns: ours, its step with everything kept, its step with the GELU computed
-// again (its default), ours. Writes medians as JSON and prints a table; the ratio is to the faster of its two.
+// Measures llm.c's CUDA trainer and ours on one GPU, in turns: ours, llm.c's with all activations kept, llm.c's with the GELU
+// computed again (its default), ours. Writes medians as JSON and prints a table; the ratio is to the faster setting of llm.c.
 //
 //   node --import tsx scripts/bench-llmc.ts PROGRAM [--shapes d12x64,d24x32,…] [--data FOLDER] [--out FILE]
 //
@@ -44,7 +44,7 @@ async function measureLlmc(model: string, batch: number, recompute: number): Pro
   const never = '1000000';
   const flags = ['-i', shard, '-j', shard, '-m', '1', '-v', never, '-s', '0', '-x', never, '-e', model];
   const sizes = ['-b', String(batch), '-t', String(sequence), '-r', String(recompute)];
-  /** The steps after those that warm up. */
+  /** The steps after the warmup steps. */
   const counted = (steps: readonly { ms: number }[]) => {
     let warmed = 0;
     return steps.flatMap(({ ms }) => {

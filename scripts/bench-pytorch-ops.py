@@ -101,13 +101,13 @@ def gelu(op, count):
     return lambda: torch.ops.aten.gelu_backward(dout, x, approximate="tanh")
 
 
-def call(op, sizes, given):
+def call(op, sizes, variant):
     if op.startswith("layernorm"):
-        return layernorm(op, **sizes, residual="without dresidual" not in given)
+        return layernorm(op, **sizes, residual="without dresidual" not in variant)
     if op.startswith("attention"):
         return attention(op, **sizes)
     if op.startswith("matmul"):
-        return matmul(op, **sizes, bias="without" not in given)
+        return matmul(op, **sizes, bias="without" not in variant)
     if op.startswith("embedding"):
         return embedding(op, **sizes)
     if op.startswith("gelu"):

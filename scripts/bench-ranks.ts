@@ -1,7 +1,7 @@
-// Measures tokens per second of each GPU alone, of each while the others run jobs of their own, and of all as ranks of one job,
-// and the ratio of the job to as many times the slowest GPU, which sets the pace. GPUs that work concurrently may be slower
-// than alone, because they share a machine's power and cooling. Runs alternate. The median of the steps after the first ten
-// counts, of the best round; a batch below 64 takes as many more steps.
+// Measures tokens per second of each GPU alone, of each while the others run separate jobs, and of all as ranks of one job, and
+// the ratio of the job to as many times the slowest GPU, which sets the pace. GPUs that work concurrently may be slower than
+// alone, because they share a machine's power and cooling. Runs alternate. The result is the median of the steps after the first
+// ten, of the best round; a batch below 64 takes proportionally more steps.
 //   node --import tsx scripts/bench-ranks.ts [--gpus 2] [--model d12] [--batches 64,8] [--zero 1] [--overlaps auto] [--rounds 2]
 //     [--steps 60] [--data data/tinyshakespeare] [--out FILE.json]
 import { spawn } from 'node:child_process';
@@ -26,7 +26,8 @@ const warmup = 10;
 const longestRun = 600_000;
 
 /**
- * Milliseconds of a step on these GPUs, and the line in which the run reports its links. The run is a process, which ends before it saves.
+ * Milliseconds of a step on these GPUs, and the line in which the run reports its links. The run is a process, which ends before
+ * it saves.
  * @throws Error with the run's output if it ends before enough steps are logged
  */
 async function measure(on: readonly number[], batch: number, overlap: string): Promise<{ ms: number; said: string }> {

@@ -1,9 +1,9 @@
-// Makes the npm packages in build/packages: gpt2.ts itself, and one package per platform with the native library, which gpt2.ts
-// names as an optional dependency, so that npm installs only those of the machine.
+// Makes the npm packages in build/packages: gpt2.ts itself, and one package per platform with the native library. These are
+// optional dependencies of gpt2.ts, so that npm installs only the machine's.
 //   node --import tsx scripts/build-packages.ts [linux-x64 linux-x64-cuda linux-arm64 darwin-arm64]
-// Without names: all that can be built here. The program and the libraries of this machine are those that `npm run build` and
-// `npm run build:cuda -- --all` made. Of other platforms, linux-arm64 needs g++-aarch64-linux-gnu, darwin-arm64 a compiler for
-// aarch64-macos, which DARWIN_CXX names with its arguments.
+// Without names: all that can be built here. `npm run build` and `npm run build:cuda -- --all` must have made the program and the
+// libraries of this machine. Other platforms: linux-arm64 needs g++-aarch64-linux-gnu, darwin-arm64 a compiler for aarch64-macos,
+// which DARWIN_CXX names with its arguments.
 import { execFileSync, spawnSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ import { packageRoot as root } from '../src/base/package-root.ts';
 import { libraryFile, libraryPackages } from '../src/native/find-library.ts';
 
 const out = join(root, 'build', 'packages');
-const own = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+const program = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 const short = (name: string): string => name.split('/')[1]!;
 const run = (command: string, args: readonly string[], env: NodeJS.ProcessEnv = {}) =>
   execFileSync(command, args, {
@@ -24,7 +24,7 @@ const isThere = (command: string): boolean => spawnSync(command, ['--version']).
 
 type Target = (typeof libraryPackages)[string];
 
-/** The library of a platform, built here if it is for another one, or why there is none. */
+/** The library of a platform, built here if it is for another platform, or the reason why there is none. */
 function library(name: string, { os, cpu, kind }: Target): { path: string } | { reason: string } {
   const file = libraryFile(kind, os);
   if (kind === 'cuda' || (os === process.platform && cpu === process.arch)) {
@@ -76,22 +76,22 @@ function packLibrary(name: string, target: Target): void {
   const what = `The ${target.kind === 'cuda' ? 'CUDA' : 'CPU'} library of gpt2.ts for ${target.os} ${target.cpu}`;
   writeFileSync(join(folder, 'README.md'), `# ${name}\n\n${what}. Install gpt2.ts, which needs it.\n`);
   writePackage(folder, {
-    ...{ name, version: own.version, description: what, license: own.license },
+    ...{ name, version: program.version, description: what, license: program.license },
     ...{ os: [target.os], cpu: [target.cpu], ...(target.os === 'linux' ? { libc: ['glibc'] } : {}) },
     files: [file],
   });
   pack(folder);
 }
 
-/** The program: what `npm pack` takes from the clone, with the libraries as optional dependencies. */
+/** Packs the program: the files that `npm pack` takes from the clone, with the libraries as optional dependencies. */
 function packProgram(): void {
   if (!existsSync(join(root, 'dist/cli.js'))) throw new Error('dist/ is missing: run `npm run build:ts` first');
   const folder = join(out, 'gpt2.ts');
   empty(folder);
   const [{ filename }] = JSON.parse(run('npm', ['pack', '--json', '--pack-destination', out]));
   run('tar', ['xzf', join(out, filename), '-C', folder, '--strip-components=1']);
-  const optionalDependencies = Object.fromEntries(Object.keys(libraryPackages).map((name) => [name, own.version]));
-  writePackage(folder, { ...own, optionalDependencies });
+  const optionalDependencies = Object.fromEntries(Object.keys(libraryPackages).map((name) => [name, program.version]));
+  writePackage(folder, { ...program, optionalDependencies });
   pack(folder);
 }
 

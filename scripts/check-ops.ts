@@ -1,5 +1,5 @@
-// Runs every op of the CPU library in every case and variant of the op suite, and prints each op's largest error as a share of
-// its bound. It needs no test runner, so scripts/test-arm64 can run it on an emulated CPU; there an op suite in vitest cannot run.
+// Runs every op of the CPU library in every case and variant of the op suite, and prints each op's largest error as a fraction of
+// its bound. Needs no test runner, so scripts/test-arm64 can run it on an emulated CPU, where vitest cannot run an op suite.
 import { Device } from '../src/native/device.ts';
 import { opCases } from '../src/ops/cases/index.ts';
 import { runCase } from '../src/ops/cases/run-case.ts';
@@ -14,7 +14,7 @@ for (const cases of Object.values(opCases).flat()) {
   let worst = 0;
   let count = 0;
   for (const [index, sizes] of cases.sizes.entries()) {
-    // Every variant at the first sizes, the plain call at all.
+    // Every variant at the first sizes; at all others only the plain call.
     for (const variant of index === 0 ? variantsOf(cases) : variantsOf(cases).slice(0, 1)) {
       for (const { name, error, bound, isWithin } of await runCase(device, cases, sizes, variant)) {
         count++;

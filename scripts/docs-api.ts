@@ -1,5 +1,5 @@
-// Makes the reference of docs/api.md from src/index.ts and the doc comments of what it exports. Definitions have one form in the
-// sources (`/** comment */`, `export`, a signature that Biome formatted), so patterns are enough to read them.
+// Makes the reference of docs/api.md from src/index.ts and the doc comments of its exports. All definitions in the sources have
+// the same layout (`/** comment */`, `export`, a signature that Biome formatted), so patterns are enough to read them.
 import { readFileSync } from 'node:fs';
 import { join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -10,11 +10,11 @@ const read = (path: string): string => readFileSync(join(root, path), 'utf8');
 interface Exported {
   readonly name: string;
   readonly isType: boolean;
-  /** From the repository's root. */
+  /** Path from the repository's root. */
   readonly file: string;
 }
 
-/** The exports of a part of index.ts. */
+/** The exports of a section of index.ts. */
 const exportsOf = (part: string): Exported[] =>
   [...part.matchAll(/^export (type )?\{([^}]+)\} from '([^']+)';/gm)].flatMap(([, type, names, from]) => {
     const all = names!.split(',').map((name) => name.trim());
@@ -27,7 +27,7 @@ const exportsOf = (part: string): Exported[] =>
       }));
   });
 
-/** The file that defines a name that `file` passes on. */
+/** The file that defines a name which `file` re-exports. */
 function definingFile({ name, file }: Exported): string {
   const passedOn = new RegExp(`import[^;]*\\b${name}\\b[^;]* from '([^']+)';[\\s\\S]*export type \\{ ${name} \\}`).exec(
     read(file),
@@ -35,7 +35,7 @@ function definingFile({ name, file }: Exported): string {
   return passedOn ? normalize(join(file, '..', passedOn[1]!)) : file;
 }
 
-/** The comment of a name's definition without its marks, and the text that follows. @throws Error if there is none */
+/** The comment of a name's definition without its marks, and the text after it. @throws Error if there is no definition */
 function definitionOf(exported: Exported): { comment: string; text: string } {
   const file = definingFile(exported);
   const definition = new RegExp(
@@ -88,7 +88,7 @@ function typeLine(exported: Exported): string {
   return `- [\`${exported.name}\`](../${file})${first === '' ? '' : `: ${first.replaceAll(/\s+/g, ' ').trim()}`}`;
 }
 
-/** The reference, one heading for each part of index.ts. */
+/** The reference, one heading for each section of index.ts. */
 export function apiReference(): string {
   const [, ...parts] = read('src/index.ts').split(/^\/\/ (?=[a-z ]+\n\n)/m);
   return parts

@@ -6,7 +6,7 @@ interface Times {
   readonly cold: number;
 }
 
-/** Of an op at one of its sizes; milliseconds. */
+/** The times of an op at one of its sizes, in milliseconds. */
 interface Result {
   readonly rung: string;
   readonly op: string;
@@ -27,7 +27,7 @@ export interface Bench {
   readonly results: readonly Result[];
   /** Rungs that were measured again, in another session. */
   readonly again?: readonly { readonly rungs: readonly string[]; readonly date: string }[];
-  /** Its version. */
+  /** PyTorch's version. */
   readonly pytorch?: string;
 }
 
@@ -43,7 +43,7 @@ const readJson = <T>(name: string): T => JSON.parse(readFileSync(new URL(name, f
 const percent = (share: number): string => `${(100 * share).toFixed(0)}%`;
 const ms = (value: number): string => (value < 0.1 ? value.toPrecision(2) : value.toPrecision(3));
 
-/** The results of each rung and op, in the order of the file, with what they add up to in a step. */
+/** The results of each rung and op, in the order of the file, with their sums over a step. */
 function bySteps({ results }: Bench) {
   const groups = new Map<string, Result[]>();
   for (const result of results) {
@@ -73,14 +73,14 @@ const provenance = (
     `in [docs/kernels.md](${depth}docs/kernels.md#time-a-kernel); "ours" is the library's op, called by itself.`,
     `${device} (${codePath}), driver ${clocks?.split(', ')[1]}, ${date.slice(0, 10)}, [${name}](${depth}benchmarks/h100/${name}).`,
     ...again.flatMap(({ rungs, date: later }) => {
-      const own = rungs.filter((rung) => rung.startsWith(chapter)).map((rung) => rung.split('/')[1]);
-      return own.length === 0
+      const repeated = rungs.filter((rung) => rung.startsWith(chapter)).map((rung) => rung.split('/')[1]);
+      return repeated.length === 0
         ? []
-        : [`Measured again after a change, in another session: ${own.join(', ')} (${later.slice(0, 10)}).`];
+        : [`Measured again after a change, in another session: ${repeated.join(', ')} (${later.slice(0, 10)}).`];
     }),
   ].join('\n');
 
-/** The rungs of a chapter. */
+/** The table of a chapter's rungs. */
 export function courseChapter([chapter = '']: readonly string[]): string {
   const bench = readJson<Bench>('course.json');
   const rows = bySteps(bench).filter(({ rung }) => rung.startsWith(`${chapter}/`));
@@ -93,10 +93,10 @@ export function courseChapter([chapter = '']: readonly string[]): string {
   return `${table(head, cells, 3)}\n\n${provenance(bench, 'course.json', '../../../', `${chapter}/`)}`;
 }
 
-/** The last rung of each op. */
+/** The table of the last rung of each op. */
 export const courseBest = (): string => bestTable(readJson<Bench>('course-best.json'));
 
-/** @param bench without PyTorch's times it has no column of them */
+/** @param bench without PyTorch's times the table lacks their column */
 export function bestTable(bench: Bench): string {
   const isPeered = bench.pytorch !== undefined;
   const cells = bySteps(bench).map(({ rung, op, calls, own, ours, bound, pytorch }) => [
@@ -111,7 +111,7 @@ export function bestTable(bench: Bench): string {
   return `${made}\n${peer}`;
 }
 
-/** A training step on each rung. */
+/** The table of a training step on each rung. */
 export function courseLadder(): string {
   const { steps, what, command, date } = readJson<Ladder>('ladder.json');
   const rate = (value: number) => Math.round(value).toLocaleString('en-US');

@@ -1,7 +1,6 @@
 // Writes the measured figures of README.md, docs/*.md and the course's pages from benchmarks/, and tables from the code: the text
-// between `<!-- figures: KIND: a; b -->` and `<!-- end -->` is made here. `npm run docs` writes the pages; a test fails when one is
-// stale.
-// One long file: each kind of table is a function of a few lines, in the table of kinds at the end.
+// between `<!-- figures: KIND: a; b -->` and `<!-- end -->`. `npm run docs` writes the pages; a test fails when one is stale. One
+// long file: each kind of table is a function of a few lines, in the table of kinds at the end.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import cpuBench from '../benchmarks/cpu-d12-b4-t64.json' with { type: 'json' };
@@ -30,12 +29,12 @@ const readJson = <T>(path: string): T => JSON.parse(read(path)) as T;
 const link = (path: string): string => `[${path.split('/').at(-1)}](../${path})`;
 const percent = (share: number): string => `${(100 * share).toFixed(1)}%`;
 
-/** Where `bench` was run. */
+/** The conditions under which `bench` was run. */
 function provenance(path: string, { date, device, dtype, batch, sequence, step }: Bench): string {
   return `d12, batch ${batch} x ${sequence}, ${dtype}, ${device.device}, ${device.codePath} kernels, ${date.slice(0, 10)},\n${link(path)}; a step takes ${step.ms.median.toFixed(1)} ms.`;
 }
 
-/** The rates of "of the bound" in this bench. */
+/** The rates behind "of the bound" in this bench. */
 function bounds({ peaks: { matmulFlopsPerSecond, copyBytesPerSecond } }: Bench): string {
   const [flops, bytes] = [(matmulFlopsPerSecond / 1e12).toFixed(0), (copyBytesPerSecond / 1e12).toFixed(2)];
   return `[Bound](README.md#figures): our 8192^3 matmul runs at ${flops} TFLOP/s, a copy at ${bytes} TB/s.`;
@@ -86,7 +85,7 @@ const rowsOf = (path: string): string[][] =>
     .filter((line) => line.startsWith('| '))
     .map((line) => line.slice(2, -2).split(' | '));
 
-/** Rows of the Markdown tables of a file whose first cell begins as asked. */
+/** Rows of a file's Markdown tables whose first cell has one of these beginnings. */
 function tried(path: string, head: readonly string[], beginnings: readonly string[]): string {
   const rows = rowsOf(path);
   const found = beginnings.map((beginning) => {
@@ -137,17 +136,17 @@ type Shape = Readonly<{ model: string; batch: number; sequence: number }>;
 
 const sameShape = (a: Shape) => (b: Shape) => a.model === b.model && a.batch === b.batch && a.sequence === b.sequence;
 
-/** A peer's tokens/s, and our tokens/s on the same GPU divided by it. */
+/** A peer's tokens/s, and the ratio of ours on the same GPU. */
 const besideOurs = (tokensPerSecond: number, ratio: number): string =>
   `${whole(tokensPerSecond)} (${ratio.toFixed(3)} x)`;
 
-/** llm.c's step at a size, its faster setting; nothing where it was not measured. */
+/** llm.c's step at a size, with its faster setting; empty if it was not measured. */
 function llmcBeside(shape: Shape): string {
   const found = llmcBench.results.find(sameShape(shape));
   return found ? besideOurs(Math.max(...found.llmc.map((one) => one.tokensPerSecond)), found.ratio) : '';
 }
 
-/** PyTorch's step at a size, from the latest measurement that has it; nothing where it was not measured. */
+/** PyTorch's step at a size, from the latest measurement that has it; empty if it was not measured. */
 function pytorchBeside(shape: Shape): string {
   for (const folder of ['benchmarks/h100/', 'benchmarks/h100-earlier/']) {
     const found = readJson<typeof pytorchBench>(`${folder}pytorch.json`).results.find(sameShape(shape));
@@ -220,7 +219,7 @@ function generation(models: readonly string[]): string {
 
 const whole = (value: number): string => Math.round(value).toLocaleString('en-US');
 
-/** README's first figures. */
+/** The first figures of the README. */
 function headline(): string {
   const { tokensPerSecond } = readJson<Bench>(hopper).step;
   const times = (peer: string): string => /\((.*) x\)/.exec(peer)![1]!;
@@ -230,7 +229,7 @@ function headline(): string {
   return `- **Fast.** One H100 trains GPT-2 124M at ${whole(tokensPerSecond.median)} tokens/s: ${llmc} times llm.c with cuDNN, ${pytorch} times compiled PyTorch\n  ([conditions](#speed-on-one-h100)).`;
 }
 
-/** README's table, and the other figures measured on an H100. */
+/** README's table of speeds, and the other figures measured on an H100. */
 function speed(): string {
   const peers = ['llm.c, cuDNN', 'PyTorch 2.11, compiled, cuDNN'];
   const head = ['model', 'batch x sequence', 'tokens/s', ...peers, 'device memory'];
@@ -285,15 +284,15 @@ const kinds: Readonly<Record<string, (names: readonly string[]) => string>> = {
     Object.entries(rooms)
       .map(([name, { imports }]) => `${name}${imports.length > 0 ? ` (${imports.join(', ')})` : ''}`)
       .join(', '),
-  // From cuda/gpt2.h.
+  // Tables from cuda/gpt2.h.
   dtypes,
   'step-block': stepBlock,
-  // Ops of a step by name, with their share of the bound: Hopper's kernels, the portable ones.
+  // Ops of a step by name, with their fraction of the bound: Hopper's kernels, the portable ones.
   ops: (names) => ops(hopper, names),
   portable: (names) => ops(portable, names),
   // Our kernels and library calls, by name.
   peers,
-  // Rows of "Experiments", by how they begin.
+  // Rows of "Experiments", by their beginnings.
   tried: (names) => tried('benchmarks/h100.md', ['change', 'before', 'after', 'measured in'], names),
   'tried-portable': (names) => tried('benchmarks/h100-portable.md', ['change', 'effect'], names),
   // Functions of the CPU library's step, by name.
@@ -303,13 +302,13 @@ const kinds: Readonly<Record<string, (names: readonly string[]) => string>> = {
   speed,
   'cpu-speed': cpuSpeed,
   prepro: preproSpeed,
-  // A token's ops, by model; how fast texts are made, by models.
+  // A token's ops, by model; the speed of generation, by models.
   'generation-ops': generationOps,
   generation,
   options: recordedOptions,
   'start-options': startOptions,
   'train-options': trainOptions,
-  // The course: a chapter's rungs; the best of each op; a step on each rung.
+  // The course: a chapter's rungs; the best rung of each op; a step on each rung.
   course: courseChapter,
   'course-best': courseBest,
   'course-ladder': courseLadder,

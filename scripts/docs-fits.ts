@@ -22,16 +22,18 @@ const gpus: Readonly<Record<number, string>> = {
 };
 const models = ['d12', 'd24', 'd36', 'd48'];
 const T = 1024;
-/** --batch auto takes no more: a larger batch is hardly faster. */
+/** The largest batch that --batch auto takes: a larger one is hardly faster. */
 const most = 65536 / T;
 
 /** No workspace measured on an H100 was larger (benchmarks/h100). */
 const workspace = 128 * 2 ** 20;
 
-/** Free bytes of a GPU when a run starts: drivers keep up to 0.5% of the memory, and CUDA's context takes what it did on an H100. */
+/**
+ * Free bytes of a GPU when a run starts: drivers keep up to 0.5% of the memory, and CUDA's context takes as much as on an H100.
+ */
 const freeOf = (gib: number): number => gib * 2 ** 30 * 0.995 - hopperBench.memory.before;
 
-/** The largest batch of a model; 0: not one sequence fits. */
+/** The largest batch of a model; 0 if not even one sequence fits. */
 export function largestBatch(
   model: string,
   dtype: Dtype,
@@ -39,7 +41,7 @@ export function largestBatch(
   gib: number,
 ): number {
   const sizes = { T, optimizer: new AdamW({ weightDecay: 0 }), recompute, samples: true };
-  // The sizes of workspaces, which only the library knows, are 0.
+  // The sizes of workspaces, which only the library knows, count as 0.
   const device = absentDevice({ kind: 'cuda', dtype });
   const fits = (B: number) => neededBytes(device, presetConfig(model)!, { ...sizes, B }) + workspace <= freeOf(gib);
   return largestFitting(upTo(most), fits) ?? 0;

@@ -1,4 +1,4 @@
-// Makes the tables of docs/README.md that cuda/gpt2.h states in comments: dtypes, the step block.
+// Makes the tables of docs/README.md from comments in cuda/gpt2.h: dtypes, the step block.
 import { readFileSync } from 'node:fs';
 import { table } from './docs-options.ts';
 
@@ -33,7 +33,7 @@ export function dtypes(): string {
 export function stepBlock(): string {
   const body = part(/enum GPT2_STEP \{([\s\S]*?)\n\};/);
   const values = [...body.matchAll(/GPT2_STEP_(\w+) = (\d+),?(?: +\/\* (.*) \*\/)?/g)];
-  // The last is the size.
+  // The last member is the size.
   const rows = values.slice(0, -1).map(([, name, index, meaning = ''], place) => {
     const next = place === values.length - 2 ? Number(index) + 1 : Number(values[place + 1]![2]);
     return [next - 1 > Number(index) ? `${index} to ${next - 1}` : index!, `\`${name}\``, meaning];

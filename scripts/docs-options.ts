@@ -20,7 +20,7 @@ function typeOfObject(type: { readonly or?: string; readonly orAll?: true; reado
   return 'integer' in type ? `integer${word}` : 'number';
 }
 
-/** Rows of cells as a Markdown table, the first columns to the left, the others to the right. */
+/** Rows of cells as a Markdown table, the first columns aligned left, the others right. */
 export function table(head: readonly string[], rows: readonly (readonly string[])[], left = 1): string {
   const rule = head.map((_, index) => (index < left ? '---' : '---:'));
   return [head, rule, ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
@@ -37,7 +37,7 @@ export function recordedOptions(): string {
   return table(['field', 'type', 'flag', '`--resume` may change it', 'meaning'], rows, 5);
 }
 
-/** The table of the options of `train` for programs, whose names and types they have. */
+/** The table of the options of `train` for programs, with names and types. */
 export function trainOptions(): string {
   const rows = optionNames.map((name) => {
     const row = optionRows[name];
@@ -46,7 +46,7 @@ export function trainOptions(): string {
   return table(['option', 'type', 'meaning'], rows, 3);
 }
 
-/** The table of the options of one start. */
+/** The table of the options of one start of the program. */
 export function startOptions(): string {
   const rows = Object.entries(startRows).map(([name, row]) => [
     `\`${name}\``,

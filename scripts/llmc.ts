@@ -1,4 +1,5 @@
-// Runs a program of llm.c until enough of its steps are timed, then ends it: it would go on to validation and samples.
+// Runs a program of llm.c until enough of its steps are timed, then ends it, because it would continue with validation and
+// samples.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -11,14 +12,14 @@ export interface LlmcStep {
 
 /**
  * The steps that `program` prints, and the peak of its resident memory in MiB.
- * @param isEnough whether no more are needed
- * @throws Error with its last output if it ends before
+ * @param isEnough whether the steps so far are enough
+ * @throws Error with the program's last output if it ends too early
  */
 export async function runLlmc(
   program: string,
   { args = [], cwd, isEnough }: { args?: string[]; cwd: string; isEnough: (steps: readonly LlmcStep[]) => boolean },
 ): Promise<{ steps: LlmcStep[]; peakMiB: number }> {
-  // Its output goes to a pipe: stdbuf makes it write line by line, and becomes the program, so the pid is the program's.
+  // The output goes to a pipe: stdbuf makes the program write line by line, and becomes the program, so the pid is the program's.
   const child = spawn('stdbuf', ['-oL', program, ...args], { cwd, stdio: ['ignore', 'pipe', 'pipe'] });
   const exited = once(child, 'close');
   let complaint = '';

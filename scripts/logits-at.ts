@@ -6,7 +6,7 @@ import { headOf } from '../src/model/head.ts';
 import type { Model } from '../src/model/model.ts';
 import { matmulForward, softcapForward } from '../src/ops/ops.generated.ts';
 
-/** [V], on the host. Run `forward` before. */
+/** [V], on the host. `forward` must have run before. */
 export function logitsAt({ device, config, weights }: Model, batch: ActivationSet, position: number): Float32Array {
   const { lnf, logits } = batch.model;
   const [, padded] = logits.shape as [number, number];

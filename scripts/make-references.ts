@@ -1,6 +1,6 @@
-// Takes the series of data/reference/*.json from the recorded logs of llm.c's program:
-// `node --import tsx scripts/make-references.ts FOLDER`. A reference's source, configuration and limits are written by hand; a
-// log's first line is its command.
+// Takes the series of data/reference/*.json from the recorded logs of llm.c's program: `node --import tsx
+// scripts/make-references.ts FOLDER`. A reference's source, configuration and limits are written by hand; a log's first line is
+// its command.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -8,13 +8,13 @@ import { Gpt2Error } from '../src/base/errors.ts';
 import { packageRoot } from '../src/base/package-root.ts';
 import { type Reference, readReference, referenceNames } from '../src/report/compare/reference.ts';
 
-/** "llmc-d6-fp32-b4-t64" is of the log llmc_tinyshakespeare_d6_fp32_b4_t64.log; the published run's log has its own name. */
+/** The log of "llmc-d6-fp32-b4-t64" is llmc_tinyshakespeare_d6_fp32_b4_t64.log; the published run's log has a different name. */
 const logOf = (name: string): string =>
   name === 'llmc-d12-fineweb10b-8xh100'
     ? 'llmc_fineweb10B_124M_8xH100.log'
     : `${name.replace('llmc', 'llmc_tinyshakespeare').replaceAll('-', '_')}.log`;
 
-/** The series that a log of llm.c's program (f1e2ace) has. */
+/** The series in a log of llm.c's program (f1e2ace). */
 function seriesOf(log: string): Reference['series'] {
   const points = (pattern: RegExp): [number, number][] =>
     [...log.matchAll(pattern)].map((match) => [Number(match[1]), Number(match[2])]);
@@ -32,7 +32,7 @@ const formatReference = (reference: Reference): string =>
     .replace(/\[\s+(-?[\d.e-]+),\s+(-?[\d.e-]+)\s+\]/g, '[$1, $2]')
     .replace(/\],\s+\[/g, '], [')}\n`;
 
-/** All references, by file name, from a folder that holds all the logs. @throws Gpt2Error naming a log that is missing */
+/** All references, by file name, from a folder that holds all logs. @throws Gpt2Error naming a missing log */
 export function makeReferences(folder: string): Map<string, string> {
   return new Map(
     referenceNames().map((name) => {

@@ -234,7 +234,7 @@ def train(model, weights, batches, factors, adamw, rates, muon_settings=None, cl
 
 
 def check_muon():
-    """PyTorch's own Muon, which iterates in bf16, moves a matrix as ours does."""
+    """PyTorch's Muon, which iterates in bf16, moves a matrix as ours does."""
     generator = torch.Generator().manual_seed(7)
     for shape in [(48, 144), (144, 48)]:
         weight = torch.randn(shape, generator=generator)

@@ -1,5 +1,5 @@
-// The rooms of src: folders whose imports point one way. A room imports the rooms that it lists and what those import, and of them
-// the files that they open. A test holds the code against this list; docs/README.md and CONTRIBUTING.md show it.
+// The rooms of src: folders whose imports point one way. A room imports the rooms that it lists and those that they import, and
+// of these only the files that they open. A test compares the code with this list; docs/README.md and CONTRIBUTING.md show it.
 
 export interface Room {
   readonly purpose: string;
@@ -8,7 +8,7 @@ export interface Room {
   readonly open: readonly string[];
 }
 
-/** The lowest first. */
+/** Lowest room first. */
 export const rooms: Readonly<Record<string, Room>> = {
   base: {
     purpose: 'errors, their words, checks of what a program gives, files, signals',

@@ -1,6 +1,6 @@
-// Runs a command of gpt2 with CUPTI recording every kernel, copy and fill on the GPUs (timeline.cpp), and prints the time of each kernel
-// in rank 0's last whole step: from the end of one gradient norm to the end of the next. All records stay in OUT/rank-N.tsv. The run
-// needs some steps, and recording makes them somewhat longer: bench-ranks.ts measures steps. For systems without nsys.
+// Runs a command of gpt2 while CUPTI records every kernel, copy and fill on the GPUs (timeline.cpp), and prints the time of each
+// kernel in rank 0's last whole step: from the end of one gradient norm to the end of the next. OUT/rank-N.tsv keeps all records.
+// The run needs some steps, and recording slows them a little: use bench-ranks.ts to measure steps. For systems without nsys.
 //   node --import tsx scripts/timeline.ts [--out build/timeline] -- train --batch 64 --steps 40 --val-every 0 --sample-every 0
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
@@ -11,7 +11,7 @@ import { toolkits } from '../src/native/nvrtc.ts';
 import { formatTable } from '../src/report/text-table.ts';
 import { readFlags } from './flags.ts';
 
-/** A table of the kernels of the last whole step in the lines of a rank: calls and milliseconds, the longest first. */
+/** A table of the kernels of the last whole step of a rank's records: calls and milliseconds, the longest first. */
 export function timesByKernel(text: string): string {
   const records = [...text.matchAll(/^(\d+)\t(\d+)\t\d+\t(?:void )?(.*)$/gm)].map(([, start, end, name]) => ({
     ...{ end: BigInt(end!), ns: Number(BigInt(end!) - BigInt(start!)) },

@@ -1,4 +1,4 @@
-// Loads tsx, so that node runs TypeScript. Unlike `node --import tsx`, it says in one line that packages are not installed.
+// Loads tsx, so that node runs TypeScript. Unlike `node --import tsx`, it prints one line if packages are not installed.
 try {
   await import('tsx');
 } catch (error) {

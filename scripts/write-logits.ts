@@ -1,5 +1,5 @@
-// Writes a checkpoint's logits, in fp32 by the CPU library, for check-export. Reads token ids as a JSON array from stdin; writes an
-// fp32 [T,V], whose row t is for the tokens up to and including t.
+// Writes a checkpoint's logits, in fp32 by the CPU library, for check-export. Reads token ids as a JSON array from stdin; writes
+// an fp32 [T,V], whose row t is computed from the tokens up to and including t.
 //
 //   node --import tsx scripts/write-logits.ts RUN|CHECKPOINT FILE <<<'[50256, 11, 262]'
 import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';

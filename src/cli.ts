@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Runs the program. Only this file sets the exit code and listens for signals; the commands are in commands/program.ts.
+// Runs the program. Only this file sets the exit code and listens for signals; commands/command-line.ts builds the commands.
 import type { CommanderError } from 'commander';
 import { ExitError, Gpt2Error } from './base/errors.ts';
 import { packageRoot } from './base/package-root.ts';
@@ -12,7 +12,7 @@ const exitCodes = { EIO: exitCodeOf('SIGHUP'), EPIPE: exitCodeOf('SIGPIPE') } as
 interface Running {
   readonly controller: AbortController;
   readonly isQuiet: boolean;
-  /** When the first demand came, in milliseconds. */
+  /** The time of the first demand to stop, in milliseconds. */
   firstDemand: number | undefined;
 }
 
@@ -24,8 +24,8 @@ process.once('SIGUSR1', endByUser1);
 
 /**
  * Returns a signal that is aborted when the run must stop; its reason is the exit code. A second demand exits at once. An
- * announcement never does, and does not count as the first demand: Slurm sends SIGUSR1, then SIGTERM while the run is saved. A
- * later call replaces the signal.
+ * announcement (SIGUSR1) never does, and does not count as the first demand: Slurm sends SIGUSR1, then SIGTERM while the run is
+ * saved. A later call replaces the signal.
  */
 function interruption(how?: 'quiet'): AbortSignal {
   if (!running) listen();
@@ -33,7 +33,7 @@ function interruption(how?: 'quiet'): AbortSignal {
   return running.controller.signal;
 }
 
-/** Listens once: Node drops a signal that has arrived, but is not yet delivered, when its last listener is removed. */
+/** Listens only once: when its last listener is removed, Node drops a signal that has arrived but is not yet delivered. */
 function listen(): void {
   for (const name of demands) {
     process.on(name, () => {
@@ -56,19 +56,19 @@ function stop(name: NodeJS.Signals, hint: string): void {
 }
 
 /**
- * Handles output that cannot be written (`train | head`, a closed terminal, a full disk): a run is saved and stops, as for
+ * Handles output that cannot be written (`train | head`, a closed terminal, a full disk): a run is saved and stops, as after
  * Ctrl-C; other commands end.
  */
 function stopUnread(stream: string, { code, message }: NodeJS.ErrnoException): void {
   if (running?.controller.signal.aborted) return;
   const exitCode = code === 'EIO' || code === 'EPIPE' ? exitCodes[code] : 1;
   if (exitCode === 1) process.stderr.write(`cannot write to ${stream}: ${message}\n`);
-  // A command that has failed keeps its code.
+  // A failed command keeps its exit code.
   if (!running) process.exit(process.exitCode || exitCode);
   running.controller.abort(exitCode);
 }
 
-/** Prints an error that a command threw (commander has printed its own) and returns the exit code. */
+/** Prints an error of a command, unless commander has printed it, and returns the exit code. */
 function report(error: unknown, verbose: boolean): number {
   if ((error as Error).name === 'CommanderError') return (error as CommanderError).exitCode === 0 ? 0 : 2;
   if (error instanceof ExitError) return error.exitCode;
@@ -82,7 +82,7 @@ function report(error: unknown, verbose: boolean): number {
   return 1;
 }
 
-/** Says what to do in a clone whose packages are not installed. */
+/** Prints advice in a clone whose packages are not installed. */
 function reportMissing(error: NodeJS.ErrnoException): never {
   const name = error.code === 'ERR_MODULE_NOT_FOUND' && /package '([^']+)'/.exec(error.message)?.[1];
   if (!name) throw error;

@@ -1,7 +1,7 @@
-// The public API, by what one does with it. Doc comments and examples are at the definitions; examples leave out
-// `import { ... } from 'gpt2.ts'`. What only the commands need is in program.ts.
+// The public API, by topic. Doc comments and examples are at the definitions; examples leave out `import { ... } from 'gpt2.ts'`.
+// program.ts has the exports that only commands need.
 
-// Programs without this library see the types that use `Disposable` too.
+// The types that use `Disposable` must also work in programs that do not load this library.
 /// <reference lib="esnext.disposable" preserve="true" />
 
 // device

@@ -50,7 +50,7 @@ export function bindings(
 
 /** An address in device memory, or a handle of the library. */
 export type Pointer = bigint;
-/** The caller's own memory, or the address of memory from gpt2_allocate_pinned. */
+/** Memory of the caller, or the address of memory from gpt2_allocate_pinned. */
 export type HostMemory = ArrayBufferView | Pointer;
 export type Int32 = number;
 export type Uint32 = number;

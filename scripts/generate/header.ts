@@ -2,17 +2,17 @@
 // function, GPT2_HOST for the caller's memory) make a line-based reader sufficient.
 
 export interface Parameter {
-  /** As the header spells it: "max_norm". */
+  /** The name in the header: "max_norm". */
   readonly cName: string;
-  /** In TypeScript: "maxNorm". */
+  /** The name in TypeScript: "maxNorm". */
   readonly name: string;
-  /** Without `const` and `*`: "float", "void", "gpt2_context". */
+  /** The type without `const` and `*`: "float", "void", "gpt2_context". */
   readonly base: string;
   readonly isPointer: boolean;
   readonly isConst: boolean;
-  /** The caller's own memory (GPT2_HOST). */
+  /** Memory of the caller (GPT2_HOST). */
   readonly isHost: boolean;
-  /** True or false. */
+  /** A truth value. */
   readonly isFlag: boolean;
 }
 
@@ -23,15 +23,15 @@ export interface NativeFunction {
   readonly name: string;
   readonly result: string;
   readonly parameters: readonly Parameter[];
-  /** The text of the comment before it, without the comment's marks; "" if there is none. */
+  /** The text of the comment before the declaration, without the comment's marks; "" if there is none. */
   readonly comment: string;
-  /** The comment's indented last lines, if it is an op. */
+  /** The comment's indented last lines, for an op. */
   readonly shapes: string;
-  /** Whether it is declared in the part of the header that holds ops. */
+  /** Whether the declaration is in the header's section of ops. */
   readonly isInOps: boolean;
 }
 
-/** A part of a match that may be missing. */
+/** A capture group of a match, which may be missing. */
 type Part = string | undefined;
 
 export const camelCase = (name: string): string =>

@@ -11,7 +11,7 @@ import { parseOps } from './shapes.ts';
 const root = new URL('../../', import.meta.url);
 
 /**
- * The text of each generated file by its path, for the text of gpt2.h.
+ * The text of each generated file, by path, from the text of gpt2.h.
  * @throws Error naming a declaration or a line of shapes that cannot be read
  */
 export function generate(source: string): Record<string, string> {

@@ -1,6 +1,6 @@
-// Makes the C++ that repeats the header: the ops as each library implements them (ops.generated.h), their exported functions
-// with argument checks (api.generated.cpp), and for the CPU library the table of a code path's kernels
-// (cpu/kernels.generated.h) with the dispatch to it (cpu/ops.generated.cpp).
+// Makes the C++ that repeats the header: the ops as each library implements them (ops.generated.h), their exported functions with
+// argument checks (api.generated.cpp), and for the CPU library the table of a code path's kernels (cpu/kernels.generated.h) with
+// the dispatch to them (cpu/ops.generated.cpp).
 import type { NativeFunction, Parameter } from './header.ts';
 import { namesIn, type Op, type TensorShape } from './shapes.ts';
 
@@ -162,14 +162,14 @@ const inFloats = (parameter: Parameter): string =>
 
 /** cuda/cpu/kernels.generated.h */
 export function kernelTable(ops: readonly Op[], scratches: readonly NativeFunction[]): string {
-  const own = ops.filter(({ hasRanks }) => !hasRanks);
+  const perDevice = ops.filter(({ hasRanks }) => !hasRanks);
   const members = [
-    ...own.map((op) => `  void (*${plain(op.declaration)})(Task, ${list(kernelParameters(op), inFloats)});`),
+    ...perDevice.map((op) => `  void (*${plain(op.declaration)})(Task, ${list(kernelParameters(op), inFloats)});`),
     ...scratches.map(
       (scratch) => `  int64_t (*${plain(scratch)})(int threads, ${list(sizesOfScratch(scratch), checked)});`,
     ),
   ];
-  const names = [...own.map(({ declaration }) => plain(declaration)), ...scratches.map(plain)];
+  const names = [...perDevice.map(({ declaration }) => plain(declaration)), ...scratches.map(plain)];
   return `${heading('// The ops of one code path of the CPU library, each with plain arrays; *_scratch give floats. See kernels.h.')}#pragma once
 
 #include <cstdint>
@@ -226,7 +226,7 @@ function scratchDispatch(scratch: NativeFunction): string {
 
 /** cuda/cpu/ops.generated.cpp */
 export function cpuOps(ops: readonly Op[], scratches: readonly NativeFunction[]): string {
-  const own = ops.filter(({ hasRanks }) => !hasRanks);
+  const perDevice = ops.filter(({ hasRanks }) => !hasRanks);
   return `${heading("// The ops on the CPU: passes each to the kernel of the context's code path. Collectives are in collectives.cpp.")}#include "../runtime/ops.generated.h"
 
 #include "../runtime/checks.h"
@@ -245,7 +245,7 @@ float *floats(void *tensor) { return static_cast<float *>(tensor); }
 
 }  // namespace
 
-${[...own.map(dispatch), ...scratches.map(scratchDispatch)].join('\n\n')}
+${[...perDevice.map(dispatch), ...scratches.map(scratchDispatch)].join('\n\n')}
 
 }  // namespace gpt2::ops
 `;

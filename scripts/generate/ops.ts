@@ -77,7 +77,7 @@ ${tensors.map((tensor) => tensorContract(tensor, constants)).join('\n')}
   },`;
 }
 
-/** The first sentence of the comment, without the names that C's functions begin with. */
+/** The first sentence of the comment, without the names with which C's functions begin. */
 const formulaOf = ({ comment }: NativeFunction): string =>
   /^.*?(?=\.(?:\s|$))/s.exec(comment)![0].replaceAll(/\s+/g, ' ').replaceAll('gpt2_', '');
 
@@ -90,7 +90,7 @@ const scalarsOf = ({ declaration, dtypes, sizes }: Op): Parameter[] =>
       !(parameter.isPointer || parameter.isFlag || sizes.includes(parameter) || dtypes.has(parameter.cName)),
   );
 
-/** Sizes that the shapes of tensors do not give: those of no tensor that is always there, and those known from a quotient alone. */
+/** Sizes that shapes do not determine: those in no required tensor's shape, and those known only from a quotient. */
 function givenSizes({ tensors, sizes }: Op): Parameter[] {
   const required = tensors.filter(({ isOptional }) => !isOptional).flatMap(({ dimensions }) => dimensions);
   const inShapes = new Set(required.filter((size) => !/^>=|\//.test(size)));
@@ -122,8 +122,8 @@ export function ops(
   scratches: readonly NativeFunction[],
   constants: ReadonlyMap<string, number>,
 ): string {
-  // Those of several ranks need the communicator: src/ops/collectives.ts has them.
-  const own = all.filter(({ hasRanks }) => !hasRanks);
+  // Ops of several ranks need the communicator; src/ops/collectives.ts has them.
+  const perDevice = all.filter(({ hasRanks }) => !hasRanks);
   return `// Made from cuda/gpt2.h by scripts/generate (npm run generate). Do not edit.
 // Every op: its contract as data, and a function that checks its arguments against the contract and calls the library.
 import type { Pointer } from '../native/bindings.generated.ts';
@@ -136,7 +136,7 @@ export const contracts = {
 ${all.map((op) => contract(op, constants)).join('\n')}
 } as const satisfies Record<string, OpContract>;
 
-${own.map(opFunction).join('\n\n')}
+${perDevice.map(opFunction).join('\n\n')}
 
 ${scratches.map(scratchFunction).join('\n\n')}
 `;

@@ -13,12 +13,12 @@ export interface TensorShape {
   readonly dtype?: string;
   /** The parameter that bounds the ids. */
   readonly below?: string;
-  /** The tensor of ids that names the rows touched. */
+  /** The tensor of ids that name the accessed rows. */
   readonly by?: string;
-  /** A dimension: how many elements at the start of each row are touched. */
+  /** A dimension: the number of accessed elements at the start of each row. */
   readonly columns?: string;
   readonly isOptional: boolean;
-  /** The tensor that is NULL exactly where this one is. */
+  /** The tensor that is NULL exactly when this one is. */
   readonly together?: string;
   readonly mayBe: readonly string[];
 }
@@ -32,7 +32,7 @@ export interface Op {
   readonly workspace?: { readonly scratch: NativeFunction; readonly args: readonly string[] };
   /** Parameters that give a tensor's dtype. */
   readonly dtypes: ReadonlySet<string>;
-  /** Whether it takes a communicator. */
+  /** Whether the op takes a communicator. */
   readonly hasRanks: boolean;
   /** Integer parameters that must be at least 1. */
   readonly sizes: readonly Parameter[];
@@ -71,7 +71,7 @@ function split(text: string, separator: string): string[] {
 }
 
 /**
- * The ops of the header, in its order. Scratch functions are not among them.
+ * The ops of the header, in order, without scratch functions.
  * @param constants enum members, for dimensions and relations
  * @throws Error naming the function and the line that does not parse or does not fit the function's parameters
  */
@@ -99,8 +99,8 @@ function parseOp(
 
   const ofOp = parameters.filter(({ isPointer, base }) => isPointer && !base.startsWith('gpt2_'));
   const wanted = ofOp.map(({ cName }) => cName).join(', ');
-  const given = tensors.map(({ parameter }) => parameter.cName).join(', ');
-  if (wanted !== given) refuse(`its tensors are ${wanted}, the lines name ${given}`);
+  const named = tensors.map(({ parameter }) => parameter.cName).join(', ');
+  if (wanted !== named) refuse(`its tensors are ${wanted}, the lines name ${named}`);
 
   for (const { parameter, together } of tensors) {
     const other = tensors.find(({ parameter: { cName } }) => cName === together);

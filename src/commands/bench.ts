@@ -30,14 +30,14 @@ import { formatBytes } from './progress.ts';
 
 const shared = optionNames.filter((name) => optionRows[name].bench);
 
-/** Columns that differ from those of `train`. */
-const own: Partial<Record<OptionName, Partial<OptionRow>>> = {
+/** Columns that differ from the columns of `train`. */
+const changes: Partial<Record<OptionName, Partial<OptionRow>>> = {
   model: { usage: '--model <NAME>', help: presetNames.join(', '), type: presetNames },
   batch: { usage: '--batch <B>', help: 'sequences per GPU in one forward and backward pass', type: whole(1, 65536) },
   totalBatch: { default: { text: 'batch x seq' } },
 };
 
-/** Flags without effect on generation. */
+/** Flags that have no effect on generation. */
 const ofTraining = [
   ...shared
     .filter((name) => optionRows[name].bench === 'training')
@@ -57,7 +57,7 @@ Examples:
   npm run bench -- --model d12 --generate 512       tokens/s of sample: ops, positions, whole texts
 `,
     );
-  for (const name of shared) command.addOption(tableOption(name, own[name]));
+  for (const name of shared) command.addOption(tableOption(name, changes[name]));
   command
     .addOption(numberOption('--steps <N>', 'number of measured steps', { least: 1, most: 1_000_000 }, 50))
     .addOption(
@@ -112,7 +112,7 @@ async function measureTraining(options: TrainOptions, flags: Record<string, unkn
   return all;
 }
 
-/** Milliseconds from the start of a `train` process to the end of its first step; the better of two. */
+/** Milliseconds from the start of a `train` process to the end of its first step; the faster of two runs. */
 async function timeToFirstStep(options: TrainOptions): Promise<number> {
   const flags = flagsOf(options);
   const folder = mkdtempSync(join(tmpdir(), 'gpt2-bench-'));
@@ -164,7 +164,7 @@ const teraflops = (rate: number): string => (rate < 1e12 ? (rate / 1e12).toPreci
 
 function table(all: Measured): string {
   const { device, step, peaks, memory, ops } = all;
-  // On a CPU they bound no op: data in its caches are read faster than a copy of large arrays.
+  // On a CPU these rates bound no op: data in the caches are read faster than a copy of large arrays.
   const hasLimits = device.library !== 'cpu';
   const flops = (step.tokensPerSecond.median * all.flopsPerToken) / 1e12;
   const sheet = dataSheetFlops(device.device, all.dtype);

@@ -1,4 +1,4 @@
-// Builds the program that cli.ts runs from its commands, one file each in this folder, and their common settings.
+// Builds the program that cli.ts runs: its commands, one file each in this folder, and their common settings.
 import { existsSync } from 'node:fs';
 import { type Argument, Command, type Option } from 'commander';
 import { asTyped, checkValue, didYouMean, isCompiled, plain, programVersion, shellWord } from '../program.ts';
@@ -47,7 +47,7 @@ export function program(interruption: () => AbortSignal): Command {
     doctorCommand(),
   ];
   for (const command of commands) root.addCommand(command as unknown as Command);
-  // cli.ts reads it; commands pass their flags on.
+  // cli.ts reads the flag; commands must not pass it on.
   root.hook('preAction', (_, action) => void action.setOptionValue('verbose', undefined));
   for (const command of [root, ...root.commands, ...root.commands.flatMap(({ commands }) => commands)]) {
     command
@@ -57,7 +57,7 @@ export function program(interruption: () => AbortSignal): Command {
     for (const option of command.options) refuseOtherChoices(option, option.long!);
     for (const argument of command.registeredArguments) refuseOtherChoices(argument, argument.name());
     if (!isCompiled && command.options.some(({ long }) => long === '--json')) {
-      const why = 'npm prints lines of its own before the JSON';
+      const why = 'npm prints other lines before the JSON';
       command.addHelpText('after', `To pass --json to a program, use npm run --silent: ${why} otherwise.\n`);
     }
     if (command.commands.length > 0) {
@@ -72,7 +72,7 @@ export function program(interruption: () => AbortSignal): Command {
   return root;
 }
 
-/** Words the error for a wrong choice as that of a value of the options table. */
+/** Words the error for a wrong choice as for a wrong value of the options table. */
 function refuseOtherChoices(part: Option | Argument, name: string): void {
   const { argChoices, parseArg } = part;
   if (!argChoices || !parseArg) return;
@@ -82,14 +82,14 @@ function refuseOtherChoices(part: Option | Argument, name: string): void {
   });
 }
 
-/** The help of an option or argument with its choices and its default, unless the help itself names them. */
+/** The help of an option or argument with its choices and its default, unless the help already names them. */
 function describe({ description, argChoices = [], defaultValue }: Option | Argument): string {
   const choices = argChoices.every((choice) => description.includes(choice)) ? '' : `: ${argChoices.join(', ')}`;
   const hasDefault = ['number', 'string'].includes(typeof defaultValue) && defaultValue !== '';
   return `${description}${choices}${hasDefault ? ` (default: ${defaultValue})` : ''}`;
 }
 
-/** Turns commander's messages into one line that ends with what to do, as in ours. */
+/** Turns commander's messages into one line that ends with advice, as our messages do. */
 function inOneLine(text: string, command: Command): string {
   const what = (surplusIn(text, command) ?? withChoices(text, command) ?? unknownOptions(text, command))
     .replace(/^error: /, '')
@@ -99,7 +99,7 @@ function inOneLine(text: string, command: Command): string {
   return `${what}; see \`npm run gpt2 -- ${[...namesOf(command).slice(1), '--help'].join(' ')}\`\n`;
 }
 
-/** Commander's message about words without a flag, with the first of them and what it may be for. */
+/** Commander's message about words without a flag, with the first such word and its likely purpose. */
 function surplusIn(text: string, { args, registeredArguments, options }: Command): string | undefined {
   const [what] = /too many arguments for '[^']*'/.exec(text) ?? [];
   const word = args[registeredArguments.length];
@@ -113,14 +113,14 @@ function surplusIn(text: string, { args, registeredArguments, options }: Command
   return `${what}: ${JSON.stringify(word)}; ${hint}`;
 }
 
-/** Commander's message about an option that must be given, with its choices. */
+/** Commander's message about a required option, with its choices. */
 function withChoices(text: string, { options }: Command): string | undefined {
   const [what, flag] = /required option '(--[\w-]+)[^']*' not specified/.exec(text) ?? [];
   const choices = options.find(({ long }) => long === flag)?.argChoices;
   return choices && `${what}: give one of ${choices.join(', ')}`;
 }
 
-/** Options of other programs that this one lacks, by their plain names. */
+/** Options of other programs that this one lacks, by their names without separators. */
 const missing: Readonly<Record<string, string>> = {
   lora: 'LoRA is not supported, training changes all weights',
   dropout: 'dropout is not supported',
@@ -131,7 +131,7 @@ const missing: Readonly<Record<string, string>> = {
   evalonly: '`npm run eval` evaluates a model',
 };
 
-/** Commander's message about the first unknown option, with all of them, and what each is here. */
+/** Commander's message about the first unknown option, with all unknown options and their equivalents here. */
 function unknownOptions(text: string, { args, options }: Command): string {
   const [, first] = /unknown option '([^']*)'/.exec(text) ?? [];
   if (first === undefined) return text;

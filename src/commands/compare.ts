@@ -127,13 +127,16 @@ function readPlotName(name: string): string {
 
 const plotName = 'compare.svg';
 
-/** The folder of plot and report: the run's own, or the one that several runs lie in; of runs in several, the first one's. */
+/**
+ * The folder for plot and report: the run's folder, or the common parent of several runs; without one, the parent of the first
+ * run.
+ */
 function folderFor(runs: readonly string[]): string {
   const parents = new Set(runs.map((run) => dirname(resolve(run))));
   return runs.length > 1 && parents.size === 1 ? join(runs[0]!, '..') : runs[0]!;
 }
 
-/** The paths without the plot and report of an earlier comparison, which runs/sweep/* matches too. */
+/** The paths without the plot and report of an earlier comparison, which runs/sweep/* also matches. */
 const withoutPlots = (paths: readonly string[]): string[] =>
   paths.filter((path) => ![plotName, reportOf(plotName)].includes(basename(path)));
 
@@ -176,7 +179,7 @@ async function compare(paths: readonly string[], flags: Flags): Promise<void> {
   checkInside(compared);
 }
 
-/** A single comparison's fields are at the top level; several, and a ranking, are a list. */
+/** The fields of a single comparison are at the top level; several comparisons, and a ranking, are lists. */
 function result(
   { runs }: Pairing,
   compared: readonly Compared[],
@@ -192,7 +195,7 @@ function result(
   return second ? { ...files, comparisons: compared.map(one) } : { ...one(first), ...files };
 }
 
-/** @throws Gpt2Error naming series, first step, difference and limit of what is outside */
+/** @throws Gpt2Error naming series, first step, difference and limit of each violation */
 function checkInside(compared: readonly Compared[]): void {
   const outside = compared.filter(({ comparison }) => !comparison.inside);
   if (outside.length === 0) return;
@@ -212,7 +215,7 @@ function describeAlone(run: NamedRun): string {
   });
 }
 
-/** As wide as the terminal, up to 140 columns; in colour if stdout shows it. */
+/** As wide as the terminal, up to 140 columns; in colour if stdout supports it. */
 function inTerminal(figure: Figure): string {
   const width = Math.min(process.stdout.columns ?? 80, 140);
   const isColoured = styleText('red', 'x', { stream: process.stdout }) !== 'x';

@@ -1,4 +1,4 @@
-// The command `course`: exercises in writing CUDA kernels and their score, and what the course's kernels gain.
+// The command `course`: exercises in writing CUDA kernels and their score, and the speed of the course's kernels.
 import { Command } from 'commander';
 import {
   asTyped,
@@ -39,7 +39,7 @@ const folderHelp = 'folder of your exercises';
 
 export function courseCommand(): Command {
   const start = new Command('start')
-    .description('Copy the exercises of the course to a folder of your own')
+    .description('Copy the exercises of the course to a new folder')
     .argument('[FOLDER]', folderHelp, 'my-course')
     .addHelpText('after', '\nExamples:\n  npm run gpt2 -- course start\n')
     .action((folder: string) => {

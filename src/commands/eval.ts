@@ -49,13 +49,13 @@ import { clearStatus, isLive, showShare, withProgress } from './progress.ts';
 const examples = `
 Examples:
   npm run eval                                                the newest run in runs/
-  npm run eval -- --model runs/d6                             on the whole validation set of its own data
+  npm run eval -- --model runs/d6                             on the whole validation set of its run
   npm run eval -- --model runs/d6 --data data/own-source      on other text: compare bits per byte
   npm run eval -- --model gpt2_124M.bin --data data/tinyshakespeare --seq 1024
   npm run eval -- --model openai-community/gpt2 --data data/tinyshakespeare
   npm run eval -- --model runs/d12 --hellaswag data/hellaswag/hellaswag_val.bin
 
-The loss is the mean over whole sequences of --seq tokens, in nats per token, as in a run's own validation; after ± stands its
+The loss is the mean over whole sequences of --seq tokens, in nats per token, as in a run's validation; after ± stands its
 standard error over the sequences. Neither depends on --batch or --gpus. Bits per byte count the bytes of the predicted tokens'
 text, so they compare models with different tokenizers; the end of a text has no bytes.
 HellaSwag: acc is the share of questions whose right completion has the smallest summed loss, acc_norm the smallest mean loss.
@@ -85,7 +85,7 @@ export function evalCommand(): Command {
     .addOption(modelOption())
     .option('--data <DIR>', `folder of token shards (default: ${asRun(optionTable.data.default)})`)
     .addOption(new Option('--role <ROLE>', 'shards to use').choices(['val', 'train']).default('val'))
-    .option('--hellaswag <FILE>', "multiple-choice questions in llm.c's format; alone if --data is not given")
+    .option('--hellaswag <FILE>', "multiple-choice questions in llm.c's format; alone without --data")
     .addOption(
       tableOption('batch', {
         help: 'sequences in a batch; auto: as many as fit',
@@ -134,7 +134,7 @@ interface Loss {
   readonly data: string;
 }
 
-/** With several ranks, rank 0 prints the results. @returns the loss, if there is data */
+/** Evaluates; with several ranks, rank 0 prints the results. @returns the loss, if there is data */
 async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<Loss | undefined> {
   const isHeard = isRoot(ranks);
   const notice = isHeard ? tell : () => {};
@@ -187,7 +187,7 @@ async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<Loss | undefi
   return loss;
 }
 
-/** Opens what is evaluated, and on what: bad files are reported before the device is opened. */
+/** Opens the model, the data and the device choice: bad files are reported before the device is opened. */
 async function openInputs(flags: Flags, isHeard: boolean, notice: (text: string) => void) {
   const name = modelOrNewest(flags.model);
   const weights = await (isHeard ? withProgress((shown) => resolveWeights(name, shown)) : resolveWeights(name));
@@ -234,7 +234,7 @@ function hellaswagLine(path: string, { acc, accNorm, correct, correctNorm, quest
   return `${path}: acc ${acc.toFixed(4)} (${correct} of ${questions})   acc_norm ${accNorm.toFixed(4)} (${correctNorm})\n`;
 }
 
-// A manifest's configuration can hold anything.
+// A manifest's configuration may hold any value.
 const size = (value: unknown): number | undefined =>
   typeof value === 'number' && Number.isSafeInteger(value) && value > 0 ? value : undefined;
 const folder = (value: unknown): string | undefined =>

@@ -15,7 +15,7 @@ Examples:
   npm run gpt2 -- kernel build gelu.cu --cpu                       for this machine's CPU, as gelu.so
 `;
 
-/** How a file is compiled. */
+/** Flags for compiling a file. */
 export interface SourceFlags {
   readonly define?: Readonly<Record<string, string>>;
   readonly instantiate?: readonly string[];
@@ -55,7 +55,7 @@ export function kernelBuildCommand(): Command {
   return withSourceOptions(command)
     .addHelpText('after', examples)
     .action((file: string, { out, gpu, cpu, ...flags }: Flags) => {
-      // A file that is missing is said first.
+      // A missing file is reported first.
       readSource(file);
       const path = out ?? `${basename(file).replace(/\.cu$/, '')}.${cpu ? 'so' : 'cubin'}`;
       const source = { file, ...sourceOptions(flags), checks: false };

@@ -1,4 +1,4 @@
-// The command `kernel show`: what the compiler made of kernels.
+// The command `kernel show`: the compiler's results for kernels.
 import { Command, Option } from 'commander';
 import { type Dtype, loadCards } from '../index.ts';
 import { readSource, showKernels, usageError } from '../program.ts';
@@ -49,7 +49,7 @@ export function kernelShowCommand(): Command {
     .action(async (path: string, { gpu, dtype, kernel, ptx, sass, block, shared, ...flags }: Flags) => {
       const file = { block, shared, ...sourceOptions(flags) };
       const isFile = path.endsWith('.cu');
-      // What is missing is said before a GPU that is.
+      // A missing file or card is reported before a missing GPU.
       if (isFile) readSource(path);
       else await loadCards(path);
       if (!isFile && Object.values(file).some((value) => value !== undefined)) {

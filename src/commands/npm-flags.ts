@@ -1,10 +1,10 @@
-// Refuses flags that npm took from `npm run train --dry-run`: without a lone -- before them they never reach the program.
+// Refuses flags that npm took from `npm run train --dry-run`: without a lone -- before them, they never reach the program.
 import type { Command, Option } from 'commander';
 import { usageError } from '../program.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** The flag as it was given; npm writes `--steps=10` as npm_config_steps=10, a switch as true, and --no-ops as an empty ops. */
+/** The flag as typed; npm passes `--steps=10` as npm_config_steps=10, a switch as true, and --no-ops as an empty ops. */
 function keptFlag({ long, negate, flags, required }: Option, environment: Environment): string[] {
   const value = environment[`npm_config_${long!.replace(negate ? '--no-' : '--', '').replaceAll('-', '_')}`];
   if (value === undefined || (value === '') !== negate) return [];
@@ -19,17 +19,17 @@ export const namesOf = (command: Command): string[] => [
 ];
 
 /**
- * @param given what reached the program: a flag among it may stand in npm's own configuration, such as json=true, besides
+ * @param args arguments that reached the program: a flag among them may also be in npm's configuration, such as json=true
  * @throws UsageError if `npm run` kept flags of the command to itself
  */
 export function refuseKeptFlags(
   command: Command,
-  given: readonly string[],
+  args: readonly string[],
   environment: Environment = process.env,
 ): void {
   const { npm_command, npm_lifecycle_event: script } = environment;
   if (!/^run(-script)?$/.test(npm_command ?? '')) return;
-  const lacking = command.options.filter(({ long }) => !given.includes(long!));
+  const lacking = command.options.filter(({ long }) => !args.includes(long!));
   const kept = lacking.flatMap((option) => keptFlag(option, environment));
   if (kept.length === 0) return;
   const names = namesOf(command);

@@ -2,11 +2,11 @@
 import { Option } from 'commander';
 import { type NumberRange, readNumber } from '../program.ts';
 
-/** Ranges that several options have. */
+/** A range that several options share. */
 export const count = { least: 1, most: 65536 };
 export const share = { kind: 'any', least: 0, most: 1 } as const;
 
-/** An option that rejects, with a UsageError, what is not a number of its range; whole numbers unless `kind` is 'any'. */
+/** An option that rejects, with a UsageError, a value that is no number of its range; whole numbers unless `kind` is 'any'. */
 export const numberOption = (
   usage: string,
   help: string,

@@ -14,19 +14,19 @@ import {
 
 const otherNames = new WeakMap<Option, readonly string[]>();
 
-/** Gives an option other names, such as those in other programs: an error that quotes one names the option. */
+/** Gives an option further names, such as those in other programs: an error that quotes one then names the option. */
 export function knownAs(option: Option, names: readonly string[]): Option {
   otherNames.set(option, names);
   return option;
 }
 
-/** The option that is meant by its flag or its name in config.json, however the words are divided, or by one in another program. */
+/** The option that a flag means: by its flag, its name in config.json with any separators, or its name in another program. */
 export const optionMeant = (flag: string, options: readonly Option[]): Option | undefined =>
   options.find((option) =>
     [option.long!, ...(otherNames.get(option) ?? [])].some((name) => plain(name) === plain(flag)),
   );
 
-/** --model of commands that read a trained model. @param elsewhere more names in other programs */
+/** --model of commands that read a trained model. @param elsewhere further names in other programs */
 export const modelOption = (elsewhere: readonly string[] = []): Option =>
   tableOption('model', {
     help: modelPaths,

@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import { asTyped, explained } from '../program.ts';
 
-/** A line of JSON; numbers that JSON lacks are words ("NaN", "Infinity"), as in the run log. */
+/** A line of JSON; numbers that JSON lacks become text ("NaN", "Infinity"), as in the run log. */
 export const jsonLine = (value: object): string =>
   `${JSON.stringify(value, (_, one: unknown) => (typeof one === 'number' && !Number.isFinite(one) ? String(one) : one))}\n`;
 
@@ -14,7 +14,7 @@ export function printResult(value: object, lines: readonly string[], json: boole
 /** Writes a line to stderr. */
 export const notice = (text: string): void => void process.stderr.write(`${text}\n`);
 
-/** @throws Gpt2Error naming the file and the flag that chooses another */
+/** @throws Gpt2Error naming the file, and the flag to choose another one */
 export function writeResult(what: string, path: string, content: string | Buffer, flag: string): void {
   explained(`cannot write the ${what} ${path}`, `name another file with ${flag}`, () => writeFileSync(path, content));
 }

@@ -1,4 +1,4 @@
-// The command `prepro text`: makes token shards of text files. Also the parts that all commands for text share: flags, the
+// The command `prepro text`: makes token shards of text files. Also the code that all commands for text share: flags, the
 // progress line, and the printed result.
 import { existsSync } from 'node:fs';
 import { basename, extname, join, resolve } from 'node:path';
@@ -112,7 +112,7 @@ export function preproTextCommand(): Command {
     });
 }
 
-/** Whether a glob seems to be the first of the files by which a shell replaced an unquoted one; the others became paths. */
+/** Whether a glob seems to be the first of the files that a shell put in place of an unquoted glob; the others became paths. */
 const isExpanded = (glob: string, paths: readonly string[]): boolean =>
   existsSync(glob) && paths.some((path) => path !== glob && extname(path) !== '' && extname(path) === extname(glob));
 
@@ -155,7 +155,7 @@ export function addTextFlags(command: Command, shardTokens = defaultShardTokens)
 const unescaped = (text: string): string =>
   text.replaceAll(/\\([nrt\\])/g, (_, name: string) => ({ n: '\n', r: '\r', t: '\t' })[name] ?? name);
 
-/** The share of the tokens that is for validation, and the share asked for if it differs. */
+/** The fraction of the tokens used for validation, and the requested fraction if it differs. */
 function shareOf({ shards }: Prepared['dataset'], asked: number): string {
   const sumOf = (some: typeof shards) => some.reduce((sum, { tokens }) => sum + tokens, 0);
   const [share, wanted] = [sumOf(shards.filter(({ role }) => role === 'val')) / sumOf(shards), asked].map(

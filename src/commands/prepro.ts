@@ -16,7 +16,7 @@ import { preproFinewebCommand, preproTinystoriesCommand } from './prepro-corpora
 import { preproInspectCommand } from './prepro-inspect.ts';
 import { lossyHelp, preproTextCommand, tell } from './prepro-text.ts';
 
-/** nanoGPT's names of data sets, and the folder that one of ours is in, with what makes them here. */
+/** nanoGPT's names of data sets, with the folder of ours and the command that makes it here. */
 const elsewhere = [
   ['shakespeare', 'tinyshakespeare'],
   ['shakespeare_char', 'tinyshakespeare --tokenizer char'],
@@ -47,7 +47,7 @@ export function preproCommand(): Command {
   const parts = [preproTextCommand(), preproTinystoriesCommand(), preproFinewebCommand(), preproInspectCommand()];
   for (const part of parts) command.addCommand(part);
   const dataset = new Argument('[DATASET]', 'data set to make');
-  // The choices are for the help; the action rejects other names with a message of its own.
+  // The choices are for the help; the action rejects other names with a better message.
   dataset.argChoices = [...datasets.map(({ name }) => name), 'hellaswag'];
   return command
     .description("Make a data set's token shards")

@@ -6,25 +6,25 @@ import type { RunEvent } from '../index.ts';
 import { describeDone, formatDuration, type RunDescription } from '../program.ts';
 import { notice } from './output.ts';
 
-/** Whether a person watches stderr: a status line there may be overwritten. */
+/** Whether stderr is a terminal that a person watches, where a status line can be overwritten. */
 export const isLive = process.stderr.isTTY === true && process.env.TERM !== 'dumb';
 
 /** "1.23 GiB", "45.6 MiB" */
 export function formatBytes(bytes: number): string {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
   let [value, power] = [bytes, 0];
-  // Three digits: a value that rounds to 1000 is 0.977 of the next unit.
+  // Three digits: a value that rounds to 1000 is written as 0.977 of the next unit.
   for (; value >= 999.5 && power < units.length - 1; power++) value /= 1024;
   return `${power === 0 ? value : value.toPrecision(3)} ${units[power]}`;
 }
 
-/** Columns of a line: one that reaches the last column wraps, and clearing the line would leave the wrapped part. */
+/** Columns for a line: a line that reaches the last column wraps, and clearing it would leave the wrapped rest. */
 const room = (): number => (process.stderr.columns || 80) - 1;
 
 /** A text, cut to the width of the terminal. */
 export const inOneLine = (text: string): string => text.slice(0, room());
 
-/** "[======    ] 12/20   left 3s", with a bar of 30 cells, fewer if the line is short, none under 5. */
+/** "[======    ] 12/20   left 3s", with a bar of 30 cells; of fewer if the line is short, and none below 5. */
 export function statusLine(done: number, steps: number, left: string, columns = room()): string {
   const figures = `${done}/${steps}${left}`;
   const cells = Math.min(30, columns - figures.length - '[] '.length);
@@ -38,7 +38,7 @@ export function shareLine(done: number, all: number, milliseconds: number): stri
   return `${Math.floor((100 * done) / all)}%${done > 0 ? `   left ${formatDuration(left / 1000)}` : ''}`;
 }
 
-/** Shows on the status line how much is done of work that begins now. */
+/** Shows the progress of work that begins now on the status line. */
 export function showShare(): (done: number, all: number) => void {
   const begun = performance.now();
   return (done, all) => {
@@ -47,7 +47,7 @@ export function showShare(): (done: number, all: number) => void {
   };
 }
 
-/** Shows on the status line how many bytes of a file are done, at the rate since the first call; clears it when they all are. */
+/** Shows the bytes done of a file on the status line, at the rate since the first call; clears the line at the end. */
 export function showBytes(): (done: number, total: number) => void {
   let first: { readonly at: number; readonly done: number } | undefined;
   let shownAt = 0;
@@ -85,7 +85,7 @@ export async function withProgress<T>(
 
 const formatLoss = (loss: number | string): string => (typeof loss === 'number' ? loss.toFixed(4) : loss);
 
-/** Shows events as they happen; of training steps every `logEvery`-th, skipped ones and the last. */
+/** Shows events as they happen; among training steps every `logEvery`-th, skipped ones and the last. */
 export class Progress {
   readonly #run: Pick<RunDescription, 'steps' | 'lastStep' | 'logEvery'>;
   readonly #width: number;
@@ -96,7 +96,7 @@ export class Progress {
     this.#width = String(run.steps).length;
   }
 
-  /** A line above the status line. */
+  /** Prints a line above the status line. */
   line(text: string): void {
     clearStatus();
     process.stdout.write(`${text}\n`);
@@ -128,10 +128,10 @@ export class Progress {
         this.line(`${styleText('dim', `--- sample at step ${event.step}`)}\n${event.text}\n${styleText('dim', '---')}`);
         break;
       case 'checkpoint':
-        // The first checkpoint of a resumed run's log is the one it continues.
+        // The first checkpoint in a resumed run's log is the one from which it continues.
         this.line(`${event.step === this.#resumedFrom ? 'continuing from' : 'saved'} ${event.path}`);
         break;
-      // A notice, or the error that ends the run, reports it.
+      // Already reported by a notice, or by the error that ends the run.
       case 'notSaved':
       case 'nonFinite':
         break;

@@ -8,7 +8,7 @@ Examples:
   npm run gpt2 -- replay runs/d12/captures/step-00000120
   npm run gpt2 -- replay runs/d12/captures/step-00000120 --dtype fp32     to see if the precision is the cause
   npm run gpt2 -- replay runs/d12/captures/step-00000120 --kernel my-norm
-                                                                          a run with kernels of its own: with them, then without
+                                                                          a run with --kernel: with its kernels, then without
 
 A run writes a capture when a loss or gradient is not finite: weights, tokens and results.
 Exit code: 0 if the results are equal to the last bit, 1 if not. Another device, dtype or code path gives other bits.

@@ -58,7 +58,7 @@ async function report(named: string | undefined, { html, serve, port, serveHost 
   const folder = named ?? newestRun();
   if (named === undefined) notice(`newest run: ${folder}`);
   if (serve) {
-    // Without a run in the folder this fails, and no page waits forever.
+    // Fails if the folder has no run, so that no page waits forever.
     readRun(folder);
     const notice = (text: string) => process.stdout.write(`${text}\n`);
     const host = serveHost ?? optionTable.serveHost.default;

@@ -29,13 +29,13 @@ standard error. In a terminal with too few columns, models and data sets are sho
 `;
 
 const defaultFolder = 'runs';
-/** Characters of a model or data set in a table that is wider than the terminal. */
+/** Most characters of a model or data set if the table is wider than the terminal. */
 const longestText = 10;
 
 interface Column {
-  /** `longest`: characters that a name may have. */
+  /** `longest`: most characters of a name. */
   readonly text: (run: RunSummary, longest: number) => string;
-  /** The key of --sort, least first. */
+  /** The sort key for --sort, least first. */
   readonly order: (run: RunSummary) => string | number;
 }
 
@@ -45,7 +45,7 @@ const loss = (name: 'train' | 'val'): Column => ({
 });
 
 const columns: Readonly<Record<string, Column>> = {
-  // Never shortened: it is what other commands take.
+  // Never shortened, because other commands take it as an argument.
   run: { text: ({ run }) => run, order: ({ run }) => run },
   started: {
     text: ({ started }) => started.slice(5, 16).replace('T', ' '),
@@ -95,7 +95,7 @@ function list(folder: string, { sort, json }: { readonly sort: string; readonly 
   printResult({ folder, runs }, lines, json);
 }
 
-/** The table with names in full, unless the terminal has too few columns for it. */
+/** The table with full names, unless the terminal has too few columns. */
 function tableOf(folder: string, runs: readonly RunSummary[]): string {
   const named = runs.map((run) => ({ ...run, run: relative(folder, run.run) || run.run }));
   const draw = (longest: number) =>

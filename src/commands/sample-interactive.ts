@@ -1,11 +1,11 @@
-// `sample --interactive`: continues prompts one after the other, with the model loaded.
+// `sample --interactive`: continues prompts one after the other, while the model stays loaded.
 import { createInterface } from 'node:readline';
 import { Gpt2Error, StreamDecoder, type Tokenizer } from '../index.ts';
 import { attempt, describeCut, promptIds } from '../program.ts';
 import { notice } from './output.ts';
 import { Page, type PrintFlags } from './sample-page.ts';
 
-/** Generates texts from their first tokens onto a page. `firstText`: the index of the first among all texts of the seed. */
+/** Generates texts from their first tokens onto a page. `firstText`: the index of the first one among all texts of the seed. */
 export type Write = (
   page: Page,
   starts: readonly (readonly number[])[],
@@ -13,7 +13,7 @@ export type Write = (
   isStopped?: () => boolean,
 ) => Promise<void>;
 
-/** Continues each line of standard input, or after an empty line the text before it. */
+/** Continues each line of standard input; an empty line continues the text before it. */
 export async function interact(
   { tokenizer, window }: { tokenizer: Tokenizer; window: number },
   flags: PrintFlags,

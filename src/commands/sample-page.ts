@@ -1,13 +1,13 @@
-// Prints texts while they are generated: streamed, one after the other, or as JSON lines.
+// Prints texts during generation: streamed one after the other, or as JSON lines.
 import type { GenerationEnd, StreamDecoder } from '../index.ts';
 
-/** How `sample` prints. */
+/** Flags that decide how `sample` prints. */
 export interface PrintFlags {
   readonly stream: boolean;
   readonly json?: boolean;
 }
 
-/** Prints texts in order; each streams once those before it have ended. */
+/** Prints texts in order; each text streams once the texts before it have ended. */
 export class Page {
   readonly texts: {
     readonly prompt: string;
@@ -19,7 +19,7 @@ export class Page {
   readonly #stream: boolean;
   readonly #json: boolean;
   readonly #isLast: boolean;
-  /** The text that is being printed, and its printed length. */
+  /** Index of the text that is being printed, and its printed length. */
   #current = 0;
   #printed: number;
 

@@ -127,8 +127,8 @@ async function sample(flags: Flags): Promise<void> {
   if (!tokenizer) {
     throw gpt2Error`${weights.path} has a vocabulary of ${config.vocabularySize} tokens, which no known tokenizer has, so its tokens cannot be decoded: name another model with --model`;
   }
-  const given = flags.prompt === '-' ? await linesOfInput() : [flags.prompt];
-  const prompts = given.flatMap((prompt) => Array<string>(flags.count).fill(prompt));
+  const lines = flags.prompt === '-' ? await linesOfInput() : [flags.prompt];
+  const prompts = lines.flatMap((prompt) => Array<string>(flags.count).fill(prompt));
 
   const dtype = flags.dtype ?? (target.kind === 'cuda' ? 'bf16' : 'fp32');
   using device = Device.open({ ...target, dtype, threads: flags.threads });
@@ -173,7 +173,7 @@ async function sample(flags: Flags): Promise<void> {
   );
 }
 
-/** @throws Gpt2Error if there is none, or it cannot be read */
+/** @throws Gpt2Error if there are no lines, or they cannot be read */
 async function linesOfInput(): Promise<string[]> {
   const parts: Buffer[] = [];
   try {

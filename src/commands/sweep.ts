@@ -1,4 +1,4 @@
-// `train --sweep`: trains with every combination of values, each run in a process and a folder of its own, and ranks the runs.
+// `train --sweep`: trains with every combination of values, each run in a separate process and folder, and ranks the runs.
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -47,10 +47,10 @@ export const sweepOption = (): Option =>
     repeated,
   );
 
-/** Whether this process trains a run of a sweep, in which another one follows. */
+/** Whether this process trains one run of a sweep. */
 export const isSwept = (): boolean => process.env.GPT2_SWEPT === '1';
 
-/** The commands that follow training: texts of a run's model, and curves. @param compared the runs, as a shell takes them */
+/** The commands to try after training: texts of a run's model, and curves. @param compared the runs, as a shell takes them */
 export const nextCommands = (run: string, compared: string): string[] => [
   `next: npm run sample -- --model ${shellWord(run)} --prompt "Once"`,
   `      npm run compare ${compared}`,
@@ -64,12 +64,12 @@ interface SweptRun {
 
 /**
  * Trains all combinations, one after the other or one per GPU, and prints their ranking. Finished runs in `out` are skipped,
- * unfinished ones resumed, unless `overwrite` is given.
- * @param specs of --sweep: "lr=1e-4,3e-4"
+ * unfinished ones are resumed, unless `overwrite` is set.
+ * @param specs values of --sweep: "lr=1e-4,3e-4"
  * @throws UsageError before any run starts; Gpt2Error at the end, naming the runs that failed
  */
 export async function sweep(
-  { given, options }: Sources,
+  { asked, options }: Sources,
   specs: readonly string[],
   interruption: (how: 'quiet') => AbortSignal,
 ) {
@@ -79,7 +79,7 @@ export async function sweep(
   if (holdsRun(out)) {
     throw usageError`${out} already holds a run: name another folder for the sweep with --out`;
   }
-  const runs = combine(given, specs, out);
+  const runs = combine(asked, specs, out);
   const kinds = runs.map((run) => selectKind(run.options.device ?? 'auto'));
   for (const [index, run] of runs.entries()) completeOptions(run.options, kinds[index]!);
   const unfinished = runs.filter((run) => options.overwrite || !isFinished(run));
@@ -124,14 +124,14 @@ export async function sweep(
   throw gpt2Error`${failures.length} of ${runs.length} runs failed: ${failures.join('; ')}; the same command with --out ${shellWord(out)} tries them again`;
 }
 
-/** Opens each device in each dtype that a run names. @throws Gpt2Error if it lacks one */
+/** Opens each device in each dtype of the runs. @throws Gpt2Error if a device lacks a dtype */
 function checkDtypes(runs: readonly SweptRun[]): void {
   const distinct = new Map(runs.map(({ options }) => [`${options.device} ${options.dtype}`, options]));
   for (const options of distinct.values()) {
     const { device = 'auto', dtype } = options;
     if (selectKind(device) === 'cpu') Device.open({ kind: 'cpu', dtype }).close();
     else if (dtype === 'fp8') {
-      // Another process: a context would last as long as this one. Every GPU that we support has the other dtypes.
+      // In another process, because a context would last as long as this one. Every supported GPU has the other dtypes.
       const flags = flagsOf({ ...options, serve: undefined, dryRun: true, json: true });
       const { status, stderr } = spawnSync(process.execPath, [
         ...process.execArgv,
@@ -145,8 +145,8 @@ function checkDtypes(runs: readonly SweptRun[]): void {
   }
 }
 
-/** Every combination, the last option varying fastest. What a recipe chooses may depend on swept values. */
-function combine(given: TrainOptions, specs: readonly string[], out: string): SweptRun[] {
+/** Every combination, the last option varying fastest. A recipe's choices may depend on swept values. */
+function combine(asked: TrainOptions, specs: readonly string[], out: string): SweptRun[] {
   const axes = specs.map(readAxis);
   const repeated = axes.find(({ option }, index) => axes.findIndex((other) => other.option === option) < index);
   if (repeated) throw usageError`--sweep names ${repeated.name} twice: give its values once, with commas`;
@@ -154,7 +154,7 @@ function combine(given: TrainOptions, specs: readonly string[], out: string): Sw
   for (const { option, name, values } of axes) {
     runs = runs.flatMap((run) =>
       values.map(({ text, value }) => ({
-        // A path must not become folders.
+        // A slash in a value must not make folders.
         names: [...run.names, `${name}=${text.replaceAll('/', '_')}`],
         values: { ...run.values, [option]: value },
       })),
@@ -162,7 +162,7 @@ function combine(given: TrainOptions, specs: readonly string[], out: string): Sw
   }
   return runs.map(({ names, values }) => {
     const name = names.join(',');
-    const options = resolveSources(withGiven(given, values)).options;
+    const options = resolveSources(withGiven(asked, values)).options;
     const tensorboard = options.tensorboard && join(options.tensorboard, name);
     const resume = options.overwrite ? false : 'auto';
     return { name, options: { ...options, tensorboard, resume, out: join(out, name) } };
@@ -171,14 +171,14 @@ function combine(given: TrainOptions, specs: readonly string[], out: string): Sw
 
 /** "lr=1e-4,3e-4": an option by its flag or its name in config.json, and its values. @throws UsageError */
 function readAxis(spec: string) {
-  const [, given = '', list = ''] = /^([^=]*)=(.*)$/s.exec(spec) ?? [];
-  const option = optionNamed(given);
+  const [, key = '', list = ''] = /^([^=]*)=(.*)$/s.exec(spec) ?? [];
+  const option = optionNamed(key);
   if (!option || !recordedNames.some((name) => name === option)) {
     const flags = recordedNames.map((name) => flagOf(optionRows[name]).slice(2));
     const spellings = new Map(
       flags.flatMap((flag, index) => [flag, recordedNames[index]!].map((each) => [each, flag])),
     );
-    const hint = didYouMean(given, spellings, 'train --help lists the options');
+    const hint = didYouMean(key, spellings, 'train --help lists the options');
     throw usageError`--sweep takes NAME=VALUE,VALUE with an option of train that config.json records, not ${JSON.stringify(spec)}; ${hint}`;
   }
   const row = optionRows[option];
@@ -210,14 +210,14 @@ function isFinished({ options }: SweptRun): boolean {
   return steps === undefined || steps === configuration.steps;
 }
 
-/** Runs one to its end. @returns its exit code, or the signal that killed it */
+/** Runs one run to its end. @returns its exit code, or the signal that killed it */
 async function train(
   { name, options }: SweptRun,
   { gpu, slot, isShared, signal }: { gpu: string | undefined; slot: number; isShared: boolean; signal: AbortSignal },
 ): Promise<number | string> {
   const { json, serve } = options;
   const flags = flagsOf({ ...options, serve: serve ? serve + slot : serve });
-  // One run at a time writes to this terminal itself, which keeps its status line.
+  // A run that is alone at its time writes to this terminal directly, with its status line.
   const isPiped = isShared || json;
   if (!json) process.stdout.write(`${name}\n`);
   const streams = isPiped
@@ -240,7 +240,7 @@ async function train(
   passLines(child.stderr, process.stderr, (line) => `${name}: ${line}`);
   const stop = () => void child.kill(signalOf(signal.reason) ?? 'SIGTERM');
   signal.addEventListener('abort', stop, { once: true });
-  // At a second signal this process ends at once: a run that hangs in a kernel ends at its second one too.
+  // A second signal ends this process at once; passed on, it also ends a run that hangs in a kernel.
   process.once('exit', stop);
   try {
     return await new Promise((resolve) => {
@@ -257,7 +257,7 @@ function passLines(from: Readable | null, to: Writable, change: (line: string) =
   if (from) createInterface({ input: from }).on('line', (line) => to.write(`${change(line)}\n`));
 }
 
-/** The GPUs that take a run each, as CUDA_VISIBLE_DEVICES names them; undefined: the one that a run chooses itself. */
+/** The GPUs that take a run each, as CUDA_VISIBLE_DEVICES names them; undefined: each run chooses its GPU. */
 function gpusOf(runs: readonly SweptRun[]): (string | undefined)[] {
   const choosesGpus = ({ options: { device = 'auto', ranks = 1 } }: SweptRun) => ranks > 1 || device.includes(':');
   if (runs.some(choosesGpus)) return [undefined];

@@ -68,7 +68,9 @@ Ctrl-C, SIGTERM, SIGHUP or SIGQUIT finishes the step, saves and exits. So does a
 SIGXCPU or SIGALRM. --resume continues from there, bit for bit.
 `;
 
-/** Called when a run starts; returns the AbortSignal that stop signals abort. `quiet`: another process prints that the run stops. */
+/**
+ * Called when a run starts; returns the AbortSignal that stop signals abort. `quiet`: another process prints that the run stops.
+ */
 type Interruption = (how?: 'quiet') => AbortSignal;
 
 export function trainCommand(interruption: Interruption): Command {
@@ -89,7 +91,7 @@ export function trainCommand(interruption: Interruption): Command {
   });
 }
 
-/** Trains in this process, as the only one or as one of several ranks, or starts the ranks. */
+/** Trains in this process, alone or as one of several ranks, or starts the ranks. */
 async function start(sources: Sources, interruption: Interruption): Promise<void> {
   const { options } = sources;
   const notice = (text: string) => {
@@ -103,7 +105,7 @@ async function start(sources: Sources, interruption: Interruption): Promise<void
   stopWithLauncher();
   if (ranks > 1) return launchRanks(ranks, interruption('quiet'));
   const command = process.argv.slice(2);
-  // Only rank 0 prints; the others log to files of their own.
+  // Only rank 0 prints; the other ranks write to separate log files.
   if (place && place.rank > 0) {
     await trainSources(sources, { place, command, signal: interruption('quiet') });
     return;
@@ -136,13 +138,13 @@ async function start(sources: Sources, interruption: Interruption): Promise<void
   }
 }
 
-/** Serves the page of a run that has ended until nobody watches it, or `signal` is aborted. */
+/** Serves the page of a finished run until nobody watches it, or `signal` is aborted. */
 async function serveWatched(page: LivePage, signal: AbortSignal, notice: (text: string) => void): Promise<void> {
   if (!(await page.closeUnwatched())) return;
   notice(`the page stays at ${page.url} while it is watched; Ctrl-C ends it`);
   if (signal.aborted) page.close();
   signal.addEventListener('abort', page.close);
-  // A page that fails does not change the exit code of the run.
+  // A failing page does not change the exit code of the run.
   await page.ended().catch(({ message }: Error) => notice(message));
 }
 
@@ -158,8 +160,8 @@ function describe(run: RunDescription): string {
 }
 
 /**
- * The results of a finished run and, unless it is one of a sweep, the next commands; empty if steps are left. Of a log with a line
- * that an earlier start left damaged, that instead, as all commands say it that read the log.
+ * The results of a finished run and, unless it belongs to a sweep, the next commands; empty if steps are left. If an earlier
+ * start left a damaged line in the log, the error about the line, as in all commands that read the log.
  */
 function endText(out: string): string {
   const found = attempt(() => readRun(out));
@@ -182,7 +184,7 @@ function printPlan(plan: TrainingPlan, json: boolean): void {
   if (plan.refusal !== undefined) throw new Gpt2Error(plan.refusal);
 }
 
-/** A line for each option, with where its value comes from. */
+/** A line for each option, with the origin of its value. */
 function recipeTable(choices: NonNullable<TrainingPlan['recipe']>['choices']): string[] {
   const lines = choices.map(({ name, value, origin }) => [flagsOf({ [name]: value }).join(' '), origin] as const);
   const width = Math.max(...lines.map(([flag]) => flag.length));

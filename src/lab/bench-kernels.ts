@@ -1,4 +1,5 @@
-// Times the kernels of a folder in a process of their own, and compares them with the bound, ours and earlier versions.
+// Times the kernels of a folder in a separate process, and compares the times with the bound, the library's op and earlier
+// versions.
 import { formatRate } from '../report/format-numbers.ts';
 import type { TimedRow, TimedSize } from '../report/kernel-round.ts';
 import { formatTable } from '../report/text-table.ts';
@@ -50,7 +51,7 @@ export async function benchJobs(
 /** "11-21 10:02" */
 const shortTime = (time: string): string => time.slice(5, 16).replace('T', ' ');
 
-/** A row for the bound, ours, this kernel and each earlier version; bars are cold times. */
+/** A row for the bound, the library's op, this kernel and each earlier version; bars are cold times. */
 export function timesOf(
   { flops, bytes, bound, ours, own }: OpBench,
   earlier: readonly Pick<Entry, 'hash' | 'time' | keyof Times>[],

@@ -10,20 +10,20 @@ import { leastMs } from './bench/peaks.ts';
 import { timeCold, timeOnDevice } from './bench/timing.ts';
 import { callsBySize, type RecordedCall, type StepCalls } from './step-calls.ts';
 
-/** Milliseconds of a call: its tensors in the GPU's memory, and in its L2 cache as far as they fit. */
+/** Milliseconds of a call: with its tensors in the GPU's memory (cold), and in the L2 cache as far as they fit (hot). */
 export interface Times {
   readonly cold: number;
   readonly hot: number;
 }
 
-/** One of the sizes that an op has in a step. */
+/** The times of an op at one of its sizes in a step. */
 export interface OpBench {
   readonly sizes: string;
   /** Calls in a step. */
   readonly calls: number;
   readonly flops: number;
   readonly bytes: number;
-  /** Milliseconds that the device's best rates allow. */
+  /** Milliseconds that the call would take at the device's best rates. */
   readonly bound: number;
   readonly ours: Times;
   readonly own: Times;
@@ -36,8 +36,8 @@ export interface Benched {
 }
 
 /**
- * Bytes: more than the L2 cache of any GPU, twice. Eight fills of them take an H100 0.7 ms, in which the host enqueues any card: after
- * one, of 0.09 ms, a card's first calls were timed with 0.01 to 0.4 ms of the host.
+ * Bytes: more than twice the L2 cache of any GPU. Eight fills take an H100 0.7 ms, in which the host enqueues any card. After a
+ * single fill, of 0.09 ms, the time of a card's first calls included 0.01 to 0.4 ms of the host.
  */
 const flushed = { cuda: { bytes: 256 << 20, times: 8 }, cpu: { bytes: 32 << 20, times: 1 } };
 
@@ -46,17 +46,17 @@ export interface BenchOpOptions {
   readonly gpu?: number;
   /** Called when no kernel runs. */
   readonly onIdle?: () => void;
-  /** For an answer within a second: takes the library's times of before, and runs a slow kernel less often. */
+  /** For an answer within a second: reuses the library's times, and runs a slow kernel less often. */
   readonly isBrief?: boolean;
 }
 
 /** A brief measurement stops after this time in ms, as `timeOnDevice` does; a call that takes longer is run only once. */
 const enoughOfBrief = 40;
 
-/** The library's times of a call. */
+/** The library's times of each call. */
 const oursOf = new WeakMap<RecordedCall, Times>();
 
-/** Times what computes the op on the device now. */
+/** Times the implementation of the op that the device uses now. */
 export async function benchOp(
   device: Device,
   { op }: OpCases,
@@ -73,7 +73,7 @@ export async function benchOp(
   };
   const enough = isBrief ? enoughOfBrief : undefined;
   const times = async (run: () => void): Promise<Times> => {
-    // Once outside of a graph: it may allocate.
+    // The first call runs outside of a graph: it may allocate.
     const first = await timeCold(device, run, flush, 0);
     const once = isBrief && first > enoughOfBrief;
     const hot = once ? first : await timeOnDevice(device, run, library === 'cuda' ? 20 : 2, { enough });
@@ -96,7 +96,7 @@ export async function benchOp(
       ? null
       : await clocksWhile(device, gpu, () => replacement(first.given, first.args), results[0]!.own.hot);
   onIdle();
-  // Those of the measurements.
+  // The graphs of the measurements.
   device.dropGraphs();
   return { results, clocks };
 }

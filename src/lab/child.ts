@@ -1,6 +1,6 @@
-// The process that runs kernels for `kernel test`, `bench`, `watch` and `profile`. It stays, so that the device is open and the numbers of a
-// test are known when a kernel is run again; what a kernel breaks or hangs ends with it. Requests come on standard input, messages
-// leave on descriptor 3: kernels may print.
+// The process that runs kernels for `kernel test`, `bench`, `watch` and `profile`. Between requests it keeps the device open and
+// the numbers of a test; a kernel that crashes or hangs ends only this process. Requests come on standard input, messages leave
+// on descriptor 3, because kernels may print.
 import { writeSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { Worker } from 'node:worker_threads';
@@ -21,8 +21,8 @@ import { profileOp } from './profile-op.ts';
 import { stepCalls } from './step-calls.ts';
 import { testOp } from './test-op.ts';
 
-// A kernel may never give back the main thread: a thread of its own sees that the command which started this process is gone. A compiler
-// that runs then ends too, because this process leads their group, unless a tool started it.
+// A kernel may block the main thread for ever: a second thread ends the process when the command that started it is gone. A
+// running compiler ends too, because this process leads their group, unless a tool started it.
 const watch = `setInterval(() => {
   if (process.ppid === require('worker_threads').workerData) return;
   try {
@@ -35,15 +35,15 @@ new Worker(watch, { eval: true, workerData: process.ppid }).unref();
 
 const say = (message: Message): void => void writeSync(3, `${process.argv.at(-1)}${JSON.stringify(message)}\n`);
 
-/** An open device, and a number on it whose reading waits for everything before. */
+/** An open device, and a number on it; reading the number waits for all earlier work. */
 interface Opened {
   readonly device: Device;
   readonly number: Tensor;
 }
 const devices = new Map<string, Opened>();
-/** Of this request. */
+/** The device of the current request. */
 let used: Device | undefined;
-/** The kernels that run since the last message that none does; the last one is at the end. */
+/** The kernels that have run since the last `idle` message, the latest at the end. */
 const running = new Set<string>();
 
 function idle(): void {
@@ -63,7 +63,7 @@ function opened(choice: DeviceChoice, dtype: Dtype): Opened {
   return known;
 }
 
-/** Cases whose formula, which may take longer than a kernel, does not count as its time. */
+/** Cases whose formula does not count as a kernel's time; a formula may take longer than a kernel. */
 const timed = new Map<OpCases, OpCases>();
 function timedCases(op: string): OpCases {
   const cases = casesNamed(op);
@@ -71,9 +71,9 @@ function timedCases(op: string): OpCases {
     idle();
     return cases.formula(...args);
   };
-  const own = timed.get(cases) ?? { ...cases, formula };
-  timed.set(cases, own);
-  return own;
+  const wrapped = timed.get(cases) ?? { ...cases, formula };
+  timed.set(cases, wrapped);
+  return wrapped;
 }
 
 async function answer(request: Request): Promise<void> {
@@ -105,7 +105,7 @@ async function answer(request: Request): Promise<void> {
   let launched = 0;
   const onLaunch = (kernel: string) => {
     launched++;
-    // Kernels one by one, so that the one that fails or hangs is known.
+    // Kernels run one by one, so that the one that fails or hangs is known.
     if (ask !== 'bench') number.read();
     if (ask === 'bench' && running.has(kernel)) return;
     running.delete(kernel);
@@ -140,12 +140,12 @@ async function answer(request: Request): Promise<void> {
 /** @returns the compiler's name, undefined if there is none @throws CompileError, or as `anyCompiler` */
 function compileForGpu(card: LoadedCard, dtype: Dtype): string | undefined {
   const compiler = anyCompiler();
-  // Of GPUs with bf16, one whose instructions kernels of ours use.
+  // 9.0 is a GPU with bf16 whose instructions kernels of ours use.
   if (compiler) compiledFile(cardSource(card, elementTypesOf({ kind: 'cuda', dtype })), '9.0');
   return compiler?.name;
 }
 
-/** Of a device that is lost, freeing memory fails too, and hides why. */
+/** The first error: after a device is lost, freeing its memory fails too, and hides the cause. */
 function firstError(thrown: unknown): unknown {
   let error = thrown;
   while (error instanceof Error && 'suppressed' in error) error = error.suppressed;
@@ -166,7 +166,7 @@ for await (const line of createInterface({ input: process.stdin })) {
     if (isLost && kernel !== undefined && error instanceof NativeError) {
       message = `the kernel ${kernel} failed: ${error.detail.replace(`${kernel}: `, '')}`;
     }
-    // An error of the card's own code is its author's too.
+    // An error in a card's code concerns its author, too: with the stack.
     else if (!(error instanceof Gpt2Error)) message = (error as Error).stack!;
     say({ say: 'failed', message, isLost });
     if (isLost) process.exit(1);

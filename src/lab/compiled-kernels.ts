@@ -1,4 +1,4 @@
-// What a compiler made of each kernel of a file: registers, memory and spills, PTX, and SASS.
+// Reads what a compiler made of each kernel of a file: registers, memory and spills, PTX, and SASS.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
@@ -8,18 +8,18 @@ import { findTool } from '../native/nvrtc.ts';
 import { compiledFile, type KernelSource } from '../ops/kernels/compile.ts';
 import { parseSignature } from '../ops/kernels/signature.ts';
 
-/** Bytes are of a thread, except for `shared`. */
+/** Sizes in bytes per thread, except for `shared`. */
 export interface Resources {
   readonly registers: number;
   /** Static shared memory of a block, in bytes. */
   readonly shared: number;
-  /** Local memory: what was spilled, and arrays that are indexed. */
+  /** Local memory: spilled registers, and arrays that are indexed. */
   readonly local: number;
   readonly spillStores: number;
   readonly spillLoads: number;
 }
 
-/** By the kernels' names, as "scale<float, 256>". */
+/** Values by kernel name: "scale<float, 256>". */
 export type PerKernel<Value> = ReadonlyMap<string, Value>;
 
 const nameOf = (mangled: string): string => parseSignature(demangled(mangled)).name;
@@ -30,31 +30,31 @@ const readText = (path: string): string => readFileSync(path, 'utf8').replace(/\
 export const resourcesOf = (source: KernelSource, target: string): PerKernel<Resources> =>
   parseResources(readText(compiledFile(source, target, 'log')));
 
-/** Of what ptxas prints with -v. */
+/** Parses the output of ptxas -v. */
 export function parseResources(log: string): PerKernel<Resources> {
   const kernels = new Map<string, Resources>();
   const number = (text: string, pattern: RegExp) => Number(pattern.exec(text)?.[1] ?? 0);
   for (const section of log.split(/Compiling entry function /).slice(1)) {
     const mangled = /^'([^']+)'/.exec(section)![1]!;
-    // Functions that are called have properties of their own.
-    const own = section.slice(Math.max(0, section.indexOf(`Function properties for ${mangled}\n`)));
+    // Functions that are called have separate properties.
+    const properties = section.slice(Math.max(0, section.indexOf(`Function properties for ${mangled}\n`)));
     kernels.set(nameOf(mangled), {
       registers: number(section, /Used (\d+) registers/),
       shared: number(section, /(\d+) bytes smem/),
-      local: number(section, /(\d+) bytes cumulative stack size/) || number(own, /(\d+) bytes stack frame/),
-      spillStores: number(own, /(\d+) bytes spill stores/),
-      spillLoads: number(own, /(\d+) bytes spill loads/),
+      local: number(section, /(\d+) bytes cumulative stack size/) || number(properties, /(\d+) bytes stack frame/),
+      spillStores: number(properties, /(\d+) bytes spill stores/),
+      spillLoads: number(properties, /(\d+) bytes spill loads/),
     });
   }
   return kernels;
 }
 
-/** A line of a listing, or the place in the source of those that follow. */
+/** A line of a listing, or the place in the source of the lines after it. */
 type Line = string | Place;
 interface Place {
   readonly file: string;
   readonly line: number;
-  /** "k.cu:6", where the function of that line was inlined. */
+  /** "k.cu:6", where the function was inlined. */
   readonly inlinedAt?: string;
 }
 
@@ -87,11 +87,11 @@ export function parsePtx(text: string): PerKernel<readonly Line[]> {
 }
 
 /**
- * The SASS of each kernel, the GPU's own instructions, with the lines of its source between.
+ * The SASS of each kernel, the GPU's machine instructions, with the lines of its source between.
  * @throws as `compiledFile`; Gpt2Error if nvdisasm is missing or fails
  */
 export function sassOf(source: KernelSource, target: string): PerKernel<string> {
-  // cuobjdump needs it too.
+  // cuobjdump needs nvdisasm, too.
   const program = findTool('nvdisasm');
   if (program === undefined) {
     throw gpt2Error`SASS needs nvdisasm, which is missing: it comes with the CUDA toolkit (on Debian and Ubuntu nvidia-cuda-toolkit, or pip install nvidia-cuda-nvdisasm); install it, add its folder to PATH, or set CUDA_HOME`;
@@ -119,7 +119,7 @@ export function parseSass(text: string): PerKernel<readonly Line[]> {
     } else if (current) {
       const [, file, at, inlined, inlinedAt] =
         /^\s*\/\/## File "([^"]*)", line (\d+)(?: inlined at "([^"]*)", line (\d+))?/.exec(line) ?? [];
-      // The callers of an inlined function follow it. Of a function of CUDA's headers, the first caller outside them is shown.
+      // An inlined function is followed by its callers. For a function of CUDA's headers, the first caller outside them is shown.
       if (file !== undefined) {
         const where = inlined === undefined ? undefined : `${inlined}:${inlinedAt}`;
         const last = wasPlace ? (current.at(-1) as Place) : undefined;
@@ -127,7 +127,7 @@ export function parseSass(text: string): PerKernel<readonly Line[]> {
         if (!last || isOfCuda(last.file)) current.push({ file, line: Number(at), inlinedAt: where });
       }
       wasPlace = file !== undefined;
-      // NOPs fill the end; directives say what nobody asked for.
+      // Leaves out the NOPs at the end, and directives.
       if (!wasPlace && line.trim() !== '' && !/^\s+\.|\bNOP\s*;/.test(line)) {
         current.push(line.replace(/^\s*(\/\*\w+\*\/)\s+/, '    $1 '));
       }
@@ -136,7 +136,7 @@ export function parseSass(text: string): PerKernel<readonly Line[]> {
   return kernels;
 }
 
-/** Lines of code, and before those of another line of the source that line. */
+/** Listings: each line of the source, then the code made of it. */
 function listingsOf(kernels: PerKernel<readonly Line[]>): PerKernel<string> {
   const files = new Map<string, readonly string[]>();
   const describe = ({ file, line, inlinedAt }: Place): string => {
@@ -163,5 +163,5 @@ function listingsOf(kernels: PerKernel<readonly Line[]>): PerKernel<string> {
   return new Map([...kernels].map(([name, lines]) => [name, listing(lines)]));
 }
 
-// A header of the compiler's own, which is not on the disk.
+// A built-in header of the compiler is not on the disk.
 const linesOf = (path: string): readonly string[] => orElse([], () => readFileSync(path, 'utf8').split('\n'));

@@ -1,4 +1,4 @@
-// The exercises of the course: kernels with holes, which a learner fills in a folder of their own, and the score.
+// The exercises of the course: kernels with holes, which a learner fills in a copied folder, and the score.
 import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { explained, Gpt2Error, gpt2Error } from '../base/errors.ts';
@@ -8,18 +8,18 @@ import { selectDevice } from '../native/select-device.ts';
 import { KernelProcess } from './kernel-process.ts';
 import { jobsOf, type LabOptions, listed, testJobs } from './test-kernels.ts';
 
-/** Where the exercises lie, in the order of their names. */
+/** The folder of the exercises, in the order of their names. */
 export const exercises = join(packageRoot, 'kernels/exercises');
 const scoreFile = 'score.json';
 
-/** Of each solved exercise, since when it is, and the hash of what was tested. */
+/** For each solved exercise, the time when it was solved, and the hash of the version that was tested. */
 type Score = Record<string, { readonly solved: string; readonly hash: string }>;
 
 export interface CheckedExercise {
   readonly name: string;
-  /** Since when, as ISO 8601; undefined: it is not solved. */
+  /** The time when it was solved, as ISO 8601; undefined if it is not. */
   readonly solved: string | undefined;
-  /** What its test printed, if it is not solved. */
+  /** Output of its test, if it is not solved. */
   readonly lines: readonly string[];
   /** Path of the source. */
   readonly source: string;
@@ -37,8 +37,8 @@ export function startCourse(folder: string): void {
 }
 
 /**
- * Tests the exercises of a folder in the emulator, one after the other. One that was solved and has not changed is not tested again.
- * @param seconds longest that a kernel may run
+ * Tests the exercises of a folder in the emulator, one after the other; not those that were solved and have not changed.
+ * @param seconds time limit of a kernel
  * @throws Gpt2Error if the folder has no exercises
  */
 export async function* checkCourse(folder: string, seconds: number): AsyncGenerator<CheckedExercise> {
@@ -54,13 +54,13 @@ export async function* checkCourse(folder: string, seconds: number): AsyncGenera
   const score = readScore(path);
   using child = new KernelProcess({ seconds });
   for (const name of names.sort()) {
-    const own = join(folder, name);
+    const exercise = join(folder, name);
     const lines: string[] = [];
-    let [source, hash] = [own, ''];
+    let [source, hash] = [exercise, ''];
     try {
-      const options: LabOptions = { folder: own, device: selectDevice('cpu'), seconds };
+      const options: LabOptions = { folder: exercise, device: selectDevice('cpu'), seconds };
       const [card] = await listed(child, options);
-      source = join(own, card!.source);
+      source = join(exercise, card!.source);
       hash = card!.hash;
       if (score[name]?.hash !== hash) {
         const jobs = await jobsOf(child, options);

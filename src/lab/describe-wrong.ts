@@ -1,4 +1,4 @@
-// Describes what is wrong with a tensor: a sentence, a map of where, and what the first wrong element is computed from.
+// Describes what is wrong with a tensor: a sentence, a map of the wrong elements, and the inputs of the first wrong element.
 import { type Numbers, norm } from '../ops/cases/case-numbers.ts';
 import { shapeOf } from '../ops/cases/prepared-case.ts';
 import type { Comparison } from '../ops/cases/run-case.ts';
@@ -6,10 +6,10 @@ import { isWritten, type OpContract } from '../ops/contract.ts';
 import type { WrongMap, WrongTensor } from '../report/kernel-round.ts';
 
 const [mapWidth, mapHeight] = [60, 12];
-/** Elements that are printed of a row or column. */
+/** Most elements of a row or column that are printed. */
 const mostShown = 4;
 
-/** @param drawn what the op's tensors held before the call, of these sizes */
+/** @param drawn contents of the op's tensors before the call, of these sizes */
 export const wrongTensor = (
   result: Comparison,
   op: OpContract,
@@ -21,7 +21,7 @@ export const wrongTensor = (
   inputs: result.shape.length === 0 ? [] : inputsOf(result, op, drawn, sizes),
 });
 
-/** "din (+=) is wrong in 12 of 64 elements: ..."; elements are those that are further off than the bound lets one be. */
+/** "din (+=) is wrong in 12 of 64 elements: ..."; an element is wrong if its error is beyond the bound for one element. */
 function describeWrong({ name, shape, values, wanted, limit, error, bound }: Comparison): string {
   const what = name.replace(/^\S+: /, '');
   if (shape.length === 0) return `${what}: something was written there`;
@@ -54,7 +54,7 @@ function mapOfWrong({ shape, values, wanted, limit, bound }: Comparison): WrongM
   for (const [index, isWrong] of wrong.entries()) {
     const row = cells[Math.floor(Math.floor(index / columns) / high)]!;
     const column = Math.floor((index % columns) / wide);
-    // A mark of the last row may have no element.
+    // The last row of the map may have marks without elements.
     row[column] = isWrong || row[column] === '#' ? '#' : '.';
   }
   return { rows, columns, each: [high, wide], marks: cells.map((row) => row.join('')) };
@@ -74,14 +74,14 @@ export function wrongLines({ sentence, map, inputs }: WrongTensor): string[] {
   ];
 }
 
-/** The elements of inputs that have the first wrong element's indices: "in[100, 88] = 0.5", "in[3, 0 to 3 of 64] = 1, 2, 3, 4". */
+/** The inputs at the indices of the first wrong element: "in[100, 88] = 0.5", "in[3, 0 to 3 of 64] = 1, 2, 3, 4". */
 function inputsOf(
   { tensor, shape, values, wanted, limit, bound }: Comparison,
   { tensors }: OpContract,
   drawn: Readonly<Record<string, Numbers>>,
   sizes: Readonly<Record<string, number>>,
 ): string[] {
-  // "dqkv, part 2 of 3": the last index counts in the part.
+  // "dqkv, part 2 of 3": the last index counts within the part.
   const [, name, part] = /^(\w+)(, part)?/.exec(tensor)!;
   const place = placeOf(wrongElements({ values, wanted, limit, bound }).indexOf(true), shape);
   const indices = new Map(
@@ -95,11 +95,11 @@ function inputsOf(
   return Object.entries(tensors).flatMap(([input, contract]) => {
     if (!drawn[input] || (isWritten(contract) && contract.access !== 'updated')) return [];
     const at = contract.shape.map(indexOf);
-    // Of a table, the row of the id.
+    // A lookup table shows only the row of the id.
     const ids = contract.by === undefined ? undefined : tensors[contract.by]!.shape.map(indexOf);
     if (ids && !ids.includes(undefined)) at[0] = elementAt(contract.by!, ids);
     const free = at.indexOf(undefined);
-    // One that shares no dimension, and one whose elements are not in a row or column.
+    // Leave out inputs that share no dimension, and those whose elements are not in a row or column.
     if (free !== at.lastIndexOf(undefined) || (free >= 0 && at.length === 1)) return [];
     const length = shapeOf(contract, sizes)[free] ?? 1;
     const count = Math.min(mostShown, length);
@@ -111,14 +111,14 @@ function inputsOf(
 
 function wrongElements({ values, wanted, limit, bound }: Pick<Comparison, 'values' | 'wanted' | 'limit' | 'bound'>) {
   const beyond = (most: number) =>
-    // NaN compares false.
+    // A comparison with NaN is false.
     Array.from(
       wanted,
       (value, index) => !(Math.abs(values[index]! - value) <= most) && !Object.is(values[index]!, value),
     );
   const wrong = beyond(limit);
   if (wrong.includes(true)) return wrong;
-  // No element is far off by itself; many are, a little.
+  // No single element is far off, but many are a little.
   return beyond((bound * norm(wanted)) / Math.sqrt(wanted.length));
 }
 

@@ -4,11 +4,11 @@ import { join, relative } from 'node:path';
 import { Gpt2Error } from '../base/errors.ts';
 import { cardFiles, loadCards } from '../ops/kernels/kernel-card.ts';
 
-/** Folders deeper than this are not looked into: the working folder may be somebody's home. */
+/** Deeper folders are not searched: the working folder may be somebody's home. */
 const deepest = 6;
 
 export interface FoundCards {
-  /** Relative to the folder in which it was looked for. */
+  /** Relative to the folder that was searched. */
   readonly folder: string;
   /** The ops that its kernels compute, or why its card cannot be loaded. */
   readonly ops: readonly string[] | Gpt2Error;
@@ -39,7 +39,7 @@ function* foldersIn(folder: string, depth: number): Generator<string> {
     try {
       yield* foldersIn(join(folder, entry.name), depth + 1);
     } catch (error) {
-      // A folder of another user.
+      // A folder of another user is skipped.
       if ((error as NodeJS.ErrnoException).code !== 'EACCES') throw error;
     }
   }

@@ -1,4 +1,4 @@
-// The times of a folder's kernels in all versions that were timed: lines of JSON beside the card, so that they move with it.
+// The times of all versions of a folder's kernels that were timed: lines of JSON next to the card, so that they move with it.
 import { appendFileSync, existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { orElse } from '../base/errors.ts';
@@ -6,10 +6,10 @@ import type { OpBench, Times } from './bench-op.ts';
 
 export const historyFile = '.gpt2-bench.jsonl';
 
-/** A version of a kernel at one of its sizes. */
+/** The times of one version of a kernel at one of its sizes. */
 export interface Entry extends Times {
   readonly time: string;
-  /** Of the card, its source and what it includes. */
+  /** Hash of the card, its source and the files that it includes. */
   readonly hash: string;
   readonly op: string;
   readonly dtype: string;
@@ -17,7 +17,7 @@ export interface Entry extends Times {
   readonly sizes: string;
 }
 
-/** All entries, the oldest first; a line that a killed process left unfinished is skipped. */
+/** All entries, the oldest first; an unfinished line of a killed process is skipped. */
 export function readHistory(folder: string): Entry[] {
   const path = join(folder, historyFile);
   if (!existsSync(path)) return [];

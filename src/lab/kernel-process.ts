@@ -1,5 +1,5 @@
-// The process that runs kernels (child.ts), from the side of the command: starts it, asks it, and ends it when a kernel, a card or a
-// compiler hangs, or when something else writes to its channel.
+// The command's side of the process that runs kernels (child.ts): starts it, sends requests, and ends it when a kernel, a card or
+// a compiler hangs, or when something else writes to its channel.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import type { Readable } from 'node:stream';
@@ -9,11 +9,11 @@ import { isCompiled } from '../base/wording.ts';
 import { limits, type Message, type Request } from './messages.ts';
 
 export interface ProcessSettings {
-  /** Longest that a kernel may run. */
+  /** Time limit of a kernel. */
   readonly seconds: number;
-  /** Longest, in seconds, that importing a card and compiling may take. Default `limits`. */
+  /** Time limits, in seconds, of importing a card and of compiling. Default `limits`. */
   readonly limits?: Record<keyof typeof limits, number>;
-  /** Program and arguments that run the process: compute-sanitizer. */
+  /** Program and arguments that run the process, such as compute-sanitizer. */
   readonly under?: readonly string[];
   /** Called with the milliseconds that compiling and loading a card took. */
   readonly onLoaded?: (ms: number) => void;
@@ -21,10 +21,10 @@ export interface ProcessSettings {
 
 const program = fileURLToPath(new URL(`./child.${isCompiled ? 'js' : 'ts'}`, import.meta.url));
 
-/** Characters: more than any message has. */
+/** In characters; no message is longer. */
 const longestMessage = 16 << 20;
 
-/** Starts when it is first asked, and again when it is asked after it died. `using` ends it. */
+/** Starts the process at the first request, and again at the first request after it died. `using` ends it. */
 export class KernelProcess {
   readonly #settings: ProcessSettings;
   #child: ChildProcess | undefined;
@@ -36,13 +36,13 @@ export class KernelProcess {
   }
 
   /**
-   * Asks, and passes on what it says until it is done.
-   * @throws Gpt2Error in the words of the process; if it dies; or if a kernel does not end in time
+   * Sends a request, and passes on the process's messages until it is done.
+   * @throws Gpt2Error with the message of the process; if the process dies; or if a kernel does not end in time
    */
   async ask(request: Request, onMessage: (message: Message) => void): Promise<void> {
     this.#child ??= this.#start();
     const { folder, device } = request;
-    // On a CPU the message says where.
+    // On a CPU the message already names the place.
     const advice =
       device.kind === 'cuda'
         ? `; \`npm run gpt2 -- kernel test ${folder} --sanitize\` or \`--device cpu\` finds where`
@@ -73,10 +73,10 @@ export class KernelProcess {
         } else if (message.say === 'done') done();
         else if (message.say === 'loaded') this.#settings.onLoaded?.(message.ms);
         else if (message.say === 'failed') {
-          // The message of a compiler has several lines.
+          // A compiler's message has several lines.
           const error = new Gpt2Error(folder);
           error.message = message.isLost ? `${folder}: ${message.message}${advice}` : message.message;
-          // It is ending; the next request starts another.
+          // The process is ending; the next request starts another.
           if (message.isLost) this.close();
           failed(error);
         } else onMessage(message);
@@ -86,7 +86,7 @@ export class KernelProcess {
     await answered.finally(() => clearTimeout(timer));
   }
 
-  /** Lets the process end by itself. @returns its exit code */
+  /** Waits until the process has ended by itself. @returns its exit code */
   async ended(): Promise<number | null> {
     const child = this.#child;
     this.#child = undefined;
@@ -101,7 +101,7 @@ export class KernelProcess {
     const child = this.#child;
     this.#child = undefined;
     try {
-      // With what it has started, such as a compiler.
+      // The whole process group, with a compiler that may be running.
       if (child?.pid && child.exitCode === null) process.kill(-child.pid, 'SIGKILL');
     } catch {
       child!.kill('SIGKILL');
@@ -115,10 +115,10 @@ export class KernelProcess {
   #start(): ChildProcess {
     const [command, ...before] = this.#settings.under ?? [];
     const token = randomUUID();
-    const own = [...process.execArgv, program, token];
-    const child = spawn(command ?? process.execPath, command ? [...before, process.execPath, ...own] : own, {
+    const args = [...process.execArgv, program, token];
+    const child = spawn(command ?? process.execPath, command ? [...before, process.execPath, ...args] : args, {
       stdio: ['pipe', 'inherit', 'inherit', 'pipe'],
-      // A tool gets Ctrl-C itself, because this process does not see the command end through it.
+      // A tool gets Ctrl-C itself: under a tool, the process would not notice that the command ends.
       detached: command === undefined,
     });
     const isCurrent = () => this.#child === child;
@@ -147,11 +147,11 @@ export class KernelProcess {
     });
     child.on('error', ({ message }) => ended(`cannot be started: ${message}`));
     child.on('close', (code, signal) => ended(signal ? `was ended by ${signal}` : `ended with exit code ${code}`));
-    // What it dies of is reported by its exit.
+    // Its exit reports the cause of death.
     child.stdin!.on('error', () => {});
     return child;
   }
 }
 
-/** Undefined: another thread wrote into the line. */
+/** Undefined if another thread wrote into the line. */
 const parsed = (line: string): Message | undefined => orElse(undefined, () => JSON.parse(line) as Message);

@@ -1,4 +1,5 @@
-// The course as a ladder: GPT-2's training step on naive kernels alone, then rung by rung on better ones, up to the library's own.
+// The course as a ladder: GPT-2's training step on naive kernels alone, then rung by rung on better ones, up to the library's
+// kernels.
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { UsageError } from '../base/errors.ts';
@@ -13,15 +14,15 @@ import { measureTraining } from './bench/bench.ts';
 
 const course = join(packageRoot, 'kernels/course');
 
-/** The chapters whose kernels compute ops, in the course's order, from the easier to the harder. */
+/** The chapters whose kernels compute ops, in the course's order, the easiest first. */
 export const chapters = [
   ...['residual', 'gelu', 'layernorm', 'cross-entropy', 'optimizer'],
   ...['matmul', 'attention', 'embedding'],
 ] as const;
 
-/** A step's kernels. */
+/** The kernels of a step. */
 export interface LadderStep {
-  /** The rung that is new, as CHAPTER/RUNG; or what all kernels are. */
+  /** The new rung, as CHAPTER/RUNG; or a name for all kernels. */
   readonly name: string;
   readonly dtype: Dtype;
   readonly cards: readonly LoadedCard[];
@@ -36,9 +37,9 @@ export interface MeasuredStep {
 }
 
 /**
- * The steps from the naive kernels to the library's: in fp32 each rung of each chapter, and where the device has bf16 the best rungs
- * and the library in it.
- * @param climbed chapters of which the faster rungs are taken; the others stay naive. Default: all
+ * The steps from the naive kernels to the library's: in fp32 each rung of each chapter, then, on a device with bf16, the best
+ * rungs and the library in bf16.
+ * @param climbed chapters whose faster rungs are used; the others stay naive. Default: all
  * @throws UsageError for an unknown chapter
  */
 export async function ladderOf(dtypes: readonly Dtype[], climbed: readonly string[] = chapters): Promise<LadderStep[]> {
@@ -54,9 +55,9 @@ export async function ladderOf(dtypes: readonly Dtype[], climbed: readonly strin
     if (index > 0 && !climbed.includes(chapter)) continue;
     const taking = (dtype: Dtype) => cards.filter((card) => (card.dtypes ?? ['fp32']).includes(dtype));
     for (const card of taking('bf16')) inBf16.set(card.op, card);
-    const own = taking('fp32');
-    if (index === 0) naive.push(...own);
-    else if (own.length > 0) rungs.push({ name, dtype: 'fp32', cards: own });
+    const inFp32 = taking('fp32');
+    if (index === 0) naive.push(...inFp32);
+    else if (inFp32.length > 0) rungs.push({ name, dtype: 'fp32', cards: inFp32 });
   }
   for (const card of naive) used.set(card.op, card);
   const steps: LadderStep[] = [{ name: 'all naive', dtype: 'fp32', cards: naive }];
@@ -81,23 +82,26 @@ export async function courseRungs() {
   );
 }
 
-/** Names of a chapter's rungs, in their order. */
+/** Names of a chapter's rungs, in order. */
 const rungsOf = (chapter: string): string[] =>
   readdirSync(join(course, chapter))
     .filter((name) => cardFiles.some((file) => existsSync(join(course, chapter, name, file))))
     .sort((a, b) => Number.parseInt(a, 10) - Number.parseInt(b, 10));
 
 export interface LadderOptions {
-  /** Device, model (a preset), batch and sequence count; the defaults are train's, but the batch of 4. */
+  /** Device, model (a preset), batch and sequence have an effect; the defaults are train's, except for the batch of 4. */
   readonly training: Omit<TrainOptions, 'batch'> & { readonly batch?: number };
-  /** Measured steps of each. */
+  /** Measured steps for each rung. */
   readonly steps: number;
   readonly chapters?: readonly string[];
-  /** Called at first, with what is trained where. */
+  /** Called first, with a line about model, batch and device. */
   readonly onStart: (what: string) => void;
 }
 
-/** Trains with each step's kernels, on random tokens, and times it. @throws Gpt2Error as `bench`; UsageError for an unknown chapter */
+/**
+ * Trains with the kernels of each rung on random tokens, and times it.
+ * @throws Gpt2Error as `bench`; UsageError for an unknown chapter
+ */
 export async function* climb({
   training,
   steps,

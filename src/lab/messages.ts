@@ -1,5 +1,6 @@
-// What the process that runs kernels is asked, and what it says: lines of JSON. It writes them synchronously, so that what it said
-// before a kernel crashed or hung has arrived. Its lines begin with its last argument: a card can write to the channel, too.
+// Messages between the lab and the process that runs its kernels, one JSON object a line. The process writes synchronously, so
+// that a message sent before a crash is not lost. Its lines begin with a token, its last argument, because a card can write to
+// the channel, too.
 import type { Dtype } from '../native/device.ts';
 import type { DeviceChoice } from '../native/select-device.ts';
 import type { Benched } from './bench-op.ts';
@@ -33,35 +34,35 @@ export type Request =
 
 export interface ListedCard {
   readonly op: string;
-  /** Its file, in the card's folder. */
+  /** The source file, in the card's folder. */
   readonly source: string;
-  /** Of its kernels. */
+  /** Hash of the card's kernels. */
   readonly hash: string;
-  /** Those that the card takes; `dtypes`: of these, those that the device has. */
+  /** Dtypes that the card takes; `dtypes`: those among them that the device has. */
   readonly takes: readonly Dtype[];
   readonly dtypes: readonly Dtype[];
 }
 
-/** What a process for kernels does besides running them, and how many seconds it may take. */
+/** The process's tasks besides running kernels, and the most seconds that each may take. */
 export const limits = { 'importing the card': 10, 'compiling the kernels': 120 } as const;
 
 export type Message =
-  /** It begins with one of these; any other message is its end. */
+  /** A task of `limits` begins; the next message, of any kind, ends it. */
   | { readonly say: 'begins'; readonly what: keyof typeof limits }
   /** Milliseconds that compiling and loading took. */
   | { readonly say: 'loaded'; readonly ms: number }
-  /** A kernel is about to run; all before it have ended. */
+  /** A kernel is about to run; all earlier ones have ended. */
   | { readonly say: 'running'; readonly kernel: string }
-  /** All have ended. */
+  /** All kernels have ended. */
   | { readonly say: 'idle' }
   | ({ readonly say: 'size' } & TestedSize)
   | { readonly say: 'list'; readonly cards: readonly ListedCard[] }
-  /** By which compiler; undefined: there is none. */
+  /** The compiler's name; undefined: there is none. */
   | { readonly say: 'compiled'; readonly compiler: string | undefined }
   /** `hash`: of the kernel; `on`: the device and its code path. */
   | ({ readonly say: 'bench'; readonly hash: string; readonly on: string } & Benched)
-  /** The calls that a profiler measured, a line each. */
+  /** The calls that a profiler measured, one per line. */
   | { readonly say: 'profile'; readonly on: string; readonly calls: readonly string[] }
-  /** The request failed; `isLost`: with it the device, so that the process ends. */
+  /** The request failed; `isLost`: the device failed, too, so the process ends. */
   | { readonly say: 'failed'; readonly message: string; readonly isLost: boolean }
   | { readonly say: 'done' };

@@ -1,4 +1,4 @@
-// Starts a folder of kernels from the course's naive ones: of the sources and cards only what the ops need.
+// Starts a folder of kernels from the course's naive ones, with only those sources and cards that the ops need.
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { Gpt2Error } from '../base/errors.ts';
@@ -8,11 +8,11 @@ import { contractNamed } from '../ops/kernels/kernel-card.ts';
 
 interface Naive {
   readonly op: string;
-  /** The text of its card. */
+  /** Text of the card. */
   readonly card: string;
-  /** Names of its kernels. */
+  /** Names of the kernels. */
   readonly kernels: readonly string[];
-  /** Path of their source. */
+  /** Path of the source. */
   readonly source: string;
 }
 
@@ -58,8 +58,8 @@ export function newKernel(folder: string, ops: readonly string[]): string[] {
   ]);
   for (const { source } of chosen) {
     const text = readFileSync(source, 'utf8');
-    const own = text.replaceAll(definition, (all, name: string) => (kernels.has(name) ? all : ''));
-    files.set(basename(source), `${own.replaceAll(/\n{3,}/g, '\n\n').trimEnd()}\n`);
+    const kept = text.replaceAll(definition, (all, name: string) => (kernels.has(name) ? all : ''));
+    files.set(basename(source), `${kept.replaceAll(/\n{3,}/g, '\n\n').trimEnd()}\n`);
   }
   files.set('README.md', readme(folder, chosen));
   try {

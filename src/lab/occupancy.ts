@@ -1,7 +1,7 @@
-// How many blocks of a kernel one multiprocessor (SM) of a GPU holds at once, and what limits it.
+// Computes how many blocks of a kernel one multiprocessor (SM) of a GPU holds at once, and which resource limits them.
 import { gpt2Error } from '../base/errors.ts';
 
-/** What an SM has, and what it keeps for itself of a block's shared memory. */
+/** The resources of an SM. */
 interface Limits {
   readonly warps: number;
   readonly blocks: number;
@@ -18,9 +18,9 @@ const newer = { reserved: 1 << 10, sharedUnit: 128 };
 const kib = (count: number) => count << 10;
 
 /**
- * By compute capability: warps, blocks and shared memory from the CUDA programming guide, "Compute Capabilities" (its tables of
- * SM and memory information); the largest shared memory of a block there is that of an SM less `reserved`. The unit in which shared
- * memory is allocated is that of cuda_occupancy.h of CUDA 13.0.
+ * Limits by compute capability. Warps, blocks and shared memory are from the CUDA programming guide, "Compute Capabilities"
+ * (tables of SM and memory information); there the largest shared memory of a block is the SM's less `reserved`. The unit of
+ * shared memory is from cuda_occupancy.h of CUDA 13.0.
  */
 const limits: Readonly<Record<string, Limits>> = {
   '7.5': { warps: 32, blocks: 16, shared: kib(64), ...turing },
@@ -35,15 +35,15 @@ const limits: Readonly<Record<string, Limits>> = {
   '12.1': { warps: 48, blocks: 24, shared: kib(100), ...newer },
 };
 
-/** Of every GPU in the table. An SM has four parts, each with a quarter of the registers, and a warp lives in one of them. */
+/** The same for every GPU in the table. An SM has four parts, each with a quarter of the registers; a warp stays in one part. */
 const [registers, parts, largestBlock] = [65_536, 4, 1024];
-/** Registers of a warp are allocated in multiples of this many. */
+/** Registers of a warp are allocated in multiples of this number. */
 const registerUnit = 256;
 
 /** The figures of a launch that decide how many blocks fit. */
 export interface BlockNeeds {
   readonly threads: number;
-  /** Registers of a thread. */
+  /** Registers per thread. */
   readonly registers: number;
   /** Bytes of shared memory, static and dynamic. */
   readonly shared: number;
@@ -54,11 +54,11 @@ export type Limiter = 'registers' | 'shared memory' | 'threads' | 'blocks';
 export interface Occupancy {
   /** Blocks that an SM holds; 0: the launch fails. */
   readonly blocks: number;
-  /** Their warps. */
+  /** Warps of these blocks. */
   readonly warps: number;
-  /** The most warps that an SM holds. */
+  /** The most warps that an SM can hold. */
   readonly most: number;
-  /** What allows no further block; none if the SM is full. */
+  /** The resources that prevent a further block; none if the SM is full. */
   readonly limiters: readonly Limiter[];
 }
 
@@ -76,7 +76,7 @@ export function occupancyOf(capability: string, needs: BlockNeeds): Occupancy {
   const { warps: most, blocks, shared, reserved, sharedUnit } = limitsOf(capability);
   const warps = Math.ceil(needs.threads / 32);
   const ofWarp = roundUp(needs.registers * 32, registerUnit);
-  // A launch is refused as if a block's warps were spread evenly over the parts.
+  // The driver refuses a launch as if a block's warps were spread evenly over the parts.
   const fits = ofWarp * roundUp(warps, parts) <= registers;
   const bytes = roundUp(needs.shared + reserved, sharedUnit);
   const allowed: Readonly<Record<Limiter, number>> = {

@@ -1,4 +1,4 @@
-// The ops that a kernel can compute: those with cases, by which it is tested.
+// The ops that a kernel can compute: those with cases to test it with.
 import { gpt2Error } from '../base/errors.ts';
 import { opCases } from '../ops/cases/index.ts';
 import type { OpCases } from '../ops/cases/op-case.ts';
@@ -10,7 +10,7 @@ const all: readonly OpCases[] = Object.values(opCases).flat();
 export const labOps = (): readonly { readonly op: string; readonly formula: string }[] =>
   all.map(({ op }) => ({ op: opNameOf(op), formula: op.formula }));
 
-/** The cases of a card's op. @throws Gpt2Error if it has none */
+/** The cases of an op. @throws Gpt2Error if it has none */
 export function casesNamed(op: string): OpCases {
   const found = all.find((cases) => opNameOf(cases.op) === op);
   if (found) return found;

@@ -1,4 +1,4 @@
-// Runs a card's kernels once for each of the sizes that their op has in a training step, and lets a profiler measure just these.
+// Runs a card's kernels once for each size that their op has in a training step, while a profiler measures only these runs.
 import { Gpt2Error } from '../base/errors.ts';
 import type { Device } from '../native/device.ts';
 import { loadShared } from '../native/koffi.ts';
@@ -7,7 +7,7 @@ import { replacementOf } from '../ops/replacements.ts';
 import { type Calls, callsBySize } from './step-calls.ts';
 
 /**
- * @param launched the number of launches up to now
+ * @param launched returns the number of launches so far
  * @returns a line for each size, in the order of the profiler's results: "  N 8192, C 768, 24 calls a step, kernels in a call: 2"
  */
 export async function profileOp(
@@ -28,7 +28,7 @@ export async function profileOp(
   const profiled: string[] = [];
   for (const [sizes, [call, ...others]] of callsBySize(op, calls, device.dtype)) {
     const before = launched();
-    // The library's kernels that wrote the tensors.
+    // Wait for the library's kernels that wrote the tensors.
     await device.finished();
     start();
     replacement(call.given, call.args);

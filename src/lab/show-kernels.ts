@@ -1,4 +1,4 @@
-// Shows what a compiler made of the kernels of a folder or file: figures with what fits on a multiprocessor (SM), or listings.
+// Shows the compiler's results for the kernels of a folder or file: figures and occupancy of a multiprocessor (SM), or listings.
 import { Gpt2Error } from '../base/errors.ts';
 import { type Dtype, elementTypesOf } from '../native/device.ts';
 import type { KernelSource } from '../ops/kernels/compile.ts';
@@ -17,11 +17,11 @@ export interface ShowOptions {
   /** Compute capability to compile for: "9.0". */
   readonly target: string;
   readonly view: 'figures' | 'ptx' | 'sass';
-  /** Default: each that a card takes, of a listing the first; of a file fp32. */
+  /** Default: for figures each dtype of a card, for a listing the first; for a file fp32. */
   readonly dtype?: Dtype;
-  /** Default: those that a card launches, or all of a file. */
+  /** Default: those that a card launches, or all kernels of a file. */
   readonly kernel?: string;
-  /** How a file is compiled, and launched: one without a card. */
+  /** Settings to compile and launch a file without a card. */
   readonly file?: Omit<KernelSource, 'file' | 'source' | 'checks'> & {
     readonly block?: number;
     readonly shared?: number;
@@ -41,9 +41,9 @@ interface Unit {
   /** "layernorm_forward bf16" */
   readonly title: string;
   readonly source: KernelSource;
-  /** By kernel; undefined: nothing says how it is launched. */
+  /** Launches of a kernel; undefined if they are not known. */
   launches(kernel: string): readonly Launch[] | undefined;
-  /** Those to show if none is named; undefined: all. */
+  /** Shown unless one is named; undefined: all. */
   readonly kernels: readonly string[] | undefined;
 }
 
@@ -54,16 +54,16 @@ export async function showKernels(options: ShowOptions, onLine: (line: string) =
   else showListings(units, options, onLine);
 }
 
-/** Of a kernel's name as a card or the command line says it. */
+/** Key for comparing kernel names of cards and of the command line. */
 const keyOf = (kernel: string, { defines = {} }: KernelSource): string => withoutSpaces(instanceOf(kernel, defines));
 
-/** What was made of the kernels to show. @throws Gpt2Error for one that the sources do not have */
+/** The compiled results of the kernels to show. @throws Gpt2Error for a kernel that the sources do not have */
 function chosen<Value>(
   units: readonly Unit[],
   { kernel, path }: ShowOptions,
   madeOf: (source: KernelSource) => PerKernel<Value>,
 ): { unit: Unit; kernels: (readonly [name: string, Value])[] }[] {
-  // The kernels of several ops may be in one file.
+  // One file may hold the kernels of several ops.
   const launching = kernel === undefined ? [] : units.filter((unit) => unit.launches(kernel));
   const known = new Set<string>();
   const missing = new Set(kernel === undefined ? [] : [kernel]);
@@ -72,10 +72,10 @@ function chosen<Value>(
     for (const [name] of made) known.add(name);
     const names = kernel === undefined ? (unit.kernels ?? made.map(([name]) => name)) : [kernel];
     const kernels = names.flatMap((name) => {
-      const own = made.filter((each) => withoutSpaces(each[0]) === keyOf(name, unit.source));
-      if (own.length > 0) missing.delete(name);
+      const found = made.filter((each) => withoutSpaces(each[0]) === keyOf(name, unit.source));
+      if (found.length > 0) missing.delete(name);
       else if (kernel === undefined) missing.add(name);
-      return own;
+      return found;
     });
     return { unit, kernels };
   });
@@ -96,7 +96,7 @@ function showListings(units: readonly Unit[], options: ShowOptions, onLine: (lin
   }
 }
 
-/** What the last column means for the author of a kernel. */
+/** Explanations of the last column for the author of a kernel. */
 const meanings: Readonly<Record<Limiter | 'full', string>> = {
   registers:
     'registers: an SM has 65536; with fewer a thread (smaller tiles, __launch_bounds__) it holds more blocks, until they spill',
@@ -109,13 +109,13 @@ const spills =
   'spill: bytes that the code of a thread stores to memory and loads from there because it lacks registers; smaller tiles, or a higher limit of registers, avoid them';
 const failing = '0 blocks: the launch fails, because a single block needs more than there is';
 
-/** By compute capability, the SMs of a GPU for data centers. */
+/** SMs of a GPU for data centers, by compute capability. */
 const usual: Readonly<Record<string, { readonly name: string; readonly sms: number }>> = {
   '8.0': { name: 'an A100', sms: 108 },
   '9.0': { name: 'an H100', sms: 132 },
 };
 
-/** What a launch leaves idle, because it has fewer blocks than a GPU holds at once. */
+/** A note if a launch has fewer blocks than a GPU holds at once, so that part of the GPU is idle. */
 function idleNote(target: string, kernel: string, { grid }: Launch, { blocks: fits }: Occupancy): string | undefined {
   const gpu = usual[target];
   if (grid === undefined || gpu === undefined) return undefined;
@@ -133,7 +133,7 @@ const head = ['kernel', 'registers', 'static', 'dynamic', 'local', 'spill stores
 
 function showFigures(units: readonly Unit[], options: ShowOptions, onLine: (line: string) => void): void {
   const { target } = options;
-  // Before anything is compiled.
+  // Fails before anything is compiled.
   limitsOf(target);
   const notes = new Set<string>();
   const lines: string[] = [];
@@ -187,11 +187,11 @@ const needsOf = ({ registers, shared }: Resources, launch: Launch) => ({
 async function unitsOf(options: ShowOptions): Promise<readonly Unit[]> {
   const { path, dtype, view, file = {} } = options;
   if (path.endsWith('.cu')) {
-    const { block = 256, shared, ...given } = file;
-    const defines = { ...elementMacros(elementTypesOf({ kind: 'cuda', dtype })), ...given.defines };
+    const { block = 256, shared, ...others } = file;
+    const defines = { ...elementMacros(elementTypesOf({ kind: 'cuda', dtype })), ...others.defines };
     const launches = () => [{ block, shared }];
     return [
-      { title: `${path} ${dtype ?? 'fp32'}`, source: { ...given, file: path, defines }, launches, kernels: undefined },
+      { title: `${path} ${dtype ?? 'fp32'}`, source: { ...others, file: path, defines }, launches, kernels: undefined },
     ];
   }
   const units: Unit[] = [];

@@ -1,5 +1,5 @@
-// The calls of ops in a training step of GPT-2: the tensors on which a kernel is timed. Every op is recorded as the step calls it, and
-// plain ops also in the place of the fused ones that consist of them.
+// The calls of ops in a training step of GPT-2, on whose tensors a kernel is timed. Each op is recorded as the step calls it;
+// plain ops are also recorded in place of the fused ones that consist of them.
 import { gpt2Error } from '../base/errors.ts';
 import { presetConfig } from '../model/config.ts';
 import { initializeWeights } from '../model/initialize.ts';
@@ -17,7 +17,7 @@ import type { Call } from './bench/op-times.ts';
 import { measurePeaks, type Peaks } from './bench/peaks.ts';
 import { sizesText } from './test-op.ts';
 
-/** Sizes of the step: d12 on a GPU; what a CPU does in a moment on a CPU. */
+/** Sizes of the step: d12 on a GPU; on a CPU a model that takes a moment. */
 const settings = {
   cuda: { name: 'd12', config: presetConfig('d12')!, batch: 8, sequence: 1024 },
   cpu: {
@@ -34,7 +34,7 @@ export interface RecordedCall extends Call<OpContract> {
 export const sizesOf = ({ op, args }: RecordedCall): string =>
   sizesText(Object.fromEntries(op.sizes.map((name) => [name, args[name] as number])));
 
-/** The calls of an op by what a user tells them apart by: "N 8192, C 768". @throws Gpt2Error if the step does not use it */
+/** The calls of an op, by sizes as a user reads them: "N 8192, C 768". @throws Gpt2Error if the step does not use the op */
 export function callsBySize(
   op: OpContract,
   calls: Calls,
@@ -53,7 +53,7 @@ export function callsBySize(
   throw gpt2Error`a training step with AdamW in ${dtype} does not use ${opNameOf(op)}, so there are no sizes to measure it at`;
 }
 
-/** By the name of the op's contract. */
+/** Calls by the name of the op's contract. */
 export type Calls = ReadonlyMap<string, readonly RecordedCall[]>;
 
 export interface StepCalls {
@@ -64,7 +64,7 @@ export interface StepCalls {
 const known = new WeakMap<Device, Map<number, Promise<StepCalls>>>();
 
 /**
- * The calls of a step on a device, and the device's limits; the model stays allocated. It resets all replacements of ops.
+ * The calls of a step on a device, and the device's best rates; the model stays allocated. Resets all replacements of ops.
  * @param batch sequences; default 8, on a CPU 2
  */
 export function stepCalls(device: Device, batch = settings[device.description.library].batch): Promise<StepCalls> {
@@ -72,7 +72,7 @@ export function stepCalls(device: Device, batch = settings[device.description.li
   known.set(device, batches);
   const calls = batches.get(batch) ?? record(device, batch);
   batches.set(batch, calls);
-  // There may be more memory the next time.
+  // The next attempt may find more memory.
   calls.catch(() => batches.delete(batch));
   return calls;
 }
@@ -85,7 +85,7 @@ async function record(device: Device, batch: number): Promise<StepCalls> {
   const ids = () => Int32Array.from({ length: batch * sequence }, () => Math.random() * config.vocabularySize);
   const step = () => trainer.step(0, 1e-4, () => ({ inputs: ids(), targets: ids() }));
   resetOps(device);
-  // A real one first: times depend on the numbers.
+  // A real step comes first, because times depend on the numbers.
   await step();
   return { peaks, calls: await callsOf(device, step) };
 }
@@ -93,7 +93,7 @@ async function record(device: Device, batch: number): Promise<StepCalls> {
 const optimizer = new AdamW({ weightDecay: 0.1 });
 
 const { cuda } = settings;
-/** "d12 with a batch of 8 x 1024": the step of a GPU. */
+/** "d12 with a batch of 8 x 1024": the step on a GPU. */
 export const gpuStep = `${cuda.name} with a batch of ${cuda.batch} x ${cuda.sequence}`;
 
 /** The calls of a GPU's step, without a GPU: shapes, types and sizes; tensors cannot be read. */
@@ -107,16 +107,16 @@ export async function callsWithoutGpu(dtype: Dtype): Promise<{ readonly device: 
 async function callsOf(device: Device, step: () => Promise<unknown>): Promise<Calls> {
   const calls = new Map<string, RecordedCall[]>();
   for (const splits of [false, true]) {
-    const own = new Map<string, RecordedCall[]>();
+    const recorded = new Map<string, RecordedCall[]>();
     for (const op of Object.values(contracts)) {
       replaceOp(device, op.name, (given, args) => {
-        own.set(op.name, [...(own.get(op.name) ?? []), { op, args, given }]);
+        recorded.set(op.name, [...(recorded.get(op.name) ?? []), { op, args, given }]);
       });
     }
     if (splits) splitFused(device);
     device.dropGraphs();
     await step();
-    for (const [name, list] of own) calls.set(name, list);
+    for (const [name, list] of recorded) calls.set(name, list);
   }
   resetOps(device);
   device.dropGraphs();

@@ -1,4 +1,4 @@
-// Tests the kernels of a folder, in a process of their own.
+// Tests the kernels of a folder, in a separate process.
 import { Gpt2Error, gpt2Error } from '../base/errors.ts';
 import type { Dtype } from '../native/device.ts';
 import type { DeviceChoice } from '../native/select-device.ts';
@@ -50,7 +50,7 @@ export async function jobsOf(child: KernelProcess, { folder, device, dtype }: La
 }
 
 /**
- * Says of dtypes of the cards that a CPU cannot run them, and compiles them where there is a compiler for GPUs.
+ * Prints a notice of the cards' dtypes that a CPU cannot run, and compiles these if there is a compiler for GPUs.
  * @returns the jobs that do not compile
  */
 export async function compileUntested(
@@ -81,16 +81,16 @@ export async function compileUntested(
 
 interface Testing {
   readonly allSizes?: boolean;
-  /** Each call once, for a tool that makes kernels slow. */
+  /** Each call once, for use under a tool that slows kernels. */
   readonly once?: boolean;
-  /** Sizes that are right are only counted. */
+  /** Counts the sizes that are right instead of listing them. */
   readonly isBrief?: boolean;
   readonly onLine: (line: string) => void;
   readonly onSize?: (tested: TestedSize) => void;
 }
 
 /**
- * Tests all jobs; a kernel that crashes or hangs ends only its own.
+ * Tests all jobs; a kernel that crashes or hangs ends only its job.
  * @returns the jobs that are wrong
  */
 export async function testJobs(

@@ -1,4 +1,4 @@
-// Tests what computes an op on a device against the op's formula, at the op suite's sizes, in every way to call it.
+// Tests an op's implementation on a device against the op's formula, at the op suite's sizes, in every way to call it.
 import type { Device } from '../native/device.ts';
 import { elementCount } from '../native/element-types.ts';
 import type { OpCases } from '../ops/cases/op-case.ts';
@@ -8,16 +8,18 @@ import { variantsOf } from '../ops/cases/variants.ts';
 import type { WrongTensor } from '../report/kernel-round.ts';
 import { wrongLines, wrongTensor } from './describe-wrong.ts';
 
-/** Repeats of a plain call; each must give the same bits. On a CPU blocks and threads always run in the same order. */
+/** Repeats of a plain call; all must give the same bits. On a CPU blocks and threads always run in the same order. */
 const runs = { cuda: 20, cpu: 2 };
-/** In the tensors of a call. With checks a CPU takes about 30 ns an access, and kernels read an element many times. */
+/**
+ * Most elements in the tensors of a call. With checks a CPU takes about 30 ns an access, and kernels read an element many times.
+ */
 const mostElements = { cuda: Number.POSITIVE_INFINITY, cpu: 50_000 };
 
 export interface TestedSize {
   /** "N 128, C 768" */
   readonly sizes: string;
   readonly isRight: boolean;
-  /** What to print: one line if it is right. */
+  /** Lines to print: a single one if the result is right. */
   readonly lines: readonly string[];
   /** The first tensor that is wrong. */
   readonly wrong?: WrongTensor;
@@ -30,8 +32,8 @@ export const sizesText = (sizes: Readonly<Record<string, number>>): string =>
     .join(', ');
 
 /**
- * Tests size after size; of what is wrong in an op, the first is drawn.
- * @param runs once for each run under a tool that makes them slow
+ * Tests size after size; draws a map only of the first wrong tensor of the op.
+ * @param runs calls each size once, for use under a tool that slows kernels
  */
 export async function* testOp(
   device: Device,
@@ -41,9 +43,9 @@ export async function* testOp(
   const { library } = device.description;
   const elements = (sizes: Readonly<Record<string, number>>) =>
     Object.values(cases.op.tensors).reduce((sum, tensor) => sum + elementCount(shapeOf(tensor, sizes)), 0);
-  // The smallest is always tested.
+  // The smallest size is always tested.
   const most = Math.max(mostElements[library], Math.min(...cases.sizes.map(elements)));
-  // A CPU would emulate the sizes for GPUs for minutes.
+  // The CPU would emulate the sizes for GPUs for minutes.
   const chosen = allSizes
     ? [...cases.sizes, ...((library === 'cuda' && cases.gpuSizes) || [])]
     : cases.sizes.filter((sizes) => elements(sizes) <= most);
@@ -61,7 +63,7 @@ export async function* testOp(
         }
         wrong.push(wrongTensor(result, cases.op, prepare(device, cases, sizes).drawn, sizes));
       }
-      // The other ways to call are most likely wrong in the same place.
+      // The other ways to call are most likely wrong at the same place.
       if (wrong.length > 0) break;
     }
     const isRight = wrong.length === 0;

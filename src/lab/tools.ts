@@ -1,4 +1,4 @@
-// Runs kernels under NVIDIA's programs, whose output goes to the user as it is: ncu measures them, compute-sanitizer looks for errors.
+// Runs kernels under NVIDIA's programs and passes their output to the user: ncu measures, compute-sanitizer looks for errors.
 import { gpt2Error } from '../base/errors.ts';
 import { findTool } from '../native/nvrtc.ts';
 import { KernelProcess } from './kernel-process.ts';
@@ -9,7 +9,7 @@ const partOf = {
   'compute-sanitizer': 'it comes with the CUDA toolkit',
 };
 
-/** @returns its path @throws Gpt2Error if it is not installed */
+/** @returns the tool's path @throws Gpt2Error if it is not installed */
 export function labTool(name: keyof typeof partOf): string {
   const found = findTool(name);
   if (found !== undefined) return found;
@@ -19,7 +19,7 @@ export function labTool(name: keyof typeof partOf): string {
 /** ncu runs each kernel dozens of times; under compute-sanitizer a kernel is up to a hundred times slower. */
 const slower = 20;
 
-/** Measures the kernels between cuProfilerStart and cuProfilerStop, at the clock of any other run. */
+/** Measures the kernels between cuProfilerStart and cuProfilerStop, without changing the GPU's clocks. */
 const profile = [
   '--set',
   'full',
@@ -51,17 +51,19 @@ export async function profileKernels(options: LabOptions, onLine: (line: string)
       if (message.say !== 'profile') return;
       for (const line of [`${job.op} ${job.dtype}, on ${message.on}`, ...message.calls]) onLine(line);
     });
-    // ncu prints its results when the process has ended.
+    // ncu prints its results after the process has ended.
     const code = await child.ended();
     if (code !== 0) throw gpt2Error`ncu ended with exit code ${code}; its output says why`;
   }
 }
 
 const checks = ['memcheck', 'racecheck', 'initcheck'] as const;
-/** We count parameters by asking the driver for one more than a kernel has. Its error is no error of the kernel. */
+/**
+ * We find the number of a kernel's parameters by asking the driver for one more; the resulting error is no error of the kernel.
+ */
 const withoutCalls = ['--report-api-errors', 'no'];
 
-/** Tests cards under every check of compute-sanitizer. @returns the checks that found something */
+/** Tests cards under every check of compute-sanitizer. @returns the checks that found errors */
 export async function sanitize(
   options: LabOptions,
   jobs: readonly Job[],

@@ -8,10 +8,10 @@ import { KernelProcess } from './kernel-process.ts';
 import { type Job, jobsOf, type LabOptions, testJobs } from './test-kernels.ts';
 import type { TestedSize } from './test-op.ts';
 
-/** Sources, headers and cards; not the history, which a round writes itself. */
+/** Sources, headers and cards; not the history, which a round writes. */
 const watched = /\.(cuh?|h|ts|mjs)$/;
 /** Editors write a file in several steps. */
-const settleMilliseconds = 30;
+const quietMilliseconds = 30;
 
 interface Watching {
   readonly onLine: (line: string) => void;
@@ -21,7 +21,7 @@ interface Watching {
   readonly onChange?: (round: KernelRound) => void;
 }
 
-/** Never returns. @throws Gpt2Error if the folder cannot be watched */
+/** Runs until an error. @throws Gpt2Error if the folder cannot be watched */
 export async function watchKernels(options: LabOptions, { onLine, onRound, onChange }: Watching): Promise<never> {
   const { folder } = options;
   let changed = () => {};
@@ -34,7 +34,7 @@ export async function watchKernels(options: LabOptions, { onLine, onRound, onCha
   using child = new KernelProcess({ ...options, onLoaded: (ms) => round?.loaded(ms) });
   for (;;) {
     const next = new Promise<void>((done) => {
-      changed = () => setTimeout(done, settleMilliseconds);
+      changed = () => setTimeout(done, quietMilliseconds);
     });
     onRound();
     const before = performance.now();
@@ -49,14 +49,14 @@ export async function watchKernels(options: LabOptions, { onLine, onRound, onCha
 
 const seconds = (ms: number): string => (ms / 1000).toFixed(2);
 
-/** What happens after a save. */
+/** The tests and times after one save. */
 class Round {
-  /** Milliseconds of its parts; the others are without compiling. */
+  /** Milliseconds of each stage; compiling is not part of the other two. */
   readonly spent = { compiling: 0, testing: 0, timing: 0 };
   readonly #onLine: Watching['onLine'];
   readonly #onChange: (round: KernelRound) => void;
   #known: KernelRound;
-  /** What runs now: a kernel, and what begins when it is loaded. */
+  /** Index of the current kernel, and the stage that follows when it is loaded. */
   #index = -1;
   #part: 'testing' | 'timing' = 'testing';
 
@@ -125,7 +125,7 @@ class Round {
     if (failed.length === 0) return this.#kernel({ state: 'right', sentence: `right at ${sizes.length} sizes` });
     const [first] = wrong;
     const sentence = first ? `${first.sizes}: ${first.wrong!.sentence}${others}` : 'failed';
-    // After the lines of what is wrong comes what ended the test.
+    // The lines after the wrong tensors say what ended the test.
     const error = lines.slice(wrong.reduce((sum, each) => sum + each.lines.length, 0)).join('\n') || undefined;
     this.#kernel({ state: 'wrong', sentence, wrong: first?.wrong, error });
   }
@@ -137,7 +137,7 @@ class Round {
     this.#kernel({ state: 'right' });
   }
 
-  /** Of the kernel that runs. */
+  /** Changes the state of the current kernel. */
   #kernel(changes: Partial<RoundKernel>): void {
     const kernels = this.#known.kernels.map((kernel, index) =>
       index === this.#index ? { ...kernel, ...changes } : kernel,

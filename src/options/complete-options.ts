@@ -10,48 +10,48 @@ import {
   type OptionName,
   optionNames,
   optionRows,
-  type SettledOptions,
+  type ResolvedOptions,
   spell,
   type TrainOptions,
 } from './table.ts';
 
 /**
- * @param given with the options of a config file or of the resumed run
- * @param weights the model of the weights that --model names, if it is known yet; it has parts of its own
+ * @param asked options, including those of a config file or of the resumed run
+ * @param weights the model of the weights that --model names, if it is known yet; its parts take precedence over defaults
  * @throws UsageError
  */
-export function completeOptions(given: TrainOptions, kind: LibraryKind, weights?: ModelConfig): DefaultedOptions {
-  const facts = factsOf(given, kind, weights);
-  const options = withDefaults({ ...(weights && architectureOf(weights)), ...given }, facts);
-  checkNeeds(given);
-  refuseBoth(given);
+export function completeOptions(asked: TrainOptions, kind: LibraryKind, weights?: ModelConfig): DefaultedOptions {
+  const facts = factsOf(asked, kind, weights);
+  const options = withDefaults({ ...(weights && architectureOf(weights)), ...asked }, facts);
+  checkNeeds(asked);
+  refuseBoth(asked);
   checkOptions(options, facts);
   return options;
 }
 
-/** The option in whose place one comes. */
+/** The option that this one replaces. */
 export const otherOf = (name: OptionName) => optionRows[name].insteadOf as OptionName | undefined;
 
-/** @throws UsageError if two options are given of which one comes in the other's place */
-export function refuseBoth(given: TrainOptions): void {
+/** @throws UsageError if two options are set of which one replaces the other */
+export function refuseBoth(asked: TrainOptions): void {
   for (const name of optionNames) {
     const other = otherOf(name);
-    if (!other || given[name] === undefined || given[other] === undefined) continue;
-    const [first, second] = [name, other].map((each) => `${spell(each)} ${given[each]}`);
+    if (!other || asked[name] === undefined || asked[other] === undefined) continue;
+    const [first, second] = [name, other].map((each) => `${spell(each)} ${asked[each]}`);
     throw new UsageError(`${first} and ${second} exclude each other: give one of them`, { options: [name, other] });
   }
 }
 
-/** Checks that options which need another one have it; a default does not count. */
-export function checkNeeds(given: TrainOptions): void {
+/** Checks that an option which needs another one has it; a default does not count. */
+export function checkNeeds(asked: TrainOptions): void {
   for (const name of optionNames) {
     const needs = optionRows[name].needs as OptionName | undefined;
-    if (needs === undefined || given[name] === undefined || given[needs] !== undefined) continue;
+    if (needs === undefined || asked[name] === undefined || asked[needs] !== undefined) continue;
     throw new UsageError(`${spell(name)} goes with ${spell(needs)}: give both`, { options: [name, needs] });
   }
 }
 
-function checkOptions(options: DefaultedOptions, { context, isModelKnown, given: own }: Facts): void {
+function checkOptions(options: DefaultedOptions, { context, isModelKnown, asked }: Facts): void {
   const { sequence, ranks, totalBatch, model, device, steps, warmup, schedule } = options;
   const together = roundTokens(options);
   if (totalBatch !== undefined && totalBatch % together !== 0) {
@@ -81,7 +81,7 @@ function checkOptions(options: DefaultedOptions, { context, isModelKnown, given:
     if (!onlyWith || options[name] === defaultOf(optionRows[name])) continue;
     const other = onlyWith.option as OptionName;
     const [flag, value] = [spell(other), options[other]];
-    const isUnknown = !isModelKnown && other in gpt2Architecture && own[other] === undefined;
+    const isUnknown = !isModelKnown && other in gpt2Architecture && asked[other] === undefined;
     if (isUnknown || onlyWith.values.includes(value as string)) continue;
     const what = `${spell(name)} ${options[name]} has no effect with ${flag} ${value}`;
     throw new UsageError(`${what}; give ${flag} ${onlyWith.values[0]} too`, { options: [name, other] });
@@ -96,30 +96,30 @@ function checkOptions(options: DefaultedOptions, { context, isModelKnown, given:
 }
 
 /** @param weights sizes of the weights that --model names, if they are known yet */
-function factsOf(given: TrainOptions, kind: LibraryKind, weights?: ModelConfig): Facts {
-  const { model, context } = given;
+function factsOf(asked: TrainOptions, kind: LibraryKind, weights?: ModelConfig): Facts {
+  const { model, context } = asked;
   const startsFromWeights = model !== undefined && model !== customModel && presetConfig(model) === undefined;
   const isModelKnown = weights !== undefined || !startsFromWeights;
   const unshortened = weights?.context ?? (isModelKnown ? defaultContext : Number.POSITIVE_INFINITY);
-  return { kind, context: context ?? unshortened, startsFromWeights, isModelKnown, given };
+  return { kind, context: context ?? unshortened, startsFromWeights, isModelKnown, asked };
 }
 
 /** Options in the table's order, with every default that does not depend on data. */
-function withDefaults(given: TrainOptions, facts: Facts): DefaultedOptions {
-  const values = optionNames.map((name) => [name, given[name] ?? defaultOf(optionRows[name], facts)] as const);
+function withDefaults(asked: TrainOptions, facts: Facts): DefaultedOptions {
+  const values = optionNames.map((name) => [name, asked[name] ?? defaultOf(optionRows[name], facts)] as const);
   return Object.fromEntries(values.filter(([, value]) => value !== undefined)) as DefaultedOptions;
 }
 
-/** The steps that --steps or --tokens asks for; undefined: one epoch. */
+/** The number of steps from --steps or --tokens; undefined: one epoch. */
 export const askedSteps = ({ steps, tokens }: TrainOptions, totalBatch: number): number | undefined =>
   tokens === undefined ? steps : Math.ceil(tokens / totalBatch);
 
-/** Tokens in one round of micro-batches over all ranks; `auto` counts as one sequence, which every choice is a multiple of. */
+/** Tokens in one round of micro-batches over all ranks; `auto` counts as one sequence, which divides every choice. */
 const roundTokens = ({ batch, sequence, ranks }: Pick<DefaultedOptions, 'batch' | 'sequence' | 'ranks'>): number =>
   (batch === 'auto' ? 1 : batch) * sequence * ranks;
 
-/** Freezes options whose batch is chosen. What is validated is recorded, so that it stays if the default or --seq changes. */
-export function freezeOptions(options: DefaultedOptions & { readonly batch: number }): SettledOptions {
+/** Freezes options whose batch is chosen. The validation's size is recorded, so that it stays if the default or --seq changes. */
+export function freezeOptions(options: DefaultedOptions & { readonly batch: number }): ResolvedOptions {
   const together = roundTokens(options);
   const totalBatch = options.totalBatch ?? together;
   const { sequence, valSteps, valTokens = validationSequences * sequence } = options;

@@ -3,7 +3,7 @@ import { basename } from 'node:path';
 import { z } from 'zod';
 import { type ModelConfig, modelName } from '../model/config.ts';
 import type { OptionRow } from './row.ts';
-import { type Configuration, optionRows, recordedNames, rowNamed, type SettledOptions } from './table.ts';
+import { type Configuration, optionRows, type ResolvedOptions, recordedNames, rowNamed } from './table.ts';
 
 /** Fields of a configuration that are not options. */
 export const derivedFields = {
@@ -40,9 +40,9 @@ function valueSchema(type: OptionRow['type']): z.ZodType {
   return 'number' in type ? z.number() : z.enum(type);
 }
 
-/** The configuration of a run of `steps` steps on a model of these sizes. @param cards as `cardHashes` gives them */
+/** The configuration of a run of `steps` steps on a model of these sizes. @param cards hashes, from `cardHashes` */
 export function configurationOf(
-  options: SettledOptions,
+  options: ResolvedOptions,
   config: ModelConfig,
   steps: number,
   cards?: string,
@@ -55,22 +55,25 @@ export function configurationOf(
   return all as Configuration;
 }
 
-/** The options on which ranks must agree: paths, devices and threads depend on the machine. */
+/** The options on which ranks must agree; paths, devices and threads depend on the machine. */
 export const agreedOptions = (configuration: Configuration): Record<string, unknown> =>
   Object.fromEntries(Object.entries(configuration).filter(([name]) => !rowNamed(name)?.perMachine));
 
-/** The value of a field in an earlier configuration: runs from before an option was added had its default. */
+/** The value of a field in an earlier configuration; an option that was added later had its default. */
 export function recordedValue(before: Readonly<Record<string, unknown>>, field: string): unknown {
   const { optional, default: value } = rowNamed(field) ?? {};
   return before[field] ?? (optional && typeof value !== 'object' ? value : undefined);
 }
 
-/** Whether configurations that differ in a field are different. @param isConstant the learning rate of both is */
+/**
+ * Whether configurations that differ in a field count as different.
+ * @param isConstant whether the learning rate of both is constant
+ */
 export function isCompared(field: string, isConstant = false): boolean {
   const compare = rowNamed(field)?.compare;
   return compare !== 'no' && !(compare === 'if the rate falls' && isConstant);
 }
 
-/** A value as references and tables show it: for data and questions the last part of the path. */
+/** A value as references and tables show it: for data and questions only the last part of the path. */
 export const shortValue = (field: string, value: unknown): unknown =>
   rowNamed(field)?.compare === 'by file name' && typeof value === 'string' ? basename(value) : value;

@@ -4,8 +4,8 @@ import { checkConfig, defaultContext, gpt2VocabularySize, type ModelConfig, pres
 import type { DefaultedOptions } from './table.ts';
 
 /**
- * @param options completed with the parts of the weights
- * @param weights the model of the weights that the run starts with; undefined: a new model
+ * @param options with the parts of the weights filled in
+ * @param weights the model of the weights that the run starts from; undefined for a new model
  * @throws UsageError as `checkConfig`
  */
 export function modelOf(

@@ -1,8 +1,8 @@
-// Options of the model: its weights, sizes and parts. Part of the options table (table.ts).
+// Options of the model: its weights, sizes and parts. One section of the options table (table.ts).
 import { gpt2Architecture, parts } from '../model/architecture.ts';
 import { type OptionRow, whole } from './row.ts';
 
-/** For parts of the model. */
+/** Columns shared by all parts of the model. */
 const ofPart = { optional: true, resume: 'never', bench: true } as const;
 
 export const modelRows = {
@@ -91,7 +91,7 @@ export const modelRows = {
   head: {
     usage: '--head <NAME>',
     type: parts.head,
-    help: "tied: the embedding's matrix; untied: a matrix of its own, with biases",
+    help: "tied: the embedding's matrix; untied: a separate matrix, with biases",
     default: gpt2Architecture.head,
     ...ofPart,
   },

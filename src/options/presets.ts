@@ -7,9 +7,9 @@ import { presetConfig } from '../model/config.ts';
 import type { TrainOptions } from './train-options.generated.ts';
 
 interface Preset {
-  /** What it trains, in one line. */
+  /** The purpose of the run, in one line. */
   readonly about: string;
-  /** Commands that make its data. */
+  /** Commands that prepare the data. */
   readonly prepare: readonly string[];
   readonly options: TrainOptions;
 }
@@ -19,7 +19,7 @@ const table = {
     about: 'a small model of characters: words and speakers of Shakespeare after minutes on two CPU cores',
     prepare: ['npm run prepro tinyshakespeare -- --tokenizer char'],
     options: {
-      // nanoGPT's model for CPUs. Its rate is a third of this one, which reaches a lower loss in the same time.
+      // nanoGPT's model for CPUs. nanoGPT's learning rate is a third of this one, which reaches a lower loss in the same time.
       ...{ model: 'custom', layers: 4, channels: 128, heads: 4, context: 64 },
       ...{ data: 'data/tinyshakespeare-char', order: 'sequence', batch: 12, sequence: 64 },
       ...{ steps: 3000, learningRate: 3e-3, warmup: 100, schedule: 'cosine', finalLearningRateFraction: 0.1 },
@@ -48,15 +48,15 @@ const table = {
 } as const satisfies Record<string, Preset>;
 
 /**
- * Each curve recorded with llm.c is a preset of its name. Its file has the options of the recording; here are those that the file
- * lacks, because a reference is compared without them.
+ * Each curve recorded with llm.c is a preset with the same name. Its file has the options of the recording; here are the options
+ * that the file lacks, because references are compared without them.
  */
 const curves = {
   'llmc-d6-fp32-b4-t64': {},
   'llmc-d12-fp32-b4-t64': {},
   'llmc-d12-fp32-b4-t1024': {},
   'llmc-d12-bf16-b4-t1024': {},
-  // As in llm.c's scripts/run_gpt2_124M.sh: the published record has no command.
+  // As in llm.c's scripts/run_gpt2_124M.sh, because the published record lacks the command.
   'llmc-d12-fineweb10b-8xh100': {
     ...{ batch: 64, sequence: 1024, totalBatch: 524_288, ranks: 8, order: 'llmc', seed: 42 },
     ...{ weightDecay: 0.1, gradientClip: 1, valSteps: 20 },
@@ -70,7 +70,7 @@ export const runPresetNames = [...Object.keys(table), ...Object.keys(curves)] as
 /** The folder of recorded curves (report/compare/reference.ts). */
 export const referenceFolder = join(packageRoot, 'data', 'reference');
 
-/** The preset with this name. Those of curves are read when they are asked for: importing the package reads no file. */
+/** The preset with this name. Presets of curves are read on demand: importing the package reads no file. */
 export const readPreset = (name: PresetName): Preset =>
   Object.hasOwn(curves, name) ? readCurve(name as CurveName) : table[name as keyof typeof table];
 
@@ -80,7 +80,7 @@ function readCurve(name: CurveName): Preset {
     configuration: Preset['options'] & { model: string; steps: number };
   };
   const { model, steps } = configuration;
-  // Without the sizes that the model's name implies: with another --model they would be wrong.
+  // The sizes are left out: the model's name implies them, and with another --model they would be wrong.
   const sizes = presetConfig(model)!;
   const recorded = Object.fromEntries(Object.entries(configuration).filter(([option]) => !(option in sizes)));
   const data = `data/${configuration.data}`;

@@ -11,8 +11,8 @@ import { flagOf, type OptionRow, type OptionValue } from './row.ts';
 import { type OptionName, optionNamed, optionNames, optionRows, type TrainOptions } from './table.ts';
 
 /**
- * Reads the text or JSON value of an option.
- * @throws UsageError naming the flag, what it takes, and the value
+ * Reads an option's value from text or JSON.
+ * @throws UsageError naming the flag, the values it takes, and the value
  */
 export function readValue(row: OptionRow, value: unknown): OptionValue {
   const { type } = row;
@@ -27,7 +27,7 @@ export function readValue(row: OptionRow, value: unknown): OptionValue {
   return read as OptionValue;
 }
 
-/** The value that stands for a flag alone may be the empty text. */
+/** A text may be empty if the empty text is the value of a flag alone. */
 const kindOf = ({ type, alone }: OptionRow): Kind => (type === 'text' && alone === '' ? 'text or ""' : type);
 
 const kinds = Object.fromEntries(optionNames.map((name) => [name, kindOf(optionRows[name])])) as Record<
@@ -41,8 +41,8 @@ const spellings: Spellings = new Map([
 ]);
 const help = '`gpt2 train --help` lists the options';
 
-/** Checks the options that a program gives. @throws UsageError for an unknown name or a wrong value */
-export const checkTrainOptions = (given: TrainOptions): void => checkGiven(given, {}, kinds, { spellings, help });
+/** Checks the options of a program. @throws UsageError for an unknown name or a wrong value */
+export const checkTrainOptions = (options: TrainOptions): void => checkGiven(options, {}, kinds, { spellings, help });
 
 /** @throws UsageError as `readValue` */
 export const readOption = (name: OptionName, value: unknown): OptionValue => readValue(optionRows[name], value);
@@ -70,11 +70,11 @@ export function readOptions(values: Record<string, unknown>, source: string): Tr
 }
 
 /**
- * Reads a file of options, or a folder's config.json, as a run wrote it or edited.
+ * Reads a file of options, or a folder's config.json, as a run wrote it or as edited later.
  * @throws Gpt2Error if it is not such a file; UsageError as `readOptions`
  */
-export function readOptionsFile(given: string, check: (file: CheckedJson) => void = () => {}): TrainOptions {
-  const path = statSync(given, { throwIfNoEntry: false })?.isDirectory() ? join(given, 'config.json') : given;
+export function readOptionsFile(place: string, check: (file: CheckedJson) => void = () => {}): TrainOptions {
+  const path = statSync(place, { throwIfNoEntry: false })?.isDirectory() ? join(place, 'config.json') : place;
   const file = explained(
     `the options file ${path} cannot be read`,
     words`--config takes a JSON object of options, such as a run's config.json`,
@@ -88,7 +88,7 @@ export function readOptionsFile(given: string, check: (file: CheckedJson) => voi
   return readOptions(value as Record<string, unknown>, path);
 }
 
-/** As `readOptionsFile`, for a run that resumes with it. @throws Gpt2Error if it is not what the run wrote */
+/** As `readOptionsFile`, for a run that resumes with the file. @throws Gpt2Error if the file differs from what the run wrote */
 export const readRunOptions = (path: string): TrainOptions =>
   readOptionsFile(path, (file) => {
     explained(`cannot resume from ${path}`, words`restore it, or start another run with --config ${path}`, () =>

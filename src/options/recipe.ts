@@ -1,5 +1,6 @@
-// What --recipe sets: the model, optimizer and schedule of a modern GPT, each value with its origin (docs/recipe.md). Values
-// that depend on the size of the model or of a step follow from those of the origin by stated rules. Given options override them.
+// The choices of --recipe: the model, optimizer and schedule of a modern GPT, each value with its origin (docs/recipe.md). Values
+// that depend on the size of the model or of a step follow from the origin's values by stated rules. Explicit options override
+// them.
 import { usageError } from '../base/errors.ts';
 import type { Architecture } from '../model/architecture.ts';
 import { customModel, type ModelConfig, presetConfig } from '../model/config.ts';
@@ -9,14 +10,14 @@ import { withGiven } from './resumed-options.ts';
 import type { OptionRow } from './row.ts';
 import { type OptionName, optionRows, type TrainOptions } from './table.ts';
 
-/** A value that a recipe chooses, and where it comes from. */
+/** A value that a recipe chooses, and its origin. */
 export interface RecipeChoice {
   readonly name: OptionName;
   readonly value: string | number;
   readonly origin: string;
 }
 
-/** What `RecipeChoice` and docs/recipe.md call the origin. */
+/** The name of the origin in `RecipeChoice` and docs/recipe.md. */
 export const recipeSource = 'train_gpt_simple.py of modded-nanogpt, track 3 (commit 04447b4)';
 const asIs = 'the origin';
 
@@ -33,7 +34,7 @@ const parts = {
   initialization: 'fan-in',
 } as const satisfies Architecture;
 
-/** What does not depend on sizes. */
+/** Values that do not depend on sizes. */
 const constants = {
   ...{ sequence: 1024, schedule: 'trapezoid', decayFraction: 0.7, finalLearningRateFraction: 0, warmup: 0 },
   ...{ optimizer: 'muon', muonMomentum: 0.95, newtonSchulz: 'cubic', beta1: 0.8, beta2: 0.95 },
@@ -49,21 +50,21 @@ const rates = {
 } as const;
 
 const stepTokens = 524_288;
-/** The smallest step at which the rates were measured to be right. */
+/** The smallest step for which measurements confirmed the rates. */
 const leastStepTokens = 65_536;
 const steps = 3375;
 /** Added to the root of a second moment of gradients that are summed, not averaged, over a step's tokens. */
 const eps = 1e-10;
 const originWidth = 768;
 const originHeadSize = 128;
-/** Of models whose channels are no multiple of 128, as GPT-2's. */
+/** Head size of models whose channels are no multiple of 128, as GPT-2's. */
 const smallHeadSize = 64;
 
-/** What a recipe chooses in addition to these options: nothing that would have no effect with them. @throws UsageError if it cannot */
-export function recipeChoices(given: TrainOptions): RecipeChoice[] {
-  const sizes = sizesOf(given);
+/** A recipe's choices in addition to these options, without those that would have no effect. @throws UsageError if it cannot */
+export function recipeChoices(asked: TrainOptions): RecipeChoice[] {
+  const sizes = sizesOf(asked);
   const { channels } = sizes;
-  const totalBatch = given.totalBatch ?? stepTokens;
+  const totalBatch = asked.totalBatch ?? stepTokens;
   const all: RecipeChoice[] = [];
   const add = (values: Partial<TrainOptions>, origin: string) => {
     for (const [name, value] of Object.entries(values)) all.push({ name: name as OptionName, value, origin } as never);
@@ -78,8 +79,8 @@ export function recipeChoices(given: TrainOptions): RecipeChoice[] {
   add({ totalBatch: stepTokens }, asIs);
   add(constants, asIs);
 
-  // Within the range the rates stay: after 450 steps of 65,536 tokens of Python sources (d12), the validation loss was 2.074 with
-  // the origin's rates and 2.153 with those times sqrt(65,536 / 524,288).
+  // Within the range the rates stay constant: after 450 steps of 65,536 tokens of Python sources (d12), the validation loss was
+  // 2.074 with the origin's rates and 2.153 with rates times sqrt(65,536 / 524,288).
   const nearest = Math.min(Math.max(totalBatch, leastStepTokens), stepTokens);
   const ofBatch = Math.sqrt(totalBatch / nearest);
   const ofWidth = Math.sqrt(originWidth / channels);
@@ -96,14 +97,14 @@ export function recipeChoices(given: TrainOptions): RecipeChoice[] {
     );
   }
   add({ eps: round(eps / totalBatch) }, `${eps} for sums over a step's tokens: ${asIs}; gradients are means here`);
-  if (given.steps === undefined && given.tokens === undefined) add(...budgetOf(sizes, totalBatch));
-  refuseBroken(given);
+  if (asked.steps === undefined && asked.tokens === undefined) add(...budgetOf(sizes, totalBatch));
+  refuseBroken(asked);
   const chosen = Object.fromEntries(all.map(({ name, value }) => [name, value])) as TrainOptions;
-  const together = withGiven(chosen, given);
+  const together = withGiven(chosen, asked);
   return all.filter(({ name }) => {
     const { onlyWith }: OptionRow = optionRows[name];
     const needed = onlyWith && together[onlyWith.option as OptionName];
-    return given[name] === undefined && name in together && (!onlyWith || onlyWith.values.includes(needed as string));
+    return asked[name] === undefined && name in together && (!onlyWith || onlyWith.values.includes(needed as string));
   });
 }
 
@@ -127,15 +128,15 @@ function sizesOf({ model = 'd12', layers, channels }: TrainOptions): Sizes {
   const sizes = { layers: layers ?? preset?.layers, channels: channels ?? preset?.channels };
   if (sizes.layers !== undefined && sizes.channels !== undefined) return sizes as Sizes;
   if (model === customModel) throw usageError`--model ${customModel} needs --layers and --channels; give both`;
-  throw usageError`--recipe is for new models, and --model ${model} has weights and parts of its own; leave out --recipe to train it further`;
+  throw usageError`--recipe is for new models, and --model ${model} already has weights and parts; leave out --recipe to train it further`;
 }
 
-/** @throws UsageError for rates that are another optimizer's. */
-function refuseBroken(given: TrainOptions): void {
-  if (given.optimizer === 'adamw' && given.learningRate === undefined) {
+/** @throws UsageError for learning rates of another optimizer */
+function refuseBroken(asked: TrainOptions): void {
+  if (asked.optimizer === 'adamw' && asked.learningRate === undefined) {
     throw usageError`--recipe modern with --optimizer adamw needs --lr: the recipe's, ${rates.learningRate}, is for vectors, far above those at which AdamW trains matrices; give one such as --lr 1e-3`;
   }
 }
 
-/** Without the digits that a product of decimal fractions adds. */
+/** Removes the digits that products of decimal fractions add. */
 const round = (value: number): number => Number(value.toPrecision(6));

@@ -1,4 +1,4 @@
-// Merges the options of a resumed run with those given again: each is used with a notice, or refused if it would break the run.
+// Merges the options of a resumed run with new ones: each is used with a notice, or refused if it would break the run.
 import { gpt2Error, usageError, words } from '../base/errors.ts';
 import { customModel, hasSameLayers, presetConfig } from '../model/config.ts';
 import { isRecordedAs } from '../weights/formats/hub.ts';
@@ -15,11 +15,11 @@ export function runToResume({ resume, overwrite, out }: TrainOptions): string | 
 }
 
 /**
- * Options that are given, those of `before` otherwise. Another schedule ends as is its default, an end makes a constant rate fall,
- * an option ends the one in whose place it comes, and a model of the hub keeps its recorded commit.
+ * The options of `before`, replaced by those of `asked` that are set. Another schedule gets its default end, an end makes a
+ * constant rate fall, an option removes the one that it replaces, and a model of the hub keeps its recorded commit.
  */
-export function withGiven(before: TrainOptions, given: TrainOptions): TrainOptions {
-  const { schedule, finalLearningRateFraction: final } = given;
+export function withGiven(before: TrainOptions, asked: TrainOptions): TrainOptions {
+  const { schedule, finalLearningRateFraction: final } = asked;
   const kept = { ...before };
   if (schedule !== undefined && before.schedule !== undefined && schedule !== before.schedule) {
     delete kept.finalLearningRateFraction;
@@ -30,51 +30,51 @@ export function withGiven(before: TrainOptions, given: TrainOptions): TrainOptio
   }
   for (const name of optionNames) {
     const other = otherOf(name);
-    if (other && given[name] !== undefined) delete kept[other];
+    if (other && asked[name] !== undefined) delete kept[other];
   }
-  const merged = { ...kept, ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) };
-  if (isSameHubModel(before, given)) merged.model = before.model;
+  const merged = { ...kept, ...Object.fromEntries(Object.entries(asked).filter(([, value]) => value !== undefined)) };
+  if (isSameHubModel(before, asked)) merged.model = before.model;
   return merged;
 }
 
 /**
  * The options with which a run continues.
- * @param before those of its checkpoint
- * @throws Gpt2Error if a given one would break it
+ * @param before options of the checkpoint
+ * @throws Gpt2Error if an option would break the run
  */
 export function resumedOptions(
   before: TrainOptions,
-  given: TrainOptions,
+  asked: TrainOptions,
   notice: (text: string) => void,
 ): TrainOptions {
-  const totalBatch = given.totalBatch ?? before.totalBatch;
-  // A run records its steps, also where --tokens asks for them.
-  const asked =
-    totalBatch === undefined ? given : { ...given, steps: askedSteps(given, totalBatch), tokens: undefined };
+  const totalBatch = asked.totalBatch ?? before.totalBatch;
+  // A run records its steps, even if --tokens set them.
+  const inSteps =
+    totalBatch === undefined ? asked : { ...asked, steps: askedSteps(asked, totalBatch), tokens: undefined };
   for (const name of recordedNames) {
-    const [value, was] = [asked[name], recordedValue(before, name)];
+    const [value, was] = [inSteps[name], recordedValue(before, name)];
     if (value === undefined || JSON.stringify(value) === JSON.stringify(was)) continue;
     const flag = spell(name);
-    const refusal = refusalOf(name, before, given);
+    const refusal = refusalOf(name, before, asked);
     if (refusal !== undefined) {
-      throw gpt2Error`cannot resume ${given.out} with ${flag} ${value}: it was trained with ${was}${refusal}`;
+      throw gpt2Error`cannot resume ${asked.out} with ${flag} ${value}: it was trained with ${was}${refusal}`;
     }
     const other = otherOf(name);
     const ended = other && before[other] !== undefined ? `${spell(other)} ${before[other]}` : undefined;
     if (name !== 'model') notice(`${flag} ${value} in place of the run's ${was ?? ended ?? 'default'}`);
   }
-  return withGiven(before, asked);
+  return withGiven(before, inSteps);
 }
 
-/** Why another value is refused, to end the message; undefined: it is allowed. */
-function refusalOf(name: OptionName, before: TrainOptions, given: TrainOptions): string | undefined {
+/** Why another value is refused, to end the message; undefined if it is allowed. */
+function refusalOf(name: OptionName, before: TrainOptions, asked: TrainOptions): string | undefined {
   switch (optionRows[name].resume) {
     case 'never':
       return '';
     case 'with --order sequence':
       return before.order === 'sequence' ? undefined : words`; only --order sequence can continue with another split`;
     case 'to the same model':
-      return isSameModel(before, given) ? undefined : '';
+      return isSameModel(before, asked) ? undefined : '';
     default:
       return undefined;
   }
@@ -83,11 +83,11 @@ function refusalOf(name: OptionName, before: TrainOptions, given: TrainOptions):
 const isSameHubModel = ({ model: recorded }: TrainOptions, { model }: TrainOptions): boolean =>
   recorded !== undefined && model !== undefined && isRecordedAs(recorded, model);
 
-/** Whether the given name, with the given sizes, is the model that was trained. */
-function isSameModel(before: TrainOptions, given: TrainOptions): boolean {
-  if (isSameHubModel(before, given)) return true;
-  const preset = presetConfig(given.model!);
+/** Whether the options name the model that was trained, with the same sizes. */
+function isSameModel(before: TrainOptions, asked: TrainOptions): boolean {
+  if (isSameHubModel(before, asked)) return true;
+  const preset = presetConfig(asked.model!);
   return (
-    (preset !== undefined || given.model === customModel) && hasSameLayers(withGiven({ ...preset }, given), before)
+    (preset !== undefined || asked.model === customModel) && hasSameLayers(withGiven({ ...preset }, asked), before)
   );
 }

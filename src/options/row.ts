@@ -14,60 +14,60 @@ export interface Facts {
   /** The model's context; infinite while the model is unknown. */
   readonly context: number;
   readonly startsFromWeights: boolean;
-  /** Whether sizes and parts of the model are known: those of weights are not before the weights are opened. */
+  /** Whether sizes and parts of the model are known; those of weights are unknown until the weights are opened. */
   readonly isModelKnown: boolean;
-  readonly given: Readonly<Record<string, unknown>>;
+  readonly asked: Readonly<Record<string, unknown>>;
 }
 
 /** A default that is not a constant. */
 interface DerivedDefault {
-  /** For --help. */
+  /** The default in --help. */
   readonly text: string;
-  /** Absent: the option stays unset, or what uses it fills it in. */
+  /** Absent: the option stays unset, or the code that uses it fills it in. */
   readonly of?: (facts: Facts) => OneValue;
 }
 
-/** One option; one whose type is 'texts' can be repeated. */
+/** One option; an option whose type is 'texts' can be repeated. */
 export interface OptionRow {
-  /** The flag, and the name of its value in <>, or in [] where it may be left out. */
+  /** The flag, and the name of its value in <>, or in [] if the value is optional. */
   readonly usage: string;
-  /** Value of the flag alone, where its value may be left out. */
+  /** The value of the flag alone, if the value is optional. */
   readonly alone?: OptionValue;
   readonly type: ValueType;
-  /** Imperative or noun phrase of fewer than 80 characters; the default follows from its own column. */
+  /** Imperative or noun phrase of fewer than 80 characters; the default is appended from its column. */
   readonly help: string;
   readonly default?: OneValue | DerivedDefault;
   /**
-   * May be missing from config.json: the option has no default, or was added after version 0.1.0. Older runs then have the
-   * default. Every new option of a model or run needs it.
+   * The option may be missing from config.json: it has no default, or was added after version 0.1.0; older runs then have the
+   * default. Every new option of a model or run needs this.
    */
   readonly optional?: true;
-  /** Whether --resume may change it. Default: yes, with a notice. */
+  /** Whether --resume may change the option. Default: yes, with a notice. */
   readonly resume?: 'never' | 'with --order sequence' | 'to the same model';
   /**
-   * Whether runs that differ in it are different to `compare` and in reports. Default: yes. 'by file name': over a reference and
-   * in tables only the last part of the path counts. 'if the rate falls': over a reference, and only if a learning rate falls.
-   * 'without validation': a reference is compared all the same, without its validations.
+   * Whether `compare` and reports treat runs that differ in the option as different. Default: yes. 'by file name': against a
+   * reference and in tables only the last part of the path counts. 'if the rate falls': against a reference, and only if a
+   * learning rate falls. 'without validation': a reference is still compared, but without its validations.
    */
   readonly compare?: 'no' | 'by file name' | 'if the rate falls' | 'without validation';
-  /** Ranks may differ in it: it depends on their machine. */
+  /** Ranks may differ in the option, because it depends on their machine. */
   readonly perMachine?: true;
-  /** The option in whose place this one comes: of two that are given together both are refused, a later one ends an earlier one. */
+  /** The option that this one replaces: setting both at once is refused, a later one removes an earlier one. */
   readonly insteadOf?: string;
-  /** The option that must be given too. */
+  /** The option that must be set, too. */
   readonly needs?: string;
-  /** This option has an effect only if another one has one of these values; else only its default is allowed. */
+  /** This option has an effect only if another option has one of these values; otherwise only its default is allowed. */
   readonly onlyWith?: { readonly option: string; readonly values: readonly [string, ...string[]] };
   /** `bench` has the option too; for 'training' it has no effect on generation. */
   readonly bench?: true | 'training';
-  /** What a user who gives it another value may mean, to end the error. */
+  /** Advice at the end of the error for another value: what the user may have meant. */
   readonly otherwise?: (value: string) => string;
-  /** Its names in other programs: an error that quotes one names this option. */
+  /** The option's names in other programs: an error that quotes one names this option. */
   readonly elsewhere?: readonly string[];
 }
 
-/** A row's value once settled. */
-export type SettledValueOf<R extends OptionRow> = R['type'] extends 'switch'
+/** A row's value once resolved. */
+export type ResolvedValueOf<R extends OptionRow> = R['type'] extends 'switch'
   ? boolean
   : R['type'] extends 'text'
     ? string
@@ -88,7 +88,7 @@ export type HasDefault<R> = R extends { readonly default: infer D }
     : false
   : false;
 
-/** The default of a row; undefined: none, or none yet. */
+/** The default of a row; undefined: none, or not known yet. */
 export function defaultOf({ default: value }: OptionRow, facts?: Facts): OptionValue | undefined {
   if (typeof value !== 'object') return value;
   return facts && value.of?.(facts);

@@ -1,4 +1,5 @@
-// Options of how a run trains: device, memory, ranks, validation, samples, checkpoints. Part of the options table (table.ts).
+// Options of how a run trains: device, memory, ranks, validation, samples, checkpoints. One section of the options table
+// (table.ts).
 import { recomputeNames } from '../model/activation-tables.ts';
 import { dtypes } from '../native/device.ts';
 import { type OptionRow, whole } from './row.ts';

@@ -1,5 +1,5 @@
-// Merges the options of all sources, once: a value that is given itself counts before that of --config's file, then that of
-// --preset, then that of --recipe.
+// Merges the options of all sources, once. An option that was set directly comes first, then --config's file, then --preset, then
+// --recipe.
 import { UsageError, words } from '../base/errors.ts';
 import { refuseBoth } from './complete-options.ts';
 import { type PresetName, readPreset } from './presets.ts';
@@ -8,48 +8,48 @@ import { type RecipeChoice, recipeChoices, recipeSource } from './recipe.ts';
 import { withGiven } from './resumed-options.ts';
 import { type OptionName, spell, type TrainOptions } from './table.ts';
 
-/** Options of all sources, and where those come from that were not given themselves. */
+/** Options of all sources, and the origin of those that were not set directly. */
 export interface Sources {
-  /** As they were given. */
-  readonly given: TrainOptions;
+  /** Options that were set directly, as they were. */
+  readonly asked: TrainOptions;
   readonly options: TrainOptions;
-  /** What each source adds, by its words: "--preset shakespeare-laptop". */
+  /** The options that each source adds, by the source's text: "--preset shakespeare-laptop". */
   readonly added: ReadonlyMap<string, TrainOptions>;
   /** The preset, with the options that come from it. */
   readonly preset: { readonly name: PresetName; readonly options: TrainOptions } | undefined;
-  /** The recipe, with what it chooses and why. */
+  /** The recipe, with its choices and their reasons. */
   readonly recipe:
     | { readonly name: string; readonly source: string; readonly choices: readonly RecipeChoice[] }
     | undefined;
 }
 
 /** @throws UsageError for a wrong option; as `readOptionsFile`, and as `recipeChoices` */
-export function resolveSources(given: TrainOptions): Sources {
-  checkTrainOptions(given);
-  const { config, ...typed } = given;
+export function resolveSources(asked: TrainOptions): Sources {
+  checkTrainOptions(asked);
+  const { config, ...typed } = asked;
   const added = new Map<string, TrainOptions>();
-  const { preset: presetName, ...own } = withGiven(config === undefined ? {} : readOptionsFile(config), typed);
-  if (config !== undefined) added.set(words`--config ${config}`, notIn(typed, own));
+  const { preset: presetName, ...merged } = withGiven(config === undefined ? {} : readOptionsFile(config), typed);
+  if (config !== undefined) added.set(words`--config ${config}`, notIn(typed, merged));
   const preset = presetName && {
     name: presetName,
-    options: notIn(own, withGiven(readPreset(presetName).options, own)),
+    options: notIn(merged, withGiven(readPreset(presetName).options, merged)),
   };
   if (preset) added.set(words`--preset ${preset.name}`, preset.options);
-  const all: TrainOptions = { ...preset?.options, ...own };
+  const all: TrainOptions = { ...preset?.options, ...merged };
   const { recipe: name, ...options } = all;
   refuseBoth(options);
-  // A run that is resumed has recorded what its recipe chose.
-  if (name === undefined || options.resume === true) return { given, options: all, added, preset, recipe: undefined };
+  // A resumed run has recorded its recipe's choices.
+  if (name === undefined || options.resume === true) return { asked, options: all, added, preset, recipe: undefined };
   const choices = recipeChoices(options);
   const chosen: TrainOptions = Object.fromEntries(choices.map(({ name, value }) => [name, value]));
   added.set(words`--recipe ${name}`, chosen);
-  return { given, options: { ...chosen, ...options }, added, preset, recipe: { name, source: recipeSource, choices } };
+  return { asked, options: { ...chosen, ...options }, added, preset, recipe: { name, source: recipeSource, choices } };
 }
 
 const notIn = (before: TrainOptions, merged: TrainOptions): TrainOptions =>
   Object.fromEntries(Object.entries(merged).filter(([option]) => before[option as OptionName] === undefined));
 
-/** The error; a UsageError about options whose values a source added names the source and the values. */
+/** A UsageError about options that a source added also names the source and the values; other errors stay the same. */
 export function nameSources(error: unknown, { added }: Sources): unknown {
   if (!(error instanceof UsageError)) return error;
   const named = [...added].flatMap(([source, options]) => {

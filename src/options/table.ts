@@ -1,20 +1,20 @@
 // The options of training, one row each. The command line, --help, completion, config files, a run's configuration and its
-// schema, docs/formats.md, and the rules of --resume, compare and ranks derive from the columns (row.ts). To add an option,
-// add its row to one of the three parts, `npm run generate`, and the code that uses it.
+// schema, docs/formats.md, and the rules of --resume, compare and ranks derive from the columns (row.ts). To add an option, add a
+// row to one of the three sections, run `npm run generate`, and write the code that uses it.
 import { nameFlags, spelled } from '../base/wording.ts';
-import { flagOf, type HasDefault, type OptionRow, type SettledValueOf } from './row.ts';
+import { flagOf, type HasDefault, type OptionRow, type ResolvedValueOf } from './row.ts';
 import { runningRows } from './running-rows.ts';
 import { startRows } from './start-rows.ts';
 import type { TrainOptions } from './train-options.generated.ts';
 import { trainingRows } from './training-rows.ts';
 
-/** Options that config.json records; those of one start of the program are recorded nowhere. */
+/** Options that config.json records; options of one start of the program are not recorded. */
 const recordedRows = { ...trainingRows, ...runningRows };
 
 /** Keyed by the option's name in config.json. */
 export const optionTable = { ...recordedRows, ...startRows };
 
-/** The parts of the table, by their headings in --help. */
+/** The sections of the table, by their headings in --help. */
 export const optionParts: Readonly<Record<string, Readonly<Record<string, OptionRow>>>> = {
   'What is trained:': trainingRows,
   'How it is trained:': runningRows,
@@ -33,16 +33,16 @@ export const recordedNames = Object.keys(recordedRows) as readonly RecordedName[
 export const rowNamed = (name: string): OptionRow | undefined =>
   Object.hasOwn(optionTable, name) ? optionRows[name as OptionName] : undefined;
 
-/** A name without what divides its words: learning_rate and learning-rate are one. */
+/** A name without word separators: learning_rate and learning-rate are the same. */
 export const plain = (name: string): string => name.replaceAll(/[-_]/g, '').toLowerCase();
 
-/** The option of a name as config.json or --help has it, however its words are divided: learningRate, learning_rate, lr, --lr. */
+/** The option with a name of config.json or --help, with any word separators: learningRate, learning_rate, lr, --lr. */
 export const optionNamed = (name: string): OptionName | undefined =>
   optionNames.find((key) => [key, flagOf(optionRows[key])].some((known) => plain(known) === plain(name)));
 
 const isSwitch = ({ type }: OptionRow): boolean => type === 'switch' || (typeof type === 'object' && 'switch' in type);
 
-// The validation of prepro is the one flag of another command that is not its option's name.
+// --val-fraction of prepro is the only flag of another command whose name differs from its option's.
 nameFlags({
   names: new Map([
     ['--val-fraction', 'validation'],
@@ -51,7 +51,7 @@ nameFlags({
   switches: new Set(Object.values(optionRows).filter(isSwitch).map(flagOf)),
 });
 
-/** "--seq" of sequence; for programs "sequence". */
+/** "--seq" for sequence; in a program "sequence". */
 export const spell = (name: OptionName): string => spelled(flagOf(optionRows[name]));
 
 export type { TrainOptions };
@@ -63,8 +63,8 @@ export type DefaultedOptions = Readonly<
   { [K in Defaulted]: NonNullable<TrainOptions[K]> } & Omit<TrainOptions, Defaulted>
 >;
 
-/** Options of a run: `batch` is chosen, and with it what a step is. */
-export type SettledOptions = Readonly<
+/** Options of a run in which `batch` is chosen, and so the size of a step. */
+export type ResolvedOptions = Readonly<
   Omit<DefaultedOptions, 'batch' | 'totalBatch'> & {
     /** Sequences in a micro-batch. */
     batch: number;
@@ -79,6 +79,6 @@ export type RecordedName = keyof typeof recordedRows;
 type OptionalName = { [K in RecordedName]: Table[K] extends { readonly optional: true } ? K : never }[RecordedName];
 
 /** The options of a model or run with all defaults, as config.json and logs record them. */
-export type Configuration = { [K in Exclude<RecordedName, OptionalName>]: SettledValueOf<Table[K]> } & {
-  [K in OptionalName]?: SettledValueOf<Table[K]>;
+export type Configuration = { [K in Exclude<RecordedName, OptionalName>]: ResolvedValueOf<Table[K]> } & {
+  [K in OptionalName]?: ResolvedValueOf<Table[K]>;
 } & { vocabularySize: number; cards?: string; [field: string]: unknown };

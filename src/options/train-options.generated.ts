@@ -27,7 +27,7 @@ export type TrainOptions = {
   embeddingNorm?: 'none' | 'rmsnorm' | undefined;
   /** `--activation <NAME>`: the MLP's activation: gelu, or relu2, the square of ReLU (default: gelu). */
   activation?: 'gelu' | 'relu2' | undefined;
-  /** `--head <NAME>`: tied: the embedding's matrix; untied: a matrix of its own, with biases (default: tied). */
+  /** `--head <NAME>`: tied: the embedding's matrix; untied: a separate matrix, with biases (default: tied). */
   head?: 'tied' | 'untied' | undefined;
   /** `--softcap <X>`: largest absolute value of a logit, approached smoothly; 0: no limit (default: 0). */
   softcap?: number | undefined;

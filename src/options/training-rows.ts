@@ -1,4 +1,4 @@
-// Options of what is trained: model (model-rows.ts), data, step, learning rate. Part of the options table (table.ts).
+// Options of what is trained: model (model-rows.ts), data, step, learning rate. One section of the options table (table.ts).
 import { orderNames } from '../data/batches/order.ts';
 import { adamwDefaults, adamwRanges } from '../optimizer/adamw.ts';
 import { optimizerNames } from '../optimizer/choose.ts';
@@ -10,11 +10,11 @@ import { type OptionRow, real, whole } from './row.ts';
 const newModelRate = 3e-4;
 /**
  * nanoGPT's rate for GPT-2 on new text, constant (--final-lr-frac 1). AdamW's moments start at zero, so the first updates are as
- * large as the rate whatever the gradients are; ten times this rate would undo what the weights have learned.
+ * large as the rate for any gradients; ten times this rate would destroy what the weights have learned.
  */
 const fineTuningRate = 3e-5;
 
-/** Where each schedule ends, as a share of --lr. */
+/** The end of each schedule, as a fraction of --lr. */
 const finalFractions = { constant: 1, cosine: 0.1, linear: 0, wsd: 0, trapezoid: 0 } as const;
 
 /** For options of Muon. */
@@ -114,7 +114,7 @@ export const trainingRows = {
     help: 'how the rate falls: cosine, linear, constant; wsd, trapezoid: flat, then down',
     default: {
       text: 'constant; cosine with --final-lr-frac',
-      of: ({ given }) => (given.finalLearningRateFraction === undefined ? 'constant' : 'cosine'),
+      of: ({ asked }) => (asked.finalLearningRateFraction === undefined ? 'constant' : 'cosine'),
     },
     compare: 'if the rate falls',
     elsewhere: ['lr-scheduler', 'lr-scheduler-type', 'decay-lr'],
@@ -127,7 +127,7 @@ export const trainingRows = {
       text: Object.entries(finalFractions)
         .map(([name, fraction]) => `${name} ${fraction}`)
         .join(', '),
-      of: ({ given }) => finalFractions[(given.schedule ?? 'constant') as keyof typeof finalFractions],
+      of: ({ asked }) => finalFractions[(asked.schedule ?? 'constant') as keyof typeof finalFractions],
     },
     compare: 'if the rate falls',
     elsewhere: ['min-lr'],

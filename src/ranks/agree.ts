@@ -1,5 +1,5 @@
-// Checks that all ranks have the same program, configuration and data. Each gathers the facts of all and finds the same first
-// difference from rank 0, so all end with the same error.
+// Checks that all ranks have the same program, configuration and data. Each rank gathers the facts of all and finds the same
+// first difference from rank 0, so all end with the same error.
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, extname, join } from 'node:path';
@@ -14,8 +14,8 @@ type Facts = Readonly<Record<string, unknown>>;
 export async function agree(ranks: Ranks, facts: Facts): Promise<void> {
   const all = await ranks.allGather(facts);
   const wanted = flat(all[0]!);
-  for (const [rank, own] of all.entries()) {
-    const found = flat(own);
+  for (const [rank, facts] of all.entries()) {
+    const found = flat(facts);
     for (const name of new Set([...wanted.keys(), ...found.keys()])) {
       if (wanted.get(name) === found.get(name)) continue;
       throw ranks.disagreement(
@@ -26,19 +26,19 @@ export async function agree(ranks: Ranks, facts: Facts): Promise<void> {
   }
 }
 
-/** "configuration.batch" to "4". */
+/** Facts by path: "configuration.batch" to "4". */
 function flat(value: unknown, path: readonly string[] = []): Map<string, string> {
   if (typeof value !== 'object' || value === null) return new Map([[path.join('.'), JSON.stringify(value)]]);
   return new Map(Object.entries(value).flatMap(([name, each]) => [...flat(each, [...path, name])]));
 }
 
-/** sha256 over the running program, source or compiled, and the native library. */
+/** sha256 over the running program, sources or compiled, and the native library. */
 export function codeHash(kind: LibraryKind): string {
   const hash = createHash('sha256');
-  const own = fileURLToPath(import.meta.url);
-  const folder = join(dirname(own), '..');
+  const self = fileURLToPath(import.meta.url);
+  const folder = join(dirname(self), '..');
   const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter(
-    (name) => extname(name) === extname(own),
+    (name) => extname(name) === extname(self),
   );
   for (const name of files.sort()) hash.update(name).update(readFileSync(join(folder, name)));
   return hash.update(readFileSync(libraryPath(kind))).digest('hex');

@@ -1,12 +1,12 @@
-// Sends messages between two processes, one JSON value per line over TCP, after both have proved that they belong to the same
-// job: each returns an HMAC of the other's random challenge under the job's token, which is never sent. Later messages are
-// neither encrypted nor authenticated.
+// Sends messages between two processes, one JSON value per line over TCP. First both prove that they belong to the same job: each
+// returns an HMAC of the other's random challenge under the job's token, which is never sent. Later messages are neither
+// encrypted nor authenticated.
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Socket } from 'node:net';
 
 export type Message = Readonly<Record<string, unknown>>;
 
-/** Characters that a peer may send before its proof, and after it. */
+/** Most characters of a message before the peer's proof, and after it. */
 const longestUntrusted = 1000;
 const longest = 1 << 28;
 
@@ -119,16 +119,16 @@ const proofOf = (token: string, role: 'join' | 'welcome', ...facts: (string | nu
     .update([role, ...facts].join(' '))
     .digest('hex');
 
-const isProof = (wanted: string, given: unknown): boolean => {
-  const [a, b] = [Buffer.from(wanted), Buffer.from(String(given))];
+const isProof = (wanted: string, proof: unknown): boolean => {
+  const [a, b] = [Buffer.from(wanted), Buffer.from(String(proof))];
   return a.length === b.length && timingSafeEqual(a, b);
 };
 
 const answerMilliseconds = 5000;
 
 /**
- * Authenticates a peer at rank 0 and returns its rank.
- * @param refuse returns why a rank may not join, or undefined
+ * Authenticates a peer at rank 0 and returns the peer's rank.
+ * @param refuse returns the reason why a rank may not join, or undefined
  * @throws Error with the reason for a refusal
  */
 export async function welcome(
@@ -164,11 +164,11 @@ export async function introduce(
 ): Promise<void> {
   const { program, challenge } = await channel.next(answerMilliseconds);
   if (program !== 'gpt2.ts') throw new Error('another program answers');
-  const own = randomBytes(16).toString('hex');
-  channel.send({ rank, ranks, challenge: own, proof: proofOf(token, 'join', String(challenge), rank, ranks) });
+  const mine = randomBytes(16).toString('hex');
+  channel.send({ rank, ranks, challenge: mine, proof: proofOf(token, 'join', String(challenge), rank, ranks) });
   const { welcome, refused } = await channel.next(answerMilliseconds);
   if (refused !== undefined) throw new RefusedError(String(refused));
-  if (!isProof(proofOf(token, 'welcome', own), welcome))
+  if (!isProof(proofOf(token, 'welcome', mine), welcome))
     throw new Error('the program that answers does not know the job token');
   channel.isTrusted = true;
 }

@@ -1,5 +1,5 @@
-// Starts the ranks of a job on this machine, each a process of this program with the same arguments, passes signals on to them,
-// and kills those that remain after one has failed.
+// Starts the ranks of a job on this machine, each a process of this program with the same arguments, forwards signals to them,
+// and kills those that still run some time after one has failed.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { createServer } from 'node:net';
@@ -7,16 +7,16 @@ import { ExitError, Gpt2Error, gpt2Error } from '../base/errors.ts';
 import { signalOf } from '../base/signals.ts';
 import { masterPort } from './place.ts';
 
-/** Time that ranks have to end after one has failed; rank 0 may be writing a checkpoint. */
+/** Time for ranks to end after one has failed; rank 0 may be writing a checkpoint. */
 const graceMilliseconds = 3000;
 const rootGraceMilliseconds = 8000;
-/** Characters kept from the end of the standard error of each rank other than 0. */
+/** Number of characters kept from the end of the standard error of each rank other than 0. */
 const keptCharacters = 4000;
 
 /**
- * Runs `count` ranks to their end. Rank 0 has this process's standard streams.
- * @param signal passed on to every rank once; its reason is an exit code
- * @throws ExitError of rank 0, which has reported why; otherwise Gpt2Error naming the rank that failed and how
+ * Runs `count` ranks until they end. Rank 0 uses this process's standard streams.
+ * @param signal forwarded to every rank once; its reason is an exit code
+ * @throws ExitError of rank 0, which has printed the reason; otherwise Gpt2Error with the rank that failed and the reason
  */
 export async function launchRanks(count: number, signal?: AbortSignal): Promise<void> {
   const port = String(masterPort() ?? (await freePort()));
@@ -26,10 +26,10 @@ export async function launchRanks(count: number, signal?: AbortSignal): Promise<
     for (const { child } of ranks) child.kill(signalOf(signal?.reason) ?? 'SIGTERM');
   };
   signal?.addEventListener('abort', pass, { once: true });
-  // At a second signal this process ends at once: a rank that hangs in a kernel ends at its second one too.
+  // A second signal ends this process at once; passed on, it also ends a rank that hangs in a kernel.
   process.once('exit', pass);
   const timers: NodeJS.Timeout[] = [];
-  /** The first rank that failed; others end because of it. */
+  /** The first rank that failed; the others end because of it. */
   let failed: number | undefined;
   const ends = await Promise.all(
     ranks.map(async ({ exited, closed }, rank) => {
@@ -46,7 +46,7 @@ export async function launchRanks(count: number, signal?: AbortSignal): Promise<
   signal?.removeEventListener('abort', pass);
   process.off('exit', pass);
   if (failed === undefined) return;
-  // Rank 0 has reported the reason, unless it was killed.
+  // Rank 0 has printed the reason, unless it was killed.
   const { code: rootCode } = ends[0]!;
   if (rootCode) throw new ExitError(rootCode);
   const { code, signal: by, stderr } = ends[failed]!;
@@ -56,7 +56,7 @@ export async function launchRanks(count: number, signal?: AbortSignal): Promise<
 interface End {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
-  /** The end of its standard error; empty for rank 0, which shares that of this process. */
+  /** The end of the rank's standard error; empty for rank 0, which shares this process's. */
   readonly stderr: string;
 }
 
@@ -91,7 +91,7 @@ function start(rank: number, count: number, { port, token }: { port: string; tok
  */
 export function stopWithLauncher(): void {
   if (process.env.GPT2_LAUNCHED !== '1') return;
-  // It ended while this program was loading, so 'disconnect' will not be emitted again.
+  // The launcher ended while this program was loading, so 'disconnect' will not be emitted again.
   if (!process.connected) throw gpt2Error`the program that launched this one has ended; start the run again`;
   process.once('disconnect', () => process.kill(process.pid, 'SIGTERM'));
   process.channel?.unref();

@@ -1,27 +1,27 @@
-// Detects ranks that are silent, ranks that are behind, and a step that no rank finishes.
+// Detects ranks that are silent, ranks that lag, and a step that no rank finishes.
 
 export const beatMilliseconds = 1000;
-/** Before training begins, and between steps, a rank may be busy for long: it checks shards, draws weights, writes files. */
+/** Before training and between steps, a rank may be busy for long: it checks shards, initializes weights, writes files. */
 const idlePatience = 600_000;
-/** A step hangs when it takes this many times as long as the longest before it, and as a silent rank is given. */
+/** A step hangs if it takes this many times as long as the longest step before, and as the time after which a rank is silent. */
 const hangFactor = 10;
 
 /** The last known state of another rank. */
 interface Other {
   heard: number;
   step: number;
-  /** When it was first seen in that step. */
+  /** When the rank was first seen in its current step. */
   since: number;
 }
 
 export class Liveness {
-  /** The step this rank is in; -1 before the first. */
+  /** The step of this rank; -1 before the first. */
   step = -1;
   readonly #others: ReadonlyMap<number, Other>;
   readonly #silenceMilliseconds: number;
   #patience = idlePatience;
   #longestStep = 0;
-  /** When the last step was done; undefined: none was, or something other than a step came since. */
+  /** When the last step was done; undefined before the first step, and after work other than a step. */
   #stepDone: number | undefined;
   #lastCheck = performance.now();
 
@@ -40,7 +40,7 @@ export class Liveness {
     other.since = other.heard;
   }
 
-  /** Begins a step. From the first one on, a rank that is silent or behind for too long fails the job. */
+  /** Begins a step. From the first step on, a rank that is silent or lags for too long fails the job. */
   begin(step: number): void {
     this.step = step;
     if (this.#patience === idlePatience) for (const other of this.#others.values()) other.since = performance.now();
@@ -64,12 +64,12 @@ export class Liveness {
     this.pause();
   }
 
-  /** Failures of other ranks, and of this one (`own`) if all hang; to be called every `beatMilliseconds`. */
-  failures(own: number): { readonly rank: number; readonly reason: string }[] {
+  /** Failures of other ranks, and of this rank (`self`) if all hang; must be called every `beatMilliseconds`. */
+  failures(self: number): { readonly rank: number; readonly reason: string }[] {
     const now = performance.now();
     const late = now - this.#lastCheck - beatMilliseconds;
     this.#lastCheck = now;
-    // If this process was busy itself, it has not read what the others sent meanwhile.
+    // A process that was busy has not read the messages that others sent meanwhile.
     if (late > beatMilliseconds) for (const other of this.#others.values()) other.heard = now;
     const furthest = Math.max(this.step, ...[...this.#others.values()].map(({ step }) => step));
     const found = [...this.#others].flatMap(([rank, other]) => {
@@ -80,7 +80,7 @@ export class Liveness {
     if (waited > hangFactor * Math.max(this.#longestStep, this.#silenceMilliseconds)) {
       const seconds = Math.round(waited / 1000);
       const reason = `has waited ${seconds} s for step ${this.step} to end, as has every other rank: their communication hangs`;
-      found.push({ rank: own, reason });
+      found.push({ rank: self, reason });
     }
     return found;
   }

@@ -6,11 +6,11 @@ import { Channel, introduce, RefusedError, welcome } from './channel.ts';
 import type { Place } from './place.ts';
 
 const retryMilliseconds = 200;
-/** A longer wait is reported. */
+/** Longer waits are reported. */
 const quietMilliseconds = 5000;
 
 /**
- * Opens a channel from rank 0 to every other rank, or from another rank to rank 0; keyed by rank.
+ * Opens channels, keyed by rank: rank 0 to every other rank, another rank to rank 0.
  * @throws Gpt2Error if a rank does not connect in time, or rank 0 refuses this one
  */
 export async function meet(
@@ -35,7 +35,7 @@ export async function meet(
   }
 }
 
-/** "rank 2", "ranks 1, 2": those without a channel to rank 0. */
+/** "rank 2", "ranks 1, 2": the ranks without a channel to rank 0. */
 function missingRanks({ ranks }: Place, channels: ReadonlyMap<number, Channel>): string {
   const missing = Array.from({ length: ranks }, (_, rank) => rank).filter((rank) => rank > 0 && !channels.has(rank));
   return `rank${missing.length === 1 ? '' : 's'} ${missing.join(', ')}`;

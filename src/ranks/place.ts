@@ -9,7 +9,7 @@ export interface Place {
   readonly ranks: number;
   /** The environment variable that holds `ranks`. */
   readonly ranksFrom: string;
-  /** Rank among those of this machine. */
+  /** Rank among the ranks of this machine. */
   readonly localRank: number;
   readonly localRanks: number;
   /** Index of its GPU: `localRank`, or 0 if CUDA_VISIBLE_DEVICES shows only one. */
@@ -43,7 +43,7 @@ interface Launcher {
   readonly ownsPort?: boolean;
 }
 
-/** The place that a launcher gave this process; undefined if it trains alone. @throws UsageError for an invalid one */
+/** The place that a launcher assigned to this process; undefined if it trains alone. @throws UsageError if it is invalid */
 export function placeFromEnvironment(environment: Environment = process.env): Place | undefined {
   const launcher = torchrun(environment) ?? slurm(environment) ?? openMpi(environment);
   if (!launcher) return undefined;
@@ -82,7 +82,7 @@ function torchrun(environment: Environment): Launcher | undefined {
 function slurm(environment: Environment): Launcher | undefined {
   const { SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_NTASKS, SLURM_JOB_ID, SLURM_STEP_ID } = environment;
   if (SLURM_PROCID === undefined || (SLURM_STEP_NUM_TASKS ?? SLURM_NTASKS) === undefined) return undefined;
-  // A batch script has these variables too; its ranks are the processes that srun starts from it.
+  // The variables are also set in a batch script; the ranks are the processes that srun starts from the script.
   if (SLURM_JOB_ID !== undefined && SLURM_STEP_ID === undefined) return undefined;
   const nodes = environment.SLURM_STEP_NODELIST ?? environment.SLURM_JOB_NODELIST ?? environment.SLURM_NODELIST;
   return {
@@ -113,17 +113,17 @@ function openMpi(environment: Environment): Launcher | undefined {
   };
 }
 
-/** CPU threads of a rank for --threads; 0, all cores, divides those of the machine among its ranks. */
+/** Number of CPU threads of a rank for --threads; 0, all cores, divides the machine's cores among its ranks. */
 export const threadsOf = (threads: number, place: Place | undefined): number =>
   threads || !place ? threads : Math.max(1, Math.floor(availableParallelism() / place.localRanks));
 
-/** "gpu03" of "gpu[03-05,09],login1". */
+/** The first node of a list: "gpu03" of "gpu[03-05,09],login1". */
 export function firstNode(nodes: string): string {
   const match = /^([^[,]*)(?:\[([^\],-]+)[^\]]*\]([^,]*))?/.exec(nodes)!;
   return `${match[1]}${match[2] ?? ''}${match[3] ?? ''}`;
 }
 
-/** MASTER_PORT plus `beyond`; undefined if it is not set. @throws UsageError */
+/** MASTER_PORT plus `beyond`; undefined if MASTER_PORT is not set. @throws UsageError */
 export function masterPort(environment: Environment = process.env, beyond = 0): number | undefined {
   if (!environment.MASTER_PORT) return undefined;
   return whole(environment, 'MASTER_PORT', 1, mostPort - beyond) + beyond;
@@ -142,7 +142,7 @@ function derivedPort(job: string | undefined): number {
   return 10_000 + (createHash('sha256').update(job).digest().readUInt32LE() % 20_000);
 }
 
-/** Keeps jobs apart, but anyone who knows the job can derive it; GPT2_JOB_TOKEN is for networks that others use. */
+/** Separates jobs, but anyone who knows the job's name can derive the token; GPT2_JOB_TOKEN is for networks with other users. */
 const derivedToken = (job: string): string =>
   createHash('sha256')
     .update(`gpt2.ts ${job} ${process.getuid?.() ?? ''}`)

@@ -1,5 +1,5 @@
-// Connects the ranks of a job through rank 0: gathers values of all, and turns whatever fails first into one error with rank,
-// host and reason, with which every rank ends. Gradients take another way (src/ops/collectives.ts).
+// Connects the ranks of a job through rank 0: gathers values of all ranks, and turns the first failure into one error with rank,
+// host and reason, with which every rank ends. Gradients use other connections (src/ops/collectives.ts).
 import { hostname } from 'node:os';
 import { setTimeout } from 'node:timers/promises';
 import { Gpt2Error, NativeError } from '../base/errors.ts';
@@ -8,31 +8,31 @@ import { beatMilliseconds, Liveness } from './liveness.ts';
 import { meet } from './meet.ts';
 import type { Place } from './place.ts';
 
-/** The failure of a job of several ranks; every rank ends with the same. */
+/** The failure of a job of several ranks; every rank ends with the same error. */
 export class RankError extends Gpt2Error {
   override readonly name = 'RankError';
 }
 
-/** How long rank 0 waits for the cause after it has heard of an effect. */
+/** Time that rank 0 waits for the cause of a failure after a rank has reported an effect. */
 const causeMilliseconds = 1000;
-/** How long a rank that fails waits for rank 0's verdict. */
+/** Time that a failing rank waits for the verdict of rank 0. */
 const verdictMilliseconds = 4000;
 
 interface Blame {
   readonly rank: number;
-  /** " is gone: ...", a deed of the rank, or ": " and the message of its error. */
+  /** " is gone: ...", an act of the rank, or ": " and the message of its error. */
   readonly deed: string;
   /** Whether another rank may be the cause. */
   readonly isEffect: boolean;
 }
 
-/** The blame for a rank's error. When a rank ends, the collectives of the others fail and, on GPUs, so do reads of its memory. */
+/** Blames a rank for its error. When a rank ends, collectives on the others fail, and on GPUs reads of its memory, too. */
 function blameFor(error: unknown, rank: number): Blame {
   if (!(error instanceof Gpt2Error)) return { rank, deed: `: a defect of gpt2.ts: ${error}`, isEffect: false };
   const native = [error, error.cause].find((each) => each instanceof NativeError);
   const isEffect = native?.status === 'GPT2_RANK_ERROR' || native?.status === 'GPT2_DEVICE_ERROR';
   if (native?.failedRank === undefined) return { rank, deed: `: ${error.message}`, isEffect };
-  // "rank 2 has not answered": the verdict names the rank together with its host.
+  // "rank 2 has not answered": the verdict names the rank with its host.
   return { rank: native.failedRank, deed: native.detail.slice(`rank ${native.failedRank}`.length), isEffect };
 }
 
@@ -46,7 +46,7 @@ export class Ranks {
   /** Whether this rank writes the run folder. */
   readonly isRoot: boolean;
   readonly liveness: Liveness;
-  /** The machine of each rank. */
+  /** The machine name of each rank. */
   hosts: readonly string[] = [];
   /** Rejects with the verdict as soon as there is one. */
   readonly failed: Promise<never>;
@@ -62,9 +62,9 @@ export class Ranks {
 
   /**
    * Connects to the other ranks.
-   * @param notice called for each connection refused
+   * @param notice called for each refused connection
    * @param signal aborting it ends the wait
-   * @throws RankError if one does not connect in time
+   * @throws RankError if a rank does not connect in time
    */
   static async join(place: Place, notice: (text: string) => void, signal?: AbortSignal): Promise<Ranks> {
     let channels: Map<number, Channel>;
@@ -84,7 +84,7 @@ export class Ranks {
     }
   }
 
-  /** Runs `work` on every rank; an error on one ends all. */
+  /** Runs `work` on every rank; an error on one rank ends all. */
   static async together<R>(
     place: Place,
     notice: (text: string) => void,
@@ -115,7 +115,7 @@ export class Ranks {
     this.#others = channels;
     this.liveness = new Liveness(channels.keys(), place.silenceSeconds);
     for (const rank of channels.keys()) this.#inbox.set(rank, []);
-    // After the loop above: a rank that has already ended fails the job at once, which sends to all.
+    // After the loop above, because a rank that has already ended fails the job at once, and the failure is sent to all.
     for (const [rank, channel] of channels) {
       channel.listen(
         (message) => this.#receive(rank, message),
@@ -125,7 +125,7 @@ export class Ranks {
     this.#timer = setInterval(() => this.#beat(), beatMilliseconds).unref();
   }
 
-  /** Every rank's value, by rank; all ranks gather in the same order. @throws RankError if the job fails meanwhile */
+  /** The values of all ranks, by rank; all ranks must gather in the same order. @throws RankError if the job fails meanwhile */
   async allGather<T>(value: T): Promise<T[]> {
     if (this.isRoot) {
       const values = [value];
@@ -137,18 +137,18 @@ export class Ranks {
     return (await this.#next(0)) as T[];
   }
 
-  /** Rank 0's value. */
+  /** The value of rank 0. */
   async fromRoot<T>(value: T): Promise<T> {
     return (await this.allGather(value))[0]!;
   }
 
-  /** The sum of every rank's value, added in the order of ranks. */
+  /** The sum of all ranks' values, added in the order of ranks. */
   async sum(value: number): Promise<number> {
-    // As texts: JSON has no NaN.
+    // Sent as text: JSON has no NaN.
     return (await this.allGather(String(value))).reduce((sum, each) => sum + Number(each), 0);
   }
 
-  /** Returns when every rank is here. */
+  /** Waits for all ranks. */
   async barrier(): Promise<void> {
     await this.allGather(null);
   }
@@ -175,15 +175,15 @@ export class Ranks {
 
   /** Reports an error of this rank to all, and returns the error with which every rank ends. */
   async fail(error: unknown): Promise<unknown> {
-    // A defect keeps its stack.
+    // A bug keeps its stack.
     if (this.#verdict) return error instanceof Gpt2Error ? this.#verdict : error;
     if (this.#left) return error;
     const blame = blameFor(error, this.rank);
     if (this.isRoot) this.#accuse(blame);
     else await this.#root.sent({ type: 'failed', ...blame });
     const verdict = this.failed.catch((decided: RankError) => decided);
-    const own = setTimeout(verdictMilliseconds, undefined, { ref: false }).then(() => this.#decide(blame));
-    const decided = await Promise.race([verdict, own]);
+    const alone = setTimeout(verdictMilliseconds, undefined, { ref: false }).then(() => this.#decide(blame));
+    const decided = await Promise.race([verdict, alone]);
     return error instanceof Gpt2Error ? decided : error;
   }
 
@@ -210,7 +210,7 @@ export class Ranks {
 
   async #next(rank: number): Promise<unknown> {
     const queue = this.#inbox.get(rank)!;
-    // Not a race with `failed`: that would keep a reaction of every wait until the run ends.
+    // No race with `failed`, which would keep a reaction of every wait until the run ends.
     while (queue.length === 0 && !this.#verdict) {
       await new Promise<void>((resolve) => {
         this.#wake = resolve;
@@ -237,7 +237,7 @@ export class Ranks {
     this.#accuse({ rank, deed: ` is gone: ${reason}`, isEffect: false });
   }
 
-  /** Ends the job with the first known cause; rank 0 waits a moment after an effect, in case its cause is reported. */
+  /** Ends the job with the first known cause; after an effect rank 0 waits a moment, in case a rank reports the cause. */
   #accuse(blame: Blame): void {
     if (!this.isRoot) {
       this.#decide(blame);

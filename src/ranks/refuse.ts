@@ -1,9 +1,9 @@
-// Refuses options that several ranks cannot have, before any rank is started.
+// Refuses options that do not work with several ranks, before any rank is started.
 import { usageError } from '../base/errors.ts';
 import type { LibraryKind } from '../native/find-library.ts';
 
 /**
- * Ranks of the CPU library are for tests, so they need --device cpu.
+ * The CPU library has ranks only for tests, so they need --device cpu.
  * @param kind the library that `device` selects
  * @throws UsageError if several ranks would run on the CPU for lack of GPUs
  */

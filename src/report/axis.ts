@@ -1,4 +1,5 @@
-// Places steps on a figure's horizontal axis: steps, or the tokens or seconds that they took, over which runs with other batches,
+// Places steps on a figure's horizontal axis: as steps, or as the tokens or seconds that they took, by which runs with other
+// batches, models or machines can be compared.
 // models or machines compare.
 import { Gpt2Error } from '../base/errors.ts';
 import type { RunRecord } from '../runs/reader.ts';
@@ -6,7 +7,7 @@ import type { Baseline } from './compare/compare.ts';
 import type { Reference } from './compare/reference.ts';
 import { LoggedRun } from './logged-run.ts';
 
-/** The drawn and described part of a run or a reference. */
+/** A run or a reference, as far as a figure draws and describes it. */
 export interface Plotted extends Baseline {
   readonly source?: Reference['source'];
   readonly configuration?: Readonly<Record<string, unknown>>;
@@ -23,20 +24,20 @@ const units: Readonly<Record<Over, Readonly<Record<string, number>>>> = {
   seconds: { 'hours of training': 3600, 'minutes of training': 60, 'seconds of training': 1 },
 };
 
-/** The largest unit with room for a few marks; steps have none. */
+/** The largest unit with room for a few marks; steps have no unit. */
 export function unitOf(over: Over, last: number): readonly [unit: string | undefined, size: number] {
   const all = Object.entries(units[over]);
   return all.find(([, size]) => last >= 5 * size) ?? all.at(-1) ?? [undefined, 1];
 }
 
 /**
- * The steps, tokens or seconds before a step, where its training loss and a validation are drawn: both are of the weights that
- * the step has yet to update. Seconds are those of steps alone: without starts, validations, samples and saves.
+ * The steps, tokens or seconds before a step. Its training loss and validation loss are drawn there, because both are computed
+ * with the weights before the step's update. Seconds count steps only: no starts, validations, samples or saves.
  */
 export function amountBefore({ name, configuration, events }: Plotted, over: Over): (step: number) => number {
   if (over === 'steps') return (step) => step;
   const { totalBatch } = configuration ?? {};
-  // A reference.
+  // A reference has no events.
   if (!events && over === 'tokens' && typeof totalBatch === 'number') return (step) => step * totalBatch;
   const { steps, values } = new LoggedRun(events).series[over];
   const before = [0];

@@ -1,5 +1,5 @@
-// Bundles the browser's part of the report and the live page, page/, into one text per script and one style sheet, with uPlot in
-// them. `npm run build:ts` writes the bundles to dist/, so an installed package needs no esbuild; a clone bundles on demand.
+// Bundles the browser scripts of the report and the live page (page/) with uPlot into one text per script and one style sheet.
+// `npm run build:ts` writes the bundles to dist/, so an installed package needs no esbuild; a clone bundles on demand.
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';

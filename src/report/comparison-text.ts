@@ -1,4 +1,4 @@
-// Describes a comparison (../compare) in words and figures, for the terminal and the HTML report.
+// Describes a comparison (compare/) in words and figures, for the terminal and the HTML report.
 
 import { seriesNames } from '../runs/curves.ts';
 import { bitsPerByte, unlike } from '../runs/measured.ts';
@@ -61,7 +61,7 @@ function comparisonNotes({ run, baseline, comparison }: Compared, tolerance?: nu
   return [...notes, `inside ${what}; steps judged: ${judged}`];
 }
 
-/** One line, to be read first, if losses cannot be compared: why, and the bits per byte, which can. */
+/** If losses cannot be compared, one line to print first: the reason, and the bits per byte, which are comparable. */
 export function describeUnlike({ run, baseline }: Pair): string[] {
   const which = unlike(run, baseline).otherText.map((series) => ({ train: 'training', val: 'validation' })[series]);
   const differing = configurationDifferences(run.configuration, baseline.configuration);
@@ -72,7 +72,7 @@ export function describeUnlike({ run, baseline }: Pair): string[] {
   return which.length === 0 ? [] : [`losses of ${which.join(' and ')} cannot be compared: ${reason}${bits}`];
 }
 
-/** Options that differed before a run was resumed: its configuration is that of the last start. */
+/** Options that differed before a run was resumed; its configuration has those of the last start. */
 function earlierOptions({ name, events, configuration }: NamedRun): string[] {
   const starts = events.filter((event) => event.event === 'run');
   return starts.slice(0, -1).flatMap((start, index) => {
@@ -83,7 +83,7 @@ function earlierOptions({ name, events, configuration }: NamedRun): string[] {
   });
 }
 
-/** In the terminal a comparison names folders, and says first what cannot be compared. */
+/** The text for the terminal: with folder names, and first a note of losses that cannot be compared. */
 export function describeComparison(compared: Compared, tolerance?: number): string {
   const { run, baseline } = compared;
   const names = `${run.folder} vs ${isRun(baseline) ? baseline.folder : baseline.name}`;

@@ -1,4 +1,6 @@
-// Describes a figure of runs and baselines as plain data, and computes from it what is drawn: curves, differences, limits. make-figure.ts
+// Describes a figure of runs and baselines as plain data, and computes the drawn lines: curves, differences, limits.
+// make-figure.ts makes a figure; svg.ts, terminal-plot.ts and page/ draw it. The page runs this file too, so nothing here needs
+// Node or a DOM.
 // makes it; svg.ts, terminal-plot.ts and page/ draw it. The page runs this file too, so nothing here needs Node or a DOM.
 import type { SeriesName } from '../runs/curves.ts';
 import { appliesTo, withinAt } from './compare/compare.ts';
@@ -7,23 +9,23 @@ import { difference, type Points, smooth } from './points.ts';
 import type { Table } from './text-table.ts';
 import type { Tile } from './tiles.ts';
 
-/** The series that can be plotted: those that comparisons use, and a run's throughput. */
+/** The series that can be plotted: those of comparisons, and a run's throughput. */
 export type PlottedSeries = SeriesName | 'tokensPerSecond';
 
-/** A curve's look. In print without colour, dashes and the size of rings tell curves apart. */
+/** A curve's look. In print without colour, dashes and the size of rings distinguish curves. */
 export interface Look {
-  /** Colours on a light and on a dark ground, and the name of one in the terminal. */
+  /** Colours on a light and on a dark background, and the name of a terminal colour. */
   readonly light: string;
   readonly dark: string;
   readonly terminal: string;
-  /** Lengths of dashes and gaps; empty: a solid line. */
+  /** Lengths of dashes and gaps; empty for a solid line. */
   readonly dash: readonly number[];
 }
 
 export interface Curve extends Look {
   readonly name: string;
   readonly series: Readonly<Partial<Record<PlottedSeries, Points>>>;
-  /** The limits on a curve that is laid over this one. */
+  /** The limits for curves that are compared with this one. */
   readonly limits: Readonly<Partial<Record<PlottedSeries, readonly Limit[]>>>;
   /** The series that cannot be compared with the baseline's. */
   readonly leftOut: readonly PlottedSeries[];
@@ -34,24 +36,24 @@ export interface Axis {
   readonly label: string;
   /** Unit of the axis's marks; undefined for steps. */
   readonly unit?: string | undefined;
-  /** Where the view ends at first; the curves may be longer. */
+  /** The end of the initial view; the curves may be longer. */
   readonly last: number;
 }
 
 export interface Figure {
   readonly title: string;
   readonly axis: Axis;
-  /** Baselines, then runs, which are drawn over them. */
+  /** Baselines, then runs, which are drawn on top. */
   readonly curves: readonly Curve[];
   /** The number of baselines. */
   readonly baselines: number;
-  /** The curve that differences are taken from at first; -1: none. */
+  /** Index of the initial baseline of differences; -1 for none. */
   readonly baseline: number;
   readonly tokensPerStep: number | undefined;
   readonly tables: readonly Table[];
-  /** Where the numbers come from, a line each. */
+  /** The sources of the numbers, one per line. */
   readonly sources: readonly string[];
-  /** Only in a figure of one run. */
+  /** Set only in a figure of one run. */
   readonly run:
     | {
         readonly end: { readonly state: string; readonly text: string };
@@ -65,7 +67,7 @@ export interface Figure {
 /** The content of a plot: one series, or the losses of training and validation together. */
 export type Shown = PlottedSeries | 'loss';
 
-/** Names and units of what can be shown, in the order of the page's keys. */
+/** Names and units of the plot's contents, in the order of the page's keys. */
 export const seriesLabels: Readonly<Record<Shown, { readonly short: string; readonly long: string }>> = {
   loss: { short: 'Loss', long: 'loss (nats per token)' },
   train: { short: 'Train', long: 'training loss (nats per token)' },
@@ -98,7 +100,7 @@ export interface Line {
   readonly series: PlottedSeries;
   readonly points: Points;
   readonly smoothed?: Points;
-  /** Validation over training: drawn heavier. */
+  /** Validation above training: drawn heavier. */
   readonly isHeavy: boolean;
 }
 
@@ -134,7 +136,7 @@ export class FigureLines {
       ? this.#once(key, () => this.#apart(curve, series, choice))
       : this.points(curve, series);
     const line = { curve, series, points, isHeavy };
-    // A validation's mean has little noise to smooth.
+    // The mean of a validation has little noise to smooth.
     if (smoothing === 0 || isHeavy) return line;
     return { ...line, smoothed: this.#once(`${key} ${smoothing}`, () => smooth(points, smoothing)) };
   }
@@ -144,7 +146,7 @@ export class FigureLines {
     return isLog ? { steps: apart.steps, values: apart.values.map(Math.abs) } : apart;
   }
 
-  /** The largest difference allowed at each step of the baseline, NaN without a limit; undefined if no limit applies at all. */
+  /** The largest allowed difference at each step of the baseline, NaN without a limit; undefined if no limit applies at all. */
   band({ series: shown, isDifference, baseline }: Choice): Points | undefined {
     const series = partsOf(shown)[0]!;
     const limits = this.#curves[baseline]?.limits[series] ?? [];
@@ -159,7 +161,7 @@ export class FigureLines {
     });
   }
 
-  /** The end of all curves; 1 if none goes beyond the first step. */
+  /** The largest step of all curves; at least 1. */
   get last(): number {
     const ends = this.#curves.flatMap(({ series }) => Object.values(series).map(({ steps }) => steps.at(-1) ?? 0));
     return Math.max(0, ...ends) || 1;
@@ -169,14 +171,14 @@ export class FigureLines {
     const found = this.#cache.get(key);
     if (found) return found;
     const made = make();
-    // A slider leaves one line at every place it passes.
+    // A slider would leave a cached line for every position.
     if (this.#cache.size > 200) this.#cache.clear();
     this.#cache.set(key, made);
     return made;
   }
 }
 
-/** A figure's curves up to where its view ends at first, for drawings that cannot be moved. */
+/** A figure's curves within the initial view, for drawings that cannot be moved. */
 export const curvesInView = ({ curves, axis: { last } }: Figure): Curve[] =>
   curves.map((curve) => ({
     ...curve,

@@ -1,6 +1,6 @@
-// Formats values, steps and times for tables, tiles and the tooltip. Marks of an axis: scale.ts.
+// Formats values, steps and times for tables, tiles and the tooltip; scale.ts formats the marks of an axis.
 
-/** Four decimals, as llm.c prints losses; an exponent if they would show fewer than three digits (a learning rate). */
+/** Four decimals, as llm.c prints losses; an exponent if four decimals would show fewer than three digits (a learning rate). */
 export function formatValue(value: number): string {
   if (!Number.isFinite(value) || value === 0) return String(value);
   if (Math.abs(value) < 1e-2) return value.toExponential(2);
@@ -10,7 +10,7 @@ export function formatValue(value: number): string {
 export const valueOr = (value: number | null | undefined): string =>
   typeof value === 'number' ? formatValue(value) : '-';
 
-/** Three digits, and all of those before the point: "0.0512", "51.2", "1979" */
+/** Three digits, and all digits before the point: "0.0512", "51.2", "1979" */
 export const formatRate = (value: number): string => (value < 999.5 ? value.toPrecision(3) : value.toFixed(0));
 
 export const formatStep = (step: number): string => step.toLocaleString('en-US');

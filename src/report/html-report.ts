@@ -1,6 +1,6 @@
-// Makes the documents of the HTML report and of the live pages: self-contained, with one script and one style; of runs with the plot
-// and its controls. The report holds its figure (figure.ts). All data of the live page arrives as events (../live/event-stream.ts), so no
-// text of a run is ever part of its markup. page/ holds the behaviour.
+// Makes the HTML documents of the report and of the live pages. Each is self-contained, with one script and one style; for runs
+// it has the plot and its controls. The report contains its figure (figure.ts). A live page receives all data as events
+// (live/event-stream.ts), so no text of a run is part of its markup. page/ holds the behaviour.
 import { createHash } from 'node:crypto';
 import { type BundleName, bundled } from './bundle.ts';
 import type { Figure } from './figure.ts';
@@ -40,10 +40,10 @@ export const htmlReport = (data: Figure): string =>
 <script type="application/json" id="data">${scriptJson(data)}</script>`,
   }).html;
 
-/** The subject of a live page: a run while it trains, or the kernels of `kernel watch`. */
+/** The subject of a live page: a run in training, or the kernels of `kernel watch`. */
 export type Shows = 'run' | 'kernels';
 
-/** A live page, and the content security policy to send with it. Its script connects to the server that it came from. */
+/** A live page, and the content security policy to send with it. The page's script connects only to the server of the page. */
 export const livePage = (shows: Shows = 'run'): { html: string; policy: string } => {
   const isRun = shows === 'run';
   return documentOf({
@@ -59,7 +59,7 @@ export const livePage = (shows: Shows = 'run'): { html: string; policy: string }
 const stateMarkup = '<p id="state" role="status"></p>';
 const tilesMarkup = '<dl id="tiles" aria-label="Last figures"></dl>';
 
-/** @param data of a report; undefined: of the live page. page/elements.ts fills a run's elements. */
+/** @param data the report's figure; undefined for the live page. page/elements.ts fills a run's elements. */
 function runMarkup(data: Figure | undefined): string {
   const ofRun = (markup: string) => (data && !data.run ? '' : markup);
   const samples = `<section aria-labelledby="samples-title"><h2 id="samples-title">Samples</h2>
@@ -82,7 +82,7 @@ interface Parts {
   readonly connects?: boolean;
 }
 
-/** A document and its content security policy: it runs and loads nothing from outside. */
+/** A document and its content security policy, which allows nothing from outside. */
 function documentOf({ script: name, title: text, state, main, end, connects }: Parts): {
   html: string;
   policy: string;

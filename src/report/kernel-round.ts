@@ -1,34 +1,34 @@
 // The state of a folder's kernels after a save, which `kernel watch` sends and the watch page shows (page/watch.ts). Plain JSON.
 
-/** Where a tensor is wrong: rows are its leading dimensions together, columns the last one; a long vector is wrapped. */
+/** The wrong elements of a tensor: rows are its leading dimensions together, columns the last one; a long vector is wrapped. */
 export interface WrongMap {
   readonly rows: number;
   readonly columns: number;
-  /** Rows and columns of a mark. */
+  /** The number of rows and columns that one mark stands for. */
   readonly each: readonly [rows: number, columns: number];
-  /** A character for each mark: # is wrong, a space has no element. */
+  /** One character per mark: # is wrong, a space has no element. */
   readonly marks: readonly string[];
 }
 
 export interface WrongTensor {
   readonly sentence: string;
   readonly map: WrongMap | undefined;
-  /** The values that the first wrong element is computed from, as "weight[88] = 1.25". */
+  /** The inputs of the first wrong element, such as "weight[88] = 1.25". */
   readonly inputs: readonly string[];
 }
 
 /** A row of a table of times. */
 export interface TimedRow {
   readonly cells: readonly string[];
-  /** Its bar's length. */
+  /** The length of the row's bar. */
   readonly ms: number;
 }
 
-/** A kernel at one of its sizes in a training step. */
+/** A kernel's times at one of its sizes in a training step. */
 export interface TimedSize {
   readonly title: string;
   readonly head: readonly string[];
-  /** The bound, ours and this kernel; then its earlier versions, the newest first. */
+  /** The bound, the library's op and this kernel; then its earlier versions, the newest first. */
   readonly rows: readonly TimedRow[];
   readonly earlier: readonly TimedRow[];
 }
@@ -53,10 +53,10 @@ export interface KernelRound {
   /** "10:02:33" */
   readonly time: string;
   readonly state: RoundState;
-  /** Milliseconds of the parts that have ended. */
+  /** Milliseconds of the stages that have ended. */
   readonly spent: Readonly<Record<'compiling' | 'testing' | 'timing', number>>;
   readonly kernels: readonly RoundKernel[];
-  /** Why no kernel could run. */
+  /** The reason why no kernel could run. */
   readonly error?: string;
 }
 

@@ -1,10 +1,10 @@
-// Collects a run's state from its log so far: curves, samples, last lines, and the run's state. The report builds it from a whole
-// log (make-figure.ts), the live page line by line (page/live.ts), so nothing here needs Node or a DOM.
+// Collects the curves, samples, last lines and state of a run from its log so far. The report uses a whole log (make-figure.ts),
+// the live page adds line by line (page/live.ts), so nothing here needs Node or a DOM.
 import { type Line, RunCurves } from '../runs/curves.ts';
 import type { RunRecord } from '../runs/reader.ts';
 import { formatDuration, formatStep } from './format-numbers.ts';
 
-/** Lines and samples kept: as many as a reader may scroll back to. */
+/** Most lines and samples that are kept. */
 const keptLines = 300;
 const keptSamples = 100;
 /** Speed is the median of this many steps; the first steps after a start are slower. */
@@ -42,7 +42,7 @@ export class LoggedRun {
     if (event.event === 'run') {
       this.samples = this.samples.filter(({ step }) => step <= (event.resumedFrom ?? -1));
       this.times = [];
-      // The failure that ended the run before is no longer its state.
+      // A failure of an earlier start is no longer the run's state.
       delete this.last.nonFinite;
     }
     if (event.event === 'train') this.times = [...this.times, Number(event.ms)].slice(-recentSteps);
@@ -59,7 +59,7 @@ export class LoggedRun {
     return this.latest?.event === 'done';
   }
 
-  /** Updates done. */
+  /** Number of updates done. */
   get step(): number {
     return (this.series.train.steps.at(-1) ?? -1) + 1;
   }
@@ -81,14 +81,14 @@ function parse(line: string): Line | undefined {
 
 const fixed = (value: unknown, digits: number): string => Number(value).toFixed(digits);
 
-/** "done: 10 steps in 2s"; of a run that was resumed, the steps since then: "done: 10 steps in 2s, 30 in all". */
+/** "done: 10 steps in 2s"; for a resumed run, the steps since then: "done: 10 steps in 2s, 30 in all". */
 export function describeDone({ steps, seconds }: Line, from = 0): string {
   const count = steps - from;
   const all = from > 0 ? `, ${steps} in all` : '';
   return `done: ${count} ${count === 1 ? 'step' : 'steps'} in ${formatDuration(Number(seconds))}${all}`;
 }
 
-/** An event as the terminal shows it. @param start the last one of kind `run` */
+/** An event as the terminal shows it. @param start the last event of kind `run` */
 function describe(event: Line, start: Line | undefined): string[] {
   const at = `step ${event.step}`;
   switch (event.event) {
@@ -118,7 +118,7 @@ function describe(event: Line, start: Line | undefined): string[] {
   }
 }
 
-/** The state of a run that is being watched; `quiet`: seconds since its log was written. */
+/** The state of a run that somebody watches; `quiet`: seconds since its log was written. */
 export function stateOf(
   run: LoggedRun,
   { connection, quiet, steps }: { connection: 'open' | 'closed' | 'lost'; quiet: number | null; steps?: number },
@@ -137,7 +137,7 @@ export function stateOf(
   return { state: 'training', text: `training${done}` };
 }
 
-/** A run's end, by its log alone: a run that was killed leaves the same log as one that is still running. */
+/** How a run ended, from its log alone: a killed run leaves the same log as one that is still running. */
 export function endOf(run: LoggedRun, { steps, saveEvery }: Pick<RunRecord['configuration'], 'steps' | 'saveEvery'>) {
   const { latest } = run;
   const done = `${formatStep(run.step)} of ${formatStep(steps)} steps`;
@@ -146,7 +146,7 @@ export function endOf(run: LoggedRun, { steps, saveEvery }: Pick<RunRecord['conf
     const step = `step ${formatStep(latest.step)} of ${formatStep(steps)}`;
     return { state: 'notFinite', text: `not finite at ${step}: ${latest.finding}` };
   }
-  // A save that was not due is the last act of a run that was stopped.
+  // A stopped run ends with a save that was not due.
   const isLast = latest?.event === 'checkpoint' && latest.step === run.step;
   // Training continues after a save by time, and its line says how long the save paused it.
   const isDue =

@@ -8,19 +8,21 @@ const limitStyle: LineStyle = { color: '#767676', dash: '1 3' };
 /** Losses are printed with four decimals: smaller differences count as zero. */
 const leastDifference = 1e-5;
 
-/** Smaller norms are drawn as this one: a logarithmic axis has no zero. */
+/** The smallest norm drawn, in place of smaller ones: a logarithmic axis has no zero. */
 const leastNorm = 1e-6;
 
-/** Curves with more points are drawn twice: every step faintly, and over it their moving average. */
+/** Curves with more points are drawn twice: every step faintly, and their moving average on top. */
 const mostPoints = 2000;
 /** Steps of a moving average: the fewest that show a curve's trend through its noise. */
 const averaged = (count: number): number => Math.max(20, count / 500);
 /** Columns of the faint curve: half a pixel on the screen, a tenth of a millimetre on paper. */
 const columns = 1500;
-/** More validations than these are drawn as a line. */
+/** With more validations than this, they are drawn as a line. */
 const mostMarks = 60;
 
-/** The figure up to the runs' last step. The difference has its own panel, because equal curves cover each other in one plot. */
+/**
+ * The figure up to the runs' last step. The difference has a separate panel, because equal curves cover each other in one plot.
+ */
 export function lossPlot(figure: Figure): string {
   const { title, axis, baseline, baselines, sources } = figure;
   const curves = curvesInView(figure);
@@ -80,7 +82,7 @@ function limitLabel({ limits: { train = [] } }: Curve): string {
   return always ? `limit ${always.within}` : 'limit of a training step';
 }
 
-/** Validations are rings of growing size beneath, dots on top; lines if there are many. */
+/** Validations are rings of growing size below, dots above; lines if there are many. */
 function stylesOf(curves: readonly Curve[], isBeneath: (curve: number) => boolean) {
   const isLine = curves.some(({ series }) => countOf(series.val) > mostMarks);
   return curves.map(({ light: color, dash }, curve): Record<'train' | 'val', LineStyle> => {

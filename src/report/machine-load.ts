@@ -1,5 +1,5 @@
-// Reads the load on the machine that trains: the process's memory and, from the tool that comes with NVIDIA's driver, the GPU's
-// memory, temperature, load and power. Without the tool the GPU is left out.
+// Reads the load on the machine that trains: the process's memory and, from nvidia-smi, the GPU's memory, temperature, load and
+// power. Without nvidia-smi the GPU is left out.
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 
@@ -16,7 +16,7 @@ const fields = 'memory.used,memory.total,temperature.gpu,utilization.gpu,power.d
 
 /**
  * Reads every two seconds until the returned function is called.
- * @param gpu the GPU as CUDA counts them; undefined: none is used
+ * @param gpu the GPU's number in CUDA; undefined: none is used
  */
 export function watchMachine(gpu: number | undefined, tell: (reading: MachineReading) => void): () => void {
   let latest: GpuReading | undefined;
@@ -36,17 +36,17 @@ function watchGpu(name: string, tell: (reading: GpuReading) => void): () => void
     ['-i', name, `--query-gpu=${fields}`, '--format=csv,noheader,nounits', '-l', String(everySeconds)],
     { stdio: ['ignore', 'pipe', 'ignore'] },
   );
-  // The tool is not installed.
+  // nvidia-smi is not installed.
   tool.on('error', () => {});
   createInterface(tool.stdout).on('line', (line) => tell(parseGpuLine(line)));
   return () => {
-    // Without a process, kill() before that error reaches pid 0: every process of our group (Node 20).
+    // Without a process, kill() before that error goes to pid 0: every process of our group (Node 20).
     if (tool.pid !== undefined) tool.kill();
   };
 }
 
 /**
- * CUDA numbers the GPUs that CUDA_VISIBLE_DEVICES lists from 0; the tool sees all GPUs and takes the list's own entries (numbers,
+ * CUDA numbers the GPUs that CUDA_VISIBLE_DEVICES lists from 0; nvidia-smi sees all GPUs and accepts the list's entries (numbers,
  * UUIDs).
  */
 export const toolsName = (gpu: number, visible = process.env.CUDA_VISIBLE_DEVICES): string =>
@@ -64,7 +64,7 @@ export function parseGpuLine(line: string) {
     memoryTotal: mebibytes(total),
     /** Degrees Celsius. */
     temperature,
-    /** Share of the time in which a kernel ran, 0 to 1. */
+    /** Fraction of the time in which a kernel ran, 0 to 1. */
     load: load === undefined ? undefined : load / 100,
     /** Watts. */
     power,

@@ -14,7 +14,7 @@ import { measuresOf, tilesOf } from './tiles.ts';
 
 export type PlottedRun = Plotted & Pick<RunRecord, 'configuration' | 'events'>;
 
-// Colours that colour-blind readers can tell apart (Okabe and Ito), and the same hues for a dark background.
+// Colours that colour-blind readers can distinguish (Okabe and Ito), and the same hues for a dark background.
 const runColors: readonly Omit<Look, 'dash'>[] = [
   { light: '#0072b2', dark: '#5ab4f0', terminal: 'blueBright' },
   { light: '#a6761d', dark: '#e8b93e', terminal: 'red' },
@@ -52,7 +52,7 @@ function lookOf(index: number, baselines: number): Look {
 
 export interface FigureOptions {
   readonly compared?: readonly Compared[];
-  /** With it the runs are peers: none is the baseline of the others. */
+  /** If set, the runs are peers: none is the baseline of the others. */
   readonly ranking?: Ranking | undefined;
   /** Replaces the references' limits, as in `compareSeries`. */
   readonly tolerance?: number | undefined;
@@ -60,8 +60,9 @@ export interface FigureOptions {
 }
 
 /**
- * Over steps, baselines are shown up to the runs' last one; without baselines the first of several runs is one, unless they are
- * ranked. Over tokens or seconds every curve is shown whole, and none is a baseline: differences and limits are by step.
+ * Over steps, baselines are shown up to the runs' last step; without baselines, the first of several runs becomes one, unless the
+ * runs are ranked. Over tokens or seconds every curve is shown whole, without a baseline, because differences and limits are by
+ * step.
  */
 export function makeFigure(
   runs: readonly PlottedRun[],
@@ -73,7 +74,7 @@ export function makeFigure(
   const all = [...baselines, ...runs];
   const { axis, place } = axisOf(runs, all, over);
   const curves = all.map((plotted, index): Curve => {
-    // A reference is drawn without validations that cannot be compared with those of a run.
+    // A reference's validations are left out if they cannot be compared with those of a run.
     const isUnlike = !plotted.events && runs.some((run) => unlike(run, plotted).leftOut.includes('val'));
     const { events, series } = plotted;
     const placed = (points: Series) => place(plotted, points);
@@ -108,7 +109,7 @@ export function makeFigure(
   };
 }
 
-/** The axis, and the function that puts a curve's points, which are by step, on it. */
+/** The axis, and the function that converts a curve's points, which are by step, to the axis. */
 function axisOf(runs: readonly Plotted[], all: readonly Plotted[], over: Over) {
   const before = new Map(all.map((plotted) => [plotted, amountBefore(plotted, over)]));
   const last =
@@ -156,7 +157,7 @@ function sourceLines(runs: readonly Plotted[], baselines: readonly Plotted[]): s
   ];
 }
 
-/** One column per curve; a field that a reference lacks is left empty. */
+/** One column per curve; a field that a reference lacks stays empty. */
 function configurationTable(plotted: readonly Plotted[]): Table {
   const configured = plotted.flatMap(({ name, configuration }) => (configuration ? [{ name, configuration }] : []));
   const fields = new Set(configured.flatMap(({ configuration }) => Object.keys(configuration)));

@@ -1,4 +1,4 @@
-// Renders an SVG figure (svg.ts) as PNG with @resvg/resvg-js, an optional package that only this needs.
+// Renders an SVG figure (svg.ts) as PNG with @resvg/resvg-js, an optional package that nothing else needs.
 import { Gpt2Error } from '../base/errors.ts';
 
 /** Pixels per unit of the SVG: about 300 per inch at the width of a column. */
@@ -15,7 +15,7 @@ export async function renderPng(svg: string): Promise<Buffer> {
     );
   });
   const font = { loadSystemFonts: true, defaultFontFamily: 'DejaVu Sans' };
-  // Without a font it omits all text silently.
+  // Without a font the package omits all text silently.
   const letter =
     '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><text y="9" font-family="Helvetica, Arial, \'DejaVu Sans\', sans-serif">a</text></svg>';
   if (!new Resvg(letter, { font }).getBBox()) {

@@ -1,6 +1,6 @@
 // Prepares a curve's points for drawing. The page runs this file too, so nothing here needs Node or a DOM.
 
-/** A curve: steps rising, one value for each; a value that is not finite interrupts its line. */
+/** A curve: ascending steps, one value for each; a value that is not finite interrupts the line. */
 export interface Points {
   readonly steps: readonly number[];
   readonly values: readonly number[];
@@ -9,7 +9,9 @@ export interface Points {
 /** Single precision has at most nine digits, and no axis shows more; more would only make a report longer. */
 const rounded = (value: number): number => Number(value.toPrecision(9));
 
-/** A replacer of JSON.stringify: evenly spaced steps become the first and their distance, values that JSON lacks text. */
+/**
+ * A replacer for JSON.stringify: evenly spaced steps become the first step and the distance, values that JSON lacks become text.
+ */
 export function pack(_: string, data: Partial<Points> | null): unknown {
   if (!data?.steps || !data.values) return data;
   const steps = data.steps.map(rounded);
@@ -29,14 +31,14 @@ export function unpack(_: string, data: { first: number; every: number; steps?: 
   return { steps: steps ?? values.map((_, index) => first + index * every), values };
 }
 
-/** Place of the point nearest to `step`; none if the curve starts after it or ends before it. */
+/** Index of the point nearest to `step`; undefined if the curve starts after the step or ends before it. */
 export function valueNear(steps: readonly number[], step: number): number | undefined {
   const after = steps.findIndex((one) => one >= step);
   if (after < 0 || (after === 0 && steps[0] !== step)) return undefined;
   return after > 0 && step - steps[after - 1]! <= steps[after]! - step ? after - 1 : after;
 }
 
-/** Value minus the baseline's, at the steps that both have. */
+/** Differences from the baseline's values, at the common steps. */
 export function difference({ steps, values }: Points, baseline: Points): Points {
   const recorded = new Map(baseline.steps.map((step, place) => [step, baseline.values[place]!]));
   const common = [...steps.keys()].filter((place) => recorded.has(steps[place]!));
@@ -47,9 +49,9 @@ export function difference({ steps, values }: Points, baseline: Points): Points 
 }
 
 /**
- * The exponential moving average of a curve, with Adam's bias correction at its start. Values that are not finite stay and
- * do not enter the average.
- * @param weight of the past; 0 leaves the curve unchanged
+ * The exponential moving average of a curve, with Adam's bias correction at its start. Values that are not finite stay and do not
+ * enter the average.
+ * @param weight weight of the past; 0 leaves the curve unchanged
  */
 export function smooth({ steps, values }: Points, weight: number): Points {
   let sum = 0;
@@ -63,7 +65,7 @@ export function smooth({ steps, values }: Points, weight: number): Points {
   return { steps, values: smoothed };
 }
 
-/** A curve in at most four points for each column: first, least, largest and last, so that no spike is lost. */
+/** A curve with at most four points per column: first, least, largest and last, so that no spike is lost. */
 export function thin({ steps, values }: Points, columns: number): Points {
   if (steps.length <= 4 * columns) return { steps, values };
   const from = steps[0]!;

@@ -14,7 +14,7 @@ import { formatStep, valueOr } from './format-numbers.ts';
 import { endOfRun, LoggedRun } from './logged-run.ts';
 import type { Table } from './text-table.ts';
 
-/** `failed`: a loss or gradient was not finite. A run that was killed is `stopped`. */
+/** `failed`: a loss or gradient was not finite. A killed run counts as `stopped`. */
 function runState(folder: string, record: RunRecord) {
   const { state } = endOfRun(record);
   if (state === 'finished') return state;
@@ -22,10 +22,10 @@ function runState(folder: string, record: RunRecord) {
   return state === 'notFinite' ? 'failed' : 'stopped';
 }
 
-/** Updates done. */
+/** Number of updates done. */
 const stepsDone = ({ series }: Pick<RunRecord, 'series'>): number => (series.train.at(-1)?.[0] ?? -1) + 1;
 
-/** How far a run's last validation is behind another's; null unless both logs list the losses of the same sequences. */
+/** The difference of a run's last validation from a better one; null unless both logs list the losses of the same sequences. */
 export function behind(run: Validated, best: Validated) {
   const [ours, theirs] = [lastEvent(run, 'val'), lastEvent(best, 'val')];
   const [losses = [], others = []] = [ours?.sequenceLosses, theirs?.sequenceLosses];
@@ -35,24 +35,27 @@ export function behind(run: Validated, best: Validated) {
   const apart = losses.map((loss, index) => loss - others[index]!);
   const mean = apart.reduce((sum, one) => sum + one, 0) / count;
   const variance = apart.reduce((sum, one) => sum + (one - mean) ** 2, 0) / (count - 1);
-  // A log lists at most 1,000 of the sequences that the losses are means over.
+  // A log lists at most 1,000 of the sequences whose losses are averaged.
   const sequences = Math.max(count, (ours!.tokens ?? 0) / run.configuration.sequence);
   const [difference, standardError] = [ours!.loss - theirs!.loss, Math.sqrt(variance / sequences)];
   if (!Number.isFinite(difference + standardError)) return null;
   return { difference, standardError, isTie: difference < Math.max(2 * standardError, rounding) };
 }
 
-/** Losses that print alike. Runs that differ in --batch alone were 1.6e-8 apart, by rounding: three times the standard error. */
+/**
+ * A difference that printing hides. Runs that differ only in --batch were 1.6e-8 apart, by rounding: three times the standard
+ * error.
+ */
 const rounding = 5e-5;
 
 type Validated = Pick<RunRecord, 'configuration' | 'events'>;
 
 const finite = (value = Number.NaN): number | null => (Number.isFinite(value) ? value : null);
 
-/** A ranking of runs, and its title and notes, which say what in it cannot be compared. */
+/** A ranking of runs, with its title and notes on results that cannot be compared. */
 export type Ranking = ReturnType<typeof rankRuns>;
 
-/** The runs by their last validation loss, least first; those without a finite one last. */
+/** Ranks the runs by their last validation loss, least first; runs without a finite loss come last. */
 export function rankRuns(runs: readonly NamedRun[]) {
   const valueIn = ({ configuration }: NamedRun, name: OptionName) =>
     shortValue(name, recordedValue(configuration, name));
@@ -69,9 +72,9 @@ export function rankRuns(runs: readonly NamedRun[]) {
     return {
       run: folder,
       name,
-      /** Those in which the runs differ, by their names in config.json. */
+      /** Options in which the runs differ, by their names in config.json. */
       options: Object.fromEntries(differing.map((option) => [option, valueIn(run, option)])),
-      /** The last validation loss, in nats per token; null: not finite, or none. */
+      /** The last validation loss, in nats per token; null if it is not finite, or there is none. */
       last: lastOf(run),
       behind: run === first ? null : behind(run, first),
       bitsPerByte: finite(bitsPerByte(run)),
@@ -136,7 +139,7 @@ export function summarizeRun(run: string) {
     ofSteps: configuration.steps,
     train: series.train.at(-1)?.[1] ?? null,
     val: series.val.at(-1)?.[1] ?? null,
-    /** By the median time of the last steps. */
+    /** From the median time of the last steps. */
     tokensPerSecond: milliseconds ? (1000 * configuration.totalBatch) / milliseconds : null,
     state: runState(run, record),
     bytes: bytesIn(run),
@@ -144,7 +147,7 @@ export function summarizeRun(run: string) {
   };
 }
 
-/** Adds how far each validation is behind the least over the same sequences. */
+/** Adds the difference of each validation from the least one over the same sequences. */
 export function withTies(runs: readonly ReturnType<typeof summarizeRun>[]) {
   const byLoss = runs.toSorted((a, b) => (a.val ?? Number.MAX_VALUE) - (b.val ?? Number.MAX_VALUE));
   return runs.map(({ validated, ...run }) => {
@@ -153,7 +156,7 @@ export function withTies(runs: readonly ReturnType<typeof summarizeRun>[]) {
   });
 }
 
-/** Bytes of all files; those that go while they are counted count as nothing. */
+/** Bytes of all files; files that disappear meanwhile count as nothing. */
 function bytesIn(folder: string): number {
   const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((name) =>
     statSync(join(folder, name), { throwIfNoEntry: false }),

@@ -1,5 +1,5 @@
-// Computes axes: their ends around some values, the round numbers that they mark and the texts of the marks. The page runs this file
-// too, again after every zoom, so nothing here needs Node or a DOM.
+// Computes axes: ends for some values, round numbers to mark, and the texts of the marks. The page runs this file too, again
+// after every zoom, so nothing here needs Node or a DOM.
 
 /** An axis: the values at its ends. */
 export interface Scale {
@@ -15,9 +15,9 @@ interface Mark {
 }
 
 /**
- * An axis for values, with a share of its length as margin at both ends.
+ * An axis for values, with margins at both ends of this fraction of its length.
  * @param extent the least and the largest value; undefined: there are none
- * @param floor makes the axis logarithmic; values below it (zero among them) lie on the lower end, which is then `floor`
+ * @param floor makes the axis logarithmic and is its lower end; smaller values, such as zero, are drawn there
  */
 export function scaleOf(extent: readonly [number, number] | undefined, margin: number, floor?: number): Scale {
   if (floor === undefined) {
@@ -37,15 +37,18 @@ export function extentOf(values: readonly number[]): [least: number, largest: nu
   return [finite.reduce((a, b) => Math.min(a, b)), finite.reduce((a, b) => Math.max(a, b))];
 }
 
-/** A value's place between the ends, 0 to 1; on a logarithmic axis values below it lie on its end. */
+/** A value's place between the ends, 0 to 1; on a logarithmic axis values below the lower end are placed there. */
 export function placeOn({ low, high, isLog }: Scale, value: number): number {
   return isLog ? Math.log(Math.max(value, low) / low) / Math.log(high / low) : (value - low) / (high - low);
 }
 
-/** About `count` marks; powers of ten on a logarithmic axis that has two. @param isWhole leaves out marks that are not integers */
+/**
+ * About `count` marks; on a logarithmic axis powers of ten, if it has two.
+ * @param isWhole leaves out marks that are not integers
+ */
 export function marksOf({ low, high, isLog }: Scale, count: number, isWhole = false): Mark[] {
   const powers = isLog ? logTicks(Math.log10(low), Math.log10(high)) : [];
-  // One mark shows no scale.
+  // A single mark shows no scale.
   const hasPowers = powers.length > 1;
   const marks = (hasPowers ? powers : ticks(low, high, count)).filter((mark) => !isWhole || Number.isInteger(mark));
   const format = hasPowers ? formatTick : formatter(marks);
@@ -64,7 +67,7 @@ export function ticks(low: number, high: number, count: number): number[] {
   return Array.from({ length: last - first + 1 }, (_, index) => Number(((first + index) * step).toFixed(digits)) + 0);
 }
 
-/** Powers of ten between 10^low and 10^high; over less than two decades also two and five times them. */
+/** Powers of ten between 10^low and 10^high; over less than two decades also their multiples by two and five. */
 export function logTicks(low: number, high: number): number[] {
   const factors = high - low < 2 ? [1, 2, 5] : [1];
   const first = Math.floor(low);
@@ -79,7 +82,9 @@ export const formatTick = (tick: number): string =>
     ? tick.toExponential()
     : tick.toLocaleString('en-US', { maximumFractionDigits: 6 });
 
-/** One format for a linear axis' marks: all with the same number of decimals, or if they are small as multiples of one power of ten. */
+/**
+ * One format for the marks of a linear axis: all with the same number of decimals; small ones as multiples of one power of ten.
+ */
 export function formatter(marks: readonly number[]): (mark: number) => string {
   const largest = Math.max(0, ...marks.map(Math.abs));
   if (marks.length < 2) return formatTick;
@@ -94,5 +99,5 @@ export function formatter(marks: readonly number[]): (mark: number) => string {
     withMinus(mark.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits }));
 }
 
-/** With a minus sign, which is as wide as a plus, in place of a hyphen. */
+/** Replaces a hyphen by a minus sign, which is as wide as a plus. */
 const withMinus = (text: string): string => text.replace(/^-/, '\u2212');

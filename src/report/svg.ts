@@ -1,17 +1,17 @@
-// Renders figures as SVG documents, fit for print: panels one above the other over one horizontal axis, or bars. Equal input gives
+// Renders figures as SVG documents for print: panels one above the other over one horizontal axis, or bars. Equal input gives
 // equal bytes. loss-plot.ts chooses the panels of a run.
 import type { Points } from './points.ts';
 import { extentOf, marksOf, placeOn, type Scale, scaleOf } from './scale.ts';
 
-/** The style of a series: a line (dashed or not), or marks, so that two differ without colour. */
+/** The style of a series: a line (dashed or not), or marks, so that two series differ even without colour. */
 export interface LineStyle {
   readonly color: string;
-  /** SVG's stroke-dasharray; none or empty: a solid line. */
+  /** SVG's stroke-dasharray; undefined or empty for a solid line. */
   readonly dash?: string;
   readonly mark?: 'dot' | 'ring';
   /** A line's width, or a mark's radius. */
   readonly size?: number;
-  /** Below 1 the lines underneath show through. */
+  /** Below 1, lines underneath are visible. */
   readonly opacity?: number;
 }
 
@@ -24,7 +24,7 @@ export interface Panel {
   /** The quantity of the vertical axis, with its unit. */
   readonly label: string;
   readonly height: number;
-  /** About how many marks the vertical axis has. */
+  /** Approximate number of marks on the vertical axis. */
   readonly marks: number;
   /** Makes the vertical axis logarithmic: see `scaleOf`. */
   readonly floor?: number | undefined;
@@ -38,7 +38,7 @@ export interface SvgFigure {
   readonly panels: readonly Panel[];
   /** The horizontal axis. */
   readonly axis: { readonly label: string; readonly unit?: string | undefined; readonly last: number };
-  /** Lines set small below: where the numbers come from. */
+  /** Small lines at the bottom: the sources of the numbers. */
   readonly sources: readonly string[];
 }
 
@@ -49,12 +49,12 @@ const legendTop = 52;
 const legendRow = 20;
 const legendColumns = 2;
 const panelGap = 22;
-/** Below the last panel: ticks, the axis' label; then a row for each source. */
+/** Height below the last panel: ticks and the axis's label; a row for each source comes after. */
 const foot = 62;
 const sourceRow = 15;
 const ink = { text: '#1a1a1a', axis: '#333', grid: '#e2e2e2', quiet: '#555' };
 
-/** A document of 800 pixels width, with its title. @param content lines of SVG; texts in it are escaped */
+/** A document of 800 pixels width, with its title. @param content lines of SVG whose texts are escaped */
 function document(title: string, height: number, start: number, content: readonly string[]): string {
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" role="img" font-family="Helvetica, Arial, 'DejaVu Sans', sans-serif" font-size="13" fill="${ink.text}">
 <title>${escapeText(title)}</title>
@@ -65,7 +65,7 @@ ${content.join('\n')}
 `;
 }
 
-/** A text of at most `length` characters. */
+/** A text that is shortened to `length` characters. */
 const text = (content: string, x: number, y: number, length: number, attributes: string): string =>
   `<text x="${x}" y="${y}" ${attributes}>${escapeText(shorten(content, length))}</text>`;
 
@@ -96,7 +96,7 @@ export function renderSvg({ title, legend, panels, axis, sources }: SvgFigure): 
 
 type Placing = (value: number) => number;
 
-/** @param ticks those of the horizontal axis, drawn */
+/** @param ticks drawn ticks of the horizontal axis */
 function drawPanel(panel: Panel, top: number, x: Placing, ticks: readonly string[]): string {
   const { label, height, lines, floor } = panel;
   const scale = scaleOf(extentOf(lines.flatMap(({ points }) => points.values)), 0.05, floor);
@@ -119,7 +119,7 @@ function drawLine({ steps, values }: Points, style: LineStyle, x: Placing, y: Pl
   if (style.mark) {
     return `<g ${paint(style)}>${places.map((place) => place && circle(...place, style)).join('')}</g>`;
   }
-  // A level stretch needs its ends only.
+  // A level stretch needs only its ends.
   const isLevel = (at: number) => [-1, 1].every((by) => places[at + by]?.[1] === places[at]![1]);
   const path = places.map((place, at) => place && !isLevel(at) && `${places[at - 1] ? 'L' : 'M'}${place.join(' ')}`);
   return `<path d="${path.filter(Boolean).join('')}" ${paint(style)}/>`;
@@ -148,14 +148,14 @@ function paint({ color, dash, mark, size = 1.6, opacity }: LineStyle): string {
 
 export interface Bar {
   readonly name: string;
-  /** Above zero. */
+  /** Greater than zero. */
   readonly value: number;
   /** The text after the bar. */
   readonly label: string;
   readonly color: string;
 }
 
-/** Values with names: a bar each, on a logarithmic axis. @param axis the quantity, with its unit @param source a small line below */
+/** Named values, each a bar on a logarithmic axis. @param axis the quantity, with its unit @param source a small line below */
 export function barsSvg({
   title,
   axis,
@@ -189,7 +189,7 @@ export function shorten(text: string, length: number): string {
   return `${text.slice(0, half)}…${text.slice(-half)}`;
 }
 
-/** As XML text; control characters, which XML cannot hold, become spaces. */
+/** Escapes text for XML; control characters, which XML cannot hold, become spaces. */
 export const escapeText = (text: string): string =>
   text
     .replaceAll(/\p{Cc}/gu, ' ')

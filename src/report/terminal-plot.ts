@@ -5,10 +5,10 @@ import { extentOf, marksOf, placeOn, type Scale, scaleOf } from './scale.ts';
 /** Rows of the plot without its axis and legend. */
 const height = 16;
 
-/** Colours text, by the name of a colour in the terminal. */
+/** Colours text with a terminal colour's name. */
 type Paint = (color: string, text: string) => string;
 
-/** Marks without colour, in the order of the curves; a later curve hides an earlier one. */
+/** Marks for plots without colour, in the order of the curves; a later curve hides an earlier one. */
 const marks = [...'o*+x#%@&=~^svw$'];
 
 /** The bits of a braille character's dots: two columns of four. */
@@ -17,7 +17,7 @@ const dots = [
   [0x08, 0x10, 0x20, 0x80],
 ] as const;
 
-/** The plot. @param width columns of all of it @param paint without it each curve has a mark */
+/** The plot. @param width columns of the whole plot @param paint without it each curve has a mark */
 export function terminalPlot(
   figure: Figure,
   { width, paint }: { readonly width: number; readonly paint?: Paint },
@@ -62,7 +62,7 @@ export function terminalPlot(
 
 interface Cell {
   bits: number;
-  /** The last curve drawn here; -1: none. */
+  /** The last curve drawn in this cell; -1: none. */
   curve: number;
 }
 
@@ -80,7 +80,7 @@ function drawRow(row: readonly Cell[], colors: readonly ((text: string) => strin
   return text;
 }
 
-/** Draws every dot between two. */
+/** Draws every dot between two dots. */
 function drawTo(from: readonly [number, number], to: readonly [number, number], set: (x: number, y: number) => void) {
   const length = Math.max(1, Math.ceil(Math.max(Math.abs(to[0] - from[0]), Math.abs(to[1] - from[1]))));
   for (let at = 0; at <= length; at += 1) {

@@ -1,4 +1,4 @@
-// Tables in plain text: columns as wide as their widest cell, the first to the left, the others to the right.
+// Formats tables as plain text: columns are as wide as their widest cell, the first aligned left, the others right.
 
 /** A table of a figure; the terminal prints it, the page shows it. */
 export interface Table {

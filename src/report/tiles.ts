@@ -21,7 +21,7 @@ export const measuresOf = ({ configuration, device, dtype, hosts }: Extract<RunE
   dtype,
 });
 
-/** `steps` only for a run that is still going, whose remaining time is worth an estimate. */
+/** `steps` only for a run that is still training, for which the remaining time is estimated. */
 type Speed = ReturnType<typeof measuresOf> & { readonly steps?: number };
 
 export function tilesOf(run: LoggedRun, about: Speed | undefined, machine?: MachineReading): Tile[] {
@@ -41,7 +41,7 @@ export function tilesOf(run: LoggedRun, about: Speed | undefined, machine?: Mach
   return tiles;
 }
 
-/** @param watts what the machine's GPU takes now, of which each rank has one */
+/** @param watts power of this machine's GPU now; each rank has one such GPU */
 function speedTiles(run: LoggedRun, about: Speed, watts: number | undefined): Tile[] {
   const { tokensPerStep, ranks, steps, flopsPerToken, dataSheetFlops, dtype } = about;
   const { milliseconds } = run;

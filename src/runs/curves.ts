@@ -1,7 +1,7 @@
-// Collects the curves of a run from the events of its log. The live page does the same with each line that arrives, so nothing here
-// needs Node or a DOM.
+// Collects the curves of a run from the events of its log. The live page does the same with each line that arrives, so nothing
+// here needs Node or a DOM.
 
-/** An event as JSON has it: numbers that JSON lacks are text, and fields of later versions may be there. */
+/** An event as in the JSON line: numbers that JSON lacks are text, and fields of later versions may be present. */
 // biome-ignore lint/suspicious/noExplicitAny: a line is read with the fields its event has, and text comes from any version.
 export type Line = Record<string, any> & { event: string };
 
@@ -22,12 +22,12 @@ export class RunCurves {
   readonly norm = empty();
   readonly lr = empty();
   readonly tokensPerSecond = empty();
-  /** Of each step alone; --resume may change the tokens. */
+  /** Tokens of each single step; --resume may change them. */
   readonly tokens = empty();
   readonly seconds = empty();
   #totalBatch: unknown;
 
-  /** A start from step s drops training values from s on and validations after s: step s is validated before it is saved. */
+  /** A start at step s drops training values from s on and validations after s: step s is validated before it is saved. */
   take(event: Line): void {
     const { train, val, norm, lr, tokensPerSecond, tokens, seconds } = this;
     if (event.event === 'run') {
@@ -47,7 +47,7 @@ export class RunCurves {
   }
 }
 
-/** Steps rise; the later of two values of a step counts. */
+/** Steps ascend; the later of two values of a step replaces the earlier one. */
 function push({ steps, values }: GrowingPoints, step: unknown, value: unknown): void {
   if (typeof step !== 'number' || !Number.isInteger(step)) return;
   const place = steps.findLastIndex((one) => one < step) + 1;

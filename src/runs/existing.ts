@@ -1,5 +1,5 @@
-// Checks what a folder holds before a run starts there at step 0. Only what a run wrote may be replaced; anything else stops
-// the start. Opening the folder is left to writer.ts.
+// Checks the contents of a folder before a run starts there at step 0. Only files of a run may be replaced; anything else stops
+// the start. writer.ts opens the folder.
 import {
   closeSync,
   existsSync,
@@ -19,22 +19,22 @@ import { checkpointName, isOwnEntry } from '../weights/checkpoint/directory.ts';
 import { checkpointsFolder, configPath, isOfRun, logPath } from './paths.ts';
 
 /** The state of a file that a run writes: missing, empty, written by a run, or not. */
-type Content = 'none' | 'empty' | 'own' | 'foreign';
+type Content = 'none' | 'empty' | 'ours' | 'foreign';
 
-/** @throws Gpt2Error naming what a run that starts there would replace; `overwrite` allows replacing what a run wrote */
+/** @throws Gpt2Error naming the files that a run would replace there; `overwrite` allows replacing files of a run */
 export function refuseOccupied(run: string, { overwrite }: { overwrite: boolean }): void {
-  const { isRun, holds, own, foreign } = examine(run);
+  const { isRun, holds, ours, foreign } = examine(run);
   const refuse = (what: string): never => {
     throw gpt2Error`${run} ${what}`;
   };
   refuseFolderOfRuns(run, foreign);
   if (foreign.length > 0) {
     const what = `holds ${shortList(foreign)}, which no run wrote`;
-    const resume = own.length > 0 && !overwrite ? words`continue its run with --resume, ` : '';
+    const resume = ours.length > 0 && !overwrite ? words`continue its run with --resume, ` : '';
     refuse(words`${what}; ${resume}move it away, or name another --out`);
   }
-  if (own.length > 0 && !isRun) {
-    const what = `holds ${shortList(own)}, but no log or configuration of a run`;
+  if (ours.length > 0 && !isRun) {
+    const what = `holds ${shortList(ours)}, but no log or configuration of a run`;
     refuse(words`${what}: continue from there with --resume, move it away, or name another --out`);
   }
   if (holds && !overwrite) {
@@ -42,14 +42,14 @@ export function refuseOccupied(run: string, { overwrite }: { overwrite: boolean 
   }
 }
 
-/** For a folder without a checkpoint. @throws Gpt2Error if it holds no run either, or its run's log names checkpoints */
+/** For a folder without a checkpoint. @throws Gpt2Error if it holds no run, or its run's log names checkpoints */
 export function refuseLostCheckpoints(run: string): void {
   const { log, isRun, foreign } = examine(run);
   refuseFolderOfRuns(run, foreign);
   if (log !== 'empty' && !isRun) {
     throw gpt2Error`there is no run to resume in ${run}; start one without --resume`;
   }
-  const saved = log === 'own' ? savedSteps(run).map(checkpointName) : [];
+  const saved = log === 'ours' ? savedSteps(run).map(checkpointName) : [];
   if (saved.length === 0) return;
   const folder = checkpointsFolder(run);
   const others = foreign.map((path) => basename(path));
@@ -65,22 +65,22 @@ function refuseFolderOfRuns(run: string, foreign: readonly string[]): void {
   throw gpt2Error`${run} is a folder of runs: name one with --out, such as ${inside}, or a new one in it`;
 }
 
-/** @throws Gpt2Error if one of a run's files or folders cannot be read, or is not a file or folder as it must be */
+/** @throws Gpt2Error if one of a run's files or folders cannot be read, or a file stands in place of a folder, or the reverse */
 export const refuseUnreadable = (run: string): void => void examine(run);
 
-/** Whether a run can only start there by replacing one. @throws as `refuseUnreadable` */
+/** Whether a run that starts there would replace a run. @throws as `refuseUnreadable` */
 export const holdsRun = (run: string): boolean => examine(run).holds;
 
 /**
- * `isRun`: whether the log or the configuration was written by a run. `holds`: whether there is something of a run to
- * replace. `own`, `foreign`: the entries that a run wrote, and those that
- * none wrote, as paths relative to the run folder. In a folder of something else, that is all of it.
+ * `isRun`: whether a run wrote the log or the configuration. `holds`: whether there is something of a run to replace. `ours`,
+ * `foreign`: the entries that a run wrote and those that none wrote, as paths relative to the run folder. In a folder that is no
+ * run, every entry is foreign.
  */
 function examine(run: string) {
   standsAs('folder', run);
   const log = contentOf(logPath(run), isLog);
   const configuration = contentOf(configPath(run), isConfiguration);
-  const isRun = log === 'own' || configuration === 'own';
+  const isRun = log === 'ours' || configuration === 'ours';
   const folder = checkpointsFolder(run);
   const entries = entriesOf(folder);
   const files = [
@@ -90,24 +90,24 @@ function examine(run: string) {
   const foreign = files.flatMap(([path, content]) => (content === 'foreign' && !isRun ? [basename(path)] : []));
   for (const entry of entries)
     if (!isOwnEntry(entry) && !isOfSystem(entry)) foreign.push(join(basename(folder), entry));
-  const own = entries.filter(isOwnEntry);
-  if (!isRun && log === 'none' && own.length === 0 && foreign.length === 0) {
+  const ours = entries.filter(isOwnEntry);
+  if (!isRun && log === 'none' && ours.length === 0 && foreign.length === 0) {
     foreign.push(...entriesOf(run).filter((entry) => !isOfRun(entry) && !isOfSystem(entry)));
   }
-  const holds = log === 'own' || (isRun && log === 'foreign') || own.length > 0;
-  return { log, isRun, holds, own, foreign };
+  const holds = log === 'ours' || (isRun && log === 'foreign') || ours.length > 0;
+  return { log, isRun, holds, ours, foreign };
 }
 
 const entriesOf = (folder: string): string[] =>
   standsAs('folder', folder) ? (lookAt(folder, () => readdirSync(folder)) ?? []).sort() : [];
 
-/** Entries that a file system or a desktop makes; they stay. */
+/** Entries that a file system or a desktop creates; they stay. */
 const isOfSystem = (entry: string): boolean => entry === 'lost+found' || entry.startsWith('.');
 
 function contentOf(path: string, isOwn: (path: string) => boolean): Content {
   if (!standsAs('file', path)) return 'none';
   if (lookAt(path, () => statSync(path).size) === 0) return 'empty';
-  return lookAt(path, () => isOwn(path)) ? 'own' : 'foreign';
+  return lookAt(path, () => isOwn(path)) ? 'ours' : 'foreign';
 }
 
 /** Whether a file begins as every line of a log does. */
@@ -123,7 +123,9 @@ function isLog(path: string): boolean {
   return read.toString() === beginning;
 }
 
-/** Whether a file is a run's configuration, or one for `--config`: nothing else has our option names with valid values. */
+/**
+ * Whether a file is a run's configuration, or one for `--config`: no other program's file has our option names with valid values.
+ */
 function isConfiguration(path: string): boolean {
   try {
     const value: unknown = JSON.parse(readTextFile(path, largestDescription));
@@ -148,7 +150,7 @@ function standsAs(kind: 'file' | 'folder', path: string): boolean {
   const isLink = lookAt(path, () => lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink());
   if (isLink === undefined) return false;
   const stats = lookAt(path, () => statSync(path), isLink);
-  // A parent is a file, not a folder: making the run's folder reports that.
+  // A parent is a file, not a folder: creating the run's folder reports that.
   if (!stats) return false;
   if (kind === 'file' ? stats.isFile() : stats.isDirectory()) return true;
   throw gpt2Error`${path} is not a ${kind}; move it away or name another --out`;

@@ -1,4 +1,4 @@
-// Finds the runs in a folder: those directly in it, and those one level deeper, as in the folder of a sweep.
+// Finds the runs in a folder: directly in the folder, and one level deeper, as in the folder of a sweep.
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { Gpt2Error, gpt2Error, onCommandLine, words } from '../base/errors.ts';
@@ -9,7 +9,7 @@ const isLogged = (run: string): boolean => existsSync(logPath(run));
 
 /**
  * Paths of the runs in a folder, or the folder itself if it is a run; none if it does not exist.
- * @param isRun what counts as one: by default a log
+ * @param isRun tells which folders count as runs; default: those with a log
  * @throws Gpt2Error if the folder cannot be listed
  */
 export function findRuns(folder: string, isRun: (path: string) => boolean = isLogged): string[] {

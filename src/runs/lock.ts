@@ -9,18 +9,21 @@ import { logPath } from './paths.ts';
 export const busy = (run: string): Gpt2Error =>
   gpt2Error`another process is writing ${run}; wait until it ends, or name another --out`;
 
-/** An early check: only a lock keeps other processes out from then on. @throws Gpt2Error if another process writes the run */
+/** An early check; only a lock keeps other processes out. @throws Gpt2Error if another process writes the run */
 export function refuseBusyRun(run: string): void {
   if (!whileIdle(run, () => {})) throw busy(run);
 }
 
-/** Runs `work` under the run's lock, or not at all if no log can be opened. @returns false if another process writes the run */
+/**
+ * Runs `work` under the run's lock, or without a lock if no log can be opened.
+ * @returns false if another process writes the run
+ */
 export function whileIdle(run: string, work: () => void): boolean {
   let lock: RunLock | undefined;
   try {
     lock = RunLock.take(run, constants.O_RDONLY);
   } catch {
-    // There is no log, or it cannot be read; opening it for writing reports that.
+    // There is no log, or it cannot be read; opening it for writing reports the reason.
     return true;
   }
   if (!lock) return false;
@@ -59,7 +62,7 @@ export class RunLock {
           lock = new RunLock(run, folder, log);
           return lock;
         }
-        // Another process set it aside between opening and locking.
+        // Another process renamed the log between opening and locking.
         closeSync(open.pop()!);
       }
     } finally {
@@ -91,7 +94,7 @@ export class RunLock {
   }
 }
 
-/** Whether a path still leads to an open file. If that cannot be determined, as on a disk that is away, it counts as the file. */
+/** Whether a path still leads to an open file. If that cannot be determined, as on an unmounted disk, the answer is yes. */
 export function leadsTo(path: string, file: number): 'it' | 'another' | 'nothing' {
   try {
     const [there, here] = [statSync(path, { bigint: true }), fstatSync(file, { bigint: true })];

@@ -1,4 +1,4 @@
-// Finds losses that cannot be compared: over other data or another vocabulary, and validations over other tokens of the same data.
+// Finds losses that cannot be compared: on other data or another vocabulary, and validations on other tokens of the same data.
 import { shortValue } from '../options/configuration.ts';
 import type { RunEvent } from './schema.ts';
 
@@ -8,7 +8,7 @@ export interface Measured {
   readonly events?: readonly RunEvent[] | undefined;
 }
 
-/** A log's last line of a kind. */
+/** The last event of a kind. */
 export const lastEvent = <K extends RunEvent['event']>({ events = [] }: Measured, kind: K) =>
   events.findLast((event): event is Extract<RunEvent, { event: K }> => event.event === kind);
 
@@ -20,12 +20,12 @@ export function bitsPerByte(run: Measured): number | undefined {
 
 /**
  * The series of losses that cannot be compared. Fields that a reference lacks count as equal.
- * @returns `otherText`: over other data or another vocabulary; `leftOut`: also a validation over other tokens
+ * @returns `otherText`: series on other data or another vocabulary; `leftOut`: also validations on other tokens
  */
 export function unlike(one: Measured, other: Measured) {
   const [ours, theirs] = [factsOf(one, other), factsOf(other, one)];
   const otherText = (['train', 'val'] as const).filter((of) =>
-    // Equal tokens are of one vocabulary, even if one of the models has more rows.
+    // Equal tokens have the same vocabulary, even if one of the models has more rows.
     ours.data[of] && theirs.data[of] ? ours.data[of] !== theirs.data[of] : ours.text !== theirs.text,
   );
   const isOtherChoice = ours.validation !== theirs.validation && !otherText.includes('val');
@@ -36,7 +36,7 @@ function factsOf({ configuration, events }: Measured, other: Measured) {
   const filled = events ? configuration : { ...other.configuration, ...configuration };
   const log = { events: events ?? other.events };
   const { vocabularySize, data, sequence, batch, ranks = 1, valSteps, valTokens } = filled ?? {};
-  // Batches from the start of the set depend on their rows too, sequences spread over it on their number alone.
+  // Batches from the start of the set also depend on their rows; sequences spread over the set depend only on their number.
   const batches = valSteps && [valSteps, Number(batch) * Number(ranks)];
   return {
     data: lastEvent(log, 'run')?.data ?? {},

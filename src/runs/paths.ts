@@ -1,4 +1,4 @@
-// Names the files of a run folder; no other file knows these names. schema.ts and ../checkpoint define their contents.
+// Names the files of a run folder; no other file knows these names. schema.ts and src/weights/checkpoint define their contents.
 import { basename, dirname, join, resolve } from 'node:path';
 
 /** The events, one JSON object per line. */
@@ -14,10 +14,10 @@ export const rankLogPath = (run: string, rank: number): string => join(run, 'ran
 export const capturesFolder = (run: string): string => join(run, 'captures');
 /** One folder per checkpoint: step-00000020. */
 export const checkpointsFolder = (run: string): string => join(run, 'checkpoints');
-/** Where a run goes on if its folder is gone and something else is in its place: next to it, with the first free number. */
+/** Folder for a run whose folder was replaced by something else: next to it, with the first free number. */
 export const rescuePath = (run: string, number: number): string =>
   join(dirname(resolve(run)), `${basename(resolve(run))}-rescued${number > 1 ? `-${number}` : ''}`);
-/** Whether an entry of a run folder has a name of what a run writes there, or of its reports. */
+/** Whether an entry of a run folder has the name of a file that a run or its reports write. */
 export const isOfRun = (entry: string): boolean =>
   /^(log\.jsonl|config\.json(\.tmp)?|ranks|captures|checkpoints|events\.out\.tfevents\..*|(report|compare)\..*)$/.test(
     entry,

@@ -9,7 +9,7 @@ import { findRuns } from './find-runs.ts';
 import { logPath } from './paths.ts';
 import { type RunEvent, readEvent } from './schema.ts';
 
-/** Pairs of step and value, steps rising. */
+/** Pairs of step and value, in ascending order of steps. */
 export type Series = readonly (readonly [step: number, value: number])[];
 
 /** Series of a run: losses of training and validation, gradient norms, learning rates. */
@@ -18,14 +18,14 @@ export type RunSeries = Readonly<Record<SeriesName, Series>>;
 /** The contents of a run log. */
 export interface RunRecord {
   readonly events: readonly RunEvent[];
-  /** That of the last start: a resumed run may have other options. */
+  /** The configuration of the last start: a resumed run may have other options. */
   readonly configuration: Configuration;
   readonly series: RunSeries;
 }
 
 /**
- * Reads the log of a run folder, without an incomplete last line: the run may be in progress or have been killed.
- * @throws Gpt2Error if there is no log, a line is damaged, or it does not say how the run was configured
+ * Reads the log of a run folder, without an incomplete last line: the run may be in progress or may have been killed.
+ * @throws Gpt2Error if there is no log, a line is damaged, or the run's configuration is missing
  * @example const [step, loss] = readRun('runs/first').series.train.at(-1)!;
  */
 export function readRun(run: string): RunRecord {
@@ -63,14 +63,14 @@ export function evaluationsAt(run: string, step: number): RunEvent[] {
   return (['val', 'hellaswag'] as const).flatMap((kind) => events.findLast(({ event }) => event === kind) ?? []);
 }
 
-/** The events of a step, and the `done` of a run with that many steps; none if the log cannot be read. */
+/** The events of a step, and the `done` event of a run with that many steps; none if the log cannot be read. */
 export function eventsAt(run: string, step: number): RunEvent[] {
   const stepOf = (event: RunEvent) =>
     event.event === 'run' ? undefined : event.event === 'done' ? event.steps : event.step;
   return eventsIfReadable(run).filter((event) => stepOf(event) === step);
 }
 
-/** The events of a log without its damaged lines; none if it cannot be read: a crash of the machine can destroy it. */
+/** The events of a log without its damaged lines; none if the log cannot be read: a crash of the machine can destroy it. */
 export function eventsIfReadable(run: string): readonly RunEvent[] {
   const text = orElse('', () => readTextFile(logPath(run)));
   return text.split('\n').flatMap((line) => readEvent(line) ?? []);

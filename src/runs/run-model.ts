@@ -1,4 +1,4 @@
-// Finds the run whose model is used where none is named, and refuses folders that hold no model but runs.
+// Chooses the run whose model is used if none is named, and refuses folders that hold no model but runs.
 import { existsSync, statSync } from 'node:fs';
 import { attempt, Gpt2Error, gpt2Error } from '../base/errors.ts';
 import { continueWith, shellWord } from '../base/wording.ts';
@@ -18,13 +18,13 @@ export function modelOrNewest(named: string | undefined): string {
   return model;
 }
 
-/** @throws Gpt2Error for a run without a checkpoint yet, and for a folder of runs, with the best of them */
+/** @throws Gpt2Error for a run without a checkpoint, and for a folder of runs, naming the best one */
 export function refuseUnsaved(path: string): void {
   if (!statSync(path, { throwIfNoEntry: false })?.isDirectory()) return;
   if (existsSync(logPath(path))) {
     const run = attempt(() => readRun(path));
     if (run instanceof Gpt2Error || listCheckpoints(checkpointsFolder(path)).length > 0) return;
-    // Checkpoints that were removed.
+    // The checkpoints were removed.
     if (run.events.some(({ event }) => event === 'checkpoint')) return;
     throw unsaved(path, run.configuration);
   }

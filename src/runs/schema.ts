@@ -1,4 +1,4 @@
-// Defines, formats and parses the events of a run log: one JSON object per line, numbers with all digits, non-finite ones as
+// Defines, formats and parses the events of a run log: one JSON object per line, numbers with all digits, non-finite numbers as
 // "NaN", "Infinity" and "-Infinity". Unknown fields are accepted, so that logs of later versions can be read.
 import { crc32 } from 'node:zlib';
 import { z } from 'zod';
@@ -12,7 +12,7 @@ const nonFinite = {
   '-Infinity': Number.NEGATIVE_INFINITY,
 } as const;
 
-/** A number, or the text of one that is not finite. Typed: the inferred type of "-Infinity" is no valid declaration. */
+/** A number, or the text of a number that is not finite. Typed: the inferred type of "-Infinity" is no valid declaration. */
 const number: z.ZodType<number> = z.union([
   z.number(),
   z.enum(['NaN', 'Infinity', '-Infinity']).transform((name) => nonFinite[name]),
@@ -32,10 +32,10 @@ export const runEventSchema = z.discriminatedUnion('event', [
     codePath: z.string(),
     dtype: z.string(),
     parameters: z.int(),
-    /** For the shards of each role a sha256, by which `compare` tells data sets apart. */
+    /** A sha256 of the shards of each role, by which `compare` distinguishes data sets. */
     data: z.object({ train: z.string().optional(), val: z.string().optional() }).optional(),
     resumedFrom: step.optional(),
-    /** The machine of each of several ranks. */
+    /** The machine name of each rank, if there are several ranks. */
     hosts: z.array(z.string()).optional(),
     time: z.string(),
   }),
@@ -47,7 +47,7 @@ export const runEventSchema = z.discriminatedUnion('event', [
     lr: number,
     tokensPerSecond: number,
     ms: number,
-    /** --skip-spikes left out the step's update. */
+    /** True if --skip-spikes left out the step's update. */
     skipped: z.boolean().optional(),
   }),
   z.looseObject({
@@ -55,18 +55,18 @@ export const runEventSchema = z.discriminatedUnion('event', [
     step,
     loss: number,
     tokens: z.int().optional(),
-    /** Bytes of the predicted tokens' text, where they are known. */
+    /** Bytes of the predicted tokens' text, if known. */
     bytes: z.int().optional(),
-    /** Of the loss, from the spread of the sequences' losses. */
+    /** Standard error of the loss, from the spread of the sequences' losses. */
     standardError: number.optional(),
     /** In a run's last validation: the mean loss of each sequence, or of 1,000 spread evenly. */
     sequenceLosses: z.array(number).optional(),
   }),
-  // Shares of `questions` answered correctly, by the sum of a completion's losses (acc) and by their mean (accNorm).
+  // Fractions of `questions` answered correctly, by the sum of an ending's losses (acc) and by their mean (accNorm).
   z.looseObject({ event: z.literal('hellaswag'), step, acc: number, accNorm: number, questions: z.int() }),
   z.looseObject({ event: z.literal('sample'), step, text: z.string() }),
-  // ms: from when the save was due until it was on the disk. Training waited waitedMs of these for the previous save, and heldMs
-  // until the device's copy was enqueued; the copy itself is part of the next step's time.
+  // ms: from when the save was due until it was on the disk. During waitedMs training waited for the previous save, and during
+  // heldMs until the device's copy was enqueued; the copy itself is part of the next step's time.
   z.looseObject({
     event: z.literal('checkpoint'),
     step,
@@ -96,10 +96,10 @@ export const runEventSchema = z.discriminatedUnion('event', [
   }),
 ]);
 
-/** Without the index signature for unknown fields, with which every name would be a field of every event. */
+/** Removes the index signature for unknown fields, with which every name would be a field of every event. */
 type Declared<E> = E extends unknown ? { [K in keyof E as string extends K ? never : K]: E[K] } : never;
 
-/** One line of a run log; `event` tells the kinds apart. */
+/** One line of a run log; `event` distinguishes the kinds. */
 export type RunEvent = Declared<z.infer<typeof runEventSchema>>;
 
 /** The line of an event, with its checksum and the line break. */

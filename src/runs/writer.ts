@@ -1,5 +1,5 @@
-// Opens a run folder for writing, and appends events to its log: one line per event, one write per line. Lines that the disk
-// does not take wait in memory, so a full disk neither loses lines nor ends the run.
+// Opens a run folder for writing, and appends events to its log: one line per event, one write per line. If a write fails, lines
+// wait in memory, so a full disk neither loses lines nor ends the run.
 import {
   closeSync,
   constants,
@@ -50,7 +50,7 @@ export class RunLog {
 
   /**
    * @param before called with the new path of the log that was there
-   * @throws Gpt2Error if the folder cannot be written, or holds what must not be replaced: see `refuseOccupied`
+   * @throws Gpt2Error if the folder cannot be written, or holds files that must not be replaced: see `refuseOccupied`
    */
   static create(
     run: string,
@@ -73,9 +73,9 @@ export class RunLog {
   }
 
   /**
-   * Continues a run's log after its first `bytes` bytes; the rest is cut off. If a crash of the machine left part of a line, or
-   * lines that are not events, at their end, those are cut off too, so that the next event starts on a line of its own.
-   * @throws Gpt2Error if it cannot be written
+   * Continues a run's log after its first `bytes` bytes; the rest is cut off. If a crash of the machine left an incomplete line,
+   * or lines that are not events, at the end of those bytes, these are cut off too, so that the next event starts on a new line.
+   * @throws Gpt2Error if the log cannot be written
    */
   static resume(run: string, { configuration, bytes }: { configuration: Configuration; bytes: number }): RunLog {
     const failed = (cause: Error) =>
@@ -116,7 +116,7 @@ export class RunLog {
     return line;
   }
 
-  /** Writes the waiting lines. @throws Gpt2Error if the disk still does not take them */
+  /** Writes the waiting lines. @throws Gpt2Error if the disk still fails */
   flush(): void {
     this.#writeWaiting();
     if (this.#failure) throw this.#failure;
@@ -125,7 +125,7 @@ export class RunLog {
   #writeWaiting(): void {
     try {
       for (let line = this.#waiting[0]; line; line = this.#waiting[0]) {
-        // One write, unless the disk takes only part of the line: the next write then reports why, and the line is repeated.
+        // One write, unless the disk accepts only part of the line: the next write then reports why, and the line is repeated.
         for (let done = 0; done < line.length; ) {
           done += writeSync(this.#open.log, line, done, line.length - done, this.#bytes + done);
         }
@@ -149,9 +149,9 @@ export class RunLog {
   }
 
   /**
-   * Writes a lost log again, with every line so far: in its place, or in a folder beside if something else is there.
+   * Writes a lost log again, with every line so far: at its path, or in a folder next to it if something else is there.
    * @returns the run folder and how the log was lost; undefined: nothing is lost
-   * @throws Gpt2Error if it cannot be written
+   * @throws Gpt2Error if the log cannot be written
    */
   restore(run: string, configuration: Configuration): { out: string; lost: string } | undefined {
     const { lost } = this;
@@ -171,7 +171,7 @@ export class RunLog {
         return { out, lost };
       } catch (cause) {
         if (!(cause instanceof Gpt2Error)) throw cause;
-        // Only the disk's errors have a cause. EEXIST: a file is where the folder was.
+        // Only the disk's errors have a cause. EEXIST: a file is in place of the folder.
         const { code = 'EEXIST' } = (cause.cause ?? {}) as NodeJS.ErrnoException;
         if (code === 'EEXIST') continue;
         throw new Gpt2Error(`${lost} and cannot be written again: ${cause.message}`, { cause });
@@ -179,7 +179,7 @@ export class RunLog {
     }
   }
 
-  /** Closes the log; a second call does nothing. @throws Gpt2Error if the disk may lack some of it */
+  /** Closes the log; a second call does nothing. @throws Gpt2Error if the last lines may not be on the disk */
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
@@ -196,7 +196,7 @@ export class RunLog {
   }
 }
 
-/** Locks a run before anything in its folder is touched. @throws Gpt2Error if another process writes it; `failed` otherwise */
+/** Locks a run before anything in its folder changes. @throws Gpt2Error if another process writes the run; `failed` otherwise */
 function openLocked(run: string, failed: (cause: Error) => Gpt2Error, open: (lock: RunLock) => RunLog): RunLog {
   let lock: RunLock | undefined;
   try {
@@ -210,7 +210,7 @@ function openLocked(run: string, failed: (cause: Error) => Gpt2Error, open: (loc
   throw busy(run);
 }
 
-/** The path for a log that is set aside; earlier ones are kept. */
+/** The path for a log that is set aside; earlier logs are kept. */
 function nextEarlierLog(run: string): string {
   const numbers = readdirSync(run).map((entry) => Number(earlierLog.exec(entry)?.[1] ?? 0));
   return earlierLogPath(run, Math.max(0, ...numbers) + 1);

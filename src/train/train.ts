@@ -8,7 +8,7 @@ import { checkpointsFolder } from '../runs/paths.ts';
 import { eventsAt, readRun } from '../runs/reader.ts';
 import { tidy } from '../weights/checkpoint/write.ts';
 import { guardHooks } from './callbacks.ts';
-import { type Settled, settle } from './plan/settle.ts';
+import { type Resolved, resolveOptions } from './plan/resolve-options.ts';
 import { checkHooks, StoppedError, type TrainHooks, type TrainResult } from './run/hooks.ts';
 import { oneGpu, openRun } from './run/open-run.ts';
 import { Resources } from './run/opening.ts';
@@ -29,7 +29,7 @@ export async function train(options: TrainOptions, hooks: TrainHooks = {}): Prom
 
 /** As `train`, for options whose sources are resolved. */
 export async function trainSources(sources: Sources, ofProgram: TrainHooks): Promise<TrainResult> {
-  const { options: given } = sources;
+  const { options: asked } = sources;
   const hooks = guardHooks(ofProgram);
   const { place, signal, onProgress, onNotice: notice = () => {}, onPage = (page) => page.close() } = hooks;
   const resources = new Resources();
@@ -38,16 +38,16 @@ export async function trainSources(sources: Sources, ofProgram: TrainHooks): Pro
   let result: TrainResult | undefined;
   let failure: { readonly error: unknown } | undefined;
   try {
-    if (!place && (given.ranks ?? 1) > 1) throw new UsageError(oneGpu);
+    if (!place && (asked.ranks ?? 1) > 1) throw new UsageError(oneGpu);
     if (place) ranks = resources.keep(await Ranks.join(place, notice, signal));
-    const { resume, out } = given;
-    // Before notices about how the run goes on. Other ranks would take the lock at the same time.
+    const { resume, out } = asked;
+    // Checked before notices about resuming. Other ranks would take the lock at the same time.
     if (resume && out !== undefined && isRoot(ranks)) refuseBusyRun(out);
-    const settled = await settle(given, { notice, onProgress, signal }, place);
-    result = finishedRun(settled);
+    const resolved = await resolveOptions(asked, { notice, onProgress, signal }, place);
+    result = finishedRun(resolved);
     if (result) reportFinished(result, isRoot(ranks), notice);
     else {
-      const run = await openRun({ settled, notice, onPage, ranks, resources });
+      const run = await openRun({ resolved, notice, onPage, ranks, resources });
       session = resources.keep(new Session(run, hooks));
       result = await (ranks ? Promise.race([session.run(), ranks.failed]) : session.run());
       run.folder.log.flush();
@@ -57,16 +57,16 @@ export async function trainSources(sources: Sources, ofProgram: TrainHooks): Pro
   } catch (error) {
     const ended =
       error instanceof InterruptedError ? new StoppedError(error.message, signal) : nameSources(error, sources);
-    // Before anything is closed: closing waits for collectives that other ranks have to give up.
+    // Before anything is closed: closing waits for collectives that other ranks have to abandon.
     failure = { error: await endOf(ranks, session?.describe(ended) ?? ended) };
-    // The error that ended the run takes precedence.
+    // An earlier error takes precedence over an error of closing.
     await resources.close().catch((closing: Error) => notice(closing.message));
   }
   await hooks.ended(failure);
   return { ...result!, ...lossesOf(result!.out) };
 }
 
-/** The error with which every rank ends. A request to stop is no failure: all ranks leave, and each has its own. */
+/** The error with which every rank ends. A request to stop is no failure: each rank ends with its error of that request. */
 async function endOf(ranks: Ranks | undefined, error: unknown): Promise<unknown> {
   if (!ranks) return error;
   if (!(error instanceof StoppedError)) return ranks.fail(error);
@@ -76,9 +76,9 @@ async function endOf(ranks: Ranks | undefined, error: unknown): Promise<unknown>
 
 /**
  * The result of a resumed run that has nothing left to do or to log.
- * @throws UsageError for --dry-run; Gpt2Error if --steps is fewer than it has done
+ * @throws UsageError for --dry-run; Gpt2Error if --steps is less than the steps already done
  */
-function finishedRun({ checkpoint, options: { out, steps, dryRun } }: Settled): TrainResult | undefined {
+function finishedRun({ checkpoint, options: { out, steps, dryRun } }: Resolved): TrainResult | undefined {
   if (dryRun) throw usageError`train() does not take dryRun; planRun() plans a run without training`;
   if (!checkpoint || out === undefined || steps === undefined) return undefined;
   const { step } = checkpoint.manifest;
@@ -86,7 +86,7 @@ function finishedRun({ checkpoint, options: { out, steps, dryRun } }: Settled): 
   return step === steps && eventsAt(out, step).some(({ event }) => event === 'done') ? { out, steps } : undefined;
 }
 
-/** Rank 0 also removes the remains of killed saves. */
+/** Prints that the run is finished; rank 0 also removes the remains of killed saves. */
 function reportFinished({ out, steps }: TrainResult, tidies: boolean, notice: (text: string) => void): void {
   notice(words`the run in ${out} is finished: ${steps} of ${steps} steps are done; give a larger --steps to continue`);
   if (!tidies) return;

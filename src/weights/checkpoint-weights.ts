@@ -21,6 +21,6 @@ export const openWeights = ({ path, manifest }: FoundCheckpoint): StoredModel =>
     };
   });
 
-/** The tokenizer in a checkpoint; undefined if it has none, because the tokenizer is built in. @throws Gpt2Error */
+/** The tokenizer in a checkpoint; undefined if the model uses a built-in one. @throws Gpt2Error */
 export const checkpointTokenizer = ({ path, manifest }: FoundCheckpoint): Tokenizer | undefined =>
   manifest.files.some(({ name }) => name === tokenizerFile) ? readTokenizer(join(path, tokenizerFile)) : undefined;

@@ -30,13 +30,13 @@ export interface ExportOptions {
   readonly out: string;
   /** Default fp32. */
   readonly dtype?: WeightType | undefined;
-  /** Receives one-line notices, such as a missing tokenizer. */
+  /** Called with one-line notices, such as a missing tokenizer. */
   readonly notice?: ((text: string) => void) | undefined;
   /** Called with the received and the total bytes while the model is downloaded. */
   readonly onProgress?: ((done: number, total: number) => void) | undefined;
 }
 
-/** The same model, whose weights are checked when they are read. */
+/** The same model, but reading a weight that is not finite throws. */
 function refusingNotFinite(stored: StoredModel, path: string): StoredModel {
   return {
     ...stored,
@@ -50,7 +50,7 @@ function refusingNotFinite(stored: StoredModel, path: string): StoredModel {
 }
 
 /**
- * Writes a model in another program's format and returns the path of the model that it read: a checkpoint, a file or a folder.
+ * Writes a model in another program's format and returns the path of the source: a checkpoint, a file or a folder.
  * @throws UsageError for a dtype that the format lacks; Gpt2Error if the model cannot be read or `out` exists
  * @example await exportModel({ model: 'runs/first', format: 'gguf', out: 'model.gguf' });
  */
@@ -79,13 +79,13 @@ export async function exportModel(options: ExportOptions): Promise<string> {
   const tokenizer = stored.tokenizer ?? tokenizerOf(stored.model);
   const unknown = `none is known for a vocabulary of ${stored.model.vocabularySize} tokens`;
   if (format === 'llmc' && tokenizer?.name !== 'gpt2') {
-    const own = tokenizer ? 'this model has another' : `for this model ${unknown}`;
-    notice(`llm.c's format holds no tokenizer: its programs decode with GPT-2's, and ${own}`);
+    const decoder = tokenizer ? 'this model has another' : `for this model ${unknown}`;
+    notice(`llm.c's format holds no tokenizer: its programs decode with GPT-2's, and ${decoder}`);
   } else if (!tokenizer) notice(`the export has no tokenizer: ${unknown}`);
   try {
     const folder = isFolder && existsSync(path) ? path : dirname(path);
     makeFolder(folder);
-    // Checked before the model is read; later the message would name the temporary file.
+    // Checked before the model is read; a later error would name the temporary file.
     accessSync(folder, constants.W_OK);
     if (isFolder) writeFolder(path, (temporary) => writeHuggingFace(temporary, stored, dtype));
     else {

@@ -1,5 +1,5 @@
 // Finds the weights that --model names: a checkpoint, the newest of a run, a model file of llm.c, a folder of transformers, or a
-// model of the Hugging Face hub, which is downloaded. The files in ../formats read them; read.ts reads optimizer state.
+// model of the Hugging Face hub, which is downloaded. formats/ reads other programs' files; checkpoint/ reads optimizer state.
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { checkGiven } from '../base/checks/given.ts';
@@ -25,19 +25,20 @@ import { modelPaths, type StoredModel } from './formats/stored-model.ts';
 /** Verified weights. */
 export interface Weights {
   readonly path: string;
-  /** OWNER/NAME@COMMIT, if they are from the Hugging Face hub. */
+  /** OWNER/NAME@COMMIT for a model of the Hugging Face hub. */
   readonly hubName: string | undefined;
   readonly model: ModelConfig;
-  /** The tokenizer that came with them, or else the one that the size of the vocabulary suggests; undefined: unknown. */
+  /** The tokenizer stored with the weights, or else the one that the size of the vocabulary suggests; undefined: unknown. */
   readonly tokenizer: Tokenizer | undefined;
-  /** The options of the run that trained them; undefined for a file of another program. */
+  /** The options of the run that trained the weights; undefined for a file of another program. */
   readonly configuration: Readonly<Record<string, unknown>> | undefined;
-  /** The file that holds them. */
+  /** The file that holds the weights. */
   readonly file: string;
   /** Newer checkpoints that were skipped. */
   readonly damaged: readonly DamagedCheckpoint[];
   /**
-   * Fills a model's master weights and the weights rounded from them; a shorter context takes the first positions of wpe.
+   * Fills a model's master weights and the weights that are rounded from them; a shorter context takes the first positions of
+   * wpe.
    * @throws Gpt2Error if the model differs, or the weights cannot be read
    */
   load(model: Model): void;
@@ -46,9 +47,9 @@ export interface Weights {
 }
 
 /**
- * Finds and verifies the weights that a text names: the path of a run, a checkpoint, or a model file or folder of another program,
- * or a model of the Hugging Face hub, such as openai-community/gpt2 or OWNER/NAME@REVISION, which is downloaded once.
- * @throws UsageError for a size of new models, such as gpt2; Gpt2Error if the text names no weights, or damaged ones, or the
+ * Finds and verifies weights by name: the path of a run, a checkpoint, or a model file or folder of another program, or a model
+ * of the Hugging Face hub, such as openai-community/gpt2 or OWNER/NAME@REVISION, which is downloaded once.
+ * @throws UsageError for a size of new models, such as gpt2; Gpt2Error if there are no such weights, they are damaged, or the
  * download fails; InterruptedError after `signal`
  * @example
  * const weights = await resolveWeights('runs/first');
@@ -109,32 +110,33 @@ function storedWeights(path: string, file: string, open: (path: string) => Store
 }
 
 /**
- * @param dataset that of `folder`; undefined: GPT-2's vocabulary, of which a model may have any part
- * @throws Gpt2Error if its tokenizer is not that of the weights
+ * @param dataset the data set in `folder`; undefined: tokens of GPT-2, of which a model may have a smaller vocabulary
+ * @throws Gpt2Error if the data set's tokenizer differs from the weights'
  */
 export function refuseOtherTokenizer(weights: Weights, folder: string, dataset: Dataset | undefined): void {
   const { path, model } = weights;
-  const refusal = (what: string, own: Tokenizer | undefined): Gpt2Error => {
-    const tokenizer = own?.file ? shellWord(path) : own?.name;
-    // A text's usual folder may hold the data set that does not fit.
-    const out = shellWord(`${folder.replace(/\/+$/, '')}-${own?.name}`);
-    const command = own && words`: \`npm run prepro -- text FILE --tokenizer ${tokenizer} --out ${out}\``;
-    const limit = own?.name === characterTokenizerName ? ', of a text that has no other characters than the model' : '';
+  const refusal = (what: string, expected: Tokenizer | undefined): Gpt2Error => {
+    const tokenizer = expected?.file ? shellWord(path) : expected?.name;
+    // The text's default folder may hold the data set that does not fit.
+    const out = shellWord(`${folder.replace(/\/+$/, '')}-${expected?.name}`);
+    const command = expected && words`: \`npm run prepro -- text FILE --tokenizer ${tokenizer} --out ${out}\``;
+    const limit =
+      expected?.name === characterTokenizerName ? ', of a text that has no other characters than the model' : '';
     return gpt2Error`${folder} ${what}; prepare the data with the model's tokenizer${command ?? ''}${limit}, or take another model`;
   };
   if (!dataset) {
     if (weights.tokenizer?.file === undefined) return;
     throw refusal(`has GPT-2's tokens, ${path} another tokenizer (${weights.tokenizer.name})`, weights.tokenizer);
   }
-  // A tokenizer without a file may be a guess, by the size of the vocabulary alone.
-  const own = weights.tokenizer?.file === undefined ? exactTokenizerOf(model) : weights.tokenizer;
+  // A tokenizer without a file may be only a guess from the size of the vocabulary.
+  const expected = weights.tokenizer?.file === undefined ? exactTokenizerOf(model) : weights.tokenizer;
   const data = readDatasetTokenizer(folder, dataset);
   const [ours, theirs] = [model.vocabularySize, dataset.vocabularySize];
-  const areKnown = own && data && (own.file ?? data.file) !== undefined;
-  if (areKnown ? isSameTokenizer(own, data) : ours === theirs) return;
+  const areKnown = expected && data && (expected.file ?? data.file) !== undefined;
+  if (areKnown ? isSameTokenizer(expected, data) : ours === theirs) return;
   const what =
     ours === theirs
-      ? `was made with another tokenizer (${dataset.tokenizer}) than that of ${path} (${own?.name})`
+      ? `was made with another tokenizer (${dataset.tokenizer}) than that of ${path} (${expected?.name})`
       : `has a vocabulary of ${theirs} tokens (${dataset.tokenizer}), ${path} one of ${ours}`;
-  throw refusal(what, own);
+  throw refusal(what, expected);
 }

@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { GPT2_STATUS } from '../../src/native/bindings.generated.ts';
 import { selectDevice, selectKind } from '../../src/native/select-device.ts';
-import { wantedRanks } from '../../src/train/plan/settle.ts';
+import { wantedRanks } from '../../src/train/plan/resolve-options.ts';
 
 const made = vi.hoisted(() => ({ gpus: 0, opened: [] as number[] }));
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import type { OptionRow } from '../../src/options/row.ts';
-import type { Configuration, SettledOptions, TrainOptions } from '../../src/options/table.ts';
+import type { Configuration, ResolvedOptions, TrainOptions } from '../../src/options/table.ts';
 import { configuration } from '../runs/run-log.ts';
 
 const label: OptionRow = {
@@ -53,7 +53,7 @@ it('a configuration records it, and is checked; older ones lack it', async () =>
   const { configurationOf, configurationSchema } = await import('../../src/options/configuration.ts');
   const { completeOptions, freezeOptions } = await import('../../src/options/complete-options.ts');
   const { presetConfig } = await import('../../src/model/config.ts');
-  const options: SettledOptions = freezeOptions({ ...completeOptions(noted, 'cpu'), batch: 4 });
+  const options: ResolvedOptions = freezeOptions({ ...completeOptions(noted, 'cpu'), batch: 4 });
   const recorded = configurationOf(options, presetConfig('d6')!, 10);
   expect(recorded.label).toBe('noted');
   expect(configurationSchema.parse(recorded)).toEqual(recorded);

@@ -7,7 +7,7 @@ import { completeOptions } from '../../src/options/complete-options.ts';
 import { resumedOptions } from '../../src/options/resumed-options.ts';
 import { resolveSources } from '../../src/options/sources.ts';
 import type { TrainOptions } from '../../src/options/table.ts';
-import { wantedRanks } from '../../src/train/plan/settle.ts';
+import { wantedRanks } from '../../src/train/plan/resolve-options.ts';
 import { workplace } from '../support/cli.ts';
 
 const place = workplace();

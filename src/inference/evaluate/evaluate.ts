@@ -1,5 +1,5 @@
 // Measures how well a model predicts a data set: loss, perplexity, and bits per byte, which compares models with different
-// tokenizers. Sequences and their mean (sequence-losses.ts) are those of a run's validation.
+// tokenizers. A run's validation uses the same sequences and mean (sequence-losses.ts).
 import { checkGiven } from '../../base/checks/given.ts';
 import { whole } from '../../base/checks/number.ts';
 import { gpt2Error, usageError } from '../../base/errors.ts';
@@ -21,16 +21,16 @@ export interface EvaluateOptions {
   readonly shards: readonly string[];
   /** The tokenizer of the shards, or the name of a built-in one: "gpt2" or "bytes". Without it there are no bits per byte. */
   readonly tokenizer?: Tokenizer | string | undefined;
-  /** Sequences that run together; the figures do not depend on it. */
+  /** Sequences that run together; the results do not depend on this number. */
   readonly batch: number;
   readonly sequence: number;
-  /** Tokens to predict: as many whole sequences, at least one, spread evenly over the set. Default, and at most: all. */
+  /** Tokens to predict, as whole sequences, at least one, spread evenly over the set. Default and maximum: all. */
   readonly tokens?: number | undefined;
-  /** Receives differences from the options, and how many tokens are left out. */
+  /** Called with notices: differences from the options, and the number of tokens left out. */
   readonly notice?: ((text: string) => void) | undefined;
-  /** Called after each batch with the sequences of this rank. */
+  /** Called after each batch with the number of this rank's sequences. */
   readonly progress?: ((done: number, all: number) => void) | undefined;
-  /** Ranks that share the sequences; each gets the result of all. */
+  /** Ranks that share the sequences; all get the same result. */
   readonly ranks?: Ranks | undefined;
 }
 
@@ -44,10 +44,10 @@ export interface Evaluation extends Omit<SequenceLosses, 'losses'> {
 }
 
 /**
- * Runs the model over the whole sequences of a data set, or as many, spread evenly, as hold `tokens`.
- * @param model its activations hold batch x sequence tokens
- * @throws UsageError without shards, for an unknown tokenizer, or if `sequence` is over the model's context; Gpt2Error for a shard
- * that is damaged or has a token outside the vocabulary, or if all are too short for one sequence
+ * Runs the model over the whole sequences of a data set, or over as many, spread evenly, as hold `tokens`.
+ * @param model must have activations for batch x sequence tokens
+ * @throws UsageError without shards, for an unknown tokenizer, or if `sequence` is over the model's context; Gpt2Error for a
+ * shard that is damaged or has a token outside the vocabulary, or if all are too short for one sequence
  * @example
  * const shards = findShards('data/tinyshakespeare', 'val');
  * const { loss, bitsPerByte } = await evaluate(model, { shards, tokenizer: 'gpt2', batch: 4, sequence: 64 });
@@ -78,10 +78,10 @@ export async function evaluate(model: Model, options: EvaluateOptions): Promise<
   return { ...measured, perplexity: Math.exp(loss), bitsPerByte, sequences: losses.length, batch, sequence };
 }
 
-function givenTokenizer(given: Tokenizer | string | undefined): Tokenizer | undefined {
-  if (typeof given !== 'string') return given;
-  const named = tokenizerNamed(given);
+function givenTokenizer(choice: Tokenizer | string | undefined): Tokenizer | undefined {
+  if (typeof choice !== 'string') return choice;
+  const named = tokenizerNamed(choice);
   if (named) return named;
   const names = builtInTokenizers.map(({ name }) => name).join(', ');
-  throw usageError`tokenizer takes one of ${names}, or what readDatasetTokenizer() or readTokenizer() returns, not ${JSON.stringify(given)}`;
+  throw usageError`tokenizer takes one of ${names}, or what readDatasetTokenizer() or readTokenizer() returns, not ${JSON.stringify(choice)}`;
 }

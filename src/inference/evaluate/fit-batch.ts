@@ -1,4 +1,4 @@
-// Decides before allocation whether a model for inference fits the device, and in which batch.
+// Decides before allocation whether a model for inference fits the device, and with which batch.
 import { gpt2Error, usageError, words } from '../../base/errors.ts';
 import type { ModelConfig } from '../../model/config.ts';
 import {
@@ -37,7 +37,7 @@ export function chooseInferenceBatch(device: Device, config: ModelConfig, { maxM
   throw gpt2Error`--batch auto: not one sequence of --seq ${sizes.T} fits, ${limit.text}; ${lessThanOne(limit)}`;
 }
 
-/** @throws Gpt2Error if there is too little memory; it names the need, the limit, and the batch that fits */
+/** @throws Gpt2Error if there is too little memory, naming the need, the limit, and the batch that fits */
 export function checkInferenceMemory(
   device: Device,
   config: ModelConfig,

@@ -1,7 +1,6 @@
 // Scores HellaSwag (Zellers et al. 2019) by completion, as llm.c and lm-eval do: the model chooses the completion with the
-// smallest sum of token losses (acc) or the smallest mean (acc_norm). The file is read in data/shards/multiple-choice.ts.
-//
-// Scores do not depend on the number of rows in a batch: a row's width depends on its own length, and its padding is neither
+// smallest sum of token losses (acc) or the smallest mean (acc_norm). data/shards/multiple-choice.ts reads the file.
+// Scores do not depend on the number of rows in a batch: a row's width depends only on its length, and its padding is neither
 // attended to (attention is causal) nor counted. Each op computes a row in an order that does not depend on other rows;
 // test/evaluate/hellaswag.test.ts checks that every library and dtype gives the same bits.
 import { checkGiven } from '../../base/checks/given.ts';
@@ -14,7 +13,7 @@ import type { Tokenizer } from '../../tokenizer/tokenizer.ts';
 import { checkSequence } from './fit-batch.ts';
 import { runBatch } from './mean-loss.ts';
 
-/** Rows are padded to a multiple of this, or to the sequence. */
+/** Rows are padded to a multiple of this, at most to the sequence length. */
 const widthStep = 32;
 /** CUDA plans attention's workspace for rows of a multiple of this. */
 const workspaceStep = 128;
@@ -25,9 +24,9 @@ interface Row {
   readonly question: number;
   readonly completion: number;
   readonly tokens: Uint16Array;
-  /** Tokens of the context. */
+  /** Number of tokens of the context. */
   readonly context: number;
-  /** Tokens that the model runs on, with padding. */
+  /** Number of tokens that the model runs on, with padding. */
   readonly width: number;
 }
 
@@ -37,14 +36,14 @@ export interface Hellaswag {
   readonly questions: readonly Question[];
   /** Sorted by width. */
   readonly rows: readonly Row[];
-  /** Rows that were too long: they lack the beginning of their context. */
+  /** Number of rows that were too long; they lack the beginning of their context. */
   readonly cut: number;
 }
 
 export interface HellaswagScore {
-  /** Share of questions whose right completion has the smallest sum of losses. */
+  /** Fraction of questions whose right completion has the smallest sum of losses. */
   readonly acc: number;
-  /** Share of questions whose right completion has the smallest mean loss. */
+  /** Fraction of questions whose right completion has the smallest mean loss. */
   readonly accNorm: number;
   readonly correct: number;
   readonly correctNorm: number;
@@ -79,7 +78,7 @@ export function readHellaswag(path: string, sizes: QuestionSizes): Hellaswag {
       if (tokens.length > sequence) {
         throw gpt2Error`${place} has ${tokens.length} tokens, more than a sequence of ${sequence}; give a longer --seq`;
       }
-      // The last token is predicted, not run.
+      // The last token is only predicted, not run.
       const kept = context.slice(-(sequence + 1 - tokens.length));
       if (kept.length < context.length) cut++;
       const row = Uint16Array.from([...kept, ...tokens]);
@@ -101,7 +100,7 @@ export interface ScoreOptions {
   readonly sequence: number;
   /** Called after each batch. */
   readonly progress?: ((done: number, all: number) => void) | undefined;
-  /** Ranks that share the rows; each gets the score of all. */
+  /** Ranks that share the rows; all get the same score. */
   readonly ranks?: Ranks | undefined;
   /** Aborting it on any rank stops the scoring. */
   readonly signal?: AbortSignal | undefined;
@@ -134,7 +133,7 @@ export async function scoreHellaswag(
   return { acc: correct / questions, accNorm: correctNorm / questions, correct, correctNorm, questions };
 }
 
-/** For each question the summed loss of each completion's tokens. */
+/** The summed loss of each completion's tokens, for each question. */
 export async function completionLosses(
   model: Model,
   { questions, rows }: Hellaswag,
@@ -154,16 +153,16 @@ export async function completionLosses(
     if (ranks && turn % ranks.count !== ranks.rank) continue;
     await runRows(model, together, width, losses);
     for (const [index, { question, completion, tokens, context }] of together.entries()) {
-      // The loss at a position is that of the next token.
+      // The loss at a position is the loss of the next token.
       const first = index * width + context - 1;
       const count = tokens.length - context;
       for (let at = first; at < first + count; at++) sums[question]![completion]! += losses[at]!;
     }
     progress?.(done, rows.length);
   }
-  // Each row was computed on one rank and is zero on the others. Strings, because JSON has no NaN.
-  const own = signal?.aborted ? null : sums.map((each) => Array.from(each, String));
-  const all = ranks ? await ranks.allGather(own) : [own];
+  // Each row was computed on one rank and is zero on the others. Sent as strings, because JSON has no NaN.
+  const ofRank = signal?.aborted ? null : sums.map((each) => Array.from(each, String));
+  const all = ranks ? await ranks.allGather(ofRank) : [ofRank];
   if (!all.every((each) => each !== null)) throw new InterruptedError('stopped before all questions were asked');
   return ranks ? sums.map((each, question) => each.map((_, index) => sumOf(all, question, index))) : sums;
 }
@@ -183,7 +182,7 @@ async function runRows(model: Model, rows: readonly Row[], width: number, losses
   await runBatch(model, activations, () => ({ inputs, targets }), losses.subarray(0, inputs.length));
 }
 
-/** Index of the smallest value, the first of equal ones; -1 if none is a number. */
+/** Index of the smallest value, the first of equal ones; -1 if all are NaN. */
 function least(values: Float64Array): number {
   let found = -1;
   for (let index = 0; index < values.length; index++) {

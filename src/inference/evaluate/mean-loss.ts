@@ -1,4 +1,4 @@
-// The mean loss of a model over batches of tokens. It changes nothing that training keeps between steps.
+// The mean loss of a model over batches of tokens. State that training keeps between steps stays unchanged.
 import { checkGiven } from '../../base/checks/given.ts';
 import { whole } from '../../base/checks/number.ts';
 import { InterruptedError, ShapeError } from '../../base/errors.ts';
@@ -28,7 +28,7 @@ export async function meanLoss(model: Model, sizes: Sizes, nextBatch: () => Batc
 }
 
 /**
- * The sum of all losses. In double it hardly rounds, so sums of parts give the same.
+ * The sum of all losses. It is in double and hardly rounds, so partial sums add up to the same value.
  * @throws ShapeError as `meanLoss`; InterruptedError if `signal` is aborted before the last batch
  */
 export async function summedLoss(
@@ -49,7 +49,7 @@ export async function summedLoss(
 
 /**
  * The loss of each token but the first, given the tokens before it, in nats: [tokens - 1].
- * @param tokens at least two, at most one more than the T of the model's activations
+ * @param tokens at least two, at most T + 1, where T is of the model's activations
  * @throws ShapeError for other lengths, or a token outside the vocabulary
  * @example const [afterHello] = await lossesOf(model, encode('Hello world'));
  */

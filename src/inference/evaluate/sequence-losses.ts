@@ -1,5 +1,5 @@
-// The loss of each sequence of a set, and their mean. Neither depends on how sequences are divided into batches and between ranks:
-// each is summed alone, in double, and the sums are added in the order of the set.
+// The loss of each sequence of a set, and their mean. Neither depends on how sequences are divided into batches and between
+// ranks: each sequence is summed alone, in double, and the sums are added in the order of the set.
 import { InterruptedError } from '../../base/errors.ts';
 import type { SequenceSet } from '../../data/batches/sequences.ts';
 import type { Model } from '../../model/model.ts';
@@ -7,41 +7,41 @@ import type { Ranks } from '../../ranks/ranks.ts';
 import { runBatch } from './mean-loss.ts';
 
 interface SequenceOptions {
-  /** Most sequences that run together: as many as the model's activations hold. */
+  /** Number of sequences that run together, at most what the model's activations hold. */
   readonly batch: number;
   /** Bytes of each token's text, if known. */
   readonly lengths: Uint8Array | undefined;
-  /** Ranks that share the sequences; each gets the result of all. */
+  /** Ranks that share the sequences; all get the same result. */
   readonly ranks?: Ranks | undefined;
   /** Aborting it on any rank stops all. */
   readonly signal?: AbortSignal | undefined;
-  /** Called after each batch with this rank's sequences. */
+  /** Called after each batch with the number of this rank's sequences. */
   readonly progress?: ((done: number, all: number) => void) | undefined;
 }
 
 export interface SequenceLosses {
   /** Mean over the predicted tokens, in nats. */
   readonly loss: number;
-  /** Of `loss`, from the spread of the sequences' losses; undefined for a single sequence. */
+  /** Standard error of `loss`, from the spread of the sequences' losses; undefined for a single sequence. */
   readonly standardError: number | undefined;
-  /** Predicted tokens. */
+  /** Number of predicted tokens. */
   readonly tokens: number;
-  /** Bytes of their text, end of text has none; undefined if they are not known. */
+  /** Bytes of the predicted tokens' text, without end of text; undefined if unknown. */
   readonly bytes: number | undefined;
   /** The mean loss of each sequence. */
   readonly losses: Float64Array;
 }
 
-/** @throws InterruptedError, on every rank, if `signal` is aborted on one; ShapeError if a sequence does not fit */
+/** @throws InterruptedError, on every rank, if any rank's `signal` is aborted; ShapeError if a sequence does not fit */
 export async function sequenceLosses(
   model: Model,
   set: SequenceSet,
   options: SequenceOptions,
 ): Promise<SequenceLosses> {
   const { lengths, ranks, signal } = options;
-  const own = await ownLosses(model, set, options);
-  // JSON has neither NaN nor all digits of a double in few characters.
-  const sent = signal?.aborted ? null : { ...own, losses: Buffer.from(own.losses.buffer).toString('base64') };
+  const ofRank = await ownLosses(model, set, options);
+  // JSON lacks NaN, and needs many characters for all digits of a double.
+  const sent = signal?.aborted ? null : { ...ofRank, losses: Buffer.from(ofRank.losses.buffer).toString('base64') };
   const all = ranks ? await ranks.allGather(sent) : [sent];
   if (!all.every((each) => each !== null)) throw new InterruptedError('stopped before all sequences were evaluated');
   const losses = Float64Array.from(
@@ -60,7 +60,7 @@ export async function sequenceLosses(
 
 const meanOf = (values: Float64Array): number => values.reduce((sum, value) => sum + value, 0) / values.length;
 
-/** The losses of this rank's part of the set, which may be empty. */
+/** The losses of this rank's share of the set, which may be empty. */
 async function ownLosses(
   model: Model,
   set: SequenceSet,

@@ -1,18 +1,18 @@
-// The options of choosing tokens, and a seed for each text. The op `sample` chooses.
+// Options for choosing tokens, and a seed for each text. The op `sample` chooses.
 
 /** How a token is chosen. */
 export interface Choice {
-  /** Divides the logits; 0 always chooses the likeliest token. */
+  /** Divides the logits; 0 always chooses the most likely token. */
   readonly temperature: number;
-  /** Only the k likeliest tokens; 0: all. */
+  /** Only the k most likely tokens; 0: all. */
   readonly topK: number;
-  /** Only the likeliest tokens that together have this probability (Holtzman et al. 2019); 1: all. */
+  /** Only the most likely tokens that together have this probability (Holtzman et al. 2019); 1: all. */
   readonly topP: number;
 }
 
 /**
- * A seed of 32 bits for a text, or for a later window of it, unrelated to those of its neighbours (the finalizer of SplitMix64,
- * Steele et al. 2014).
+ * A 32-bit seed for a text, or for a later window of the text, unrelated to the seeds of its neighbours (the finalizer of
+ * SplitMix64, Steele et al. 2014).
  */
 export function textSeed(seed: number, index: number): number {
   let mixed = BigInt.asUintN(64, (BigInt.asUintN(32, BigInt(seed)) << 32n) + BigInt(index) + 1n);

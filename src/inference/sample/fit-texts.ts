@@ -21,7 +21,7 @@ export function fittingTexts(device: Device, config: ModelConfig, sizes: CacheSi
   }
 }
 
-/** Activations for a whole window, or for a token of each text. */
+/** Activation sizes for a whole window of one text, or for one token of each text. */
 export const generationRows = ({ texts, window }: CacheSizes): { B: number; T: number } => ({
   B: Math.ceil(texts / window),
   T: window,

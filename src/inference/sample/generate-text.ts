@@ -7,24 +7,24 @@ import type { Model } from '../../model/model.ts';
 import { promptIds, StreamDecoder, type Tokenizer, tokenizerOf } from '../../tokenizer/tokenizer.ts';
 import { choiceKinds, describeCut, type GenerateOptions, generate, seedKind } from './generate.ts';
 
-/** Options of `generateText`; the others are those of `generate`. */
+/** Options of `generateText`; some are options of `generate`. */
 export interface TextGenerationOptions extends Pick<GenerateOptions, 'temperature' | 'topK' | 'topP' | 'whenFull'> {
   /** Most tokens to generate. Default 128. */
   readonly tokens?: number | undefined;
-  /** The same text for the same weights, prompt and seed. Default 42. */
+  /** The same weights, prompt and seed give the same text. Default 42. */
   readonly seed?: number | undefined;
-  /** Default: the built-in tokenizer with the model's vocabulary. `resolveWeights` gives that of a model with another one. */
+  /** Default: the built-in tokenizer with the model's vocabulary. For other models `resolveWeights` returns the tokenizer. */
   readonly tokenizer?: Tokenizer | undefined;
   /** Called if the prompt is longer than the model's context or activations: the model sees only its end. */
   readonly notice?: ((text: string) => void) | undefined;
 }
 
-/** Each model's cache: device memory is freed with the device only. */
+/** The cache of each model; device memory is freed only with the device. */
 const caches = new WeakMap<Model, KeyValueCache>();
 
 /**
- * Continues a prompt and returns the new text, without the prompt, up to the end of the document or `tokens` tokens. Of a prompt
- * longer than the model's context the model sees the end. Call it once at a time per model.
+ * Continues a prompt and returns the new text, without the prompt, up to the end of the document or `tokens` tokens. If the
+ * prompt is longer than the model's context, the model sees only its end. Only one call at a time may use a model.
  * @throws UsageError for a wrong option; Gpt2Error for a vocabulary without a known tokenizer, or weights that have diverged
  * @example console.log(await generateText(model, 'ROMEO:', { tokens: 8, temperature: 0.8 }));
  */

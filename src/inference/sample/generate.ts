@@ -1,5 +1,5 @@
-// Generates texts token by token over a cache of keys and values: each prompt runs at once, then each step adds a token to all
-// texts, recorded as a graph. The device runs ahead of the host. The op `sample` chooses tokens; tokenizers make text of them.
+// Generates texts token by token with a key-value cache: each prompt runs at once, then each step, recorded as a graph, adds a
+// token to all texts. The device runs ahead of the host. The op `sample` chooses tokens; tokenizers turn them into text.
 import { checkGiven } from '../../base/checks/given.ts';
 import { real, whole } from '../../base/checks/number.ts';
 import { gpt2Error, usageError } from '../../base/errors.ts';
@@ -15,25 +15,25 @@ type OptionalChoice = { readonly [K in keyof Choice]?: Choice[K] | undefined };
 /** Defaults: temperature 1, topK 0, topP 1. */
 export interface GenerateOptions extends OptionalChoice {
   /**
-   * Token ids of each text's beginning; none: end of text, which opens every document. Of one longer than the cache's window the
-   * model sees the end.
+   * Token ids of the beginning of each text. An empty prompt stands for end of text, which opens every document. If a prompt is
+   * longer than the cache's window, the model sees only its end.
    */
   readonly prompts: readonly ArrayLike<number>[];
-  /** Index of the first text among all texts of a seed; each index has its own choices. Default 0. */
+  /** Index of the first text among all texts of a seed; each index has separate random choices. Default 0. */
   readonly firstText?: number | undefined;
   /** Most tokens to generate for each text. */
   readonly tokens: number;
   readonly seed: number;
   /** A token that ends a text; it is not yielded. */
   readonly stopAt?: number | undefined;
-  /** A text longer than the cache's window forgets its older half ("slide") or ends ("stop"). Default slide. */
+  /** A text longer than the cache's window drops its older half ("slide") or ends ("stop"). Default slide. */
   readonly whenFull?: 'slide' | 'stop' | undefined;
 }
 
-/** Why a text ended: it has all tokens, reached `stopAt`, filled the window, or the model's logits are NaN. */
+/** Why a text ended: it has all its tokens, reached `stopAt`, filled the window, or the model's logits are NaN. */
 export type GenerationEnd = 'length' | 'stop token' | 'window full' | 'diverged';
 
-/** A token of one of the texts, or its end. */
+/** A token of one of the texts, or the end of one. */
 export type Generated =
   | { readonly text: number; readonly token: number }
   | { readonly text: number; readonly end: GenerationEnd };
@@ -44,11 +44,11 @@ interface Text {
   readonly seed: number;
   /** Prompt and generated tokens. */
   readonly tokens: number[];
-  /** Tokens still to generate. */
+  /** Number of tokens still to generate. */
   left: number;
-  /** Tokens of the window that the model has run; the next one is chosen. */
+  /** Number of the window's tokens that the model has run; the next token is chosen. */
   run: number;
-  /** Tokens of the window that the host has read. */
+  /** Number of the window's tokens that the host has read. */
   known: number;
   ended: boolean;
 }
@@ -66,8 +66,8 @@ export const choiceKinds = {
 } as const;
 
 /**
- * Yields the tokens of all texts as they are chosen, and each text's end; the same for the same weights, options and cache
- * sizes. The event loop runs between tokens. Only one generation at a time may use a cache.
+ * Yields the tokens of all texts as they are chosen, and each text's end. The same weights, options and cache sizes give the same
+ * tokens. The event loop runs between tokens. Only one generation at a time may use a cache.
  * @throws UsageError for an option out of range; Gpt2Error for a prompt outside the vocabulary, or if the cache is in use
  * @example
  * const cache = new KeyValueCache(model, { texts: 1, window: 32 });
@@ -120,7 +120,7 @@ export async function* generate(cache: KeyValueCache, options: GenerateOptions):
   }
 }
 
-/** Runs steps until a text's window is full or all have ended. */
+/** Runs steps until a text's window is full or all texts have ended. */
 async function* steps(
   cache: KeyValueCache,
   texts: readonly Text[],
@@ -129,7 +129,7 @@ async function* steps(
 ): AsyncGenerator<Generated, void> {
   const { device } = cache.model;
   const ahead = device.graphs ? stepsAhead : 1;
-  // The token chosen after a prompt counts.
+  // Includes the token chosen after a prompt.
   let left = Math.min(
     ...texts.map((text) => Math.min(cache.window - text.run, text.left - (text.run + 1 - text.known))),
   );
@@ -158,7 +158,7 @@ async function* steps(
   }
 }
 
-/** A copy of the tokens that has not arrived, and the number of tokens of each text's window in it. */
+/** A copy of tokens that is still on its way to the host, and the number of tokens of each text's window in it. */
 interface Pending {
   readonly copy: TokenCopy;
   readonly ends: readonly number[];
@@ -185,26 +185,26 @@ function* read(text: Text, chosen: Int32Array, stopAt: number | undefined): Gene
 }
 
 /**
- * Runs the end of a text from the window's start and chooses the next token. It runs as much as fits; for a text longer than the
- * window the newer half, so that each of the next tokens costs the work of one.
+ * Runs the end of a text from the window's start and chooses the next token. It runs as much as fits; if a text is longer than
+ * the window, only half as much, so that each of the next tokens costs the work of one.
  */
 function openWindow(cache: KeyValueCache, text: Text, choice: Choice): void {
   const { model, window } = cache;
   const seen = text.tokens.slice(-(text.run > 0 ? Math.ceil(window / 2) : window));
-  const own = cache.text(text.index);
+  const view = cache.text(text.index);
   // Choices depend on seed and position, and positions start again.
-  own.seeds.write(Int32Array.of(textSeed(text.seed, text.tokens.length)));
-  own.tokens.write(Int32Array.from(seen));
-  own.positions.write(Int32Array.of(0));
+  view.seeds.write(Int32Array.of(textSeed(text.seed, text.tokens.length)));
+  view.tokens.write(Int32Array.from(seen));
+  view.positions.write(Int32Array.of(0));
   const batch = model.activations.at(1, seen.length);
-  const logits = decode(model, batch, own, { first: seen.length - 1, rows: 1 });
-  own.positions.write(Int32Array.of(seen.length - 1));
-  choose(cache, own, logits, choice);
+  const logits = decode(model, batch, view, { first: seen.length - 1, rows: 1 });
+  view.positions.write(Int32Array.of(seen.length - 1));
+  choose(cache, view, logits, choice);
   text.run = seen.length;
   text.known = seen.length;
 }
 
-/** The program that adds a token to every text. */
+/** The recorded work that adds a token to every text. */
 function stepOf(cache: KeyValueCache, choice: Choice): { run(): void } {
   const { model, texts, programs } = cache;
   const key = Object.values(choice).join(' ');
@@ -227,7 +227,7 @@ function choose(
   sample(device, { tokens, positions, seeds, logits, V: config.vocabularySize, ...choice });
 }
 
-/** What to tell of a prompt that is longer than the window; undefined: it is not. */
+/** A notice about a prompt that is longer than the window; undefined if the prompt fits. */
 export const describeCut = ({ length }: ArrayLike<number>, window: number): string | undefined =>
   length > window ? `the prompt has ${length} tokens; the model sees only the last ${window}` : undefined;
 

@@ -19,36 +19,38 @@ import { measureGeneration } from './generation.ts';
 interface BenchSettings extends Pick<BenchOptions, 'steps' | 'warmup' | 'ops'> {
   /** Called when options and data are checked, before the device is opened. */
   readonly onOpening?: () => void;
-  /** Called when the measured steps begin, with their time so far and the GPU's name for the driver's tool; undefined on a CPU. */
+  /**
+   * Called when the measured steps begin, with the time of a step so far and the GPU's name for nvidia-smi; undefined on a CPU.
+   */
   readonly onMeasuring?: (stepMs: number, gpu: string | undefined) => void;
 }
 
-/** The options with their defaults, the device and the model. @throws UsageError for those that bench does not take */
-function benchOptions(given: TrainOptions) {
-  const { kind, index } = selectDevice(given.device ?? 'auto');
-  if (given.model !== undefined && !presetConfig(given.model)) {
-    throw new UsageError(`bench takes one of ${presetNames.join(', ')} for --model, not ${given.model}`);
+/** The options with their defaults, the device and the model. @throws UsageError for an option that bench does not take */
+function benchOptions(asked: TrainOptions) {
+  const { kind, index } = selectDevice(asked.device ?? 'auto');
+  if (asked.model !== undefined && !presetConfig(asked.model)) {
+    throw new UsageError(`bench takes one of ${presetNames.join(', ')} for --model, not ${asked.model}`);
   }
-  if (given.batch === 'auto') throw new UsageError('bench takes a number for --batch, not auto');
-  const { totalBatch, batch = optionTable.batch.default } = given;
+  if (asked.batch === 'auto') throw new UsageError('bench takes a number for --batch, not auto');
+  const { totalBatch, batch = optionTable.batch.default } = asked;
   // A recipe's step would take minutes.
-  const options = freezeOptions({ ...completeOptions({ ...resolveSources(given).options, totalBatch }, kind), batch });
+  const options = freezeOptions({ ...completeOptions({ ...resolveSources(asked).options, totalBatch }, kind), batch });
   return { kind, index, options, config: modelOf(options) };
 }
 
 /**
- * Measures the training of a preset with these options; only those with `bench` in the table count. Without a data folder and a
- * default one, tokens are random and `data` is undefined.
+ * Measures the training of a preset with these options; only those with `bench` in the table have an effect. Without a data
+ * folder and a default one, tokens are random and `data` is undefined.
  * @throws UsageError for invalid options; Gpt2Error if the data cannot be read, or the device does not open or has too little
  * memory
  */
 export async function benchTraining(
-  given: TrainOptions,
+  asked: TrainOptions,
   settings: BenchSettings,
 ): Promise<{ report: BenchReport; data: string | undefined }> {
-  const { kind, index, options, config } = benchOptions(given);
+  const { kind, index, options, config } = benchOptions(asked);
   const { batch, sequence, accumulation, seed, order } = options;
-  const data = given.data ?? (existsSync(options.data) ? options.data : undefined);
+  const data = asked.data ?? (existsSync(options.data) ? options.data : undefined);
   const loader =
     data === undefined
       ? undefined
@@ -76,11 +78,11 @@ export async function benchTraining(
 }
 
 /**
- * Measures generation in texts of `tokens` tokens. Of the options those of the model, the device and the dtype count.
+ * Measures the generation of texts of `tokens` tokens; only the options of the model, the device and the dtype have an effect.
  * @throws as `benchTraining`
  */
-export async function benchGeneration(given: TrainOptions, tokens: number, onLine: (line: string) => void) {
-  const { kind, index, options, config } = benchOptions(given);
+export async function benchGeneration(asked: TrainOptions, tokens: number, onLine: (line: string) => void) {
+  const { kind, index, options, config } = benchOptions(asked);
   const device = { kind, index, dtype: options.dtype, threads: options.threads };
   return { model: options.model, ...(await measureGeneration({ device, config, tokens }, onLine)) };
 }

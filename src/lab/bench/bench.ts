@@ -1,4 +1,4 @@
-// Measures training on a device: the step as a whole, its ops one by one, the device's own limits, and memory against the plan.
+// Measures training on a device: the whole step, its ops one by one, the device's best rates, and memory against the plan.
 import type { Batch } from '../../data/batches/loader.ts';
 import type { ModelConfig } from '../../model/config.ts';
 import { flopsPerToken } from '../../model/flops.ts';
@@ -26,14 +26,14 @@ export interface BenchOptions {
   readonly accumulation: number;
   /** Default AdamW. */
   readonly optimizer?: OptimizerChoice;
-  /** Kernels in the place of ops. */
+  /** Kernels that replace ops. */
   readonly cards?: readonly LoadedCard[];
   /** Number of measured steps, after `warmup` seconds of steps. */
   readonly steps: number;
   readonly warmup: number;
   /** Whether each op is timed by itself. */
   readonly ops: boolean;
-  /** Micro-batches; its arrays may be reused. */
+  /** The next micro-batch; its arrays may be reused. */
   readonly nextBatch: () => Batch;
   /** Called when the measured steps begin, to read clocks, with the milliseconds of a step so far. */
   readonly onMeasuring?: (stepMs: number) => void;
@@ -51,7 +51,7 @@ export async function bench(options: BenchOptions) {
   return { ...training, peaks: await measurePeaks(device) };
 }
 
-/** Times steps and, if asked for, their ops; compares memory with its plan. @throws as `bench` */
+/** Times steps and, if asked, their ops; compares memory with its plan. @throws as `bench` */
 export async function measureTraining(options: BenchOptions) {
   const { config, batch, sequence, accumulation, optimizer = new AdamW({ weightDecay: 0.1 }) } = options;
   using device = Device.open({ ...options.device, accumulates: accumulation > 1 });
@@ -71,14 +71,14 @@ export async function measureTraining(options: BenchOptions) {
     planned,
     plannedTotal: totalOf(device.allocated),
     /**
-     * Memory used since the context was opened, after all steps: of a GPU the driver's count, on a CPU this process's, because
-     * other programs change what is free.
+     * Memory used since the context was opened, after all steps: the driver's count on a GPU, this process's on a CPU, because
+     * other programs change what is free there.
      */
     used:
       device.description.library === 'cpu'
         ? process.memoryUsage.rss() - resident
         : opened.available - device.memory().available,
-    /** Memory in use right after the context was opened: by it and by other programs. */
+    /** Memory in use right after the context was opened, by the context and by other programs. */
     before: opened.total - opened.available,
   };
   return {
@@ -128,9 +128,9 @@ async function timeSteps(trainer: Trainer, options: BenchOptions) {
     tokensPerStep: tokens,
     tokensPerSecond: { median: (tokens * 1000) / median(ms), p95: (tokens * 1000) / quantile(ms, 0.95) },
     ms: { median: median(ms), p95: quantile(ms, 0.95), least: Math.min(...ms), most: Math.max(...ms) },
-    /** Median milliseconds of a step in which the host enqueues work; on the CPU the whole step. */
+    /** Median milliseconds in which the host enqueues a step; on the CPU the whole step. */
     hostMs: median(host),
-    /** Of the device alone, mean; undefined if it counts no energy. */
+    /** Mean joules of a step, the device alone; undefined if the device does not count energy. */
     joules: joulesPerStep,
     tokensPerJoule: joulesPerStep === undefined ? undefined : tokens / joulesPerStep,
     loss,

@@ -1,5 +1,5 @@
-// Measures how fast texts are generated: each op of a token, a token at three positions, whole texts. The bound of one text is memory: a
-// token reads every weight once. The weights are as drawn; their choices cost as much as a trained model's.
+// Measures how fast texts are generated: each op of a token, a token at three positions, whole texts. Memory bounds a single
+// text: a token reads every weight once. The weights are random; choosing tokens costs as much as with a trained model.
 import { generate } from '../../inference/sample/generate.ts';
 import type { ModelConfig } from '../../model/config.ts';
 import { decode } from '../../model/decode.ts';
@@ -12,7 +12,7 @@ import { timeCalls } from './op-times.ts';
 import { measurePeaks } from './peaks.ts';
 import { median, timeOnDevice } from './timing.ts';
 
-/** Positions of the token that is timed; the ops are timed at the middle one. */
+/** Positions of the timed token; the ops are timed at the middle one. */
 const positions = [10, 500, 1000] as const;
 
 const choices = [
@@ -48,7 +48,7 @@ export async function measureGeneration(
   const model = createModel(device, config, { B: 1, T: config.context, purpose: 'inference' });
   initializeWeights(model, 42);
   const weightBytes = device.allocated.get('weights')!;
-  /** Tokens of one text per second if reading the weights took all the time; a copy's reads and writes both count. */
+  /** Tokens per second of one text if reading the weights took all the time; a copy counts both reads and writes. */
   const bound = peaks.copyBytesPerSecond / weightBytes;
 
   const cache = new KeyValueCache(model, { texts: 1, window: config.context });
@@ -63,7 +63,7 @@ export async function measureGeneration(
     at(positions[1]);
     const chosen = { temperature: 0.8, topK: 0, topP: 1, ...choice };
     const choose = () => sample(device, { ...cache, logits: row, V: config.vocabularySize, ...chosen });
-    // Each choice moves the text on: few of them.
+    // Few repeats: each choice advances the text.
     ops.push({ name, calls: 1, us: 1000 * (await timeOnDevice(device, choose, 0.5)) });
   }
   for (const { name, calls, us } of ops) onLine(`${name.padEnd(30)} ${calls} x ${us.toFixed(2)} us`);
@@ -81,7 +81,7 @@ export async function measureGeneration(
   const results = [];
   for (const { texts, ...choice } of runs) {
     const prompts = Array.from({ length: texts }, (_, index) => [config.vocabularySize - 1, index]);
-    /** Tokens of one text per second, with its prompt and the host's work. */
+    /** Tokens per second of one text, including its prompt and the host's work. */
     const once = async (): Promise<number> => {
       const begun = performance.now();
       for await (const _ of generate(caches.get(texts)!, { prompts, tokens, seed: 1, ...choice }));

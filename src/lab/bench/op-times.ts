@@ -1,4 +1,4 @@
-// Times the ops of a training step one by one: the calls of a real step are recorded, then repeated by name, on the step's own
+// Times the ops of a training step one by one: records the calls of a real step, then repeats them by name, on the step's
 // tensors, layer after layer.
 import type { Batch } from '../../data/batches/loader.ts';
 import type { ParameterArena } from '../../model/arena.ts';
@@ -15,7 +15,7 @@ import type { Trainer } from '../../train/step/trainer.ts';
 import type { Work } from './peaks.ts';
 import { timeOnDevice } from './timing.ts';
 
-/** The work is that of one call, and as `ms` the mean if calls differ. */
+/** The time and work of one call; the mean if calls differ. */
 export interface OpTime extends Work {
   readonly name: string;
   /** Calls in a step. */
@@ -24,7 +24,7 @@ export interface OpTime extends Work {
   readonly ms: number;
 }
 
-/** A call of an op; or of a kernel in its place, whose work is not known. */
+/** A call of an op, or of a kernel that replaces one, whose work is not known. */
 export interface Call<Op = OpContract | undefined> {
   readonly op: Op;
   readonly args: NativeArguments;
@@ -32,15 +32,15 @@ export interface Call<Op = OpContract | undefined> {
 
 const flopsOf = new Map(Object.values(opCases).flatMap((list) => list.map(({ op, flops }) => [op.name, flops])));
 
-/** Times every op of one of `trainer`'s steps. It leaves weights, optimizer state and gradients changed. */
+/** Times every op of one of `trainer`'s steps. Changes weights, optimizer state and gradients. */
 export async function timeOps(trainer: Trainer, nextBatch: () => Batch): Promise<OpTime[]> {
   const { model, gradients } = trainer;
-  // A step that is launched as a graph enqueues no calls that could be observed.
+  // A step that is launched as a graph enqueues no calls to observe.
   model.device.dropGraphs();
   return timeCalls(model, [gradients], () => trainer.step(0, 1e-4, nextBatch));
 }
 
-/** Times every op of `enqueue` by itself. @param arenas that name matmuls by their weight, besides the model's weights */
+/** Times every op of `enqueue`, by name. @param arenas that name matmuls by their weight, in addition to the model's weights */
 export async function timeCalls(
   model: Model,
   arenas: readonly Pick<ParameterArena, 'get'>[],
@@ -51,7 +51,7 @@ export async function timeCalls(
   const times: OpTime[] = [];
   for (const [name, calls] of await recordCalls(device, namer(model.config, [model.weights, ...arenas]), enqueue)) {
     let next = 0;
-    // Call after call, as in a step: one layer's tensors again and again might stay in a cache.
+    // Call after call, as in a step: repeats on one layer's tensors might find them in a cache.
     const ms = await timeOnDevice(device, () => enqueueAgain(device, calls[next++ % calls.length]!), least);
     const works = calls.map((call) => workOf(device, call));
     const mean = (of: keyof Work) => works.reduce((sum, work) => sum + work[of], 0) / calls.length;
@@ -63,13 +63,13 @@ export async function timeCalls(
   return times;
 }
 
-/** Operations of a call's products, and bytes that it moves. */
+/** Operations of a call's matmuls, and bytes that the call moves. */
 export function workOf(device: Device, { op, args }: Call): Work {
   const flops = (op && flopsOf.get(op.name)?.(args as Record<string, number>)) ?? 0;
   return { flops, fp8Flops: op ? fp8Part(op) * flops : 0, bytes: op ? bytesMoved(device, op, args) : 0 };
 }
 
-/** The part of an op's operations that are in FP8: of the classifier's three products, in training, the logits. */
+/** The fraction of an op's operations that are in FP8: of the classifier's three matmuls in training, only the logits. */
 function fp8Part({ name, tensors }: OpContract): number {
   if (name === 'fp8Classifier') return 1 / 3;
   return Object.values(tensors).some(({ type, access }) => type === 'fp8' && access === 'read') ? 1 : 0;
@@ -96,15 +96,15 @@ async function recordCalls(
   return recorded;
 }
 
-/** "my_norm (own)": a kernel of --kernel. */
+/** "my_norm (own)": the name of a kernel of --kernel. */
 function kernelOf(device: Device, { module, kernel }: NativeArguments): string {
   const described = JSON.parse(device.describeModule(module as Pointer)) as readonly { signature: string }[];
   return `${parseSignature(described[kernel as number]!.signature).name} (own)`;
 }
 
 /**
- * "layernorm backward"; a matmul by its weight and what is fused: "qkv forward", "layernorm + fc forward + gelu", "fp8 fc backward
- * weight".
+ * Names calls: "layernorm backward"; matmuls by their weight and what is fused: "qkv forward", "layernorm + fc forward + gelu",
+ * "fp8 fc backward weight".
  */
 function namer(
   config: ModelConfig,
@@ -115,7 +115,7 @@ function namer(
     const short = name.split('.').at(-1)!.replace(/w$/, '');
     for (const arena of arenas) weights.set(arena.get(name).pointer, short);
   }
-  /** What a product in FP8 multiplies: the weight that was last quantised into its memory. */
+  /** The operand of an FP8 matmul, by its memory: the weight that was last quantised there. */
   const quantized = new Map<unknown, string>();
   return ({ op, args }) => {
     const words = op.symbol.replace(/^gpt2_/, '');

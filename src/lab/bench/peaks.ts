@@ -1,4 +1,4 @@
-// Measures the device's best rates of a copy and of a large matmul of ours, which bound every op.
+// Measures the device's best rates of a copy and of the library's large matmul, which bound every op.
 import { GPT2_FP8_FACTOR } from '../../native/bindings.generated.ts';
 import type { Device } from '../../native/device.ts';
 import type { ElementType } from '../../native/element-types.ts';
@@ -10,15 +10,15 @@ export type Peaks = Awaited<ReturnType<typeof measurePeaks>>;
 
 /** The least work of an op. */
 export interface Work {
-  /** Multiplications and additions of its products; 0 for ops that only move data. */
+  /** Multiplications and additions of its matmuls; 0 for ops that only move data. */
   readonly flops: number;
-  /** The part of `flops` that products in FP8 do. */
+  /** The share of `flops` that is computed in FP8. */
   readonly fp8Flops: number;
   /** Each input read once and each output written once. */
   readonly bytes: number;
 }
 
-/** The least milliseconds of work: the longer of its operations at the rate of the matmul and its bytes at that of the copy. */
+/** The least milliseconds of work: operations at the matmul's rate or bytes at the copy's rate, whichever takes longer. */
 export function leastMs(peaks: Peaks, { flops, fp8Flops, bytes }: Work): number {
   const { matmulFlopsPerSecond: rate, fp8FlopsPerSecond: fp8Rate = rate, copyBytesPerSecond } = peaks;
   return Math.max((flops - fp8Flops) / rate + fp8Flops / fp8Rate, bytes / copyBytesPerSecond) * 1000;
@@ -41,7 +41,7 @@ export async function measurePeaks(device: Device) {
   fillRandom(input);
   fillRandom(weight);
   device.reserveWorkspace(matmulScratch(device, { N: size, C: size, O: size, gradients: true }));
-  // The library's, also where a kernel of the user computes the op.
+  // The library's matmul, also where a kernel of the user computes the op.
   const pointers = { out: out.pointer, in: input.pointer, weight: weight.pointer, bias: null };
   const matmul = () => device.call('matmulForward', { ...pointers, N: size, C: size, O: size });
   const matmulTime = await timeOnDevice(device, matmul, least);
@@ -51,9 +51,9 @@ export async function measurePeaks(device: Device) {
   return {
     /** Bytes read and written per second by a copy on the device. */
     copyBytesPerSecond: (2 * bytes * 1000) / copyTime,
-    /** Operations per second of the library's own matmul of square matrices of random numbers. */
+    /** Operations per second of the library's matmul of square matrices of random numbers. */
     matmulFlopsPerSecond: (flops * 1000) / matmulTime,
-    /** The same of its matmul in FP8, on a device of fp8. */
+    /** Operations per second of the library's matmul in FP8, on a device with FP8. */
     fp8FlopsPerSecond: fp8Time === undefined ? undefined : (flops * 1000) / fp8Time,
     matmulSize: size,
   };
@@ -87,7 +87,7 @@ async function timeFp8(
   return ms;
 }
 
-/** Roughly normal numbers: products run slower on random data than on zeros. */
+/** Roughly normal numbers: matmuls run slower on random data than on zeros. */
 function fillRandom(tensor: Tensor): void {
   const part = Math.min(tensor.count, 2 ** 20);
   const values = Float32Array.from({ length: part }, () => Math.random() + Math.random() + Math.random() - 1.5);

@@ -1,7 +1,7 @@
 // Times work on a device by its events, and takes quantiles of measurements.
 import type { Device } from '../../native/device.ts';
 
-/** The value below which a share `q` of the values lies; 0.5 is the median. */
+/** The quantile `q` of the values; 0.5 is the median. */
 export function quantile(values: readonly number[], q: number): number {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.max(0, Math.ceil(q * sorted.length) - 1))] ?? Number.NaN;
@@ -13,8 +13,8 @@ export const median = (values: readonly number[]): number => quantile(values, 0.
 const enoughByDefault = 1000;
 
 /**
- * Milliseconds that `run` takes on the device when `flush` has replaced the contents of its caches: the median of 20 runs.
- * @param flush enqueues work for the device that takes longer than the host needs to enqueue `run`: otherwise the host is timed
+ * Milliseconds that `run` takes on the device after `flush` has replaced the contents of its caches: the median of 20 runs.
+ * @param flush enqueues work that takes the device longer than the host needs to enqueue `run`: otherwise the host is timed
  */
 export async function timeCold(
   device: Device,

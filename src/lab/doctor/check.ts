@@ -1,14 +1,14 @@
-// The result of one check of the doctor. The other files here make the checks; the command prints them.
+// The result of one check of the doctor; the other files here make the checks, and the command prints them.
 
 /** One line of the report. */
 export interface Check {
   /** "node", "gpu", "kernels of cuda bf16" */
   readonly name: string;
-  /** A warning: something that is not needed yet, such as a compiler after the libraries are built. */
+  /** Warning: something that is not needed yet, such as a compiler after the libraries are built. */
   readonly state: 'ok' | 'warning' | 'failed';
   /** The finding, as text. */
   readonly found: string;
-  /** What to do about it. */
+  /** Advice: a command or an explanation. */
   readonly fix?: string;
 }
 

@@ -1,4 +1,4 @@
-// Checks the native libraries and the GPUs: which are built, which one opens and why, which GPUs there are.
+// Checks the native libraries and the GPUs: which libraries are built, which one opens and why, which GPUs there are.
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { Gpt2Error } from '../../base/errors.ts';
@@ -10,11 +10,11 @@ import { type Check, failed, ok, warning } from './check.ts';
 
 export const isBuilt = (kind: LibraryKind): boolean => existsSync(libraryPath(kind));
 
-/** The fix for a library. If an environment variable may cause the failure, building it again would not help. */
+/** Advice for a library that fails. If an environment variable may be the cause, building it again would not help. */
 const fixOf = (kind: LibraryKind): string =>
   process.env.GPT2_KERNELS && isBuilt(kind) ? 'correct or unset GPT2_KERNELS' : libraryFix(kind);
 
-/** The GPUs that the driver's tool lists, and whether the CUDA library could use one. */
+/** The GPUs that nvidia-smi lists, and whether the CUDA library could use one. */
 export function checkGpus(): { check: Check; hasGpu: boolean } {
   const query = '--query-gpu=name,compute_cap,memory.total,memory.free,driver_version';
   const { status, stdout, error } = spawnSync('nvidia-smi', [query, '--format=csv,noheader,nounits'], {
@@ -43,7 +43,7 @@ export function checkGpus(): { check: Check; hasGpu: boolean } {
   return { check: ok('gpu', found), hasGpu: true };
 }
 
-/** Whether a library exists, loads and opens, and on what; and the dtypes in which its kernels can be checked. */
+/** Whether a library exists, loads and opens, on which device, and the dtypes in which its kernels can be checked. */
 export function checkLibrary(kind: LibraryKind, hasGpu: boolean): { check: Check; dtypes: readonly Dtype[] } {
   const [name, path] = [`${kind} library`, libraryPath(kind)];
   const refused = (found: string, unneeded: string) => {
@@ -65,7 +65,7 @@ export function checkLibrary(kind: LibraryKind, hasGpu: boolean): { check: Check
   }
 }
 
-/** The device that `--device auto` takes, and why. */
+/** The device that `--device auto` chooses, and why. */
 export function checkChoice(): Check {
   const name = 'train uses';
   try {

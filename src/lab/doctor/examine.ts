@@ -1,10 +1,10 @@
-// Checks everything that training needs, each check after those it depends on. It writes nothing.
+// Checks everything that training needs; a check comes after those that it depends on. Writes nothing.
 import { type Check, failed } from './check.ts';
 import { checkChoice, checkGpus, checkLibrary, isBuilt } from './devices.ts';
 import { checkKernels } from './launch-kernels.ts';
 import { checkFolder, checkNode, checkSystem, checkTools } from './system.ts';
 
-/** @param tell called with each check when it is done */
+/** @param tell called with the result of each check */
 export async function examine(tell: (check: Check) => void = () => {}): Promise<Check[]> {
   const checks: Check[] = [];
   const add = (check: Check) => {

@@ -37,7 +37,7 @@ export function checkSystem(): Check {
   );
 }
 
-/** The tools that building the libraries needs; none if they are built. */
+/** The tools needed to build the libraries; none if they are built. */
 export function checkTools({ cpuIsBuilt, cudaIsBuilt }: { cpuIsBuilt: boolean; cudaIsBuilt: boolean }): Check[] {
   const tool = (name: string, program: string, isNeeded: boolean, fix: string): Check => {
     const found = versionOf(program)?.split('\n')[0];
@@ -62,9 +62,9 @@ function checkNvcc(cudaIsBuilt: boolean): Check {
   return warning('nvcc', `${release}, and no CUDA library yet`, 'npm run build:cuda');
 }
 
-/** The folders of runs and data, under the current one. */
+/** Checks disk space and write permission of the current folder, where runs and data go. */
 export function checkFolder(folder: string): Check {
-  // A folder that does not exist yet will be created in the nearest one that does.
+  // A folder that does not exist yet will be created in the nearest existing one.
   let there = resolve(folder);
   while (!existsSync(there)) there = dirname(there);
   const { bavail, bsize } = statfsSync(there);
@@ -76,10 +76,10 @@ export function checkFolder(folder: string): Check {
     return failed(
       `folder ${folder}`,
       `${there} cannot be written`,
-      'work in a folder of your own: cd ~/…, or name one with --out',
+      'work in a folder of yours: cd ~/…, or name one with --out',
     );
   }
-  // A checkpoint of GPT-2 124M takes 1.5 GB, and the next is complete before the last is removed.
+  // A checkpoint of GPT-2 124M takes 1.5 GB, and the next one is complete before the last is removed.
   if (free < 3e9) return warning(`folder ${folder}`, found, 'make room: two checkpoints of GPT-2 124M take 3 GB');
   return ok(`folder ${folder}`, found);
 }

@@ -1,5 +1,5 @@
 // Compares a run with a reference or another run, series by series: their differences, and whether these are inside the limits.
-// ../runs and reference.ts read them, pairs.ts pairs them, ../report and the command show the result.
+// ../../runs and reference.ts read the series, pairs.ts pairs them, comparison-text.ts and the command show the result.
 import { checkValue } from '../../base/checks/given.ts';
 import { real } from '../../base/checks/number.ts';
 import { type SeriesName, seriesNames } from '../../runs/curves.ts';
@@ -17,7 +17,7 @@ export interface Baseline {
 export interface SeriesComparison {
   readonly series: SeriesName;
   readonly steps: number;
-  /** The common steps to which a limit applies. */
+  /** The number of common steps to which a limit applies. */
   readonly judged: number;
   /** The largest difference, and the first step that has it. */
   readonly worst: { readonly step: number; readonly difference: number } | undefined;
@@ -40,15 +40,15 @@ export interface Comparison {
 
 type Pair = ReturnType<typeof pairsOf>[number];
 
-/** Learning rates are printed with six decimals: half a unit of the last. */
+/** Learning rates are printed with six decimals: half a unit of the last one. */
 const learningRateWithin = 5e-7;
 
 /** The rounding error of subtracting two decimal fractions in binary: 10.8721 - 10.8719 is a little over 0.0002. */
 const subtraction = 1e-9;
 
 /**
- * Compares at the common steps. A `tolerance` applies to every step of every series and replaces the reference's limits; that of
- * the learning rate is at least half a unit of its last printed digit. Without limits and `tolerance` nothing is judged.
+ * Compares at the common steps. A `tolerance` applies to every step of every series and replaces the reference's limits; for
+ * learning rates it is at least half a unit of the last printed digit. Without limits and `tolerance` nothing is judged.
  * @param without series that are left out
  * @example const { inside } = compareSeries(readRun('runs/first').series, readReference('llmc-d6-fp32-b4-t64'), 0.01);
  */
@@ -117,7 +117,7 @@ function compareOne(series: SeriesName, pairs: readonly Pair[], limits: readonly
 
 export const appliesTo = ({ from, to }: Limit, step: number): boolean => step >= from && step <= to;
 
-/** The difference that a limit allows where the reference has this value. */
+/** The difference that a limit allows at this value of the reference. */
 export const withinAt = ({ within, relativeAbove }: Limit, reference: number): number =>
   relativeAbove && reference > relativeAbove.above ? reference * relativeAbove.within : within;
 

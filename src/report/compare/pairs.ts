@@ -1,5 +1,5 @@
-// Pairs runs with the references or runs to compare them with: those that were named, the reference with the configuration of
-// all runs, or the first run. compare.ts measures how far apart two curves are.
+// Pairs runs with baselines: the references or runs that were named, the reference with the configuration of all runs, or the
+// first run. compare.ts measures how far two curves differ.
 import { existsSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
 import { Gpt2Error, words } from '../../base/errors.ts';
@@ -28,18 +28,18 @@ export interface Pair {
   readonly baseline: Reference | NamedRun;
 }
 
-/** Runs, in the order given, and their baselines. */
+/** Runs, in the caller's order, and their baselines. */
 export interface Pairing {
   readonly runs: readonly NamedRun[];
-  /** References and runs that are not among `runs`. */
+  /** References, and runs that are not among `runs`. */
   readonly baselines: readonly (Reference | NamedRun)[];
   readonly pairs: readonly Pair[];
 }
 
 /**
- * Reads runs and pairs each with every baseline of `names`: names or files of references, which must have the run's
- * configuration, or run folders, which may have any. Without `names` the baseline is the reference with the configuration of all
- * runs or, of several runs, the first; a single run without a reference stays unpaired.
+ * Reads runs and pairs each with every baseline of `names`: references by name or file, which must have the run's configuration,
+ * or run folders with any configuration. Without `names` the baseline is the reference with the configuration of all runs or, for
+ * several runs, the first run; a single run without a reference stays unpaired.
  * @throws Gpt2Error if something cannot be read, or a named reference has no run's configuration
  */
 export function pairRuns(folders: readonly string[], names: readonly string[] = []): Pairing {
@@ -80,7 +80,7 @@ function refuse(run: NamedRun, [reference]: readonly (Reference | NamedRun)[], r
 export const describeMismatches = (fields: readonly Mismatch[]): string =>
   fields.map(({ field, run, reference }) => `${field} ${run ?? 'none'} instead of ${reference ?? 'none'}`).join(', ');
 
-/** Steps are among them also where they do not change the rate. */
+/** The differing fields; the number of steps counts even where it does not change the learning rate. */
 export function configurationDifferences(run: Record<string, unknown>, other: Record<string, unknown>): Mismatch[] {
   const isConstant = hasConstantRate(run) && hasConstantRate(other);
   return [...new Set([...Object.keys(run), ...Object.keys(other)])]
@@ -88,7 +88,7 @@ export function configurationDifferences(run: Record<string, unknown>, other: Re
     .filter(({ field, run, reference }) => run !== reference && (field === 'steps' || isCompared(field, isConstant)));
 }
 
-/** Named by the last part of the path, or by all of it where two end alike. */
+/** Names runs by the last part of their path, or by the whole path where two last parts are equal. */
 function nameRuns(folders: readonly string[]): NamedRun[] {
   const short = folders.map((folder) => basename(resolve(folder)));
   return folders.map((folder, index) => {

@@ -1,5 +1,6 @@
-// Reads reference curves and finds them by a run's configuration: recorded runs of other programs, with the limits inside which
-// our runs count as equal: one JSON file each, in data/reference of this package, with series by scripts/make-references.ts.
+// Reads reference curves, and finds one by a run's configuration. A reference is a recorded run of another program, with the
+// limits inside which our runs count as equal: a JSON file in data/reference of this package, whose series
+// scripts/make-references.ts writes.
 
 import { existsSync, readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
@@ -22,10 +23,10 @@ const limitSchema = z.strictObject({
   to: z.int(),
   /** Largest |difference| allowed. */
   within: z.number().nonnegative(),
-  /** Where the reference's value is above `above`, the limit is this share of the value instead. */
+  /** Where the reference's value is above `above`, the limit is relative: `within` times the value. */
   relativeAbove: z.strictObject({ above: z.number(), within: z.number().nonnegative() }).optional(),
 });
-/** Largest distance of a run from a reference over some steps. */
+/** The largest allowed difference of a run from a reference over a range of steps. */
 export type Limit = z.infer<typeof limitSchema>;
 
 const points = z.array(z.tuple([z.int(), z.number()]));
@@ -38,7 +39,7 @@ const referenceSchema = z.object({
     precision: z.string(),
     command: z.string(),
   }),
-  /** Fields of a run's configuration that identify it; fields that are missing are not compared. */
+  /** Fields of a run's configuration that identify the reference; missing fields are not compared. */
   configuration: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])),
   series: z.object({ train: points, val: points, norm: points, lr: points }),
   limits: z.array(limitSchema),
@@ -54,7 +55,7 @@ export const referenceNames = (): string[] =>
     .sort();
 
 /**
- * Reads a reference by name or, where no reference is called that, by path.
+ * Reads a reference by name or, if no reference has the name, by path.
  * @throws Gpt2Error if there is none, or the file is not a reference
  * @example const { series, limits } = readReference('llmc-d6-fp32-b4-t64');
  */
@@ -74,7 +75,7 @@ export function readReference(nameOrPath: string): Reference {
   }
 }
 
-/** " (train --preset NAME)": each curve that comes with this package is a preset of its name; empty for others. */
+/** " (train --preset NAME)": each curve of this package is also a preset with the same name; empty for other curves. */
 export const presetOf = ({ name }: { readonly name: string }): string =>
   referenceNames().includes(name) ? words` (train --preset ${name})` : '';
 
@@ -82,9 +83,9 @@ export const presetOf = ({ name }: { readonly name: string }): string =>
 export type Mismatch = { readonly field: string; readonly run: unknown; readonly reference: unknown };
 
 /**
- * The fields in which a run differs from a reference, without those of validation: see `unlike`. A preset, by whatever name, starts
- * from the seed, and its sizes are separate fields; a path names weights to start from. Options of what is trained that a reference
- * lacks because they were added later, such as the optimizer, had their defaults.
+ * The fields in which a run differs from a reference, without the validation's fields: see `unlike`. A model preset has no name
+ * here: weights start from the seed, and sizes are separate fields; a path names weights to start from. If a reference lacks an
+ * option that was added later, such as the optimizer, the option's default counts.
  */
 export function mismatches(configuration: Configuration, { configuration: wanted }: Reference): Mismatch[] {
   const isPreset = configuration.model === customModel || presetConfig(configuration.model) !== undefined;
@@ -100,7 +101,7 @@ export function mismatches(configuration: Configuration, { configuration: wanted
     .filter(({ run, reference }) => run !== reference);
 }
 
-/** Whether the rate is constant after the warmup, so that the number of steps does not change it. */
+/** Whether the learning rate is constant after the warmup, and so independent of the number of steps. */
 export const hasConstantRate = ({ schedule, finalLearningRateFraction }: Record<string, unknown>): boolean =>
   schedule === 'constant' || finalLearningRateFraction === 1;
 

@@ -1,12 +1,12 @@
-// Streams a run as server-sent events to any number of viewers. The log itself is the queue: a viewer is only a position in it, so a
-// slow viewer costs one message of memory, and one that reconnects continues where it was. server.ts decides which requests are
-// answered; ../report/page/events.ts reads the events.
+// Streams a run as server-sent events to any number of viewers. The log is the queue: a viewer is only a position in the log, so
+// a slow viewer costs one message of memory, and one that reconnects continues where it was. guard.ts decides which requests are
+// answered; page/page-events.ts reads the events.
 //
 //   (no name)  lines of the log; the id is the position after them
 //   reset      the lines sent so far are obsolete (a resume cut the log): the whole log follows
 //   about      facts about the run that its log lacks
 //   machine    memory and temperature now
-//   kernels    in place of a run: what `kernel watch` knows of the kernels since the last save
+//   kernels    instead of a run: the state of the kernels of `kernel watch` since the last save
 //   idle       seconds since the log was last written; sent regularly, so silence means a broken connection
 //   closed     the server ends
 import type { ServerResponse } from 'node:http';
@@ -15,15 +15,15 @@ import { beginning, type LogTail, type Position, type RunStart } from './log-tai
 interface Viewer {
   readonly response: ServerResponse;
   position: Position;
-  /** The time, in milliseconds, from which the last message has waited to be taken; undefined: it was taken. */
+  /** The time, in milliseconds, since which the last message has waited to be sent; undefined: it was sent. */
   blockedAt: number | undefined;
 }
 
-/** Short enough to look immediate, long enough that steps of a millisecond share a message. */
+/** Short enough to look immediate, long enough that millisecond steps share a message. */
 const lookMilliseconds = 200;
 /** The interval of `idle` events; routers cut connections that are silent for a minute. */
 const idleMilliseconds = 5000;
-/** A viewer that takes nothing for this long is gone or asleep, and reconnects by itself. */
+/** A viewer that reads nothing for this long is gone or asleep; an awake one reconnects by itself. */
 const blockedMilliseconds = 30_000;
 
 export class EventStream {
@@ -37,7 +37,7 @@ export class EventStream {
     return this.#viewers.size;
   }
 
-  /** Follows a log from now on. @param about makes the `about` event of a start of the run */
+  /** Follows a log from now on. @param about makes the `about` event when the run starts */
   follow(tail: LogTail, about: (start: RunStart) => object): void {
     this.#tail = tail;
     let start: RunStart | undefined;
@@ -53,7 +53,7 @@ export class EventStream {
     this.#timers.push(setInterval(look, lookMilliseconds));
   }
 
-  /** Streams into an answer from the position of a Last-Event-ID; without a valid one from the beginning. */
+  /** Streams to a viewer from the position of a Last-Event-ID; without a valid one from the beginning. */
   add(response: ServerResponse, lastEventId: string | undefined): void {
     const viewer: Viewer = { response, position: parseId(lastEventId), blockedAt: undefined };
     this.#viewers.add(viewer);
@@ -99,7 +99,7 @@ export class EventStream {
     }
   }
 
-  /** A blocked viewer misses the events that are repeated anyway. */
+  /** A blocked viewer is skipped, because these events are repeated anyway. */
   #sendEvent(viewer: Viewer, event: string, data: object | undefined): void {
     const isFleeting = event === 'machine' || event === 'idle';
     if (data === undefined || (isFleeting && viewer.blockedAt !== undefined)) return;

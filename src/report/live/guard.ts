@@ -21,7 +21,7 @@ export function refusalOf(
   routes: readonly string[],
 ): { readonly status: number; readonly text: string } | undefined {
   const { host, origin } = headers;
-  // A foreign name that resolves to this machine (DNS rebinding) makes a foreign page's requests same-origin to the browser.
+  // With DNS rebinding, a foreign name resolves to this machine, and the browser treats a foreign page's requests as same-origin.
   if (!isOwnName(host ?? '', served)) return { status: 421, text: 'this is not the host you asked for' };
   // A link from another site is allowed; image and script elements of other sites send no Origin.
   const { 'sec-fetch-site': site = 'none', 'sec-fetch-mode': mode } = headers;
@@ -35,8 +35,8 @@ export function refusalOf(
 }
 
 /**
- * The port may differ, because a tunnel has its own. A server for other machines accepts any numeric address, which nobody
- * else can make resolve to this machine.
+ * The port may differ, because a tunnel has another port. A server for other machines accepts any numeric address: no foreign
+ * name is involved.
  */
 function isOwnName(host: string, served: string): boolean {
   const name = host.toLowerCase().replace(/:\d{1,5}$/, '');

@@ -1,5 +1,5 @@
-// Serves a live page on its own thread (thread.ts): steps do not wait for viewers, viewers do not wait for steps, and no failure
-// of the server ends the run.
+// Serves a live page on a separate thread (thread.ts), so that steps and viewers do not wait for each other, and no failure of
+// the server ends the run.
 import { Gpt2Error } from '../../base/errors.ts';
 import { startThread } from '../../native/start-thread.ts';
 import type { KernelRound } from '../kernel-round.ts';
@@ -11,17 +11,17 @@ export type Opened = { readonly url: string } | { readonly failure: string };
 
 export type Order = { readonly follow: Followed } | { readonly show: KernelRound } | 'close' | 'close unwatched';
 
-/** To 'close unwatched'. */
+/** The answer to 'close unwatched'. */
 export type Answer = { readonly isWatched: boolean };
 
-/** The thread's heap in MiB: viewers need a message each, the page's references less than a megabyte. */
+/** The thread's heap in MiB: each viewer needs a message, the page's references less than a megabyte. */
 const mostMemory = 128;
 
 export type LivePage = Awaited<ReturnType<typeof openLivePage>>;
 
 /**
  * Opens the port and reports the page's address.
- * @param notice gets the address and, unless `ended` is awaited, the failure if the page ends before it is closed
+ * @param notice called with the address, and with the failure if the page ends by itself and `ended` is not awaited
  * @throws Gpt2Error naming the port or the address that is not available
  */
 export async function openLivePage(options: ServeOptions, notice: (text: string) => void) {
@@ -51,21 +51,21 @@ export async function openLivePage(options: ServeOptions, notice: (text: string)
     url: opened.url,
     /** Shows a run from now on. */
     follow: (followed: Followed) => tell({ follow: followed }),
-    /** Shows kernels from now on, on a page that was opened for them. */
+    /** Shows kernels from now on; the page must have been opened for kernels. */
     show: (round: KernelRound) => tell({ show: round }),
-    /** Waits until the page has ended, in place of the notice about it. @throws Gpt2Error unless it was closed */
+    /** Waits until the page has ended, instead of the notice. @throws Gpt2Error unless the page was closed */
     ended: () => {
       isAwaited = true;
       return ended;
     },
-    /** Closes the page as soon as nobody watches it. @returns whether somebody does now */
+    /** Closes the page as soon as nobody watches it. @returns whether somebody watches now */
     closeUnwatched: async (): Promise<boolean> => {
       const answered = new Promise<Answer>((resolve) => void worker.once('message', resolve));
       tell('close unwatched');
       const failed = ended.catch(() => undefined);
       return (await Promise.race([answered, failed]))?.isWatched ?? false;
     },
-    /** Lets the thread send the rest of the log; it ends by itself within a second. */
+    /** The thread sends the rest of the log and ends by itself within a second. */
     close: () => tell('close'),
   };
 }

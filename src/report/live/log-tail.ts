@@ -1,11 +1,11 @@
-// Follows a run's log while it is written, cut by a resume or started again: its newest start, and the lines after a position.
-// event-stream.ts sends them to viewers.
+// Follows a run's log while it is written, cut by a resume or started again: its newest `run` event, and the lines after a
+// position. event-stream.ts sends them to viewers.
 import { createHash } from 'node:crypto';
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { logPath } from '../../runs/paths.ts';
 import { type RunEvent, readEvent } from '../../runs/schema.ts';
 
-/** A line end in a log. `mark` is a hash of the bytes before it, which differ in a log that was cut and grew again. */
+/** The end of a line in a log. `mark` is a hash of the bytes before; in a log that was cut and grew again, the hash differs. */
 export interface Position {
   readonly offset: number;
   readonly mark: string;
@@ -13,7 +13,7 @@ export interface Position {
 
 export type RunStart = Extract<RunEvent, { event: 'run' }>;
 
-/** Bytes read at once. A longer line would be sent in pieces, which are not events; ours have 20 kB at most. */
+/** Bytes read at once. A longer line would be sent in pieces, which are no events; our lines have at most 20 kB. */
 const windowBytes = 64 * 1024;
 /** Bytes that a mark hashes. Each step's line has its time with all digits, so two logs do not share this many by chance. */
 const markedBytes = 4096;
@@ -37,7 +37,7 @@ export class LogTail {
     this.#path = logPath(run);
   }
 
-  /** Looks at the file again. @returns whether it changed */
+  /** Reads the file's state again. @returns whether it changed */
   look(): boolean {
     return this.#open(false, (file) => {
       const { size, mtimeMs, ino } = fstatSync(file);
@@ -58,7 +58,7 @@ export class LogTail {
     });
   }
 
-  /** Some of the complete lines after a position; 'cut' if the log has changed before it. */
+  /** Some of the complete lines after a position; 'cut' if the log before the position has changed. */
   after(position: Position) {
     return this.#open(undefined, (file) => read(file, position));
   }
@@ -91,13 +91,13 @@ function read(file: number, { offset, mark }: Position) {
   return { text: window.toString('utf8', 0, textBytes), end };
 }
 
-/** The mark of an offset; in a shorter file a mark that no position has. */
+/** The mark of an offset; beyond the file's end a mark that no position has. */
 function markAt(file: number, offset: number): string {
   const bytes = Buffer.allocUnsafe(Math.min(offset, markedBytes));
   const length = readSync(file, bytes, 0, bytes.length, offset - bytes.length);
   return length < bytes.length ? '' : markOf(bytes);
 }
 
-/** The last start in some lines. Parsing every line of a long log as JSON would take seconds. */
+/** The last start in these lines; found as text, because parsing every line of a long log as JSON would take seconds. */
 const lastStart = (text: string): RunStart | undefined =>
   readEvent(text.split('\n').findLast((one) => one.startsWith('{"event":"run",')) ?? '') as RunStart | undefined;

@@ -1,5 +1,5 @@
-// Serves the live page: one page, one stream of events, read-only. It opens no file except the run's log, and limits every
-// client. guard.ts decides which requests it answers, event-stream.ts what it streams.
+// Serves the live page: one page, one stream of events, read-only. The server opens no file except the run's log, and limits
+// every client. guard.ts decides which requests are answered, event-stream.ts sends the events.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { basename, resolve } from 'node:path';
@@ -18,7 +18,7 @@ import { LogTail, type RunStart } from './log-tail.ts';
 /** The run that the page shows. */
 export interface Followed {
   readonly run: string;
-  /** Present if this machine trains the run: shows its load. `gpu` is the GPU's number in CUDA. */
+  /** Present if this machine trains the run: then the page shows the machine's load. `gpu` is the GPU's number in CUDA. */
   readonly machine?: { readonly gpu: number | undefined };
 }
 
@@ -31,15 +31,15 @@ export interface ServeOptions {
   readonly shows?: Shows;
 }
 
-/** Concurrent viewers; a browser has one for each open page. */
+/** The largest number of concurrent viewers; each open page of a browser is one. */
 const mostViewers = 200;
 /** Further connections are closed before their request is read. */
 const mostConnections = mostViewers + 56;
-/** Bytes of a request's headers with its request line: a browser sends less than a kilobyte. */
+/** Limit of a request's line and headers in bytes: a browser sends less than a kilobyte. */
 const mostHeaderBytes = 8192;
-/** The time for a complete request, after which a silent client is disconnected. */
+/** Time for a complete request; then the client is disconnected. */
 const requestMilliseconds = 5000;
-/** A viewer that left may be reloading the page. */
+/** Time to wait for a viewer that left, because it may be reloading the page. */
 const reloadMilliseconds = 3000;
 
 export class LiveServer {
@@ -80,7 +80,7 @@ export class LiveServer {
     this.#server.maxConnections = mostConnections;
     this.#server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
       const status = error.code === 'HPE_HEADER_OVERFLOW' ? '431 Request Header Fields Too Large' : '400 Bad Request';
-      // The client may never close its end.
+      // The client may never close its side.
       if (socket.writable) socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\n\r\n`, () => socket.destroy());
       else socket.destroy();
     });
@@ -114,7 +114,7 @@ export class LiveServer {
     this.#watch();
   }
 
-  /** Shows kernels, on a page that was opened for them. */
+  /** Shows kernels; the page must have been opened for kernels. */
   show(round: KernelRound): void {
     this.#stream.send('kernels', round);
   }
@@ -191,7 +191,10 @@ function cannotListen(cause: NodeJS.ErrnoException, { port, host }: ServeOptions
 
 export type About = ReturnType<typeof aboutRun>;
 
-/** Facts for a run's page that its log lacks. @param run the run's folder; viewers see only its last part */
+/**
+ * Facts about a run that the page needs and the log lacks.
+ * @param run the run's folder; viewers see only its last path component
+ */
 export function aboutRun(run: string, start: RunStart) {
   const { configuration } = start;
   const name = basename(resolve(run));
@@ -199,7 +202,7 @@ export function aboutRun(run: string, start: RunStart) {
   const reference = matchingReference(configuration);
   const figure = makeFigure([{ name, configuration, series, events: [start] }], reference ? [reference] : []);
   return {
-    // The run is the last curve, without points. Without points only the last table, the configurations, has content.
+    // The run is the last curve, sent without points. Without points only the last table, the configurations, has content.
     figure: { ...figure, run: undefined, tables: figure.tables.slice(-1) },
     steps: configuration.steps,
     ...measuresOf(start),

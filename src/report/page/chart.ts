@@ -1,5 +1,5 @@
 // Sets up uPlot, which draws a picture of the plot (picture.ts) with a zoom box and a cursor that moves from value to value;
-// gestures.ts has those that uPlot lacks.
+// gestures.ts adds gestures that uPlot lacks.
 import uPlot from 'uplot';
 import { type Points, valueNear } from '../points.ts';
 import { colorOf } from './elements.ts';
@@ -16,7 +16,7 @@ export class Chart {
   /** The points and the settings that #plot was made with. */
   #points: readonly (Points | undefined)[] = [];
   #settings = '';
-  /** While this sets the view, the cursors that uPlot reports are not the reader's. */
+  /** While the program sets the view, cursor moves that uPlot reports are not the reader's. */
   #isShowing = false;
 
   constructor(root: HTMLElement, actions: Actions) {
@@ -49,7 +49,7 @@ export class Chart {
     this.showCursor(view.cursor);
   }
 
-  /** Puts the cursor on a step, if that is in view. */
+  /** Puts the cursor on a step that is in view. */
   showCursor(step: number | undefined): void {
     const { from, to } = this.#picture.view;
     const isSeen = step !== undefined && step >= from && step <= to;
@@ -66,7 +66,7 @@ export class Chart {
     return (this.#plot?.select.width ?? 0) > 0;
   }
 
-  /** The step with a value that is nearest to `step`, or that many values further on. */
+  /** The step with a value that is nearest to `step`, or `further` values after it. */
   stepNear(step: number, further = 0): number | undefined {
     const [steps] = this.#plot!.data;
     const place = this.#plot!.valToIdx(step) + further;
@@ -117,7 +117,7 @@ export class Chart {
       dataIdx: (plot, series, index) => {
         const points = dottedPoints(this.#picture)[series];
         const place = points && valueNear(points.steps, plot.data[0][index]!);
-        // null, which uPlot's types lack: no dot.
+        // null means no dot, but uPlot's types lack it.
         return (place === undefined ? null : plot.valToIdx(points!.steps[place]!)) as number;
       },
       bind: {

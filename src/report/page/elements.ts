@@ -1,5 +1,6 @@
-// Makes the elements that depend on the report (buttons of series and curves, tables, sources) and shows a run's state, tiles, samples,
-// the end of its log, and the theme. Every text is inserted as text, so that no name can become markup. viewer.ts decides the effect of a click.
+// Makes the elements that depend on the report (buttons of series and curves, tables, sources) and shows a run's state, tiles,
+// samples, end of the log, and theme. Every text is inserted as text, so that no name can become markup. viewer.ts handles
+// clicks.
 import { describeShown, type Figure, type Shown, seriesLabels, shownNames } from '../figure.ts';
 import { formatStep } from '../format-numbers.ts';
 import type { Table } from '../text-table.ts';
@@ -51,7 +52,7 @@ export function tableSection({ title, head, rows, notes, outside }: Table): HTML
   const section = make('section');
   const table = tableOf(head, rows);
   for (const row of table.tBodies[0]!.rows) {
-    // The table of configurations, which alone has an empty corner, marks the rows whose values differ.
+    // The table of configurations, the only one with an empty corner, marks the rows whose values differ.
     const values = new Set([...row.cells].slice(1).map(({ textContent }) => textContent));
     values.delete('');
     if (head[0] === '' && values.size > 1) row.className = 'differs';
@@ -97,7 +98,7 @@ export function showSamples({ samples }: Pick<NonNullable<Figure['run']>, 'sampl
   if (byId('sample').textContent !== text) byId('sample').textContent = text;
 }
 
-/** The end of the log; it stays where the reader has scrolled to. */
+/** The end of the log; keeps the reader's scroll position. */
 export function showLog({ lines }: Pick<NonNullable<Figure['run']>, 'lines'>): void {
   const box = byId('log-tail');
   const isAtEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 30;
@@ -107,7 +108,11 @@ export function showLog({ lines }: Pick<NonNullable<Figure['run']>, 'lines'>): v
 
 export const isDark = (): boolean => document.documentElement.dataset.theme === 'dark';
 
-/** Dark and light: as the system is, until the reader chooses. @param changed called at once, and after every change @returns changes to the other one, as the button does */
+/**
+ * Dark or light: as the system, until the reader chooses.
+ * @param changed called at once, and after every change
+ * @returns switches to the other theme, as the button does
+ */
 export function startTheme(changed: () => void): () => void {
   const system = matchMedia('(prefers-color-scheme: dark)');
   const set = (dark: boolean) => {

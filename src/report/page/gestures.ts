@@ -5,10 +5,10 @@ import type { Scale } from '../scale.ts';
 
 export interface Actions {
   readonly hover: (step: number | undefined) => void;
-  /** A box was dragged over steps and, unless it is flat, over values. */
+  /** Called after a box was dragged over steps and, unless the box is flat, over values. */
   readonly zoomTo: (from: number, to: number, range?: Scale) => void;
   readonly move: (steps: number) => void;
-  /** @param factor under 1: nearer @param around the step that stays in place */
+  /** @param factor below 1 zooms in @param around the step that stays in place */
   readonly zoom: (factor: number, around: number) => void;
   readonly reset: () => void;
 }

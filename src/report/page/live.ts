@@ -1,4 +1,4 @@
-// Runs the live page: takes the server's events (page-events.ts), and updates the plot and the figures.
+// Runs the live page: receives the server's events (page-events.ts), and updates the plot and the figures.
 import type { Figure } from '../figure.ts';
 import type { About } from '../live/server.ts';
 import { LoggedRun, stateOf } from '../logged-run.ts';
@@ -18,13 +18,13 @@ let machine: MachineReading | undefined;
 let quiet: { seconds: number | null; at: number } = { seconds: null, at: 0 };
 let connection: Connection = 'lost';
 
-/** The reference, and the run with the points it has so far. */
+/** A figure of the reference and of the run's points so far. */
 function currentFigure(): Figure | undefined {
   if (!about) return undefined;
   const { train, val } = run.series;
   const last = Math.max(train.steps.at(-1) ?? 0, val.steps.at(-1) ?? 0);
   const { curves, axis } = about.figure;
-  // New objects, because the plot does not look into those that it has drawn.
+  // New objects, because the plot compares objects, not their contents.
   const series = Object.fromEntries(Object.entries(run.series).map(([name, points]) => [name, { ...points }]));
   return { ...about.figure, curves: [...curves.slice(0, -1), { ...curves.at(-1)!, series }], axis: { ...axis, last } };
 }

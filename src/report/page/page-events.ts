@@ -1,15 +1,15 @@
-// Listens to the server's events (../../live/event-stream.ts), and reconnects.
+// Listens to the server's events (../live/event-stream.ts), and reconnects.
 
-/** `closed`: the server has ended; `lost`: nothing is heard from it. */
+/** `closed`: the server has ended; `lost`: the server is silent. */
 export type Connection = 'open' | 'closed' | 'lost';
 
-/** The server sends something every five seconds; after this long the connection is broken, even if the browser keeps it. */
+/** The server sends something every five seconds; after this long the connection is broken, even if the browser keeps it open. */
 const silentMilliseconds = 20_000;
 const againMilliseconds = 3000;
 
 /**
- * @param take what to do with the data of each event, by its name
- * @param begin called before the first event of a stream from the beginning; one that the browser reconnects continues
+ * @param take handlers of each event's data, by event name
+ * @param begin called before the first event of a stream from the beginning, but not when the browser reconnects and continues
  * @param news called after every event and failure
  */
 export function listen(
@@ -23,13 +23,13 @@ export function listen(
     heard = performance.now();
     let hasBegun = false;
     source?.close();
-    const own = new EventSource('/events');
-    source = own;
+    const stream = new EventSource('/events');
+    source = stream;
     const all: typeof take = { idle: () => {}, closed: () => {}, ...take };
     for (const [name, use] of Object.entries(all)) {
-      own.addEventListener(name, ({ data }: MessageEvent<string>) => {
+      stream.addEventListener(name, ({ data }: MessageEvent<string>) => {
         heard = performance.now();
-        // Not before: without a server the page keeps what it shows.
+        // Not earlier: without a server the page keeps its contents.
         if (!hasBegun) begin();
         hasBegun = true;
         connection = name === 'closed' ? 'closed' : 'open';
@@ -37,11 +37,11 @@ export function listen(
         news(connection);
       });
     }
-    own.addEventListener('error', () => {
+    stream.addEventListener('error', () => {
       if (connection === 'open') connection = 'lost';
       news(connection);
-      // The server refused (too many viewers, another server), and the browser does not try again.
-      if (own.readyState === EventSource.CLOSED) setTimeout(connect, againMilliseconds);
+      // The server refused (too many viewers, another server), and the browser does not retry.
+      if (stream.readyState === EventSource.CLOSED) setTimeout(connect, againMilliseconds);
     });
   };
   setInterval(() => {

@@ -1,12 +1,12 @@
-// A picture of the plot, and uPlot's settings for it: the axes, the two edges of the limits' band, then each line and, over it, its
-// smoothed form.
+// A picture of the plot, and uPlot's settings for it: the axes, the two edges of the limits' band, then each line with its
+// smoothed line on top.
 import uPlot from 'uplot';
 import type { Axis, Line, Look } from '../figure.ts';
 import type { Points } from '../points.ts';
 import { marksOf, type Scale, scaleOf } from '../scale.ts';
 import { colorOf } from './elements.ts';
 
-/** The part of the plot in view, which changes without a new plot. */
+/** The visible part of the plot, which changes without a new plot. */
 export interface View {
   readonly from: number;
   readonly to: number;
@@ -34,14 +34,14 @@ export const seriesOf = (picture: Picture): uPlot.Series[] => [
   ...picture.lines.flatMap((line) => lineSeries(picture, line)),
 ];
 
-/** The points behind each series that shows a dot at the cursor: of a smoothed line only the smooth form. */
+/** The points behind each series that shows a dot at the cursor; of a smoothed line only the smooth one. */
 export const dottedPoints = (picture: Picture): (Points | undefined)[] => [
   undefined,
   ...bandSeries(picture).map(() => undefined),
   ...picture.lines.flatMap(({ points, smoothed }) => (smoothed ? [undefined, smoothed] : [points])),
 ];
 
-/** Runs are drawn over a wider baseline: where curves are equal, both are seen. */
+/** A baseline is wider than the runs drawn over it, so that both are visible where curves are equal. */
 const widthOf = ({ baseline }: Picture, { curve, isHeavy }: Line): number =>
   (curve === baseline ? 4.6 : 1.6) + (isHeavy ? 1.4 : 0);
 
@@ -55,7 +55,7 @@ function lineSeries(picture: Picture, line: Line): uPlot.Series[] {
   return smoothed ? [raw, { stroke: color, width: width + 0.4, points: { show: false } }] : [raw];
 }
 
-/** The upper and the lower edge; on a logarithmic axis the lower one is the axis. */
+/** The upper and the lower edge; on a logarithmic axis the lower edge is the axis. */
 function bandSeries({ band, isLog }: Picture): uPlot.Series[] {
   if (!band) return [];
   const points = { show: false };
@@ -63,7 +63,7 @@ function bandSeries({ band, isLog }: Picture): uPlot.Series[] {
   return [{ stroke, points }, isLog ? { points } : { stroke, points }];
 }
 
-/** All series at the steps that any of them has. */
+/** All series, at the steps of any of them. */
 export function alignedData({ lines, band, isLog }: Picture): uPlot.AlignedData {
   const finite = (values: readonly number[]) => values.map((value) => (Number.isFinite(value) ? value : null));
   const tables = lines.map(({ points, smoothed }) => [
@@ -77,8 +77,8 @@ export function alignedData({ lines, band, isLog }: Picture): uPlot.AlignedData 
 }
 
 /**
- * Adapts lines to the number of points in view. Dashes tell two equal curves apart, but are noise on a dense one. The densest
- * are thin, which without a GPU are drawn six times as fast.
+ * Adapts lines to the number of visible points. Dashes distinguish two equal curves, but are noise on a dense curve. The densest
+ * lines are thin: without a GPU these are drawn six times as fast.
  */
 export function adaptLines({ series, bbox }: uPlot, picture: Picture): void {
   const { lines, looks, view, band } = picture;
@@ -122,7 +122,7 @@ export function axesOf({ isLog, axis }: Picture, size: { width: number; height: 
       grid: { ...grid, filter: (_, marks) => marks },
       values: ({ scales: { y } }) => up(y!.min ?? 0, y!.max ?? 1).map(({ text }) => text),
       size: ({ ctx }, texts) => {
-        // uPlot remembers the context's settings: it must get them back.
+        // uPlot caches the context's settings, so they must be restored.
         ctx.save();
         ctx.font = font;
         const widths = (texts ?? []).map((text) => ctx.measureText(text).width);
@@ -133,20 +133,20 @@ export function axesOf({ isLog, axis }: Picture, size: { width: number; height: 
   ];
 }
 
-/** Ends of the vertical axis: the reader's, or with a margin those of the values in view. */
+/** Ends of the vertical axis: the reader's choice, or the extent of the visible values with a margin. */
 export function endsOf(
   { view: { range }, isLog }: Picture,
   least: number | null,
   largest: number | null,
 ): [number, number] {
   const extent = least === null || largest === null || least > largest ? undefined : ([least, largest] as const);
-  // Two values may be almost equal at one step, which should not press the others onto one line.
+  // Two values may be almost equal at one step; their tiny difference must not press the others onto one line.
   const floor = isLog ? (extent ? extent[1] / 1e6 : 0.1) : undefined;
   const { low, high } = range ?? scaleOf(extent, 0.04, floor);
   return [low, high];
 }
 
-/** Draws a line at zero if there are values on both sides of it. */
+/** Draws a line at zero if there are values on both sides. */
 export function drawZero({ ctx, bbox, scales, valToPos }: uPlot): void {
   const { min = 0, max = 0, distr } = scales.y!;
   if (min >= 0 || max <= 0 || distr === 3) return;

@@ -6,7 +6,7 @@ import { make, tableOf } from './elements.ts';
 
 type Reading = ReturnType<typeof readingsAt>[number];
 
-/** The values of the visible curves at the cursor, or nearest to it. */
+/** The values of the visible curves at the cursor, or nearest to the cursor. */
 export function readingsAt(
   lines: FigureLines,
   { curves }: Figure,
@@ -51,8 +51,8 @@ export function fillTooltip(
     ...(hasSmoothed ? ['smoothed'] : []),
     ...(hasApart ? ['difference'] : []),
   ];
-  const rows = readings.map(({ name, step: own, value, smoothed, apart }) => [
-    formatStep(own) === formatStep(step) ? name : `${name} @ ${formatStep(own)}`,
+  const rows = readings.map(({ name, step: ownStep, value, smoothed, apart }) => [
+    formatStep(ownStep) === formatStep(step) ? name : `${name} @ ${formatStep(ownStep)}`,
     formatValue(value),
     ...(hasSmoothed ? [smoothed === undefined ? '' : formatValue(smoothed)] : []),
     ...(hasApart ? [apart === undefined ? '' : withSign(apart)] : []),

@@ -1,4 +1,4 @@
-// Handles the plot's controls and keys: they and the gestures on the plot change one state, which is then drawn.
+// Handles the plot's controls and keys. Controls, keys and gestures on the plot change one state, which is then drawn.
 import { type Choice, describeShown, type Figure, FigureLines, partsOf, type Shown, shownNames } from '../figure.ts';
 import { formatStep } from '../format-numbers.ts';
 import { Chart } from './chart.ts';
@@ -15,7 +15,7 @@ let data: Figure = {
   ...{ tables: [], sources: [], run: undefined },
 };
 let lines = new FigureLines(data);
-/** The end of the axis, as far as the view can show. */
+/** The end of the axis: the view cannot go beyond. */
 let last = 1;
 let home = { from: 0, to: 1 };
 /** The values that the key for smoothing goes through. */
@@ -43,14 +43,14 @@ const chart = new Chart(byId('chart'), {
 const colors = () => data.curves.map(({ light, dark }) => (isDark() ? dark : light));
 
 function change(changes: Partial<State>): void {
-  // A dragged range means nothing for another series, axis or kind of value.
+  // A dragged range is meaningless for another series, axis or kind of value.
   const isOther = 'series' in changes || 'isLog' in changes || 'isDifference' in changes || 'baseline' in changes;
   Object.assign(state, isOther ? { range: undefined } : {}, changes);
   show();
 }
 
 let isDue = false;
-/** Draws once before the screen's next picture. */
+/** Draws once, before the screen's next frame. */
 function show(): void {
   if (isDue) return;
   isDue = true;
@@ -119,7 +119,7 @@ function showTooltip(): void {
   tooltip.style.transform = `translate(${left}px, ${top + 8}px)`;
 }
 
-/** Shows the axis from `from` to `to`, as far as it goes. */
+/** Shows the axis from `from` to `to`, within its ends. */
 function look(from: number, to: number): void {
   const least = data.axis.unit === undefined ? 2 : last / 10_000;
   const length = Math.min(Math.max(to - from, least), last);
@@ -127,7 +127,7 @@ function look(from: number, to: number): void {
   change({ from: start, to: start + length });
 }
 
-/** @param factor under 1: nearer @param around a step that stays in place */
+/** @param factor below 1 zooms in @param around the step that stays in place */
 function zoom(factor: number, around = state.cursor ?? (state.from + state.to) / 2): void {
   const center = Math.min(Math.max(around, state.from), state.to);
   look(center - (center - state.from) * factor, center + (state.to - center) * factor);
@@ -149,7 +149,7 @@ function moveCursor(step: number | undefined): void {
   byId('announcement').textContent = announce(data.axis, step, readingsAt(lines, data, state));
 }
 
-/** To the next value, or a tenth of the view further. */
+/** Moves to the next value, or by a tenth of the view. */
 function stepCursor(direction: 1 | -1, isFar: boolean): void {
   const { cursor, from, to } = state;
   if (cursor === undefined) moveCursor(chart.stepNear((from + to) / 2));
@@ -232,7 +232,7 @@ export function showFigure(next: Figure): void {
   byId('sources').replaceChildren(...data.sources.map((source) => make('div', source)));
 }
 
-/** Shows other points of the same curves. A view of the whole run stays one. */
+/** Shows other points of the same curves. A view of the whole run still shows the whole run. */
 export function showPoints(next: Figure): void {
   const isWhole = state.from === home.from && state.to === home.to;
   data = next;

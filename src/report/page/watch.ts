@@ -1,5 +1,5 @@
-// Runs the page of `kernel watch`: what happens after a save, what is wrong and where, the times compared with ours and the bound, and the
-// versions before.
+// Runs the page of `kernel watch`: progress after a save, wrong tensors, and times compared with the library's op, the bound and
+// earlier versions.
 import { describeRound, type KernelRound, type RoundKernel, type TimedRow, type WrongMap } from '../kernel-round.ts';
 import { byId, make, showState, showTiles, startTheme, tableOf } from './elements.ts';
 import { type Connection, listen } from './page-events.ts';
@@ -32,10 +32,10 @@ function kernelSections({ name, state, sentence, wrong, error, times }: RoundKer
   if (error !== undefined) section.append(make('pre', error));
   const timed = times.map(({ title, head, rows, earlier }) => {
     const each = make('section');
-    const own = rows.at(-1)!;
-    each.append(make('h2', title), barTable(head, rows, own));
+    const current = rows.at(-1)!;
+    each.append(make('h2', title), barTable(head, rows, current));
     if (earlier.length > 0) {
-      each.append(make('h3', 'This version and the ones before it'), barTable(head, [own, ...earlier], own));
+      each.append(make('h3', 'This version and the ones before it'), barTable(head, [current, ...earlier], current));
     }
     return each;
   });
@@ -48,7 +48,7 @@ function picture({ rows, columns, each: [high, wide], marks }: WrongMap): Elemen
   const wrong = marks.flatMap((row, y) =>
     [...row].flatMap((mark, x) => (mark === '#' ? [svg('rect', { x, y, width: 1, height: 1 })] : [])),
   );
-  // As wide as the page allows; a single row would be too tall.
+  // As wide as the page allows; a single row would become too tall.
   const scale = Math.min(10, 600 / width);
   const map = svg('svg', { class: 'map', viewBox: `0 0 ${width} ${height}`, width: width * scale, role: 'img' }, wrong);
   const size = high * wide > 1 ? `, each mark ${high} x ${wide} elements` : '';
@@ -58,7 +58,7 @@ function picture({ rows, columns, each: [high, wide], marks }: WrongMap): Elemen
 }
 
 /** A table of times with a bar in each row, behind the row's name. */
-function barTable(head: readonly string[], rows: readonly TimedRow[], own: TimedRow): HTMLElement {
+function barTable(head: readonly string[], rows: readonly TimedRow[], current: TimedRow): HTMLElement {
   const withBar = (cells: readonly string[]) => [cells[0]!, '', ...cells.slice(1)];
   const table = tableOf(
     withBar(head),
@@ -67,7 +67,7 @@ function barTable(head: readonly string[], rows: readonly TimedRow[], own: Timed
   const longest = Math.max(...rows.map(({ ms }) => ms));
   for (const [index, row] of rows.entries()) {
     const line = table.tBodies[0]!.rows[index]!;
-    if (row === own) line.className = 'own';
+    if (row === current) line.className = 'own';
     const bar = svg('rect', { width: `${(100 * row.ms) / longest}%`, height: 12 });
     line.cells[1]!.append(svg('svg', { class: 'bar', 'aria-hidden': 'true' }, [bar]));
   }

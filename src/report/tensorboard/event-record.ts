@@ -4,11 +4,11 @@
 
 export type EventContent =
   | { readonly fileVersion: string }
-  /** A process starts at the event's step, which invalidates that and later steps of earlier files. */
+  /** The process starts at the event's step; this and later steps in earlier files become invalid. */
   | { readonly start: true }
   | { readonly scalars: Readonly<Record<string, number>> };
 
-/** An event's bytes in the file. `seconds` since 1970. */
+/** The bytes of an event in the file. `seconds` since 1970. */
 export function eventRecord(seconds: number, step: number, content: EventContent): Buffer {
   const data = Buffer.concat([field(1, float64(seconds)), field(2, varint(step)), contentField(content)]);
   const length = Buffer.alloc(8);
@@ -34,7 +34,7 @@ interface Encoded {
 
 const field = (number: number, { wire, data }: Encoded): Buffer => Buffer.from([(number << 3) | wire, ...data]);
 
-/** Seven bits per byte, the lowest first; not negative. */
+/** Seven bits per byte, the lowest first; the value must not be negative. */
 function varint(value: number): Encoded {
   const data: number[] = [];
   let rest = value;

@@ -1,5 +1,5 @@
-// Writes a run's curves to an event file of TensorBoard while it trains. Each start of a run writes its own file, which names its
-// first step: TensorBoard then drops later steps of earlier files, so no step of a resumed run appears twice.
+// Writes a run's curves to an event file of TensorBoard while it trains. Each start of a run writes a new file that contains its
+// first step: TensorBoard then drops this and later steps of earlier files, so no step of a resumed run appears twice.
 import { closeSync, fsyncSync, openSync, readdirSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { Gpt2Error, words } from '../../base/errors.ts';
@@ -8,13 +8,16 @@ import { evaluationsAt } from '../../runs/reader.ts';
 import type { RunEvent } from '../../runs/schema.ts';
 import { type EventContent, eventRecord } from './event-record.ts';
 
-/** Opens the file of a run that starts or continues, in its own folder if `folder` is empty. @throws as ScalarFile */
+/**
+ * Opens the file of a run that starts or continues, in the run's tensorboard folder if `folder` is empty.
+ * @throws as ScalarFile
+ */
 export function openScalarFile(
   run: string,
   { folder, startStep, notice }: { folder: string; startStep: number; notice: (text: string) => void },
 ): ScalarFile {
   const scalars = new ScalarFile(folder || run, startStep, notice);
-  // The evaluation of the step from which the run continues came before its save and is not repeated, so it is copied.
+  // The evaluation at the step from which the run continues happened before the save and is not repeated, so it is copied.
   if (startStep > 0) for (const event of evaluationsAt(run, startStep)) scalars.add(event);
   return scalars;
 }
@@ -32,7 +35,7 @@ export class ScalarFile {
   /**
    * @param from the step from which the run continues
    * @param notice called when a write fails; training continues
-   * @throws Gpt2Error if it cannot be written
+   * @throws Gpt2Error if the file cannot be written
    */
   constructor(folder: string, from: number, notice: (text: string) => void) {
     try {
@@ -55,7 +58,7 @@ export class ScalarFile {
     if (point) this.#write(point.step, { scalars: point.scalars });
   }
 
-  /** Flushes the file to the disk. A failure is only a notice: the run ends as it would have. */
+  /** Flushes the file to the disk. A failure only gives a notice: the run ends as without it. */
   close(): void {
     try {
       try {
@@ -86,7 +89,7 @@ export class ScalarFile {
   }
 }
 
-/** Files are read in the order of their names: by second, then by number. */
+/** TensorBoard reads files in the order of their names: by second, then by number. */
 function nextName(folder: string): string {
   const count = readdirSync(folder).filter((name) => name.includes(namePart)).length;
   const seconds = String(Math.floor(Date.now() / 1000)).padStart(10, '0');

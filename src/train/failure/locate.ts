@@ -1,5 +1,5 @@
 // Locates the first number that is not finite: computes a step's micro-batches again, op by op, and checks each op's outputs as
-// soon as they are written. It reads everything back to the host, so it is for runs that have stopped.
+// soon as they are written. Every output is copied to the host, so this is for runs that have stopped.
 import type { Batch } from '../../data/batches/loader.ts';
 import type { ParameterArena } from '../../model/arena.ts';
 import type { Model } from '../../model/model.ts';
@@ -17,11 +17,11 @@ export interface Finding {
   readonly microBatch?: number;
   /** Counted from 0; absent for embeddings, the last layernorm and the head. */
   readonly layer?: number;
-  /** "gpt2_matmul_backward_input"; absent as `microBatch` is. */
+  /** "gpt2_matmul_backward_input"; absent if `microBatch` is. */
   readonly op?: string;
-  /** The op's argument, as cuda/gpt2.h names it, and the tensor it was: "din (dbranch)"; a parameter's name for weights. */
+  /** The op's argument as cuda/gpt2.h names it, and the name of the tensor: "din (dbranch)"; for weights the parameter's name. */
   readonly tensor: string;
-  /** The first such element. */
+  /** The first element that is not finite. */
   readonly value: 'NaN' | 'Infinity' | '-Infinity';
 }
 
@@ -57,7 +57,7 @@ export async function locate(
       const tensor = typeof value === 'bigint' ? tensorAt(value) : undefined;
       return tensor ? [{ argument, tensor }] : [];
     });
-    // An op without parameters, as attention, belongs to the layer of the previous op.
+    // An op without parameters, such as attention, belongs to the layer of the previous op.
     const parameters = named.map(({ tensor }) => tensor).filter((tensor) => parameterName.test(tensor.name));
     if (parameters.length > 0) layer = layerOf(parameters);
     for (const { argument, tensor } of named) {
@@ -74,7 +74,7 @@ export async function locate(
   const recompute = () =>
     trainer.recompute(nextBatch, (index) => {
       microBatch = index;
-      // The head writes its rows in chunks, and values of an earlier step must not be reported as this one's.
+      // The head writes its rows in chunks, and values of an earlier step must not be reported as this step's.
       const stale = [dresidual, dbranch, dqkv, whole.losses, ...(dfc ? [dfc] : [])];
       if (index === 0) stale.push(gradients.matrices, gradients.vectors);
       for (const { pointer, bytes } of stale) device.call('fillZero', { destination: pointer, bytes });
@@ -94,7 +94,7 @@ function inWeights({ config, weights }: Model): Finding | undefined {
 
 const parameterName = /^(?:weights|gradients|master weights)\./;
 
-/** The layer of the parameters among an op's tensors. */
+/** The layer of an op, from the parameters among its tensors. */
 function layerOf(tensors: readonly Tensor[]): number | undefined {
   for (const { name } of tensors) {
     const layer = /^(?:weights|gradients|master weights)\.h\.(\d+)\./.exec(name)?.[1];
@@ -103,14 +103,14 @@ function layerOf(tensors: readonly Tensor[]): number | undefined {
   return undefined;
 }
 
-/** The name of a layer's tensor, also if --recompute keeps it in memory that layers share, where names have no number. */
+/** The name of a layer's tensor, also where --recompute makes layers share memory, whose names have no layer number. */
 const ownName = ({ name }: Tensor, layer: number | undefined): string =>
   layer === undefined ? name : name.replace(/^h\.(?!\d)/, `h.${layer}.`);
 
 /** The tensors that a step's ops read and write. */
 function tensorsOf({ model, gradients, options }: Trainer): Tensor[] {
   const set = model.activations.at(options.batch, options.sequence);
-  // The classifier leaves library-specific values in logits, and few weights in FP8 fill their memory.
+  // The classifier leaves library-specific values in logits, and memory for FP8 weights is mostly unwritten.
   const { logits: _, ...ofModel } = set.model;
   const { weight: __, ...ofFp8 } = set.fp8;
   const parameters = (arena: ParameterArena) => parameterTable(model.config).map(({ name }) => arena.get(name));
@@ -123,7 +123,7 @@ function tensorsOf({ model, gradients, options }: Trainer): Tensor[] {
 /** Elements read at a time. */
 const chunk = 1 << 24;
 
-/** The bits of numbers that are not finite, and of those the ones of NaN; FP8 (E4M3) has no infinity. */
+/** Bit masks of numbers that are not finite, and of NaN; FP8 (E4M3) has no infinity. */
 const bitsOf = {
   fp32: { exponent: 0x7f800000, fraction: 0x7fffff, sign: 0x80000000 },
   bf16: { exponent: 0x7f80, fraction: 0x7f, sign: 0x8000 },

@@ -21,13 +21,13 @@ import { createTraining } from '../step/training.ts';
 import { describeFinding, locate } from './locate.ts';
 
 export interface ReplayOptions {
-  /** "auto", "cpu", "cuda", "cuda:N". Default: the library that captured it. */
+  /** "auto", "cpu", "cuda", "cuda:N". Default: the kind of library that made the capture. */
   readonly device?: string;
-  /** Default: the capture's. */
+  /** Default: the dtype of the capture. */
   readonly dtype?: Dtype;
   /** CPU threads; 0, the default, takes all cores. */
   readonly threads?: number;
-  /** Folders of kernels in the place of ops. */
+  /** Folders of kernels that replace ops. */
   readonly kernels?: readonly string[];
 }
 
@@ -35,11 +35,11 @@ interface Replayed {
   readonly capture: FoundCapture;
   readonly loss: number;
   readonly norm: number;
-  /** Where the first number that is not finite appeared, in words; undefined if all are finite. */
+  /** Where the first number that is not finite appeared, as text; undefined if all are finite. */
   readonly finding: string | undefined;
   /** "cuda sm90 bf16" */
   readonly on: string;
-  /** Differences from the capture, each "norm 2.5 instead of NaN". Without any, all bits are equal. */
+  /** Differences from the capture, such as "norm 2.5 instead of NaN". Empty if all bits are equal. */
   readonly differences: readonly string[];
 }
 
@@ -64,7 +64,7 @@ export async function replay(path: string, options: ReplayOptions = {}): Promise
   const sizes = { B, T, optimizer: noUpdate, rows: B * accumulation };
   const needed = (recompute: Recompute) => neededBytes(device, config, { ...sizes, recompute, cards });
   const limit = memoryLimit(device, undefined);
-  // --recompute changes no bit: the fastest setting that fits replays any run.
+  // --recompute changes no bit: the fastest setting that fits can replay any run.
   const recompute = recomputeNames.find((each) => needed(each) <= limit.bytes);
   if (recompute === undefined) {
     const least = Math.min(...recomputeNames.map(needed));

@@ -1,5 +1,5 @@
-// Plans the device memory of a training run before anything is allocated: what --dry-run prints, what --batch auto
-// chooses, and flags that fit where a batch does not.
+// Plans the device memory of a training run before anything is allocated: the figures of --dry-run, the choice of --batch auto,
+// and advice on flags that fit where a batch does not.
 import { Gpt2Error, words } from '../../base/errors.ts';
 import { type Recompute, recomputeNames } from '../../model/activation-tables.ts';
 import type { ModelConfig } from '../../model/config.ts';
@@ -17,7 +17,7 @@ import { createTraining, type TrainingSizes } from '../step/training.ts';
 export interface PlanSizes extends TrainingSizes {
   /** Kernels that replace ops. Default none. */
   readonly cards?: readonly LoadedCard[] | undefined;
-  /** Rows of received gradients (Communicator.parts). Default `shares`, the most. */
+  /** Rows of received gradients (Communicator.parts). Default `shares`, the largest number. */
   readonly parts?: number | undefined;
 }
 
@@ -45,13 +45,13 @@ function createAbsent(device: Device, config: ModelConfig, { cards = [], parts, 
 export const trainingPlan = (device: Device, config: ModelConfig, sizes: PlanSizes): ReadonlyMap<string, number> =>
   createAbsent(device, config, sizes).model.device.allocated;
 
-/** Bytes of host memory that saving takes where it copies a run's state. */
+/** Bytes of host memory that a save needs to copy a run's state. */
 export function savingBytes(device: Device, config: ModelConfig, sizes: PlanSizes): number {
   const { model, trainer } = createAbsent(device, config, sizes);
   return new BackgroundWriter(model, trainer.optimizerState.copies).copyBytes;
 }
 
-/** The ops of cards that a step does not call. */
+/** Ops of cards that a step does not call. */
 export function uncalledOps(device: Device, config: ModelConfig, sizes: PlanSizes): readonly string[] {
   const { called } = createAbsent(device, config, sizes);
   return (sizes.cards ?? []).filter((card) => !called.has(card)).map(({ op }) => op);
@@ -112,9 +112,9 @@ export interface BatchChoice {
 }
 
 /**
- * Chooses --batch auto for a step of `rows` sequences, or of one micro-batch if `rows` is undefined: then the largest that still
+ * Chooses --batch auto for a step of `rows` sequences. If `rows` is undefined, a step is one micro-batch, the largest that still
  * gains speed. Opens the device for a moment.
- * @param sizes without `recompute`, the one that recomputes least and fits is chosen
+ * @param sizes without `recompute`, the setting that recomputes least and fits is chosen
  * @throws Gpt2Error if not one sequence fits
  */
 export function chooseBatch(
@@ -129,7 +129,7 @@ export function chooseBatch(
   const limit = memoryLimit(opened, maxMemory);
   for (const each of recompute === undefined ? recomputeNames : [recompute]) {
     const fits = (B: number) => neededBytes(opened, config, { ...sizes, B, recompute: each }) <= limit.bytes;
-    // First the largest: in one go, gradients may take less than those that accumulate in a smaller micro-batch.
+    // The largest first: without accumulation, its gradients may take less memory than those of a smaller micro-batch.
     const batch = fits(batches.at(-1)!) ? batches.at(-1) : largestFitting(batches, fits);
     if (batch !== undefined) return { batch, recompute: each };
   }

@@ -9,11 +9,11 @@ import { loadFolders } from '../../ops/kernels/card-hash.ts';
 import type { LoadedCard } from '../../ops/kernels/kernel-card.ts';
 import { chooseOptimizer } from '../../optimizer/choose.ts';
 import { nameSources, resolveSources, type Sources } from '../../options/sources.ts';
-import type { SettledOptions, TrainOptions } from '../../options/table.ts';
+import type { ResolvedOptions, TrainOptions } from '../../options/table.ts';
 import type { Tokenizer } from '../../tokenizer/tokenizer.ts';
 import type { FetchOptions } from '../../weights/formats/hub-cache.ts';
 import { checkMemory, savingBytes, trainingPlan } from './plan-memory.ts';
-import { settle, sharesOf, takesSamples } from './settle.ts';
+import { resolveOptions, sharesOf, takesSamples } from './resolve-options.ts';
 
 /** The result of --dry-run. */
 export interface TrainingPlan {
@@ -31,37 +31,39 @@ export interface TrainingPlan {
   readonly recompute: Recompute;
   /** Bytes of device memory by kind. */
   readonly memory: ReadonlyMap<string, number>;
-  /** Bytes free there. */
+  /** Free bytes of device memory. */
   readonly available: number;
-  /** Bytes of host memory for the copy from which checkpoints are written; 0: they are written without one. */
+  /** Bytes of host memory for the copy from which checkpoints are written; 0: no copy is made. */
   readonly savingMemory: number;
-  /** Bytes free there. */
+  /** Free bytes of host memory. */
   readonly availableHost: number;
-  /** Why the run does not fit, and flags that would; undefined: it fits. */
+  /** Why the run does not fit, and flags that would fit; undefined if it fits. */
   readonly refusal: string | undefined;
 }
 
 /**
- * Plans a run with these options. A model of the Hugging Face hub is downloaded for it.
+ * Plans a run with these options. Downloads a model of the Hugging Face hub if `model` names one.
  * @throws as `openRun` before it allocates
  * @example
  * const plan = await planRun({ model: 'd6', device: 'cpu' }, console.log);
  * console.log(plan.parameters, plan.refusal ?? 'fits');
  */
 export async function planRun(
-  given: TrainOptions,
+  options: TrainOptions,
   notice: (text: string) => void = () => {},
   onProgress?: FetchOptions['onProgress'],
 ): Promise<TrainingPlan> {
-  return planSources(resolveSources(given), { notice, onProgress });
+  return planSources(resolveSources(options), { notice, onProgress });
 }
 
 /** As `planRun`, for options whose sources are resolved. */
 export async function planSources(sources: Sources, fetching: FetchOptions): Promise<TrainingPlan> {
   const { preset, recipe } = sources;
-  const { options, deviceOptions, config, tokenizer } = await settle(sources.options, fetching).catch((error) => {
-    throw nameSources(error, sources);
-  });
+  const { options, deviceOptions, config, tokenizer } = await resolveOptions(sources.options, fetching).catch(
+    (error) => {
+      throw nameSources(error, sources);
+    },
+  );
   using device = Device.open(deviceOptions);
   const { batch, sequence, accumulation, ranks, recompute } = options;
   const sizes = memorySizes(options, tokenizer, await loadFolders(options.kernels));
@@ -81,13 +83,13 @@ export async function planSources(sources: Sources, fetching: FetchOptions): Pro
   };
 }
 
-/** On the CPU, a save for which training waits needs no copy. */
-const savesFromCopy = (options: SettledOptions, { description }: Device): boolean =>
+/** Whether saves write from a copy. A save on the CPU for which training waits needs none. */
+const savesFromCopy = (options: ResolvedOptions, { description }: Device): boolean =>
   description.library === 'cuda' || options.saveEvery !== 0 || sharesOf(options) > 1;
 
 /** The sizes that memory depends on. */
 export const memorySizes = (
-  options: SettledOptions,
+  options: ResolvedOptions,
   tokenizer: Tokenizer | undefined,
   cards: readonly LoadedCard[],
 ) => {

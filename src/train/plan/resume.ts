@@ -1,4 +1,4 @@
-// Finds the newest valid checkpoint of the run that --resume continues, and merges its options with those given.
+// Finds the newest valid checkpoint of the run that --resume continues, and merges the run's options with the new ones.
 import { existsSync } from 'node:fs';
 import { attempt, Gpt2Error, gpt2Error, words } from '../../base/errors.ts';
 import { orderOf } from '../../data/batches/order.ts';
@@ -12,55 +12,55 @@ import { manifestFile } from '../../weights/files/names.ts';
 
 interface Resumed {
   readonly options: TrainOptions;
-  /** Undefined if the run starts at step 0: nothing is resumed, or the run has no complete checkpoint yet. */
+  /** Undefined if the run starts at step 0: no run is resumed, or the run has no complete checkpoint yet. */
   readonly checkpoint: FoundCheckpoint | undefined;
 }
 
 /**
- * Merges the given options with those of the run that they resume, if they resume one.
- * @throws UsageError for contradicting flags; Gpt2Error if there is no run in --out, or a given option would break it
+ * Merges the options with those of the run that they resume, if any.
+ * @throws UsageError for contradicting flags; Gpt2Error if there is no run in --out, or an option would break it
  */
 export function mergeRun(asked: TrainOptions, notice: (text: string) => void): Resumed {
-  const { out, given } = startOrResume(asked);
-  if (out === undefined) return { options: given, checkpoint: undefined };
+  const { out, wanted } = startOrResume(asked);
+  if (out === undefined) return { options: wanted, checkpoint: undefined };
   refuseUnreadable(out);
-  const { recipe } = given;
+  const { recipe } = wanted;
   if (recipe !== undefined) notice(words`${out} goes on with its own options: --recipe ${recipe} sets none of them`);
   const { checkpoint, damaged } = newestValidCheckpoint(checkpointsFolder(out), checkResumable);
   if (!checkpoint && damaged.length > 0) {
     throw gpt2Error`no checkpoint of ${out} is valid: ${damaged[0]!.reason}; restore its files, or start over with --overwrite`;
   }
   for (const { reason } of damaged) notice(`skipped a damaged checkpoint: ${reason}`);
-  if (checkpoint) return { options: resumedOptions(optionsBefore(checkpoint), given, notice), checkpoint };
+  if (checkpoint) return { options: resumedOptions(optionsBefore(checkpoint), wanted, notice), checkpoint };
   refuseLostCheckpoints(out);
   refuseOccupied(out, { overwrite: true });
   notice(`${out} has no complete checkpoint: starting at step 0`);
-  const options = { ...withGiven(configuredOptions(out), given), resume: false, overwrite: true };
+  const options = { ...withGiven(configuredOptions(out), wanted), resume: false, overwrite: true };
   return { options, checkpoint: undefined };
 }
 
 /**
- * As `mergeRun`, but without verifying the checkpoint, for a process that starts others: each then calls `mergeRun`.
+ * As `mergeRun`, but does not verify the checkpoint: for a process that starts others, each of which calls `mergeRun`.
  * @throws as `mergeRun`, except for a damaged checkpoint
  */
 export function mergeUnverified(asked: TrainOptions): Resumed {
-  const { out, given } = startOrResume(asked);
-  if (out === undefined) return { options: given, checkpoint: undefined };
+  const { out, wanted } = startOrResume(asked);
+  if (out === undefined) return { options: wanted, checkpoint: undefined };
   const checkpoint = newestManifest(checkpointsFolder(out));
-  return { options: withGiven(checkpoint ? optionsBefore(checkpoint) : configuredOptions(out), given), checkpoint };
+  return { options: withGiven(checkpoint ? optionsBefore(checkpoint) : configuredOptions(out), wanted), checkpoint };
 }
 
 /**
- * The run to resume; undefined: the run starts at step 0. For `--resume auto` the folder decides, and a run that has chosen its
- * batch keeps it, so that the command that started a run also continues it.
+ * Finds the run to resume; undefined: the run starts at step 0. For `--resume auto` the folder decides; a batch that `auto` chose
+ * is kept. So the command that started a run also continues it.
  * @throws as `runToResume` and `holdsRun`
  */
-function startOrResume(asked: TrainOptions): { out: string | undefined; given: TrainOptions } {
+function startOrResume(asked: TrainOptions): { out: string | undefined; wanted: TrainOptions } {
   const out = runToResume(asked);
-  if (out === undefined || asked.resume !== 'auto') return { out, given: asked };
+  if (out === undefined || asked.resume !== 'auto') return { out, wanted: asked };
   const { batch, ...others } = asked;
-  if (!holdsRun(out)) return { out: undefined, given: { ...asked, resume: false } };
-  return { out, given: batch === 'auto' ? others : asked };
+  if (!holdsRun(out)) return { out: undefined, wanted: { ...asked, resume: false } };
+  return { out, wanted: batch === 'auto' ? others : asked };
 }
 
 const configuredOptions = (out: string): TrainOptions =>
@@ -71,8 +71,8 @@ const optionsBefore = ({ path, manifest }: FoundCheckpoint): TrainOptions =>
   readOptions(manifest.configuration, `${path}/${manifestFile}`);
 
 /**
- * Checks that a run can resume with the values of a checkpoint's manifest. Values that would fail later count as damage, and the
- * run resumes from an older checkpoint.
+ * Checks that a run can resume with the values of a checkpoint's manifest. A value that would fail later counts as damage: the
+ * run then resumes from an older checkpoint.
  * @throws Gpt2Error naming the value that is invalid, or that contradicts another
  */
 function checkResumable(found: FoundCheckpoint): void {
@@ -87,7 +87,7 @@ function checkResumable(found: FoundCheckpoint): void {
   }
   const before = attempt(() => optionsBefore(found));
   if (before instanceof Gpt2Error) throw refusal(before.message, before);
-  // src/options/complete-options.ts checks other rules about several options later: options given again may change them.
+  // src/options/complete-options.ts checks other rules between options later, because new options may change them.
   const { batch, sequence, order, seed, totalBatch, ranks = 1 } = before;
   if (typeof batch !== 'number' || sequence === undefined || order === undefined || seed === undefined) {
     throw refusal('its configuration lacks batch, sequence, order or seed');

@@ -1,5 +1,5 @@
-// Ends a run whose step has a loss or gradient that is not finite: locates the tensor where it began, captures the step, saves the
-// state, and reports all of that in one line. The device has left the weights as they were before the step.
+// Ends a run whose step has a loss or gradient that is not finite: locates the first such tensor, captures the step, saves the
+// state, and reports everything in one line. The device has kept the weights of before the step.
 import { attempt, Gpt2Error, gpt2Error, words } from '../../base/errors.ts';
 import { continueWith, shellWord } from '../../base/wording.ts';
 import type { Batch } from '../../data/batches/loader.ts';
@@ -19,7 +19,7 @@ interface BadStep {
   readonly result: StepResult;
   /** The step's first micro-batch. */
   readonly position: Position;
-  /** The step's micro-batches, from the first. */
+  /** Returns the step's micro-batches, from the first. */
   readonly nextBatch: () => Batch;
 }
 
@@ -34,8 +34,8 @@ export async function stopAtBadStep(run: Run, bad: BadStep, saving: Saving, even
   // The next step may have been enqueued already.
   await run.trained.model.device.finished();
   const located = await locateAgain(run, bad);
-  const own = located.finding && describeFinding(located.finding);
-  const findings = (await ranks?.allGather(own)) ?? [own];
+  const description = located.finding && describeFinding(located.finding);
+  const findings = (await ranks?.allGather(description)) ?? [description];
   const rank = findings.findIndex((each) => typeof each === 'string');
   const began =
     rank >= 0
@@ -43,12 +43,12 @@ export async function stopAtBadStep(run: Run, bad: BadStep, saving: Saving, even
       : (located.changed ?? 'every gradient is finite, but their norm is over the range of fp32');
   const { capture, text } = tryCapture(run, bad, located);
   const saved = await save(run, step, position, located.finding, saving);
-  // After the save, whose log ends before the step: a resumed run repeats the step.
+  // Logged after the save: the saved log ends before the step, which a resumed run repeats.
   events.log({ event: 'nonFinite', step, loss, norm, finding: began, ...(capture === undefined ? {} : { capture }) });
   return gpt2Error`${summary}; ${began}; ${text}; ${saved}`;
 }
 
-/** @returns `changed`: message about a shard that changed, so that the step's tokens are lost; the state can still be saved */
+/** @returns `changed`: message about a changed shard, which makes the step's tokens unavailable; the state can still be saved */
 async function locateAgain({ trained }: Run, { nextBatch }: BadStep) {
   const batches: Batch[] = [];
   try {
@@ -65,13 +65,13 @@ async function locateAgain({ trained }: Run, { nextBatch }: BadStep) {
   }
 }
 
-/** Captures the step. @returns the path, if there is one, and a clause for the error message */
+/** Captures the step. @returns the capture's path, if any, and a clause for the error message */
 function tryCapture(
   { trained, options, folder, ranks }: Run,
   { step, result, position }: BadStep,
   { finding, batches, changed }: Awaited<ReturnType<typeof locateAgain>>,
 ): { capture?: string; text: string } {
-  // Loss and norm are those of all ranks, the tokens those of one.
+  // Loss and norm come from all ranks, but the tokens here are one rank's.
   if (ranks) return { text: 'a step of several ranks is not captured' };
   if (changed !== undefined) return { text: 'not captured' };
   const { model, trainer } = trained;

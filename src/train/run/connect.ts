@@ -8,15 +8,15 @@ import { endLater } from '../../native/last-resort.ts';
 import type { Ranks } from '../../ranks/ranks.ts';
 import { testCollectives } from './test-collectives.ts';
 
-/** Time a failed rank has to release its GPU. Rank 0 may be writing a checkpoint; the launcher waits a little longer. */
+/** Time for a failed rank to release its GPU. Rank 0 may be writing a checkpoint; the launcher waits a little longer. */
 const endMilliseconds = 2500;
 const rootEndMilliseconds = 7000;
 const carrierNames = { copies: 'copies between GPUs', nccl: 'NCCL', loopback: 'loopback' };
 const orderingNames = { flushed: ', flushed,', nvlink: ' over NVLink', '': '' };
 
 /**
- * GB/s from which --overlap auto lets NCCL sum gradients after the backward pass: two GPUs reach about 260 over NVLink, less
- * than 50 over PCIe 5.
+ * Rate in GB/s from which --overlap auto lets NCCL sum gradients after the backward pass: two GPUs reach about 260 over NVLink,
+ * less than 50 over PCIe 5.
  */
 const fastRate = 80;
 
@@ -57,7 +57,7 @@ export async function connectDevices(
   }
 }
 
-/** Equal for two processes if and only if they share a loopback: the same boot of the same machine, the same network namespace. */
+/** Equal for two processes that share a loopback, and only for them: same boot of the same machine, same network namespace. */
 const machineName = (): string =>
   orElse(
     hostname(),

@@ -1,4 +1,4 @@
-// Opens the data of a run: training batches, validation batches, HellaSwag. It needs no device, so its errors come first.
+// Opens the data of a run: training batches, validation batches, HellaSwag. No device is needed, so errors in data come first.
 import { resolve } from 'node:path';
 import { gpt2Error, words } from '../../base/errors.ts';
 import { type Batch, type Loader, openLoader, planValidation } from '../../data/batches/loader.ts';
@@ -26,11 +26,11 @@ interface ValidationSequences {
 export interface ValidationBatches {
   readonly loader: Loader;
   readonly shards: Loader['shards'];
-  /** Ranks that each batch is divided between. */
+  /** Number of ranks that share each batch. */
   readonly ranks: number;
   readonly batch: number;
   readonly sequence: number;
-  /** Batches averaged; beyond `different` they wrap around the set. */
+  /** Number of batches averaged; after `different` batches the set is read again. */
   readonly batches: number;
   /** Whole batches in the set. */
   readonly different: number;
@@ -40,8 +40,8 @@ export type RunData = Readonly<Omit<ReturnType<typeof openData>, 'steps'>>;
 
 /** @throws Gpt2Error for data that is damaged, changed or too small */
 export function openData(opening: Opening) {
-  const { settled, ranks, resources } = opening;
-  const { options, config, checkpoint, trainShards: shards } = settled;
+  const { resolved, ranks, resources } = opening;
+  const { options, config, checkpoint, trainShards: shards } = resolved;
   const { batch, sequence, order, seed, ranks: count, data, totalBatch, warmup, tokens } = options;
   const { vocabularySize } = config;
   const rank = ranks?.rank ?? 0;
@@ -73,8 +73,8 @@ function seekTo(loader: Loader, { path, manifest }: FoundCheckpoint, data: strin
   loader.seekAsRoot(manifest.position);
 }
 
-function openValidation({ settled, notice, resources }: Opening, rank: number): Validation | undefined {
-  const { options, config, valShards: shards } = settled;
+function openValidation({ resolved, notice, resources }: Opening, rank: number): Validation | undefined {
+  const { options, config, valShards: shards } = resolved;
   const { sequence, seed, valSteps, valTokens = 'all' } = options;
   const { vocabularySize } = config;
   if (valSteps === undefined) {
@@ -94,8 +94,8 @@ function openValidation({ settled, notice, resources }: Opening, rank: number): 
   return { loader, shards: loader.shards, ranks, batch, sequence, batches: valSteps, different };
 }
 
-/** @returns undefined without --hellaswag-every. @throws Gpt2Error if the questions are damaged or not for this model */
-function openHellaswag({ settled: { options, config, tokenizer }, notice }: Opening): Hellaswag | undefined {
+/** @returns undefined without --hellaswag-every. @throws Gpt2Error if the questions are damaged, or do not fit the model */
+function openHellaswag({ resolved: { options, config, tokenizer }, notice }: Opening): Hellaswag | undefined {
   const { hellaswagEvery, hellaswag: path, sequence } = options;
   if (hellaswagEvery === 0) return undefined;
   const hellaswag = readHellaswag(path, { sequence, vocabularySize: config.vocabularySize, tokenizer });
@@ -108,7 +108,7 @@ function openHellaswag({ settled: { options, config, tokenizer }, notice }: Open
   return hellaswag;
 }
 
-/** Gives the micro-batches of the first step again and again. */
+/** Returns the micro-batches of the first step over and over. */
 export function repeatFirstStep(loader: Loader, accumulation: number): () => Batch {
   loader.seek(startPosition);
   const batches = Array.from({ length: accumulation }, () => {

@@ -14,12 +14,12 @@ export interface RunDescription {
   /** Micro-batches of a step, on each rank. */
   readonly accumulation: number;
   readonly steps: number;
-  /** How often the steps read the training data. */
+  /** How often the run reads the training data in total. */
   readonly epochs: number;
   readonly startStep: number;
-  /** Where this start ends: `steps`, or sooner with stopAfter. */
+  /** The step at which this process stops: `steps`, or earlier with stopAfter. */
   readonly lastStep: number;
-  /** Steps between training lines to show. */
+  /** Number of steps between the training lines to show. */
   readonly logEvery: number;
   /** Allocated device memory. */
   readonly memoryBytes: number;
@@ -28,22 +28,22 @@ export interface RunDescription {
 }
 
 /**
- * An error that a function here throws, or with which a promise that it returns rejects, saves and ends the run like `signal`;
- * then `train` throws it. `train` waits for these promises before it ends.
+ * If a function here throws, or a promise that it returns rejects, the run is saved and ends as after `signal`; then `train`
+ * throws that error. `train` waits for these promises before it ends.
  */
 export interface TrainHooks {
   /**
-   * This process's place among the ranks of a job; default: it trains alone. If a job on GPUs fails, this process ends within
-   * seconds, whatever else it does: a call that waits for its GPU may never return.
+   * This process's place among the ranks of a job; default: it trains alone. If a job on GPUs fails, this process exits within
+   * seconds, whatever else it does, because a call that waits for its GPU may never return.
    */
   readonly place?: Place | undefined;
-  /** Aborting it saves and ends the run after the step in progress; its reason is the exit code (128 + the signal's number). */
+  /** Aborting it ends the run after the current step, with a save; its reason is the exit code (128 + the signal's number). */
   readonly signal?: AbortSignal | undefined;
   /** The command line, for the log. */
   readonly command?: readonly string[] | undefined;
   /** Called once, before step 0. */
   readonly onStart?: ((run: RunDescription) => void) | undefined;
-  /** Called with one-line remarks that are not events: a default taken, a damaged checkpoint skipped, a full disk. */
+  /** Called with one-line remarks that are not events: a default that was chosen, a damaged checkpoint skipped, a full disk. */
   readonly onNotice?: ((text: string) => void) | undefined;
   /** Called with the received and the total bytes while `model` is downloaded from the Hugging Face hub. */
   readonly onProgress?: ((done: number, total: number) => void) | undefined;
@@ -56,7 +56,7 @@ export interface TrainHooks {
 /** Hooks that never throw (callbacks.ts). */
 export interface SessionHooks extends TrainHooks {
   readonly signal: AbortSignal;
-  /** Whether the program can abort `signal`, and so end the attempts to save. */
+  /** Whether the program can abort `signal`, which also ends the retries of a save. */
   readonly canStop: boolean;
 }
 
@@ -74,7 +74,7 @@ const hookKinds = {
 /** @throws UsageError */
 export const checkHooks = (hooks: TrainHooks): void => checkGiven(hooks, {}, hookKinds);
 
-/** The hooks with their functions bound to them, by name: methods of a class are not an object's own. */
+/** The hooks by name, each function bound to its object: methods of a class are not among an object's keys. */
 export const boundHooks = (hooks: TrainHooks): TrainHooks =>
   Object.fromEntries(
     (Object.keys(hookKinds) as (keyof TrainHooks)[]).map((name) => {
@@ -86,7 +86,7 @@ export const boundHooks = (hooks: TrainHooks): TrainHooks =>
 export interface TrainResult {
   /** The run folder. */
   readonly out: string;
-  /** Updates done in all. */
+  /** Number of updates, including those before a resume. */
   readonly steps: number;
   /** The last training loss. */
   readonly loss?: number;
@@ -95,7 +95,7 @@ export interface TrainResult {
 }
 
 /**
- * A run was asked to stop. Its message says what was saved.
+ * The run stopped because it was asked to. The message says what was saved.
  * @example if (error instanceof StoppedError) process.exitCode = error.exitCode; // 130 after Ctrl-C
  */
 export class StoppedError extends Gpt2Error {

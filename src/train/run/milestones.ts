@@ -12,13 +12,13 @@ import { promptIds, textOf } from '../../tokenizer/tokenizer.ts';
 import type { Validation, ValidationBatches } from './data.ts';
 import type { Run } from './run.ts';
 
-/** Losses of sequences in a run's last validation. */
+/** Most sequences of the last validation whose losses are logged. */
 const mostListed = 1000;
 
-/** Tokens in a sample. */
+/** Length of a sample, in tokens. */
 const sampleTokens = 64;
 
-/** Evaluations that are due at a step, in order. Each throws InterruptedError, on every rank, if `signal` is aborted on one. */
+/** Evaluations due at a step, in order. Each throws InterruptedError, on every rank, if any rank's `signal` is aborted. */
 export function milestonesAt(
   run: Run,
   step: number,
@@ -42,7 +42,7 @@ export function milestonesAt(
   }
   if (cache && step > 0 && isDue(options.sampleEvery, 'sample')) {
     milestones.push(async () => {
-      // With other ranks waiting, a sample is not interrupted.
+      // A sample is not interrupted while other ranks wait.
       if (isRoot(ranks))
         log({ event: 'sample', step, text: await sampleText(cache, run, step, ranks ? undefined : signal) });
       await ranks?.barrier();
@@ -51,7 +51,7 @@ export function milestonesAt(
   return milestones;
 }
 
-/** The loss of the validation set, with its figures; of the last step, also the loss of each sequence. */
+/** The validation loss and its figures; after the last step, also the loss of each sequence. */
 async function validate(run: Run, validation: Validation, step: number, signal: AbortSignal | undefined) {
   if ('loader' in validation) return meanOfBatches(run, validation, signal);
   const { ranks, options } = run;
@@ -65,32 +65,32 @@ async function validate(run: Run, validation: Validation, step: number, signal: 
   return step === run.span.steps ? { ...figures, sequenceLosses: thinned(losses) } : figures;
 }
 
-/** At most 1,000 of the values, evenly. */
+/** At most 1,000 of the values, evenly spaced. */
 function thinned(values: Float64Array): number[] {
   const count = Math.min(values.length, mostListed);
   return Array.from({ length: count }, (_, index) => values[Math.floor((index * values.length) / count)]!);
 }
 
-/** llm.c's mean over the first batches of the validation set; each rank reads its part of a batch. */
+/** llm.c's mean over the first batches of the validation set; each rank reads its share of a batch. */
 async function meanOfBatches({ trained, ranks }: Run, validation: ValidationBatches, signal: AbortSignal | undefined) {
   const { loader, batch, sequence, batches, different } = validation;
   loader.seek(startPosition);
   const sumOf = (count: number) =>
     summedLoss(trained.model, { batch, sequence, batches: count }, () => loader.next(), signal);
-  // A repeated batch has the same loss: each is computed once and weighted by how often it comes.
+  // A repeated batch has the same loss: each batch is computed once and weighted by its number of repeats.
   const [rounds, more] = [Math.floor(batches / different), batches % different];
-  let own: number | InterruptedError;
+  let sum: number | InterruptedError;
   try {
     const first = await sumOf(more);
-    own = rounds === 0 ? first : (rounds + 1) * first + rounds * (await sumOf(different - more));
+    sum = rounds === 0 ? first : (rounds + 1) * first + rounds * (await sumOf(different - more));
   } catch (error) {
     if (!(error instanceof InterruptedError)) throw error;
-    own = error;
+    sum = error;
   }
-  // As texts: JSON has no NaN.
-  const all = ranks ? await ranks.allGather(own instanceof InterruptedError ? null : String(own)) : [own];
+  // Sent as text: JSON has no NaN.
+  const all = ranks ? await ranks.allGather(sum instanceof InterruptedError ? null : String(sum)) : [sum];
   if (all.some((each) => each === null || each instanceof InterruptedError)) {
-    throw own instanceof InterruptedError ? own : new InterruptedError('another rank was asked to stop');
+    throw sum instanceof InterruptedError ? sum : new InterruptedError('another rank was asked to stop');
   }
   const parts = all.slice(0, validation.ranks).map(Number);
   const tokens = batches * batch * sequence * validation.ranks;

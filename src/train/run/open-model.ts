@@ -16,11 +16,11 @@ export type RunModel = Readonly<Awaited<ReturnType<typeof openModel>>>;
 
 /** @throws Gpt2Error or NativeError if ranks cannot connect, memory is too small, or weights cannot be read */
 export async function openModel(
-  { settled, ranks, notice }: Opening,
+  { resolved, ranks, notice }: Opening,
   { device, cards, asked }: { device: Device; cards: readonly LoadedCard[]; asked: Configuration },
 ) {
-  const { options, config, tokenizer, checkpoint, start } = settled;
-  // Communication between ranks takes device memory, so it comes before the memory check.
+  const { options, config, tokenizer, checkpoint, start } = resolved;
+  // Connections between ranks take device memory, so they are opened before the memory check.
   const connection = ranks && (await connectDevices(ranks, device, options.overlap, notice));
   const { communicator, overlap = options.overlap } = connection ?? {};
   const sizes = memorySizes(options, tokenizer, cards);
@@ -36,12 +36,12 @@ export async function openModel(
   const { model, trainer, cache } = createTraining(device, config, sizes, steps);
   const { copies } = trainer.optimizerState;
   const writer = new BackgroundWriter(model, copies);
-  // Parts of other ranks can only be saved through host memory, and the first save may be hours from here.
+  // State of other ranks can only be saved through host memory. Checked now: the first save may come hours later.
   if (model.sharding && ranks?.isRoot) writer.checkMemory();
   if (start) start.load(model);
   else initializeWeights(model, options.seed);
   if (checkpoint) loadOptimizer(checkpoint, model, copies);
-  // The measured choice is recorded, so that a resumed run makes the same.
+  // The measured choice is recorded, so that a resumed run makes the same choice.
   const configuration: Configuration = { ...asked, overlap };
   return { model, trainer, writer, cache, configuration };
 }

@@ -1,5 +1,5 @@
 // Opens everything that a run needs, cheap checks first: data, run folder, device, ranks, model, log. Options come from
-// settle.ts; the loop over steps is in session.ts.
+// resolve-options.ts; the loop over steps is in session.ts.
 import { basename, join } from 'node:path';
 import { UsageError } from '../../base/errors.ts';
 import { packageCommit, programVersion } from '../../base/package-root.ts';
@@ -21,7 +21,7 @@ import { timeName } from '../../runs/paths.ts';
 import { RunLog } from '../../runs/writer.ts';
 import { checkpointHash } from '../../weights/checkpoint/directory.ts';
 import { describeDevice } from '../plan/plan.ts';
-import { type Settled, takesSamples } from '../plan/settle.ts';
+import { type Resolved, takesSamples } from '../plan/resolve-options.ts';
 import { openData, type RunData } from './data.ts';
 import { openModel } from './open-model.ts';
 import type { Opening } from './opening.ts';
@@ -29,27 +29,27 @@ import type { Run } from './run.ts';
 import { dataHash, shardRecord } from './same-data.ts';
 import { checkSameKernels } from './same-kernels.ts';
 
-/** Message for a process that was given several ranks but no place among them. */
+/** The message for a process that asks for several ranks but has no place among them. */
 export const oneGpu = 'a process trains on one GPU: `train --gpus N` on the command line starts N of them';
 
 /**
- * Opens a run; each rank opens its own, and rank 0 writes the run folder.
- * @throws UsageError, Gpt2Error, NativeError: whatever keeps the run from starting
+ * Opens a run; every rank calls it, and rank 0 writes the run folder.
+ * @throws UsageError, Gpt2Error or NativeError if the run cannot start
  */
 export async function openRun(opening: Opening): Promise<Run> {
-  const { settled, notice, ranks, resources, onPage } = opening;
-  const { options, deviceOptions, config, tokenizer, checkpoint: resumed } = settled;
+  const { resolved, notice, ranks, resources, onPage } = opening;
+  const { options, deviceOptions, config, tokenizer, checkpoint: resumed } = resolved;
   const { serve: port, serveHost: host, tensorboard } = options;
   if (options.ranks !== (ranks?.count ?? 1)) throw new UsageError(oneGpu);
   const { steps, ...data } = openData(opening);
-  prepareSamples(settled, notice);
-  const out = await claimFolder(settled, ranks);
+  prepareSamples(resolved, notice);
+  const out = await claimFolder(resolved, ranks);
   const page = port === undefined || !isRoot(ranks) ? undefined : await openLivePage({ port, host }, notice);
   if (page) resources.keep({ close: () => onPage(page) });
   const { device, cards, hashes } = await openDevice(opening, out);
   const program = programVersion();
   const asked = configurationOf(options, config, steps, hashes);
-  if (ranks) await agree(ranks, factsOf(settled, data, { program, asked, device: device.description }));
+  if (ranks) await agree(ranks, factsOf(resolved, data, { program, asked, device: device.description }));
   const { codePath } = device.description;
   const { step: startStep = 0, codePath: before = codePath } = resumed?.manifest ?? {};
   if (before !== codePath) {
@@ -71,8 +71,8 @@ export async function openRun(opening: Opening): Promise<Run> {
   return { ...run, runEvent: runEventOf(run), description: descriptionOf(run) };
 }
 
-/** Turns samples off without a tokenizer. If it takes a package that is not installed, training should not begin. */
-function prepareSamples({ options, config, tokenizer }: Settled, notice: (text: string) => void): void {
+/** Turns samples off if there is no tokenizer. A tokenizer whose package is missing fails here, before training. */
+function prepareSamples({ options, config, tokenizer }: Resolved, notice: (text: string) => void): void {
   if (takesSamples(options.sampleEvery, tokenizer)) tokenizer?.decode?.([]);
   else if (options.sampleEvery > 0) {
     notice(`samples are off: no tokenizer has a vocabulary of ${config.vocabularySize} tokens`);
@@ -80,9 +80,9 @@ function prepareSamples({ options, config, tokenizer }: Settled, notice: (text: 
 }
 
 /** The run folder, the same on every rank. @throws Gpt2Error if it is in use */
-async function claimFolder({ options, config, checkpoint }: Settled, ranks: Ranks | undefined): Promise<string> {
-  const own = options.out ?? join('runs', `${basename(options.data)}-${modelLabel(config)}-${timeName()}`);
-  const out = (await ranks?.fromRoot(own)) ?? own;
+async function claimFolder({ options, config, checkpoint }: Resolved, ranks: Ranks | undefined): Promise<string> {
+  const chosen = options.out ?? join('runs', `${basename(options.data)}-${modelLabel(config)}-${timeName()}`);
+  const out = (await ranks?.fromRoot(chosen)) ?? chosen;
   if (!isRoot(ranks)) return out;
   if (!checkpoint) refuseOccupied(out, options);
   refuseBusyRun(out);
@@ -90,8 +90,8 @@ async function claimFolder({ options, config, checkpoint }: Settled, ranks: Rank
 }
 
 /** Opens the device with the kernels of --kernel. */
-async function openDevice({ settled, notice, resources }: Opening, out: string) {
-  const { options, deviceOptions, checkpoint } = settled;
+async function openDevice({ resolved, notice, resources }: Opening, out: string) {
+  const { options, deviceOptions, checkpoint } = resolved;
   const cards = await loadFolders(options.kernels);
   const hashes = cardHashes(cards);
   if (checkpoint) checkSameKernels(out, checkpoint.manifest.configuration.cards, hashes, options.kernels);
@@ -135,7 +135,7 @@ function descriptionOf({ options, ranks, span, data, trained, folder }: Opened):
 
 /** Facts on which all ranks must agree before step 0. */
 function factsOf(
-  { checkpoint, start }: Settled,
+  { checkpoint, start }: Resolved,
   { loader, validation, hellaswag }: RunData,
   { program, asked, device }: { program: string; asked: Configuration; device: DeviceDescription },
 ) {
@@ -152,15 +152,15 @@ function factsOf(
 }
 
 /**
- * Opens the log last, so that a run that cannot start leaves no folder and takes nothing from the run it would replace. Rank 0
- * makes the folder before the others open theirs.
+ * Opens the log last: a run that fails to start leaves no folder, and does not damage the run that it would replace. Rank 0 makes
+ * the folder before the others open their logs.
  */
 async function openLog(
-  { settled, ranks, notice, resources }: Opening,
+  { resolved, ranks, notice, resources }: Opening,
   out: string,
   configuration: Configuration,
 ): Promise<RunLog> {
-  const { checkpoint, options } = settled;
+  const { checkpoint, options } = resolved;
   if (ranks && !ranks.isRoot) {
     await ranks.barrier();
     return resources.keep(RunLog.ofRank(out, ranks.rank));

@@ -1,13 +1,13 @@
-// Inputs of the functions that open a run, and the list of what it has to close.
+// Inputs of the functions that open a run, and the list of resources that the run has to close.
 import type { Ranks } from '../../ranks/ranks.ts';
 import type { LivePage } from '../../report/live/live-page.ts';
-import type { Settled } from '../plan/settle.ts';
+import type { Resolved } from '../plan/resolve-options.ts';
 
 /** Inputs of the functions that open a run. */
 export interface Opening {
-  readonly settled: Settled;
+  readonly resolved: Resolved;
   readonly notice: (text: string) => void;
-  /** Takes the live page in the end. */
+  /** Receives the live page when the run has ended. */
   readonly onPage: (page: LivePage) => void;
   readonly ranks: Ranks | undefined;
   readonly resources: Resources;
@@ -17,7 +17,7 @@ interface Closable {
   close(): void | Promise<void>;
 }
 
-/** Resources to close together. */
+/** Resources that are closed together. */
 export class Resources {
   readonly #open: Closable[] = [];
 
@@ -26,7 +26,7 @@ export class Resources {
     return resource;
   }
 
-  /** Closes all, the last opened first; a second call does nothing. @throws the first error */
+  /** Closes all, in reverse order; a second call does nothing. @throws the first error */
   async close(): Promise<void> {
     const errors: unknown[] = [];
     for (const resource of this.#open.splice(0).reverse()) {

@@ -1,25 +1,25 @@
 // The types of an open run.
-import type { Configuration, SettledOptions } from '../../options/table.ts';
+import type { Configuration, ResolvedOptions } from '../../options/table.ts';
 import type { Ranks } from '../../ranks/ranks.ts';
 import type { ScalarFile } from '../../report/tensorboard/scalar-file.ts';
 import type { RunEvent } from '../../runs/schema.ts';
 import type { RunLog } from '../../runs/writer.ts';
 import type { FoundCheckpoint } from '../../weights/checkpoint/directory.ts';
-import type { Settled } from '../plan/settle.ts';
+import type { Resolved } from '../plan/resolve-options.ts';
 import type { RunData } from './data.ts';
 import type { RunDescription } from './hooks.ts';
 import type { RunModel } from './open-model.ts';
 
-/** An open run, by what its modules need. */
+/** An open run, divided by the modules that use it. */
 export interface Run {
-  readonly options: SettledOptions;
-  readonly tokenizer: Settled['tokenizer'];
-  /** Undefined: the run is one process. */
+  readonly options: ResolvedOptions;
+  readonly tokenizer: Resolved['tokenizer'];
+  /** Undefined if the run has a single process. */
   readonly ranks: Ranks | undefined;
   readonly span: {
     readonly steps: number;
     readonly startStep: number;
-    /** The step at which this process ends: `steps`, or --stop-after. */
+    /** The step at which this process stops: `steps`, or --stop-after. */
     readonly lastStep: number;
   };
   readonly data: RunData;
@@ -29,9 +29,9 @@ export interface Run {
   readonly description: RunDescription;
 }
 
-/** The run's record on the disk. */
+/** The run's files. */
 export interface RunFolder {
-  /** Its path; another one if it was replaced during the run (saving.ts). */
+  /** The folder's path; it changes if the folder was replaced during the run (saving.ts). */
   out: string;
   readonly log: RunLog;
   readonly scalars: ScalarFile | undefined;

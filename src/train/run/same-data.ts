@@ -1,4 +1,4 @@
-// Compares the shards of a resumed run with those it was trained on: names, token counts, contents.
+// Compares the shards of a resumed run with those that it was trained on: names, token counts, contents.
 import { createHash } from 'node:crypto';
 import { basename } from 'node:path';
 import { beginning } from '../../data/shards/find-shards.ts';
@@ -10,7 +10,7 @@ type ShardRecord = Manifest['shards'][number];
 /** A shard's record in a manifest. */
 export const shardRecord = ({ path, tokens, sha256 }: Shard): ShardRecord => ({ name: basename(path), tokens, sha256 });
 
-/** A sha256 for a role's shards, by those of the files. */
+/** A sha256 over the hashes of a set of shards. */
 export const dataHash = (shards: readonly Shard[]): string =>
   createHash('sha256')
     .update(`${shards.map(({ sha256 }) => sha256)}`)

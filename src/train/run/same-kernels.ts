@@ -2,7 +2,7 @@
 import { gpt2Error, words } from '../../base/errors.ts';
 
 /**
- * @param before the recorded hashes, and those of the files now; undefined: without kernels
+ * @param before the hashes that the run recorded, and `now` those of the files; undefined: no kernels
  * @throws Gpt2Error if they differ
  */
 export function checkSameKernels(

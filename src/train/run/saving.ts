@@ -1,5 +1,5 @@
-// Saves a run's state: after the device's work, on a thread, one save at a time. A run folder that is gone is made again.
-// state-writer.ts writes the checkpoint; session.ts decides when a save is due.
+// Saves a run's state: waits for the device, then writes on a thread, one save at a time. A run folder that has disappeared is
+// made again. state-writer.ts writes the checkpoint; session.ts decides when a save is due.
 import { setTimeout } from 'node:timers/promises';
 import { secondsOf } from '../../base/checks/number.ts';
 import { Gpt2Error, NativeError } from '../../base/errors.ts';
@@ -11,16 +11,16 @@ import type { Events } from './events.ts';
 import type { Run } from './run.ts';
 import { once, type Repeat, type SavedRun, StateWriter } from './state-writer.ts';
 
-/** Time between two attempts to save the end of a run. */
+/** Time between two attempts to save a finished run. */
 const retryMilliseconds = 5000;
 
 export class Saving {
   readonly #run: SavedRun & Pick<Run, 'ranks'>;
   readonly #isRoot: boolean;
   readonly #events: Events;
-  /** Aborting it also ends the attempts to save. */
+  /** Aborting it also ends the retries of a save. */
   readonly #signal: AbortSignal | undefined;
-  /** The save in progress. It rejects only if training cannot continue. */
+  /** The save in progress; rejects only if training cannot continue. */
   #writing: { step: number; done: Promise<void> } | undefined;
   /** Milliseconds between saves, if --save-every is a time; infinite otherwise. */
   readonly #interval: number;
@@ -34,21 +34,22 @@ export class Saving {
     this.#signal = signal;
     const { saveEvery } = run.options;
     this.#interval = 1000 * (secondsOf(saveEvery) ?? Number.POSITIVE_INFINITY);
-    // Without a copy, the parts of other ranks cannot be received: better to fail before training than at the first save.
+    // The state of other ranks can only be received in a copy: allocate it now, to fail before training rather than at the first
+    // save.
     const prepares = typeof saveEvery === 'number' ? saveEvery > 0 : run.trained.model.sharding !== undefined;
     this.#state = new StateWriter(run, (text) => events.notice(text));
     if (this.#isRoot && prepares) this.#state.prepare();
   }
 
-  /** Whether --save-every is a time that has passed since the last save began; false on all ranks but 0. */
+  /** Whether --save-every is a time that has passed since the last save began; always false on ranks other than 0. */
   get isTimeUp(): boolean {
     return this.#isRoot && performance.now() - this.#lastSave >= this.#interval;
   }
 
   /**
-   * Begins to save the state after `step` updates, and returns when the state may change: training only waits for the copy from
-   * the device, and for an earlier save that is still being written. After a disk error training continues. Rank 0
-   * saves the parts of all ranks.
+   * Begins to save the state after `step` updates, and returns when the state may change: training waits only for the copy from
+   * the device, and for an earlier save that is still being written. After a disk error training continues. Rank 0 saves the
+   * state of all ranks.
    */
   async save(step: number, position: Position): Promise<void> {
     const due = performance.now();
@@ -73,8 +74,8 @@ export class Saving {
   }
 
   /**
-   * Saves the state and waits until it is on the disk. What the disk does not take is written again and again until the run is
-   * asked to stop: the weights of a finished run are worth waiting for. So is a state whose folder was removed meanwhile.
+   * Saves the state and waits until it is on the disk. After a disk error it retries until the run is asked to stop, because the
+   * weights of a finished run are worth waiting for. A folder that was removed meanwhile is made again.
    * @throws Gpt2Error if it is not saved
    */
   async saveNow(step: number, position: Position): Promise<void> {
@@ -85,7 +86,7 @@ export class Saving {
       if (!this.#isRoot) continue;
       if (refusal) throw refusal;
       const result = this.#state.write({ step, position, inPlace: true, timed: false }, repeat);
-      // `close` waits for it if another rank ends meanwhile.
+      // If another rank ends meanwhile, `close` waits for this save.
       this.#writing = { step, done: result.then((written) => this.#saved(step, written, due)) };
       await this.#writing.done.catch((error: Error) => {
         this.#writing = undefined;
@@ -99,12 +100,12 @@ export class Saving {
     return this.#isRoot && this.#run.folder.log.lost !== undefined;
   }
 
-  /** Whether the run folder or its log was removed, moved or replaced; all ranks ask at the same time. */
+  /** Whether the run folder or its log was removed, moved or replaced; all ranks call this at the same time. */
   async isLost(): Promise<boolean> {
     return (await this.#run.ranks?.fromRoot(this.#isLostHere)) ?? this.#isLostHere;
   }
 
-  /** Retries `work` after disk errors, unless the run was asked to stop or cannot be. @throws the last error */
+  /** Retries `work` after disk errors, unless the run was asked to stop or cannot be asked. @throws the last error */
   async #untilTaken<R>(step: number, work: () => R | Promise<R>): Promise<R> {
     for (let isFirst = true; ; isFirst = false) {
       try {
@@ -121,8 +122,9 @@ export class Saving {
   }
 
   /**
-   * Waits until no save is in progress on any rank, so that none waits in a collective for the disk of another. Then rank 0 writes
-   * what the log lacks, because a resumed run appends to it; if it can, the other ranks send it their parts of the state.
+   * Waits until no save is in progress on any rank, so that no rank waits in a collective for another's disk. Then rank 0 writes
+   * the lines that the log lacks, because a resumed run appends to the log; only if that works do the other ranks send their
+   * state.
    * @returns why rank 0 cannot write the log @throws if training cannot continue
    */
   async #ready(repeat: Repeat = once): Promise<Gpt2Error | undefined> {
@@ -161,17 +163,17 @@ export class Saving {
     this.#events.notice(`step ${step} was not saved; training continues: ${error.message}`);
   }
 
-  /** Waits for a save in progress, whether it fails or not, then ends the thread. */
+  /** Waits for a save in progress, whether it succeeds or fails, then ends the thread. */
   async close(): Promise<void> {
     await this.#writing?.done.catch(() => {});
     await this.#run.trained.writer.close();
   }
 
-  /** Removes what an earlier process's saves left, for a run that has nothing to save itself. */
+  /** Removes remains of an earlier process's saves, for a run that has nothing to save. */
   tidy(): void {
     if (this.#isRoot) this.#state.tidy();
   }
 }
 
-/** Whether training can continue: after a disk error it can, after a device error it cannot. */
+/** Whether an error is of the disk, after which training can continue; after a device error it cannot. */
 const isOfDisk = (error: unknown): error is Gpt2Error => error instanceof Gpt2Error && !(error instanceof NativeError);

@@ -1,8 +1,8 @@
 // Computes the learning rate: a linear warmup, then one of the shapes over the remaining steps, llm.c's or the trapezoid.
-import type { SettledOptions } from '../../options/table.ts';
+import type { ResolvedOptions } from '../../options/table.ts';
 
 export interface Schedule {
-  readonly schedule: SettledOptions['schedule'];
+  readonly schedule: ResolvedOptions['schedule'];
   /** The peak, reached after the warmup. */
   readonly learningRate: number;
   /** Steps of linear warmup. */
@@ -11,7 +11,7 @@ export interface Schedule {
   readonly steps: number;
   /** The last step's learning rate as a fraction of the peak. */
   readonly finalLearningRateFraction: number;
-  /** The share of the steps in which wsd ("warmup, stable, decay") and trapezoid decay. */
+  /** The fraction of the steps in which wsd ("warmup, stable, decay") and trapezoid decay. */
   readonly decayFraction: number;
 }
 

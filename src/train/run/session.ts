@@ -1,5 +1,5 @@
 // Runs the loop over the steps of an open run. Each step may log, in this order: validation, HellaSwag, sample, training loss. A
-// checkpoint is logged when it is on the disk, which may be some steps later.
+// checkpoint is logged once it is on the disk, perhaps some steps later.
 import { Gpt2Error, gpt2Error, InterruptedError, NativeError, words } from '../../base/errors.ts';
 import { continueWith } from '../../base/wording.ts';
 import type { Batch } from '../../data/batches/loader.ts';
@@ -39,12 +39,12 @@ export class Session {
   readonly #nextBatch: () => Batch;
   #spikes: SpikeWatch | undefined;
   #step: number;
-  /** The position of that step's first micro-batch. */
+  /** The position of the first micro-batch of the next step. */
   #position: Position;
   #enqueued: EnqueuedStep | undefined;
-  /** Whether any of several ranks was asked to stop, as of the last step whose result was read. */
+  /** Whether one of several ranks was asked to stop, as of the last step whose result was read. */
   #ranksStop = false;
-  /** Whether rank 0 of several asked for a save since the last one. */
+  /** Whether rank 0 of several has asked for a save since the last one. */
   #ranksSave = false;
   #lastEnd = performance.now();
 
@@ -66,8 +66,8 @@ export class Session {
     const { options, span, ranks, folder, description, runEvent } = this.#run;
     const { steps, startStep } = span;
     const { resumed } = folder;
-    const own = resumed ? eventsAt(folder.out, startStep).map(({ event }) => event) : [];
-    const logged = new Set((await ranks?.fromRoot(own)) ?? own);
+    const known = resumed ? eventsAt(folder.out, startStep).map(({ event }) => event) : [];
+    const logged = new Set((await ranks?.fromRoot(known)) ?? known);
     if (options.skipSpikes !== undefined) {
       this.#spikes = await openSpikeWatch(this.#run, options.skipSpikes, (text) => this.#events.notice(text));
     }
@@ -102,7 +102,7 @@ export class Session {
     const { steps, lastStep, startStep } = this.#run.span;
     const { loader } = this.#run.data;
     const { signal } = this.#hooks;
-    // All ranks stop after the same step: they learn of a request to stop from the step's result.
+    // All ranks stop after the same step: the step's result tells them of a request to stop.
     const isAsked = () => (ranks ? this.#ranksStop : signal.aborted);
     const isSaveDue = (step: number) =>
       typeof options.saveEvery === 'number'
@@ -125,13 +125,13 @@ export class Session {
         await this.#finishUpdates();
         ranks?.liveness.pause();
       }
-      // A milestone that a run skips to stop is done when the run is resumed.
+      // A milestone that a stopping run skips is done when the run is resumed.
       const isComplete = await this.#runMilestones(milestones, isStopping);
       const stops = isStopping();
       if (!isResumedHere) {
         if (stops || endsHere) await this.#saving.saveNow(step, loader.position);
         else if (saves) await this.#saving.save(step, loader.position);
-        // Steps enqueued before the save were finished for it, and may have asked for it again.
+        // The save waited for the steps enqueued before it; their requests for a save are met.
         if (saves) this.#ranksSave = false;
       }
       if (stops && !(isLast && isComplete)) throw this.#stopped();
@@ -140,7 +140,7 @@ export class Session {
     }
   }
 
-  /** @returns false if the run is to stop before all milestones were done */
+  /** @returns false if the run must stop before all milestones are done */
   async #runMilestones(milestones: readonly (() => Promise<void>)[], isStopping: () => boolean): Promise<boolean> {
     for (const milestone of milestones) {
       if (isStopping()) return false;
@@ -156,8 +156,8 @@ export class Session {
   }
 
   /**
-   * Saves what was trained before the shards changed, and returns the error that ends the run. Several ranks save nothing: the
-   * others are in a step that waits for this one. The last checkpoint remains.
+   * Saves the state that was trained before the shards changed, and returns the error that ends the run. With several ranks
+   * nothing is saved, because the others are in a step that waits for this rank; the last checkpoint remains.
    */
   async #stopAtChange(error: ChangedShardError): Promise<Gpt2Error> {
     const { ranks, folder, span } = this.#run;
@@ -173,7 +173,9 @@ export class Session {
     return new Gpt2Error(`${error.message}; ${outcome}`, { cause: error });
   }
 
-  /** Enqueues a step. On a GPU its result is read after the next step was enqueued, so that the device never waits for the host. */
+  /**
+   * Enqueues a step. On a GPU its result is read after the next step is enqueued, so that the device never waits for the host.
+   */
   async #enqueueStep(step: number): Promise<void> {
     const { options, span, ranks } = this.#run;
     const { trainer, model } = this.#run.trained;
@@ -238,7 +240,7 @@ export class Session {
     return new StoppedError(`${this.#stoppedAndSaved}; ${continueWith(out)}`, signal);
   }
 
-  /** The error that ends the run; of a device, with the step and what is saved. */
+  /** The error that ends the run; a device error with the step, and with where the run is saved. */
   describe(error: unknown): unknown {
     if (!(error instanceof NativeError && error.status === 'GPT2_DEVICE_ERROR')) return error;
     const { saved } = this.#events;

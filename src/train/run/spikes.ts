@@ -6,10 +6,10 @@ import { eventsIfReadable } from '../../runs/reader.ts';
 import type { StepResult, UpdateLimits } from '../step/staging.ts';
 import type { Run } from './run.ts';
 
-/** Steps that a value is compared with; with fewer, nothing is a spike. */
+/** Number of steps that a value is compared with; with fewer, nothing is a spike. */
 const window = 128;
 
-/** Skipped updates in a row at which a run ends: something else must be wrong. */
+/** Number of updates skipped in a row at which a run ends, because the cause must be something else. */
 export const mostSkippedInARow = 16;
 
 /** A step's results. */
@@ -17,7 +17,7 @@ export type Measured = Pick<StepResult, 'loss' | 'norm'> & { readonly step: numb
 
 const hasFinite = ({ loss, norm }: Measured): boolean => Number.isFinite(loss) && Number.isFinite(norm);
 
-/** The steps of a run that limits can still depend on. */
+/** The steps of a run on which future limits can depend. */
 export const recentSteps = (steps: readonly Measured[]): Measured[] =>
   steps
     .filter(hasFinite)
@@ -31,8 +31,8 @@ export async function openSpikeWatch(
   notice: (text: string) => void,
 ): Promise<SpikeWatch> {
   const steps = folder.resumed && isRoot(ranks) ? loggedSteps(folder.out, span.startStep, notice) : [];
-  const own = { skipped: steps.filter(({ skipped }) => skipped).length, steps: recentSteps(steps) };
-  const history = (await ranks?.fromRoot(own)) ?? own;
+  const known = { skipped: steps.filter(({ skipped }) => skipped).length, steps: recentSteps(steps) };
+  const history = (await ranks?.fromRoot(known)) ?? known;
   return new SpikeWatch(z, history.steps, history.skipped);
 }
 
@@ -49,17 +49,17 @@ function loggedSteps(out: string, startStep: number, notice: (text: string) => v
 }
 
 export class SpikeWatch {
-  /** Updates left out in all. */
+  /** Number of skipped updates in the whole run. */
   skipped = 0;
-  /** Updates left out since the last one that was not. */
+  /** Number of skipped updates since the last update. */
   skippedInARow = 0;
   readonly #z: number;
-  /** Finite ones, steps rising. */
+  /** Finite values, in the order of steps. */
   #history: Measured[] = [];
 
   /**
-   * @param z standard deviations over the mean from which a value is a spike
-   * @param skipped updates that the run left out before
+   * @param z number of standard deviations above the mean from which a value is a spike
+   * @param skipped number of updates that the run skipped before
    */
   constructor(z: number, history: readonly Measured[] = [], skipped = 0) {
     this.#z = z;

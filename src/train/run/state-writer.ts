@@ -1,5 +1,5 @@
-// Writes a run's state as a checkpoint: from a copy in host memory, on a thread, while training continues; or from the device, while
-// it waits, if there is too little host memory for a copy. The format of a checkpoint is in ../../checkpoint.
+// Writes a run's state as a checkpoint: from a copy in host memory, on a thread, while training continues; or, if there is too
+// little host memory for a copy, from the device while training waits. src/weights/checkpoint has the format.
 import { Gpt2Error, NativeError } from '../../base/errors.ts';
 import type { Position } from '../../data/batches/order.ts';
 import { checkpointsFolder } from '../../runs/paths.ts';
@@ -16,22 +16,22 @@ import {
 import type { Run } from './run.ts';
 import { shardRecord } from './same-data.ts';
 
-/** Does work once, or until it succeeds. */
+/** Runs work once, or until it succeeds. */
 export type Repeat = <R>(work: () => R | Promise<R>) => Promise<R>;
 export const once: Repeat = async (work) => work();
 
 /** A save of the state after `step` updates. */
 interface Save {
   readonly step: number;
-  /** Of the next micro-batch. */
+  /** Position of the next micro-batch. */
   readonly position: Position;
-  /** The state does not change until it is written. */
+  /** Whether the state stays unchanged until it is written. */
   readonly inPlace: boolean;
-  /** --save-every is a time, and asked for it. */
+  /** Whether the save is due to a time of --save-every. */
   readonly timed: boolean;
 }
 
-/** What a checkpoint is made of. */
+/** The parts of a run that a checkpoint holds. */
 export type SavedRun = Pick<Run, 'options' | 'tokenizer' | 'data' | 'trained' | 'folder'>;
 
 export class StateWriter {
@@ -45,12 +45,12 @@ export class StateWriter {
     this.#notice = notice;
   }
 
-  /** Takes what a copy needs. @throws NativeError if there is too little memory for it, but parts of other ranks to receive */
+  /** Allocates the copy. @throws NativeError if there is too little memory, and state of other ranks to receive */
   prepare(): void {
     this.#tryCopy(() => this.#run.trained.writer.prepare());
   }
 
-  /** Writes a checkpoint. Removes what is no longer kept. @throws Gpt2Error in `repeat` if the disk does not take it */
+  /** Writes a checkpoint and removes those no longer kept. @throws Gpt2Error in `repeat` after a disk error */
   async write({ step, position, inPlace, timed }: Save, repeat = once): Promise<SaveResult> {
     const { options, folder, data, trained, tokenizer } = this.#run;
     const { program, configuration, log } = folder;
@@ -70,24 +70,24 @@ export class StateWriter {
     let attempt = () => begun ?? direct();
     return repeat(async () => {
       const result = await attempt().catch((error) => {
-        // The state has not changed: write it without the thread.
+        // The state has not changed, so it can be written without the thread.
         if (inPlace && error instanceof WriterError && !model.sharding) return direct();
         throw error;
       });
       this.#reportFailures(result);
       if (result.failure === undefined) return result;
-      // Other ranks send their parts only once.
+      // Other ranks send their state only once.
       if (begun) attempt = () => writer.again();
       throw new Gpt2Error(result.failure);
     });
   }
 
-  /** Removes what saves left, as `write` does. */
+  /** Removes remains of earlier saves, as `write` does. */
   tidy(): void {
     this.#reportFailures(tidy(checkpointsFolder(this.#run.folder.out), keepingOf(this.#run.options)));
   }
 
-  /** Without host memory for a copy a save is slower, and cannot receive the parts of other ranks. */
+  /** Without host memory for a copy, a save is slower, and state of other ranks cannot be received. */
   #tryCopy<R>(copy: () => R): R | undefined {
     if (!this.#copies) return undefined;
     const { model, writer } = this.#run.trained;
@@ -102,7 +102,7 @@ export class StateWriter {
     }
   }
 
-  /** Reports each failure only once: every save finds it again. */
+  /** Reports each failure only once, because every save finds it again. */
   #reportFailures({ clearFailure, pruneFailure }: TidyResult): void {
     for (const failure of [clearFailure, pruneFailure]) {
       if (failure === undefined || this.#reported.has(failure)) continue;
@@ -112,6 +112,6 @@ export class StateWriter {
   }
 }
 
-/** Without --keep, checkpoints that were made by time make place for newer ones. */
+/** Without --keep, timed saves keep their two newest checkpoints; all other checkpoints stay. */
 const keepingOf = ({ keep, keepEvery }: Run['options']): Keeping =>
   keep === undefined ? { keep: 2, onlyTimed: true } : { keep, keepEvery };

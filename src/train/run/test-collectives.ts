@@ -28,17 +28,17 @@ export async function testCollectives(communicator: Communicator, bytes: number)
   });
   await finished(communicator);
   check(communicator, few, sum);
-  const own = rows.view([count], parts === 1 ? 0 : rank * count);
-  allGather(communicator, { out: whole, in: own });
+  const ofRank = rows.view([count], parts === 1 ? 0 : rank * count);
+  allGather(communicator, { out: whole, in: ofRank });
   await finished(communicator);
-  // The value that each rank sent to this one, or their sum; all ranks received this rank's.
+  // The value that each rank sent to this rank, or the sum; all ranks received this rank's value.
   const wanted = (row: number) => (parts === 1 ? sum : row + 1);
   for (let row = 0; row < parts; row++) check(communicator, rows.view([count], row * count), wanted(row));
   for (let row = 0; row < ranks; row++) check(communicator, whole.view([count], row * count), wanted(row));
 
   const runRound = () => {
     reduceScatter(communicator, { out: rows, start: 0, in: whole });
-    allGather(communicator, { out: whole, in: own });
+    allGather(communicator, { out: whole, in: ofRank });
   };
   // Large collectives may open more connections on first use.
   allReduce(communicator, whole);

@@ -1,6 +1,6 @@
 // Measures a run's speed and estimates when it ends, from a moving average over steps.
 
-/** Weight of the newest step in the average; older ones decay, and about twenty matter. */
+/** Weight of the newest step in the average; weights of older steps decay, so that about twenty steps matter. */
 const newest = 0.1;
 
 export class Throughput {
@@ -12,7 +12,7 @@ export class Throughput {
     this.#tokensPerStep = tokensPerStep;
   }
 
-  /** Adds the time of a step and returns its rate. The first step, which warms up, is not averaged. */
+  /** Adds the time of a step and returns its rate. The first step, a warmup, is not averaged. */
   add(milliseconds: number): { tokensPerSecond: number } {
     this.#steps++;
     if (this.#steps > 1) {
@@ -22,7 +22,7 @@ export class Throughput {
     return { tokensPerSecond: (this.#tokensPerStep * 1000) / milliseconds };
   }
 
-  /** Estimates the seconds of `steps` more steps; undefined before three are done. */
+  /** Estimates the seconds of `steps` more steps; undefined until three steps are done. */
   remaining(steps: number): number | undefined {
     if (this.#milliseconds === undefined || this.#steps < 3) return undefined;
     return (steps * this.#milliseconds) / 1000;

@@ -6,13 +6,16 @@ import { GPT2_STEP, type Pointer } from '../../native/bindings.generated.ts';
 import type { Device, PinnedBuffer } from '../../native/device.ts';
 import type { Tensor } from '../../native/tensor.ts';
 
-/** When a step changes weights and optimizer state. The device decides, because it may run a step before the last is read. */
+/**
+ * Limits within which a step updates weights and optimizer state. The device decides, because it may run a step before the last
+ * is read.
+ */
 export interface UpdateLimits {
-  /** A loss above it, or one that is not finite, updates nothing. Default: none. */
+  /** The step updates nothing if its loss is above this, or not finite. Default: no limit. */
   readonly loss?: number | undefined;
-  /** The same for the gradient norm. */
+  /** The same limit for the gradient norm. */
   readonly norm?: number | undefined;
-  /** Whether the step updates nothing if the previous one did not. Default false. */
+  /** Whether the step updates nothing if the previous step updated nothing. Default false. */
   readonly afterUpdate?: boolean | undefined;
 }
 
@@ -24,14 +27,14 @@ interface StepValues extends Required<UpdateLimits> {
   readonly requests: Requests;
 }
 
-/** A request to all ranks, which they follow once they read the step's result. */
+/** Requests that all ranks follow once they read the step's result. */
 export interface Requests {
   readonly stops: boolean;
-  /** Only rank 0 asks for it. */
+  /** Only rank 0 requests it. */
   readonly saves: boolean;
 }
 
-/** A request to save in the sum over ranks that the step block holds, in fp32: greater than any number of ranks that stop. */
+/** Value of a request to save, in the sum over ranks in the step block (fp32): greater than any number of ranks that stop. */
 const saveRequest = 2 ** 20;
 
 export interface StepResult {
@@ -45,7 +48,7 @@ export interface StepResult {
   readonly requests: Requests;
 }
 
-/** Byte offsets of the results in a buffer, and of the tokens after them. */
+/** Byte offsets of the results in a buffer, and of the tokens after the results. */
 const resultsAt = 64;
 const tokensAt = 128;
 
@@ -56,7 +59,7 @@ export class StagingBuffer {
   readonly #event: Pointer;
   readonly #pinned: PinnedBuffer;
 
-  /** @param tokens in all micro-batches together */
+  /** @param tokens number in all micro-batches together */
   constructor(device: Device, tokens: number) {
     this.#device = device;
     this.#event = device.createEvent();

@@ -1,5 +1,5 @@
-// Enqueues the ops of a training step: micro-batches forward and backward, the gradient norm, the update. Allocates what training
-// adds to a model: gradients, optimizer state, and the step block (GPT2_STEP in cuda/gpt2.h).
+// Enqueues the ops of a training step: micro-batches forward and backward, the gradient norm, the update. Allocates the memory
+// that training needs beyond the model: gradients, optimizer state, and the step block (GPT2_STEP in cuda/gpt2.h).
 import { ParameterArena } from '../../model/arena.ts';
 import { backward } from '../../model/backward.ts';
 import { forward } from '../../model/forward.ts';
@@ -20,7 +20,7 @@ export interface StepOptions {
   readonly batch: number;
   /** Tokens in a sequence. */
   readonly sequence: number;
-  /** Micro-batches in a step, of each rank. */
+  /** Micro-batches in a step, on each rank. */
   readonly accumulation: number;
   readonly optimizer: OptimizerChoice;
   /** Largest gradient norm; 0 clips nothing. */
@@ -31,11 +31,11 @@ export interface StepOptions {
 
 /** How the micro-batches of a step differ. */
 export interface MicroBatch {
-  /** Adds its gradients to those of earlier ones. */
+  /** Whether its gradients are added to those of earlier micro-batches. */
   readonly accumulate: boolean;
-  /** Its gradients, the last ones, are summed over ranks. */
+  /** Whether gradients are summed over ranks, as after the last micro-batch. */
   readonly sums: boolean;
-  /** Begins with the update of the previous step. */
+  /** Whether it begins with the update of the previous step. */
   readonly updates: boolean;
 }
 
@@ -48,7 +48,7 @@ export class StepOps {
   readonly #options: StepOptions;
   readonly #gradientSync: GradientSync | undefined;
 
-  /** @param communicator with the ranks that a step is divided between, each with its own micro-batches */
+  /** @param communicator connects the ranks that share a step, each with separate micro-batches */
   constructor(model: Model, options: StepOptions, communicator?: Communicator) {
     const { device, config, sharding } = model;
     this.#model = model;

@@ -1,6 +1,6 @@
-// Runs optimizer steps: gives a step's values and tokens to the device, runs its ops (step-ops.ts), and reads the results. A GPU
-// launches micro-batches and the end of a step as graphs; tokens, step values and results are copied between them, so that the
-// host can enqueue a step while the device works on the previous one.
+// Runs optimizer steps: copies a step's values and tokens to the device, runs its ops (step-ops.ts), and reads the results. A GPU
+// launches micro-batches and the end of a step as graphs; tokens, step values and results are copied between the graphs, so that
+// the host can enqueue a step while the device works on the previous one.
 import { checkGiven } from '../../base/checks/given.ts';
 import { real, whole } from '../../base/checks/number.ts';
 import { usageError } from '../../base/errors.ts';
@@ -17,7 +17,7 @@ import { type MicroBatch, StepOps, type StepOptions } from './step-ops.ts';
 
 export interface TrainerOptions extends StepOptions {
   /**
-   * Whether `begin` leaves a step's update to the next step: the same bits, later; see `update`. Default: with ZeRO-1, whose
+   * Whether `begin` leaves a step's update to the next step, with the same bits; see `update`. Default: with ZeRO-1, where
    * weights are gathered while the next forward pass begins.
    */
   readonly defersUpdate?: boolean | undefined;
@@ -28,7 +28,7 @@ const largestFloat = 3.4028234663852886e38;
 
 /** A step that was enqueued. */
 export interface BegunStep {
-  /** Time that enqueuing it took the program. */
+  /** Time that the program took to enqueue the step. */
   readonly hostMilliseconds: number;
   /** Waits until the step is done, without blocking the event loop. */
   finished(): Promise<StepResult>;
@@ -37,7 +37,7 @@ export interface BegunStep {
 /**
  * Runs optimizer steps on a model: gradients of micro-batches, their norm, and the update.
  * @throws UsageError for an option out of range, a model made for inference, or an optimizer that cannot update a parameter;
- * ShapeError for a batch that is larger than the model was made for
+ * ShapeError for a batch that is too large for the model's activations
  * @example
  * const optimizer = new AdamW({ weightDecay: 0.1 });
  * const trainer = new Trainer(model, { batch: 4, sequence: 64, accumulation: 1, optimizer, gradientClip: 1 });
@@ -59,7 +59,7 @@ export class Trainer {
   readonly #staging: readonly StagingBuffer[];
   #begun = 0;
 
-  /** @param communicator with the ranks that a step is divided between, each with its own micro-batches */
+  /** @param communicator connects the ranks that share a step, each with separate micro-batches */
   constructor(model: Model, options: TrainerOptions, communicator?: Communicator) {
     const { device, sharding } = model;
     checkOptions(options);
@@ -80,7 +80,7 @@ export class Trainer {
     this.#staging = [new StagingBuffer(device, tokens), new StagingBuffer(device, tokens)];
   }
 
-  /** Enqueues the ops of a step, without its values and tokens: on an absent device, to find what they call. */
+  /** Enqueues the ops of a step, without values and tokens: on an absent device, to find out which functions they call. */
   enqueueOps(): void {
     this.#ops.microBatch({ accumulate: false, sums: false, updates: false });
     this.#ops.norm(this.gradients);
@@ -95,7 +95,7 @@ export class Trainer {
   }
 
   /**
-   * Runs step `index` (counted from 0) with the micro-batches that `nextBatch` gives, and its update.
+   * Runs step `index` (counted from 0) with micro-batches from `nextBatch`, and its update.
    * @throws ShapeError for a micro-batch that is not B x T tokens of the vocabulary; weights and optimizer state stay as they are
    */
   async step(index: number, learningRate: number, nextBatch: () => Batch, limits?: UpdateLimits): Promise<StepResult> {
@@ -105,8 +105,8 @@ export class Trainer {
   }
 
   /**
-   * Enqueues the update that the last step left to the next (TrainerOptions.defersUpdate), if any. To be called before anything
-   * but a step reads or writes weights or optimizer state.
+   * Enqueues the update that the last step has left to the next (TrainerOptions.defersUpdate), if any. Must be called before
+   * anything but a step reads or writes weights or optimizer state.
    */
   update(): void {
     if (!this.#updatePending) return;
@@ -115,8 +115,8 @@ export class Trainer {
   }
 
   /**
-   * Computes the gradients of a step's micro-batches again, without an update, op by op where `step` launches a graph: the
-   * same bits. Each rank computes its own. `onMicroBatch` is called before each.
+   * Computes the gradients of a step's micro-batches again, without an update, op by op where `step` launches a graph: the same
+   * bits. Each rank computes its micro-batches. `onMicroBatch` is called before each.
    */
   recompute(nextBatch: () => Batch, onMicroBatch: (index: number) => void): Promise<Pick<StepResult, 'loss' | 'norm'>> {
     const { batch: B, sequence: T, accumulation } = this.options;
@@ -137,10 +137,10 @@ export class Trainer {
   }
 
   /**
-   * Enqueues step `index` and returns while a GPU still works on it, so that the next can be enqueued before its result is read. On
-   * the CPU it is then done, except for an update that is left to the next. Two steps may be in progress; a third waits for the
-   * first. Signals and timers run between micro-batches.
-   * @param requests of this rank: every rank finds them in the step's result
+   * Enqueues step `index` and returns while a GPU still works on it, so that the next step can be enqueued before the result is
+   * read. On the CPU the step is then done, except for an update that is left to the next step. Two steps may be in progress; a
+   * third waits for the first. Signals and timers run between micro-batches.
+   * @param requests this rank's requests: every rank finds them in the step's result
    */
   begin(
     index: number,
@@ -170,7 +170,7 @@ export class Trainer {
         if (updates) this.#updatePending = false;
         if (!device.graphs) await device.finished();
       }
-      // After the micro-batches: the update that the previous step left begins with them, and reads that step's values.
+      // After the micro-batches: the previous step's deferred update is enqueued with them, and reads the previous step's values.
       staging.uploadValues(this.#ops.block, GPT2_STEP.GPT2_STEP_LEARNING_RATE, GPT2_STEP.GPT2_STEP_STOP - 1);
       this.#endOfStep.run();
       this.#updatePending = this.#defersUpdate;
@@ -186,7 +186,7 @@ function checkOptions(options: TrainerOptions): void {
   checkGiven(options, { ...sizes, optimizer: 'object or function', gradientClip: real(0) }, optional);
 }
 
-/** Rejects a model whose activations the batches do not fit, before memory is allocated. */
+/** Rejects batches that do not fit the model's activations, before memory is allocated. */
 function checkModel({ config, activations }: Model, { batch, sequence }: TrainerOptions): void {
   if (sequence > config.context) {
     throw usageError`sequence takes at most the model's context of ${config.context}, not ${sequence}`;

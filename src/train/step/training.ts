@@ -1,5 +1,5 @@
-// Allocates everything of a training run on a device: the model, what its steps add, and the cache of its samples. The plan of a run
-// (plan/plan-memory.ts) is what this takes on a stand-in for the device.
+// Allocates everything of a training run on a device: the model, the memory of its steps, and the cache of its samples. The plan
+// of a run (plan/plan-memory.ts) does the same on a stand-in for the device.
 import type { Recompute } from '../../model/activation-tables.ts';
 import type { ModelConfig } from '../../model/config.ts';
 import { KeyValueCache } from '../../model/key-value-cache.ts';
@@ -16,13 +16,13 @@ export interface TrainingSizes {
   /** Tokens in a sequence. */
   readonly T: number;
   readonly optimizer: OptimizerChoice;
-  /** Sequences of a rank in a step: more than B accumulate. Default B. */
+  /** Sequences of a rank in a step; if more than B, micro-batches accumulate. Default B. */
   readonly rows?: number | undefined;
   /** Default none. */
   readonly recompute?: Recompute | undefined;
   /** Whether text is sampled, which needs a key-value cache. Default false. */
   readonly samples?: boolean | undefined;
-  /** Ranks between which optimizer state and master weights are divided. Default 1. */
+  /** Number of ranks between which optimizer state and master weights are divided. Default 1. */
   readonly shares?: number | undefined;
 }
 

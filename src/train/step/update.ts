@@ -1,4 +1,4 @@
-// Updates all parameters by their optimizers. With ZeRO-1 each rank updates its part of every bucket, in the order in which a
+// Updates all parameters by their optimizers. With ZeRO-1 each rank updates its share of every bucket, in the order in which a
 // forward pass reads them: a bucket's weights are gathered while the next buckets are updated and the next forward pass begins.
 import { bucketFrom, type ParameterArena } from '../../model/arena.ts';
 import type { Model } from '../../model/model.ts';
@@ -20,7 +20,7 @@ export class Update {
   readonly #inputs: UpdateInputs;
   /** Undefined without ZeRO-1. */
   readonly #zero: { readonly sharding: Sharding; readonly gradientSync: GradientSync } | undefined;
-  /** One for each bucket, reached when its weights are gathered. */
+  /** One event for each bucket, reached when the bucket's weights are gathered. */
   #events: readonly Pointer[] | undefined;
 
   constructor(inputs: UpdateInputs, gradientSync: GradientSync | undefined) {
@@ -29,15 +29,15 @@ export class Update {
     this.#zero = sharding && gradientSync && { sharding, gradientSync };
   }
 
-  /** Enqueues the entire update; work enqueued later runs after it. */
+  /** Enqueues the whole update; work enqueued later runs after it. */
   enqueue(): void {
     this.#enqueue();
     if (this.#zero) joinCollectives(this.#zero.sharding.communicator);
   }
 
   /**
-   * Enqueues the update before a forward pass, which begins when the embeddings are gathered. The forward pass calls the returned
-   * function before each layer, in order, and before the head as one layer more, to wait for its weights.
+   * Enqueues the update before a forward pass, which may begin when the embeddings are gathered. To wait for the weights, the
+   * forward pass calls the returned function before each layer, in order, and before the head, with the number of layers.
    */
   enqueueForForward(): (layer: number) => void {
     const { model, gradients } = this.#inputs;

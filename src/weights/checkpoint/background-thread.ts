@@ -1,4 +1,4 @@
-// The thread that writes checkpoints: takes requests from background.ts, one at a time, and answers each.
+// The thread that writes checkpoints: handles requests from background.ts one at a time, and answers each.
 import { parentPort } from 'node:worker_threads';
 import { type Parameter, realCount } from '../../model/parameters.ts';
 import { bytesOf } from '../../native/element-types.ts';

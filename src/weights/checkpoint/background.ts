@@ -1,5 +1,5 @@
-// Writes checkpoints on a thread (background-thread.ts) while training continues: the device copies its state into page-locked
-// memory, after all work enqueued so far, and the thread writes from there. The format of a checkpoint is in write.ts.
+// Writes checkpoints on a thread (background-thread.ts) while training continues: after all work enqueued so far, the device
+// copies its state into page-locked memory, from which the thread writes. write.ts has the format of a checkpoint.
 import type { Worker } from 'node:worker_threads';
 import { Gpt2Error, NativeError, words } from '../../base/errors.ts';
 import type { ParameterCopy } from '../../model/arena.ts';
@@ -19,7 +19,7 @@ import { type CheckpointHead, copiesOf, type SaveResult } from './write.ts';
 export interface CopyInMemory {
   readonly prefix: string;
   readonly parameters: readonly Parameter[];
-  /** By parameter name. */
+  /** The address of each parameter, by name. */
   readonly addresses: ReadonlyMap<string, bigint>;
 }
 
@@ -27,18 +27,18 @@ export interface CopyInMemory {
 export interface WriteRequest {
   readonly head: CheckpointHead;
   readonly config: ModelConfig;
-  /** As `copiesOf`. */
+  /** In the order of `copiesOf`. */
   readonly copies: readonly CopyInMemory[];
   readonly keeping: Keeping | undefined;
 }
 
-/** The thread itself failed, not its request; the next save starts another. */
+/** The thread failed, not its request; the next save starts another thread. */
 export class WriterError extends Gpt2Error {
   override readonly name = 'WriterError';
 }
 
 export class BackgroundWriter {
-  /** Bytes of host memory that a copy takes: master weights and optimizer state. */
+  /** Bytes of host memory for a copy: master weights and optimizer state. */
   readonly copyBytes: number;
   readonly #model: Model;
   readonly #copies: ReturnType<typeof copiesOf>;
@@ -46,7 +46,7 @@ export class BackgroundWriter {
   #memory: PinnedBuffer | undefined;
   #worker: Worker | undefined;
   #isClosed = false;
-  /** The last request, whose copies stay until the next. */
+  /** The last request; its copies stay until the next request. */
   #request: WriteRequest | undefined;
   #answered: { resolve(result: SaveResult): void; reject(error: Gpt2Error): void } | undefined;
 
@@ -60,7 +60,7 @@ export class BackgroundWriter {
   }
 
   /**
-   * Linux grants more memory than there is, and later kills the program that touches it.
+   * Linux grants more memory than the machine has, and later kills the program that uses it.
    * @throws NativeError if there is too little host memory for a copy
    */
   checkMemory(): void {
@@ -74,7 +74,7 @@ export class BackgroundWriter {
   }
 
   /**
-   * Allocates the memory and starts the thread that saves need, so that the first save is as fast as later ones.
+   * Allocates the memory and starts the thread, so that the first save is as fast as later ones.
    * @throws NativeError if there is too little host memory for a copy
    */
   prepare(): void {
@@ -86,10 +86,11 @@ export class BackgroundWriter {
   }
 
   /**
-   * Writes the state after all work enqueued so far, one write at a time. Returns at once, and work enqueued later may change the
-   * state. With `inPlace` nothing may change it until it is written: the thread then reads the CPU device's own memory.
-   * @throws NativeError as `prepare`. The promise rejects with WriterError, or with NativeError if another rank ended before it
-   *   sent its part: nothing is written then
+   * Writes the state after all work enqueued so far, one write at a time. Returns at once; work enqueued later may change the
+   * state. With `inPlace` nothing may change the state until it is written, because the thread then reads the CPU device's
+   * memory.
+   * @throws NativeError as `prepare`. The promise rejects with WriterError, or, with nothing written, with NativeError if another
+   * rank ended before it sent its share of the state
    */
   write(head: CheckpointHead, keeping: Keeping | undefined, { inPlace }: { inPlace: boolean }): Promise<SaveResult> {
     const { device, config } = this.#model;
@@ -97,19 +98,19 @@ export class BackgroundWriter {
     const copies = isHere ? this.#inPlace() : this.#copy();
     device.record(this.#event);
     return device.reached(this.#event).then(() => {
-      // Abandoned collectives leave incomplete data, which must not be saved.
+      // Aborted collectives leave incomplete data, which must not be saved.
       this.#model.sharding?.communicator.check();
       this.#request = { head, config, copies, keeping };
       return this.#ask(this.#request);
     });
   }
 
-  /** Writes the copies of the last `write` again, which the disk did not take. */
+  /** Writes the copies of the last `write` again, after a disk error. */
   async again(): Promise<SaveResult> {
     return this.#ask(this.#request!);
   }
 
-  /** Sends this rank's part of the state to rank 0, which writes it. */
+  /** Sends this rank's share of the state to rank 0, which writes it. */
   send(): void {
     if (!this.#model.sharding) return;
     for (const { copy } of this.#copies) for (const _ of copy.parts());
@@ -153,7 +154,7 @@ export class BackgroundWriter {
     // The thread keeps the program alive only while it writes.
     worker.unref();
     worker.on('message', (result: SaveResult) => this.#answered?.resolve(result));
-    // Not a disk error, which it answers: a defect of ours, or no memory left.
+    // No disk error, which the thread would answer: a bug, or no memory left.
     worker.on('error', (cause) => {
       this.#worker = undefined;
       this.#answered?.reject(new WriterError(`the thread that writes checkpoints failed: ${cause.message}`, { cause }));
@@ -176,7 +177,7 @@ export class BackgroundWriter {
     }
   }
 
-  /** Ends the thread; no other is started. No write may be in progress. */
+  /** Ends the thread; no other will be started. No write may be in progress. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#worker?.terminate();
@@ -189,6 +190,6 @@ type Arenas = Readonly<Record<ParameterKind, bigint>>;
 const addressOf = (arenas: Arenas, kind: ParameterKind, start: number): bigint =>
   arenas[kind] + BigInt(start * bytesOf('fp32'));
 
-/** The address of each parameter of a copy whose arenas are at these addresses. */
+/** The address of each parameter of a copy, from the addresses of the copy's arenas. */
 const addressesIn = ({ wholeLayout }: ParameterCopy, arenas: Arenas, parameters: readonly Parameter[]) =>
   new Map(parameters.map(({ name, kind }) => [name, addressOf(arenas, kind, wholeLayout.starts.get(name)!)]));

@@ -1,5 +1,5 @@
-// Writes and reads captures: the weights and tokens of one step, its sizes and its results, from which any machine can compute
-// loss and gradients again (train/failure/replay.ts). A capture is a folder like a checkpoint, with capture.json written last.
+// Writes and reads captures: the weights, tokens, sizes and results of one step, from which any machine can compute loss and
+// gradients again (train/failure/replay.ts). A capture is a folder like a checkpoint, with capture.json written last.
 import { createHash } from 'node:crypto';
 import { existsSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -28,13 +28,13 @@ export const captureVersion = 2;
 
 /** Typed: the inferred type of "-Infinity" is no valid declaration. */
 const notFinite: z.ZodType<'NaN' | 'Infinity' | '-Infinity'> = z.enum(['NaN', 'Infinity', '-Infinity']);
-/** A number, or the text of one that is not finite. */
+/** A number, or the text of a number that is not finite. */
 const result = z.union([z.number(), notFinite]);
 
 const captureSchema = z.object({
   format: z.literal('gpt2.ts capture'),
   version: z.int(),
-  /** Name and version of the program that wrote it. */
+  /** Name and version of the program that wrote the capture. */
   program: z.string(),
   step: count,
   /** Position of the step's tokens in the run's data. */
@@ -43,7 +43,7 @@ const captureSchema = z.object({
   library: z.enum(['cpu', 'cuda']),
   dtype: z.enum(dtypes),
   codePath: z.string(),
-  /** Ops and hashes of kernels in their place, as in a run's configuration; absent: there were none. */
+  /** Ops and hashes of the kernels that replaced them, as in a run's configuration; absent: there were none. */
   cards: z.string().optional(),
   batch: size,
   sequence: size,
@@ -78,7 +78,7 @@ export const captured = (value: number): Capture['loss'] =>
   Number.isFinite(value) ? value : (String(value) as Capture['loss']);
 
 /**
- * Writes a capture to `folder`/step-NNNNNNNN and returns its path; one of the same step is replaced.
+ * Writes a capture to `folder`/step-NNNNNNNN and returns its path; an earlier capture of the step is replaced.
  * @param batches the step's micro-batches
  * @throws Gpt2Error if it cannot be written
  */
@@ -122,7 +122,7 @@ export function writeCapture(
   return path;
 }
 
-/** Each row's tokens, and the token that follows them. */
+/** The tokens of each row, and the token after the row. */
 function rowsOf(batches: readonly Batch[], sequence: number): Uint16Array {
   const rows = batches.flatMap(({ inputs, targets }) =>
     Array.from({ length: inputs.length / sequence }, (_, row) => [

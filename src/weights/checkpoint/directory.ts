@@ -1,5 +1,5 @@
-// Finds and verifies checkpoints: all of a run, the newest valid one, or the one a path names. Changes nothing on disk. Remains
-// of interrupted writes (write.ts) are ignored, except for a complete checkpoint that was set aside.
+// Finds and verifies checkpoints: all of a run, the newest valid one, or the one that a path names. Nothing on the disk changes.
+// Remains of interrupted writes (write.ts) are ignored, except for a complete checkpoint that was set aside.
 import { existsSync, lstatSync, readdirSync, type Stats } from 'node:fs';
 import { basename, join } from 'node:path';
 import { attempt, explained, Gpt2Error, gpt2Error } from '../../base/errors.ts';
@@ -27,13 +27,13 @@ export interface DamagedCheckpoint {
 export const checkpointName = (step: number): string => `step-${String(step).padStart(8, '0')}`;
 const namePattern = /^step-(\d{8,})$/;
 
-/** "step-00000020" of a checkpoint that is set aside; undefined for any other name. */
+/** "step-00000020" for a checkpoint that is set aside; undefined for any other name. */
 export function nameOfSetAside(entry: string): string | undefined {
   const found = unfinished(entry);
   return found?.isSetAside ? found.name : undefined;
 }
 
-/** Whether an entry of a folder of checkpoints has a name that this program gives. */
+/** Whether an entry of a folder of checkpoints has a name that this program uses. */
 export const isOwnEntry = (entry: string): boolean => namePattern.test(entry) || unfinished(entry) !== undefined;
 
 /** The step in the name of a checkpoint's folder, set aside or not. */
@@ -77,7 +77,7 @@ export function newestManifest(folder: string): FoundCheckpoint | undefined {
 
 /**
  * Finds the newest valid checkpoint of a folder, and the newer damaged ones, the newest first.
- * @param check throws a Gpt2Error if a manifest's values cannot be used: its checkpoint then counts as damaged
+ * @param check throws a Gpt2Error if a manifest's values cannot be used; the checkpoint then counts as damaged
  */
 export function newestValidCheckpoint(
   folder: string,
@@ -100,10 +100,10 @@ export function newestValidCheckpoint(
 }
 
 /**
- * Finds the checkpoint that a path names: itself, or the newest valid one of a run folder or a checkpoints folder; `damaged`
- * are newer ones that were skipped.
+ * Finds the checkpoint that a path names: a checkpoint, or the newest valid one of a run folder or a checkpoints folder;
+ * `damaged` are the newer ones that were skipped.
  * @param wanted kinds of paths to name in errors
- * @throws Gpt2Error if there is none; it lists the damaged ones
+ * @throws Gpt2Error if there is none, listing the damaged ones
  * @example
  * const checkpoint = resolveCheckpoint('runs/first');
  * console.log(checkpoint.manifest.step, checkpoint.manifest.model);
@@ -156,7 +156,7 @@ export function verifySizes(path: string): FoundCheckpoint {
 }
 
 /**
- * Checks the model's sizes, also against the weights file, before memory is allocated for it.
+ * Checks the model's sizes, also against the weights file, before memory is allocated for the model.
  * @throws Gpt2Error
  */
 export function checkModelSize(path: string, { model, files }: Pick<Manifest, 'model' | 'files'>): void {
@@ -167,7 +167,7 @@ export function checkModelSize(path: string, { model, files }: Pick<Manifest, 'm
   throw gpt2Error`${path} describes a model of ${parameters} parameters, but ${weightsFile} has ${bytes} bytes`;
 }
 
-/** @throws Gpt2Error if it is not a regular file in the folder itself; a link could lead anywhere */
+/** @throws Gpt2Error if the path is no regular file; a link could lead out of the folder */
 function checkFile(file: string): Stats {
   const stats = explained(`${file} cannot be read`, undefined, () => lstatSync(file, { throwIfNoEntry: false }));
   if (!stats) throw gpt2Error`${file} is missing`;

@@ -1,5 +1,6 @@
-// Defines and reads manifest.json of a checkpoint: the values a run needs to resume, the size and hash of every other file, and
-// its own checksum. It is written last, so a folder that has it is complete. directory.ts checks the other files.
+// Defines and reads a checkpoint's manifest.json: the values that a run needs to resume, the size and hash of every other file,
+// and a checksum of the manifest. It is written last, so a folder with a manifest is complete. directory.ts checks the other
+// files.
 import { join } from 'node:path';
 import { z } from 'zod';
 import { Gpt2Error, UsageError } from '../../base/errors.ts';
@@ -14,11 +15,11 @@ export const checkpointVersion = 2;
 
 export const count = z.int().nonnegative();
 export const size = z.int().positive();
-/** The name of a file in the folder itself: a manifest names nothing outside. */
+/** The name of a file in the same folder: a manifest must name nothing outside. */
 const fileName = z.string().regex(/^[\w-][\w.-]*$/);
 export const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
 
-/** Parts that are not GPT-2's. */
+/** Parts that differ from GPT-2's. */
 const partsSchema = z.object(
   Object.fromEntries(
     Object.entries(parts).map(([part, values]) => {
@@ -28,7 +29,7 @@ const partsSchema = z.object(
   ),
 ) as unknown as z.ZodObject<{ [P in keyof Architecture]: z.ZodOptional<z.ZodType<Architecture[P]>> }>;
 
-/** Strict: a part that this program does not know would change what the model computes. */
+/** Strict: a part that this program does not know would change the model's results. */
 export const modelSchema = z.strictObject({
   layers: size,
   channels: size,
@@ -38,7 +39,7 @@ export const modelSchema = z.strictObject({
   ...partsSchema.shape,
 });
 export const positionSchema = z.object({ epoch: count, shard: count, sample: count });
-/** Names, sizes and hashes of files: these, and possibly a tokenizer. */
+/** Names, sizes and hashes of files: those in `wanted`, and possibly a tokenizer. */
 export const filesSchema = (...wanted: readonly string[]) =>
   z
     .array(z.object({ name: fileName, bytes: count, sha256 }))
@@ -52,23 +53,23 @@ export const filesSchema = (...wanted: readonly string[]) =>
 const manifestSchema = z.object({
   format: z.literal('gpt2.ts checkpoint'),
   version: z.int(),
-  /** Name and version of the program that wrote it. */
+  /** Name and version of the program that wrote the checkpoint. */
   program: z.string(),
-  /** Updates done. */
+  /** Number of updates done. */
   step: count,
   /** The run's options, as in its config.json. */
   configuration: z.record(z.string(), z.unknown()),
   model: modelSchema,
   /** Position at which the loader continues. */
   position: positionSchema,
-  /** Length of the run log when it was written. */
+  /** Length of the run log when the checkpoint was written. */
   logBytes: count,
   /** Code path of the library; bits are the same only on the same path. */
   codePath: z.string(),
-  /** The training shards, to detect changed data. Checkpoints of older versions have no hashes of them. */
+  /** The training shards, to detect changed data. Checkpoints of older versions lack the hashes. */
   shards: z.array(z.object({ name: z.string(), tokens: count.max(2 ** 31 - 1), sha256: sha256.optional() })),
   files: filesSchema(weightsFile, optimizerFile),
-  /** True: made because a time had passed (--save-every 10m). */
+  /** True for a save that was due to a time (--save-every 10m). */
   timed: z.boolean().optional(),
   /** Time of writing, ISO 8601. */
   time: z.string(),
@@ -96,13 +97,13 @@ export function checkManifest(manifest: Omit<Manifest, 'files'>): void {
 export const readManifest = (checkpoint: string): Manifest =>
   readDescription(join(checkpoint, manifestFile), 'gpt2.ts checkpoint', checkpointVersion, manifestSchema);
 
-/** Format and version are checked before the rest, which depends on them. */
+/** Format and version are checked first, because the other fields depend on them. */
 const headSchema = z.object({ format: z.unknown().optional(), version: z.unknown().optional() });
 
 /**
- * Reads the JSON that describes a folder, written last with `checkedJson`; version 1 has no checksum.
- * @param version the newest that can be read
- * @throws Gpt2Error if it is missing, damaged, or of another format or version
+ * Reads the JSON that describes a folder, which `checkedJson` wrote last; version 1 has no checksum.
+ * @param version the newest version that can be read
+ * @throws Gpt2Error if the file is missing, damaged, or of another format or version
  */
 export function readDescription<S extends z.ZodType>(
   path: string,

@@ -1,4 +1,5 @@
-// Removes checkpoints of a run that --keep does not keep. Only valid ones count: a damaged one must not replace a good one.
+// Removes checkpoints of a run that --keep does not keep. Only valid ones count: a damaged checkpoint must not replace a good
+// one.
 import { renameSync, rmSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { attempt, explained, Gpt2Error } from '../../base/errors.ts';
@@ -6,7 +7,7 @@ import { clearLeftovers, unfinishedPath } from '../files/replace.ts';
 import { listCheckpoints, nameOfSetAside, stepOf, verifySizes } from './directory.ts';
 import type { Manifest } from './manifest.ts';
 
-/** Which checkpoints stay; see `pruneCheckpoints`. */
+/** The checkpoints that stay; see `pruneCheckpoints`. */
 export interface Keeping {
   readonly keep: number;
   readonly keepEvery?: number;
@@ -15,10 +16,9 @@ export interface Keeping {
 
 /**
  * Removes all checkpoints except the last `keep` written, at least one, and valid ones whose step is a multiple of `keepEvery`;
- * with `onlyTimed` it looks only at valid ones that were made by time, and all others stay.
- * The last written need not have the highest step: a run may have continued from an older checkpoint because a newer one was
- * damaged.
- * @throws Gpt2Error if one cannot be removed
+ * with `onlyTimed` it removes only valid checkpoints of timed saves, and all others stay. The last one written need not have the
+ * highest step: a run may have continued from an older checkpoint because a newer one was damaged.
+ * @throws Gpt2Error if a checkpoint cannot be removed
  */
 export function pruneCheckpoints(folder: string, { keep, keepEvery, onlyTimed }: Keeping): void {
   const manifests = listCheckpoints(folder).map((path) => [path, manifestOf(path)] as const);
@@ -38,12 +38,12 @@ export function removeCheckpoints(folder: string): void {
   for (const path of listCheckpoints(folder)) remove(path);
 }
 
-/** The latest time that a Date can hold; a manifest may contain any. */
+/** The latest time that a Date can hold; a manifest may contain any time. */
 const lastTime = 8.64e15;
 
 /**
- * The time for a new checkpoint: now, but later than any in the folder, so that pruning by time is right even if the clock was
- * set back.
+ * The time for a new checkpoint: now, but later than any in the folder, so that pruning by time works even if the clock was set
+ * back.
  */
 export function timeToWrite(folder: string): string {
   const newest = Math.max(...listCheckpoints(folder).map((path) => timeIn(manifestOf(path))), 0);
@@ -59,7 +59,7 @@ function manifestOf(path: string): Manifest | undefined {
 /** The time in a manifest; a damaged checkpoint counts as older than all others. */
 const timeIn = (manifest: Manifest | undefined): number => (manifest ? Date.parse(manifest.time) || 0 : -1);
 
-/** Renames before it removes, so that an interrupted removal leaves no partial checkpoint. */
+/** Renames the checkpoint before its removal, so that an interrupted removal leaves no partial checkpoint. */
 function remove(path: string): void {
   const entry = basename(path);
   explained(`cannot remove the old checkpoint ${path}`, undefined, () => {

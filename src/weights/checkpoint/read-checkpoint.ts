@@ -1,5 +1,5 @@
 // Loads a checkpoint's weights and optimizer state into a model. All names and shapes are compared before the first tensor is
-// written, so a rejected file leaves the model unchanged. Finding and verifying the checkpoint is in directory.ts.
+// written, so a rejected file leaves the model unchanged. directory.ts finds and verifies the checkpoint.
 import { join } from 'node:path';
 import { Gpt2Error, shortList } from '../../base/errors.ts';
 import { architectureOf } from '../../model/architecture.ts';
@@ -16,9 +16,9 @@ import type { Manifest } from './manifest.ts';
 import { copiesOf } from './write.ts';
 
 /**
- * Fills a model's master weights and the weights rounded from them; padding rows become zero. A model with a shorter context
- * takes the first positions.
- * @throws Gpt2Error naming the difference if the checkpoint is of another model, or its tensors are other ones
+ * Fills a model's master weights, and the weights that are rounded from them; padding rows become zero. A model with a shorter
+ * context takes the first positions.
+ * @throws Gpt2Error naming the difference if the checkpoint is of another model, or has other tensors
  * @example loadWeights(resolveCheckpoint('runs/first'), model);
  */
 export function loadWeights(
@@ -46,7 +46,7 @@ export function loadOptimizer(
 
 /**
  * Fills copies from a file that holds their tensors and no others.
- * @param context positions in the file; the model takes the first of them
+ * @param context number of positions in the file; the model takes the first ones
  */
 function loadCopies(
   path: string,
@@ -72,15 +72,15 @@ function loadCopies(
 
 /** @param mayShorten whether the model may have a shorter context. @throws Gpt2Error if weights are of another model */
 export function checkModel(path: string, found: ModelConfig, wanted: ModelConfig, mayShorten = true): void {
-  const [own, other] = [found, wanted].map((config) => ({ ...config, ...architectureOf(config) })) as [
+  const [stored, other] = [found, wanted].map((config) => ({ ...config, ...architectureOf(config) })) as [
     Required<ModelConfig>,
     Required<ModelConfig>,
   ];
   const fits = (name: keyof ModelConfig) =>
-    own[name] === other[name] || (mayShorten && name === 'context' && own.context > other.context);
+    stored[name] === other[name] || (mayShorten && name === 'context' && stored.context > other.context);
   const differences = (Object.keys(other) as (keyof ModelConfig)[])
     .filter((name) => !fits(name))
-    .map((name) => `${name} ${own[name]} instead of ${other[name]}`);
+    .map((name) => `${name} ${stored[name]} instead of ${other[name]}`);
   if (differences.length > 0) throw new Gpt2Error(`${path} is of another model: ${differences.join(', ')}`);
 }
 

@@ -1,11 +1,11 @@
-// Hashes all weights, to show that two runs are equal in every bit. It hashes device layout, [out, in], so no file has this
-// hash.
+// Hashes all weights, to show that two runs are equal in every bit. The hash covers the device layout, [out, in], so it is not
+// the hash of any file.
 import { createHash } from 'node:crypto';
 import type { Model } from '../../model/model.ts';
 import { parameterTable } from '../../model/parameters.ts';
 
 /**
- * sha256 over the fp32 master weights, tensor by tensor in the table's order, without padding rows. With several ranks, all
+ * sha256 over the fp32 master weights, tensor by tensor in the table's order, without padding rows. With several ranks, all must
  * call it at the same time.
  * @throws NativeError if another rank ends meanwhile
  * @example console.log(await weightsHash(model));

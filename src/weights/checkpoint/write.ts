@@ -1,5 +1,5 @@
-// Writes a checkpoint under a temporary name, syncs every file, the manifest last, then renames it: under its own name a
-// checkpoint is complete. Replacing and removing checkpoints is in replace.ts and prune.ts.
+// Writes a checkpoint under a temporary name, syncs every file, the manifest last, then renames the folder: a checkpoint with its
+// final name is complete. replace.ts and prune.ts replace and remove checkpoints.
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
@@ -30,11 +30,11 @@ export interface State {
   readonly optimizer: readonly Values[];
 }
 
-/** A checkpoint apart from its tensors. */
+/** A checkpoint without its tensors. */
 export interface CheckpointHead {
   /** The run's folder of checkpoints. */
   readonly folder: string;
-  /** Updates done. */
+  /** Number of updates done. */
   readonly step: number;
   /** The content of tokenizer.json, if the model's tokenizer is not built in. */
   readonly tokenizer?: string | undefined;
@@ -50,8 +50,8 @@ export interface CheckpointToWrite extends CheckpointHead {
 }
 
 /**
- * Removes what interrupted writes left, then writes a checkpoint from the device's memory, as `writeState`.
- * @throws UsageError for a manifest that `resolveCheckpoint` would refuse; nothing is written then
+ * Removes remains of interrupted writes, then writes a checkpoint from the device's memory, as `writeState`.
+ * @throws UsageError for a manifest that `resolveCheckpoint` would refuse, before anything is written
  * @example
  * const { manifest } = resolveCheckpoint('runs/first');
  * const optimizer = trainer.optimizerState.copies;
@@ -69,9 +69,9 @@ export function writeCheckpoint(checkpoint: CheckpointToWrite): string {
   return writeState(head, stateInDevice(model, optimizer), makeFolders);
 }
 
-/** A manifest without its files. */
+/** A manifest without the list of files. */
 const manifestOf = ({ folder, step, manifest }: CheckpointHead, model: ModelConfig): Omit<Manifest, 'files'> => ({
-  // First: it may be the whole manifest of another checkpoint.
+  // First, because it may be the whole manifest of another checkpoint.
   ...manifest,
   format: 'gpt2.ts checkpoint',
   version: checkpointVersion,
@@ -80,7 +80,7 @@ const manifestOf = ({ folder, step, manifest }: CheckpointHead, model: ModelConf
   time: timeToWrite(folder),
 });
 
-/** The state in the device at the time it is read. */
+/** The state in the device at the time of the read. */
 export function stateInDevice(model: Model, optimizer: readonly StateCopy[]): State {
   const { config } = model;
   const [weights, ...rows] = copiesOf(model, optimizer).map(({ copy, ...named }) => ({
@@ -97,8 +97,8 @@ export const copiesOf = ({ config, masters }: Model, optimizer: readonly StateCo
 ];
 
 /**
- * Writes a checkpoint and returns its path. One of the same step, complete or damaged, is replaced.
- * @throws Gpt2Error if it cannot be written; the unfinished one is removed, older checkpoints are untouched
+ * Writes a checkpoint and returns its path. A checkpoint of the same step, complete or damaged, is replaced.
+ * @throws Gpt2Error if a write fails; the unfinished checkpoint is removed, older ones are untouched
  */
 function writeState(head: CheckpointHead, state: State, make = makeInRun): string {
   const { folder, step, tokenizer } = head;
@@ -120,9 +120,9 @@ function writeState(head: CheckpointHead, state: State, make = makeInRun): strin
     writeDurably(join(temporary, manifestFile), [Buffer.from(checkedJson(whole))]);
     putInPlace(temporary, folder, name);
   } catch (cause) {
-    // On a disk that fails here too, the next write removes it (clearLeftovers).
+    // If the removal fails, too, the next write removes the folder (clearLeftovers).
     if (temporary) removeIfPossible(temporary);
-    // Without an error code of the file system the cause is not the disk, but a failed device or a defect of ours.
+    // An error without a code of the file system is not the disk's: the device failed, or there is a bug.
     const { code, message } = cause as NodeJS.ErrnoException;
     if (code === undefined && !isOfFiles(cause)) throw cause;
     throw new Gpt2Error(
@@ -139,9 +139,9 @@ function writeText(folder: string, name: string, text: string): Manifest['files'
   return { name, bytes: bytes.length, sha256: createHash('sha256').update(bytes).digest('hex') };
 }
 
-/** Why something could not be removed. Training continues. */
+/** Reasons why something could not be removed. Training continues. */
 export interface TidyResult {
-  /** For what interrupted saves left. */
+  /** For remains of interrupted saves. */
   readonly clearFailure?: string;
   /** For checkpoints that --keep no longer keeps. */
   readonly pruneFailure?: string;
@@ -154,7 +154,7 @@ export interface SaveResult extends TidyResult {
 }
 
 /**
- * Removes what interrupted saves left, writes a checkpoint, then removes those that are no longer kept. Disk errors are in the
+ * Removes remains of interrupted saves, writes a checkpoint, then removes those that are no longer kept. Disk errors are in the
  * result.
  */
 export function saveState(head: CheckpointHead, state: State, keeping: Keeping | undefined): SaveResult {
@@ -164,7 +164,7 @@ export function saveState(head: CheckpointHead, state: State, keeping: Keeping |
   return { path, clearFailure, pruneFailure: prune(head.folder, keeping) };
 }
 
-/** Removes what `saveState` would, for a run with nothing left to save: its last save may have been killed before that. */
+/** Removes files as `saveState` does, for a run with nothing left to save, whose last save may have been killed before. */
 export const tidy = (folder: string, keeping: Keeping | undefined): TidyResult => ({
   clearFailure: clearLeftovers(folder),
   pruneFailure: prune(folder, keeping),
@@ -182,14 +182,14 @@ function onDisk<R>(work: () => R): R | Gpt2Error {
   return result;
 }
 
-/** Makes a folder in an existing run folder. A lost run folder is not recreated: it would lack log and configuration. */
+/** Creates a folder in an existing run folder. A lost run folder is not recreated: it would lack log and configuration. */
 function makeInRun(folder: string): void {
   if (existsSync(folder)) return;
   mkdirSync(folder);
   syncToDisk(dirname(folder));
 }
 
-/** Makes a folder and its missing parents, and syncs them to the disk. */
+/** Creates a folder and its missing parents, and syncs them to the disk. */
 function makeFolders(folder: string): void {
   const first = makeFolder(folder);
   if (first === undefined) return;

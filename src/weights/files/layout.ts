@@ -1,5 +1,5 @@
-// Converts between our tensors and stored ones (Hugging Face's layout): padding rows are not stored, linear weights are stored as
-// [in, out].
+// Converts between our tensors and stored ones (Hugging Face's layout): padding rows are not stored, and linear weights are
+// stored as [in, out].
 import type { Parameter } from '../../model/parameters.ts';
 
 /** The shape of a parameter in a file. */
@@ -8,7 +8,7 @@ export function storedShape({ shape, rows, transposed }: Parameter): number[] {
   return transposed ? stored.reverse() : stored;
 }
 
-/** A parameter's real rows, from the order of its tensor to that of a file. */
+/** A parameter's real rows, from our layout to the stored one. */
 export const toStored = (parameter: Parameter, values: Float32Array): Float32Array =>
   parameter.transposed ? transpose(values, parameter.rows, values.length / parameter.rows) : values;
 
@@ -16,7 +16,7 @@ export const toStored = (parameter: Parameter, values: Float32Array): Float32Arr
 export const fromStored = (parameter: Parameter, stored: Float32Array): Float32Array =>
   parameter.transposed ? transpose(stored, stored.length / parameter.rows, parameter.rows) : stored;
 
-/** Transposes in blocks, so that values that are read stay in cache while the output is written in order. */
+/** Transposes in blocks, so that values stay in the cache while the output is written in order. */
 function transpose(values: Float32Array, rows: number, columns: number): Float32Array {
   const block = 32;
   const out = new Float32Array(values.length);

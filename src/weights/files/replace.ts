@@ -1,5 +1,5 @@
 // Replaces folders of checkpoints by renames: a new one has a temporary name until it is complete, and an old one of the same
-// step is set aside until then. A complete checkpoint always has its name or is set aside, where directory.ts finds it.
+// step is set aside until then. So a complete checkpoint always has its final name, or is set aside, where directory.ts finds it.
 import { existsSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { orElse } from '../../base/errors.ts';
@@ -8,8 +8,8 @@ import { syncToDisk } from '../../base/files/sync.ts';
 const unfinishedPattern = /^\.(step-\d{8,})\.(\d+)(?:-\d+)?\.(tmp|old)$/;
 
 /**
- * The parts of a folder name under which a process writes, removes or sets aside a checkpoint (see replace.ts); undefined for
- * any other name. One that is set aside stays the checkpoint of its step until the new one is in place.
+ * The components of a folder name under which a process writes, removes or sets aside a checkpoint (see replace.ts); undefined
+ * for any other name. A checkpoint that is set aside remains the checkpoint of its step until the new one is in place.
  */
 export function unfinished(entry: string) {
   const [, name, process, ending] = unfinishedPattern.exec(entry) ?? [];
@@ -17,7 +17,7 @@ export function unfinished(entry: string) {
 }
 
 /**
- * A free path at which this process writes or removes a checkpoint (`tmp`), or sets one aside while another replaces it (`old`).
+ * An unused path for a checkpoint that this process writes or removes (`tmp`), or sets aside while another replaces it (`old`).
  */
 export function unfinishedPath(folder: string, name: string, ending: 'tmp' | 'old'): string {
   for (let count = 1; ; count++) {
@@ -30,7 +30,7 @@ export function unfinishedPath(folder: string, name: string, ending: 'tmp' | 'ol
 const writingMilliseconds = 3600_000;
 
 /**
- * Gives a finished folder its name. A rename does not replace a folder that has files, so a checkpoint of that name
+ * Gives a finished folder its final name. A rename cannot replace a folder that has files, so an older checkpoint with the name
  * is set aside first, and put back if the rename fails. If it cannot be removed afterwards, `clearLeftovers` reports that.
  */
 export function putInPlace(temporary: string, folder: string, name: string): void {
@@ -48,13 +48,13 @@ export function putInPlace(temporary: string, folder: string, name: string): voi
   if (replaces) removeIfPossible(aside);
 }
 
-/** Removes a file or folder, and leaves what cannot be removed. */
+/** Removes a file or folder; errors are ignored. */
 export const removeIfPossible = (path: string): void =>
   orElse(undefined, () => rmSync(path, { recursive: true, force: true }));
 
 /**
- * Removes the remains of killed writers. A checkpoint that was set aside gets its name back if that is free.
- * @returns why something could not be removed; undefined if everything was
+ * Removes the remains of killed writers. A checkpoint that was set aside gets its final name back if the name is free.
+ * @returns why something could not be removed; undefined if everything was removed
  */
 export function clearLeftovers(folder: string): string | undefined {
   const failures: string[] = [];
@@ -84,13 +84,13 @@ function clear(folder: string, entry: string): void {
   else rmSync(path, { recursive: true, force: true });
 }
 
-/** Whether another process is writing a folder; this one never is when it asks. */
+/** Whether another process is writing a folder; this process never is when it calls this. */
 export function isWriting(writer: number, path: string): boolean {
   if (writer === process.pid) return false;
   try {
     process.kill(writer, 0);
   } catch (error) {
-    // EPERM: it runs, as another user.
+    // EPERM: the process runs, as another user.
     if ((error as NodeJS.ErrnoException).code !== 'EPERM') return false;
   }
   const touched = statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;

@@ -7,7 +7,7 @@ import { elementCount } from '../../native/element-types.ts';
 export const largestHeaderBytes = 8_000_000;
 /** Bytes of an F32 element. */
 export const floatBytes = 4;
-/** Bytes of the element types that can be read; those of one byte are masks. */
+/** Bytes of the element types that can be read; types of one byte are masks. */
 export const elementBytes: Readonly<Record<string, number>> = { F32: floatBytes, F16: 2, BF16: 2, U8: 1, BOOL: 1 };
 
 /** A tensor in the header; `from` and `to` count from the end of the header. */
@@ -25,7 +25,7 @@ const entrySchema = z.object({
   data_offsets: z.tuple([count, count]),
 });
 
-/** A name from a file, made safe for a message of one line. */
+/** Makes a name from a file safe for a one-line message. */
 export const quote = (name: string): string => {
   const plain = /^[\w.-]{1,80}$/.test(name);
   return plain ? name : `${JSON.stringify(name.slice(0, 80))}${name.length > 80 ? '…' : ''}`;
@@ -71,7 +71,7 @@ function parseObject(text: Uint8Array, refuse: (what: string) => never): object 
   return parsed;
 }
 
-/** Every byte of data belongs to one tensor. */
+/** Checks that every byte of data belongs to exactly one tensor. */
 function checkSpans(entries: Map<string, TensorEntry>, dataBytes: number, refuse: (what: string) => never): void {
   // Among tensors with the same start, empty ones come first.
   const spans = [...entries].sort(([, a], [, b]) => a.from - b.from || a.to - b.to);

@@ -37,7 +37,7 @@ export interface Values {
 export interface TensorToWrite {
   readonly name: string;
   readonly shape: readonly number[];
-  /** Returns the values when they are written; they are released before the next tensor is read. */
+  /** Called when the values are written; they are released before the next tensor is read. */
   read(): Float32Array;
 }
 
@@ -48,7 +48,8 @@ export interface WrittenFile {
 }
 
 /**
- * Writes tensors in this order to a new file, rounded to `type`, and syncs it. transformers requires its metadata, format "pt".
+ * Writes tensors in this order to a new file, rounded to `type`, and syncs the file. transformers requires the metadata: format
+ * "pt".
  * @throws the file system's error, with its code; the caller then removes the file
  */
 export function writeSafetensors(
@@ -103,15 +104,18 @@ function headerOf(
 /** An open file; only its header is in memory. */
 export interface SafetensorsFile extends Disposable {
   readonly path: string;
-  /** In the order of the header. */
+  /** Names in the order of the header. */
   readonly names: readonly string[];
   /** @throws Gpt2Error if the file has no such tensor */
   shape(name: string): readonly number[];
-  /** The values of a tensor of fp32, fp16 or bf16; of a mask also bytes. @throws Gpt2Error if it is not there or of another type */
+  /**
+   * The values of a tensor of fp32, fp16 or bf16; a mask may also be bytes.
+   * @throws Gpt2Error if it is missing or of another type
+   */
   read(name: string, isMask?: boolean): Float32Array;
 }
 
-/** Opens a file and checks its header against its size. @throws Gpt2Error naming the file, the tensor and what is wrong */
+/** Opens a file and checks its header against its size. @throws Gpt2Error naming the file, the tensor and the problem */
 export const openSafetensors = (path: string): SafetensorsFile => readerOf(new StoredFile(path), reader);
 
 function reader(file: StoredFile): Omit<SafetensorsFile, typeof Symbol.dispose> {

@@ -1,4 +1,4 @@
-// Opens a file of weights of any format and reads exact parts of it.
+// Opens a file of weights of any format and reads ranges of it.
 import { closeSync, fstatSync } from 'node:fs';
 import { explained, Gpt2Error } from '../../base/errors.ts';
 import { readFully } from '../../base/files/read-file.ts';
@@ -30,7 +30,7 @@ export class StoredFile {
   }
 }
 
-/** Makes a reader of an open file, which is closed with the reader, or if `make` throws. */
+/** Makes a reader of an open file, and closes the file with the reader, or if `make` throws. */
 export function readerOf<F extends Disposable, R>(file: F, make: (file: F) => R): R & Disposable {
   try {
     return { ...make(file), [Symbol.dispose]: () => file[Symbol.dispose]() };

@@ -1,4 +1,4 @@
-// Writes an export under a temporary name, like writeDurably's, and renames it when complete. The next export to the same path
+// Writes an export under a temporary name, as writeDurably does, and renames it when complete. The next export to the same path
 // removes the leftovers of killed exports, and nothing else.
 import { existsSync, mkdirSync, readdirSync, renameSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
@@ -7,7 +7,7 @@ import { temporaryPath } from '../../data/shards/shard.ts';
 import { weightsFile } from '../files/names.ts';
 import { isWriting, removeIfPossible } from '../files/replace.ts';
 
-/** Whether a folder can be written at `path`: there is none, or it has only leftovers of a killed export. */
+/** Whether a folder can be written at `path`: nothing is there, or only leftovers of a killed export. */
 export function isFreeForFolder(path: string, ourNames: readonly string[]): boolean {
   if (!existsSync(path)) return true;
   if (!statSync(path).isDirectory()) return false;
@@ -19,7 +19,9 @@ export function isFreeForFolder(path: string, ourNames: readonly string[]): bool
   );
 }
 
-/** Makes a folder with the files that `write` writes. An existing one is kept: it may be a mount point or a current directory. */
+/**
+ * Makes a folder with the files that `write` writes. An existing folder is kept: it may be a mount point or a current directory.
+ */
 export function writeFolder(path: string, write: (folder: string) => void): void {
   const isThere = existsSync(path);
   const staged = isThere ? stagedInside(path) : path;
@@ -44,7 +46,7 @@ export function writeFolder(path: string, write: (folder: string) => void): void
 
 /** Removes the leftovers of killed exports to `path`. */
 export function clearInterruptedExports(path: string): void {
-  // What belongs to another user stays, and is harmless.
+  // Leftovers of another user stay; they do no harm.
   for (const left of leftovers(path)) removeIfPossible(left);
 }
 

@@ -1,5 +1,5 @@
-// The tokenizer.json of a Hugging Face folder: the file, or one made of GPT-2's older vocab.json and merges.txt, with the tokens that
-// tokenizer_config.json, added_tokens.json and special_tokens_map.json add, as transformers (5.18) reads them.
+// The tokenizer.json of a Hugging Face folder: the file itself, or one made of GPT-2's older vocab.json and merges.txt, with the
+// tokens that tokenizer_config.json, added_tokens.json and special_tokens_map.json add, as transformers (5.18) reads them.
 import { z } from 'zod';
 import { tokenizerFiles } from '../../tokenizer/gpt2-files.ts';
 import { addedIds, vocabularySchema } from '../../tokenizer/huggingface-tokenizer.ts';
@@ -33,11 +33,11 @@ const fileSchema = z.looseObject({
 type File = z.infer<typeof fileSchema>;
 type Vocabulary = File['model']['vocab'];
 
-/** In the order in which transformers adds them. */
+/** Names of tokens, in the order in which transformers adds them. */
 const names = ['bos_token', 'eos_token', 'unk_token', 'sep_token', 'pad_token', 'cls_token', 'mask_token'];
 
 type Parse = (text: string) => unknown;
-/** Reads and checks a file of the folder; undefined: it is not there. @throws Gpt2Error */
+/** Reads and checks a file of the folder; undefined if it does not exist. @throws Gpt2Error */
 export type ReadFile = <S extends z.ZodType>(name: string, schema: S, parse?: Parse) => z.infer<S> | undefined;
 type Refuse = (what: string) => never;
 
@@ -60,7 +60,7 @@ export function folderTokenizer(read: ReadFile, refuse: Refuse): string | undefi
   return JSON.stringify({ ...file, added_tokens: added.map((token, index) => ({ id: ids[index], ...token })) });
 }
 
-/** Also sets the names that transformers gives GPT-2's end of text. */
+/** Makes the file of a vocabulary; also sets the names that transformers gives GPT-2's end of text. */
 function fileOfVocabulary(read: ReadFile, settings: Settings, refuse: Refuse): File | undefined {
   const { tokenizer_class: type, add_prefix_space: prefix } = settings;
   if (type && !/^GPT2Tokenizer(Fast)?$/.test(type))
@@ -75,7 +75,7 @@ function fileOfVocabulary(read: ReadFile, settings: Settings, refuse: Refuse): F
   return byteLevelFile(vocab, merges!, [], prefix ?? false);
 }
 
-/** The content of a tokenizer's tokenizer.json; that of a built-in one is made. */
+/** The content of a tokenizer's tokenizer.json; for a built-in tokenizer it is generated. */
 export function fileOf({ name, file }: Tokenizer): string {
   const builtIn = builtInTokenizers.find((tokenizer) => tokenizer.name === name);
   if (file !== undefined || !builtIn) return file!;
@@ -85,7 +85,7 @@ export function fileOf({ name, file }: Tokenizer): string {
   return JSON.stringify(byteLevelFile(Object.fromEntries(tokens.map((token, id) => [token, id])), [...merges], [end]));
 }
 
-/** tokenizer.json of byte-level BPE with GPT-2's pattern. */
+/** A tokenizer.json of byte-level BPE with GPT-2's pattern. */
 function byteLevelFile(vocab: Vocabulary, merges: string[], added: File['added_tokens'], prefix = false): File {
   const byteLevel = { type: 'ByteLevel', add_prefix_space: prefix, trim_offsets: true, use_regex: true };
   const parts = { continuing_subword_prefix: '', end_of_word_suffix: '' };
@@ -101,7 +101,7 @@ function byteLevelFile(vocab: Vocabulary, merges: string[], added: File['added_t
 /** The tokens that a folder's other files name, those with ids first, in the order in which transformers adds them. */
 function namedTokens(read: ReadFile, settings: Settings): Token[] {
   const { added_tokens_decoder: numbered } = settings;
-  // Older files, which transformers reads only if the newer one has no tokens with ids.
+  // transformers reads the older files only if the newer one has no tokens with ids.
   const all = numbered ? settings : { ...settings, ...read('special_tokens_map.json', settingsSchema) };
   const older = numbered ? {} : (read('added_tokens.json', z.record(z.string().min(1), z.int().nonnegative())) ?? {});
   const others = Object.keys(all).filter((name) => name.endsWith('_token') && !names.includes(name));

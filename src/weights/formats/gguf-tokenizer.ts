@@ -1,4 +1,4 @@
-// Describes a tokenizer as GGUF holds it: the text, type and merges of byte-level BPE with GPT-2's pattern. llama.cpp knows other
+// Describes a tokenizer in GGUF's format: the text, type and merges of byte-level BPE with GPT-2's pattern. llama.cpp knows other
 // tokenizers only by the names of their models.
 import { z } from 'zod';
 import { gpt2Error } from '../../base/errors.ts';
@@ -7,7 +7,7 @@ import { type Tokenizer, tokenizerOf } from '../../tokenizer/tokenizer.ts';
 import { fileOf } from './folder-tokenizer.ts';
 
 export interface GgufTokenizer {
-  /** Of each row of the embedding. */
+  /** The token of each row of the embedding. */
   readonly tokens: readonly string[];
   readonly types: Int32Array<ArrayBuffer>;
   readonly merges: readonly string[];
@@ -17,7 +17,7 @@ export interface GgufTokenizer {
 /** Values of tokenizer.ggml.token_type. */
 const types = { normal: 1, control: 3, userDefined: 4, unused: 5 };
 
-/** The files whose tokenizer is GPT-2's except for tokens and merges. */
+/** The fields that must be GPT-2's; tokens and merges may differ. */
 const schema = z.object({
   normalizer: z.null().optional(),
   pre_tokenizer: z.object({
@@ -39,15 +39,15 @@ const schema = z.object({
 });
 
 /**
- * @param own the tokenizer that came with the model; undefined: the built-in one with its vocabulary, if there is one
+ * @param ofModel the tokenizer stored with the model; undefined: the built-in one with its vocabulary, if there is one
  * @throws Gpt2Error if GGUF cannot hold it
  */
-export function ggufTokenizer(config: ModelConfig, own: Tokenizer | undefined): GgufTokenizer | undefined {
-  const tokenizer = own ?? tokenizerOf(config);
+export function ggufTokenizer(config: ModelConfig, ofModel: Tokenizer | undefined): GgufTokenizer | undefined {
+  const tokenizer = ofModel ?? tokenizerOf(config);
   if (!tokenizer) return undefined;
   const [{ name, endOfText }, { vocabularySize }] = [tokenizer, config];
   const { success, data } = schema.safeParse(JSON.parse(fileOf(tokenizer)));
-  // Without an end of text, readers would take GPT-2's id for one.
+  // Without an end of text, readers would use GPT-2's id.
   if (!success || endOfText === undefined) {
     throw gpt2Error`GGUF cannot hold the tokenizer of this model (${name}): give --format hf, which can`;
   }

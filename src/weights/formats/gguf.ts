@@ -1,5 +1,5 @@
-// Writes GGUF version 3 as llama.cpp and similar programs read GPT-2: key-value pairs, names and offsets of tensors, their values.
-// Matrices have the requested type, everything else is fp32; the head is token_embd.
+// Writes GGUF version 3 as llama.cpp and similar programs read GPT-2: key-value pairs, names and offsets of tensors, their
+// values. Matrices have the requested type, everything else is fp32; token_embd is also the head.
 import { writeDurably } from '../../data/shards/shard.ts';
 import { presetName } from '../../model/config.ts';
 import { type Parameter, parameterCount, parameterTable, realCount } from '../../model/parameters.ts';
@@ -28,12 +28,12 @@ const names: Readonly<Record<string, string>> = {
   fcprojb: 'ffn_down.bias',
 };
 
-/** Writes weights, and their tokenizer if it is known. @throws Gpt2Error if the format cannot hold it, or the file cannot be written */
+/** Writes weights, and their tokenizer if it is known. @throws Gpt2Error if the format cannot hold it, or a write fails */
 export function writeGguf(path: string, weights: StoredModel, type: WeightType): void {
   const { model: config } = weights;
   const tokenizer = ggufTokenizer(config, weights.tokenizer);
   const parameters = parameterTable(config);
-  // Position embeddings are added, not multiplied: llama.cpp's own files have them in fp32.
+  // Position embeddings are added, not multiplied: llama.cpp's converter also keeps them in fp32.
   const typeOf = ({ kind, name }: Parameter): WeightType => (kind === 'matrix' && name !== 'wpe' ? type : 'fp32');
   const bytesIn = (parameter: Parameter) => realCount(parameter) * weightTypes[typeOf(parameter)].bytes;
 
@@ -63,7 +63,7 @@ export function writeGguf(path: string, weights: StoredModel, type: WeightType):
     uint64(pairs.length).bytes,
     ...pairs.map(([key, value]) => Buffer.concat([text(key), encodeValue(value)])),
     ...parameters.map((parameter, index) => {
-      // The innermost dimension first.
+      // The innermost dimension comes first.
       const dimensions = [parameter.rows, ...parameter.shape.slice(1)].reverse();
       return Buffer.concat([
         text(nameOf(parameter)),

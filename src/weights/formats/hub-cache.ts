@@ -1,5 +1,5 @@
 // The cache of models from the Hugging Face hub: gpt2.ts/models in the user's cache folder. A repository's folder has one folder
-// per commit, and for each revision that was used a file with its commit.
+// per commit, and for each used revision a file with its commit.
 import { closeSync, existsSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -21,11 +21,11 @@ export interface FetchOptions {
   readonly notice?: ((text: string) => void) | undefined;
   /** Called with the received and the total bytes of the weights. */
   readonly onProgress?: ((done: number, total: number) => void) | undefined;
-  /** Aborting it stops the download; the next one resumes. */
+  /** Aborting it stops the download; the next download resumes it. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** The head start of a process that shows its progress, such as rank 0. */
+/** Head start of a process that shows its progress, such as rank 0. */
 const headStartMilliseconds = 300;
 
 const repositoryFolder = (repository: string): string => join(cacheFolder('models'), repository);
@@ -33,13 +33,13 @@ const repositoryFolder = (repository: string): string => join(cacheFolder('model
 /** The folder of a repository's model at a commit. */
 export const modelFolder = (repository: string, commit: string): string => join(repositoryFolder(repository), commit);
 
-/** Whether a model's folder has all its files: the weights come last. */
+/** Whether a model's folder is complete; the weights come last. */
 export const isWhole = (folder: string): boolean => existsSync(join(folder, weightsFile));
 
 const commitFile = ({ repository, revision = 'main' }: HubName): string =>
   join(repositoryFolder(repository), `${encodeURIComponent(revision)}.commit`);
 
-/** The commit that a revision was when it was used last; undefined if the cache lacks its model. */
+/** The commit of a revision when it was last used; undefined if the cache lacks the model. */
 export function knownCommit(name: HubName): string | undefined {
   const path = commitFile(name);
   const commit = existsSync(path) ? readFileSync(path, 'utf8') : '';
@@ -54,7 +54,7 @@ export function rememberCommit(name: HubName, commit: string): void {
   }
 }
 
-/** Makes a model's folder whole while no other process does; does nothing if another one has. @throws as `make` */
+/** Completes a model's folder while no other process does; does nothing if another process has. @throws as `make` */
 export async function alone(
   folder: string,
   { notice, onProgress, signal }: FetchOptions,
@@ -78,7 +78,7 @@ export async function alone(
     }
     if (isWhole(folder)) return;
     await make();
-    // Whoever still waits for it finds the folder whole.
+    // Processes that still wait find the folder complete.
     rmSync(path, { force: true });
   } finally {
     closeSync(file);

@@ -1,5 +1,5 @@
 // Downloads models of the Hugging Face hub by name, OWNER/NAME or OWNER/NAME@REVISION, into the cache (hub-cache.ts). A branch is
-// looked up at each use, for new commits; a commit that is in the cache needs no network.
+// looked up at each use, for new commits; a commit in the cache needs no network.
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { attempt, Gpt2Error, gpt2Error, InterruptedError, onCommandLine, words } from '../../base/errors.ts';
@@ -18,14 +18,14 @@ export interface HubModel {
   readonly name: string;
 }
 
-/** Files by which a model is checked before its weights are downloaded; a repository may lack all but the first. */
+/** Files that are checked before the weights are downloaded; a repository may lack all but the first. */
 const describingFiles = ['config.json', adapterFile, ...tokenizerFiles];
-/** How long a model of the cache waits for the hub's word on newer commits. */
+/** Time limit of asking the hub for newer commits of a model in the cache. */
 const patienceMilliseconds = 5000;
 
 const isCommit = (revision = ''): boolean => /^[0-9a-f]{40}$/.test(revision);
 
-/** The parts of a name, or of an address as a browser shows it; undefined: the text has another form. */
+/** The parts of a name, or of a browser's address; undefined if the text has another form. */
 export function parseHubName(text: string): HubName | undefined {
   const [, repository, revision] =
     /^([A-Za-z0-9_][\w.-]*\/[A-Za-z0-9_][\w.-]*)(?:@(\S+))?$/.exec(nameInAddress(text) ?? text) ?? [];
@@ -44,8 +44,8 @@ function nameInAddress(text: string): string | undefined {
 }
 
 /**
- * The model of the hub that a text names; undefined: the text is a path. What exists is a path, and without a revision so is what
- * an existing folder lacks: runs/mistyped is not looked for on the network.
+ * The model of the hub that a text names; undefined if the text is a path: if the path exists, or if the text has no revision and
+ * an existing folder lacks it. So a mistyped runs/NAME is not looked up on the network.
  */
 export function hubName(model: string): HubName | undefined {
   const name = parseHubName(model);
@@ -53,15 +53,15 @@ export function hubName(model: string): HubName | undefined {
   return name.revision === undefined && existsSync(dirname(model)) ? undefined : name;
 }
 
-/** Whether `given` names the model of the hub that a run has recorded with its commit. */
-export function isRecordedAs(recorded: string, given: string): boolean {
-  const [was, is] = [parseHubName(recorded), parseHubName(given)];
+/** Whether `text` names the hub model that a run has recorded with its commit. */
+export function isRecordedAs(recorded: string, text: string): boolean {
+  const [was, is] = [parseHubName(recorded), parseHubName(text)];
   if (!was || !isCommit(was.revision) || was.repository !== is?.repository) return false;
   return !isCommit(is.revision) || is.revision === was.revision;
 }
 
 /**
- * Downloads a model unless the cache has it. Of several processes one downloads, and the others wait for it.
+ * Downloads a model unless the cache has it. If several processes call this, one downloads and the others wait.
  * @throws Gpt2Error if the hub has no such model or cannot be reached, or the model is not a GPT-2 that can be read;
  * InterruptedError after `signal`
  */
@@ -76,7 +76,7 @@ export async function fetchHubModel(name: HubName, options: FetchOptions = {}): 
   return model;
 }
 
-/** The commit of a name: the hub's answer, or the one used before if the hub cannot answer. */
+/** The commit of a name: the hub's answer, or the one used before if the hub does not answer. */
 async function findCommit(name: HubName, { notice, signal }: FetchOptions): Promise<string> {
   const { repository, revision } = name;
   if (isCommit(revision) && isWhole(modelFolder(repository, revision!))) return revision!;
@@ -131,13 +131,13 @@ async function downloadModel(
     }
   };
   for (const file of describingFiles) await fetchFile(file);
-  // Another model is refused before its gigabytes are downloaded.
+  // Other architectures are refused before their gigabytes are downloaded.
   fromDownload(folder, () => readModelFolder(folder, name));
-  // Last: the folder is whole when it has the weights.
+  // The weights come last: they complete the folder.
   if (!(await fetchFile(weightsFile, onProgress))) throw await otherWeights(name, at);
 }
 
-/** Reads a downloaded model. @throws as `read`; for a damaged file, of which there may have been no checksum, with the advice to remove it */
+/** Reads a downloaded model. @throws as `read`; for a damaged file, which may have had no checksum, with advice to remove it */
 export function fromDownload<T>(folder: string, read: () => T): T {
   const found = attempt(read);
   if (!(found instanceof Gpt2Error)) return found;
@@ -157,7 +157,7 @@ function isDamaged(path: string): boolean {
   }
 }
 
-/** The error for a repository without model.safetensors, by the files that it has instead. */
+/** The error for a repository without model.safetensors, depending on its other files. */
 async function otherWeights(name: string, at: HubName): Promise<Gpt2Error> {
   const has = (file: string) =>
     askForHead(urlOf(at, file), { headers: authorization() }).then(
@@ -175,7 +175,7 @@ async function otherWeights(name: string, at: HubName): Promise<Gpt2Error> {
 const urlOf = ({ repository, revision = 'main' }: HubName, file: string): string =>
   huggingFace(`${repository}/resolve/${encodeURIComponent(revision)}/${file}`);
 
-/** @throws Gpt2Error for a token that no header can hold: fetch's own error would print it */
+/** @throws Gpt2Error for a token that no header can hold: the error of fetch would print the token */
 function authorization(): Record<string, string> {
   const token = process.env.HF_TOKEN?.trim() ?? '';
   if (!/^[\x21-\x7e]*$/.test(token)) {
@@ -184,7 +184,9 @@ function authorization(): Record<string, string> {
   return token ? { authorization: `Bearer ${token}` } : {};
 }
 
-/** The error for an answer of the hub. Without a token it answers 401 for a missing repository too, so as not to reveal private ones. */
+/**
+ * The error for an answer of the hub. Without a token, the hub answers 401 even for a missing repository, to hide private ones.
+ */
 function refusal({ repository, revision }: HubName, { status, code, message }: Refused): Gpt2Error {
   const page = huggingFace(repository);
   if (code === 'GatedRepo') {

@@ -1,5 +1,5 @@
-// Reads and writes GPT-2 in the format of transformers: a folder with config.json and model.safetensors, tensors with the names of
-// openai-community/gpt2, optionally prefixed by "transformer." and torch.compile's "_orig_mod.". It reads fp32, fp16 and bf16 and
+// Reads and writes GPT-2 in the format of transformers: a folder with config.json and model.safetensors, tensors with the names
+// of openai-community/gpt2, optionally prefixed by "transformer." and torch.compile's "_orig_mod.". Reads fp32, fp16 and bf16;
 // rejects models that this program would compute differently. folder-tokenizer.ts reads the tokenizer.
 import { existsSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -28,7 +28,10 @@ const configSchema = z.looseObject({
   ...{ n_layer: size, n_embd: size, n_head: size, n_positions: size, vocab_size: size },
 });
 
-/** Further fields that change how transformers (5.18) computes, with the values that give GPT-2. All others leave logits as they are. */
+/**
+ * Further fields that change the results of transformers (5.18), with the values for GPT-2. All other fields leave logits
+ * unchanged.
+ */
 const valuesOf = (config: z.infer<typeof configSchema>): Readonly<Record<string, readonly unknown[]>> => ({
   activation_function: ['gelu_new', 'gelu_pytorch_tanh'],
   layer_norm_epsilon: [1e-5],
@@ -43,20 +46,22 @@ const valuesOf = (config: z.infer<typeof configSchema>): Readonly<Record<string,
   max_position_embeddings: [config.n_positions],
 });
 
-/** Fields of models that compute otherwise: code beside the weights, other weights, other attention. A GPT-2 has none, or empty ones. */
+/**
+ * Fields of other models: code stored with the weights, other weights, other attention. A GPT-2 lacks them, or has them empty.
+ */
 const foreign = [
   ...['auto_map', 'transformers_weights', 'quantization_config', 'fusion_config', 'per_layer_config', 'pruned_heads'],
   ...['sliding_window', 'attention_chunk_size', 'layer_types', 'rope_parameters', 'rope_scaling', 'rope_theta'],
 ];
 const isEmpty = (value: unknown): boolean => !value || (typeof value === 'object' && Object.keys(value).length === 0);
 
-/** Files that hold weights in other ways than one that is read here. */
+/** Files with weights in formats that are not read here. */
 const otherWeights = [`${weightsFile}.index.json`, 'pytorch_model.bin'];
-/** transformers adds an adapter to the weights where it finds one. */
+/** If a folder has an adapter, transformers adds it to the weights. */
 export const adapterFile = 'adapter_config.json';
 const otherTokenizers = ['vocab.txt', 'spiece.model', 'tokenizer.model', 'sentencepiece.bpe.model'];
 
-/** Whether a folder has the format of transformers, or its beginnings; false for checkpoints and runs of this program. */
+/** Whether a folder has the format of transformers, complete or not; false for checkpoints and runs of this program. */
 export function isHuggingFaceModel(path: string): boolean {
   if (!statSync(path, { throwIfNoEntry: false })?.isDirectory()) return false;
   const has = (name: string) => existsSync(join(path, name));
@@ -64,7 +69,7 @@ export function isHuggingFaceModel(path: string): boolean {
   return [weightsFile, ...otherWeights].some(has) || !['log.jsonl', 'checkpoints'].some(has);
 }
 
-/** Refuses what a model has. */
+/** Throws the error for a model with this property. */
 type Refuse = (what: string) => never;
 const refusing =
   (name: string): Refuse =>
@@ -74,7 +79,7 @@ const refusing =
 
 /**
  * Reads the sizes and the tokenizer of the model in a folder, whose weights may still be missing.
- * @param name of the model in errors
+ * @param name the model's name in errors
  * @throws Gpt2Error naming the file or field that cannot be used
  */
 export function readModelFolder(path: string, name = path): Pick<StoredModel, 'model' | 'tokenizer'> {
@@ -117,7 +122,7 @@ function orRefuse<R>(name: string, refuse: Refuse, work: () => R): R {
   }
 }
 
-/** Reads files of a folder, and checks them against a schema; undefined: there is no such file. */
+/** Reads a file of a folder, and checks it against a schema; undefined if there is no such file. */
 const reading =
   (path: string, refuse: Refuse, most: number): ReadFile =>
   (name, schema, parse = JSON.parse) => {
@@ -130,7 +135,9 @@ const reading =
     return refuse(`${field.map(String).map(quote).join('.') || 'it'} of its ${name}: ${message}`);
   };
 
-/** The folder's tokenizer; undefined if it has none. A token for padding is often added to GPT-2's without a row in the embedding. */
+/**
+ * The folder's tokenizer; undefined if there is none. A padding token is often added to GPT-2's tokens without an embedding row.
+ */
 function readTokenizerOf(path: string, { vocabularySize }: ModelConfig, refuse: Refuse): Tokenizer | undefined {
   const file = folderTokenizer(reading(path, refuse, largestFile), refuse);
   if (file === undefined) {
@@ -168,7 +175,7 @@ function readConfig(path: string, refuse: Refuse): ModelConfig {
   }
 }
 
-/** The name in the file of each tensor, by its GPT-2 name. */
+/** The name of each tensor in the file, by its GPT-2 name. */
 function namesOf(file: SafetensorsFile, refuse: Refuse): Map<string, string> {
   const names = new Map<string, string>();
   for (const stored of file.names) {
@@ -180,7 +187,7 @@ function namesOf(file: SafetensorsFile, refuse: Refuse): Map<string, string> {
   return names;
 }
 
-/** A stored head must be the embedding; safetensors' save_model stores a shared tensor under one of its names. */
+/** A stored head must equal the embedding; safetensors' save_model stores a shared tensor under one of its names. */
 function checkHead(file: SafetensorsFile, names: Map<string, string>, refuse: Refuse): void {
   const [head, embedding] = [names.get('lm_head.weight'), names.get('wte.weight')];
   if (head === undefined) return;
@@ -194,7 +201,7 @@ function checkHead(file: SafetensorsFile, names: Map<string, string>, refuse: Re
   );
 }
 
-/** Older versions of transformers stored the causal mask, and the score of what it hides (-1e4, in bf16 -9984). */
+/** Older versions of transformers stored the causal mask, and the score of hidden positions (-1e4, in bf16 -9984). */
 function isMask(file: SafetensorsFile, name: string, stored: string, { layers }: ModelConfig): boolean {
   const [, layer, kind] = /^h\.(\d+)\.attn\.(bias|masked_bias)$/.exec(name) ?? [];
   if (kind === undefined || Number(layer) >= layers) return false;
@@ -227,7 +234,7 @@ function checkTensors(
   }
 }
 
-/** The files of a tokenizer, of which a folder may have any. */
+/** The files of a tokenizer; a folder may have any of them. */
 export const tokenizerFiles = [
   'vocab.json',
   'merges.txt',
@@ -240,13 +247,17 @@ export const tokenizerFiles = [
 export const huggingFaceFiles = ['config.json', 'generation_config.json', ...tokenizerFiles, weightsFile] as const;
 
 /** Writes into a temporary folder, which is renamed later. @throws the file system's error */
-export function writeHuggingFace(folder: string, { model, tokenizer: own, read }: StoredModel, type: WeightType): void {
+export function writeHuggingFace(
+  folder: string,
+  { model, tokenizer: ofModel, read }: StoredModel,
+  type: WeightType,
+): void {
   const write = (name: (typeof huggingFaceFiles)[number], text: string) =>
     writeFileSync(join(folder, name), text, { flush: true });
   const json = (name: (typeof huggingFaceFiles)[number], value: unknown) =>
     write(name, `${JSON.stringify(value, null, 2)}\n`);
-  const tokenizer = own ?? tokenizerOf(model);
-  // Left out, they would be GPT-2's.
+  const tokenizer = ofModel ?? tokenizerOf(model);
+  // If they were left out, readers would use GPT-2's.
   const { endOfText = null } = tokenizer ?? {};
   const ends = tokenizer ? { bos_token_id: endOfText, eos_token_id: endOfText } : {};
   json('config.json', configOf(model, { torch_dtype: weightTypes[type].torch, ...ends }));
@@ -259,7 +270,7 @@ export function writeHuggingFace(folder: string, { model, tokenizer: own, read }
     const named = special === undefined ? {} : { bos_token: special, eos_token: special };
     write(tokenizerFile, file);
     json('tokenizer_config.json', {
-      // Else " ." would be decoded as ".".
+      // Otherwise " ." would be decoded as ".".
       clean_up_tokenization_spaces: false,
       model_max_length: model.context,
       tokenizer_class: isBuiltIn ? 'GPT2Tokenizer' : 'PreTrainedTokenizerFast',

@@ -1,5 +1,5 @@
-// Reads and writes llm.c's model file: 256 int32 (magic 20240326, version, sizes), then the parameters in fp32 or bf16; a tensor has
-// all layers of a parameter. The file includes padding rows of the vocabulary.
+// Reads and writes llm.c's model file: 256 int32 (magic 20240326, version, sizes), then the parameters in fp32 or bf16; one
+// tensor holds a parameter of all layers. The file includes padding rows of the vocabulary.
 import { dirname } from 'node:path';
 import { gpt2Error } from '../../base/errors.ts';
 import { fromBf16 } from '../../base/files/half-floats.ts';
@@ -61,7 +61,7 @@ function reader(file: StoredFile): Omit<StoredModel, typeof Symbol.dispose> {
 
 interface Header {
   readonly model: ModelConfig;
-  /** Rows of wte. */
+  /** Number of rows of wte. */
   readonly rows: number;
   readonly elementBytes: number;
 }
@@ -104,7 +104,7 @@ function refuseOtherFormat(file: StoredFile): void {
   if (begins('GGUF')) {
     throw gpt2Error`${path} is a GGUF file, which cannot be read; name ${modelPaths}`;
   }
-  // The length of its header, then the header's JSON.
+  // safetensors: the length of its header, then the header's JSON.
   if (head[8] === 0x7b && head.readUInt32LE(4) === 0) {
     throw gpt2Error`${path} is a safetensors file without a configuration: name its folder, ${dirname(path)}`;
   }

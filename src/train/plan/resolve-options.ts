@@ -1,4 +1,4 @@
-// Settles a run's options in stages, each once: read, merge with the resumed run, find the model, fill in defaults, check,
+// Resolves a run's options in stages, each once: read, merge with the resumed run, find the model, fill in defaults, check,
 // choose the batch, freeze. Only --batch auto opens the device, for a moment.
 import { existsSync } from 'node:fs';
 import { gpt2Error, UsageError, usageError, words } from '../../base/errors.ts';
@@ -22,7 +22,7 @@ import { modelOf } from '../../options/model-of-options.ts';
 import {
   type DefaultedOptions,
   optionTable,
-  type SettledOptions,
+  type ResolvedOptions,
   spell,
   type TrainOptions,
 } from '../../options/table.ts';
@@ -39,31 +39,31 @@ import { type BatchChoice, chooseBatch } from './plan-memory.ts';
 import { mergeRun, mergeUnverified } from './resume.ts';
 
 /** A run's options, and the model and files that they name, before data and device are opened. */
-export interface Settled {
-  readonly options: SettledOptions;
+export interface Resolved {
+  readonly options: ResolvedOptions;
   readonly deviceOptions: DeviceOptions;
   readonly config: ModelConfig;
-  /** Undefined if none is known: the tokens cannot be decoded. */
+  /** Undefined if unknown: then tokens cannot be decoded. */
   readonly tokenizer: Tokenizer | undefined;
   /** The checkpoint from which a resumed run continues. */
   readonly checkpoint: FoundCheckpoint | undefined;
-  /** Weights that the run starts with; undefined: random ones. */
+  /** Weights that the run starts from; undefined: random ones. */
   readonly start: Weights | undefined;
   readonly trainShards: string[];
   readonly valShards: string[];
 }
 
 /**
- * @param given with the options of all sources
- * @param place of this process among ranks; undefined: it trains alone, or only plans
+ * @param asked options of all sources
+ * @param place this process's place among ranks; undefined: it trains alone, or only plans
  * @throws UsageError or Gpt2Error; InterruptedError if `signal` stops the download of --model
  */
-export async function settle(
-  given: TrainOptions,
+export async function resolveOptions(
+  asked: TrainOptions,
   { notice = () => {}, ...fetching }: FetchOptions,
   place?: Place,
-): Promise<Settled> {
-  const { options: merged, checkpoint } = mergeRun(place ? withRanks(given, place) : given, notice);
+): Promise<Resolved> {
+  const { options: merged, checkpoint } = mergeRun(place ? withRanks(asked, place) : asked, notice);
   const target = selectDevice(merged.device ?? optionTable.device.default, place?.gpu);
   const start = checkpoint
     ? checkpointWeights(checkpoint)
@@ -71,10 +71,10 @@ export async function settle(
   const { options, config, tokenizer, trainShards, valShards } = findFiles(merged, target.kind, start);
   if (start && !checkpoint) announceStart(start, merged, options, notice);
   const device = { ...target, dtype: options.dtype, threads: threadsOf(options.threads, place) };
-  const settled = freezeOptions({ ...options, ...(await batchOf(merged, options, { device, config, tokenizer })) });
-  if (options.batch === 'auto') announceBatch(merged, settled, notice);
-  const deviceOptions = { ...device, accumulates: settled.accumulation > 1 };
-  return { options: settled, deviceOptions, config, tokenizer, checkpoint, start, trainShards, valShards };
+  const resolved = freezeOptions({ ...options, ...(await batchOf(merged, options, { device, config, tokenizer })) });
+  if (options.batch === 'auto') announceBatch(merged, resolved, notice);
+  const deviceOptions = { ...device, accumulates: resolved.accumulation > 1 };
+  return { options: resolved, deviceOptions, config, tokenizer, checkpoint, start, trainShards, valShards };
 }
 
 /** Completes options and finds the files that they name. */
@@ -93,16 +93,16 @@ function findFiles(merged: TrainOptions, kind: DeviceChoice['kind'], start: Weig
 }
 
 /**
- * Checks the options of several runs, and the files that they name, before the first one starts. It opens no device and reads
- * neither shards nor the checkpoints of runs that are resumed, and downloads a model of the Hugging Face hub.
- * @returns the model of each run: of the hub, with its commit, so that runs that start later begin with the same weights
- * @throws as `settle`
+ * Checks the options of several runs, and the files that they name, before the first run starts. Opens no device, reads neither
+ * shards nor the checkpoints of resumed runs, but downloads models of the Hugging Face hub.
+ * @returns the model of each run; a hub model with its commit, so that later runs start from the same weights
+ * @throws as `resolveOptions`
  */
 export async function checkRuns(all: readonly TrainOptions[], fetching: FetchOptions): Promise<(string | undefined)[]> {
   const models: (string | undefined)[] = [];
   const weights = new Map<string | undefined, Weights | undefined>();
-  for (const given of all) {
-    const { options: merged, checkpoint } = mergeUnverified(given);
+  for (const asked of all) {
+    const { options: merged, checkpoint } = mergeUnverified(asked);
     const { model, device } = merged;
     if (!checkpoint && !weights.has(model)) weights.set(model, await startingWeights(model, fetching));
     const start = checkpoint ? checkpointWeights(checkpoint) : weights.get(model);
@@ -110,18 +110,18 @@ export async function checkRuns(all: readonly TrainOptions[], fetching: FetchOpt
     const { hellaswagEvery, hellaswag, sequence } = options;
     const { vocabularySize } = config;
     if (hellaswagEvery > 0) readHellaswag(hellaswag, { sequence, vocabularySize, tokenizer });
-    models.push(start?.hubName ?? given.model);
+    models.push(start?.hubName ?? asked.model);
   }
   return models;
 }
 
 /**
- * The number of ranks of a run: as given, or as in the run that is resumed.
- * @param given with the options of all sources
+ * The number of ranks of a run, from its options or from the run that it resumes.
+ * @param asked options of all sources
  * @throws UsageError for wrong options, before any process is started
  */
-export function wantedRanks(given: TrainOptions): number {
-  const { options: merged } = mergeUnverified(given);
+export function wantedRanks(asked: TrainOptions): number {
+  const { options: merged } = mergeUnverified(asked);
   const { ranks = optionTable.ranks.default } = merged;
   if (ranks === 1) return ranks;
   const kind = selectKind(merged.device ?? optionTable.device.default);
@@ -134,20 +134,20 @@ function refuseRanks(options: DefaultedOptions, kind: DeviceChoice['kind']): voi
   refuseAutoBatch(options.batch, options.ranks);
 }
 
-/** Ranks between which optimizer state is divided. */
-export const sharesOf = ({ ranks, zero }: Pick<SettledOptions, 'ranks' | 'zero'>): number => (zero === 1 ? ranks : 1);
+/** The number of ranks between which optimizer state is divided. */
+export const sharesOf = ({ ranks, zero }: Pick<ResolvedOptions, 'ranks' | 'zero'>): number => (zero === 1 ? ranks : 1);
 
-/** Whether samples are taken: a model's tokens can only be decoded with its tokenizer. */
+/** Whether samples are taken: only with a tokenizer can a model's tokens be decoded. */
 export const takesSamples = (sampleEvery: number, tokenizer: Tokenizer | undefined): boolean =>
   sampleEvery > 0 && tokenizer !== undefined;
 
-/** A file that came with the weights or the data; without one, the size of the vocabulary decides. */
+/** The tokenizer file of the weights or the data; without a file, the size of the vocabulary decides. */
 const tokenizerOfRun = (config: ModelConfig, start: Weights | undefined, data: Tokenizer | undefined) =>
   [start?.tokenizer, data].find((tokenizer) => tokenizer?.file !== undefined) ?? tokenizerOf(config);
 
-function withRanks(given: TrainOptions, { ranks }: Place): TrainOptions {
-  if (given.ranks === undefined || given.ranks === ranks) return { ...given, ranks };
-  throw usageError`--gpus ${given.ranks}, but ${ranks} ranks were started`;
+function withRanks(asked: TrainOptions, { ranks }: Place): TrainOptions {
+  if (asked.ranks === undefined || asked.ranks === ranks) return { ...asked, ranks };
+  throw usageError`--gpus ${asked.ranks}, but ${ranks} ranks were started`;
 }
 
 /** The weights that --model names, or undefined for a new model. */
@@ -181,19 +181,19 @@ function modelConfig(
   return modelOf(options, start?.model, vocabularySize);
 }
 
-/** Refuses parts that are given and are not those of the weights. */
-function refuseOtherParts({ path, model }: Weights, given: TrainOptions): void {
-  const own = architectureOf(model);
-  const other = architectureNames.find((name) => given[name] !== undefined && given[name] !== own[name]);
+/** Refuses options for parts of the model that differ from the parts of the weights. */
+function refuseOtherParts({ path, model }: Weights, asked: TrainOptions): void {
+  const trained = architectureOf(model);
+  const other = architectureNames.find((name) => asked[name] !== undefined && asked[name] !== trained[name]);
   if (other === undefined) return;
   const flag = spell(other);
   throw new UsageError(
-    `${flag} ${given[other]}, but ${path} was trained with ${flag} ${own[other]}; leave out ${flag}`,
+    `${flag} ${asked[other]}, but ${path} was trained with ${flag} ${trained[other]}; leave out ${flag}`,
     { options: [other] },
   );
 }
 
-/** The batch as given, or the choice of --batch auto. */
+/** The number of --batch, or the choice of --batch auto. */
 async function batchOf(
   merged: TrainOptions,
   { batch, ...options }: DefaultedOptions,
@@ -223,10 +223,10 @@ function announceStart(
   }
 }
 
-/** Without --total-batch, the tokens of a step depend on the free memory. */
+/** Prints the choice; without --total-batch, the tokens of a step depend on the free memory. */
 function announceBatch(
   merged: TrainOptions,
-  { batch, recompute, totalBatch }: SettledOptions,
+  { batch, recompute, totalBatch }: ResolvedOptions,
   notice: (text: string) => void,
 ): void {
   const step =
