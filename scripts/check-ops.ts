@@ -2,8 +2,7 @@
 // its bound. Needs no test runner, so scripts/test-arm64 can run it on an emulated CPU, where vitest cannot run an op suite.
 import { Device } from '../src/native/device.ts';
 import { opCases } from '../src/ops/cases/index.ts';
-import { runCase } from '../src/ops/cases/run-case.ts';
-import { variantsOf } from '../src/ops/cases/variants.ts';
+import { runCase, variantsOf } from '../src/ops/cases/run-case.ts';
 
 using device = Device.open({ kind: 'cpu' });
 const { codePath, threads } = device.description;

@@ -64,9 +64,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       'cases/op-case',
       'cases/prepared-case',
       'cases/run-case',
-      'cases/variants',
       'collectives',
-      'columnwise',
       'contract',
       'enqueue',
       'kernels/card-hash',
@@ -116,7 +114,6 @@ export const rooms: Readonly<Record<string, Room>> = {
       'character-tokenizer',
       'gpt2-files',
       'huggingface-tokenizer',
-      'line-and-column',
       'loss',
       'safe-cuts',
       'tokenizer',
@@ -149,7 +146,6 @@ export const rooms: Readonly<Record<string, Room>> = {
       'checkpoint/manifest',
       'checkpoint/prune',
       'checkpoint/read-checkpoint',
-      'checkpoint/weights-hash',
       'checkpoint/write',
       'files/names',
       'files/stored-file',
@@ -162,7 +158,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   ranks: {
     purpose: 'processes that train together: how they find each other, what they agree on, how they report a failure',
     imports: ['native'],
-    open: ['agree', 'place', 'ranks', 'refuse'],
+    open: ['agree', 'place', 'ranks'],
   },
   inference: {
     purpose: '`sample/`: texts; `evaluate/`: losses and questions',
@@ -176,7 +172,6 @@ export const rooms: Readonly<Record<string, Room>> = {
     open: [
       'complete-options',
       'configuration',
-      'model-of-options',
       'presets',
       'read-options',
       'resumed-options',

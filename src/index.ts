@@ -71,9 +71,9 @@ export type {
 
 // checkpoints and formats
 
+export { weightsHash } from './train/run/weights-hash.ts';
 export { type FoundCheckpoint, listCheckpoints, resolveCheckpoint } from './weights/checkpoint/directory.ts';
 export { loadOptimizer, loadWeights } from './weights/checkpoint/read-checkpoint.ts';
-export { weightsHash } from './weights/checkpoint/weights-hash.ts';
 export { type CheckpointToWrite, writeCheckpoint } from './weights/checkpoint/write.ts';
 export { type ExportFormat, type ExportOptions, exportModel } from './weights/export.ts';
 export type { FetchOptions } from './weights/formats/hub-cache.ts';

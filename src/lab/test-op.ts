@@ -3,8 +3,7 @@ import type { Device } from '../native/device.ts';
 import { elementCount } from '../native/element-types.ts';
 import type { OpCases } from '../ops/cases/op-case.ts';
 import { prepare, shapeOf } from '../ops/cases/prepared-case.ts';
-import { runCase } from '../ops/cases/run-case.ts';
-import { variantsOf } from '../ops/cases/variants.ts';
+import { runCase, variantsOf } from '../ops/cases/run-case.ts';
 import type { WrongTensor } from '../report/kernel-round.ts';
 import { wrongLines, wrongTensor } from './describe-wrong.ts';
 

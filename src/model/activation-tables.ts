@@ -1,7 +1,7 @@
 import { GPT2_FP8_FACTOR } from '../native/bindings.generated.ts';
 import type { Device } from '../native/device.ts';
+import { blocksOf, groupsOf } from '../native/element-types.ts';
 import type { Tensor } from '../native/tensor.ts';
-import { blocksOf, groupsOf } from '../ops/columnwise.ts';
 import { architectureOf } from './architecture.ts';
 import { type ModelConfig, paddedVocabularySize } from './config.ts';
 

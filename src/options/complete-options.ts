@@ -1,7 +1,15 @@
-// Completes options with defaults once the device and the model are known, checks rules about several options, and freezes them.
+// Completes options with defaults once the device and the model are known, checks rules about several options, and freezes them;
+// derives the model that they describe.
 import { UsageError, usageError, words } from '../base/errors.ts';
-import { architectureOf, gpt2Architecture } from '../model/architecture.ts';
-import { customModel, defaultContext, type ModelConfig, presetConfig } from '../model/config.ts';
+import { architectureOf, gpt2Architecture, otherThanGpt2 } from '../model/architecture.ts';
+import {
+  checkConfig,
+  customModel,
+  defaultContext,
+  gpt2VocabularySize,
+  type ModelConfig,
+  presetConfig,
+} from '../model/config.ts';
 import type { LibraryKind } from '../native/find-library.ts';
 import { defaultOf, type Facts } from './row.ts';
 import { validationSequences } from './running-rows.ts';
@@ -125,4 +133,24 @@ export function freezeOptions(options: DefaultedOptions & { readonly batch: numb
   const { sequence, valSteps, valTokens = validationSequences * sequence } = options;
   const validation = valSteps === undefined ? { valTokens } : {};
   return Object.freeze({ ...options, totalBatch, accumulation: totalBatch / together, ...validation });
+}
+
+/**
+ * The model that options describe.
+ * @param options with the parts of the weights filled in
+ * @param weights the model of the weights that the run starts from; undefined for a new model
+ * @throws UsageError as `checkConfig`
+ */
+export function modelOf(
+  options: Omit<DefaultedOptions, 'batch'>,
+  weights?: ModelConfig,
+  vocabularySize: number = gpt2VocabularySize,
+): ModelConfig {
+  // A custom model has --layers, --channels and --heads.
+  const base = weights ?? { context: defaultContext, ...presetConfig(options.model), vocabularySize };
+  const { layers = base.layers!, channels = base.channels!, heads = base.heads!, context = base.context } = options;
+  return checkConfig({
+    ...{ layers, channels, heads, context, vocabularySize: base.vocabularySize },
+    ...otherThanGpt2(options),
+  });
 }

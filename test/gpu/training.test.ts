@@ -12,7 +12,7 @@ import { createModel } from '../../src/model/model.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
 import { Device, type DeviceOptions, type Dtype } from '../../src/native/device.ts';
 import { floats } from '../../src/ops/cases/case-numbers.ts';
-import { weightsHash } from '../../src/weights/checkpoint/weights-hash.ts';
+import { weightsHash } from '../../src/train/run/weights-hash.ts';
 import { describeCuda, hasCudaDtype } from '../support/backends.ts';
 import { batches, makeTrainer, small } from '../support/gpu-training.ts';
 import { dot } from '../support/tensors.ts';

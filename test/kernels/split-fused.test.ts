@@ -2,8 +2,7 @@
 import { expect, it } from 'vitest';
 import { Device } from '../../src/native/device.ts';
 import { opCases } from '../../src/ops/cases/index.ts';
-import { plain, runCase } from '../../src/ops/cases/run-case.ts';
-import { variantsOf } from '../../src/ops/cases/variants.ts';
+import { plain, runCase, variantsOf } from '../../src/ops/cases/run-case.ts';
 import { splitFused } from '../../src/ops/kernels/use-cards.ts';
 import { replacementOf } from '../../src/ops/replacements.ts';
 

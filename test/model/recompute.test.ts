@@ -9,8 +9,8 @@ import { Device } from '../../src/native/device.ts';
 import { Random } from '../../src/ops/cases/case-numbers.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
 import { divisors, trainingPlan } from '../../src/train/plan/plan-memory.ts';
+import { weightsHash } from '../../src/train/run/weights-hash.ts';
 import { Trainer } from '../../src/train/step/trainer.ts';
-import { weightsHash } from '../../src/weights/checkpoint/weights-hash.ts';
 import { describeBackends } from '../support/backends.ts';
 import { modernOptimizer, modernParts } from '../support/modern-models.ts';
 

@@ -7,8 +7,7 @@ import type { Numbers } from '../../src/ops/cases/case-numbers.ts';
 import { fp8MatmulCases } from '../../src/ops/cases/fp8-matmul.ts';
 import { layernormCases } from '../../src/ops/cases/layernorm.ts';
 import type { OpCases } from '../../src/ops/cases/op-case.ts';
-import { runCase } from '../../src/ops/cases/run-case.ts';
-import { variantsOf } from '../../src/ops/cases/variants.ts';
+import { runCase, variantsOf } from '../../src/ops/cases/run-case.ts';
 import { replaceOp } from '../../src/ops/replacements.ts';
 
 const [forward, backward] = layernormCases as [OpCases, OpCases];

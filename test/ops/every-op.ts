@@ -9,8 +9,7 @@ import { gelu, geluDerivative } from '../../src/ops/cases/gelu.ts';
 import { opCases } from '../../src/ops/cases/index.ts';
 import { columnSums, product } from '../../src/ops/cases/matmul.ts';
 import { type Bound, isAffected, type OpCases } from '../../src/ops/cases/op-case.ts';
-import { type Comparison, runCase } from '../../src/ops/cases/run-case.ts';
-import { variantsOf } from '../../src/ops/cases/variants.ts';
+import { type Comparison, runCase, variantsOf } from '../../src/ops/cases/run-case.ts';
 import {
   attentionBackward,
   attentionForward,

@@ -1,11 +1,11 @@
 // Gradients of weights in FP8, products of columnwise copies: compared with sums over rows in double, NaN, and many tiles.
 import { expect, it } from 'vitest';
 import { Device } from '../../src/native/device.ts';
+import { blocksOf, groupsOf } from '../../src/native/element-types.ts';
 import type { Tensor } from '../../src/native/tensor.ts';
 import { floats, held, type Numbers, Random, relativeError } from '../../src/ops/cases/case-numbers.ts';
 import { columnwise, drawScales, scaled } from '../../src/ops/cases/fp8.ts';
 import { columnSums, product } from '../../src/ops/cases/matmul.ts';
-import { blocksOf, groupsOf } from '../../src/ops/columnwise.ts';
 import { fp8MatmulBackwardWeight, fp8MatmulBackwardWeightScratch, fp8Transpose } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { bytesOf, emptyCopy } from '../support/fp8.ts';

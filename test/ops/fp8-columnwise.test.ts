@@ -1,6 +1,7 @@
 // Columnwise copies in FP8: exact order, padding and scales, each copy rounded once, NaN.
 import { describe, expect, it } from 'vitest';
 import { fromE4m3, toE4m3 } from '../../src/base/files/half-floats.ts';
+import { blocksOf, groupsOf } from '../../src/native/element-types.ts';
 import type { Tensor } from '../../src/native/tensor.ts';
 import { floats, held, type Numbers, norm, Random } from '../../src/ops/cases/case-numbers.ts';
 import {
@@ -15,7 +16,6 @@ import {
   scaleOf,
 } from '../../src/ops/cases/fp8.ts';
 import { linear } from '../../src/ops/cases/matmul.ts';
-import { blocksOf, groupsOf } from '../../src/ops/columnwise.ts';
 import {
   fp8MatmulGeluForward,
   fp8MatmulReluSquaredForward,

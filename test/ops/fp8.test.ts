@@ -2,7 +2,7 @@
 // fp8-backward-weight.test.ts have the rest.
 import { describe, expect, it } from 'vitest';
 import { fromBf16, toE4m3 } from '../../src/base/files/half-floats.ts';
-import { elementCount } from '../../src/native/element-types.ts';
+import { blocksOf, elementCount, groupsOf } from '../../src/native/element-types.ts';
 import type { Tensor } from '../../src/native/tensor.ts';
 import {
   distance,
@@ -30,7 +30,6 @@ import {
 } from '../../src/ops/cases/fp8.ts';
 import { transposed } from '../../src/ops/cases/fp8-quantize-weight.ts';
 import { linear, product } from '../../src/ops/cases/matmul.ts';
-import { blocksOf, groupsOf } from '../../src/ops/columnwise.ts';
 import {
   fp8Matmul,
   fp8MatmulGeluForward,

@@ -17,8 +17,8 @@ import {
 import { globalNormScratch } from '../../src/ops/ops.generated.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
 import { OptimizerState } from '../../src/optimizer/state.ts';
+import { weightsHash } from '../../src/train/run/weights-hash.ts';
 import { BackgroundWriter } from '../../src/weights/checkpoint/background.ts';
-import { weightsHash } from '../../src/weights/checkpoint/weights-hash.ts';
 import type { CheckpointHead } from '../../src/weights/checkpoint/write.ts';
 import { startOf } from './collectives-start.ts';
 import { tinyConfig } from './tiny-model.ts';

@@ -1,10 +1,10 @@
 // Tensors in FP8, their bytes, and the ops that store what an activation gives in FP8.
 import { expect } from 'vitest';
+import { blocksOf, groupsOf } from '../../src/native/element-types.ts';
 import type { Tensor } from '../../src/native/tensor.ts';
 import { floats, largestOf, type Numbers, type Random } from '../../src/ops/cases/case-numbers.ts';
 import { largestOfBlocks, perRow, scaleOf } from '../../src/ops/cases/fp8.ts';
 import { activations } from '../../src/ops/cases/fp8-matmul.ts';
-import { blocksOf, groupsOf } from '../../src/ops/columnwise.ts';
 import {
   fp8MatmulGeluBackwardInput,
   fp8MatmulGeluForward,

@@ -7,7 +7,6 @@ import { gpt2Error, usageError } from '../../base/errors.ts';
 import { checkedJson } from '../../base/files/checked-json.ts';
 import { makeFolder } from '../../base/files/make-folder.ts';
 import { addCharacters, characterTokenizerName, UnknownCharacterError } from '../../tokenizer/character-tokenizer.ts';
-import { placeAfter, textStart } from '../../tokenizer/line-and-column.ts';
 import { type Loss, noLoss, sumOf } from '../../tokenizer/loss.ts';
 import { encode, gpt2, type Tokenizer } from '../../tokenizer/tokenizer.ts';
 import { tokenizerFile } from '../../tokenizer/tokenizer-file.ts';
@@ -18,6 +17,7 @@ import { writeDurably, writeShard } from '../shards/shard.ts';
 import { isWhole, type Prepared, refuseForeignTokenizer, standingIn, standsInTheWay, writingTo } from '../standing.ts';
 import type { DatasetSource } from './dataset.ts';
 import { ownSource } from './own-source.ts';
+import { placeAfter, textStart } from './text/line-and-column.ts';
 import { tinyshakespeare } from './tinyshakespeare.ts';
 
 export const datasets: readonly DatasetSource[] = [tinyshakespeare, ownSource];

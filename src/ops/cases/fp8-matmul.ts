@@ -1,5 +1,5 @@
 // Cases of FP8 matmuls: forward, backward to the input, and the gradient of the weight.
-import { blockRows, groupsOf } from '../columnwise.ts';
+import { blockRows, groupsOf } from '../../native/element-types.ts';
 import { contracts } from '../ops.generated.ts';
 import { largestOf, type Numbers, norm, type Random } from './case-numbers.ts';
 import {

@@ -1,5 +1,5 @@
 // Tensors in FP8 as cuda/gpt2.h defines them: scales, inputs, and cases of ops that also store their result in FP8.
-import { blockRows, blocksOf, groupsOf } from '../columnwise.ts';
+import { blockRows, blocksOf, groupsOf } from '../../native/element-types.ts';
 import type { OpContract } from '../contract.ts';
 import { largestOf, type Numbers, norm, type Random } from './case-numbers.ts';
 import type { Bound, OpCases } from './op-case.ts';

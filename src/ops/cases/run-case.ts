@@ -45,6 +45,22 @@ export interface Comparison extends Result {
 
 export const plain: Variant = { accumulate: false, without: [], inPlace: {} };
 
+/** The calls of an op that its contract allows: plain, accumulating, without optional tensors, in place. */
+export function variantsOf({ op }: OpCases): Variant[] {
+  const entries = Object.entries(op.tensors);
+  const optional = entries
+    .filter(([, { isOptional, together }]) => isOptional && together === undefined)
+    .map(([name]) => [name, ...entries.filter(([, { together }]) => together === name).map(([other]) => other)]);
+  const outputs = optional.filter(([name]) => isWritten(op.tensors[name!]!));
+  return [
+    plain,
+    ...(op.flags.includes('accumulate') ? [{ ...plain, accumulate: true }] : []),
+    ...optional.map((names) => ({ ...plain, without: names })),
+    ...(outputs.length > 1 ? [{ ...plain, without: outputs.flat() }] : []),
+    ...entries.flatMap(([name, { mayBe }]) => (mayBe ?? []).map((other) => ({ ...plain, inPlace: { [name]: other } }))),
+  ];
+}
+
 /**
  * Runs a case and compares its results with the formula.
  * @param runs runs of the op, which must all give the same bits

@@ -17,8 +17,7 @@ import type { DeviceOptions } from '../../native/device.ts';
 import { type DeviceChoice, selectDevice, selectKind } from '../../native/select-device.ts';
 import { loadFolders } from '../../ops/kernels/card-hash.ts';
 import { chooseOptimizer } from '../../optimizer/choose.ts';
-import { completeOptions, freezeOptions } from '../../options/complete-options.ts';
-import { modelOf } from '../../options/model-of-options.ts';
+import { completeOptions, freezeOptions, modelOf } from '../../options/complete-options.ts';
 import {
   type DefaultedOptions,
   optionTable,
@@ -27,7 +26,6 @@ import {
   type TrainOptions,
 } from '../../options/table.ts';
 import { type Place, threadsOf } from '../../ranks/place.ts';
-import { refuseAccidentalCpu, refuseAutoBatch } from '../../ranks/refuse.ts';
 import { refuseUnsaved } from '../../runs/run-model.ts';
 import { type Tokenizer, tokenizerOf } from '../../tokenizer/tokenizer.ts';
 import type { FoundCheckpoint } from '../../weights/checkpoint/directory.ts';
@@ -36,6 +34,7 @@ import type { FetchOptions } from '../../weights/formats/hub-cache.ts';
 import { modelPaths } from '../../weights/formats/stored-model.ts';
 import { checkpointWeights, refuseOtherTokenizer, resolveWeights, type Weights } from '../../weights/weights.ts';
 import { type BatchChoice, chooseBatch } from './plan-memory.ts';
+import { refuseAccidentalCpu, refuseAutoBatch } from './refuse-ranks.ts';
 import { mergeRun, mergeUnverified } from './resume.ts';
 
 /** A run's options, and the model and files that they name, before data and device are opened. */

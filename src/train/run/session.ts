@@ -7,7 +7,6 @@ import type { Position } from '../../data/batches/order.ts';
 import { ChangedShardError } from '../../data/shards/shard.ts';
 import { eventsAt } from '../../runs/reader.ts';
 import type { RunEvent } from '../../runs/schema.ts';
-import { weightsHash } from '../../weights/checkpoint/weights-hash.ts';
 import type { BegunStep } from '../step/trainer.ts';
 import { stopAtBadStep } from './bad-step.ts';
 import { repeatFirstStep } from './data.ts';
@@ -19,6 +18,7 @@ import { Saving } from './saving.ts';
 import { learningRateAt } from './schedule.ts';
 import { mostSkippedInARow, openSpikeWatch, type SpikeWatch } from './spikes.ts';
 import { Throughput } from './throughput.ts';
+import { weightsHash } from './weights-hash.ts';
 
 /** A step that was enqueued and whose result has not been read. */
 interface EnqueuedStep {

@@ -6,7 +6,6 @@ import { createHash } from 'node:crypto';
 import { parentPort, workerData } from 'node:worker_threads';
 import { explained, Gpt2Error, gpt2Error, shortList, words } from '../../../base/errors.ts';
 import { addCharacters, UnknownCharacterError } from '../../../tokenizer/character-tokenizer.ts';
-import { placeAfter, textStart } from '../../../tokenizer/line-and-column.ts';
 import { type Loss, sumOf } from '../../../tokenizer/loss.ts';
 import { type Tokenizer, tokenizerNamed } from '../../../tokenizer/tokenizer.ts';
 import { parseTokenizer } from '../../../tokenizer/tokenizer-file.ts';
@@ -14,6 +13,7 @@ import { TokenList } from '../../../tokenizer/tokens.ts';
 import type { Chunk, FileRole, Piece } from './format.ts';
 import { cutsAtLines } from './format.ts';
 import { bytesOf } from './inputs.ts';
+import { placeAfter, textStart } from './line-and-column.ts';
 import { type Block, blockEnd, type Part, partPath, writePart } from './parts.ts';
 import type { Answer, Order, Task } from './thread-pool.ts';
 

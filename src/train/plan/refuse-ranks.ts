@@ -1,6 +1,6 @@
 // Refuses options that do not work with several ranks, before any rank is started.
-import { usageError } from '../base/errors.ts';
-import type { LibraryKind } from '../native/find-library.ts';
+import { usageError } from '../../base/errors.ts';
+import type { LibraryKind } from '../../native/find-library.ts';
 
 /**
  * The CPU library has ranks only for tests, so they need --device cpu.
