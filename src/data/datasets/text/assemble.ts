@@ -63,7 +63,7 @@ export function assemble(paths: readonly string[], folder: string, division: Ass
   }
 }
 
-/** Where content decides: of each block whose fraction is under `below`, the first tokens are for validation, a share `kept`. */
+/** Where content decides: of each block whose fraction is under `below`, the first share `kept` is for validation. */
 interface Decision {
   readonly below: number;
   readonly kept: number;
