@@ -179,7 +179,7 @@ function table(all: Measured): string {
     ...(step.tokensPerJoule === undefined
       ? []
       : [
-          `energy        ${step.tokensPerJoule.toFixed(1)} tokens/J: ${step.joules!.toFixed(2)} J a step, by the GPU's own counter`,
+          `energy        ${step.tokensPerJoule.toFixed(1)} tokens/J: ${step.joules!.toFixed(2)} J a step, by the GPU's counter`,
         ]),
     ...(sheet
       ? [

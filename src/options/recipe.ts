@@ -138,5 +138,5 @@ function refuseBroken(asked: TrainOptions): void {
   }
 }
 
-/** Removes the digits that products of decimal fractions add. */
+/** Removes the digits that binary arithmetic adds to a product of decimal fractions. */
 const round = (value: number): number => Number(value.toPrecision(6));
