@@ -128,7 +128,7 @@ function sizesOf({ model = 'd12', layers, channels }: TrainOptions): Sizes {
   const sizes = { layers: layers ?? preset?.layers, channels: channels ?? preset?.channels };
   if (sizes.layers !== undefined && sizes.channels !== undefined) return sizes as Sizes;
   if (model === customModel) throw usageError`--model ${customModel} needs --layers and --channels; give both`;
-  throw usageError`--recipe is for new models, and --model ${model} already has weights and parts; leave out --recipe to train it further`;
+  throw usageError`--recipe is for new models, and --model ${model} has weights and parts already; leave out --recipe to train it further`;
 }
 
 /** @throws UsageError for learning rates of another optimizer */
