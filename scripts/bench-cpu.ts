@@ -1,5 +1,5 @@
 // Measures how fast the CPU library trains d12 with B=4, T=64, the sizes of llm.c's CPU program: whole steps, the time in each op,
-// the rate of the matmuls against that of one large square matmul, and memory. Writes JSON.
+// the rate of the matmuls against the rate of one large square matmul, and memory. Writes JSON.
 //
 //   node --import tsx scripts/bench-cpu.ts [--llmc FOLDER] [--data FOLDER] [--out FILE]
 //

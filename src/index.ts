@@ -1,7 +1,7 @@
 // The public API, by topic. Doc comments and examples are at the definitions; examples leave out `import { ... } from 'gpt2.ts'`.
 // program.ts has the exports that only commands need.
 
-// The types that use `Disposable` must also work in programs that do not load this library.
+// Makes the types that use `Disposable` visible in programs whose tsconfig.json does not list this library of TypeScript.
 /// <reference lib="esnext.disposable" preserve="true" />
 
 // device

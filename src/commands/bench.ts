@@ -61,7 +61,7 @@ Examples:
   command
     .addOption(numberOption('--steps <N>', 'number of measured steps', { least: 1, most: 1_000_000 }, 50))
     .addOption(
-      numberOption('--warmup-seconds <S>', 'seconds of steps before them', { kind: 'any', least: 0, most: 3600 }, 10),
+      numberOption('--warmup-seconds <S>', 'seconds of warmup steps before', { kind: 'any', least: 0, most: 3600 }, 10),
     )
     .addOption(
       numberOption('--generate <N>', 'measure generating texts of N tokens instead of training', count).conflicts(
@@ -179,7 +179,7 @@ function table(all: Measured): string {
     ...(step.tokensPerJoule === undefined
       ? []
       : [
-          `energy        ${step.tokensPerJoule.toFixed(1)} tokens/J: ${step.joules!.toFixed(2)} J a step, by the GPU's own counter`,
+          `energy        ${step.tokensPerJoule.toFixed(1)} tokens/J: ${step.joules!.toFixed(2)} J a step, by the GPU's counter`,
         ]),
     ...(sheet
       ? [

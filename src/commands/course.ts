@@ -69,10 +69,10 @@ export function courseCommand(): Command {
       }),
     )
     .addOption(tableOption('sequence'))
-    .addOption(numberOption('--steps <N>', 'measured steps of each; two run before them', count, 3))
+    .addOption(numberOption('--steps <N>', 'measured steps per rung, after two warmup steps', count, 3))
     .option('--chapter <NAME>', 'chapter to climb; the others stay naive; repeatable (default: all)', repeated)
     .option('--out <FILE>', 'write the results as JSON')
-    .option('--plot <FILE>', 'draw them as SVG')
+    .option('--plot <FILE>', 'draw the results as SVG')
     .addHelpText('after', ladderExamples)
     .action(ladderOf);
   return new Command('course')

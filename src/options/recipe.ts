@@ -128,7 +128,7 @@ function sizesOf({ model = 'd12', layers, channels }: TrainOptions): Sizes {
   const sizes = { layers: layers ?? preset?.layers, channels: channels ?? preset?.channels };
   if (sizes.layers !== undefined && sizes.channels !== undefined) return sizes as Sizes;
   if (model === customModel) throw usageError`--model ${customModel} needs --layers and --channels; give both`;
-  throw usageError`--recipe is for new models, and --model ${model} already has weights and parts; leave out --recipe to train it further`;
+  throw usageError`--recipe is for new models, and --model ${model} has weights and parts already; leave out --recipe to train it further`;
 }
 
 /** @throws UsageError for learning rates of another optimizer */
@@ -138,5 +138,5 @@ function refuseBroken(asked: TrainOptions): void {
   }
 }
 
-/** Removes the digits that products of decimal fractions add. */
+/** Removes the digits that binary arithmetic adds to a product of decimal fractions. */
 const round = (value: number): number => Number(value.toPrecision(6));

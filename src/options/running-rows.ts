@@ -69,7 +69,7 @@ export const runningRows = {
   kernels: {
     usage: '--kernel <FOLDER>',
     type: 'texts',
-    help: 'kernels of your own in the place of ops (docs/kernels.md); repeatable',
+    help: 'your kernels that replace ops (docs/kernels.md); repeatable',
     optional: true,
     compare: 'no',
     perMachine: true,

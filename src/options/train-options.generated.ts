@@ -77,7 +77,7 @@ export type TrainOptions = {
   beta1?: number | undefined;
   /** `--beta2 <X>`: share of AdamW's second moment that a step keeps (default: 0.95). */
   beta2?: number | undefined;
-  /** `--eps <X>`: what AdamW adds to the root of the second moment (default: 1e-8). */
+  /** `--eps <X>`: AdamW's epsilon, added to the root of the second moment (default: 1e-8). */
   eps?: number | undefined;
   /** `--grad-clip <X>`: largest gradient norm; 0: no clipping (default: 1). */
   gradientClip?: number | undefined;
@@ -97,7 +97,7 @@ export type TrainOptions = {
   zero?: number | undefined;
   /** `--overlap <WHEN>`: sum gradients during backward: on, off, auto (on, except on fast NCCL links) (default: auto). */
   overlap?: 'auto' | 'on' | 'off' | undefined;
-  /** `--kernel <FOLDER>`: kernels of your own in the place of ops (docs/kernels.md); repeatable. */
+  /** `--kernel <FOLDER>`: your kernels that replace ops (docs/kernels.md); repeatable. */
   kernels?: readonly string[] | undefined;
   /** `--val-every <N>`: steps between validations; 0: none (default: 20). */
   valEvery?: number | undefined;

@@ -217,7 +217,7 @@ export const trainingRows = {
   eps: {
     usage: '--eps <X>',
     type: adamwRanges.eps,
-    help: 'what AdamW adds to the root of the second moment',
+    help: "AdamW's epsilon, added to the root of the second moment",
     default: adamwDefaults.eps,
     optional: true,
   },

@@ -1,6 +1,5 @@
 // Places steps on a figure's horizontal axis: as steps, or as the tokens or seconds that they took, by which runs with other
 // batches, models or machines can be compared.
-// models or machines compare.
 import { Gpt2Error } from '../base/errors.ts';
 import type { RunRecord } from '../runs/reader.ts';
 import type { Baseline } from './compare/compare.ts';

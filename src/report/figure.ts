@@ -1,7 +1,6 @@
 // Describes a figure of runs and baselines as plain data, and computes the drawn lines: curves, differences, limits.
 // make-figure.ts makes a figure; svg.ts, terminal-plot.ts and page/ draw it. The page runs this file too, so nothing here needs
 // Node or a DOM.
-// makes it; svg.ts, terminal-plot.ts and page/ draw it. The page runs this file too, so nothing here needs Node or a DOM.
 import type { SeriesName } from '../runs/curves.ts';
 import { appliesTo, withinAt } from './compare/compare.ts';
 import type { Limit } from './compare/reference.ts';

@@ -5,7 +5,7 @@ import { extentOf, marksOf, placeOn, type Scale, scaleOf } from './scale.ts';
 /** Rows of the plot without its axis and legend. */
 const height = 16;
 
-/** Colours text with a terminal colour's name. */
+/** Colours text; `color` is the name of a terminal colour. */
 type Paint = (color: string, text: string) => string;
 
 /** Marks for plots without colour, in the order of the curves; a later curve hides an earlier one. */

@@ -1,5 +1,6 @@
 // Scores HellaSwag (Zellers et al. 2019) by completion, as llm.c and lm-eval do: the model chooses the completion with the
 // smallest sum of token losses (acc) or the smallest mean (acc_norm). data/shards/multiple-choice.ts reads the file.
+//
 // Scores do not depend on the number of rows in a batch: a row's width depends only on its length, and its padding is neither
 // attended to (attention is causal) nor counted. Each op computes a row in an order that does not depend on other rows;
 // test/evaluate/hellaswag.test.ts checks that every library and dtype gives the same bits.

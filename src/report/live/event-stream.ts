@@ -124,7 +124,7 @@ export class EventStream {
   }
 }
 
-/** An event as text. Every line of the data gets its own `data:`, whatever character ends it. */
+/** An event as text. Every line of the data begins with `data:`, for any line end. */
 function message({ event, id }: { event?: string; id?: Position }, data: string): string {
   const head = [...(event ? [`event: ${event}`] : []), ...(id ? [`id: ${id.offset}-${id.mark}`] : [])];
   return `${[...head, ...data.split(/\r\n|\r|\n/).map((line) => `data: ${line}`)].join('\n')}\n\n`;

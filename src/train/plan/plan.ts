@@ -83,7 +83,7 @@ export async function planSources(sources: Sources, fetching: FetchOptions): Pro
   };
 }
 
-/** Whether saves write from a copy. A save on the CPU for which training waits needs none. */
+/** Whether saves write from a copy; on the CPU a save needs none if training waits for it. */
 const savesFromCopy = (options: ResolvedOptions, { description }: Device): boolean =>
   description.library === 'cuda' || options.saveEvery !== 0 || sharesOf(options) > 1;
 

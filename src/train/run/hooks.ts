@@ -34,7 +34,7 @@ export interface RunDescription {
 export interface TrainHooks {
   /**
    * This process's place among the ranks of a job; default: it trains alone. If a job on GPUs fails, this process exits within
-   * seconds, whatever else it does, because a call that waits for its GPU may never return.
+   * seconds, even while it does other work, because a call that waits for its GPU may never return.
    */
   readonly place?: Place | undefined;
   /** Aborting it ends the run after the current step, with a save; its reason is the exit code (128 + the signal's number). */

@@ -7,7 +7,7 @@ export interface Schedule {
   readonly learningRate: number;
   /** Steps of linear warmup. */
   readonly warmup: number;
-  /** Steps of the whole run, the warmup included. */
+  /** Steps of the whole run, including the warmup. */
   readonly steps: number;
   /** The last step's learning rate as a fraction of the peak. */
   readonly finalLearningRateFraction: number;

@@ -1,6 +1,7 @@
 // Sums gradients over ranks, bucket by bucket, with the loss and the requests to stop, and gathers updated weights. With ZeRO-1
 // (`model.sharding`) each rank receives the gradient sums of its share, updates the share, and all ranks gather the weights;
 // without ZeRO-1 each rank updates everything.
+//
 // Gradients are summed concurrently with backward, each bucket as soon as it is complete, or all at once after backward. The
 // first is faster with copy engines and over slow links. With NCCL over NVLink the difference was no larger than between two
 // equal runs (benchmarks/h200-ranks.md): our matmuls assign their tiles to all SMs when they begin, so a matmul whose SMs NCCL
