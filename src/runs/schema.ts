@@ -77,7 +77,7 @@ export const runEventSchema = z.discriminatedUnion('event', [
   }),
   // A checkpoint that was due could not be written.
   z.looseObject({ event: z.literal('notSaved'), step, reason: z.string() }),
-  // A step that stopped the run: see train/failure/bad-step.ts.
+  // A step that stopped the run: see train/run/bad-step.ts.
   z.looseObject({
     event: z.literal('nonFinite'),
     step,

@@ -1,5 +1,5 @@
-// Every format that this program reads: whole examples of each, and how a file of it is used. fuzz.test.ts and
-// scripts/fuzz.ts feed damaged copies of the examples to these.
+// Every format that this program reads: complete examples of each, and how a file of it is used. fuzz.test.ts damages copies of the
+// examples.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { checkedJson } from '../../src/base/files/checked-json.ts';
