@@ -35,7 +35,7 @@ const replace = (path: string) => {
 };
 const expectForeign = (path: string) => expect(readFileSync(path, 'utf8')).toBe('of an editor');
 
-/** What is done to a run's folder; where the run goes on; what else is there afterwards. */
+/** The damage to a run's folder; the folder in which the run continues; the other folders afterwards. */
 const cases: [string, take: (out: string) => void, suffix: string, rest?: (out: string) => void][] = [
   ['removed', (out) => rmSync(out, { recursive: true }), ''],
   ['moved', (out) => renameSync(out, `${out}-moved`), '', (out) => expect(existsSync(log(`${out}-moved`))).toBe(true)],

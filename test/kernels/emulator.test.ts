@@ -145,7 +145,7 @@ describe('warns, and lets the kernel run on', () => {
 });
 
 const overflowing = '__device__ __noinline__ int f(int x) { volatile int own = x; return f(x + 1) + own; }';
-/** What kernels do without checks, each with the message. */
+/** Faults of kernels that run without checks, each with its message. */
 const failing: readonly [name: string, source: string, message: RegExp][] = (
   [
     [

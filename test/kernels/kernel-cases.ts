@@ -13,7 +13,7 @@ export const kernel = (body: string, before = '') =>
 export const whole: LaunchShape = { grid: 4, block: 64 };
 export const one: LaunchShape = { grid: 1, block: 64 };
 
-/** What a kernel writes to out. */
+/** The values that a kernel writes to out. */
 export function launch(device: Device, k: Kernel, shape: LaunchShape): Float32Array {
   const out = tensorOf(device, new Float32Array(n));
   k.launch(shape, out, tensorOf(device, values), n);

@@ -1,4 +1,4 @@
-// What the package says of itself where it is installed (scripts/test-package installs it), and that importing it changes nothing.
+// The installed package: its advice and its files (scripts/test-package installs it), and that importing it changes nothing.
 import { spawnSync } from 'node:child_process';
 import {
   cpSync,

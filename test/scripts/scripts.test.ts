@@ -31,7 +31,7 @@ it('no other script builds with as many jobs as there are files', () => {
 
 const place = workplace();
 
-/** What it prints after the last command; npm prints its own arguments, and fails where they match. */
+/** The output after the last command; npm prints its arguments too, and fails where they match. */
 function quickstart(failing: string): { ran: string[]; said: string } {
   for (const tool of ['node', 'cmake', 'c++', 'npm']) {
     writeFileSync(place.path(tool), `#!/bin/sh\necho "ran $*"\ncase "$*" in ${failing}) exit 1; esac\n`);

@@ -1,5 +1,5 @@
-// What a run decides by figures alone: learning rates by hand and as llm.c printed them, the limits of --skip-spikes, the first difference
-// between shards.
+// Decisions of a run that depend on figures alone: learning rates by hand and as llm.c printed them, the limits of --skip-spikes, the
+// first difference between shards.
 import { writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { Random } from '../../../src/ops/cases/case-numbers.ts';
