@@ -34,7 +34,7 @@
 #define GPT2_HOST
 
 /* Raised whenever the signature or the meaning of a function below changes; the loader refuses a library of another version. */
-#define GPT2_ABI_VERSION 21
+#define GPT2_ABI_VERSION 22
 
 enum GPT2_STATUS {
   GPT2_OK = 0,
@@ -55,6 +55,10 @@ enum GPT2_STATUS {
  * In fp32 and tf32 the master weights are the weights. An fp8 context is a bf16 context that also has the ops on FP8
  * tensors (see "FP8"). In the CPU library it is an fp32 context with these ops. */
 enum GPT2_DTYPE { GPT2_FP32 = 0, GPT2_TF32 = 1, GPT2_BF16 = 2, GPT2_FP8 = 3 };
+
+/* The activation of the MLP that a matmul computes too: GELU (see gpt2_gelu_forward), or the square of ReLU (So et al.
+ * 2021), relu(x)^2. */
+enum GPT2_ACTIVATION { GPT2_NO_ACTIVATION = 0, GPT2_GELU = 1, GPT2_RELU_SQUARED = 2 };
 
 /* The step block: 64 floats in device memory that hold what changes from step to step, so that a recorded step can
  * run again. The host writes LEARNING_RATE to STOP before a step, and reads STOP to UPDATED after it. */
@@ -302,10 +306,12 @@ GPT2_API int gpt2_collectives_group_end(gpt2_context *context, gpt2_communicator
  *   first 2C                 only the first 2C elements of a row are read or written
  *   or NULL                  optional
  *   or NULL with X           NULL exactly where X is
+ *   where A == VALUE         NULL unless the argument A has this value, or, with !=, another; then NULL only after "or NULL".
+ *                            If A is a tensor, VALUE is NULL.
  *   may be X, may be X or Y  may be the same memory; an output overlaps no other tensor
  *
- * Then, each after a semicolon: relations between arguments, in C, and `workspace` with the scratch function's call
- * that gives the bytes needed. Integer arguments are sizes of at least 1, except `accumulate`, dtypes and those in
+ * Then, each after a semicolon: relations between arguments, in C, with NULL for tensors, and `workspace` with the
+ * scratch function's call that gives the bytes needed. Integer arguments are sizes of at least 1, except `accumulate`, dtypes and those in
  * relations.
  *
  * In formulas, (=|+=) means = if the argument `accumulate` is 0, += if it is 1. */

@@ -73,20 +73,38 @@ export function wrapped(text: string): string {
 
 const pairs = (names: readonly string[]): string => names.map((name) => `{"${name}", ${name}}`).join(', ');
 
+const inCpp = (relation: string): string => relation.replaceAll('NULL', 'nullptr');
+
+/** The end of a C++ string that says the values of the numbers in a relation. */
+function valuesIn(relation: string, { tensors }: Op): string {
+  const isTensor = (name: string) => tensors.some(({ parameter }) => parameter.cName === name);
+  const numbers = [...new Set(namesIn(relation))].filter((name) => name !== 'NULL' && !isTensor(name));
+  const values = numbers.map((name) => `${name} = " + std::to_string(${name})`);
+  return values.length === 0 ? '"' : `, got ${values.join(' + ", ')}`;
+}
+
 /** The relations between arguments, checked after each argument: a size of 0 must not reach a division. */
-function relationsOf({ tensors, dtypes, relations, sizes }: Op): string[] {
+function relationsOf(op: Op): string[] {
+  const { tensors, dtypes, relations, sizes } = op;
   const names = sizes.map(({ cName }) => cName);
   const calls: string[] = [];
   if (names.includes('B') && names.includes('T')) {
     calls.push('that(static_cast<int64_t>(B) * T <= INT32_MAX, "B * T below 2^31")');
   }
   for (const relation of relations) {
-    const values = [...new Set(namesIn(relation))].map((name) => `${name} = " + std::to_string(${name})`);
-    calls.push(`that(${relation}, "${relation}, got ${values.join(' + ", ')})`);
+    calls.push(`that(${inCpp(relation)}, "${relation}${valuesIn(relation, op)})`);
   }
-  for (const { parameter, together } of tensors) {
-    if (together === undefined) continue;
+  for (const { parameter, together, where } of tensors) {
     const { cName } = parameter;
+    if (where) {
+      const condition = `${where.argument} ${where.operator} ${where.value}`;
+      const holds = where.orNull
+        ? `!${cName} || ${inCpp(condition)}`
+        : `(${cName} != nullptr) == (${inCpp(condition)})`;
+      const text = `${cName} ${where.orNull ? 'only' : 'exactly'} where ${condition}`;
+      calls.push(`that(${holds}, "${text}${valuesIn(where.argument, op)})`);
+    }
+    if (together === undefined) continue;
     calls.push(`that(!${cName} == !${together}, "both ${cName} and ${together}, or neither")`);
   }
   for (const dtype of dtypes) {

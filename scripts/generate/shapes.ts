@@ -17,10 +17,22 @@ export interface TensorShape {
   readonly by?: string;
   /** A dimension: the number of accessed elements at the start of each row. */
   readonly columns?: string;
+  /** Whether it is NULL in some calls. */
   readonly isOptional: boolean;
   /** The tensor that is NULL exactly when this one is. */
   readonly together?: string;
+  readonly where?: Where;
   readonly mayBe: readonly string[];
+}
+
+/** A tensor is NULL unless `argument` has, or with "!=" has not, this value. */
+export interface Where {
+  readonly argument: string;
+  readonly operator: '==' | '!=';
+  /** A number, a constant or NULL. */
+  readonly value: string;
+  /** Whether it may be NULL there too. */
+  readonly orNull: boolean;
 }
 
 export interface Op {
@@ -49,7 +61,7 @@ const accesses: Record<string, Access> = {
 };
 
 const entry =
-  /^(?<name>\w+) ?(?<access>=|\+=|\(\w+\)|) \[(?<dimensions>[^\]]+)\](?:: (?<dtype>\w+))?(?: < (?<below>\w+))?(?: by (?<by>\w+))?(?: first (?<columns>\w+))?(?<optional> or NULL(?: with (?<together>\w+))?)?(?: may be (?<first>\w+)(?: or (?<second>\w+))?)?$/;
+  /^(?<name>\w+) ?(?<access>=|\+=|\(\w+\)|) \[(?<dimensions>[^\]]+)\](?:: (?<dtype>\w+))?(?: < (?<below>\w+))?(?: by (?<by>\w+))?(?: first (?<columns>\w+))?(?<optional> or NULL(?: with (?<together>\w+))?)?(?: where (?<argument>\w+) (?<operator>==|!=) (?<value>\w+))?(?: may be (?<first>\w+)(?: or (?<second>\w+))?)?$/;
 /** A number; or a name with ">=" or a factor before it, and after it "+" and a number or "/" and a number or name. */
 const dimension = /^(?:(?<atLeast>>=)?(?<factor>\d+)?(?<name>[A-Za-z]\w*)(?:\+\d+|\/(?<divisor>\w+))?|\d+)$/;
 const relationTokens = /^(?:\s|\d+|[A-Za-z]\w*|<=|>=|==|!=|\|\||&&|[<>+\-*/%()])+$/;
@@ -111,6 +123,14 @@ function parseOp(
 
   const hasRanks = parameters.some(({ base }) => base === 'gpt2_communicator');
   const free = hasRanks ? ['R', 'P'] : [];
+  for (const { parameter, together, where } of tensors) {
+    if (!where) continue;
+    const { argument, value } = where;
+    const isTensor = byName.get(argument)!.isPointer;
+    if (isTensor !== (value === 'NULL') || !(isTensor || constants.has(value) || /^\d+$/.test(value)) || together) {
+      refuse(`cannot read "where ${argument} ${where.operator} ${value}" of ${parameter.cName}`);
+    }
+  }
   for (const { dimensions, columns = '1', parameter } of tensors) {
     const expressions = [...dimensions, columns].map((text) => text.replace(/^(>=)?\d*/, ''));
     for (const name of expressions.flatMap(namesIn)) {
@@ -128,7 +148,7 @@ function parseOp(
     if (!found) {
       if (!relationTokens.test(clause)) refuse(`cannot read "${clause}"`);
       const relation = clause.replace(/[A-Za-z_]\w*/g, (name) => String(constants.get(name) ?? name));
-      for (const name of namesIn(relation)) known(name, clause);
+      for (const name of namesIn(relation)) if (name !== 'NULL') known(name, clause);
       relations.push(relation);
       continue;
     }
@@ -156,9 +176,10 @@ function parseTensor(
   const match = entry.exec(line)?.groups;
   if (!match) return refuse(`cannot read "${line}"`);
   const { name, access, dimensions, dtype, below, by, columns, optional, together, first, second } = match;
+  const { argument, operator, value } = match;
   const parameter = byName.get(name!) ?? refuse(`"${line}" is no parameter`);
   const mode = accesses[access!] ?? refuse(`"${access}" in "${line}" is no access`);
-  const names = [dtype === 'gradient' ? undefined : dtype, below, by, together, first, second].filter(
+  const names = [dtype === 'gradient' ? undefined : dtype, below, by, together, argument, first, second].filter(
     (other) => other !== undefined,
   );
   for (const other of names) if (!byName.has(other)) refuse(`"${line}" names ${other}, which is no parameter`);
@@ -166,6 +187,21 @@ function parseTensor(
   const sizes = split(dimensions!, ',');
   for (const size of sizes) if (!dimension.test(size)) refuse(`cannot read the dimension "${size}" in "${line}"`);
   const mayBe = [first, second].filter((other) => other !== undefined);
-  const isOptional = optional !== undefined;
-  return { parameter, access: mode, dimensions: sizes, dtype, below, by, columns, isOptional, together, mayBe };
+  const isOptional = optional !== undefined || argument !== undefined;
+  const where = argument !== undefined && {
+    where: { argument, operator: operator as Where['operator'], value: value!, orNull: optional !== undefined },
+  };
+  return {
+    parameter,
+    access: mode,
+    dimensions: sizes,
+    dtype,
+    below,
+    by,
+    columns,
+    isOptional,
+    together,
+    ...where,
+    mayBe,
+  };
 }

@@ -9,7 +9,7 @@ export type Uint32 = number;
 export type Int64 = number;
 export type Float = number;
 
-export const abiVersion = 21;
+export const abiVersion = 22;
 
 export const GPT2_STATUS = {
   GPT2_OK: 0,
@@ -25,6 +25,12 @@ export const GPT2_DTYPE = {
   GPT2_TF32: 1,
   GPT2_BF16: 2,
   GPT2_FP8: 3,
+} as const;
+
+export const GPT2_ACTIVATION = {
+  GPT2_NO_ACTIVATION: 0,
+  GPT2_GELU: 1,
+  GPT2_RELU_SQUARED: 2,
 } as const;
 
 export const GPT2_STEP = {

@@ -27,8 +27,19 @@ export interface TensorContract {
   readonly isOptional?: boolean;
   /** Another tensor: both are null, or neither is. */
   readonly together?: string;
+  /** The tensor is null unless this holds. */
+  readonly where?: Where;
   /** Tensors that may share this tensor's memory. */
   readonly mayBe?: readonly string[];
+}
+
+/** Whether an argument has a value, or with "!=" has another; of a tensor, whether it is null. */
+export interface Where {
+  readonly argument: string;
+  readonly operator: '==' | '!=';
+  readonly value: number | null;
+  /** Whether the tensor that has this condition may be null even if it holds. */
+  readonly orNull: boolean;
 }
 
 export interface OpContract {
@@ -44,7 +55,7 @@ export interface OpContract {
   readonly scalars: readonly string[];
   /** Booleans; 1 or 0 in C. */
   readonly flags: readonly string[];
-  readonly relations: readonly { readonly text: string; holds(args: Record<string, number>): boolean }[];
+  readonly relations: readonly { readonly text: string; holds(args: NativeArguments): boolean }[];
   /** The scratch function and its sizes; absent for an op that needs no workspace. */
   workspace?(args: NativeArguments): { readonly name: keyof Bindings; readonly sizes: Record<string, number> };
 }
@@ -82,6 +93,9 @@ export function typeOn(device: Device, { type }: TensorContract): ElementType | 
   if (type === 'gradient') return device.gradientType;
   return type === 'fp32' || type === 'int32' || type === 'fp8' ? type : undefined;
 }
+
+export const holds = ({ argument, operator, value }: Where, args: NativeArguments): boolean =>
+  (args[argument] === value) === (operator === '==');
 
 export const isWritten = ({ access }: TensorContract): boolean => access !== 'read';
 

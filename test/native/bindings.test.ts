@@ -30,7 +30,7 @@ describe('the header', () => {
   const scratch = 'workspace gpt2_layernorm_scratch(N,C)';
   const relation = 'targets [N] < V; V <= Vp */';
   const isNullWith = 'columnwise_scale is NULL with';
-  it.each([
+  it.each<[string, string, string, string]>([
     ['a line without brackets', 'mean = [N], rstd', 'mean = N, rstd', 'gpt2_layernorm_forward: cannot read "mean = N"'],
     ['an unknown access', 'mean = [N], rstd', 'mean (held) [N], rstd', '"(held)" in "mean (held) [N]" is no access'],
     ['an unknown dimension', 'mean = [N], rstd', 'mean = [M], rstd', '"mean [M]" names M, which is no parameter'],
@@ -63,6 +63,19 @@ describe('the header', () => {
       'or NULL with columnwise_scale, weight',
       'in_columnwise_norm is NULL with columnwise_scale, which is not',
     ],
+    ...[
+      ['where M == 1', 'names M, which is no parameter'],
+      ['where C == NULL', 'cannot read "where C == NULL" of columnwise_scale'],
+      ['where C == GPT2_NONE', 'cannot read "where C == GPT2_NONE" of columnwise_scale'],
+      ['where values == 1', 'cannot read "where values == 1" of columnwise_scale'],
+      ['with columnwise where C == 1', 'cannot read "where C == 1" of columnwise_scale'],
+      ['where C < 1', 'cannot read "columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL where C < 1"'],
+    ].map(([condition, message]): [string, string, string, string] => [
+      `a condition ${condition}`,
+      orNull,
+      `or NULL ${condition},`,
+      message!,
+    ]),
     ['columns of an unknown size', 'first 2C, rstd', 'first 2M, rstd', 'names M, which is no parameter'],
     ['a missing tensor', 'mean = [N], rstd = [N]', 'mean = [N]', 'the lines name out, mean, in'],
     ['tensors in another order', 'mean = [N], rstd = [N]', 'rstd = [N], mean = [N]', 'its tensors are out, mean, rstd'],
