@@ -60,6 +60,21 @@ export interface OpContract {
   workspace?(args: NativeArguments): { readonly name: keyof Bindings; readonly sizes: Record<string, number> };
 }
 
+/** Conditions on arguments: a number has this value; a tensor is null, or is not. */
+export type When = Readonly<Record<string, number | null | 'tensor'>>;
+
+/** A variant of an op: what it computes in calls whose arguments meet its conditions. Each call is of one variant. */
+export interface OpVariant {
+  /** "norm_forward.layernorm"; the op's name for an op without variants: "gelu_forward". */
+  readonly name: string;
+  readonly op: OpContract;
+  readonly when: When;
+}
+
+/** @param args tensors or addresses, null if omitted, and numbers */
+export const meets = (args: Readonly<Record<string, unknown>>, when: When): boolean =>
+  Object.entries(when).every(([name, value]) => (value === 'tensor' ? args[name] !== null : args[name] === value));
+
 /** A dimension: `factor * name + plus`, or `name / divisor` rounded up; with `atLeast`, a tensor may be larger. */
 export interface Dimension {
   readonly name?: string;

@@ -27,7 +27,7 @@ import { replacementOf } from './replacements.ts';
  */
 export function enqueue(device: Device, op: OpContract, args: OpArguments): void {
   const native = nativeArguments(device, op, args);
-  const replacement = replacementOf(device, op.name);
+  const replacement = replacementOf(device, op, args);
   if (replacement) replacement(args, native);
   else device.call(op.name as keyof Bindings & 'adamw', native as never);
 }

@@ -1,4 +1,5 @@
 // The bench: every op of a step is there with its time, operations and bytes are what a hand count gives, steps are counted.
+
 import { readFileSync } from 'node:fs';
 import { afterEach, expect, it, vi } from 'vitest';
 import { counted, difference } from '../../src/commands/bench.ts';
@@ -12,6 +13,7 @@ import { parameterCount } from '../../src/model/parameters.ts';
 import { Device } from '../../src/native/device.ts';
 import { Random } from '../../src/ops/cases/case-numbers.ts';
 import { replaceOp } from '../../src/ops/replacements.ts';
+import { variantNamed } from '../../src/ops/variants.ts';
 import { Workplace } from '../support/cli.ts';
 import { pathWithTool } from '../support/driver-tool.ts';
 import { haveMemory } from '../support/memory.ts';
@@ -30,7 +32,7 @@ it('medians and quantiles are values that were measured', () => {
 it("the device's rates are those of the library where a user's kernel computes the matmul", async () => {
   using device = Device.open({ kind: 'cpu', threads: 2 });
   let calls = 0;
-  replaceOp(device, 'matmulForward', () => calls++);
+  replaceOp(device, variantNamed('matmul_forward'), () => calls++);
   const { matmulFlopsPerSecond } = await measurePeaks(device);
   expect(calls).toBe(0);
   expect(matmulFlopsPerSecond).toBeGreaterThan(1e9);

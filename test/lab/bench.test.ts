@@ -1,4 +1,5 @@
 // Timing what computes an op: on the calls of a real training step, beside the library's op; the history of versions, and the chart.
+
 import { appendFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { chart, timesOf } from '../../src/lab/bench-kernels.ts';
@@ -11,6 +12,7 @@ import { Device } from '../../src/native/device.ts';
 import { bytesMoved } from '../../src/ops/contract.ts';
 import { contracts } from '../../src/ops/ops.generated.ts';
 import { replaceOp } from '../../src/ops/replacements.ts';
+import { variantNamed } from '../../src/ops/variants.ts';
 import { Workplace } from '../support/cli.ts';
 
 describe('a training step', () => {
@@ -41,7 +43,7 @@ describe('a training step', () => {
   });
 
   it('has the batch that is asked for', async () => {
-    const sizes = (calls: Calls) => sizesOf(calls.get('layernormForward')![0]!);
+    const sizes = (calls: Calls) => sizesOf(calls.get(variantNamed('layernorm_forward'))![0]!);
     expect(sizes((await stepCalls(device, 3)).calls)).toBe('N 96, C 64');
     expect(sizes((await stepCalls(device)).calls)).toBe('N 64, C 64');
   });
@@ -53,12 +55,12 @@ describe('a training step', () => {
     ['cross_entropy', 1],
   ])('%s is timed at its %i sizes', async (op, sizes) => {
     const cases = casesNamed(op);
-    const { name } = cases.op;
     let idle = 0;
     const calls = await stepCalls(device);
-    replaceOp(device, name, (_, native) => device.call(name as 'adamw', native as never));
+    const { variant } = cases;
+    replaceOp(device, variant, (_, native) => device.call(variant.op.name as 'adamw', native as never));
     const { results, clocks } = await benchOp(device, cases, calls, { onIdle: () => idle++ });
-    replaceOp(device, name, undefined);
+    replaceOp(device, variant, undefined);
     expect(clocks).toBeNull();
     expect(results).toHaveLength(sizes);
     expect(idle).toBe(2 * sizes + 1);
@@ -72,13 +74,13 @@ describe('a training step', () => {
   it('a slow kernel runs once for a brief answer', async () => {
     let runs = 0;
     const calls = await stepCalls(device);
-    replaceOp(device, 'crossEntropy', () => {
+    replaceOp(device, variantNamed('cross_entropy'), () => {
       const end = performance.now() + 50;
       while (performance.now() < end);
       runs++;
     });
     const { results } = await benchOp(device, casesNamed('cross_entropy'), calls, { isBrief: true });
-    replaceOp(device, 'crossEntropy', undefined);
+    replaceOp(device, variantNamed('cross_entropy'), undefined);
     expect(runs).toBe(1);
     expect(results[0]!.own.cold).toBeGreaterThan(40);
     expect(results[0]!.own.hot).toBe(results[0]!.own.cold);

@@ -1,18 +1,20 @@
 // Testing what computes an op: a line per size when it is right; a sentence and a map of where it is wrong. The op is the library's,
 // with errors planted in its results.
+
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { casesNamed } from '../../src/lab/ops.ts';
 import { sizesText, type TestedSize, testOp } from '../../src/lab/test-op.ts';
 import { Device } from '../../src/native/device.ts';
 import { Tensor } from '../../src/native/tensor.ts';
 import { replaceOp } from '../../src/ops/replacements.ts';
+import { variantNamed } from '../../src/ops/variants.ts';
 
 let device: Device;
 beforeAll(() => {
   device = Device.open({ kind: 'cpu' });
 });
 afterAll(() => device.close());
-beforeEach(() => replaceOp(device, 'layernormForward', undefined));
+beforeEach(() => replaceOp(device, variantNamed('layernorm_forward'), undefined));
 
 async function tested(op: string, allSizes = true): Promise<TestedSize[]> {
   const sizes: TestedSize[] = [];
@@ -22,7 +24,7 @@ async function tested(op: string, allSizes = true): Promise<TestedSize[]> {
 
 /** Changes one output of layernorm_forward after each call. */
 function plant(output: string, change: (values: Float32Array, shape: readonly number[]) => void): void {
-  replaceOp(device, 'layernormForward', (args, native) => {
+  replaceOp(device, variantNamed('layernorm_forward'), (args, native) => {
     device.call('layernormForward', native as never);
     const tensor = args[output] as Tensor;
     const values = tensor.read() as Float32Array;
@@ -78,7 +80,7 @@ it('a wrong one names the tensor and its elements, and draws the first', async (
 });
 
 it('a variance in one pass is wrong where the mean is large', async () => {
-  replaceOp(device, 'layernormForward', (args, native) => {
+  replaceOp(device, variantNamed('layernorm_forward'), (args, native) => {
     device.call('layernormForward', native as never);
     const [x, rstd] = [args.in as Tensor, args.rstd as Tensor];
     const [rows, columns] = x.shape as [number, number];
@@ -123,8 +125,8 @@ it.each([
   ],
   ['attention_backward', 'dqkv', /^(dout|out)\[0, 0, 0 to 3 of \d+\]/],
 ])('%s: says what the first wrong element of %s is computed from', async (op, tensor, inputs) => {
-  replaceOp(device, casesNamed(op).op.name, (args, native) => {
-    device.call(casesNamed(op).op.name as 'adamw', native as never);
+  replaceOp(device, casesNamed(op).variant, (args, native) => {
+    device.call(casesNamed(op).variant.op.name as 'adamw', native as never);
     const wrong = args[tensor] as Tensor;
     const values = wrong.read() as Float32Array;
     values[5]! += 100;
@@ -145,7 +147,7 @@ it('other bits in another run are wrong', async () => {
 });
 
 it('a write past the end is wrong', async () => {
-  replaceOp(device, 'layernormForward', ({ out }, native) => {
+  replaceOp(device, variantNamed('layernorm_forward'), ({ out }, native) => {
     device.call('layernormForward', native as never);
     const { buffer, count, type } = out as Tensor;
     new Tensor(buffer, 'past', type, [1], count * 4).write(Float32Array.of(1));

@@ -1,22 +1,23 @@
 // Every op in every library and dtype against its formula in double (src/ops/cases): all sizes, and every way to call it at the
 // first. Then what no case says: products of many tiles, attention of many heads, ids that do not exist.
+
 import { describe, expect, it } from 'vitest';
 import type { Device, Dtype } from '../../src/native/device.ts';
 import type { Tensor } from '../../src/native/tensor.ts';
 import { attention } from '../../src/ops/cases/attention.ts';
+import { callingsOf } from '../../src/ops/cases/callings.ts';
 import { floats, held, type Numbers, Random, relativeError, worstError } from '../../src/ops/cases/case-numbers.ts';
 import { gelu, geluDerivative } from '../../src/ops/cases/gelu.ts';
 import { opCases } from '../../src/ops/cases/index.ts';
 import { columnSums, product } from '../../src/ops/cases/matmul.ts';
 import { type Bound, isAffected, type OpCases } from '../../src/ops/cases/op-case.ts';
-import { type Comparison, runCase, variantsOf } from '../../src/ops/cases/run-case.ts';
+import { type Comparison, runCase } from '../../src/ops/cases/run-case.ts';
 import {
   attentionBackward,
   attentionForward,
   attentionScratch,
   classifier,
   classifierScratch,
-  contracts,
   crossEntropy,
   embeddingForward,
   matmulBackwardInput,
@@ -27,6 +28,7 @@ import {
   matmulResidualForward,
   matmulScratch,
 } from '../../src/ops/ops.generated.ts';
+import { opVariants } from '../../src/ops/variants.ts';
 import { describeBackends } from '../support/backends.ts';
 import { TensorBench } from '../support/tensors.ts';
 
@@ -37,19 +39,19 @@ function describeCases(device: () => Device, cases: OpCases, isCpu: boolean): vo
   const titled = (sizes: object) => JSON.stringify(sizes).replace(/[{}"]/g, '');
   const all = [...cases.sizes, ...(isCpu ? [] : (cases.gpuSizes ?? []))];
   it.each(all.map((sizes, index) => [titled(sizes), sizes, index] as const))('%s', async (_, sizes, index) => {
-    const variants = variantsOf(cases).filter((variant) => index === 0 || variant.accumulate || isPlain(variant));
-    for (const variant of variants) expect(failures(await runCase(device(), cases, sizes, variant))).toEqual([]);
+    const callings = callingsOf(cases).filter((calling) => index === 0 || calling.accumulate || isPlain(calling));
+    for (const calling of callings) expect(failures(await runCase(device(), cases, sizes, calling))).toEqual([]);
   });
 }
 
-const isPlain = ({ accumulate, without, inPlace }: ReturnType<typeof variantsOf>[number]): boolean =>
+const isPlain = ({ accumulate, without, inPlace }: ReturnType<typeof callingsOf>[number]): boolean =>
   !accumulate && without.length === 0 && Object.keys(inPlace).length === 0;
 
 it('every op has cases', () => {
-  const covered = Object.values(opCases).flatMap((list) => list.map(({ op }) => op.name));
+  const covered = Object.values(opCases).flatMap((list) => list.map(({ variant }) => variant.name));
   // Collectives take several ranks: test/ops/collectives.slow.test.ts.
-  const collectives = ['allReduce', 'reduceScatter', 'allGather', 'globalNormOfRanks'];
-  expect([...covered, ...collectives].sort()).toEqual(Object.keys(contracts).sort());
+  const collectives = ['all_reduce', 'reduce_scatter', 'all_gather', 'global_norm_of_ranks'];
+  expect([...covered, ...collectives].sort()).toEqual(opVariants.map(({ name }) => name).sort());
 });
 
 /** Random inputs that are already what the device will hold. */
@@ -83,7 +85,7 @@ export const describeEveryOp = (only: Dtype): void =>
     (device, kind, dtype) => {
       const isCpu = kind === 'cpu';
       for (const cases of Object.values(opCases).flat()) {
-        if (isAffected(cases, dtype)) describe(cases.op.symbol, () => describeCases(device, cases, isCpu));
+        if (isAffected(cases, dtype)) describe(cases.variant.name, () => describeCases(device, cases, isCpu));
       }
 
       // The ops with tensors in FP8; fp8.test.ts has the rest about them.

@@ -11,6 +11,7 @@ import { opCases } from '../../ops/cases/index.ts';
 import { bytesMoved, type NativeArguments, type OpContract } from '../../ops/contract.ts';
 import { parseSignature } from '../../ops/kernels/signature.ts';
 import { contracts } from '../../ops/ops.generated.ts';
+import { variantOf } from '../../ops/variants.ts';
 import type { Trainer } from '../../train/step/trainer.ts';
 import type { Work } from './peaks.ts';
 import { timeOnDevice } from './timing.ts';
@@ -30,7 +31,7 @@ export interface Call<Op = OpContract | undefined> {
   readonly args: NativeArguments;
 }
 
-const flopsOf = new Map(Object.values(opCases).flatMap((list) => list.map(({ op, flops }) => [op.name, flops])));
+const flopsOf = new Map(Object.values(opCases).flatMap((list) => list.map(({ variant, flops }) => [variant, flops])));
 
 /** Times every op of one of `trainer`'s steps. Changes weights, optimizer state and gradients. */
 export async function timeOps(trainer: Trainer, nextBatch: () => Batch): Promise<OpTime[]> {
@@ -65,7 +66,7 @@ export async function timeCalls(
 
 /** Operations of a call's matmuls, and bytes that the call moves. */
 export function workOf(device: Device, { op, args }: Call): Work {
-  const flops = (op && flopsOf.get(op.name)?.(args as Record<string, number>)) ?? 0;
+  const flops = (op && flopsOf.get(variantOf(op, args))?.(args as Record<string, number>)) ?? 0;
   return { flops, fp8Flops: op ? fp8Part(op) * flops : 0, bytes: op ? bytesMoved(device, op, args) : 0 };
 }
 

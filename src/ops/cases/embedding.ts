@@ -1,5 +1,4 @@
 // Cases of the embedding: forward, backward, and forward at positions of growing texts.
-import { contracts } from '../ops.generated.ts';
 import type { Numbers, Random } from './case-numbers.ts';
 import { casesOf } from './op-case.ts';
 
@@ -29,14 +28,14 @@ const embedded =
   };
 
 export const embeddingCases = [
-  casesOf(contracts.embeddingForward, {
+  casesOf('embedding_forward', {
     ...{ sizes, inputs },
     formula: ({ tokens, wte, wpe }, { B, T, C }: Sizes) => ({
       out: new Float64Array(B * T * C).map(embedded(tokens, wte, wpe, C, (row) => [row, row % T])),
     }),
     bounds: () => ({ out: { fp32: 1e-7, bf16: 2e-3 } }),
   }),
-  casesOf(contracts.embeddingBackward, {
+  casesOf('embedding_backward', {
     ...{ sizes, inputs },
     formula({ dout, tokens }, { T, C, V: words }: Sizes & { V: number }) {
       const [dwte, dwpe] = [new Float64Array(words * C), new Float64Array(T * C)];
@@ -49,7 +48,7 @@ export const embeddingCases = [
     },
     bounds: () => ({ dwte: { fp32: 1e-6, bf16: 2e-3 }, dwpe: { fp32: 1e-6, bf16: 2e-3 } }),
   }),
-  casesOf(contracts.embeddingAtForward, {
+  casesOf('embedding_at_forward', {
     sizes: [
       { B: 4, T: 1, S: 64, C: 128, V },
       { B: 3, T: 5, S: 9, C: 37, V },

@@ -1,6 +1,6 @@
 // Tensors in FP8 as cuda/gpt2.h defines them: scales, inputs, and cases of ops that also store their result in FP8.
 import { blockRows, blocksOf, groupsOf } from '../../native/element-types.ts';
-import type { OpContract } from '../contract.ts';
+import { type OpName, variantNamed } from '../variants.ts';
 import { largestOf, type Numbers, norm, type Random } from './case-numbers.ts';
 import type { Bound, OpCases } from './op-case.ts';
 
@@ -92,9 +92,9 @@ export const aligned = <S extends Readonly<Record<string, number>>>(sizes: S): S
 });
 
 /** Cases of an op that computes the same as `plain` and also stores the result in FP8, with a bound of each row's norm. */
-export const alsoInFp8 = (op: OpContract, plain: OpCases, result: 'out' | 'din'): OpCases => ({
+export const alsoInFp8 = (op: OpName, plain: OpCases, result: 'out' | 'din'): OpCases => ({
   ...plain,
-  op,
+  variant: variantNamed(op),
   sizes: plain.sizes.map(aligned),
   formula(inputs, sizes) {
     const results = plain.formula(inputs, sizes);

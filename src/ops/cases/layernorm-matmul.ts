@@ -1,5 +1,4 @@
 // Cases of the layernorm and the matmul after it as one op.
-import { contracts } from '../ops.generated.ts';
 import type { Numbers } from './case-numbers.ts';
 import { gelu } from './gelu.ts';
 import { normalized } from './layernorm.ts';
@@ -23,12 +22,12 @@ const result = ({ in: x, normWeight, normBias, weight, bias }: Inputs, size: Siz
   linear(normalized(x, normWeight, normBias, size), weight, bias, size);
 
 export const layernormMatmulCases = [
-  casesOf(contracts.layernormMatmulForward, {
+  casesOf('layernorm_matmul_forward', {
     ...{ sizes, scale, flops },
     formula: (inputs, size: Sizes) => ({ out: result(inputs, size) }),
     bounds: (size: Sizes) => ({ out: bound(size) }),
   }),
-  casesOf(contracts.layernormMatmulGeluForward, {
+  casesOf('layernorm_matmul_gelu_forward', {
     ...{ sizes, scale, flops },
     formula(inputs, size: Sizes) {
       const pre = result(inputs, size);

@@ -1,5 +1,4 @@
 // Cases of layernorm, forward and backward.
-import { contracts } from '../ops.generated.ts';
 import type { Numbers } from './case-numbers.ts';
 import { alsoInFp8 } from './fp8.ts';
 import { casesOf } from './op-case.ts';
@@ -70,7 +69,7 @@ function backward(inputs: Record<'in' | 'weight' | 'dout', Numbers>, dresidual: 
 }
 
 const plain = [
-  casesOf(contracts.layernormForward, {
+  casesOf('layernorm_forward', {
     ...{ sizes: [...sizes, shifted], scale },
     inputs: ({ in: x }, { center, step }: Partial<typeof shifted>) =>
       center && step ? { in: x.map((value) => center + step * Math.round(value / 3)) } : {},
@@ -85,7 +84,7 @@ const plain = [
       rstd: center ? { fp32: 1e-4, bf16: 1e-4 } : statistic,
     }),
   }),
-  casesOf(contracts.layernormBackward, {
+  casesOf('layernorm_backward', {
     ...{ sizes, scale },
     inputs: ({ in: x }, size: Sizes) => statistics(x, size),
     formula: ({ dresidual, ...inputs }, size: Sizes) => backward(inputs, dresidual, size),
@@ -95,6 +94,6 @@ const plain = [
 
 export const layernormCases = [
   ...plain,
-  alsoInFp8(contracts.layernormFp8Forward, plain[0], 'out'),
-  alsoInFp8(contracts.layernormFp8Backward, plain[1], 'din'),
+  alsoInFp8('layernorm_fp8_forward', plain[0], 'out'),
+  alsoInFp8('layernorm_fp8_backward', plain[1], 'din'),
 ];

@@ -1,6 +1,4 @@
 // Cases of the linear layer in three directions, with GELU and residual.
-import type { OpContract } from '../contract.ts';
-import { contracts } from '../ops.generated.ts';
 import type { Numbers } from './case-numbers.ts';
 import { geluCases } from './gelu.ts';
 import { type Bound, casesOf, formulaOf } from './op-case.ts';
@@ -70,44 +68,44 @@ export const throughGelu = (plain: Bound): Bound => ({ ...plain, fp32: plain.fp3
 /** The bound of a matmul with the squared ReLU: squaring doubles the relative error. */
 const squared = (plain: Bound): Bound => ({ fp32: plain.fp32 * 2, tf32: 2e-3, bf16: 3e-3 });
 
-const forward = casesOf(contracts.matmulForward, {
+const forward = casesOf('matmul_forward', {
   ...{ sizes, gpuSizes, scale, flops },
   formula: ({ in: x, weight, bias }, size: Sizes) => ({ out: linear(x, weight, bias, size) }),
   bounds: (size: Sizes) => ({ out: bound(size) }),
 });
-const backwardInput = casesOf(contracts.matmulBackwardInput, {
+const backwardInput = casesOf('matmul_backward_input', {
   ...{ sizes, gpuSizes, scale, flops },
   formula: ({ dout, weight }, { N, C, O }: Sizes) => ({ din: product(dout, weight, { N, K: O, O: C }, 'nn') }),
   bounds: (size: Sizes) => ({ din: bound(size) }),
 });
-const fusedFormula = (op: OpContract) => formulaOf(op, [forward, backwardInput, ...geluCases, ...residualCases]);
+const fusedFormula = (op: string) => formulaOf(op, [forward, backwardInput, ...geluCases, ...residualCases]);
 
 export const matmulCases = [
   forward,
-  casesOf(contracts.matmulGeluForward, {
+  casesOf('matmul_gelu_forward', {
     ...{ sizes, gpuSizes, scale, flops },
-    formula: fusedFormula(contracts.matmulGeluForward),
+    formula: fusedFormula('matmul_gelu_forward'),
     bounds: (size: Sizes) => ({ pre: bound(size), out: throughGelu(bound(size)) }),
   }),
-  casesOf(contracts.matmulReluSquaredForward, {
+  casesOf('matmul_relu_squared_forward', {
     ...{ sizes, gpuSizes, scale, flops },
     formula: ({ in: x, weight, bias }, size: Sizes) => ({
       out: linear(x, weight, bias, size).map((value) => Math.max(value, 0) ** 2),
     }),
     bounds: (size: Sizes) => ({ out: squared(bound(size)) }),
   }),
-  casesOf(contracts.matmulResidualForward, {
+  casesOf('matmul_residual_forward', {
     ...{ sizes, gpuSizes, scale, flops },
-    formula: fusedFormula(contracts.matmulResidualForward),
+    formula: fusedFormula('matmul_residual_forward'),
     bounds: (size: Sizes) => ({ out: bound(size) }),
   }),
   backwardInput,
-  casesOf(contracts.matmulGeluBackwardInput, {
+  casesOf('matmul_gelu_backward_input', {
     ...{ sizes, gpuSizes, scale, flops },
-    formula: fusedFormula(contracts.matmulGeluBackwardInput),
+    formula: fusedFormula('matmul_gelu_backward_input'),
     bounds: (size: Sizes) => ({ din: throughGelu(bound(size)) }),
   }),
-  casesOf(contracts.matmulReluSquaredBackwardInput, {
+  casesOf('matmul_relu_squared_backward_input', {
     ...{ sizes, gpuSizes, scale, flops },
     inputs: ({ activated }) => ({ activated: activated.map((value) => Math.max(value, 0)) }),
     formula: ({ dout, weight, activated }, { N, C, O }: Sizes) => ({
@@ -117,7 +115,7 @@ export const matmulCases = [
     }),
     bounds: (size: Sizes) => ({ din: bound(size) }),
   }),
-  casesOf(contracts.matmulBackwardWeight, {
+  casesOf('matmul_backward_weight', {
     ...{ sizes, gpuSizes, flops },
     formula: ({ dout, in: x }, { N, C, O }: Sizes) => ({
       dweight: product(dout, x, { N: O, K: N, O: C }, 'tn'),

@@ -1,6 +1,5 @@
 // Cases of Muon's update around its Newton-Schulz iteration.
 import { GPT2_STEP } from '../../native/bindings.generated.ts';
-import { contracts } from '../ops.generated.ts';
 import { type Numbers, norm } from './case-numbers.ts';
 import { casesOf } from './op-case.ts';
 
@@ -43,7 +42,7 @@ const updateScalars = { rate: 33, weightDecay: 0.1 };
 const normalizeScalars = { margin: 1.01, eps: 1e-7 };
 
 export const muonCases = [
-  casesOf(contracts.muonMomentum, {
+  casesOf('muon_momentum', {
     sizes: withAll(shapes, momentumScalars),
     gpuSizes: withAll(gpuShapes, momentumScalars),
     inputs: () => ({ step: stepBlock() }),
@@ -56,7 +55,7 @@ export const muonCases = [
     // Directions are rounded.
     bounds: () => ({ momentum: { fp32: 1e-6, bf16: 1e-6 }, direction: { fp32: 1e-6, bf16: 2e-3 } }),
   }),
-  casesOf(contracts.normalizeMatrices, {
+  casesOf('normalize_matrices', {
     sizes: [
       { M: 3, count: 64 * 256, ...normalizeScalars },
       { M: 1, count: 1, ...normalizeScalars },
@@ -74,7 +73,7 @@ export const muonCases = [
     },
     bounds: () => ({ matrices: { fp32: 1e-6, bf16: 2e-3 } }),
   }),
-  casesOf(contracts.muonUpdate, {
+  casesOf('muon_update', {
     sizes: withAll(shapes, updateScalars),
     gpuSizes: withAll(gpuShapes, updateScalars),
     inputs: () => ({ step: stepBlock() }),

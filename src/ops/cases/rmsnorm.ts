@@ -1,5 +1,4 @@
 // Cases of RMSNorm, forward and backward.
-import { contracts } from '../ops.generated.ts';
 import type { Numbers } from './case-numbers.ts';
 import { alsoInFp8 } from './fp8.ts';
 import { casesOf } from './op-case.ts';
@@ -30,7 +29,7 @@ export function rootMeanSquares(x: Numbers, { N, C, eps }: Sizes): Float64Array 
 }
 
 const plain = [
-  casesOf(contracts.rmsnormForward, {
+  casesOf('rmsnorm_forward', {
     ...{ sizes, scale },
     formula({ in: x, weight }, size: Sizes) {
       const rstd = rootMeanSquares(x, size);
@@ -39,7 +38,7 @@ const plain = [
     },
     bounds: () => ({ out: { fp32: 1e-6, bf16: 2e-3 }, rstd: statistic }),
   }),
-  casesOf(contracts.rmsnormBackward, {
+  casesOf('rmsnorm_backward', {
     ...{ sizes, scale },
     inputs: ({ in: x }, size: Sizes) => ({ rstd: rootMeanSquares(x, size) }),
     formula({ in: x, weight, dout, dresidual, rstd }, { N, C }: Sizes) {
@@ -65,6 +64,6 @@ const plain = [
 
 export const rmsnormCases = [
   ...plain,
-  alsoInFp8(contracts.rmsnormFp8Forward, plain[0], 'out'),
-  alsoInFp8(contracts.rmsnormFp8Backward, plain[1], 'din'),
+  alsoInFp8('rmsnorm_fp8_forward', plain[0], 'out'),
+  alsoInFp8('rmsnorm_fp8_backward', plain[1], 'din'),
 ];
