@@ -304,7 +304,7 @@ GPT2_API int gpt2_collectives_group_end(gpt2_context *context, gpt2_communicator
  *   < V                      ids from 0 to V-1; the CPU library fails on any other id
  *   by tokens                only rows whose number is an id in this tensor are read or written
  *   first 2C                 only the first 2C elements of a row are read or written
- *   or NULL                  optional
+ *   or NULL                  optional; also of a communicator, which has no shape
  *   or NULL with X           NULL exactly where X is
  *   where A == VALUE         NULL unless the argument A has this value, or, with !=, another; then NULL only after "or NULL".
  *                            If A is a tensor, VALUE is NULL.
@@ -318,10 +318,13 @@ GPT2_API int gpt2_collectives_group_end(gpt2_context *context, gpt2_communicator
 
 /* ---------------------------------------------------------------- embedding */
 
-/* out[b,t,:] = wte[tokens[b,t],:] + wpe[t,:]. A token outside [0, V) gives a row of NaN on CUDA.
- *   out = [B,T,C], tokens [B,T] < V, wte [>=V,C] by tokens, wpe [>=T,C] or NULL */
-GPT2_API int gpt2_embedding_forward(gpt2_context *context, void *out, const int32_t *tokens, const void *wte,
-                                    const void *wpe, int32_t B, int32_t T, int32_t C, int32_t V);
+/* out[b,t,:] = wte[id,:] + wpe[p,:]. Without positions id = tokens[b,t] and p = t; an id outside [0, V) gives a row of NaN
+ * on CUDA. With positions id = texts[b,p] and p = positions[b] + t (see "generation").
+ *   out = [B,T,C], tokens [B,T] < V where positions == NULL, texts [B,S+1] where positions != NULL, positions [B] or NULL,
+ *   wte [>=V,C] by tokens, wpe [>=S,C] or NULL; positions != NULL || S == T */
+GPT2_API int gpt2_embedding_forward(gpt2_context *context, void *out, const int32_t *tokens, const int32_t *texts,
+                                    const int32_t *positions, const void *wte, const void *wpe, int32_t B, int32_t T,
+                                    int32_t S, int32_t C, int32_t V);
 
 /* dwte[v,:] += sum of dout[b,t,:] over tokens[b,t] = v, in an order that depends only on the tokens;
  * dwpe[t,:] (=|+=) sum over b of dout[b,t,:]. dwte is added to because it is also the weight of gpt2_classifier, whose
@@ -678,10 +681,15 @@ GPT2_API int gpt2_fp8_classifier_scratch(gpt2_context *context, GPT2_HOST int64_
  * step[GPT2_STEP_UPDATED] = 1 if LOSS <= LOSS_LIMIT and NORM <= NORM_LIMIT and (AFTER_UPDATE = 0 or UPDATED was not 0),
  * else 0. The device decides, because the host enqueues a step before it knows the previous loss: the weights that gave
  * a bad loss must still exist then.
- *   step (updated) [GPT2_STEP_SIZE], matrices [matrix_count]: gradient, vectors [vector_count];
+ * With a communicator the matrices are sharded over ranks: each rank passes its shard, as the `parts` rows that
+ * gpt2_reduce_scatter wrote, and all vectors, which are the same at every rank. The first row becomes the sum of the
+ * rows, added in fp32 in the order of rows and rounded once. The op waits for the collectives enqueued before.
+ *   step (updated) [GPT2_STEP_SIZE], matrices (updated) [parts,matrix_count]: gradient, vectors [vector_count],
+ *   communicator or NULL; communicator != NULL || parts == 1; parts == 1 || matrix_count % 32 == 0;
  *   workspace gpt2_global_norm_scratch(matrix_count,vector_count) */
-GPT2_API int gpt2_global_norm(gpt2_context *context, float *step, const void *matrices, const float *vectors,
-                              int64_t matrix_count, int64_t vector_count, float max_norm);
+GPT2_API int gpt2_global_norm(gpt2_context *context, float *step, void *matrices, const float *vectors,
+                              gpt2_communicator *communicator, int32_t parts, int64_t matrix_count,
+                              int64_t vector_count, float max_norm);
 GPT2_API int gpt2_global_norm_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int64_t matrix_count,
                                       int64_t vector_count);
 
@@ -739,14 +747,8 @@ GPT2_API int gpt2_muon_update(gpt2_context *context, void *weight, float *master
  * B sequences of at most S tokens. positions[b] is the position of the next tokens of sequence b; the keys and values
  * of all positions before it are in the cache. Because the position is read from device memory, one token's ops can be
  * recorded once as a graph. A sequence that does not fit (positions[b] outside [0, S - T]) gets rows of NaN and its
- * cache stays unchanged; a token outside [0, V) gives a row of NaN. So a host may enqueue steps before it knows the
+ * cache stays unchanged; an id outside [0, V) gives a row of NaN. So a host may enqueue steps before it knows the
  * last result. */
-
-/* out[b,t,:] = wte[tokens[b,p+t],:] + wpe[p+t,:] with p = positions[b].
- *   out = [B,T,C], tokens [B,S+1], positions [B], wte [>=V,C] by tokens, wpe [>=S,C] or NULL */
-GPT2_API int gpt2_embedding_at_forward(gpt2_context *context, void *out, const int32_t *tokens,
-                                       const int32_t *positions, const void *wte, const void *wpe, int32_t B, int32_t T,
-                                       int32_t S, int32_t C, int32_t V);
 
 /* The layernorm and the matmul after it as one op, for few rows: with h = layernorm(in) * norm_weight + norm_bias
  * (eps 1e-5), out = h * weight^T + bias.
@@ -812,14 +814,5 @@ GPT2_API int gpt2_reduce_scatter(gpt2_context *context, void *out, const void *i
  *   out = [R,count]: dtype may be in, in [count]: dtype */
 GPT2_API int gpt2_all_gather(gpt2_context *context, void *out, const void *in, gpt2_communicator *communicator,
                              int64_t count, int32_t dtype);
-
-/* gpt2_global_norm of matrices that are sharded over ranks: each rank passes its shard of the matrices, as the `parts`
- * rows that gpt2_reduce_scatter wrote, and all vectors, which are the same at every rank. The first row becomes the sum
- * of the rows, added in fp32 in the order of rows and rounded once. The op waits for the collectives enqueued before.
- *   step (updated) [GPT2_STEP_SIZE], matrices (updated) [parts,matrix_count]: gradient, vectors [vector_count];
- *   parts == 1 || matrix_count % 32 == 0; workspace gpt2_global_norm_scratch(matrix_count,vector_count) */
-GPT2_API int gpt2_global_norm_of_ranks(gpt2_context *context, float *step, void *matrices, const float *vectors,
-                                       gpt2_communicator *communicator, int64_t matrix_count, int64_t vector_count,
-                                       int32_t parts, float max_norm);
 
 #endif

@@ -59,6 +59,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       "one function per op, generated: a shape check, then one native call; `cases/`: each op's sizes, formula in double and tolerances; `kernels/`: kernels of a user",
     imports: ['native'],
     open: [
+      'cases/callings',
       'cases/case-numbers',
       'cases/index',
       'cases/op-case',
@@ -77,6 +78,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       'kernels/use-cards',
       'ops.generated',
       'replacements',
+      'variants',
     ],
   },
   model: {

@@ -9,8 +9,8 @@ namespace gpt2 {
 struct Task;
 
 struct OpKernels {
-  void (*embedding_forward)(Task, float *out, const int32_t *tokens, const float *wte, const float *wpe, int B, int T,
-      int C, int V);
+  void (*embedding_forward)(Task, float *out, const int32_t *tokens, const int32_t *texts, const int32_t *positions,
+      const float *wte, const float *wpe, int B, int T, int S, int C, int V);
   void (*embedding_backward)(Task, float *dwte, float *dwpe, const float *dout, const int32_t *tokens, int B, int T,
       int C, int V, bool accumulate);
   void (*layernorm_forward)(Task, float *out, float *mean, float *rstd, const float *in, const float *weight,
@@ -89,8 +89,6 @@ struct OpKernels {
       const uint8_t *in_values, const float *in_scale, const float *weight, const uint8_t *weight_values,
       const float *factors, const float *bias, const int32_t *targets, int N, int C, int V, int Vp, float dloss,
       float softcap, bool accumulate);
-  void (*global_norm)(Task, float *step, const float *matrices, const float *vectors, int64_t matrix_count,
-      int64_t vector_count, float max_norm);
   void (*adamw)(Task, float *weight, float *master, float *m, float *v, const float *gradient, const float *step,
       int64_t count, int first_scalar, float rate, float beta1, float beta2, float eps, float weight_decay);
   void (*muon_momentum)(Task, float *direction, float *momentum, const float *gradient, const float *step, int rows,
@@ -99,8 +97,6 @@ struct OpKernels {
   void (*newton_schulz)(Task, float *out, const float *in, int M, int R, int K, float a, float b, float c);
   void (*muon_update)(Task, float *weight, float *master, const float *direction, const float *step, int rows,
       int columns, float rate, float weight_decay);
-  void (*embedding_at_forward)(Task, float *out, const int32_t *tokens, const int32_t *positions, const float *wte,
-      const float *wpe, int B, int T, int S, int C, int V);
   void (*layernorm_matmul_forward)(Task, float *out, const float *in, const float *norm_weight, const float *norm_bias,
       const float *weight, const float *bias, int N, int C, int O);
   void (*layernorm_matmul_gelu_forward)(Task, float *out, float *pre, const float *in, const float *norm_weight,
@@ -165,13 +161,11 @@ struct OpKernels {
   X(fp8_matmul_relu_squared_backward_input) \
   X(fp8_matmul_backward_weight) \
   X(fp8_classifier) \
-  X(global_norm) \
   X(adamw) \
   X(muon_momentum) \
   X(normalize_matrices) \
   X(newton_schulz) \
   X(muon_update) \
-  X(embedding_at_forward) \
   X(layernorm_matmul_forward) \
   X(layernorm_matmul_gelu_forward) \
   X(attention_cached_forward) \

@@ -18,11 +18,12 @@ float *floats(void *tensor) { return static_cast<float *>(tensor); }
 
 }  // namespace
 
-int embedding_forward(gpt2_context &context, void *out, const int32_t *tokens, const void *wte, const void *wpe, int B,
-    int T, int C, int V) {
+int embedding_forward(gpt2_context &context, void *out, const int32_t *tokens, const int32_t *texts,
+    const int32_t *positions, const void *wte, const void *wpe, int B, int T, int S, int C, int V) {
   Check check(&context, "gpt2_embedding_forward");
   if (check.below("tokens", tokens, static_cast<int64_t>(B) * (T), V).failed()) return check.status();
-  kernels_of(context).embedding_forward(task_of(context), floats(out), tokens, floats(wte), floats(wpe), B, T, C, V);
+  kernels_of(context).embedding_forward(task_of(context), floats(out), tokens, texts, positions, floats(wte),
+  floats(wpe), B, T, S, C, V);
   return GPT2_OK;
 }
 
@@ -293,13 +294,6 @@ int fp8_classifier(gpt2_context &context, float *losses, void *din, void *dweigh
   return GPT2_OK;
 }
 
-int global_norm(gpt2_context &context, float *step, const void *matrices, const float *vectors, int64_t matrix_count,
-    int64_t vector_count, float max_norm) {
-  kernels_of(context).global_norm(task_of(context), step, floats(matrices), vectors, matrix_count, vector_count,
-  max_norm);
-  return GPT2_OK;
-}
-
 int adamw(gpt2_context &context, void *weight, float *master, float *m, float *v, const void *gradient,
     const float *step, int64_t count, int gradient_dtype, int first_scalar, float rate, float beta1, float beta2,
     float eps, float weight_decay) {
@@ -335,13 +329,6 @@ int muon_update(gpt2_context &context, void *weight, float *master, const void *
     int columns, float rate, float weight_decay) {
   kernels_of(context).muon_update(task_of(context), floats(weight), master, floats(direction), step, rows, columns,
   rate, weight_decay);
-  return GPT2_OK;
-}
-
-int embedding_at_forward(gpt2_context &context, void *out, const int32_t *tokens, const int32_t *positions,
-    const void *wte, const void *wpe, int B, int T, int S, int C, int V) {
-  kernels_of(context).embedding_at_forward(task_of(context), floats(out), tokens, positions, floats(wte), floats(wpe),
-  B, T, S, C, V);
   return GPT2_OK;
 }
 

@@ -8,16 +8,20 @@
 using gpt2::Check;
 namespace ops = gpt2::ops;
 
-int gpt2_embedding_forward(gpt2_context *context, void *out, const int32_t *tokens, const void *wte, const void *wpe,
-    int32_t B, int32_t T, int32_t C, int32_t V) {
+int gpt2_embedding_forward(gpt2_context *context, void *out, const int32_t *tokens, const int32_t *texts,
+    const int32_t *positions, const void *wte, const void *wpe, int32_t B, int32_t T, int32_t S, int32_t C, int32_t V) {
   Check check(context, __func__);
-  check.sizes({{"B", B}, {"T", T}, {"C", C}, {"V", V}})
-      .tensors({{"out", out}, {"tokens", tokens}, {"wte", wte}});
+  check.sizes({{"B", B}, {"T", T}, {"S", S}, {"C", C}, {"V", V}})
+      .tensors({{"out", out}, {"wte", wte}});
   if (!check.failed()) {
-    check.that(static_cast<int64_t>(B) * T <= INT32_MAX, "B * T below 2^31");
+    check.that(static_cast<int64_t>(B) * T <= INT32_MAX, "B * T below 2^31")
+        .that(positions != nullptr || S == T, "positions != NULL || S == T, got S = " + std::to_string(S) + ", T = " +
+            std::to_string(T))
+        .that((tokens != nullptr) == (positions == nullptr), "tokens exactly where positions == NULL")
+        .that((texts != nullptr) == (positions != nullptr), "texts exactly where positions != NULL");
   }
   if (check.failed()) return check.status();
-  return ops::embedding_forward(*context, out, tokens, wte, wpe, B, T, C, V);
+  return ops::embedding_forward(*context, out, tokens, texts, positions, wte, wpe, B, T, S, C, V);
 }
 
 int gpt2_embedding_backward(gpt2_context *context, void *dwte, void *dwpe, const void *dout, const int32_t *tokens,
@@ -502,14 +506,22 @@ int gpt2_fp8_classifier(gpt2_context *context, float *losses, void *din, void *d
       weight_values, factors, bias, targets, N, C, V, Vp, dloss, softcap, accumulate != 0);
 }
 
-int gpt2_global_norm(gpt2_context *context, float *step, const void *matrices, const float *vectors,
-    int64_t matrix_count, int64_t vector_count, float max_norm) {
+int gpt2_global_norm(gpt2_context *context, float *step, void *matrices, const float *vectors,
+    gpt2_communicator *communicator, int32_t parts, int64_t matrix_count, int64_t vector_count, float max_norm) try {
   Check check(context, __func__);
-  check.sizes({{"matrix_count", matrix_count}, {"vector_count", vector_count}})
+  check.sizes({{"parts", parts}, {"matrix_count", matrix_count}, {"vector_count", vector_count}})
       .tensors({{"step", step}, {"matrices", matrices}, {"vectors", vectors}});
+  if (!check.failed()) {
+    check.that(communicator != nullptr || parts == 1, "communicator != NULL || parts == 1, got parts = " +
+        std::to_string(parts))
+        .that(parts == 1 || matrix_count % 32 == 0, "parts == 1 || matrix_count % 32 == 0, got parts = " +
+            std::to_string(parts) + ", matrix_count = " + std::to_string(matrix_count));
+  }
   if (!check.failed()) check.scratch(ops::global_norm_scratch(*context, matrix_count, vector_count));
   if (check.failed()) return check.status();
-  return ops::global_norm(*context, step, matrices, vectors, matrix_count, vector_count, max_norm);
+  return ops::global_norm(*context, step, matrices, vectors, communicator, parts, matrix_count, vector_count, max_norm);
+} catch (...) {
+  return gpt2::thrown(context, __func__);
 }
 
 int gpt2_adamw(gpt2_context *context, void *weight, float *master, float *m, float *v, const void *gradient,
@@ -571,18 +583,6 @@ int gpt2_muon_update(gpt2_context *context, void *weight, float *master, const v
       .tensors({{"weight", weight}, {"master", master}, {"direction", direction}, {"step", step}});
   if (check.failed()) return check.status();
   return ops::muon_update(*context, weight, master, direction, step, rows, columns, rate, weight_decay);
-}
-
-int gpt2_embedding_at_forward(gpt2_context *context, void *out, const int32_t *tokens, const int32_t *positions,
-    const void *wte, const void *wpe, int32_t B, int32_t T, int32_t S, int32_t C, int32_t V) {
-  Check check(context, __func__);
-  check.sizes({{"B", B}, {"T", T}, {"S", S}, {"C", C}, {"V", V}})
-      .tensors({{"out", out}, {"tokens", tokens}, {"positions", positions}, {"wte", wte}});
-  if (!check.failed()) {
-    check.that(static_cast<int64_t>(B) * T <= INT32_MAX, "B * T below 2^31");
-  }
-  if (check.failed()) return check.status();
-  return ops::embedding_at_forward(*context, out, tokens, positions, wte, wpe, B, T, S, C, V);
 }
 
 int gpt2_layernorm_matmul_forward(gpt2_context *context, void *out, const void *in, const void *norm_weight,
@@ -682,24 +682,6 @@ int gpt2_all_gather(gpt2_context *context, void *out, const void *in, gpt2_commu
   }
   if (check.failed()) return check.status();
   return ops::all_gather(*context, out, in, *communicator, count, dtype);
-} catch (...) {
-  return gpt2::thrown(context, __func__);
-}
-
-int gpt2_global_norm_of_ranks(gpt2_context *context, float *step, void *matrices, const float *vectors,
-    gpt2_communicator *communicator, int64_t matrix_count, int64_t vector_count, int32_t parts, float max_norm) try {
-  Check check(context, __func__);
-  check.sizes({{"matrix_count", matrix_count}, {"vector_count", vector_count}, {"parts", parts}})
-      .tensors({{"step", step}, {"matrices", matrices}, {"vectors", vectors}})
-      .handles({{"a communicator", communicator}});
-  if (!check.failed()) {
-    check.that(parts == 1 || matrix_count % 32 == 0, "parts == 1 || matrix_count % 32 == 0, got parts = " +
-        std::to_string(parts) + ", matrix_count = " + std::to_string(matrix_count));
-  }
-  if (!check.failed()) check.scratch(ops::global_norm_scratch(*context, matrix_count, vector_count));
-  if (check.failed()) return check.status();
-  return ops::global_norm_of_ranks(*context, step, matrices, vectors, *communicator, matrix_count, vector_count, parts,
-      max_norm);
 } catch (...) {
   return gpt2::thrown(context, __func__);
 }

@@ -7,8 +7,8 @@
 
 namespace gpt2::ops {
 
-int embedding_forward(gpt2_context &context, void *out, const int32_t *tokens, const void *wte, const void *wpe, int B,
-    int T, int C, int V);
+int embedding_forward(gpt2_context &context, void *out, const int32_t *tokens, const int32_t *texts,
+    const int32_t *positions, const void *wte, const void *wpe, int B, int T, int S, int C, int V);
 int embedding_backward(gpt2_context &context, void *dwte, void *dwpe, const void *dout, const int32_t *tokens, int B,
     int T, int C, int V, bool accumulate);
 int layernorm_forward(gpt2_context &context, void *out, float *mean, float *rstd, const void *in, const void *weight,
@@ -90,8 +90,8 @@ int fp8_classifier(gpt2_context &context, float *losses, void *din, void *dweigh
     const void *in, const uint8_t *in_values, const float *in_scale, const void *weight, const uint8_t *weight_values,
     const float *factors, const void *bias, const int32_t *targets, int N, int C, int V, int Vp, float dloss,
     float softcap, bool accumulate);
-int global_norm(gpt2_context &context, float *step, const void *matrices, const float *vectors, int64_t matrix_count,
-    int64_t vector_count, float max_norm);
+int global_norm(gpt2_context &context, float *step, void *matrices, const float *vectors,
+    gpt2_communicator *communicator, int parts, int64_t matrix_count, int64_t vector_count, float max_norm);
 int adamw(gpt2_context &context, void *weight, float *master, float *m, float *v, const void *gradient,
     const float *step, int64_t count, int gradient_dtype, int first_scalar, float rate, float beta1, float beta2,
     float eps, float weight_decay);
@@ -101,8 +101,6 @@ int normalize_matrices(gpt2_context &context, void *matrices, int M, int64_t cou
 int newton_schulz(gpt2_context &context, void *out, const void *in, int M, int R, int K, float a, float b, float c);
 int muon_update(gpt2_context &context, void *weight, float *master, const void *direction, const float *step, int rows,
     int columns, float rate, float weight_decay);
-int embedding_at_forward(gpt2_context &context, void *out, const int32_t *tokens, const int32_t *positions,
-    const void *wte, const void *wpe, int B, int T, int S, int C, int V);
 int layernorm_matmul_forward(gpt2_context &context, void *out, const void *in, const void *norm_weight,
     const void *norm_bias, const void *weight, const void *bias, int N, int C, int O);
 int layernorm_matmul_gelu_forward(gpt2_context &context, void *out, void *pre, const void *in, const void *norm_weight,
@@ -116,8 +114,6 @@ int reduce_scatter(gpt2_context &context, void *out, const void *in, gpt2_commun
     int64_t stride, int dtype);
 int all_gather(gpt2_context &context, void *out, const void *in, gpt2_communicator &communicator, int64_t count,
     int dtype);
-int global_norm_of_ranks(gpt2_context &context, float *step, void *matrices, const float *vectors,
-    gpt2_communicator &communicator, int64_t matrix_count, int64_t vector_count, int parts, float max_norm);
 int64_t embedding_scratch(const gpt2_context &context, int B, int T, int C, int V);
 int64_t layernorm_scratch(const gpt2_context &context, int N, int C);
 int64_t matmul_scratch(const gpt2_context &context, int N, int C, int O, bool gradients);

@@ -257,10 +257,12 @@ export interface Bindings {
   collectivesGroupBegin(args: { context: Pointer | null; communicator: Pointer | null }): number;
   collectivesGroupEnd(args: { context: Pointer | null; communicator: Pointer | null }): number;
   /**
-   * out[b,t,:] = wte[tokens[b,t],:] + wpe[t,:]. A token outside [0, V) gives a row of NaN on CUDA.
-   *   out = [B,T,C], tokens [B,T] < V, wte [>=V,C] by tokens, wpe [>=T,C] or NULL
+   * out[b,t,:] = wte[id,:] + wpe[p,:]. Without positions id = tokens[b,t] and p = t; an id outside [0, V) gives a row of NaN
+   * on CUDA. With positions id = texts[b,p] and p = positions[b] + t (see "generation").
+   *   out = [B,T,C], tokens [B,T] < V where positions == NULL, texts [B,S+1] where positions != NULL, positions [B] or NULL,
+   *   wte [>=V,C] by tokens, wpe [>=S,C] or NULL; positions != NULL || S == T
    */
-  embeddingForward(args: { context: Pointer | null; out: Pointer | null; tokens: Pointer | null; wte: Pointer | null; wpe: Pointer | null; B: Int32; T: Int32; C: Int32; V: Int32 }): number;
+  embeddingForward(args: { context: Pointer | null; out: Pointer | null; tokens: Pointer | null; texts: Pointer | null; positions: Pointer | null; wte: Pointer | null; wpe: Pointer | null; B: Int32; T: Int32; S: Int32; C: Int32; V: Int32 }): number;
   /**
    * dwte[v,:] += sum of dout[b,t,:] over tokens[b,t] = v, in an order that depends only on the tokens;
    * dwpe[t,:] (=|+=) sum over b of dout[b,t,:]. dwte is added to because it is also the weight of gpt2_classifier, whose
@@ -533,10 +535,14 @@ export interface Bindings {
    * step[GPT2_STEP_UPDATED] = 1 if LOSS <= LOSS_LIMIT and NORM <= NORM_LIMIT and (AFTER_UPDATE = 0 or UPDATED was not 0),
    * else 0. The device decides, because the host enqueues a step before it knows the previous loss: the weights that gave
    * a bad loss must still exist then.
-   *   step (updated) [GPT2_STEP_SIZE], matrices [matrix_count]: gradient, vectors [vector_count];
+   * With a communicator the matrices are sharded over ranks: each rank passes its shard, as the `parts` rows that
+   * gpt2_reduce_scatter wrote, and all vectors, which are the same at every rank. The first row becomes the sum of the
+   * rows, added in fp32 in the order of rows and rounded once. The op waits for the collectives enqueued before.
+   *   step (updated) [GPT2_STEP_SIZE], matrices (updated) [parts,matrix_count]: gradient, vectors [vector_count],
+   *   communicator or NULL; communicator != NULL || parts == 1; parts == 1 || matrix_count % 32 == 0;
    *   workspace gpt2_global_norm_scratch(matrix_count,vector_count)
    */
-  globalNorm(args: { context: Pointer | null; step: Pointer | null; matrices: Pointer | null; vectors: Pointer | null; matrixCount: Int64; vectorCount: Int64; maxNorm: Float }): number;
+  globalNorm(args: { context: Pointer | null; step: Pointer | null; matrices: Pointer | null; vectors: Pointer | null; communicator: Pointer | null; parts: Int32; matrixCount: Int64; vectorCount: Int64; maxNorm: Float }): number;
   globalNormScratch(args: { context: Pointer | null; bytes: HostMemory; matrixCount: Int64; vectorCount: Int64 }): number;
   /**
    * With g = gradient * step[CLIP]: m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g^2;
@@ -577,11 +583,6 @@ export interface Bindings {
    *   step [GPT2_STEP_SIZE]
    */
   muonUpdate(args: { context: Pointer | null; weight: Pointer | null; master: Pointer | null; direction: Pointer | null; step: Pointer | null; rows: Int32; columns: Int32; rate: Float; weightDecay: Float }): number;
-  /**
-   * out[b,t,:] = wte[tokens[b,p+t],:] + wpe[p+t,:] with p = positions[b].
-   *   out = [B,T,C], tokens [B,S+1], positions [B], wte [>=V,C] by tokens, wpe [>=S,C] or NULL
-   */
-  embeddingAtForward(args: { context: Pointer | null; out: Pointer | null; tokens: Pointer | null; positions: Pointer | null; wte: Pointer | null; wpe: Pointer | null; B: Int32; T: Int32; S: Int32; C: Int32; V: Int32 }): number;
   /**
    * The layernorm and the matmul after it as one op, for few rows: with h = layernorm(in) * norm_weight + norm_bias
    * (eps 1e-5), out = h * weight^T + bias.
@@ -634,14 +635,6 @@ export interface Bindings {
    *   out = [R,count]: dtype may be in, in [count]: dtype
    */
   allGather(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; communicator: Pointer | null; count: Int64; dtype: Int32 }): number;
-  /**
-   * gpt2_global_norm of matrices that are sharded over ranks: each rank passes its shard of the matrices, as the `parts`
-   * rows that gpt2_reduce_scatter wrote, and all vectors, which are the same at every rank. The first row becomes the sum
-   * of the rows, added in fp32 in the order of rows and rounded once. The op waits for the collectives enqueued before.
-   *   step (updated) [GPT2_STEP_SIZE], matrices (updated) [parts,matrix_count]: gradient, vectors [vector_count];
-   *   parts == 1 || matrix_count % 32 == 0; workspace gpt2_global_norm_scratch(matrix_count,vector_count)
-   */
-  globalNormOfRanks(args: { context: Pointer | null; step: Pointer | null; matrices: Pointer | null; vectors: Pointer | null; communicator: Pointer | null; matrixCount: Int64; vectorCount: Int64; parts: Int32; maxNorm: Float }): number;
 }
 
 /** The prototype of each function, for koffi. */
@@ -694,7 +687,7 @@ export const signatures: Record<keyof Bindings, { symbol: string; result: string
   collectivesRecord: { symbol: 'gpt2_collectives_record', result: 'int', types: ['void *', 'void *', 'void *'], names: ['context', 'communicator', 'event'] },
   collectivesGroupBegin: { symbol: 'gpt2_collectives_group_begin', result: 'int', types: ['void *', 'void *'], names: ['context', 'communicator'] },
   collectivesGroupEnd: { symbol: 'gpt2_collectives_group_end', result: 'int', types: ['void *', 'void *'], names: ['context', 'communicator'] },
-  embeddingForward: { symbol: 'gpt2_embedding_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'tokens', 'wte', 'wpe', 'B', 'T', 'C', 'V'] },
+  embeddingForward: { symbol: 'gpt2_embedding_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'tokens', 'texts', 'positions', 'wte', 'wpe', 'B', 'T', 'S', 'C', 'V'] },
   embeddingBackward: { symbol: 'gpt2_embedding_backward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'dwte', 'dwpe', 'dout', 'tokens', 'B', 'T', 'C', 'V', 'accumulate'] },
   embeddingScratch: { symbol: 'gpt2_embedding_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'B', 'T', 'C', 'V'] },
   layernormForward: { symbol: 'gpt2_layernorm_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t'], names: ['context', 'out', 'mean', 'rstd', 'in', 'weight', 'bias', 'N', 'C'] },
@@ -741,7 +734,7 @@ export const signatures: Record<keyof Bindings, { symbol: string; result: string
   fp8MatmulBackwardWeightScratch: { symbol: 'gpt2_fp8_matmul_backward_weight_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'N', 'C', 'O'] },
   fp8Classifier: { symbol: 'gpt2_fp8_classifier', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'float', 'float', 'int32_t'], names: ['context', 'losses', 'din', 'dweight', 'dbias', 'logits', 'in', 'inValues', 'inScale', 'weight', 'weightValues', 'factors', 'bias', 'targets', 'N', 'C', 'V', 'Vp', 'dloss', 'softcap', 'accumulate'] },
   fp8ClassifierScratch: { symbol: 'gpt2_fp8_classifier_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'N', 'C', 'Vp', 'gradients'] },
-  globalNorm: { symbol: 'gpt2_global_norm', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int64_t', 'int64_t', 'float'], names: ['context', 'step', 'matrices', 'vectors', 'matrixCount', 'vectorCount', 'maxNorm'] },
+  globalNorm: { symbol: 'gpt2_global_norm', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int64_t', 'int64_t', 'float'], names: ['context', 'step', 'matrices', 'vectors', 'communicator', 'parts', 'matrixCount', 'vectorCount', 'maxNorm'] },
   globalNormScratch: { symbol: 'gpt2_global_norm_scratch', result: 'int', types: ['void *', 'void *', 'int64_t', 'int64_t'], names: ['context', 'bytes', 'matrixCount', 'vectorCount'] },
   adamw: { symbol: 'gpt2_adamw', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int64_t', 'int32_t', 'int32_t', 'float', 'float', 'float', 'float', 'float'], names: ['context', 'weight', 'master', 'm', 'v', 'gradient', 'step', 'count', 'gradientDtype', 'firstScalar', 'rate', 'beta1', 'beta2', 'eps', 'weightDecay'] },
   muonMomentum: { symbol: 'gpt2_muon_momentum', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'float'], names: ['context', 'direction', 'momentum', 'gradient', 'step', 'rows', 'columns', 'gradientDtype', 'mu'] },
@@ -750,7 +743,6 @@ export const signatures: Record<keyof Bindings, { symbol: string; result: string
   newtonSchulz: { symbol: 'gpt2_newton_schulz', result: 'int', types: ['void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'float', 'float', 'float'], names: ['context', 'out', 'in', 'M', 'R', 'K', 'a', 'b', 'c'] },
   newtonSchulzScratch: { symbol: 'gpt2_newton_schulz_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'M', 'R', 'K'] },
   muonUpdate: { symbol: 'gpt2_muon_update', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'float', 'float'], names: ['context', 'weight', 'master', 'direction', 'step', 'rows', 'columns', 'rate', 'weightDecay'] },
-  embeddingAtForward: { symbol: 'gpt2_embedding_at_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'tokens', 'positions', 'wte', 'wpe', 'B', 'T', 'S', 'C', 'V'] },
   layernormMatmulForward: { symbol: 'gpt2_layernorm_matmul_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'in', 'normWeight', 'normBias', 'weight', 'bias', 'N', 'C', 'O'] },
   layernormMatmulGeluForward: { symbol: 'gpt2_layernorm_matmul_gelu_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'pre', 'in', 'normWeight', 'normBias', 'weight', 'bias', 'N', 'C', 'O'] },
   layernormMatmulScratch: { symbol: 'gpt2_layernorm_matmul_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'N', 'C', 'O'] },
@@ -761,5 +753,4 @@ export const signatures: Record<keyof Bindings, { symbol: string; result: string
   allReduce: { symbol: 'gpt2_all_reduce', result: 'int', types: ['void *', 'void *', 'void *', 'int64_t', 'int32_t'], names: ['context', 'data', 'communicator', 'count', 'dtype'] },
   reduceScatter: { symbol: 'gpt2_reduce_scatter', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int64_t', 'int64_t', 'int32_t'], names: ['context', 'out', 'in', 'communicator', 'count', 'stride', 'dtype'] },
   allGather: { symbol: 'gpt2_all_gather', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int64_t', 'int32_t'], names: ['context', 'out', 'in', 'communicator', 'count', 'dtype'] },
-  globalNormOfRanks: { symbol: 'gpt2_global_norm_of_ranks', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int64_t', 'int64_t', 'int32_t', 'float'], names: ['context', 'step', 'matrices', 'vectors', 'communicator', 'matrixCount', 'vectorCount', 'parts', 'maxNorm'] },
 };

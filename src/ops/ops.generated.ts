@@ -10,17 +10,19 @@ export const contracts = {
   embeddingForward: {
     name: 'embeddingForward',
     symbol: 'gpt2_embedding_forward',
-    formula: "out[b,t,:] = wte[tokens[b,t],:] + wpe[t,:]",
+    formula: "out[b,t,:] = wte[id,:] + wpe[p,:]",
     tensors: {
       out: { access: '=', type: 'element', shape: ['B', 'T', 'C'] },
-      tokens: { access: 'read', type: 'int32', shape: ['B', 'T'], below: 'V' },
+      tokens: { access: 'read', type: 'int32', shape: ['B', 'T'], below: 'V', isOptional: true, where: { argument: 'positions', operator: '==', value: null, orNull: false } },
+      texts: { access: 'read', type: 'int32', shape: ['B', 'S+1'], isOptional: true, where: { argument: 'positions', operator: '!=', value: null, orNull: false } },
+      positions: { access: 'read', type: 'int32', shape: ['B'], isOptional: true },
       wte: { access: 'read', type: 'element', shape: ['>=V', 'C'], by: 'tokens' },
-      wpe: { access: 'read', type: 'element', shape: ['>=T', 'C'], isOptional: true },
+      wpe: { access: 'read', type: 'element', shape: ['>=S', 'C'], isOptional: true },
     },
-    sizes: ['B', 'T', 'C', 'V'],
+    sizes: ['B', 'T', 'S', 'C', 'V'],
     scalars: [],
     flags: [],
-    relations: [],
+    relations: [{ text: 'positions != null || S == T', holds: ({ positions, S, T }: { positions: Pointer | null; S: number; T: number }) => positions !== null || S === T }],
   },
   embeddingBackward: {
     name: 'embeddingBackward',
@@ -685,13 +687,14 @@ export const contracts = {
     formula: "step[GPT2_STEP_NORM] = sqrt of the sum of squares over `matrices` and `vectors`, in blocks of fixed size: on CUDA each thread's squares (up to 6,000) in fp32, the rest in double; step[GPT2_STEP_CLIP] = max_norm / norm if norm > max_norm and max_norm > 0, else 1; step[GPT2_STEP_UPDATED] = 1 if LOSS <= LOSS_LIMIT and NORM <= NORM_LIMIT and (AFTER_UPDATE = 0 or UPDATED was not 0), else 0",
     tensors: {
       step: { access: 'updated', type: 'fp32', shape: ['64'] },
-      matrices: { access: 'read', type: 'gradient', shape: ['matrixCount'] },
+      matrices: { access: 'updated', type: 'gradient', shape: ['parts', 'matrixCount'] },
       vectors: { access: 'read', type: 'fp32', shape: ['vectorCount'] },
     },
-    sizes: ['matrixCount', 'vectorCount'],
+    sizes: ['parts', 'matrixCount', 'vectorCount'],
     scalars: ['maxNorm'],
     flags: [],
-    relations: [],
+    hasRanks: true,
+    relations: [{ text: 'communicator != null || parts == 1', holds: ({ communicator, parts }: { communicator: Pointer | null; parts: number }) => communicator !== null || parts === 1 }, { text: 'parts == 1 || matrixCount % 32 == 0', holds: ({ parts, matrixCount }: { parts: number; matrixCount: number }) => parts === 1 || matrixCount % 32 === 0 }],
     workspace: ({ matrixCount, vectorCount }: { matrixCount: number; vectorCount: number }) => ({ name: 'globalNormScratch', sizes: { matrixCount, vectorCount } }),
   },
   adamw: {
@@ -765,22 +768,6 @@ export const contracts = {
     },
     sizes: ['rows', 'columns'],
     scalars: ['rate', 'weightDecay'],
-    flags: [],
-    relations: [],
-  },
-  embeddingAtForward: {
-    name: 'embeddingAtForward',
-    symbol: 'gpt2_embedding_at_forward',
-    formula: "out[b,t,:] = wte[tokens[b,p+t],:] + wpe[p+t,:] with p = positions[b]",
-    tensors: {
-      out: { access: '=', type: 'element', shape: ['B', 'T', 'C'] },
-      tokens: { access: 'read', type: 'int32', shape: ['B', 'S+1'] },
-      positions: { access: 'read', type: 'int32', shape: ['B'] },
-      wte: { access: 'read', type: 'element', shape: ['>=V', 'C'], by: 'tokens' },
-      wpe: { access: 'read', type: 'element', shape: ['>=S', 'C'], isOptional: true },
-    },
-    sizes: ['B', 'T', 'S', 'C', 'V'],
-    scalars: [],
     flags: [],
     relations: [],
   },
@@ -864,6 +851,7 @@ export const contracts = {
     sizes: ['count'],
     scalars: [],
     flags: [],
+    hasRanks: true,
     relations: [],
   },
   reduceScatter: {
@@ -877,6 +865,7 @@ export const contracts = {
     sizes: ['count', 'stride'],
     scalars: [],
     flags: [],
+    hasRanks: true,
     relations: [{ text: 'stride >= count', holds: ({ stride, count }: { stride: number; count: number }) => stride >= count }],
   },
   allGather: {
@@ -890,30 +879,18 @@ export const contracts = {
     sizes: ['count'],
     scalars: [],
     flags: [],
+    hasRanks: true,
     relations: [],
-  },
-  globalNormOfRanks: {
-    name: 'globalNormOfRanks',
-    symbol: 'gpt2_global_norm_of_ranks',
-    formula: "global_norm of matrices that are sharded over ranks: each rank passes its shard of the matrices, as the `parts` rows that reduce_scatter wrote, and all vectors, which are the same at every rank",
-    tensors: {
-      step: { access: 'updated', type: 'fp32', shape: ['64'] },
-      matrices: { access: 'updated', type: 'gradient', shape: ['parts', 'matrixCount'] },
-      vectors: { access: 'read', type: 'fp32', shape: ['vectorCount'] },
-    },
-    sizes: ['matrixCount', 'vectorCount', 'parts'],
-    scalars: ['maxNorm'],
-    flags: [],
-    relations: [{ text: 'parts == 1 || matrixCount % 32 == 0', holds: ({ parts, matrixCount }: { parts: number; matrixCount: number }) => parts === 1 || matrixCount % 32 === 0 }],
-    workspace: ({ matrixCount, vectorCount }: { matrixCount: number; vectorCount: number }) => ({ name: 'globalNormScratch', sizes: { matrixCount, vectorCount } }),
   },
 } as const satisfies Record<string, OpContract>;
 
 /**
- * out[b,t,:] = wte[tokens[b,t],:] + wpe[t,:]. A token outside [0, V) gives a row of NaN on CUDA.
- *   out = [B,T,C], tokens [B,T] < V, wte [>=V,C] by tokens, wpe [>=T,C] or NULL
+ * out[b,t,:] = wte[id,:] + wpe[p,:]. Without positions id = tokens[b,t] and p = t; an id outside [0, V) gives a row of NaN
+ * on CUDA. With positions id = texts[b,p] and p = positions[b] + t (see "generation").
+ *   out = [B,T,C], tokens [B,T] < V where positions == NULL, texts [B,S+1] where positions != NULL, positions [B] or NULL,
+ *   wte [>=V,C] by tokens, wpe [>=S,C] or NULL; positions != NULL || S == T
  */
-export function embeddingForward(device: Device, args: { out: Tensor; tokens: Tensor; wte: Tensor; wpe: Tensor | null; V: number }): void {
+export function embeddingForward(device: Device, args: { out: Tensor; tokens: Tensor | null; texts: Tensor | null; positions: Tensor | null; wte: Tensor; wpe: Tensor | null; S: number; V: number }): void {
   enqueue(device, contracts.embeddingForward, args);
 }
 
@@ -1285,10 +1262,14 @@ export function fp8Classifier(device: Device, args: { losses: Tensor; din: Tenso
  * step[GPT2_STEP_UPDATED] = 1 if LOSS <= LOSS_LIMIT and NORM <= NORM_LIMIT and (AFTER_UPDATE = 0 or UPDATED was not 0),
  * else 0. The device decides, because the host enqueues a step before it knows the previous loss: the weights that gave
  * a bad loss must still exist then.
- *   step (updated) [GPT2_STEP_SIZE], matrices [matrix_count]: gradient, vectors [vector_count];
+ * With a communicator the matrices are sharded over ranks: each rank passes its shard, as the `parts` rows that
+ * gpt2_reduce_scatter wrote, and all vectors, which are the same at every rank. The first row becomes the sum of the
+ * rows, added in fp32 in the order of rows and rounded once. The op waits for the collectives enqueued before.
+ *   step (updated) [GPT2_STEP_SIZE], matrices (updated) [parts,matrix_count]: gradient, vectors [vector_count],
+ *   communicator or NULL; communicator != NULL || parts == 1; parts == 1 || matrix_count % 32 == 0;
  *   workspace gpt2_global_norm_scratch(matrix_count,vector_count)
  */
-export function globalNorm(device: Device, args: { step: Tensor; matrices: Tensor; vectors: Tensor; maxNorm: number }): void {
+export function globalNorm(device: Device, args: { step: Tensor; matrices: Tensor; vectors: Tensor; communicator: Pointer | null; maxNorm: number }): void {
   enqueue(device, contracts.globalNorm, args);
 }
 
@@ -1342,14 +1323,6 @@ export function newtonSchulz(device: Device, args: { out: Tensor; in: Tensor; a:
  */
 export function muonUpdate(device: Device, args: { weight: Tensor; master: Tensor; direction: Tensor; step: Tensor; rate: number; weightDecay: number }): void {
   enqueue(device, contracts.muonUpdate, args);
-}
-
-/**
- * out[b,t,:] = wte[tokens[b,p+t],:] + wpe[p+t,:] with p = positions[b].
- *   out = [B,T,C], tokens [B,S+1], positions [B], wte [>=V,C] by tokens, wpe [>=S,C] or NULL
- */
-export function embeddingAtForward(device: Device, args: { out: Tensor; tokens: Tensor; positions: Tensor; wte: Tensor; wpe: Tensor | null; V: number }): void {
-  enqueue(device, contracts.embeddingAtForward, args);
 }
 
 /**

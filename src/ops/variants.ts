@@ -9,15 +9,26 @@ import { contracts } from './ops.generated.ts';
 /** The name of the op that computed a variant before ABI 22, under which benchmarks recorded it, and the variant's conditions. */
 type Row = readonly [formerly: string, when: When];
 
-/** The variants of each op that has several, by the op's name in the header. */
-const table = {} as const satisfies Readonly<Record<string, Readonly<Record<string, Row>>>>;
+/** The variants of each op that has several, by the op's name in the header. The plain variant has the op's name. */
+const table = {
+  embedding_forward: {
+    plain: ['embedding_forward', { positions: null }],
+    at_positions: ['embedding_at_forward', { positions: 'tensor' }],
+  },
+  global_norm: {
+    plain: ['global_norm', { communicator: null }],
+    of_ranks: ['global_norm_of_ranks', { communicator: 'tensor' }],
+  },
+} as const satisfies Readonly<Record<string, Readonly<Record<string, Row>>>>;
 
 type Table = typeof table;
 type Contracts = typeof contracts;
 type ByName = {
   [Name in keyof Contracts as Contracts[Name]['symbol'] extends `gpt2_${infer Op}` ? Op : never]: Contracts[Name];
 };
-type VariantsOf<Op extends keyof Table> = `${Op}.${keyof Table[Op] & string}`;
+type VariantsOf<Op extends keyof Table> =
+  | `${Op}.${Exclude<keyof Table[Op] & string, 'plain'>}`
+  | ('plain' extends keyof Table[Op] ? Op : never);
 
 /** The name of an op in the header without gpt2_, or of a variant of it: "gelu_forward", "norm_forward.layernorm". */
 export type OpName = Exclude<keyof ByName, keyof Table> | { [Op in keyof Table]: VariantsOf<Op> }[keyof Table];
@@ -27,25 +38,30 @@ export type ContractOf<Name extends OpName> = ByName[(Name extends `${infer Op}.
 
 /** The conditions of a variant. */
 export type WhenOf<Name extends OpName> = Name extends `${infer Op extends keyof Table}.${infer Variant}`
-  ? Table[Op][Variant & keyof Table[Op]][1]
-  : unknown;
+  ? ConditionsOf<Table[Op][Variant & keyof Table[Op]]>
+  : Name extends keyof Table
+    ? ConditionsOf<Table[Name]['plain' & keyof Table[Name]]>
+    : unknown;
+type ConditionsOf<Entry> = Entry extends readonly [string, infer Conditions] ? Conditions : unknown;
 
 /** The name of an op in cards and messages: its name in the header without gpt2_. */
 export const opNameOf = ({ symbol }: Pick<OpContract, 'symbol'>): string => symbol.replace(/^gpt2_/, '');
 
+const nameOf = (op: string, variant: string): string => (variant === 'plain' ? op : `${op}.${variant}`);
 const rowsOf = (op: string): [string, Row][] => Object.entries(table[op as keyof Table] ?? {});
 
 /** Every variant of every op, in the order of the header. */
 export const opVariants: readonly OpVariant[] = Object.values(contracts).flatMap((op: OpContract): OpVariant[] => {
   const name = opNameOf(op);
   const rows = rowsOf(name);
-  if (rows.length === 0) return [{ name, op, when: {} }];
-  return rows.map(([variant, [, when]]) => ({ name: `${name}.${variant}`, op, when }));
+  return rows.length === 0
+    ? [{ name, op, when: {} }]
+    : rows.map(([variant, [, when]]) => ({ name: nameOf(name, variant), op, when }));
 });
 
 const byName = new Map(opVariants.map((variant) => [variant.name, variant]));
 const renamed = new Map(
-  Object.keys(table).flatMap((op) => rowsOf(op).map(([variant, [formerly]]) => [formerly, `${op}.${variant}`])),
+  Object.keys(table).flatMap((op) => rowsOf(op).map(([variant, [formerly]]) => [formerly, nameOf(op, variant)])),
 );
 
 /** The variant of a call. @param args tensors or addresses, null if omitted, and numbers */
