@@ -49,7 +49,8 @@ struct OpKernels {
       int Vp, float dloss);
   void (*softcap_forward)(Task, float *out, const float *in, int64_t count, float cap);
   void (*classifier)(Task, float *losses, float *din, float *dweight, float *dbias, float *logits, const float *in,
-      const float *weight, const float *bias, const int32_t *targets, int N, int C, int V, int Vp, float dloss,
+      const uint8_t *in_values, const float *in_scale, const float *weight, const uint8_t *weight_values,
+      const float *factors, const float *bias, const int32_t *targets, int N, int C, int V, int Vp, float dloss,
       float softcap, bool accumulate);
   void (*loss_sum)(Task, float *step, const float *losses, int N, float scale, bool accumulate);
   void (*fp8_quantize_weight)(Task, uint8_t *values, uint8_t *transposed, float *factors, const float *weight,
@@ -66,29 +67,17 @@ struct OpKernels {
   void (*rmsnorm_fp8_backward)(Task, float *din, uint8_t *values, float *scale, float *norm, float *dweight,
       const float *dout, const float *dresidual, const float *in, const float *weight, const float *rstd, int N, int C,
       bool accumulate);
-  void (*fp8_matmul)(Task, float *out, const uint8_t *in, const float *in_scale, const uint8_t *weight,
-      const float *factors, const float *bias, const float *residual, int N, int C, int O);
-  void (*fp8_matmul_gelu_forward)(Task, uint8_t *values, float *scale, uint8_t *columnwise, float *columnwise_scale,
-      float *pre, const uint8_t *in, const float *in_scale, const float *in_norm, const float *in_columnwise_norm,
-      const uint8_t *weight, const float *factors, const float *bias, int N, int C, int O);
-  void (*fp8_matmul_relu_squared_forward)(Task, uint8_t *values, float *scale, uint8_t *columnwise,
-      float *columnwise_scale, const uint8_t *in, const float *in_scale, const float *in_norm,
-      const float *in_columnwise_norm, const uint8_t *weight, const float *factors, const float *bias, int N, int C,
-      int O);
-  void (*fp8_matmul_gelu_backward_input)(Task, uint8_t *values, float *scale, uint8_t *columnwise,
+  void (*fp8_matmul_forward)(Task, float *out, uint8_t *values, float *scale, uint8_t *columnwise,
+      float *columnwise_scale, float *pre, const uint8_t *in, const float *in_scale, const float *in_norm,
+      const float *in_columnwise_norm, const uint8_t *weight, const float *factors, const float *bias,
+      const float *residual, int N, int C, int O, int activation);
+  void (*fp8_matmul_backward_input)(Task, float *din, uint8_t *values, float *scale, uint8_t *columnwise,
       float *columnwise_scale, const uint8_t *dout, const float *dout_scale, const float *dout_norm,
-      const float *dout_columnwise_norm, const uint8_t *transposed, const float *factors, const float *pre, int N,
-      int C, int O);
-  void (*fp8_matmul_relu_squared_backward_input)(Task, uint8_t *values, float *scale, uint8_t *columnwise,
-      float *columnwise_scale, const uint8_t *dout, const float *dout_scale, const float *dout_norm,
-      const float *dout_columnwise_norm, const uint8_t *transposed, const float *factors, const uint8_t *activated,
-      const float *activated_scale, const float *activated_columnwise_scale, int N, int C, int O);
+      const float *dout_columnwise_norm, const uint8_t *transposed, const float *factors, const float *pre,
+      const uint8_t *activated, const float *activated_scale, const float *activated_columnwise_scale, int N, int C,
+      int O, int activation);
   void (*fp8_matmul_backward_weight)(Task, float *dweight, float *dbias, const uint8_t *dout, const float *dout_scale,
       const uint8_t *in, const float *in_scale, int N, int C, int O, bool accumulate);
-  void (*fp8_classifier)(Task, float *losses, float *din, float *dweight, float *dbias, float *logits, const float *in,
-      const uint8_t *in_values, const float *in_scale, const float *weight, const uint8_t *weight_values,
-      const float *factors, const float *bias, const int32_t *targets, int N, int C, int V, int Vp, float dloss,
-      float softcap, bool accumulate);
   void (*global_norm)(Task, float *step, const float *matrices, const float *vectors, int64_t matrix_count,
       int64_t vector_count, float max_norm);
   void (*adamw)(Task, float *weight, float *master, float *m, float *v, const float *gradient, const float *step,
@@ -113,11 +102,9 @@ struct OpKernels {
   int64_t (*layernorm_scratch)(int threads, int N, int C);
   int64_t (*matmul_scratch)(int threads, int N, int C, int O, bool gradients);
   int64_t (*attention_scratch)(int threads, int B, int T, int C, int NH);
-  int64_t (*classifier_scratch)(int threads, int N, int C, int Vp, bool gradients);
+  int64_t (*classifier_scratch)(int threads, int N, int C, int Vp, bool gradients, bool fp8);
   int64_t (*fp8_quantize_weight_scratch)(int threads, int C, int O);
-  int64_t (*fp8_matmul_scratch)(int threads, int N, int C, int O);
-  int64_t (*fp8_matmul_backward_weight_scratch)(int threads, int N, int C, int O);
-  int64_t (*fp8_classifier_scratch)(int threads, int N, int C, int Vp, bool gradients);
+  int64_t (*fp8_matmul_scratch)(int threads, int N, int C, int O, bool gradients);
   int64_t (*global_norm_scratch)(int threads, int64_t matrix_count, int64_t vector_count);
   int64_t (*normalize_matrices_scratch)(int threads, int M, int64_t count);
   int64_t (*newton_schulz_scratch)(int threads, int M, int R, int K);
@@ -158,13 +145,9 @@ struct OpKernels {
   X(layernorm_fp8_backward) \
   X(rmsnorm_fp8_forward) \
   X(rmsnorm_fp8_backward) \
-  X(fp8_matmul) \
-  X(fp8_matmul_gelu_forward) \
-  X(fp8_matmul_relu_squared_forward) \
-  X(fp8_matmul_gelu_backward_input) \
-  X(fp8_matmul_relu_squared_backward_input) \
+  X(fp8_matmul_forward) \
+  X(fp8_matmul_backward_input) \
   X(fp8_matmul_backward_weight) \
-  X(fp8_classifier) \
   X(global_norm) \
   X(adamw) \
   X(muon_momentum) \
@@ -183,8 +166,6 @@ struct OpKernels {
   X(classifier_scratch) \
   X(fp8_quantize_weight_scratch) \
   X(fp8_matmul_scratch) \
-  X(fp8_matmul_backward_weight_scratch) \
-  X(fp8_classifier_scratch) \
   X(global_norm_scratch) \
   X(normalize_matrices_scratch) \
   X(newton_schulz_scratch) \

@@ -1,20 +1,17 @@
 // The activation between the two matmuls of the MLP, fused with them: GELU in GPT-2, else the square of ReLU. GELU's backward
 // needs GELU's input (`pre`); the squared ReLU's backward needs only the output. In FP8 the activation's output and its gradient
 // are stored only in FP8, for the next matmuls: their scales come from bounds that are known before a row is computed.
+import { GPT2_ACTIVATION } from '../native/bindings.generated.ts';
 import type { Device } from '../native/device.ts';
 import type { Tensor } from '../native/tensor.ts';
 import {
-  fp8MatmulGeluBackwardInput,
-  fp8MatmulGeluForward,
-  fp8MatmulReluSquaredBackwardInput,
-  fp8MatmulReluSquaredForward,
   matmulGeluBackwardInput,
   matmulGeluForward,
   matmulReluSquaredBackwardInput,
   matmulReluSquaredForward,
 } from '../ops/ops.generated.ts';
-import { transposedInFp8, weightInFp8 } from './linear.ts';
-import { type Fp8Weight, need, type Operand, withNorm } from './operands.ts';
+import { fp8BackwardInput, fp8Forward } from './linear.ts';
+import { type Fp8Weight, need, type Operand } from './operands.ts';
 
 interface ActivationForward {
   readonly out: Operand;
@@ -27,20 +24,9 @@ interface ActivationForward {
 
 /** The first matmul and the activation. */
 export function matmulActivationForward(device: Device, args: ActivationForward): void {
-  const { out, pre, in: input, fp8, weight, bias } = args;
+  const { out, pre, in: input, weight, bias } = args;
   if (input.rowwise) {
-    const { values, scale, norm } = withNorm(input.rowwise);
-    const { columnwise } = out;
-    const operands = {
-      ...need(out, 'rowwise'),
-      ...{ columnwise: columnwise?.values ?? null, columnwiseScale: columnwise?.scale ?? null },
-      ...{ in: values, inScale: scale, inNorm: norm },
-      inColumnwiseNorm: columnwise ? withNorm(need(input, 'columnwise')).norm : null,
-      ...weightInFp8(device, fp8, { weight, bias }),
-      bias,
-    };
-    if (pre) fp8MatmulGeluForward(device, { ...operands, pre });
-    else fp8MatmulReluSquaredForward(device, operands);
+    fp8Forward(device, { ...args, activation: activationOf(pre) });
     return;
   }
   const plain = { out: need(out, 'plain'), in: need(input, 'plain'), weight, bias };
@@ -59,27 +45,15 @@ interface ActivationBackward {
 
 /** From the gradient of the second matmul's output to the gradient of the activation's input. */
 export function matmulActivationBackwardInput(device: Device, args: ActivationBackward): void {
-  const { din, dout, weight, fp8, pre, activated } = args;
+  const { din, dout, weight, pre, activated } = args;
   if (dout.rowwise) {
-    const { values, scale, norm } = withNorm(dout.rowwise);
-    const { values: columnwise, scale: columnwiseScale } = need(din, 'columnwise');
-    const operands = {
-      ...need(din, 'rowwise'),
-      ...{ columnwise, columnwiseScale },
-      ...{ dout: values, doutScale: scale, doutNorm: norm },
-      doutColumnwiseNorm: withNorm(need(dout, 'columnwise')).norm,
-      ...transposedInFp8(device, fp8, weight),
-    };
-    if (pre) fp8MatmulGeluBackwardInput(device, { ...operands, pre });
-    else {
-      const { values: output, scale: activatedScale } = need(activated, 'rowwise');
-      const activatedColumnwiseScale = need(activated, 'columnwise').scale;
-      const scales = { activatedScale, activatedColumnwiseScale };
-      fp8MatmulReluSquaredBackwardInput(device, { ...operands, activated: output, ...scales });
-    }
+    fp8BackwardInput(device, { ...args, activated: pre ? undefined : activated, activation: activationOf(pre) });
     return;
   }
   const plain = { din: need(din, 'plain'), dout: need(dout, 'plain'), weight };
   if (pre) matmulGeluBackwardInput(device, { ...plain, pre });
   else matmulReluSquaredBackwardInput(device, { ...plain, activated: need(activated, 'plain') });
 }
+
+const activationOf = (pre: Tensor | undefined): number =>
+  pre ? GPT2_ACTIVATION.GPT2_GELU : GPT2_ACTIVATION.GPT2_RELU_SQUARED;

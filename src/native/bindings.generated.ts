@@ -409,15 +409,18 @@ export interface Bindings {
   /**
    * The last linear layer with its loss, and backward through both: losses[i] = -log softmax(logits[i])[targets[i]] over the first V
    * outputs, with logits = in * weight^T + bias, limited as by gpt2_softcap_forward if softcap > 0; din, dweight and dbias are the
-   * gradients of dloss * sum of losses. The sm_90 kernels differ in two points: `logits` holds other values afterwards, and a logit
-   * that exceeds the target's by more than 77 counts as 77 above it, so no loss exceeds 77 + log(V).
+   * gradients of dloss * sum of losses. With copies in FP8, logits = (in_values * in_scale) * weight_values^T * factors[SCALE] +
+   * bias, and the gradients still are computed from `in` and `weight`. The sm_90 kernels differ in two points: `logits` holds other
+   * values afterwards, and a logit that exceeds the target's by more than 77 counts as 77 above it, so no loss exceeds 77 + log(V).
    *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C]: gradient or NULL, dbias (accumulate) [Vp] or NULL,
-   *   logits (scratch) [N,Vp], in [N,C], weight [Vp,C], bias [Vp] or NULL, targets [N] < V; V <= Vp; softcap >= 0;
-   *   workspace gpt2_classifier_scratch(N,C,Vp,din || dweight || dbias)
+   *   logits (scratch) [N,Vp], in [N,C], in_values [N,C] or NULL, in_scale [N] or NULL with in_values, weight [Vp,C],
+   *   weight_values [Vp,C] or NULL with in_values, factors [GPT2_FP8_FACTORS] or NULL with in_values, bias [Vp] or NULL,
+   *   targets [N] < V; V <= Vp; softcap >= 0; in_values == NULL || C % 16 == 0; in_values == NULL || Vp % 16 == 0;
+   *   workspace gpt2_classifier_scratch(N,C,Vp,din || dweight || dbias,in_values)
    */
-  classifier(args: { context: Pointer | null; losses: Pointer | null; din: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; logits: Pointer | null; in: Pointer | null; weight: Pointer | null; bias: Pointer | null; targets: Pointer | null; N: Int32; C: Int32; V: Int32; Vp: Int32; dloss: Float; softcap: Float; accumulate: Int32 }): number;
+  classifier(args: { context: Pointer | null; losses: Pointer | null; din: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; logits: Pointer | null; in: Pointer | null; inValues: Pointer | null; inScale: Pointer | null; weight: Pointer | null; weightValues: Pointer | null; factors: Pointer | null; bias: Pointer | null; targets: Pointer | null; N: Int32; C: Int32; V: Int32; Vp: Int32; dloss: Float; softcap: Float; accumulate: Int32 }): number;
   /** With `gradients` 0, the bytes for losses only; the size for the largest N then serves every smaller N. */
-  classifierScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; Vp: Int32; gradients: Int32 }): number;
+  classifierScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; Vp: Int32; gradients: Int32; fp8: Int32 }): number;
   /**
    * step[GPT2_STEP_LOSS] (=|+=) scale * sum of losses, summed in double.
    *   step (updated) [GPT2_STEP_SIZE], losses [N]
@@ -462,70 +465,40 @@ export interface Bindings {
    */
   rmsnormFp8Backward(args: { context: Pointer | null; din: Pointer | null; values: Pointer | null; scale: Pointer | null; norm: Pointer | null; dweight: Pointer | null; dout: Pointer | null; dresidual: Pointer | null; in: Pointer | null; weight: Pointer | null; rstd: Pointer | null; N: Int32; C: Int32; accumulate: Int32 }): number;
   /**
-   * out = in * weight^T + bias + residual. Serves forward, and backward to the input with the output's gradient as `in`,
-   * the transposed weight, and no bias.
-   *   out = [N,O], in [N,C], in_scale [N], weight [O,C], factors [GPT2_FP8_FACTORS], bias [O] or NULL, residual [N,O] or NULL;
-   *   C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O)
+   * gpt2_matmul_forward in FP8: out = in * weight^T + bias + residual. With an activation the result is stored in FP8 only,
+   * values * scale = gelu(pre), pre = in * weight^T + bias, or values * scale = relu(in * weight^T + bias)^2; both copies are
+   * rounded from fp32.
+   *   out = [N,O] where activation == GPT2_NO_ACTIVATION, values = [N,O] where activation != GPT2_NO_ACTIVATION,
+   *   scale = [N] or NULL with values, columnwise = [O,N/16,16] or NULL where activation != GPT2_NO_ACTIVATION,
+   *   columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with columnwise, pre = [N,O] where activation == GPT2_GELU, in [N,C],
+   *   in_scale [N], in_norm [N] or NULL with values, in_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with columnwise, weight [O,C],
+   *   factors [GPT2_FP8_FACTORS], bias [O] or NULL, residual [N,O] or NULL where activation == GPT2_NO_ACTIVATION;
+   *   activation >= 0 && activation <= GPT2_RELU_SQUARED; C % 16 == 0; O % 16 == 0;
+   *   workspace gpt2_fp8_matmul_scratch(N,C,O,0)
    */
-  fp8Matmul(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; inScale: Pointer | null; weight: Pointer | null; factors: Pointer | null; bias: Pointer | null; residual: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
+  fp8MatmulForward(args: { context: Pointer | null; out: Pointer | null; values: Pointer | null; scale: Pointer | null; columnwise: Pointer | null; columnwiseScale: Pointer | null; pre: Pointer | null; in: Pointer | null; inScale: Pointer | null; inNorm: Pointer | null; inColumnwiseNorm: Pointer | null; weight: Pointer | null; factors: Pointer | null; bias: Pointer | null; residual: Pointer | null; N: Int32; C: Int32; O: Int32; activation: Int32 }): number;
   /**
-   * gpt2_matmul_gelu_forward in FP8; GELU's output is stored in FP8 only: pre = in * weight^T + bias, values = gelu(pre)
-   * / scale. `scale` follows from the bound in_norm * ROW_NORM + BIAS. columnwise_scale follows from the same bound with
-   * in_columnwise_norm, the norms of the columnwise copy of `in`. Both copies are rounded from fp32.
-   *   values = [N,O], scale = [N], columnwise = [O,N/16,16] or NULL, columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with columnwise,
-   *   pre = [N,O], in [N,C], in_scale [N], in_norm [N], in_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with columnwise, weight [O,C],
-   *   factors [GPT2_FP8_FACTORS], bias [O] or NULL; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O)
+   * gpt2_matmul_backward_input in FP8: din = dout * weight. Through an activation the result is stored in FP8 only,
+   * values * scale = (dout * weight) * gelu'(pre) or (dout * weight) * 2 sqrt(activated), where `activated` is forward's
+   * result; both copies are rounded from fp32.
+   *   din = [N,C] where activation == GPT2_NO_ACTIVATION, values = [N,C] where activation != GPT2_NO_ACTIVATION,
+   *   scale = [N] or NULL with values, columnwise = [C,N/16,16] or NULL with values,
+   *   columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with values, dout [N,O], dout_scale [N], dout_norm [N] or NULL with values,
+   *   dout_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with values, transposed [C,O], factors [GPT2_FP8_FACTORS],
+   *   pre [N,C] where activation == GPT2_GELU, activated [N,C] where activation == GPT2_RELU_SQUARED,
+   *   activated_scale [N] or NULL with activated, activated_columnwise_scale [N/GPT2_FP8_BLOCK] or NULL with activated;
+   *   activation >= 0 && activation <= GPT2_RELU_SQUARED; C % 16 == 0; O % 16 == 0;
+   *   workspace gpt2_fp8_matmul_scratch(N,C,O,0)
    */
-  fp8MatmulGeluForward(args: { context: Pointer | null; values: Pointer | null; scale: Pointer | null; columnwise: Pointer | null; columnwiseScale: Pointer | null; pre: Pointer | null; in: Pointer | null; inScale: Pointer | null; inNorm: Pointer | null; inColumnwiseNorm: Pointer | null; weight: Pointer | null; factors: Pointer | null; bias: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
-  /**
-   * gpt2_matmul_relu_squared_forward in FP8; the result is stored in FP8 only:
-   * values = relu(in * weight^T + bias)^2 / scale. The bounds are the squares of those of gpt2_fp8_matmul_gelu_forward.
-   *   values = [N,O], scale = [N], columnwise = [O,N/16,16] or NULL, columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with columnwise,
-   *   in [N,C], in_scale [N], in_norm [N], in_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with columnwise, weight [O,C],
-   *   factors [GPT2_FP8_FACTORS], bias [O] or NULL; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O)
-   */
-  fp8MatmulReluSquaredForward(args: { context: Pointer | null; values: Pointer | null; scale: Pointer | null; columnwise: Pointer | null; columnwiseScale: Pointer | null; in: Pointer | null; inScale: Pointer | null; inNorm: Pointer | null; inColumnwiseNorm: Pointer | null; weight: Pointer | null; factors: Pointer | null; bias: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
-  /**
-   * gpt2_matmul_gelu_backward_input in FP8; the result is stored in FP8 only: values = (dout * weight) * gelu'(pre) /
-   * scale. `scale` follows from the bound 1.13 * dout_norm * COLUMN_NORM, because gelu' is below 1.13. columnwise_scale
-   * follows from the same bound with dout_columnwise_norm, the norms of the columnwise copy of `dout`. Both are rounded
-   * from fp32.
-   *   values = [N,C], scale = [N], columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], dout [N,O], dout_scale [N],
-   *   dout_norm [N], dout_columnwise_norm [N/GPT2_FP8_BLOCK], transposed [C,O], factors [GPT2_FP8_FACTORS], pre [N,C]; C % 16 == 0;
-   *   O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,O,C)
-   */
-  fp8MatmulGeluBackwardInput(args: { context: Pointer | null; values: Pointer | null; scale: Pointer | null; columnwise: Pointer | null; columnwiseScale: Pointer | null; dout: Pointer | null; doutScale: Pointer | null; doutNorm: Pointer | null; doutColumnwiseNorm: Pointer | null; transposed: Pointer | null; factors: Pointer | null; pre: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
-  /**
-   * gpt2_matmul_relu_squared_backward_input in FP8; the result is stored in FP8 only:
-   * values = (dout * weight) * 2 sqrt(activated) / scale. `activated` is forward's result. The bounds are those of
-   * gpt2_fp8_matmul_gelu_backward_input with 2 sqrt(448 activated_scale) in place of 1.13, and with
-   * activated_columnwise_scale for the columnwise copy.
-   *   values = [N,C], scale = [N], columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], dout [N,O], dout_scale [N],
-   *   dout_norm [N], dout_columnwise_norm [N/GPT2_FP8_BLOCK], transposed [C,O], factors [GPT2_FP8_FACTORS], activated [N,C],
-   *   activated_scale [N], activated_columnwise_scale [N/GPT2_FP8_BLOCK]; C % 16 == 0; O % 16 == 0;
-   *   workspace gpt2_fp8_matmul_scratch(N,O,C)
-   */
-  fp8MatmulReluSquaredBackwardInput(args: { context: Pointer | null; values: Pointer | null; scale: Pointer | null; columnwise: Pointer | null; columnwiseScale: Pointer | null; dout: Pointer | null; doutScale: Pointer | null; doutNorm: Pointer | null; doutColumnwiseNorm: Pointer | null; transposed: Pointer | null; factors: Pointer | null; activated: Pointer | null; activatedScale: Pointer | null; activatedColumnwiseScale: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
-  fp8MatmulScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; O: Int32 }): number;
+  fp8MatmulBackwardInput(args: { context: Pointer | null; din: Pointer | null; values: Pointer | null; scale: Pointer | null; columnwise: Pointer | null; columnwiseScale: Pointer | null; dout: Pointer | null; doutScale: Pointer | null; doutNorm: Pointer | null; doutColumnwiseNorm: Pointer | null; transposed: Pointer | null; factors: Pointer | null; pre: Pointer | null; activated: Pointer | null; activatedScale: Pointer | null; activatedColumnwiseScale: Pointer | null; N: Int32; C: Int32; O: Int32; activation: Int32 }): number;
   /**
    * gpt2_matmul_backward_weight from columnwise copies: dweight (=|+=) dout^T * in; dbias (=|+=) column sums of dout.
    *   dweight (accumulate) [O,C]: gradient, dbias (accumulate) [O] or NULL, dout [O,N/16,16], dout_scale [N/GPT2_FP8_BLOCK],
-   *   in [C,N/16,16], in_scale [N/GPT2_FP8_BLOCK]; C % 16 == 0; O % 16 == 0;
-   *   workspace gpt2_fp8_matmul_backward_weight_scratch(N,C,O)
+   *   in [C,N/16,16], in_scale [N/GPT2_FP8_BLOCK]; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O,1)
    */
   fp8MatmulBackwardWeight(args: { context: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; dout: Pointer | null; doutScale: Pointer | null; in: Pointer | null; inScale: Pointer | null; N: Int32; C: Int32; O: Int32; accumulate: Int32 }): number;
-  fp8MatmulBackwardWeightScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; O: Int32 }): number;
-  /**
-   * gpt2_classifier with the logits of a matmul in FP8: logits = (in_values * in_scale) * weight_values^T *
-   * factors[SCALE] + bias. The gradients are computed from `in` and `weight` in the context's dtype.
-   *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C]: gradient or NULL, dbias (accumulate) [Vp] or NULL,
-   *   logits (scratch) [N,Vp], in [N,C], in_values [N,C], in_scale [N], weight [Vp,C], weight_values [Vp,C],
-   *   factors [GPT2_FP8_FACTORS], bias [Vp] or NULL, targets [N] < V; V <= Vp; softcap >= 0; C % 16 == 0; Vp % 16 == 0;
-   *   workspace gpt2_fp8_classifier_scratch(N,C,Vp,din || dweight || dbias)
-   */
-  fp8Classifier(args: { context: Pointer | null; losses: Pointer | null; din: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; logits: Pointer | null; in: Pointer | null; inValues: Pointer | null; inScale: Pointer | null; weight: Pointer | null; weightValues: Pointer | null; factors: Pointer | null; bias: Pointer | null; targets: Pointer | null; N: Int32; C: Int32; V: Int32; Vp: Int32; dloss: Float; softcap: Float; accumulate: Int32 }): number;
-  /** With `gradients` 0, the bytes for losses only; the size for the largest N then serves every smaller N. */
-  fp8ClassifierScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; Vp: Int32; gradients: Int32 }): number;
+  /** `gradients` as of gpt2_matmul_scratch. */
+  fp8MatmulScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; O: Int32; gradients: Int32 }): number;
   /**
    * step[GPT2_STEP_NORM] = sqrt of the sum of squares over `matrices` and `vectors`, in blocks of fixed size: on CUDA
    * each thread's squares (up to 6,000) in fp32, the rest in double;
@@ -721,8 +694,8 @@ export const signatures: Record<keyof Bindings, { symbol: string; result: string
   residualForward: { symbol: 'gpt2_residual_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int64_t'], names: ['context', 'out', 'a', 'b', 'count'] },
   crossEntropy: { symbol: 'gpt2_cross_entropy', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'float'], names: ['context', 'losses', 'dlogits', 'logits', 'targets', 'N', 'V', 'Vp', 'dloss'] },
   softcapForward: { symbol: 'gpt2_softcap_forward', result: 'int', types: ['void *', 'void *', 'void *', 'int64_t', 'float'], names: ['context', 'out', 'in', 'count', 'cap'] },
-  classifier: { symbol: 'gpt2_classifier', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'float', 'float', 'int32_t'], names: ['context', 'losses', 'din', 'dweight', 'dbias', 'logits', 'in', 'weight', 'bias', 'targets', 'N', 'C', 'V', 'Vp', 'dloss', 'softcap', 'accumulate'] },
-  classifierScratch: { symbol: 'gpt2_classifier_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'N', 'C', 'Vp', 'gradients'] },
+  classifier: { symbol: 'gpt2_classifier', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'float', 'float', 'int32_t'], names: ['context', 'losses', 'din', 'dweight', 'dbias', 'logits', 'in', 'inValues', 'inScale', 'weight', 'weightValues', 'factors', 'bias', 'targets', 'N', 'C', 'V', 'Vp', 'dloss', 'softcap', 'accumulate'] },
+  classifierScratch: { symbol: 'gpt2_classifier_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'N', 'C', 'Vp', 'gradients', 'fp8'] },
   lossSum: { symbol: 'gpt2_loss_sum', result: 'int', types: ['void *', 'void *', 'void *', 'int32_t', 'float', 'int32_t'], names: ['context', 'step', 'losses', 'N', 'scale', 'accumulate'] },
   fp8QuantizeWeight: { symbol: 'gpt2_fp8_quantize_weight', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t'], names: ['context', 'values', 'transposed', 'factors', 'weight', 'bias', 'C', 'O'] },
   fp8QuantizeWeightScratch: { symbol: 'gpt2_fp8_quantize_weight_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'C', 'O'] },
@@ -731,16 +704,10 @@ export const signatures: Record<keyof Bindings, { symbol: string; result: string
   layernormFp8Backward: { symbol: 'gpt2_layernorm_fp8_backward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'din', 'values', 'scale', 'norm', 'dweight', 'dbias', 'dout', 'dresidual', 'in', 'weight', 'mean', 'rstd', 'N', 'C', 'accumulate'] },
   rmsnormFp8Forward: { symbol: 'gpt2_rmsnorm_fp8_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'float'], names: ['context', 'out', 'values', 'scale', 'norm', 'rstd', 'in', 'weight', 'N', 'C', 'eps'] },
   rmsnormFp8Backward: { symbol: 'gpt2_rmsnorm_fp8_backward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'din', 'values', 'scale', 'norm', 'dweight', 'dout', 'dresidual', 'in', 'weight', 'rstd', 'N', 'C', 'accumulate'] },
-  fp8Matmul: { symbol: 'gpt2_fp8_matmul', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'in', 'inScale', 'weight', 'factors', 'bias', 'residual', 'N', 'C', 'O'] },
-  fp8MatmulGeluForward: { symbol: 'gpt2_fp8_matmul_gelu_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'values', 'scale', 'columnwise', 'columnwiseScale', 'pre', 'in', 'inScale', 'inNorm', 'inColumnwiseNorm', 'weight', 'factors', 'bias', 'N', 'C', 'O'] },
-  fp8MatmulReluSquaredForward: { symbol: 'gpt2_fp8_matmul_relu_squared_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'values', 'scale', 'columnwise', 'columnwiseScale', 'in', 'inScale', 'inNorm', 'inColumnwiseNorm', 'weight', 'factors', 'bias', 'N', 'C', 'O'] },
-  fp8MatmulGeluBackwardInput: { symbol: 'gpt2_fp8_matmul_gelu_backward_input', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'values', 'scale', 'columnwise', 'columnwiseScale', 'dout', 'doutScale', 'doutNorm', 'doutColumnwiseNorm', 'transposed', 'factors', 'pre', 'N', 'C', 'O'] },
-  fp8MatmulReluSquaredBackwardInput: { symbol: 'gpt2_fp8_matmul_relu_squared_backward_input', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'values', 'scale', 'columnwise', 'columnwiseScale', 'dout', 'doutScale', 'doutNorm', 'doutColumnwiseNorm', 'transposed', 'factors', 'activated', 'activatedScale', 'activatedColumnwiseScale', 'N', 'C', 'O'] },
-  fp8MatmulScratch: { symbol: 'gpt2_fp8_matmul_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'N', 'C', 'O'] },
+  fp8MatmulForward: { symbol: 'gpt2_fp8_matmul_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'values', 'scale', 'columnwise', 'columnwiseScale', 'pre', 'in', 'inScale', 'inNorm', 'inColumnwiseNorm', 'weight', 'factors', 'bias', 'residual', 'N', 'C', 'O', 'activation'] },
+  fp8MatmulBackwardInput: { symbol: 'gpt2_fp8_matmul_backward_input', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'din', 'values', 'scale', 'columnwise', 'columnwiseScale', 'dout', 'doutScale', 'doutNorm', 'doutColumnwiseNorm', 'transposed', 'factors', 'pre', 'activated', 'activatedScale', 'activatedColumnwiseScale', 'N', 'C', 'O', 'activation'] },
   fp8MatmulBackwardWeight: { symbol: 'gpt2_fp8_matmul_backward_weight', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'dweight', 'dbias', 'dout', 'doutScale', 'in', 'inScale', 'N', 'C', 'O', 'accumulate'] },
-  fp8MatmulBackwardWeightScratch: { symbol: 'gpt2_fp8_matmul_backward_weight_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'N', 'C', 'O'] },
-  fp8Classifier: { symbol: 'gpt2_fp8_classifier', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'float', 'float', 'int32_t'], names: ['context', 'losses', 'din', 'dweight', 'dbias', 'logits', 'in', 'inValues', 'inScale', 'weight', 'weightValues', 'factors', 'bias', 'targets', 'N', 'C', 'V', 'Vp', 'dloss', 'softcap', 'accumulate'] },
-  fp8ClassifierScratch: { symbol: 'gpt2_fp8_classifier_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'N', 'C', 'Vp', 'gradients'] },
+  fp8MatmulScratch: { symbol: 'gpt2_fp8_matmul_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'N', 'C', 'O', 'gradients'] },
   globalNorm: { symbol: 'gpt2_global_norm', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int64_t', 'int64_t', 'float'], names: ['context', 'step', 'matrices', 'vectors', 'matrixCount', 'vectorCount', 'maxNorm'] },
   globalNormScratch: { symbol: 'gpt2_global_norm_scratch', result: 'int', types: ['void *', 'void *', 'int64_t', 'int64_t'], names: ['context', 'bytes', 'matrixCount', 'vectorCount'] },
   adamw: { symbol: 'gpt2_adamw', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int64_t', 'int32_t', 'int32_t', 'float', 'float', 'float', 'float', 'float'], names: ['context', 'weight', 'master', 'm', 'v', 'gradient', 'step', 'count', 'gradientDtype', 'firstScalar', 'rate', 'beta1', 'beta2', 'eps', 'weightDecay'] },

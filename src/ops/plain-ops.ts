@@ -21,7 +21,7 @@ const rows: Readonly<Record<string, readonly (readonly [plain: string, renamed: 
       ['gelu_backward', { dout: 'din', in: 'pre' }],
     ],
     // For a classifier without a softcap: no plain op computes a softcap's backward.
-    classifier: [
+    'classifier.plain': [
       ['matmul_forward', { out: 'logits' }],
       ['cross_entropy', { dlogits: 'logits' }],
       ['matmul_backward_input', { dout: 'logits' }],

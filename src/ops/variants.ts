@@ -3,14 +3,32 @@
 // kernel cards (kernels/) name variants.
 import { didYouMean } from '../base/checks/nearest.ts';
 import { UsageError } from '../base/errors.ts';
+import { GPT2_ACTIVATION } from '../native/bindings.generated.ts';
 import { meets, type OpContract, type OpVariant, type When } from './contract.ts';
 import { contracts } from './ops.generated.ts';
 
 /** The name of the op that computed a variant before ABI 22, under which benchmarks recorded it, and the variant's conditions. */
 type Row = readonly [formerly: string, when: When];
 
+const { GPT2_NO_ACTIVATION: none, GPT2_GELU: gelu, GPT2_RELU_SQUARED: reluSquared } = GPT2_ACTIVATION;
+
 /** The variants of each op that has several, by the op's name in the header. */
-const table = {} as const satisfies Readonly<Record<string, Readonly<Record<string, Row>>>>;
+const table = {
+  classifier: {
+    plain: ['classifier', { inValues: null }],
+    fp8: ['fp8_classifier', { inValues: 'tensor' }],
+  },
+  fp8_matmul_forward: {
+    plain: ['fp8_matmul', { activation: none }],
+    gelu: ['fp8_matmul_gelu_forward', { activation: gelu }],
+    relu_squared: ['fp8_matmul_relu_squared_forward', { activation: reluSquared }],
+  },
+  fp8_matmul_backward_input: {
+    plain: ['fp8_matmul', { activation: none }],
+    gelu: ['fp8_matmul_gelu_backward_input', { activation: gelu }],
+    relu_squared: ['fp8_matmul_relu_squared_backward_input', { activation: reluSquared }],
+  },
+} as const satisfies Readonly<Record<string, Readonly<Record<string, Row>>>>;
 
 type Table = typeof table;
 type Contracts = typeof contracts;
@@ -27,7 +45,9 @@ export type ContractOf<Name extends OpName> = ByName[(Name extends `${infer Op}.
 
 /** The conditions of a variant. */
 export type WhenOf<Name extends OpName> = Name extends `${infer Op extends keyof Table}.${infer Variant}`
-  ? Table[Op][Variant & keyof Table[Op]][1]
+  ? Table[Op][Variant & keyof Table[Op]] extends readonly [string, infer When]
+    ? When
+    : never
   : unknown;
 
 /** The name of an op in cards and messages: its name in the header without gpt2_. */
@@ -44,9 +64,11 @@ export const opVariants: readonly OpVariant[] = Object.values(contracts).flatMap
 });
 
 const byName = new Map(opVariants.map((variant) => [variant.name, variant]));
-const renamed = new Map(
-  Object.keys(table).flatMap((op) => rowsOf(op).map(([variant, [formerly]]) => [formerly, `${op}.${variant}`])),
-);
+/** The variants today of an op before ABI 22: several for fp8_matmul, which served forward and backward. */
+const renamed = (formerly: string): string[] =>
+  Object.keys(table).flatMap((op) =>
+    rowsOf(op).flatMap(([variant, [name]]) => (name === formerly ? [`${op}.${variant}`] : [])),
+  );
 
 /** The variant of a call. @param args tensors or addresses, null if omitted, and numbers */
 export function variantOf(op: OpContract, args: Readonly<Record<string, unknown>>): OpVariant {
@@ -59,14 +81,14 @@ export function variantOf(op: OpContract, args: Readonly<Record<string, unknown>
 export function variantNamed(name: string): OpVariant {
   const found = byName.get(name);
   if (found) return found;
-  const now = renamed.get(name);
+  const now = renamed(name);
   const names = [...byName.keys()];
   throw new UsageError(
-    now === undefined
+    now.length === 0
       ? `there is no op "${name}": ${didYouMean(name, names, `name one of ${names.join(', ')}`)}`
-      : `there is no op "${name}" any more: it is ${now}`,
+      : `there is no op "${name}" any more: it is ${now.join(' or ')}`,
   );
 }
 
 /** A name in recorded benchmarks as the variant's name today. */
-export const currentName = (recorded: string): string => renamed.get(recorded) ?? recorded;
+export const currentName = (recorded: string): string => renamed(recorded)[0] ?? recorded;

@@ -9,12 +9,12 @@ import {
   attentionBackward,
   attentionForward,
   attentionScratch,
+  classifier,
+  classifierScratch,
   embeddingBackward,
   embeddingScratch,
-  fp8Classifier,
-  fp8ClassifierScratch,
   fp8MatmulBackwardWeight,
-  fp8MatmulBackwardWeightScratch,
+  fp8MatmulScratch,
   fp8QuantizeWeight,
   fp8QuantizeWeightScratch,
   fp8Transpose,
@@ -199,7 +199,7 @@ describeBackends(
     it('columnwise copies and their products, k split over blocks', () => {
       using bench = new TensorBench(device());
       const [N, C, O] = [3000, 144, 208];
-      device().reserveWorkspace(fp8MatmulBackwardWeightScratch(device(), { N, C, O }));
+      device().reserveWorkspace(fp8MatmulScratch(device(), { N, C, O, gradients: true }));
       const random = new Random(10);
       const rows = (width: number) => ({
         values: bench.tensor('values', [N, width], random.normals(N * width, 100), 'fp8'),
@@ -227,7 +227,7 @@ describeBackends(
     it('classifier', () => {
       using bench = new TensorBench(device());
       const [N, C, V, Vp] = kind === 'cpu' ? [65, 64, 300, 304] : [1100, 768, 5000, 5008];
-      device().reserveWorkspace(fp8ClassifierScratch(device(), { N, C, Vp, gradients: true }));
+      device().reserveWorkspace(classifierScratch(device(), { N, C, Vp, gradients: true, fp8: true }));
       const random = new Random(9);
       const drawn = (name: string, rows: number, scale: number, type?: 'fp8') =>
         bench.tensor(name, [rows, C], random.normals(rows * C, scale), type);
@@ -247,7 +247,7 @@ describeBackends(
         targets: bench.tensor('targets', [N], random.integers(N, V), 'int32'),
         ...{ V, dloss: 1 / N, softcap: 0, accumulate: false },
       };
-      expectSameBits(bench, Object.values(outputs), () => fp8Classifier(device(), op));
+      expectSameBits(bench, Object.values(outputs), () => classifier(device(), op));
     });
   },
   { dtypes: ['fp8'] },

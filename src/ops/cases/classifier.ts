@@ -85,7 +85,7 @@ const boundsOf = (losses: Omit<Bound, 'measure'>, gradient: Bound) => ({
 });
 
 export const classifierCases = [
-  casesOf('classifier', {
+  casesOf('classifier.plain', {
     ...{ sizes, gpuSizes, without, flops },
     scale: ({ weightScale }: Sizes) => ({ weight: weightScale }),
     formula: ({ bias, ...inputs }, size: Sizes) =>
@@ -98,7 +98,7 @@ export const classifierCases = [
       );
     },
   }),
-  casesOf('fp8_classifier', {
+  casesOf('classifier.fp8', {
     ...{ sizes: sizes.map(aligned), gpuSizes, without, flops },
     scale: ({ weightScale }: Sizes) => ({
       weight: weightScale,
