@@ -112,6 +112,16 @@ export function typeOn(device: Device, { type }: TensorContract): ElementType | 
 export const holds = ({ argument, operator, value }: Where, args: NativeArguments): boolean =>
   (args[argument] === value) === (operator === '==');
 
+/** Tensors that are null in all calls of a variant. */
+export const absentIn = ({ op, when }: OpVariant): string[] =>
+  Object.entries(op.tensors).flatMap(([name, { together, where }]) => {
+    const isNull =
+      when[name] === null ||
+      (together !== undefined && when[together] === null) ||
+      (where !== undefined && where.argument in when && !holds(where, when as NativeArguments));
+    return isNull ? [name] : [];
+  });
+
 export const isWritten = ({ access }: TensorContract): boolean => access !== 'read';
 
 /** Bytes that a call moves if it reads each input once and writes each output once. Tensors in the same memory count once. */
