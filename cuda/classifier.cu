@@ -25,7 +25,9 @@ int classifier_in_parts(gpt2_context &context, const char *function, int status,
   void *dlogits = din || dweight || dbias ? logits : nullptr;
   if (status) return status;
   capped_cross_entropy(gpu, losses, dlogits, logits, targets, N, V, Vp, dloss, softcap);
-  if (din) status = ops::matmul_backward_input(context, din, dlogits, weight, N, C, Vp);
+  if (din) {
+    status = ops::matmul_backward_input(context, din, dlogits, weight, nullptr, nullptr, N, C, Vp, GPT2_NO_ACTIVATION);
+  }
   if (!status && dweight) {
     status = ops::matmul_backward_weight(context, dweight, dbias, dlogits, in, N, C, Vp, accumulate);
   }
@@ -44,7 +46,8 @@ int ops::classifier(gpt2_context &context, float *losses, void *din, void *dweig
                     int Vp, float dloss, float softcap, bool accumulate) {
   CudaContext &gpu = cuda(context);
   if ((dbias && !dweight) || !has_kernel(gpu, C, Vp) || !on_16_bytes(din, dweight, logits, in, weight, bias)) {
-    const int status = ops::matmul_forward(context, logits, in, weight, bias, N, C, Vp);
+    const int status =
+        ops::matmul_forward(context, logits, nullptr, in, weight, bias, nullptr, N, C, Vp, GPT2_NO_ACTIVATION);
     return classifier_in_parts(context, "gpt2_classifier", status, losses, din, dweight, dbias, logits, in, weight,
                                targets, N, C, V, Vp, dloss, softcap, accumulate);
   }

@@ -1,5 +1,6 @@
 // The last linear layer with its loss and backward, as a sequence of other ops. `logits` is overwritten with the
 // logits' gradient.
+#include "../gpt2.h"
 #include "kernels.h"
 
 namespace gpt2::GPT2_PATH {
@@ -13,7 +14,7 @@ void finish(Task task, float *losses, float *din, float *dweight, float *dbias, 
   float *dlogits = din || dweight || dbias ? logits : nullptr;
   if (softcap > 0) softcap_forward(task, logits, logits, static_cast<int64_t>(N) * Vp, softcap);
   cross_entropy_capped(task, losses, dlogits, logits, targets, N, V, Vp, dloss, softcap);
-  if (din) matmul_backward_input(task, din, dlogits, weight, N, C, Vp);
+  if (din) matmul_backward_input(task, din, dlogits, weight, nullptr, nullptr, N, C, Vp, GPT2_NO_ACTIVATION);
   if (dweight) matmul_backward_weight(task, dweight, nullptr, dlogits, in, N, C, Vp, accumulate);
   if (dbias) column_sums(task, dbias, dlogits, N, Vp, accumulate);
 }
@@ -23,7 +24,7 @@ void finish(Task task, float *losses, float *din, float *dweight, float *dbias, 
 void classifier(Task task, float *losses, float *din, float *dweight, float *dbias, float *logits, const float *in,
                 const float *weight, const float *bias, const int32_t *targets, int N, int C, int V, int Vp,
                 float dloss, float softcap, bool accumulate) {
-  matmul_forward(task, logits, in, weight, bias, N, C, Vp);
+  matmul_forward(task, logits, nullptr, in, weight, bias, nullptr, N, C, Vp, GPT2_NO_ACTIVATION);
   finish(task, losses, din, dweight, dbias, logits, in, weight, targets, N, C, V, Vp, dloss, softcap, accumulate);
 }
 

@@ -107,8 +107,7 @@ void activated_backward(Task task, const Fp8Result &to, const uint8_t *dout, con
 void fp8_matmul(Task task, float *out, const uint8_t *in, const float *in_scale, const uint8_t *weight,
                 const float *factors, const float *bias, const float *residual, int N, int C, int O) {
   const Operands floats = expand(task, in, in_scale, weight, factors, N, C, O);
-  matmul_forward(floats.rest, out, floats.in, floats.weight, bias, N, C, O);
-  if (residual) residual_forward(task, out, residual, out, static_cast<int64_t>(N) * O);
+  matmul_forward(floats.rest, out, nullptr, floats.in, floats.weight, bias, residual, N, C, O, GPT2_NO_ACTIVATION);
 }
 
 void fp8_matmul_gelu_forward(Task task, uint8_t *values, float *scale, uint8_t *columnwise, float *columnwise_scale,

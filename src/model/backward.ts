@@ -1,7 +1,7 @@
 // GPT-2's backward pass: forward.ts in reverse. `dresidual` is the gradient of the residual stream; the backward of each
 // branch's norm adds the branch's gradient to it. The layouts of the operands (operands.ts) decide which matmuls are in FP8.
 import type { Tensor } from '../native/tensor.ts';
-import { attentionBackward, embeddingBackward, matmulBackwardInput } from '../ops/ops.generated.ts';
+import { attentionBackward, embeddingBackward } from '../ops/ops.generated.ts';
 import type { ActivationSet } from './activations.ts';
 import type { ParameterArena } from './arena.ts';
 import { recomputeLayer, residualBefore } from './forward.ts';
@@ -60,7 +60,7 @@ export function backward(
     attentionBackward(device, { dqkv, dout: dbranch, out: attention, qkv, lse });
     queryKeyTransform?.backward(dqkv, qkv, qkRstd);
     weightGradient(d.qkvw, d.qkvb, { plain: dqkv }, ln1);
-    matmulBackwardInput(device, { din: dbranch, dout: dqkv, weight: w.qkvw });
+    linearBackwardInput(device, { din: dbranch, dout: { plain: dqkv }, weight: w.qkvw });
     const norm1 = { in: residualBefore(batch, index), weight: w.ln1w, mean: ln1Mean, rstd: ln1Rstd };
     const din = index > 0 ? dresidual : forEmbedding;
     normBackward(device, { din, ...throughNorm, dweight: d.ln1w, dbias: d.ln1b, ...norm1 });

@@ -2,7 +2,7 @@
 // norm of the residual stream and add to the stream; the final norm. The head is in head.ts. The alternatives of a modern GPT
 // (architecture.ts) are in norm.ts, mlp.ts and positions.ts; linear.ts and mlp.ts choose which matmuls are in FP8.
 import type { Tensor } from '../native/tensor.ts';
-import { attentionForward, embeddingForward, matmulResidualForward } from '../ops/ops.generated.ts';
+import { attentionForward, embeddingForward } from '../ops/ops.generated.ts';
 import type { ActivationSet } from './activations.ts';
 import { linearForward } from './linear.ts';
 import { matmulActivationForward } from './mlp.ts';
@@ -85,7 +85,8 @@ function attentionBranch(model: Model, batch: ActivationSet, index: number): voi
   linearForward(device, { out: qkv, in: ln1, weight: w.qkvw, fp8: batch.operands.weightFp8, bias: w.qkvb });
   queryKeyTransform?.forward(qkv, qkRstd);
   attentionForward(device, { out: attention, lse, qkv });
-  matmulResidualForward(device, { out: residual2, in: attention, weight: w.attprojw, bias: w.attprojb, residual });
+  const attproj = { in: { plain: attention }, weight: w.attprojw, bias: w.attprojb };
+  linearForward(device, { out: residual2, ...attproj, residual });
 }
 
 /** From the residual stream after attention to ln2, in the layouts of `out`. */

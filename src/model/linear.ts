@@ -1,5 +1,6 @@
 // The matmuls of a linear layer: its output, and the gradients of its input and its weight. A matmul is in FP8 if its operands
 // have copies in FP8, else in the device's dtype. docs/fp8.md says why no copy of a weight is older than the weight.
+import { GPT2_ACTIVATION } from '../native/bindings.generated.ts';
 import type { Device } from '../native/device.ts';
 import type { Tensor } from '../native/tensor.ts';
 import {
@@ -9,27 +10,29 @@ import {
   matmulBackwardInput,
   matmulBackwardWeight,
   matmulForward,
-  matmulResidualForward,
 } from '../ops/ops.generated.ts';
 import { type Fp8Matrix, type Fp8Weight, need, type Operand } from './operands.ts';
+
+const activation = GPT2_ACTIVATION.GPT2_NO_ACTIVATION;
 
 interface LinearForward {
   readonly out: Tensor;
   readonly in: Operand;
   readonly weight: Tensor;
   readonly fp8?: Fp8Weight | undefined;
-  readonly bias: Tensor;
+  readonly bias: Tensor | null;
   readonly residual?: Tensor;
 }
 
 /** out = in * weight^T + bias + residual */
-export function linearForward(device: Device, { in: input, fp8, residual, ...common }: LinearForward): void {
-  const { out, weight, bias } = common;
+export function linearForward(device: Device, args: LinearForward): void {
+  const { out, in: input, weight, fp8, bias, residual = null } = args;
   if (input.rowwise) {
     const operands = { ...readRowwise(input.rowwise), ...weightInFp8(device, fp8, { weight }) };
-    fp8Matmul(device, { out, ...operands, bias, residual: residual ?? null });
-  } else if (residual) matmulResidualForward(device, { ...common, in: need(input, 'plain'), residual });
-  else matmulForward(device, { ...common, in: need(input, 'plain') });
+    fp8Matmul(device, { out, ...operands, bias, residual });
+    return;
+  }
+  matmulForward(device, { out, pre: null, in: need(input, 'plain'), weight, bias, residual, activation });
 }
 
 interface LinearBackwardInput {
@@ -42,7 +45,8 @@ interface LinearBackwardInput {
 /** din = dout * weight */
 export function linearBackwardInput(device: Device, { din, dout, weight, fp8 }: LinearBackwardInput): void {
   if (!dout.rowwise) {
-    matmulBackwardInput(device, { din, dout: need(dout, 'plain'), weight });
+    const plain = { din, dout: need(dout, 'plain'), weight };
+    matmulBackwardInput(device, { ...plain, pre: null, activated: null, activation });
     return;
   }
   const { transposed, factors } = transposedInFp8(device, fp8, weight);

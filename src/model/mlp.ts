@@ -1,6 +1,7 @@
 // The activation between the two matmuls of the MLP, fused with them: GELU in GPT-2, else the square of ReLU. GELU's backward
 // needs GELU's input (`pre`); the squared ReLU's backward needs only the output. In FP8 the activation's output and its gradient
 // are stored only in FP8, for the next matmuls: their scales come from bounds that are known before a row is computed.
+import { GPT2_ACTIVATION } from '../native/bindings.generated.ts';
 import type { Device } from '../native/device.ts';
 import type { Tensor } from '../native/tensor.ts';
 import {
@@ -8,10 +9,8 @@ import {
   fp8MatmulGeluForward,
   fp8MatmulReluSquaredBackwardInput,
   fp8MatmulReluSquaredForward,
-  matmulGeluBackwardInput,
-  matmulGeluForward,
-  matmulReluSquaredBackwardInput,
-  matmulReluSquaredForward,
+  matmulBackwardInput,
+  matmulForward,
 } from '../ops/ops.generated.ts';
 import { transposedInFp8, weightInFp8 } from './linear.ts';
 import { type Fp8Weight, need, type Operand, withNorm } from './operands.ts';
@@ -22,7 +21,7 @@ interface ActivationForward {
   readonly in: Operand;
   readonly weight: Tensor;
   readonly fp8?: Fp8Weight | undefined;
-  readonly bias: Tensor;
+  readonly bias: Tensor | null;
 }
 
 /** The first matmul and the activation. */
@@ -44,8 +43,7 @@ export function matmulActivationForward(device: Device, args: ActivationForward)
     return;
   }
   const plain = { out: need(out, 'plain'), in: need(input, 'plain'), weight, bias };
-  if (pre) matmulGeluForward(device, { ...plain, pre });
-  else matmulReluSquaredForward(device, plain);
+  matmulForward(device, { ...plain, pre: pre ?? null, residual: null, activation: activationOf(pre) });
 }
 
 interface ActivationBackward {
@@ -79,7 +77,10 @@ export function matmulActivationBackwardInput(device: Device, args: ActivationBa
     }
     return;
   }
+  const saved = { pre: pre ?? null, activated: pre ? null : need(activated, 'plain') };
   const plain = { din: need(din, 'plain'), dout: need(dout, 'plain'), weight };
-  if (pre) matmulGeluBackwardInput(device, { ...plain, pre });
-  else matmulReluSquaredBackwardInput(device, { ...plain, activated: need(activated, 'plain') });
+  matmulBackwardInput(device, { ...plain, ...saved, activation: activationOf(pre) });
 }
+
+const activationOf = (pre: Tensor | undefined): number =>
+  pre ? GPT2_ACTIVATION.GPT2_GELU : GPT2_ACTIVATION.GPT2_RELU_SQUARED;

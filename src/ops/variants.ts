@@ -3,14 +3,33 @@
 // kernel cards (kernels/) name variants.
 import { didYouMean } from '../base/checks/nearest.ts';
 import { UsageError } from '../base/errors.ts';
+import { GPT2_ACTIVATION } from '../native/bindings.generated.ts';
 import { meets, type OpContract, type OpVariant, type When } from './contract.ts';
 import { contracts } from './ops.generated.ts';
 
 /** The name of the op that computed a variant before ABI 22, under which benchmarks recorded it, and the variant's conditions. */
 type Row = readonly [formerly: string, when: When];
 
+const { GPT2_NO_ACTIVATION: none, GPT2_GELU: gelu, GPT2_RELU_SQUARED: reluSquared } = GPT2_ACTIVATION;
+
 /** The variants of each op that has several, by the op's name in the header. */
-const table = {} as const satisfies Readonly<Record<string, Readonly<Record<string, Row>>>>;
+const table = {
+  matmul_forward: {
+    plain: ['matmul_forward', { activation: none, residual: null }],
+    gelu: ['matmul_gelu_forward', { activation: gelu }],
+    relu_squared: ['matmul_relu_squared_forward', { activation: reluSquared }],
+    residual: ['matmul_residual_forward', { activation: none, residual: 'tensor' }],
+  },
+  matmul_backward_input: {
+    plain: ['matmul_backward_input', { activation: none }],
+    gelu: ['matmul_gelu_backward_input', { activation: gelu }],
+    relu_squared: ['matmul_relu_squared_backward_input', { activation: reluSquared }],
+  },
+  norm_matmul_forward: {
+    plain: ['layernorm_matmul_forward', { activation: none }],
+    gelu: ['layernorm_matmul_gelu_forward', { activation: gelu }],
+  },
+} as const satisfies Readonly<Record<string, Readonly<Record<string, Row>>>>;
 
 type Table = typeof table;
 type Contracts = typeof contracts;
@@ -27,7 +46,9 @@ export type ContractOf<Name extends OpName> = ByName[(Name extends `${infer Op}.
 
 /** The conditions of a variant. */
 export type WhenOf<Name extends OpName> = Name extends `${infer Op extends keyof Table}.${infer Variant}`
-  ? Table[Op][Variant & keyof Table[Op]][1]
+  ? Table[Op][Variant & keyof Table[Op]] extends readonly [string, infer When]
+    ? When
+    : never
   : unknown;
 
 /** The name of an op in cards and messages: its name in the header without gpt2_. */

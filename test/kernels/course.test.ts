@@ -41,12 +41,12 @@ it('has a naive kernel for every plain op of a training step', () => {
     ...[
       'embedding_forward',
       'layernorm_forward',
-      'matmul_forward',
+      'matmul_forward.plain',
       'attention_forward',
       'gelu_forward',
       'residual_forward',
     ],
-    ...['cross_entropy', 'loss_sum', 'matmul_backward_input', 'matmul_backward_weight', 'gelu_backward'],
+    ...['cross_entropy', 'loss_sum', 'matmul_backward_input.plain', 'matmul_backward_weight', 'gelu_backward'],
     ...['layernorm_backward', 'attention_backward', 'embedding_backward', 'global_norm', 'adamw'],
   ];
   expect(naiveCards.map(({ op }) => op).sort()).toEqual(step.sort());

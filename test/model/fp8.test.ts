@@ -270,7 +270,7 @@ describeBackends(
         expect(products.sort()).toEqual([
           ...['fp8Classifier', 'fp8Matmul', 'fp8MatmulBackwardWeight'],
           ...[`fp8Matmul${activation}BackwardInput`, `fp8Matmul${activation}Forward`],
-          ...['matmulBackwardInput', 'matmulBackwardWeight', 'matmulResidualForward'],
+          ...['matmulBackwardInput', 'matmulBackwardWeight', 'matmulForward'],
         ]);
       }
     });

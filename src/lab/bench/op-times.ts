@@ -133,9 +133,11 @@ function namer(
       const fused = activation ?? (args.residual === null ? undefined : 'residual');
       return `fp8 ${quantized.get(args.transposed ?? args.weight)}${fused ? ` + ${fused.replaceAll('_', ' ')}` : ''}`;
     }
-    const [, norm, fused, direction] = /^(layernorm_)?matmul_(?:(gelu|relu_squared|residual)_)?(.*)$/.exec(words) ?? [];
+    const [, norm, direction] = /^(norm_)?matmul_(.*)$/.exec(words) ?? [];
     if (!direction) return words.replaceAll('_', ' ');
     const weight = weights.get((args.weight ?? args.dweight) as Pointer);
-    return `${norm ? 'layernorm + ' : ''}${weight} ${direction.replaceAll('_', ' ')}${fused ? ` + ${fused.replaceAll('_', ' ')}` : ''}`;
+    const [, fused = 'plain'] = variantOf(op, args).name.split('.');
+    const suffix = fused === 'plain' ? '' : ` + ${fused}`;
+    return `${norm ? 'layernorm + ' : ''}${weight} ${direction}${suffix}`.replaceAll('_', ' ');
   };
 }

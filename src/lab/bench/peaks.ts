@@ -1,5 +1,5 @@
 // Measures the device's best rates of a copy and of the library's large matmul, which bound every op.
-import { GPT2_FP8_FACTOR } from '../../native/bindings.generated.ts';
+import { GPT2_ACTIVATION, GPT2_FP8_FACTOR } from '../../native/bindings.generated.ts';
 import type { Device } from '../../native/device.ts';
 import type { ElementType } from '../../native/element-types.ts';
 import { allocateTensor, type Tensor } from '../../native/tensor.ts';
@@ -42,8 +42,16 @@ export async function measurePeaks(device: Device) {
   fillRandom(weight);
   device.reserveWorkspace(matmulScratch(device, { N: size, C: size, O: size, gradients: true }));
   // The library's matmul, also where a kernel of the user computes the op.
-  const pointers = { out: out.pointer, in: input.pointer, weight: weight.pointer, bias: null };
-  const matmul = () => device.call('matmulForward', { ...pointers, N: size, C: size, O: size });
+  const pointers = {
+    out: out.pointer,
+    pre: null,
+    in: input.pointer,
+    weight: weight.pointer,
+    bias: null,
+    residual: null,
+  };
+  const args = { ...pointers, N: size, C: size, O: size, activation: GPT2_ACTIVATION.GPT2_NO_ACTIVATION };
+  const matmul = () => device.call('matmulForward', args);
   const matmulTime = await timeOnDevice(device, matmul, least);
   const flops = 2 * size ** 3;
   const fp8Time = device.dtype === 'fp8' ? await timeFp8(device, { out, input, weight }, least) : undefined;
