@@ -141,6 +141,23 @@ describeBackends('matmul', (device) => {
     bench.checkGuards();
   });
 
+  it('refuses tensors that the activation does not take', () => {
+    using bench = new TensorBench(device());
+    const { in: input, weight, bias, dout, din: dinput, out } = setUp(bench, { N: 3, C: 5, O: 7 });
+    const call = (args: object) => () => matmulForward(device(), { out, in: input, weight, bias, ...forward, ...args });
+    const { GPT2_GELU, GPT2_RELU_SQUARED } = GPT2_ACTIVATION;
+    expect(call({ pre: dout })).toThrow('expected pre exactly where activation == 1, got activation = 0');
+    expect(call({ activation: GPT2_GELU })).toThrow('expected pre exactly where activation == 1, got activation = 1');
+    expect(call({ activation: GPT2_RELU_SQUARED, residual: dout })).toThrow(
+      'expected residual only where activation == 0',
+    );
+    expect(call({ activation: 3 })).toThrow('expected activation >= 0 && activation <= 2, got activation = 3');
+    const through = { ...backward, activation: GPT2_RELU_SQUARED };
+    expect(() => matmulBackwardInput(device(), { din: dinput, dout, weight, ...through })).toThrow(
+      'matmul_backward_input: expected activated exactly where activation == 2, got activation = 2',
+    );
+  });
+
   it('names the dimension that disagrees', () => {
     using bench = new TensorBench(device());
     const { in: input, weight } = setUp(bench, { N: 3, C: 5, O: 7 });

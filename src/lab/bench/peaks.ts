@@ -42,15 +42,15 @@ export async function measurePeaks(device: Device) {
   fillRandom(weight);
   device.reserveWorkspace(matmulScratch(device, { N: size, C: size, O: size, gradients: true }));
   // The library's matmul, also where a kernel of the user computes the op.
-  const pointers = {
+  const tensors = {
     out: out.pointer,
-    pre: null,
     in: input.pointer,
     weight: weight.pointer,
+    pre: null,
     bias: null,
     residual: null,
   };
-  const args = { ...pointers, N: size, C: size, O: size, activation: GPT2_ACTIVATION.GPT2_NO_ACTIVATION };
+  const args = { ...tensors, N: size, C: size, O: size, activation: GPT2_ACTIVATION.GPT2_NO_ACTIVATION };
   const matmul = () => device.call('matmulForward', args);
   const matmulTime = await timeOnDevice(device, matmul, least);
   const flops = 2 * size ** 3;
