@@ -41,12 +41,14 @@ int ops::classifier(gpt2_context &context, float *losses, void *din, void *dweig
                                      nullptr, nullptr, weight_values, factors, bias, nullptr, N, C, Vp,
                                      GPT2_NO_ACTIVATION);
   } else {
-    status = ops::matmul_forward(context, logits, in, weight, bias, N, C, Vp);
+    status = ops::matmul_forward(context, logits, nullptr, in, weight, bias, nullptr, N, C, Vp, GPT2_NO_ACTIVATION);
   }
   if (status) return status;
   void *dlogits = din || dweight || dbias ? logits : nullptr;
   capped_cross_entropy(gpu, losses, dlogits, logits, targets, N, V, Vp, dloss, softcap);
-  if (din) status = ops::matmul_backward_input(context, din, dlogits, weight, N, C, Vp);
+  if (din) {
+    status = ops::matmul_backward_input(context, din, dlogits, weight, nullptr, nullptr, N, C, Vp, GPT2_NO_ACTIVATION);
+  }
   if (!status && dweight) {
     status = ops::matmul_backward_weight(context, dweight, dbias, dlogits, in, N, C, Vp, accumulate);
   }

@@ -369,42 +369,23 @@ GPT2_API int gpt2_rmsnorm_backward(gpt2_context *context, void *din, float *dwei
 
 /* ---------------------------------------------------------------- matmul */
 
-/* out = in * weight^T + bias.
- *   out = [N,O], in [N,C], weight [O,C], bias [O] or NULL; workspace gpt2_matmul_scratch(N,C,O,0) */
-GPT2_API int gpt2_matmul_forward(gpt2_context *context, void *out, const void *in, const void *weight, const void *bias,
-                                 int32_t N, int32_t C, int32_t O);
+/* out = activation(in * weight^T + bias) + residual. GELU's input `pre` is stored for backward; the squared ReLU's
+ * backward needs only `out`.
+ *   out = [N,O], pre = [N,O] where activation == GPT2_GELU, in [N,C], weight [O,C], bias [O] or NULL,
+ *   residual [N,O] or NULL where activation == GPT2_NO_ACTIVATION; activation >= 0 && activation <= GPT2_RELU_SQUARED;
+ *   workspace gpt2_matmul_scratch(N,C,O,0) */
+GPT2_API int gpt2_matmul_forward(gpt2_context *context, void *out, void *pre, const void *in, const void *weight,
+                                 const void *bias, const void *residual, int32_t N, int32_t C, int32_t O,
+                                 int32_t activation);
 
-/* The matmul followed by GELU; also stores the GELU's input, which backward needs: pre = in * weight^T + bias, out = gelu(pre).
- *   out = [N,O], pre = [N,O], in [N,C], weight [O,C], bias [O] or NULL; workspace gpt2_matmul_scratch(N,C,O,0) */
-GPT2_API int gpt2_matmul_gelu_forward(gpt2_context *context, void *out, void *pre, const void *in, const void *weight,
-                                      const void *bias, int32_t N, int32_t C, int32_t O);
-
-/* The matmul followed by the square of ReLU (So et al. 2021): out = relu(in * weight^T + bias)^2. Backward needs only `out`.
- *   out = [N,O], in [N,C], weight [O,C], bias [O] or NULL; workspace gpt2_matmul_scratch(N,C,O,0) */
-GPT2_API int gpt2_matmul_relu_squared_forward(gpt2_context *context, void *out, const void *in, const void *weight,
-                                              const void *bias, int32_t N, int32_t C, int32_t O);
-
-/* The matmul added to the residual stream: out = residual + in * weight^T + bias.
- *   out = [N,O], in [N,C], weight [O,C], bias [O] or NULL, residual [N,O]; workspace gpt2_matmul_scratch(N,C,O,0) */
-GPT2_API int gpt2_matmul_residual_forward(gpt2_context *context, void *out, const void *in, const void *weight,
-                                          const void *bias, const void *residual, int32_t N, int32_t C, int32_t O);
-
-/* din = dout * weight.
- *   din = [N,C], dout [N,O], weight [O,C]; workspace gpt2_matmul_scratch(N,C,O,0) */
+/* din = (dout * weight) * activation', the derivative of the activation before this matmul. It is gelu'(pre), or
+ * 2 sqrt(activated) from the squared ReLU's output.
+ *   din = [N,C], dout [N,O], weight [O,C], pre [N,C] where activation == GPT2_GELU,
+ *   activated [N,C] where activation == GPT2_RELU_SQUARED; activation >= 0 && activation <= GPT2_RELU_SQUARED;
+ *   workspace gpt2_matmul_scratch(N,C,O,0) */
 GPT2_API int gpt2_matmul_backward_input(gpt2_context *context, void *din, const void *dout, const void *weight,
-                                        int32_t N, int32_t C, int32_t O);
-
-/* gpt2_matmul_backward_input through the GELU before the matmul: din = (dout * weight) * gelu'(pre).
- *   din = [N,C], dout [N,O], weight [O,C], pre [N,C]; workspace gpt2_matmul_scratch(N,C,O,0) */
-GPT2_API int gpt2_matmul_gelu_backward_input(gpt2_context *context, void *din, const void *dout, const void *weight,
-                                             const void *pre, int32_t N, int32_t C, int32_t O);
-
-/* gpt2_matmul_backward_input through the squared ReLU before the matmul, whose output is `activated`:
- * din = (dout * weight) * 2 sqrt(activated).
- *   din = [N,C], dout [N,O], weight [O,C], activated [N,C]; workspace gpt2_matmul_scratch(N,C,O,0) */
-GPT2_API int gpt2_matmul_relu_squared_backward_input(gpt2_context *context, void *din, const void *dout,
-                                                     const void *weight, const void *activated, int32_t N, int32_t C,
-                                                     int32_t O);
+                                        const void *pre, const void *activated, int32_t N, int32_t C, int32_t O,
+                                        int32_t activation);
 
 /* dweight (=|+=) dout^T * in; dbias (=|+=) column sums of dout.
  *   dweight (accumulate) [O,C]: gradient, dbias (accumulate) [O] or NULL, dout [N,O], in [N,C];
@@ -720,22 +701,14 @@ GPT2_API int gpt2_embedding_at_forward(gpt2_context *context, void *out, const i
                                        const int32_t *positions, const void *wte, const void *wpe, int32_t B, int32_t T,
                                        int32_t S, int32_t C, int32_t V);
 
-/* The layernorm and the matmul after it as one op, for few rows: with h = layernorm(in) * norm_weight + norm_bias
- * (eps 1e-5), out = h * weight^T + bias.
- *   out = [N,O], in [N,C], norm_weight [C], norm_bias [C], weight [O,C], bias [O] or NULL;
- *   workspace gpt2_layernorm_matmul_scratch(N,C,O) */
-GPT2_API int gpt2_layernorm_matmul_forward(gpt2_context *context, void *out, const void *in, const void *norm_weight,
-                                           const void *norm_bias, const void *weight, const void *bias, int32_t N,
-                                           int32_t C, int32_t O);
-
-/* gpt2_layernorm_matmul_forward followed by GELU: pre = h * weight^T + bias, out = gelu(pre).
- *   out = [N,O], pre = [N,O], in [N,C], norm_weight [C], norm_bias [C], weight [O,C], bias [O] or NULL;
- *   workspace gpt2_layernorm_matmul_scratch(N,C,O) */
-GPT2_API int gpt2_layernorm_matmul_gelu_forward(gpt2_context *context, void *out, void *pre, const void *in,
-                                                const void *norm_weight, const void *norm_bias, const void *weight,
-                                                const void *bias, int32_t N, int32_t C, int32_t O);
-GPT2_API int gpt2_layernorm_matmul_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C,
-                                           int32_t O);
+/* out = activation(layernorm(in) * weight^T + bias), for few rows. GELU's input is stored as `pre`; the layernorm's eps
+ * is 1e-5.
+ *   out = [N,O], pre = [N,O] where activation == GPT2_GELU, in [N,C], norm_weight [C], norm_bias [C], weight [O,C],
+ *   bias [O] or NULL; activation >= 0 && activation <= GPT2_GELU; workspace gpt2_norm_matmul_scratch(N,C,O) */
+GPT2_API int gpt2_norm_matmul_forward(gpt2_context *context, void *out, void *pre, const void *in,
+                                      const void *norm_weight, const void *norm_bias, const void *weight,
+                                      const void *bias, int32_t N, int32_t C, int32_t O, int32_t activation);
+GPT2_API int gpt2_norm_matmul_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C, int32_t O);
 
 /* Writes the T new keys and values of each sequence to rows positions[b] to positions[b]+T-1 of the cache, then attention
  * of the T new queries over all positions up to and including the query's. Head sizes up to 256.

@@ -1,5 +1,6 @@
 // The last linear layer with its loss and backward, as a sequence of other ops. `logits` is overwritten with the
 // logits' gradient.
+#include "../gpt2.h"
 #include "kernels.h"
 
 namespace gpt2::GPT2_PATH {
@@ -9,14 +10,14 @@ void classifier(Task task, float *losses, float *din, float *dweight, float *dbi
                 const float *factors, const float *bias, const int32_t *targets, int N, int C, int V, int Vp,
                 float dloss, float softcap, bool accumulate) {
   if (in_values) {
-    fp8_product(task, logits, in_values, in_scale, weight_values, factors, bias, N, C, Vp);
+    fp8_product(task, logits, in_values, in_scale, weight_values, factors, bias, nullptr, N, C, Vp);
   } else {
-    matmul_forward(task, logits, in, weight, bias, N, C, Vp);
+    matmul_forward(task, logits, nullptr, in, weight, bias, nullptr, N, C, Vp, GPT2_NO_ACTIVATION);
   }
   float *dlogits = din || dweight || dbias ? logits : nullptr;
   if (softcap > 0) softcap_forward(task, logits, logits, static_cast<int64_t>(N) * Vp, softcap);
   cross_entropy_capped(task, losses, dlogits, logits, targets, N, V, Vp, dloss, softcap);
-  if (din) matmul_backward_input(task, din, dlogits, weight, N, C, Vp);
+  if (din) matmul_backward_input(task, din, dlogits, weight, nullptr, nullptr, N, C, Vp, GPT2_NO_ACTIVATION);
   if (dweight) matmul_backward_weight(task, dweight, nullptr, dlogits, in, N, C, Vp, accumulate);
   if (dbias) column_sums(task, dbias, dlogits, N, Vp, accumulate);
 }

@@ -76,9 +76,9 @@ void store(Task task, const Fp8Result &to, const float *result, int N, int C, co
 }  // namespace
 
 void fp8_product(Task task, float *out, const uint8_t *in, const float *in_scale, const uint8_t *weight,
-                 const float *factors, const float *bias, int N, int C, int O) {
+                 const float *factors, const float *bias, const float *residual, int N, int C, int O) {
   const Operands floats = expand(task, in, in_scale, weight, factors, N, C, O);
-  matmul_forward(floats.rest, out, floats.in, floats.weight, bias, N, C, O);
+  matmul_forward(floats.rest, out, nullptr, floats.in, floats.weight, bias, residual, N, C, O, GPT2_NO_ACTIVATION);
 }
 
 void fp8_matmul_forward(Task task, float *out, uint8_t *values, float *scale, uint8_t *columnwise,
@@ -86,16 +86,14 @@ void fp8_matmul_forward(Task task, float *out, uint8_t *values, float *scale, ui
                         const float *in_norm, const float *in_columnwise_norm, const uint8_t *weight,
                         const float *factors, const float *bias, const float *residual, int N, int C, int O,
                         int activation) {
-  const int64_t count = static_cast<int64_t>(N) * O;
   if (activation == GPT2_NO_ACTIVATION) {
-    fp8_product(task, out, in, in_scale, weight, factors, bias, N, C, O);
-    if (residual) residual_forward(task, out, residual, out, count);
-    return;
+    return fp8_product(task, out, in, in_scale, weight, factors, bias, residual, N, C, O);
   }
   const bool is_gelu = activation == GPT2_GELU;
+  const int64_t count = static_cast<int64_t>(N) * O;
   float *activated = task.scratch;
   if (!pre) pre = activated;
-  fp8_product({task.pool, activated + count}, pre, in, in_scale, weight, factors, bias, N, C, O);
+  fp8_product({task.pool, activated + count}, pre, in, in_scale, weight, factors, bias, nullptr, N, C, O);
   (is_gelu ? gelu_forward : relu_squared_forward)(task, activated, pre, count);
   store(task, {values, scale, in_norm, columnwise, columnwise_scale, in_columnwise_norm}, activated, N, O,
         [&](float norm, float) {
@@ -112,12 +110,12 @@ void fp8_matmul_backward_input(Task task, float *din, uint8_t *values, float *sc
                                const float *activated_scale, const float *activated_columnwise_scale, int N, int C,
                                int O, int activation) {
   if (activation == GPT2_NO_ACTIVATION) {
-    return fp8_product(task, din, dout, dout_scale, transposed, factors, nullptr, N, O, C);
+    return fp8_product(task, din, dout, dout_scale, transposed, factors, nullptr, nullptr, N, O, C);
   }
   const bool is_gelu = activation == GPT2_GELU;
   const int64_t count = static_cast<int64_t>(N) * C;
   float *result = task.scratch;
-  fp8_product({task.pool, result + count}, result, dout, dout_scale, transposed, factors, nullptr, N, O, C);
+  fp8_product({task.pool, result + count}, result, dout, dout_scale, transposed, factors, nullptr, nullptr, N, O, C);
   if (is_gelu) {
     gelu_backward(task, result, result, pre, count);
   } else {

@@ -20,19 +20,10 @@ struct OpKernels {
   void (*rmsnorm_forward)(Task, float *out, float *rstd, const float *in, const float *weight, int N, int C, float eps);
   void (*rmsnorm_backward)(Task, float *din, float *dweight, const float *dout, const float *dresidual, const float *in,
       const float *weight, const float *rstd, int N, int C, bool accumulate);
-  void (*matmul_forward)(Task, float *out, const float *in, const float *weight, const float *bias, int N, int C,
-      int O);
-  void (*matmul_gelu_forward)(Task, float *out, float *pre, const float *in, const float *weight, const float *bias,
-      int N, int C, int O);
-  void (*matmul_relu_squared_forward)(Task, float *out, const float *in, const float *weight, const float *bias, int N,
-      int C, int O);
-  void (*matmul_residual_forward)(Task, float *out, const float *in, const float *weight, const float *bias,
-      const float *residual, int N, int C, int O);
-  void (*matmul_backward_input)(Task, float *din, const float *dout, const float *weight, int N, int C, int O);
-  void (*matmul_gelu_backward_input)(Task, float *din, const float *dout, const float *weight, const float *pre, int N,
-      int C, int O);
-  void (*matmul_relu_squared_backward_input)(Task, float *din, const float *dout, const float *weight,
-      const float *activated, int N, int C, int O);
+  void (*matmul_forward)(Task, float *out, float *pre, const float *in, const float *weight, const float *bias,
+      const float *residual, int N, int C, int O, int activation);
+  void (*matmul_backward_input)(Task, float *din, const float *dout, const float *weight, const float *pre,
+      const float *activated, int N, int C, int O, int activation);
   void (*matmul_backward_weight)(Task, float *dweight, float *dbias, const float *dout, const float *in, int N, int C,
       int O, bool accumulate);
   void (*qk_norm_rotary_forward)(Task, float *qkv, float *rstd, const float *rotations, const int32_t *positions, int B,
@@ -90,10 +81,8 @@ struct OpKernels {
       int columns, float rate, float weight_decay);
   void (*embedding_at_forward)(Task, float *out, const int32_t *tokens, const int32_t *positions, const float *wte,
       const float *wpe, int B, int T, int S, int C, int V);
-  void (*layernorm_matmul_forward)(Task, float *out, const float *in, const float *norm_weight, const float *norm_bias,
-      const float *weight, const float *bias, int N, int C, int O);
-  void (*layernorm_matmul_gelu_forward)(Task, float *out, float *pre, const float *in, const float *norm_weight,
-      const float *norm_bias, const float *weight, const float *bias, int N, int C, int O);
+  void (*norm_matmul_forward)(Task, float *out, float *pre, const float *in, const float *norm_weight,
+      const float *norm_bias, const float *weight, const float *bias, int N, int C, int O, int activation);
   void (*attention_cached_forward)(Task, float *out, float *keys, float *values, const float *qkv,
       const int32_t *positions, int B, int T, int S, int C, int NH);
   void (*sample)(Task, int32_t *tokens, int32_t *positions, const float *logits, const int32_t *seeds, int B, int S,
@@ -108,7 +97,7 @@ struct OpKernels {
   int64_t (*global_norm_scratch)(int threads, int64_t matrix_count, int64_t vector_count);
   int64_t (*normalize_matrices_scratch)(int threads, int M, int64_t count);
   int64_t (*newton_schulz_scratch)(int threads, int M, int R, int K);
-  int64_t (*layernorm_matmul_scratch)(int threads, int N, int C, int O);
+  int64_t (*norm_matmul_scratch)(int threads, int N, int C, int O);
   int64_t (*attention_cached_scratch)(int threads, int S);
   int64_t (*sample_scratch)(int threads, int B, int V);
 };
@@ -121,12 +110,7 @@ struct OpKernels {
   X(rmsnorm_forward) \
   X(rmsnorm_backward) \
   X(matmul_forward) \
-  X(matmul_gelu_forward) \
-  X(matmul_relu_squared_forward) \
-  X(matmul_residual_forward) \
   X(matmul_backward_input) \
-  X(matmul_gelu_backward_input) \
-  X(matmul_relu_squared_backward_input) \
   X(matmul_backward_weight) \
   X(qk_norm_rotary_forward) \
   X(qk_norm_rotary_backward) \
@@ -155,8 +139,7 @@ struct OpKernels {
   X(newton_schulz) \
   X(muon_update) \
   X(embedding_at_forward) \
-  X(layernorm_matmul_forward) \
-  X(layernorm_matmul_gelu_forward) \
+  X(norm_matmul_forward) \
   X(attention_cached_forward) \
   X(sample) \
   X(embedding_scratch) \
@@ -169,7 +152,7 @@ struct OpKernels {
   X(global_norm_scratch) \
   X(normalize_matrices_scratch) \
   X(newton_schulz_scratch) \
-  X(layernorm_matmul_scratch) \
+  X(norm_matmul_scratch) \
   X(attention_cached_scratch) \
   X(sample_scratch)
 

@@ -63,49 +63,17 @@ int rmsnorm_backward(gpt2_context &context, void *din, float *dweight, const voi
   return GPT2_OK;
 }
 
-int matmul_forward(gpt2_context &context, void *out, const void *in, const void *weight, const void *bias, int N, int C,
-    int O) {
-  kernels_of(context).matmul_forward(task_of(context), floats(out), floats(in), floats(weight), floats(bias), N, C, O);
+int matmul_forward(gpt2_context &context, void *out, void *pre, const void *in, const void *weight, const void *bias,
+    const void *residual, int N, int C, int O, int activation) {
+  kernels_of(context).matmul_forward(task_of(context), floats(out), floats(pre), floats(in), floats(weight),
+  floats(bias), floats(residual), N, C, O, activation);
   return GPT2_OK;
 }
 
-int matmul_gelu_forward(gpt2_context &context, void *out, void *pre, const void *in, const void *weight,
-    const void *bias, int N, int C, int O) {
-  kernels_of(context).matmul_gelu_forward(task_of(context), floats(out), floats(pre), floats(in), floats(weight),
-  floats(bias), N, C, O);
-  return GPT2_OK;
-}
-
-int matmul_relu_squared_forward(gpt2_context &context, void *out, const void *in, const void *weight, const void *bias,
-    int N, int C, int O) {
-  kernels_of(context).matmul_relu_squared_forward(task_of(context), floats(out), floats(in), floats(weight),
-  floats(bias), N, C, O);
-  return GPT2_OK;
-}
-
-int matmul_residual_forward(gpt2_context &context, void *out, const void *in, const void *weight, const void *bias,
-    const void *residual, int N, int C, int O) {
-  kernels_of(context).matmul_residual_forward(task_of(context), floats(out), floats(in), floats(weight), floats(bias),
-  floats(residual), N, C, O);
-  return GPT2_OK;
-}
-
-int matmul_backward_input(gpt2_context &context, void *din, const void *dout, const void *weight, int N, int C, int O) {
-  kernels_of(context).matmul_backward_input(task_of(context), floats(din), floats(dout), floats(weight), N, C, O);
-  return GPT2_OK;
-}
-
-int matmul_gelu_backward_input(gpt2_context &context, void *din, const void *dout, const void *weight, const void *pre,
-    int N, int C, int O) {
-  kernels_of(context).matmul_gelu_backward_input(task_of(context), floats(din), floats(dout), floats(weight),
-  floats(pre), N, C, O);
-  return GPT2_OK;
-}
-
-int matmul_relu_squared_backward_input(gpt2_context &context, void *din, const void *dout, const void *weight,
-    const void *activated, int N, int C, int O) {
-  kernels_of(context).matmul_relu_squared_backward_input(task_of(context), floats(din), floats(dout), floats(weight),
-  floats(activated), N, C, O);
+int matmul_backward_input(gpt2_context &context, void *din, const void *dout, const void *weight, const void *pre,
+    const void *activated, int N, int C, int O, int activation) {
+  kernels_of(context).matmul_backward_input(task_of(context), floats(din), floats(dout), floats(weight), floats(pre),
+  floats(activated), N, C, O, activation);
   return GPT2_OK;
 }
 
@@ -312,17 +280,10 @@ int embedding_at_forward(gpt2_context &context, void *out, const int32_t *tokens
   return GPT2_OK;
 }
 
-int layernorm_matmul_forward(gpt2_context &context, void *out, const void *in, const void *norm_weight,
-    const void *norm_bias, const void *weight, const void *bias, int N, int C, int O) {
-  kernels_of(context).layernorm_matmul_forward(task_of(context), floats(out), floats(in), floats(norm_weight),
-  floats(norm_bias), floats(weight), floats(bias), N, C, O);
-  return GPT2_OK;
-}
-
-int layernorm_matmul_gelu_forward(gpt2_context &context, void *out, void *pre, const void *in, const void *norm_weight,
-    const void *norm_bias, const void *weight, const void *bias, int N, int C, int O) {
-  kernels_of(context).layernorm_matmul_gelu_forward(task_of(context), floats(out), floats(pre), floats(in),
-  floats(norm_weight), floats(norm_bias), floats(weight), floats(bias), N, C, O);
+int norm_matmul_forward(gpt2_context &context, void *out, void *pre, const void *in, const void *norm_weight,
+    const void *norm_bias, const void *weight, const void *bias, int N, int C, int O, int activation) {
+  kernels_of(context).norm_matmul_forward(task_of(context), floats(out), floats(pre), floats(in), floats(norm_weight),
+  floats(norm_bias), floats(weight), floats(bias), N, C, O, activation);
   return GPT2_OK;
 }
 
@@ -390,8 +351,8 @@ int64_t newton_schulz_scratch(const gpt2_context &context, int M, int R, int K) 
   return floats * static_cast<int64_t>(sizeof(float));
 }
 
-int64_t layernorm_matmul_scratch(const gpt2_context &context, int N, int C, int O) {
-  const int64_t floats = kernels_of(context).layernorm_matmul_scratch(threads_of(context), N, C, O);
+int64_t norm_matmul_scratch(const gpt2_context &context, int N, int C, int O) {
+  const int64_t floats = kernels_of(context).norm_matmul_scratch(threads_of(context), N, C, O);
   return floats * static_cast<int64_t>(sizeof(float));
 }
 

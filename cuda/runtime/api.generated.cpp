@@ -77,74 +77,37 @@ int gpt2_rmsnorm_backward(gpt2_context *context, void *din, float *dweight, cons
   return ops::rmsnorm_backward(*context, din, dweight, dout, dresidual, in, weight, rstd, N, C, accumulate != 0);
 }
 
-int gpt2_matmul_forward(gpt2_context *context, void *out, const void *in, const void *weight, const void *bias,
-    int32_t N, int32_t C, int32_t O) {
+int gpt2_matmul_forward(gpt2_context *context, void *out, void *pre, const void *in, const void *weight,
+    const void *bias, const void *residual, int32_t N, int32_t C, int32_t O, int32_t activation) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}, {"O", O}})
       .tensors({{"out", out}, {"in", in}, {"weight", weight}});
+  if (!check.failed()) {
+    check.that(activation >= 0 && activation <= 2, "activation >= 0 && activation <= 2, got activation = " +
+        std::to_string(activation))
+        .that((pre != nullptr) == (activation == GPT2_GELU), "pre exactly where activation == GPT2_GELU, got activation = " + std::to_string(activation))
+        .that(!residual || activation == GPT2_NO_ACTIVATION, "residual only where activation == GPT2_NO_ACTIVATION, got activation = " + std::to_string(activation));
+  }
   if (!check.failed()) check.scratch(ops::matmul_scratch(*context, N, C, O, false));
   if (check.failed()) return check.status();
-  return ops::matmul_forward(*context, out, in, weight, bias, N, C, O);
+  return ops::matmul_forward(*context, out, pre, in, weight, bias, residual, N, C, O, activation);
 }
 
-int gpt2_matmul_gelu_forward(gpt2_context *context, void *out, void *pre, const void *in, const void *weight,
-    const void *bias, int32_t N, int32_t C, int32_t O) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}, {"O", O}})
-      .tensors({{"out", out}, {"pre", pre}, {"in", in}, {"weight", weight}});
-  if (!check.failed()) check.scratch(ops::matmul_scratch(*context, N, C, O, false));
-  if (check.failed()) return check.status();
-  return ops::matmul_gelu_forward(*context, out, pre, in, weight, bias, N, C, O);
-}
-
-int gpt2_matmul_relu_squared_forward(gpt2_context *context, void *out, const void *in, const void *weight,
-    const void *bias, int32_t N, int32_t C, int32_t O) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}, {"O", O}})
-      .tensors({{"out", out}, {"in", in}, {"weight", weight}});
-  if (!check.failed()) check.scratch(ops::matmul_scratch(*context, N, C, O, false));
-  if (check.failed()) return check.status();
-  return ops::matmul_relu_squared_forward(*context, out, in, weight, bias, N, C, O);
-}
-
-int gpt2_matmul_residual_forward(gpt2_context *context, void *out, const void *in, const void *weight, const void *bias,
-    const void *residual, int32_t N, int32_t C, int32_t O) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}, {"O", O}})
-      .tensors({{"out", out}, {"in", in}, {"weight", weight}, {"residual", residual}});
-  if (!check.failed()) check.scratch(ops::matmul_scratch(*context, N, C, O, false));
-  if (check.failed()) return check.status();
-  return ops::matmul_residual_forward(*context, out, in, weight, bias, residual, N, C, O);
-}
-
-int gpt2_matmul_backward_input(gpt2_context *context, void *din, const void *dout, const void *weight, int32_t N,
-    int32_t C, int32_t O) {
+int gpt2_matmul_backward_input(gpt2_context *context, void *din, const void *dout, const void *weight, const void *pre,
+    const void *activated, int32_t N, int32_t C, int32_t O, int32_t activation) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}, {"O", O}})
       .tensors({{"din", din}, {"dout", dout}, {"weight", weight}});
+  if (!check.failed()) {
+    check.that(activation >= 0 && activation <= 2, "activation >= 0 && activation <= 2, got activation = " +
+        std::to_string(activation))
+        .that((pre != nullptr) == (activation == GPT2_GELU), "pre exactly where activation == GPT2_GELU, got activation = " + std::to_string(activation))
+        .that((activated != nullptr) == (activation == GPT2_RELU_SQUARED),
+            "activated exactly where activation == GPT2_RELU_SQUARED, got activation = " + std::to_string(activation));
+  }
   if (!check.failed()) check.scratch(ops::matmul_scratch(*context, N, C, O, false));
   if (check.failed()) return check.status();
-  return ops::matmul_backward_input(*context, din, dout, weight, N, C, O);
-}
-
-int gpt2_matmul_gelu_backward_input(gpt2_context *context, void *din, const void *dout, const void *weight,
-    const void *pre, int32_t N, int32_t C, int32_t O) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}, {"O", O}})
-      .tensors({{"din", din}, {"dout", dout}, {"weight", weight}, {"pre", pre}});
-  if (!check.failed()) check.scratch(ops::matmul_scratch(*context, N, C, O, false));
-  if (check.failed()) return check.status();
-  return ops::matmul_gelu_backward_input(*context, din, dout, weight, pre, N, C, O);
-}
-
-int gpt2_matmul_relu_squared_backward_input(gpt2_context *context, void *din, const void *dout, const void *weight,
-    const void *activated, int32_t N, int32_t C, int32_t O) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}, {"O", O}})
-      .tensors({{"din", din}, {"dout", dout}, {"weight", weight}, {"activated", activated}});
-  if (!check.failed()) check.scratch(ops::matmul_scratch(*context, N, C, O, false));
-  if (check.failed()) return check.status();
-  return ops::matmul_relu_squared_backward_input(*context, din, dout, weight, activated, N, C, O);
+  return ops::matmul_backward_input(*context, din, dout, weight, pre, activated, N, C, O, activation);
 }
 
 int gpt2_matmul_backward_weight(gpt2_context *context, void *dweight, float *dbias, const void *dout, const void *in,
@@ -540,26 +503,19 @@ int gpt2_embedding_at_forward(gpt2_context *context, void *out, const int32_t *t
   return ops::embedding_at_forward(*context, out, tokens, positions, wte, wpe, B, T, S, C, V);
 }
 
-int gpt2_layernorm_matmul_forward(gpt2_context *context, void *out, const void *in, const void *norm_weight,
-    const void *norm_bias, const void *weight, const void *bias, int32_t N, int32_t C, int32_t O) {
+int gpt2_norm_matmul_forward(gpt2_context *context, void *out, void *pre, const void *in, const void *norm_weight,
+    const void *norm_bias, const void *weight, const void *bias, int32_t N, int32_t C, int32_t O, int32_t activation) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}, {"O", O}})
       .tensors({{"out", out}, {"in", in}, {"norm_weight", norm_weight}, {"norm_bias", norm_bias}, {"weight", weight}});
-  if (!check.failed()) check.scratch(ops::layernorm_matmul_scratch(*context, N, C, O));
+  if (!check.failed()) {
+    check.that(activation >= 0 && activation <= 1, "activation >= 0 && activation <= 1, got activation = " +
+        std::to_string(activation))
+        .that((pre != nullptr) == (activation == GPT2_GELU), "pre exactly where activation == GPT2_GELU, got activation = " + std::to_string(activation));
+  }
+  if (!check.failed()) check.scratch(ops::norm_matmul_scratch(*context, N, C, O));
   if (check.failed()) return check.status();
-  return ops::layernorm_matmul_forward(*context, out, in, norm_weight, norm_bias, weight, bias, N, C, O);
-}
-
-int gpt2_layernorm_matmul_gelu_forward(gpt2_context *context, void *out, void *pre, const void *in,
-    const void *norm_weight, const void *norm_bias, const void *weight, const void *bias, int32_t N, int32_t C,
-    int32_t O) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}, {"O", O}})
-      .tensors({{"out", out}, {"pre", pre}, {"in", in}, {"norm_weight", norm_weight}, {"norm_bias", norm_bias},
-          {"weight", weight}});
-  if (!check.failed()) check.scratch(ops::layernorm_matmul_scratch(*context, N, C, O));
-  if (check.failed()) return check.status();
-  return ops::layernorm_matmul_gelu_forward(*context, out, pre, in, norm_weight, norm_bias, weight, bias, N, C, O);
+  return ops::norm_matmul_forward(*context, out, pre, in, norm_weight, norm_bias, weight, bias, N, C, O, activation);
 }
 
 int gpt2_attention_cached_forward(gpt2_context *context, void *out, void *keys, void *values, const void *qkv,
@@ -741,11 +697,11 @@ int gpt2_newton_schulz_scratch(gpt2_context *context, int64_t *bytes, int32_t M,
   return GPT2_OK;
 }
 
-int gpt2_layernorm_matmul_scratch(gpt2_context *context, int64_t *bytes, int32_t N, int32_t C, int32_t O) {
+int gpt2_norm_matmul_scratch(gpt2_context *context, int64_t *bytes, int32_t N, int32_t C, int32_t O) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}, {"O", O}}).handles({{"a place for the bytes", bytes}});
   if (check.failed()) return check.status();
-  *bytes = ops::layernorm_matmul_scratch(*context, N, C, O);
+  *bytes = ops::norm_matmul_scratch(*context, N, C, O);
   return GPT2_OK;
 }
 

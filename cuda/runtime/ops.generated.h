@@ -20,19 +20,10 @@ int rmsnorm_forward(gpt2_context &context, void *out, float *rstd, const void *i
     float eps);
 int rmsnorm_backward(gpt2_context &context, void *din, float *dweight, const void *dout, const void *dresidual,
     const void *in, const void *weight, const float *rstd, int N, int C, bool accumulate);
-int matmul_forward(gpt2_context &context, void *out, const void *in, const void *weight, const void *bias, int N, int C,
-    int O);
-int matmul_gelu_forward(gpt2_context &context, void *out, void *pre, const void *in, const void *weight,
-    const void *bias, int N, int C, int O);
-int matmul_relu_squared_forward(gpt2_context &context, void *out, const void *in, const void *weight, const void *bias,
-    int N, int C, int O);
-int matmul_residual_forward(gpt2_context &context, void *out, const void *in, const void *weight, const void *bias,
-    const void *residual, int N, int C, int O);
-int matmul_backward_input(gpt2_context &context, void *din, const void *dout, const void *weight, int N, int C, int O);
-int matmul_gelu_backward_input(gpt2_context &context, void *din, const void *dout, const void *weight, const void *pre,
-    int N, int C, int O);
-int matmul_relu_squared_backward_input(gpt2_context &context, void *din, const void *dout, const void *weight,
-    const void *activated, int N, int C, int O);
+int matmul_forward(gpt2_context &context, void *out, void *pre, const void *in, const void *weight, const void *bias,
+    const void *residual, int N, int C, int O, int activation);
+int matmul_backward_input(gpt2_context &context, void *din, const void *dout, const void *weight, const void *pre,
+    const void *activated, int N, int C, int O, int activation);
 int matmul_backward_weight(gpt2_context &context, void *dweight, float *dbias, const void *dout, const void *in, int N,
     int C, int O, bool accumulate);
 int qk_norm_rotary_forward(gpt2_context &context, void *qkv, float *rstd, const float *rotations,
@@ -91,10 +82,8 @@ int muon_update(gpt2_context &context, void *weight, float *master, const void *
     int columns, float rate, float weight_decay);
 int embedding_at_forward(gpt2_context &context, void *out, const int32_t *tokens, const int32_t *positions,
     const void *wte, const void *wpe, int B, int T, int S, int C, int V);
-int layernorm_matmul_forward(gpt2_context &context, void *out, const void *in, const void *norm_weight,
-    const void *norm_bias, const void *weight, const void *bias, int N, int C, int O);
-int layernorm_matmul_gelu_forward(gpt2_context &context, void *out, void *pre, const void *in, const void *norm_weight,
-    const void *norm_bias, const void *weight, const void *bias, int N, int C, int O);
+int norm_matmul_forward(gpt2_context &context, void *out, void *pre, const void *in, const void *norm_weight,
+    const void *norm_bias, const void *weight, const void *bias, int N, int C, int O, int activation);
 int attention_cached_forward(gpt2_context &context, void *out, void *keys, void *values, const void *qkv,
     const int32_t *positions, int B, int T, int S, int C, int NH);
 int sample(gpt2_context &context, int32_t *tokens, int32_t *positions, const void *logits, const int32_t *seeds, int B,
@@ -116,7 +105,7 @@ int64_t fp8_matmul_scratch(const gpt2_context &context, int N, int C, int O, boo
 int64_t global_norm_scratch(const gpt2_context &context, int64_t matrix_count, int64_t vector_count);
 int64_t normalize_matrices_scratch(const gpt2_context &context, int M, int64_t count);
 int64_t newton_schulz_scratch(const gpt2_context &context, int M, int R, int K);
-int64_t layernorm_matmul_scratch(const gpt2_context &context, int N, int C, int O);
+int64_t norm_matmul_scratch(const gpt2_context &context, int N, int C, int O);
 int64_t attention_cached_scratch(const gpt2_context &context, int S);
 int64_t sample_scratch(const gpt2_context &context, int B, int V);
 

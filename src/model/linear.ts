@@ -1,5 +1,7 @@
-// The matmuls of a linear layer: its output, and the gradients of its input and its weight. A matmul is in FP8 if its operands
-// have copies in FP8, else in the device's dtype. docs/fp8.md says why no copy of a weight is older than the weight.
+// The matmuls of a linear layer: its output, and the gradients of its input and its weight. The activation of the MLP is fused
+// with them: GELU in GPT-2, else the squared ReLU. GELU's backward needs GELU's input (`pre`), the squared ReLU's only its output.
+// A matmul is in FP8 if its operands have copies in FP8, else in the device's dtype. Then the activation's output and its gradient
+// are stored only in FP8. docs/fp8.md says why no copy of a weight is older than the weight.
 import { GPT2_ACTIVATION } from '../native/bindings.generated.ts';
 import type { Device } from '../native/device.ts';
 import type { Tensor } from '../native/tensor.ts';
@@ -11,41 +13,73 @@ import {
   matmulBackwardInput,
   matmulBackwardWeight,
   matmulForward,
-  matmulResidualForward,
 } from '../ops/ops.generated.ts';
 import { type Fp8Weight, need, type Operand, withNorm } from './operands.ts';
 
-const activation = GPT2_ACTIVATION.GPT2_NO_ACTIVATION;
-
 interface LinearForward {
-  readonly out: Tensor;
+  /** Plain; an activation's output in FP8 is rowwise, and columnwise if there is memory for it. */
+  readonly out: Operand;
   readonly in: Operand;
   readonly weight: Tensor;
   readonly fp8?: Fp8Weight | undefined;
-  readonly bias: Tensor;
+  readonly bias: Tensor | null;
   readonly residual?: Tensor;
+  /** Whether the activation follows: GELU with `pre`, else the squared ReLU. */
+  readonly activates?: boolean;
+  readonly pre?: Tensor | undefined;
 }
 
-/** out = in * weight^T + bias + residual */
+/** out = in * weight^T + bias + residual, or the activation of in * weight^T + bias */
 export function linearForward(device: Device, args: LinearForward): void {
-  const { out, in: input, weight, bias, residual } = args;
-  if (input.rowwise) fp8Forward(device, { ...args, out: { plain: out }, activation });
-  else if (residual) matmulResidualForward(device, { out, in: need(input, 'plain'), weight, bias, residual });
-  else matmulForward(device, { out, in: need(input, 'plain'), weight, bias });
+  const { out, in: input, weight, fp8, bias, residual = null, activates = false, pre = null } = args;
+  const common = { pre, bias, residual, activation: activationOf(activates, pre) };
+  if (!input.rowwise) {
+    matmulForward(device, { out: need(out, 'plain'), in: need(input, 'plain'), weight, ...common });
+    return;
+  }
+  fp8MatmulForward(device, {
+    ...{ out: activates ? null : need(out, 'plain'), ...storedIn(out) },
+    ...{ in: input.rowwise.values, inScale: input.rowwise.scale },
+    inNorm: activates ? normOf(input, 'rowwise') : null,
+    inColumnwiseNorm: out.columnwise ? normOf(input, 'columnwise') : null,
+    ...weightInFp8(device, fp8, { weight, bias: activates ? bias : null }),
+    ...common,
+  });
 }
 
 interface LinearBackwardInput {
-  readonly din: Tensor;
+  /** Plain; through an activation in FP8 rowwise and columnwise. */
+  readonly din: Operand;
   readonly dout: Operand;
   readonly weight: Tensor;
   readonly fp8?: Fp8Weight | undefined;
+  /** The activation's output, if `in` is that: the gradient of the activation's input is wanted. */
+  readonly activated?: Operand;
+  readonly pre?: Tensor | undefined;
 }
 
-/** din = dout * weight */
+/** din = dout * weight, times the activation's derivative */
 export function linearBackwardInput(device: Device, args: LinearBackwardInput): void {
-  const { din, dout, weight } = args;
-  if (dout.rowwise) fp8BackwardInput(device, { ...args, din: { plain: din }, activation });
-  else matmulBackwardInput(device, { din, dout: need(dout, 'plain'), weight });
+  const { din, dout, weight, fp8, activated, pre = null } = args;
+  const common = { pre, activation: activationOf(activated !== undefined, pre) };
+  // The squared ReLU's output.
+  const output = pre ? undefined : activated;
+  if (!dout.rowwise) {
+    const operands = { din: need(din, 'plain'), dout: need(dout, 'plain'), weight };
+    matmulBackwardInput(device, { ...operands, activated: output ? need(output, 'plain') : null, ...common });
+    return;
+  }
+  fp8MatmulBackwardInput(device, {
+    ...{ din: activated ? null : need(din, 'plain'), ...storedIn(din) },
+    ...{ dout: dout.rowwise.values, doutScale: dout.rowwise.scale },
+    doutNorm: activated ? normOf(dout, 'rowwise') : null,
+    doutColumnwiseNorm: activated ? normOf(dout, 'columnwise') : null,
+    ...transposedInFp8(device, fp8, weight),
+    activated: output ? need(output, 'rowwise').values : null,
+    activatedScale: output ? need(output, 'rowwise').scale : null,
+    activatedColumnwiseScale: output ? need(output, 'columnwise').scale : null,
+    ...common,
+  });
 }
 
 interface LinearBackwardWeight {
@@ -69,55 +103,10 @@ export function linearBackwardWeight(device: Device, { dout, in: input, N, ...gr
   fp8MatmulBackwardWeight(device, { ...gradients, ...operands, N });
 }
 
-interface Fp8Forward extends Omit<LinearForward, 'out'> {
-  /** Plain; with an activation rowwise, and columnwise if there is memory for it. */
-  readonly out: Operand;
-  readonly pre?: Tensor | undefined;
-  /** A GPT2_ACTIVATION. */
-  readonly activation: number;
-}
+const { GPT2_NO_ACTIVATION, GPT2_GELU, GPT2_RELU_SQUARED } = GPT2_ACTIVATION;
 
-/** A matmul in FP8: out = activation(in * weight^T + bias) + residual. */
-export function fp8Forward(device: Device, args: Fp8Forward): void {
-  const { out, pre = null, in: input, weight, fp8, bias, residual = null, activation } = args;
-  const { rowwise, columnwise } = out;
-  const { values, scale } = need(input, 'rowwise');
-  fp8MatmulForward(device, {
-    ...{ out: rowwise ? null : need(out, 'plain'), ...storedIn(out), pre, in: values, inScale: scale },
-    inNorm: rowwise ? normOf(input, 'rowwise') : null,
-    inColumnwiseNorm: columnwise ? normOf(input, 'columnwise') : null,
-    ...weightInFp8(device, fp8, { weight, bias: rowwise ? bias : null }),
-    ...{ bias, residual, activation },
-  });
-}
-
-interface Fp8BackwardInput extends Omit<LinearBackwardInput, 'din'> {
-  /** Plain; through an activation rowwise and columnwise. */
-  readonly din: Operand;
-  readonly pre?: Tensor | undefined;
-  /** The squared ReLU's output. */
-  readonly activated?: Operand | undefined;
-  /** A GPT2_ACTIVATION. */
-  readonly activation: number;
-}
-
-/** A matmul in FP8: din = dout * weight, times the activation's derivative. */
-export function fp8BackwardInput(device: Device, args: Fp8BackwardInput): void {
-  const { din, dout, weight, fp8, pre = null, activated, activation } = args;
-  const { rowwise } = din;
-  const { values, scale } = need(dout, 'rowwise');
-  fp8MatmulBackwardInput(device, {
-    ...{ din: rowwise ? null : need(din, 'plain'), ...storedIn(din), dout: values, doutScale: scale },
-    doutNorm: rowwise ? normOf(dout, 'rowwise') : null,
-    doutColumnwiseNorm: rowwise ? normOf(dout, 'columnwise') : null,
-    ...transposedInFp8(device, fp8, weight),
-    pre,
-    activated: activated ? need(activated, 'rowwise').values : null,
-    activatedScale: activated ? need(activated, 'rowwise').scale : null,
-    activatedColumnwiseScale: activated ? need(activated, 'columnwise').scale : null,
-    activation,
-  });
-}
+const activationOf = (activates: boolean, pre: Tensor | null): number =>
+  !activates ? GPT2_NO_ACTIVATION : pre ? GPT2_GELU : GPT2_RELU_SQUARED;
 
 /** Memory for a result in FP8; null for a plain result. */
 const storedIn = ({ rowwise, columnwise }: Operand) => ({

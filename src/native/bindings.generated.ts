@@ -298,41 +298,21 @@ export interface Bindings {
    */
   rmsnormBackward(args: { context: Pointer | null; din: Pointer | null; dweight: Pointer | null; dout: Pointer | null; dresidual: Pointer | null; in: Pointer | null; weight: Pointer | null; rstd: Pointer | null; N: Int32; C: Int32; accumulate: Int32 }): number;
   /**
-   * out = in * weight^T + bias.
-   *   out = [N,O], in [N,C], weight [O,C], bias [O] or NULL; workspace gpt2_matmul_scratch(N,C,O,0)
+   * out = activation(in * weight^T + bias) + residual. GELU's input `pre` is stored for backward; the squared ReLU's
+   * backward needs only `out`.
+   *   out = [N,O], pre = [N,O] where activation == GPT2_GELU, in [N,C], weight [O,C], bias [O] or NULL,
+   *   residual [N,O] or NULL where activation == GPT2_NO_ACTIVATION; activation >= 0 && activation <= GPT2_RELU_SQUARED;
+   *   workspace gpt2_matmul_scratch(N,C,O,0)
    */
-  matmulForward(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; weight: Pointer | null; bias: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
+  matmulForward(args: { context: Pointer | null; out: Pointer | null; pre: Pointer | null; in: Pointer | null; weight: Pointer | null; bias: Pointer | null; residual: Pointer | null; N: Int32; C: Int32; O: Int32; activation: Int32 }): number;
   /**
-   * The matmul followed by GELU; also stores the GELU's input, which backward needs: pre = in * weight^T + bias, out = gelu(pre).
-   *   out = [N,O], pre = [N,O], in [N,C], weight [O,C], bias [O] or NULL; workspace gpt2_matmul_scratch(N,C,O,0)
+   * din = (dout * weight) * activation', the derivative of the activation before this matmul. It is gelu'(pre), or
+   * 2 sqrt(activated) from the squared ReLU's output.
+   *   din = [N,C], dout [N,O], weight [O,C], pre [N,C] where activation == GPT2_GELU,
+   *   activated [N,C] where activation == GPT2_RELU_SQUARED; activation >= 0 && activation <= GPT2_RELU_SQUARED;
+   *   workspace gpt2_matmul_scratch(N,C,O,0)
    */
-  matmulGeluForward(args: { context: Pointer | null; out: Pointer | null; pre: Pointer | null; in: Pointer | null; weight: Pointer | null; bias: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
-  /**
-   * The matmul followed by the square of ReLU (So et al. 2021): out = relu(in * weight^T + bias)^2. Backward needs only `out`.
-   *   out = [N,O], in [N,C], weight [O,C], bias [O] or NULL; workspace gpt2_matmul_scratch(N,C,O,0)
-   */
-  matmulReluSquaredForward(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; weight: Pointer | null; bias: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
-  /**
-   * The matmul added to the residual stream: out = residual + in * weight^T + bias.
-   *   out = [N,O], in [N,C], weight [O,C], bias [O] or NULL, residual [N,O]; workspace gpt2_matmul_scratch(N,C,O,0)
-   */
-  matmulResidualForward(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; weight: Pointer | null; bias: Pointer | null; residual: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
-  /**
-   * din = dout * weight.
-   *   din = [N,C], dout [N,O], weight [O,C]; workspace gpt2_matmul_scratch(N,C,O,0)
-   */
-  matmulBackwardInput(args: { context: Pointer | null; din: Pointer | null; dout: Pointer | null; weight: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
-  /**
-   * gpt2_matmul_backward_input through the GELU before the matmul: din = (dout * weight) * gelu'(pre).
-   *   din = [N,C], dout [N,O], weight [O,C], pre [N,C]; workspace gpt2_matmul_scratch(N,C,O,0)
-   */
-  matmulGeluBackwardInput(args: { context: Pointer | null; din: Pointer | null; dout: Pointer | null; weight: Pointer | null; pre: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
-  /**
-   * gpt2_matmul_backward_input through the squared ReLU before the matmul, whose output is `activated`:
-   * din = (dout * weight) * 2 sqrt(activated).
-   *   din = [N,C], dout [N,O], weight [O,C], activated [N,C]; workspace gpt2_matmul_scratch(N,C,O,0)
-   */
-  matmulReluSquaredBackwardInput(args: { context: Pointer | null; din: Pointer | null; dout: Pointer | null; weight: Pointer | null; activated: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
+  matmulBackwardInput(args: { context: Pointer | null; din: Pointer | null; dout: Pointer | null; weight: Pointer | null; pre: Pointer | null; activated: Pointer | null; N: Int32; C: Int32; O: Int32; activation: Int32 }): number;
   /**
    * dweight (=|+=) dout^T * in; dbias (=|+=) column sums of dout.
    *   dweight (accumulate) [O,C]: gradient, dbias (accumulate) [O] or NULL, dout [N,O], in [N,C];
@@ -556,19 +536,13 @@ export interface Bindings {
    */
   embeddingAtForward(args: { context: Pointer | null; out: Pointer | null; tokens: Pointer | null; positions: Pointer | null; wte: Pointer | null; wpe: Pointer | null; B: Int32; T: Int32; S: Int32; C: Int32; V: Int32 }): number;
   /**
-   * The layernorm and the matmul after it as one op, for few rows: with h = layernorm(in) * norm_weight + norm_bias
-   * (eps 1e-5), out = h * weight^T + bias.
-   *   out = [N,O], in [N,C], norm_weight [C], norm_bias [C], weight [O,C], bias [O] or NULL;
-   *   workspace gpt2_layernorm_matmul_scratch(N,C,O)
+   * out = activation(layernorm(in) * weight^T + bias), for few rows. GELU's input is stored as `pre`; the layernorm's eps
+   * is 1e-5.
+   *   out = [N,O], pre = [N,O] where activation == GPT2_GELU, in [N,C], norm_weight [C], norm_bias [C], weight [O,C],
+   *   bias [O] or NULL; activation >= 0 && activation <= GPT2_GELU; workspace gpt2_norm_matmul_scratch(N,C,O)
    */
-  layernormMatmulForward(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; normWeight: Pointer | null; normBias: Pointer | null; weight: Pointer | null; bias: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
-  /**
-   * gpt2_layernorm_matmul_forward followed by GELU: pre = h * weight^T + bias, out = gelu(pre).
-   *   out = [N,O], pre = [N,O], in [N,C], norm_weight [C], norm_bias [C], weight [O,C], bias [O] or NULL;
-   *   workspace gpt2_layernorm_matmul_scratch(N,C,O)
-   */
-  layernormMatmulGeluForward(args: { context: Pointer | null; out: Pointer | null; pre: Pointer | null; in: Pointer | null; normWeight: Pointer | null; normBias: Pointer | null; weight: Pointer | null; bias: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
-  layernormMatmulScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; O: Int32 }): number;
+  normMatmulForward(args: { context: Pointer | null; out: Pointer | null; pre: Pointer | null; in: Pointer | null; normWeight: Pointer | null; normBias: Pointer | null; weight: Pointer | null; bias: Pointer | null; N: Int32; C: Int32; O: Int32; activation: Int32 }): number;
+  normMatmulScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; O: Int32 }): number;
   /**
    * Writes the T new keys and values of each sequence to rows positions[b] to positions[b]+T-1 of the cache, then attention
    * of the T new queries over all positions up to and including the query's. Head sizes up to 256.
@@ -675,13 +649,8 @@ export const signatures: Record<keyof Bindings, { symbol: string; result: string
   layernormScratch: { symbol: 'gpt2_layernorm_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'N', 'C'] },
   rmsnormForward: { symbol: 'gpt2_rmsnorm_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'float'], names: ['context', 'out', 'rstd', 'in', 'weight', 'N', 'C', 'eps'] },
   rmsnormBackward: { symbol: 'gpt2_rmsnorm_backward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'din', 'dweight', 'dout', 'dresidual', 'in', 'weight', 'rstd', 'N', 'C', 'accumulate'] },
-  matmulForward: { symbol: 'gpt2_matmul_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'in', 'weight', 'bias', 'N', 'C', 'O'] },
-  matmulGeluForward: { symbol: 'gpt2_matmul_gelu_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'pre', 'in', 'weight', 'bias', 'N', 'C', 'O'] },
-  matmulReluSquaredForward: { symbol: 'gpt2_matmul_relu_squared_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'in', 'weight', 'bias', 'N', 'C', 'O'] },
-  matmulResidualForward: { symbol: 'gpt2_matmul_residual_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'in', 'weight', 'bias', 'residual', 'N', 'C', 'O'] },
-  matmulBackwardInput: { symbol: 'gpt2_matmul_backward_input', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'din', 'dout', 'weight', 'N', 'C', 'O'] },
-  matmulGeluBackwardInput: { symbol: 'gpt2_matmul_gelu_backward_input', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'din', 'dout', 'weight', 'pre', 'N', 'C', 'O'] },
-  matmulReluSquaredBackwardInput: { symbol: 'gpt2_matmul_relu_squared_backward_input', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'din', 'dout', 'weight', 'activated', 'N', 'C', 'O'] },
+  matmulForward: { symbol: 'gpt2_matmul_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'pre', 'in', 'weight', 'bias', 'residual', 'N', 'C', 'O', 'activation'] },
+  matmulBackwardInput: { symbol: 'gpt2_matmul_backward_input', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'din', 'dout', 'weight', 'pre', 'activated', 'N', 'C', 'O', 'activation'] },
   matmulBackwardWeight: { symbol: 'gpt2_matmul_backward_weight', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'dweight', 'dbias', 'dout', 'in', 'N', 'C', 'O', 'accumulate'] },
   matmulScratch: { symbol: 'gpt2_matmul_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'N', 'C', 'O', 'gradients'] },
   qkNormRotaryForward: { symbol: 'gpt2_qk_norm_rotary_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'float', 'float'], names: ['context', 'qkv', 'rstd', 'rotations', 'positions', 'B', 'T', 'S', 'C', 'NH', 'eps', 'queryFactor'] },
@@ -718,9 +687,8 @@ export const signatures: Record<keyof Bindings, { symbol: string; result: string
   newtonSchulzScratch: { symbol: 'gpt2_newton_schulz_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'M', 'R', 'K'] },
   muonUpdate: { symbol: 'gpt2_muon_update', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'float', 'float'], names: ['context', 'weight', 'master', 'direction', 'step', 'rows', 'columns', 'rate', 'weightDecay'] },
   embeddingAtForward: { symbol: 'gpt2_embedding_at_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'tokens', 'positions', 'wte', 'wpe', 'B', 'T', 'S', 'C', 'V'] },
-  layernormMatmulForward: { symbol: 'gpt2_layernorm_matmul_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'in', 'normWeight', 'normBias', 'weight', 'bias', 'N', 'C', 'O'] },
-  layernormMatmulGeluForward: { symbol: 'gpt2_layernorm_matmul_gelu_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'pre', 'in', 'normWeight', 'normBias', 'weight', 'bias', 'N', 'C', 'O'] },
-  layernormMatmulScratch: { symbol: 'gpt2_layernorm_matmul_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'N', 'C', 'O'] },
+  normMatmulForward: { symbol: 'gpt2_norm_matmul_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'pre', 'in', 'normWeight', 'normBias', 'weight', 'bias', 'N', 'C', 'O', 'activation'] },
+  normMatmulScratch: { symbol: 'gpt2_norm_matmul_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'N', 'C', 'O'] },
   attentionCachedForward: { symbol: 'gpt2_attention_cached_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'keys', 'values', 'qkv', 'positions', 'B', 'T', 'S', 'C', 'NH'] },
   attentionCachedScratch: { symbol: 'gpt2_attention_cached_scratch', result: 'int', types: ['void *', 'void *', 'int32_t'], names: ['context', 'bytes', 'S'] },
   sample: { symbol: 'gpt2_sample', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'float', 'int32_t', 'float'], names: ['context', 'tokens', 'positions', 'logits', 'seeds', 'B', 'S', 'V', 'Vp', 'temperature', 'topK', 'topP'] },

@@ -113,114 +113,36 @@ export const contracts = {
   matmulForward: {
     name: 'matmulForward',
     symbol: 'gpt2_matmul_forward',
-    formula: "out = in * weight^T + bias",
+    formula: "out = activation(in * weight^T + bias) + residual",
     tensors: {
       out: { access: '=', type: 'element', shape: ['N', 'O'] },
+      pre: { access: '=', type: 'element', shape: ['N', 'O'], isOptional: true, where: { argument: 'activation', operator: '==', value: 1, orNull: false } },
       in: { access: 'read', type: 'element', shape: ['N', 'C'] },
       weight: { access: 'read', type: 'element', shape: ['O', 'C'] },
       bias: { access: 'read', type: 'element', shape: ['O'], isOptional: true },
+      residual: { access: 'read', type: 'element', shape: ['N', 'O'], isOptional: true, where: { argument: 'activation', operator: '==', value: 0, orNull: true } },
     },
     sizes: ['N', 'C', 'O'],
-    scalars: [],
+    scalars: ['activation'],
     flags: [],
-    relations: [],
-    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'matmulScratch', sizes: { N, C, O, gradients: 0 } }),
-  },
-  matmulGeluForward: {
-    name: 'matmulGeluForward',
-    symbol: 'gpt2_matmul_gelu_forward',
-    formula: "The matmul followed by GELU; also stores the GELU's input, which backward needs: pre = in * weight^T + bias, out = gelu(pre)",
-    tensors: {
-      out: { access: '=', type: 'element', shape: ['N', 'O'] },
-      pre: { access: '=', type: 'element', shape: ['N', 'O'] },
-      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
-      weight: { access: 'read', type: 'element', shape: ['O', 'C'] },
-      bias: { access: 'read', type: 'element', shape: ['O'], isOptional: true },
-    },
-    sizes: ['N', 'C', 'O'],
-    scalars: [],
-    flags: [],
-    relations: [],
-    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'matmulScratch', sizes: { N, C, O, gradients: 0 } }),
-  },
-  matmulReluSquaredForward: {
-    name: 'matmulReluSquaredForward',
-    symbol: 'gpt2_matmul_relu_squared_forward',
-    formula: "The matmul followed by the square of ReLU (So et al",
-    tensors: {
-      out: { access: '=', type: 'element', shape: ['N', 'O'] },
-      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
-      weight: { access: 'read', type: 'element', shape: ['O', 'C'] },
-      bias: { access: 'read', type: 'element', shape: ['O'], isOptional: true },
-    },
-    sizes: ['N', 'C', 'O'],
-    scalars: [],
-    flags: [],
-    relations: [],
-    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'matmulScratch', sizes: { N, C, O, gradients: 0 } }),
-  },
-  matmulResidualForward: {
-    name: 'matmulResidualForward',
-    symbol: 'gpt2_matmul_residual_forward',
-    formula: "The matmul added to the residual stream: out = residual + in * weight^T + bias",
-    tensors: {
-      out: { access: '=', type: 'element', shape: ['N', 'O'] },
-      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
-      weight: { access: 'read', type: 'element', shape: ['O', 'C'] },
-      bias: { access: 'read', type: 'element', shape: ['O'], isOptional: true },
-      residual: { access: 'read', type: 'element', shape: ['N', 'O'] },
-    },
-    sizes: ['N', 'C', 'O'],
-    scalars: [],
-    flags: [],
-    relations: [],
+    relations: [{ text: 'activation >= 0 && activation <= 2', holds: ({ activation }: { activation: number }) => activation >= 0 && activation <= 2 }],
     workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'matmulScratch', sizes: { N, C, O, gradients: 0 } }),
   },
   matmulBackwardInput: {
     name: 'matmulBackwardInput',
     symbol: 'gpt2_matmul_backward_input',
-    formula: "din = dout * weight",
+    formula: "din = (dout * weight) * activation', the derivative of the activation before this matmul",
     tensors: {
       din: { access: '=', type: 'element', shape: ['N', 'C'] },
       dout: { access: 'read', type: 'element', shape: ['N', 'O'] },
       weight: { access: 'read', type: 'element', shape: ['O', 'C'] },
+      pre: { access: 'read', type: 'element', shape: ['N', 'C'], isOptional: true, where: { argument: 'activation', operator: '==', value: 1, orNull: false } },
+      activated: { access: 'read', type: 'element', shape: ['N', 'C'], isOptional: true, where: { argument: 'activation', operator: '==', value: 2, orNull: false } },
     },
     sizes: ['N', 'C', 'O'],
-    scalars: [],
+    scalars: ['activation'],
     flags: [],
-    relations: [],
-    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'matmulScratch', sizes: { N, C, O, gradients: 0 } }),
-  },
-  matmulGeluBackwardInput: {
-    name: 'matmulGeluBackwardInput',
-    symbol: 'gpt2_matmul_gelu_backward_input',
-    formula: "matmul_backward_input through the GELU before the matmul: din = (dout * weight) * gelu'(pre)",
-    tensors: {
-      din: { access: '=', type: 'element', shape: ['N', 'C'] },
-      dout: { access: 'read', type: 'element', shape: ['N', 'O'] },
-      weight: { access: 'read', type: 'element', shape: ['O', 'C'] },
-      pre: { access: 'read', type: 'element', shape: ['N', 'C'] },
-    },
-    sizes: ['N', 'C', 'O'],
-    scalars: [],
-    flags: [],
-    relations: [],
-    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'matmulScratch', sizes: { N, C, O, gradients: 0 } }),
-  },
-  matmulReluSquaredBackwardInput: {
-    name: 'matmulReluSquaredBackwardInput',
-    symbol: 'gpt2_matmul_relu_squared_backward_input',
-    formula: "matmul_backward_input through the squared ReLU before the matmul, whose output is `activated`: din = (dout * weight) * 2 sqrt(activated)",
-    tensors: {
-      din: { access: '=', type: 'element', shape: ['N', 'C'] },
-      dout: { access: 'read', type: 'element', shape: ['N', 'O'] },
-      weight: { access: 'read', type: 'element', shape: ['O', 'C'] },
-      activated: { access: 'read', type: 'element', shape: ['N', 'C'] },
-    },
-    sizes: ['N', 'C', 'O'],
-    scalars: [],
-    flags: [],
-    relations: [],
+    relations: [{ text: 'activation >= 0 && activation <= 2', holds: ({ activation }: { activation: number }) => activation >= 0 && activation <= 2 }],
     workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'matmulScratch', sizes: { N, C, O, gradients: 0 } }),
   },
   matmulBackwardWeight: {
@@ -702,12 +624,13 @@ export const contracts = {
     flags: [],
     relations: [],
   },
-  layernormMatmulForward: {
-    name: 'layernormMatmulForward',
-    symbol: 'gpt2_layernorm_matmul_forward',
-    formula: "The layernorm and the matmul after it as one op, for few rows: with h = layernorm(in) * norm_weight + norm_bias (eps 1e-5), out = h * weight^T + bias",
+  normMatmulForward: {
+    name: 'normMatmulForward',
+    symbol: 'gpt2_norm_matmul_forward',
+    formula: "out = activation(layernorm(in) * weight^T + bias), for few rows",
     tensors: {
       out: { access: '=', type: 'element', shape: ['N', 'O'] },
+      pre: { access: '=', type: 'element', shape: ['N', 'O'], isOptional: true, where: { argument: 'activation', operator: '==', value: 1, orNull: false } },
       in: { access: 'read', type: 'element', shape: ['N', 'C'] },
       normWeight: { access: 'read', type: 'element', shape: ['C'] },
       normBias: { access: 'read', type: 'element', shape: ['C'] },
@@ -715,29 +638,10 @@ export const contracts = {
       bias: { access: 'read', type: 'element', shape: ['O'], isOptional: true },
     },
     sizes: ['N', 'C', 'O'],
-    scalars: [],
+    scalars: ['activation'],
     flags: [],
-    relations: [],
-    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'layernormMatmulScratch', sizes: { N, C, O } }),
-  },
-  layernormMatmulGeluForward: {
-    name: 'layernormMatmulGeluForward',
-    symbol: 'gpt2_layernorm_matmul_gelu_forward',
-    formula: "layernorm_matmul_forward followed by GELU: pre = h * weight^T + bias, out = gelu(pre)",
-    tensors: {
-      out: { access: '=', type: 'element', shape: ['N', 'O'] },
-      pre: { access: '=', type: 'element', shape: ['N', 'O'] },
-      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
-      normWeight: { access: 'read', type: 'element', shape: ['C'] },
-      normBias: { access: 'read', type: 'element', shape: ['C'] },
-      weight: { access: 'read', type: 'element', shape: ['O', 'C'] },
-      bias: { access: 'read', type: 'element', shape: ['O'], isOptional: true },
-    },
-    sizes: ['N', 'C', 'O'],
-    scalars: [],
-    flags: [],
-    relations: [],
-    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'layernormMatmulScratch', sizes: { N, C, O } }),
+    relations: [{ text: 'activation >= 0 && activation <= 1', holds: ({ activation }: { activation: number }) => activation >= 0 && activation <= 1 }],
+    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'normMatmulScratch', sizes: { N, C, O } }),
   },
   attentionCachedForward: {
     name: 'attentionCachedForward',
@@ -885,60 +789,25 @@ export function rmsnormBackward(device: Device, args: { din: Tensor; dweight: Te
 }
 
 /**
- * out = in * weight^T + bias.
- *   out = [N,O], in [N,C], weight [O,C], bias [O] or NULL; workspace gpt2_matmul_scratch(N,C,O,0)
+ * out = activation(in * weight^T + bias) + residual. GELU's input `pre` is stored for backward; the squared ReLU's
+ * backward needs only `out`.
+ *   out = [N,O], pre = [N,O] where activation == GPT2_GELU, in [N,C], weight [O,C], bias [O] or NULL,
+ *   residual [N,O] or NULL where activation == GPT2_NO_ACTIVATION; activation >= 0 && activation <= GPT2_RELU_SQUARED;
+ *   workspace gpt2_matmul_scratch(N,C,O,0)
  */
-export function matmulForward(device: Device, args: { out: Tensor; in: Tensor; weight: Tensor; bias: Tensor | null }): void {
+export function matmulForward(device: Device, args: { out: Tensor; pre: Tensor | null; in: Tensor; weight: Tensor; bias: Tensor | null; residual: Tensor | null; activation: number }): void {
   enqueue(device, contracts.matmulForward, args);
 }
 
 /**
- * The matmul followed by GELU; also stores the GELU's input, which backward needs: pre = in * weight^T + bias, out = gelu(pre).
- *   out = [N,O], pre = [N,O], in [N,C], weight [O,C], bias [O] or NULL; workspace gpt2_matmul_scratch(N,C,O,0)
+ * din = (dout * weight) * activation', the derivative of the activation before this matmul. It is gelu'(pre), or
+ * 2 sqrt(activated) from the squared ReLU's output.
+ *   din = [N,C], dout [N,O], weight [O,C], pre [N,C] where activation == GPT2_GELU,
+ *   activated [N,C] where activation == GPT2_RELU_SQUARED; activation >= 0 && activation <= GPT2_RELU_SQUARED;
+ *   workspace gpt2_matmul_scratch(N,C,O,0)
  */
-export function matmulGeluForward(device: Device, args: { out: Tensor; pre: Tensor; in: Tensor; weight: Tensor; bias: Tensor | null }): void {
-  enqueue(device, contracts.matmulGeluForward, args);
-}
-
-/**
- * The matmul followed by the square of ReLU (So et al. 2021): out = relu(in * weight^T + bias)^2. Backward needs only `out`.
- *   out = [N,O], in [N,C], weight [O,C], bias [O] or NULL; workspace gpt2_matmul_scratch(N,C,O,0)
- */
-export function matmulReluSquaredForward(device: Device, args: { out: Tensor; in: Tensor; weight: Tensor; bias: Tensor | null }): void {
-  enqueue(device, contracts.matmulReluSquaredForward, args);
-}
-
-/**
- * The matmul added to the residual stream: out = residual + in * weight^T + bias.
- *   out = [N,O], in [N,C], weight [O,C], bias [O] or NULL, residual [N,O]; workspace gpt2_matmul_scratch(N,C,O,0)
- */
-export function matmulResidualForward(device: Device, args: { out: Tensor; in: Tensor; weight: Tensor; bias: Tensor | null; residual: Tensor }): void {
-  enqueue(device, contracts.matmulResidualForward, args);
-}
-
-/**
- * din = dout * weight.
- *   din = [N,C], dout [N,O], weight [O,C]; workspace gpt2_matmul_scratch(N,C,O,0)
- */
-export function matmulBackwardInput(device: Device, args: { din: Tensor; dout: Tensor; weight: Tensor }): void {
+export function matmulBackwardInput(device: Device, args: { din: Tensor; dout: Tensor; weight: Tensor; pre: Tensor | null; activated: Tensor | null; activation: number }): void {
   enqueue(device, contracts.matmulBackwardInput, args);
-}
-
-/**
- * gpt2_matmul_backward_input through the GELU before the matmul: din = (dout * weight) * gelu'(pre).
- *   din = [N,C], dout [N,O], weight [O,C], pre [N,C]; workspace gpt2_matmul_scratch(N,C,O,0)
- */
-export function matmulGeluBackwardInput(device: Device, args: { din: Tensor; dout: Tensor; weight: Tensor; pre: Tensor }): void {
-  enqueue(device, contracts.matmulGeluBackwardInput, args);
-}
-
-/**
- * gpt2_matmul_backward_input through the squared ReLU before the matmul, whose output is `activated`:
- * din = (dout * weight) * 2 sqrt(activated).
- *   din = [N,C], dout [N,O], weight [O,C], activated [N,C]; workspace gpt2_matmul_scratch(N,C,O,0)
- */
-export function matmulReluSquaredBackwardInput(device: Device, args: { din: Tensor; dout: Tensor; weight: Tensor; activated: Tensor }): void {
-  enqueue(device, contracts.matmulReluSquaredBackwardInput, args);
 }
 
 /**
@@ -1234,22 +1103,13 @@ export function embeddingAtForward(device: Device, args: { out: Tensor; tokens: 
 }
 
 /**
- * The layernorm and the matmul after it as one op, for few rows: with h = layernorm(in) * norm_weight + norm_bias
- * (eps 1e-5), out = h * weight^T + bias.
- *   out = [N,O], in [N,C], norm_weight [C], norm_bias [C], weight [O,C], bias [O] or NULL;
- *   workspace gpt2_layernorm_matmul_scratch(N,C,O)
+ * out = activation(layernorm(in) * weight^T + bias), for few rows. GELU's input is stored as `pre`; the layernorm's eps
+ * is 1e-5.
+ *   out = [N,O], pre = [N,O] where activation == GPT2_GELU, in [N,C], norm_weight [C], norm_bias [C], weight [O,C],
+ *   bias [O] or NULL; activation >= 0 && activation <= GPT2_GELU; workspace gpt2_norm_matmul_scratch(N,C,O)
  */
-export function layernormMatmulForward(device: Device, args: { out: Tensor; in: Tensor; normWeight: Tensor; normBias: Tensor; weight: Tensor; bias: Tensor | null }): void {
-  enqueue(device, contracts.layernormMatmulForward, args);
-}
-
-/**
- * gpt2_layernorm_matmul_forward followed by GELU: pre = h * weight^T + bias, out = gelu(pre).
- *   out = [N,O], pre = [N,O], in [N,C], norm_weight [C], norm_bias [C], weight [O,C], bias [O] or NULL;
- *   workspace gpt2_layernorm_matmul_scratch(N,C,O)
- */
-export function layernormMatmulGeluForward(device: Device, args: { out: Tensor; pre: Tensor; in: Tensor; normWeight: Tensor; normBias: Tensor; weight: Tensor; bias: Tensor | null }): void {
-  enqueue(device, contracts.layernormMatmulGeluForward, args);
+export function normMatmulForward(device: Device, args: { out: Tensor; pre: Tensor | null; in: Tensor; normWeight: Tensor; normBias: Tensor; weight: Tensor; bias: Tensor | null; activation: number }): void {
+  enqueue(device, contracts.normMatmulForward, args);
 }
 
 /**
@@ -1322,8 +1182,8 @@ export const newtonSchulzScratch = (device: Device, sizes: { M: number; R: numbe
   scratch(device, 'newtonSchulzScratch', sizes);
 
 /** Bytes of workspace. */
-export const layernormMatmulScratch = (device: Device, sizes: { N: number; C: number; O: number }): number =>
-  scratch(device, 'layernormMatmulScratch', sizes);
+export const normMatmulScratch = (device: Device, sizes: { N: number; C: number; O: number }): number =>
+  scratch(device, 'normMatmulScratch', sizes);
 
 /** Bytes of workspace. */
 export const attentionCachedScratch = (device: Device, sizes: { S: number }): number =>

@@ -14,6 +14,17 @@ const { GPT2_NO_ACTIVATION: none, GPT2_GELU: gelu, GPT2_RELU_SQUARED: reluSquare
 
 /** The variants of each op that has several, by the op's name in the header. */
 const table = {
+  matmul_forward: {
+    plain: ['matmul_forward', { activation: none, residual: null }],
+    gelu: ['matmul_gelu_forward', { activation: gelu }],
+    relu_squared: ['matmul_relu_squared_forward', { activation: reluSquared }],
+    residual: ['matmul_residual_forward', { activation: none, residual: 'tensor' }],
+  },
+  matmul_backward_input: {
+    plain: ['matmul_backward_input', { activation: none }],
+    gelu: ['matmul_gelu_backward_input', { activation: gelu }],
+    relu_squared: ['matmul_relu_squared_backward_input', { activation: reluSquared }],
+  },
   classifier: {
     plain: ['classifier', { inValues: null }],
     fp8: ['fp8_classifier', { inValues: 'tensor' }],
@@ -27,6 +38,10 @@ const table = {
     plain: ['fp8_matmul', { activation: none }],
     gelu: ['fp8_matmul_gelu_backward_input', { activation: gelu }],
     relu_squared: ['fp8_matmul_relu_squared_backward_input', { activation: reluSquared }],
+  },
+  norm_matmul_forward: {
+    plain: ['layernorm_matmul_forward', { activation: none }],
+    gelu: ['layernorm_matmul_gelu_forward', { activation: gelu }],
   },
 } as const satisfies Readonly<Record<string, Readonly<Record<string, Row>>>>;
 

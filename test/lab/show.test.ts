@@ -123,7 +123,7 @@ describe('the calls of a step of d12 without a GPU', () => {
     const sizes = (op: string) => [...new Set(calls.get(variantNamed(op))!.map(sizesOf))];
     expect(sizes('layernorm_forward')).toEqual(['N 8192, C 768']);
     expect(calls.get(variantNamed('layernorm_forward'))).toHaveLength(25);
-    expect(sizes('matmul_forward')).toContain('N 8192, C 3072, O 768');
+    expect(sizes('matmul_forward.plain')).toContain('N 8192, C 3072, O 768');
     expect(sizes('attention_forward')).toEqual(['B 8, T 1024, C 768, NH 12']);
   });
 });

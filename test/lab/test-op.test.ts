@@ -113,7 +113,7 @@ it('a long vector is wrapped, and small errors of all elements are found', async
 it.each([
   // The elements, or the beginning of the row or column, that have the wrong element's indices.
   [
-    'matmul_forward',
+    'matmul_forward.plain',
     'out',
     /^in\[0, 0 to 3 of \d+\] = (-?\S+, ){3}-?\S+, weight\[5, 0 to 3 of \d+\] = .*, bias\[5\] = -?\S+$/,
   ],

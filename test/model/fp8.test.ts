@@ -277,7 +277,7 @@ describeBackends(
         );
         expect(products.sort()).toEqual([
           ...['classifier.fp8', ...inFp8, 'fp8_matmul_backward_weight'].sort(),
-          ...['matmul_backward_input', 'matmul_backward_weight', 'matmul_residual_forward'],
+          ...['matmul_backward_input.plain', 'matmul_backward_weight', 'matmul_forward.residual'],
         ]);
       }
     });

@@ -1,6 +1,8 @@
 // The same inputs give the same bits, again and again, where many blocks share a sum.
+
 import { createHash } from 'node:crypto';
 import { expect, it } from 'vitest';
+import { linearBackwardInput, linearForward } from '../../src/model/linear.ts';
 import type { LibraryKind } from '../../src/native/find-library.ts';
 import type { Tensor } from '../../src/native/tensor.ts';
 import { Random } from '../../src/ops/cases/case-numbers.ts';
@@ -21,9 +23,7 @@ import {
   layernormBackward,
   layernormFp8Backward,
   layernormScratch,
-  matmulBackwardInput,
   matmulBackwardWeight,
-  matmulResidualForward,
   matmulScratch,
   newtonSchulz,
   newtonSchulzScratch,
@@ -96,8 +96,8 @@ describeBackends(
       const [weight, turned] = [drawn('weight', O, C), drawn('turned', C, O)];
       const [out, dinput] = [bench.tensor('out', [N, O]), bench.tensor('dinput', [N, O])];
       expectSameBits(bench, [out, dinput], () => {
-        matmulResidualForward(device(), { out, in: wide, weight, bias: null, residual });
-        matmulBackwardInput(device(), { din: dinput, dout: wide, weight: turned });
+        linearForward(device(), { out: { plain: out }, in: { plain: wide }, weight, bias: null, residual });
+        linearBackwardInput(device(), { din: { plain: dinput }, dout: { plain: wide }, weight: turned });
       });
     });
 

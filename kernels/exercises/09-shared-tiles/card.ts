@@ -1,7 +1,7 @@
 import { defineKernel } from 'gpt2.ts';
 
 export default defineKernel({
-  op: 'matmul_forward',
+  op: 'matmul_forward.plain',
   source: 'matmul.cu',
   launches: ({ out, in: x, weight, bias, N, C, O }) => [
     {

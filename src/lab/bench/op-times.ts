@@ -129,16 +129,13 @@ function namer(
       const copies = values === null ? ' transposed' : transposed === null ? '' : ' + transposed';
       return `fp8 quantize ${weight}${copies}`;
     }
-    if (words === 'fp8_matmul_backward_weight') return `fp8 ${weights.get(args.dweight as Pointer)} backward weight`;
     const [, variant = 'plain'] = variantOf(op, args).name.split('.');
-    if (words === 'classifier') return variant === 'fp8' ? 'fp8 classifier' : words;
-    if (words.startsWith('fp8_matmul')) {
-      const fused = variant !== 'plain' ? variant : (args.residual ?? null) === null ? undefined : 'residual';
-      return `fp8 ${quantized.get(args.transposed ?? args.weight)}${fused ? ` + ${fused.replaceAll('_', ' ')}` : ''}`;
-    }
-    const [, norm, fused, direction] = /^(layernorm_)?matmul_(?:(gelu|relu_squared|residual)_)?(.*)$/.exec(words) ?? [];
-    if (!direction) return words.replaceAll('_', ' ');
+    const [, prefix, direction] = /^(fp8_|norm_)?matmul_(.*)$/.exec(words) ?? [];
+    if (!direction) return (variant === 'fp8' ? `fp8 ${words}` : words).replaceAll('_', ' ');
     const weight = weights.get((args.weight ?? args.dweight) as Pointer);
-    return `${norm ? 'layernorm + ' : ''}${weight} ${direction.replaceAll('_', ' ')}${fused ? ` + ${fused.replaceAll('_', ' ')}` : ''}`;
+    const matmul = quantized.get(args.transposed ?? args.weight) ?? `${weight} ${direction}`;
+    const fused = variant !== 'plain' ? ` + ${variant}` : args.residual ? ' + residual' : '';
+    const before = prefix === 'fp8_' ? 'fp8 ' : prefix === 'norm_' ? 'layernorm + ' : '';
+    return `${before}${matmul}${fused}`.replaceAll('_', ' ');
   };
 }

@@ -42,8 +42,16 @@ export async function measurePeaks(device: Device) {
   fillRandom(weight);
   device.reserveWorkspace(matmulScratch(device, { N: size, C: size, O: size, gradients: true }));
   // The library's matmul, also where a kernel of the user computes the op.
-  const pointers = { out: out.pointer, in: input.pointer, weight: weight.pointer, bias: null };
-  const matmul = () => device.call('matmulForward', { ...pointers, N: size, C: size, O: size });
+  const tensors = {
+    out: out.pointer,
+    in: input.pointer,
+    weight: weight.pointer,
+    pre: null,
+    bias: null,
+    residual: null,
+  };
+  const args = { ...tensors, N: size, C: size, O: size, activation: GPT2_ACTIVATION.GPT2_NO_ACTIVATION };
+  const matmul = () => device.call('matmulForward', args);
   const matmulTime = await timeOnDevice(device, matmul, least);
   const flops = 2 * size ** 3;
   const fp8Time = device.dtype === 'fp8' ? await timeFp8(device, { out, input, weight }, least) : undefined;
