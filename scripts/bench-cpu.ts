@@ -34,8 +34,9 @@ import {
 } from '../src/index.ts';
 import { median, quantile } from '../src/lab/bench/timing.ts';
 import { paddedVocabularySize } from '../src/model/config.ts';
+import { linearForward } from '../src/model/linear.ts';
 import { allocateTensor } from '../src/native/tensor.ts';
-import { matmulForward, matmulScratch } from '../src/ops/ops.generated.ts';
+import { matmulScratch } from '../src/ops/ops.generated.ts';
 import { readFlags } from './flags.ts';
 import { runLlmc } from './llmc.ts';
 
@@ -176,7 +177,7 @@ function squareMatmulGflops(): number {
   let best = 0;
   for (let i = 0; i < squareRuns; i++) {
     const begin = performance.now();
-    matmulForward(device, { out, in: input, weight, bias: null });
+    linearForward(device, { out, in: { plain: input }, weight, bias: null });
     best = Math.max(best, (2 * square ** 3) / (performance.now() - begin) / 1e6);
   }
   return round(best, 1);

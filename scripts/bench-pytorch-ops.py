@@ -59,9 +59,9 @@ def attention(op, B, T, C, NH):
 
 def matmul(op, N, C, O, bias):
     x, weight, dout, b = random(N, C), random(O, C), random(N, O), random(O)
-    if op == "matmul_forward":
+    if op.startswith("matmul_forward"):
         return lambda: F.linear(x, weight, b if bias else None)
-    if op == "matmul_backward_input":
+    if op.startswith("matmul_backward_input"):
         return lambda: torch.mm(dout, weight)
 
     def backward():

@@ -1,4 +1,5 @@
 // A step of a Newton-Schulz iteration by the matmuls of matmul.cpp, matrix after matrix.
+#include "../gpt2.h"
 #include "kernels.h"
 
 namespace gpt2::GPT2_PATH {
@@ -22,10 +23,10 @@ void newton_schulz(Task task, float *out, const float *in, int M, int R, int K, 
   for (int matrix = 0; matrix < M; matrix++) {
     const float *x = in + matrix * count;
     float *result = out + matrix * count;
-    matmul_forward(products, gram, x, x, nullptr, R, K, R);
-    matmul_backward_input(products, polynomial, gram, gram, R, R, R);
+    matmul_forward(products, gram, nullptr, x, x, nullptr, nullptr, R, K, R, GPT2_NO_ACTIVATION);
+    matmul_backward_input(products, polynomial, gram, gram, nullptr, nullptr, R, R, R, GPT2_NO_ACTIVATION);
     add_scaled(task, polynomial, c, gram, b, square);
-    matmul_backward_input(products, result, polynomial, x, R, K, R);
+    matmul_backward_input(products, result, polynomial, x, nullptr, nullptr, R, K, R, GPT2_NO_ACTIVATION);
     add_scaled(task, result, 1, x, a, count);
   }
 }

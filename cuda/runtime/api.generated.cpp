@@ -81,74 +81,37 @@ int gpt2_rmsnorm_backward(gpt2_context *context, void *din, float *dweight, cons
   return ops::rmsnorm_backward(*context, din, dweight, dout, dresidual, in, weight, rstd, N, C, accumulate != 0);
 }
 
-int gpt2_matmul_forward(gpt2_context *context, void *out, const void *in, const void *weight, const void *bias,
-    int32_t N, int32_t C, int32_t O) {
+int gpt2_matmul_forward(gpt2_context *context, void *out, void *pre, const void *in, const void *weight,
+    const void *bias, const void *residual, int32_t N, int32_t C, int32_t O, int32_t activation) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}, {"O", O}})
       .tensors({{"out", out}, {"in", in}, {"weight", weight}});
+  if (!check.failed()) {
+    check.that(activation >= 0 && activation <= 2, "activation >= 0 && activation <= 2, got activation = " +
+        std::to_string(activation))
+        .that((pre != nullptr) == (activation == GPT2_GELU), "pre exactly where activation == GPT2_GELU, got activation = " + std::to_string(activation))
+        .that(!residual || activation == GPT2_NO_ACTIVATION, "residual only where activation == GPT2_NO_ACTIVATION, got activation = " + std::to_string(activation));
+  }
   if (!check.failed()) check.scratch(ops::matmul_scratch(*context, N, C, O, false));
   if (check.failed()) return check.status();
-  return ops::matmul_forward(*context, out, in, weight, bias, N, C, O);
+  return ops::matmul_forward(*context, out, pre, in, weight, bias, residual, N, C, O, activation);
 }
 
-int gpt2_matmul_gelu_forward(gpt2_context *context, void *out, void *pre, const void *in, const void *weight,
-    const void *bias, int32_t N, int32_t C, int32_t O) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}, {"O", O}})
-      .tensors({{"out", out}, {"pre", pre}, {"in", in}, {"weight", weight}});
-  if (!check.failed()) check.scratch(ops::matmul_scratch(*context, N, C, O, false));
-  if (check.failed()) return check.status();
-  return ops::matmul_gelu_forward(*context, out, pre, in, weight, bias, N, C, O);
-}
-
-int gpt2_matmul_relu_squared_forward(gpt2_context *context, void *out, const void *in, const void *weight,
-    const void *bias, int32_t N, int32_t C, int32_t O) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}, {"O", O}})
-      .tensors({{"out", out}, {"in", in}, {"weight", weight}});
-  if (!check.failed()) check.scratch(ops::matmul_scratch(*context, N, C, O, false));
-  if (check.failed()) return check.status();
-  return ops::matmul_relu_squared_forward(*context, out, in, weight, bias, N, C, O);
-}
-
-int gpt2_matmul_residual_forward(gpt2_context *context, void *out, const void *in, const void *weight, const void *bias,
-    const void *residual, int32_t N, int32_t C, int32_t O) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}, {"O", O}})
-      .tensors({{"out", out}, {"in", in}, {"weight", weight}, {"residual", residual}});
-  if (!check.failed()) check.scratch(ops::matmul_scratch(*context, N, C, O, false));
-  if (check.failed()) return check.status();
-  return ops::matmul_residual_forward(*context, out, in, weight, bias, residual, N, C, O);
-}
-
-int gpt2_matmul_backward_input(gpt2_context *context, void *din, const void *dout, const void *weight, int32_t N,
-    int32_t C, int32_t O) {
+int gpt2_matmul_backward_input(gpt2_context *context, void *din, const void *dout, const void *weight, const void *pre,
+    const void *activated, int32_t N, int32_t C, int32_t O, int32_t activation) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}, {"O", O}})
       .tensors({{"din", din}, {"dout", dout}, {"weight", weight}});
+  if (!check.failed()) {
+    check.that(activation >= 0 && activation <= 2, "activation >= 0 && activation <= 2, got activation = " +
+        std::to_string(activation))
+        .that((pre != nullptr) == (activation == GPT2_GELU), "pre exactly where activation == GPT2_GELU, got activation = " + std::to_string(activation))
+        .that((activated != nullptr) == (activation == GPT2_RELU_SQUARED),
+            "activated exactly where activation == GPT2_RELU_SQUARED, got activation = " + std::to_string(activation));
+  }
   if (!check.failed()) check.scratch(ops::matmul_scratch(*context, N, C, O, false));
   if (check.failed()) return check.status();
-  return ops::matmul_backward_input(*context, din, dout, weight, N, C, O);
-}
-
-int gpt2_matmul_gelu_backward_input(gpt2_context *context, void *din, const void *dout, const void *weight,
-    const void *pre, int32_t N, int32_t C, int32_t O) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}, {"O", O}})
-      .tensors({{"din", din}, {"dout", dout}, {"weight", weight}, {"pre", pre}});
-  if (!check.failed()) check.scratch(ops::matmul_scratch(*context, N, C, O, false));
-  if (check.failed()) return check.status();
-  return ops::matmul_gelu_backward_input(*context, din, dout, weight, pre, N, C, O);
-}
-
-int gpt2_matmul_relu_squared_backward_input(gpt2_context *context, void *din, const void *dout, const void *weight,
-    const void *activated, int32_t N, int32_t C, int32_t O) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}, {"O", O}})
-      .tensors({{"din", din}, {"dout", dout}, {"weight", weight}, {"activated", activated}});
-  if (!check.failed()) check.scratch(ops::matmul_scratch(*context, N, C, O, false));
-  if (check.failed()) return check.status();
-  return ops::matmul_relu_squared_backward_input(*context, din, dout, weight, activated, N, C, O);
+  return ops::matmul_backward_input(*context, din, dout, weight, pre, activated, N, C, O, activation);
 }
 
 int gpt2_matmul_backward_weight(gpt2_context *context, void *dweight, float *dbias, const void *dout, const void *in,
@@ -266,19 +229,25 @@ int gpt2_softcap_forward(gpt2_context *context, void *out, const void *in, int64
 }
 
 int gpt2_classifier(gpt2_context *context, float *losses, void *din, void *dweight, float *dbias, void *logits,
-    const void *in, const void *weight, const void *bias, const int32_t *targets, int32_t N, int32_t C, int32_t V,
-    int32_t Vp, float dloss, float softcap, int32_t accumulate) {
+    const void *in, const uint8_t *in_values, const float *in_scale, const void *weight, const uint8_t *weight_values,
+    const float *factors, const void *bias, const int32_t *targets, int32_t N, int32_t C, int32_t V, int32_t Vp,
+    float dloss, float softcap, int32_t accumulate) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}, {"V", V}, {"Vp", Vp}})
       .tensors({{"losses", losses}, {"logits", logits}, {"in", in}, {"weight", weight}, {"targets", targets}});
   if (!check.failed()) {
     check.that(V <= Vp, "V <= Vp, got V = " + std::to_string(V) + ", Vp = " + std::to_string(Vp))
-        .that(softcap >= 0, "softcap >= 0, got softcap = " + std::to_string(softcap));
+        .that(softcap >= 0, "softcap >= 0, got softcap = " + std::to_string(softcap))
+        .that(in_values == nullptr || C % 16 == 0, "in_values == NULL || C % 16 == 0, got C = " + std::to_string(C))
+        .that(in_values == nullptr || Vp % 16 == 0, "in_values == NULL || Vp % 16 == 0, got Vp = " + std::to_string(Vp))
+        .that(!in_scale == !in_values, "both in_scale and in_values, or neither")
+        .that(!weight_values == !in_values, "both weight_values and in_values, or neither")
+        .that(!factors == !in_values, "both factors and in_values, or neither");
   }
-  if (!check.failed()) check.scratch(ops::classifier_scratch(*context, N, C, Vp, din || dweight || dbias));
+  if (!check.failed()) check.scratch(ops::classifier_scratch(*context, N, C, Vp, din || dweight || dbias, in_values));
   if (check.failed()) return check.status();
-  return ops::classifier(*context, losses, din, dweight, dbias, logits, in, weight, bias, targets, N, C, V, Vp, dloss,
-      softcap, accumulate != 0);
+  return ops::classifier(*context, losses, din, dweight, dbias, logits, in, in_values, in_scale, weight, weight_values,
+      factors, bias, targets, N, C, V, Vp, dloss, softcap, accumulate != 0);
 }
 
 int gpt2_loss_sum(gpt2_context *context, float *step, const float *losses, int32_t N, float scale, int32_t accumulate) {
@@ -374,100 +343,69 @@ int gpt2_rmsnorm_fp8_backward(gpt2_context *context, void *din, uint8_t *values,
       accumulate != 0);
 }
 
-int gpt2_fp8_matmul(gpt2_context *context, void *out, const uint8_t *in, const float *in_scale, const uint8_t *weight,
-    const float *factors, const void *bias, const void *residual, int32_t N, int32_t C, int32_t O) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}, {"O", O}})
-      .tensors({{"out", out}, {"in", in}, {"in_scale", in_scale}, {"weight", weight}, {"factors", factors}});
-  if (!check.failed()) {
-    check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C))
-        .that(O % 16 == 0, "O % 16 == 0, got O = " + std::to_string(O));
-  }
-  if (!check.failed()) check.scratch(ops::fp8_matmul_scratch(*context, N, C, O));
-  if (check.failed()) return check.status();
-  return ops::fp8_matmul(*context, out, in, in_scale, weight, factors, bias, residual, N, C, O);
-}
-
-int gpt2_fp8_matmul_gelu_forward(gpt2_context *context, uint8_t *values, float *scale, uint8_t *columnwise,
+int gpt2_fp8_matmul_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, uint8_t *columnwise,
     float *columnwise_scale, void *pre, const uint8_t *in, const float *in_scale, const float *in_norm,
-    const float *in_columnwise_norm, const uint8_t *weight, const float *factors, const void *bias, int32_t N,
-    int32_t C, int32_t O) {
+    const float *in_columnwise_norm, const uint8_t *weight, const float *factors, const void *bias,
+    const void *residual, int32_t N, int32_t C, int32_t O, int32_t activation) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}, {"O", O}})
-      .tensors({{"values", values}, {"scale", scale}, {"pre", pre}, {"in", in}, {"in_scale", in_scale}, {"in_norm",
-          in_norm}, {"weight", weight}, {"factors", factors}});
+      .tensors({{"in", in}, {"in_scale", in_scale}, {"weight", weight}, {"factors", factors}});
   if (!check.failed()) {
-    check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C))
+    check.that(activation >= 0 && activation <= 2, "activation >= 0 && activation <= 2, got activation = " +
+        std::to_string(activation))
+        .that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C))
         .that(O % 16 == 0, "O % 16 == 0, got O = " + std::to_string(O))
+        .that((out != nullptr) == (activation == GPT2_NO_ACTIVATION),
+            "out exactly where activation == GPT2_NO_ACTIVATION, got activation = " + std::to_string(activation))
+        .that((values != nullptr) == (activation != GPT2_NO_ACTIVATION),
+            "values exactly where activation != GPT2_NO_ACTIVATION, got activation = " + std::to_string(activation))
+        .that(!scale == !values, "both scale and values, or neither")
+        .that(!columnwise || activation != GPT2_NO_ACTIVATION, "columnwise only where activation != GPT2_NO_ACTIVATION, got activation = " + std::to_string(activation))
         .that(!columnwise_scale == !columnwise, "both columnwise_scale and columnwise, or neither")
-        .that(!in_columnwise_norm == !columnwise, "both in_columnwise_norm and columnwise, or neither");
+        .that((pre != nullptr) == (activation == GPT2_GELU), "pre exactly where activation == GPT2_GELU, got activation = " + std::to_string(activation))
+        .that(!in_norm == !values, "both in_norm and values, or neither")
+        .that(!in_columnwise_norm == !columnwise, "both in_columnwise_norm and columnwise, or neither")
+        .that(!residual || activation == GPT2_NO_ACTIVATION, "residual only where activation == GPT2_NO_ACTIVATION, got activation = " + std::to_string(activation));
   }
-  if (!check.failed()) check.scratch(ops::fp8_matmul_scratch(*context, N, C, O));
+  if (!check.failed()) check.scratch(ops::fp8_matmul_scratch(*context, N, C, O, false));
   if (check.failed()) return check.status();
-  return ops::fp8_matmul_gelu_forward(*context, values, scale, columnwise, columnwise_scale, pre, in, in_scale, in_norm,
-      in_columnwise_norm, weight, factors, bias, N, C, O);
+  return ops::fp8_matmul_forward(*context, out, values, scale, columnwise, columnwise_scale, pre, in, in_scale, in_norm,
+      in_columnwise_norm, weight, factors, bias, residual, N, C, O, activation);
 }
 
-int gpt2_fp8_matmul_relu_squared_forward(gpt2_context *context, uint8_t *values, float *scale, uint8_t *columnwise,
-    float *columnwise_scale, const uint8_t *in, const float *in_scale, const float *in_norm,
-    const float *in_columnwise_norm, const uint8_t *weight, const float *factors, const void *bias, int32_t N,
-    int32_t C, int32_t O) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}, {"O", O}})
-      .tensors({{"values", values}, {"scale", scale}, {"in", in}, {"in_scale", in_scale}, {"in_norm", in_norm},
-          {"weight", weight}, {"factors", factors}});
-  if (!check.failed()) {
-    check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C))
-        .that(O % 16 == 0, "O % 16 == 0, got O = " + std::to_string(O))
-        .that(!columnwise_scale == !columnwise, "both columnwise_scale and columnwise, or neither")
-        .that(!in_columnwise_norm == !columnwise, "both in_columnwise_norm and columnwise, or neither");
-  }
-  if (!check.failed()) check.scratch(ops::fp8_matmul_scratch(*context, N, C, O));
-  if (check.failed()) return check.status();
-  return ops::fp8_matmul_relu_squared_forward(*context, values, scale, columnwise, columnwise_scale, in, in_scale,
-      in_norm, in_columnwise_norm, weight, factors, bias, N, C, O);
-}
-
-int gpt2_fp8_matmul_gelu_backward_input(gpt2_context *context, uint8_t *values, float *scale, uint8_t *columnwise,
+int gpt2_fp8_matmul_backward_input(gpt2_context *context, void *din, uint8_t *values, float *scale, uint8_t *columnwise,
     float *columnwise_scale, const uint8_t *dout, const float *dout_scale, const float *dout_norm,
-    const float *dout_columnwise_norm, const uint8_t *transposed, const float *factors, const void *pre, int32_t N,
-    int32_t C, int32_t O) {
+    const float *dout_columnwise_norm, const uint8_t *transposed, const float *factors, const void *pre,
+    const uint8_t *activated, const float *activated_scale, const float *activated_columnwise_scale, int32_t N,
+    int32_t C, int32_t O, int32_t activation) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}, {"O", O}})
-      .tensors({{"values", values}, {"scale", scale}, {"columnwise", columnwise}, {"columnwise_scale",
-          columnwise_scale}, {"dout", dout}, {"dout_scale", dout_scale}, {"dout_norm", dout_norm},
-          {"dout_columnwise_norm", dout_columnwise_norm}, {"transposed", transposed}, {"factors", factors}, {"pre",
-          pre}});
+      .tensors({{"dout", dout}, {"dout_scale", dout_scale}, {"transposed", transposed}, {"factors", factors}});
   if (!check.failed()) {
-    check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C))
-        .that(O % 16 == 0, "O % 16 == 0, got O = " + std::to_string(O));
+    check.that(activation >= 0 && activation <= 2, "activation >= 0 && activation <= 2, got activation = " +
+        std::to_string(activation))
+        .that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C))
+        .that(O % 16 == 0, "O % 16 == 0, got O = " + std::to_string(O))
+        .that((din != nullptr) == (activation == GPT2_NO_ACTIVATION),
+            "din exactly where activation == GPT2_NO_ACTIVATION, got activation = " + std::to_string(activation))
+        .that((values != nullptr) == (activation != GPT2_NO_ACTIVATION),
+            "values exactly where activation != GPT2_NO_ACTIVATION, got activation = " + std::to_string(activation))
+        .that(!scale == !values, "both scale and values, or neither")
+        .that(!columnwise == !values, "both columnwise and values, or neither")
+        .that(!columnwise_scale == !values, "both columnwise_scale and values, or neither")
+        .that(!dout_norm == !values, "both dout_norm and values, or neither")
+        .that(!dout_columnwise_norm == !values, "both dout_columnwise_norm and values, or neither")
+        .that((pre != nullptr) == (activation == GPT2_GELU), "pre exactly where activation == GPT2_GELU, got activation = " + std::to_string(activation))
+        .that((activated != nullptr) == (activation == GPT2_RELU_SQUARED),
+            "activated exactly where activation == GPT2_RELU_SQUARED, got activation = " + std::to_string(activation))
+        .that(!activated_scale == !activated, "both activated_scale and activated, or neither")
+        .that(!activated_columnwise_scale == !activated, "both activated_columnwise_scale and activated, or neither");
   }
-  if (!check.failed()) check.scratch(ops::fp8_matmul_scratch(*context, N, O, C));
+  if (!check.failed()) check.scratch(ops::fp8_matmul_scratch(*context, N, C, O, false));
   if (check.failed()) return check.status();
-  return ops::fp8_matmul_gelu_backward_input(*context, values, scale, columnwise, columnwise_scale, dout, dout_scale,
-      dout_norm, dout_columnwise_norm, transposed, factors, pre, N, C, O);
-}
-
-int gpt2_fp8_matmul_relu_squared_backward_input(gpt2_context *context, uint8_t *values, float *scale,
-    uint8_t *columnwise, float *columnwise_scale, const uint8_t *dout, const float *dout_scale, const float *dout_norm,
-    const float *dout_columnwise_norm, const uint8_t *transposed, const float *factors, const uint8_t *activated,
-    const float *activated_scale, const float *activated_columnwise_scale, int32_t N, int32_t C, int32_t O) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}, {"O", O}})
-      .tensors({{"values", values}, {"scale", scale}, {"columnwise", columnwise}, {"columnwise_scale",
-          columnwise_scale}, {"dout", dout}, {"dout_scale", dout_scale}, {"dout_norm", dout_norm},
-          {"dout_columnwise_norm", dout_columnwise_norm}, {"transposed", transposed}, {"factors", factors},
-          {"activated", activated}, {"activated_scale", activated_scale}, {"activated_columnwise_scale",
-          activated_columnwise_scale}});
-  if (!check.failed()) {
-    check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C))
-        .that(O % 16 == 0, "O % 16 == 0, got O = " + std::to_string(O));
-  }
-  if (!check.failed()) check.scratch(ops::fp8_matmul_scratch(*context, N, O, C));
-  if (check.failed()) return check.status();
-  return ops::fp8_matmul_relu_squared_backward_input(*context, values, scale, columnwise, columnwise_scale, dout,
-      dout_scale, dout_norm, dout_columnwise_norm, transposed, factors, activated, activated_scale,
-      activated_columnwise_scale, N, C, O);
+  return ops::fp8_matmul_backward_input(*context, din, values, scale, columnwise, columnwise_scale, dout, dout_scale,
+      dout_norm, dout_columnwise_norm, transposed, factors, pre, activated, activated_scale, activated_columnwise_scale,
+      N, C, O, activation);
 }
 
 int gpt2_fp8_matmul_backward_weight(gpt2_context *context, void *dweight, float *dbias, const uint8_t *dout,
@@ -480,30 +418,10 @@ int gpt2_fp8_matmul_backward_weight(gpt2_context *context, void *dweight, float 
     check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C))
         .that(O % 16 == 0, "O % 16 == 0, got O = " + std::to_string(O));
   }
-  if (!check.failed()) check.scratch(ops::fp8_matmul_backward_weight_scratch(*context, N, C, O));
+  if (!check.failed()) check.scratch(ops::fp8_matmul_scratch(*context, N, C, O, true));
   if (check.failed()) return check.status();
   return ops::fp8_matmul_backward_weight(*context, dweight, dbias, dout, dout_scale, in, in_scale, N, C, O,
       accumulate != 0);
-}
-
-int gpt2_fp8_classifier(gpt2_context *context, float *losses, void *din, void *dweight, float *dbias, void *logits,
-    const void *in, const uint8_t *in_values, const float *in_scale, const void *weight, const uint8_t *weight_values,
-    const float *factors, const void *bias, const int32_t *targets, int32_t N, int32_t C, int32_t V, int32_t Vp,
-    float dloss, float softcap, int32_t accumulate) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}, {"V", V}, {"Vp", Vp}})
-      .tensors({{"losses", losses}, {"logits", logits}, {"in", in}, {"in_values", in_values}, {"in_scale", in_scale},
-          {"weight", weight}, {"weight_values", weight_values}, {"factors", factors}, {"targets", targets}});
-  if (!check.failed()) {
-    check.that(V <= Vp, "V <= Vp, got V = " + std::to_string(V) + ", Vp = " + std::to_string(Vp))
-        .that(softcap >= 0, "softcap >= 0, got softcap = " + std::to_string(softcap))
-        .that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C))
-        .that(Vp % 16 == 0, "Vp % 16 == 0, got Vp = " + std::to_string(Vp));
-  }
-  if (!check.failed()) check.scratch(ops::fp8_classifier_scratch(*context, N, C, Vp, din || dweight || dbias));
-  if (check.failed()) return check.status();
-  return ops::fp8_classifier(*context, losses, din, dweight, dbias, logits, in, in_values, in_scale, weight,
-      weight_values, factors, bias, targets, N, C, V, Vp, dloss, softcap, accumulate != 0);
 }
 
 int gpt2_global_norm(gpt2_context *context, float *step, void *matrices, const float *vectors,
@@ -585,26 +503,19 @@ int gpt2_muon_update(gpt2_context *context, void *weight, float *master, const v
   return ops::muon_update(*context, weight, master, direction, step, rows, columns, rate, weight_decay);
 }
 
-int gpt2_layernorm_matmul_forward(gpt2_context *context, void *out, const void *in, const void *norm_weight,
-    const void *norm_bias, const void *weight, const void *bias, int32_t N, int32_t C, int32_t O) {
+int gpt2_norm_matmul_forward(gpt2_context *context, void *out, void *pre, const void *in, const void *norm_weight,
+    const void *norm_bias, const void *weight, const void *bias, int32_t N, int32_t C, int32_t O, int32_t activation) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}, {"O", O}})
       .tensors({{"out", out}, {"in", in}, {"norm_weight", norm_weight}, {"norm_bias", norm_bias}, {"weight", weight}});
-  if (!check.failed()) check.scratch(ops::layernorm_matmul_scratch(*context, N, C, O));
+  if (!check.failed()) {
+    check.that(activation >= 0 && activation <= 1, "activation >= 0 && activation <= 1, got activation = " +
+        std::to_string(activation))
+        .that((pre != nullptr) == (activation == GPT2_GELU), "pre exactly where activation == GPT2_GELU, got activation = " + std::to_string(activation));
+  }
+  if (!check.failed()) check.scratch(ops::norm_matmul_scratch(*context, N, C, O));
   if (check.failed()) return check.status();
-  return ops::layernorm_matmul_forward(*context, out, in, norm_weight, norm_bias, weight, bias, N, C, O);
-}
-
-int gpt2_layernorm_matmul_gelu_forward(gpt2_context *context, void *out, void *pre, const void *in,
-    const void *norm_weight, const void *norm_bias, const void *weight, const void *bias, int32_t N, int32_t C,
-    int32_t O) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}, {"O", O}})
-      .tensors({{"out", out}, {"pre", pre}, {"in", in}, {"norm_weight", norm_weight}, {"norm_bias", norm_bias},
-          {"weight", weight}});
-  if (!check.failed()) check.scratch(ops::layernorm_matmul_scratch(*context, N, C, O));
-  if (check.failed()) return check.status();
-  return ops::layernorm_matmul_gelu_forward(*context, out, pre, in, norm_weight, norm_bias, weight, bias, N, C, O);
+  return ops::norm_matmul_forward(*context, out, pre, in, norm_weight, norm_bias, weight, bias, N, C, O, activation);
 }
 
 int gpt2_attention_cached_forward(gpt2_context *context, void *out, void *keys, void *values, const void *qkv,
@@ -718,12 +629,12 @@ int gpt2_attention_scratch(gpt2_context *context, int64_t *bytes, int32_t B, int
   return GPT2_OK;
 }
 
-int gpt2_classifier_scratch(gpt2_context *context, int64_t *bytes, int32_t N, int32_t C, int32_t Vp,
-    int32_t gradients) {
+int gpt2_classifier_scratch(gpt2_context *context, int64_t *bytes, int32_t N, int32_t C, int32_t Vp, int32_t gradients,
+    int32_t fp8) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}, {"Vp", Vp}}).handles({{"a place for the bytes", bytes}});
   if (check.failed()) return check.status();
-  *bytes = ops::classifier_scratch(*context, N, C, Vp, gradients != 0);
+  *bytes = ops::classifier_scratch(*context, N, C, Vp, gradients != 0, fp8 != 0);
   return GPT2_OK;
 }
 
@@ -735,28 +646,11 @@ int gpt2_fp8_quantize_weight_scratch(gpt2_context *context, int64_t *bytes, int3
   return GPT2_OK;
 }
 
-int gpt2_fp8_matmul_scratch(gpt2_context *context, int64_t *bytes, int32_t N, int32_t C, int32_t O) {
+int gpt2_fp8_matmul_scratch(gpt2_context *context, int64_t *bytes, int32_t N, int32_t C, int32_t O, int32_t gradients) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}, {"O", O}}).handles({{"a place for the bytes", bytes}});
   if (check.failed()) return check.status();
-  *bytes = ops::fp8_matmul_scratch(*context, N, C, O);
-  return GPT2_OK;
-}
-
-int gpt2_fp8_matmul_backward_weight_scratch(gpt2_context *context, int64_t *bytes, int32_t N, int32_t C, int32_t O) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}, {"O", O}}).handles({{"a place for the bytes", bytes}});
-  if (check.failed()) return check.status();
-  *bytes = ops::fp8_matmul_backward_weight_scratch(*context, N, C, O);
-  return GPT2_OK;
-}
-
-int gpt2_fp8_classifier_scratch(gpt2_context *context, int64_t *bytes, int32_t N, int32_t C, int32_t Vp,
-    int32_t gradients) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}, {"Vp", Vp}}).handles({{"a place for the bytes", bytes}});
-  if (check.failed()) return check.status();
-  *bytes = ops::fp8_classifier_scratch(*context, N, C, Vp, gradients != 0);
+  *bytes = ops::fp8_matmul_scratch(*context, N, C, O, gradients != 0);
   return GPT2_OK;
 }
 
@@ -785,11 +679,11 @@ int gpt2_newton_schulz_scratch(gpt2_context *context, int64_t *bytes, int32_t M,
   return GPT2_OK;
 }
 
-int gpt2_layernorm_matmul_scratch(gpt2_context *context, int64_t *bytes, int32_t N, int32_t C, int32_t O) {
+int gpt2_norm_matmul_scratch(gpt2_context *context, int64_t *bytes, int32_t N, int32_t C, int32_t O) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}, {"O", O}}).handles({{"a place for the bytes", bytes}});
   if (check.failed()) return check.status();
-  *bytes = ops::layernorm_matmul_scratch(*context, N, C, O);
+  *bytes = ops::norm_matmul_scratch(*context, N, C, O);
   return GPT2_OK;
 }
 

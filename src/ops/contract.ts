@@ -114,6 +114,16 @@ export function typeOn(device: Device, { type }: TensorContract): ElementType | 
 export const holds = ({ argument, operator, value }: Where, args: NativeArguments): boolean =>
   (args[argument] === value) === (operator === '==');
 
+/** Tensors that are null in all calls of a variant. */
+export function absentIn({ op, when }: OpVariant): string[] {
+  const isAbsent = (name: string): boolean => {
+    const { together, where } = op.tensors[name]!;
+    const isRefused = where !== undefined && where.argument in when && !holds(where, when as NativeArguments);
+    return when[name] === null || isRefused || (together !== undefined && isAbsent(together));
+  };
+  return Object.keys(op.tensors).filter(isAbsent);
+}
+
 export const isWritten = ({ access }: TensorContract): boolean => access !== 'read';
 
 /** Bytes that a call moves if it reads each input once and writes each output once. Tensors in the same memory count once. */

@@ -115,114 +115,36 @@ export const contracts = {
   matmulForward: {
     name: 'matmulForward',
     symbol: 'gpt2_matmul_forward',
-    formula: "out = in * weight^T + bias",
+    formula: "out = activation(in * weight^T + bias) + residual",
     tensors: {
       out: { access: '=', type: 'element', shape: ['N', 'O'] },
+      pre: { access: '=', type: 'element', shape: ['N', 'O'], isOptional: true, where: { argument: 'activation', operator: '==', value: 1, orNull: false } },
       in: { access: 'read', type: 'element', shape: ['N', 'C'] },
       weight: { access: 'read', type: 'element', shape: ['O', 'C'] },
       bias: { access: 'read', type: 'element', shape: ['O'], isOptional: true },
+      residual: { access: 'read', type: 'element', shape: ['N', 'O'], isOptional: true, where: { argument: 'activation', operator: '==', value: 0, orNull: true } },
     },
     sizes: ['N', 'C', 'O'],
-    scalars: [],
+    scalars: ['activation'],
     flags: [],
-    relations: [],
-    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'matmulScratch', sizes: { N, C, O, gradients: 0 } }),
-  },
-  matmulGeluForward: {
-    name: 'matmulGeluForward',
-    symbol: 'gpt2_matmul_gelu_forward',
-    formula: "The matmul followed by GELU; also stores the GELU's input, which backward needs: pre = in * weight^T + bias, out = gelu(pre)",
-    tensors: {
-      out: { access: '=', type: 'element', shape: ['N', 'O'] },
-      pre: { access: '=', type: 'element', shape: ['N', 'O'] },
-      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
-      weight: { access: 'read', type: 'element', shape: ['O', 'C'] },
-      bias: { access: 'read', type: 'element', shape: ['O'], isOptional: true },
-    },
-    sizes: ['N', 'C', 'O'],
-    scalars: [],
-    flags: [],
-    relations: [],
-    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'matmulScratch', sizes: { N, C, O, gradients: 0 } }),
-  },
-  matmulReluSquaredForward: {
-    name: 'matmulReluSquaredForward',
-    symbol: 'gpt2_matmul_relu_squared_forward',
-    formula: "The matmul followed by the square of ReLU (So et al",
-    tensors: {
-      out: { access: '=', type: 'element', shape: ['N', 'O'] },
-      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
-      weight: { access: 'read', type: 'element', shape: ['O', 'C'] },
-      bias: { access: 'read', type: 'element', shape: ['O'], isOptional: true },
-    },
-    sizes: ['N', 'C', 'O'],
-    scalars: [],
-    flags: [],
-    relations: [],
-    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'matmulScratch', sizes: { N, C, O, gradients: 0 } }),
-  },
-  matmulResidualForward: {
-    name: 'matmulResidualForward',
-    symbol: 'gpt2_matmul_residual_forward',
-    formula: "The matmul added to the residual stream: out = residual + in * weight^T + bias",
-    tensors: {
-      out: { access: '=', type: 'element', shape: ['N', 'O'] },
-      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
-      weight: { access: 'read', type: 'element', shape: ['O', 'C'] },
-      bias: { access: 'read', type: 'element', shape: ['O'], isOptional: true },
-      residual: { access: 'read', type: 'element', shape: ['N', 'O'] },
-    },
-    sizes: ['N', 'C', 'O'],
-    scalars: [],
-    flags: [],
-    relations: [],
+    relations: [{ text: 'activation >= 0 && activation <= 2', holds: ({ activation }: { activation: number }) => activation >= 0 && activation <= 2 }],
     workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'matmulScratch', sizes: { N, C, O, gradients: 0 } }),
   },
   matmulBackwardInput: {
     name: 'matmulBackwardInput',
     symbol: 'gpt2_matmul_backward_input',
-    formula: "din = dout * weight",
+    formula: "din = (dout * weight) * activation', the derivative of the activation before this matmul",
     tensors: {
       din: { access: '=', type: 'element', shape: ['N', 'C'] },
       dout: { access: 'read', type: 'element', shape: ['N', 'O'] },
       weight: { access: 'read', type: 'element', shape: ['O', 'C'] },
+      pre: { access: 'read', type: 'element', shape: ['N', 'C'], isOptional: true, where: { argument: 'activation', operator: '==', value: 1, orNull: false } },
+      activated: { access: 'read', type: 'element', shape: ['N', 'C'], isOptional: true, where: { argument: 'activation', operator: '==', value: 2, orNull: false } },
     },
     sizes: ['N', 'C', 'O'],
-    scalars: [],
+    scalars: ['activation'],
     flags: [],
-    relations: [],
-    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'matmulScratch', sizes: { N, C, O, gradients: 0 } }),
-  },
-  matmulGeluBackwardInput: {
-    name: 'matmulGeluBackwardInput',
-    symbol: 'gpt2_matmul_gelu_backward_input',
-    formula: "matmul_backward_input through the GELU before the matmul: din = (dout * weight) * gelu'(pre)",
-    tensors: {
-      din: { access: '=', type: 'element', shape: ['N', 'C'] },
-      dout: { access: 'read', type: 'element', shape: ['N', 'O'] },
-      weight: { access: 'read', type: 'element', shape: ['O', 'C'] },
-      pre: { access: 'read', type: 'element', shape: ['N', 'C'] },
-    },
-    sizes: ['N', 'C', 'O'],
-    scalars: [],
-    flags: [],
-    relations: [],
-    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'matmulScratch', sizes: { N, C, O, gradients: 0 } }),
-  },
-  matmulReluSquaredBackwardInput: {
-    name: 'matmulReluSquaredBackwardInput',
-    symbol: 'gpt2_matmul_relu_squared_backward_input',
-    formula: "matmul_backward_input through the squared ReLU before the matmul, whose output is `activated`: din = (dout * weight) * 2 sqrt(activated)",
-    tensors: {
-      din: { access: '=', type: 'element', shape: ['N', 'C'] },
-      dout: { access: 'read', type: 'element', shape: ['N', 'O'] },
-      weight: { access: 'read', type: 'element', shape: ['O', 'C'] },
-      activated: { access: 'read', type: 'element', shape: ['N', 'C'] },
-    },
-    sizes: ['N', 'C', 'O'],
-    scalars: [],
-    flags: [],
-    relations: [],
+    relations: [{ text: 'activation >= 0 && activation <= 2', holds: ({ activation }: { activation: number }) => activation >= 0 && activation <= 2 }],
     workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'matmulScratch', sizes: { N, C, O, gradients: 0 } }),
   },
   matmulBackwardWeight: {
@@ -383,15 +305,19 @@ export const contracts = {
       dbias: { access: 'accumulate', type: 'fp32', shape: ['Vp'], isOptional: true },
       logits: { access: 'scratch', type: 'element', shape: ['N', 'Vp'] },
       in: { access: 'read', type: 'element', shape: ['N', 'C'] },
+      inValues: { access: 'read', type: 'fp8', shape: ['N', 'C'], isOptional: true },
+      inScale: { access: 'read', type: 'fp32', shape: ['N'], isOptional: true, together: 'inValues' },
       weight: { access: 'read', type: 'element', shape: ['Vp', 'C'] },
+      weightValues: { access: 'read', type: 'fp8', shape: ['Vp', 'C'], isOptional: true, together: 'inValues' },
+      factors: { access: 'read', type: 'fp32', shape: ['4'], isOptional: true, together: 'inValues' },
       bias: { access: 'read', type: 'element', shape: ['Vp'], isOptional: true },
       targets: { access: 'read', type: 'int32', shape: ['N'], below: 'V' },
     },
     sizes: ['N', 'C', 'V', 'Vp'],
     scalars: ['dloss', 'softcap'],
     flags: ['accumulate'],
-    relations: [{ text: 'V <= Vp', holds: ({ V, Vp }: { V: number; Vp: number }) => V <= Vp }, { text: 'softcap >= 0', holds: ({ softcap }: { softcap: number }) => softcap >= 0 }],
-    workspace: ({ N, C, Vp, din, dweight, dbias }: { N: number; C: number; Vp: number; din: Pointer | null; dweight: Pointer | null; dbias: Pointer | null }) => ({ name: 'classifierScratch', sizes: { N, C, Vp, gradients: din || dweight || dbias ? 1 : 0 } }),
+    relations: [{ text: 'V <= Vp', holds: ({ V, Vp }: { V: number; Vp: number }) => V <= Vp }, { text: 'softcap >= 0', holds: ({ softcap }: { softcap: number }) => softcap >= 0 }, { text: 'inValues == null || C % 16 == 0', holds: ({ inValues, C }: { inValues: Pointer | null; C: number }) => inValues === null || C % 16 === 0 }, { text: 'inValues == null || Vp % 16 == 0', holds: ({ inValues, Vp }: { inValues: Pointer | null; Vp: number }) => inValues === null || Vp % 16 === 0 }],
+    workspace: ({ N, C, Vp, din, dweight, dbias, inValues }: { N: number; C: number; Vp: number; din: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; inValues: Pointer | null }) => ({ name: 'classifierScratch', sizes: { N, C, Vp, gradients: din || dweight || dbias ? 1 : 0, fp8: inValues ? 1 : 0 } }),
   },
   lossSum: {
     name: 'lossSum',
@@ -524,119 +450,58 @@ export const contracts = {
     relations: [{ text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }],
     workspace: ({ N, C }: { N: number; C: number }) => ({ name: 'layernormScratch', sizes: { N, C } }),
   },
-  fp8Matmul: {
-    name: 'fp8Matmul',
-    symbol: 'gpt2_fp8_matmul',
-    formula: "out = in * weight^T + bias + residual",
+  fp8MatmulForward: {
+    name: 'fp8MatmulForward',
+    symbol: 'gpt2_fp8_matmul_forward',
+    formula: "matmul_forward in FP8: out = in * weight^T + bias + residual",
     tensors: {
-      out: { access: '=', type: 'element', shape: ['N', 'O'] },
-      in: { access: 'read', type: 'fp8', shape: ['N', 'C'] },
-      inScale: { access: 'read', type: 'fp32', shape: ['N'] },
-      weight: { access: 'read', type: 'fp8', shape: ['O', 'C'] },
-      factors: { access: 'read', type: 'fp32', shape: ['4'] },
-      bias: { access: 'read', type: 'element', shape: ['O'], isOptional: true },
-      residual: { access: 'read', type: 'element', shape: ['N', 'O'], isOptional: true },
-    },
-    sizes: ['N', 'C', 'O'],
-    scalars: [],
-    flags: [],
-    relations: [{ text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }, { text: 'O % 16 == 0', holds: ({ O }: { O: number }) => O % 16 === 0 }],
-    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'fp8MatmulScratch', sizes: { N, C, O } }),
-  },
-  fp8MatmulGeluForward: {
-    name: 'fp8MatmulGeluForward',
-    symbol: 'gpt2_fp8_matmul_gelu_forward',
-    formula: "matmul_gelu_forward in FP8; GELU's output is stored in FP8 only: pre = in * weight^T + bias, values = gelu(pre) / scale",
-    tensors: {
-      values: { access: '=', type: 'fp8', shape: ['N', 'O'] },
-      scale: { access: '=', type: 'fp32', shape: ['N'] },
-      columnwise: { access: '=', type: 'fp8', shape: ['O', 'N/16', '16'], isOptional: true },
+      out: { access: '=', type: 'element', shape: ['N', 'O'], isOptional: true, where: { argument: 'activation', operator: '==', value: 0, orNull: false } },
+      values: { access: '=', type: 'fp8', shape: ['N', 'O'], isOptional: true, where: { argument: 'activation', operator: '!=', value: 0, orNull: false } },
+      scale: { access: '=', type: 'fp32', shape: ['N'], isOptional: true, together: 'values' },
+      columnwise: { access: '=', type: 'fp8', shape: ['O', 'N/16', '16'], isOptional: true, where: { argument: 'activation', operator: '!=', value: 0, orNull: true } },
       columnwiseScale: { access: '=', type: 'fp32', shape: ['N/512'], isOptional: true, together: 'columnwise' },
-      pre: { access: '=', type: 'element', shape: ['N', 'O'] },
+      pre: { access: '=', type: 'element', shape: ['N', 'O'], isOptional: true, where: { argument: 'activation', operator: '==', value: 1, orNull: false } },
       in: { access: 'read', type: 'fp8', shape: ['N', 'C'] },
       inScale: { access: 'read', type: 'fp32', shape: ['N'] },
-      inNorm: { access: 'read', type: 'fp32', shape: ['N'] },
+      inNorm: { access: 'read', type: 'fp32', shape: ['N'], isOptional: true, together: 'values' },
       inColumnwiseNorm: { access: 'read', type: 'fp32', shape: ['N/512'], isOptional: true, together: 'columnwise' },
       weight: { access: 'read', type: 'fp8', shape: ['O', 'C'] },
       factors: { access: 'read', type: 'fp32', shape: ['4'] },
       bias: { access: 'read', type: 'element', shape: ['O'], isOptional: true },
+      residual: { access: 'read', type: 'element', shape: ['N', 'O'], isOptional: true, where: { argument: 'activation', operator: '==', value: 0, orNull: true } },
     },
     sizes: ['N', 'C', 'O'],
-    scalars: [],
+    scalars: ['activation'],
     flags: [],
-    relations: [{ text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }, { text: 'O % 16 == 0', holds: ({ O }: { O: number }) => O % 16 === 0 }],
-    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'fp8MatmulScratch', sizes: { N, C, O } }),
+    relations: [{ text: 'activation >= 0 && activation <= 2', holds: ({ activation }: { activation: number }) => activation >= 0 && activation <= 2 }, { text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }, { text: 'O % 16 == 0', holds: ({ O }: { O: number }) => O % 16 === 0 }],
+    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'fp8MatmulScratch', sizes: { N, C, O, gradients: 0 } }),
   },
-  fp8MatmulReluSquaredForward: {
-    name: 'fp8MatmulReluSquaredForward',
-    symbol: 'gpt2_fp8_matmul_relu_squared_forward',
-    formula: "matmul_relu_squared_forward in FP8; the result is stored in FP8 only: values = relu(in * weight^T + bias)^2 / scale",
+  fp8MatmulBackwardInput: {
+    name: 'fp8MatmulBackwardInput',
+    symbol: 'gpt2_fp8_matmul_backward_input',
+    formula: "matmul_backward_input in FP8: din = dout * weight",
     tensors: {
-      values: { access: '=', type: 'fp8', shape: ['N', 'O'] },
-      scale: { access: '=', type: 'fp32', shape: ['N'] },
-      columnwise: { access: '=', type: 'fp8', shape: ['O', 'N/16', '16'], isOptional: true },
-      columnwiseScale: { access: '=', type: 'fp32', shape: ['N/512'], isOptional: true, together: 'columnwise' },
-      in: { access: 'read', type: 'fp8', shape: ['N', 'C'] },
-      inScale: { access: 'read', type: 'fp32', shape: ['N'] },
-      inNorm: { access: 'read', type: 'fp32', shape: ['N'] },
-      inColumnwiseNorm: { access: 'read', type: 'fp32', shape: ['N/512'], isOptional: true, together: 'columnwise' },
-      weight: { access: 'read', type: 'fp8', shape: ['O', 'C'] },
-      factors: { access: 'read', type: 'fp32', shape: ['4'] },
-      bias: { access: 'read', type: 'element', shape: ['O'], isOptional: true },
-    },
-    sizes: ['N', 'C', 'O'],
-    scalars: [],
-    flags: [],
-    relations: [{ text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }, { text: 'O % 16 == 0', holds: ({ O }: { O: number }) => O % 16 === 0 }],
-    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'fp8MatmulScratch', sizes: { N, C, O } }),
-  },
-  fp8MatmulGeluBackwardInput: {
-    name: 'fp8MatmulGeluBackwardInput',
-    symbol: 'gpt2_fp8_matmul_gelu_backward_input',
-    formula: "matmul_gelu_backward_input in FP8; the result is stored in FP8 only: values = (dout * weight) * gelu'(pre) / scale",
-    tensors: {
-      values: { access: '=', type: 'fp8', shape: ['N', 'C'] },
-      scale: { access: '=', type: 'fp32', shape: ['N'] },
-      columnwise: { access: '=', type: 'fp8', shape: ['C', 'N/16', '16'] },
-      columnwiseScale: { access: '=', type: 'fp32', shape: ['N/512'] },
+      din: { access: '=', type: 'element', shape: ['N', 'C'], isOptional: true, where: { argument: 'activation', operator: '==', value: 0, orNull: false } },
+      values: { access: '=', type: 'fp8', shape: ['N', 'C'], isOptional: true, where: { argument: 'activation', operator: '!=', value: 0, orNull: false } },
+      scale: { access: '=', type: 'fp32', shape: ['N'], isOptional: true, together: 'values' },
+      columnwise: { access: '=', type: 'fp8', shape: ['C', 'N/16', '16'], isOptional: true, together: 'values' },
+      columnwiseScale: { access: '=', type: 'fp32', shape: ['N/512'], isOptional: true, together: 'values' },
       dout: { access: 'read', type: 'fp8', shape: ['N', 'O'] },
       doutScale: { access: 'read', type: 'fp32', shape: ['N'] },
-      doutNorm: { access: 'read', type: 'fp32', shape: ['N'] },
-      doutColumnwiseNorm: { access: 'read', type: 'fp32', shape: ['N/512'] },
+      doutNorm: { access: 'read', type: 'fp32', shape: ['N'], isOptional: true, together: 'values' },
+      doutColumnwiseNorm: { access: 'read', type: 'fp32', shape: ['N/512'], isOptional: true, together: 'values' },
       transposed: { access: 'read', type: 'fp8', shape: ['C', 'O'] },
       factors: { access: 'read', type: 'fp32', shape: ['4'] },
-      pre: { access: 'read', type: 'element', shape: ['N', 'C'] },
+      pre: { access: 'read', type: 'element', shape: ['N', 'C'], isOptional: true, where: { argument: 'activation', operator: '==', value: 1, orNull: false } },
+      activated: { access: 'read', type: 'fp8', shape: ['N', 'C'], isOptional: true, where: { argument: 'activation', operator: '==', value: 2, orNull: false } },
+      activatedScale: { access: 'read', type: 'fp32', shape: ['N'], isOptional: true, together: 'activated' },
+      activatedColumnwiseScale: { access: 'read', type: 'fp32', shape: ['N/512'], isOptional: true, together: 'activated' },
     },
     sizes: ['N', 'C', 'O'],
-    scalars: [],
+    scalars: ['activation'],
     flags: [],
-    relations: [{ text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }, { text: 'O % 16 == 0', holds: ({ O }: { O: number }) => O % 16 === 0 }],
-    workspace: ({ N, O, C }: { N: number; O: number; C: number }) => ({ name: 'fp8MatmulScratch', sizes: { N, C: O, O: C } }),
-  },
-  fp8MatmulReluSquaredBackwardInput: {
-    name: 'fp8MatmulReluSquaredBackwardInput',
-    symbol: 'gpt2_fp8_matmul_relu_squared_backward_input',
-    formula: "matmul_relu_squared_backward_input in FP8; the result is stored in FP8 only: values = (dout * weight) * 2 sqrt(activated) / scale",
-    tensors: {
-      values: { access: '=', type: 'fp8', shape: ['N', 'C'] },
-      scale: { access: '=', type: 'fp32', shape: ['N'] },
-      columnwise: { access: '=', type: 'fp8', shape: ['C', 'N/16', '16'] },
-      columnwiseScale: { access: '=', type: 'fp32', shape: ['N/512'] },
-      dout: { access: 'read', type: 'fp8', shape: ['N', 'O'] },
-      doutScale: { access: 'read', type: 'fp32', shape: ['N'] },
-      doutNorm: { access: 'read', type: 'fp32', shape: ['N'] },
-      doutColumnwiseNorm: { access: 'read', type: 'fp32', shape: ['N/512'] },
-      transposed: { access: 'read', type: 'fp8', shape: ['C', 'O'] },
-      factors: { access: 'read', type: 'fp32', shape: ['4'] },
-      activated: { access: 'read', type: 'fp8', shape: ['N', 'C'] },
-      activatedScale: { access: 'read', type: 'fp32', shape: ['N'] },
-      activatedColumnwiseScale: { access: 'read', type: 'fp32', shape: ['N/512'] },
-    },
-    sizes: ['N', 'C', 'O'],
-    scalars: [],
-    flags: [],
-    relations: [{ text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }, { text: 'O % 16 == 0', holds: ({ O }: { O: number }) => O % 16 === 0 }],
-    workspace: ({ N, O, C }: { N: number; O: number; C: number }) => ({ name: 'fp8MatmulScratch', sizes: { N, C: O, O: C } }),
+    relations: [{ text: 'activation >= 0 && activation <= 2', holds: ({ activation }: { activation: number }) => activation >= 0 && activation <= 2 }, { text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }, { text: 'O % 16 == 0', holds: ({ O }: { O: number }) => O % 16 === 0 }],
+    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'fp8MatmulScratch', sizes: { N, C, O, gradients: 0 } }),
   },
   fp8MatmulBackwardWeight: {
     name: 'fp8MatmulBackwardWeight',
@@ -654,32 +519,7 @@ export const contracts = {
     scalars: [],
     flags: ['accumulate'],
     relations: [{ text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }, { text: 'O % 16 == 0', holds: ({ O }: { O: number }) => O % 16 === 0 }],
-    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'fp8MatmulBackwardWeightScratch', sizes: { N, C, O } }),
-  },
-  fp8Classifier: {
-    name: 'fp8Classifier',
-    symbol: 'gpt2_fp8_classifier',
-    formula: "classifier with the logits of a matmul in FP8: logits = (in_values * in_scale) * weight_values^T * factors[SCALE] + bias",
-    tensors: {
-      losses: { access: '=', type: 'fp32', shape: ['N'] },
-      din: { access: '=', type: 'element', shape: ['N', 'C'], isOptional: true },
-      dweight: { access: 'accumulate', type: 'gradient', shape: ['Vp', 'C'], isOptional: true },
-      dbias: { access: 'accumulate', type: 'fp32', shape: ['Vp'], isOptional: true },
-      logits: { access: 'scratch', type: 'element', shape: ['N', 'Vp'] },
-      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
-      inValues: { access: 'read', type: 'fp8', shape: ['N', 'C'] },
-      inScale: { access: 'read', type: 'fp32', shape: ['N'] },
-      weight: { access: 'read', type: 'element', shape: ['Vp', 'C'] },
-      weightValues: { access: 'read', type: 'fp8', shape: ['Vp', 'C'] },
-      factors: { access: 'read', type: 'fp32', shape: ['4'] },
-      bias: { access: 'read', type: 'element', shape: ['Vp'], isOptional: true },
-      targets: { access: 'read', type: 'int32', shape: ['N'], below: 'V' },
-    },
-    sizes: ['N', 'C', 'V', 'Vp'],
-    scalars: ['dloss', 'softcap'],
-    flags: ['accumulate'],
-    relations: [{ text: 'V <= Vp', holds: ({ V, Vp }: { V: number; Vp: number }) => V <= Vp }, { text: 'softcap >= 0', holds: ({ softcap }: { softcap: number }) => softcap >= 0 }, { text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }, { text: 'Vp % 16 == 0', holds: ({ Vp }: { Vp: number }) => Vp % 16 === 0 }],
-    workspace: ({ N, C, Vp, din, dweight, dbias }: { N: number; C: number; Vp: number; din: Pointer | null; dweight: Pointer | null; dbias: Pointer | null }) => ({ name: 'fp8ClassifierScratch', sizes: { N, C, Vp, gradients: din || dweight || dbias ? 1 : 0 } }),
+    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'fp8MatmulScratch', sizes: { N, C, O, gradients: 1 } }),
   },
   globalNorm: {
     name: 'globalNorm',
@@ -771,12 +611,13 @@ export const contracts = {
     flags: [],
     relations: [],
   },
-  layernormMatmulForward: {
-    name: 'layernormMatmulForward',
-    symbol: 'gpt2_layernorm_matmul_forward',
-    formula: "The layernorm and the matmul after it as one op, for few rows: with h = layernorm(in) * norm_weight + norm_bias (eps 1e-5), out = h * weight^T + bias",
+  normMatmulForward: {
+    name: 'normMatmulForward',
+    symbol: 'gpt2_norm_matmul_forward',
+    formula: "out = activation(layernorm(in) * weight^T + bias), for few rows",
     tensors: {
       out: { access: '=', type: 'element', shape: ['N', 'O'] },
+      pre: { access: '=', type: 'element', shape: ['N', 'O'], isOptional: true, where: { argument: 'activation', operator: '==', value: 1, orNull: false } },
       in: { access: 'read', type: 'element', shape: ['N', 'C'] },
       normWeight: { access: 'read', type: 'element', shape: ['C'] },
       normBias: { access: 'read', type: 'element', shape: ['C'] },
@@ -784,29 +625,10 @@ export const contracts = {
       bias: { access: 'read', type: 'element', shape: ['O'], isOptional: true },
     },
     sizes: ['N', 'C', 'O'],
-    scalars: [],
+    scalars: ['activation'],
     flags: [],
-    relations: [],
-    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'layernormMatmulScratch', sizes: { N, C, O } }),
-  },
-  layernormMatmulGeluForward: {
-    name: 'layernormMatmulGeluForward',
-    symbol: 'gpt2_layernorm_matmul_gelu_forward',
-    formula: "layernorm_matmul_forward followed by GELU: pre = h * weight^T + bias, out = gelu(pre)",
-    tensors: {
-      out: { access: '=', type: 'element', shape: ['N', 'O'] },
-      pre: { access: '=', type: 'element', shape: ['N', 'O'] },
-      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
-      normWeight: { access: 'read', type: 'element', shape: ['C'] },
-      normBias: { access: 'read', type: 'element', shape: ['C'] },
-      weight: { access: 'read', type: 'element', shape: ['O', 'C'] },
-      bias: { access: 'read', type: 'element', shape: ['O'], isOptional: true },
-    },
-    sizes: ['N', 'C', 'O'],
-    scalars: [],
-    flags: [],
-    relations: [],
-    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'layernormMatmulScratch', sizes: { N, C, O } }),
+    relations: [{ text: 'activation >= 0 && activation <= 1', holds: ({ activation }: { activation: number }) => activation >= 0 && activation <= 1 }],
+    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'normMatmulScratch', sizes: { N, C, O } }),
   },
   attentionCachedForward: {
     name: 'attentionCachedForward',
@@ -944,60 +766,25 @@ export function rmsnormBackward(device: Device, args: { din: Tensor; dweight: Te
 }
 
 /**
- * out = in * weight^T + bias.
- *   out = [N,O], in [N,C], weight [O,C], bias [O] or NULL; workspace gpt2_matmul_scratch(N,C,O,0)
+ * out = activation(in * weight^T + bias) + residual. GELU's input `pre` is stored for backward; the squared ReLU's
+ * backward needs only `out`.
+ *   out = [N,O], pre = [N,O] where activation == GPT2_GELU, in [N,C], weight [O,C], bias [O] or NULL,
+ *   residual [N,O] or NULL where activation == GPT2_NO_ACTIVATION; activation >= 0 && activation <= GPT2_RELU_SQUARED;
+ *   workspace gpt2_matmul_scratch(N,C,O,0)
  */
-export function matmulForward(device: Device, args: { out: Tensor; in: Tensor; weight: Tensor; bias: Tensor | null }): void {
+export function matmulForward(device: Device, args: { out: Tensor; pre: Tensor | null; in: Tensor; weight: Tensor; bias: Tensor | null; residual: Tensor | null; activation: number }): void {
   enqueue(device, contracts.matmulForward, args);
 }
 
 /**
- * The matmul followed by GELU; also stores the GELU's input, which backward needs: pre = in * weight^T + bias, out = gelu(pre).
- *   out = [N,O], pre = [N,O], in [N,C], weight [O,C], bias [O] or NULL; workspace gpt2_matmul_scratch(N,C,O,0)
+ * din = (dout * weight) * activation', the derivative of the activation before this matmul. It is gelu'(pre), or
+ * 2 sqrt(activated) from the squared ReLU's output.
+ *   din = [N,C], dout [N,O], weight [O,C], pre [N,C] where activation == GPT2_GELU,
+ *   activated [N,C] where activation == GPT2_RELU_SQUARED; activation >= 0 && activation <= GPT2_RELU_SQUARED;
+ *   workspace gpt2_matmul_scratch(N,C,O,0)
  */
-export function matmulGeluForward(device: Device, args: { out: Tensor; pre: Tensor; in: Tensor; weight: Tensor; bias: Tensor | null }): void {
-  enqueue(device, contracts.matmulGeluForward, args);
-}
-
-/**
- * The matmul followed by the square of ReLU (So et al. 2021): out = relu(in * weight^T + bias)^2. Backward needs only `out`.
- *   out = [N,O], in [N,C], weight [O,C], bias [O] or NULL; workspace gpt2_matmul_scratch(N,C,O,0)
- */
-export function matmulReluSquaredForward(device: Device, args: { out: Tensor; in: Tensor; weight: Tensor; bias: Tensor | null }): void {
-  enqueue(device, contracts.matmulReluSquaredForward, args);
-}
-
-/**
- * The matmul added to the residual stream: out = residual + in * weight^T + bias.
- *   out = [N,O], in [N,C], weight [O,C], bias [O] or NULL, residual [N,O]; workspace gpt2_matmul_scratch(N,C,O,0)
- */
-export function matmulResidualForward(device: Device, args: { out: Tensor; in: Tensor; weight: Tensor; bias: Tensor | null; residual: Tensor }): void {
-  enqueue(device, contracts.matmulResidualForward, args);
-}
-
-/**
- * din = dout * weight.
- *   din = [N,C], dout [N,O], weight [O,C]; workspace gpt2_matmul_scratch(N,C,O,0)
- */
-export function matmulBackwardInput(device: Device, args: { din: Tensor; dout: Tensor; weight: Tensor }): void {
+export function matmulBackwardInput(device: Device, args: { din: Tensor; dout: Tensor; weight: Tensor; pre: Tensor | null; activated: Tensor | null; activation: number }): void {
   enqueue(device, contracts.matmulBackwardInput, args);
-}
-
-/**
- * gpt2_matmul_backward_input through the GELU before the matmul: din = (dout * weight) * gelu'(pre).
- *   din = [N,C], dout [N,O], weight [O,C], pre [N,C]; workspace gpt2_matmul_scratch(N,C,O,0)
- */
-export function matmulGeluBackwardInput(device: Device, args: { din: Tensor; dout: Tensor; weight: Tensor; pre: Tensor }): void {
-  enqueue(device, contracts.matmulGeluBackwardInput, args);
-}
-
-/**
- * gpt2_matmul_backward_input through the squared ReLU before the matmul, whose output is `activated`:
- * din = (dout * weight) * 2 sqrt(activated).
- *   din = [N,C], dout [N,O], weight [O,C], activated [N,C]; workspace gpt2_matmul_scratch(N,C,O,0)
- */
-export function matmulReluSquaredBackwardInput(device: Device, args: { din: Tensor; dout: Tensor; weight: Tensor; activated: Tensor }): void {
-  enqueue(device, contracts.matmulReluSquaredBackwardInput, args);
 }
 
 /**
@@ -1100,13 +887,16 @@ export function softcapForward(device: Device, args: { out: Tensor; in: Tensor; 
 /**
  * The last linear layer with its loss, and backward through both: losses[i] = -log softmax(logits[i])[targets[i]] over the first V
  * outputs, with logits = in * weight^T + bias, limited as by gpt2_softcap_forward if softcap > 0; din, dweight and dbias are the
- * gradients of dloss * sum of losses. The sm_90 kernels differ in two points: `logits` holds other values afterwards, and a logit
- * that exceeds the target's by more than 77 counts as 77 above it, so no loss exceeds 77 + log(V).
+ * gradients of dloss * sum of losses. With copies in FP8, logits = (in_values * in_scale) * weight_values^T * factors[SCALE] +
+ * bias, and the gradients still are computed from `in` and `weight`. The sm_90 kernels differ in two points: `logits` holds other
+ * values afterwards, and a logit that exceeds the target's by more than 77 counts as 77 above it, so no loss exceeds 77 + log(V).
  *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C]: gradient or NULL, dbias (accumulate) [Vp] or NULL,
- *   logits (scratch) [N,Vp], in [N,C], weight [Vp,C], bias [Vp] or NULL, targets [N] < V; V <= Vp; softcap >= 0;
- *   workspace gpt2_classifier_scratch(N,C,Vp,din || dweight || dbias)
+ *   logits (scratch) [N,Vp], in [N,C], in_values [N,C] or NULL, in_scale [N] or NULL with in_values, weight [Vp,C],
+ *   weight_values [Vp,C] or NULL with in_values, factors [GPT2_FP8_FACTORS] or NULL with in_values, bias [Vp] or NULL,
+ *   targets [N] < V; V <= Vp; softcap >= 0; in_values == NULL || C % 16 == 0; in_values == NULL || Vp % 16 == 0;
+ *   workspace gpt2_classifier_scratch(N,C,Vp,din || dweight || dbias,in_values)
  */
-export function classifier(device: Device, args: { losses: Tensor; din: Tensor | null; dweight: Tensor | null; dbias: Tensor | null; logits: Tensor; in: Tensor; weight: Tensor; bias: Tensor | null; targets: Tensor; V: number; dloss: number; softcap: number; accumulate: boolean }): void {
+export function classifier(device: Device, args: { losses: Tensor; din: Tensor | null; dweight: Tensor | null; dbias: Tensor | null; logits: Tensor; in: Tensor; inValues: Tensor | null; inScale: Tensor | null; weight: Tensor; weightValues: Tensor | null; factors: Tensor | null; bias: Tensor | null; targets: Tensor; V: number; dloss: number; softcap: number; accumulate: boolean }): void {
   enqueue(device, contracts.classifier, args);
 }
 
@@ -1174,85 +964,45 @@ export function rmsnormFp8Backward(device: Device, args: { din: Tensor; values: 
 }
 
 /**
- * out = in * weight^T + bias + residual. Serves forward, and backward to the input with the output's gradient as `in`,
- * the transposed weight, and no bias.
- *   out = [N,O], in [N,C], in_scale [N], weight [O,C], factors [GPT2_FP8_FACTORS], bias [O] or NULL, residual [N,O] or NULL;
- *   C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O)
+ * gpt2_matmul_forward in FP8: out = in * weight^T + bias + residual. With an activation the result is stored in FP8 only,
+ * values * scale = gelu(pre), pre = in * weight^T + bias, or values * scale = relu(in * weight^T + bias)^2; both copies are
+ * rounded from fp32.
+ *   out = [N,O] where activation == GPT2_NO_ACTIVATION, values = [N,O] where activation != GPT2_NO_ACTIVATION,
+ *   scale = [N] or NULL with values, columnwise = [O,N/16,16] or NULL where activation != GPT2_NO_ACTIVATION,
+ *   columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with columnwise, pre = [N,O] where activation == GPT2_GELU, in [N,C],
+ *   in_scale [N], in_norm [N] or NULL with values, in_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with columnwise, weight [O,C],
+ *   factors [GPT2_FP8_FACTORS], bias [O] or NULL, residual [N,O] or NULL where activation == GPT2_NO_ACTIVATION;
+ *   activation >= 0 && activation <= GPT2_RELU_SQUARED; C % 16 == 0; O % 16 == 0;
+ *   workspace gpt2_fp8_matmul_scratch(N,C,O,0)
  */
-export function fp8Matmul(device: Device, args: { out: Tensor; in: Tensor; inScale: Tensor; weight: Tensor; factors: Tensor; bias: Tensor | null; residual: Tensor | null }): void {
-  enqueue(device, contracts.fp8Matmul, args);
+export function fp8MatmulForward(device: Device, args: { out: Tensor | null; values: Tensor | null; scale: Tensor | null; columnwise: Tensor | null; columnwiseScale: Tensor | null; pre: Tensor | null; in: Tensor; inScale: Tensor; inNorm: Tensor | null; inColumnwiseNorm: Tensor | null; weight: Tensor; factors: Tensor; bias: Tensor | null; residual: Tensor | null; activation: number }): void {
+  enqueue(device, contracts.fp8MatmulForward, args);
 }
 
 /**
- * gpt2_matmul_gelu_forward in FP8; GELU's output is stored in FP8 only: pre = in * weight^T + bias, values = gelu(pre)
- * / scale. `scale` follows from the bound in_norm * ROW_NORM + BIAS. columnwise_scale follows from the same bound with
- * in_columnwise_norm, the norms of the columnwise copy of `in`. Both copies are rounded from fp32.
- *   values = [N,O], scale = [N], columnwise = [O,N/16,16] or NULL, columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with columnwise,
- *   pre = [N,O], in [N,C], in_scale [N], in_norm [N], in_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with columnwise, weight [O,C],
- *   factors [GPT2_FP8_FACTORS], bias [O] or NULL; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O)
+ * gpt2_matmul_backward_input in FP8: din = dout * weight. Through an activation the result is stored in FP8 only,
+ * values * scale = (dout * weight) * gelu'(pre) or (dout * weight) * 2 sqrt(activated), where `activated` is forward's
+ * result; both copies are rounded from fp32.
+ *   din = [N,C] where activation == GPT2_NO_ACTIVATION, values = [N,C] where activation != GPT2_NO_ACTIVATION,
+ *   scale = [N] or NULL with values, columnwise = [C,N/16,16] or NULL with values,
+ *   columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with values, dout [N,O], dout_scale [N], dout_norm [N] or NULL with values,
+ *   dout_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with values, transposed [C,O], factors [GPT2_FP8_FACTORS],
+ *   pre [N,C] where activation == GPT2_GELU, activated [N,C] where activation == GPT2_RELU_SQUARED,
+ *   activated_scale [N] or NULL with activated, activated_columnwise_scale [N/GPT2_FP8_BLOCK] or NULL with activated;
+ *   activation >= 0 && activation <= GPT2_RELU_SQUARED; C % 16 == 0; O % 16 == 0;
+ *   workspace gpt2_fp8_matmul_scratch(N,C,O,0)
  */
-export function fp8MatmulGeluForward(device: Device, args: { values: Tensor; scale: Tensor; columnwise: Tensor | null; columnwiseScale: Tensor | null; pre: Tensor; in: Tensor; inScale: Tensor; inNorm: Tensor; inColumnwiseNorm: Tensor | null; weight: Tensor; factors: Tensor; bias: Tensor | null }): void {
-  enqueue(device, contracts.fp8MatmulGeluForward, args);
-}
-
-/**
- * gpt2_matmul_relu_squared_forward in FP8; the result is stored in FP8 only:
- * values = relu(in * weight^T + bias)^2 / scale. The bounds are the squares of those of gpt2_fp8_matmul_gelu_forward.
- *   values = [N,O], scale = [N], columnwise = [O,N/16,16] or NULL, columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with columnwise,
- *   in [N,C], in_scale [N], in_norm [N], in_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with columnwise, weight [O,C],
- *   factors [GPT2_FP8_FACTORS], bias [O] or NULL; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O)
- */
-export function fp8MatmulReluSquaredForward(device: Device, args: { values: Tensor; scale: Tensor; columnwise: Tensor | null; columnwiseScale: Tensor | null; in: Tensor; inScale: Tensor; inNorm: Tensor; inColumnwiseNorm: Tensor | null; weight: Tensor; factors: Tensor; bias: Tensor | null }): void {
-  enqueue(device, contracts.fp8MatmulReluSquaredForward, args);
-}
-
-/**
- * gpt2_matmul_gelu_backward_input in FP8; the result is stored in FP8 only: values = (dout * weight) * gelu'(pre) /
- * scale. `scale` follows from the bound 1.13 * dout_norm * COLUMN_NORM, because gelu' is below 1.13. columnwise_scale
- * follows from the same bound with dout_columnwise_norm, the norms of the columnwise copy of `dout`. Both are rounded
- * from fp32.
- *   values = [N,C], scale = [N], columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], dout [N,O], dout_scale [N],
- *   dout_norm [N], dout_columnwise_norm [N/GPT2_FP8_BLOCK], transposed [C,O], factors [GPT2_FP8_FACTORS], pre [N,C]; C % 16 == 0;
- *   O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,O,C)
- */
-export function fp8MatmulGeluBackwardInput(device: Device, args: { values: Tensor; scale: Tensor; columnwise: Tensor; columnwiseScale: Tensor; dout: Tensor; doutScale: Tensor; doutNorm: Tensor; doutColumnwiseNorm: Tensor; transposed: Tensor; factors: Tensor; pre: Tensor }): void {
-  enqueue(device, contracts.fp8MatmulGeluBackwardInput, args);
-}
-
-/**
- * gpt2_matmul_relu_squared_backward_input in FP8; the result is stored in FP8 only:
- * values = (dout * weight) * 2 sqrt(activated) / scale. `activated` is forward's result. The bounds are those of
- * gpt2_fp8_matmul_gelu_backward_input with 2 sqrt(448 activated_scale) in place of 1.13, and with
- * activated_columnwise_scale for the columnwise copy.
- *   values = [N,C], scale = [N], columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], dout [N,O], dout_scale [N],
- *   dout_norm [N], dout_columnwise_norm [N/GPT2_FP8_BLOCK], transposed [C,O], factors [GPT2_FP8_FACTORS], activated [N,C],
- *   activated_scale [N], activated_columnwise_scale [N/GPT2_FP8_BLOCK]; C % 16 == 0; O % 16 == 0;
- *   workspace gpt2_fp8_matmul_scratch(N,O,C)
- */
-export function fp8MatmulReluSquaredBackwardInput(device: Device, args: { values: Tensor; scale: Tensor; columnwise: Tensor; columnwiseScale: Tensor; dout: Tensor; doutScale: Tensor; doutNorm: Tensor; doutColumnwiseNorm: Tensor; transposed: Tensor; factors: Tensor; activated: Tensor; activatedScale: Tensor; activatedColumnwiseScale: Tensor }): void {
-  enqueue(device, contracts.fp8MatmulReluSquaredBackwardInput, args);
+export function fp8MatmulBackwardInput(device: Device, args: { din: Tensor | null; values: Tensor | null; scale: Tensor | null; columnwise: Tensor | null; columnwiseScale: Tensor | null; dout: Tensor; doutScale: Tensor; doutNorm: Tensor | null; doutColumnwiseNorm: Tensor | null; transposed: Tensor; factors: Tensor; pre: Tensor | null; activated: Tensor | null; activatedScale: Tensor | null; activatedColumnwiseScale: Tensor | null; activation: number }): void {
+  enqueue(device, contracts.fp8MatmulBackwardInput, args);
 }
 
 /**
  * gpt2_matmul_backward_weight from columnwise copies: dweight (=|+=) dout^T * in; dbias (=|+=) column sums of dout.
  *   dweight (accumulate) [O,C]: gradient, dbias (accumulate) [O] or NULL, dout [O,N/16,16], dout_scale [N/GPT2_FP8_BLOCK],
- *   in [C,N/16,16], in_scale [N/GPT2_FP8_BLOCK]; C % 16 == 0; O % 16 == 0;
- *   workspace gpt2_fp8_matmul_backward_weight_scratch(N,C,O)
+ *   in [C,N/16,16], in_scale [N/GPT2_FP8_BLOCK]; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O,1)
  */
 export function fp8MatmulBackwardWeight(device: Device, args: { dweight: Tensor; dbias: Tensor | null; dout: Tensor; doutScale: Tensor; in: Tensor; inScale: Tensor; N: number; accumulate: boolean }): void {
   enqueue(device, contracts.fp8MatmulBackwardWeight, args);
-}
-
-/**
- * gpt2_classifier with the logits of a matmul in FP8: logits = (in_values * in_scale) * weight_values^T *
- * factors[SCALE] + bias. The gradients are computed from `in` and `weight` in the context's dtype.
- *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C]: gradient or NULL, dbias (accumulate) [Vp] or NULL,
- *   logits (scratch) [N,Vp], in [N,C], in_values [N,C], in_scale [N], weight [Vp,C], weight_values [Vp,C],
- *   factors [GPT2_FP8_FACTORS], bias [Vp] or NULL, targets [N] < V; V <= Vp; softcap >= 0; C % 16 == 0; Vp % 16 == 0;
- *   workspace gpt2_fp8_classifier_scratch(N,C,Vp,din || dweight || dbias)
- */
-export function fp8Classifier(device: Device, args: { losses: Tensor; din: Tensor | null; dweight: Tensor | null; dbias: Tensor | null; logits: Tensor; in: Tensor; inValues: Tensor; inScale: Tensor; weight: Tensor; weightValues: Tensor; factors: Tensor; bias: Tensor | null; targets: Tensor; V: number; dloss: number; softcap: number; accumulate: boolean }): void {
-  enqueue(device, contracts.fp8Classifier, args);
 }
 
 /**
@@ -1326,22 +1076,13 @@ export function muonUpdate(device: Device, args: { weight: Tensor; master: Tenso
 }
 
 /**
- * The layernorm and the matmul after it as one op, for few rows: with h = layernorm(in) * norm_weight + norm_bias
- * (eps 1e-5), out = h * weight^T + bias.
- *   out = [N,O], in [N,C], norm_weight [C], norm_bias [C], weight [O,C], bias [O] or NULL;
- *   workspace gpt2_layernorm_matmul_scratch(N,C,O)
+ * out = activation(layernorm(in) * weight^T + bias), for few rows. GELU's input is stored as `pre`; the layernorm's eps
+ * is 1e-5.
+ *   out = [N,O], pre = [N,O] where activation == GPT2_GELU, in [N,C], norm_weight [C], norm_bias [C], weight [O,C],
+ *   bias [O] or NULL; activation >= 0 && activation <= GPT2_GELU; workspace gpt2_norm_matmul_scratch(N,C,O)
  */
-export function layernormMatmulForward(device: Device, args: { out: Tensor; in: Tensor; normWeight: Tensor; normBias: Tensor; weight: Tensor; bias: Tensor | null }): void {
-  enqueue(device, contracts.layernormMatmulForward, args);
-}
-
-/**
- * gpt2_layernorm_matmul_forward followed by GELU: pre = h * weight^T + bias, out = gelu(pre).
- *   out = [N,O], pre = [N,O], in [N,C], norm_weight [C], norm_bias [C], weight [O,C], bias [O] or NULL;
- *   workspace gpt2_layernorm_matmul_scratch(N,C,O)
- */
-export function layernormMatmulGeluForward(device: Device, args: { out: Tensor; pre: Tensor; in: Tensor; normWeight: Tensor; normBias: Tensor; weight: Tensor; bias: Tensor | null }): void {
-  enqueue(device, contracts.layernormMatmulGeluForward, args);
+export function normMatmulForward(device: Device, args: { out: Tensor; pre: Tensor | null; in: Tensor; normWeight: Tensor; normBias: Tensor; weight: Tensor; bias: Tensor | null; activation: number }): void {
+  enqueue(device, contracts.normMatmulForward, args);
 }
 
 /**
@@ -1390,24 +1131,16 @@ export const attentionScratch = (device: Device, sizes: { B: number; T: number; 
   scratch(device, 'attentionScratch', sizes);
 
 /** With `gradients` 0, the bytes for losses only; the size for the largest N then serves every smaller N. */
-export const classifierScratch = (device: Device, sizes: { N: number; C: number; Vp: number; gradients: boolean }): number =>
+export const classifierScratch = (device: Device, sizes: { N: number; C: number; Vp: number; gradients: boolean; fp8: boolean }): number =>
   scratch(device, 'classifierScratch', sizes);
 
 /** Bytes of workspace. */
 export const fp8QuantizeWeightScratch = (device: Device, sizes: { C: number; O: number }): number =>
   scratch(device, 'fp8QuantizeWeightScratch', sizes);
 
-/** Bytes of workspace. */
-export const fp8MatmulScratch = (device: Device, sizes: { N: number; C: number; O: number }): number =>
+/** `gradients` as of gpt2_matmul_scratch. */
+export const fp8MatmulScratch = (device: Device, sizes: { N: number; C: number; O: number; gradients: boolean }): number =>
   scratch(device, 'fp8MatmulScratch', sizes);
-
-/** Bytes of workspace. */
-export const fp8MatmulBackwardWeightScratch = (device: Device, sizes: { N: number; C: number; O: number }): number =>
-  scratch(device, 'fp8MatmulBackwardWeightScratch', sizes);
-
-/** With `gradients` 0, the bytes for losses only; the size for the largest N then serves every smaller N. */
-export const fp8ClassifierScratch = (device: Device, sizes: { N: number; C: number; Vp: number; gradients: boolean }): number =>
-  scratch(device, 'fp8ClassifierScratch', sizes);
 
 /** Bytes of workspace. */
 export const globalNormScratch = (device: Device, sizes: { matrixCount: number; vectorCount: number }): number =>
@@ -1422,8 +1155,8 @@ export const newtonSchulzScratch = (device: Device, sizes: { M: number; R: numbe
   scratch(device, 'newtonSchulzScratch', sizes);
 
 /** Bytes of workspace. */
-export const layernormMatmulScratch = (device: Device, sizes: { N: number; C: number; O: number }): number =>
-  scratch(device, 'layernormMatmulScratch', sizes);
+export const normMatmulScratch = (device: Device, sizes: { N: number; C: number; O: number }): number =>
+  scratch(device, 'normMatmulScratch', sizes);
 
 /** Bytes of workspace. */
 export const attentionCachedScratch = (device: Device, sizes: { S: number }): number =>

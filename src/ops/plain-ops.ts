@@ -8,15 +8,15 @@ export type PlainOp = readonly [plain: OpVariant, renamed: Readonly<Record<strin
 
 const rows: Readonly<Record<string, readonly (readonly [plain: string, renamed: Readonly<Record<string, string>>])[]>> =
   {
-    matmul_gelu_forward: [
+    'matmul_forward.gelu': [
       ['matmul_forward', { out: 'pre' }],
       ['gelu_forward', { in: 'pre' }],
     ],
-    matmul_residual_forward: [
+    'matmul_forward.residual': [
       ['matmul_forward', {}],
       ['residual_forward', { a: 'out', b: 'residual' }],
     ],
-    matmul_gelu_backward_input: [
+    'matmul_backward_input.gelu': [
       ['matmul_backward_input', {}],
       ['gelu_backward', { dout: 'din', in: 'pre' }],
     ],

@@ -3,11 +3,14 @@
 // kernel cards (kernels/) name variants.
 import { didYouMean } from '../base/checks/nearest.ts';
 import { UsageError } from '../base/errors.ts';
+import { GPT2_ACTIVATION } from '../native/bindings.generated.ts';
 import { meets, type OpContract, type OpVariant, type When } from './contract.ts';
 import { contracts } from './ops.generated.ts';
 
 /** The name of the op that computed a variant before ABI 22, under which benchmarks recorded it, and the variant's conditions. */
 type Row = readonly [formerly: string, when: When];
+
+const { GPT2_NO_ACTIVATION: none, GPT2_GELU: gelu, GPT2_RELU_SQUARED: reluSquared } = GPT2_ACTIVATION;
 
 /** The variants of each op that has several, by the op's name in the header. The plain variant has the op's name. */
 const table = {
@@ -18,6 +21,35 @@ const table = {
   global_norm: {
     plain: ['global_norm', { communicator: null }],
     of_ranks: ['global_norm_of_ranks', { communicator: 'tensor' }],
+  },
+  matmul_forward: {
+    plain: ['matmul_forward', { activation: none, residual: null }],
+    gelu: ['matmul_gelu_forward', { activation: gelu }],
+    relu_squared: ['matmul_relu_squared_forward', { activation: reluSquared }],
+    residual: ['matmul_residual_forward', { activation: none, residual: 'tensor' }],
+  },
+  matmul_backward_input: {
+    plain: ['matmul_backward_input', { activation: none }],
+    gelu: ['matmul_gelu_backward_input', { activation: gelu }],
+    relu_squared: ['matmul_relu_squared_backward_input', { activation: reluSquared }],
+  },
+  classifier: {
+    plain: ['classifier', { inValues: null }],
+    fp8: ['fp8_classifier', { inValues: 'tensor' }],
+  },
+  fp8_matmul_forward: {
+    plain: ['fp8_matmul', { activation: none }],
+    gelu: ['fp8_matmul_gelu_forward', { activation: gelu }],
+    relu_squared: ['fp8_matmul_relu_squared_forward', { activation: reluSquared }],
+  },
+  fp8_matmul_backward_input: {
+    plain: ['fp8_matmul', { activation: none }],
+    gelu: ['fp8_matmul_gelu_backward_input', { activation: gelu }],
+    relu_squared: ['fp8_matmul_relu_squared_backward_input', { activation: reluSquared }],
+  },
+  norm_matmul_forward: {
+    plain: ['layernorm_matmul_forward', { activation: none }],
+    gelu: ['layernorm_matmul_gelu_forward', { activation: gelu }],
   },
 } as const satisfies Readonly<Record<string, Readonly<Record<string, Row>>>>;
 
@@ -60,9 +92,11 @@ export const opVariants: readonly OpVariant[] = Object.values(contracts).flatMap
 });
 
 const byName = new Map(opVariants.map((variant) => [variant.name, variant]));
-const renamed = new Map(
-  Object.keys(table).flatMap((op) => rowsOf(op).map(([variant, [formerly]]) => [formerly, nameOf(op, variant)])),
-);
+/** The variants today of an op before ABI 22: several for fp8_matmul, which served forward and backward. */
+const renamed = (formerly: string): string[] =>
+  Object.keys(table).flatMap((op) =>
+    rowsOf(op).flatMap(([variant, [name]]) => (name === formerly ? [nameOf(op, variant)] : [])),
+  );
 
 /** The variant of a call. @param args tensors or addresses, null if omitted, and numbers */
 export function variantOf(op: OpContract, args: Readonly<Record<string, unknown>>): OpVariant {
@@ -75,14 +109,14 @@ export function variantOf(op: OpContract, args: Readonly<Record<string, unknown>
 export function variantNamed(name: string): OpVariant {
   const found = byName.get(name);
   if (found) return found;
-  const now = renamed.get(name);
+  const now = renamed(name);
   const names = [...byName.keys()];
   throw new UsageError(
-    now === undefined
+    now.length === 0
       ? `there is no op "${name}": ${didYouMean(name, names, `name one of ${names.join(', ')}`)}`
-      : `there is no op "${name}" any more: it is ${now}`,
+      : `there is no op "${name}" any more: it is ${now.join(' or ')}`,
   );
 }
 
 /** A name in recorded benchmarks as the variant's name today. */
-export const currentName = (recorded: string): string => renamed.get(recorded) ?? recorded;
+export const currentName = (recorded: string): string => renamed(recorded)[0] ?? recorded;

@@ -1,15 +1,17 @@
 // What compute-sanitizer watches: small steps of a whole model in every dtype, with AdamW and Muon, accumulation, validation and a
 // sample, op by op and as graphs, at sizes with ragged edges. Not a test of results; those are in the other suites.
 //   small-steps.ts [DTYPE...]      without dtypes: in all that the GPU has
+
 import { meanLoss } from '../../src/inference/evaluate/mean-loss.ts';
 import { generate } from '../../src/inference/sample/generate.ts';
 import type { ModelConfig } from '../../src/model/config.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
 import { KeyValueCache } from '../../src/model/key-value-cache.ts';
+import { linearBackwardInput, linearForward } from '../../src/model/linear.ts';
 import { createModel } from '../../src/model/model.ts';
 import { Device, type Dtype } from '../../src/native/device.ts';
 import { allocateTensor } from '../../src/native/tensor.ts';
-import { matmulBackwardInput, matmulResidualForward, matmulScratch } from '../../src/ops/ops.generated.ts';
+import { matmulScratch } from '../../src/ops/ops.generated.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
 import { isBlockMatrix, Muon } from '../../src/optimizer/muon.ts';
 import { Trainer } from '../../src/train/step/trainer.ts';
@@ -80,8 +82,8 @@ if (dtypes.includes('bf16')) {
   const tensor = (name: string, ...shape: number[]) => allocateTensor(device, name, 'bf16', shape);
   const [wide, narrow, residual] = [tensor('wide', N, C), tensor('narrow', N, O), tensor('residual', N, O)];
   const [weight, turned, bias] = [tensor('weight', O, C), tensor('turned', C, O), tensor('bias', O)];
-  matmulResidualForward(device, { out: narrow, in: wide, weight, bias, residual });
-  matmulBackwardInput(device, { din: narrow, dout: wide, weight: turned });
+  linearForward(device, { out: { plain: narrow }, in: { plain: wide }, weight, bias, residual });
+  linearBackwardInput(device, { din: { plain: narrow }, dout: { plain: wide }, weight: turned });
   await device.finished();
 }
 console.log('small steps done');

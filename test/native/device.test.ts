@@ -207,12 +207,13 @@ describeCuda('memory that is not aligned', () => {
   it('goes to kernels that can read it', () => {
     using device = Device.open({ kind: 'cuda', dtype: 'bf16' });
     const [N, C, V] = [64, 64, 128];
-    device.reserveWorkspace(classifierScratch(device, { N, C, Vp: V, gradients: true }));
+    device.reserveWorkspace(classifierScratch(device, { N, C, Vp: V, gradients: true, fp8: false }));
     const make = (name: string, shape: number[]) => allocateTensor(device, name, 'bf16', shape);
     const input = make('in', [(N + 1) * C]);
     const losses = allocateTensor(device, 'losses', 'fp32', [N]);
     const op = {
       ...{ losses, din: null, dweight: null, dbias: null, bias: null, V, dloss: 0, softcap: 0, accumulate: false },
+      ...{ inValues: null, inScale: null, weightValues: null, factors: null },
       ...{ logits: make('logits', [N, V]), weight: make('weight', [V, C]) },
       targets: allocateTensor(device, 'targets', 'int32', [N]),
     };

@@ -1,6 +1,8 @@
 // The same inputs give the same bits, again and again, where many blocks share a sum.
+
 import { createHash } from 'node:crypto';
 import { expect, it } from 'vitest';
+import { linearBackwardInput, linearForward } from '../../src/model/linear.ts';
 import type { LibraryKind } from '../../src/native/find-library.ts';
 import type { Tensor } from '../../src/native/tensor.ts';
 import { Random } from '../../src/ops/cases/case-numbers.ts';
@@ -9,21 +11,19 @@ import {
   attentionBackward,
   attentionForward,
   attentionScratch,
+  classifier,
+  classifierScratch,
   embeddingBackward,
   embeddingScratch,
-  fp8Classifier,
-  fp8ClassifierScratch,
   fp8MatmulBackwardWeight,
-  fp8MatmulBackwardWeightScratch,
+  fp8MatmulScratch,
   fp8QuantizeWeight,
   fp8QuantizeWeightScratch,
   fp8Transpose,
   layernormBackward,
   layernormFp8Backward,
   layernormScratch,
-  matmulBackwardInput,
   matmulBackwardWeight,
-  matmulResidualForward,
   matmulScratch,
   newtonSchulz,
   newtonSchulzScratch,
@@ -96,8 +96,8 @@ describeBackends(
       const [weight, turned] = [drawn('weight', O, C), drawn('turned', C, O)];
       const [out, dinput] = [bench.tensor('out', [N, O]), bench.tensor('dinput', [N, O])];
       expectSameBits(bench, [out, dinput], () => {
-        matmulResidualForward(device(), { out, in: wide, weight, bias: null, residual });
-        matmulBackwardInput(device(), { din: dinput, dout: wide, weight: turned });
+        linearForward(device(), { out: { plain: out }, in: { plain: wide }, weight, bias: null, residual });
+        linearBackwardInput(device(), { din: { plain: dinput }, dout: { plain: wide }, weight: turned });
       });
     });
 
@@ -199,7 +199,7 @@ describeBackends(
     it('columnwise copies and their products, k split over blocks', () => {
       using bench = new TensorBench(device());
       const [N, C, O] = [3000, 144, 208];
-      device().reserveWorkspace(fp8MatmulBackwardWeightScratch(device(), { N, C, O }));
+      device().reserveWorkspace(fp8MatmulScratch(device(), { N, C, O, gradients: true }));
       const random = new Random(10);
       const rows = (width: number) => ({
         values: bench.tensor('values', [N, width], random.normals(N * width, 100), 'fp8'),
@@ -227,7 +227,7 @@ describeBackends(
     it('classifier', () => {
       using bench = new TensorBench(device());
       const [N, C, V, Vp] = kind === 'cpu' ? [65, 64, 300, 304] : [1100, 768, 5000, 5008];
-      device().reserveWorkspace(fp8ClassifierScratch(device(), { N, C, Vp, gradients: true }));
+      device().reserveWorkspace(classifierScratch(device(), { N, C, Vp, gradients: true, fp8: true }));
       const random = new Random(9);
       const drawn = (name: string, rows: number, scale: number, type?: 'fp8') =>
         bench.tensor(name, [rows, C], random.normals(rows * C, scale), type);
@@ -247,7 +247,7 @@ describeBackends(
         targets: bench.tensor('targets', [N], random.integers(N, V), 'int32'),
         ...{ V, dloss: 1 / N, softcap: 0, accumulate: false },
       };
-      expectSameBits(bench, Object.values(outputs), () => fp8Classifier(device(), op));
+      expectSameBits(bench, Object.values(outputs), () => classifier(device(), op));
     });
   },
   { dtypes: ['fp8'] },

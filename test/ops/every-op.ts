@@ -2,6 +2,7 @@
 // first. Then what no case says: products of many tiles, attention of many heads, ids that do not exist.
 
 import { describe, expect, it } from 'vitest';
+import { GPT2_ACTIVATION } from '../../src/native/bindings.generated.ts';
 import type { Device, Dtype } from '../../src/native/device.ts';
 import type { Tensor } from '../../src/native/tensor.ts';
 import { attention } from '../../src/ops/cases/attention.ts';
@@ -23,14 +24,13 @@ import {
   matmulBackwardInput,
   matmulBackwardWeight,
   matmulForward,
-  matmulGeluBackwardInput,
-  matmulGeluForward,
-  matmulResidualForward,
   matmulScratch,
 } from '../../src/ops/ops.generated.ts';
 import { opVariants } from '../../src/ops/variants.ts';
 import { describeBackends } from '../support/backends.ts';
 import { TensorBench } from '../support/tensors.ts';
+
+const { GPT2_NO_ACTIVATION, GPT2_GELU } = GPT2_ACTIVATION;
 
 const failures = (comparisons: readonly Comparison[]): readonly Comparison[] =>
   comparisons.filter(({ isWithin }) => !isWithin);
@@ -122,18 +122,21 @@ export const describeEveryOp = (only: Dtype): void =>
         const bounds = { fp32: 1e-6 * Math.sqrt(K) + 2e-7, tf32: 1e-3, bf16: 2e-3 };
         const throughGelu = { ...bounds, fp32: bounds.fp32 * 2, bf16: 3e-3 };
         const operands = { in: x.tensor, weight, bias: bias.tensor };
+        const none = { pre: null, residual: null, activation: GPT2_NO_ACTIVATION };
         const [out, pre] = [bench.tensor('out', [N, wide]), bench.tensor('pre', [N, wide])];
-        matmulForward(device(), { out, ...operands });
+        matmulForward(device(), { out, ...operands, ...none });
         expectNear('out', dtype, out, linear, bounds);
-        matmulResidualForward(device(), { out, residual: other.tensor, ...operands });
+        matmulForward(device(), { out, ...operands, ...none, residual: other.tensor });
         expectNear('residual', dtype, out, plus(linear, other.values), bounds);
-        matmulGeluForward(device(), { out, pre, ...operands });
+        matmulForward(device(), { out, ...operands, ...none, pre, activation: GPT2_GELU });
         expectNear('pre', dtype, pre, linear, bounds);
         expectNear('gelu', dtype, out, linear.map(gelu), throughGelu);
-        matmulBackwardInput(device(), { din: out, dout: x.tensor, weight: turned });
+        const gradients = { din: out, dout: x.tensor, weight: turned };
+        matmulBackwardInput(device(), { ...gradients, ...none, activated: null });
         expectNear('din', dtype, out, plain, bounds);
         const through = plain.map((value, i) => value * geluDerivative(other.values[i]!));
-        matmulGeluBackwardInput(device(), { din: out, dout: x.tensor, weight: turned, pre: other.tensor });
+        const saved = { pre: other.tensor, activated: null };
+        matmulBackwardInput(device(), { ...gradients, ...saved, activation: GPT2_GELU });
         expectNear('din through gelu', dtype, out, through, throughGelu);
         bench.checkGuards();
       });
@@ -234,7 +237,7 @@ export const describeEveryOp = (only: Dtype): void =>
       it.skipIf(isCpu)('classifier: what cannot be is NaN, not a number (CUDA only)', () => {
         using bench = new TensorBench(device());
         const [N, C, Vp] = [4, 64, 128];
-        device().reserveWorkspace(classifierScratch(device(), { N, C, Vp, gradients: true }));
+        device().reserveWorkspace(classifierScratch(device(), { N, C, Vp, gradients: true, fp8: false }));
         const random = new Random(5);
         const values = random.normals(N * C);
         values[2 * C + 5] = NaN;
@@ -246,6 +249,7 @@ export const describeEveryOp = (only: Dtype): void =>
           dbias: null,
           logits: bench.tensor('logits', [N, Vp]),
           in: bench.tensor('in', [N, C], values),
+          ...{ inValues: null, inScale: null, weightValues: null, factors: null },
           weight: bench.tensor('weight', [Vp, C], random.normals(Vp * C)),
           bias: null,
           targets: bench.tensor('targets', [N], Int32Array.from([1, 100, 3, 4]), 'int32'),

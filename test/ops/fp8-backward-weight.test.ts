@@ -6,7 +6,7 @@ import type { Tensor } from '../../src/native/tensor.ts';
 import { floats, held, type Numbers, Random, relativeError } from '../../src/ops/cases/case-numbers.ts';
 import { columnwise, drawScales, scaled } from '../../src/ops/cases/fp8.ts';
 import { columnSums, product } from '../../src/ops/cases/matmul.ts';
-import { fp8MatmulBackwardWeight, fp8MatmulBackwardWeightScratch, fp8Transpose } from '../../src/ops/ops.generated.ts';
+import { fp8MatmulBackwardWeight, fp8MatmulScratch, fp8Transpose } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { bytesOf, emptyCopy } from '../support/fp8.ts';
 import { TensorBench } from '../support/tensors.ts';
@@ -31,7 +31,7 @@ describeBackends(
 
     function operation(bench: TensorBench) {
       const { N, C, O } = sizes;
-      device().reserveWorkspace(fp8MatmulBackwardWeightScratch(device(), { N, C, O }));
+      device().reserveWorkspace(fp8MatmulScratch(device(), { N, C, O, gradients: true }));
       const random = new Random(6);
       const [dout, input] = [drawn(bench, 'dout', random, O), drawn(bench, 'in', random, C)];
       const dweight = bench.tensor('dweight', [O, C], undefined, device().gradientType);
@@ -83,7 +83,7 @@ describeBackends(
       using accumulating = Device.open({ kind, dtype: 'fp8', accumulates: true });
       using bench = new TensorBench(accumulating);
       const [N, C, O] = [2008, 784, 6160];
-      accumulating.reserveWorkspace(fp8MatmulBackwardWeightScratch(accumulating, { N, C, O }));
+      accumulating.reserveWorkspace(fp8MatmulScratch(accumulating, { N, C, O, gradients: true }));
       const random = new Random(10);
       const base = held('fp8', random.normals(100_003, 100));
       const copyOf = (name: string, width: number) => {

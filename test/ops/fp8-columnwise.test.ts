@@ -1,6 +1,7 @@
 // Columnwise copies in FP8: exact order, padding and scales, each copy rounded once, NaN.
 import { describe, expect, it } from 'vitest';
 import { fromE4m3, toE4m3 } from '../../src/base/files/half-floats.ts';
+import { GPT2_ACTIVATION } from '../../src/native/bindings.generated.ts';
 import { blocksOf, groupsOf } from '../../src/native/element-types.ts';
 import type { Tensor } from '../../src/native/tensor.ts';
 import { floats, held, type Numbers, norm, Random } from '../../src/ops/cases/case-numbers.ts';
@@ -16,12 +17,7 @@ import {
   scaleOf,
 } from '../../src/ops/cases/fp8.ts';
 import { linear } from '../../src/ops/cases/matmul.ts';
-import {
-  fp8MatmulGeluForward,
-  fp8MatmulReluSquaredForward,
-  fp8MatmulScratch,
-  fp8Transpose,
-} from '../../src/ops/ops.generated.ts';
+import { fp8MatmulForward, fp8MatmulScratch, fp8Transpose } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import {
   activated,
@@ -117,7 +113,7 @@ describeBackends(
 
     /** Operands of a product whose weight [O,C] may be a transposed one, and rows' scales, a block's smaller than that before. */
     function operands(bench: TensorBench, { N, C, O }: { N: number; C: number; O: number }) {
-      device().reserveWorkspace(fp8MatmulScratch(device(), { N, C, O }));
+      device().reserveWorkspace(fp8MatmulScratch(device(), { N, C, O, gradients: false }));
       const random = new Random(N + O);
       const [x, weights] = [N, O].map((rows) => held('fp8', random.normals(rows * C, 100))) as [
         Float32Array,
@@ -226,7 +222,7 @@ describeBackends(
       const stored = emptyResult(bench, N, O);
       const bias = bench.tensor('bias', [O], new Float32Array(O));
       const forward = { in: input, inScale, inNorm, inColumnwiseNorm: blockNorm, weight, factors, bias };
-      const run = () => fp8MatmulGeluForward(device(), { ...stored, pre: bench.tensor('pre', [N, O]), ...forward });
+      const run = () => activated[0]!.forward(device(), { ...stored, pre: bench.tensor('pre', [N, O]), ...forward });
       // All elements are as large as the row's largest, and so are the weights': results are the bound itself.
       input.write(toE4m3(new Float32Array(N * C).fill(448)));
       const norms = floats(inScale).map((one) => one * 448 * Math.sqrt(C));
@@ -267,7 +263,7 @@ describeBackends(
       // A finite bound whose square is not.
       factors.write(Float32Array.of(2 ** -9, 2 ** 70, 0, 0));
       forward.bias = bench.tensor('bias', [O], new Float32Array(O));
-      fp8MatmulReluSquaredForward(device(), { ...stored, ...forward });
+      activated[1]!.forward(device(), { ...stored, pre: null, ...forward });
       expectInfinite();
       expect(floats(stored.values).every((value) => value === 0)).toBe(true);
       bench.checkGuards();
@@ -281,7 +277,7 @@ describeBackends(
     ])('rounds each copy of $name once, and keeps NaN in its row', ({ forward, backward, ...own }) => {
       using bench = new TensorBench(device());
       const [N, C] = [21, 16];
-      device().reserveWorkspace(fp8MatmulScratch(device(), { N, C, O: C }));
+      device().reserveWorkspace(fp8MatmulScratch(device(), { N, C, O: C, gradients: false }));
       const x = Float32Array.from({ length: N * C }, (_, index) => (index % C < 2 ? 1 : 0));
       x.fill(0, 17 * C, 18 * C);
       x[3 * C] = Number.NaN;
@@ -333,8 +329,10 @@ describeBackends(
       const [N, C, O] = [37, 64, 208];
       const { input, inScale, inNorm, blockNorm, weight, factors } = operands(bench, { N, C, O });
       const forward = { in: input, inScale, inNorm, inColumnwiseNorm: blockNorm, weight, factors, bias: null };
-      const args = { ...emptyResult(bench, N, O), pre: bench.tensor('pre', [N, O]), ...forward };
+      const stored = { ...emptyResult(bench, N, O), pre: bench.tensor('pre', [N, O]) };
+      const args = { out: null, ...stored, ...forward, residual: null };
       const native = Object.entries(args).map(([name, tensor]) => [name, tensor?.pointer ?? null]);
+      const sizes = { N, C, O, activation: GPT2_ACTIVATION.GPT2_GELU };
       for (const [missing, wrong] of [
         [['columnwise'], 'columnwiseScale'],
         [['columnwiseScale'], 'columnwiseScale'],
@@ -343,9 +341,9 @@ describeBackends(
       ] as const) {
         const nulls = Object.fromEntries(missing.map((name) => [name, null]));
         const refused = `expected both ${wrong} and columnwise, or neither`;
-        expect(() => fp8MatmulGeluForward(device(), { ...args, ...nulls })).toThrow(refused);
+        expect(() => fp8MatmulForward(device(), { ...args, ...sizes, ...nulls })).toThrow(refused);
         expect(() =>
-          device().call('fp8MatmulGeluForward', { ...Object.fromEntries(native), N, C, O, ...nulls } as never),
+          device().call('fp8MatmulForward', { ...Object.fromEntries(native), ...sizes, ...nulls } as never),
         ).toThrow(
           refused.replace(
             wrong,

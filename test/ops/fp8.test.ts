@@ -31,9 +31,7 @@ import {
 import { transposed } from '../../src/ops/cases/fp8-quantize-weight.ts';
 import { linear, product } from '../../src/ops/cases/matmul.ts';
 import {
-  fp8Matmul,
-  fp8MatmulGeluForward,
-  fp8MatmulReluSquaredBackwardInput,
+  fp8MatmulForward,
   fp8MatmulScratch,
   fp8QuantizeWeight,
   fp8QuantizeWeightScratch,
@@ -52,6 +50,7 @@ import {
   emptyResult,
   expectBackwardScales,
   forwardTensors,
+  plainForward,
 } from '../support/fp8.ts';
 import { TensorBench } from '../support/tensors.ts';
 
@@ -194,7 +193,7 @@ describeBackends(
     /** Products of 16 x 16 numbers, with a weight of ones and rows of twos times a scale. */
     function smallProduct(bench: TensorBench, scale: number) {
       const N = 16;
-      device().reserveWorkspace(fp8MatmulScratch(device(), { N, C: N, O: N }));
+      device().reserveWorkspace(fp8MatmulScratch(device(), { N, C: N, O: N, gradients: false }));
       const matrix = (name: string, value: number) =>
         bench.tensor(name, [N, N], new Float32Array(N * N).fill(value), 'fp8');
       const rows = (name: string, value: number) => bench.floats(name, [N], new Float32Array(N).fill(value));
@@ -210,7 +209,7 @@ describeBackends(
       inNorm.write(new Float32Array(bits.buffer));
       const { values, scale } = emptyResult(bench, N, N);
       const noCopy = { columnwise: null, columnwiseScale: null, inColumnwiseNorm: null };
-      fp8MatmulGeluForward(device(), {
+      activated[0]!.forward(device(), {
         ...{ values, scale, ...noCopy, pre: bench.tensor('pre', [N, N]) },
         ...{ in: input, inScale, inNorm, weight, factors, bias: null },
       });
@@ -224,10 +223,10 @@ describeBackends(
       const activatedColumnwiseScale = bench.floats('activatedColumnwiseScale', [1], [2 ** 120]);
       const norms = new Float32Array(N).fill(8 * 2 ** -90);
       const stored = emptyResult(bench, N, N);
-      fp8MatmulReluSquaredBackwardInput(device(), {
+      activated[1]!.backward(device(), {
         ...{ ...stored, dout: input, doutScale: inScale, doutNorm: bench.floats('doutNorm', [N], norms) },
         ...{ doutColumnwiseNorm: bench.floats('doutColumnwiseNorm', [1], [norms[0]!]), transposed: weight, factors },
-        ...{ activated: matrix('activated', 256), activatedScale, activatedColumnwiseScale },
+        ...{ pre: null, activated: matrix('activated', 256), activatedScale, activatedColumnwiseScale },
       });
       const scales = new Float32Array(N).fill(scaleOf(norms[0]! * 4 * 2 * Math.sqrt(448 * 2 ** 120)));
       expect(floats(stored.scale)).toEqual(scales);
@@ -242,7 +241,7 @@ describeBackends(
       const [N, K] = [48, 208];
       device().reserveWorkspace(
         Math.max(
-          fp8MatmulScratch(device(), { N, C: K, O: N }),
+          fp8MatmulScratch(device(), { N, C: K, O: N, gradients: false }),
           fp8QuantizeWeightScratch(device(), { C: K, O: N }),
           fp8QuantizeWeightScratch(device(), { C: N, O: K }),
         ),
@@ -307,7 +306,7 @@ describeBackends(
     ])('products of many tiles, K %i, %i columns (CUDA only)', (K, wide) => {
       using bench = new TensorBench(device());
       const [N, period] = [2304, 56];
-      device().reserveWorkspace(fp8MatmulScratch(device(), { N, C: K, O: wide }));
+      device().reserveWorkspace(fp8MatmulScratch(device(), { N, C: K, O: wide, gradients: false }));
       const random = new Random(K);
       const repeated = (count: number, values: Numbers) =>
         new Float32Array(count).map((_, index) => values[index % values.length]!);
@@ -352,12 +351,12 @@ describeBackends(
         [N, wide],
         rounded.map((value) => -value),
       );
-      fp8Matmul(device(), { out, ...forward, residual });
+      fp8MatmulForward(device(), { ...plainForward, out, ...forward, residual });
       const rest = linear.map((value, i) => value - rounded[i]!);
       const error = distance(floats(out), rest) / norm(linear);
       console.log(`sums of ${K} products of FP8 have a relative error of ${error.toExponential(2)}`);
       expect(error).toBeLessThan(1e-3);
-      fp8Matmul(device(), { out, ...forward, residual: null });
+      fp8MatmulForward(device(), { ...plainForward, out, ...forward, residual: null });
       expectNear('out', floats(out), linear, 2e-3);
       const ofForward = forwardTensors(bench, other, wide);
       const backward = {

@@ -67,13 +67,15 @@ export async function timeCalls(
 /** Operations of a call's matmuls, and bytes that the call moves. */
 export function workOf(device: Device, { op, args }: Call): Work {
   const flops = (op && flopsOf.get(variantOf(op, args))?.(args as Record<string, number>)) ?? 0;
-  return { flops, fp8Flops: op ? fp8Part(op) * flops : 0, bytes: op ? bytesMoved(device, op, args) : 0 };
+  return { flops, fp8Flops: op ? fp8Part(op, args) * flops : 0, bytes: op ? bytesMoved(device, op, args) : 0 };
 }
 
 /** The fraction of an op's operations that are in FP8: of the classifier's three matmuls in training, only the logits. */
-function fp8Part({ name, tensors }: OpContract): number {
-  if (name === 'fp8Classifier') return 1 / 3;
-  return Object.values(tensors).some(({ type, access }) => type === 'fp8' && access === 'read') ? 1 : 0;
+function fp8Part({ name, tensors }: OpContract, args: NativeArguments): number {
+  const readsFp8 = Object.entries(tensors).some(
+    ([tensor, { type, access }]) => type === 'fp8' && access === 'read' && args[tensor] !== null,
+  );
+  return !readsFp8 ? 0 : name === 'classifier' ? 1 / 3 : 1;
 }
 
 /** Calls the library's op, or the kernel. */
@@ -127,15 +129,13 @@ function namer(
       const copies = values === null ? ' transposed' : transposed === null ? '' : ' + transposed';
       return `fp8 quantize ${weight}${copies}`;
     }
-    if (words === 'fp8_matmul_backward_weight') return `fp8 ${weights.get(args.dweight as Pointer)} backward weight`;
-    const [isFp8, activation] = /^fp8_matmul(?:_(gelu|relu_squared))?/.exec(words) ?? [];
-    if (isFp8) {
-      const fused = activation ?? (args.residual === null ? undefined : 'residual');
-      return `fp8 ${quantized.get(args.transposed ?? args.weight)}${fused ? ` + ${fused.replaceAll('_', ' ')}` : ''}`;
-    }
-    const [, norm, fused, direction] = /^(layernorm_)?matmul_(?:(gelu|relu_squared|residual)_)?(.*)$/.exec(words) ?? [];
-    if (!direction) return words.replaceAll('_', ' ');
+    const [, variant = 'plain'] = variantOf(op, args).name.split('.');
+    const [, prefix, direction] = /^(fp8_|norm_)?matmul_(.*)$/.exec(words) ?? [];
+    if (!direction) return (variant === 'fp8' ? `fp8 ${words}` : words).replaceAll('_', ' ');
     const weight = weights.get((args.weight ?? args.dweight) as Pointer);
-    return `${norm ? 'layernorm + ' : ''}${weight} ${direction.replaceAll('_', ' ')}${fused ? ` + ${fused.replaceAll('_', ' ')}` : ''}`;
+    const matmul = quantized.get(args.transposed ?? args.weight) ?? `${weight} ${direction}`;
+    const fused = variant !== 'plain' ? ` + ${variant}` : args.residual ? ' + residual' : '';
+    const before = prefix === 'fp8_' ? 'fp8 ' : prefix === 'norm_' ? 'layernorm + ' : '';
+    return `${before}${matmul}${fused}`.replaceAll('_', ' ');
   };
 }

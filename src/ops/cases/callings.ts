@@ -1,5 +1,5 @@
 // The ways to call a case that its contract allows: plain, accumulating, without optional tensors, in place.
-import { holds, isWritten, type NativeArguments, type OpContract, type OpVariant, type When } from '../contract.ts';
+import { holds, isWritten, type NativeArguments, type OpContract, type When } from '../contract.ts';
 import type { Calling, OpCases } from './op-case.ts';
 
 export const plain: Calling = { accumulate: false, without: [], inPlace: {} };
@@ -28,16 +28,6 @@ function isDecided(name: string, op: OpContract, when: When): boolean {
   // The variant's value of the argument decides, unless the tensor may be null there too.
   return where !== undefined && where.argument in when && !(where.orNull && holds(where, when as NativeArguments));
 }
-
-/** Tensors that are null in all calls of a variant. */
-export const absentIn = ({ op, when }: OpVariant): string[] =>
-  Object.entries(op.tensors).flatMap(([name, { together, where }]) => {
-    const isNull =
-      when[name] === null ||
-      (together !== undefined && when[together] === null) ||
-      (where !== undefined && where.argument in when && !holds(where, when as NativeArguments));
-    return isNull ? [name] : [];
-  });
 
 /** " (+=, without bias)", or "" for the plain call. */
 export function labelOf({ accumulate, without: names, inPlace }: Calling): string {

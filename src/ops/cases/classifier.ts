@@ -98,7 +98,7 @@ export const classifierCases = [
       );
     },
   }),
-  casesOf('fp8_classifier', {
+  casesOf('classifier.fp8', {
     ...{ sizes: sizes.map(aligned), gpuSizes, without, flops },
     scale: ({ weightScale }: Sizes) => ({
       weight: weightScale,

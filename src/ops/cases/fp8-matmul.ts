@@ -167,14 +167,14 @@ const padded = (values: Numbers, N: number, C: number): Float32Array =>
   Float32Array.from(columnwise(rowwise(values, N, C), N, C));
 
 export const fp8MatmulCases = [
-  casesOf('fp8_matmul', {
+  casesOf('fp8_matmul_forward', {
     ...{ sizes, gpuSizes, flops, scale: forwardScale, inputs: forwardInputs },
     formula: ({ residual, ...inputs }, size: Sizes) => ({
       out: forward(inputs, size).map((value, index) => value + (residual?.[index] ?? 0)),
     }),
     bounds: (size: Sizes) => ({ out: bound(size) }),
   }),
-  casesOf('fp8_matmul_gelu_forward', {
+  casesOf('fp8_matmul_forward.gelu', {
     ...{ sizes, gpuSizes, flops, scale: forwardScale, inputs: forwardInputs },
     formula(inputs, size: Sizes) {
       const pre = forward(inputs, size);
@@ -182,17 +182,22 @@ export const fp8MatmulCases = [
     },
     bounds: (size: Sizes) => ({ pre: bound(size), ...storedBounds }),
   }),
-  casesOf('fp8_matmul_relu_squared_forward', {
+  casesOf('fp8_matmul_forward.relu_squared', {
     ...{ sizes, gpuSizes, flops, scale: forwardScale, inputs: forwardInputs },
     formula: (inputs, size: Sizes) => activatedForward(forward(inputs, size), inputs, size, activations.reluSquared),
     bounds: () => storedBounds,
   }),
-  casesOf('fp8_matmul_gelu_backward_input', {
+  casesOf('fp8_matmul_backward_input', {
+    ...{ sizes, gpuSizes, flops, scale: backwardScale, inputs: backwardInputs },
+    formula: (inputs, size: Sizes) => ({ din: backward(inputs, size) }),
+    bounds: (size: Sizes) => ({ din: bound(size) }),
+  }),
+  casesOf('fp8_matmul_backward_input.gelu', {
     ...{ sizes, gpuSizes, flops, scale: backwardScale, inputs: backwardInputs },
     formula: (inputs, size: Sizes) => activatedBackward(inputs, size, activations.gelu),
     bounds: () => storedBounds,
   }),
-  casesOf('fp8_matmul_relu_squared_backward_input', {
+  casesOf('fp8_matmul_backward_input.relu_squared', {
     ...{ sizes, gpuSizes, flops, scale: () => ({ ...backwardScale(), activated: e4m3Deviation }) },
     inputs(drawn, size, random) {
       const activated = drawn.activated.map((value) => Math.max(value, 0));

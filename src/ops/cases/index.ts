@@ -11,10 +11,10 @@ import { fp8TransposeCases } from './fp8-transpose.ts';
 import { geluCases } from './gelu.ts';
 import { globalNormCases } from './global-norm.ts';
 import { layernormCases } from './layernorm.ts';
-import { layernormMatmulCases } from './layernorm-matmul.ts';
 import { matmulCases } from './matmul.ts';
 import { muonCases } from './muon.ts';
 import { newtonSchulzCases } from './newton-schulz.ts';
+import { normMatmulCases } from './norm-matmul.ts';
 import type { OpCases } from './op-case.ts';
 import { qkNormRotaryCases } from './qk-norm-rotary.ts';
 import { residualCases } from './residual.ts';
@@ -41,7 +41,7 @@ export const opCases: Readonly<Record<string, readonly OpCases[]>> = {
   adamw: adamwCases,
   muon: muonCases,
   'newton-schulz': newtonSchulzCases,
-  'layernorm-matmul': layernormMatmulCases,
+  'norm-matmul': normMatmulCases,
   'attention-cached': attentionCachedCases,
   sample: sampleCases,
 };

@@ -82,30 +82,30 @@ const fusedFormula = (op: string) => formulaOf(op, [forward, backwardInput, ...g
 
 export const matmulCases = [
   forward,
-  casesOf('matmul_gelu_forward', {
+  casesOf('matmul_forward.gelu', {
     ...{ sizes, gpuSizes, scale, flops },
-    formula: fusedFormula('matmul_gelu_forward'),
+    formula: fusedFormula('matmul_forward.gelu'),
     bounds: (size: Sizes) => ({ pre: bound(size), out: throughGelu(bound(size)) }),
   }),
-  casesOf('matmul_relu_squared_forward', {
+  casesOf('matmul_forward.relu_squared', {
     ...{ sizes, gpuSizes, scale, flops },
     formula: ({ in: x, weight, bias }, size: Sizes) => ({
       out: linear(x, weight, bias, size).map((value) => Math.max(value, 0) ** 2),
     }),
     bounds: (size: Sizes) => ({ out: squared(bound(size)) }),
   }),
-  casesOf('matmul_residual_forward', {
+  casesOf('matmul_forward.residual', {
     ...{ sizes, gpuSizes, scale, flops },
-    formula: fusedFormula('matmul_residual_forward'),
+    formula: fusedFormula('matmul_forward.residual'),
     bounds: (size: Sizes) => ({ out: bound(size) }),
   }),
   backwardInput,
-  casesOf('matmul_gelu_backward_input', {
+  casesOf('matmul_backward_input.gelu', {
     ...{ sizes, gpuSizes, scale, flops },
-    formula: fusedFormula('matmul_gelu_backward_input'),
+    formula: fusedFormula('matmul_backward_input.gelu'),
     bounds: (size: Sizes) => ({ din: throughGelu(bound(size)) }),
   }),
-  casesOf('matmul_relu_squared_backward_input', {
+  casesOf('matmul_backward_input.relu_squared', {
     ...{ sizes, gpuSizes, scale, flops },
     inputs: ({ activated }) => ({ activated: activated.map((value) => Math.max(value, 0)) }),
     formula: ({ dout, weight, activated }, { N, C, O }: Sizes) => ({

@@ -2,7 +2,7 @@
 // same ones, and a kernel under development is tested again and again.
 import type { Device } from '../../native/device.ts';
 import { type ElementType, elementCount } from '../../native/element-types.ts';
-import { parseDimension, sizeOf, type TensorContract, typeOn } from '../contract.ts';
+import { absentIn, parseDimension, sizeOf, type TensorContract, typeOn } from '../contract.ts';
 import { held, type Numbers, Random } from './case-numbers.ts';
 import type { Calling, OpCases } from './op-case.ts';
 
@@ -47,7 +47,9 @@ function drawInputs(device: Device, cases: OpCases, sizes: Sizes): Record<string
   const random = new Random(Object.values(sizes).reduce((sum, size) => sum + Math.ceil(size), 0));
   const drawn: Record<string, Numbers> = {};
   const scale = cases.scale?.(sizes);
+  const absent = absentIn(cases.variant);
   for (const [name, contract] of Object.entries(cases.variant.op.tensors)) {
+    if (absent.includes(name)) continue;
     const count = elementCount(shapeOf(contract, sizes));
     const type = elementType(device, contract);
     if (type === 'int32') drawn[name] = random.integers(count, sizes[contract.below ?? ''] ?? 1);

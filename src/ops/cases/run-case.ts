@@ -3,10 +3,10 @@
 import type { Device } from '../../native/device.ts';
 import type { ElementType, HostArray } from '../../native/element-types.ts';
 import { Tensor } from '../../native/tensor.ts';
-import { isWritten, type TensorContract } from '../contract.ts';
+import { absentIn, isWritten, type TensorContract } from '../contract.ts';
 import { enqueue, workspaceOf } from '../enqueue.ts';
 import type { OpArguments } from '../replacements.ts';
-import { absentIn, labelOf, plain } from './callings.ts';
+import { labelOf, plain } from './callings.ts';
 import {
   distance,
   floats,

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { Gpt2Error } from '../../base/errors.ts';
 import type { Device, DeviceBuffer } from '../../native/device.ts';
 import { Tensor } from '../../native/tensor.ts';
-import type { NativeArguments, OpVariant } from '../contract.ts';
+import { absentIn, type NativeArguments, type OpVariant } from '../contract.ts';
 import { enqueue } from '../enqueue.ts';
 import { type PlainOp, plainOps } from '../plain-ops.ts';
 import { type OpArguments, replaceOp } from '../replacements.ts';
@@ -91,11 +91,14 @@ export function splitFused(device: Device, computed?: ReadonlySet<OpVariant>): v
 }
 
 /** The arguments of a plain op, from those of the fused op. */
-function plainArguments([{ op, when }, renamed]: PlainOp, args: OpArguments): OpArguments {
+function plainArguments([variant, renamed]: PlainOp, args: OpArguments): OpArguments {
+  const { op, when } = variant;
+  const absent = absentIn(variant);
   const names = [...Object.keys(op.tensors), ...op.sizes, ...op.scalars, ...op.flags];
   const entries = names.map((name) => {
+    if (absent.includes(name)) return [name, null];
     const condition = when[name];
-    const value = condition === undefined || condition === 'tensor' ? args[renamed[name] ?? name]! : condition;
+    const value = typeof condition === 'number' ? condition : args[renamed[name] ?? name]!;
     const isVector = value instanceof Tensor && op.tensors[name]!.shape.length === 1;
     return [name, isVector ? value.view([value.count]) : value] as const;
   });

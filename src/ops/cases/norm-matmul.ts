@@ -21,13 +21,13 @@ type Inputs = Record<'in' | 'normWeight' | 'normBias' | 'weight' | 'bias', Numbe
 const result = ({ in: x, normWeight, normBias, weight, bias }: Inputs, size: Sizes): Float64Array =>
   linear(normalized(x, normWeight, normBias, size), weight, bias, size);
 
-export const layernormMatmulCases = [
-  casesOf('layernorm_matmul_forward', {
+export const normMatmulCases = [
+  casesOf('norm_matmul_forward', {
     ...{ sizes, scale, flops },
     formula: (inputs, size: Sizes) => ({ out: result(inputs, size) }),
     bounds: (size: Sizes) => ({ out: bound(size) }),
   }),
-  casesOf('layernorm_matmul_gelu_forward', {
+  casesOf('norm_matmul_forward.gelu', {
     ...{ sizes, scale, flops },
     formula(inputs, size: Sizes) {
       const pre = result(inputs, size);
