@@ -90,7 +90,8 @@ int normed_forward(gpt2_context &context, const char *function, Epilogue epilogu
   if (done) return GPT2_LAUNCHED(context, function);
   const Normed normed(gpu, gpu.workspace, N, C);
   if (const int status =
-          ops::layernorm_forward(context, normed.rows, normed.mean, normed.rstd, in, norm_weight, norm_bias, N, C)) {
+          ops::norm_forward(context, normed.rows, nullptr, nullptr, nullptr, normed.mean, normed.rstd, in, norm_weight,
+                            norm_bias, N, C, layernorm_eps)) {
     return status;
   }
   return forward(context, function, epilogue, out, pre, normed.rows, weight, bias, nullptr, N, C, O);

@@ -6,7 +6,7 @@ namespace gpt2::GPT2_PATH {
 void layernorm_matmul_forward(Task task, float *out, const float *in, const float *norm_weight, const float *norm_bias,
                               const float *weight, const float *bias, int N, int C, int O) {
   float *rows = task.scratch, *mean = rows + static_cast<int64_t>(N) * C, *rstd = mean + N;
-  layernorm_forward(task, rows, mean, rstd, in, norm_weight, norm_bias, N, C);
+  norm_forward(task, rows, nullptr, nullptr, nullptr, mean, rstd, in, norm_weight, norm_bias, N, C, 1e-5f);
   matmul_forward({task.pool, rstd + N}, out, rows, weight, bias, N, C, O);
 }
 

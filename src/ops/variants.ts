@@ -10,7 +10,20 @@ import { contracts } from './ops.generated.ts';
 type Row = readonly [formerly: string, when: When];
 
 /** The variants of each op that has several, by the op's name in the header. */
-const table = {} as const satisfies Readonly<Record<string, Readonly<Record<string, Row>>>>;
+const table = {
+  norm_forward: {
+    layernorm: ['layernorm_forward', { out: 'tensor', values: null, mean: 'tensor' }],
+    rmsnorm: ['rmsnorm_forward', { out: 'tensor', values: null, mean: null }],
+    layernorm_fp8: ['layernorm_fp8_forward', { values: 'tensor', mean: 'tensor' }],
+    rmsnorm_fp8: ['rmsnorm_fp8_forward', { values: 'tensor', mean: null }],
+  },
+  norm_backward: {
+    layernorm: ['layernorm_backward', { values: null, mean: 'tensor' }],
+    rmsnorm: ['rmsnorm_backward', { values: null, mean: null }],
+    layernorm_fp8: ['layernorm_fp8_backward', { values: 'tensor', mean: 'tensor' }],
+    rmsnorm_fp8: ['rmsnorm_fp8_backward', { values: 'tensor', mean: null }],
+  },
+} as const satisfies Readonly<Record<string, Readonly<Record<string, Row>>>>;
 
 type Table = typeof table;
 type Contracts = typeof contracts;
@@ -27,7 +40,9 @@ export type ContractOf<Name extends OpName> = ByName[(Name extends `${infer Op}.
 
 /** The conditions of a variant. */
 export type WhenOf<Name extends OpName> = Name extends `${infer Op extends keyof Table}.${infer Variant}`
-  ? Table[Op][Variant & keyof Table[Op]][1]
+  ? Table[Op][Variant & keyof Table[Op]] extends readonly [string, infer Conditions]
+    ? Conditions
+    : never
   : unknown;
 
 /** The name of an op in cards and messages: its name in the header without gpt2_. */

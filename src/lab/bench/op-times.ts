@@ -134,7 +134,9 @@ function namer(
       return `fp8 ${quantized.get(args.transposed ?? args.weight)}${fused ? ` + ${fused.replaceAll('_', ' ')}` : ''}`;
     }
     const [, norm, fused, direction] = /^(layernorm_)?matmul_(?:(gelu|relu_squared|residual)_)?(.*)$/.exec(words) ?? [];
-    if (!direction) return words.replaceAll('_', ' ');
+    // "norm_forward.layernorm" becomes "layernorm forward".
+    const variant = variantOf(op, args).name.replace(/^norm_(\w+)\.(\w+)$/, '$2_$1');
+    if (!direction) return variant.replaceAll('_', ' ');
     const weight = weights.get((args.weight ?? args.dweight) as Pointer);
     return `${norm ? 'layernorm + ' : ''}${weight} ${direction.replaceAll('_', ' ')}${fused ? ` + ${fused.replaceAll('_', ' ')}` : ''}`;
   };

@@ -3,6 +3,7 @@
 import type { Device } from '../../native/device.ts';
 import { type ElementType, elementCount } from '../../native/element-types.ts';
 import { parseDimension, sizeOf, type TensorContract, typeOn } from '../contract.ts';
+import { absentIn } from './callings.ts';
 import { held, type Numbers, Random } from './case-numbers.ts';
 import type { Calling, OpCases } from './op-case.ts';
 
@@ -42,12 +43,14 @@ export function prepare(device: Device, cases: OpCases, sizes: Sizes): Prepared 
 const countOf = (drawn: Record<string, Numbers>): number =>
   Object.values(drawn).reduce((sum, { length }) => sum + length, 0);
 
-/** The initial values of tensors, rounded to the device's types: normal numbers, ids, or the case's `inputs`. */
+/** The initial values of a variant's tensors, rounded to the device's types: normal numbers, ids, or the case's `inputs`. */
 function drawInputs(device: Device, cases: OpCases, sizes: Sizes): Record<string, Numbers> {
   const random = new Random(Object.values(sizes).reduce((sum, size) => sum + Math.ceil(size), 0));
   const drawn: Record<string, Numbers> = {};
   const scale = cases.scale?.(sizes);
+  const absent = absentIn(cases.variant);
   for (const [name, contract] of Object.entries(cases.variant.op.tensors)) {
+    if (absent.includes(name)) continue;
     const count = elementCount(shapeOf(contract, sizes));
     const type = elementType(device, contract);
     if (type === 'int32') drawn[name] = random.integers(count, sizes[contract.below ?? ''] ?? 1);
