@@ -338,37 +338,32 @@ GPT2_API int gpt2_embedding_backward(gpt2_context *context, void *dwte, void *dw
 GPT2_API int gpt2_embedding_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t B, int32_t T, int32_t C,
                                     int32_t V);
 
-/* ---------------------------------------------------------------- layernorm (Ba et al. 2016), eps 1e-5 */
+/* ---------------------------------------------------------------- norms: layernorm (Ba et al. 2016); RMSNorm (Zhang and
+ * Sennrich 2019), without mean and biases
+ *
+ * With `values` the rounded result, `out` or `din`, is also stored in FP8 (see "FP8"). */
 
-/* out = (in - mean) * rstd * weight + bias over the last dimension, rstd = 1/sqrt(variance + 1e-5), population variance.
- *   out = [N,C], mean = [N], rstd = [N], in [N,C], weight [C], bias [C] */
-GPT2_API int gpt2_layernorm_forward(gpt2_context *context, void *out, float *mean, float *rstd, const void *in,
-                                    const void *weight, const void *bias, int32_t N, int32_t C);
+/* out = (in - mean) * rstd * weight + bias over the last dimension, rstd = 1/sqrt(population variance + eps); or in RMSNorm
+ * out = in * rstd * weight, rstd = 1/sqrt(mean of in^2 + eps).
+ *   out = [N,C] or NULL, values = [N,C] or NULL, scale = [N] or NULL with values, norm = [N] or NULL with values,
+ *   mean = [N] or NULL, rstd = [N], in [N,C], weight [C], bias [C] or NULL with mean; out != NULL || values != NULL;
+ *   values == NULL || C % 16 == 0; eps >= 0 */
+GPT2_API int gpt2_norm_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, float *norm,
+                               float *mean, float *rstd, const void *in, const void *weight, const void *bias,
+                               int32_t N, int32_t C, float eps);
 
 /* With g = dout * weight and normalized = (in - mean) * rstd: din = rstd * (g - mean(g) - normalized * mean(g * normalized)) +
- * dresidual; dweight (=|+=) column sums of dout * normalized; dbias (=|+=) column sums of dout. dresidual is the gradient of the
- * residual stream, which bypasses the layernorm.
- *   din = [N,C] may be dresidual, dweight (accumulate) [C], dbias (accumulate) [C], dout [N,C], dresidual [N,C] or NULL,
- *   in [N,C], weight [C], mean [N], rstd [N]; workspace gpt2_layernorm_scratch(N,C) */
-GPT2_API int gpt2_layernorm_backward(gpt2_context *context, void *din, float *dweight, float *dbias, const void *dout,
-                                     const void *dresidual, const void *in, const void *weight, const float *mean,
-                                     const float *rstd, int32_t N, int32_t C, int32_t accumulate);
-GPT2_API int gpt2_layernorm_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C);
-
-/* ---------------------------------------------------------------- rmsnorm (Zhang and Sennrich 2019) */
-
-/* out = in * rstd * weight over the last dimension, rstd = 1/sqrt(mean of in^2 + eps).
- *   out = [N,C], rstd = [N], in [N,C], weight [C]; eps >= 0 */
-GPT2_API int gpt2_rmsnorm_forward(gpt2_context *context, void *out, float *rstd, const void *in, const void *weight,
-                                  int32_t N, int32_t C, float eps);
-
-/* With g = dout * weight and normalized = in * rstd: din = rstd * (g - normalized * mean(g * normalized)) + dresidual;
- * dweight (=|+=) column sums of dout * normalized. dresidual is the gradient of the residual stream, which bypasses the norm.
- *   din = [N,C] may be dout or dresidual, dweight (accumulate) [C], dout [N,C], dresidual [N,C] or NULL, in [N,C], weight [C],
- *   rstd [N]; workspace gpt2_layernorm_scratch(N,C) */
-GPT2_API int gpt2_rmsnorm_backward(gpt2_context *context, void *din, float *dweight, const void *dout,
-                                   const void *dresidual, const void *in, const void *weight, const float *rstd,
-                                   int32_t N, int32_t C, int32_t accumulate);
+ * dresidual; dweight (=|+=) column sums of dout * normalized; dbias (=|+=) column sums of dout. In RMSNorm `mean`
+ * and mean(g) are 0. dresidual is the gradient of the residual stream, which bypasses the norm.
+ *   din = [N,C] may be dout or dresidual, values = [N,C] or NULL, scale = [N] or NULL with values,
+ *   norm = [N] or NULL with values, dweight (accumulate) [C], dbias (accumulate) [C] or NULL with mean, dout [N,C],
+ *   dresidual [N,C] or NULL, in [N,C], weight [C], mean [N] or NULL, rstd [N]; values == NULL || C % 16 == 0;
+ *   workspace gpt2_norm_scratch(N,C) */
+GPT2_API int gpt2_norm_backward(gpt2_context *context, void *din, uint8_t *values, float *scale, float *norm,
+                                float *dweight, float *dbias, const void *dout, const void *dresidual, const void *in,
+                                const void *weight, const float *mean, const float *rstd, int32_t N, int32_t C,
+                                int32_t accumulate);
+GPT2_API int gpt2_norm_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C);
 
 /* ---------------------------------------------------------------- matmul */
 
@@ -456,7 +451,7 @@ GPT2_API int gpt2_gelu_backward(gpt2_context *context, void *din, const void *do
 
 /* ---------------------------------------------------------------- residual */
 
-/* out = a + b. Backward is the identity on both sides (see dresidual of gpt2_layernorm_backward).
+/* out = a + b. Backward is the identity on both sides (see dresidual of gpt2_norm_backward).
  *   out = [count] may be a or b, a [count], b [count] */
 GPT2_API int gpt2_residual_forward(gpt2_context *context, void *out, const void *a, const void *b, int64_t count);
 
@@ -550,35 +545,6 @@ GPT2_API int gpt2_fp8_quantize_weight_scratch(gpt2_context *context, GPT2_HOST i
 GPT2_API int gpt2_fp8_transpose(gpt2_context *context, uint8_t *columnwise, float *columnwise_scale,
                                 float *columnwise_norm, const uint8_t *values, const float *scale, const float *norm,
                                 int32_t N, int32_t C);
-
-/* gpt2_layernorm_forward that also stores its rounded result in FP8, even if `out` is NULL.
- *   out = [N,C] or NULL, values = [N,C], scale = [N], norm = [N], mean = [N], rstd = [N], in [N,C], weight [C], bias [C];
- *   C % 16 == 0 */
-GPT2_API int gpt2_layernorm_fp8_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, float *norm,
-                                        float *mean, float *rstd, const void *in, const void *weight, const void *bias,
-                                        int32_t N, int32_t C);
-
-/* gpt2_layernorm_backward that also stores the rounded `din` in FP8.
- *   din = [N,C] may be dresidual, values = [N,C], scale = [N], norm = [N], dweight (accumulate) [C], dbias (accumulate) [C],
- *   dout [N,C], dresidual [N,C] or NULL, in [N,C], weight [C], mean [N], rstd [N]; C % 16 == 0;
- *   workspace gpt2_layernorm_scratch(N,C) */
-GPT2_API int gpt2_layernorm_fp8_backward(gpt2_context *context, void *din, uint8_t *values, float *scale, float *norm,
-                                         float *dweight, float *dbias, const void *dout, const void *dresidual,
-                                         const void *in, const void *weight, const float *mean, const float *rstd,
-                                         int32_t N, int32_t C, int32_t accumulate);
-
-/* gpt2_rmsnorm_forward that also stores its rounded result in FP8, even if `out` is NULL.
- *   out = [N,C] or NULL, values = [N,C], scale = [N], norm = [N], rstd = [N], in [N,C], weight [C]; C % 16 == 0; eps >= 0 */
-GPT2_API int gpt2_rmsnorm_fp8_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, float *norm,
-                                      float *rstd, const void *in, const void *weight, int32_t N, int32_t C,
-                                      float eps);
-
-/* gpt2_rmsnorm_backward that also stores the rounded `din` in FP8.
- *   din = [N,C] may be dout or dresidual, values = [N,C], scale = [N], norm = [N], dweight (accumulate) [C], dout [N,C],
- *   dresidual [N,C] or NULL, in [N,C], weight [C], rstd [N]; C % 16 == 0; workspace gpt2_layernorm_scratch(N,C) */
-GPT2_API int gpt2_rmsnorm_fp8_backward(gpt2_context *context, void *din, uint8_t *values, float *scale, float *norm,
-                                       float *dweight, const void *dout, const void *dresidual, const void *in,
-                                       const void *weight, const float *rstd, int32_t N, int32_t C, int32_t accumulate);
 
 /* gpt2_matmul_forward in FP8: out = in * weight^T + bias + residual. With an activation the result is stored in FP8 only,
  * values * scale = gelu(pre), pre = in * weight^T + bias, or values * scale = relu(in * weight^T + bias)^2; both copies are

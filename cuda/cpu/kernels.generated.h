@@ -13,13 +13,11 @@ struct OpKernels {
       const float *wte, const float *wpe, int B, int T, int S, int C, int V);
   void (*embedding_backward)(Task, float *dwte, float *dwpe, const float *dout, const int32_t *tokens, int B, int T,
       int C, int V, bool accumulate);
-  void (*layernorm_forward)(Task, float *out, float *mean, float *rstd, const float *in, const float *weight,
-      const float *bias, int N, int C);
-  void (*layernorm_backward)(Task, float *din, float *dweight, float *dbias, const float *dout, const float *dresidual,
-      const float *in, const float *weight, const float *mean, const float *rstd, int N, int C, bool accumulate);
-  void (*rmsnorm_forward)(Task, float *out, float *rstd, const float *in, const float *weight, int N, int C, float eps);
-  void (*rmsnorm_backward)(Task, float *din, float *dweight, const float *dout, const float *dresidual, const float *in,
-      const float *weight, const float *rstd, int N, int C, bool accumulate);
+  void (*norm_forward)(Task, float *out, uint8_t *values, float *scale, float *norm, float *mean, float *rstd,
+      const float *in, const float *weight, const float *bias, int N, int C, float eps);
+  void (*norm_backward)(Task, float *din, uint8_t *values, float *scale, float *norm, float *dweight, float *dbias,
+      const float *dout, const float *dresidual, const float *in, const float *weight, const float *mean,
+      const float *rstd, int N, int C, bool accumulate);
   void (*matmul_forward)(Task, float *out, float *pre, const float *in, const float *weight, const float *bias,
       const float *residual, int N, int C, int O, int activation);
   void (*matmul_backward_input)(Task, float *din, const float *dout, const float *weight, const float *pre,
@@ -48,16 +46,6 @@ struct OpKernels {
       const float *bias, int C, int O);
   void (*fp8_transpose)(Task, uint8_t *columnwise, float *columnwise_scale, float *columnwise_norm,
       const uint8_t *values, const float *scale, const float *norm, int N, int C);
-  void (*layernorm_fp8_forward)(Task, float *out, uint8_t *values, float *scale, float *norm, float *mean, float *rstd,
-      const float *in, const float *weight, const float *bias, int N, int C);
-  void (*layernorm_fp8_backward)(Task, float *din, uint8_t *values, float *scale, float *norm, float *dweight,
-      float *dbias, const float *dout, const float *dresidual, const float *in, const float *weight, const float *mean,
-      const float *rstd, int N, int C, bool accumulate);
-  void (*rmsnorm_fp8_forward)(Task, float *out, uint8_t *values, float *scale, float *norm, float *rstd,
-      const float *in, const float *weight, int N, int C, float eps);
-  void (*rmsnorm_fp8_backward)(Task, float *din, uint8_t *values, float *scale, float *norm, float *dweight,
-      const float *dout, const float *dresidual, const float *in, const float *weight, const float *rstd, int N, int C,
-      bool accumulate);
   void (*fp8_matmul_forward)(Task, float *out, uint8_t *values, float *scale, uint8_t *columnwise,
       float *columnwise_scale, float *pre, const uint8_t *in, const float *in_scale, const float *in_norm,
       const float *in_columnwise_norm, const uint8_t *weight, const float *factors, const float *bias,
@@ -84,7 +72,7 @@ struct OpKernels {
   void (*sample)(Task, int32_t *tokens, int32_t *positions, const float *logits, const int32_t *seeds, int B, int S,
       int V, int Vp, float temperature, int top_k, float top_p);
   int64_t (*embedding_scratch)(int threads, int B, int T, int C, int V);
-  int64_t (*layernorm_scratch)(int threads, int N, int C);
+  int64_t (*norm_scratch)(int threads, int N, int C);
   int64_t (*matmul_scratch)(int threads, int N, int C, int O, bool gradients);
   int64_t (*attention_scratch)(int threads, int B, int T, int C, int NH);
   int64_t (*classifier_scratch)(int threads, int N, int C, int Vp, bool gradients, bool fp8);
@@ -101,10 +89,8 @@ struct OpKernels {
 #define GPT2_OP_KERNELS(X) \
   X(embedding_forward) \
   X(embedding_backward) \
-  X(layernorm_forward) \
-  X(layernorm_backward) \
-  X(rmsnorm_forward) \
-  X(rmsnorm_backward) \
+  X(norm_forward) \
+  X(norm_backward) \
   X(matmul_forward) \
   X(matmul_backward_input) \
   X(matmul_backward_weight) \
@@ -121,10 +107,6 @@ struct OpKernels {
   X(loss_sum) \
   X(fp8_quantize_weight) \
   X(fp8_transpose) \
-  X(layernorm_fp8_forward) \
-  X(layernorm_fp8_backward) \
-  X(rmsnorm_fp8_forward) \
-  X(rmsnorm_fp8_backward) \
   X(fp8_matmul_forward) \
   X(fp8_matmul_backward_input) \
   X(fp8_matmul_backward_weight) \
@@ -137,7 +119,7 @@ struct OpKernels {
   X(attention_cached_forward) \
   X(sample) \
   X(embedding_scratch) \
-  X(layernorm_scratch) \
+  X(norm_scratch) \
   X(matmul_scratch) \
   X(attention_scratch) \
   X(classifier_scratch) \

@@ -36,31 +36,18 @@ int embedding_backward(gpt2_context &context, void *dwte, void *dwpe, const void
   return GPT2_OK;
 }
 
-int layernorm_forward(gpt2_context &context, void *out, float *mean, float *rstd, const void *in, const void *weight,
-    const void *bias, int N, int C) {
-  kernels_of(context).layernorm_forward(task_of(context), floats(out), mean, rstd, floats(in), floats(weight),
-  floats(bias), N, C);
+int norm_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, float *norm, float *mean, float *rstd,
+    const void *in, const void *weight, const void *bias, int N, int C, float eps) {
+  kernels_of(context).norm_forward(task_of(context), floats(out), values, scale, norm, mean, rstd, floats(in),
+  floats(weight), floats(bias), N, C, eps);
   return GPT2_OK;
 }
 
-int layernorm_backward(gpt2_context &context, void *din, float *dweight, float *dbias, const void *dout,
-    const void *dresidual, const void *in, const void *weight, const float *mean, const float *rstd, int N, int C,
-    bool accumulate) {
-  kernels_of(context).layernorm_backward(task_of(context), floats(din), dweight, dbias, floats(dout), floats(dresidual),
-  floats(in), floats(weight), mean, rstd, N, C, accumulate);
-  return GPT2_OK;
-}
-
-int rmsnorm_forward(gpt2_context &context, void *out, float *rstd, const void *in, const void *weight, int N, int C,
-    float eps) {
-  kernels_of(context).rmsnorm_forward(task_of(context), floats(out), rstd, floats(in), floats(weight), N, C, eps);
-  return GPT2_OK;
-}
-
-int rmsnorm_backward(gpt2_context &context, void *din, float *dweight, const void *dout, const void *dresidual,
-    const void *in, const void *weight, const float *rstd, int N, int C, bool accumulate) {
-  kernels_of(context).rmsnorm_backward(task_of(context), floats(din), dweight, floats(dout), floats(dresidual),
-  floats(in), floats(weight), rstd, N, C, accumulate);
+int norm_backward(gpt2_context &context, void *din, uint8_t *values, float *scale, float *norm, float *dweight,
+    float *dbias, const void *dout, const void *dresidual, const void *in, const void *weight, const float *mean,
+    const float *rstd, int N, int C, bool accumulate) {
+  kernels_of(context).norm_backward(task_of(context), floats(din), values, scale, norm, dweight, dbias, floats(dout),
+  floats(dresidual), floats(in), floats(weight), mean, rstd, N, C, accumulate);
   return GPT2_OK;
 }
 
@@ -171,36 +158,6 @@ int fp8_transpose(gpt2_context &context, uint8_t *columnwise, float *columnwise_
   return GPT2_OK;
 }
 
-int layernorm_fp8_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, float *norm, float *mean,
-    float *rstd, const void *in, const void *weight, const void *bias, int N, int C) {
-  kernels_of(context).layernorm_fp8_forward(task_of(context), floats(out), values, scale, norm, mean, rstd, floats(in),
-  floats(weight), floats(bias), N, C);
-  return GPT2_OK;
-}
-
-int layernorm_fp8_backward(gpt2_context &context, void *din, uint8_t *values, float *scale, float *norm, float *dweight,
-    float *dbias, const void *dout, const void *dresidual, const void *in, const void *weight, const float *mean,
-    const float *rstd, int N, int C, bool accumulate) {
-  kernels_of(context).layernorm_fp8_backward(task_of(context), floats(din), values, scale, norm, dweight, dbias,
-  floats(dout), floats(dresidual), floats(in), floats(weight), mean, rstd, N, C, accumulate);
-  return GPT2_OK;
-}
-
-int rmsnorm_fp8_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, float *norm, float *rstd,
-    const void *in, const void *weight, int N, int C, float eps) {
-  kernels_of(context).rmsnorm_fp8_forward(task_of(context), floats(out), values, scale, norm, rstd, floats(in),
-  floats(weight), N, C, eps);
-  return GPT2_OK;
-}
-
-int rmsnorm_fp8_backward(gpt2_context &context, void *din, uint8_t *values, float *scale, float *norm, float *dweight,
-    const void *dout, const void *dresidual, const void *in, const void *weight, const float *rstd, int N, int C,
-    bool accumulate) {
-  kernels_of(context).rmsnorm_fp8_backward(task_of(context), floats(din), values, scale, norm, dweight, floats(dout),
-  floats(dresidual), floats(in), floats(weight), rstd, N, C, accumulate);
-  return GPT2_OK;
-}
-
 int fp8_matmul_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, uint8_t *columnwise,
     float *columnwise_scale, void *pre, const uint8_t *in, const float *in_scale, const float *in_norm,
     const float *in_columnwise_norm, const uint8_t *weight, const float *factors, const void *bias,
@@ -293,8 +250,8 @@ int64_t embedding_scratch(const gpt2_context &context, int B, int T, int C, int 
   return floats * static_cast<int64_t>(sizeof(float));
 }
 
-int64_t layernorm_scratch(const gpt2_context &context, int N, int C) {
-  const int64_t floats = kernels_of(context).layernorm_scratch(threads_of(context), N, C);
+int64_t norm_scratch(const gpt2_context &context, int N, int C) {
+  const int64_t floats = kernels_of(context).norm_scratch(threads_of(context), N, C);
   return floats * static_cast<int64_t>(sizeof(float));
 }
 

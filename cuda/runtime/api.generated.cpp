@@ -37,48 +37,39 @@ int gpt2_embedding_backward(gpt2_context *context, void *dwte, void *dwpe, const
   return ops::embedding_backward(*context, dwte, dwpe, dout, tokens, B, T, C, V, accumulate != 0);
 }
 
-int gpt2_layernorm_forward(gpt2_context *context, void *out, float *mean, float *rstd, const void *in,
-    const void *weight, const void *bias, int32_t N, int32_t C) {
+int gpt2_norm_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, float *norm, float *mean,
+    float *rstd, const void *in, const void *weight, const void *bias, int32_t N, int32_t C, float eps) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}})
-      .tensors({{"out", out}, {"mean", mean}, {"rstd", rstd}, {"in", in}, {"weight", weight}, {"bias", bias}});
-  if (check.failed()) return check.status();
-  return ops::layernorm_forward(*context, out, mean, rstd, in, weight, bias, N, C);
-}
-
-int gpt2_layernorm_backward(gpt2_context *context, void *din, float *dweight, float *dbias, const void *dout,
-    const void *dresidual, const void *in, const void *weight, const float *mean, const float *rstd, int32_t N,
-    int32_t C, int32_t accumulate) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}})
-      .tensors({{"din", din}, {"dweight", dweight}, {"dbias", dbias}, {"dout", dout}, {"in", in}, {"weight", weight},
-          {"mean", mean}, {"rstd", rstd}});
-  if (!check.failed()) check.scratch(ops::layernorm_scratch(*context, N, C));
-  if (check.failed()) return check.status();
-  return ops::layernorm_backward(*context, din, dweight, dbias, dout, dresidual, in, weight, mean, rstd, N, C,
-      accumulate != 0);
-}
-
-int gpt2_rmsnorm_forward(gpt2_context *context, void *out, float *rstd, const void *in, const void *weight, int32_t N,
-    int32_t C, float eps) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}})
-      .tensors({{"out", out}, {"rstd", rstd}, {"in", in}, {"weight", weight}});
+      .tensors({{"rstd", rstd}, {"in", in}, {"weight", weight}});
   if (!check.failed()) {
-    check.that(eps >= 0, "eps >= 0, got eps = " + std::to_string(eps));
+    check.that(out != nullptr || values != nullptr, "out != NULL || values != NULL")
+        .that(values == nullptr || C % 16 == 0, "values == NULL || C % 16 == 0, got C = " + std::to_string(C))
+        .that(eps >= 0, "eps >= 0, got eps = " + std::to_string(eps))
+        .that(!scale == !values, "both scale and values, or neither")
+        .that(!norm == !values, "both norm and values, or neither")
+        .that(!bias == !mean, "both bias and mean, or neither");
   }
   if (check.failed()) return check.status();
-  return ops::rmsnorm_forward(*context, out, rstd, in, weight, N, C, eps);
+  return ops::norm_forward(*context, out, values, scale, norm, mean, rstd, in, weight, bias, N, C, eps);
 }
 
-int gpt2_rmsnorm_backward(gpt2_context *context, void *din, float *dweight, const void *dout, const void *dresidual,
-    const void *in, const void *weight, const float *rstd, int32_t N, int32_t C, int32_t accumulate) {
+int gpt2_norm_backward(gpt2_context *context, void *din, uint8_t *values, float *scale, float *norm, float *dweight,
+    float *dbias, const void *dout, const void *dresidual, const void *in, const void *weight, const float *mean,
+    const float *rstd, int32_t N, int32_t C, int32_t accumulate) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}})
       .tensors({{"din", din}, {"dweight", dweight}, {"dout", dout}, {"in", in}, {"weight", weight}, {"rstd", rstd}});
-  if (!check.failed()) check.scratch(ops::layernorm_scratch(*context, N, C));
+  if (!check.failed()) {
+    check.that(values == nullptr || C % 16 == 0, "values == NULL || C % 16 == 0, got C = " + std::to_string(C))
+        .that(!scale == !values, "both scale and values, or neither")
+        .that(!norm == !values, "both norm and values, or neither")
+        .that(!dbias == !mean, "both dbias and mean, or neither");
+  }
+  if (!check.failed()) check.scratch(ops::norm_scratch(*context, N, C));
   if (check.failed()) return check.status();
-  return ops::rmsnorm_backward(*context, din, dweight, dout, dresidual, in, weight, rstd, N, C, accumulate != 0);
+  return ops::norm_backward(*context, din, values, scale, norm, dweight, dbias, dout, dresidual, in, weight, mean, rstd,
+      N, C, accumulate != 0);
 }
 
 int gpt2_matmul_forward(gpt2_context *context, void *out, void *pre, const void *in, const void *weight,
@@ -283,64 +274,6 @@ int gpt2_fp8_transpose(gpt2_context *context, uint8_t *columnwise, float *column
   }
   if (check.failed()) return check.status();
   return ops::fp8_transpose(*context, columnwise, columnwise_scale, columnwise_norm, values, scale, norm, N, C);
-}
-
-int gpt2_layernorm_fp8_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, float *norm,
-    float *mean, float *rstd, const void *in, const void *weight, const void *bias, int32_t N, int32_t C) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}})
-      .tensors({{"values", values}, {"scale", scale}, {"norm", norm}, {"mean", mean}, {"rstd", rstd}, {"in", in},
-          {"weight", weight}, {"bias", bias}});
-  if (!check.failed()) {
-    check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C));
-  }
-  if (check.failed()) return check.status();
-  return ops::layernorm_fp8_forward(*context, out, values, scale, norm, mean, rstd, in, weight, bias, N, C);
-}
-
-int gpt2_layernorm_fp8_backward(gpt2_context *context, void *din, uint8_t *values, float *scale, float *norm,
-    float *dweight, float *dbias, const void *dout, const void *dresidual, const void *in, const void *weight,
-    const float *mean, const float *rstd, int32_t N, int32_t C, int32_t accumulate) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}})
-      .tensors({{"din", din}, {"values", values}, {"scale", scale}, {"norm", norm}, {"dweight", dweight}, {"dbias",
-          dbias}, {"dout", dout}, {"in", in}, {"weight", weight}, {"mean", mean}, {"rstd", rstd}});
-  if (!check.failed()) {
-    check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C));
-  }
-  if (!check.failed()) check.scratch(ops::layernorm_scratch(*context, N, C));
-  if (check.failed()) return check.status();
-  return ops::layernorm_fp8_backward(*context, din, values, scale, norm, dweight, dbias, dout, dresidual, in, weight,
-      mean, rstd, N, C, accumulate != 0);
-}
-
-int gpt2_rmsnorm_fp8_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, float *norm, float *rstd,
-    const void *in, const void *weight, int32_t N, int32_t C, float eps) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}})
-      .tensors({{"values", values}, {"scale", scale}, {"norm", norm}, {"rstd", rstd}, {"in", in}, {"weight", weight}});
-  if (!check.failed()) {
-    check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C))
-        .that(eps >= 0, "eps >= 0, got eps = " + std::to_string(eps));
-  }
-  if (check.failed()) return check.status();
-  return ops::rmsnorm_fp8_forward(*context, out, values, scale, norm, rstd, in, weight, N, C, eps);
-}
-
-int gpt2_rmsnorm_fp8_backward(gpt2_context *context, void *din, uint8_t *values, float *scale, float *norm,
-    float *dweight, const void *dout, const void *dresidual, const void *in, const void *weight, const float *rstd,
-    int32_t N, int32_t C, int32_t accumulate) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}})
-      .tensors({{"din", din}, {"values", values}, {"scale", scale}, {"norm", norm}, {"dweight", dweight}, {"dout",
-          dout}, {"in", in}, {"weight", weight}, {"rstd", rstd}});
-  if (!check.failed()) {
-    check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C));
-  }
-  if (!check.failed()) check.scratch(ops::layernorm_scratch(*context, N, C));
-  if (check.failed()) return check.status();
-  return ops::rmsnorm_fp8_backward(*context, din, values, scale, norm, dweight, dout, dresidual, in, weight, rstd, N, C,
-      accumulate != 0);
 }
 
 int gpt2_fp8_matmul_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, uint8_t *columnwise,
@@ -605,11 +538,11 @@ int gpt2_embedding_scratch(gpt2_context *context, int64_t *bytes, int32_t B, int
   return GPT2_OK;
 }
 
-int gpt2_layernorm_scratch(gpt2_context *context, int64_t *bytes, int32_t N, int32_t C) {
+int gpt2_norm_scratch(gpt2_context *context, int64_t *bytes, int32_t N, int32_t C) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}}).handles({{"a place for the bytes", bytes}});
   if (check.failed()) return check.status();
-  *bytes = ops::layernorm_scratch(*context, N, C);
+  *bytes = ops::norm_scratch(*context, N, C);
   return GPT2_OK;
 }
 

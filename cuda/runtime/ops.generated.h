@@ -11,15 +11,11 @@ int embedding_forward(gpt2_context &context, void *out, const int32_t *tokens, c
     const int32_t *positions, const void *wte, const void *wpe, int B, int T, int S, int C, int V);
 int embedding_backward(gpt2_context &context, void *dwte, void *dwpe, const void *dout, const int32_t *tokens, int B,
     int T, int C, int V, bool accumulate);
-int layernorm_forward(gpt2_context &context, void *out, float *mean, float *rstd, const void *in, const void *weight,
-    const void *bias, int N, int C);
-int layernorm_backward(gpt2_context &context, void *din, float *dweight, float *dbias, const void *dout,
-    const void *dresidual, const void *in, const void *weight, const float *mean, const float *rstd, int N, int C,
-    bool accumulate);
-int rmsnorm_forward(gpt2_context &context, void *out, float *rstd, const void *in, const void *weight, int N, int C,
-    float eps);
-int rmsnorm_backward(gpt2_context &context, void *din, float *dweight, const void *dout, const void *dresidual,
-    const void *in, const void *weight, const float *rstd, int N, int C, bool accumulate);
+int norm_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, float *norm, float *mean, float *rstd,
+    const void *in, const void *weight, const void *bias, int N, int C, float eps);
+int norm_backward(gpt2_context &context, void *din, uint8_t *values, float *scale, float *norm, float *dweight,
+    float *dbias, const void *dout, const void *dresidual, const void *in, const void *weight, const float *mean,
+    const float *rstd, int N, int C, bool accumulate);
 int matmul_forward(gpt2_context &context, void *out, void *pre, const void *in, const void *weight, const void *bias,
     const void *residual, int N, int C, int O, int activation);
 int matmul_backward_input(gpt2_context &context, void *din, const void *dout, const void *weight, const void *pre,
@@ -48,16 +44,6 @@ int fp8_quantize_weight(gpt2_context &context, uint8_t *values, uint8_t *transpo
     const void *bias, int C, int O);
 int fp8_transpose(gpt2_context &context, uint8_t *columnwise, float *columnwise_scale, float *columnwise_norm,
     const uint8_t *values, const float *scale, const float *norm, int N, int C);
-int layernorm_fp8_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, float *norm, float *mean,
-    float *rstd, const void *in, const void *weight, const void *bias, int N, int C);
-int layernorm_fp8_backward(gpt2_context &context, void *din, uint8_t *values, float *scale, float *norm, float *dweight,
-    float *dbias, const void *dout, const void *dresidual, const void *in, const void *weight, const float *mean,
-    const float *rstd, int N, int C, bool accumulate);
-int rmsnorm_fp8_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, float *norm, float *rstd,
-    const void *in, const void *weight, int N, int C, float eps);
-int rmsnorm_fp8_backward(gpt2_context &context, void *din, uint8_t *values, float *scale, float *norm, float *dweight,
-    const void *dout, const void *dresidual, const void *in, const void *weight, const float *rstd, int N, int C,
-    bool accumulate);
 int fp8_matmul_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, uint8_t *columnwise,
     float *columnwise_scale, void *pre, const uint8_t *in, const float *in_scale, const float *in_norm,
     const float *in_columnwise_norm, const uint8_t *weight, const float *factors, const void *bias,
@@ -92,7 +78,7 @@ int reduce_scatter(gpt2_context &context, void *out, const void *in, gpt2_commun
 int all_gather(gpt2_context &context, void *out, const void *in, gpt2_communicator &communicator, int64_t count,
     int dtype);
 int64_t embedding_scratch(const gpt2_context &context, int B, int T, int C, int V);
-int64_t layernorm_scratch(const gpt2_context &context, int N, int C);
+int64_t norm_scratch(const gpt2_context &context, int N, int C);
 int64_t matmul_scratch(const gpt2_context &context, int N, int C, int O, bool gradients);
 int64_t attention_scratch(const gpt2_context &context, int B, int T, int C, int NH);
 int64_t classifier_scratch(const gpt2_context &context, int N, int C, int Vp, bool gradients, bool fp8);

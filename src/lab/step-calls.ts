@@ -5,7 +5,7 @@ import { presetConfig } from '../model/config.ts';
 import { initializeWeights } from '../model/initialize.ts';
 import { absentDevice } from '../native/absent-device.ts';
 import type { Device, Dtype } from '../native/device.ts';
-import type { OpContract, OpVariant } from '../ops/contract.ts';
+import { absentIn, type OpContract, type OpVariant } from '../ops/contract.ts';
 import { splitFused } from '../ops/kernels/use-cards.ts';
 import type { OpArguments } from '../ops/replacements.ts';
 import { replaceOp } from '../ops/replacements.ts';
@@ -40,9 +40,12 @@ export function callsBySize(
   dtype: Dtype,
 ): ReadonlyMap<string, readonly [RecordedCall, ...RecordedCall[]]> {
   const groups = new Map<string, [RecordedCall, ...RecordedCall[]]>();
+  const absent = absentIn(variant);
   for (const call of calls.get(variant) ?? []) {
     // Without an optional tensor a call moves fewer bytes.
-    const missing = Object.keys(variant.op.tensors).filter((name) => call.given[name] === null);
+    const missing = Object.keys(variant.op.tensors).filter(
+      (name) => call.given[name] === null && !absent.includes(name),
+    );
     const kind = [sizesOf(call), ...missing.map((name) => `without ${name}`)].join(', ');
     const group = groups.get(kind);
     if (group) group.push(call);

@@ -78,7 +78,7 @@ export function scratch(
 ): number {
   const numbers = Object.fromEntries(Object.entries(sizes).map(([key, value]) => [key, Number(value)]));
   const bytes = new BigInt64Array(1);
-  device.call(name as 'layernormScratch', { ...numbers, bytes } as never);
+  device.call(name as 'normScratch', { ...numbers, bytes } as never);
   return Number(bytes[0]);
 }
 

@@ -40,77 +40,49 @@ export const contracts = {
     relations: [],
     workspace: ({ B, T, C, V }: { B: number; T: number; C: number; V: number }) => ({ name: 'embeddingScratch', sizes: { B, T, C, V } }),
   },
-  layernormForward: {
-    name: 'layernormForward',
-    symbol: 'gpt2_layernorm_forward',
-    formula: "out = (in - mean) * rstd * weight + bias over the last dimension, rstd = 1/sqrt(variance + 1e-5), population variance",
+  normForward: {
+    name: 'normForward',
+    symbol: 'gpt2_norm_forward',
+    formula: "out = (in - mean) * rstd * weight + bias over the last dimension, rstd = 1/sqrt(population variance + eps); or in RMSNorm out = in * rstd * weight, rstd = 1/sqrt(mean of in^2 + eps)",
     tensors: {
-      out: { access: '=', type: 'element', shape: ['N', 'C'] },
-      mean: { access: '=', type: 'fp32', shape: ['N'] },
+      out: { access: '=', type: 'element', shape: ['N', 'C'], isOptional: true },
+      values: { access: '=', type: 'fp8', shape: ['N', 'C'], isOptional: true },
+      scale: { access: '=', type: 'fp32', shape: ['N'], isOptional: true, together: 'values' },
+      norm: { access: '=', type: 'fp32', shape: ['N'], isOptional: true, together: 'values' },
+      mean: { access: '=', type: 'fp32', shape: ['N'], isOptional: true },
       rstd: { access: '=', type: 'fp32', shape: ['N'] },
       in: { access: 'read', type: 'element', shape: ['N', 'C'] },
       weight: { access: 'read', type: 'element', shape: ['C'] },
-      bias: { access: 'read', type: 'element', shape: ['C'] },
-    },
-    sizes: ['N', 'C'],
-    scalars: [],
-    flags: [],
-    relations: [],
-  },
-  layernormBackward: {
-    name: 'layernormBackward',
-    symbol: 'gpt2_layernorm_backward',
-    formula: "With g = dout * weight and normalized = (in - mean) * rstd: din = rstd * (g - mean(g) - normalized * mean(g * normalized)) + dresidual; dweight (=|+=) column sums of dout * normalized; dbias (=|+=) column sums of dout",
-    tensors: {
-      din: { access: '=', type: 'element', shape: ['N', 'C'], mayBe: ['dresidual'] },
-      dweight: { access: 'accumulate', type: 'fp32', shape: ['C'] },
-      dbias: { access: 'accumulate', type: 'fp32', shape: ['C'] },
-      dout: { access: 'read', type: 'element', shape: ['N', 'C'] },
-      dresidual: { access: 'read', type: 'element', shape: ['N', 'C'], isOptional: true },
-      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
-      weight: { access: 'read', type: 'element', shape: ['C'] },
-      mean: { access: 'read', type: 'fp32', shape: ['N'] },
-      rstd: { access: 'read', type: 'fp32', shape: ['N'] },
-    },
-    sizes: ['N', 'C'],
-    scalars: [],
-    flags: ['accumulate'],
-    relations: [],
-    workspace: ({ N, C }: { N: number; C: number }) => ({ name: 'layernormScratch', sizes: { N, C } }),
-  },
-  rmsnormForward: {
-    name: 'rmsnormForward',
-    symbol: 'gpt2_rmsnorm_forward',
-    formula: "out = in * rstd * weight over the last dimension, rstd = 1/sqrt(mean of in^2 + eps)",
-    tensors: {
-      out: { access: '=', type: 'element', shape: ['N', 'C'] },
-      rstd: { access: '=', type: 'fp32', shape: ['N'] },
-      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
-      weight: { access: 'read', type: 'element', shape: ['C'] },
+      bias: { access: 'read', type: 'element', shape: ['C'], isOptional: true, together: 'mean' },
     },
     sizes: ['N', 'C'],
     scalars: ['eps'],
     flags: [],
-    relations: [{ text: 'eps >= 0', holds: ({ eps }: { eps: number }) => eps >= 0 }],
+    relations: [{ text: 'out != null || values != null', holds: ({ out, values }: { out: Pointer | null; values: Pointer | null }) => out !== null || values !== null }, { text: 'values == null || C % 16 == 0', holds: ({ values, C }: { values: Pointer | null; C: number }) => values === null || C % 16 === 0 }, { text: 'eps >= 0', holds: ({ eps }: { eps: number }) => eps >= 0 }],
   },
-  rmsnormBackward: {
-    name: 'rmsnormBackward',
-    symbol: 'gpt2_rmsnorm_backward',
-    formula: "With g = dout * weight and normalized = in * rstd: din = rstd * (g - normalized * mean(g * normalized)) + dresidual; dweight (=|+=) column sums of dout * normalized",
+  normBackward: {
+    name: 'normBackward',
+    symbol: 'gpt2_norm_backward',
+    formula: "With g = dout * weight and normalized = (in - mean) * rstd: din = rstd * (g - mean(g) - normalized * mean(g * normalized)) + dresidual; dweight (=|+=) column sums of dout * normalized; dbias (=|+=) column sums of dout",
     tensors: {
       din: { access: '=', type: 'element', shape: ['N', 'C'], mayBe: ['dout', 'dresidual'] },
+      values: { access: '=', type: 'fp8', shape: ['N', 'C'], isOptional: true },
+      scale: { access: '=', type: 'fp32', shape: ['N'], isOptional: true, together: 'values' },
+      norm: { access: '=', type: 'fp32', shape: ['N'], isOptional: true, together: 'values' },
       dweight: { access: 'accumulate', type: 'fp32', shape: ['C'] },
+      dbias: { access: 'accumulate', type: 'fp32', shape: ['C'], isOptional: true, together: 'mean' },
       dout: { access: 'read', type: 'element', shape: ['N', 'C'] },
       dresidual: { access: 'read', type: 'element', shape: ['N', 'C'], isOptional: true },
       in: { access: 'read', type: 'element', shape: ['N', 'C'] },
       weight: { access: 'read', type: 'element', shape: ['C'] },
+      mean: { access: 'read', type: 'fp32', shape: ['N'], isOptional: true },
       rstd: { access: 'read', type: 'fp32', shape: ['N'] },
     },
     sizes: ['N', 'C'],
     scalars: [],
     flags: ['accumulate'],
-    relations: [],
-    workspace: ({ N, C }: { N: number; C: number }) => ({ name: 'layernormScratch', sizes: { N, C } }),
+    relations: [{ text: 'values == null || C % 16 == 0', holds: ({ values, C }: { values: Pointer | null; C: number }) => values === null || C % 16 === 0 }],
+    workspace: ({ N, C }: { N: number; C: number }) => ({ name: 'normScratch', sizes: { N, C } }),
   },
   matmulForward: {
     name: 'matmulForward',
@@ -365,90 +337,6 @@ export const contracts = {
     scalars: [],
     flags: [],
     relations: [{ text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }],
-  },
-  layernormFp8Forward: {
-    name: 'layernormFp8Forward',
-    symbol: 'gpt2_layernorm_fp8_forward',
-    formula: "layernorm_forward that also stores its rounded result in FP8, even if `out` is NULL",
-    tensors: {
-      out: { access: '=', type: 'element', shape: ['N', 'C'], isOptional: true },
-      values: { access: '=', type: 'fp8', shape: ['N', 'C'] },
-      scale: { access: '=', type: 'fp32', shape: ['N'] },
-      norm: { access: '=', type: 'fp32', shape: ['N'] },
-      mean: { access: '=', type: 'fp32', shape: ['N'] },
-      rstd: { access: '=', type: 'fp32', shape: ['N'] },
-      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
-      weight: { access: 'read', type: 'element', shape: ['C'] },
-      bias: { access: 'read', type: 'element', shape: ['C'] },
-    },
-    sizes: ['N', 'C'],
-    scalars: [],
-    flags: [],
-    relations: [{ text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }],
-  },
-  layernormFp8Backward: {
-    name: 'layernormFp8Backward',
-    symbol: 'gpt2_layernorm_fp8_backward',
-    formula: "layernorm_backward that also stores the rounded `din` in FP8",
-    tensors: {
-      din: { access: '=', type: 'element', shape: ['N', 'C'], mayBe: ['dresidual'] },
-      values: { access: '=', type: 'fp8', shape: ['N', 'C'] },
-      scale: { access: '=', type: 'fp32', shape: ['N'] },
-      norm: { access: '=', type: 'fp32', shape: ['N'] },
-      dweight: { access: 'accumulate', type: 'fp32', shape: ['C'] },
-      dbias: { access: 'accumulate', type: 'fp32', shape: ['C'] },
-      dout: { access: 'read', type: 'element', shape: ['N', 'C'] },
-      dresidual: { access: 'read', type: 'element', shape: ['N', 'C'], isOptional: true },
-      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
-      weight: { access: 'read', type: 'element', shape: ['C'] },
-      mean: { access: 'read', type: 'fp32', shape: ['N'] },
-      rstd: { access: 'read', type: 'fp32', shape: ['N'] },
-    },
-    sizes: ['N', 'C'],
-    scalars: [],
-    flags: ['accumulate'],
-    relations: [{ text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }],
-    workspace: ({ N, C }: { N: number; C: number }) => ({ name: 'layernormScratch', sizes: { N, C } }),
-  },
-  rmsnormFp8Forward: {
-    name: 'rmsnormFp8Forward',
-    symbol: 'gpt2_rmsnorm_fp8_forward',
-    formula: "rmsnorm_forward that also stores its rounded result in FP8, even if `out` is NULL",
-    tensors: {
-      out: { access: '=', type: 'element', shape: ['N', 'C'], isOptional: true },
-      values: { access: '=', type: 'fp8', shape: ['N', 'C'] },
-      scale: { access: '=', type: 'fp32', shape: ['N'] },
-      norm: { access: '=', type: 'fp32', shape: ['N'] },
-      rstd: { access: '=', type: 'fp32', shape: ['N'] },
-      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
-      weight: { access: 'read', type: 'element', shape: ['C'] },
-    },
-    sizes: ['N', 'C'],
-    scalars: ['eps'],
-    flags: [],
-    relations: [{ text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }, { text: 'eps >= 0', holds: ({ eps }: { eps: number }) => eps >= 0 }],
-  },
-  rmsnormFp8Backward: {
-    name: 'rmsnormFp8Backward',
-    symbol: 'gpt2_rmsnorm_fp8_backward',
-    formula: "rmsnorm_backward that also stores the rounded `din` in FP8",
-    tensors: {
-      din: { access: '=', type: 'element', shape: ['N', 'C'], mayBe: ['dout', 'dresidual'] },
-      values: { access: '=', type: 'fp8', shape: ['N', 'C'] },
-      scale: { access: '=', type: 'fp32', shape: ['N'] },
-      norm: { access: '=', type: 'fp32', shape: ['N'] },
-      dweight: { access: 'accumulate', type: 'fp32', shape: ['C'] },
-      dout: { access: 'read', type: 'element', shape: ['N', 'C'] },
-      dresidual: { access: 'read', type: 'element', shape: ['N', 'C'], isOptional: true },
-      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
-      weight: { access: 'read', type: 'element', shape: ['C'] },
-      rstd: { access: 'read', type: 'fp32', shape: ['N'] },
-    },
-    sizes: ['N', 'C'],
-    scalars: [],
-    flags: ['accumulate'],
-    relations: [{ text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }],
-    workspace: ({ N, C }: { N: number; C: number }) => ({ name: 'layernormScratch', sizes: { N, C } }),
   },
   fp8MatmulForward: {
     name: 'fp8MatmulForward',
@@ -729,40 +617,27 @@ export function embeddingBackward(device: Device, args: { dwte: Tensor; dwpe: Te
 }
 
 /**
- * out = (in - mean) * rstd * weight + bias over the last dimension, rstd = 1/sqrt(variance + 1e-5), population variance.
- *   out = [N,C], mean = [N], rstd = [N], in [N,C], weight [C], bias [C]
+ * out = (in - mean) * rstd * weight + bias over the last dimension, rstd = 1/sqrt(population variance + eps); or in RMSNorm
+ * out = in * rstd * weight, rstd = 1/sqrt(mean of in^2 + eps).
+ *   out = [N,C] or NULL, values = [N,C] or NULL, scale = [N] or NULL with values, norm = [N] or NULL with values,
+ *   mean = [N] or NULL, rstd = [N], in [N,C], weight [C], bias [C] or NULL with mean; out != NULL || values != NULL;
+ *   values == NULL || C % 16 == 0; eps >= 0
  */
-export function layernormForward(device: Device, args: { out: Tensor; mean: Tensor; rstd: Tensor; in: Tensor; weight: Tensor; bias: Tensor }): void {
-  enqueue(device, contracts.layernormForward, args);
+export function normForward(device: Device, args: { out: Tensor | null; values: Tensor | null; scale: Tensor | null; norm: Tensor | null; mean: Tensor | null; rstd: Tensor; in: Tensor; weight: Tensor; bias: Tensor | null; eps: number }): void {
+  enqueue(device, contracts.normForward, args);
 }
 
 /**
  * With g = dout * weight and normalized = (in - mean) * rstd: din = rstd * (g - mean(g) - normalized * mean(g * normalized)) +
- * dresidual; dweight (=|+=) column sums of dout * normalized; dbias (=|+=) column sums of dout. dresidual is the gradient of the
- * residual stream, which bypasses the layernorm.
- *   din = [N,C] may be dresidual, dweight (accumulate) [C], dbias (accumulate) [C], dout [N,C], dresidual [N,C] or NULL,
- *   in [N,C], weight [C], mean [N], rstd [N]; workspace gpt2_layernorm_scratch(N,C)
+ * dresidual; dweight (=|+=) column sums of dout * normalized; dbias (=|+=) column sums of dout. In RMSNorm `mean`
+ * and mean(g) are 0. dresidual is the gradient of the residual stream, which bypasses the norm.
+ *   din = [N,C] may be dout or dresidual, values = [N,C] or NULL, scale = [N] or NULL with values,
+ *   norm = [N] or NULL with values, dweight (accumulate) [C], dbias (accumulate) [C] or NULL with mean, dout [N,C],
+ *   dresidual [N,C] or NULL, in [N,C], weight [C], mean [N] or NULL, rstd [N]; values == NULL || C % 16 == 0;
+ *   workspace gpt2_norm_scratch(N,C)
  */
-export function layernormBackward(device: Device, args: { din: Tensor; dweight: Tensor; dbias: Tensor; dout: Tensor; dresidual: Tensor | null; in: Tensor; weight: Tensor; mean: Tensor; rstd: Tensor; accumulate: boolean }): void {
-  enqueue(device, contracts.layernormBackward, args);
-}
-
-/**
- * out = in * rstd * weight over the last dimension, rstd = 1/sqrt(mean of in^2 + eps).
- *   out = [N,C], rstd = [N], in [N,C], weight [C]; eps >= 0
- */
-export function rmsnormForward(device: Device, args: { out: Tensor; rstd: Tensor; in: Tensor; weight: Tensor; eps: number }): void {
-  enqueue(device, contracts.rmsnormForward, args);
-}
-
-/**
- * With g = dout * weight and normalized = in * rstd: din = rstd * (g - normalized * mean(g * normalized)) + dresidual;
- * dweight (=|+=) column sums of dout * normalized. dresidual is the gradient of the residual stream, which bypasses the norm.
- *   din = [N,C] may be dout or dresidual, dweight (accumulate) [C], dout [N,C], dresidual [N,C] or NULL, in [N,C], weight [C],
- *   rstd [N]; workspace gpt2_layernorm_scratch(N,C)
- */
-export function rmsnormBackward(device: Device, args: { din: Tensor; dweight: Tensor; dout: Tensor; dresidual: Tensor | null; in: Tensor; weight: Tensor; rstd: Tensor; accumulate: boolean }): void {
-  enqueue(device, contracts.rmsnormBackward, args);
+export function normBackward(device: Device, args: { din: Tensor; values: Tensor | null; scale: Tensor | null; norm: Tensor | null; dweight: Tensor; dbias: Tensor | null; dout: Tensor; dresidual: Tensor | null; in: Tensor; weight: Tensor; mean: Tensor | null; rstd: Tensor; accumulate: boolean }): void {
+  enqueue(device, contracts.normBackward, args);
 }
 
 /**
@@ -859,7 +734,7 @@ export function geluBackward(device: Device, args: { din: Tensor; dout: Tensor; 
 }
 
 /**
- * out = a + b. Backward is the identity on both sides (see dresidual of gpt2_layernorm_backward).
+ * out = a + b. Backward is the identity on both sides (see dresidual of gpt2_norm_backward).
  *   out = [count] may be a or b, a [count], b [count]
  */
 export function residualForward(device: Device, args: { out: Tensor; a: Tensor; b: Tensor }): void {
@@ -925,42 +800,6 @@ export function fp8QuantizeWeight(device: Device, args: { values: Tensor | null;
  */
 export function fp8Transpose(device: Device, args: { columnwise: Tensor; columnwiseScale: Tensor; columnwiseNorm: Tensor; values: Tensor; scale: Tensor; norm: Tensor }): void {
   enqueue(device, contracts.fp8Transpose, args);
-}
-
-/**
- * gpt2_layernorm_forward that also stores its rounded result in FP8, even if `out` is NULL.
- *   out = [N,C] or NULL, values = [N,C], scale = [N], norm = [N], mean = [N], rstd = [N], in [N,C], weight [C], bias [C];
- *   C % 16 == 0
- */
-export function layernormFp8Forward(device: Device, args: { out: Tensor | null; values: Tensor; scale: Tensor; norm: Tensor; mean: Tensor; rstd: Tensor; in: Tensor; weight: Tensor; bias: Tensor }): void {
-  enqueue(device, contracts.layernormFp8Forward, args);
-}
-
-/**
- * gpt2_layernorm_backward that also stores the rounded `din` in FP8.
- *   din = [N,C] may be dresidual, values = [N,C], scale = [N], norm = [N], dweight (accumulate) [C], dbias (accumulate) [C],
- *   dout [N,C], dresidual [N,C] or NULL, in [N,C], weight [C], mean [N], rstd [N]; C % 16 == 0;
- *   workspace gpt2_layernorm_scratch(N,C)
- */
-export function layernormFp8Backward(device: Device, args: { din: Tensor; values: Tensor; scale: Tensor; norm: Tensor; dweight: Tensor; dbias: Tensor; dout: Tensor; dresidual: Tensor | null; in: Tensor; weight: Tensor; mean: Tensor; rstd: Tensor; accumulate: boolean }): void {
-  enqueue(device, contracts.layernormFp8Backward, args);
-}
-
-/**
- * gpt2_rmsnorm_forward that also stores its rounded result in FP8, even if `out` is NULL.
- *   out = [N,C] or NULL, values = [N,C], scale = [N], norm = [N], rstd = [N], in [N,C], weight [C]; C % 16 == 0; eps >= 0
- */
-export function rmsnormFp8Forward(device: Device, args: { out: Tensor | null; values: Tensor; scale: Tensor; norm: Tensor; rstd: Tensor; in: Tensor; weight: Tensor; eps: number }): void {
-  enqueue(device, contracts.rmsnormFp8Forward, args);
-}
-
-/**
- * gpt2_rmsnorm_backward that also stores the rounded `din` in FP8.
- *   din = [N,C] may be dout or dresidual, values = [N,C], scale = [N], norm = [N], dweight (accumulate) [C], dout [N,C],
- *   dresidual [N,C] or NULL, in [N,C], weight [C], rstd [N]; C % 16 == 0; workspace gpt2_layernorm_scratch(N,C)
- */
-export function rmsnormFp8Backward(device: Device, args: { din: Tensor; values: Tensor; scale: Tensor; norm: Tensor; dweight: Tensor; dout: Tensor; dresidual: Tensor | null; in: Tensor; weight: Tensor; rstd: Tensor; accumulate: boolean }): void {
-  enqueue(device, contracts.rmsnormFp8Backward, args);
 }
 
 /**
@@ -1116,8 +955,8 @@ export const embeddingScratch = (device: Device, sizes: { B: number; T: number; 
   scratch(device, 'embeddingScratch', sizes);
 
 /** Bytes of workspace. */
-export const layernormScratch = (device: Device, sizes: { N: number; C: number }): number =>
-  scratch(device, 'layernormScratch', sizes);
+export const normScratch = (device: Device, sizes: { N: number; C: number }): number =>
+  scratch(device, 'normScratch', sizes);
 
 /**
  * With `gradients` 1, the bytes for every direction at this size. With 0, the bytes for all directions but the weight

@@ -51,6 +51,18 @@ const table = {
     plain: ['layernorm_matmul_forward', { activation: none }],
     gelu: ['layernorm_matmul_gelu_forward', { activation: gelu }],
   },
+  norm_forward: {
+    layernorm: ['layernorm_forward', { out: 'tensor', values: null, mean: 'tensor' }],
+    rmsnorm: ['rmsnorm_forward', { out: 'tensor', values: null, mean: null }],
+    layernorm_fp8: ['layernorm_fp8_forward', { values: 'tensor', mean: 'tensor' }],
+    rmsnorm_fp8: ['rmsnorm_fp8_forward', { values: 'tensor', mean: null }],
+  },
+  norm_backward: {
+    layernorm: ['layernorm_backward', { values: null, mean: 'tensor' }],
+    rmsnorm: ['rmsnorm_backward', { values: null, mean: null }],
+    layernorm_fp8: ['layernorm_fp8_backward', { values: 'tensor', mean: 'tensor' }],
+    rmsnorm_fp8: ['rmsnorm_fp8_backward', { values: 'tensor', mean: null }],
+  },
 } as const satisfies Readonly<Record<string, Readonly<Record<string, Row>>>>;
 
 type Table = typeof table;

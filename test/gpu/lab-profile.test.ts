@@ -4,9 +4,9 @@ import { expect } from 'vitest';
 import { testUnder } from '../support/lab.ts';
 
 const command = ['kernel', 'profile', 'norm'];
-testUnder('ncu', { name: 'measures each size once', op: 'layernorm_backward', command }, (profile, source) => {
+testUnder('ncu', { name: 'measures each size once', op: 'norm_backward.layernorm', command }, (profile, source) => {
   const { code, stdout } = profile();
-  expect(stdout).toMatch(/^layernorm_backward fp32, on /);
+  expect(stdout).toMatch(/^norm_backward\.layernorm fp32, on /);
   for (const kind of ['without dresidual, 1 call', '24 calls']) {
     expect(stdout).toContain(`  N 8192, C 768, ${kind} a step, kernels in a call: 2\n`);
   }

@@ -42,9 +42,9 @@ it('follows what its kernels are made of, not where they are', async () => {
 });
 
 it('is of all folders together; without any there is none', async () => {
-  newKernel(place.path('norm'), ['layernorm_forward']);
+  newKernel(place.path('norm'), ['norm_forward.layernorm']);
   expect((await hashes('norm', 'a'))!.split(', ').map((each) => each.split(' ')[0])).toEqual([
-    ...['gelu_backward', 'gelu_forward', 'layernorm_forward'],
+    ...['gelu_backward', 'gelu_forward', 'norm_forward.layernorm'],
   ]);
   expect(await hashes()).toBeUndefined();
 });
@@ -52,7 +52,7 @@ it('is of all folders together; without any there is none', async () => {
 it('a missing source is named', async () => {
   rmSync(place.path('norm/layernorm.cu'));
   await expect(hashes('norm')).rejects.toThrow(
-    /^the kernels .*norm\/layernorm\.cu of the card of layernorm_forward cannot be read: ENOENT.*; correct its source$/,
+    /^the kernels .*norm\/layernorm\.cu of the card of norm_forward\.layernorm cannot be read: ENOENT.*; correct its source$/,
   );
 });
 

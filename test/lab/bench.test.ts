@@ -44,7 +44,7 @@ describe('a training step', () => {
   });
 
   it('has the batch that is asked for', async () => {
-    const sizes = (calls: Calls) => sizesOf(calls.get(variantNamed('layernorm_forward'))![0]!);
+    const sizes = (calls: Calls) => sizesOf(calls.get(variantNamed('norm_forward.layernorm'))![0]!);
     expect(sizes((await stepCalls(device, 3)).calls)).toBe('N 96, C 64');
     expect(sizes((await stepCalls(device)).calls)).toBe('N 64, C 64');
   });
@@ -52,7 +52,7 @@ describe('a training step', () => {
   it.each([
     ['matmul_forward', 5],
     ['gelu_backward', 1],
-    ['layernorm_forward', 1],
+    ['norm_forward.layernorm', 1],
     ['cross_entropy', 1],
   ])('%s is timed at its %i sizes', async (op, sizes) => {
     const cases = casesNamed(op);

@@ -121,8 +121,8 @@ describe('the calls of a step of d12 without a GPU', () => {
     const { calls } = await callsWithoutGpu('bf16');
     expect(new Set(calls.keys())).toEqual(new Set(real.keys()));
     const sizes = (op: string) => [...new Set(calls.get(variantNamed(op))!.map(sizesOf))];
-    expect(sizes('layernorm_forward')).toEqual(['N 8192, C 768']);
-    expect(calls.get(variantNamed('layernorm_forward'))).toHaveLength(25);
+    expect(sizes('norm_forward.layernorm')).toEqual(['N 8192, C 768']);
+    expect(calls.get(variantNamed('norm_forward.layernorm'))).toHaveLength(25);
     expect(sizes('matmul_forward')).toContain('N 8192, C 3072, O 768');
     expect(sizes('attention_forward')).toEqual(['B 8, T 1024, C 768, NH 12']);
   });
@@ -250,7 +250,7 @@ describe.skipIf(!hasCompiler())('kernel show (needs nvcc or NVRTC)', () => {
   let shared: Workplace;
   beforeAll(() => {
     shared = new Workplace();
-    newKernel(shared.path('norm'), ['layernorm_forward']);
+    newKernel(shared.path('norm'), ['norm_forward.layernorm']);
     newKernel(shared.path('both'), ['gelu_forward', 'gelu_backward']);
     writeFileSync(shared.path('two.cu'), twoKernels);
   });
@@ -266,7 +266,7 @@ describe.skipIf(!hasCompiler())('kernel show (needs nvcc or NVRTC)', () => {
     for (const dtype of ['fp32', 'bf16']) {
       expect(stdout).toMatch(
         new RegExp(
-          `^layernorm_forward ${dtype}\n  kernel +registers .*\n  layernorm_forward +\\d+ +0 +0 +0 +0 +0 +64 +128 .* N 8192, C 768$`,
+          `^norm_forward\\.layernorm ${dtype}\n  kernel +registers .*\n  layernorm_forward +\\d+ +0 +0 +0 +0 +0 +64 +128 .* N 8192, C 768$`,
           'm',
         ),
       );
@@ -274,7 +274,7 @@ describe.skipIf(!hasCompiler())('kernel show (needs nvcc or NVRTC)', () => {
     // One thread per row is 64 blocks.
     expect(stdout).toMatch(/^layernorm_forward has 64 blocks: 64 of the 132 SMs of an H100 have work$/m);
     const other = show('norm', '--gpu', '8.9').stdout;
-    expect(other).toMatch(/^layernorm_forward fp32$/m);
+    expect(other).toMatch(/^norm_forward\.layernorm fp32$/m);
     expect(other).not.toContain('have work');
     expect(code).toBe(0);
   });
@@ -323,7 +323,7 @@ describe.skipIf(!hasCompiler())('kernel show (needs nvcc or NVRTC)', () => {
   it('a listing is of the first dtype that the card takes', () => {
     const { stdout } = show('norm', '--gpu', '9.0', '--ptx');
     expect(stdout.match(/^\/\/ layernorm_forward \(.*$/gm)).toEqual([
-      '// layernorm_forward (layernorm_forward fp32), compute capability 9.0',
+      '// layernorm_forward (norm_forward.layernorm fp32), compute capability 9.0',
     ]);
     expect(stdout).toContain('layernorm.cu:');
   });

@@ -7,7 +7,7 @@ import { LiveServer } from '../../src/report/live/server.ts';
 import { until } from '../support/until.ts';
 import { describeInChromium, hostile, openTab, type Tab } from './chromium.ts';
 
-const kernel: RoundKernel = { name: 'layernorm_forward fp32', state: 'waiting', sentence: '', times: [] };
+const kernel: RoundKernel = { name: 'norm_forward.layernorm fp32', state: 'waiting', sentence: '', times: [] };
 const round: KernelRound = {
   ...{ folder: 'my-norm', time: '10:02:33', state: 'compiling', kernels: [{ ...kernel, state: 'compiling' }] },
   spent: { compiling: 0, testing: 0, timing: 0 },
@@ -25,7 +25,7 @@ const bench = {
   ...{ sizes: 'N 8192, C 768', calls: 25, flops: 0, bytes: 3e8, bound: 0.1 },
   ...{ ours: { cold: 0.125, hot: 0.1 }, own: times },
 };
-const title = 'layernorm_forward fp32, N 8192, C 768, 25 calls a step, on NVIDIA H100 80GB HBM3 (sm90)';
+const title = 'norm_forward.layernorm fp32, N 8192, C 768, 25 calls a step, on NVIDIA H100 80GB HBM3 (sm90)';
 
 describeInChromium('the page of kernel watch', (browser) => {
   let server: LiveServer;
@@ -57,10 +57,10 @@ describeInChromium('the page of kernel watch', (browser) => {
     await open(width);
     await untilState('waiting for the kernels');
     server.show(round);
-    await untilState('compiling layernorm_forward fp32');
+    await untilState('compiling norm_forward.layernorm fp32');
     expect(await text('#title')).toBe('my-norm at 10:02:33');
     server.show({ ...round, state: 'testing', kernels: [{ ...kernel, state: 'testing' }] });
-    await untilState('testing layernorm_forward fp32');
+    await untilState('testing norm_forward.layernorm fp32');
 
     const marks = ['....', '..##', '####'];
     server.show(

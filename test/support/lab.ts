@@ -92,7 +92,7 @@ export function testsOfLab(device: 'cpu' | 'cuda'): void {
   });
 
   it('bench: a kernel beside ours, in the sizes of a step, and its history', () => {
-    newKernel(place.path('timed'), ['gelu_forward', 'layernorm_backward']);
+    newKernel(place.path('timed'), ['gelu_forward', 'norm_backward.layernorm']);
     const { code, stdout, stderr } = run('bench', 'timed', '--dtype', 'fp32');
     expect(stderr).toBe('');
     expect(stdout.startsWith('on a CPU these are times of the emulator: they say nothing about a GPU\n')).toBe(
@@ -103,16 +103,16 @@ export function testsOfLab(device: 'cpu' | 'cuda'): void {
     expect(stdout).toMatch(/^ {2}this kernel +\S+ +\S+ +\d+ +- +\S+% +█/m);
     expect(code).toBe(0);
     // A call without an optional tensor moves fewer bytes.
-    expect(stdout).toMatch(/^layernorm_backward fp32, N \d+, C \d+, without dresidual, 1 call a step, on /m);
-    expect(stdout).toMatch(/^layernorm_backward fp32, N \d+, C \d+, \d+ calls a step, on /m);
+    expect(stdout).toMatch(/^norm_backward\.layernorm fp32, N \d+, C \d+, without dresidual, 1 call a step, on /m);
+    expect(stdout).toMatch(/^norm_backward\.layernorm fp32, N \d+, C \d+, \d+ calls a step, on /m);
     const [entry, ...others] = readHistory(place.path('timed'));
     expect(entry).toMatchObject({ op: 'gelu_forward', dtype: 'fp32', hash: expect.stringMatching(/^[0-9a-f]{16}$/) });
-    expect(others.map(({ op }) => op)).toEqual(['layernorm_backward', 'layernorm_backward']);
+    expect(others.map(({ op }) => op)).toEqual(['norm_backward.layernorm', 'norm_backward.layernorm']);
   });
 
   it('train, eval and bench take the kernels; the log and --resume know them', () => {
     const data = place.data({ vocabulary: 128, listed: true });
-    newKernel(place.path('both'), ['gelu_forward', 'layernorm_forward']);
+    newKernel(place.path('both'), ['gelu_forward', 'norm_forward.layernorm']);
     const gpt2 = (...args: readonly string[]) => {
       const { code, stdout, stderr } = place.run([...args, '--device', device, '--dtype', 'fp32']);
       return { code, stdout, stderr };
@@ -145,7 +145,7 @@ export function testsOfLab(device: 'cpu' | 'cuda'): void {
     const { configuration } = readRun(place.path('own'));
     expect(configuration).toMatchObject({
       kernels: ['both'],
-      cards: expect.stringMatching(/^gelu_forward [0-9a-f]{16}, layernorm_forward [0-9a-f]{16}$/),
+      cards: expect.stringMatching(/^gelu_forward [0-9a-f]{16}, norm_forward\.layernorm [0-9a-f]{16}$/),
     });
 
     const [source, resume] = [place.path('both/gelu.cu'), ['--out', place.path('own'), '--resume']];
