@@ -29,7 +29,7 @@ describe('a training step', () => {
     expect(counts).toMatchObject({
       ...{ matmul_forward: 9, 'matmul_forward.gelu': 2, 'matmul_forward.residual': 4, gelu_forward: 2 },
       ...{ gelu_backward: 2, residual_forward: 4, classifier: 1, cross_entropy: 1, attention_forward: 2 },
-      ...{ layernorm_forward: 5, adamw: 2 },
+      ...{ 'norm_forward.layernorm': 5, adamw: 2 },
     });
     expect((await stepCalls(device)).calls).toBe(calls);
   });
