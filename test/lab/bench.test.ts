@@ -28,7 +28,7 @@ describe('a training step', () => {
     // Two layers of four matmuls each, and the classifier's.
     expect(counts).toMatchObject({
       ...{ 'matmul_forward.plain': 9, 'matmul_forward.gelu': 2, 'matmul_forward.residual': 4, gelu_forward: 2 },
-      ...{ gelu_backward: 2, residual_forward: 4, classifier: 1, cross_entropy: 1, attention_forward: 2 },
+      ...{ gelu_backward: 2, residual_forward: 4, 'classifier.plain': 1, cross_entropy: 1, attention_forward: 2 },
       ...{ layernorm_forward: 5, adamw: 2 },
     });
     expect((await stepCalls(device)).calls).toBe(calls);

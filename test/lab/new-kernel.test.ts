@@ -43,8 +43,8 @@ describe.each(naiveKernels().map(({ op, kernels }) => [op, kernels] as const))('
 it('refuses an op that is unknown or has no naive kernel, and a folder that exists', () => {
   const folder = place.path('taken');
   expect(() => newKernel(folder, ['gelu'])).toThrow(/^there is no op "gelu": name one of embedding_forward, /);
-  expect(() => newKernel(folder, ['classifier'])).toThrow(
-    /^there is no naive kernel of classifier to start from: name one of /,
+  expect(() => newKernel(folder, ['classifier.plain'])).toThrow(
+    /^there is no naive kernel of classifier.plain to start from: name one of /,
   );
   mkdirSync(folder);
   expect(() => newKernel(folder, ['adamw'])).toThrow(
