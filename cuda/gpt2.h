@@ -499,27 +499,27 @@ GPT2_API int gpt2_loss_sum(gpt2_context *context, float *step, const float *loss
  * scaling rounds nothing. Values are rounded to nearest even; above 448, the largest number of E4M3, they become 448;
  * NaN stays NaN.
  *
- *   copy         values         scales                       norms                     operand of
- *   rowwise      [N,C]          one for each row             bounds of the rows'       forward, backward to the input
- *   columnwise   [C,N/16,16]    the largest of each          the largest of each       backward to the weight, which
- *                               GPT2_FP8_BLOCK rows          GPT2_FP8_BLOCK rows       sums over rows
- *   weight       [O,C], [C,O]   one                          GPT2_FP8_FACTOR           forward; backward to the input
+ *   copy        values        scale                norm                 for
+ *   rowwise     [N,C]         of each row          of each row          forward, backward to the input
+ *   columnwise  [C,N/16,16]   the largest of each  the largest of each  backward to the weight, which sums over rows
+ *                             GPT2_FP8_BLOCK rows  GPT2_FP8_BLOCK rows
+ *   weight      [O,C], [C,O]  one for both         GPT2_FP8_FACTOR      forward; [C,O]: backward to the input
  *
- * `norm` is an upper bound of a row's norm (the root of the sum of squares) after rounding to FP8: 17/16 of the norm
- * before rounding, plus sqrt(C) 2^-10 scale. A columnwise copy skips scales and norms of NaN, and stores rows in groups
- * of 16: row 8 b + r of a group, with b 0 or 1 and r from 0 to 7, is at 2 r + b. Values of rows past N are 0.
+ * A norm is an upper bound of a row's norm (the root of the sum of squares) after rounding to FP8: 17/16 of the norm
+ * before rounding, plus sqrt(C) 2^-10 scale. Columnwise copies skip scales and norms of NaN, and store rows in groups of
+ * 16: row 8 b + r of a group, with b 0 or 1 and r from 0 to 7, is at 2 r + b. Values of rows past N are 0.
  *
- * No scale depends on an earlier step: each is the smallest with which this bound of the elements is at most 448:
+ * No scale depends on an earlier step: it is the smallest with which a bound of the elements is at most 448.
  *
- *   result                                                bound
- *   a weight, or rows that an op has whole                the largest absolute value of the weight, or of each row
- *   in * weight^T + bias, through GELU                    in_norm * ROW_NORM + BIAS
- *   in * weight^T + bias, through the squared ReLU        the square of GELU's
- *   dout * weight, back through GELU                      1.13 * dout_norm * COLUMN_NORM (gelu' is below 1.13)
- *   dout * weight, back through the squared ReLU          2 sqrt(448 activated_scale) * dout_norm * COLUMN_NORM
+ *   elements                                       bound
+ *   of a weight, or of a row that the op has       the largest absolute value
+ *   gelu(in * weight^T + bias)                     in_norm * ROW_NORM + BIAS
+ *   relu(in * weight^T + bias)^2                   (in_norm * ROW_NORM + BIAS)^2
+ *   (dout * weight) * gelu'(pre)                   1.13 * dout_norm * COLUMN_NORM, because gelu' is below 1.13
+ *   (dout * weight) * 2 sqrt(activated)            2 sqrt(448 activated_scale) * dout_norm * COLUMN_NORM
  *
- * By Cauchy and Schwarz no element of a matmul exceeds the norm of its row of one operand times the largest norm of a row
- * of the other. For columnwise scales, read in_columnwise_norm for in_norm and so on. */
+ * By Cauchy and Schwarz no element of in * weight^T exceeds the norm of its row of `in` times the largest norm of a row of
+ * the weight. Columnwise scales follow from the same bounds with columnwise norms and activated_columnwise_scale. */
 enum GPT2_FP8_COLUMNWISE { GPT2_FP8_GROUP = 16, GPT2_FP8_BLOCK = 512 };
 
 /* The factors that gpt2_fp8_quantize_weight stores for a weight: its scale, and norms that bound a matmul's results. */
@@ -640,10 +640,9 @@ GPT2_API int gpt2_muon_momentum(gpt2_context *context, void *direction, float *m
 
 /* Each matrix is divided by margin * (its Frobenius norm) + eps. The squares are summed in a fixed number of blocks: on
  * CUDA each thread's squares in fp32, the rest in double.
- *   matrices (updated) [M,count]; workspace gpt2_normalize_matrices_scratch(M,count) */
-GPT2_API int gpt2_normalize_matrices(gpt2_context *context, void *matrices, int32_t M, int64_t count, float margin,
-                                     float eps);
-GPT2_API int gpt2_normalize_matrices_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t M, int64_t count);
+ *   matrices (updated) [M,R,K]; workspace gpt2_newton_schulz_scratch(M,R,K) */
+GPT2_API int gpt2_normalize_matrices(gpt2_context *context, void *matrices, int32_t M, int32_t R, int32_t K,
+                                     float margin, float eps);
 
 /* A step of a Newton-Schulz iteration on M matrices: each singular value x becomes a x + b x^3 + c x^5. For a matrix X:
  * A = X X^T, B = b A + c A^2, out = a X + B X. A, B and out are rounded to the context's dtype, each once.

@@ -61,7 +61,7 @@ struct OpKernels {
       int64_t count, int first_scalar, float rate, float beta1, float beta2, float eps, float weight_decay);
   void (*muon_momentum)(Task, float *direction, float *momentum, const float *gradient, const float *step, int rows,
       int columns, float mu);
-  void (*normalize_matrices)(Task, float *matrices, int M, int64_t count, float margin, float eps);
+  void (*normalize_matrices)(Task, float *matrices, int M, int R, int K, float margin, float eps);
   void (*newton_schulz)(Task, float *out, const float *in, int M, int R, int K, float a, float b, float c);
   void (*muon_update)(Task, float *weight, float *master, const float *direction, const float *step, int rows,
       int columns, float rate, float weight_decay);
@@ -79,7 +79,6 @@ struct OpKernels {
   int64_t (*fp8_quantize_weight_scratch)(int threads, int C, int O);
   int64_t (*fp8_matmul_scratch)(int threads, int N, int C, int O, bool gradients);
   int64_t (*global_norm_scratch)(int threads, int64_t matrix_count, int64_t vector_count);
-  int64_t (*normalize_matrices_scratch)(int threads, int M, int64_t count);
   int64_t (*newton_schulz_scratch)(int threads, int M, int R, int K);
   int64_t (*norm_matmul_scratch)(int threads, int N, int C, int O);
   int64_t (*attention_cached_scratch)(int threads, int S);
@@ -126,7 +125,6 @@ struct OpKernels {
   X(fp8_quantize_weight_scratch) \
   X(fp8_matmul_scratch) \
   X(global_norm_scratch) \
-  X(normalize_matrices_scratch) \
   X(newton_schulz_scratch) \
   X(norm_matmul_scratch) \
   X(attention_cached_scratch) \

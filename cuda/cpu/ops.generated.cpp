@@ -207,8 +207,8 @@ int muon_momentum(gpt2_context &context, void *direction, float *momentum, const
   return GPT2_OK;
 }
 
-int normalize_matrices(gpt2_context &context, void *matrices, int M, int64_t count, float margin, float eps) {
-  kernels_of(context).normalize_matrices(task_of(context), floats(matrices), M, count, margin, eps);
+int normalize_matrices(gpt2_context &context, void *matrices, int M, int R, int K, float margin, float eps) {
+  kernels_of(context).normalize_matrices(task_of(context), floats(matrices), M, R, K, margin, eps);
   return GPT2_OK;
 }
 
@@ -282,11 +282,6 @@ int64_t fp8_matmul_scratch(const gpt2_context &context, int N, int C, int O, boo
 
 int64_t global_norm_scratch(const gpt2_context &context, int64_t matrix_count, int64_t vector_count) {
   const int64_t floats = kernels_of(context).global_norm_scratch(threads_of(context), matrix_count, vector_count);
-  return floats * static_cast<int64_t>(sizeof(float));
-}
-
-int64_t normalize_matrices_scratch(const gpt2_context &context, int M, int64_t count) {
-  const int64_t floats = kernels_of(context).normalize_matrices_scratch(threads_of(context), M, count);
   return floats * static_cast<int64_t>(sizeof(float));
 }
 

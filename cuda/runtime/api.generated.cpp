@@ -405,13 +405,14 @@ int gpt2_muon_momentum(gpt2_context *context, void *direction, float *momentum, 
   return ops::muon_momentum(*context, direction, momentum, gradient, step, rows, columns, gradient_dtype, mu);
 }
 
-int gpt2_normalize_matrices(gpt2_context *context, void *matrices, int32_t M, int64_t count, float margin, float eps) {
+int gpt2_normalize_matrices(gpt2_context *context, void *matrices, int32_t M, int32_t R, int32_t K, float margin,
+    float eps) {
   Check check(context, __func__);
-  check.sizes({{"M", M}, {"count", count}})
+  check.sizes({{"M", M}, {"R", R}, {"K", K}})
       .tensors({{"matrices", matrices}});
-  if (!check.failed()) check.scratch(ops::normalize_matrices_scratch(*context, M, count));
+  if (!check.failed()) check.scratch(ops::newton_schulz_scratch(*context, M, R, K));
   if (check.failed()) return check.status();
-  return ops::normalize_matrices(*context, matrices, M, count, margin, eps);
+  return ops::normalize_matrices(*context, matrices, M, R, K, margin, eps);
 }
 
 int gpt2_newton_schulz(gpt2_context *context, void *out, const void *in, int32_t M, int32_t R, int32_t K, float a,
@@ -593,14 +594,6 @@ int gpt2_global_norm_scratch(gpt2_context *context, int64_t *bytes, int64_t matr
       bytes}});
   if (check.failed()) return check.status();
   *bytes = ops::global_norm_scratch(*context, matrix_count, vector_count);
-  return GPT2_OK;
-}
-
-int gpt2_normalize_matrices_scratch(gpt2_context *context, int64_t *bytes, int32_t M, int64_t count) {
-  Check check(context, __func__);
-  check.sizes({{"M", M}, {"count", count}}).handles({{"a place for the bytes", bytes}});
-  if (check.failed()) return check.status();
-  *bytes = ops::normalize_matrices_scratch(*context, M, count);
   return GPT2_OK;
 }
 

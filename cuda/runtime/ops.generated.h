@@ -62,7 +62,7 @@ int adamw(gpt2_context &context, void *weight, float *master, float *m, float *v
     float eps, float weight_decay);
 int muon_momentum(gpt2_context &context, void *direction, float *momentum, const void *gradient, const float *step,
     int rows, int columns, int gradient_dtype, float mu);
-int normalize_matrices(gpt2_context &context, void *matrices, int M, int64_t count, float margin, float eps);
+int normalize_matrices(gpt2_context &context, void *matrices, int M, int R, int K, float margin, float eps);
 int newton_schulz(gpt2_context &context, void *out, const void *in, int M, int R, int K, float a, float b, float c);
 int muon_update(gpt2_context &context, void *weight, float *master, const void *direction, const float *step, int rows,
     int columns, float rate, float weight_decay);
@@ -85,7 +85,6 @@ int64_t classifier_scratch(const gpt2_context &context, int N, int C, int Vp, bo
 int64_t fp8_quantize_weight_scratch(const gpt2_context &context, int C, int O);
 int64_t fp8_matmul_scratch(const gpt2_context &context, int N, int C, int O, bool gradients);
 int64_t global_norm_scratch(const gpt2_context &context, int64_t matrix_count, int64_t vector_count);
-int64_t normalize_matrices_scratch(const gpt2_context &context, int M, int64_t count);
 int64_t newton_schulz_scratch(const gpt2_context &context, int M, int R, int K);
 int64_t norm_matmul_scratch(const gpt2_context &context, int N, int C, int O);
 int64_t attention_cached_scratch(const gpt2_context &context, int S);

@@ -486,10 +486,9 @@ export interface Bindings {
   /**
    * Each matrix is divided by margin * (its Frobenius norm) + eps. The squares are summed in a fixed number of blocks: on
    * CUDA each thread's squares in fp32, the rest in double.
-   *   matrices (updated) [M,count]; workspace gpt2_normalize_matrices_scratch(M,count)
+   *   matrices (updated) [M,R,K]; workspace gpt2_newton_schulz_scratch(M,R,K)
    */
-  normalizeMatrices(args: { context: Pointer | null; matrices: Pointer | null; M: Int32; count: Int64; margin: Float; eps: Float }): number;
-  normalizeMatricesScratch(args: { context: Pointer | null; bytes: HostMemory; M: Int32; count: Int64 }): number;
+  normalizeMatrices(args: { context: Pointer | null; matrices: Pointer | null; M: Int32; R: Int32; K: Int32; margin: Float; eps: Float }): number;
   /**
    * A step of a Newton-Schulz iteration on M matrices: each singular value x becomes a x + b x^3 + c x^5. For a matrix X:
    * A = X X^T, B = b A + c A^2, out = a X + B X. A, B and out are rounded to the context's dtype, each once.
@@ -637,8 +636,7 @@ export const signatures: Record<keyof Bindings, { symbol: string; result: string
   globalNormScratch: { symbol: 'gpt2_global_norm_scratch', result: 'int', types: ['void *', 'void *', 'int64_t', 'int64_t'], names: ['context', 'bytes', 'matrixCount', 'vectorCount'] },
   adamw: { symbol: 'gpt2_adamw', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int64_t', 'int32_t', 'int32_t', 'float', 'float', 'float', 'float', 'float'], names: ['context', 'weight', 'master', 'm', 'v', 'gradient', 'step', 'count', 'gradientDtype', 'firstScalar', 'rate', 'beta1', 'beta2', 'eps', 'weightDecay'] },
   muonMomentum: { symbol: 'gpt2_muon_momentum', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'float'], names: ['context', 'direction', 'momentum', 'gradient', 'step', 'rows', 'columns', 'gradientDtype', 'mu'] },
-  normalizeMatrices: { symbol: 'gpt2_normalize_matrices', result: 'int', types: ['void *', 'void *', 'int32_t', 'int64_t', 'float', 'float'], names: ['context', 'matrices', 'M', 'count', 'margin', 'eps'] },
-  normalizeMatricesScratch: { symbol: 'gpt2_normalize_matrices_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int64_t'], names: ['context', 'bytes', 'M', 'count'] },
+  normalizeMatrices: { symbol: 'gpt2_normalize_matrices', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'float', 'float'], names: ['context', 'matrices', 'M', 'R', 'K', 'margin', 'eps'] },
   newtonSchulz: { symbol: 'gpt2_newton_schulz', result: 'int', types: ['void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'float', 'float', 'float'], names: ['context', 'out', 'in', 'M', 'R', 'K', 'a', 'b', 'c'] },
   newtonSchulzScratch: { symbol: 'gpt2_newton_schulz_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'M', 'R', 'K'] },
   muonUpdate: { symbol: 'gpt2_muon_update', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'float', 'float'], names: ['context', 'weight', 'master', 'direction', 'step', 'rows', 'columns', 'rate', 'weightDecay'] },

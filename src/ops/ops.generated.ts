@@ -462,13 +462,13 @@ export const contracts = {
     symbol: 'gpt2_normalize_matrices',
     formula: "Each matrix is divided by margin * (its Frobenius norm) + eps",
     tensors: {
-      matrices: { access: 'updated', type: 'element', shape: ['M', 'count'] },
+      matrices: { access: 'updated', type: 'element', shape: ['M', 'R', 'K'] },
     },
-    sizes: ['M', 'count'],
+    sizes: ['M', 'R', 'K'],
     scalars: ['margin', 'eps'],
     flags: [],
     relations: [],
-    workspace: ({ M, count }: { M: number; count: number }) => ({ name: 'normalizeMatricesScratch', sizes: { M, count } }),
+    workspace: ({ M, R, K }: { M: number; R: number; K: number }) => ({ name: 'newtonSchulzScratch', sizes: { M, R, K } }),
   },
   newtonSchulz: {
     name: 'newtonSchulz',
@@ -888,7 +888,7 @@ export function muonMomentum(device: Device, args: { direction: Tensor; momentum
 /**
  * Each matrix is divided by margin * (its Frobenius norm) + eps. The squares are summed in a fixed number of blocks: on
  * CUDA each thread's squares in fp32, the rest in double.
- *   matrices (updated) [M,count]; workspace gpt2_normalize_matrices_scratch(M,count)
+ *   matrices (updated) [M,R,K]; workspace gpt2_newton_schulz_scratch(M,R,K)
  */
 export function normalizeMatrices(device: Device, args: { matrices: Tensor; margin: number; eps: number }): void {
   enqueue(device, contracts.normalizeMatrices, args);
@@ -984,10 +984,6 @@ export const fp8MatmulScratch = (device: Device, sizes: { N: number; C: number; 
 /** Bytes of workspace. */
 export const globalNormScratch = (device: Device, sizes: { matrixCount: number; vectorCount: number }): number =>
   scratch(device, 'globalNormScratch', sizes);
-
-/** Bytes of workspace. */
-export const normalizeMatricesScratch = (device: Device, sizes: { M: number; count: number }): number =>
-  scratch(device, 'normalizeMatricesScratch', sizes);
 
 /** Bytes of workspace. */
 export const newtonSchulzScratch = (device: Device, sizes: { M: number; R: number; K: number }): number =>

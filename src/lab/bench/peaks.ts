@@ -42,16 +42,10 @@ export async function measurePeaks(device: Device) {
   fillRandom(weight);
   device.reserveWorkspace(matmulScratch(device, { N: size, C: size, O: size, gradients: true }));
   // The library's matmul, also where a kernel of the user computes the op.
-  const tensors = {
-    out: out.pointer,
-    in: input.pointer,
-    weight: weight.pointer,
-    pre: null,
-    bias: null,
-    residual: null,
-  };
-  const args = { ...tensors, N: size, C: size, O: size, activation: GPT2_ACTIVATION.GPT2_NO_ACTIVATION };
-  const matmul = () => device.call('matmulForward', args);
+  const tensors = { out: out.pointer, in: input.pointer, weight: weight.pointer };
+  const absent = { pre: null, bias: null, residual: null };
+  const sizes = { N: size, C: size, O: size, activation: GPT2_ACTIVATION.GPT2_NO_ACTIVATION };
+  const matmul = () => device.call('matmulForward', { ...tensors, ...absent, ...sizes });
   const matmulTime = await timeOnDevice(device, matmul, least);
   const flops = 2 * size ** 3;
   const fp8Time = device.dtype === 'fp8' ? await timeFp8(device, { out, input, weight }, least) : undefined;
