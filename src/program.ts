@@ -2,7 +2,7 @@
 
 export { checkValue } from './base/checks/given.ts';
 export { didYouMean } from './base/checks/nearest.ts';
-export { type NumberRange, readNumber } from './base/checks/number.ts';
+export type { NumberType } from './base/checks/number.ts';
 export { attempt, ExitError, explained, gpt2Error, usageError } from './base/errors.ts';
 export { programVersion } from './base/package-root.ts';
 export { signalOf } from './base/signals.ts';
@@ -45,7 +45,7 @@ export { isCompared, recordedValue } from './options/configuration.ts';
 export { type PresetName, readPreset, runPresetNames } from './options/presets.ts';
 export { readValue } from './options/read-options.ts';
 export { runToResume, withGiven } from './options/resumed-options.ts';
-export { flagOf, helpOf, type OptionRow, whole } from './options/row.ts';
+export { flagOf, helpOf, type OptionRow, real, whole } from './options/row.ts';
 export { nameSources, resolveSources, type Sources } from './options/sources.ts';
 export { defaultPort } from './options/start-rows.ts';
 export {

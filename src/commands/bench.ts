@@ -21,10 +21,10 @@ import {
   presetNames,
   rateNote,
   readClocks,
+  real,
   whole,
 } from '../program.ts';
-import { count, numberOption } from './number-option.ts';
-import { flagsOf, optionsFromFlags, tableOption } from './option-of-table.ts';
+import { count, flagsOf, numberOption, optionsFromFlags, tableOption } from './option-of-table.ts';
 import { notice, writeResult } from './output.ts';
 import { formatBytes } from './progress.ts';
 
@@ -59,10 +59,8 @@ Examples:
     );
   for (const name of shared) command.addOption(tableOption(name, changes[name]));
   command
-    .addOption(numberOption('--steps <N>', 'number of measured steps', { least: 1, most: 1_000_000 }, 50))
-    .addOption(
-      numberOption('--warmup-seconds <S>', 'seconds of warmup steps before', { kind: 'any', least: 0, most: 3600 }, 10),
-    )
+    .addOption(numberOption('--steps <N>', 'number of measured steps', whole(1, 1_000_000), 50))
+    .addOption(numberOption('--warmup-seconds <S>', 'seconds of warmup steps before', real(0, 3600), 10))
     .addOption(
       numberOption('--generate <N>', 'measure generating texts of N tokens instead of training', count).conflicts(
         ofTraining,

@@ -16,8 +16,7 @@ import {
   startCourse,
   whole,
 } from '../program.ts';
-import { count, numberOption } from './number-option.ts';
-import { optionsFromFlags, repeated, tableOption } from './option-of-table.ts';
+import { count, numberOption, optionsFromFlags, repeated, tableOption, timeLimitOption } from './option-of-table.ts';
 import { notice, writeResult } from './output.ts';
 
 const examples = `
@@ -51,9 +50,7 @@ export function courseCommand(): Command {
   const checking = new Command('check')
     .description('Test your exercises in the emulator, and print the score')
     .argument('[FOLDER]', folderHelp, 'my-course')
-    .addOption(
-      numberOption('--time-limit <S>', 'seconds that a kernel may run', { kind: 'any', least: 0.1, most: 86_400 }, 30),
-    )
+    .addOption(timeLimitOption())
     .addHelpText('after', '\nExamples:\n  npm run gpt2 -- course check\n\nExit code: 1 unless all are solved.\n')
     .action(check);
   const ladder = new Command('ladder')

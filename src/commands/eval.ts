@@ -41,8 +41,7 @@ import {
   stopWithLauncher,
   threadsOf,
 } from '../program.ts';
-import { count, numberOption } from './number-option.ts';
-import { modelOption, tableOption } from './option-of-table.ts';
+import { count, modelOption, numberOption, tableOption } from './option-of-table.ts';
 import { jsonLine, notice as tell } from './output.ts';
 import { clearStatus, isLive, showShare, withProgress } from './progress.ts';
 

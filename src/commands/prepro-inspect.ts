@@ -1,7 +1,7 @@
 // The command `prepro inspect`: prints the contents of a token shard, which data/datasets/inspect.ts reads.
 import { Command } from 'commander';
-import { inspectShard } from '../program.ts';
-import { numberOption } from './number-option.ts';
+import { inspectShard, whole } from '../program.ts';
+import { numberOption } from './option-of-table.ts';
 import { jsonLine } from './output.ts';
 
 const help = `
@@ -21,8 +21,8 @@ export function preproInspectCommand(): Command {
   return new Command('inspect')
     .description('Show a token shard: header, counts, text at a token')
     .argument('<SHARD>', 'a .bin file of tokens')
-    .addOption(numberOption('--at <TOKEN>', 'first token of the text', { least: 0, most }, 0))
-    .addOption(numberOption('--count <N>', 'tokens of text', { least: 1, most }, 64))
+    .addOption(numberOption('--at <TOKEN>', 'first token of the text', whole(0, most), 0))
+    .addOption(numberOption('--count <N>', 'tokens of text', whole(1, most), 64))
     .option('--json', 'print JSON, with the ids')
     .addHelpText('after', help)
     .action((path: string, { at, count, json }: Flags) => {

@@ -13,9 +13,9 @@ import {
   shellWord,
   tokenizerKinds,
   usageError,
+  whole,
 } from '../program.ts';
-import { numberOption, share } from './number-option.ts';
-import { repeated } from './option-of-table.ts';
+import { numberOption, repeated, share } from './option-of-table.ts';
 import { printResult } from './output.ts';
 import { withProgress } from './progress.ts';
 
@@ -143,10 +143,8 @@ export function addTextFlags(command: Command, shardTokens = defaultShardTokens)
         isOpen: true,
       }),
     )
-    .addOption(
-      numberOption('--shard-tokens <N>', 'maximum tokens in a shard', { least: 1, most: 2 ** 31 - 1 }, shardTokens),
-    )
-    .addOption(numberOption('--workers <N>', 'threads (default: one per core, at most 6)', { least: 1, most: 256 }))
+    .addOption(numberOption('--shard-tokens <N>', 'maximum tokens in a shard', whole(1, 2 ** 31 - 1), shardTokens))
+    .addOption(numberOption('--workers <N>', 'threads (default: one per core, at most 6)', whole(1, 256)))
     .option('--overwrite', 'replace a data set of another text or other options')
     .option('--lossy', lossyHelp)
     .option('--json', 'print the result as JSON');
