@@ -5,7 +5,6 @@ import {
   Device,
   type Dtype,
   type GenerateOptions,
-  Gpt2Error,
   generate,
   KeyValueCache,
   resolveWeights,
@@ -172,10 +171,7 @@ async function linesOfInput(): Promise<string[]> {
   try {
     for await (const part of process.stdin) parts.push(part as Buffer);
   } catch (cause) {
-    throw new Gpt2Error(
-      `standard input cannot be read: ${(cause as Error).message}; give the text with --prompt TEXT`,
-      { cause },
-    );
+    throw gpt2Error`standard input cannot be read: ${cause}; give the text with --prompt TEXT`;
   }
   const lines = Buffer.concat(parts).toString('utf8').split(/\r?\n/);
   if (lines.at(-1) === '') lines.pop();

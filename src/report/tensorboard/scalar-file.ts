@@ -2,7 +2,7 @@
 // first step: TensorBoard then drops this and later steps of earlier files, so no step of a resumed run appears twice.
 import { closeSync, fsyncSync, openSync, readdirSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { Gpt2Error, words } from '../../base/errors.ts';
+import { gpt2Error } from '../../base/errors.ts';
 import { makeFolder } from '../../base/files/make-folder.ts';
 import { evaluationsAt } from '../../runs/reader.ts';
 import type { RunEvent } from '../../runs/schema.ts';
@@ -43,10 +43,7 @@ export class ScalarFile {
       this.#path = join(folder, nextName(folder));
       this.#file = openSync(this.#path, 'wx');
     } catch (cause) {
-      throw new Gpt2Error(
-        words`cannot write TensorBoard's events to ${folder}: ${(cause as Error).message}; name another folder with --tensorboard`,
-        { cause },
-      );
+      throw gpt2Error`cannot write TensorBoard's events to ${folder}: ${cause}; name another folder with --tensorboard`;
     }
     this.#notice = notice;
     this.#write(from, { fileVersion: 'brain.Event:2' });
