@@ -74,10 +74,10 @@ export {
   ownTable,
 } from './report/comparison-text.ts';
 export type { Figure } from './report/figure.ts';
-export { formatDuration, formatRate } from './report/format-numbers.ts';
+export { formatCount, formatDuration, formatRate } from './report/format-numbers.ts';
 export { htmlReport } from './report/html-report.ts';
 export { type LivePage, openLivePage } from './report/live/live-page.ts';
-export { describeDone, endOfRun } from './report/logged-run.ts';
+export { describeDone, endOfRun, figuresOf } from './report/logged-run.ts';
 export { lossPlot } from './report/loss-plot.ts';
 export { makeFigure } from './report/make-figure.ts';
 export { renderPng } from './report/png.ts';

@@ -10,6 +10,7 @@ import {
   benchGeneration,
   benchTraining,
   dataSheetFlops,
+  formatCount,
   formatDuration,
   formatRate,
   gpt2Error,
@@ -167,10 +168,10 @@ function table(all: Measured): string {
   const flops = (step.tokensPerSecond.median * all.flopsPerToken) / 1e12;
   const sheet = dataSheetFlops(device.device, all.dtype);
   const lines = [
-    `${all.config.layers} layers, ${all.config.channels} channels, ${all.parameters.toLocaleString('en-US')} parameters, ${all.dtype}, batch ${all.batch} x ${all.sequence} x ${all.accumulation}, on ${device.device} (${device.codePath}); ${all.data}`,
+    `${all.config.layers} layers, ${all.config.channels} channels, ${formatCount(all.parameters)} parameters, ${all.dtype}, batch ${all.batch} x ${all.sequence} x ${all.accumulation}, on ${device.device} (${device.codePath}); ${all.data}`,
     ...(all.clocks ? [`while measuring: ${all.clocks}`] : []),
     '',
-    `tokens/s      ${Math.round(step.tokensPerSecond.median).toLocaleString('en-US')} (median; ${Math.round(step.tokensPerSecond.p95).toLocaleString('en-US')} at the 95th percentile of step times)`,
+    `tokens/s      ${formatCount(Math.round(step.tokensPerSecond.median))} (median; ${formatCount(Math.round(step.tokensPerSecond.p95))} at the 95th percentile of step times)`,
     `step          ${step.ms.median.toFixed(3)} ms median, ${step.ms.p95.toFixed(3)} p95, ${step.ms.least.toFixed(3)} to ${step.ms.most.toFixed(3)}`,
     `host          ${step.hostMs.toFixed(3)} ms a step enqueuing work, ${percent(step.hostMs, step.ms.median)} of the step`,
     `rate          ${teraflops(flops * 1e12)} TFLOP/s = tokens/s x ${(all.flopsPerToken / 1e6).toFixed(1)} MFLOP a token (6 x weights in matmuls + 6 x layers x T x channels)`,

@@ -7,6 +7,7 @@ import {
   checkCourse,
   climb,
   ExitError,
+  formatCount,
   formatTable,
   type LadderOptions,
   type MeasuredStep,
@@ -128,8 +129,7 @@ async function ladderOf({ steps, chapter, out, plot, ...flags }: LadderFlags): P
 }
 
 /** "12,345", "0.87" */
-const formatRate = (rate: number): string =>
-  rate < 100 ? rate.toPrecision(2) : Math.round(rate).toLocaleString('en-US');
+const formatRate = (rate: number): string => (rate < 100 ? rate.toPrecision(2) : formatCount(Math.round(rate)));
 
 const ladderSvg = (measured: readonly MeasuredStep[], source: string): string =>
   barsSvg({

@@ -1,6 +1,6 @@
 // The command `prepro inspect`: prints the contents of a token shard, which data/datasets/inspect.ts reads.
 import { Command } from 'commander';
-import { inspectShard, whole } from '../program.ts';
+import { formatCount, inspectShard, whole } from '../program.ts';
 import { numberOption } from './option-of-table.ts';
 import { jsonLine } from './output.ts';
 
@@ -27,13 +27,12 @@ export function preproInspectCommand(): Command {
     .addHelpText('after', help)
     .action((path: string, { at, count, json }: Flags) => {
       const found = inspectShard(path, { at, count });
-      const number = (value: number) => value.toLocaleString('en-US');
       const lines = [
-        `${found.path}: ${number(found.bytes)} bytes, sha256 ${found.sha256}`,
-        `header: 20240520, version 1, ${number(found.tokens)} tokens`,
-        `tokenizer: ${found.tokenizer}, a vocabulary of ${number(found.vocabularySize)}; the largest id is ${number(found.largest)}`,
-        `<|endoftext|>: ${number(found.endsOfText)}, before each document or part of a long one`,
-        `tokens ${number(at)} to ${number(at + found.ids.length - 1)}:`,
+        `${found.path}: ${formatCount(found.bytes)} bytes, sha256 ${found.sha256}`,
+        `header: 20240520, version 1, ${formatCount(found.tokens)} tokens`,
+        `tokenizer: ${found.tokenizer}, a vocabulary of ${formatCount(found.vocabularySize)}; the largest id is ${formatCount(found.largest)}`,
+        `<|endoftext|>: ${formatCount(found.endsOfText)}, before each document or part of a long one`,
+        `tokens ${formatCount(at)} to ${formatCount(at + found.ids.length - 1)}:`,
         found.text,
       ];
       process.stdout.write(json ? jsonLine(found) : `${lines.join('\n')}\n`);

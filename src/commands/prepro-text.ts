@@ -6,6 +6,7 @@ import { Command } from 'commander';
 import { findInputs, type Prepared, prepareText, type TextOptions } from '../index.ts';
 import {
   fieldOfTexts,
+  formatCount,
   optionTable,
   readPreset,
   runPresetNames,
@@ -164,13 +165,12 @@ function shareOf({ shards }: Prepared['dataset'], asked: number): string {
 
 /** Prints the shards, and the command that trains on them. */
 export function tell({ folder, present, dataset }: Prepared, { json }: Pick<TextFlags, 'json'>, share = ''): void {
-  const count = (value: number) => value.toLocaleString('en-US');
-  const shards = dataset.shards.map(({ file, tokens }) => `${folder}/${file}: ${count(tokens)} tokens`);
+  const shards = dataset.shards.map(({ file, tokens }) => `${folder}/${file}: ${formatCount(tokens)} tokens`);
   const documents =
     dataset.documents === undefined
       ? ''
-      : `${count(dataset.documents)} document${dataset.documents === 1 ? '' : 's'}, `;
-  const head = `${present ? 'unchanged: ' : ''}${documents}a vocabulary of ${count(dataset.vocabularySize)}${share}`;
+      : `${formatCount(dataset.documents)} document${dataset.documents === 1 ? '' : 's'}, `;
+  const head = `${present ? 'unchanged: ' : ''}${documents}a vocabulary of ${formatCount(dataset.vocabularySize)}${share}`;
   const isDefault = folder === optionTable.data.default;
   const preset = isDefault ? undefined : runPresetNames.find((name) => readPreset(name).options.data === folder);
   const data = isDefault ? '' : ` --data ${shellWord(folder)}`;

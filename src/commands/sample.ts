@@ -14,6 +14,7 @@ import {
 import {
   describeCut,
   fittingTexts,
+  formatCount,
   generationRows,
   gpt2Error,
   modelOrNewest,
@@ -161,7 +162,7 @@ async function sample(flags: Flags): Promise<void> {
   }
   const seconds = (performance.now() - begun) / 1000;
   notice(
-    `${made.toLocaleString('en-US')} ${made === 1 ? 'token' : 'tokens'} in ${seconds.toFixed(2)} s, ${Math.round(made / seconds).toLocaleString('en-US')} tokens/s`,
+    `${formatCount(made)} ${made === 1 ? 'token' : 'tokens'} in ${seconds.toFixed(2)} s, ${formatCount(Math.round(made / seconds))} tokens/s`,
   );
 }
 
