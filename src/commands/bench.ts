@@ -13,6 +13,7 @@ import {
   formatCount,
   formatDuration,
   formatRate,
+  formatTable,
   gpt2Error,
   leastMs,
   type OptionName,
@@ -193,26 +194,14 @@ function table(all: Measured): string {
     ...Object.entries(memory.planned).map(([kind, bytes]) => `  ${kind.padEnd(21)} ${formatBytes(bytes)}`),
   ];
   if (ops.length === 0) return lines.join('\n');
-  const head = 'op                               calls         ms      total   share   TFLOP/s     GB/s';
-  lines.push('', hasLimits ? `${head}  of limit` : head);
-  for (const { name: op, calls, ms, flops: work, fp8Flops, bytes } of ops) {
-    lines.push(
-      [
-        op.padEnd(32),
-        String(calls).padStart(6),
-        ms.toFixed(4).padStart(11),
-        (ms * calls).toFixed(3).padStart(11),
-        percent(ms * calls, step.ms.median).padStart(8),
-        (work > 0 ? formatRate(work / ms / 1e9) : '').padStart(10),
-        (bytes > 0 ? (bytes / ms / 1e6).toFixed(0) : '').padStart(9),
-        (hasLimits && bytes > 0 ? percent(leastMs(peaks, { flops: work, fp8Flops, bytes }), ms) : '').padStart(10),
-      ]
-        .join('')
-        .trimEnd(),
-    );
-  }
+  const rows = ops.map(({ name, calls, ms, flops: work, fp8Flops, bytes }) => [
+    ...[name, String(calls), ms.toFixed(4), (ms * calls).toFixed(3), percent(ms * calls, step.ms.median)],
+    ...[work > 0 ? formatRate(work / ms / 1e9) : '', bytes > 0 ? (bytes / ms / 1e6).toFixed(0) : ''],
+    hasLimits && bytes > 0 ? percent(leastMs(peaks, { flops: work, fp8Flops, bytes }), ms) : '',
+  ]);
   const sum = ops.reduce((total, { ms, calls }) => total + ms * calls, 0);
-  lines.push(`${'sum'.padEnd(32)}${sum.toFixed(3).padStart(28)}${percent(sum, step.ms.median).padStart(8)}`);
+  const head = ['op', 'calls', 'ms', 'total', 'share', 'TFLOP/s', 'GB/s', hasLimits ? 'of limit' : ''];
+  lines.push('', formatTable([head, ...rows, ['sum', '', '', sum.toFixed(3), percent(sum, step.ms.median)]]));
   if (hasLimits) {
     lines.push(
       'limit: the longer of two times: operations at the rate of our matmul, bytes (each once) at that of a copy',
