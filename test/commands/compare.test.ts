@@ -408,7 +408,6 @@ describe('what is drawn', () => {
     writeRun({});
     expect((await compare('--out', place.path('a.png'))).error).toBeUndefined();
     expect(readFileSync(place.path('a.png')).subarray(1, 4).toString()).toBe('PNG');
-    expect((await compare('--out', place.path('a.pdf'))).error).toBeInstanceOf(UsageError);
   });
 
   it('--plot draws in the terminal, without colours where stdout is none', async () => {
@@ -456,10 +455,6 @@ describe('--over', () => {
     );
     expect(stdout).toBe('');
     expect(existsSync(svg)).toBe(false);
-    expect(place.run(['compare', 'run', '--over', 'hours'])).toMatchObject({
-      code: 2,
-      stderr: expect.stringContaining('--over takes one of steps, tokens, seconds, not "hours"'),
-    });
   });
 });
 
@@ -541,32 +536,18 @@ describe('--json', () => {
   });
 });
 
-describe('what cannot be done', () => {
-  it('a plot that cannot be written: the figures, then one line', async () => {
-    writeRun({});
-    const { stdout, error } = await compare('--out', place.path('run', 'log.jsonl', 'plot.svg'));
-    expect(messageOf(error)).toMatch(/cannot write the plot .*plot\.svg: .*; name another file with --out/);
-    expect(stdout).toContain('inside the limits');
-    expect(stdout).not.toContain('plot:');
-  });
-
-  it('no run folder, an unknown reference', async () => {
-    expect(messageOf((await compare()).error)).toMatch(/run does not exist; name a folder that train wrote/);
-    writeRun({});
-    expect(messageOf((await compare('--reference', 'llmc-d7')).error)).toContain('there is no reference llmc-d7');
-  });
-
-  it.each(['-1', 'x', '', '1e999', 'Infinity'])('--tolerance %j is a usage error', async (text) => {
-    writeRun({});
-    expect((await compare(`--tolerance=${text}`)).error).toBeInstanceOf(UsageError);
-  });
+it('a plot that cannot be written: the figures, then one line', async () => {
+  writeRun({});
+  const { stdout, error } = await compare('--out', place.path('run', 'log.jsonl', 'plot.svg'));
+  expect(messageOf(error)).toMatch(/cannot write the plot .*plot\.svg: .*; name another file with --out/);
+  expect(stdout).toContain('inside the limits');
+  expect(stdout).not.toContain('plot:');
 });
 
-it('exit codes from the shell: 0 inside, 1 outside, 2 for a wrong flag', async () => {
+it('exit codes from the shell: 0 inside, 1 outside', async () => {
   writeRun({ train: changed(reference.series.train, 7, 0.3) });
   const outside = place.run(['compare', 'run']);
   expect(outside).toMatchObject({ code: 1 });
   expect(outside.stderr.trim().split('\n')).toHaveLength(1);
   expect(place.run(['compare', 'run', '--tolerance', '0.5'])).toMatchObject({ code: 0, stderr: '' });
-  expect(place.run(['compare', 'run', '--tolerance', 'x'])).toMatchObject({ code: 2 });
 });

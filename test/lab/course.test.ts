@@ -1,12 +1,11 @@
 // The exercises of the course: none is solved as it is handed out, and test/kernels/solutions solves each.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { afterAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { exercises } from '../../src/lab/course.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 
-const place = new Workplace();
-afterAll(() => place[Symbol.dispose]());
+const place = workplace();
 
 const names = readdirSync(exercises)
   .filter((name) => name !== 'README.md')

@@ -1,7 +1,7 @@
 // The commands of the kernel lab on the CPU, and what they refuse.
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
-import { afterAll, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { packageRoot } from '../../src/base/package-root.ts';
 import { findCards } from '../../src/lab/find-cards.ts';
 import { KernelProcess } from '../../src/lab/kernel-process.ts';
@@ -10,12 +10,11 @@ import { readOptionsFile } from '../../src/options/read-options.ts';
 import type { KernelRound } from '../../src/report/kernel-round.ts';
 import { train } from '../../src/train/train.ts';
 import { StreamViewer } from '../live/streams.ts';
-import { loader, tinyModel, Workplace } from '../support/cli.ts';
+import { loader, tinyModel, workplace } from '../support/cli.ts';
 import { testsOfLab } from '../support/lab.ts';
 import { until } from '../support/until.ts';
 
-const place = new Workplace();
-afterAll(() => place[Symbol.dispose]());
+const place = workplace();
 newKernel(place.path('gelu'), ['gelu_forward']);
 
 describe('on the CPU', () => testsOfLab('cpu'));

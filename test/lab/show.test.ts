@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { parsePtx, parseResources, parseSass } from '../../src/lab/compiled-kernels.ts';
 import { newKernel } from '../../src/lab/new-kernel.ts';
 import { type Limiter, occupancyOf } from '../../src/lab/occupancy.ts';
@@ -11,15 +11,11 @@ import { demangled } from '../../src/native/demangle.ts';
 import { Device } from '../../src/native/device.ts';
 import { findTool, toolkits } from '../../src/native/nvrtc.ts';
 import { findCompiler } from '../../src/ops/kernels/compiler.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 
-let place: Workplace;
-beforeEach(() => {
-  place = new Workplace();
-});
+const place = workplace('each');
 afterEach(() => {
   vi.unstubAllEnvs();
-  place[Symbol.dispose]();
 });
 
 describe('blocks on a multiprocessor', () => {
@@ -245,14 +241,12 @@ template <int K> __global__ void __launch_bounds__(1024, 2) mix(float *x, int n)
 `;
 
 describe.skipIf(!hasCompiler())('kernel show (needs nvcc or NVRTC)', () => {
-  let shared: Workplace;
+  const shared = workplace();
   beforeAll(() => {
-    shared = new Workplace();
     newKernel(shared.path('norm'), ['layernorm_forward']);
     newKernel(shared.path('both'), ['gelu_forward', 'gelu_backward']);
     writeFileSync(shared.path('two.cu'), twoKernels);
   });
-  afterAll(() => shared[Symbol.dispose]());
   const show = (...args: readonly string[]) => shared.run(['kernel', 'show', ...args]);
 
   it('a folder: a table for each dtype, at the sizes of d12', () => {

@@ -9,17 +9,16 @@ import { EventStream } from '../../src/report/live/event-stream.ts';
 import { LogTail } from '../../src/report/live/log-tail.ts';
 import { LiveServer } from '../../src/report/live/server.ts';
 import { configuration, runEvent, trainEvent } from '../runs/run-log.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 import { until } from '../support/until.ts';
 import { StreamViewer, WrittenLog } from './streams.ts';
 
-let place: Workplace;
+const place = workplace('each');
 let log: WrittenLog;
 let server: LiveServer;
 let viewers: StreamViewer[];
 
 beforeEach(async () => {
-  place = new Workplace();
   log = new WrittenLog(place.path('run'));
   server = await LiveServer.open({ port: 0, host: '127.0.0.1' });
   viewers = [];
@@ -27,7 +26,6 @@ beforeEach(async () => {
 afterEach(async () => {
   for (const viewer of viewers) viewer.close();
   await server.close();
-  place[Symbol.dispose]();
 });
 
 const view = (lastEventId?: string): StreamViewer => {

@@ -75,19 +75,6 @@ it('`presets` lists each with the commands that prepare its data and train it', 
   expect(Object.keys(JSON.parse((await place.here(['presets', '--json'])).stdout))).toEqual(runPresetNames);
 });
 
-it('an unknown name is refused with the names that exist', async () => {
-  for (const args of [
-    ['train', '--preset', 'shakespear'],
-    ['presets', 'shakespear'],
-  ]) {
-    const { code, stderr } = await place.here(args);
-    expect([code, stderr]).toEqual([2, expect.stringContaining(runPresetNames.join(', '))]);
-  }
-  await expect(planRun({ preset: 'shakespear' as PresetName })).rejects.toThrow(
-    `preset takes one of ${runPresetNames.join(', ')}`,
-  );
-});
-
 describe.skipIf(!existsSync(libraryPath('cpu')))('in a run', () => {
   const data = place.data({ train: 20_000, vocabulary: 100 });
   const small = { data, layers: 1, channels: 16, heads: 1, device: 'cpu' } as const;

@@ -127,7 +127,7 @@ describeInChromium('the report', (browser) => {
     expect(await text('#sample')).toBe(hostile);
     await page.locator('#sample-step').selectOption('1');
     expect(await text('#sample')).toBe('first');
-    expect((await text('#log-tail')).split('\n').at(-1)).toBe(`step 2  not finite: NaN in ${hostile}`);
+    expect((await text('#log-tail')).split('\n').at(-1)).toBe(`step 2   not finite: NaN in ${hostile}`);
     expect(await page.locator('img').count()).toBe(0);
     await press('6');
     expect(await described()).toBe('throughput (tokens per second), steps 0 to 1');

@@ -112,13 +112,6 @@ it('nothing is written through a link where config.json is put together', () => 
   }
 });
 
-it('a folder that cannot be made says so in one line', () => {
-  writeFileSync(place.path('file'), '');
-  expect(() => RunLog.create(place.path('file', 'run'), { configuration, overwrite: false })).toThrow(
-    /cannot write the run folder .*; name another with --out/,
-  );
-});
-
 it('reads back series in order of steps, the later of two values, without a torn last line', () => {
   const log = RunLog.create(run, { configuration, overwrite: false });
   for (const event of [

@@ -1,12 +1,12 @@
 // TensorBoard's event files: the record's bytes, and that they tell a run's curves, also when it was killed and resumed.
 import { existsSync, fstatSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { crc32c, eventRecord } from '../../src/report/tensorboard/event-record.ts';
 import { openScalarFile, ScalarFile } from '../../src/report/tensorboard/scalar-file.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import { runEvent, trainEvent } from '../runs/run-log.ts';
-import { tinyModel, Workplace } from '../support/cli.ts';
+import { tinyModel, workplace } from '../support/cli.ts';
 import { curves, eventFiles, readEvents } from './event-files.ts';
 
 /** Descriptors whose fsync failed; undefined: the disk is well. */
@@ -21,13 +21,9 @@ vi.mock('node:fs', async (original) => {
   return { ...fs, fsyncSync };
 });
 
-let place: Workplace;
-beforeEach(() => {
-  place = new Workplace();
-});
+const place = workplace('each');
 afterEach(() => {
   disk.failed = undefined;
-  place[Symbol.dispose]();
 });
 
 describe('the record', () => {
