@@ -364,18 +364,8 @@ it('kernel watch --serve shows every part of a round in a browser, and what is w
 
 it('train --kernel without a card, and a program that gives a text, are refused', async () => {
   const data = place.data();
-  const { stderr } = place.run([
-    'train',
-    '--kernel',
-    'gelu',
-    '--kernel',
-    'none',
-    '--data',
-    data,
-    ...tinyModel,
-    '--model',
-    'custom',
-  ]);
+  const kernels = '--kernel gelu --kernel none --model custom';
+  const { stderr } = place.run(`train --data ${data} ${tinyModel.join(' ')} ${kernels}`);
   expect(stderr).toMatch(/^there is no kernel card in none: /m);
   await expect(train({ kernels: 'gelu' as never })).rejects.toThrow('kernels takes texts, not "gelu"');
 });

@@ -117,24 +117,10 @@ export function testsOfLab(device: 'cpu' | 'cuda'): void {
       const { code, stdout, stderr } = place.run([...args, '--device', device, '--dtype', 'fp32']);
       return { code, stdout, stderr };
     };
-    const sizes = ['--layers', '1', '--channels', '32', '--heads', '2', '--context', '64'];
+    const sizes = '--model custom --layers 1 --channels 32 --heads 2 --context 64 --batch 2 --seq 32 --order llmc';
+    const options = `${sizes} --val-every 0 --sample-every 0 --steps 6 --lr 1e-3 --data ${data}`;
     const train = (out: string, ...args: readonly string[]) =>
-      gpt2(
-        ...['train', '--model', 'custom', ...sizes, '--data', data, '--batch', '2', '--seq', '32', '--order', 'llmc'],
-        ...[
-          '--val-every',
-          '0',
-          '--sample-every',
-          '0',
-          '--steps',
-          '6',
-          '--lr',
-          '1e-3',
-          '--out',
-          place.path(out),
-          ...args,
-        ],
-      );
+      gpt2('train', ...options.split(' '), '--out', place.path(out), ...args);
     const losses = (out: string) => [...readRun(place.path(out)).series.train].map(([, loss]) => loss);
     const succeeds = ({ code, stderr }: { code: number | null; stderr: string }) => {
       expect(stderr).toBe('');
@@ -173,20 +159,8 @@ export function testsOfLab(device: 'cpu' | 'cuda'): void {
 
     // On a GPU test/gpu/lab.test.ts has no time for it.
     if (device === 'cuda') return;
-    const sized = [
-      '--model',
-      'd6',
-      '--batch',
-      '1',
-      '--seq',
-      '32',
-      '--steps',
-      '1',
-      '--warmup-seconds',
-      '0',
-      '--no-start',
-    ];
-    const benched = gpt2('bench', ...sized, '--kernel', 'both');
+    const sized = '--model d6 --batch 1 --seq 32 --steps 1 --warmup-seconds 0 --no-start';
+    const benched = gpt2('bench', ...sized.split(' '), '--kernel', 'both');
     expect(benched.stdout).toMatch(/^layernorm_forward \(own\) +13 /m);
     expect(benched.stdout).not.toMatch(/^layernorm forward /m);
   });
