@@ -134,11 +134,6 @@ describe('outside', () => {
     );
     expect(stdout).toContain('mean of 0-9');
   });
-
-  it('a NaN is infinitely far', async () => {
-    writeRun({ train: changed(reference.series.train, 3, Number.NaN) });
-    expect(messageOf((await compare()).error)).toContain('train at step 3 is off by Infinity');
-  });
 });
 
 describe('other validations, other data', () => {

@@ -73,11 +73,6 @@ it('says what the page is about: name, reference, cost of a token; nothing of pa
   expect(configuration.steps).toBe(400);
 });
 
-it('an H100 in bf16 has a data sheet', async () => {
-  const viewer = await watched({ ...runEvent(), device: 'NVIDIA H100 80GB HBM3', dtype: 'bf16' });
-  expect(viewer.data.about).toMatchObject({ dataSheetFlops: 989e12 });
-});
-
 it('before there is a run, and before there is a log, viewers wait', async () => {
   rmSync(log.run, { recursive: true });
   const early = view();

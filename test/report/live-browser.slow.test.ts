@@ -179,16 +179,6 @@ describeInChromium('the live page', (browser) => {
     expect((await text('#log-tail')).match(/step 19 /g)).toHaveLength(1);
   });
 
-  it('dark and light, by the system and by key', async () => {
-    log.write(...steps(0, 20));
-    await open(server.url, { colorScheme: 'dark' });
-    const ground = () => page.evaluate('getComputedStyle(document.body).backgroundColor');
-    expect(await ground()).toBe('rgb(15, 19, 24)');
-    await page.keyboard.press('t');
-    expect(await ground()).toBe('rgb(255, 255, 255)');
-    expect(await text('#theme')).toBe('Dark');
-  });
-
   it('an older sample stays in view while newer ones arrive', async () => {
     log.write(
       ...steps(0, 20),

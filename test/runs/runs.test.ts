@@ -40,19 +40,7 @@ beforeEach(() => {
   log = place.path('runs', 'a', 'log.jsonl');
 });
 
-it('numbers keep all their digits; those JSON lacks are words', () => {
-  for (const loss of [
-    Math.fround(10.1),
-    1 / 3,
-    5e-324,
-    Number.NaN,
-    Number.POSITIVE_INFINITY,
-    Number.NEGATIVE_INFINITY,
-  ]) {
-    const line = formatEvent({ event: 'val', step: 1, loss });
-    expect(line.endsWith('\n')).toBe(true);
-    expect(parseEvent(line)).toEqual({ event: 'val', step: 1, loss });
-  }
+it('numbers that JSON lacks are words', () => {
   expect(formatEvent({ event: 'val', step: 1, loss: Number.NaN })).toMatch(
     /^\{"event":"val","step":1,"loss":"NaN","crc32":"[0-9a-f]{8}"\}\n$/,
   );
@@ -220,32 +208,6 @@ it('a start from nothing takes back all', () => {
   ];
   writeFileSync(log, lines.map(formatEvent).join(''));
   expect(readRun(run).series).toEqual({ train: [], val: [], norm: [], lr: [] });
-});
-
-it('resume cuts to the length given, and what is torn with it', () => {
-  const written = RunLog.create(run, { configuration, overwrite: false });
-  written.write(runEvent());
-  const { bytes } = written;
-  written.write(trainEvent(0, 1));
-  written.close();
-  appendFileSync(log, '{"event":"tra');
-  RunLog.resume(run, { configuration, bytes }).close();
-  expect(readFileSync(log, 'utf8')).toBe(formatEvent(runEvent()));
-});
-
-it('resume of a log that lost its end starts on a line of its own', () => {
-  const written = RunLog.create(run, { configuration, overwrite: false });
-  written.write(runEvent());
-  written.write(trainEvent(0, 1));
-  const { bytes } = written;
-  written.close();
-  const whole = readFileSync(log);
-  writeFileSync(log, whole.subarray(0, bytes - 7));
-  const resumed = RunLog.resume(run, { configuration, bytes });
-  expect(resumed.bytes).toBe(Buffer.byteLength(formatEvent(runEvent())));
-  resumed.write(trainEvent(0, 2));
-  resumed.close();
-  expect(readRun(run).series.train).toEqual([[0, 2]]);
 });
 
 it.each([
