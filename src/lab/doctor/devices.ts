@@ -1,7 +1,7 @@
 // Checks the native libraries and the GPUs: which libraries are built, which one opens and why, which GPUs there are.
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { Gpt2Error } from '../../base/errors.ts';
+import { attempt, Gpt2Error } from '../../base/errors.ts';
 import { gib } from '../../model/memory.ts';
 import { Device, type Dtype } from '../../native/device.ts';
 import { type LibraryKind, libraryFix, libraryPath } from '../../native/find-library.ts';
@@ -51,7 +51,7 @@ export function checkLibrary(kind: LibraryKind, hasGpu: boolean): { check: Check
     return { check: isNeeded ? failed(name, found, fixOf(kind)) : ok(name, unneeded), dtypes: [] };
   };
   if (!isBuilt(kind)) return refused(`${path} does not exist`, 'not built, and no GPU to run it');
-  try {
+  const opened = attempt(() => {
     using device = Device.open({ kind });
     const { library, codePath, device: what, dtypes } = device.description;
     const { available, total } = device.memory();
@@ -59,27 +59,19 @@ export function checkLibrary(kind: LibraryKind, hasGpu: boolean): { check: Check
     const check = ok(name, `${path}: ${library} ${codePath} on ${what}, ${dtypes.join(' ')}, ${free}`);
     // GPT2_LIBRARY may name either library.
     return { check, dtypes: library === kind ? dtypes : [] };
-  } catch (error) {
-    if (!(error instanceof Gpt2Error)) throw error;
-    return refused(error.message, `${path}; not usable here: ${error.message}`);
-  }
+  });
+  if (!(opened instanceof Gpt2Error)) return opened;
+  return refused(opened.message, `${path}; not usable here: ${opened.message}`);
 }
 
 /** The device that `--device auto` chooses, and why. */
 export function checkChoice(): Check {
   const name = 'train uses';
-  try {
-    const { kind, index } = selectDevice('auto');
-    const why =
-      kind === 'cuda'
-        ? `the CUDA library is built and opens GPU ${index}`
-        : isBuilt('cuda')
-          ? 'the CUDA library opens no GPU here'
-          : 'there is no CUDA library';
-    const forced = process.env.GPT2_LIBRARY ? `; GPT2_LIBRARY is ${process.env.GPT2_LIBRARY}` : '';
-    return ok(name, `the ${kind} library: ${why}${forced}`);
-  } catch (error) {
-    if (!(error instanceof Gpt2Error)) throw error;
-    return failed(name, error.message, fixOf('cpu'));
-  }
+  const chosen = attempt(() => selectDevice('auto'));
+  if (chosen instanceof Gpt2Error) return failed(name, chosen.message, fixOf('cpu'));
+  const { kind, index } = chosen;
+  const onCpu = isBuilt('cuda') ? 'the CUDA library opens no GPU here' : 'there is no CUDA library';
+  const why = kind === 'cuda' ? `the CUDA library is built and opens GPU ${index}` : onCpu;
+  const forced = process.env.GPT2_LIBRARY ? `; GPT2_LIBRARY is ${process.env.GPT2_LIBRARY}` : '';
+  return ok(name, `the ${kind} library: ${why}${forced}`);
 }
