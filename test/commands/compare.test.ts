@@ -1,5 +1,5 @@
 // `compare` as a user calls it: what it prints, what it draws, and the errors that become exit codes.
-import { appendFileSync, constants, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, constants, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { Gpt2Error, UsageError } from '../../src/base/errors.ts';
@@ -10,7 +10,7 @@ import { RunLock } from '../../src/runs/lock.ts';
 import { logPath } from '../../src/runs/paths.ts';
 import type { RunSeries } from '../../src/runs/reader.ts';
 import { formatEvent, type RunEvent } from '../../src/runs/schema.ts';
-import { runEvent, trainEvent } from '../runs/run-log.ts';
+import { runEvent, trainEvent, writeLog } from '../runs/run-log.ts';
 import { workplace } from '../support/cli.ts';
 
 const reference = readReference('llmc-d6-fp32-b4-t64');
@@ -33,8 +33,7 @@ function writeRun(series: Partial<RunSeries>, changes: Partial<Configuration> = 
     ...val.map(([step, loss]) => ({ event: 'val', step, loss }) as const),
     ...train.map(([step, loss]) => trainEvent(step, loss, norms.get(step), rates.get(step))),
   ];
-  mkdirSync(place.path(name), { recursive: true });
-  writeFileSync(place.path(name, 'log.jsonl'), lines.map(formatEvent).join(''));
+  writeLog(place.path(name), lines);
   return place.path(name);
 }
 

@@ -3,8 +3,8 @@ import { spawnSync } from 'node:child_process';
 import { constants, mkdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
 import { beforeAll, expect, it } from 'vitest';
 import { RunLock } from '../../src/runs/lock.ts';
-import { formatEvent, type RunEvent } from '../../src/runs/schema.ts';
-import { runEvent, trainEvent } from '../runs/run-log.ts';
+import type { RunEvent } from '../../src/runs/schema.ts';
+import { runEvent, trainEvent, writeLog } from '../runs/run-log.ts';
 import { command, workplace } from '../support/cli.ts';
 
 const place = workplace();
@@ -29,10 +29,7 @@ beforeAll(() => {
   utimesSync(place.path('runs/sweep/lr=1/log.jsonl'), 2e9, 2e9);
 });
 
-function writeRun(name: string, events: readonly RunEvent[]): void {
-  mkdirSync(place.path('runs', name), { recursive: true });
-  writeFileSync(place.path('runs', name, 'log.jsonl'), events.map(formatEvent).join(''));
-}
+const writeRun = (name: string, events: readonly RunEvent[]) => writeLog(place.path('runs', name), events);
 
 it('lists runs, those of a sweep too, the newest first, with names in full', async () => {
   const lock = RunLock.take(place.path('runs/tinyshakespeare-d6-2026-11-22-193355'), constants.O_RDWR)!;
