@@ -97,6 +97,7 @@ export { findRuns, newestRun } from './runs/find-runs.ts';
 export { bitsPerByte, unlike } from './runs/measured.ts';
 export { timeName } from './runs/paths.ts';
 export { modelOrNewest } from './runs/run-model.ts';
+export { jsonText } from './runs/schema.ts';
 export { promptIds } from './tokenizer/tokenizer.ts';
 export { type ReplayOptions, replay } from './train/failure/replay.ts';
 export { planSources } from './train/plan/plan.ts';

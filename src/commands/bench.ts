@@ -26,7 +26,7 @@ import {
   real,
   whole,
 } from '../program.ts';
-import { count, flagsOf, numberOption, optionsFromFlags, tableOption } from './option-of-table.ts';
+import { count, numberOption, optionsFromFlags, tableOption, trainArguments } from './option-of-table.ts';
 import { notice, writeResult } from './output.ts';
 import { formatBytes } from './progress.ts';
 
@@ -114,17 +114,14 @@ async function measureTraining(options: TrainOptions, flags: Record<string, unkn
 
 /** Milliseconds from the start of a `train` process to the end of its first step; the faster of two runs. */
 async function timeToFirstStep(options: TrainOptions): Promise<number> {
-  const flags = flagsOf(options);
   const folder = mkdtempSync(join(tmpdir(), 'gpt2-bench-'));
   const once = (name: string): Promise<number> =>
     new Promise((done, failed) => {
       const started = performance.now();
-      const train = ['train', ...flags, '--steps', '1000', '--val-every', '0', '--sample-every', '0', '--json'];
-      const child = spawn(
-        process.execPath,
-        [...process.execArgv, process.argv[1]!, ...train, '--out', join(folder, name)],
-        { stdio: ['ignore', 'pipe', 'inherit'] },
-      );
+      const run: TrainOptions = { steps: 1000, valEvery: 0, sampleEvery: 0, json: true, out: join(folder, name) };
+      const child = spawn(process.execPath, trainArguments({ ...options, ...run }), {
+        stdio: ['ignore', 'pipe', 'inherit'],
+      });
       let text = '';
       child.stdout.on('data', (part: Buffer) => {
         text += part;

@@ -77,6 +77,11 @@ export function optionsFromFlags(names: readonly OptionName[], flags: Readonly<R
   return Object.fromEntries(values.filter(([, value]) => value !== undefined));
 }
 
+/** Arguments of node that start a training of this program. */
+export const trainArguments = (options: TrainOptions): string[] => [
+  ...[...process.execArgv, process.argv[1]!, 'train', ...flagsOf(options)],
+];
+
 /** Options as arguments of the command line. */
 export const flagsOf = (options: TrainOptions): string[] =>
   Object.entries(options).flatMap(([name, value]) => {
