@@ -79,6 +79,7 @@ export { htmlReport } from './report/html-report.ts';
 export { type LivePage, openLivePage } from './report/live/live-page.ts';
 export { describeDone, endOfRun, figuresOf } from './report/logged-run.ts';
 export { lossPlot } from './report/loss-plot.ts';
+export { gpuFields } from './report/machine-load.ts';
 export { makeFigure } from './report/make-figure.ts';
 export { renderPng } from './report/png.ts';
 export {

@@ -17,6 +17,7 @@ import {
   endOfRun,
   flagOf,
   gpt2Error,
+  gpuFields,
   holdsRun,
   isCompared,
   optionNamed,
@@ -258,6 +259,5 @@ function gpusOf(runs: readonly SweptRun[]): (string | undefined)[] {
   if (runs.some(choosesGpus)) return [undefined];
   const visible = process.env.CUDA_VISIBLE_DEVICES;
   if (visible) return visible.split(',');
-  const { stdout } = spawnSync('nvidia-smi', ['--query-gpu=index', '--format=csv,noheader'], { encoding: 'utf8' });
-  return stdout?.match(/^\d+$/gm) ?? [undefined];
+  return gpuFields('index') ?? [undefined];
 }
