@@ -11,21 +11,13 @@ import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from
 import { availableParallelism, cpus, loadavg, totalmem } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { packageCommit, packageRoot } from '../src/base/package-root.ts';
-import {
-  AdamW,
-  createModel,
-  Device,
-  findShards,
-  initializeWeights,
-  type Model,
-  openLoader,
-  presetConfig,
-  Trainer,
-} from '../src/index.ts';
+import { AdamW, Device, findShards, initializeWeights, type Model, openLoader, presetConfig } from '../src/index.ts';
 import { median, quantile } from '../src/lab/bench/timing.ts';
 import { type Parameter, realCount } from '../src/model/parameters.ts';
 import { allocateTensor } from '../src/native/tensor.ts';
 import { matmulForward, matmulScratch } from '../src/ops/ops.generated.ts';
+import type { Trainer } from '../src/train/step/trainer.ts';
+import { createTraining } from '../src/train/step/training.ts';
 import { writeLlmc } from '../src/weights/formats/llmc.ts';
 import { readFlags } from './flags.ts';
 import { runLlmc } from './llmc.ts';
@@ -193,24 +185,12 @@ async function main() {
   const residentBefore = process.memoryUsage().rss;
   using device = Device.open({ kind: 'cpu' });
   const machine = provenance(device);
-  const model = createModel(device, config, { B, T, purpose: 'training' });
+  const optimizer = new AdamW({ weightDecay: 0.1 });
+  const { model, trainer } = createTraining(device, config, { B, T, optimizer });
   initializeWeights(model, seed);
   if (llmc) prepareLlmc(llmc, model, [...shards, ...findShards(options.data, 'val')]);
-  const loader = openLoader({
-    shards,
-    batch: B,
-    sequence: T,
-    order: 'llmc',
-    seed,
-    vocabularySize: config.vocabularySize,
-  });
-  const trainer = new Trainer(model, {
-    batch: B,
-    sequence: T,
-    accumulation: 1,
-    optimizer: new AdamW({ weightDecay: 0.1 }),
-    gradientClip: 1,
-  });
+  const { vocabularySize } = config;
+  const loader = openLoader({ shards, batch: B, sequence: T, order: 'llmc', seed, vocabularySize });
   const { step, measureRound } = ourProgram(trainer, () => loader.next());
 
   const ourRounds: Round[] = [];
