@@ -1,8 +1,8 @@
 """Measures PyTorch on the same GPU as `npm run bench`: GPT-2's training step, compiled, with cuDNN's attention, bf16 autocast over
-fp32 weights, fused AdamW and gradient clipping, on the same token shards. Prints one line per shape and writes JSON. Energy is the GPU's
-count (package nvidia-ml-py).
+fp32 weights, fused AdamW and gradient clipping, on the same token shards. Prints one line per shape and writes JSON.
+Energy is the GPU's count (package nvidia-ml-py).
 
-    python3 scripts/bench-pytorch.py --shapes 64x1024 16x1024 4x1024 128x512 256x256 [--warmup-seconds 10] --out benchmarks/h100/pytorch.json
+    python3 scripts/bench-pytorch.py --shapes 64x1024 16x1024 4x1024 128x512 256x256 --out benchmarks/h100/pytorch.json
 """
 import argparse
 import glob

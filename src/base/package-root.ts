@@ -13,7 +13,6 @@ function findPackageRoot(): string {
 /** The folder that holds this package's package.json. */
 export const packageRoot: string = findPackageRoot();
 
-/** The content of package.json. */
 export const packageDescription = (): { name: string; version: string; engines: { node: string } } =>
   JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8'));
 

@@ -90,7 +90,6 @@ Examples:
   });
 }
 
-/** Measures training, and prints a table. */
 async function measureTraining(options: TrainOptions, flags: Record<string, unknown>): Promise<object> {
   let clocks: string | null = null;
   const [steps, warmup] = [flags.steps as number, flags.warmupSeconds as number];
@@ -163,31 +162,26 @@ function table(all: Measured): string {
   const { device, step, peaks, memory, ops } = all;
   // On a CPU these rates bound no op: data in the caches are read faster than a copy of large arrays.
   const hasLimits = device.library !== 'cpu';
-  const flops = (step.tokensPerSecond.median * all.flopsPerToken) / 1e12;
+  const rate = step.tokensPerSecond.median * all.flopsPerToken;
   const sheet = dataSheetFlops(device.device, all.dtype);
+  const energy = step.tokensPerJoule;
+  const figures = {
+    'tokens/s': `${formatCount(Math.round(step.tokensPerSecond.median))} (median; ${formatCount(Math.round(step.tokensPerSecond.p95))} at the 95th percentile of step times)`,
+    step: `${step.ms.median.toFixed(3)} ms median, ${step.ms.p95.toFixed(3)} p95, ${step.ms.least.toFixed(3)} to ${step.ms.most.toFixed(3)}`,
+    host: `${step.hostMs.toFixed(3)} ms a step enqueuing work, ${percent(step.hostMs, step.ms.median)} of the step`,
+    rate: `${teraflops(rate)} TFLOP/s = tokens/s x ${(all.flopsPerToken / 1e6).toFixed(1)} MFLOP a token (6 x weights in matmuls + 6 x layers x T x channels)`,
+    energy: energy && `${energy.toFixed(1)} tokens/J: ${step.joules!.toFixed(2)} J a step, by the GPU's counter`,
+    MFU: sheet && `${percent(rate, sheet)} of the data sheet's ${sheet / 1e12} TFLOP/s${rateNote(all.dtype)}`,
+    [hasLimits ? 'limits' : 'device']:
+      `copy ${(peaks.copyBytesPerSecond / 1e9).toFixed(0)} GB/s; our matmul of ${peaks.matmulSize}^3 ${teraflops(peaks.matmulFlopsPerSecond)} TFLOP/s${peaks.fp8FlopsPerSecond === undefined ? '' : `, in FP8 ${teraflops(peaks.fp8FlopsPerSecond)}`}`,
+    'first step': all.firstStepMs && `${all.firstStepMs.toFixed(0)} ms after the start of the program`,
+    memory: `planned ${formatBytes(memory.plannedTotal)}, ${counted(device.library, memory.used, memory.plannedTotal)}${device.library === 'cpu' ? '' : `; in use before: ${formatBytes(memory.before)}`}`,
+  };
   const lines = [
     `${all.config.layers} layers, ${all.config.channels} channels, ${formatCount(all.parameters)} parameters, ${all.dtype}, batch ${all.batch} x ${all.sequence} x ${all.accumulation}, on ${device.device} (${device.codePath}); ${all.data}`,
     ...(all.clocks ? [`while measuring: ${all.clocks}`] : []),
     '',
-    `tokens/s      ${formatCount(Math.round(step.tokensPerSecond.median))} (median; ${formatCount(Math.round(step.tokensPerSecond.p95))} at the 95th percentile of step times)`,
-    `step          ${step.ms.median.toFixed(3)} ms median, ${step.ms.p95.toFixed(3)} p95, ${step.ms.least.toFixed(3)} to ${step.ms.most.toFixed(3)}`,
-    `host          ${step.hostMs.toFixed(3)} ms a step enqueuing work, ${percent(step.hostMs, step.ms.median)} of the step`,
-    `rate          ${teraflops(flops * 1e12)} TFLOP/s = tokens/s x ${(all.flopsPerToken / 1e6).toFixed(1)} MFLOP a token (6 x weights in matmuls + 6 x layers x T x channels)`,
-    ...(step.tokensPerJoule === undefined
-      ? []
-      : [
-          `energy        ${step.tokensPerJoule.toFixed(1)} tokens/J: ${step.joules!.toFixed(2)} J a step, by the GPU's counter`,
-        ]),
-    ...(sheet
-      ? [
-          `MFU           ${percent(flops * 1e12, sheet)} of the data sheet's ${sheet / 1e12} TFLOP/s${rateNote(all.dtype)}`,
-        ]
-      : []),
-    `${hasLimits ? 'limits' : 'device'}        copy ${(peaks.copyBytesPerSecond / 1e9).toFixed(0)} GB/s; our matmul of ${peaks.matmulSize}^3 ${teraflops(peaks.matmulFlopsPerSecond)} TFLOP/s${peaks.fp8FlopsPerSecond === undefined ? '' : `, in FP8 ${teraflops(peaks.fp8FlopsPerSecond)}`}`,
-    ...(all.firstStepMs === null
-      ? []
-      : [`first step    ${all.firstStepMs.toFixed(0)} ms after the start of the program`]),
-    `memory        planned ${formatBytes(memory.plannedTotal)}, ${counted(device.library, memory.used, memory.plannedTotal)}${device.library === 'cpu' ? '' : `; in use before: ${formatBytes(memory.before)}`}`,
+    ...Object.entries(figures).flatMap(([name, text]) => (text ? [`${name.padEnd(13)} ${text}`] : [])),
     ...Object.entries(memory.planned).map(([kind, bytes]) => `  ${kind.padEnd(21)} ${formatBytes(bytes)}`),
   ];
   if (ops.length === 0) return lines.join('\n');

@@ -216,11 +216,8 @@ async function train(
   // A run that is alone at its time writes to this terminal directly, with its status line.
   const isPiped = isShared || json;
   if (!json) process.stdout.write(`${name}\n`);
-  const streams = isPiped
-    ? (['ignore', 'pipe', 'pipe', 'ipc'] as const)
-    : (['inherit', 'inherit', 'inherit', 'ipc'] as const);
   const child: ChildProcess = spawn(process.execPath, args, {
-    stdio: [...streams],
+    stdio: isPiped ? ['ignore', 'pipe', 'pipe', 'ipc'] : ['inherit', 'inherit', 'inherit', 'ipc'],
     // The channel closes when this process ends, even if it is killed: the run then saves and stops.
     env: {
       ...process.env,

@@ -36,7 +36,6 @@ export interface ListedCard {
   readonly op: string;
   /** The source file, in the card's folder. */
   readonly source: string;
-  /** Hash of the card's kernels. */
   readonly hash: string;
   /** Dtypes that the card takes; `dtypes`: those among them that the device has. */
   readonly takes: readonly Dtype[];

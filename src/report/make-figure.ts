@@ -126,7 +126,6 @@ function axisOf(runs: readonly Plotted[], all: readonly Plotted[], over: Over) {
   return { axis, place };
 }
 
-/** The last step of all runs. */
 const lastStepOf = (runs: readonly Plotted[]): number =>
   Math.max(0, ...runs.flatMap(({ series }) => [series.train.at(-1)?.[0] ?? 0, series.val.at(-1)?.[0] ?? 0]));
 

@@ -2,7 +2,7 @@
 
 type Range = readonly [least: number, most: number];
 
-/** A number in a range. If `most` is Number.MAX_SAFE_INTEGER, Number.MAX_VALUE or `largestFp32`, a message names it only for a larger value. */
+/** If `most` is Number.MAX_SAFE_INTEGER, Number.MAX_VALUE or `largestFp32`, a message names it only for a larger value. */
 export type NumberType = {
   /** Excludes the ends of the range. */
   readonly isOpen?: true;
@@ -16,7 +16,6 @@ export type NumberType = {
   readonly units?: true;
 } & ({ readonly integer: Range } | { readonly number: Range });
 
-/** Whole numbers from `least`. */
 export const whole = (least: number, most: number = Number.MAX_SAFE_INTEGER) => ({ integer: [least, most] }) as const;
 const largestFp32 = 2 ** 128 - 2 ** 104;
 /** Numbers from `least` to the largest fp32: a device would read larger ones as infinite. */

@@ -6,7 +6,6 @@ import { byId, isDark, legendButtons, make, seriesButtons, startTheme, tableSect
 import type { View } from './picture.ts';
 import { announce, fillTooltip, readingsAt } from './tooltip.ts';
 
-/** The reader's choices. */
 type State = { -readonly [K in keyof (Choice & View)]: (Choice & View)[K] };
 
 /** Shown until there is a figure. */
