@@ -4,7 +4,6 @@ import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { parsePtx, parseResources, parseSass } from '../../src/lab/compiled-kernels.ts';
-import { newKernel } from '../../src/lab/new-kernel.ts';
 import { type Limiter, occupancyOf } from '../../src/lab/occupancy.ts';
 import { callsWithoutGpu, sizesOf, stepCalls } from '../../src/lab/step-calls.ts';
 import { demangled } from '../../src/native/demangle.ts';
@@ -12,6 +11,7 @@ import { Device } from '../../src/native/device.ts';
 import { findTool, toolkits } from '../../src/native/nvrtc.ts';
 import { findCompiler } from '../../src/ops/kernels/compiler.ts';
 import { workplace } from '../support/cli.ts';
+import { newKernels } from '../support/lab.ts';
 
 const place = workplace('each');
 afterEach(() => {
@@ -243,8 +243,8 @@ template <int K> __global__ void __launch_bounds__(1024, 2) mix(float *x, int n)
 describe.skipIf(!hasCompiler())('kernel show (needs nvcc or NVRTC)', () => {
   const shared = workplace();
   beforeAll(() => {
-    newKernel(shared.path('norm'), ['layernorm_forward']);
-    newKernel(shared.path('both'), ['gelu_forward', 'gelu_backward']);
+    newKernels(shared.path('norm'), { ops: ['layernorm_forward'] });
+    newKernels(shared.path('both'), { ops: ['gelu_forward', 'gelu_backward'] });
     writeFileSync(shared.path('two.cu'), twoKernels);
   });
   const show = (...args: readonly string[]) => shared.run(['kernel', 'show', ...args]);
@@ -294,8 +294,7 @@ describe.skipIf(!hasCompiler())('kernel show (needs nvcc or NVRTC)', () => {
   });
 
   it('a card whose kernel is missing is refused', () => {
-    const [, source] = newKernel(shared.path('other'), ['gelu_forward']) as [string, string];
-    writeFileSync(source, '__global__ void renamed(float *x) {}');
+    newKernels(shared.path('other'), { source: () => '__global__ void renamed(float *x) {}' });
     expect(show('other', '--gpu', '9.0', '--dtype', 'fp32').stderr).toBe(
       'there is no kernel gelu_forward in other: it has renamed\n',
     );
