@@ -15,7 +15,6 @@ import {
   readHellaswag,
   resolveWeights,
   StoppedError,
-  selectDevice,
   train,
 } from '../../src/index.ts';
 import { workplace } from '../support/cli.ts';
@@ -84,7 +83,6 @@ const cases: [message: string | RegExp, work: () => unknown][] = [
     /^tokenizer takes gpt2, bytes, char, a tokenizer\.json or a folder that has one, not "gpt4"$/,
     () => text({ tokenizer: 'gpt4' }),
   ],
-  ['device takes auto, cpu, cuda or cuda:N, not "gpu"', () => selectDevice('gpu')],
   [/sequences of 64; the largest batch that fits is \d+$/, () => load(1000, 64)],
   [/too few for a sequence of 5001; sequence must be under 5000$/, () => load(1, 5001)],
   ["sequence 65 is over the model's context of 64 positions; take a shorter sequence", () => measure(65)],
