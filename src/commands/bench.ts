@@ -145,7 +145,7 @@ type Measured = BenchReport & { clocks: string | null; data: string; firstStepMs
 const percent = (part: number, whole: number): string => `${((100 * part) / whole).toFixed(1)}%`;
 
 /** "3.1% more", "70.6% less" */
-export const difference = (used: number, planned: number): string =>
+const difference = (used: number, planned: number): string =>
   `${percent(Math.abs(used - planned), planned)} ${used < planned ? 'less' : 'more'}`;
 
 /** "driver counts 24.1 GiB (3.1% more)" */

@@ -2,7 +2,8 @@
 import { gpt2Error } from '../base/errors.ts';
 import { findTool } from '../native/nvrtc.ts';
 import { KernelProcess } from './kernel-process.ts';
-import { type Job, jobsOf, type LabOptions, testJobs } from './test-kernels.ts';
+import type { Job } from './messages.ts';
+import { jobsOf, type LabOptions, testJobs } from './test-kernels.ts';
 
 const partOf = {
   ncu: 'it is part of Nsight Compute, which comes with the CUDA toolkit',
