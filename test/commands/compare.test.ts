@@ -17,8 +17,9 @@ const reference = readReference('llmc-d6-fp32-b4-t64');
 
 const place = workplace('each');
 let run: string;
+// A run whose curves are the reference's.
 beforeEach(() => {
-  run = place.path('run');
+  run = writeRun({});
 });
 afterEach(() => {
   vi.restoreAllMocks();
@@ -71,7 +72,6 @@ const changed = (points: RunSeries['train'], step: number, by: number): RunSerie
 
 describe('inside', () => {
   it('prints the table and the verdict, draws the plot into the run folder', async () => {
-    writeRun({});
     const { stdout, error } = await compare();
     expect(error).toBeUndefined();
     expect(stdout).toContain(`${run} vs llmc-d6-fp32-b4-t64\n`);
@@ -158,7 +158,7 @@ describe('other validations, other data', () => {
 
   it('of other data: said first, with bits per byte, and no tolerance judges it', async () => {
     const val = { event: 'val', step: 400, loss: 2.5, tokens: 1000, bytes: 4000 } as const;
-    appendFileSync(logPath(writeRun({})), formatEvent(val));
+    appendFileSync(logPath(run), formatEvent(val));
     const other = writeRun({}, { data: 'data/own-source', vocabularySize: 512 }, 'other');
     appendFileSync(logPath(other), formatEvent({ ...val, bytes: 2000 }));
     const reason =
@@ -215,7 +215,6 @@ describe('several', () => {
   const shifted = (by: number) => reference.series.train.map(([step, loss]) => [step, loss + by] as const);
 
   it('runs of one configuration each over its reference; what is outside is told run by run', async () => {
-    writeRun({});
     const other = writeRun({ train: changed(reference.series.train, 7, 0.3) }, {}, 'other');
     const { stdout, error } = await compare(other);
     expect(messageOf(error)).toBe(
@@ -227,7 +226,6 @@ describe('several', () => {
   });
 
   it('runs without a common reference over the first of them, with what they differ in', async () => {
-    writeRun({});
     const other = writeRun({ train: shifted(0.25) }, { learningRate: 1e-3, device: 'cuda' }, 'other');
     const { stdout, error } = await compare(other);
     expect(error).toBeUndefined();
@@ -248,7 +246,6 @@ describe('several', () => {
   });
 
   it('--reference names a run, whatever its configuration; --tolerance then judges', async () => {
-    writeRun({});
     const other = writeRun({ train: shifted(0.25) }, { seed: 7 }, 'other');
     expect((await compare('--reference', other)).error).toBeUndefined();
     const { stdout, error } = await compare('--reference', other, '--tolerance', '0.1');
@@ -257,7 +254,6 @@ describe('several', () => {
   });
 
   it('a learning rate and its differences are written in one form', async () => {
-    writeRun({});
     const lr = reference.series.lr.map(([step, rate]) => [step, rate + 3e-4] as const);
     const other = writeRun({ lr }, { seed: 7 }, 'other');
     const { stdout } = await compare('--reference', other);
@@ -265,7 +261,6 @@ describe('several', () => {
   });
 
   it('of runs that share a beginning, the last validation is said to be of both', async () => {
-    writeRun({});
     const other = writeRun({ val: reference.series.val.slice(0, 1) }, { seed: 7 }, 'other');
     const { stdout } = await compare('--reference', other);
     expect(stdout).toContain('last validation in common, at step 0: 10.8722, reference 10.8722');
@@ -273,7 +268,6 @@ describe('several', () => {
   });
 
   it('--reference more than once: over each', async () => {
-    writeRun({});
     const own = place.path('own.json');
     writeFileSync(own, JSON.stringify({ ...reference, name: 'own' }));
     const { stdout, error } = await compare('--reference', 'llmc-d6-fp32-b4-t64', '--reference', own);
@@ -336,12 +330,10 @@ report: ${place.path('compare.html')}
       expect(readdirSync(place.path('sweep'))).toEqual(names.map((name) => basename(name)));
     }
     expect(readdirSync(a!)).toEqual(readdirSync(b!));
-    writeRun({});
     expect(shell('run', 'sweep/seed=1').stdout).toMatch(/\nplot: run\/compare\.svg\n/);
   });
 
   it('--json: one object with a list', async () => {
-    writeRun({});
     const other = writeRun({}, {}, 'other');
     const { stdout } = await compare(other, '--json');
     expect(JSON.parse(stdout)).toMatchObject({
@@ -355,7 +347,6 @@ report: ${place.path('compare.html')}
   });
 
   it('one that is not configured as the reference given is named', async () => {
-    writeRun({});
     const other = writeRun({}, { batch: 8 }, 'other');
     expect(messageOf((await compare(other, '--reference', 'llmc-d6-fp32-b4-t64')).error)).toMatch(
       /other is not configured as llmc-d6-fp32-b4-t64: batch 8 instead of 4;/,
@@ -381,7 +372,7 @@ describe('how runs ended', () => {
   });
 
   it('of two runs, both', async () => {
-    say(writeRun({}), bad);
+    say(run, bad);
     const other = writeRun({ train: reference.series.train.slice(0, 9) }, { seed: 7 }, 'other');
     const { stdout } = await compare('--reference', other);
     expect(stdout).toContain(`\nrun: ${notFinite}\nother: not finished, 9 of 400 steps done: `);
@@ -390,7 +381,6 @@ describe('how runs ended', () => {
 
 describe('what is drawn', () => {
   it('a report beside the plot, or where --html says', async () => {
-    writeRun({});
     await compare('--out', place.path('a.svg'));
     expect(readFileSync(place.path('a.html'), 'utf8')).toContain('run vs llmc-d6-fp32-b4-t64');
     await compare('--out', place.path('b.svg'), '--html', place.path('c.htm'));
@@ -399,13 +389,11 @@ describe('what is drawn', () => {
   });
 
   it('a PNG by the name of --out', async () => {
-    writeRun({});
     expect((await compare('--out', place.path('a.png'))).error).toBeUndefined();
     expect(readFileSync(place.path('a.png')).subarray(1, 4).toString()).toBe('PNG');
   });
 
   it('--plot draws in the terminal, without colours where stdout is none', async () => {
-    writeRun({});
     const { stdout } = await compare('--plot');
     expect(stdout).toContain('training loss (nats per token)');
     expect(stdout).toContain('  * run\n');
@@ -417,7 +405,6 @@ describe('--over', () => {
   const files = () => ['svg', 'html'].map((kind) => readFileSync(place.path(`compare.${kind}`), 'utf8'));
 
   it('plot, report and terminal are over tokens or seconds; table, verdict and ranking stay by step', async () => {
-    writeRun({});
     const other = writeRun({}, { totalBatch: 1024 }, 'other');
     const { stdout: overSteps } = await compare(other);
     for (const [over, label, last] of [
@@ -440,7 +427,6 @@ describe('--over', () => {
   });
 
   it('a reference has tokens and no seconds: one line, and nothing is written', async () => {
-    writeRun({});
     expect((await compare('--over', 'tokens')).stdout).toContain('inside the limits');
     const svg = place.path('seconds.svg');
     const { stdout, error } = await compare('--over', 'seconds', '--out', svg);
@@ -531,7 +517,6 @@ describe('--json', () => {
 });
 
 it('a plot that cannot be written: the figures, then one line', async () => {
-  writeRun({});
   const { stdout, error } = await compare('--out', place.path('run', 'log.jsonl', 'plot.svg'));
   expect(messageOf(error)).toMatch(/cannot write the plot .*plot\.svg: .*; name another file with --out/);
   expect(stdout).toContain('inside the limits');
