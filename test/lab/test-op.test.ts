@@ -20,10 +20,12 @@ async function tested(op: string, allSizes = true): Promise<TestedSize[]> {
   return sizes;
 }
 
-/** Changes one output of layernorm_forward after each call. */
-function plant(output: string, change: (values: Float32Array, shape: readonly number[]) => void): void {
-  replaceOp(device, 'layernormForward', (args, native) => {
-    device.call('layernormForward', native as never);
+type Change = (values: Float32Array, shape: readonly number[]) => void;
+
+/** Changes one output of an op after each call. */
+function plant(output: string, change: Change, op = 'layernormForward'): void {
+  replaceOp(device, op, (args, native) => {
+    device.call(op as 'adamw', native as never);
     const tensor = args[output] as Tensor;
     const values = tensor.read() as Float32Array;
     change(values, tensor.shape);
@@ -123,13 +125,10 @@ it.each([
   ],
   ['attention_backward', 'dqkv', /^(dout|out)\[0, 0, 0 to 3 of \d+\]/],
 ])('%s: says what the first wrong element of %s is computed from', async (op, tensor, inputs) => {
-  replaceOp(device, casesNamed(op).op.name, (args, native) => {
-    device.call(casesNamed(op).op.name as 'adamw', native as never);
-    const wrong = args[tensor] as Tensor;
-    const values = wrong.read() as Float32Array;
+  const change: Change = (values) => {
     values[5]! += 100;
-    wrong.write(values);
-  });
+  };
+  plant(tensor, change, casesNamed(op).op.name);
   const { wrong } = (await tested(op)).find(({ isRight }) => !isRight)!;
   expect(wrong!.inputs.join(', ')).toMatch(inputs);
 });
