@@ -28,7 +28,6 @@ export interface Bench {
   readonly results: readonly Result[];
   /** Rungs that were measured again, in another session. */
   readonly again?: readonly { readonly rungs: readonly string[]; readonly date: string }[];
-  /** PyTorch's version. */
   readonly pytorch?: string;
 }
 
@@ -81,7 +80,6 @@ const provenance = (
     }),
   ].join('\n');
 
-/** The table of a chapter's rungs. */
 export function courseChapter([chapter = '']: readonly string[]): string {
   const bench = readJson<Bench>('course.json');
   const rows = bySteps(bench).filter(({ rung }) => rung.startsWith(`${chapter}/`));
@@ -94,7 +92,6 @@ export function courseChapter([chapter = '']: readonly string[]): string {
   return `${table(head, cells, 3)}\n\n${provenance(bench, 'course.json', '../../../', `${chapter}/`)}`;
 }
 
-/** The table of the last rung of each op. */
 export const courseBest = (): string => bestTable(readJson<Bench>('course-best.json'));
 
 /** @param bench without PyTorch's times the table lacks their column */

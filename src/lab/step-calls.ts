@@ -12,6 +12,7 @@ import { replaceOp } from '../ops/replacements.ts';
 import { opVariants } from '../ops/variants.ts';
 import { AdamW } from '../optimizer/adamw.ts';
 import { createTraining } from '../train/step/training.ts';
+import { randomBatches } from './bench/bench.ts';
 import type { Call } from './bench/op-times.ts';
 import { measurePeaks, type Peaks } from './bench/peaks.ts';
 import { sizesText } from './test-op.ts';
@@ -84,8 +85,8 @@ async function record(device: Device, batch: number): Promise<StepCalls> {
   const { config, sequence } = settings[device.description.library];
   const { model, trainer } = createTraining(device, config, { B: batch, T: sequence, optimizer });
   initializeWeights(model, 42);
-  const ids = () => Int32Array.from({ length: batch * sequence }, () => Math.random() * config.vocabularySize);
-  const step = () => trainer.step(0, 1e-4, () => ({ inputs: ids(), targets: ids() }));
+  const nextBatch = randomBatches(batch * sequence, config);
+  const step = () => trainer.step(0, 1e-4, nextBatch);
   resetOps(device);
   // A real step comes first, because times depend on the numbers.
   await step();

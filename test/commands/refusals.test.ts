@@ -389,7 +389,10 @@ const tables: Record<string, Row[]> = {
   ],
   compare: [
     [2, '', "missing required argument 'RUN'", 'compare --help'],
-    [2, 'run --tolerance x', 'not "x"', '--tolerance takes a number'],
+    ...['x', '-1', '', '1e999', 'Infinity'].map(
+      (limit): Row => [2, `run --tolerance=${limit}`, `not "${limit}"`, '--tolerance takes a number'],
+    ),
+    [2, 'run --over hours', 'not "hours"', '--over takes one of steps, tokens, seconds'],
     [2, 'run --out x.gif', 'not "x.gif"', '--out takes a file that ends in .svg or .png'],
     [1, 'none', 'none does not exist', 'train'],
     [1, 'run --reference none', 'there is no reference none', 'llmc-d6-fp32-b4-t64'],

@@ -1,7 +1,6 @@
 // `kernel profile`: ncu measures the card's kernels, and none of the library's; its output is passed on; a kernel that fails is named.
-import { readFileSync, writeFileSync } from 'node:fs';
 import { expect } from 'vitest';
-import { testUnder } from '../support/lab.ts';
+import { edit, testUnder } from '../support/lab.ts';
 
 const command = ['kernel', 'profile', 'norm'];
 testUnder('ncu', { name: 'measures each size once', op: 'norm_backward.layernorm', command }, (profile, source) => {
@@ -22,10 +21,7 @@ testUnder('ncu', { name: 'measures each size once', op: 'norm_backward.layernorm
     expect(stdout.match(new RegExp(`^ +${figure} +\\S+ +[\\d.]*[1-9]`, 'gm'))?.length).toBeGreaterThanOrEqual(4);
   }
   expect(code).toBe(0);
-  writeFileSync(
-    source,
-    readFileSync(source, 'utf8').replace(/(void layernorm_backward_parameters\([^)]*\) {)/, '$1 __trap();'),
-  );
+  edit(source, (text) => text.replace(/(void layernorm_backward_parameters\([^)]*\) {)/, '$1 __trap();'));
   const failed = profile();
   expect(failed.stderr).toContain('layernorm_backward_parameters');
   expect(failed.code).toBe(1);

@@ -2,16 +2,15 @@
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { naiveKernels, newKernel } from '../../src/lab/new-kernel.ts';
 import { findNvrtc } from '../../src/native/nvrtc.ts';
 import { compiledFile } from '../../src/ops/kernels/compile.ts';
 import { loadCards } from '../../src/ops/kernels/kernel-card.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 import { naiveCards } from '../support/course.ts';
 
-const place = new Workplace();
-afterAll(() => place[Symbol.dispose]());
+const place = workplace();
 
 it('finds every card of the naive kernels', () => {
   expect(naiveKernels().map(({ op }) => op)).toEqual(naiveCards.map(({ op }) => op));

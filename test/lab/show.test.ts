@@ -3,9 +3,8 @@
 import { spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { parsePtx, parseResources, parseSass } from '../../src/lab/compiled-kernels.ts';
-import { newKernel } from '../../src/lab/new-kernel.ts';
 import { type Limiter, occupancyOf } from '../../src/lab/occupancy.ts';
 import { callsWithoutGpu, sizesOf, stepCalls } from '../../src/lab/step-calls.ts';
 import { demangled } from '../../src/native/demangle.ts';
@@ -13,15 +12,12 @@ import { Device } from '../../src/native/device.ts';
 import { findTool, toolkits } from '../../src/native/nvrtc.ts';
 import { findCompiler } from '../../src/ops/kernels/compiler.ts';
 import { variantNamed } from '../../src/ops/variants.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
+import { newKernels } from '../support/lab.ts';
 
-let place: Workplace;
-beforeEach(() => {
-  place = new Workplace();
-});
+const place = workplace('each');
 afterEach(() => {
   vi.unstubAllEnvs();
-  place[Symbol.dispose]();
 });
 
 describe('blocks on a multiprocessor', () => {
@@ -247,14 +243,12 @@ template <int K> __global__ void __launch_bounds__(1024, 2) mix(float *x, int n)
 `;
 
 describe.skipIf(!hasCompiler())('kernel show (needs nvcc or NVRTC)', () => {
-  let shared: Workplace;
+  const shared = workplace();
   beforeAll(() => {
-    shared = new Workplace();
-    newKernel(shared.path('norm'), ['norm_forward.layernorm']);
-    newKernel(shared.path('both'), ['gelu_forward', 'gelu_backward']);
+    newKernels(shared.path('norm'), { ops: ['norm_forward.layernorm'] });
+    newKernels(shared.path('both'), { ops: ['gelu_forward', 'gelu_backward'] });
     writeFileSync(shared.path('two.cu'), twoKernels);
   });
-  afterAll(() => shared[Symbol.dispose]());
   const show = (...args: readonly string[]) => shared.run(['kernel', 'show', ...args]);
 
   it('a folder: a table for each dtype, at the sizes of d12', () => {
@@ -302,8 +296,7 @@ describe.skipIf(!hasCompiler())('kernel show (needs nvcc or NVRTC)', () => {
   });
 
   it('a card whose kernel is missing is refused', () => {
-    const [, source] = newKernel(shared.path('other'), ['gelu_forward']) as [string, string];
-    writeFileSync(source, '__global__ void renamed(float *x) {}');
+    newKernels(shared.path('other'), { source: () => '__global__ void renamed(float *x) {}' });
     expect(show('other', '--gpu', '9.0', '--dtype', 'fp32').stderr).toBe(
       'there is no kernel gelu_forward in other: it has renamed\n',
     );

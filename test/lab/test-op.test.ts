@@ -22,10 +22,13 @@ async function tested(op: string, allSizes = true): Promise<TestedSize[]> {
   return sizes;
 }
 
-/** Changes one output of norm_forward.layernorm after each call. */
-function plant(output: string, change: (values: Float32Array, shape: readonly number[]) => void): void {
-  replaceOp(device, variantNamed('norm_forward.layernorm'), (args, native) => {
-    device.call('normForward', native as never);
+type Change = (values: Float32Array, shape: readonly number[]) => void;
+
+/** Changes one output of an op after each call. */
+function plant(output: string, change: Change, name = 'norm_forward.layernorm'): void {
+  const variant = variantNamed(name);
+  replaceOp(device, variant, (args, native) => {
+    device.call(variant.op.name as 'adamw', native as never);
     const tensor = args[output] as Tensor;
     const values = tensor.read() as Float32Array;
     change(values, tensor.shape);
@@ -129,13 +132,10 @@ it.each([
   ],
   ['attention_backward', 'dqkv', /^(dout|out)\[0, 0, 0 to 3 of \d+\]/],
 ])('%s: says what the first wrong element of %s is computed from', async (op, tensor, inputs) => {
-  replaceOp(device, casesNamed(op).variant, (args, native) => {
-    device.call(casesNamed(op).variant.op.name as 'adamw', native as never);
-    const wrong = args[tensor] as Tensor;
-    const values = wrong.read() as Float32Array;
+  const change: Change = (values) => {
     values[5]! += 100;
-    wrong.write(values);
-  });
+  };
+  plant(tensor, change, op);
   const { wrong } = (await tested(op)).find(({ isRight }) => !isRight)!;
   expect(wrong!.inputs.join(', ')).toMatch(inputs);
 });

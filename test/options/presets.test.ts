@@ -1,7 +1,7 @@
 // Presets: what they hold, what overrides them, and the commands and calls that take them.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { planRun, train } from '../../src/index.ts';
+import { train } from '../../src/index.ts';
 import { presetConfig } from '../../src/model/config.ts';
 import { libraryPath } from '../../src/native/find-library.ts';
 import { completeOptions } from '../../src/options/complete-options.ts';
@@ -59,12 +59,6 @@ it('an option that is given as undefined is not given', () => {
   expect(resolveSources({ preset: laptop, steps: undefined }).options.steps).toBe(readPreset(laptop).options.steps);
 });
 
-it.each([[train], [planRun]])('%s says which value of an error comes from the preset', async (start) => {
-  await expect(start({ preset: laptop, data: place.data(), steps: 20 })).rejects.toThrow(
-    /^--warmup 100 is over --steps 20; take a shorter --warmup \(from --preset shakespeare-laptop: --warmup 100\)$/,
-  );
-});
-
 it('`presets` lists each with the commands that prepare its data and train it', async () => {
   const { stdout } = await place.okHere(['presets']);
   for (const name of runPresetNames) {
@@ -73,19 +67,6 @@ it('`presets` lists each with the commands that prepare its data and train it', 
     );
   }
   expect(Object.keys(JSON.parse((await place.here(['presets', '--json'])).stdout))).toEqual(runPresetNames);
-});
-
-it('an unknown name is refused with the names that exist', async () => {
-  for (const args of [
-    ['train', '--preset', 'shakespear'],
-    ['presets', 'shakespear'],
-  ]) {
-    const { code, stderr } = await place.here(args);
-    expect([code, stderr]).toEqual([2, expect.stringContaining(runPresetNames.join(', '))]);
-  }
-  await expect(planRun({ preset: 'shakespear' as PresetName })).rejects.toThrow(
-    `preset takes one of ${runPresetNames.join(', ')}`,
-  );
 });
 
 describe.skipIf(!existsSync(libraryPath('cpu')))('in a run', () => {

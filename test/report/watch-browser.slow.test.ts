@@ -47,11 +47,6 @@ describeInChromium('the page of kernel watch', (browser) => {
   }
   const text = (id: string) => page.locator(id).innerText();
   const untilState = (wanted: string) => until(async () => expect(await text('#state')).toBe(wanted));
-  /** A picture of the page for a reader, if a folder is named. */
-  const keep = (name: string) =>
-    process.env.GPT2_SCREENSHOTS
-      ? page.screenshot({ path: `${process.env.GPT2_SCREENSHOTS}/${name}.png`, fullPage: true })
-      : undefined;
 
   it.each([1280, 390])('shows a round at %i pixels, and no part of it is wider', async (width) => {
     await open(width);
@@ -83,7 +78,6 @@ describeInChromium('the page of kernel watch', (browser) => {
       .first()
       .evaluate((mark) => mark.getBoundingClientRect().width);
     expect(area).toBeGreaterThan(5);
-    await keep(`wrong-${width}`);
 
     server.show(ended('right', { sentence: 'right at 9 sizes', times: [{ title, ...timesOf(bench, earlier) }] }));
     await untilState('right; waits for the next save');
@@ -101,7 +95,6 @@ describeInChromium('the page of kernel watch', (browser) => {
     expect(await page.locator('table').last().innerText()).toMatch(
       /this kernel[\s\S]*b2c3d4 11-21 10:01[\s\S]*a1b2c3 11-21 10:00/,
     );
-    await keep(`right-${width}`);
     expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);
 
     await page.keyboard.press('t');
