@@ -42,13 +42,9 @@ describeBackends('evaluate', (_, kind) => {
     return evaluate(model, { ...given, ...options }).then((result) => ({ ...result, notices }));
   };
 
-  it('refuses no shards', async () => {
+  it('refuses no shards, and the name of an unknown tokenizer', async () => {
     place.data({ val: 65 });
     await expect(run({ shards: [] })).rejects.toThrow('shards names no file: give the paths of one or more shards');
-  });
-
-  it('refuses the name of an unknown tokenizer', async () => {
-    place.data({ val: 65 });
     await expect(run({ tokenizer: 'gpt4' })).rejects.toThrow(
       new UsageError(
         'tokenizer takes one of gpt2, bytes, or what readDatasetTokenizer() or readTokenizer() returns, not "gpt4"',

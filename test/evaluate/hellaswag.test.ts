@@ -3,14 +3,13 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeEach, expect, it } from 'vitest';
+import { afterAll, expect, it } from 'vitest';
 import { type Question, writeQuestions } from '../../src/data/shards/multiple-choice.ts';
 import { completionLosses, readHellaswag, scoreHellaswag } from '../../src/inference/evaluate/hellaswag.ts';
 import { forward } from '../../src/model/forward.ts';
 import { headForward } from '../../src/model/head.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
 import { castWeights, createModel, type Model } from '../../src/model/model.ts';
-import { Device } from '../../src/native/device.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
 import { createCharacterTokenizer } from '../../src/tokenizer/character-tokenizer.ts';
 import type { Tokenizer } from '../../src/tokenizer/tokenizer.ts';
@@ -31,16 +30,10 @@ const read = (questions: readonly Question[], sequence: number, vocabularySize =
 
 describeBackends(
   'hellaswag',
-  (_, kind, dtype) => {
-    let device: Device;
-    beforeEach(() => {
-      device = Device.open({ kind, dtype });
-    });
-    afterEach(() => device.close());
-
+  (device, _, dtype) => {
     /** As a seed draws it, but with opinions: embeddings that are larger tell tokens apart. */
     const drawn = (B: number, T: number): Model => {
-      const model = createModel(device, config, { B, T, purpose: 'inference' });
+      const model = createModel(device(), config, { B, T, purpose: 'inference' });
       initializeWeights(model, 42);
       const wte = model.masters.get('wte');
       wte.write((wte.read() as Float32Array).map((value) => 10 * value));
@@ -50,7 +43,7 @@ describeBackends(
 
     it('a model that has learned to count scores exactly, in the memory of its training', async () => {
       const [batch, sequence] = [8, 16];
-      const model = createModel(device, config, { B: batch, T: sequence, purpose: 'training' });
+      const model = createModel(device(), config, { B: batch, T: sequence, purpose: 'training' });
       initializeWeights(model, 42);
       const trainer = new Trainer(model, {
         batch,
@@ -62,14 +55,14 @@ describeBackends(
       for (let step = 0; step < 150; step++) {
         await trainer.step(step, 3e-3, () => countingBatch(batch, sequence, vocabulary, step));
       }
-      const before = new Map(device.allocated);
+      const before = new Map(device().allocated);
       const questions = countingQuestions(40, vocabulary);
       const all = await scoreHellaswag(model, read(questions, sequence), { batch, sequence });
       expect(all).toEqual({ acc: 1, accNorm: 1, correct: 40, correctNorm: 40, questions: 40 });
       const wrong = questions.map((each, index) => (index % 5 === 0 ? { ...each, label: (each.label + 1) % 4 } : each));
       const most = await scoreHellaswag(model, read(wrong, sequence), { batch, sequence });
       expect(most).toEqual({ acc: 0.8, accNorm: 0.8, correct: 32, correctNorm: 32, questions: 40 });
-      expect(new Map(device.allocated)).toEqual(before);
+      expect(new Map(device().allocated)).toEqual(before);
     });
 
     it('gives the same bits at any batch size', async () => {

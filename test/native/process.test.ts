@@ -13,21 +13,20 @@ const program = (text: string, env: Record<string, string> = {}) => {
   });
   return { status, signal, stdout, stderr };
 };
-const run = (then: string, milliseconds = 500) =>
-  program(
-    `import { endLater } from '${source('native/last-resort.ts')}'; endLater('cpu', 'rank 1 is gone', ${milliseconds}); ${then}`,
-  );
 
-it('ends a process that is stuck', () => {
-  const { status, stderr } = run('for (;;);');
-  expect(status).toBe(1);
-  expect(stderr).toBe('rank 1 is gone\n');
-});
-
-it('leaves alone one that ends', () => {
-  const { status, stderr } = run('process.exitCode = 3', 60_000);
-  expect(status).toBe(3);
-  expect(stderr).toBe('');
+it.each<[what: string, then: string, milliseconds: number, status: number, stderr: string]>([
+  ['ends a process that is stuck', 'for (;;);', 500, 1, 'rank 1 is gone\n'],
+  ['leaves alone one that ends', 'process.exitCode = 3', 60_000, 3, ''],
+  [
+    'ends one that is stuck on its way out',
+    "process.on('exit', () => { for (;;); }); process.exit(3)",
+    500,
+    1,
+    'rank 1 is gone\n',
+  ],
+])('%s', (_, then, milliseconds, status, stderr) => {
+  const start = `import { endLater } from '${source('native/last-resort.ts')}'; endLater('cpu', 'rank 1 is gone', ${milliseconds})`;
+  expect(program(`${start}; ${then}`)).toMatchObject({ status, stderr });
 });
 
 // Node unloads libraries when it exits, maybe before the thread that waits has begun: then the process crashed.
@@ -40,12 +39,6 @@ it.skipIf(process.platform !== 'linux')('its code stays in memory when the libra
     console.log(readFileSync('/proc/self/maps', 'utf8').includes('libgpt2-cpu'));
   `);
   expect({ stdout, stderr }).toEqual({ stdout: 'true\n', stderr: '' });
-});
-
-it('ends one that is stuck on its way out', () => {
-  const { status, stderr } = run("process.on('exit', () => { for (;;); }); process.exit(3)");
-  expect(status).toBe(1);
-  expect(stderr).toBe('rank 1 is gone\n');
 });
 
 it('refuses a text for which there is no memory', () => {
