@@ -1,6 +1,5 @@
 // The end of a process whose main thread hangs, whose streams fail or whose threads do not start.
 import { spawnSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
 import { loader, Workplace } from '../support/cli.ts';
@@ -65,8 +64,8 @@ it.each([1, 2])('a process whose descriptor %i fails ends with its exit code', (
 it.skipIf(process.platform !== 'linux')('threads that start after a first loop take no earlier work', () => {
   using place = new Workplace();
   // While REFUSE_THREADS is set, the system has no resources for a thread.
-  writeFileSync(
-    place.path('refuse.c'),
+  const refusing = place.file(
+    'refuse.c',
     `#define _GNU_SOURCE
     #include <dlfcn.h>
     #include <errno.h>
@@ -78,7 +77,7 @@ it.skipIf(process.platform !== 'linux')('threads that start after a first loop t
     }`,
   );
   const library = place.path('refuse.so');
-  expect(spawnSync('cc', ['-shared', '-fPIC', '-o', library, place.path('refuse.c'), '-ldl']).status).toBe(0);
+  expect(spawnSync('cc', ['-shared', '-fPIC', '-o', library, refusing, '-ldl']).status).toBe(0);
   const script = `
     import { Device } from '${source('native/device.ts')}';
     import { tensorOf } from '${source('native/tensor.ts')}';
