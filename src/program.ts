@@ -102,7 +102,7 @@ export { jsonText } from './runs/schema.ts';
 export { promptIds } from './tokenizer/tokenizer.ts';
 export { type ReplayOptions, replay } from './train/failure/replay.ts';
 export { planSources } from './train/plan/plan.ts';
-export { refuseAccidentalCpu, refuseAutoBatch } from './train/plan/refuse-ranks.ts';
+export { refuseRanks } from './train/plan/refuse-ranks.ts';
 export { checkRuns, wantedRanks } from './train/plan/resolve-options.ts';
 export type { RunDescription } from './train/run/hooks.ts';
 export { trainSources } from './train/train.ts';

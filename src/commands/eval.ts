@@ -35,9 +35,8 @@ import {
   optionTable,
   placeFromEnvironment,
   Ranks,
-  refuseAccidentalCpu,
-  refuseAutoBatch,
   refuseOtherTokenizer,
+  refuseRanks,
   selectKind,
   stopWithLauncher,
   threadsOf,
@@ -116,8 +115,7 @@ async function evaluateOnAll(flags: Flags): Promise<void> {
   const place = placeFromEnvironment();
   const { device, batch } = flags;
   const ranks = place?.ranks ?? flags.gpus ?? 1;
-  refuseAccidentalCpu({ ranks, device }, selectKind(device ?? 'auto'));
-  refuseAutoBatch(batch, ranks);
+  refuseRanks({ ranks, device, batch }, selectKind(device ?? 'auto'));
   if (!place && ranks > 1) return launchRanks(ranks);
   if (place) stopWithLauncher();
   const found = await (place

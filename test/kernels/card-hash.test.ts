@@ -3,7 +3,7 @@ import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { afterAll, expect, it } from 'vitest';
 import { newKernel } from '../../src/lab/new-kernel.ts';
 import { cardHashes, loadFolders } from '../../src/ops/kernels/card-hash.ts';
-import { checkSameKernels } from '../../src/train/run/same-kernels.ts';
+import { checkSameKernels } from '../../src/train/run/same-inputs.ts';
 import { Workplace } from '../support/cli.ts';
 import { edit } from '../support/lab.ts';
 

@@ -1,6 +1,6 @@
 // Plans the device memory of a training run before anything is allocated: the figures of --dry-run, the choice of --batch auto,
 // and advice on flags that fit where a batch does not.
-import { Gpt2Error, words } from '../../base/errors.ts';
+import { gpt2Error, words } from '../../base/errors.ts';
 import { type Recompute, recomputeNames } from '../../model/activation-tables.ts';
 import type { ModelConfig } from '../../model/config.ts';
 import { enoughRows, gib, largestFitting, memoryLimit, neededFor, upTo } from '../../model/memory.ts';
@@ -102,13 +102,11 @@ export function checkMemory(
   const refused = fits({ B: 1, rows: 1, recompute: strongest })
     ? words`no batch fits a step of this size: take a smaller --batch and --total-batch,`
     : 'no batch fits: take';
-  throw new Gpt2Error(
-    words`--batch ${B} with --seq ${T} needs ${gib(needed)} of memory, ${limit.text}; ${
-      advice.length > 0
-        ? `${advice.join(', or ')} fits`
-        : words`${refused} a shorter --seq, a smaller --model, or ${limit.remedy}`
-    }`,
-  );
+  const fix =
+    advice.length > 0
+      ? `${advice.join(', or ')} fits`
+      : words`${refused} a shorter --seq, a smaller --model, or ${limit.remedy}`;
+  throw gpt2Error`--batch ${B} with --seq ${T} needs ${gib(needed)} of memory, ${limit.text}; ${fix}`;
 }
 
 export interface BatchChoice {
@@ -138,7 +136,5 @@ export function chooseBatch(
     const batch = fits(batches.at(-1)!) ? batches.at(-1) : largestFitting(batches, fits);
     if (batch !== undefined) return { batch, recompute: each };
   }
-  throw new Gpt2Error(
-    words`--batch auto: not one sequence of --seq ${T} fits, ${limit.text}; take a shorter --seq or a smaller --model`,
-  );
+  throw gpt2Error`--batch auto: not one sequence of --seq ${T} fits, ${limit.text}; take a shorter --seq or a smaller --model`;
 }
