@@ -10,7 +10,7 @@ import { readOptionsFile } from '../../src/options/read-options.ts';
 import type { KernelRound } from '../../src/report/kernel-round.ts';
 import { train } from '../../src/train/train.ts';
 import { StreamViewer } from '../live/streams.ts';
-import { loader, tinyModel, Workplace } from '../support/cli.ts';
+import { tinyModel, Workplace } from '../support/cli.ts';
 import { testsOfLab } from '../support/lab.ts';
 import { until } from '../support/until.ts';
 
@@ -20,10 +20,10 @@ newKernel(place.path('gelu'), ['gelu_forward']);
 
 describe('on the CPU', () => testsOfLab('cpu'));
 
-it('a card that ends its process costs that process alone', () => {
+it('a card that ends its process costs that process alone', async () => {
   mkdirSync(place.path('crash'));
   writeFileSync(place.path('crash/card.mjs'), "process.kill(process.pid, 'SIGSEGV'); export default [];");
-  const { code, stderr } = place.run(['kernel', 'test', 'crash', '--device', 'cpu']);
+  const { code, stderr } = await place.here(['kernel', 'test', 'crash', '--device', 'cpu']);
   expect(stderr).toMatch(/^crash: the process for kernels was ended by SIGSEGV\n$/);
   expect(code).toBe(1);
 });
@@ -49,12 +49,7 @@ it.each([
     mode: 0o755,
   });
   if (code === '') vi.stubEnv('CXX', place.path('waits'));
-  const execArgv = process.execArgv;
-  process.execArgv = ['--import', loader];
-  onTestFinished(() => {
-    process.execArgv = execArgv;
-    vi.unstubAllEnvs();
-  });
+  onTestFinished(() => void vi.unstubAllEnvs());
   const limits = { 'importing the card': Object.values(hangs).includes(code) ? 1 : 600, 'compiling the kernels': 1 };
   using child = new KernelProcess({ seconds: 9, limits });
   writeFileSync(card, `${code}\n${text}`);
@@ -115,27 +110,27 @@ it.each([
   ],
   [['gelu', '--dtype', 'fp16'], /^--dtype takes one of fp32, tf32, bf16, fp8, not "fp16"/],
   [['gelu', '--time-limit', '0'], /^--time-limit takes /],
-])('kernel test %j is refused', (args, message) => {
-  const { code, stderr } = place.run(['kernel', 'test', ...args, '--device', 'cpu']);
+])('kernel test %j is refused', async (args, message) => {
+  const { code, stderr } = await place.here(['kernel', 'test', ...args, '--device', 'cpu']);
   expect(stderr).toMatch(message);
   expect(code).toBeGreaterThan(0);
 });
 
-it('kernel profile needs a GPU, and ncu', () => {
+it('kernel profile needs a GPU, and ncu', async () => {
   const profile = (device: string) =>
-    place.run(['kernel', 'profile', 'gelu', '--device', device], {
+    place.here(['kernel', 'profile', 'gelu', '--device', device], {
       PATH: place.path('none'),
       CUDA_HOME: '',
       CUDA_PATH: '',
     });
-  expect(profile('cpu')).toEqual({
+  expect(await profile('cpu')).toEqual({
     ...{ code: 1, stdout: '' },
     stderr: expect.stringMatching(
       /^kernel profile measures on a GPU, and the device is cpu: `npx gpt2 kernel show gelu --gpu 9\.0` needs no GPU\n$/,
     ),
   });
   if (existsSync('/usr/local/cuda/bin/ncu')) return;
-  expect(profile('cuda')).toEqual({
+  expect(await profile('cuda')).toEqual({
     ...{ code: 1, stdout: '' },
     stderr: expect.stringMatching(
       /^ncu is missing: it is part of Nsight Compute, .*; install it, add its folder to PATH, or/,
@@ -163,25 +158,25 @@ shift 6
   expect(code).toBe(1);
 });
 
-it('a kernel that the source lacks is named with the source', () => {
+it('a kernel that the source lacks is named with the source', async () => {
   const [card] = newKernel(place.path('lacking'), ['gelu_forward']) as [string];
   writeFileSync(card, readFileSync(card, 'utf8').replace("kernel: 'gelu_forward'", "kernel: 'gelu'"));
-  const { stdout } = place.run(['kernel', 'test', 'lacking', '--device', 'cpu']);
+  const { stdout } = await place.here(['kernel', 'test', 'lacking', '--device', 'cpu']);
   expect(stdout).toMatch(/^there is no kernel gelu in \S+lacking\/gelu\.cu: it has gelu_forward\n/);
 });
 
-it('says that bf16 is not tested, and shows its errors where a compiler for GPUs is found', () => {
+it('says that bf16 is not tested, and shows its errors where a compiler for GPUs is found', async () => {
   const [, source] = newKernel(place.path('wide'), ['gelu_forward']) as [string, string];
-  const test = (...args: readonly string[]) => place.run(['kernel', 'test', 'wide', '--device', 'cpu', ...args]);
+  const test = (...args: readonly string[]) => place.here(['kernel', 'test', 'wide', '--device', 'cpu', ...args]);
   const untested =
     /^gelu_forward bf16 {2}is not tested here: a CPU has only fp32 and fp8; it runs on a GPU(?: \((.*) compiles it\))?$/m;
-  const right = test();
+  const right = await test();
   expect(right.stdout).toMatch(untested);
   expect(right.code).toBe(0);
-  expect(test('--dtype', 'fp32').stdout).not.toContain('bf16');
+  expect((await test('--dtype', 'fp32')).stdout).not.toContain('bf16');
   if (untested.exec(right.stdout)![1] === undefined) return;
   writeFileSync(source, `${readFileSync(source, 'utf8')}static_assert(sizeof(element) == 4, "is fp32");\n`);
-  const wrong = test();
+  const wrong = await test();
   expect(wrong.stdout).toMatch(
     /runs on a GPU, but does not compile:\n\S+gelu\.cu:\d+: error: static assertion .*is fp32/,
   );
@@ -198,21 +193,21 @@ it('a compiler that is named and cannot be used is not the same as none', () => 
   expect(code).toBe(1);
 });
 
-it('an import without an extension, and a folder instead of a file, are rejected in one line', () => {
+it('an import without an extension, and a folder instead of a file, are rejected in one line', async () => {
   const [card, source] = newKernel(place.path('paths'), ['gelu_forward']) as [string, string];
   const [cardText, sourceText] = [readFileSync(card, 'utf8'), readFileSync(source, 'utf8')];
   mkdirSync(place.path('paths/sub'));
   writeFileSync(place.path('paths/sizes.mjs'), 'export const block = 256;\n');
-  const test = () => place.run(['kernel', 'test', 'paths', '--device', 'cpu', '--dtype', 'fp32']);
+  const test = () => place.here(['kernel', 'test', 'paths', '--device', 'cpu', '--dtype', 'fp32']);
   for (const name of ['./sizes', './sub']) {
     writeFileSync(card, `import { block } from '${name}';\n${cardText}`);
-    expect(test().stderr).toMatch(
+    expect((await test()).stderr).toMatch(
       /^the kernel card paths\/card\.ts cannot be loaded: .*; name files with their extension, as \.\/launches\.mjs, and install packages\n$/,
     );
   }
   writeFileSync(card, cardText);
   writeFileSync(source, `#include "sub"\n${sourceText}`);
-  expect(test().stdout).toMatch(/gelu\.cu:1:10: fatal error: sub: /);
+  expect((await test()).stdout).toMatch(/gelu\.cu:1:10: fatal error: sub: /);
 });
 
 it.each([
@@ -223,26 +218,26 @@ it.each([
     /^a launch of gelu_forward in \S+card\.ts is undefined: leave it out of the list\n/m,
   ],
   ['args: [out, x, count], stream: 1', /has "stream": it takes kernel, grid, block, shared, args\n/],
-])('a launch with %j instead of args is refused', (args, message) => {
+])('a launch with %j instead of args is refused', async (args, message) => {
   const card = place.path('gelu/card.ts');
   const text = readFileSync(card, 'utf8');
   writeFileSync(card, text.replace('args: [out, x, count]', args));
-  const { code, stdout } = place.run(['kernel', 'test', 'gelu', '--device', 'cpu']);
+  const { code, stdout } = await place.here(['kernel', 'test', 'gelu', '--device', 'cpu']);
   writeFileSync(card, text);
   expect(stdout).toMatch(message);
   expect(code).toBe(1);
 });
 
-it('a card with a property that cards do not have is refused', () => {
+it('a card with a property that cards do not have is refused', async () => {
   const card = place.path('gelu/card.ts');
   const text = readFileSync(card, 'utf8');
   writeFileSync(card, text.replace('dtypes:', 'dtype:'));
-  const { stderr } = place.run(['kernel', 'test', 'gelu', '--device', 'cpu']);
+  const { stderr } = await place.here(['kernel', 'test', 'gelu', '--device', 'cpu']);
   writeFileSync(card, text);
   expect(stderr).toMatch(/^the card of gelu_forward in gelu\/card\.ts has "dtype": did you mean dtypes\?\n$/);
 });
 
-it('a card names the instances of a template, also by the macro ELEMENT', () => {
+it('a card names the instances of a template, also by the macro ELEMENT', async () => {
   const [card, source] = newKernel(place.path('template'), ['gelu_forward']) as [string, string];
   const [kernel, text] = [readFileSync(source, 'utf8'), readFileSync(card, 'utf8')];
   const [from, to] = ['__global__ void gelu_forward(', 'template <class T, int BLOCK>\n__global__ void gelu_forward('];
@@ -253,10 +248,10 @@ it('a card names the instances of a template, also by the macro ELEMENT', () => 
       .replace("kernel: 'gelu_forward'", `kernel: ${name}`)
       .replace('launches', `instantiate: [${instance}], launches`);
   writeFileSync(card, named(instance));
-  const test = () => place.run(['kernel', 'test', 'template', '--device', 'cpu']).stdout;
-  expect(test()).toMatch(/^all right: gelu_forward fp32/m);
+  const test = async () => (await place.here(['kernel', 'test', 'template', '--device', 'cpu'])).stdout;
+  expect(await test()).toMatch(/^all right: gelu_forward fp32/m);
   writeFileSync(card, named("'gelu_forward<ELEMENT, 128>'"));
-  expect(test()).toMatch(
+  expect(await test()).toMatch(
     /^there is no kernel gelu_forward<float, 128> in \S+gelu\.cu: it has gelu_forward<float, 256>; add the instance of a template to instantiate\n/m,
   );
 });
@@ -307,8 +302,8 @@ it('kernel watch goes again at every save of a source, card or import, and survi
   }
 });
 
-it.each([[[]], [['--serve', '0']]])('kernel watch %j needs a folder', (args) => {
-  const { code, stderr } = place.run(['kernel', 'watch', 'nothing', '--device', 'cpu', ...args]);
+it.each([[[]], [['--serve', '0']]])('kernel watch %j needs a folder', async (args) => {
+  const { code, stderr } = await place.here(['kernel', 'watch', 'nothing', '--device', 'cpu', ...args]);
   expect(stderr).toMatch(/^cannot watch nothing: ENOENT.*; name a folder with a card\n$/);
   expect(code).toBe(1);
 });
@@ -365,7 +360,7 @@ it('kernel watch --serve shows every part of a round in a browser, and what is w
 
 it('train --kernel without a card, and a program that gives a text, are refused', async () => {
   const data = place.data();
-  const { stderr } = place.run([
+  const { stderr } = await place.here([
     'train',
     '--kernel',
     'gelu',

@@ -31,7 +31,7 @@ export function testUnder(
 
 export function testsOfLab(device: 'cpu' | 'cuda'): void {
   const place = workplace();
-  const run = (...args: readonly string[]) => place.run(['kernel', ...args, '--device', device]);
+  const run = (...args: readonly string[]) => place.here(['kernel', ...args, '--device', device]);
   /** A new folder whose source is changed. */
   const changed = (name: string, op: string, from: string, to: string): string => {
     const [, source] = newKernel(place.path(name), [op]) as [string, string];
@@ -41,18 +41,18 @@ export function testsOfLab(device: 'cpu' | 'cuda'): void {
     return name;
   };
 
-  it('test: a naive kernel is right', () => {
+  it('test: a naive kernel is right', async () => {
     newKernel(place.path('right'), ['gelu_forward']);
-    const { code, stdout, stderr } = run('test', 'right');
+    const { code, stdout, stderr } = await run('test', 'right');
     expect(stderr).toBe('');
     expect(stdout).toMatch(/^gelu_forward fp32 {2}count 4096 {2}right: 1 results, errors up to \d+% of the bound$/m);
     expect(stdout).toMatch(/^all right: gelu_forward fp32/m);
     expect(code).toBe(0);
   });
 
-  it('test: a wrong kernel is shown, with a map', () => {
+  it('test: a wrong kernel is shown, with a map', async () => {
     changed('wrong', 'gelu_forward', 'if (i >= count) return;', 'if (i >= count || i % 64 == 7) return;');
-    const { code, stdout } = run('test', 'wrong', '--dtype', 'fp32');
+    const { code, stdout } = await run('test', 'wrong', '--dtype', 'fp32');
     expect(stdout).toMatch(
       /^gelu_forward fp32 {2}count 4096 {2}out is wrong in 64 of 4096 elements \(64 of them NaN: .*; the first, \[7\], is NaN, expected /m,
     );
@@ -61,26 +61,26 @@ export function testsOfLab(device: 'cpu' | 'cuda'): void {
     expect(code).toBe(1);
   });
 
-  it('test: a kernel that hangs ends with its process, and the next one is tested', () => {
+  it('test: a kernel that hangs ends with its process, and the next one is tested', async () => {
     const [, source] = newKernel(place.path('stuck'), ['gelu_forward', 'gelu_backward']) as [string, string];
     const loop = '  volatile const float *always = (const float *)in;\n  while (always[0] == always[0]) {}\n';
     const text = readFileSync(source, 'utf8');
     writeFileSync(source, text.replace(/(void gelu_forward\(.*\n)/, `$1${loop}`));
     // Under the emulator's checks a launch of 100,003 threads takes a second.
     const seconds = device === 'cpu' ? '3' : '1';
-    const { code, stdout } = run('test', 'stuck', '--dtype', 'fp32', '--time-limit', seconds);
+    const { code, stdout } = await run('test', 'stuck', '--dtype', 'fp32', '--time-limit', seconds);
     expect(stdout).toContain(`the kernel gelu_forward of stuck did not end within ${seconds} s: look for a loop`);
     expect(stdout).toMatch(/^gelu_backward fp32 .* right: /m);
     expect(stdout).toMatch(/^wrong: gelu_forward fp32$/m);
     expect(code).toBe(1);
   });
 
-  it('test: an access out of bounds names the kernel, and the next one is tested', () => {
+  it('test: an access out of bounds names the kernel, and the next one is tested', async () => {
     const [, source] = newKernel(place.path('outside'), ['gelu_forward', 'gelu_backward']) as [string, string];
     const text = readFileSync(source, 'utf8');
     // Far outside of what a GPU has mapped.
     writeFileSync(source, text.replace(/(void gelu_forward\(.*\n)/, '$1  out[1ll << 40] = 0;\n'));
-    const { code, stdout } = run('test', 'outside', '--dtype', 'fp32');
+    const { code, stdout } = await run('test', 'outside', '--dtype', 'fp32');
     expect(stdout).toMatch(
       device === 'cuda'
         ? /^outside: the kernel gelu_forward failed: .*; `(npx gpt2|npm run gpt2 --) kernel test outside --sanitize` or `--device cpu` finds where$/m
@@ -91,9 +91,9 @@ export function testsOfLab(device: 'cpu' | 'cuda'): void {
     expect(code).toBe(1);
   });
 
-  it('bench: a kernel beside ours, in the sizes of a step, and its history', () => {
+  it('bench: a kernel beside ours, in the sizes of a step, and its history', async () => {
     newKernel(place.path('timed'), ['gelu_forward', 'layernorm_backward']);
-    const { code, stdout, stderr } = run('bench', 'timed', '--dtype', 'fp32');
+    const { code, stdout, stderr } = await run('bench', 'timed', '--dtype', 'fp32');
     expect(stderr).toBe('');
     expect(stdout.startsWith('on a CPU these are times of the emulator: they say nothing about a GPU\n')).toBe(
       device === 'cpu',
@@ -210,9 +210,9 @@ export function testsOfLab(device: 'cpu' | 'cuda'): void {
     expect(without.code).toBe(1);
   });
 
-  it('test: an error of the compiler is shown as it is', () => {
+  it('test: an error of the compiler is shown as it is', async () => {
     changed('typo', 'gelu_forward', 'tanhf', 'tanhh');
-    const { code, stdout } = run('test', 'typo', '--dtype', 'fp32');
+    const { code, stdout } = await run('test', 'typo', '--dtype', 'fp32');
     expect(stdout).toMatch(/gelu\.cu:13:.*error.*tanhh/);
     expect(code).toBe(1);
   });
