@@ -126,7 +126,7 @@ const smaller: Record<string, (args: string[]) => string[] | string> = {
   report: (args) => (args.includes('--serve') ? 'it serves until it is stopped' : []),
   bench: (args) => {
     if (args.includes('--generate')) return ['--device', 'cpu', '--model', 'd6', '--generate', '1'];
-    const sizes = ['--model', 'd6', '--batch', '1', '--seq', '8', '--steps', '1', '--warmup-seconds', '1'];
+    const sizes = ['--model', 'd6', '--batch', '1', '--seq', '8', '--steps', '1', '--warmup-seconds', '0'];
     return ['--device', 'cpu', ...sizes, '--no-ops', '--no-start'];
   },
 };

@@ -146,8 +146,8 @@ export class Workplace {
 
   /**
    * Writes shards of random tokens below a bound: one for training, or one of each of several sizes, and one for validation.
-   * Without `vocabulary` it is GPT-2's; a small one makes steps of a millisecond and checkpoints of some hundred kilobytes.
-   * `listed`: dataset.json then says what the shards are, as prepro's does.
+   * The tokenizer is `bytes`: steps take a millisecond, checkpoints some hundred kilobytes. `vocabulary`: of another size, for
+   * which there is a tokenizer only if it is GPT-2's 50257. `listed`: dataset.json lists the shards, as prepro's does.
    */
   data({
     train = 5000 as number | readonly number[],
@@ -168,10 +168,9 @@ export class Workplace {
       write('train', sizes.length > 1 ? `random_train_00000${index + 1}.bin` : 'random_train.bin', count),
     );
     shards.push(write('val', 'random_val.bin', val));
-    if (vocabulary !== undefined) {
-      const dataset = { source: 'random', tokenizer: 'gpt2', vocabularySize: vocabulary };
-      writeFileSync(this.path(name, 'dataset.json'), checkedJson({ ...dataset, shards: listed ? shards : [] }));
-    }
+    const tokenizer = vocabulary === undefined ? 'bytes' : 'gpt2';
+    const dataset = { source: 'random', tokenizer, vocabularySize: vocabulary ?? 257, shards: listed ? shards : [] };
+    writeFileSync(this.path(name, 'dataset.json'), checkedJson(dataset));
     return this.path(name);
   }
 
