@@ -76,7 +76,7 @@ it('a resumed run equals one that was never stopped, bit for bit', async () => {
   const files = ['config.json', 'log.jsonl'].map((name) => readFileSync(place.path('stopped', name), 'utf8'));
   const again = await run(['train', '--out', 'stopped', '--resume', '--lr', '0.5']);
   expect(again.stdout).toContain('is finished: 30 of 30 steps are done');
-  const less = place.run(['train', '--out', 'stopped', '--resume', '--steps', '20']);
+  const less = await place.here(['train', '--out', 'stopped', '--resume', '--steps', '20']);
   expect([less.code, less.stderr]).toEqual([1, 'stopped has done 30 steps; to continue, give --steps 31 or more\n']);
   expect(['config.json', 'log.jsonl'].map((name) => readFileSync(place.path('stopped', name), 'utf8'))).toEqual(files);
 });
@@ -91,7 +91,7 @@ it('a damaged line of the log costs its event alone, and is named by all command
   const before = readFileSync(log, 'utf8');
   expect((await run(['train', '--out', 'torn', '--resume'])).stdout).toMatch(/is finished: .*\n.* line 2 is damaged/);
   expect(readFileSync(log, 'utf8')).toBe(before);
-  expect(place.run(['compare', 'torn']).stderr).toMatch(told);
+  expect((await place.here(['compare', 'torn'])).stderr).toMatch(told);
 });
 
 it('a run that is being written is left alone', async () => {

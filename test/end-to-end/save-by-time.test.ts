@@ -39,27 +39,30 @@ describe('one command', () => {
       await ended;
     }
     const killedAt = of('killed', 'train').at(-1)!.step;
-    const ended = place.run(again);
+    const ended = await place.here(again);
     expect(ended).toMatchObject({ code: 0, stdout: expect.stringMatching(/from step \d+;/) });
     const starts = of('killed', 'run').map(({ resumedFrom }) => resumedFrom ?? 0);
     expect(starts[0]).toBe(0);
     expect(starts[1]).toBeGreaterThan(0);
     expect(starts[2]).toBeGreaterThan(starts[1]!);
     expect(starts[2]).toBeLessThanOrEqual(killedAt + 1);
-    expect(place.run(again)).toMatchObject({ code: 0, stdout: expect.stringMatching(/is finished: 2000 of 2000/) });
+    expect(await place.here(again)).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/is finished: 2000 of 2000/),
+    });
 
-    place.ok([...command(2000), '--save-every', '0', '--out', 'straight']);
+    await place.okHere([...command(2000), '--save-every', '0', '--out', 'straight']);
     expect(curveOf('killed')).toEqual(curveOf('straight'));
     expect(of('killed', 'done').at(-1)!.weights).toBe(of('straight', 'done').at(-1)!.weights);
 
-    const other = place.run([...again, '--seed', '7']);
+    const other = await place.here([...again, '--seed', '7']);
     expect(other).toMatchObject({ code: 1, stderr: expect.stringMatching(/with --seed 7: it was trained with 42/) });
   });
 
-  it('continues with the batch that --batch auto chose', () => {
+  it('continues with the batch that --batch auto chose', async () => {
     const again = [...command(2), '--batch', 'auto', '--total-batch', '128', '--out', 'chosen', '--resume', 'auto'];
-    expect(place.run(again)).toMatchObject({ code: 0, stdout: expect.stringMatching(/step 1\/2 /) });
-    expect(place.run(again)).toMatchObject({ code: 0, stdout: expect.stringMatching(/is finished/) });
+    expect(await place.here(again)).toMatchObject({ code: 0, stdout: expect.stringMatching(/step 1\/2 /) });
+    expect(await place.here(again)).toMatchObject({ code: 0, stdout: expect.stringMatching(/is finished/) });
   });
 });
 
