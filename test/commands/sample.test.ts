@@ -58,7 +58,7 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
 
   it('eval and export take the newest run too, and say which', async () => {
     const newest = 'runs/a-newer/checkpoints/step-00000003';
-    const data = place.data({ val: 200 });
+    const data = place.data({ val: 200, vocabulary: 50257 });
     const evaluated = await place.here(['eval', '--device', 'cpu', '--threads', '1', '--tokens', '64', '--data', data]);
     expect(evaluated).toMatchObject({ code: 0, stderr: expect.stringMatching(`^${newest} on cpu`) });
     expect(await place.here(['export', '--format', 'llmc', '--out', 'newest.bin'])).toEqual({
