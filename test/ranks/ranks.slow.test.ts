@@ -1,5 +1,6 @@
 // Connects ranks in one process: values of all, refused connections, and failures, with which every rank ends in the same
 // words.
+import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { connect, createServer, type Server } from 'node:net';
 import { hostname } from 'node:os';
@@ -9,6 +10,7 @@ import { Gpt2Error, NativeError } from '../../src/base/errors.ts';
 import { Channel, introduce } from '../../src/ranks/channel.ts';
 import type { Place } from '../../src/ranks/place.ts';
 import { RankError, Ranks } from '../../src/ranks/ranks.ts';
+import { loader } from '../support/cli.ts';
 import { freePort } from '../support/ranks.ts';
 
 const here = hostname();
@@ -159,6 +161,16 @@ describe('failing', () => {
     expect((own as Error).message).toBe(wanted);
     expect(await Promise.all(all.map(verdictOf))).toEqual([wanted, wanted, wanted]);
     await waiting;
+  });
+
+  it('a rank that fails after much output is reported with the end of it', () => {
+    const program = `
+      import { launchRanks } from ${JSON.stringify(new URL('../../src/ranks/launch.ts', import.meta.url))};
+      if (!process.env.RANK) await launchRanks(2).catch(({ message }) => console.log(message));
+      if (process.env.RANK === '1') process.stderr.write('-'.repeat(9000) + 'the reason', () => process.exit(3));`;
+    const args = ['--import', loader, '--input-type=module', '--eval', program];
+    const { stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
+    expect(stdout, stderr).toMatch(/^rank 1 ended with 3: -+the reason\n$/);
   });
 
   it.each<[string, count: number, act: (...all: Ranks[]) => unknown, told: readonly number[], wanted: string]>([
