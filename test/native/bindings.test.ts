@@ -55,7 +55,7 @@ describe('the header', () => {
       'or NULL with N,',
       `${isNullWith} N, which is not another tensor that is "or NULL" by itself`,
     ],
-    ['a NULL with a required tensor', orNull, 'or NULL with values,', `${isNullWith} values, which is not`],
+    ['a NULL with a required tensor', orNull, 'or NULL with weight,', `${isNullWith} weight, which is not`],
     ['a NULL with itself', orNull, 'or NULL with columnwise_scale,', `${isNullWith} columnwise_scale, which is not`],
     [
       'a NULL with one that is NULL with a third',
