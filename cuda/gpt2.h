@@ -304,7 +304,7 @@ GPT2_API int gpt2_collectives_group_end(gpt2_context *context, gpt2_communicator
  *   < V                      ids from 0 to V-1; the CPU library fails on any other id
  *   by tokens                only rows whose number is an id in this tensor are read or written
  *   first 2C                 only the first 2C elements of a row are read or written
- *   or NULL                  optional
+ *   or NULL                  optional; also of a communicator, which has no shape
  *   or NULL with X           NULL exactly where X is
  *   where A == VALUE         NULL unless the argument A has this value, or, with !=, another; then NULL only after "or NULL".
  *                            If A is a tensor, VALUE is NULL.
@@ -318,10 +318,13 @@ GPT2_API int gpt2_collectives_group_end(gpt2_context *context, gpt2_communicator
 
 /* ---------------------------------------------------------------- embedding */
 
-/* out[b,t,:] = wte[tokens[b,t],:] + wpe[t,:]. A token outside [0, V) gives a row of NaN on CUDA.
- *   out = [B,T,C], tokens [B,T] < V, wte [>=V,C] by tokens, wpe [>=T,C] or NULL */
-GPT2_API int gpt2_embedding_forward(gpt2_context *context, void *out, const int32_t *tokens, const void *wte,
-                                    const void *wpe, int32_t B, int32_t T, int32_t C, int32_t V);
+/* out[b,t,:] = wte[id,:] + wpe[p,:]. Without positions id = tokens[b,t] and p = t; an id outside [0, V) gives a row of NaN
+ * on CUDA. With positions id = texts[b,p] and p = positions[b] + t (see "generation").
+ *   out = [B,T,C], tokens [B,T] < V where positions == NULL, texts [B,S+1] where positions != NULL, positions [B] or NULL,
+ *   wte [>=V,C] by tokens, wpe [>=S,C] or NULL; positions != NULL || S == T */
+GPT2_API int gpt2_embedding_forward(gpt2_context *context, void *out, const int32_t *tokens, const int32_t *texts,
+                                    const int32_t *positions, const void *wte, const void *wpe, int32_t B, int32_t T,
+                                    int32_t S, int32_t C, int32_t V);
 
 /* dwte[v,:] += sum of dout[b,t,:] over tokens[b,t] = v, in an order that depends only on the tokens;
  * dwpe[t,:] (=|+=) sum over b of dout[b,t,:]. dwte is added to because it is also the weight of gpt2_classifier, whose
@@ -335,37 +338,32 @@ GPT2_API int gpt2_embedding_backward(gpt2_context *context, void *dwte, void *dw
 GPT2_API int gpt2_embedding_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t B, int32_t T, int32_t C,
                                     int32_t V);
 
-/* ---------------------------------------------------------------- layernorm (Ba et al. 2016), eps 1e-5 */
+/* ---------------------------------------------------------------- norms: layernorm (Ba et al. 2016); RMSNorm (Zhang and
+ * Sennrich 2019), without mean and biases
+ *
+ * With `values` the rounded result, `out` or `din`, is also stored in FP8 (see "FP8"). */
 
-/* out = (in - mean) * rstd * weight + bias over the last dimension, rstd = 1/sqrt(variance + 1e-5), population variance.
- *   out = [N,C], mean = [N], rstd = [N], in [N,C], weight [C], bias [C] */
-GPT2_API int gpt2_layernorm_forward(gpt2_context *context, void *out, float *mean, float *rstd, const void *in,
-                                    const void *weight, const void *bias, int32_t N, int32_t C);
+/* out = (in - mean) * rstd * weight + bias over the last dimension, rstd = 1/sqrt(population variance + eps); or in RMSNorm
+ * out = in * rstd * weight, rstd = 1/sqrt(mean of in^2 + eps).
+ *   out = [N,C] or NULL, values = [N,C] or NULL, scale = [N] or NULL with values, norm = [N] or NULL with values,
+ *   mean = [N] or NULL, rstd = [N], in [N,C], weight [C], bias [C] or NULL with mean; out != NULL || values != NULL;
+ *   values == NULL || C % 16 == 0; eps >= 0 */
+GPT2_API int gpt2_norm_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, float *norm,
+                               float *mean, float *rstd, const void *in, const void *weight, const void *bias,
+                               int32_t N, int32_t C, float eps);
 
 /* With g = dout * weight and normalized = (in - mean) * rstd: din = rstd * (g - mean(g) - normalized * mean(g * normalized)) +
- * dresidual; dweight (=|+=) column sums of dout * normalized; dbias (=|+=) column sums of dout. dresidual is the gradient of the
- * residual stream, which bypasses the layernorm.
- *   din = [N,C] may be dresidual, dweight (accumulate) [C], dbias (accumulate) [C], dout [N,C], dresidual [N,C] or NULL,
- *   in [N,C], weight [C], mean [N], rstd [N]; workspace gpt2_layernorm_scratch(N,C) */
-GPT2_API int gpt2_layernorm_backward(gpt2_context *context, void *din, float *dweight, float *dbias, const void *dout,
-                                     const void *dresidual, const void *in, const void *weight, const float *mean,
-                                     const float *rstd, int32_t N, int32_t C, int32_t accumulate);
-GPT2_API int gpt2_layernorm_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C);
-
-/* ---------------------------------------------------------------- rmsnorm (Zhang and Sennrich 2019) */
-
-/* out = in * rstd * weight over the last dimension, rstd = 1/sqrt(mean of in^2 + eps).
- *   out = [N,C], rstd = [N], in [N,C], weight [C]; eps >= 0 */
-GPT2_API int gpt2_rmsnorm_forward(gpt2_context *context, void *out, float *rstd, const void *in, const void *weight,
-                                  int32_t N, int32_t C, float eps);
-
-/* With g = dout * weight and normalized = in * rstd: din = rstd * (g - normalized * mean(g * normalized)) + dresidual;
- * dweight (=|+=) column sums of dout * normalized. dresidual is the gradient of the residual stream, which bypasses the norm.
- *   din = [N,C] may be dout or dresidual, dweight (accumulate) [C], dout [N,C], dresidual [N,C] or NULL, in [N,C], weight [C],
- *   rstd [N]; workspace gpt2_layernorm_scratch(N,C) */
-GPT2_API int gpt2_rmsnorm_backward(gpt2_context *context, void *din, float *dweight, const void *dout,
-                                   const void *dresidual, const void *in, const void *weight, const float *rstd,
-                                   int32_t N, int32_t C, int32_t accumulate);
+ * dresidual; dweight (=|+=) column sums of dout * normalized; dbias (=|+=) column sums of dout. In RMSNorm `mean`
+ * and mean(g) are 0. dresidual is the gradient of the residual stream, which bypasses the norm.
+ *   din = [N,C] may be dout or dresidual, values = [N,C] or NULL, scale = [N] or NULL with values,
+ *   norm = [N] or NULL with values, dweight (accumulate) [C], dbias (accumulate) [C] or NULL with mean, dout [N,C],
+ *   dresidual [N,C] or NULL, in [N,C], weight [C], mean [N] or NULL, rstd [N]; values == NULL || C % 16 == 0;
+ *   workspace gpt2_norm_scratch(N,C) */
+GPT2_API int gpt2_norm_backward(gpt2_context *context, void *din, uint8_t *values, float *scale, float *norm,
+                                float *dweight, float *dbias, const void *dout, const void *dresidual, const void *in,
+                                const void *weight, const float *mean, const float *rstd, int32_t N, int32_t C,
+                                int32_t accumulate);
+GPT2_API int gpt2_norm_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C);
 
 /* ---------------------------------------------------------------- matmul */
 
@@ -453,7 +451,7 @@ GPT2_API int gpt2_gelu_backward(gpt2_context *context, void *din, const void *do
 
 /* ---------------------------------------------------------------- residual */
 
-/* out = a + b. Backward is the identity on both sides (see dresidual of gpt2_layernorm_backward).
+/* out = a + b. Backward is the identity on both sides (see dresidual of gpt2_norm_backward).
  *   out = [count] may be a or b, a [count], b [count] */
 GPT2_API int gpt2_residual_forward(gpt2_context *context, void *out, const void *a, const void *b, int64_t count);
 
@@ -548,35 +546,6 @@ GPT2_API int gpt2_fp8_transpose(gpt2_context *context, uint8_t *columnwise, floa
                                 float *columnwise_norm, const uint8_t *values, const float *scale, const float *norm,
                                 int32_t N, int32_t C);
 
-/* gpt2_layernorm_forward that also stores its rounded result in FP8, even if `out` is NULL.
- *   out = [N,C] or NULL, values = [N,C], scale = [N], norm = [N], mean = [N], rstd = [N], in [N,C], weight [C], bias [C];
- *   C % 16 == 0 */
-GPT2_API int gpt2_layernorm_fp8_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, float *norm,
-                                        float *mean, float *rstd, const void *in, const void *weight, const void *bias,
-                                        int32_t N, int32_t C);
-
-/* gpt2_layernorm_backward that also stores the rounded `din` in FP8.
- *   din = [N,C] may be dresidual, values = [N,C], scale = [N], norm = [N], dweight (accumulate) [C], dbias (accumulate) [C],
- *   dout [N,C], dresidual [N,C] or NULL, in [N,C], weight [C], mean [N], rstd [N]; C % 16 == 0;
- *   workspace gpt2_layernorm_scratch(N,C) */
-GPT2_API int gpt2_layernorm_fp8_backward(gpt2_context *context, void *din, uint8_t *values, float *scale, float *norm,
-                                         float *dweight, float *dbias, const void *dout, const void *dresidual,
-                                         const void *in, const void *weight, const float *mean, const float *rstd,
-                                         int32_t N, int32_t C, int32_t accumulate);
-
-/* gpt2_rmsnorm_forward that also stores its rounded result in FP8, even if `out` is NULL.
- *   out = [N,C] or NULL, values = [N,C], scale = [N], norm = [N], rstd = [N], in [N,C], weight [C]; C % 16 == 0; eps >= 0 */
-GPT2_API int gpt2_rmsnorm_fp8_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, float *norm,
-                                      float *rstd, const void *in, const void *weight, int32_t N, int32_t C,
-                                      float eps);
-
-/* gpt2_rmsnorm_backward that also stores the rounded `din` in FP8.
- *   din = [N,C] may be dout or dresidual, values = [N,C], scale = [N], norm = [N], dweight (accumulate) [C], dout [N,C],
- *   dresidual [N,C] or NULL, in [N,C], weight [C], rstd [N]; C % 16 == 0; workspace gpt2_layernorm_scratch(N,C) */
-GPT2_API int gpt2_rmsnorm_fp8_backward(gpt2_context *context, void *din, uint8_t *values, float *scale, float *norm,
-                                       float *dweight, const void *dout, const void *dresidual, const void *in,
-                                       const void *weight, const float *rstd, int32_t N, int32_t C, int32_t accumulate);
-
 /* gpt2_matmul_forward in FP8: out = in * weight^T + bias + residual. With an activation the result is stored in FP8 only,
  * values * scale = gelu(pre), pre = in * weight^T + bias, or values * scale = relu(in * weight^T + bias)^2; both copies are
  * rounded from fp32.
@@ -631,10 +600,15 @@ GPT2_API int gpt2_fp8_matmul_scratch(gpt2_context *context, GPT2_HOST int64_t *b
  * step[GPT2_STEP_UPDATED] = 1 if LOSS <= LOSS_LIMIT and NORM <= NORM_LIMIT and (AFTER_UPDATE = 0 or UPDATED was not 0),
  * else 0. The device decides, because the host enqueues a step before it knows the previous loss: the weights that gave
  * a bad loss must still exist then.
- *   step (updated) [GPT2_STEP_SIZE], matrices [matrix_count]: gradient, vectors [vector_count];
+ * With a communicator the matrices are sharded over ranks: each rank passes its shard, as the `parts` rows that
+ * gpt2_reduce_scatter wrote, and all vectors, which are the same at every rank. The first row becomes the sum of the
+ * rows, added in fp32 in the order of rows and rounded once. The op waits for the collectives enqueued before.
+ *   step (updated) [GPT2_STEP_SIZE], matrices (updated) [parts,matrix_count]: gradient, vectors [vector_count],
+ *   communicator or NULL; communicator != NULL || parts == 1; parts == 1 || matrix_count % 32 == 0;
  *   workspace gpt2_global_norm_scratch(matrix_count,vector_count) */
-GPT2_API int gpt2_global_norm(gpt2_context *context, float *step, const void *matrices, const float *vectors,
-                              int64_t matrix_count, int64_t vector_count, float max_norm);
+GPT2_API int gpt2_global_norm(gpt2_context *context, float *step, void *matrices, const float *vectors,
+                              gpt2_communicator *communicator, int32_t parts, int64_t matrix_count,
+                              int64_t vector_count, float max_norm);
 GPT2_API int gpt2_global_norm_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int64_t matrix_count,
                                       int64_t vector_count);
 
@@ -666,10 +640,9 @@ GPT2_API int gpt2_muon_momentum(gpt2_context *context, void *direction, float *m
 
 /* Each matrix is divided by margin * (its Frobenius norm) + eps. The squares are summed in a fixed number of blocks: on
  * CUDA each thread's squares in fp32, the rest in double.
- *   matrices (updated) [M,count]; workspace gpt2_normalize_matrices_scratch(M,count) */
-GPT2_API int gpt2_normalize_matrices(gpt2_context *context, void *matrices, int32_t M, int64_t count, float margin,
-                                     float eps);
-GPT2_API int gpt2_normalize_matrices_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t M, int64_t count);
+ *   matrices (updated) [M,R,K]; workspace gpt2_newton_schulz_scratch(M,R,K) */
+GPT2_API int gpt2_normalize_matrices(gpt2_context *context, void *matrices, int32_t M, int32_t R, int32_t K,
+                                     float margin, float eps);
 
 /* A step of a Newton-Schulz iteration on M matrices: each singular value x becomes a x + b x^3 + c x^5. For a matrix X:
  * A = X X^T, B = b A + c A^2, out = a X + B X. A, B and out are rounded to the context's dtype, each once.
@@ -692,14 +665,8 @@ GPT2_API int gpt2_muon_update(gpt2_context *context, void *weight, float *master
  * B sequences of at most S tokens. positions[b] is the position of the next tokens of sequence b; the keys and values
  * of all positions before it are in the cache. Because the position is read from device memory, one token's ops can be
  * recorded once as a graph. A sequence that does not fit (positions[b] outside [0, S - T]) gets rows of NaN and its
- * cache stays unchanged; a token outside [0, V) gives a row of NaN. So a host may enqueue steps before it knows the
+ * cache stays unchanged; an id outside [0, V) gives a row of NaN. So a host may enqueue steps before it knows the
  * last result. */
-
-/* out[b,t,:] = wte[tokens[b,p+t],:] + wpe[p+t,:] with p = positions[b].
- *   out = [B,T,C], tokens [B,S+1], positions [B], wte [>=V,C] by tokens, wpe [>=S,C] or NULL */
-GPT2_API int gpt2_embedding_at_forward(gpt2_context *context, void *out, const int32_t *tokens,
-                                       const int32_t *positions, const void *wte, const void *wpe, int32_t B, int32_t T,
-                                       int32_t S, int32_t C, int32_t V);
 
 /* out = activation(layernorm(in) * weight^T + bias), for few rows. GELU's input is stored as `pre`; the layernorm's eps
  * is 1e-5.
@@ -757,14 +724,5 @@ GPT2_API int gpt2_reduce_scatter(gpt2_context *context, void *out, const void *i
  *   out = [R,count]: dtype may be in, in [count]: dtype */
 GPT2_API int gpt2_all_gather(gpt2_context *context, void *out, const void *in, gpt2_communicator *communicator,
                              int64_t count, int32_t dtype);
-
-/* gpt2_global_norm of matrices that are sharded over ranks: each rank passes its shard of the matrices, as the `parts`
- * rows that gpt2_reduce_scatter wrote, and all vectors, which are the same at every rank. The first row becomes the sum
- * of the rows, added in fp32 in the order of rows and rounded once. The op waits for the collectives enqueued before.
- *   step (updated) [GPT2_STEP_SIZE], matrices (updated) [parts,matrix_count]: gradient, vectors [vector_count];
- *   parts == 1 || matrix_count % 32 == 0; workspace gpt2_global_norm_scratch(matrix_count,vector_count) */
-GPT2_API int gpt2_global_norm_of_ranks(gpt2_context *context, float *step, void *matrices, const float *vectors,
-                                       gpt2_communicator *communicator, int64_t matrix_count, int64_t vector_count,
-                                       int32_t parts, float max_norm);
 
 #endif

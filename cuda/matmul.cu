@@ -103,7 +103,8 @@ int ops::norm_matmul_forward(gpt2_context &context, void *out, void *pre, const 
   if (done) return GPT2_LAUNCHED(context, "gpt2_norm_matmul_forward");
   const Normed normed(gpu, gpu.workspace, N, C);
   if (const int status =
-          ops::layernorm_forward(context, normed.rows, normed.mean, normed.rstd, in, norm_weight, norm_bias, N, C)) {
+          ops::norm_forward(context, normed.rows, nullptr, nullptr, nullptr, normed.mean, normed.rstd, in, norm_weight,
+                            norm_bias, N, C, layernorm_eps)) {
     return status;
   }
   return matmul_forward(context, out, pre, normed.rows, weight, bias, nullptr, N, C, O, activation);

@@ -35,7 +35,7 @@ def random(*shape, dtype=ELEMENT):
 
 def layernorm(op, N, C, residual):
     x, weight, bias = random(N, C), random(C), random(C)
-    if op == "layernorm_forward":
+    if "forward" in op:
         return lambda: F.layer_norm(x, [C], weight, bias)
     _, mean, rstd = torch.native_layer_norm(x, [C], weight, bias, 1e-5)
     dout, dresidual = random(N, C), random(N, C)
@@ -102,7 +102,7 @@ def gelu(op, count):
 
 
 def call(op, sizes, variant):
-    if op.startswith("layernorm"):
+    if "layernorm" in op:
         return layernorm(op, **sizes, residual="without dresidual" not in variant)
     if op.startswith("attention"):
         return attention(op, **sizes)

@@ -6,8 +6,8 @@
 
 // device
 
-export type { Program } from './native/device.ts';
-export { Device, type DeviceDescription, type DeviceOptions, type Dtype } from './native/device.ts';
+export type { DeviceDescription, DeviceOptions, Dtype } from './native/context.ts';
+export { Device, type Program } from './native/device.ts';
 export { type DeviceChoice, selectDevice } from './native/select-device.ts';
 
 // model

@@ -16,7 +16,7 @@ struct Task {
 };
 
 struct Kernels : OpKernels {
-  // The sum of squares in double, for the norm of matrices that are sharded over ranks (collectives.cpp).
+  // The sum of squares in double, for gpt2_global_norm (ranks/cpu-collectives.cpp).
   double (*square_sum)(Task, const float *values, int64_t count);
 };
 

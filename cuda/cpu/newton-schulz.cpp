@@ -1,4 +1,6 @@
 // A step of a Newton-Schulz iteration by the matmuls of matmul.cpp, matrix after matrix.
+#include <algorithm>
+
 #include "../gpt2.h"
 #include "kernels.h"
 
@@ -31,8 +33,10 @@ void newton_schulz(Task task, float *out, const float *in, int M, int R, int K, 
   }
 }
 
+// Serves normalize_matrices, too.
 int64_t newton_schulz_scratch(int threads, int, int R, int K) {
-  return 2 * static_cast<int64_t>(R) * R + matmul_scratch(threads, R, K, R, false);
+  const int64_t products = 2 * static_cast<int64_t>(R) * R + matmul_scratch(threads, R, K, R, false);
+  return std::max(products, global_norm_scratch(threads, static_cast<int64_t>(R) * K, 0));
 }
 
 }  // namespace gpt2::GPT2_PATH

@@ -7,7 +7,7 @@ void norm_matmul_forward(Task task, float *out, float *pre, const float *in, con
                          const float *norm_bias, const float *weight, const float *bias, int N, int C, int O,
                          int activation) {
   float *rows = task.scratch, *mean = rows + static_cast<int64_t>(N) * C, *rstd = mean + N;
-  layernorm_forward(task, rows, mean, rstd, in, norm_weight, norm_bias, N, C);
+  norm_forward(task, rows, nullptr, nullptr, nullptr, mean, rstd, in, norm_weight, norm_bias, N, C, 1e-5f);
   matmul_forward({task.pool, rstd + N}, out, pre, rows, weight, bias, nullptr, N, C, O, activation);
 }
 

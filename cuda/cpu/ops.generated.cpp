@@ -18,11 +18,12 @@ float *floats(void *tensor) { return static_cast<float *>(tensor); }
 
 }  // namespace
 
-int embedding_forward(gpt2_context &context, void *out, const int32_t *tokens, const void *wte, const void *wpe, int B,
-    int T, int C, int V) {
+int embedding_forward(gpt2_context &context, void *out, const int32_t *tokens, const int32_t *texts,
+    const int32_t *positions, const void *wte, const void *wpe, int B, int T, int S, int C, int V) {
   Check check(&context, "gpt2_embedding_forward");
   if (check.below("tokens", tokens, static_cast<int64_t>(B) * (T), V).failed()) return check.status();
-  kernels_of(context).embedding_forward(task_of(context), floats(out), tokens, floats(wte), floats(wpe), B, T, C, V);
+  kernels_of(context).embedding_forward(task_of(context), floats(out), tokens, texts, positions, floats(wte),
+  floats(wpe), B, T, S, C, V);
   return GPT2_OK;
 }
 
@@ -35,31 +36,18 @@ int embedding_backward(gpt2_context &context, void *dwte, void *dwpe, const void
   return GPT2_OK;
 }
 
-int layernorm_forward(gpt2_context &context, void *out, float *mean, float *rstd, const void *in, const void *weight,
-    const void *bias, int N, int C) {
-  kernels_of(context).layernorm_forward(task_of(context), floats(out), mean, rstd, floats(in), floats(weight),
-  floats(bias), N, C);
+int norm_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, float *norm, float *mean, float *rstd,
+    const void *in, const void *weight, const void *bias, int N, int C, float eps) {
+  kernels_of(context).norm_forward(task_of(context), floats(out), values, scale, norm, mean, rstd, floats(in),
+  floats(weight), floats(bias), N, C, eps);
   return GPT2_OK;
 }
 
-int layernorm_backward(gpt2_context &context, void *din, float *dweight, float *dbias, const void *dout,
-    const void *dresidual, const void *in, const void *weight, const float *mean, const float *rstd, int N, int C,
-    bool accumulate) {
-  kernels_of(context).layernorm_backward(task_of(context), floats(din), dweight, dbias, floats(dout), floats(dresidual),
-  floats(in), floats(weight), mean, rstd, N, C, accumulate);
-  return GPT2_OK;
-}
-
-int rmsnorm_forward(gpt2_context &context, void *out, float *rstd, const void *in, const void *weight, int N, int C,
-    float eps) {
-  kernels_of(context).rmsnorm_forward(task_of(context), floats(out), rstd, floats(in), floats(weight), N, C, eps);
-  return GPT2_OK;
-}
-
-int rmsnorm_backward(gpt2_context &context, void *din, float *dweight, const void *dout, const void *dresidual,
-    const void *in, const void *weight, const float *rstd, int N, int C, bool accumulate) {
-  kernels_of(context).rmsnorm_backward(task_of(context), floats(din), dweight, floats(dout), floats(dresidual),
-  floats(in), floats(weight), rstd, N, C, accumulate);
+int norm_backward(gpt2_context &context, void *din, uint8_t *values, float *scale, float *norm, float *dweight,
+    float *dbias, const void *dout, const void *dresidual, const void *in, const void *weight, const float *mean,
+    const float *rstd, int N, int C, bool accumulate) {
+  kernels_of(context).norm_backward(task_of(context), floats(din), values, scale, norm, dweight, dbias, floats(dout),
+  floats(dresidual), floats(in), floats(weight), mean, rstd, N, C, accumulate);
   return GPT2_OK;
 }
 
@@ -170,36 +158,6 @@ int fp8_transpose(gpt2_context &context, uint8_t *columnwise, float *columnwise_
   return GPT2_OK;
 }
 
-int layernorm_fp8_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, float *norm, float *mean,
-    float *rstd, const void *in, const void *weight, const void *bias, int N, int C) {
-  kernels_of(context).layernorm_fp8_forward(task_of(context), floats(out), values, scale, norm, mean, rstd, floats(in),
-  floats(weight), floats(bias), N, C);
-  return GPT2_OK;
-}
-
-int layernorm_fp8_backward(gpt2_context &context, void *din, uint8_t *values, float *scale, float *norm, float *dweight,
-    float *dbias, const void *dout, const void *dresidual, const void *in, const void *weight, const float *mean,
-    const float *rstd, int N, int C, bool accumulate) {
-  kernels_of(context).layernorm_fp8_backward(task_of(context), floats(din), values, scale, norm, dweight, dbias,
-  floats(dout), floats(dresidual), floats(in), floats(weight), mean, rstd, N, C, accumulate);
-  return GPT2_OK;
-}
-
-int rmsnorm_fp8_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, float *norm, float *rstd,
-    const void *in, const void *weight, int N, int C, float eps) {
-  kernels_of(context).rmsnorm_fp8_forward(task_of(context), floats(out), values, scale, norm, rstd, floats(in),
-  floats(weight), N, C, eps);
-  return GPT2_OK;
-}
-
-int rmsnorm_fp8_backward(gpt2_context &context, void *din, uint8_t *values, float *scale, float *norm, float *dweight,
-    const void *dout, const void *dresidual, const void *in, const void *weight, const float *rstd, int N, int C,
-    bool accumulate) {
-  kernels_of(context).rmsnorm_fp8_backward(task_of(context), floats(din), values, scale, norm, dweight, floats(dout),
-  floats(dresidual), floats(in), floats(weight), rstd, N, C, accumulate);
-  return GPT2_OK;
-}
-
 int fp8_matmul_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, uint8_t *columnwise,
     float *columnwise_scale, void *pre, const uint8_t *in, const float *in_scale, const float *in_norm,
     const float *in_columnwise_norm, const uint8_t *weight, const float *factors, const void *bias,
@@ -228,13 +186,6 @@ int fp8_matmul_backward_weight(gpt2_context &context, void *dweight, float *dbia
   return GPT2_OK;
 }
 
-int global_norm(gpt2_context &context, float *step, const void *matrices, const float *vectors, int64_t matrix_count,
-    int64_t vector_count, float max_norm) {
-  kernels_of(context).global_norm(task_of(context), step, floats(matrices), vectors, matrix_count, vector_count,
-  max_norm);
-  return GPT2_OK;
-}
-
 int adamw(gpt2_context &context, void *weight, float *master, float *m, float *v, const void *gradient,
     const float *step, int64_t count, int gradient_dtype, int first_scalar, float rate, float beta1, float beta2,
     float eps, float weight_decay) {
@@ -256,8 +207,8 @@ int muon_momentum(gpt2_context &context, void *direction, float *momentum, const
   return GPT2_OK;
 }
 
-int normalize_matrices(gpt2_context &context, void *matrices, int M, int64_t count, float margin, float eps) {
-  kernels_of(context).normalize_matrices(task_of(context), floats(matrices), M, count, margin, eps);
+int normalize_matrices(gpt2_context &context, void *matrices, int M, int R, int K, float margin, float eps) {
+  kernels_of(context).normalize_matrices(task_of(context), floats(matrices), M, R, K, margin, eps);
   return GPT2_OK;
 }
 
@@ -270,13 +221,6 @@ int muon_update(gpt2_context &context, void *weight, float *master, const void *
     int columns, float rate, float weight_decay) {
   kernels_of(context).muon_update(task_of(context), floats(weight), master, floats(direction), step, rows, columns,
   rate, weight_decay);
-  return GPT2_OK;
-}
-
-int embedding_at_forward(gpt2_context &context, void *out, const int32_t *tokens, const int32_t *positions,
-    const void *wte, const void *wpe, int B, int T, int S, int C, int V) {
-  kernels_of(context).embedding_at_forward(task_of(context), floats(out), tokens, positions, floats(wte), floats(wpe),
-  B, T, S, C, V);
   return GPT2_OK;
 }
 
@@ -306,8 +250,8 @@ int64_t embedding_scratch(const gpt2_context &context, int B, int T, int C, int 
   return floats * static_cast<int64_t>(sizeof(float));
 }
 
-int64_t layernorm_scratch(const gpt2_context &context, int N, int C) {
-  const int64_t floats = kernels_of(context).layernorm_scratch(threads_of(context), N, C);
+int64_t norm_scratch(const gpt2_context &context, int N, int C) {
+  const int64_t floats = kernels_of(context).norm_scratch(threads_of(context), N, C);
   return floats * static_cast<int64_t>(sizeof(float));
 }
 
@@ -338,11 +282,6 @@ int64_t fp8_matmul_scratch(const gpt2_context &context, int N, int C, int O, boo
 
 int64_t global_norm_scratch(const gpt2_context &context, int64_t matrix_count, int64_t vector_count) {
   const int64_t floats = kernels_of(context).global_norm_scratch(threads_of(context), matrix_count, vector_count);
-  return floats * static_cast<int64_t>(sizeof(float));
-}
-
-int64_t normalize_matrices_scratch(const gpt2_context &context, int M, int64_t count) {
-  const int64_t floats = kernels_of(context).normalize_matrices_scratch(threads_of(context), M, count);
   return floats * static_cast<int64_t>(sizeof(float));
 }
 

@@ -8,16 +8,20 @@
 using gpt2::Check;
 namespace ops = gpt2::ops;
 
-int gpt2_embedding_forward(gpt2_context *context, void *out, const int32_t *tokens, const void *wte, const void *wpe,
-    int32_t B, int32_t T, int32_t C, int32_t V) {
+int gpt2_embedding_forward(gpt2_context *context, void *out, const int32_t *tokens, const int32_t *texts,
+    const int32_t *positions, const void *wte, const void *wpe, int32_t B, int32_t T, int32_t S, int32_t C, int32_t V) {
   Check check(context, __func__);
-  check.sizes({{"B", B}, {"T", T}, {"C", C}, {"V", V}})
-      .tensors({{"out", out}, {"tokens", tokens}, {"wte", wte}});
+  check.sizes({{"B", B}, {"T", T}, {"S", S}, {"C", C}, {"V", V}})
+      .tensors({{"out", out}, {"wte", wte}});
   if (!check.failed()) {
-    check.that(static_cast<int64_t>(B) * T <= INT32_MAX, "B * T below 2^31");
+    check.that(static_cast<int64_t>(B) * T <= INT32_MAX, "B * T below 2^31")
+        .that(positions != nullptr || S == T, "positions != NULL || S == T, got S = " + std::to_string(S) + ", T = " +
+            std::to_string(T))
+        .that((tokens != nullptr) == (positions == nullptr), "tokens exactly where positions == NULL")
+        .that((texts != nullptr) == (positions != nullptr), "texts exactly where positions != NULL");
   }
   if (check.failed()) return check.status();
-  return ops::embedding_forward(*context, out, tokens, wte, wpe, B, T, C, V);
+  return ops::embedding_forward(*context, out, tokens, texts, positions, wte, wpe, B, T, S, C, V);
 }
 
 int gpt2_embedding_backward(gpt2_context *context, void *dwte, void *dwpe, const void *dout, const int32_t *tokens,
@@ -33,48 +37,39 @@ int gpt2_embedding_backward(gpt2_context *context, void *dwte, void *dwpe, const
   return ops::embedding_backward(*context, dwte, dwpe, dout, tokens, B, T, C, V, accumulate != 0);
 }
 
-int gpt2_layernorm_forward(gpt2_context *context, void *out, float *mean, float *rstd, const void *in,
-    const void *weight, const void *bias, int32_t N, int32_t C) {
+int gpt2_norm_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, float *norm, float *mean,
+    float *rstd, const void *in, const void *weight, const void *bias, int32_t N, int32_t C, float eps) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}})
-      .tensors({{"out", out}, {"mean", mean}, {"rstd", rstd}, {"in", in}, {"weight", weight}, {"bias", bias}});
-  if (check.failed()) return check.status();
-  return ops::layernorm_forward(*context, out, mean, rstd, in, weight, bias, N, C);
-}
-
-int gpt2_layernorm_backward(gpt2_context *context, void *din, float *dweight, float *dbias, const void *dout,
-    const void *dresidual, const void *in, const void *weight, const float *mean, const float *rstd, int32_t N,
-    int32_t C, int32_t accumulate) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}})
-      .tensors({{"din", din}, {"dweight", dweight}, {"dbias", dbias}, {"dout", dout}, {"in", in}, {"weight", weight},
-          {"mean", mean}, {"rstd", rstd}});
-  if (!check.failed()) check.scratch(ops::layernorm_scratch(*context, N, C));
-  if (check.failed()) return check.status();
-  return ops::layernorm_backward(*context, din, dweight, dbias, dout, dresidual, in, weight, mean, rstd, N, C,
-      accumulate != 0);
-}
-
-int gpt2_rmsnorm_forward(gpt2_context *context, void *out, float *rstd, const void *in, const void *weight, int32_t N,
-    int32_t C, float eps) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}})
-      .tensors({{"out", out}, {"rstd", rstd}, {"in", in}, {"weight", weight}});
+      .tensors({{"rstd", rstd}, {"in", in}, {"weight", weight}});
   if (!check.failed()) {
-    check.that(eps >= 0, "eps >= 0, got eps = " + std::to_string(eps));
+    check.that(out != nullptr || values != nullptr, "out != NULL || values != NULL")
+        .that(values == nullptr || C % 16 == 0, "values == NULL || C % 16 == 0, got C = " + std::to_string(C))
+        .that(eps >= 0, "eps >= 0, got eps = " + std::to_string(eps))
+        .that(!scale == !values, "both scale and values, or neither")
+        .that(!norm == !values, "both norm and values, or neither")
+        .that(!bias == !mean, "both bias and mean, or neither");
   }
   if (check.failed()) return check.status();
-  return ops::rmsnorm_forward(*context, out, rstd, in, weight, N, C, eps);
+  return ops::norm_forward(*context, out, values, scale, norm, mean, rstd, in, weight, bias, N, C, eps);
 }
 
-int gpt2_rmsnorm_backward(gpt2_context *context, void *din, float *dweight, const void *dout, const void *dresidual,
-    const void *in, const void *weight, const float *rstd, int32_t N, int32_t C, int32_t accumulate) {
+int gpt2_norm_backward(gpt2_context *context, void *din, uint8_t *values, float *scale, float *norm, float *dweight,
+    float *dbias, const void *dout, const void *dresidual, const void *in, const void *weight, const float *mean,
+    const float *rstd, int32_t N, int32_t C, int32_t accumulate) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}})
       .tensors({{"din", din}, {"dweight", dweight}, {"dout", dout}, {"in", in}, {"weight", weight}, {"rstd", rstd}});
-  if (!check.failed()) check.scratch(ops::layernorm_scratch(*context, N, C));
+  if (!check.failed()) {
+    check.that(values == nullptr || C % 16 == 0, "values == NULL || C % 16 == 0, got C = " + std::to_string(C))
+        .that(!scale == !values, "both scale and values, or neither")
+        .that(!norm == !values, "both norm and values, or neither")
+        .that(!dbias == !mean, "both dbias and mean, or neither");
+  }
+  if (!check.failed()) check.scratch(ops::norm_scratch(*context, N, C));
   if (check.failed()) return check.status();
-  return ops::rmsnorm_backward(*context, din, dweight, dout, dresidual, in, weight, rstd, N, C, accumulate != 0);
+  return ops::norm_backward(*context, din, values, scale, norm, dweight, dbias, dout, dresidual, in, weight, mean, rstd,
+      N, C, accumulate != 0);
 }
 
 int gpt2_matmul_forward(gpt2_context *context, void *out, void *pre, const void *in, const void *weight,
@@ -281,64 +276,6 @@ int gpt2_fp8_transpose(gpt2_context *context, uint8_t *columnwise, float *column
   return ops::fp8_transpose(*context, columnwise, columnwise_scale, columnwise_norm, values, scale, norm, N, C);
 }
 
-int gpt2_layernorm_fp8_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, float *norm,
-    float *mean, float *rstd, const void *in, const void *weight, const void *bias, int32_t N, int32_t C) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}})
-      .tensors({{"values", values}, {"scale", scale}, {"norm", norm}, {"mean", mean}, {"rstd", rstd}, {"in", in},
-          {"weight", weight}, {"bias", bias}});
-  if (!check.failed()) {
-    check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C));
-  }
-  if (check.failed()) return check.status();
-  return ops::layernorm_fp8_forward(*context, out, values, scale, norm, mean, rstd, in, weight, bias, N, C);
-}
-
-int gpt2_layernorm_fp8_backward(gpt2_context *context, void *din, uint8_t *values, float *scale, float *norm,
-    float *dweight, float *dbias, const void *dout, const void *dresidual, const void *in, const void *weight,
-    const float *mean, const float *rstd, int32_t N, int32_t C, int32_t accumulate) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}})
-      .tensors({{"din", din}, {"values", values}, {"scale", scale}, {"norm", norm}, {"dweight", dweight}, {"dbias",
-          dbias}, {"dout", dout}, {"in", in}, {"weight", weight}, {"mean", mean}, {"rstd", rstd}});
-  if (!check.failed()) {
-    check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C));
-  }
-  if (!check.failed()) check.scratch(ops::layernorm_scratch(*context, N, C));
-  if (check.failed()) return check.status();
-  return ops::layernorm_fp8_backward(*context, din, values, scale, norm, dweight, dbias, dout, dresidual, in, weight,
-      mean, rstd, N, C, accumulate != 0);
-}
-
-int gpt2_rmsnorm_fp8_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, float *norm, float *rstd,
-    const void *in, const void *weight, int32_t N, int32_t C, float eps) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}})
-      .tensors({{"values", values}, {"scale", scale}, {"norm", norm}, {"rstd", rstd}, {"in", in}, {"weight", weight}});
-  if (!check.failed()) {
-    check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C))
-        .that(eps >= 0, "eps >= 0, got eps = " + std::to_string(eps));
-  }
-  if (check.failed()) return check.status();
-  return ops::rmsnorm_fp8_forward(*context, out, values, scale, norm, rstd, in, weight, N, C, eps);
-}
-
-int gpt2_rmsnorm_fp8_backward(gpt2_context *context, void *din, uint8_t *values, float *scale, float *norm,
-    float *dweight, const void *dout, const void *dresidual, const void *in, const void *weight, const float *rstd,
-    int32_t N, int32_t C, int32_t accumulate) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}})
-      .tensors({{"din", din}, {"values", values}, {"scale", scale}, {"norm", norm}, {"dweight", dweight}, {"dout",
-          dout}, {"in", in}, {"weight", weight}, {"rstd", rstd}});
-  if (!check.failed()) {
-    check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C));
-  }
-  if (!check.failed()) check.scratch(ops::layernorm_scratch(*context, N, C));
-  if (check.failed()) return check.status();
-  return ops::rmsnorm_fp8_backward(*context, din, values, scale, norm, dweight, dout, dresidual, in, weight, rstd, N, C,
-      accumulate != 0);
-}
-
 int gpt2_fp8_matmul_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, uint8_t *columnwise,
     float *columnwise_scale, void *pre, const uint8_t *in, const float *in_scale, const float *in_norm,
     const float *in_columnwise_norm, const uint8_t *weight, const float *factors, const void *bias,
@@ -420,14 +357,22 @@ int gpt2_fp8_matmul_backward_weight(gpt2_context *context, void *dweight, float 
       accumulate != 0);
 }
 
-int gpt2_global_norm(gpt2_context *context, float *step, const void *matrices, const float *vectors,
-    int64_t matrix_count, int64_t vector_count, float max_norm) {
+int gpt2_global_norm(gpt2_context *context, float *step, void *matrices, const float *vectors,
+    gpt2_communicator *communicator, int32_t parts, int64_t matrix_count, int64_t vector_count, float max_norm) try {
   Check check(context, __func__);
-  check.sizes({{"matrix_count", matrix_count}, {"vector_count", vector_count}})
+  check.sizes({{"parts", parts}, {"matrix_count", matrix_count}, {"vector_count", vector_count}})
       .tensors({{"step", step}, {"matrices", matrices}, {"vectors", vectors}});
+  if (!check.failed()) {
+    check.that(communicator != nullptr || parts == 1, "communicator != NULL || parts == 1, got parts = " +
+        std::to_string(parts))
+        .that(parts == 1 || matrix_count % 32 == 0, "parts == 1 || matrix_count % 32 == 0, got parts = " +
+            std::to_string(parts) + ", matrix_count = " + std::to_string(matrix_count));
+  }
   if (!check.failed()) check.scratch(ops::global_norm_scratch(*context, matrix_count, vector_count));
   if (check.failed()) return check.status();
-  return ops::global_norm(*context, step, matrices, vectors, matrix_count, vector_count, max_norm);
+  return ops::global_norm(*context, step, matrices, vectors, communicator, parts, matrix_count, vector_count, max_norm);
+} catch (...) {
+  return gpt2::thrown(context, __func__);
 }
 
 int gpt2_adamw(gpt2_context *context, void *weight, float *master, float *m, float *v, const void *gradient,
@@ -460,13 +405,14 @@ int gpt2_muon_momentum(gpt2_context *context, void *direction, float *momentum, 
   return ops::muon_momentum(*context, direction, momentum, gradient, step, rows, columns, gradient_dtype, mu);
 }
 
-int gpt2_normalize_matrices(gpt2_context *context, void *matrices, int32_t M, int64_t count, float margin, float eps) {
+int gpt2_normalize_matrices(gpt2_context *context, void *matrices, int32_t M, int32_t R, int32_t K, float margin,
+    float eps) {
   Check check(context, __func__);
-  check.sizes({{"M", M}, {"count", count}})
+  check.sizes({{"M", M}, {"R", R}, {"K", K}})
       .tensors({{"matrices", matrices}});
-  if (!check.failed()) check.scratch(ops::normalize_matrices_scratch(*context, M, count));
+  if (!check.failed()) check.scratch(ops::newton_schulz_scratch(*context, M, R, K));
   if (check.failed()) return check.status();
-  return ops::normalize_matrices(*context, matrices, M, count, margin, eps);
+  return ops::normalize_matrices(*context, matrices, M, R, K, margin, eps);
 }
 
 int gpt2_newton_schulz(gpt2_context *context, void *out, const void *in, int32_t M, int32_t R, int32_t K, float a,
@@ -489,18 +435,6 @@ int gpt2_muon_update(gpt2_context *context, void *weight, float *master, const v
       .tensors({{"weight", weight}, {"master", master}, {"direction", direction}, {"step", step}});
   if (check.failed()) return check.status();
   return ops::muon_update(*context, weight, master, direction, step, rows, columns, rate, weight_decay);
-}
-
-int gpt2_embedding_at_forward(gpt2_context *context, void *out, const int32_t *tokens, const int32_t *positions,
-    const void *wte, const void *wpe, int32_t B, int32_t T, int32_t S, int32_t C, int32_t V) {
-  Check check(context, __func__);
-  check.sizes({{"B", B}, {"T", T}, {"S", S}, {"C", C}, {"V", V}})
-      .tensors({{"out", out}, {"tokens", tokens}, {"positions", positions}, {"wte", wte}});
-  if (!check.failed()) {
-    check.that(static_cast<int64_t>(B) * T <= INT32_MAX, "B * T below 2^31");
-  }
-  if (check.failed()) return check.status();
-  return ops::embedding_at_forward(*context, out, tokens, positions, wte, wpe, B, T, S, C, V);
 }
 
 int gpt2_norm_matmul_forward(gpt2_context *context, void *out, void *pre, const void *in, const void *norm_weight,
@@ -597,24 +531,6 @@ int gpt2_all_gather(gpt2_context *context, void *out, const void *in, gpt2_commu
   return gpt2::thrown(context, __func__);
 }
 
-int gpt2_global_norm_of_ranks(gpt2_context *context, float *step, void *matrices, const float *vectors,
-    gpt2_communicator *communicator, int64_t matrix_count, int64_t vector_count, int32_t parts, float max_norm) try {
-  Check check(context, __func__);
-  check.sizes({{"matrix_count", matrix_count}, {"vector_count", vector_count}, {"parts", parts}})
-      .tensors({{"step", step}, {"matrices", matrices}, {"vectors", vectors}})
-      .handles({{"a communicator", communicator}});
-  if (!check.failed()) {
-    check.that(parts == 1 || matrix_count % 32 == 0, "parts == 1 || matrix_count % 32 == 0, got parts = " +
-        std::to_string(parts) + ", matrix_count = " + std::to_string(matrix_count));
-  }
-  if (!check.failed()) check.scratch(ops::global_norm_scratch(*context, matrix_count, vector_count));
-  if (check.failed()) return check.status();
-  return ops::global_norm_of_ranks(*context, step, matrices, vectors, *communicator, matrix_count, vector_count, parts,
-      max_norm);
-} catch (...) {
-  return gpt2::thrown(context, __func__);
-}
-
 int gpt2_embedding_scratch(gpt2_context *context, int64_t *bytes, int32_t B, int32_t T, int32_t C, int32_t V) {
   Check check(context, __func__);
   check.sizes({{"B", B}, {"T", T}, {"C", C}, {"V", V}}).handles({{"a place for the bytes", bytes}});
@@ -623,11 +539,11 @@ int gpt2_embedding_scratch(gpt2_context *context, int64_t *bytes, int32_t B, int
   return GPT2_OK;
 }
 
-int gpt2_layernorm_scratch(gpt2_context *context, int64_t *bytes, int32_t N, int32_t C) {
+int gpt2_norm_scratch(gpt2_context *context, int64_t *bytes, int32_t N, int32_t C) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}}).handles({{"a place for the bytes", bytes}});
   if (check.failed()) return check.status();
-  *bytes = ops::layernorm_scratch(*context, N, C);
+  *bytes = ops::norm_scratch(*context, N, C);
   return GPT2_OK;
 }
 
@@ -678,14 +594,6 @@ int gpt2_global_norm_scratch(gpt2_context *context, int64_t *bytes, int64_t matr
       bytes}});
   if (check.failed()) return check.status();
   *bytes = ops::global_norm_scratch(*context, matrix_count, vector_count);
-  return GPT2_OK;
-}
-
-int gpt2_normalize_matrices_scratch(gpt2_context *context, int64_t *bytes, int32_t M, int64_t count) {
-  Check check(context, __func__);
-  check.sizes({{"M", M}, {"count", count}}).handles({{"a place for the bytes", bytes}});
-  if (check.failed()) return check.status();
-  *bytes = ops::normalize_matrices_scratch(*context, M, count);
   return GPT2_OK;
 }
 

@@ -29,6 +29,12 @@ function passed(parameter: Parameter): string {
   return parameter.isFlag ? `${parameter.cName} != 0` : parameter.cName;
 }
 
+/** A communicator that may be NULL stays a pointer. */
+const isOptionalRanks = ({ base }: Parameter, { communicator }: Op): boolean =>
+  base === 'gpt2_communicator' && communicator === 'optional';
+const checkedIn = (op: Op) => (parameter: Parameter) =>
+  isOptionalRanks(parameter, op) ? declared(parameter) : checked(parameter);
+
 const list = (parameters: readonly Parameter[], write: (parameter: Parameter) => string): string =>
   parameters.map(write).join(', ');
 
@@ -37,7 +43,7 @@ const sizesOfScratch = ({ parameters }: NativeFunction): readonly Parameter[] =>
 /** cuda/runtime/ops.generated.h */
 export function opsHeader(ops: readonly Op[], scratches: readonly NativeFunction[]): string {
   const declarations = [
-    ...ops.map(({ declaration }) => `int ${plain(declaration)}(${list(declaration.parameters, checked)});`),
+    ...ops.map((op) => `int ${plain(op.declaration)}(${list(op.declaration.parameters, checkedIn(op))});`),
     ...scratches.map(
       (scratch) => `int64_t ${plain(scratch)}(const gpt2_context &context, ${list(sizesOfScratch(scratch), checked)});`,
     ),
@@ -76,9 +82,9 @@ const pairs = (names: readonly string[]): string => names.map((name) => `{"${nam
 const inCpp = (relation: string): string => relation.replaceAll('NULL', 'nullptr');
 
 /** The end of a C++ string that says the values of the numbers in a relation. */
-function valuesIn(relation: string, { tensors }: Op): string {
-  const isTensor = (name: string) => tensors.some(({ parameter }) => parameter.cName === name);
-  const numbers = [...new Set(namesIn(relation))].filter((name) => name !== 'NULL' && !isTensor(name));
+function valuesIn(relation: string, { declaration }: Op): string {
+  const isNumber = (name: string) => declaration.parameters.some((each) => each.cName === name && !each.isPointer);
+  const numbers = [...new Set(namesIn(relation))].filter(isNumber);
   const values = numbers.map((name) => `${name} = " + std::to_string(${name})`);
   return values.length === 0 ? '"' : `, got ${values.join(' + ", ')}`;
 }
@@ -115,10 +121,10 @@ function relationsOf(op: Op): string[] {
 }
 
 function checksOf(op: Op, scratch: string | undefined): string {
-  const { tensors, sizes, hasRanks } = op;
+  const { tensors, sizes, communicator } = op;
   const required = tensors.filter(({ isOptional }) => !isOptional).map(({ parameter }) => parameter.cName);
   const arguments_ = [`sizes({${pairs(sizes.map(({ cName }) => cName))}})`, `tensors({${pairs(required)}})`];
-  if (hasRanks) arguments_.push('handles({{"a communicator", communicator}})');
+  if (communicator === 'required') arguments_.push('handles({{"a communicator", communicator}})');
   const relations = relationsOf(op);
   const lines = [`  check.${arguments_.join('\n      .')};`];
   if (relations.length > 0) lines.push(`  if (!check.failed()) {\n    check.${relations.join('\n        .')};\n  }`);
@@ -127,20 +133,20 @@ function checksOf(op: Op, scratch: string | undefined): string {
 }
 
 function exported(op: Op): string {
-  const { declaration, workspace, hasRanks } = op;
+  const { declaration, workspace, communicator } = op;
   const { symbol, parameters } = declaration;
   const args = workspace?.args.map((arg, index) =>
     sizesOfScratch(workspace.scratch)[index]!.isFlag && /^\d$/.test(arg) ? String(arg === '1') : arg,
   );
   const scratch = workspace && `ops::${plain(workspace.scratch)}(*context, ${args!.join(', ')})`;
-  const [open, close] = hasRanks
+  const [open, close] = communicator
     ? [' try {', '} catch (...) {\n  return gpt2::thrown(context, __func__);\n}']
     : [' {', '}'];
   return `int ${symbol}(${list(parameters, declared)})${open}
   Check check(context, __func__);
 ${checksOf(op, scratch)}
   if (check.failed()) return check.status();
-  return ops::${plain(declaration)}(${list(parameters, passed)});
+  return ops::${plain(declaration)}(${list(parameters, (each) => (isOptionalRanks(each, op) ? each.cName : passed(each)))});
 ${close}`;
 }
 
@@ -180,7 +186,7 @@ const inFloats = (parameter: Parameter): string =>
 
 /** cuda/cpu/kernels.generated.h */
 export function kernelTable(ops: readonly Op[], scratches: readonly NativeFunction[]): string {
-  const perDevice = ops.filter(({ hasRanks }) => !hasRanks);
+  const perDevice = ops.filter(({ communicator }) => !communicator);
   const members = [
     ...perDevice.map((op) => `  void (*${plain(op.declaration)})(Task, ${list(kernelParameters(op), inFloats)});`),
     ...scratches.map(
@@ -244,7 +250,7 @@ function scratchDispatch(scratch: NativeFunction): string {
 
 /** cuda/cpu/ops.generated.cpp */
 export function cpuOps(ops: readonly Op[], scratches: readonly NativeFunction[]): string {
-  const perDevice = ops.filter(({ hasRanks }) => !hasRanks);
+  const perDevice = ops.filter(({ communicator }) => !communicator);
   return `${heading("// The ops on the CPU: passes each to the kernel of the context's code path. Collectives are in collectives.cpp.")}#include "../runtime/ops.generated.h"
 
 #include "../runtime/checks.h"

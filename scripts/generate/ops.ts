@@ -44,10 +44,10 @@ function whereContract({ argument, operator, value, orNull }: Where, constants: 
 }
 
 /** The arguments that an expression names, and their types. */
-function argumentsIn(expression: string, { tensors }: Op): { names: string[]; fields: string } {
-  const isTensor = (name: string) => tensors.some(({ parameter }) => parameter.name === name);
+function argumentsIn(expression: string, { declaration }: Op): { names: string[]; fields: string } {
+  const isPointer = (name: string) => declaration.parameters.some((each) => each.name === name && each.isPointer);
   const names = [...new Set(namesIn(expression))].filter((name) => name !== 'NULL').map(camelCase);
-  return { names, fields: names.map((name) => `${name}: ${isTensor(name) ? 'Pointer | null' : 'number'}`).join('; ') };
+  return { names, fields: names.map((name) => `${name}: ${isPointer(name) ? 'Pointer | null' : 'number'}`).join('; ') };
 }
 
 function relation(expression: string, op: Op): string {
@@ -84,7 +84,7 @@ ${tensors.map((tensor) => tensorContract(tensor, constants)).join('\n')}
     },
     sizes: ${quoted(sizes.map(({ name }) => name))},
     scalars: ${quoted(scalarsOf(op).map(({ name }) => name))},
-    flags: ${quoted(flags)},
+    flags: ${quoted(flags)},${op.communicator ? '\n    hasRanks: true,' : ''}
     relations: [${relations.map((each) => relation(each, op)).join(', ')}],${workspace(op)}
   },`;
 }
@@ -114,6 +114,7 @@ function opFunction(op: Op): string {
   const { declaration, tensors } = op;
   const fields = [
     ...tensors.map(({ parameter, isOptional }) => `${parameter.name}: Tensor${isOptional ? ' | null' : ''}`),
+    ...(op.communicator ? ['communicator: Pointer | null'] : []),
     ...[...givenSizes(op), ...scalarsOf(op)].map(({ name }) => `${name}: number`),
     ...flagsOf(op).map(({ name }) => `${name}: boolean`),
   ];
@@ -134,8 +135,8 @@ export function ops(
   scratches: readonly NativeFunction[],
   constants: ReadonlyMap<string, number>,
 ): string {
-  // Ops of several ranks need the communicator; src/ops/collectives.ts has them.
-  const perDevice = all.filter(({ hasRanks }) => !hasRanks);
+  // Ops that need a communicator are not here: src/ops/collectives.ts has them.
+  const perDevice = all.filter(({ communicator }) => communicator !== 'required');
   return `// Made from cuda/gpt2.h by scripts/generate (npm run generate). Do not edit.
 // Every op: its contract as data, and a function that checks its arguments against the contract and calls the library.
 import type { Pointer } from '../native/bindings.generated.ts';

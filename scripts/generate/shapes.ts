@@ -44,8 +44,8 @@ export interface Op {
   readonly workspace?: { readonly scratch: NativeFunction; readonly args: readonly string[] };
   /** Parameters that give a tensor's dtype. */
   readonly dtypes: ReadonlySet<string>;
-  /** Whether the op takes a communicator. */
-  readonly hasRanks: boolean;
+  /** Whether the op needs a communicator; undefined if it takes none. */
+  readonly communicator?: 'required' | 'optional';
   /** Integer parameters that must be at least 1. */
   readonly sizes: readonly Parameter[];
 }
@@ -65,6 +65,9 @@ const entry =
 /** A number; or a name with ">=" or a factor before it, and after it "+" and a number or "/" and a number or name. */
 const dimension = /^(?:(?<atLeast>>=)?(?<factor>\d+)?(?<name>[A-Za-z]\w*)(?:\+\d+|\/(?<divisor>\w+))?|\d+)$/;
 const relationTokens = /^(?:\s|\d+|[A-Za-z]\w*|<=|>=|==|!=|\|\||&&|[<>+\-*/%()])+$/;
+
+/** The line of a communicator that may be NULL; a required one has no line. */
+const orNoRanks = 'communicator or NULL';
 
 const isInteger = ({ base, isPointer }: Parameter): boolean => !isPointer && /^u?int(32|64)_t$/.test(base);
 export const namesIn = (expression: string): string[] => expression.match(/[A-Za-z_]\w*/g) ?? [];
@@ -107,7 +110,8 @@ function parseOp(
   const known = (name: string, line: string): string =>
     byName.has(name) ? name : refuse(`"${line}" names ${name}, which is no parameter`);
   const [list = '', ...clauses] = split(declaration.shapes.replace(/\s+/g, ' ').trim(), ';');
-  const tensors = split(list, ',').map((line) => parseTensor(line, byName, refuse));
+  const lines = split(list, ',');
+  const tensors = lines.filter((line) => line !== orNoRanks).map((line) => parseTensor(line, byName, refuse));
 
   const ofOp = parameters.filter(({ isPointer, base }) => isPointer && !base.startsWith('gpt2_'));
   const wanted = ofOp.map(({ cName }) => cName).join(', ');
@@ -121,8 +125,9 @@ function parseOp(
     }
   }
 
-  const hasRanks = parameters.some(({ base }) => base === 'gpt2_communicator');
-  const free = hasRanks ? ['R', 'P'] : [];
+  const ranks = lines.includes(orNoRanks) ? 'optional' : 'required';
+  const communicator = parameters.some(({ base }) => base === 'gpt2_communicator') ? ranks : undefined;
+  const free = communicator === 'required' ? ['R', 'P'] : [];
   for (const { parameter, together, where } of tensors) {
     if (!where) continue;
     const { argument, value } = where;
@@ -165,7 +170,7 @@ function parseOp(
     (parameter) =>
       isInteger(parameter) && !parameter.isFlag && !dtypes.has(parameter.cName) && !hasRange(parameter.cName),
   );
-  return { declaration, tensors, relations, workspace, dtypes, hasRanks, sizes };
+  return { declaration, tensors, relations, workspace, dtypes, communicator, sizes };
 }
 
 function parseTensor(

@@ -24,7 +24,7 @@ export function naiveKernels(): readonly Naive[] {
   return folders.filter(existsSync).flatMap((folder) => {
     const text = readFileSync(join(folder, 'card.ts'), 'utf8');
     return [...text.matchAll(/^ {2}defineKernel\(\{\n[\s\S]*?^ {2}\}\),\n/gm)].map(([card]) => ({
-      op: /^ {4}op: '([\w.]+)'/m.exec(card)![1]!,
+      op: /^ {4}op: '([^']+)'/m.exec(card)![1]!,
       card,
       kernels: [...card.matchAll(/kernel: '(\w+)'/g)].map(([, kernel]) => kernel!),
       source: join(folder, /^ {4}source: '([^']+)'/m.exec(card)![1]!),

@@ -5,13 +5,14 @@ import { presetConfig } from '../model/config.ts';
 import { initializeWeights } from '../model/initialize.ts';
 import { absentDevice } from '../native/absent-device.ts';
 import type { Device, Dtype } from '../native/device.ts';
-import type { OpContract, OpVariant } from '../ops/contract.ts';
+import { absentIn, type OpContract, type OpVariant } from '../ops/contract.ts';
 import { splitFused } from '../ops/kernels/use-cards.ts';
 import type { OpArguments } from '../ops/replacements.ts';
 import { replaceOp } from '../ops/replacements.ts';
 import { opVariants } from '../ops/variants.ts';
 import { AdamW } from '../optimizer/adamw.ts';
 import { createTraining } from '../train/step/training.ts';
+import { randomBatches } from './bench/bench.ts';
 import type { Call } from './bench/op-times.ts';
 import { measurePeaks, type Peaks } from './bench/peaks.ts';
 import { sizesText } from './test-op.ts';
@@ -40,9 +41,12 @@ export function callsBySize(
   dtype: Dtype,
 ): ReadonlyMap<string, readonly [RecordedCall, ...RecordedCall[]]> {
   const groups = new Map<string, [RecordedCall, ...RecordedCall[]]>();
+  const absent = absentIn(variant);
   for (const call of calls.get(variant) ?? []) {
     // Without an optional tensor a call moves fewer bytes.
-    const missing = Object.keys(variant.op.tensors).filter((name) => call.given[name] === null);
+    const missing = Object.keys(variant.op.tensors).filter(
+      (name) => call.given[name] === null && !absent.includes(name),
+    );
     const kind = [sizesOf(call), ...missing.map((name) => `without ${name}`)].join(', ');
     const group = groups.get(kind);
     if (group) group.push(call);
@@ -81,8 +85,8 @@ async function record(device: Device, batch: number): Promise<StepCalls> {
   const { config, sequence } = settings[device.description.library];
   const { model, trainer } = createTraining(device, config, { B: batch, T: sequence, optimizer });
   initializeWeights(model, 42);
-  const ids = () => Int32Array.from({ length: batch * sequence }, () => Math.random() * config.vocabularySize);
-  const step = () => trainer.step(0, 1e-4, () => ({ inputs: ids(), targets: ids() }));
+  const nextBatch = randomBatches(batch * sequence, config);
+  const step = () => trainer.step(0, 1e-4, nextBatch);
   resetOps(device);
   // A real step comes first, because times depend on the numbers.
   await step();

@@ -3,10 +3,10 @@
 import { GPT2_ACTIVATION } from '../native/bindings.generated.ts';
 import type { Device } from '../native/device.ts';
 import type { Tensor } from '../native/tensor.ts';
-import { attentionCachedForward, embeddingAtForward, normMatmulForward, softcapForward } from '../ops/ops.generated.ts';
+import { attentionCachedForward, normMatmulForward, softcapForward } from '../ops/ops.generated.ts';
 import type { ActivationSet } from './activations.ts';
 import { architectureOf } from './architecture.ts';
-import { normalizedEmbedding, residualBefore } from './forward.ts';
+import { embed, residualBefore } from './forward.ts';
 import { headOf } from './head.ts';
 import type { CacheView } from './key-value-cache.ts';
 import { linearForward } from './linear.ts';
@@ -28,10 +28,7 @@ export function decode(
 ): Tensor {
   const { device, config, weights, queryKeyTransform } = model;
   const { channels } = config;
-  const embedding = { tokens, positions, wte: weights.get('wte'), wpe: weights.find('wpe') ?? null };
-  normalizedEmbedding(model, batch, (out) => {
-    embeddingAtForward(device, { out, ...embedding, V: config.vocabularySize });
-  });
+  embed(model, batch, { tokens: null, texts: tokens, positions, S: tokens.shape[1]! - 1 });
   for (const [index, { keys, values }] of layers.entries()) {
     const { ln1, ln1Rstd, qkv, qkRstd, attention, residual2 } = batch.layers[index]!;
     const { ln2Mean, ln2Rstd, fc, residual3 } = batch.layers[index]!;

@@ -22,10 +22,9 @@ import type { Operand } from './operands.ts';
  * const hidden = batch.model.lnf.read(); // [1,3,C]
  */
 export function forward(model: Model, batch: ActivationSet, beforeLayer?: (layer: number) => void): void {
-  const { device, config, weights } = model;
+  const { device, weights } = model;
   const { tokens, lnfMean, lnfRstd } = batch.model;
-  const embedding = { tokens, wte: weights.get('wte'), wpe: weights.find('wpe') ?? null, V: config.vocabularySize };
-  normalizedEmbedding(model, batch, (out) => embeddingForward(device, { out, ...embedding }));
+  embed(model, batch, { tokens, texts: null, positions: null, S: batch.T });
 
   for (const [index, { residual2, residual3 }] of batch.layers.entries()) {
     beforeLayer?.(index);
@@ -43,13 +42,17 @@ export function forward(model: Model, batch: ActivationSet, beforeLayer?: (layer
   normForward(device, { out: batch.operands.lnf, mean: lnfMean, rstd: lnfRstd, ...last });
 }
 
-/** The residual stream that the first layer reads: the embedding that `embed` writes, normalized if the model has its norm. */
-export function normalizedEmbedding(
-  { device, weights }: Model,
+/** The ids to embed: tokens [B,T]; or, of texts [B,S+1], T ids of each from its position on. */
+type Ids = Pick<Parameters<typeof embeddingForward>[1], 'tokens' | 'texts' | 'positions' | 'S'>;
+
+/** The residual stream that the first layer reads: the embedding, normalized if the model has its norm. */
+export function embed(
+  { device, config, weights }: Model,
   { model: { unnormed, embeddedRstd, embedded } }: ActivationSet,
-  embed: (out: Tensor) => void,
+  ids: Ids,
 ): void {
-  embed(unnormed ?? embedded);
+  const tables = { wte: weights.get('wte'), wpe: weights.find('wpe') ?? null, V: config.vocabularySize };
+  embeddingForward(device, { out: unnormed ?? embedded, ...ids, ...tables });
   if (!unnormed || !embeddedRstd) return;
   normForward(device, { out: { plain: embedded }, rstd: embeddedRstd, in: unnormed, weight: weights.get('lnew') });
 }

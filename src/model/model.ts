@@ -9,8 +9,8 @@ import {
   embeddingScratch,
   fp8MatmulScratch,
   fp8QuantizeWeightScratch,
-  layernormScratch,
   matmulScratch,
+  normScratch,
 } from '../ops/ops.generated.ts';
 import { type ActivationSizes, headChunk, recomputeNames } from './activation-tables.ts';
 import { Activations } from './activations.ts';
@@ -76,7 +76,7 @@ function modelScratch(device: Device, config: ModelConfig, { B, T }: { B: number
   const chunks = N % chunk === 0 ? [chunk] : [chunk, N % chunk];
   return Math.max(
     embeddingScratch(device, { B, T, C, V: config.vocabularySize }),
-    layernormScratch(device, { N, C }),
+    normScratch(device, { N, C }),
     attentionScratch(device, { B, T, C, NH }),
     matmulScratch(device, { N, C, O: 3 * C, gradients: true }),
     matmulScratch(device, { N, C, O: C, gradients: true }),

@@ -257,10 +257,12 @@ export interface Bindings {
   collectivesGroupBegin(args: { context: Pointer | null; communicator: Pointer | null }): number;
   collectivesGroupEnd(args: { context: Pointer | null; communicator: Pointer | null }): number;
   /**
-   * out[b,t,:] = wte[tokens[b,t],:] + wpe[t,:]. A token outside [0, V) gives a row of NaN on CUDA.
-   *   out = [B,T,C], tokens [B,T] < V, wte [>=V,C] by tokens, wpe [>=T,C] or NULL
+   * out[b,t,:] = wte[id,:] + wpe[p,:]. Without positions id = tokens[b,t] and p = t; an id outside [0, V) gives a row of NaN
+   * on CUDA. With positions id = texts[b,p] and p = positions[b] + t (see "generation").
+   *   out = [B,T,C], tokens [B,T] < V where positions == NULL, texts [B,S+1] where positions != NULL, positions [B] or NULL,
+   *   wte [>=V,C] by tokens, wpe [>=S,C] or NULL; positions != NULL || S == T
    */
-  embeddingForward(args: { context: Pointer | null; out: Pointer | null; tokens: Pointer | null; wte: Pointer | null; wpe: Pointer | null; B: Int32; T: Int32; C: Int32; V: Int32 }): number;
+  embeddingForward(args: { context: Pointer | null; out: Pointer | null; tokens: Pointer | null; texts: Pointer | null; positions: Pointer | null; wte: Pointer | null; wpe: Pointer | null; B: Int32; T: Int32; S: Int32; C: Int32; V: Int32 }): number;
   /**
    * dwte[v,:] += sum of dout[b,t,:] over tokens[b,t] = v, in an order that depends only on the tokens;
    * dwpe[t,:] (=|+=) sum over b of dout[b,t,:]. dwte is added to because it is also the weight of gpt2_classifier, whose
@@ -272,31 +274,24 @@ export interface Bindings {
   embeddingBackward(args: { context: Pointer | null; dwte: Pointer | null; dwpe: Pointer | null; dout: Pointer | null; tokens: Pointer | null; B: Int32; T: Int32; C: Int32; V: Int32; accumulate: Int32 }): number;
   embeddingScratch(args: { context: Pointer | null; bytes: HostMemory; B: Int32; T: Int32; C: Int32; V: Int32 }): number;
   /**
-   * out = (in - mean) * rstd * weight + bias over the last dimension, rstd = 1/sqrt(variance + 1e-5), population variance.
-   *   out = [N,C], mean = [N], rstd = [N], in [N,C], weight [C], bias [C]
+   * out = (in - mean) * rstd * weight + bias over the last dimension, rstd = 1/sqrt(population variance + eps); or in RMSNorm
+   * out = in * rstd * weight, rstd = 1/sqrt(mean of in^2 + eps).
+   *   out = [N,C] or NULL, values = [N,C] or NULL, scale = [N] or NULL with values, norm = [N] or NULL with values,
+   *   mean = [N] or NULL, rstd = [N], in [N,C], weight [C], bias [C] or NULL with mean; out != NULL || values != NULL;
+   *   values == NULL || C % 16 == 0; eps >= 0
    */
-  layernormForward(args: { context: Pointer | null; out: Pointer | null; mean: Pointer | null; rstd: Pointer | null; in: Pointer | null; weight: Pointer | null; bias: Pointer | null; N: Int32; C: Int32 }): number;
+  normForward(args: { context: Pointer | null; out: Pointer | null; values: Pointer | null; scale: Pointer | null; norm: Pointer | null; mean: Pointer | null; rstd: Pointer | null; in: Pointer | null; weight: Pointer | null; bias: Pointer | null; N: Int32; C: Int32; eps: Float }): number;
   /**
    * With g = dout * weight and normalized = (in - mean) * rstd: din = rstd * (g - mean(g) - normalized * mean(g * normalized)) +
-   * dresidual; dweight (=|+=) column sums of dout * normalized; dbias (=|+=) column sums of dout. dresidual is the gradient of the
-   * residual stream, which bypasses the layernorm.
-   *   din = [N,C] may be dresidual, dweight (accumulate) [C], dbias (accumulate) [C], dout [N,C], dresidual [N,C] or NULL,
-   *   in [N,C], weight [C], mean [N], rstd [N]; workspace gpt2_layernorm_scratch(N,C)
+   * dresidual; dweight (=|+=) column sums of dout * normalized; dbias (=|+=) column sums of dout. In RMSNorm `mean`
+   * and mean(g) are 0. dresidual is the gradient of the residual stream, which bypasses the norm.
+   *   din = [N,C] may be dout or dresidual, values = [N,C] or NULL, scale = [N] or NULL with values,
+   *   norm = [N] or NULL with values, dweight (accumulate) [C], dbias (accumulate) [C] or NULL with mean, dout [N,C],
+   *   dresidual [N,C] or NULL, in [N,C], weight [C], mean [N] or NULL, rstd [N]; values == NULL || C % 16 == 0;
+   *   workspace gpt2_norm_scratch(N,C)
    */
-  layernormBackward(args: { context: Pointer | null; din: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; dout: Pointer | null; dresidual: Pointer | null; in: Pointer | null; weight: Pointer | null; mean: Pointer | null; rstd: Pointer | null; N: Int32; C: Int32; accumulate: Int32 }): number;
-  layernormScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32 }): number;
-  /**
-   * out = in * rstd * weight over the last dimension, rstd = 1/sqrt(mean of in^2 + eps).
-   *   out = [N,C], rstd = [N], in [N,C], weight [C]; eps >= 0
-   */
-  rmsnormForward(args: { context: Pointer | null; out: Pointer | null; rstd: Pointer | null; in: Pointer | null; weight: Pointer | null; N: Int32; C: Int32; eps: Float }): number;
-  /**
-   * With g = dout * weight and normalized = in * rstd: din = rstd * (g - normalized * mean(g * normalized)) + dresidual;
-   * dweight (=|+=) column sums of dout * normalized. dresidual is the gradient of the residual stream, which bypasses the norm.
-   *   din = [N,C] may be dout or dresidual, dweight (accumulate) [C], dout [N,C], dresidual [N,C] or NULL, in [N,C], weight [C],
-   *   rstd [N]; workspace gpt2_layernorm_scratch(N,C)
-   */
-  rmsnormBackward(args: { context: Pointer | null; din: Pointer | null; dweight: Pointer | null; dout: Pointer | null; dresidual: Pointer | null; in: Pointer | null; weight: Pointer | null; rstd: Pointer | null; N: Int32; C: Int32; accumulate: Int32 }): number;
+  normBackward(args: { context: Pointer | null; din: Pointer | null; values: Pointer | null; scale: Pointer | null; norm: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; dout: Pointer | null; dresidual: Pointer | null; in: Pointer | null; weight: Pointer | null; mean: Pointer | null; rstd: Pointer | null; N: Int32; C: Int32; accumulate: Int32 }): number;
+  normScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32 }): number;
   /**
    * out = activation(in * weight^T + bias) + residual. GELU's input `pre` is stored for backward; the squared ReLU's
    * backward needs only `out`.
@@ -370,7 +365,7 @@ export interface Bindings {
    */
   geluBackward(args: { context: Pointer | null; din: Pointer | null; dout: Pointer | null; in: Pointer | null; count: Int64 }): number;
   /**
-   * out = a + b. Backward is the identity on both sides (see dresidual of gpt2_layernorm_backward).
+   * out = a + b. Backward is the identity on both sides (see dresidual of gpt2_norm_backward).
    *   out = [count] may be a or b, a [count], b [count]
    */
   residualForward(args: { context: Pointer | null; out: Pointer | null; a: Pointer | null; b: Pointer | null; count: Int64 }): number;
@@ -421,30 +416,6 @@ export interface Bindings {
    */
   fp8Transpose(args: { context: Pointer | null; columnwise: Pointer | null; columnwiseScale: Pointer | null; columnwiseNorm: Pointer | null; values: Pointer | null; scale: Pointer | null; norm: Pointer | null; N: Int32; C: Int32 }): number;
   /**
-   * gpt2_layernorm_forward that also stores its rounded result in FP8, even if `out` is NULL.
-   *   out = [N,C] or NULL, values = [N,C], scale = [N], norm = [N], mean = [N], rstd = [N], in [N,C], weight [C], bias [C];
-   *   C % 16 == 0
-   */
-  layernormFp8Forward(args: { context: Pointer | null; out: Pointer | null; values: Pointer | null; scale: Pointer | null; norm: Pointer | null; mean: Pointer | null; rstd: Pointer | null; in: Pointer | null; weight: Pointer | null; bias: Pointer | null; N: Int32; C: Int32 }): number;
-  /**
-   * gpt2_layernorm_backward that also stores the rounded `din` in FP8.
-   *   din = [N,C] may be dresidual, values = [N,C], scale = [N], norm = [N], dweight (accumulate) [C], dbias (accumulate) [C],
-   *   dout [N,C], dresidual [N,C] or NULL, in [N,C], weight [C], mean [N], rstd [N]; C % 16 == 0;
-   *   workspace gpt2_layernorm_scratch(N,C)
-   */
-  layernormFp8Backward(args: { context: Pointer | null; din: Pointer | null; values: Pointer | null; scale: Pointer | null; norm: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; dout: Pointer | null; dresidual: Pointer | null; in: Pointer | null; weight: Pointer | null; mean: Pointer | null; rstd: Pointer | null; N: Int32; C: Int32; accumulate: Int32 }): number;
-  /**
-   * gpt2_rmsnorm_forward that also stores its rounded result in FP8, even if `out` is NULL.
-   *   out = [N,C] or NULL, values = [N,C], scale = [N], norm = [N], rstd = [N], in [N,C], weight [C]; C % 16 == 0; eps >= 0
-   */
-  rmsnormFp8Forward(args: { context: Pointer | null; out: Pointer | null; values: Pointer | null; scale: Pointer | null; norm: Pointer | null; rstd: Pointer | null; in: Pointer | null; weight: Pointer | null; N: Int32; C: Int32; eps: Float }): number;
-  /**
-   * gpt2_rmsnorm_backward that also stores the rounded `din` in FP8.
-   *   din = [N,C] may be dout or dresidual, values = [N,C], scale = [N], norm = [N], dweight (accumulate) [C], dout [N,C],
-   *   dresidual [N,C] or NULL, in [N,C], weight [C], rstd [N]; C % 16 == 0; workspace gpt2_layernorm_scratch(N,C)
-   */
-  rmsnormFp8Backward(args: { context: Pointer | null; din: Pointer | null; values: Pointer | null; scale: Pointer | null; norm: Pointer | null; dweight: Pointer | null; dout: Pointer | null; dresidual: Pointer | null; in: Pointer | null; weight: Pointer | null; rstd: Pointer | null; N: Int32; C: Int32; accumulate: Int32 }): number;
-  /**
    * gpt2_matmul_forward in FP8: out = in * weight^T + bias + residual. With an activation the result is stored in FP8 only,
    * values * scale = gelu(pre), pre = in * weight^T + bias, or values * scale = relu(in * weight^T + bias)^2; both copies are
    * rounded from fp32.
@@ -486,10 +457,14 @@ export interface Bindings {
    * step[GPT2_STEP_UPDATED] = 1 if LOSS <= LOSS_LIMIT and NORM <= NORM_LIMIT and (AFTER_UPDATE = 0 or UPDATED was not 0),
    * else 0. The device decides, because the host enqueues a step before it knows the previous loss: the weights that gave
    * a bad loss must still exist then.
-   *   step (updated) [GPT2_STEP_SIZE], matrices [matrix_count]: gradient, vectors [vector_count];
+   * With a communicator the matrices are sharded over ranks: each rank passes its shard, as the `parts` rows that
+   * gpt2_reduce_scatter wrote, and all vectors, which are the same at every rank. The first row becomes the sum of the
+   * rows, added in fp32 in the order of rows and rounded once. The op waits for the collectives enqueued before.
+   *   step (updated) [GPT2_STEP_SIZE], matrices (updated) [parts,matrix_count]: gradient, vectors [vector_count],
+   *   communicator or NULL; communicator != NULL || parts == 1; parts == 1 || matrix_count % 32 == 0;
    *   workspace gpt2_global_norm_scratch(matrix_count,vector_count)
    */
-  globalNorm(args: { context: Pointer | null; step: Pointer | null; matrices: Pointer | null; vectors: Pointer | null; matrixCount: Int64; vectorCount: Int64; maxNorm: Float }): number;
+  globalNorm(args: { context: Pointer | null; step: Pointer | null; matrices: Pointer | null; vectors: Pointer | null; communicator: Pointer | null; parts: Int32; matrixCount: Int64; vectorCount: Int64; maxNorm: Float }): number;
   globalNormScratch(args: { context: Pointer | null; bytes: HostMemory; matrixCount: Int64; vectorCount: Int64 }): number;
   /**
    * With g = gradient * step[CLIP]: m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g^2;
@@ -511,10 +486,9 @@ export interface Bindings {
   /**
    * Each matrix is divided by margin * (its Frobenius norm) + eps. The squares are summed in a fixed number of blocks: on
    * CUDA each thread's squares in fp32, the rest in double.
-   *   matrices (updated) [M,count]; workspace gpt2_normalize_matrices_scratch(M,count)
+   *   matrices (updated) [M,R,K]; workspace gpt2_newton_schulz_scratch(M,R,K)
    */
-  normalizeMatrices(args: { context: Pointer | null; matrices: Pointer | null; M: Int32; count: Int64; margin: Float; eps: Float }): number;
-  normalizeMatricesScratch(args: { context: Pointer | null; bytes: HostMemory; M: Int32; count: Int64 }): number;
+  normalizeMatrices(args: { context: Pointer | null; matrices: Pointer | null; M: Int32; R: Int32; K: Int32; margin: Float; eps: Float }): number;
   /**
    * A step of a Newton-Schulz iteration on M matrices: each singular value x becomes a x + b x^3 + c x^5. For a matrix X:
    * A = X X^T, B = b A + c A^2, out = a X + B X. A, B and out are rounded to the context's dtype, each once.
@@ -530,11 +504,6 @@ export interface Bindings {
    *   step [GPT2_STEP_SIZE]
    */
   muonUpdate(args: { context: Pointer | null; weight: Pointer | null; master: Pointer | null; direction: Pointer | null; step: Pointer | null; rows: Int32; columns: Int32; rate: Float; weightDecay: Float }): number;
-  /**
-   * out[b,t,:] = wte[tokens[b,p+t],:] + wpe[p+t,:] with p = positions[b].
-   *   out = [B,T,C], tokens [B,S+1], positions [B], wte [>=V,C] by tokens, wpe [>=S,C] or NULL
-   */
-  embeddingAtForward(args: { context: Pointer | null; out: Pointer | null; tokens: Pointer | null; positions: Pointer | null; wte: Pointer | null; wpe: Pointer | null; B: Int32; T: Int32; S: Int32; C: Int32; V: Int32 }): number;
   /**
    * out = activation(layernorm(in) * weight^T + bias), for few rows. GELU's input is stored as `pre`; the layernorm's eps
    * is 1e-5.
@@ -581,14 +550,6 @@ export interface Bindings {
    *   out = [R,count]: dtype may be in, in [count]: dtype
    */
   allGather(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; communicator: Pointer | null; count: Int64; dtype: Int32 }): number;
-  /**
-   * gpt2_global_norm of matrices that are sharded over ranks: each rank passes its shard of the matrices, as the `parts`
-   * rows that gpt2_reduce_scatter wrote, and all vectors, which are the same at every rank. The first row becomes the sum
-   * of the rows, added in fp32 in the order of rows and rounded once. The op waits for the collectives enqueued before.
-   *   step (updated) [GPT2_STEP_SIZE], matrices (updated) [parts,matrix_count]: gradient, vectors [vector_count];
-   *   parts == 1 || matrix_count % 32 == 0; workspace gpt2_global_norm_scratch(matrix_count,vector_count)
-   */
-  globalNormOfRanks(args: { context: Pointer | null; step: Pointer | null; matrices: Pointer | null; vectors: Pointer | null; communicator: Pointer | null; matrixCount: Int64; vectorCount: Int64; parts: Int32; maxNorm: Float }): number;
 }
 
 /** The prototype of each function, for koffi. */
@@ -641,14 +602,12 @@ export const signatures: Record<keyof Bindings, { symbol: string; result: string
   collectivesRecord: { symbol: 'gpt2_collectives_record', result: 'int', types: ['void *', 'void *', 'void *'], names: ['context', 'communicator', 'event'] },
   collectivesGroupBegin: { symbol: 'gpt2_collectives_group_begin', result: 'int', types: ['void *', 'void *'], names: ['context', 'communicator'] },
   collectivesGroupEnd: { symbol: 'gpt2_collectives_group_end', result: 'int', types: ['void *', 'void *'], names: ['context', 'communicator'] },
-  embeddingForward: { symbol: 'gpt2_embedding_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'tokens', 'wte', 'wpe', 'B', 'T', 'C', 'V'] },
+  embeddingForward: { symbol: 'gpt2_embedding_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'tokens', 'texts', 'positions', 'wte', 'wpe', 'B', 'T', 'S', 'C', 'V'] },
   embeddingBackward: { symbol: 'gpt2_embedding_backward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'dwte', 'dwpe', 'dout', 'tokens', 'B', 'T', 'C', 'V', 'accumulate'] },
   embeddingScratch: { symbol: 'gpt2_embedding_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'B', 'T', 'C', 'V'] },
-  layernormForward: { symbol: 'gpt2_layernorm_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t'], names: ['context', 'out', 'mean', 'rstd', 'in', 'weight', 'bias', 'N', 'C'] },
-  layernormBackward: { symbol: 'gpt2_layernorm_backward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'din', 'dweight', 'dbias', 'dout', 'dresidual', 'in', 'weight', 'mean', 'rstd', 'N', 'C', 'accumulate'] },
-  layernormScratch: { symbol: 'gpt2_layernorm_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'N', 'C'] },
-  rmsnormForward: { symbol: 'gpt2_rmsnorm_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'float'], names: ['context', 'out', 'rstd', 'in', 'weight', 'N', 'C', 'eps'] },
-  rmsnormBackward: { symbol: 'gpt2_rmsnorm_backward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'din', 'dweight', 'dout', 'dresidual', 'in', 'weight', 'rstd', 'N', 'C', 'accumulate'] },
+  normForward: { symbol: 'gpt2_norm_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'float'], names: ['context', 'out', 'values', 'scale', 'norm', 'mean', 'rstd', 'in', 'weight', 'bias', 'N', 'C', 'eps'] },
+  normBackward: { symbol: 'gpt2_norm_backward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'din', 'values', 'scale', 'norm', 'dweight', 'dbias', 'dout', 'dresidual', 'in', 'weight', 'mean', 'rstd', 'N', 'C', 'accumulate'] },
+  normScratch: { symbol: 'gpt2_norm_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'N', 'C'] },
   matmulForward: { symbol: 'gpt2_matmul_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'pre', 'in', 'weight', 'bias', 'residual', 'N', 'C', 'O', 'activation'] },
   matmulBackwardInput: { symbol: 'gpt2_matmul_backward_input', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'din', 'dout', 'weight', 'pre', 'activated', 'N', 'C', 'O', 'activation'] },
   matmulBackwardWeight: { symbol: 'gpt2_matmul_backward_weight', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'dweight', 'dbias', 'dout', 'in', 'N', 'C', 'O', 'accumulate'] },
@@ -669,24 +628,18 @@ export const signatures: Record<keyof Bindings, { symbol: string; result: string
   fp8QuantizeWeight: { symbol: 'gpt2_fp8_quantize_weight', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t'], names: ['context', 'values', 'transposed', 'factors', 'weight', 'bias', 'C', 'O'] },
   fp8QuantizeWeightScratch: { symbol: 'gpt2_fp8_quantize_weight_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'C', 'O'] },
   fp8Transpose: { symbol: 'gpt2_fp8_transpose', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t'], names: ['context', 'columnwise', 'columnwiseScale', 'columnwiseNorm', 'values', 'scale', 'norm', 'N', 'C'] },
-  layernormFp8Forward: { symbol: 'gpt2_layernorm_fp8_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t'], names: ['context', 'out', 'values', 'scale', 'norm', 'mean', 'rstd', 'in', 'weight', 'bias', 'N', 'C'] },
-  layernormFp8Backward: { symbol: 'gpt2_layernorm_fp8_backward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'din', 'values', 'scale', 'norm', 'dweight', 'dbias', 'dout', 'dresidual', 'in', 'weight', 'mean', 'rstd', 'N', 'C', 'accumulate'] },
-  rmsnormFp8Forward: { symbol: 'gpt2_rmsnorm_fp8_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'float'], names: ['context', 'out', 'values', 'scale', 'norm', 'rstd', 'in', 'weight', 'N', 'C', 'eps'] },
-  rmsnormFp8Backward: { symbol: 'gpt2_rmsnorm_fp8_backward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'din', 'values', 'scale', 'norm', 'dweight', 'dout', 'dresidual', 'in', 'weight', 'rstd', 'N', 'C', 'accumulate'] },
   fp8MatmulForward: { symbol: 'gpt2_fp8_matmul_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'values', 'scale', 'columnwise', 'columnwiseScale', 'pre', 'in', 'inScale', 'inNorm', 'inColumnwiseNorm', 'weight', 'factors', 'bias', 'residual', 'N', 'C', 'O', 'activation'] },
   fp8MatmulBackwardInput: { symbol: 'gpt2_fp8_matmul_backward_input', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'din', 'values', 'scale', 'columnwise', 'columnwiseScale', 'dout', 'doutScale', 'doutNorm', 'doutColumnwiseNorm', 'transposed', 'factors', 'pre', 'activated', 'activatedScale', 'activatedColumnwiseScale', 'N', 'C', 'O', 'activation'] },
   fp8MatmulBackwardWeight: { symbol: 'gpt2_fp8_matmul_backward_weight', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'dweight', 'dbias', 'dout', 'doutScale', 'in', 'inScale', 'N', 'C', 'O', 'accumulate'] },
   fp8MatmulScratch: { symbol: 'gpt2_fp8_matmul_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'N', 'C', 'O', 'gradients'] },
-  globalNorm: { symbol: 'gpt2_global_norm', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int64_t', 'int64_t', 'float'], names: ['context', 'step', 'matrices', 'vectors', 'matrixCount', 'vectorCount', 'maxNorm'] },
+  globalNorm: { symbol: 'gpt2_global_norm', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int64_t', 'int64_t', 'float'], names: ['context', 'step', 'matrices', 'vectors', 'communicator', 'parts', 'matrixCount', 'vectorCount', 'maxNorm'] },
   globalNormScratch: { symbol: 'gpt2_global_norm_scratch', result: 'int', types: ['void *', 'void *', 'int64_t', 'int64_t'], names: ['context', 'bytes', 'matrixCount', 'vectorCount'] },
   adamw: { symbol: 'gpt2_adamw', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int64_t', 'int32_t', 'int32_t', 'float', 'float', 'float', 'float', 'float'], names: ['context', 'weight', 'master', 'm', 'v', 'gradient', 'step', 'count', 'gradientDtype', 'firstScalar', 'rate', 'beta1', 'beta2', 'eps', 'weightDecay'] },
   muonMomentum: { symbol: 'gpt2_muon_momentum', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'float'], names: ['context', 'direction', 'momentum', 'gradient', 'step', 'rows', 'columns', 'gradientDtype', 'mu'] },
-  normalizeMatrices: { symbol: 'gpt2_normalize_matrices', result: 'int', types: ['void *', 'void *', 'int32_t', 'int64_t', 'float', 'float'], names: ['context', 'matrices', 'M', 'count', 'margin', 'eps'] },
-  normalizeMatricesScratch: { symbol: 'gpt2_normalize_matrices_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int64_t'], names: ['context', 'bytes', 'M', 'count'] },
+  normalizeMatrices: { symbol: 'gpt2_normalize_matrices', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'float', 'float'], names: ['context', 'matrices', 'M', 'R', 'K', 'margin', 'eps'] },
   newtonSchulz: { symbol: 'gpt2_newton_schulz', result: 'int', types: ['void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'float', 'float', 'float'], names: ['context', 'out', 'in', 'M', 'R', 'K', 'a', 'b', 'c'] },
   newtonSchulzScratch: { symbol: 'gpt2_newton_schulz_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'M', 'R', 'K'] },
   muonUpdate: { symbol: 'gpt2_muon_update', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'float', 'float'], names: ['context', 'weight', 'master', 'direction', 'step', 'rows', 'columns', 'rate', 'weightDecay'] },
-  embeddingAtForward: { symbol: 'gpt2_embedding_at_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'tokens', 'positions', 'wte', 'wpe', 'B', 'T', 'S', 'C', 'V'] },
   normMatmulForward: { symbol: 'gpt2_norm_matmul_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'pre', 'in', 'normWeight', 'normBias', 'weight', 'bias', 'N', 'C', 'O', 'activation'] },
   normMatmulScratch: { symbol: 'gpt2_norm_matmul_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'N', 'C', 'O'] },
   attentionCachedForward: { symbol: 'gpt2_attention_cached_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'keys', 'values', 'qkv', 'positions', 'B', 'T', 'S', 'C', 'NH'] },
@@ -696,5 +649,4 @@ export const signatures: Record<keyof Bindings, { symbol: string; result: string
   allReduce: { symbol: 'gpt2_all_reduce', result: 'int', types: ['void *', 'void *', 'void *', 'int64_t', 'int32_t'], names: ['context', 'data', 'communicator', 'count', 'dtype'] },
   reduceScatter: { symbol: 'gpt2_reduce_scatter', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int64_t', 'int64_t', 'int32_t'], names: ['context', 'out', 'in', 'communicator', 'count', 'stride', 'dtype'] },
   allGather: { symbol: 'gpt2_all_gather', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int64_t', 'int32_t'], names: ['context', 'out', 'in', 'communicator', 'count', 'dtype'] },
-  globalNormOfRanks: { symbol: 'gpt2_global_norm_of_ranks', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int64_t', 'int64_t', 'int32_t', 'float'], names: ['context', 'step', 'matrices', 'vectors', 'communicator', 'matrixCount', 'vectorCount', 'parts', 'maxNorm'] },
 };

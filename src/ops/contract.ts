@@ -55,6 +55,8 @@ export interface OpContract {
   readonly scalars: readonly string[];
   /** Booleans; 1 or 0 in C. */
   readonly flags: readonly string[];
+  /** Whether the op takes the handle of a communicator. */
+  readonly hasRanks?: boolean;
   readonly relations: readonly { readonly text: string; holds(args: NativeArguments): boolean }[];
   /** The scratch function and its sizes; absent for an op that needs no workspace. */
   workspace?(args: NativeArguments): { readonly name: keyof Bindings; readonly sizes: Record<string, number> };

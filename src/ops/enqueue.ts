@@ -49,6 +49,7 @@ export function nativeArguments(device: Device, op: OpContract, args: OpArgument
   }
   for (const name of op.scalars) native[name] = args[name] as number;
   for (const name of op.flags) native[name] = args[name] ? 1 : 0;
+  if (op.hasRanks) native.communicator = (args.communicator ?? null) as bigint | null;
   for (const [name, { together, where }] of Object.entries(op.tensors)) {
     if (where) checkWhere(op, name, where, native);
     if (together !== undefined && (native[name] === null) !== (native[together] === null)) {
@@ -77,7 +78,7 @@ export function scratch(
 ): number {
   const numbers = Object.fromEntries(Object.entries(sizes).map(([key, value]) => [key, Number(value)]));
   const bytes = new BigInt64Array(1);
-  device.call(name as 'layernormScratch', { ...numbers, bytes } as never);
+  device.call(name as 'normScratch', { ...numbers, bytes } as never);
   return Number(bytes[0]);
 }
 

@@ -10,17 +10,19 @@ export const contracts = {
   embeddingForward: {
     name: 'embeddingForward',
     symbol: 'gpt2_embedding_forward',
-    formula: "out[b,t,:] = wte[tokens[b,t],:] + wpe[t,:]",
+    formula: "out[b,t,:] = wte[id,:] + wpe[p,:]",
     tensors: {
       out: { access: '=', type: 'element', shape: ['B', 'T', 'C'] },
-      tokens: { access: 'read', type: 'int32', shape: ['B', 'T'], below: 'V' },
+      tokens: { access: 'read', type: 'int32', shape: ['B', 'T'], below: 'V', isOptional: true, where: { argument: 'positions', operator: '==', value: null, orNull: false } },
+      texts: { access: 'read', type: 'int32', shape: ['B', 'S+1'], isOptional: true, where: { argument: 'positions', operator: '!=', value: null, orNull: false } },
+      positions: { access: 'read', type: 'int32', shape: ['B'], isOptional: true },
       wte: { access: 'read', type: 'element', shape: ['>=V', 'C'], by: 'tokens' },
-      wpe: { access: 'read', type: 'element', shape: ['>=T', 'C'], isOptional: true },
+      wpe: { access: 'read', type: 'element', shape: ['>=S', 'C'], isOptional: true },
     },
-    sizes: ['B', 'T', 'C', 'V'],
+    sizes: ['B', 'T', 'S', 'C', 'V'],
     scalars: [],
     flags: [],
-    relations: [],
+    relations: [{ text: 'positions != null || S == T', holds: ({ positions, S, T }: { positions: Pointer | null; S: number; T: number }) => positions !== null || S === T }],
   },
   embeddingBackward: {
     name: 'embeddingBackward',
@@ -38,77 +40,49 @@ export const contracts = {
     relations: [],
     workspace: ({ B, T, C, V }: { B: number; T: number; C: number; V: number }) => ({ name: 'embeddingScratch', sizes: { B, T, C, V } }),
   },
-  layernormForward: {
-    name: 'layernormForward',
-    symbol: 'gpt2_layernorm_forward',
-    formula: "out = (in - mean) * rstd * weight + bias over the last dimension, rstd = 1/sqrt(variance + 1e-5), population variance",
+  normForward: {
+    name: 'normForward',
+    symbol: 'gpt2_norm_forward',
+    formula: "out = (in - mean) * rstd * weight + bias over the last dimension, rstd = 1/sqrt(population variance + eps); or in RMSNorm out = in * rstd * weight, rstd = 1/sqrt(mean of in^2 + eps)",
     tensors: {
-      out: { access: '=', type: 'element', shape: ['N', 'C'] },
-      mean: { access: '=', type: 'fp32', shape: ['N'] },
+      out: { access: '=', type: 'element', shape: ['N', 'C'], isOptional: true },
+      values: { access: '=', type: 'fp8', shape: ['N', 'C'], isOptional: true },
+      scale: { access: '=', type: 'fp32', shape: ['N'], isOptional: true, together: 'values' },
+      norm: { access: '=', type: 'fp32', shape: ['N'], isOptional: true, together: 'values' },
+      mean: { access: '=', type: 'fp32', shape: ['N'], isOptional: true },
       rstd: { access: '=', type: 'fp32', shape: ['N'] },
       in: { access: 'read', type: 'element', shape: ['N', 'C'] },
       weight: { access: 'read', type: 'element', shape: ['C'] },
-      bias: { access: 'read', type: 'element', shape: ['C'] },
-    },
-    sizes: ['N', 'C'],
-    scalars: [],
-    flags: [],
-    relations: [],
-  },
-  layernormBackward: {
-    name: 'layernormBackward',
-    symbol: 'gpt2_layernorm_backward',
-    formula: "With g = dout * weight and normalized = (in - mean) * rstd: din = rstd * (g - mean(g) - normalized * mean(g * normalized)) + dresidual; dweight (=|+=) column sums of dout * normalized; dbias (=|+=) column sums of dout",
-    tensors: {
-      din: { access: '=', type: 'element', shape: ['N', 'C'], mayBe: ['dresidual'] },
-      dweight: { access: 'accumulate', type: 'fp32', shape: ['C'] },
-      dbias: { access: 'accumulate', type: 'fp32', shape: ['C'] },
-      dout: { access: 'read', type: 'element', shape: ['N', 'C'] },
-      dresidual: { access: 'read', type: 'element', shape: ['N', 'C'], isOptional: true },
-      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
-      weight: { access: 'read', type: 'element', shape: ['C'] },
-      mean: { access: 'read', type: 'fp32', shape: ['N'] },
-      rstd: { access: 'read', type: 'fp32', shape: ['N'] },
-    },
-    sizes: ['N', 'C'],
-    scalars: [],
-    flags: ['accumulate'],
-    relations: [],
-    workspace: ({ N, C }: { N: number; C: number }) => ({ name: 'layernormScratch', sizes: { N, C } }),
-  },
-  rmsnormForward: {
-    name: 'rmsnormForward',
-    symbol: 'gpt2_rmsnorm_forward',
-    formula: "out = in * rstd * weight over the last dimension, rstd = 1/sqrt(mean of in^2 + eps)",
-    tensors: {
-      out: { access: '=', type: 'element', shape: ['N', 'C'] },
-      rstd: { access: '=', type: 'fp32', shape: ['N'] },
-      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
-      weight: { access: 'read', type: 'element', shape: ['C'] },
+      bias: { access: 'read', type: 'element', shape: ['C'], isOptional: true, together: 'mean' },
     },
     sizes: ['N', 'C'],
     scalars: ['eps'],
     flags: [],
-    relations: [{ text: 'eps >= 0', holds: ({ eps }: { eps: number }) => eps >= 0 }],
+    relations: [{ text: 'out != null || values != null', holds: ({ out, values }: { out: Pointer | null; values: Pointer | null }) => out !== null || values !== null }, { text: 'values == null || C % 16 == 0', holds: ({ values, C }: { values: Pointer | null; C: number }) => values === null || C % 16 === 0 }, { text: 'eps >= 0', holds: ({ eps }: { eps: number }) => eps >= 0 }],
   },
-  rmsnormBackward: {
-    name: 'rmsnormBackward',
-    symbol: 'gpt2_rmsnorm_backward',
-    formula: "With g = dout * weight and normalized = in * rstd: din = rstd * (g - normalized * mean(g * normalized)) + dresidual; dweight (=|+=) column sums of dout * normalized",
+  normBackward: {
+    name: 'normBackward',
+    symbol: 'gpt2_norm_backward',
+    formula: "With g = dout * weight and normalized = (in - mean) * rstd: din = rstd * (g - mean(g) - normalized * mean(g * normalized)) + dresidual; dweight (=|+=) column sums of dout * normalized; dbias (=|+=) column sums of dout",
     tensors: {
       din: { access: '=', type: 'element', shape: ['N', 'C'], mayBe: ['dout', 'dresidual'] },
+      values: { access: '=', type: 'fp8', shape: ['N', 'C'], isOptional: true },
+      scale: { access: '=', type: 'fp32', shape: ['N'], isOptional: true, together: 'values' },
+      norm: { access: '=', type: 'fp32', shape: ['N'], isOptional: true, together: 'values' },
       dweight: { access: 'accumulate', type: 'fp32', shape: ['C'] },
+      dbias: { access: 'accumulate', type: 'fp32', shape: ['C'], isOptional: true, together: 'mean' },
       dout: { access: 'read', type: 'element', shape: ['N', 'C'] },
       dresidual: { access: 'read', type: 'element', shape: ['N', 'C'], isOptional: true },
       in: { access: 'read', type: 'element', shape: ['N', 'C'] },
       weight: { access: 'read', type: 'element', shape: ['C'] },
+      mean: { access: 'read', type: 'fp32', shape: ['N'], isOptional: true },
       rstd: { access: 'read', type: 'fp32', shape: ['N'] },
     },
     sizes: ['N', 'C'],
     scalars: [],
     flags: ['accumulate'],
-    relations: [],
-    workspace: ({ N, C }: { N: number; C: number }) => ({ name: 'layernormScratch', sizes: { N, C } }),
+    relations: [{ text: 'values == null || C % 16 == 0', holds: ({ values, C }: { values: Pointer | null; C: number }) => values === null || C % 16 === 0 }],
+    workspace: ({ N, C }: { N: number; C: number }) => ({ name: 'normScratch', sizes: { N, C } }),
   },
   matmulForward: {
     name: 'matmulForward',
@@ -364,90 +338,6 @@ export const contracts = {
     flags: [],
     relations: [{ text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }],
   },
-  layernormFp8Forward: {
-    name: 'layernormFp8Forward',
-    symbol: 'gpt2_layernorm_fp8_forward',
-    formula: "layernorm_forward that also stores its rounded result in FP8, even if `out` is NULL",
-    tensors: {
-      out: { access: '=', type: 'element', shape: ['N', 'C'], isOptional: true },
-      values: { access: '=', type: 'fp8', shape: ['N', 'C'] },
-      scale: { access: '=', type: 'fp32', shape: ['N'] },
-      norm: { access: '=', type: 'fp32', shape: ['N'] },
-      mean: { access: '=', type: 'fp32', shape: ['N'] },
-      rstd: { access: '=', type: 'fp32', shape: ['N'] },
-      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
-      weight: { access: 'read', type: 'element', shape: ['C'] },
-      bias: { access: 'read', type: 'element', shape: ['C'] },
-    },
-    sizes: ['N', 'C'],
-    scalars: [],
-    flags: [],
-    relations: [{ text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }],
-  },
-  layernormFp8Backward: {
-    name: 'layernormFp8Backward',
-    symbol: 'gpt2_layernorm_fp8_backward',
-    formula: "layernorm_backward that also stores the rounded `din` in FP8",
-    tensors: {
-      din: { access: '=', type: 'element', shape: ['N', 'C'], mayBe: ['dresidual'] },
-      values: { access: '=', type: 'fp8', shape: ['N', 'C'] },
-      scale: { access: '=', type: 'fp32', shape: ['N'] },
-      norm: { access: '=', type: 'fp32', shape: ['N'] },
-      dweight: { access: 'accumulate', type: 'fp32', shape: ['C'] },
-      dbias: { access: 'accumulate', type: 'fp32', shape: ['C'] },
-      dout: { access: 'read', type: 'element', shape: ['N', 'C'] },
-      dresidual: { access: 'read', type: 'element', shape: ['N', 'C'], isOptional: true },
-      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
-      weight: { access: 'read', type: 'element', shape: ['C'] },
-      mean: { access: 'read', type: 'fp32', shape: ['N'] },
-      rstd: { access: 'read', type: 'fp32', shape: ['N'] },
-    },
-    sizes: ['N', 'C'],
-    scalars: [],
-    flags: ['accumulate'],
-    relations: [{ text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }],
-    workspace: ({ N, C }: { N: number; C: number }) => ({ name: 'layernormScratch', sizes: { N, C } }),
-  },
-  rmsnormFp8Forward: {
-    name: 'rmsnormFp8Forward',
-    symbol: 'gpt2_rmsnorm_fp8_forward',
-    formula: "rmsnorm_forward that also stores its rounded result in FP8, even if `out` is NULL",
-    tensors: {
-      out: { access: '=', type: 'element', shape: ['N', 'C'], isOptional: true },
-      values: { access: '=', type: 'fp8', shape: ['N', 'C'] },
-      scale: { access: '=', type: 'fp32', shape: ['N'] },
-      norm: { access: '=', type: 'fp32', shape: ['N'] },
-      rstd: { access: '=', type: 'fp32', shape: ['N'] },
-      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
-      weight: { access: 'read', type: 'element', shape: ['C'] },
-    },
-    sizes: ['N', 'C'],
-    scalars: ['eps'],
-    flags: [],
-    relations: [{ text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }, { text: 'eps >= 0', holds: ({ eps }: { eps: number }) => eps >= 0 }],
-  },
-  rmsnormFp8Backward: {
-    name: 'rmsnormFp8Backward',
-    symbol: 'gpt2_rmsnorm_fp8_backward',
-    formula: "rmsnorm_backward that also stores the rounded `din` in FP8",
-    tensors: {
-      din: { access: '=', type: 'element', shape: ['N', 'C'], mayBe: ['dout', 'dresidual'] },
-      values: { access: '=', type: 'fp8', shape: ['N', 'C'] },
-      scale: { access: '=', type: 'fp32', shape: ['N'] },
-      norm: { access: '=', type: 'fp32', shape: ['N'] },
-      dweight: { access: 'accumulate', type: 'fp32', shape: ['C'] },
-      dout: { access: 'read', type: 'element', shape: ['N', 'C'] },
-      dresidual: { access: 'read', type: 'element', shape: ['N', 'C'], isOptional: true },
-      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
-      weight: { access: 'read', type: 'element', shape: ['C'] },
-      rstd: { access: 'read', type: 'fp32', shape: ['N'] },
-    },
-    sizes: ['N', 'C'],
-    scalars: [],
-    flags: ['accumulate'],
-    relations: [{ text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }],
-    workspace: ({ N, C }: { N: number; C: number }) => ({ name: 'layernormScratch', sizes: { N, C } }),
-  },
   fp8MatmulForward: {
     name: 'fp8MatmulForward',
     symbol: 'gpt2_fp8_matmul_forward',
@@ -525,13 +415,14 @@ export const contracts = {
     formula: "step[GPT2_STEP_NORM] = sqrt of the sum of squares over `matrices` and `vectors`, in blocks of fixed size: on CUDA each thread's squares (up to 6,000) in fp32, the rest in double; step[GPT2_STEP_CLIP] = max_norm / norm if norm > max_norm and max_norm > 0, else 1; step[GPT2_STEP_UPDATED] = 1 if LOSS <= LOSS_LIMIT and NORM <= NORM_LIMIT and (AFTER_UPDATE = 0 or UPDATED was not 0), else 0",
     tensors: {
       step: { access: 'updated', type: 'fp32', shape: ['64'] },
-      matrices: { access: 'read', type: 'gradient', shape: ['matrixCount'] },
+      matrices: { access: 'updated', type: 'gradient', shape: ['parts', 'matrixCount'] },
       vectors: { access: 'read', type: 'fp32', shape: ['vectorCount'] },
     },
-    sizes: ['matrixCount', 'vectorCount'],
+    sizes: ['parts', 'matrixCount', 'vectorCount'],
     scalars: ['maxNorm'],
     flags: [],
-    relations: [],
+    hasRanks: true,
+    relations: [{ text: 'communicator != null || parts == 1', holds: ({ communicator, parts }: { communicator: Pointer | null; parts: number }) => communicator !== null || parts === 1 }, { text: 'parts == 1 || matrixCount % 32 == 0', holds: ({ parts, matrixCount }: { parts: number; matrixCount: number }) => parts === 1 || matrixCount % 32 === 0 }],
     workspace: ({ matrixCount, vectorCount }: { matrixCount: number; vectorCount: number }) => ({ name: 'globalNormScratch', sizes: { matrixCount, vectorCount } }),
   },
   adamw: {
@@ -571,13 +462,13 @@ export const contracts = {
     symbol: 'gpt2_normalize_matrices',
     formula: "Each matrix is divided by margin * (its Frobenius norm) + eps",
     tensors: {
-      matrices: { access: 'updated', type: 'element', shape: ['M', 'count'] },
+      matrices: { access: 'updated', type: 'element', shape: ['M', 'R', 'K'] },
     },
-    sizes: ['M', 'count'],
+    sizes: ['M', 'R', 'K'],
     scalars: ['margin', 'eps'],
     flags: [],
     relations: [],
-    workspace: ({ M, count }: { M: number; count: number }) => ({ name: 'normalizeMatricesScratch', sizes: { M, count } }),
+    workspace: ({ M, R, K }: { M: number; R: number; K: number }) => ({ name: 'newtonSchulzScratch', sizes: { M, R, K } }),
   },
   newtonSchulz: {
     name: 'newtonSchulz',
@@ -605,22 +496,6 @@ export const contracts = {
     },
     sizes: ['rows', 'columns'],
     scalars: ['rate', 'weightDecay'],
-    flags: [],
-    relations: [],
-  },
-  embeddingAtForward: {
-    name: 'embeddingAtForward',
-    symbol: 'gpt2_embedding_at_forward',
-    formula: "out[b,t,:] = wte[tokens[b,p+t],:] + wpe[p+t,:] with p = positions[b]",
-    tensors: {
-      out: { access: '=', type: 'element', shape: ['B', 'T', 'C'] },
-      tokens: { access: 'read', type: 'int32', shape: ['B', 'S+1'] },
-      positions: { access: 'read', type: 'int32', shape: ['B'] },
-      wte: { access: 'read', type: 'element', shape: ['>=V', 'C'], by: 'tokens' },
-      wpe: { access: 'read', type: 'element', shape: ['>=S', 'C'], isOptional: true },
-    },
-    sizes: ['B', 'T', 'S', 'C', 'V'],
-    scalars: [],
     flags: [],
     relations: [],
   },
@@ -686,6 +561,7 @@ export const contracts = {
     sizes: ['count'],
     scalars: [],
     flags: [],
+    hasRanks: true,
     relations: [],
   },
   reduceScatter: {
@@ -699,6 +575,7 @@ export const contracts = {
     sizes: ['count', 'stride'],
     scalars: [],
     flags: [],
+    hasRanks: true,
     relations: [{ text: 'stride >= count', holds: ({ stride, count }: { stride: number; count: number }) => stride >= count }],
   },
   allGather: {
@@ -712,30 +589,18 @@ export const contracts = {
     sizes: ['count'],
     scalars: [],
     flags: [],
+    hasRanks: true,
     relations: [],
-  },
-  globalNormOfRanks: {
-    name: 'globalNormOfRanks',
-    symbol: 'gpt2_global_norm_of_ranks',
-    formula: "global_norm of matrices that are sharded over ranks: each rank passes its shard of the matrices, as the `parts` rows that reduce_scatter wrote, and all vectors, which are the same at every rank",
-    tensors: {
-      step: { access: 'updated', type: 'fp32', shape: ['64'] },
-      matrices: { access: 'updated', type: 'gradient', shape: ['parts', 'matrixCount'] },
-      vectors: { access: 'read', type: 'fp32', shape: ['vectorCount'] },
-    },
-    sizes: ['matrixCount', 'vectorCount', 'parts'],
-    scalars: ['maxNorm'],
-    flags: [],
-    relations: [{ text: 'parts == 1 || matrixCount % 32 == 0', holds: ({ parts, matrixCount }: { parts: number; matrixCount: number }) => parts === 1 || matrixCount % 32 === 0 }],
-    workspace: ({ matrixCount, vectorCount }: { matrixCount: number; vectorCount: number }) => ({ name: 'globalNormScratch', sizes: { matrixCount, vectorCount } }),
   },
 } as const satisfies Record<string, OpContract>;
 
 /**
- * out[b,t,:] = wte[tokens[b,t],:] + wpe[t,:]. A token outside [0, V) gives a row of NaN on CUDA.
- *   out = [B,T,C], tokens [B,T] < V, wte [>=V,C] by tokens, wpe [>=T,C] or NULL
+ * out[b,t,:] = wte[id,:] + wpe[p,:]. Without positions id = tokens[b,t] and p = t; an id outside [0, V) gives a row of NaN
+ * on CUDA. With positions id = texts[b,p] and p = positions[b] + t (see "generation").
+ *   out = [B,T,C], tokens [B,T] < V where positions == NULL, texts [B,S+1] where positions != NULL, positions [B] or NULL,
+ *   wte [>=V,C] by tokens, wpe [>=S,C] or NULL; positions != NULL || S == T
  */
-export function embeddingForward(device: Device, args: { out: Tensor; tokens: Tensor; wte: Tensor; wpe: Tensor | null; V: number }): void {
+export function embeddingForward(device: Device, args: { out: Tensor; tokens: Tensor | null; texts: Tensor | null; positions: Tensor | null; wte: Tensor; wpe: Tensor | null; S: number; V: number }): void {
   enqueue(device, contracts.embeddingForward, args);
 }
 
@@ -752,40 +617,27 @@ export function embeddingBackward(device: Device, args: { dwte: Tensor; dwpe: Te
 }
 
 /**
- * out = (in - mean) * rstd * weight + bias over the last dimension, rstd = 1/sqrt(variance + 1e-5), population variance.
- *   out = [N,C], mean = [N], rstd = [N], in [N,C], weight [C], bias [C]
+ * out = (in - mean) * rstd * weight + bias over the last dimension, rstd = 1/sqrt(population variance + eps); or in RMSNorm
+ * out = in * rstd * weight, rstd = 1/sqrt(mean of in^2 + eps).
+ *   out = [N,C] or NULL, values = [N,C] or NULL, scale = [N] or NULL with values, norm = [N] or NULL with values,
+ *   mean = [N] or NULL, rstd = [N], in [N,C], weight [C], bias [C] or NULL with mean; out != NULL || values != NULL;
+ *   values == NULL || C % 16 == 0; eps >= 0
  */
-export function layernormForward(device: Device, args: { out: Tensor; mean: Tensor; rstd: Tensor; in: Tensor; weight: Tensor; bias: Tensor }): void {
-  enqueue(device, contracts.layernormForward, args);
+export function normForward(device: Device, args: { out: Tensor | null; values: Tensor | null; scale: Tensor | null; norm: Tensor | null; mean: Tensor | null; rstd: Tensor; in: Tensor; weight: Tensor; bias: Tensor | null; eps: number }): void {
+  enqueue(device, contracts.normForward, args);
 }
 
 /**
  * With g = dout * weight and normalized = (in - mean) * rstd: din = rstd * (g - mean(g) - normalized * mean(g * normalized)) +
- * dresidual; dweight (=|+=) column sums of dout * normalized; dbias (=|+=) column sums of dout. dresidual is the gradient of the
- * residual stream, which bypasses the layernorm.
- *   din = [N,C] may be dresidual, dweight (accumulate) [C], dbias (accumulate) [C], dout [N,C], dresidual [N,C] or NULL,
- *   in [N,C], weight [C], mean [N], rstd [N]; workspace gpt2_layernorm_scratch(N,C)
+ * dresidual; dweight (=|+=) column sums of dout * normalized; dbias (=|+=) column sums of dout. In RMSNorm `mean`
+ * and mean(g) are 0. dresidual is the gradient of the residual stream, which bypasses the norm.
+ *   din = [N,C] may be dout or dresidual, values = [N,C] or NULL, scale = [N] or NULL with values,
+ *   norm = [N] or NULL with values, dweight (accumulate) [C], dbias (accumulate) [C] or NULL with mean, dout [N,C],
+ *   dresidual [N,C] or NULL, in [N,C], weight [C], mean [N] or NULL, rstd [N]; values == NULL || C % 16 == 0;
+ *   workspace gpt2_norm_scratch(N,C)
  */
-export function layernormBackward(device: Device, args: { din: Tensor; dweight: Tensor; dbias: Tensor; dout: Tensor; dresidual: Tensor | null; in: Tensor; weight: Tensor; mean: Tensor; rstd: Tensor; accumulate: boolean }): void {
-  enqueue(device, contracts.layernormBackward, args);
-}
-
-/**
- * out = in * rstd * weight over the last dimension, rstd = 1/sqrt(mean of in^2 + eps).
- *   out = [N,C], rstd = [N], in [N,C], weight [C]; eps >= 0
- */
-export function rmsnormForward(device: Device, args: { out: Tensor; rstd: Tensor; in: Tensor; weight: Tensor; eps: number }): void {
-  enqueue(device, contracts.rmsnormForward, args);
-}
-
-/**
- * With g = dout * weight and normalized = in * rstd: din = rstd * (g - normalized * mean(g * normalized)) + dresidual;
- * dweight (=|+=) column sums of dout * normalized. dresidual is the gradient of the residual stream, which bypasses the norm.
- *   din = [N,C] may be dout or dresidual, dweight (accumulate) [C], dout [N,C], dresidual [N,C] or NULL, in [N,C], weight [C],
- *   rstd [N]; workspace gpt2_layernorm_scratch(N,C)
- */
-export function rmsnormBackward(device: Device, args: { din: Tensor; dweight: Tensor; dout: Tensor; dresidual: Tensor | null; in: Tensor; weight: Tensor; rstd: Tensor; accumulate: boolean }): void {
-  enqueue(device, contracts.rmsnormBackward, args);
+export function normBackward(device: Device, args: { din: Tensor; values: Tensor | null; scale: Tensor | null; norm: Tensor | null; dweight: Tensor; dbias: Tensor | null; dout: Tensor; dresidual: Tensor | null; in: Tensor; weight: Tensor; mean: Tensor | null; rstd: Tensor; accumulate: boolean }): void {
+  enqueue(device, contracts.normBackward, args);
 }
 
 /**
@@ -882,7 +734,7 @@ export function geluBackward(device: Device, args: { din: Tensor; dout: Tensor; 
 }
 
 /**
- * out = a + b. Backward is the identity on both sides (see dresidual of gpt2_layernorm_backward).
+ * out = a + b. Backward is the identity on both sides (see dresidual of gpt2_norm_backward).
  *   out = [count] may be a or b, a [count], b [count]
  */
 export function residualForward(device: Device, args: { out: Tensor; a: Tensor; b: Tensor }): void {
@@ -951,42 +803,6 @@ export function fp8Transpose(device: Device, args: { columnwise: Tensor; columnw
 }
 
 /**
- * gpt2_layernorm_forward that also stores its rounded result in FP8, even if `out` is NULL.
- *   out = [N,C] or NULL, values = [N,C], scale = [N], norm = [N], mean = [N], rstd = [N], in [N,C], weight [C], bias [C];
- *   C % 16 == 0
- */
-export function layernormFp8Forward(device: Device, args: { out: Tensor | null; values: Tensor; scale: Tensor; norm: Tensor; mean: Tensor; rstd: Tensor; in: Tensor; weight: Tensor; bias: Tensor }): void {
-  enqueue(device, contracts.layernormFp8Forward, args);
-}
-
-/**
- * gpt2_layernorm_backward that also stores the rounded `din` in FP8.
- *   din = [N,C] may be dresidual, values = [N,C], scale = [N], norm = [N], dweight (accumulate) [C], dbias (accumulate) [C],
- *   dout [N,C], dresidual [N,C] or NULL, in [N,C], weight [C], mean [N], rstd [N]; C % 16 == 0;
- *   workspace gpt2_layernorm_scratch(N,C)
- */
-export function layernormFp8Backward(device: Device, args: { din: Tensor; values: Tensor; scale: Tensor; norm: Tensor; dweight: Tensor; dbias: Tensor; dout: Tensor; dresidual: Tensor | null; in: Tensor; weight: Tensor; mean: Tensor; rstd: Tensor; accumulate: boolean }): void {
-  enqueue(device, contracts.layernormFp8Backward, args);
-}
-
-/**
- * gpt2_rmsnorm_forward that also stores its rounded result in FP8, even if `out` is NULL.
- *   out = [N,C] or NULL, values = [N,C], scale = [N], norm = [N], rstd = [N], in [N,C], weight [C]; C % 16 == 0; eps >= 0
- */
-export function rmsnormFp8Forward(device: Device, args: { out: Tensor | null; values: Tensor; scale: Tensor; norm: Tensor; rstd: Tensor; in: Tensor; weight: Tensor; eps: number }): void {
-  enqueue(device, contracts.rmsnormFp8Forward, args);
-}
-
-/**
- * gpt2_rmsnorm_backward that also stores the rounded `din` in FP8.
- *   din = [N,C] may be dout or dresidual, values = [N,C], scale = [N], norm = [N], dweight (accumulate) [C], dout [N,C],
- *   dresidual [N,C] or NULL, in [N,C], weight [C], rstd [N]; C % 16 == 0; workspace gpt2_layernorm_scratch(N,C)
- */
-export function rmsnormFp8Backward(device: Device, args: { din: Tensor; values: Tensor; scale: Tensor; norm: Tensor; dweight: Tensor; dout: Tensor; dresidual: Tensor | null; in: Tensor; weight: Tensor; rstd: Tensor; accumulate: boolean }): void {
-  enqueue(device, contracts.rmsnormFp8Backward, args);
-}
-
-/**
  * gpt2_matmul_forward in FP8: out = in * weight^T + bias + residual. With an activation the result is stored in FP8 only,
  * values * scale = gelu(pre), pre = in * weight^T + bias, or values * scale = relu(in * weight^T + bias)^2; both copies are
  * rounded from fp32.
@@ -1035,10 +851,14 @@ export function fp8MatmulBackwardWeight(device: Device, args: { dweight: Tensor;
  * step[GPT2_STEP_UPDATED] = 1 if LOSS <= LOSS_LIMIT and NORM <= NORM_LIMIT and (AFTER_UPDATE = 0 or UPDATED was not 0),
  * else 0. The device decides, because the host enqueues a step before it knows the previous loss: the weights that gave
  * a bad loss must still exist then.
- *   step (updated) [GPT2_STEP_SIZE], matrices [matrix_count]: gradient, vectors [vector_count];
+ * With a communicator the matrices are sharded over ranks: each rank passes its shard, as the `parts` rows that
+ * gpt2_reduce_scatter wrote, and all vectors, which are the same at every rank. The first row becomes the sum of the
+ * rows, added in fp32 in the order of rows and rounded once. The op waits for the collectives enqueued before.
+ *   step (updated) [GPT2_STEP_SIZE], matrices (updated) [parts,matrix_count]: gradient, vectors [vector_count],
+ *   communicator or NULL; communicator != NULL || parts == 1; parts == 1 || matrix_count % 32 == 0;
  *   workspace gpt2_global_norm_scratch(matrix_count,vector_count)
  */
-export function globalNorm(device: Device, args: { step: Tensor; matrices: Tensor; vectors: Tensor; maxNorm: number }): void {
+export function globalNorm(device: Device, args: { step: Tensor; matrices: Tensor; vectors: Tensor; communicator: Pointer | null; maxNorm: number }): void {
   enqueue(device, contracts.globalNorm, args);
 }
 
@@ -1068,7 +888,7 @@ export function muonMomentum(device: Device, args: { direction: Tensor; momentum
 /**
  * Each matrix is divided by margin * (its Frobenius norm) + eps. The squares are summed in a fixed number of blocks: on
  * CUDA each thread's squares in fp32, the rest in double.
- *   matrices (updated) [M,count]; workspace gpt2_normalize_matrices_scratch(M,count)
+ *   matrices (updated) [M,R,K]; workspace gpt2_newton_schulz_scratch(M,R,K)
  */
 export function normalizeMatrices(device: Device, args: { matrices: Tensor; margin: number; eps: number }): void {
   enqueue(device, contracts.normalizeMatrices, args);
@@ -1092,14 +912,6 @@ export function newtonSchulz(device: Device, args: { out: Tensor; in: Tensor; a:
  */
 export function muonUpdate(device: Device, args: { weight: Tensor; master: Tensor; direction: Tensor; step: Tensor; rate: number; weightDecay: number }): void {
   enqueue(device, contracts.muonUpdate, args);
-}
-
-/**
- * out[b,t,:] = wte[tokens[b,p+t],:] + wpe[p+t,:] with p = positions[b].
- *   out = [B,T,C], tokens [B,S+1], positions [B], wte [>=V,C] by tokens, wpe [>=S,C] or NULL
- */
-export function embeddingAtForward(device: Device, args: { out: Tensor; tokens: Tensor; positions: Tensor; wte: Tensor; wpe: Tensor | null; V: number }): void {
-  enqueue(device, contracts.embeddingAtForward, args);
 }
 
 /**
@@ -1143,8 +955,8 @@ export const embeddingScratch = (device: Device, sizes: { B: number; T: number; 
   scratch(device, 'embeddingScratch', sizes);
 
 /** Bytes of workspace. */
-export const layernormScratch = (device: Device, sizes: { N: number; C: number }): number =>
-  scratch(device, 'layernormScratch', sizes);
+export const normScratch = (device: Device, sizes: { N: number; C: number }): number =>
+  scratch(device, 'normScratch', sizes);
 
 /**
  * With `gradients` 1, the bytes for every direction at this size. With 0, the bytes for all directions but the weight
@@ -1172,10 +984,6 @@ export const fp8MatmulScratch = (device: Device, sizes: { N: number; C: number; 
 /** Bytes of workspace. */
 export const globalNormScratch = (device: Device, sizes: { matrixCount: number; vectorCount: number }): number =>
   scratch(device, 'globalNormScratch', sizes);
-
-/** Bytes of workspace. */
-export const normalizeMatricesScratch = (device: Device, sizes: { M: number; count: number }): number =>
-  scratch(device, 'normalizeMatricesScratch', sizes);
 
 /** Bytes of workspace. */
 export const newtonSchulzScratch = (device: Device, sizes: { M: number; R: number; K: number }): number =>

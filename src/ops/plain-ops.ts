@@ -9,22 +9,22 @@ export type PlainOp = readonly [plain: OpVariant, renamed: Readonly<Record<strin
 const rows: Readonly<Record<string, readonly (readonly [plain: string, renamed: Readonly<Record<string, string>>])[]>> =
   {
     'matmul_forward.gelu': [
-      ['matmul_forward.plain', { out: 'pre' }],
+      ['matmul_forward', { out: 'pre' }],
       ['gelu_forward', { in: 'pre' }],
     ],
     'matmul_forward.residual': [
-      ['matmul_forward.plain', {}],
+      ['matmul_forward', {}],
       ['residual_forward', { a: 'out', b: 'residual' }],
     ],
     'matmul_backward_input.gelu': [
-      ['matmul_backward_input.plain', {}],
+      ['matmul_backward_input', {}],
       ['gelu_backward', { dout: 'din', in: 'pre' }],
     ],
     // For a classifier without a softcap: no plain op computes a softcap's backward.
-    'classifier.plain': [
-      ['matmul_forward.plain', { out: 'logits' }],
+    classifier: [
+      ['matmul_forward', { out: 'logits' }],
       ['cross_entropy', { dlogits: 'logits' }],
-      ['matmul_backward_input.plain', { dout: 'logits' }],
+      ['matmul_backward_input', { dout: 'logits' }],
       ['matmul_backward_weight', { dout: 'logits' }],
     ],
   };

@@ -1,11 +1,12 @@
 // The replaced variants of ops on a device: `enqueue` calls the replacement instead of the library. It runs kernels of a user, or
 // several plain ops in the place of a fused op.
+import type { Pointer } from '../native/bindings.generated.ts';
 import type { Device } from '../native/device.ts';
 import type { Tensor } from '../native/tensor.ts';
 import { meets, type NativeArguments, type OpContract, type OpVariant } from './contract.ts';
 
-/** Arguments of an op: tensors (null if omitted), sizes that no tensor has, scalars and flags. */
-export type OpArguments = Readonly<Record<string, Tensor | number | boolean | null>>;
+/** Arguments of an op: tensors (null if omitted), sizes that no tensor has, scalars, flags, and a communicator's handle. */
+export type OpArguments = Readonly<Record<string, Tensor | number | boolean | Pointer | null>>;
 
 /** @param native the arguments of the library's function: sizes, scalars, flags, and tensors as addresses */
 export type Replacement = (args: OpArguments, native: NativeArguments) => void;

@@ -12,8 +12,16 @@ type Row = readonly [formerly: string, when: When];
 
 const { GPT2_NO_ACTIVATION: none, GPT2_GELU: gelu, GPT2_RELU_SQUARED: reluSquared } = GPT2_ACTIVATION;
 
-/** The variants of each op that has several, by the op's name in the header. */
+/** The variants of each op that has several, by the op's name in the header. The plain variant has the op's name. */
 const table = {
+  embedding_forward: {
+    plain: ['embedding_forward', { positions: null }],
+    at_positions: ['embedding_at_forward', { positions: 'tensor' }],
+  },
+  global_norm: {
+    plain: ['global_norm', { communicator: null }],
+    of_ranks: ['global_norm_of_ranks', { communicator: 'tensor' }],
+  },
   matmul_forward: {
     plain: ['matmul_forward', { activation: none, residual: null }],
     gelu: ['matmul_gelu_forward', { activation: gelu }],
@@ -43,6 +51,18 @@ const table = {
     plain: ['layernorm_matmul_forward', { activation: none }],
     gelu: ['layernorm_matmul_gelu_forward', { activation: gelu }],
   },
+  norm_forward: {
+    layernorm: ['layernorm_forward', { out: 'tensor', values: null, mean: 'tensor' }],
+    rmsnorm: ['rmsnorm_forward', { out: 'tensor', values: null, mean: null }],
+    layernorm_fp8: ['layernorm_fp8_forward', { values: 'tensor', mean: 'tensor' }],
+    rmsnorm_fp8: ['rmsnorm_fp8_forward', { values: 'tensor', mean: null }],
+  },
+  norm_backward: {
+    layernorm: ['layernorm_backward', { values: null, mean: 'tensor' }],
+    rmsnorm: ['rmsnorm_backward', { values: null, mean: null }],
+    layernorm_fp8: ['layernorm_fp8_backward', { values: 'tensor', mean: 'tensor' }],
+    rmsnorm_fp8: ['rmsnorm_fp8_backward', { values: 'tensor', mean: null }],
+  },
 } as const satisfies Readonly<Record<string, Readonly<Record<string, Row>>>>;
 
 type Table = typeof table;
@@ -50,7 +70,9 @@ type Contracts = typeof contracts;
 type ByName = {
   [Name in keyof Contracts as Contracts[Name]['symbol'] extends `gpt2_${infer Op}` ? Op : never]: Contracts[Name];
 };
-type VariantsOf<Op extends keyof Table> = `${Op}.${keyof Table[Op] & string}`;
+type VariantsOf<Op extends keyof Table> =
+  | `${Op}.${Exclude<keyof Table[Op] & string, 'plain'>}`
+  | ('plain' extends keyof Table[Op] ? Op : never);
 
 /** The name of an op in the header without gpt2_, or of a variant of it: "gelu_forward", "norm_forward.layernorm". */
 export type OpName = Exclude<keyof ByName, keyof Table> | { [Op in keyof Table]: VariantsOf<Op> }[keyof Table];
@@ -60,29 +82,32 @@ export type ContractOf<Name extends OpName> = ByName[(Name extends `${infer Op}.
 
 /** The conditions of a variant. */
 export type WhenOf<Name extends OpName> = Name extends `${infer Op extends keyof Table}.${infer Variant}`
-  ? Table[Op][Variant & keyof Table[Op]] extends readonly [string, infer When]
-    ? When
-    : never
-  : unknown;
+  ? ConditionsOf<Table[Op][Variant & keyof Table[Op]]>
+  : Name extends keyof Table
+    ? ConditionsOf<Table[Name]['plain' & keyof Table[Name]]>
+    : unknown;
+type ConditionsOf<Entry> = Entry extends readonly [string, infer Conditions] ? Conditions : unknown;
 
 /** The name of an op in cards and messages: its name in the header without gpt2_. */
 export const opNameOf = ({ symbol }: Pick<OpContract, 'symbol'>): string => symbol.replace(/^gpt2_/, '');
 
+const nameOf = (op: string, variant: string): string => (variant === 'plain' ? op : `${op}.${variant}`);
 const rowsOf = (op: string): [string, Row][] => Object.entries(table[op as keyof Table] ?? {});
 
 /** Every variant of every op, in the order of the header. */
 export const opVariants: readonly OpVariant[] = Object.values(contracts).flatMap((op: OpContract): OpVariant[] => {
   const name = opNameOf(op);
   const rows = rowsOf(name);
-  if (rows.length === 0) return [{ name, op, when: {} }];
-  return rows.map(([variant, [, when]]) => ({ name: `${name}.${variant}`, op, when }));
+  return rows.length === 0
+    ? [{ name, op, when: {} }]
+    : rows.map(([variant, [, when]]) => ({ name: nameOf(name, variant), op, when }));
 });
 
 const byName = new Map(opVariants.map((variant) => [variant.name, variant]));
 /** The variants today of an op before ABI 22: several for fp8_matmul, which served forward and backward. */
 const renamed = (formerly: string): string[] =>
   Object.keys(table).flatMap((op) =>
-    rowsOf(op).flatMap(([variant, [name]]) => (name === formerly ? [`${op}.${variant}`] : [])),
+    rowsOf(op).flatMap(([variant, [name]]) => (name === formerly ? [nameOf(op, variant)] : [])),
   );
 
 /** The variant of a call. @param args tensors or addresses, null if omitted, and numbers */

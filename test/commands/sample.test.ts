@@ -171,12 +171,6 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
     expect(JSON.parse(sample(...args, '--when-full', 'stop').stdout)).toMatchObject({ tokens: 27, end: 'window full' });
   });
 
-  it('a model of bytes takes and gives bytes', () => {
-    const { code, stdout } = sample('--model', 'elsewhere/bytes', '--prompt', 'Zoë ', '--tokens', '20');
-    expect(stdout).toMatch(/^Zoë .+\n$/s);
-    expect(code).toBe(0);
-  });
-
   it('names a damaged checkpoint and takes the one before', () => {
     const damaged = place.path('runs/b-older/checkpoints/step-00000009');
     mkdirSync(damaged);

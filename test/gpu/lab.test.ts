@@ -14,7 +14,7 @@ describeCuda('a cold time', () => {
   it('has no time of the host', async () => {
     using device = Device.open({ kind: 'cuda', dtype: 'bf16' });
     const calls = await stepCalls(device);
-    const cases = casesNamed('layernorm_forward');
+    const cases = casesNamed('norm_forward.layernorm');
     replaceOp(device, cases.variant, (_, native) => {
       for (const begin = performance.now(); performance.now() - begin < 0.3; );
       device.call(cases.variant.op.name as 'adamw', native as never);

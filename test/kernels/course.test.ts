@@ -40,14 +40,14 @@ it('has a naive kernel for every plain op of a training step', () => {
   const step = [
     ...[
       'embedding_forward',
-      'layernorm_forward',
-      'matmul_forward.plain',
+      'norm_forward.layernorm',
+      'matmul_forward',
       'attention_forward',
       'gelu_forward',
       'residual_forward',
     ],
-    ...['cross_entropy', 'loss_sum', 'matmul_backward_input.plain', 'matmul_backward_weight', 'gelu_backward'],
-    ...['layernorm_backward', 'attention_backward', 'embedding_backward', 'global_norm', 'adamw'],
+    ...['cross_entropy', 'loss_sum', 'matmul_backward_input', 'matmul_backward_weight', 'gelu_backward'],
+    ...['norm_backward.layernorm', 'attention_backward', 'embedding_backward', 'global_norm', 'adamw'],
   ];
   expect(naiveCards.map(({ op }) => op).sort()).toEqual(step.sort());
 });
@@ -129,6 +129,7 @@ it('a folder without a card, an unknown op, two cards of one op, and another dty
   expect(() => variantNamed('matmul_gelu_forward')).toThrow(
     'there is no op "matmul_gelu_forward" any more: it is matmul_forward.gelu',
   );
+  expect(() => variantNamed('layernorm_forward')).toThrow('"layernorm_forward" any more: it is norm_forward.layernorm');
   using device = Device.open({ kind: 'cpu' });
   const gelu = cards.find(({ op }) => op === 'gelu_forward')!;
   await expect(useCards(device, [gelu, gelu])).rejects.toThrow('two kernel cards compute gelu_forward: give one');

@@ -27,9 +27,9 @@ describe('a training step', () => {
     const counts = Object.fromEntries([...calls].map(([{ name }, list]) => [name, list.length]));
     // Two layers of four matmuls each, and the classifier's.
     expect(counts).toMatchObject({
-      ...{ 'matmul_forward.plain': 9, 'matmul_forward.gelu': 2, 'matmul_forward.residual': 4, gelu_forward: 2 },
-      ...{ gelu_backward: 2, residual_forward: 4, 'classifier.plain': 1, cross_entropy: 1, attention_forward: 2 },
-      ...{ layernorm_forward: 5, adamw: 2 },
+      ...{ matmul_forward: 9, 'matmul_forward.gelu': 2, 'matmul_forward.residual': 4, gelu_forward: 2 },
+      ...{ gelu_backward: 2, residual_forward: 4, classifier: 1, cross_entropy: 1, attention_forward: 2 },
+      ...{ 'norm_forward.layernorm': 5, adamw: 2 },
     });
     expect((await stepCalls(device)).calls).toBe(calls);
   });
@@ -44,15 +44,15 @@ describe('a training step', () => {
   });
 
   it('has the batch that is asked for', async () => {
-    const sizes = (calls: Calls) => sizesOf(calls.get(variantNamed('layernorm_forward'))![0]!);
+    const sizes = (calls: Calls) => sizesOf(calls.get(variantNamed('norm_forward.layernorm'))![0]!);
     expect(sizes((await stepCalls(device, 3)).calls)).toBe('N 96, C 64');
     expect(sizes((await stepCalls(device)).calls)).toBe('N 64, C 64');
   });
 
   it.each([
-    ['matmul_forward.plain', 5],
+    ['matmul_forward', 5],
     ['gelu_backward', 1],
-    ['layernorm_forward', 1],
+    ['norm_forward.layernorm', 1],
     ['cross_entropy', 1],
   ])('%s is timed at its %i sizes', async (op, sizes) => {
     const cases = casesNamed(op);

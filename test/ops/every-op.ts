@@ -50,7 +50,7 @@ const isPlain = ({ accumulate, without, inPlace }: ReturnType<typeof callingsOf>
 it('every op has cases', () => {
   const covered = Object.values(opCases).flatMap((list) => list.map(({ variant }) => variant.name));
   // Collectives take several ranks: test/ops/collectives.slow.test.ts.
-  const collectives = ['all_reduce', 'reduce_scatter', 'all_gather', 'global_norm_of_ranks'];
+  const collectives = ['all_reduce', 'reduce_scatter', 'all_gather', 'global_norm.of_ranks'];
   expect([...covered, ...collectives].sort()).toEqual(opVariants.map(({ name }) => name).sort());
 });
 
@@ -269,7 +269,7 @@ export const describeEveryOp = (only: Dtype): void =>
           bench.tensor('wpe', [4, 8], new Float32Array(32)),
         ];
         const out = bench.tensor('out', [1, 4, 8]);
-        embeddingForward(device(), { out, tokens, wte, wpe, V: 10 });
+        embeddingForward(device(), { out, tokens, texts: null, positions: null, wte, wpe, S: 4, V: 10 });
         const rows = floats(out);
         expect(Array.from({ length: 4 }, (_, row) => Number.isNaN(rows[row * 8]))).toEqual([false, true, true, false]);
         const logits = bench.tensor('logits', [4, 16], new Float32Array(64));

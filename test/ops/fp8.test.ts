@@ -38,11 +38,9 @@ import {
   fp8QuantizeWeight,
   fp8QuantizeWeightScratch,
   fp8Transpose,
-  layernormFp8Backward,
-  layernormFp8Forward,
-  layernormScratch,
-  rmsnormFp8Backward,
-  rmsnormFp8Forward,
+  normBackward,
+  normForward,
+  normScratch,
 } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import {
@@ -141,7 +139,7 @@ describeBackends(
         return rows;
       }
       function tensors(bench: TensorBench) {
-        device().reserveWorkspace(layernormScratch(device(), { N, C }));
+        device().reserveWorkspace(normScratch(device(), { N, C }));
         const random = new Random(C);
         const input = { in: bench.tensor('in', [N, C], rowsOf(random)) };
         const weight = bench.tensor('weight', [C], random.normals(C));
@@ -167,30 +165,20 @@ describeBackends(
         expect(read().map((bytes, index) => bytes.equals(before[index]!))).toEqual(results.map(() => true));
       }
 
-      it('layernorm', () => {
+      it.each(['layernorm', 'RMSNorm'])('%s', (name) => {
         using bench = new TensorBench(device());
         const { input, weight, mean, rstd, dbias, stored, rows, sums, bias } = tensors(bench);
-        layernormFp8Backward(device(), { din: rows, ...stored, ...sums, dbias, ...input, weight, mean, rstd });
+        const isLayernorm = name === 'layernorm';
+        const statistics = { mean: isLayernorm ? mean : null, rstd };
+        const gradients = { ...sums, dbias: isLayernorm ? dbias : null };
+        normBackward(device(), { din: rows, ...stored, ...gradients, ...input, weight, ...statistics });
         expectQuantized(rows, stored);
-        layernormFp8Forward(device(), { out: rows, ...stored, mean, rstd, ...input, weight, bias });
-        expectQuantized(rows, stored);
-        expect(floats(stored.scale)[5]).toBe(2 ** -126);
-        expectSameBits([...Object.values(stored), mean, rstd], () =>
-          layernormFp8Forward(device(), { out: null, ...stored, mean, rstd, ...input, weight, bias }),
-        );
-        bench.checkGuards();
-      });
-
-      it('RMSNorm', () => {
-        using bench = new TensorBench(device());
-        const { input, weight, rstd, stored, rows, sums } = tensors(bench);
-        rmsnormFp8Backward(device(), { din: rows, ...stored, ...sums, ...input, weight, rstd });
-        expectQuantized(rows, stored);
-        rmsnormFp8Forward(device(), { out: rows, ...stored, rstd, ...input, weight, eps: 1e-5 });
+        const forward = { ...stored, ...statistics, ...input, weight, bias: isLayernorm ? bias : null, eps: 1e-5 };
+        normForward(device(), { out: rows, ...forward });
         expectQuantized(rows, stored);
         expect(floats(stored.scale)[5]).toBe(2 ** -126);
-        expectSameBits([...Object.values(stored), rstd], () =>
-          rmsnormFp8Forward(device(), { out: null, ...stored, rstd, ...input, weight, eps: 1e-5 }),
+        expectSameBits([...Object.values(stored), ...(isLayernorm ? [mean] : []), rstd], () =>
+          normForward(device(), { out: null, ...forward }),
         );
         bench.checkGuards();
       });

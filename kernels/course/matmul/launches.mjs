@@ -7,7 +7,7 @@ export const tilesOf = (tile) => (rows, columns) => [Math.ceil(columns / tile), 
 /** Forward and the gradient of the input. `shape` has block and shared memory. */
 export const productCards = ({ grid, forwardGrid = grid, dtypes = ['fp32', 'bf16'], ...shape }) => [
   defineKernel({
-    op: 'matmul_forward.plain',
+    op: 'matmul_forward',
     source: 'matmul.cu',
     dtypes,
     launches: ({ out, in: x, weight, bias, N, C, O }) => [
@@ -15,7 +15,7 @@ export const productCards = ({ grid, forwardGrid = grid, dtypes = ['fp32', 'bf16
     ],
   }),
   defineKernel({
-    op: 'matmul_backward_input.plain',
+    op: 'matmul_backward_input',
     source: 'matmul.cu',
     dtypes,
     launches: ({ din, dout, weight, N, C, O }) => [

@@ -1,7 +1,7 @@
 import { defineKernel } from 'gpt2.ts';
 
 export default defineKernel({
-  op: 'matmul_forward.plain',
+  op: 'matmul_forward',
   source: 'matmul.cu',
   launches: ({ out, in: x, weight, bias, N, C, O }) => [
     {

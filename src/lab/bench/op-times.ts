@@ -121,7 +121,7 @@ function namer(
   /** The operand of an FP8 matmul, by its memory: the weight that was last quantised there. */
   const quantized = new Map<unknown, string>();
   return ({ op, args }) => {
-    const words = op.symbol.replace(/^gpt2_/, '');
+    const [words, variant = 'plain'] = variantOf(op, args).name.split('.') as [string, string?];
     if (words === 'fp8_quantize_weight') {
       const weight = weights.get(args.weight as Pointer);
       const { values, transposed } = args;
@@ -129,9 +129,12 @@ function namer(
       const copies = values === null ? ' transposed' : transposed === null ? '' : ' + transposed';
       return `fp8 quantize ${weight}${copies}`;
     }
-    const [, variant = 'plain'] = variantOf(op, args).name.split('.');
     const [, prefix, direction] = /^(fp8_|norm_)?matmul_(.*)$/.exec(words) ?? [];
-    if (!direction) return (variant === 'fp8' ? `fp8 ${words}` : words).replaceAll('_', ' ');
+    // "norm_forward.layernorm" becomes "layernorm forward", "classifier.fp8" "fp8 classifier".
+    if (!direction) {
+      const named = variant === 'fp8' ? `fp8 ${words}` : words.replace(/^norm(?=_)/, variant);
+      return named.replaceAll('_', ' ');
+    }
     const weight = weights.get((args.weight ?? args.dweight) as Pointer);
     const matmul = quantized.get(args.transposed ?? args.weight) ?? `${weight} ${direction}`;
     const fused = variant !== 'plain' ? ` + ${variant}` : args.residual ? ' + residual' : '';

@@ -85,7 +85,7 @@ const boundsOf = (losses: Omit<Bound, 'measure'>, gradient: Bound) => ({
 });
 
 export const classifierCases = [
-  casesOf('classifier.plain', {
+  casesOf('classifier', {
     ...{ sizes, gpuSizes, without, flops },
     scale: ({ weightScale }: Sizes) => ({ weight: weightScale }),
     formula: ({ bias, ...inputs }, size: Sizes) =>

@@ -167,7 +167,7 @@ const padded = (values: Numbers, N: number, C: number): Float32Array =>
   Float32Array.from(columnwise(rowwise(values, N, C), N, C));
 
 export const fp8MatmulCases = [
-  casesOf('fp8_matmul_forward.plain', {
+  casesOf('fp8_matmul_forward', {
     ...{ sizes, gpuSizes, flops, scale: forwardScale, inputs: forwardInputs },
     formula: ({ residual, ...inputs }, size: Sizes) => ({
       out: forward(inputs, size).map((value, index) => value + (residual?.[index] ?? 0)),
@@ -187,7 +187,7 @@ export const fp8MatmulCases = [
     formula: (inputs, size: Sizes) => activatedForward(forward(inputs, size), inputs, size, activations.reluSquared),
     bounds: () => storedBounds,
   }),
-  casesOf('fp8_matmul_backward_input.plain', {
+  casesOf('fp8_matmul_backward_input', {
     ...{ sizes, gpuSizes, flops, scale: backwardScale, inputs: backwardInputs },
     formula: (inputs, size: Sizes) => ({ din: backward(inputs, size) }),
     bounds: (size: Sizes) => ({ din: bound(size) }),

@@ -6,9 +6,9 @@ import { casesOf } from './op-case.ts';
 export const globalNormCases = [
   casesOf('global_norm', {
     sizes: [
-      { matrixCount: 100_003, vectorCount: 77, maxNorm: 1 },
-      { matrixCount: 1, vectorCount: 1, maxNorm: 100 },
-      { matrixCount: 1_000_003, vectorCount: 16_385, maxNorm: 0 },
+      { parts: 1, matrixCount: 100_003, vectorCount: 77, maxNorm: 1 },
+      { parts: 1, matrixCount: 1, vectorCount: 1, maxNorm: 100 },
+      { parts: 1, matrixCount: 1_000_003, vectorCount: 16_385, maxNorm: 0 },
     ],
     inputs() {
       const step = new Float32Array(GPT2_STEP.GPT2_STEP_SIZE);

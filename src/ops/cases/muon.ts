@@ -57,12 +57,13 @@ export const muonCases = [
   }),
   casesOf('normalize_matrices', {
     sizes: [
-      { M: 3, count: 64 * 256, ...normalizeScalars },
-      { M: 1, count: 1, ...normalizeScalars },
-      { M: 5, count: 1001, ...normalizeScalars },
+      { M: 3, R: 64, K: 256, ...normalizeScalars },
+      { M: 1, R: 1, K: 1, ...normalizeScalars },
+      { M: 5, R: 7, K: 143, ...normalizeScalars },
     ],
-    gpuSizes: [{ M: 7, count: 1_000_003, ...normalizeScalars }],
-    formula({ matrices }, { count, margin, eps }: { M: number; count: number } & typeof normalizeScalars) {
+    gpuSizes: [{ M: 7, R: 1, K: 1_000_003, ...normalizeScalars }],
+    formula({ matrices }, { R, K, margin, eps }: { R: number; K: number } & typeof normalizeScalars) {
+      const count = R * K;
       const wanted = Float64Array.from(matrices);
       for (let start = 0; start < wanted.length; start += count) {
         const matrix = wanted.subarray(start, start + count);

@@ -42,7 +42,7 @@ export function prepare(device: Device, cases: OpCases, sizes: Sizes): Prepared 
 const countOf = (drawn: Record<string, Numbers>): number =>
   Object.values(drawn).reduce((sum, { length }) => sum + length, 0);
 
-/** The initial values of tensors, rounded to the device's types: normal numbers, ids, or the case's `inputs`. */
+/** The initial values of a variant's tensors, rounded to the device's types: normal numbers, ids, or the case's `inputs`. */
 function drawInputs(device: Device, cases: OpCases, sizes: Sizes): Record<string, Numbers> {
   const random = new Random(Object.values(sizes).reduce((sum, size) => sum + Math.ceil(size), 0));
   const drawn: Record<string, Numbers> = {};

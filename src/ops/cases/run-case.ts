@@ -56,8 +56,8 @@ export async function runCase(
   called = plain,
   runs = 1,
 ): Promise<Comparison[]> {
-  const absent = [...called.without, ...absentIn(cases.variant), ...(cases.without?.(sizes) ?? [])];
-  const calling = { ...called, without: [...new Set(absent)] };
+  const omitted = [...new Set([...called.without, ...(cases.without?.(sizes) ?? [])])];
+  const calling = { ...called, without: [...omitted, ...absentIn(cases.variant)] };
   using tensors = new GuardedTensors(device);
   const { op } = cases.variant;
   const prepared = prepare(device, cases, sizes);
@@ -101,7 +101,7 @@ export async function runCase(
       results.push({ ...result, name: `${name}, other bits in run ${repeat + 1}`, error, bound: 0, isWithin: false });
     }
   }
-  const label = labelOf(calling);
+  const label = labelOf({ ...called, without: omitted });
   const none = { shape: [], values: new Float32Array(), wanted: new Float32Array(), limit: 0 };
   const past = tensors.overwritten.map((name) => {
     const tensor = `${name}, past its end`;

@@ -3,7 +3,7 @@ import { defineKernel } from 'gpt2.ts';
 // A thread for each element of the result, in blocks of 16 x 16: columns are x, rows are y.
 export default [
   defineKernel({
-    op: 'matmul_forward.plain',
+    op: 'matmul_forward',
     source: 'matmul.cu',
     dtypes: ['fp32', 'bf16'],
     launches: ({ out, in: x, weight, bias, N, C, O }) => [
@@ -16,7 +16,7 @@ export default [
     ],
   }),
   defineKernel({
-    op: 'matmul_backward_input.plain',
+    op: 'matmul_backward_input',
     source: 'matmul.cu',
     dtypes: ['fp32', 'bf16'],
     launches: ({ din, dout, weight, N, C, O }) => [
