@@ -119,7 +119,7 @@ describe('refuses what npm kept', () => {
     );
     const message = await refusal(script, [...args], environment);
     expect(message).toContain(`npm kept ${kept} to itself`);
-    expect(message).toContain(`\`npm run ${typed}\``);
+    expect(message).toContain(asTyped(`\`npm run ${typed}\``));
   });
 });
 

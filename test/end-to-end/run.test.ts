@@ -81,7 +81,7 @@ it('a resumed run equals one that was never stopped, bit for bit', async () => {
   const files = ['config.json', 'log.jsonl'].map((name) => readFileSync(place.path('stopped', name), 'utf8'));
   const again = await run(['train', '--out', 'stopped', '--resume', '--lr', '0.5']);
   expect(again.stdout).toContain('is finished: 30 of 30 steps are done');
-  const less = place.run(['train', '--out', 'stopped', '--resume', '--steps', '20']);
+  const less = await place.here(['train', '--out', 'stopped', '--resume', '--steps', '20']);
   expect([less.code, less.stderr]).toEqual([1, 'stopped has done 30 steps; to continue, give --steps 31 or more\n']);
   expect(['config.json', 'log.jsonl'].map((name) => readFileSync(place.path('stopped', name), 'utf8'))).toEqual(files);
 });
@@ -89,14 +89,14 @@ it('a resumed run equals one that was never stopped, bit for bit', async () => {
 it('a damaged line of the log costs its event alone, and is named by all commands alike', async () => {
   await run(train('torn', '--steps', '4', '--val-every', '4', '--val-steps', '2', '--stop-after', '2'));
   const log = place.path('torn', 'log.jsonl');
-  writeFileSync(log, readFileSync(log, 'utf8').replace('"step":0,"loss":10', '"step":0,"loss":11'));
+  writeFileSync(log, readFileSync(log, 'utf8').replace('"step":0,"loss":5', '"step":0,"loss":6'));
   const told = /^torn\/log\.jsonl line 2 is damaged: .*; remove the line, or name another run$/m;
   const { stdout } = await run(['train', '--out', 'torn', '--resume']);
   expect(stdout).toMatch(told);
   const before = readFileSync(log, 'utf8');
   expect((await run(['train', '--out', 'torn', '--resume'])).stdout).toMatch(/is finished: .*\n.* line 2 is damaged/);
   expect(readFileSync(log, 'utf8')).toBe(before);
-  expect(place.run(['compare', 'torn']).stderr).toMatch(told);
+  expect((await place.here(['compare', 'torn'])).stderr).toMatch(told);
 });
 
 it('a run that is being written is left alone', async () => {
@@ -117,18 +117,27 @@ it('a run that is being written is left alone', async () => {
 });
 
 it('a run that has saved nothing yet is resumed from its start, with its own options', async () => {
-  await run(train('killed', ...schedule));
+  const command = train('killed', ...schedule);
+  await run(command);
   const wanted = figures('killed');
-  rmSync(place.path('killed', 'checkpoints'), { recursive: true });
   const log = place.path('killed', 'log.jsonl');
-  const lines = readFileSync(log, 'utf8').split('\n');
-  writeFileSync(log, lines.filter((line) => !line.includes('"event":"checkpoint"')).join('\n'));
-  const before = readFileSync(log, 'utf8');
-  const { stdout } = await run(['train', '--out', 'killed', '--resume']);
-  expect(stdout).toContain('killed has no complete checkpoint: starting at step 0');
-  expect(stdout).toContain('the previous log is kept as killed/log-before-1.jsonl');
-  expect(readFileSync(place.path('killed', 'log-before-1.jsonl'), 'utf8')).toBe(before);
-  expect(figures('killed')).toEqual(wanted);
+  const resumes = [
+    ['train', '--out', 'killed', '--resume'],
+    [...command, '--resume', 'auto'],
+  ];
+  for (const [index, resume] of resumes.entries()) {
+    rmSync(place.path('killed', 'checkpoints'), { recursive: true });
+    const lines = readFileSync(log, 'utf8').split('\n');
+    writeFileSync(log, lines.filter((line) => !line.includes('"event":"checkpoint"')).join('\n'));
+    const before = readFileSync(log, 'utf8');
+    const kept = `killed/log-before-${index + 1}.jsonl`;
+    const { stdout } = await run(resume);
+    expect(stdout).toContain('killed has no complete checkpoint: starting at step 0');
+    expect(stdout).toContain(`the previous log is kept as ${kept}`);
+    expect(readFileSync(place.path(kept), 'utf8')).toBe(before);
+    expect(figures('killed')).toEqual(wanted);
+  }
+  expect(readRun(place.path('killed')).configuration.saveEvery).toBe('10m');
 });
 
 it('takes no samples with a vocabulary that has no end of text, and says so', async () => {

@@ -14,7 +14,7 @@ const model = '--layers 6 --channels 512 --heads 8 --context 16 --seq 16 --batch
 
 /** Starts a run, asks it to stop, and gives it while it is being saved. */
 async function savingRun(place: Workplace, signal: NodeJS.Signals) {
-  place.data();
+  place.data({ vocabulary: 50257 });
   const options = '--steps 1000 --save-every 2 --keep 1 --val-every 0 --sample-every 0 --data data --out run --json';
   const { child, said, ended } = place.begin(`train ${model} ${options}`);
   await until(() => expect(said.stdout).toContain('"event":"checkpoint"'));

@@ -9,7 +9,7 @@ import { readOptionsFile } from '../../src/options/read-options.ts';
 import type { KernelRound } from '../../src/report/kernel-round.ts';
 import { train } from '../../src/train/train.ts';
 import { StreamViewer } from '../live/streams.ts';
-import { loader, tinyModel, workplace } from '../support/cli.ts';
+import { tinyModel, workplace } from '../support/cli.ts';
 import { edit, newKernels, testsOfLab } from '../support/lab.ts';
 import { until } from '../support/until.ts';
 
@@ -17,14 +17,14 @@ const place = workplace();
 newKernels(place.path('gelu'));
 /** Tests the kernels of a folder. */
 const test = (folder: string, ...args: readonly string[]) =>
-  place.run(['kernel', 'test', folder, '--device', 'cpu', ...args]);
+  place.here(['kernel', 'test', folder, '--device', 'cpu', ...args]);
 
 describe('on the CPU', () => testsOfLab('cpu'));
 
-it('a card that ends its process costs that process alone', () => {
+it('a card that ends its process costs that process alone', async () => {
   mkdirSync(place.path('crash'));
   writeFileSync(place.path('crash/card.mjs'), "process.kill(process.pid, 'SIGSEGV'); export default [];");
-  const { code, stderr } = test('crash');
+  const { code, stderr } = await test('crash');
   expect(stderr).toMatch(/^crash: the process for kernels was ended by SIGSEGV\n$/);
   expect(code).toBe(1);
 });
@@ -49,12 +49,7 @@ it.each([
     mode: 0o755,
   });
   if (code === '') vi.stubEnv('CXX', place.path('waits'));
-  const execArgv = process.execArgv;
-  process.execArgv = ['--import', loader];
-  onTestFinished(() => {
-    process.execArgv = execArgv;
-    vi.unstubAllEnvs();
-  });
+  onTestFinished(() => void vi.unstubAllEnvs());
   const limits = { 'importing the card': Object.values(hangs).includes(code) ? 1 : 600, 'compiling the kernels': 1 };
   using child = new KernelProcess({ seconds: 9, limits });
   edit(card, (text) => `${code}\n${text}`);
@@ -112,27 +107,27 @@ it.each([
   ],
   [['gelu', '--dtype', 'fp16'], /^--dtype takes one of fp32, tf32, bf16, fp8, not "fp16"/],
   [['gelu', '--time-limit', '0'], /^--time-limit takes /],
-])('kernel test %j is refused', (args, message) => {
-  const { code, stderr } = test(...(args as [string]));
+])('kernel test %j is refused', async (args, message) => {
+  const { code, stderr } = await test(...(args as [string]));
   expect(stderr).toMatch(message);
   expect(code).toBeGreaterThan(0);
 });
 
-it('kernel profile needs a GPU, and ncu', () => {
+it('kernel profile needs a GPU, and ncu', async () => {
   const profile = (device: string) =>
-    place.run(['kernel', 'profile', 'gelu', '--device', device], {
+    place.here(['kernel', 'profile', 'gelu', '--device', device], {
       PATH: place.path('none'),
       CUDA_HOME: '',
       CUDA_PATH: '',
     });
-  expect(profile('cpu')).toEqual({
+  expect(await profile('cpu')).toEqual({
     ...{ code: 1, stdout: '' },
     stderr: expect.stringMatching(
       /^kernel profile measures on a GPU, and the device is cpu: `npx gpt2 kernel show gelu --gpu 9\.0` needs no GPU\n$/,
     ),
   });
   if (existsSync('/usr/local/cuda/bin/ncu')) return;
-  expect(profile('cuda')).toEqual({
+  expect(await profile('cuda')).toEqual({
     ...{ code: 1, stdout: '' },
     stderr: expect.stringMatching(
       /^ncu is missing: it is part of Nsight Compute, .*; install it, add its folder to PATH, or/,
@@ -160,23 +155,23 @@ shift 6
   expect(code).toBe(1);
 });
 
-it('a kernel that the source lacks is named with the source', () => {
+it('a kernel that the source lacks is named with the source', async () => {
   newKernels(place.path('lacking'), { card: (text) => text.replace("kernel: 'gelu_forward'", "kernel: 'gelu'") });
-  const { stdout } = test('lacking');
+  const { stdout } = await test('lacking');
   expect(stdout).toMatch(/^there is no kernel gelu in \S+lacking\/gelu\.cu: it has gelu_forward\n/);
 });
 
-it('says that bf16 is not tested, and shows its errors where a compiler for GPUs is found', () => {
+it('says that bf16 is not tested, and shows its errors where a compiler for GPUs is found', async () => {
   const { source } = newKernels(place.path('wide'));
   const untested =
     /^gelu_forward bf16 {2}is not tested here: a CPU has only fp32 and fp8; it runs on a GPU(?: \((.*) compiles it\))?$/m;
-  const right = test('wide');
+  const right = await test('wide');
   expect(right.stdout).toMatch(untested);
   expect(right.code).toBe(0);
-  expect(test('wide', '--dtype', 'fp32').stdout).not.toContain('bf16');
+  expect((await test('wide', '--dtype', 'fp32')).stdout).not.toContain('bf16');
   if (untested.exec(right.stdout)![1] === undefined) return;
   edit(source, (text) => `${text}static_assert(sizeof(element) == 4, "is fp32");\n`);
-  const wrong = test('wide');
+  const wrong = await test('wide');
   expect(wrong.stdout).toMatch(
     /runs on a GPU, but does not compile:\n\S+gelu\.cu:\d+: error: static assertion .*is fp32/,
   );
@@ -190,20 +185,20 @@ it('a compiler that is named and cannot be used is not the same as none', () => 
   expect(code).toBe(1);
 });
 
-it('an import without an extension, and a folder instead of a file, are rejected in one line', () => {
+it('an import without an extension, and a folder instead of a file, are rejected in one line', async () => {
   const { card, source } = newKernels(place.path('paths'));
   const cardText = readFileSync(card, 'utf8');
   mkdirSync(place.path('paths/sub'));
   writeFileSync(place.path('paths/sizes.mjs'), 'export const block = 256;\n');
   for (const name of ['./sizes', './sub']) {
     writeFileSync(card, `import { block } from '${name}';\n${cardText}`);
-    expect(test('paths').stderr).toMatch(
+    expect((await test('paths')).stderr).toMatch(
       /^the kernel card paths\/card\.ts cannot be loaded: .*; name files with their extension, as \.\/launches\.mjs, and install packages\n$/,
     );
   }
   writeFileSync(card, cardText);
   edit(source, (text) => `#include "sub"\n${text}`);
-  expect(test('paths', '--dtype', 'fp32').stdout).toMatch(/gelu\.cu:1:10: fatal error: sub: /);
+  expect((await test('paths', '--dtype', 'fp32')).stdout).toMatch(/gelu\.cu:1:10: fatal error: sub: /);
 });
 
 const args = 'args: [out, x, count]';
@@ -217,15 +212,15 @@ it.each([
     /^a launch of gelu_forward in \S+card\.ts is undefined: leave it out of the list\n/m,
   ],
   [args, 'args: [out, x, count], stream: 1', /has "stream": it takes kernel, grid, block, shared, args\n/],
-])('a card with %j changed to %j is refused', (from, to, message) => {
+])('a card with %j changed to %j is refused', async (from, to, message) => {
   const folder = `card-with-${to.replaceAll(/\W+/g, '-')}`;
   newKernels(place.path(folder), { card: (text) => text.replace(from, to) });
-  const { code, stdout, stderr } = test(folder);
+  const { code, stdout, stderr } = await test(folder);
   expect(stdout + stderr).toMatch(message);
   expect(code).toBe(1);
 });
 
-it('a card names the instances of a template, also by the macro ELEMENT', () => {
+it('a card names the instances of a template, also by the macro ELEMENT', async () => {
   const from = '__global__ void gelu_forward(';
   const { card } = newKernels(place.path('template'), {
     source: (text) => text.replace(from, `template <class T, int BLOCK>\n${from}`).replaceAll(/element (?=\*)/g, 'T '),
@@ -237,9 +232,9 @@ it('a card names the instances of a template, also by the macro ELEMENT', () => 
       .replace("kernel: 'gelu_forward'", `kernel: ${name}`)
       .replace('launches', `instantiate: [${instance}], launches`);
   writeFileSync(card, named(instance));
-  expect(test('template').stdout).toMatch(/^all right: gelu_forward fp32/m);
+  expect((await test('template')).stdout).toMatch(/^all right: gelu_forward fp32/m);
   writeFileSync(card, named("'gelu_forward<ELEMENT, 128>'"));
-  expect(test('template').stdout).toMatch(
+  expect((await test('template')).stdout).toMatch(
     /^there is no kernel gelu_forward<float, 128> in \S+gelu\.cu: it has gelu_forward<float, 256>; add the instance of a template to instantiate\n/m,
   );
 });
@@ -289,8 +284,8 @@ it('kernel watch goes again at every save of a source, card or import, and survi
   }
 });
 
-it.each([[[]], [['--serve', '0']]])('kernel watch %j needs a folder', (args) => {
-  const { code, stderr } = place.run(['kernel', 'watch', 'nothing', '--device', 'cpu', ...args]);
+it.each([[[]], [['--serve', '0']]])('kernel watch %j needs a folder', async (args) => {
+  const { code, stderr } = await place.here(['kernel', 'watch', 'nothing', '--device', 'cpu', ...args]);
   expect(stderr).toMatch(/^cannot watch nothing: ENOENT.*; name a folder with a card\n$/);
   expect(code).toBe(1);
 });
@@ -348,7 +343,7 @@ it('kernel watch --serve shows every part of a round in a browser, and what is w
 it('train --kernel without a card, and a program that gives a text, are refused', async () => {
   const data = place.data();
   const kernels = '--kernel gelu --kernel none --model custom';
-  const { stderr } = place.run(`train --data ${data} ${tinyModel.join(' ')} ${kernels}`);
+  const { stderr } = await place.here(`train --data ${data} ${tinyModel.join(' ')} ${kernels}`);
   expect(stderr).toMatch(/^there is no kernel card in none: /m);
   await expect(train({ kernels: 'gelu' as never })).rejects.toThrow('kernels takes texts, not "gelu"');
 });

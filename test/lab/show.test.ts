@@ -249,10 +249,10 @@ describe.skipIf(!hasCompiler())('kernel show (needs nvcc or NVRTC)', () => {
     newKernels(shared.path('both'), { ops: ['gelu_forward', 'gelu_backward'] });
     writeFileSync(shared.path('two.cu'), twoKernels);
   });
-  const show = (...args: readonly string[]) => shared.run(['kernel', 'show', ...args]);
+  const show = (...args: readonly string[]) => shared.here(['kernel', 'show', ...args]);
 
-  it('a folder: a table for each dtype, at the sizes of d12', () => {
-    const { code, stdout, stderr } = show('norm', '--gpu', '9.0');
+  it('a folder: a table for each dtype, at the sizes of d12', async () => {
+    const { code, stdout, stderr } = await show('norm', '--gpu', '9.0');
     expect(stderr).toBe('');
     expect(stdout).toMatch(
       /^for compute capability 9\.0, launches of a training step of d12 with a batch of 8 x 1024\n\n/,
@@ -267,43 +267,43 @@ describe.skipIf(!hasCompiler())('kernel show (needs nvcc or NVRTC)', () => {
     }
     // One thread per row is 64 blocks.
     expect(stdout).toMatch(/^layernorm_forward has 64 blocks: 64 of the 132 SMs of an H100 have work$/m);
-    const other = show('norm', '--gpu', '8.9').stdout;
+    const other = (await show('norm', '--gpu', '8.9')).stdout;
     expect(other).toMatch(/^norm_forward\.layernorm fp32$/m);
     expect(other).not.toContain('have work');
     expect(code).toBe(0);
   });
 
-  it('a file: templates, spills, shared memory, and what they limit', () => {
+  it('a file: templates, spills, shared memory, and what they limit', async () => {
     const args = ['two.cu', '--gpu', '8.0', '--instantiate', 'mix<64>', '--block', '1024'];
-    const { stdout, stderr } = show(...args, '--shared', String(60 << 10));
+    const { stdout, stderr } = await show(...args, '--shared', String(60 << 10));
     expect(stderr).toBe('');
     expect(stdout).toMatch(/^for compute capability 8\.0\n\ntwo\.cu fp32\n/);
     expect(stdout).toMatch(/^ {2}mix<64> +32 +0 +61440 +[1-9]\d* +[1-9]\d* +[1-9]\d* +- +1024 +2 +64 of 64 +full$/m);
     expect(stdout).toMatch(/^ {2}add +\d+ +1024 +61440 +0 +0 +0 +- +1024 +2 +64 of 64 +full$/m);
     expect(stdout).toMatch(/^spill: /m);
-    const large = show(...args, '--shared', String(100 << 10), '--kernel', 'mix<64>').stdout;
+    const large = (await show(...args, '--shared', String(100 << 10), '--kernel', 'mix<64>')).stdout;
     expect(large).toMatch(/^ {2}mix<64> .* 1 +32 of 64 +shared memory$/m);
     expect(large).toMatch(/^shared memory: with less /m);
     expect(large).not.toMatch(/^ {2}add /m);
-    expect(show(...args, '--shared', String(164 << 10)).stdout).toMatch(/^0 blocks: the launch fails/m);
+    expect((await show(...args, '--shared', String(164 << 10))).stdout).toMatch(/^0 blocks: the launch fails/m);
   });
 
-  it('one kernel: of the cards that launch it', () => {
-    const { stdout, stderr } = show('both', '--gpu', '9.0', '--dtype', 'fp32', '--kernel', 'gelu_backward');
+  it('one kernel: of the cards that launch it', async () => {
+    const { stdout, stderr } = await show('both', '--gpu', '9.0', '--dtype', 'fp32', '--kernel', 'gelu_backward');
     expect(stderr).toBe('');
     expect(stdout.match(/^\S.* fp32$/gm)).toEqual(['gelu_backward fp32']);
     expect(stdout.match(/^ {2}gelu\w+/gm)).toEqual(['  gelu_backward']);
   });
 
-  it('a card whose kernel is missing is refused', () => {
+  it('a card whose kernel is missing is refused', async () => {
     newKernels(shared.path('other'), { source: () => '__global__ void renamed(float *x) {}' });
-    expect(show('other', '--gpu', '9.0', '--dtype', 'fp32').stderr).toBe(
+    expect((await show('other', '--gpu', '9.0', '--dtype', 'fp32')).stderr).toBe(
       'there is no kernel gelu_forward in other: it has renamed\n',
     );
   });
 
-  it('PTX has the lines of the source', () => {
-    const { stdout, stderr } = show('two.cu', '--gpu', '9.0', '--ptx', '--kernel', 'add');
+  it('PTX has the lines of the source', async () => {
+    const { stdout, stderr } = await show('two.cu', '--gpu', '9.0', '--ptx', '--kernel', 'add');
     expect(stderr).toBe('');
     expect(stdout).toMatch(/^\/\/ add \(two\.cu fp32\), compute capability 9\.0\n\.visible \.entry _Z3addPfPKf\(/);
     expect(stdout).toContain('\n// two.cu:5  __syncthreads();\n    bar.sync  0;\n');
@@ -313,16 +313,16 @@ describe.skipIf(!hasCompiler())('kernel show (needs nvcc or NVRTC)', () => {
     expect(stdout).not.toContain('.loc');
   });
 
-  it('a listing is of the first dtype that the card takes', () => {
-    const { stdout } = show('norm', '--gpu', '9.0', '--ptx');
+  it('a listing is of the first dtype that the card takes', async () => {
+    const { stdout } = await show('norm', '--gpu', '9.0', '--ptx');
     expect(stdout.match(/^\/\/ layernorm_forward \(.*$/gm)).toEqual([
       '// layernorm_forward (norm_forward.layernorm fp32), compute capability 9.0',
     ]);
     expect(stdout).toContain('layernorm.cu:');
   });
 
-  it.skipIf(findTool('nvdisasm') === undefined)('SASS has the lines of the source (needs nvdisasm)', () => {
-    const { stdout, stderr } = show('two.cu', '--gpu', '9.0', '--sass');
+  it.skipIf(findTool('nvdisasm') === undefined)('SASS has the lines of the source (needs nvdisasm)', async () => {
+    const { stdout, stderr } = await show('two.cu', '--gpu', '9.0', '--sass');
     expect(stderr).toBe('');
     expect(stdout).toMatch(/^\/\/ two\.cu:5 {2}__syncthreads\(\);\n {4}\/\*\w+\*\/ BAR\.SYNC/m);
     expect(stdout).toContain('// two.cu:1 (inlined at two.cu:4)');
@@ -336,20 +336,20 @@ describe.skipIf(!hasCompiler())('kernel show (needs nvcc or NVRTC)', () => {
     [['none.cu'], /^the kernels none\.cu cannot be read: /],
     [['none'], /^there is no kernel card in none: /],
     [['two.cu', '--ptx', '--sass'], /cannot be used with/],
-  ])('%j is refused', (args, message) => {
-    const { code, stdout, stderr } = show(...args);
+  ])('%j is refused', async (args, message) => {
+    const { code, stdout, stderr } = await show(...args);
     expect(stderr).toMatch(message);
     expect(stdout).toBe('');
     expect(code).toBeGreaterThan(0);
   });
 
-  it('without a GPU it asks for one; without nvdisasm it says which package has it', () => {
+  it('without a GPU it asks for one; without nvdisasm it says which package has it', async () => {
     const env = { GPT2_LIBRARY: place.path('none.so') };
     expect(shared.run(['kernel', 'show', 'two.cu'], env).stderr).toMatch(
       /^cannot tell this machine's GPU: .*; or give its compute capability, as --gpu 9\.0\n$/,
     );
     if (findTool('nvdisasm') !== undefined) return;
-    expect(show('two.cu', '--gpu', '9.0', '--sass').stderr).toMatch(
+    expect((await show('two.cu', '--gpu', '9.0', '--sass')).stderr).toMatch(
       /^SASS needs nvdisasm, which is missing: .*nvidia-cuda-nvdisasm/,
     );
   });

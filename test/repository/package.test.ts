@@ -15,7 +15,8 @@ import { describe, expect, it } from 'vitest';
 import packageJson from '../../package.json' with { type: 'json' };
 import { packageRoot } from '../../src/base/package-root.ts';
 import { asTyped, continueWith, shellWord } from '../../src/base/wording.ts';
-import { loader, Workplace } from '../support/cli.ts';
+import { loader } from '../support/built.ts';
+import { Workplace } from '../support/cli.ts';
 
 it.each([
   ['run `npm run build:cuda`', 'run `npm --prefix node_modules/gpt2.ts run build:cuda`'],

@@ -51,21 +51,21 @@ export function testUnder(
 
 export function testsOfLab(device: 'cpu' | 'cuda'): void {
   const place = workplace();
-  const run = (...args: readonly string[]) => place.run(['kernel', ...args, '--device', device]);
+  const run = (...args: readonly string[]) => place.here(['kernel', ...args, '--device', device]);
   const gelu = ['gelu_forward', 'gelu_backward'];
 
-  it('test: a naive kernel is right', () => {
+  it('test: a naive kernel is right', async () => {
     newKernels(place.path('right'));
-    const { code, stdout, stderr } = run('test', 'right');
+    const { code, stdout, stderr } = await run('test', 'right');
     expect(stderr).toBe('');
     expect(stdout).toMatch(/^gelu_forward fp32 {2}count 4096 {2}right: 1 results, errors up to \d+% of the bound$/m);
     expect(stdout).toMatch(/^all right: gelu_forward fp32/m);
     expect(code).toBe(0);
   });
 
-  it('test: a wrong kernel is shown, with a map', () => {
+  it('test: a wrong kernel is shown, with a map', async () => {
     newKernels(place.path('wrong'), { source: (text) => text.replace('i >= count', 'i >= count || i % 64 == 7') });
-    const { code, stdout } = run('test', 'wrong', '--dtype', 'fp32');
+    const { code, stdout } = await run('test', 'wrong', '--dtype', 'fp32');
     expect(stdout).toMatch(
       /^gelu_forward fp32 {2}count 4096 {2}out is wrong in 64 of 4096 elements \(64 of them NaN: .*; the first, \[7\], is NaN, expected /m,
     );
@@ -74,24 +74,24 @@ export function testsOfLab(device: 'cpu' | 'cuda'): void {
     expect(code).toBe(1);
   });
 
-  it('test: a kernel that hangs ends with its process, and the next one is tested', () => {
+  it('test: a kernel that hangs ends with its process, and the next one is tested', async () => {
     const loop = '  volatile const float *always = (const float *)in;\n  while (always[0] == always[0]) {}\n';
     const source = (text: string) => text.replace(/(void gelu_forward\(.*\n)/, `$1${loop}`);
     newKernels(place.path('stuck'), { ops: gelu, source });
     // Under the emulator's checks a launch of 100,003 threads takes a second.
     const seconds = device === 'cpu' ? '3' : '1';
-    const { code, stdout } = run('test', 'stuck', '--dtype', 'fp32', '--time-limit', seconds);
+    const { code, stdout } = await run('test', 'stuck', '--dtype', 'fp32', '--time-limit', seconds);
     expect(stdout).toContain(`the kernel gelu_forward of stuck did not end within ${seconds} s: look for a loop`);
     expect(stdout).toMatch(/^gelu_backward fp32 .* right: /m);
     expect(stdout).toMatch(/^wrong: gelu_forward fp32$/m);
     expect(code).toBe(1);
   });
 
-  it('test: an access out of bounds names the kernel, and the next one is tested', () => {
+  it('test: an access out of bounds names the kernel, and the next one is tested', async () => {
     // Far outside of what a GPU has mapped.
     const source = (text: string) => text.replace(/(void gelu_forward\(.*\n)/, '$1  out[1ll << 40] = 0;\n');
     newKernels(place.path('outside'), { ops: gelu, source });
-    const { code, stdout } = run('test', 'outside', '--dtype', 'fp32');
+    const { code, stdout } = await run('test', 'outside', '--dtype', 'fp32');
     expect(stdout).toMatch(
       device === 'cuda'
         ? /^outside: the kernel gelu_forward failed: .*; `(npx gpt2|npm run gpt2 --) kernel test outside --sanitize` or `--device cpu` finds where$/m
@@ -102,9 +102,9 @@ export function testsOfLab(device: 'cpu' | 'cuda'): void {
     expect(code).toBe(1);
   });
 
-  it('bench: a kernel beside ours, in the sizes of a step, and its history', () => {
+  it('bench: a kernel beside ours, in the sizes of a step, and its history', async () => {
     newKernels(place.path('timed'), { ops: ['gelu_forward', 'norm_backward.layernorm'] });
-    const { code, stdout, stderr } = run('bench', 'timed', '--dtype', 'fp32');
+    const { code, stdout, stderr } = await run('bench', 'timed', '--dtype', 'fp32');
     expect(stderr).toBe('');
     expect(stdout.startsWith('on a CPU these are times of the emulator: they say nothing about a GPU\n')).toBe(
       device === 'cpu',
@@ -195,9 +195,9 @@ export function testsOfLab(device: 'cpu' | 'cuda'): void {
     expect(without.code).toBe(1);
   });
 
-  it('test: an error of the compiler is shown as it is', () => {
+  it('test: an error of the compiler is shown as it is', async () => {
     newKernels(place.path('typo'), { source: (text) => text.replace('tanhf', 'tanhh') });
-    const { code, stdout } = run('test', 'typo', '--dtype', 'fp32');
+    const { code, stdout } = await run('test', 'typo', '--dtype', 'fp32');
     expect(stdout).toMatch(/gelu\.cu:13:.*error.*tanhh/);
     expect(code).toBe(1);
   });
