@@ -10,7 +10,7 @@ import { Gpt2Error, NativeError } from '../../src/base/errors.ts';
 import { Channel, introduce } from '../../src/ranks/channel.ts';
 import type { Place } from '../../src/ranks/place.ts';
 import { RankError, Ranks } from '../../src/ranks/ranks.ts';
-import { loader } from '../support/cli.ts';
+import { moduleLoader, moduleOf } from '../support/built.ts';
 import { freePort } from '../support/ranks.ts';
 
 const here = hostname();
@@ -165,10 +165,10 @@ describe('failing', () => {
 
   it('a rank that fails after much output is reported with the end of it', () => {
     const program = `
-      import { launchRanks } from ${JSON.stringify(new URL('../../src/ranks/launch.ts', import.meta.url))};
+      import { launchRanks } from '${moduleOf('ranks/launch.ts')}';
       if (!process.env.RANK) await launchRanks(2).catch(({ message }) => console.log(message));
       if (process.env.RANK === '1') process.stderr.write('-'.repeat(9000) + 'the reason', () => process.exit(3));`;
-    const args = ['--import', loader, '--input-type=module', '--eval', program];
+    const args = [...moduleLoader, '--input-type=module', '--eval', program];
     const { stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
     expect(stdout, stderr).toMatch(/^rank 1 ended with 3: -+the reason\n$/);
   });
