@@ -96,6 +96,9 @@ __global__ void __launch_bounds__(threads)
 // Shared memory for ROWS rows of dout, in and dresidual for each warp.
 template <int PACKS, int ROWS>
 constexpr int backward_shared_bytes = warps * ROWS * 3 * PACKS * 32 * 16;
+// Shared memory of a block, at least and at most, on GPUs from compute capability 8.0 on: kernels that no GPU launches
+// are not compiled.
+constexpr int least_shared_limit = 99 << 10, largest_shared_limit = 227 << 10;
 
 // Two blocks share an SM where the lanes' sums leave enough registers. cp.async loads rows into shared memory, so
 // pending loads take no registers. Each lane reads only the 16-byte packs that it has copied itself, so no thread waits
@@ -307,8 +310,15 @@ int ops::norm_backward(gpt2_context &context, void *din, uint8_t *values, float 
                                values, scale, norm);
             return true;
           };
-          return launch(backward_kernel<CENTERED, T, V, packs, 2, FP8>, backward_shared_bytes<packs, 2>) ||
-                 launch(backward_kernel<CENTERED, T, V, packs, 1, FP8>, backward_shared_bytes<packs, 1>);
+          constexpr int two_rows = backward_shared_bytes<packs, 2>;
+          if constexpr (two_rows <= largest_shared_limit) {
+            if (launch(backward_kernel<CENTERED, T, V, packs, 2, FP8>, two_rows)) return true;
+          }
+          if constexpr (two_rows <= least_shared_limit) {
+            return false;
+          } else {
+            return launch(backward_kernel<CENTERED, T, V, packs, 1, FP8>, backward_shared_bytes<packs, 1>);
+          }
         });
     if (!done) {
       // The parameters come first, because din may be dout.

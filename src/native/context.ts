@@ -163,10 +163,6 @@ export class Context {
     this.#context = undefined;
     if (context !== undefined) this.#bindings.contextDestroy({ context });
   }
-
-  protected get isClosed(): boolean {
-    return this.#context === undefined;
-  }
 }
 
 /** @param text from `gpt2_last_error`; it begins with the function's name, which NativeError adds itself */

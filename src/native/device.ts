@@ -1,5 +1,4 @@
-// A device: one context of a native library, and everything allocated in it: memory, events, recorded programs. One file, because
-// all of this ends with the context.
+// A device: one context of a native library, and everything that ends with it: memory, events, recorded programs.
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import { checkGiven } from '../base/checks/given.ts';
 import { whole } from '../base/checks/number.ts';
@@ -176,7 +175,6 @@ export class Device extends Context {
    * device are ignored, because it can free nothing.
    */
   close(): void {
-    if (this.isClosed) return;
     for (const owned of [...this.#owned].reverse()) {
       try {
         owned.close();

@@ -119,10 +119,10 @@ describeBackends('norms', (device) => {
     const stored = { scale: bench.floats('scale', [2]), norm: bench.floats('norm', [2]) };
     const values = bench.tensor('values', [2, 8], undefined, 'fp8');
     for (const [changed, text] of [
-      [{ out: null }, 'expected out != NULL || values != NULL'],
+      [{ out: null }, 'expected out != null || values != null'],
       [{ bias: weight }, 'expected both bias and mean, or neither'],
       [stored, 'expected both scale and values, or neither'],
-      [{ ...stored, values }, 'expected values == NULL || C % 16 == 0, got C = 8'],
+      [{ ...stored, values }, 'expected values == null || C % 16 == 0, got C = 8'],
     ] as const) {
       expect(() => normForward(device(), { ...args, ...changed })).toThrow(`norm_forward: ${text}`);
     }

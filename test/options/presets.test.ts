@@ -8,7 +8,7 @@ import { completeOptions } from '../../src/options/complete-options.ts';
 import { type PresetName, readPreset, runPresetNames } from '../../src/options/presets.ts';
 import { readOptionsFile, readValue } from '../../src/options/read-options.ts';
 import { resolveSources } from '../../src/options/sources.ts';
-import { type Configuration, type OptionName, optionRows } from '../../src/options/table.ts';
+import { type Configuration, type OptionName, optionRows, type TrainOptions } from '../../src/options/table.ts';
 import { mismatches, readReference, referenceNames } from '../../src/report/compare/reference.ts';
 import { workplace } from '../support/cli.ts';
 
@@ -32,10 +32,19 @@ describe.each(runPresetNames)('%s', (name) => {
   });
 });
 
+const against = (options: TrainOptions, curve: string) => {
+  const configuration = { ...completeOptions(options, 'cuda'), ...presetConfig(options.model!) } as Configuration;
+  return mismatches(configuration, readReference(curve));
+};
+
+it("gpt2-124m-fineweb is configured as llm.c's curve once the data tells the steps", () => {
+  const options = { ...readPreset('gpt2-124m-fineweb').options, steps: 19_560 };
+  expect(against(options, 'llmc-d12-fineweb10b-8xh100')).toEqual([]);
+});
+
 it.each(referenceNames())('%s is the preset of a run that is configured as the curve', (name) => {
   const { options } = readPreset(name as PresetName);
-  const configuration = { ...completeOptions(options, 'cuda'), ...presetConfig(options.model!) } as Configuration;
-  expect(mismatches(configuration, readReference(name))).toEqual([]);
+  expect(against(options, name)).toEqual([]);
   // Whatever the defaults become.
   const names =
     'data order seed batch sequence totalBatch steps learningRate warmup schedule finalLearningRateFraction';

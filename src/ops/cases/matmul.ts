@@ -50,7 +50,8 @@ export function linear(input: Numbers, weight: Numbers, bias: Numbers | undefine
   return product(input, weight, { N, K: C, O }, 'nt').map((value, index) => value + (bias?.[index % O] ?? 0));
 }
 
-// Aligned and not, one tile and several, fewer and more steps of k than a tile, sums over many rows.
+// Aligned and not, one tile and several, fewer and more steps of k than a tile, sums over many rows, more than the 384 terms that
+// the CPU library sums at a time.
 const sizes = [
   { N: 128, C: 128, O: 384 },
   { N: 1, C: 64, O: 72 },
@@ -58,6 +59,7 @@ const sizes = [
   { N: 64, C: 80, O: 320 },
   { N: 129, C: 72, O: 200 },
   { N: 257, C: 384, O: 136 },
+  { N: 13, C: 392, O: 72 },
 ];
 const gpuSizes = [
   { N: 1000, C: 768, O: 776 },

@@ -1,6 +1,6 @@
 // Defines an op's cases: sizes, inputs, the formula in double precision, and the largest accepted error.
 import type { Dtype } from '../../native/device.ts';
-import type { OpVariant } from '../contract.ts';
+import { absentIn, type OpVariant } from '../contract.ts';
 import { plainOps } from '../plain-ops.ts';
 import { type ContractOf, type OpName, variantNamed } from '../variants.ts';
 import type { Numbers, Random } from './case-numbers.ts';
@@ -64,8 +64,9 @@ export interface OpCases extends Definition<string> {
  * Whether a dtype has to be tested with an op. In tf32 only matmuls differ from fp32. In fp8 only ops with tensors in FP8 are
  * new: the others are those of bf16 (on a CPU, of fp32).
  */
-export function isAffected({ variant: { op, when }, bounds, sizes }: OpCases, dtype: Dtype): boolean {
-  const isFp8 = Object.entries(op.tensors).some(([name, { type }]) => type === 'fp8' && when[name] !== null);
+export function isAffected({ variant, bounds, sizes }: OpCases, dtype: Dtype): boolean {
+  const absent = absentIn(variant);
+  const isFp8 = Object.entries(variant.op.tensors).some(([name, { type }]) => type === 'fp8' && !absent.includes(name));
   if (isFp8 || dtype === 'fp8') return isFp8 && dtype === 'fp8';
   return (
     dtype !== 'tf32' ||
