@@ -1,8 +1,8 @@
 // The parts of a model's layers, as one table: GPT-2's, and those of a modern GPT (docs/recipe.md). Options, checks and defaults
-// derive from this table. Each part with alternatives has a separate file: norm.ts, mlp.ts, positions.ts, head.ts; initial
+// derive from this table. Each part with alternatives has a separate file: norm.ts, linear.ts, positions.ts, head.ts; initial
 // weights are in parameters.ts.
 import { real } from '../base/checks/number.ts';
-import { UsageError, words } from '../base/errors.ts';
+import { usageError } from '../base/errors.ts';
 
 /** The alternatives of each part, GPT-2's first. A part that is a number has a range instead; GPT-2's value is 0. */
 export const parts = {
@@ -58,20 +58,12 @@ export const architectureOf = (config: GivenParts): Architecture => ({
 export function checkArchitecture(config: GivenParts, headSize: number): void {
   const { positions, queryKeyNorm, attentionScale } = architectureOf(config);
   if (positions === 'rotary' && headSize % 4 !== 0) {
-    throw new UsageError(
-      words`positions rotary need a head size that is a multiple of 4, not ${headSize}; take other --channels or --heads`,
-      { options: ['channels', 'heads'] },
-    );
+    throw usageError`positions rotary need a head size that is a multiple of 4, not ${headSize}; take other --channels or --heads`;
   }
   if (queryKeyNorm === 'rmsnorm' && headSize % 2 !== 0) {
-    throw new UsageError(
-      words`queryKeyNorm rmsnorm needs an even head size, not ${headSize}; take other --channels or --heads`,
-      { options: ['channels', 'heads'] },
-    );
+    throw usageError`queryKeyNorm rmsnorm needs an even head size, not ${headSize}; take other --channels or --heads`;
   }
   if (attentionScale !== 0 && positions === 'learned' && queryKeyNorm === 'none') {
-    throw new UsageError(
-      `attentionScale ${attentionScale} needs positions rotary or queryKeyNorm rmsnorm, whose kernel applies it; give one of them`,
-    );
+    throw usageError`attentionScale ${attentionScale} needs positions rotary or queryKeyNorm rmsnorm, whose kernel applies it; give one of them`;
   }
 }

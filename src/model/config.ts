@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { checkGiven } from '../base/checks/given.ts';
 import { whole } from '../base/checks/number.ts';
-import { UsageError, words } from '../base/errors.ts';
+import { usageError } from '../base/errors.ts';
 import type { Dtype } from '../native/device.ts';
 import { architectureOf, checkArchitecture, type GivenParts, parts } from './architecture.ts';
 
@@ -86,14 +86,11 @@ export function checkConfig(config: ModelConfig): ModelConfig {
   const sizes = { layers: size, channels: size, heads: size, context: size, vocabularySize: size };
   checkGiven(config, sizes, parts);
   if (config.channels % config.heads !== 0) {
-    throw new UsageError(
-      words`channels ${config.channels} are not divisible by heads ${config.heads}; give --heads that divide --channels`,
-      { options: ['channels', 'heads'] },
-    );
+    throw usageError`channels ${config.channels} are not divisible by heads ${config.heads}; give --heads that divide --channels`;
   }
   checkArchitecture(config, config.channels / config.heads);
   if (config.vocabularySize > 65536) {
-    throw new UsageError(`vocabularySize ${config.vocabularySize} is over 65536, the most that a token file can hold`);
+    throw usageError`vocabularySize ${config.vocabularySize} is over 65536, the most that a token file can hold`;
   }
   return config;
 }
@@ -101,10 +98,7 @@ export function checkConfig(config: ModelConfig): ModelConfig {
 /** @throws UsageError for sizes that the matmuls of a dtype do not take */
 export function checkDtype({ channels }: Pick<ModelConfig, 'channels'>, dtype: Dtype): void {
   if (dtype !== 'fp8' || channels % 16 === 0) return;
-  throw new UsageError(
-    words`dtype fp8 needs channels that are a multiple of 16, not ${channels}; take other --channels or --dtype`,
-    { options: ['channels', 'dtype'] },
-  );
+  throw usageError`dtype fp8 needs channels that are a multiple of 16, not ${channels}; take other --channels or --dtype`;
 }
 
 /** Rows of the head: the vocabulary rounded up to a multiple of 128, so that every tile of the head's matmul is full. */

@@ -125,7 +125,7 @@ export class ShardedParameters implements ParameterCopy {
     const bucket = this.#bucketOf(name);
     const gathered = this.#sharding.gather(this.matrices, bucket);
     // Wait before the copy to the host, which blocks the event loop and thus the detection of a rank that has ended.
-    await gathered.device.finished();
+    await this.#sharding.communicator.device.finished();
     this.#sharding.communicator.check();
     return gathered.readInto(values, start - bucket.start);
   }

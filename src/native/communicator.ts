@@ -2,7 +2,8 @@
 // src/ops/collectives.ts; src/ranks launches ranks and brings them together.
 import { Gpt2Error, NativeError } from '../base/errors.ts';
 import { GPT2_COMMUNICATOR, type Pointer } from './bindings.generated.ts';
-import type { CommunicatorDescription, Device, DeviceBuffer } from './device.ts';
+import type { CommunicatorDescription } from './context.ts';
+import type { Device, DeviceBuffer } from './device.ts';
 import { bytesOf, type ElementType, elementCount } from './element-types.ts';
 import { Tensor } from './tensor.ts';
 

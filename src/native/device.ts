@@ -1,85 +1,26 @@
-// A device: one context of a native library, and everything allocated in it: memory, events, recorded programs. Calls turn
-// statuses into errors. One file, because all of this ends with the context.
+// A device: one context of a native library, and everything allocated in it: memory, events, recorded programs. One file, because
+// all of this ends with the context.
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import { checkGiven } from '../base/checks/given.ts';
 import { whole } from '../base/checks/number.ts';
-import { Gpt2Error, NativeError } from '../base/errors.ts';
-import { type Bindings, GPT2_DTYPE, GPT2_STATUS, type Pointer } from './bindings.generated.ts';
-import type { ElementType } from './element-types.ts';
-import { type LibraryKind, libraryFix } from './find-library.ts';
-import { viewMemory } from './koffi.ts';
+import { NativeError } from '../base/errors.ts';
+import type { Bindings, Pointer } from './bindings.generated.ts';
+import { Context, type DeviceOptions, dtypes } from './context.ts';
+import { DeviceBuffer, PinnedBuffer } from './device-memory.ts';
 import { loadLibrary } from './library.ts';
 
-/** How the ranks of a communicator exchange data. */
-export interface CommunicatorDescription {
-  /** The GPUs' copy engines, NCCL, or the loopback of the CPU library. */
-  readonly carrier: 'copies' | 'nccl' | 'loopback';
-  /** Rows of `reduceScatter`'s output: one per rank, or 1, their sum. */
-  readonly parts: number;
-  /** Why copies arrive before the signal after them; "" without copy engines. */
-  readonly ordering: 'flushed' | 'nvlink' | '';
-  /** Why NCCL is used although copy engines might work; else "". */
-  readonly reason: string;
-}
+export { type DeviceDescription, type DeviceOptions, type Dtype, dtypes, elementTypesOf } from './context.ts';
+export { DeviceBuffer, type PinnedBuffer } from './device-memory.ts';
 
 /** Ops that can be run again and again; see `Device.program`. */
 export interface Program {
   run(): void;
 }
 
-export const dtypes = ['fp32', 'tf32', 'bf16', 'fp8'] as const;
 const optionKinds = {
   ...{ index: whole(0, 2 ** 31 - 1), dtype: dtypes, threads: whole(0, 1024) },
   ...({ accumulates: 'switch', graphs: 'switch' } as const),
 };
-/** The precision of a context; GPT2_DTYPE in cuda/gpt2.h gives the type of each kind of tensor. */
-export type Dtype = (typeof dtypes)[number];
-
-export interface DeviceOptions {
-  /** The CPU library or the CUDA library. */
-  readonly kind: LibraryKind;
-  /** Index of the GPU. Default 0. */
-  readonly index?: number | undefined;
-  /** Default fp32. */
-  readonly dtype?: Dtype | undefined;
-  /** CPU threads. Default 0: all cores. */
-  readonly threads?: number | undefined;
-  /** Whether gradients are summed over micro-batches; in bf16 they are then stored in fp32. Default false. */
-  readonly accumulates?: boolean | undefined;
-  /** False enqueues programs op by op instead of recording them as graphs: the same bits. Default true. */
-  readonly graphs?: boolean | undefined;
-}
-
-/** The library's description of an open device. */
-export interface DeviceDescription {
-  readonly library: LibraryKind;
-  readonly device: string;
-  readonly codePath: string;
-  readonly threads: number;
-  readonly canCapture: boolean;
-  readonly dtypes: readonly Dtype[];
-  /** "9.0"; absent for a CPU. */
-  readonly computeCapability?: string;
-}
-
-type ContextFunction = {
-  [K in keyof Bindings]: Parameters<Bindings[K]>[0] extends { context: Pointer | null } ? K : never;
-}[keyof Bindings];
-type ContextArguments<K extends ContextFunction> = Omit<Parameters<Bindings[K]>[0], 'context'>;
-
-/** A type of weights, activations and gradients. */
-export type RealType = ElementType & ('fp32' | 'bf16');
-
-/**
- * The types of weights, activations and their gradients (`elementType`), and of matrix gradients: sums over micro-batches would lose
- * too much precision in bf16.
- */
-export function elementTypesOf({ kind, dtype = 'fp32', accumulates = false }: DeviceOptions) {
-  const isBf16 = dtype === 'bf16' || (dtype === 'fp8' && kind === 'cuda');
-  return { elementType: realType(isBf16), gradientType: realType(isBf16 && !accumulates) };
-}
-
-const realType = (isBf16: boolean): RealType => (isBf16 ? 'bf16' : 'fp32');
 
 /**
  * A GPU or the CPU, with everything allocated on it.
@@ -87,23 +28,12 @@ const realType = (isBf16: boolean): RealType => (isBf16 ? 'bf16' : 'fp32');
  * using device = Device.open({ kind: 'cpu', threads: 2 });
  * console.log(device.description.codePath, device.memory().available);
  */
-export class Device {
-  readonly description: DeviceDescription;
-  readonly dtype: Dtype;
-  /** Type of weights, activations and their gradients. */
-  readonly elementType: RealType;
-  /** Type of matrix gradients. */
-  readonly gradientType: RealType;
+export class Device extends Context {
   /** Whether programs are recorded as graphs, and run while the host continues. */
   readonly graphs: boolean;
-  /** Whether a call of the driver has failed; later calls may never return. */
-  hasFailed = false;
-  readonly #bindings: Bindings;
   readonly #owned = new Set<{ close(): void }>();
-  #context: Pointer | undefined;
   #event: Pointer | undefined;
   #workspace: DeviceBuffer | undefined;
-  #observer: ((name: string, args: object) => void) | undefined;
 
   /**
    * Opens a device; close it with `close()` or `using`.
@@ -114,68 +44,10 @@ export class Device {
     return new Device(options, loadLibrary(options.kind));
   }
 
-  /** Use `open`. @param bindings functions of the library, or stand-ins (absent-device.ts) */
+  /** Use `open`. */
   constructor(options: DeviceOptions, bindings: Bindings) {
-    const { kind, index = 0, dtype = 'fp32', threads = 0, accumulates = false, graphs = true } = options;
-    this.#bindings = bindings;
-    const out = new BigUint64Array(1);
-    const status = this.#bindings.contextCreate({
-      context: out,
-      device: index,
-      dtype: GPT2_DTYPE[`GPT2_${dtype.toUpperCase() as Uppercase<Dtype>}`],
-      threads,
-      accumulates: accumulates ? 1 : 0,
-    });
-    const context = out[0]!;
-    if (status !== GPT2_STATUS.GPT2_OK) {
-      const detail = context === 0n ? 'out of memory' : this.#bindings.lastError({ context });
-      if (context !== 0n) this.#bindings.contextDestroy({ context });
-      const path = process.env.GPT2_KERNELS ? 'correct or unset GPT2_KERNELS, ' : '';
-      const isUnsupported = kind === 'cuda' && status === GPT2_STATUS.GPT2_UNSUPPORTED;
-      const build = isUnsupported ? `${libraryFix(kind)} if the library was built for other GPUs, ` : '';
-      const advice = `${path}choose another device or dtype, ${build}or see \`npm run gpt2 -- doctor\``;
-      throw failure('gpt2_context_create', status, detail).with({ where: undefined, advice });
-    }
-    this.#context = context;
-    this.dtype = dtype;
-    ({ elementType: this.elementType, gradientType: this.gradientType } = elementTypesOf(options));
-    this.description = JSON.parse(this.#bindings.contextDescription({ context })) as DeviceDescription;
-    this.graphs = graphs && this.description.canCapture;
-  }
-
-  /**
-   * Calls a function of the library in this context, arguments by name.
-   * @throws NativeError with the library's text if the status is not GPT2_OK; Gpt2Error after close
-   */
-  call<K extends ContextFunction>(name: K, args: ContextArguments<K>): void {
-    if (this.#context === undefined) throw new Gpt2Error(`${name}: the device is closed`);
-    const native = this.#bindings[name] as (args: object) => number;
-    const status = native({ context: this.#context, ...args });
-    if (status === GPT2_STATUS.GPT2_OK) {
-      const observer = this.#observer;
-      this.#observer = undefined;
-      try {
-        observer?.(name, args);
-      } finally {
-        this.#observer = observer;
-      }
-      return;
-    }
-    if (status === GPT2_STATUS.GPT2_DEVICE_ERROR) this.hasFailed = true;
-    const detail = this.#bindings.lastError({ context: this.#context });
-    const symbol = `gpt2_${name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)}`;
-    const description = this.#bindings.contextDescription({ context: this.#context });
-    throw failure(symbol, status, detail, (JSON.parse(description) as { failedRank?: number }).failedRank);
-  }
-
-  /** Passes every successful call that `enqueue` makes to `observer`, with its arguments; not the observer's own calls. */
-  async observed<R>(observer: (name: string, args: object) => void, enqueue: () => Promise<R>): Promise<R> {
-    this.#observer = observer;
-    try {
-      return await enqueue();
-    } finally {
-      this.#observer = undefined;
-    }
+    super(options, bindings);
+    this.graphs = (options.graphs ?? true) && this.description.canCapture;
   }
 
   /** Allocates zeroed device memory; it lives until it or the device is closed. */
@@ -190,16 +62,6 @@ export class Device {
     const buffer = new PinnedBuffer(this, bytes);
     this.#owned.add(buffer);
     return buffer;
-  }
-
-  /** The library's description of a communicator of this device. */
-  describeCommunicator(communicator: Pointer): CommunicatorDescription {
-    return JSON.parse(this.#bindings.communicatorDescription({ communicator })) as CommunicatorDescription;
-  }
-
-  /** The library's description of a module's kernels, as JSON. */
-  describeModule(module: Pointer): string {
-    return this.#bindings.moduleDescription({ module });
   }
 
   /** Closes `resource` with the device, newest first. A second call makes it the newest. */
@@ -314,7 +176,7 @@ export class Device {
    * device are ignored, because it can free nothing.
    */
   close(): void {
-    if (this.#context === undefined) return;
+    if (this.isClosed) return;
     for (const owned of [...this.#owned].reverse()) {
       try {
         owned.close();
@@ -323,102 +185,11 @@ export class Device {
       }
     }
     this.#owned.clear();
-    const context = this.#context;
-    this.#context = undefined;
-    this.#bindings.contextDestroy({ context });
+    this.destroy();
   }
 
   [Symbol.dispose](): void {
     this.close();
-  }
-}
-
-/** @param text from `gpt2_last_error`; it begins with the function's name, which NativeError adds itself */
-function failure(symbol: string, status: number, text: string, failedRank?: number): NativeError {
-  const name = Object.entries(GPT2_STATUS).find(([, value]) => value === status)?.[0] ?? `status ${status}`;
-  return new NativeError(symbol, name, text.replace(`${symbol}: `, '') || name, failedRank);
-}
-
-/** Device memory. Any use after `close()` throws. */
-export class DeviceBuffer {
-  readonly device: Device;
-  readonly bytes: number;
-  readonly name: string;
-  readonly #onClose: () => void;
-  #pointer: Pointer | undefined;
-  #isLeft = false;
-
-  /** Use `Device.allocate`. */
-  constructor(device: Device, bytes: number, name: string, onClose: () => void) {
-    const memory = new BigUint64Array(1);
-    device.call('allocate', { memory, bytes });
-    this.device = device;
-    this.bytes = bytes;
-    this.name = name;
-    this.#pointer = memory[0]!;
-    this.#onClose = onClose;
-  }
-
-  get pointer(): Pointer {
-    if (this.#pointer === undefined) throw new Gpt2Error(`the device memory "${this.name}" is closed`);
-    return this.#pointer;
-  }
-
-  /** Makes `close()` keep the memory until the process ends, because another process may still write to it. */
-  leave(): void {
-    this.#isLeft = true;
-  }
-
-  close(): void {
-    if (this.#pointer === undefined) return;
-    const memory = this.#pointer;
-    this.#pointer = undefined;
-    if (!this.#isLeft) this.device.call('free', { memory });
-    this.#onClose();
-  }
-
-  [Symbol.dispose](): void {
-    this.close();
-  }
-}
-
-/** Page-locked host memory: the device copies from and to it while the program continues. Any use after `close()` throws. */
-export class PinnedBuffer {
-  readonly device: Device;
-  readonly bytes: number;
-  #pointer: Pointer | undefined;
-  #view: ArrayBuffer | undefined;
-
-  /** Use `Device.allocatePinned`. */
-  constructor(device: Device, bytes: number) {
-    const memory = new BigUint64Array(1);
-    device.call('allocatePinned', { memory, bytes });
-    this.device = device;
-    this.bytes = bytes;
-    this.#pointer = memory[0]!;
-  }
-
-  /** Address of byte `offset`. @throws Gpt2Error after close */
-  at(offset: number): Pointer {
-    if (this.#pointer === undefined) throw new Gpt2Error('the pinned memory is closed');
-    return this.#pointer + BigInt(offset);
-  }
-
-  /**
-   * A view of the memory. Node cannot detach it: get it at each use, and keep no view across an `await`.
-   * @throws Gpt2Error after close
-   */
-  get memory(): ArrayBuffer {
-    this.#view ??= viewMemory(this.at(0), this.bytes);
-    return this.#view;
-  }
-
-  close(): void {
-    if (this.#pointer === undefined) return;
-    const memory = this.#pointer;
-    this.#pointer = undefined;
-    this.#view = undefined;
-    this.device.call('freePinned', { memory });
   }
 }
 

@@ -1,6 +1,7 @@
 // Shaped views of device memory, which own nothing.
 import { ShapeError } from '../base/errors.ts';
 import type { Pointer } from './bindings.generated.ts';
+import type { Context } from './context.ts';
 import type { Device, DeviceBuffer } from './device.ts';
 import { bytesOf, type ElementType, elementCount, type HostArray, hostArrays } from './element-types.ts';
 
@@ -35,7 +36,7 @@ export class Tensor {
     }
   }
 
-  get device(): Device {
+  get device(): Context {
     return this.buffer.device;
   }
 

@@ -1,5 +1,5 @@
 // Assigns parameters to optimizers, and derives a run's state rows and scratch.
-import { UsageError } from '../base/errors.ts';
+import { usageError } from '../base/errors.ts';
 import type { Selection } from '../model/arena.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { type Parameter, parameterTable } from '../model/parameters.ts';
@@ -22,9 +22,7 @@ export function optimizerOf(choice: OptimizerChoice, parameter: Parameter): Opti
   const optimizer = typeof choice === 'function' ? choice(parameter) : choice;
   const { name, kind } = parameter;
   if (optimizer.accepts?.(parameter) ?? true) return optimizer;
-  throw new UsageError(
-    `${optimizer.name} does not update ${name}, a ${kind}; choose another optimizer for it, such as AdamW`,
-  );
+  throw usageError`${optimizer.name} does not update ${name}, a ${kind}; choose another optimizer for it, such as AdamW`;
 }
 
 /** The run's optimizers, in the order of the parameter table. */

@@ -1,5 +1,5 @@
 // The loader over real shards: tokens and targets, positions, what is refused, what validation settles for.
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { beforeAll, expect, it } from 'vitest';
 import { Gpt2Error } from '../../src/base/errors.ts';
 import { checkedJson } from '../../src/base/files/checked-json.ts';
@@ -10,12 +10,9 @@ import { workplace } from '../support/cli.ts';
 
 const place = workplace();
 const counting = (name: string, count: number): string => {
-  const path = place.path(name);
-  writeShard(
-    path,
-    Uint16Array.from({ length: count }, (_, index) => index),
-  );
-  return path;
+  const tokens = Uint16Array.from({ length: count }, (_, index) => index);
+  writeShard(place.path(name), tokens);
+  return place.path(name);
 };
 let shard: string;
 beforeAll(() => {
@@ -25,30 +22,27 @@ beforeAll(() => {
 const options = { batch: 2, sequence: 10, order: 'file' as const, seed: 42, vocabularySize: 1000 };
 
 it('gives inputs and the tokens that follow them', () => {
-  const loader = openLoader({ ...options, shards: [shard] });
+  using loader = openLoader({ ...options, shards: [shard] });
   loader.next();
   const { inputs, targets } = loader.next();
   expect([...inputs]).toEqual(Array.from({ length: 20 }, (_, index) => 20 + index));
   expect([...targets]).toEqual(Array.from({ length: 20 }, (_, index) => 21 + index));
-  loader.close();
 });
 
 it.each(['llmc', 'file', 'sequence'] as const)('order %s: seek goes on exactly there', (order) => {
-  const loader = openLoader({ ...options, order, shards: [shard, counting('b.bin', 300)] });
+  using loader = openLoader({ ...options, order, shards: [shard, counting('b.bin', 300)] });
   for (let index = 0; index < 37; index++) loader.next();
   const position = JSON.parse(JSON.stringify(loader.position)) as typeof loader.position;
   const wanted = Array.from({ length: 70 }, () => loader.next().inputs.slice());
-  const other = openLoader({ ...options, order, shards: [shard, place.path('b.bin')] });
+  using other = openLoader({ ...options, order, shards: [shard, place.path('b.bin')] });
   other.seek(position);
   for (const batch of wanted) expect(other.next().inputs).toEqual(batch);
-  loader.close();
-  other.close();
 });
 
 it.each(['llmc', 'file', 'sequence'] as const)(
   'order %s: a position that the shards do not have is refused',
   (order) => {
-    const loader = openLoader({ ...options, order, shards: [shard, counting('b.bin', 300)] });
+    using loader = openLoader({ ...options, order, shards: [shard, counting('b.bin', 300)] });
     for (const position of [
       { epoch: 0, shard: 2, sample: 0 },
       { epoch: 0, shard: 0, sample: 1000 },
@@ -59,20 +53,17 @@ it.each(['llmc', 'file', 'sequence'] as const)(
       );
     }
     expect(loader.position).toEqual({ epoch: 0, shard: 0, sample: 0 });
-    loader.close();
   },
 );
 
 it('goes on in the files it opened when others take their names', () => {
   const paths = [counting('c.bin', 300), counting('d.bin', 200)];
   const batches = (meanwhile: () => void) => {
-    const loader = openLoader({ ...options, order: 'llmc', shards: paths });
-    const seen = Array.from({ length: 60 }, (_, index) => {
+    using loader = openLoader({ ...options, order: 'llmc', shards: paths });
+    return Array.from({ length: 60 }, (_, index) => {
       if (index === 30) meanwhile();
       return [...loader.next().inputs];
     });
-    loader.close();
-    return seen;
   };
   const wanted = batches(() => {});
   const replaced = batches(() => {
@@ -83,10 +74,8 @@ it('goes on in the files it opened when others take their names', () => {
 
 it('the same total batch sees the same tokens in any split, in file order', () => {
   const tokens = (batch: number) => {
-    const loader = openLoader({ ...options, batch, shards: [shard] });
-    const seen = Array.from({ length: 48 / batch }, () => [...loader.next().inputs]).flat();
-    loader.close();
-    return seen;
+    using loader = openLoader({ ...options, batch, shards: [shard] });
+    return Array.from({ length: 48 / batch }, () => [...loader.next().inputs]).flat();
   };
   expect(tokens(4)).toEqual(tokens(8));
   expect(tokens(2)).toEqual(tokens(8));
@@ -104,12 +93,12 @@ it('refuses a token outside the vocabulary and a shard too short', () => {
 });
 
 it('compares shards with dataset.json beside them', () => {
-  mkdirSync(place.path('listed'), { recursive: true });
+  place.file('listed/dataset.json', '');
   const path = counting('listed/one_train.bin', 300);
   const list = (file: string) => {
     const shards = [{ file, role: 'train', tokens: 300, sha256: hashFile(path) }];
     const dataset = { source: 'x', tokenizer: 'gpt2', vocabularySize: 1000, shards };
-    writeFileSync(place.path('listed/dataset.json'), checkedJson(dataset));
+    place.file('listed/dataset.json', checkedJson(dataset));
   };
   const open = () => openLoader({ ...options, shards: [path] }).close();
   list('one_train.bin');

@@ -18,17 +18,16 @@ const sizes: OrderSizes = {
   ...{ shardTokens: [1001, 517, 770], batch: 2, sequence: 16, rank: 0, ranks: 1, seed: 42, shuffle: true },
 };
 
+/** Where the sequences of a micro-batch are read. */
+const placesAt = (order: Order, position: Position): string[] =>
+  order.extents(position).map(({ shard, start }) => `${shard}:${start}`);
+
 /** Where `count` micro-batches from a position on are read, and the position after them. */
 function walk(order: Order, count: number, from: Position = startPosition) {
   const places: string[] = [];
   let position = from;
   for (let index = 0; index < count; index++) {
-    places.push(
-      order
-        .extents(position)
-        .map(({ shard, start }) => `${shard}:${start}`)
-        .join(' '),
-    );
+    places.push(placesAt(order, position).join(' '));
     position = order.next(position);
   }
   return { places, position };
@@ -40,13 +39,9 @@ describe('MersenneTwister', () => {
     expect([twister.next(), twister.next(), twister.next()]).toEqual([1608637542, 3421126067, 4083286876]);
   });
 
-  it.each(
-    Object.entries(
-      readFixtureJson<{ shuffle: Record<string, { seed: number; counts: number[]; permutations: number[][] }> }>(
-        'init.json',
-      ).shuffle,
-    ),
-  )('shuffles as recorded: %s', (_, { seed, counts, permutations }) => {
+  type Shuffles = Record<string, { seed: number; counts: number[]; permutations: number[][] }>;
+  const { shuffle } = readFixtureJson<{ shuffle: Shuffles }>('init.json');
+  it.each(Object.entries(shuffle))('shuffles as recorded: %s', (_, { seed, counts, permutations }) => {
     const twister = new MersenneTwister(seed);
     counts.forEach((count, index) => {
       const values = identityPermutation(count);
@@ -182,8 +177,7 @@ describe('SequenceOrder', () => {
     return Array.from({ length: 40 }, () => {
       const places: string[] = [];
       for (let micro = 0; micro < accumulation; micro++) {
-        for (const order of orders)
-          places.push(...order.extents(position).map(({ shard, start }) => `${shard}:${start}`));
+        for (const order of orders) places.push(...placesAt(order, position));
         position = orders[0]!.next(position);
       }
       return places;

@@ -27,14 +27,9 @@ describe.each([
     verifyCheckpoint(`${folder}/step-00000001`);
   });
 
-  it.skipIf(devices < 2)('leave no checkpoint of parts that may be missing', async () => {
-    const { folder, answers } = await gather(['abandoned save', 'save']);
+  it.skipIf(devices < 2).each(['save', 'hash'] as const)('make no %s of parts that may be missing', async (op) => {
+    const { folder, answers } = await gather([`abandoned ${op}`, op]);
     expect(answers[0]!.error).toMatch(/the communicator is closed: a rank has ended/);
     expect(readdirSync(folder)).toEqual([]);
-  });
-
-  it.skipIf(devices < 2)('take no hash of parts that may be missing', async () => {
-    const { answers } = await gather(['abandoned hash', 'hash']);
-    expect(answers[0]!.error).toMatch(/the communicator is closed: a rank has ended/);
   });
 });

@@ -7,11 +7,11 @@ import type { ParameterCopy } from '../../src/model/arena.ts';
 import type { ModelConfig } from '../../src/model/config.ts';
 import { castWeights, createModel, type Model } from '../../src/model/model.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
-import type { Device } from '../../src/native/device.ts';
+import { Device } from '../../src/native/device.ts';
 import { floats, Random } from '../../src/ops/cases/case-numbers.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
 import { OptimizerState, type StateCopy } from '../../src/optimizer/state.ts';
-import type { CheckpointToWrite } from '../../src/weights/checkpoint/write.ts';
+import { type CheckpointToWrite, writeCheckpoint } from '../../src/weights/checkpoint/write.ts';
 import { tinyConfig } from '../support/tiny-model.ts';
 
 export interface Trained {
@@ -37,6 +37,19 @@ export function trainedModel(device: Device, seed = 1, config: ModelConfig = tin
   }
   castWeights(trained.model);
   return trained;
+}
+
+/** A checkpoint of `trainedModel`, changed, in a folder. Gives its path, and every value by name. */
+export function writtenModel(
+  folder: string,
+  config: ModelConfig = tinyConfig,
+  change: (model: Model) => void = () => {},
+) {
+  using device = Device.open({ kind: 'cpu' });
+  const trained = trainedModel(device, 1, config);
+  change(trained.model);
+  const path = writeCheckpoint({ folder, step: 1, ...trained, manifest: manifestFields });
+  return { path, content: contentOf(trained) };
 }
 
 export const arenasOf = ({ model, optimizer }: Trained): ParameterCopy[] => [

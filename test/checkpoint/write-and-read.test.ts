@@ -2,11 +2,10 @@
 // unchanged; a write that fails leaves no files.
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { attempt, Gpt2Error, UsageError } from '../../src/base/errors.ts';
 import { checkConfig } from '../../src/model/config.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
-import { Device } from '../../src/native/device.ts';
 import { floats } from '../../src/ops/cases/case-numbers.ts';
 import { weightsHash } from '../../src/train/run/weights-hash.ts';
 import { resolveCheckpoint, verifyCheckpoint } from '../../src/weights/checkpoint/directory.ts';
@@ -28,42 +27,36 @@ import {
 
 const newFolder = temporaryFolders();
 
-describeBackends('a checkpoint', (_, kind) => {
-  let device: Device;
-  beforeEach(() => {
-    device = Device.open({ kind });
-  });
-  afterEach(() => device.close());
-
+describeBackends('a checkpoint', (device) => {
   const write = ({ model, optimizer }: Trained, folder = newFolder(), step = 20) =>
     writeCheckpoint({ folder, step, model, optimizer, manifest: manifestFields });
 
   it('gives back weights and optimizer state bit for bit, padding rows zero', async () => {
-    const trained = trainedModel(device);
+    const trained = trainedModel(device());
     const path = write(trained);
     expect(path).toMatch(/step-00000020$/);
     expect(readdirSync(path).sort()).toEqual(['manifest.json', 'model.safetensors', 'optimizer.safetensors']);
     const checkpoint = verifyCheckpoint(path);
 
-    const loaded = trainedModel(device, 2);
+    const loaded = trainedModel(device(), 2);
     const padding = loaded.model.masters.get('wte');
     padding.write(new Float32Array(padding.count).fill(7));
     loadWeights(checkpoint, loaded.model);
     loadOptimizer(checkpoint, loaded.model, loaded.optimizer);
     expect(contentOf(loaded)).toEqual(contentOf(trained));
     expect(await weightsHash(loaded.model)).toBe(await weightsHash(trained.model));
-    expect(await weightsHash(loaded.model)).not.toBe(await weightsHash(trainedModel(device, 2).model));
+    expect(await weightsHash(loaded.model)).not.toBe(await weightsHash(trainedModel(device(), 2).model));
   });
 
   it('holds what a run needs to go on', () => {
-    const { manifest } = verifyCheckpoint(write(trainedModel(device)));
+    const { manifest } = verifyCheckpoint(write(trainedModel(device())));
     expect(manifest).toMatchObject({ ...manifestFields, format: 'gpt2.ts checkpoint', version: 2, step: 20 });
     expect(checkConfig(manifest.model)).toEqual(tinyConfig);
     expect(Date.parse(manifest.time)).toBeGreaterThan(0);
   });
 
   it("has Hugging Face's names and shapes, linear weights as [in, out], and no padding rows", () => {
-    const { model, optimizer: state } = trainedModel(device);
+    const { model, optimizer: state } = trainedModel(device());
     const path = write({ model, optimizer: state });
     using file = openSafetensors(join(path, 'model.safetensors'));
     const { channels: C, context, vocabularySize } = tinyConfig;
@@ -90,8 +83,8 @@ describeBackends('a checkpoint', (_, kind) => {
   });
 
   it('of another model is refused with every field that differs, the model untouched', () => {
-    const path = write(trainedModel(device));
-    const other = trainedModel(device, 3, { ...tinyConfig, layers: 3, context: 64 });
+    const path = write(trainedModel(device()));
+    const other = trainedModel(device(), 3, { ...tinyConfig, layers: 3, context: 64 });
     const before = contentOf(other);
     const message = 'is of another model: layers 2 instead of 3, context 32 instead of 64';
     const checkpoint = verifyCheckpoint(path);
@@ -101,7 +94,7 @@ describeBackends('a checkpoint', (_, kind) => {
   });
 
   it('with tensors missing, too many or of another shape is refused by their names, the model untouched', async () => {
-    const path = write(trainedModel(device));
+    const path = write(trainedModel(device()));
     const tensors: TensorToWrite[] = parameterTable(tinyConfig).map((parameter) => {
       const name = parameter.huggingFaceName;
       const shape = storedShape(parameter);
@@ -114,7 +107,7 @@ describeBackends('a checkpoint', (_, kind) => {
     rmSync(file);
     writeSafetensors(file, tensors);
     const manifest = JSON.parse(readFileSync(join(path, 'manifest.json'), 'utf8'));
-    const { model } = trainedModel(device, 2);
+    const { model } = trainedModel(device(), 2);
     const before = await weightsHash(model);
     const message =
       `${file} does not fit the model: it lacks h.0.ln_1.bias; it also has lm_head.weight; ` +
@@ -126,20 +119,20 @@ describeBackends('a checkpoint', (_, kind) => {
 
   it('replaces one of the same step, whole or damaged', async () => {
     const folder = newFolder();
-    const path = write(trainedModel(device), folder);
+    const path = write(trainedModel(device()), folder);
     writeFileSync(join(path, 'model.safetensors'), 'damaged');
-    const second = trainedModel(device, 2);
+    const second = trainedModel(device(), 2);
     expect(write(second, folder)).toBe(path);
     expect(write(second, folder)).toBe(path);
     expect(readdirSync(folder)).toEqual(['step-00000020']);
-    const loaded = emptyModel(device);
+    const loaded = emptyModel(device());
     loadWeights(verifyCheckpoint(path), loaded.model);
     expect(await weightsHash(loaded.model)).toBe(await weightsHash(second.model));
   });
 
   it('that fails while it is written leaves nothing, and keeps the older ones', () => {
     const folder = newFolder();
-    const trained = trainedModel(device);
+    const trained = trainedModel(device());
     const older = write(trained, folder, 10);
     const failing = (error: Error): Trained => ({
       ...trained,
@@ -164,7 +157,7 @@ describeBackends('a checkpoint', (_, kind) => {
   });
 
   it('that could not be read back is refused before anything is written', () => {
-    const [folder, trained] = [newFolder(), trainedModel(device)];
+    const [folder, trained] = [newFolder(), trainedModel(device())];
     const wrong: [object, string][] = [
       [{ position: undefined }, 'position'],
       [{ logBytes: -1 }, 'logBytes'],
@@ -183,7 +176,7 @@ describeBackends('a checkpoint', (_, kind) => {
   });
 
   it('has its own step where the manifest is that of another', () => {
-    const [folder, trained] = [newFolder(), trainedModel(device)];
+    const [folder, trained] = [newFolder(), trainedModel(device())];
     const { manifest } = verifyCheckpoint(write(trained, folder, 10));
     writeCheckpoint({ folder, step: 20, ...trained, manifest });
     expect(resolveCheckpoint(folder).manifest).toMatchObject({ ...manifestFields, step: 20 });
@@ -192,7 +185,7 @@ describeBackends('a checkpoint', (_, kind) => {
   it('whose folder cannot be made says where', () => {
     const blocked = join(newFolder(), 'file');
     writeFileSync(blocked, '');
-    expect(() => write(trainedModel(device), join(blocked, 'checkpoints'))).toThrow(
+    expect(() => write(trainedModel(device()), join(blocked, 'checkpoints'))).toThrow(
       /^cannot write the checkpoint .*file\/checkpoints\/step-00000020: .*; make room or write to another folder/,
     );
   });

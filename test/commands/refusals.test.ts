@@ -3,9 +3,7 @@
 import { cpSync, mkdirSync, readdirSync, truncateSync, writeFileSync } from 'node:fs';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { writeQuestions } from '../../src/data/shards/multiple-choice.ts';
-import { Device } from '../../src/native/device.ts';
-import { writeCheckpoint } from '../../src/weights/checkpoint/write.ts';
-import { manifestFields, trainedModel } from '../checkpoint/trained-model.ts';
+import { writtenModel } from '../checkpoint/trained-model.ts';
 import { type Finished, tinyModel, workplace } from '../support/cli.ts';
 import { randomQuestions } from '../support/questions.ts';
 import { expectRefusal, type Refusal } from '../support/refusal.ts';
@@ -76,10 +74,9 @@ beforeAll(() => {
   for (const [name, [start]] of Object.entries(packed)) writeFileSync(place.path('packed', name), Buffer.from(start));
   writeQuestions(place.path('questions.bin'), randomQuestions(20, { vocabulary: 50257, longest: 40 }));
   for (const [name, vocabularySize] of Object.entries({ nobodys: 300, diverged: 257 })) {
-    using device = Device.open({ kind: 'cpu', threads: 1 });
-    const trained = trainedModel(device, 1, { ...tinyConfig, vocabularySize });
-    if (name === 'diverged') trained.model.masters.get('lnfb').write(new Float32Array(48).fill(Number.NaN));
-    writeCheckpoint({ folder: place.path(name, 'checkpoints'), step: 1, ...trained, manifest: manifestFields });
+    writtenModel(place.path(name, 'checkpoints'), { ...tinyConfig, vocabularySize }, ({ masters }) => {
+      if (name === 'diverged') masters.get('lnfb').write(new Float32Array(48).fill(Number.NaN));
+    });
   }
   before = everything();
 });
@@ -389,7 +386,10 @@ const tables: Record<string, Row[]> = {
   ],
   compare: [
     [2, '', "missing required argument 'RUN'", 'compare --help'],
-    [2, 'run --tolerance x', 'not "x"', '--tolerance takes a number'],
+    ...['x', '-1', '', '1e999', 'Infinity'].map(
+      (limit): Row => [2, `run --tolerance=${limit}`, `not "${limit}"`, '--tolerance takes a number'],
+    ),
+    [2, 'run --over hours', 'not "hours"', '--over takes one of steps, tokens, seconds'],
     [2, 'run --out x.gif', 'not "x.gif"', '--out takes a file that ends in .svg or .png'],
     [1, 'none', 'none does not exist', 'train'],
     [1, 'run --reference none', 'there is no reference none', 'llmc-d6-fp32-b4-t64'],

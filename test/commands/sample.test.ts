@@ -174,12 +174,6 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
     });
   });
 
-  it('a model of bytes takes and gives bytes', async () => {
-    const { code, stdout } = await sample('--model', 'elsewhere/bytes', '--prompt', 'Zoë ', '--tokens', '20');
-    expect(stdout).toMatch(/^Zoë .+\n$/s);
-    expect(code).toBe(0);
-  });
-
   it('names a damaged checkpoint and takes the one before', async () => {
     const damaged = place.path('runs/b-older/checkpoints/step-00000009');
     mkdirSync(damaged);

@@ -1,6 +1,6 @@
 // HellaSwag's questions: lines of the published form become the tokens that llm.c's script makes, and what is no question is
 // refused by its line.
-import { existsSync, writeFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { prepareHellaswag } from '../../src/data/datasets/hellaswag-questions.ts';
@@ -34,10 +34,8 @@ afterEach(() => {
   vi.unstubAllEnvs();
 });
 
-const prepare = (text: string, from = 'hellaswag_val.jsonl') => {
-  writeFileSync(place.path(from), text);
-  return prepareHellaswag({ from: place.path(from), out: place.path('out') });
-};
+const prepare = (text: string) =>
+  prepareHellaswag({ from: place.file('hellaswag_val.jsonl', text), out: place.path('out') });
 
 it('become context, completions with the space before them, and label', () => {
   const { path, questions } = prepare(jsonl(lines));
@@ -55,8 +53,7 @@ it('are found in GPT2_DATASETS', () => {
   expect(() => prepareHellaswag()).toThrow(
     /GPT2_DATASETS has no hellaswag.*: download https:.* and name the file with --from/,
   );
-  place.data({ name: 'hellaswag' });
-  writeFileSync(place.path('hellaswag', 'hellaswag_val.jsonl'), jsonl(lines));
+  place.file('hellaswag/hellaswag_val.jsonl', jsonl(lines));
   expect(prepareHellaswag({ out: place.path('out') }).questions).toBe(2);
 });
 
@@ -86,7 +83,7 @@ describe('are refused', () => {
 });
 
 it('the command says what it made and what comes next', async () => {
-  writeFileSync(place.path('own.jsonl'), jsonl(lines));
+  place.file('own.jsonl', jsonl(lines));
   const { code, stdout, stderr } = await place.here(['prepro', 'hellaswag', '--from', 'own.jsonl']);
   expect(code, stderr).toBe(0);
   expect(stdout).toMatch(

@@ -4,9 +4,9 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { prepareDataset } from '../../src/data/datasets/prepare.ts';
-import { openShard } from '../../src/data/shards/shard.ts';
 import { endOfText } from '../../src/tokenizer/tokenizer.ts';
 import { workplace } from '../support/cli.ts';
+import { tokensIn } from '../support/prepared.ts';
 
 const shared = fileURLToPath(new URL('../../../shared/datasets', import.meta.url));
 const folder = process.env.GPT2_DATASETS ?? (existsSync(shared) ? shared : undefined);
@@ -32,7 +32,7 @@ describe.skipIf(!folder)('tinyshakespeare (needs the text in GPT2_DATASETS)', ()
     );
     expect((await prepareDataset('tinyshakespeare', { out })).present).toBe(true);
     // A killed run leaves a temporary file; a bad disk leaves a changed one.
-    writeFileSync(place.path('data', 'tiny_shakespeare_train.bin.99.tmp'), 'half');
+    place.file('data/tiny_shakespeare_train.bin.99.tmp', 'half');
     writeFileSync(train, 'damaged');
     expect((await prepareDataset('tinyshakespeare', { out })).present).toBe(false);
     expect(hash(train)).toBe('8a70606be574040c26d225694f5f9759973b419852d22f7fe5c118e1b359dcc8');
@@ -43,23 +43,19 @@ describe.skipIf(!folder)('tinyshakespeare (needs the text in GPT2_DATASETS)', ()
 describe('tinyshakespeare from other places', () => {
   it('another text is taken, with a remark', async () => {
     const text = Array.from({ length: 9000 }, (_, index) => `line ${index} of a play`).join('\n\n');
-    writeFileSync(place.path('play.txt'), text);
+    const from = place.file('play.txt', text);
     const notices: string[] = [];
-    const { dataset } = await prepareDataset('tinyshakespeare', {
-      from: place.path('play.txt'),
-      out: place.path('data'),
-      notice: (line) => notices.push(line),
-    });
+    const notice = (line: string) => notices.push(line);
+    const { dataset } = await prepareDataset('tinyshakespeare', { from, out: place.path('data'), notice });
     expect(notices.join()).toContain('is not the published text');
     expect(dataset.shards[1]?.tokens).toBe(32_768);
-    using val = openShard(place.path('data', 'tiny_shakespeare_val.bin'));
-    expect(val.read(0, 1)[0]).toBe(endOfText);
+    expect(tokensIn(place.path('data', 'tiny_shakespeare_val.bin'))[0]).toBe(endOfText);
   });
 
   it('a folder of another text is left as it is, unless told otherwise', async () => {
     const text = (words: string) => Array.from({ length: 9000 }, (_, index) => `${words} ${index}`).join('\n\n');
-    for (const name of ['one', 'two']) writeFileSync(place.path(`${name}.txt`), text(name));
-    const [one, two] = [place.path('one.txt'), place.path('two.txt')];
+    const one = place.file('one.txt', text('one'));
+    const two = place.file('two.txt', text('two'));
     const out = place.path('data');
     await prepareDataset('tinyshakespeare', { from: one, out });
     const before = hash(place.path('data', 'tiny_shakespeare_train.bin'));
@@ -99,7 +95,6 @@ describe('own-source', () => {
     const [train, val] = dataset.shards.map(({ tokens }) => tokens) as [number, number];
     expect(train).toBeGreaterThan(20_000);
     expect(val).toBeGreaterThan(1000);
-    using shard = openShard(place.path('data', 'own_source_train.bin'));
-    expect(shard.read(0, 1)[0]).toBe(endOfText);
+    expect(tokensIn(place.path('data', 'own_source_train.bin'))[0]).toBe(endOfText);
   });
 });

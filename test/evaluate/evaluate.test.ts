@@ -1,6 +1,6 @@
 // The loss of a data set: what the run's own validation gives for the same sequences, over all whole sequences of several shards, at any
 // batch, bits per byte of the text of the predicted tokens; and the batch that fits: the plan is what is allocated.
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { UsageError } from '../../src/base/errors.ts';
 import { findShards } from '../../src/data/shards/find-shards.ts';
 import { openShard, writeShard } from '../../src/data/shards/shard.ts';
@@ -8,7 +8,6 @@ import { type EvaluateOptions, evaluate } from '../../src/inference/evaluate/eva
 import { checkInferenceMemory, chooseInferenceBatch } from '../../src/inference/evaluate/fit-batch.ts';
 import { meanLoss } from '../../src/inference/evaluate/mean-loss.ts';
 import { presetConfig } from '../../src/model/config.ts';
-import { initializeWeights } from '../../src/model/initialize.ts';
 import { inferencePlan } from '../../src/model/memory.ts';
 import { createModel, type Model } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';
@@ -19,21 +18,20 @@ import { resolveWeights } from '../../src/weights/weights.ts';
 import { describeBackends } from '../support/backends.ts';
 import { workplace } from '../support/cli.ts';
 import { modernParts } from '../support/modern-models.ts';
+import { refusalOf } from '../support/refusal.ts';
+import { drawnModel } from '../support/tiny-model.ts';
+import { tinyRun } from '../support/tiny-run.ts';
 
 const config = { layers: 1, channels: 32, heads: 2, context: 64, vocabularySize: 50257 };
 const sequence = 16;
 
 const place = workplace('each');
 
-describeBackends('evaluate', (_, kind) => {
-  let device: Device;
+describeBackends('evaluate', (device) => {
   let model: Model;
-  beforeEach(() => {
-    device = Device.open({ kind });
-    model = createModel(device, config, { B: 4, T: sequence, purpose: 'inference' });
-    initializeWeights(model, 1);
+  beforeAll(() => {
+    model = drawnModel(device(), config, { B: 4, T: sequence, purpose: 'inference' }, 1);
   });
-  afterEach(() => device.close());
 
   const run = (options: Partial<EvaluateOptions> = {}) => {
     const notices: string[] = [];
@@ -42,13 +40,9 @@ describeBackends('evaluate', (_, kind) => {
     return evaluate(model, { ...given, ...options }).then((result) => ({ ...result, notices }));
   };
 
-  it('refuses no shards', async () => {
+  it('refuses no shards, and the name of an unknown tokenizer', async () => {
     place.data({ val: 65 });
     await expect(run({ shards: [] })).rejects.toThrow('shards names no file: give the paths of one or more shards');
-  });
-
-  it('refuses the name of an unknown tokenizer', async () => {
-    place.data({ val: 65 });
     await expect(run({ tokenizer: 'gpt4' })).rejects.toThrow(
       new UsageError(
         'tokenizer takes one of gpt2, bytes, or what readDatasetTokenizer() or readTokenizer() returns, not "gpt4"',
@@ -58,10 +52,8 @@ describeBackends('evaluate', (_, kind) => {
 
   it('is the mean over every whole sequence of all shards, at any batch', async () => {
     place.data({ val: 64 * 3 + 1 });
-    writeShard(
-      place.path('data', 'second_val.bin'),
-      Uint16Array.from({ length: 64 * 2 + 60 }, (_, i) => i),
-    );
+    const second = Uint16Array.from({ length: 64 * 2 + 60 }, (_, i) => i);
+    writeShard(place.path('data', 'second_val.bin'), second);
     const whole = await run();
     const notices = ['11 tokens at the end of shards fill no sequence of 16: left out'];
     expect(whole).toMatchObject({ sequences: 23, tokens: 368, batch: 4, notices });
@@ -124,10 +116,9 @@ describeBackends('evaluate', (_, kind) => {
 describe('eval of a run', () => {
   it("gives its own validation's figures, to the last bit, at another batch", async () => {
     const data = place.data({ vocabulary: 100 });
-    const sizes = { layers: 2, channels: 32, heads: 2, context: 64 };
     await train({
-      ...{ ...sizes, data, out: place.path('run'), device: 'cpu', threads: 2, batch: 4, sequence: 32, steps: 5 },
-      ...{ valEvery: 1, valTokens: 333, sampleEvery: 0, saveEvery: 3, learningRate: 1e-3 },
+      ...{ ...tinyRun, data, out: place.path('run'), threads: 2, layers: 2, context: 64, batch: 4, steps: 5 },
+      ...{ valEvery: 1, valTokens: 333, saveEvery: 3, learningRate: 1e-3 },
     });
     const { events } = readRun(place.path('run'));
     for (const [checkpoint, step] of [
@@ -177,14 +168,8 @@ describeBackends(
 
 const device = Device.open({ kind: 'cpu' });
 const d12 = presetConfig('d12')!;
-const refusal = (B: number, T: number, maxMemory?: number): string | undefined => {
-  try {
-    checkInferenceMemory(device, d12, { B, T, maxMemory });
-    return undefined;
-  } catch (error) {
-    return (error as Error).message;
-  }
-};
+const refusal = (B: number, T: number, maxMemory?: number) =>
+  refusalOf(() => checkInferenceMemory(device, d12, { B, T, maxMemory }));
 
 it.each([
   [1024, 0.9],

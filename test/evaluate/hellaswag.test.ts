@@ -1,47 +1,35 @@
 // HellaSwag: a model that has learned to count answers questions about it exactly; the same bits at any batch size; padding and
 // other rows do not count; and the two figures are what plain loops over single rows give.
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, afterEach, beforeEach, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { type Question, writeQuestions } from '../../src/data/shards/multiple-choice.ts';
 import { completionLosses, readHellaswag, scoreHellaswag } from '../../src/inference/evaluate/hellaswag.ts';
 import { forward } from '../../src/model/forward.ts';
 import { headForward } from '../../src/model/head.ts';
-import { initializeWeights } from '../../src/model/initialize.ts';
-import { castWeights, createModel, type Model } from '../../src/model/model.ts';
-import { Device } from '../../src/native/device.ts';
+import { castWeights, type Model } from '../../src/model/model.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
 import { createCharacterTokenizer } from '../../src/tokenizer/character-tokenizer.ts';
 import type { Tokenizer } from '../../src/tokenizer/tokenizer.ts';
-import { Trainer } from '../../src/train/step/trainer.ts';
 import { describeBackends } from '../support/backends.ts';
+import { workplace } from '../support/cli.ts';
 import { countingBatch, countingQuestions, randomQuestions } from '../support/questions.ts';
+import { drawnModel, tinyTrainer } from '../support/tiny-model.ts';
 
 const config = { layers: 2, channels: 128, heads: 2, context: 256, vocabularySize: 100 };
 const vocabulary = config.vocabularySize;
-const folder = mkdtempSync(join(tmpdir(), 'gpt2-'));
-afterAll(() => rmSync(folder, { recursive: true }));
+const place = workplace();
 
 const read = (questions: readonly Question[], sequence: number, vocabularySize = vocabulary, tokenizer?: Tokenizer) => {
-  const path = join(folder, 'questions.bin');
+  const path = place.path('questions.bin');
   writeQuestions(path, questions);
   return readHellaswag(path, { sequence, vocabularySize, tokenizer });
 };
 
 describeBackends(
   'hellaswag',
-  (_, kind, dtype) => {
-    let device: Device;
-    beforeEach(() => {
-      device = Device.open({ kind, dtype });
-    });
-    afterEach(() => device.close());
-
+  (device, _, dtype) => {
     /** As a seed draws it, but with opinions: embeddings that are larger tell tokens apart. */
     const drawn = (B: number, T: number): Model => {
-      const model = createModel(device, config, { B, T, purpose: 'inference' });
-      initializeWeights(model, 42);
+      const model = drawnModel(device(), config, { B, T, purpose: 'inference' });
       const wte = model.masters.get('wte');
       wte.write((wte.read() as Float32Array).map((value) => 10 * value));
       castWeights(model);
@@ -50,36 +38,26 @@ describeBackends(
 
     it('a model that has learned to count scores exactly, in the memory of its training', async () => {
       const [batch, sequence] = [8, 16];
-      const model = createModel(device, config, { B: batch, T: sequence, purpose: 'training' });
-      initializeWeights(model, 42);
-      const trainer = new Trainer(model, {
-        batch,
-        sequence,
-        accumulation: 1,
-        optimizer: new AdamW({ weightDecay: 0 }),
-        gradientClip: 1,
-      });
+      const model = drawnModel(device(), config, { B: batch, T: sequence, purpose: 'training' });
+      const trainer = tinyTrainer(model, { batch, sequence, optimizer: new AdamW({ weightDecay: 0 }) });
       for (let step = 0; step < 150; step++) {
         await trainer.step(step, 3e-3, () => countingBatch(batch, sequence, vocabulary, step));
       }
-      const before = new Map(device.allocated);
+      const before = new Map(device().allocated);
       const questions = countingQuestions(40, vocabulary);
       const all = await scoreHellaswag(model, read(questions, sequence), { batch, sequence });
       expect(all).toEqual({ acc: 1, accNorm: 1, correct: 40, correctNorm: 40, questions: 40 });
       const wrong = questions.map((each, index) => (index % 5 === 0 ? { ...each, label: (each.label + 1) % 4 } : each));
       const most = await scoreHellaswag(model, read(wrong, sequence), { batch, sequence });
       expect(most).toEqual({ acc: 0.8, accNorm: 0.8, correct: 32, correctNorm: 32, questions: 40 });
-      expect(new Map(device.allocated)).toEqual(before);
+      expect(new Map(device().allocated)).toEqual(before);
     });
 
     it('gives the same bits at any batch size', async () => {
       const hellaswag = read(randomQuestions(30, { vocabulary, longest: 230 }), 256);
       expect(new Set(hellaswag.rows.map(({ width }) => width)).size).toBe(8);
       const [first, ...others] = await Promise.all(
-        [1, 2, 3, 8].map(async (batch) => {
-          const model = drawn(batch, 256);
-          return completionLosses(model, hellaswag, { batch, sequence: 256 });
-        }),
+        [1, 2, 3, 8].map((batch) => completionLosses(drawn(batch, 256), hellaswag, { batch, sequence: 256 })),
       );
       for (const other of others) expect(other).toEqual(first);
     });
@@ -128,10 +106,8 @@ describeBackends(
       expect(hellaswag.cut).toBeGreaterThan(0);
       const model = drawn(4, 24);
       const sums = await completionLosses(model, hellaswag, { batch: 4, sequence: 24 });
-      const twice = shortened.map((each) => ({
-        ...each,
-        label: 0,
-        completions: [...each.completions, ...each.completions],
+      const twice = shortened.map(({ context, completions }) => ({
+        ...{ context, label: 0, completions: [...completions, ...completions] },
       }));
       const alone = await completionLosses(model, read(twice, 24), { batch: 4, sequence: 24 });
       expect(sums.flatMap((each) => [...each])).toEqual(alone.map(([sum]) => sum));
@@ -141,10 +117,8 @@ describeBackends(
       const model = drawn(4, 64);
       model.masters.get('lnfb').write(new Float32Array(config.channels).fill(Number.NaN));
       castWeights(model);
-      const score = await scoreHellaswag(model, read(randomQuestions(8, { vocabulary }), 64), {
-        batch: 4,
-        sequence: 64,
-      });
+      const hellaswag = read(randomQuestions(8, { vocabulary }), 64);
+      const score = await scoreHellaswag(model, hellaswag, { batch: 4, sequence: 64 });
       expect(score).toEqual({ acc: 0, accNorm: 0, correct: 0, correctNorm: 0, questions: 8 });
     });
   },

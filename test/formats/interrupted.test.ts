@@ -4,19 +4,16 @@ import fs, { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } f
 import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { Device } from '../../src/native/device.ts';
-import { writeCheckpoint } from '../../src/weights/checkpoint/write.ts';
 import { type ExportFormat, exportModel } from '../../src/weights/export.ts';
 import { resolveWeights } from '../../src/weights/weights.ts';
-import { manifestFields, trainedModel } from '../checkpoint/trained-model.ts';
+import { writtenModel } from '../checkpoint/trained-model.ts';
 import { Workplace, workplace } from '../support/cli.ts';
 
 let model: string;
 const models = new Workplace();
 const place = workplace('each');
 beforeAll(() => {
-  using device = Device.open({ kind: 'cpu' });
-  model = writeCheckpoint({ folder: models.path('run'), step: 1, ...trainedModel(device), manifest: manifestFields });
+  model = writtenModel(models.path('run')).path;
 });
 afterAll(() => models[Symbol.dispose]());
 

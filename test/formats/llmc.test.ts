@@ -2,11 +2,10 @@
 // what is damaged is refused by the name of the tensor, before any memory is taken.
 import { truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { Gpt2Error } from '../../src/base/errors.ts';
 import type { ModelConfig } from '../../src/model/config.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
-import { Device } from '../../src/native/device.ts';
 import { floats, held } from '../../src/ops/cases/case-numbers.ts';
 import { writeCheckpoint } from '../../src/weights/checkpoint/write.ts';
 import { openLlmcModel } from '../../src/weights/formats/llmc.ts';
@@ -18,15 +17,9 @@ import { tinyConfig } from '../support/tiny-model.ts';
 
 const newFolder = temporaryFolders();
 
-describeBackends("llm.c's model file", (_, kind) => {
-  let device: Device;
-  beforeEach(() => {
-    device = Device.open({ kind });
-  });
-  afterEach(() => device.close());
-
+describeBackends("llm.c's model file", (device) => {
   const write = (type: 'fp32' | 'bf16', change: (bytes: Buffer) => Buffer | undefined = () => undefined) => {
-    const { model } = trainedModel(device);
+    const { model } = trainedModel(device());
     const bytes = llmcModelFile(tinyConfig, type, (name) => floats(model.masters.get(name)));
     const path = join(newFolder(), 'model.bin');
     writeFileSync(path, change(bytes) ?? bytes);
@@ -37,7 +30,7 @@ describeBackends("llm.c's model file", (_, kind) => {
     const { path, model } = write(type);
     const weights = await resolveWeights(path);
     expect(weights.model).toEqual(tinyConfig);
-    const loaded = trainedModel(device, 2).model;
+    const loaded = trainedModel(device(), 2).model;
     const wte = loaded.masters.get('wte');
     wte.write(new Float32Array(wte.count).fill(7));
     weights.load(loaded);
@@ -48,10 +41,10 @@ describeBackends("llm.c's model file", (_, kind) => {
 
   it('a model with a shorter context takes its first positions, from a checkpoint as well', async () => {
     const short: ModelConfig = { ...tinyConfig, context: 20 };
-    const trained = trainedModel(device);
+    const trained = trainedModel(device());
     const checkpoint = writeCheckpoint({ folder: newFolder(), step: 1, ...trained, manifest: manifestFields });
     for (const path of [write('fp32').path, checkpoint]) {
-      const { model } = emptyModel(device, short);
+      const { model } = emptyModel(device(), short);
       (await resolveWeights(path)).load(model);
       for (const { name } of parameterTable(short)) {
         const whole = floats(trained.model.masters.get(name));
@@ -60,7 +53,7 @@ describeBackends("llm.c's model file", (_, kind) => {
       }
     }
     for (const context of [33, 64]) {
-      const { model } = emptyModel(device, { ...tinyConfig, context });
+      const { model } = emptyModel(device(), { ...tinyConfig, context });
       const message = `is of another model: context 32 instead of ${context}`;
       for (const path of [write('fp32').path, checkpoint]) {
         await expect(resolveWeights(path).then((weights) => weights.load(model))).rejects.toThrow(message);

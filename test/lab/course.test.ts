@@ -1,12 +1,12 @@
 // The exercises of the course: none is solved as it is handed out, and test/kernels/solutions solves each.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { afterAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { exercises } from '../../src/lab/course.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
+import { edit } from '../support/lab.ts';
 
-const place = new Workplace();
-afterAll(() => place[Symbol.dispose]());
+const place = workplace();
 
 const names = readdirSync(exercises)
   .filter((name) => name !== 'README.md')
@@ -58,9 +58,9 @@ it('the solutions solve all', async () => {
 
 it('the score is kept, and only a change is tested again', async () => {
   const score = place.path('mine/score.json');
-  writeFileSync(score, readFileSync(score, 'utf8').replaceAll(/"20\d\d-/g, '"2001-'));
+  edit(score, (text) => text.replaceAll(/"20\d\d-/g, '"2001-'));
   const source = place.path('mine/01-add/add.cu');
-  writeFileSync(source, readFileSync(source, 'utf8').replace('a[i] + b[i];', 'a[i] - b[i];'));
+  edit(source, (text) => text.replace('a[i] + b[i];', 'a[i] - b[i];'));
   const { code, stdout, open } = await check();
   expect([code, open]).toEqual([1, ['01-add']]);
   expect(stdout.match(/ solved 2001-/g)).toHaveLength(names.length - 1);

@@ -1,25 +1,23 @@
 // What the compiler made of kernels: registers and spills, what fits on a multiprocessor, PTX and SASS with the source's lines.
+
 import { spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { parsePtx, parseResources, parseSass } from '../../src/lab/compiled-kernels.ts';
-import { newKernel } from '../../src/lab/new-kernel.ts';
 import { type Limiter, occupancyOf } from '../../src/lab/occupancy.ts';
 import { callsWithoutGpu, sizesOf, stepCalls } from '../../src/lab/step-calls.ts';
 import { demangled } from '../../src/native/demangle.ts';
 import { Device } from '../../src/native/device.ts';
 import { findTool, toolkits } from '../../src/native/nvrtc.ts';
 import { findCompiler } from '../../src/ops/kernels/compiler.ts';
-import { Workplace } from '../support/cli.ts';
+import { variantNamed } from '../../src/ops/variants.ts';
+import { workplace } from '../support/cli.ts';
+import { newKernels } from '../support/lab.ts';
 
-let place: Workplace;
-beforeEach(() => {
-  place = new Workplace();
-});
+const place = workplace('each');
 afterEach(() => {
   vi.unstubAllEnvs();
-  place[Symbol.dispose]();
 });
 
 describe('blocks on a multiprocessor', () => {
@@ -117,12 +115,12 @@ describe('the calls of a step of d12 without a GPU', () => {
     using device = Device.open({ kind: 'cpu', threads: 2 });
     const real = (await stepCalls(device)).calls;
     const { calls } = await callsWithoutGpu('bf16');
-    expect([...calls.keys()].sort()).toEqual([...real.keys()].sort());
-    const sizes = (op: string) => [...new Set(calls.get(op)!.map(sizesOf))];
-    expect(sizes('layernormForward')).toEqual(['N 8192, C 768']);
-    expect(calls.get('layernormForward')).toHaveLength(25);
-    expect(sizes('matmulForward')).toContain('N 8192, C 3072, O 768');
-    expect(sizes('attentionForward')).toEqual(['B 8, T 1024, C 768, NH 12']);
+    expect(new Set(calls.keys())).toEqual(new Set(real.keys()));
+    const sizes = (op: string) => [...new Set(calls.get(variantNamed(op))!.map(sizesOf))];
+    expect(sizes('norm_forward.layernorm')).toEqual(['N 8192, C 768']);
+    expect(calls.get(variantNamed('norm_forward.layernorm'))).toHaveLength(25);
+    expect(sizes('matmul_forward')).toContain('N 8192, C 3072, O 768');
+    expect(sizes('attention_forward')).toEqual(['B 8, T 1024, C 768, NH 12']);
   });
 });
 
@@ -245,14 +243,12 @@ template <int K> __global__ void __launch_bounds__(1024, 2) mix(float *x, int n)
 `;
 
 describe.skipIf(!hasCompiler())('kernel show (needs nvcc or NVRTC)', () => {
-  let shared: Workplace;
+  const shared = workplace();
   beforeAll(() => {
-    shared = new Workplace();
-    newKernel(shared.path('norm'), ['layernorm_forward']);
-    newKernel(shared.path('both'), ['gelu_forward', 'gelu_backward']);
+    newKernels(shared.path('norm'), { ops: ['norm_forward.layernorm'] });
+    newKernels(shared.path('both'), { ops: ['gelu_forward', 'gelu_backward'] });
     writeFileSync(shared.path('two.cu'), twoKernels);
   });
-  afterAll(() => shared[Symbol.dispose]());
   const show = (...args: readonly string[]) => shared.here(['kernel', 'show', ...args]);
 
   it('a folder: a table for each dtype, at the sizes of d12', async () => {
@@ -264,7 +260,7 @@ describe.skipIf(!hasCompiler())('kernel show (needs nvcc or NVRTC)', () => {
     for (const dtype of ['fp32', 'bf16']) {
       expect(stdout).toMatch(
         new RegExp(
-          `^layernorm_forward ${dtype}\n  kernel +registers .*\n  layernorm_forward +\\d+ +0 +0 +0 +0 +0 +64 +128 .* N 8192, C 768$`,
+          `^norm_forward\\.layernorm ${dtype}\n  kernel +registers .*\n  layernorm_forward +\\d+ +0 +0 +0 +0 +0 +64 +128 .* N 8192, C 768$`,
           'm',
         ),
       );
@@ -272,7 +268,7 @@ describe.skipIf(!hasCompiler())('kernel show (needs nvcc or NVRTC)', () => {
     // One thread per row is 64 blocks.
     expect(stdout).toMatch(/^layernorm_forward has 64 blocks: 64 of the 132 SMs of an H100 have work$/m);
     const other = (await show('norm', '--gpu', '8.9')).stdout;
-    expect(other).toMatch(/^layernorm_forward fp32$/m);
+    expect(other).toMatch(/^norm_forward\.layernorm fp32$/m);
     expect(other).not.toContain('have work');
     expect(code).toBe(0);
   });
@@ -300,8 +296,7 @@ describe.skipIf(!hasCompiler())('kernel show (needs nvcc or NVRTC)', () => {
   });
 
   it('a card whose kernel is missing is refused', async () => {
-    const [, source] = newKernel(shared.path('other'), ['gelu_forward']) as [string, string];
-    writeFileSync(source, '__global__ void renamed(float *x) {}');
+    newKernels(shared.path('other'), { source: () => '__global__ void renamed(float *x) {}' });
     expect((await show('other', '--gpu', '9.0', '--dtype', 'fp32')).stderr).toBe(
       'there is no kernel gelu_forward in other: it has renamed\n',
     );
@@ -321,7 +316,7 @@ describe.skipIf(!hasCompiler())('kernel show (needs nvcc or NVRTC)', () => {
   it('a listing is of the first dtype that the card takes', async () => {
     const { stdout } = await show('norm', '--gpu', '9.0', '--ptx');
     expect(stdout.match(/^\/\/ layernorm_forward \(.*$/gm)).toEqual([
-      '// layernorm_forward (layernorm_forward fp32), compute capability 9.0',
+      '// layernorm_forward (norm_forward.layernorm fp32), compute capability 9.0',
     ]);
     expect(stdout).toContain('layernorm.cu:');
   });

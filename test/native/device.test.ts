@@ -1,8 +1,6 @@
 // Loading, opening, owning and closing: what fails says what to do, and nothing works after close.
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { writeFileSync } from 'node:fs';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { Gpt2Error, NativeError, ShapeError } from '../../src/base/errors.ts';
 import { abiVersion } from '../../src/native/bindings.generated.ts';
@@ -10,9 +8,9 @@ import { Device } from '../../src/native/device.ts';
 import { allocateTensor, Tensor } from '../../src/native/tensor.ts';
 import { classifier, classifierScratch, geluForward } from '../../src/ops/ops.generated.ts';
 import { describeBackends, describeCuda } from '../support/backends.ts';
+import { Workplace } from '../support/cli.ts';
 
 describe('loading', () => {
-  const folder = mkdtempSync(join(tmpdir(), 'gpt2-library-'));
   afterEach(() => {
     vi.unstubAllEnvs();
   });
@@ -20,37 +18,22 @@ describe('loading', () => {
   // What the environment names is not mended by building.
   const mend = 'GPT2_LIBRARY names it: correct or unset it';
 
-  it('a library that is not there says who named it', () => {
-    vi.stubEnv('GPT2_LIBRARY', join(folder, 'none.so'));
-    expect(() => Device.open({ kind: 'cpu' })).toThrow(new RegExp(`^there is no .*none\\.so; ${mend}$`));
-  });
-
-  it('a file that is no library says so', () => {
-    const path = join(folder, 'text.so');
-    writeFileSync(path, 'no library');
-    vi.stubEnv('GPT2_LIBRARY', path);
-    expect(() => Device.open({ kind: 'cpu' })).toThrow(new RegExp(`text\\.so cannot be loaded: .*; ${mend}`));
-  });
-
-  it('a library of another ABI version is refused', () => {
-    const source = join(folder, 'old.c');
-    writeFileSync(source, 'int gpt2_abi_version(void) { return 99; }');
-    const path = join(folder, 'old.so');
-    execFileSync('cc', ['-shared', '-fPIC', '-o', path, source]);
-    vi.stubEnv('GPT2_LIBRARY', path);
-    expect(() => Device.open({ kind: 'cpu' })).toThrow(new RegExp(`ABI version 99, this program needs \\d+; ${mend}`));
-  });
-
-  it('a library that lacks functions is refused', () => {
-    const source = join(folder, 'part.c');
-    writeFileSync(source, `int gpt2_abi_version(void) { return ${abiVersion}; }`);
-    const path = join(folder, 'part.so');
-    execFileSync('cc', ['-shared', '-fPIC', '-o', path, source]);
-    vi.stubEnv('GPT2_LIBRARY', path);
+  const compiled = (version: number) => (path: string) => {
+    writeFileSync(`${path}.c`, `int gpt2_abi_version(void) { return ${version}; }`);
+    execFileSync('cc', ['-shared', '-fPIC', '-o', path, `${path}.c`]);
+  };
+  it.each<[what: string, make: (path: string) => void, message: string]>([
+    ['is not there', () => {}, '^there is no .*library\\.so'],
+    ['is none', (path) => writeFileSync(path, 'no library'), 'library\\.so cannot be loaded: .*'],
+    ['has another ABI version', compiled(99), 'ABI version 99, this program needs \\d+'],
+    ['lacks functions', compiled(abiVersion), 'library\\.so lacks functions of gpt2\\.ts: .*gpt2_\\w+.*'],
+  ])('a library that %s is refused, with who named it', (_, make, message) => {
+    using place = new Workplace();
+    make(place.path('library.so'));
+    vi.stubEnv('GPT2_LIBRARY', place.path('library.so'));
     const open = () => Device.open({ kind: 'cpu' });
     expect(open).toThrow(Gpt2Error);
-    expect(open).toThrow(new RegExp(`part\\.so lacks functions of gpt2\\.ts: .*gpt2_\\w+.*; ${mend}`));
-    rmSync(folder, { recursive: true });
+    expect(open).toThrow(new RegExp(`${message}; ${mend}`));
   });
 });
 
@@ -162,13 +145,15 @@ describeBackends('device', (_, kind) => {
     const event = device.createEvent();
     const [reached, milliseconds] = [new Int32Array(1), new Float32Array(1)];
     const x = 64n;
-    const tokens = { out: x, tokens: x, wte: x, wpe: x, C: 1, V: 2 };
+    const tokens = { out: x, tokens: x, texts: null, positions: null, wte: x, wpe: x, C: 1, V: 2 };
     expect(() => device.call('eventRecord', { event: 0n })).toThrow('expected event, got NULL');
     expect(() => device.call('eventQuery', { reached, event: 0n })).toThrow('expected event, got NULL');
     expect(() => device.call('eventElapsed', { milliseconds, from: event, to: 0n })).toThrow('expected to, got NULL');
     expect(() => device.call('castWeights', { weight: x, master: x, count: 0 })).toThrow('count of at least 1');
     expect(() => device.call('setWorkspace', { workspace: 100n, bytes: 8 })).toThrow('a workspace aligned to 64 bytes');
-    expect(() => device.call('embeddingForward', { ...tokens, B: 65_536, T: 32_768 })).toThrow('B * T below 2^31');
+    expect(() => device.call('embeddingForward', { ...tokens, B: 65_536, T: 32_768, S: 32_768 })).toThrow(
+      'B * T below 2^31',
+    );
   });
 
   it('a number that C would bend is refused before the call', () => {
@@ -205,12 +190,13 @@ describeCuda('memory that is not aligned', () => {
   it('goes to kernels that can read it', () => {
     using device = Device.open({ kind: 'cuda', dtype: 'bf16' });
     const [N, C, V] = [64, 64, 128];
-    device.reserveWorkspace(classifierScratch(device, { N, C, Vp: V, gradients: true }));
+    device.reserveWorkspace(classifierScratch(device, { N, C, Vp: V, gradients: true, fp8: false }));
     const make = (name: string, shape: number[]) => allocateTensor(device, name, 'bf16', shape);
     const input = make('in', [(N + 1) * C]);
     const losses = allocateTensor(device, 'losses', 'fp32', [N]);
     const op = {
       ...{ losses, din: null, dweight: null, dbias: null, bias: null, V, dloss: 0, softcap: 0, accumulate: false },
+      ...{ inValues: null, inScale: null, weightValues: null, factors: null },
       ...{ logits: make('logits', [N, V]), weight: make('weight', [V, C]) },
       targets: allocateTensor(device, 'targets', 'int32', [N]),
     };

@@ -1,46 +1,36 @@
 // Where a library is looked up, and what a machine without one, or without a usable GPU, is told: one line, exit 1.
 import { execFileSync, spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { existsSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { Device } from '../../src/native/device.ts';
 import { libraryFix, libraryPackages, libraryPath, type Place } from '../../src/native/find-library.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 
-let folder: Workplace;
+const place = workplace('each');
 beforeEach(() => {
   vi.stubEnv('GPT2_LIBRARY', undefined);
-  folder = new Workplace();
-  write('node_modules/gpt2.ts/package.json', '{"name":"gpt2.ts","version":"1.2.3"}');
+  place.file('node_modules/gpt2.ts/package.json', '{"name":"gpt2.ts","version":"1.2.3"}');
 });
 afterEach(() => {
   vi.unstubAllEnvs();
-  folder[Symbol.dispose]();
 });
-
-function write(name: string, text = ''): string {
-  const path = folder.path(name);
-  mkdirSync(dirname(path), { recursive: true });
-  writeFileSync(path, text);
-  return path;
-}
 
 /** An installed package on some platform. */
 const on = (platform: string, arch: string): Place => ({
-  ...{ root: folder.path('node_modules/gpt2.ts'), platform, arch, installed: true },
+  ...{ root: place.path('node_modules/gpt2.ts'), platform, arch, installed: true },
 });
 
 describe('a library', () => {
   it('is the one of GPT2_LIBRARY, else of build/, else of the package of the platform', () => {
-    const place = on('linux', 'arm64');
-    const built = folder.path('node_modules/gpt2.ts/build/libgpt2-cpu.so');
-    expect(libraryPath('cpu', place)).toBe(built);
-    const packaged = write('node_modules/@gpt2.ts/linux-arm64/libgpt2-cpu.so');
-    expect(libraryPath('cpu', place)).toBe(packaged);
-    write('node_modules/gpt2.ts/build/libgpt2-cpu.so');
-    expect(libraryPath('cpu', place)).toBe(built);
+    const arm = on('linux', 'arm64');
+    const built = place.path('node_modules/gpt2.ts/build/libgpt2-cpu.so');
+    expect(libraryPath('cpu', arm)).toBe(built);
+    const packaged = place.file('node_modules/@gpt2.ts/linux-arm64/libgpt2-cpu.so', '');
+    expect(libraryPath('cpu', arm)).toBe(packaged);
+    place.file('node_modules/gpt2.ts/build/libgpt2-cpu.so', '');
+    expect(libraryPath('cpu', arm)).toBe(built);
     vi.stubEnv('GPT2_LIBRARY', '/elsewhere/libgpt2-cpu.so');
-    expect(libraryPath('cpu', place)).toBe('/elsewhere/libgpt2-cpu.so');
+    expect(libraryPath('cpu', arm)).toBe('/elsewhere/libgpt2-cpu.so');
   });
 
   it.each([
@@ -49,9 +39,9 @@ describe('a library', () => {
     ['darwin', 'arm64', 'cpu', 'darwin-arm64/libgpt2-cpu.dylib'],
   ] as const)('of %s %s for %s is %s', (platform, arch, kind, file) => {
     for (const [name, { os, kind }] of Object.entries(libraryPackages)) {
-      write(`node_modules/${name}/libgpt2-${kind}.${os === 'darwin' ? 'dylib' : 'so'}`);
+      place.file(`node_modules/${name}/libgpt2-${kind}.${os === 'darwin' ? 'dylib' : 'so'}`, '');
     }
-    expect(libraryPath(kind, on(platform, arch))).toBe(folder.path('node_modules/@gpt2.ts', file));
+    expect(libraryPath(kind, on(platform, arch))).toBe(place.path('node_modules/@gpt2.ts', file));
   });
 });
 
@@ -85,12 +75,12 @@ function hasGpu(): boolean {
   }
 }
 
-const train = ['train', '--device', 'cuda', '--data', 'data', '--steps', '1', '--out', 'run'];
+const train = 'train --device cuda --data data --steps 1 --out run';
 
 describe('a machine without a GPU', () => {
+  beforeEach(() => void place.data());
+
   it.skipIf(isBuilt)('is told how to build the library (where it is not built)', () => {
-    using place = new Workplace();
-    place.data();
     const { code, stderr } = place.run(train);
     expect(code).toBe(1);
     expect(stderr).toMatch(/^the cuda library is not built: there is no .*; run `npm run build:cuda`\n$/);
@@ -99,19 +89,11 @@ describe('a machine without a GPU', () => {
   it.skipIf(!isBuilt || hasGpu())(
     'is told that there is no driver, or no device (needs the CUDA library, and no GPU)',
     () => {
-      using place = new Workplace();
-      place.data();
       const { code, stderr } = place.run(train);
       expect(code).toBe(1);
       expect(stderr).toMatch(/^no (NVIDIA driver|CUDA device) is .*\n$/);
       // Left to itself the program takes the CPU.
-      const auto = place.run([
-        ...train.map((word) => (word === 'cuda' ? 'auto' : word)),
-        '--model',
-        'd6',
-        '--layers',
-        '1',
-      ]);
+      const auto = place.run(`${train.replace('cuda', 'auto')} --model d6 --layers 1`);
       expect(auto.code, auto.stderr).toBe(0);
       expect(auto.stdout).toContain('on cpu');
     },
@@ -119,11 +101,8 @@ describe('a machine without a GPU', () => {
 
   // The CUDA runtime in the library opens libcuda.so.1 by name; one that says it is of another time stands in for it.
   it.skipIf(!isBuilt || !hasCompiler)('is told that its driver is too old (needs the CUDA library and cc)', () => {
-    using place = new Workplace();
-    place.data();
-    const source = place.path('driver.c');
-    writeFileSync(
-      source,
+    const source = place.file(
+      'driver.c',
       `int cuDriverGetVersion(int *version) { *version = 11040; return 0; }
        int cuInit(unsigned flags) { return (int)flags; }
        int cuGetProcAddress(const char *name, void **entry, int version, unsigned long long flags) {

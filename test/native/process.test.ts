@@ -1,6 +1,5 @@
 // The end of a process whose main thread hangs, whose streams fail or whose threads do not start.
 import { spawnSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { moduleLoader, moduleOf } from '../support/built.ts';
 import { Workplace } from '../support/cli.ts';
@@ -12,21 +11,20 @@ const program = (text: string, env: Record<string, string> = {}) => {
   });
   return { status, signal, stdout, stderr };
 };
-const run = (then: string, milliseconds = 500) =>
-  program(
-    `import { endLater } from '${moduleOf('native/last-resort.ts')}'; endLater('cpu', 'rank 1 is gone', ${milliseconds}); ${then}`,
-  );
 
-it('ends a process that is stuck', () => {
-  const { status, stderr } = run('for (;;);');
-  expect(status).toBe(1);
-  expect(stderr).toBe('rank 1 is gone\n');
-});
-
-it('leaves alone one that ends', () => {
-  const { status, stderr } = run('process.exitCode = 3', 60_000);
-  expect(status).toBe(3);
-  expect(stderr).toBe('');
+it.each<[what: string, then: string, milliseconds: number, status: number, stderr: string]>([
+  ['ends a process that is stuck', 'for (;;);', 500, 1, 'rank 1 is gone\n'],
+  ['leaves alone one that ends', 'process.exitCode = 3', 60_000, 3, ''],
+  [
+    'ends one that is stuck on its way out',
+    "process.on('exit', () => { for (;;); }); process.exit(3)",
+    500,
+    1,
+    'rank 1 is gone\n',
+  ],
+])('%s', (_, then, milliseconds, status, stderr) => {
+  const start = `import { endLater } from '${moduleOf('native/last-resort.ts')}'; endLater('cpu', 'rank 1 is gone', ${milliseconds})`;
+  expect(program(`${start}; ${then}`)).toMatchObject({ status, stderr });
 });
 
 // Node unloads libraries when it exits, maybe before the thread that waits has begun: then the process crashed.
@@ -39,12 +37,6 @@ it.skipIf(process.platform !== 'linux')('its code stays in memory when the libra
     console.log(readFileSync('/proc/self/maps', 'utf8').includes('libgpt2-cpu'));
   `);
   expect({ stdout, stderr }).toEqual({ stdout: 'true\n', stderr: '' });
-});
-
-it('ends one that is stuck on its way out', () => {
-  const { status, stderr } = run("process.on('exit', () => { for (;;); }); process.exit(3)");
-  expect(status).toBe(1);
-  expect(stderr).toBe('rank 1 is gone\n');
 });
 
 it('refuses a text for which there is no memory', () => {
@@ -71,8 +63,8 @@ it.each([1, 2])('a process whose descriptor %i fails ends with its exit code', (
 it.skipIf(process.platform !== 'linux')('threads that start after a first loop take no earlier work', () => {
   using place = new Workplace();
   // While REFUSE_THREADS is set, the system has no resources for a thread.
-  writeFileSync(
-    place.path('refuse.c'),
+  const refusing = place.file(
+    'refuse.c',
     `#define _GNU_SOURCE
     #include <dlfcn.h>
     #include <errno.h>
@@ -84,7 +76,7 @@ it.skipIf(process.platform !== 'linux')('threads that start after a first loop t
     }`,
   );
   const library = place.path('refuse.so');
-  expect(spawnSync('cc', ['-shared', '-fPIC', '-o', library, place.path('refuse.c'), '-ldl']).status).toBe(0);
+  expect(spawnSync('cc', ['-shared', '-fPIC', '-o', library, refusing, '-ldl']).status).toBe(0);
   const script = `
     import { Device } from '${moduleOf('native/device.ts')}';
     import { tensorOf } from '${moduleOf('native/tensor.ts')}';

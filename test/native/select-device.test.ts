@@ -48,13 +48,11 @@ it('nor where there is none', () => {
   expect(selectKind('auto')).toBe('cpu');
 });
 
-it('a rank opens its own alone', () => {
+it.each([
+  ['a rank opens its own alone', 1, [1]],
+  ['a GPU that is not there is no reason to take the CPU', 2, []],
+])('%s', (_, index, opened) => {
   machineWith(2);
-  expect(selectDevice('auto', 1)).toEqual({ kind: 'cuda', index: 1 });
-  expect(made.opened).toEqual([1]);
-});
-
-it('a GPU that is not there is no reason to take the CPU', () => {
-  machineWith(2);
-  expect(selectDevice('auto', 2)).toEqual({ kind: 'cuda', index: 2 });
+  expect(selectDevice('auto', index)).toEqual({ kind: 'cuda', index });
+  expect(made.opened).toEqual(opened);
 });

@@ -4,7 +4,6 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { initializeWeights } from '../../src/model/initialize.ts';
 import { createModel } from '../../src/model/model.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
 import { Device } from '../../src/native/device.ts';
@@ -30,6 +29,7 @@ import { openSafetensors } from '../../src/weights/files/safetensors.ts';
 import { manifestFields } from '../checkpoint/trained-model.ts';
 import { moduleLoader, programOf } from '../support/built.ts';
 import { workplace } from '../support/cli.ts';
+import { drawnModel } from '../support/tiny-model.ts';
 import { GradientSum } from './gradient-sum.ts';
 import { MatrixMomentum } from './matrix-momentum.ts';
 import { config, isOfLayer, microBatch, microBatches, mixed, sizes, steps } from './mixed.ts';
@@ -85,8 +85,7 @@ describe('a run with another optimizer', () => {
   it('is captured and replayed', async () => {
     using device = Device.open({ kind: 'cpu' });
     const small = { layers: 2, channels: 32, heads: 2, context: 32, vocabularySize: 128 };
-    const broken = createModel(device, small, { B: 1, T: 16, purpose: 'inference' });
-    initializeWeights(broken, 1);
+    const broken = drawnModel(device, small, { B: 1, T: 16, purpose: 'inference' }, 1);
     const gain = broken.masters.get('h.1.ln2w');
     gain.write(new Float32Array(gain.count).fill(3e38));
     const model = writeCheckpoint({
@@ -107,8 +106,7 @@ describe('a run with another optimizer', () => {
 
 /** Trains as one rank, with the micro-batches of all. */
 async function trained(device: Device, optimizer: ConstructorParameters<typeof Trainer>[1]['optimizer']) {
-  const model = createModel(device, config, { B: sizes.batch, T: sizes.sequence, purpose: 'training' });
-  initializeWeights(model, 1);
+  const model = drawnModel(device, config, { B: sizes.batch, T: sizes.sequence, purpose: 'training' }, 1);
   const trainer = new Trainer(model, { ...sizes, optimizer, accumulation: microBatches });
   for (let step = 0; step < steps; step++) {
     let index = 0;
@@ -123,8 +121,7 @@ describe('two optimizers', () => {
     const sum = new GradientSum();
     const { model, optimizerState } = await trained(device, mixed(sum));
     using drawn = Device.open({ kind: 'cpu' });
-    const before = createModel(drawn, config, { B: 1, T: 16, purpose: 'inference' });
-    initializeWeights(before, 1);
+    const before = drawnModel(drawn, config, { B: 1, T: 16, purpose: 'inference' }, 1);
     for (const parameter of parameterTable(config)) {
       const changed = model.masters.read(parameter).join() !== before.masters.read(parameter).join();
       expect(changed, parameter.name).toBe(!isOfLayer(parameter));
@@ -138,10 +135,8 @@ describe('two optimizers', () => {
     expect(sum.seen).toEqual([1, 2, 3]);
     const { channels: C, layers, context } = config;
     const others = 128 * C + context * C + layers * 13 * C + 2 * C;
-    const [bytes, whole] = ['optimizer state', 'weights'].map((name) => device.allocated.get(name)!) as [
-      number,
-      number,
-    ];
+    const bytes = device.allocated.get('optimizer state')!;
+    const whole = device.allocated.get('weights')!;
     expect(bytes).toBeGreaterThanOrEqual(4 * (2 * others + layers * 12 * C * C));
     expect(bytes / whole).toBeLessThan(1.4);
     // Where a row has no vectors, its device memory still takes one element.
@@ -161,7 +156,8 @@ describe('ranks', () => {
   });
 
   /** Gives a job to its ranks, and gives their answers and the checkpoint that they write. */
-  async function doTogether(job: Omit<Job, 'head'>) {
+  async function doTogether(given: Pick<Job, 'ranks'> & Partial<Job>) {
+    const job = { zero: 1 as const, optimizer: 'matrix momentum' as const, first: 0, steps, ...given };
     const folder = place.path(`job-${++jobs}`);
     const head = { folder, step: job.first + job.steps, manifest: manifestFields };
     const ask = <Answer>(rank: number, id?: number[]) =>
@@ -186,14 +182,13 @@ describe('ranks', () => {
   const optimizers = { 'gradient sum': () => new GradientSum(), 'matrix momentum': () => new MatrixMomentum() };
 
   /** Checks weights and state of a checkpoint against training with one rank. */
-  async function expectAsAlone(checkpoint: FoundCheckpoint, name: Job['optimizer']) {
+  async function expectAsAlone(checkpoint: FoundCheckpoint, name: Job['optimizer'] = 'matrix momentum') {
     using device = Device.open({ kind: 'cpu', accumulates: true });
     const choice = mixed(optimizers[name]());
     const alone = await trained(device, choice);
     using other = Device.open({ kind: 'cpu' });
-    const loaded = new Trainer(createModel(other, config, { B: 2, T: 16, purpose: 'training' }), {
-      ...{ ...sizes, optimizer: choice, accumulation: 1 },
-    });
+    const empty = createModel(other, config, { B: 2, T: 16, purpose: 'training' });
+    const loaded = new Trainer(empty, { ...sizes, optimizer: choice, accumulation: 1 });
     loadWeights(checkpoint, loaded.model);
     loadOptimizer(checkpoint, loaded.model, loaded.optimizerState.copies);
     const valuesOf = ({ model, optimizerState }: Trainer) =>
@@ -210,7 +205,7 @@ describe('ranks', () => {
 
   it('with two optimizers give with ZeRO-1 what one rank gives, and the same checkpoint tensors', async () => {
     const optimizer = 'gradient sum';
-    const { answers, checkpoint } = await doTogether({ ranks: 2, zero: 1, optimizer, first: 0, steps });
+    const { answers, checkpoint } = await doTogether({ ranks: 2, optimizer });
     for (const { scalars } of answers) expect(scalars).toEqual([1, 2, 3]);
     await expectAsAlone(checkpoint, optimizer);
   });
@@ -221,42 +216,34 @@ describe('ranks', () => {
     .sort();
 
   it.each([2, 3])('%i: each matrix is updated by one of them, and the weights are those of one rank', async (ranks) => {
-    const optimizer = 'matrix momentum';
-    const { answers, checkpoint } = await doTogether({ ranks, zero: 1, optimizer, first: 0, steps });
+    const { answers, checkpoint } = await doTogether({ ranks });
     for (const { matrices } of answers) {
       expect(matrices.length).toBe(steps);
       for (const step of matrices) expect(step).toEqual(matrices[0]);
       expect(matrices[0]!.length).toBeGreaterThan(0);
     }
     expect(answers.flatMap(({ matrices }) => matrices[0]!).sort()).toEqual(everyMatrix);
-    await expectAsAlone(checkpoint, optimizer);
+    await expectAsAlone(checkpoint);
   });
 
   it('continue each other to the weights of one rank', async () => {
-    const optimizer = 'matrix momentum';
-    const jobs = [
-      { ranks: 2, zero: 1 },
-      { ranks: 1, zero: 1 },
-      { ranks: 3, zero: 1 },
-    ] as const;
     let from: string | undefined;
-    for (const [first, job] of jobs.entries()) {
-      const { checkpoint } = await doTogether({ ...job, optimizer, from, first, steps: 1 });
+    for (const [first, ranks] of [2, 1, 3].entries()) {
+      const { checkpoint } = await doTogether({ ranks, from, first, steps: 1 });
       from = checkpoint.path;
     }
-    await expectAsAlone(verifyCheckpoint(from!), optimizer);
+    await expectAsAlone(verifyCheckpoint(from!));
   });
 
   it('load any checkpoint, and save the same files', async () => {
-    const optimizer = 'matrix momentum';
-    const written = await doTogether({ ranks: 2, zero: 1, optimizer, first: 0, steps });
+    const written = await doTogether({ ranks: 2 });
     let from = written.checkpoint.path;
     for (const [ranks, zero] of [
       [1, 1],
       [2, 0],
       [3, 1],
     ] as const) {
-      const { answers, checkpoint } = await doTogether({ ranks, zero, optimizer, from, first: steps, steps: 0 });
+      const { answers, checkpoint } = await doTogether({ ranks, zero, from, first: steps, steps: 0 });
       expect(checkpoint.manifest.files, `${ranks} ranks, --zero ${zero}`).toEqual(written.checkpoint.manifest.files);
       for (const { state } of answers) expect(state).toBe(written.answers[0]!.state);
       from = checkpoint.path;
@@ -264,10 +251,7 @@ describe('ranks', () => {
   });
 
   it('with and without ZeRO-1 give the same bits', async () => {
-    const [divided, whole] = [
-      await doTogether({ ranks: 2, zero: 1, optimizer: 'matrix momentum', first: 0, steps }),
-      await doTogether({ ranks: 2, zero: 0, optimizer: 'matrix momentum', first: 0, steps }),
-    ];
+    const [divided, whole] = [await doTogether({ ranks: 2 }), await doTogether({ ranks: 2, zero: 0 })];
     expect(divided.checkpoint.manifest.files).toEqual(whole.checkpoint.manifest.files);
   });
 });

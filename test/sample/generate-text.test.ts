@@ -1,28 +1,17 @@
 // A text in one call: what encode, generate and decode give.
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { Gpt2Error, UsageError } from '../../src/base/errors.ts';
 import { generate } from '../../src/inference/sample/generate.ts';
 import { generateText } from '../../src/inference/sample/generate-text.ts';
-import { initializeWeights } from '../../src/model/initialize.ts';
 import { KeyValueCache } from '../../src/model/key-value-cache.ts';
-import { castWeights, createModel, type Model } from '../../src/model/model.ts';
-import { Device } from '../../src/native/device.ts';
+import { castWeights } from '../../src/model/model.ts';
 import { bytes, decode, encode } from '../../src/tokenizer/tokenizer.ts';
 import { describeBackends } from '../support/backends.ts';
-import { tinyConfig } from '../support/tiny-model.ts';
+import { drawnModel, tinyConfig } from '../support/tiny-model.ts';
 
-describeBackends('generateText', (_, kind) => {
-  let device: Device;
-  beforeEach(() => {
-    device = Device.open({ kind });
-  });
-  afterEach(() => device.close());
-
-  function modelOf(vocabularySize: number, rows: number): Model {
-    const model = createModel(device, { ...tinyConfig, vocabularySize }, { B: 1, T: rows, purpose: 'inference' });
-    initializeWeights(model, 42);
-    return model;
-  }
+describeBackends('generateText', (device) => {
+  const modelOf = (vocabularySize: number, rows: number) =>
+    drawnModel(device(), { ...tinyConfig, vocabularySize }, { B: 1, T: rows, purpose: 'inference' });
 
   it.each([tinyConfig.context, 16])('continues a prompt over activations of %i tokens', async (rows) => {
     const model = modelOf(bytes.vocabularySize, rows);

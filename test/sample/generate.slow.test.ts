@@ -1,19 +1,18 @@
 // Texts from the tiny model: with the cache of keys and values the same tokens as without one, the same for the same seed,
 // whatever stands beside them, and an end that says why.
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { logitsAt } from '../../scripts/logits-at.ts';
 import { UsageError } from '../../src/base/errors.ts';
 import { type GenerateOptions, type GenerationEnd, generate } from '../../src/inference/sample/generate.ts';
 import type { ModelConfig } from '../../src/model/config.ts';
 import { forward } from '../../src/model/forward.ts';
-import { initializeWeights } from '../../src/model/initialize.ts';
 import { KeyValueCache } from '../../src/model/key-value-cache.ts';
-import { castWeights, createModel, type Model } from '../../src/model/model.ts';
+import { castWeights, type Model } from '../../src/model/model.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
-import { Device } from '../../src/native/device.ts';
+import type { Device } from '../../src/native/device.ts';
 import { describeBackends } from '../support/backends.ts';
 import { modernParts } from '../support/modern-models.ts';
-import { tinyConfig } from '../support/tiny-model.ts';
+import { drawnModel, tinyConfig } from '../support/tiny-model.ts';
 
 const prompt = [1, 2, 3, 4, 5];
 const { context } = tinyConfig;
@@ -39,8 +38,7 @@ const run = async (cache: KeyValueCache, options: Partial<GenerateOptions>): Pro
 
 /** As drawn, a token is always followed by itself; larger layers have more to say. */
 function liveModel(device: Device, config: ModelConfig): Model {
-  const model = createModel(device, config, { B: 1, T: config.context, purpose: 'inference' });
-  initializeWeights(model, 42);
+  const model = drawnModel(device, config, { B: 1, T: config.context, purpose: 'inference' });
   for (const { name, shape } of parameterTable(config)) {
     if (shape.length < 2) continue;
     const tensor = model.masters.get(name);
@@ -72,16 +70,13 @@ describe.each([
   // As GPT-2's, the weights are drawn: no projection is zero.
   ['a modern GPT', { ...tinyConfig, ...modernParts, initialization: 'gpt2' as const }],
 ])('%s', (__, config) =>
-  describeBackends('generation', (_, kind) => {
-    let device: Device;
+  describeBackends('generation', (device) => {
     let model: Model;
     let cache: KeyValueCache;
     beforeEach(() => {
-      device = Device.open({ kind });
-      model = liveModel(device, config);
+      model = liveModel(device(), config);
       cache = new KeyValueCache(model, { texts: 1, window: context });
     });
-    afterEach(() => device.close());
 
     it('gives the tokens asked for, the same for the same seed', async () => {
       const first = await run(cache, { tokens: 50 });
@@ -105,7 +100,7 @@ describe.each([
 
     it('takes 512 tokens that it would without a cache, of a context of 1024', async () => {
       const long = { ...config, channels: 128, heads: 2, context: 1024, vocabularySize: 500 };
-      const longModel = liveModel(device, long);
+      const longModel = liveModel(device(), long);
       const whole = new KeyValueCache(longModel, { texts: 1, window: long.context });
       const wanted = greedyWithoutCache(longModel, prompt, 512, long.context);
       expect((await run(whole, { tokens: 512, temperature: 0 })).tokens).toEqual(wanted);

@@ -3,7 +3,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { CommanderError } from 'commander';
 import { afterAll, afterEach, expect, onTestFinished, vi } from 'vitest';
 import { ExitError, Gpt2Error } from '../../src/base/errors.ts';
@@ -46,6 +46,14 @@ export class Workplace {
 
   path(...names: string[]): string {
     return join(this.folder, ...names);
+  }
+
+  /** Writes a file, and gives its path. */
+  file(name: string, content: string | Uint8Array): string {
+    const path = this.path(name);
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(path, content);
+    return path;
   }
 
   /**

@@ -1,12 +1,11 @@
 // Trains a small GPT-2 on the library's ops, or with kernels of the course in their places.
-import { initializeWeights } from '../../src/model/initialize.ts';
-import { createModel } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';
 import { Random } from '../../src/ops/cases/case-numbers.ts';
 import type { LoadedCard } from '../../src/ops/kernels/kernel-card.ts';
 import { type CardOptions, useCards } from '../../src/ops/kernels/use-cards.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
 import { Trainer } from '../../src/train/step/trainer.ts';
+import { drawnModel } from './tiny-model.ts';
 
 export interface Trained {
   /** Of each step. All steps are on the same random tokens. */
@@ -25,8 +24,7 @@ export async function trained(
   using device = Device.open(given);
   await useCards(device, cards, options);
   const config = { vocabularySize: 300, context: sequence, layers: 2, heads: 2, channels };
-  const model = createModel(device, config, { B: batch, T: sequence, purpose: 'training' });
-  initializeWeights(model, 42);
+  const model = drawnModel(device, config, { B: batch, T: sequence, purpose: 'training' });
   const optimizer = new AdamW({ weightDecay: 0.1 });
   const trainer = new Trainer(model, { batch, sequence, accumulation: 1, optimizer, gradientClip: 1 });
   const tokens = Int32Array.from(new Random(1).integers(batch * sequence + 1, config.vocabularySize));

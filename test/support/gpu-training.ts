@@ -1,12 +1,11 @@
 // A trainer of a small model, and batches of random tokens, for tests of training on a GPU.
 import type { Batch } from '../../src/data/batches/loader.ts';
 import type { ModelConfig } from '../../src/model/config.ts';
-import { initializeWeights } from '../../src/model/initialize.ts';
-import { createModel } from '../../src/model/model.ts';
 import type { Device } from '../../src/native/device.ts';
 import { Random } from '../../src/ops/cases/case-numbers.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
 import { Trainer } from '../../src/train/step/trainer.ts';
+import { drawnModel } from './tiny-model.ts';
 
 export const small: ModelConfig = { layers: 3, channels: 192, heads: 3, context: 256, vocabularySize: 1000 };
 
@@ -17,8 +16,7 @@ export function batches(seed: number, count: number, below: number): () => Batch
 }
 
 export function makeTrainer(device: Device, config: ModelConfig, B: number, T: number, accumulation: number): Trainer {
-  const model = createModel(device, config, { B, T, purpose: 'training' });
-  initializeWeights(model, 42);
+  const model = drawnModel(device, config, { B, T, purpose: 'training' });
   return new Trainer(model, {
     batch: B,
     sequence: T,

@@ -1,7 +1,6 @@
 // The models of the recipe "modern" that PyTorch recorded. Their weights are drawn: ours are within 2e-6 of PyTorch's.
 import type { Architecture } from '../../src/model/architecture.ts';
 import type { ModelConfig } from '../../src/model/config.ts';
-import { initializeWeights } from '../../src/model/initialize.ts';
 import { castWeights, createModel, type Model } from '../../src/model/model.ts';
 import { parameterTable, realCount } from '../../src/model/parameters.ts';
 import type { Device } from '../../src/native/device.ts';
@@ -10,6 +9,7 @@ import { AdamW } from '../../src/optimizer/adamw.ts';
 import type { OptimizerChoice } from '../../src/optimizer/assign.ts';
 import { isBlockMatrix, Muon } from '../../src/optimizer/muon.ts';
 import { readFixture, readFixtureJson } from './fixtures.ts';
+import { drawnModel } from './tiny-model.ts';
 
 interface Sizes {
   readonly layers: number;
@@ -88,9 +88,7 @@ export function tinyModernModel(device: Device): Model {
 /** The small model with its initial weights. */
 export function smallModernModel(device: Device): Model {
   const { B, T, seed } = modernFixture.small;
-  const model = createModel(device, smallModernConfig, { B, T, purpose: 'training' });
-  initializeWeights(model, seed);
-  return model;
+  return drawnModel(device, smallModernConfig, { B, T, purpose: 'training' }, seed);
 }
 
 /** The recipe's optimizers, for steps of a learning rate that is the schedule's factor. */

@@ -1,6 +1,7 @@
 // What a refusal has to be, whatever was wrong: one line that says what, where and what to do, and a code that says whether
 // the command line alone was wrong.
 import { expect } from 'vitest';
+import { attempt, Gpt2Error } from '../../src/base/errors.ts';
 import type { Finished } from './cli.ts';
 
 /** A refusal ends in what to do, which takes one of these words: a verb that tells, or what there is to choose from. */
@@ -15,6 +16,12 @@ export interface Refusal {
   readonly where: readonly string[];
   /** Lines before it, of what was found on the way. */
   readonly notices?: number;
+}
+
+/** The message of the Gpt2Error that `work` throws; undefined if it throws none. */
+export function refusalOf(work: () => unknown): string | undefined {
+  const result = attempt(work);
+  return result instanceof Gpt2Error ? result.message : undefined;
 }
 
 export function expectRefusal({ code, stderr }: Finished, wanted: Refusal): void {

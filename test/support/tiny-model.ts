@@ -28,9 +28,14 @@ export function recordedModel(device: Device): Model {
   return model;
 }
 
-/** The tiny model as a seed draws it. */
-export function drawnModel(device: Device, seed = 42): Model {
-  const model = createModel(device, tinyConfig, { ...tinyFixture.batch, purpose: 'training' });
+/** A model as a seed draws it; the tiny one by default. */
+export function drawnModel(
+  device: Device,
+  config = tinyConfig,
+  sizes: Parameters<typeof createModel>[2] = { ...tinyFixture.batch, purpose: 'training' },
+  seed = 42,
+): Model {
+  const model = createModel(device, config, sizes);
   initializeWeights(model, seed);
   return model;
 }

@@ -7,16 +7,14 @@ import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { chooseTokenizer } from '../../src/data/choose-tokenizer.ts';
 import { prepareDataset } from '../../src/data/datasets/prepare.ts';
-import { findInputs } from '../../src/data/datasets/text/inputs.ts';
 import { placeAfter, textStart } from '../../src/data/datasets/text/line-and-column.ts';
-import { prepareText } from '../../src/data/datasets/text/prepare-text.ts';
 import { readDataset, readDatasetTokenizer } from '../../src/data/shards/find-shards.ts';
-import { openShard } from '../../src/data/shards/shard.ts';
 import { addCharacters, createCharacterTokenizer } from '../../src/tokenizer/character-tokenizer.ts';
 import { huggingFaceTokenizer } from '../../src/tokenizer/huggingface-tokenizer.ts';
 import { decode, encode, promptIds, type Tokenizer } from '../../src/tokenizer/tokenizer.ts';
 import { isSameTokenizer, parseTokenizer, readTokenizer } from '../../src/tokenizer/tokenizer-file.ts';
 import { workplace } from '../support/cli.ts';
+import { type More, ofJsonl, prepared, tokensIn } from '../support/prepared.ts';
 
 const shared = fileURLToPath(new URL('../../../shared/datasets', import.meta.url));
 const folder = process.env.GPT2_DATASETS ?? (existsSync(shared) ? shared : undefined);
@@ -33,11 +31,6 @@ function tokenizerOf(text: string): Tokenizer {
   return createCharacterTokenizer(characters);
 }
 
-function tokensOf(path: string): number[] {
-  using shard = openShard(path);
-  return [...shard.read(0, shard.tokens)];
-}
-
 describe.skipIf(!folder)('tinyshakespeare (needs the text in GPT2_DATASETS)', () => {
   it("has nanoGPT's vocabulary, division and ids", async () => {
     vi.stubEnv('GPT2_DATASETS', folder!);
@@ -51,7 +44,7 @@ describe.skipIf(!folder)('tinyshakespeare (needs the text in GPT2_DATASETS)', ()
     const tokenizer = readDatasetTokenizer(out)!;
     const letters = [...'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'];
     expect(decode(Array(65).keys(), tokenizer)).toBe(`\n !$&',-.3:;?${letters.join('')}`);
-    const ids = [tokensOf(`${out}/tiny_shakespeare_train.bin`), tokensOf(`${out}/tiny_shakespeare_val.bin`)].flat();
+    const ids = ['train', 'val'].flatMap((role) => tokensIn(`${out}/tiny_shakespeare_${role}.bin`));
     const text = readFileSync(`${folder}/tinyshakespeare/input.txt`, 'utf8');
     expect(decode(ids, tokenizer)).toBe(text);
     expect(ids.slice(0, 14)).toEqual([18, 47, 56, 57, 58, 1, 15, 47, 58, 47, 64, 43, 52, 10]);
@@ -110,45 +103,29 @@ it('begins a text without a prompt with a line break, or else the first id', () 
 
 it('prepares texts on threads: the characters of all documents, without an end of text', async () => {
   const texts = Array.from({ length: 400 }, (_, index) => `Zeile ${index}: ${'größer 🦜 '.repeat(index % 7)}`);
-  writeFileSync(place.path('lines.jsonl'), texts.map((text) => JSON.stringify({ text, other: 'Ω' })).join('\n'));
-  const options = {
-    out: place.path('data'),
-    format: { kind: 'jsonl', field: 'text' } as const,
-    division: { prefix: 'lines', shardTokens: 1_000_000, validation: 0.1 },
-    tokenizer: 'char',
-  };
-  const { dataset } = await prepareText(findInputs([place.path('lines.jsonl')]), options);
+  const lines = texts.map((text) => JSON.stringify({ text, other: 'Ω' })).join('\n');
+  const source = place.file('lines.jsonl', lines);
+  const prepare = () => prepared([source], place.path('data'), { format: ofJsonl, validation: 0.1, tokenizer: 'char' });
+  const { dataset } = await prepare();
   const tokenizer = readTokenizer(place.path('data', 'tokenizer.json'));
   expect(decode(Array(dataset.vocabularySize).keys(), tokenizer)).toBe(
     [...new Set(texts.join(''))].sort((a, b) => a.codePointAt(0)! - b.codePointAt(0)!).join(''),
   );
-  const written = dataset.shards.map(({ file }) => decode(tokensOf(place.path('data', file)), tokenizer));
+  const written = dataset.shards.map(({ file }) => decode(tokensIn(place.path('data', file)), tokenizer));
   expect(written.join('').length).toBe(texts.join('').length);
   expect(texts.every((text) => written.some((part) => part.includes(text)))).toBe(true);
-  expect((await prepareText(findInputs([place.path('lines.jsonl')]), options)).present).toBe(true);
+  expect((await prepare()).present).toBe(true);
   expect(readDataset(place.path('data'))?.documents).toBe(400);
 });
 
 describe('a text with a character that the tokenizer lacks', () => {
-  const prepare = async (name: string, text: string | Buffer, kind: 'text' | 'jsonl' = 'text') => {
-    const path = place.path(name);
-    writeFileSync(path, text);
-    await prepareText(findInputs([path]), {
-      out: place.path('data'),
-      format: kind === 'text' ? { kind } : { kind, field: 'text' },
-      division: { prefix: 'x', shardTokens: 1_000_000, validation: 0.1 },
-      tokenizer: place.path('own'),
-      workers: 1,
-    });
-  };
+  const prepare = (name: string, text: string | Buffer, more: More = {}) =>
+    prepared([place.file(name, text)], place.path('data'), { tokenizer: place.path('own'), workers: 1, ...more });
   const known = 'größer als 🦜\n';
-  beforeEach(() => writeFileSync(place.path('known.txt'), known.repeat(9)));
-  beforeEach(() =>
-    prepareDataset('tinyshakespeare', {
-      ...{ from: place.path('known.txt'), tokenizer: 'char' },
-      out: place.path('own'),
-    }),
-  );
+  beforeEach(async () => {
+    const from = place.file('known.txt', known.repeat(9));
+    await prepareDataset('tinyshakespeare', { from, tokenizer: 'char', out: place.path('own') });
+  });
 
   const lacks = (at: string) => `the character "Ω" (U+03A9) at ${at} is not among the`;
   const wrong = `${known.repeat(500_000)}größΩ`;
@@ -164,16 +141,13 @@ describe('a text with a character that the tokenizer lacks', () => {
 
   it('is refused by file and line of JSON lines', async () => {
     const lines = `${JSON.stringify({ text: known })}\n\n${JSON.stringify({ text: 'Ω' })}\n`;
-    await expect(prepare('d.jsonl', lines, 'jsonl')).rejects.toThrow(lacks(`line 3 of ${place.path('d.jsonl')}`));
+    const made = prepare('d.jsonl', lines, { format: ofJsonl });
+    await expect(made).rejects.toThrow(lacks(`line 3 of ${place.path('d.jsonl')}`));
   });
 
   it('is refused by its document of a data set', async () => {
-    writeFileSync(place.path('e.txt'), `${known}\n${known}Ω`);
-    const options = {
-      from: place.path('e.txt'),
-      tokenizer: place.path('own/tokenizer.json'),
-      out: place.path('other'),
-    };
+    const from = place.file('e.txt', `${known}\n${known}Ω`);
+    const options = { from, tokenizer: place.path('own/tokenizer.json'), out: place.path('other') };
     await expect(prepareDataset('tinyshakespeare', options)).rejects.toThrow(
       lacks('line 2, column 1 of the document that begins with "größer als 🦜\\nΩ"'),
     );
@@ -182,18 +156,18 @@ describe('a text with a character that the tokenizer lacks', () => {
 
 it('takes the folder of a data set or of another with a tokenizer.json', () => {
   const tokenizer = tokenizerOf('ab');
-  writeFileSync(place.path('tokenizer.json'), tokenizer.file!);
+  place.file('tokenizer.json', tokenizer.file!);
   expect(chooseTokenizer(place.folder)?.file).toBe(tokenizer.file);
   expect(chooseTokenizer(place.data({ vocabulary: 257 }))?.name).toBe('gpt2');
   const run = place.path('run');
   mkdirSync(run);
   expect(() => chooseTokenizer(run)).toThrow(`${run} has no tokenizer.json; --tokenizer takes gpt2, bytes, char, a`);
   // The newest checkpoint that has one.
-  for (const name of ['step-00000002', 'step-00000010', 'step-00000020', 'step-00000030.tmp']) {
-    mkdirSync(join(run, 'checkpoints', name), { recursive: true });
+  for (const name of ['step-00000002', 'step-00000010', 'step-00000030.tmp']) {
     const own = name === 'step-00000010' ? tokenizer : tokenizerOf('cd');
-    if (name !== 'step-00000020') writeFileSync(join(run, 'checkpoints', name, 'tokenizer.json'), own.file!);
+    place.file(`run/checkpoints/${name}/tokenizer.json`, own.file!);
   }
+  mkdirSync(join(run, 'checkpoints', 'step-00000020'));
   expect(chooseTokenizer(run)?.file).toBe(tokenizer.file);
 });
 
@@ -208,8 +182,8 @@ it.each([
 });
 
 it('refuses an unknown name and a text with too many characters', async () => {
-  const options = { out: place.path('data'), from: place.path('text.txt') };
-  writeFileSync(options.from, String.fromCodePoint(...Array.from({ length: 70_000 }, (_, index) => 0x10000 + index)));
+  const text = String.fromCodePoint(...Array.from({ length: 70_000 }, (_, index) => 0x10000 + index));
+  const options = { out: place.path('data'), from: place.file('text.txt', text) };
   await expect(prepareDataset('tinyshakespeare', { ...options, tokenizer: 'chars' })).rejects.toThrow(
     '--tokenizer takes gpt2, bytes, char, a tokenizer.json or a folder that has one, not "chars"',
   );

@@ -5,11 +5,9 @@ import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it, vi } from 'vitest';
-import { findInputs } from '../../src/data/datasets/text/inputs.ts';
-import { prepareText } from '../../src/data/datasets/text/prepare-text.ts';
 import { readDatasetTokenizer } from '../../src/data/shards/find-shards.ts';
-import { openShard } from '../../src/data/shards/shard.ts';
 import { tokenizerFiles } from '../../src/tokenizer/gpt2-files.ts';
+import { huggingFaceTokenizer } from '../../src/tokenizer/huggingface-tokenizer.ts';
 import {
   byteLengths,
   bytes,
@@ -24,6 +22,7 @@ import { isSameTokenizer, parseTokenizer, readTokenizer } from '../../src/tokeni
 import { readModelFolder } from '../../src/weights/formats/huggingface.ts';
 import { withoutAlphabet } from '../fuzz/tokenizers.ts';
 import { workplace } from '../support/cli.ts';
+import { jsonl, type More, ofJsonl, prepared, tokensIn } from '../support/prepared.ts';
 
 const fixture = (name: string) => fileURLToPath(new URL(`../fixtures/tokenizers/${name}.json`, import.meta.url));
 interface Records {
@@ -94,13 +93,9 @@ it.each(names)('%s: the threads of prepro give the recorded ids, each document a
   const documents = recorded(name).filter(
     ({ text, ids }) => text.trim() !== '' && ids.length > 0 && !ids.includes(endOfText!),
   );
-  writeFileSync(place.path(`${name}.jsonl`), documents.map(({ text }) => JSON.stringify({ text })).join('\n'));
-  const { dataset, folder } = await prepareText(findInputs([place.path(`${name}.jsonl`)]), {
-    out: place.path(name),
-    format: { kind: 'jsonl', field: 'text' },
-    division: { prefix: 'texts', shardTokens: 1_000_000, validation: 0.2 },
-    tokenizer: fixture(name),
-    workers: 2,
+  const source = place.file(`${name}.jsonl`, jsonl(documents.map(({ text }) => text)));
+  const { dataset, folder } = await prepared([source], place.path(name), {
+    ...{ format: ofJsonl, validation: 0.2, tokenizer: fixture(name) },
     // Of the recorded texts, those with characters that the two lack are many.
     lossy: name !== 'byte-level',
   });
@@ -108,8 +103,7 @@ it.each(names)('%s: the threads of prepro give the recorded ids, each document a
   expect(dataset).toMatchObject({ tokenizer: 'huggingface', vocabularySize: name === 'byte-level' ? 421 : 420 });
   expect(readFileSync(`${folder}/tokenizer.json`, 'utf8')).toBe(readFileSync(fixture(name), 'utf8'));
   const found = dataset.shards.flatMap(({ file }) => {
-    using shard = openShard(`${folder}/${file}`);
-    const ids = [...shard.read(0, shard.tokens)].join(' ');
+    const ids = tokensIn(`${folder}/${file}`).join(' ');
     return ids.split(new RegExp(`(?:^| )${endOfText}(?= |$)`)).slice(1);
   });
   const wanted = documents.map(({ ids }) => ids.map((id) => ` ${id}`).join(''));
@@ -119,23 +113,13 @@ it.each(names)('%s: the threads of prepro give the recorded ids, each document a
 it('a long text is cut at lines, where ids do not change', async () => {
   const words = recorded('byte-level').map(({ text }) => text.replaceAll(/[\u0080-\uffff<]/g, 'x'));
   const text = Array.from({ length: 12 }, (_, round) => words.slice(round).join('.\n')).join('\n\n');
-  writeFileSync(place.path('long.txt'), text);
-  const { dataset, folder } = await prepareText(findInputs([place.path('long.txt')]), {
-    out: place.path('long'),
-    format: { kind: 'text' },
-    division: { prefix: 'long', shardTokens: 1_000_000, validation: 0.3 },
-    tokenizer: fixture('byte-level'),
-    workers: 2,
-  });
-  const all = dataset.shards.map(({ file, tokens }) => {
-    using shard = openShard(`${folder}/${file}`);
-    return [...shard.read(0, tokens)];
-  });
+  const options = { tokenizer: fixture('byte-level'), validation: 0.3 };
+  const { dataset, folder } = await prepared([place.file('long.txt', text)], place.path('long'), options);
+  const all = dataset.shards.flatMap(({ file }) => tokensIn(`${folder}/${file}`));
   const wanted = [...encode(text, readTokenizer(fixture('byte-level')))];
   expect(text.length).toBeGreaterThan(200_000);
-  const ends = all.flat().filter((id) => id === 0).length;
-  expect(all.flat().length).toBe(wanted.length + ends);
-  expect(all.flat().toSorted()).toEqual([...Array(ends).fill(0), ...wanted].toSorted());
+  const ends = all.filter((id) => id === 0).length;
+  expect(all.toSorted()).toEqual([...Array(ends).fill(0), ...wanted].toSorted());
 });
 
 it('knows what ends a document, and begins a text with it', () => {
@@ -230,15 +214,20 @@ it('is the same if only the form of the file differs', () => {
 it.each([gpt2, bytes])('takes the file of a built-in tokenizer for that: $name', (builtIn) => {
   const { tokens, merges } = tokenizerFiles(builtIn);
   const vocab = Object.fromEntries(tokens.map((token, id) => [token, id]));
+  const byteForm = { type: 'ByteLevel', add_prefix_space: false, trim_offsets: true, use_regex: true };
   const file = {
-    added_tokens: [{ id: builtIn.endOfText, content: '<|endoftext|>', special: true }],
-    pre_tokenizer: { type: 'ByteLevel', add_prefix_space: false },
-    decoder: { type: 'ByteLevel' },
+    added_tokens: [{ ...special, id: builtIn.endOfText, content: '<|endoftext|>' }],
+    pre_tokenizer: byteForm,
+    decoder: byteForm,
     model: { type: 'BPE', vocab, merges },
   };
   expect(parseTokenizer(JSON.stringify(file))).toBe(builtIn);
+  // With these tokens and merges, the library gives the built-in tokenizer's ids.
+  const library = huggingFaceTokenizer(file, JSON.stringify(file), 'tokenizer.json');
+  const text = 'Shakespeare, Coriolanus: antidisestablishmentarianism naïve 日本語 🙂 1234567';
+  expect(encode(text, library)).toEqual(encode(text, builtIn));
   for (const change of [
-    { pre_tokenizer: { type: 'ByteLevel', add_prefix_space: true } },
+    { pre_tokenizer: { ...byteForm, add_prefix_space: true } },
     { model: { ...file.model, merges: [...merges.slice(1), 'Ġ a'] } },
     { model: { ...file.model, ignore_merges: true } },
     { added_tokens: [{ ...file.added_tokens[0], lstrip: true }] },
@@ -248,18 +237,12 @@ it.each([gpt2, bytes])('takes the file of a built-in tokenizer for that: $name',
 });
 
 describe('a text that ids do not hold', () => {
-  const lacking = () => {
-    writeFileSync(place.path('lacking.json'), JSON.stringify(withoutAlphabet()));
-    return readTokenizer(place.path('lacking.json'));
-  };
-  const division = { prefix: 'lost', shardTokens: 1_000_000, validation: 0.2 };
-  const prepare = (documents: readonly string[], options: object = {}) => {
-    writeFileSync(place.path('lost.txt'), documents.join('\n\n'));
-    return prepareText(findInputs([place.path('lost.txt')]), {
-      ...{ out: place.path('lost'), format: { kind: 'text', separator: '\n\n' }, division, overwrite: true },
+  const lacking = () => readTokenizer(place.file('lacking.json', JSON.stringify(withoutAlphabet())));
+  const prepare = (documents: readonly string[], options: More = {}) =>
+    prepared([place.file('lost.txt', documents.join('\n\n'))], place.path('lost'), {
+      ...{ format: { kind: 'text', separator: '\n\n' }, validation: 0.2, overwrite: true },
       ...{ tokenizer: place.path('lacking.json'), workers: 1, ...options },
-    } as const);
-  };
+    });
 
   it('is counted without white space, after the normalizer, and without what the text spells itself', () => {
     const lossOf = (name: string, text: string) => [...readTokenizer(fixture(name)).encodeAll!([text]).loss.lost];
@@ -322,11 +305,8 @@ describe('a text that ids do not hold', () => {
 
 it('a text that the tokenizer refuses is an error, and the next one is encoded', () => {
   const model = { type: 'WordLevel', vocab: { a: 0, b: 1 }, unk_token: '[UNK]' };
-  writeFileSync(
-    place.path('words.json'),
-    JSON.stringify({ version: '1.0', pre_tokenizer: { type: 'Whitespace' }, model }),
-  );
-  const tokenizer = readTokenizer(place.path('words.json'));
+  const file = JSON.stringify({ version: '1.0', pre_tokenizer: { type: 'Whitespace' }, model });
+  const tokenizer = readTokenizer(place.file('words.json', file));
   expect(() => encode('a c', tokenizer)).toThrow(
     /^the tokenizer has no ids for a text: .*\[UNK\].*; leave it out, or /,
   );
@@ -342,10 +322,9 @@ it('refuses files that cannot be used, in one line', () => {
     ['{"model":{"vocab":{"a":-1}}}', 'cannot be used: model.vocab'],
     [`{"model":{"vocab":${JSON.stringify(many)}}}`, 'it has 65537 ids, more than the 65536 of a token file'],
   ] as const) {
-    writeFileSync(place.path('tokenizer.json'), content);
-    expect(() => readTokenizer(place.path('tokenizer.json')), content.slice(0, 40)).toThrow(reason);
+    const path = place.file('tokenizer.json', content);
+    expect(() => readTokenizer(path), content.slice(0, 40)).toThrow(reason);
   }
-  writeFileSync(place.path('tokenizer.json'), '{"model":{"type":"Other","vocab":{"a":0}}}');
-  const tokenizer = readTokenizer(place.path('tokenizer.json'));
+  const tokenizer = readTokenizer(place.file('tokenizer.json', '{"model":{"type":"Other","vocab":{"a":0}}}'));
   expect(() => encode('a', tokenizer)).toThrow(/the package tokenizers cannot read this tokenizer.json/);
 });

@@ -34,7 +34,7 @@ import type { FetchOptions } from '../../weights/formats/hub-cache.ts';
 import { modelPaths } from '../../weights/formats/stored-model.ts';
 import { checkpointWeights, refuseOtherTokenizer, resolveWeights, type Weights } from '../../weights/weights.ts';
 import { type BatchChoice, chooseBatch } from './plan-memory.ts';
-import { refuseAccidentalCpu, refuseAutoBatch } from './refuse-ranks.ts';
+import { refuseRanks } from './refuse-ranks.ts';
 import { mergeRun, mergeUnverified } from './resume.ts';
 
 /** A run's options, and the model and files that they name, before data and device are opened. */
@@ -126,11 +126,6 @@ export function wantedRanks(asked: TrainOptions): number {
   const kind = selectKind(merged.device ?? optionTable.device.default);
   refuseRanks(completeOptions(merged, kind), kind);
   return ranks;
-}
-
-function refuseRanks(options: DefaultedOptions, kind: DeviceChoice['kind']): void {
-  refuseAccidentalCpu(options, kind);
-  refuseAutoBatch(options.batch, options.ranks);
 }
 
 /** The number of ranks between which optimizer state is divided. */

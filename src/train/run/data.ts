@@ -10,7 +10,7 @@ import { askedSteps } from '../../options/complete-options.ts';
 import { byteLengths, noByteLengths } from '../../tokenizer/tokenizer.ts';
 import type { FoundCheckpoint } from '../../weights/checkpoint/directory.ts';
 import type { Opening } from './opening.ts';
-import { changedShard, shardRecord } from './same-data.ts';
+import { changedShard, shardRecord } from './same-inputs.ts';
 
 /** The sequences of --val-tokens, or the batches of --val-steps. */
 export type Validation = ValidationSequences | ValidationBatches;

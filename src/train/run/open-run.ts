@@ -26,8 +26,7 @@ import { openData, type RunData } from './data.ts';
 import { openModel } from './open-model.ts';
 import type { Opening } from './opening.ts';
 import type { Run } from './run.ts';
-import { dataHash, shardRecord } from './same-data.ts';
-import { checkSameKernels } from './same-kernels.ts';
+import { checkSameKernels, dataHash, shardRecord } from './same-inputs.ts';
 
 /** The message for a process that asks for several ranks but has no place among them. */
 export const oneGpu = 'a process trains on one GPU: `train --gpus N` on the command line starts N of them';

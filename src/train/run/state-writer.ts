@@ -14,7 +14,7 @@ import {
   tidy,
 } from '../../weights/checkpoint/write.ts';
 import type { Run } from './run.ts';
-import { shardRecord } from './same-data.ts';
+import { shardRecord } from './same-inputs.ts';
 
 /** Runs work once, or until it succeeds. */
 export type Repeat = <R>(work: () => R | Promise<R>) => Promise<R>;

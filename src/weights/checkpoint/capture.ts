@@ -1,13 +1,12 @@
 // Writes and reads captures: the weights, tokens, sizes and results of one step, from which any machine can compute loss and
 // gradients again (train/failure/replay.ts). A capture is a folder like a checkpoint, with capture.json written last.
 import { createHash } from 'node:crypto';
-import { existsSync, renameSync, rmSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { Gpt2Error, gpt2Error } from '../../base/errors.ts';
+import { gpt2Error } from '../../base/errors.ts';
 import { checkedJson } from '../../base/files/checked-json.ts';
 import { makeFolder } from '../../base/files/make-folder.ts';
-import { syncToDisk } from '../../base/files/sync.ts';
 import type { Batch } from '../../data/batches/loader.ts';
 import { openShard, writeDurably, writeShard } from '../../data/shards/shard.ts';
 import type { ParameterArena } from '../../model/arena.ts';
@@ -15,7 +14,7 @@ import type { Model } from '../../model/model.ts';
 import { dtypes } from '../../native/device.ts';
 import type { Tensor } from '../../native/tensor.ts';
 import { weightsFile } from '../files/names.ts';
-import { unfinishedPath } from '../files/replace.ts';
+import { writeInPlace } from '../files/replace.ts';
 import { writeTensors } from '../files/safetensors.ts';
 import { checkModelSize, checkpointName, verifyContents } from './directory.ts';
 import { count, filesSchema, modelSchema, positionSchema, readDescription, sha256, size } from './manifest.ts';
@@ -88,12 +87,8 @@ export function writeCapture(
   batches: readonly Batch[],
   facts: Omit<Capture, 'format' | 'version' | 'model' | 'library' | 'dtype' | 'codePath' | 'gradients' | 'files'>,
 ): string {
-  const name = checkpointName(facts.step);
-  const path = join(folder, name);
-  const temporary = unfinishedPath(folder, name, 'tmp');
   const { description, dtype } = model.device;
-  try {
-    makeFolder(temporary);
+  return writeInPlace({ what: 'capture', folder, name: checkpointName(facts.step) }, makeFolder, (temporary) => {
     const weights = writeTensors(join(temporary, weightsFile), [stateInDevice(model, []).weights]);
     const tokens = rowsOf(batches, facts.sequence);
     const shard = writeShard(join(temporary, tokensFile), tokens);
@@ -111,15 +106,7 @@ export function writeCapture(
       ],
     };
     writeDurably(join(temporary, captureFile), [Buffer.from(checkedJson(manifest))]);
-    if (existsSync(path)) rmSync(path, { recursive: true });
-    renameSync(temporary, path);
-    syncToDisk(folder);
-  } catch (cause) {
-    rmSync(temporary, { recursive: true, force: true });
-    if ((cause as NodeJS.ErrnoException).code === undefined && !(cause instanceof Gpt2Error)) throw cause;
-    throw new Gpt2Error(`cannot write the capture ${path}: ${(cause as Error).message}`, { cause });
-  }
-  return path;
+  });
 }
 
 /** The tokens of each row, and the token after the row. */

@@ -1,7 +1,7 @@
 // Loads a checkpoint's weights and optimizer state into a model. All names and shapes are compared before the first tensor is
 // written, so a rejected file leaves the model unchanged. directory.ts finds and verifies the checkpoint.
 import { join } from 'node:path';
-import { Gpt2Error, shortList } from '../../base/errors.ts';
+import { gpt2Error, shortList } from '../../base/errors.ts';
 import { architectureOf } from '../../model/architecture.ts';
 import type { ModelConfig } from '../../model/config.ts';
 import { castWeights, type Model } from '../../model/model.ts';
@@ -81,7 +81,7 @@ export function checkModel(path: string, found: ModelConfig, wanted: ModelConfig
   const differences = (Object.keys(other) as (keyof ModelConfig)[])
     .filter((name) => !fits(name))
     .map((name) => `${name} ${stored[name]} instead of ${other[name]}`);
-  if (differences.length > 0) throw new Gpt2Error(`${path} is of another model: ${differences.join(', ')}`);
+  if (differences.length > 0) throw gpt2Error`${path} is of another model: ${differences.join(', ')}`;
 }
 
 /** @throws Gpt2Error unless a file holds the weights of a model, and no other tensors */
@@ -103,5 +103,5 @@ function checkTensors(file: SafetensorsFile, wanted: ReadonlyMap<string, readonl
   if (differences.length === 0) return;
   const shown = differences.slice(0, 4).join('; ');
   const more = differences.length > 4 ? `; and ${differences.length - 4} more` : '';
-  throw new Gpt2Error(`${file.path} does not fit the model: ${shown}${more}`);
+  throw gpt2Error`${file.path} does not fit the model: ${shown}${more}`;
 }

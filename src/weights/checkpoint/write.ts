@@ -16,12 +16,11 @@ import { type Parameter, parameterTable } from '../../model/parameters.ts';
 import type { StateCopy } from '../../optimizer/state.ts';
 import { tokenizerFile } from '../../tokenizer/tokenizer-file.ts';
 import { manifestFile, optimizerFile, weightsFile } from '../files/names.ts';
-import { clearLeftovers, putInPlace, removeIfPossible, unfinishedPath } from '../files/replace.ts';
+import { clearLeftovers, writeInPlace } from '../files/replace.ts';
 import { type Values, writeTensors } from '../files/safetensors.ts';
 import { checkpointName } from './directory.ts';
 import { checkManifest, checkpointVersion, type Manifest } from './manifest.ts';
-import type { Keeping } from './prune.ts';
-import { pruneCheckpoints, timeToWrite } from './prune.ts';
+import { type Keeping, pruneCheckpoints, timeToWrite } from './prune.ts';
 
 /** The tensors of a checkpoint. */
 export interface State {
@@ -102,13 +101,8 @@ export const copiesOf = ({ config, masters }: Model, optimizer: readonly StateCo
  */
 function writeState(head: CheckpointHead, state: State, make = makeInRun): string {
   const { folder, step, tokenizer } = head;
-  const name = checkpointName(step);
-  const path = join(folder, name);
-  let temporary: string | undefined;
-  try {
-    make(folder);
-    temporary = unfinishedPath(folder, name, 'tmp');
-    mkdirSync(temporary);
+  const advice = 'make room or write to another folder (older checkpoints are untouched)';
+  return writeInPlace({ what: 'checkpoint', folder, name: checkpointName(step), advice }, make, (temporary) => {
     const weights = writeTensors(join(temporary, weightsFile), [state.weights]);
     const optimizer = writeTensors(join(temporary, optimizerFile), state.optimizer);
     const files = [
@@ -118,19 +112,7 @@ function writeState(head: CheckpointHead, state: State, make = makeInRun): strin
     if (tokenizer !== undefined) files.push(writeText(temporary, tokenizerFile, tokenizer));
     const whole: Manifest = { ...manifestOf(head, state.config), files };
     writeDurably(join(temporary, manifestFile), [Buffer.from(checkedJson(whole))]);
-    putInPlace(temporary, folder, name);
-  } catch (cause) {
-    // If the removal fails, too, the next write removes the folder (clearLeftovers).
-    if (temporary) removeIfPossible(temporary);
-    // An error without a code of the file system is not the disk's: the device failed, or there is a bug.
-    const { code, message } = cause as NodeJS.ErrnoException;
-    if (code === undefined && !isOfFiles(cause)) throw cause;
-    throw new Gpt2Error(
-      `cannot write the checkpoint ${path}: ${message}; make room or write to another folder (older checkpoints are untouched)`,
-      { cause },
-    );
-  }
-  return path;
+  });
 }
 
 function writeText(folder: string, name: string, text: string): Manifest['files'][number] {
@@ -196,7 +178,3 @@ function makeFolders(folder: string): void {
   const top = dirname(resolve(first));
   for (let path = resolve(folder); path !== top; path = dirname(path)) syncToDisk(dirname(path));
 }
-
-/** Whether a Gpt2Error was caused by the file system. */
-const isOfFiles = (error: unknown): boolean =>
-  error instanceof Gpt2Error && (error.cause as NodeJS.ErrnoException | undefined)?.code !== undefined;

@@ -1,8 +1,8 @@
 // Replaces folders of checkpoints by renames: a new one has a temporary name until it is complete, and an old one of the same
 // step is set aside until then. So a complete checkpoint always has its final name, or is set aside, where directory.ts finds it.
-import { existsSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { orElse } from '../../base/errors.ts';
+import { Gpt2Error, orElse } from '../../base/errors.ts';
 import { syncToDisk } from '../../base/files/sync.ts';
 
 const unfinishedPattern = /^\.(step-\d{8,})\.(\d+)(?:-\d+)?\.(tmp|old)$/;
@@ -30,10 +30,43 @@ export function unfinishedPath(folder: string, name: string, ending: 'tmp' | 'ol
 const writingMilliseconds = 3600_000;
 
 /**
+ * Writes the files of `folder`/`name` under a temporary name, and puts them in place. Returns the path.
+ * @param make makes `folder`
+ * @throws Gpt2Error if the file system refuses; the unfinished folder is removed, an older one with the name is untouched
+ */
+export function writeInPlace(
+  { what, folder, name, advice }: { what: string; folder: string; name: string; advice?: string },
+  make: (folder: string) => void,
+  write: (temporary: string) => void,
+): string {
+  const path = join(folder, name);
+  let temporary: string | undefined;
+  try {
+    make(folder);
+    temporary = unfinishedPath(folder, name, 'tmp');
+    mkdirSync(temporary);
+    write(temporary);
+    putInPlace(temporary, folder, name);
+  } catch (cause) {
+    // If the removal fails, too, the next write removes the folder (clearLeftovers).
+    if (temporary) removeIfPossible(temporary);
+    // An error without a code of the file system is not the disk's: the device failed, or there is a bug.
+    const { code, message } = cause as NodeJS.ErrnoException;
+    if (code === undefined && !isOfFiles(cause)) throw cause;
+    throw new Gpt2Error(`cannot write the ${what} ${path}: ${message}`, { cause, advice });
+  }
+  return path;
+}
+
+/** Whether a Gpt2Error was caused by the file system. */
+const isOfFiles = (error: unknown): boolean =>
+  error instanceof Gpt2Error && (error.cause as NodeJS.ErrnoException | undefined)?.code !== undefined;
+
+/**
  * Gives a finished folder its final name. A rename cannot replace a folder that has files, so an older checkpoint with the name
  * is set aside first, and put back if the rename fails. If it cannot be removed afterwards, `clearLeftovers` reports that.
  */
-export function putInPlace(temporary: string, folder: string, name: string): void {
+function putInPlace(temporary: string, folder: string, name: string): void {
   const path = join(folder, name);
   const aside = unfinishedPath(folder, name, 'old');
   const replaces = existsSync(path);

@@ -1,5 +1,5 @@
 // The number formats that weights are exported in.
-import { Gpt2Error, words } from '../../base/errors.ts';
+import { gpt2Error } from '../../base/errors.ts';
 import { toBf16, toFp16 } from '../../base/files/half-floats.ts';
 
 /** Number formats, each with its bytes and its names or codes in other programs' files. */
@@ -19,7 +19,7 @@ export function encodeWeights(values: Float32Array, type: WeightType): Uint8Arra
   const large = values.find((value) => Number.isFinite(value) && Math.abs(value) >= infiniteFrom[type]);
   if (large !== undefined) {
     const other = type === 'fp16' ? 'bf16' : 'fp32';
-    throw new Gpt2Error(words`the weight ${large} is over the range of ${type}: take --dtype ${other}`);
+    throw gpt2Error`the weight ${large} is over the range of ${type}: take --dtype ${other}`;
   }
   return new Uint8Array((type === 'bf16' ? toBf16(values) : toFp16(values)).buffer);
 }

@@ -1,6 +1,6 @@
 // Parquet files as documents: those of one column, whatever the codec and the row groups; the same shards as from JSON lines;
 // files that are damaged or of something else are refused by name.
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { parquetMetadata } from 'hyparquet';
@@ -49,12 +49,6 @@ const whole = (list = texts, more?: { codec?: Codec; rows?: number }) =>
     more,
   );
 
-function file(name: string, bytes: Uint8Array): string {
-  const path = place.path(name);
-  writeFileSync(path, bytes);
-  return path;
-}
-
 /** The documents, as lines of JSON have them. */
 async function documents(path: string, field = 'text'): Promise<string[]> {
   const parts: Buffer[] = [];
@@ -65,11 +59,11 @@ async function documents(path: string, field = 'text'): Promise<string[]> {
 
 describe('reads', () => {
   it.each(['SNAPPY', 'UNCOMPRESSED', 'GZIP', 'BROTLI', 'ZSTD'] as Codec[])('a file packed with %s', async (codec) => {
-    expect(await documents(file(`${codec}.parquet`, whole(texts, { codec })))).toEqual(texts);
+    expect(await documents(place.file(`${codec}.parquet`, whole(texts, { codec })))).toEqual(texts);
   });
 
   it.each([1, 7, 699, 700, 5000])('row groups of %d', async (rows) => {
-    expect(await documents(file('rows.parquet', whole(texts, { rows })))).toEqual(texts);
+    expect(await documents(place.file('rows.parquet', whole(texts, { rows })))).toEqual(texts);
   });
 
   it('the column that is named, and no byte of others', async () => {
@@ -80,19 +74,19 @@ describe('reads', () => {
       const start = Number(dictionary_page_offset ?? data_page_offset);
       bytes.fill(0xff, start, start + Number(total_compressed_size));
     }
-    expect(await documents(file('other.parquet', bytes), 'body')).toEqual(texts.toReversed());
+    expect(await documents(place.file('other.parquet', bytes), 'body')).toEqual(texts.toReversed());
     await expect(documents(place.path('other.parquet'))).rejects.toThrow(/^row group 0 of .*other\.parquet cannot be/);
   });
 
   it('all of it, as progress', async () => {
-    const path = file('progress.parquet', whole());
+    const path = place.file('progress.parquet', whole());
     let told = 0;
     for await (const _ of documentsOf(path, { kind: 'text', separator: '|' }, { onRead: (bytes) => (told += bytes) }));
     expect(told).toBe(readFileSync(path).length);
   });
 
   it('a file without rows', async () => {
-    expect(await documents(file('none.parquet', table({ text: { data: [], type: 'STRING' } })))).toEqual([]);
+    expect(await documents(place.file('none.parquet', table({ text: { data: [], type: 'STRING' } })))).toEqual([]);
   });
 });
 
@@ -107,10 +101,9 @@ describe('makes', () => {
   const lines = () => texts.map((text) => `${JSON.stringify({ text })}\n`).join('');
 
   it('of FineWeb what JSON lines make', async () => {
-    mkdirSync(place.path('web'));
-    file('web/000_00000.parquet', whole(texts.slice(0, 300)));
-    file('web/001_00000.parquet', whole(texts.slice(300), { codec: 'ZSTD', rows: 30 }));
-    file('lines.jsonl', Buffer.from(lines()));
+    place.file('web/000_00000.parquet', whole(texts.slice(0, 300)));
+    place.file('web/001_00000.parquet', whole(texts.slice(300), { codec: 'ZSTD', rows: 30 }));
+    place.file('lines.jsonl', lines());
     await prepro('fineweb', '--from', 'web', '--out', 'a', '--shard-tokens', '2000');
     await prepro('fineweb', '--from', 'lines.jsonl', '--out', 'b', '--shard-tokens', '2000');
     expect(shards('a').length).toBeGreaterThan(3);
@@ -119,18 +112,17 @@ describe('makes', () => {
 
   it('of TinyStories what its text files make', async () => {
     const stories = texts.filter((text) => text.trim() !== '').map((text) => text.replaceAll('\0', ''));
-    mkdirSync(place.path('stories'));
-    file('stories/train-00000-of-00001.parquet', whole(stories));
-    file('stories/validation-00000-of-00001.parquet', whole(stories.slice(0, 50)));
-    file('TinyStories-train.txt', Buffer.from(stories.join('<|endoftext|>')));
-    file('TinyStories-valid.txt', Buffer.from(stories.slice(0, 50).join('<|endoftext|>')));
+    place.file('stories/train-00000-of-00001.parquet', whole(stories));
+    place.file('stories/validation-00000-of-00001.parquet', whole(stories.slice(0, 50)));
+    place.file('TinyStories-train.txt', stories.join('<|endoftext|>'));
+    place.file('TinyStories-valid.txt', stories.slice(0, 50).join('<|endoftext|>'));
     await prepro('tinystories', '--from', 'stories', '--out', 'c');
     await prepro('tinystories', '--from', 'TinyStories-train.txt', 'TinyStories-valid.txt', '--out', 'd');
     expect(shards('c')).toEqual(shards('d'));
   });
 
   it('of any table a set of its column of text', async () => {
-    file('table.parquet', whole());
+    place.file('table.parquet', whole());
     await prepro('text', 'table.parquet', '--field', 'text', '--out', 'e');
     await prepro('text', 'lines.jsonl', '--field', 'text', '--out', 'f');
     expect(shards('e')).toEqual(shards('f'));
@@ -183,7 +175,7 @@ describe('refuses', () => {
       /^row group 0 of .* has 66 MiB of "text", over the limit of 64: .* row_group_size/,
     ],
   ] as [string, Buffer, RegExp][])('%s', async (name, bytes, message) => {
-    const path = file(`${name}.parquet`, bytes);
+    const path = place.file(`${name}.parquet`, bytes);
     const error = await documents(path).catch((error: unknown) => error);
     expect(error).toBeInstanceOf(Gpt2Error);
     expect((error as Error).message).toMatch(message);
@@ -191,13 +183,16 @@ describe('refuses', () => {
   });
 
   it('a table as one document', async () => {
-    const path = file('whole.parquet', whole());
+    const path = place.file('whole.parquet', whole());
     const parts = documentsOf(path, { kind: 'text' });
     await expect(parts.next()).rejects.toThrow(/is a table: name its column of text with --field/);
   });
 
   it('pages from which decoding never comes back', async () => {
-    const path = file('endless.parquet', readFileSync(join(import.meta.dirname, '../../fixtures/endless.parquet')));
+    const path = place.file(
+      'endless.parquet',
+      readFileSync(join(import.meta.dirname, '../../fixtures/endless.parquet')),
+    );
     const parts = parquetDocuments({ path, format: { kind: 'jsonl', field: 'text' } }, () => {}, 3000);
     await expect(async () => {
       for await (const _ of parts);
@@ -208,7 +203,7 @@ describe('refuses', () => {
     const few = texts.slice(0, 40);
     const examples = [whole(few, { rows: 11 }), whole(few, { codec: 'ZSTD' }), whole(few, { codec: 'GZIP', rows: 20 })];
     const outcome = async (seed: number): Promise<string> => {
-      const path = file(`${seed}.parquet`, mutate(new Random(seed), examples));
+      const path = place.file(`${seed}.parquet`, mutate(new Random(seed), examples));
       try {
         for await (const _ of parquetDocuments({ path, format: { kind: 'jsonl', field: 'text' } }, () => {}, 5000));
         return 'read';

@@ -8,35 +8,18 @@ import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { get_encoding } from 'tiktoken';
 import { describe, expect, it } from 'vitest';
-import { findInputs } from '../../../src/data/datasets/text/inputs.ts';
 import { blockEnd } from '../../../src/data/datasets/text/parts.ts';
-import { prepareText, shardPrefix, type TextOptions } from '../../../src/data/datasets/text/prepare-text.ts';
 import { findShards } from '../../../src/data/shards/find-shards.ts';
-import { openShard } from '../../../src/data/shards/shard.ts';
 import { Random } from '../../../src/ops/cases/case-numbers.ts';
 import { bytes as byteTokenizer, decode, encode, endOfText } from '../../../src/tokenizer/tokenizer.ts';
 import { command, workplace } from '../../support/cli.ts';
+import { jsonl, ofJsonl, prepared as prepare, tokensIn } from '../../support/prepared.ts';
 import { anyText } from '../../tokenizer/texts.ts';
 
 const place = workplace();
 
-type More = Partial<TextOptions> & { validation?: number };
-const prepare = (paths: string[], out: string, { validation = 0.01, ...more }: More = {}) =>
-  prepareText(findInputs(paths), {
-    out,
-    workers: 2,
-    format: { kind: 'text' },
-    division: { prefix: shardPrefix(out), shardTokens: 1e8, validation },
-    ...more,
-  });
-
 /** All tokens of a role, over its shards. */
-function tokensOf(folder: string, role: 'train' | 'val'): number[] {
-  return findShards(folder, role).flatMap((path) => {
-    using shard = openShard(path);
-    return [...shard.read(0, shard.tokens)];
-  });
-}
+const tokensOf = (folder: string, role: 'train' | 'val'): number[] => findShards(folder, role).flatMap(tokensIn);
 
 /** The documents of a role, as texts. */
 function documentsOf(
@@ -78,7 +61,6 @@ const hashOf = (folder: string): string[] =>
 describe('documents', () => {
   it('a file is one; a folder in a non-Latin writing comes back, each text once', async () => {
     const folder = place.path('рассказы');
-    mkdirSync(`${folder}/вложенная`, { recursive: true });
     const writings = [
       'Жил-был пёс. ',
       'むかしむかし、あるところに。',
@@ -87,11 +69,11 @@ describe('documents', () => {
       '옛날 옛적에 ',
     ];
     const texts = Array.from({ length: 40 }, (_, index) => `${index}: ${writings[index % 5]!.repeat(index + 1)}\n`);
-    texts.forEach((text, index) => {
-      writeFileSync(`${folder}/${index % 2 ? 'вложенная/' : ''}текст-${index}.txt`, text);
-    });
-    writeFileSync(`${folder}/.hidden`, 'not a document');
-    writeFileSync(`${folder}/blank`, ' \n');
+    texts.forEach(
+      (text, index) => void place.file(`рассказы/${index % 2 ? 'вложенная/' : ''}текст-${index}.txt`, text),
+    );
+    place.file('рассказы/.hidden', 'not a document');
+    place.file('рассказы/blank', ' \n');
     const { dataset } = await prepare([folder], place.path('data', 'рассказы'), { validation: 0.2 });
     expect(dataset.documents).toBe(40);
     expect(dataset.shards.map(({ file }) => file)).toEqual(['рассказы_train.bin', 'рассказы_val.bin']);
@@ -102,11 +84,11 @@ describe('documents', () => {
 
   it('are told by a separator, wherever it lies, and by lines of JSON, packed or not', async () => {
     const texts = Array.from({ length: 1500 }, (_, index) => `${story(3500, index)}\nend ${index}`);
-    writeFileSync(place.path('separated.txt'), `\ufeff${texts.join('<|endoftext|>')}<|endoftext|>\n`);
-    writeFileSync(place.path('lines.jsonl.gz'), gzipSync(texts.map((text) => JSON.stringify({ text })).join('\n\n')));
+    const separated = place.file('separated.txt', `\ufeff${texts.join('<|endoftext|>')}<|endoftext|>\n`);
+    const lines = place.file('lines.jsonl.gz', gzipSync(jsonl(texts).replaceAll('\n', '\n\n')));
     const format = { kind: 'text' as const, separator: '<|endoftext|>' };
-    await prepare([place.path('separated.txt')], place.path('separated'), { format });
-    await prepare([place.path('lines.jsonl.gz')], place.path('lines'), { format: { kind: 'jsonl', field: 'text' } });
+    await prepare([separated], place.path('separated'), { format });
+    await prepare([lines], place.path('lines'), { format: ofJsonl });
     for (const role of ['train', 'val'] as const) {
       const found = tokensOf(place.path('separated'), role);
       expect(found.length).toBeGreaterThan(10_000);
@@ -119,12 +101,11 @@ describe('documents', () => {
   it('are validation by what they say, not by where they stand', async () => {
     const texts = Array.from({ length: 300 }, (_, index) => `text ${index} ${'word '.repeat(index)}`);
     const format = { kind: 'text' as const, separator: '\n--\n' };
-    const inOrder = place.path('in-order.txt');
-    const reversed = [place.path('reversed-a.txt'), place.path('reversed-b.txt')];
-    writeFileSync(inOrder, texts.join('\n--\n'));
     const turned = texts.toReversed();
-    writeFileSync(reversed[0]!, turned.slice(0, 120).join('\n--\n'));
-    writeFileSync(reversed[1]!, turned.slice(120).join('\n--\n'));
+    const inOrder = place.file('in-order.txt', texts.join('\n--\n'));
+    const reversed = [turned.slice(0, 120), turned.slice(120)].map((some, index) =>
+      place.file(`reversed-${index}.txt`, some.join('\n--\n')),
+    );
     await prepare([inOrder], place.path('in-order'), { format, validation: 0.1 });
     await prepare(reversed, place.path('reversed'), { format, validation: 0.1, workers: 1 });
     const val = documentsOf(place.path('in-order'), 'val');
@@ -134,8 +115,7 @@ describe('documents', () => {
 
   it('one that is long has both roles, its ids those of encoding it whole', async () => {
     const text = story(6_000_000);
-    writeFileSync(place.path('book.txt'), text);
-    await prepare([place.path('book.txt')], place.path('book'));
+    await prepare([place.file('book.txt', text)], place.path('book'));
     const [train, val] = (['train', 'val'] as const).map((role) => tokensOf(place.path('book'), role));
     expect(val!.length).toBeGreaterThan(4000);
     // The stretches in their order: wherever one ends in one role, it goes on in the other.
@@ -177,9 +157,9 @@ describe('documents', () => {
 describe('the tokenizer of bytes', () => {
   it('has a vocabulary of 257, and any text comes back', async () => {
     const text = Array.from({ length: 50 }, (_, index) => `Γειά ${index} 🦜\n`).join('§');
-    writeFileSync(place.path('bytes.txt'), text);
     const format = { kind: 'text' as const, separator: '§' };
-    const { dataset } = await prepare([place.path('bytes.txt')], place.path('bytes'), { format, tokenizer: 'bytes' });
+    const source = place.file('bytes.txt', text);
+    const { dataset } = await prepare([source], place.path('bytes'), { format, tokenizer: 'bytes' });
     expect(dataset).toMatchObject({ tokenizer: 'bytes', vocabularySize: 257, documents: 50 });
     const found = (['train', 'val'] as const).flatMap((role) =>
       documentsOf(place.path('bytes'), role, 256, byteTokenizer),
@@ -190,8 +170,7 @@ describe('the tokenizer of bytes', () => {
 
 describe('shards', () => {
   it('are no larger than asked for, of one size, named in order, and the same at any number of workers', async () => {
-    const text = place.path('twelve.txt');
-    writeFileSync(text, story(9_000_000, 2));
+    const text = place.file('twelve.txt', story(9_000_000, 2));
     const more = (workers: number) => ({ workers, division: { prefix: 'many', shardTokens: 1e6, validation: 0.05 } });
     const { dataset } = await prepare([text], place.path('workers'), more(2));
     const train = dataset.shards.filter(({ role }) => role === 'train');
@@ -211,17 +190,15 @@ describe('shards', () => {
   });
 
   it('of a large text stay what they were', async () => {
-    const text = place.path('large.txt');
-    writeFileSync(text, story(9_000_000, 5));
+    const text = place.file('large.txt', story(9_000_000, 5));
     const { dataset } = await prepare([text], place.path('large'));
     expect(dataset.shards.map(({ tokens, sha256 }) => [tokens, sha256])).toEqual([
       [5_524_368, 'd5ec80a34dd8fe819d73d54d063d8d1563be342bbda49bc022c0994d3e908be9'],
       [36_599, '8e10d026634f2064a47ca0ae89725e8ccf67028b839c736d4d4d87d577f61570'],
     ]);
-    const list = place.path('list.jsonl');
-    writeFileSync(list, Array.from({ length: 3000 }, (_, n) => JSON.stringify({ text: story(n, n) })).join('\n'));
-    const format = { kind: 'jsonl' as const, field: 'text' };
-    const { dataset: documents } = await prepare([list], place.path('list'), { format, validation: 0.02 });
+    const list = place.file('list.jsonl', jsonl(Array.from({ length: 3000 }, (_, n) => story(n, n))));
+    const more = { format: ofJsonl, validation: 0.02 };
+    const { dataset: documents } = await prepare([list], place.path('list'), more);
     expect(documents.shards.map(({ tokens, sha256 }) => [tokens, sha256])).toEqual([
       [2_777_652, 'f67bbf8ace25fe10af854343f2b1ee0700d386606b09ebbe6fcd3fd134aa269d'],
       [50_896, '65c9c4da78b4b31329e9759a1c15316d4c8679fd30df886644e8bfd80dac8b52'],
@@ -245,13 +222,10 @@ describe('shards', () => {
     for (const [name, [validation, least, most, said]] of Object.entries(shares)) {
       const notices: string[] = [];
       const found = [1, 2].map(async (workers) => {
-        const folder = place.path(`${name} ${workers}`);
-        mkdirSync(folder);
         const given = texts[name] ?? [story(12_000, 11)];
         const inOrder = workers === 1 ? given : given.toReversed();
-        inOrder.forEach((text, index) => {
-          writeFileSync(join(folder, `${index}.txt`), text);
-        });
+        inOrder.forEach((text, index) => void place.file(`${name} ${workers}/${index}.txt`, text));
+        const folder = place.path(`${name} ${workers}`);
         const out = join(folder, 'out');
         const { dataset } = await prepare([folder], out, { validation, workers, notice: (line) => notices.push(line) });
         const [train, val] = dataset.shards.map(({ tokens }) => tokens) as [number, number];
@@ -266,8 +240,8 @@ describe('shards', () => {
   });
 
   it('are told of as they are encoded, not as they are read', async () => {
-    const [text, out] = [place.path('told.txt.gz'), place.path('told')];
-    writeFileSync(text, gzipSync(story(14_000_000, 12), { level: 1 }));
+    const text = place.file('told.txt.gz', gzipSync(story(14_000_000, 12), { level: 1 }));
+    const out = place.path('told');
     const { size } = statSync(text);
     const told: { done: number; parts: number }[] = [];
     const onProgress = (done: number, total: number) => {
@@ -283,12 +257,11 @@ describe('shards', () => {
   });
 
   it('are the same after kills at any moment, and work that was done is kept', async () => {
-    const text = place.path('killed.txt');
-    writeFileSync(text, story(24_000_000, 3));
+    const text = place.file('killed.txt', story(24_000_000, 3));
     await prepare([text], place.path('whole'), { division: { prefix: 'kill', shardTokens: 1e6, validation: 0.01 } });
     // As a kill leaves it that comes while the last file is written.
     mkdirSync(place.path('kill', '.prepro'), { recursive: true });
-    writeFileSync(place.path('kill', 'dataset.json.4711.tmp'), '{');
+    place.file('kill/dataset.json.4711.tmp', '{');
     const args = ['text', text, '--out', place.path('kill'), '--shard-tokens', '1000000', '--workers', '2', '--json'];
     const random = new Random(Date.now());
     const partTimes = () => {
@@ -314,10 +287,8 @@ describe('shards', () => {
   });
 
   it('of another text or other options are replaced only if that is asked for', async () => {
-    const [one, two] = ['one', 'two'].map((name, index) => {
-      writeFileSync(place.path(`${name}.txt`), story(300_000, 20 + index));
-      return place.path(`${name}.txt`);
-    }) as [string, string];
+    const one = place.file('one.txt', story(300_000, 20));
+    const two = place.file('two.txt', story(300_000, 21));
     const out = place.path('standing');
     await prepare([one], out);
     const before = hashOf(out);
@@ -344,9 +315,8 @@ describe('shards', () => {
   });
 
   it("of no known making are not replaced either, and those of another's name only with dataset.json", async () => {
-    const text = place.path('known.txt');
+    const text = place.file('known.txt', story(300_000, 22));
     const out = place.path('known');
-    writeFileSync(text, story(300_000, 22));
     await prepare([text], out);
     const before = hashOf(out);
     const settings = { division: { prefix: 'renamed', shardTokens: 1e8, validation: 0.01 } };
@@ -366,9 +336,9 @@ describe('shards', () => {
   });
 
   it('a text that changed between a kill and the next run is encoded as it is now', async () => {
-    const text = place.path('changing.txt');
+    const damaged = Buffer.concat([Buffer.from(story(9_000_000, 4)), Buffer.of(0x20, 0xff)]);
+    const text = place.file('changing.txt', damaged);
     const out = place.path('changing');
-    writeFileSync(text, Buffer.concat([Buffer.from(story(9_000_000, 4)), Buffer.of(0x20, 0xff)]));
     await expect(prepare([text], out)).rejects.toThrow(/changing\.txt is not UTF-8 at byte \d+ \(0x/);
     expect(
       readdirSync(place.path('changing', '.prepro')).filter((name) => !name.endsWith('.tmp')).length,

@@ -19,7 +19,7 @@ const planned = ({ memory }: TrainingPlan) => [...memory.values()].reduce((sum, 
 
 const grid = ['d6', 'd12', 'd36'].flatMap((model) =>
   [64, 1000, 1024].flatMap((sequence) =>
-    [1, 12, 35].flatMap((rows) =>
+    [1, 35, 64].flatMap((rows) =>
       [0.4, 1, 2.2, 4, 16, 40].map((maxMemory) => ({ model, sequence, maxMemory, totalBatch: rows * sequence })),
     ),
   ),

@@ -5,54 +5,43 @@ import { describe, expect, it } from 'vitest';
 import { Random } from '../../../src/ops/cases/case-numbers.ts';
 import { logPath } from '../../../src/runs/paths.ts';
 import { readRun } from '../../../src/runs/reader.ts';
-import { changedShard } from '../../../src/train/run/same-data.ts';
+import { formatEvent } from '../../../src/runs/schema.ts';
+import type { Run } from '../../../src/train/run/run.ts';
+import { changedShard } from '../../../src/train/run/same-inputs.ts';
 import { learningRateAt, type Schedule } from '../../../src/train/run/schedule.ts';
-import { type Measured, recentSteps, SpikeWatch } from '../../../src/train/run/spikes.ts';
+import { type Measured, openSpikeWatch, recentSteps, SpikeWatch } from '../../../src/train/run/spikes.ts';
 import { train } from '../../../src/train/train.ts';
+import { trainEvent } from '../../runs/run-log.ts';
 import { Workplace } from '../../support/cli.ts';
+import { tinyRun } from '../../support/tiny-run.ts';
 
 const peak = { learningRate: 1, warmup: 10, steps: 110 };
 const base: Schedule = { ...peak, schedule: 'cosine', finalLearningRateFraction: 0.1, decayFraction: 0.2 };
 
-describe('learningRateAt', () => {
-  it('rises linearly and reaches the peak with the last step of the warmup', () => {
-    expect(learningRateAt(base, 0)).toBeCloseTo(0.1, 12);
-    expect(learningRateAt(base, 9)).toBe(1);
-    expect(learningRateAt(base, 10)).toBe(1);
-  });
+const wsd = { schedule: 'wsd', steps: 100 } as const;
 
-  it('cosine: half way down in the middle, the final share at the end', () => {
-    expect(learningRateAt(base, 60)).toBeCloseTo(0.55, 12);
-    expect(learningRateAt(base, 110)).toBeCloseTo(0.1, 12);
-  });
-
-  it('linear', () => {
-    expect(learningRateAt({ ...base, schedule: 'linear' }, 60)).toBeCloseTo(0.55, 12);
-    expect(learningRateAt({ ...base, schedule: 'linear' }, 110)).toBeCloseTo(0.1, 12);
-  });
-
-  it('constant does not fall', () => {
-    expect(learningRateAt({ ...base, schedule: 'constant' }, 109)).toBe(1);
-  });
-
-  it('wsd holds to 80 % of the steps, then falls with a square root', () => {
-    const wsd: Schedule = { ...base, schedule: 'wsd', steps: 100 };
-    expect(learningRateAt(wsd, 79)).toBe(1);
-    expect(learningRateAt(wsd, 80)).toBe(1);
-    expect(learningRateAt(wsd, 85)).toBeCloseTo(0.1 + 0.9 * 0.5, 12);
-    expect(learningRateAt(wsd, 100)).toBeCloseTo(0.1, 12);
-  });
-
-  it('wsd decays in the share of the steps that --decay-frac says', () => {
-    const wsd: Schedule = { ...base, schedule: 'wsd', steps: 100, decayFraction: 0.5 };
-    expect([49, 50].map((step) => learningRateAt(wsd, step))).toEqual([1, 1]);
-    expect(learningRateAt(wsd, 62.5)).toBeCloseTo(0.1 + 0.9 * 0.5, 12);
-  });
-
-  it('works without warmup and for a single step', () => {
-    expect(learningRateAt({ ...base, warmup: 0, steps: 1 }, 0)).toBe(1);
-    expect(learningRateAt({ ...base, warmup: 1, steps: 1 }, 0)).toBe(1);
-  });
+it.each<[what: string, changes: Partial<Schedule>, step: number, share: number]>([
+  ['the warmup rises linearly', {}, 0, 0.1],
+  ['its last step has the peak', {}, 9, 1],
+  ['and the step after it', {}, 10, 1],
+  ['cosine is half way down in the middle', {}, 60, 0.55],
+  ['and has the final share at the end', {}, 110, 0.1],
+  ['linear is half way down in the middle', { schedule: 'linear' }, 60, 0.55],
+  ['and has the final share at the end', { schedule: 'linear' }, 110, 0.1],
+  ['constant does not fall', { schedule: 'constant' }, 109, 1],
+  ['wsd holds to 80% of the steps', wsd, 79, 1],
+  ['and still there', wsd, 80, 1],
+  ['then falls with a square root', wsd, 85, 0.1 + 0.9 * 0.5],
+  ['to the final share', wsd, 100, 0.1],
+  ['wsd with another share of decay', { ...wsd, decayFraction: 0.5 }, 49, 1],
+  ['still there', { ...wsd, decayFraction: 0.5 }, 50, 1],
+  ['falls in that share', { ...wsd, decayFraction: 0.5 }, 62.5, 0.1 + 0.9 * 0.5],
+  ['a single step, without warmup', { warmup: 0, steps: 1 }, 0, 1],
+  ['a single step, with warmup', { warmup: 1, steps: 1 }, 0, 1],
+])('learningRateAt: %s', (_, changes, step, share) => {
+  const rate = learningRateAt({ ...base, ...changes }, step);
+  if (share === 1) expect(rate).toBe(1);
+  else expect(rate).toBeCloseTo(share, 12);
 });
 
 const random = new Random(9);
@@ -110,13 +99,19 @@ describe('SpikeWatch', () => {
   });
 });
 
+it('a resumed run counts all updates that it skipped before', async () => {
+  using place = new Workplace();
+  const events = measured.map(({ step, loss }) => ({ ...trainEvent(step, loss), skipped: step % 100 === 5 }));
+  writeFileSync(logPath(place.folder), events.map(formatEvent).join(''));
+  const run = { folder: { out: place.folder, resumed: {} }, span: { startStep: events.length } } as unknown as Run;
+  expect(await openSpikeWatch(run, 3, () => {})).toMatchObject({ skipped: 4 });
+});
+
 it('a run whose log was lost is resumed, its history empty', async () => {
   using place = new Workplace();
   const out = place.path('run');
-  const sizes = { layers: 1, channels: 32, heads: 2, context: 16, sequence: 16, batch: 1 };
   const data = place.data({ vocabulary: 100 });
-  const never = { valEvery: 0, sampleEvery: 0 };
-  await train({ ...sizes, ...never, data, out, device: 'cpu', steps: 4, stopAfter: 2, skipSpikes: 6 });
+  await train({ ...tinyRun, data, out, steps: 4, stopAfter: 2, skipSpikes: 6 });
   writeFileSync(logPath(out), '');
   await train({ out, resume: true, stopAfter: 3 });
   expect(readRun(out).series.train.map(([step]) => step)).toEqual([2]);

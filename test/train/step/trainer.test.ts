@@ -1,13 +1,14 @@
 // A Trainer called by a program: batches that are not B x T tokens of the vocabulary are refused in every function that takes one, before any
 // is copied; calls that are not awaited run one after the other; a workspace that grows between steps changes none of them.
 import { createHash } from 'node:crypto';
-import { expect, it, vi } from 'vitest';
+import { expect, it, onTestFinished, vi } from 'vitest';
 import { ShapeError, UsageError } from '../../../src/base/errors.ts';
 import type { Batch } from '../../../src/data/batches/loader.ts';
 import { lossesOf, meanLoss } from '../../../src/inference/evaluate/mean-loss.ts';
 import { KeyValueCache } from '../../../src/model/key-value-cache.ts';
 import { createModel } from '../../../src/model/model.ts';
 import { Device } from '../../../src/native/device.ts';
+import type { LibraryKind } from '../../../src/native/find-library.ts';
 import { Trainer } from '../../../src/train/step/trainer.ts';
 import { describeBackends } from '../../support/backends.ts';
 import { drawnModel, recordedBatch, tinyConfig, tinyFixture, tinyTrainer } from '../../support/tiny-model.ts';
@@ -40,11 +41,14 @@ const wrong: [string, unknown, string][] = [
   ['the largest token', { inputs: withToken(2 ** 31 - 1), targets }, 'the token 2147483647'],
 ];
 
+/** A trainer on a device that closes when the test ends. */
+function open(kind: LibraryKind, options: Parameters<typeof tinyTrainer>[1] = {}): Trainer {
+  const device = Device.open({ kind, accumulates: true });
+  onTestFinished(() => device.close());
+  return tinyTrainer(drawnModel(device), options);
+}
+
 describeBackends('batches', (_, kind) => {
-  const open = (accumulation: number) => {
-    const device = Device.open({ kind, accumulates: true });
-    return { device, trainer: tinyTrainer(drawnModel(device), { accumulation }) };
-  };
   /** Everything that steps change. */
   const state = ({ model, optimizerState, gradients }: Trainer): string => {
     const hash = createHash('sha256');
@@ -55,8 +59,7 @@ describeBackends('batches', (_, kind) => {
   };
 
   it.each(wrong)('%s', async (_, given, message) => {
-    const { device, trainer } = open(2);
-    using _device = device;
+    const trainer = open(kind, { accumulation: 2 });
     const { model } = trainer;
     const bad = () => given as Batch;
     const { tokens } = model.activations.at(batch, sequence).model;
@@ -74,10 +77,8 @@ describeBackends('batches', (_, kind) => {
   });
 
   it('a step that broke off at its second micro-batch leaves nothing to those that follow', async () => {
-    const { device, trainer } = open(2);
-    using _device = device;
-    const { device: other, trainer: clean } = open(2);
-    using _other = other;
+    const trainer = open(kind, { accumulation: 2 });
+    const clean = open(kind, { accumulation: 2 });
     let given = 0;
     const second = () => (given++ === 1 ? { inputs: longer(inputs, 1), targets } : recordedBatch);
     for (let index = 0; index < 4; index++) {
@@ -90,8 +91,7 @@ describeBackends('batches', (_, kind) => {
   });
 
   it('views into a larger array are taken as they are', async () => {
-    const { device, trainer } = open(1);
-    using _device = device;
+    const trainer = open(kind);
     const larger = Int32Array.from([60, ...inputs, 60, ...targets, 60]);
     const views = { inputs: larger.subarray(1, count + 1), targets: larger.subarray(count + 2, 2 * count + 2) };
     const sizes = { batch, sequence, batches: 1 };
@@ -108,8 +108,7 @@ describeBackends('batches', (_, kind) => {
   });
 
   it('lossesOf takes tokens of the vocabulary, two or more', async () => {
-    const { device, trainer } = open(1);
-    using _device = device;
+    const trainer = open(kind);
     const refused = (tokens: ArrayLike<number>) => expect(lossesOf(trainer.model, tokens)).rejects;
     await refused([]).toThrow('a loss needs at least 2 tokens, not 0');
     await refused([1]).toThrow('a loss needs at least 2 tokens, not 1');
@@ -121,8 +120,7 @@ describeBackends('batches', (_, kind) => {
   });
 
   it('a trainer of no or half a micro-batch, and a step of no number, are refused', async () => {
-    const { device, trainer } = open(1);
-    using _device = device;
+    const trainer = open(kind);
     const { model, options } = trainer;
     for (const [name, size] of Object.entries({ batch: 0, sequence: 2.5, accumulation: Number.NaN })) {
       expect(() => new Trainer(model, { ...options, [name]: size })).toThrow(
@@ -136,7 +134,7 @@ describeBackends('batches', (_, kind) => {
     expect(() => new Trainer(model, { ...options, batch: 1, sequence: config.context + 1 })).toThrow(
       new UsageError(`sequence takes at most the model's context of ${config.context}, not ${config.context + 1}`),
     );
-    const forInference = createModel(device, config, { B: batch, T: sequence, purpose: 'inference' });
+    const forInference = createModel(model.device, config, { B: batch, T: sequence, purpose: 'inference' });
     expect(() => new Trainer(forInference, options)).toThrow('the model was made for inference');
     const before = state(trainer);
     const step = (index: number, learningRate: number) =>
@@ -151,26 +149,19 @@ const sizes = { batch, sequence, batches: 2 };
 const other = { inputs: recordedBatch.targets, targets: recordedBatch.inputs };
 
 describeBackends('calls that are not awaited', (_, kind) => {
-  const open = (defersUpdate: boolean) => {
-    const device = Device.open({ kind, accumulates: true });
-    return { device, trainer: tinyTrainer(drawnModel(device), { accumulation: 3, defersUpdate }) };
-  };
-
   it.each([false, true])('steps give what they give one by one, updates left to the next: %s', async (defers) => {
-    const { device: first, trainer: awaited } = open(defers);
-    using _first = first;
+    const options = { accumulation: 3, defersUpdate: defers };
+    const awaited = open(kind, options);
     const wanted = [];
     for (let index = 0; index < 5; index++) wanted.push(await awaited.step(index, 1e-2, () => recordedBatch));
-    const { device: second, trainer } = open(defers);
-    using _second = second;
+    const trainer = open(kind, options);
     const steps = wanted.map((_, index) => trainer.step(index, 1e-2, () => recordedBatch));
     expect(await Promise.all(steps)).toEqual(wanted);
     expect(trainer.model.masters.get('wte').read()).toEqual(awaited.model.masters.get('wte').read());
   });
 
   it('a step that fails leaves those around it alone', async () => {
-    const { device, trainer } = open(false);
-    using _device = device;
+    const trainer = open(kind, { accumulation: 3 });
     const bad = () => ({ ...recordedBatch, inputs: new Int32Array(1) });
     const steps = [0, 1, 2, 3].map((index) => trainer.step(index, 0, index === 1 ? bad : () => recordedBatch));
     const settled = await Promise.allSettled(steps);
@@ -179,8 +170,7 @@ describeBackends('calls that are not awaited', (_, kind) => {
   });
 
   it('an evaluation beside steps and another evaluation', async () => {
-    const { device, trainer } = open(false);
-    using _device = device;
+    const trainer = open(kind, { accumulation: 3 });
     const { model } = trainer;
     const evaluations = () => [recordedBatch, other].map((given) => () => meanLoss(model, sizes, () => given));
     const step = () => trainer.step(0, 0, () => recordedBatch);
@@ -192,29 +182,22 @@ describeBackends('calls that are not awaited', (_, kind) => {
 });
 
 describeBackends('a workspace', (_, kind) => {
-  const open = () => {
-    const device = Device.open({ kind });
-    return { device, trainer: tinyTrainer(drawnModel(device)) };
-  };
-
   it('that grows between steps, as for a cache, changes none of them', async () => {
-    const { device: first, trainer: alone } = open();
-    using _first = first;
-    const { device: second, trainer } = open();
-    using _second = second;
+    const [alone, trainer] = [open(kind), open(kind)];
+    const { device } = trainer.model;
     const step = (each: Trainer, index: number) => each.step(index, 1e-2, () => recordedBatch);
     expect(await step(trainer, 0)).toEqual(await step(alone, 0));
     // Its workspace takes the place of the one that the step was recorded with.
-    const drop = vi.spyOn(second, 'dropGraphs');
-    second.reserveWorkspace(1 << 24);
+    const drop = vi.spyOn(device, 'dropGraphs');
+    device.reserveWorkspace(1 << 24);
     expect(drop).toHaveBeenCalledOnce();
     new KeyValueCache(trainer.model, { texts: 2, window: 8 });
     for (let index = 1; index < 4; index++) expect(await step(trainer, index)).toEqual(await step(alone, index));
   });
 
   it('for which there is no memory is one that ops miss, not one that was freed', async () => {
-    const { device, trainer } = open();
-    using _device = device;
+    const trainer = open(kind);
+    const { device } = trainer.model;
     const step = () => trainer.step(0, 0, () => recordedBatch);
     const { loss } = await step();
     const before = device.allocated.get('workspace')!;

@@ -142,11 +142,9 @@ function check({ tokens, isSplit }: Counts, { validation }: Division): void {
     throw gpt2Error`all ${total} tokens are in the first shard, which is validation: give a smaller --shard-tokens, or --val-fraction`;
   }
   const none = `none of the ${total} tokens are for ${lacking === 'train' ? 'training' : 'validation'}`;
-  throw new Gpt2Error(
-    isSplit
-      ? words`${none}: the text is too short to be divided: give more text, or name what separates documents with --separator`
-      : `${none}: add a file with "${lacking}" in its name`,
-  );
+  throw isSplit
+    ? gpt2Error`${none}: the text is too short to be divided: give more text, or name what separates documents with --separator`
+    : gpt2Error`${none}: add a file with "${lacking}" in its name`;
 }
 
 /** Divides the tokens of parts, in order, between the roles. */

@@ -7,7 +7,7 @@ import { basename, join, resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { checkGiven } from '../../../base/checks/given.ts';
 import { real, whole } from '../../../base/checks/number.ts';
-import { UsageError, words } from '../../../base/errors.ts';
+import { UsageError, usageError, words } from '../../../base/errors.ts';
 import { checkedJson } from '../../../base/files/checked-json.ts';
 import { characterTokenizerName } from '../../../tokenizer/character-tokenizer.ts';
 import { percent } from '../../../tokenizer/loss.ts';
@@ -211,8 +211,7 @@ function check(format: Format, division: Division): void {
   }
   if (format.kind === 'text' && format.separator !== undefined) {
     const { length } = Buffer.from(format.separator);
-    if (length === 0)
-      throw new UsageError(words`--separator takes a text, not "": leave it out if a file is a document`);
+    if (length === 0) throw usageError`--separator takes a text, not "": leave it out if a file is a document`;
     if (length > longestSeparator) throw UsageError.takes('--separator', `up to ${longestSeparator} bytes`, length);
   }
 }

@@ -1,6 +1,7 @@
-// Compares the shards of a resumed run with those that it was trained on: names, token counts, contents.
+// Compares the shards and kernels of a resumed run with those that it was trained on.
 import { createHash } from 'node:crypto';
 import { basename } from 'node:path';
+import { gpt2Error, words } from '../../base/errors.ts';
 import { beginning } from '../../data/shards/find-shards.ts';
 import type { Shard } from '../../data/shards/shard.ts';
 import type { Manifest } from '../../weights/checkpoint/manifest.ts';
@@ -32,3 +33,19 @@ export function changedShard(before: readonly ShardRecord[], now: readonly Shard
 
 const described = (shard: ShardRecord | undefined): string =>
   shard ? `${shard.name} of ${shard.tokens} tokens` : 'missing';
+
+/**
+ * @param before the hashes that the run recorded, and `now` those of the files; undefined: no kernels
+ * @throws Gpt2Error if they differ
+ */
+export function checkSameKernels(
+  out: string,
+  before: unknown,
+  now: string | undefined,
+  folders: readonly string[] = [],
+): void {
+  if (before === now) return;
+  const fix =
+    before === undefined ? words`leave out --kernel` : `restore the files of ${folders.join(', ') || 'its kernels'}`;
+  throw gpt2Error`cannot resume ${out} with other kernels: it was trained with ${before ?? 'none'}, now there are ${now ?? 'none'}; ${fix}, or start another run`;
+}

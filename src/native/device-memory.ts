@@ -1,0 +1,93 @@
+// Memory that a context allocates: on the device, and page-locked on the host.
+import { Gpt2Error } from '../base/errors.ts';
+import type { Pointer } from './bindings.generated.ts';
+import type { Context } from './context.ts';
+import { viewMemory } from './koffi.ts';
+
+/** Allocated memory. Any use after `close()` throws. */
+abstract class Memory {
+  readonly device: Context;
+  readonly bytes: number;
+  readonly #what: string;
+  #pointer: Pointer | undefined;
+
+  constructor(device: Context, bytes: number, allocate: 'allocate' | 'allocatePinned', what: string) {
+    const memory = new BigUint64Array(1);
+    device.call(allocate, { memory, bytes });
+    this.device = device;
+    this.bytes = bytes;
+    this.#what = what;
+    this.#pointer = memory[0]!;
+  }
+
+  /** @throws Gpt2Error after close */
+  get pointer(): Pointer {
+    if (this.#pointer === undefined) throw new Gpt2Error(`${this.#what} is closed`);
+    return this.#pointer;
+  }
+
+  close(): void {
+    const memory = this.#pointer;
+    this.#pointer = undefined;
+    if (memory !== undefined) this.free(memory);
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  protected abstract free(memory: Pointer): void;
+}
+
+/** Device memory. */
+export class DeviceBuffer extends Memory {
+  readonly name: string;
+  readonly #onClose: () => void;
+  #isLeft = false;
+
+  /** Use `Device.allocate`. */
+  constructor(device: Context, bytes: number, name: string, onClose: () => void) {
+    super(device, bytes, 'allocate', `the device memory "${name}"`);
+    this.name = name;
+    this.#onClose = onClose;
+  }
+
+  /** Makes `close()` keep the memory until the process ends, because another process may still write to it. */
+  leave(): void {
+    this.#isLeft = true;
+  }
+
+  protected free(memory: Pointer): void {
+    if (!this.#isLeft) this.device.call('free', { memory });
+    this.#onClose();
+  }
+}
+
+/** Page-locked host memory: the device copies from and to it while the program continues. */
+export class PinnedBuffer extends Memory {
+  #view: ArrayBuffer | undefined;
+
+  /** Use `Device.allocatePinned`. */
+  constructor(device: Context, bytes: number) {
+    super(device, bytes, 'allocatePinned', 'the pinned memory');
+  }
+
+  /** Address of byte `offset`. @throws Gpt2Error after close */
+  at(offset: number): Pointer {
+    return this.pointer + BigInt(offset);
+  }
+
+  /**
+   * A view of the memory. Node cannot detach it: get it at each use, and keep no view across an `await`.
+   * @throws Gpt2Error after close
+   */
+  get memory(): ArrayBuffer {
+    const address = this.pointer;
+    this.#view ??= viewMemory(address, this.bytes);
+    return this.#view;
+  }
+
+  protected free(memory: Pointer): void {
+    this.device.call('freePinned', { memory });
+  }
+}
