@@ -27,7 +27,7 @@ const packed: Record<string, [start: number[], what: string, program: string]> =
 };
 
 beforeAll(() => {
-  place.data({ val: 1000 });
+  place.data({ val: 1000, vocabulary: 50257 });
   place.data({ name: 'small', vocabulary: 100 });
   place.data({ name: 'short', train: 200 });
   place.data({ name: 'data/inside' });
@@ -186,7 +186,7 @@ const tables: Record<string, Row[]> = {
       ['random_train.bin', 'largest --batch that fits is 3'],
     ],
     [1, '--out file', 'file is not a folder', '--out'],
-    [1, '--out data', 'data holds inside, random_train.bin, random_val.bin, which no run wrote', '--out'],
+    [1, '--out data', 'data holds dataset.json, inside, random_train.bin and 1 more, which no run wrote', '--out'],
     [1, '--out .', '. is a folder of runs', 'name one with --out, such as run, or a new one in it'],
     [1, '--out /proc/x', 'cannot write the run folder', ['/proc/x', '--out']],
     [1, '--out file/run', 'cannot write the run folder', ['file/run', '--out']],
