@@ -1,6 +1,6 @@
 // A FIFO under the name of a file that a command reads: nobody writes it, so opening it must not wait.
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { runEvent, trainEvent, writeLog } from '../runs/run-log.ts';
 import { tinyModel, Workplace } from '../support/cli.ts';
@@ -48,6 +48,7 @@ it.each<[string, string, (place: Workplace) => string[]]>([
   const path = place.path(name);
   mkdirSync(place.path(name, '..'), { recursive: true });
   const args = argumentsIn(place);
+  rmSync(path, { force: true });
   execFileSync('mkfifo', [path]);
   const { code, stderr } = place.run(args, {}, '', 60_000);
   expect(stderr).toMatch(/^[^\n]+\n$/);

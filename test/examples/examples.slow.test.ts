@@ -49,21 +49,8 @@ it.each([
 });
 
 it('perplexity', () => {
-  const words = place.data({ name: 'words', vocabulary: 50257 });
-  place.run([
-    'train',
-    '--data',
-    words,
-    '--out',
-    'run',
-    ...tinyModel,
-    '--seq',
-    '32',
-    '--steps',
-    '2',
-    '--val-every',
-    '0',
-  ]);
+  place.data({ name: 'words', vocabulary: 50257 });
+  place.run(`train --data words --out run ${tinyModel.join(' ')} --seq 32 --steps 2 --val-every 0`);
   writeFileSync(place.path('text.txt'), 'What light through yonder window breaks?');
   const [total, ...lines] = example('perplexity', place.path('run'), place.path('text.txt')).trim().split('\n');
   expect(total).toMatch(/^8 tokens: loss 10\.\d{4}, perplexity \d+\.\d$/);
