@@ -377,14 +377,15 @@ describeBackends(
     /** Operands of a matmul, whose weight may be a transposed one. With a period, numbers of `in` repeat too, and there is a bias. */
     function operands(bench: TensorBench, { N, C, O, period = O }: Sizes) {
       device().reserveWorkspace(fp8MatmulScratch(device(), { N, C, O, gradients: false }));
-      const random = new Random(N + O);
+      const repeats = period < O;
+      const random = new Random(repeats ? C : N + O);
       const repeated = (count: number, values: Numbers) =>
         new Float32Array(count).map((_, index) => values[index % values.length]!);
       const x = repeated(N * C, held('fp8', random.normals(Math.min(N * C, 100_003), 100)));
       const base = held('fp8', random.normals(period * C, 100));
-      const repeats = period < O;
       // Else a block's are smaller than those of the block before.
       const scales = drawScales(N, random).map((scale, n) => (repeats ? scale : scale / 4 ** (n >> 9)));
+      const before = drawPre(N, O, repeats ? random : new Random(5));
       const biases = held(device().elementType, repeats ? random.normals(O) : new Float32Array(O));
       const rowNorm = Math.fround(largestNorm(base, C) * 2 ** -9);
       const norms = perRow(scaled(x, scales), C, norm);
@@ -399,7 +400,7 @@ describeBackends(
       return {
         ...{ plain, linear: plain.map((value, i) => value + biases[i % O]!) },
         bounds: norms.map((each) => Math.fround(each * rowNorm + largestOf(biases, 0))),
-        ...{ norms, rowNorm },
+        ...{ norms, rowNorm, before },
         forward: { in: input, inScale, inNorm, inColumnwiseNorm, weight, factors, bias },
         backward: {
           ...{ dout: input, doutScale: inScale, doutNorm: inNorm, doutColumnwiseNorm: inColumnwiseNorm },
@@ -466,7 +467,7 @@ describeBackends(
     ])('matmuls of $N rows, k $C, $O columns', (sizes) => {
       using bench = new TensorBench(device());
       const { N, O } = sizes;
-      const { plain, linear, bounds, norms, rowNorm, forward, backward } = operands(bench, sizes);
+      const { plain, linear, bounds, norms, rowNorm, before, forward, backward } = operands(bench, sizes);
       const [out, pre] = [bench.tensor('out', [N, O]), bench.tensor('pre', [N, O])];
       // The rounded result subtracted, bf16 shows the error of the sums alone.
       const rounded = held(device().elementType, linear);
@@ -484,7 +485,6 @@ describeBackends(
       fp8MatmulForward(device(), { out, ...forward, ...plainForward, residual: null });
       expectNear('out', floats(out), linear, 2e-3);
 
-      const before = drawPre(N, O, new Random(5));
       const ofForward = forwardTensors(bench, before, O);
       // Without the mask, the bias would fill the padding.
       const infinite = Float32Array.from({ length: O }, (_, index) => [-30, Number.POSITIVE_INFINITY, 2][index % 3]!);
@@ -495,11 +495,11 @@ describeBackends(
         expect(floats(stored.scale)).toEqual(bounds.map((bound) => scaleOf(boundOf(bound))));
         expect(floats(stored.columnwiseScale)).toEqual(largestOfBlocks(floats(stored.scale)));
         expectStored(name, stored, linear.map(of));
+        expectNear('pre', floats(pre), linear, 2e-3);
         const rowwiseOnly = [stored.values, stored.scale].map((tensor) => tensor.read());
         const noCopy = { columnwise: null, columnwiseScale: null, inColumnwiseNorm: null };
         ops.forward(device(), { ...stored, pre, ...forward, ...noCopy });
         expect([stored.values, stored.scale].map((tensor) => tensor.read())).toEqual(rowwiseOnly);
-        expectNear('pre', floats(pre), linear, 2e-3);
         ops.forward(device(), { ...stored, pre: out, ...forward, bias: infiniteBias });
         expectPadded(stored.columnwise, N, O);
 
