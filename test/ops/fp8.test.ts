@@ -382,9 +382,10 @@ describeBackends(
       const repeated = (count: number, values: Numbers) =>
         new Float32Array(count).map((_, index) => values[index % values.length]!);
       const x = repeated(N * C, held('fp8', random.normals(Math.min(N * C, 100_003), 100)));
+      const drawn = repeats ? drawScales(N, random) : undefined;
       const base = held('fp8', random.normals(period * C, 100));
-      // Else a block's are smaller than those of the block before.
-      const scales = drawScales(N, random).map((scale, n) => (repeats ? scale : scale / 4 ** (n >> 9)));
+      // Scales of a block that are smaller than those of the block before.
+      const scales = drawn ?? drawScales(N, random).map((scale, n) => scale / 4 ** (n >> 9));
       const before = drawPre(N, O, repeats ? random : new Random(5));
       const biases = held(device().elementType, repeats ? random.normals(O) : new Float32Array(O));
       const rowNorm = Math.fround(largestNorm(base, C) * 2 ** -9);
