@@ -1,8 +1,9 @@
 // Runs every op of the CPU library in every case of the op suite, called in every way, and prints each op's largest error as a fraction of
 // its bound. Needs no test runner, so scripts/test-arm64 can run it on an emulated CPU, where vitest cannot run an op suite.
+
 import { Device } from '../src/native/device.ts';
-import { callingsOf } from '../src/ops/cases/callings.ts';
 import { opCases } from '../src/ops/cases/index.ts';
+import { callingsOf } from '../src/ops/cases/op-case.ts';
 import { runCase } from '../src/ops/cases/run-case.ts';
 
 using device = Device.open({ kind: 'cpu' });

@@ -34,14 +34,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       "one function per op, generated: a shape check, then one native call; `cases/`: each op's sizes, formula in double and tolerances; `kernels/`: kernels of a user",
     imports: ['native'],
     open: [
-      ...[
-        'cases/callings',
-        'cases/case-numbers',
-        'cases/index',
-        'cases/op-case',
-        'cases/prepared-case',
-        'cases/run-case',
-      ],
+      ...['cases/case-numbers', 'cases/index', 'cases/op-case', 'cases/prepared-case', 'cases/run-case'],
       ...['collectives', 'contract', 'enqueue', 'ops.generated', 'replacements', 'variants'],
       ...['kernels/card-hash', 'kernels/card-scratch', 'kernels/compile', 'kernels/compiler'],
       ...['kernels/kernel-card', 'kernels/kernels', 'kernels/signature', 'kernels/use-cards'],
@@ -83,8 +76,8 @@ export const rooms: Readonly<Record<string, Room>> = {
       '`checkpoint/`: complete or absent; `formats/`: model files, each read and written in one file, and the hub; `files/`: what both need',
     imports: ['optimizer', 'data'],
     open: [
-      ...['checkpoint/background', 'checkpoint/capture', 'checkpoint/directory', 'checkpoint/manifest'],
-      ...['checkpoint/prune', 'checkpoint/read-checkpoint', 'checkpoint/write'],
+      ...['checkpoint/background', 'checkpoint/capture', 'checkpoint/directory', 'checkpoint/prune'],
+      ...['checkpoint/read-checkpoint', 'checkpoint/write'],
       ...['files/names', 'files/stored-file'],
       ...['formats/hub', 'formats/hub-cache', 'formats/stored-model', 'weights'],
     ],

@@ -119,6 +119,7 @@ export {
 } from './ops/kernels/kernels.ts';
 export type { KernelArgument, KernelParameter } from './ops/kernels/signature.ts';
 export { type CardOptions, useCards } from './ops/kernels/use-cards.ts';
+export type { OpName } from './ops/variants.ts';
 
 // runs and comparison
 
@@ -130,5 +131,4 @@ export type { RunEvent } from './runs/schema.ts';
 // errors
 
 export { CompileError, Gpt2Error, InterruptedError, NativeError, ShapeError, UsageError } from './base/errors.ts';
-export type { OpName } from './ops/variants.ts';
 export { StoppedError } from './train/run/hooks.ts';

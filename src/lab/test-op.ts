@@ -2,8 +2,7 @@
 
 import type { Device } from '../native/device.ts';
 import { elementCount } from '../native/element-types.ts';
-import { callingsOf } from '../ops/cases/callings.ts';
-import type { OpCases } from '../ops/cases/op-case.ts';
+import { callingsOf, type OpCases } from '../ops/cases/op-case.ts';
 import { prepare, shapeOf } from '../ops/cases/prepared-case.ts';
 import { runCase } from '../ops/cases/run-case.ts';
 import { absentIn } from '../ops/contract.ts';

@@ -4,7 +4,7 @@ import { relative } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { casesNamed } from '../../src/lab/ops.ts';
 import { Device, type Dtype } from '../../src/native/device.ts';
-import { callingsOf } from '../../src/ops/cases/callings.ts';
+import { callingsOf } from '../../src/ops/cases/op-case.ts';
 import { runCase } from '../../src/ops/cases/run-case.ts';
 import { useCards } from '../../src/ops/kernels/use-cards.ts';
 import { describeCuda } from '../support/backends.ts';

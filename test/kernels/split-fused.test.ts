@@ -1,8 +1,9 @@
 // Fused ops that run as their plain ones, as they do if a card computes one of these, against their formulas.
+
 import { expect, it } from 'vitest';
 import { Device } from '../../src/native/device.ts';
-import { callingsOf, plain } from '../../src/ops/cases/callings.ts';
 import { opCases } from '../../src/ops/cases/index.ts';
+import { callingsOf, plain } from '../../src/ops/cases/op-case.ts';
 import { runCase } from '../../src/ops/cases/run-case.ts';
 import { splitFused } from '../../src/ops/kernels/use-cards.ts';
 import { plainOps } from '../../src/ops/plain-ops.ts';

@@ -3,11 +3,10 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { Device } from '../../src/native/device.ts';
 import type { Tensor } from '../../src/native/tensor.ts';
-import { callingsOf } from '../../src/ops/cases/callings.ts';
 import type { Numbers } from '../../src/ops/cases/case-numbers.ts';
 import { fp8MatmulCases } from '../../src/ops/cases/fp8-matmul.ts';
 import { normCases } from '../../src/ops/cases/norm.ts';
-import type { OpCases } from '../../src/ops/cases/op-case.ts';
+import { callingsOf, type OpCases } from '../../src/ops/cases/op-case.ts';
 import { runCase } from '../../src/ops/cases/run-case.ts';
 import { replaceOp } from '../../src/ops/replacements.ts';
 

@@ -6,12 +6,11 @@ import { GPT2_ACTIVATION } from '../../src/native/bindings.generated.ts';
 import type { Device, Dtype } from '../../src/native/device.ts';
 import type { Tensor } from '../../src/native/tensor.ts';
 import { attention } from '../../src/ops/cases/attention.ts';
-import { callingsOf } from '../../src/ops/cases/callings.ts';
 import { floats, held, type Numbers, Random, relativeError, worstError } from '../../src/ops/cases/case-numbers.ts';
 import { gelu, geluDerivative } from '../../src/ops/cases/gelu.ts';
 import { opCases } from '../../src/ops/cases/index.ts';
 import { columnSums, product } from '../../src/ops/cases/matmul.ts';
-import { type Bound, isAffected, type OpCases } from '../../src/ops/cases/op-case.ts';
+import { type Bound, callingsOf, isAffected, type OpCases } from '../../src/ops/cases/op-case.ts';
 import { type Comparison, runCase } from '../../src/ops/cases/run-case.ts';
 import {
   attentionBackward,

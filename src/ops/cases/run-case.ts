@@ -6,7 +6,6 @@ import { Tensor } from '../../native/tensor.ts';
 import { absentIn, isWritten, type TensorContract } from '../contract.ts';
 import { enqueue, workspaceOf } from '../enqueue.ts';
 import type { OpArguments } from '../replacements.ts';
-import { labelOf, plain } from './callings.ts';
 import {
   distance,
   floats,
@@ -20,7 +19,7 @@ import {
 } from './case-numbers.ts';
 import { scaled, scaledColumnwise } from './fp8.ts';
 import { GuardedTensors } from './guarded-tensors.ts';
-import type { Bound, Calling, OpCases } from './op-case.ts';
+import { type Bound, type Calling, labelOf, type OpCases, plain } from './op-case.ts';
 import { elementType, prepare, shapeOf } from './prepared-case.ts';
 
 type Sizes = Readonly<Record<string, number>>;

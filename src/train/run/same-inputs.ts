@@ -4,9 +4,9 @@ import { basename } from 'node:path';
 import { gpt2Error, words } from '../../base/errors.ts';
 import { beginning } from '../../data/shards/find-shards.ts';
 import type { Shard } from '../../data/shards/shard.ts';
-import type { Manifest } from '../../weights/checkpoint/manifest.ts';
+import type { FoundCheckpoint } from '../../weights/checkpoint/directory.ts';
 
-type ShardRecord = Manifest['shards'][number];
+type ShardRecord = FoundCheckpoint['manifest']['shards'][number];
 
 /** A shard's record in a manifest. */
 export const shardRecord = ({ path, tokens, sha256 }: Shard): ShardRecord => ({ name: basename(path), tokens, sha256 });
