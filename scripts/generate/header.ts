@@ -17,9 +17,9 @@ export interface Parameter {
 }
 
 export interface NativeFunction {
-  /** "gpt2_layernorm_forward" */
+  /** "gpt2_norm_forward" */
   readonly symbol: string;
-  /** "layernormForward" */
+  /** "normForward" */
   readonly name: string;
   readonly result: string;
   readonly parameters: readonly Parameter[];

@@ -38,7 +38,7 @@ interface Launch {
 
 /** Kernels that are compiled together. */
 interface Unit {
-  /** "layernorm_forward bf16" */
+  /** "norm_forward.layernorm bf16" */
   readonly title: string;
   readonly source: KernelSource;
   /** Launches of a kernel; undefined if they are not known. */

@@ -43,9 +43,9 @@ export interface Where {
 }
 
 export interface OpContract {
-  /** "layernormForward" */
+  /** "normForward" */
   readonly name: string;
-  /** "gpt2_layernorm_forward" */
+  /** "gpt2_norm_forward" */
   readonly symbol: string;
   /** The computation, in a sentence. */
   readonly formula: string;

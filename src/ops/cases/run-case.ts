@@ -36,7 +36,7 @@ interface Result {
 }
 
 export interface Comparison extends Result {
-  /** "layernorm_backward: din" and the way to call it. */
+  /** "norm_backward.layernorm: din" and the way to call it. */
   readonly name: string;
   readonly error: number;
   readonly bound: number;
