@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
+import { dirname, resolve } from 'node:path';
 import { defineConfig } from 'vitest/config';
+import { built, root } from './test/support/built.ts';
 
-const root = fileURLToPath(new URL('.', import.meta.url));
 const files = readdirSync(`${root}test`, { recursive: true, encoding: 'utf8' })
   .filter((name) => name.endsWith('.test.ts'))
   .map((name) => `test/${name}`);
@@ -19,6 +19,14 @@ export default defineConfig({
   // Kernel cards import the package by its name.
   resolve: { alias: { 'gpt2.ts': `${root}src/index.ts` } },
   plugins: [
+    {
+      name: 'built',
+      enforce: 'pre',
+      resolveId: (name, importer = '') => {
+        const path = name.startsWith('.') ? resolve(dirname(importer), name) : name;
+        return built(path) === path ? undefined : built(path);
+      },
+    },
     {
       name: 'exclude',
       // Projects do not get --exclude from the command line.

@@ -36,12 +36,12 @@ __global__ void __launch_bounds__(threads) forward_kernel(T *out, const int32_t 
 
 // A block per row.
 template <class T>
-__global__ void __launch_bounds__(threads) forward_at_kernel(T *out, const int32_t *tokens, const int32_t *positions,
+__global__ void __launch_bounds__(threads) forward_at_kernel(T *out, const int32_t *texts, const int32_t *positions,
                                                              const T *wte, const T *wpe, int T_, int S, int C, int V_) {
   wait_for_previous_kernel();
   const int b = blockIdx.x / T_, first = positions[b], at = first + blockIdx.x % T_;
   const bool fits = first >= 0 && first <= S - T_;
-  const int token = fits ? tokens[static_cast<int64_t>(b) * (S + 1) + at] : -1;
+  const int token = fits ? texts[static_cast<int64_t>(b) * (S + 1) + at] : -1;
   const bool exists = token >= 0 && token < V_;
   for (int c = threadIdx.x; c < C; c += threads) {
     float sum = NAN;
@@ -55,29 +55,25 @@ __global__ void __launch_bounds__(threads) forward_at_kernel(T *out, const int32
 
 }  // namespace
 
-int ops::embedding_forward(gpt2_context &context, void *out, const int32_t *tokens, const void *wte, const void *wpe,
-                           int B, int T, int C, int V) {
+int ops::embedding_forward(gpt2_context &context, void *out, const int32_t *tokens, const int32_t *texts,
+                           const int32_t *positions, const void *wte, const void *wpe, int B, int T, int S, int C,
+                           int V) {
   CudaContext &gpu = cuda(context);
+  const int64_t rows = static_cast<int64_t>(B) * T;
   with_element_type(gpu, [&](auto element) {
     using E = decltype(element);
-    const bool vectors = C % vector_size<E> == 0 && on_16_bytes(out, wte, wpe);
-    const int64_t packs = static_cast<int64_t>(B) * T * C / (vectors ? vector_size<E> : 1);
+    auto *y = static_cast<E *>(out);
+    auto *words = static_cast<const E *>(wte), *places = static_cast<const E *>(wpe);
+    if (positions) {
+      launch_overlapping(gpu, forward_at_kernel<E>, rows, threads, 0, y, texts, positions, words, places, T, S, C, V);
+      return;
+    }
+    const bool vectors = C % vector_size<E> == 0 && on_16_bytes(y, words, places);
+    const int64_t packs = rows * C / (vectors ? vector_size<E> : 1);
     forward_kernel<<<static_cast<unsigned>(ceil_divide(packs, threads)), threads, 0, gpu.stream>>>(
-        static_cast<E *>(out), tokens, static_cast<const E *>(wte), static_cast<const E *>(wpe), packs, T, C, V,
-        vectors);
+        y, tokens, words, places, packs, T, C, V, vectors);
   });
   return GPT2_LAUNCHED(context, "gpt2_embedding_forward");
-}
-
-int ops::embedding_at_forward(gpt2_context &context, void *out, const int32_t *tokens, const int32_t *positions,
-                              const void *wte, const void *wpe, int B, int T, int S, int C, int V) {
-  CudaContext &gpu = cuda(context);
-  with_element_type(gpu, [&](auto element) {
-    using E = decltype(element);
-    launch_overlapping(gpu, forward_at_kernel<E>, static_cast<int64_t>(B) * T, threads, 0, static_cast<E *>(out),
-                       tokens, positions, static_cast<const E *>(wte), static_cast<const E *>(wpe), T, S, C, V);
-  });
-  return GPT2_LAUNCHED(context, "gpt2_embedding_at_forward");
 }
 
 }  // namespace gpt2

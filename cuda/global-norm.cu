@@ -78,14 +78,6 @@ __global__ void __launch_bounds__(threads) sum_kernel(double *total, const doubl
   if (threadIdx.x == 0) *total = sum;
 }
 
-// partial [blocks] = each block's sum of squares of the matrices.
-void launch_square_sum(CudaContext &gpu, double *partial, const void *matrices, int64_t count) {
-  with_gradient_type(gpu, [&](auto element) {
-    using T = decltype(element);
-    square_sum_kernel<<<blocks, threads, 0, gpu.stream>>>(partial, static_cast<const T *>(matrices), count);
-  });
-}
-
 }  // namespace
 
 int64_t ops::global_norm_scratch(const gpt2_context &, int64_t, int64_t) {
@@ -94,36 +86,31 @@ int64_t ops::global_norm_scratch(const gpt2_context &, int64_t, int64_t) {
   return scratch.bytes();
 }
 
-int ops::global_norm(gpt2_context &context, float *step, const void *matrices, const float *vectors,
-                     int64_t matrix_count, int64_t vector_count, float max_norm) {
+int ops::global_norm(gpt2_context &context, float *step, void *matrices, const float *vectors,
+                     gpt2_communicator *communicator, int parts, int64_t matrix_count, int64_t vector_count,
+                     float max_norm) {
+  const char *function = "gpt2_global_norm";
   CudaContext &gpu = cuda(context);
   double *partial = Scratch(gpu.workspace).take<double>(2 * blocks);
-  launch_square_sum(gpu, partial, matrices, matrix_count);
+  with_gradient_type(gpu, [&](auto element) {
+    auto *values = static_cast<decltype(element) *>(matrices);
+    if (parts == 1) {
+      square_sum_kernel<<<blocks, threads, 0, gpu.stream>>>(partial, values, matrix_count);
+    } else {
+      part_sum_kernel<<<blocks, threads, 0, gpu.stream>>>(partial, values, matrix_count, parts);
+    }
+  });
   square_sum_kernel<<<blocks, threads, 0, gpu.stream>>>(partial + blocks, vectors, vector_count);
-  norm_kernel<<<1, threads, 0, gpu.stream>>>(step, partial, 2 * blocks, max_norm);
-  return GPT2_LAUNCHED(context, "gpt2_global_norm");
-}
-
-int ops::global_norm_of_ranks(gpt2_context &context, float *step, void *matrices, const float *vectors,
-                              gpt2_communicator &communicator, int64_t matrix_count, int64_t vector_count, int parts,
-                              float max_norm) {
-  const char *function = "gpt2_global_norm_of_ranks";
-  CudaContext &gpu = cuda(context);
-  double *partial = Scratch(gpu.workspace).take<double>(2 * blocks);
-  if (parts == 1) {
-    launch_square_sum(gpu, partial, matrices, matrix_count);
-  } else {
-    with_gradient_type(gpu, [&](auto element) {
-      using T = decltype(element);
-      part_sum_kernel<<<blocks, threads, 0, gpu.stream>>>(partial, static_cast<T *>(matrices), matrix_count, parts);
-    });
+  double *squares = partial;
+  int count = 2 * blocks;
+  if (communicator) {
+    // The matrices' sum replaces the last of their partial sums, directly before the vectors' partial sums.
+    squares = partial + blocks - 1;
+    count = 1 + blocks;
+    sum_kernel<<<1, threads, 0, gpu.stream>>>(squares, partial, blocks);
+    if (const int status = sum_over_ranks(context, squares, *communicator, function)) return status;
   }
-  square_sum_kernel<<<blocks, threads, 0, gpu.stream>>>(partial + blocks, vectors, vector_count);
-  // The matrices' sum replaces the last of their partial sums, directly before the vectors' partial sums.
-  double *total = partial + blocks - 1;
-  sum_kernel<<<1, threads, 0, gpu.stream>>>(total, partial, blocks);
-  if (const int status = sum_over_ranks(context, total, communicator, function)) return status;
-  norm_kernel<<<1, threads, 0, gpu.stream>>>(step, total, 1 + blocks, max_norm);
+  norm_kernel<<<1, threads, 0, gpu.stream>>>(step, squares, count, max_norm);
   return GPT2_LAUNCHED(context, function);
 }
 

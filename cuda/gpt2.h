@@ -34,7 +34,7 @@
 #define GPT2_HOST
 
 /* Raised whenever the signature or the meaning of a function below changes; the loader refuses a library of another version. */
-#define GPT2_ABI_VERSION 21
+#define GPT2_ABI_VERSION 22
 
 enum GPT2_STATUS {
   GPT2_OK = 0,
@@ -55,6 +55,10 @@ enum GPT2_STATUS {
  * In fp32 and tf32 the master weights are the weights. An fp8 context is a bf16 context that also has the ops on FP8
  * tensors (see "FP8"). In the CPU library it is an fp32 context with these ops. */
 enum GPT2_DTYPE { GPT2_FP32 = 0, GPT2_TF32 = 1, GPT2_BF16 = 2, GPT2_FP8 = 3 };
+
+/* The activation of the MLP that a matmul computes too: GELU (see gpt2_gelu_forward), or the square of ReLU (So et al.
+ * 2021), relu(x)^2. */
+enum GPT2_ACTIVATION { GPT2_NO_ACTIVATION = 0, GPT2_GELU = 1, GPT2_RELU_SQUARED = 2 };
 
 /* The step block: 64 floats in device memory that hold what changes from step to step, so that a recorded step can
  * run again. The host writes LEARNING_RATE to STOP before a step, and reads STOP to UPDATED after it. */
@@ -300,22 +304,27 @@ GPT2_API int gpt2_collectives_group_end(gpt2_context *context, gpt2_communicator
  *   < V                      ids from 0 to V-1; the CPU library fails on any other id
  *   by tokens                only rows whose number is an id in this tensor are read or written
  *   first 2C                 only the first 2C elements of a row are read or written
- *   or NULL                  optional
+ *   or NULL                  optional; also of a communicator, which has no shape
  *   or NULL with X           NULL exactly where X is
+ *   where A == VALUE         NULL unless the argument A has this value, or, with !=, another; then NULL only after "or NULL".
+ *                            If A is a tensor, VALUE is NULL.
  *   may be X, may be X or Y  may be the same memory; an output overlaps no other tensor
  *
- * Then, each after a semicolon: relations between arguments, in C, and `workspace` with the scratch function's call
- * that gives the bytes needed. Integer arguments are sizes of at least 1, except `accumulate`, dtypes and those in
+ * Then, each after a semicolon: relations between arguments, in C, with NULL for tensors, and `workspace` with the
+ * scratch function's call that gives the bytes needed. Integer arguments are sizes of at least 1, except `accumulate`, dtypes and those in
  * relations.
  *
  * In formulas, (=|+=) means = if the argument `accumulate` is 0, += if it is 1. */
 
 /* ---------------------------------------------------------------- embedding */
 
-/* out[b,t,:] = wte[tokens[b,t],:] + wpe[t,:]. A token outside [0, V) gives a row of NaN on CUDA.
- *   out = [B,T,C], tokens [B,T] < V, wte [>=V,C] by tokens, wpe [>=T,C] or NULL */
-GPT2_API int gpt2_embedding_forward(gpt2_context *context, void *out, const int32_t *tokens, const void *wte,
-                                    const void *wpe, int32_t B, int32_t T, int32_t C, int32_t V);
+/* out[b,t,:] = wte[id,:] + wpe[p,:]. Without positions id = tokens[b,t] and p = t; an id outside [0, V) gives a row of NaN
+ * on CUDA. With positions id = texts[b,p] and p = positions[b] + t (see "generation").
+ *   out = [B,T,C], tokens [B,T] < V where positions == NULL, texts [B,S+1] where positions != NULL, positions [B] or NULL,
+ *   wte [>=V,C] by tokens, wpe [>=S,C] or NULL; positions != NULL || S == T */
+GPT2_API int gpt2_embedding_forward(gpt2_context *context, void *out, const int32_t *tokens, const int32_t *texts,
+                                    const int32_t *positions, const void *wte, const void *wpe, int32_t B, int32_t T,
+                                    int32_t S, int32_t C, int32_t V);
 
 /* dwte[v,:] += sum of dout[b,t,:] over tokens[b,t] = v, in an order that depends only on the tokens;
  * dwpe[t,:] (=|+=) sum over b of dout[b,t,:]. dwte is added to because it is also the weight of gpt2_classifier, whose
@@ -329,76 +338,52 @@ GPT2_API int gpt2_embedding_backward(gpt2_context *context, void *dwte, void *dw
 GPT2_API int gpt2_embedding_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t B, int32_t T, int32_t C,
                                     int32_t V);
 
-/* ---------------------------------------------------------------- layernorm (Ba et al. 2016), eps 1e-5 */
+/* ---------------------------------------------------------------- norms: layernorm (Ba et al. 2016); RMSNorm (Zhang and
+ * Sennrich 2019), without mean and biases
+ *
+ * With `values` the rounded result, `out` or `din`, is also stored in FP8 (see "FP8"). */
 
-/* out = (in - mean) * rstd * weight + bias over the last dimension, rstd = 1/sqrt(variance + 1e-5), population variance.
- *   out = [N,C], mean = [N], rstd = [N], in [N,C], weight [C], bias [C] */
-GPT2_API int gpt2_layernorm_forward(gpt2_context *context, void *out, float *mean, float *rstd, const void *in,
-                                    const void *weight, const void *bias, int32_t N, int32_t C);
+/* out = (in - mean) * rstd * weight + bias over the last dimension, rstd = 1/sqrt(population variance + eps); or in RMSNorm
+ * out = in * rstd * weight, rstd = 1/sqrt(mean of in^2 + eps).
+ *   out = [N,C] or NULL, values = [N,C] or NULL, scale = [N] or NULL with values, norm = [N] or NULL with values,
+ *   mean = [N] or NULL, rstd = [N], in [N,C], weight [C], bias [C] or NULL with mean; out != NULL || values != NULL;
+ *   values == NULL || C % 16 == 0; eps >= 0 */
+GPT2_API int gpt2_norm_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, float *norm,
+                               float *mean, float *rstd, const void *in, const void *weight, const void *bias,
+                               int32_t N, int32_t C, float eps);
 
 /* With g = dout * weight and normalized = (in - mean) * rstd: din = rstd * (g - mean(g) - normalized * mean(g * normalized)) +
- * dresidual; dweight (=|+=) column sums of dout * normalized; dbias (=|+=) column sums of dout. dresidual is the gradient of the
- * residual stream, which bypasses the layernorm.
- *   din = [N,C] may be dresidual, dweight (accumulate) [C], dbias (accumulate) [C], dout [N,C], dresidual [N,C] or NULL,
- *   in [N,C], weight [C], mean [N], rstd [N]; workspace gpt2_layernorm_scratch(N,C) */
-GPT2_API int gpt2_layernorm_backward(gpt2_context *context, void *din, float *dweight, float *dbias, const void *dout,
-                                     const void *dresidual, const void *in, const void *weight, const float *mean,
-                                     const float *rstd, int32_t N, int32_t C, int32_t accumulate);
-GPT2_API int gpt2_layernorm_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C);
-
-/* ---------------------------------------------------------------- rmsnorm (Zhang and Sennrich 2019) */
-
-/* out = in * rstd * weight over the last dimension, rstd = 1/sqrt(mean of in^2 + eps).
- *   out = [N,C], rstd = [N], in [N,C], weight [C]; eps >= 0 */
-GPT2_API int gpt2_rmsnorm_forward(gpt2_context *context, void *out, float *rstd, const void *in, const void *weight,
-                                  int32_t N, int32_t C, float eps);
-
-/* With g = dout * weight and normalized = in * rstd: din = rstd * (g - normalized * mean(g * normalized)) + dresidual;
- * dweight (=|+=) column sums of dout * normalized. dresidual is the gradient of the residual stream, which bypasses the norm.
- *   din = [N,C] may be dout or dresidual, dweight (accumulate) [C], dout [N,C], dresidual [N,C] or NULL, in [N,C], weight [C],
- *   rstd [N]; workspace gpt2_layernorm_scratch(N,C) */
-GPT2_API int gpt2_rmsnorm_backward(gpt2_context *context, void *din, float *dweight, const void *dout,
-                                   const void *dresidual, const void *in, const void *weight, const float *rstd,
-                                   int32_t N, int32_t C, int32_t accumulate);
+ * dresidual; dweight (=|+=) column sums of dout * normalized; dbias (=|+=) column sums of dout. In RMSNorm `mean`
+ * and mean(g) are 0. dresidual is the gradient of the residual stream, which bypasses the norm.
+ *   din = [N,C] may be dout or dresidual, values = [N,C] or NULL, scale = [N] or NULL with values,
+ *   norm = [N] or NULL with values, dweight (accumulate) [C], dbias (accumulate) [C] or NULL with mean, dout [N,C],
+ *   dresidual [N,C] or NULL, in [N,C], weight [C], mean [N] or NULL, rstd [N]; values == NULL || C % 16 == 0;
+ *   workspace gpt2_norm_scratch(N,C) */
+GPT2_API int gpt2_norm_backward(gpt2_context *context, void *din, uint8_t *values, float *scale, float *norm,
+                                float *dweight, float *dbias, const void *dout, const void *dresidual, const void *in,
+                                const void *weight, const float *mean, const float *rstd, int32_t N, int32_t C,
+                                int32_t accumulate);
+GPT2_API int gpt2_norm_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C);
 
 /* ---------------------------------------------------------------- matmul */
 
-/* out = in * weight^T + bias.
- *   out = [N,O], in [N,C], weight [O,C], bias [O] or NULL; workspace gpt2_matmul_scratch(N,C,O,0) */
-GPT2_API int gpt2_matmul_forward(gpt2_context *context, void *out, const void *in, const void *weight, const void *bias,
-                                 int32_t N, int32_t C, int32_t O);
+/* out = activation(in * weight^T + bias) + residual. GELU's input `pre` is stored for backward; the squared ReLU's
+ * backward needs only `out`.
+ *   out = [N,O], pre = [N,O] where activation == GPT2_GELU, in [N,C], weight [O,C], bias [O] or NULL,
+ *   residual [N,O] or NULL where activation == GPT2_NO_ACTIVATION; activation >= 0 && activation <= GPT2_RELU_SQUARED;
+ *   workspace gpt2_matmul_scratch(N,C,O,0) */
+GPT2_API int gpt2_matmul_forward(gpt2_context *context, void *out, void *pre, const void *in, const void *weight,
+                                 const void *bias, const void *residual, int32_t N, int32_t C, int32_t O,
+                                 int32_t activation);
 
-/* The matmul followed by GELU; also stores the GELU's input, which backward needs: pre = in * weight^T + bias, out = gelu(pre).
- *   out = [N,O], pre = [N,O], in [N,C], weight [O,C], bias [O] or NULL; workspace gpt2_matmul_scratch(N,C,O,0) */
-GPT2_API int gpt2_matmul_gelu_forward(gpt2_context *context, void *out, void *pre, const void *in, const void *weight,
-                                      const void *bias, int32_t N, int32_t C, int32_t O);
-
-/* The matmul followed by the square of ReLU (So et al. 2021): out = relu(in * weight^T + bias)^2. Backward needs only `out`.
- *   out = [N,O], in [N,C], weight [O,C], bias [O] or NULL; workspace gpt2_matmul_scratch(N,C,O,0) */
-GPT2_API int gpt2_matmul_relu_squared_forward(gpt2_context *context, void *out, const void *in, const void *weight,
-                                              const void *bias, int32_t N, int32_t C, int32_t O);
-
-/* The matmul added to the residual stream: out = residual + in * weight^T + bias.
- *   out = [N,O], in [N,C], weight [O,C], bias [O] or NULL, residual [N,O]; workspace gpt2_matmul_scratch(N,C,O,0) */
-GPT2_API int gpt2_matmul_residual_forward(gpt2_context *context, void *out, const void *in, const void *weight,
-                                          const void *bias, const void *residual, int32_t N, int32_t C, int32_t O);
-
-/* din = dout * weight.
- *   din = [N,C], dout [N,O], weight [O,C]; workspace gpt2_matmul_scratch(N,C,O,0) */
+/* din = (dout * weight) * activation', the derivative of the activation before this matmul. It is gelu'(pre), or
+ * 2 sqrt(activated) from the squared ReLU's output.
+ *   din = [N,C], dout [N,O], weight [O,C], pre [N,C] where activation == GPT2_GELU,
+ *   activated [N,C] where activation == GPT2_RELU_SQUARED; activation >= 0 && activation <= GPT2_RELU_SQUARED;
+ *   workspace gpt2_matmul_scratch(N,C,O,0) */
 GPT2_API int gpt2_matmul_backward_input(gpt2_context *context, void *din, const void *dout, const void *weight,
-                                        int32_t N, int32_t C, int32_t O);
-
-/* gpt2_matmul_backward_input through the GELU before the matmul: din = (dout * weight) * gelu'(pre).
- *   din = [N,C], dout [N,O], weight [O,C], pre [N,C]; workspace gpt2_matmul_scratch(N,C,O,0) */
-GPT2_API int gpt2_matmul_gelu_backward_input(gpt2_context *context, void *din, const void *dout, const void *weight,
-                                             const void *pre, int32_t N, int32_t C, int32_t O);
-
-/* gpt2_matmul_backward_input through the squared ReLU before the matmul, whose output is `activated`:
- * din = (dout * weight) * 2 sqrt(activated).
- *   din = [N,C], dout [N,O], weight [O,C], activated [N,C]; workspace gpt2_matmul_scratch(N,C,O,0) */
-GPT2_API int gpt2_matmul_relu_squared_backward_input(gpt2_context *context, void *din, const void *dout,
-                                                     const void *weight, const void *activated, int32_t N, int32_t C,
-                                                     int32_t O);
+                                        const void *pre, const void *activated, int32_t N, int32_t C, int32_t O,
+                                        int32_t activation);
 
 /* dweight (=|+=) dout^T * in; dbias (=|+=) column sums of dout.
  *   dweight (accumulate) [O,C]: gradient, dbias (accumulate) [O] or NULL, dout [N,O], in [N,C];
@@ -466,7 +451,7 @@ GPT2_API int gpt2_gelu_backward(gpt2_context *context, void *din, const void *do
 
 /* ---------------------------------------------------------------- residual */
 
-/* out = a + b. Backward is the identity on both sides (see dresidual of gpt2_layernorm_backward).
+/* out = a + b. Backward is the identity on both sides (see dresidual of gpt2_norm_backward).
  *   out = [count] may be a or b, a [count], b [count] */
 GPT2_API int gpt2_residual_forward(gpt2_context *context, void *out, const void *a, const void *b, int64_t count);
 
@@ -485,18 +470,23 @@ GPT2_API int gpt2_softcap_forward(gpt2_context *context, void *out, const void *
 
 /* The last linear layer with its loss, and backward through both: losses[i] = -log softmax(logits[i])[targets[i]] over the first V
  * outputs, with logits = in * weight^T + bias, limited as by gpt2_softcap_forward if softcap > 0; din, dweight and dbias are the
- * gradients of dloss * sum of losses. The sm_90 kernels differ in two points: `logits` holds other values afterwards, and a logit
- * that exceeds the target's by more than 77 counts as 77 above it, so no loss exceeds 77 + log(V).
+ * gradients of dloss * sum of losses. With copies in FP8, logits = (in_values * in_scale) * weight_values^T * factors[SCALE] +
+ * bias, and the gradients still are computed from `in` and `weight`. The sm_90 kernels differ in two points: `logits` holds other
+ * values afterwards, and a logit that exceeds the target's by more than 77 counts as 77 above it, so no loss exceeds 77 + log(V).
  *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C]: gradient or NULL, dbias (accumulate) [Vp] or NULL,
- *   logits (scratch) [N,Vp], in [N,C], weight [Vp,C], bias [Vp] or NULL, targets [N] < V; V <= Vp; softcap >= 0;
- *   workspace gpt2_classifier_scratch(N,C,Vp,din || dweight || dbias) */
+ *   logits (scratch) [N,Vp], in [N,C], in_values [N,C] or NULL, in_scale [N] or NULL with in_values, weight [Vp,C],
+ *   weight_values [Vp,C] or NULL with in_values, factors [GPT2_FP8_FACTORS] or NULL with in_values, bias [Vp] or NULL,
+ *   targets [N] < V; V <= Vp; softcap >= 0; in_values == NULL || C % 16 == 0; in_values == NULL || Vp % 16 == 0;
+ *   workspace gpt2_classifier_scratch(N,C,Vp,din || dweight || dbias,in_values) */
 GPT2_API int gpt2_classifier(gpt2_context *context, float *losses, void *din, void *dweight, float *dbias, void *logits,
-                             const void *in, const void *weight, const void *bias, const int32_t *targets, int32_t N,
-                             int32_t C, int32_t V, int32_t Vp, float dloss, float softcap, int32_t accumulate);
+                             const void *in, const uint8_t *in_values, const float *in_scale, const void *weight,
+                             const uint8_t *weight_values, const float *factors, const void *bias,
+                             const int32_t *targets, int32_t N, int32_t C, int32_t V, int32_t Vp, float dloss,
+                             float softcap, int32_t accumulate);
 
 /* With `gradients` 0, the bytes for losses only; the size for the largest N then serves every smaller N. */
 GPT2_API int gpt2_classifier_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C, int32_t Vp,
-                                     int32_t gradients);
+                                     int32_t gradients, int32_t fp8);
 
 /* step[GPT2_STEP_LOSS] (=|+=) scale * sum of losses, summed in double.
  *   step (updated) [GPT2_STEP_SIZE], losses [N] */
@@ -505,21 +495,31 @@ GPT2_API int gpt2_loss_sum(gpt2_context *context, float *step, const float *loss
 
 /* ---------------------------------------------------------------- FP8 (Micikevicius et al. 2022), in a context of GPT2_FP8
  *
- * A matrix in FP8 is values in E4M3 and a scale for each row: its element [i,j] is values[i,j] * scale[i]. A weight has
- * one scale for all of its elements, which its transposed copy shares. Scales are powers of two, at least 2^-126, so
- * that scaling rounds nothing. Values are rounded to nearest even; above 448, the largest number of E4M3, they become
- * 448; NaN stays NaN.
+ * An element of a matrix in FP8 is a value in E4M3 times a scale. Scales are powers of two, at least 2^-126, so that
+ * scaling rounds nothing. Values are rounded to nearest even; above 448, the largest number of E4M3, they become 448;
+ * NaN stays NaN.
  *
- * No scale depends on an earlier step. An op that has a whole row takes the smallest scale with which the row's largest
- * value is at most 448. A matmul that stores its result in FP8 has only part of a row, and takes the smallest scale
- * with which an upper bound of the values is at most 448. By Cauchy and Schwarz no element of in * weight^T exceeds the
- * norm (the root of the sum of squares) of its row of `in` times the largest norm of a row of the weight. `norm` [N] is
- * an upper bound of each row's norm after rounding to FP8: 17/16 of the norm before rounding, plus sqrt(C) 2^-10 scale.
+ *   copy        values        scale                norm                 for
+ *   rowwise     [N,C]         of each row          of each row          forward, backward to the input
+ *   columnwise  [C,N/16,16]   the largest of each  the largest of each  backward to the weight, which sums over rows
+ *                             GPT2_FP8_BLOCK rows  GPT2_FP8_BLOCK rows
+ *   weight      [O,C], [C,O]  one for both         GPT2_FP8_FACTOR      forward; [C,O]: backward to the input
  *
- * A weight gradient sums over rows, so its operands are columnwise copies. The columnwise copy of a matrix [N,C] has
- * values [C,N/16,16] and, for each block of GPT2_FP8_BLOCK rows, the largest scale and the largest norm of these rows
- * (NaN is skipped). Rows are stored in groups of 16: row 8 b + r of a group, with b 0 or 1 and r from 0 to 7, is at
- * 2 r + b. Values of rows past N are 0. */
+ * A norm is an upper bound of a row's norm (the root of the sum of squares) after rounding to FP8: 17/16 of the norm
+ * before rounding, plus sqrt(C) 2^-10 scale. Columnwise copies skip scales and norms of NaN, and store rows in groups of
+ * 16: row 8 b + r of a group, with b 0 or 1 and r from 0 to 7, is at 2 r + b. Values of rows past N are 0.
+ *
+ * No scale depends on an earlier step: it is the smallest with which a bound of the elements is at most 448.
+ *
+ *   elements                                       bound
+ *   of a weight, or of a row that the op has       the largest absolute value
+ *   gelu(in * weight^T + bias)                     in_norm * ROW_NORM + BIAS
+ *   relu(in * weight^T + bias)^2                   (in_norm * ROW_NORM + BIAS)^2
+ *   (dout * weight) * gelu'(pre)                   1.13 * dout_norm * COLUMN_NORM, because gelu' is below 1.13
+ *   (dout * weight) * 2 sqrt(activated)            2 sqrt(448 activated_scale) * dout_norm * COLUMN_NORM
+ *
+ * By Cauchy and Schwarz no element of in * weight^T exceeds the norm of its row of `in` times the largest norm of a row of
+ * the weight. Columnwise scales follow from the same bounds with columnwise norms and activated_columnwise_scale. */
 enum GPT2_FP8_COLUMNWISE { GPT2_FP8_GROUP = 16, GPT2_FP8_BLOCK = 512 };
 
 /* The factors that gpt2_fp8_quantize_weight stores for a weight: its scale, and norms that bound a matmul's results. */
@@ -546,123 +546,51 @@ GPT2_API int gpt2_fp8_transpose(gpt2_context *context, uint8_t *columnwise, floa
                                 float *columnwise_norm, const uint8_t *values, const float *scale, const float *norm,
                                 int32_t N, int32_t C);
 
-/* gpt2_layernorm_forward that also stores its rounded result in FP8, even if `out` is NULL.
- *   out = [N,C] or NULL, values = [N,C], scale = [N], norm = [N], mean = [N], rstd = [N], in [N,C], weight [C], bias [C];
- *   C % 16 == 0 */
-GPT2_API int gpt2_layernorm_fp8_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, float *norm,
-                                        float *mean, float *rstd, const void *in, const void *weight, const void *bias,
-                                        int32_t N, int32_t C);
+/* gpt2_matmul_forward in FP8: out = in * weight^T + bias + residual. With an activation the result is stored in FP8 only,
+ * values * scale = gelu(pre), pre = in * weight^T + bias, or values * scale = relu(in * weight^T + bias)^2; both copies are
+ * rounded from fp32.
+ *   out = [N,O] where activation == GPT2_NO_ACTIVATION, values = [N,O] where activation != GPT2_NO_ACTIVATION,
+ *   scale = [N] or NULL with values, columnwise = [O,N/16,16] or NULL where activation != GPT2_NO_ACTIVATION,
+ *   columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with columnwise, pre = [N,O] where activation == GPT2_GELU, in [N,C],
+ *   in_scale [N], in_norm [N] or NULL with values, in_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with columnwise, weight [O,C],
+ *   factors [GPT2_FP8_FACTORS], bias [O] or NULL, residual [N,O] or NULL where activation == GPT2_NO_ACTIVATION;
+ *   activation >= 0 && activation <= GPT2_RELU_SQUARED; C % 16 == 0; O % 16 == 0;
+ *   workspace gpt2_fp8_matmul_scratch(N,C,O,0) */
+GPT2_API int gpt2_fp8_matmul_forward(gpt2_context *context, void *out, uint8_t *values, float *scale,
+                                     uint8_t *columnwise, float *columnwise_scale, void *pre, const uint8_t *in,
+                                     const float *in_scale, const float *in_norm, const float *in_columnwise_norm,
+                                     const uint8_t *weight, const float *factors, const void *bias,
+                                     const void *residual, int32_t N, int32_t C, int32_t O, int32_t activation);
 
-/* gpt2_layernorm_backward that also stores the rounded `din` in FP8.
- *   din = [N,C] may be dresidual, values = [N,C], scale = [N], norm = [N], dweight (accumulate) [C], dbias (accumulate) [C],
- *   dout [N,C], dresidual [N,C] or NULL, in [N,C], weight [C], mean [N], rstd [N]; C % 16 == 0;
- *   workspace gpt2_layernorm_scratch(N,C) */
-GPT2_API int gpt2_layernorm_fp8_backward(gpt2_context *context, void *din, uint8_t *values, float *scale, float *norm,
-                                         float *dweight, float *dbias, const void *dout, const void *dresidual,
-                                         const void *in, const void *weight, const float *mean, const float *rstd,
-                                         int32_t N, int32_t C, int32_t accumulate);
-
-/* gpt2_rmsnorm_forward that also stores its rounded result in FP8, even if `out` is NULL.
- *   out = [N,C] or NULL, values = [N,C], scale = [N], norm = [N], rstd = [N], in [N,C], weight [C]; C % 16 == 0; eps >= 0 */
-GPT2_API int gpt2_rmsnorm_fp8_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, float *norm,
-                                      float *rstd, const void *in, const void *weight, int32_t N, int32_t C,
-                                      float eps);
-
-/* gpt2_rmsnorm_backward that also stores the rounded `din` in FP8.
- *   din = [N,C] may be dout or dresidual, values = [N,C], scale = [N], norm = [N], dweight (accumulate) [C], dout [N,C],
- *   dresidual [N,C] or NULL, in [N,C], weight [C], rstd [N]; C % 16 == 0; workspace gpt2_layernorm_scratch(N,C) */
-GPT2_API int gpt2_rmsnorm_fp8_backward(gpt2_context *context, void *din, uint8_t *values, float *scale, float *norm,
-                                       float *dweight, const void *dout, const void *dresidual, const void *in,
-                                       const void *weight, const float *rstd, int32_t N, int32_t C, int32_t accumulate);
-
-/* out = in * weight^T + bias + residual. Serves forward, and backward to the input with the output's gradient as `in`,
- * the transposed weight, and no bias.
- *   out = [N,O], in [N,C], in_scale [N], weight [O,C], factors [GPT2_FP8_FACTORS], bias [O] or NULL, residual [N,O] or NULL;
- *   C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O) */
-GPT2_API int gpt2_fp8_matmul(gpt2_context *context, void *out, const uint8_t *in, const float *in_scale,
-                             const uint8_t *weight, const float *factors, const void *bias, const void *residual,
-                             int32_t N, int32_t C, int32_t O);
-
-/* gpt2_matmul_gelu_forward in FP8; GELU's output is stored in FP8 only: pre = in * weight^T + bias, values = gelu(pre)
- * / scale. `scale` follows from the bound in_norm * ROW_NORM + BIAS. columnwise_scale follows from the same bound with
- * in_columnwise_norm, the norms of the columnwise copy of `in`. Both copies are rounded from fp32.
- *   values = [N,O], scale = [N], columnwise = [O,N/16,16] or NULL, columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with columnwise,
- *   pre = [N,O], in [N,C], in_scale [N], in_norm [N], in_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with columnwise, weight [O,C],
- *   factors [GPT2_FP8_FACTORS], bias [O] or NULL; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O) */
-GPT2_API int gpt2_fp8_matmul_gelu_forward(gpt2_context *context, uint8_t *values, float *scale, uint8_t *columnwise,
-                                          float *columnwise_scale, void *pre, const uint8_t *in, const float *in_scale,
-                                          const float *in_norm, const float *in_columnwise_norm, const uint8_t *weight,
-                                          const float *factors, const void *bias, int32_t N, int32_t C, int32_t O);
-
-/* gpt2_matmul_relu_squared_forward in FP8; the result is stored in FP8 only:
- * values = relu(in * weight^T + bias)^2 / scale. The bounds are the squares of those of gpt2_fp8_matmul_gelu_forward.
- *   values = [N,O], scale = [N], columnwise = [O,N/16,16] or NULL, columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with columnwise,
- *   in [N,C], in_scale [N], in_norm [N], in_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with columnwise, weight [O,C],
- *   factors [GPT2_FP8_FACTORS], bias [O] or NULL; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O) */
-GPT2_API int gpt2_fp8_matmul_relu_squared_forward(gpt2_context *context, uint8_t *values, float *scale,
-                                                  uint8_t *columnwise, float *columnwise_scale, const uint8_t *in,
-                                                  const float *in_scale, const float *in_norm,
-                                                  const float *in_columnwise_norm, const uint8_t *weight,
-                                                  const float *factors, const void *bias, int32_t N, int32_t C,
-                                                  int32_t O);
-
-/* gpt2_matmul_gelu_backward_input in FP8; the result is stored in FP8 only: values = (dout * weight) * gelu'(pre) /
- * scale. `scale` follows from the bound 1.13 * dout_norm * COLUMN_NORM, because gelu' is below 1.13. columnwise_scale
- * follows from the same bound with dout_columnwise_norm, the norms of the columnwise copy of `dout`. Both are rounded
- * from fp32.
- *   values = [N,C], scale = [N], columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], dout [N,O], dout_scale [N],
- *   dout_norm [N], dout_columnwise_norm [N/GPT2_FP8_BLOCK], transposed [C,O], factors [GPT2_FP8_FACTORS], pre [N,C]; C % 16 == 0;
- *   O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,O,C) */
-GPT2_API int gpt2_fp8_matmul_gelu_backward_input(gpt2_context *context, uint8_t *values, float *scale,
-                                                 uint8_t *columnwise, float *columnwise_scale, const uint8_t *dout,
-                                                 const float *dout_scale, const float *dout_norm,
-                                                 const float *dout_columnwise_norm, const uint8_t *transposed,
-                                                 const float *factors, const void *pre, int32_t N, int32_t C,
-                                                 int32_t O);
-
-/* gpt2_matmul_relu_squared_backward_input in FP8; the result is stored in FP8 only:
- * values = (dout * weight) * 2 sqrt(activated) / scale. `activated` is forward's result. The bounds are those of
- * gpt2_fp8_matmul_gelu_backward_input with 2 sqrt(448 activated_scale) in place of 1.13, and with
- * activated_columnwise_scale for the columnwise copy.
- *   values = [N,C], scale = [N], columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], dout [N,O], dout_scale [N],
- *   dout_norm [N], dout_columnwise_norm [N/GPT2_FP8_BLOCK], transposed [C,O], factors [GPT2_FP8_FACTORS], activated [N,C],
- *   activated_scale [N], activated_columnwise_scale [N/GPT2_FP8_BLOCK]; C % 16 == 0; O % 16 == 0;
- *   workspace gpt2_fp8_matmul_scratch(N,O,C) */
-GPT2_API int gpt2_fp8_matmul_relu_squared_backward_input(gpt2_context *context, uint8_t *values, float *scale,
-                                                         uint8_t *columnwise, float *columnwise_scale,
-                                                         const uint8_t *dout, const float *dout_scale,
-                                                         const float *dout_norm, const float *dout_columnwise_norm,
-                                                         const uint8_t *transposed, const float *factors,
-                                                         const uint8_t *activated, const float *activated_scale,
-                                                         const float *activated_columnwise_scale, int32_t N, int32_t C,
-                                                         int32_t O);
-GPT2_API int gpt2_fp8_matmul_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C, int32_t O);
+/* gpt2_matmul_backward_input in FP8: din = dout * weight. Through an activation the result is stored in FP8 only,
+ * values * scale = (dout * weight) * gelu'(pre) or (dout * weight) * 2 sqrt(activated), where `activated` is forward's
+ * result; both copies are rounded from fp32.
+ *   din = [N,C] where activation == GPT2_NO_ACTIVATION, values = [N,C] where activation != GPT2_NO_ACTIVATION,
+ *   scale = [N] or NULL with values, columnwise = [C,N/16,16] or NULL with values,
+ *   columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with values, dout [N,O], dout_scale [N], dout_norm [N] or NULL with values,
+ *   dout_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with values, transposed [C,O], factors [GPT2_FP8_FACTORS],
+ *   pre [N,C] where activation == GPT2_GELU, activated [N,C] where activation == GPT2_RELU_SQUARED,
+ *   activated_scale [N] or NULL with activated, activated_columnwise_scale [N/GPT2_FP8_BLOCK] or NULL with activated;
+ *   activation >= 0 && activation <= GPT2_RELU_SQUARED; C % 16 == 0; O % 16 == 0;
+ *   workspace gpt2_fp8_matmul_scratch(N,C,O,0) */
+GPT2_API int gpt2_fp8_matmul_backward_input(gpt2_context *context, void *din, uint8_t *values, float *scale,
+                                            uint8_t *columnwise, float *columnwise_scale, const uint8_t *dout,
+                                            const float *dout_scale, const float *dout_norm,
+                                            const float *dout_columnwise_norm, const uint8_t *transposed,
+                                            const float *factors, const void *pre, const uint8_t *activated,
+                                            const float *activated_scale, const float *activated_columnwise_scale,
+                                            int32_t N, int32_t C, int32_t O, int32_t activation);
 
 /* gpt2_matmul_backward_weight from columnwise copies: dweight (=|+=) dout^T * in; dbias (=|+=) column sums of dout.
  *   dweight (accumulate) [O,C]: gradient, dbias (accumulate) [O] or NULL, dout [O,N/16,16], dout_scale [N/GPT2_FP8_BLOCK],
- *   in [C,N/16,16], in_scale [N/GPT2_FP8_BLOCK]; C % 16 == 0; O % 16 == 0;
- *   workspace gpt2_fp8_matmul_backward_weight_scratch(N,C,O) */
+ *   in [C,N/16,16], in_scale [N/GPT2_FP8_BLOCK]; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O,1) */
 GPT2_API int gpt2_fp8_matmul_backward_weight(gpt2_context *context, void *dweight, float *dbias, const uint8_t *dout,
                                              const float *dout_scale, const uint8_t *in, const float *in_scale,
                                              int32_t N, int32_t C, int32_t O, int32_t accumulate);
-GPT2_API int gpt2_fp8_matmul_backward_weight_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N,
-                                                     int32_t C, int32_t O);
 
-/* gpt2_classifier with the logits of a matmul in FP8: logits = (in_values * in_scale) * weight_values^T *
- * factors[SCALE] + bias. The gradients are computed from `in` and `weight` in the context's dtype.
- *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C]: gradient or NULL, dbias (accumulate) [Vp] or NULL,
- *   logits (scratch) [N,Vp], in [N,C], in_values [N,C], in_scale [N], weight [Vp,C], weight_values [Vp,C],
- *   factors [GPT2_FP8_FACTORS], bias [Vp] or NULL, targets [N] < V; V <= Vp; softcap >= 0; C % 16 == 0; Vp % 16 == 0;
- *   workspace gpt2_fp8_classifier_scratch(N,C,Vp,din || dweight || dbias) */
-GPT2_API int gpt2_fp8_classifier(gpt2_context *context, float *losses, void *din, void *dweight, float *dbias,
-                                 void *logits, const void *in, const uint8_t *in_values, const float *in_scale,
-                                 const void *weight, const uint8_t *weight_values, const float *factors,
-                                 const void *bias, const int32_t *targets, int32_t N, int32_t C, int32_t V, int32_t Vp,
-                                 float dloss, float softcap, int32_t accumulate);
-
-/* With `gradients` 0, the bytes for losses only; the size for the largest N then serves every smaller N. */
-GPT2_API int gpt2_fp8_classifier_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C,
-                                         int32_t Vp, int32_t gradients);
+/* `gradients` as of gpt2_matmul_scratch. */
+GPT2_API int gpt2_fp8_matmul_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C, int32_t O,
+                                     int32_t gradients);
 
 /* ---------------------------------------------------------------- global norm */
 
@@ -672,10 +600,15 @@ GPT2_API int gpt2_fp8_classifier_scratch(gpt2_context *context, GPT2_HOST int64_
  * step[GPT2_STEP_UPDATED] = 1 if LOSS <= LOSS_LIMIT and NORM <= NORM_LIMIT and (AFTER_UPDATE = 0 or UPDATED was not 0),
  * else 0. The device decides, because the host enqueues a step before it knows the previous loss: the weights that gave
  * a bad loss must still exist then.
- *   step (updated) [GPT2_STEP_SIZE], matrices [matrix_count]: gradient, vectors [vector_count];
+ * With a communicator the matrices are sharded over ranks: each rank passes its shard, as the `parts` rows that
+ * gpt2_reduce_scatter wrote, and all vectors, which are the same at every rank. The first row becomes the sum of the
+ * rows, added in fp32 in the order of rows and rounded once. The op waits for the collectives enqueued before.
+ *   step (updated) [GPT2_STEP_SIZE], matrices (updated) [parts,matrix_count]: gradient, vectors [vector_count],
+ *   communicator or NULL; communicator != NULL || parts == 1; parts == 1 || matrix_count % 32 == 0;
  *   workspace gpt2_global_norm_scratch(matrix_count,vector_count) */
-GPT2_API int gpt2_global_norm(gpt2_context *context, float *step, const void *matrices, const float *vectors,
-                              int64_t matrix_count, int64_t vector_count, float max_norm);
+GPT2_API int gpt2_global_norm(gpt2_context *context, float *step, void *matrices, const float *vectors,
+                              gpt2_communicator *communicator, int32_t parts, int64_t matrix_count,
+                              int64_t vector_count, float max_norm);
 GPT2_API int gpt2_global_norm_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int64_t matrix_count,
                                       int64_t vector_count);
 
@@ -707,10 +640,9 @@ GPT2_API int gpt2_muon_momentum(gpt2_context *context, void *direction, float *m
 
 /* Each matrix is divided by margin * (its Frobenius norm) + eps. The squares are summed in a fixed number of blocks: on
  * CUDA each thread's squares in fp32, the rest in double.
- *   matrices (updated) [M,count]; workspace gpt2_normalize_matrices_scratch(M,count) */
-GPT2_API int gpt2_normalize_matrices(gpt2_context *context, void *matrices, int32_t M, int64_t count, float margin,
-                                     float eps);
-GPT2_API int gpt2_normalize_matrices_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t M, int64_t count);
+ *   matrices (updated) [M,R,K]; workspace gpt2_newton_schulz_scratch(M,R,K) */
+GPT2_API int gpt2_normalize_matrices(gpt2_context *context, void *matrices, int32_t M, int32_t R, int32_t K,
+                                     float margin, float eps);
 
 /* A step of a Newton-Schulz iteration on M matrices: each singular value x becomes a x + b x^3 + c x^5. For a matrix X:
  * A = X X^T, B = b A + c A^2, out = a X + B X. A, B and out are rounded to the context's dtype, each once.
@@ -733,31 +665,17 @@ GPT2_API int gpt2_muon_update(gpt2_context *context, void *weight, float *master
  * B sequences of at most S tokens. positions[b] is the position of the next tokens of sequence b; the keys and values
  * of all positions before it are in the cache. Because the position is read from device memory, one token's ops can be
  * recorded once as a graph. A sequence that does not fit (positions[b] outside [0, S - T]) gets rows of NaN and its
- * cache stays unchanged; a token outside [0, V) gives a row of NaN. So a host may enqueue steps before it knows the
+ * cache stays unchanged; an id outside [0, V) gives a row of NaN. So a host may enqueue steps before it knows the
  * last result. */
 
-/* out[b,t,:] = wte[tokens[b,p+t],:] + wpe[p+t,:] with p = positions[b].
- *   out = [B,T,C], tokens [B,S+1], positions [B], wte [>=V,C] by tokens, wpe [>=S,C] or NULL */
-GPT2_API int gpt2_embedding_at_forward(gpt2_context *context, void *out, const int32_t *tokens,
-                                       const int32_t *positions, const void *wte, const void *wpe, int32_t B, int32_t T,
-                                       int32_t S, int32_t C, int32_t V);
-
-/* The layernorm and the matmul after it as one op, for few rows: with h = layernorm(in) * norm_weight + norm_bias
- * (eps 1e-5), out = h * weight^T + bias.
- *   out = [N,O], in [N,C], norm_weight [C], norm_bias [C], weight [O,C], bias [O] or NULL;
- *   workspace gpt2_layernorm_matmul_scratch(N,C,O) */
-GPT2_API int gpt2_layernorm_matmul_forward(gpt2_context *context, void *out, const void *in, const void *norm_weight,
-                                           const void *norm_bias, const void *weight, const void *bias, int32_t N,
-                                           int32_t C, int32_t O);
-
-/* gpt2_layernorm_matmul_forward followed by GELU: pre = h * weight^T + bias, out = gelu(pre).
- *   out = [N,O], pre = [N,O], in [N,C], norm_weight [C], norm_bias [C], weight [O,C], bias [O] or NULL;
- *   workspace gpt2_layernorm_matmul_scratch(N,C,O) */
-GPT2_API int gpt2_layernorm_matmul_gelu_forward(gpt2_context *context, void *out, void *pre, const void *in,
-                                                const void *norm_weight, const void *norm_bias, const void *weight,
-                                                const void *bias, int32_t N, int32_t C, int32_t O);
-GPT2_API int gpt2_layernorm_matmul_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C,
-                                           int32_t O);
+/* out = activation(layernorm(in) * weight^T + bias), for few rows. GELU's input is stored as `pre`; the layernorm's eps
+ * is 1e-5.
+ *   out = [N,O], pre = [N,O] where activation == GPT2_GELU, in [N,C], norm_weight [C], norm_bias [C], weight [O,C],
+ *   bias [O] or NULL; activation >= 0 && activation <= GPT2_GELU; workspace gpt2_norm_matmul_scratch(N,C,O) */
+GPT2_API int gpt2_norm_matmul_forward(gpt2_context *context, void *out, void *pre, const void *in,
+                                      const void *norm_weight, const void *norm_bias, const void *weight,
+                                      const void *bias, int32_t N, int32_t C, int32_t O, int32_t activation);
+GPT2_API int gpt2_norm_matmul_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C, int32_t O);
 
 /* Writes the T new keys and values of each sequence to rows positions[b] to positions[b]+T-1 of the cache, then attention
  * of the T new queries over all positions up to and including the query's. Head sizes up to 256.
@@ -806,14 +724,5 @@ GPT2_API int gpt2_reduce_scatter(gpt2_context *context, void *out, const void *i
  *   out = [R,count]: dtype may be in, in [count]: dtype */
 GPT2_API int gpt2_all_gather(gpt2_context *context, void *out, const void *in, gpt2_communicator *communicator,
                              int64_t count, int32_t dtype);
-
-/* gpt2_global_norm of matrices that are sharded over ranks: each rank passes its shard of the matrices, as the `parts`
- * rows that gpt2_reduce_scatter wrote, and all vectors, which are the same at every rank. The first row becomes the sum
- * of the rows, added in fp32 in the order of rows and rounded once. The op waits for the collectives enqueued before.
- *   step (updated) [GPT2_STEP_SIZE], matrices (updated) [parts,matrix_count]: gradient, vectors [vector_count];
- *   parts == 1 || matrix_count % 32 == 0; workspace gpt2_global_norm_scratch(matrix_count,vector_count) */
-GPT2_API int gpt2_global_norm_of_ranks(gpt2_context *context, float *step, void *matrices, const float *vectors,
-                                       gpt2_communicator *communicator, int64_t matrix_count, int64_t vector_count,
-                                       int32_t parts, float max_norm);
 
 #endif

@@ -58,58 +58,6 @@ struct Normed {
   }
 };
 
-int forward(gpt2_context &context, const char *function, Epilogue epilogue, void *out, void *pre, const void *in,
-            const void *weight, const void *bias, const void *residual, int N, int C, int O) {
-  CudaContext &gpu = cuda(context);
-  const Product product{in, weight, true, true, N, O, C, C, C};
-  const bool done = with_element_type(gpu, [&](auto element) {
-    return few_rows_product(gpu, epilogue, product, outputs_of<decltype(element)>(out, pre, bias, residual));
-  });
-  if (done) return GPT2_LAUNCHED(context, function);
-  if (takes_tensor_cores(gpu, C, O) && on_16_bytes(out, pre, in, weight, bias, residual)) {
-    gpu.kernels->matmul_forward(gpu, epilogue, product, outputs_of<bf16>(out, pre, bias, residual));
-  } else {
-    with_element_type(gpu, [&](auto element) {
-      any_product(gpu, epilogue, product, outputs_of<decltype(element)>(out, pre, bias, residual));
-    });
-  }
-  return GPT2_LAUNCHED(context, function);
-}
-
-// forward() of rows that are normalised first.
-int normed_forward(gpt2_context &context, const char *function, Epilogue epilogue, void *out, void *pre, const void *in,
-                   const void *norm_weight, const void *norm_bias, const void *weight, const void *bias, int N, int C,
-                   int O) {
-  CudaContext &gpu = cuda(context);
-  const Product product{in, weight, true, true, N, O, C, C, C};
-  const bool done = with_element_type(gpu, [&](auto element) {
-    using T = decltype(element);
-    return few_rows_product(gpu, epilogue, product, outputs_of<T>(out, pre, bias, nullptr),
-                            static_cast<const T *>(norm_weight), static_cast<const T *>(norm_bias));
-  });
-  if (done) return GPT2_LAUNCHED(context, function);
-  const Normed normed(gpu, gpu.workspace, N, C);
-  if (const int status =
-          ops::layernorm_forward(context, normed.rows, normed.mean, normed.rstd, in, norm_weight, norm_bias, N, C)) {
-    return status;
-  }
-  return forward(context, function, epilogue, out, pre, normed.rows, weight, bias, nullptr, N, C, O);
-}
-
-int backward_input(gpt2_context &context, const char *function, Epilogue epilogue, void *din, const void *dout,
-                   const void *weight, void *pre, int N, int C, int O) {
-  CudaContext &gpu = cuda(context);
-  const Product product{dout, weight, true, false, N, C, O, O, C};
-  if (takes_tensor_cores(gpu, C, O) && on_16_bytes(din, dout, weight, pre)) {
-    gpu.kernels->matmul_backward_input(gpu, epilogue, product, outputs_of<bf16>(din, pre, nullptr, nullptr));
-  } else {
-    with_element_type(gpu, [&](auto element) {
-      any_product(gpu, epilogue, product, outputs_of<decltype(element)>(din, pre, nullptr, nullptr));
-    });
-  }
-  return GPT2_LAUNCHED(context, function);
-}
-
 }  // namespace
 
 void column_sums(const CudaContext &context, float *dbias, const void *dout, int N, int O, bool accumulate) {
@@ -123,60 +71,63 @@ void column_sums(const CudaContext &context, float *dbias, const void *dout, int
   launch_add_partials(context, dbias, nullptr, partial, parts, O, accumulate);
 }
 
-int ops::matmul_forward(gpt2_context &context, void *out, const void *in, const void *weight, const void *bias, int N,
-                        int C, int O) {
-  return forward(context, "gpt2_matmul_forward", Epilogue::bias, out, nullptr, in, weight, bias, nullptr, N, C, O);
+int ops::matmul_forward(gpt2_context &context, void *out, void *pre, const void *in, const void *weight,
+                        const void *bias, const void *residual, int N, int C, int O, int activation) {
+  CudaContext &gpu = cuda(context);
+  const Epilogue epilogue = residual ? Epilogue::residual : forward_epilogue(activation);
+  const Product product{in, weight, true, true, N, O, C, C, C};
+  const bool done = with_element_type(gpu, [&](auto element) {
+    return few_rows_product(gpu, epilogue, product, outputs_of<decltype(element)>(out, pre, bias, residual));
+  });
+  if (done) return GPT2_LAUNCHED(context, "gpt2_matmul_forward");
+  if (takes_tensor_cores(gpu, C, O) && on_16_bytes(out, pre, in, weight, bias, residual)) {
+    gpu.kernels->matmul_forward(gpu, epilogue, product, outputs_of<bf16>(out, pre, bias, residual));
+  } else {
+    with_element_type(gpu, [&](auto element) {
+      any_product(gpu, epilogue, product, outputs_of<decltype(element)>(out, pre, bias, residual));
+    });
+  }
+  return GPT2_LAUNCHED(context, "gpt2_matmul_forward");
 }
 
-int ops::matmul_gelu_forward(gpt2_context &context, void *out, void *pre, const void *in, const void *weight,
-                             const void *bias, int N, int C, int O) {
-  return forward(context, "gpt2_matmul_gelu_forward", Epilogue::gelu, out, pre, in, weight, bias, nullptr, N, C, O);
+int ops::norm_matmul_forward(gpt2_context &context, void *out, void *pre, const void *in, const void *norm_weight,
+                             const void *norm_bias, const void *weight, const void *bias, int N, int C, int O,
+                             int activation) {
+  CudaContext &gpu = cuda(context);
+  const Product product{in, weight, true, true, N, O, C, C, C};
+  const bool done = with_element_type(gpu, [&](auto element) {
+    using T = decltype(element);
+    return few_rows_product(gpu, forward_epilogue(activation), product, outputs_of<T>(out, pre, bias, nullptr),
+                            static_cast<const T *>(norm_weight), static_cast<const T *>(norm_bias));
+  });
+  if (done) return GPT2_LAUNCHED(context, "gpt2_norm_matmul_forward");
+  const Normed normed(gpu, gpu.workspace, N, C);
+  if (const int status =
+          ops::norm_forward(context, normed.rows, nullptr, nullptr, nullptr, normed.mean, normed.rstd, in, norm_weight,
+                            norm_bias, N, C, layernorm_eps)) {
+    return status;
+  }
+  return matmul_forward(context, out, pre, normed.rows, weight, bias, nullptr, N, C, O, activation);
 }
 
-int ops::matmul_relu_squared_forward(gpt2_context &context, void *out, const void *in, const void *weight,
-                                     const void *bias, int N, int C, int O) {
-  return forward(context, "gpt2_matmul_relu_squared_forward", Epilogue::relu_squared, out, nullptr, in, weight, bias,
-                 nullptr, N, C, O);
-}
-
-int ops::matmul_residual_forward(gpt2_context &context, void *out, const void *in, const void *weight, const void *bias,
-                                 const void *residual, int N, int C, int O) {
-  return forward(context, "gpt2_matmul_residual_forward", Epilogue::residual, out, nullptr, in, weight, bias, residual,
-                 N, C, O);
-}
-
-int ops::layernorm_matmul_forward(gpt2_context &context, void *out, const void *in, const void *norm_weight,
-                                  const void *norm_bias, const void *weight, const void *bias, int N, int C, int O) {
-  return normed_forward(context, "gpt2_layernorm_matmul_forward", Epilogue::bias, out, nullptr, in, norm_weight,
-                        norm_bias, weight, bias, N, C, O);
-}
-
-int ops::layernorm_matmul_gelu_forward(gpt2_context &context, void *out, void *pre, const void *in,
-                                       const void *norm_weight, const void *norm_bias, const void *weight,
-                                       const void *bias, int N, int C, int O) {
-  return normed_forward(context, "gpt2_layernorm_matmul_gelu_forward", Epilogue::gelu, out, pre, in, norm_weight,
-                        norm_bias, weight, bias, N, C, O);
-}
-
-int64_t ops::layernorm_matmul_scratch(const gpt2_context &context, int N, int C, int) {
+int64_t ops::norm_matmul_scratch(const gpt2_context &context, int N, int C, int) {
   return Normed(cuda(context), nullptr, N, C).scratch.bytes();
 }
 
-int ops::matmul_backward_input(gpt2_context &context, void *din, const void *dout, const void *weight, int N, int C,
-                               int O) {
-  return backward_input(context, "gpt2_matmul_backward_input", Epilogue::bias, din, dout, weight, nullptr, N, C, O);
-}
-
-int ops::matmul_gelu_backward_input(gpt2_context &context, void *din, const void *dout, const void *weight,
-                                    const void *pre, int N, int C, int O) {
-  return backward_input(context, "gpt2_matmul_gelu_backward_input", Epilogue::gelu_backward, din, dout, weight,
-                        const_cast<void *>(pre), N, C, O);
-}
-
-int ops::matmul_relu_squared_backward_input(gpt2_context &context, void *din, const void *dout, const void *weight,
-                                            const void *activated, int N, int C, int O) {
-  return backward_input(context, "gpt2_matmul_relu_squared_backward_input", Epilogue::relu_squared_backward, din, dout,
-                        weight, const_cast<void *>(activated), N, C, O);
+int ops::matmul_backward_input(gpt2_context &context, void *din, const void *dout, const void *weight, const void *pre,
+                               const void *activated, int N, int C, int O, int activation) {
+  CudaContext &gpu = cuda(context);
+  const Epilogue epilogue = backward_epilogue(activation);
+  void *saved = const_cast<void *>(activated ? activated : pre);
+  const Product product{dout, weight, true, false, N, C, O, O, C};
+  if (takes_tensor_cores(gpu, C, O) && on_16_bytes(din, dout, weight, saved)) {
+    gpu.kernels->matmul_backward_input(gpu, epilogue, product, outputs_of<bf16>(din, saved, nullptr, nullptr));
+  } else {
+    with_element_type(gpu, [&](auto element) {
+      any_product(gpu, epilogue, product, outputs_of<decltype(element)>(din, saved, nullptr, nullptr));
+    });
+  }
+  return GPT2_LAUNCHED(context, "gpt2_matmul_backward_input");
 }
 
 int ops::matmul_backward_weight(gpt2_context &context, void *dweight, float *dbias, const void *dout, const void *in,

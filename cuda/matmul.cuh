@@ -26,6 +26,16 @@ enum class Epilogue {
   scaled                  // out = result * scale of the row, for the classifier
 };
 
+// The epilogues of a GPT2_ACTIVATION.
+constexpr Epilogue forward_epilogue(int activation) {
+  if (activation == GPT2_NO_ACTIVATION) return Epilogue::bias;
+  return activation == GPT2_GELU ? Epilogue::gelu : Epilogue::relu_squared;
+}
+constexpr Epilogue backward_epilogue(int activation) {
+  if (activation == GPT2_NO_ACTIVATION) return Epilogue::bias;
+  return activation == GPT2_GELU ? Epilogue::gelu_backward : Epilogue::relu_squared_backward;
+}
+
 template <Epilogue E>
 constexpr bool adds_bias = E == Epilogue::bias || E == Epilogue::gelu || E == Epilogue::residual ||
                            E == Epilogue::relu_squared || E == Epilogue::capped_exponentials;

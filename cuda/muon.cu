@@ -6,6 +6,7 @@
 // The direction of a tall matrix is stored transposed. Its tiles go through shared memory, so that reads and writes
 // both access 16 adjacent bytes.
 #include "common/device.cuh"
+#include "newton-schulz.cuh"
 #include "runtime/checks.h"
 #include "runtime/ops.generated.h"
 
@@ -254,8 +255,9 @@ int ops::muon_momentum(gpt2_context &context, void *direction, float *momentum, 
   return GPT2_LAUNCHED(context, "gpt2_muon_momentum");
 }
 
-int ops::normalize_matrices(gpt2_context &context, void *matrices, int M, int64_t count, float margin, float eps) {
+int ops::normalize_matrices(gpt2_context &context, void *matrices, int M, int R, int K, float margin, float eps) {
   CudaContext &gpu = cuda(context);
+  const int64_t count = static_cast<int64_t>(R) * K;
   double *partial = static_cast<double *>(gpu.workspace);
   const unsigned all = static_cast<unsigned>(M) * blocks;
   with_element_type(gpu, [&](auto element) {
@@ -268,7 +270,7 @@ int ops::normalize_matrices(gpt2_context &context, void *matrices, int M, int64_
   return GPT2_LAUNCHED(context, "gpt2_normalize_matrices");
 }
 
-int64_t ops::normalize_matrices_scratch(const gpt2_context &, int M, int64_t) {
+int64_t normalize_matrices_scratch(int M) {
   return static_cast<int64_t>(M) * blocks * static_cast<int64_t>(sizeof(double));
 }
 

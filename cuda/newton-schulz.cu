@@ -2,6 +2,8 @@
 // and dtype.
 #include "newton-schulz.cuh"
 
+#include <algorithm>
+
 #include "common/tensor-cores.h"
 #include "runtime/ops.generated.h"
 
@@ -28,7 +30,8 @@ int ops::newton_schulz(gpt2_context &context, void *out, const void *in, int M, 
 
 int64_t ops::newton_schulz_scratch(const gpt2_context &context, int M, int R, int) {
   return with_element_type(cuda(context), [&](auto element) {
-    return 2 * static_cast<int64_t>(M) * R * R * static_cast<int64_t>(sizeof(element));
+    const int64_t squares = 2 * static_cast<int64_t>(M) * R * R * static_cast<int64_t>(sizeof(element));
+    return std::max(squares, normalize_matrices_scratch(M));
   });
 }
 

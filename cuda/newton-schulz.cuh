@@ -5,6 +5,9 @@
 
 namespace gpt2 {
 
+// The bytes of scratch that gpt2_normalize_matrices needs (muon.cu).
+int64_t normalize_matrices_scratch(int M);
+
 // out and in [M,R,K], scratch [2,R,R]. launch(epilogue, product, outputs) computes one matmul: in the layout of forward
 // for Epilogue::bias, of backward_input for Epilogue::combination.
 template <class T, class Launch>

@@ -6,36 +6,20 @@
 // With --llmc, llm.c's program and this library are measured in turns, from the same weights and batches. FOLDER is
 // llm.c's (github.com/karpathy/llm.c), where `make train_gpt2` made the program; the weights and shards that it reads are
 // written there. The machine should do nothing else: the load before and after is part of the result.
-import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import {
-  closeSync,
-  copyFileSync,
-  existsSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  writeFileSync,
-  writeSync,
-} from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism, cpus, loadavg, totalmem } from 'node:os';
 import { basename, join, resolve } from 'node:path';
-import { packageRoot } from '../src/base/package-root.ts';
-import {
-  AdamW,
-  createModel,
-  Device,
-  findShards,
-  initializeWeights,
-  type Model,
-  openLoader,
-  presetConfig,
-  Trainer,
-} from '../src/index.ts';
+import { packageCommit, packageRoot } from '../src/base/package-root.ts';
+import { AdamW, Device, findShards, initializeWeights, type Model, openLoader, presetConfig } from '../src/index.ts';
 import { median, quantile } from '../src/lab/bench/timing.ts';
-import { paddedVocabularySize } from '../src/model/config.ts';
+import { linearForward } from '../src/model/linear.ts';
+import { type Parameter, realCount } from '../src/model/parameters.ts';
 import { allocateTensor } from '../src/native/tensor.ts';
-import { matmulForward, matmulScratch } from '../src/ops/ops.generated.ts';
+import { matmulScratch } from '../src/ops/ops.generated.ts';
+import type { Trainer } from '../src/train/step/trainer.ts';
+import { createTraining } from '../src/train/step/training.ts';
+import { writeLlmc } from '../src/weights/formats/llmc.ts';
 import { readFlags } from './flags.ts';
 import { runLlmc } from './llmc.ts';
 
@@ -100,28 +84,14 @@ function ourProgram(trainer: Trainer, next: Parameters<Trainer['step']>[2]) {
   return { step, measureRound };
 }
 
-/** Writes the inputs of llm.c's program: these weights in its version 3 checkpoint, and the shards where it looks for them. */
+/** Writes the inputs of llm.c's program: these weights in its format, and the shards where it looks for them. */
 function prepareLlmc(folder: string, { config, masters }: Model, shards: readonly string[]): void {
   const target = join(folder, 'dev', 'data', 'tinyshakespeare');
   mkdirSync(target, { recursive: true });
   for (const path of shards) copyFileSync(path, join(target, basename(path)));
-
-  const { context, vocabularySize, layers, heads, channels } = config;
-  const header = new Int32Array(256);
-  header.set([20240326, 3, context, vocabularySize, layers, heads, channels, paddedVocabularySize(config)]);
-  const ofLayers = 'ln1w ln1b qkvw qkvb attprojw attprojb ln2w ln2b fcw fcb fcprojw fcprojb'.split(' ');
-  const perLayer = (name: string) => Array.from({ length: layers }, (_, layer) => `h.${layer}.${name}`);
-  const file = openSync(join(folder, 'gpt2_124M.bin'), 'w');
-  writeSync(file, header);
-  for (const name of ['wte', 'wpe', ...ofLayers.flatMap(perLayer), 'lnfw', 'lnfb']) {
-    const tensor = masters.get(name);
-    // Piece by piece, so that a host copy of wte does not count in our peak memory.
-    const piece = 2 ** 20;
-    for (let start = 0; start < tensor.count; start += piece) {
-      writeSync(file, tensor.readInto(new Float32Array(Math.min(piece, tensor.count - start)), start));
-    }
-  }
-  closeSync(file);
+  const read = (parameter: Parameter) =>
+    masters.get(parameter.name).readInto(new Float32Array(realCount(parameter)), 0);
+  writeLlmc(join(folder, 'gpt2_124M.bin'), { model: config, read, [Symbol.dispose]: () => {} }, 'fp32');
 }
 
 async function measureLlmc(folder: string): Promise<Round> {
@@ -176,7 +146,7 @@ function squareMatmulGflops(): number {
   let best = 0;
   for (let i = 0; i < squareRuns; i++) {
     const begin = performance.now();
-    matmulForward(device, { out, in: input, weight, bias: null });
+    linearForward(device, { out, in: { plain: input }, weight, bias: null });
     best = Math.max(best, (2 * square ** 3) / (performance.now() - begin) / 1e6);
   }
   return round(best, 1);
@@ -186,7 +156,7 @@ function provenance(device: Device) {
   return {
     date: new Date().toISOString(),
     command: ['node --import tsx scripts/bench-cpu.ts', ...process.argv.slice(2)].join(' '),
-    commit: execFileSync('git', ['describe', '--always', '--dirty'], { cwd: packageRoot, encoding: 'utf8' }).trim(),
+    commit: packageCommit(),
     cpu: cpus()[0]!.model,
     cores: availableParallelism(),
     memoryGiB: round(totalmem() / 2 ** 30, 1),
@@ -216,24 +186,12 @@ async function main() {
   const residentBefore = process.memoryUsage().rss;
   using device = Device.open({ kind: 'cpu' });
   const machine = provenance(device);
-  const model = createModel(device, config, { B, T, purpose: 'training' });
+  const optimizer = new AdamW({ weightDecay: 0.1 });
+  const { model, trainer } = createTraining(device, config, { B, T, optimizer });
   initializeWeights(model, seed);
   if (llmc) prepareLlmc(llmc, model, [...shards, ...findShards(options.data, 'val')]);
-  const loader = openLoader({
-    shards,
-    batch: B,
-    sequence: T,
-    order: 'llmc',
-    seed,
-    vocabularySize: config.vocabularySize,
-  });
-  const trainer = new Trainer(model, {
-    batch: B,
-    sequence: T,
-    accumulation: 1,
-    optimizer: new AdamW({ weightDecay: 0.1 }),
-    gradientClip: 1,
-  });
+  const { vocabularySize } = config;
+  const loader = openLoader({ shards, batch: B, sequence: T, order: 'llmc', seed, vocabularySize });
   const { step, measureRound } = ourProgram(trainer, () => loader.next());
 
   const ourRounds: Round[] = [];

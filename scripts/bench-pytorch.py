@@ -1,6 +1,6 @@
 """Measures PyTorch on the same GPU as `npm run bench`: GPT-2's training step, compiled, with cuDNN's attention, bf16 autocast over
-fp32 weights, fused AdamW and gradient clipping, on the same token shards. Prints one line per shape and writes JSON. Energy is the GPU's
-count (package nvidia-ml-py).
+fp32 weights, fused AdamW and gradient clipping, on the same token shards. Prints one line per shape and writes JSON.
+Energy is the GPU's count (package nvidia-ml-py).
 
     python3 scripts/bench-pytorch.py --shapes 64x1024 16x1024 4x1024 128x512 256x256 --out benchmarks/h100/pytorch.json
 """
@@ -18,7 +18,8 @@ from torch import nn
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-MODELS = {"d12": (12, 768, 12), "d24": (24, 1024, 16), "d36": (36, 1280, 20), "d48": (48, 1600, 25)}
+LAYERS, CHANNELS, HEADS = 12, 768, 12  # d12
+STEPS = 50
 VOCABULARY = 50304  # padded, as in ours
 
 
@@ -60,8 +61,8 @@ class GPT2(nn.Module):
         return F.cross_entropy(logits.view(-1, VOCABULARY), targets.view(-1))
 
 
-def read_tokens(folder):
-    shard = sorted(glob.glob(f"{folder}/*train*.bin"))[0]
+def read_tokens():
+    shard = sorted(glob.glob("data/tinyshakespeare/*train*.bin"))[0]
     return torch.from_numpy(numpy.fromfile(shard, dtype=numpy.uint16, offset=1024).astype(numpy.int64))
 
 
@@ -71,10 +72,10 @@ def joules():
     return pynvml.nvmlDeviceGetTotalEnergyConsumption(pynvml.nvmlDeviceGetHandleByIndex(0)) / 1000
 
 
-def measure(options, batch, sequence, tokens):
+def measure(batch, sequence, tokens, warmup_seconds):
     torch.manual_seed(42)
     torch._dynamo.reset()
-    model = GPT2(*MODELS[options.model], max(sequence, 1024)).cuda()
+    model = GPT2(LAYERS, CHANNELS, HEADS, max(sequence, 1024)).cuda()
     decayed = [p for p in model.parameters() if p.dim() == 2]
     others = [p for p in model.parameters() if p.dim() != 2]
     groups = [{"params": decayed, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]
@@ -100,11 +101,11 @@ def measure(options, batch, sequence, tokens):
     for _ in range(3):
         step()
     torch.cuda.synchronize()
-    warm_until = time.monotonic() + options.warmup_seconds
+    warm_until = time.monotonic() + warmup_seconds
     while time.monotonic() < warm_until:
         step()
         torch.cuda.synchronize()
-    events = [torch.cuda.Event(enable_timing=True) for _ in range(options.steps + 1)]
+    events = [torch.cuda.Event(enable_timing=True) for _ in range(STEPS + 1)]
     torch.cuda.synchronize()
     used = joules()
     events[0].record()
@@ -116,34 +117,31 @@ def measure(options, batch, sequence, tokens):
     times = [before.elapsed_time(after) for before, after in zip(events, events[1:])]
     median = statistics.median(times)
     return {
-        "model": options.model,
+        "model": "d12",
         "batch": batch,
         "sequence": sequence,
         "tokensPerSecond": size / median * 1000,
         "medianMs": median,
-        "steps": options.steps,
-        "joulesPerStep": used / options.steps,
+        "steps": STEPS,
+        "joulesPerStep": used / STEPS,
         "memoryBytes": torch.cuda.max_memory_allocated(),
     }
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", default="d12", choices=MODELS)
     parser.add_argument("--shapes", nargs="+", default=["64x1024"], help="batch x tokens")
-    parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--warmup-seconds", type=float, default=10)
-    parser.add_argument("--data", default="data/tinyshakespeare")
     parser.add_argument("--out")
     options = parser.parse_args()
     torch.set_float32_matmul_precision("high")
-    tokens = read_tokens(options.data)
+    tokens = read_tokens()
     results = []
     for shape in options.shapes:
         batch, sequence = map(int, shape.split("x"))
-        result = measure(options, batch, sequence, tokens)
+        result = measure(batch, sequence, tokens, options.warmup_seconds)
         results.append(result)
-        print(f"PyTorch {torch.__version__} {options.model} {shape}: {result['tokensPerSecond']:,.0f} tokens/s, "
+        print(f"PyTorch {torch.__version__} d12 {shape}: {result['tokensPerSecond']:,.0f} tokens/s, "
               f"{result['medianMs']:.2f} ms, {batch * sequence / result['joulesPerStep']:.1f} tokens/J", flush=True)
         torch.cuda.empty_cache()
     if options.out:

@@ -1,8 +1,9 @@
-// Runs every op of the CPU library in every case and variant of the op suite, and prints each op's largest error as a fraction of
+// Runs every op of the CPU library in every case of the op suite, called in every way, and prints each op's largest error as a fraction of
 // its bound. Needs no test runner, so scripts/test-arm64 can run it on an emulated CPU, where vitest cannot run an op suite.
 import { Device } from '../src/native/device.ts';
+import { callingsOf } from '../src/ops/cases/callings.ts';
 import { opCases } from '../src/ops/cases/index.ts';
-import { runCase, variantsOf } from '../src/ops/cases/run-case.ts';
+import { runCase } from '../src/ops/cases/run-case.ts';
 
 using device = Device.open({ kind: 'cpu' });
 const { codePath, threads } = device.description;
@@ -13,9 +14,9 @@ for (const cases of Object.values(opCases).flat()) {
   let worst = 0;
   let count = 0;
   for (const [index, sizes] of cases.sizes.entries()) {
-    // Every variant at the first sizes; at all others only the plain call.
-    for (const variant of index === 0 ? variantsOf(cases) : variantsOf(cases).slice(0, 1)) {
-      for (const { name, error, bound, isWithin } of await runCase(device, cases, sizes, variant)) {
+    // Called in every way at the first sizes; at all others only the plain call.
+    for (const calling of index === 0 ? callingsOf(cases) : callingsOf(cases).slice(0, 1)) {
+      for (const { name, error, bound, isWithin } of await runCase(device, cases, sizes, calling)) {
         count++;
         worst = Math.max(worst, bound > 0 ? error / bound : 0);
         if (isWithin) continue;
@@ -26,7 +27,7 @@ for (const cases of Object.values(opCases).flat()) {
   }
   total += count;
   console.log(
-    `${cases.op.symbol.padEnd(36)} ${String(count).padStart(3)} results, at most ${worst.toFixed(2)} of the bound`,
+    `${cases.variant.name.padEnd(36)} ${String(count).padStart(3)} results, at most ${worst.toFixed(2)} of the bound`,
   );
 }
 console.log(

@@ -1,5 +1,6 @@
 // Makes the tables of the course's pages from benchmarks/h100/{course,course-best,ladder}.json.
 import { readFileSync } from 'node:fs';
+import { currentName } from '../src/ops/variants.ts';
 import { table } from './docs-options.ts';
 
 interface Times {
@@ -27,7 +28,6 @@ export interface Bench {
   readonly results: readonly Result[];
   /** Rungs that were measured again, in another session. */
   readonly again?: readonly { readonly rungs: readonly string[]; readonly date: string }[];
-  /** PyTorch's version. */
   readonly pytorch?: string;
 }
 
@@ -55,7 +55,7 @@ function bySteps({ results }: Bench) {
       group.reduce((total, result) => total + result.calls * of(result), 0);
     const { rung, op, dtype } = group[0]!;
     return {
-      ...{ rung, op, dtype, calls: sum(() => 1), bound: sum(({ bound }) => bound) },
+      ...{ rung, op: currentName(op), dtype, calls: sum(() => 1), bound: sum(({ bound }) => bound) },
       ...{ own: sum(({ own }) => own.cold), ours: sum(({ ours }) => ours.cold) },
       pytorch: sum(({ pytorch }) => pytorch ?? Number.NaN),
     };
@@ -80,7 +80,6 @@ const provenance = (
     }),
   ].join('\n');
 
-/** The table of a chapter's rungs. */
 export function courseChapter([chapter = '']: readonly string[]): string {
   const bench = readJson<Bench>('course.json');
   const rows = bySteps(bench).filter(({ rung }) => rung.startsWith(`${chapter}/`));
@@ -93,7 +92,6 @@ export function courseChapter([chapter = '']: readonly string[]): string {
   return `${table(head, cells, 3)}\n\n${provenance(bench, 'course.json', '../../../', `${chapter}/`)}`;
 }
 
-/** The table of the last rung of each op. */
 export const courseBest = (): string => bestTable(readJson<Bench>('course-best.json'));
 
 /** @param bench without PyTorch's times the table lacks their column */

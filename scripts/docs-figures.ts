@@ -336,7 +336,6 @@ export function withFigures(page: string): string {
   return text;
 }
 
-/** The pages with figures. */
 export const pages = (): string[] => [
   'README.md',
   'CONTRIBUTING.md',
@@ -346,7 +345,6 @@ export const pages = (): string[] => [
     .map((name) => `docs/${name}`),
 ];
 
-/** The pages of the kernel course. */
 export const coursePages = (): string[] =>
   readdirSync(new URL('kernels/course/', root), { recursive: true, encoding: 'utf8' })
     .filter((path) => path.endsWith('.md'))

@@ -26,7 +26,6 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
   return [head, rule, ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
 }
 
-/** The table of a configuration's fields. */
 export function recordedOptions(): string {
   const rows = recordedNames.map((name) => {
     const row = optionRows[name];
@@ -46,7 +45,6 @@ export function trainOptions(): string {
   return table(['option', 'type', 'meaning'], rows, 3);
 }
 
-/** The table of the options of one start of the program. */
 export function startOptions(): string {
   const rows = Object.entries(startRows).map(([name, row]) => [
     `\`${name}\``,

@@ -108,7 +108,6 @@ export {
   type LoadedCard,
   loadCards,
   type OpArgumentsOf,
-  type OpName,
 } from './ops/kernels/kernel-card.ts';
 export {
   type Dimensions,
@@ -131,4 +130,5 @@ export type { RunEvent } from './runs/schema.ts';
 // errors
 
 export { CompileError, Gpt2Error, InterruptedError, NativeError, ShapeError, UsageError } from './base/errors.ts';
+export type { OpName } from './ops/variants.ts';
 export { StoppedError } from './train/run/hooks.ts';

@@ -2,7 +2,7 @@
 
 export { checkValue } from './base/checks/given.ts';
 export { didYouMean } from './base/checks/nearest.ts';
-export { type NumberRange, readNumber } from './base/checks/number.ts';
+export type { NumberType } from './base/checks/number.ts';
 export { attempt, ExitError, explained, gpt2Error, usageError } from './base/errors.ts';
 export { programVersion } from './base/package-root.ts';
 export { signalOf } from './base/signals.ts';
@@ -45,7 +45,7 @@ export { isCompared, recordedValue } from './options/configuration.ts';
 export { type PresetName, readPreset, runPresetNames } from './options/presets.ts';
 export { readValue } from './options/read-options.ts';
 export { runToResume, withGiven } from './options/resumed-options.ts';
-export { flagOf, helpOf, type OptionRow, whole } from './options/row.ts';
+export { flagOf, helpOf, type OptionRow, real, whole } from './options/row.ts';
 export { nameSources, resolveSources, type Sources } from './options/sources.ts';
 export { defaultPort } from './options/start-rows.ts';
 export {
@@ -74,11 +74,12 @@ export {
   ownTable,
 } from './report/comparison-text.ts';
 export type { Figure } from './report/figure.ts';
-export { formatDuration, formatRate } from './report/format-numbers.ts';
+export { formatCount, formatDuration, formatRate } from './report/format-numbers.ts';
 export { htmlReport } from './report/html-report.ts';
 export { type LivePage, openLivePage } from './report/live/live-page.ts';
-export { describeDone, endOfRun } from './report/logged-run.ts';
+export { describeDone, endOfRun, figuresOf } from './report/logged-run.ts';
 export { lossPlot } from './report/loss-plot.ts';
+export { gpuFields } from './report/machine-load.ts';
 export { makeFigure } from './report/make-figure.ts';
 export { renderPng } from './report/png.ts';
 export {
@@ -97,6 +98,7 @@ export { findRuns, newestRun } from './runs/find-runs.ts';
 export { bitsPerByte, unlike } from './runs/measured.ts';
 export { timeName } from './runs/paths.ts';
 export { modelOrNewest } from './runs/run-model.ts';
+export { jsonText } from './runs/schema.ts';
 export { promptIds } from './tokenizer/tokenizer.ts';
 export { type ReplayOptions, replay } from './train/failure/replay.ts';
 export { planSources } from './train/plan/plan.ts';

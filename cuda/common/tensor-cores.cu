@@ -24,7 +24,6 @@ const TensorCoreKernels portable_kernels{
     sm80::fp8_matmul,
     sm80::fp8_matmul_backward_weight,
     sm80::fp8_matmul_backward_weight_scratch,
-    nullptr,
     sm80::newton_schulz,
 };
 
@@ -43,7 +42,6 @@ const TensorCoreKernels sm90_kernels{
     sm90::fp8_matmul,
     sm90::fp8_matmul_backward_weight,
     sm90::fp8_matmul_backward_weight_scratch,
-    sm90::fp8_classifier,
     sm90::newton_schulz,
 };
 #endif

@@ -7,6 +7,26 @@
 
 namespace gpt2 {
 
+// Tensors, sizes and scalars of gpt2_classifier, in bf16.
+struct Classifier {
+  float *losses;
+  bf16 *din;
+  void *dweight;
+  float *dbias;
+  bf16 *logits;
+  const bf16 *in;
+  const uint8_t *in_values;  // NULL without FP8
+  const float *in_scale;
+  const bf16 *weight;
+  const uint8_t *weight_values;
+  const float *factors;
+  const bf16 *bias;
+  const int32_t *targets;
+  int N, C, V, Vp;
+  float dloss, softcap;
+  bool accumulate;
+};
+
 struct TensorCoreKernels {
   const char *name;
 
@@ -25,9 +45,7 @@ struct TensorCoreKernels {
 
   // gpt2_classifier without a pass over the logits; if NULL, a sequence of other ops replaces it. C and Vp are
   // multiples of 8; dbias only with dweight.
-  void (*classifier)(const CudaContext &, float *losses, bf16 *din, void *dweight, float *dbias, bf16 *logits,
-                     const bf16 *in, const bf16 *weight, const bf16 *bias, const int32_t *targets, int N, int C, int V,
-                     int Vp, float dloss, float softcap, bool accumulate, void *scratch);
+  void (*classifier)(const CudaContext &, const Classifier &, void *scratch);
   int64_t (*classifier_scratch)(const CudaContext &, int N, int C, int Vp, bool has_gradient);
 
   // Forward, and backward to the input with the transposed weight: bias, gelu, relu_squared, residual, gelu_backward and
@@ -37,11 +55,6 @@ struct TensorCoreKernels {
   void (*fp8_matmul_backward_weight)(const CudaContext &, const Product &, const float *a_scale, const float *b_scale,
                                      void *dweight, float *dbias, bool accumulate, void *scratch);
   int64_t (*fp8_matmul_backward_weight_scratch)(const CudaContext &, int N, int C, int O);
-  // gpt2_fp8_classifier, with the same rules and scratch as `classifier`; or NULL.
-  void (*fp8_classifier)(const CudaContext &, float *losses, bf16 *din, void *dweight, float *dbias, bf16 *logits,
-                         const bf16 *in, const uint8_t *in_values, const float *in_scale, const bf16 *weight,
-                         const uint8_t *weight_values, const float *factors, const bf16 *bias, const int32_t *targets,
-                         int N, int C, int V, int Vp, float dloss, float softcap, bool accumulate, void *scratch);
 
   // scratch: [2,M,R,R]. R and K are multiples of 8, all tensors begin on multiples of 16 bytes.
   void (*newton_schulz)(const CudaContext &, bf16 *out, const bf16 *in, int M, int R, int K, float a, float b, float c,
@@ -83,18 +96,12 @@ int64_t matmul_backward_weight_scratch(const CudaContext &, int N, int C, int O)
 void attention_forward(const CudaContext &, bf16 *out, float *lse, const bf16 *qkv, const AttentionSizes &);
 void attention_backward(const CudaContext &, bf16 *dqkv, float *scratch, const bf16 *dout, const bf16 *out,
                         const bf16 *qkv, const float *lse, const AttentionSizes &);
-void classifier(const CudaContext &, float *losses, bf16 *din, void *dweight, float *dbias, bf16 *logits,
-                const bf16 *in, const bf16 *weight, const bf16 *bias, const int32_t *targets, int N, int C, int V,
-                int Vp, float dloss, float softcap, bool accumulate, void *scratch);
+void classifier(const CudaContext &, const Classifier &, void *scratch);
 int64_t classifier_scratch(const CudaContext &, int N, int C, int Vp, bool has_gradient);
 void fp8_matmul(const CudaContext &, Epilogue, const Product &, const Fp8Operands &, const Outputs<bf16, bf16> &);
 void fp8_matmul_backward_weight(const CudaContext &, const Product &, const float *a_scale, const float *b_scale,
                                 void *dweight, float *dbias, bool accumulate, void *scratch);
 int64_t fp8_matmul_backward_weight_scratch(const CudaContext &, int N, int C, int O);
-void fp8_classifier(const CudaContext &, float *losses, bf16 *din, void *dweight, float *dbias, bf16 *logits,
-                    const bf16 *in, const uint8_t *in_values, const float *in_scale, const bf16 *weight,
-                    const uint8_t *weight_values, const float *factors, const bf16 *bias, const int32_t *targets, int N,
-                    int C, int V, int Vp, float dloss, float softcap, bool accumulate, void *scratch);
 void newton_schulz(const CudaContext &, bf16 *out, const bf16 *in, int M, int R, int K, float a, float b, float c,
                    bf16 *scratch);
 

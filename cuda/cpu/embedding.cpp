@@ -7,34 +7,23 @@
 
 namespace gpt2::GPT2_PATH {
 
-namespace {
-
-void embed(float *out, const float *token, const float *position, int C) {
-  for (int c = 0; c < C; c++) out[c] = position ? token[c] + position[c] : token[c];
-}
-
-}  // namespace
-
-void embedding_forward(Task task, float *out, const int32_t *tokens, const float *wte, const float *wpe, int B, int T,
-                       int C, int) {
+void embedding_forward(Task task, float *out, const int32_t *tokens, const int32_t *texts, const int32_t *positions,
+                       const float *wte, const float *wpe, int B, int T, int S, int C, int V) {
+  const int32_t *ids = positions ? texts : tokens;
+  const int64_t stride = positions ? S + 1 : T;
   task.pool.each(B * T, [&](int64_t row) {
-    embed(out + static_cast<size_t>(row) * C, wte + static_cast<size_t>(tokens[row]) * C,
-          wpe ? wpe + static_cast<size_t>(row % T) * C : nullptr, C);
-  });
-}
-
-void embedding_at_forward(Task task, float *out, const int32_t *tokens, const int32_t *positions, const float *wte,
-                          const float *wpe, int B, int T, int S, int C, int V) {
-  task.pool.each(B * T, [&](int64_t row) {
-    const int b = row / T, first = positions[b], at = first + row % T;
+    const int64_t b = row / T;
+    const int first = positions ? positions[b] : 0, at = first + static_cast<int>(row % T);
     float *o = out + static_cast<size_t>(row) * C;
     const bool fits = first >= 0 && first <= S - T;
-    const int32_t id = fits ? tokens[static_cast<size_t>(b) * (S + 1) + at] : -1;
+    const int32_t id = fits ? ids[b * stride + at] : -1;
     if (id < 0 || id >= V) {
       std::fill(o, o + C, NAN);
       return;
     }
-    embed(o, wte + static_cast<size_t>(id) * C, wpe ? wpe + static_cast<size_t>(at) * C : nullptr, C);
+    const float *token = wte + static_cast<size_t>(id) * C;
+    const float *position = wpe ? wpe + static_cast<size_t>(at) * C : nullptr;
+    for (int c = 0; c < C; c++) o[c] = position ? token[c] + position[c] : token[c];
   });
 }
 

@@ -73,89 +73,65 @@ void store(Task task, const Fp8Result &to, const float *result, int N, int C, co
   });
 }
 
-// Forward with an activation, whose result is at most bound_of(x) where |pre| is at most x. `pre` may be NULL.
-void activated_forward(Task task, const Fp8Result &to, float *pre, const uint8_t *in, const float *in_scale,
-                       const uint8_t *weight, const float *factors, const float *bias, int N, int C, int O,
-                       decltype(gelu_forward) activate, float (*bound_of)(float)) {
-  float *out = task.scratch;
-  const int64_t count = static_cast<int64_t>(N) * O;
-  if (!pre) pre = out;
-  fp8_matmul({task.pool, out + count}, pre, in, in_scale, weight, factors, bias, nullptr, N, C, O);
-  activate(task, out, pre, count);
-  store(task, to, out, N, O, [&](float norm, float) {
-    return bound_of(std::fmaf(norm, factors[GPT2_FP8_ROW_NORM], factors[GPT2_FP8_BIAS]));
-  });
-}
-
-// Backward through an activation: differentiate(din) multiplies by its derivative, which is at most
-// derivative_bound(activated_scale). Backward to the input is forward with the transposed weight, C and O swapped.
-template <class Differentiate, class Bound>
-void activated_backward(Task task, const Fp8Result &to, const uint8_t *dout, const float *dout_scale,
-                        const uint8_t *transposed, const float *factors, int N, int C, int O,
-                        const Differentiate &differentiate, const Bound &derivative_bound) {
-  float *din = task.scratch;
-  const int64_t count = static_cast<int64_t>(N) * C;
-  fp8_matmul({task.pool, din + count}, din, dout, dout_scale, transposed, factors, nullptr, nullptr, N, O, C);
-  differentiate(din);
-  store(task, to, din, N, C, [&](float norm, float activated_scale) {
-    return norm * (derivative_bound(activated_scale) * factors[GPT2_FP8_COLUMN_NORM]);
-  });
-}
-
 }  // namespace
 
-void fp8_matmul(Task task, float *out, const uint8_t *in, const float *in_scale, const uint8_t *weight,
-                const float *factors, const float *bias, const float *residual, int N, int C, int O) {
+void fp8_product(Task task, float *out, const uint8_t *in, const float *in_scale, const uint8_t *weight,
+                 const float *factors, const float *bias, const float *residual, int N, int C, int O) {
   const Operands floats = expand(task, in, in_scale, weight, factors, N, C, O);
-  matmul_forward(floats.rest, out, floats.in, floats.weight, bias, N, C, O);
-  if (residual) residual_forward(task, out, residual, out, static_cast<int64_t>(N) * O);
+  matmul_forward(floats.rest, out, nullptr, floats.in, floats.weight, bias, residual, N, C, O, GPT2_NO_ACTIVATION);
 }
 
-void fp8_matmul_gelu_forward(Task task, uint8_t *values, float *scale, uint8_t *columnwise, float *columnwise_scale,
-                             float *pre, const uint8_t *in, const float *in_scale, const float *in_norm,
-                             const float *in_columnwise_norm, const uint8_t *weight, const float *factors,
-                             const float *bias, int N, int C, int O) {
-  activated_forward(task, {values, scale, in_norm, columnwise, columnwise_scale, in_columnwise_norm}, pre, in, in_scale,
-                    weight, factors, bias, N, C, O, gelu_forward, [](float bound) { return bound; });
+void fp8_matmul_forward(Task task, float *out, uint8_t *values, float *scale, uint8_t *columnwise,
+                        float *columnwise_scale, float *pre, const uint8_t *in, const float *in_scale,
+                        const float *in_norm, const float *in_columnwise_norm, const uint8_t *weight,
+                        const float *factors, const float *bias, const float *residual, int N, int C, int O,
+                        int activation) {
+  if (activation == GPT2_NO_ACTIVATION) {
+    return fp8_product(task, out, in, in_scale, weight, factors, bias, residual, N, C, O);
+  }
+  const bool is_gelu = activation == GPT2_GELU;
+  const int64_t count = static_cast<int64_t>(N) * O;
+  float *activated = task.scratch;
+  if (!pre) pre = activated;
+  fp8_product({task.pool, activated + count}, pre, in, in_scale, weight, factors, bias, nullptr, N, C, O);
+  (is_gelu ? gelu_forward : relu_squared_forward)(task, activated, pre, count);
+  store(task, {values, scale, in_norm, columnwise, columnwise_scale, in_columnwise_norm}, activated, N, O,
+        [&](float norm, float) {
+          const float bound = std::fmaf(norm, factors[GPT2_FP8_ROW_NORM], factors[GPT2_FP8_BIAS]);
+          return is_gelu ? bound : bound * bound;
+        });
 }
 
-void fp8_matmul_relu_squared_forward(Task task, uint8_t *values, float *scale, uint8_t *columnwise,
-                                     float *columnwise_scale, const uint8_t *in, const float *in_scale,
-                                     const float *in_norm, const float *in_columnwise_norm, const uint8_t *weight,
-                                     const float *factors, const float *bias, int N, int C, int O) {
-  activated_forward(task, {values, scale, in_norm, columnwise, columnwise_scale, in_columnwise_norm}, nullptr, in,
-                    in_scale, weight, factors, bias, N, C, O, relu_squared_forward,
-                    [](float bound) { return bound * bound; });
-}
-
-void fp8_matmul_gelu_backward_input(Task task, uint8_t *values, float *scale, uint8_t *columnwise,
-                                    float *columnwise_scale, const uint8_t *dout, const float *dout_scale,
-                                    const float *dout_norm, const float *dout_columnwise_norm,
-                                    const uint8_t *transposed, const float *factors, const float *pre, int N, int C,
-                                    int O) {
-  const auto differentiate = [&](float *din) { gelu_backward(task, din, din, pre, static_cast<int64_t>(N) * C); };
-  activated_backward(task, {values, scale, dout_norm, columnwise, columnwise_scale, dout_columnwise_norm}, dout,
-                     dout_scale, transposed, factors, N, C, O, differentiate,
-                     [](float) { return largest_gelu_derivative; });
-}
-
-void fp8_matmul_relu_squared_backward_input(Task task, uint8_t *values, float *scale, uint8_t *columnwise,
-                                            float *columnwise_scale, const uint8_t *dout, const float *dout_scale,
-                                            const float *dout_norm, const float *dout_columnwise_norm,
-                                            const uint8_t *transposed, const float *factors, const uint8_t *activated,
-                                            const float *activated_scale, const float *activated_columnwise_scale,
-                                            int N, int C, int O) {
-  const auto differentiate = [&](float *din) {
+// Forward with the transposed weight, C and O swapped, then the activation's derivative.
+void fp8_matmul_backward_input(Task task, float *din, uint8_t *values, float *scale, uint8_t *columnwise,
+                               float *columnwise_scale, const uint8_t *dout, const float *dout_scale,
+                               const float *dout_norm, const float *dout_columnwise_norm, const uint8_t *transposed,
+                               const float *factors, const float *pre, const uint8_t *activated,
+                               const float *activated_scale, const float *activated_columnwise_scale, int N, int C,
+                               int O, int activation) {
+  if (activation == GPT2_NO_ACTIVATION) {
+    return fp8_product(task, din, dout, dout_scale, transposed, factors, nullptr, nullptr, N, O, C);
+  }
+  const bool is_gelu = activation == GPT2_GELU;
+  const int64_t count = static_cast<int64_t>(N) * C;
+  float *result = task.scratch;
+  fp8_product({task.pool, result + count}, result, dout, dout_scale, transposed, factors, nullptr, nullptr, N, O, C);
+  if (is_gelu) {
+    gelu_backward(task, result, result, pre, count);
+  } else {
     task.pool.each(N, [&](int64_t n) {
       for (int64_t i = n * C; i < (n + 1) * C; i++)
-        din[i] *= relu_squared_derivative(from_e4m3(activated[i]), activated_scale[n]);
+        result[i] *= relu_squared_derivative(from_e4m3(activated[i]), activated_scale[n]);
     });
-  };
-  activated_backward(task,
-                     {values, scale, dout_norm, columnwise, columnwise_scale, dout_columnwise_norm, activated_scale,
-                      activated_columnwise_scale},
-                     dout, dout_scale, transposed, factors, N, C, O, differentiate,
-                     [](float activated_scale) { return relu_squared_derivative(fp8_largest, activated_scale); });
+  }
+  store(task,
+        {values, scale, dout_norm, columnwise, columnwise_scale, dout_columnwise_norm, activated_scale,
+         activated_columnwise_scale},
+        result, N, C, [&](float norm, float forward_scale) {
+          const float derivative =
+              is_gelu ? largest_gelu_derivative : relu_squared_derivative(fp8_largest, forward_scale);
+          return norm * (derivative * factors[GPT2_FP8_COLUMN_NORM]);
+        });
 }
 
 void fp8_matmul_backward_weight(Task task, float *dweight, float *dbias, const uint8_t *dout, const float *dout_scale,
@@ -171,12 +147,9 @@ int64_t fp8_product_scratch(int threads, int N, int C, int O) {
   return (static_cast<int64_t>(N) + O) * C + matmul_scratch(threads, N, C, O, false);
 }
 
-int64_t fp8_matmul_scratch(int threads, int N, int C, int O) {
+// The gradient of the weight needs less than the other directions.
+int64_t fp8_matmul_scratch(int threads, int N, int C, int O, bool) {
   return static_cast<int64_t>(N) * O + fp8_product_scratch(threads, N, C, O);
-}
-
-int64_t fp8_matmul_backward_weight_scratch(int threads, int N, int C, int O) {
-  return (static_cast<int64_t>(O) + C) * N + matmul_scratch(threads, N, C, O, true);
 }
 
 }  // namespace gpt2::GPT2_PATH

@@ -2,7 +2,6 @@
 // running fp32 sum of 19 million squares is 0.1% low, which is visible in the loss curve.
 #include <algorithm>
 
-#include "finish-norm.h"
 #include "kernels.h"
 
 namespace gpt2::GPT2_PATH {
@@ -23,12 +22,6 @@ double square_sum(Task task, const float *values, int64_t count) {
   double sum = 0;
   for (int64_t b = 0; b < blocks_of(count); b++) sum += parts[b];
   return sum;
-}
-
-void global_norm(Task task, float *step, const float *matrices, const float *vectors, int64_t matrix_count,
-                 int64_t vector_count, float max_norm) {
-  const double squares = square_sum(task, matrices, matrix_count) + square_sum(task, vectors, vector_count);
-  finish_norm(step, squares, max_norm);
 }
 
 // A double has the size of two floats.

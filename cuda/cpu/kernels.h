@@ -16,7 +16,7 @@ struct Task {
 };
 
 struct Kernels : OpKernels {
-  // The sum of squares in double, for the norm of matrices that are sharded over ranks (collectives.cpp).
+  // The sum of squares in double, for gpt2_global_norm (ranks/cpu-collectives.cpp).
   double (*square_sum)(Task, const float *values, int64_t count);
 };
 
@@ -38,7 +38,9 @@ GPT2_DECLARE(square_sum)
 void column_sums(Task, float *sums, const float *values, int N, int O, bool accumulate);
 // out = relu(in)^2; NaN stays NaN.
 void relu_squared_forward(Task, float *out, const float *in, int64_t count);
-// The scratch of fp8_matmul: part of fp8_matmul_scratch, which serves all FP8 matmuls.
+// out = in * weight^T + bias + residual with FP8 operands, and its scratch, which is part of fp8_matmul_scratch.
+void fp8_product(Task, float *out, const uint8_t *in, const float *in_scale, const uint8_t *weight,
+                 const float *factors, const float *bias, const float *residual, int N, int C, int O);
 int64_t fp8_product_scratch(int threads, int N, int C, int O);
 // cross_entropy of logits that gpt2_softcap_forward has limited to `softcap`, unless `softcap` is 0; dlogits is the
 // gradient of the logits before the limit.

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "../gpt2.h"
 #include "kernels.h"
 #include "math.h"
 
@@ -236,31 +237,6 @@ void column_sums(Task task, float *sums, const float *values, int N, int O, bool
   });
 }
 
-void matmul_forward(Task task, float *out, const float *in, const float *weight, const float *bias, int N, int C,
-                    int O) {
-  if (N <= FEW_ROWS) return few_rows_forward(task, out, in, weight, bias, N, C, O);
-  const size_t c = C;
-  product(task, {out, static_cast<size_t>(O), bias, false}, {in, c, 1}, {weight, c, 1}, N, O, C);
-}
-
-void matmul_backward_input(Task task, float *din, const float *dout, const float *weight, int N, int C, int O) {
-  const size_t c = C;
-  product(task, {din, c, nullptr, false}, {dout, static_cast<size_t>(O), 1}, {weight, 1, c}, N, C, O);
-}
-
-void matmul_backward_weight(Task task, float *dweight, float *dbias, const float *dout, const float *in, int N, int C,
-                            int O, bool accumulate) {
-  const size_t c = C;
-  product(task, {dweight, c, nullptr, accumulate}, {dout, 1, static_cast<size_t>(O)}, {in, 1, c}, O, C, N);
-  if (dbias) column_sums(task, dbias, dout, N, O, accumulate);
-}
-
-void matmul_gelu_forward(Task task, float *out, float *pre, const float *in, const float *weight, const float *bias,
-                         int N, int C, int O) {
-  matmul_forward(task, pre, in, weight, bias, N, C, O);
-  gelu_forward(task, out, pre, static_cast<int64_t>(N) * O);
-}
-
 void relu_squared_forward(Task task, float *out, const float *in, int64_t count) {
   task.pool.ranges(count, [&](int64_t first, int64_t last) {
 #pragma omp simd
@@ -268,31 +244,39 @@ void relu_squared_forward(Task task, float *out, const float *in, int64_t count)
   });
 }
 
-void matmul_relu_squared_forward(Task task, float *out, const float *in, const float *weight, const float *bias, int N,
-                                 int C, int O) {
-  matmul_forward(task, out, in, weight, bias, N, C, O);
-  relu_squared_forward(task, out, out, static_cast<int64_t>(N) * O);
+void matmul_forward(Task task, float *out, float *pre, const float *in, const float *weight, const float *bias,
+                    const float *residual, int N, int C, int O, int activation) {
+  float *sums = pre ? pre : out;
+  const size_t c = C;
+  if (N <= FEW_ROWS) {
+    few_rows_forward(task, sums, in, weight, bias, N, C, O);
+  } else {
+    product(task, {sums, static_cast<size_t>(O), bias, false}, {in, c, 1}, {weight, c, 1}, N, O, C);
+  }
+  const int64_t count = static_cast<int64_t>(N) * O;
+  if (activation == GPT2_GELU) gelu_forward(task, out, pre, count);
+  if (activation == GPT2_RELU_SQUARED) relu_squared_forward(task, out, out, count);
+  if (residual) residual_forward(task, out, residual, out, count);
 }
 
-void matmul_residual_forward(Task task, float *out, const float *in, const float *weight, const float *bias,
-                             const float *residual, int N, int C, int O) {
-  matmul_forward(task, out, in, weight, bias, N, C, O);
-  residual_forward(task, out, residual, out, static_cast<int64_t>(N) * O);
-}
-
-void matmul_gelu_backward_input(Task task, float *din, const float *dout, const float *weight, const float *pre, int N,
-                                int C, int O) {
-  matmul_backward_input(task, din, dout, weight, N, C, O);
-  gelu_backward(task, din, din, pre, static_cast<int64_t>(N) * C);
-}
-
-void matmul_relu_squared_backward_input(Task task, float *din, const float *dout, const float *weight,
-                                        const float *activated, int N, int C, int O) {
-  matmul_backward_input(task, din, dout, weight, N, C, O);
-  task.pool.ranges(static_cast<int64_t>(N) * C, [&](int64_t first, int64_t last) {
+void matmul_backward_input(Task task, float *din, const float *dout, const float *weight, const float *pre,
+                           const float *activated, int N, int C, int O, int activation) {
+  const size_t c = C;
+  product(task, {din, c, nullptr, false}, {dout, static_cast<size_t>(O), 1}, {weight, 1, c}, N, C, O);
+  const int64_t count = static_cast<int64_t>(N) * C;
+  if (activation == GPT2_GELU) gelu_backward(task, din, din, pre, count);
+  if (activation != GPT2_RELU_SQUARED) return;
+  task.pool.ranges(count, [&](int64_t first, int64_t last) {
 #pragma omp simd
     for (int64_t i = first; i < last; i++) din[i] *= 2.0f * std::sqrt(activated[i]);
   });
+}
+
+void matmul_backward_weight(Task task, float *dweight, float *dbias, const float *dout, const float *in, int N, int C,
+                            int O, bool accumulate) {
+  const size_t c = C;
+  product(task, {dweight, c, nullptr, accumulate}, {dout, 1, static_cast<size_t>(O)}, {in, 1, c}, O, C, N);
+  if (dbias) column_sums(task, dbias, dout, N, O, accumulate);
 }
 
 // The scratch for every direction, with or without the weight gradient.

@@ -43,7 +43,8 @@ void muon_momentum(Task task, float *direction, float *momentum, const float *gr
   });
 }
 
-void normalize_matrices(Task task, float *matrices, int M, int64_t count, float margin, float eps) {
+void normalize_matrices(Task task, float *matrices, int M, int R, int K, float margin, float eps) {
+  const int64_t count = static_cast<int64_t>(R) * K;
   for (int matrix = 0; matrix < M; matrix++) {
     float *values = matrices + matrix * count;
     const float norm = static_cast<float>(std::sqrt(square_sum(task, values, count)));
@@ -54,8 +55,6 @@ void normalize_matrices(Task task, float *matrices, int M, int64_t count, float 
     });
   }
 }
-
-int64_t normalize_matrices_scratch(int threads, int, int64_t count) { return global_norm_scratch(threads, count, 0); }
 
 void muon_update(Task task, float *weight, float *master, const float *direction, const float *step, int rows,
                  int columns, float rate, float weight_decay) {

@@ -1,4 +1,7 @@
 // A step of a Newton-Schulz iteration by the matmuls of matmul.cpp, matrix after matrix.
+#include <algorithm>
+
+#include "../gpt2.h"
 #include "kernels.h"
 
 namespace gpt2::GPT2_PATH {
@@ -22,16 +25,18 @@ void newton_schulz(Task task, float *out, const float *in, int M, int R, int K, 
   for (int matrix = 0; matrix < M; matrix++) {
     const float *x = in + matrix * count;
     float *result = out + matrix * count;
-    matmul_forward(products, gram, x, x, nullptr, R, K, R);
-    matmul_backward_input(products, polynomial, gram, gram, R, R, R);
+    matmul_forward(products, gram, nullptr, x, x, nullptr, nullptr, R, K, R, GPT2_NO_ACTIVATION);
+    matmul_backward_input(products, polynomial, gram, gram, nullptr, nullptr, R, R, R, GPT2_NO_ACTIVATION);
     add_scaled(task, polynomial, c, gram, b, square);
-    matmul_backward_input(products, result, polynomial, x, R, K, R);
+    matmul_backward_input(products, result, polynomial, x, nullptr, nullptr, R, K, R, GPT2_NO_ACTIVATION);
     add_scaled(task, result, 1, x, a, count);
   }
 }
 
+// Serves normalize_matrices, too.
 int64_t newton_schulz_scratch(int threads, int, int R, int K) {
-  return 2 * static_cast<int64_t>(R) * R + matmul_scratch(threads, R, K, R, false);
+  const int64_t products = 2 * static_cast<int64_t>(R) * R + matmul_scratch(threads, R, K, R, false);
+  return std::max(products, global_norm_scratch(threads, static_cast<int64_t>(R) * K, 0));
 }
 
 }  // namespace gpt2::GPT2_PATH

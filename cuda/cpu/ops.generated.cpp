@@ -18,11 +18,12 @@ float *floats(void *tensor) { return static_cast<float *>(tensor); }
 
 }  // namespace
 
-int embedding_forward(gpt2_context &context, void *out, const int32_t *tokens, const void *wte, const void *wpe, int B,
-    int T, int C, int V) {
+int embedding_forward(gpt2_context &context, void *out, const int32_t *tokens, const int32_t *texts,
+    const int32_t *positions, const void *wte, const void *wpe, int B, int T, int S, int C, int V) {
   Check check(&context, "gpt2_embedding_forward");
   if (check.below("tokens", tokens, static_cast<int64_t>(B) * (T), V).failed()) return check.status();
-  kernels_of(context).embedding_forward(task_of(context), floats(out), tokens, floats(wte), floats(wpe), B, T, C, V);
+  kernels_of(context).embedding_forward(task_of(context), floats(out), tokens, texts, positions, floats(wte),
+  floats(wpe), B, T, S, C, V);
   return GPT2_OK;
 }
 
@@ -35,77 +36,32 @@ int embedding_backward(gpt2_context &context, void *dwte, void *dwpe, const void
   return GPT2_OK;
 }
 
-int layernorm_forward(gpt2_context &context, void *out, float *mean, float *rstd, const void *in, const void *weight,
-    const void *bias, int N, int C) {
-  kernels_of(context).layernorm_forward(task_of(context), floats(out), mean, rstd, floats(in), floats(weight),
-  floats(bias), N, C);
+int norm_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, float *norm, float *mean, float *rstd,
+    const void *in, const void *weight, const void *bias, int N, int C, float eps) {
+  kernels_of(context).norm_forward(task_of(context), floats(out), values, scale, norm, mean, rstd, floats(in),
+  floats(weight), floats(bias), N, C, eps);
   return GPT2_OK;
 }
 
-int layernorm_backward(gpt2_context &context, void *din, float *dweight, float *dbias, const void *dout,
-    const void *dresidual, const void *in, const void *weight, const float *mean, const float *rstd, int N, int C,
-    bool accumulate) {
-  kernels_of(context).layernorm_backward(task_of(context), floats(din), dweight, dbias, floats(dout), floats(dresidual),
-  floats(in), floats(weight), mean, rstd, N, C, accumulate);
+int norm_backward(gpt2_context &context, void *din, uint8_t *values, float *scale, float *norm, float *dweight,
+    float *dbias, const void *dout, const void *dresidual, const void *in, const void *weight, const float *mean,
+    const float *rstd, int N, int C, bool accumulate) {
+  kernels_of(context).norm_backward(task_of(context), floats(din), values, scale, norm, dweight, dbias, floats(dout),
+  floats(dresidual), floats(in), floats(weight), mean, rstd, N, C, accumulate);
   return GPT2_OK;
 }
 
-int rmsnorm_forward(gpt2_context &context, void *out, float *rstd, const void *in, const void *weight, int N, int C,
-    float eps) {
-  kernels_of(context).rmsnorm_forward(task_of(context), floats(out), rstd, floats(in), floats(weight), N, C, eps);
+int matmul_forward(gpt2_context &context, void *out, void *pre, const void *in, const void *weight, const void *bias,
+    const void *residual, int N, int C, int O, int activation) {
+  kernels_of(context).matmul_forward(task_of(context), floats(out), floats(pre), floats(in), floats(weight),
+  floats(bias), floats(residual), N, C, O, activation);
   return GPT2_OK;
 }
 
-int rmsnorm_backward(gpt2_context &context, void *din, float *dweight, const void *dout, const void *dresidual,
-    const void *in, const void *weight, const float *rstd, int N, int C, bool accumulate) {
-  kernels_of(context).rmsnorm_backward(task_of(context), floats(din), dweight, floats(dout), floats(dresidual),
-  floats(in), floats(weight), rstd, N, C, accumulate);
-  return GPT2_OK;
-}
-
-int matmul_forward(gpt2_context &context, void *out, const void *in, const void *weight, const void *bias, int N, int C,
-    int O) {
-  kernels_of(context).matmul_forward(task_of(context), floats(out), floats(in), floats(weight), floats(bias), N, C, O);
-  return GPT2_OK;
-}
-
-int matmul_gelu_forward(gpt2_context &context, void *out, void *pre, const void *in, const void *weight,
-    const void *bias, int N, int C, int O) {
-  kernels_of(context).matmul_gelu_forward(task_of(context), floats(out), floats(pre), floats(in), floats(weight),
-  floats(bias), N, C, O);
-  return GPT2_OK;
-}
-
-int matmul_relu_squared_forward(gpt2_context &context, void *out, const void *in, const void *weight, const void *bias,
-    int N, int C, int O) {
-  kernels_of(context).matmul_relu_squared_forward(task_of(context), floats(out), floats(in), floats(weight),
-  floats(bias), N, C, O);
-  return GPT2_OK;
-}
-
-int matmul_residual_forward(gpt2_context &context, void *out, const void *in, const void *weight, const void *bias,
-    const void *residual, int N, int C, int O) {
-  kernels_of(context).matmul_residual_forward(task_of(context), floats(out), floats(in), floats(weight), floats(bias),
-  floats(residual), N, C, O);
-  return GPT2_OK;
-}
-
-int matmul_backward_input(gpt2_context &context, void *din, const void *dout, const void *weight, int N, int C, int O) {
-  kernels_of(context).matmul_backward_input(task_of(context), floats(din), floats(dout), floats(weight), N, C, O);
-  return GPT2_OK;
-}
-
-int matmul_gelu_backward_input(gpt2_context &context, void *din, const void *dout, const void *weight, const void *pre,
-    int N, int C, int O) {
-  kernels_of(context).matmul_gelu_backward_input(task_of(context), floats(din), floats(dout), floats(weight),
-  floats(pre), N, C, O);
-  return GPT2_OK;
-}
-
-int matmul_relu_squared_backward_input(gpt2_context &context, void *din, const void *dout, const void *weight,
-    const void *activated, int N, int C, int O) {
-  kernels_of(context).matmul_relu_squared_backward_input(task_of(context), floats(din), floats(dout), floats(weight),
-  floats(activated), N, C, O);
+int matmul_backward_input(gpt2_context &context, void *din, const void *dout, const void *weight, const void *pre,
+    const void *activated, int N, int C, int O, int activation) {
+  kernels_of(context).matmul_backward_input(task_of(context), floats(din), floats(dout), floats(weight), floats(pre),
+  floats(activated), N, C, O, activation);
   return GPT2_OK;
 }
 
@@ -172,12 +128,14 @@ int softcap_forward(gpt2_context &context, void *out, const void *in, int64_t co
 }
 
 int classifier(gpt2_context &context, float *losses, void *din, void *dweight, float *dbias, void *logits,
-    const void *in, const void *weight, const void *bias, const int32_t *targets, int N, int C, int V, int Vp,
-    float dloss, float softcap, bool accumulate) {
+    const void *in, const uint8_t *in_values, const float *in_scale, const void *weight, const uint8_t *weight_values,
+    const float *factors, const void *bias, const int32_t *targets, int N, int C, int V, int Vp, float dloss,
+    float softcap, bool accumulate) {
   Check check(&context, "gpt2_classifier");
   if (check.below("targets", targets, static_cast<int64_t>(N), V).failed()) return check.status();
   kernels_of(context).classifier(task_of(context), losses, floats(din), floats(dweight), dbias, floats(logits),
-  floats(in), floats(weight), floats(bias), targets, N, C, V, Vp, dloss, softcap, accumulate);
+  floats(in), in_values, in_scale, floats(weight), weight_values, factors, floats(bias), targets, N, C, V, Vp, dloss,
+  softcap, accumulate);
   return GPT2_OK;
 }
 
@@ -200,77 +158,24 @@ int fp8_transpose(gpt2_context &context, uint8_t *columnwise, float *columnwise_
   return GPT2_OK;
 }
 
-int layernorm_fp8_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, float *norm, float *mean,
-    float *rstd, const void *in, const void *weight, const void *bias, int N, int C) {
-  kernels_of(context).layernorm_fp8_forward(task_of(context), floats(out), values, scale, norm, mean, rstd, floats(in),
-  floats(weight), floats(bias), N, C);
-  return GPT2_OK;
-}
-
-int layernorm_fp8_backward(gpt2_context &context, void *din, uint8_t *values, float *scale, float *norm, float *dweight,
-    float *dbias, const void *dout, const void *dresidual, const void *in, const void *weight, const float *mean,
-    const float *rstd, int N, int C, bool accumulate) {
-  kernels_of(context).layernorm_fp8_backward(task_of(context), floats(din), values, scale, norm, dweight, dbias,
-  floats(dout), floats(dresidual), floats(in), floats(weight), mean, rstd, N, C, accumulate);
-  return GPT2_OK;
-}
-
-int rmsnorm_fp8_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, float *norm, float *rstd,
-    const void *in, const void *weight, int N, int C, float eps) {
-  kernels_of(context).rmsnorm_fp8_forward(task_of(context), floats(out), values, scale, norm, rstd, floats(in),
-  floats(weight), N, C, eps);
-  return GPT2_OK;
-}
-
-int rmsnorm_fp8_backward(gpt2_context &context, void *din, uint8_t *values, float *scale, float *norm, float *dweight,
-    const void *dout, const void *dresidual, const void *in, const void *weight, const float *rstd, int N, int C,
-    bool accumulate) {
-  kernels_of(context).rmsnorm_fp8_backward(task_of(context), floats(din), values, scale, norm, dweight, floats(dout),
-  floats(dresidual), floats(in), floats(weight), rstd, N, C, accumulate);
-  return GPT2_OK;
-}
-
-int fp8_matmul(gpt2_context &context, void *out, const uint8_t *in, const float *in_scale, const uint8_t *weight,
-    const float *factors, const void *bias, const void *residual, int N, int C, int O) {
-  kernels_of(context).fp8_matmul(task_of(context), floats(out), in, in_scale, weight, factors, floats(bias),
-  floats(residual), N, C, O);
-  return GPT2_OK;
-}
-
-int fp8_matmul_gelu_forward(gpt2_context &context, uint8_t *values, float *scale, uint8_t *columnwise,
+int fp8_matmul_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, uint8_t *columnwise,
     float *columnwise_scale, void *pre, const uint8_t *in, const float *in_scale, const float *in_norm,
-    const float *in_columnwise_norm, const uint8_t *weight, const float *factors, const void *bias, int N, int C,
-    int O) {
-  kernels_of(context).fp8_matmul_gelu_forward(task_of(context), values, scale, columnwise, columnwise_scale,
-  floats(pre), in, in_scale, in_norm, in_columnwise_norm, weight, factors, floats(bias), N, C, O);
+    const float *in_columnwise_norm, const uint8_t *weight, const float *factors, const void *bias,
+    const void *residual, int N, int C, int O, int activation) {
+  kernels_of(context).fp8_matmul_forward(task_of(context), floats(out), values, scale, columnwise, columnwise_scale,
+  floats(pre), in, in_scale, in_norm, in_columnwise_norm, weight, factors, floats(bias), floats(residual), N, C, O,
+  activation);
   return GPT2_OK;
 }
 
-int fp8_matmul_relu_squared_forward(gpt2_context &context, uint8_t *values, float *scale, uint8_t *columnwise,
-    float *columnwise_scale, const uint8_t *in, const float *in_scale, const float *in_norm,
-    const float *in_columnwise_norm, const uint8_t *weight, const float *factors, const void *bias, int N, int C,
-    int O) {
-  kernels_of(context).fp8_matmul_relu_squared_forward(task_of(context), values, scale, columnwise, columnwise_scale, in,
-  in_scale, in_norm, in_columnwise_norm, weight, factors, floats(bias), N, C, O);
-  return GPT2_OK;
-}
-
-int fp8_matmul_gelu_backward_input(gpt2_context &context, uint8_t *values, float *scale, uint8_t *columnwise,
+int fp8_matmul_backward_input(gpt2_context &context, void *din, uint8_t *values, float *scale, uint8_t *columnwise,
     float *columnwise_scale, const uint8_t *dout, const float *dout_scale, const float *dout_norm,
-    const float *dout_columnwise_norm, const uint8_t *transposed, const float *factors, const void *pre, int N, int C,
-    int O) {
-  kernels_of(context).fp8_matmul_gelu_backward_input(task_of(context), values, scale, columnwise, columnwise_scale,
-  dout, dout_scale, dout_norm, dout_columnwise_norm, transposed, factors, floats(pre), N, C, O);
-  return GPT2_OK;
-}
-
-int fp8_matmul_relu_squared_backward_input(gpt2_context &context, uint8_t *values, float *scale, uint8_t *columnwise,
-    float *columnwise_scale, const uint8_t *dout, const float *dout_scale, const float *dout_norm,
-    const float *dout_columnwise_norm, const uint8_t *transposed, const float *factors, const uint8_t *activated,
-    const float *activated_scale, const float *activated_columnwise_scale, int N, int C, int O) {
-  kernels_of(context).fp8_matmul_relu_squared_backward_input(task_of(context), values, scale, columnwise,
-  columnwise_scale, dout, dout_scale, dout_norm, dout_columnwise_norm, transposed, factors, activated, activated_scale,
-  activated_columnwise_scale, N, C, O);
+    const float *dout_columnwise_norm, const uint8_t *transposed, const float *factors, const void *pre,
+    const uint8_t *activated, const float *activated_scale, const float *activated_columnwise_scale, int N, int C,
+    int O, int activation) {
+  kernels_of(context).fp8_matmul_backward_input(task_of(context), floats(din), values, scale, columnwise,
+  columnwise_scale, dout, dout_scale, dout_norm, dout_columnwise_norm, transposed, factors, floats(pre), activated,
+  activated_scale, activated_columnwise_scale, N, C, O, activation);
   return GPT2_OK;
 }
 
@@ -278,25 +183,6 @@ int fp8_matmul_backward_weight(gpt2_context &context, void *dweight, float *dbia
     const float *dout_scale, const uint8_t *in, const float *in_scale, int N, int C, int O, bool accumulate) {
   kernels_of(context).fp8_matmul_backward_weight(task_of(context), floats(dweight), dbias, dout, dout_scale, in,
   in_scale, N, C, O, accumulate);
-  return GPT2_OK;
-}
-
-int fp8_classifier(gpt2_context &context, float *losses, void *din, void *dweight, float *dbias, void *logits,
-    const void *in, const uint8_t *in_values, const float *in_scale, const void *weight, const uint8_t *weight_values,
-    const float *factors, const void *bias, const int32_t *targets, int N, int C, int V, int Vp, float dloss,
-    float softcap, bool accumulate) {
-  Check check(&context, "gpt2_fp8_classifier");
-  if (check.below("targets", targets, static_cast<int64_t>(N), V).failed()) return check.status();
-  kernels_of(context).fp8_classifier(task_of(context), losses, floats(din), floats(dweight), dbias, floats(logits),
-  floats(in), in_values, in_scale, floats(weight), weight_values, factors, floats(bias), targets, N, C, V, Vp, dloss,
-  softcap, accumulate);
-  return GPT2_OK;
-}
-
-int global_norm(gpt2_context &context, float *step, const void *matrices, const float *vectors, int64_t matrix_count,
-    int64_t vector_count, float max_norm) {
-  kernels_of(context).global_norm(task_of(context), step, floats(matrices), vectors, matrix_count, vector_count,
-  max_norm);
   return GPT2_OK;
 }
 
@@ -321,8 +207,8 @@ int muon_momentum(gpt2_context &context, void *direction, float *momentum, const
   return GPT2_OK;
 }
 
-int normalize_matrices(gpt2_context &context, void *matrices, int M, int64_t count, float margin, float eps) {
-  kernels_of(context).normalize_matrices(task_of(context), floats(matrices), M, count, margin, eps);
+int normalize_matrices(gpt2_context &context, void *matrices, int M, int R, int K, float margin, float eps) {
+  kernels_of(context).normalize_matrices(task_of(context), floats(matrices), M, R, K, margin, eps);
   return GPT2_OK;
 }
 
@@ -338,24 +224,10 @@ int muon_update(gpt2_context &context, void *weight, float *master, const void *
   return GPT2_OK;
 }
 
-int embedding_at_forward(gpt2_context &context, void *out, const int32_t *tokens, const int32_t *positions,
-    const void *wte, const void *wpe, int B, int T, int S, int C, int V) {
-  kernels_of(context).embedding_at_forward(task_of(context), floats(out), tokens, positions, floats(wte), floats(wpe),
-  B, T, S, C, V);
-  return GPT2_OK;
-}
-
-int layernorm_matmul_forward(gpt2_context &context, void *out, const void *in, const void *norm_weight,
-    const void *norm_bias, const void *weight, const void *bias, int N, int C, int O) {
-  kernels_of(context).layernorm_matmul_forward(task_of(context), floats(out), floats(in), floats(norm_weight),
-  floats(norm_bias), floats(weight), floats(bias), N, C, O);
-  return GPT2_OK;
-}
-
-int layernorm_matmul_gelu_forward(gpt2_context &context, void *out, void *pre, const void *in, const void *norm_weight,
-    const void *norm_bias, const void *weight, const void *bias, int N, int C, int O) {
-  kernels_of(context).layernorm_matmul_gelu_forward(task_of(context), floats(out), floats(pre), floats(in),
-  floats(norm_weight), floats(norm_bias), floats(weight), floats(bias), N, C, O);
+int norm_matmul_forward(gpt2_context &context, void *out, void *pre, const void *in, const void *norm_weight,
+    const void *norm_bias, const void *weight, const void *bias, int N, int C, int O, int activation) {
+  kernels_of(context).norm_matmul_forward(task_of(context), floats(out), floats(pre), floats(in), floats(norm_weight),
+  floats(norm_bias), floats(weight), floats(bias), N, C, O, activation);
   return GPT2_OK;
 }
 
@@ -378,8 +250,8 @@ int64_t embedding_scratch(const gpt2_context &context, int B, int T, int C, int 
   return floats * static_cast<int64_t>(sizeof(float));
 }
 
-int64_t layernorm_scratch(const gpt2_context &context, int N, int C) {
-  const int64_t floats = kernels_of(context).layernorm_scratch(threads_of(context), N, C);
+int64_t norm_scratch(const gpt2_context &context, int N, int C) {
+  const int64_t floats = kernels_of(context).norm_scratch(threads_of(context), N, C);
   return floats * static_cast<int64_t>(sizeof(float));
 }
 
@@ -393,8 +265,8 @@ int64_t attention_scratch(const gpt2_context &context, int B, int T, int C, int 
   return floats * static_cast<int64_t>(sizeof(float));
 }
 
-int64_t classifier_scratch(const gpt2_context &context, int N, int C, int Vp, bool gradients) {
-  const int64_t floats = kernels_of(context).classifier_scratch(threads_of(context), N, C, Vp, gradients);
+int64_t classifier_scratch(const gpt2_context &context, int N, int C, int Vp, bool gradients, bool fp8) {
+  const int64_t floats = kernels_of(context).classifier_scratch(threads_of(context), N, C, Vp, gradients, fp8);
   return floats * static_cast<int64_t>(sizeof(float));
 }
 
@@ -403,18 +275,8 @@ int64_t fp8_quantize_weight_scratch(const gpt2_context &context, int C, int O) {
   return floats * static_cast<int64_t>(sizeof(float));
 }
 
-int64_t fp8_matmul_scratch(const gpt2_context &context, int N, int C, int O) {
-  const int64_t floats = kernels_of(context).fp8_matmul_scratch(threads_of(context), N, C, O);
-  return floats * static_cast<int64_t>(sizeof(float));
-}
-
-int64_t fp8_matmul_backward_weight_scratch(const gpt2_context &context, int N, int C, int O) {
-  const int64_t floats = kernels_of(context).fp8_matmul_backward_weight_scratch(threads_of(context), N, C, O);
-  return floats * static_cast<int64_t>(sizeof(float));
-}
-
-int64_t fp8_classifier_scratch(const gpt2_context &context, int N, int C, int Vp, bool gradients) {
-  const int64_t floats = kernels_of(context).fp8_classifier_scratch(threads_of(context), N, C, Vp, gradients);
+int64_t fp8_matmul_scratch(const gpt2_context &context, int N, int C, int O, bool gradients) {
+  const int64_t floats = kernels_of(context).fp8_matmul_scratch(threads_of(context), N, C, O, gradients);
   return floats * static_cast<int64_t>(sizeof(float));
 }
 
@@ -423,18 +285,13 @@ int64_t global_norm_scratch(const gpt2_context &context, int64_t matrix_count, i
   return floats * static_cast<int64_t>(sizeof(float));
 }
 
-int64_t normalize_matrices_scratch(const gpt2_context &context, int M, int64_t count) {
-  const int64_t floats = kernels_of(context).normalize_matrices_scratch(threads_of(context), M, count);
-  return floats * static_cast<int64_t>(sizeof(float));
-}
-
 int64_t newton_schulz_scratch(const gpt2_context &context, int M, int R, int K) {
   const int64_t floats = kernels_of(context).newton_schulz_scratch(threads_of(context), M, R, K);
   return floats * static_cast<int64_t>(sizeof(float));
 }
 
-int64_t layernorm_matmul_scratch(const gpt2_context &context, int N, int C, int O) {
-  const int64_t floats = kernels_of(context).layernorm_matmul_scratch(threads_of(context), N, C, O);
+int64_t norm_matmul_scratch(const gpt2_context &context, int N, int C, int O) {
+  const int64_t floats = kernels_of(context).norm_matmul_scratch(threads_of(context), N, C, O);
   return floats * static_cast<int64_t>(sizeof(float));
 }
 

@@ -30,16 +30,19 @@ struct CodePath {
 // The CPU's fastest path, or the path that GPT2_KERNELS names. On failure `kernels` is NULL and `why` has the reason.
 CodePath choose_path(std::string &why) {
   const CodePath paths[] = {
-#ifdef GPT2_X86
+#ifdef GPT2_HAS_avx512
       {"avx512", &gpt2::avx512::kernels,
        __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512vl")},
+#endif
+#ifdef GPT2_HAS_avx2
       {"avx2", &gpt2::avx2::kernels, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")},
 #endif
-#ifdef __aarch64__
+#ifdef GPT2_HAS_neon
       // Every such CPU has NEON.
       {"neon", &gpt2::neon::kernels, true},
-#else
+#endif
+#ifdef GPT2_HAS_portable
       {"portable", &gpt2::portable::kernels, true},
 #endif
   };

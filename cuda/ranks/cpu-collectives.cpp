@@ -3,13 +3,13 @@
 // Rank 0 receives them in the order of ranks, whichever is ready first, and sends back the result. Data moves in
 // chunks, so nothing is allocated.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "../cpu/context.h"
-#include "../cpu/finish-norm.h"
 #include "../runtime/checks.h"
 #include "../runtime/ops.generated.h"
 #include "loopback.h"
@@ -169,9 +169,9 @@ int all_gather(gpt2_context &context, void *out, const void *in, gpt2_communicat
   return communicator.loopback->all_gather(context, in, out, bytes_of(count), function);
 }
 
-int global_norm_of_ranks(gpt2_context &context, float *step, void *matrices, const float *vectors,
-                         gpt2_communicator &communicator, int64_t matrix_count, int64_t vector_count, int parts,
-                         float max_norm) {
+int global_norm(gpt2_context &context, float *step, void *matrices, const float *vectors,
+                gpt2_communicator *communicator, int parts, int64_t matrix_count, int64_t vector_count,
+                float max_norm) {
   float *sum = static_cast<float *>(matrices);
   for (int part = 1; part < parts; part++) {
     const float *row = sum + part * matrix_count;
@@ -179,14 +179,22 @@ int global_norm_of_ranks(gpt2_context &context, float *step, void *matrices, con
   }
   const CpuContext &device = cpu(context);
   const Task task{*device.pool, static_cast<float *>(context.workspace)};
-  const double part = device.kernels->square_sum(task, sum, matrix_count);
-  // A double has the size of two floats.
-  if (const int status = all_gather(context, communicator.parts.data(), &part, communicator, 2, GPT2_FP32))
-    return status;
-  double squares = 0;
-  for (const double of_rank : communicator.parts) squares += of_rank;
+  double squares = device.kernels->square_sum(task, sum, matrix_count);
+  if (communicator) {
+    // A double has the size of two floats.
+    const int status = all_gather(context, communicator->parts.data(), &squares, *communicator, 2, GPT2_FP32);
+    if (status) return status;
+    squares = 0;
+    for (const double of_rank : communicator->parts) squares += of_rank;
+  }
   squares += device.kernels->square_sum(task, vectors, vector_count);
-  finish_norm(step, squares, max_norm);
+  const double norm = std::sqrt(squares);
+  step[GPT2_STEP_NORM] = static_cast<float>(norm);
+  step[GPT2_STEP_CLIP] = max_norm > 0 && norm > max_norm ? static_cast<float>(max_norm / norm) : 1.0f;
+  const bool updates = step[GPT2_STEP_LOSS] <= step[GPT2_STEP_LOSS_LIMIT] &&
+                       step[GPT2_STEP_NORM] <= step[GPT2_STEP_NORM_LIMIT] &&
+                       (step[GPT2_STEP_AFTER_UPDATE] == 0 || step[GPT2_STEP_UPDATED] != 0);
+  step[GPT2_STEP_UPDATED] = updates ? 1.0f : 0.0f;
   return GPT2_OK;
 }
 

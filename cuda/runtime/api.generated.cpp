@@ -8,16 +8,20 @@
 using gpt2::Check;
 namespace ops = gpt2::ops;
 
-int gpt2_embedding_forward(gpt2_context *context, void *out, const int32_t *tokens, const void *wte, const void *wpe,
-    int32_t B, int32_t T, int32_t C, int32_t V) {
+int gpt2_embedding_forward(gpt2_context *context, void *out, const int32_t *tokens, const int32_t *texts,
+    const int32_t *positions, const void *wte, const void *wpe, int32_t B, int32_t T, int32_t S, int32_t C, int32_t V) {
   Check check(context, __func__);
-  check.sizes({{"B", B}, {"T", T}, {"C", C}, {"V", V}})
-      .tensors({{"out", out}, {"tokens", tokens}, {"wte", wte}});
+  check.sizes({{"B", B}, {"T", T}, {"S", S}, {"C", C}, {"V", V}})
+      .tensors({{"out", out}, {"wte", wte}});
   if (!check.failed()) {
-    check.that(static_cast<int64_t>(B) * T <= INT32_MAX, "B * T below 2^31");
+    check.that(static_cast<int64_t>(B) * T <= INT32_MAX, "B * T below 2^31")
+        .that(positions != nullptr || S == T, "positions != NULL || S == T, got S = " + std::to_string(S) + ", T = " +
+            std::to_string(T))
+        .that((tokens != nullptr) == (positions == nullptr), "tokens exactly where positions == NULL")
+        .that((texts != nullptr) == (positions != nullptr), "texts exactly where positions != NULL");
   }
   if (check.failed()) return check.status();
-  return ops::embedding_forward(*context, out, tokens, wte, wpe, B, T, C, V);
+  return ops::embedding_forward(*context, out, tokens, texts, positions, wte, wpe, B, T, S, C, V);
 }
 
 int gpt2_embedding_backward(gpt2_context *context, void *dwte, void *dwpe, const void *dout, const int32_t *tokens,
@@ -33,118 +37,72 @@ int gpt2_embedding_backward(gpt2_context *context, void *dwte, void *dwpe, const
   return ops::embedding_backward(*context, dwte, dwpe, dout, tokens, B, T, C, V, accumulate != 0);
 }
 
-int gpt2_layernorm_forward(gpt2_context *context, void *out, float *mean, float *rstd, const void *in,
-    const void *weight, const void *bias, int32_t N, int32_t C) {
+int gpt2_norm_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, float *norm, float *mean,
+    float *rstd, const void *in, const void *weight, const void *bias, int32_t N, int32_t C, float eps) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}})
-      .tensors({{"out", out}, {"mean", mean}, {"rstd", rstd}, {"in", in}, {"weight", weight}, {"bias", bias}});
-  if (check.failed()) return check.status();
-  return ops::layernorm_forward(*context, out, mean, rstd, in, weight, bias, N, C);
-}
-
-int gpt2_layernorm_backward(gpt2_context *context, void *din, float *dweight, float *dbias, const void *dout,
-    const void *dresidual, const void *in, const void *weight, const float *mean, const float *rstd, int32_t N,
-    int32_t C, int32_t accumulate) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}})
-      .tensors({{"din", din}, {"dweight", dweight}, {"dbias", dbias}, {"dout", dout}, {"in", in}, {"weight", weight},
-          {"mean", mean}, {"rstd", rstd}});
-  if (!check.failed()) check.scratch(ops::layernorm_scratch(*context, N, C));
-  if (check.failed()) return check.status();
-  return ops::layernorm_backward(*context, din, dweight, dbias, dout, dresidual, in, weight, mean, rstd, N, C,
-      accumulate != 0);
-}
-
-int gpt2_rmsnorm_forward(gpt2_context *context, void *out, float *rstd, const void *in, const void *weight, int32_t N,
-    int32_t C, float eps) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}})
-      .tensors({{"out", out}, {"rstd", rstd}, {"in", in}, {"weight", weight}});
+      .tensors({{"rstd", rstd}, {"in", in}, {"weight", weight}});
   if (!check.failed()) {
-    check.that(eps >= 0, "eps >= 0, got eps = " + std::to_string(eps));
+    check.that(out != nullptr || values != nullptr, "out != NULL || values != NULL")
+        .that(values == nullptr || C % 16 == 0, "values == NULL || C % 16 == 0, got C = " + std::to_string(C))
+        .that(eps >= 0, "eps >= 0, got eps = " + std::to_string(eps))
+        .that(!scale == !values, "both scale and values, or neither")
+        .that(!norm == !values, "both norm and values, or neither")
+        .that(!bias == !mean, "both bias and mean, or neither");
   }
   if (check.failed()) return check.status();
-  return ops::rmsnorm_forward(*context, out, rstd, in, weight, N, C, eps);
+  return ops::norm_forward(*context, out, values, scale, norm, mean, rstd, in, weight, bias, N, C, eps);
 }
 
-int gpt2_rmsnorm_backward(gpt2_context *context, void *din, float *dweight, const void *dout, const void *dresidual,
-    const void *in, const void *weight, const float *rstd, int32_t N, int32_t C, int32_t accumulate) {
+int gpt2_norm_backward(gpt2_context *context, void *din, uint8_t *values, float *scale, float *norm, float *dweight,
+    float *dbias, const void *dout, const void *dresidual, const void *in, const void *weight, const float *mean,
+    const float *rstd, int32_t N, int32_t C, int32_t accumulate) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}})
       .tensors({{"din", din}, {"dweight", dweight}, {"dout", dout}, {"in", in}, {"weight", weight}, {"rstd", rstd}});
-  if (!check.failed()) check.scratch(ops::layernorm_scratch(*context, N, C));
+  if (!check.failed()) {
+    check.that(values == nullptr || C % 16 == 0, "values == NULL || C % 16 == 0, got C = " + std::to_string(C))
+        .that(!scale == !values, "both scale and values, or neither")
+        .that(!norm == !values, "both norm and values, or neither")
+        .that(!dbias == !mean, "both dbias and mean, or neither");
+  }
+  if (!check.failed()) check.scratch(ops::norm_scratch(*context, N, C));
   if (check.failed()) return check.status();
-  return ops::rmsnorm_backward(*context, din, dweight, dout, dresidual, in, weight, rstd, N, C, accumulate != 0);
+  return ops::norm_backward(*context, din, values, scale, norm, dweight, dbias, dout, dresidual, in, weight, mean, rstd,
+      N, C, accumulate != 0);
 }
 
-int gpt2_matmul_forward(gpt2_context *context, void *out, const void *in, const void *weight, const void *bias,
-    int32_t N, int32_t C, int32_t O) {
+int gpt2_matmul_forward(gpt2_context *context, void *out, void *pre, const void *in, const void *weight,
+    const void *bias, const void *residual, int32_t N, int32_t C, int32_t O, int32_t activation) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}, {"O", O}})
       .tensors({{"out", out}, {"in", in}, {"weight", weight}});
+  if (!check.failed()) {
+    check.that(activation >= 0 && activation <= 2, "activation >= 0 && activation <= 2, got activation = " +
+        std::to_string(activation))
+        .that((pre != nullptr) == (activation == GPT2_GELU), "pre exactly where activation == GPT2_GELU, got activation = " + std::to_string(activation))
+        .that(!residual || activation == GPT2_NO_ACTIVATION, "residual only where activation == GPT2_NO_ACTIVATION, got activation = " + std::to_string(activation));
+  }
   if (!check.failed()) check.scratch(ops::matmul_scratch(*context, N, C, O, false));
   if (check.failed()) return check.status();
-  return ops::matmul_forward(*context, out, in, weight, bias, N, C, O);
+  return ops::matmul_forward(*context, out, pre, in, weight, bias, residual, N, C, O, activation);
 }
 
-int gpt2_matmul_gelu_forward(gpt2_context *context, void *out, void *pre, const void *in, const void *weight,
-    const void *bias, int32_t N, int32_t C, int32_t O) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}, {"O", O}})
-      .tensors({{"out", out}, {"pre", pre}, {"in", in}, {"weight", weight}});
-  if (!check.failed()) check.scratch(ops::matmul_scratch(*context, N, C, O, false));
-  if (check.failed()) return check.status();
-  return ops::matmul_gelu_forward(*context, out, pre, in, weight, bias, N, C, O);
-}
-
-int gpt2_matmul_relu_squared_forward(gpt2_context *context, void *out, const void *in, const void *weight,
-    const void *bias, int32_t N, int32_t C, int32_t O) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}, {"O", O}})
-      .tensors({{"out", out}, {"in", in}, {"weight", weight}});
-  if (!check.failed()) check.scratch(ops::matmul_scratch(*context, N, C, O, false));
-  if (check.failed()) return check.status();
-  return ops::matmul_relu_squared_forward(*context, out, in, weight, bias, N, C, O);
-}
-
-int gpt2_matmul_residual_forward(gpt2_context *context, void *out, const void *in, const void *weight, const void *bias,
-    const void *residual, int32_t N, int32_t C, int32_t O) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}, {"O", O}})
-      .tensors({{"out", out}, {"in", in}, {"weight", weight}, {"residual", residual}});
-  if (!check.failed()) check.scratch(ops::matmul_scratch(*context, N, C, O, false));
-  if (check.failed()) return check.status();
-  return ops::matmul_residual_forward(*context, out, in, weight, bias, residual, N, C, O);
-}
-
-int gpt2_matmul_backward_input(gpt2_context *context, void *din, const void *dout, const void *weight, int32_t N,
-    int32_t C, int32_t O) {
+int gpt2_matmul_backward_input(gpt2_context *context, void *din, const void *dout, const void *weight, const void *pre,
+    const void *activated, int32_t N, int32_t C, int32_t O, int32_t activation) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}, {"O", O}})
       .tensors({{"din", din}, {"dout", dout}, {"weight", weight}});
+  if (!check.failed()) {
+    check.that(activation >= 0 && activation <= 2, "activation >= 0 && activation <= 2, got activation = " +
+        std::to_string(activation))
+        .that((pre != nullptr) == (activation == GPT2_GELU), "pre exactly where activation == GPT2_GELU, got activation = " + std::to_string(activation))
+        .that((activated != nullptr) == (activation == GPT2_RELU_SQUARED),
+            "activated exactly where activation == GPT2_RELU_SQUARED, got activation = " + std::to_string(activation));
+  }
   if (!check.failed()) check.scratch(ops::matmul_scratch(*context, N, C, O, false));
   if (check.failed()) return check.status();
-  return ops::matmul_backward_input(*context, din, dout, weight, N, C, O);
-}
-
-int gpt2_matmul_gelu_backward_input(gpt2_context *context, void *din, const void *dout, const void *weight,
-    const void *pre, int32_t N, int32_t C, int32_t O) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}, {"O", O}})
-      .tensors({{"din", din}, {"dout", dout}, {"weight", weight}, {"pre", pre}});
-  if (!check.failed()) check.scratch(ops::matmul_scratch(*context, N, C, O, false));
-  if (check.failed()) return check.status();
-  return ops::matmul_gelu_backward_input(*context, din, dout, weight, pre, N, C, O);
-}
-
-int gpt2_matmul_relu_squared_backward_input(gpt2_context *context, void *din, const void *dout, const void *weight,
-    const void *activated, int32_t N, int32_t C, int32_t O) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}, {"O", O}})
-      .tensors({{"din", din}, {"dout", dout}, {"weight", weight}, {"activated", activated}});
-  if (!check.failed()) check.scratch(ops::matmul_scratch(*context, N, C, O, false));
-  if (check.failed()) return check.status();
-  return ops::matmul_relu_squared_backward_input(*context, din, dout, weight, activated, N, C, O);
+  return ops::matmul_backward_input(*context, din, dout, weight, pre, activated, N, C, O, activation);
 }
 
 int gpt2_matmul_backward_weight(gpt2_context *context, void *dweight, float *dbias, const void *dout, const void *in,
@@ -262,19 +220,25 @@ int gpt2_softcap_forward(gpt2_context *context, void *out, const void *in, int64
 }
 
 int gpt2_classifier(gpt2_context *context, float *losses, void *din, void *dweight, float *dbias, void *logits,
-    const void *in, const void *weight, const void *bias, const int32_t *targets, int32_t N, int32_t C, int32_t V,
-    int32_t Vp, float dloss, float softcap, int32_t accumulate) {
+    const void *in, const uint8_t *in_values, const float *in_scale, const void *weight, const uint8_t *weight_values,
+    const float *factors, const void *bias, const int32_t *targets, int32_t N, int32_t C, int32_t V, int32_t Vp,
+    float dloss, float softcap, int32_t accumulate) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}, {"V", V}, {"Vp", Vp}})
       .tensors({{"losses", losses}, {"logits", logits}, {"in", in}, {"weight", weight}, {"targets", targets}});
   if (!check.failed()) {
     check.that(V <= Vp, "V <= Vp, got V = " + std::to_string(V) + ", Vp = " + std::to_string(Vp))
-        .that(softcap >= 0, "softcap >= 0, got softcap = " + std::to_string(softcap));
+        .that(softcap >= 0, "softcap >= 0, got softcap = " + std::to_string(softcap))
+        .that(in_values == nullptr || C % 16 == 0, "in_values == NULL || C % 16 == 0, got C = " + std::to_string(C))
+        .that(in_values == nullptr || Vp % 16 == 0, "in_values == NULL || Vp % 16 == 0, got Vp = " + std::to_string(Vp))
+        .that(!in_scale == !in_values, "both in_scale and in_values, or neither")
+        .that(!weight_values == !in_values, "both weight_values and in_values, or neither")
+        .that(!factors == !in_values, "both factors and in_values, or neither");
   }
-  if (!check.failed()) check.scratch(ops::classifier_scratch(*context, N, C, Vp, din || dweight || dbias));
+  if (!check.failed()) check.scratch(ops::classifier_scratch(*context, N, C, Vp, din || dweight || dbias, in_values));
   if (check.failed()) return check.status();
-  return ops::classifier(*context, losses, din, dweight, dbias, logits, in, weight, bias, targets, N, C, V, Vp, dloss,
-      softcap, accumulate != 0);
+  return ops::classifier(*context, losses, din, dweight, dbias, logits, in, in_values, in_scale, weight, weight_values,
+      factors, bias, targets, N, C, V, Vp, dloss, softcap, accumulate != 0);
 }
 
 int gpt2_loss_sum(gpt2_context *context, float *step, const float *losses, int32_t N, float scale, int32_t accumulate) {
@@ -312,158 +276,69 @@ int gpt2_fp8_transpose(gpt2_context *context, uint8_t *columnwise, float *column
   return ops::fp8_transpose(*context, columnwise, columnwise_scale, columnwise_norm, values, scale, norm, N, C);
 }
 
-int gpt2_layernorm_fp8_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, float *norm,
-    float *mean, float *rstd, const void *in, const void *weight, const void *bias, int32_t N, int32_t C) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}})
-      .tensors({{"values", values}, {"scale", scale}, {"norm", norm}, {"mean", mean}, {"rstd", rstd}, {"in", in},
-          {"weight", weight}, {"bias", bias}});
-  if (!check.failed()) {
-    check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C));
-  }
-  if (check.failed()) return check.status();
-  return ops::layernorm_fp8_forward(*context, out, values, scale, norm, mean, rstd, in, weight, bias, N, C);
-}
-
-int gpt2_layernorm_fp8_backward(gpt2_context *context, void *din, uint8_t *values, float *scale, float *norm,
-    float *dweight, float *dbias, const void *dout, const void *dresidual, const void *in, const void *weight,
-    const float *mean, const float *rstd, int32_t N, int32_t C, int32_t accumulate) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}})
-      .tensors({{"din", din}, {"values", values}, {"scale", scale}, {"norm", norm}, {"dweight", dweight}, {"dbias",
-          dbias}, {"dout", dout}, {"in", in}, {"weight", weight}, {"mean", mean}, {"rstd", rstd}});
-  if (!check.failed()) {
-    check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C));
-  }
-  if (!check.failed()) check.scratch(ops::layernorm_scratch(*context, N, C));
-  if (check.failed()) return check.status();
-  return ops::layernorm_fp8_backward(*context, din, values, scale, norm, dweight, dbias, dout, dresidual, in, weight,
-      mean, rstd, N, C, accumulate != 0);
-}
-
-int gpt2_rmsnorm_fp8_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, float *norm, float *rstd,
-    const void *in, const void *weight, int32_t N, int32_t C, float eps) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}})
-      .tensors({{"values", values}, {"scale", scale}, {"norm", norm}, {"rstd", rstd}, {"in", in}, {"weight", weight}});
-  if (!check.failed()) {
-    check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C))
-        .that(eps >= 0, "eps >= 0, got eps = " + std::to_string(eps));
-  }
-  if (check.failed()) return check.status();
-  return ops::rmsnorm_fp8_forward(*context, out, values, scale, norm, rstd, in, weight, N, C, eps);
-}
-
-int gpt2_rmsnorm_fp8_backward(gpt2_context *context, void *din, uint8_t *values, float *scale, float *norm,
-    float *dweight, const void *dout, const void *dresidual, const void *in, const void *weight, const float *rstd,
-    int32_t N, int32_t C, int32_t accumulate) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}})
-      .tensors({{"din", din}, {"values", values}, {"scale", scale}, {"norm", norm}, {"dweight", dweight}, {"dout",
-          dout}, {"in", in}, {"weight", weight}, {"rstd", rstd}});
-  if (!check.failed()) {
-    check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C));
-  }
-  if (!check.failed()) check.scratch(ops::layernorm_scratch(*context, N, C));
-  if (check.failed()) return check.status();
-  return ops::rmsnorm_fp8_backward(*context, din, values, scale, norm, dweight, dout, dresidual, in, weight, rstd, N, C,
-      accumulate != 0);
-}
-
-int gpt2_fp8_matmul(gpt2_context *context, void *out, const uint8_t *in, const float *in_scale, const uint8_t *weight,
-    const float *factors, const void *bias, const void *residual, int32_t N, int32_t C, int32_t O) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}, {"O", O}})
-      .tensors({{"out", out}, {"in", in}, {"in_scale", in_scale}, {"weight", weight}, {"factors", factors}});
-  if (!check.failed()) {
-    check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C))
-        .that(O % 16 == 0, "O % 16 == 0, got O = " + std::to_string(O));
-  }
-  if (!check.failed()) check.scratch(ops::fp8_matmul_scratch(*context, N, C, O));
-  if (check.failed()) return check.status();
-  return ops::fp8_matmul(*context, out, in, in_scale, weight, factors, bias, residual, N, C, O);
-}
-
-int gpt2_fp8_matmul_gelu_forward(gpt2_context *context, uint8_t *values, float *scale, uint8_t *columnwise,
+int gpt2_fp8_matmul_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, uint8_t *columnwise,
     float *columnwise_scale, void *pre, const uint8_t *in, const float *in_scale, const float *in_norm,
-    const float *in_columnwise_norm, const uint8_t *weight, const float *factors, const void *bias, int32_t N,
-    int32_t C, int32_t O) {
+    const float *in_columnwise_norm, const uint8_t *weight, const float *factors, const void *bias,
+    const void *residual, int32_t N, int32_t C, int32_t O, int32_t activation) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}, {"O", O}})
-      .tensors({{"values", values}, {"scale", scale}, {"pre", pre}, {"in", in}, {"in_scale", in_scale}, {"in_norm",
-          in_norm}, {"weight", weight}, {"factors", factors}});
+      .tensors({{"in", in}, {"in_scale", in_scale}, {"weight", weight}, {"factors", factors}});
   if (!check.failed()) {
-    check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C))
+    check.that(activation >= 0 && activation <= 2, "activation >= 0 && activation <= 2, got activation = " +
+        std::to_string(activation))
+        .that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C))
         .that(O % 16 == 0, "O % 16 == 0, got O = " + std::to_string(O))
+        .that((out != nullptr) == (activation == GPT2_NO_ACTIVATION),
+            "out exactly where activation == GPT2_NO_ACTIVATION, got activation = " + std::to_string(activation))
+        .that((values != nullptr) == (activation != GPT2_NO_ACTIVATION),
+            "values exactly where activation != GPT2_NO_ACTIVATION, got activation = " + std::to_string(activation))
+        .that(!scale == !values, "both scale and values, or neither")
+        .that(!columnwise || activation != GPT2_NO_ACTIVATION, "columnwise only where activation != GPT2_NO_ACTIVATION, got activation = " + std::to_string(activation))
         .that(!columnwise_scale == !columnwise, "both columnwise_scale and columnwise, or neither")
-        .that(!in_columnwise_norm == !columnwise, "both in_columnwise_norm and columnwise, or neither");
+        .that((pre != nullptr) == (activation == GPT2_GELU), "pre exactly where activation == GPT2_GELU, got activation = " + std::to_string(activation))
+        .that(!in_norm == !values, "both in_norm and values, or neither")
+        .that(!in_columnwise_norm == !columnwise, "both in_columnwise_norm and columnwise, or neither")
+        .that(!residual || activation == GPT2_NO_ACTIVATION, "residual only where activation == GPT2_NO_ACTIVATION, got activation = " + std::to_string(activation));
   }
-  if (!check.failed()) check.scratch(ops::fp8_matmul_scratch(*context, N, C, O));
+  if (!check.failed()) check.scratch(ops::fp8_matmul_scratch(*context, N, C, O, false));
   if (check.failed()) return check.status();
-  return ops::fp8_matmul_gelu_forward(*context, values, scale, columnwise, columnwise_scale, pre, in, in_scale, in_norm,
-      in_columnwise_norm, weight, factors, bias, N, C, O);
+  return ops::fp8_matmul_forward(*context, out, values, scale, columnwise, columnwise_scale, pre, in, in_scale, in_norm,
+      in_columnwise_norm, weight, factors, bias, residual, N, C, O, activation);
 }
 
-int gpt2_fp8_matmul_relu_squared_forward(gpt2_context *context, uint8_t *values, float *scale, uint8_t *columnwise,
-    float *columnwise_scale, const uint8_t *in, const float *in_scale, const float *in_norm,
-    const float *in_columnwise_norm, const uint8_t *weight, const float *factors, const void *bias, int32_t N,
-    int32_t C, int32_t O) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}, {"O", O}})
-      .tensors({{"values", values}, {"scale", scale}, {"in", in}, {"in_scale", in_scale}, {"in_norm", in_norm},
-          {"weight", weight}, {"factors", factors}});
-  if (!check.failed()) {
-    check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C))
-        .that(O % 16 == 0, "O % 16 == 0, got O = " + std::to_string(O))
-        .that(!columnwise_scale == !columnwise, "both columnwise_scale and columnwise, or neither")
-        .that(!in_columnwise_norm == !columnwise, "both in_columnwise_norm and columnwise, or neither");
-  }
-  if (!check.failed()) check.scratch(ops::fp8_matmul_scratch(*context, N, C, O));
-  if (check.failed()) return check.status();
-  return ops::fp8_matmul_relu_squared_forward(*context, values, scale, columnwise, columnwise_scale, in, in_scale,
-      in_norm, in_columnwise_norm, weight, factors, bias, N, C, O);
-}
-
-int gpt2_fp8_matmul_gelu_backward_input(gpt2_context *context, uint8_t *values, float *scale, uint8_t *columnwise,
+int gpt2_fp8_matmul_backward_input(gpt2_context *context, void *din, uint8_t *values, float *scale, uint8_t *columnwise,
     float *columnwise_scale, const uint8_t *dout, const float *dout_scale, const float *dout_norm,
-    const float *dout_columnwise_norm, const uint8_t *transposed, const float *factors, const void *pre, int32_t N,
-    int32_t C, int32_t O) {
+    const float *dout_columnwise_norm, const uint8_t *transposed, const float *factors, const void *pre,
+    const uint8_t *activated, const float *activated_scale, const float *activated_columnwise_scale, int32_t N,
+    int32_t C, int32_t O, int32_t activation) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}, {"O", O}})
-      .tensors({{"values", values}, {"scale", scale}, {"columnwise", columnwise}, {"columnwise_scale",
-          columnwise_scale}, {"dout", dout}, {"dout_scale", dout_scale}, {"dout_norm", dout_norm},
-          {"dout_columnwise_norm", dout_columnwise_norm}, {"transposed", transposed}, {"factors", factors}, {"pre",
-          pre}});
+      .tensors({{"dout", dout}, {"dout_scale", dout_scale}, {"transposed", transposed}, {"factors", factors}});
   if (!check.failed()) {
-    check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C))
-        .that(O % 16 == 0, "O % 16 == 0, got O = " + std::to_string(O));
+    check.that(activation >= 0 && activation <= 2, "activation >= 0 && activation <= 2, got activation = " +
+        std::to_string(activation))
+        .that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C))
+        .that(O % 16 == 0, "O % 16 == 0, got O = " + std::to_string(O))
+        .that((din != nullptr) == (activation == GPT2_NO_ACTIVATION),
+            "din exactly where activation == GPT2_NO_ACTIVATION, got activation = " + std::to_string(activation))
+        .that((values != nullptr) == (activation != GPT2_NO_ACTIVATION),
+            "values exactly where activation != GPT2_NO_ACTIVATION, got activation = " + std::to_string(activation))
+        .that(!scale == !values, "both scale and values, or neither")
+        .that(!columnwise == !values, "both columnwise and values, or neither")
+        .that(!columnwise_scale == !values, "both columnwise_scale and values, or neither")
+        .that(!dout_norm == !values, "both dout_norm and values, or neither")
+        .that(!dout_columnwise_norm == !values, "both dout_columnwise_norm and values, or neither")
+        .that((pre != nullptr) == (activation == GPT2_GELU), "pre exactly where activation == GPT2_GELU, got activation = " + std::to_string(activation))
+        .that((activated != nullptr) == (activation == GPT2_RELU_SQUARED),
+            "activated exactly where activation == GPT2_RELU_SQUARED, got activation = " + std::to_string(activation))
+        .that(!activated_scale == !activated, "both activated_scale and activated, or neither")
+        .that(!activated_columnwise_scale == !activated, "both activated_columnwise_scale and activated, or neither");
   }
-  if (!check.failed()) check.scratch(ops::fp8_matmul_scratch(*context, N, O, C));
+  if (!check.failed()) check.scratch(ops::fp8_matmul_scratch(*context, N, C, O, false));
   if (check.failed()) return check.status();
-  return ops::fp8_matmul_gelu_backward_input(*context, values, scale, columnwise, columnwise_scale, dout, dout_scale,
-      dout_norm, dout_columnwise_norm, transposed, factors, pre, N, C, O);
-}
-
-int gpt2_fp8_matmul_relu_squared_backward_input(gpt2_context *context, uint8_t *values, float *scale,
-    uint8_t *columnwise, float *columnwise_scale, const uint8_t *dout, const float *dout_scale, const float *dout_norm,
-    const float *dout_columnwise_norm, const uint8_t *transposed, const float *factors, const uint8_t *activated,
-    const float *activated_scale, const float *activated_columnwise_scale, int32_t N, int32_t C, int32_t O) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}, {"O", O}})
-      .tensors({{"values", values}, {"scale", scale}, {"columnwise", columnwise}, {"columnwise_scale",
-          columnwise_scale}, {"dout", dout}, {"dout_scale", dout_scale}, {"dout_norm", dout_norm},
-          {"dout_columnwise_norm", dout_columnwise_norm}, {"transposed", transposed}, {"factors", factors},
-          {"activated", activated}, {"activated_scale", activated_scale}, {"activated_columnwise_scale",
-          activated_columnwise_scale}});
-  if (!check.failed()) {
-    check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C))
-        .that(O % 16 == 0, "O % 16 == 0, got O = " + std::to_string(O));
-  }
-  if (!check.failed()) check.scratch(ops::fp8_matmul_scratch(*context, N, O, C));
-  if (check.failed()) return check.status();
-  return ops::fp8_matmul_relu_squared_backward_input(*context, values, scale, columnwise, columnwise_scale, dout,
-      dout_scale, dout_norm, dout_columnwise_norm, transposed, factors, activated, activated_scale,
-      activated_columnwise_scale, N, C, O);
+  return ops::fp8_matmul_backward_input(*context, din, values, scale, columnwise, columnwise_scale, dout, dout_scale,
+      dout_norm, dout_columnwise_norm, transposed, factors, pre, activated, activated_scale, activated_columnwise_scale,
+      N, C, O, activation);
 }
 
 int gpt2_fp8_matmul_backward_weight(gpt2_context *context, void *dweight, float *dbias, const uint8_t *dout,
@@ -476,40 +351,28 @@ int gpt2_fp8_matmul_backward_weight(gpt2_context *context, void *dweight, float 
     check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C))
         .that(O % 16 == 0, "O % 16 == 0, got O = " + std::to_string(O));
   }
-  if (!check.failed()) check.scratch(ops::fp8_matmul_backward_weight_scratch(*context, N, C, O));
+  if (!check.failed()) check.scratch(ops::fp8_matmul_scratch(*context, N, C, O, true));
   if (check.failed()) return check.status();
   return ops::fp8_matmul_backward_weight(*context, dweight, dbias, dout, dout_scale, in, in_scale, N, C, O,
       accumulate != 0);
 }
 
-int gpt2_fp8_classifier(gpt2_context *context, float *losses, void *din, void *dweight, float *dbias, void *logits,
-    const void *in, const uint8_t *in_values, const float *in_scale, const void *weight, const uint8_t *weight_values,
-    const float *factors, const void *bias, const int32_t *targets, int32_t N, int32_t C, int32_t V, int32_t Vp,
-    float dloss, float softcap, int32_t accumulate) {
+int gpt2_global_norm(gpt2_context *context, float *step, void *matrices, const float *vectors,
+    gpt2_communicator *communicator, int32_t parts, int64_t matrix_count, int64_t vector_count, float max_norm) try {
   Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}, {"V", V}, {"Vp", Vp}})
-      .tensors({{"losses", losses}, {"logits", logits}, {"in", in}, {"in_values", in_values}, {"in_scale", in_scale},
-          {"weight", weight}, {"weight_values", weight_values}, {"factors", factors}, {"targets", targets}});
-  if (!check.failed()) {
-    check.that(V <= Vp, "V <= Vp, got V = " + std::to_string(V) + ", Vp = " + std::to_string(Vp))
-        .that(softcap >= 0, "softcap >= 0, got softcap = " + std::to_string(softcap))
-        .that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C))
-        .that(Vp % 16 == 0, "Vp % 16 == 0, got Vp = " + std::to_string(Vp));
-  }
-  if (!check.failed()) check.scratch(ops::fp8_classifier_scratch(*context, N, C, Vp, din || dweight || dbias));
-  if (check.failed()) return check.status();
-  return ops::fp8_classifier(*context, losses, din, dweight, dbias, logits, in, in_values, in_scale, weight,
-      weight_values, factors, bias, targets, N, C, V, Vp, dloss, softcap, accumulate != 0);
-}
-
-int gpt2_global_norm(gpt2_context *context, float *step, const void *matrices, const float *vectors,
-    int64_t matrix_count, int64_t vector_count, float max_norm) {
-  Check check(context, __func__);
-  check.sizes({{"matrix_count", matrix_count}, {"vector_count", vector_count}})
+  check.sizes({{"parts", parts}, {"matrix_count", matrix_count}, {"vector_count", vector_count}})
       .tensors({{"step", step}, {"matrices", matrices}, {"vectors", vectors}});
+  if (!check.failed()) {
+    check.that(communicator != nullptr || parts == 1, "communicator != NULL || parts == 1, got parts = " +
+        std::to_string(parts))
+        .that(parts == 1 || matrix_count % 32 == 0, "parts == 1 || matrix_count % 32 == 0, got parts = " +
+            std::to_string(parts) + ", matrix_count = " + std::to_string(matrix_count));
+  }
   if (!check.failed()) check.scratch(ops::global_norm_scratch(*context, matrix_count, vector_count));
   if (check.failed()) return check.status();
-  return ops::global_norm(*context, step, matrices, vectors, matrix_count, vector_count, max_norm);
+  return ops::global_norm(*context, step, matrices, vectors, communicator, parts, matrix_count, vector_count, max_norm);
+} catch (...) {
+  return gpt2::thrown(context, __func__);
 }
 
 int gpt2_adamw(gpt2_context *context, void *weight, float *master, float *m, float *v, const void *gradient,
@@ -542,13 +405,14 @@ int gpt2_muon_momentum(gpt2_context *context, void *direction, float *momentum, 
   return ops::muon_momentum(*context, direction, momentum, gradient, step, rows, columns, gradient_dtype, mu);
 }
 
-int gpt2_normalize_matrices(gpt2_context *context, void *matrices, int32_t M, int64_t count, float margin, float eps) {
+int gpt2_normalize_matrices(gpt2_context *context, void *matrices, int32_t M, int32_t R, int32_t K, float margin,
+    float eps) {
   Check check(context, __func__);
-  check.sizes({{"M", M}, {"count", count}})
+  check.sizes({{"M", M}, {"R", R}, {"K", K}})
       .tensors({{"matrices", matrices}});
-  if (!check.failed()) check.scratch(ops::normalize_matrices_scratch(*context, M, count));
+  if (!check.failed()) check.scratch(ops::newton_schulz_scratch(*context, M, R, K));
   if (check.failed()) return check.status();
-  return ops::normalize_matrices(*context, matrices, M, count, margin, eps);
+  return ops::normalize_matrices(*context, matrices, M, R, K, margin, eps);
 }
 
 int gpt2_newton_schulz(gpt2_context *context, void *out, const void *in, int32_t M, int32_t R, int32_t K, float a,
@@ -573,38 +437,19 @@ int gpt2_muon_update(gpt2_context *context, void *weight, float *master, const v
   return ops::muon_update(*context, weight, master, direction, step, rows, columns, rate, weight_decay);
 }
 
-int gpt2_embedding_at_forward(gpt2_context *context, void *out, const int32_t *tokens, const int32_t *positions,
-    const void *wte, const void *wpe, int32_t B, int32_t T, int32_t S, int32_t C, int32_t V) {
-  Check check(context, __func__);
-  check.sizes({{"B", B}, {"T", T}, {"S", S}, {"C", C}, {"V", V}})
-      .tensors({{"out", out}, {"tokens", tokens}, {"positions", positions}, {"wte", wte}});
-  if (!check.failed()) {
-    check.that(static_cast<int64_t>(B) * T <= INT32_MAX, "B * T below 2^31");
-  }
-  if (check.failed()) return check.status();
-  return ops::embedding_at_forward(*context, out, tokens, positions, wte, wpe, B, T, S, C, V);
-}
-
-int gpt2_layernorm_matmul_forward(gpt2_context *context, void *out, const void *in, const void *norm_weight,
-    const void *norm_bias, const void *weight, const void *bias, int32_t N, int32_t C, int32_t O) {
+int gpt2_norm_matmul_forward(gpt2_context *context, void *out, void *pre, const void *in, const void *norm_weight,
+    const void *norm_bias, const void *weight, const void *bias, int32_t N, int32_t C, int32_t O, int32_t activation) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}, {"O", O}})
       .tensors({{"out", out}, {"in", in}, {"norm_weight", norm_weight}, {"norm_bias", norm_bias}, {"weight", weight}});
-  if (!check.failed()) check.scratch(ops::layernorm_matmul_scratch(*context, N, C, O));
+  if (!check.failed()) {
+    check.that(activation >= 0 && activation <= 1, "activation >= 0 && activation <= 1, got activation = " +
+        std::to_string(activation))
+        .that((pre != nullptr) == (activation == GPT2_GELU), "pre exactly where activation == GPT2_GELU, got activation = " + std::to_string(activation));
+  }
+  if (!check.failed()) check.scratch(ops::norm_matmul_scratch(*context, N, C, O));
   if (check.failed()) return check.status();
-  return ops::layernorm_matmul_forward(*context, out, in, norm_weight, norm_bias, weight, bias, N, C, O);
-}
-
-int gpt2_layernorm_matmul_gelu_forward(gpt2_context *context, void *out, void *pre, const void *in,
-    const void *norm_weight, const void *norm_bias, const void *weight, const void *bias, int32_t N, int32_t C,
-    int32_t O) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}, {"O", O}})
-      .tensors({{"out", out}, {"pre", pre}, {"in", in}, {"norm_weight", norm_weight}, {"norm_bias", norm_bias},
-          {"weight", weight}});
-  if (!check.failed()) check.scratch(ops::layernorm_matmul_scratch(*context, N, C, O));
-  if (check.failed()) return check.status();
-  return ops::layernorm_matmul_gelu_forward(*context, out, pre, in, norm_weight, norm_bias, weight, bias, N, C, O);
+  return ops::norm_matmul_forward(*context, out, pre, in, norm_weight, norm_bias, weight, bias, N, C, O, activation);
 }
 
 int gpt2_attention_cached_forward(gpt2_context *context, void *out, void *keys, void *values, const void *qkv,
@@ -686,24 +531,6 @@ int gpt2_all_gather(gpt2_context *context, void *out, const void *in, gpt2_commu
   return gpt2::thrown(context, __func__);
 }
 
-int gpt2_global_norm_of_ranks(gpt2_context *context, float *step, void *matrices, const float *vectors,
-    gpt2_communicator *communicator, int64_t matrix_count, int64_t vector_count, int32_t parts, float max_norm) try {
-  Check check(context, __func__);
-  check.sizes({{"matrix_count", matrix_count}, {"vector_count", vector_count}, {"parts", parts}})
-      .tensors({{"step", step}, {"matrices", matrices}, {"vectors", vectors}})
-      .handles({{"a communicator", communicator}});
-  if (!check.failed()) {
-    check.that(parts == 1 || matrix_count % 32 == 0, "parts == 1 || matrix_count % 32 == 0, got parts = " +
-        std::to_string(parts) + ", matrix_count = " + std::to_string(matrix_count));
-  }
-  if (!check.failed()) check.scratch(ops::global_norm_scratch(*context, matrix_count, vector_count));
-  if (check.failed()) return check.status();
-  return ops::global_norm_of_ranks(*context, step, matrices, vectors, *communicator, matrix_count, vector_count, parts,
-      max_norm);
-} catch (...) {
-  return gpt2::thrown(context, __func__);
-}
-
 int gpt2_embedding_scratch(gpt2_context *context, int64_t *bytes, int32_t B, int32_t T, int32_t C, int32_t V) {
   Check check(context, __func__);
   check.sizes({{"B", B}, {"T", T}, {"C", C}, {"V", V}}).handles({{"a place for the bytes", bytes}});
@@ -712,11 +539,11 @@ int gpt2_embedding_scratch(gpt2_context *context, int64_t *bytes, int32_t B, int
   return GPT2_OK;
 }
 
-int gpt2_layernorm_scratch(gpt2_context *context, int64_t *bytes, int32_t N, int32_t C) {
+int gpt2_norm_scratch(gpt2_context *context, int64_t *bytes, int32_t N, int32_t C) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}}).handles({{"a place for the bytes", bytes}});
   if (check.failed()) return check.status();
-  *bytes = ops::layernorm_scratch(*context, N, C);
+  *bytes = ops::norm_scratch(*context, N, C);
   return GPT2_OK;
 }
 
@@ -736,12 +563,12 @@ int gpt2_attention_scratch(gpt2_context *context, int64_t *bytes, int32_t B, int
   return GPT2_OK;
 }
 
-int gpt2_classifier_scratch(gpt2_context *context, int64_t *bytes, int32_t N, int32_t C, int32_t Vp,
-    int32_t gradients) {
+int gpt2_classifier_scratch(gpt2_context *context, int64_t *bytes, int32_t N, int32_t C, int32_t Vp, int32_t gradients,
+    int32_t fp8) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}, {"Vp", Vp}}).handles({{"a place for the bytes", bytes}});
   if (check.failed()) return check.status();
-  *bytes = ops::classifier_scratch(*context, N, C, Vp, gradients != 0);
+  *bytes = ops::classifier_scratch(*context, N, C, Vp, gradients != 0, fp8 != 0);
   return GPT2_OK;
 }
 
@@ -753,28 +580,11 @@ int gpt2_fp8_quantize_weight_scratch(gpt2_context *context, int64_t *bytes, int3
   return GPT2_OK;
 }
 
-int gpt2_fp8_matmul_scratch(gpt2_context *context, int64_t *bytes, int32_t N, int32_t C, int32_t O) {
+int gpt2_fp8_matmul_scratch(gpt2_context *context, int64_t *bytes, int32_t N, int32_t C, int32_t O, int32_t gradients) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}, {"O", O}}).handles({{"a place for the bytes", bytes}});
   if (check.failed()) return check.status();
-  *bytes = ops::fp8_matmul_scratch(*context, N, C, O);
-  return GPT2_OK;
-}
-
-int gpt2_fp8_matmul_backward_weight_scratch(gpt2_context *context, int64_t *bytes, int32_t N, int32_t C, int32_t O) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}, {"O", O}}).handles({{"a place for the bytes", bytes}});
-  if (check.failed()) return check.status();
-  *bytes = ops::fp8_matmul_backward_weight_scratch(*context, N, C, O);
-  return GPT2_OK;
-}
-
-int gpt2_fp8_classifier_scratch(gpt2_context *context, int64_t *bytes, int32_t N, int32_t C, int32_t Vp,
-    int32_t gradients) {
-  Check check(context, __func__);
-  check.sizes({{"N", N}, {"C", C}, {"Vp", Vp}}).handles({{"a place for the bytes", bytes}});
-  if (check.failed()) return check.status();
-  *bytes = ops::fp8_classifier_scratch(*context, N, C, Vp, gradients != 0);
+  *bytes = ops::fp8_matmul_scratch(*context, N, C, O, gradients != 0);
   return GPT2_OK;
 }
 
@@ -787,14 +597,6 @@ int gpt2_global_norm_scratch(gpt2_context *context, int64_t *bytes, int64_t matr
   return GPT2_OK;
 }
 
-int gpt2_normalize_matrices_scratch(gpt2_context *context, int64_t *bytes, int32_t M, int64_t count) {
-  Check check(context, __func__);
-  check.sizes({{"M", M}, {"count", count}}).handles({{"a place for the bytes", bytes}});
-  if (check.failed()) return check.status();
-  *bytes = ops::normalize_matrices_scratch(*context, M, count);
-  return GPT2_OK;
-}
-
 int gpt2_newton_schulz_scratch(gpt2_context *context, int64_t *bytes, int32_t M, int32_t R, int32_t K) {
   Check check(context, __func__);
   check.sizes({{"M", M}, {"R", R}, {"K", K}}).handles({{"a place for the bytes", bytes}});
@@ -803,11 +605,11 @@ int gpt2_newton_schulz_scratch(gpt2_context *context, int64_t *bytes, int32_t M,
   return GPT2_OK;
 }
 
-int gpt2_layernorm_matmul_scratch(gpt2_context *context, int64_t *bytes, int32_t N, int32_t C, int32_t O) {
+int gpt2_norm_matmul_scratch(gpt2_context *context, int64_t *bytes, int32_t N, int32_t C, int32_t O) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}, {"O", O}}).handles({{"a place for the bytes", bytes}});
   if (check.failed()) return check.status();
-  *bytes = ops::layernorm_matmul_scratch(*context, N, C, O);
+  *bytes = ops::norm_matmul_scratch(*context, N, C, O);
   return GPT2_OK;
 }
 

@@ -67,7 +67,7 @@ Check &Check::that(bool holds, const std::string &expected) {
 }
 
 Check &Check::below(const char *name, const int32_t *values, int64_t count, int32_t limit) {
-  if (failed_) return *this;
+  if (failed_ || !values) return *this;
   for (int64_t i = 0; i < count; i++) {
     if (values[i] < 0 || values[i] >= limit) {
       refuse("expected " + std::string(name) + " from 0 to " + std::to_string(limit - 1) + ", got " +

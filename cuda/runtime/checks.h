@@ -22,7 +22,7 @@ class Check {
   Check &rank(int rank, int ranks, int timeout_milliseconds);
   // A condition that must hold, and a sentence for it.
   Check &that(bool holds, const std::string &expected);
-  // Values that must be in [0, limit). They are read, so they must be in host memory.
+  // Values that must be in [0, limit), or NULL. They are read, so they must be in host memory.
   Check &below(const char *name, const int32_t *values, int64_t count, int32_t limit);
   // The workspace must hold `bytes`.
   Check &scratch(int64_t bytes);

@@ -25,14 +25,6 @@ using namespace sm90;
 constexpr int threads = 256;
 constexpr int warps = threads / 32;
 
-// FP8 copies of `in` and `weight`, from which the logits are computed.
-struct Fp8Logits {
-  const uint8_t *in_values;
-  const float *in_scale;
-  const uint8_t *weight_values;
-  const float *factors;
-};
-
 using gpt2::load;
 // 16 adjacent values.
 __device__ __forceinline__ void load(float (&values)[16], const e4m3 *source) {
@@ -154,86 +146,62 @@ Memory memory_of(const CudaContext &context, void *workspace, int N, int C, int 
   return memory;
 }
 
-// gpt2_classifier, or with `fp8` gpt2_fp8_classifier.
-void classify(const CudaContext &context, float *losses, bf16 *din, void *dweight, float *dbias, bf16 *logits,
-              const bf16 *in, const bf16 *weight, const Fp8Logits *fp8, const bf16 *bias, const int32_t *targets, int N,
-              int C, int V, int Vp, float dloss, float softcap, bool accumulate, void *workspace) {
-  // A bias without a softcap is capped far above every logit, where the cap changes nothing.
-  const float cap = softcap > 0 ? softcap : bias ? 0x1p60f : 0;
-  const bool has_gradient = din || dweight;
-  const Memory memory = memory_of(context, workspace, N, C, Vp, has_gradient);
-  const auto launch_reference = [&](auto *from, auto *by, const float *in_scale, const float *weight_scale) {
-    launch_overlapping(context, reference_kernel<std::remove_const_t<std::remove_pointer_t<decltype(from)>>>,
-                       ceil_divide(N, warps), threads, 0, memory.reference, memory.derivative, from, by, bias, targets,
-                       N, C, V, cap, in_scale, weight_scale);
-  };
-  if (fp8) {
-    launch_reference(reinterpret_cast<const e4m3 *>(fp8->in_values),
-                     reinterpret_cast<const e4m3 *>(fp8->weight_values), fp8->in_scale,
-                     fp8->factors + GPT2_FP8_SCALE);
-  } else {
-    launch_reference(in, weight, nullptr, nullptr);
-  }
-  ProductOutputs outputs;
-  outputs.rows = memory.reference;
-  outputs.targets = targets;
-  outputs.columns = V;
-  outputs.row_sums = memory.row_sums;
-  outputs.stores = has_gradient;
-  if (cap > 0) {
-    outputs.bias = bias;
-    outputs.softcap = cap;
-  }
-  const auto launch_logits = [&](const void *from, const void *by, const auto &arguments) {
-    const Product forward{from, by, true, true, N, Vp, C, C, C};
-    if (cap > 0) {
-      launch_interleaved<true, true, Epilogue::capped_exponentials>(context, forward, outputs, logits, nullptr,
-                                                                    arguments);
-    } else {
-      launch_interleaved<true, true, Epilogue::exponentials>(context, forward, outputs, logits, nullptr, arguments);
-    }
-  };
-  if (fp8) {
-    launch_logits(fp8->in_values, fp8->weight_values, Fp8Arguments{{}, {fp8->in_scale, fp8->factors}});
-  } else {
-    launch_logits(in, weight, ProductArguments{});
-  }
-  launch_overlapping(context, finish_kernel, ceil_divide(N, 32), threads, 0, losses, memory.scale,
-                     memory.weights, logits, memory.scaled, in, memory.row_sums, memory.reference, memory.derivative,
-                     targets, static_cast<int>(ceil_divide(Vp, interleaved_tile_n)), N, C, Vp, dloss, has_gradient);
-  if (din) {
-    ProductOutputs scaled;
-    scaled.rows = memory.scale;
-    const Product backward{logits, weight, true, false, N, C, Vp, Vp, C};
-    launch_plain<true, false, Epilogue::scaled>(context, backward, scaled, din, unsplit(backward));
-  }
-  if (dweight) {
-    const Product backward{logits, memory.scaled, false, false, Vp, C, N, Vp, C};
-    sm90::matmul_backward_weight(context, backward, dweight, dbias, memory.weights, accumulate, memory.rest);
-  }
-}
-
 }  // namespace
 
 int64_t sm90::classifier_scratch(const CudaContext &context, int N, int C, int Vp, bool has_gradient) {
   return memory_of(context, nullptr, N, C, Vp, has_gradient).bytes;
 }
 
-void sm90::classifier(const CudaContext &context, float *losses, bf16 *din, void *dweight, float *dbias, bf16 *logits,
-                      const bf16 *in, const bf16 *weight, const bf16 *bias, const int32_t *targets, int N, int C, int V,
-                      int Vp, float dloss, float softcap, bool accumulate, void *workspace) {
-  classify(context, losses, din, dweight, dbias, logits, in, weight, nullptr, bias, targets, N, C, V, Vp, dloss,
-           softcap, accumulate, workspace);
-}
-
-void sm90::fp8_classifier(const CudaContext &context, float *losses, bf16 *din, void *dweight, float *dbias,
-                          bf16 *logits, const bf16 *in, const uint8_t *in_values, const float *in_scale,
-                          const bf16 *weight, const uint8_t *weight_values, const float *factors, const bf16 *bias,
-                          const int32_t *targets, int N, int C, int V, int Vp, float dloss, float softcap,
-                          bool accumulate, void *workspace) {
-  const Fp8Logits fp8{in_values, in_scale, weight_values, factors};
-  classify(context, losses, din, dweight, dbias, logits, in, weight, &fp8, bias, targets, N, C, V, Vp, dloss, softcap,
-           accumulate, workspace);
+void sm90::classifier(const CudaContext &context, const Classifier &args, void *workspace) {
+  const int N = args.N, C = args.C, Vp = args.Vp;
+  // A bias without a softcap is capped far above every logit, where the cap changes nothing.
+  const float cap = args.softcap > 0 ? args.softcap : args.bias ? 0x1p60f : 0;
+  const bool has_gradient = args.din || args.dweight;
+  const Memory memory = memory_of(context, workspace, N, C, Vp, has_gradient);
+  ProductOutputs outputs;
+  outputs.rows = memory.reference;
+  outputs.targets = args.targets;
+  outputs.columns = args.V;
+  outputs.row_sums = memory.row_sums;
+  outputs.stores = has_gradient;
+  if (cap > 0) {
+    outputs.bias = args.bias;
+    outputs.softcap = cap;
+  }
+  const auto launch_logits = [&](const auto *from, const auto *by, const auto &arguments) {
+    launch_overlapping(context, reference_kernel<std::remove_const_t<std::remove_pointer_t<decltype(from)>>>,
+                       ceil_divide(N, warps), threads, 0, memory.reference, memory.derivative, from, by, args.bias,
+                       args.targets, N, C, args.V, cap, args.in_scale, args.factors + GPT2_FP8_SCALE);
+    const Product forward{from, by, true, true, N, Vp, C, C, C};
+    if (cap > 0) {
+      launch_interleaved<true, true, Epilogue::capped_exponentials>(context, forward, outputs, args.logits, nullptr,
+                                                                    arguments);
+    } else {
+      launch_interleaved<true, true, Epilogue::exponentials>(context, forward, outputs, args.logits, nullptr,
+                                                             arguments);
+    }
+  };
+  if (args.in_values) {
+    launch_logits(reinterpret_cast<const e4m3 *>(args.in_values), reinterpret_cast<const e4m3 *>(args.weight_values),
+                  Fp8Arguments{{}, {args.in_scale, args.factors}});
+  } else {
+    launch_logits(args.in, args.weight, ProductArguments{});
+  }
+  launch_overlapping(context, finish_kernel, ceil_divide(N, 32), threads, 0, args.losses, memory.scale, memory.weights,
+                     args.logits, memory.scaled, args.in, memory.row_sums, memory.reference, memory.derivative,
+                     args.targets, static_cast<int>(ceil_divide(Vp, interleaved_tile_n)), N, C, Vp, args.dloss,
+                     has_gradient);
+  if (args.din) {
+    ProductOutputs scaled;
+    scaled.rows = memory.scale;
+    const Product backward{args.logits, args.weight, true, false, N, C, Vp, Vp, C};
+    launch_plain<true, false, Epilogue::scaled>(context, backward, scaled, args.din, unsplit(backward));
+  }
+  if (args.dweight) {
+    const Product backward{args.logits, memory.scaled, false, false, Vp, C, N, Vp, C};
+    sm90::matmul_backward_weight(context, backward, args.dweight, args.dbias, memory.weights, args.accumulate,
+                                 memory.rest);
+  }
 }
 
 }  // namespace gpt2

@@ -42,7 +42,7 @@ function parseParameter(text: string): Parameter {
   if (!match) throw new Error(`cuda/gpt2.h: cannot read the parameter "${text.trim()}"`);
   const [, host, constant, base, stars, cName] = match as unknown as [string, Part, Part, string, string, string];
   const flags = { isPointer: stars !== '', isConst: constant !== undefined, isHost: host !== undefined };
-  const isFlag = cName === 'accumulate' || cName === 'gradients';
+  const isFlag = ['accumulate', 'gradients', 'fp8'].includes(cName);
   return { cName, name: camelCase(cName), base, ...flags, isFlag };
 }
 

@@ -29,6 +29,12 @@ function passed(parameter: Parameter): string {
   return parameter.isFlag ? `${parameter.cName} != 0` : parameter.cName;
 }
 
+/** A communicator that may be NULL stays a pointer. */
+const isOptionalRanks = ({ base }: Parameter, { communicator }: Op): boolean =>
+  base === 'gpt2_communicator' && communicator === 'optional';
+const checkedIn = (op: Op) => (parameter: Parameter) =>
+  isOptionalRanks(parameter, op) ? declared(parameter) : checked(parameter);
+
 const list = (parameters: readonly Parameter[], write: (parameter: Parameter) => string): string =>
   parameters.map(write).join(', ');
 
@@ -37,7 +43,7 @@ const sizesOfScratch = ({ parameters }: NativeFunction): readonly Parameter[] =>
 /** cuda/runtime/ops.generated.h */
 export function opsHeader(ops: readonly Op[], scratches: readonly NativeFunction[]): string {
   const declarations = [
-    ...ops.map(({ declaration }) => `int ${plain(declaration)}(${list(declaration.parameters, checked)});`),
+    ...ops.map((op) => `int ${plain(op.declaration)}(${list(op.declaration.parameters, checkedIn(op))});`),
     ...scratches.map(
       (scratch) => `int64_t ${plain(scratch)}(const gpt2_context &context, ${list(sizesOfScratch(scratch), checked)});`,
     ),
@@ -73,20 +79,38 @@ export function wrapped(text: string): string {
 
 const pairs = (names: readonly string[]): string => names.map((name) => `{"${name}", ${name}}`).join(', ');
 
+const inCpp = (relation: string): string => relation.replaceAll('NULL', 'nullptr');
+
+/** The end of a C++ string that says the values of the numbers in a relation. */
+function valuesIn(relation: string, { declaration }: Op): string {
+  const isNumber = (name: string) => declaration.parameters.some((each) => each.cName === name && !each.isPointer);
+  const numbers = [...new Set(namesIn(relation))].filter(isNumber);
+  const values = numbers.map((name) => `${name} = " + std::to_string(${name})`);
+  return values.length === 0 ? '"' : `, got ${values.join(' + ", ')}`;
+}
+
 /** The relations between arguments, checked after each argument: a size of 0 must not reach a division. */
-function relationsOf({ tensors, dtypes, relations, sizes }: Op): string[] {
+function relationsOf(op: Op): string[] {
+  const { tensors, dtypes, relations, sizes } = op;
   const names = sizes.map(({ cName }) => cName);
   const calls: string[] = [];
   if (names.includes('B') && names.includes('T')) {
     calls.push('that(static_cast<int64_t>(B) * T <= INT32_MAX, "B * T below 2^31")');
   }
   for (const relation of relations) {
-    const values = [...new Set(namesIn(relation))].map((name) => `${name} = " + std::to_string(${name})`);
-    calls.push(`that(${relation}, "${relation}, got ${values.join(' + ", ')})`);
+    calls.push(`that(${inCpp(relation)}, "${relation}${valuesIn(relation, op)})`);
   }
-  for (const { parameter, together } of tensors) {
-    if (together === undefined) continue;
+  for (const { parameter, together, where } of tensors) {
     const { cName } = parameter;
+    if (where) {
+      const condition = `${where.argument} ${where.operator} ${where.value}`;
+      const holds = where.orNull
+        ? `!${cName} || ${inCpp(condition)}`
+        : `(${cName} != nullptr) == (${inCpp(condition)})`;
+      const text = `${cName} ${where.orNull ? 'only' : 'exactly'} where ${condition}`;
+      calls.push(`that(${holds}, "${text}${valuesIn(where.argument, op)})`);
+    }
+    if (together === undefined) continue;
     calls.push(`that(!${cName} == !${together}, "both ${cName} and ${together}, or neither")`);
   }
   for (const dtype of dtypes) {
@@ -97,10 +121,10 @@ function relationsOf({ tensors, dtypes, relations, sizes }: Op): string[] {
 }
 
 function checksOf(op: Op, scratch: string | undefined): string {
-  const { tensors, sizes, hasRanks } = op;
+  const { tensors, sizes, communicator } = op;
   const required = tensors.filter(({ isOptional }) => !isOptional).map(({ parameter }) => parameter.cName);
   const arguments_ = [`sizes({${pairs(sizes.map(({ cName }) => cName))}})`, `tensors({${pairs(required)}})`];
-  if (hasRanks) arguments_.push('handles({{"a communicator", communicator}})');
+  if (communicator === 'required') arguments_.push('handles({{"a communicator", communicator}})');
   const relations = relationsOf(op);
   const lines = [`  check.${arguments_.join('\n      .')};`];
   if (relations.length > 0) lines.push(`  if (!check.failed()) {\n    check.${relations.join('\n        .')};\n  }`);
@@ -109,20 +133,20 @@ function checksOf(op: Op, scratch: string | undefined): string {
 }
 
 function exported(op: Op): string {
-  const { declaration, workspace, hasRanks } = op;
+  const { declaration, workspace, communicator } = op;
   const { symbol, parameters } = declaration;
   const args = workspace?.args.map((arg, index) =>
     sizesOfScratch(workspace.scratch)[index]!.isFlag && /^\d$/.test(arg) ? String(arg === '1') : arg,
   );
   const scratch = workspace && `ops::${plain(workspace.scratch)}(*context, ${args!.join(', ')})`;
-  const [open, close] = hasRanks
+  const [open, close] = communicator
     ? [' try {', '} catch (...) {\n  return gpt2::thrown(context, __func__);\n}']
     : [' {', '}'];
   return `int ${symbol}(${list(parameters, declared)})${open}
   Check check(context, __func__);
 ${checksOf(op, scratch)}
   if (check.failed()) return check.status();
-  return ops::${plain(declaration)}(${list(parameters, passed)});
+  return ops::${plain(declaration)}(${list(parameters, (each) => (isOptionalRanks(each, op) ? each.cName : passed(each)))});
 ${close}`;
 }
 
@@ -162,7 +186,7 @@ const inFloats = (parameter: Parameter): string =>
 
 /** cuda/cpu/kernels.generated.h */
 export function kernelTable(ops: readonly Op[], scratches: readonly NativeFunction[]): string {
-  const perDevice = ops.filter(({ hasRanks }) => !hasRanks);
+  const perDevice = ops.filter(({ communicator }) => !communicator);
   const members = [
     ...perDevice.map((op) => `  void (*${plain(op.declaration)})(Task, ${list(kernelParameters(op), inFloats)});`),
     ...scratches.map(
@@ -226,7 +250,7 @@ function scratchDispatch(scratch: NativeFunction): string {
 
 /** cuda/cpu/ops.generated.cpp */
 export function cpuOps(ops: readonly Op[], scratches: readonly NativeFunction[]): string {
-  const perDevice = ops.filter(({ hasRanks }) => !hasRanks);
+  const perDevice = ops.filter(({ communicator }) => !communicator);
   return `${heading("// The ops on the CPU: passes each to the kernel of the context's code path. Collectives are in collectives.cpp.")}#include "../runtime/ops.generated.h"
 
 #include "../runtime/checks.h"

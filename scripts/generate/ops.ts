@@ -1,6 +1,6 @@
 // Makes src/ops/ops.generated.ts: the contract of each op as data, and a function for each, with arguments by name.
 import { camelCase, jsDoc, type NativeFunction, type Parameter } from './header.ts';
-import { namesIn, type Op, type TensorShape } from './shapes.ts';
+import { namesIn, type Op, type TensorShape, type Where } from './shapes.ts';
 
 const quoted = (values: readonly string[]): string => `[${values.map((value) => `'${value}'`).join(', ')}]`;
 const joined = (object: Record<string, string | undefined>): string =>
@@ -10,7 +10,8 @@ const joined = (object: Record<string, string | undefined>): string =>
     .join(', ');
 const text = (value: string | undefined): string | undefined => (value === undefined ? undefined : `'${value}'`);
 /** Names of parameters as TypeScript spells them. */
-const inTypeScript = (expression: string): string => expression.replace(/[A-Za-z_]\w*/g, camelCase);
+const inTypeScript = (expression: string): string =>
+  expression.replace(/[A-Za-z_]\w*/g, (name) => (name === 'NULL' ? 'null' : camelCase(name)));
 
 function typeOf({ parameter, dtype }: TensorShape): string {
   if (dtype === 'gradient') return 'gradient';
@@ -31,24 +32,35 @@ function tensorContract(shape: TensorShape, constants: ReadonlyMap<string, numbe
     columns: text(shape.columns && inTypeScript(shape.columns)),
     isOptional: shape.isOptional ? 'true' : undefined,
     together: text(shape.together && camelCase(shape.together)),
+    where: shape.where && whereContract(shape.where, constants),
     mayBe: shape.mayBe.length > 0 ? quoted(shape.mayBe.map(camelCase)) : undefined,
   });
   return `      ${shape.parameter.name}: { ${fields} },`;
 }
 
-function relation(expression: string): string {
-  const names = [...new Set(namesIn(expression))].map(camelCase);
-  const fields = names.map((name) => `${name}: number`).join('; ');
+function whereContract({ argument, operator, value, orNull }: Where, constants: ReadonlyMap<string, number>): string {
+  const number = value === 'NULL' ? 'null' : String(constants.get(value) ?? value);
+  return `{ ${joined({ argument: text(camelCase(argument)), operator: text(operator), value: number, orNull: String(orNull) })} }`;
+}
+
+/** The arguments that an expression names, and their types. */
+function argumentsIn(expression: string, { declaration }: Op): { names: string[]; fields: string } {
+  const isPointer = (name: string) => declaration.parameters.some((each) => each.name === name && each.isPointer);
+  const names = [...new Set(namesIn(expression))].filter((name) => name !== 'NULL').map(camelCase);
+  return { names, fields: names.map((name) => `${name}: ${isPointer(name) ? 'Pointer | null' : 'number'}`).join('; ') };
+}
+
+function relation(expression: string, op: Op): string {
+  const { names, fields } = argumentsIn(expression, op);
   const condition = inTypeScript(expression).replaceAll(/[=!]=/g, '$&=');
   return `{ text: '${inTypeScript(expression)}', holds: ({ ${names.join(', ')} }: { ${fields} }) => ${condition} }`;
 }
 
-function workspace({ workspace, tensors }: Op): string {
+function workspace(op: Op): string {
+  const { workspace } = op;
   if (!workspace) return '';
   const { scratch } = workspace;
-  const names = [...new Set(workspace.args.flatMap(namesIn))].map(camelCase);
-  const isTensor = (name: string) => tensors.some(({ parameter }) => parameter.name === name);
-  const fields = names.map((name) => `${name}: ${isTensor(name) ? 'Pointer | null' : 'number'}`).join('; ');
+  const { names, fields } = argumentsIn(workspace.args.join(), op);
   const sizes = joined(
     Object.fromEntries(
       scratch.parameters.slice(2).map(({ name, isFlag }, index) => {
@@ -72,8 +84,8 @@ ${tensors.map((tensor) => tensorContract(tensor, constants)).join('\n')}
     },
     sizes: ${quoted(sizes.map(({ name }) => name))},
     scalars: ${quoted(scalarsOf(op).map(({ name }) => name))},
-    flags: ${quoted(flags)},
-    relations: [${relations.map(relation).join(', ')}],${workspace(op)}
+    flags: ${quoted(flags)},${op.communicator ? '\n    hasRanks: true,' : ''}
+    relations: [${relations.map((each) => relation(each, op)).join(', ')}],${workspace(op)}
   },`;
 }
 
@@ -102,6 +114,7 @@ function opFunction(op: Op): string {
   const { declaration, tensors } = op;
   const fields = [
     ...tensors.map(({ parameter, isOptional }) => `${parameter.name}: Tensor${isOptional ? ' | null' : ''}`),
+    ...(op.communicator ? ['communicator: Pointer | null'] : []),
     ...[...givenSizes(op), ...scalarsOf(op)].map(({ name }) => `${name}: number`),
     ...flagsOf(op).map(({ name }) => `${name}: boolean`),
   ];
@@ -122,8 +135,8 @@ export function ops(
   scratches: readonly NativeFunction[],
   constants: ReadonlyMap<string, number>,
 ): string {
-  // Ops of several ranks need the communicator; src/ops/collectives.ts has them.
-  const perDevice = all.filter(({ hasRanks }) => !hasRanks);
+  // Ops that need a communicator are not here: src/ops/collectives.ts has them.
+  const perDevice = all.filter(({ communicator }) => communicator !== 'required');
   return `// Made from cuda/gpt2.h by scripts/generate (npm run generate). Do not edit.
 // Every op: its contract as data, and a function that checks its arguments against the contract and calls the library.
 import type { Pointer } from '../native/bindings.generated.ts';

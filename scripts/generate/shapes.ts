@@ -17,10 +17,22 @@ export interface TensorShape {
   readonly by?: string;
   /** A dimension: the number of accessed elements at the start of each row. */
   readonly columns?: string;
+  /** Whether it is NULL in some calls. */
   readonly isOptional: boolean;
   /** The tensor that is NULL exactly when this one is. */
   readonly together?: string;
+  readonly where?: Where;
   readonly mayBe: readonly string[];
+}
+
+/** A tensor is NULL unless `argument` has, or with "!=" has not, this value. */
+export interface Where {
+  readonly argument: string;
+  readonly operator: '==' | '!=';
+  /** A number, a constant or NULL. */
+  readonly value: string;
+  /** Whether it may be NULL there too. */
+  readonly orNull: boolean;
 }
 
 export interface Op {
@@ -32,8 +44,8 @@ export interface Op {
   readonly workspace?: { readonly scratch: NativeFunction; readonly args: readonly string[] };
   /** Parameters that give a tensor's dtype. */
   readonly dtypes: ReadonlySet<string>;
-  /** Whether the op takes a communicator. */
-  readonly hasRanks: boolean;
+  /** Whether the op needs a communicator; undefined if it takes none. */
+  readonly communicator?: 'required' | 'optional';
   /** Integer parameters that must be at least 1. */
   readonly sizes: readonly Parameter[];
 }
@@ -49,10 +61,13 @@ const accesses: Record<string, Access> = {
 };
 
 const entry =
-  /^(?<name>\w+) ?(?<access>=|\+=|\(\w+\)|) \[(?<dimensions>[^\]]+)\](?:: (?<dtype>\w+))?(?: < (?<below>\w+))?(?: by (?<by>\w+))?(?: first (?<columns>\w+))?(?<optional> or NULL(?: with (?<together>\w+))?)?(?: may be (?<first>\w+)(?: or (?<second>\w+))?)?$/;
+  /^(?<name>\w+) ?(?<access>=|\+=|\(\w+\)|) \[(?<dimensions>[^\]]+)\](?:: (?<dtype>\w+))?(?: < (?<below>\w+))?(?: by (?<by>\w+))?(?: first (?<columns>\w+))?(?<optional> or NULL(?: with (?<together>\w+))?)?(?: where (?<argument>\w+) (?<operator>==|!=) (?<value>\w+))?(?: may be (?<first>\w+)(?: or (?<second>\w+))?)?$/;
 /** A number; or a name with ">=" or a factor before it, and after it "+" and a number or "/" and a number or name. */
 const dimension = /^(?:(?<atLeast>>=)?(?<factor>\d+)?(?<name>[A-Za-z]\w*)(?:\+\d+|\/(?<divisor>\w+))?|\d+)$/;
 const relationTokens = /^(?:\s|\d+|[A-Za-z]\w*|<=|>=|==|!=|\|\||&&|[<>+\-*/%()])+$/;
+
+/** The line of a communicator that may be NULL; a required one has no line. */
+const orNoRanks = 'communicator or NULL';
 
 const isInteger = ({ base, isPointer }: Parameter): boolean => !isPointer && /^u?int(32|64)_t$/.test(base);
 export const namesIn = (expression: string): string[] => expression.match(/[A-Za-z_]\w*/g) ?? [];
@@ -95,7 +110,8 @@ function parseOp(
   const known = (name: string, line: string): string =>
     byName.has(name) ? name : refuse(`"${line}" names ${name}, which is no parameter`);
   const [list = '', ...clauses] = split(declaration.shapes.replace(/\s+/g, ' ').trim(), ';');
-  const tensors = split(list, ',').map((line) => parseTensor(line, byName, refuse));
+  const lines = split(list, ',');
+  const tensors = lines.filter((line) => line !== orNoRanks).map((line) => parseTensor(line, byName, refuse));
 
   const ofOp = parameters.filter(({ isPointer, base }) => isPointer && !base.startsWith('gpt2_'));
   const wanted = ofOp.map(({ cName }) => cName).join(', ');
@@ -109,8 +125,17 @@ function parseOp(
     }
   }
 
-  const hasRanks = parameters.some(({ base }) => base === 'gpt2_communicator');
-  const free = hasRanks ? ['R', 'P'] : [];
+  const ranks = lines.includes(orNoRanks) ? 'optional' : 'required';
+  const communicator = parameters.some(({ base }) => base === 'gpt2_communicator') ? ranks : undefined;
+  const free = communicator === 'required' ? ['R', 'P'] : [];
+  for (const { parameter, together, where } of tensors) {
+    if (!where) continue;
+    const { argument, value } = where;
+    const isTensor = byName.get(argument)!.isPointer;
+    if (isTensor !== (value === 'NULL') || !(isTensor || constants.has(value) || /^\d+$/.test(value)) || together) {
+      refuse(`cannot read "where ${argument} ${where.operator} ${value}" of ${parameter.cName}`);
+    }
+  }
   for (const { dimensions, columns = '1', parameter } of tensors) {
     const expressions = [...dimensions, columns].map((text) => text.replace(/^(>=)?\d*/, ''));
     for (const name of expressions.flatMap(namesIn)) {
@@ -128,7 +153,7 @@ function parseOp(
     if (!found) {
       if (!relationTokens.test(clause)) refuse(`cannot read "${clause}"`);
       const relation = clause.replace(/[A-Za-z_]\w*/g, (name) => String(constants.get(name) ?? name));
-      for (const name of namesIn(relation)) known(name, clause);
+      for (const name of namesIn(relation)) if (name !== 'NULL') known(name, clause);
       relations.push(relation);
       continue;
     }
@@ -145,7 +170,7 @@ function parseOp(
     (parameter) =>
       isInteger(parameter) && !parameter.isFlag && !dtypes.has(parameter.cName) && !hasRange(parameter.cName),
   );
-  return { declaration, tensors, relations, workspace, dtypes, hasRanks, sizes };
+  return { declaration, tensors, relations, workspace, dtypes, communicator, sizes };
 }
 
 function parseTensor(
@@ -156,9 +181,10 @@ function parseTensor(
   const match = entry.exec(line)?.groups;
   if (!match) return refuse(`cannot read "${line}"`);
   const { name, access, dimensions, dtype, below, by, columns, optional, together, first, second } = match;
+  const { argument, operator, value } = match;
   const parameter = byName.get(name!) ?? refuse(`"${line}" is no parameter`);
   const mode = accesses[access!] ?? refuse(`"${access}" in "${line}" is no access`);
-  const names = [dtype === 'gradient' ? undefined : dtype, below, by, together, first, second].filter(
+  const names = [dtype === 'gradient' ? undefined : dtype, below, by, together, argument, first, second].filter(
     (other) => other !== undefined,
   );
   for (const other of names) if (!byName.has(other)) refuse(`"${line}" names ${other}, which is no parameter`);
@@ -166,6 +192,21 @@ function parseTensor(
   const sizes = split(dimensions!, ',');
   for (const size of sizes) if (!dimension.test(size)) refuse(`cannot read the dimension "${size}" in "${line}"`);
   const mayBe = [first, second].filter((other) => other !== undefined);
-  const isOptional = optional !== undefined;
-  return { parameter, access: mode, dimensions: sizes, dtype, below, by, columns, isOptional, together, mayBe };
+  const isOptional = optional !== undefined || argument !== undefined;
+  const where = argument !== undefined && {
+    where: { argument, operator: operator as Where['operator'], value: value!, orNull: optional !== undefined },
+  };
+  return {
+    parameter,
+    access: mode,
+    dimensions: sizes,
+    dtype,
+    below,
+    by,
+    columns,
+    isOptional,
+    together,
+    ...where,
+    mayBe,
+  };
 }

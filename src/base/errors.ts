@@ -94,11 +94,15 @@ export class UsageError extends Gpt2Error {
 }
 
 /**
- * Tags the message of an error, as `words` does.
- * @example throw gpt2Error`${path} has no checkpoint; give another --model`;
+ * Tags the message of an error, as `words` does. An error among the values is quoted by its message, and becomes the cause.
+ * @example throw gpt2Error`${path} cannot be read: ${cause}; give another --model`;
  */
-export const gpt2Error = (texts: TemplateStringsArray, ...values: readonly unknown[]): Gpt2Error =>
-  new Gpt2Error(words(texts, ...values));
+export function gpt2Error(texts: TemplateStringsArray, ...values: readonly unknown[]): Gpt2Error {
+  const cause = values.find((value) => value instanceof Error);
+  return new Gpt2Error(words(texts, ...values.map((value) => (value instanceof Error ? value.message : value))), {
+    cause,
+  });
+}
 
 /** Tags the message of a usage error, whose `options` are those whose flags the message names. */
 export const usageError = (texts: TemplateStringsArray, ...values: readonly unknown[]): UsageError =>

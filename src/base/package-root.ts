@@ -13,12 +13,12 @@ function findPackageRoot(): string {
 /** The folder that holds this package's package.json. */
 export const packageRoot: string = findPackageRoot();
 
+export const packageDescription = (): { name: string; version: string; engines: { node: string } } =>
+  JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8'));
+
 /** "gpt2.ts 0.1.0" */
 export function programVersion(): string {
-  const { name, version } = JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8')) as Record<
-    'name' | 'version',
-    string
-  >;
+  const { name, version } = packageDescription();
   return `${name} ${version}`;
 }
 

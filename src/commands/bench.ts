@@ -10,8 +10,10 @@ import {
   benchGeneration,
   benchTraining,
   dataSheetFlops,
+  formatCount,
   formatDuration,
   formatRate,
+  formatTable,
   gpt2Error,
   leastMs,
   type OptionName,
@@ -21,10 +23,10 @@ import {
   presetNames,
   rateNote,
   readClocks,
+  real,
   whole,
 } from '../program.ts';
-import { count, numberOption } from './number-option.ts';
-import { flagsOf, optionsFromFlags, tableOption } from './option-of-table.ts';
+import { count, numberOption, optionsFromFlags, tableOption, trainArguments } from './option-of-table.ts';
 import { notice, writeResult } from './output.ts';
 import { formatBytes } from './progress.ts';
 
@@ -59,10 +61,8 @@ Examples:
     );
   for (const name of shared) command.addOption(tableOption(name, changes[name]));
   command
-    .addOption(numberOption('--steps <N>', 'number of measured steps', { least: 1, most: 1_000_000 }, 50))
-    .addOption(
-      numberOption('--warmup-seconds <S>', 'seconds of warmup steps before', { kind: 'any', least: 0, most: 3600 }, 10),
-    )
+    .addOption(numberOption('--steps <N>', 'number of measured steps', whole(1, 1_000_000), 50))
+    .addOption(numberOption('--warmup-seconds <S>', 'seconds of warmup steps before', real(0, 3600), 10))
     .addOption(
       numberOption('--generate <N>', 'measure generating texts of N tokens instead of training', count).conflicts(
         ofTraining,
@@ -90,7 +90,6 @@ Examples:
   });
 }
 
-/** Measures training, and prints a table. */
 async function measureTraining(options: TrainOptions, flags: Record<string, unknown>): Promise<object> {
   let clocks: string | null = null;
   const [steps, warmup] = [flags.steps as number, flags.warmupSeconds as number];
@@ -114,17 +113,14 @@ async function measureTraining(options: TrainOptions, flags: Record<string, unkn
 
 /** Milliseconds from the start of a `train` process to the end of its first step; the faster of two runs. */
 async function timeToFirstStep(options: TrainOptions): Promise<number> {
-  const flags = flagsOf(options);
   const folder = mkdtempSync(join(tmpdir(), 'gpt2-bench-'));
   const once = (name: string): Promise<number> =>
     new Promise((done, failed) => {
       const started = performance.now();
-      const train = ['train', ...flags, '--steps', '1000', '--val-every', '0', '--sample-every', '0', '--json'];
-      const child = spawn(
-        process.execPath,
-        [...process.execArgv, process.argv[1]!, ...train, '--out', join(folder, name)],
-        { stdio: ['ignore', 'pipe', 'inherit'] },
-      );
+      const run: TrainOptions = { steps: 1000, valEvery: 0, sampleEvery: 0, json: true, out: join(folder, name) };
+      const child = spawn(process.execPath, trainArguments({ ...options, ...run }), {
+        stdio: ['ignore', 'pipe', 'inherit'],
+      });
       let text = '';
       child.stdout.on('data', (part: Buffer) => {
         text += part;
@@ -149,7 +145,7 @@ type Measured = BenchReport & { clocks: string | null; data: string; firstStepMs
 const percent = (part: number, whole: number): string => `${((100 * part) / whole).toFixed(1)}%`;
 
 /** "3.1% more", "70.6% less" */
-export const difference = (used: number, planned: number): string =>
+const difference = (used: number, planned: number): string =>
   `${percent(Math.abs(used - planned), planned)} ${used < planned ? 'less' : 'more'}`;
 
 /** "driver counts 24.1 GiB (3.1% more)" */
@@ -166,54 +162,37 @@ function table(all: Measured): string {
   const { device, step, peaks, memory, ops } = all;
   // On a CPU these rates bound no op: data in the caches are read faster than a copy of large arrays.
   const hasLimits = device.library !== 'cpu';
-  const flops = (step.tokensPerSecond.median * all.flopsPerToken) / 1e12;
+  const rate = step.tokensPerSecond.median * all.flopsPerToken;
   const sheet = dataSheetFlops(device.device, all.dtype);
+  const energy = step.tokensPerJoule;
+  const figures = {
+    'tokens/s': `${formatCount(Math.round(step.tokensPerSecond.median))} (median; ${formatCount(Math.round(step.tokensPerSecond.p95))} at the 95th percentile of step times)`,
+    step: `${step.ms.median.toFixed(3)} ms median, ${step.ms.p95.toFixed(3)} p95, ${step.ms.least.toFixed(3)} to ${step.ms.most.toFixed(3)}`,
+    host: `${step.hostMs.toFixed(3)} ms a step enqueuing work, ${percent(step.hostMs, step.ms.median)} of the step`,
+    rate: `${teraflops(rate)} TFLOP/s = tokens/s x ${(all.flopsPerToken / 1e6).toFixed(1)} MFLOP a token (6 x weights in matmuls + 6 x layers x T x channels)`,
+    energy: energy && `${energy.toFixed(1)} tokens/J: ${step.joules!.toFixed(2)} J a step, by the GPU's counter`,
+    MFU: sheet && `${percent(rate, sheet)} of the data sheet's ${sheet / 1e12} TFLOP/s${rateNote(all.dtype)}`,
+    [hasLimits ? 'limits' : 'device']:
+      `copy ${(peaks.copyBytesPerSecond / 1e9).toFixed(0)} GB/s; our matmul of ${peaks.matmulSize}^3 ${teraflops(peaks.matmulFlopsPerSecond)} TFLOP/s${peaks.fp8FlopsPerSecond === undefined ? '' : `, in FP8 ${teraflops(peaks.fp8FlopsPerSecond)}`}`,
+    'first step': all.firstStepMs && `${all.firstStepMs.toFixed(0)} ms after the start of the program`,
+    memory: `planned ${formatBytes(memory.plannedTotal)}, ${counted(device.library, memory.used, memory.plannedTotal)}${device.library === 'cpu' ? '' : `; in use before: ${formatBytes(memory.before)}`}`,
+  };
   const lines = [
-    `${all.config.layers} layers, ${all.config.channels} channels, ${all.parameters.toLocaleString('en-US')} parameters, ${all.dtype}, batch ${all.batch} x ${all.sequence} x ${all.accumulation}, on ${device.device} (${device.codePath}); ${all.data}`,
+    `${all.config.layers} layers, ${all.config.channels} channels, ${formatCount(all.parameters)} parameters, ${all.dtype}, batch ${all.batch} x ${all.sequence} x ${all.accumulation}, on ${device.device} (${device.codePath}); ${all.data}`,
     ...(all.clocks ? [`while measuring: ${all.clocks}`] : []),
     '',
-    `tokens/s      ${Math.round(step.tokensPerSecond.median).toLocaleString('en-US')} (median; ${Math.round(step.tokensPerSecond.p95).toLocaleString('en-US')} at the 95th percentile of step times)`,
-    `step          ${step.ms.median.toFixed(3)} ms median, ${step.ms.p95.toFixed(3)} p95, ${step.ms.least.toFixed(3)} to ${step.ms.most.toFixed(3)}`,
-    `host          ${step.hostMs.toFixed(3)} ms a step enqueuing work, ${percent(step.hostMs, step.ms.median)} of the step`,
-    `rate          ${teraflops(flops * 1e12)} TFLOP/s = tokens/s x ${(all.flopsPerToken / 1e6).toFixed(1)} MFLOP a token (6 x weights in matmuls + 6 x layers x T x channels)`,
-    ...(step.tokensPerJoule === undefined
-      ? []
-      : [
-          `energy        ${step.tokensPerJoule.toFixed(1)} tokens/J: ${step.joules!.toFixed(2)} J a step, by the GPU's counter`,
-        ]),
-    ...(sheet
-      ? [
-          `MFU           ${percent(flops * 1e12, sheet)} of the data sheet's ${sheet / 1e12} TFLOP/s${rateNote(all.dtype)}`,
-        ]
-      : []),
-    `${hasLimits ? 'limits' : 'device'}        copy ${(peaks.copyBytesPerSecond / 1e9).toFixed(0)} GB/s; our matmul of ${peaks.matmulSize}^3 ${teraflops(peaks.matmulFlopsPerSecond)} TFLOP/s${peaks.fp8FlopsPerSecond === undefined ? '' : `, in FP8 ${teraflops(peaks.fp8FlopsPerSecond)}`}`,
-    ...(all.firstStepMs === null
-      ? []
-      : [`first step    ${all.firstStepMs.toFixed(0)} ms after the start of the program`]),
-    `memory        planned ${formatBytes(memory.plannedTotal)}, ${counted(device.library, memory.used, memory.plannedTotal)}${device.library === 'cpu' ? '' : `; in use before: ${formatBytes(memory.before)}`}`,
+    ...Object.entries(figures).flatMap(([name, text]) => (text ? [`${name.padEnd(13)} ${text}`] : [])),
     ...Object.entries(memory.planned).map(([kind, bytes]) => `  ${kind.padEnd(21)} ${formatBytes(bytes)}`),
   ];
   if (ops.length === 0) return lines.join('\n');
-  const head = 'op                               calls         ms      total   share   TFLOP/s     GB/s';
-  lines.push('', hasLimits ? `${head}  of limit` : head);
-  for (const { name: op, calls, ms, flops: work, fp8Flops, bytes } of ops) {
-    lines.push(
-      [
-        op.padEnd(32),
-        String(calls).padStart(6),
-        ms.toFixed(4).padStart(11),
-        (ms * calls).toFixed(3).padStart(11),
-        percent(ms * calls, step.ms.median).padStart(8),
-        (work > 0 ? formatRate(work / ms / 1e9) : '').padStart(10),
-        (bytes > 0 ? (bytes / ms / 1e6).toFixed(0) : '').padStart(9),
-        (hasLimits && bytes > 0 ? percent(leastMs(peaks, { flops: work, fp8Flops, bytes }), ms) : '').padStart(10),
-      ]
-        .join('')
-        .trimEnd(),
-    );
-  }
+  const rows = ops.map(({ name, calls, ms, flops: work, fp8Flops, bytes }) => [
+    ...[name, String(calls), ms.toFixed(4), (ms * calls).toFixed(3), percent(ms * calls, step.ms.median)],
+    ...[work > 0 ? formatRate(work / ms / 1e9) : '', bytes > 0 ? (bytes / ms / 1e6).toFixed(0) : ''],
+    hasLimits && bytes > 0 ? percent(leastMs(peaks, { flops: work, fp8Flops, bytes }), ms) : '',
+  ]);
   const sum = ops.reduce((total, { ms, calls }) => total + ms * calls, 0);
-  lines.push(`${'sum'.padEnd(32)}${sum.toFixed(3).padStart(28)}${percent(sum, step.ms.median).padStart(8)}`);
+  const head = ['op', 'calls', 'ms', 'total', 'share', 'TFLOP/s', 'GB/s', hasLimits ? 'of limit' : ''];
+  lines.push('', formatTable([head, ...rows, ['sum', '', '', sum.toFixed(3), percent(sum, step.ms.median)]]));
   if (hasLimits) {
     lines.push(
       'limit: the longer of two times: operations at the rate of our matmul, bytes (each once) at that of a copy',

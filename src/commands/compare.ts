@@ -30,14 +30,14 @@ import {
   type Ranking,
   rankingTable,
   rankRuns,
+  real,
   referenceNames,
   renderPng,
   terminalPlot,
   unlike,
   usageError,
 } from '../program.ts';
-import { numberOption } from './number-option.ts';
-import { repeated } from './option-of-table.ts';
+import { numberOption, repeated } from './option-of-table.ts';
 import { jsonLine, writeResult } from './output.ts';
 
 interface Flags {
@@ -100,7 +100,7 @@ export function compareCommand(): Command {
       numberOption(
         '--tolerance <X>',
         "limit of the difference at every step of every series, in place of a reference's",
-        { kind: 'any', least: 0, most: Number.MAX_VALUE },
+        real(0, Number.MAX_VALUE),
       ),
     )
     .addOption(

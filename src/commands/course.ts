@@ -7,6 +7,7 @@ import {
   checkCourse,
   climb,
   ExitError,
+  formatCount,
   formatTable,
   type LadderOptions,
   type MeasuredStep,
@@ -16,8 +17,7 @@ import {
   startCourse,
   whole,
 } from '../program.ts';
-import { count, numberOption } from './number-option.ts';
-import { optionsFromFlags, repeated, tableOption } from './option-of-table.ts';
+import { count, numberOption, optionsFromFlags, repeated, tableOption, timeLimitOption } from './option-of-table.ts';
 import { notice, writeResult } from './output.ts';
 
 const examples = `
@@ -51,9 +51,7 @@ export function courseCommand(): Command {
   const checking = new Command('check')
     .description('Test your exercises in the emulator, and print the score')
     .argument('[FOLDER]', folderHelp, 'my-course')
-    .addOption(
-      numberOption('--time-limit <S>', 'seconds that a kernel may run', { kind: 'any', least: 0.1, most: 86_400 }, 30),
-    )
+    .addOption(timeLimitOption())
     .addHelpText('after', '\nExamples:\n  npm run gpt2 -- course check\n\nExit code: 1 unless all are solved.\n')
     .action(check);
   const ladder = new Command('ladder')
@@ -131,8 +129,7 @@ async function ladderOf({ steps, chapter, out, plot, ...flags }: LadderFlags): P
 }
 
 /** "12,345", "0.87" */
-const formatRate = (rate: number): string =>
-  rate < 100 ? rate.toPrecision(2) : Math.round(rate).toLocaleString('en-US');
+const formatRate = (rate: number): string => (rate < 100 ? rate.toPrecision(2) : formatCount(Math.round(rate)));
 
 const ladderSvg = (measured: readonly MeasuredStep[], source: string): string =>
   barsSvg({

@@ -26,6 +26,7 @@ import {
   checkInferenceMemory,
   checkSequence,
   chooseInferenceBatch,
+  formatCount,
   gpt2Error,
   isRoot,
   launchRanks,
@@ -40,8 +41,7 @@ import {
   stopWithLauncher,
   threadsOf,
 } from '../program.ts';
-import { count, numberOption } from './number-option.ts';
-import { modelOption, tableOption } from './option-of-table.ts';
+import { count, modelOption, numberOption, tableOption } from './option-of-table.ts';
 import { jsonLine, notice as tell } from './output.ts';
 import { clearStatus, isLive, showShare, withProgress } from './progress.ts';
 
@@ -215,17 +215,16 @@ function openData(flags: Flags, weights: Weights) {
 
 function lossLines(data: string, role: Role, evaluation: Evaluation, milliseconds: number): string {
   const { loss, standardError, perplexity, bitsPerByte, tokens, bytes, sequences, batch, sequence } = evaluation;
-  const number = (value: number) => value.toLocaleString('en-US');
   const figures = [
     `loss ${loss.toFixed(4)}${standardError === undefined ? '' : ` ± ${standardError.toFixed(4)}`}`,
     `perplexity ${perplexity.toPrecision(5)}`,
     ...(bitsPerByte === undefined ? [] : [`bits per byte ${bitsPerByte.toFixed(4)}`]),
-    `${number(tokens)} tokens`,
-    ...(bytes === undefined ? [] : [`${number(bytes)} bytes`]),
+    `${formatCount(tokens)} tokens`,
+    ...(bytes === undefined ? [] : [`${formatCount(bytes)} bytes`]),
   ];
   const rate = Math.round((tokens / milliseconds) * 1000);
-  const all = `${number(sequences)} ${sequences === 1 ? 'sequence' : 'sequences'} of ${sequence}, ${batch} at a time`;
-  return `${data} ${role}: ${figures.join('   ')}\n${all}, ${number(rate)} tokens/s\n`;
+  const all = `${formatCount(sequences)} ${sequences === 1 ? 'sequence' : 'sequences'} of ${sequence}, ${batch} at a time`;
+  return `${data} ${role}: ${figures.join('   ')}\n${all}, ${formatCount(rate)} tokens/s\n`;
 }
 
 function hellaswagLine(path: string, { acc, accNorm, correct, correctNorm, questions }: HellaswagScore): string {

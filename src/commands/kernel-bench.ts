@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import { benchJobs, jobsOf, KernelProcess } from '../program.ts';
 import { type LabFlags, labCommand, labOptions, printLine } from './kernel-test.ts';
-import { count, numberOption } from './number-option.ts';
+import { count, numberOption } from './option-of-table.ts';
 
 const notes = `
 Examples:

@@ -1,10 +1,9 @@
 // The command `kernel show`: the compiler's results for kernels.
 import { Command, Option } from 'commander';
 import { type Dtype, loadCards } from '../index.ts';
-import { readSource, showKernels, usageError } from '../program.ts';
+import { readSource, showKernels, usageError, whole } from '../program.ts';
 import { gpuOption, ownGpu, type SourceFlags, sourceOptions, withSourceOptions } from './kernel-build.ts';
-import { numberOption } from './number-option.ts';
-import { tableOption } from './option-of-table.ts';
+import { numberOption, tableOption } from './option-of-table.ts';
 
 const notes = `
 Without --ptx or --sass it prints a table: registers, shared memory and spills of each kernel, its launches in a training step of d12, how
@@ -37,12 +36,9 @@ export function kernelShowCommand(): Command {
     .option('--registers', 'registers, memory, spills and occupancy; the default')
     .addOption(new Option('--ptx', "PTX, with the source's lines between").conflicts(['registers', 'sass']))
     .addOption(new Option('--sass', "SASS, the GPU's instructions; needs nvdisasm").conflicts('registers'))
-    .addOption(numberOption('--block <N>', 'of a file: threads in a block (default: 256)', { least: 1, most: 1024 }))
+    .addOption(numberOption('--block <N>', 'of a file: threads in a block (default: 256)', whole(1, 1024)))
     .addOption(
-      numberOption('--shared <BYTES>', 'of a file: dynamic shared memory of a block (default: 0)', {
-        least: 0,
-        most: 2 ** 20,
-      }),
+      numberOption('--shared <BYTES>', 'of a file: dynamic shared memory of a block (default: 0)', whole(0, 2 ** 20)),
     );
   return withSourceOptions(command)
     .addHelpText('after', notes)

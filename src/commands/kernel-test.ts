@@ -12,8 +12,7 @@ import {
   sanitize,
   testJobs,
 } from '../program.ts';
-import { numberOption } from './number-option.ts';
-import { tableOption } from './option-of-table.ts';
+import { tableOption, timeLimitOption } from './option-of-table.ts';
 
 const examples = `
 Examples:
@@ -36,9 +35,7 @@ export const labCommand = (name: string, description: string): Command =>
     .argument('<FOLDER>', 'folder with a card.ts or card.mjs')
     .addOption(tableOption('device'))
     .addOption(tableOption('dtype', { default: { text: 'each that the card takes' } }))
-    .addOption(
-      numberOption('--time-limit <S>', 'seconds that a kernel may run', { kind: 'any', least: 0.1, most: 86_400 }, 30),
-    );
+    .addOption(timeLimitOption());
 
 export const labOptions = (folder: string, { device, dtype, timeLimit }: LabFlags): LabOptions => ({
   ...{ folder, device: selectDevice(device ?? 'auto'), dtype, seconds: timeLimit },

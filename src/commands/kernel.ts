@@ -13,7 +13,7 @@ import { repeated } from './option-of-table.ts';
 const examples = `
 Examples:
   npm run gpt2 -- kernel list                                      ops with their formulas; cards below this folder
-  npm run gpt2 -- kernel new my-norm --op layernorm_forward        a folder with a naive kernel to start from
+  npm run gpt2 -- kernel new my-norm --op norm_forward.layernorm   a folder with a naive kernel to start from
   npm run gpt2 -- kernel test my-norm                              against the op's formula, on this machine's GPU
   npm run gpt2 -- kernel bench my-norm                             ms and share of the bound, compared with ours
   npm run gpt2 -- kernel watch my-norm                             both, at every save
@@ -26,7 +26,7 @@ docs/kernels.md has more.
 
 const newExamples = `
 Examples:
-  npm run gpt2 -- kernel new my-norm --op layernorm_forward
+  npm run gpt2 -- kernel new my-norm --op norm_forward.layernorm
   npm run gpt2 -- kernel new my-gelu --op gelu_forward --op gelu_backward
 `;
 

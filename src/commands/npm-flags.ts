@@ -2,11 +2,9 @@
 import type { Command, Option } from 'commander';
 import { usageError } from '../program.ts';
 
-type Environment = Readonly<Record<string, string | undefined>>;
-
 /** The flag as typed; npm passes `--steps=10` as npm_config_steps=10, a switch as true, and --no-ops as an empty ops. */
-function keptFlag({ long, negate, flags, required }: Option, environment: Environment): string[] {
-  const value = environment[`npm_config_${long!.replace(negate ? '--no-' : '--', '').replaceAll('-', '_')}`];
+function keptFlag({ long, negate, flags, required }: Option): string[] {
+  const value = process.env[`npm_config_${long!.replace(negate ? '--no-' : '--', '').replaceAll('-', '_')}`];
   if (value === undefined || (value === '') !== negate) return [];
   if (value === '' || (value === 'true' && !required)) return [long!];
   return [value === 'true' ? flags : `${long}=${value}`];
@@ -22,15 +20,11 @@ export const namesOf = (command: Command): string[] => [
  * @param args arguments that reached the program: a flag among them may also be in npm's configuration, such as json=true
  * @throws UsageError if `npm run` kept flags of the command to itself
  */
-export function refuseKeptFlags(
-  command: Command,
-  args: readonly string[],
-  environment: Environment = process.env,
-): void {
-  const { npm_command, npm_lifecycle_event: script } = environment;
+export function refuseKeptFlags(command: Command, args: readonly string[]): void {
+  const { npm_command, npm_lifecycle_event: script } = process.env;
   if (!/^run(-script)?$/.test(npm_command ?? '')) return;
   const lacking = command.options.filter(({ long }) => !args.includes(long!));
-  const kept = lacking.flatMap((option) => keptFlag(option, environment));
+  const kept = lacking.flatMap(keptFlag);
   if (kept.length === 0) return;
   const names = namesOf(command);
   const at = names.indexOf(script!);

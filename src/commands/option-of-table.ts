@@ -1,15 +1,18 @@
-// Makes commander's options from the rows of the options table, for train and for commands that share options with it.
+// Makes commander's options: from the rows of the options table, for train and for commands that share options with it; and numbers.
 import { Option } from 'commander';
 import type { TrainOptions } from '../index.ts';
 import {
   flagOf,
   helpOf,
   modelPaths,
+  type NumberType,
   type OptionName,
   type OptionRow,
   optionRows,
   plain,
   readValue,
+  real,
+  whole,
 } from '../program.ts';
 
 const otherNames = new WeakMap<Option, readonly string[]>();
@@ -38,10 +41,31 @@ export const modelOption = (elsewhere: readonly string[] = []): Option =>
 export const repeated = (text: string, before: readonly string[] = []): string[] => [...before, text];
 
 /** @param changes columns that differ in this command */
-export function tableOption(name: OptionName, changes: Partial<OptionRow> = {}): Option {
-  const row: OptionRow = { ...optionRows[name], ...changes };
+export const tableOption = (
+  name: OptionName,
+  { elsewhere = optionRows[name].elsewhere ?? [], ...changes }: Partial<OptionRow> = {},
+): Option => optionOf({ ...optionRows[name], ...changes, elsewhere: [name, ...elsewhere] });
+
+/** Ranges that several options share. */
+export const count = whole(1, 65536);
+export const share = real(0, 1);
+
+/** An option whose value is a number. @param elsewhere its names in other programs */
+export const numberOption = (
+  usage: string,
+  help: string,
+  type: NumberType,
+  otherwise?: number,
+  elsewhere: string[] = [],
+): Option => optionOf({ usage, help, type, elsewhere }).default(otherwise);
+
+/** --time-limit of commands that run kernels of a user. */
+export const timeLimitOption = (): Option =>
+  numberOption('--time-limit <S>', 'seconds that a kernel may run', real(0.1, 86_400), 30);
+
+function optionOf(row: OptionRow): Option {
   const { usage, alone, type, elsewhere = [] } = row;
-  const option = knownAs(new Option(usage, helpOf(row)), [name, ...elsewhere]);
+  const option = knownAs(new Option(usage, helpOf(row)), elsewhere);
   if (type === 'switch') return option;
   if (type === 'texts') return option.argParser(repeated);
   return option.preset(alone).argParser((text) => readValue(row, text));
@@ -52,6 +76,11 @@ export function optionsFromFlags(names: readonly OptionName[], flags: Readonly<R
   const values = names.map((name) => [name, flags[new Option(optionRows[name].usage).attributeName()]] as const);
   return Object.fromEntries(values.filter(([, value]) => value !== undefined));
 }
+
+/** Arguments of node that start a training of this program. */
+export const trainArguments = (options: TrainOptions): string[] => [
+  ...[...process.execArgv, process.argv[1]!, 'train', ...flagsOf(options)],
+];
 
 /** Options as arguments of the command line. */
 export const flagsOf = (options: TrainOptions): string[] =>

@@ -1,10 +1,9 @@
 // Writes a command's output: results as JSON or lines, notices, and files named by a flag.
 import { writeFileSync } from 'node:fs';
-import { asTyped, explained } from '../program.ts';
+import { asTyped, explained, jsonText } from '../program.ts';
 
-/** A line of JSON; numbers that JSON lacks become text ("NaN", "Infinity"), as in the run log. */
-export const jsonLine = (value: object): string =>
-  `${JSON.stringify(value, (_, one: unknown) => (typeof one === 'number' && !Number.isFinite(one) ? String(one) : one))}\n`;
+/** A line of JSON, as in the run log. */
+export const jsonLine = (value: object): string => `${jsonText(value)}\n`;
 
 /** Prints a result as a line of JSON, or as lines of text. */
 export function printResult(value: object, lines: readonly string[], json: boolean | undefined): void {

@@ -1,7 +1,7 @@
 // The commands `prepro tinystories` and `prepro fineweb`: make shards of published corpora, in llm.c's layout.
 import { Command } from 'commander';
-import { finewebVersion, finewebVersions, prepareFineweb, prepareTinystories, tinystories } from '../program.ts';
-import { numberOption } from './number-option.ts';
+import { finewebVersion, finewebVersions, prepareFineweb, prepareTinystories, tinystories, whole } from '../program.ts';
+import { numberOption } from './option-of-table.ts';
 import { addTextFlags, defaultShardTokens, type TextFlags, tell } from './prepro-text.ts';
 import { withProgress } from './progress.ts';
 
@@ -65,10 +65,7 @@ export function preproFinewebCommand(): Command {
     .option('--version <NAME>', Object.keys(finewebVersions).join(', '), '10B')
     .option('--field <NAME>', 'column or JSON field of the text', 'text')
     .addOption(
-      numberOption('--shards <N>', 'training shards to download (default: 10 billion tokens)', {
-        least: 1,
-        most: 1100,
-      }),
+      numberOption('--shards <N>', 'training shards to download (default: 10 billion tokens)', whole(1, 1100)),
     );
   return addCorpusFlags(command, 'data/fineweb10B or data/edu_fineweb10B', defaultShardTokens)
     .addHelpText('after', finewebHelp)

@@ -1,7 +1,7 @@
 // The command `prepro inspect`: prints the contents of a token shard, which data/datasets/inspect.ts reads.
 import { Command } from 'commander';
-import { inspectShard } from '../program.ts';
-import { numberOption } from './number-option.ts';
+import { formatCount, inspectShard, whole } from '../program.ts';
+import { numberOption } from './option-of-table.ts';
 import { jsonLine } from './output.ts';
 
 const help = `
@@ -21,19 +21,18 @@ export function preproInspectCommand(): Command {
   return new Command('inspect')
     .description('Show a token shard: header, counts, text at a token')
     .argument('<SHARD>', 'a .bin file of tokens')
-    .addOption(numberOption('--at <TOKEN>', 'first token of the text', { least: 0, most }, 0))
-    .addOption(numberOption('--count <N>', 'tokens of text', { least: 1, most }, 64))
+    .addOption(numberOption('--at <TOKEN>', 'first token of the text', whole(0, most), 0))
+    .addOption(numberOption('--count <N>', 'tokens of text', whole(1, most), 64))
     .option('--json', 'print JSON, with the ids')
     .addHelpText('after', help)
     .action((path: string, { at, count, json }: Flags) => {
       const found = inspectShard(path, { at, count });
-      const number = (value: number) => value.toLocaleString('en-US');
       const lines = [
-        `${found.path}: ${number(found.bytes)} bytes, sha256 ${found.sha256}`,
-        `header: 20240520, version 1, ${number(found.tokens)} tokens`,
-        `tokenizer: ${found.tokenizer}, a vocabulary of ${number(found.vocabularySize)}; the largest id is ${number(found.largest)}`,
-        `<|endoftext|>: ${number(found.endsOfText)}, before each document or part of a long one`,
-        `tokens ${number(at)} to ${number(at + found.ids.length - 1)}:`,
+        `${found.path}: ${formatCount(found.bytes)} bytes, sha256 ${found.sha256}`,
+        `header: 20240520, version 1, ${formatCount(found.tokens)} tokens`,
+        `tokenizer: ${found.tokenizer}, a vocabulary of ${formatCount(found.vocabularySize)}; the largest id is ${formatCount(found.largest)}`,
+        `<|endoftext|>: ${formatCount(found.endsOfText)}, before each document or part of a long one`,
+        `tokens ${formatCount(at)} to ${formatCount(at + found.ids.length - 1)}:`,
         found.text,
       ];
       process.stdout.write(json ? jsonLine(found) : `${lines.join('\n')}\n`);

@@ -6,6 +6,7 @@ import { Command } from 'commander';
 import { findInputs, type Prepared, prepareText, type TextOptions } from '../index.ts';
 import {
   fieldOfTexts,
+  formatCount,
   optionTable,
   readPreset,
   runPresetNames,
@@ -13,9 +14,9 @@ import {
   shellWord,
   tokenizerKinds,
   usageError,
+  whole,
 } from '../program.ts';
-import { numberOption, share } from './number-option.ts';
-import { repeated } from './option-of-table.ts';
+import { numberOption, repeated, share } from './option-of-table.ts';
 import { printResult } from './output.ts';
 import { withProgress } from './progress.ts';
 
@@ -143,10 +144,8 @@ export function addTextFlags(command: Command, shardTokens = defaultShardTokens)
         isOpen: true,
       }),
     )
-    .addOption(
-      numberOption('--shard-tokens <N>', 'maximum tokens in a shard', { least: 1, most: 2 ** 31 - 1 }, shardTokens),
-    )
-    .addOption(numberOption('--workers <N>', 'threads (default: one per core, at most 6)', { least: 1, most: 256 }))
+    .addOption(numberOption('--shard-tokens <N>', 'maximum tokens in a shard', whole(1, 2 ** 31 - 1), shardTokens))
+    .addOption(numberOption('--workers <N>', 'threads (default: one per core, at most 6)', whole(1, 256)))
     .option('--overwrite', 'replace a data set of another text or other options')
     .option('--lossy', lossyHelp)
     .option('--json', 'print the result as JSON');
@@ -166,13 +165,12 @@ function shareOf({ shards }: Prepared['dataset'], asked: number): string {
 
 /** Prints the shards, and the command that trains on them. */
 export function tell({ folder, present, dataset }: Prepared, { json }: Pick<TextFlags, 'json'>, share = ''): void {
-  const count = (value: number) => value.toLocaleString('en-US');
-  const shards = dataset.shards.map(({ file, tokens }) => `${folder}/${file}: ${count(tokens)} tokens`);
+  const shards = dataset.shards.map(({ file, tokens }) => `${folder}/${file}: ${formatCount(tokens)} tokens`);
   const documents =
     dataset.documents === undefined
       ? ''
-      : `${count(dataset.documents)} document${dataset.documents === 1 ? '' : 's'}, `;
-  const head = `${present ? 'unchanged: ' : ''}${documents}a vocabulary of ${count(dataset.vocabularySize)}${share}`;
+      : `${formatCount(dataset.documents)} document${dataset.documents === 1 ? '' : 's'}, `;
+  const head = `${present ? 'unchanged: ' : ''}${documents}a vocabulary of ${formatCount(dataset.vocabularySize)}${share}`;
   const isDefault = folder === optionTable.data.default;
   const preset = isDefault ? undefined : runPresetNames.find((name) => readPreset(name).options.data === folder);
   const data = isDefault ? '' : ` --data ${shellWord(folder)}`;

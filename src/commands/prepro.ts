@@ -6,6 +6,7 @@ import {
   datasetNames,
   datasets,
   didYouMean,
+  formatCount,
   prepareHellaswag,
   shellWord,
   tokenizerKinds,
@@ -81,7 +82,7 @@ function makeQuestions(flags: Flags): void {
     throw usageError`hellaswag takes no --tokenizer: its questions have GPT-2's tokens, leave it out`;
   const made = prepareHellaswag(flags);
   const lines = [
-    `${made.path}: ${made.questions.toLocaleString('en-US')} questions`,
+    `${made.path}: ${formatCount(made.questions)} questions`,
     `next: npm run eval -- --model runs/... --hellaswag ${made.path}`,
   ];
   printResult(made, lines, flags.json);

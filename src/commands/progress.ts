@@ -3,7 +3,7 @@
 import { clearLine, cursorTo } from 'node:readline';
 import { styleText } from 'node:util';
 import type { RunEvent } from '../index.ts';
-import { describeDone, formatDuration, type RunDescription } from '../program.ts';
+import { describeDone, figuresOf, formatDuration, type RunDescription } from '../program.ts';
 import { notice } from './output.ts';
 
 /** Whether stderr is a terminal that a person watches, where a status line can be overwritten. */
@@ -83,17 +83,13 @@ export async function withProgress<T>(
   }
 }
 
-const formatLoss = (loss: number | string): string => (typeof loss === 'number' ? loss.toFixed(4) : loss);
-
 /** Shows events as they happen; among training steps every `logEvery`-th, skipped ones and the last. */
 export class Progress {
   readonly #run: Pick<RunDescription, 'steps' | 'lastStep' | 'logEvery'>;
-  readonly #width: number;
   #resumedFrom: number | undefined;
 
   constructor(run: Pick<RunDescription, 'steps' | 'lastStep' | 'logEvery'>) {
     this.#run = run;
-    this.#width = String(run.steps).length;
   }
 
   /** Prints a line above the status line. */
@@ -106,24 +102,18 @@ export class Progress {
   event(event: RunEvent, remaining: number | undefined): void {
     switch (event.event) {
       case 'train': {
+        const { logEvery, lastStep, steps } = this.#run;
         const left = remaining === undefined ? '' : `   left ${formatDuration(remaining)}`;
-        const rate = `${Math.round(Number(event.ms))} ms   ${Math.round(Number(event.tokensPerSecond))} tokens/s`;
-        const norm = typeof event.norm === 'number' ? event.norm.toFixed(2) : event.norm;
-        const line = `${this.#step(event)}   loss ${formatLoss(event.loss)}   norm ${norm}   lr ${Number(event.lr).toExponential(2)}   ${rate}${event.skipped ? '   skipped' : left}`;
-        const { logEvery, lastStep } = this.#run;
-        if (event.skipped || event.step % logEvery === 0 || event.step + 1 === lastStep) this.line(line);
+        const isShown = event.skipped || event.step % logEvery === 0 || event.step + 1 === lastStep;
+        if (isShown) this.line(`${this.#figures(event)}${event.skipped ? '' : left}`);
         else clearStatus();
-        this.#status(event.step + 1, left);
+        if (isLive) process.stderr.write(inOneLine(statusLine(event.step + 1, steps, left)));
         break;
       }
       case 'val':
-        this.line(styleText('bold', `${this.#step(event)}   val loss ${formatLoss(event.loss)}`));
+      case 'hellaswag':
+        this.line(styleText('bold', this.#figures(event)));
         break;
-      case 'hellaswag': {
-        const [acc, accNorm] = [Number(event.acc).toFixed(4), Number(event.accNorm).toFixed(4)];
-        this.line(styleText('bold', `${this.#step(event)}   hellaswag acc ${acc}   acc_norm ${accNorm}`));
-        break;
-      }
       case 'sample':
         this.line(`${styleText('dim', `--- sample at step ${event.step}`)}\n${event.text}\n${styleText('dim', '---')}`);
         break;
@@ -146,12 +136,10 @@ export class Progress {
     }
   }
 
-  #step({ step }: { step: number }): string {
-    return `step ${String(step).padStart(this.#width)}/${this.#run.steps}`;
-  }
-
-  #status(done: number, left: string): void {
-    if (isLive) process.stderr.write(inOneLine(statusLine(done, this.#run.steps, left)));
+  #figures(event: RunEvent & { readonly step: number }): string {
+    const { steps } = this.#run;
+    const at = String(event.step).padStart(String(steps).length);
+    return [`step ${at}/${steps}`, ...figuresOf(event)].join('   ');
   }
 }
 

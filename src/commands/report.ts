@@ -12,9 +12,9 @@ import {
   optionTable,
   pairRuns,
   usageError,
+  whole,
 } from '../program.ts';
-import { numberOption } from './number-option.ts';
-import { tableOption } from './option-of-table.ts';
+import { numberOption, tableOption } from './option-of-table.ts';
 import { notice, writeResult } from './output.ts';
 
 const examples = `
@@ -42,7 +42,7 @@ export function reportCommand(): Command {
     .argument('[RUN]', 'run folder (default: the newest in runs/)')
     .option('--html <FILE>', 'file to write (default: report.html in the run folder)')
     .option('--serve', 'serve the report as a live page instead, until Ctrl-C')
-    .addOption(numberOption('--port <N>', `with --serve: port (default: ${defaultPort})`, { least: 0, most: 65535 }))
+    .addOption(numberOption('--port <N>', `with --serve: port (default: ${defaultPort})`, whole(0, 65535)))
     .addOption(tableOption('serveHost'))
     .addHelpText('after', examples)
     .action(report);

@@ -5,7 +5,6 @@ import {
   Device,
   type Dtype,
   type GenerateOptions,
-  Gpt2Error,
   generate,
   KeyValueCache,
   resolveWeights,
@@ -15,14 +14,16 @@ import {
 import {
   describeCut,
   fittingTexts,
+  formatCount,
   generationRows,
   gpt2Error,
   modelOrNewest,
   promptIds,
+  real,
   usageError,
+  whole,
 } from '../program.ts';
-import { numberOption, share } from './number-option.ts';
-import { knownAs, modelOption, tableOption } from './option-of-table.ts';
+import { knownAs, modelOption, numberOption, share, tableOption } from './option-of-table.ts';
 import { notice } from './output.ts';
 import { withProgress } from './progress.ts';
 import { interact, type Write } from './sample-interactive.ts';
@@ -67,30 +68,22 @@ export function sampleCommand(): Command {
     )
     .option('-i, --interactive', 'read prompts one by one and keep the model loaded')
     .addOption(
-      knownAs(numberOption('--count <N>', 'texts per prompt', { least: 1, most: 100_000 }, 1), [
-        'num-samples',
-        'num-return-sequences',
-      ]),
+      numberOption('--count <N>', 'texts per prompt', whole(1, 100_000), 1, ['num-samples', 'num-return-sequences']),
     )
     .addOption(
-      knownAs(numberOption('--tokens <N>', 'maximum new tokens per text', { least: 1, most: 1_000_000 }, 128), [
+      numberOption('--tokens <N>', 'maximum new tokens per text', whole(1, 1_000_000), 128, [
         'max-new-tokens',
         'max-length',
       ]),
     )
-    .addOption(
-      knownAs(
-        numberOption('--temperature <X>', '0: always the likeliest token', { kind: 'any', least: 0, most: 100 }, 0.8),
-        ['temp'],
-      ),
-    )
-    .addOption(numberOption('--top-k <N>', 'choose among the N likeliest tokens; 0: all', { least: 0, most: 65536 }, 0))
+    .addOption(numberOption('--temperature <X>', '0: always the likeliest token', real(0, 100), 0.8, ['temp']))
+    .addOption(numberOption('--top-k <N>', 'choose among the N likeliest tokens; 0: all', whole(0, 65536), 0))
     .addOption(numberOption('--top-p <X>', 'nucleus sampling: the fewest tokens with this total probability', share, 1))
     .addOption(
       numberOption(
         '--seed <N>',
         'random seed; a text also depends on the others of its batch',
-        { least: 0, most: 2 ** 32 - 1 },
+        whole(0, 2 ** 32 - 1),
         42,
       ),
     )
@@ -169,7 +162,7 @@ async function sample(flags: Flags): Promise<void> {
   }
   const seconds = (performance.now() - begun) / 1000;
   notice(
-    `${made.toLocaleString('en-US')} ${made === 1 ? 'token' : 'tokens'} in ${seconds.toFixed(2)} s, ${Math.round(made / seconds).toLocaleString('en-US')} tokens/s`,
+    `${formatCount(made)} ${made === 1 ? 'token' : 'tokens'} in ${seconds.toFixed(2)} s, ${formatCount(Math.round(made / seconds))} tokens/s`,
   );
 }
 
@@ -179,10 +172,7 @@ async function linesOfInput(): Promise<string[]> {
   try {
     for await (const part of process.stdin) parts.push(part as Buffer);
   } catch (cause) {
-    throw new Gpt2Error(
-      `standard input cannot be read: ${(cause as Error).message}; give the text with --prompt TEXT`,
-      { cause },
-    );
+    throw gpt2Error`standard input cannot be read: ${cause}; give the text with --prompt TEXT`;
   }
   const lines = Buffer.concat(parts).toString('utf8').split(/\r?\n/);
   if (lines.at(-1) === '') lines.pop();

@@ -17,6 +17,7 @@ import {
   endOfRun,
   flagOf,
   gpt2Error,
+  gpuFields,
   holdsRun,
   isCompared,
   optionNamed,
@@ -38,7 +39,7 @@ import {
   usageError,
   withGiven,
 } from '../program.ts';
-import { flagsOf, repeated } from './option-of-table.ts';
+import { repeated, trainArguments } from './option-of-table.ts';
 import { jsonLine, notice } from './output.ts';
 import { showBytes } from './progress.ts';
 
@@ -132,13 +133,8 @@ function checkDtypes(runs: readonly SweptRun[]): void {
     if (selectKind(device) === 'cpu') Device.open({ kind: 'cpu', dtype }).close();
     else if (dtype === 'fp8') {
       // In another process, because a context would last as long as this one. Every supported GPU has the other dtypes.
-      const flags = flagsOf({ ...options, serve: undefined, dryRun: true, json: true });
-      const { status, stderr } = spawnSync(process.execPath, [
-        ...process.execArgv,
-        process.argv[1]!,
-        'train',
-        ...flags,
-      ]);
+      const train = trainArguments({ ...options, serve: undefined, dryRun: true, json: true });
+      const { status, stderr } = spawnSync(process.execPath, train);
       const last = String(stderr).trim().split('\n').at(-1);
       if (status !== 0 && last) throw new Gpt2Error(last);
     }
@@ -216,15 +212,12 @@ async function train(
   { gpu, slot, isShared, signal }: { gpu: string | undefined; slot: number; isShared: boolean; signal: AbortSignal },
 ): Promise<number | string> {
   const { json, serve } = options;
-  const flags = flagsOf({ ...options, serve: serve ? serve + slot : serve });
+  const args = trainArguments({ ...options, serve: serve ? serve + slot : serve });
   // A run that is alone at its time writes to this terminal directly, with its status line.
   const isPiped = isShared || json;
   if (!json) process.stdout.write(`${name}\n`);
-  const streams = isPiped
-    ? (['ignore', 'pipe', 'pipe', 'ipc'] as const)
-    : (['inherit', 'inherit', 'inherit', 'ipc'] as const);
-  const child: ChildProcess = spawn(process.execPath, [...process.execArgv, process.argv[1]!, 'train', ...flags], {
-    stdio: [...streams],
+  const child: ChildProcess = spawn(process.execPath, args, {
+    stdio: isPiped ? ['ignore', 'pipe', 'pipe', 'ipc'] : ['inherit', 'inherit', 'inherit', 'ipc'],
     // The channel closes when this process ends, even if it is killed: the run then saves and stops.
     env: {
       ...process.env,
@@ -263,6 +256,5 @@ function gpusOf(runs: readonly SweptRun[]): (string | undefined)[] {
   if (runs.some(choosesGpus)) return [undefined];
   const visible = process.env.CUDA_VISIBLE_DEVICES;
   if (visible) return visible.split(',');
-  const { stdout } = spawnSync('nvidia-smi', ['--query-gpu=index', '--format=csv,noheader'], { encoding: 'utf8' });
-  return stdout?.match(/^\d+$/gm) ?? [undefined];
+  return gpuFields('index') ?? [undefined];
 }

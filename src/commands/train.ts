@@ -5,6 +5,7 @@ import {
   asTyped,
   attempt,
   customModel,
+  formatCount,
   type LivePage,
   launchRanks,
   modelPaths,
@@ -151,11 +152,11 @@ async function serveWatched(page: LivePage, signal: AbortSignal, notice: (text: 
 /** The lines before step 0. */
 function describe(run: RunDescription): string {
   const from = run.startStep > 0 ? ` from step ${run.startStep}` : '';
-  const epochs = run.epochs > 1 ? `, ${Number(run.epochs.toPrecision(3)).toLocaleString('en-US')} epochs` : '';
-  const parts = run.accumulation > 1 ? `, ${run.accumulation.toLocaleString('en-US')} micro-batches each` : '';
+  const epochs = run.epochs > 1 ? `, ${formatCount(Number(run.epochs.toPrecision(3)))} epochs` : '';
+  const parts = run.accumulation > 1 ? `, ${formatCount(run.accumulation)} micro-batches each` : '';
   return [
-    `${run.model}: ${run.parameters.toLocaleString('en-US')} parameters, ${formatBytes(run.memoryBytes)}, on ${run.device}`,
-    `${run.steps} ${run.steps === 1 ? 'step' : 'steps'} of ${run.tokensPerStep.toLocaleString('en-US')} tokens${parts}${epochs}${from}; saves to ${run.out}`,
+    `${run.model}: ${formatCount(run.parameters)} parameters, ${formatBytes(run.memoryBytes)}, on ${run.device}`,
+    `${run.steps} ${run.steps === 1 ? 'step' : 'steps'} of ${formatCount(run.tokensPerStep)} tokens${parts}${epochs}${from}; saves to ${run.out}`,
   ].join('\n');
 }
 
@@ -198,12 +199,11 @@ function planText(plan: TrainingPlan): string {
   const rows = [...memory, ['total', total] as const, ['free', available] as const];
   const width = Math.max(...rows.map(([kind]) => kind.length));
   const table = rows.map(([kind, bytes]) => `  ${kind.padEnd(width)}  ${formatBytes(bytes).padStart(9)}`);
-  const number = (value: number) => value.toLocaleString('en-US');
   return [
     ...(preset ? [`preset ${preset.name}: ${flagsOf(preset.options).join(' ')}`] : []),
     ...(recipe ? [`recipe ${recipe.name}; the origin is ${recipe.source}:`, ...recipeTable(recipe.choices)] : []),
-    `${model}: ${number(parameters)} parameters, on ${device}`,
-    `${number(batch * sequence * accumulation * ranks)} tokens a step = batch ${batch} x seq ${sequence} x accumulation ${accumulation} x ranks ${ranks}; recompute ${recompute}`,
+    `${model}: ${formatCount(parameters)} parameters, on ${device}`,
+    `${formatCount(batch * sequence * accumulation * ranks)} tokens a step = batch ${batch} x seq ${sequence} x accumulation ${accumulation} x ranks ${ranks}; recompute ${recompute}`,
     ...table,
     ...(savingMemory > 0
       ? [`host memory for saving: ${formatBytes(savingMemory)} in addition, of ${formatBytes(availableHost)} free`]

@@ -6,7 +6,8 @@ import { formatTable } from '../report/text-table.ts';
 import type { OpBench, Times } from './bench-op.ts';
 import { addToHistory, type Entry, earlierVersions, readHistory } from './history.ts';
 import type { KernelProcess } from './kernel-process.ts';
-import type { Job, LabOptions } from './test-kernels.ts';
+import type { Job } from './messages.ts';
+import type { LabOptions } from './test-kernels.ts';
 
 const barWidth = 30;
 /** Earlier versions that the terminal shows. */

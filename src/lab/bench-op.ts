@@ -59,12 +59,13 @@ const oursOf = new WeakMap<RecordedCall, Times>();
 /** Times the implementation of the op that the device uses now. */
 export async function benchOp(
   device: Device,
-  { op }: OpCases,
+  { variant }: OpCases,
   { peaks, calls }: StepCalls,
   { gpu, onIdle = () => {}, isBrief = false }: BenchOpOptions = {},
 ): Promise<Benched> {
-  const replacement = replacementOf(device, op.name)!;
-  const groups = callsBySize(op, calls, device.dtype);
+  const groups = callsBySize(variant, calls, device.dtype);
+  const first = calls.get(variant)![0]!;
+  const replacement = replacementOf(device, variant.op, first.given)!;
   const { library } = device.description;
   using memory = device.allocate(flushed[library].bytes, 'cache flush');
   const flush = () => {
@@ -83,14 +84,13 @@ export async function benchOp(
   };
   const results: OpBench[] = [];
   for (const [sizes, [call, ...others]] of groups) {
-    device.reserveWorkspace(workspaceOf(device, op, call!.given));
+    device.reserveWorkspace(workspaceOf(device, variant.op, call!.given));
     const ours = (isBrief && oursOf.get(call!)) || (await times(() => enqueueAgain(device, call!)));
     oursOf.set(call!, ours);
     const own = await times(() => replacement(call!.given, call!.args));
     const work = workOf(device, call!);
     results.push({ sizes, calls: others.length + 1, ...work, bound: leastMs(peaks, work), ours, own });
   }
-  const first = calls.get(op.name)![0]!;
   const clocks =
     gpu === undefined
       ? null

@@ -121,7 +121,7 @@ async function answer(request: Request): Promise<void> {
     const { device: name, codePath } = device.description;
     const on = `${name} (${codePath})`;
     if (ask === 'profile') {
-      const calls = await profileOp(device, cases.op, step.calls, () => launched);
+      const calls = await profileOp(device, cases.variant, step.calls, () => launched);
       say({ say: 'profile', on, calls });
       return;
     }

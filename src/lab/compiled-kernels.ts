@@ -55,7 +55,7 @@ interface Place {
   readonly file: string;
   readonly line: number;
   /** "k.cu:6", where the function was inlined. */
-  readonly inlinedAt?: string;
+  readonly inlinedAt?: string | undefined;
 }
 
 /** The PTX of each kernel, with the lines of its source between. @throws as `compiledFile` */
@@ -64,26 +64,15 @@ export const ptxOf = (source: KernelSource, target: string): PerKernel<string> =
 
 export function parsePtx(text: string): PerKernel<readonly Line[]> {
   const files = new Map([...text.matchAll(/^\s*\.file\s+(\d+)\s+"([^"]*)"/gm)].map(([, id, path]) => [id, path!]));
-  const kernels = new Map<string, Line[]>();
-  let current: Line[] | undefined;
-  for (const line of text.split('\n')) {
-    const mangled = /\.entry\s+([\w$]+)/.exec(line)?.[1];
-    if (mangled !== undefined) {
-      current = [];
-      kernels.set(nameOf(mangled), current);
-    }
-    if (!current) continue;
+  const lineOf = (line: string): Line => {
     const [, file, at, inlined, inlinedAt] =
       /^\s*\.loc\s+(\d+) (\d+) \d+(?:.*inlined_at (\d+) (\d+))?/.exec(line) ?? [];
-    if (file === undefined) {
-      if (line.trim() !== '') current.push(line.replace(/^\t/, '    ').replaceAll('\t', ' '));
-    } else {
-      const where = inlined === undefined ? undefined : `${files.get(inlined)}:${inlinedAt}`;
-      current.push({ file: files.get(file)!, line: Number(at), inlinedAt: where });
-    }
-    if (line === '}') current = undefined;
-  }
-  return kernels;
+    if (file === undefined) return line.replace(/^\t/, '    ').replaceAll('\t', ' ');
+    return { file: files.get(file)!, line: Number(at), inlinedAt: inlined && `${files.get(inlined)}:${inlinedAt}` };
+  };
+  const kernels = text.matchAll(/^.*\.entry\s+([\w$]+)[\s\S]*?^\}$/gm);
+  const linesOf = (code: string) => code.split('\n').filter((line) => line.trim() !== '');
+  return new Map([...kernels].map(([code, mangled]) => [nameOf(mangled!), linesOf(code).map(lineOf)]));
 }
 
 /**
@@ -107,33 +96,34 @@ export function sassOf(source: KernelSource, target: string): PerKernel<string> 
 const isOfCuda = (file: string): boolean => existsSync(join(dirname(file), 'cuda_runtime.h'));
 
 export function parseSass(text: string): PerKernel<readonly Line[]> {
-  const kernels = new Map<string, Line[]>();
-  let current: Line[] | undefined;
+  const kernels = text.split(/^\/\/---/m).flatMap((section) => {
+    const [, mangled, code] = /^\.text\.([\w$]+):\n([\s\S]*)/m.exec(section) ?? [];
+    return mangled === undefined ? [] : [[nameOf(mangled), sassLines(code!)] as const];
+  });
+  return new Map(kernels);
+}
+
+function sassLines(code: string): Line[] {
+  const lines: Line[] = [];
   let wasPlace = false;
-  for (const line of text.split('\n')) {
-    const mangled = /^\.text\.([\w$]+):/.exec(line)?.[1];
-    if (line.startsWith('//---')) current = undefined;
-    if (mangled !== undefined) {
-      current = [];
-      kernels.set(nameOf(mangled), current);
-    } else if (current) {
-      const [, file, at, inlined, inlinedAt] =
-        /^\s*\/\/## File "([^"]*)", line (\d+)(?: inlined at "([^"]*)", line (\d+))?/.exec(line) ?? [];
-      // An inlined function is followed by its callers. For a function of CUDA's headers, the first caller outside them is shown.
-      if (file !== undefined) {
-        const where = inlined === undefined ? undefined : `${inlined}:${inlinedAt}`;
-        const last = wasPlace ? (current.at(-1) as Place) : undefined;
-        if (last && isOfCuda(last.file)) current.pop();
-        if (!last || isOfCuda(last.file)) current.push({ file, line: Number(at), inlinedAt: where });
-      }
-      wasPlace = file !== undefined;
-      // Leaves out the NOPs at the end, and directives.
-      if (!wasPlace && line.trim() !== '' && !/^\s+\.|\bNOP\s*;/.test(line)) {
-        current.push(line.replace(/^\s*(\/\*\w+\*\/)\s+/, '    $1 '));
+  for (const line of code.split('\n')) {
+    const [, file, at, inlined, inlinedAt] =
+      /^\s*\/\/## File "([^"]*)", line (\d+)(?: inlined at "([^"]*)", line (\d+))?/.exec(line) ?? [];
+    // An inlined function is followed by its callers. For a function of CUDA's headers, the first caller outside them is shown.
+    if (file !== undefined) {
+      const last = wasPlace ? (lines.at(-1) as Place) : undefined;
+      if (last && isOfCuda(last.file)) lines.pop();
+      if (!last || isOfCuda(last.file)) {
+        lines.push({ file, line: Number(at), inlinedAt: inlined && `${inlined}:${inlinedAt}` });
       }
     }
+    wasPlace = file !== undefined;
+    // Leaves out the NOPs at the end, and directives.
+    if (!wasPlace && line.trim() !== '' && !/^\s+\.|\bNOP\s*;/.test(line)) {
+      lines.push(line.replace(/^\s*(\/\*\w+\*\/)\s+/, '    $1 '));
+    }
   }
-  return kernels;
+  return lines;
 }
 
 /** Listings: each line of the source, then the code made of it. */

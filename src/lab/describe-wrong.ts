@@ -15,18 +15,22 @@ export const wrongTensor = (
   op: OpContract,
   drawn: Readonly<Record<string, Numbers>>,
   sizes: Readonly<Record<string, number>>,
-): WrongTensor => ({
-  sentence: describeWrong(result),
-  map: mapOfWrong(result),
-  inputs: result.shape.length === 0 ? [] : inputsOf(result, op, drawn, sizes),
-});
-
-/** "din (+=) is wrong in 12 of 64 elements: ..."; an element is wrong if its error is beyond the bound for one element. */
-function describeWrong({ name, shape, values, wanted, limit, error, bound }: Comparison): string {
+): WrongTensor => {
+  const { name, tensor, shape } = result;
   const what = name.replace(/^\S+: /, '');
-  if (shape.length === 0) return `${what}: something was written there`;
-  const wrong = wrongElements({ values, wanted, limit, bound });
+  if (shape.length === 0) return { sentence: `${what}: something was written there`, map: undefined, inputs: [] };
+  const wrong = wrongElements(result);
   const first = wrong.indexOf(true);
+  const place = placeOf(first, shape);
+  return {
+    sentence: `${what} is wrong in ${describeWrong(result, wrong)}; the first, [${place.join(', ')}], is ${shown(result.values[first]!)}, expected ${shown(result.wanted[first]!)}`,
+    map: mapOfWrong(wrong, shape),
+    inputs: inputsOf(tensor, place, op, drawn, sizes),
+  };
+};
+
+/** "12 of 64 elements (3 of them NaN: ...); the error is ..., the bound ..." */
+function describeWrong({ values, wanted, error, bound }: Comparison, wrong: readonly boolean[]): string {
   const count = wrong.filter(Boolean).length;
   let missing = 0;
   for (const [index, value] of values.entries()) {
@@ -36,14 +40,12 @@ function describeWrong({ name, shape, values, wanted, limit, error, bound }: Com
   const worst = Number.isNaN(error)
     ? ''
     : `; the error is ${error.toExponential(1)}, the bound ${bound.toExponential(1)}`;
-  return `${what} is wrong in ${count} of ${wanted.length} elements${nan}${worst}; the first, [${placeOf(first, shape).join(', ')}], is ${shown(values[first]!)}, expected ${shown(wanted[first]!)}`;
+  return `${count} of ${wanted.length} elements${nan}${worst}`;
 }
 
 const shown = (value: number): string => (Number.isInteger(value) ? String(value) : value.toPrecision(7));
 
-function mapOfWrong({ shape, values, wanted, limit, bound }: Comparison): WrongMap | undefined {
-  if (shape.length === 0) return undefined;
-  const wrong = wrongElements({ values, wanted, limit, bound });
+function mapOfWrong(wrong: readonly boolean[], shape: readonly number[]): WrongMap {
   const isVector = wrong.length === shape.at(-1);
   const columns = isVector && wrong.length > mapWidth ? Math.ceil(wrong.length / mapHeight) : shape.at(-1)!;
   const rows = Math.ceil(wrong.length / columns);
@@ -76,14 +78,14 @@ export function wrongLines({ sentence, map, inputs }: WrongTensor): string[] {
 
 /** The inputs at the indices of the first wrong element: "in[100, 88] = 0.5", "in[3, 0 to 3 of 64] = 1, 2, 3, 4". */
 function inputsOf(
-  { tensor, shape, values, wanted, limit, bound }: Comparison,
+  tensor: string,
+  place: readonly number[],
   { tensors }: OpContract,
   drawn: Readonly<Record<string, Numbers>>,
   sizes: Readonly<Record<string, number>>,
 ): string[] {
   // "dqkv, part 2 of 3": the last index counts within the part.
   const [, name, part] = /^(\w+)(, part)?/.exec(tensor)!;
-  const place = placeOf(wrongElements({ values, wanted, limit, bound }).indexOf(true), shape);
   const indices = new Map(
     tensors[name!]!.shape.slice(0, part ? -1 : undefined).map((dimension, axis) => [dimension, place[axis]!]),
   );
@@ -109,7 +111,8 @@ function inputsOf(
   });
 }
 
-function wrongElements({ values, wanted, limit, bound }: Pick<Comparison, 'values' | 'wanted' | 'limit' | 'bound'>) {
+/** Elements whose error is beyond the limit for one element. */
+function wrongElements({ values, wanted, limit, bound }: Comparison): boolean[] {
   const beyond = (most: number) =>
     // A comparison with NaN is false.
     Array.from(

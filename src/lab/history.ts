@@ -42,11 +42,12 @@ export function addToHistory(
   }
 }
 
+const mostVersions = 20;
+
 /** The last times of other versions of a kernel at one of its sizes, the newest first. */
 export function earlierVersions(
   history: readonly Entry[],
   { hash, op, dtype, device, sizes }: Omit<Entry, 'time' | keyof Times>,
-  most = 20,
 ): Entry[] {
   const versions = new Map<string, Entry>();
   for (const entry of history) {
@@ -55,5 +56,5 @@ export function earlierVersions(
     versions.delete(entry.hash);
     versions.set(entry.hash, entry);
   }
-  return [...versions.values()].reverse().slice(0, most);
+  return [...versions.values()].reverse().slice(0, mostVersions);
 }

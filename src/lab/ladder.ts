@@ -116,12 +116,10 @@ export async function* climb({
   const config = presetConfig(model)!;
   const { dtypes, device: name, codePath } = descriptionOf(device);
   onStart(`${model}, batch ${batch} x ${sequence}, random tokens, on ${name} (${codePath})`);
-  const random = () => Int32Array.from({ length: batch * sequence }, () => Math.random() * config.vocabularySize);
   for (const { name, dtype, cards } of await ladderOf(dtypes, climbed)) {
     const { step } = await measureTraining({
       device: { ...device, dtype },
       ...{ config, batch, sequence, accumulation: 1, cards, steps, warmup: 0, ops: false },
-      nextBatch: () => ({ inputs: random(), targets: random() }),
     });
     yield { name, dtype, ms: step.ms.median, tokensPerSecond: step.tokensPerSecond.median };
   }

@@ -6,37 +6,24 @@ import type { DeviceChoice } from '../native/select-device.ts';
 import type { Benched } from './bench-op.ts';
 import type { TestedSize } from './test-op.ts';
 
-interface Target {
-  readonly folder: string;
-  readonly device: DeviceChoice;
+/** A card and a dtype. */
+export interface Job {
+  readonly op: string;
+  readonly dtype: Dtype;
 }
 
-export type Request =
-  /** The ops of the folder's cards. */
-  | ({ readonly ask: 'list' } & Target)
-  /** Compiles a card for a GPU, if there is a compiler for one. */
-  | ({ readonly ask: 'compile'; readonly op: string; readonly dtype: Dtype } & Target)
-  /** Tests, times or profiles a card. */
-  | ({
-      readonly ask: 'test';
-      readonly op: string;
-      readonly dtype: Dtype;
-      readonly allSizes?: boolean;
-      readonly once?: boolean;
-    } & Target)
-  | ({
-      readonly ask: 'bench' | 'profile';
-      readonly op: string;
-      readonly dtype: Dtype;
-      readonly batch?: number;
-      readonly isBrief?: boolean;
-    } & Target);
+/** `list`: the ops of the folder's cards; `compile`: for a GPU, if there is a compiler for one. */
+export type Request = { readonly folder: string; readonly device: DeviceChoice } & (
+  | { readonly ask: 'list' }
+  | (Job & { readonly ask: 'compile' })
+  | (Job & { readonly ask: 'test'; readonly allSizes?: boolean; readonly once?: boolean })
+  | (Job & { readonly ask: 'bench' | 'profile'; readonly batch?: number; readonly isBrief?: boolean })
+);
 
 export interface ListedCard {
   readonly op: string;
   /** The source file, in the card's folder. */
   readonly source: string;
-  /** Hash of the card's kernels. */
   readonly hash: string;
   /** Dtypes that the card takes; `dtypes`: those among them that the device has. */
   readonly takes: readonly Dtype[];

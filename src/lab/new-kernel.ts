@@ -4,7 +4,7 @@ import { basename, dirname, join } from 'node:path';
 import { Gpt2Error } from '../base/errors.ts';
 import { makeFolder } from '../base/files/make-folder.ts';
 import { packageRoot } from '../base/package-root.ts';
-import { contractNamed } from '../ops/kernels/kernel-card.ts';
+import { variantNamed } from '../ops/variants.ts';
 
 interface Naive {
   readonly op: string;
@@ -24,7 +24,7 @@ export function naiveKernels(): readonly Naive[] {
   return folders.filter(existsSync).flatMap((folder) => {
     const text = readFileSync(join(folder, 'card.ts'), 'utf8');
     return [...text.matchAll(/^ {2}defineKernel\(\{\n[\s\S]*?^ {2}\}\),\n/gm)].map(([card]) => ({
-      op: /^ {4}op: '(\w+)'/m.exec(card)![1]!,
+      op: /^ {4}op: '([^']+)'/m.exec(card)![1]!,
       card,
       kernels: [...card.matchAll(/kernel: '(\w+)'/g)].map(([, kernel]) => kernel!),
       source: join(folder, /^ {4}source: '([^']+)'/m.exec(card)![1]!),
@@ -43,7 +43,7 @@ const definition = /(?:^\/\/.*\n)*^__global__ void (\w+)\([\s\S]*?^\}\n/gm;
 export function newKernel(folder: string, ops: readonly string[]): string[] {
   const known = naiveKernels();
   const chosen = [...new Set(ops)].map((op) => {
-    contractNamed(op);
+    variantNamed(op);
     const found = known.find((naive) => naive.op === op);
     if (found) return found;
     const names = known.map((naive) => naive.op).join(', ');
@@ -78,7 +78,7 @@ export function newKernel(folder: string, ops: readonly string[]): string[] {
 }
 
 function readme(folder: string, chosen: readonly Naive[]): string {
-  const formulas = chosen.map(({ op }) => `\`${op}\`: ${contractNamed(op).formula}.`).join(' ');
+  const formulas = chosen.map(({ op }) => `\`${op}\`: ${variantNamed(op).op.formula}.`).join(' ');
   const sources = [...new Set(chosen.map(({ source }) => `\`${basename(source)}\``))].join(', ');
   return `# ${basename(folder)}
 

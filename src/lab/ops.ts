@@ -2,17 +2,16 @@
 import { gpt2Error } from '../base/errors.ts';
 import { opCases } from '../ops/cases/index.ts';
 import type { OpCases } from '../ops/cases/op-case.ts';
-import { opNameOf } from '../ops/kernels/kernel-card.ts';
 
 const all: readonly OpCases[] = Object.values(opCases).flat();
 
 /** Names and formulas, in the order of the model. */
 export const labOps = (): readonly { readonly op: string; readonly formula: string }[] =>
-  all.map(({ op }) => ({ op: opNameOf(op), formula: op.formula }));
+  all.map(({ variant: { name, op } }) => ({ op: name, formula: op.formula }));
 
-/** The cases of an op. @throws Gpt2Error if it has none */
+/** The cases of an op, or of a variant of one. @throws Gpt2Error if it has none */
 export function casesNamed(op: string): OpCases {
-  const found = all.find((cases) => opNameOf(cases.op) === op);
+  const found = all.find((cases) => cases.variant.name === op);
   if (found) return found;
-  throw gpt2Error`${op} cannot be computed by a kernel card: name one of ${all.map((each) => opNameOf(each.op)).join(', ')}`;
+  throw gpt2Error`${op} cannot be computed by a kernel card: name one of ${all.map((each) => each.variant.name).join(', ')}`;
 }

@@ -2,7 +2,7 @@
 import { Gpt2Error } from '../base/errors.ts';
 import type { Device } from '../native/device.ts';
 import { loadShared } from '../native/koffi.ts';
-import type { OpContract } from '../ops/contract.ts';
+import type { OpVariant } from '../ops/contract.ts';
 import { replacementOf } from '../ops/replacements.ts';
 import { type Calls, callsBySize } from './step-calls.ts';
 
@@ -12,7 +12,7 @@ import { type Calls, callsBySize } from './step-calls.ts';
  */
 export async function profileOp(
   device: Device,
-  op: OpContract,
+  variant: OpVariant,
   calls: Calls,
   launched: () => number,
 ): Promise<readonly string[]> {
@@ -24,14 +24,13 @@ export async function profileOp(
       if (status !== 0) throw new Gpt2Error(`${name} of the CUDA driver failed with error ${status}`);
     };
   }) as [() => void, () => void];
-  const replacement = replacementOf(device, op.name)!;
   const profiled: string[] = [];
-  for (const [sizes, [call, ...others]] of callsBySize(op, calls, device.dtype)) {
+  for (const [sizes, [call, ...others]] of callsBySize(variant, calls, device.dtype)) {
     const before = launched();
     // Wait for the library's kernels that wrote the tensors.
     await device.finished();
     start();
-    replacement(call.given, call.args);
+    replacementOf(device, variant.op, call.given)!(call.given, call.args);
     await device.finished();
     stop();
     const count = others.length + 1;

@@ -204,12 +204,12 @@ async function unitsOf(options: ShowOptions): Promise<readonly Unit[]> {
 }
 
 async function unitOf(card: LoadedCard, dtype: Dtype): Promise<Unit> {
-  const { op } = casesNamed(card.op);
+  const { variant } = casesNamed(card.op);
   const { device, calls } = await callsWithoutGpu(dtype);
   const source = cardSource(card, device);
   const launches = new Map<string, Launch[]>();
   const seen = new Set<string>();
-  for (const call of calls.get(op.name) ?? []) {
+  for (const call of calls.get(variant) ?? []) {
     const scratch = (bytes: number) => (bytes > 0 ? device.allocate(bytes, 'scratch') : null);
     for (const { kernel, args: _, ...shape } of launchesOf(card, call.given, call.args, scratch)) {
       const launch = { ...shape, sizes: sizesOf(call) };

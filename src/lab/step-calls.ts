@@ -5,14 +5,14 @@ import { presetConfig } from '../model/config.ts';
 import { initializeWeights } from '../model/initialize.ts';
 import { absentDevice } from '../native/absent-device.ts';
 import type { Device, Dtype } from '../native/device.ts';
-import type { OpContract } from '../ops/contract.ts';
-import { opNameOf } from '../ops/kernels/kernel-card.ts';
+import { absentIn, type OpContract, type OpVariant } from '../ops/contract.ts';
 import { splitFused } from '../ops/kernels/use-cards.ts';
-import { contracts } from '../ops/ops.generated.ts';
 import type { OpArguments } from '../ops/replacements.ts';
 import { replaceOp } from '../ops/replacements.ts';
+import { opVariants } from '../ops/variants.ts';
 import { AdamW } from '../optimizer/adamw.ts';
 import { createTraining } from '../train/step/training.ts';
+import { randomBatches } from './bench/bench.ts';
 import type { Call } from './bench/op-times.ts';
 import { measurePeaks, type Peaks } from './bench/peaks.ts';
 import { sizesText } from './test-op.ts';
@@ -36,25 +36,28 @@ export const sizesOf = ({ op, args }: RecordedCall): string =>
 
 /** The calls of an op, by sizes as a user reads them: "N 8192, C 768". @throws Gpt2Error if the step does not use the op */
 export function callsBySize(
-  op: OpContract,
+  variant: OpVariant,
   calls: Calls,
   dtype: Dtype,
 ): ReadonlyMap<string, readonly [RecordedCall, ...RecordedCall[]]> {
   const groups = new Map<string, [RecordedCall, ...RecordedCall[]]>();
-  for (const call of calls.get(op.name) ?? []) {
+  const absent = absentIn(variant);
+  for (const call of calls.get(variant) ?? []) {
     // Without an optional tensor a call moves fewer bytes.
-    const missing = Object.keys(op.tensors).filter((name) => call.given[name] === null);
+    const missing = Object.keys(variant.op.tensors).filter(
+      (name) => call.given[name] === null && !absent.includes(name),
+    );
     const kind = [sizesOf(call), ...missing.map((name) => `without ${name}`)].join(', ');
     const group = groups.get(kind);
     if (group) group.push(call);
     else groups.set(kind, [call]);
   }
   if (groups.size > 0) return groups;
-  throw gpt2Error`a training step with AdamW in ${dtype} does not use ${opNameOf(op)}, so there are no sizes to measure it at`;
+  throw gpt2Error`a training step with AdamW in ${dtype} does not use ${variant.name}, so there are no sizes to measure it at`;
 }
 
-/** Calls by the name of the op's contract. */
-export type Calls = ReadonlyMap<string, readonly RecordedCall[]>;
+/** The calls of each op, or of each variant. */
+export type Calls = ReadonlyMap<OpVariant, readonly RecordedCall[]>;
 
 export interface StepCalls {
   readonly peaks: Peaks;
@@ -82,8 +85,8 @@ async function record(device: Device, batch: number): Promise<StepCalls> {
   const { config, sequence } = settings[device.description.library];
   const { model, trainer } = createTraining(device, config, { B: batch, T: sequence, optimizer });
   initializeWeights(model, 42);
-  const ids = () => Int32Array.from({ length: batch * sequence }, () => Math.random() * config.vocabularySize);
-  const step = () => trainer.step(0, 1e-4, () => ({ inputs: ids(), targets: ids() }));
+  const nextBatch = randomBatches(batch * sequence, config);
+  const step = () => trainer.step(0, 1e-4, nextBatch);
   resetOps(device);
   // A real step comes first, because times depend on the numbers.
   await step();
@@ -105,18 +108,18 @@ export async function callsWithoutGpu(dtype: Dtype): Promise<{ readonly device: 
 }
 
 async function callsOf(device: Device, step: () => Promise<unknown>): Promise<Calls> {
-  const calls = new Map<string, RecordedCall[]>();
+  const calls = new Map<OpVariant, RecordedCall[]>();
   for (const splits of [false, true]) {
-    const recorded = new Map<string, RecordedCall[]>();
-    for (const op of Object.values(contracts)) {
-      replaceOp(device, op.name, (given, args) => {
-        recorded.set(op.name, [...(recorded.get(op.name) ?? []), { op, args, given }]);
+    const recorded = new Map<OpVariant, RecordedCall[]>();
+    for (const variant of opVariants) {
+      replaceOp(device, variant, (given, args) => {
+        recorded.set(variant, [...(recorded.get(variant) ?? []), { op: variant.op, args, given }]);
       });
     }
     if (splits) splitFused(device);
     device.dropGraphs();
     await step();
-    for (const [name, list] of recorded) calls.set(name, list);
+    for (const [variant, list] of recorded) calls.set(variant, list);
   }
   resetOps(device);
   device.dropGraphs();
@@ -124,5 +127,5 @@ async function callsOf(device: Device, step: () => Promise<unknown>): Promise<Ca
 }
 
 function resetOps(device: Device): void {
-  for (const { name } of Object.values(contracts)) replaceOp(device, name, undefined);
+  for (const variant of opVariants) replaceOp(device, variant, undefined);
 }

@@ -3,7 +3,7 @@ import { Gpt2Error, gpt2Error } from '../base/errors.ts';
 import type { Dtype } from '../native/device.ts';
 import type { DeviceChoice } from '../native/select-device.ts';
 import type { KernelProcess, ProcessSettings } from './kernel-process.ts';
-import type { ListedCard } from './messages.ts';
+import type { Job, ListedCard } from './messages.ts';
 import type { TestedSize } from './test-op.ts';
 
 export interface LabOptions extends ProcessSettings {
@@ -13,12 +13,6 @@ export interface LabOptions extends ProcessSettings {
   readonly dtype?: Dtype;
   /** Sequences in the step whose calls are timed. */
   readonly batch?: number;
-}
-
-/** A card and a dtype. */
-export interface Job {
-  readonly op: string;
-  readonly dtype: Dtype;
 }
 
 /** The folder's cards. @throws as `KernelProcess.ask` */

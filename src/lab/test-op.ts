@@ -1,9 +1,12 @@
 // Tests an op's implementation on a device against the op's formula, at the op suite's sizes, in every way to call it.
+
 import type { Device } from '../native/device.ts';
 import { elementCount } from '../native/element-types.ts';
+import { callingsOf } from '../ops/cases/callings.ts';
 import type { OpCases } from '../ops/cases/op-case.ts';
 import { prepare, shapeOf } from '../ops/cases/prepared-case.ts';
-import { runCase, variantsOf } from '../ops/cases/run-case.ts';
+import { runCase } from '../ops/cases/run-case.ts';
+import { absentIn } from '../ops/contract.ts';
 import type { WrongTensor } from '../report/kernel-round.ts';
 import { wrongLines, wrongTensor } from './describe-wrong.ts';
 
@@ -27,7 +30,7 @@ export interface TestedSize {
 /** "N 128, C 768" */
 export const sizesText = (sizes: Readonly<Record<string, number>>): string =>
   Object.entries(sizes)
-    .map(([name, size]) => `${name} ${Number.isInteger(size) ? size : size.toPrecision(4)}`)
+    .map(([name, size]) => `${name} ${Number.isInteger(size) ? size : Number(size.toPrecision(4))}`)
     .join(', ');
 
 /**
@@ -40,8 +43,11 @@ export async function* testOp(
   { allSizes = false, once = false }: { readonly allSizes?: boolean; readonly once?: boolean },
 ): AsyncGenerator<TestedSize> {
   const { library } = device.description;
+  const absent = absentIn(cases.variant);
   const elements = (sizes: Readonly<Record<string, number>>) =>
-    Object.values(cases.op.tensors).reduce((sum, tensor) => sum + elementCount(shapeOf(tensor, sizes)), 0);
+    Object.entries(cases.variant.op.tensors)
+      .filter(([name]) => !absent.includes(name))
+      .reduce((sum, [, tensor]) => sum + elementCount(shapeOf(tensor, sizes)), 0);
   // The smallest size is always tested.
   const most = Math.max(mostElements[library], Math.min(...cases.sizes.map(elements)));
   // The CPU would emulate the sizes for GPUs for minutes.
@@ -53,14 +59,14 @@ export async function* testOp(
     const text = sizesText(sizes);
     const wrong: WrongTensor[] = [];
     let [share, results] = [0, 0];
-    for (const [index, variant] of variantsOf(cases).entries()) {
-      for (const result of await runCase(device, cases, sizes, variant, index === 0 && !once ? runs[library] : 1)) {
+    for (const [index, calling] of callingsOf(cases).entries()) {
+      for (const result of await runCase(device, cases, sizes, calling, index === 0 && !once ? runs[library] : 1)) {
         results++;
         if (result.isWithin) {
           if (result.bound > 0) share = Math.max(share, result.error / result.bound);
           continue;
         }
-        wrong.push(wrongTensor(result, cases.op, prepare(device, cases, sizes).drawn, sizes));
+        wrong.push(wrongTensor(result, cases.variant.op, prepare(device, cases, sizes).drawn, sizes));
       }
       // The other ways to call are most likely wrong at the same place.
       if (wrong.length > 0) break;

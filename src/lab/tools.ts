@@ -2,7 +2,8 @@
 import { gpt2Error } from '../base/errors.ts';
 import { findTool } from '../native/nvrtc.ts';
 import { KernelProcess } from './kernel-process.ts';
-import { type Job, jobsOf, type LabOptions, testJobs } from './test-kernels.ts';
+import type { Job } from './messages.ts';
+import { jobsOf, type LabOptions, testJobs } from './test-kernels.ts';
 
 const partOf = {
   ncu: 'it is part of Nsight Compute, which comes with the CUDA toolkit',
@@ -20,16 +21,7 @@ export function labTool(name: keyof typeof partOf): string {
 const slower = 20;
 
 /** Measures the kernels between cuProfilerStart and cuProfilerStop, without changing the GPU's clocks. */
-const profile = [
-  '--set',
-  'full',
-  '--target-processes',
-  'all',
-  '--profile-from-start',
-  'off',
-  '--clock-control',
-  'none',
-];
+const profile = '--set full --target-processes all --profile-from-start off --clock-control none'.split(' ');
 
 /**
  * Profiles the cards of a folder, each at the sizes of a training step.

@@ -5,7 +5,8 @@ import { explained, Gpt2Error } from '../base/errors.ts';
 import type { KernelRound, RoundKernel, RoundState } from '../report/kernel-round.ts';
 import { benchJobs } from './bench-kernels.ts';
 import { KernelProcess } from './kernel-process.ts';
-import { type Job, jobsOf, type LabOptions, testJobs } from './test-kernels.ts';
+import type { Job } from './messages.ts';
+import { jobsOf, type LabOptions, testJobs } from './test-kernels.ts';
 import type { TestedSize } from './test-op.ts';
 
 /** Sources, headers and cards; not the history, which a round writes. */

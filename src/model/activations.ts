@@ -18,7 +18,7 @@ import { operandsOf } from './operands.ts';
 /** All activations of one batch size, as tensors. */
 export interface ActivationSet extends Sizes, ActivationTensors {
   readonly recompute: Recompute;
-  /** The matrices as norm.ts, linear.ts, mlp.ts and head.ts take them: with all their layouts, by which these choose an op. */
+  /** The matrices as norm.ts, linear.ts and head.ts take them: with all their layouts, by which these choose an op. */
   readonly operands: ReturnType<typeof operandsOf>;
 }
 

@@ -1,5 +1,5 @@
 // The parts of a model's layers, as one table: GPT-2's, and those of a modern GPT (docs/recipe.md). Options, checks and defaults
-// derive from this table. Each part with alternatives has a separate file: norm.ts, mlp.ts, positions.ts, head.ts; initial
+// derive from this table. Each part with alternatives has a separate file: norm.ts, linear.ts, positions.ts, head.ts; initial
 // weights are in parameters.ts.
 import { real } from '../base/checks/number.ts';
 import { usageError } from '../base/errors.ts';

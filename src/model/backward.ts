@@ -1,12 +1,11 @@
 // GPT-2's backward pass: forward.ts in reverse. `dresidual` is the gradient of the residual stream; the backward of each
 // branch's norm adds the branch's gradient to it. The layouts of the operands (operands.ts) decide which matmuls are in FP8.
 import type { Tensor } from '../native/tensor.ts';
-import { attentionBackward, embeddingBackward, matmulBackwardInput } from '../ops/ops.generated.ts';
+import { attentionBackward, embeddingBackward } from '../ops/ops.generated.ts';
 import type { ActivationSet } from './activations.ts';
 import type { ParameterArena } from './arena.ts';
 import { recomputeLayer, residualBefore } from './forward.ts';
 import { linearBackwardInput, linearBackwardWeight } from './linear.ts';
-import { matmulActivationBackwardInput } from './mlp.ts';
 import type { Model } from './model.ts';
 import { normBackward } from './norm.ts';
 import type { Operand } from './operands.ts';
@@ -48,19 +47,19 @@ export function backward(
 
     weightGradient(d.fcprojw, d.fcprojb, dresidual, activated);
     const fcproj = { dout: dresidual, weight: w.fcprojw, fp8: fcprojFp8 };
-    matmulActivationBackwardInput(device, { din: dfc, ...fcproj, pre: layer.fc, activated });
+    linearBackwardInput(device, { din: dfc, ...fcproj, pre: layer.fc, activated });
     weightGradient(d.fcw, d.fcb, dfc, ln2);
-    linearBackwardInput(device, { din: dbranch, dout: dfc, weight: w.fcw, fp8: fcFp8 });
+    linearBackwardInput(device, { din: { plain: dbranch }, dout: dfc, weight: w.fcw, fp8: fcFp8 });
     const norm2 = { in: residual2, weight: w.ln2w, mean: ln2Mean, rstd: ln2Rstd };
     const throughNorm = { dout: dbranch, dresidual: stream, accumulate };
     normBackward(device, { din: forAttention, ...throughNorm, dweight: d.ln2w, dbias: d.ln2b, ...norm2 });
 
     weightGradient(d.attprojw, d.attprojb, forAttention, { plain: attention });
-    linearBackwardInput(device, { din: dbranch, dout: forAttention, weight: w.attprojw, fp8: weightFp8 });
+    linearBackwardInput(device, { din: { plain: dbranch }, dout: forAttention, weight: w.attprojw, fp8: weightFp8 });
     attentionBackward(device, { dqkv, dout: dbranch, out: attention, qkv, lse });
     queryKeyTransform?.backward(dqkv, qkv, qkRstd);
     weightGradient(d.qkvw, d.qkvb, { plain: dqkv }, ln1);
-    matmulBackwardInput(device, { din: dbranch, dout: dqkv, weight: w.qkvw });
+    linearBackwardInput(device, { din: { plain: dbranch }, dout: { plain: dqkv }, weight: w.qkvw });
     const norm1 = { in: residualBefore(batch, index), weight: w.ln1w, mean: ln1Mean, rstd: ln1Rstd };
     const din = index > 0 ? dresidual : forEmbedding;
     normBackward(device, { din, ...throughNorm, dweight: d.ln1w, dbias: d.ln1b, ...norm1 });

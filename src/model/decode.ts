@@ -1,22 +1,15 @@
 // GPT-2's forward pass for growing texts: only their newest tokens, over a cache of the earlier tokens. It computes the same as
 // forward.ts. For GPT-2's parts it uses ops that are fast for one token at a time.
+import { GPT2_ACTIVATION } from '../native/bindings.generated.ts';
 import type { Device } from '../native/device.ts';
 import type { Tensor } from '../native/tensor.ts';
-import {
-  attentionCachedForward,
-  embeddingAtForward,
-  layernormMatmulForward,
-  layernormMatmulGeluForward,
-  matmulForward,
-  matmulResidualForward,
-  softcapForward,
-} from '../ops/ops.generated.ts';
+import { attentionCachedForward, normMatmulForward, softcapForward } from '../ops/ops.generated.ts';
 import type { ActivationSet } from './activations.ts';
 import { architectureOf } from './architecture.ts';
-import { normalizedEmbedding, residualBefore } from './forward.ts';
+import { embed, residualBefore } from './forward.ts';
 import { headOf } from './head.ts';
 import type { CacheView } from './key-value-cache.ts';
-import { matmulActivationForward } from './mlp.ts';
+import { linearForward } from './linear.ts';
 import type { Model } from './model.ts';
 import { normForward } from './norm.ts';
 import { need } from './operands.ts';
@@ -35,10 +28,7 @@ export function decode(
 ): Tensor {
   const { device, config, weights, queryKeyTransform } = model;
   const { channels } = config;
-  const embedding = { tokens, positions, wte: weights.get('wte'), wpe: weights.find('wpe') ?? null };
-  normalizedEmbedding(model, batch, (out) => {
-    embeddingAtForward(device, { out, ...embedding, V: config.vocabularySize });
-  });
+  embed(model, batch, { tokens: null, texts: tokens, positions, S: tokens.shape[1]! - 1 });
   for (const [index, { keys, values }] of layers.entries()) {
     const { ln1, ln1Rstd, qkv, qkRstd, attention, residual2 } = batch.layers[index]!;
     const { ln2Mean, ln2Rstd, fc, residual3 } = batch.layers[index]!;
@@ -48,65 +38,53 @@ export function decode(
     const w = weights.layer(index);
     const residual = residualBefore(batch, index);
     const norm1 = { in: residual, normWeight: w.ln1w, normBias: w.ln1b, normed: ln1, rstd: ln1Rstd };
-    normMatmulForward(device, { out: qkv, ...norm1, weight: w.qkvw, bias: w.qkvb });
+    matmulAfterNorm(device, { out: qkv, ...norm1, weight: w.qkvw, bias: w.qkvb });
     queryKeyTransform?.forward(qkv, qkRstd, positions);
     attentionCachedForward(device, { out: attention, keys, values, qkv, positions });
-    const attproj = { in: attention, weight: w.attprojw, bias: w.attprojb };
-    matmulResidualForward(device, { out: residual2, ...attproj, residual });
+    const attproj = { in: { plain: attention }, weight: w.attprojw, bias: w.attprojb };
+    linearForward(device, { out: { plain: residual2 }, ...attproj, residual });
     // In ln1's memory, because in FP8 there is no ln2 in the device's dtype. ln1 is no longer read.
     const norm2 = { in: residual2, normWeight: w.ln2w, normBias: w.ln2b, normed: ln1, mean: ln2Mean, rstd: ln2Rstd };
-    normMatmulActivationForward(device, { out: activated, pre: fc, ...norm2, weight: w.fcw, bias: w.fcb });
-    const fcproj = { in: activated, weight: w.fcprojw, bias: w.fcprojb };
-    matmulResidualForward(device, { out: residual3, ...fcproj, residual: residual2 });
+    const fcMatmul = { weight: w.fcw, bias: w.fcb, activates: true, pre: fc };
+    matmulAfterNorm(device, { out: activated, ...norm2, ...fcMatmul });
+    const fcproj = { in: { plain: activated }, weight: w.fcprojw, bias: w.fcprojb };
+    linearForward(device, { out: { plain: residual3 }, ...fcproj, residual: residual2 });
   }
   const { logits: allLogits, lnf, lnfRstd } = batch.model;
   const logits = allLogits.view([rows, allLogits.shape.at(-1)!]);
   const input = batch.layers.at(-1)!.residual3.view([rows, channels], first * channels);
   const last = { in: input, normWeight: weights.get('lnfw'), normBias: weights.find('lnfb') };
   const normed = { normed: lnf.view([rows, channels]), rstd: lnfRstd.view([rows]) };
-  normMatmulForward(device, { out: logits, ...last, ...normed, ...headOf(weights) });
+  matmulAfterNorm(device, { out: logits, ...last, ...normed, ...headOf(weights) });
   const { softcap: cap } = architectureOf(config);
   if (cap > 0) softcapForward(device, { out: logits, in: logits, cap });
   return logits;
 }
 
-interface NormMatmul {
+interface MatmulAfterNorm {
   readonly out: Tensor;
   readonly in: Tensor;
   readonly normWeight: Tensor;
   readonly normBias: Tensor | undefined;
   /** Memory for the normalized rows and their statistics, if the norm is a separate op. */
   readonly normed: Tensor;
+  readonly mean?: Tensor | undefined;
   readonly rstd: Tensor;
   readonly weight: Tensor;
   readonly bias: Tensor | null;
+  /** Whether the activation of the MLP follows. */
+  readonly activates?: boolean;
+  readonly pre?: Tensor | undefined;
 }
 
-interface NormMatmulActivation extends NormMatmul {
-  readonly mean: Tensor | undefined;
-  readonly bias: Tensor;
-  readonly pre: Tensor | undefined;
-}
-
-/** A norm and the matmul after it: one op if the norm is layernorm. */
-function normMatmulForward(device: Device, { normBias, normed, rstd, ...args }: NormMatmul): void {
-  if (normBias) {
-    layernormMatmulForward(device, { ...args, normBias });
+/** A norm, a matmul and perhaps the activation: one op if the norm is layernorm and the activation GELU. */
+function matmulAfterNorm(device: Device, args: MatmulAfterNorm): void {
+  const { out, in: input, normWeight, normBias, normed, mean, rstd, weight, bias, activates = false, pre } = args;
+  if (normBias && (pre || !activates)) {
+    const activation = pre ? GPT2_ACTIVATION.GPT2_GELU : GPT2_ACTIVATION.GPT2_NO_ACTIVATION;
+    normMatmulForward(device, { out, pre: pre ?? null, in: input, normWeight, normBias, weight, bias, activation });
     return;
   }
-  const { normWeight, in: input, ...matmul } = args;
-  normForward(device, { out: { plain: normed }, rstd, in: input, weight: normWeight });
-  matmulForward(device, { ...matmul, in: normed });
-}
-
-/** The same with the activation of the MLP: one op if these are layernorm and GELU. */
-function normMatmulActivationForward(device: Device, all: NormMatmulActivation): void {
-  const { out, pre, normBias, normed, mean, rstd, ...args } = all;
-  if (normBias && pre) {
-    layernormMatmulGeluForward(device, { out, ...args, normBias, pre });
-    return;
-  }
-  const { normWeight, in: input, ...matmul } = args;
   normForward(device, { out: { plain: normed }, mean, rstd, in: input, weight: normWeight, bias: normBias });
-  matmulActivationForward(device, { ...matmul, out: { plain: out }, pre, in: { plain: normed } });
+  linearForward(device, { out: { plain: out }, in: { plain: normed }, weight, bias, activates, pre });
 }

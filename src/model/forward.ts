@@ -1,11 +1,10 @@
 // GPT-2's forward pass, op by op as in the paper (Radford et al. 2019): embedding; per layer attention and MLP, which read a
 // norm of the residual stream and add to the stream; the final norm. The head is in head.ts. The alternatives of a modern GPT
-// (architecture.ts) are in norm.ts, mlp.ts and positions.ts; linear.ts and mlp.ts choose which matmuls are in FP8.
+// (architecture.ts) are in norm.ts, linear.ts and positions.ts; linear.ts chooses which matmuls are in FP8.
 import type { Tensor } from '../native/tensor.ts';
-import { attentionForward, embeddingForward, matmulResidualForward } from '../ops/ops.generated.ts';
+import { attentionForward, embeddingForward } from '../ops/ops.generated.ts';
 import type { ActivationSet } from './activations.ts';
 import { linearForward } from './linear.ts';
-import { matmulActivationForward } from './mlp.ts';
 import type { Model } from './model.ts';
 import { normForward } from './norm.ts';
 import type { Operand } from './operands.ts';
@@ -23,10 +22,9 @@ import type { Operand } from './operands.ts';
  * const hidden = batch.model.lnf.read(); // [1,3,C]
  */
 export function forward(model: Model, batch: ActivationSet, beforeLayer?: (layer: number) => void): void {
-  const { device, config, weights } = model;
+  const { device, weights } = model;
   const { tokens, lnfMean, lnfRstd } = batch.model;
-  const embedding = { tokens, wte: weights.get('wte'), wpe: weights.find('wpe') ?? null, V: config.vocabularySize };
-  normalizedEmbedding(model, batch, (out) => embeddingForward(device, { out, ...embedding }));
+  embed(model, batch, { tokens, texts: null, positions: null, S: batch.T });
 
   for (const [index, { residual2, residual3 }] of batch.layers.entries()) {
     beforeLayer?.(index);
@@ -36,7 +34,7 @@ export function forward(model: Model, batch: ActivationSet, beforeLayer?: (layer
     mlpNorm(model, batch, index, ln2);
     openMlp(model, batch, index);
     const fcproj = { in: activated, weight: fcprojw, fp8: fcprojFp8, bias: fcprojb };
-    linearForward(device, { out: residual3, ...fcproj, residual: residual2 });
+    linearForward(device, { out: { plain: residual3 }, ...fcproj, residual: residual2 });
   }
 
   beforeLayer?.(batch.layers.length);
@@ -44,13 +42,17 @@ export function forward(model: Model, batch: ActivationSet, beforeLayer?: (layer
   normForward(device, { out: batch.operands.lnf, mean: lnfMean, rstd: lnfRstd, ...last });
 }
 
-/** The residual stream that the first layer reads: the embedding that `embed` writes, normalized if the model has its norm. */
-export function normalizedEmbedding(
-  { device, weights }: Model,
+/** The ids to embed: tokens [B,T]; or, of texts [B,S+1], T ids of each from its position on. */
+type Ids = Pick<Parameters<typeof embeddingForward>[1], 'tokens' | 'texts' | 'positions' | 'S'>;
+
+/** The residual stream that the first layer reads: the embedding, normalized if the model has its norm. */
+export function embed(
+  { device, config, weights }: Model,
   { model: { unnormed, embeddedRstd, embedded } }: ActivationSet,
-  embed: (out: Tensor) => void,
+  ids: Ids,
 ): void {
-  embed(unnormed ?? embedded);
+  const tables = { wte: weights.get('wte'), wpe: weights.find('wpe') ?? null, V: config.vocabularySize };
+  embeddingForward(device, { out: unnormed ?? embedded, ...ids, ...tables });
   if (!unnormed || !embeddedRstd) return;
   normForward(device, { out: { plain: embedded }, rstd: embeddedRstd, in: unnormed, weight: weights.get('lnew') });
 }
@@ -82,10 +84,11 @@ function attentionBranch(model: Model, batch: ActivationSet, index: number): voi
   const residual = residualBefore(batch, index);
   const w = weights.layer(index);
   normForward(device, { out: ln1, mean: ln1Mean, rstd: ln1Rstd, in: residual, weight: w.ln1w, bias: w.ln1b });
-  linearForward(device, { out: qkv, in: ln1, weight: w.qkvw, fp8: batch.operands.weightFp8, bias: w.qkvb });
+  linearForward(device, { out: { plain: qkv }, in: ln1, weight: w.qkvw, fp8: batch.operands.weightFp8, bias: w.qkvb });
   queryKeyTransform?.forward(qkv, qkRstd);
   attentionForward(device, { out: attention, lse, qkv });
-  matmulResidualForward(device, { out: residual2, in: attention, weight: w.attprojw, bias: w.attprojb, residual });
+  const attproj = { in: { plain: attention }, weight: w.attprojw, bias: w.attprojb };
+  linearForward(device, { out: { plain: residual2 }, ...attproj, residual });
 }
 
 /** From the residual stream after attention to ln2, in the layouts of `out`. */
@@ -99,6 +102,6 @@ function mlpNorm({ device, weights }: Model, batch: ActivationSet, index: number
 function openMlp({ device, weights }: Model, batch: ActivationSet, index: number): void {
   const { ln2, activated, fcFp8 } = batch.operands.layers[index]!;
   const { fcw, fcb } = weights.layer(index);
-  const result = { out: activated, pre: batch.layers[index]!.fc };
-  matmulActivationForward(device, { ...result, in: ln2, weight: fcw, fp8: fcFp8, bias: fcb });
+  const result = { out: activated, activates: true, pre: batch.layers[index]!.fc };
+  linearForward(device, { ...result, in: ln2, weight: fcw, fp8: fcFp8, bias: fcb });
 }

@@ -2,7 +2,7 @@
 // memory. In training the backward of each chunk follows its forward, while its logits are in memory. An untied head has a
 // separate matrix, with biases. With FP8, only the logits' matmul is in FP8: their gradient has a larger range than FP8.
 import type { Tensor } from '../native/tensor.ts';
-import { classifier, fp8Classifier } from '../ops/ops.generated.ts';
+import { classifier } from '../ops/ops.generated.ts';
 import type { ActivationSet } from './activations.ts';
 import { architectureOf } from './architecture.ts';
 import type { ParameterArena } from './arena.ts';
@@ -45,16 +45,13 @@ function headArguments({ config, weights }: Model) {
   return { ...headOf(weights), V, softcap };
 }
 
-type ClassifierArguments = Parameters<typeof classifier>[1];
-
-/** The op for a chunk: in FP8 if the batch has lnf in FP8. The weight is then quantised once for all chunks. */
-function classifierOf({ device, weights }: Model, { operands: { lnf, weightFp8 } }: ActivationSet) {
+/** The FP8 copies of a chunk's operands if the batch has lnf in FP8, else null. The weight is quantised once for all chunks. */
+function copiesOf({ device, weights }: Model, { operands: { lnf, weightFp8 } }: ActivationSet) {
   const { rowwise } = lnf;
-  if (!rowwise) return (_: Chunk, args: ClassifierArguments) => classifier(device, args);
+  if (!rowwise) return () => ({ inValues: null, inScale: null, weightValues: null, factors: null });
   const { weight: weightValues, factors } = weightInFp8(device, weightFp8, { weight: headOf(weights).weight });
-  return ({ rows }: Chunk, args: ClassifierArguments) => {
-    const copies = { inValues: rows(rowwise.values), inScale: rows(rowwise.scale), weightValues, factors };
-    fp8Classifier(device, { ...args, ...copies });
+  return ({ rows }: Chunk) => {
+    return { inValues: rows(rowwise.values), inScale: rows(rowwise.scale), weightValues, factors };
   };
 }
 
@@ -63,11 +60,11 @@ export function headForward(model: Model, batch: ActivationSet): void {
   const { losses, targets } = batch.model;
   const forwardOnly = { din: null, dweight: null, dbias: null, dloss: 0, accumulate: false };
   const head = headArguments(model);
-  const classify = classifierOf(model, batch);
+  const copies = copiesOf(model, batch);
   for (const chunk of chunks(batch)) {
     const { lnf, logits, rows } = chunk;
     const outputs = { losses: rows(losses), ...forwardOnly };
-    classify(chunk, { ...outputs, logits, in: lnf, targets: rows(targets), ...head });
+    classifier(model.device, { ...outputs, logits, in: lnf, ...copies(chunk), targets: rows(targets), ...head });
   }
 }
 
@@ -86,10 +83,10 @@ export function headForwardBackward(
   const { dbranch } = batch.backward;
   const { weight: dweight, bias: dbias } = headOf(gradients);
   const head = { dweight, dbias, ...headArguments(model), dloss };
-  const classify = classifierOf(model, batch);
+  const copies = copiesOf(model, batch);
   for (const chunk of chunks(batch)) {
     const { first, lnf, logits, rows } = chunk;
     const outputs = { losses: rows(losses), din: rows(dbranch), accumulate: accumulate || !first };
-    classify(chunk, { ...outputs, logits, in: lnf, targets: rows(targets), ...head });
+    classifier(model.device, { ...outputs, logits, in: lnf, ...copies(chunk), targets: rows(targets), ...head });
   }
 }

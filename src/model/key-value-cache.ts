@@ -6,7 +6,7 @@ import type { Pointer } from '../native/bindings.generated.ts';
 import type { Device, PinnedBuffer } from '../native/device.ts';
 import { bytesOf, elementCount } from '../native/element-types.ts';
 import { Tensor } from '../native/tensor.ts';
-import { attentionCachedScratch, layernormMatmulScratch, matmulScratch, sampleScratch } from '../ops/ops.generated.ts';
+import { attentionCachedScratch, matmulScratch, normMatmulScratch, sampleScratch } from '../ops/ops.generated.ts';
 import { only, type Row } from './activation-tables.ts';
 import { elementType } from './activations.ts';
 import { type ModelConfig, paddedVocabularySize } from './config.ts';
@@ -45,9 +45,9 @@ function decodeScratch(device: Device, config: ModelConfig, { texts, window }: C
   const rows = Math.max(texts, window);
   return Math.max(
     attentionCachedScratch(device, { S: window }),
-    layernormMatmulScratch(device, { N: rows, C, O: 3 * C }),
-    layernormMatmulScratch(device, { N: rows, C, O: 4 * C }),
-    layernormMatmulScratch(device, { N: texts, C, O: paddedVocabularySize(config) }),
+    normMatmulScratch(device, { N: rows, C, O: 3 * C }),
+    normMatmulScratch(device, { N: rows, C, O: 4 * C }),
+    normMatmulScratch(device, { N: texts, C, O: paddedVocabularySize(config) }),
     matmulScratch(device, { N: texts, C, O: paddedVocabularySize(config), gradients: false }),
     sampleScratch(device, { B: texts, V }),
   );

@@ -1,53 +1,85 @@
-// The matmuls of a linear layer: its output, and the gradients of its input and its weight. A matmul is in FP8 if its operands
-// have copies in FP8, else in the device's dtype. docs/fp8.md says why no copy of a weight is older than the weight.
+// The matmuls of a linear layer: its output, and the gradients of its input and its weight. The activation of the MLP is fused
+// with them: GELU in GPT-2, else the squared ReLU. GELU's backward needs GELU's input (`pre`), the squared ReLU's only its output.
+// A matmul is in FP8 if its operands have copies in FP8, else in the device's dtype. Then the activation's output and its gradient
+// are stored only in FP8. docs/fp8.md says why no copy of a weight is older than the weight.
+import { GPT2_ACTIVATION } from '../native/bindings.generated.ts';
 import type { Device } from '../native/device.ts';
 import type { Tensor } from '../native/tensor.ts';
 import {
-  fp8Matmul,
+  fp8MatmulBackwardInput,
   fp8MatmulBackwardWeight,
+  fp8MatmulForward,
   fp8QuantizeWeight,
   matmulBackwardInput,
   matmulBackwardWeight,
   matmulForward,
-  matmulResidualForward,
 } from '../ops/ops.generated.ts';
-import { type Fp8Matrix, type Fp8Weight, need, type Operand } from './operands.ts';
+import { type Fp8Weight, need, type Operand, withNorm } from './operands.ts';
 
 interface LinearForward {
-  readonly out: Tensor;
+  /** Plain; an activation's output in FP8 is rowwise, and columnwise if there is memory for it. */
+  readonly out: Operand;
   readonly in: Operand;
   readonly weight: Tensor;
   readonly fp8?: Fp8Weight | undefined;
-  readonly bias: Tensor;
+  readonly bias: Tensor | null;
   readonly residual?: Tensor;
+  /** Whether the activation follows: GELU with `pre`, else the squared ReLU. */
+  readonly activates?: boolean;
+  readonly pre?: Tensor | undefined;
 }
 
-/** out = in * weight^T + bias + residual */
-export function linearForward(device: Device, { in: input, fp8, residual, ...common }: LinearForward): void {
-  const { out, weight, bias } = common;
-  if (input.rowwise) {
-    const operands = { ...readRowwise(input.rowwise), ...weightInFp8(device, fp8, { weight }) };
-    fp8Matmul(device, { out, ...operands, bias, residual: residual ?? null });
-  } else if (residual) matmulResidualForward(device, { ...common, in: need(input, 'plain'), residual });
-  else matmulForward(device, { ...common, in: need(input, 'plain') });
+/** out = in * weight^T + bias + residual, or the activation of in * weight^T + bias */
+export function linearForward(device: Device, args: LinearForward): void {
+  const { out, in: input, weight, fp8, bias, residual = null, activates = false, pre = null } = args;
+  const common = { pre, bias, residual, activation: activationOf(activates, pre) };
+  if (!input.rowwise) {
+    matmulForward(device, { out: need(out, 'plain'), in: need(input, 'plain'), weight, ...common });
+    return;
+  }
+  fp8MatmulForward(device, {
+    ...{ out: activates ? null : need(out, 'plain'), ...storedIn(out) },
+    ...{ in: input.rowwise.values, inScale: input.rowwise.scale },
+    inNorm: activates ? normOf(input, 'rowwise') : null,
+    inColumnwiseNorm: out.columnwise ? normOf(input, 'columnwise') : null,
+    ...weightInFp8(device, fp8, { weight, bias: activates ? bias : null }),
+    ...common,
+  });
 }
 
 interface LinearBackwardInput {
-  readonly din: Tensor;
+  /** Plain; through an activation in FP8 rowwise and columnwise. */
+  readonly din: Operand;
   readonly dout: Operand;
   readonly weight: Tensor;
   readonly fp8?: Fp8Weight | undefined;
+  /** The activation's output, if `in` is that: the gradient of the activation's input is wanted. */
+  readonly activated?: Operand;
+  readonly pre?: Tensor | undefined;
 }
 
-/** din = dout * weight */
-export function linearBackwardInput(device: Device, { din, dout, weight, fp8 }: LinearBackwardInput): void {
+/** din = dout * weight, times the activation's derivative */
+export function linearBackwardInput(device: Device, args: LinearBackwardInput): void {
+  const { din, dout, weight, fp8, activated, pre = null } = args;
+  const common = { pre, activation: activationOf(activated !== undefined, pre) };
+  // The squared ReLU's output.
+  const output = pre ? undefined : activated;
   if (!dout.rowwise) {
-    matmulBackwardInput(device, { din, dout: need(dout, 'plain'), weight });
+    const operands = { din: need(din, 'plain'), dout: need(dout, 'plain'), weight };
+    matmulBackwardInput(device, { ...operands, activated: output ? need(output, 'plain') : null, ...common });
     return;
   }
-  const { transposed, factors } = transposedInFp8(device, fp8, weight);
-  const operands = { ...readRowwise(dout.rowwise), weight: transposed, factors };
-  fp8Matmul(device, { out: din, ...operands, bias: null, residual: null });
+  fp8MatmulBackwardInput(device, {
+    ...{ din: activated ? null : need(din, 'plain'), ...storedIn(din) },
+    ...{ dout: dout.rowwise.values, doutScale: dout.rowwise.scale },
+    doutNorm: activated ? normOf(dout, 'rowwise') : null,
+    doutColumnwiseNorm: activated ? normOf(dout, 'columnwise') : null,
+    ...transposedInFp8(device, fp8, weight),
+    activated: output ? need(output, 'rowwise').values : null,
+    activatedScale: output ? need(output, 'rowwise').scale : null,
+    activatedColumnwiseScale: output ? need(output, 'columnwise').scale : null,
+    ...common,
+  });
 }
 
 interface LinearBackwardWeight {
@@ -71,7 +103,18 @@ export function linearBackwardWeight(device: Device, { dout, in: input, N, ...gr
   fp8MatmulBackwardWeight(device, { ...gradients, ...operands, N });
 }
 
-const readRowwise = ({ values, scale }: Fp8Matrix) => ({ in: values, inScale: scale });
+const { GPT2_NO_ACTIVATION, GPT2_GELU, GPT2_RELU_SQUARED } = GPT2_ACTIVATION;
+
+const activationOf = (activates: boolean, pre: Tensor | null): number =>
+  !activates ? GPT2_NO_ACTIVATION : pre ? GPT2_GELU : GPT2_RELU_SQUARED;
+
+/** Memory for a result in FP8; null for a plain result. */
+const storedIn = ({ rowwise, columnwise }: Operand) => ({
+  ...{ values: rowwise?.values ?? null, scale: rowwise?.scale ?? null },
+  ...{ columnwise: columnwise?.values ?? null, columnwiseScale: columnwise?.scale ?? null },
+});
+
+const normOf = (operand: Operand, layout: 'rowwise' | 'columnwise'): Tensor => withNorm(need(operand, layout)).norm;
 
 /** Quantises a weight [O,C] for the next matmul and for backward, if kept. @param bias needed if the result is stored in FP8 */
 export function weightInFp8(
@@ -86,7 +129,7 @@ export function weightInFp8(
 }
 
 /** A weight [O,C] in FP8, transposed to [C,O] for the gradient of the input. */
-export function transposedInFp8(
+function transposedInFp8(
   device: Device,
   memory: Fp8Weight | undefined,
   weight: Tensor,

@@ -7,12 +7,10 @@ import {
   attentionScratch,
   classifierScratch,
   embeddingScratch,
-  fp8ClassifierScratch,
-  fp8MatmulBackwardWeightScratch,
   fp8MatmulScratch,
   fp8QuantizeWeightScratch,
-  layernormScratch,
   matmulScratch,
+  normScratch,
 } from '../ops/ops.generated.ts';
 import { type ActivationSizes, headChunk, recomputeNames } from './activation-tables.ts';
 import { Activations } from './activations.ts';
@@ -78,34 +76,30 @@ function modelScratch(device: Device, config: ModelConfig, { B, T }: { B: number
   const chunks = N % chunk === 0 ? [chunk] : [chunk, N % chunk];
   return Math.max(
     embeddingScratch(device, { B, T, C, V: config.vocabularySize }),
-    layernormScratch(device, { N, C }),
+    normScratch(device, { N, C }),
     attentionScratch(device, { B, T, C, NH }),
     matmulScratch(device, { N, C, O: 3 * C, gradients: true }),
     matmulScratch(device, { N, C, O: C, gradients: true }),
     matmulScratch(device, { N, C, O: 4 * C, gradients: true }),
     matmulScratch(device, { N, C: 4 * C, O: C, gradients: true }),
-    ...chunks.map((rows) => classifierScratch(device, { N: rows, C, Vp: padded, gradients: true })),
-    ...(device.dtype === 'fp8' ? fp8Scratch(device, config, { N, chunks, padded }) : []),
+    ...chunks.map((rows) =>
+      classifierScratch(device, { N: rows, C, Vp: padded, gradients: true, fp8: device.dtype === 'fp8' }),
+    ),
+    ...(device.dtype === 'fp8' ? fp8Scratch(device, config, N) : []),
   );
 }
 
-function fp8Scratch(
-  device: Device,
-  config: ModelConfig,
-  { N, chunks, padded }: { readonly N: number; readonly chunks: readonly number[]; readonly padded: number },
-): number[] {
+function fp8Scratch(device: Device, config: ModelConfig, N: number): number[] {
   const C = config.channels;
   const ofMlp = [
     { C, O: 4 * C },
     { C: 4 * C, O: C },
   ];
-  const weights = [{ C, O: 3 * C }, { C, O: C }, ...ofMlp];
+  const weights = [{ C, O: 3 * C }, { C, O: C }, ...ofMlp, { C, O: paddedVocabularySize(config) }];
   return [
-    ...[...weights, { C, O: padded }].map((sizes) => fp8QuantizeWeightScratch(device, sizes)),
-    // Backward's matmuls have the sizes of forward's.
-    ...weights.map((sizes) => fp8MatmulScratch(device, { N, ...sizes })),
-    ...ofMlp.map((sizes) => fp8MatmulBackwardWeightScratch(device, { N, ...sizes })),
-    ...chunks.map((rows) => fp8ClassifierScratch(device, { N: rows, C, Vp: padded, gradients: true })),
+    ...weights.map((sizes) => fp8QuantizeWeightScratch(device, sizes)),
+    // The smaller matmuls need no more, and those of attention have no weight gradient in FP8.
+    ...ofMlp.map((sizes) => fp8MatmulScratch(device, { N, ...sizes, gradients: true })),
   ];
 }
 

@@ -4,19 +4,11 @@
 // next matmul's results.
 import type { Device } from '../native/device.ts';
 import type { Tensor } from '../native/tensor.ts';
-import {
-  fp8Transpose,
-  layernormBackward,
-  layernormForward,
-  layernormFp8Backward,
-  layernormFp8Forward,
-  rmsnormBackward,
-  rmsnormForward,
-  rmsnormFp8Backward,
-  rmsnormFp8Forward,
-} from '../ops/ops.generated.ts';
+import { normBackward as backward, normForward as forward, fp8Transpose } from '../ops/ops.generated.ts';
 import { need, type Operand, withNorm } from './operands.ts';
 
+/** Layernorm adds this to the variance, in GPT-2. */
+const layernormEps = 1e-5;
 /** RMSNorm adds this to the mean of squares: PyTorch's default, the distance from 1 to the next fp32 number, for bf16 too. */
 export const rmsnormEps = 2 ** -23;
 
@@ -30,14 +22,9 @@ interface NormForward {
 }
 
 /** layernorm if there are a mean and a bias, else RMSNorm. */
-export function normForward(device: Device, { out, mean, bias, ...common }: NormForward): void {
-  const isLayernorm = mean && bias;
-  if (out.rowwise) {
-    const outputs = { out: out.plain ?? null, ...withNorm(out.rowwise) };
-    if (isLayernorm) layernormFp8Forward(device, { ...outputs, ...common, mean, bias });
-    else rmsnormFp8Forward(device, { ...outputs, ...common, eps: rmsnormEps });
-  } else if (isLayernorm) layernormForward(device, { out: need(out, 'plain'), ...common, mean, bias });
-  else rmsnormForward(device, { out: need(out, 'plain'), ...common, eps: rmsnormEps });
+export function normForward(device: Device, { out, mean, bias, ...rest }: NormForward): void {
+  const eps = mean ? layernormEps : rmsnormEps;
+  forward(device, { out: out.plain ?? null, ...stored(out), ...rest, mean: mean ?? null, bias: bias ?? null, eps });
   transpose(device, out);
 }
 
@@ -55,14 +42,12 @@ interface NormBackward {
 }
 
 export function normBackward(device: Device, { din, mean, dbias, ...rest }: NormBackward): void {
-  const common = { ...rest, din: need(din, 'plain') };
-  const isLayernorm = mean && dbias;
-  if (isLayernorm && din.rowwise) layernormFp8Backward(device, { ...common, ...withNorm(din.rowwise), mean, dbias });
-  else if (isLayernorm) layernormBackward(device, { ...common, mean, dbias });
-  else if (din.rowwise) rmsnormFp8Backward(device, { ...common, ...withNorm(din.rowwise) });
-  else rmsnormBackward(device, common);
+  backward(device, { din: need(din, 'plain'), ...stored(din), ...rest, mean: mean ?? null, dbias: dbias ?? null });
   transpose(device, din);
 }
+
+/** The copy in FP8 that the op stores too. */
+const stored = ({ rowwise }: Operand) => (rowwise ? withNorm(rowwise) : { values: null, scale: null, norm: null });
 
 /** Makes the columnwise copy, if the matrix has one, from the rowwise copy. */
 function transpose(device: Device, { rowwise, columnwise }: Operand): void {

@@ -1,5 +1,5 @@
 // The matrices that norms write and matmuls with weights read, in all layouts for which there is memory (activations.ts), and
-// memory for weights in FP8. The layouts decide which matmuls are in FP8 (linear.ts, mlp.ts, head.ts).
+// memory for weights in FP8. The layouts decide which matmuls are in FP8 (linear.ts, head.ts).
 import type { Tensor } from '../native/tensor.ts';
 import type { ActivationTensors } from './activation-tables.ts';
 

@@ -31,7 +31,7 @@ export function absentDevice(options: DeviceOptions, { scratchOf, parts }: Answe
   const doNothing = () => 0;
   const askScratch = (name: string) => (args: { context?: unknown }) => {
     const { context: _, ...sizes } = args;
-    scratchOf?.call(name as 'layernormScratch', sizes as never);
+    scratchOf?.call(name as 'normScratch', sizes as never);
     return 0;
   };
   const get = (_: unknown, name: string) => answers[name] ?? (name.endsWith('Scratch') ? askScratch(name) : doNothing);

@@ -10,7 +10,7 @@ import type { OpArguments } from './replacements.ts';
 
 function enqueueOver(communicator: Communicator, op: OpContract, args: OpArguments, also: NativeArguments = {}): void {
   const { device, handle } = communicator;
-  const native = { ...nativeArguments(device, op, args), communicator: handle, ...also };
+  const native = { ...nativeArguments(device, op, { ...args, communicator: handle }), ...also };
   device.call(op.name as 'allReduce', native as never);
 }
 
@@ -47,15 +47,6 @@ export function allGather(communicator: Communicator, { out, in: input }: { out:
   if (out.type !== input.type) throw refused(op, `out is ${out.type}, but in is ${input.type}`);
   if (out.count !== ranks * input.count) throw refused(op, `${out.count} elements are not ${ranks} of ${input.count}`);
   enqueueOver(communicator, op, { out: out.view([ranks, input.count]), in: input });
-}
-
-/** `globalNorm` over all ranks. @param matrices this rank's part of the gradients: one row, or rows [parts,N] to be summed */
-export function globalNormOfRanks(
-  communicator: Communicator,
-  { matrices, ...args }: { step: Tensor; matrices: Tensor; vectors: Tensor; maxNorm: number },
-): void {
-  const rows = matrices.shape.length === 1 ? matrices.view([1, matrices.count]) : matrices;
-  enqueueOver(communicator, contracts.globalNormOfRanks, { matrices: rows, ...args });
 }
 
 /** Makes work enqueued from now on wait for the collectives enqueued so far. */

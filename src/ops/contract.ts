@@ -27,8 +27,19 @@ export interface TensorContract {
   readonly isOptional?: boolean;
   /** Another tensor: both are null, or neither is. */
   readonly together?: string;
+  /** The tensor is null unless this holds. */
+  readonly where?: Where;
   /** Tensors that may share this tensor's memory. */
   readonly mayBe?: readonly string[];
+}
+
+/** Whether an argument has a value, or with "!=" has another; of a tensor, whether it is null. */
+export interface Where {
+  readonly argument: string;
+  readonly operator: '==' | '!=';
+  readonly value: number | null;
+  /** Whether the tensor that has this condition may be null even if it holds. */
+  readonly orNull: boolean;
 }
 
 export interface OpContract {
@@ -44,10 +55,27 @@ export interface OpContract {
   readonly scalars: readonly string[];
   /** Booleans; 1 or 0 in C. */
   readonly flags: readonly string[];
-  readonly relations: readonly { readonly text: string; holds(args: Record<string, number>): boolean }[];
+  /** Whether the op takes the handle of a communicator. */
+  readonly hasRanks?: boolean;
+  readonly relations: readonly { readonly text: string; holds(args: NativeArguments): boolean }[];
   /** The scratch function and its sizes; absent for an op that needs no workspace. */
   workspace?(args: NativeArguments): { readonly name: keyof Bindings; readonly sizes: Record<string, number> };
 }
+
+/** Conditions on arguments: a number has this value; a tensor is null, or is not. */
+export type When = Readonly<Record<string, number | null | 'tensor'>>;
+
+/** A variant of an op: what it computes in calls whose arguments meet its conditions. Each call is of one variant. */
+export interface OpVariant {
+  /** "norm_forward.layernorm"; the op's name for an op without variants: "gelu_forward". */
+  readonly name: string;
+  readonly op: OpContract;
+  readonly when: When;
+}
+
+/** @param args tensors or addresses, null if omitted, and numbers */
+export const meets = (args: Readonly<Record<string, unknown>>, when: When): boolean =>
+  Object.entries(when).every(([name, value]) => (value === 'tensor' ? args[name] !== null : args[name] === value));
 
 /** A dimension: `factor * name + plus`, or `name / divisor` rounded up; with `atLeast`, a tensor may be larger. */
 export interface Dimension {
@@ -81,6 +109,19 @@ export function typeOn(device: Device, { type }: TensorContract): ElementType | 
   if (type === 'element') return device.elementType;
   if (type === 'gradient') return device.gradientType;
   return type === 'fp32' || type === 'int32' || type === 'fp8' ? type : undefined;
+}
+
+export const holds = ({ argument, operator, value }: Where, args: NativeArguments): boolean =>
+  (args[argument] === value) === (operator === '==');
+
+/** Tensors that are null in all calls of a variant. */
+export function absentIn({ op, when }: OpVariant): string[] {
+  const isAbsent = (name: string): boolean => {
+    const { together, where } = op.tensors[name]!;
+    const isRefused = where !== undefined && where.argument in when && !holds(where, when as NativeArguments);
+    return when[name] === null || isRefused || (together !== undefined && isAbsent(together));
+  };
+  return Object.keys(op.tensors).filter(isAbsent);
 }
 
 export const isWritten = ({ access }: TensorContract): boolean => access !== 'read';

@@ -6,6 +6,7 @@ import type { Device } from '../native/device.ts';
 import { elementCount } from '../native/element-types.ts';
 import type { Tensor } from '../native/tensor.ts';
 import {
+  holds as conditionHolds,
   type Dimension,
   isWritten,
   type NativeArguments,
@@ -14,6 +15,7 @@ import {
   sizeOf,
   type TensorContract,
   typeOn,
+  type Where,
 } from './contract.ts';
 import type { OpArguments } from './replacements.ts';
 import { replacementOf } from './replacements.ts';
@@ -25,7 +27,7 @@ import { replacementOf } from './replacements.ts';
  */
 export function enqueue(device: Device, op: OpContract, args: OpArguments): void {
   const native = nativeArguments(device, op, args);
-  const replacement = replacementOf(device, op.name);
+  const replacement = replacementOf(device, op, args);
   if (replacement) replacement(args, native);
   else device.call(op.name as keyof Bindings & 'adamw', native as never);
 }
@@ -45,16 +47,18 @@ export function nativeArguments(device: Device, op: OpContract, args: OpArgument
       native[contract.type] = tensor.type === 'bf16' ? GPT2_DTYPE.GPT2_BF16 : GPT2_DTYPE.GPT2_FP32;
     }
   }
-  for (const [name, { together }] of Object.entries(op.tensors)) {
+  for (const name of op.scalars) native[name] = args[name] as number;
+  for (const name of op.flags) native[name] = args[name] ? 1 : 0;
+  if (op.hasRanks) native.communicator = (args.communicator ?? null) as bigint | null;
+  for (const [name, { together, where }] of Object.entries(op.tensors)) {
+    if (where) checkWhere(op, name, where, native);
     if (together !== undefined && (native[name] === null) !== (native[together] === null)) {
       throw refused(op, `expected both ${name} and ${together}, or neither`);
     }
   }
-  for (const name of op.scalars) native[name] = args[name] as number;
-  for (const name of op.flags) native[name] = args[name] ? 1 : 0;
   Object.assign(native, sizesOf(op, tensors, args));
   for (const { text, holds } of op.relations) {
-    if (!holds(native as Record<string, number>)) throw refused(op, `expected ${text}, got ${valuesIn(text, native)}`);
+    if (!holds(native)) throw refused(op, `expected ${text}${valuesIn(text, native)}`);
   }
   checkOverlaps(op, tensors);
   return native;
@@ -74,7 +78,7 @@ export function scratch(
 ): number {
   const numbers = Object.fromEntries(Object.entries(sizes).map(([key, value]) => [key, Number(value)]));
   const bytes = new BigInt64Array(1);
-  device.call(name as 'layernormScratch', { ...numbers, bytes } as never);
+  device.call(name as 'normScratch', { ...numbers, bytes } as never);
   return Number(bytes[0]);
 }
 
@@ -88,8 +92,20 @@ interface PassedTensor {
 export const refused = ({ symbol }: OpContract, text: string): ShapeError =>
   new ShapeError(`${symbol.replace(/^gpt2_/, '')}: ${text}`);
 
-const valuesIn = (text: string, values: NativeArguments): string =>
-  [...new Set(text.match(/[A-Za-z]\w*/g))].map((name) => `${name} = ${values[name]}`).join(', ');
+/** A tensor is null unless its condition holds. */
+function checkWhere(op: OpContract, name: string, where: Where, native: NativeArguments): void {
+  const isNull = native[name] === null;
+  const { argument, operator, value, orNull } = where;
+  if (conditionHolds(where, native) ? orNull || !isNull : isNull) return;
+  const expected = `${name} ${orNull ? 'only' : 'exactly'} where ${argument} ${operator} ${value}`;
+  throw refused(op, `expected ${expected}${valuesIn(argument, native)}`);
+}
+
+/** The numbers that a condition names: ", got N = 3". */
+function valuesIn(text: string, values: NativeArguments): string {
+  const numbers = [...new Set(text.match(/[A-Za-z]\w*/g))].filter((name) => typeof values[name] === 'number');
+  return numbers.length === 0 ? '' : `, got ${numbers.map((name) => `${name} = ${values[name]}`).join(', ')}`;
+}
 
 function checkType(device: Device, op: OpContract, name: string, contract: TensorContract, tensor: Tensor): void {
   if (tensor.device !== device) throw refused(op, `${name} is on another device than the op`);

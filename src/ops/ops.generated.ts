@@ -10,17 +10,19 @@ export const contracts = {
   embeddingForward: {
     name: 'embeddingForward',
     symbol: 'gpt2_embedding_forward',
-    formula: "out[b,t,:] = wte[tokens[b,t],:] + wpe[t,:]",
+    formula: "out[b,t,:] = wte[id,:] + wpe[p,:]",
     tensors: {
       out: { access: '=', type: 'element', shape: ['B', 'T', 'C'] },
-      tokens: { access: 'read', type: 'int32', shape: ['B', 'T'], below: 'V' },
+      tokens: { access: 'read', type: 'int32', shape: ['B', 'T'], below: 'V', isOptional: true, where: { argument: 'positions', operator: '==', value: null, orNull: false } },
+      texts: { access: 'read', type: 'int32', shape: ['B', 'S+1'], isOptional: true, where: { argument: 'positions', operator: '!=', value: null, orNull: false } },
+      positions: { access: 'read', type: 'int32', shape: ['B'], isOptional: true },
       wte: { access: 'read', type: 'element', shape: ['>=V', 'C'], by: 'tokens' },
-      wpe: { access: 'read', type: 'element', shape: ['>=T', 'C'], isOptional: true },
+      wpe: { access: 'read', type: 'element', shape: ['>=S', 'C'], isOptional: true },
     },
-    sizes: ['B', 'T', 'C', 'V'],
+    sizes: ['B', 'T', 'S', 'C', 'V'],
     scalars: [],
     flags: [],
-    relations: [],
+    relations: [{ text: 'positions != null || S == T', holds: ({ positions, S, T }: { positions: Pointer | null; S: number; T: number }) => positions !== null || S === T }],
   },
   embeddingBackward: {
     name: 'embeddingBackward',
@@ -38,189 +40,83 @@ export const contracts = {
     relations: [],
     workspace: ({ B, T, C, V }: { B: number; T: number; C: number; V: number }) => ({ name: 'embeddingScratch', sizes: { B, T, C, V } }),
   },
-  layernormForward: {
-    name: 'layernormForward',
-    symbol: 'gpt2_layernorm_forward',
-    formula: "out = (in - mean) * rstd * weight + bias over the last dimension, rstd = 1/sqrt(variance + 1e-5), population variance",
+  normForward: {
+    name: 'normForward',
+    symbol: 'gpt2_norm_forward',
+    formula: "out = (in - mean) * rstd * weight + bias over the last dimension, rstd = 1/sqrt(population variance + eps); or in RMSNorm out = in * rstd * weight, rstd = 1/sqrt(mean of in^2 + eps)",
     tensors: {
-      out: { access: '=', type: 'element', shape: ['N', 'C'] },
-      mean: { access: '=', type: 'fp32', shape: ['N'] },
+      out: { access: '=', type: 'element', shape: ['N', 'C'], isOptional: true },
+      values: { access: '=', type: 'fp8', shape: ['N', 'C'], isOptional: true },
+      scale: { access: '=', type: 'fp32', shape: ['N'], isOptional: true, together: 'values' },
+      norm: { access: '=', type: 'fp32', shape: ['N'], isOptional: true, together: 'values' },
+      mean: { access: '=', type: 'fp32', shape: ['N'], isOptional: true },
       rstd: { access: '=', type: 'fp32', shape: ['N'] },
       in: { access: 'read', type: 'element', shape: ['N', 'C'] },
       weight: { access: 'read', type: 'element', shape: ['C'] },
-      bias: { access: 'read', type: 'element', shape: ['C'] },
-    },
-    sizes: ['N', 'C'],
-    scalars: [],
-    flags: [],
-    relations: [],
-  },
-  layernormBackward: {
-    name: 'layernormBackward',
-    symbol: 'gpt2_layernorm_backward',
-    formula: "With g = dout * weight and normalized = (in - mean) * rstd: din = rstd * (g - mean(g) - normalized * mean(g * normalized)) + dresidual; dweight (=|+=) column sums of dout * normalized; dbias (=|+=) column sums of dout",
-    tensors: {
-      din: { access: '=', type: 'element', shape: ['N', 'C'], mayBe: ['dresidual'] },
-      dweight: { access: 'accumulate', type: 'fp32', shape: ['C'] },
-      dbias: { access: 'accumulate', type: 'fp32', shape: ['C'] },
-      dout: { access: 'read', type: 'element', shape: ['N', 'C'] },
-      dresidual: { access: 'read', type: 'element', shape: ['N', 'C'], isOptional: true },
-      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
-      weight: { access: 'read', type: 'element', shape: ['C'] },
-      mean: { access: 'read', type: 'fp32', shape: ['N'] },
-      rstd: { access: 'read', type: 'fp32', shape: ['N'] },
-    },
-    sizes: ['N', 'C'],
-    scalars: [],
-    flags: ['accumulate'],
-    relations: [],
-    workspace: ({ N, C }: { N: number; C: number }) => ({ name: 'layernormScratch', sizes: { N, C } }),
-  },
-  rmsnormForward: {
-    name: 'rmsnormForward',
-    symbol: 'gpt2_rmsnorm_forward',
-    formula: "out = in * rstd * weight over the last dimension, rstd = 1/sqrt(mean of in^2 + eps)",
-    tensors: {
-      out: { access: '=', type: 'element', shape: ['N', 'C'] },
-      rstd: { access: '=', type: 'fp32', shape: ['N'] },
-      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
-      weight: { access: 'read', type: 'element', shape: ['C'] },
+      bias: { access: 'read', type: 'element', shape: ['C'], isOptional: true, together: 'mean' },
     },
     sizes: ['N', 'C'],
     scalars: ['eps'],
     flags: [],
-    relations: [{ text: 'eps >= 0', holds: ({ eps }: { eps: number }) => eps >= 0 }],
+    relations: [{ text: 'out != null || values != null', holds: ({ out, values }: { out: Pointer | null; values: Pointer | null }) => out !== null || values !== null }, { text: 'values == null || C % 16 == 0', holds: ({ values, C }: { values: Pointer | null; C: number }) => values === null || C % 16 === 0 }, { text: 'eps >= 0', holds: ({ eps }: { eps: number }) => eps >= 0 }],
   },
-  rmsnormBackward: {
-    name: 'rmsnormBackward',
-    symbol: 'gpt2_rmsnorm_backward',
-    formula: "With g = dout * weight and normalized = in * rstd: din = rstd * (g - normalized * mean(g * normalized)) + dresidual; dweight (=|+=) column sums of dout * normalized",
+  normBackward: {
+    name: 'normBackward',
+    symbol: 'gpt2_norm_backward',
+    formula: "With g = dout * weight and normalized = (in - mean) * rstd: din = rstd * (g - mean(g) - normalized * mean(g * normalized)) + dresidual; dweight (=|+=) column sums of dout * normalized; dbias (=|+=) column sums of dout",
     tensors: {
       din: { access: '=', type: 'element', shape: ['N', 'C'], mayBe: ['dout', 'dresidual'] },
+      values: { access: '=', type: 'fp8', shape: ['N', 'C'], isOptional: true },
+      scale: { access: '=', type: 'fp32', shape: ['N'], isOptional: true, together: 'values' },
+      norm: { access: '=', type: 'fp32', shape: ['N'], isOptional: true, together: 'values' },
       dweight: { access: 'accumulate', type: 'fp32', shape: ['C'] },
+      dbias: { access: 'accumulate', type: 'fp32', shape: ['C'], isOptional: true, together: 'mean' },
       dout: { access: 'read', type: 'element', shape: ['N', 'C'] },
       dresidual: { access: 'read', type: 'element', shape: ['N', 'C'], isOptional: true },
       in: { access: 'read', type: 'element', shape: ['N', 'C'] },
       weight: { access: 'read', type: 'element', shape: ['C'] },
+      mean: { access: 'read', type: 'fp32', shape: ['N'], isOptional: true },
       rstd: { access: 'read', type: 'fp32', shape: ['N'] },
     },
     sizes: ['N', 'C'],
     scalars: [],
     flags: ['accumulate'],
-    relations: [],
-    workspace: ({ N, C }: { N: number; C: number }) => ({ name: 'layernormScratch', sizes: { N, C } }),
+    relations: [{ text: 'values == null || C % 16 == 0', holds: ({ values, C }: { values: Pointer | null; C: number }) => values === null || C % 16 === 0 }],
+    workspace: ({ N, C }: { N: number; C: number }) => ({ name: 'normScratch', sizes: { N, C } }),
   },
   matmulForward: {
     name: 'matmulForward',
     symbol: 'gpt2_matmul_forward',
-    formula: "out = in * weight^T + bias",
+    formula: "out = activation(in * weight^T + bias) + residual",
     tensors: {
       out: { access: '=', type: 'element', shape: ['N', 'O'] },
+      pre: { access: '=', type: 'element', shape: ['N', 'O'], isOptional: true, where: { argument: 'activation', operator: '==', value: 1, orNull: false } },
       in: { access: 'read', type: 'element', shape: ['N', 'C'] },
       weight: { access: 'read', type: 'element', shape: ['O', 'C'] },
       bias: { access: 'read', type: 'element', shape: ['O'], isOptional: true },
+      residual: { access: 'read', type: 'element', shape: ['N', 'O'], isOptional: true, where: { argument: 'activation', operator: '==', value: 0, orNull: true } },
     },
     sizes: ['N', 'C', 'O'],
-    scalars: [],
+    scalars: ['activation'],
     flags: [],
-    relations: [],
-    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'matmulScratch', sizes: { N, C, O, gradients: 0 } }),
-  },
-  matmulGeluForward: {
-    name: 'matmulGeluForward',
-    symbol: 'gpt2_matmul_gelu_forward',
-    formula: "The matmul followed by GELU; also stores the GELU's input, which backward needs: pre = in * weight^T + bias, out = gelu(pre)",
-    tensors: {
-      out: { access: '=', type: 'element', shape: ['N', 'O'] },
-      pre: { access: '=', type: 'element', shape: ['N', 'O'] },
-      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
-      weight: { access: 'read', type: 'element', shape: ['O', 'C'] },
-      bias: { access: 'read', type: 'element', shape: ['O'], isOptional: true },
-    },
-    sizes: ['N', 'C', 'O'],
-    scalars: [],
-    flags: [],
-    relations: [],
-    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'matmulScratch', sizes: { N, C, O, gradients: 0 } }),
-  },
-  matmulReluSquaredForward: {
-    name: 'matmulReluSquaredForward',
-    symbol: 'gpt2_matmul_relu_squared_forward',
-    formula: "The matmul followed by the square of ReLU (So et al",
-    tensors: {
-      out: { access: '=', type: 'element', shape: ['N', 'O'] },
-      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
-      weight: { access: 'read', type: 'element', shape: ['O', 'C'] },
-      bias: { access: 'read', type: 'element', shape: ['O'], isOptional: true },
-    },
-    sizes: ['N', 'C', 'O'],
-    scalars: [],
-    flags: [],
-    relations: [],
-    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'matmulScratch', sizes: { N, C, O, gradients: 0 } }),
-  },
-  matmulResidualForward: {
-    name: 'matmulResidualForward',
-    symbol: 'gpt2_matmul_residual_forward',
-    formula: "The matmul added to the residual stream: out = residual + in * weight^T + bias",
-    tensors: {
-      out: { access: '=', type: 'element', shape: ['N', 'O'] },
-      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
-      weight: { access: 'read', type: 'element', shape: ['O', 'C'] },
-      bias: { access: 'read', type: 'element', shape: ['O'], isOptional: true },
-      residual: { access: 'read', type: 'element', shape: ['N', 'O'] },
-    },
-    sizes: ['N', 'C', 'O'],
-    scalars: [],
-    flags: [],
-    relations: [],
+    relations: [{ text: 'activation >= 0 && activation <= 2', holds: ({ activation }: { activation: number }) => activation >= 0 && activation <= 2 }],
     workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'matmulScratch', sizes: { N, C, O, gradients: 0 } }),
   },
   matmulBackwardInput: {
     name: 'matmulBackwardInput',
     symbol: 'gpt2_matmul_backward_input',
-    formula: "din = dout * weight",
+    formula: "din = (dout * weight) * activation', the derivative of the activation before this matmul",
     tensors: {
       din: { access: '=', type: 'element', shape: ['N', 'C'] },
       dout: { access: 'read', type: 'element', shape: ['N', 'O'] },
       weight: { access: 'read', type: 'element', shape: ['O', 'C'] },
+      pre: { access: 'read', type: 'element', shape: ['N', 'C'], isOptional: true, where: { argument: 'activation', operator: '==', value: 1, orNull: false } },
+      activated: { access: 'read', type: 'element', shape: ['N', 'C'], isOptional: true, where: { argument: 'activation', operator: '==', value: 2, orNull: false } },
     },
     sizes: ['N', 'C', 'O'],
-    scalars: [],
+    scalars: ['activation'],
     flags: [],
-    relations: [],
-    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'matmulScratch', sizes: { N, C, O, gradients: 0 } }),
-  },
-  matmulGeluBackwardInput: {
-    name: 'matmulGeluBackwardInput',
-    symbol: 'gpt2_matmul_gelu_backward_input',
-    formula: "matmul_backward_input through the GELU before the matmul: din = (dout * weight) * gelu'(pre)",
-    tensors: {
-      din: { access: '=', type: 'element', shape: ['N', 'C'] },
-      dout: { access: 'read', type: 'element', shape: ['N', 'O'] },
-      weight: { access: 'read', type: 'element', shape: ['O', 'C'] },
-      pre: { access: 'read', type: 'element', shape: ['N', 'C'] },
-    },
-    sizes: ['N', 'C', 'O'],
-    scalars: [],
-    flags: [],
-    relations: [],
-    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'matmulScratch', sizes: { N, C, O, gradients: 0 } }),
-  },
-  matmulReluSquaredBackwardInput: {
-    name: 'matmulReluSquaredBackwardInput',
-    symbol: 'gpt2_matmul_relu_squared_backward_input',
-    formula: "matmul_backward_input through the squared ReLU before the matmul, whose output is `activated`: din = (dout * weight) * 2 sqrt(activated)",
-    tensors: {
-      din: { access: '=', type: 'element', shape: ['N', 'C'] },
-      dout: { access: 'read', type: 'element', shape: ['N', 'O'] },
-      weight: { access: 'read', type: 'element', shape: ['O', 'C'] },
-      activated: { access: 'read', type: 'element', shape: ['N', 'C'] },
-    },
-    sizes: ['N', 'C', 'O'],
-    scalars: [],
-    flags: [],
-    relations: [],
+    relations: [{ text: 'activation >= 0 && activation <= 2', holds: ({ activation }: { activation: number }) => activation >= 0 && activation <= 2 }],
     workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'matmulScratch', sizes: { N, C, O, gradients: 0 } }),
   },
   matmulBackwardWeight: {
@@ -381,15 +277,19 @@ export const contracts = {
       dbias: { access: 'accumulate', type: 'fp32', shape: ['Vp'], isOptional: true },
       logits: { access: 'scratch', type: 'element', shape: ['N', 'Vp'] },
       in: { access: 'read', type: 'element', shape: ['N', 'C'] },
+      inValues: { access: 'read', type: 'fp8', shape: ['N', 'C'], isOptional: true },
+      inScale: { access: 'read', type: 'fp32', shape: ['N'], isOptional: true, together: 'inValues' },
       weight: { access: 'read', type: 'element', shape: ['Vp', 'C'] },
+      weightValues: { access: 'read', type: 'fp8', shape: ['Vp', 'C'], isOptional: true, together: 'inValues' },
+      factors: { access: 'read', type: 'fp32', shape: ['4'], isOptional: true, together: 'inValues' },
       bias: { access: 'read', type: 'element', shape: ['Vp'], isOptional: true },
       targets: { access: 'read', type: 'int32', shape: ['N'], below: 'V' },
     },
     sizes: ['N', 'C', 'V', 'Vp'],
     scalars: ['dloss', 'softcap'],
     flags: ['accumulate'],
-    relations: [{ text: 'V <= Vp', holds: ({ V, Vp }: { V: number; Vp: number }) => V <= Vp }, { text: 'softcap >= 0', holds: ({ softcap }: { softcap: number }) => softcap >= 0 }],
-    workspace: ({ N, C, Vp, din, dweight, dbias }: { N: number; C: number; Vp: number; din: Pointer | null; dweight: Pointer | null; dbias: Pointer | null }) => ({ name: 'classifierScratch', sizes: { N, C, Vp, gradients: din || dweight || dbias ? 1 : 0 } }),
+    relations: [{ text: 'V <= Vp', holds: ({ V, Vp }: { V: number; Vp: number }) => V <= Vp }, { text: 'softcap >= 0', holds: ({ softcap }: { softcap: number }) => softcap >= 0 }, { text: 'inValues == null || C % 16 == 0', holds: ({ inValues, C }: { inValues: Pointer | null; C: number }) => inValues === null || C % 16 === 0 }, { text: 'inValues == null || Vp % 16 == 0', holds: ({ inValues, Vp }: { inValues: Pointer | null; Vp: number }) => inValues === null || Vp % 16 === 0 }],
+    workspace: ({ N, C, Vp, din, dweight, dbias, inValues }: { N: number; C: number; Vp: number; din: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; inValues: Pointer | null }) => ({ name: 'classifierScratch', sizes: { N, C, Vp, gradients: din || dweight || dbias ? 1 : 0, fp8: inValues ? 1 : 0 } }),
   },
   lossSum: {
     name: 'lossSum',
@@ -438,203 +338,58 @@ export const contracts = {
     flags: [],
     relations: [{ text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }],
   },
-  layernormFp8Forward: {
-    name: 'layernormFp8Forward',
-    symbol: 'gpt2_layernorm_fp8_forward',
-    formula: "layernorm_forward that also stores its rounded result in FP8, even if `out` is NULL",
+  fp8MatmulForward: {
+    name: 'fp8MatmulForward',
+    symbol: 'gpt2_fp8_matmul_forward',
+    formula: "matmul_forward in FP8: out = in * weight^T + bias + residual",
     tensors: {
-      out: { access: '=', type: 'element', shape: ['N', 'C'], isOptional: true },
-      values: { access: '=', type: 'fp8', shape: ['N', 'C'] },
-      scale: { access: '=', type: 'fp32', shape: ['N'] },
-      norm: { access: '=', type: 'fp32', shape: ['N'] },
-      mean: { access: '=', type: 'fp32', shape: ['N'] },
-      rstd: { access: '=', type: 'fp32', shape: ['N'] },
-      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
-      weight: { access: 'read', type: 'element', shape: ['C'] },
-      bias: { access: 'read', type: 'element', shape: ['C'] },
-    },
-    sizes: ['N', 'C'],
-    scalars: [],
-    flags: [],
-    relations: [{ text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }],
-  },
-  layernormFp8Backward: {
-    name: 'layernormFp8Backward',
-    symbol: 'gpt2_layernorm_fp8_backward',
-    formula: "layernorm_backward that also stores the rounded `din` in FP8",
-    tensors: {
-      din: { access: '=', type: 'element', shape: ['N', 'C'], mayBe: ['dresidual'] },
-      values: { access: '=', type: 'fp8', shape: ['N', 'C'] },
-      scale: { access: '=', type: 'fp32', shape: ['N'] },
-      norm: { access: '=', type: 'fp32', shape: ['N'] },
-      dweight: { access: 'accumulate', type: 'fp32', shape: ['C'] },
-      dbias: { access: 'accumulate', type: 'fp32', shape: ['C'] },
-      dout: { access: 'read', type: 'element', shape: ['N', 'C'] },
-      dresidual: { access: 'read', type: 'element', shape: ['N', 'C'], isOptional: true },
-      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
-      weight: { access: 'read', type: 'element', shape: ['C'] },
-      mean: { access: 'read', type: 'fp32', shape: ['N'] },
-      rstd: { access: 'read', type: 'fp32', shape: ['N'] },
-    },
-    sizes: ['N', 'C'],
-    scalars: [],
-    flags: ['accumulate'],
-    relations: [{ text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }],
-    workspace: ({ N, C }: { N: number; C: number }) => ({ name: 'layernormScratch', sizes: { N, C } }),
-  },
-  rmsnormFp8Forward: {
-    name: 'rmsnormFp8Forward',
-    symbol: 'gpt2_rmsnorm_fp8_forward',
-    formula: "rmsnorm_forward that also stores its rounded result in FP8, even if `out` is NULL",
-    tensors: {
-      out: { access: '=', type: 'element', shape: ['N', 'C'], isOptional: true },
-      values: { access: '=', type: 'fp8', shape: ['N', 'C'] },
-      scale: { access: '=', type: 'fp32', shape: ['N'] },
-      norm: { access: '=', type: 'fp32', shape: ['N'] },
-      rstd: { access: '=', type: 'fp32', shape: ['N'] },
-      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
-      weight: { access: 'read', type: 'element', shape: ['C'] },
-    },
-    sizes: ['N', 'C'],
-    scalars: ['eps'],
-    flags: [],
-    relations: [{ text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }, { text: 'eps >= 0', holds: ({ eps }: { eps: number }) => eps >= 0 }],
-  },
-  rmsnormFp8Backward: {
-    name: 'rmsnormFp8Backward',
-    symbol: 'gpt2_rmsnorm_fp8_backward',
-    formula: "rmsnorm_backward that also stores the rounded `din` in FP8",
-    tensors: {
-      din: { access: '=', type: 'element', shape: ['N', 'C'], mayBe: ['dout', 'dresidual'] },
-      values: { access: '=', type: 'fp8', shape: ['N', 'C'] },
-      scale: { access: '=', type: 'fp32', shape: ['N'] },
-      norm: { access: '=', type: 'fp32', shape: ['N'] },
-      dweight: { access: 'accumulate', type: 'fp32', shape: ['C'] },
-      dout: { access: 'read', type: 'element', shape: ['N', 'C'] },
-      dresidual: { access: 'read', type: 'element', shape: ['N', 'C'], isOptional: true },
-      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
-      weight: { access: 'read', type: 'element', shape: ['C'] },
-      rstd: { access: 'read', type: 'fp32', shape: ['N'] },
-    },
-    sizes: ['N', 'C'],
-    scalars: [],
-    flags: ['accumulate'],
-    relations: [{ text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }],
-    workspace: ({ N, C }: { N: number; C: number }) => ({ name: 'layernormScratch', sizes: { N, C } }),
-  },
-  fp8Matmul: {
-    name: 'fp8Matmul',
-    symbol: 'gpt2_fp8_matmul',
-    formula: "out = in * weight^T + bias + residual",
-    tensors: {
-      out: { access: '=', type: 'element', shape: ['N', 'O'] },
-      in: { access: 'read', type: 'fp8', shape: ['N', 'C'] },
-      inScale: { access: 'read', type: 'fp32', shape: ['N'] },
-      weight: { access: 'read', type: 'fp8', shape: ['O', 'C'] },
-      factors: { access: 'read', type: 'fp32', shape: ['4'] },
-      bias: { access: 'read', type: 'element', shape: ['O'], isOptional: true },
-      residual: { access: 'read', type: 'element', shape: ['N', 'O'], isOptional: true },
-    },
-    sizes: ['N', 'C', 'O'],
-    scalars: [],
-    flags: [],
-    relations: [{ text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }, { text: 'O % 16 == 0', holds: ({ O }: { O: number }) => O % 16 === 0 }],
-    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'fp8MatmulScratch', sizes: { N, C, O } }),
-  },
-  fp8MatmulGeluForward: {
-    name: 'fp8MatmulGeluForward',
-    symbol: 'gpt2_fp8_matmul_gelu_forward',
-    formula: "matmul_gelu_forward in FP8; GELU's output is stored in FP8 only: pre = in * weight^T + bias, values = gelu(pre) / scale",
-    tensors: {
-      values: { access: '=', type: 'fp8', shape: ['N', 'O'] },
-      scale: { access: '=', type: 'fp32', shape: ['N'] },
-      columnwise: { access: '=', type: 'fp8', shape: ['O', 'N/16', '16'], isOptional: true },
+      out: { access: '=', type: 'element', shape: ['N', 'O'], isOptional: true, where: { argument: 'activation', operator: '==', value: 0, orNull: false } },
+      values: { access: '=', type: 'fp8', shape: ['N', 'O'], isOptional: true, where: { argument: 'activation', operator: '!=', value: 0, orNull: false } },
+      scale: { access: '=', type: 'fp32', shape: ['N'], isOptional: true, together: 'values' },
+      columnwise: { access: '=', type: 'fp8', shape: ['O', 'N/16', '16'], isOptional: true, where: { argument: 'activation', operator: '!=', value: 0, orNull: true } },
       columnwiseScale: { access: '=', type: 'fp32', shape: ['N/512'], isOptional: true, together: 'columnwise' },
-      pre: { access: '=', type: 'element', shape: ['N', 'O'] },
+      pre: { access: '=', type: 'element', shape: ['N', 'O'], isOptional: true, where: { argument: 'activation', operator: '==', value: 1, orNull: false } },
       in: { access: 'read', type: 'fp8', shape: ['N', 'C'] },
       inScale: { access: 'read', type: 'fp32', shape: ['N'] },
-      inNorm: { access: 'read', type: 'fp32', shape: ['N'] },
+      inNorm: { access: 'read', type: 'fp32', shape: ['N'], isOptional: true, together: 'values' },
       inColumnwiseNorm: { access: 'read', type: 'fp32', shape: ['N/512'], isOptional: true, together: 'columnwise' },
       weight: { access: 'read', type: 'fp8', shape: ['O', 'C'] },
       factors: { access: 'read', type: 'fp32', shape: ['4'] },
       bias: { access: 'read', type: 'element', shape: ['O'], isOptional: true },
+      residual: { access: 'read', type: 'element', shape: ['N', 'O'], isOptional: true, where: { argument: 'activation', operator: '==', value: 0, orNull: true } },
     },
     sizes: ['N', 'C', 'O'],
-    scalars: [],
+    scalars: ['activation'],
     flags: [],
-    relations: [{ text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }, { text: 'O % 16 == 0', holds: ({ O }: { O: number }) => O % 16 === 0 }],
-    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'fp8MatmulScratch', sizes: { N, C, O } }),
+    relations: [{ text: 'activation >= 0 && activation <= 2', holds: ({ activation }: { activation: number }) => activation >= 0 && activation <= 2 }, { text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }, { text: 'O % 16 == 0', holds: ({ O }: { O: number }) => O % 16 === 0 }],
+    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'fp8MatmulScratch', sizes: { N, C, O, gradients: 0 } }),
   },
-  fp8MatmulReluSquaredForward: {
-    name: 'fp8MatmulReluSquaredForward',
-    symbol: 'gpt2_fp8_matmul_relu_squared_forward',
-    formula: "matmul_relu_squared_forward in FP8; the result is stored in FP8 only: values = relu(in * weight^T + bias)^2 / scale",
+  fp8MatmulBackwardInput: {
+    name: 'fp8MatmulBackwardInput',
+    symbol: 'gpt2_fp8_matmul_backward_input',
+    formula: "matmul_backward_input in FP8: din = dout * weight",
     tensors: {
-      values: { access: '=', type: 'fp8', shape: ['N', 'O'] },
-      scale: { access: '=', type: 'fp32', shape: ['N'] },
-      columnwise: { access: '=', type: 'fp8', shape: ['O', 'N/16', '16'], isOptional: true },
-      columnwiseScale: { access: '=', type: 'fp32', shape: ['N/512'], isOptional: true, together: 'columnwise' },
-      in: { access: 'read', type: 'fp8', shape: ['N', 'C'] },
-      inScale: { access: 'read', type: 'fp32', shape: ['N'] },
-      inNorm: { access: 'read', type: 'fp32', shape: ['N'] },
-      inColumnwiseNorm: { access: 'read', type: 'fp32', shape: ['N/512'], isOptional: true, together: 'columnwise' },
-      weight: { access: 'read', type: 'fp8', shape: ['O', 'C'] },
-      factors: { access: 'read', type: 'fp32', shape: ['4'] },
-      bias: { access: 'read', type: 'element', shape: ['O'], isOptional: true },
-    },
-    sizes: ['N', 'C', 'O'],
-    scalars: [],
-    flags: [],
-    relations: [{ text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }, { text: 'O % 16 == 0', holds: ({ O }: { O: number }) => O % 16 === 0 }],
-    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'fp8MatmulScratch', sizes: { N, C, O } }),
-  },
-  fp8MatmulGeluBackwardInput: {
-    name: 'fp8MatmulGeluBackwardInput',
-    symbol: 'gpt2_fp8_matmul_gelu_backward_input',
-    formula: "matmul_gelu_backward_input in FP8; the result is stored in FP8 only: values = (dout * weight) * gelu'(pre) / scale",
-    tensors: {
-      values: { access: '=', type: 'fp8', shape: ['N', 'C'] },
-      scale: { access: '=', type: 'fp32', shape: ['N'] },
-      columnwise: { access: '=', type: 'fp8', shape: ['C', 'N/16', '16'] },
-      columnwiseScale: { access: '=', type: 'fp32', shape: ['N/512'] },
+      din: { access: '=', type: 'element', shape: ['N', 'C'], isOptional: true, where: { argument: 'activation', operator: '==', value: 0, orNull: false } },
+      values: { access: '=', type: 'fp8', shape: ['N', 'C'], isOptional: true, where: { argument: 'activation', operator: '!=', value: 0, orNull: false } },
+      scale: { access: '=', type: 'fp32', shape: ['N'], isOptional: true, together: 'values' },
+      columnwise: { access: '=', type: 'fp8', shape: ['C', 'N/16', '16'], isOptional: true, together: 'values' },
+      columnwiseScale: { access: '=', type: 'fp32', shape: ['N/512'], isOptional: true, together: 'values' },
       dout: { access: 'read', type: 'fp8', shape: ['N', 'O'] },
       doutScale: { access: 'read', type: 'fp32', shape: ['N'] },
-      doutNorm: { access: 'read', type: 'fp32', shape: ['N'] },
-      doutColumnwiseNorm: { access: 'read', type: 'fp32', shape: ['N/512'] },
+      doutNorm: { access: 'read', type: 'fp32', shape: ['N'], isOptional: true, together: 'values' },
+      doutColumnwiseNorm: { access: 'read', type: 'fp32', shape: ['N/512'], isOptional: true, together: 'values' },
       transposed: { access: 'read', type: 'fp8', shape: ['C', 'O'] },
       factors: { access: 'read', type: 'fp32', shape: ['4'] },
-      pre: { access: 'read', type: 'element', shape: ['N', 'C'] },
+      pre: { access: 'read', type: 'element', shape: ['N', 'C'], isOptional: true, where: { argument: 'activation', operator: '==', value: 1, orNull: false } },
+      activated: { access: 'read', type: 'fp8', shape: ['N', 'C'], isOptional: true, where: { argument: 'activation', operator: '==', value: 2, orNull: false } },
+      activatedScale: { access: 'read', type: 'fp32', shape: ['N'], isOptional: true, together: 'activated' },
+      activatedColumnwiseScale: { access: 'read', type: 'fp32', shape: ['N/512'], isOptional: true, together: 'activated' },
     },
     sizes: ['N', 'C', 'O'],
-    scalars: [],
+    scalars: ['activation'],
     flags: [],
-    relations: [{ text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }, { text: 'O % 16 == 0', holds: ({ O }: { O: number }) => O % 16 === 0 }],
-    workspace: ({ N, O, C }: { N: number; O: number; C: number }) => ({ name: 'fp8MatmulScratch', sizes: { N, C: O, O: C } }),
-  },
-  fp8MatmulReluSquaredBackwardInput: {
-    name: 'fp8MatmulReluSquaredBackwardInput',
-    symbol: 'gpt2_fp8_matmul_relu_squared_backward_input',
-    formula: "matmul_relu_squared_backward_input in FP8; the result is stored in FP8 only: values = (dout * weight) * 2 sqrt(activated) / scale",
-    tensors: {
-      values: { access: '=', type: 'fp8', shape: ['N', 'C'] },
-      scale: { access: '=', type: 'fp32', shape: ['N'] },
-      columnwise: { access: '=', type: 'fp8', shape: ['C', 'N/16', '16'] },
-      columnwiseScale: { access: '=', type: 'fp32', shape: ['N/512'] },
-      dout: { access: 'read', type: 'fp8', shape: ['N', 'O'] },
-      doutScale: { access: 'read', type: 'fp32', shape: ['N'] },
-      doutNorm: { access: 'read', type: 'fp32', shape: ['N'] },
-      doutColumnwiseNorm: { access: 'read', type: 'fp32', shape: ['N/512'] },
-      transposed: { access: 'read', type: 'fp8', shape: ['C', 'O'] },
-      factors: { access: 'read', type: 'fp32', shape: ['4'] },
-      activated: { access: 'read', type: 'fp8', shape: ['N', 'C'] },
-      activatedScale: { access: 'read', type: 'fp32', shape: ['N'] },
-      activatedColumnwiseScale: { access: 'read', type: 'fp32', shape: ['N/512'] },
-    },
-    sizes: ['N', 'C', 'O'],
-    scalars: [],
-    flags: [],
-    relations: [{ text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }, { text: 'O % 16 == 0', holds: ({ O }: { O: number }) => O % 16 === 0 }],
-    workspace: ({ N, O, C }: { N: number; O: number; C: number }) => ({ name: 'fp8MatmulScratch', sizes: { N, C: O, O: C } }),
+    relations: [{ text: 'activation >= 0 && activation <= 2', holds: ({ activation }: { activation: number }) => activation >= 0 && activation <= 2 }, { text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }, { text: 'O % 16 == 0', holds: ({ O }: { O: number }) => O % 16 === 0 }],
+    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'fp8MatmulScratch', sizes: { N, C, O, gradients: 0 } }),
   },
   fp8MatmulBackwardWeight: {
     name: 'fp8MatmulBackwardWeight',
@@ -652,32 +407,7 @@ export const contracts = {
     scalars: [],
     flags: ['accumulate'],
     relations: [{ text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }, { text: 'O % 16 == 0', holds: ({ O }: { O: number }) => O % 16 === 0 }],
-    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'fp8MatmulBackwardWeightScratch', sizes: { N, C, O } }),
-  },
-  fp8Classifier: {
-    name: 'fp8Classifier',
-    symbol: 'gpt2_fp8_classifier',
-    formula: "classifier with the logits of a matmul in FP8: logits = (in_values * in_scale) * weight_values^T * factors[SCALE] + bias",
-    tensors: {
-      losses: { access: '=', type: 'fp32', shape: ['N'] },
-      din: { access: '=', type: 'element', shape: ['N', 'C'], isOptional: true },
-      dweight: { access: 'accumulate', type: 'gradient', shape: ['Vp', 'C'], isOptional: true },
-      dbias: { access: 'accumulate', type: 'fp32', shape: ['Vp'], isOptional: true },
-      logits: { access: 'scratch', type: 'element', shape: ['N', 'Vp'] },
-      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
-      inValues: { access: 'read', type: 'fp8', shape: ['N', 'C'] },
-      inScale: { access: 'read', type: 'fp32', shape: ['N'] },
-      weight: { access: 'read', type: 'element', shape: ['Vp', 'C'] },
-      weightValues: { access: 'read', type: 'fp8', shape: ['Vp', 'C'] },
-      factors: { access: 'read', type: 'fp32', shape: ['4'] },
-      bias: { access: 'read', type: 'element', shape: ['Vp'], isOptional: true },
-      targets: { access: 'read', type: 'int32', shape: ['N'], below: 'V' },
-    },
-    sizes: ['N', 'C', 'V', 'Vp'],
-    scalars: ['dloss', 'softcap'],
-    flags: ['accumulate'],
-    relations: [{ text: 'V <= Vp', holds: ({ V, Vp }: { V: number; Vp: number }) => V <= Vp }, { text: 'softcap >= 0', holds: ({ softcap }: { softcap: number }) => softcap >= 0 }, { text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }, { text: 'Vp % 16 == 0', holds: ({ Vp }: { Vp: number }) => Vp % 16 === 0 }],
-    workspace: ({ N, C, Vp, din, dweight, dbias }: { N: number; C: number; Vp: number; din: Pointer | null; dweight: Pointer | null; dbias: Pointer | null }) => ({ name: 'fp8ClassifierScratch', sizes: { N, C, Vp, gradients: din || dweight || dbias ? 1 : 0 } }),
+    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'fp8MatmulScratch', sizes: { N, C, O, gradients: 1 } }),
   },
   globalNorm: {
     name: 'globalNorm',
@@ -685,13 +415,14 @@ export const contracts = {
     formula: "step[GPT2_STEP_NORM] = sqrt of the sum of squares over `matrices` and `vectors`, in blocks of fixed size: on CUDA each thread's squares (up to 6,000) in fp32, the rest in double; step[GPT2_STEP_CLIP] = max_norm / norm if norm > max_norm and max_norm > 0, else 1; step[GPT2_STEP_UPDATED] = 1 if LOSS <= LOSS_LIMIT and NORM <= NORM_LIMIT and (AFTER_UPDATE = 0 or UPDATED was not 0), else 0",
     tensors: {
       step: { access: 'updated', type: 'fp32', shape: ['64'] },
-      matrices: { access: 'read', type: 'gradient', shape: ['matrixCount'] },
+      matrices: { access: 'updated', type: 'gradient', shape: ['parts', 'matrixCount'] },
       vectors: { access: 'read', type: 'fp32', shape: ['vectorCount'] },
     },
-    sizes: ['matrixCount', 'vectorCount'],
+    sizes: ['parts', 'matrixCount', 'vectorCount'],
     scalars: ['maxNorm'],
     flags: [],
-    relations: [],
+    hasRanks: true,
+    relations: [{ text: 'communicator != null || parts == 1', holds: ({ communicator, parts }: { communicator: Pointer | null; parts: number }) => communicator !== null || parts === 1 }, { text: 'parts == 1 || matrixCount % 32 == 0', holds: ({ parts, matrixCount }: { parts: number; matrixCount: number }) => parts === 1 || matrixCount % 32 === 0 }],
     workspace: ({ matrixCount, vectorCount }: { matrixCount: number; vectorCount: number }) => ({ name: 'globalNormScratch', sizes: { matrixCount, vectorCount } }),
   },
   adamw: {
@@ -731,13 +462,13 @@ export const contracts = {
     symbol: 'gpt2_normalize_matrices',
     formula: "Each matrix is divided by margin * (its Frobenius norm) + eps",
     tensors: {
-      matrices: { access: 'updated', type: 'element', shape: ['M', 'count'] },
+      matrices: { access: 'updated', type: 'element', shape: ['M', 'R', 'K'] },
     },
-    sizes: ['M', 'count'],
+    sizes: ['M', 'R', 'K'],
     scalars: ['margin', 'eps'],
     flags: [],
     relations: [],
-    workspace: ({ M, count }: { M: number; count: number }) => ({ name: 'normalizeMatricesScratch', sizes: { M, count } }),
+    workspace: ({ M, R, K }: { M: number; R: number; K: number }) => ({ name: 'newtonSchulzScratch', sizes: { M, R, K } }),
   },
   newtonSchulz: {
     name: 'newtonSchulz',
@@ -768,28 +499,13 @@ export const contracts = {
     flags: [],
     relations: [],
   },
-  embeddingAtForward: {
-    name: 'embeddingAtForward',
-    symbol: 'gpt2_embedding_at_forward',
-    formula: "out[b,t,:] = wte[tokens[b,p+t],:] + wpe[p+t,:] with p = positions[b]",
-    tensors: {
-      out: { access: '=', type: 'element', shape: ['B', 'T', 'C'] },
-      tokens: { access: 'read', type: 'int32', shape: ['B', 'S+1'] },
-      positions: { access: 'read', type: 'int32', shape: ['B'] },
-      wte: { access: 'read', type: 'element', shape: ['>=V', 'C'], by: 'tokens' },
-      wpe: { access: 'read', type: 'element', shape: ['>=S', 'C'], isOptional: true },
-    },
-    sizes: ['B', 'T', 'S', 'C', 'V'],
-    scalars: [],
-    flags: [],
-    relations: [],
-  },
-  layernormMatmulForward: {
-    name: 'layernormMatmulForward',
-    symbol: 'gpt2_layernorm_matmul_forward',
-    formula: "The layernorm and the matmul after it as one op, for few rows: with h = layernorm(in) * norm_weight + norm_bias (eps 1e-5), out = h * weight^T + bias",
+  normMatmulForward: {
+    name: 'normMatmulForward',
+    symbol: 'gpt2_norm_matmul_forward',
+    formula: "out = activation(layernorm(in) * weight^T + bias), for few rows",
     tensors: {
       out: { access: '=', type: 'element', shape: ['N', 'O'] },
+      pre: { access: '=', type: 'element', shape: ['N', 'O'], isOptional: true, where: { argument: 'activation', operator: '==', value: 1, orNull: false } },
       in: { access: 'read', type: 'element', shape: ['N', 'C'] },
       normWeight: { access: 'read', type: 'element', shape: ['C'] },
       normBias: { access: 'read', type: 'element', shape: ['C'] },
@@ -797,29 +513,10 @@ export const contracts = {
       bias: { access: 'read', type: 'element', shape: ['O'], isOptional: true },
     },
     sizes: ['N', 'C', 'O'],
-    scalars: [],
+    scalars: ['activation'],
     flags: [],
-    relations: [],
-    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'layernormMatmulScratch', sizes: { N, C, O } }),
-  },
-  layernormMatmulGeluForward: {
-    name: 'layernormMatmulGeluForward',
-    symbol: 'gpt2_layernorm_matmul_gelu_forward',
-    formula: "layernorm_matmul_forward followed by GELU: pre = h * weight^T + bias, out = gelu(pre)",
-    tensors: {
-      out: { access: '=', type: 'element', shape: ['N', 'O'] },
-      pre: { access: '=', type: 'element', shape: ['N', 'O'] },
-      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
-      normWeight: { access: 'read', type: 'element', shape: ['C'] },
-      normBias: { access: 'read', type: 'element', shape: ['C'] },
-      weight: { access: 'read', type: 'element', shape: ['O', 'C'] },
-      bias: { access: 'read', type: 'element', shape: ['O'], isOptional: true },
-    },
-    sizes: ['N', 'C', 'O'],
-    scalars: [],
-    flags: [],
-    relations: [],
-    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'layernormMatmulScratch', sizes: { N, C, O } }),
+    relations: [{ text: 'activation >= 0 && activation <= 1', holds: ({ activation }: { activation: number }) => activation >= 0 && activation <= 1 }],
+    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'normMatmulScratch', sizes: { N, C, O } }),
   },
   attentionCachedForward: {
     name: 'attentionCachedForward',
@@ -864,6 +561,7 @@ export const contracts = {
     sizes: ['count'],
     scalars: [],
     flags: [],
+    hasRanks: true,
     relations: [],
   },
   reduceScatter: {
@@ -877,6 +575,7 @@ export const contracts = {
     sizes: ['count', 'stride'],
     scalars: [],
     flags: [],
+    hasRanks: true,
     relations: [{ text: 'stride >= count', holds: ({ stride, count }: { stride: number; count: number }) => stride >= count }],
   },
   allGather: {
@@ -890,30 +589,18 @@ export const contracts = {
     sizes: ['count'],
     scalars: [],
     flags: [],
+    hasRanks: true,
     relations: [],
-  },
-  globalNormOfRanks: {
-    name: 'globalNormOfRanks',
-    symbol: 'gpt2_global_norm_of_ranks',
-    formula: "global_norm of matrices that are sharded over ranks: each rank passes its shard of the matrices, as the `parts` rows that reduce_scatter wrote, and all vectors, which are the same at every rank",
-    tensors: {
-      step: { access: 'updated', type: 'fp32', shape: ['64'] },
-      matrices: { access: 'updated', type: 'gradient', shape: ['parts', 'matrixCount'] },
-      vectors: { access: 'read', type: 'fp32', shape: ['vectorCount'] },
-    },
-    sizes: ['matrixCount', 'vectorCount', 'parts'],
-    scalars: ['maxNorm'],
-    flags: [],
-    relations: [{ text: 'parts == 1 || matrixCount % 32 == 0', holds: ({ parts, matrixCount }: { parts: number; matrixCount: number }) => parts === 1 || matrixCount % 32 === 0 }],
-    workspace: ({ matrixCount, vectorCount }: { matrixCount: number; vectorCount: number }) => ({ name: 'globalNormScratch', sizes: { matrixCount, vectorCount } }),
   },
 } as const satisfies Record<string, OpContract>;
 
 /**
- * out[b,t,:] = wte[tokens[b,t],:] + wpe[t,:]. A token outside [0, V) gives a row of NaN on CUDA.
- *   out = [B,T,C], tokens [B,T] < V, wte [>=V,C] by tokens, wpe [>=T,C] or NULL
+ * out[b,t,:] = wte[id,:] + wpe[p,:]. Without positions id = tokens[b,t] and p = t; an id outside [0, V) gives a row of NaN
+ * on CUDA. With positions id = texts[b,p] and p = positions[b] + t (see "generation").
+ *   out = [B,T,C], tokens [B,T] < V where positions == NULL, texts [B,S+1] where positions != NULL, positions [B] or NULL,
+ *   wte [>=V,C] by tokens, wpe [>=S,C] or NULL; positions != NULL || S == T
  */
-export function embeddingForward(device: Device, args: { out: Tensor; tokens: Tensor; wte: Tensor; wpe: Tensor | null; V: number }): void {
+export function embeddingForward(device: Device, args: { out: Tensor; tokens: Tensor | null; texts: Tensor | null; positions: Tensor | null; wte: Tensor; wpe: Tensor | null; S: number; V: number }): void {
   enqueue(device, contracts.embeddingForward, args);
 }
 
@@ -930,97 +617,49 @@ export function embeddingBackward(device: Device, args: { dwte: Tensor; dwpe: Te
 }
 
 /**
- * out = (in - mean) * rstd * weight + bias over the last dimension, rstd = 1/sqrt(variance + 1e-5), population variance.
- *   out = [N,C], mean = [N], rstd = [N], in [N,C], weight [C], bias [C]
+ * out = (in - mean) * rstd * weight + bias over the last dimension, rstd = 1/sqrt(population variance + eps); or in RMSNorm
+ * out = in * rstd * weight, rstd = 1/sqrt(mean of in^2 + eps).
+ *   out = [N,C] or NULL, values = [N,C] or NULL, scale = [N] or NULL with values, norm = [N] or NULL with values,
+ *   mean = [N] or NULL, rstd = [N], in [N,C], weight [C], bias [C] or NULL with mean; out != NULL || values != NULL;
+ *   values == NULL || C % 16 == 0; eps >= 0
  */
-export function layernormForward(device: Device, args: { out: Tensor; mean: Tensor; rstd: Tensor; in: Tensor; weight: Tensor; bias: Tensor }): void {
-  enqueue(device, contracts.layernormForward, args);
+export function normForward(device: Device, args: { out: Tensor | null; values: Tensor | null; scale: Tensor | null; norm: Tensor | null; mean: Tensor | null; rstd: Tensor; in: Tensor; weight: Tensor; bias: Tensor | null; eps: number }): void {
+  enqueue(device, contracts.normForward, args);
 }
 
 /**
  * With g = dout * weight and normalized = (in - mean) * rstd: din = rstd * (g - mean(g) - normalized * mean(g * normalized)) +
- * dresidual; dweight (=|+=) column sums of dout * normalized; dbias (=|+=) column sums of dout. dresidual is the gradient of the
- * residual stream, which bypasses the layernorm.
- *   din = [N,C] may be dresidual, dweight (accumulate) [C], dbias (accumulate) [C], dout [N,C], dresidual [N,C] or NULL,
- *   in [N,C], weight [C], mean [N], rstd [N]; workspace gpt2_layernorm_scratch(N,C)
+ * dresidual; dweight (=|+=) column sums of dout * normalized; dbias (=|+=) column sums of dout. In RMSNorm `mean`
+ * and mean(g) are 0. dresidual is the gradient of the residual stream, which bypasses the norm.
+ *   din = [N,C] may be dout or dresidual, values = [N,C] or NULL, scale = [N] or NULL with values,
+ *   norm = [N] or NULL with values, dweight (accumulate) [C], dbias (accumulate) [C] or NULL with mean, dout [N,C],
+ *   dresidual [N,C] or NULL, in [N,C], weight [C], mean [N] or NULL, rstd [N]; values == NULL || C % 16 == 0;
+ *   workspace gpt2_norm_scratch(N,C)
  */
-export function layernormBackward(device: Device, args: { din: Tensor; dweight: Tensor; dbias: Tensor; dout: Tensor; dresidual: Tensor | null; in: Tensor; weight: Tensor; mean: Tensor; rstd: Tensor; accumulate: boolean }): void {
-  enqueue(device, contracts.layernormBackward, args);
+export function normBackward(device: Device, args: { din: Tensor; values: Tensor | null; scale: Tensor | null; norm: Tensor | null; dweight: Tensor; dbias: Tensor | null; dout: Tensor; dresidual: Tensor | null; in: Tensor; weight: Tensor; mean: Tensor | null; rstd: Tensor; accumulate: boolean }): void {
+  enqueue(device, contracts.normBackward, args);
 }
 
 /**
- * out = in * rstd * weight over the last dimension, rstd = 1/sqrt(mean of in^2 + eps).
- *   out = [N,C], rstd = [N], in [N,C], weight [C]; eps >= 0
+ * out = activation(in * weight^T + bias) + residual. GELU's input `pre` is stored for backward; the squared ReLU's
+ * backward needs only `out`.
+ *   out = [N,O], pre = [N,O] where activation == GPT2_GELU, in [N,C], weight [O,C], bias [O] or NULL,
+ *   residual [N,O] or NULL where activation == GPT2_NO_ACTIVATION; activation >= 0 && activation <= GPT2_RELU_SQUARED;
+ *   workspace gpt2_matmul_scratch(N,C,O,0)
  */
-export function rmsnormForward(device: Device, args: { out: Tensor; rstd: Tensor; in: Tensor; weight: Tensor; eps: number }): void {
-  enqueue(device, contracts.rmsnormForward, args);
-}
-
-/**
- * With g = dout * weight and normalized = in * rstd: din = rstd * (g - normalized * mean(g * normalized)) + dresidual;
- * dweight (=|+=) column sums of dout * normalized. dresidual is the gradient of the residual stream, which bypasses the norm.
- *   din = [N,C] may be dout or dresidual, dweight (accumulate) [C], dout [N,C], dresidual [N,C] or NULL, in [N,C], weight [C],
- *   rstd [N]; workspace gpt2_layernorm_scratch(N,C)
- */
-export function rmsnormBackward(device: Device, args: { din: Tensor; dweight: Tensor; dout: Tensor; dresidual: Tensor | null; in: Tensor; weight: Tensor; rstd: Tensor; accumulate: boolean }): void {
-  enqueue(device, contracts.rmsnormBackward, args);
-}
-
-/**
- * out = in * weight^T + bias.
- *   out = [N,O], in [N,C], weight [O,C], bias [O] or NULL; workspace gpt2_matmul_scratch(N,C,O,0)
- */
-export function matmulForward(device: Device, args: { out: Tensor; in: Tensor; weight: Tensor; bias: Tensor | null }): void {
+export function matmulForward(device: Device, args: { out: Tensor; pre: Tensor | null; in: Tensor; weight: Tensor; bias: Tensor | null; residual: Tensor | null; activation: number }): void {
   enqueue(device, contracts.matmulForward, args);
 }
 
 /**
- * The matmul followed by GELU; also stores the GELU's input, which backward needs: pre = in * weight^T + bias, out = gelu(pre).
- *   out = [N,O], pre = [N,O], in [N,C], weight [O,C], bias [O] or NULL; workspace gpt2_matmul_scratch(N,C,O,0)
+ * din = (dout * weight) * activation', the derivative of the activation before this matmul. It is gelu'(pre), or
+ * 2 sqrt(activated) from the squared ReLU's output.
+ *   din = [N,C], dout [N,O], weight [O,C], pre [N,C] where activation == GPT2_GELU,
+ *   activated [N,C] where activation == GPT2_RELU_SQUARED; activation >= 0 && activation <= GPT2_RELU_SQUARED;
+ *   workspace gpt2_matmul_scratch(N,C,O,0)
  */
-export function matmulGeluForward(device: Device, args: { out: Tensor; pre: Tensor; in: Tensor; weight: Tensor; bias: Tensor | null }): void {
-  enqueue(device, contracts.matmulGeluForward, args);
-}
-
-/**
- * The matmul followed by the square of ReLU (So et al. 2021): out = relu(in * weight^T + bias)^2. Backward needs only `out`.
- *   out = [N,O], in [N,C], weight [O,C], bias [O] or NULL; workspace gpt2_matmul_scratch(N,C,O,0)
- */
-export function matmulReluSquaredForward(device: Device, args: { out: Tensor; in: Tensor; weight: Tensor; bias: Tensor | null }): void {
-  enqueue(device, contracts.matmulReluSquaredForward, args);
-}
-
-/**
- * The matmul added to the residual stream: out = residual + in * weight^T + bias.
- *   out = [N,O], in [N,C], weight [O,C], bias [O] or NULL, residual [N,O]; workspace gpt2_matmul_scratch(N,C,O,0)
- */
-export function matmulResidualForward(device: Device, args: { out: Tensor; in: Tensor; weight: Tensor; bias: Tensor | null; residual: Tensor }): void {
-  enqueue(device, contracts.matmulResidualForward, args);
-}
-
-/**
- * din = dout * weight.
- *   din = [N,C], dout [N,O], weight [O,C]; workspace gpt2_matmul_scratch(N,C,O,0)
- */
-export function matmulBackwardInput(device: Device, args: { din: Tensor; dout: Tensor; weight: Tensor }): void {
+export function matmulBackwardInput(device: Device, args: { din: Tensor; dout: Tensor; weight: Tensor; pre: Tensor | null; activated: Tensor | null; activation: number }): void {
   enqueue(device, contracts.matmulBackwardInput, args);
-}
-
-/**
- * gpt2_matmul_backward_input through the GELU before the matmul: din = (dout * weight) * gelu'(pre).
- *   din = [N,C], dout [N,O], weight [O,C], pre [N,C]; workspace gpt2_matmul_scratch(N,C,O,0)
- */
-export function matmulGeluBackwardInput(device: Device, args: { din: Tensor; dout: Tensor; weight: Tensor; pre: Tensor }): void {
-  enqueue(device, contracts.matmulGeluBackwardInput, args);
-}
-
-/**
- * gpt2_matmul_backward_input through the squared ReLU before the matmul, whose output is `activated`:
- * din = (dout * weight) * 2 sqrt(activated).
- *   din = [N,C], dout [N,O], weight [O,C], activated [N,C]; workspace gpt2_matmul_scratch(N,C,O,0)
- */
-export function matmulReluSquaredBackwardInput(device: Device, args: { din: Tensor; dout: Tensor; weight: Tensor; activated: Tensor }): void {
-  enqueue(device, contracts.matmulReluSquaredBackwardInput, args);
 }
 
 /**
@@ -1095,7 +734,7 @@ export function geluBackward(device: Device, args: { din: Tensor; dout: Tensor; 
 }
 
 /**
- * out = a + b. Backward is the identity on both sides (see dresidual of gpt2_layernorm_backward).
+ * out = a + b. Backward is the identity on both sides (see dresidual of gpt2_norm_backward).
  *   out = [count] may be a or b, a [count], b [count]
  */
 export function residualForward(device: Device, args: { out: Tensor; a: Tensor; b: Tensor }): void {
@@ -1123,13 +762,16 @@ export function softcapForward(device: Device, args: { out: Tensor; in: Tensor; 
 /**
  * The last linear layer with its loss, and backward through both: losses[i] = -log softmax(logits[i])[targets[i]] over the first V
  * outputs, with logits = in * weight^T + bias, limited as by gpt2_softcap_forward if softcap > 0; din, dweight and dbias are the
- * gradients of dloss * sum of losses. The sm_90 kernels differ in two points: `logits` holds other values afterwards, and a logit
- * that exceeds the target's by more than 77 counts as 77 above it, so no loss exceeds 77 + log(V).
+ * gradients of dloss * sum of losses. With copies in FP8, logits = (in_values * in_scale) * weight_values^T * factors[SCALE] +
+ * bias, and the gradients still are computed from `in` and `weight`. The sm_90 kernels differ in two points: `logits` holds other
+ * values afterwards, and a logit that exceeds the target's by more than 77 counts as 77 above it, so no loss exceeds 77 + log(V).
  *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C]: gradient or NULL, dbias (accumulate) [Vp] or NULL,
- *   logits (scratch) [N,Vp], in [N,C], weight [Vp,C], bias [Vp] or NULL, targets [N] < V; V <= Vp; softcap >= 0;
- *   workspace gpt2_classifier_scratch(N,C,Vp,din || dweight || dbias)
+ *   logits (scratch) [N,Vp], in [N,C], in_values [N,C] or NULL, in_scale [N] or NULL with in_values, weight [Vp,C],
+ *   weight_values [Vp,C] or NULL with in_values, factors [GPT2_FP8_FACTORS] or NULL with in_values, bias [Vp] or NULL,
+ *   targets [N] < V; V <= Vp; softcap >= 0; in_values == NULL || C % 16 == 0; in_values == NULL || Vp % 16 == 0;
+ *   workspace gpt2_classifier_scratch(N,C,Vp,din || dweight || dbias,in_values)
  */
-export function classifier(device: Device, args: { losses: Tensor; din: Tensor | null; dweight: Tensor | null; dbias: Tensor | null; logits: Tensor; in: Tensor; weight: Tensor; bias: Tensor | null; targets: Tensor; V: number; dloss: number; softcap: number; accumulate: boolean }): void {
+export function classifier(device: Device, args: { losses: Tensor; din: Tensor | null; dweight: Tensor | null; dbias: Tensor | null; logits: Tensor; in: Tensor; inValues: Tensor | null; inScale: Tensor | null; weight: Tensor; weightValues: Tensor | null; factors: Tensor | null; bias: Tensor | null; targets: Tensor; V: number; dloss: number; softcap: number; accumulate: boolean }): void {
   enqueue(device, contracts.classifier, args);
 }
 
@@ -1161,121 +803,45 @@ export function fp8Transpose(device: Device, args: { columnwise: Tensor; columnw
 }
 
 /**
- * gpt2_layernorm_forward that also stores its rounded result in FP8, even if `out` is NULL.
- *   out = [N,C] or NULL, values = [N,C], scale = [N], norm = [N], mean = [N], rstd = [N], in [N,C], weight [C], bias [C];
- *   C % 16 == 0
+ * gpt2_matmul_forward in FP8: out = in * weight^T + bias + residual. With an activation the result is stored in FP8 only,
+ * values * scale = gelu(pre), pre = in * weight^T + bias, or values * scale = relu(in * weight^T + bias)^2; both copies are
+ * rounded from fp32.
+ *   out = [N,O] where activation == GPT2_NO_ACTIVATION, values = [N,O] where activation != GPT2_NO_ACTIVATION,
+ *   scale = [N] or NULL with values, columnwise = [O,N/16,16] or NULL where activation != GPT2_NO_ACTIVATION,
+ *   columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with columnwise, pre = [N,O] where activation == GPT2_GELU, in [N,C],
+ *   in_scale [N], in_norm [N] or NULL with values, in_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with columnwise, weight [O,C],
+ *   factors [GPT2_FP8_FACTORS], bias [O] or NULL, residual [N,O] or NULL where activation == GPT2_NO_ACTIVATION;
+ *   activation >= 0 && activation <= GPT2_RELU_SQUARED; C % 16 == 0; O % 16 == 0;
+ *   workspace gpt2_fp8_matmul_scratch(N,C,O,0)
  */
-export function layernormFp8Forward(device: Device, args: { out: Tensor | null; values: Tensor; scale: Tensor; norm: Tensor; mean: Tensor; rstd: Tensor; in: Tensor; weight: Tensor; bias: Tensor }): void {
-  enqueue(device, contracts.layernormFp8Forward, args);
+export function fp8MatmulForward(device: Device, args: { out: Tensor | null; values: Tensor | null; scale: Tensor | null; columnwise: Tensor | null; columnwiseScale: Tensor | null; pre: Tensor | null; in: Tensor; inScale: Tensor; inNorm: Tensor | null; inColumnwiseNorm: Tensor | null; weight: Tensor; factors: Tensor; bias: Tensor | null; residual: Tensor | null; activation: number }): void {
+  enqueue(device, contracts.fp8MatmulForward, args);
 }
 
 /**
- * gpt2_layernorm_backward that also stores the rounded `din` in FP8.
- *   din = [N,C] may be dresidual, values = [N,C], scale = [N], norm = [N], dweight (accumulate) [C], dbias (accumulate) [C],
- *   dout [N,C], dresidual [N,C] or NULL, in [N,C], weight [C], mean [N], rstd [N]; C % 16 == 0;
- *   workspace gpt2_layernorm_scratch(N,C)
+ * gpt2_matmul_backward_input in FP8: din = dout * weight. Through an activation the result is stored in FP8 only,
+ * values * scale = (dout * weight) * gelu'(pre) or (dout * weight) * 2 sqrt(activated), where `activated` is forward's
+ * result; both copies are rounded from fp32.
+ *   din = [N,C] where activation == GPT2_NO_ACTIVATION, values = [N,C] where activation != GPT2_NO_ACTIVATION,
+ *   scale = [N] or NULL with values, columnwise = [C,N/16,16] or NULL with values,
+ *   columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with values, dout [N,O], dout_scale [N], dout_norm [N] or NULL with values,
+ *   dout_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with values, transposed [C,O], factors [GPT2_FP8_FACTORS],
+ *   pre [N,C] where activation == GPT2_GELU, activated [N,C] where activation == GPT2_RELU_SQUARED,
+ *   activated_scale [N] or NULL with activated, activated_columnwise_scale [N/GPT2_FP8_BLOCK] or NULL with activated;
+ *   activation >= 0 && activation <= GPT2_RELU_SQUARED; C % 16 == 0; O % 16 == 0;
+ *   workspace gpt2_fp8_matmul_scratch(N,C,O,0)
  */
-export function layernormFp8Backward(device: Device, args: { din: Tensor; values: Tensor; scale: Tensor; norm: Tensor; dweight: Tensor; dbias: Tensor; dout: Tensor; dresidual: Tensor | null; in: Tensor; weight: Tensor; mean: Tensor; rstd: Tensor; accumulate: boolean }): void {
-  enqueue(device, contracts.layernormFp8Backward, args);
-}
-
-/**
- * gpt2_rmsnorm_forward that also stores its rounded result in FP8, even if `out` is NULL.
- *   out = [N,C] or NULL, values = [N,C], scale = [N], norm = [N], rstd = [N], in [N,C], weight [C]; C % 16 == 0; eps >= 0
- */
-export function rmsnormFp8Forward(device: Device, args: { out: Tensor | null; values: Tensor; scale: Tensor; norm: Tensor; rstd: Tensor; in: Tensor; weight: Tensor; eps: number }): void {
-  enqueue(device, contracts.rmsnormFp8Forward, args);
-}
-
-/**
- * gpt2_rmsnorm_backward that also stores the rounded `din` in FP8.
- *   din = [N,C] may be dout or dresidual, values = [N,C], scale = [N], norm = [N], dweight (accumulate) [C], dout [N,C],
- *   dresidual [N,C] or NULL, in [N,C], weight [C], rstd [N]; C % 16 == 0; workspace gpt2_layernorm_scratch(N,C)
- */
-export function rmsnormFp8Backward(device: Device, args: { din: Tensor; values: Tensor; scale: Tensor; norm: Tensor; dweight: Tensor; dout: Tensor; dresidual: Tensor | null; in: Tensor; weight: Tensor; rstd: Tensor; accumulate: boolean }): void {
-  enqueue(device, contracts.rmsnormFp8Backward, args);
-}
-
-/**
- * out = in * weight^T + bias + residual. Serves forward, and backward to the input with the output's gradient as `in`,
- * the transposed weight, and no bias.
- *   out = [N,O], in [N,C], in_scale [N], weight [O,C], factors [GPT2_FP8_FACTORS], bias [O] or NULL, residual [N,O] or NULL;
- *   C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O)
- */
-export function fp8Matmul(device: Device, args: { out: Tensor; in: Tensor; inScale: Tensor; weight: Tensor; factors: Tensor; bias: Tensor | null; residual: Tensor | null }): void {
-  enqueue(device, contracts.fp8Matmul, args);
-}
-
-/**
- * gpt2_matmul_gelu_forward in FP8; GELU's output is stored in FP8 only: pre = in * weight^T + bias, values = gelu(pre)
- * / scale. `scale` follows from the bound in_norm * ROW_NORM + BIAS. columnwise_scale follows from the same bound with
- * in_columnwise_norm, the norms of the columnwise copy of `in`. Both copies are rounded from fp32.
- *   values = [N,O], scale = [N], columnwise = [O,N/16,16] or NULL, columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with columnwise,
- *   pre = [N,O], in [N,C], in_scale [N], in_norm [N], in_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with columnwise, weight [O,C],
- *   factors [GPT2_FP8_FACTORS], bias [O] or NULL; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O)
- */
-export function fp8MatmulGeluForward(device: Device, args: { values: Tensor; scale: Tensor; columnwise: Tensor | null; columnwiseScale: Tensor | null; pre: Tensor; in: Tensor; inScale: Tensor; inNorm: Tensor; inColumnwiseNorm: Tensor | null; weight: Tensor; factors: Tensor; bias: Tensor | null }): void {
-  enqueue(device, contracts.fp8MatmulGeluForward, args);
-}
-
-/**
- * gpt2_matmul_relu_squared_forward in FP8; the result is stored in FP8 only:
- * values = relu(in * weight^T + bias)^2 / scale. The bounds are the squares of those of gpt2_fp8_matmul_gelu_forward.
- *   values = [N,O], scale = [N], columnwise = [O,N/16,16] or NULL, columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with columnwise,
- *   in [N,C], in_scale [N], in_norm [N], in_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with columnwise, weight [O,C],
- *   factors [GPT2_FP8_FACTORS], bias [O] or NULL; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O)
- */
-export function fp8MatmulReluSquaredForward(device: Device, args: { values: Tensor; scale: Tensor; columnwise: Tensor | null; columnwiseScale: Tensor | null; in: Tensor; inScale: Tensor; inNorm: Tensor; inColumnwiseNorm: Tensor | null; weight: Tensor; factors: Tensor; bias: Tensor | null }): void {
-  enqueue(device, contracts.fp8MatmulReluSquaredForward, args);
-}
-
-/**
- * gpt2_matmul_gelu_backward_input in FP8; the result is stored in FP8 only: values = (dout * weight) * gelu'(pre) /
- * scale. `scale` follows from the bound 1.13 * dout_norm * COLUMN_NORM, because gelu' is below 1.13. columnwise_scale
- * follows from the same bound with dout_columnwise_norm, the norms of the columnwise copy of `dout`. Both are rounded
- * from fp32.
- *   values = [N,C], scale = [N], columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], dout [N,O], dout_scale [N],
- *   dout_norm [N], dout_columnwise_norm [N/GPT2_FP8_BLOCK], transposed [C,O], factors [GPT2_FP8_FACTORS], pre [N,C]; C % 16 == 0;
- *   O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,O,C)
- */
-export function fp8MatmulGeluBackwardInput(device: Device, args: { values: Tensor; scale: Tensor; columnwise: Tensor; columnwiseScale: Tensor; dout: Tensor; doutScale: Tensor; doutNorm: Tensor; doutColumnwiseNorm: Tensor; transposed: Tensor; factors: Tensor; pre: Tensor }): void {
-  enqueue(device, contracts.fp8MatmulGeluBackwardInput, args);
-}
-
-/**
- * gpt2_matmul_relu_squared_backward_input in FP8; the result is stored in FP8 only:
- * values = (dout * weight) * 2 sqrt(activated) / scale. `activated` is forward's result. The bounds are those of
- * gpt2_fp8_matmul_gelu_backward_input with 2 sqrt(448 activated_scale) in place of 1.13, and with
- * activated_columnwise_scale for the columnwise copy.
- *   values = [N,C], scale = [N], columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], dout [N,O], dout_scale [N],
- *   dout_norm [N], dout_columnwise_norm [N/GPT2_FP8_BLOCK], transposed [C,O], factors [GPT2_FP8_FACTORS], activated [N,C],
- *   activated_scale [N], activated_columnwise_scale [N/GPT2_FP8_BLOCK]; C % 16 == 0; O % 16 == 0;
- *   workspace gpt2_fp8_matmul_scratch(N,O,C)
- */
-export function fp8MatmulReluSquaredBackwardInput(device: Device, args: { values: Tensor; scale: Tensor; columnwise: Tensor; columnwiseScale: Tensor; dout: Tensor; doutScale: Tensor; doutNorm: Tensor; doutColumnwiseNorm: Tensor; transposed: Tensor; factors: Tensor; activated: Tensor; activatedScale: Tensor; activatedColumnwiseScale: Tensor }): void {
-  enqueue(device, contracts.fp8MatmulReluSquaredBackwardInput, args);
+export function fp8MatmulBackwardInput(device: Device, args: { din: Tensor | null; values: Tensor | null; scale: Tensor | null; columnwise: Tensor | null; columnwiseScale: Tensor | null; dout: Tensor; doutScale: Tensor; doutNorm: Tensor | null; doutColumnwiseNorm: Tensor | null; transposed: Tensor; factors: Tensor; pre: Tensor | null; activated: Tensor | null; activatedScale: Tensor | null; activatedColumnwiseScale: Tensor | null; activation: number }): void {
+  enqueue(device, contracts.fp8MatmulBackwardInput, args);
 }
 
 /**
  * gpt2_matmul_backward_weight from columnwise copies: dweight (=|+=) dout^T * in; dbias (=|+=) column sums of dout.
  *   dweight (accumulate) [O,C]: gradient, dbias (accumulate) [O] or NULL, dout [O,N/16,16], dout_scale [N/GPT2_FP8_BLOCK],
- *   in [C,N/16,16], in_scale [N/GPT2_FP8_BLOCK]; C % 16 == 0; O % 16 == 0;
- *   workspace gpt2_fp8_matmul_backward_weight_scratch(N,C,O)
+ *   in [C,N/16,16], in_scale [N/GPT2_FP8_BLOCK]; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O,1)
  */
 export function fp8MatmulBackwardWeight(device: Device, args: { dweight: Tensor; dbias: Tensor | null; dout: Tensor; doutScale: Tensor; in: Tensor; inScale: Tensor; N: number; accumulate: boolean }): void {
   enqueue(device, contracts.fp8MatmulBackwardWeight, args);
-}
-
-/**
- * gpt2_classifier with the logits of a matmul in FP8: logits = (in_values * in_scale) * weight_values^T *
- * factors[SCALE] + bias. The gradients are computed from `in` and `weight` in the context's dtype.
- *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C]: gradient or NULL, dbias (accumulate) [Vp] or NULL,
- *   logits (scratch) [N,Vp], in [N,C], in_values [N,C], in_scale [N], weight [Vp,C], weight_values [Vp,C],
- *   factors [GPT2_FP8_FACTORS], bias [Vp] or NULL, targets [N] < V; V <= Vp; softcap >= 0; C % 16 == 0; Vp % 16 == 0;
- *   workspace gpt2_fp8_classifier_scratch(N,C,Vp,din || dweight || dbias)
- */
-export function fp8Classifier(device: Device, args: { losses: Tensor; din: Tensor | null; dweight: Tensor | null; dbias: Tensor | null; logits: Tensor; in: Tensor; inValues: Tensor; inScale: Tensor; weight: Tensor; weightValues: Tensor; factors: Tensor; bias: Tensor | null; targets: Tensor; V: number; dloss: number; softcap: number; accumulate: boolean }): void {
-  enqueue(device, contracts.fp8Classifier, args);
 }
 
 /**
@@ -1285,10 +851,14 @@ export function fp8Classifier(device: Device, args: { losses: Tensor; din: Tenso
  * step[GPT2_STEP_UPDATED] = 1 if LOSS <= LOSS_LIMIT and NORM <= NORM_LIMIT and (AFTER_UPDATE = 0 or UPDATED was not 0),
  * else 0. The device decides, because the host enqueues a step before it knows the previous loss: the weights that gave
  * a bad loss must still exist then.
- *   step (updated) [GPT2_STEP_SIZE], matrices [matrix_count]: gradient, vectors [vector_count];
+ * With a communicator the matrices are sharded over ranks: each rank passes its shard, as the `parts` rows that
+ * gpt2_reduce_scatter wrote, and all vectors, which are the same at every rank. The first row becomes the sum of the
+ * rows, added in fp32 in the order of rows and rounded once. The op waits for the collectives enqueued before.
+ *   step (updated) [GPT2_STEP_SIZE], matrices (updated) [parts,matrix_count]: gradient, vectors [vector_count],
+ *   communicator or NULL; communicator != NULL || parts == 1; parts == 1 || matrix_count % 32 == 0;
  *   workspace gpt2_global_norm_scratch(matrix_count,vector_count)
  */
-export function globalNorm(device: Device, args: { step: Tensor; matrices: Tensor; vectors: Tensor; maxNorm: number }): void {
+export function globalNorm(device: Device, args: { step: Tensor; matrices: Tensor; vectors: Tensor; communicator: Pointer | null; maxNorm: number }): void {
   enqueue(device, contracts.globalNorm, args);
 }
 
@@ -1318,7 +888,7 @@ export function muonMomentum(device: Device, args: { direction: Tensor; momentum
 /**
  * Each matrix is divided by margin * (its Frobenius norm) + eps. The squares are summed in a fixed number of blocks: on
  * CUDA each thread's squares in fp32, the rest in double.
- *   matrices (updated) [M,count]; workspace gpt2_normalize_matrices_scratch(M,count)
+ *   matrices (updated) [M,R,K]; workspace gpt2_newton_schulz_scratch(M,R,K)
  */
 export function normalizeMatrices(device: Device, args: { matrices: Tensor; margin: number; eps: number }): void {
   enqueue(device, contracts.normalizeMatrices, args);
@@ -1345,30 +915,13 @@ export function muonUpdate(device: Device, args: { weight: Tensor; master: Tenso
 }
 
 /**
- * out[b,t,:] = wte[tokens[b,p+t],:] + wpe[p+t,:] with p = positions[b].
- *   out = [B,T,C], tokens [B,S+1], positions [B], wte [>=V,C] by tokens, wpe [>=S,C] or NULL
+ * out = activation(layernorm(in) * weight^T + bias), for few rows. GELU's input is stored as `pre`; the layernorm's eps
+ * is 1e-5.
+ *   out = [N,O], pre = [N,O] where activation == GPT2_GELU, in [N,C], norm_weight [C], norm_bias [C], weight [O,C],
+ *   bias [O] or NULL; activation >= 0 && activation <= GPT2_GELU; workspace gpt2_norm_matmul_scratch(N,C,O)
  */
-export function embeddingAtForward(device: Device, args: { out: Tensor; tokens: Tensor; positions: Tensor; wte: Tensor; wpe: Tensor | null; V: number }): void {
-  enqueue(device, contracts.embeddingAtForward, args);
-}
-
-/**
- * The layernorm and the matmul after it as one op, for few rows: with h = layernorm(in) * norm_weight + norm_bias
- * (eps 1e-5), out = h * weight^T + bias.
- *   out = [N,O], in [N,C], norm_weight [C], norm_bias [C], weight [O,C], bias [O] or NULL;
- *   workspace gpt2_layernorm_matmul_scratch(N,C,O)
- */
-export function layernormMatmulForward(device: Device, args: { out: Tensor; in: Tensor; normWeight: Tensor; normBias: Tensor; weight: Tensor; bias: Tensor | null }): void {
-  enqueue(device, contracts.layernormMatmulForward, args);
-}
-
-/**
- * gpt2_layernorm_matmul_forward followed by GELU: pre = h * weight^T + bias, out = gelu(pre).
- *   out = [N,O], pre = [N,O], in [N,C], norm_weight [C], norm_bias [C], weight [O,C], bias [O] or NULL;
- *   workspace gpt2_layernorm_matmul_scratch(N,C,O)
- */
-export function layernormMatmulGeluForward(device: Device, args: { out: Tensor; pre: Tensor; in: Tensor; normWeight: Tensor; normBias: Tensor; weight: Tensor; bias: Tensor | null }): void {
-  enqueue(device, contracts.layernormMatmulGeluForward, args);
+export function normMatmulForward(device: Device, args: { out: Tensor; pre: Tensor | null; in: Tensor; normWeight: Tensor; normBias: Tensor; weight: Tensor; bias: Tensor | null; activation: number }): void {
+  enqueue(device, contracts.normMatmulForward, args);
 }
 
 /**
@@ -1402,8 +955,8 @@ export const embeddingScratch = (device: Device, sizes: { B: number; T: number; 
   scratch(device, 'embeddingScratch', sizes);
 
 /** Bytes of workspace. */
-export const layernormScratch = (device: Device, sizes: { N: number; C: number }): number =>
-  scratch(device, 'layernormScratch', sizes);
+export const normScratch = (device: Device, sizes: { N: number; C: number }): number =>
+  scratch(device, 'normScratch', sizes);
 
 /**
  * With `gradients` 1, the bytes for every direction at this size. With 0, the bytes for all directions but the weight
@@ -1417,40 +970,28 @@ export const attentionScratch = (device: Device, sizes: { B: number; T: number; 
   scratch(device, 'attentionScratch', sizes);
 
 /** With `gradients` 0, the bytes for losses only; the size for the largest N then serves every smaller N. */
-export const classifierScratch = (device: Device, sizes: { N: number; C: number; Vp: number; gradients: boolean }): number =>
+export const classifierScratch = (device: Device, sizes: { N: number; C: number; Vp: number; gradients: boolean; fp8: boolean }): number =>
   scratch(device, 'classifierScratch', sizes);
 
 /** Bytes of workspace. */
 export const fp8QuantizeWeightScratch = (device: Device, sizes: { C: number; O: number }): number =>
   scratch(device, 'fp8QuantizeWeightScratch', sizes);
 
-/** Bytes of workspace. */
-export const fp8MatmulScratch = (device: Device, sizes: { N: number; C: number; O: number }): number =>
+/** `gradients` as of gpt2_matmul_scratch. */
+export const fp8MatmulScratch = (device: Device, sizes: { N: number; C: number; O: number; gradients: boolean }): number =>
   scratch(device, 'fp8MatmulScratch', sizes);
-
-/** Bytes of workspace. */
-export const fp8MatmulBackwardWeightScratch = (device: Device, sizes: { N: number; C: number; O: number }): number =>
-  scratch(device, 'fp8MatmulBackwardWeightScratch', sizes);
-
-/** With `gradients` 0, the bytes for losses only; the size for the largest N then serves every smaller N. */
-export const fp8ClassifierScratch = (device: Device, sizes: { N: number; C: number; Vp: number; gradients: boolean }): number =>
-  scratch(device, 'fp8ClassifierScratch', sizes);
 
 /** Bytes of workspace. */
 export const globalNormScratch = (device: Device, sizes: { matrixCount: number; vectorCount: number }): number =>
   scratch(device, 'globalNormScratch', sizes);
 
 /** Bytes of workspace. */
-export const normalizeMatricesScratch = (device: Device, sizes: { M: number; count: number }): number =>
-  scratch(device, 'normalizeMatricesScratch', sizes);
-
-/** Bytes of workspace. */
 export const newtonSchulzScratch = (device: Device, sizes: { M: number; R: number; K: number }): number =>
   scratch(device, 'newtonSchulzScratch', sizes);
 
 /** Bytes of workspace. */
-export const layernormMatmulScratch = (device: Device, sizes: { N: number; C: number; O: number }): number =>
-  scratch(device, 'layernormMatmulScratch', sizes);
+export const normMatmulScratch = (device: Device, sizes: { N: number; C: number; O: number }): number =>
+  scratch(device, 'normMatmulScratch', sizes);
 
 /** Bytes of workspace. */
 export const attentionCachedScratch = (device: Device, sizes: { S: number }): number =>

@@ -1,30 +1,35 @@
-// The replaced ops of a device: `enqueue` calls the replacement instead of the library. It runs kernels of a user, or several
-// plain ops in the place of a fused op.
+// The replaced variants of ops on a device: `enqueue` calls the replacement instead of the library. It runs kernels of a user, or
+// several plain ops in the place of a fused op.
+import type { Pointer } from '../native/bindings.generated.ts';
 import type { Device } from '../native/device.ts';
 import type { Tensor } from '../native/tensor.ts';
-import type { NativeArguments } from './contract.ts';
+import { meets, type NativeArguments, type OpContract, type OpVariant } from './contract.ts';
 
-/** Arguments of an op: tensors (null if omitted), sizes that no tensor has, scalars and flags. */
-export type OpArguments = Readonly<Record<string, Tensor | number | boolean | null>>;
+/** Arguments of an op: tensors (null if omitted), sizes that no tensor has, scalars, flags, and a communicator's handle. */
+export type OpArguments = Readonly<Record<string, Tensor | number | boolean | Pointer | null>>;
 
 /** @param native the arguments of the library's function: sizes, scalars, flags, and tensors as addresses */
 export type Replacement = (args: OpArguments, native: NativeArguments) => void;
 
-const replacements = new WeakMap<Device, Map<string, Replacement>>();
+const replacements = new WeakMap<Device, Map<OpVariant, Replacement>>();
 
-/** @param name of the op's contract: "layernormForward" */
-export const replacementOf = (device: Device, name: string): Replacement | undefined =>
-  replacements.get(device)?.get(name);
-
-/** Makes `replacement` compute an op on a device from now on, or the library again if it is undefined. */
-export function replaceOp(device: Device, name: string, replacement: Replacement | undefined): void {
-  const ofDevice = replacements.get(device) ?? new Map<string, Replacement>();
-  replacements.set(device, ofDevice);
-  if (replacement) ofDevice.set(name, replacement);
-  else ofDevice.delete(name);
+/** What computes a call on a device; undefined: the library. */
+export function replacementOf(device: Device, op: OpContract, args: OpArguments): Replacement | undefined {
+  for (const [variant, replacement] of replacements.get(device) ?? []) {
+    if (variant.op === op && meets(args, variant.when)) return replacement;
+  }
+  return undefined;
 }
 
-/** Calls `observer` after each replaced op during `run`. */
+/** Makes `replacement` compute a variant on a device from now on, or the library again if it is undefined. */
+export function replaceOp(device: Device, variant: OpVariant, replacement: Replacement | undefined): void {
+  const ofDevice = replacements.get(device) ?? new Map<OpVariant, Replacement>();
+  replacements.set(device, ofDevice);
+  if (replacement) ofDevice.set(variant, replacement);
+  else ofDevice.delete(variant);
+}
+
+/** Calls `observer` after each replaced op during `run`, with the name of the op's contract. */
 export async function observedReplacements<R>(
   device: Device,
   observer: (name: string, native: NativeArguments) => void,
@@ -32,11 +37,11 @@ export async function observedReplacements<R>(
 ): Promise<R> {
   const ofDevice = replacements.get(device);
   if (!ofDevice) return run();
-  const observed = [...ofDevice].map(([name, replacement]): [string, Replacement] => [
-    name,
+  const observed = [...ofDevice].map(([variant, replacement]): [OpVariant, Replacement] => [
+    variant,
     (args, native) => {
       replacement(args, native);
-      observer(name, native);
+      observer(variant.op.name, native);
     },
   ]);
   replacements.set(device, new Map(observed));

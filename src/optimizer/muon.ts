@@ -10,7 +10,6 @@ import {
   newtonSchulz,
   newtonSchulzScratch,
   normalizeMatrices,
-  normalizeMatricesScratch,
 } from '../ops/ops.generated.ts';
 import { type Iteration, type IterationName, iterationNames, iterations } from './newton-schulz.ts';
 import type { MatrixShape, Optimizer, StateRow, UpdateContext, UpdatePart } from './optimizer.ts';
@@ -109,7 +108,6 @@ export class Muon implements Optimizer {
   scratch(device: Device, shapes: readonly MatrixShape[]): number {
     const elements = batchesOf(shapes, (shape) => shape, this.#batchElements).map(
       ({ R, K, matrices: { length: M } }) => {
-        device.reserveWorkspace(normalizeMatricesScratch(device, { M, count: R * K }));
         device.reserveWorkspace(newtonSchulzScratch(device, { M, R, K }));
         return 2 * halfOf(M * R * K);
       },
@@ -127,7 +125,7 @@ export class Muon implements Optimizer {
         const momentum = state.momentum!;
         muonMomentum(device, { direction: direction(index), momentum, gradient, step, mu: this.#momentum });
       }
-      normalizeMatrices(device, { matrices: now.view([M, R * K]), margin, eps });
+      normalizeMatrices(device, { matrices: now, margin, eps });
       for (const [a, b, c] of steps) {
         newtonSchulz(device, { out: next, in: now, a, b, c });
         [now, next] = [next, now];

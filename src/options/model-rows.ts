@@ -4,6 +4,10 @@ import { type OptionRow, whole } from './row.ts';
 
 /** Columns shared by all parts of the model. */
 const ofPart = { optional: true, resume: 'never', bench: true } as const;
+/** The row of a part; architecture.ts has its values. */
+const part = <N extends keyof typeof parts>(name: N, usage: string, help: string) => ({
+  ...{ usage, type: parts[name], help, default: gpt2Architecture[name], ...ofPart },
+});
 
 export const modelRows = {
   model: {
@@ -46,67 +50,25 @@ export const modelRows = {
     default: { text: "1024, or the weights'" },
     resume: 'never',
   },
-  norm: {
-    usage: '--norm <NAME>',
-    type: parts.norm,
-    help: 'norm of the residual stream: layernorm, rmsnorm',
-    default: gpt2Architecture.norm,
-    ...ofPart,
-  },
-  positions: {
-    usage: '--positions <NAME>',
-    type: parts.positions,
-    help: 'learned: a table added to the embedding; rotary: rotated queries and keys',
-    default: gpt2Architecture.positions,
-    ...ofPart,
-  },
-  queryKeyNorm: {
-    usage: '--qk-norm <NAME>',
-    type: parts.queryKeyNorm,
-    help: "norm of each head's queries and keys: none, rmsnorm",
-    default: gpt2Architecture.queryKeyNorm,
-    ...ofPart,
-  },
-  attentionScale: {
-    usage: '--attention-scale <X>',
-    type: parts.attentionScale,
-    help: "factor of attention's query-key products; 0: 1 / sqrt(head size)",
-    default: gpt2Architecture.attentionScale,
-    ...ofPart,
-  },
-  embeddingNorm: {
-    usage: '--embedding-norm <NAME>',
-    type: parts.embeddingNorm,
-    help: 'norm of the embedding: none, rmsnorm',
-    default: gpt2Architecture.embeddingNorm,
-    ...ofPart,
-  },
-  activation: {
-    usage: '--activation <NAME>',
-    type: parts.activation,
-    help: "the MLP's activation: gelu, or relu2, the square of ReLU",
-    default: gpt2Architecture.activation,
-    ...ofPart,
-  },
-  head: {
-    usage: '--head <NAME>',
-    type: parts.head,
-    help: "tied: the embedding's matrix; untied: a separate matrix, with biases",
-    default: gpt2Architecture.head,
-    ...ofPart,
-  },
-  softcap: {
-    usage: '--softcap <X>',
-    type: parts.softcap,
-    help: 'largest absolute value of a logit, approached smoothly; 0: no limit',
-    default: gpt2Architecture.softcap,
-    ...ofPart,
-  },
-  initialization: {
-    usage: '--init <NAME>',
-    type: parts.initialization,
-    help: 'initial weights: gpt2; fan-in: by width, zeros in projections and untied head',
-    default: gpt2Architecture.initialization,
-    ...ofPart,
-  },
+  norm: part('norm', '--norm <NAME>', 'norm of the residual stream: layernorm, rmsnorm'),
+  positions: part(
+    'positions',
+    '--positions <NAME>',
+    'learned: a table added to the embedding; rotary: rotated queries and keys',
+  ),
+  queryKeyNorm: part('queryKeyNorm', '--qk-norm <NAME>', "norm of each head's queries and keys: none, rmsnorm"),
+  attentionScale: part(
+    'attentionScale',
+    '--attention-scale <X>',
+    "factor of attention's query-key products; 0: 1 / sqrt(head size)",
+  ),
+  embeddingNorm: part('embeddingNorm', '--embedding-norm <NAME>', 'norm of the embedding: none, rmsnorm'),
+  activation: part('activation', '--activation <NAME>', "the MLP's activation: gelu, or relu2, the square of ReLU"),
+  head: part('head', '--head <NAME>', "tied: the embedding's matrix; untied: a separate matrix, with biases"),
+  softcap: part('softcap', '--softcap <X>', 'largest absolute value of a logit, approached smoothly; 0: no limit'),
+  initialization: part(
+    'initialization',
+    '--init <NAME>',
+    'initial weights: gpt2; fan-in: by width, zeros in projections and untied head',
+  ),
 } as const satisfies Record<string, OptionRow>;

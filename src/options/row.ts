@@ -97,7 +97,6 @@ export function defaultOf({ default: value }: OptionRow, facts?: Facts): OptionV
 /** "--batch" */
 export const flagOf = ({ usage }: OptionRow): string => usage.split(' ')[0]!;
 
-/** A row's help with its default. */
 export function helpOf({ help, default: value }: OptionRow): string {
   if (value === undefined || value === false) return help;
   return `${help} (default: ${typeof value === 'object' ? value.text : value})`;

@@ -17,7 +17,6 @@ const fineTuningRate = 3e-5;
 /** The end of each schedule, as a fraction of --lr. */
 const finalFractions = { constant: 1, cosine: 0.1, linear: 0, wsd: 0, trapezoid: 0 } as const;
 
-/** For options of Muon. */
 const forMuon = { option: 'optimizer', values: ['muon'] } as const;
 
 export const trainingRows = {

@@ -10,8 +10,8 @@ import { masterPort } from './place.ts';
 /** Time for ranks to end after one has failed; rank 0 may be writing a checkpoint. */
 const graceMilliseconds = 3000;
 const rootGraceMilliseconds = 8000;
-/** Number of characters kept from the end of the standard error of each rank other than 0. */
-const keptCharacters = 4000;
+/** Number of characters kept from the end of the standard error of each rank other than 0; errors.ts cuts a message at 1500. */
+const keptCharacters = 1400;
 
 /**
  * Runs `count` ranks until they end. Rank 0 uses this process's standard streams.

@@ -1,6 +1,6 @@
 // Places steps on a figure's horizontal axis: as steps, or as the tokens or seconds that they took, by which runs with other
 // batches, models or machines can be compared.
-import { Gpt2Error } from '../base/errors.ts';
+import { gpt2Error } from '../base/errors.ts';
 import type { RunRecord } from '../runs/reader.ts';
 import type { Baseline } from './compare/compare.ts';
 import type { Reference } from './compare/reference.ts';
@@ -45,8 +45,6 @@ export function amountBefore({ name, configuration, events }: Plotted, over: Ove
   return (step) => {
     const amount = before[step];
     if (amount !== undefined) return amount;
-    throw new Gpt2Error(
-      `${name} does not record the ${over} before step ${step}: take another --over, or a run as --reference`,
-    );
+    throw gpt2Error`${name} does not record the ${over} before step ${step}: take another --over, or a run as --reference`;
   };
 }

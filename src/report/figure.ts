@@ -44,7 +44,6 @@ export interface Figure {
   readonly axis: Axis;
   /** Baselines, then runs, which are drawn on top. */
   readonly curves: readonly Curve[];
-  /** The number of baselines. */
   readonly baselines: number;
   /** Index of the initial baseline of differences; -1 for none. */
   readonly baseline: number;

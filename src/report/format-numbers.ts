@@ -13,7 +13,8 @@ export const valueOr = (value: number | null | undefined): string =>
 /** Three digits, and all digits before the point: "0.0512", "51.2", "1979" */
 export const formatRate = (value: number): string => (value < 999.5 ? value.toPrecision(3) : value.toFixed(0));
 
-export const formatStep = (step: number): string => step.toLocaleString('en-US');
+/** "12,345" */
+export const formatCount = (count: number): string => count.toLocaleString('en-US');
 
 /** "2h03m", "3m07s", "12s" */
 export function formatDuration(seconds: number): string {

@@ -2,7 +2,7 @@
 // the live page adds line by line (page/live.ts), so nothing here needs Node or a DOM.
 import { type Line, RunCurves } from '../runs/curves.ts';
 import type { RunRecord } from '../runs/reader.ts';
-import { formatDuration, formatStep } from './format-numbers.ts';
+import { formatCount, formatDuration } from './format-numbers.ts';
 
 /** Most lines and samples that are kept. */
 const keptLines = 300;
@@ -88,29 +88,40 @@ export function describeDone({ steps, seconds }: Line, from = 0): string {
   return `done: ${count} ${count === 1 ? 'step' : 'steps'} in ${formatDuration(Number(seconds))}${all}`;
 }
 
-/** An event as the terminal shows it. @param start the last event of kind `run` */
+/** The figures of a step, a validation or an evaluation; none for other events. */
+export function figuresOf(event: Line): string[] {
+  switch (event.event) {
+    case 'train':
+      return [
+        ...[`loss ${fixed(event.loss, 4)}`, `norm ${fixed(event.norm, 2)}`, `lr ${Number(event.lr).toExponential(2)}`],
+        ...[`${fixed(event.ms, 0)} ms`, `${fixed(event.tokensPerSecond, 0)} tokens/s`],
+        ...(event.skipped ? ['skipped'] : []),
+      ];
+    case 'val':
+      return [`val loss ${fixed(event.loss, 4)}`];
+    case 'hellaswag':
+      return [`hellaswag acc ${fixed(event.acc, 4)}`, `acc_norm ${fixed(event.accNorm, 4)}`];
+    default:
+      return [];
+  }
+}
+
+/** An event in one line, if it has a text. @param start the last event of kind `run` */
 function describe(event: Line, start: Line | undefined): string[] {
   const at = `step ${event.step}`;
+  const figures = figuresOf(event);
+  if (figures.length > 0) return [[at, ...figures].join('   ')];
   switch (event.event) {
     case 'run':
       return [
         `${event.resumedFrom === undefined ? 'started' : `resumed from step ${event.resumedFrom}`} ${event.time}`,
       ];
-    case 'train': {
-      const rate = `${fixed(event.ms, 0)} ms  ${fixed(event.tokensPerSecond, 0)} tokens/s`;
-      const figures = `loss ${fixed(event.loss, 4)}  norm ${fixed(event.norm, 2)}  lr ${Number(event.lr).toExponential(2)}`;
-      return [`${at}  ${figures}  ${rate}${event.skipped ? '  skipped' : ''}`];
-    }
-    case 'val':
-      return [`${at}  val loss ${fixed(event.loss, 4)}`];
-    case 'hellaswag':
-      return [`${at}  hellaswag acc ${fixed(event.acc, 4)}  acc_norm ${fixed(event.accNorm, 4)}`];
     case 'checkpoint':
       return [`saved ${event.path}`];
     case 'notSaved':
-      return [`${at}  not saved: ${event.reason}`];
+      return [`${at}   not saved: ${event.reason}`];
     case 'nonFinite':
-      return [`${at}  not finite: ${event.finding}`];
+      return [`${at}   not finite: ${event.finding}`];
     case 'done':
       return [describeDone(event, start?.resumedFrom)];
     default:
@@ -123,7 +134,7 @@ export function stateOf(
   run: LoggedRun,
   { connection, quiet, steps }: { connection: 'open' | 'closed' | 'lost'; quiet: number | null; steps?: number },
 ) {
-  const done = steps === undefined ? '' : ` after ${formatStep(run.step)} of ${formatStep(steps)} steps`;
+  const done = steps === undefined ? '' : ` after ${formatCount(run.step)} of ${formatCount(steps)} steps`;
   if (run.isDone) return { state: 'finished', text: `finished${done}` };
   if (run.last.nonFinite) return { state: 'closed', text: `stopped${done}: ${run.last.nonFinite.finding}` };
   if (connection === 'closed') return { state: 'closed', text: `stopped${done}; continues here when the run does` };
@@ -140,10 +151,10 @@ export function stateOf(
 /** How a run ended, from its log alone: a killed run leaves the same log as one that is still running. */
 export function endOf(run: LoggedRun, { steps, saveEvery }: Pick<RunRecord['configuration'], 'steps' | 'saveEvery'>) {
   const { latest } = run;
-  const done = `${formatStep(run.step)} of ${formatStep(steps)} steps`;
+  const done = `${formatCount(run.step)} of ${formatCount(steps)} steps`;
   if (run.isDone) return { state: 'finished', text: `finished after ${done}` };
   if (latest?.event === 'nonFinite') {
-    const step = `step ${formatStep(latest.step)} of ${formatStep(steps)}`;
+    const step = `step ${formatCount(latest.step)} of ${formatCount(steps)}`;
     return { state: 'notFinite', text: `not finite at ${step}: ${latest.finding}` };
   }
   // A stopped run ends with a save that was not due.

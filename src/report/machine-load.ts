@@ -1,6 +1,6 @@
 // Reads the load on the machine that trains: the process's memory and, from nvidia-smi, the GPU's memory, temperature, load and
-// power. Without nvidia-smi the GPU is left out.
-import { spawn } from 'node:child_process';
+// power. Without nvidia-smi the GPU is left out. Other files ask nvidia-smi here, too.
+import { spawn, spawnSync } from 'node:child_process';
 import { createInterface } from 'node:readline';
 
 /** The machine at a moment; sizes in bytes. */
@@ -43,6 +43,13 @@ function watchGpu(name: string, tell: (reading: GpuReading) => void): () => void
     // Without a process, kill() before that error goes to pid 0: every process of our group (Node 20).
     if (tool.pid !== undefined) tool.kill();
   };
+}
+
+/** Fields of each GPU, or of one, as nvidia-smi reports them; undefined if the tool is missing or finds no GPU. */
+export function gpuFields(fields: string, gpu?: string): string[] | undefined {
+  const args = [...(gpu === undefined ? [] : ['-i', gpu]), `--query-gpu=${fields}`, '--format=csv,noheader'];
+  const { status, stdout } = spawnSync('nvidia-smi', args, { encoding: 'utf8', timeout: 20_000 });
+  return status === 0 ? stdout.trim().split('\n') : undefined;
 }
 
 /**

@@ -7,6 +7,7 @@ import { amountBefore, type Over, type Plotted, unitOf } from './axis.ts';
 import { limitsOf } from './compare/compare.ts';
 import { type Compared, comparisonTable, ownTable } from './comparison-text.ts';
 import type { Axis, Curve, Figure, Look } from './figure.ts';
+import { formatCount } from './format-numbers.ts';
 import { endOf, LoggedRun } from './logged-run.ts';
 import { type Ranking, rankingTable } from './ranking.ts';
 import type { Table } from './text-table.ts';
@@ -116,7 +117,7 @@ function axisOf(runs: readonly Plotted[], all: readonly Plotted[], over: Over) {
     over === 'steps' ? lastStepOf(runs) : Math.max(0, ...all.map((one) => before.get(one)!(lastStepOf([one]))));
   const [unit, size] = unitOf(over, last);
   const tokens = tokensPerStep(runs);
-  const steps = tokens === undefined ? 'step' : `step (${tokens.toLocaleString('en-US')} tokens each)`;
+  const steps = tokens === undefined ? 'step' : `step (${formatCount(tokens)} tokens each)`;
   const axis: Axis = { label: unit ?? steps, unit, last: last / size };
   const place = (plotted: Plotted, points: Series) => ({
     steps: points.map(([step]) => before.get(plotted)!(step) / size),
@@ -125,7 +126,6 @@ function axisOf(runs: readonly Plotted[], all: readonly Plotted[], over: Over) {
   return { axis, place };
 }
 
-/** The last step of all runs. */
 const lastStepOf = (runs: readonly Plotted[]): number =>
   Math.max(0, ...runs.flatMap(({ series }) => [series.train.at(-1)?.[0] ?? 0, series.val.at(-1)?.[0] ?? 0]));
 

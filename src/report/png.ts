@@ -1,5 +1,5 @@
 // Renders an SVG figure (svg.ts) as PNG with @resvg/resvg-js, an optional package that nothing else needs.
-import { Gpt2Error } from '../base/errors.ts';
+import { Gpt2Error, gpt2Error } from '../base/errors.ts';
 
 /** Pixels per unit of the SVG: about 300 per inch at the width of a column. */
 const scale = 2;
@@ -19,9 +19,7 @@ export async function renderPng(svg: string): Promise<Buffer> {
   const letter =
     '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><text y="9" font-family="Helvetica, Arial, \'DejaVu Sans\', sans-serif">a</text></svg>';
   if (!new Resvg(letter, { font }).getBBox()) {
-    throw new Gpt2Error(
-      'PNG needs a font, and this machine has none: install one (fonts-dejavu-core), or name an .svg file',
-    );
+    throw gpt2Error`PNG needs a font, and this machine has none: install one (fonts-dejavu-core), or name an .svg file`;
   }
   return new Resvg(svg, { font, fitTo: { mode: 'zoom', value: scale } }).render().asPng();
 }

@@ -10,7 +10,7 @@ import { bitsPerByte, lastEvent, unlike } from '../runs/measured.ts';
 import { type RunRecord, readRun } from '../runs/reader.ts';
 import type { NamedRun } from './compare/pairs.ts';
 import { describeUnlike } from './comparison-text.ts';
-import { formatStep, valueOr } from './format-numbers.ts';
+import { formatCount, valueOr } from './format-numbers.ts';
 import { endOfRun, LoggedRun } from './logged-run.ts';
 import type { Table } from './text-table.ts';
 
@@ -111,8 +111,8 @@ export function rankingTable({ title, ranking, notes }: Ranking): Table {
     rows: ranking.map((run) => [
       ...[run.name, ...options.map((option) => String(run.options[option] ?? '-')), valueOr(run.last)],
       ...[...(isMeasured ? [describeBehind(run)] : []), ...(hasBits ? [valueOr(run.bitsPerByte)] : [])],
-      ...[valueOr(run.best?.loss), run.best ? formatStep(run.best.step) : '-'],
-      ...[`${formatStep(run.steps)}/${formatStep(run.ofSteps)}`, run.state],
+      ...[valueOr(run.best?.loss), run.best ? formatCount(run.best.step) : '-'],
+      ...[`${formatCount(run.steps)}/${formatCount(run.ofSteps)}`, run.state],
     ]),
   };
 }

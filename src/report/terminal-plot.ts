@@ -42,21 +42,15 @@ export function terminalPlot(
   const labels = new Map(
     marksOf(vertical, height / 4).map(({ at, text }) => [Math.round((1 - placeOn(vertical, at)) * (height - 1)), text]),
   );
-  const colors =
-    paint &&
-    curves.map(
-      ({ terminal }) =>
-        (text: string) =>
-          paint(terminal, text),
-    );
+  const colored = paint && ((curve: number, text: string) => paint(curves[curve]!.terminal, text));
   return [
     seriesLabels.train.long,
     ...cells.map((row, index) =>
-      `${(labels.get(index) ?? '').padStart(7)} ${labels.has(index) ? '┤' : '│'}${drawRow(row, colors)}`.trimEnd(),
+      `${(labels.get(index) ?? '').padStart(7)} ${labels.has(index) ? '┤' : '│'}${drawRow(row, colored)}`.trimEnd(),
     ),
     ...horizontalAxis(horizontal, axis, columns),
     axis.label.padStart(Math.floor((columns + axis.label.length) / 2) + 9),
-    ...curves.map(({ name }, curve) => `  ${colors ? colors[curve]!('━━') : marks[curve % marks.length]} ${name}`),
+    ...curves.map(({ name }, curve) => `  ${colored?.(curve, '━━') ?? marks[curve % marks.length]} ${name}`),
   ].join('\n');
 }
 
@@ -66,16 +60,16 @@ interface Cell {
   curve: number;
 }
 
-function drawRow(row: readonly Cell[], colors: readonly ((text: string) => string)[] | undefined): string {
+function drawRow(row: readonly Cell[], colored: ((curve: number, text: string) => string) | undefined): string {
   let text = '';
   for (let at = 0; at < row.length; ) {
     const { curve } = row[at]!;
     let piece = '';
     for (; row[at]?.curve === curve; at += 1) {
       if (curve < 0) piece += ' ';
-      else piece += colors ? String.fromCodePoint(0x2800 + row[at]!.bits) : marks[curve % marks.length]!;
+      else piece += colored ? String.fromCodePoint(0x2800 + row[at]!.bits) : marks[curve % marks.length]!;
     }
-    text += colors?.[curve]?.(piece) ?? piece;
+    text += colored && curve >= 0 ? colored(curve, piece) : piece;
   }
   return text;
 }

@@ -1,7 +1,7 @@
 // Writes the text of the tiles that show a run's last figures, on the report and on the live page.
 import { dataSheetFlops, flopsPerToken, rateNote } from '../model/flops.ts';
 import type { RunEvent } from '../runs/schema.ts';
-import { formatDuration, formatRate, formatStep, formatValue } from './format-numbers.ts';
+import { formatCount, formatDuration, formatRate, formatValue } from './format-numbers.ts';
 import type { LoggedRun } from './logged-run.ts';
 import type { MachineReading } from './machine-load.ts';
 
@@ -28,8 +28,8 @@ export function tilesOf(run: LoggedRun, about: Speed | undefined, machine?: Mach
   const { train, val } = run.last;
   const value = (value: unknown) => formatValue(Number(value));
   const tiles: Tile[] = [];
-  if (train) tiles.push({ label: 'Training loss', value: value(train.loss), note: `step ${formatStep(train.step)}` });
-  if (val) tiles.push({ label: 'Validation loss', value: value(val.loss), note: `step ${formatStep(val.step)}` });
+  if (train) tiles.push({ label: 'Training loss', value: value(train.loss), note: `step ${formatCount(train.step)}` });
+  if (val) tiles.push({ label: 'Validation loss', value: value(val.loss), note: `step ${formatCount(val.step)}` });
   if (train) {
     tiles.push(
       { label: 'Gradient norm', value: value(train.norm) },
@@ -52,7 +52,7 @@ function speedTiles(run: LoggedRun, about: Speed, watts: number | undefined): Ti
   const tiles: Tile[] = [
     {
       label: 'Throughput',
-      value: `${formatStep(Math.round(tokensPerSecond))} tokens/s`,
+      value: `${formatCount(Math.round(tokensPerSecond))} tokens/s`,
       note: `${formatMilliseconds(milliseconds)} a step${perJoule}`,
     },
     dataSheetFlops === undefined

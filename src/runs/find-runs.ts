@@ -1,7 +1,7 @@
 // Finds the runs in a folder: directly in the folder, and one level deeper, as in the folder of a sweep.
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { Gpt2Error, gpt2Error, onCommandLine, words } from '../base/errors.ts';
+import { gpt2Error, onCommandLine, words } from '../base/errors.ts';
 import { listCheckpoints } from '../weights/checkpoint/directory.ts';
 import { checkpointsFolder, logPath } from './paths.ts';
 
@@ -48,6 +48,6 @@ function foldersIn(folder: string): string[] {
     return entries.filter((path) => statSync(path, { throwIfNoEntry: false })?.isDirectory());
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return [];
-    throw new Gpt2Error(`${folder} cannot be listed: ${(cause as Error).message}; make it readable`, { cause });
+    throw gpt2Error`${folder} cannot be listed: ${cause}; make it readable`;
   }
 }

@@ -8,7 +8,6 @@ export interface Measured {
   readonly events?: readonly RunEvent[] | undefined;
 }
 
-/** The last event of a kind. */
 export const lastEvent = <K extends RunEvent['event']>({ events = [] }: Measured, kind: K) =>
   events.findLast((event): event is Extract<RunEvent, { event: K }> => event.event === kind);
 

@@ -1,6 +1,6 @@
 // Reads a run log: its events, and its series of losses, norms and learning rates. schema.ts defines the events.
 import { existsSync, statSync } from 'node:fs';
-import { Gpt2Error, gpt2Error, orElse } from '../base/errors.ts';
+import { gpt2Error, orElse } from '../base/errors.ts';
 import { readTextFile } from '../base/files/regular-file.ts';
 import { shellWord } from '../base/wording.ts';
 import type { Configuration } from '../options/table.ts';
@@ -34,16 +34,14 @@ export function readRun(run: string): RunRecord {
   try {
     text = readTextFile(path);
   } catch (cause) {
-    if (!existsSync(run)) throw new Gpt2Error(`${run} does not exist; name a folder that train wrote`, { cause });
+    if (!existsSync(run)) throw gpt2Error`${run} does not exist; name a folder that train wrote`;
     const [first] = statSync(run).isDirectory() ? findRuns(run) : [];
     if (first !== undefined && first !== run) {
       const all = `${shellWord(run.replace(/\/$/, ''))}/*`;
       throw gpt2Error`${run} is a folder of runs: name one, such as ${shellWord(first)}; \`compare\` takes all, as ${all}`;
     }
-    throw new Gpt2Error(
-      `${run} is not a run folder: ${path} cannot be read (${(cause as NodeJS.ErrnoException).code ?? (cause as Error).message}); name a folder that train wrote`,
-      { cause },
-    );
+    const why = (cause as NodeJS.ErrnoException).code ?? cause;
+    throw gpt2Error`${run} is not a run folder: ${path} cannot be read (${why}); name a folder that train wrote`;
   }
   const lines = text.split('\n');
   lines.pop();

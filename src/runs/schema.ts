@@ -6,17 +6,8 @@ import { orElse } from '../base/errors.ts';
 import { configurationSchema } from '../options/configuration.ts';
 import type { Configuration } from '../options/table.ts';
 
-const nonFinite = {
-  NaN: Number.NaN,
-  Infinity: Number.POSITIVE_INFINITY,
-  '-Infinity': Number.NEGATIVE_INFINITY,
-} as const;
-
 /** A number, or the text of a number that is not finite. Typed: the inferred type of "-Infinity" is no valid declaration. */
-const number: z.ZodType<number> = z.union([
-  z.number(),
-  z.enum(['NaN', 'Infinity', '-Infinity']).transform((name) => nonFinite[name]),
-]);
+const number: z.ZodType<number> = z.union([z.number(), z.enum(['NaN', 'Infinity', '-Infinity']).transform(Number)]);
 const step = z.int().nonnegative();
 
 /** Every kind of line; `event` is the discriminator. */
@@ -102,11 +93,13 @@ type Declared<E> = E extends unknown ? { [K in keyof E as string extends K ? nev
 /** One line of a run log; `event` distinguishes the kinds. */
 export type RunEvent = Declared<z.infer<typeof runEventSchema>>;
 
+/** JSON in which numbers that JSON lacks are text. */
+export const jsonText = (value: object): string =>
+  JSON.stringify(value, (_, one: unknown) => (typeof one === 'number' && !Number.isFinite(one) ? String(one) : one));
+
 /** The line of an event, with its checksum and the line break. */
 export function formatEvent(event: RunEvent): string {
-  const replacer = (_: string, value: unknown) =>
-    typeof value === 'number' && !Number.isFinite(value) ? String(value) : value;
-  const text = JSON.stringify(event, replacer);
+  const text = jsonText(event);
   return `${text.slice(0, -1)}${checksumOf(text)}}\n`;
 }
 

@@ -12,7 +12,7 @@ import {
   writeSync,
 } from 'node:fs';
 import { dirname } from 'node:path';
-import { attempt, explained, Gpt2Error, words } from '../base/errors.ts';
+import { attempt, explained, Gpt2Error, gpt2Error } from '../base/errors.ts';
 import { checkedJson } from '../base/files/checked-json.ts';
 import { makeFolder } from '../base/files/make-folder.ts';
 import { openRegularFile } from '../base/files/regular-file.ts';
@@ -57,8 +57,7 @@ export class RunLog {
     { configuration, overwrite }: { configuration: Configuration; overwrite: boolean },
     before: (path: string) => void = () => {},
   ): RunLog {
-    const failed = (cause: Error) =>
-      new Gpt2Error(words`cannot write the run folder ${run}: ${cause.message}; name another with --out`, { cause });
+    const failed = (cause: unknown) => gpt2Error`cannot write the run folder ${run}: ${cause}; name another with --out`;
     return openLocked(run, failed, (lock) => {
       refuseOccupied(run, { overwrite });
       removeCheckpoints(checkpointsFolder(run));
@@ -78,8 +77,7 @@ export class RunLog {
    * @throws Gpt2Error if the log cannot be written
    */
   static resume(run: string, { configuration, bytes }: { configuration: Configuration; bytes: number }): RunLog {
-    const failed = (cause: Error) =>
-      new Gpt2Error(`cannot continue the log ${logPath(run)}: ${cause.message}`, { cause });
+    const failed = (cause: unknown) => gpt2Error`cannot continue the log ${logPath(run)}: ${cause}`;
     return openLocked(run, failed, (lock) => {
       const kept = lengthOfEvents(readFileSync(logPath(run)).subarray(0, bytes));
       writeConfiguration(run, configuration);
@@ -134,10 +132,7 @@ export class RunLog {
       }
       this.#failure = undefined;
     } catch (cause) {
-      const { message } = cause as Error;
-      this.#failure = new Gpt2Error(`cannot write ${this.#waiting.length} lines to ${this.#path}: ${message}`, {
-        cause,
-      });
+      this.#failure = gpt2Error`cannot write ${this.#waiting.length} lines to ${this.#path}: ${cause}`;
     }
   }
 
@@ -174,7 +169,7 @@ export class RunLog {
         // Only the disk's errors have a cause. EEXIST: a file is in place of the folder.
         const { code = 'EEXIST' } = (cause.cause ?? {}) as NodeJS.ErrnoException;
         if (code === 'EEXIST') continue;
-        throw new Gpt2Error(`${lost} and cannot be written again: ${cause.message}`, { cause });
+        throw gpt2Error`${lost} and cannot be written again: ${cause}`;
       }
     }
   }
@@ -190,14 +185,13 @@ export class RunLog {
         this.#open.close();
       }
     } catch (cause) {
-      const { message } = cause as Error;
-      throw new Gpt2Error(`${this.#path} may lack its last lines: ${message}; check the disk`, { cause });
+      throw gpt2Error`${this.#path} may lack its last lines: ${cause}; check the disk`;
     }
   }
 }
 
 /** Locks a run before anything in its folder changes. @throws Gpt2Error if another process writes the run; `failed` otherwise */
-function openLocked(run: string, failed: (cause: Error) => Gpt2Error, open: (lock: RunLock) => RunLog): RunLog {
+function openLocked(run: string, failed: (cause: unknown) => Gpt2Error, open: (lock: RunLock) => RunLog): RunLog {
   let lock: RunLock | undefined;
   try {
     makeFolder(run);
@@ -205,7 +199,7 @@ function openLocked(run: string, failed: (cause: Error) => Gpt2Error, open: (loc
     if (lock) return open(lock);
   } catch (cause) {
     lock?.close();
-    throw cause instanceof Gpt2Error ? cause : failed(cause as Error);
+    throw cause instanceof Gpt2Error ? cause : failed(cause);
   }
   throw busy(run);
 }

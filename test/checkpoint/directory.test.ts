@@ -110,6 +110,14 @@ describeBackends('checkpoints', (device) => {
     });
   });
 
+  it.each(['model.safetensors', 'optimizer.safetensors', 'tokenizer.json'])('a changed byte of %s is found', (name) => {
+    const path = writeCheckpoint({ folder, step: 1, ...trained, tokenizer: '{}', manifest: manifestFields });
+    const content = readFileSync(join(path, name));
+    content[content.length - 1]! ^= 1;
+    writeFileSync(join(path, name), content);
+    expect(() => verifyCheckpoint(path)).toThrow(`${join(path, name)} has changed since it was written`);
+  });
+
   it('a link in a checkpoint is not followed', () => {
     for (const [step, name] of [
       [3, 'model.safetensors'],

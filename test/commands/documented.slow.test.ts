@@ -126,16 +126,14 @@ const smaller: Record<string, (args: string[]) => string[] | string> = {
   report: (args) => (args.includes('--serve') ? 'it serves until it is stopped' : []),
   bench: (args) => {
     if (args.includes('--generate')) return ['--device', 'cpu', '--model', 'd6', '--generate', '1'];
-    const sizes = ['--model', 'd6', '--batch', '1', '--seq', '8', '--steps', '1', '--warmup-seconds', '1'];
+    const sizes = ['--model', 'd6', '--batch', '1', '--seq', '8', '--steps', '1', '--warmup-seconds', '0'];
     return ['--device', 'cpu', ...sizes, '--no-ops', '--no-start'];
   },
 };
 
 describe('runs', () => {
   const place = workplace();
-  beforeAll(() => {
-    furnish(place);
-  });
+  beforeAll(() => furnish(place));
   const env = () => ({ GPT2_DATASETS: place.path('sets'), XDG_CACHE_HOME: place.path('cache') });
 
   for (const command of all) {
@@ -147,7 +145,7 @@ describe('runs', () => {
 });
 
 /** Files, data sets and runs under the names that the examples use. */
-function furnish(place: Workplace): void {
+async function furnish(place: Workplace): Promise<void> {
   const lines = Array.from({ length: 400 }, (_, index) => `${index} lines of little text with ${index % 9} words`);
   const text = lines.join('\n\n');
   const json = lines.map((line) => JSON.stringify({ text: line })).join('\n');
@@ -181,18 +179,26 @@ function furnish(place: Workplace): void {
     mkdirSync(dirname(place.path(name)), { recursive: true });
     writeFileSync(place.path(name), content);
   }
-  const run = (...args: string[]) => {
-    place.ok(args);
-  };
+  const run = (...args: string[]) => place.okHere(args);
   for (const name of ['tiny_shakespeare', 'own-source', 'fineweb10B']) {
-    run('prepro', 'text', 'book.txt', '--tokenizer', 'bytes', '--out', `data/${name}`, '--workers', '1');
+    await run('prepro', 'text', 'book.txt', '--tokenizer', 'bytes', '--out', `data/${name}`, '--workers', '1');
   }
   renameSync(place.path('data/tiny_shakespeare'), place.path('data/tinyshakespeare'));
-  run('prepro', 'text', 'ascii.txt', '--tokenizer', 'char', '--out', 'data/tinyshakespeare-char', '--workers', '1');
+  await run(
+    'prepro',
+    'text',
+    'ascii.txt',
+    '--tokenizer',
+    'char',
+    '--out',
+    'data/tinyshakespeare-char',
+    '--workers',
+    '1',
+  );
   mkdirSync(place.path('data/hellaswag'));
   writeQuestions(place.path('data/hellaswag/hellaswag_val.bin'), randomQuestions(4, { vocabulary: 200, longest: 8 }));
   const train = ['train', ...tinyModel, '--seq', '16', '--steps', '2', '--val-steps', '1'];
-  run(...train, '--save-every', '1', '--out', 'runs/d6');
+  await run(...train, '--save-every', '1', '--out', 'runs/d6');
   for (const name of ['quickstart', 'd12', 'a', 'b', 'c', 'x']) {
     cpSync(place.path('runs/d6'), place.path('runs', name), { recursive: true });
   }
@@ -201,11 +207,11 @@ function furnish(place: Workplace): void {
   const source = { program: 'gpt2.ts', version: '', hardware: '', precision: '', command: '' };
   const recorded = { name: 'recorded', source, configuration: {}, series, limits: [] };
   writeFileSync(place.path('recorded.json'), JSON.stringify(recorded));
-  run('export', '--model', 'runs/a', '--format', 'llmc', '--out', 'gpt2_124M.bin');
+  await run('export', '--model', 'runs/a', '--format', 'llmc', '--out', 'gpt2_124M.bin');
   // A folder of this name wins over the hub's model.
-  run('export', '--model', 'runs/a', '--format', 'hf', '--out', 'openai-community/gpt2');
+  await run('export', '--model', 'runs/a', '--format', 'hf', '--out', 'openai-community/gpt2');
   // At such a rate the second step's loss is not finite, and captured.
-  expect(place.run([...train, '--lr', '1e38', '--out', 'runs/wild']).code).toBe(1);
+  expect((await place.here([...train, '--lr', '1e38', '--out', 'runs/wild'])).code).toBe(1);
   const [capture] = readdirSync(place.path('runs/wild/captures'));
   mkdirSync(place.path('runs/d12/captures'));
   mkdirSync(place.path('runs/sweep'));

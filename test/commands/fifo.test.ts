@@ -1,38 +1,23 @@
 // A FIFO under the name of a file that a command reads: nobody writes it, so opening it must not wait.
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
-import { configuration } from '../runs/run-log.ts';
+import { runEvent, trainEvent, writeLog } from '../runs/run-log.ts';
 import { tinyModel, Workplace } from '../support/cli.ts';
 
+const train =
+  (...more: string[]) =>
+  (place: Workplace) => {
+    place.data();
+    return ['train', '--data', 'data', '--out', 'run', ...more, ...steps];
+  };
 const steps = ['--steps', '1', '--seq', '32', '--val-every', '0', '--sample-every', '0', ...tinyModel];
 
 it.each<[string, string, (place: Workplace) => string[]]>([
-  [
-    'a shard',
-    'data/x_train.bin',
-    (place) => {
-      place.data();
-      return ['train', '--data', 'data', '--out', 'run', ...steps];
-    },
-  ],
-  [
-    'dataset.json',
-    'data/dataset.json',
-    (place) => {
-      place.data();
-      return ['train', '--data', 'data', '--out', 'run', ...steps];
-    },
-  ],
+  ['a shard', 'data/x_train.bin', train()],
+  ['dataset.json', 'data/dataset.json', train()],
   ['a log that is compared', 'run/log.jsonl', () => ['compare', 'run']],
-  [
-    'a log that is written',
-    'run/log.jsonl',
-    (place) => {
-      place.data();
-      return ['train', '--data', 'data', '--out', 'run', '--overwrite', ...steps];
-    },
-  ],
+  ['a log that is written', 'run/log.jsonl', train('--overwrite')],
   ['options', 'options.json', () => ['train', '--config', 'options.json']],
   [
     'the options of a run',
@@ -42,7 +27,14 @@ it.each<[string, string, (place: Workplace) => string[]]>([
       return ['train', '--out', 'run', '--resume', '--device', 'cpu'];
     },
   ],
-  ['a reference', 'curve.json', (place) => ['compare', runIn(place), '--reference', 'curve.json']],
+  [
+    'a reference',
+    'curve.json',
+    (place) => {
+      writeLog(place.path('other'), [runEvent(), trainEvent(0, 1)]);
+      return ['compare', 'other', '--reference', 'curve.json'];
+    },
+  ],
   [
     'weights of transformers',
     'model/model.safetensors',
@@ -56,18 +48,9 @@ it.each<[string, string, (place: Workplace) => string[]]>([
   const path = place.path(name);
   mkdirSync(place.path(name, '..'), { recursive: true });
   const args = argumentsIn(place);
+  rmSync(path, { force: true });
   execFileSync('mkfifo', [path]);
   const { code, stderr } = place.run(args, {}, '', 60_000);
   expect(stderr).toMatch(/^[^\n]+\n$/);
   expect(code, 'null: it waited until it was killed').toBe(1);
 });
-
-function runIn(place: Workplace): string {
-  mkdirSync(place.path('other'));
-  const events = [
-    { event: 'run', configuration, program: 'x', device: 'x', codePath: 'x', dtype: 'fp32', parameters: 1, time: 'x' },
-    { event: 'train', step: 0, loss: 1, norm: 1, lr: 1, tokensPerSecond: 1, ms: 1 },
-  ];
-  writeFileSync(place.path('other/log.jsonl'), events.map((event) => `${JSON.stringify(event)}\n`).join(''));
-  return 'other';
-}

@@ -20,18 +20,7 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('train takes it (needs the CPU 
     ['bytes', 257],
   ])('%s', async (tokenizer, vocabularySize) => {
     const out = `data-${tokenizer}`;
-    const made = await place.okHere([
-      'prepro',
-      'text',
-      'text.txt',
-      '--tokenizer',
-      tokenizer,
-      '--out',
-      out,
-      '--workers',
-      '1',
-      '--json',
-    ]);
+    const made = await place.okHere(`prepro text text.txt --tokenizer ${tokenizer} --out ${out} --workers 1 --json`);
     expect(JSON.parse(made.stdout)).toMatchObject({ folder: out, present: false, tokenizer, vocabularySize });
     const steps = ['--steps', '2', '--sample-every', '1', '--val-every', '1', '--val-steps', '1', '--save-every', '2'];
     await place.okHere(['train', '--data', out, '--out', `run-${tokenizer}`, ...steps, ...tinyModel]);

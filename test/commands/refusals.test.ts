@@ -27,7 +27,7 @@ const packed: Record<string, [start: number[], what: string, program: string]> =
 };
 
 beforeAll(() => {
-  place.data({ val: 1000 });
+  place.data({ val: 1000, vocabulary: 50257 });
   place.data({ name: 'small', vocabulary: 100 });
   place.data({ name: 'short', train: 200 });
   place.data({ name: 'data/inside' });
@@ -186,7 +186,7 @@ const tables: Record<string, Row[]> = {
       ['random_train.bin', 'largest --batch that fits is 3'],
     ],
     [1, '--out file', 'file is not a folder', '--out'],
-    [1, '--out data', 'data holds inside, random_train.bin, random_val.bin, which no run wrote', '--out'],
+    [1, '--out data', 'data holds dataset.json, inside, random_train.bin and 1 more, which no run wrote', '--out'],
     [1, '--out .', '. is a folder of runs', 'name one with --out, such as run, or a new one in it'],
     [1, '--out /proc/x', 'cannot write the run folder', ['/proc/x', '--out']],
     [1, '--out file/run', 'cannot write the run folder', ['file/run', '--out']],
@@ -386,7 +386,10 @@ const tables: Record<string, Row[]> = {
   ],
   compare: [
     [2, '', "missing required argument 'RUN'", 'compare --help'],
-    [2, 'run --tolerance x', 'not "x"', '--tolerance takes a number'],
+    ...['x', '-1', '', '1e999', 'Infinity'].map(
+      (limit): Row => [2, `run --tolerance=${limit}`, `not "${limit}"`, '--tolerance takes a number'],
+    ),
+    [2, 'run --over hours', 'not "hours"', '--over takes one of steps, tokens, seconds'],
     [2, 'run --out x.gif', 'not "x.gif"', '--out takes a file that ends in .svg or .png'],
     [1, 'none', 'none does not exist', 'train'],
     [1, 'run --reference none', 'there is no reference none', 'llmc-d6-fp32-b4-t64'],

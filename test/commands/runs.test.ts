@@ -1,10 +1,10 @@
 // `runs` as a user calls it: the table, its order, JSON; and the newest run, which `report` takes.
 import { spawnSync } from 'node:child_process';
-import { constants, existsSync, mkdirSync, utimesSync, writeFileSync } from 'node:fs';
+import { constants, mkdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
 import { beforeAll, expect, it } from 'vitest';
 import { RunLock } from '../../src/runs/lock.ts';
-import { formatEvent, type RunEvent } from '../../src/runs/schema.ts';
-import { runEvent, trainEvent } from '../runs/run-log.ts';
+import type { RunEvent } from '../../src/runs/schema.ts';
+import { runEvent, trainEvent, writeLog } from '../runs/run-log.ts';
 import { command, workplace } from '../support/cli.ts';
 
 const place = workplace();
@@ -29,10 +29,7 @@ beforeAll(() => {
   utimesSync(place.path('runs/sweep/lr=1/log.jsonl'), 2e9, 2e9);
 });
 
-function writeRun(name: string, events: readonly RunEvent[]): void {
-  mkdirSync(place.path('runs', name), { recursive: true });
-  writeFileSync(place.path('runs', name, 'log.jsonl'), events.map(formatEvent).join(''));
-}
+const writeRun = (name: string, events: readonly RunEvent[]) => writeLog(place.path('runs', name), events);
 
 it('lists runs, those of a sweep too, the newest first, with names in full', async () => {
   const lock = RunLock.take(place.path('runs/tinyshakespeare-d6-2026-11-22-193355'), constants.O_RDWR)!;
@@ -65,7 +62,6 @@ it('--sort by any column, losses the least first, --json with names in full', as
   expect(await names('tok/s')).toEqual([swept, long, failed]);
   expect((await names('size'))[0]).toBe(failed);
   expect(await names('run')).toEqual([failed, swept, long]);
-  expect((await place.here(['runs', '--sort', 'loss'])).code).toBe(2);
   expect(JSON.parse((await place.here(['runs', 'runs/sweep', '--json'])).stdout).runs).toEqual([
     {
       ...{ run: swept, started: '2026-01-01T00:00:00Z', model: 'runs/d12', data: 'own', steps: 3, ofSteps: 400 },
@@ -134,5 +130,5 @@ it('report takes the run whose log was written last, and names it', async () => 
     stdout: 'report: runs/sweep/lr=1/report.html\n',
     stderr: 'newest run: runs/sweep/lr=1\n',
   });
-  expect(existsSync(place.path('runs/sweep/lr=1/report.html'))).toBe(true);
+  expect(readFileSync(place.path('runs/sweep/lr=1/report.html'), 'utf8')).toContain('<title>lr=1</title>');
 });

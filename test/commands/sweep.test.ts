@@ -1,12 +1,11 @@
 // `train --sweep` refuses wrong values before it starts anything.
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { Gpt2Error, UsageError } from '../../src/base/errors.ts';
 import { sweep } from '../../src/commands/sweep.ts';
 import { resolveSources } from '../../src/options/sources.ts';
 import type { TrainOptions } from '../../src/options/table.ts';
-import { formatEvent } from '../../src/runs/schema.ts';
-import { runEvent } from '../runs/run-log.ts';
+import { runEvent, writeLog } from '../runs/run-log.ts';
 import { workplace } from '../support/cli.ts';
 
 const place = workplace('each');
@@ -65,9 +64,7 @@ it.each<[string[], TrainOptions, string]>([
 
 it('a finished run of other options is not taken for one of the sweep', async () => {
   const run = place.path('sweep', 'seed=42');
-  mkdirSync(run, { recursive: true });
-  const done = { event: 'done', steps: 400, seconds: 1, weights: 'x' } as const;
-  writeFileSync(`${run}/log.jsonl`, [runEvent(), done].map(formatEvent).join(''));
+  writeLog(run, [runEvent(), { event: 'done', steps: 400, seconds: 1, weights: 'x' }]);
   const error = await start(['seed=42'], { weightDecay: 0.2 });
   expect(error).toBeInstanceOf(Gpt2Error);
   expect((error as Gpt2Error).message).toBe(
@@ -77,8 +74,7 @@ it('a finished run of other options is not taken for one of the sweep', async ()
 
 it('a folder that holds a run is refused', async () => {
   const run = place.path('sweep');
-  mkdirSync(run, { recursive: true });
-  writeFileSync(`${run}/log.jsonl`, formatEvent(runEvent()));
+  writeLog(run, [runEvent()]);
   expect(String(await start(['seed=1,2']))).toContain(`${run} already holds a run: name another folder`);
 });
 

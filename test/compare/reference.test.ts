@@ -1,7 +1,5 @@
 // The references that come with the package: complete, found by a run's configuration, and what the recorded logs give.
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { makeReferences } from '../../scripts/make-references.ts';
@@ -15,6 +13,7 @@ import {
   referenceNames,
 } from '../../src/report/compare/reference.ts';
 import { learningRateAt, type Schedule } from '../../src/train/run/schedule.ts';
+import { Workplace } from '../support/cli.ts';
 
 const asConfigured = (of: Reference, changes: object = {}) =>
   ({ ...of.configuration, data: `somewhere/${of.configuration.data}`, ...changes }) as unknown as Configuration;
@@ -118,27 +117,12 @@ describe('mismatches', () => {
   });
 });
 
-describe('readReference', () => {
-  it('an unknown reference, and a file that is none', () => {
-    expect(() => readReference('llmc-d7')).toThrow(/there is no reference llmc-d7: .*llmc-d6-fp32-b4-t64/);
-    expect(() => readReference(fileURLToPath(new URL('../../package.json', import.meta.url)))).toThrow(
-      'is not a reference curve',
-    );
-  });
-
-  it('takes a file, and refuses a limit it does not know in one line', () => {
-    const folder = mkdtempSync(join(tmpdir(), 'gpt2-'));
-    try {
-      const path = join(folder, 'own.json');
-      writeFileSync(path, JSON.stringify({ ...d6, name: 'own' }));
-      expect(readReference(path).name).toBe('own');
-      writeFileSync(
-        path,
-        JSON.stringify({ ...d6, limits: [{ series: 'train', from: 0, to: 1, within: 1, avarage: true }] }),
-      );
-      expect(() => readReference(path)).toThrow(/^[^\n]*own\.json is not a reference curve: [^\n]*avarage[^\n]*$/);
-    } finally {
-      rmSync(folder, { recursive: true });
-    }
-  });
+it('takes a file, and refuses a limit it does not know in one line', () => {
+  using place = new Workplace();
+  const path = place.path('own.json');
+  writeFileSync(path, JSON.stringify({ ...d6, name: 'own' }));
+  expect(readReference(path).name).toBe('own');
+  const limits = [{ series: 'train', from: 0, to: 1, within: 1, avarage: true }];
+  writeFileSync(path, JSON.stringify({ ...d6, limits }));
+  expect(() => readReference(path)).toThrow(/^[^\n]*own\.json is not a reference curve: [^\n]*avarage[^\n]*$/);
 });

@@ -1,14 +1,15 @@
 // A disk that fills up, or turns read-only, while a run trains: the run says so and goes on, older checkpoints stay, no line
 // of the log is lost.
 import { beforeAll, describe, expect, it } from 'vitest';
-import { command, loader, tinyModel, workplace } from '../support/cli.ts';
+import { loader } from '../support/built.ts';
+import { command, tinyModel, workplace } from '../support/cli.ts';
 import { noSmallDisk, onSmallDisk } from '../support/small-disk.ts';
 
 const place = workplace();
 let data: string;
 let smallData: string;
 beforeAll(() => {
-  data = place.data({ train: 9000 });
+  data = place.data({ train: 9000, vocabulary: 50257 });
   smallData = place.data({ train: 9000, vocabulary: 100, name: 'small' });
 });
 

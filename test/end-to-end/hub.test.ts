@@ -27,7 +27,7 @@ const place = workplace('each');
 let hub: HubServer;
 let commit: string;
 beforeEach(async () => {
-  place.data();
+  place.data({ vocabulary: 50257 });
   hub = new HubServer();
   await hub.start();
   commit = hub.commit(repository, files);
@@ -40,7 +40,7 @@ afterEach(async () => {
 
 const folder = () => place.path('cache', 'gpt2.ts', 'models', repository, commit);
 const sample = (model: string) =>
-  place.finished(`sample --model ${model} --prompt ROMEO: --tokens 20 --temperature 0 --device cpu`);
+  place.here(`sample --model ${model} --prompt ROMEO: --tokens 20 --temperature 0 --device cpu`);
 
 /** The logits of a model after some tokens, and its likeliest text. */
 async function outputs(name: string): Promise<{ logits: Float32Array; text: string }> {
@@ -79,11 +79,11 @@ it('sample says what it downloads; a path of the same name, or a folder of the o
 it('eval and export take it too', async () => {
   const evaluated = async (model: string) => {
     const given = ['--data', 'data', '--seq', '16', '--batch', '2', '--device', 'cpu', '--json'];
-    return JSON.parse((await place.finished(['eval', '--model', model, ...given])).stdout).loss;
+    return JSON.parse((await place.here(['eval', '--model', model, ...given])).stdout).loss;
   };
   expect(await evaluated(repository)).toBe(await evaluated(made.path('local')));
   const exported = async (model: string, out: string) => {
-    const { code, stdout } = await place.finished(['export', '--model', model, '--format', 'gguf', '--out', out]);
+    const { code, stdout } = await place.here(['export', '--model', model, '--format', 'gguf', '--out', out]);
     expect(code).toBe(0);
     return { stdout, bytes: readFileSync(place.path(out)) };
   };
@@ -123,21 +123,21 @@ it('is fine-tuned, exported and read again: the same logits and text', async () 
 it('a run goes on without the hub, by the name it was started with, and keeps the commit', async () => {
   const given = ['train', '--data', 'data', '--device', 'cpu', '--batch', '2', '--seq', '16', '--val-every', '0'];
   const start = [...given, '--model', repository, '--sample-every', '0', '--steps', '4', '--out', 'tuned'];
-  const first = await place.finished([...start, '--stop-after', '2']);
+  const first = await place.here([...start, '--stop-after', '2']);
   expect(first.stdout).toContain(`downloading ${repository}@${commit} to `);
   expect(first.code, first.stderr).toBe(0);
   hub.commit(repository, files);
   await hub.close();
-  const resumed = await place.finished([...start, '--resume', 'auto']);
+  const resumed = await place.here([...start, '--resume', 'auto']);
   expect(resumed.code, resumed.stderr).toBe(0);
   expect(resumed.stdout).not.toContain(hub.url);
   const { configuration, series } = readRun(place.path('tuned'));
   expect(configuration.model).toBe(`${repository}@${commit}`);
   expect(series.train).toHaveLength(4);
-  const other = await place.finished([...start, '--resume', '--model', `${repository}@${'0'.repeat(40)}`]);
+  const other = await place.here([...start, '--resume', '--model', `${repository}@${'0'.repeat(40)}`]);
   expect(other.stderr).toContain(`it was trained with ${repository}@${commit}`);
   // Its configuration starts the same run again, without the network.
-  const again = await place.finished(['train', '--config', 'tuned/config.json', '--out', 'again']);
+  const again = await place.here(['train', '--config', 'tuned/config.json', '--out', 'again']);
   expect(again.code, again.stderr).toBe(0);
   expect(readRun(place.path('again')).series.train).toEqual(series.train.map(([step]) => [step, expect.any(Number)]));
 });

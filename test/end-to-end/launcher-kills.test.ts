@@ -6,7 +6,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { Random } from '../../src/ops/cases/case-numbers.ts';
-import { sourceCommand, Workplace } from '../support/cli.ts';
+import { command, Workplace } from '../support/cli.ts';
 import { rankData, sharedSteps, tinyRanks } from '../support/ranks.ts';
 import { rounds, seed } from '../support/rounds.ts';
 
@@ -15,7 +15,7 @@ async function killLauncher(place: Workplace, milliseconds: number): Promise<{ r
   const token = randomUUID();
   if (!existsSync(place.path('data'))) rankData(place);
   const options = ['--steps', '1000000', '--val-every', '0', '--save-every', '0', '--out', token];
-  const args = [...sourceCommand, 'train', ...tinyRanks, ...sharedSteps, ...options, '--gpus', '2'];
+  const args = [...command, 'train', ...tinyRanks, ...sharedSteps, ...options, '--gpus', '2'];
   const environment = { ...process.env, GPT2_JOB_TOKEN: token };
   const launcher = spawn(process.execPath, args, { cwd: place.folder, env: environment, stdio: 'ignore' });
   const ranks = () => ranksWith(token);

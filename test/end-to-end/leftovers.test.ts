@@ -2,7 +2,8 @@
 // removed the run says so once, and saves.
 import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
-import { command, loader, tinyModel, workplace } from '../support/cli.ts';
+import { moduleLoader, moduleOf } from '../support/built.ts';
+import { command, tinyModel, workplace } from '../support/cli.ts';
 import { noSmallDisk, onSmallDisk } from '../support/small-disk.ts';
 
 /** No process has this number: it is over the largest that Linux gives. */
@@ -83,8 +84,8 @@ describe.skipIf(noSmallDisk !== undefined)(`that cannot be removed${noSmallDisk 
       import { execFileSync } from 'node:child_process';
       import { mkdirSync, mkdtempSync, readdirSync, writeFileSync } from 'node:fs';
       import { join } from 'node:path';
-      import { saveState } from '${new URL('../../src/weights/checkpoint/write.ts', import.meta.url)}';
-      import { parameterTable, realCount } from '${new URL('../../src/model/parameters.ts', import.meta.url)}';
+      import { saveState } from '${moduleOf('weights/checkpoint/write.ts')}';
+      import { parameterTable, realCount } from '${moduleOf('model/parameters.ts')}';
       const [folder] = process.argv.slice(1);
       const left = (step, ending) => join(folder, \`.step-0000000\${step}.\${process.pid}.\${ending}\`);
       for (const path of [left(1, 'tmp'), left(2, 'old')]) {
@@ -102,7 +103,7 @@ describe.skipIf(noSmallDisk !== undefined)(`that cannot be removed${noSmallDisk 
       console.log(readdirSync(folder).map((entry) => entry.replace(String(process.pid), 'PID')).join(' '));
     `;
     const { code, stdout, stderr } = onSmallDisk(place.path('disk'), 64, `disk=$1; shift; "$@" $disk`, [
-      ...[process.execPath, '--import', loader, '--input-type=module', '--eval', script],
+      ...[process.execPath, ...moduleLoader, '--input-type=module', '--eval', script],
     ]);
     expect(code, stderr).toBe(0);
     expect(stdout).toBe(

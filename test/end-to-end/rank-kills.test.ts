@@ -7,7 +7,8 @@ import { expect, it } from 'vitest';
 import { Random } from '../../src/ops/cases/case-numbers.ts';
 import { checkpointsFolder } from '../../src/runs/paths.ts';
 import { listCheckpoints, verifyCheckpoint } from '../../src/weights/checkpoint/directory.ts';
-import { loader, sourceCommand, Workplace } from '../support/cli.ts';
+import { moduleLoader, moduleOf } from '../support/built.ts';
+import { Workplace } from '../support/cli.ts';
 import { freePort, Job, rankData, sharedSteps } from '../support/ranks.ts';
 import { rounds, seed } from '../support/rounds.ts';
 
@@ -21,7 +22,7 @@ it('a rank that ends inside a save leaves nothing that passes for a checkpoint',
   rankData(place);
   const args = [...sharedSteps, '--steps', `${steps}`, '--save-every', `${saveEvery}`, '--device', kind];
   const start = async (out: string, environment: (rank: number) => Record<string, string>) => {
-    const job = new Job(place, sourceCommand);
+    const job = new Job(place);
     const port = await freePort();
     for (const rank of [0, 1])
       job.startRank(rank, 2, port, [...args, '--val-every', '0', '--out', out], environment(rank));
@@ -34,9 +35,10 @@ it('a rank that ends inside a save leaves nothing that passes for a checkpoint',
       return { step: basename(path), hashes: files.map(({ sha256 }) => sha256).join() };
     });
   };
-  // The hook replaces a function of the sources. It comes after tsx, as the program itself does.
-  const NODE_OPTIONS = `--import ${loader} --import ${hook}`;
-  const alone = await start('alone', () => ({ NODE_OPTIONS }));
+  // The hook replaces a function of the program. It comes after the program's loader.
+  const NODE_OPTIONS = [...moduleLoader, '--import', hook].join(' ');
+  const hooked = { NODE_OPTIONS, HOOKED: moduleOf('model/sharded-parameters.ts') };
+  const alone = await start('alone', () => hooked);
   const codes = await alone.ends();
   if (codes.some((code) => code !== 0)) throw new Error(alone.said(0));
   const gathers = Number(/gathered (\d+) buckets/.exec(alone.said(1))?.[1]);
@@ -49,7 +51,7 @@ it('a rank that ends inside a save leaves nothing that passes for a checkpoint',
     const victim = random.integers(1, 2)[0]!;
     const at = 1 + random.integers(1, gathers)[0]!;
     const after = random.integers(1, 40)[0]! - 10;
-    const kill = { NODE_OPTIONS, KILL_AT: `${at}`, KILL_AFTER: `${after}` };
+    const kill = { ...hooked, KILL_AT: `${at}`, KILL_AFTER: `${after}` };
     const job = await start(out, (rank): Record<string, string> => (rank === victim ? kill : {}));
     const ended = job.processes.map((process) => once(process, 'exit').then(() => performance.now()));
     const [code, other] = [(await job.ends())[victim], (await job.ends())[1 - victim]];

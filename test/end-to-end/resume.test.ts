@@ -7,6 +7,6 @@ it.each([
   ['fp32', 'llmc'],
   ['fp32', 'sequence'],
   ['fp8', 'llmc'],
-] as const)('40 steps are 20 and 20 more, bit for bit: %s, in the order %s', (dtype, order) => {
-  expectResumedEqual({ device: 'cpu', dtype, order, microBatches: 2 });
-});
+] as const)('40 steps are 20 and 20 more, bit for bit: %s, in the order %s', (dtype, order) =>
+  expectResumedEqual({ device: 'cpu', dtype, order, microBatches: 2 }),
+);

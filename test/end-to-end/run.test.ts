@@ -21,6 +21,11 @@ const train = (out: string, ...args: string[]) => [
 /** In this process: what only a started program shows has tests of its own below. */
 const run = (args: string[]) => place.okHere(args);
 const figures = (out: string) => figuresOf(place.path(out));
+const stepsOf = (out: string) => readRun(place.path(out)).series.train.length;
+const checkpoints = (out: string) => readdirSync(place.path(out, 'checkpoints'));
+/** One checkpoint, of the last step in the log. */
+const expectSaved = (out: string) =>
+  expect(checkpoints(out)).toEqual([`step-${String(stepsOf(out)).padStart(8, '0')}`]);
 
 const schedule =
   '--steps 30 --lr 1e-3 --warmup 5 --final-lr-frac 0.1 --weight-decay 0.1 --val-every 10 --val-steps 3'.split(' ');
@@ -63,7 +68,7 @@ it('--log-every thins what is printed, not the log: every third step and the las
 it('a resumed run equals one that was never stopped, bit for bit', async () => {
   await run(train('straight', ...schedule));
   await run(train('stopped', ...schedule, '--stop-after', '15'));
-  expect(readdirSync(place.path('stopped', 'checkpoints'))).toEqual(['step-00000015']);
+  expect(checkpoints('stopped')).toEqual(['step-00000015']);
   // What a crash leaves behind the checkpoint: steps that will be done again, and half a line.
   const log = place.path('stopped', 'log.jsonl');
   writeFileSync(
@@ -76,7 +81,7 @@ it('a resumed run equals one that was never stopped, bit for bit', async () => {
   const files = ['config.json', 'log.jsonl'].map((name) => readFileSync(place.path('stopped', name), 'utf8'));
   const again = await run(['train', '--out', 'stopped', '--resume', '--lr', '0.5']);
   expect(again.stdout).toContain('is finished: 30 of 30 steps are done');
-  const less = place.run(['train', '--out', 'stopped', '--resume', '--steps', '20']);
+  const less = await place.here(['train', '--out', 'stopped', '--resume', '--steps', '20']);
   expect([less.code, less.stderr]).toEqual([1, 'stopped has done 30 steps; to continue, give --steps 31 or more\n']);
   expect(['config.json', 'log.jsonl'].map((name) => readFileSync(place.path('stopped', name), 'utf8'))).toEqual(files);
 });
@@ -84,14 +89,14 @@ it('a resumed run equals one that was never stopped, bit for bit', async () => {
 it('a damaged line of the log costs its event alone, and is named by all commands alike', async () => {
   await run(train('torn', '--steps', '4', '--val-every', '4', '--val-steps', '2', '--stop-after', '2'));
   const log = place.path('torn', 'log.jsonl');
-  writeFileSync(log, readFileSync(log, 'utf8').replace('"step":0,"loss":10', '"step":0,"loss":11'));
+  writeFileSync(log, readFileSync(log, 'utf8').replace('"step":0,"loss":5', '"step":0,"loss":6'));
   const told = /^torn\/log\.jsonl line 2 is damaged: .*; remove the line, or name another run$/m;
   const { stdout } = await run(['train', '--out', 'torn', '--resume']);
   expect(stdout).toMatch(told);
   const before = readFileSync(log, 'utf8');
   expect((await run(['train', '--out', 'torn', '--resume'])).stdout).toMatch(/is finished: .*\n.* line 2 is damaged/);
   expect(readFileSync(log, 'utf8')).toBe(before);
-  expect(place.run(['compare', 'torn']).stderr).toMatch(told);
+  expect((await place.here(['compare', 'torn'])).stderr).toMatch(told);
 });
 
 it('a run that is being written is left alone', async () => {
@@ -107,23 +112,32 @@ it('a run that is being written is left alone', async () => {
   }
   first.child.kill('SIGTERM');
   expect(await first.ended).toMatchObject({ code: 143 });
-  const steps = readRun(place.path('busy')).series.train.length + 1;
+  const steps = stepsOf('busy') + 1;
   await run(['train', '--out', 'busy', '--resume', '--steps', String(steps)]);
 });
 
 it('a run that has saved nothing yet is resumed from its start, with its own options', async () => {
-  await run(train('killed', ...schedule));
+  const command = train('killed', ...schedule);
+  await run(command);
   const wanted = figures('killed');
-  rmSync(place.path('killed', 'checkpoints'), { recursive: true });
   const log = place.path('killed', 'log.jsonl');
-  const lines = readFileSync(log, 'utf8').split('\n');
-  writeFileSync(log, lines.filter((line) => !line.includes('"event":"checkpoint"')).join('\n'));
-  const before = readFileSync(log, 'utf8');
-  const { stdout } = await run(['train', '--out', 'killed', '--resume']);
-  expect(stdout).toContain('killed has no complete checkpoint: starting at step 0');
-  expect(stdout).toContain('the previous log is kept as killed/log-before-1.jsonl');
-  expect(readFileSync(place.path('killed', 'log-before-1.jsonl'), 'utf8')).toBe(before);
-  expect(figures('killed')).toEqual(wanted);
+  const resumes = [
+    ['train', '--out', 'killed', '--resume'],
+    [...command, '--resume', 'auto'],
+  ];
+  for (const [index, resume] of resumes.entries()) {
+    rmSync(place.path('killed', 'checkpoints'), { recursive: true });
+    const lines = readFileSync(log, 'utf8').split('\n');
+    writeFileSync(log, lines.filter((line) => !line.includes('"event":"checkpoint"')).join('\n'));
+    const before = readFileSync(log, 'utf8');
+    const kept = `killed/log-before-${index + 1}.jsonl`;
+    const { stdout } = await run(resume);
+    expect(stdout).toContain('killed has no complete checkpoint: starting at step 0');
+    expect(stdout).toContain(`the previous log is kept as ${kept}`);
+    expect(readFileSync(place.path(kept), 'utf8')).toBe(before);
+    expect(figures('killed')).toEqual(wanted);
+  }
+  expect(readRun(place.path('killed')).configuration.saveEvery).toBe('10m');
 });
 
 it('takes no samples with a vocabulary that has no end of text, and says so', async () => {
@@ -169,7 +183,7 @@ it('goes on by another code path within rounding, and says so', async () => {
 it('starts at step 0 when there is no checkpoint yet, and --overwrite starts anew', async () => {
   await run(train('young', ...schedule, '--stop-after', '3'));
   await run(train('young', ...schedule, '--stop-after', '2', '--overwrite'));
-  expect(readdirSync(place.path('young', 'checkpoints'))).toEqual(['step-00000002']);
+  expect(checkpoints('young')).toEqual(['step-00000002']);
 });
 
 it('sees the same tokens in any split of the same total batch', async () => {
@@ -207,12 +221,10 @@ it.each([
   process.kill(-child.pid!, signal);
   expect(await ended, said.stderr).toMatchObject({ code });
   expect(said.stderr).toMatch(/stopped after \d+ of 100000 steps and saved; continue with --out .* --resume/);
-  const saved = readdirSync(place.path(out, 'checkpoints'));
-  expect(saved.length).toBe(1);
-  const steps = readRun(place.path(out)).series.train.length;
-  expect(saved[0]).toBe(`step-${String(steps).padStart(8, '0')}`);
+  expectSaved(out);
+  const steps = stepsOf(out);
   await run(['train', '--out', out, '--resume', '--stop-after', String(steps + 1)]);
-  expect(readRun(place.path(out)).series.train.length).toBe(steps + 1);
+  expect(stepsOf(out)).toBe(steps + 1);
 });
 
 it('SIGUSR1 ends a command that is no run, and opens no debugger', async () => {
@@ -227,16 +239,13 @@ it('SIGUSR1 ends a command that is no run, and opens no debugger', async () => {
   expect(await ended, all()).toEqual({ code: null, signal: 'SIGUSR1' });
 });
 
-const savedStep = (out: string) => readdirSync(place.path(out, 'checkpoints'));
-const stepName = (out: string) => `step-${String(readRun(place.path(out)).series.train.length).padStart(8, '0')}`;
-
 it('whose reader leaves stops saved, though nobody hears of it, and exits with 141', async () => {
   const { child, ended } = place.begin(train('unread', '--steps', '100000', '--val-every', '0'));
   await once(child.stdout, 'data');
   child.stdout.destroy();
   child.stderr.destroy();
   expect(await ended).toEqual({ code: 141, signal: null });
-  expect(savedStep('unread')).toEqual([stepName('unread')]);
+  expectSaved('unread');
 });
 
 it.skipIf(!existsSync('/dev/full'))('stops saved where its output has no room (needs /dev/full)', () => {
@@ -247,7 +256,7 @@ it.skipIf(!existsSync('/dev/full'))('stops saved where its output has no room (n
   );
   expect(status).toBe(1);
   expect(stderr).toMatch(/^cannot write to standard output: ENOSPC.*\nstopped after \d+ of 100000 steps and saved; /);
-  expect(savedStep('full')).toEqual([stepName('full')]);
+  expectSaved('full');
 });
 
 const hasScript = spawnSync('script', ['--version'], { encoding: 'utf8' }).stdout?.includes('util-linux') === true;
@@ -272,7 +281,7 @@ it.skipIf(!hasScript)(
     terminal.kill('SIGKILL');
     while (!existsSync(told) || readFileSync(told, 'utf8') === '') await setTimeout(20);
     expect(readFileSync(told, 'utf8')).toBe('129\n');
-    expect(savedStep('hung-up')).toEqual([stepName('hung-up')]);
+    expectSaved('hung-up');
   },
 );
 

@@ -49,10 +49,14 @@ const paths = (['cpu avx512', 'cpu avx2', 'cpu portable', 'cuda sm90', 'cuda por
 });
 
 const place = workplace();
-beforeAll(() => {
+/** Trains in this process, or ranks in others. */
+const start = async (args: readonly string[], env: Record<string, string>) =>
+  args.includes('--gpus') || args.at(-1)?.endsWith('ranks') ? place.ok(args, env) : place.okHere(args, env);
+
+beforeAll(async () => {
   place.data({ train: 20_000, val: 3000, below: 1000, vocabulary: 1000 });
   writeFileSync(place.path('letters.txt'), 'A few letters, and again: the same words.\n'.repeat(300));
-  place.ok(['prepro', 'text', 'letters.txt', '--tokenizer', 'char', '--out', 'letters']);
+  await place.okHere(['prepro', 'text', 'letters.txt', '--tokenizer', 'char', '--out', 'letters']);
 });
 
 describe.each(paths)('$name', ({ name, kind, kernels, dtype, shapes }) => {
@@ -60,10 +64,10 @@ describe.each(paths)('$name', ({ name, kind, kernels, dtype, shapes }) => {
   for (const [what, flags] of shapes) {
     const key = `${name}, ${what}`;
     const reason = missingPath ?? (process.env.GPT2_RECORD || recorded[key] ? undefined : 'not recorded');
-    it.skipIf(reason !== undefined)(`${flags}${reason === undefined ? '' : `: ${reason}`}`, () => {
+    it.skipIf(reason !== undefined)(`${flags}${reason === undefined ? '' : `: ${reason}`}`, async () => {
       const out = `${kind}-${kernels}-${dtype}-${flags.replaceAll(' ', '')}`;
       const args = `train --data data ${run} ${flags} --device ${kind} --dtype ${dtype} --out ${out}`.split(' ');
-      place.ok(args, { GPT2_KERNELS: kernels });
+      await start(args, { GPT2_KERNELS: kernels });
       if (!flags.includes('recompute')) record(key, kind, hashOf(place.path(out)));
       expect(hashOf(place.path(out))).toBe(recorded[key]);
     });
@@ -83,21 +87,19 @@ describe.each(Object.entries(halfDone))('a run folder of an earlier version, %s'
   const reason = missing('cpu', 'avx512');
   const folder = join(import.meta.dirname, '../fixtures/half-done', name);
   const key = `half done, ${name}`;
-  it.skipIf(reason !== undefined)('continues as if it had not been stopped', () => {
-    const start = (args: string) => {
-      place.ok(args.split(' '), { GPT2_KERNELS: 'avx512' });
-    };
+  it.skipIf(reason !== undefined)('continues as if it had not been stopped', async () => {
+    const run = (args: string) => start(args.split(' '), { GPT2_KERNELS: 'avx512' });
     if (process.env.GPT2_RECORD) {
       const sizes =
         '--layers 1 --channels 32 --heads 2 --context 32 --batch 2 --seq 32 --steps 8 --lr 1e-3 --val-every 2';
       const whole = `train ${flags} ${sizes} --sample-every 0 --save-every 0 --device cpu --threads 1`;
-      start(`${whole} --out whole-${name}`);
-      start(`${whole} --out half-${name} --stop-after 4`);
+      await run(`${whole} --out whole-${name}`);
+      await run(`${whole} --out half-${name} --stop-after 4`);
       cpSync(place.path(`half-${name}`), folder, { recursive: true });
       record(key, 'cpu', hashOf(place.path(`whole-${name}`)));
     }
     cpSync(folder, place.path('resumed', name), { recursive: true });
-    start(`train --resume --out resumed/${name}`);
+    await run(`train --resume --out resumed/${name}`);
     expect(hashOf(place.path('resumed', name))).toBe(recorded[key]);
   });
 });

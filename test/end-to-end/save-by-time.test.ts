@@ -1,6 +1,6 @@
 // Saves by time: a killed run loses seconds, ranks save the same step, old checkpoints make place, and one command starts and
 // continues a run.
-import { readFileSync, rmSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import type { TrainOptions } from '../../src/options/table.ts';
 import { checkpointsFolder } from '../../src/runs/paths.ts';
@@ -31,7 +31,7 @@ describe('one command', () => {
   ];
 
   it('starts a run, continues it after kill -9 from its last seconds, and does nothing when it is done', async () => {
-    const again = [...command(4000), '--save-every', '0.2s', '--out', 'killed', '--resume', 'auto'];
+    const again = [...command(2000), '--save-every', '0.1s', '--out', 'killed', '--resume', 'auto'];
     for (const saves of [0, 2]) {
       const { child, ended } = place.begin(again);
       await until(() => expect(of('killed', 'checkpoint').length).toBeGreaterThan(saves));
@@ -39,40 +39,30 @@ describe('one command', () => {
       await ended;
     }
     const killedAt = of('killed', 'train').at(-1)!.step;
-    const ended = place.run(again);
+    const ended = await place.here(again);
     expect(ended).toMatchObject({ code: 0, stdout: expect.stringMatching(/from step \d+;/) });
     const starts = of('killed', 'run').map(({ resumedFrom }) => resumedFrom ?? 0);
     expect(starts[0]).toBe(0);
     expect(starts[1]).toBeGreaterThan(0);
     expect(starts[2]).toBeGreaterThan(starts[1]!);
     expect(starts[2]).toBeLessThanOrEqual(killedAt + 1);
-    expect(place.run(again)).toMatchObject({ code: 0, stdout: expect.stringMatching(/is finished: 4000 of 4000/) });
+    expect(await place.here(again)).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/is finished: 2000 of 2000/),
+    });
 
-    place.ok([...command(4000), '--save-every', '0', '--out', 'straight']);
+    await place.okHere([...command(2000), '--save-every', '0', '--out', 'straight']);
     expect(curveOf('killed')).toEqual(curveOf('straight'));
     expect(of('killed', 'done').at(-1)!.weights).toBe(of('straight', 'done').at(-1)!.weights);
 
-    const other = place.run([...again, '--seed', '7']);
+    const other = await place.here([...again, '--seed', '7']);
     expect(other).toMatchObject({ code: 1, stderr: expect.stringMatching(/with --seed 7: it was trained with 42/) });
   });
 
-  it('keeps the log of a run that was killed before its first save', async () => {
-    const again = [...command(3000), '--out', 'unsaved', '--resume', 'auto'];
-    const { child, ended } = place.begin(again);
-    await until(() => expect(of('unsaved', 'train').length).toBeGreaterThan(50));
-    child.kill('SIGKILL');
-    await ended;
-    const before = readFileSync(place.path('unsaved', 'log.jsonl'), 'utf8');
-    const { stdout } = place.ok(again);
-    expect(stdout).toContain('the previous log is kept as unsaved/log-before-1.jsonl');
-    expect(readFileSync(place.path('unsaved', 'log-before-1.jsonl'), 'utf8')).toBe(before);
-    expect(of('unsaved', 'run').map(({ configuration }) => configuration.saveEvery)).toEqual(['10m']);
-  });
-
-  it('continues with the batch that --batch auto chose', () => {
+  it('continues with the batch that --batch auto chose', async () => {
     const again = [...command(2), '--batch', 'auto', '--total-batch', '128', '--out', 'chosen', '--resume', 'auto'];
-    expect(place.run(again)).toMatchObject({ code: 0, stdout: expect.stringMatching(/step 1\/2 /) });
-    expect(place.run(again)).toMatchObject({ code: 0, stdout: expect.stringMatching(/is finished/) });
+    expect(await place.here(again)).toMatchObject({ code: 0, stdout: expect.stringMatching(/step 1\/2 /) });
+    expect(await place.here(again)).toMatchObject({ code: 0, stdout: expect.stringMatching(/is finished/) });
   });
 });
 

@@ -1,12 +1,12 @@
 // A second signal while a run that was asked to stop is saved: a second Ctrl-C ends it at once, what follows an announcement
 // does not.
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
 import { expect, it } from 'vitest';
-import { newKernel } from '../../src/lab/new-kernel.ts';
 import { checkpointsFolder } from '../../src/runs/paths.ts';
 import { newestValidCheckpoint } from '../../src/weights/checkpoint/directory.ts';
 import { tinyModel, Workplace } from '../support/cli.ts';
+import { newKernels } from '../support/lab.ts';
 import { until } from '../support/until.ts';
 
 /** A checkpoint of 540 MB: longer to write than signals count as one. */
@@ -14,7 +14,7 @@ const model = '--layers 6 --channels 512 --heads 8 --context 16 --seq 16 --batch
 
 /** Starts a run, asks it to stop, and gives it while it is being saved. */
 async function savingRun(place: Workplace, signal: NodeJS.Signals) {
-  place.data();
+  place.data({ vocabulary: 50257 });
   const options = '--steps 1000 --save-every 2 --keep 1 --val-every 0 --sample-every 0 --data data --out run --json';
   const { child, said, ended } = place.begin(`train ${model} ${options}`);
   await until(() => expect(said.stdout).toContain('"event":"checkpoint"'));
@@ -56,9 +56,8 @@ it.each([
 ] as const)('a second %s ends a run whose kernel does not end, with %i', async (signal, exitCode) => {
   using place = new Workplace();
   place.data();
-  const [, source] = newKernel(place.path('endless'), ['gelu_forward']) as [string, string];
   const loop = '  printf("runs\\n");\n  for (volatile int i = 0; i == 0;) {}\n';
-  writeFileSync(source, readFileSync(source, 'utf8').replace(/(void gelu_forward\(.*\n)/, `$1${loop}`));
+  newKernels(place.path('endless'), { source: (text) => text.replace(/(void gelu_forward\(.*\n)/, `$1${loop}`) });
   const options = '--steps 2 --seq 16 --batch 1 --val-every 0 --sample-every 0 --data data --out run --kernel endless';
   const { child, said, ended } = place.begin(['train', ...tinyModel, ...options.split(' ')]);
   await until(() => expect(said.stdout).toContain('runs\n'));

@@ -21,7 +21,7 @@ it.each<[string, number, slow: object, quick: object, due: (event: RunEvent) => 
     (event) => event.event === 'train' && event.step === 2,
   ],
 ])('stops in the validation %s', async (_, step, slow, quick, isDue) => {
-  const [out, data] = [place.path('run'), place.data({ val: 4_000_000 })];
+  const [out, data] = [place.path('run'), place.data({ val: 4_000_000, vocabulary: 50257 })];
   const given = { ...parseOptions(sizes), data, out };
   if (step > 0) await train({ ...given, ...quick, stopAfter: 2 });
   const controller = new AbortController();

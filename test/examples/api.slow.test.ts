@@ -77,7 +77,7 @@ it('examples compile', () => {
 });
 
 it('examples run', () => {
-  place.data({ name: 'data/tinyshakespeare' });
+  place.data({ name: 'data/tinyshakespeare', vocabulary: 50257 });
   mkdirSync(place.path('data/hellaswag'));
   writeQuestions(place.path('data/hellaswag/hellaswag_val.bin'), randomQuestions(2, { vocabulary: 50257 }));
   mkdirSync(place.path('books'));

@@ -3,12 +3,14 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { setTimeout as wait } from 'node:timers/promises';
+import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { Gpt2Error } from '../../src/base/errors.ts';
 import { startProcess } from '../../src/native/start-thread.ts';
 import { Random } from '../../src/ops/cases/case-numbers.ts';
 import { encode, type Tokenizer, textOf } from '../../src/tokenizer/tokenizer.ts';
 import { readTokenizer } from '../../src/tokenizer/tokenizer-file.ts';
+import { moduleLoader, moduleOf } from '../support/built.ts';
 import { Workplace } from '../support/cli.ts';
 import { rounds, seed } from '../support/rounds.ts';
 import { byteLevel, crashing, mutatedTokenizer, replace, withoutAlphabet } from './tokenizers.ts';
@@ -19,7 +21,6 @@ beforeAll(() => {
 });
 afterAll(() => place[Symbol.dispose]());
 
-const tokenizerModule = new URL('../../src/tokenizer/tokenizer-file.ts', import.meta.url).href;
 const texts = ['Hello, it is 12:30. é 世 🦜', `a a ${'l'.repeat(40)}`, '', 'x'];
 /** Under 'a pattern that takes for ever': each word stays below the library's limit of steps. */
 const slowText = `${'l'.repeat(22)} `.repeat(2000);
@@ -106,7 +107,7 @@ it.each([
   ['a length', Buffer.from([255, 255, 255, 255])],
   ['a frame', Buffer.from([3, 0, 0, 0, 1, 2, 3])],
 ])('garbage in place of %s ends the process of the library', async (_, bytes) => {
-  const child = startProcess('./huggingface-process', new URL('../../src/tokenizer/x.ts', import.meta.url).href, {
+  const child = startProcess('./huggingface-process', pathToFileURL(moduleOf('tokenizer/tokenizer-file.ts')).href, {
     stdio: ['pipe', 'ignore', 'ignore', 'ignore'],
   });
   child.stdin!.on('error', () => {});
@@ -117,13 +118,13 @@ it.each([
 it('the process of the library ends with a parent that is killed, also while it encodes', async () => {
   open(JSON.stringify(crashing['a pattern that takes for ever']));
   const program = `
-    const { readTokenizer } = await import(${JSON.stringify(tokenizerModule)});
+    const { readTokenizer } = await import('${moduleOf('tokenizer/tokenizer-file.ts')}');
     const tokenizer = readTokenizer(${JSON.stringify(place.path('tokenizer.json'))});
     tokenizer.encodeAll(['a']);
     console.log('open');
     setImmediate(() => tokenizer.encodeAll([${JSON.stringify(slowText)}]));
   `;
-  const parent = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', program]);
+  const parent = spawn(process.execPath, [...moduleLoader, '--input-type=module', '-e', program]);
   const [output] = (await Promise.race([once(parent.stdout, 'data'), once(parent, 'exit')])) as [Buffer];
   expect(`${output}`).toBe('open\n');
   const children = () =>

@@ -1,10 +1,11 @@
 // The course's kernels: every op against its formula, at the op suite's sizes; and GPT-2's whole training step on them alone.
+
 import { relative } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { casesNamed } from '../../src/lab/ops.ts';
 import { Device, type Dtype } from '../../src/native/device.ts';
-import { opCases } from '../../src/ops/cases/index.ts';
-import { runCase, variantsOf } from '../../src/ops/cases/run-case.ts';
-import { contractNamed } from '../../src/ops/kernels/kernel-card.ts';
+import { callingsOf } from '../../src/ops/cases/callings.ts';
+import { runCase } from '../../src/ops/cases/run-case.ts';
 import { useCards } from '../../src/ops/kernels/use-cards.ts';
 import { describeCuda } from '../support/backends.ts';
 import { bestCards, cards, course, naiveCards } from '../support/course.ts';
@@ -22,12 +23,10 @@ describeCuda('the course', () => {
       async (_, card) => {
         using device = Device.open({ kind: 'cuda', dtype });
         await useCards(device, [card]);
-        const cases = Object.values(opCases)
-          .flat()
-          .find(({ op }) => op.name === contractNamed(card.op).name)!;
+        const cases = casesNamed(card.op);
         for (const sizes of cases.sizes.filter(isQuick)) {
-          for (const variant of variantsOf(cases)) {
-            const wrong = (await runCase(device, cases, sizes, variant)).filter(({ isWithin }) => !isWithin);
+          for (const calling of callingsOf(cases)) {
+            const wrong = (await runCase(device, cases, sizes, calling)).filter(({ isWithin }) => !isWithin);
             expect(wrong, JSON.stringify(sizes)).toEqual([]);
           }
         }

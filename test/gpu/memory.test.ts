@@ -22,8 +22,10 @@ describeCuda('memory', () => {
     const next = batches(3, 64, small.vocabularySize);
     const measured: { rss: number; heapUsed: number; available: number }[] = [];
     for (let step = 1; step <= 8000; step++) {
-      await trainer.step(step, 1e-4, next);
+      // As in a run, a step is enqueued while the previous one is computed.
+      const { finished } = await trainer.begin(step, 1e-4, next);
       if (step < 3000 || step % 1000 !== 0) continue;
+      await finished();
       collectGarbage();
       measured.push({ ...process.memoryUsage(), available: device.memory().available });
     }

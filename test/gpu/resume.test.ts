@@ -17,8 +17,6 @@ const cases: readonly Omit<ResumeCase, 'device'>[] = [
 describeCuda('resume', () => {
   it.each(cases.filter(({ dtype }) => hasCudaDtype(dtype)))(
     '40 steps are 20 and 20 more: $dtype, order $order, $microBatches micro-batches',
-    (one) => {
-      expectResumedEqual({ device: 'cuda', ...one });
-    },
+    (one) => expectResumedEqual({ device: 'cuda', ...one }),
   );
 });

@@ -1,15 +1,16 @@
 // What compute-sanitizer watches: small steps of a whole model in every dtype, with AdamW and Muon, accumulation, validation and a
 // sample, op by op and as graphs, at sizes with ragged edges. Not a test of results; those are in the other suites.
-//   small-steps.ts [DTYPE...]      without dtypes: in all that the GPU has
+//   small-steps.ts [PART/PARTS]      1/7: the first of every seven runs (default: all)
 import { meanLoss } from '../../src/inference/evaluate/mean-loss.ts';
 import { generate } from '../../src/inference/sample/generate.ts';
 import type { ModelConfig } from '../../src/model/config.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
 import { KeyValueCache } from '../../src/model/key-value-cache.ts';
+import { linearBackwardInput, linearForward } from '../../src/model/linear.ts';
 import { createModel } from '../../src/model/model.ts';
-import { Device, type Dtype } from '../../src/native/device.ts';
+import { Device } from '../../src/native/device.ts';
 import { allocateTensor } from '../../src/native/tensor.ts';
-import { matmulBackwardInput, matmulResidualForward, matmulScratch } from '../../src/ops/ops.generated.ts';
+import { matmulScratch } from '../../src/ops/ops.generated.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
 import { isBlockMatrix, Muon } from '../../src/optimizer/muon.ts';
 import { Trainer } from '../../src/train/step/trainer.ts';
@@ -27,20 +28,20 @@ const shapes: (ModelConfig & { B: number; T: number })[] = [
 const adamw = new AdamW({ weightDecay: 0.1 });
 const muon = new Muon({ rate: 20, weightDecay: 0.1 });
 
-const has = (dtype: Dtype): boolean => {
-  using device = Device.open({ kind: 'cuda' });
-  return device.description.dtypes.includes(dtype);
-};
-const wanted = process.argv.slice(2);
-const dtypes = (['bf16', 'fp8', 'fp32', 'tf32'] as const).filter(
-  (dtype) => (wanted.length === 0 || wanted.includes(dtype)) && has(dtype),
-);
+const [, part, parts] = /^(\d+)\/(\d+)$/.exec(process.argv[2] ?? '1/1')!.map(Number) as [number, number, number];
+let runs = 0;
+const isWanted = () => ++runs % parts === part % parts;
+
+const probe = Device.open({ kind: 'cuda' });
+const { dtypes } = probe.description;
+probe.close();
 for (const dtype of dtypes) {
   // Of the first shape both ways of keeping gradients and of enqueuing, of the others one; tf32 differs in matmuls only.
   for (const accumulation of [1, 2]) {
     for (const { B, T, ...config } of shapes.slice(0, dtype !== 'tf32' && accumulation === 1 ? 3 : 1)) {
       if (dtype === 'tf32' && accumulation > 1) continue;
       if (dtype === 'fp8' && config.channels % 16 !== 0) continue;
+      if (!isWanted()) continue;
       using device = Device.open({ kind: 'cuda', dtype, accumulates: accumulation > 1, graphs: accumulation === 1 });
       const model = createModel(device, config, { B, T, purpose: 'training' });
       const trainer = new Trainer(model, {
@@ -68,7 +69,7 @@ for (const dtype of dtypes) {
 }
 
 // Hopper's tiles of 208 columns, which only large models come to: two and a ragged end, of a long k.
-if (dtypes.includes('bf16')) {
+if (isWanted()) {
   using device = Device.open({ kind: 'cuda', dtype: 'bf16' });
   const [N, C, O] = [300, 4096, 440];
   device.reserveWorkspace(
@@ -80,8 +81,8 @@ if (dtypes.includes('bf16')) {
   const tensor = (name: string, ...shape: number[]) => allocateTensor(device, name, 'bf16', shape);
   const [wide, narrow, residual] = [tensor('wide', N, C), tensor('narrow', N, O), tensor('residual', N, O)];
   const [weight, turned, bias] = [tensor('weight', O, C), tensor('turned', C, O), tensor('bias', O)];
-  matmulResidualForward(device, { out: narrow, in: wide, weight, bias, residual });
-  matmulBackwardInput(device, { din: narrow, dout: wide, weight: turned });
+  linearForward(device, { out: { plain: narrow }, in: { plain: wide }, weight, bias, residual });
+  linearBackwardInput(device, { din: { plain: narrow }, dout: { plain: wide }, weight: turned });
   await device.finished();
 }
 console.log('small steps done');

@@ -5,6 +5,7 @@ import { newKernel } from '../../src/lab/new-kernel.ts';
 import { cardHashes, loadFolders } from '../../src/ops/kernels/card-hash.ts';
 import { checkSameKernels } from '../../src/train/run/same-inputs.ts';
 import { Workplace } from '../support/cli.ts';
+import { edit } from '../support/lab.ts';
 
 const place = new Workplace();
 afterAll(() => place[Symbol.dispose]());
@@ -29,22 +30,19 @@ it('follows what its kernels are made of, not where they are', async () => {
   writeFileSync(source, text);
   expect(await hashes('a')).toBe(before);
   const card = place.path('far/b/card.ts');
-  writeFileSync(card, readFileSync(card, 'utf8').replaceAll('256', '128'));
+  edit(card, (text) => text.replaceAll('256', '128'));
   expect(await hashes('far/b')).not.toBe(before);
   writeFileSync(place.path('far/launches.mjs'), 'export const threads = 64;\n');
-  writeFileSync(
-    card,
-    `import { threads } from '../launches.mjs';\n${readFileSync(card, 'utf8').replaceAll('128', 'threads')}`,
-  );
+  edit(card, (text) => `import { threads } from '../launches.mjs';\n${text.replaceAll('128', 'threads')}`);
   const importing = await hashes('far/b');
   writeFileSync(place.path('far/launches.mjs'), 'export const threads = 32;\n');
   expect(await hashes('far/b')).not.toBe(importing);
 });
 
 it('is of all folders together; without any there is none', async () => {
-  newKernel(place.path('norm'), ['layernorm_forward']);
+  newKernel(place.path('norm'), ['norm_forward.layernorm']);
   expect((await hashes('norm', 'a'))!.split(', ').map((each) => each.split(' ')[0])).toEqual([
-    ...['gelu_backward', 'gelu_forward', 'layernorm_forward'],
+    ...['gelu_backward', 'gelu_forward', 'norm_forward.layernorm'],
   ]);
   expect(await hashes()).toBeUndefined();
 });
@@ -52,7 +50,7 @@ it('is of all folders together; without any there is none', async () => {
 it('a missing source is named', async () => {
   rmSync(place.path('norm/layernorm.cu'));
   await expect(hashes('norm')).rejects.toThrow(
-    /^the kernels .*norm\/layernorm\.cu of the card of layernorm_forward cannot be read: ENOENT.*; correct its source$/,
+    /^the kernels .*norm\/layernorm\.cu of the card of norm_forward\.layernorm cannot be read: ENOENT.*; correct its source$/,
   );
 });
 

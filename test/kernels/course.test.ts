@@ -1,16 +1,18 @@
 // The course's kernels as far as they can be tested without a GPU: every op of a training step has a naive one, the sources compile,
 // and launches name kernels that are there. test/gpu/course.test.ts runs them.
+
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { chapters } from '../../src/lab/ladder.ts';
+import { casesNamed } from '../../src/lab/ops.ts';
 import { Device } from '../../src/native/device.ts';
 import { findNvrtc } from '../../src/native/nvrtc.ts';
-import { opCases } from '../../src/ops/cases/index.ts';
 import { compiledFile } from '../../src/ops/kernels/compile.ts';
-import { contractNamed, type LoadedCard, loadCards } from '../../src/ops/kernels/kernel-card.ts';
+import { type LoadedCard, loadCards } from '../../src/ops/kernels/kernel-card.ts';
 import { useCards } from '../../src/ops/kernels/use-cards.ts';
+import { variantNamed } from '../../src/ops/variants.ts';
 import { Workplace } from '../support/cli.ts';
 import { allRungs, cards, course, naiveCards } from '../support/course.ts';
 import { expectRight } from '../support/right-card.ts';
@@ -38,14 +40,14 @@ it('has a naive kernel for every plain op of a training step', () => {
   const step = [
     ...[
       'embedding_forward',
-      'layernorm_forward',
+      'norm_forward.layernorm',
       'matmul_forward',
       'attention_forward',
       'gelu_forward',
       'residual_forward',
     ],
     ...['cross_entropy', 'loss_sum', 'matmul_backward_input', 'matmul_backward_weight', 'gelu_backward'],
-    ...['layernorm_backward', 'attention_backward', 'embedding_backward', 'global_norm', 'adamw'],
+    ...['norm_backward.layernorm', 'attention_backward', 'embedding_backward', 'global_norm', 'adamw'],
   ];
   expect(naiveCards.map(({ op }) => op).sort()).toEqual(step.sort());
 });
@@ -61,10 +63,8 @@ describe.skipIf(!hasCompiler)('compiles, and launches what it has (needs nvcc or
     const defines = { ELEMENT: typeNames[dtype], GRADIENT: typeNames[dtype] };
     const path = compiledFile({ file: join(folder, source), defines, instantiate }, '9.0');
     symbolsOf.set(path, symbolsOf.get(path) ?? readFileSync(path, 'latin1'));
-    const { tensors, name } = contractNamed(op);
-    const cases = Object.values(opCases)
-      .flat()
-      .find((each) => each.op.name === name)!;
+    const cases = casesNamed(op);
+    const { tensors } = cases.variant.op;
     for (const sizes of cases.sizes) {
       const given = Object.fromEntries(Object.keys(tensors).map((tensor) => [tensor, { type: 'fp32' }]));
       for (const { kernel, grid, block } of launches({ ...sizes, ...given, accumulate: true, scratch: {} })) {
@@ -125,7 +125,11 @@ it('a folder without a card, an unknown op, two cards of one op, and another dty
   await expect(loadCards(place.folder)).rejects.toThrow(
     /^there is no kernel card in .*: name a folder with a card\.ts or card\.mjs$/,
   );
-  expect(() => contractNamed('layer_norm')).toThrow('there is no op "layer_norm": name one of embedding_forward, ');
+  expect(() => variantNamed('layer_norm')).toThrow('there is no op "layer_norm": name one of embedding_forward, ');
+  expect(() => variantNamed('matmul_gelu_forward')).toThrow(
+    'there is no op "matmul_gelu_forward" any more: it is matmul_forward.gelu',
+  );
+  expect(() => variantNamed('layernorm_forward')).toThrow('"layernorm_forward" any more: it is norm_forward.layernorm');
   using device = Device.open({ kind: 'cpu' });
   const gelu = cards.find(({ op }) => op === 'gelu_forward')!;
   await expect(useCards(device, [gelu, gelu])).rejects.toThrow('two kernel cards compute gelu_forward: give one');

@@ -1,13 +1,12 @@
 // Kernels on the CPU library: planted errors are all found, at their line; correct kernels run without a report.
 import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { packageRoot } from '../../src/base/package-root.ts';
 import { Device } from '../../src/native/device.ts';
 import { tensorOf } from '../../src/native/tensor.ts';
 import { compileKernels } from '../../src/ops/kernels/compile.ts';
 import type { LaunchShape } from '../../src/ops/kernels/kernels.ts';
+import { moduleLoader, moduleOf } from '../support/built.ts';
 import { Workplace } from '../support/cli.ts';
 import { asAlone, batched, kernel, launch, n, one, together, values, whole } from './kernel-cases.ts';
 import { plantedErrors } from './planted-errors.ts';
@@ -108,7 +107,7 @@ const doubtful: readonly [name: string, body: string, first: number, warnings: R
 
 describe('warns, and lets the kernel run on', () => {
   it('of a read of what others change by atomics, and of one value that several threads write, once a line', () => {
-    const file = (name: string) => JSON.stringify(join(packageRoot, 'src', name));
+    const file = (name: string) => JSON.stringify(moduleOf(name));
     const program = `
       import { compileKernels } from ${file('ops/kernels/compile.ts')};
       import { tensorOf } from ${file('native/tensor.ts')};
@@ -124,9 +123,9 @@ describe('warns, and lets the kernel run on', () => {
         process.stderr.write('====');
         console.log([...new Uint32Array(out.read().buffer)].slice(0, 2).join(' '));
       }`;
-    const path = place.path('doubtful.mts');
+    const path = place.path('doubtful.mjs');
     writeFileSync(path, program);
-    const { status, stdout, stderr } = spawnSync(process.execPath, ['--import', 'tsx', path], { encoding: 'utf8' });
+    const { status, stdout, stderr } = spawnSync(process.execPath, [...moduleLoader, path], { encoding: 'utf8' });
     expect(status, stderr).toBe(0);
     // A sanitizer prints lines of its own before.
     const warnings = stderr

@@ -1,4 +1,5 @@
 // Timing what computes an op: on the calls of a real training step, beside the library's op; the history of versions, and the chart.
+
 import { appendFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { chart, timesOf } from '../../src/lab/bench-kernels.ts';
@@ -11,6 +12,7 @@ import { Device } from '../../src/native/device.ts';
 import { bytesMoved } from '../../src/ops/contract.ts';
 import { contracts } from '../../src/ops/ops.generated.ts';
 import { replaceOp } from '../../src/ops/replacements.ts';
+import { variantNamed } from '../../src/ops/variants.ts';
 import { Workplace } from '../support/cli.ts';
 
 describe('a training step', () => {
@@ -22,11 +24,12 @@ describe('a training step', () => {
 
   it('gives the calls of plain ops and of the fused ones that consist of them', async () => {
     const { calls } = await stepCalls(device);
-    const counts = Object.fromEntries([...calls].map(([name, list]) => [name, list.length]));
+    const counts = Object.fromEntries([...calls].map(([{ name }, list]) => [name, list.length]));
     // Two layers of four matmuls each, and the classifier's.
     expect(counts).toMatchObject({
-      ...{ matmulForward: 9, matmulGeluForward: 2, matmulResidualForward: 4, geluForward: 2, geluBackward: 2 },
-      ...{ residualForward: 4, classifier: 1, crossEntropy: 1, attentionForward: 2, layernormForward: 5, adamw: 2 },
+      ...{ matmul_forward: 9, 'matmul_forward.gelu': 2, 'matmul_forward.residual': 4, gelu_forward: 2 },
+      ...{ gelu_backward: 2, residual_forward: 4, classifier: 1, cross_entropy: 1, attention_forward: 2 },
+      ...{ 'norm_forward.layernorm': 5, adamw: 2 },
     });
     expect((await stepCalls(device)).calls).toBe(calls);
   });
@@ -41,7 +44,7 @@ describe('a training step', () => {
   });
 
   it('has the batch that is asked for', async () => {
-    const sizes = (calls: Calls) => sizesOf(calls.get('layernormForward')![0]!);
+    const sizes = (calls: Calls) => sizesOf(calls.get(variantNamed('norm_forward.layernorm'))![0]!);
     expect(sizes((await stepCalls(device, 3)).calls)).toBe('N 96, C 64');
     expect(sizes((await stepCalls(device)).calls)).toBe('N 64, C 64');
   });
@@ -49,16 +52,16 @@ describe('a training step', () => {
   it.each([
     ['matmul_forward', 5],
     ['gelu_backward', 1],
-    ['layernorm_forward', 1],
+    ['norm_forward.layernorm', 1],
     ['cross_entropy', 1],
   ])('%s is timed at its %i sizes', async (op, sizes) => {
     const cases = casesNamed(op);
-    const { name } = cases.op;
     let idle = 0;
     const calls = await stepCalls(device);
-    replaceOp(device, name, (_, native) => device.call(name as 'adamw', native as never));
+    const { variant } = cases;
+    replaceOp(device, variant, (_, native) => device.call(variant.op.name as 'adamw', native as never));
     const { results, clocks } = await benchOp(device, cases, calls, { onIdle: () => idle++ });
-    replaceOp(device, name, undefined);
+    replaceOp(device, variant, undefined);
     expect(clocks).toBeNull();
     expect(results).toHaveLength(sizes);
     expect(idle).toBe(2 * sizes + 1);
@@ -72,13 +75,13 @@ describe('a training step', () => {
   it('a slow kernel runs once for a brief answer', async () => {
     let runs = 0;
     const calls = await stepCalls(device);
-    replaceOp(device, 'crossEntropy', () => {
+    replaceOp(device, variantNamed('cross_entropy'), () => {
       const end = performance.now() + 50;
       while (performance.now() < end);
       runs++;
     });
     const { results } = await benchOp(device, casesNamed('cross_entropy'), calls, { isBrief: true });
-    replaceOp(device, 'crossEntropy', undefined);
+    replaceOp(device, variantNamed('cross_entropy'), undefined);
     expect(runs).toBe(1);
     expect(results[0]!.own.cold).toBeGreaterThan(40);
     expect(results[0]!.own.hot).toBe(results[0]!.own.cold);

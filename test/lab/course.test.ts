@@ -1,28 +1,28 @@
 // The exercises of the course: none is solved as it is handed out, and test/kernels/solutions solves each.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { afterAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { exercises } from '../../src/lab/course.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
+import { edit } from '../support/lab.ts';
 
-const place = new Workplace();
-afterAll(() => place[Symbol.dispose]());
+const place = workplace();
 
 const names = readdirSync(exercises)
   .filter((name) => name !== 'README.md')
   .sort();
 const solutions = fileURLToPath(new URL('../kernels/solutions', import.meta.url));
-const check = () => {
-  const { code, stdout, stderr } = place.run(['course', 'check', 'mine']);
+const check = async () => {
+  const { code, stdout, stderr } = await place.here(['course', 'check', 'mine']);
   expect(stderr).toBe('');
   const states = [...stdout.matchAll(/^(\S+) +(open|solved \d{4}-\d\d-\d\d)$/gm)];
   return { code, stdout, open: states.filter(([, , state]) => state === 'open').map(([, name]) => name) };
 };
 
-it('every exercise is open at first, and the next one says what is wrong', () => {
-  const started = place.run(['course', 'start', 'mine']);
+it('every exercise is open at first, and the next one says what is wrong', async () => {
+  const started = await place.here(['course', 'start', 'mine']);
   expect(started.stdout).toMatch(/^wrote the exercises to mine; next: .* course check mine\n$/);
-  const { code, stdout, open } = check();
+  const { code, stdout, open } = await check();
   expect(open).toEqual(names);
   expect(stdout).toMatch(
     new RegExp(
@@ -33,12 +33,12 @@ it('every exercise is open at first, and the next one says what is wrong', () =>
   expect(code).toBe(1);
 });
 
-it.each(names)('%s compiles before it is solved', (name) => {
-  const { stdout } = place.run(['kernel', 'test', `mine/${name}`, '--device', 'cpu']);
-  expect(stdout).toMatch(/^\w+ fp32 .* is wrong in | races: /m);
+it.each(names)('%s compiles before it is solved', async (name) => {
+  const { stdout } = await place.here(['kernel', 'test', `mine/${name}`, '--device', 'cpu']);
+  expect(stdout).toMatch(/^[\w.]+ fp32 .* is wrong in | races: /m);
 });
 
-it('the solutions solve all', () => {
+it('the solutions solve all', async () => {
   for (const name of names) {
     const [source] = readdirSync(place.path('mine', name)).filter((file) => file.endsWith('.cu'));
     const path = place.path('mine', name, source!);
@@ -51,28 +51,30 @@ it('the solutions solve all', () => {
       text.replaceAll(holes, () => parts.shift()!),
     );
   }
-  const { code, stdout, open } = check();
+  const { code, stdout, open } = await check();
   expect([code, open], stdout).toEqual([0, []]);
   expect(stdout).toMatch(new RegExp(`^${names.length} of ${names.length} solved\\n$`, 'm'));
 });
 
-it('the score is kept, and only a change is tested again', () => {
+it('the score is kept, and only a change is tested again', async () => {
   const score = place.path('mine/score.json');
-  writeFileSync(score, readFileSync(score, 'utf8').replaceAll(/"20\d\d-/g, '"2001-'));
+  edit(score, (text) => text.replaceAll(/"20\d\d-/g, '"2001-'));
   const source = place.path('mine/01-add/add.cu');
-  writeFileSync(source, readFileSync(source, 'utf8').replace('a[i] + b[i];', 'a[i] - b[i];'));
-  const { code, stdout, open } = check();
+  edit(source, (text) => text.replace('a[i] + b[i];', 'a[i] - b[i];'));
+  const { code, stdout, open } = await check();
   expect([code, open]).toEqual([1, ['01-add']]);
   expect(stdout.match(/ solved 2001-/g)).toHaveLength(names.length - 1);
 });
 
-it('a folder that exists, one without exercises, and a damaged score are refused', () => {
-  expect(place.run(['course', 'start', 'mine']).stderr).toMatch(/^cannot start the course in mine: it exists, /);
-  expect(place.run(['course', 'check', 'nothing']).stderr).toMatch(
+it('a folder that exists, one without exercises, and a damaged score are refused', async () => {
+  expect((await place.here(['course', 'start', 'mine'])).stderr).toMatch(
+    /^cannot start the course in mine: it exists, /,
+  );
+  expect((await place.here(['course', 'check', 'nothing'])).stderr).toMatch(
     /^there are no exercises in nothing: copy them there with .* course start nothing\n$/,
   );
   writeFileSync(place.path('mine/score.json'), '{');
-  expect(place.run(['course', 'check', 'mine']).stderr).toMatch(
+  expect((await place.here(['course', 'check', 'mine'])).stderr).toMatch(
     /^the score mine\/score\.json cannot be read: .*; delete it/,
   );
 });

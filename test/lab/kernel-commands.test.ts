@@ -1,29 +1,30 @@
 // The commands of the kernel lab on the CPU, and what they refuse.
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
-import { afterAll, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { packageRoot } from '../../src/base/package-root.ts';
 import { findCards } from '../../src/lab/find-cards.ts';
 import { KernelProcess } from '../../src/lab/kernel-process.ts';
-import { newKernel } from '../../src/lab/new-kernel.ts';
 import { readOptionsFile } from '../../src/options/read-options.ts';
 import type { KernelRound } from '../../src/report/kernel-round.ts';
 import { train } from '../../src/train/train.ts';
 import { StreamViewer } from '../live/streams.ts';
-import { loader, tinyModel, Workplace } from '../support/cli.ts';
-import { testsOfLab } from '../support/lab.ts';
+import { tinyModel, workplace } from '../support/cli.ts';
+import { edit, newKernels, testsOfLab } from '../support/lab.ts';
 import { until } from '../support/until.ts';
 
-const place = new Workplace();
-afterAll(() => place[Symbol.dispose]());
-newKernel(place.path('gelu'), ['gelu_forward']);
+const place = workplace();
+newKernels(place.path('gelu'));
+/** Tests the kernels of a folder. */
+const test = (folder: string, ...args: readonly string[]) =>
+  place.here(['kernel', 'test', folder, '--device', 'cpu', ...args]);
 
 describe('on the CPU', () => testsOfLab('cpu'));
 
-it('a card that ends its process costs that process alone', () => {
+it('a card that ends its process costs that process alone', async () => {
   mkdirSync(place.path('crash'));
   writeFileSync(place.path('crash/card.mjs'), "process.kill(process.pid, 'SIGSEGV'); export default [];");
-  const { code, stderr } = place.run(['kernel', 'test', 'crash', '--device', 'cpu']);
+  const { code, stderr } = await test('crash');
   expect(stderr).toMatch(/^crash: the process for kernels was ended by SIGSEGV\n$/);
   expect(code).toBe(1);
 });
@@ -42,22 +43,16 @@ it.each([
   ['no line', `${channel}for (;;) writeSync(3, 'x'.repeat(1 << 16));`, 'was ended, because something else wrote "xxx'],
 ])('%s ends the process for kernels, and the next request starts another', async (name, code, message) => {
   const folder = place.path(name.replaceAll(/\W/g, '-'));
-  const [card] = newKernel(folder, ['gelu_forward']) as [string];
-  const text = readFileSync(card, 'utf8');
+  const { card } = newKernels(folder);
   const [device, job] = [{ kind: 'cpu', index: 0 } as const, { op: 'gelu_forward', dtype: 'fp32' } as const];
   writeFileSync(place.path('waits'), '#!/bin/sh\ncase "$*" in --version) echo waits;; *) sleep 30;; esac\n', {
     mode: 0o755,
   });
   if (code === '') vi.stubEnv('CXX', place.path('waits'));
-  const execArgv = process.execArgv;
-  process.execArgv = ['--import', loader];
-  onTestFinished(() => {
-    process.execArgv = execArgv;
-    vi.unstubAllEnvs();
-  });
+  onTestFinished(() => void vi.unstubAllEnvs());
   const limits = { 'importing the card': Object.values(hangs).includes(code) ? 1 : 600, 'compiling the kernels': 1 };
   using child = new KernelProcess({ seconds: 9, limits });
-  writeFileSync(card, `${code}\n${text}`);
+  edit(card, (text) => `${code}\n${text}`);
   const asked = child.ask({ ask: 'test', folder, device, ...job }, () => {});
   await expect(asked).rejects.toThrow(message.replace('FOLDER', folder));
   limits['importing the card'] = 600;
@@ -78,11 +73,8 @@ it.each([
 it.skipIf(process.platform !== 'linux')(
   'a kernel that hangs ends with a command that is killed (needs Linux)',
   async () => {
-    const [, source] = newKernel(place.path('endless'), ['gelu_forward']) as [string, string];
-    writeFileSync(
-      source,
-      readFileSync(source, 'utf8').replace(/(void gelu_forward\(.*\n)/, '$1  for (volatile int i = 0; i == 0;) {}\n'),
-    );
+    const loop = '  for (volatile int i = 0; i == 0;) {}\n';
+    newKernels(place.path('endless'), { source: (text) => text.replace(/(void gelu_forward\(.*\n)/, `$1${loop}`) });
     const command = place.start(['kernel', 'test', 'endless', '--device', 'cpu']);
     const processor = (pid: string) => {
       const [, utime, stime] = /^\d+ \(.*\)(?: \S+){11} (\d+) (\d+)/.exec(readFileSync(`/proc/${pid}/stat`, 'utf8'))!;
@@ -115,27 +107,27 @@ it.each([
   ],
   [['gelu', '--dtype', 'fp16'], /^--dtype takes one of fp32, tf32, bf16, fp8, not "fp16"/],
   [['gelu', '--time-limit', '0'], /^--time-limit takes /],
-])('kernel test %j is refused', (args, message) => {
-  const { code, stderr } = place.run(['kernel', 'test', ...args, '--device', 'cpu']);
+])('kernel test %j is refused', async (args, message) => {
+  const { code, stderr } = await test(...(args as [string]));
   expect(stderr).toMatch(message);
   expect(code).toBeGreaterThan(0);
 });
 
-it('kernel profile needs a GPU, and ncu', () => {
+it('kernel profile needs a GPU, and ncu', async () => {
   const profile = (device: string) =>
-    place.run(['kernel', 'profile', 'gelu', '--device', device], {
+    place.here(['kernel', 'profile', 'gelu', '--device', device], {
       PATH: place.path('none'),
       CUDA_HOME: '',
       CUDA_PATH: '',
     });
-  expect(profile('cpu')).toEqual({
+  expect(await profile('cpu')).toEqual({
     ...{ code: 1, stdout: '' },
     stderr: expect.stringMatching(
       /^kernel profile measures on a GPU, and the device is cpu: `npx gpt2 kernel show gelu --gpu 9\.0` needs no GPU\n$/,
     ),
   });
   if (existsSync('/usr/local/cuda/bin/ncu')) return;
-  expect(profile('cuda')).toEqual({
+  expect(await profile('cuda')).toEqual({
     ...{ code: 1, stdout: '' },
     stderr: expect.stringMatching(
       /^ncu is missing: it is part of Nsight Compute, .*; install it, add its folder to PATH, or/,
@@ -154,7 +146,7 @@ shift 6
 `;
   writeFileSync(place.path('toolkit/bin/compute-sanitizer'), tool, { mode: 0o755 });
   const env = { CUDA_HOME: place.path('toolkit') };
-  const { code, stdout } = place.run(['kernel', 'test', 'gelu', '--device', 'cpu', '--sanitize'], env);
+  const { code, stdout } = place.run('kernel test gelu --device cpu --sanitize', env);
   const each = ['memcheck', 'racecheck', 'initcheck'].map(
     (check) =>
       `${check}:\n--tool ${check} --error-exitcode 1 --report-api-errors no\ngelu_forward fp32  right at 3 sizes\n`,
@@ -163,25 +155,23 @@ shift 6
   expect(code).toBe(1);
 });
 
-it('a kernel that the source lacks is named with the source', () => {
-  const [card] = newKernel(place.path('lacking'), ['gelu_forward']) as [string];
-  writeFileSync(card, readFileSync(card, 'utf8').replace("kernel: 'gelu_forward'", "kernel: 'gelu'"));
-  const { stdout } = place.run(['kernel', 'test', 'lacking', '--device', 'cpu']);
+it('a kernel that the source lacks is named with the source', async () => {
+  newKernels(place.path('lacking'), { card: (text) => text.replace("kernel: 'gelu_forward'", "kernel: 'gelu'") });
+  const { stdout } = await test('lacking');
   expect(stdout).toMatch(/^there is no kernel gelu in \S+lacking\/gelu\.cu: it has gelu_forward\n/);
 });
 
-it('says that bf16 is not tested, and shows its errors where a compiler for GPUs is found', () => {
-  const [, source] = newKernel(place.path('wide'), ['gelu_forward']) as [string, string];
-  const test = (...args: readonly string[]) => place.run(['kernel', 'test', 'wide', '--device', 'cpu', ...args]);
+it('says that bf16 is not tested, and shows its errors where a compiler for GPUs is found', async () => {
+  const { source } = newKernels(place.path('wide'));
   const untested =
     /^gelu_forward bf16 {2}is not tested here: a CPU has only fp32 and fp8; it runs on a GPU(?: \((.*) compiles it\))?$/m;
-  const right = test();
+  const right = await test('wide');
   expect(right.stdout).toMatch(untested);
   expect(right.code).toBe(0);
-  expect(test('--dtype', 'fp32').stdout).not.toContain('bf16');
+  expect((await test('wide', '--dtype', 'fp32')).stdout).not.toContain('bf16');
   if (untested.exec(right.stdout)![1] === undefined) return;
-  writeFileSync(source, `${readFileSync(source, 'utf8')}static_assert(sizeof(element) == 4, "is fp32");\n`);
-  const wrong = test();
+  edit(source, (text) => `${text}static_assert(sizeof(element) == 4, "is fp32");\n`);
+  const wrong = await test('wide');
   expect(wrong.stdout).toMatch(
     /runs on a GPU, but does not compile:\n\S+gelu\.cu:\d+: error: static assertion .*is fp32/,
   );
@@ -190,73 +180,61 @@ it('says that bf16 is not tested, and shows its errors where a compiler for GPUs
 });
 
 it('a compiler that is named and cannot be used is not the same as none', () => {
-  newKernel(place.path('named'), ['gelu_forward']);
-  const { stdout, code } = place.run(['kernel', 'test', 'named', '--device', 'cpu'], {
-    GPT2_NVRTC_LIB: place.path('none.so'),
-  });
+  const { stdout, code } = place.run('kernel test gelu --device cpu', { GPT2_NVRTC_LIB: place.path('none.so') });
   expect(stdout).toMatch(/runs on a GPU, but does not compile:\n\S+none\.so is not a usable NVRTC: /);
   expect(code).toBe(1);
 });
 
-it('an import without an extension, and a folder instead of a file, are rejected in one line', () => {
-  const [card, source] = newKernel(place.path('paths'), ['gelu_forward']) as [string, string];
-  const [cardText, sourceText] = [readFileSync(card, 'utf8'), readFileSync(source, 'utf8')];
+it('an import without an extension, and a folder instead of a file, are rejected in one line', async () => {
+  const { card, source } = newKernels(place.path('paths'));
+  const cardText = readFileSync(card, 'utf8');
   mkdirSync(place.path('paths/sub'));
   writeFileSync(place.path('paths/sizes.mjs'), 'export const block = 256;\n');
-  const test = () => place.run(['kernel', 'test', 'paths', '--device', 'cpu', '--dtype', 'fp32']);
   for (const name of ['./sizes', './sub']) {
     writeFileSync(card, `import { block } from '${name}';\n${cardText}`);
-    expect(test().stderr).toMatch(
+    expect((await test('paths')).stderr).toMatch(
       /^the kernel card paths\/card\.ts cannot be loaded: .*; name files with their extension, as \.\/launches\.mjs, and install packages\n$/,
     );
   }
   writeFileSync(card, cardText);
-  writeFileSync(source, `#include "sub"\n${sourceText}`);
-  expect(test().stdout).toMatch(/gelu\.cu:1:10: fatal error: sub: /);
+  edit(source, (text) => `#include "sub"\n${text}`);
+  expect((await test('paths', '--dtype', 'fp32')).stdout).toMatch(/gelu\.cu:1:10: fatal error: sub: /);
 });
 
+const args = 'args: [out, x, count]';
 it.each([
-  ['arg: [out, x, count]', /^a launch of gelu_forward in \S+card\.ts has "arg": did you mean args\?\n/m],
-  ['', /^a launch of gelu_forward in \S+card\.ts has no args, the list of the kernel's arguments\n/m],
+  ['dtypes:', 'dtype:', /^the card of gelu_forward in \S+card\.ts has "dtype": did you mean dtypes\?\n$/],
+  [args, 'arg: [out, x, count]', /^a launch of gelu_forward in \S+card\.ts has "arg": did you mean args\?\n/m],
+  [args, '', /^a launch of gelu_forward in \S+card\.ts has no args, the list of the kernel's arguments\n/m],
   [
+    args,
     'args: [] }, undefined, { args: []',
     /^a launch of gelu_forward in \S+card\.ts is undefined: leave it out of the list\n/m,
   ],
-  ['args: [out, x, count], stream: 1', /has "stream": it takes kernel, grid, block, shared, args\n/],
-])('a launch with %j instead of args is refused', (args, message) => {
-  const card = place.path('gelu/card.ts');
-  const text = readFileSync(card, 'utf8');
-  writeFileSync(card, text.replace('args: [out, x, count]', args));
-  const { code, stdout } = place.run(['kernel', 'test', 'gelu', '--device', 'cpu']);
-  writeFileSync(card, text);
-  expect(stdout).toMatch(message);
+  [args, 'args: [out, x, count], stream: 1', /has "stream": it takes kernel, grid, block, shared, args\n/],
+])('a card with %j changed to %j is refused', async (from, to, message) => {
+  const folder = `card-with-${to.replaceAll(/\W+/g, '-')}`;
+  newKernels(place.path(folder), { card: (text) => text.replace(from, to) });
+  const { code, stdout, stderr } = await test(folder);
+  expect(stdout + stderr).toMatch(message);
   expect(code).toBe(1);
 });
 
-it('a card with a property that cards do not have is refused', () => {
-  const card = place.path('gelu/card.ts');
+it('a card names the instances of a template, also by the macro ELEMENT', async () => {
+  const from = '__global__ void gelu_forward(';
+  const { card } = newKernels(place.path('template'), {
+    source: (text) => text.replace(from, `template <class T, int BLOCK>\n${from}`).replaceAll(/element (?=\*)/g, 'T '),
+  });
   const text = readFileSync(card, 'utf8');
-  writeFileSync(card, text.replace('dtypes:', 'dtype:'));
-  const { stderr } = place.run(['kernel', 'test', 'gelu', '--device', 'cpu']);
-  writeFileSync(card, text);
-  expect(stderr).toMatch(/^the card of gelu_forward in gelu\/card\.ts has "dtype": did you mean dtypes\?\n$/);
-});
-
-it('a card names the instances of a template, also by the macro ELEMENT', () => {
-  const [card, source] = newKernel(place.path('template'), ['gelu_forward']) as [string, string];
-  const [kernel, text] = [readFileSync(source, 'utf8'), readFileSync(card, 'utf8')];
-  const [from, to] = ['__global__ void gelu_forward(', 'template <class T, int BLOCK>\n__global__ void gelu_forward('];
-  writeFileSync(source, kernel.replace(from, to).replaceAll(/element (?=\*)/g, 'T '));
   const instance = "'gelu_forward<ELEMENT, 256>'";
   const named = (name: string) =>
     text
       .replace("kernel: 'gelu_forward'", `kernel: ${name}`)
       .replace('launches', `instantiate: [${instance}], launches`);
   writeFileSync(card, named(instance));
-  const test = () => place.run(['kernel', 'test', 'template', '--device', 'cpu']).stdout;
-  expect(test()).toMatch(/^all right: gelu_forward fp32/m);
+  expect((await test('template')).stdout).toMatch(/^all right: gelu_forward fp32/m);
   writeFileSync(card, named("'gelu_forward<ELEMENT, 128>'"));
-  expect(test()).toMatch(
+  expect((await test('template')).stdout).toMatch(
     /^there is no kernel gelu_forward<float, 128> in \S+gelu\.cu: it has gelu_forward<float, 256>; add the instance of a template to instantiate\n/m,
   );
 });
@@ -266,9 +244,9 @@ it('kernel list finds only cards in a clone', async () => {
 });
 
 it('kernel watch goes again at every save of a source, card or import, and survives what a card does', async () => {
-  const [written] = newKernel(place.path('watched'), ['gelu_forward']) as [string];
-  const importing = readFileSync(written, 'utf8').replace(/block: \d+/, 'block');
-  writeFileSync(written, `import { block } from './launches.mjs';\n${importing}`);
+  const { card } = newKernels(place.path('watched'), {
+    card: (text) => `import { block } from './launches.mjs';\n${text.replace(/block: \d+/, 'block')}`,
+  });
   writeFileSync(place.path('watched/launches.mjs'), "export * from './sizes.mjs';\n");
   writeFileSync(place.path('watched/sizes.mjs'), 'export const block = 256;\n');
   const child = place.start(['kernel', 'watch', 'watched', '--device', 'cpu']);
@@ -289,7 +267,6 @@ it('kernel watch goes again at every save of a source, card or import, and survi
     // Times of the emulator say nothing.
     expect(first).not.toContain('of bound');
     expect(first).toMatch(/took \S+ s \(compiling \S+, testing \S+\); waits for the next save, Ctrl-C ends\n$/);
-    const card = place.path('watched/card.ts');
     const text = readFileSync(card, 'utf8');
     writeFileSync(card, `process.kill(process.pid, 'SIGSEGV');\n${text}`);
     expect(await round()).toMatch(/watched: the process for kernels was ended by SIGSEGV/);
@@ -307,14 +284,14 @@ it('kernel watch goes again at every save of a source, card or import, and survi
   }
 });
 
-it.each([[[]], [['--serve', '0']]])('kernel watch %j needs a folder', (args) => {
-  const { code, stderr } = place.run(['kernel', 'watch', 'nothing', '--device', 'cpu', ...args]);
+it.each([[[]], [['--serve', '0']]])('kernel watch %j needs a folder', async (args) => {
+  const { code, stderr } = await place.here(['kernel', 'watch', 'nothing', '--device', 'cpu', ...args]);
   expect(stderr).toMatch(/^cannot watch nothing: ENOENT.*; name a folder with a card\n$/);
   expect(code).toBe(1);
 });
 
 it('kernel watch --serve shows every part of a round in a browser, and what is wrong and where', async () => {
-  const [, source] = newKernel(place.path('served'), ['gelu_forward']) as [string, string];
+  const { card, source } = newKernels(place.path('served'));
   const text = readFileSync(source, 'utf8');
   const child = place.start(['kernel', 'watch', 'served', '--device', 'cpu', '--serve', '0']);
   let viewer: StreamViewer | undefined;
@@ -351,7 +328,7 @@ it('kernel watch --serve shows every part of a round in a browser, and what is w
     writeFileSync(source, text.replace('tanhf', 'tanhh'));
     await ends('wrong', { sentence: 'failed', error: expect.stringMatching(/gelu\.cu:13:.*error.*tanhh/) });
 
-    writeFileSync(place.path('served/card.ts'), 'export default [];');
+    writeFileSync(card, 'export default [];');
     await until(() =>
       expect(round()).toMatchObject({ state: 'wrong', kernels: [], error: expect.stringMatching(/exports nothing/) }),
     );
@@ -365,18 +342,8 @@ it('kernel watch --serve shows every part of a round in a browser, and what is w
 
 it('train --kernel without a card, and a program that gives a text, are refused', async () => {
   const data = place.data();
-  const { stderr } = place.run([
-    'train',
-    '--kernel',
-    'gelu',
-    '--kernel',
-    'none',
-    '--data',
-    data,
-    ...tinyModel,
-    '--model',
-    'custom',
-  ]);
+  const kernels = '--kernel gelu --kernel none --model custom';
+  const { stderr } = await place.here(`train --data ${data} ${tinyModel.join(' ')} ${kernels}`);
   expect(stderr).toMatch(/^there is no kernel card in none: /m);
   await expect(train({ kernels: 'gelu' as never })).rejects.toThrow('kernels takes texts, not "gelu"');
 });

@@ -2,16 +2,15 @@
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { naiveKernels, newKernel } from '../../src/lab/new-kernel.ts';
 import { findNvrtc } from '../../src/native/nvrtc.ts';
 import { compiledFile } from '../../src/ops/kernels/compile.ts';
 import { loadCards } from '../../src/ops/kernels/kernel-card.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 import { naiveCards } from '../support/course.ts';
 
-const place = new Workplace();
-afterAll(() => place[Symbol.dispose]());
+const place = workplace();
 
 it('finds every card of the naive kernels', () => {
   expect(naiveKernels().map(({ op }) => op)).toEqual(naiveCards.map(({ op }) => op));
@@ -66,7 +65,7 @@ it('the commands print what they wrote and found', () => {
   writeFileSync(place.path('work/broken/card.mjs'), 'export default [;');
   const { code, stdout } = place.run(['kernel', 'list']);
   expect(code).toBe(0);
-  expect(stdout).toMatch(/^ {2}matmul_forward {2,}out = in \* weight\^T \+ bias$/m);
+  expect(stdout).toMatch(/^ {2}matmul_forward {2,}out = activation\(in \* weight\^T \+ bias\) \+ residual$/m);
   expect(stdout).toMatch(/^ {2}work\/mine {2,}gelu_forward, adamw$/m);
   expect(stdout).toMatch(/^ {2}work\/broken {2,}the kernel card .*card\.mjs cannot be loaded: .*; correct it/m);
 });

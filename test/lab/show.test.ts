@@ -1,25 +1,23 @@
 // What the compiler made of kernels: registers and spills, what fits on a multiprocessor, PTX and SASS with the source's lines.
+
 import { spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { parsePtx, parseResources, parseSass } from '../../src/lab/compiled-kernels.ts';
-import { newKernel } from '../../src/lab/new-kernel.ts';
 import { type Limiter, occupancyOf } from '../../src/lab/occupancy.ts';
 import { callsWithoutGpu, sizesOf, stepCalls } from '../../src/lab/step-calls.ts';
 import { demangled } from '../../src/native/demangle.ts';
 import { Device } from '../../src/native/device.ts';
 import { findTool, toolkits } from '../../src/native/nvrtc.ts';
 import { findCompiler } from '../../src/ops/kernels/compiler.ts';
-import { Workplace } from '../support/cli.ts';
+import { variantNamed } from '../../src/ops/variants.ts';
+import { workplace } from '../support/cli.ts';
+import { newKernels } from '../support/lab.ts';
 
-let place: Workplace;
-beforeEach(() => {
-  place = new Workplace();
-});
+const place = workplace('each');
 afterEach(() => {
   vi.unstubAllEnvs();
-  place[Symbol.dispose]();
 });
 
 describe('blocks on a multiprocessor', () => {
@@ -117,12 +115,12 @@ describe('the calls of a step of d12 without a GPU', () => {
     using device = Device.open({ kind: 'cpu', threads: 2 });
     const real = (await stepCalls(device)).calls;
     const { calls } = await callsWithoutGpu('bf16');
-    expect([...calls.keys()].sort()).toEqual([...real.keys()].sort());
-    const sizes = (op: string) => [...new Set(calls.get(op)!.map(sizesOf))];
-    expect(sizes('layernormForward')).toEqual(['N 8192, C 768']);
-    expect(calls.get('layernormForward')).toHaveLength(25);
-    expect(sizes('matmulForward')).toContain('N 8192, C 3072, O 768');
-    expect(sizes('attentionForward')).toEqual(['B 8, T 1024, C 768, NH 12']);
+    expect(new Set(calls.keys())).toEqual(new Set(real.keys()));
+    const sizes = (op: string) => [...new Set(calls.get(variantNamed(op))!.map(sizesOf))];
+    expect(sizes('norm_forward.layernorm')).toEqual(['N 8192, C 768']);
+    expect(calls.get(variantNamed('norm_forward.layernorm'))).toHaveLength(25);
+    expect(sizes('matmul_forward')).toContain('N 8192, C 3072, O 768');
+    expect(sizes('attention_forward')).toEqual(['B 8, T 1024, C 768, NH 12']);
   });
 });
 
@@ -245,18 +243,16 @@ template <int K> __global__ void __launch_bounds__(1024, 2) mix(float *x, int n)
 `;
 
 describe.skipIf(!hasCompiler())('kernel show (needs nvcc or NVRTC)', () => {
-  let shared: Workplace;
+  const shared = workplace();
   beforeAll(() => {
-    shared = new Workplace();
-    newKernel(shared.path('norm'), ['layernorm_forward']);
-    newKernel(shared.path('both'), ['gelu_forward', 'gelu_backward']);
+    newKernels(shared.path('norm'), { ops: ['norm_forward.layernorm'] });
+    newKernels(shared.path('both'), { ops: ['gelu_forward', 'gelu_backward'] });
     writeFileSync(shared.path('two.cu'), twoKernels);
   });
-  afterAll(() => shared[Symbol.dispose]());
-  const show = (...args: readonly string[]) => shared.run(['kernel', 'show', ...args]);
+  const show = (...args: readonly string[]) => shared.here(['kernel', 'show', ...args]);
 
-  it('a folder: a table for each dtype, at the sizes of d12', () => {
-    const { code, stdout, stderr } = show('norm', '--gpu', '9.0');
+  it('a folder: a table for each dtype, at the sizes of d12', async () => {
+    const { code, stdout, stderr } = await show('norm', '--gpu', '9.0');
     expect(stderr).toBe('');
     expect(stdout).toMatch(
       /^for compute capability 9\.0, launches of a training step of d12 with a batch of 8 x 1024\n\n/,
@@ -264,51 +260,50 @@ describe.skipIf(!hasCompiler())('kernel show (needs nvcc or NVRTC)', () => {
     for (const dtype of ['fp32', 'bf16']) {
       expect(stdout).toMatch(
         new RegExp(
-          `^layernorm_forward ${dtype}\n  kernel +registers .*\n  layernorm_forward +\\d+ +0 +0 +0 +0 +0 +64 +128 .* N 8192, C 768$`,
+          `^norm_forward\\.layernorm ${dtype}\n  kernel +registers .*\n  layernorm_forward +\\d+ +0 +0 +0 +0 +0 +64 +128 .* N 8192, C 768$`,
           'm',
         ),
       );
     }
     // One thread per row is 64 blocks.
     expect(stdout).toMatch(/^layernorm_forward has 64 blocks: 64 of the 132 SMs of an H100 have work$/m);
-    const other = show('norm', '--gpu', '8.9').stdout;
-    expect(other).toMatch(/^layernorm_forward fp32$/m);
+    const other = (await show('norm', '--gpu', '8.9')).stdout;
+    expect(other).toMatch(/^norm_forward\.layernorm fp32$/m);
     expect(other).not.toContain('have work');
     expect(code).toBe(0);
   });
 
-  it('a file: templates, spills, shared memory, and what they limit', () => {
+  it('a file: templates, spills, shared memory, and what they limit', async () => {
     const args = ['two.cu', '--gpu', '8.0', '--instantiate', 'mix<64>', '--block', '1024'];
-    const { stdout, stderr } = show(...args, '--shared', String(60 << 10));
+    const { stdout, stderr } = await show(...args, '--shared', String(60 << 10));
     expect(stderr).toBe('');
     expect(stdout).toMatch(/^for compute capability 8\.0\n\ntwo\.cu fp32\n/);
     expect(stdout).toMatch(/^ {2}mix<64> +32 +0 +61440 +[1-9]\d* +[1-9]\d* +[1-9]\d* +- +1024 +2 +64 of 64 +full$/m);
     expect(stdout).toMatch(/^ {2}add +\d+ +1024 +61440 +0 +0 +0 +- +1024 +2 +64 of 64 +full$/m);
     expect(stdout).toMatch(/^spill: /m);
-    const large = show(...args, '--shared', String(100 << 10), '--kernel', 'mix<64>').stdout;
+    const large = (await show(...args, '--shared', String(100 << 10), '--kernel', 'mix<64>')).stdout;
     expect(large).toMatch(/^ {2}mix<64> .* 1 +32 of 64 +shared memory$/m);
     expect(large).toMatch(/^shared memory: with less /m);
     expect(large).not.toMatch(/^ {2}add /m);
-    expect(show(...args, '--shared', String(164 << 10)).stdout).toMatch(/^0 blocks: the launch fails/m);
+    expect((await show(...args, '--shared', String(164 << 10))).stdout).toMatch(/^0 blocks: the launch fails/m);
   });
 
-  it('one kernel: of the cards that launch it', () => {
-    const { stdout, stderr } = show('both', '--gpu', '9.0', '--dtype', 'fp32', '--kernel', 'gelu_backward');
+  it('one kernel: of the cards that launch it', async () => {
+    const { stdout, stderr } = await show('both', '--gpu', '9.0', '--dtype', 'fp32', '--kernel', 'gelu_backward');
     expect(stderr).toBe('');
     expect(stdout.match(/^\S.* fp32$/gm)).toEqual(['gelu_backward fp32']);
     expect(stdout.match(/^ {2}gelu\w+/gm)).toEqual(['  gelu_backward']);
   });
 
-  it('a card whose kernel is missing is refused', () => {
-    const [, source] = newKernel(shared.path('other'), ['gelu_forward']) as [string, string];
-    writeFileSync(source, '__global__ void renamed(float *x) {}');
-    expect(show('other', '--gpu', '9.0', '--dtype', 'fp32').stderr).toBe(
+  it('a card whose kernel is missing is refused', async () => {
+    newKernels(shared.path('other'), { source: () => '__global__ void renamed(float *x) {}' });
+    expect((await show('other', '--gpu', '9.0', '--dtype', 'fp32')).stderr).toBe(
       'there is no kernel gelu_forward in other: it has renamed\n',
     );
   });
 
-  it('PTX has the lines of the source', () => {
-    const { stdout, stderr } = show('two.cu', '--gpu', '9.0', '--ptx', '--kernel', 'add');
+  it('PTX has the lines of the source', async () => {
+    const { stdout, stderr } = await show('two.cu', '--gpu', '9.0', '--ptx', '--kernel', 'add');
     expect(stderr).toBe('');
     expect(stdout).toMatch(/^\/\/ add \(two\.cu fp32\), compute capability 9\.0\n\.visible \.entry _Z3addPfPKf\(/);
     expect(stdout).toContain('\n// two.cu:5  __syncthreads();\n    bar.sync  0;\n');
@@ -318,16 +313,16 @@ describe.skipIf(!hasCompiler())('kernel show (needs nvcc or NVRTC)', () => {
     expect(stdout).not.toContain('.loc');
   });
 
-  it('a listing is of the first dtype that the card takes', () => {
-    const { stdout } = show('norm', '--gpu', '9.0', '--ptx');
+  it('a listing is of the first dtype that the card takes', async () => {
+    const { stdout } = await show('norm', '--gpu', '9.0', '--ptx');
     expect(stdout.match(/^\/\/ layernorm_forward \(.*$/gm)).toEqual([
-      '// layernorm_forward (layernorm_forward fp32), compute capability 9.0',
+      '// layernorm_forward (norm_forward.layernorm fp32), compute capability 9.0',
     ]);
     expect(stdout).toContain('layernorm.cu:');
   });
 
-  it.skipIf(findTool('nvdisasm') === undefined)('SASS has the lines of the source (needs nvdisasm)', () => {
-    const { stdout, stderr } = show('two.cu', '--gpu', '9.0', '--sass');
+  it.skipIf(findTool('nvdisasm') === undefined)('SASS has the lines of the source (needs nvdisasm)', async () => {
+    const { stdout, stderr } = await show('two.cu', '--gpu', '9.0', '--sass');
     expect(stderr).toBe('');
     expect(stdout).toMatch(/^\/\/ two\.cu:5 {2}__syncthreads\(\);\n {4}\/\*\w+\*\/ BAR\.SYNC/m);
     expect(stdout).toContain('// two.cu:1 (inlined at two.cu:4)');
@@ -341,20 +336,20 @@ describe.skipIf(!hasCompiler())('kernel show (needs nvcc or NVRTC)', () => {
     [['none.cu'], /^the kernels none\.cu cannot be read: /],
     [['none'], /^there is no kernel card in none: /],
     [['two.cu', '--ptx', '--sass'], /cannot be used with/],
-  ])('%j is refused', (args, message) => {
-    const { code, stdout, stderr } = show(...args);
+  ])('%j is refused', async (args, message) => {
+    const { code, stdout, stderr } = await show(...args);
     expect(stderr).toMatch(message);
     expect(stdout).toBe('');
     expect(code).toBeGreaterThan(0);
   });
 
-  it('without a GPU it asks for one; without nvdisasm it says which package has it', () => {
+  it('without a GPU it asks for one; without nvdisasm it says which package has it', async () => {
     const env = { GPT2_LIBRARY: place.path('none.so') };
     expect(shared.run(['kernel', 'show', 'two.cu'], env).stderr).toMatch(
       /^cannot tell this machine's GPU: .*; or give its compute capability, as --gpu 9\.0\n$/,
     );
     if (findTool('nvdisasm') !== undefined) return;
-    expect(show('two.cu', '--gpu', '9.0', '--sass').stderr).toMatch(
+    expect((await show('two.cu', '--gpu', '9.0', '--sass')).stderr).toMatch(
       /^SASS needs nvdisasm, which is missing: .*nvidia-cuda-nvdisasm/,
     );
   });

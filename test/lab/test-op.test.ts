@@ -1,18 +1,20 @@
 // Testing what computes an op: a line per size when it is right; a sentence and a map of where it is wrong. The op is the library's,
 // with errors planted in its results.
+
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { casesNamed } from '../../src/lab/ops.ts';
 import { sizesText, type TestedSize, testOp } from '../../src/lab/test-op.ts';
 import { Device } from '../../src/native/device.ts';
 import { Tensor } from '../../src/native/tensor.ts';
 import { replaceOp } from '../../src/ops/replacements.ts';
+import { variantNamed } from '../../src/ops/variants.ts';
 
 let device: Device;
 beforeAll(() => {
   device = Device.open({ kind: 'cpu' });
 });
 afterAll(() => device.close());
-beforeEach(() => replaceOp(device, 'layernormForward', undefined));
+beforeEach(() => replaceOp(device, variantNamed('norm_forward.layernorm'), undefined));
 
 async function tested(op: string, allSizes = true): Promise<TestedSize[]> {
   const sizes: TestedSize[] = [];
@@ -20,10 +22,13 @@ async function tested(op: string, allSizes = true): Promise<TestedSize[]> {
   return sizes;
 }
 
-/** Changes one output of layernorm_forward after each call. */
-function plant(output: string, change: (values: Float32Array, shape: readonly number[]) => void): void {
-  replaceOp(device, 'layernormForward', (args, native) => {
-    device.call('layernormForward', native as never);
+type Change = (values: Float32Array, shape: readonly number[]) => void;
+
+/** Changes one output of an op after each call. */
+function plant(output: string, change: Change, name = 'norm_forward.layernorm'): void {
+  const variant = variantNamed(name);
+  replaceOp(device, variant, (args, native) => {
+    device.call(variant.op.name as 'adamw', native as never);
     const tensor = args[output] as Tensor;
     const values = tensor.read() as Float32Array;
     change(values, tensor.shape);
@@ -32,8 +37,8 @@ function plant(output: string, change: (values: Float32Array, shape: readonly nu
 }
 
 it('a right op has a line for each size', async () => {
-  const sizes = await tested('layernorm_forward');
-  expect(sizes.map(({ sizes: text }) => text)).toEqual(casesNamed('layernorm_forward').sizes.map(sizesText));
+  const sizes = await tested('norm_forward.layernorm');
+  expect(sizes.map(({ sizes: text }) => text)).toEqual(casesNamed('norm_forward.layernorm').sizes.map(sizesText));
   for (const { isRight, lines } of sizes) {
     expect(isRight).toBe(true);
     expect(lines).toEqual([expect.stringMatching(/^right: 3 results, errors up to \d+% of the bound$/)]);
@@ -41,16 +46,20 @@ it('a right op has a line for each size', async () => {
 });
 
 it('a CPU tests the smallest sizes by default', async () => {
-  const [all, few] = [await tested('layernorm_forward'), await tested('layernorm_forward', false)];
+  const [all, few] = [await tested('norm_forward.layernorm'), await tested('norm_forward.layernorm', false)];
   expect(few.length).toBeGreaterThan(2);
   expect(few.length).toBeLessThan(all.length);
 });
 
 it('a CPU never tests the sizes for GPUs', async () => {
-  const few = { ...casesNamed('layernorm_forward'), sizes: [{ N: 2, C: 8 }], gpuSizes: [{ N: 3, C: 8 }] };
+  const few = {
+    ...casesNamed('norm_forward.layernorm'),
+    sizes: [{ N: 2, C: 8, eps: 0.1 }],
+    gpuSizes: [{ N: 3, C: 8 }],
+  };
   const sizes: string[] = [];
   for await (const size of testOp(device, few, { allSizes: true })) sizes.push(size.sizes);
-  expect(sizes).toEqual(['N 2, C 8']);
+  expect(sizes).toEqual(['N 2, C 8, eps 0.1']);
 });
 
 it('a wrong one names the tensor and its elements, and draws the first', async () => {
@@ -58,7 +67,7 @@ it('a wrong one names the tensor and its elements, and draws the first', async (
   plant('out', (values, [rows, columns]) => {
     for (let row = 100; row < rows!; row++) values.fill(Number.NaN, (row + 1) * columns! - 40, (row + 1) * columns!);
   });
-  const [first, ...others] = await tested('layernorm_forward');
+  const [first, ...others] = await tested('norm_forward.layernorm');
   expect(first!.isRight).toBe(false);
   expect(first!.lines[0]).toMatch(
     /^out is wrong in 1120 of 16384 elements \(1120 of them NaN: never written, or computed from NaN\); the first, \[100, 88\], is NaN, expected -?\d\.\d+$/,
@@ -72,14 +81,14 @@ it('a wrong one names the tensor and its elements, and draws the first', async (
     ...Array.from({ length: 3 }, () => `    ${'.'.repeat(29)}${'#'.repeat(14)}`),
   ]);
   expect(others.filter(({ isRight }) => !isRight).map(({ sizes, lines }) => [sizes, lines.length])).toEqual([
-    ['N 130, C 768', 1],
-    ['N 3000, C 384', 1],
+    ['N 130, C 768, eps 0.00001', 1],
+    ['N 3000, C 384, eps 0.00001', 1],
   ]);
 });
 
 it('a variance in one pass is wrong where the mean is large', async () => {
-  replaceOp(device, 'layernormForward', (args, native) => {
-    device.call('layernormForward', native as never);
+  replaceOp(device, variantNamed('norm_forward.layernorm'), (args, native) => {
+    device.call('normForward', native as never);
     const [x, rstd] = [args.in as Tensor, args.rstd as Tensor];
     const [rows, columns] = x.shape as [number, number];
     const values = x.read() as Float32Array;
@@ -89,17 +98,17 @@ it('a variance in one pass is wrong where the mean is large', async () => {
         sum = Math.fround(sum + value);
         squares = Math.fround(squares + value * value);
       }
-      return 1 / Math.sqrt(Math.fround(squares / columns) - Math.fround(sum / columns) ** 2 + 1e-5);
+      return 1 / Math.sqrt(Math.fround(squares / columns) - Math.fround(sum / columns) ** 2 + (args.eps as number));
     });
     rstd.write(wrong);
   });
-  const wrong = (await tested('layernorm_forward')).filter(({ isRight }) => !isRight);
-  expect(wrong.map(({ sizes }) => sizes)).toEqual(['N 5, C 768, center 768, step 4']);
+  const wrong = (await tested('norm_forward.layernorm')).filter(({ isRight }) => !isRight);
+  expect(wrong.map(({ sizes }) => sizes)).toEqual(['N 5, C 768, eps 0.00001, center 768, step 4']);
 });
 
 it('a long vector is wrapped, and small errors of all elements are found', async () => {
   plant('rstd', (values) => values.set(values.map((value) => value * (1 + 2e-5))));
-  const { lines } = (await tested('layernorm_forward'))[0]!;
+  const { lines } = (await tested('norm_forward.layernorm'))[0]!;
   expect(lines[0]).toMatch(
     /^rstd is wrong in \d+ of 128 elements; the error is 2.0e-5, the bound .*e-.*; the first, \[\d+\], is /,
   );
@@ -115,21 +124,18 @@ it.each([
     'out',
     /^in\[0, 0 to 3 of \d+\] = (-?\S+, ){3}-?\S+, weight\[5, 0 to 3 of \d+\] = .*, bias\[5\] = -?\S+$/,
   ],
-  ['embedding_forward', 'out', /^tokens\[0, 0\] = (\d+), wte\[\1, 5\] = -?\S+, wpe\[0, 5\] = -?\S+$/],
+  ['embedding_forward', 'out', /^tokens\[0, 0\] = (\d+), wte\[\1, 5\] = -?\S+, wpe\[0 to 3 of \d+, 5\] = .*$/],
   [
-    'layernorm_backward',
+    'norm_backward.layernorm',
     'dweight',
     /^dout\[0 to 3 of \d+, 5\] = .*, in\[0 to 3 of \d+, 5\] = .*, weight\[5\] = -?\S+$/,
   ],
   ['attention_backward', 'dqkv', /^(dout|out)\[0, 0, 0 to 3 of \d+\]/],
 ])('%s: says what the first wrong element of %s is computed from', async (op, tensor, inputs) => {
-  replaceOp(device, casesNamed(op).op.name, (args, native) => {
-    device.call(casesNamed(op).op.name as 'adamw', native as never);
-    const wrong = args[tensor] as Tensor;
-    const values = wrong.read() as Float32Array;
+  const change: Change = (values) => {
     values[5]! += 100;
-    wrong.write(values);
-  });
+  };
+  plant(tensor, change, op);
   const { wrong } = (await tested(op)).find(({ isRight }) => !isRight)!;
   expect(wrong!.inputs.join(', ')).toMatch(inputs);
 });
@@ -140,15 +146,17 @@ it('other bits in another run are wrong', async () => {
     runs++;
     if (runs === 2) values[3]! *= 1 + 2 ** -23;
   });
-  const [first] = await tested('layernorm_forward');
+  const [first] = await tested('norm_forward.layernorm');
   expect(first!.lines[0]).toMatch(/^mean, other bits in run 2 is wrong in 1 of 128 elements; .* the first, \[3\], is /);
 });
 
 it('a write past the end is wrong', async () => {
-  replaceOp(device, 'layernormForward', ({ out }, native) => {
-    device.call('layernormForward', native as never);
+  replaceOp(device, variantNamed('norm_forward.layernorm'), ({ out }, native) => {
+    device.call('normForward', native as never);
     const { buffer, count, type } = out as Tensor;
     new Tensor(buffer, 'past', type, [1], count * 4).write(Float32Array.of(1));
   });
-  expect((await tested('layernorm_forward'))[0]!.lines).toEqual(['out, past its end: something was written there']);
+  expect((await tested('norm_forward.layernorm'))[0]!.lines).toEqual([
+    'out, past its end: something was written there',
+  ]);
 });

@@ -1,31 +1,27 @@
 // What a stranger may send: nothing of it is answered with more than a refusal, and none of it keeps others waiting. As bytes on
 // a socket, because no client would send most of it.
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
-import { hostname, tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { hostname } from 'node:os';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { LiveServer } from '../../src/report/live/server.ts';
 import { runEvent } from '../runs/run-log.ts';
+import { workplace } from '../support/cli.ts';
 import { until } from '../support/until.ts';
 import { WrittenLog } from './streams.ts';
 
-let folder: string;
+const place = workplace();
 let server: LiveServer;
 let port: number;
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'gpt2-live-'));
-  writeFileSync(join(folder, 'secret'), 'a secret');
-  const log = new WrittenLog(join(folder, 'run'));
+  writeFileSync(place.path('secret'), 'a secret');
+  const log = new WrittenLog(place.path('run'));
   log.write(runEvent());
   server = await LiveServer.open({ port: 0, host: '127.0.0.1' });
   server.follow({ run: log.run });
   port = Number(new URL(server.url).port);
 });
-afterAll(async () => {
-  await server.close();
-  rmSync(folder, { recursive: true, force: true });
-});
+afterAll(() => server.close());
 
 interface Answer {
   /** 0: the connection was closed without one. */

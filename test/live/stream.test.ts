@@ -9,17 +9,16 @@ import { EventStream } from '../../src/report/live/event-stream.ts';
 import { LogTail } from '../../src/report/live/log-tail.ts';
 import { LiveServer } from '../../src/report/live/server.ts';
 import { configuration, runEvent, trainEvent } from '../runs/run-log.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 import { until } from '../support/until.ts';
 import { StreamViewer, WrittenLog } from './streams.ts';
 
-let place: Workplace;
+const place = workplace('each');
 let log: WrittenLog;
 let server: LiveServer;
 let viewers: StreamViewer[];
 
 beforeEach(async () => {
-  place = new Workplace();
   log = new WrittenLog(place.path('run'));
   server = await LiveServer.open({ port: 0, host: '127.0.0.1' });
   viewers = [];
@@ -27,7 +26,6 @@ beforeEach(async () => {
 afterEach(async () => {
   for (const viewer of viewers) viewer.close();
   await server.close();
-  place[Symbol.dispose]();
 });
 
 const view = (lastEventId?: string): StreamViewer => {
@@ -73,11 +71,6 @@ it('says what the page is about: name, reference, cost of a token; nothing of pa
   log.write({ ...runEvent({ steps: 500, batch: 8, totalBatch: 512 }), resumedFrom: 0 });
   await until(() => expect(viewer.data.about).toMatchObject({ steps: 500, figure: { title: 'run' } }));
   expect(configuration.steps).toBe(400);
-});
-
-it('an H100 in bf16 has a data sheet', async () => {
-  const viewer = await watched({ ...runEvent(), device: 'NVIDIA H100 80GB HBM3', dtype: 'bf16' });
-  expect(viewer.data.about).toMatchObject({ dataSheetFlops: 989e12 });
 });
 
 it('before there is a run, and before there is a log, viewers wait', async () => {

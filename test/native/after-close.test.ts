@@ -1,11 +1,12 @@
 // Nothing that belonged to a closed device touches memory: each use is an error, and another device is none the worse.
 import { spawnSync } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { Device } from '../../src/native/device.ts';
+import { moduleLoader, programOf } from '../support/built.ts';
 import { drawnModel, recordedBatch, tinyTrainer } from '../support/tiny-model.ts';
 
-const script = fileURLToPath(new URL('../support/after-close.ts', import.meta.url));
+const program = await programOf(join(import.meta.dirname, '../support/after-close.ts'));
 
 it.each([
   'a step',
@@ -15,7 +16,7 @@ it.each([
   'everything but a step',
   'a step beside another device',
 ])('refuses %s, and a device opened afterwards trains', async (scenario) => {
-  const { status, signal, stdout, stderr } = spawnSync(process.execPath, ['--import', 'tsx', script, scenario], {
+  const { status, signal, stdout, stderr } = spawnSync(process.execPath, [...moduleLoader, program, scenario], {
     encoding: 'utf8',
   });
   expect({ status, signal, stderr }).toEqual({ status: 0, signal: null, stderr: '' });

@@ -25,16 +25,17 @@ describe('the header', () => {
     expect(header).toContain(from);
     return header.replace(from, to);
   };
+  const row = 'rstd = [N], in';
   const columnwise = 'columnwise = [C,N/16,16]';
   const orNull = 'or NULL with columnwise,';
-  const scratch = 'workspace gpt2_layernorm_scratch(N,C)';
+  const scratch = 'workspace gpt2_norm_scratch(N,C)';
   const relation = 'targets [N] < V; V <= Vp */';
   const isNullWith = 'columnwise_scale is NULL with';
-  it.each([
-    ['a line without brackets', 'mean = [N], rstd', 'mean = N, rstd', 'gpt2_layernorm_forward: cannot read "mean = N"'],
-    ['an unknown access', 'mean = [N], rstd', 'mean (held) [N], rstd', '"(held)" in "mean (held) [N]" is no access'],
-    ['an unknown dimension', 'mean = [N], rstd', 'mean = [M], rstd', '"mean [M]" names M, which is no parameter'],
-    ['a dimension that is no expression', 'mean = [N], rstd', 'mean = [N-1], rstd', 'the dimension "N-1"'],
+  it.each<[string, string, string, string]>([
+    ['a line without brackets', row, 'rstd = N, in', 'gpt2_norm_forward: cannot read "rstd = N"'],
+    ['an unknown access', row, 'rstd (held) [N], in', '"(held)" in "rstd (held) [N]" is no access'],
+    ['an unknown dimension', row, 'rstd = [M], in', '"rstd [M]" names M, which is no parameter'],
+    ['a dimension that is no expression', row, 'rstd = [N-1], in', 'the dimension "N-1"'],
     ['a quotient without a divisor', columnwise, 'columnwise = [C,N/,16]', 'the dimension "N/"'],
     ['a number that is divided', columnwise, 'columnwise = [C,16/N,16]', 'the dimension "16/N"'],
     ['a quotient of an unknown size', columnwise, 'columnwise = [C,M/16,16]', 'names M, which is no'],
@@ -55,7 +56,7 @@ describe('the header', () => {
       'or NULL with N,',
       `${isNullWith} N, which is not another tensor that is "or NULL" by itself`,
     ],
-    ['a NULL with a required tensor', orNull, 'or NULL with values,', `${isNullWith} values, which is not`],
+    ['a NULL with a required tensor', orNull, 'or NULL with weight,', `${isNullWith} weight, which is not`],
     ['a NULL with itself', orNull, 'or NULL with columnwise_scale,', `${isNullWith} columnwise_scale, which is not`],
     [
       'a NULL with one that is NULL with a third',
@@ -63,16 +64,34 @@ describe('the header', () => {
       'or NULL with columnwise_scale, weight',
       'in_columnwise_norm is NULL with columnwise_scale, which is not',
     ],
+    ...[
+      ['where M == 1', 'names M, which is no parameter'],
+      ['where C == NULL', 'cannot read "where C == NULL" of columnwise_scale'],
+      ['where C == GPT2_NONE', 'cannot read "where C == GPT2_NONE" of columnwise_scale'],
+      ['where values == 1', 'cannot read "where values == 1" of columnwise_scale'],
+      ['with columnwise where C == 1', 'cannot read "where C == 1" of columnwise_scale'],
+      ['where C < 1', 'cannot read "columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL where C < 1"'],
+    ].map(([condition, message]): [string, string, string, string] => [
+      `a condition ${condition}`,
+      orNull,
+      `or NULL ${condition},`,
+      message!,
+    ]),
     ['columns of an unknown size', 'first 2C, rstd', 'first 2M, rstd', 'names M, which is no parameter'],
-    ['a missing tensor', 'mean = [N], rstd = [N]', 'mean = [N]', 'the lines name out, mean, in'],
-    ['tensors in another order', 'mean = [N], rstd = [N]', 'rstd = [N], mean = [N]', 'its tensors are out, mean, rstd'],
+    ['a missing tensor', row, 'in', 'the lines name out, values, scale, norm, mean, in'],
+    ['tensors in another order', `${row} [N,C]`, 'in [N,C], rstd = [N]', 'norm, mean, in, rstd'],
     ['an output that is const', 'rstd = [N], in [N,C]', 'rstd = [N], in = [N,C]', '"in = [N,C]" is const'],
-    ['an input that is not const', 'mean = [N], rstd', 'mean [N], rstd', '"mean [N]" is not const'],
-    ['an alias that is no parameter', 'may be dresidual', 'may be dres', 'names dres, which is no parameter'],
+    ['an input that is not const', row, 'rstd [N], in', '"rstd [N]" is not const'],
+    [
+      'an alias that is no parameter',
+      'may be dout or dresidual',
+      'may be dout or dres',
+      'names dres, which is no parameter',
+    ],
     ['a relation of an unknown size', relation, 'targets [N] < V; V <= W */', 'names W'],
     ['a relation that is no expression', relation, 'targets [N] < V; V ~ Vp */', 'cannot read "V ~ Vp"'],
     ['an unknown scratch function', scratch, 'workspace gpt2_no_scratch(N)', 'no gpt2_no_scratch'],
-    ['a scratch function with other sizes', scratch, 'workspace gpt2_layernorm_scratch(N)', 'takes 2 sizes'],
+    ['a scratch function with other sizes', scratch, 'workspace gpt2_norm_scratch(N)', 'takes 2 sizes'],
   ])('with %s is an error', (_, from, to, message) => {
     expect(() => generate(changed(from, to))).toThrow(message);
   });

@@ -1,15 +1,12 @@
 // Every code path of the CPU library that this CPU has, not only the best: the tiny model's ten updates against PyTorch,
 // and products of GPT-2's own sizes against the portable path.
+
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { NativeError } from '../../src/base/errors.ts';
+import { linearBackwardInput, linearForward } from '../../src/model/linear.ts';
 import { Device } from '../../src/native/device.ts';
 import { floats, Random } from '../../src/ops/cases/case-numbers.ts';
-import {
-  matmulBackwardInput,
-  matmulBackwardWeight,
-  matmulForward,
-  matmulScratch,
-} from '../../src/ops/ops.generated.ts';
+import { matmulBackwardWeight, matmulScratch } from '../../src/ops/ops.generated.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
 import { expectClose, TensorBench } from '../support/tensors.ts';
 import { recordedBatch, recordedModel, tinyFixture, tinyTrainer } from '../support/tiny-model.ts';
@@ -34,8 +31,8 @@ function products(device: Device): Float32Array[] {
   const weight = bench.tensor('weight', [O, C], random.normals(O * C));
   const dout = bench.tensor('dout', [N, O], random.normals(N * O));
   const [out, dinput, dweight] = [bench.tensor('out', [N, O]), bench.tensor('din', [N, C]), bench.tensor('dw', [O, C])];
-  matmulForward(device, { out, in: input, weight, bias: null });
-  matmulBackwardInput(device, { din: dinput, dout, weight });
+  linearForward(device, { out: { plain: out }, in: { plain: input }, weight, bias: null });
+  linearBackwardInput(device, { din: { plain: dinput }, dout: { plain: dout }, weight });
   matmulBackwardWeight(device, { dweight, dbias: null, dout, in: input, accumulate: false });
   bench.checkGuards();
   return [out, dinput, dweight].map(floats);

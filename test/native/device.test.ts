@@ -145,13 +145,15 @@ describeBackends('device', (_, kind) => {
     const event = device.createEvent();
     const [reached, milliseconds] = [new Int32Array(1), new Float32Array(1)];
     const x = 64n;
-    const tokens = { out: x, tokens: x, wte: x, wpe: x, C: 1, V: 2 };
+    const tokens = { out: x, tokens: x, texts: null, positions: null, wte: x, wpe: x, C: 1, V: 2 };
     expect(() => device.call('eventRecord', { event: 0n })).toThrow('expected event, got NULL');
     expect(() => device.call('eventQuery', { reached, event: 0n })).toThrow('expected event, got NULL');
     expect(() => device.call('eventElapsed', { milliseconds, from: event, to: 0n })).toThrow('expected to, got NULL');
     expect(() => device.call('castWeights', { weight: x, master: x, count: 0 })).toThrow('count of at least 1');
     expect(() => device.call('setWorkspace', { workspace: 100n, bytes: 8 })).toThrow('a workspace aligned to 64 bytes');
-    expect(() => device.call('embeddingForward', { ...tokens, B: 65_536, T: 32_768 })).toThrow('B * T below 2^31');
+    expect(() => device.call('embeddingForward', { ...tokens, B: 65_536, T: 32_768, S: 32_768 })).toThrow(
+      'B * T below 2^31',
+    );
   });
 
   it('a number that C would bend is refused before the call', () => {
@@ -188,12 +190,13 @@ describeCuda('memory that is not aligned', () => {
   it('goes to kernels that can read it', () => {
     using device = Device.open({ kind: 'cuda', dtype: 'bf16' });
     const [N, C, V] = [64, 64, 128];
-    device.reserveWorkspace(classifierScratch(device, { N, C, Vp: V, gradients: true }));
+    device.reserveWorkspace(classifierScratch(device, { N, C, Vp: V, gradients: true, fp8: false }));
     const make = (name: string, shape: number[]) => allocateTensor(device, name, 'bf16', shape);
     const input = make('in', [(N + 1) * C]);
     const losses = allocateTensor(device, 'losses', 'fp32', [N]);
     const op = {
       ...{ losses, din: null, dweight: null, dbias: null, bias: null, V, dloss: 0, softcap: 0, accumulate: false },
+      ...{ inValues: null, inScale: null, weightValues: null, factors: null },
       ...{ logits: make('logits', [N, V]), weight: make('weight', [V, C]) },
       targets: allocateTensor(device, 'targets', 'int32', [N]),
     };

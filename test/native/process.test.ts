@@ -1,12 +1,11 @@
 // The end of a process whose main thread hangs, whose streams fail or whose threads do not start.
 import { spawnSync } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
-import { loader, Workplace } from '../support/cli.ts';
+import { moduleLoader, moduleOf } from '../support/built.ts';
+import { Workplace } from '../support/cli.ts';
 
-const source = (path: string) => fileURLToPath(new URL(`../../src/${path}`, import.meta.url));
 const program = (text: string, env: Record<string, string> = {}) => {
-  const args = ['--import', loader, '--input-type=module', '--eval', text];
+  const args = [...moduleLoader, '--input-type=module', '--eval', text];
   const { status, signal, stdout, stderr } = spawnSync(process.execPath, args, {
     ...{ encoding: 'utf8', timeout: 100_000, killSignal: 'SIGKILL', env: { ...process.env, ...env } },
   });
@@ -24,7 +23,7 @@ it.each<[what: string, then: string, milliseconds: number, status: number, stder
     'rank 1 is gone\n',
   ],
 ])('%s', (_, then, milliseconds, status, stderr) => {
-  const start = `import { endLater } from '${source('native/last-resort.ts')}'; endLater('cpu', 'rank 1 is gone', ${milliseconds})`;
+  const start = `import { endLater } from '${moduleOf('native/last-resort.ts')}'; endLater('cpu', 'rank 1 is gone', ${milliseconds})`;
   expect(program(`${start}; ${then}`)).toMatchObject({ status, stderr });
 });
 
@@ -32,8 +31,8 @@ it.each<[what: string, then: string, milliseconds: number, status: number, stder
 it.skipIf(process.platform !== 'linux')('its code stays in memory when the library is unloaded', () => {
   const { stdout, stderr } = program(`
     import { readFileSync } from 'node:fs';
-    import { libraryPath } from '${source('native/find-library.ts')}';
-    import { loadShared } from '${source('native/koffi.ts')}';
+    import { libraryPath } from '${moduleOf('native/find-library.ts')}';
+    import { loadShared } from '${moduleOf('native/koffi.ts')}';
     loadShared(libraryPath('cpu')).unload();
     console.log(readFileSync('/proc/self/maps', 'utf8').includes('libgpt2-cpu'));
   `);
@@ -42,7 +41,7 @@ it.skipIf(process.platform !== 'linux')('its code stays in memory when the libra
 
 it('refuses a text for which there is no memory', () => {
   const { status, signal, stdout } = program(`
-    import { loadLibrary } from '${source('native/library.ts')}';
+    import { loadLibrary } from '${moduleOf('native/library.ts')}';
     const text = new Uint8Array(8);
     console.log(loadLibrary('cpu').endLater({ text, bytes: 2 ** 52, milliseconds: 1, exitCode: 1 }));
   `);
@@ -54,7 +53,7 @@ it.each([1, 2])('a process whose descriptor %i fails ends with its exit code', (
   // A closed descriptor fails as a full quota does: fsync(2) gives an error other than EINVAL.
   const ended = program(`
     import { closeSync } from 'node:fs';
-    await import('${source('native/library.ts')}');
+    await import('${moduleOf('native/library.ts')}');
     process.exitCode = 3;
     process.once('beforeExit', () => closeSync(${descriptor}));
   `);
@@ -79,9 +78,9 @@ it.skipIf(process.platform !== 'linux')('threads that start after a first loop t
   const library = place.path('refuse.so');
   expect(spawnSync('cc', ['-shared', '-fPIC', '-o', library, refusing, '-ldl']).status).toBe(0);
   const script = `
-    import { Device } from '${source('native/device.ts')}';
-    import { tensorOf } from '${source('native/tensor.ts')}';
-    import { geluForward, residualForward } from '${source('ops/ops.generated.ts')}';
+    import { Device } from '${moduleOf('native/device.ts')}';
+    import { tensorOf } from '${moduleOf('native/tensor.ts')}';
+    import { geluForward, residualForward } from '${moduleOf('ops/ops.generated.ts')}';
     const count = 1 << 20;
     for (let round = 0; round < 10; round++) {
       const device = Device.open({ kind: 'cpu', threads: 4 });

@@ -3,15 +3,16 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { Device } from '../../src/native/device.ts';
 import type { Tensor } from '../../src/native/tensor.ts';
+import { callingsOf } from '../../src/ops/cases/callings.ts';
 import type { Numbers } from '../../src/ops/cases/case-numbers.ts';
 import { fp8MatmulCases } from '../../src/ops/cases/fp8-matmul.ts';
-import { layernormCases } from '../../src/ops/cases/layernorm.ts';
+import { normCases } from '../../src/ops/cases/norm.ts';
 import type { OpCases } from '../../src/ops/cases/op-case.ts';
-import { runCase, variantsOf } from '../../src/ops/cases/run-case.ts';
+import { runCase } from '../../src/ops/cases/run-case.ts';
 import { replaceOp } from '../../src/ops/replacements.ts';
 
-const [forward, backward] = layernormCases as [OpCases, OpCases];
-const sizes = { N: 5, C: 37 };
+const [forward, backward] = normCases as [OpCases, OpCases];
+const sizes = { N: 5, C: 37, eps: 1e-5 };
 
 let device: Device;
 beforeAll(() => {
@@ -31,12 +32,12 @@ const wrongNames = async (cases: OpCases, variant?: Parameters<typeof runCase>[3
   (await runCase(device, cases, sizes, variant)).filter(({ isWithin }) => !isWithin).map(({ name }) => name);
 
 it('is silent where the op is right', async () => {
-  for (const variant of variantsOf(backward)) expect(await wrongNames(backward, variant)).toEqual([]);
+  for (const variant of callingsOf(backward)) expect(await wrongNames(backward, variant)).toEqual([]);
 });
 
 it('names an output that is off by a hundred-thousandth', async () => {
   const off = changed(forward, 'out', (values) => Float64Array.from(values, (value) => value * (1 + 1e-5)));
-  expect(await wrongNames(off)).toEqual(['gpt2_layernorm_forward: out']);
+  expect(await wrongNames(off)).toEqual(['norm_forward.layernorm: out']);
 });
 
 it('finds one wrong element among many, and NaN', async () => {
@@ -44,28 +45,29 @@ it('finds one wrong element among many, and NaN', async () => {
     const off = changed(forward, 'mean', (values) =>
       values.map((value, index) => (index === 3 ? value + wrong : value)),
     );
-    expect(await wrongNames(off)).toEqual(['gpt2_layernorm_forward: mean']);
+    expect(await wrongNames(off)).toEqual(['norm_forward.layernorm: mean']);
   }
 });
 
 it('tells overwriting from accumulating', async () => {
-  const [, accumulating] = variantsOf(backward);
+  const [, accumulating] = callingsOf(backward);
   const before = changed(backward, 'dbias', (values) => values.map((value) => value + 1));
-  expect(await wrongNames(before, accumulating)).toEqual(['gpt2_layernorm_backward: dbias (+=)']);
+  expect(await wrongNames(before, accumulating)).toEqual(['norm_backward.layernorm: dbias (+=)']);
 });
 
 it('tries every way to call: accumulating, without the optional tensor, in place', () => {
-  expect(variantsOf(backward)).toEqual([
+  expect(callingsOf(backward)).toEqual([
     { accumulate: false, without: [], inPlace: {} },
     { accumulate: true, without: [], inPlace: {} },
     { accumulate: false, without: ['dresidual'], inPlace: {} },
+    { accumulate: false, without: [], inPlace: { din: 'dout' } },
     { accumulate: false, without: [], inPlace: { din: 'dresidual' } },
   ]);
 });
 
 it('omits tensors that are NULL together', () => {
-  const gelu = fp8MatmulCases.find(({ op }) => op.name === 'fp8MatmulGeluForward')!;
-  expect(variantsOf(gelu).map(({ without }) => without)).toEqual([
+  const gelu = fp8MatmulCases.find(({ variant }) => variant.name === 'fp8_matmul_forward.gelu')!;
+  expect(callingsOf(gelu).map(({ without }) => without)).toEqual([
     [],
     ['columnwise', 'columnwiseScale', 'inColumnwiseNorm'],
     ['bias'],
@@ -73,21 +75,21 @@ it('omits tensors that are NULL together', () => {
 });
 
 it('finds a run that gives other bits, and accumulates from the same numbers in every run', async () => {
-  const [, accumulating] = variantsOf(backward);
-  const { op } = backward;
+  const [, accumulating] = callingsOf(backward);
+  const { variant } = backward;
   let runs = 0;
   // The library's op; a rounding of the third run is off.
-  replaceOp(device, op.name, ({ dbias }, native) => {
-    device.call(op.name as 'layernormBackward', native as never);
+  replaceOp(device, variant, ({ dbias }, native) => {
+    device.call(variant.op.name as 'normBackward', native as never);
     runs++;
     if (runs !== 3) return;
     const sums = (dbias as Tensor).read() as Float32Array;
     (dbias as Tensor).write(sums.map((sum, index) => (index === 5 ? sum * (1 + 2 ** -22) : sum)));
   });
   const results = await runCase(device, backward, sizes, accumulating, 4);
-  replaceOp(device, op.name, undefined);
+  replaceOp(device, variant, undefined);
   const wrong = results.filter(({ isWithin }) => !isWithin);
-  expect(wrong.map(({ name }) => name)).toEqual(['gpt2_layernorm_backward: dbias, other bits in run 3 (+=)']);
+  expect(wrong.map(({ name }) => name)).toEqual(['norm_backward.layernorm: dbias, other bits in run 3 (+=)']);
   expect(wrong[0]!.values.findIndex((value, index) => value !== wrong[0]!.wanted[index])).toBe(5);
   const right = await runCase(device, backward, sizes, accumulating, 4);
   expect(right.every(({ isWithin }) => isWithin)).toBe(true);

@@ -9,10 +9,10 @@ import { summed, together } from '../support/collectives.ts';
 import { startOf } from '../support/collectives-start.ts';
 
 describe('collectives on the CPU', () => {
-  // A count over one chunk of 65,536, and one that is no multiple of anything.
+  // Less than the chunk of 65,536 that is sent at a time, and more, no multiple of anything.
   it.each([
     [2, 7],
-    [3, 30_001],
+    [3, 70_001],
   ])('%i ranks add and gather %i elements in the order of ranks, to the bit', async (ranks, count) => {
     const all = (op: RankTask['op']) =>
       together(

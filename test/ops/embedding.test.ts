@@ -1,15 +1,13 @@
 // Token and position embedding: against PyTorch, its own differences, repeated tokens, tokens that do not exist.
 import { expect, it } from 'vitest';
 import { floats, Random } from '../../src/ops/cases/case-numbers.ts';
-import {
-  embeddingAtForward,
-  embeddingBackward,
-  embeddingForward,
-  embeddingScratch,
-} from '../../src/ops/ops.generated.ts';
+import { embeddingBackward, embeddingForward, embeddingScratch } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { opCases } from '../support/fixtures.ts';
 import { checkGradient, dot, expectClose, TensorBench } from '../support/tensors.ts';
+
+/** Tokens at positions from 0 on. */
+const unplaced = { texts: null, positions: null };
 
 describeBackends('embedding', (device, kind) => {
   it.each(opCases('embedding'))('equals PyTorch, and backward its own differences: $name', ({ get, sizes }) => {
@@ -22,7 +20,7 @@ describeBackends('embedding', (device, kind) => {
     const dout = bench.fixture('dout', get('dout'));
     const out = bench.tensor('out', [B, T, C]);
     const loss = () => {
-      embeddingForward(device(), { out, tokens, wte, wpe, V: V });
+      embeddingForward(device(), { out, tokens, ...unplaced, wte, wpe, S: T, V });
       return dot(floats(out), floats(dout));
     };
     loss();
@@ -68,7 +66,9 @@ describeBackends('embedding', (device, kind) => {
     const out = bench.tensor('out', [1, 3, 4], new Float32Array(12));
     const wte = bench.tensor('wte', [16, 4], new Float32Array(64));
     const wpe = bench.tensor('wpe', [3, 4], new Float32Array(12));
-    expect(() => embeddingForward(device(), { out, tokens, wte, wpe, V: 11 })).toThrow(String(token));
+    expect(() => embeddingForward(device(), { out, tokens, ...unplaced, wte, wpe, S: 3, V: 11 })).toThrow(
+      String(token),
+    );
   });
 
   it.each([65536, 65537])('sorts what a token file can hold, and refuses a vocabulary of %i where it cannot', (V) => {
@@ -92,8 +92,8 @@ describeBackends('embedding', (device, kind) => {
     using bench = new TensorBench(device());
     const tokens = bench.tensor('tokens', [1, 5], undefined, 'int32');
     const [out, wte, wpe] = [bench.tensor('out', [1, 5, 4]), bench.tensor('wte', [8, 4]), bench.tensor('wpe', [3, 4])];
-    expect(() => embeddingForward(device(), { out, tokens, wte, wpe, V: 8 })).toThrow(
-      'embedding_forward: wpe [>=T,C] has only 3 rows, but tokens has T = 5',
+    expect(() => embeddingForward(device(), { out, tokens, ...unplaced, wte, wpe, S: 5, V: 8 })).toThrow(
+      'embedding_forward: wpe [>=S,C] has only 3 rows, but S = 5',
     );
   });
 
@@ -105,12 +105,12 @@ describeBackends('embedding', (device, kind) => {
     // Behind the last two places of the third text there are no more; the fifth has a token that there is not.
     const places = [0, 4, 5, -1, 2];
     ids[4 * (S + 1) + 3] = V;
-    const tokens = bench.tensor('tokens', [B, S + 1], ids, 'int32');
+    const texts = bench.tensor('texts', [B, S + 1], ids, 'int32');
     const positions = bench.tensor('positions', [B], places, 'int32');
     const [wteValues, wpeValues] = [random.normals(16 * C), random.normals(S * C)];
     const [wte, wpe] = [bench.tensor('wte', [16, C], wteValues), bench.tensor('wpe', [S, C], wpeValues)];
     const out = bench.tensor('out', [B, T, C]);
-    embeddingAtForward(device(), { out, tokens, positions, wte, wpe, V: V });
+    embeddingForward(device(), { out, tokens: null, texts, positions, wte, wpe, S, V });
     const wanted = new Float32Array(B * T * C).fill(Number.NaN);
     for (const [b, place] of places.entries()) {
       if (place < 0 || place > S - T) continue;

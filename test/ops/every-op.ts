@@ -1,34 +1,36 @@
 // Every op in every library and dtype against its formula in double (src/ops/cases): all sizes, and every way to call it at the
 // first. Then what no case says: products of many tiles, attention of many heads, ids that do not exist.
+
 import { describe, expect, it } from 'vitest';
+import { GPT2_ACTIVATION } from '../../src/native/bindings.generated.ts';
 import type { Device, Dtype } from '../../src/native/device.ts';
 import type { Tensor } from '../../src/native/tensor.ts';
 import { attention } from '../../src/ops/cases/attention.ts';
+import { callingsOf } from '../../src/ops/cases/callings.ts';
 import { floats, held, type Numbers, Random, relativeError, worstError } from '../../src/ops/cases/case-numbers.ts';
 import { gelu, geluDerivative } from '../../src/ops/cases/gelu.ts';
 import { opCases } from '../../src/ops/cases/index.ts';
 import { columnSums, product } from '../../src/ops/cases/matmul.ts';
 import { type Bound, isAffected, type OpCases } from '../../src/ops/cases/op-case.ts';
-import { type Comparison, runCase, variantsOf } from '../../src/ops/cases/run-case.ts';
+import { type Comparison, runCase } from '../../src/ops/cases/run-case.ts';
 import {
   attentionBackward,
   attentionForward,
   attentionScratch,
   classifier,
   classifierScratch,
-  contracts,
   crossEntropy,
   embeddingForward,
   matmulBackwardInput,
   matmulBackwardWeight,
   matmulForward,
-  matmulGeluBackwardInput,
-  matmulGeluForward,
-  matmulResidualForward,
   matmulScratch,
 } from '../../src/ops/ops.generated.ts';
+import { opVariants } from '../../src/ops/variants.ts';
 import { describeBackends } from '../support/backends.ts';
 import { TensorBench } from '../support/tensors.ts';
+
+const { GPT2_NO_ACTIVATION, GPT2_GELU } = GPT2_ACTIVATION;
 
 const failures = (comparisons: readonly Comparison[]): readonly Comparison[] =>
   comparisons.filter(({ isWithin }) => !isWithin);
@@ -37,19 +39,19 @@ function describeCases(device: () => Device, cases: OpCases, isCpu: boolean): vo
   const titled = (sizes: object) => JSON.stringify(sizes).replace(/[{}"]/g, '');
   const all = [...cases.sizes, ...(isCpu ? [] : (cases.gpuSizes ?? []))];
   it.each(all.map((sizes, index) => [titled(sizes), sizes, index] as const))('%s', async (_, sizes, index) => {
-    const variants = variantsOf(cases).filter((variant) => index === 0 || variant.accumulate || isPlain(variant));
-    for (const variant of variants) expect(failures(await runCase(device(), cases, sizes, variant))).toEqual([]);
+    const callings = callingsOf(cases).filter((calling) => index === 0 || calling.accumulate || isPlain(calling));
+    for (const calling of callings) expect(failures(await runCase(device(), cases, sizes, calling))).toEqual([]);
   });
 }
 
-const isPlain = ({ accumulate, without, inPlace }: ReturnType<typeof variantsOf>[number]): boolean =>
+const isPlain = ({ accumulate, without, inPlace }: ReturnType<typeof callingsOf>[number]): boolean =>
   !accumulate && without.length === 0 && Object.keys(inPlace).length === 0;
 
 it('every op has cases', () => {
-  const covered = Object.values(opCases).flatMap((list) => list.map(({ op }) => op.name));
+  const covered = Object.values(opCases).flatMap((list) => list.map(({ variant }) => variant.name));
   // Collectives take several ranks: test/ops/collectives.slow.test.ts.
-  const collectives = ['allReduce', 'reduceScatter', 'allGather', 'globalNormOfRanks'];
-  expect([...covered, ...collectives].sort()).toEqual(Object.keys(contracts).sort());
+  const collectives = ['all_reduce', 'reduce_scatter', 'all_gather', 'global_norm.of_ranks'];
+  expect([...covered, ...collectives].sort()).toEqual(opVariants.map(({ name }) => name).sort());
 });
 
 /** Random inputs that are already what the device will hold. */
@@ -83,7 +85,7 @@ export const describeEveryOp = (only: Dtype): void =>
     (device, kind, dtype) => {
       const isCpu = kind === 'cpu';
       for (const cases of Object.values(opCases).flat()) {
-        if (isAffected(cases, dtype)) describe(cases.op.symbol, () => describeCases(device, cases, isCpu));
+        if (isAffected(cases, dtype)) describe(cases.variant.name, () => describeCases(device, cases, isCpu));
       }
 
       // The ops with tensors in FP8; fp8.test.ts has the rest about them.
@@ -120,18 +122,21 @@ export const describeEveryOp = (only: Dtype): void =>
         const bounds = { fp32: 1e-6 * Math.sqrt(K) + 2e-7, tf32: 1e-3, bf16: 2e-3 };
         const throughGelu = { ...bounds, fp32: bounds.fp32 * 2, bf16: 3e-3 };
         const operands = { in: x.tensor, weight, bias: bias.tensor };
+        const none = { pre: null, residual: null, activation: GPT2_NO_ACTIVATION };
         const [out, pre] = [bench.tensor('out', [N, wide]), bench.tensor('pre', [N, wide])];
-        matmulForward(device(), { out, ...operands });
+        matmulForward(device(), { out, ...operands, ...none });
         expectNear('out', dtype, out, linear, bounds);
-        matmulResidualForward(device(), { out, residual: other.tensor, ...operands });
+        matmulForward(device(), { out, ...operands, ...none, residual: other.tensor });
         expectNear('residual', dtype, out, plus(linear, other.values), bounds);
-        matmulGeluForward(device(), { out, pre, ...operands });
+        matmulForward(device(), { out, ...operands, ...none, pre, activation: GPT2_GELU });
         expectNear('pre', dtype, pre, linear, bounds);
         expectNear('gelu', dtype, out, linear.map(gelu), throughGelu);
-        matmulBackwardInput(device(), { din: out, dout: x.tensor, weight: turned });
+        const gradients = { din: out, dout: x.tensor, weight: turned };
+        matmulBackwardInput(device(), { ...gradients, ...none, activated: null });
         expectNear('din', dtype, out, plain, bounds);
         const through = plain.map((value, i) => value * geluDerivative(other.values[i]!));
-        matmulGeluBackwardInput(device(), { din: out, dout: x.tensor, weight: turned, pre: other.tensor });
+        const saved = { pre: other.tensor, activated: null };
+        matmulBackwardInput(device(), { ...gradients, ...saved, activation: GPT2_GELU });
         expectNear('din through gelu', dtype, out, through, throughGelu);
         bench.checkGuards();
       });
@@ -232,7 +237,7 @@ export const describeEveryOp = (only: Dtype): void =>
       it.skipIf(isCpu)('classifier: what cannot be is NaN, not a number (CUDA only)', () => {
         using bench = new TensorBench(device());
         const [N, C, Vp] = [4, 64, 128];
-        device().reserveWorkspace(classifierScratch(device(), { N, C, Vp, gradients: true }));
+        device().reserveWorkspace(classifierScratch(device(), { N, C, Vp, gradients: true, fp8: false }));
         const random = new Random(5);
         const values = random.normals(N * C);
         values[2 * C + 5] = NaN;
@@ -244,6 +249,7 @@ export const describeEveryOp = (only: Dtype): void =>
           dbias: null,
           logits: bench.tensor('logits', [N, Vp]),
           in: bench.tensor('in', [N, C], values),
+          ...{ inValues: null, inScale: null, weightValues: null, factors: null },
           weight: bench.tensor('weight', [Vp, C], random.normals(Vp * C)),
           bias: null,
           targets: bench.tensor('targets', [N], Int32Array.from([1, 100, 3, 4]), 'int32'),
@@ -263,7 +269,7 @@ export const describeEveryOp = (only: Dtype): void =>
           bench.tensor('wpe', [4, 8], new Float32Array(32)),
         ];
         const out = bench.tensor('out', [1, 4, 8]);
-        embeddingForward(device(), { out, tokens, wte, wpe, V: 10 });
+        embeddingForward(device(), { out, tokens, texts: null, positions: null, wte, wpe, S: 4, V: 10 });
         const rows = floats(out);
         expect(Array.from({ length: 4 }, (_, row) => Number.isNaN(rows[row * 8]))).toEqual([false, true, true, false]);
         const logits = bench.tensor('logits', [4, 16], new Float32Array(64));

@@ -1,7 +1,8 @@
-// FP8: exact bytes and scales, where they follow from what the op stores; and products of many tiles. fp8-columnwise.test.ts and
-// fp8-backward-weight.test.ts have the rest.
+// FP8's numbers: exact bytes, order and scales, where they follow from what an op stores; rounding once; bounds; sums in double.
 import { describe, expect, it } from 'vitest';
-import { fromBf16, toE4m3 } from '../../src/base/files/half-floats.ts';
+import { fromBf16, fromE4m3, toE4m3 } from '../../src/base/files/half-floats.ts';
+import { GPT2_ACTIVATION } from '../../src/native/bindings.generated.ts';
+import { Device } from '../../src/native/device.ts';
 import { blocksOf, elementCount, groupsOf } from '../../src/native/element-types.ts';
 import type { Tensor } from '../../src/native/tensor.ts';
 import {
@@ -29,19 +30,17 @@ import {
   scaleOf,
 } from '../../src/ops/cases/fp8.ts';
 import { transposed } from '../../src/ops/cases/fp8-quantize-weight.ts';
-import { linear, product } from '../../src/ops/cases/matmul.ts';
+import { columnSums, linear, product } from '../../src/ops/cases/matmul.ts';
 import {
-  fp8Matmul,
-  fp8MatmulGeluForward,
-  fp8MatmulReluSquaredBackwardInput,
+  fp8MatmulBackwardWeight,
+  fp8MatmulForward,
   fp8MatmulScratch,
   fp8QuantizeWeight,
   fp8QuantizeWeightScratch,
-  layernormFp8Backward,
-  layernormFp8Forward,
-  layernormScratch,
-  rmsnormFp8Backward,
-  rmsnormFp8Forward,
+  fp8Transpose,
+  normBackward,
+  normForward,
+  normScratch,
 } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import {
@@ -49,9 +48,11 @@ import {
   bytesOf,
   differences,
   drawPre,
+  emptyCopy,
   emptyResult,
   expectBackwardScales,
   forwardTensors,
+  plainForward,
 } from '../support/fp8.ts';
 import { TensorBench } from '../support/tensors.ts';
 
@@ -78,6 +79,8 @@ function expectQuantized(
 describeBackends(
   'FP8',
   (device, kind) => {
+    const isCpu = kind === 'cpu';
+
     /** Quantises a weight, and checks everything that follows from it. */
     function quantizeWeight(weight: Numbers, [O, C]: [number, number], bias: Numbers): Float32Array {
       using bench = new TensorBench(device());
@@ -136,7 +139,7 @@ describeBackends(
         return rows;
       }
       function tensors(bench: TensorBench) {
-        device().reserveWorkspace(layernormScratch(device(), { N, C }));
+        device().reserveWorkspace(normScratch(device(), { N, C }));
         const random = new Random(C);
         const input = { in: bench.tensor('in', [N, C], rowsOf(random)) };
         const weight = bench.tensor('weight', [C], random.normals(C));
@@ -162,30 +165,20 @@ describeBackends(
         expect(read().map((bytes, index) => bytes.equals(before[index]!))).toEqual(results.map(() => true));
       }
 
-      it('layernorm', () => {
+      it.each(['layernorm', 'RMSNorm'])('%s', (name) => {
         using bench = new TensorBench(device());
         const { input, weight, mean, rstd, dbias, stored, rows, sums, bias } = tensors(bench);
-        layernormFp8Backward(device(), { din: rows, ...stored, ...sums, dbias, ...input, weight, mean, rstd });
+        const isLayernorm = name === 'layernorm';
+        const statistics = { mean: isLayernorm ? mean : null, rstd };
+        const gradients = { ...sums, dbias: isLayernorm ? dbias : null };
+        normBackward(device(), { din: rows, ...stored, ...gradients, ...input, weight, ...statistics });
         expectQuantized(rows, stored);
-        layernormFp8Forward(device(), { out: rows, ...stored, mean, rstd, ...input, weight, bias });
-        expectQuantized(rows, stored);
-        expect(floats(stored.scale)[5]).toBe(2 ** -126);
-        expectSameBits([...Object.values(stored), mean, rstd], () =>
-          layernormFp8Forward(device(), { out: null, ...stored, mean, rstd, ...input, weight, bias }),
-        );
-        bench.checkGuards();
-      });
-
-      it('RMSNorm', () => {
-        using bench = new TensorBench(device());
-        const { input, weight, rstd, stored, rows, sums } = tensors(bench);
-        rmsnormFp8Backward(device(), { din: rows, ...stored, ...sums, ...input, weight, rstd });
-        expectQuantized(rows, stored);
-        rmsnormFp8Forward(device(), { out: rows, ...stored, rstd, ...input, weight, eps: 1e-5 });
+        const forward = { ...stored, ...statistics, ...input, weight, bias: isLayernorm ? bias : null, eps: 1e-5 };
+        normForward(device(), { out: rows, ...forward });
         expectQuantized(rows, stored);
         expect(floats(stored.scale)[5]).toBe(2 ** -126);
-        expectSameBits([...Object.values(stored), rstd], () =>
-          rmsnormFp8Forward(device(), { out: null, ...stored, rstd, ...input, weight, eps: 1e-5 }),
+        expectSameBits([...Object.values(stored), ...(isLayernorm ? [mean] : []), rstd], () =>
+          normForward(device(), { out: null, ...forward }),
         );
         bench.checkGuards();
       });
@@ -194,7 +187,7 @@ describeBackends(
     /** Products of 16 x 16 numbers, with a weight of ones and rows of twos times a scale. */
     function smallProduct(bench: TensorBench, scale: number) {
       const N = 16;
-      device().reserveWorkspace(fp8MatmulScratch(device(), { N, C: N, O: N }));
+      device().reserveWorkspace(fp8MatmulScratch(device(), { N, C: N, O: N, gradients: false }));
       const matrix = (name: string, value: number) =>
         bench.tensor(name, [N, N], new Float32Array(N * N).fill(value), 'fp8');
       const rows = (name: string, value: number) => bench.floats(name, [N], new Float32Array(N).fill(value));
@@ -210,7 +203,7 @@ describeBackends(
       inNorm.write(new Float32Array(bits.buffer));
       const { values, scale } = emptyResult(bench, N, N);
       const noCopy = { columnwise: null, columnwiseScale: null, inColumnwiseNorm: null };
-      fp8MatmulGeluForward(device(), {
+      activated[0]!.forward(device(), {
         ...{ values, scale, ...noCopy, pre: bench.tensor('pre', [N, N]) },
         ...{ in: input, inScale, inNorm, weight, factors, bias: null },
       });
@@ -224,10 +217,10 @@ describeBackends(
       const activatedColumnwiseScale = bench.floats('activatedColumnwiseScale', [1], [2 ** 120]);
       const norms = new Float32Array(N).fill(8 * 2 ** -90);
       const stored = emptyResult(bench, N, N);
-      fp8MatmulReluSquaredBackwardInput(device(), {
+      activated[1]!.backward(device(), {
         ...{ ...stored, dout: input, doutScale: inScale, doutNorm: bench.floats('doutNorm', [N], norms) },
         ...{ doutColumnwiseNorm: bench.floats('doutColumnwiseNorm', [1], [norms[0]!]), transposed: weight, factors },
-        ...{ activated: matrix('activated', 256), activatedScale, activatedColumnwiseScale },
+        ...{ pre: null, activated: matrix('activated', 256), activatedScale, activatedColumnwiseScale },
       });
       const scales = new Float32Array(N).fill(scaleOf(norms[0]! * 4 * 2 * Math.sqrt(448 * 2 ** 120)));
       expect(floats(stored.scale)).toEqual(scales);
@@ -242,7 +235,7 @@ describeBackends(
       const [N, K] = [48, 208];
       device().reserveWorkspace(
         Math.max(
-          fp8MatmulScratch(device(), { N, C: K, O: N }),
+          fp8MatmulScratch(device(), { N, C: K, O: N, gradients: false }),
           fp8QuantizeWeightScratch(device(), { C: K, O: N }),
           fp8QuantizeWeightScratch(device(), { C: N, O: K }),
         ),
@@ -298,84 +291,478 @@ describeBackends(
       bench.checkGuards();
     });
 
-    // Several tiles for each SM one after the other, all of their elements, of a short k and of a long one; on an H100 the long
-    // ones take narrow tiles and wide ones. Rows of the weight repeat, in a period that no tile has, so that the formula is quick.
-    it.skipIf(kind === 'cpu').each([
-      [768, 3072],
-      [3072, 3072],
-      [3072, 2688],
-    ])('products of many tiles, K %i, %i columns (CUDA only)', (K, wide) => {
+    function transpose(values: Numbers, scale: Numbers, C: number) {
       using bench = new TensorBench(device());
-      const [N, period] = [2304, 56];
-      device().reserveWorkspace(fp8MatmulScratch(device(), { N, C: K, O: wide }));
-      const random = new Random(K);
+      const N = scale.length;
+      const copy = emptyCopy(bench, N, C);
+      const norms = perRow(scaled(values, scale), C, norm);
+      fp8Transpose(device(), {
+        ...{ ...copy, values: bench.tensor('values', [N, C], values, 'fp8'), scale: bench.floats('scale', [N], scale) },
+        norm: bench.floats('norm', [N], norms),
+      });
+      bench.checkGuards();
+      return {
+        bytes: bytesOf(copy.columnwise),
+        scales: floats(copy.columnwiseScale),
+        norms,
+        columnwiseNorm: floats(copy.columnwiseNorm),
+      };
+    }
+
+    describe('transpose', () => {
+      it.each([1, 8, 9, 16, 37, 512, 1030])('puts %i rows in order, and zeros after them', (N) => {
+        const C = 48;
+        const values = held('fp8', new Random(N).normals(N * C, 100));
+        const { bytes } = transpose(values, new Float32Array(N).fill(1), C);
+        const rows = toE4m3(values);
+        const wanted = new Uint8Array(C * groupsOf(N) * 16);
+        for (let n = 0; n < N; n++) {
+          const [a, b, r] = [n >> 4, (n >> 3) & 1, n & 7];
+          for (let c = 0; c < C; c++) wanted[(c * groupsOf(N) + a) * 16 + 2 * r + b] = rows[n * C + c]!;
+        }
+        expect(Buffer.from(bytes).equals(wanted)).toBe(true);
+      });
+
+      it('refuses a copy of other sizes', () => {
+        using bench = new TensorBench(device());
+        const [N, C] = [1030, 48];
+        const rows = {
+          ...{ values: bench.tensor('values', [N, C], undefined, 'fp8'), scale: bench.floats('scale', [N]) },
+          ...{ norm: bench.floats('norm', [N]), columnwiseNorm: bench.floats('columnwiseNorm', [3]) },
+        };
+        const attempt = (shape: readonly number[], blocks: number) => () =>
+          fp8Transpose(device(), {
+            ...{ ...rows, columnwise: bench.tensor('copy', shape, undefined, 'fp8') },
+            columnwiseScale: bench.floats('scales', [blocks]),
+          });
+        expect(attempt([C, 64, 16], 3)).toThrow('columnwise [C,N/16,16] has N/16 = 64, but values has N = 1030');
+        expect(attempt([C, 65, 8], 3)).toThrow('columnwise [C,N/16,16] has 16 = 8, but must have 16');
+        expect(attempt([C, 65, 16], 2)).toThrow('columnwiseScale [N/512] has N/512 = 2, but values has N = 1030');
+      });
+
+      it('takes the largest scale and norm of each block, small and large', () => {
+        const [N, C] = [1100, 16];
+        const powers = new Random(3).integers(N, 30);
+        const scale = Float32Array.from(powers, (power, n) => 2 ** (power + [-126, 97, -15][n >> 9]!));
+        scale[700] = 2 ** -126;
+        const values = held('fp8', new Random(4).normals(N * C, 100));
+        const { bytes, scales, norms, columnwiseNorm } = transpose(values, scale, C);
+        expect(scales).toEqual(largestOfBlocks(scale));
+        expect(columnwiseNorm).toEqual(largestOfBlocks(norms));
+        const factors = scale.map((own, n) => own / scales[n >> 9]!);
+        expect(differences(bytes, toE4m3(columnwise(scaled(values, factors), N, C)))).toEqual([]);
+      });
+
+      it('rounds every number to nearest even for a larger scale, and keeps NaN', () => {
+        const [N, C] = [21, 256];
+        const all = Uint8Array.from({ length: N * C }, (_, index) => index % C);
+        const scale = Float32Array.from({ length: N }, (_, n) => 2 ** -n);
+        const { bytes, scales } = transpose(fromE4m3(all), scale, C);
+        expect(scales).toEqual(Float32Array.of(1));
+        expect(differences(bytes, toE4m3(columnwise(scaled(fromE4m3(all), scale), N, C)))).toEqual([]);
+        // Halves of 1, 3, 5 and 7 units of the smallest number, and of the smallest normal numbers.
+        const halves = [1, 3, 5, 7, 8, 9, 11].map((byte) => bytes[byte * groupsOf(N) * 16 + 2]);
+        expect(halves).toEqual([0, 2, 2, 4, 4, 4, 6]);
+      });
+    });
+
+    interface Sizes {
+      readonly N: number;
+      readonly C: number;
+      readonly O: number;
+      /** Rows of the weight repeat, in a period that no tile has, so that the formula is quick. Default: they do not. */
+      readonly period?: number;
+    }
+
+    /** Operands of a matmul, whose weight may be a transposed one. With a period, numbers of `in` repeat too, and there is a bias. */
+    function operands(bench: TensorBench, { N, C, O, period = O }: Sizes) {
+      device().reserveWorkspace(fp8MatmulScratch(device(), { N, C, O, gradients: false }));
+      const repeats = period < O;
+      const random = new Random(repeats ? C : N + O);
       const repeated = (count: number, values: Numbers) =>
         new Float32Array(count).map((_, index) => values[index % values.length]!);
-      const x = repeated(N * K, held('fp8', random.normals(100_003, 100)));
-      const inScales = drawScales(N, random);
-      const base = held('fp8', random.normals(period * K, 100));
-      const { elementType } = device();
-      const other = drawPre(N, wide, random);
-      const bias = held(elementType, random.normals(wide));
-      const rowNorm = Math.fround(largestNorm(base, K) * 2 ** -9);
-      const norms = perRow(scaled(x, inScales), K, norm);
-      const narrow = product(scaled(x, inScales), scaled(base, 2 ** -9), { N, K, O: period }, 'nt');
-      const plain = new Float64Array(N * wide).map(
-        (_, i) => narrow[Math.floor(i / wide) * period + ((i % wide) % period)]!,
-      );
-      const linear = plain.map((value, i) => value + bias[i % wide]!);
-
-      const input = bench.tensor('in', [N, K], x, 'fp8');
-      const inScale = bench.floats('inScale', [N], inScales);
-      const weight = bench.tensor('weight', [wide, K], repeated(wide * K, base), 'fp8');
-      const factors = bench.floats('factors', [4], [2 ** -9, rowNorm, rowNorm, largestOf(bias)]);
-      const forward = { in: input, inScale, weight, factors, bias: bench.tensor('bias', [wide], bias) };
+      const x = repeated(N * C, held('fp8', random.normals(Math.min(N * C, 100_003), 100)));
+      const drawn = repeats ? drawScales(N, random) : undefined;
+      const base = held('fp8', random.normals(period * C, 100));
+      // Scales of a block that are smaller than those of the block before.
+      const scales = drawn ?? drawScales(N, random).map((scale, n) => scale / 4 ** (n >> 9));
+      const before = drawPre(N, O, repeats ? random : new Random(5));
+      const biases = held(device().elementType, repeats ? random.normals(O) : new Float32Array(O));
+      const rowNorm = Math.fround(largestNorm(base, C) * 2 ** -9);
+      const norms = perRow(scaled(x, scales), C, norm);
+      const narrow = product(scaled(x, scales), scaled(base, 2 ** -9), { N, K: C, O: period }, 'nt');
+      const plain = new Float64Array(N * O).map((_, i) => narrow[Math.floor(i / O) * period + ((i % O) % period)]!);
+      const [input, inScale] = [bench.tensor('in', [N, C], x, 'fp8'), bench.floats('inScale', [N], scales)];
       const inNorm = bench.floats('inNorm', [N], norms);
-      const blockNorm = bench.floats('inColumnwiseNorm', [blocksOf(N)], largestOfBlocks(norms));
-      const [out, pre] = [bench.tensor('out', [N, wide]), bench.tensor('pre', [N, wide])];
-      const stored = emptyResult(bench, N, wide);
-      const expectNear = (name: string, actual: Numbers, wanted: Numbers, bound: number) => {
-        const [error, worst] = [relativeError(actual, wanted), worstError(actual, wanted)];
-        expect(error <= bound && worst <= 5 * bound, `${name}: relative error ${error}, worst ${worst}`).toBe(true);
+      const inColumnwiseNorm = bench.floats('inColumnwiseNorm', [blocksOf(N)], largestOfBlocks(norms));
+      const weight = bench.tensor('weight', [O, C], repeated(O * C, base), 'fp8');
+      const factors = bench.floats('factors', [4], [2 ** -9, rowNorm, rowNorm, largestOf(biases, 0)]);
+      const bias = repeats ? bench.tensor('bias', [O], biases) : null;
+      return {
+        ...{ plain, linear: plain.map((value, i) => value + biases[i % O]!) },
+        bounds: norms.map((each) => Math.fround(each * rowNorm + largestOf(biases, 0))),
+        ...{ norms, rowNorm, before },
+        forward: { in: input, inScale, inNorm, inColumnwiseNorm, weight, factors, bias },
+        backward: {
+          ...{ dout: input, doutScale: inScale, doutNorm: inNorm, doutColumnwiseNorm: inColumnwiseNorm },
+          ...{ transposed: weight, factors },
+        },
       };
-      const expectStored = (name: string, wanted: Numbers) => {
-        expectNear(`${name} rowwise`, scaled(floats(stored.values), floats(stored.scale)), wanted, 2.7e-2);
-        const copy = scaledColumnwise(floats(stored.columnwise), floats(stored.columnwiseScale), groupsOf(N));
-        // Squares of rows with a smaller scale than their block's are partly subnormal: up to 2.71e-2.
-        expectNear(`${name} columnwise`, copy, columnwise(wanted, N, wide), 2.8e-2);
-      };
+    }
 
+    /**
+     * `actual`, values times scales, is `result` rounded to E4M3: to within half a unit, and the error of the sums. On CPUs few
+     * results are so close to the middle between two numbers that they are rounded to the other.
+     */
+    function expectRounded(name: string, values: Tensor, actual: Numbers, result: Numbers, scales: Numbers): void {
+      const slack = ((isCpu ? 1e-5 : 5e-3) * norm(result)) / Math.sqrt(result.length);
+      const wrong = Array.from(result, (_, index) => index).filter((index) => {
+        const half = Math.max(Math.abs(result[index]!) / 16, scales[index]! * 2 ** -10);
+        return !(Math.abs(actual[index]! - result[index]!) <= half + slack);
+      });
+      expect(wrong, name).toEqual([]);
+      if (!isCpu) return;
+      const bytes = toE4m3(result.map((value, index) => value / scales[index]!));
+      expect(differences(bytesOf(values), bytes).length, `${name}: other bytes`).toBeLessThan(bytes.length / 1000);
+    }
+
+    /** Rows past N are zeros. */
+    function expectPadded(copy: Tensor, N: number, O: number): void {
+      const padding = bytesOf(copy).filter((_, i) => {
+        return Math.floor(i / 16) % groupsOf(N) === groupsOf(N) - 1 && (i & 1) * 8 + ((i >> 1) & 7) >= (N % 16 || 16);
+      });
+      expect(padding).toEqual(new Uint8Array(O * (groupsOf(N) * 16 - N)));
+    }
+
+    const expectNear = (name: string, actual: Numbers, wanted: Numbers, bound: number) => {
+      const [error, worst] = [relativeError(actual, wanted), worstError(actual, wanted)];
+      expect(error <= bound && worst <= 5 * bound, `${name}: relative error ${error}, worst ${worst}`).toBe(true);
+    };
+
+    /** Both copies are `result`, rounded once; of many numbers only the errors are compared. */
+    function expectStored(name: string, stored: ReturnType<typeof emptyResult>, result: Float64Array): void {
+      const [N, O] = stored.values.shape as [number, number];
+      const ones = (length: number) => new Float32Array(length).fill(1);
+      const [rows, turned] = [scaled(floats(stored.values), floats(stored.scale)), columnwise(result, N, O)];
+      const scales = floats(stored.columnwiseScale);
+      const copy = scaledColumnwise(floats(stored.columnwise), scales, groupsOf(N));
+      if (result.length > 2 ** 20) {
+        expectNear(`${name} rowwise`, rows, result, 2.7e-2);
+        // Squares of rows with a smaller scale than their block's are partly subnormal: up to 2.71e-2.
+        expectNear(`${name} columnwise`, copy, turned, 2.8e-2);
+      } else {
+        const blocks = scaledColumnwise(ones(turned.length), scales, groupsOf(N));
+        expectRounded(`${name} rowwise`, stored.values, rows, result, scaled(ones(N * O), floats(stored.scale)));
+        expectRounded(`${name} columnwise`, stored.columnwise, copy, turned, blocks);
+      }
+      expectPadded(stored.columnwise, N, O);
+    }
+
+    // On a GPU also several tiles for each SM one after the other, of a short k and of a long one; on an H100 the long ones take
+    // narrow tiles and wide ones.
+    it.each<Sizes>([
+      { N: 37, C: 64, O: 208 },
+      { N: 549, C: 64, O: 208 },
+      ...(isCpu ? [] : [768, 3072].map((C) => ({ N: 2304, C, O: 3072, period: 56 }))),
+      ...(isCpu ? [] : [{ N: 2304, C: 3072, O: 2688, period: 56 }]),
+    ])('matmuls of $N rows, k $C, $O columns', (sizes) => {
+      using bench = new TensorBench(device());
+      const { N, O } = sizes;
+      const { plain, linear, bounds, norms, rowNorm, before, forward, backward } = operands(bench, sizes);
+      const [out, pre] = [bench.tensor('out', [N, O]), bench.tensor('pre', [N, O])];
       // The rounded result subtracted, bf16 shows the error of the sums alone.
-      const rounded = held(elementType, linear);
-      const residual = bench.tensor(
-        'residual',
-        [N, wide],
-        rounded.map((value) => -value),
-      );
-      fp8Matmul(device(), { out, ...forward, residual });
+      const rounded = held(device().elementType, linear);
+      const negated = rounded.map((value) => -value);
+      fp8MatmulForward(device(), {
+        out,
+        ...forward,
+        ...plainForward,
+        residual: bench.tensor('residual', [N, O], negated),
+      });
       const rest = linear.map((value, i) => value - rounded[i]!);
       const error = distance(floats(out), rest) / norm(linear);
-      console.log(`sums of ${K} products of FP8 have a relative error of ${error.toExponential(2)}`);
+      console.log(`sums of ${sizes.C} products of FP8 have a relative error of ${error.toExponential(2)}`);
       expect(error).toBeLessThan(1e-3);
-      fp8Matmul(device(), { out, ...forward, residual: null });
+      fp8MatmulForward(device(), { out, ...forward, ...plainForward, residual: null });
       expectNear('out', floats(out), linear, 2e-3);
-      const ofForward = forwardTensors(bench, other, wide);
-      const backward = {
-        ...{ dout: input, doutScale: inScale, doutNorm: inNorm, doutColumnwiseNorm: blockNorm },
-        ...{ transposed: weight, factors, ...ofForward },
-      };
-      for (const { name, of, derivative, derivativeBound, ...ops } of activated) {
-        ops.forward(device(), { pre, ...stored, ...forward, inNorm, inColumnwiseNorm: blockNorm });
-        expectStored(name, linear.map(of));
-        ops.backward(device(), { ...stored, ...backward });
+
+      const ofForward = forwardTensors(bench, before, O);
+      // Without the mask, the bias would fill the padding.
+      const infinite = Float32Array.from({ length: O }, (_, index) => [-30, Number.POSITIVE_INFINITY, 2][index % 3]!);
+      const infiniteBias = bench.tensor('bias', [O], infinite);
+      const stored = emptyResult(bench, N, O);
+      for (const { name, of, derivative, boundOf, derivativeBound, ...ops } of activated) {
+        ops.forward(device(), { ...stored, pre, ...forward });
+        expect(floats(stored.scale)).toEqual(bounds.map((bound) => scaleOf(boundOf(bound))));
+        expect(floats(stored.columnwiseScale)).toEqual(largestOfBlocks(floats(stored.scale)));
+        expectStored(name, stored, linear.map(of));
+        expectNear('pre', floats(pre), linear, 2e-3);
+        const rowwiseOnly = [stored.values, stored.scale].map((tensor) => tensor.read());
+        const noCopy = { columnwise: null, columnwiseScale: null, inColumnwiseNorm: null };
+        ops.forward(device(), { ...stored, pre, ...forward, ...noCopy });
+        expect([stored.values, stored.scale].map((tensor) => tensor.read())).toEqual(rowwiseOnly);
+        ops.forward(device(), { ...stored, pre: out, ...forward, bias: infiniteBias });
+        expectPadded(stored.columnwise, N, O);
+
+        ops.backward(device(), { ...stored, ...backward, ...ofForward });
+        expectBackwardScales(stored, norms, ofForward, (scale) => Math.fround(derivativeBound(scale) * rowNorm));
         expectStored(
           `din through ${name}`,
-          plain.map((value, i) => value * derivative(other[i]!)),
+          stored,
+          plain.map((value, index) => value * derivative(before[index]!)),
         );
-        expectBackwardScales(stored, norms, ofForward, (scale) => Math.fround(derivativeBound(scale) * rowNorm));
       }
-      expectNear('pre', floats(pre), linear, 2e-3);
       bench.checkGuards();
+    });
+
+    it('reaches the bound, and saturates past it, in both copies', () => {
+      using bench = new TensorBench(device());
+      const [N, C, O] = [37, 64, 208];
+      const { forward: operandsOfForward } = operands(bench, { N, C, O });
+      const { in: input, inScale, inNorm, inColumnwiseNorm: blockNorm, weight, factors } = operandsOfForward;
+      const stored = emptyResult(bench, N, O);
+      const forward = { ...operandsOfForward, bias: bench.tensor('bias', [O], new Float32Array(O)) };
+      const run = () => activated[0]!.forward(device(), { ...stored, pre: bench.tensor('pre', [N, O]), ...forward });
+      // All elements are as large as the row's largest, and so are the weights': results are the bound itself.
+      input.write(toE4m3(new Float32Array(N * C).fill(448)));
+      const norms = floats(inScale).map((one) => one * 448 * Math.sqrt(C));
+      inNorm.write(norms);
+      blockNorm.write(largestOfBlocks(norms));
+      weight.write(toE4m3(new Float32Array(O * C).fill(256)));
+      factors.write(Float32Array.of(2 ** -9, Math.sqrt(C) / 2, 0, 0));
+      run();
+      expect(floats(stored.values).every((value) => value === 448)).toBe(true);
+      expect(floats(stored.scale)).toEqual(floats(inScale).map((one) => (one * C) / 2));
+      const rows = () => {
+        const scales = floats(stored.columnwiseScale);
+        return rowwise(scaledColumnwise(floats(stored.columnwise), scales, groupsOf(N)), N, O);
+      };
+      expect(rows()).toEqual(scaled(floats(stored.values), floats(stored.scale)));
+      // A smaller bound than the results have, and an infinite one.
+      factors.write(Float32Array.of(2 ** -9, Math.sqrt(C) / 64, 0, 0));
+      run();
+      expect(floats(stored.values).every((value) => value === 448)).toBe(true);
+      const largest = 448 * floats(stored.columnwiseScale)[0]!;
+      expect(Math.max(...rows())).toBe(largest);
+      factors.write(Float32Array.of(2 ** -9, Math.sqrt(C) / 2, 0, Number.POSITIVE_INFINITY));
+      const biases = new Float32Array(O);
+      biases[5] = Number.POSITIVE_INFINITY;
+      biases[6] = Number.NaN;
+      forward.bias = bench.tensor('bias', [O], biases);
+      run();
+      for (const copy of [floats(stored.values), rowwise(floats(stored.columnwise), N, O)]) {
+        expect([...new Set(copy.filter((_, index) => index % O === 5))]).toEqual([448]);
+        expect([...new Set(copy.filter((_, index) => index % O === 6))]).toEqual([Number.NaN]);
+        expect([...new Set(copy.filter((_, index) => index % O === 7))]).toEqual([0]);
+      }
+      const expectInfinite = () => {
+        const scales = [...floats(stored.scale), ...floats(stored.columnwiseScale)];
+        expect(scales.every((one) => one === 2 ** 120)).toBe(true);
+      };
+      expectInfinite();
+      // A finite bound whose square is not.
+      factors.write(Float32Array.of(2 ** -9, 2 ** 70, 0, 0));
+      forward.bias = bench.tensor('bias', [O], new Float32Array(O));
+      activated[1]!.forward(device(), { ...stored, pre: null, ...forward });
+      expectInfinite();
+      expect(floats(stored.values).every((value) => value === 0)).toBe(true);
+      bench.checkGuards();
+    });
+
+    // 20.5 becomes 20 rowwise; in units of 8, the smallest of the columnwise copy, 20.5 is nearer to 3, and 20 would be rounded to 2.
+    // ReLU's 4.5 squared is 20.25. Norms and factors are such that the scales are 1 and 4096.
+    it.each([
+      { ...activated[0]!, weights: [20, 0.5], rowNorm: 448, blockNorm: 4096, at: 100 },
+      { ...activated[1]!, weights: [4, 0.5], rowNorm: 20, blockNorm: 64, at: 0.5 },
+    ])('rounds each copy of $name once, and keeps NaN in its row', ({ forward, backward, ...own }) => {
+      using bench = new TensorBench(device());
+      const [N, C] = [21, 16];
+      device().reserveWorkspace(fp8MatmulScratch(device(), { N, C, O: C, gradients: false }));
+      const x = Float32Array.from({ length: N * C }, (_, index) => (index % C < 2 ? 1 : 0));
+      x.fill(0, 17 * C, 18 * C);
+      x[3 * C] = Number.NaN;
+      const scale = new Float32Array(N).fill(1);
+      scale[17] = 4096;
+      const weightOf = (weights: readonly number[]) =>
+        bench.tensor(
+          'weight',
+          [C, C],
+          Float32Array.from({ length: C * C }, (_, index) => weights[index % C] ?? 0),
+          'fp8',
+        );
+      const [input, inScale] = [bench.tensor('in', [N, C], x, 'fp8'), bench.floats('inScale', [N], scale)];
+      const inNorm = bench.floats('inNorm', [N], new Float32Array(N).fill(1));
+      const factors = bench.floats('factors', [4], [1, own.rowNorm, 300, 0]);
+      const stored = emptyResult(bench, N, C);
+      const expectOnce = () => {
+        const wanted = (value: number) =>
+          Float32Array.from({ length: N * C }, (_, index) => {
+            const row = Math.floor(index / C);
+            return row === 3 ? Number.NaN : row === 17 ? 0 : value;
+          });
+        expect(floats(stored.values)).toEqual(wanted(20));
+        expect(rowwise(floats(stored.columnwise), N, C)).toEqual(Float64Array.from(wanted(3 * 2 ** -9)));
+        expect(floats(stored.columnwiseScale)).toEqual(Float32Array.of(4096));
+      };
+      forward(device(), {
+        ...{ ...stored, pre: bench.tensor('pre', [N, C]), in: input, inScale, inNorm },
+        inColumnwiseNorm: bench.floats('inColumnwiseNorm', [1], [own.blockNorm]),
+        ...{ weight: weightOf(own.weights), factors, bias: null },
+      });
+      expectOnce();
+      const through = (pre: number) =>
+        backward(device(), {
+          ...{ ...stored, dout: input, doutScale: inScale, doutNorm: inNorm },
+          doutColumnwiseNorm: bench.floats('doutColumnwiseNorm', [1], [4096]),
+          ...{ transposed: weightOf([20, 0.5]), factors },
+          ...forwardTensors(bench, new Float32Array(N * C).fill(pre), C),
+        });
+      through(own.at);
+      expectOnce();
+      through(Number.NaN);
+      expect([...floats(stored.values), ...rowwise(floats(stored.columnwise), N, C)].every(Number.isNaN)).toBe(true);
+      bench.checkGuards();
+    });
+
+    it('takes the columnwise tensors together, or none of them', () => {
+      using bench = new TensorBench(device());
+      const [N, C, O] = [37, 64, 208];
+      const { forward } = operands(bench, { N, C, O });
+      const stored = { ...emptyResult(bench, N, O), pre: bench.tensor('pre', [N, O]) };
+      const args = { out: null, ...stored, ...forward, residual: null };
+      const native = Object.entries(args).map(([name, tensor]) => [name, tensor?.pointer ?? null]);
+      const sizes = { N, C, O, activation: GPT2_ACTIVATION.GPT2_GELU };
+      for (const [missing, wrong] of [
+        [['columnwise'], 'columnwiseScale'],
+        [['columnwiseScale'], 'columnwiseScale'],
+        [['inColumnwiseNorm'], 'inColumnwiseNorm'],
+        [['columnwise', 'inColumnwiseNorm'], 'columnwiseScale'],
+      ] as const) {
+        const nulls = Object.fromEntries(missing.map((name) => [name, null]));
+        const refused = `expected both ${wrong} and columnwise, or neither`;
+        expect(() => fp8MatmulForward(device(), { ...args, ...sizes, ...nulls })).toThrow(refused);
+        expect(() =>
+          device().call('fp8MatmulForward', { ...Object.fromEntries(native), ...sizes, ...nulls } as never),
+        ).toThrow(
+          refused.replace(
+            wrong,
+            wrong.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+          ),
+        );
+      }
+    });
+
+    describe('gradients of weights', () => {
+      const sizes = { N: 1102, C: 48, O: 80 };
+      /** Rows in FP8, and their columnwise copy. */
+      function drawn(bench: TensorBench, name: string, random: Random, C: number) {
+        const { N } = sizes;
+        const values = held('fp8', random.normals(N * C, 100));
+        const scales = drawScales(N, random).map((scale, n) => scale / 4 ** (n >> 9));
+        const copy = emptyCopy(bench, N, C);
+        fp8Transpose(device(), {
+          ...{ ...copy, values: bench.tensor(name, [N, C], values, 'fp8'), scale: bench.floats('scale', [N], scales) },
+          norm: bench.floats('norm', [N]),
+        });
+        return { rows: scaled(values, scales), ...copy };
+      }
+
+      function operation(bench: TensorBench) {
+        const { N, C, O } = sizes;
+        device().reserveWorkspace(fp8MatmulScratch(device(), { N, C, O, gradients: true }));
+        const random = new Random(6);
+        const [dout, input] = [drawn(bench, 'dout', random, O), drawn(bench, 'in', random, C)];
+        const dweight = bench.tensor('dweight', [O, C], undefined, device().gradientType);
+        const tensors = {
+          ...{ dweight, dbias: bench.floats('dbias', [O]) },
+          ...{ dout: dout.columnwise, doutScale: dout.columnwiseScale },
+          ...{ in: input.columnwise, inScale: input.columnwiseScale, N, accumulate: false },
+        };
+        return { dout, input, tensors };
+      }
+
+      // A copy rounds only values that are small for their block.
+      it('is that of the rows', () => {
+        using bench = new TensorBench(device());
+        const { dout, input, tensors } = operation(bench);
+        const { N, C, O } = sizes;
+        fp8MatmulBackwardWeight(device(), tensors);
+        const dweight = product(dout.rows, input.rows, { N: O, K: N, O: C }, 'tn');
+        expect(relativeError(floats(tensors.dweight), dweight)).toBeLessThan(isCpu ? 2e-4 : 2.5e-3);
+        expect(relativeError(floats(tensors.dbias), columnSums(dout.rows, O))).toBeLessThan(2e-4);
+        bench.checkGuards();
+      });
+
+      it('is NaN where an operand is', () => {
+        using bench = new TensorBench(device());
+        const { dout, input, tensors } = operation(bench);
+        const { C, O } = sizes;
+        // Row 0 of column 5, row 1100 of column 7.
+        const width = groupsOf(sizes.N) * 16;
+        const put = (tensor: Tensor, index: number) => {
+          const bytes = bytesOf(tensor);
+          bytes[index] = 0x7f;
+          tensor.write(bytes);
+        };
+        put(dout.columnwise, 5 * width);
+        put(input.columnwise, 7 * width + Math.floor(1100 / 16) * 16 + 2 * ((1100 % 16) % 8) + 1);
+        fp8MatmulBackwardWeight(device(), tensors);
+        const isWanted = (value: number, index: number) =>
+          Number.isNaN(value) === (Math.floor(index / C) === 5 || index % C === 7);
+        expect(floats(tensors.dweight).every(isWanted)).toBe(true);
+        expect(floats(tensors.dbias).map((value, o) => Number(Number.isNaN(value) === (o === 5)))).toEqual(
+          new Float32Array(O).fill(1),
+        );
+        bench.checkGuards();
+      });
+
+      // Tiles for each SM several times over; gradients in fp32 show the error of the sums alone.
+      it.skipIf(isCpu)('of many tiles (CUDA only)', () => {
+        using accumulating = Device.open({ kind, dtype: 'fp8', accumulates: true });
+        using bench = new TensorBench(accumulating);
+        const [N, C, O] = [2008, 784, 6160];
+        accumulating.reserveWorkspace(fp8MatmulScratch(accumulating, { N, C, O, gradients: true }));
+        const random = new Random(10);
+        const base = held('fp8', random.normals(100_003, 100));
+        const copyOf = (name: string, width: number) => {
+          const rows = Float32Array.from({ length: N * width }, (_, index) => base[index % base.length]!);
+          const scales = drawScales(blocksOf(N), random);
+          const copy = bench.tensor(name, [width, groupsOf(N), 16], columnwise(rows, N, width), 'fp8');
+          const perRow = Float32Array.from({ length: N }, (_, n) => scales[n >> 9]!);
+          return { copy, scale: bench.floats('scale', [blocksOf(N)], scales), rows: scaled(rows, perRow) };
+        };
+        const [dout, input] = [copyOf('dout', O), copyOf('in', C)];
+        const [dweight, dbias] = [bench.floats('dweight', [O, C]), bench.floats('dbias', [O])];
+        // Every 61st row of the weight, which is in each of its tiles.
+        const picked = Array.from({ length: Math.ceil(O / 61) }, (_, index) => index * 61);
+        const of = (from: Numbers, rows: number, width: number, pick: (row: number, column: number) => number) =>
+          Float64Array.from({ length: rows * width }, (_, i) => from[pick(Math.floor(i / width), i % width)]!);
+        const douts = of(dout.rows, N, picked.length, (n, column) => n * O + picked[column]!);
+        const wanted = product(douts, input.rows, { N: picked.length, K: N, O: C }, 'tn');
+        const biases = columnSums(dout.rows, O);
+        const operands = { dout: dout.copy, doutScale: dout.scale, in: input.copy, inScale: input.scale, N };
+        for (const [accumulate, times] of [
+          [false, 1],
+          [true, 2],
+        ] as const) {
+          fp8MatmulBackwardWeight(accumulating, { dweight, dbias, ...operands, accumulate });
+          const all = floats(dweight);
+          const actual = of(all, picked.length, C, (row, column) => picked[row]! * C + column);
+          const error = relativeError(
+            actual,
+            wanted.map((value) => times * value),
+          );
+          console.log(`sums of ${N} products of FP8, ${times} times: a relative error of ${error.toExponential(2)}`);
+          expect(error).toBeLessThan(1e-3);
+          const biasError = relativeError(
+            floats(dbias),
+            biases.map((value) => times * value),
+          );
+          // Tensor cores sum these too.
+          expect(biasError).toBeLessThan(1e-3);
+        }
+        bench.checkGuards();
+      });
     });
   },
   { dtypes: ['fp8'] },

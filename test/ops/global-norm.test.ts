@@ -11,7 +11,7 @@ function normAndClip(bench: TensorBench, matrices: Tensor, vectors: Tensor, maxN
   const { device } = bench;
   device.reserveWorkspace(globalNormScratch(device, { matrixCount: matrices.count, vectorCount: vectors.count }));
   const step = bench.tensor('step', [GPT2_STEP.GPT2_STEP_SIZE]);
-  globalNorm(device, { step, matrices, vectors, maxNorm });
+  globalNorm(device, { step, matrices, vectors, communicator: null, maxNorm });
   return { norm: floats(step)[GPT2_STEP.GPT2_STEP_NORM]!, clip: floats(step)[GPT2_STEP.GPT2_STEP_CLIP]! };
 }
 
@@ -26,7 +26,7 @@ describeBackends('global-norm', (device) => {
     const [matrices, vectors] = [random.normals(count, scale), random.normals(91, 2 * scale)];
     const { norm, clip } = normAndClip(
       bench,
-      bench.tensor('matrices', [count], matrices),
+      bench.tensor('matrices', [1, count], matrices),
       bench.tensor('vectors', [91], vectors),
       maxNorm,
     );
@@ -42,7 +42,7 @@ describeBackends('global-norm', (device) => {
     const count = 5_000_003;
     const random = new Random(1);
     const values = Float32Array.from({ length: count }, () => random.uniform() * 1e-3);
-    const matrices = bench.tensor('matrices', [count], values);
+    const matrices = bench.tensor('matrices', [1, count], values);
     const vectors = bench.tensor('vectors', [1], new Float32Array(1));
     let sum = 0;
     for (const value of values) sum += value * value;
@@ -67,7 +67,7 @@ describeBackends('global-norm', (device) => {
   ])('says whether the step updates: %s', (_, loss, gradient, lossLimit, normLimit, after, before, updated) => {
     using bench = new TensorBench(device());
     device().reserveWorkspace(globalNormScratch(device(), { matrixCount: 5, vectorCount: 3 }));
-    const matrices = bench.tensor('matrices', [5], new Float32Array(5).fill(gradient));
+    const matrices = bench.tensor('matrices', [1, 5], new Float32Array(5).fill(gradient));
     const vectors = bench.tensor('vectors', [3], new Float32Array(3));
     const block = new Float32Array(GPT2_STEP.GPT2_STEP_SIZE);
     block[GPT2_STEP.GPT2_STEP_LOSS] = loss;
@@ -76,7 +76,7 @@ describeBackends('global-norm', (device) => {
     block[GPT2_STEP.GPT2_STEP_AFTER_UPDATE] = after;
     block[GPT2_STEP.GPT2_STEP_UPDATED] = before;
     const step = bench.tensor('step', [GPT2_STEP.GPT2_STEP_SIZE], block);
-    globalNorm(device(), { step, matrices, vectors, maxNorm: 1 });
+    globalNorm(device(), { step, matrices, vectors, communicator: null, maxNorm: 1 });
     expect(floats(step)[GPT2_STEP.GPT2_STEP_UPDATED]).toBe(updated);
   });
 });

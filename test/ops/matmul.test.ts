@@ -1,5 +1,6 @@
 // The linear layer in its three directions: against sums in double, against its own differences, at ragged sizes.
 import { expect, it } from 'vitest';
+import { GPT2_ACTIVATION } from '../../src/native/bindings.generated.ts';
 import type { Tensor } from '../../src/native/tensor.ts';
 import { floats, Random } from '../../src/ops/cases/case-numbers.ts';
 import {
@@ -23,6 +24,10 @@ const sizes = [
   { N: 5, C: 1031, O: 17 },
   { N: 257, C: 48, O: 96 },
 ];
+
+const activation = GPT2_ACTIVATION.GPT2_NO_ACTIVATION;
+const forward = { pre: null, residual: null, activation };
+const backward = { pre: null, activated: null, activation };
 
 function setUp(bench: TensorBench, { N, C, O }: { N: number; C: number; O: number }) {
   const random = new Random(N * 1000 + C * 10 + O);
@@ -48,10 +53,10 @@ describeBackends('matmul', (device) => {
         const [n, o] = [Math.floor(index / O), index % O];
         return dot(x.subarray(n * C, (n + 1) * C), w.subarray(o * C, (o + 1) * C)) + (withBias ? b[o]! : 0);
       });
-    matmulForward(device(), { out, in: input, weight, bias });
+    matmulForward(device(), { out, in: input, weight, bias, ...forward });
     // A sum of C products in fp32 is off by about sqrt(C) half-ulps: 2e-6 at C = 1031.
     expectClose('out', floats(out), wanted(true), 5e-6);
-    matmulForward(device(), { out, in: input, weight, bias: null });
+    matmulForward(device(), { out, in: input, weight, bias: null, ...forward });
     expectClose('out without bias', floats(out), wanted(false), 5e-6);
     bench.checkGuards();
   });
@@ -60,7 +65,7 @@ describeBackends('matmul', (device) => {
     using bench = new TensorBench(device());
     const { in: input, weight, dout, din: dinput, random } = setUp(bench, { N, C, O });
     const [x, w, d] = [floats(input), floats(weight), floats(dout)];
-    matmulBackwardInput(device(), { din: dinput, dout, weight });
+    matmulBackwardInput(device(), { din: dinput, dout, weight, ...backward });
     const dx = Float64Array.from({ length: N * C }, (_, index) => {
       const [n, c] = [Math.floor(index / C), index % C];
       let sum = 0;
@@ -117,12 +122,12 @@ describeBackends('matmul', (device) => {
       bench.tensor('result', shape),
     ) as [Tensor, Tensor, Tensor, Tensor];
     const loss = () => {
-      matmulForward(device(), { out, in: input, weight, bias });
+      matmulForward(device(), { out, in: input, weight, bias, ...forward });
       return dot(floats(out), floats(dout));
     };
     loss();
     expectClose('out', floats(out), get('out').values);
-    matmulBackwardInput(device(), { din: dinput, dout, weight });
+    matmulBackwardInput(device(), { din: dinput, dout, weight, ...backward });
     expectClose('din', floats(dinput), get('din').values);
     matmulBackwardWeight(device(), { dweight, dbias: bias && dbias, dout, in: input, accumulate: false });
     expectClose('dweight', floats(dweight), get('dweight').values);
@@ -136,11 +141,28 @@ describeBackends('matmul', (device) => {
     bench.checkGuards();
   });
 
+  it('refuses tensors that the activation does not take', () => {
+    using bench = new TensorBench(device());
+    const { in: input, weight, bias, dout, din: dinput, out } = setUp(bench, { N: 3, C: 5, O: 7 });
+    const call = (args: object) => () => matmulForward(device(), { out, in: input, weight, bias, ...forward, ...args });
+    const { GPT2_GELU, GPT2_RELU_SQUARED } = GPT2_ACTIVATION;
+    expect(call({ pre: dout })).toThrow('expected pre exactly where activation == 1, got activation = 0');
+    expect(call({ activation: GPT2_GELU })).toThrow('expected pre exactly where activation == 1, got activation = 1');
+    expect(call({ activation: GPT2_RELU_SQUARED, residual: dout })).toThrow(
+      'expected residual only where activation == 0',
+    );
+    expect(call({ activation: 3 })).toThrow('expected activation >= 0 && activation <= 2, got activation = 3');
+    const through = { ...backward, activation: GPT2_RELU_SQUARED };
+    expect(() => matmulBackwardInput(device(), { din: dinput, dout, weight, ...through })).toThrow(
+      'matmul_backward_input: expected activated exactly where activation == 2, got activation = 2',
+    );
+  });
+
   it('names the dimension that disagrees', () => {
     using bench = new TensorBench(device());
     const { in: input, weight } = setUp(bench, { N: 3, C: 5, O: 7 });
     const out = bench.tensor('out', [3, 8]);
-    expect(() => matmulForward(device(), { out, in: input, weight, bias: null })).toThrow(
+    expect(() => matmulForward(device(), { out, in: input, weight, bias: null, ...forward })).toThrow(
       'matmul_forward: out [N,O] has O = 8, but weight has O = 7',
     );
   });

@@ -6,8 +6,8 @@ import {
   contracts,
   muonMomentum,
   muonUpdate,
+  newtonSchulzScratch,
   normalizeMatrices,
-  normalizeMatricesScratch,
 } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { TensorBench } from '../support/tensors.ts';
@@ -34,8 +34,8 @@ describeBackends('muon', (device) => {
 
   it('divides a matrix of zeros by eps, and its neighbour by its norm', () => {
     using bench = new TensorBench(device());
-    const matrices = bench.tensor('matrices', [2, 4], [0, 0, 0, 0, 3, 0, 0, 4]);
-    device().reserveWorkspace(normalizeMatricesScratch(device(), { M: 2, count: 4 }));
+    const matrices = bench.tensor('matrices', [2, 1, 4], [0, 0, 0, 0, 3, 0, 0, 4]);
+    device().reserveWorkspace(newtonSchulzScratch(device(), { M: 2, R: 1, K: 4 }));
     normalizeMatrices(device(), { matrices, margin: 1, eps: 1e-7 });
     const [zeros, other] = [floats(matrices).subarray(0, 4), floats(matrices).subarray(4)];
     expect([...zeros]).toEqual([0, 0, 0, 0]);

@@ -27,6 +27,7 @@ import { loadOptimizer, loadWeights } from '../../src/weights/checkpoint/read-ch
 import { writeCheckpoint } from '../../src/weights/checkpoint/write.ts';
 import { openSafetensors } from '../../src/weights/files/safetensors.ts';
 import { manifestFields } from '../checkpoint/trained-model.ts';
+import { moduleLoader, programOf } from '../support/built.ts';
 import { workplace } from '../support/cli.ts';
 import { drawnModel } from '../support/tiny-model.ts';
 import { GradientSum } from './gradient-sum.ts';
@@ -145,8 +146,9 @@ describe('two optimizers', () => {
 
 describe('ranks', () => {
   const processes: ChildProcess[] = [];
-  beforeAll(() => {
-    const start = () => fork(new URL('rank.ts', import.meta.url), { execArgv: ['--import', 'tsx'] });
+  beforeAll(async () => {
+    const program = await programOf(join(import.meta.dirname, 'rank.ts'));
+    const start = () => fork(program, { execArgv: moduleLoader });
     processes.push(...Array.from({ length: 3 }, start));
   });
   afterAll(() => {

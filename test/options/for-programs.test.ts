@@ -15,7 +15,6 @@ import {
   readHellaswag,
   resolveWeights,
   StoppedError,
-  selectDevice,
   train,
 } from '../../src/index.ts';
 import { workplace } from '../support/cli.ts';
@@ -44,84 +43,68 @@ const measure = (sequence: number) => {
   return evaluate(model, { shards: shards(), tokenizer: 'gpt2', batch: 1, sequence });
 };
 
-const cases: Record<string, [work: () => unknown, message: string | RegExp]> = {
-  'findShards: no such folder': [
-    () => findShards(place.path('dat'), 'train'),
-    /dat does not exist; did you mean .*data\?$/,
-  ],
-  'findShards: no such folder, and no other': [
-    () => findShards(place.path('alone/no'), 'train'),
+const cases: [message: string | RegExp, work: () => unknown][] = [
+  [/dat does not exist; did you mean .*data\?$/, () => findShards(place.path('dat'), 'train')],
+  [
     /alone\/no does not exist; name another(, such as .*)?, or make it: `(npm run|npx gpt2) prepro .*--out .*alone\/no`$/,
+    () => findShards(place.path('alone/no'), 'train'),
   ],
-  'findShards: the default folder': [
-    () => findShards('data/own-source-of-tests/../tinystories', 'train'),
+  [
     /^there is no data in .*tinystories: run `(npm run|npx gpt2) prepro tinystories`, or name another folder$/,
+    () => findShards('data/own-source-of-tests/../tinystories', 'train'),
   ],
-  'findShards: a file': [
-    () => findShards(place.path('a.txt'), 'train'),
+  [
     /a\.txt cannot be read as a folder of token shards: .*; name another$/,
+    () => findShards(place.path('a.txt'), 'train'),
   ],
-  'resolveWeights: a size': [
-    () => resolveWeights('gpt2'),
+  [
     'gpt2 is a size of new models and has no weights; the pretrained GPT-2 of this size is openai-community/gpt2',
+    () => resolveWeights('gpt2'),
   ],
-  'exportModel: a size': [
-    () => exportModel({ model: 'd6', format: 'hf', out: place.path('new') }),
+  [
     'd6 is a size of new models and has no weights; name a trained model',
+    () => exportModel({ model: 'd6', format: 'hf', out: place.path('new') }),
   ],
-  'exportModel: a dtype that a format lacks': [
-    () => exportModel({ model: 'd6', format: 'llmc', dtype: 'fp16', out: place.path('new') }),
+  [
     'format llmc writes fp32 or bf16, not fp16: give another dtype',
+    () => exportModel({ model: 'd6', format: 'llmc', dtype: 'fp16', out: place.path('new') }),
   ],
-  'exportModel: a file that exists': [
-    () => exportModel({ model: 'd6', format: 'gguf', out: place.path('a.txt') }),
+  [
     /a\.txt already exists: name another path as out, or remove it$/,
+    () => exportModel({ model: 'd6', format: 'gguf', out: place.path('a.txt') }),
   ],
-  'prepareText: validation': [
-    () => text({ division: { ...division, validation: 1 } }),
-    'validation takes a number over 0 and under 1, not 1',
-  ],
-  'prepareText: separator': [
-    () => text({ format: { kind: 'text', separator: '' } }),
+  ['validation takes a number over 0 and under 1, not 1', () => text({ division: { ...division, validation: 1 } })],
+  [
     'separator takes a text, not "": leave it out if a file is a document',
+    () => text({ format: { kind: 'text', separator: '' } }),
   ],
-  'prepareText: another data set': [
-    () => text({}),
-    /random_train\.bin, which belongs to .*: name another folder with the option out$/,
-  ],
-  'prepareText: tokenizer': [
-    () => text({ tokenizer: 'gpt4' }),
+  [/random_train\.bin, which belongs to .*: name another folder with the option out$/, () => text({})],
+  [
     /^tokenizer takes gpt2, bytes, char, a tokenizer\.json or a folder that has one, not "gpt4"$/,
+    () => text({ tokenizer: 'gpt4' }),
   ],
-  'selectDevice: an unknown name': [() => selectDevice('gpu'), 'device takes auto, cpu, cuda or cuda:N, not "gpu"'],
-  'openLoader: too large a batch': [() => load(1000, 64), /sequences of 64; the largest batch that fits is \d+$/],
-  'openLoader: too long a sequence': [
-    () => load(1, 5001),
-    /too few for a sequence of 5001; sequence must be under 5000$/,
-  ],
-  'evaluate: over the context': [
-    () => measure(65),
-    "sequence 65 is over the model's context of 64 positions; take a shorter sequence",
-  ],
-  'readHellaswag: no file': [
-    () => readHellaswag(place.path('none.bin'), { sequence: 64, vocabularySize: 50257 }),
+  [/sequences of 64; the largest batch that fits is \d+$/, () => load(1000, 64)],
+  [/too few for a sequence of 5001; sequence must be under 5000$/, () => load(1, 5001)],
+  ["sequence 65 is over the model's context of 64 positions; take a shorter sequence", () => measure(65)],
+  [
     /^there are no questions in .*none\.bin: run `(npm run|npx gpt2) prepro hellaswag`, or name a file$/,
+    () => readHellaswag(place.path('none.bin'), { sequence: 64, vocabularySize: 50257 }),
   ],
-  'createModel: heads': [
-    () => createModel({} as Device, { ...small, heads: 3 }, { B: 1, T: 8, purpose: 'inference' }),
+  [
     'channels 16 are not divisible by heads 3; give heads that divide channels',
+    () => createModel({} as Device, { ...small, heads: 3 }, { B: 1, T: 8, purpose: 'inference' }),
   ],
-  'train: an option of a preset': [
-    () => train({ preset: 'shakespeare-laptop', data: place.path('data'), steps: 20 }),
+  [
     'warmup 100 is over steps 20; take a shorter warmup (from preset shakespeare-laptop: warmup 100)',
+    () => train({ preset: 'shakespeare-laptop', data: place.path('data'), steps: 20 }),
   ],
-  'prepareDataset: from': [
-    () => prepareDataset('own-source', { from: 'x' }),
+  [
     'own-source takes no from: leave it out, its files come with the package',
+    () => prepareDataset('own-source', { from: 'x' }),
   ],
-};
+];
 
-it.each(Object.entries(cases))('%s', async (_, [work, message]) => {
+it.each(cases)('%s', async (message, work) => {
   const error = await Promise.resolve()
     .then(work)
     .catch((error: unknown) => error as Error);

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { UsageError } from '../../src/base/errors.ts';
 import { speakFlags } from '../../src/base/wording.ts';
 import * as api from '../../src/index.ts';
+import { runPresetNames } from '../../src/options/presets.ts';
 import { flagOf } from '../../src/options/row.ts';
 import { type OptionName, optionRows } from '../../src/options/table.ts';
 import { tinyModel, wordsOf, workplace } from '../support/cli.ts';
@@ -64,6 +65,7 @@ const rows: Row[] = [
     '--val-steps 2 --val-tokens all',
   ],
   [{ resume: 'yes' }, 'resume takes true, false or auto, not "yes"'],
+  [{ preset: 'laptop' }, `preset takes one of ${runPresetNames.join(', ')}, not "laptop"`, '--preset laptop'],
   [{ data: '' }, 'data takes a text, not ""', "--data ''"],
 ];
 
@@ -111,158 +113,82 @@ it('errors of train() name options, and commands as they are typed', async () =>
 
 /** A value of each type that functions of the API take, none of which is used. */
 const object = {} as never;
-const calls: [name: string, message: string, call: () => unknown][] = [
-  [
-    'train, hooks',
-    'there is no option "onevents"; did you mean "onEvent"?',
-    () => api.train({}, { onevents: 1 } as never),
-  ],
-  ['train, signal', 'signal takes an object, not 3', () => api.train({}, { signal: 3 } as never)],
-  ['train, nothing', 'options takes an object, not undefined', () => api.train(undefined as never)],
-  ['Device.open', 'kind takes one of cpu, cuda, not "gpu"', () => api.Device.open({ kind: 'gpu' } as never)],
-  [
-    'Device.open',
-    'threads takes a whole number from 0 to 1024, not "2"',
-    () => api.Device.open({ kind: 'cpu', threads: '2' } as never),
-  ],
-  ['selectDevice', 'device takes auto, cpu, cuda or cuda:N, not "tpu"', () => api.selectDevice('tpu')],
-  [
-    'openLoader',
-    'seed takes a whole number from 0 to 4294967295, not undefined',
-    () => api.openLoader({ shards: [], batch: 1, sequence: 1, order: 'file', vocabularySize: 8 } as never),
-  ],
-  [
-    'openLoader',
-    'there is no option "seq"; the options are shards, batch, sequence, order, seed, vocabularySize, rank, ranks',
+const calls: Record<string, () => unknown> = {
+  'train, hooks refuses: there is no option "onevents"; did you mean "onEvent"?': () =>
+    api.train({}, { onevents: 1 } as never),
+  'train, signal refuses: signal takes an object, not 3': () => api.train({}, { signal: 3 } as never),
+  'train, nothing refuses: options takes an object, not undefined': () => api.train(undefined as never),
+  'Device.open refuses: kind takes one of cpu, cuda, not "gpu"': () => api.Device.open({ kind: 'gpu' } as never),
+  'Device.open refuses: threads takes a whole number from 0 to 1024, not "2"': () =>
+    api.Device.open({ kind: 'cpu', threads: '2' } as never),
+  'selectDevice refuses: device takes auto, cpu, cuda or cuda:N, not "tpu"': () => api.selectDevice('tpu'),
+  'openLoader refuses: seed takes a whole number from 0 to 4294967295, not undefined': () =>
+    api.openLoader({ shards: [], batch: 1, sequence: 1, order: 'file', vocabularySize: 8 } as never),
+  'openLoader refuses: there is no option "seq"; the options are shards, batch, sequence, order, seed, vocabularySize, rank, ranks':
     () => api.openLoader({ shards: [], seq: 1 } as never),
-  ],
-  [
-    'createModel',
-    'there is no option "recompte"; did you mean "recompute"?',
-    () =>
-      api.createModel(object, api.presetConfig('d6')!, { B: 1, T: 8, purpose: 'inference', recompte: 'gelu' } as never),
-  ],
-  [
-    'createModel',
-    'heads takes a whole number of at least 1, not undefined',
-    () => api.createModel(object, { layers: 1, channels: 8 } as never, object),
-  ],
-  [
-    'KeyValueCache',
-    'texts takes a whole number of at least 1, not 0',
-    () => new api.KeyValueCache(object, { texts: 0, window: 8 }),
-  ],
-  [
-    'Trainer',
-    'gradientClip takes a number of at least 0, not undefined',
-    () =>
-      new api.Trainer(object, {
-        batch: 1,
-        sequence: 8,
-        accumulation: 1,
-        optimizer: new api.AdamW({ weightDecay: 0 }),
-      } as never),
-  ],
-  ['AdamW', 'weightDecay takes a number of at least 0, not -1', () => new api.AdamW({ weightDecay: -1 })],
-  [
-    'evaluate',
-    'batch takes a whole number of at least 1, not "4"',
-    () => api.evaluate(object, { shards: [], tokenizer: 'gpt2', batch: '4', sequence: 8 } as never),
-  ],
-  [
-    'evaluate',
-    'there is no option "batches"; did you mean "tokens"?',
-    () => api.evaluate(object, { shards: [], batch: 4, sequence: 8, batches: 2 } as never),
-  ],
-  [
-    'scoreHellaswag',
-    'sequence takes a whole number of at least 1, not 0.5',
-    () => api.scoreHellaswag(object, object, { batch: 1, sequence: 0.5 }),
-  ],
-  [
-    'readHellaswag',
-    'there is no option "squence"; did you mean "sequence"?',
-    () => api.readHellaswag('none', { squence: 1 } as never),
-  ],
-  ...[-1, 1.5, 50257, '5', null].map((id): (typeof calls)[number] => [
-    'decode',
-    `${JSON.stringify(id)} is no token of the vocabulary of 50257; give whole numbers from 0 to 50256`,
-    () => api.decode([15496, id as number]),
-  ]),
-  [
-    'decode',
-    '257 is no token of the vocabulary of 257; give whole numbers from 0 to 256',
-    () => api.decode([257], api.tokenizerNamed('bytes')),
-  ],
-  ['encode', 'text takes a text, not 5', () => api.encode(5 as never)],
-  [
-    'initializeWeights',
-    'seed takes a whole number from 0 to 4294967295, not -1',
-    () => api.initializeWeights(object, -1),
-  ],
-  ['generateText', 'prompt takes a text, not undefined', () => api.generateText(object, undefined as never)],
-  [
-    'generateText',
-    'there is no option "topk"; did you mean "topK"?',
-    () => api.generateText(object, '', { topk: 2 } as never),
-  ],
-  [
-    'meanLoss',
-    'batches takes a whole number of at least 1, not 0',
-    () => api.meanLoss(object, { batch: 1, sequence: 8, batches: 0 }, object),
-  ],
-  [
-    'generate',
-    'topP takes a number from 0 to 1, not 2',
-    () => api.generate(object, { prompts: [], tokens: 1, seed: 1, topP: 2 }).next(),
-  ],
-  [
-    'generate',
-    'there is no option "topk"; did you mean "topK"?',
-    () => api.generate(object, { prompts: [], tokens: 1, seed: 1, topk: 2 } as never).next(),
-  ],
-  [
-    'exportModel',
-    'format takes one of hf, llmc, gguf, not "onnx"',
-    () => api.exportModel({ model: 'none', format: 'onnx', out: 'x' } as never),
-  ],
-  [
-    'prepareDataset',
-    'there is no option "overwite"; did you mean "overwrite"?',
-    () => api.prepareDataset('own-source', { overwite: true } as never),
-  ],
-  [
-    'prepareText',
-    'shardTokens takes a whole number from 1 to 2147483647, not "9"',
-    () =>
-      api.prepareText([], {
-        out: 'x',
-        format: { kind: 'text' },
-        division: { prefix: 'x', shardTokens: '9', validation: 0.1 },
-      } as never),
-  ],
-  [
-    'prepareText',
-    'kind takes one of text, jsonl, not "csv"',
-    () => api.prepareText([], { out: 'x', format: { kind: 'csv' }, division: object } as never),
-  ],
-  [
-    'findInputs',
-    'role takes one of split, train, val, not "test"',
-    () => api.findInputs([], { role: 'test' } as never),
-  ],
-  [
-    'writeCheckpoint',
-    'step takes a whole number of at least 0, not -1',
-    () => api.writeCheckpoint({ folder: 'x', step: -1, manifest: object, model: object, optimizer: object }),
-  ],
-  [
-    'compareSeries',
-    'tolerance takes a number of at least 0, not NaN',
-    () => api.compareSeries(object, object, Number.NaN),
-  ],
-];
+  'createModel refuses: there is no option "recompte"; did you mean "recompute"?': () =>
+    api.createModel(object, api.presetConfig('d6')!, { B: 1, T: 8, purpose: 'inference', recompte: 'gelu' } as never),
+  'createModel refuses: heads takes a whole number of at least 1, not undefined': () =>
+    api.createModel(object, { layers: 1, channels: 8 } as never, object),
+  'KeyValueCache refuses: texts takes a whole number of at least 1, not 0': () =>
+    new api.KeyValueCache(object, { texts: 0, window: 8 }),
+  'Trainer refuses: gradientClip takes a number of at least 0, not undefined': () =>
+    new api.Trainer(object, {
+      batch: 1,
+      sequence: 8,
+      accumulation: 1,
+      optimizer: new api.AdamW({ weightDecay: 0 }),
+    } as never),
+  'AdamW refuses: weightDecay takes a number of at least 0, not -1': () => new api.AdamW({ weightDecay: -1 }),
+  'evaluate refuses: batch takes a whole number of at least 1, not "4"': () =>
+    api.evaluate(object, { shards: [], tokenizer: 'gpt2', batch: '4', sequence: 8 } as never),
+  'evaluate refuses: there is no option "batches"; did you mean "tokens"?': () =>
+    api.evaluate(object, { shards: [], batch: 4, sequence: 8, batches: 2 } as never),
+  'scoreHellaswag refuses: sequence takes a whole number of at least 1, not 0.5': () =>
+    api.scoreHellaswag(object, object, { batch: 1, sequence: 0.5 }),
+  'readHellaswag refuses: there is no option "squence"; did you mean "sequence"?': () =>
+    api.readHellaswag('none', { squence: 1 } as never),
+  ...Object.fromEntries(
+    [-1, 1.5, 50257, '5', null].map((id) => [
+      `decode refuses: ${JSON.stringify(id)} is no token of the vocabulary of 50257; give whole numbers from 0 to 50256`,
+      () => api.decode([15496, id as number]),
+    ]),
+  ),
+  'decode refuses: 257 is no token of the vocabulary of 257; give whole numbers from 0 to 256': () =>
+    api.decode([257], api.tokenizerNamed('bytes')),
+  'encode refuses: text takes a text, not 5': () => api.encode(5 as never),
+  'initializeWeights refuses: seed takes a whole number from 0 to 4294967295, not -1': () =>
+    api.initializeWeights(object, -1),
+  'generateText refuses: prompt takes a text, not undefined': () => api.generateText(object, undefined as never),
+  'generateText refuses: there is no option "topk"; did you mean "topK"?': () =>
+    api.generateText(object, '', { topk: 2 } as never),
+  'meanLoss refuses: batches takes a whole number of at least 1, not 0': () =>
+    api.meanLoss(object, { batch: 1, sequence: 8, batches: 0 }, object),
+  'generate refuses: topP takes a number from 0 to 1, not 2': () =>
+    api.generate(object, { prompts: [], tokens: 1, seed: 1, topP: 2 }).next(),
+  'generate refuses: there is no option "topk"; did you mean "topK"?': () =>
+    api.generate(object, { prompts: [], tokens: 1, seed: 1, topk: 2 } as never).next(),
+  'exportModel refuses: format takes one of hf, llmc, gguf, not "onnx"': () =>
+    api.exportModel({ model: 'none', format: 'onnx', out: 'x' } as never),
+  'prepareDataset refuses: there is no option "overwite"; did you mean "overwrite"?': () =>
+    api.prepareDataset('own-source', { overwite: true } as never),
+  'prepareText refuses: shardTokens takes a whole number from 1 to 2147483647, not "9"': () =>
+    api.prepareText([], {
+      out: 'x',
+      format: { kind: 'text' },
+      division: { prefix: 'x', shardTokens: '9', validation: 0.1 },
+    } as never),
+  'prepareText refuses: kind takes one of text, jsonl, not "csv"': () =>
+    api.prepareText([], { out: 'x', format: { kind: 'csv' }, division: object } as never),
+  'findInputs refuses: role takes one of split, train, val, not "test"': () =>
+    api.findInputs([], { role: 'test' } as never),
+  'writeCheckpoint refuses: step takes a whole number of at least 0, not -1': () =>
+    api.writeCheckpoint({ folder: 'x', step: -1, manifest: object, model: object, optimizer: object }),
+  'compareSeries refuses: tolerance takes a number of at least 0, not NaN': () =>
+    api.compareSeries(object, object, Number.NaN),
+};
 
-it.each(calls)('%s refuses: %s', async (_, message, call) => {
+it.each(Object.entries(calls))('%s', async (name, call) => {
+  const message = name.split(' refuses: ')[1]!;
   await expect((async () => call())()).rejects.toThrow(new UsageError(message));
 });

@@ -1,11 +1,10 @@
 // Adds a row to the options table, and expects everything that handles options to handle it.
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import type { OptionRow } from '../../src/options/row.ts';
 import type { Configuration, ResolvedOptions, TrainOptions } from '../../src/options/table.ts';
 import { configuration } from '../runs/run-log.ts';
+import { workplace } from '../support/cli.ts';
 
 const label: OptionRow = {
   usage: '--label <TEXT>',
@@ -16,9 +15,8 @@ const label: OptionRow = {
 };
 const noted = { label: 'noted' } as Partial<Configuration>;
 
-let folder: string;
+const place = workplace();
 beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), 'gpt2-'));
   vi.resetModules();
   vi.doMock('../../src/options/training-rows.ts', async (original) => {
     const { trainingRows } = await original<typeof import('../../src/options/training-rows.ts')>();
@@ -28,7 +26,6 @@ beforeAll(() => {
 afterAll(() => {
   vi.doUnmock('../../src/options/training-rows.ts');
   vi.resetModules();
-  rmSync(folder, { recursive: true });
 });
 
 it('--help names it', async () => {
@@ -41,7 +38,7 @@ it('--help names it', async () => {
 it('config files are read with it, defaults filled in', async () => {
   const { readOptionsFile } = await import('../../src/options/read-options.ts');
   const { completeOptions } = await import('../../src/options/complete-options.ts');
-  const path = join(folder, 'config.json');
+  const path = place.path('config.json');
   writeFileSync(path, JSON.stringify(noted));
   expect(readOptionsFile(path)).toEqual(noted);
   writeFileSync(path, JSON.stringify({ label: 'loud' }));

@@ -1,15 +1,13 @@
 // Names of options in files of --config: as config.json and logs have them, or as --help has them.
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, expect, it } from 'vitest';
+import { writeFileSync } from 'node:fs';
+import { expect, it } from 'vitest';
 import { readOptionsFile } from '../../src/options/read-options.ts';
 import { flagOf } from '../../src/options/row.ts';
 import { resolveSources } from '../../src/options/sources.ts';
 import { type OptionName, optionNamed, optionNames, optionRows } from '../../src/options/table.ts';
+import { workplace } from '../support/cli.ts';
 
-const folder = mkdtempSync(join(tmpdir(), 'gpt2-'));
-afterAll(() => rmSync(folder, { recursive: true }));
+const place = workplace();
 
 it('every option is named by its field, its flag, and either in snake case', () => {
   const snake = (name: string) => name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
@@ -22,14 +20,14 @@ it('every option is named by its field, its flag, and either in snake case', () 
 });
 
 it('reads them from a file, and from the config.json of a folder', () => {
-  writeFileSync(join(folder, 'config.json'), JSON.stringify({ lr: 1e-3, 'total-batch': 512, valEvery: 5, seq: 64 }));
+  writeFileSync(place.path('config.json'), JSON.stringify({ lr: 1e-3, 'total-batch': 512, valEvery: 5, seq: 64 }));
   const read = { learningRate: 1e-3, totalBatch: 512, valEvery: 5, sequence: 64 };
-  expect(readOptionsFile(join(folder, 'config.json'))).toEqual(read);
-  expect(readOptionsFile(folder)).toEqual(read);
+  expect(readOptionsFile(place.path('config.json'))).toEqual(read);
+  expect(readOptionsFile(place.folder)).toEqual(read);
 });
 
 it('flags override the file, and another schedule has its own end', () => {
-  const config = join(folder, 'falls.json');
+  const config = place.path('falls.json');
   writeFileSync(config, JSON.stringify({ schedule: 'cosine', finalLearningRateFraction: 0.1, steps: 5 }));
   expect(resolveSources({ config, steps: undefined }).options).toMatchObject({
     finalLearningRateFraction: 0.1,

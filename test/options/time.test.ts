@@ -16,5 +16,4 @@ it('--save-every takes steps or a time', () => {
 
 it('--resume takes auto', () => {
   expect([true, false, 'auto'].map((value) => readOption('resume', value))).toEqual([true, false, 'auto']);
-  expect(() => readOption('resume', 'yes')).toThrow('--resume takes auto or no value, not "yes"');
 });

@@ -1,5 +1,6 @@
 // Connects ranks in one process: values of all, refused connections, and failures, with which every rank ends in the same
 // words.
+import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { connect, createServer, type Server } from 'node:net';
 import { hostname } from 'node:os';
@@ -9,6 +10,7 @@ import { Gpt2Error, NativeError } from '../../src/base/errors.ts';
 import { Channel, introduce } from '../../src/ranks/channel.ts';
 import type { Place } from '../../src/ranks/place.ts';
 import { RankError, Ranks } from '../../src/ranks/ranks.ts';
+import { moduleLoader, moduleOf } from '../support/built.ts';
 import { freePort } from '../support/ranks.ts';
 
 const here = hostname();
@@ -161,11 +163,56 @@ describe('failing', () => {
     await waiting;
   });
 
-  it('a rank whose process ends is named by all others', async () => {
-    const [root, one, two] = (await joinAll(3)) as [Ranks, Ranks, Ranks];
-    two.close();
-    const wanted = `rank 2 on ${here} is gone: its connection closed`;
-    expect(await Promise.all([root, one].map(verdictOf))).toEqual([wanted, wanted]);
+  it('a rank that fails after much output is reported with the end of it', () => {
+    const program = `
+      import { launchRanks } from '${moduleOf('ranks/launch.ts')}';
+      if (!process.env.RANK) await launchRanks(2).catch(({ message }) => console.log(message));
+      if (process.env.RANK === '1') process.stderr.write('-'.repeat(9000) + 'the reason', () => process.exit(3));`;
+    const args = [...moduleLoader, '--input-type=module', '--eval', program];
+    const { stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
+    expect(stdout, stderr).toMatch(/^rank 1 ended with 3: -+the reason\n$/);
+  });
+
+  it.each<[string, count: number, act: (...all: Ranks[]) => unknown, told: readonly number[], wanted: string]>([
+    [
+      'a rank whose process ends is named by all others',
+      3,
+      (_, __, two) => two!.close(),
+      [0, 1],
+      `rank 2 on ${here} is gone: its connection closed`,
+    ],
+    ['so is rank 0', 2, (root) => root!.close(), [1], `rank 0 on ${here} is gone: its connection closed`],
+    [
+      'a rank is not blamed because a message has the word',
+      2,
+      (root) => root!.fail(new NativeError('gpt2_muon', 'GPT2_DEVICE_ERROR', 'a matrix of rank 1 has no inverse')),
+      [0],
+      `rank 0 on ${here}: gpt2_muon: a matrix of rank 1 has no inverse`,
+    ],
+    [
+      'what a look every second finds ends the job',
+      2,
+      (_, one) =>
+        one!.watch(() => {
+          throw new Gpt2Error('the network is down');
+        }),
+      [0, 1],
+      `rank 1 on ${here}: the network is down`,
+    ],
+    [
+      'a rank that stays behind is named with the steps',
+      3,
+      (...all) => {
+        for (const ranks of all) ranks.liveness.begin(0);
+        for (const ranks of all.slice(0, 2)) ranks.liveness.begin(1);
+      },
+      [0, 1, 2],
+      `rank 2 on ${here} is in step 0, and was waited for in step 1 for 2 s`,
+    ],
+  ])('%s', async (_, count, act, told, wanted) => {
+    const all = await joinAll(count);
+    act(...all);
+    expect(await Promise.all(told.map((rank) => verdictOf(all[rank]!)))).toEqual(told.map(() => wanted));
   });
 
   it('so is one that went while others were waited for', async () => {

@@ -4,20 +4,19 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import { LiveServer } from '../../src/report/live/server.ts';
 import { StreamViewer, WrittenLog } from '../live/streams.ts';
 import { runEvent, trainEvent } from '../runs/run-log.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 import { until } from '../support/until.ts';
 import { describeInChromium, hostile, openTab, type Tab } from './chromium.ts';
 import { d6 } from './runs-to-draw.ts';
 
 describeInChromium('the live page', (browser) => {
-  let place: Workplace;
+  const place = workplace('each');
   let log: WrittenLog;
   let server: LiveServer;
   let tab: Tab;
   let page: Page;
 
   beforeEach(async () => {
-    place = new Workplace();
     log = new WrittenLog(place.path('run'));
     log.write(runEvent());
     server = await serve();
@@ -25,7 +24,6 @@ describeInChromium('the live page', (browser) => {
   afterEach(async () => {
     await page.close();
     await server.close();
-    place[Symbol.dispose]();
     expect(tab.troubles).toEqual([]);
     const own = (url: string) => url.startsWith('data:') || ['/', '/events'].includes(new URL(url).pathname);
     expect(tab.requests.filter((url) => !own(url))).toEqual([]);
@@ -81,7 +79,7 @@ describeInChromium('the live page', (browser) => {
     await until(async () => expect(await described()).toMatch(/steps 0 to 59$/));
     expect(await text('#sample')).toBe(`${hostile}\nROMEO:`);
     expect(await page.locator('img').count()).toBe(0);
-    expect((await text('#log-tail')).split('\n').at(-1)).toMatch(/^step 59 {2}loss \d\.\d{4} {2}norm 1\.50/);
+    expect((await text('#log-tail')).split('\n').at(-1)).toMatch(/^step 59 {3}loss \d\.\d{4} {3}norm 1\.50/);
     expect(await page.title()).toBe('60/400 run vs llmc-d6-fp32-b4-t64');
   });
 
@@ -179,16 +177,6 @@ describeInChromium('the live page', (browser) => {
       expect(await text('#state')).toBe('training after 30 of 400 steps');
     });
     expect((await text('#log-tail')).match(/step 19 /g)).toHaveLength(1);
-  });
-
-  it('dark and light, by the system and by key', async () => {
-    log.write(...steps(0, 20));
-    await open(server.url, { colorScheme: 'dark' });
-    const ground = () => page.evaluate('getComputedStyle(document.body).backgroundColor');
-    expect(await ground()).toBe('rgb(15, 19, 24)');
-    await page.keyboard.press('t');
-    expect(await ground()).toBe('rgb(255, 255, 255)');
-    expect(await text('#theme')).toBe('Dark');
   });
 
   it('an older sample stays in view while newer ones arrive', async () => {

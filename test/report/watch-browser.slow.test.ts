@@ -7,7 +7,7 @@ import { LiveServer } from '../../src/report/live/server.ts';
 import { until } from '../support/until.ts';
 import { describeInChromium, hostile, openTab, type Tab } from './chromium.ts';
 
-const kernel: RoundKernel = { name: 'layernorm_forward fp32', state: 'waiting', sentence: '', times: [] };
+const kernel: RoundKernel = { name: 'norm_forward.layernorm fp32', state: 'waiting', sentence: '', times: [] };
 const round: KernelRound = {
   ...{ folder: 'my-norm', time: '10:02:33', state: 'compiling', kernels: [{ ...kernel, state: 'compiling' }] },
   spent: { compiling: 0, testing: 0, timing: 0 },
@@ -25,7 +25,7 @@ const bench = {
   ...{ sizes: 'N 8192, C 768', calls: 25, flops: 0, bytes: 3e8, bound: 0.1 },
   ...{ ours: { cold: 0.125, hot: 0.1 }, own: times },
 };
-const title = 'layernorm_forward fp32, N 8192, C 768, 25 calls a step, on NVIDIA H100 80GB HBM3 (sm90)';
+const title = 'norm_forward.layernorm fp32, N 8192, C 768, 25 calls a step, on NVIDIA H100 80GB HBM3 (sm90)';
 
 describeInChromium('the page of kernel watch', (browser) => {
   let server: LiveServer;
@@ -47,20 +47,15 @@ describeInChromium('the page of kernel watch', (browser) => {
   }
   const text = (id: string) => page.locator(id).innerText();
   const untilState = (wanted: string) => until(async () => expect(await text('#state')).toBe(wanted));
-  /** A picture of the page for a reader, if a folder is named. */
-  const keep = (name: string) =>
-    process.env.GPT2_SCREENSHOTS
-      ? page.screenshot({ path: `${process.env.GPT2_SCREENSHOTS}/${name}.png`, fullPage: true })
-      : undefined;
 
   it.each([1280, 390])('shows a round at %i pixels, and no part of it is wider', async (width) => {
     await open(width);
     await untilState('waiting for the kernels');
     server.show(round);
-    await untilState('compiling layernorm_forward fp32');
+    await untilState('compiling norm_forward.layernorm fp32');
     expect(await text('#title')).toBe('my-norm at 10:02:33');
     server.show({ ...round, state: 'testing', kernels: [{ ...kernel, state: 'testing' }] });
-    await untilState('testing layernorm_forward fp32');
+    await untilState('testing norm_forward.layernorm fp32');
 
     const marks = ['....', '..##', '####'];
     server.show(
@@ -83,7 +78,6 @@ describeInChromium('the page of kernel watch', (browser) => {
       .first()
       .evaluate((mark) => mark.getBoundingClientRect().width);
     expect(area).toBeGreaterThan(5);
-    await keep(`wrong-${width}`);
 
     server.show(ended('right', { sentence: 'right at 9 sizes', times: [{ title, ...timesOf(bench, earlier) }] }));
     await untilState('right; waits for the next save');
@@ -101,7 +95,6 @@ describeInChromium('the page of kernel watch', (browser) => {
     expect(await page.locator('table').last().innerText()).toMatch(
       /this kernel[\s\S]*b2c3d4 11-21 10:01[\s\S]*a1b2c3 11-21 10:00/,
     );
-    await keep(`right-${width}`);
     expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);
 
     await page.keyboard.press('t');

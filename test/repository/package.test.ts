@@ -4,21 +4,19 @@ import {
   cpSync,
   existsSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
-  rmSync,
   statSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import packageJson from '../../package.json' with { type: 'json' };
 import { packageRoot } from '../../src/base/package-root.ts';
 import { asTyped, continueWith, shellWord } from '../../src/base/wording.ts';
-import { loader, Workplace } from '../support/cli.ts';
+import { loader } from '../support/built.ts';
+import { Workplace } from '../support/cli.ts';
 
 it.each([
   ['run `npm run build:cuda`', 'run `npm --prefix node_modules/gpt2.ts run build:cuda`'],
@@ -84,6 +82,17 @@ it('npx gpt2 finds its program before a build, and says what to do', () => {
 });
 
 const built = join(packageRoot, 'dist/cli.js');
+/** Copies the built package to a folder, and links its dependencies in `modules`. */
+function install(folder: string, modules?: string): void {
+  cpSync(dirname(built), join(folder, 'dist'), { recursive: true });
+  cpSync(join(packageRoot, 'package.json'), join(folder, 'package.json'));
+  if (modules === undefined) return;
+  mkdirSync(modules, { recursive: true });
+  for (const name of Object.keys(packageJson.dependencies)) {
+    symlinkSync(join(packageRoot, 'node_modules', name), join(modules, name));
+  }
+}
+
 describe.skipIf(!existsSync(built))('the built program', () => {
   it('runs through its launcher', () => {
     const { stdout } = spawnSync(process.execPath, [join(packageRoot, 'bin/gpt2.js'), '--version'], {
@@ -94,12 +103,7 @@ describe.skipIf(!existsSync(built))('the built program', () => {
 
   it('says in a program of another package what to do without a library', () => {
     using place = new Workplace();
-    const installed = (...names: string[]) => place.path('node_modules', ...names);
-    cpSync(dirname(built), installed('gpt2.ts/dist'), { recursive: true });
-    cpSync(join(packageRoot, 'package.json'), installed('gpt2.ts/package.json'));
-    for (const name of Object.keys(packageJson.dependencies)) {
-      symlinkSync(join(packageRoot, 'node_modules', name), installed(name));
-    }
+    install(place.path('node_modules/gpt2.ts'), place.path('node_modules'));
     writeFileSync(place.path('mine.mjs'), "import { Device } from 'gpt2.ts';\nDevice.open({ kind: 'cpu' });\n");
     const env = { ...process.env, GPT2_LIBRARY: '' };
     const { stderr } = spawnSync(process.execPath, [place.path('mine.mjs')], { encoding: 'utf8', env });
@@ -110,8 +114,7 @@ describe.skipIf(!existsSync(built))('the built program', () => {
 
   it('says in one line that packages are not installed', () => {
     using place = new Workplace();
-    cpSync(dirname(built), place.path('dist'), { recursive: true });
-    cpSync(join(packageRoot, 'package.json'), place.path('package.json'));
+    install(place.folder);
     const { status, stderr } = spawnSync(process.execPath, [place.path('dist/cli.js')], { encoding: 'utf8' });
     expect(stderr).toBe(`the package commander is not installed: run \`npm ci\` in ${place.folder}\n`);
     expect(status).toBe(1);
@@ -119,12 +122,7 @@ describe.skipIf(!existsSync(built))('the built program', () => {
 
   it('says in one line which optional package a tokenizer.json needs', () => {
     using place = new Workplace();
-    cpSync(dirname(built), place.path('dist'), { recursive: true });
-    cpSync(join(packageRoot, 'package.json'), place.path('package.json'));
-    mkdirSync(place.path('node_modules'));
-    for (const name of Object.keys(packageJson.dependencies)) {
-      symlinkSync(join(packageRoot, 'node_modules', name), place.path('node_modules', name));
-    }
+    install(place.folder, place.path('node_modules'));
     writeFileSync(place.path('book.txt'), 'Once upon a time\n'.repeat(100));
     const file = join(packageRoot, 'test/fixtures/tokenizers/byte-level.json');
     const args = [place.path('dist/cli.js'), 'prepro', 'text', 'book.txt', '--tokenizer', file];
@@ -155,28 +153,24 @@ export const hasNorm = (event: gpt2.RunEvent): 'train' | 'nonFinite' | undefined
 `;
 
 it('strict programs compile with its types, without further libraries', () => {
-  const folder = mkdtempSync(join(tmpdir(), 'gpt2-'));
+  using place = new Workplace();
   const tsc = (...args: string[]) => {
     const command = join(packageRoot, 'node_modules/.bin/tsc');
-    const { status, stdout } = spawnSync(command, args, { cwd: folder, encoding: 'utf8' });
+    const { status, stdout } = spawnSync(command, args, { cwd: place.folder, encoding: 'utf8' });
     expect(status, stdout).toBe(0);
   };
   const strict = ['--strict', '--exactOptionalPropertyTypes', '--noUncheckedIndexedAccess'];
   const settings = [...strict, '--module', 'nodenext', '--target', 'es2022', '--noEmit'];
-  try {
-    const installed = join(folder, 'node_modules/gpt2.ts');
-    tsc('-p', join(packageRoot, 'tsconfig.build.json'), '--emitDeclarationOnly', '--outDir', join(installed, 'dist'));
-    cpSync(join(packageRoot, 'package.json'), join(installed, 'package.json'));
-    symlinkSync(join(packageRoot, 'node_modules/zod'), join(folder, 'node_modules/zod'));
-    writeFileSync(join(folder, 'types.mts'), typesProgram);
-    tsc(...settings, '--skipLibCheck', 'false', 'types.mts');
-    symlinkSync(join(packageRoot, 'node_modules/@types'), join(folder, 'node_modules/@types'));
-    cpSync(join(packageRoot, 'examples'), join(folder, 'examples'), { recursive: true });
-    writeFileSync(join(folder, 'package.json'), '{ "type": "module" }');
-    tsc(...settings, '--types', 'node', ...readdirSync(join(folder, 'examples')).map((name) => join('examples', name)));
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
+  const installed = place.path('node_modules/gpt2.ts');
+  tsc('-p', join(packageRoot, 'tsconfig.build.json'), '--emitDeclarationOnly', '--outDir', join(installed, 'dist'));
+  cpSync(join(packageRoot, 'package.json'), join(installed, 'package.json'));
+  symlinkSync(join(packageRoot, 'node_modules/zod'), place.path('node_modules/zod'));
+  writeFileSync(place.path('types.mts'), typesProgram);
+  tsc(...settings, '--skipLibCheck', 'false', 'types.mts');
+  symlinkSync(join(packageRoot, 'node_modules/@types'), place.path('node_modules/@types'));
+  cpSync(join(packageRoot, 'examples'), place.path('examples'), { recursive: true });
+  writeFileSync(place.path('package.json'), '{ "type": "module" }');
+  tsc(...settings, '--types', 'node', ...readdirSync(place.path('examples')).map((name) => join('examples', name)));
 });
 
 it('a program that imports the package and a card keeps its handlers and its resolver', () => {

@@ -1,6 +1,14 @@
-// Makes events of a run that was never trained, for tests that read logs.
+// Makes events of a run that was never trained, and its log, for tests that read logs.
+import { mkdirSync, writeFileSync } from 'node:fs';
 import type { Configuration } from '../../src/options/table.ts';
-import type { RunEvent } from '../../src/runs/schema.ts';
+import { logPath } from '../../src/runs/paths.ts';
+import { formatEvent, type RunEvent } from '../../src/runs/schema.ts';
+
+/** Writes a run folder with this log. */
+export function writeLog(run: string, events: readonly RunEvent[]): void {
+  mkdirSync(run, { recursive: true });
+  writeFileSync(logPath(run), events.map(formatEvent).join(''));
+}
 
 /** As llmc-d6-fp32-b4-t64 was configured. */
 export const configuration: Configuration = {

@@ -6,8 +6,9 @@ import { beforeEach, expect, it, vi } from 'vitest';
 import { readRun } from '../../src/runs/reader.ts';
 import { formatEvent, parseEvent } from '../../src/runs/schema.ts';
 import { RunLog } from '../../src/runs/writer.ts';
+import { curve } from '../report/runs-to-draw.ts';
 import { workplace } from '../support/cli.ts';
-import { configuration, runEvent, trainEvent } from './run-log.ts';
+import { configuration, runEvent, trainEvent, writeLog } from './run-log.ts';
 
 /** Syncs and renames, in order. */
 const durable: string[] = [];
@@ -40,19 +41,7 @@ beforeEach(() => {
   log = place.path('runs', 'a', 'log.jsonl');
 });
 
-it('numbers keep all their digits; those JSON lacks are words', () => {
-  for (const loss of [
-    Math.fround(10.1),
-    1 / 3,
-    5e-324,
-    Number.NaN,
-    Number.POSITIVE_INFINITY,
-    Number.NEGATIVE_INFINITY,
-  ]) {
-    const line = formatEvent({ event: 'val', step: 1, loss });
-    expect(line.endsWith('\n')).toBe(true);
-    expect(parseEvent(line)).toEqual({ event: 'val', step: 1, loss });
-  }
+it('numbers that JSON lacks are words', () => {
   expect(formatEvent({ event: 'val', step: 1, loss: Number.NaN })).toMatch(
     /^\{"event":"val","step":1,"loss":"NaN","crc32":"[0-9a-f]{8}"\}\n$/,
   );
@@ -112,41 +101,13 @@ it('nothing is written through a link where config.json is put together', () => 
   }
 });
 
-it('a folder that cannot be made says so in one line', () => {
-  writeFileSync(place.path('file'), '');
-  expect(() => RunLog.create(place.path('file', 'run'), { configuration, overwrite: false })).toThrow(
-    /cannot write the run folder .*; name another with --out/,
-  );
-});
-
 it('reads back series in order of steps, the later of two values, without a torn last line', () => {
-  const log = RunLog.create(run, { configuration, overwrite: false });
-  for (const event of [
-    runEvent(),
-    trainEvent(0, 3),
-    trainEvent(1, 2),
-    { event: 'val', step: 1, loss: 9 } as const,
-    trainEvent(0, 4),
-  ])
-    log.write(event);
-  log.close();
+  const val = { event: 'val', step: 1, loss: 9 } as const;
+  writeLog(run, [runEvent(), trainEvent(0, 3), trainEvent(1, 2), val, trainEvent(0, 4)]);
   appendFileSync(`${run}/log.jsonl`, '{"event":"tra');
   const { series, configuration: read } = readRun(run);
-  expect(series).toEqual({
-    train: [
-      [0, 4],
-      [1, 2],
-    ],
-    val: [[1, 9]],
-    norm: [
-      [0, 1.5],
-      [1, 1.5],
-    ],
-    lr: [
-      [0, 3e-4],
-      [1, 3e-4],
-    ],
-  });
+  const [train, norm, lr] = [curve(4, 2), curve(1.5, 1.5), curve(3e-4, 3e-4)];
+  expect(series).toEqual({ train, val: [[1, 9]], norm, lr });
   expect(read).toEqual(configuration);
 });
 
@@ -199,14 +160,9 @@ it('a start from step s takes back the steps from s on, and keeps the validation
     { ...runEvent(), resumedFrom: 2, configuration: { ...configuration, steps: 3 } },
     trainEvent(2, 1),
   ];
-  RunLog.create(run, { configuration, overwrite: false }).close();
-  writeFileSync(log, lines.map(formatEvent).join(''));
+  writeLog(run, lines);
   const read = readRun(run);
-  expect(read.series.train).toEqual([
-    [0, 10],
-    [1, 9],
-    [2, 1],
-  ]);
+  expect(read.series.train).toEqual(curve(10, 9, 1));
   expect(read.series.norm.map(([step]) => step)).toEqual([0, 1, 2]);
   expect(read.series.val).toEqual([
     [0, 20],
@@ -217,42 +173,11 @@ it('a start from step s takes back the steps from s on, and keeps the validation
 });
 
 it('a start from nothing takes back all', () => {
-  RunLog.create(run, { configuration, overwrite: false }).close();
-  const lines = [
+  writeLog(run, [
+    ...[runEvent(), { event: 'val', step: 0, loss: 1 } as const, trainEvent(0, 5), trainEvent(1, 4)],
     runEvent(),
-    { event: 'val', step: 0, loss: 1 } as const,
-    trainEvent(0, 5),
-    trainEvent(1, 4),
-    runEvent(),
-  ];
-  writeFileSync(log, lines.map(formatEvent).join(''));
+  ]);
   expect(readRun(run).series).toEqual({ train: [], val: [], norm: [], lr: [] });
-});
-
-it('resume cuts to the length given, and what is torn with it', () => {
-  const written = RunLog.create(run, { configuration, overwrite: false });
-  written.write(runEvent());
-  const { bytes } = written;
-  written.write(trainEvent(0, 1));
-  written.close();
-  appendFileSync(log, '{"event":"tra');
-  RunLog.resume(run, { configuration, bytes }).close();
-  expect(readFileSync(log, 'utf8')).toBe(formatEvent(runEvent()));
-});
-
-it('resume of a log that lost its end starts on a line of its own', () => {
-  const written = RunLog.create(run, { configuration, overwrite: false });
-  written.write(runEvent());
-  written.write(trainEvent(0, 1));
-  const { bytes } = written;
-  written.close();
-  const whole = readFileSync(log);
-  writeFileSync(log, whole.subarray(0, bytes - 7));
-  const resumed = RunLog.resume(run, { configuration, bytes });
-  expect(resumed.bytes).toBe(Buffer.byteLength(formatEvent(runEvent())));
-  resumed.write(trainEvent(0, 2));
-  resumed.close();
-  expect(readRun(run).series.train).toEqual([[0, 2]]);
 });
 
 it.each([

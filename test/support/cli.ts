@@ -1,30 +1,19 @@
 // Runs the program as a user does, in a folder of its own, and makes small data sets for it.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import type { CommanderError } from 'commander';
 import { afterAll, afterEach, expect, onTestFinished, vi } from 'vitest';
 import { ExitError, Gpt2Error } from '../../src/base/errors.ts';
 import { checkedJson } from '../../src/base/files/checked-json.ts';
 import { writeShard } from '../../src/data/shards/shard.ts';
 import { Random } from '../../src/ops/cases/case-numbers.ts';
+import { moduleLoader, moduleOf } from './built.ts';
 
-const root = fileURLToPath(new URL('../..', import.meta.url));
-/** With `--import`, lets node run TypeScript from any folder. */
-export const loader = join(root, 'node_modules/tsx/dist/loader.mjs');
-/** Arguments of node that run `gpt2` from the sources. */
-export const sourceCommand = ['--import', loader, join(root, 'src/cli.ts')];
-/** Arguments of node that run `gpt2`: dist/, which loads in 0.3 s instead of 1 s, unless a source is newer. */
-export const command = isBuilt() ? [join(root, 'dist/cli.js')] : sourceCommand;
-
-function isBuilt(): boolean {
-  const built = statSync(join(root, 'dist/cli.js'), { throwIfNoEntry: false })?.mtimeMs ?? 0;
-  const sources = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' });
-  return sources.every((name) => statSync(join(root, 'src', name)).mtimeMs < built);
-}
+/** Arguments of node that run `gpt2`. */
+export const command = [...moduleLoader, moduleOf('cli.ts')];
 
 export interface Finished {
   readonly code: number | null;
@@ -165,8 +154,8 @@ export class Workplace {
 
   /**
    * Writes shards of random tokens below a bound: one for training, or one of each of several sizes, and one for validation.
-   * Without `vocabulary` it is GPT-2's; a small one makes steps of a millisecond and checkpoints of some hundred kilobytes.
-   * `listed`: dataset.json then says what the shards are, as prepro's does.
+   * The tokenizer is `bytes`: steps take a millisecond, checkpoints some hundred kilobytes. `vocabulary`: of another size, for
+   * which there is a tokenizer only if it is GPT-2's 50257. `listed`: dataset.json lists the shards, as prepro's does.
    */
   data({
     train = 5000 as number | readonly number[],
@@ -187,10 +176,9 @@ export class Workplace {
       write('train', sizes.length > 1 ? `random_train_00000${index + 1}.bin` : 'random_train.bin', count),
     );
     shards.push(write('val', 'random_val.bin', val));
-    if (vocabulary !== undefined) {
-      const dataset = { source: 'random', tokenizer: 'gpt2', vocabularySize: vocabulary };
-      writeFileSync(this.path(name, 'dataset.json'), checkedJson({ ...dataset, shards: listed ? shards : [] }));
-    }
+    const tokenizer = vocabulary === undefined ? 'bytes' : 'gpt2';
+    const dataset = { source: 'random', tokenizer, vocabularySize: vocabulary ?? 257, shards: listed ? shards : [] };
+    writeFileSync(this.path(name, 'dataset.json'), checkedJson(dataset));
     return this.path(name);
   }
 

@@ -6,15 +6,8 @@ import { allocateShared, Communicator, communicatorId } from '../../src/native/c
 import { Device } from '../../src/native/device.ts';
 import type { LibraryKind } from '../../src/native/find-library.ts';
 import { allocateTensor, type Tensor } from '../../src/native/tensor.ts';
-import {
-  allGather,
-  allReduce,
-  globalNormOfRanks,
-  groupCollectives,
-  joinCollectives,
-  reduceScatter,
-} from '../../src/ops/collectives.ts';
-import { globalNormScratch } from '../../src/ops/ops.generated.ts';
+import { allGather, allReduce, groupCollectives, joinCollectives, reduceScatter } from '../../src/ops/collectives.ts';
+import { globalNorm, globalNormScratch } from '../../src/ops/ops.generated.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
 import { OptimizerState } from '../../src/optimizer/state.ts';
 import { weightsHash } from '../../src/train/run/weights-hash.ts';
@@ -109,10 +102,11 @@ async function run({ rank, ranks, op, count, timeoutMilliseconds, kind, isOneMac
     const rows = allocateTensor(device, 'rows', 'fp32', [ranks, 32 * Math.ceil(count / 32)]);
     for (let row = 0; row < ranks; row++) rows.write(startOf(rank + row, count), (row * rows.count) / ranks);
     const vectors = tensor('vectors', count);
-    globalNormOfRanks(communicator, { step, matrices: part, vectors, maxNorm: 1 });
+    const norms = { step, vectors, communicator: communicator.handle, maxNorm: 1 };
+    globalNorm(device, { ...norms, matrices: part.view([1, part.count]) });
     const norm = () => (step.read() as Float32Array)[GPT2_STEP.GPT2_STEP_NORM]!;
     const values = [norm()];
-    globalNormOfRanks(communicator, { step, matrices: rows, vectors, maxNorm: 1 });
+    globalNorm(device, { ...norms, matrices: rows });
     process.send!({ values: [...values, norm(), ...(rows.view([count]).read() as Float32Array)] });
   }
   if (op === 'rounds') process.send!({ values: await rounds(communicator, 1000 * count) });

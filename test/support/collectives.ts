@@ -1,8 +1,10 @@
 // Ranks as processes, each with a device of its own, that enqueue what they are told and answer with what they have then
 // (collective-rank.ts).
 import { type ChildProcess, fork, spawnSync } from 'node:child_process';
+import { join } from 'node:path';
 import { afterEach } from 'vitest';
 import type { LibraryKind } from '../../src/native/find-library.ts';
+import { moduleLoader, programOf } from './built.ts';
 import type { RankTask } from './collective-rank.ts';
 
 /** GPUs of this machine. */
@@ -38,8 +40,9 @@ export async function together(
   { timeoutMilliseconds = 20_000, kind = 'cpu', isOneMachine = true, env = {} }: Circumstances = {},
 ): Promise<Answer[]> {
   const ranks = ops.length;
-  const options = { execArgv: ['--import', 'tsx'], env: { ...process.env, ...env } };
-  const processes = ops.map(() => fork(new URL('collective-rank.ts', import.meta.url), options));
+  const program = await programOf(join(import.meta.dirname, 'collective-rank.ts'));
+  const options = { execArgv: moduleLoader, env: { ...process.env, ...env } };
+  const processes = ops.map(() => fork(program, options));
   children.push(...processes);
   const answer = (child: ChildProcess) =>
     new Promise<Answer>((resolve) => {

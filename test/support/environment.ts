@@ -1,10 +1,13 @@
 import { join } from 'node:path';
 import { packageRoot } from '../../src/base/package-root.ts';
 import { speakFlags } from '../../src/base/wording.ts';
+import { moduleLoader } from './built.ts';
 
 // What every test file starts with: programs that tests start colour their output as if nobody had asked for it.
 delete process.env.FORCE_COLOR;
 // Kernels are compiled once for all tests; a test of the cache names its own.
 process.env.XDG_CACHE_HOME = join(packageRoot, 'build/test-cache');
+// A command that runs in a test's process starts processes of the program, not of vitest.
+process.execArgv = moduleLoader;
 // Most tests are of the command line's messages.
 speakFlags();

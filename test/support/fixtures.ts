@@ -1,7 +1,9 @@
 // Reads what scripts/record-pytorch-reference.py recorded: tensors by key, and the JSON beside them.
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { packageRoot } from '../../src/base/package-root.ts';
 
-const folder = new URL('../fixtures/', import.meta.url);
+const pathOf = (name: string) => join(packageRoot, 'test/fixtures', name);
 
 export interface FixtureTensor {
   readonly shape: readonly number[];
@@ -9,12 +11,12 @@ export interface FixtureTensor {
 }
 
 export function readFixtureJson<T>(name: string): T {
-  return JSON.parse(readFileSync(new URL(name, folder), 'utf8')) as T;
+  return JSON.parse(readFileSync(pathOf(name), 'utf8')) as T;
 }
 
 /** All tensors of a fixture file, by key. */
 export function readFixture(name: string): { get(key: string): FixtureTensor; has(key: string): boolean } {
-  const file = readFileSync(new URL(name, folder));
+  const file = readFileSync(pathOf(name));
   const headerBytes = Number(file.readBigUInt64LE(0));
   const header = JSON.parse(file.toString('utf8', 8, 8 + headerBytes)) as Record<
     string,

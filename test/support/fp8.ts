@@ -1,16 +1,13 @@
 // Tensors in FP8, their bytes, and the ops that store what an activation gives in FP8.
 import { expect } from 'vitest';
+import { GPT2_ACTIVATION } from '../../src/native/bindings.generated.ts';
+import type { Device } from '../../src/native/device.ts';
 import { blocksOf, groupsOf } from '../../src/native/element-types.ts';
 import type { Tensor } from '../../src/native/tensor.ts';
 import { floats, largestOf, type Numbers, type Random } from '../../src/ops/cases/case-numbers.ts';
 import { largestOfBlocks, perRow, scaleOf } from '../../src/ops/cases/fp8.ts';
 import { activations } from '../../src/ops/cases/fp8-matmul.ts';
-import {
-  fp8MatmulGeluBackwardInput,
-  fp8MatmulGeluForward,
-  fp8MatmulReluSquaredBackwardInput,
-  fp8MatmulReluSquaredForward,
-} from '../../src/ops/ops.generated.ts';
+import { fp8MatmulBackwardInput, fp8MatmulForward } from '../../src/ops/ops.generated.ts';
 import type { TensorBench } from './tensors.ts';
 
 /** Memory for a columnwise copy of [N,C]. (Products have no norms and ignore theirs.) */
@@ -26,17 +23,32 @@ export const emptyResult = (bench: TensorBench, N: number, C: number) => ({
   ...emptyCopy(bench, N, C),
 });
 
-/** Each activation with its ops, which ignore the tensors that only the other's take. */
+const { GPT2_NO_ACTIVATION, GPT2_GELU, GPT2_RELU_SQUARED } = GPT2_ACTIVATION;
+type Forward = Parameters<typeof fp8MatmulForward>[1];
+type Backward = Parameters<typeof fp8MatmulBackwardInput>[1];
+
+/** The arguments of a forward matmul without an activation that are null. */
+export const plainForward = {
+  ...{ values: null, scale: null, columnwise: null, columnwiseScale: null, pre: null },
+  ...{ inNorm: null, inColumnwiseNorm: null, activation: GPT2_NO_ACTIVATION },
+};
+
+/** Each activation with its matmuls, which ignore the tensors that only the other's take. */
 export const activated = [
-  {
-    ...{ name: 'GELU', ...activations.gelu },
-    ...{ forward: fp8MatmulGeluForward, backward: fp8MatmulGeluBackwardInput },
+  { name: 'GELU', activation: GPT2_GELU, ...activations.gelu },
+  { name: 'the squared ReLU', activation: GPT2_RELU_SQUARED, ...activations.reluSquared },
+].map(({ activation, ...formulas }) => ({
+  ...formulas,
+  forward(device: Device, { pre, ...args }: Omit<Forward, 'out' | 'residual' | 'activation'>) {
+    const ofActivation = { pre: activation === GPT2_GELU ? pre : null, activation };
+    fp8MatmulForward(device, { out: null, ...args, residual: null, ...ofActivation });
   },
-  {
-    ...{ name: 'the squared ReLU', ...activations.reluSquared },
-    ...{ forward: fp8MatmulReluSquaredForward, backward: fp8MatmulReluSquaredBackwardInput },
+  backward(device: Device, { pre, activated, ...args }: Omit<Backward, 'din' | 'activation'>) {
+    const none = { activated: null, activatedScale: null, activatedColumnwiseScale: null };
+    const ofActivation = activation === GPT2_GELU ? { pre, ...none } : { pre: null, activated };
+    fp8MatmulBackwardInput(device, { din: null, ...args, ...ofActivation, activation });
   },
-];
+}));
 
 /** Numbers [N,C] whose squares E4M3 holds with a scale for each row; rows and blocks of rows are of different size. */
 export const drawPre = (N: number, C: number, random: Random): Float32Array =>

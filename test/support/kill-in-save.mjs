@@ -1,5 +1,6 @@
-// Loaded into a rank by `--import`: ends it with SIGKILL at the KILL_AT-th bucket that it gathers for a checkpoint or a hash,
-// KILL_AFTER milliseconds after the gather was enqueued, or before it if that is negative. A rank that lives says how many it gathered.
+// Loaded into a rank by `--import`: ends it with SIGKILL at the KILL_AT-th bucket that it gathers for a checkpoint or a hash, KILL_AFTER
+// milliseconds after the gather was enqueued, or before it if that is negative. A rank that lives says how many it gathered.
+// HOOKED is the path of the module that gathers.
 import { isMainThread } from 'node:worker_threads';
 
 const [at, after] = [Number(process.env.KILL_AT), Number(process.env.KILL_AFTER)];
@@ -7,7 +8,7 @@ let gathered = 0;
 
 // Threads get the same options, but no loader of TypeScript.
 if (isMainThread) {
-  const { Sharding } = await import('../../src/model/sharded-parameters.ts');
+  const { Sharding } = await import(process.env.HOOKED);
   const { gather } = Sharding.prototype;
   Sharding.prototype.gather = function (parts, bucket) {
     const isLast = ++gathered === at;

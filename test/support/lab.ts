@@ -9,6 +9,26 @@ import { readRun } from '../../src/runs/reader.ts';
 import { describeCuda } from './backends.ts';
 import { tinyModel, Workplace, workplace } from './cli.ts';
 
+type Change = (text: string) => string;
+
+/** Changes the text of a file. */
+export function edit(path: string, change: Change): void {
+  const text = readFileSync(path, 'utf8');
+  expect(change(text)).not.toBe(text);
+  writeFileSync(path, change(text));
+}
+
+/** Makes a folder of naive kernels, and changes its card and its first source. @returns their paths */
+export function newKernels(
+  folder: string,
+  { ops = ['gelu_forward'], ...changes }: { ops?: readonly string[]; card?: Change; source?: Change } = {},
+): { card: string; source: string } {
+  const [card, source] = newKernel(folder, ops) as [string, string];
+  if (changes.card) edit(card, changes.card);
+  if (changes.source) edit(source, changes.source);
+  return { card, source };
+}
+
 /**
  * A test on a GPU of a command that runs the kernels of a new folder "norm" under a tool; skipped where the tool is missing.
  * @param command before its --device and --dtype
@@ -23,7 +43,7 @@ export function testUnder(
   describeCuda(tool, () => {
     it.skipIf(isMissing)(name, () => {
       using place = new Workplace();
-      const [, source] = newKernel(place.path('norm'), [op]) as [string, string];
+      const { source } = newKernels(place.path('norm'), { ops: [op] });
       test(() => place.run([...command, '--device', 'cuda', '--dtype', 'fp32']), source);
     });
   });
@@ -31,28 +51,21 @@ export function testUnder(
 
 export function testsOfLab(device: 'cpu' | 'cuda'): void {
   const place = workplace();
-  const run = (...args: readonly string[]) => place.run(['kernel', ...args, '--device', device]);
-  /** A new folder whose source is changed. */
-  const changed = (name: string, op: string, from: string, to: string): string => {
-    const [, source] = newKernel(place.path(name), [op]) as [string, string];
-    const text = readFileSync(source, 'utf8');
-    expect(text).toContain(from);
-    writeFileSync(source, text.replace(from, to));
-    return name;
-  };
+  const run = (...args: readonly string[]) => place.here(['kernel', ...args, '--device', device]);
+  const gelu = ['gelu_forward', 'gelu_backward'];
 
-  it('test: a naive kernel is right', () => {
-    newKernel(place.path('right'), ['gelu_forward']);
-    const { code, stdout, stderr } = run('test', 'right');
+  it('test: a naive kernel is right', async () => {
+    newKernels(place.path('right'));
+    const { code, stdout, stderr } = await run('test', 'right');
     expect(stderr).toBe('');
     expect(stdout).toMatch(/^gelu_forward fp32 {2}count 4096 {2}right: 1 results, errors up to \d+% of the bound$/m);
     expect(stdout).toMatch(/^all right: gelu_forward fp32/m);
     expect(code).toBe(0);
   });
 
-  it('test: a wrong kernel is shown, with a map', () => {
-    changed('wrong', 'gelu_forward', 'if (i >= count) return;', 'if (i >= count || i % 64 == 7) return;');
-    const { code, stdout } = run('test', 'wrong', '--dtype', 'fp32');
+  it('test: a wrong kernel is shown, with a map', async () => {
+    newKernels(place.path('wrong'), { source: (text) => text.replace('i >= count', 'i >= count || i % 64 == 7') });
+    const { code, stdout } = await run('test', 'wrong', '--dtype', 'fp32');
     expect(stdout).toMatch(
       /^gelu_forward fp32 {2}count 4096 {2}out is wrong in 64 of 4096 elements \(64 of them NaN: .*; the first, \[7\], is NaN, expected /m,
     );
@@ -61,26 +74,24 @@ export function testsOfLab(device: 'cpu' | 'cuda'): void {
     expect(code).toBe(1);
   });
 
-  it('test: a kernel that hangs ends with its process, and the next one is tested', () => {
-    const [, source] = newKernel(place.path('stuck'), ['gelu_forward', 'gelu_backward']) as [string, string];
+  it('test: a kernel that hangs ends with its process, and the next one is tested', async () => {
     const loop = '  volatile const float *always = (const float *)in;\n  while (always[0] == always[0]) {}\n';
-    const text = readFileSync(source, 'utf8');
-    writeFileSync(source, text.replace(/(void gelu_forward\(.*\n)/, `$1${loop}`));
+    const source = (text: string) => text.replace(/(void gelu_forward\(.*\n)/, `$1${loop}`);
+    newKernels(place.path('stuck'), { ops: gelu, source });
     // Under the emulator's checks a launch of 100,003 threads takes a second.
     const seconds = device === 'cpu' ? '3' : '1';
-    const { code, stdout } = run('test', 'stuck', '--dtype', 'fp32', '--time-limit', seconds);
+    const { code, stdout } = await run('test', 'stuck', '--dtype', 'fp32', '--time-limit', seconds);
     expect(stdout).toContain(`the kernel gelu_forward of stuck did not end within ${seconds} s: look for a loop`);
     expect(stdout).toMatch(/^gelu_backward fp32 .* right: /m);
     expect(stdout).toMatch(/^wrong: gelu_forward fp32$/m);
     expect(code).toBe(1);
   });
 
-  it('test: an access out of bounds names the kernel, and the next one is tested', () => {
-    const [, source] = newKernel(place.path('outside'), ['gelu_forward', 'gelu_backward']) as [string, string];
-    const text = readFileSync(source, 'utf8');
+  it('test: an access out of bounds names the kernel, and the next one is tested', async () => {
     // Far outside of what a GPU has mapped.
-    writeFileSync(source, text.replace(/(void gelu_forward\(.*\n)/, '$1  out[1ll << 40] = 0;\n'));
-    const { code, stdout } = run('test', 'outside', '--dtype', 'fp32');
+    const source = (text: string) => text.replace(/(void gelu_forward\(.*\n)/, '$1  out[1ll << 40] = 0;\n');
+    newKernels(place.path('outside'), { ops: gelu, source });
+    const { code, stdout } = await run('test', 'outside', '--dtype', 'fp32');
     expect(stdout).toMatch(
       device === 'cuda'
         ? /^outside: the kernel gelu_forward failed: .*; `(npx gpt2|npm run gpt2 --) kernel test outside --sanitize` or `--device cpu` finds where$/m
@@ -91,9 +102,9 @@ export function testsOfLab(device: 'cpu' | 'cuda'): void {
     expect(code).toBe(1);
   });
 
-  it('bench: a kernel beside ours, in the sizes of a step, and its history', () => {
-    newKernel(place.path('timed'), ['gelu_forward', 'layernorm_backward']);
-    const { code, stdout, stderr } = run('bench', 'timed', '--dtype', 'fp32');
+  it('bench: a kernel beside ours, in the sizes of a step, and its history', async () => {
+    newKernels(place.path('timed'), { ops: ['gelu_forward', 'norm_backward.layernorm'] });
+    const { code, stdout, stderr } = await run('bench', 'timed', '--dtype', 'fp32');
     expect(stderr).toBe('');
     expect(stdout.startsWith('on a CPU these are times of the emulator: they say nothing about a GPU\n')).toBe(
       device === 'cpu',
@@ -103,38 +114,24 @@ export function testsOfLab(device: 'cpu' | 'cuda'): void {
     expect(stdout).toMatch(/^ {2}this kernel +\S+ +\S+ +\d+ +- +\S+% +█/m);
     expect(code).toBe(0);
     // A call without an optional tensor moves fewer bytes.
-    expect(stdout).toMatch(/^layernorm_backward fp32, N \d+, C \d+, without dresidual, 1 call a step, on /m);
-    expect(stdout).toMatch(/^layernorm_backward fp32, N \d+, C \d+, \d+ calls a step, on /m);
+    expect(stdout).toMatch(/^norm_backward\.layernorm fp32, N \d+, C \d+, without dresidual, 1 call a step, on /m);
+    expect(stdout).toMatch(/^norm_backward\.layernorm fp32, N \d+, C \d+, \d+ calls a step, on /m);
     const [entry, ...others] = readHistory(place.path('timed'));
     expect(entry).toMatchObject({ op: 'gelu_forward', dtype: 'fp32', hash: expect.stringMatching(/^[0-9a-f]{16}$/) });
-    expect(others.map(({ op }) => op)).toEqual(['layernorm_backward', 'layernorm_backward']);
+    expect(others.map(({ op }) => op)).toEqual(['norm_backward.layernorm', 'norm_backward.layernorm']);
   });
 
   it('train, eval and bench take the kernels; the log and --resume know them', () => {
     const data = place.data({ vocabulary: 128, listed: true });
-    newKernel(place.path('both'), ['gelu_forward', 'layernorm_forward']);
+    newKernels(place.path('both'), { ops: ['gelu_forward', 'norm_forward.layernorm'] });
     const gpt2 = (...args: readonly string[]) => {
       const { code, stdout, stderr } = place.run([...args, '--device', device, '--dtype', 'fp32']);
       return { code, stdout, stderr };
     };
-    const sizes = ['--layers', '1', '--channels', '32', '--heads', '2', '--context', '64'];
+    const sizes = '--model custom --layers 1 --channels 32 --heads 2 --context 64 --batch 2 --seq 32 --order llmc';
+    const options = `${sizes} --val-every 0 --sample-every 0 --steps 6 --lr 1e-3 --data ${data}`;
     const train = (out: string, ...args: readonly string[]) =>
-      gpt2(
-        ...['train', '--model', 'custom', ...sizes, '--data', data, '--batch', '2', '--seq', '32', '--order', 'llmc'],
-        ...[
-          '--val-every',
-          '0',
-          '--sample-every',
-          '0',
-          '--steps',
-          '6',
-          '--lr',
-          '1e-3',
-          '--out',
-          place.path(out),
-          ...args,
-        ],
-      );
+      gpt2('train', ...options.split(' '), '--out', place.path(out), ...args);
     const losses = (out: string) => [...readRun(place.path(out)).series.train].map(([, loss]) => loss);
     const succeeds = ({ code, stderr }: { code: number | null; stderr: string }) => {
       expect(stderr).toBe('');
@@ -145,7 +142,7 @@ export function testsOfLab(device: 'cpu' | 'cuda'): void {
     const { configuration } = readRun(place.path('own'));
     expect(configuration).toMatchObject({
       kernels: ['both'],
-      cards: expect.stringMatching(/^gelu_forward [0-9a-f]{16}, layernorm_forward [0-9a-f]{16}$/),
+      cards: expect.stringMatching(/^gelu_forward [0-9a-f]{16}, norm_forward\.layernorm [0-9a-f]{16}$/),
     });
 
     const [source, resume] = [place.path('both/gelu.cu'), ['--out', place.path('own'), '--resume']];
@@ -173,27 +170,15 @@ export function testsOfLab(device: 'cpu' | 'cuda'): void {
 
     // On a GPU test/gpu/lab.test.ts has no time for it.
     if (device === 'cuda') return;
-    const sized = [
-      '--model',
-      'd6',
-      '--batch',
-      '1',
-      '--seq',
-      '32',
-      '--steps',
-      '1',
-      '--warmup-seconds',
-      '0',
-      '--no-start',
-    ];
-    const benched = gpt2('bench', ...sized, '--kernel', 'both');
+    const sized = '--model d6 --batch 1 --seq 32 --steps 1 --warmup-seconds 0 --no-start';
+    const benched = gpt2('bench', ...sized.split(' '), '--kernel', 'both');
     expect(benched.stdout).toMatch(/^layernorm_forward \(own\) +13 /m);
     expect(benched.stdout).not.toMatch(/^layernorm forward /m);
   });
 
   it('a step that a kernel spoils is replayed with that kernel, and without', () => {
     const data = place.data({ vocabulary: 128, name: 'some' });
-    changed('spoils', 'gelu_forward', '  out[i] =', '  out[i] = i == 7 ? nanf("") :');
+    newKernels(place.path('spoils'), { source: (text) => text.replace('out[i] =', 'out[i] = i == 7 ? nanf("") :') });
     const gpt2 = (...args: readonly string[]) => place.run([...args, '--device', device]);
     const options = ['--data', data, ...tinyModel.slice(0, -2), '--seq', '16', '--batch', '2', '--dtype', 'fp32'];
     const { stderr } = gpt2('train', ...options, '--steps', '2', '--kernel', 'spoils', '--out', 'spoiled');
@@ -210,9 +195,9 @@ export function testsOfLab(device: 'cpu' | 'cuda'): void {
     expect(without.code).toBe(1);
   });
 
-  it('test: an error of the compiler is shown as it is', () => {
-    changed('typo', 'gelu_forward', 'tanhf', 'tanhh');
-    const { code, stdout } = run('test', 'typo', '--dtype', 'fp32');
+  it('test: an error of the compiler is shown as it is', async () => {
+    newKernels(place.path('typo'), { source: (text) => text.replace('tanhf', 'tanhh') });
+    const { code, stdout } = await run('test', 'typo', '--dtype', 'fp32');
     expect(stdout).toMatch(/gelu\.cu:13:.*error.*tanhh/);
     expect(code).toBe(1);
   });

@@ -18,7 +18,7 @@ export interface ResumeCase {
  * 40 steps straight, and 20 and 20. A pass over the shards is an odd number of micro-batches, of which 40 steps take two
  * to four passes: shards and passes end within steps, before the stop and after it.
  */
-export function expectResumedEqual({ device, dtype, order, microBatches }: ResumeCase): void {
+export async function expectResumedEqual({ device, dtype, order, microBatches }: ResumeCase): Promise<void> {
   using place = new Workplace();
   // 9, 7 and 5 batches of 2 x 32 tokens.
   place.data({ train: [600, 500, 330] });
@@ -27,15 +27,13 @@ export function expectResumedEqual({ device, dtype, order, microBatches }: Resum
     '--lr 1e-3 --warmup 5 --final-lr-frac 0.1 --weight-decay 0.1 --val-every 10 --val-steps 2 --sample-every 15',
     `--device ${device} --dtype ${dtype} --order ${order} --total-batch ${microBatches * 64}`,
   ];
-  const train = (...args: string[]) => {
-    place.ok(['train', ...args]);
-  };
+  const train = (...args: string[]) => place.okHere(['train', ...args]);
   const saved = (out: string) => resolveCheckpoint(place.path(out)).manifest;
 
-  train(...options.join(' ').split(' '), '--out', 'straight');
-  train(...options.join(' ').split(' '), '--out', 'stopped', '--stop-after', '20');
+  await train(...options.join(' ').split(' '), '--out', 'straight');
+  await train(...options.join(' ').split(' '), '--out', 'stopped', '--stop-after', '20');
   expect(saved('stopped')).toMatchObject({ step: 20, position: { epoch: microBatches === 2 ? 1 : 0 } });
-  train('--out', 'stopped', '--resume');
+  await train('--out', 'stopped', '--resume');
 
   const figures = figuresOf(place.path('straight'));
   // Steps, validations, samples, the closing line.

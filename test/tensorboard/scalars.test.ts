@@ -1,12 +1,13 @@
 // TensorBoard's event files: the record's bytes, and that they tell a run's curves, also when it was killed and resumed.
-import { existsSync, fstatSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, fstatSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { crc32c, eventRecord } from '../../src/report/tensorboard/event-record.ts';
 import { openScalarFile, ScalarFile } from '../../src/report/tensorboard/scalar-file.ts';
 import { readRun } from '../../src/runs/reader.ts';
-import { runEvent, trainEvent } from '../runs/run-log.ts';
-import { tinyModel, Workplace } from '../support/cli.ts';
+import type { RunEvent } from '../../src/runs/schema.ts';
+import { runEvent, trainEvent, writeLog } from '../runs/run-log.ts';
+import { tinyModel, workplace } from '../support/cli.ts';
 import { curves, eventFiles, readEvents } from './event-files.ts';
 
 /** Descriptors whose fsync failed; undefined: the disk is well. */
@@ -21,13 +22,9 @@ vi.mock('node:fs', async (original) => {
   return { ...fs, fsyncSync };
 });
 
-let place: Workplace;
-beforeEach(() => {
-  place = new Workplace();
-});
+const place = workplace('each');
 afterEach(() => {
   disk.failed = undefined;
-  place[Symbol.dispose]();
 });
 
 describe('the record', () => {
@@ -95,7 +92,7 @@ it('a disk that fails at the end is told, and the file is closed', () => {
 
 describe('the file of a run that goes on', () => {
   it('has what was measured at the step it goes on from, each as logged last', () => {
-    const events = [
+    const events: RunEvent[] = [
       runEvent(),
       { event: 'val', step: 5, loss: 12 },
       { event: 'hellaswag', step: 5, acc: 0.75, accNorm: 0.75, questions: 4 },
@@ -103,8 +100,7 @@ describe('the file of a run that goes on', () => {
       { event: 'val', step: 10, loss: 11 },
       { event: 'hellaswag', step: 10, acc: 0.25, accNorm: 0.5, questions: 4 },
     ];
-    mkdirSync(place.path('run'));
-    writeFileSync(place.path('run', 'log.jsonl'), events.map((event) => `${JSON.stringify(event)}\n`).join(''));
+    writeLog(place.path('run'), events);
     openScalarFile(place.path('run'), { folder: '', startStep: 10, notice: () => {} }).close();
     expect(curves(place.path('run'))).toEqual({
       'val/loss': [[10, 11]],

@@ -56,19 +56,15 @@ describe.each(names)('%s', (name) => {
   });
 
   it('decodes id by id, and after a prompt', () => {
-    for (const { ids, decoded } of recorded(name)) {
+    for (const [index, { ids, decoded }] of recorded(name).entries()) {
       // The clean-up of the decoder for word pieces reaches back to text that was shown: " ' s" becomes "'s".
       if (name === 'word-piece' && /'/.test(decoded)) continue;
-      for (const cut of [0, Math.floor(ids.length / 2)]) {
-        const decoder = new StreamDecoder(tokenizer, ids.slice(0, cut));
-        const shown =
-          ids
-            .slice(cut)
-            .map((id) => decoder.push(id))
-            .join('') + decoder.end();
-        const before = decode(ids.slice(0, cut), tokenizer);
-        if (decoded.startsWith(before)) expect(before + shown, `${ids} from ${cut}`).toBe(decoded);
-      }
+      const cut = index % 2 === 0 ? 0 : Math.floor(ids.length / 2);
+      const [prompt, rest] = [ids.slice(0, cut), ids.slice(cut)];
+      const decoder = new StreamDecoder(tokenizer, prompt);
+      const shown = rest.map((id) => decoder.push(id)).join('') + decoder.end();
+      const before = decode(prompt, tokenizer);
+      if (decoded.startsWith(before)) expect(before + shown, `${ids} from ${cut}`).toBe(decoded);
     }
   });
 });

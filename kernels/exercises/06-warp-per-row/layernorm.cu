@@ -1,6 +1,6 @@
 // Layernorm with a warp of 32 threads for each row of C elements.
 //
-//   mean = sum(x) / C        rstd = 1 / sqrt(sum((x - mean)^2) / C + 1e-5)
+//   mean = sum(x) / C        rstd = 1 / sqrt(sum((x - mean)^2) / C + eps)
 //
 // First write warp_sum, below, by shuffles: __shfl_xor_sync(0xffffffffu, value, n) gives lane i the value of lane i ^ n. With n = 16, 8,
 // 4, 2 and 1 in turn, every lane ends with the sum of all 32. Then compute the mean `m` and `r` = rstd. Lane l takes the elements l,
@@ -11,7 +11,7 @@
 __device__ float warp_sum(float value);
 
 __global__ void layernorm_forward(float *out, float *mean, float *rstd, const float *in, const float *weight,
-                                  const float *bias, int C) {
+                                  const float *bias, int C, float eps) {
   const int row = blockIdx.x, lane = threadIdx.x;
   const float *x = in + static_cast<size_t>(row) * C;
   float *y = out + static_cast<size_t>(row) * C;

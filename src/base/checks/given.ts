@@ -2,21 +2,7 @@
 // and the command line hold them as text.
 import { UsageError } from '../errors.ts';
 import { type Spellings, unknownOption } from './nearest.ts';
-import { checkNumber, type NumberRange, secondsOf } from './number.ts';
-
-/**
- * A number in a range. `or` allows a word instead, which becomes a number before a run begins; `orAll` the word all, which a
- * configuration keeps; `orTime` a time. `units`: a text of the number may end in k, M or B.
- */
-type NumberType = {
-  readonly or?: string;
-  readonly orAll?: true;
-  readonly orTime?: true;
-  readonly units?: true;
-} & (
-  | { readonly integer: readonly [least: number, most: number] }
-  | { readonly number: readonly [least: number, most: number] }
-);
+import { describeType, isOfType, type NumberType } from './number.ts';
 
 /** A text, several texts, a switch, a switch or a word, a number, or one of several words. */
 export type ValueType =
@@ -78,21 +64,9 @@ export function checkValue(name: string, kind: Kind, value: unknown, original: u
   else if (kind === 'object or function') demand(Object(value) === value, 'an object or a function');
   else if (kind === 'object') demand(typeof value === 'object' && value !== null, 'an object');
   else if ('switch' in kind) demand(typeof value === 'boolean' || value === kind.or, `true, false or ${kind.or}`);
-  else if (!isNumeric(kind)) demand(kind.includes(value as string), `one of ${kind.join(', ')}`);
-  else if (!isWordOf(kind, value)) checkNumber(name, value, rangeOf(kind), original);
+  else if (isNumeric(kind)) demand(isOfType(kind, value), describeType(kind, value));
+  else demand(kind.includes(value as string), `one of ${kind.join(', ')}`);
 }
 
 export const isNumeric = (kind: Kind): kind is NumberType =>
   typeof kind === 'object' && ('integer' in kind || 'number' in kind);
-
-/** Whether a value is a word or a time that is allowed instead of a number. */
-export const isWordOf = ({ or, orAll, orTime }: NumberType, value: unknown): boolean =>
-  (or !== undefined && value === or) ||
-  (orAll === true && value === 'all') ||
-  (orTime === true && secondsOf(value) !== undefined);
-
-function rangeOf(type: NumberType): NumberRange {
-  const [least, most] = 'integer' in type ? type.integer : type.number;
-  const or = type.or ?? (type.orAll && 'all') ?? (type.orTime && 'a time such as 90s, 10m or 1.5h');
-  return { kind: 'integer' in type ? 'whole' : 'any', least, most, or, units: type.units };
-}

@@ -1,20 +1,21 @@
-// Reads numbers strictly, and names the range in its errors.
-import { UsageError } from '../errors.ts';
+// Checks numbers against ranges, and reads them strictly from text.
 
-export interface NumberRange {
-  readonly kind: 'whole' | 'any';
-  readonly least: number;
-  /** If it is Number.MAX_SAFE_INTEGER, Number.MAX_VALUE or `largestFp32`, a message names it only for a larger value. */
-  readonly most: number;
-  /** Excludes `least` and `most`. */
-  readonly isOpen?: boolean;
-  /** A word that is allowed instead; the caller reads it. */
+type Range = readonly [least: number, most: number];
+
+/** If `most` is Number.MAX_SAFE_INTEGER, Number.MAX_VALUE or `largestFp32`, a message names it only for a larger value. */
+export type NumberType = {
+  /** Excludes the ends of the range. */
+  readonly isOpen?: true;
+  /** A word that is allowed instead, which becomes a number before a run begins. */
   readonly or?: string;
+  /** The word all is allowed instead, which a configuration keeps. */
+  readonly orAll?: true;
+  /** A time is allowed instead. */
+  readonly orTime?: true;
   /** A text of the number may end in k, M or B. */
-  readonly units?: boolean | undefined;
-}
+  readonly units?: true;
+} & ({ readonly integer: Range } | { readonly number: Range });
 
-/** Whole numbers from `least`. */
 export const whole = (least: number, most: number = Number.MAX_SAFE_INTEGER) => ({ integer: [least, most] }) as const;
 const largestFp32 = 2 ** 128 - 2 ** 104;
 /** Numbers from `least` to the largest fp32: a device would read larger ones as infinite. */
@@ -22,21 +23,21 @@ export const real = (least: number, most: number = largestFp32) => ({ number: [l
 /** Factors that are multiplied in double, before a device gets the result: they may exceed fp32. */
 export const factor = real(0, Number.MAX_VALUE);
 
-/** Reads a number or the text of one. @throws UsageError naming the flag, the range and the value */
-export function readNumber(flag: string, value: unknown, range: NumberRange): number {
-  const number = numberOf(value);
-  checkNumber(flag, number, range, value);
-  return number;
+const rangeOf = (type: NumberType): Range => ('integer' in type ? type.integer : type.number);
+
+/** Whether a value is in the range, or is a word or a time that is allowed instead. */
+export function isOfType(type: NumberType, value: unknown): boolean {
+  const [least, most] = rangeOf(type);
+  if (typeof value !== 'number') return isWordOf(type, value);
+  if ('integer' in type && !Number.isSafeInteger(value)) return false;
+  return type.isOpen ? value > least && value < most : value >= least && value <= most;
 }
 
-/** @param original the value as the message shows it @throws UsageError as `readNumber` */
-export function checkNumber(name: string, value: unknown, range: NumberRange, original: unknown = value): void {
-  const { kind, least, most, isOpen = false } = range;
-  if (typeof value === 'number' && (kind === 'any' || Number.isSafeInteger(value))) {
-    if (isOpen ? value > least && value < most : value >= least && value <= most) return;
-  }
-  throw UsageError.takes(name, describe(range, value), original);
-}
+/** Whether a value is a word or a time that is allowed instead of a number. */
+export const isWordOf = ({ or, orAll, orTime }: NumberType, value: unknown): boolean =>
+  (or !== undefined && value === or) ||
+  (orAll === true && value === 'all') ||
+  (orTime === true && secondsOf(value) !== undefined);
 
 /** "90s", "10m", "1.5h" */
 export type Time = `${number}${keyof typeof unitSeconds}`;
@@ -65,10 +66,13 @@ export function numberOf(value: unknown): number {
   return isDecimal ? Number(value) : Number.NaN;
 }
 
-function describe({ kind, least, most, isOpen, or, units }: NumberRange, value: unknown): string {
+/** "a whole number from 1 to 65536 or auto" @param value the wrong value */
+export function describeType(type: NumberType, value: unknown): string {
+  const [least, most] = rangeOf(type);
   const isUnlimited = [Number.MAX_SAFE_INTEGER, Number.MAX_VALUE, largestFp32].includes(most);
   const limits = isUnlimited && !((value as number) > most) ? `of at least ${least}` : `from ${least} to ${most}`;
-  const range = isOpen ? `over ${least} and under ${most}` : limits;
-  const shorter = units ? ', also as 1.5k, 10M or 1B' : '';
-  return `${kind === 'whole' ? 'a whole number' : 'a number'} ${range}${shorter}${or === undefined ? '' : ` or ${or}`}`;
+  const range = type.isOpen ? `over ${least} and under ${most}` : limits;
+  const shorter = type.units ? ', also as 1.5k, 10M or 1B' : '';
+  const or = type.or ?? (type.orAll && 'all') ?? (type.orTime && 'a time such as 90s, 10m or 1.5h');
+  return `${'integer' in type ? 'a whole number' : 'a number'} ${range}${shorter}${or === undefined ? '' : ` or ${or}`}`;
 }

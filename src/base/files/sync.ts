@@ -2,11 +2,13 @@
 import { closeSync, fsyncSync, openSync } from 'node:fs';
 
 /** Syncs a file, or the entries of a folder, to the disk. */
-export function syncToDisk(path: string): void {
-  const descriptor = openSync(path, 'r');
+export const syncToDisk = (path: string): void => syncAndClose(openSync(path, 'r'));
+
+/** Syncs an open file, and closes it in any case. */
+export function syncAndClose(file: number): void {
   try {
-    fsyncSync(descriptor);
+    fsyncSync(file);
   } finally {
-    closeSync(descriptor);
+    closeSync(file);
   }
 }

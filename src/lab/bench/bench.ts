@@ -33,8 +33,8 @@ export interface BenchOptions {
   readonly warmup: number;
   /** Whether each op is timed by itself. */
   readonly ops: boolean;
-  /** The next micro-batch; its arrays may be reused. */
-  readonly nextBatch: () => Batch;
+  /** The next micro-batch; its arrays may be reused. Default: random tokens. */
+  readonly nextBatch?: (() => Batch) | undefined;
   /** Called when the measured steps begin, to read clocks, with the milliseconds of a step so far. */
   readonly onMeasuring?: (stepMs: number) => void;
   /** Joules that the device has used so far; its counter may lag a tenth of a second behind. */
@@ -42,6 +42,12 @@ export interface BenchOptions {
 }
 
 export type BenchReport = Awaited<ReturnType<typeof bench>>;
+
+/** Micro-batches of `count` random tokens. */
+export function randomBatches(count: number, { vocabularySize }: ModelConfig): () => Batch {
+  const ids = () => Int32Array.from({ length: count }, () => Math.random() * vocabularySize);
+  return () => ({ inputs: ids(), targets: ids() });
+}
 
 /** Runs the whole benchmark. @throws Gpt2Error if the device cannot be opened or has too little memory */
 export async function bench(options: BenchOptions) {
@@ -54,6 +60,7 @@ export async function bench(options: BenchOptions) {
 /** Times steps and, if asked, their ops; compares memory with its plan. @throws as `bench` */
 export async function measureTraining(options: BenchOptions) {
   const { config, batch, sequence, accumulation, optimizer = new AdamW({ weightDecay: 0.1 }) } = options;
+  const nextBatch = options.nextBatch ?? randomBatches(batch * sequence, config);
   using device = Device.open({ ...options.device, accumulates: accumulation > 1 });
   const opened = device.memory();
   const resident = process.memoryUsage.rss();
@@ -64,7 +71,7 @@ export async function measureTraining(options: BenchOptions) {
   reserveScratch(device, trainingPlan(device, config, sizes));
   const { model, trainer } = createTraining(device, config, sizes);
   initializeWeights(model, 42);
-  const step = await timeSteps(trainer, options);
+  const step = await timeSteps(trainer, { ...options, nextBatch });
   const planned = Object.fromEntries(device.allocated);
   const memory = {
     /** Bytes planned, by kind. */
@@ -88,11 +95,11 @@ export async function measureTraining(options: BenchOptions) {
     /** Operations per token, forward and backward; see model/flops.ts. */
     flopsPerToken: flopsPerToken(config, sequence),
     memory,
-    ops: options.ops ? await timeOps(trainer, options.nextBatch) : [],
+    ops: options.ops ? await timeOps(trainer, nextBatch) : [],
   };
 }
 
-async function timeSteps(trainer: Trainer, options: BenchOptions) {
+async function timeSteps(trainer: Trainer, options: BenchOptions & { readonly nextBatch: () => Batch }) {
   const { steps, warmup, nextBatch, batch, sequence, accumulation, joules } = options;
   const ms: number[] = [];
   const host: number[] = [];

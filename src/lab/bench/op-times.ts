@@ -11,6 +11,7 @@ import { opCases } from '../../ops/cases/index.ts';
 import { bytesMoved, type NativeArguments, type OpContract } from '../../ops/contract.ts';
 import { parseSignature } from '../../ops/kernels/signature.ts';
 import { contracts } from '../../ops/ops.generated.ts';
+import { variantOf } from '../../ops/variants.ts';
 import type { Trainer } from '../../train/step/trainer.ts';
 import type { Work } from './peaks.ts';
 import { timeOnDevice } from './timing.ts';
@@ -30,7 +31,7 @@ export interface Call<Op = OpContract | undefined> {
   readonly args: NativeArguments;
 }
 
-const flopsOf = new Map(Object.values(opCases).flatMap((list) => list.map(({ op, flops }) => [op.name, flops])));
+const flopsOf = new Map(Object.values(opCases).flatMap((list) => list.map(({ variant, flops }) => [variant, flops])));
 
 /** Times every op of one of `trainer`'s steps. Changes weights, optimizer state and gradients. */
 export async function timeOps(trainer: Trainer, nextBatch: () => Batch): Promise<OpTime[]> {
@@ -65,14 +66,16 @@ export async function timeCalls(
 
 /** Operations of a call's matmuls, and bytes that the call moves. */
 export function workOf(device: Device, { op, args }: Call): Work {
-  const flops = (op && flopsOf.get(op.name)?.(args as Record<string, number>)) ?? 0;
-  return { flops, fp8Flops: op ? fp8Part(op) * flops : 0, bytes: op ? bytesMoved(device, op, args) : 0 };
+  const flops = (op && flopsOf.get(variantOf(op, args))?.(args as Record<string, number>)) ?? 0;
+  return { flops, fp8Flops: op ? fp8Part(op, args) * flops : 0, bytes: op ? bytesMoved(device, op, args) : 0 };
 }
 
 /** The fraction of an op's operations that are in FP8: of the classifier's three matmuls in training, only the logits. */
-function fp8Part({ name, tensors }: OpContract): number {
-  if (name === 'fp8Classifier') return 1 / 3;
-  return Object.values(tensors).some(({ type, access }) => type === 'fp8' && access === 'read') ? 1 : 0;
+function fp8Part({ name, tensors }: OpContract, args: NativeArguments): number {
+  const readsFp8 = Object.entries(tensors).some(
+    ([tensor, { type, access }]) => type === 'fp8' && access === 'read' && args[tensor] !== null,
+  );
+  return !readsFp8 ? 0 : name === 'classifier' ? 1 / 3 : 1;
 }
 
 /** Calls the library's op, or the kernel. */
@@ -118,7 +121,7 @@ function namer(
   /** The operand of an FP8 matmul, by its memory: the weight that was last quantised there. */
   const quantized = new Map<unknown, string>();
   return ({ op, args }) => {
-    const words = op.symbol.replace(/^gpt2_/, '');
+    const [words, variant = 'plain'] = variantOf(op, args).name.split('.') as [string, string?];
     if (words === 'fp8_quantize_weight') {
       const weight = weights.get(args.weight as Pointer);
       const { values, transposed } = args;
@@ -126,15 +129,16 @@ function namer(
       const copies = values === null ? ' transposed' : transposed === null ? '' : ' + transposed';
       return `fp8 quantize ${weight}${copies}`;
     }
-    if (words === 'fp8_matmul_backward_weight') return `fp8 ${weights.get(args.dweight as Pointer)} backward weight`;
-    const [isFp8, activation] = /^fp8_matmul(?:_(gelu|relu_squared))?/.exec(words) ?? [];
-    if (isFp8) {
-      const fused = activation ?? (args.residual === null ? undefined : 'residual');
-      return `fp8 ${quantized.get(args.transposed ?? args.weight)}${fused ? ` + ${fused.replaceAll('_', ' ')}` : ''}`;
+    const [, prefix, direction] = /^(fp8_|norm_)?matmul_(.*)$/.exec(words) ?? [];
+    // "norm_forward.layernorm" becomes "layernorm forward", "classifier.fp8" "fp8 classifier".
+    if (!direction) {
+      const named = variant === 'fp8' ? `fp8 ${words}` : words.replace(/^norm(?=_)/, variant);
+      return named.replaceAll('_', ' ');
     }
-    const [, norm, fused, direction] = /^(layernorm_)?matmul_(?:(gelu|relu_squared|residual)_)?(.*)$/.exec(words) ?? [];
-    if (!direction) return words.replaceAll('_', ' ');
     const weight = weights.get((args.weight ?? args.dweight) as Pointer);
-    return `${norm ? 'layernorm + ' : ''}${weight} ${direction.replaceAll('_', ' ')}${fused ? ` + ${fused.replaceAll('_', ' ')}` : ''}`;
+    const matmul = quantized.get(args.transposed ?? args.weight) ?? `${weight} ${direction}`;
+    const fused = variant !== 'plain' ? ` + ${variant}` : args.residual ? ' + residual' : '';
+    const before = prefix === 'fp8_' ? 'fp8 ' : prefix === 'norm_' ? 'layernorm + ' : '';
+    return `${before}${matmul}${fused}`.replaceAll('_', ' ');
   };
 }

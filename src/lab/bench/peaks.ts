@@ -1,5 +1,5 @@
 // Measures the device's best rates of a copy and of the library's large matmul, which bound every op.
-import { GPT2_FP8_FACTOR } from '../../native/bindings.generated.ts';
+import { GPT2_ACTIVATION, GPT2_FP8_FACTOR } from '../../native/bindings.generated.ts';
 import type { Device } from '../../native/device.ts';
 import type { ElementType } from '../../native/element-types.ts';
 import { allocateTensor, type Tensor } from '../../native/tensor.ts';
@@ -42,8 +42,10 @@ export async function measurePeaks(device: Device) {
   fillRandom(weight);
   device.reserveWorkspace(matmulScratch(device, { N: size, C: size, O: size, gradients: true }));
   // The library's matmul, also where a kernel of the user computes the op.
-  const pointers = { out: out.pointer, in: input.pointer, weight: weight.pointer, bias: null };
-  const matmul = () => device.call('matmulForward', { ...pointers, N: size, C: size, O: size });
+  const tensors = { out: out.pointer, in: input.pointer, weight: weight.pointer };
+  const absent = { pre: null, bias: null, residual: null };
+  const sizes = { N: size, C: size, O: size, activation: GPT2_ACTIVATION.GPT2_NO_ACTIVATION };
+  const matmul = () => device.call('matmulForward', { ...tensors, ...absent, ...sizes });
   const matmulTime = await timeOnDevice(device, matmul, least);
   const flops = 2 * size ** 3;
   const fp8Time = device.dtype === 'fp8' ? await timeFp8(device, { out, input, weight }, least) : undefined;
@@ -72,7 +74,10 @@ async function timeFp8(
   const factors = tensor('factors', 'fp32', GPT2_FP8_FACTOR.GPT2_FP8_FACTORS);
   scale.write(new Float32Array(size).fill(1));
   device.reserveWorkspace(
-    Math.max(fp8QuantizeWeightScratch(device, sizes), fp8MatmulScratch(device, { N: size, ...sizes })),
+    Math.max(
+      fp8QuantizeWeightScratch(device, sizes),
+      fp8MatmulScratch(device, { N: size, ...sizes, gradients: false }),
+    ),
   );
   const [copied, quantized] = [input, weight].map(({ name, pointer }) => {
     const values = tensor(`${name} in FP8`, 'fp8', size, size);
@@ -81,8 +86,17 @@ async function timeFp8(
     return values;
   }) as [Tensor, Tensor];
   const operands = { in: copied.pointer, inScale: scale.pointer, weight: quantized.pointer, factors: factors.pointer };
-  const args = { out: out.pointer, ...operands, bias: null, residual: null, N: size, ...sizes };
-  const ms = await timeOnDevice(device, () => device.call('fp8Matmul', args), least);
+  const stored = { values: null, scale: null, columnwise: null, columnwiseScale: null, pre: null };
+  const unused = { ...stored, inNorm: null, inColumnwiseNorm: null, bias: null, residual: null };
+  const args = {
+    out: out.pointer,
+    ...operands,
+    ...unused,
+    N: size,
+    ...sizes,
+    activation: GPT2_ACTIVATION.GPT2_NO_ACTIVATION,
+  };
+  const ms = await timeOnDevice(device, () => device.call('fp8MatmulForward', args), least);
   for (const { buffer } of [copied, quantized, scale, factors]) buffer.close();
   return ms;
 }

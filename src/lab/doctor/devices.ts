@@ -1,11 +1,11 @@
 // Checks the native libraries and the GPUs: which libraries are built, which one opens and why, which GPUs there are.
-import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { Gpt2Error } from '../../base/errors.ts';
+import { attempt, Gpt2Error } from '../../base/errors.ts';
 import { gib } from '../../model/memory.ts';
 import { Device, type Dtype } from '../../native/device.ts';
 import { type LibraryKind, libraryFix, libraryPath } from '../../native/find-library.ts';
 import { selectDevice } from '../../native/select-device.ts';
+import { gpuFields } from '../../report/machine-load.ts';
 import { type Check, failed, ok, warning } from './check.ts';
 
 export const isBuilt = (kind: LibraryKind): boolean => existsSync(libraryPath(kind));
@@ -16,24 +16,13 @@ const fixOf = (kind: LibraryKind): string =>
 
 /** The GPUs that nvidia-smi lists, and whether the CUDA library could use one. */
 export function checkGpus(): { check: Check; hasGpu: boolean } {
-  const query = '--query-gpu=name,compute_cap,memory.total,memory.free,driver_version';
-  const { status, stdout, error } = spawnSync('nvidia-smi', [query, '--format=csv,noheader,nounits'], {
-    encoding: 'utf8',
-    timeout: 20_000,
-  });
-  if (error || status !== 0) {
-    const found = `${error ? 'no nvidia-smi' : 'nvidia-smi finds no GPU'}: training runs on the CPU`;
-    return { check: ok('gpu', found), hasGpu: false };
-  }
-  const lines = stdout.trim().split('\n');
+  const lines = gpuFields('name,compute_cap,memory.total,memory.free,driver_version');
+  if (!lines) return { check: ok('gpu', 'nvidia-smi finds none: training runs on the CPU'), hasGpu: false };
   const gpus = lines.map((line) => {
     const [name, capability, total, free, driver] = line.split(', ') as [string, string, string, string, string];
-    const mib = 2 ** 20;
-    return {
-      capability: Number(capability),
-      driver,
-      text: `${name} (compute capability ${capability}), ${gib(Number(free) * mib)} of ${gib(Number(total) * mib)} free`,
-    };
+    const [all, unused] = [total, free].map((mebibytes) => gib(Number.parseFloat(mebibytes) * 2 ** 20));
+    const text = `${name} (compute capability ${capability}), ${unused} of ${all} free`;
+    return { capability: Number(capability), driver, text };
   });
   const found = `${gpus.map(({ text }) => text).join('; ')}; driver ${gpus[0]!.driver}`;
   if (gpus.every(({ capability }) => capability < 8)) {
@@ -51,7 +40,7 @@ export function checkLibrary(kind: LibraryKind, hasGpu: boolean): { check: Check
     return { check: isNeeded ? failed(name, found, fixOf(kind)) : ok(name, unneeded), dtypes: [] };
   };
   if (!isBuilt(kind)) return refused(`${path} does not exist`, 'not built, and no GPU to run it');
-  try {
+  const opened = attempt(() => {
     using device = Device.open({ kind });
     const { library, codePath, device: what, dtypes } = device.description;
     const { available, total } = device.memory();
@@ -59,27 +48,19 @@ export function checkLibrary(kind: LibraryKind, hasGpu: boolean): { check: Check
     const check = ok(name, `${path}: ${library} ${codePath} on ${what}, ${dtypes.join(' ')}, ${free}`);
     // GPT2_LIBRARY may name either library.
     return { check, dtypes: library === kind ? dtypes : [] };
-  } catch (error) {
-    if (!(error instanceof Gpt2Error)) throw error;
-    return refused(error.message, `${path}; not usable here: ${error.message}`);
-  }
+  });
+  if (!(opened instanceof Gpt2Error)) return opened;
+  return refused(opened.message, `${path}; not usable here: ${opened.message}`);
 }
 
 /** The device that `--device auto` chooses, and why. */
 export function checkChoice(): Check {
   const name = 'train uses';
-  try {
-    const { kind, index } = selectDevice('auto');
-    const why =
-      kind === 'cuda'
-        ? `the CUDA library is built and opens GPU ${index}`
-        : isBuilt('cuda')
-          ? 'the CUDA library opens no GPU here'
-          : 'there is no CUDA library';
-    const forced = process.env.GPT2_LIBRARY ? `; GPT2_LIBRARY is ${process.env.GPT2_LIBRARY}` : '';
-    return ok(name, `the ${kind} library: ${why}${forced}`);
-  } catch (error) {
-    if (!(error instanceof Gpt2Error)) throw error;
-    return failed(name, error.message, fixOf('cpu'));
-  }
+  const chosen = attempt(() => selectDevice('auto'));
+  if (chosen instanceof Gpt2Error) return failed(name, chosen.message, fixOf('cpu'));
+  const { kind, index } = chosen;
+  const onCpu = isBuilt('cuda') ? 'the CUDA library opens no GPU here' : 'there is no CUDA library';
+  const why = kind === 'cuda' ? `the CUDA library is built and opens GPU ${index}` : onCpu;
+  const forced = process.env.GPT2_LIBRARY ? `; GPT2_LIBRARY is ${process.env.GPT2_LIBRARY}` : '';
+  return ok(name, `the ${kind} library: ${why}${forced}`);
 }

@@ -1,9 +1,9 @@
 // Checks the machine: Node, system, build tools, disk space and write permission.
 import { spawnSync } from 'node:child_process';
-import { accessSync, constants, existsSync, readFileSync, statfsSync } from 'node:fs';
+import { accessSync, constants, existsSync, statfsSync } from 'node:fs';
 import { availableParallelism, freemem, totalmem } from 'node:os';
-import { dirname, join, resolve } from 'node:path';
-import { packageRoot } from '../../base/package-root.ts';
+import { dirname, resolve } from 'node:path';
+import { packageDescription } from '../../base/package-root.ts';
 import { gib } from '../../model/memory.ts';
 import { type Check, failed, ok, warning } from './check.ts';
 
@@ -14,13 +14,8 @@ function versionOf(program: string): string | undefined {
 }
 
 export function checkNode(version = process.versions.node): Check {
-  const { engines } = JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8')) as {
-    engines: { node: string };
-  };
-  const least = engines.node.replace(/[^\d.]/g, '');
-  const [wanted, found] = [least, version].map((text) => text.split('.').map(Number));
-  const isEnough = found![0]! > wanted![0]! || (found![0] === wanted![0] && found![1]! >= (wanted![1] ?? 0));
-  if (isEnough) return ok('node', `v${version}`);
+  const least = /[\d.]+/.exec(packageDescription().engines.node)![0];
+  if (version.localeCompare(least, 'en', { numeric: true }) >= 0) return ok('node', `v${version}`);
   return failed('node', `v${version}, older than ${least}`, `install Node ${least} or later: https://nodejs.org`);
 }
 
@@ -30,11 +25,8 @@ export function checkSystem(): Check {
   const { glibcVersionRuntime: glibc } = report.header;
   const found = `${platform} ${arch}${glibc ? `, glibc ${glibc}` : ''}, ${availableParallelism()} cores, ${gib(freemem())} of ${gib(totalmem())} of memory free`;
   if (platform === 'linux') return ok('system', found);
-  return warning(
-    'system',
-    found,
-    'only Linux is tested: if something fails here, train on Linux (on Windows: in WSL2)',
-  );
+  const fix = 'only Linux is tested: if something fails here, train on Linux (on Windows: in WSL2)';
+  return warning('system', found, fix);
 }
 
 /** The tools needed to build the libraries; none if they are built. */
@@ -73,11 +65,8 @@ export function checkFolder(folder: string): Check {
   try {
     accessSync(there, constants.W_OK);
   } catch {
-    return failed(
-      `folder ${folder}`,
-      `${there} cannot be written`,
-      'work in a folder of yours: cd ~/…, or name one with --out',
-    );
+    const fix = 'work in a folder of yours: cd ~/…, or name one with --out';
+    return failed(`folder ${folder}`, `${there} cannot be written`, fix);
   }
   // A checkpoint of GPT-2 124M takes 1.5 GB, and the next one is complete before the last is removed.
   if (free < 3e9) return warning(`folder ${folder}`, found, 'make room: two checkpoints of GPT-2 124M take 3 GB');

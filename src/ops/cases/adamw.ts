@@ -1,13 +1,12 @@
 // Cases of the AdamW update.
 import { GPT2_STEP } from '../../native/bindings.generated.ts';
-import { contracts } from '../ops.generated.ts';
 import { casesOf } from './op-case.ts';
 
 const [learningRate, beta1Correction, beta2Correction, clip] = [1e-2, 0.1, 0.05, 0.3];
 const scalars = { rate: 1, beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0.1 };
 
 export const adamwCases = [
-  casesOf(contracts.adamw, {
+  casesOf('adamw', {
     sizes: [
       { count: 100_003, firstScalar: GPT2_STEP.GPT2_STEP_SCALARS, ...scalars },
       { count: 1, firstScalar: GPT2_STEP.GPT2_STEP_STOP - 2, ...scalars },

@@ -1,5 +1,4 @@
 // Cases of attention of new positions over a cache of keys and values.
-import { contracts } from '../ops.generated.ts';
 import { attention } from './attention.ts';
 import type { Numbers } from './case-numbers.ts';
 import { casesOf } from './op-case.ts';
@@ -39,7 +38,7 @@ function cached(
 }
 
 export const attentionCachedCases = [
-  casesOf(contracts.attentionCachedForward, {
+  casesOf('attention_cached_forward', {
     sizes: [
       { B: 3, T: 1, S: 64, C: 128, NH: 2 },
       { B: 2, T: 7, S: 20, C: 60, NH: 3 },

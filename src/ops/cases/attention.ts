@@ -1,5 +1,4 @@
 // Cases of causal attention, forward and backward.
-import { contracts } from '../ops.generated.ts';
 import type { Numbers } from './case-numbers.ts';
 import { casesOf } from './op-case.ts';
 
@@ -83,7 +82,7 @@ const gpuSizes = [1, 7, 127, 129, 1000, 1024].flatMap((T) => [20, 32, 64, 80, 96
 const flops = (matmuls: number) => (size: AttentionSizes) => matmuls * size.B * size.T * size.T * size.C;
 
 export const attentionCases = [
-  casesOf(contracts.attentionForward, {
+  casesOf('attention_forward', {
     ...{ sizes, gpuSizes },
     formula: ({ qkv }, size: AttentionSizes) => attention(qkv, undefined, size),
     bounds: () => ({
@@ -93,7 +92,7 @@ export const attentionCases = [
     }),
     flops: flops(2),
   }),
-  casesOf(contracts.attentionBackward, {
+  casesOf('attention_backward', {
     ...{ sizes, gpuSizes },
     inputs({ qkv, dout }, size: AttentionSizes) {
       const { out, lse } = attention(qkv, dout, size);

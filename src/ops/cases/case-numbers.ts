@@ -20,14 +20,14 @@ export class Random {
   }
   /** Approximately normal numbers: the sum of twelve uniforms minus six. */
   normals(count: number, scale = 1): Float32Array {
-    return Float32Array.from({ length: count }, () => {
+    return new Float32Array(count).map(() => {
       let sum = -6;
       for (let index = 0; index < 12; index++) sum += this.uniform();
       return sum * scale;
     });
   }
   integers(count: number, below: number): Int32Array {
-    return Int32Array.from({ length: count }, () => Math.floor(this.uniform() * below));
+    return new Int32Array(count).map(() => Math.floor(this.uniform() * below));
   }
 }
 

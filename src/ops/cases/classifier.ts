@@ -1,5 +1,4 @@
 // Cases of the last linear layer with its loss, forward and backward.
-import { contracts } from '../ops.generated.ts';
 import type { Numbers } from './case-numbers.ts';
 import { crossEntropy } from './cross-entropy.ts';
 import { aligned, drawScales, e4m3Deviation, scaled } from './fp8.ts';
@@ -86,7 +85,7 @@ const boundsOf = (losses: Omit<Bound, 'measure'>, gradient: Bound) => ({
 });
 
 export const classifierCases = [
-  casesOf(contracts.classifier, {
+  casesOf('classifier', {
     ...{ sizes, gpuSizes, without, flops },
     scale: ({ weightScale }: Sizes) => ({ weight: weightScale }),
     formula: ({ bias, ...inputs }, size: Sizes) =>
@@ -99,7 +98,7 @@ export const classifierCases = [
       );
     },
   }),
-  casesOf(contracts.fp8Classifier, {
+  casesOf('classifier.fp8', {
     ...{ sizes: sizes.map(aligned), gpuSizes, without, flops },
     scale: ({ weightScale }: Sizes) => ({
       weight: weightScale,

@@ -1,5 +1,4 @@
 // Cases of the embedding: forward, backward, and forward at positions of growing texts.
-import { contracts } from '../ops.generated.ts';
 import type { Numbers, Random } from './case-numbers.ts';
 import { casesOf } from './op-case.ts';
 
@@ -22,21 +21,21 @@ const inputs = (_: unknown, { B, T, kinds }: Sizes & { kinds: number }, random: 
 
 /** An element of the embedding: of a row of wte plus, if the model has wpe, a row of wpe. `place` says which rows. */
 const embedded =
-  (tokens: Numbers, wte: Numbers, wpe: Numbers | undefined, C: number, place: (row: number) => [number, number]) =>
+  (ids: Numbers, wte: Numbers, wpe: Numbers | undefined, C: number, place: (row: number) => [number, number]) =>
   (_: unknown, index: number): number => {
     const [token, position] = place(Math.floor(index / C));
-    return wte[tokens[token]! * C + (index % C)]! + (wpe?.[position * C + (index % C)] ?? 0);
+    return wte[ids[token]! * C + (index % C)]! + (wpe?.[position * C + (index % C)] ?? 0);
   };
 
 export const embeddingCases = [
-  casesOf(contracts.embeddingForward, {
-    ...{ sizes, inputs },
+  casesOf('embedding_forward', {
+    ...{ sizes: sizes.map((size) => ({ ...size, S: size.T })), inputs },
     formula: ({ tokens, wte, wpe }, { B, T, C }: Sizes) => ({
       out: new Float64Array(B * T * C).map(embedded(tokens, wte, wpe, C, (row) => [row, row % T])),
     }),
     bounds: () => ({ out: { fp32: 1e-7, bf16: 2e-3 } }),
   }),
-  casesOf(contracts.embeddingBackward, {
+  casesOf('embedding_backward', {
     ...{ sizes, inputs },
     formula({ dout, tokens }, { T, C, V: words }: Sizes & { V: number }) {
       const [dwte, dwpe] = [new Float64Array(words * C), new Float64Array(T * C)];
@@ -49,18 +48,18 @@ export const embeddingCases = [
     },
     bounds: () => ({ dwte: { fp32: 1e-6, bf16: 2e-3 }, dwpe: { fp32: 1e-6, bf16: 2e-3 } }),
   }),
-  casesOf(contracts.embeddingAtForward, {
+  casesOf('embedding_forward.at_positions', {
     sizes: [
       { B: 4, T: 1, S: 64, C: 128, V },
       { B: 3, T: 5, S: 9, C: 37, V },
     ],
     inputs: (_, { B, T, S }: Sizes & { S: number }, random) => ({
-      tokens: random.integers(B * (S + 1), V),
+      texts: random.integers(B * (S + 1), V),
       positions: random.integers(B, S - T + 1),
     }),
-    formula: ({ tokens, positions, wte, wpe }, { B, T, S, C }: Sizes & { S: number }) => ({
+    formula: ({ texts, positions, wte, wpe }, { B, T, S, C }: Sizes & { S: number }) => ({
       out: new Float64Array(B * T * C).map(
-        embedded(tokens, wte, wpe, C, (row) => {
+        embedded(texts, wte, wpe, C, (row) => {
           const position = positions[Math.floor(row / T)]! + (row % T);
           return [Math.floor(row / T) * (S + 1) + position, position];
         }),

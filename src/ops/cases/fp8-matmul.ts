@@ -1,6 +1,5 @@
 // Cases of FP8 matmuls: forward, backward to the input, and the gradient of the weight.
 import { blockRows, groupsOf } from '../../native/element-types.ts';
-import { contracts } from '../ops.generated.ts';
 import { largestOf, type Numbers, norm, type Random } from './case-numbers.ts';
 import {
   columnwise,
@@ -168,14 +167,14 @@ const padded = (values: Numbers, N: number, C: number): Float32Array =>
   Float32Array.from(columnwise(rowwise(values, N, C), N, C));
 
 export const fp8MatmulCases = [
-  casesOf(contracts.fp8Matmul, {
+  casesOf('fp8_matmul_forward', {
     ...{ sizes, gpuSizes, flops, scale: forwardScale, inputs: forwardInputs },
     formula: ({ residual, ...inputs }, size: Sizes) => ({
       out: forward(inputs, size).map((value, index) => value + (residual?.[index] ?? 0)),
     }),
     bounds: (size: Sizes) => ({ out: bound(size) }),
   }),
-  casesOf(contracts.fp8MatmulGeluForward, {
+  casesOf('fp8_matmul_forward.gelu', {
     ...{ sizes, gpuSizes, flops, scale: forwardScale, inputs: forwardInputs },
     formula(inputs, size: Sizes) {
       const pre = forward(inputs, size);
@@ -183,17 +182,22 @@ export const fp8MatmulCases = [
     },
     bounds: (size: Sizes) => ({ pre: bound(size), ...storedBounds }),
   }),
-  casesOf(contracts.fp8MatmulReluSquaredForward, {
+  casesOf('fp8_matmul_forward.relu_squared', {
     ...{ sizes, gpuSizes, flops, scale: forwardScale, inputs: forwardInputs },
     formula: (inputs, size: Sizes) => activatedForward(forward(inputs, size), inputs, size, activations.reluSquared),
     bounds: () => storedBounds,
   }),
-  casesOf(contracts.fp8MatmulGeluBackwardInput, {
+  casesOf('fp8_matmul_backward_input', {
+    ...{ sizes, gpuSizes, flops, scale: backwardScale, inputs: backwardInputs },
+    formula: (inputs, size: Sizes) => ({ din: backward(inputs, size) }),
+    bounds: (size: Sizes) => ({ din: bound(size) }),
+  }),
+  casesOf('fp8_matmul_backward_input.gelu', {
     ...{ sizes, gpuSizes, flops, scale: backwardScale, inputs: backwardInputs },
     formula: (inputs, size: Sizes) => activatedBackward(inputs, size, activations.gelu),
     bounds: () => storedBounds,
   }),
-  casesOf(contracts.fp8MatmulReluSquaredBackwardInput, {
+  casesOf('fp8_matmul_backward_input.relu_squared', {
     ...{ sizes, gpuSizes, flops, scale: () => ({ ...backwardScale(), activated: e4m3Deviation }) },
     inputs(drawn, size, random) {
       const activated = drawn.activated.map((value) => Math.max(value, 0));
@@ -209,7 +213,7 @@ export const fp8MatmulCases = [
     },
     bounds: () => storedBounds,
   }),
-  casesOf(contracts.fp8MatmulBackwardWeight, {
+  casesOf('fp8_matmul_backward_weight', {
     ...{ sizes: weightSizes, gpuSizes: weightGpuSizes, flops },
     scale: () => ({ dout: e4m3Deviation, in: e4m3Deviation }),
     inputs({ dout, in: x, doutScale, inScale }, { N, C, O }, random) {

@@ -1,5 +1,4 @@
 // Cases of the op that stores a weight in FP8.
-import { contracts } from '../ops.generated.ts';
 import { held, largestOf, type Numbers } from './case-numbers.ts';
 import { exact, largestNorm, scaled, scaleOf } from './fp8.ts';
 import { casesOf } from './op-case.ts';
@@ -11,7 +10,7 @@ export const transposed = (a: Numbers, rows: number, columns: number): Float64Ar
   Float64Array.from({ length: a.length }, (_, index) => a[(index % rows) * columns + Math.floor(index / rows)]!);
 
 export const fp8QuantizeWeightCases = [
-  casesOf(contracts.fp8QuantizeWeight, {
+  casesOf('fp8_quantize_weight', {
     sizes: [
       { C: 128, O: 384 },
       { C: 16, O: 16 },

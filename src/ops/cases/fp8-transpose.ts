@@ -1,6 +1,5 @@
 // Cases of the op that makes a columnwise copy of a matrix in FP8.
 import { groupsOf } from '../../native/element-types.ts';
-import { contracts } from '../ops.generated.ts';
 import { held, norm } from './case-numbers.ts';
 import { columnwise, e4m3Deviation, exact, largestOfBlocks, perRow, scaled, scaledColumnwise } from './fp8.ts';
 import { casesOf } from './op-case.ts';
@@ -8,7 +7,7 @@ import { casesOf } from './op-case.ts';
 type Sizes = Readonly<Record<'N' | 'C', number>>;
 
 export const fp8TransposeCases = [
-  casesOf(contracts.fp8Transpose, {
+  casesOf('fp8_transpose', {
     sizes: [
       { N: 1024, C: 128 },
       { N: 1, C: 16 },

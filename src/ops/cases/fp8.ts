@@ -1,8 +1,7 @@
-// Tensors in FP8 as cuda/gpt2.h defines them: scales, inputs, and cases of ops that also store their result in FP8.
+// Tensors in FP8 as cuda/gpt2.h defines them: scales, inputs, and bounds.
 import { blockRows, blocksOf, groupsOf } from '../../native/element-types.ts';
-import type { OpContract } from '../contract.ts';
 import { largestOf, type Numbers, norm, type Random } from './case-numbers.ts';
-import type { Bound, OpCases } from './op-case.ts';
+import type { Bound } from './op-case.ts';
 
 /**
  * E4M3 has 3 bits of fraction: errors of numbers from 1 to 2 are uniform up to 2^-4, with a root mean square of 2^-4 / sqrt(3).
@@ -89,20 +88,4 @@ export const largestNorm = (values: Numbers, width: number): number => largestOf
 export const aligned = <S extends Readonly<Record<string, number>>>(sizes: S): S => ({
   ...sizes,
   C: Math.ceil(sizes.C! / 16) * 16,
-});
-
-/** Cases of an op that computes the same as `plain` and also stores the result in FP8, with a bound of each row's norm. */
-export const alsoInFp8 = (op: OpContract, plain: OpCases, result: 'out' | 'din'): OpCases => ({
-  ...plain,
-  op,
-  sizes: plain.sizes.map(aligned),
-  formula(inputs, sizes) {
-    const results = plain.formula(inputs, sizes);
-    const rows = results[result]!;
-    return { ...results, values: rows, norm: perRow(rows, sizes.C!, normBound) };
-  },
-  bounds: (...args) => {
-    const bounds = plain.bounds(...args);
-    return { ...bounds, values: e4m3Bound, norm: bounds[result]! };
-  },
 });

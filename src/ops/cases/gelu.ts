@@ -1,5 +1,4 @@
 // Cases of GELU, approximated by tanh, forward and backward.
-import { contracts } from '../ops.generated.ts';
 import { casesOf } from './op-case.ts';
 
 const geluScale = Math.sqrt(2 / Math.PI);
@@ -17,13 +16,13 @@ const sizes = [{ count: 4096 }, { count: 1 }, { count: 91 }, { count: 100_003 }]
 const bound = { fp32: 1e-6, bf16: 3e-3 };
 
 export const geluCases = [
-  casesOf(contracts.geluForward, {
+  casesOf('gelu_forward', {
     sizes,
     scale: () => ({ in: 2 }),
     formula: ({ in: x }) => ({ out: new Float64Array(x).map(gelu) }),
     bounds: () => ({ out: bound }),
   }),
-  casesOf(contracts.geluBackward, {
+  casesOf('gelu_backward', {
     sizes,
     scale: () => ({ in: 2 }),
     formula: ({ in: x, dout }) => ({

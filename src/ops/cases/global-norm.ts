@@ -1,15 +1,14 @@
 // Cases of the gradient norm, the clip factor and the decision whether a step updates.
 import { GPT2_STEP } from '../../native/bindings.generated.ts';
-import { contracts } from '../ops.generated.ts';
 import { norm } from './case-numbers.ts';
 import { casesOf } from './op-case.ts';
 
 export const globalNormCases = [
-  casesOf(contracts.globalNorm, {
+  casesOf('global_norm', {
     sizes: [
-      { matrixCount: 100_003, vectorCount: 77, maxNorm: 1 },
-      { matrixCount: 1, vectorCount: 1, maxNorm: 100 },
-      { matrixCount: 1_000_003, vectorCount: 16_385, maxNorm: 0 },
+      { parts: 1, matrixCount: 100_003, vectorCount: 77, maxNorm: 1 },
+      { parts: 1, matrixCount: 1, vectorCount: 1, maxNorm: 100 },
+      { parts: 1, matrixCount: 1_000_003, vectorCount: 16_385, maxNorm: 0 },
     ],
     inputs() {
       const step = new Float32Array(GPT2_STEP.GPT2_STEP_SIZE);

@@ -10,22 +10,20 @@ import { fp8QuantizeWeightCases } from './fp8-quantize-weight.ts';
 import { fp8TransposeCases } from './fp8-transpose.ts';
 import { geluCases } from './gelu.ts';
 import { globalNormCases } from './global-norm.ts';
-import { layernormCases } from './layernorm.ts';
-import { layernormMatmulCases } from './layernorm-matmul.ts';
 import { matmulCases } from './matmul.ts';
 import { muonCases } from './muon.ts';
 import { newtonSchulzCases } from './newton-schulz.ts';
+import { normCases } from './norm.ts';
+import { normMatmulCases } from './norm-matmul.ts';
 import type { OpCases } from './op-case.ts';
 import { qkNormRotaryCases } from './qk-norm-rotary.ts';
 import { residualCases } from './residual.ts';
-import { rmsnormCases } from './rmsnorm.ts';
 import { sampleCases } from './sample.ts';
 import { softcapCases } from './softcap.ts';
 
 export const opCases: Readonly<Record<string, readonly OpCases[]>> = {
   embedding: embeddingCases,
-  layernorm: layernormCases,
-  rmsnorm: rmsnormCases,
+  norm: normCases,
   matmul: matmulCases,
   'qk-norm-rotary': qkNormRotaryCases,
   attention: attentionCases,
@@ -41,7 +39,7 @@ export const opCases: Readonly<Record<string, readonly OpCases[]>> = {
   adamw: adamwCases,
   muon: muonCases,
   'newton-schulz': newtonSchulzCases,
-  'layernorm-matmul': layernormMatmulCases,
+  'norm-matmul': normMatmulCases,
   'attention-cached': attentionCachedCases,
   sample: sampleCases,
 };

@@ -1,6 +1,5 @@
 // Cases of Muon's update around its Newton-Schulz iteration.
 import { GPT2_STEP } from '../../native/bindings.generated.ts';
-import { contracts } from '../ops.generated.ts';
 import { type Numbers, norm } from './case-numbers.ts';
 import { casesOf } from './op-case.ts';
 
@@ -43,7 +42,7 @@ const updateScalars = { rate: 33, weightDecay: 0.1 };
 const normalizeScalars = { margin: 1.01, eps: 1e-7 };
 
 export const muonCases = [
-  casesOf(contracts.muonMomentum, {
+  casesOf('muon_momentum', {
     sizes: withAll(shapes, momentumScalars),
     gpuSizes: withAll(gpuShapes, momentumScalars),
     inputs: () => ({ step: stepBlock() }),
@@ -56,14 +55,15 @@ export const muonCases = [
     // Directions are rounded.
     bounds: () => ({ momentum: { fp32: 1e-6, bf16: 1e-6 }, direction: { fp32: 1e-6, bf16: 2e-3 } }),
   }),
-  casesOf(contracts.normalizeMatrices, {
+  casesOf('normalize_matrices', {
     sizes: [
-      { M: 3, count: 64 * 256, ...normalizeScalars },
-      { M: 1, count: 1, ...normalizeScalars },
-      { M: 5, count: 1001, ...normalizeScalars },
+      { M: 3, R: 64, K: 256, ...normalizeScalars },
+      { M: 1, R: 1, K: 1, ...normalizeScalars },
+      { M: 5, R: 7, K: 143, ...normalizeScalars },
     ],
-    gpuSizes: [{ M: 7, count: 1_000_003, ...normalizeScalars }],
-    formula({ matrices }, { count, margin, eps }: { M: number; count: number } & typeof normalizeScalars) {
+    gpuSizes: [{ M: 7, R: 1, K: 1_000_003, ...normalizeScalars }],
+    formula({ matrices }, { R, K, margin, eps }: { R: number; K: number } & typeof normalizeScalars) {
+      const count = R * K;
       const wanted = Float64Array.from(matrices);
       for (let start = 0; start < wanted.length; start += count) {
         const matrix = wanted.subarray(start, start + count);
@@ -74,7 +74,7 @@ export const muonCases = [
     },
     bounds: () => ({ matrices: { fp32: 1e-6, bf16: 2e-3 } }),
   }),
-  casesOf(contracts.muonUpdate, {
+  casesOf('muon_update', {
     sizes: withAll(shapes, updateScalars),
     gpuSizes: withAll(gpuShapes, updateScalars),
     inputs: () => ({ step: stepBlock() }),

@@ -1,5 +1,4 @@
 // Cases of the Newton-Schulz step.
-import { contracts } from '../ops.generated.ts';
 import type { Numbers } from './case-numbers.ts';
 import { product, productBound } from './matmul.ts';
 import { type Bound, casesOf } from './op-case.ts';
@@ -63,7 +62,7 @@ const gpuSizes = [
 ];
 
 export const newtonSchulzCases = [
-  casesOf(contracts.newtonSchulz, {
+  casesOf('newton_schulz', {
     sizes,
     gpuSizes,
     scale: (size: Readonly<Record<string, number>>) => ({ in: scaleOf(size as Sizes) }),

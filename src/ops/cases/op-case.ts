@@ -1,11 +1,12 @@
 // Defines an op's cases: sizes, inputs, the formula in double precision, and the largest accepted error.
 import type { Dtype } from '../../native/device.ts';
-import type { OpContract } from '../contract.ts';
+import { absentIn, type OpVariant } from '../contract.ts';
 import { plainOps } from '../plain-ops.ts';
+import { type ContractOf, type OpName, variantNamed } from '../variants.ts';
 import type { Numbers, Random } from './case-numbers.ts';
 
 /** One way to call a case. */
-export interface Variant {
+export interface Calling {
   readonly accumulate: boolean;
   /** Optional tensors that are omitted. */
   readonly without: readonly string[];
@@ -56,15 +57,16 @@ interface Definition<Name extends string> {
 }
 
 export interface OpCases extends Definition<string> {
-  readonly op: OpContract;
+  readonly variant: OpVariant;
 }
 
 /**
  * Whether a dtype has to be tested with an op. In tf32 only matmuls differ from fp32. In fp8 only ops with tensors in FP8 are
  * new: the others are those of bf16 (on a CPU, of fp32).
  */
-export function isAffected({ op, bounds, sizes }: OpCases, dtype: Dtype): boolean {
-  const isFp8 = Object.values(op.tensors).some(({ type }) => type === 'fp8');
+export function isAffected({ variant, bounds, sizes }: OpCases, dtype: Dtype): boolean {
+  const absent = absentIn(variant);
+  const isFp8 = Object.entries(variant.op.tensors).some(([name, { type }]) => type === 'fp8' && !absent.includes(name));
   if (isFp8 || dtype === 'fp8') return isFp8 && dtype === 'fp8';
   return (
     dtype !== 'tf32' ||
@@ -74,12 +76,12 @@ export function isAffected({ op, bounds, sizes }: OpCases, dtype: Dtype): boolea
 
 /** The formula of a fused op: the formulas of its plain ops, one after the other. @param cases contains those of the plain ops */
 export const formulaOf =
-  (fused: OpContract, cases: readonly OpCases[]): OpCases['formula'] =>
+  (fused: string, cases: readonly OpCases[]): OpCases['formula'] =>
   (inputs, sizes) => {
     const values = { ...inputs };
-    for (const [op, renamed] of plainOps[fused.name]!) {
-      const { formula } = cases.find((each) => each.op === op)!;
-      const opInputs = Object.keys(op.tensors).map((name) => [name, values[renamed[name] ?? name]!] as const);
+    for (const [plain, renamed] of plainOps.get(variantNamed(fused))!) {
+      const { formula } = cases.find(({ variant }) => variant === plain)!;
+      const opInputs = Object.keys(plain.op.tensors).map((name) => [name, values[renamed[name] ?? name]!] as const);
       for (const [name, result] of Object.entries(formula(Object.fromEntries(opInputs), sizes))) {
         values[renamed[name] ?? name] = result!;
       }
@@ -87,11 +89,11 @@ export const formulaOf =
     return values;
   };
 
-/** The cases of one op. */
-export const casesOf = <Op extends OpContract>(
+/** The cases of an op, or of a variant of it. */
+export const casesOf = <Op extends OpName>(
   op: Op,
-  definition: Definition<keyof Op['tensors'] & string>,
+  definition: Definition<keyof ContractOf<Op>['tensors'] & string>,
 ): OpCases => ({
-  op,
+  variant: variantNamed(op),
   ...(definition as Definition<string>),
 });

@@ -1,10 +1,10 @@
-// Prepares a case of an op: the input numbers and the formula's results. Both are kept, because the variants of a case use the
+// Prepares a case of an op: the input numbers and the formula's results. Both are kept, because the calls of a case use the
 // same ones, and a kernel under development is tested again and again.
 import type { Device } from '../../native/device.ts';
 import { type ElementType, elementCount } from '../../native/element-types.ts';
-import { parseDimension, sizeOf, type TensorContract, typeOn } from '../contract.ts';
+import { absentIn, parseDimension, sizeOf, type TensorContract, typeOn } from '../contract.ts';
 import { held, type Numbers, Random } from './case-numbers.ts';
-import type { OpCases, Variant } from './op-case.ts';
+import type { Calling, OpCases } from './op-case.ts';
 
 type Sizes = Readonly<Record<string, number>>;
 
@@ -12,8 +12,8 @@ interface Prepared {
   readonly key: string;
   readonly cases: OpCases;
   readonly drawn: Record<string, Numbers>;
-  /** Results of the formula, computed once for variants that do not change them. */
-  formula(initial: Record<string, Numbers>, variant: Variant): Partial<Record<string, Numbers>>;
+  /** Results of the formula, computed once for calls that do not change them. */
+  formula(initial: Record<string, Numbers>, calling: Calling): Partial<Record<string, Numbers>>;
 }
 
 /** The latest prepared cases, the newest at the end; together they have at most `mostNumbers` numbers. */
@@ -25,12 +25,12 @@ export function prepare(device: Device, cases: OpCases, sizes: Sizes): Prepared 
   const known = kept.find((each) => each.key === key && each.cases === cases);
   if (known) return known;
   const results = new Map<string, Partial<Record<string, Numbers>>>();
-  // The formula adds to a tensor whose access is `updated`; for `accumulate` it gives the addend, the same in both variants.
-  const accumulates = Object.values(cases.op.tensors).every(({ access }) => access !== 'accumulate');
+  // The formula adds to a tensor whose access is `updated`; for `accumulate` it gives the addend, the same in both cases.
+  const accumulates = Object.values(cases.variant.op.tensors).every(({ access }) => access !== 'accumulate');
   const formula: Prepared['formula'] = (initial, { accumulate, without: names }) => {
-    const variant = JSON.stringify([names, accumulates && accumulate]);
-    const known = results.get(variant) ?? cases.formula(initial, { ...sizes, accumulate: accumulate ? 1 : 0 });
-    results.set(variant, known);
+    const key = JSON.stringify([names, accumulates && accumulate]);
+    const known = results.get(key) ?? cases.formula(initial, { ...sizes, accumulate: accumulate ? 1 : 0 });
+    results.set(key, known);
     return known;
   };
   const made = { key, cases, drawn: drawInputs(device, cases, sizes), formula };
@@ -42,12 +42,14 @@ export function prepare(device: Device, cases: OpCases, sizes: Sizes): Prepared 
 const countOf = (drawn: Record<string, Numbers>): number =>
   Object.values(drawn).reduce((sum, { length }) => sum + length, 0);
 
-/** The initial values of tensors, rounded to the device's types: normal numbers, ids, or the case's `inputs`. */
+/** The initial values of a variant's tensors, rounded to the device's types: normal numbers, ids, or the case's `inputs`. */
 function drawInputs(device: Device, cases: OpCases, sizes: Sizes): Record<string, Numbers> {
   const random = new Random(Object.values(sizes).reduce((sum, size) => sum + Math.ceil(size), 0));
   const drawn: Record<string, Numbers> = {};
   const scale = cases.scale?.(sizes);
-  for (const [name, contract] of Object.entries(cases.op.tensors)) {
+  const absent = absentIn(cases.variant);
+  for (const [name, contract] of Object.entries(cases.variant.op.tensors)) {
+    if (absent.includes(name)) continue;
     const count = elementCount(shapeOf(contract, sizes));
     const type = elementType(device, contract);
     if (type === 'int32') drawn[name] = random.integers(count, sizes[contract.below ?? ''] ?? 1);

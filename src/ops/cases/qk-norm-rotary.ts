@@ -1,5 +1,4 @@
 // Cases of the normalization and rotation of q and k, forward and backward.
-import { contracts } from '../ops.generated.ts';
 import type { Numbers, Random } from './case-numbers.ts';
 import { casesOf } from './op-case.ts';
 
@@ -43,7 +42,7 @@ function rotate(x: Float64Array, rotations: Numbers, position: number, sign = 1)
 }
 
 export const qkNormRotaryCases = [
-  casesOf(contracts.qkNormRotaryForward, {
+  casesOf('qk_norm_rotary_forward', {
     sizes,
     inputs: (_, { B, T, S, C, NH }: Sizes & { S: number }, random: Random) => ({
       rotations: rotationsOf(S, C / NH),
@@ -65,7 +64,7 @@ export const qkNormRotaryCases = [
     },
     bounds: () => ({ qkv: { fp32: 1e-6, bf16: 2e-3, parts: 3 }, rstd: { fp32: 1e-5, bf16: 1e-5 } }),
   }),
-  casesOf(contracts.qkNormRotaryBackward, {
+  casesOf('qk_norm_rotary_backward', {
     sizes,
     inputs: ({ rstd }, { T, C, NH }: Sizes) => ({
       rotations: rotationsOf(T, C / NH),

@@ -1,9 +1,8 @@
 // Cases of the residual sum.
-import { contracts } from '../ops.generated.ts';
 import { casesOf } from './op-case.ts';
 
 export const residualCases = [
-  casesOf(contracts.residualForward, {
+  casesOf('residual_forward', {
     sizes: [{ count: 4096 }, { count: 1 }, { count: 91 }, { count: 100_003 }],
     formula: ({ a, b }) => ({ out: new Float64Array(a).map((value, index) => value + b[index]!) }),
     bounds: () => ({ out: { fp32: 1e-7, bf16: 2e-3 } }),

@@ -1,11 +1,12 @@
-// Runs a case of an op on a device and compares every output with the formula, in all variants of the contract: without optional
+// Runs a case of an op on a device and compares every output with the formula, in all ways that the contract allows: without optional
 // tensors, accumulating, and in place.
 import type { Device } from '../../native/device.ts';
 import type { ElementType, HostArray } from '../../native/element-types.ts';
 import { Tensor } from '../../native/tensor.ts';
-import { isWritten, type TensorContract } from '../contract.ts';
+import { absentIn, isWritten, type TensorContract } from '../contract.ts';
 import { enqueue, workspaceOf } from '../enqueue.ts';
 import type { OpArguments } from '../replacements.ts';
+import { labelOf, plain } from './callings.ts';
 import {
   distance,
   floats,
@@ -19,7 +20,7 @@ import {
 } from './case-numbers.ts';
 import { scaled, scaledColumnwise } from './fp8.ts';
 import { GuardedTensors } from './guarded-tensors.ts';
-import type { Bound, OpCases, Variant } from './op-case.ts';
+import type { Bound, Calling, OpCases } from './op-case.ts';
 import { elementType, prepare, shapeOf } from './prepared-case.ts';
 
 type Sizes = Readonly<Record<string, number>>;
@@ -36,29 +37,11 @@ interface Result {
 }
 
 export interface Comparison extends Result {
-  /** "gpt2_layernorm_backward: din" and the variant. */
+  /** "layernorm_backward: din" and the way to call it. */
   readonly name: string;
   readonly error: number;
   readonly bound: number;
   readonly isWithin: boolean;
-}
-
-export const plain: Variant = { accumulate: false, without: [], inPlace: {} };
-
-/** The calls of an op that its contract allows: plain, accumulating, without optional tensors, in place. */
-export function variantsOf({ op }: OpCases): Variant[] {
-  const entries = Object.entries(op.tensors);
-  const optional = entries
-    .filter(([, { isOptional, together }]) => isOptional && together === undefined)
-    .map(([name]) => [name, ...entries.filter(([, { together }]) => together === name).map(([other]) => other)]);
-  const outputs = optional.filter(([name]) => isWritten(op.tensors[name!]!));
-  return [
-    plain,
-    ...(op.flags.includes('accumulate') ? [{ ...plain, accumulate: true }] : []),
-    ...optional.map((names) => ({ ...plain, without: names })),
-    ...(outputs.length > 1 ? [{ ...plain, without: outputs.flat() }] : []),
-    ...entries.flatMap(([name, { mayBe }]) => (mayBe ?? []).map((other) => ({ ...plain, inPlace: { [name]: other } }))),
-  ];
 }
 
 /**
@@ -73,39 +56,21 @@ export async function runCase(
   called = plain,
   runs = 1,
 ): Promise<Comparison[]> {
-  const variant = { ...called, without: [...new Set([...called.without, ...(cases.without?.(sizes) ?? [])])] };
+  const omitted = [...new Set([...called.without, ...(cases.without?.(sizes) ?? [])])];
+  const calling = { ...called, without: [...omitted, ...absentIn(cases.variant)] };
   using tensors = new GuardedTensors(device);
-  const { op } = cases;
+  const { op } = cases.variant;
   const prepared = prepare(device, cases, sizes);
-  const initial = without(prepared.drawn, variant.without);
-  /** Tensors that the op overwrites without reading. */
-  const overwritten = new Set<string>();
-  const args: Record<string, Tensor | number | boolean | null> = { ...sizes, ...flagsOf(cases, sizes, variant) };
-  for (const [name, contract] of Object.entries(op.tensors)) {
-    if (variant.without.includes(name)) args[name] = null;
-    else if (!inPlaceOf(device, cases, name, variant)) {
-      const startsEmpty = contract.access === '=' || contract.access === 'scratch' || overwrites(contract, args);
-      if (startsEmpty) overwritten.add(name);
-      args[name] = tensors.tensor(
-        name,
-        shapeOf(contract, sizes),
-        startsEmpty ? undefined : initial[name],
-        elementType(device, contract),
-      );
-    }
-  }
-  for (const name of Object.keys(op.tensors)) {
-    const other = inPlaceOf(device, cases, name, variant);
-    if (other && args[name] !== null) args[name] = args[other]!;
-  }
-  device.reserveWorkspace(workspaceOf(device, op, args as OpArguments));
+  const initial = without(prepared.drawn, calling.without);
+  const { args, overwritten } = argumentsOf(device, cases, sizes, calling, { tensors, initial });
+  device.reserveWorkspace(workspaceOf(device, op, args));
   const run = async () => {
-    enqueue(device, op, args as OpArguments);
+    enqueue(device, op, args);
     await device.finished();
   };
   await run();
-  const wanted = prepared.formula(initial, variant);
-  const results = compare(device, cases, sizes, variant, args, initial, wanted);
+  const wanted = prepared.formula(initial, calling);
+  const results = compare(device, cases, sizes, calling, args, initial, wanted);
   const outputs = Object.entries(op.tensors).flatMap(([name, contract]) => {
     const tensor = args[name];
     return isWritten(contract) && contract.access !== 'scratch' && tensor instanceof Tensor ? [{ name, tensor }] : [];
@@ -117,7 +82,7 @@ export async function runCase(
   ];
   for (let repeat = 1; repeat < runs && results.every(({ isWithin }) => isWithin); repeat++) {
     for (const { name, tensor } of outputs) {
-      const source = inPlaceOf(device, cases, name, variant) ?? name;
+      const source = inPlaceOf(device, cases, name, calling) ?? name;
       if (!overwritten.has(source)) writeNumbers(tensor, initial[source]!);
     }
     await run();
@@ -136,13 +101,49 @@ export async function runCase(
       results.push({ ...result, name: `${name}, other bits in run ${repeat + 1}`, error, bound: 0, isWithin: false });
     }
   }
-  const label = labelOf(variant);
+  const label = labelOf({ ...called, without: omitted });
   const none = { shape: [], values: new Float32Array(), wanted: new Float32Array(), limit: 0 };
   const past = tensors.overwritten.map((name) => {
     const tensor = `${name}, past its end`;
     return { ...none, tensor, name: tensor, error: 1, bound: 0, isWithin: false };
   });
-  return [...results, ...past].map((result) => ({ ...result, name: `${op.symbol}: ${result.name}${label}` }));
+  return [...results, ...past].map((result) => ({ ...result, name: `${cases.variant.name}: ${result.name}${label}` }));
+}
+
+/** The arguments of a call, and the tensors that the op overwrites without reading. */
+function argumentsOf(
+  device: Device,
+  cases: OpCases,
+  sizes: Sizes,
+  calling: Calling,
+  { tensors, initial }: { readonly tensors: GuardedTensors; readonly initial: Record<string, Numbers> },
+): { readonly args: OpArguments; readonly overwritten: ReadonlySet<string> } {
+  const { op, when } = cases.variant;
+  const overwritten = new Set<string>();
+  const decided = Object.entries(when).filter(([name]) => op.scalars.includes(name));
+  const numbers = Object.fromEntries(decided) as Sizes;
+  const args: Record<string, Tensor | number | boolean | null> = {
+    ...{ ...sizes, ...numbers },
+    ...flagsOf(cases, sizes, calling),
+  };
+  for (const [name, contract] of Object.entries(op.tensors)) {
+    if (calling.without.includes(name)) args[name] = null;
+    else if (!inPlaceOf(device, cases, name, calling)) {
+      const startsEmpty = contract.access === '=' || contract.access === 'scratch' || overwrites(contract, args);
+      if (startsEmpty) overwritten.add(name);
+      args[name] = tensors.tensor(
+        name,
+        shapeOf(contract, sizes),
+        startsEmpty ? undefined : initial[name],
+        elementType(device, contract),
+      );
+    }
+  }
+  for (const name of Object.keys(op.tensors)) {
+    const other = inPlaceOf(device, cases, name, calling);
+    if (other && args[name] !== null) args[name] = args[other]!;
+  }
+  return { args, overwritten };
 }
 
 const bytesAreEqual = (a: NodeJS.ArrayBufferView, b: NodeJS.ArrayBufferView): boolean =>
@@ -152,7 +153,7 @@ function compare(
   device: Device,
   cases: OpCases,
   sizes: Sizes,
-  { without }: Variant,
+  { without }: Calling,
   args: Readonly<Record<string, unknown>>,
   initial: Record<string, Numbers>,
   wanted: Partial<Record<string, Numbers>>,
@@ -160,7 +161,7 @@ function compare(
   const bounds = cases.bounds(sizes, { dtype: device.dtype, codePath: device.description.codePath, without });
   return Object.entries(bounds).flatMap(([name, bound]) => {
     const tensor = args[name];
-    const contract = cases.op.tensors[name]!;
+    const contract = cases.variant.op.tensors[name]!;
     if (!(tensor instanceof Tensor) || !bound) return [];
     const addsTo = contract.access === '+=' || (contract.access === 'accumulate' && args.accumulate === true);
     const formula = wanted[name]!;
@@ -234,26 +235,17 @@ const without = (inputs: Record<string, Numbers>, names: readonly string[]): Rec
 const overwrites = ({ access }: TensorContract, args: Readonly<Record<string, unknown>>): boolean =>
   access === 'accumulate' && args.accumulate !== true;
 
-const flagsOf = ({ op }: OpCases, sizes: Sizes, { accumulate }: Variant): Record<string, boolean> =>
+const flagsOf = ({ variant: { op } }: OpCases, sizes: Sizes, { accumulate }: Calling): Record<string, boolean> =>
   Object.fromEntries(op.flags.map((name) => [name, name === 'accumulate' ? accumulate : sizes[name] === 1]));
 
 /**
- * The tensor whose memory `name` shares, if both have the same type: the variant's choice, and always for access `kept` (in
+ * The tensor whose memory `name` shares, if both have the same type: the caller's choice, and always for access `kept` (in
  * fp32 the weights are the masters).
  */
-function inPlaceOf(device: Device, { op }: OpCases, name: string, variant: Variant): string | undefined {
+function inPlaceOf(device: Device, { variant: { op } }: OpCases, name: string, calling: Calling): string | undefined {
   const contract = op.tensors[name]!;
   const always = contract.access === 'kept' ? contract.mayBe?.[0] : undefined;
-  const other = variant.inPlace[name] ?? always;
-  if (other === undefined || variant.without.includes(other)) return undefined;
+  const other = calling.inPlace[name] ?? always;
+  if (other === undefined || calling.without.includes(other)) return undefined;
   return elementType(device, op.tensors[other]!) === elementType(device, contract) ? other : undefined;
-}
-
-function labelOf({ accumulate, without: names, inPlace }: Variant): string {
-  const parts = [
-    ...(accumulate ? ['+='] : []),
-    ...names.map((name) => `without ${name}`),
-    ...Object.entries(inPlace).map(([name, other]) => `${name} in ${other}`),
-  ];
-  return parts.length === 0 ? '' : ` (${parts.join(', ')})`;
 }

@@ -1,5 +1,4 @@
 // Cases of the choice of a token by the largest logit. test/ops/sample.test.ts tests random choices.
-import { contracts } from '../ops.generated.ts';
 import { casesOf } from './op-case.ts';
 
 type Sizes = Readonly<Record<'B' | 'S' | 'V' | 'Vp', number>>;
@@ -7,7 +6,7 @@ type Sizes = Readonly<Record<'B' | 'S' | 'V' | 'Vp', number>>;
 const greedy = { temperature: 0, topK: 0, topP: 1 };
 
 export const sampleCases = [
-  casesOf(contracts.sample, {
+  casesOf('sample', {
     sizes: [
       { B: 3, S: 64, V: 1000, Vp: 1024, ...greedy },
       { B: 1, S: 1, V: 50257, Vp: 50304, ...greedy },

@@ -1,5 +1,4 @@
 // Cases of the softcap, a smooth limit of logits.
-import { contracts } from '../ops.generated.ts';
 import { casesOf } from './op-case.ts';
 
 export const softcap = (x: number, cap: number): number => (cap * x) / Math.hypot(x, cap);
@@ -8,7 +7,7 @@ export const softcap = (x: number, cap: number): number => (cap * x) / Math.hypo
 export const softcapDerivative = (x: number, cap: number): number => (cap / Math.hypot(x, cap)) ** 3;
 
 export const softcapCases = [
-  casesOf(contracts.softcapForward, {
+  casesOf('softcap_forward', {
     sizes: [
       { count: 4096, cap: 15 },
       { count: 1, cap: 15 },

@@ -1,20 +1,37 @@
 // Finds the cards that a step calls, and how much scratch they need, on a stand-in for a device (native/absent-device.ts).
 import type { Device } from '../../native/device.ts';
 import { replaceOp } from '../replacements.ts';
-import { contractNamed, type LoadedCard } from './kernel-card.ts';
+import { opVariants, variantNamed } from '../variants.ts';
+import type { LoadedCard } from './kernel-card.ts';
 import { cardScratchBytes, scratchName, splitFused } from './use-cards.ts';
 
-/** The cards whose ops `enqueue` calls. Allocates on the stand-in, for each card, the most scratch that any call needs. */
-export function callCards(absent: Device, cards: readonly LoadedCard[], enqueue: () => void): ReadonlySet<LoadedCard> {
+/** Calls by the name of a variant, or of a card's op. */
+type Calls = ReadonlyMap<string, number>;
+
+/**
+ * The calls of `enqueue` that cards compute, and those of other variants of the cards' ops, which run on the library. Allocates on
+ * the stand-in, for each card, the most scratch that any call needs.
+ */
+export function callCards(
+  absent: Device,
+  cards: readonly LoadedCard[],
+  enqueue: () => void,
+): { readonly called: Calls; readonly others: Calls } {
+  const [called, others] = [new Map<string, number>(), new Map<string, number>()];
+  if (cards.length === 0) return { called, others };
+  const computed = new Map(cards.map((card) => [variantNamed(card.op), card]));
+  const ops = new Set([...computed.keys()].map(({ op }) => op));
   const most = new Map<LoadedCard, number>();
-  if (cards.length === 0) return new Set();
-  for (const card of cards) {
-    replaceOp(absent, contractNamed(card.op).name, (_, native) => {
-      most.set(card, Math.max(most.get(card) ?? 0, cardScratchBytes(card, native)));
+  for (const variant of opVariants.filter(({ op }) => ops.has(op))) {
+    const card = computed.get(variant);
+    const calls = card ? called : others;
+    replaceOp(absent, variant, (_, native) => {
+      calls.set(variant.name, (calls.get(variant.name) ?? 0) + 1);
+      if (card) most.set(card, Math.max(most.get(card) ?? 0, cardScratchBytes(card, native)));
     });
   }
-  splitFused(absent, new Set(cards.map(({ op }) => contractNamed(op).name)));
+  splitFused(absent, new Set(computed.keys()));
   enqueue();
   for (const [card, bytes] of most) if (bytes > 0) absent.allocate(bytes, scratchName(card));
-  return new Set(most.keys());
+  return { called, others };
 }

@@ -3,30 +3,29 @@
 import { statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { didYouMean } from '../../base/checks/nearest.ts';
-import { Gpt2Error, UsageError } from '../../base/errors.ts';
+import { Gpt2Error } from '../../base/errors.ts';
 import type { DeviceBuffer, Dtype } from '../../native/device.ts';
 import type { Tensor } from '../../native/tensor.ts';
-import type { OpContract } from '../contract.ts';
-import { contracts } from '../ops.generated.ts';
+import { type ContractOf, type OpName, variantNamed, type WhenOf } from '../variants.ts';
 import { importCard, readsTypes } from './import-card.ts';
 import type { LaunchShape } from './kernels.ts';
 import type { KernelArgument } from './signature.ts';
 
-type Contracts = typeof contracts;
-type ContractOf = {
-  [Name in keyof Contracts as Contracts[Name]['symbol'] extends `gpt2_${infer Op}` ? Op : never]: Contracts[Name];
-};
-
-/** The name of an op in the header, without gpt2_: "layernorm_forward". */
-export type OpName = keyof ContractOf;
-
-type TensorsOf<Op extends OpName> = ContractOf[Op]['tensors'];
-type NumbersOf<Op extends OpName> = ContractOf[Op]['sizes'][number] | ContractOf[Op]['scalars'][number];
+type TensorsOf<Op extends OpName> = ContractOf<Op>['tensors'];
+type NumbersOf<Op extends OpName> = ContractOf<Op>['sizes'][number] | ContractOf<Op>['scalars'][number];
+/** null or a tensor, by the contract and the conditions of a variant. */
+type TensorOf<Contract, When, Name> = Name extends keyof When
+  ? When[Name] extends 'tensor'
+    ? Tensor
+    : null
+  : Contract extends { isOptional: true }
+    ? Tensor | null
+    : Tensor;
 
 /** The arguments of an op by their names in its contract. */
 export type OpArgumentsOf<Op extends OpName> = {
-  readonly [Name in keyof TensorsOf<Op>]: TensorsOf<Op>[Name] extends { isOptional: true } ? Tensor | null : Tensor;
-} & { readonly [Name in NumbersOf<Op>]: number } & { readonly [Name in ContractOf[Op]['flags'][number]]: boolean };
+  readonly [Name in keyof TensorsOf<Op>]: TensorOf<TensorsOf<Op>[Name], WhenOf<Op>, Name>;
+} & { readonly [Name in NumbersOf<Op>]: number } & { readonly [Name in ContractOf<Op>['flags'][number]]: boolean };
 
 /** A launch of one kernel. */
 export interface CardLaunch extends LaunchShape {
@@ -36,7 +35,7 @@ export interface CardLaunch extends LaunchShape {
 }
 
 export interface KernelCard<Op extends OpName = OpName> {
-  /** The op that the kernels compute: "layernorm_forward". */
+  /** The op that the kernels compute, or its variant. Other variants run on the library. Export a card for each variant. */
   readonly op: Op;
   /** The .cu file, in the card's folder. The macros ELEMENT and GRADIENT are the types of tensors and of matrix gradients. */
   readonly source: string;
@@ -70,18 +69,6 @@ export interface LoadedCard extends Omit<KernelCard, 'scratch' | 'launches'> {
  * });
  */
 export const defineKernel = <Op extends OpName>(card: KernelCard<Op>): KernelCard<Op> => card;
-
-/** The name of an op in cards. */
-export const opNameOf = ({ symbol }: Pick<OpContract, 'symbol'>): string => symbol.replace(/^gpt2_/, '');
-
-/** The contract of an op by the header's name. @throws UsageError naming the ops */
-export function contractNamed(op: string): OpContract {
-  const all = Object.values(contracts);
-  const found = all.find((contract) => opNameOf(contract) === op);
-  if (found) return found;
-  const names = all.map(opNameOf).join(', ');
-  throw new UsageError(`there is no op "${op}": name one of ${names}`);
-}
 
 /** @throws Gpt2Error for an unknown property, with the nearest known one */
 function checkNames(what: string, object: object, known: readonly string[]): void {
@@ -134,7 +121,7 @@ export async function loadCards(path: string): Promise<readonly LoadedCard[]> {
   }
   for (const card of cards) {
     const { op, launches } = card;
-    contractNamed(op);
+    variantNamed(op);
     checkNames(`the card of ${op} in ${file}`, card, ['op', 'source', 'dtypes', 'instantiate', 'scratch', 'launches']);
     if (typeof launches !== 'function') throw new Gpt2Error(`the card of ${op} in ${file} has no function launches`);
   }

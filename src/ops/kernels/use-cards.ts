@@ -3,12 +3,13 @@ import { join } from 'node:path';
 import { Gpt2Error } from '../../base/errors.ts';
 import type { Device, DeviceBuffer } from '../../native/device.ts';
 import { Tensor } from '../../native/tensor.ts';
-import type { NativeArguments } from '../contract.ts';
+import { absentIn, type NativeArguments, type OpVariant } from '../contract.ts';
 import { enqueue } from '../enqueue.ts';
 import { type PlainOp, plainOps } from '../plain-ops.ts';
 import { type OpArguments, replaceOp } from '../replacements.ts';
+import { variantNamed } from '../variants.ts';
 import { compileKernels, type KernelSource } from './compile.ts';
-import { type CardLaunch, checkedLaunches, contractNamed, type LoadedCard } from './kernel-card.ts';
+import { type CardLaunch, checkedLaunches, type LoadedCard } from './kernel-card.ts';
 
 /** Whether a call of a fused op cannot be split: no plain op computes the backward of a softcap, or dbias alone. */
 const isWhole = ({ softcap, dweight, dbias }: OpArguments): boolean =>
@@ -23,8 +24,8 @@ interface Launcher {
   close(): void;
 }
 
-/** The cards in use, by the names of ops. */
-const inUse = new WeakMap<Device, Map<string, Launcher>>();
+/** The cards in use, by what they compute. */
+const inUse = new WeakMap<Device, Map<OpVariant, Launcher>>();
 
 /** The name under which a card's scratch is allocated. */
 export const scratchName = ({ op }: Pick<LoadedCard, 'op'>): string => `scratch of ${op}`;
@@ -53,31 +54,31 @@ export async function useCards(
   cards: readonly LoadedCard[],
   { checks = false, onLaunch = () => {} }: CardOptions = {},
 ): Promise<void> {
-  const names = new Set<string>();
+  const computed = new Set<OpVariant>();
   for (const card of cards) {
-    const contract = contractNamed(card.op);
-    if (names.has(contract.name)) throw new Gpt2Error(`two kernel cards compute ${card.op}: give one`);
-    names.add(contract.name);
+    const variant = variantNamed(card.op);
+    if (computed.has(variant)) throw new Gpt2Error(`two kernel cards compute ${card.op}: give one`);
+    computed.add(variant);
     const launcher = await launcherOf(device, card, { checks, onLaunch });
-    const used = inUse.get(device) ?? new Map<string, Launcher>();
+    const used = inUse.get(device) ?? new Map<OpVariant, Launcher>();
     inUse.set(device, used);
-    used.get(contract.name)?.close();
-    used.set(contract.name, launcher);
-    replaceOp(device, contract.name, launcher.launch);
+    used.get(variant)?.close();
+    used.set(variant, launcher);
+    replaceOp(device, variant, launcher.launch);
   }
-  splitFused(device, names);
+  splitFused(device, computed);
 }
 
-/** Makes fused ops run as their plain ops: all fused ops or, with `names`, those that have a plain op in it and are not in it. */
-export function splitFused(device: Device, names?: ReadonlySet<string>): void {
-  for (const [name, parts] of Object.entries(plainOps)) {
-    if (names && (names.has(name) || !parts.some(([op]) => names.has(op.name)))) continue;
-    replaceOp(device, name, (args, native) => {
+/** Makes fused ops run as their plain ops: all fused ops, or those of which cards compute a plain op but not the whole. */
+export function splitFused(device: Device, computed?: ReadonlySet<OpVariant>): void {
+  for (const [fused, parts] of plainOps) {
+    if (computed && (computed.has(fused) || !parts.some(([plain]) => computed.has(plain)))) continue;
+    replaceOp(device, fused, (args, native) => {
       if (isWhole(args)) {
-        device.call(name as 'adamw', native as never);
+        device.call(fused.op.name as 'adamw', native as never);
         return;
       }
-      const calls = parts.map((part) => ({ op: part[0], plain: plainArguments(part, args) }));
+      const calls = parts.map((part) => ({ op: part[0].op, plain: plainArguments(part, args) }));
       // An op whose first output is null computes nothing.
       const asked = calls.filter(({ plain }) => Object.values(plain)[0] !== null);
       for (const { op, plain } of asked) {
@@ -90,10 +91,14 @@ export function splitFused(device: Device, names?: ReadonlySet<string>): void {
 }
 
 /** The arguments of a plain op, from those of the fused op. */
-function plainArguments([op, renamed]: PlainOp, args: OpArguments): OpArguments {
+function plainArguments([variant, renamed]: PlainOp, args: OpArguments): OpArguments {
+  const { op, when } = variant;
+  const absent = absentIn(variant);
   const names = [...Object.keys(op.tensors), ...op.sizes, ...op.scalars, ...op.flags];
   const entries = names.map((name) => {
-    const value = args[renamed[name] ?? name]!;
+    if (absent.includes(name)) return [name, null];
+    const condition = when[name];
+    const value = typeof condition === 'number' ? condition : args[renamed[name] ?? name]!;
     const isVector = value instanceof Tensor && op.tensors[name]!.shape.length === 1;
     return [name, isVector ? value.view([value.count]) : value] as const;
   });
@@ -114,7 +119,7 @@ export const cardSource = (
 ): KernelSource => ({ file: join(folder, source), instantiate, defines: elementMacros(device) });
 
 const sizesOf = ({ op }: LoadedCard, native: NativeArguments): Readonly<Record<string, number>> =>
-  Object.fromEntries(contractNamed(op).sizes.map((name) => [name, native[name] as number]));
+  Object.fromEntries(variantNamed(op).op.sizes.map((name) => [name, native[name] as number]));
 
 /** Bytes of scratch that a card asks for in a call. */
 export const cardScratchBytes = (card: LoadedCard, native: NativeArguments): number =>

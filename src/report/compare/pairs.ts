@@ -2,7 +2,7 @@
 // first run. compare.ts measures how far two curves differ.
 import { existsSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
-import { Gpt2Error, words } from '../../base/errors.ts';
+import { gpt2Error } from '../../base/errors.ts';
 import { isCompared, recordedValue } from '../../options/configuration.ts';
 import { logPath } from '../../runs/paths.ts';
 import { type RunRecord, readRun } from '../../runs/reader.ts';
@@ -48,7 +48,7 @@ export function pairRuns(folders: readonly string[], names: readonly string[] = 
   const named = names.map((name) => (existsSync(logPath(name)) ? nameRuns([name])[0]! : readReference(name)));
   // A run is not compared with itself.
   const rest = runs.filter(({ folder }) => !named.some((one) => isRun(one) && resolve(one.folder) === resolve(folder)));
-  if (rest.length === 0) throw new Gpt2Error(`${folders.join(', ')} cannot be compared with itself; name another run`);
+  if (rest.length === 0) throw gpt2Error`${folders.join(', ')} cannot be compared with itself; name another run`;
   const pairs = rest.flatMap((run) => named.filter((one) => fits(run, one)).map((one) => ({ run, baseline: one })));
   for (const run of rest) if (!pairs.some((pair) => pair.run === run)) refuse(run, named, rest.length);
   for (const one of named) if (!pairs.some((pair) => pair.baseline === one)) refuse(rest[0]!, [one], rest.length);
@@ -71,9 +71,7 @@ const fits = ({ configuration }: RunRecord, baseline: Reference | NamedRun): boo
 
 function refuse(run: NamedRun, [reference]: readonly (Reference | NamedRun)[], runs: number): never {
   const differences = describeMismatches(mismatches(run.configuration, reference as Reference));
-  throw new Gpt2Error(
-    words`${runs === 1 ? 'the run' : run.folder} is not configured as ${reference!.name}: ${differences}; train with these${presetOf(reference!)}, or name another --reference`,
-  );
+  throw gpt2Error`${runs === 1 ? 'the run' : run.folder} is not configured as ${reference!.name}: ${differences}; train with these${presetOf(reference!)}, or name another --reference`;
 }
 
 /** "batch 8 instead of 4, seed 1 instead of 42" */

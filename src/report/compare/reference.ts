@@ -5,7 +5,7 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { z } from 'zod';
-import { Gpt2Error, words } from '../../base/errors.ts';
+import { gpt2Error, words } from '../../base/errors.ts';
 import { readTextFile } from '../../base/files/regular-file.ts';
 import { customModel, hasSameLayers, presetConfig } from '../../model/config.ts';
 import { isCompared, recordedValue, shortValue } from '../../options/configuration.ts';
@@ -63,15 +63,13 @@ export function readReference(nameOrPath: string): Reference {
   const named = join(referenceFolder, `${nameOrPath}.json`);
   const path = existsSync(named) ? named : nameOrPath;
   if (!existsSync(path)) {
-    throw new Gpt2Error(`there is no reference ${nameOrPath}: name a file, or one of ${referenceNames().join(', ')}`);
+    throw gpt2Error`there is no reference ${nameOrPath}: name a file, or one of ${referenceNames().join(', ')}`;
   }
   try {
     return referenceSchema.parse(JSON.parse(readTextFile(path)));
   } catch (cause) {
-    const reason = cause instanceof z.ZodError ? z.prettifyError(cause) : (cause as Error).message;
-    throw new Gpt2Error(`${path} is not a reference curve: ${reason}; name a file in the format of data/reference`, {
-      cause,
-    });
+    const reason = cause instanceof z.ZodError ? z.prettifyError(cause) : cause;
+    throw gpt2Error`${path} is not a reference curve: ${reason}; name a file in the format of data/reference`;
   }
 }
 

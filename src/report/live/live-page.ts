@@ -1,6 +1,6 @@
 // Serves a live page on a separate thread (thread.ts), so that steps and viewers do not wait for each other, and no failure of
 // the server ends the run.
-import { Gpt2Error } from '../../base/errors.ts';
+import { Gpt2Error, gpt2Error } from '../../base/errors.ts';
 import { startThread } from '../../native/start-thread.ts';
 import type { KernelRound } from '../kernel-round.ts';
 import { isLoopback } from './guard.ts';
@@ -31,7 +31,7 @@ export async function openLivePage(options: ServeOptions, notice: (text: string)
   });
   const opened = await new Promise<Opened>((resolve, reject) => {
     worker.once('message', resolve);
-    worker.once('error', (cause) => reject(new Gpt2Error(`cannot serve the live page: ${cause.message}`, { cause })));
+    worker.once('error', (cause) => reject(gpt2Error`cannot serve the live page: ${cause}`));
   });
   if ('failure' in opened) throw new Gpt2Error(opened.failure);
   let isAwaited = false;

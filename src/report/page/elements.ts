@@ -2,7 +2,7 @@
 // samples, end of the log, and theme. Every text is inserted as text, so that no name can become markup. viewer.ts handles
 // clicks.
 import { describeShown, type Figure, type Shown, seriesLabels, shownNames } from '../figure.ts';
-import { formatStep } from '../format-numbers.ts';
+import { formatCount } from '../format-numbers.ts';
 import type { Table } from '../text-table.ts';
 import type { Tile } from '../tiles.ts';
 
@@ -87,7 +87,7 @@ export function showSamples({ samples }: Pick<NonNullable<Figure['run']>, 'sampl
   const isNewest = select.selectedIndex <= 0;
   const chosen = isNewest ? undefined : samples.find(({ step }) => String(step) === select.value);
   const shown = chosen ?? samples.at(-1);
-  const newestFirst = samples.map(({ step }) => new Option(formatStep(step), String(step))).reverse();
+  const newestFirst = samples.map(({ step }) => new Option(formatCount(step), String(step))).reverse();
   // An open list must not change while the reader chooses.
   if (newestFirst.length !== select.options.length || newestFirst[0]?.value !== select.options[0]?.value) {
     select.replaceChildren(...newestFirst);

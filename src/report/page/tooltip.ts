@@ -1,6 +1,6 @@
 // Shows the values of all curves at the cursor: a table next to it, and a sentence for screen readers.
 import type { Axis, Choice, Figure, FigureLines } from '../figure.ts';
-import { formatStep, formatValue } from '../format-numbers.ts';
+import { formatCount, formatValue } from '../format-numbers.ts';
 import { valueNear } from '../points.ts';
 import { make, tableOf } from './elements.ts';
 
@@ -31,7 +31,7 @@ export function readingsAt(
 
 /** "step 1,024", "1.024 million tokens" */
 const describePlace = ({ unit }: Axis, at: number): string =>
-  unit === undefined ? `step ${formatStep(at)}` : `${formatStep(at)} ${unit}`;
+  unit === undefined ? `step ${formatCount(at)}` : `${formatCount(at)} ${unit}`;
 
 export const announce = (axis: Axis, at: number, readings: readonly Reading[]): string =>
   `${describePlace(axis, at)}: ${readings.map(({ name, value }) => `${name} ${formatValue(value)}`).join(', ')}`;
@@ -52,7 +52,7 @@ export function fillTooltip(
     ...(hasApart ? ['difference'] : []),
   ];
   const rows = readings.map(({ name, step: ownStep, value, smoothed, apart }) => [
-    formatStep(ownStep) === formatStep(step) ? name : `${name} @ ${formatStep(ownStep)}`,
+    formatCount(ownStep) === formatCount(step) ? name : `${name} @ ${formatCount(ownStep)}`,
     formatValue(value),
     ...(hasSmoothed ? [smoothed === undefined ? '' : formatValue(smoothed)] : []),
     ...(hasApart ? [apart === undefined ? '' : withSign(apart)] : []),

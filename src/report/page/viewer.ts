@@ -1,12 +1,11 @@
 // Handles the plot's controls and keys. Controls, keys and gestures on the plot change one state, which is then drawn.
 import { type Choice, describeShown, type Figure, FigureLines, partsOf, type Shown, shownNames } from '../figure.ts';
-import { formatStep } from '../format-numbers.ts';
+import { formatCount } from '../format-numbers.ts';
 import { Chart } from './chart.ts';
 import { byId, isDark, legendButtons, make, seriesButtons, startTheme, tableSection } from './elements.ts';
 import type { View } from './picture.ts';
 import { announce, fillTooltip, readingsAt } from './tooltip.ts';
 
-/** The reader's choices. */
 type State = { -readonly [K in keyof (Choice & View)]: (Choice & View)[K] };
 
 /** Shown until there is a figure. */
@@ -85,7 +84,7 @@ function draw(): void {
 function describeView(): string {
   const { unit } = data.axis;
   if (unit === undefined) return `steps ${Math.round(state.from)} to ${Math.round(state.to)}`;
-  return `${formatStep(state.from)} to ${formatStep(state.to)} ${unit}`;
+  return `${formatCount(state.from)} to ${formatCount(state.to)} ${unit}`;
 }
 
 function showControls(): void {

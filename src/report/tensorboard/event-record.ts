@@ -11,8 +11,7 @@ export type EventContent =
 /** The bytes of an event in the file. `seconds` since 1970. */
 export function eventRecord(seconds: number, step: number, content: EventContent): Buffer {
   const data = Buffer.concat([field(1, float64(seconds)), field(2, varint(step)), contentField(content)]);
-  const length = Buffer.alloc(8);
-  length.writeBigUInt64LE(BigInt(data.length));
+  const length = Buffer.from(BigUint64Array.of(BigInt(data.length)).buffer);
   return Buffer.concat([length, maskedChecksum(length), data, maskedChecksum(data)]);
 }
 
@@ -42,18 +41,8 @@ function varint(value: number): Encoded {
   return { wire: 0, data: Buffer.from([...data, rest]) };
 }
 
-function float64(value: number): Encoded {
-  const data = Buffer.alloc(8);
-  data.writeDoubleLE(value);
-  return { wire: 1, data };
-}
-
-function float32(value: number): Encoded {
-  const data = Buffer.alloc(4);
-  data.writeFloatLE(value);
-  return { wire: 5, data };
-}
-
+const float64 = (value: number): Encoded => ({ wire: 1, data: Buffer.from(Float64Array.of(value).buffer) });
+const float32 = (value: number): Encoded => ({ wire: 5, data: Buffer.from(Float32Array.of(value).buffer) });
 const bytes = (data: Buffer): Encoded => ({ wire: 2, data: Buffer.concat([varint(data.length).data, data]) });
 
 /** The table of CRC-32C (Castagnoli), with the bits of the polynomial reversed. */
@@ -72,7 +61,5 @@ export function crc32c(data: Buffer): number {
 /** Rotated and offset, as TFRecord requires: a CRC over data that contains CRCs would be weak. */
 function maskedChecksum(data: Buffer): Buffer {
   const sum = crc32c(data);
-  const masked = Buffer.alloc(4);
-  masked.writeUInt32LE((((sum >>> 15) | (sum << 17)) + 0xa282ead8) >>> 0);
-  return masked;
+  return Buffer.from(Uint32Array.of(((sum >>> 15) | (sum << 17)) + 0xa282ead8).buffer);
 }

@@ -1,9 +1,10 @@
 // Writes a run's curves to an event file of TensorBoard while it trains. Each start of a run writes a new file that contains its
 // first step: TensorBoard then drops this and later steps of earlier files, so no step of a resumed run appears twice.
-import { closeSync, fsyncSync, openSync, readdirSync, writeSync } from 'node:fs';
+import { openSync, readdirSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { Gpt2Error, words } from '../../base/errors.ts';
+import { gpt2Error } from '../../base/errors.ts';
 import { makeFolder } from '../../base/files/make-folder.ts';
+import { syncAndClose } from '../../base/files/sync.ts';
 import { evaluationsAt } from '../../runs/reader.ts';
 import type { RunEvent } from '../../runs/schema.ts';
 import { type EventContent, eventRecord } from './event-record.ts';
@@ -43,10 +44,7 @@ export class ScalarFile {
       this.#path = join(folder, nextName(folder));
       this.#file = openSync(this.#path, 'wx');
     } catch (cause) {
-      throw new Gpt2Error(
-        words`cannot write TensorBoard's events to ${folder}: ${(cause as Error).message}; name another folder with --tensorboard`,
-        { cause },
-      );
+      throw gpt2Error`cannot write TensorBoard's events to ${folder}: ${cause}; name another folder with --tensorboard`;
     }
     this.#notice = notice;
     this.#write(from, { fileVersion: 'brain.Event:2' });
@@ -61,11 +59,7 @@ export class ScalarFile {
   /** Flushes the file to the disk. A failure only gives a notice: the run ends as without it. */
   close(): void {
     try {
-      try {
-        fsyncSync(this.#file);
-      } finally {
-        closeSync(this.#file);
-      }
+      syncAndClose(this.#file);
     } catch (cause) {
       this.#notice(`${this.#path} may lack steps: ${(cause as Error).message}; the log has them`);
     }

@@ -24,7 +24,7 @@ export interface PlanSizes extends TrainingSizes {
 /**
  * Creates a run on a stand-in for the device, which allocates nothing. The dtype of gradients follows from `rows`, not from how
  * `device` was opened, so that other batches can be planned too.
- * @returns also the cards that a step calls
+ * @returns also a step's calls of cards, and of other variants of their ops
  */
 function createAbsent(device: Device, config: ModelConfig, { cards = [], parts, ...sizes }: PlanSizes) {
   const { dtype, description } = device;
@@ -37,8 +37,7 @@ function createAbsent(device: Device, config: ModelConfig, { cards = [], parts, 
   const communicator =
     ranks === 1 ? undefined : new Communicator(absent, { id, rank: 0, ranks, timeoutMilliseconds: 0 });
   const { model, trainer } = createTraining(absent, config, sizes, { communicator });
-  const called = callCards(absent, cards, () => trainer.enqueueOps());
-  return { model, trainer, called };
+  return { model, trainer, ...callCards(absent, cards, () => trainer.enqueueOps()) };
 }
 
 /** Bytes of device memory for training, by name of the allocation. */
@@ -51,10 +50,16 @@ export function savingBytes(device: Device, config: ModelConfig, sizes: PlanSize
   return new BackgroundWriter(model, trainer.optimizerState.copies).copyBytes;
 }
 
-/** Ops of cards that a step does not call. */
-export function uncalledOps(device: Device, config: ModelConfig, sizes: PlanSizes): readonly string[] {
-  const { called } = createAbsent(device, config, sizes);
-  return (sizes.cards ?? []).filter((card) => !called.has(card)).map(({ op }) => op);
+/** Sentences about what cards do not compute: ops that a step does not call, and calls of other variants of their ops. */
+export function cardNotices(device: Device, config: ModelConfig, sizes: PlanSizes): readonly string[] {
+  const { called, others } = createAbsent(device, config, sizes);
+  const uncalled = (sizes.cards ?? []).filter(({ op }) => !called.has(op)).map(({ op }) => op);
+  const step = `a step of this model in ${device.dtype}`;
+  const calls = [...others].map(([name, count]) => `${count} ${count === 1 ? 'call' : 'calls'} of ${name}`);
+  return [
+    ...(uncalled.length > 0 ? [`${step} has no ${uncalled.join(', ')}: training does not use kernels for them`] : []),
+    ...(calls.length > 0 ? [`${step} has ${calls.join(', ')}: no kernel card computes them, so the library does`] : []),
+  ];
 }
 
 /** Bytes that must be free for a run to start. */

@@ -8,7 +8,6 @@ import type { Model } from '../../model/model.ts';
 import { GPT2_STEP } from '../../native/bindings.generated.ts';
 import type { Communicator } from '../../native/communicator.ts';
 import { allocateTensor, type Tensor } from '../../native/tensor.ts';
-import { globalNormOfRanks } from '../../ops/collectives.ts';
 import { globalNorm, globalNormScratch, lossSum } from '../../ops/ops.generated.ts';
 import type { OptimizerChoice } from '../../optimizer/assign.ts';
 import { OptimizerState } from '../../optimizer/state.ts';
@@ -83,8 +82,8 @@ export class StepOps {
   /** @param inputs default: the gradients of all ranks */
   norm(inputs: NormInputs = this.#gradientSync?.normInputs ?? this.gradients): void {
     const { matrices, vectors, communicator } = inputs;
-    const args = { step: this.block, matrices, vectors, maxNorm: this.#options.gradientClip };
-    if (communicator) globalNormOfRanks(communicator, args);
-    else globalNorm(this.#model.device, args);
+    const rows = matrices.shape.length === 1 ? matrices.view([1, matrices.count]) : matrices;
+    const args = { step: this.block, matrices: rows, vectors, communicator: communicator?.handle ?? null };
+    globalNorm(this.#model.device, { ...args, maxNorm: this.#options.gradientClip });
   }
 }

@@ -171,7 +171,7 @@ describeBackends(
       expect(finding).toEqual({
         microBatch: 1,
         layer: 1,
-        op: 'gpt2_matmul_residual_forward',
+        op: 'gpt2_matmul_forward',
         tensor: 'out (h.1.residual2)',
         value: 'Infinity',
       });

@@ -25,7 +25,7 @@ describe.each([
   [['attention/1-naive'], ['scratch of attention_forward', 'scratch of attention_backward']],
   [
     ['layernorm/2-warp', 'optimizer/2-vectors'],
-    ['scratch of layernorm_backward', 'scratch of global_norm'],
+    ['scratch of norm_backward.layernorm', 'scratch of global_norm'],
   ],
   [['gelu/1-naive'], []],
 ])('with %j', (rungs, scratch) => {

@@ -10,7 +10,7 @@ import { parseOptions } from '../../support/options.ts';
 const place = workplace();
 let data: string;
 beforeAll(() => {
-  data = place.data();
+  data = place.data({ vocabulary: 50257 });
   haveMemory(64);
 });
 

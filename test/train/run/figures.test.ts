@@ -5,10 +5,13 @@ import { describe, expect, it } from 'vitest';
 import { Random } from '../../../src/ops/cases/case-numbers.ts';
 import { logPath } from '../../../src/runs/paths.ts';
 import { readRun } from '../../../src/runs/reader.ts';
+import { formatEvent } from '../../../src/runs/schema.ts';
+import type { Run } from '../../../src/train/run/run.ts';
 import { changedShard } from '../../../src/train/run/same-inputs.ts';
 import { learningRateAt, type Schedule } from '../../../src/train/run/schedule.ts';
-import { type Measured, recentSteps, SpikeWatch } from '../../../src/train/run/spikes.ts';
+import { type Measured, openSpikeWatch, recentSteps, SpikeWatch } from '../../../src/train/run/spikes.ts';
 import { train } from '../../../src/train/train.ts';
+import { trainEvent } from '../../runs/run-log.ts';
 import { Workplace } from '../../support/cli.ts';
 import { tinyRun } from '../../support/tiny-run.ts';
 
@@ -94,6 +97,14 @@ describe('SpikeWatch', () => {
     for (let step = 0; step < 200; step++) watch.add({ step, loss: 4, norm: 1 });
     expect(watch.limitsAt(200)).toEqual({ loss: undefined, norm: undefined });
   });
+});
+
+it('a resumed run counts all updates that it skipped before', async () => {
+  using place = new Workplace();
+  const events = measured.map(({ step, loss }) => ({ ...trainEvent(step, loss), skipped: step % 100 === 5 }));
+  writeFileSync(logPath(place.folder), events.map(formatEvent).join(''));
+  const run = { folder: { out: place.folder, resumed: {} }, span: { startStep: events.length } } as unknown as Run;
+  expect(await openSpikeWatch(run, 3, () => {})).toMatchObject({ skipped: 4 });
 });
 
 it('a run whose log was lost is resumed, its history empty', async () => {

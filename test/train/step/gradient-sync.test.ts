@@ -33,7 +33,7 @@ async function callsOfStep({ layers, head, accumulation }: Case, options: { zero
   let calls: Call[] = [];
   const call = device.call.bind(device);
   vi.spyOn(device, 'call').mockImplementation((name, args) => {
-    const isRanks = /^(collectives|allReduce|reduceScatter|allGather|globalNormOfRanks)/.test(name);
+    const isRanks = /^(collectives|allReduce|reduceScatter|allGather|globalNorm)/.test(name);
     if (isRanks || name === 'eventWait' || marks.includes(name)) {
       calls.push({ name, event: (args as { event?: unknown }).event });
     }

@@ -2,16 +2,16 @@ import { defineKernel } from 'gpt2.ts';
 
 export default [
   defineKernel({
-    op: 'layernorm_forward',
+    op: 'norm_forward.layernorm',
     source: 'layernorm.cu',
     dtypes: ['fp32', 'bf16'],
-    launches: ({ out, mean, rstd, in: x, weight, bias, N, C }) => {
-      const args = [out, mean, rstd, x, weight, bias, N, C];
+    launches: ({ out, mean, rstd, in: x, weight, bias, N, C, eps }) => {
+      const args = [out, mean, rstd, x, weight, bias, N, C, eps];
       return [{ kernel: 'layernorm_forward', grid: Math.ceil(N / 128), block: 128, args }];
     },
   }),
   defineKernel({
-    op: 'layernorm_backward',
+    op: 'norm_backward.layernorm',
     source: 'layernorm.cu',
     dtypes: ['fp32', 'bf16'],
     launches: ({ din, dweight, dbias, dout, dresidual, in: x, weight, mean, rstd, N, C, accumulate }) => {

@@ -6,7 +6,7 @@ using element = ELEMENT;
 
 // out = (in - mean) * rstd * weight + bias, over rows of C.
 __global__ void layernorm_forward(element *out, float *mean, float *rstd, const element *in, const element *weight,
-                                  const element *bias, int N, int C) {
+                                  const element *bias, int N, int C, float eps) {
   const int row = blockIdx.x * blockDim.x + threadIdx.x;
   if (row >= N) return;
   const element *x = in + static_cast<size_t>(row) * C;
@@ -20,7 +20,7 @@ __global__ void layernorm_forward(element *out, float *mean, float *rstd, const 
     const float difference = static_cast<float>(x[c]) - m;
     squares += difference * difference;
   }
-  const float r = rsqrtf(squares / C + 1e-5f);
+  const float r = rsqrtf(squares / C + eps);
 
   for (int c = 0; c < C; c++) {
     const float normalized = (static_cast<float>(x[c]) - m) * r;

@@ -7,16 +7,16 @@ const slicesOf = (N = 0) => Math.min(32, Math.ceil(N / 32));
 
 export default [
   defineKernel({
-    op: 'layernorm_forward',
+    op: 'norm_forward.layernorm',
     source: 'layernorm.cu',
     dtypes: ['fp32', 'bf16'],
-    launches: ({ out, mean, rstd, in: x, weight, bias, N, C }) => {
-      const args = [out, mean, rstd, x, weight, bias, N, C];
+    launches: ({ out, mean, rstd, in: x, weight, bias, N, C, eps }) => {
+      const args = [out, mean, rstd, x, weight, bias, N, C, eps];
       return [{ kernel: 'layernorm_forward', grid: Math.ceil(N / warps), block: 32 * warps, args }];
     },
   }),
   defineKernel({
-    op: 'layernorm_backward',
+    op: 'norm_backward.layernorm',
     source: 'layernorm.cu',
     dtypes: ['fp32', 'bf16'],
     // Two sums of each column, for each slice.

@@ -14,7 +14,7 @@ __device__ float warp_sum(float value) {
 
 // out = (in - mean) * rstd * weight + bias, over rows of C.
 __global__ void layernorm_forward(element *out, float *mean, float *rstd, const element *in, const element *weight,
-                                  const element *bias, int N, int C) {
+                                  const element *bias, int N, int C, float eps) {
   const int row = blockIdx.x * warps + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (row >= N) return;
   const element *x = in + static_cast<size_t>(row) * C;
@@ -28,7 +28,7 @@ __global__ void layernorm_forward(element *out, float *mean, float *rstd, const 
     const float difference = static_cast<float>(x[c]) - m;
     squares += difference * difference;
   }
-  const float r = rsqrtf(warp_sum(squares) / C + 1e-5f);
+  const float r = rsqrtf(warp_sum(squares) / C + eps);
 
   for (int c = lane; c < C; c += 32) {
     const float normalized = (static_cast<float>(x[c]) - m) * r;

@@ -10,20 +10,20 @@ const mostBlocks = 3 * 132;
 
 export default [
   defineKernel({
-    op: 'layernorm_forward',
+    op: 'norm_forward.layernorm',
     source: 'forward.cu',
     dtypes: ['fp32', 'bf16'],
-    launches: ({ out, mean, rstd, in: x, weight, bias, N, C }) => {
+    launches: ({ out, mean, rstd, in: x, weight, bias, N, C, eps }) => {
       const bytes = rowBytes(C, x.type);
       const warps = Math.min(4, warpsOf(bytes));
-      const args = [out, mean, rstd, x, weight, bias, N, C, bytes];
+      const args = [out, mean, rstd, x, weight, bias, N, C, eps, bytes];
       return [
         { kernel: 'layernorm_forward', grid: Math.ceil(N / warps), block: 32 * warps, shared: warps * bytes, args },
       ];
     },
   }),
   defineKernel({
-    op: 'layernorm_backward',
+    op: 'norm_backward.layernorm',
     source: 'backward.cu',
     dtypes: ['fp32', 'bf16'],
     // Two sums of each column, for each block.

@@ -31,7 +31,7 @@ __device__ float warp_sum(float value) {
 // Of one row. A lane has the packs lane, lane + 32, ...: it reads back from `kept` only what it wrote there, so no barrier is needed.
 template <int WIDTH>
 __device__ void forward_row(element *out, float *mean, float *rstd, const element *in, const element *weight,
-                            const element *bias, void *memory, int C) {
+                            const element *bias, void *memory, int C, float eps) {
   const int lane = threadIdx.x % 32, packs = C / WIDTH;
   auto *kept = static_cast<Pack<WIDTH> *>(memory);
   float sum = 0, squares = 0;
@@ -51,7 +51,7 @@ __device__ void forward_row(element *out, float *mean, float *rstd, const elemen
     const Pack<WIDTH> x = kept[p];
     for (int j = 0; j < WIDTH; j++) squares += (x[j] - m) * (x[j] - m);
   }
-  const float r = rsqrtf(warp_sum(squares) / C + 1e-5f);
+  const float r = rsqrtf(warp_sum(squares) / C + eps);
 #pragma unroll 1
   for (int p = lane; p < packs; p += 32) {
     const Pack<WIDTH> x = kept[p], w = packs_of<WIDTH>(weight)[p], b = packs_of<WIDTH>(bias)[p];
@@ -69,7 +69,7 @@ __device__ void forward_row(element *out, float *mean, float *rstd, const elemen
 // that an SM can hold run at the same time.
 __global__ void __launch_bounds__(128, 16) layernorm_forward(element *out, float *mean, float *rstd, const element *in,
                                                              const element *weight, const element *bias, int N, int C,
-                                                             int row_bytes) {
+                                                             float eps, int row_bytes) {
   extern __shared__ float4 memory[];
   const int warp = threadIdx.x / 32, row = blockIdx.x * (blockDim.x / 32) + warp;
   if (row >= N) return;
@@ -77,8 +77,8 @@ __global__ void __launch_bounds__(128, 16) layernorm_forward(element *out, float
   char *kept = reinterpret_cast<char *>(memory) + warp * row_bytes;
   const bool vectors = C % width == 0 && is_aligned(out) && is_aligned(in) && is_aligned(weight) && is_aligned(bias);
   if (vectors) {
-    forward_row<width>(out + at, mean + row, rstd + row, in + at, weight, bias, kept, C);
+    forward_row<width>(out + at, mean + row, rstd + row, in + at, weight, bias, kept, C, eps);
   } else {
-    forward_row<1>(out + at, mean + row, rstd + row, in + at, weight, bias, kept, C);
+    forward_row<1>(out + at, mean + row, rstd + row, in + at, weight, bias, kept, C, eps);
   }
 }

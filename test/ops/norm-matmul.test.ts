@@ -1,16 +1,16 @@
 // Both forms against the formula in double: one row, which a kernel of its own may take, several, and sizes that no vector takes.
 import { expect, it } from 'vitest';
+import { GPT2_ACTIVATION } from '../../src/native/bindings.generated.ts';
 import { floats, held, Random, relativeError, worstError } from '../../src/ops/cases/case-numbers.ts';
-import {
-  layernormMatmulForward,
-  layernormMatmulGeluForward,
-  layernormMatmulScratch,
-} from '../../src/ops/ops.generated.ts';
+import { normMatmulForward, normMatmulScratch } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { TensorBench } from '../support/tensors.ts';
 
 /** Of fp32: sums of up to 3072 terms. Of bf16: the results are rounded, with several rows the normalised rows as well. */
 const bounds = { fp32: 2e-6, tf32: 2e-3, bf16: 4e-3 };
+
+const { GPT2_NO_ACTIVATION, GPT2_GELU } = GPT2_ACTIVATION;
+const plain = { pre: null, activation: GPT2_NO_ACTIVATION };
 
 describeBackends(
   'a matmul behind its layernorm',
@@ -39,7 +39,7 @@ describeBackends(
       const input = given('in', [N, C], 2, 1);
       const [normWeight, normBias] = [given('norm_weight', [C], 0.2, 1), given('norm_bias', [C], 0.3)];
       const [weight, bias] = [given('weight', [O, C], 0.05), given('bias', [O], 0.5)];
-      device().reserveWorkspace(layernormMatmulScratch(device(), { N, C, O }));
+      device().reserveWorkspace(normMatmulScratch(device(), { N, C, O }));
       const tensors = {
         in: input.tensor,
         normWeight: normWeight.tensor,
@@ -66,13 +66,13 @@ describeBackends(
       };
 
       const out = bench.tensor('out', [N, O]);
-      layernormMatmulForward(device(), { out, ...tensors, bias: null });
+      normMatmulForward(device(), { out, ...tensors, bias: null, ...plain });
       expectNear('out without bias', floats(out), product(false));
-      layernormMatmulForward(device(), { out, ...tensors, bias: bias.tensor });
+      normMatmulForward(device(), { out, ...tensors, bias: bias.tensor, ...plain });
       expectNear('out', floats(out), product(true));
 
       const [gelu, pre] = [bench.tensor('gelu', [N, O]), bench.tensor('pre', [N, O])];
-      layernormMatmulGeluForward(device(), { out: gelu, pre, ...tensors, bias: bias.tensor });
+      normMatmulForward(device(), { out: gelu, pre, ...tensors, bias: bias.tensor, activation: GPT2_GELU });
       const wanted = product(true);
       expectNear('pre', floats(pre), wanted);
       const ofGelu = wanted.map((x) => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3))));
@@ -84,10 +84,11 @@ describeBackends(
       using bench = new TensorBench(device());
       const of = (...shape: number[]) => bench.tensor('tensor', shape);
       const given = { in: of(2, 8), normWeight: of(8), normBias: of(8), weight: of(16, 8), bias: null };
-      expect(() => layernormMatmulForward(device(), { ...given, out: of(2, 8) })).toThrow(
-        'layernorm_matmul_forward: out [N,O] has O = 8, but weight has O = 16',
+      expect(() => normMatmulForward(device(), { ...given, out: of(2, 8), ...plain })).toThrow(
+        'norm_matmul_forward: out [N,O] has O = 8, but weight has O = 16',
       );
-      expect(() => layernormMatmulGeluForward(device(), { ...given, out: of(2, 16), pre: of(3, 16) })).toThrow('N = 3');
+      const withPre = { ...given, out: of(2, 16), pre: of(3, 16) };
+      expect(() => normMatmulForward(device(), { ...withPre, activation: GPT2_GELU })).toThrow('N = 3');
     });
   },
   { dtypes: ['fp32', 'bf16'] },

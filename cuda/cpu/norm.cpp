@@ -1,7 +1,7 @@
 // Layernorm and RMSNorm. Rows are independent, except in the gradients of weight and bias, which sum over all rows.
 // These sums are per column, in double and in the order of the rows, so that the number of threads does not change
-// them. The FP8 ops quantise each row of the result by its largest element, and bound the norm of the stored row. The
-// FP8 forward computes a row twice, in pieces, because the result may be stored in FP8 only.
+// them. A result in FP8 is quantised row by row, by the row's largest element, with a bound of the stored row's norm.
+// Forward then computes a row twice, in pieces, because the result may be stored in FP8 only.
 #include <algorithm>
 #include <cmath>
 
@@ -18,7 +18,7 @@ struct Statistics {
   float rstd;
 };
 
-Statistics layernorm_statistics(const float *x, int C) {
+Statistics layernorm_statistics(const float *x, int C, float eps) {
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (int c = 0; c < C; c++) sum += x[c];
@@ -26,7 +26,7 @@ Statistics layernorm_statistics(const float *x, int C) {
   float squares = 0;
 #pragma omp simd reduction(+ : squares)
   for (int c = 0; c < C; c++) squares += (x[c] - mean) * (x[c] - mean);
-  return {mean, 1.0f / std::sqrt(squares / C + 1e-5f)};
+  return {mean, 1.0f / std::sqrt(squares / C + eps)};
 }
 
 Statistics rmsnorm_statistics(const float *x, int C, float eps) {
@@ -66,28 +66,22 @@ void normalize_to_fp8(float *out, uint8_t *values, float *scale, float *norm, co
   *norm = fp8_norm(square_sum, C, *scale);
 }
 
-}  // namespace
-
-void layernorm_forward(Task task, float *out, float *mean, float *rstd, const float *in, const float *weight,
-                       const float *bias, int N, int C) {
+template <bool centered, bool fp8>
+void forward(Task task, float *out, uint8_t *values, float *scale, float *norm, float *mean, float *rstd,
+             const float *in, const float *weight, const float *bias, int N, int C, float eps) {
   task.pool.each(N, [&](int64_t n) {
-    const Statistics row = layernorm_statistics(in + n * C, C);
-    normalize<true>(out + n * C, in + n * C, row, weight, bias, C);
-    mean[n] = row.mean;
+    const float *x = in + n * C;
+    float *y = out ? out + n * C : nullptr;
+    const Statistics row = centered ? layernorm_statistics(x, C, eps) : rmsnorm_statistics(x, C, eps);
+    if constexpr (fp8) {
+      normalize_to_fp8<centered>(y, values + n * C, scale + n, norm + n, x, row, weight, bias, C);
+    } else {
+      normalize<centered>(y, x, row, weight, bias, C);
+    }
+    if (centered) mean[n] = row.mean;
     rstd[n] = row.rstd;
   });
 }
-
-void rmsnorm_forward(Task task, float *out, float *rstd, const float *in, const float *weight, int N, int C,
-                     float eps) {
-  task.pool.each(N, [&](int64_t n) {
-    const Statistics row = rmsnorm_statistics(in + n * C, C, eps);
-    normalize<false>(out + n * C, in + n * C, row, weight, nullptr, C);
-    rstd[n] = row.rstd;
-  });
-}
-
-namespace {
 
 // With h = (x - mean) * rstd and g = dout * weight:  dx = rstd * (g - mean(g) - h * mean(g * h)). In RMSNorm `mean` is
 // 0, and mean(g) is not subtracted.
@@ -113,9 +107,9 @@ void row_backward(float *dx, const float *d, const float *residual, const float 
 
 // Only layernorm has `mean` and `dbias`. The sums over rows come first, because din may be dout.
 template <bool centered>
-void norm_backward(Task task, float *din, float *dweight, float *dbias, const float *dout, const float *dresidual,
-                   const float *in, const float *weight, const float *mean, const float *rstd, int N, int C,
-                   bool accumulate) {
+void backward(Task task, float *din, float *dweight, float *dbias, const float *dout, const float *dresidual,
+              const float *in, const float *weight, const float *mean, const float *rstd, int N, int C,
+              bool accumulate) {
   const auto mean_of = [&](int64_t n) { return centered ? mean[n] : 0; };
   constexpr int slab = 32;
   task.pool.each((C + slab - 1) / slab, [&](int64_t index) {
@@ -154,52 +148,22 @@ void quantize_result(Task task, uint8_t *values, float *scale, float *norm, cons
 
 }  // namespace
 
-void layernorm_backward(Task task, float *din, float *dweight, float *dbias, const float *dout, const float *dresidual,
-                        const float *in, const float *weight, const float *mean, const float *rstd, int N, int C,
-                        bool accumulate) {
-  norm_backward<true>(task, din, dweight, dbias, dout, dresidual, in, weight, mean, rstd, N, C, accumulate);
+void norm_forward(Task task, float *out, uint8_t *values, float *scale, float *norm, float *mean, float *rstd,
+                  const float *in, const float *weight, const float *bias, int N, int C, float eps) {
+  const auto layernorm = values ? forward<true, true> : forward<true, false>;
+  const auto rmsnorm = values ? forward<false, true> : forward<false, false>;
+  const auto kernel = mean ? layernorm : rmsnorm;
+  kernel(task, out, values, scale, norm, mean, rstd, in, weight, bias, N, C, eps);
 }
 
-void rmsnorm_backward(Task task, float *din, float *dweight, const float *dout, const float *dresidual, const float *in,
-                      const float *weight, const float *rstd, int N, int C, bool accumulate) {
-  norm_backward<false>(task, din, dweight, nullptr, dout, dresidual, in, weight, nullptr, rstd, N, C, accumulate);
+void norm_backward(Task task, float *din, uint8_t *values, float *scale, float *norm, float *dweight, float *dbias,
+                   const float *dout, const float *dresidual, const float *in, const float *weight, const float *mean,
+                   const float *rstd, int N, int C, bool accumulate) {
+  const auto kernel = mean ? backward<true> : backward<false>;
+  kernel(task, din, dweight, dbias, dout, dresidual, in, weight, mean, rstd, N, C, accumulate);
+  if (values) quantize_result(task, values, scale, norm, din, N, C);
 }
 
-void layernorm_fp8_forward(Task task, float *out, uint8_t *values, float *scale, float *norm, float *mean, float *rstd,
-                           const float *in, const float *weight, const float *bias, int N, int C) {
-  task.pool.each(N, [&](int64_t n) {
-    const Statistics row = layernorm_statistics(in + n * C, C);
-    normalize_to_fp8<true>(out ? out + n * C : nullptr, values + n * C, scale + n, norm + n, in + n * C, row, weight,
-                           bias, C);
-    mean[n] = row.mean;
-    rstd[n] = row.rstd;
-  });
-}
-
-void layernorm_fp8_backward(Task task, float *din, uint8_t *values, float *scale, float *norm, float *dweight,
-                            float *dbias, const float *dout, const float *dresidual, const float *in,
-                            const float *weight, const float *mean, const float *rstd, int N, int C, bool accumulate) {
-  layernorm_backward(task, din, dweight, dbias, dout, dresidual, in, weight, mean, rstd, N, C, accumulate);
-  quantize_result(task, values, scale, norm, din, N, C);
-}
-
-void rmsnorm_fp8_forward(Task task, float *out, uint8_t *values, float *scale, float *norm, float *rstd,
-                         const float *in, const float *weight, int N, int C, float eps) {
-  task.pool.each(N, [&](int64_t n) {
-    const Statistics row = rmsnorm_statistics(in + n * C, C, eps);
-    normalize_to_fp8<false>(out ? out + n * C : nullptr, values + n * C, scale + n, norm + n, in + n * C, row, weight,
-                            nullptr, C);
-    rstd[n] = row.rstd;
-  });
-}
-
-void rmsnorm_fp8_backward(Task task, float *din, uint8_t *values, float *scale, float *norm, float *dweight,
-                          const float *dout, const float *dresidual, const float *in, const float *weight,
-                          const float *rstd, int N, int C, bool accumulate) {
-  rmsnorm_backward(task, din, dweight, dout, dresidual, in, weight, rstd, N, C, accumulate);
-  quantize_result(task, values, scale, norm, din, N, C);
-}
-
-int64_t layernorm_scratch(int, int, int) { return 0; }
+int64_t norm_scratch(int, int, int) { return 0; }
 
 }  // namespace gpt2::GPT2_PATH

@@ -6,14 +6,14 @@
 #include "common/fp8.cuh"
 #include "common/mma.cuh"
 #include "common/partial-sums.cuh"
-#include "layernorm-any.cuh"
+#include "norm-any.cuh"
 #include "runtime/ops.generated.h"
 
 namespace gpt2 {
 
 namespace {
 
-using namespace layernorm_any;
+using namespace norm_any;
 
 // A lane holds PACKS packs of V adjacent columns, 32 packs apart. Packs past C are skipped.
 template <bool CENTERED, class T, int V, int PACKS, bool FP8>
@@ -96,6 +96,9 @@ __global__ void __launch_bounds__(threads)
 // Shared memory for ROWS rows of dout, in and dresidual for each warp.
 template <int PACKS, int ROWS>
 constexpr int backward_shared_bytes = warps * ROWS * 3 * PACKS * 32 * 16;
+// Shared memory of a block, at least and at most, on GPUs from compute capability 8.0 on: kernels that no GPU launches
+// are not compiled.
+constexpr int least_shared_limit = 99 << 10, largest_shared_limit = 227 << 10;
 
 // Two blocks share an SM where the lanes' sums leave enough registers. cp.async loads rows into shared memory, so
 // pending loads take no registers. Each lane reads only the 16-byte packs that it has copied itself, so no thread waits
@@ -235,25 +238,38 @@ template <class T>
 using Packs = std::conditional_t<sizeof(T) == 2, std::integer_sequence<int, 1, 2, 3, 4, 5, 7, 8>,
                                  std::integer_sequence<int, 1, 2, 3, 6, 8, 10, 13, 16>>;
 
-// Calls `body` with a value of the element type of the tensors, which is bf16 with FP8.
-template <bool FP8, class Body>
-void with_norm_type(const CudaContext &gpu, Body body) {
-  if constexpr (FP8) {
-    body(bf16{});
+// Calls body(element, centered, fp8): a value of the element type, which is bf16 with FP8, and constants that choose the
+// kernel, from layernorm's `mean` and FP8's `values`.
+template <class Body>
+void with_variant(const CudaContext &gpu, const float *mean, const uint8_t *values, Body body) {
+  const auto with_mean = [&](auto element, auto fp8) {
+    mean ? body(element, std::true_type{}, fp8) : body(element, std::false_type{}, fp8);
+  };
+  if (values) {
+    with_mean(bf16{}, std::true_type{});
   } else {
-    with_element_type(gpu, body);
+    with_element_type(gpu, [&](auto element) { with_mean(element, std::false_type{}); });
   }
 }
 
-// layernorm_forward, or rmsnorm_forward without `mean` and `bias`. FP8 also stores `values`, `scale` and `norm`.
-template <bool CENTERED, bool FP8 = false>
-void forward(CudaContext &gpu, void *out, float *mean, float *rstd, const void *in, const void *weight,
-             const void *bias, int N, int C, float eps, uint8_t *values = nullptr, float *scale = nullptr,
-             float *norm = nullptr) {
+}  // namespace
+
+int64_t ops::norm_scratch(const gpt2_context &context, int N, int C) {
+  Scratch scratch;
+  scratch.take<float>(static_cast<int64_t>(parts_of(cuda(context), N, C)) * 2 * C);
+  return scratch.bytes();
+}
+
+int ops::norm_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, float *norm, float *mean,
+                      float *rstd, const void *in, const void *weight, const void *bias, int N, int C, float eps) {
+  const char *function = "gpt2_norm_forward";
+  if (const int status = values ? require_fp8(context, function) : GPT2_OK) return status;
+  CudaContext &gpu = cuda(context);
   const auto blocks = static_cast<unsigned>(ceil_divide(N, warps));
-  with_norm_type<FP8>(gpu, [&](auto element) {
+  with_variant(gpu, mean, values, [&](auto element, auto centered, auto fp8) {
     using T = decltype(element);
     constexpr int V = vector_size<T>;
+    constexpr bool CENTERED = decltype(centered)::value, FP8 = decltype(fp8)::value;
     auto *y = static_cast<T *>(out);
     auto *x = static_cast<const T *>(in), *w = static_cast<const T *>(weight), *b = static_cast<const T *>(bias);
     const bool done = C % V == 0 && on_16_bytes(y, x, w, b, values) &&
@@ -267,18 +283,21 @@ void forward(CudaContext &gpu, void *out, float *mean, float *rstd, const void *
           <<<blocks, threads, 0, gpu.stream>>>(y, mean, rstd, x, w, b, N, C, eps, values, scale, norm);
     }
   });
+  return GPT2_LAUNCHED(context, function);
 }
 
-// layernorm_backward, or rmsnorm_backward without `dbias` and `mean`. FP8 also stores `values`, `scale` and `norm`.
-template <bool CENTERED, bool FP8 = false>
-void backward(CudaContext &gpu, void *din, float *dweight, float *dbias, const void *dout, const void *dresidual,
-              const void *in, const void *weight, const float *mean, const float *rstd, int N, int C, bool accumulate,
-              uint8_t *values = nullptr, float *scale = nullptr, float *norm = nullptr) {
+int ops::norm_backward(gpt2_context &context, void *din, uint8_t *values, float *scale, float *norm, float *dweight,
+                       float *dbias, const void *dout, const void *dresidual, const void *in, const void *weight,
+                       const float *mean, const float *rstd, int N, int C, bool accumulate) {
+  const char *function = "gpt2_norm_backward";
+  if (const int status = values ? require_fp8(context, function) : GPT2_OK) return status;
+  CudaContext &gpu = cuda(context);
   const int parts = parts_of(gpu, N, C);
-  float *partial = Scratch(gpu.workspace).take<float>(static_cast<int64_t>(parts) * parameters<CENTERED> * C);
-  with_norm_type<FP8>(gpu, [&](auto element) {
+  float *partial = Scratch(gpu.workspace).take<float>(static_cast<int64_t>(parts) * 2 * C);
+  with_variant(gpu, mean, values, [&](auto element, auto centered, auto fp8) {
     using T = decltype(element);
     constexpr int V = vector_size<T>;
+    constexpr bool CENTERED = decltype(centered)::value, FP8 = decltype(fp8)::value;
     auto *dx = static_cast<T *>(din);
     auto *dy = static_cast<const T *>(dout), *residual = static_cast<const T *>(dresidual);
     auto *x = static_cast<const T *>(in), *w = static_cast<const T *>(weight);
@@ -291,8 +310,15 @@ void backward(CudaContext &gpu, void *din, float *dweight, float *dbias, const v
                                values, scale, norm);
             return true;
           };
-          return launch(backward_kernel<CENTERED, T, V, packs, 2, FP8>, backward_shared_bytes<packs, 2>) ||
-                 launch(backward_kernel<CENTERED, T, V, packs, 1, FP8>, backward_shared_bytes<packs, 1>);
+          constexpr int two_rows = backward_shared_bytes<packs, 2>;
+          if constexpr (two_rows <= largest_shared_limit) {
+            if (launch(backward_kernel<CENTERED, T, V, packs, 2, FP8>, two_rows)) return true;
+          }
+          if constexpr (two_rows <= least_shared_limit) {
+            return false;
+          } else {
+            return launch(backward_kernel<CENTERED, T, V, packs, 1, FP8>, backward_shared_bytes<packs, 1>);
+          }
         });
     if (!done) {
       // The parameters come first, because din may be dout.
@@ -304,76 +330,6 @@ void backward(CudaContext &gpu, void *din, float *dweight, float *dbias, const v
     }
   });
   launch_add_partials(gpu, dweight, dbias, partial, parts, C, accumulate);
-}
-
-}  // namespace
-
-int64_t ops::layernorm_scratch(const gpt2_context &context, int N, int C) {
-  Scratch scratch;
-  scratch.take<float>(static_cast<int64_t>(parts_of(cuda(context), N, C)) * 2 * C);
-  return scratch.bytes();
-}
-
-int ops::layernorm_forward(gpt2_context &context, void *out, float *mean, float *rstd, const void *in,
-                           const void *weight, const void *bias, int N, int C) {
-  forward<true>(cuda(context), out, mean, rstd, in, weight, bias, N, C, layernorm_eps);
-  return GPT2_LAUNCHED(context, "gpt2_layernorm_forward");
-}
-
-int ops::layernorm_backward(gpt2_context &context, void *din, float *dweight, float *dbias, const void *dout,
-                            const void *dresidual, const void *in, const void *weight, const float *mean,
-                            const float *rstd, int N, int C, bool accumulate) {
-  backward<true>(cuda(context), din, dweight, dbias, dout, dresidual, in, weight, mean, rstd, N, C, accumulate);
-  return GPT2_LAUNCHED(context, "gpt2_layernorm_backward");
-}
-
-int ops::rmsnorm_forward(gpt2_context &context, void *out, float *rstd, const void *in, const void *weight, int N,
-                         int C, float eps) {
-  forward<false>(cuda(context), out, nullptr, rstd, in, weight, nullptr, N, C, eps);
-  return GPT2_LAUNCHED(context, "gpt2_rmsnorm_forward");
-}
-
-int ops::rmsnorm_backward(gpt2_context &context, void *din, float *dweight, const void *dout, const void *dresidual,
-                          const void *in, const void *weight, const float *rstd, int N, int C, bool accumulate) {
-  backward<false>(cuda(context), din, dweight, nullptr, dout, dresidual, in, weight, nullptr, rstd, N, C, accumulate);
-  return GPT2_LAUNCHED(context, "gpt2_rmsnorm_backward");
-}
-
-int ops::layernorm_fp8_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, float *norm,
-                               float *mean, float *rstd, const void *in, const void *weight, const void *bias, int N,
-                               int C) {
-  const char *function = "gpt2_layernorm_fp8_forward";
-  if (const int status = require_fp8(context, function)) return status;
-  forward<true, true>(cuda(context), out, mean, rstd, in, weight, bias, N, C, layernorm_eps, values, scale, norm);
-  return GPT2_LAUNCHED(context, function);
-}
-
-int ops::layernorm_fp8_backward(gpt2_context &context, void *din, uint8_t *values, float *scale, float *norm,
-                                float *dweight, float *dbias, const void *dout, const void *dresidual, const void *in,
-                                const void *weight, const float *mean, const float *rstd, int N, int C,
-                                bool accumulate) {
-  const char *function = "gpt2_layernorm_fp8_backward";
-  if (const int status = require_fp8(context, function)) return status;
-  backward<true, true>(cuda(context), din, dweight, dbias, dout, dresidual, in, weight, mean, rstd, N, C, accumulate,
-                       values, scale, norm);
-  return GPT2_LAUNCHED(context, function);
-}
-
-int ops::rmsnorm_fp8_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, float *norm, float *rstd,
-                             const void *in, const void *weight, int N, int C, float eps) {
-  const char *function = "gpt2_rmsnorm_fp8_forward";
-  if (const int status = require_fp8(context, function)) return status;
-  forward<false, true>(cuda(context), out, nullptr, rstd, in, weight, nullptr, N, C, eps, values, scale, norm);
-  return GPT2_LAUNCHED(context, function);
-}
-
-int ops::rmsnorm_fp8_backward(gpt2_context &context, void *din, uint8_t *values, float *scale, float *norm,
-                              float *dweight, const void *dout, const void *dresidual, const void *in,
-                              const void *weight, const float *rstd, int N, int C, bool accumulate) {
-  const char *function = "gpt2_rmsnorm_fp8_backward";
-  if (const int status = require_fp8(context, function)) return status;
-  backward<false, true>(cuda(context), din, dweight, nullptr, dout, dresidual, in, weight, nullptr, rstd, N, C,
-                        accumulate, values, scale, norm);
   return GPT2_LAUNCHED(context, function);
 }
 

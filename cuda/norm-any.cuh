@@ -5,7 +5,7 @@
 #include "common/fp8.cuh"
 
 namespace gpt2 {
-namespace layernorm_any {
+namespace norm_any {
 
 constexpr int threads = 256;
 constexpr int warps = threads / 32;
@@ -131,5 +131,5 @@ __global__ void __launch_bounds__(threads) static quantize_any_kernel(uint8_t *v
   quantize_row(values, scale, norm, row, C, largest, [&](int c) { return to_float(in[row * C + c]); });
 }
 
-}  // namespace layernorm_any
+}  // namespace norm_any
 }  // namespace gpt2

@@ -1,9 +1,8 @@
 // Cases of the layernorm and the matmul after it as one op.
-import { contracts } from '../ops.generated.ts';
 import type { Numbers } from './case-numbers.ts';
 import { gelu } from './gelu.ts';
-import { normalized } from './layernorm.ts';
 import { linear, productBound, throughGelu } from './matmul.ts';
+import { normalized } from './norm.ts';
 import { type Bound, casesOf } from './op-case.ts';
 
 type Sizes = Readonly<Record<'N' | 'C' | 'O', number>>;
@@ -20,15 +19,15 @@ const bound = ({ C, O }: Sizes): Bound => ({ ...productBound(Math.max(C, O)), bf
 
 type Inputs = Record<'in' | 'normWeight' | 'normBias' | 'weight' | 'bias', Numbers>;
 const result = ({ in: x, normWeight, normBias, weight, bias }: Inputs, size: Sizes): Float64Array =>
-  linear(normalized(x, normWeight, normBias, size), weight, bias, size);
+  linear(normalized(x, normWeight, normBias, { ...size, eps: 1e-5 }), weight, bias, size);
 
-export const layernormMatmulCases = [
-  casesOf(contracts.layernormMatmulForward, {
+export const normMatmulCases = [
+  casesOf('norm_matmul_forward', {
     ...{ sizes, scale, flops },
     formula: (inputs, size: Sizes) => ({ out: result(inputs, size) }),
     bounds: (size: Sizes) => ({ out: bound(size) }),
   }),
-  casesOf(contracts.layernormMatmulGeluForward, {
+  casesOf('norm_matmul_forward.gelu', {
     ...{ sizes, scale, flops },
     formula(inputs, size: Sizes) {
       const pre = result(inputs, size);

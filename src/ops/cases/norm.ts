@@ -1,0 +1,115 @@
+// Cases of the norms, forward and backward: layernorm and RMSNorm, without and with a result in FP8.
+import { variantNamed } from '../variants.ts';
+import type { Numbers } from './case-numbers.ts';
+import { aligned, e4m3Bound, normBound, perRow } from './fp8.ts';
+import { casesOf, type OpCases } from './op-case.ts';
+
+type Norm = 'layernorm' | 'rmsnorm';
+type Sizes = Readonly<Record<'N' | 'C' | 'eps', number>>;
+
+const eps = 1e-5;
+const sizes = [
+  { N: 128, C: 128, eps },
+  { N: 7, C: 64, eps: 0.5 },
+  { N: 5, C: 37, eps: 0 },
+  { N: 130, C: 768, eps },
+  { N: 33, C: 1600, eps },
+  { N: 3, C: 2400, eps },
+  { N: 3000, C: 384, eps },
+];
+/**
+ * Inputs whose mean is large compared to their standard deviation, about `step`. With E[x^2] - E[x]^2 in fp32 as the variance,
+ * rstd is wrong by 1e-3 and more (summed sequentially: 1e-1), with Welford's algorithm by 5e-5. bf16 holds these inputs too.
+ */
+const shifted = { N: 5, C: 768, eps, center: 768, step: 4 };
+const scale = () => ({ in: 3 });
+// Sums over a row, or over all rows, are in fp32 in every dtype.
+const statistic = { fp32: 1e-5, bf16: 1e-5 };
+
+/** Mean and 1 / standard deviation of each row of C; in RMSNorm 0 and 1 / root of the mean square. */
+function statistics(norm: Norm, x: Numbers, { N, C, eps }: Sizes): Record<'mean' | 'rstd', Float64Array> {
+  const [mean, rstd] = [new Float64Array(N), new Float64Array(N)];
+  for (let n = 0; n < N; n++) {
+    const row = x.subarray(n * C, (n + 1) * C);
+    if (norm === 'layernorm') for (const value of row) mean[n]! += value / C;
+    let variance = 0;
+    for (const value of row) variance += (value - mean[n]!) ** 2 / C;
+    rstd[n] = 1 / Math.sqrt(variance + eps);
+  }
+  return { mean, rstd };
+}
+
+/** @param bias undefined in RMSNorm */
+export function normalized(x: Numbers, weight: Numbers, bias: Numbers | undefined, sizes: Sizes): Float64Array {
+  const { mean, rstd } = statistics(bias ? 'layernorm' : 'rmsnorm', x, sizes);
+  const { C } = sizes;
+  return new Float64Array(x).map((value, index) => {
+    const n = Math.floor(index / C);
+    return (value - mean[n]!) * rstd[n]! * weight[index % C]! + (bias?.[index % C] ?? 0);
+  });
+}
+
+type Inputs = Readonly<Record<'in' | 'weight' | 'dout' | 'rstd', Numbers>>;
+
+/** @param mean undefined in RMSNorm */
+function backward(inputs: Inputs, mean: Numbers | undefined, dresidual: Numbers | undefined, { N, C }: Sizes) {
+  const { in: x, weight, dout, rstd } = inputs;
+  const [din, dweight, dbias] = [new Float64Array(N * C), new Float64Array(C), new Float64Array(C)];
+  for (let n = 0; n < N; n++) {
+    const norm = (c: number) => (x[n * C + c]! - (mean?.[n] ?? 0)) * rstd[n]!;
+    let [sum, normSum] = [0, 0];
+    for (let c = 0; c < C; c++) {
+      const d = dout[n * C + c]!;
+      dweight[c]! += d * norm(c);
+      dbias[c]! += d;
+      if (mean) sum += (d * weight[c]!) / C;
+      normSum += (d * weight[c]! * norm(c)) / C;
+    }
+    for (let c = 0; c < C; c++) {
+      const through = rstd[n]! * (dout[n * C + c]! * weight[c]! - sum - norm(c) * normSum);
+      din[n * C + c] = through + (dresidual?.[n * C + c] ?? 0);
+    }
+  }
+  return { din, dweight, dbias };
+}
+
+/** Cases of the same computation with its result stored in FP8 too, with a bound of each row's norm. */
+const inFp8 = (plain: OpCases, result: 'out' | 'din'): OpCases => ({
+  ...plain,
+  variant: variantNamed(`${plain.variant.name}_fp8`),
+  sizes: plain.sizes.map(aligned),
+  formula(inputs, sizes) {
+    const results = plain.formula(inputs, sizes);
+    const rows = results[result]!;
+    return { ...results, values: rows, norm: perRow(rows, sizes.C!, normBound) };
+  },
+  bounds: (...args) => {
+    const bounds = plain.bounds(...args);
+    return { ...bounds, values: e4m3Bound, norm: bounds[result]! };
+  },
+});
+
+export const normCases = (['layernorm', 'rmsnorm'] as const).flatMap((norm) => {
+  const forward = casesOf(`norm_forward.${norm}`, {
+    ...{ sizes: [...sizes, shifted], scale },
+    inputs: ({ in: x }, { center, step }: Partial<typeof shifted>) =>
+      center && step ? { in: x.map((value) => center + step * Math.round(value / 3)) } : {},
+    formula: ({ in: x, weight, bias }, size: Sizes) => ({
+      out: normalized(x, weight, bias, size),
+      ...statistics(norm, x, size),
+    }),
+    bounds: ({ center }: Partial<typeof shifted>) => ({
+      // The mean is 200 standard deviations: its rounding moves all results by 1e-5.
+      out: { fp32: center ? 1e-4 : 1e-6, bf16: 2e-3 },
+      mean: statistic,
+      rstd: center ? { fp32: 1e-4, bf16: 1e-4 } : statistic,
+    }),
+  });
+  const ofGradients = casesOf(`norm_backward.${norm}`, {
+    ...{ sizes, scale },
+    inputs: ({ in: x }, size: Sizes) => statistics(norm, x, size),
+    formula: ({ mean, dresidual, ...inputs }, size: Sizes) => backward(inputs, mean, dresidual, size),
+    bounds: () => ({ din: { fp32: 2e-6, bf16: 2e-3 }, dweight: statistic, dbias: statistic }),
+  });
+  return [forward, ofGradients, inFp8(forward, 'out'), inFp8(ofGradients, 'din')];
+});
