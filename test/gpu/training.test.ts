@@ -7,8 +7,6 @@ import { backward } from '../../src/model/backward.ts';
 import { presetConfig } from '../../src/model/config.ts';
 import { forward } from '../../src/model/forward.ts';
 import { headForwardBackward } from '../../src/model/head.ts';
-import { initializeWeights } from '../../src/model/initialize.ts';
-import { createModel } from '../../src/model/model.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
 import { Device, type DeviceOptions, type Dtype } from '../../src/native/device.ts';
 import { floats } from '../../src/ops/cases/case-numbers.ts';
@@ -16,6 +14,7 @@ import { weightsHash } from '../../src/train/run/weights-hash.ts';
 import { describeCuda, hasCudaDtype } from '../support/backends.ts';
 import { batches, makeTrainer, small } from '../support/gpu-training.ts';
 import { dot } from '../support/tensors.ts';
+import { drawnModel } from '../support/tiny-model.ts';
 
 /** A hash of all weights and optimizer state after some steps, two under way at a time as in training. */
 async function trained(options: Partial<DeviceOptions>, steps: number, accumulation = 1): Promise<string> {
@@ -91,8 +90,7 @@ describeCuda('training', () => {
     const [B, T] = [4, 1024];
     const gradients = (dtype: Dtype): Map<string, Float32Array> => {
       using device = Device.open({ kind: 'cuda', dtype });
-      const model = createModel(device, config, { B, T, purpose: 'training' });
-      initializeWeights(model, 42);
+      const model = drawnModel(device, config, { B, T, purpose: 'training' });
       const arena = new ParameterArena(device, config, 'gradients', device.gradientType, 'fp32');
       const batch = model.activations.at(B, T);
       const { inputs, targets } = batches(11, B * T, config.vocabularySize)();

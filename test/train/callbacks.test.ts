@@ -4,10 +4,10 @@ import { beforeAll, expect, it } from 'vitest';
 import { listCheckpoints, readRun, type TrainHooks, train, trainEvents } from '../../src/index.ts';
 import { workplace } from '../support/cli.ts';
 import { figuresOf } from '../support/figures.ts';
+import { tinyRun } from '../support/tiny-run.ts';
 
 const steps = 6;
 const error = new Error('no connection', { cause: 'the cable' });
-const sizes = { layers: 1, channels: 32, heads: 2, context: 16, sequence: 16, batch: 1, device: 'cpu' };
 
 const place = workplace();
 beforeAll(async () => {
@@ -15,10 +15,7 @@ beforeAll(async () => {
   await train(optionsOf('whole'));
 });
 
-const optionsOf = (out: string) => ({
-  ...sizes,
-  ...{ data: place.path('data'), out: place.path(out), steps, valEvery: 0, sampleEvery: 0 },
-});
+const optionsOf = (out: string) => ({ ...tinyRun, data: place.path('data'), out: place.path(out), steps });
 const fail = () => {
   throw error;
 };

@@ -2,33 +2,33 @@
 // one that was not interrupted.
 import { readFileSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, it } from 'vitest';
+import { beforeEach, expect, it } from 'vitest';
+import type { TrainOptions } from '../../src/options/table.ts';
 import { checkpointsFolder } from '../../src/runs/paths.ts';
 import { train } from '../../src/train/train.ts';
 import { newestValidCheckpoint } from '../../src/weights/checkpoint/directory.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 import { figuresOf } from '../support/figures.ts';
-import { parseOptions } from '../support/options.ts';
+import { noticesOf, tinyRun } from '../support/tiny-run.ts';
 
-const flags =
-  '--model custom --layers 1 --channels 32 --heads 2 --context 32 --device cpu --order llmc --batch 1 --seq 32 --total-batch 64 --steps 12 --val-every 5 --val-steps 2 --sample-every 0 --save-every 0 --threads 1';
-
-function runs(place: Workplace) {
-  const data = place.data({ train: [700, 500], val: 500, vocabulary: 100 });
-  const given = (out: string) => ({ ...parseOptions(flags), data, out: place.path(out) });
-  /** Trains, and does something with a shard when a step was done. */
-  const start = (out: string, step: number, shard: string, change: (path: string) => void) =>
-    train(given(out), {
-      onEvent: (event) => {
-        if (event.event === 'train' && event.step === step) change(join(data, shard));
-      },
-    });
-  return { given, start };
-}
+const place = workplace('each');
+let data: string;
+beforeEach(() => {
+  data = place.data({ train: [700, 500], val: 500, vocabulary: 100 });
+});
+const given = (out: string): TrainOptions => ({
+  ...{ ...tinyRun, order: 'llmc', totalBatch: 64, steps: 12, valEvery: 5, valSteps: 2, saveEvery: 0 },
+  ...{ data, out: place.path(out) },
+});
+/** Trains, and does something with a shard when a step was done. */
+const start = (out: string, step: number, shard: string, change: (path: string) => void) =>
+  train(given(out), {
+    onEvent: (event) => {
+      if (event.event === 'train' && event.step === step) change(join(data, shard));
+    },
+  });
 
 it.each(['random_train_000001.bin', 'random_val.bin'])('%s that is touched is trained on', async (shard) => {
-  using place = new Workplace();
-  const { given, start } = runs(place);
   await train(given('straight'));
   await start('touched', 3, shard, (path) => {
     writeFileSync(path, readFileSync(path));
@@ -41,8 +41,6 @@ it.each([
   ['random_train_000001.bin', 7],
   ['random_val.bin', 5],
 ])('%s that is another ends the run, saved after the last step on what it was', async (shard, saved) => {
-  using place = new Workplace();
-  const { given, start } = runs(place);
   await train(given('straight'));
   let before = Buffer.alloc(0);
   let path = '';
@@ -70,13 +68,11 @@ it.each([
   await train({ out: place.path('changed'), resume: true });
   expect(figuresOf(place.path('changed'))).toEqual(figuresOf(place.path('straight')));
 });
+
 it("other data takes the place of the run's, with a notice; shards of other names are named", async () => {
-  using place = new Workplace();
-  const { given } = runs(place);
   await train({ ...given('run'), stopAfter: 2 });
-  const data = place.data({ train: 900, val: 500, vocabulary: 100, name: 'other' });
-  const notices: string[] = [];
-  await train({ out: place.path('run'), resume: true, data, stopAfter: 3 }, { onNotice: (text) => notices.push(text) });
+  const other = place.data({ train: 900, val: 500, vocabulary: 100, name: 'other' });
+  const notices = await noticesOf({ out: place.path('run'), resume: true, data: other, stopAfter: 3 });
   expect(notices.join()).toMatch(/--data .*other in place of the run's .*data/);
   place.data({ train: 901, val: 500, vocabulary: 100, name: 'other' });
   await expect(train({ out: place.path('run'), resume: true })).rejects.toThrow(

@@ -6,15 +6,23 @@ import { beforeAll, expect, it } from 'vitest';
 import { checkpointsFolder, configPath, logPath } from '../../src/runs/paths.ts';
 import { train } from '../../src/train/train.ts';
 import { workplace } from '../support/cli.ts';
-import { parseOptions } from '../support/options.ts';
+import { noticesOf, tinyRun } from '../support/tiny-run.ts';
 
 const place = workplace();
 beforeAll(async () => {
   const data = place.data({ vocabulary: 100 });
-  const flags =
-    '--model custom --layers 1 --channels 32 --heads 2 --context 32 --device cpu --batch 1 --seq 32 --steps 8 --stop-after 6 --val-every 0 --sample-every 0 --save-every 3 --threads 1';
-  await train({ ...parseOptions(flags), data, out: place.path('run') });
+  await train({ ...tinyRun, data, out: place.path('run'), steps: 8, stopAfter: 6, saveEvery: 3 });
 });
+/** A copy of the run, the newest manifest of which is another, without a checksum. */
+function copied(name: string, change: (manifest: Values) => void = () => {}): string {
+  const out = place.path(name);
+  cpSync(place.path('run'), out, { recursive: true });
+  const file = join(checkpointsFolder(out), 'step-00000006', 'manifest.json');
+  const { sha256: _, ...manifest } = JSON.parse(readFileSync(file, 'utf8'));
+  change(manifest);
+  writeFileSync(file, JSON.stringify({ ...manifest, version: 1 }));
+  return out;
+}
 
 type Values = Record<string, Record<string, unknown>>;
 
@@ -34,33 +42,22 @@ it.each<[string, (manifest: Values) => void, RegExp]>([
     /not a multiple/,
   ],
 ])('%s: resumed from the checkpoint before', async (name, change, reason) => {
-  const out = place.path(name);
-  cpSync(place.path('run'), out, { recursive: true });
-  const file = join(checkpointsFolder(out), 'step-00000006', 'manifest.json');
-  const { sha256: _, ...manifest } = JSON.parse(readFileSync(file, 'utf8'));
-  change(manifest);
-  writeFileSync(file, JSON.stringify({ ...manifest, version: 1 }));
-  const notices: string[] = [];
   let startStep: number | undefined;
-  const hooks = {
-    onNotice: (text: string) => notices.push(text),
-    onStart: (run: { startStep: number }) => {
-      startStep = run.startStep;
+  const notices = await noticesOf(
+    { out: copied(name, change), resume: true },
+    {
+      onStart: (run) => {
+        startStep = run.startStep;
+      },
     },
-  };
-  const result = await train({ out, resume: true }, hooks);
-  expect({ startStep, steps: result.steps }).toEqual({ startStep: 3, steps: 8 });
+  );
+  expect(startStep).toBe(3);
   expect(notices).toEqual([expect.stringMatching(/^skipped a damaged checkpoint: .*step-00000006/)]);
   expect(notices[0]).toMatch(reason);
 });
 
 it('an option that breaks a rule is not damage: one given again takes its place', async () => {
-  const out = place.path('warmup');
-  cpSync(place.path('run'), out, { recursive: true });
-  const file = join(checkpointsFolder(out), 'step-00000006', 'manifest.json');
-  const { sha256: _, ...manifest } = JSON.parse(readFileSync(file, 'utf8'));
-  Object.assign(manifest.configuration, { warmup: 100 });
-  writeFileSync(file, JSON.stringify({ ...manifest, version: 1 }));
+  const out = copied('warmup', ({ configuration }) => Object.assign(configuration!, { warmup: 100 }));
   await expect(train({ out, resume: true })).rejects.toThrow(
     /^--warmup 100 is over --steps 8; take a shorter --warmup/,
   );
@@ -68,8 +65,7 @@ it('an option that breaks a rule is not damage: one given again takes its place'
 });
 
 it('options given again are checked with those of the run, not with defaults', async () => {
-  const out = place.path('total-batch');
-  cpSync(place.path('run'), out, { recursive: true });
+  const out = copied('total-batch');
   // 96 is a multiple of the run's 1 x 32 tokens, not of 4 x 64.
   expect(await train({ out, resume: true, totalBatch: 96 })).toMatchObject({ out, steps: 8 });
   const refused = train({ out, resume: true, totalBatch: 100, steps: 9 });
@@ -78,18 +74,13 @@ it('options given again are checked with those of the run, not with defaults', a
 
 it('a warmup longer than the epoch that is trained is refused', async () => {
   const { data } = JSON.parse(readFileSync(configPath(place.path('run')), 'utf8'));
-  const given = {
-    ...parseOptions('--layers 1 --channels 32 --heads 2 --context 32 --seq 32 --batch 1 --warmup 1000'),
-    data,
-  };
-  await expect(train({ ...given, device: 'cpu', out: place.path('long-warmup') })).rejects.toThrow(
+  await expect(train({ ...tinyRun, warmup: 1000, data, out: place.path('long-warmup') })).rejects.toThrow(
     /^--warmup 1000 is over the \d+ steps of one epoch of .*; take a shorter --warmup or give --steps$/,
   );
 });
 
 it('config.json is resumed from as the run wrote it, and given with --config in any form', async () => {
-  const out = place.path('edited');
-  cpSync(place.path('run'), out, { recursive: true });
+  const out = copied('edited');
   // As a run that has saved nothing yet.
   rmSync(checkpointsFolder(out), { recursive: true });
   rmSync(logPath(out));

@@ -4,6 +4,7 @@ import { expect, it, vi } from 'vitest';
 import { Gpt2Error } from '../../src/base/errors.ts';
 import { train } from '../../src/train/train.ts';
 import { Workplace } from '../support/cli.ts';
+import { tinyRun } from '../support/tiny-run.ts';
 
 const failing = vi.hoisted(() => ({ path: '' }));
 vi.mock('node:fs', async (original) => {
@@ -22,14 +23,11 @@ vi.mock('node:fs', async (original) => {
 it.skipIf(process.platform !== 'linux')('a log that cannot be synced is told of (needs Linux)', async () => {
   using place = new Workplace();
   const data = place.data({ vocabulary: 100 });
-  const options = { data, model: 'custom', layers: 1, channels: 32, heads: 2, context: 16, sequence: 16, batch: 1 };
   const run = (out: string, signal?: AbortSignal) => {
     failing.path = place.path(out, 'log.jsonl');
     const notices: string[] = [];
-    const ended = train(
-      { ...options, device: 'cpu', steps: 2, valEvery: 0, sampleEvery: 0, out: place.path(out) },
-      { signal, onNotice: (text) => notices.push(text) },
-    );
+    const options = { ...tinyRun, data, steps: 2, out: place.path(out) };
+    const ended = train(options, { signal, onNotice: (text) => notices.push(text) });
     return { ended, notices };
   };
   const trouble = (out: string) =>

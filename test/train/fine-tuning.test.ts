@@ -9,23 +9,17 @@ import { floats } from '../../src/ops/cases/case-numbers.ts';
 import { completeOptions } from '../../src/options/complete-options.ts';
 import type { TrainOptions } from '../../src/options/table.ts';
 import { readRun } from '../../src/runs/reader.ts';
-import { train } from '../../src/train/train.ts';
 import { resolveCheckpoint } from '../../src/weights/checkpoint/directory.ts';
 import { resolveWeights } from '../../src/weights/weights.ts';
 import { workplace } from '../support/cli.ts';
 import { llmcModelFile } from '../support/llmc-model.ts';
+import { noticesOf, tinySizes } from '../support/tiny-run.ts';
 
 const place = workplace();
 const base: TrainOptions = { device: 'cpu', threads: 1, batch: 2, steps: 3, valEvery: 0, sampleEvery: 0 };
-const sizes: TrainOptions = { layers: 1, channels: 32, heads: 2, context: 48, sequence: 32 };
-
-/** Trains and gives what was noticed. */
-async function tune(out: string, options: TrainOptions): Promise<string[]> {
-  const notices: string[] = [];
-  const given = { ...base, data: place.path('data'), out: place.path(out), ...options };
-  await train(given, { onNotice: (text) => notices.push(text) });
-  return notices;
-}
+const sizes: TrainOptions = { ...tinySizes, context: 48, sequence: 32 };
+const tune = (out: string, options: TrainOptions) =>
+  noticesOf({ ...base, data: place.path('data'), out: place.path(out), ...options });
 const losses = (out: string) => readRun(place.path(out)).series.train.map(([, loss]) => loss);
 const configuration = (out: string) => readRun(place.path(out)).configuration;
 

@@ -13,6 +13,7 @@ import { describeBackends } from '../support/backends.ts';
 import { workplace } from '../support/cli.ts';
 import { figuresOf } from '../support/figures.ts';
 import { randomQuestions } from '../support/questions.ts';
+import { noticesOf } from '../support/tiny-run.ts';
 
 const [batch, sequence] = [4, 32];
 const place = workplace();
@@ -21,17 +22,12 @@ beforeAll(() => {
   writeQuestions(place.path('questions.bin'), randomQuestions(60, { vocabulary: 100, longest: 50 }));
 });
 
-/** Trains and gives what was noticed. */
-async function run(out: string, options: TrainOptions): Promise<string[]> {
-  const notices: string[] = [];
-  const base: TrainOptions = {
+const run = (out: string, options: TrainOptions) =>
+  noticesOf({
     ...{ layers: 2, channels: 128, heads: 2, context: 64, batch, sequence, data: place.path('data') },
     ...{ steps: 9, learningRate: 1e-2, valEvery: 2, valSteps: 2, sampleEvery: 0, totalBatch: 2 * batch * sequence },
-    ...{ hellaswag: place.path('questions.bin'), hellaswagEvery: 3, out: place.path(out) },
-  };
-  await train({ ...base, ...options }, { onNotice: (text) => notices.push(text) });
-  return notices;
-}
+    ...{ hellaswag: place.path('questions.bin'), hellaswagEvery: 3, out: place.path(out), ...options },
+  });
 const eventsOf = (out: string) => readRun(place.path(out)).events;
 const answersOf = (out: string) => eventsOf(out).flatMap((event) => (event.event === 'hellaswag' ? [event] : []));
 

@@ -9,13 +9,13 @@ import { mismatches, readReference } from '../../src/report/compare/reference.ts
 import { readRun } from '../../src/runs/reader.ts';
 import { train } from '../../src/train/train.ts';
 import { workplace } from '../support/cli.ts';
+import { noticesOf, tinyRun, tinySizes } from '../support/tiny-run.ts';
 
 const place = workplace();
 let options: TrainOptions;
-const sizes = { layers: 1, channels: 32, heads: 2, context: 64 };
+const sizes = { ...tinySizes, context: 64 };
 beforeAll(() => {
-  const data = place.data({ vocabulary: 200 });
-  options = { device: 'cpu', data, ...sizes, sequence: 16, steps: 4, valEvery: 0, sampleEvery: 0 };
+  options = { ...tinyRun, ...sizes, data: place.data({ vocabulary: 200 }), sequence: 16, steps: 4 };
 });
 
 it('names a preset by its sizes, whatever was asked for, and keeps paths', () => {
@@ -43,9 +43,7 @@ it('says custom of a model of sizes; its config.json makes the same run, with or
 it.each([undefined, 'd6', 'custom'])('resumes as it was started, with --model %s', async (model) => {
   const out = place.path(`resumed-${model}`);
   await train({ ...options, model, out, stopAfter: 2 });
-  const notices: string[] = [];
-  await train({ ...options, model, out, resume: true }, { onNotice: (text) => notices.push(text) });
-  expect(notices).toEqual([]);
+  expect(await noticesOf({ ...options, model, out, resume: true })).toEqual([]);
   expect(readRun(out).configuration.model).toBe('custom');
   await expect(train({ ...options, model: 'd6', layers: 2, out, resume: true })).rejects.toThrow(
     /cannot resume .* with --(model d6|layers 2): it was trained with/,

@@ -4,15 +4,15 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { openLoader } from '../../src/data/batches/loader.ts';
 import { findShards } from '../../src/data/shards/find-shards.ts';
 import { meanLoss } from '../../src/inference/evaluate/mean-loss.ts';
-import { initializeWeights } from '../../src/model/initialize.ts';
-import { createModel } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';
 import type { TrainOptions } from '../../src/options/table.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import { train } from '../../src/train/train.ts';
 import { workplace } from '../support/cli.ts';
+import { drawnModel } from '../support/tiny-model.ts';
+import { noticesOf, tinyRun, tinySizes } from '../support/tiny-run.ts';
 
-const sizes = { layers: 1, channels: 32, heads: 2, context: 16 };
+const sizes = { ...tinySizes, context: 16 };
 const [batch, sequence, vocabularySize, seed] = [2, 16, 100, 7];
 
 const place = workplace();
@@ -24,12 +24,11 @@ beforeAll(() => {
 it.each([1, 3, 5, 7, 10, 13])('%i batches', async (valSteps) => {
   const data = place.path('data');
   const out = place.path(`run-${valSteps}`);
-  const options = { device: 'cpu', data, out, batch, sequence, seed, ...sizes };
-  await train({ ...options, steps: 2, stopAfter: 1, valEvery: 1, valSteps, learningRate: 0, sampleEvery: 0 });
+  const options = { ...tinyRun, data, out, batch, sequence, seed, ...sizes };
+  await train({ ...options, steps: 2, stopAfter: 1, valEvery: 1, valSteps, learningRate: 0 });
 
   using device = Device.open({ kind: 'cpu' });
-  const model = createModel(device, { ...sizes, vocabularySize }, { B: batch, T: sequence, purpose: 'inference' });
-  initializeWeights(model, seed);
+  const model = drawnModel(device, { ...sizes, vocabularySize }, { B: batch, T: sequence, purpose: 'inference' }, seed);
   const shards = findShards(data, 'val');
   using loader = openLoader({ shards, batch, sequence, order: 'file', seed, vocabularySize });
   const wanted = await meanLoss(model, { batch, sequence, batches: valSteps }, () => loader.next());
@@ -39,10 +38,8 @@ it.each([1, 3, 5, 7, 10, 13])('%i batches', async (valSteps) => {
 
 describe('whole sequences', () => {
   const run = async (given: TrainOptions, out = `run-${JSON.stringify(given).replaceAll(/\W/g, '')}`) => {
-    const notices: string[] = [];
-    const common = { device: 'cpu', data: place.path('data'), out: place.path(out), sequence, seed, ...sizes } as const;
-    const options = { ...common, totalBatch: 16 * sequence, steps: 1, valEvery: 1, sampleEvery: 0, ...given };
-    await train(options, { onNotice: (text) => notices.push(text) });
+    const common = { ...tinyRun, data: place.path('data'), out: place.path(out), ...sizes, sequence, seed };
+    const notices = await noticesOf({ ...common, totalBatch: 16 * sequence, steps: 1, valEvery: 1, ...given });
     const { events, configuration } = readRun(place.path(out));
     return { notices, configuration, val: events.filter((event) => event.event === 'val') };
   };

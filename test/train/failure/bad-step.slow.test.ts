@@ -6,8 +6,7 @@ import { afterEach, expect, it, vi } from 'vitest';
 import { writeShard } from '../../../src/data/shards/shard.ts';
 import { type Recompute, recomputeNames } from '../../../src/model/activation-tables.ts';
 import type { ModelConfig } from '../../../src/model/config.ts';
-import { initializeWeights } from '../../../src/model/initialize.ts';
-import { castWeights, createModel } from '../../../src/model/model.ts';
+import { castWeights } from '../../../src/model/model.ts';
 import { Device } from '../../../src/native/device.ts';
 import { Random } from '../../../src/ops/cases/case-numbers.ts';
 import { AdamW } from '../../../src/optimizer/adamw.ts';
@@ -19,18 +18,19 @@ import { readRun } from '../../../src/runs/reader.ts';
 import { locate } from '../../../src/train/failure/locate.ts';
 import { replay } from '../../../src/train/failure/replay.ts';
 import { neededBytes } from '../../../src/train/plan/plan-memory.ts';
-import { Trainer } from '../../../src/train/step/trainer.ts';
 import { train } from '../../../src/train/train.ts';
 import { newestValidCheckpoint } from '../../../src/weights/checkpoint/directory.ts';
 import { writeCheckpoint } from '../../../src/weights/checkpoint/write.ts';
 import { openSafetensors } from '../../../src/weights/files/safetensors.ts';
 import { manifestFields } from '../../checkpoint/trained-model.ts';
 import { describeBackends } from '../../support/backends.ts';
-import { Workplace } from '../../support/cli.ts';
+import { workplace } from '../../support/cli.ts';
 import { haveMemory } from '../../support/memory.ts';
+import { drawnModel, tinyTrainer } from '../../support/tiny-model.ts';
 
 const config: ModelConfig = { layers: 3, channels: 128, heads: 2, context: 64, vocabularySize: 128 };
 const huge = 3e38;
+const place = workplace('each');
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -40,10 +40,9 @@ afterEach(() => {
 type Change = (name: string, edit: (at: (row: number, column: number) => number, values: Float32Array) => void) => void;
 
 /** A checkpoint to start from, of GPT-2 as it is drawn but for some changes. */
-function changedModel(place: Workplace, changes: (change: Change) => void): string {
+function changedModel(changes: (change: Change) => void): string {
   using device = Device.open({ kind: 'cpu' });
-  const model = createModel(device, config, { B: 1, T: 16, purpose: 'inference' });
-  initializeWeights(model, 42);
+  const model = drawnModel(device, config, { B: 1, T: 16, purpose: 'inference' });
   changes((name, edit) => {
     const tensor = model.masters.get(name);
     const values = tensor.read() as Float32Array;
@@ -80,16 +79,15 @@ const weightsOf = (checkpoint: string): Float32Array[] => {
 describeBackends(
   'a step that is not finite',
   (_, kind, dtype) => {
-    const options = (place: Workplace, more: TrainOptions): TrainOptions => ({
+    const options = (more: TrainOptions): TrainOptions => ({
       ...{ device: kind, dtype, batch: 2, sequence: 64, valEvery: 0, sampleEvery: 0, seed: 1 },
       ...{ data: place.data({ below: 128, vocabulary: 128 }), out: place.path('run') },
       ...more,
     });
 
     it.each([0, 1, 2])('whose gradient overflows in layer %i is stopped at, captured and replayed', async (layer) => {
-      using place = new Workplace();
-      const model = changedModel(place, tooMuchBackwardIn(layer));
-      const given = options(place, { model, steps: 5, totalBatch: 256 });
+      const model = changedModel(tooMuchBackwardIn(layer));
+      const given = options({ model, steps: 5, totalBatch: 256 });
       const message =
         /^step 0 is not finite \(loss 4\.\d+, norm (Infinity|NaN)\); (?<began>micro-batch 0, layer (?<layer>\d): gpt2_matmul_backward_input wrote -?Infinity to din \(dbranch\)); captured: `npm run gpt2 -- replay .*step-00000000` computes it again; saved the state before the step; continue with --out .* --resume/;
       const error = await train(given).catch((thrown: Error) => thrown);
@@ -112,13 +110,12 @@ describeBackends(
     });
 
     it('of a run that computes again is replayed in as little memory, and in more', async () => {
-      using place = new Workplace();
-      const model = changedModel(place, (change) =>
+      const model = changedModel((change) =>
         change('h.1.fcw', (_, values) => {
           values.fill(huge);
         }),
       );
-      const given = options(place, { model, steps: 5, totalBatch: 256, recompute: 'block' });
+      const given = options({ model, steps: 5, totalBatch: 256, recompute: 'block' });
       await expect(train(given)).rejects.toThrow(/wrote (NaN|-?Infinity) to \w+ \(h\.1\.\w+\); captured:/);
       const capture = join(given.out!, 'captures', 'step-00000000');
       const needed = (recompute: Recompute) => {
@@ -136,9 +133,8 @@ describeBackends(
     });
 
     it('after others changes nothing of what they did', async () => {
-      using place = new Workplace();
       // An update of this size leaves weights that are finite, and products of them that are not.
-      const given = options(place, {
+      const given = options({
         ...{ layers: 2, channels: 128, heads: 2, context: 64 },
         ...{ steps: 6, totalBatch: 256, learningRate: 1e30, gradientClip: 0 },
       });
@@ -158,15 +154,8 @@ describeBackends(
     it('is found in the micro-batch where it began', async () => {
       using device = Device.open({ kind, dtype, accumulates: true });
       const [B, T] = [2, 64];
-      const model = createModel(device, config, { B, T, purpose: 'training' });
-      initializeWeights(model, 42);
-      const trainer = new Trainer(model, {
-        batch: B,
-        sequence: T,
-        accumulation: 3,
-        optimizer: new AdamW({ weightDecay: 0 }),
-        gradientClip: 1,
-      });
+      const model = drawnModel(device, config, { B, T, purpose: 'training' });
+      const trainer = tinyTrainer(model, { batch: B, sequence: T, accumulation: 3 });
       const random = new Random(2);
       let micro = 0;
       const nextBatch = () => {
@@ -189,13 +178,12 @@ describeBackends(
     });
 
     it('from weights that are not finite is not saved', async () => {
-      using place = new Workplace();
-      const model = changedModel(place, (change) =>
+      const model = changedModel((change) =>
         change('h.1.qkvb', (at, values) => {
           values[at(9, 0)] = Number.NaN;
         }),
       );
-      const given = options(place, { model, steps: 5 });
+      const given = options({ model, steps: 5 });
       await expect(train(given)).rejects.toThrow(
         /layer 1: before the step the weights h\.1\.qkvb hold NaN; captured: .*; not saved, because the weights themselves are not finite: start .* a smaller --lr and --overwrite$/,
       );
@@ -203,12 +191,11 @@ describeBackends(
     });
 
     it('can be left out: --skip-spikes, counted, and the same after a resume', async () => {
-      using place = new Workplace();
       const random = new Random(4);
       // One token all along, but for a batch of others after 200 steps.
       const tokens = Int32Array.from({ length: 128 * 230 + 1 }, () => (random.uniform() < 0.9 ? 5 : 6));
       for (let at = 200 * 128; at < 201 * 128; at++) tokens[at] = 20 + (at % 90);
-      const given = options(place, {
+      const given = options({
         ...{ layers: 1, channels: 64, heads: 1, context: 64, order: 'file', steps: 230, learningRate: 1e-3 },
         skipSpikes: 5,
       });
@@ -228,9 +215,8 @@ describeBackends(
     });
 
     it('again and again ends the run even so', async () => {
-      using place = new Workplace();
-      const model = changedModel(place, tooMuchBackwardIn(1));
-      const given = options(place, { model, steps: 60, skipSpikes: 4 });
+      const model = changedModel(tooMuchBackwardIn(1));
+      const given = options({ model, steps: 60, skipSpikes: 4 });
       await expect(train(given)).rejects.toThrow(
         /^stopped after 1[67] of 60 steps and saved: the last 1[67] updates were all skipped as spikes; continue with/,
       );

@@ -2,7 +2,6 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { forward } from '../../../src/model/forward.ts';
 import { headForward } from '../../../src/model/head.ts';
-import { initializeWeights } from '../../../src/model/initialize.ts';
 import { inferencePlan, totalOf } from '../../../src/model/memory.ts';
 import { createModel } from '../../../src/model/model.ts';
 import { Device } from '../../../src/native/device.ts';
@@ -12,9 +11,10 @@ import { AdamW } from '../../../src/optimizer/adamw.ts';
 import type { TrainOptions } from '../../../src/options/table.ts';
 import { planRun } from '../../../src/train/plan/plan.ts';
 import { trainingPlan } from '../../../src/train/plan/plan-memory.ts';
-import { Trainer } from '../../../src/train/step/trainer.ts';
 import { train } from '../../../src/train/train.ts';
 import { workplace } from '../../support/cli.ts';
+import { drawnModel, tinyTrainer } from '../../support/tiny-model.ts';
+import { tinyRun } from '../../support/tiny-run.ts';
 
 const config = { layers: 2, heads: 2, channels: 32, context: 32, vocabularySize: 100 };
 const [B, T, accumulation] = [2, 32, 2];
@@ -39,9 +39,8 @@ describe.each([
       const sizes = { B, T, rows: B * accumulation, optimizer };
       const plan = trainingPlan(device, config, { ...sizes, cards });
       if (isReserved) reserveScratch(device, plan);
-      const model = createModel(device, config, { B, T, purpose: 'training' });
-      initializeWeights(model, 42);
-      const trainer = new Trainer(model, { batch: B, sequence: T, accumulation, optimizer, gradientClip: 1 });
+      const model = drawnModel(device, config, { B, T, purpose: 'training' });
+      const trainer = tinyTrainer(model, { batch: B, sequence: T, accumulation, optimizer });
       await trainer.step(0, 1e-3, batch);
       expect(Object.fromEntries(device.allocated)).toEqual(Object.fromEntries(plan));
       const more = [...plan.keys()].filter((name) => !trainingPlan(device, config, sizes).has(name));
@@ -69,14 +68,7 @@ describe('a run', () => {
   const place = workplace();
   let options: TrainOptions;
   beforeAll(() => {
-    const data = place.data({ vocabulary: 100 });
-    options = {
-      ...{ device: 'cpu', data, valEvery: 0, sampleEvery: 0 },
-      layers: 1,
-      channels: 32,
-      heads: 2,
-      context: 64,
-    };
+    options = { ...tinyRun, context: 64, data: place.data({ vocabulary: 100 }) };
   });
   const kernels = ['kernels/course/attention/1-naive'];
 
@@ -85,10 +77,8 @@ describe('a run', () => {
     const { memory } = await planRun(asked);
     expect(memory.get('scratch of attention_forward')).toBe(4 * 2 * 2 * 32 * 32);
     let bytes = 0;
-    await train(
-      { ...asked, steps: 1, out: place.path('run') },
-      { onStart: ({ memoryBytes }) => (bytes = memoryBytes) },
-    );
+    const given = { ...asked, steps: 1, out: place.path('run') };
+    await train(given, { onStart: ({ memoryBytes }) => (bytes = memoryBytes) });
     expect(bytes).toBe(totalOf(memory));
   });
 

@@ -8,6 +8,7 @@ import type { Device, Dtype } from '../../../src/native/device.ts';
 import { AdamW } from '../../../src/optimizer/adamw.ts';
 import { checkMemory, neededBytes, type PlanSizes, trainingPlan } from '../../../src/train/plan/plan-memory.ts';
 import { parseOptions } from '../../support/options.ts';
+import { refusalOf } from '../../support/refusal.ts';
 
 /** A GPU that has so many GiB free, as far as plans ask it. */
 const gpuWith = (gib: number, dtype: Dtype = 'bf16') =>
@@ -23,14 +24,8 @@ const optimizer = new AdamW({ weightDecay: 0 });
 const needed = (sizes: Partial<PlanSizes>) => neededBytes(gpuWith(80), d48, { B: 1, T, optimizer, ...sizes }) / 2 ** 30;
 
 /** What is said of a batch in this much memory; undefined: it fits. */
-function refusal(gib: number, sizes: Omit<PlanSizes, 'optimizer'>): string | undefined {
-  try {
-    checkMemory(gpuWith(gib), d48, { optimizer, ...sizes });
-    return undefined;
-  } catch (error) {
-    return (error as Error).message;
-  }
-}
+const refusal = (gib: number, sizes: Omit<PlanSizes, 'optimizer'>) =>
+  refusalOf(() => checkMemory(gpuWith(gib), d48, { optimizer, ...sizes }));
 
 it('gradients that accumulate are of fp32', () => {
   const gradients = (rows: number) => trainingPlan(gpuWith(80), d48, { B: 2, T, optimizer, rows }).get('gradients')!;

@@ -1,4 +1,4 @@
-// Plans runs with --dry-run, --batch auto and --max-memory, and checks that the flags a refusal names do fit.
+// Plans runs with --dry-run, --batch auto and --max-memory. plan-grid.test.ts checks that the flags a refusal names do fit.
 import { existsSync } from 'node:fs';
 import { beforeAll, expect, it } from 'vitest';
 import type { TrainOptions } from '../../../src/options/table.ts';
@@ -6,7 +6,7 @@ import { readRun } from '../../../src/runs/reader.ts';
 import { planRun } from '../../../src/train/plan/plan.ts';
 import { train } from '../../../src/train/train.ts';
 import { workplace } from '../../support/cli.ts';
-import { parseOptions } from '../../support/options.ts';
+import { noticesOf, tinyRun } from '../../support/tiny-run.ts';
 
 const place = workplace();
 let data: string;
@@ -55,20 +55,6 @@ it('is not what train() gives', async () => {
   expect(existsSync(out)).toBe(false);
 });
 
-it('picks the largest micro-batch that fits and leaves the step as it is', async () => {
-  for (const maxMemory of [2, 2.5, 4, 16]) {
-    const { batch, sequence, accumulation, memory, refusal } = await plan({
-      ...{ model: 'd12', batch: 'auto', totalBatch: 64 * 64, maxMemory },
-    });
-    expect(batch * sequence * accumulation).toBe(64 * 64);
-    expect(totalOf(memory)).toBeLessThanOrEqual(maxMemory * 2 ** 30);
-    expect(refusal).toBeUndefined();
-    if (batch === 64) continue;
-    const next = await plan({ model: 'd12', batch: batch * 2, totalBatch: 64 * 64, maxMemory });
-    expect(next.refusal).toMatch(/^--batch \d+ with --seq 64 needs/);
-  }
-});
-
 it('computes again only where nothing else fits', async () => {
   const least = totalOf((await plan({ model: 'd12', sequence: 1024, batch: 1 })).memory) / 2 ** 30;
   const tight = { model: 'd12', sequence: 1024, batch: 'auto', totalBatch: 4096 } as const;
@@ -77,18 +63,6 @@ it('computes again only where nothing else fits', async () => {
   await expect(plan({ ...tight, maxMemory: 0.5 })).rejects.toThrow(
     /^--batch auto: not one sequence of --seq 1024 fits, --max-memory 0\.5 allows no more; take a shorter --seq or a smaller --model$/,
   );
-});
-
-it('refuses what does not fit with flags that do', async () => {
-  for (const maxMemory of [2, 4, 8]) {
-    const asked: TrainOptions = { model: 'd12', batch: 64, sequence: 1024, maxMemory };
-    const { refusal } = await plan(asked);
-    const advice = /; (.*) fits$/.exec(refusal!)?.[1];
-    expect(advice, refusal).toBeDefined();
-    for (const flags of advice!.split(', or ')) {
-      expect((await plan({ ...asked, ...parseOptions(flags) })).refusal, flags).toBeUndefined();
-    }
-  }
 });
 
 it.each([[[]], [['--json']]])('ends with 1 where the run would not fit, with %j', async (more) => {
@@ -114,12 +88,9 @@ it('says what a step comes to where only --batch auto settles it', async () => {
 it('trains with what it picked, and a resumed run takes the same', async () => {
   const out = place.path('run');
   const options: TrainOptions = {
-    ...{ device: 'cpu', data, sequence: 32, layers: 1, channels: 32, heads: 2, context: 64, out },
-    ...{ batch: 'auto', totalBatch: 256, steps: 4, valEvery: 0, sampleEvery: 0 },
+    ...{ ...tinyRun, data, out, context: 64, batch: 'auto', totalBatch: 256, steps: 4 },
   };
-  const notices: string[] = [];
-  await train({ ...options, stopAfter: 2 }, { onNotice: (text) => notices.push(text) });
-  expect(notices).toContain('--batch auto is --batch 8 --recompute none here');
+  expect(await noticesOf({ ...options, stopAfter: 2 })).toContain('--batch auto is --batch 8 --recompute none here');
   await train({ out, resume: true });
   expect(readRun(out).configuration).toMatchObject({ batch: 8, totalBatch: 256, recompute: 'none' });
 });

@@ -23,7 +23,8 @@ import {
   trainedModel,
 } from '../../checkpoint/trained-model.ts';
 import { describeBackends } from '../../support/backends.ts';
-import { Workplace } from '../../support/cli.ts';
+import { workplace } from '../../support/cli.ts';
+import { noticesOf, tinyRun } from '../../support/tiny-run.ts';
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -100,18 +101,15 @@ describeBackends(
 );
 
 describe('a run that saves', () => {
-  const options = (place: Workplace, more: TrainOptions): TrainOptions => ({
-    ...{ device: 'cpu', layers: 1, channels: 32, heads: 2, context: 32, batch: 1, sequence: 32 },
-    ...{ valEvery: 0, sampleEvery: 0, data: place.data({ vocabulary: 50257 }), out: place.path('run') },
-    ...more,
+  const place = workplace('each');
+  const options = (more: TrainOptions): TrainOptions => ({
+    ...{ ...tinyRun, data: place.data({ vocabulary: 50257 }), out: place.path('run'), ...more },
   });
 
   it('after each step waits for the disk, says so, and leaves none out', async () => {
-    using place = new Workplace();
-    const notices: string[] = [];
     // GPT-2's vocabulary: a checkpoint of 20 MB, and steps of milliseconds.
-    const given = options(place, { steps: 8, saveEvery: 1 });
-    await train(given, { onNotice: (text) => notices.push(text) });
+    const given = options({ steps: 8, saveEvery: 1 });
+    const notices = await noticesOf(given);
     const saved = events(given.out!).flatMap((event) => (event.event === 'checkpoint' ? [event] : []));
     expect(saved.map(({ step }) => step)).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
     expect(saved.some(({ waitedMs }) => Number(waitedMs) > 1)).toBe(true);
@@ -129,15 +127,13 @@ describe('a run that saves', () => {
   });
 
   it('without memory for a copy waits while it writes', async () => {
-    using place = new Workplace();
     const allocate = Device.prototype.allocatePinned;
     vi.spyOn(Device.prototype, 'allocatePinned').mockImplementation(function (this: Device, bytes) {
       if (bytes < 1 << 20) return allocate.call(this, bytes);
       throw new NativeError('gpt2_allocate_pinned', 'GPT2_OUT_OF_MEMORY', 'none left');
     });
-    const notices: string[] = [];
-    const given = options(place, { steps: 6, saveEvery: 2, keep: 1 });
-    await train(given, { onNotice: (text) => notices.push(text) });
+    const given = options({ steps: 6, saveEvery: 2, keep: 1 });
+    const notices = await noticesOf(given);
     expect(notices).toEqual([
       expect.stringMatching(
         /^too little host memory for a copy of 0\.0 GiB: training waits while each checkpoint is written$/,
@@ -149,13 +145,11 @@ describe('a run that saves', () => {
   });
 
   it('whose writing thread fails saves without it', async () => {
-    using place = new Workplace();
     const terminated = vi.spyOn(Worker.prototype, 'postMessage').mockImplementation(function (this: Worker) {
       this.emit('error', new Error('out of memory'));
     });
-    const notices: string[] = [];
-    const given = options(place, { steps: 4, saveEvery: 2 });
-    await train(given, { onNotice: (text) => notices.push(text) });
+    const given = options({ steps: 4, saveEvery: 2 });
+    const notices = await noticesOf(given);
     expect(terminated).toHaveBeenCalledTimes(2);
     expect(notices).toEqual([
       'step 2 was not saved; training continues: the thread that writes checkpoints failed: out of memory',
@@ -165,7 +159,6 @@ describe('a run that saves', () => {
   });
 
   it('names the checkpoint to go on from when its device fails', async () => {
-    using place = new Workplace();
     const call = Device.prototype.call;
     let steps = 0;
     vi.spyOn(Device.prototype, 'call').mockImplementation(function (this: Device, name, args) {
@@ -178,7 +171,7 @@ describe('a run that saves', () => {
       }
       return call.call(this, name, args as never);
     });
-    const given = options(place, { steps: 9, saveEvery: 2 });
+    const given = options({ steps: 9, saveEvery: 2 });
     await expect(train(given)).rejects.toThrow(
       /^the device failed in step 5: gpt2_event_query: cudaErrorLaunchFailure: .*; .*run.checkpoints.step-0000000[24] is complete: continue with --out .*run --resume$/,
     );

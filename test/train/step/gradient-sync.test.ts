@@ -42,15 +42,8 @@ async function callsOfStep({ layers, head, accumulation }: Case, options: { zero
   const sharding = options.zero === 1 ? new Sharding(communicator, config) : undefined;
   const model = createModel(device, config, { B, T, purpose: 'training' }, sharding);
   const { overlapsBackward } = options;
-  const sizes = {
-    batch: B,
-    sequence: T,
-    accumulation,
-    optimizer: new AdamW({ weightDecay: 0 }),
-    gradientClip: 1,
-    overlapsBackward,
-  };
-  const trainer = new Trainer(model, sizes, communicator);
+  const given = { optimizer: new AdamW({ weightDecay: 0 }), gradientClip: 1, overlapsBackward };
+  const trainer = new Trainer(model, { batch: B, sequence: T, accumulation, ...given }, communicator);
   for (let step = 0; step < 3; step++) {
     calls = [];
     await (await trainer.begin(step, 1e-3, () => batch)).finished();
