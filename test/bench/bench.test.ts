@@ -121,7 +121,7 @@ it('measures generation: every op and choice, the token at three positions, text
     lines.push(line),
   );
   const calls = {
-    ...{ 'embedding at forward': 1, 'layernorm + qkv forward': 2, 'attention cached forward': 2 },
+    ...{ 'embedding forward': 1, 'layernorm + qkv forward': 2, 'attention cached forward': 2 },
     ...{ 'attproj forward + residual': 2, 'layernorm + fc forward + gelu': 2, 'fcproj forward + residual': 2 },
     ...{ 'layernorm + wte forward': 1, 'sample, temperature 0': 1, sample: 1, 'sample, top-k': 1 },
     'sample, top-k and top-p': 1,
