@@ -116,10 +116,10 @@ __global__ void __launch_bounds__(threads)
     for (int j = 0; j < E; j++) part[j] *= shrink;
 #pragma unroll
     for (int u = 0; u < unroll; u++) {
-      const float share = score[u] == -INFINITY ? 0.0f : expf(score[u] - top);
-      sum += share;
+      const float weight = score[u] == -INFINITY ? 0.0f : expf(score[u] - top);
+      sum += weight;
 #pragma unroll
-      for (int j = 0; j < E; j++) part[j] += share * value[u][j];
+      for (int j = 0; j < E; j++) part[j] += weight * value[u][j];
     }
   }
 

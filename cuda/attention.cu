@@ -11,7 +11,7 @@ namespace {
 
 using namespace attention_any;
 
-// Calls `body` with the number of columns of a line that each of its threads has, as a constant.
+// 8 threads share a row of a head. Calls `body` with the columns that each of them holds, as a compile-time constant.
 template <class Body>
 void with_columns(int HS, Body body) {
   if (HS <= 64) return body(std::integral_constant<int, 8>{});
@@ -19,7 +19,8 @@ void with_columns(int HS, Body body) {
   body(std::integral_constant<int, most_head_size / 8>{});
 }
 
-// Fails if the head size is over 256, or if this GPU has too little shared memory for it.
+// Fails if the head size is over 256, or if this GPU has too little shared memory for it: `shared` bytes of tiles, and
+// at most two matrices of scores.
 int check_head_size(gpt2_context &context, const char *function, int HS, int shared) {
   if (HS <= most_head_size && shared + 2 * tile * (tile + 1) * 4 <= cuda(context).shared_limit) return GPT2_OK;
   return fail(&context, GPT2_UNSUPPORTED, function,
@@ -35,7 +36,7 @@ int ops::attention_forward(gpt2_context &context, void *out, float *lse, const v
     gpu.kernels->attention_forward(gpu, static_cast<bf16 *>(out), lse, static_cast<const bf16 *>(qkv), sizes);
     return GPT2_LAUNCHED(context, "gpt2_attention_forward");
   }
-  const int shared = 3 * tile * (sizes.HS + 1) * 4;
+  const int shared = 3 * tile * (sizes.HS + 1) * 4;  // tiles of q, k and v, their rows padded by a float
   if (const int status = check_head_size(context, "gpt2_attention_forward", sizes.HS, shared)) return status;
   const auto grid = static_cast<unsigned>(ceil_divide(T, tile) * B * NH);
   const float scale = 1.0f / sqrtf(static_cast<float>(sizes.HS));
@@ -68,7 +69,7 @@ int ops::attention_backward(gpt2_context &context, void *dqkv, const void *dout,
                                     static_cast<const bf16 *>(out), static_cast<const bf16 *>(qkv), lse, sizes);
     return GPT2_LAUNCHED(context, "gpt2_attention_backward");
   }
-  const int shared = 4 * tile * (sizes.HS + 1) * 4;
+  const int shared = 4 * tile * (sizes.HS + 1) * 4;  // tiles of q, k, v and dout
   if (const int status = check_head_size(context, "gpt2_attention_backward", sizes.HS, shared)) return status;
   const auto grid = static_cast<unsigned>(ceil_divide(T, tile) * B * NH);
   const float scale = 1.0f / sqrtf(static_cast<float>(sizes.HS));

@@ -61,7 +61,8 @@ enum GPT2_DTYPE { GPT2_FP32 = 0, GPT2_TF32 = 1, GPT2_BF16 = 2, GPT2_FP8 = 3 };
 enum GPT2_ACTIVATION { GPT2_NO_ACTIVATION = 0, GPT2_GELU = 1, GPT2_RELU_SQUARED = 2 };
 
 /* The step block: 64 floats in device memory that hold what changes from step to step, so that a recorded step can
- * run again. The host writes LEARNING_RATE to STOP before a step, and reads STOP to UPDATED after it. */
+ * run again. The host writes LEARNING_RATE to STOP before a step, and reads STOP to UPDATED after it. In comments
+ * step[NORM] is the element GPT2_STEP_NORM of the block. */
 enum GPT2_STEP {
   GPT2_STEP_LEARNING_RATE = 0,
   GPT2_STEP_LOSS_LIMIT = 1,   /* finite; if the loss is NaN or above it, the step changes no weight */
@@ -488,7 +489,7 @@ GPT2_API int gpt2_classifier(gpt2_context *context, float *losses, void *din, vo
 GPT2_API int gpt2_classifier_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C, int32_t Vp,
                                      int32_t gradients, int32_t fp8);
 
-/* step[GPT2_STEP_LOSS] (=|+=) scale * sum of losses, summed in double.
+/* step[LOSS] (=|+=) scale * sum of losses, summed in double.
  *   step (updated) [GPT2_STEP_SIZE], losses [N] */
 GPT2_API int gpt2_loss_sum(gpt2_context *context, float *step, const float *losses, int32_t N, float scale,
                            int32_t accumulate);
@@ -594,12 +595,12 @@ GPT2_API int gpt2_fp8_matmul_scratch(gpt2_context *context, GPT2_HOST int64_t *b
 
 /* ---------------------------------------------------------------- global norm */
 
-/* step[GPT2_STEP_NORM] = sqrt of the sum of squares over `matrices` and `vectors`, in blocks of fixed size: on CUDA
- * each thread's squares (up to 6,000) in fp32, the rest in double;
- * step[GPT2_STEP_CLIP] = max_norm / norm if norm > max_norm and max_norm > 0, else 1;
- * step[GPT2_STEP_UPDATED] = 1 if LOSS <= LOSS_LIMIT and NORM <= NORM_LIMIT and (AFTER_UPDATE = 0 or UPDATED was not 0),
- * else 0. The device decides, because the host enqueues a step before it knows the previous loss: the weights that gave
- * a bad loss must still exist then.
+/* step[NORM] = sqrt of the sum of squares over `matrices` and `vectors`;
+ * step[CLIP] = max_norm / norm if norm > max_norm and max_norm > 0, else 1;
+ * step[UPDATED] = 1 if step[LOSS] <= step[LOSS_LIMIT] and step[NORM] <= step[NORM_LIMIT] and (step[AFTER_UPDATE] = 0 or
+ * step[UPDATED] was not 0), else 0. The device decides, because the host enqueues a step before it knows the previous
+ * loss, and the weights that gave a bad loss must still exist when the host reads that loss. On CUDA the grid is fixed:
+ * each thread sums its squares (about 6,000 at 1.5B parameters) in fp32; the rest is summed in double.
  * With a communicator the matrices are sharded over ranks: each rank passes its shard, as the `parts` rows that
  * gpt2_reduce_scatter wrote, and all vectors, which are the same at every rank. The first row becomes the sum of the
  * rows, added in fp32 in the order of rows and rounded once. The op waits for the collectives enqueued before.
@@ -638,8 +639,8 @@ GPT2_API int gpt2_adamw(gpt2_context *context, void *weight, float *master, floa
 GPT2_API int gpt2_muon_momentum(gpt2_context *context, void *direction, float *momentum, const void *gradient,
                                 const float *step, int32_t rows, int32_t columns, int32_t gradient_dtype, float mu);
 
-/* Each matrix is divided by margin * (its Frobenius norm) + eps. The squares are summed in a fixed number of blocks: on
- * CUDA each thread's squares in fp32, the rest in double.
+/* Each matrix is divided by margin * (its Frobenius norm) + eps. On CUDA a fixed number of blocks sums the
+ * squares of a matrix: each thread's in fp32, the rest in double.
  *   matrices (updated) [M,R,K]; workspace gpt2_newton_schulz_scratch(M,R,K) */
 GPT2_API int gpt2_normalize_matrices(gpt2_context *context, void *matrices, int32_t M, int32_t R, int32_t K,
                                      float margin, float eps);

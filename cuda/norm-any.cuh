@@ -1,5 +1,6 @@
 // Layernorm and RMSNorm of rows of any length and alignment: these kernels read a row several times instead of holding
-// it in registers.
+// it in registers. CENTERED is layernorm. Without CENTERED, in RMSNorm, the mean counts as 0, and `mean` and `bias` are
+// not accessed.
 #pragma once
 
 #include "common/fp8.cuh"
@@ -10,12 +11,11 @@ namespace norm_any {
 constexpr int threads = 256;
 constexpr int warps = threads / 32;
 
-// The number of parameter vectors [C]: weight and, with CENTERED, bias. CENTERED is layernorm. Without CENTERED, in
-// RMSNorm, the mean counts as 0, and `mean` and `bias` are not accessed.
+// The number of parameter vectors [C]: weight and, with CENTERED, bias.
 template <bool CENTERED>
 constexpr int parameters = CENTERED ? 2 : 1;
 
-// Stores the scale and the norm of a row, by lane 0 of the row's warp.
+// Stores a row's FP8 scale and the upper bound of its norm; only lane 0 writes.
 __device__ __forceinline__ void store_scale_and_norm(float *scale, float *norm, int64_t row, float row_scale,
                                                      float squares, int C) {
   if (threadIdx.x % 32 != 0) return;

@@ -65,11 +65,11 @@ struct Kernel {
 };
 
 struct Module {
-  int version;
+  int version;  // `interface_version` when the file was compiled; the library refuses any other
   bool has_checks;
   int kernel_count;
   const Kernel *kernels;
-  // The variable of the calling OS thread that points to the position of the emulated thread.
+  // Returns the address of this OS thread's pointer to the running emulated thread's indices.
   const Position **(*here)();
 };
 

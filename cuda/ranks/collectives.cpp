@@ -26,7 +26,7 @@ int begin(gpt2_context &context, gpt2_communicator &communicator, const char *fu
 }
 
 int join(gpt2_context &context, gpt2_communicator &communicator, const char *function) {
-  // While a graph is recorded, the stream must not wait for work that was enqueued outside of it.
+  // Without work since the last join `end` may precede a graph's capture, which must not wait for such an event.
   if (!communicator.pending) return GPT2_OK;
   communicator.pending = false;
   GPT2_TRY(context, function, cudaEventRecord(communicator.end, communicator.stream));

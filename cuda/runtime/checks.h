@@ -20,9 +20,9 @@ class Check {
   Check &handles(std::initializer_list<std::pair<const char *, const void *>> handles);
   // A valid rank out of at least two, and a valid timeout.
   Check &rank(int rank, int ranks, int timeout_milliseconds);
-  // A condition that must hold, and a sentence for it.
+  // A condition that must hold; `expected` says in the error what must hold.
   Check &that(bool holds, const std::string &expected);
-  // Values that must be in [0, limit), or NULL. They are read, so they must be in host memory.
+  // Host values that must be in [0, limit); `values` may be NULL.
   Check &below(const char *name, const int32_t *values, int64_t count, int32_t limit);
   // The workspace must hold `bytes`.
   Check &scratch(int64_t bytes);

@@ -114,7 +114,7 @@ __global__ void __launch_bounds__(threads, 1)
     const auto release = [&](uint32_t stage) {
       if (lane == 0) barrier_arrive(empty + stage * 8);
     };
-    // Turns scores into probabilities; earlier sums have to be multiplied by the factors.
+    // Replaces scores by exp(score - largest), updates largest and sum; the caller multiplies `result` by the factors.
     const auto exponentiate = [&](auto &score, float (&factor)[2]) {
       constexpr int COUNT = std::extent_v<std::remove_reference_t<decltype(score)>>;
 #pragma unroll

@@ -114,7 +114,8 @@ export const usageError = (texts: TemplateStringsArray, ...values: readonly unkn
   });
 
 /**
- * A file of kernels does not compile. The message is the compiler's: of each error the place, the line and a caret.
+ * A file of kernels does not compile. The message is the compiler's: for each error its file and line number, the source line,
+ * and a caret under the column.
  * @example if (error instanceof CompileError) console.error(error.message);
  */
 export class CompileError extends Gpt2Error {

@@ -77,7 +77,10 @@ interface MatmulAfterNorm {
   readonly pre?: Tensor | undefined;
 }
 
-/** A norm, a matmul and perhaps the activation: one op if the norm is layernorm and the activation GELU. */
+/**
+ * A norm, a matmul and perhaps the activation. One op for layernorm (which has a bias) with GELU (which has `pre`) or without
+ * an activation; otherwise two.
+ */
 function matmulAfterNorm(device: Device, args: MatmulAfterNorm): void {
   const { out, in: input, normWeight, normBias, normed, mean, rstd, weight, bias, activates = false, pre } = args;
   if (normBias && (pre || !activates)) {

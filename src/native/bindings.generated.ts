@@ -397,7 +397,7 @@ export interface Bindings {
   /** With `gradients` 0, the bytes for losses only; the size for the largest N then serves every smaller N. */
   classifierScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; Vp: Int32; gradients: Int32; fp8: Int32 }): number;
   /**
-   * step[GPT2_STEP_LOSS] (=|+=) scale * sum of losses, summed in double.
+   * step[LOSS] (=|+=) scale * sum of losses, summed in double.
    *   step (updated) [GPT2_STEP_SIZE], losses [N]
    */
   lossSum(args: { context: Pointer | null; step: Pointer | null; losses: Pointer | null; N: Int32; scale: Float; accumulate: Int32 }): number;
@@ -451,12 +451,12 @@ export interface Bindings {
   /** `gradients` as of gpt2_matmul_scratch. */
   fp8MatmulScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; O: Int32; gradients: Int32 }): number;
   /**
-   * step[GPT2_STEP_NORM] = sqrt of the sum of squares over `matrices` and `vectors`, in blocks of fixed size: on CUDA
-   * each thread's squares (up to 6,000) in fp32, the rest in double;
-   * step[GPT2_STEP_CLIP] = max_norm / norm if norm > max_norm and max_norm > 0, else 1;
-   * step[GPT2_STEP_UPDATED] = 1 if LOSS <= LOSS_LIMIT and NORM <= NORM_LIMIT and (AFTER_UPDATE = 0 or UPDATED was not 0),
-   * else 0. The device decides, because the host enqueues a step before it knows the previous loss: the weights that gave
-   * a bad loss must still exist then.
+   * step[NORM] = sqrt of the sum of squares over `matrices` and `vectors`;
+   * step[CLIP] = max_norm / norm if norm > max_norm and max_norm > 0, else 1;
+   * step[UPDATED] = 1 if step[LOSS] <= step[LOSS_LIMIT] and step[NORM] <= step[NORM_LIMIT] and (step[AFTER_UPDATE] = 0 or
+   * step[UPDATED] was not 0), else 0. The device decides, because the host enqueues a step before it knows the previous
+   * loss, and the weights that gave a bad loss must still exist when the host reads that loss. On CUDA the grid is fixed:
+   * each thread sums its squares (about 6,000 at 1.5B parameters) in fp32; the rest is summed in double.
    * With a communicator the matrices are sharded over ranks: each rank passes its shard, as the `parts` rows that
    * gpt2_reduce_scatter wrote, and all vectors, which are the same at every rank. The first row becomes the sum of the
    * rows, added in fp32 in the order of rows and rounded once. The op waits for the collectives enqueued before.
@@ -484,8 +484,8 @@ export interface Bindings {
    */
   muonMomentum(args: { context: Pointer | null; direction: Pointer | null; momentum: Pointer | null; gradient: Pointer | null; step: Pointer | null; rows: Int32; columns: Int32; gradientDtype: Int32; mu: Float }): number;
   /**
-   * Each matrix is divided by margin * (its Frobenius norm) + eps. The squares are summed in a fixed number of blocks: on
-   * CUDA each thread's squares in fp32, the rest in double.
+   * Each matrix is divided by margin * (its Frobenius norm) + eps. On CUDA a fixed number of blocks sums the
+   * squares of a matrix: each thread's in fp32, the rest in double.
    *   matrices (updated) [M,R,K]; workspace gpt2_newton_schulz_scratch(M,R,K)
    */
   normalizeMatrices(args: { context: Pointer | null; matrices: Pointer | null; M: Int32; R: Int32; K: Int32; margin: Float; eps: Float }): number;

@@ -294,7 +294,7 @@ export const contracts = {
   lossSum: {
     name: 'lossSum',
     symbol: 'gpt2_loss_sum',
-    formula: "step[GPT2_STEP_LOSS] (=|+=) scale * sum of losses, summed in double",
+    formula: "step[LOSS] (=|+=) scale * sum of losses, summed in double",
     tensors: {
       step: { access: 'updated', type: 'fp32', shape: ['64'] },
       losses: { access: 'read', type: 'fp32', shape: ['N'] },
@@ -412,7 +412,7 @@ export const contracts = {
   globalNorm: {
     name: 'globalNorm',
     symbol: 'gpt2_global_norm',
-    formula: "step[GPT2_STEP_NORM] = sqrt of the sum of squares over `matrices` and `vectors`, in blocks of fixed size: on CUDA each thread's squares (up to 6,000) in fp32, the rest in double; step[GPT2_STEP_CLIP] = max_norm / norm if norm > max_norm and max_norm > 0, else 1; step[GPT2_STEP_UPDATED] = 1 if LOSS <= LOSS_LIMIT and NORM <= NORM_LIMIT and (AFTER_UPDATE = 0 or UPDATED was not 0), else 0",
+    formula: "step[NORM] = sqrt of the sum of squares over `matrices` and `vectors`; step[CLIP] = max_norm / norm if norm > max_norm and max_norm > 0, else 1; step[UPDATED] = 1 if step[LOSS] <= step[LOSS_LIMIT] and step[NORM] <= step[NORM_LIMIT] and (step[AFTER_UPDATE] = 0 or step[UPDATED] was not 0), else 0",
     tensors: {
       step: { access: 'updated', type: 'fp32', shape: ['64'] },
       matrices: { access: 'updated', type: 'gradient', shape: ['parts', 'matrixCount'] },
@@ -776,7 +776,7 @@ export function classifier(device: Device, args: { losses: Tensor; din: Tensor |
 }
 
 /**
- * step[GPT2_STEP_LOSS] (=|+=) scale * sum of losses, summed in double.
+ * step[LOSS] (=|+=) scale * sum of losses, summed in double.
  *   step (updated) [GPT2_STEP_SIZE], losses [N]
  */
 export function lossSum(device: Device, args: { step: Tensor; losses: Tensor; scale: number; accumulate: boolean }): void {
@@ -845,12 +845,12 @@ export function fp8MatmulBackwardWeight(device: Device, args: { dweight: Tensor;
 }
 
 /**
- * step[GPT2_STEP_NORM] = sqrt of the sum of squares over `matrices` and `vectors`, in blocks of fixed size: on CUDA
- * each thread's squares (up to 6,000) in fp32, the rest in double;
- * step[GPT2_STEP_CLIP] = max_norm / norm if norm > max_norm and max_norm > 0, else 1;
- * step[GPT2_STEP_UPDATED] = 1 if LOSS <= LOSS_LIMIT and NORM <= NORM_LIMIT and (AFTER_UPDATE = 0 or UPDATED was not 0),
- * else 0. The device decides, because the host enqueues a step before it knows the previous loss: the weights that gave
- * a bad loss must still exist then.
+ * step[NORM] = sqrt of the sum of squares over `matrices` and `vectors`;
+ * step[CLIP] = max_norm / norm if norm > max_norm and max_norm > 0, else 1;
+ * step[UPDATED] = 1 if step[LOSS] <= step[LOSS_LIMIT] and step[NORM] <= step[NORM_LIMIT] and (step[AFTER_UPDATE] = 0 or
+ * step[UPDATED] was not 0), else 0. The device decides, because the host enqueues a step before it knows the previous
+ * loss, and the weights that gave a bad loss must still exist when the host reads that loss. On CUDA the grid is fixed:
+ * each thread sums its squares (about 6,000 at 1.5B parameters) in fp32; the rest is summed in double.
  * With a communicator the matrices are sharded over ranks: each rank passes its shard, as the `parts` rows that
  * gpt2_reduce_scatter wrote, and all vectors, which are the same at every rank. The first row becomes the sum of the
  * rows, added in fp32 in the order of rows and rounded once. The op waits for the collectives enqueued before.
@@ -886,8 +886,8 @@ export function muonMomentum(device: Device, args: { direction: Tensor; momentum
 }
 
 /**
- * Each matrix is divided by margin * (its Frobenius norm) + eps. The squares are summed in a fixed number of blocks: on
- * CUDA each thread's squares in fp32, the rest in double.
+ * Each matrix is divided by margin * (its Frobenius norm) + eps. On CUDA a fixed number of blocks sums the
+ * squares of a matrix: each thread's in fp32, the rest in double.
  *   matrices (updated) [M,R,K]; workspace gpt2_newton_schulz_scratch(M,R,K)
  */
 export function normalizeMatrices(device: Device, args: { matrices: Tensor; margin: number; eps: number }): void {

@@ -7,7 +7,7 @@ import { GPT2_ACTIVATION } from '../native/bindings.generated.ts';
 import { meets, type OpContract, type OpVariant, type When } from './contract.ts';
 import { contracts } from './ops.generated.ts';
 
-/** The name of the op that computed a variant before ABI 22, under which benchmarks recorded it, and the variant's conditions. */
+/** `formerly`: the variant's name in benchmarks recorded before ABI 22. */
 type Row = readonly [formerly: string, when: When];
 
 const { GPT2_NO_ACTIVATION: none, GPT2_GELU: gelu, GPT2_RELU_SQUARED: reluSquared } = GPT2_ACTIVATION;

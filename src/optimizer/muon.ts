@@ -72,8 +72,8 @@ const shapeOf = ({ weight }: UpdatePart) => weight.shape as MatrixShape;
 const halfOf = (elements: number): number => Math.ceil(elements / 32) * 32;
 
 /**
- * Muon, with momentum 0.95 and the iteration polar-express by default. For matrices only, best those of the
- * transformer blocks.
+ * Muon, by default with momentum 0.95, orthogonalized by the polar-express iteration. It takes only matrices, and suits those of
+ * the transformer blocks. `rate` multiplies the step's learning rate.
  * @throws UsageError for an option out of range
  * @example
  * const adamw = new AdamW({ weightDecay: 0.1 });

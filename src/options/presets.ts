@@ -28,7 +28,7 @@ const table = {
     },
   },
   'gpt2-124m-fineweb': {
-    about: "llm.c's reproduction of GPT-2 124M: one epoch of FineWeb's 10 billion tokens; --gpus N divides the batch",
+    about: "llm.c's reproduction of GPT-2 124M: one epoch of FineWeb's 10 billion tokens; GPUs share the total batch",
     prepare: ['npm run prepro -- fineweb --version 10B'],
     options: {
       ...{ model: 'd12', data: 'data/fineweb10B', order: 'llmc', batch: 64, sequence: 1024, totalBatch: 524_288 },

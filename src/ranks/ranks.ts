@@ -54,17 +54,21 @@ export class Ranks {
   readonly #inbox = new Map<number, unknown[]>();
   #wake: () => void = () => {};
   #reject!: (error: RankError) => void;
+  /** The error with which every rank ends, once it is known here. */
   #verdict: RankError | undefined;
+  /** On rank 0: whether a failure was reported, so that rank 0 waits for the cause of an effect only once. */
   #hasEffect = false;
   readonly #timer: NodeJS.Timeout;
+  /** The function that `watch` has set. */
   #check: () => void = () => {};
+  /** Whether this rank is done: a connection that closes from then on is no failure. */
   #left = false;
 
   /**
    * Connects to the other ranks.
    * @param notice called for each refused connection
    * @param signal aborting it ends the wait
-   * @throws RankError if a rank does not connect in time
+   * @throws RankError if a rank does not connect in time or fails meanwhile, rank 0 refuses this one, or `signal` is aborted
    */
   static async join(place: Place, notice: (text: string) => void, signal?: AbortSignal): Promise<Ranks> {
     let channels: Map<number, Channel>;

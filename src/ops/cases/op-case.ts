@@ -15,10 +15,11 @@ import type { Numbers, Random } from './case-numbers.ts';
 
 /** One way to call a case. */
 export interface Calling {
+  /** The op's argument: whether it adds to outputs instead of overwriting them. */
   readonly accumulate: boolean;
   /** Optional tensors that are omitted. */
   readonly without: readonly string[];
-  /** Outputs that share the memory of an input, by name. */
+  /** Tensors that share another tensor's memory: the name of the output, then of the other. */
   readonly inPlace: Readonly<Record<string, string>>;
 }
 

@@ -58,7 +58,7 @@ export interface LoadedCard extends Omit<KernelCard, 'scratch' | 'launches'> {
 }
 
 /**
- * Returns the card, whose types it checks. Use it in the default export of a card.ts.
+ * Returns the card unchanged; TypeScript checks it against the op. Use it in the default export of a card.ts.
  * @example
  * const card = defineKernel({
  *   op: 'gelu_forward',

@@ -146,7 +146,7 @@ async function launcherOf(
   { checks, onLaunch }: Required<CardOptions>,
 ): Promise<Launcher> {
   const { op, folder, dtypes = ['fp32'] } = card;
-  // On a device in fp8, ops without tensors in FP8 are those of its element type.
+  // On a device in fp8, an op without FP8 tensors is the same op as in the element type, so a card for that type serves.
   const isTaken = dtypes.includes(device.dtype) || (device.dtype === 'fp8' && dtypes.includes(device.elementType));
   if (!isTaken) {
     throw new Gpt2Error(`the kernel card of ${op} in ${folder} takes ${dtypes.join(', ')}, not ${device.dtype}`);

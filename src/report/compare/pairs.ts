@@ -78,7 +78,7 @@ function refuse(run: NamedRun, [reference]: readonly (Reference | NamedRun)[], r
 export const describeMismatches = (fields: readonly Mismatch[]): string =>
   fields.map(({ field, run, reference }) => `${field} ${run ?? 'none'} instead of ${reference ?? 'none'}`).join(', ');
 
-/** The differing fields; the number of steps counts even where it does not change the learning rate. */
+/** The fields in which two runs differ; unlike in a comparison with a reference, also `steps` if the rate is constant. */
 export function configurationDifferences(run: Record<string, unknown>, other: Record<string, unknown>): Mismatch[] {
   const isConstant = hasConstantRate(run) && hasConstantRate(other);
   return [...new Set([...Object.keys(run), ...Object.keys(other)])]

@@ -30,7 +30,7 @@ export async function connectDevices(
   overlap: 'auto' | 'on' | 'off',
   notice: (text: string) => void,
 ): Promise<{ communicator: Communicator; overlap: 'on' | 'off' }> {
-  const machines = new Set(await ranks.allGather(machineName())).size;
+  const machines = new Set(await ranks.allGather(loopbackId())).size;
   const id = await ranks.fromRoot(ranks.isRoot ? [...communicatorId(device, machines === 1)] : []);
   const isCuda = device.description.library === 'cuda';
   // Shorter than the wait for a silent rank, so that the error names the rank.
@@ -57,8 +57,11 @@ export async function connectDevices(
   }
 }
 
-/** Equal for two processes that share a loopback, and only for them: same boot of the same machine, same network namespace. */
-const machineName = (): string =>
+/**
+ * On Linux the boot of the machine and the network namespace: equal exactly for processes that share a loopback. Elsewhere the
+ * host name.
+ */
+const loopbackId = (): string =>
   orElse(
     hostname(),
     () => `${readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()} ${readlinkSync('/proc/self/ns/net')}`,

@@ -40,14 +40,12 @@ export type RunData = Readonly<Omit<ReturnType<typeof openData>, 'steps'>>;
 
 /** @throws Gpt2Error for data that is damaged, changed or too small */
 export function openData(opening: Opening) {
-  const { resolved, ranks, resources } = opening;
+  const { resolved, resources } = opening;
   const { options, config, checkpoint, trainShards: shards } = resolved;
-  const { batch, sequence, order, seed, ranks: count, data, totalBatch, warmup, tokens } = options;
+  const { batch, sequence, order, seed, ranks, data, totalBatch, warmup, tokens } = options;
   const { vocabularySize } = config;
-  const rank = ranks?.rank ?? 0;
-  const loader = resources.keep(
-    openLoader({ shards, batch, sequence, order, seed, vocabularySize, rank, ranks: count }),
-  );
+  const rank = opening.ranks?.rank ?? 0;
+  const loader = resources.keep(openLoader({ shards, batch, sequence, order, seed, vocabularySize, rank, ranks }));
   if (checkpoint) seekTo(loader, checkpoint, data);
   const steps = askedSteps(options, totalBatch) ?? Math.floor(loader.tokens / totalBatch);
   if (steps < 1) {
