@@ -37,7 +37,8 @@ const expectForeign = (path: string) => expect(readFileSync(path, 'utf8')).toBe(
 
 /** The damage to a run's folder; the folder in which the run continues; the other folders afterwards. */
 const cases: [string, take: (out: string) => void, suffix: string, rest?: (out: string) => void][] = [
-  ['removed', (out) => rmSync(out, { recursive: true }), ''],
+  // The background save may write a file meanwhile.
+  ['removed', (out) => rmSync(out, { recursive: true, maxRetries: 20, retryDelay: 5 }), ''],
   ['moved', (out) => renameSync(out, `${out}-moved`), '', (out) => expect(existsSync(log(`${out}-moved`))).toBe(true)],
   ['replaced by a file', replace, '-rescued', expectForeign],
   ['without its log', (out) => rmSync(log(out)), '-rescued', (out) => expect(existsSync(log(out))).toBe(false)],
