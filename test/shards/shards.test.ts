@@ -180,7 +180,7 @@ describe('findShards', () => {
     expect(() => findShards(folderOf('both', ['train_val.bin']), 'val')).toThrow('is named both train and val');
     expect(() => findShards(folderOf('none', ['train.bin']), 'val')).toThrow('has no val shard');
     expect(() => findShards(place.path('nowhere'), 'val')).toThrow(
-      /nowhere does not exist; name another with --data.* or make it: `npm run prepro/,
+      /nowhere does not exist; name another with --data.* or make it: `(npm run|npx gpt2) prepro/,
     );
   });
 
@@ -261,7 +261,7 @@ it.each<[what: string, change: (bytes: Buffer) => Buffer, message: string]>([
 
 it('that is not there, or a folder, is refused', () => {
   expect(() => readQuestions(place.path('missing'))).toThrow(
-    /there are no questions in .*missing: run `npm run prepro hellaswag`/,
+    /there are no questions in .*missing: run `(npm run|npx gpt2) prepro hellaswag`/,
   );
   expect(() => readQuestions(place.folder)).toThrow('it is not a regular file');
 });
