@@ -126,7 +126,8 @@ export class Ranks {
         (reason) => this.#lost(rank, reason),
       );
     }
-    this.#timer = setInterval(() => this.#beat(), beatMilliseconds).unref();
+    // After what has arrived is read: a write to a rank that has ended loses its last message, the reason.
+    this.#timer = setInterval(() => setImmediate(() => this.#left || this.#beat()), beatMilliseconds).unref();
   }
 
   /** The values of all ranks, by rank; all ranks must gather in the same order. @throws RankError if the job fails meanwhile */

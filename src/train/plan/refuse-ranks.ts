@@ -10,7 +10,7 @@ import type { TrainOptions } from '../../options/table.ts';
  * @throws UsageError if several ranks would run on the CPU for lack of GPUs, or choose a batch
  */
 export function refuseRanks(
-  { ranks, device, batch }: Pick<TrainOptions, 'ranks' | 'device' | 'batch'>,
+  { ranks, device, batch }: Pick<TrainOptions, 'ranks' | 'batch'> & Pick<TrainOptions, 'device'>,
   kind: LibraryKind,
 ): void {
   if (ranks === 1) return;
