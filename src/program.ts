@@ -106,7 +106,6 @@ export { refuseRanks } from './train/plan/refuse-ranks.ts';
 export { checkRuns, wantedRanks } from './train/plan/resolve-options.ts';
 export type { RunDescription } from './train/run/hooks.ts';
 export { trainSources } from './train/train.ts';
-export { exportFormats } from './weights/export.ts';
 export { weightTypes } from './weights/files/weight-types.ts';
-export { modelPaths } from './weights/formats/stored-model.ts';
+export { formats, modelPaths } from './weights/formats/formats.ts';
 export { refuseOtherTokenizer } from './weights/weights.ts';

@@ -31,7 +31,7 @@ import { type Tokenizer, tokenizerOf } from '../../tokenizer/tokenizer.ts';
 import type { FoundCheckpoint } from '../../weights/checkpoint/directory.ts';
 import { hubName } from '../../weights/formats/hub.ts';
 import type { FetchOptions } from '../../weights/formats/hub-cache.ts';
-import { modelPaths } from '../../weights/formats/stored-model.ts';
+import { modelPaths } from '../../weights/formats/formats.ts';
 import { checkpointWeights, refuseOtherTokenizer, resolveWeights, type Weights } from '../../weights/weights.ts';
 import { type BatchChoice, chooseBatch } from './plan-memory.ts';
 import { refuseRanks } from './refuse-ranks.ts';
