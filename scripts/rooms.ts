@@ -68,7 +68,8 @@ export const rooms: Readonly<Record<string, Room>> = {
     imports: ['tokenizer', 'model'],
     open: [
       ...['batches/batch', 'batches/loader', 'batches/order', 'batches/sequences'],
-      ...['datasets/download', 'shards/find-shards', 'shards/multiple-choice', 'shards/shard'],
+      ...['datasets/datasets', 'datasets/download', 'datasets/find-shards'],
+      ...['shards/dataset-file', 'shards/multiple-choice', 'shards/shard'],
     ],
   },
   weights: {

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { checkGiven } from '../base/checks/given.ts';
 import { type Gpt2Error, gpt2Error, onCommandLine, type UsageError, usageError, words } from '../base/errors.ts';
 import { shellWord } from '../base/wording.ts';
-import { type Dataset, readDatasetTokenizer } from '../data/shards/find-shards.ts';
+import { type Dataset, readDatasetTokenizer } from '../data/shards/dataset-file.ts';
 import { type ModelConfig, presetConfig, pretrainedName } from '../model/config.ts';
 import { castWeights, type Model } from '../model/model.ts';
 import { parameterTable } from '../model/parameters.ts';

@@ -3,7 +3,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { checkedJson } from '../../src/base/files/checked-json.ts';
-import { datasetFile, readDataset } from '../../src/data/shards/find-shards.ts';
+import { datasetFile, readDataset } from '../../src/data/shards/dataset-file.ts';
 import { readQuestions, writeQuestions } from '../../src/data/shards/multiple-choice.ts';
 import { openShard, writeShard } from '../../src/data/shards/shard.ts';
 import { paddedVocabularySize } from '../../src/model/config.ts';
