@@ -17,16 +17,16 @@ export const defaultFolder = (name: string, tokenizer: string): string =>
   join('data', tokenizer === gpt2.name ? name : `${name}-${tokenizer}`);
 
 /** For each default folder of prepro, the command that makes it. */
-export const preproOf: Readonly<Record<string, string>> = Object.fromEntries(
-  [
-    ...datasets.flatMap(({ name }) =>
-      tokenizerNames.map((tokenizer) => {
-        const flags = tokenizer === gpt2.name ? '' : `--tokenizer ${tokenizer}`;
-        return [defaultFolder(name, tokenizer), name, flags] as const;
-      }),
-    ),
-    ...corpora.flatMap(({ name, folders }) =>
-      Object.entries(folders).map(([folder, flags]) => [folder, name, flags] as const),
-    ),
-  ].map(([folder, name, flags]) => [folder, `npm run prepro ${name}${flags && ` -- ${flags}`}`]),
-);
+export const preproOf: Readonly<Record<string, string>> = Object.fromEntries([
+  ...datasets.flatMap(({ name }) =>
+    tokenizerNames.map((tokenizer) => [defaultFolder(name, tokenizer), commandOf(name, `--tokenizer ${tokenizer}`)]),
+  ),
+  ...corpora.flatMap(({ name, folders }) =>
+    Object.entries(folders).map(([folder, flags]) => [folder, commandOf(name, flags)]),
+  ),
+]);
+
+function commandOf(name: string, flags: string): string {
+  const isDefault = flags === '' || flags === `--tokenizer ${gpt2.name}`;
+  return `npm run prepro ${name}${isDefault ? '' : ` -- ${flags}`}`;
+}

@@ -21,13 +21,8 @@ export const modelPaths = ['a run', 'a checkpoint', ...all.flatMap(({ named = []
  * @throws Gpt2Error if a file cannot be read
  */
 export function openerOf(path: string): (() => StoredModel) | undefined {
-  const isFile = statSync(path, { throwIfNoEntry: false })?.isFile();
-  const head = isFile ? headOf(path) : undefined;
-  const format = all.find(({ recognises }) => recognises(path, head)) ?? (isFile ? llmc : undefined);
+  using file = statSync(path, { throwIfNoEntry: false })?.isFile() ? new StoredFile(path) : undefined;
+  const head = file?.read(Buffer.alloc(Math.min(file.bytes, 9)), 0, `the header of ${path}`);
+  const format = all.find(({ recognises }) => recognises(path, head)) ?? (head && llmc);
   return format && (() => format.open(path, modelPaths, head));
-}
-
-function headOf(path: string): Buffer {
-  using file = new StoredFile(path);
-  return file.read(Buffer.alloc(Math.min(file.bytes, 9)), 0, `the header of ${path}`);
 }
