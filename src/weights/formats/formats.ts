@@ -22,7 +22,7 @@ export const modelPaths = ['a run', 'a checkpoint', ...all.flatMap(({ named = []
  */
 export function openerOf(path: string): (() => StoredModel) | undefined {
   using file = statSync(path, { throwIfNoEntry: false })?.isFile() ? new StoredFile(path) : undefined;
-  const head = file?.read(Buffer.alloc(Math.min(file.bytes, 9)), 0, `the header of ${path}`);
-  const format = all.find(({ recognises }) => recognises(path, head)) ?? (head && llmc);
+  const head = file?.read(Buffer.alloc(Math.min(file.bytes, 9)), 0, `the header of ${path}`).toString('latin1');
+  const format = all.find(({ recognises }) => recognises(path, head)) ?? (file && llmc);
   return format && (() => format.open(path, modelPaths, head));
 }

@@ -31,7 +31,7 @@ const names: Readonly<Record<string, string>> = {
 
 export const gguf: ModelFormat = {
   description: 'a GGUF file for llama.cpp and its relatives',
-  recognises: (_, head) => head?.toString('latin1', 0, 4) === 'GGUF',
+  recognises: (_, head) => head?.startsWith('GGUF') === true,
   open(path, others) {
     throw gpt2Error`${path} is a GGUF file, which cannot be read; name ${others}`;
   },

@@ -91,8 +91,8 @@ export function readModelFolder(path: string, name = path): Pick<StoredModel, 'm
 }
 
 /** @param head undefined for a folder: a file is refused */
-function openModel(path: string, _others = '', head?: Buffer): StoredModel {
-  if (head && isZip(head))
+function openModel(path: string, _others = '', head?: string): StoredModel {
+  if (head?.startsWith('PK'))
     throw gpt2Error`${path} is a PyTorch file: save the model with transformers' save_pretrained, and name its folder`;
   if (head) throw gpt2Error`${path} is a safetensors file without a configuration: name its folder, ${dirname(path)}`;
   const refuse = refusing(path);
@@ -248,15 +248,12 @@ export const tokenizerFiles = [
 ] as const;
 const folderFiles = ['config.json', 'generation_config.json', ...tokenizerFiles, weightsFile] as const;
 
-const isZip = (head: Buffer): boolean => head.toString('latin1', 0, 2) === 'PK';
-/** A safetensors file begins with the length of its header, then the header's JSON. */
-const isSafetensors = (head: Buffer): boolean => head[8] === 0x7b && head.readUInt32LE(4) === 0;
-
 export const huggingFace: ModelFormat = {
   named: 'a Hugging Face folder, OWNER/NAME of a GPT-2 on its hub',
   description: 'a folder for transformers: model.safetensors, config.json, tokenizer files',
   files: folderFiles,
-  recognises: (path, head) => (head ? isZip(head) || isSafetensors(head) : isModelFolder(path)),
+  // A PyTorch file is a zip archive; a safetensors file begins with its header's length and JSON. A head may be empty.
+  recognises: (path, head) => (head === undefined ? isModelFolder(path) : /^(PK|.{4}\0{4}\{)/s.test(head)),
   open: openModel,
   write: writeFolder,
 };

@@ -38,7 +38,7 @@ export const llmc: ModelFormat = {
   description: "llm.c's model .bin, fp32 or bf16",
   types: ['fp32', 'bf16'],
   assumesGpt2: "llm.c's format holds no tokenizer: its programs decode with GPT-2's",
-  recognises: (_, head) => head !== undefined && head.length >= 4 && head.readInt32LE() === llmcMagic,
+  recognises: (_, head = '') => head.startsWith(Buffer.from(Int32Array.of(llmcMagic).buffer).toString('latin1')),
   open: (path, others) => readerOf(new StoredFile(path), (file) => reader(file, others)),
   write: (path, weights, type) => writeDurably(path, partsOf(weights, type as keyof typeof llmcVersions)),
 };

@@ -24,14 +24,14 @@ export interface ModelFormat {
   readonly types?: readonly WeightType[];
   /** If it holds no tokenizer: the notice about the tokenizer that readers use, GPT-2's. */
   readonly assumesGpt2?: string;
-  /** Whether a path has this format, complete or not. @param head the first bytes of a file, at most 9; undefined for a folder */
-  recognises(path: string, head: Buffer | undefined): boolean;
+  /** Whether a path has this format, complete or not. @param head a file's first 9 bytes in Latin-1; undefined for a folder */
+  recognises(path: string, head: string | undefined): boolean;
   /**
    * Opens what `recognises` takes.
    * @param others the names for --model, for messages
    * @throws Gpt2Error naming the file, field or tensor that cannot be used
    */
-  open(path: string, others: string, head: Buffer | undefined): StoredModel;
+  open(path: string, others: string, head: string | undefined): StoredModel;
   /** Writes the file, or into a temporary folder that is renamed later. @throws Gpt2Error, or the file system's error */
   write(path: string, weights: StoredModel, type: WeightType): void;
 }
