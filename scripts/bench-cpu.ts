@@ -19,7 +19,7 @@ import { allocateTensor } from '../src/native/tensor.ts';
 import { matmulScratch } from '../src/ops/ops.generated.ts';
 import type { Trainer } from '../src/train/step/trainer.ts';
 import { createTraining } from '../src/train/step/training.ts';
-import { writeLlmc } from '../src/weights/formats/llmc.ts';
+import { llmc } from '../src/weights/formats/llmc.ts';
 import { readFlags } from './flags.ts';
 import { runLlmc } from './llmc.ts';
 
@@ -91,7 +91,7 @@ function prepareLlmc(folder: string, { config, masters }: Model, shards: readonl
   for (const path of shards) copyFileSync(path, join(target, basename(path)));
   const read = (parameter: Parameter) =>
     masters.get(parameter.name).readInto(new Float32Array(realCount(parameter)), 0);
-  writeLlmc(join(folder, 'gpt2_124M.bin'), { model: config, read, [Symbol.dispose]: () => {} }, 'fp32');
+  llmc.write(join(folder, 'gpt2_124M.bin'), { model: config, read, [Symbol.dispose]: () => {} }, 'fp32');
 }
 
 async function measureLlmc(folder: string): Promise<Round> {

@@ -68,7 +68,8 @@ export const rooms: Readonly<Record<string, Room>> = {
     imports: ['tokenizer', 'model'],
     open: [
       ...['batches/batch', 'batches/loader', 'batches/order', 'batches/sequences'],
-      ...['datasets/download', 'shards/find-shards', 'shards/multiple-choice', 'shards/shard'],
+      ...['datasets/datasets', 'datasets/download', 'datasets/find-shards'],
+      ...['shards/dataset-file', 'shards/multiple-choice', 'shards/shard'],
     ],
   },
   weights: {
@@ -79,7 +80,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       ...['checkpoint/background', 'checkpoint/capture', 'checkpoint/directory', 'checkpoint/prune'],
       ...['checkpoint/read-checkpoint', 'checkpoint/write'],
       ...['files/names', 'files/stored-file'],
-      ...['formats/hub', 'formats/hub-cache', 'formats/stored-model', 'weights'],
+      ...['formats/formats', 'formats/hub', 'formats/hub-cache', 'weights'],
     ],
   },
   ranks: {

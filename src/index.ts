@@ -26,11 +26,12 @@ export type { Tensor } from './native/tensor.ts';
 
 export { type Batch, type Loader, type LoaderOptions, openLoader } from './data/batches/loader.ts';
 export type { OrderName, Position } from './data/batches/order.ts';
+export { findShards } from './data/datasets/find-shards.ts';
 export { type PrepareOptions, prepareDataset } from './data/datasets/prepare.ts';
 export type { Format, Input } from './data/datasets/text/format.ts';
 export { findInputs } from './data/datasets/text/inputs.ts';
 export { prepareText, type TextOptions } from './data/datasets/text/prepare-text.ts';
-export { type Dataset, findShards, type Role, readDataset, readDatasetTokenizer } from './data/shards/find-shards.ts';
+export { type Dataset, type Role, readDataset, readDatasetTokenizer } from './data/shards/dataset-file.ts';
 export type { Prepared } from './data/standing.ts';
 export {
   type BuiltInTokenizer,

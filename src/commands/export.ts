@@ -1,7 +1,7 @@
 // The command `export`: writes a trained model in another program's format.
 import { Command, Option } from 'commander';
 import { type ExportOptions, exportModel } from '../index.ts';
-import { exportFormats, modelOrNewest, weightTypes } from '../program.ts';
+import { formats, modelOrNewest, weightTypes } from '../program.ts';
 import { modelOption } from './option-of-table.ts';
 import { withProgress } from './progress.ts';
 
@@ -15,13 +15,13 @@ Examples:
 `;
 
 export function exportCommand(): Command {
-  const formats = Object.entries(exportFormats);
+  const list = Object.entries(formats).map(([name, { description }]) => `${name}: ${description}`);
   return new Command('export')
     .description('Write a trained model for another program')
     .addOption(modelOption())
     .addOption(
-      new Option('--format <NAME>', `${formats.map(([name, what]) => `${name}: ${what}`).join('; ')} (required)`)
-        .choices(formats.map(([name]) => name))
+      new Option('--format <NAME>', `${list.join('; ')} (required)`)
+        .choices(Object.keys(formats))
         .makeOptionMandatory(),
     )
     .requiredOption('--out <PATH>', 'the file or folder to write (required)')

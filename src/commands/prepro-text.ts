@@ -20,7 +20,6 @@ import { numberOption, repeated, share } from './option-of-table.ts';
 import { printResult } from './output.ts';
 import { withProgress } from './progress.ts';
 
-export const defaultShardTokens = 100_000_000;
 const defaultValFraction = 0.01;
 
 export interface TextFlags extends Pick<TextOptions, 'tokenizer' | 'workers' | 'overwrite' | 'lossy'> {
@@ -135,7 +134,7 @@ function neverFound(separator: string): string {
 export const lossyHelp = 'accept a tokenizer.json that loses over 0.1% of the text';
 
 /** Adds the flags of every command that makes shards of text. */
-export function addTextFlags(command: Command, shardTokens = defaultShardTokens): Command {
+export function addTextFlags(command: Command, shardTokens = 100_000_000): Command {
   return command
     .option('--tokenizer <NAME>', tokenizerKinds, 'gpt2')
     .addOption(

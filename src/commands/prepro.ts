@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { Argument, Command } from 'commander';
 import { type PrepareOptions, prepareDataset } from '../index.ts';
 import {
+  corpora,
   datasetNames,
   datasets,
   didYouMean,
@@ -13,7 +14,7 @@ import {
   usageError,
 } from '../program.ts';
 import { notice, printResult } from './output.ts';
-import { preproFinewebCommand, preproTinystoriesCommand } from './prepro-corpora.ts';
+import { corpusCommands } from './prepro-corpora.ts';
 import { preproInspectCommand } from './prepro-inspect.ts';
 import { lossyHelp, preproTextCommand, tell } from './prepro-text.ts';
 
@@ -39,13 +40,13 @@ Examples:
   npm run prepro hellaswag -- --from hellaswag_val.jsonl    from a file that you downloaded
   npm run prepro text book.txt notes/                       your own text (npm run prepro text -- --help)
 
-The folder GPT2_DATASETS is searched before the network is used: tinyshakespeare/input.txt, tinystories/*.txt,
-hellaswag/hellaswag_val.jsonl.
+The folder GPT2_DATASETS is searched before the network is used:
+${[...datasets, ...corpora].flatMap(({ local = [] }) => local).join(', ')}, hellaswag/hellaswag_val.jsonl.
 `;
 
 export function preproCommand(): Command {
   const command = new Command('prepro').enablePositionalOptions();
-  const parts = [preproTextCommand(), preproTinystoriesCommand(), preproFinewebCommand(), preproInspectCommand()];
+  const parts = [preproTextCommand(), ...corpusCommands(), preproInspectCommand()];
   for (const part of parts) command.addCommand(part);
   const dataset = new Argument('[DATASET]', 'data set to make');
   // The choices are for the help; the action rejects other names with a better message.

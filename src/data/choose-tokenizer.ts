@@ -6,7 +6,7 @@ import { characterTokenizerName, createCharacterTokenizer } from '../tokenizer/c
 import { describeLoss, type Loss, lostShare } from '../tokenizer/loss.ts';
 import { builtInTokenizers, type Tokenizer, tokenizerNamed } from '../tokenizer/tokenizer.ts';
 import { mostIds, readTokenizer, tokenizerFile } from '../tokenizer/tokenizer-file.ts';
-import { datasetFile, readDatasetTokenizer } from './shards/find-shards.ts';
+import { datasetFile, readDatasetTokenizer } from './shards/dataset-file.ts';
 
 /** The names that --tokenizer takes. */
 export const tokenizerNames: readonly string[] = [...builtInTokenizers.map(({ name }) => name), characterTokenizerName];

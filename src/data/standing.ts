@@ -11,7 +11,7 @@ import {
   readDatasetTokenizer,
   roleOfName,
   unfinishedFolder,
-} from './shards/find-shards.ts';
+} from './shards/dataset-file.ts';
 
 export interface Prepared {
   readonly folder: string;

@@ -2,22 +2,19 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { packageRoot } from '../base/package-root.ts';
-import { preproOf } from '../data/shards/find-shards.ts';
+import { preproOf } from '../data/datasets/datasets.ts';
 import { presetConfig } from '../model/config.ts';
 import type { TrainOptions } from './train-options.generated.ts';
 
 interface Preset {
   /** The purpose of the run, in one line. */
   readonly about: string;
-  /** Commands that prepare the data. */
-  readonly prepare: readonly string[];
-  readonly options: TrainOptions;
+  readonly options: TrainOptions & { readonly data: string };
 }
 
 const table = {
   'shakespeare-laptop': {
     about: 'a small model of characters: words and speakers of Shakespeare after minutes on two CPU cores',
-    prepare: ['npm run prepro tinyshakespeare -- --tokenizer char'],
     options: {
       // nanoGPT's model for CPUs. nanoGPT's learning rate is a third of this one, which reaches a lower loss in the same time.
       ...{ model: 'custom', layers: 4, channels: 128, heads: 4, context: 64 },
@@ -29,7 +26,6 @@ const table = {
   },
   'gpt2-124m-fineweb': {
     about: "llm.c's reproduction of GPT-2 124M: one epoch of FineWeb's 10 billion tokens; GPUs share the total batch",
-    prepare: ['npm run prepro -- fineweb --version 10B'],
     options: {
       ...{ model: 'd12', data: 'data/fineweb10B', order: 'llmc', batch: 64, sequence: 1024, totalBatch: 524_288 },
       ...{ learningRate: 6e-4, warmup: 700, schedule: 'cosine', finalLearningRateFraction: 0, weightDecay: 0.1 },
@@ -38,9 +34,8 @@ const table = {
   },
   finetune: {
     about: "the pretrained GPT-2 124M at nanoGPT's rate for fine-tuning; on text of your own with --data data/NAME",
-    prepare: ['npm run prepro tinyshakespeare'],
     options: {
-      ...{ model: 'openai-community/gpt2', batch: 4, sequence: 1024, totalBatch: 32_768 },
+      ...{ model: 'openai-community/gpt2', data: 'data/tinyshakespeare', batch: 4, sequence: 1024, totalBatch: 32_768 },
       ...{ steps: 20, learningRate: 3e-5, schedule: 'constant', weightDecay: 0.1 },
       ...{ valEvery: 5, sampleEvery: 5 },
     },
@@ -61,7 +56,7 @@ const curves = {
     ...{ batch: 64, sequence: 1024, totalBatch: 524_288, ranks: 8, order: 'llmc', seed: 42 },
     ...{ weightDecay: 0.1, gradientClip: 1, valSteps: 20 },
   },
-} as const satisfies Record<string, Preset['options']>;
+} as const satisfies Record<string, TrainOptions>;
 
 type CurveName = keyof typeof curves;
 export type PresetName = keyof typeof table | CurveName;
@@ -70,9 +65,14 @@ export const runPresetNames = [...Object.keys(table), ...Object.keys(curves)] as
 /** The folder of recorded curves (report/compare/reference.ts). */
 export const referenceFolder = join(packageRoot, 'data', 'reference');
 
-/** The preset with this name. Presets of curves are read on demand: importing the package reads no file. */
-export const readPreset = (name: PresetName): Preset =>
-  Object.hasOwn(curves, name) ? readCurve(name as CurveName) : table[name as keyof typeof table];
+/**
+ * The preset with this name, and the commands that prepare its data. Presets of curves are read on demand: importing the package
+ * reads no file.
+ */
+export function readPreset(name: PresetName): Preset & { readonly prepare: readonly string[] } {
+  const preset = Object.hasOwn(curves, name) ? readCurve(name as CurveName) : table[name as keyof typeof table];
+  return { ...preset, prepare: [preproOf[preset.options.data]!] };
+}
 
 function readCurve(name: CurveName): Preset {
   const { source, configuration } = JSON.parse(readFileSync(join(referenceFolder, `${name}.json`), 'utf8')) as {
@@ -83,12 +83,10 @@ function readCurve(name: CurveName): Preset {
   // The sizes are left out: the model's name implies them, and with another --model they would be wrong.
   const sizes = presetConfig(model)!;
   const recorded = Object.fromEntries(Object.entries(configuration).filter(([option]) => !(option in sizes)));
-  const data = `data/${configuration.data}`;
-  const options: Preset['options'] = { ...recorded, ...curves[name], data };
+  const options: Preset['options'] = { ...recorded, ...curves[name], data: `data/${configuration.data}` };
   const trained = `${model}, ${steps} steps of ${options.totalBatch} tokens`;
   return {
     about: `the curve that llm.c recorded: ${trained}, ${source.precision}, on ${source.hardware}`,
-    prepare: [preproOf[data]!],
     options,
   };
 }

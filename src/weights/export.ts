@@ -8,18 +8,11 @@ import { otherThanGpt2 } from '../model/architecture.ts';
 import { tokenizerOf } from '../tokenizer/tokenizer.ts';
 import { type WeightType, weightTypes } from './files/weight-types.ts';
 import { clearInterruptedExports, isFreeForFolder, writeFolder } from './formats/export-place.ts';
-import { writeGguf } from './formats/gguf.ts';
-import { huggingFaceFiles, writeHuggingFace } from './formats/huggingface.ts';
-import { writeLlmc } from './formats/llmc.ts';
-import type { StoredModel } from './formats/stored-model.ts';
+import { formats } from './formats/formats.ts';
+import type { ModelFormat, StoredModel } from './formats/stored-model.ts';
 import { resolveWeights } from './weights.ts';
 
-export const exportFormats = {
-  hf: 'a folder for transformers: model.safetensors, config.json, tokenizer files',
-  llmc: "llm.c's model .bin, fp32 or bf16",
-  gguf: 'a GGUF file for llama.cpp and its relatives',
-} as const;
-export type ExportFormat = keyof typeof exportFormats;
+export type ExportFormat = keyof typeof formats;
 
 /** A model to export. */
 export interface ExportOptions {
@@ -55,18 +48,17 @@ function refusingNotFinite(stored: StoredModel, path: string): StoredModel {
  * @example await exportModel({ model: 'runs/first', format: 'gguf', out: 'model.gguf' });
  */
 export async function exportModel(options: ExportOptions): Promise<string> {
-  const formats = Object.keys(exportFormats);
   checkGiven(
     options,
-    { model: 'text', format: formats, out: 'text' },
+    { model: 'text', format: Object.keys(formats), out: 'text' },
     { dtype: Object.keys(weightTypes), notice: 'function', onProgress: 'function' },
   );
   const { model, format, out, dtype = 'fp32', notice = () => {}, onProgress } = options;
-  if (format === 'llmc' && dtype === 'fp16')
-    throw usageError`--format llmc writes fp32 or bf16, not fp16: give another --dtype`;
-  const isFolder = format === 'hf';
+  const { files, types = [dtype], assumesGpt2, write }: ModelFormat = formats[format];
+  if (!types.includes(dtype))
+    throw usageError`--format ${format} writes ${types.join(' or ')}, not ${dtype}: give another --dtype`;
   const path = resolve(out);
-  if (isFolder ? !isFreeForFolder(path, huggingFaceFiles) : existsSync(path)) {
+  if (files ? !isFreeForFolder(path, files) : existsSync(path)) {
     throw gpt2Error`${out} already exists: name another --out, or remove it`;
   }
   const weights = await resolveWeights(model, { notice, onProgress });
@@ -78,20 +70,19 @@ export async function exportModel(options: ExportOptions): Promise<string> {
   }
   const tokenizer = stored.tokenizer ?? tokenizerOf(stored.model);
   const unknown = `none is known for a vocabulary of ${stored.model.vocabularySize} tokens`;
-  if (format === 'llmc' && tokenizer?.name !== 'gpt2') {
-    const decoder = tokenizer ? 'this model has another' : `for this model ${unknown}`;
-    notice(`llm.c's format holds no tokenizer: its programs decode with GPT-2's, and ${decoder}`);
-  } else if (!tokenizer) notice(`the export has no tokenizer: ${unknown}`);
+  if (!assumesGpt2) {
+    if (!tokenizer) notice(`the export has no tokenizer: ${unknown}`);
+  } else if (tokenizer?.name !== 'gpt2')
+    notice(`${assumesGpt2}, and ${tokenizer ? 'this model has another' : `for this model ${unknown}`}`);
   try {
-    const folder = isFolder && existsSync(path) ? path : dirname(path);
+    const folder = files && existsSync(path) ? path : dirname(path);
     makeFolder(folder);
     // Checked before the model is read; a later error would name the temporary file.
     accessSync(folder, constants.W_OK);
-    if (isFolder) writeFolder(path, (temporary) => writeHuggingFace(temporary, stored, dtype));
+    if (files) writeFolder(path, (temporary) => write(temporary, stored, dtype));
     else {
       clearInterruptedExports(path);
-      if (format === 'llmc' && dtype !== 'fp16') writeLlmc(out, stored, dtype);
-      else writeGguf(out, stored, dtype);
+      write(out, stored, dtype);
     }
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code === undefined) throw cause;

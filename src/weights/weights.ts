@@ -1,11 +1,11 @@
-// Finds the weights that --model names: a checkpoint, the newest of a run, a model file of llm.c, a folder of transformers, or a
-// model of the Hugging Face hub, which is downloaded. formats/ reads other programs' files; checkpoint/ reads optimizer state.
+// Finds the weights that --model names: a checkpoint, the newest of a run, a model of another program, or a model of the Hugging
+// Face hub, which is downloaded. formats/ reads other programs' files; checkpoint/ reads optimizer state.
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { checkGiven } from '../base/checks/given.ts';
 import { type Gpt2Error, gpt2Error, onCommandLine, type UsageError, usageError, words } from '../base/errors.ts';
 import { shellWord } from '../base/wording.ts';
-import { type Dataset, readDatasetTokenizer } from '../data/shards/find-shards.ts';
+import { type Dataset, readDatasetTokenizer } from '../data/shards/dataset-file.ts';
 import { type ModelConfig, presetConfig, pretrainedName } from '../model/config.ts';
 import { castWeights, type Model } from '../model/model.ts';
 import { parameterTable } from '../model/parameters.ts';
@@ -16,11 +16,10 @@ import { type DamagedCheckpoint, type FoundCheckpoint, resolveCheckpoint } from 
 import { checkModel, loadWeights } from './checkpoint/read-checkpoint.ts';
 import { checkpointTokenizer, openWeights } from './checkpoint-weights.ts';
 import { weightsFile } from './files/names.ts';
+import { modelPaths, openerOf } from './formats/formats.ts';
 import { fetchHubModel, fromDownload, hubName } from './formats/hub.ts';
 import type { FetchOptions } from './formats/hub-cache.ts';
-import { isHuggingFaceModel, openHuggingFaceModel } from './formats/huggingface.ts';
-import { openLlmcModel } from './formats/llmc.ts';
-import { modelPaths, type StoredModel } from './formats/stored-model.ts';
+import type { StoredModel } from './formats/stored-model.ts';
 
 /** Verified weights. */
 export interface Weights {
@@ -60,12 +59,11 @@ export async function resolveWeights(path: string, options: FetchOptions = {}): 
   const name = hubName(path);
   if (name) {
     const { folder, name: hubName } = await fetchHubModel(name, options);
-    const open = () => storedWeights(folder, join(folder, weightsFile), openHuggingFaceModel);
-    return { ...fromDownload(folder, open), hubName };
+    return { ...fromDownload(folder, () => storedWeights(folder, openerOf(folder)!)), hubName };
   }
   if (presetConfig(path) && !existsSync(path)) throw sizeOnly(path);
-  if (existsSync(path) && statSync(path).isFile()) return storedWeights(path, path, openLlmcModel);
-  if (isHuggingFaceModel(path)) return storedWeights(path, join(path, weightsFile), openHuggingFaceModel);
+  const open = openerOf(path);
+  if (open) return storedWeights(path, open);
   const { damaged, ...checkpoint } = resolveCheckpoint(path, modelPaths);
   return { ...checkpointWeights(checkpoint), damaged };
 }
@@ -87,19 +85,19 @@ export const checkpointWeights = (checkpoint: FoundCheckpoint): Weights => ({
   open: () => openWeights(checkpoint),
 });
 
-function storedWeights(path: string, file: string, open: (path: string) => StoredModel): Weights {
-  using stored = open(path);
+function storedWeights(path: string, open: () => StoredModel): Weights {
+  using stored = open();
   return {
     path,
     hubName: undefined,
     model: stored.model,
     tokenizer: stored.tokenizer ?? tokenizerOf(stored.model),
     configuration: undefined,
-    file,
+    file: statSync(path).isFile() ? path : join(path, weightsFile),
     damaged: [],
-    open: () => open(path),
+    open,
     load(model) {
-      using again = open(path);
+      using again = open();
       checkModel(path, again.model, model.config);
       for (const parameter of parameterTable(model.config)) {
         model.masters.write(parameter, again.read(parameter));

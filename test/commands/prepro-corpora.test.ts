@@ -3,8 +3,8 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { gzipSync } from 'node:zlib';
 import { get_encoding } from 'tiktoken';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { prepareFineweb } from '../../src/data/datasets/fineweb.ts';
-import { prepareTinystories } from '../../src/data/datasets/tinystories.ts';
+import { fineweb } from '../../src/data/datasets/fineweb.ts';
+import { tinystories } from '../../src/data/datasets/tinystories.ts';
 import { openShard, writeShard } from '../../src/data/shards/shard.ts';
 import { endOfText } from '../../src/tokenizer/tokenizer.ts';
 import { FileServer } from '../datasets/file-server.ts';
@@ -28,14 +28,14 @@ const shard = (...names: string[]) => {
   using open = openShard(place.path(...names));
   return [...open.read(0, open.tokens)];
 };
-const stories = (count: number, name: string) =>
+const tales = (count: number, name: string) =>
   Array.from(
     { length: count },
     (_, index) => `Once upon a time ${name} had ${index} apples.\n\nThe end “${index * index}”.`,
   );
 
 describe('tinystories', () => {
-  const [train, valid] = [stories(200, 'Tom'), stories(30, 'Sue')];
+  const [train, valid] = [tales(200, 'Tom'), tales(30, 'Sue')];
   const text = (list: string[]) => Buffer.from(`${list.join('\n<|endoftext|>\n')}\n<|endoftext|>\n\n`);
 
   it('takes roles from the names of files, and white space off the stories', async () => {
@@ -57,7 +57,7 @@ describe('tinystories', () => {
     }
     vi.stubEnv('HF_ENDPOINT', endpoint);
     vi.stubEnv('GPT2_DATASETS', '');
-    const { dataset } = await prepareTinystories({
+    const { dataset } = await tinystories.prepare({
       out: place.path('downloaded'),
       shardTokens: 2 ** 31 - 1,
       workers: 1,
@@ -110,33 +110,33 @@ describe('fineweb', () => {
     }
     vi.stubEnv('HF_ENDPOINT', `${endpoint}/`);
     const options = { version: '10B', out: place.path('shards'), shardTokens: 1e8 };
-    const first = await prepareFineweb({ ...options, shards: 1 });
+    const first = await fineweb.prepare({ ...options, shards: 1 });
     expect(first.dataset.shards.map(({ file }) => file)).toEqual([
       'fineweb_val_000000.bin',
       'fineweb_train_000001.bin',
     ]);
     expect(first.present).toBe(false);
     const asked = server.requests.length;
-    expect((await prepareFineweb({ ...options, shards: 1 })).present).toBe(true);
+    expect((await fineweb.prepare({ ...options, shards: 1 })).present).toBe(true);
     expect(server.requests.length).toBe(asked);
-    expect((await prepareFineweb({ ...options, shards: 2 })).dataset.shards).toHaveLength(3);
+    expect((await fineweb.prepare({ ...options, shards: 2 })).dataset.shards).toHaveLength(3);
     expect(readdirSync(place.path('shards')).sort()).toEqual([
       'dataset.json',
       'fineweb_train_000001.bin',
       'fineweb_train_000002.bin',
       'fineweb_val_000000.bin',
     ]);
-    await expect(prepareFineweb({ ...options, version: 'edu', shards: 1 })).rejects.toThrow(
+    await expect(fineweb.prepare({ ...options, version: 'edu', shards: 1 })).rejects.toThrow(
       /shards holds a data set of kjj0.*: replace it with --overwrite, or name another folder/,
     );
-    await expect(prepareFineweb({ ...options, from: [place.path('web')] })).rejects.toThrow(
+    await expect(fineweb.prepare({ ...options, from: [place.path('web')] })).rejects.toThrow(
       /shards holds another data set: replace it with --overwrite, or name another folder/,
     );
     const path = place.path('shards', 'fineweb_train_000001.bin');
     const bytes = readFileSync(path);
     bytes[3000]! ^= 1;
     writeFileSync(path, bytes);
-    await expect(prepareFineweb({ ...options, shards: 1 })).rejects.toThrow(
+    await expect(fineweb.prepare({ ...options, shards: 1 })).rejects.toThrow(
       /000001\.bin is damaged, its sha256 no longer matches the download/,
     );
   });

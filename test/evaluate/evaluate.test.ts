@@ -2,7 +2,7 @@
 // batch, bits per byte of the text of the predicted tokens; and the batch that fits: the plan is what is allocated.
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { UsageError } from '../../src/base/errors.ts';
-import { findShards } from '../../src/data/shards/find-shards.ts';
+import { findShards } from '../../src/data/datasets/find-shards.ts';
 import { openShard, writeShard } from '../../src/data/shards/shard.ts';
 import { type EvaluateOptions, evaluate } from '../../src/inference/evaluate/evaluate.ts';
 import { checkInferenceMemory, chooseInferenceBatch } from '../../src/inference/evaluate/fit-batch.ts';

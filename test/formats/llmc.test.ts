@@ -8,7 +8,7 @@ import type { ModelConfig } from '../../src/model/config.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
 import { floats, held } from '../../src/ops/cases/case-numbers.ts';
 import { writeCheckpoint } from '../../src/weights/checkpoint/write.ts';
-import { openLlmcModel } from '../../src/weights/formats/llmc.ts';
+import { openerOf } from '../../src/weights/formats/formats.ts';
 import { resolveWeights } from '../../src/weights/weights.ts';
 import { emptyModel, manifestFields, temporaryFolders, trainedModel } from '../checkpoint/trained-model.ts';
 import { describeBackends } from '../support/backends.ts';
@@ -100,7 +100,7 @@ describeBackends("llm.c's model file", (device) => {
 
   it('that shrinks while it is read is refused by the name of the tensor', () => {
     const { path } = write('fp32');
-    using file = openLlmcModel(path);
+    using file = openerOf(path)!();
     truncateSync(path, 2000);
     expect(() => file.read(parameterTable(tinyConfig)[0]!)).toThrow(/^wte of .* cannot be read: it ended early/);
   });

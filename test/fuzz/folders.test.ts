@@ -9,7 +9,7 @@ import { parameterTable } from '../../src/model/parameters.ts';
 import { Random } from '../../src/ops/cases/case-numbers.ts';
 import { fromStored, storedShape } from '../../src/weights/files/layout.ts';
 import { openSafetensors, writeSafetensors } from '../../src/weights/files/safetensors.ts';
-import { openHuggingFaceModel } from '../../src/weights/formats/huggingface.ts';
+import { openerOf } from '../../src/weights/formats/formats.ts';
 import type { StoredModel } from '../../src/weights/formats/stored-model.ts';
 import { rounds, seed } from '../support/rounds.ts';
 import { mutate } from './mutate.ts';
@@ -81,7 +81,7 @@ function tryFolder(random: Random): boolean {
   if (random.uniform() < 0.1) writeFileSync(weights, mutate(random, [readFileSync(weights)]));
   let stored: StoredModel;
   try {
-    stored = openHuggingFaceModel(folder);
+    stored = openerOf(folder)!();
     for (const each of parameterTable(stored.model)) stored.read(each);
   } catch (error) {
     expect(error).toBeInstanceOf(Gpt2Error);

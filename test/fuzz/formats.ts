@@ -3,7 +3,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { checkedJson } from '../../src/base/files/checked-json.ts';
-import { datasetFile, readDataset } from '../../src/data/shards/find-shards.ts';
+import { datasetFile, readDataset } from '../../src/data/shards/dataset-file.ts';
 import { readQuestions, writeQuestions } from '../../src/data/shards/multiple-choice.ts';
 import { openShard, writeShard } from '../../src/data/shards/shard.ts';
 import { paddedVocabularySize } from '../../src/model/config.ts';
@@ -30,8 +30,7 @@ import { checkpointVersion, type Manifest } from '../../src/weights/checkpoint/m
 import { storedShape } from '../../src/weights/files/layout.ts';
 import { manifestFile, optimizerFile, weightsFile } from '../../src/weights/files/names.ts';
 import { openSafetensors, writeSafetensors } from '../../src/weights/files/safetensors.ts';
-import { openHuggingFaceModel } from '../../src/weights/formats/huggingface.ts';
-import { openLlmcModel } from '../../src/weights/formats/llmc.ts';
+import { openerOf } from '../../src/weights/formats/formats.ts';
 import { configuration, runEvent, trainEvent } from '../runs/run-log.ts';
 import { llmcModelFile } from '../support/llmc-model.ts';
 import { randomQuestions } from '../support/questions.ts';
@@ -228,7 +227,7 @@ export function formatsIn(folder: string): Format[] {
       examples: llmcExamples,
       path: llmcModel,
       use() {
-        using file = openLlmcModel(llmcModel);
+        using file = openerOf(llmcModel)!();
         for (const parameter of parameterTable(file.model)) file.read(parameter);
       },
     },
@@ -237,7 +236,7 @@ export function formatsIn(folder: string): Format[] {
       examples: [json(transformersConfig)],
       path: join(transformers, 'config.json'),
       use() {
-        using file = openHuggingFaceModel(transformers);
+        using file = openerOf(transformers)!();
         for (const parameter of parameterTable(file.model)) file.read(parameter);
       },
     },

@@ -1,9 +1,7 @@
 // Collectives of the CUDA library on two GPUs: to the bit what the order of ranks gives, by copy engines, over NCCL where those are
 // refused, and over NCCL as between machines (GPT2_NCCL_LIB names it where it is not installed).
 import { describe, expect, it } from 'vitest';
-import type { RankTask } from '../support/collective-rank.ts';
-import { gpuCount, summed, together } from '../support/collectives.ts';
-import { startOf } from '../support/collectives-start.ts';
+import { expectCollectives, gpuCount, together } from '../support/collectives.ts';
 import { rounds } from '../support/rounds.ts';
 
 const ranks = 2;
@@ -16,37 +14,7 @@ describe.skipIf(gpuCount < ranks)('collectives on two GPUs', () => {
     ['NCCL as between machines', 1, { isOneMachine: false, env: {} }],
   ] as const)(
     '%s add and gather',
-    async (_, parts, circumstances) => {
-      const count = 30_001;
-      const all = async (op: RankTask['op']) => {
-        const answers = await together([op, op], count, { ...circumstances, kind: 'cuda' });
-        for (const { error } of answers) expect(error).toBeUndefined();
-        return answers;
-      };
-      const starts = [0, 1].map((rank) => startOf(rank, ranks * count));
-      const sum = summed(starts);
-      for (const { values } of await all('all_reduce')) expect(values).toEqual(sum);
-      for (const [rank, { values }] of (await all('reduce_scatter')).entries()) {
-        const rows = parts === 1 ? [Float32Array.from(sum)] : starts;
-        const wanted = rows.flatMap((row) => [
-          ...new Float32Array(5),
-          ...row.slice(rank * count, (rank + 1) * count),
-          ...new Float32Array(27),
-        ]);
-        expect(values).toEqual(wanted);
-      }
-      const gathered = [0, 1].flatMap((rank) => [...startOf(rank, count)]);
-      for (const { values } of await all('all_gather')) expect(values).toEqual(gathered);
-      for (const { values } of await all('large')) expect(values).toEqual([0]);
-      const normOf = (values: readonly number[]) => Math.sqrt(values.reduce((sum, value) => sum + value * value, 0));
-      const sums = [0, 1].map((rank) => summed([0, 1].map((row) => startOf(rank + row, count))));
-      for (const [rank, { values }] of (await all('norm')).entries()) {
-        const [ofOne, ofRows, ...firstRow] = values!;
-        expect(Math.abs(ofOne! / normOf(gathered) - 1)).toBeLessThan(2e-7);
-        expect(Math.abs(ofRows! / normOf(sums.flat()) - 1)).toBeLessThan(2e-7);
-        expect(firstRow).toEqual(sums[rank]);
-      }
-    },
+    (_, parts, circumstances) => expectCollectives(ranks, 30_001, parts, { ...circumstances, kind: 'cuda' }),
     120_000,
   );
 

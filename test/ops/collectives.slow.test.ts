@@ -4,45 +4,16 @@ import { describe, expect, it } from 'vitest';
 import { GPT2_COMMUNICATOR } from '../../src/native/bindings.generated.ts';
 import { Communicator } from '../../src/native/communicator.ts';
 import { Device } from '../../src/native/device.ts';
-import type { RankTask } from '../support/collective-rank.ts';
-import { summed, together } from '../support/collectives.ts';
-import { startOf } from '../support/collectives-start.ts';
+import { expectCollectives, together } from '../support/collectives.ts';
 
 describe('collectives on the CPU', () => {
   // Less than the chunk of 65,536 that is sent at a time, and more, no multiple of anything.
   it.each([
     [2, 7],
     [3, 70_001],
-  ])('%i ranks add and gather %i elements in the order of ranks, to the bit', async (ranks, count) => {
-    const all = (op: RankTask['op']) =>
-      together(
-        Array.from({ length: ranks }, () => op),
-        count,
-      );
-    const starts = Array.from({ length: ranks }, (_, rank) => startOf(rank, ranks * count));
-    const sum = summed(starts);
-    for (const { values } of await all('all_reduce')) expect(values).toEqual(sum);
-    for (const [rank, { values }] of (await all('reduce_scatter')).entries()) {
-      const rows = starts.flatMap((start) => [
-        ...new Float32Array(5),
-        ...start.slice(rank * count, (rank + 1) * count),
-        ...new Float32Array(27),
-      ]);
-      expect(values).toEqual(rows);
-    }
-    const parts = Array.from({ length: ranks }, (_, rank) => startOf(rank, count));
-    const gathered = parts.flatMap((part) => [...part]);
-    for (const { values } of await all('all_gather')) expect(values).toEqual(gathered);
-    const normOf = (values: readonly number[]) => Math.sqrt(values.reduce((sum, value) => sum + value * value, 0));
-    const sums = parts.map((_, rank) => summed(parts.map((_, row) => startOf(rank + row, count))));
-    for (const { values } of await all('large')) expect(values).toEqual([0]);
-    for (const [rank, { values }] of (await all('norm')).entries()) {
-      const [ofOne, ofRows, ...firstRow] = values!;
-      expect(Math.abs(ofOne! / normOf(gathered) - 1)).toBeLessThan(1e-7);
-      expect(Math.abs(ofRows! / normOf(sums.flat()) - 1)).toBeLessThan(1e-7);
-      expect(firstRow).toEqual(sums[rank]);
-    }
-  });
+  ])('%i ranks add and gather %i elements in the order of ranks, to the bit', (ranks, count) =>
+    expectCollectives(ranks, count, ranks),
+  );
 
   it('a rank that is killed is named', async () => {
     const [root, other, killed] = await together(['all_reduce', 'all_reduce', 'die'], 10);

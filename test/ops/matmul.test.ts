@@ -1,5 +1,5 @@
 // The linear layer in its three directions: against sums in double, against its own differences, at ragged sizes.
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { GPT2_ACTIVATION } from '../../src/native/bindings.generated.ts';
 import type { Tensor } from '../../src/native/tensor.ts';
 import { floats, Random } from '../../src/ops/cases/case-numbers.ts';
@@ -11,7 +11,7 @@ import {
 } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { opCases } from '../support/fixtures.ts';
-import { checkGradient, dot, expectClose, TensorBench } from '../support/tensors.ts';
+import { checkGradient, dot, expectClose, expectFormula, TensorBench } from '../support/tensors.ts';
 
 // Ones, primes, just under and over the tile edges (6, 14, 16, 32), and a K that spans several cache blocks.
 const sizes = [
@@ -44,68 +44,9 @@ function setUp(bench: TensorBench, { N, C, O }: { N: number; C: number; O: numbe
 }
 
 describeBackends('matmul', (device) => {
-  it.each(sizes)('forward, N $N C $C O $O', ({ N, C, O }) => {
-    using bench = new TensorBench(device());
-    const { in: input, weight, bias, out } = setUp(bench, { N, C, O });
-    const [x, w, b] = [floats(input), floats(weight), floats(bias)];
-    const wanted = (withBias: boolean) =>
-      Float64Array.from({ length: N * O }, (_, index) => {
-        const [n, o] = [Math.floor(index / O), index % O];
-        return dot(x.subarray(n * C, (n + 1) * C), w.subarray(o * C, (o + 1) * C)) + (withBias ? b[o]! : 0);
-      });
-    matmulForward(device(), { out, in: input, weight, bias, ...forward });
+  describe.each(['matmul_forward', 'matmul_backward_input', 'matmul_backward_weight'])('%s', (op) => {
     // A sum of C products in fp32 is off by about sqrt(C) half-ulps: 2e-6 at C = 1031.
-    expectClose('out', floats(out), wanted(true), 5e-6);
-    matmulForward(device(), { out, in: input, weight, bias: null, ...forward });
-    expectClose('out without bias', floats(out), wanted(false), 5e-6);
-    bench.checkGuards();
-  });
-
-  it.each(sizes)('backward, N $N C $C O $O', ({ N, C, O }) => {
-    using bench = new TensorBench(device());
-    const { in: input, weight, dout, din: dinput, random } = setUp(bench, { N, C, O });
-    const [x, w, d] = [floats(input), floats(weight), floats(dout)];
-    matmulBackwardInput(device(), { din: dinput, dout, weight, ...backward });
-    const dx = Float64Array.from({ length: N * C }, (_, index) => {
-      const [n, c] = [Math.floor(index / C), index % C];
-      let sum = 0;
-      for (let o = 0; o < O; o++) sum += d[n * O + o]! * w[o * C + c]!;
-      return sum;
-    });
-    expectClose('din', floats(dinput), dx, 5e-6);
-
-    const dw = Float64Array.from({ length: O * C }, (_, index) => {
-      const [o, c] = [Math.floor(index / C), index % C];
-      let sum = 0;
-      for (let n = 0; n < N; n++) sum += d[n * O + o]! * x[n * C + c]!;
-      return sum;
-    });
-    const db = Float64Array.from({ length: O }, (_, o) => {
-      let sum = 0;
-      for (let n = 0; n < N; n++) sum += d[n * O + o]!;
-      return sum;
-    });
-    const before = random.normals(O * C);
-    const beforeBias = random.normals(O);
-    const dweight = bench.tensor('dweight', [O, C], before);
-    const dbias = bench.tensor('dbias', [O], beforeBias);
-    matmulBackwardWeight(device(), { dweight, dbias, dout, in: input, accumulate: true });
-    expectClose(
-      'dweight +=',
-      floats(dweight),
-      dw.map((value, index) => value + before[index]!),
-      5e-6,
-    );
-    expectClose(
-      'dbias +=',
-      floats(dbias),
-      db.map((value, index) => value + beforeBias[index]!),
-      5e-6,
-    );
-    dweight.write(new Float32Array(O * C).fill(Number.NaN));
-    matmulBackwardWeight(device(), { dweight, dbias: null, dout, in: input, accumulate: false });
-    expectClose('dweight =', floats(dweight), dw, 5e-6);
-    bench.checkGuards();
+    it.each(sizes)('N $N C $C O $O', (size) => expectFormula(device(), op, size, 5e-6));
   });
 
   it.each(opCases('matmul'))('equals PyTorch, and backward its own differences: $name', ({ get, has, sizes }) => {

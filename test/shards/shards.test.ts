@@ -17,10 +17,9 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Gpt2Error } from '../../src/base/errors.ts';
-import { finewebVersions } from '../../src/data/datasets/fineweb.ts';
-import { datasetNames } from '../../src/data/datasets/prepare.ts';
-import { tinystories } from '../../src/data/datasets/tinystories.ts';
-import { findShards, preproOf, readDataset } from '../../src/data/shards/find-shards.ts';
+import { preproOf } from '../../src/data/datasets/datasets.ts';
+import { findShards } from '../../src/data/datasets/find-shards.ts';
+import { readDataset } from '../../src/data/shards/dataset-file.ts';
 import { type Question, readQuestions, writeQuestions } from '../../src/data/shards/multiple-choice.ts';
 import { openShard, writeShard } from '../../src/data/shards/shard.ts';
 import { workplace } from '../support/cli.ts';
@@ -185,11 +184,17 @@ describe('findShards', () => {
   });
 
   it('names the command that makes a folder of ours', () => {
-    const outs = [...datasetNames.map((name) => `data/${name}`), tinystories.out];
-    const versions = Object.entries(finewebVersions).map(([name, { out }]) => [out, `-- fineweb --version ${name}`]);
-    const characters = ['data/tinyshakespeare-char', 'tinyshakespeare -- --tokenizer char'];
-    const commands = [...outs.map((out) => [out, out.slice('data/'.length)]), ...versions, characters];
-    expect(preproOf).toEqual(Object.fromEntries(commands.map(([out, words]) => [out, `npm run prepro ${words}`])));
+    expect(preproOf).toEqual({
+      'data/tinyshakespeare': 'npm run prepro tinyshakespeare',
+      'data/tinyshakespeare-bytes': 'npm run prepro tinyshakespeare -- --tokenizer bytes',
+      'data/tinyshakespeare-char': 'npm run prepro tinyshakespeare -- --tokenizer char',
+      'data/own-source': 'npm run prepro own-source',
+      'data/own-source-bytes': 'npm run prepro own-source -- --tokenizer bytes',
+      'data/own-source-char': 'npm run prepro own-source -- --tokenizer char',
+      'data/tinystories': 'npm run prepro tinystories',
+      'data/fineweb10B': 'npm run prepro fineweb -- --version 10B',
+      'data/edu_fineweb10B': 'npm run prepro fineweb -- --version edu',
+    });
   });
 
   it('dataset.json: absent is fine, damaged is not', () => {

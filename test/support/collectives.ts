@@ -2,10 +2,11 @@
 // (collective-rank.ts).
 import { type ChildProcess, fork, spawnSync } from 'node:child_process';
 import { join } from 'node:path';
-import { afterEach } from 'vitest';
+import { afterEach, expect } from 'vitest';
 import type { LibraryKind } from '../../src/native/find-library.ts';
 import { moduleLoader, programOf } from './built.ts';
 import type { RankTask } from './collective-rank.ts';
+import { startOf } from './collectives-start.ts';
 
 /** GPUs of this machine. */
 export const gpuCount =
@@ -65,5 +66,39 @@ export async function together(
 }
 
 /** Element by element, in the order of ranks. */
-export const summed = (parts: readonly Float32Array[]): number[] =>
+const summed = (parts: readonly Float32Array[]): number[] =>
   [...parts[0]!].map((first, index) => parts.slice(1).reduce((sum, part) => Math.fround(sum + part[index]!), first));
+
+const normOf = (values: readonly number[]): number => Math.sqrt(values.reduce((sum, value) => sum + value * value, 0));
+
+/** Checks every collective of ranks that have `count` elements each. @param parts sums that a rank gets apart: 1, or one a rank */
+export async function expectCollectives(ranks: number, count: number, parts: number, on: Circumstances = {}) {
+  const all = async (op: RankTask['op']) => {
+    const answers = await together(new Array(ranks).fill(op), count, on);
+    for (const { error } of answers) expect(error).toBeUndefined();
+    return answers;
+  };
+  const startsOf = (length: number) => Array.from({ length: ranks }, (_, rank) => startOf(rank, length));
+  const starts = startsOf(ranks * count);
+  const sum = summed(starts);
+  for (const { values } of await all('all_reduce')) expect(values).toEqual(sum);
+  for (const [rank, { values }] of (await all('reduce_scatter')).entries()) {
+    const rows = (parts === 1 ? [Float32Array.from(sum)] : starts).flatMap((row) => [
+      ...new Float32Array(5),
+      ...row.slice(rank * count, (rank + 1) * count),
+      ...new Float32Array(27),
+    ]);
+    expect(values).toEqual(rows);
+  }
+  const gathered = startsOf(count).flatMap((part) => [...part]);
+  for (const { values } of await all('all_gather')) expect(values).toEqual(gathered);
+  for (const { values } of await all('large')) expect(values).toEqual([0]);
+  const sums = starts.map((_, rank) => summed(starts.map((_, row) => startOf(rank + row, count))));
+  const limit = on.kind === 'cuda' ? 2e-7 : 1e-7;
+  for (const [rank, { values }] of (await all('norm')).entries()) {
+    const [ofOne, ofRows, ...firstRow] = values!;
+    expect(Math.abs(ofOne! / normOf(gathered) - 1)).toBeLessThan(limit);
+    expect(Math.abs(ofRows! / normOf(sums.flat()) - 1)).toBeLessThan(limit);
+    expect(firstRow).toEqual(sums[rank]);
+  }
+}

@@ -1,8 +1,12 @@
 // Tensors for tests, and checks of gradients.
 import { expect } from 'vitest';
+import { casesNamed } from '../../src/lab/ops.ts';
+import type { Device } from '../../src/native/device.ts';
 import type { Tensor } from '../../src/native/tensor.ts';
 import { floats, type Random, relativeError, worstError } from '../../src/ops/cases/case-numbers.ts';
 import { GuardedTensors } from '../../src/ops/cases/guarded-tensors.ts';
+import { callingsOf } from '../../src/ops/cases/op-case.ts';
+import { runCase } from '../../src/ops/cases/run-case.ts';
 import type { FixtureTensor } from './fixtures.ts';
 
 /** Guarded tensors, with the checks of a test. */
@@ -22,12 +26,34 @@ export class TensorBench extends GuardedTensors {
   }
 }
 
-/** Both measures under `limit`, with the figures in the message. */
-export function expectClose(name: string, a: ArrayLike<number>, b: ArrayLike<number>, limit = 1e-4): void {
+/** The norm of the errors under `limit` and the worst under `most`, with the figures in the message. */
+export function expectClose(
+  name: string,
+  a: ArrayLike<number>,
+  b: ArrayLike<number>,
+  limit = 1e-4,
+  most = limit,
+): void {
   expect(a.length, `${name}: count`).toBe(b.length);
   const relative = relativeError(a, b);
   const worst = worstError(a, b);
-  expect(relative < limit && worst < limit, `${name}: relative ${relative}, worst ${worst}, limit ${limit}`).toBe(true);
+  expect(relative < limit && worst < most, `${name}: relative ${relative}, worst ${worst}, limit ${limit}`).toBe(true);
+}
+
+/** An op equals its formula at sizes that its cases lack, in every way to call it, within their bounds and closer ones. */
+export async function expectFormula(
+  device: Device,
+  op: string,
+  sizes: Readonly<Record<string, number>>,
+  ...limits: [limit?: number, most?: number]
+): Promise<void> {
+  const cases = casesNamed(op);
+  for (const calling of callingsOf(cases)) {
+    for (const { name, values, wanted, isWithin } of await runCase(device, cases, sizes, calling)) {
+      expect(isWithin, name).toBe(true);
+      if (limits.length > 0) expectClose(name, values, wanted, ...limits);
+    }
+  }
 }
 
 /** Sum of a * b in double. */

@@ -8,7 +8,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { chooseTokenizer } from '../../src/data/choose-tokenizer.ts';
 import { prepareDataset } from '../../src/data/datasets/prepare.ts';
 import { placeAfter, textStart } from '../../src/data/datasets/text/line-and-column.ts';
-import { readDataset, readDatasetTokenizer } from '../../src/data/shards/find-shards.ts';
+import { readDataset, readDatasetTokenizer } from '../../src/data/shards/dataset-file.ts';
 import { addCharacters, createCharacterTokenizer } from '../../src/tokenizer/character-tokenizer.ts';
 import { huggingFaceTokenizer } from '../../src/tokenizer/huggingface-tokenizer.ts';
 import { decode, encode, promptIds, type Tokenizer } from '../../src/tokenizer/tokenizer.ts';

@@ -5,7 +5,7 @@ import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it, vi } from 'vitest';
-import { readDatasetTokenizer } from '../../src/data/shards/find-shards.ts';
+import { readDatasetTokenizer } from '../../src/data/shards/dataset-file.ts';
 import { tokenizerFiles } from '../../src/tokenizer/gpt2-files.ts';
 import { huggingFaceTokenizer } from '../../src/tokenizer/huggingface-tokenizer.ts';
 import {

@@ -2,7 +2,7 @@
 // fewer batches than --val-steps: each batch runs once and is weighted in the mean.
 import { beforeAll, describe, expect, it } from 'vitest';
 import { openLoader } from '../../src/data/batches/loader.ts';
-import { findShards } from '../../src/data/shards/find-shards.ts';
+import { findShards } from '../../src/data/datasets/find-shards.ts';
 import { meanLoss } from '../../src/inference/evaluate/mean-loss.ts';
 import { Device } from '../../src/native/device.ts';
 import type { TrainOptions } from '../../src/options/table.ts';

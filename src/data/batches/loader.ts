@@ -4,7 +4,7 @@ import { dirname } from 'node:path';
 import { checkGiven } from '../../base/checks/given.ts';
 import { whole } from '../../base/checks/number.ts';
 import { gpt2Error, words } from '../../base/errors.ts';
-import { checkListed, type Dataset, readDataset } from '../shards/find-shards.ts';
+import { checkListed, type Dataset, readDataset } from '../shards/dataset-file.ts';
 import { openShard, type Shard } from '../shards/shard.ts';
 import { type Order, type OrderName, orderNames, orderOf, type Position, startPosition } from './order.ts';
 

@@ -1,5 +1,9 @@
-// Declares the interface of a data set: the source of its documents, and its part for validation. Each data set has one file in
-// this folder; prepare.ts makes the shards of any data set.
+// Declares the two interfaces of data sets. A DatasetSource fits in memory: prepare.ts makes its shards. A Corpus does not: it makes
+// its shards in files, by a command of its own. Each data set has one file in this folder, and datasets.ts lists them.
+import { join } from 'node:path';
+import type { NumberType } from '../../base/checks/number.ts';
+import type { Prepared } from '../standing.ts';
+import type { TextOptions } from './text/prepare-text.ts';
 
 export interface SourceOptions {
   /** The source file, instead of a local or downloaded one. */
@@ -16,8 +20,43 @@ export interface DatasetSource {
   readonly prefix: string;
   /** The possible sources without --from. A data set in the folder with another source is one of another text. */
   readonly sources: readonly string[];
+  /** The source in the folder GPT2_DATASETS. */
+  readonly local?: string;
+  /** The source comes with the package and may change: --from is refused, and prepro makes the shards anew each time. */
+  readonly isOfPackage?: true;
   /** The documents, in order, and their source. */
   documents(options: SourceOptions): Promise<{ source: string; documents: readonly string[] }>;
   /** The part for validation: tokens from the start, or a share of the documents from the end. */
   readonly validation: { readonly firstTokens: number } | { readonly lastDocumentsShare: number };
 }
+
+export interface Corpus {
+  readonly name: string;
+  readonly description: string;
+  /** The paragraphs of --help about the source. */
+  readonly about: string;
+  readonly examples: string;
+  /** The default folders of --out, each with the flags that choose it. */
+  readonly folders: Readonly<Record<string, string>>;
+  /** The files in the folder GPT2_DATASETS. */
+  readonly local?: string;
+  /** The default of --shard-tokens. */
+  readonly shardTokens: number;
+  /** Flags in addition to those of CorpusOptions. A flag without a type takes text. */
+  readonly flags?: readonly { usage: string; help: string; type?: NumberType; default?: string }[];
+  /** @throws as prepareText and download */
+  prepare(options: CorpusOptions): Promise<Prepared>;
+}
+
+export type CorpusOptions = Omit<TextOptions, 'out' | 'format' | 'division'> & {
+  /** Files or folders to read instead of downloading. */
+  readonly from?: readonly string[];
+  /** Default: the folder that the flags choose. */
+  readonly out?: string;
+  readonly shardTokens: number;
+  readonly validation?: number;
+};
+
+/** A path in the folder GPT2_DATASETS; undefined if the variable is not set. */
+export const inDatasets = (path: string): string | undefined =>
+  process.env.GPT2_DATASETS && join(process.env.GPT2_DATASETS, path);

@@ -2,20 +2,21 @@
 // validation. They are encoded from Parquet files or JSON lines, or downloaded as shards that llm.c's script made.
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { whole } from '../../base/checks/number.ts';
 import { gpt2Error, usageError } from '../../base/errors.ts';
 import { checkedJson } from '../../base/files/checked-json.ts';
 import { gpt2 } from '../../tokenizer/tokenizer.ts';
-import { type Dataset, datasetFile, type Role, tokenizerRecord } from '../shards/find-shards.ts';
+import { type Dataset, datasetFile, type Role, tokenizerRecord } from '../shards/dataset-file.ts';
 import { openShard, writeDurably } from '../shards/shard.ts';
 import { type Prepared, standingIn, standsInTheWay } from '../standing.ts';
+import type { Corpus, CorpusOptions } from './dataset.ts';
 import { download, huggingFace } from './download.ts';
 import { findInputs } from './text/inputs.ts';
 import { prepareText } from './text/prepare-text.ts';
 import { WorkFolder } from './text/work-folder.ts';
-import type { CorpusOptions } from './tinystories.ts';
 
 /** The versions. `repository` has the encoded shards; `shards` is the number of shards that hold ten billion training tokens. */
-export const finewebVersions = {
+const versions = {
   '10B': {
     prefix: 'fineweb',
     out: join('data', 'fineweb10B'),
@@ -32,38 +33,58 @@ export const finewebVersions = {
   },
 };
 
-type Version = (typeof finewebVersions)['10B'];
+type Version = (typeof versions)['10B'];
 
-/** @throws UsageError for an unknown version */
-export function finewebVersion(name: string): Version {
-  if (Object.hasOwn(finewebVersions, name)) return finewebVersions[name as keyof typeof finewebVersions];
-  throw usageError`--version takes one of ${Object.keys(finewebVersions).join(', ')}, not ${JSON.stringify(name)}`;
-}
-
-export interface FinewebOptions extends CorpusOptions {
+interface Options extends CorpusOptions {
   readonly version: string;
-  /** The column or JSON field of the text. */
   readonly field?: string;
-  /** The number of training shards to download. */
   readonly shards?: number;
 }
 
-/** @throws as prepareText and download */
-export async function prepareFineweb(options: FinewebOptions): Promise<Prepared> {
-  const { from, version: name, shards: _, field = 'text', shardTokens, validation = 'first shard', ...rest } = options;
-  const version = finewebVersion(name);
-  if (!from) return downloadShards(version, options);
-  const inputs = findInputs(from, { include: ['*.parquet', '*.jsonl', '*.jsonl.gz', '*.json.gz'] });
-  return prepareText(inputs, {
-    ...rest,
-    format: { kind: 'jsonl', field },
-    division: { prefix: version.prefix, shardTokens, validation },
-  });
-}
+export const fineweb = {
+  name: 'fineweb',
+  description: 'FineWeb and FineWeb-Edu, in shards of 100 million tokens',
+  about: `Versions:
+${Object.entries(versions)
+  .map(([name, { description }]) => `  ${name.padEnd(5)} ${description}`)
+  .join('\n')}
+
+With --from, shards are made of files, in their order: .parquet as published, in row groups of up to 64 MiB of text (as
+HuggingFaceFW/fineweb, sample/10BT/000_00000.parquet), .jsonl or .jsonl.gz. Shard 000000 is validation and the others are
+for training, as in llm.c; with --val-fraction the content decides.
+Without --from, shards made with llm.c's script are downloaded, 200 MB each.`,
+  examples: `
+  npm run prepro -- fineweb --version 10B --shards 10
+  npm run prepro -- fineweb --version edu --from fineweb-edu/            a folder of .parquet or .jsonl`,
+  folders: Object.fromEntries(Object.entries(versions).map(([name, { out }]) => [out, `--version ${name}`])),
+  shardTokens: 100_000_000,
+  flags: [
+    { usage: '--version <NAME>', help: Object.keys(versions).join(', '), default: '10B' },
+    { usage: '--field <NAME>', help: 'column or JSON field of the text', default: 'text' },
+    { usage: '--shards <N>', help: 'training shards to download (default: 10 billion tokens)', type: whole(1, 1100) },
+  ],
+  async prepare({ from, version: name, shards, field = 'text', shardTokens, validation, ...rest }: Options) {
+    if (!Object.hasOwn(versions, name))
+      throw usageError`--version takes one of ${Object.keys(versions).join(', ')}, not ${JSON.stringify(name)}`;
+    const version = versions[name as keyof typeof versions];
+    const options = { ...rest, out: rest.out ?? version.out };
+    if (!from) return downloadShards(version, { shards, ...options });
+    const inputs = findInputs(from, { include: ['*.parquet', '*.jsonl', '*.jsonl.gz', '*.json.gz'] });
+    return prepareText(inputs, {
+      ...options,
+      format: { kind: 'jsonl', field },
+      division: { prefix: version.prefix, shardTokens, validation: validation ?? 'first shard' },
+    });
+  },
+} satisfies Corpus;
 
 const sourceOf = ({ repository, description }: Version): string => `${repository} on Hugging Face: ${description}`;
 
-async function downloadShards(version: Version, options: FinewebOptions): Promise<Prepared> {
+type Download = Pick<Options, 'shards' | 'tokenizer' | 'overwrite' | 'onProgress' | 'notice'> & {
+  readonly out: string;
+};
+
+async function downloadShards(version: Version, options: Download): Promise<Prepared> {
   const { out, shards: count = version.shards, tokenizer = gpt2.name, overwrite } = options;
   if (tokenizer !== gpt2.name)
     throw usageError`--tokenizer ${tokenizer} needs the text, and the published shards have GPT-2's tokens: give the text with --from`;
@@ -91,7 +112,7 @@ async function downloadShards(version: Version, options: FinewebOptions): Promis
 
 async function fetchShards(
   wanted: readonly { file: string; role: Role }[],
-  { version, known, options }: { version: Version; known: Dataset | undefined; options: FinewebOptions },
+  { version, known, options }: { version: Version; known: Dataset | undefined; options: Download },
 ): Promise<Prepared> {
   const { out } = options;
   let present = known !== undefined;

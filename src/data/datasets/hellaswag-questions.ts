@@ -8,6 +8,7 @@ import { makeFolder } from '../../base/files/make-folder.ts';
 import { encode } from '../../tokenizer/tokenizer.ts';
 import { type Question, writeQuestions } from '../shards/multiple-choice.ts';
 import { writingTo } from '../standing.ts';
+import { inDatasets } from './dataset.ts';
 
 const url = 'https://raw.githubusercontent.com/rowanz/hellaswag/master/data/hellaswag_val.jsonl';
 
@@ -36,8 +37,7 @@ export function prepareHellaswag({ from, out }: { from?: string; out?: string } 
 }
 
 function findSource(): string {
-  const folder = process.env.GPT2_DATASETS;
-  const local = folder && join(folder, 'hellaswag', 'hellaswag_val.jsonl');
+  const local = inDatasets(join('hellaswag', 'hellaswag_val.jsonl'));
   if (local && existsSync(local)) return local;
   throw gpt2Error`GPT2_DATASETS has no hellaswag/hellaswag_val.jsonl: download ${url} and name the file with --from`;
 }

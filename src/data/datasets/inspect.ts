@@ -3,7 +3,7 @@ import { dirname } from 'node:path';
 import { gpt2Error } from '../../base/errors.ts';
 import { StreamDecoder, type Tokenizer } from '../../tokenizer/tokenizer.ts';
 import { tokenizerNames } from '../choose-tokenizer.ts';
-import { readDataset, readDatasetTokenizer } from '../shards/find-shards.ts';
+import { readDataset, readDatasetTokenizer } from '../shards/dataset-file.ts';
 import { openShard } from '../shards/shard.ts';
 
 /**

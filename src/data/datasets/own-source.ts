@@ -14,6 +14,7 @@ export const ownSource: DatasetSource = {
   description: "gpt2.ts's own source files; needs no network",
   prefix: 'own_source',
   sources: [source],
+  isOfPackage: true,
   validation: { lastDocumentsShare: 0.1 },
   async documents() {
     const folders = places.map((place) => join(packageRoot, place)).filter((path) => existsSync(path));

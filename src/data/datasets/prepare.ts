@@ -12,16 +12,12 @@ import { encode, gpt2, type Tokenizer } from '../../tokenizer/tokenizer.ts';
 import { tokenizerFile } from '../../tokenizer/tokenizer-file.ts';
 import { TokenList } from '../../tokenizer/tokens.ts';
 import { chooseTokenizer, type LossOptions, refuseLoss, tokenizerOfCharacters } from '../choose-tokenizer.ts';
-import { type Dataset, datasetFile, type Role, tokenizerRecord } from '../shards/find-shards.ts';
+import { type Dataset, datasetFile, type Role, tokenizerRecord } from '../shards/dataset-file.ts';
 import { writeDurably, writeShard } from '../shards/shard.ts';
 import { isWhole, type Prepared, refuseForeignTokenizer, standingIn, standsInTheWay, writingTo } from '../standing.ts';
 import type { DatasetSource } from './dataset.ts';
-import { ownSource } from './own-source.ts';
+import { datasetNames, datasets, defaultFolder } from './datasets.ts';
 import { placeAfter, textStart } from './text/line-and-column.ts';
-import { tinyshakespeare } from './tinyshakespeare.ts';
-
-export const datasets: readonly DatasetSource[] = [tinyshakespeare, ownSource];
-export const datasetNames: readonly string[] = datasets.map(({ name }) => name);
 
 export interface PrepareOptions extends LossOptions {
   /** The source file, if the data set allows another than its default. */
@@ -46,12 +42,11 @@ export async function prepareDataset(name: string, options: PrepareOptions = {})
   const { from, tokenizer: asked = gpt2.name, overwrite, notice = () => {} } = options;
   const set = datasets.find((candidate) => candidate.name === name);
   if (!set) throw usageError`there is no data set "${name}": name one of ${datasetNames.join(', ')}`;
-  if (from && set === ownSource) {
-    throw usageError`own-source takes no --from: leave it out, its files come with the package`;
+  if (from && set.isOfPackage) {
+    throw usageError`${name} takes no --from: leave it out, its files come with the package`;
   }
   const chosen = chooseTokenizer(asked);
-  const tokenizerName = chosen?.name ?? characterTokenizerName;
-  const folder = options.out ?? join('data', tokenizerName === gpt2.name ? set.name : `${set.name}-${tokenizerName}`);
+  const folder = options.out ?? defaultFolder(name, chosen?.name ?? characterTokenizerName);
 
   const { dataset: before, replaced } = standingIn(folder, set.prefix);
   const isOther =
@@ -60,8 +55,8 @@ export async function prepareDataset(name: string, options: PrepareOptions = {})
     const other = hasTokenizer(before, chosen) ? '' : ` with the tokenizer ${before.tokenizer}`;
     throw standsInTheWay(folder, `a data set of ${before.source}${other}`);
   }
-  // A text of --from may have changed, and own-source follows the package's files: both are always made again.
-  const mayStay = before !== undefined && !isOther && !from && set !== ownSource;
+  // A text of --from may have changed, as may the package's files: both are always made again.
+  const mayStay = before !== undefined && !isOther && !from && !set.isOfPackage;
   if (mayStay && isWhole(folder, before)) return { folder, present: true, dataset: before };
 
   const { source, documents } = await set.documents({ from, notice, folder });

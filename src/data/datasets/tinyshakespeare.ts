@@ -3,19 +3,21 @@ import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { explained, gpt2Error, words } from '../../base/errors.ts';
-import type { DatasetSource, SourceOptions } from './dataset.ts';
+import { type DatasetSource, inDatasets, type SourceOptions } from './dataset.ts';
 import { download } from './download.ts';
 
 const url = 'https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt';
 const sha256 = '86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed';
 const advice = words`give the file with --from FILE, or its folder in GPT2_DATASETS, or use \`prepro own-source\`, which needs no network`;
-const localSource = 'tinyshakespeare/input.txt of GPT2_DATASETS';
+const local = 'tinyshakespeare/input.txt';
+const localSource = `${local} of GPT2_DATASETS`;
 
 export const tinyshakespeare: DatasetSource = {
   name: 'tinyshakespeare',
   description: '1.1 MB of Shakespeare, 338,028 tokens; the set of the recorded curves',
   prefix: 'tiny_shakespeare',
   sources: [localSource, url],
+  local,
   validation: { firstTokens: 32_768 },
   async documents(options) {
     const { text, source } = await findText(options);
@@ -26,12 +28,11 @@ export const tinyshakespeare: DatasetSource = {
 
 /** The text: of --from, else of the folder GPT2_DATASETS, else downloaded. */
 async function findText({ from, folder, notice }: SourceOptions): Promise<{ text: string; source: string }> {
-  const local = process.env.GPT2_DATASETS && join(process.env.GPT2_DATASETS, 'tinyshakespeare', 'input.txt');
-  const isLocal = local && existsSync(local);
+  const known = inDatasets(local);
   const [path, source] = from
     ? [from, from]
-    : isLocal
-      ? [local, localSource]
+    : known && existsSync(known)
+      ? [known, localSource]
       : [join(folder, 'download', 'input.txt'), url];
   // A person waits for this megabyte: a download that fails should fail within seconds.
   if (source === url) await download(url, path, { notice, sha256, pauseMilliseconds: 50, advice });

@@ -2,57 +2,54 @@
 // separates stories; white space at their ends is removed as in llm.c, which reads JSON files in another order.
 import { existsSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import type { Prepared } from '../standing.ts';
+import { type Corpus, type CorpusOptions, inDatasets } from './dataset.ts';
 import { download, huggingFace } from './download.ts';
 import type { FileRole, Input } from './text/format.ts';
 import { findInputs } from './text/inputs.ts';
-import { prepareText, type TextOptions } from './text/prepare-text.ts';
+import { prepareText } from './text/prepare-text.ts';
 
 const files = ['TinyStoriesV2-GPT4-train.txt', 'TinyStoriesV2-GPT4-valid.txt'];
 
+const folder = join('data', 'tinystories');
+
 /** llm.c's names, and one shard per role, as in llm.c. */
-export const tinystories = { out: join('data', 'tinystories'), prefix: 'TinyStories', shardTokens: 2 ** 31 - 1 };
-
-export type CorpusOptions = Pick<
-  TextOptions,
-  'out' | 'tokenizer' | 'workers' | 'overwrite' | 'lossy' | 'onProgress' | 'notice'
-> & {
-  /** Files or folders to read instead of downloading. */
-  readonly from?: readonly string[];
-  readonly shardTokens: number;
-  readonly validation?: number;
+export const tinystories: Corpus = {
+  name: 'tinystories',
+  description: 'TinyStories: 2.2 GB of short stories in simple words',
+  about: `Source: ${files[0]} and -valid.txt of roneneldan/TinyStories (2.2 GB), from --from, GPT2_DATASETS/tinystories
+or the network; downloads are kept in <OUT>/download. <|endoftext|> separates stories. --from also takes the published
+.parquet files. A file with train or valid in its name has that role; the content divides other files.`,
+  examples: `
+  npm run prepro tinystories
+  npm run prepro -- tinystories --from stories/`,
+  folders: { [folder]: '' },
+  local: 'tinystories/*.txt',
+  shardTokens: 2 ** 31 - 1,
+  async prepare({ from, shardTokens, validation = 0.01, out = folder, ...rest }) {
+    const options = { ...rest, out };
+    return prepareText(await findStories(from, options), {
+      ...options,
+      format: { kind: 'text', separator: '<|endoftext|>', strip: true },
+      division: { prefix: 'TinyStories', shardTokens, validation },
+    });
+  },
 };
-
-/** @throws as prepareText and download */
-export async function prepareTinystories({
-  from,
-  shardTokens,
-  validation,
-  ...options
-}: CorpusOptions): Promise<Prepared> {
-  const inputs = await findStories(from, options);
-  return prepareText(inputs, {
-    ...options,
-    format: { kind: 'text', separator: '<|endoftext|>', strip: true },
-    division: { prefix: tinystories.prefix, shardTokens, validation: validation ?? 0.01 },
-  });
-}
 
 async function findStories(
   from: readonly string[] | undefined,
-  options: Omit<CorpusOptions, 'from' | 'shardTokens'>,
+  options: Pick<CorpusOptions, 'onProgress' | 'notice'> & { readonly out: string },
 ): Promise<Input[]> {
   if (from)
     return from.flatMap((path) => findInputs([path], { include: ['*.txt', '*.txt.gz', '*.parquet'] })).map(withRole);
-  const local = process.env.GPT2_DATASETS && join(process.env.GPT2_DATASETS, 'tinystories');
+  const local = inDatasets('tinystories');
   const isLocal = local && files.every((name) => existsSync(join(local, name)));
-  const folder = isLocal ? local : join(options.out, 'download');
+  const source = isLocal ? local : join(options.out, 'download');
   if (!isLocal) {
     for (const name of files) {
-      await download(huggingFace(`datasets/roneneldan/TinyStories/resolve/main/${name}`), join(folder, name), options);
+      await download(huggingFace(`datasets/roneneldan/TinyStories/resolve/main/${name}`), join(source, name), options);
     }
   }
-  return findInputs(files.map((name) => join(folder, name))).map(withRole);
+  return findInputs(files.map((name) => join(source, name))).map(withRole);
 }
 
 /** Adds the role that a file's name contains, as the published names do; the documents of other files are divided by content. */

@@ -1,5 +1,5 @@
 // Reads, checks and writes token shards in llm.c's format: 256 int32 (magic 20240520, version 1, token count), then the tokens
-// as uint16. find-shards.ts lists the shards of a folder.
+// as uint16. datasets/find-shards.ts lists the shards of a folder.
 import { createHash } from 'node:crypto';
 import { closeSync, fstatSync, fsyncSync, openSync, renameSync, rmSync, type Stats, writeSync } from 'node:fs';
 import { dirname } from 'node:path';

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { UsageError } from '../../base/errors.ts';
 import { openLoader } from '../../data/batches/loader.ts';
-import { findShards } from '../../data/shards/find-shards.ts';
+import { findShards } from '../../data/datasets/find-shards.ts';
 import { presetConfig, presetNames } from '../../model/config.ts';
 import { openEnergyCounter } from '../../native/gpu-energy.ts';
 import { selectDevice } from '../../native/select-device.ts';

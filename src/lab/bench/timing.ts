@@ -16,25 +16,8 @@ const enoughByDefault = 1000;
  * Milliseconds that `run` takes on the device after `flush` has replaced the contents of its caches: the median of 20 runs.
  * @param flush enqueues work that takes the device longer than the host needs to enqueue `run`: otherwise the host is timed
  */
-export async function timeCold(
-  device: Device,
-  run: () => void,
-  flush: () => void,
-  enough = enoughByDefault,
-): Promise<number> {
-  const [from, to] = [device.createEvent(), device.createEvent()];
-  const times: number[] = [];
-  const begin = performance.now();
-  do {
-    flush();
-    device.record(from);
-    run();
-    device.record(to);
-    await device.reached(to);
-    times.push(device.elapsed(from, to));
-  } while (times.length < 20 && performance.now() - begin < enough);
-  return median(times);
-}
+export const timeCold = (device: Device, run: () => void, flush: () => void, enough?: number): Promise<number> =>
+  medianOf(device, run, { most: 20, enough, flush });
 
 /**
  * Milliseconds that `run` takes on the device: the median of five rounds of repeats, a round at least `least` ms. If the
@@ -44,9 +27,8 @@ export async function timeOnDevice(
   device: Device,
   run: () => void,
   least: number,
-  { records = true, enough = enoughByDefault }: { records?: boolean; enough?: number } = {},
+  { records = true, enough }: { records?: boolean; enough?: number } = {},
 ): Promise<number> {
-  const [from, to] = [device.createEvent(), device.createEvent()];
   const rounds = async (repeats: number): Promise<number> => {
     const enqueue = () => {
       for (let repeat = 0; repeat < repeats; repeat++) run();
@@ -55,17 +37,28 @@ export async function timeOnDevice(
     // The first round pays for loading kernels and the graph.
     program.run();
     await device.finished();
-    const times: number[] = [];
-    const begin = performance.now();
-    do {
-      device.record(from);
-      program.run();
-      device.record(to);
-      await device.reached(to);
-      times.push(device.elapsed(from, to) / repeats);
-    } while (times.length < 5 && performance.now() - begin < enough);
-    return median(times);
+    return (await medianOf(device, () => program.run(), { most: 5, enough })) / repeats;
   };
   const once = await rounds(1);
   return once < least ? await rounds(Math.min(1000, Math.ceil(least / Math.max(once, 1e-3)))) : once;
+}
+
+/** The median time of at most `most` runs in `enough` ms, each after a `flush`. */
+async function medianOf(
+  device: Device,
+  run: () => void,
+  { most, enough = enoughByDefault, flush }: { most: number; enough: number | undefined; flush?: () => void },
+): Promise<number> {
+  const [from, to] = [device.createEvent(), device.createEvent()];
+  const times: number[] = [];
+  const begin = performance.now();
+  do {
+    flush?.();
+    device.record(from);
+    run();
+    device.record(to);
+    await device.reached(to);
+    times.push(device.elapsed(from, to));
+  } while (times.length < most && performance.now() - begin < enough);
+  return median(times);
 }

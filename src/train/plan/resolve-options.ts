@@ -2,7 +2,8 @@
 // choose the batch, freeze. Only --batch auto opens the device, for a moment.
 import { existsSync } from 'node:fs';
 import { gpt2Error, UsageError, usageError, words } from '../../base/errors.ts';
-import { findShards, readDataset, readDatasetTokenizer } from '../../data/shards/find-shards.ts';
+import { findShards } from '../../data/datasets/find-shards.ts';
+import { readDataset, readDatasetTokenizer } from '../../data/shards/dataset-file.ts';
 import { readHellaswag } from '../../inference/evaluate/hellaswag.ts';
 import { architectureNames, architectureOf } from '../../model/architecture.ts';
 import {
@@ -29,9 +30,9 @@ import { type Place, threadsOf } from '../../ranks/place.ts';
 import { refuseUnsaved } from '../../runs/run-model.ts';
 import { type Tokenizer, tokenizerOf } from '../../tokenizer/tokenizer.ts';
 import type { FoundCheckpoint } from '../../weights/checkpoint/directory.ts';
+import { modelPaths } from '../../weights/formats/formats.ts';
 import { hubName } from '../../weights/formats/hub.ts';
 import type { FetchOptions } from '../../weights/formats/hub-cache.ts';
-import { modelPaths } from '../../weights/formats/stored-model.ts';
 import { checkpointWeights, refuseOtherTokenizer, resolveWeights, type Weights } from '../../weights/weights.ts';
 import { type BatchChoice, chooseBatch } from './plan-memory.ts';
 import { refuseRanks } from './refuse-ranks.ts';

@@ -4,7 +4,7 @@ import { gpt2Error, words } from '../../base/errors.ts';
 import { type Batch, type Loader, openLoader, planValidation } from '../../data/batches/loader.ts';
 import { startPosition } from '../../data/batches/order.ts';
 import { openSequences, type SequenceSet } from '../../data/batches/sequences.ts';
-import { readDatasetTokenizer } from '../../data/shards/find-shards.ts';
+import { readDatasetTokenizer } from '../../data/shards/dataset-file.ts';
 import { type Hellaswag, readHellaswag } from '../../inference/evaluate/hellaswag.ts';
 import { askedSteps } from '../../options/complete-options.ts';
 import { byteLengths, noByteLengths } from '../../tokenizer/tokenizer.ts';

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { basename } from 'node:path';
 import { gpt2Error, words } from '../../base/errors.ts';
-import { beginning } from '../../data/shards/find-shards.ts';
+import { beginning } from '../../data/shards/dataset-file.ts';
 import type { Shard } from '../../data/shards/shard.ts';
 import type { FoundCheckpoint } from '../../weights/checkpoint/directory.ts';
 

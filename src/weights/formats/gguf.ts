@@ -1,11 +1,12 @@
 // Writes GGUF version 3 as llama.cpp and similar programs read GPT-2: key-value pairs, names and offsets of tensors, their
 // values. Matrices have the requested type, everything else is fp32; token_embd is also the head.
+import { gpt2Error } from '../../base/errors.ts';
 import { writeDurably } from '../../data/shards/shard.ts';
 import { presetName } from '../../model/config.ts';
 import { type Parameter, parameterCount, parameterTable, realCount } from '../../model/parameters.ts';
 import { encodeWeights, type WeightType, weightTypes } from '../files/weight-types.ts';
 import { type GgufTokenizer, ggufTokenizer } from './gguf-tokenizer.ts';
-import type { StoredModel } from './stored-model.ts';
+import type { ModelFormat, StoredModel } from './stored-model.ts';
 
 const alignment = 32;
 
@@ -28,8 +29,17 @@ const names: Readonly<Record<string, string>> = {
   fcprojb: 'ffn_down.bias',
 };
 
+export const gguf: ModelFormat = {
+  description: 'a GGUF file for llama.cpp and its relatives',
+  recognises: (_, head) => head?.startsWith('GGUF') === true,
+  open(path, others) {
+    throw gpt2Error`${path} is a GGUF file, which cannot be read; name ${others}`;
+  },
+  write: writeGguf,
+};
+
 /** Writes weights, and their tokenizer if it is known. @throws Gpt2Error if the format cannot hold it, or a write fails */
-export function writeGguf(path: string, weights: StoredModel, type: WeightType): void {
+function writeGguf(path: string, weights: StoredModel, type: WeightType): void {
   const { model: config } = weights;
   const tokenizer = ggufTokenizer(config, weights.tokenizer);
   const parameters = parameterTable(config);

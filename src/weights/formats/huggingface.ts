@@ -2,9 +2,9 @@
 // of openai-community/gpt2, optionally prefixed by "transformer." and torch.compile's "_orig_mod.". Reads fp32, fp16 and bf16;
 // rejects models that this program would compute differently. folder-tokenizer.ts reads the tokenizer.
 import { existsSync, statSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { z } from 'zod';
-import { Gpt2Error } from '../../base/errors.ts';
+import { Gpt2Error, gpt2Error } from '../../base/errors.ts';
 import { readTextFile } from '../../base/files/regular-file.ts';
 import { checkConfig, type ModelConfig } from '../../model/config.ts';
 import { type Parameter, parameterTable, realCount } from '../../model/parameters.ts';
@@ -17,7 +17,7 @@ import { quote } from '../files/safetensors-header.ts';
 import { readerOf } from '../files/stored-file.ts';
 import { type WeightType, weightTypes } from '../files/weight-types.ts';
 import { fileOf, folderTokenizer, type ReadFile } from './folder-tokenizer.ts';
-import type { StoredModel } from './stored-model.ts';
+import type { ModelFormat, StoredModel } from './stored-model.ts';
 
 const configFile = 'config.json';
 const largestConfigBytes = 1 << 20;
@@ -62,7 +62,7 @@ export const adapterFile = 'adapter_config.json';
 const otherTokenizers = ['vocab.txt', 'spiece.model', 'tokenizer.model', 'sentencepiece.bpe.model'];
 
 /** Whether a folder has the format of transformers, complete or not; false for checkpoints and runs of this program. */
-export function isHuggingFaceModel(path: string): boolean {
+function isModelFolder(path: string): boolean {
   if (!statSync(path, { throwIfNoEntry: false })?.isDirectory()) return false;
   const has = (name: string) => existsSync(join(path, name));
   if (has(manifestFile) || !has(configFile)) return false;
@@ -90,8 +90,11 @@ export function readModelFolder(path: string, name = path): Pick<StoredModel, 'm
   return { model, tokenizer: readTokenizerOf(path, model, refuse) };
 }
 
-/** Opens a model. @throws Gpt2Error naming the file, field or tensor that cannot be used */
-export function openHuggingFaceModel(path: string): StoredModel {
+/** @param head undefined for a folder: a file is refused */
+function openModel(path: string, _others = '', head?: string): StoredModel {
+  if (head?.startsWith('PK'))
+    throw gpt2Error`${path} is a PyTorch file: save the model with transformers' save_pretrained, and name its folder`;
+  if (head) throw gpt2Error`${path} is a safetensors file without a configuration: name its folder, ${dirname(path)}`;
   const refuse = refusing(path);
   const { model, tokenizer } = readModelFolder(path);
   if (!existsSync(join(path, weightsFile))) {
@@ -243,18 +246,23 @@ export const tokenizerFiles = [
   'tokenizer_config.json',
   'tokenizer.json',
 ] as const;
-/** Every file that an exported folder may hold. */
-export const huggingFaceFiles = ['config.json', 'generation_config.json', ...tokenizerFiles, weightsFile] as const;
+const folderFiles = ['config.json', 'generation_config.json', ...tokenizerFiles, weightsFile] as const;
+
+export const huggingFace: ModelFormat = {
+  named: 'a Hugging Face folder, OWNER/NAME of a GPT-2 on its hub',
+  description: 'a folder for transformers: model.safetensors, config.json, tokenizer files',
+  files: folderFiles,
+  // A PyTorch file is a zip archive; a safetensors file begins with its header's length and JSON. A head may be empty.
+  recognises: (path, head) => (head === undefined ? isModelFolder(path) : /^(PK|.{4}\0{4}\{)/s.test(head)),
+  open: openModel,
+  write: writeFolder,
+};
 
 /** Writes into a temporary folder, which is renamed later. @throws the file system's error */
-export function writeHuggingFace(
-  folder: string,
-  { model, tokenizer: ofModel, read }: StoredModel,
-  type: WeightType,
-): void {
-  const write = (name: (typeof huggingFaceFiles)[number], text: string) =>
+function writeFolder(folder: string, { model, tokenizer: ofModel, read }: StoredModel, type: WeightType): void {
+  const write = (name: (typeof folderFiles)[number], text: string) =>
     writeFileSync(join(folder, name), text, { flush: true });
-  const json = (name: (typeof huggingFaceFiles)[number], value: unknown) =>
+  const json = (name: (typeof folderFiles)[number], value: unknown) =>
     write(name, `${JSON.stringify(value, null, 2)}\n`);
   const tokenizer = ofModel ?? tokenizerOf(model);
   // If they were left out, readers would use GPT-2's.

@@ -1,6 +1,5 @@
 // Reads and writes llm.c's model file: 256 int32 (magic 20240326, version, sizes), then the parameters in fp32 or bf16; one
 // tensor holds a parameter of all layers. The file includes padding rows of the vocabulary.
-import { dirname } from 'node:path';
 import { gpt2Error } from '../../base/errors.ts';
 import { fromBf16 } from '../../base/files/half-floats.ts';
 import { writeDurably } from '../../data/shards/shard.ts';
@@ -9,7 +8,7 @@ import { parameterCount, parameterTable, realCount } from '../../model/parameter
 import { elementCount } from '../../native/element-types.ts';
 import { readerOf, StoredFile } from '../files/stored-file.ts';
 import { encodeWeights } from '../files/weight-types.ts';
-import { modelPaths, type StoredModel } from './stored-model.ts';
+import type { ModelFormat, StoredModel } from './stored-model.ts';
 
 export const llmcMagic = 20240326;
 /** The header's version, by element type. */
@@ -34,11 +33,18 @@ export function llmcTensors(config: ModelConfig, rows: number): LlmcTensor[] {
   }));
 }
 
-/** Opens a file and checks its header and size. @throws Gpt2Error naming the problem and the tensor */
-export const openLlmcModel = (path: string): StoredModel => readerOf(new StoredFile(path), reader);
+export const llmc: ModelFormat = {
+  named: "llm.c's model .bin",
+  description: "llm.c's model .bin, fp32 or bf16",
+  types: ['fp32', 'bf16'],
+  assumesGpt2: "llm.c's format holds no tokenizer: its programs decode with GPT-2's",
+  recognises: (_, head = '') => head.startsWith(Buffer.from(Int32Array.of(llmcMagic).buffer).toString('latin1')),
+  open: (path, others) => readerOf(new StoredFile(path), (file) => reader(file, others)),
+  write: (path, weights, type) => writeDurably(path, partsOf(weights, type as keyof typeof llmcVersions)),
+};
 
-function reader(file: StoredFile): Omit<StoredModel, typeof Symbol.dispose> {
-  const { model, rows, elementBytes } = readHeader(file);
+function reader(file: StoredFile, others: string): Omit<StoredModel, typeof Symbol.dispose> {
+  const { model, rows, elementBytes } = readHeader(file, others);
   const starts = new Map<string, { start: number; count: number }>();
   let next = llmcHeaderBytes;
   for (const { name, layers, count } of llmcTensors(model, rows)) {
@@ -66,12 +72,11 @@ interface Header {
   readonly elementBytes: number;
 }
 
-function readHeader(file: StoredFile): Header {
+function readHeader(file: StoredFile, others: string): Header {
   const { path, bytes } = file;
   const refuse = (what: string): never => {
-    throw gpt2Error`${path} is not a model file of llm.c: ${what}; name ${modelPaths}`;
+    throw gpt2Error`${path} is not a model file of llm.c: ${what}; name ${others}`;
   };
-  refuseOtherFormat(file);
   if (bytes < llmcHeaderBytes) return refuse(`it has ${bytes} bytes, less than the header's 1024`);
   const header = new Int32Array(llmcHeaderBytes / 4);
   file.read(new Uint8Array(header.buffer), 0, `the header of ${path}`);
@@ -96,23 +101,6 @@ function readHeader(file: StoredFile): Header {
   return { model, rows: rows!, elementBytes };
 }
 
-/** Rejects other weights files that users may have. @throws Gpt2Error saying what to name instead */
-function refuseOtherFormat(file: StoredFile): void {
-  const { path, bytes } = file;
-  const head = file.read(Buffer.alloc(Math.min(bytes, 9)), 0, `the header of ${path}`);
-  const begins = (text: string) => head.toString('latin1').startsWith(text);
-  if (begins('GGUF')) {
-    throw gpt2Error`${path} is a GGUF file, which cannot be read; name ${modelPaths}`;
-  }
-  // safetensors: the length of its header, then the header's JSON.
-  if (head[8] === 0x7b && head.readUInt32LE(4) === 0) {
-    throw gpt2Error`${path} is a safetensors file without a configuration: name its folder, ${dirname(path)}`;
-  }
-  if (begins('PK')) {
-    throw gpt2Error`${path} is a PyTorch file: save the model with transformers' save_pretrained, and name its folder`;
-  }
-}
-
 /** Describes a wrong size. Products of int32 sizes are exact in double, or larger than any file. */
 function wrongSize(size: number, expected: number, tensors: readonly LlmcTensor[], elementBytes: number): string {
   if (size > expected) return `${size - expected} bytes follow its last tensor, lnfb`;
@@ -123,10 +111,6 @@ function wrongSize(size: number, expected: number, tensors: readonly LlmcTensor[
   });
   return `it has ${size} bytes of ${expected} and ends in ${torn?.name}; copy it again`;
 }
-
-/** Writes weights as llm.c reads them. @throws Gpt2Error if they cannot be read or the file cannot be written */
-export const writeLlmc = (path: string, weights: StoredModel, type: keyof typeof llmcVersions): void =>
-  writeDurably(path, partsOf(weights, type));
 
 function* partsOf({ model, read }: StoredModel, type: keyof typeof llmcVersions): Generator<Uint8Array> {
   const { context, vocabularySize, layers, heads, channels } = model;

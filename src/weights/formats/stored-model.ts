@@ -1,7 +1,8 @@
-// The interface of an open model file of another program: llmc.ts, huggingface.ts.
+// The interfaces of model formats of other programs, of which formats.ts is the table, and of an open model file.
 import type { ModelConfig } from '../../model/config.ts';
 import type { Parameter } from '../../model/parameters.ts';
 import type { Tokenizer } from '../../tokenizer/tokenizer.ts';
+import type { WeightType } from '../files/weight-types.ts';
 
 /** An open model file; only its header is in memory. */
 export interface StoredModel extends Disposable {
@@ -12,6 +13,25 @@ export interface StoredModel extends Disposable {
   read(parameter: Parameter): Float32Array;
 }
 
-/** The ways to name a trained model (weights/weights.ts), for --help and messages. */
-export const modelPaths =
-  "a run, a checkpoint, a Hugging Face folder, OWNER/NAME of a GPT-2 on its hub, or llm.c's model .bin";
+export interface ModelFormat {
+  /** The names of such a model for --model, in --help and messages; absent if `open` only refuses. */
+  readonly named?: string;
+  /** The line of --format in --help. */
+  readonly description: string;
+  /** The files that an exported folder may hold; absent if the format is one file. */
+  readonly files?: readonly string[];
+  /** The number formats that it can hold; default: all. */
+  readonly types?: readonly WeightType[];
+  /** If it holds no tokenizer: the notice about the tokenizer that readers use, GPT-2's. */
+  readonly assumesGpt2?: string;
+  /** Whether a path has this format, complete or not. @param head a file's first 9 bytes in Latin-1; undefined for a folder */
+  recognises(path: string, head: string | undefined): boolean;
+  /**
+   * Opens what `recognises` takes.
+   * @param others the names for --model, for messages
+   * @throws Gpt2Error naming the file, field or tensor that cannot be used
+   */
+  open(path: string, others: string, head: string | undefined): StoredModel;
+  /** Writes the file, or into a temporary folder that is renamed later. @throws Gpt2Error, or the file system's error */
+  write(path: string, weights: StoredModel, type: WeightType): void;
+}

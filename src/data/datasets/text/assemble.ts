@@ -3,7 +3,7 @@
 import { Gpt2Error, gpt2Error, words } from '../../../base/errors.ts';
 import { type Loss, sumOf } from '../../../tokenizer/loss.ts';
 import { type LossOptions, refuseLoss } from '../../choose-tokenizer.ts';
-import type { Role } from '../../shards/find-shards.ts';
+import type { Role } from '../../shards/dataset-file.ts';
 import { type Part, readPart } from './parts.ts';
 import { ShardSeries } from './shard-series.ts';
 

@@ -94,16 +94,15 @@ function isText(path: string): boolean {
 }
 
 function startOf(path: string, most = firstBytes): Buffer {
+  const file = readable(path, () => openSync(path, 'r'));
   try {
-    const file = openSync(path, 'r');
-    try {
-      const bytes = Buffer.alloc(most);
-      return bytes.subarray(0, readSync(file, bytes));
-    } finally {
-      closeSync(file);
-    }
-  } catch (cause) {
-    throw cannotRead(path, cause);
+    const bytes = Buffer.alloc(most);
+    return bytes.subarray(
+      0,
+      readable(path, () => readSync(file, bytes)),
+    );
+  } finally {
+    closeSync(file);
   }
 }
 
@@ -127,25 +126,22 @@ function unpackingOf(path: string): string | undefined {
   return `is ${found[0]}: unpack it with \`${found[2]} ${shellWord(path)}\``;
 }
 
-function statusOf(path: string): Stats {
+const statusOf = (path: string): Stats => readable(path, () => statSync(path));
+
+const filesIn = (folder: string): string[] =>
+  readable(folder, () => readdirSync(folder, { withFileTypes: true }))
+    .filter(({ name }) => !name.startsWith('.'))
+    .flatMap((entry) => {
+      const path = join(folder, entry.name);
+      if (entry.isDirectory()) return filesIn(path);
+      return entry.isFile() || (entry.isSymbolicLink() && statusOf(path).isFile()) ? [path] : [];
+    });
+
+function readable<R>(path: string, work: () => R): R {
   try {
-    return statSync(path);
+    return work();
   } catch (cause) {
     throw cannotRead(path, cause);
-  }
-}
-
-function filesIn(folder: string): string[] {
-  try {
-    return readdirSync(folder, { withFileTypes: true })
-      .filter(({ name }) => !name.startsWith('.'))
-      .flatMap((entry) => {
-        const path = join(folder, entry.name);
-        if (entry.isDirectory()) return filesIn(path);
-        return entry.isFile() || (entry.isSymbolicLink() && statSync(path).isFile()) ? [path] : [];
-      });
-  } catch (cause) {
-    throw cannotRead(folder, cause);
   }
 }
 

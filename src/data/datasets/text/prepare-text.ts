@@ -14,7 +14,7 @@ import { percent } from '../../../tokenizer/loss.ts';
 import { gpt2 } from '../../../tokenizer/tokenizer.ts';
 import { tokenizerFile } from '../../../tokenizer/tokenizer-file.ts';
 import { chooseTokenizer, type LossOptions, tokenizerOfCharacters } from '../../choose-tokenizer.ts';
-import { type Dataset, datasetFile, roleOfName, tokenizerRecord } from '../../shards/find-shards.ts';
+import { type Dataset, datasetFile, roleOfName, tokenizerRecord } from '../../shards/dataset-file.ts';
 import { writeDurably } from '../../shards/shard.ts';
 import {
   isWhole,

@@ -3,7 +3,7 @@ import { createHash, type Hash } from 'node:crypto';
 import { closeSync, fsyncSync, openSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { TokenList } from '../../../tokenizer/tokens.ts';
-import type { Dataset } from '../../shards/find-shards.ts';
+import type { Dataset } from '../../shards/dataset-file.ts';
 import { shardHeader } from '../../shards/shard.ts';
 
 type WrittenShard = Dataset['shards'][number];

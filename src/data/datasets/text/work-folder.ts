@@ -3,7 +3,7 @@
 import { existsSync, readdirSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { makeFolder } from '../../../base/files/make-folder.ts';
-import { unfinishedFolder } from '../../shards/find-shards.ts';
+import { unfinishedFolder } from '../../shards/dataset-file.ts';
 import { writingTo } from '../../standing.ts';
 
 /** The least bytes in all parts worth keeping: fewer are quickly made again. */

@@ -1,12 +1,10 @@
-// Reads a data-set folder: its shards by role, and dataset.json, which describes them.
+// Names and reads a data-set folder's files: the roles of its shards, and dataset.json, which describes them.
 import { createHash } from 'node:crypto';
-import { existsSync, readdirSync } from 'node:fs';
-import { basename, dirname, join, relative, resolve } from 'node:path';
+import { existsSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import { z } from 'zod';
-import { didYouMean } from '../../base/checks/nearest.ts';
-import { explained, Gpt2Error, gpt2Error, onCommandLine, orElse, shortList, words } from '../../base/errors.ts';
+import { Gpt2Error, gpt2Error } from '../../base/errors.ts';
 import { readCheckedJson } from '../../base/files/checked-json.ts';
-import { shellWord } from '../../base/wording.ts';
 import { type Loss, lostShare } from '../../tokenizer/loss.ts';
 import { type Tokenizer, tokenizerNamed } from '../../tokenizer/tokenizer.ts';
 import { readTokenizer, tokenizerFile } from '../../tokenizer/tokenizer-file.ts';
@@ -16,66 +14,12 @@ export type Role = 'train' | 'val';
 /** The words for roles in names, between non-letters: tiny_shakespeare_train.bin, fineweb_val_000001.bin. */
 const roleWord: Record<Role, RegExp> = { train: /(?<![a-z])train(?![a-z])/i, val: /(?<![a-z])val(?![a-z])/i };
 
-/** For each default folder of prepro, the command that makes it. */
-export const preproOf: Readonly<Record<string, string>> = {
-  'data/tinyshakespeare': 'npm run prepro tinyshakespeare',
-  'data/tinyshakespeare-char': 'npm run prepro tinyshakespeare -- --tokenizer char',
-  'data/own-source': 'npm run prepro own-source',
-  'data/tinystories': 'npm run prepro tinystories',
-  'data/fineweb10B': 'npm run prepro -- fineweb --version 10B',
-  'data/edu_fineweb10B': 'npm run prepro -- fineweb --version edu',
-};
-
 /** The subfolder for prepro's unfinished work. */
 export const unfinishedFolder = '.prepro';
 
 /** The roles in a file's name. */
 export const roleOfName = (name: string): Role[] =>
   (['train', 'val'] as const).filter((role) => name.endsWith('.bin') && roleWord[role].test(name));
-
-/**
- * Paths of a folder's shards of one role, sorted bytewise: .bin files with "train" or "val" in their name.
- * @throws Gpt2Error if the folder is missing or unfinished, has no such shard, or a name has both roles
- * @example const shards = findShards('data/tinyshakespeare', 'train');
- */
-export function findShards(folder: string, role: Role): string[] {
-  if (!existsSync(folder)) throw noData(folder);
-  if (existsSync(join(folder, unfinishedFolder)) && !existsSync(join(folder, datasetFile))) {
-    throw gpt2Error`${folder} is not finished: run the same prepro again, which continues`;
-  }
-  const names = explained(
-    `${folder} cannot be read as a folder of token shards`,
-    words`name another${onCommandLine(' with --data')}`,
-    () => readdirSync(folder),
-  );
-  const both = names.find((name) => roleOfName(name).length === 2);
-  if (both) throw gpt2Error`${join(folder, both)} is named both train and val; rename it`;
-  const found = names.filter((name) => roleOfName(name).includes(role));
-  if (found.length === 0) {
-    const made = join('data', basename(resolve(folder)));
-    const hasOne = entriesOf(made).some((name) => roleOfName(name).includes(role));
-    throw gpt2Error`${folder} has no ${role} shard (a .bin file with "${role}" in its name): ${hasOne ? `did you mean ${made}?` : 'run prepro to make one'}`;
-  }
-  return found.sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b))).map((name) => join(folder, name));
-}
-
-function noData(folder: string): Gpt2Error {
-  const make = preproOf[relative('', folder)];
-  if (make)
-    return gpt2Error`there is no data in ${folder}: run \`${make}\`, or name another folder${onCommandLine(' with --data')}`;
-  const places = new Set([join(folder, '..'), 'data']);
-  const sets = [...places]
-    .flatMap((place) => entriesOf(place).map((name) => join(place, name)))
-    .filter((path) => entriesOf(path).some((name) => roleOfName(name).length > 0));
-  const name =
-    sets.length === 0
-      ? words`name another${onCommandLine(' with --data')}`
-      : words`name another${onCommandLine(' with --data')}, such as ${shortList(sets)}`;
-  const ownText = words`make it: \`npm run prepro -- text FILE --out ${shellWord(folder)}\``;
-  return gpt2Error`${folder} does not exist; ${didYouMean(basename(folder), new Map(sets.map((path) => [basename(path), path])), `${name}, or ${ownText}`)}`;
-}
-
-const entriesOf = (path: string): string[] => orElse([], () => readdirSync(path));
 
 const shardSchema = z.object({
   file: z.string(),

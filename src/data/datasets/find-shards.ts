@@ -1,0 +1,52 @@
+// Finds the shards of a data-set folder. If the folder is missing, the error names the command that makes it.
+import { existsSync, readdirSync } from 'node:fs';
+import { basename, join, relative, resolve } from 'node:path';
+import { didYouMean } from '../../base/checks/nearest.ts';
+import { explained, type Gpt2Error, gpt2Error, onCommandLine, orElse, shortList, words } from '../../base/errors.ts';
+import { shellWord } from '../../base/wording.ts';
+import { datasetFile, type Role, roleOfName, unfinishedFolder } from '../shards/dataset-file.ts';
+import { preproOf } from './datasets.ts';
+
+/**
+ * Paths of a folder's shards of one role, sorted bytewise: .bin files with "train" or "val" in their name.
+ * @throws Gpt2Error if the folder is missing or unfinished, has no such shard, or a name has both roles
+ * @example const shards = findShards('data/tinyshakespeare', 'train');
+ */
+export function findShards(folder: string, role: Role): string[] {
+  if (!existsSync(folder)) throw noData(folder);
+  if (existsSync(join(folder, unfinishedFolder)) && !existsSync(join(folder, datasetFile))) {
+    throw gpt2Error`${folder} is not finished: run the same prepro again, which continues`;
+  }
+  const names = explained(
+    `${folder} cannot be read as a folder of token shards`,
+    words`name another${onCommandLine(' with --data')}`,
+    () => readdirSync(folder),
+  );
+  const both = names.find((name) => roleOfName(name).length === 2);
+  if (both) throw gpt2Error`${join(folder, both)} is named both train and val; rename it`;
+  const found = names.filter((name) => roleOfName(name).includes(role));
+  if (found.length === 0) {
+    const made = join('data', basename(resolve(folder)));
+    const hasOne = entriesOf(made).some((name) => roleOfName(name).includes(role));
+    throw gpt2Error`${folder} has no ${role} shard (a .bin file with "${role}" in its name): ${hasOne ? `did you mean ${made}?` : 'run prepro to make one'}`;
+  }
+  return found.sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b))).map((name) => join(folder, name));
+}
+
+function noData(folder: string): Gpt2Error {
+  const make = preproOf[relative('', folder)];
+  if (make)
+    return gpt2Error`there is no data in ${folder}: run \`${make}\`, or name another folder${onCommandLine(' with --data')}`;
+  const places = new Set([join(folder, '..'), 'data']);
+  const sets = [...places]
+    .flatMap((place) => entriesOf(place).map((name) => join(place, name)))
+    .filter((path) => entriesOf(path).some((name) => roleOfName(name).length > 0));
+  const name =
+    sets.length === 0
+      ? words`name another${onCommandLine(' with --data')}`
+      : words`name another${onCommandLine(' with --data')}, such as ${shortList(sets)}`;
+  const ownText = words`make it: \`npm run prepro -- text FILE --out ${shellWord(folder)}\``;
+  return gpt2Error`${folder} does not exist; ${didYouMean(basename(folder), new Map(sets.map((path) => [basename(path), path])), `${name}, or ${ownText}`)}`;
+}
+
+const entriesOf = (path: string): string[] => orElse([], () => readdirSync(path));
