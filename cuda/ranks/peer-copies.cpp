@@ -93,10 +93,10 @@ int Peers::enqueue(gpt2_context &context, cudaStream_t stream, const char *funct
   return is_group_ ? GPT2_OK : run(context, stream, function);
 }
 
-// A signal is a word that another rank sets and that the word's owner clears. Between two signals of one kind every
-// rank gives one of the other kind, so no word is set again before it was cleared. A word is sent after the copies that
-// precede it, but a GPU may reorder incoming remote writes. The wait flushes these writes if the GPU supports that;
-// otherwise NVLink keeps their order (choose_ordering).
+// A signal is a word that another rank sets and the word's owner clears. kReady and kDone alternate, and a rank clears
+// its words of one kind before it sends the other kind, so no word is set again before it is cleared. A word is sent
+// after the copies that precede it, but a GPU may reorder incoming remote writes. The wait flushes these writes if the
+// GPU supports that; otherwise NVLink keeps their order (choose_ordering).
 int Peers::meet(gpt2_context &context, cudaStream_t stream, Sign sign, const char *function) {
   std::vector<CUstreamBatchMemOpParams> operations;
   const auto word = [&](char *flags, int rank) {

@@ -1,8 +1,8 @@
 // Attention backward on Hopper, head size 128: the kernel that owns queries and computes D, dq, and statistics for the
 // other kernel.
 //
-// Two stages of k and of v are 128 KB, so only three strips of q and dout fit, where a tile has two (one per
-// warpgroup). They form a ring: the first strip of the next tile is loaded while both strips of a tile are in use.
+// Two stages of k and of v are 128 KB, which leaves room for three strips of q and dout. A tile has two strips, one for
+// each warpgroup; the third place of this ring takes the first strip of the next tile while both strips are in use.
 // Blocks of keys go from the diagonal down to key 0.
 #pragma once
 

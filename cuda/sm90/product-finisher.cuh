@@ -141,7 +141,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
     }
   }
 
-  // Loads the per-row values of a tile and its first bias, before a wait that hides the latency.
+  // Loads the values of a tile's rows and the bias of slice 0, before a wait that hides the latency.
   __device__ __forceinline__ void prepare() {
     if constexpr (is_fp8<Element>) {
 #pragma unroll
@@ -171,7 +171,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
         leaves_out = leaves_out || (target[half] >= n0 && target[half] < n0 + interleaved_tile_n);
         row_sum[half] = 0;
       }
-      // This is rare, so most tiles need no check of columns.
+      // Few tiles contain a target or padding columns; the others need no check of each column.
       leaves_out = __any_sync(0xffffffffu, leaves_out) || n0 + interleaved_tile_n > outputs.columns;
     }
     load_bias(0);

@@ -10,13 +10,13 @@
 namespace gpt2 {
 namespace sm90 {
 
-// 1600 columns are 6.25 wide tiles or 7.7 narrow ones: with 8192 rows, four rounds on 66 clusters either way.
+// With 8192 x 1600, 7 wide or 8 narrow tiles a row both take four rounds on 66 clusters; narrow rounds are shorter.
 constexpr int plain_tile_n = 256, narrow_plain_tile_n = 208;
 
-// E is `bias` (without a bias: the unchanged result), `residual`, `scaled` or `gradient` (parts in fp32).
+// E is `bias` (only with a NULL bias), `residual`, `scaled` or `gradient` (partial sums of a split k in fp32).
 template <Epilogue E>
 constexpr int plain_buffers = E == Epilogue::gradient ? 0 : 2;
-// A gradient has no buffers; its staging holds ones for the sums of a.
+// With `gradient`, the staging memory holds ones in place of buffers: a times these ones sums a over k.
 template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, int TILE_N = plain_tile_n, bool WEIGHS = false>
 using PlainRing = ProductRing<A_K_MAJOR, B_K_MAJOR, TILE_N,
                               E == Epilogue::gradient ? eight_lines : 8 * plain_buffers<E> * buffer_bytes, bf16,

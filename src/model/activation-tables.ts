@@ -98,7 +98,7 @@ function layerTable(device: Device, config: ModelConfig, { B, T, purpose, recomp
       /** The MLP's weights, which forward quantises for backward too. */
       fcTransposed: recomputed(ofWeight(fp8(C, 4 * C))),
       fcFactors: recomputed(ofWeight(factors)),
-      // 'block' does not compute the MLP's last matmul again, and must take the least memory.
+      // With 'block' these would be kept for every layer, as fcproj is not recomputed; backward quantises it again.
       ...only(recompute !== 'block', { fcprojTransposed: ofWeight(fp8(4 * C, C)), fcprojFactors: ofWeight(factors) }),
     }),
     /** The residual stream after the layer. */

@@ -57,8 +57,8 @@ type ContextArguments<K extends ContextFunction> = Omit<Parameters<Bindings[K]>[
 export type RealType = ElementType & ('fp32' | 'bf16');
 
 /**
- * The types of weights, activations and their gradients (`elementType`), and of matrix gradients: sums over micro-batches would lose
- * too much precision in bf16.
+ * `elementType`: of weights, activations and their gradients. `gradientType`: of matrix gradients, fp32 if they
+ * accumulate, because sums over micro-batches would lose too much precision in bf16.
  */
 export function elementTypesOf({ kind, dtype = 'fp32', accumulates = false }: DeviceOptions) {
   const isBf16 = dtype === 'bf16' || (dtype === 'fp8' && kind === 'cuda');

@@ -6,7 +6,7 @@ import { lastErrno, loadShared } from './koffi.ts';
 const exclusiveNow = 2 | 4;
 
 /**
- * Locks an open file for this process alone, until it is closed here or the process ends.
+ * Locks an open file against other processes, until this process closes the file or ends.
  * @returns false if another process has locked the file; true also where files cannot be locked
  */
 export function lockFile(file: number): boolean {

@@ -1,4 +1,4 @@
-// Temporary folders that end with their process: the folder of a killed process is removed when the next folder is made.
+// Temporary folders, removed by `using`, or after a kill when the next folder for the same purpose is made.
 import { lstatSync, mkdtempSync, readdirSync, readlinkSync, rmSync } from 'node:fs';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';

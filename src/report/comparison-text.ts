@@ -35,7 +35,7 @@ export function comparisonTable(compared: Compared, tolerance?: number): Table {
   };
 }
 
-/** Notes under the table: how runs ended, other options before a resume, the last common validation, differing configurations, the verdict if inside the limits. */
+/** Notes under the table: ends of runs, the last common validation, differences, the verdict unless in `outside`. */
 function comparisonNotes({ run, baseline, comparison }: Compared, tolerance?: number): string[] {
   const { finalValidation, series, inside } = comparison;
   const runs = [run, ...(isRun(baseline) ? [baseline] : [])];

@@ -59,7 +59,7 @@ export class LoggedRun {
     return this.latest?.event === 'done';
   }
 
-  /** Number of updates done. */
+  /** Number of steps done, skipped updates included. */
   get step(): number {
     return (this.series.train.steps.at(-1) ?? -1) + 1;
   }

@@ -142,7 +142,7 @@ function titleOf(runs: readonly Plotted[], baselines: readonly Plotted[], arePee
   return runs.length > 1 && !arePeers ? `${names(runs.slice(1))} vs ${runs[0]!.name}` : names(runs);
 }
 
-/** The sources of the numbers, one line each: program, precision, hardware. */
+/** The sources of the numbers, a line for runs and a line for references: programs, precisions, hardware. */
 function sourceLines(runs: readonly Plotted[], baselines: readonly Plotted[]): string[] {
   const ours = [...runs, ...baselines].flatMap((one) => {
     const start = lastEvent(one, 'run');

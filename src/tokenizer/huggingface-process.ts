@@ -58,7 +58,7 @@ function write(answer: Answer): void {
   for (let done = 0; done < bytes.length; ) done += writeSync(3, bytes, done);
 }
 
-/** Whether a decoder adds the same characters for a token, white space apart, whatever tokens are next to it. */
+/** Whether a decoder's text for a token, white space apart, does not depend on the tokens next to it. */
 function isPiecewise({ type, decoders = [], pattern, content }: DecoderRecord): boolean {
   if (type === 'Sequence') return decoders.every(isPiecewise);
   if (type === 'Replace') return pattern?.String?.length === 1;

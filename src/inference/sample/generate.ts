@@ -120,7 +120,7 @@ export async function* generate(cache: KeyValueCache, options: GenerateOptions):
   }
 }
 
-/** Runs steps until a text's window is full or all texts have ended. */
+/** Runs steps until a text's window is full, a text has all its tokens, or all texts have ended. */
 async function* steps(
   cache: KeyValueCache,
   texts: readonly Text[],
@@ -129,7 +129,7 @@ async function* steps(
 ): AsyncGenerator<Generated, void> {
   const { device } = cache.model;
   const ahead = device.graphs ? stepsAhead : 1;
-  // Includes the token chosen after a prompt.
+  // After openWindow one token is chosen but not read: run + 1 - known.
   let left = Math.min(
     ...texts.map((text) => Math.min(cache.window - text.run, text.left - (text.run + 1 - text.known))),
   );

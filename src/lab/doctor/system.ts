@@ -54,7 +54,7 @@ function checkNvcc(cudaIsBuilt: boolean): Check {
   return warning('nvcc', `${release}, and no CUDA library yet`, 'npm run build:cuda');
 }
 
-/** Checks disk space and write permission of the current folder, where runs and data go. */
+/** Checks disk space and write permission of a folder for runs or data. */
 export function checkFolder(folder: string): Check {
   // A folder that does not exist yet will be created in the nearest existing one.
   let there = resolve(folder);

@@ -284,7 +284,7 @@ function kernelAt(text: string, at: number, namespace: string): (FoundKernel & {
   return { name: full, parameters: parameters.join(','), isTemplate: template !== undefined, isBounded, bound };
 }
 
-/** Splits "static __shared__ float tile[32][33], sum;" into a type, and for each variable a reference to the block's memory. */
+/** Turns "__shared__ float tile[32][33], sum;" into a struct and, for each variable, a reference to shared memory. */
 function sharedDeclaration(statement: string, index: number): { type: string; variables: Map<string, string> } {
   const [, before, declared] = /^([\s\S]*?)__shared__([\s\S]*);$/.exec(withoutMarkers(statement))!;
   const volatile = /\bvolatile\b/.test(before!) ? 'volatile ' : '';

@@ -95,7 +95,7 @@ export function checkedLaunches({ op, file }: LoadedCard, returned: unknown): re
 export const cardFiles: readonly string[] = ['card.ts', 'card.mjs'];
 
 /**
- * The cards of a folder: the default export of its card.ts or card.mjs, one or several.
+ * Loads the cards that a file, or a folder's card.ts or card.mjs, exports by default: one or several.
  * @throws Gpt2Error if there is no card, or it cannot be read
  * @example await useCards(gpu, await loadCards('kernels/course/gelu/1-naive'));
  */

@@ -1,5 +1,5 @@
-// Pairs runs with baselines: the references or runs that were named, the reference with the configuration of all runs, or the
-// first run. compare.ts measures how far two curves differ.
+// Pairs runs with baselines: the references or runs that the user names; else the reference with the configuration of
+// all runs; else the first run. compare.ts measures how far two curves differ.
 import { existsSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
 import { gpt2Error } from '../../base/errors.ts';

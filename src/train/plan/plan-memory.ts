@@ -66,12 +66,12 @@ export function cardNotices(device: Device, config: ModelConfig, sizes: PlanSize
 export const neededBytes = (device: Device, config: ModelConfig, sizes: PlanSizes): number =>
   neededFor(device, trainingPlan(device, config, sizes));
 
-/** Micro-batches that divide a step of `rows` sequences, ascending. */
+/** Sizes of micro-batches that divide a step of `rows` sequences, ascending. */
 export const divisors = (rows: number): number[] => upTo(rows).filter((batch) => rows % batch === 0);
 
 /**
- * @param asked advised batches divide its `rows`; `hasRecompute`: whether the command has --recompute, default true
- * @throws Gpt2Error with the bytes needed and free, and flags that would fit
+ * Checks that a run fits in memory. `hasRecompute`: whether the command has --recompute, default true.
+ * @throws Gpt2Error with the bytes needed and free, and flags that would fit: --batch, a divisor of `rows`; --recompute
  */
 export function checkMemory(
   device: Device,
