@@ -21,28 +21,29 @@ int multiply(gpt2_context &context, const char *function, Epilogue epilogue, con
 }  // namespace
 
 int ops::fp8_matmul_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, uint8_t *columnwise,
-                            float *columnwise_scale, void *pre, const uint8_t *in, const float *in_scale,
+                            float *columnwise_scale, int8_t *derivative, const uint8_t *in, const float *in_scale,
                             const float *in_norm, const float *in_columnwise_norm, const uint8_t *weight,
                             const float *factors, const void *bias, const void *residual, int N, int C, int O,
                             int activation) {
   const Epilogue epilogue = residual ? Epilogue::residual : forward_epilogue(activation);
   return multiply(context, "gpt2_fp8_matmul_forward", epilogue, {in, weight, true, true, N, O, C, C, C},
                   {in_scale, factors, values, scale, in_norm, columnwise, columnwise_scale, in_columnwise_norm}, out,
-                  pre, bias, residual);
+                  derivative, bias, residual);
 }
 
 // Forward with the transposed weight.
-int ops::fp8_matmul_backward_input(gpt2_context &context, void *din, uint8_t *values, float *scale,
-                                   uint8_t *columnwise, float *columnwise_scale, const uint8_t *dout,
-                                   const float *dout_scale, const float *dout_norm, const float *dout_columnwise_norm,
-                                   const uint8_t *transposed, const float *factors, const void *pre,
-                                   const uint8_t *activated, const float *activated_scale,
-                                   const float *activated_columnwise_scale, int N, int C, int O, int activation) {
+int ops::fp8_matmul_backward_input(gpt2_context &context, void *din, uint8_t *values, float *scale, uint8_t *columnwise,
+                                   float *columnwise_scale, const uint8_t *dout, const float *dout_scale,
+                                   const float *dout_norm, const float *dout_columnwise_norm, const uint8_t *transposed,
+                                   const float *factors, const int8_t *derivative, const uint8_t *activated,
+                                   const float *activated_scale, const float *activated_columnwise_scale, int N, int C,
+                                   int O, int activation) {
   return multiply(context, "gpt2_fp8_matmul_backward_input", backward_epilogue(activation),
                   {dout, transposed, true, true, N, C, O, O, O},
                   {dout_scale, factors, values, scale, dout_norm, columnwise, columnwise_scale, dout_columnwise_norm,
                    activated_scale, activated_columnwise_scale},
-                  din, const_cast<void *>(activated ? activated : pre), nullptr, nullptr);
+                  din, const_cast<void *>(activated ? static_cast<const void *>(activated) : derivative), nullptr,
+                  nullptr);
 }
 
 int ops::fp8_matmul_backward_weight(gpt2_context &context, void *dweight, float *dbias, const uint8_t *dout,

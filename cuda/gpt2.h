@@ -7,8 +7,8 @@
  *
  * Rules that hold for every function
  *  - Arguments: context, outputs, inputs, sizes, scalars.
- *  - `void *` tensors have the context's dtype (see GPT2_DTYPE); `float *`, `int32_t *` and `uint8_t *` always are fp32, int32 and
- *    FP8 (see "FP8").
+ *  - `void *` tensors have the context's dtype (see GPT2_DTYPE); `float *`, `int32_t *`, `uint8_t *` and `int8_t *` always are
+ *    fp32, int32, FP8 and GELU's derivative (see "FP8").
  *    Pointers are device memory from gpt2_allocate, except those marked GPT2_HOST. All are 64-byte aligned.
  *  - The result is a status. After a failure nothing was launched, and gpt2_last_error(context) says what was expected,
  *    what was passed, and where. Nothing here exits, aborts or asserts on a caller's input. There are no globals.
@@ -34,7 +34,7 @@
 #define GPT2_HOST
 
 /* Raised whenever the signature or the meaning of a function below changes; the loader refuses a library of another version. */
-#define GPT2_ABI_VERSION 22
+#define GPT2_ABI_VERSION 23
 
 enum GPT2_STATUS {
   GPT2_OK = 0,
@@ -516,11 +516,14 @@ GPT2_API int gpt2_loss_sum(gpt2_context *context, float *step, const float *loss
  *   of a weight, or of a row that the op has       the largest absolute value
  *   gelu(in * weight^T + bias)                     in_norm * ROW_NORM + BIAS
  *   relu(in * weight^T + bias)^2                   (in_norm * ROW_NORM + BIAS)^2
- *   (dout * weight) * gelu'(pre)                   1.13 * dout_norm * COLUMN_NORM, because gelu' is below 1.13
+ *   (dout * weight) * derivative                   1.13 * dout_norm * COLUMN_NORM, because gelu' is below 1.13
  *   (dout * weight) * 2 sqrt(activated)            2 sqrt(448 activated_scale) * dout_norm * COLUMN_NORM
  *
  * By Cauchy and Schwarz no element of in * weight^T exceeds the norm of its row of `in` times the largest norm of a row of
- * the weight. Columnwise scales follow from the same bounds with columnwise norms and activated_columnwise_scale. */
+ * the weight. Columnwise scales follow from the same bounds with columnwise norms and activated_columnwise_scale.
+ *
+ * Backward through GELU needs no more of GELU's input than gelu', which lies between -0.13 and 1.13. A byte c from -126 to
+ * 126 stands for the derivative (c + 100) / 200: the error is at most 0.0025, and 0 and 1 are exact. 127 is NaN. */
 enum GPT2_FP8_COLUMNWISE { GPT2_FP8_GROUP = 16, GPT2_FP8_BLOCK = 512 };
 
 /* The factors that gpt2_fp8_quantize_weight stores for a weight: its scale, and norms that bound a matmul's results. */
@@ -548,29 +551,30 @@ GPT2_API int gpt2_fp8_transpose(gpt2_context *context, uint8_t *columnwise, floa
                                 int32_t N, int32_t C);
 
 /* gpt2_matmul_forward in FP8: out = in * weight^T + bias + residual. With an activation the result is stored in FP8 only,
- * values * scale = gelu(pre), pre = in * weight^T + bias, or values * scale = relu(in * weight^T + bias)^2; both copies are
- * rounded from fp32.
+ * values * scale = gelu(pre), derivative = gelu'(pre), pre = in * weight^T + bias, or values * scale =
+ * relu(in * weight^T + bias)^2; both copies are rounded from fp32.
  *   out = [N,O] where activation == GPT2_NO_ACTIVATION, values = [N,O] where activation != GPT2_NO_ACTIVATION,
  *   scale = [N] or NULL with values, columnwise = [O,N/16,16] or NULL where activation != GPT2_NO_ACTIVATION,
- *   columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with columnwise, pre = [N,O] where activation == GPT2_GELU, in [N,C],
+ *   columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with columnwise, derivative = [N,O] where activation == GPT2_GELU, in [N,C],
  *   in_scale [N], in_norm [N] or NULL with values, in_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with columnwise, weight [O,C],
  *   factors [GPT2_FP8_FACTORS], bias [O] or NULL, residual [N,O] or NULL where activation == GPT2_NO_ACTIVATION;
  *   activation >= 0 && activation <= GPT2_RELU_SQUARED; C % 16 == 0; O % 16 == 0;
  *   workspace gpt2_fp8_matmul_scratch(N,C,O,0) */
 GPT2_API int gpt2_fp8_matmul_forward(gpt2_context *context, void *out, uint8_t *values, float *scale,
-                                     uint8_t *columnwise, float *columnwise_scale, void *pre, const uint8_t *in,
-                                     const float *in_scale, const float *in_norm, const float *in_columnwise_norm,
-                                     const uint8_t *weight, const float *factors, const void *bias,
-                                     const void *residual, int32_t N, int32_t C, int32_t O, int32_t activation);
+                                     uint8_t *columnwise, float *columnwise_scale, int8_t *derivative,
+                                     const uint8_t *in, const float *in_scale, const float *in_norm,
+                                     const float *in_columnwise_norm, const uint8_t *weight, const float *factors,
+                                     const void *bias, const void *residual, int32_t N, int32_t C, int32_t O,
+                                     int32_t activation);
 
 /* gpt2_matmul_backward_input in FP8: din = dout * weight. Through an activation the result is stored in FP8 only,
- * values * scale = (dout * weight) * gelu'(pre) or (dout * weight) * 2 sqrt(activated), where `activated` is forward's
+ * values * scale = (dout * weight) * derivative or (dout * weight) * 2 sqrt(activated), where `activated` is forward's
  * result; both copies are rounded from fp32.
  *   din = [N,C] where activation == GPT2_NO_ACTIVATION, values = [N,C] where activation != GPT2_NO_ACTIVATION,
  *   scale = [N] or NULL with values, columnwise = [C,N/16,16] or NULL with values,
  *   columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with values, dout [N,O], dout_scale [N], dout_norm [N] or NULL with values,
  *   dout_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with values, transposed [C,O], factors [GPT2_FP8_FACTORS],
- *   pre [N,C] where activation == GPT2_GELU, activated [N,C] where activation == GPT2_RELU_SQUARED,
+ *   derivative [N,C] where activation == GPT2_GELU, activated [N,C] where activation == GPT2_RELU_SQUARED,
  *   activated_scale [N] or NULL with activated, activated_columnwise_scale [N/GPT2_FP8_BLOCK] or NULL with activated;
  *   activation >= 0 && activation <= GPT2_RELU_SQUARED; C % 16 == 0; O % 16 == 0;
  *   workspace gpt2_fp8_matmul_scratch(N,C,O,0) */
@@ -578,9 +582,10 @@ GPT2_API int gpt2_fp8_matmul_backward_input(gpt2_context *context, void *din, ui
                                             uint8_t *columnwise, float *columnwise_scale, const uint8_t *dout,
                                             const float *dout_scale, const float *dout_norm,
                                             const float *dout_columnwise_norm, const uint8_t *transposed,
-                                            const float *factors, const void *pre, const uint8_t *activated,
-                                            const float *activated_scale, const float *activated_columnwise_scale,
-                                            int32_t N, int32_t C, int32_t O, int32_t activation);
+                                            const float *factors, const int8_t *derivative,
+                                            const uint8_t *activated, const float *activated_scale,
+                                            const float *activated_columnwise_scale, int32_t N, int32_t C, int32_t O,
+                                            int32_t activation);
 
 /* gpt2_matmul_backward_weight from columnwise copies: dweight (=|+=) dout^T * in; dbias (=|+=) column sums of dout.
  *   dweight (accumulate) [O,C]: gradient, dbias (accumulate) [O] or NULL, dout [O,N/16,16], dout_scale [N/GPT2_FP8_BLOCK],

@@ -14,9 +14,9 @@ namespace gpt2 {
 
 enum class Epilogue {
   bias,                   // out = result + bias (if any)
-  gelu,                   // pre = result + bias, out = gelu(pre)
+  gelu,                   // pre = result + bias, out = gelu(pre); in FP8 gelu'(pre) in one byte instead of pre
   residual,               // out = result + bias + residual
-  gelu_backward,          // out = result * gelu'(pre)
+  gelu_backward,          // out = result * gelu'(pre), in FP8 from forward's byte
   relu_squared,           // out = relu(result + bias)^2
   relu_squared_backward,  // out = result * 2 sqrt(activated)
   gradient,               // out (=|+=) result
@@ -48,9 +48,11 @@ constexpr bool is_activation_backward = E == Epilogue::gelu_backward || E == Epi
 // Whether the epilogue stores its result in FP8 only. FP8 is whether the operands are in FP8.
 template <Epilogue E, bool FP8>
 constexpr bool stores_fp8 = FP8 && (is_activation<E> || is_activation_backward<E>);
-// Whether backward reads the activation's tensor in FP8: the squared ReLU's output is in FP8, GELU's input in T.
+// Whether backward reads the squared ReLU's output in FP8, or GELU's derivative in one byte.
 template <Epilogue E, bool FP8>
 constexpr bool reads_fp8 = FP8 && E == Epilogue::relu_squared_backward;
+template <Epilogue E, bool FP8>
+constexpr bool reads_derivative = FP8 && E == Epilogue::gelu_backward;
 
 template <Epilogue E, class T>
 __device__ __forceinline__ float activation(float pre) {
@@ -67,7 +69,8 @@ __device__ __forceinline__ float activation_derivative(float x) {
 template <class T, class O>
 struct Outputs {
   O *out;
-  T *pre;  // written by gelu, read by gelu_backward; for relu_squared_backward `activated` (see reads_fp8)
+  // Written by gelu, read by gelu_backward, in FP8 as derivatives in one byte; for relu_squared_backward `activated`.
+  T *pre;
   const T *bias;
   const T *residual;
   bool accumulate;
@@ -77,8 +80,9 @@ struct Outputs {
 // COUNT adjacent elements of an epilogue's extra tensor: residual, an activation's input or output, or old gradient.
 template <Epilogue E, class T, class O, int COUNT, bool FP8 = false>
 struct Extra {
+  using Byte = std::conditional_t<E == Epilogue::gelu_backward, int8_t, __nv_fp8_e4m3>;
   using Element =
-      std::conditional_t<E == Epilogue::gradient, O, std::conditional_t<reads_fp8<E, FP8>, __nv_fp8_e4m3, T>>;
+      std::conditional_t<E == Epilogue::gradient, O, std::conditional_t<FP8 && is_activation_backward<E>, Byte, T>>;
   Pack<Element, COUNT> pack;
 
   // The extra tensor, or NULL.
@@ -101,13 +105,24 @@ __device__ __forceinline__ void finish(const Outputs<T, O> &outputs, float (&res
 #pragma unroll
     for (int i = 0; i < COUNT; i++) result[i] += bias[i];
   }
-  if constexpr (E == Epilogue::gelu) store(outputs.pre + at, result);
+  if constexpr (E == Epilogue::gelu && !FP8) store(outputs.pre + at, result);
+  if constexpr (E == Epilogue::gelu && FP8) {
+    Pack<int8_t, COUNT> derivatives;
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+      const GeluAndDerivative gelu(result[i]);
+      result[i] = gelu.value;
+      derivatives.values[i] = gelu.byte();
+    }
+    *reinterpret_cast<Pack<int8_t, COUNT> *>(reinterpret_cast<int8_t *>(outputs.pre) + at) = derivatives;
+  }
 #pragma unroll
   for (int i = 0; i < COUNT; i++) {
-    if constexpr (is_activation<E>) result[i] = activation<E, T>(result[i]);
+    if constexpr (is_activation<E> && !(E == Epilogue::gelu && FP8)) result[i] = activation<E, T>(result[i]);
     if constexpr (E == Epilogue::residual) result[i] += to_float(extra.pack.values[i]);
     if constexpr (is_activation_backward<E>) {
-      result[i] *= activation_derivative<E, T>(to_float(extra.pack.values[i]));
+      const float of_activation = to_float(extra.pack.values[i]);
+      result[i] *= reads_derivative<E, FP8> ? of_activation : activation_derivative<E, T>(of_activation);
     }
     if constexpr (E == Epilogue::combination) {
       result[i] = outputs.alpha * result[i] + outputs.beta * to_float(extra.pack.values[i]);

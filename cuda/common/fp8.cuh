@@ -45,6 +45,40 @@ __device__ __forceinline__ float2 unpack_fp8(uint16_t pair) {
 
 __device__ __forceinline__ float to_float(__nv_fp8_e4m3 value) { return static_cast<float>(value); }
 
+// GELU, and its derivative in one byte (gpt2.h): bits 8 to 15 of `bits` are the byte plus 128, for NaN 255, because
+// 2^15 was added. With s = (1 + tanh) / 2 and u' = gelu_scale + 3 gelu_cubic x^2, gelu(x) = x s and gelu'(x) = s +
+// gelu(x) (1 - s) 2 u'.
+struct GeluAndDerivative {
+  float value;
+  uint32_t bits;
+
+  __device__ __forceinline__ explicit GeluAndDerivative(float x) {
+    const float square = x * x;
+    const float s = fmaf(0.5f, tanh_for<bf16>(x * fmaf(gelu_cubic, square, gelu_scale)), 0.5f);
+    value = x * s;
+    const float slope = fmaf(1200 * gelu_cubic, square, 400 * gelu_scale);
+    bits = __float_as_uint(fmaf(fmaf(-value, s, value), slope, fmaf(s, 200, 0x1p15f + 28.5f)));
+  }
+  __device__ __forceinline__ int8_t byte() const { return static_cast<int8_t>(bits >> 8 ^ 0x80); }
+};
+
+__device__ __forceinline__ uint16_t pack_bytes(const GeluAndDerivative &low, const GeluAndDerivative &high) {
+  return static_cast<uint16_t>(__byte_perm(low.bits, high.bits, 0x51) ^ 0x8080);
+}
+
+// The derivative from 2^23 plus the byte plus 128.
+__device__ __forceinline__ float derivative_of(uint32_t bits) {
+  return bits == 0x4b0000ff ? __int_as_float(0x7fffffff) : (__uint_as_float(bits) - (0x1p23f + 28)) * 0.005f;
+}
+
+__device__ __forceinline__ float to_float(int8_t byte) { return derivative_of(0x4b000080 + byte); }
+
+__device__ __forceinline__ float2 unpack_derivatives(uint16_t pair) {
+  const uint32_t bits = pair ^ 0x8080u;
+  return make_float2(derivative_of(__byte_perm(bits, 0x4b000000, 0x7440)),
+                     derivative_of(__byte_perm(bits, 0x4b000000, 0x7441)));
+}
+
 // Stores COUNT adjacent values of x * inverse in one access. Returns the sum of their squares, before rounding.
 template <int COUNT>
 __device__ __forceinline__ float store_fp8(uint8_t *destination, const float (&x)[COUNT], float inverse) {

@@ -10,6 +10,9 @@ namespace {
 
 constexpr float largest_gelu_derivative = 1.13f;
 
+// GELU's derivative from its byte.
+inline float gelu_derivative_of(int8_t byte) { return byte == INT8_MAX ? NAN : (byte + 100) / 200.0f; }
+
 // The squared ReLU's derivative from its result value * scale, in double: the product may exceed the range of fp32.
 inline float relu_squared_derivative(float value, float scale) {
   return static_cast<float>(2 * std::sqrt(static_cast<double>(value) * scale));
@@ -82,7 +85,7 @@ void fp8_product(Task task, float *out, const uint8_t *in, const float *in_scale
 }
 
 void fp8_matmul_forward(Task task, float *out, uint8_t *values, float *scale, uint8_t *columnwise,
-                        float *columnwise_scale, float *pre, const uint8_t *in, const float *in_scale,
+                        float *columnwise_scale, int8_t *derivative, const uint8_t *in, const float *in_scale,
                         const float *in_norm, const float *in_columnwise_norm, const uint8_t *weight,
                         const float *factors, const float *bias, const float *residual, int N, int C, int O,
                         int activation) {
@@ -92,9 +95,9 @@ void fp8_matmul_forward(Task task, float *out, uint8_t *values, float *scale, ui
   const bool is_gelu = activation == GPT2_GELU;
   const int64_t count = static_cast<int64_t>(N) * O;
   float *activated = task.scratch;
-  if (!pre) pre = activated;
-  fp8_product({task.pool, activated + count}, pre, in, in_scale, weight, factors, bias, nullptr, N, C, O);
-  (is_gelu ? gelu_forward : relu_squared_forward)(task, activated, pre, count);
+  fp8_product({task.pool, activated + count}, activated, in, in_scale, weight, factors, bias, nullptr, N, C, O);
+  if (is_gelu) gelu_derivative(task, derivative, activated, count);
+  (is_gelu ? gelu_forward : relu_squared_forward)(task, activated, activated, count);
   store(task, {values, scale, in_norm, columnwise, columnwise_scale, in_columnwise_norm}, activated, N, O,
         [&](float norm, float) {
           const float bound = std::fmaf(norm, factors[GPT2_FP8_ROW_NORM], factors[GPT2_FP8_BIAS]);
@@ -106,7 +109,7 @@ void fp8_matmul_forward(Task task, float *out, uint8_t *values, float *scale, ui
 void fp8_matmul_backward_input(Task task, float *din, uint8_t *values, float *scale, uint8_t *columnwise,
                                float *columnwise_scale, const uint8_t *dout, const float *dout_scale,
                                const float *dout_norm, const float *dout_columnwise_norm, const uint8_t *transposed,
-                               const float *factors, const float *pre, const uint8_t *activated,
+                               const float *factors, const int8_t *derivative, const uint8_t *activated,
                                const float *activated_scale, const float *activated_columnwise_scale, int N, int C,
                                int O, int activation) {
   if (activation == GPT2_NO_ACTIVATION) {
@@ -116,14 +119,12 @@ void fp8_matmul_backward_input(Task task, float *din, uint8_t *values, float *sc
   const int64_t count = static_cast<int64_t>(N) * C;
   float *result = task.scratch;
   fp8_product({task.pool, result + count}, result, dout, dout_scale, transposed, factors, nullptr, nullptr, N, O, C);
-  if (is_gelu) {
-    gelu_backward(task, result, result, pre, count);
-  } else {
-    task.pool.each(N, [&](int64_t n) {
-      for (int64_t i = n * C; i < (n + 1) * C; i++)
-        result[i] *= relu_squared_derivative(from_e4m3(activated[i]), activated_scale[n]);
-    });
-  }
+  task.pool.each(N, [&](int64_t n) {
+    for (int64_t i = n * C; i < (n + 1) * C; i++) {
+      result[i] *= is_gelu ? gelu_derivative_of(derivative[i])
+                           : relu_squared_derivative(from_e4m3(activated[i]), activated_scale[n]);
+    }
+  });
   store(task,
         {values, scale, dout_norm, columnwise, columnwise_scale, dout_columnwise_norm, activated_scale,
          activated_columnwise_scale},

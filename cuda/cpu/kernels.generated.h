@@ -47,12 +47,12 @@ struct OpKernels {
   void (*fp8_transpose)(Task, uint8_t *columnwise, float *columnwise_scale, float *columnwise_norm,
       const uint8_t *values, const float *scale, const float *norm, int N, int C);
   void (*fp8_matmul_forward)(Task, float *out, uint8_t *values, float *scale, uint8_t *columnwise,
-      float *columnwise_scale, float *pre, const uint8_t *in, const float *in_scale, const float *in_norm,
+      float *columnwise_scale, int8_t *derivative, const uint8_t *in, const float *in_scale, const float *in_norm,
       const float *in_columnwise_norm, const uint8_t *weight, const float *factors, const float *bias,
       const float *residual, int N, int C, int O, int activation);
   void (*fp8_matmul_backward_input)(Task, float *din, uint8_t *values, float *scale, uint8_t *columnwise,
       float *columnwise_scale, const uint8_t *dout, const float *dout_scale, const float *dout_norm,
-      const float *dout_columnwise_norm, const uint8_t *transposed, const float *factors, const float *pre,
+      const float *dout_columnwise_norm, const uint8_t *transposed, const float *factors, const int8_t *derivative,
       const uint8_t *activated, const float *activated_scale, const float *activated_columnwise_scale, int N, int C,
       int O, int activation);
   void (*fp8_matmul_backward_weight)(Task, float *dweight, float *dbias, const uint8_t *dout, const float *dout_scale,

@@ -38,6 +38,8 @@ GPT2_DECLARE(square_sum)
 void column_sums(Task, float *sums, const float *values, int N, int O, bool accumulate);
 // out = relu(in)^2; NaN stays NaN.
 void relu_squared_forward(Task, float *out, const float *in, int64_t count);
+// gelu'(in) in one byte (gpt2.h, FP8).
+void gelu_derivative(Task, int8_t *out, const float *in, int64_t count);
 // out = in * weight^T + bias + residual with FP8 operands, and its scratch, which is part of fp8_matmul_scratch.
 void fp8_product(Task, float *out, const uint8_t *in, const float *in_scale, const uint8_t *weight,
                  const float *factors, const float *bias, const float *residual, int N, int C, int O);

@@ -159,22 +159,22 @@ int fp8_transpose(gpt2_context &context, uint8_t *columnwise, float *columnwise_
 }
 
 int fp8_matmul_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, uint8_t *columnwise,
-    float *columnwise_scale, void *pre, const uint8_t *in, const float *in_scale, const float *in_norm,
+    float *columnwise_scale, int8_t *derivative, const uint8_t *in, const float *in_scale, const float *in_norm,
     const float *in_columnwise_norm, const uint8_t *weight, const float *factors, const void *bias,
     const void *residual, int N, int C, int O, int activation) {
   kernels_of(context).fp8_matmul_forward(task_of(context), floats(out), values, scale, columnwise, columnwise_scale,
-  floats(pre), in, in_scale, in_norm, in_columnwise_norm, weight, factors, floats(bias), floats(residual), N, C, O,
+  derivative, in, in_scale, in_norm, in_columnwise_norm, weight, factors, floats(bias), floats(residual), N, C, O,
   activation);
   return GPT2_OK;
 }
 
 int fp8_matmul_backward_input(gpt2_context &context, void *din, uint8_t *values, float *scale, uint8_t *columnwise,
     float *columnwise_scale, const uint8_t *dout, const float *dout_scale, const float *dout_norm,
-    const float *dout_columnwise_norm, const uint8_t *transposed, const float *factors, const void *pre,
+    const float *dout_columnwise_norm, const uint8_t *transposed, const float *factors, const int8_t *derivative,
     const uint8_t *activated, const float *activated_scale, const float *activated_columnwise_scale, int N, int C,
     int O, int activation) {
   kernels_of(context).fp8_matmul_backward_input(task_of(context), floats(din), values, scale, columnwise,
-  columnwise_scale, dout, dout_scale, dout_norm, dout_columnwise_norm, transposed, factors, floats(pre), activated,
+  columnwise_scale, dout, dout_scale, dout_norm, dout_columnwise_norm, transposed, factors, derivative, activated,
   activated_scale, activated_columnwise_scale, N, C, O, activation);
   return GPT2_OK;
 }

@@ -277,7 +277,7 @@ int gpt2_fp8_transpose(gpt2_context *context, uint8_t *columnwise, float *column
 }
 
 int gpt2_fp8_matmul_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, uint8_t *columnwise,
-    float *columnwise_scale, void *pre, const uint8_t *in, const float *in_scale, const float *in_norm,
+    float *columnwise_scale, int8_t *derivative, const uint8_t *in, const float *in_scale, const float *in_norm,
     const float *in_columnwise_norm, const uint8_t *weight, const float *factors, const void *bias,
     const void *residual, int32_t N, int32_t C, int32_t O, int32_t activation) {
   Check check(context, __func__);
@@ -295,20 +295,20 @@ int gpt2_fp8_matmul_forward(gpt2_context *context, void *out, uint8_t *values, f
         .that(!scale == !values, "both scale and values, or neither")
         .that(!columnwise || activation != GPT2_NO_ACTIVATION, "columnwise only where activation != GPT2_NO_ACTIVATION, got activation = " + std::to_string(activation))
         .that(!columnwise_scale == !columnwise, "both columnwise_scale and columnwise, or neither")
-        .that((pre != nullptr) == (activation == GPT2_GELU), "pre exactly where activation == GPT2_GELU, got activation = " + std::to_string(activation))
+        .that((derivative != nullptr) == (activation == GPT2_GELU), "derivative exactly where activation == GPT2_GELU, got activation = " + std::to_string(activation))
         .that(!in_norm == !values, "both in_norm and values, or neither")
         .that(!in_columnwise_norm == !columnwise, "both in_columnwise_norm and columnwise, or neither")
         .that(!residual || activation == GPT2_NO_ACTIVATION, "residual only where activation == GPT2_NO_ACTIVATION, got activation = " + std::to_string(activation));
   }
   if (!check.failed()) check.scratch(ops::fp8_matmul_scratch(*context, N, C, O, false));
   if (check.failed()) return check.status();
-  return ops::fp8_matmul_forward(*context, out, values, scale, columnwise, columnwise_scale, pre, in, in_scale, in_norm,
-      in_columnwise_norm, weight, factors, bias, residual, N, C, O, activation);
+  return ops::fp8_matmul_forward(*context, out, values, scale, columnwise, columnwise_scale, derivative, in, in_scale,
+      in_norm, in_columnwise_norm, weight, factors, bias, residual, N, C, O, activation);
 }
 
 int gpt2_fp8_matmul_backward_input(gpt2_context *context, void *din, uint8_t *values, float *scale, uint8_t *columnwise,
     float *columnwise_scale, const uint8_t *dout, const float *dout_scale, const float *dout_norm,
-    const float *dout_columnwise_norm, const uint8_t *transposed, const float *factors, const void *pre,
+    const float *dout_columnwise_norm, const uint8_t *transposed, const float *factors, const int8_t *derivative,
     const uint8_t *activated, const float *activated_scale, const float *activated_columnwise_scale, int32_t N,
     int32_t C, int32_t O, int32_t activation) {
   Check check(context, __func__);
@@ -328,7 +328,7 @@ int gpt2_fp8_matmul_backward_input(gpt2_context *context, void *din, uint8_t *va
         .that(!columnwise_scale == !values, "both columnwise_scale and values, or neither")
         .that(!dout_norm == !values, "both dout_norm and values, or neither")
         .that(!dout_columnwise_norm == !values, "both dout_columnwise_norm and values, or neither")
-        .that((pre != nullptr) == (activation == GPT2_GELU), "pre exactly where activation == GPT2_GELU, got activation = " + std::to_string(activation))
+        .that((derivative != nullptr) == (activation == GPT2_GELU), "derivative exactly where activation == GPT2_GELU, got activation = " + std::to_string(activation))
         .that((activated != nullptr) == (activation == GPT2_RELU_SQUARED),
             "activated exactly where activation == GPT2_RELU_SQUARED, got activation = " + std::to_string(activation))
         .that(!activated_scale == !activated, "both activated_scale and activated, or neither")
@@ -337,8 +337,8 @@ int gpt2_fp8_matmul_backward_input(gpt2_context *context, void *din, uint8_t *va
   if (!check.failed()) check.scratch(ops::fp8_matmul_scratch(*context, N, C, O, false));
   if (check.failed()) return check.status();
   return ops::fp8_matmul_backward_input(*context, din, values, scale, columnwise, columnwise_scale, dout, dout_scale,
-      dout_norm, dout_columnwise_norm, transposed, factors, pre, activated, activated_scale, activated_columnwise_scale,
-      N, C, O, activation);
+      dout_norm, dout_columnwise_norm, transposed, factors, derivative, activated, activated_scale,
+      activated_columnwise_scale, N, C, O, activation);
 }
 
 int gpt2_fp8_matmul_backward_weight(gpt2_context *context, void *dweight, float *dbias, const uint8_t *dout,

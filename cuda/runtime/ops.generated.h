@@ -45,12 +45,12 @@ int fp8_quantize_weight(gpt2_context &context, uint8_t *values, uint8_t *transpo
 int fp8_transpose(gpt2_context &context, uint8_t *columnwise, float *columnwise_scale, float *columnwise_norm,
     const uint8_t *values, const float *scale, const float *norm, int N, int C);
 int fp8_matmul_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, uint8_t *columnwise,
-    float *columnwise_scale, void *pre, const uint8_t *in, const float *in_scale, const float *in_norm,
+    float *columnwise_scale, int8_t *derivative, const uint8_t *in, const float *in_scale, const float *in_norm,
     const float *in_columnwise_norm, const uint8_t *weight, const float *factors, const void *bias,
     const void *residual, int N, int C, int O, int activation);
 int fp8_matmul_backward_input(gpt2_context &context, void *din, uint8_t *values, float *scale, uint8_t *columnwise,
     float *columnwise_scale, const uint8_t *dout, const float *dout_scale, const float *dout_norm,
-    const float *dout_columnwise_norm, const uint8_t *transposed, const float *factors, const void *pre,
+    const float *dout_columnwise_norm, const uint8_t *transposed, const float *factors, const int8_t *derivative,
     const uint8_t *activated, const float *activated_scale, const float *activated_columnwise_scale, int N, int C,
     int O, int activation);
 int fp8_matmul_backward_weight(gpt2_context &context, void *dweight, float *dbias, const uint8_t *dout,

@@ -37,13 +37,16 @@ struct Interleaved {
   static constexpr bool is_exponential = E == Epilogue::exponentials || E == Epilogue::capped_exponentials;
   static constexpr bool stores_fp8 = gpt2::stores_fp8<E, is_fp8<Element>>;
   static constexpr bool reads_fp8 = gpt2::reads_fp8<E, is_fp8<Element>>;
+  static constexpr bool reads_derivative = gpt2::reads_derivative<E, is_fp8<Element>>;
+  // Whether the extra input, or GELU's other result, has one byte an element.
+  static constexpr bool has_bytes = reads_fp8 || reads_derivative || (E == Epilogue::gelu && stores_fp8);
   static constexpr bool stores_several = E == Epilogue::gelu || stores_fp8;
   // Buffers of 64 columns: for the extra input, which a bf16 result replaces, or for bf16 results, two for each of
   // several. Each FP8 result has two more buffers.
   static constexpr int buffers = E == Epilogue::gelu          ? (stores_fp8 ? 2 : 4)
                                  : reads_extra || !stores_fp8 ? interleaved_tile_n / 64
                                                               : 0;
-  static constexpr int warp_bytes = reads_fp8 ? values_bytes : buffer_bytes;  // a warp's rows of a buffer
+  static constexpr int warp_bytes = has_bytes ? values_bytes : buffer_bytes;  // a warp's rows of a buffer
   // A warpgroup's staging holds buffers, rowwise FP8, columnwise FP8. The buffers of a warp are adjacent; with several
   // results, the rows of the four warps are adjacent instead.
   static constexpr int buffer_stride = (stores_several ? 4 : 1) * warp_bytes;
@@ -211,7 +214,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
 
   // Loads slice `s` of the extra input, which is in `buffer`.
   __device__ __forceinline__ void load_others(uint32_t buffer, int s, uint32_t thread) {
-    if constexpr (Shape::reads_fp8) {
+    if constexpr (Shape::has_bytes) {
 #pragma unroll
       for (int p = 0; p < 4; p++) {
         others[p] = load_two_bytes(line_of(buffer, s, static_cast<int>(thread % 32)) + offset_of(p));
@@ -278,13 +281,21 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
         pairs[p].y *= derivative.y;
       }
     }
-    if constexpr (E == Epilogue::gelu) {
+    if constexpr (E == Epilogue::gelu && Shape::has_bytes) {
+      const uint32_t line = line_of(pre_buffer, s, lane);
+#pragma unroll
+      for (int p = 0; p < 4; p++) {
+        const GeluAndDerivative low(pairs[p].x), high(pairs[p].y);
+        store_two_bytes(line + offset_of(p), pack_bytes(low, high));
+        pairs[p] = make_float2(low.value, high.value);
+      }
+    } else if constexpr (E == Epilogue::gelu) {
       uint32_t packed[4];
 #pragma unroll
       for (int p = 0; p < 4; p++) packed[p] = pack_bf16(pairs[p].x, pairs[p].y);
       store_matrices(matrices_at(pre_buffer, j, thread), packed);
     }
-    if constexpr (is_activation<E>) {
+    if constexpr (is_activation<E> && !Shape::has_bytes) {
 #pragma unroll
       for (int p = 0; p < 4; p++) {
         pairs[p] = make_float2(activation<E, bf16>(pairs[p].x), activation<E, bf16>(pairs[p].y));
@@ -294,8 +305,14 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
       if constexpr (!Shape::loads_early || j == 0) load_others(buffer, s, thread);
 #pragma unroll
       for (int p = 0; p < 4; p++) {
-        const float2 other = Shape::reads_fp8 ? unpack_fp8(static_cast<uint16_t>(others[p])) : unpack_bf16(others[p]);
-        if constexpr (E == Epilogue::residual) {
+        const auto two_bytes = static_cast<uint16_t>(others[p]);
+        const float2 other = Shape::reads_derivative ? unpack_derivatives(two_bytes)
+                             : Shape::reads_fp8      ? unpack_fp8(two_bytes)
+                                                     : unpack_bf16(others[p]);
+        if constexpr (Shape::reads_derivative) {
+          pairs[p].x *= other.x;
+          pairs[p].y *= other.y;
+        } else if constexpr (E == Epilogue::residual) {
           pairs[p].x += other.x;
           pairs[p].y += other.y;
         } else if constexpr (E == Epilogue::combination) {

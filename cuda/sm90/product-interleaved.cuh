@@ -164,8 +164,9 @@ void launch_interleaved(const CudaContext &context, const Product &product, cons
   typename Arguments::Maps maps{};
   using Shape = Interleaved<E, Element>;
   constexpr int stored_rows = Shape::stores_several ? 64 : 16;
-  maps.other = Shape::reads_fp8 ? fp8_matrix_map(context, other, product.N, product.M, product.N, 16, 64)
-                                : result_map(context, product, other, 64, E == Epilogue::gelu ? stored_rows : 16);
+  constexpr int other_rows = E == Epilogue::gelu ? stored_rows : 16;
+  maps.other = Shape::has_bytes ? fp8_matrix_map(context, other, product.N, product.M, product.N, other_rows, 64)
+                                : result_map(context, product, other, 64, other_rows);
   if constexpr (Shape::stores_fp8) {
     maps.values = fp8_matrix_map(context, arguments.fp8.values, product.N, product.M, product.N, 64, 64);
     if (uint8_t *columnwise = arguments.fp8.columnwise) {

@@ -16,7 +16,7 @@ const inTypeScript = (expression: string): string =>
 function typeOf({ parameter, dtype }: TensorShape): string {
   if (dtype === 'gradient') return 'gradient';
   if (dtype !== undefined) return camelCase(dtype);
-  return { void: 'element', float: 'fp32', int32_t: 'int32', uint8_t: 'fp8' }[parameter.base]!;
+  return { void: 'element', float: 'fp32', int32_t: 'int32', uint8_t: 'fp8', int8_t: 'int8' }[parameter.base]!;
 }
 
 function tensorContract(shape: TensorShape, constants: ReadonlyMap<string, number>): string {

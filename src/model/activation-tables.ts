@@ -43,7 +43,7 @@ export type Kind = 'activations' | 'logits' | 'activation gradients' | 'FP8 copi
 
 /** A row of a table: one tensor. */
 export interface Row {
-  readonly type: 'activation' | 'fp32' | 'fp8' | 'int32';
+  readonly type: 'activation' | 'fp32' | 'fp8' | 'int8' | 'int32';
   readonly shape: readonly number[];
   /** Default: the table's kind. */
   readonly kind?: Kind;
@@ -80,8 +80,10 @@ function layerTable(device: Device, config: ModelConfig, { B, T, purpose, recomp
     residual2: activation(B, T, C),
     ...only(norm === 'layernorm', { ln2Mean: statistics(B, T) }),
     ln2Rstd: statistics(B, T),
-    /** The input of GELU; the squared ReLU's backward needs only its output. */
-    ...only(activated === 'gelu', { fc: recomputed(activation(B, T, 4 * C)) }),
+    /** The input of GELU, in FP8 its derivative in one byte; the squared ReLU's backward needs only its output. */
+    ...only(activated === 'gelu', {
+      fc: recomputed(isFp8 ? { type: 'int8', shape: [B, T, 4 * C] } : activation(B, T, 4 * C)),
+    }),
     /** Absent in FP8: all matmuls of the MLP read copies in FP8 (docs/fp8.md). */
     ...only(!isFp8, { ln2: activation(B, T, C), activated: recomputed(activation(B, T, 4 * C)) }),
     ...only(isFp8 && activated === 'relu2', {

@@ -23,7 +23,7 @@ import { need } from './operands.ts';
 export function decode(
   model: Model,
   batch: ActivationSet,
-  { tokens, positions, layers, activated: shared }: CacheView,
+  { tokens, positions, layers, mlp }: CacheView,
   { first, rows }: { first: number; rows: number },
 ): Tensor {
   const { device, config, weights, queryKeyTransform } = model;
@@ -32,9 +32,9 @@ export function decode(
   for (const [index, { keys, values }] of layers.entries()) {
     const { ln1, ln1Rstd, qkv, qkRstd, attention, residual2 } = batch.layers[index]!;
     const { ln2Mean, ln2Rstd, fc, residual3 } = batch.layers[index]!;
-    // If the batch has the activation's output only in FP8, the cache has memory for the output.
-    const activated =
-      shared?.view([batch.B, batch.T, 4 * channels]) ?? need(batch.operands.layers[index]!.activated, 'plain');
+    // In fp8 the batch has the activation's input and output only in one byte, and the cache has memory for both.
+    const inCache = (half: number) => mlp?.view([batch.B, batch.T, 4 * channels], (half * mlp.count) / 2);
+    const activated = inCache(0) ?? need(batch.operands.layers[index]!.activated, 'plain');
     const w = weights.layer(index);
     const residual = residualBefore(batch, index);
     const norm1 = { in: residual, normWeight: w.ln1w, normBias: w.ln1b, normed: ln1, rstd: ln1Rstd };
@@ -45,7 +45,7 @@ export function decode(
     linearForward(device, { out: { plain: residual2 }, ...attproj, residual });
     // In ln1's memory, because in FP8 there is no ln2 in the device's dtype. ln1 is no longer read.
     const norm2 = { in: residual2, normWeight: w.ln2w, normBias: w.ln2b, normed: ln1, mean: ln2Mean, rstd: ln2Rstd };
-    const fcMatmul = { weight: w.fcw, bias: w.fcb, activates: true, pre: fc };
+    const fcMatmul = { weight: w.fcw, bias: w.fcb, activates: true, pre: fc && (inCache(1) ?? fc) };
     matmulAfterNorm(device, { out: activated, ...norm2, ...fcMatmul });
     const fcproj = { in: { plain: activated }, weight: w.fcprojw, bias: w.fcprojb };
     linearForward(device, { out: { plain: residual3 }, ...fcproj, residual: residual2 });

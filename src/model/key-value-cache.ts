@@ -32,9 +32,9 @@ function cacheTable(device: Device, config: ModelConfig, { texts, window }: Cach
     positions: { type: 'int32', shape: [texts] },
     /** Seeds of the random choices. */
     seeds: { type: 'int32', shape: [texts] },
-    /** The output of the MLP's activation, which in fp8 the model's activations have only in FP8. */
+    /** The output of the MLP's activation and GELU's input, which in fp8 the model's activations do not have in bf16. */
     ...only(device.dtype === 'fp8', {
-      activated: { type: 'activation', shape: [Math.max(texts, window), 4 * channels] },
+      mlp: { type: 'activation', shape: [2, Math.max(texts, window), 4 * channels] },
     }),
   } satisfies Record<string, Row | undefined>;
 }
@@ -58,8 +58,8 @@ export interface CacheView {
   readonly tokens: Tensor;
   readonly positions: Tensor;
   readonly seeds: Tensor;
-  /** The output of the MLP's activation, [rows,4C]; undefined if the model's activations have memory for it. */
-  readonly activated: Tensor | undefined;
+  /** The output of the MLP's activation and its input, [2,rows,4C]; undefined if the model's activations have memory for them. */
+  readonly mlp: Tensor | undefined;
   /** The keys and values of each layer, [texts,NH,window,HS]. */
   readonly layers: readonly { readonly keys: Tensor; readonly values: Tensor }[];
 }
@@ -83,7 +83,7 @@ export class KeyValueCache implements CacheView {
   readonly tokens: Tensor;
   readonly positions: Tensor;
   readonly seeds: Tensor;
-  readonly activated: Tensor | undefined;
+  readonly mlp: Tensor | undefined;
   readonly layers: CacheView['layers'];
   /** Copies of `tokens` to the host, two at a time. */
   readonly copies: readonly [TokenCopy, TokenCopy];
@@ -101,7 +101,7 @@ export class KeyValueCache implements CacheView {
       const memory = device.allocate(elementCount(row.shape) * bytesOf(type), 'key-value cache');
       return new Tensor(memory, name, type, row.shape);
     };
-    const { keys, values, tokens, positions, seeds, activated } = cacheTable(device, config, { texts, window });
+    const { keys, values, tokens, positions, seeds, mlp } = cacheTable(device, config, { texts, window });
     const [allKeys, allValues] = [allocate('keys', keys), allocate('values', values)];
     const ofLayer = (tensor: Tensor, layer: number) => {
       const shape = tensor.shape.slice(1);
@@ -113,7 +113,7 @@ export class KeyValueCache implements CacheView {
     this.tokens = allocate('tokens', tokens);
     this.positions = allocate('positions', positions);
     this.seeds = allocate('seeds', seeds);
-    this.activated = activated && allocate('activated', activated);
+    this.mlp = mlp && allocate('mlp', mlp);
     this.layers = Array.from({ length: config.layers }, (_, layer) => ({
       keys: ofLayer(allKeys, layer),
       values: ofLayer(allValues, layer),
@@ -133,7 +133,7 @@ export class KeyValueCache implements CacheView {
       tokens: part(this.tokens),
       positions: part(this.positions),
       seeds: part(this.seeds),
-      activated: this.activated,
+      mlp: this.mlp,
       layers: this.layers.map(({ keys, values }) => ({ keys: part(keys), values: part(values) })),
     };
   }

@@ -1,7 +1,7 @@
 // The matmuls of a linear layer: its output, and the gradients of its input and its weight. The activation of the MLP is fused
 // with them: GELU in GPT-2, else the squared ReLU. GELU's backward needs GELU's input (`pre`), the squared ReLU's only its output.
 // A matmul is in FP8 if its operands have copies in FP8, else in the device's dtype. Then the activation's output and its gradient
-// are stored only in FP8. docs/fp8.md says why no copy of a weight is older than the weight.
+// are stored only in FP8, and `pre` is GELU's derivative in one byte. docs/fp8.md says why no copy of a weight is older than the weight.
 import { GPT2_ACTIVATION } from '../native/bindings.generated.ts';
 import type { Device } from '../native/device.ts';
 import type { Tensor } from '../native/tensor.ts';
@@ -32,13 +32,13 @@ interface LinearForward {
 /** out = in * weight^T + bias + residual, or the activation of in * weight^T + bias */
 export function linearForward(device: Device, args: LinearForward): void {
   const { out, in: input, weight, fp8, bias, residual = null, activates = false, pre = null } = args;
-  const common = { pre, bias, residual, activation: activationOf(activates, pre) };
+  const common = { bias, residual, activation: activationOf(activates, pre) };
   if (!input.rowwise) {
-    matmulForward(device, { out: need(out, 'plain'), in: need(input, 'plain'), weight, ...common });
+    matmulForward(device, { out: need(out, 'plain'), pre, in: need(input, 'plain'), weight, ...common });
     return;
   }
   fp8MatmulForward(device, {
-    ...{ out: activates ? null : need(out, 'plain'), ...storedIn(out) },
+    ...{ out: activates ? null : need(out, 'plain'), ...storedIn(out), derivative: pre },
     ...{ in: input.rowwise.values, inScale: input.rowwise.scale },
     inNorm: activates ? normOf(input, 'rowwise') : null,
     inColumnwiseNorm: out.columnwise ? normOf(input, 'columnwise') : null,
@@ -61,12 +61,12 @@ interface LinearBackwardInput {
 /** din = dout * weight, times the activation's derivative */
 export function linearBackwardInput(device: Device, args: LinearBackwardInput): void {
   const { din, dout, weight, fp8, activated, pre = null } = args;
-  const common = { pre, activation: activationOf(activated !== undefined, pre) };
+  const activation = activationOf(activated !== undefined, pre);
   // The squared ReLU's output.
   const output = pre ? undefined : activated;
   if (!dout.rowwise) {
     const operands = { din: need(din, 'plain'), dout: need(dout, 'plain'), weight };
-    matmulBackwardInput(device, { ...operands, activated: output ? need(output, 'plain') : null, ...common });
+    matmulBackwardInput(device, { ...operands, pre, activated: output ? need(output, 'plain') : null, activation });
     return;
   }
   fp8MatmulBackwardInput(device, {
@@ -78,7 +78,7 @@ export function linearBackwardInput(device: Device, args: LinearBackwardInput): 
     activated: output ? need(output, 'rowwise').values : null,
     activatedScale: output ? need(output, 'rowwise').scale : null,
     activatedColumnwiseScale: output ? need(output, 'columnwise').scale : null,
-    ...common,
+    ...{ derivative: pre, activation },
   });
 }
 

@@ -101,7 +101,7 @@ export function allocateTensor(device: Device, name: string, type: ElementType, 
 
 /**
  * A new tensor with the values of a typed array: Float32Array is fp32, Int32Array int32, Uint16Array the bits of bf16, Uint8Array
- * the bits of FP8 (E4M3). `read()` returns the values.
+ * the bits of FP8 (E4M3), Int8Array GELU's derivatives (cuda/gpt2.h). `read()` returns the values.
  * @param shape default: one dimension
  * @throws ShapeError if the shape does not have as many elements as `values`
  * @example const a = tensorOf(device, Float32Array.of(1, 2, 3));
@@ -110,7 +110,7 @@ export function tensorOf(device: Device, values: HostArray, shape: readonly numb
   const type = (Object.keys(hostArrays) as ElementType[]).find((each) => values instanceof hostArrays[each]);
   if (type === undefined) {
     throw new ShapeError(
-      `a tensor holds a Float32Array, Int32Array, Uint16Array or Uint8Array, not ${(values as object)?.constructor?.name}`,
+      `a tensor holds a Float32Array, Int32Array, Uint16Array, Uint8Array or Int8Array, not ${(values as object)?.constructor?.name}`,
     );
   }
   if (elementCount(shape) !== values.length) throw new ShapeError(`[${shape}] does not have ${values.length} elements`);

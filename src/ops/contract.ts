@@ -108,7 +108,7 @@ export function sizeOf({ name, factor, plus, divisor }: Dimension, sizes: Native
 export function typeOn(device: Device, { type }: TensorContract): ElementType | undefined {
   if (type === 'element') return device.elementType;
   if (type === 'gradient') return device.gradientType;
-  return type === 'fp32' || type === 'int32' || type === 'fp8' ? type : undefined;
+  return type === 'fp32' || type === 'int32' || type === 'fp8' || type === 'int8' ? type : undefined;
 }
 
 export const holds = ({ argument, operator, value }: Where, args: NativeArguments): boolean =>

@@ -348,7 +348,7 @@ export const contracts = {
       scale: { access: '=', type: 'fp32', shape: ['N'], isOptional: true, together: 'values' },
       columnwise: { access: '=', type: 'fp8', shape: ['O', 'N/16', '16'], isOptional: true, where: { argument: 'activation', operator: '!=', value: 0, orNull: true } },
       columnwiseScale: { access: '=', type: 'fp32', shape: ['N/512'], isOptional: true, together: 'columnwise' },
-      pre: { access: '=', type: 'element', shape: ['N', 'O'], isOptional: true, where: { argument: 'activation', operator: '==', value: 1, orNull: false } },
+      derivative: { access: '=', type: 'int8', shape: ['N', 'O'], isOptional: true, where: { argument: 'activation', operator: '==', value: 1, orNull: false } },
       in: { access: 'read', type: 'fp8', shape: ['N', 'C'] },
       inScale: { access: 'read', type: 'fp32', shape: ['N'] },
       inNorm: { access: 'read', type: 'fp32', shape: ['N'], isOptional: true, together: 'values' },
@@ -380,7 +380,7 @@ export const contracts = {
       doutColumnwiseNorm: { access: 'read', type: 'fp32', shape: ['N/512'], isOptional: true, together: 'values' },
       transposed: { access: 'read', type: 'fp8', shape: ['C', 'O'] },
       factors: { access: 'read', type: 'fp32', shape: ['4'] },
-      pre: { access: 'read', type: 'element', shape: ['N', 'C'], isOptional: true, where: { argument: 'activation', operator: '==', value: 1, orNull: false } },
+      derivative: { access: 'read', type: 'int8', shape: ['N', 'C'], isOptional: true, where: { argument: 'activation', operator: '==', value: 1, orNull: false } },
       activated: { access: 'read', type: 'fp8', shape: ['N', 'C'], isOptional: true, where: { argument: 'activation', operator: '==', value: 2, orNull: false } },
       activatedScale: { access: 'read', type: 'fp32', shape: ['N'], isOptional: true, together: 'activated' },
       activatedColumnwiseScale: { access: 'read', type: 'fp32', shape: ['N/512'], isOptional: true, together: 'activated' },
@@ -804,34 +804,34 @@ export function fp8Transpose(device: Device, args: { columnwise: Tensor; columnw
 
 /**
  * gpt2_matmul_forward in FP8: out = in * weight^T + bias + residual. With an activation the result is stored in FP8 only,
- * values * scale = gelu(pre), pre = in * weight^T + bias, or values * scale = relu(in * weight^T + bias)^2; both copies are
- * rounded from fp32.
+ * values * scale = gelu(pre), derivative = gelu'(pre), pre = in * weight^T + bias, or values * scale =
+ * relu(in * weight^T + bias)^2; both copies are rounded from fp32.
  *   out = [N,O] where activation == GPT2_NO_ACTIVATION, values = [N,O] where activation != GPT2_NO_ACTIVATION,
  *   scale = [N] or NULL with values, columnwise = [O,N/16,16] or NULL where activation != GPT2_NO_ACTIVATION,
- *   columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with columnwise, pre = [N,O] where activation == GPT2_GELU, in [N,C],
+ *   columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with columnwise, derivative = [N,O] where activation == GPT2_GELU, in [N,C],
  *   in_scale [N], in_norm [N] or NULL with values, in_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with columnwise, weight [O,C],
  *   factors [GPT2_FP8_FACTORS], bias [O] or NULL, residual [N,O] or NULL where activation == GPT2_NO_ACTIVATION;
  *   activation >= 0 && activation <= GPT2_RELU_SQUARED; C % 16 == 0; O % 16 == 0;
  *   workspace gpt2_fp8_matmul_scratch(N,C,O,0)
  */
-export function fp8MatmulForward(device: Device, args: { out: Tensor | null; values: Tensor | null; scale: Tensor | null; columnwise: Tensor | null; columnwiseScale: Tensor | null; pre: Tensor | null; in: Tensor; inScale: Tensor; inNorm: Tensor | null; inColumnwiseNorm: Tensor | null; weight: Tensor; factors: Tensor; bias: Tensor | null; residual: Tensor | null; activation: number }): void {
+export function fp8MatmulForward(device: Device, args: { out: Tensor | null; values: Tensor | null; scale: Tensor | null; columnwise: Tensor | null; columnwiseScale: Tensor | null; derivative: Tensor | null; in: Tensor; inScale: Tensor; inNorm: Tensor | null; inColumnwiseNorm: Tensor | null; weight: Tensor; factors: Tensor; bias: Tensor | null; residual: Tensor | null; activation: number }): void {
   enqueue(device, contracts.fp8MatmulForward, args);
 }
 
 /**
  * gpt2_matmul_backward_input in FP8: din = dout * weight. Through an activation the result is stored in FP8 only,
- * values * scale = (dout * weight) * gelu'(pre) or (dout * weight) * 2 sqrt(activated), where `activated` is forward's
+ * values * scale = (dout * weight) * derivative or (dout * weight) * 2 sqrt(activated), where `activated` is forward's
  * result; both copies are rounded from fp32.
  *   din = [N,C] where activation == GPT2_NO_ACTIVATION, values = [N,C] where activation != GPT2_NO_ACTIVATION,
  *   scale = [N] or NULL with values, columnwise = [C,N/16,16] or NULL with values,
  *   columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with values, dout [N,O], dout_scale [N], dout_norm [N] or NULL with values,
  *   dout_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with values, transposed [C,O], factors [GPT2_FP8_FACTORS],
- *   pre [N,C] where activation == GPT2_GELU, activated [N,C] where activation == GPT2_RELU_SQUARED,
+ *   derivative [N,C] where activation == GPT2_GELU, activated [N,C] where activation == GPT2_RELU_SQUARED,
  *   activated_scale [N] or NULL with activated, activated_columnwise_scale [N/GPT2_FP8_BLOCK] or NULL with activated;
  *   activation >= 0 && activation <= GPT2_RELU_SQUARED; C % 16 == 0; O % 16 == 0;
  *   workspace gpt2_fp8_matmul_scratch(N,C,O,0)
  */
-export function fp8MatmulBackwardInput(device: Device, args: { din: Tensor | null; values: Tensor | null; scale: Tensor | null; columnwise: Tensor | null; columnwiseScale: Tensor | null; dout: Tensor; doutScale: Tensor; doutNorm: Tensor | null; doutColumnwiseNorm: Tensor | null; transposed: Tensor; factors: Tensor; pre: Tensor | null; activated: Tensor | null; activatedScale: Tensor | null; activatedColumnwiseScale: Tensor | null; activation: number }): void {
+export function fp8MatmulBackwardInput(device: Device, args: { din: Tensor | null; values: Tensor | null; scale: Tensor | null; columnwise: Tensor | null; columnwiseScale: Tensor | null; dout: Tensor; doutScale: Tensor; doutNorm: Tensor | null; doutColumnwiseNorm: Tensor | null; transposed: Tensor; factors: Tensor; derivative: Tensor | null; activated: Tensor | null; activatedScale: Tensor | null; activatedColumnwiseScale: Tensor | null; activation: number }): void {
   enqueue(device, contracts.fp8MatmulBackwardInput, args);
 }
 

@@ -17,8 +17,9 @@ export const emptyCopy = (bench: TensorBench, N: number, C: number) => ({
   columnwiseNorm: bench.floats('columnwiseNorm', [blocksOf(N)]),
 });
 
-/** Memory for a result [N,C] of a product, in both copies. */
+/** Memory for a result [N,C] of a product, in both copies, and for GELU's derivative. */
 export const emptyResult = (bench: TensorBench, N: number, C: number) => ({
+  derivative: bench.tensor('derivative', [N, C], undefined, 'int8'),
   ...{ values: bench.tensor('values', [N, C], undefined, 'fp8'), scale: bench.floats('scale', [N]) },
   ...emptyCopy(bench, N, C),
 });
@@ -29,7 +30,7 @@ type Backward = Parameters<typeof fp8MatmulBackwardInput>[1];
 
 /** The arguments of a forward matmul without an activation that are null. */
 export const plainForward = {
-  ...{ values: null, scale: null, columnwise: null, columnwiseScale: null, pre: null },
+  ...{ values: null, scale: null, columnwise: null, columnwiseScale: null, derivative: null },
   ...{ inNorm: null, inColumnwiseNorm: null, activation: GPT2_NO_ACTIVATION },
 };
 
@@ -39,13 +40,13 @@ export const activated = [
   { name: 'the squared ReLU', activation: GPT2_RELU_SQUARED, ...activations.reluSquared },
 ].map(({ activation, ...formulas }) => ({
   ...formulas,
-  forward(device: Device, { pre, ...args }: Omit<Forward, 'out' | 'residual' | 'activation'>) {
-    const ofActivation = { pre: activation === GPT2_GELU ? pre : null, activation };
+  forward(device: Device, { derivative, ...args }: Omit<Forward, 'out' | 'residual' | 'activation'>) {
+    const ofActivation = { derivative: activation === GPT2_GELU ? derivative : null, activation };
     fp8MatmulForward(device, { out: null, ...args, residual: null, ...ofActivation });
   },
-  backward(device: Device, { pre, activated, ...args }: Omit<Backward, 'din' | 'activation'>) {
+  backward(device: Device, { derivative, activated, ...args }: Omit<Backward, 'din' | 'activation'>) {
     const none = { activated: null, activatedScale: null, activatedColumnwiseScale: null };
-    const ofActivation = activation === GPT2_GELU ? { pre, ...none } : { pre: null, activated };
+    const ofActivation = activation === GPT2_GELU ? { derivative, ...none } : { derivative: null, activated };
     fp8MatmulBackwardInput(device, { din: null, ...args, ...ofActivation, activation });
   },
 }));
@@ -64,7 +65,7 @@ export function forwardTensors(bench: TensorBench, pre: Numbers, C: number) {
   const values = result.map((value, index) => value / scales[Math.floor(index / C)]!);
   const N = scales.length;
   return {
-    pre: bench.tensor('pre', [N, C], pre),
+    derivative: bench.tensor('derivative', [N, C], pre.map(activations.gelu.derivative), 'int8'),
     activated: bench.tensor('activated', [N, C], values, 'fp8'),
     activatedScale: bench.floats('activatedScale', [N], scales),
     activatedColumnwiseScale: bench.floats('activatedColumnwiseScale', [blocksOf(N)], largestOfBlocks(scales)),
@@ -73,7 +74,7 @@ export function forwardTensors(bench: TensorBench, pre: Numbers, C: number) {
 
 /** Both scales of a stored gradient are those of its bounds: norms [N] times boundOf(forward's scale). */
 export function expectBackwardScales(
-  { scale, columnwiseScale }: ReturnType<typeof emptyResult>,
+  { scale, columnwiseScale }: Pick<ReturnType<typeof emptyResult>, 'scale' | 'columnwiseScale'>,
   norms: Float32Array,
   { activatedScale, activatedColumnwiseScale }: ReturnType<typeof forwardTensors>,
   boundOf: (activatedScale: number) => number,

@@ -86,7 +86,7 @@ async function timeFp8(
     return values;
   }) as [Tensor, Tensor];
   const operands = { in: copied.pointer, inScale: scale.pointer, weight: quantized.pointer, factors: factors.pointer };
-  const stored = { values: null, scale: null, columnwise: null, columnwiseScale: null, pre: null };
+  const stored = { values: null, scale: null, columnwise: null, columnwiseScale: null, derivative: null };
   const unused = { ...stored, inNorm: null, inColumnwiseNorm: null, bias: null, residual: null };
   const args = {
     out: out.pointer,

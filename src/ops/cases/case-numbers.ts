@@ -38,6 +38,7 @@ export const floats = (tensor: Tensor): Float32Array => numbersOf(tensor, tensor
 export function numbersOf({ type }: Tensor, values: ReturnType<Tensor['read']>): Float32Array | Int32Array {
   if (type === 'int32') return values as Int32Array;
   if (values instanceof Uint8Array) return fromE4m3(values);
+  if (values instanceof Int8Array) return fromDerivatives(values);
   return values instanceof Uint16Array ? fromBf16(values) : asFloat32(values);
 }
 
@@ -45,9 +46,18 @@ export function numbersOf({ type }: Tensor, values: ReturnType<Tensor['read']>):
 const asFloat32 = (values: ArrayLike<number>): Float32Array =>
   values instanceof Float32Array ? values : new Float32Array(values);
 
+/** GELU's derivatives as bytes, as cuda/gpt2.h defines them under "FP8"; other numbers become the nearest. */
+const toDerivatives = (values: ArrayLike<number>): Int8Array =>
+  Int8Array.from(values, (value) =>
+    Number.isNaN(value) ? 127 : Math.min(Math.max(Math.round(value * 200) - 100, -126), 126),
+  );
+const fromDerivatives = (bytes: Int8Array): Float32Array =>
+  Float32Array.from(bytes, (byte) => (byte === 127 ? Number.NaN : (byte + 100) / 200));
+
 /** Numbers rounded to a tensor's type. */
 export function held(type: ElementType, values: ArrayLike<number>): Float32Array {
   if (type === 'fp8') return fromE4m3(toE4m3(values));
+  if (type === 'int8') return fromDerivatives(toDerivatives(values));
   return type === 'bf16' ? fromBf16(toBf16(values)) : asFloat32(values);
 }
 
@@ -55,6 +65,7 @@ export function held(type: ElementType, values: ArrayLike<number>): Float32Array
 export function writeNumbers(tensor: Tensor, values: ArrayLike<number>): void {
   if (tensor.type === 'int32') tensor.write(Int32Array.from(values));
   else if (tensor.type === 'fp8') tensor.write(toE4m3(values));
+  else if (tensor.type === 'int8') tensor.write(toDerivatives(values));
   else tensor.write(tensor.type === 'bf16' ? toBf16(values) : asFloat32(values));
 }
 

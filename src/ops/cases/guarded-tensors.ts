@@ -7,7 +7,7 @@ import { numbersOf, writeNumbers } from './case-numbers.ts';
 /** Elements after each tensor that no op may touch. */
 const guardCount = 64;
 /** A number that the type holds exactly. */
-const guardValue = (type: ElementType): number => (type === 'fp8' ? 208 : 12352);
+const guardValue = (type: ElementType): number => (type === 'int8' ? 1 : type === 'fp8' ? 208 : 12352);
 
 export class GuardedTensors {
   readonly device: Device;

@@ -4,6 +4,7 @@ import type { Batch } from '../../data/batches/loader.ts';
 import type { ParameterArena } from '../../model/arena.ts';
 import type { Model } from '../../model/model.ts';
 import { parameterTable } from '../../model/parameters.ts';
+import type { ElementType } from '../../native/element-types.ts';
 import type { Tensor } from '../../native/tensor.ts';
 import { isWritten, type OpContract } from '../../ops/contract.ts';
 import { contracts } from '../../ops/ops.generated.ts';
@@ -123,21 +124,25 @@ function tensorsOf({ model, gradients, options }: Trainer): Tensor[] {
 /** Elements read at a time. */
 const chunk = 1 << 24;
 
-/** Bit masks of numbers that are not finite, and of NaN; FP8 (E4M3) has no infinity. */
-const bitsOf = {
+/** Bit masks of numbers that are not finite, and of NaN; FP8 (E4M3) and GELU's derivative have no infinity. */
+const bitsOf: Record<
+  Exclude<ElementType, 'int32'>,
+  Record<'exponent' | 'fraction' | 'sign', number> & { mask?: number }
+> = {
   fp32: { exponent: 0x7f800000, fraction: 0x7fffff, sign: 0x80000000 },
   bf16: { exponent: 0x7f80, fraction: 0x7f, sign: 0x8000 },
   fp8: { exponent: 0x7f, fraction: 0x7f, sign: 0x80 },
+  int8: { exponent: 0x7f, fraction: 0x7f, sign: 0x80, mask: 0xff },
 };
 
 /** The first element of a tensor of real numbers that is not finite. */
 function firstNonFinite(tensor: Tensor): Finding['value'] | undefined {
   if (tensor.type === 'int32') return undefined;
-  const { exponent, fraction, sign } = bitsOf[tensor.type];
+  const { exponent, fraction, sign, mask = exponent } = bitsOf[tensor.type];
   for (let start = 0; start < tensor.count; start += chunk) {
     const values = tensor.readPart(start, Math.min(chunk, tensor.count - start));
     for (const value of tensor.type === 'fp32' ? new Int32Array(values.buffer) : values) {
-      if ((value & exponent) !== exponent) continue;
+      if ((value & mask) !== exponent) continue;
       if ((value & fraction) !== 0) return 'NaN';
       return value & sign ? '-Infinity' : 'Infinity';
     }

@@ -70,7 +70,8 @@ it.each([
   for (const recompute of recomputeNames) {
     const more = (activation: 'gelu' | 'relu2') => moreInFp8({ ...presetConfig(name)!, activation }, { B, recompute });
     // 'block' keeps no activations that FP8 could halve: what is left are the head's weight and one layer's activations.
-    expect(more('gelu'), recompute).toBeLessThan(recompute === 'block' ? 0.005 : 0);
+    // With 'none' each layer keeps the activation's output and GELU's derivative in one byte each.
+    expect(more('gelu'), recompute).toBeLessThan({ none: -0.09, gelu: 0, block: 0.005 }[recompute]);
     // Both copies of the squared ReLU's output together are as large as the output in bf16.
     expect(more('relu2'), recompute).toBeLessThan(recompute === 'none' && name !== 'd48' ? 0 : 0.02);
   }
