@@ -239,6 +239,8 @@ describeBackends(
         ...{ in: drawn('in', N, 1), inValues: drawn('inValues', N, 100, 'fp8') },
         inScale: bench.floats('inScale', [N], drawScales(N, random)),
         ...{ weight: drawn('weight', Vp, 0.1), weightValues: drawn('weightValues', Vp, 100, 'fp8') },
+        weightTransposed: bench.tensor('weightTransposed', [C, Vp], random.normals(C * Vp, 100), 'fp8'),
+        step: null,
         factors: bench.floats('factors', [4], [2 ** -10, 0, 0, 0]),
         bias: bench.tensor('bias', [Vp], random.normals(Vp)),
         targets: bench.tensor('targets', [N], random.integers(N, V), 'int32'),
