@@ -1,10 +1,13 @@
 // The last linear layer with its loss. The kernels for this GPU's generation compute it if they support the case (bf16;
-// dbias only with dweight); otherwise a sequence of other ops does. With FP8 only the matmul of the logits differs.
+// dbias only with dweight); otherwise a sequence of other ops does. With FP8 the matmul of the logits differs, and
+// their gradient is rounded to E5M2 before it is multiplied in bf16.
 #include <algorithm>
+#include <string>
 
 #include "common/fp8.cuh"
 #include "common/tensor-cores.h"
 #include "cross-entropy.cuh"
+#include "embedding-backward.cuh"
 #include "runtime/ops.generated.h"
 
 namespace gpt2 {
@@ -15,24 +18,71 @@ bool has_kernel(const CudaContext &context, int C, int Vp) {
   return context.kernels->classifier && context.dtype == GPT2_BF16 && C % 8 == 0 && Vp % 8 == 0;
 }
 
+constexpr int threads = 256;
+
+// Losses of logits, a block per row, and their gradient in place, rounded to E5M2 but for the target's.
+__global__ void __launch_bounds__(threads)
+    fp8_cross_entropy_kernel(float *losses, float *saturated, bf16 *logits, const float *in_scale,
+                             const int32_t *targets, int vocabulary, int padded, float dloss, float cap) {
+  const int64_t row = blockIdx.x;
+  bf16 *x = logits + row * padded;
+  const int target = targets[row], stride = sample_stride(padded);
+  const auto limited = [&](int column) {
+    const float logit = to_float(x[column]);
+    return cap > 0 ? softcapped(logit, cap) : Softcapped{logit, 1};
+  };
+  const bool exists = target >= 0 && target < vocabulary && !is_not_finite(in_scale[row]);
+  const Softcapped wanted = exists ? limited(target) : Softcapped{NAN, NAN};
+  // e, unless the column is the target's or padding; NaN stays NaN.
+  const auto exponential = [&](int column, float value, float above) {
+    const float difference = value - wanted.value - above;
+    return column == target || column >= vocabulary ? 0 : expf(difference > 77 ? 77 : difference);
+  };
+  float sum = 0;
+  for (int column = static_cast<int>(threadIdx.x) * stride; column < vocabulary; column += threads * stride) {
+    sum += exponential(column, limited(column).value, 0);
+  }
+  const float above = logf(fp8_of_target + static_cast<float>(stride) * block_sum<threads>(sum)) - logf(256);
+  sum = 0;
+  for (int column = static_cast<int>(threadIdx.x); column < padded; column += threads) {
+    sum += exponential(column, limited(column).value, above);
+  }
+  sum = block_sum<threads>(sum);
+  const Fp8Row numbers = Fp8Row::of(sum, above, wanted.derivative, dloss);
+  for (int column = static_cast<int>(threadIdx.x); column < padded; column += threads) {
+    const Softcapped logit = limited(column);
+    const float e = unpack_e5m2(pack_e5m2(exponential(column, logit.value, above) * logit.derivative, 0));
+    const float gradient = column == target ? numbers.of_target : e * numbers.scale;
+    x[column] = __float2bfloat16_rn(column < vocabulary ? gradient : 0);
+  }
+  if (threadIdx.x > 0) return;
+  losses[row] = numbers.loss;
+  saturated[row] = numbers.saturated;
+}
+
 }  // namespace
 
-int ops::classifier(gpt2_context &context, float *losses, void *din, void *dweight, float *dbias, void *logits,
-                    const void *in, const uint8_t *in_values, const float *in_scale, const void *weight,
-                    const uint8_t *weight_values, const float *factors, const void *bias, const int32_t *targets, int N,
-                    int C, int V, int Vp, float dloss, float softcap, bool accumulate) {
+int ops::classifier(gpt2_context &context, float *losses, void *din, void *dweight, float *dbias, float *step,
+                    void *logits, const void *in, const uint8_t *in_values, const float *in_scale, const void *weight,
+                    const uint8_t *weight_values, const uint8_t *weight_transposed, const float *factors,
+                    const void *bias, const int32_t *targets, int N, int C, int V, int Vp, float dloss, float softcap,
+                    bool accumulate) {
   const char *function = "gpt2_classifier";
   int status = in_values ? require_fp8(context, function) : GPT2_OK;
   if (status) return status;
+  if (in_values && (dweight || dbias) && V > most_sorted_tokens) {
+    return fail(&context, GPT2_UNSUPPORTED, function,
+                "V = " + std::to_string(V) + " is over the " + std::to_string(most_sorted_tokens) +
+                    " tokens that are sorted for gradients in FP8");
+  }
   CudaContext &gpu = cuda(context);
+  const Classifier args{losses, static_cast<bf16 *>(din), dweight, dbias, step, static_cast<bf16 *>(logits),
+                        static_cast<const bf16 *>(in), in_values, in_scale, static_cast<const bf16 *>(weight),
+                        weight_values, weight_transposed, factors, static_cast<const bf16 *>(bias), targets, N, C, V,
+                        Vp, dloss, softcap, accumulate};
   if ((dweight || !dbias) && has_kernel(gpu, C, Vp) &&
-      on_16_bytes(din, dweight, logits, in, in_values, weight, weight_values, bias)) {
-    gpu.kernels->classifier(gpu,
-                            {losses, static_cast<bf16 *>(din), dweight, dbias, static_cast<bf16 *>(logits),
-                             static_cast<const bf16 *>(in), in_values, in_scale, static_cast<const bf16 *>(weight),
-                             weight_values, factors, static_cast<const bf16 *>(bias), targets, N, C, V, Vp, dloss,
-                             softcap, accumulate},
-                            gpu.workspace);
+      on_16_bytes(din, dweight, logits, in, in_values, weight, weight_values, weight_transposed, bias)) {
+    gpu.kernels->classifier(gpu, args, gpu.workspace);
     return GPT2_LAUNCHED(context, function);
   }
   // A sequence of other ops, for other GPUs, dtypes and sizes, and for dbias without dweight.
@@ -45,7 +95,14 @@ int ops::classifier(gpt2_context &context, float *losses, void *din, void *dweig
   }
   if (status) return status;
   void *dlogits = din || dweight || dbias ? logits : nullptr;
-  capped_cross_entropy(gpu, losses, dlogits, logits, targets, N, V, Vp, dloss, softcap);
+  if (in_values && dlogits) {
+    auto *saturated = static_cast<float *>(gpu.workspace);
+    fp8_cross_entropy_kernel<<<N, threads, 0, gpu.stream>>>(losses, saturated, args.logits, in_scale, targets, V, Vp,
+                                                            dloss, softcap);
+    if (step) add_to_step(gpu, step, GPT2_STEP_SATURATED, saturated, N, 1, accumulate);
+  } else {
+    capped_cross_entropy(gpu, losses, dlogits, logits, targets, N, V, Vp, dloss, softcap);
+  }
   if (din) {
     status = ops::matmul_backward_input(context, din, dlogits, weight, nullptr, nullptr, N, C, Vp, GPT2_NO_ACTIVATION);
   }
@@ -59,10 +116,11 @@ int ops::classifier(gpt2_context &context, float *losses, void *din, void *dweig
 int64_t ops::classifier_scratch(const gpt2_context &context, int N, int C, int Vp, bool gradients, bool fp8) {
   const CudaContext &gpu = cuda(context);
   // Misaligned memory always takes the sequence of ops.
-  const int64_t in_parts = std::max(gradients ? ops::matmul_scratch(context, N, C, Vp, true) : 0,
-                                    fp8 ? ops::fp8_matmul_scratch(context, N, C, Vp, false) : 0);
+  const int64_t in_parts = std::max({gradients ? ops::matmul_scratch(context, N, C, Vp, true) : 0,
+                                     fp8 ? ops::fp8_matmul_scratch(context, N, C, Vp, false) : 0,
+                                     fp8 ? N * static_cast<int64_t>(sizeof(float)) : 0});
   if (!has_kernel(gpu, C, Vp)) return in_parts;
-  return std::max(in_parts, gpu.kernels->classifier_scratch(gpu, N, C, Vp, gradients));
+  return std::max(in_parts, gpu.kernels->classifier_scratch(gpu, N, C, Vp, gradients, fp8));
 }
 
 }  // namespace gpt2

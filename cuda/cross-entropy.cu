@@ -124,13 +124,11 @@ __global__ void __launch_bounds__(threads)
 constexpr int sum_threads = 1024;
 
 __global__ void __launch_bounds__(sum_threads)
-    loss_sum_kernel(float *step, const float *losses, int count, float scale, bool accumulate) {
+    step_sum_kernel(float *step, int element, const float *values, int count, float scale, bool accumulate) {
   double sum = 0;
-  for (int i = threadIdx.x; i < count; i += sum_threads) sum += losses[i];
+  for (int i = threadIdx.x; i < count; i += sum_threads) sum += values[i];
   sum = block_sum<sum_threads>(sum);
-  if (threadIdx.x == 0) {
-    step[GPT2_STEP_LOSS] = static_cast<float>((accumulate ? step[GPT2_STEP_LOSS] : 0.0) + sum * scale);
-  }
+  if (threadIdx.x == 0) step[element] = static_cast<float>((accumulate ? step[element] : 0.0) + sum * scale);
 }
 
 }  // namespace
@@ -159,6 +157,11 @@ void capped_cross_entropy(const CudaContext &context, float *losses, void *dlogi
   });
 }
 
+void add_to_step(const CudaContext &context, float *step, int element, const float *values, int N, float scale,
+                 bool accumulate) {
+  step_sum_kernel<<<1, sum_threads, 0, context.stream>>>(step, element, values, N, scale, accumulate);
+}
+
 int ops::cross_entropy(gpt2_context &context, float *losses, void *dlogits, const void *logits, const int32_t *targets,
                        int N, int V, int Vp, float dloss) {
   capped_cross_entropy(cuda(context), losses, dlogits, logits, targets, N, V, Vp, dloss, 0);
@@ -166,8 +169,7 @@ int ops::cross_entropy(gpt2_context &context, float *losses, void *dlogits, cons
 }
 
 int ops::loss_sum(gpt2_context &context, float *step, const float *losses, int N, float scale, bool accumulate) {
-  CudaContext &gpu = cuda(context);
-  loss_sum_kernel<<<1, sum_threads, 0, gpu.stream>>>(step, losses, N, scale, accumulate);
+  add_to_step(cuda(context), step, GPT2_STEP_LOSS, losses, N, scale, accumulate);
   return GPT2_LAUNCHED(context, "gpt2_loss_sum");
 }
 

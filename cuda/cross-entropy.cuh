@@ -1,12 +1,28 @@
 // gpt2_cross_entropy of logits that are first capped (gpt2_softcap_forward), and the gradient of the uncapped logits.
 #pragma once
 
-#include "runtime/cuda-context.h"
+#include "common/fp8.cuh"
 
 namespace gpt2 {
 
 // Arguments as in gpt2_cross_entropy; softcap 0 caps nothing.
 void capped_cross_entropy(const CudaContext &, float *losses, void *dlogits, const void *logits, const int32_t *targets,
                           int N, int V, int Vp, float dloss, float softcap);
+
+// The numbers of a row with gradients in FP8, as gpt2_classifier defines them.
+struct Fp8Row {
+  float loss, scale, of_target, saturated;
+
+  // `above`: z - log(256) less the target's logit. The loss is log1p(sum exp(above)), whose product may exceed fp32.
+  __device__ __forceinline__ static Fp8Row of(float sum, float above, float derivative, float dloss) {
+    const float log_of_ratio = logf(sum) + above, scale = dloss / (sum + expf(-above));
+    const float loss = log_of_ratio > 0 ? log_of_ratio + log1pf(expf(-log_of_ratio)) : log1pf(expf(log_of_ratio));
+    return {loss, scale / e5m2_loss, -scale * sum * derivative, sum > e5m2_largest ? 1.0f : 0.0f};
+  }
+};
+
+// step[element] (=|+=) scale times the sum of values [N].
+void add_to_step(const CudaContext &, float *step, int element, const float *values, int N, float scale,
+                 bool accumulate);
 
 }  // namespace gpt2

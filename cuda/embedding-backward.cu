@@ -1,10 +1,11 @@
 // Embedding backward. It adds the rows of dout that share a token, without atomics: positions are sorted by token (a
 // stable radix sort, two passes of 8 bits), then each warp adds a fixed window of the sorted positions. A token that
 // spans several windows leaves partial sums, which a last kernel adds in order.
+#include "embedding-backward.cuh"
+
 #include <string>
 #include <type_traits>
 
-#include "common/device.cuh"
 #include "runtime/checks.h"
 #include "runtime/ops.generated.h"
 
@@ -36,7 +37,7 @@ __global__ void __launch_bounds__(threads)
 // ---- sorting positions by token ----
 
 constexpr int digits = 256;
-constexpr int most_tokens = digits * digits;  // that two passes can sort
+static_assert(most_sorted_tokens == digits * digits, "what two passes can sort");
 constexpr int tile = 2048;                    // positions per block; each warp ranks 256 of them in order
 constexpr int rounds = tile / threads;
 
@@ -135,7 +136,8 @@ constexpr int window = 32;
 // partial sums [windows, 2, C].
 template <class T, class G>
 __global__ void __launch_bounds__(threads)
-    window_kernel(G *dwte, float *partial, const T *dout, const int32_t *sorted, Keys keys, int C, int windows) {
+    window_kernel(G *dwte, float *partial, const T *dout, const float *factors, const int32_t *sorted, Keys keys, int C,
+                  int windows) {
   const int lane = threadIdx.x % 32;
   const int index = blockIdx.x * warps + threadIdx.x / 32;
   const int column = blockIdx.y * 32 + lane;
@@ -143,6 +145,7 @@ __global__ void __launch_bounds__(threads)
   const int first = index * window, last = min(first + window, keys.count);
   const int mine = first + lane < last ? sorted[first + lane] : 0;
   const int token_of_mine = first + lane < last ? keys.token(mine) : -1;
+  const float factor_of_mine = factors ? factors[mine] : 1.0f;
   const int before = first > 0 ? keys.token(sorted[first - 1]) : -1;
   const int after = last < keys.count ? keys.token(sorted[last]) : -1;
   float sum = 0;
@@ -150,7 +153,8 @@ __global__ void __launch_bounds__(threads)
     const int64_t position = __shfl_sync(0xffffffffu, mine, i);
     const int token = __shfl_sync(0xffffffffu, token_of_mine, i);
     const int next = i + 1 < last - first ? __shfl_sync(0xffffffffu, token_of_mine, i + 1) : -1;
-    if (column < C) sum += to_float(dout[position * C + column]);
+    const float factor = __shfl_sync(0xffffffffu, factor_of_mine, i);
+    if (column < C) sum = fmaf(to_float(dout[position * C + column]), factor, sum);
     if (next == token) continue;
     // The run ends here, or at the window's end.
     const bool began_before = token == before && __shfl_sync(0xffffffffu, token_of_mine, 0) == token;
@@ -167,7 +171,7 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-// Completes runs over several windows: the block of a run's first window adds the later windows' partial sums.
+// Completes runs over several windows: the blocks of a run's first window add the later windows' partial sums.
 template <class G>
 __global__ void __launch_bounds__(threads)
     join_kernel(G *dwte, const float *partial, const int32_t *sorted, Keys keys, int C, int windows) {
@@ -179,21 +183,20 @@ __global__ void __launch_bounds__(threads)
   const int first = index * window;
   const bool began_before = first > 0 && keys.token(sorted[first]) == token && keys.token(sorted[first - 1]) == token;
   if (began_before) return;
-  // The first later window that does not begin with the token.
-  __shared__ int end;
-  if (threadIdx.x == 0) {
-    int next = index + 1;
-    while (next < windows && keys.token(sorted[next * window]) == token) next++;
-    end = next;
+  // The first later window that does not begin with the token. A frequent token spans hundreds: one thread that looked
+  // for the end took half of the kernel's 0.27 ms (32,768 positions of Python sources, H100).
+  int end = index + 1;
+  for (int same = threads; same == threads; end += same) {
+    const int next = end + static_cast<int>(threadIdx.x);
+    same = __syncthreads_count(next < windows && keys.token(sorted[next * window]) == token);
   }
-  __syncthreads();
-  for (int column = threadIdx.x; column < C; column += threads) {
-    float sum = partial[(static_cast<int64_t>(index) * 2 + 1) * C + column];
+  const int column = static_cast<int>(blockIdx.y) * threads + static_cast<int>(threadIdx.x);
+  if (column >= C) return;
+  float sum = partial[(static_cast<int64_t>(index) * 2 + 1) * C + column];
 #pragma unroll 8
-    for (int next = index + 1; next < end; next++) sum += partial[static_cast<int64_t>(next) * 2 * C + column];
-    G *row = dwte + static_cast<int64_t>(token) * C + column;
-    *row = from_float<G>(to_float(*row) + sum);
-  }
+  for (int next = index + 1; next < end; next++) sum += partial[static_cast<int64_t>(next) * 2 * C + column];
+  G *row = dwte + static_cast<int64_t>(token) * C + column;
+  *row = from_float<G>(to_float(*row) + sum);
 }
 
 struct Buffers {
@@ -210,34 +213,56 @@ struct Buffers {
 
 }  // namespace
 
-int64_t ops::embedding_scratch(const gpt2_context &, int B, int T, int C, int) {
+int64_t token_sums_scratch(int64_t N, int C) {
   Scratch scratch;
-  Buffers buffers(scratch, static_cast<int64_t>(B) * T, C);
+  Buffers buffers(scratch, N, C);
   return scratch.bytes();
 }
 
-int ops::embedding_backward(gpt2_context &context, void *dwte, void *dwpe, const void *dout, const int32_t *tokens,
-                            int B, int T, int C, int V, bool accumulate) {
-  if (V > most_tokens) {
-    return fail(&context, GPT2_UNSUPPORTED, "gpt2_embedding_backward",
-                "V = " + std::to_string(V) + " is over the " + std::to_string(most_tokens) + " tokens that are sorted");
-  }
-  CudaContext &gpu = cuda(context);
-  const int N = B * T;
-  Scratch scratch(gpu.workspace);
+void add_token_sums(const CudaContext &context, void *sums, float *factor_sums, const void *rows, const float *factors,
+                    const int32_t *tokens, int N, int C, int V, void *memory) {
+  Scratch scratch(memory);
   const Buffers buffers(scratch, N, C);
   const auto tiles = static_cast<unsigned>(ceil_divide(N, tile));
   Keys keys{tokens, nullptr, N, V, 0};
   const auto pass = [&](int32_t *sorted) {
-    count_kernel<<<tiles, threads, 0, gpu.stream>>>(buffers.counts, keys);
-    start_kernel<<<1, 1024, 0, gpu.stream>>>(buffers.counts, static_cast<int>(tiles) * digits);
-    scatter_kernel<<<tiles, threads, 0, gpu.stream>>>(sorted, buffers.counts, keys);
+    count_kernel<<<tiles, threads, 0, context.stream>>>(buffers.counts, keys);
+    start_kernel<<<1, 1024, 0, context.stream>>>(buffers.counts, static_cast<int>(tiles) * digits);
+    scatter_kernel<<<tiles, threads, 0, context.stream>>>(sorted, buffers.counts, keys);
   };
   pass(buffers.half_sorted);
   keys.order = buffers.half_sorted;
   keys.shift = 8;
   pass(buffers.sorted);
   const int windows = static_cast<int>(ceil_divide(N, window));
+  const auto add = [&](auto *to, const auto *from, const float *by, int columns) {
+    const auto of_columns = [&](int width) { return static_cast<unsigned>(ceil_divide(columns, width)); };
+    const dim3 grid(static_cast<unsigned>(ceil_divide(windows, warps)), of_columns(32));
+    const dim3 joins(windows, of_columns(threads));
+    window_kernel<<<grid, threads, 0, context.stream>>>(to, buffers.partial, from, by, buffers.sorted, keys, columns,
+                                                        windows);
+    join_kernel<<<joins, threads, 0, context.stream>>>(to, buffers.partial, buffers.sorted, keys, columns, windows);
+  };
+  with_element_type(context, [&](auto element) {
+    with_gradient_type(context, [&](auto gradient) {
+      add(static_cast<decltype(gradient) *>(sums), static_cast<const decltype(element) *>(rows), factors, C);
+    });
+  });
+  if (factor_sums) add(factor_sums, factors, static_cast<const float *>(nullptr), 1);
+}
+
+int64_t ops::embedding_scratch(const gpt2_context &, int B, int T, int C, int) {
+  return token_sums_scratch(static_cast<int64_t>(B) * T, C);
+}
+
+int ops::embedding_backward(gpt2_context &context, void *dwte, void *dwpe, const void *dout, const int32_t *tokens,
+                            int B, int T, int C, int V, bool accumulate) {
+  if (V > most_sorted_tokens) {
+    return fail(&context, GPT2_UNSUPPORTED, "gpt2_embedding_backward",
+                "V = " + std::to_string(V) + " is over the " + std::to_string(most_sorted_tokens) +
+                    " tokens that are sorted");
+  }
+  CudaContext &gpu = cuda(context);
   with_element_type(gpu, [&](auto element) {
     with_gradient_type(gpu, [&](auto gradient) {
       using E = decltype(element);
@@ -255,13 +280,9 @@ int ops::embedding_backward(gpt2_context &context, void *dwte, void *dwpe, const
       } else if (dwpe) {
         positions(std::integral_constant<int, 1>{});
       }
-      const dim3 grid(static_cast<unsigned>(ceil_divide(windows, warps)), static_cast<unsigned>(ceil_divide(C, 32)));
-      window_kernel<<<grid, threads, 0, gpu.stream>>>(static_cast<G *>(dwte), buffers.partial, dy, buffers.sorted, keys,
-                                                      C, windows);
-      join_kernel<<<windows, threads, 0, gpu.stream>>>(static_cast<G *>(dwte), buffers.partial, buffers.sorted, keys, C,
-                                                       windows);
     });
   });
+  add_token_sums(gpu, dwte, nullptr, dout, nullptr, tokens, B * T, C, V, gpu.workspace);
   return GPT2_LAUNCHED(context, "gpt2_embedding_backward");
 }
 

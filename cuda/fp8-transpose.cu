@@ -3,8 +3,12 @@
 //
 // A block takes 128 rows of 128 channels, so that both reads and writes are whole lines of 128 bytes. Each warp reads a
 // group of 16 rows, 4 channels in a lane, and transposes them in registers. Shared memory then gathers the 8 groups of
-// a channel.
-#include "common/fp8.cuh"
+// a channel. For the classifier the kernel also scales and rounds rows of bf16.
+#include "fp8-transpose.cuh"
+
+#include <type_traits>
+
+#include "common/mma.cuh"
 #include "runtime/ops.generated.h"
 
 namespace gpt2 {
@@ -24,23 +28,28 @@ __device__ __forceinline__ uint32_t rescale(uint32_t pair, __half2 factor) {
   return __nv_cvt_halfraw2_to_fp8x2(__hmul2(halves, factor), __NV_SATFINITE, __NV_E4M3);
 }
 
-__global__ void __launch_bounds__(threads, 5)
-    transpose_kernel(uint8_t *columnwise, float *columnwise_scale, float *columnwise_norm, const uint8_t *values,
-                     const float *scale, const float *norm, int N, int C, int tiles_a_row) {
+// T is uint8_t, for values in FP8, or bf16, for rows times `factor`, of which `scale` is that of their rowwise copies.
+template <class T>
+__global__ void __launch_bounds__(threads, std::is_same_v<T, bf16> ? 4 : 5)
+    transpose_kernel(uint8_t *columnwise, float *columnwise_scale, float *columnwise_norm, const T *values,
+                     const float *scale, const float *norm, int N, int C, int tiles_a_row, const float *factor,
+                     uint8_t *weights) {
   wait_for_previous_kernel();
+  constexpr bool rounds = std::is_same_v<T, bf16>;
+  using Word = std::conditional_t<rounds, uint2, uint32_t>;
   __shared__ float of_warp[warps], norm_of_warp[warps];
   __shared__ uint4 staging[channels * groups];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int row0 = static_cast<int>(blockIdx.x) / tiles_a_row * rows, first = row0 + warp * group;
   const int channel0 = static_cast<int>(blockIdx.x) % tiles_a_row * channels, channel = channel0 + lane * 4;
 
-  uint32_t x[group] = {};
+  Word loaded[group] = {};
   if (channel < C) {
-    const uint8_t *source = values + static_cast<int64_t>(first) * C + channel;
+    const T *source = values + static_cast<int64_t>(first) * C + channel;
     const auto read = [&](int count) {
 #pragma unroll
       for (int i = 0; i < group; i++) {
-        if (i < count) x[i] = *reinterpret_cast<const uint32_t *>(source + static_cast<int64_t>(i) * C);
+        if (i < count) loaded[i] = *reinterpret_cast<const Word *>(source + static_cast<int64_t>(i) * C);
       }
     };
     // Nearly all groups are full; their reads need no checks.
@@ -58,10 +67,10 @@ __global__ void __launch_bounds__(threads, 5)
   for (int i = 0; i < scales_a_thread; i++) {
     const int row = block * GPT2_FP8_BLOCK + i * threads + static_cast<int>(threadIdx.x);
     if (row >= N) continue;
-    largest = fmaxf(largest, scale[row]);
-    if (stores_block) largest_norm = fmaxf(largest_norm, norm[row]);
+    largest = fmaxf(largest, rounds ? fabsf(factor[row]) * scale[row] * fp8_largest : scale[row]);
+    if (!rounds && stores_block) largest_norm = fmaxf(largest_norm, norm[row]);
   }
-  const float row_scale = scale[min(first + lane % group, N - 1)];
+  const float of_row = (rounds ? factor : scale)[min(first + lane % group, N - 1)];
   largest = warp_largest(largest);
   largest_norm = warp_largest(largest_norm);
   if (lane == 0) {
@@ -71,17 +80,36 @@ __global__ void __launch_bounds__(threads, 5)
   __syncthreads();
 #pragma unroll
   for (int i = 0; i < warps; i++) largest = fmaxf(largest, of_warp[i]);
+  if constexpr (rounds) largest = fp8_scale(largest);
+  const float inverse = inverse_of(largest);
   if (stores_block && threadIdx.x == 0) {
     for (const float of_one : norm_of_warp) largest_norm = fmaxf(largest_norm, of_one);
     columnwise_scale[block] = largest;
-    columnwise_norm[block] = largest_norm;
+    if (!rounds) columnwise_norm[block] = largest_norm;
+  }
+  const int64_t groups_a_channel = columnwise_groups(N);
+  if (const int row = row0 + static_cast<int>(threadIdx.x);
+      rounds && channel0 == 0 && threadIdx.x < rows && row < groups_a_channel * group) {
+    const float weight = row < N ? factor[row] * inverse : 0.0f, high = unpack_fp8(pack_fp8(weight, 0)).x;
+    uint8_t *to = weights + row / group * group + row % 8 * 2 + row / 8 % 2;  // in the order of a group
+    to[0] = static_cast<uint8_t>(pack_fp8(high, 0));
+    to[groups_a_channel * group] = static_cast<uint8_t>(pack_fp8((weight - high) * 0x1p6f, 0));
   }
 
-  const float factor = row_scale * inverse_of(largest);
+  uint32_t x[group];
 #pragma unroll
   for (int i = 0; i < group; i++) {
-    const __half2 of_row = __float2half2_rn(__shfl_sync(0xffffffffu, factor, i));
-    x[i] = rescale(x[i] & 0xffff, of_row) | rescale(x[i] >> 16, of_row) << 16;
+    const float by = __shfl_sync(0xffffffffu, of_row * inverse, i);
+    if constexpr (rounds) {
+      const float2 low = unpack_bf16(loaded[i].x), high = unpack_bf16(loaded[i].y);
+      // A factor that is NaN must not reach the padding.
+      x[i] = first + i >= N ? 0
+                            : pack_fp8(low.x * by, low.y * by) |
+                                  static_cast<uint32_t>(pack_fp8(high.x * by, high.y * by)) << 16;
+    } else {
+      const __half2 halves = __float2half2_rn(by);
+      x[i] = rescale(loaded[i] & 0xffff, halves) | rescale(loaded[i] >> 16, halves) << 16;
+    }
   }
   uint32_t lines[4][4];  // 4 channels
 #pragma unroll
@@ -99,7 +127,6 @@ __global__ void __launch_bounds__(threads, 5)
   }
   __syncthreads();
 
-  const int64_t groups_a_channel = columnwise_groups(N);
   const int place = lane % groups, line = static_cast<int>(threadIdx.x) / groups;
   if (row0 / group + place >= groups_a_channel) return;
   auto *to = reinterpret_cast<uint4 *>(columnwise) + (channel0 + line) * groups_a_channel + row0 / group + place;
@@ -111,15 +138,27 @@ __global__ void __launch_bounds__(threads, 5)
   }
 }
 
+template <class T>
+void transpose(const CudaContext &context, uint8_t *columnwise, float *columnwise_scale, float *columnwise_norm,
+               const T *values, const float *scale, const float *norm, int N, int C, const float *factor = nullptr,
+               uint8_t *weights = nullptr) {
+  const int tiles_a_row = static_cast<int>(ceil_divide(C, channels));
+  launch_overlapping(context, transpose_kernel<T>, ceil_divide(N, rows) * tiles_a_row, threads, 0, columnwise,
+                     columnwise_scale, columnwise_norm, values, scale, norm, N, C, tiles_a_row, factor, weights);
+}
+
 }  // namespace
+
+void scale_columnwise(const CudaContext &context, uint8_t *columnwise, float *columnwise_scale, uint8_t *weights,
+                      const bf16 *rows, const float *row_scale, const float *factor, int N, int C) {
+  transpose(context, columnwise, columnwise_scale, nullptr, rows, row_scale, nullptr, N, C, factor, weights);
+}
 
 int ops::fp8_transpose(gpt2_context &context, uint8_t *columnwise, float *columnwise_scale, float *columnwise_norm,
                        const uint8_t *values, const float *scale, const float *norm, int N, int C) {
   const char *function = "gpt2_fp8_transpose";
   if (const int status = require_fp8(context, function)) return status;
-  const int tiles_a_row = static_cast<int>(ceil_divide(C, channels));
-  launch_overlapping(cuda(context), transpose_kernel, ceil_divide(N, rows) * tiles_a_row, threads, 0, columnwise,
-                     columnwise_scale, columnwise_norm, values, scale, norm, N, C, tiles_a_row);
+  transpose(cuda(context), columnwise, columnwise_scale, columnwise_norm, values, scale, norm, N, C);
   return GPT2_LAUNCHED(context, function);
 }
 

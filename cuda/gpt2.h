@@ -71,9 +71,10 @@ enum GPT2_STEP {
   GPT2_STEP_SCALARS = 4,      /* from here to STOP: the optimizers' values for the step (src/optimizer) */
   GPT2_STEP_STOP = 15,        /* this rank's request to stop or to save; after the step: the sum over ranks */
   GPT2_STEP_LOSS = 16,        /* mean loss over the micro-batches */
-  GPT2_STEP_NORM = 17,        /* gradient norm before clipping */
-  GPT2_STEP_CLIP = 18,        /* the factor of the gradients */
-  GPT2_STEP_UPDATED = 19,     /* 1 if this step updates the weights, 0 if it changes nothing */
+  GPT2_STEP_SATURATED = 17,   /* tokens whose gradient in FP8 may have saturated (gpt2_classifier) */
+  GPT2_STEP_NORM = 18,        /* gradient norm before clipping */
+  GPT2_STEP_CLIP = 19,        /* the factor of the gradients */
+  GPT2_STEP_UPDATED = 20,     /* 1 if this step updates the weights, 0 if it changes nothing */
   GPT2_STEP_SIZE = 64
 };
 
@@ -471,19 +472,30 @@ GPT2_API int gpt2_softcap_forward(gpt2_context *context, void *out, const void *
 
 /* The last linear layer with its loss, and backward through both: losses[i] = -log softmax(logits[i])[targets[i]] over the first V
  * outputs, with logits = in * weight^T + bias, limited as by gpt2_softcap_forward if softcap > 0; din, dweight and dbias are the
- * gradients of dloss * sum of losses. With copies in FP8, logits = (in_values * in_scale) * weight_values^T * factors[SCALE] +
- * bias, and the gradients still are computed from `in` and `weight`. The sm_90 kernels differ in two points: `logits` holds other
- * values afterwards, and a logit that exceeds the target's by more than 77 counts as 77 above it, so no loss exceeds 77 + log(V).
+ * gradients of dloss * sum of losses. The sm_90 kernels differ in two points: `logits` holds other values afterwards, and a logit
+ * that exceeds the target's by more than 77 counts as 77 above it, so no loss exceeds 77 + log(V).
+ *
+ * With copies of `in` and `weight` in FP8, logits = (in_values * in_scale) * weight_values^T * factors[SCALE] + bias, and gradients
+ * are computed in FP8 too. Softmax's denominator is estimated before the matmul, from every s-th output, s = Vp / 512 but 1 to 64:
+ * z[i] = r + log(1/16 + s * sum over sampled j of exp(logits[i,j] - r)), r = logits[i,target]
+ * e[i,j] = 256 exp(logits[i,j] - z[i]) for j other than the target, D[i] = sum over j of e[i,j], d[i] = D[i] + 256 exp(r - z[i])
+ * din = dloss / d * E5M2(e) / 0.99722 * weight_values * factors[SCALE] - dloss D / d * weight[target]
+ * dweight = E5M2(e)^T * (dloss / d / 0.99722 * in), the factor in E4M3 with a scale for GPT2_FP8_BLOCK rows; row target -= dloss D / d * in
+ * With a softcap, its derivative is a factor of E5M2's argument and of the target's terms. E5M2, with 2 bits of fraction, rounds the
+ * sum of many numbers to 0.99722 of it, without the factor a bias where the sum and the target's terms nearly cancel. It saturates
+ * at 57344: step[SATURATED] (=|+=) the number of rows with a larger D, which may have. weight_transposed is read only with din.
+ * CUDA's kernels other than sm_90's round only e, and multiply by `weight` and `in`.
  *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C]: gradient or NULL, dbias (accumulate) [Vp] or NULL,
- *   logits (scratch) [N,Vp], in [N,C], in_values [N,C] or NULL, in_scale [N] or NULL with in_values, weight [Vp,C],
- *   weight_values [Vp,C] or NULL with in_values, factors [GPT2_FP8_FACTORS] or NULL with in_values, bias [Vp] or NULL,
+ *   step (updated) [GPT2_STEP_SIZE] or NULL where in_values != NULL, logits (scratch) [N,Vp], in [N,C], in_values [N,C] or NULL,
+ *   in_scale [N] or NULL with in_values, weight [Vp,C], weight_values [Vp,C] or NULL with in_values,
+ *   weight_transposed [C,Vp] or NULL with in_values, factors [GPT2_FP8_FACTORS] or NULL with in_values, bias [Vp] or NULL,
  *   targets [N] < V; V <= Vp; softcap >= 0; in_values == NULL || C % 16 == 0; in_values == NULL || Vp % 16 == 0;
  *   workspace gpt2_classifier_scratch(N,C,Vp,din || dweight || dbias,in_values) */
-GPT2_API int gpt2_classifier(gpt2_context *context, float *losses, void *din, void *dweight, float *dbias, void *logits,
-                             const void *in, const uint8_t *in_values, const float *in_scale, const void *weight,
-                             const uint8_t *weight_values, const float *factors, const void *bias,
-                             const int32_t *targets, int32_t N, int32_t C, int32_t V, int32_t Vp, float dloss,
-                             float softcap, int32_t accumulate);
+GPT2_API int gpt2_classifier(gpt2_context *context, float *losses, void *din, void *dweight, float *dbias, float *step,
+                             void *logits, const void *in, const uint8_t *in_values, const float *in_scale,
+                             const void *weight, const uint8_t *weight_values, const uint8_t *weight_transposed,
+                             const float *factors, const void *bias, const int32_t *targets, int32_t N, int32_t C,
+                             int32_t V, int32_t Vp, float dloss, float softcap, int32_t accumulate);
 
 /* With `gradients` 0, the bytes for losses only; the size for the largest N then serves every smaller N. */
 GPT2_API int gpt2_classifier_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C, int32_t Vp,

@@ -45,9 +45,12 @@ constexpr bool is_activation = E == Epilogue::gelu || E == Epilogue::relu_square
 template <Epilogue E>
 constexpr bool is_activation_backward = E == Epilogue::gelu_backward || E == Epilogue::relu_squared_backward;
 
+template <Epilogue E>
+constexpr bool is_exponential = E == Epilogue::exponentials || E == Epilogue::capped_exponentials;
+
 // Whether the epilogue stores its result in FP8 only. FP8 is whether the operands are in FP8.
 template <Epilogue E, bool FP8>
-constexpr bool stores_fp8 = FP8 && (is_activation<E> || is_activation_backward<E>);
+constexpr bool stores_fp8 = FP8 && (is_activation<E> || is_activation_backward<E> || is_exponential<E>);
 // Whether backward reads the squared ReLU's output in FP8, or GELU's derivative in one byte.
 template <Epilogue E, bool FP8>
 constexpr bool reads_fp8 = FP8 && E == Epilogue::relu_squared_backward;

@@ -1,4 +1,4 @@
-// E4M3 and its scales, as gpt2.h defines them under "FP8".
+// E4M3, E5M2 and their scales, as gpt2.h defines them under "FP8".
 #pragma once
 
 #include <cuda_fp8.h>
@@ -7,7 +7,11 @@
 
 namespace gpt2 {
 
-constexpr float fp8_largest = 448;
+constexpr float fp8_largest = 448, e5m2_largest = 57344;
+// The factor that rounding to E5M2 takes from a sum of many numbers: the mean of rounded / exact over a power of two.
+constexpr float e5m2_loss = 0.99722f;
+// The target's part in the classifier's estimate: with 1, the others of a certain target would become subnormal.
+constexpr float fp8_of_target = 0.0625f;
 constexpr float largest_gelu_derivative = 1.13f;  // an upper bound of gelu'
 
 // The smallest power of two, at least 2^-126, with which `largest` / scale is at most 448 = 1.75 * 2^8: the exponent is
@@ -22,6 +26,9 @@ __device__ __forceinline__ float fp8_scale(float largest) {
 __device__ __forceinline__ float fp8_norm(float squares, int C, float scale) {
   return scale * fmaf(1.0625f, sqrtf(squares), 0x1p-10f * sqrtf(static_cast<float>(C)));
 }
+
+// Whether a row with this scale holds infinity or NaN, which its numbers times the scale do not show in every product.
+__device__ __forceinline__ bool is_not_finite(float scale) { return scale >= 0x1p120f; }
 
 // 1 / scale, exactly.
 __device__ __forceinline__ float inverse_of(float scale) {
@@ -38,9 +45,19 @@ __device__ __forceinline__ uint16_t pack_fp8(float low, float high) {
   return __nv_cvt_float2_to_fp8x2(make_float2(low, high), __NV_SATFINITE, __NV_E4M3);
 }
 
+// pack_fp8() in E5M2.
+__device__ __forceinline__ uint16_t pack_e5m2(float low, float high) {
+  return __nv_cvt_float2_to_fp8x2(make_float2(low, high), __NV_SATFINITE, __NV_E5M2);
+}
+
 __device__ __forceinline__ float2 unpack_fp8(uint16_t pair) {
   const __half2 halves = __nv_cvt_fp8x2_to_halfraw2(pair, __NV_E4M3);
   return __half22float2(halves);
+}
+
+// The first of two values in E5M2, which are the upper bytes of halves.
+__device__ __forceinline__ float unpack_e5m2(uint16_t pair) {
+  return __half2float(__ushort_as_half(static_cast<uint16_t>(pair << 8)));
 }
 
 __device__ __forceinline__ float to_float(__nv_fp8_e4m3 value) { return static_cast<float>(value); }
@@ -77,6 +94,11 @@ __device__ __forceinline__ float2 unpack_derivatives(uint16_t pair) {
   const uint32_t bits = pair ^ 0x8080u;
   return make_float2(derivative_of(__byte_perm(bits, 0x4b000000, 0x7440)),
                      derivative_of(__byte_perm(bits, 0x4b000000, 0x7441)));
+}
+
+// The classifier's estimate of softmax's denominator takes every n-th output of `padded`.
+__host__ __device__ constexpr int sample_stride(int padded) {
+  return padded < 1024 ? 1 : padded < 64 * 512 ? padded / 512 : 64;
 }
 
 // Stores COUNT adjacent values of x * inverse in one access. Returns the sum of their squares, before rounding.

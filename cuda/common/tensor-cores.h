@@ -12,13 +12,13 @@ struct Classifier {
   float *losses;
   bf16 *din;
   void *dweight;
-  float *dbias;
+  float *dbias, *step;
   bf16 *logits;
   const bf16 *in;
   const uint8_t *in_values;  // NULL without FP8
   const float *in_scale;
   const bf16 *weight;
-  const uint8_t *weight_values;
+  const uint8_t *weight_values, *weight_transposed;
   const float *factors;
   const bf16 *bias;
   const int32_t *targets;
@@ -46,7 +46,7 @@ struct TensorCoreKernels {
   // gpt2_classifier without a pass over the logits; if NULL, a sequence of other ops replaces it. C and Vp are
   // multiples of 8; dbias only with dweight.
   void (*classifier)(const CudaContext &, const Classifier &, void *scratch);
-  int64_t (*classifier_scratch)(const CudaContext &, int N, int C, int Vp, bool has_gradient);
+  int64_t (*classifier_scratch)(const CudaContext &, int N, int C, int Vp, bool has_gradient, bool fp8);
 
   // Forward, and backward to the input with the transposed weight: bias, gelu, relu_squared, residual, gelu_backward and
   // relu_squared_backward. N and K are multiples of 16.
@@ -97,7 +97,13 @@ void attention_forward(const CudaContext &, bf16 *out, float *lse, const bf16 *q
 void attention_backward(const CudaContext &, bf16 *dqkv, float *scratch, const bf16 *dout, const bf16 *out,
                         const bf16 *qkv, const float *lse, const AttentionSizes &);
 void classifier(const CudaContext &, const Classifier &, void *scratch);
-int64_t classifier_scratch(const CudaContext &, int N, int C, int Vp, bool has_gradient);
+int64_t classifier_scratch(const CudaContext &, int N, int C, int Vp, bool has_gradient, bool fp8);
+// The classifier's matmuls in FP8, a in E5M2: din, with the target's row of the weight times a factor added to each
+// row; dweight, with the scales of b; `weights` [2,K] weigh the sums in dbias.
+void classifier_backward_input(const CudaContext &, const Product &, const Fp8Operands &, const Classifier &,
+                               const float *factor_of_target);
+void classifier_backward_weight(const CudaContext &, const Product &, const uint8_t *weights, const float *b_scale,
+                                void *dweight, float *dbias, bool accumulate, void *scratch);
 void fp8_matmul(const CudaContext &, Epilogue, const Product &, const Fp8Operands &, const Outputs<bf16, bf16> &);
 void fp8_matmul_backward_weight(const CudaContext &, const Product &, const float *a_scale, const float *b_scale,
                                 void *dweight, float *dbias, bool accumulate, void *scratch);

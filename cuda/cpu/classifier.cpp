@@ -1,29 +1,130 @@
 // The last linear layer with its loss and backward, as a sequence of other ops. `logits` is overwritten with the
-// logits' gradient.
+// logits' gradient, with FP8 copies as gpt2.h defines it.
+#include <algorithm>
+#include <cmath>
+
 #include "../gpt2.h"
+#include "fp8.h"
 #include "kernels.h"
+#include "math.h"
 
 namespace gpt2::GPT2_PATH {
 
-void classifier(Task task, float *losses, float *din, float *dweight, float *dbias, float *logits, const float *in,
-                const uint8_t *in_values, const float *in_scale, const float *weight, const uint8_t *weight_values,
-                const float *factors, const float *bias, const int32_t *targets, int N, int C, int V, int Vp,
-                float dloss, float softcap, bool accumulate) {
+namespace {
+
+// Scratch of gradients in FP8: numbers of each row, in and the weight as the products read them, then the matmuls'.
+struct Fp8Memory {
+  float *scale, *of_target, *saturated, *in, *weight;
+  Task rest;
+
+  Fp8Memory(Task task, int64_t N, int64_t C, int64_t Vp)
+      : scale(task.scratch),
+        of_target(scale + N),
+        saturated(of_target + N),
+        in(saturated + N),
+        weight(in + N * C),
+        rest{task.pool, weight + Vp * C} {}
+};
+
+// Losses of capped logits. These become E5M2(e), 0 for the target; scale = dloss / d, of_target = -dloss D / d.
+void fp8_cross_entropy(Task task, float *losses, const Fp8Memory &memory, float *logits, const int32_t *targets, int N,
+                       int V, int Vp, float dloss, float softcap) {
+  constexpr float log_of_256 = 5.5451774f, limit = 77;
+  task.pool.each(N, [&](int64_t n) {
+    float *x = logits + static_cast<size_t>(n) * Vp;
+    const int target = targets[n], stride = sample_stride(Vp);
+    const auto slope = [&](int j) { return softcap > 0 ? softcap_slope(x[j], softcap) : 1.0f; };
+    const float reference = x[target], slope_at_target = slope(target);
+    double sampled = 0;
+    for (int j = 0; j < V; j += stride) {
+      if (j != target) sampled += exponential(std::min(x[j] - reference, limit));
+    }
+    // The estimate over the reference.
+    const auto above = static_cast<float>(std::log(fp8_of_target + stride * sampled)) - log_of_256;
+    double sum = 0;
+    for (int j = 0; j < V; j++) {
+      const float e = j == target ? 0 : exponential(std::min(x[j] - reference - above, limit));
+      sum += e;
+      x[j] = rounded_to_e5m2(e * slope(j));
+    }
+    std::fill(x + V, x + Vp, 0.0f);
+    losses[n] = static_cast<float>(std::log1p(sum * std::exp(static_cast<double>(above))));
+    const double scale = dloss / (sum + std::exp(-static_cast<double>(above)));
+    memory.scale[n] = static_cast<float>(scale / e5m2_loss);
+    memory.of_target[n] = static_cast<float>(-scale * sum * slope_at_target);
+    memory.saturated[n] = sum > e5m2_largest ? 1.0f : 0.0f;
+  });
+}
+
+// out = scale * in, rounded to E4M3 with a scale for each block of rows.
+void round_rows(Task task, float *out, const float *in, const float *in_scale, const float *scale, int N, int C) {
+  task.pool.each((N + GPT2_FP8_BLOCK - 1) / GPT2_FP8_BLOCK, [&](int64_t block) {
+    const int64_t first = block * GPT2_FP8_BLOCK, last = std::min<int64_t>(first + GPT2_FP8_BLOCK, N);
+    float largest = 0;
+    for (int64_t n = first; n < last; n++) largest = std::max(largest, scale[n] * in_scale[n]);
+    const float of_block = fp8_scale(largest * fp8_largest), inverse = inverse_of(of_block);
+    for (int64_t i = first * C; i < last * C; i++) {
+      out[i] = from_e4m3(to_e4m3(in[i] * scale[i / C] * inverse)) * of_block;
+    }
+  });
+}
+
+}  // namespace
+
+void classifier(Task task, float *losses, float *din, float *dweight, float *dbias, float *step, float *logits,
+                const float *in, const uint8_t *in_values, const float *in_scale, const float *weight,
+                const uint8_t *weight_values, const uint8_t *, const float *factors, const float *bias,
+                const int32_t *targets, int N, int C, int V, int Vp, float dloss, float softcap, bool accumulate) {
   if (in_values) {
     fp8_product(task, logits, in_values, in_scale, weight_values, factors, bias, nullptr, N, C, Vp);
   } else {
     matmul_forward(task, logits, nullptr, in, weight, bias, nullptr, N, C, Vp, GPT2_NO_ACTIVATION);
   }
-  float *dlogits = din || dweight || dbias ? logits : nullptr;
   if (softcap > 0) softcap_forward(task, logits, logits, static_cast<int64_t>(N) * Vp, softcap);
-  cross_entropy_capped(task, losses, dlogits, logits, targets, N, V, Vp, dloss, softcap);
-  if (din) matmul_backward_input(task, din, dlogits, weight, nullptr, nullptr, N, C, Vp, GPT2_NO_ACTIVATION);
-  if (dweight) matmul_backward_weight(task, dweight, nullptr, dlogits, in, N, C, Vp, accumulate);
-  if (dbias) column_sums(task, dbias, dlogits, N, Vp, accumulate);
+  const bool has_gradient = din || dweight || dbias;
+  if (!in_values || !has_gradient) {
+    float *dlogits = has_gradient ? logits : nullptr;
+    cross_entropy_capped(task, losses, dlogits, logits, targets, N, V, Vp, dloss, softcap);
+    if (din) matmul_backward_input(task, din, dlogits, weight, nullptr, nullptr, N, C, Vp, GPT2_NO_ACTIVATION);
+    if (dweight) matmul_backward_weight(task, dweight, nullptr, dlogits, in, N, C, Vp, accumulate);
+    if (dbias) column_sums(task, dbias, dlogits, N, Vp, accumulate);
+    return;
+  }
+  const Fp8Memory memory(task, N, C, Vp);
+  fp8_cross_entropy(task, losses, memory, logits, targets, N, V, Vp, dloss, softcap);
+  if (step) add_to_step(step, GPT2_STEP_SATURATED, memory.saturated, N, 1, accumulate);
+  if (din) {
+    task.pool.ranges(static_cast<int64_t>(Vp) * C, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; i++) memory.weight[i] = from_e4m3(weight_values[i]) * factors[GPT2_FP8_SCALE];
+    });
+    matmul_backward_input(memory.rest, din, logits, memory.weight, nullptr, nullptr, N, C, Vp, GPT2_NO_ACTIVATION);
+    task.pool.each(N, [&](int64_t n) {
+      const float *of_target = weight + static_cast<size_t>(targets[n]) * C;
+      for (int c = 0; c < C; c++) {
+        din[n * C + c] = memory.scale[n] * din[n * C + c] + memory.of_target[n] * of_target[c];
+      }
+    });
+  }
+  if (dweight) {
+    round_rows(task, memory.in, in, in_scale, memory.scale, N, C);
+    matmul_backward_weight(memory.rest, dweight, nullptr, logits, memory.in, N, C, Vp, accumulate);
+    for (int64_t i = 0; i < static_cast<int64_t>(N) * C; i++) memory.in[i] = memory.of_target[i / C] * in[i];
+    embedding_backward(task, dweight, nullptr, memory.in, targets, N, 1, C, V, true);
+  }
+  if (dbias) {
+    task.pool.each(N, [&](int64_t n) {
+      for (int64_t i = n * Vp; i < (n + 1) * Vp; i++) logits[i] *= memory.scale[n];
+    });
+    column_sums(task, dbias, logits, N, Vp, accumulate);
+    embedding_backward(task, dbias, nullptr, memory.of_target, targets, N, 1, 1, V, true);
+  }
 }
 
-int64_t classifier_scratch(int threads, int N, int C, int Vp, bool, bool fp8) {
-  return fp8 ? fp8_product_scratch(threads, N, C, Vp) : matmul_scratch(threads, N, C, Vp, true);
+int64_t classifier_scratch(int threads, int N, int C, int Vp, bool gradients, bool fp8) {
+  const int64_t of_matmul = matmul_scratch(threads, N, C, Vp, true);
+  if (!fp8) return of_matmul;
+  const int64_t of_gradients = gradients ? (static_cast<int64_t>(N) + Vp) * C + 3 * N + of_matmul : 0;
+  return std::max(fp8_product_scratch(threads, N, C, Vp), of_gradients);
 }
 
 }  // namespace gpt2::GPT2_PATH

@@ -31,12 +31,6 @@ double denominator(const float *x, float largest, int V) {
   return sum;
 }
 
-// d/dx of c = cap * x / sqrt(x^2 + cap^2), from c. Rounding may put c above the cap.
-float softcap_slope(float c, float cap) {
-  const float share = std::max(1.0f - c / cap * (c / cap), 0.0f);
-  return share * std::sqrt(share);
-}
-
 }  // namespace
 
 void softcap_forward(Task task, float *out, const float *in, int64_t count, float cap) {
@@ -74,10 +68,14 @@ void cross_entropy_capped(Task task, float *losses, float *dlogits, const float 
   });
 }
 
-void loss_sum(Task, float *step, const float *losses, int N, float scale, bool accumulate) {
+void add_to_step(float *step, int element, const float *values, int N, float scale, bool accumulate) {
   double sum = 0;
-  for (int n = 0; n < N; n++) sum += losses[n];
-  step[GPT2_STEP_LOSS] = static_cast<float>((accumulate ? step[GPT2_STEP_LOSS] : 0) + sum * scale);
+  for (int n = 0; n < N; n++) sum += values[n];
+  step[element] = static_cast<float>((accumulate ? step[element] : 0) + sum * scale);
+}
+
+void loss_sum(Task, float *step, const float *losses, int N, float scale, bool accumulate) {
+  add_to_step(step, GPT2_STEP_LOSS, losses, N, scale, accumulate);
 }
 
 }  // namespace gpt2::GPT2_PATH

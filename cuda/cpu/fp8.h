@@ -1,5 +1,5 @@
-// E4M3 and its scales, as gpt2.h defines them under "FP8": values and scales are those of common/fp8.cuh, bit for bit;
-// norms agree within rounding. Static, because it is compiled with the instructions of each code path.
+// FP8 and its scales, as gpt2.h defines them: values and scales are those of common/fp8.cuh, bit for bit; norms agree
+// within rounding. Static, because it is compiled with the instructions of each code path.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +11,15 @@
 #include "kernels.h"
 
 namespace gpt2 {
+
+constexpr float e5m2_largest = 57344;
+// The factor that rounding to E5M2 takes from a sum of many numbers: the mean of rounded / exact over a power of two.
+constexpr float e5m2_loss = 0.99722f;
+// The target's part in the classifier's estimate: with 1, the others of a certain target would become subnormal.
+constexpr float fp8_of_target = 0.0625f;
+
+// The classifier's estimate of softmax's denominator takes every n-th output of `padded`.
+static inline int sample_stride(int padded) { return std::clamp(padded / 512, 1, 64); }
 
 static inline uint32_t bits_of(float value) {
   uint32_t bits;
@@ -39,6 +48,14 @@ static inline uint8_t to_e4m3(float value) {
   const uint32_t subnormal = bits_of(float_of(size) + 0x1p14f) & 0xf;
   const uint32_t number = size < 0x3c800000 ? subnormal : std::min(normal, 0x7eu);
   return static_cast<uint8_t>(size > 0x7f800000 ? 0x7f : number | (bits >> 24 & 0x80));
+}
+
+// A number, not negative, rounded to E5M2; more than 57344, the largest, becomes that. Below 2^-14 numbers are
+// multiples of 2^-16.
+static inline float rounded_to_e5m2(float value) {
+  if (value < 0x1p-14f) return value + 0x1p7f - 0x1p7f;
+  const uint32_t bits = bits_of(value);
+  return std::min(float_of((bits + 0xfffff + (bits >> 21 & 1)) & ~0x1fffffu), e5m2_largest);
 }
 
 constexpr float fp8_largest = 448;

@@ -37,10 +37,10 @@ struct OpKernels {
   void (*cross_entropy)(Task, float *losses, float *dlogits, const float *logits, const int32_t *targets, int N, int V,
       int Vp, float dloss);
   void (*softcap_forward)(Task, float *out, const float *in, int64_t count, float cap);
-  void (*classifier)(Task, float *losses, float *din, float *dweight, float *dbias, float *logits, const float *in,
-      const uint8_t *in_values, const float *in_scale, const float *weight, const uint8_t *weight_values,
-      const float *factors, const float *bias, const int32_t *targets, int N, int C, int V, int Vp, float dloss,
-      float softcap, bool accumulate);
+  void (*classifier)(Task, float *losses, float *din, float *dweight, float *dbias, float *step, float *logits,
+      const float *in, const uint8_t *in_values, const float *in_scale, const float *weight,
+      const uint8_t *weight_values, const uint8_t *weight_transposed, const float *factors, const float *bias,
+      const int32_t *targets, int N, int C, int V, int Vp, float dloss, float softcap, bool accumulate);
   void (*loss_sum)(Task, float *step, const float *losses, int N, float scale, bool accumulate);
   void (*fp8_quantize_weight)(Task, uint8_t *values, uint8_t *transposed, float *factors, const float *weight,
       const float *bias, int C, int O);

@@ -48,6 +48,8 @@ int64_t fp8_product_scratch(int threads, int N, int C, int O);
 // gradient of the logits before the limit.
 void cross_entropy_capped(Task, float *losses, float *dlogits, const float *logits, const int32_t *targets, int N,
                           int V, int Vp, float dloss, float softcap);
+// step[element] (=|+=) scale times the sum of values [N].
+void add_to_step(float *step, int element, const float *values, int N, float scale, bool accumulate);
 }  // namespace GPT2_PATH
 #endif
 

@@ -2,6 +2,8 @@
 // place over the whole range.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 
@@ -36,6 +38,12 @@ static inline float exponential(float x) {
   std::memcpy(&scale2, &bits2, 4);
   const float result = e * scale1 * scale2;
   return x < low ? 0.0f : x != x ? x : result;
+}
+
+// d/dx of c = cap * x / sqrt(x^2 + cap^2), from c. Rounding may put c above the cap.
+static inline float softcap_slope(float c, float cap) {
+  const float share = std::max(1.0f - c / cap * (c / cap), 0.0f);
+  return share * std::sqrt(share);
 }
 
 static inline float dot(const float *a, const float *b, int count) {

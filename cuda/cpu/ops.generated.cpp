@@ -127,15 +127,15 @@ int softcap_forward(gpt2_context &context, void *out, const void *in, int64_t co
   return GPT2_OK;
 }
 
-int classifier(gpt2_context &context, float *losses, void *din, void *dweight, float *dbias, void *logits,
+int classifier(gpt2_context &context, float *losses, void *din, void *dweight, float *dbias, float *step, void *logits,
     const void *in, const uint8_t *in_values, const float *in_scale, const void *weight, const uint8_t *weight_values,
-    const float *factors, const void *bias, const int32_t *targets, int N, int C, int V, int Vp, float dloss,
-    float softcap, bool accumulate) {
+    const uint8_t *weight_transposed, const float *factors, const void *bias, const int32_t *targets, int N, int C,
+    int V, int Vp, float dloss, float softcap, bool accumulate) {
   Check check(&context, "gpt2_classifier");
   if (check.below("targets", targets, static_cast<int64_t>(N), V).failed()) return check.status();
-  kernels_of(context).classifier(task_of(context), losses, floats(din), floats(dweight), dbias, floats(logits),
-  floats(in), in_values, in_scale, floats(weight), weight_values, factors, floats(bias), targets, N, C, V, Vp, dloss,
-  softcap, accumulate);
+  kernels_of(context).classifier(task_of(context), losses, floats(din), floats(dweight), dbias, step, floats(logits),
+  floats(in), in_values, in_scale, floats(weight), weight_values, weight_transposed, factors, floats(bias), targets, N,
+  C, V, Vp, dloss, softcap, accumulate);
   return GPT2_OK;
 }
 

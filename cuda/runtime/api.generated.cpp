@@ -219,10 +219,11 @@ int gpt2_softcap_forward(gpt2_context *context, void *out, const void *in, int64
   return ops::softcap_forward(*context, out, in, count, cap);
 }
 
-int gpt2_classifier(gpt2_context *context, float *losses, void *din, void *dweight, float *dbias, void *logits,
-    const void *in, const uint8_t *in_values, const float *in_scale, const void *weight, const uint8_t *weight_values,
-    const float *factors, const void *bias, const int32_t *targets, int32_t N, int32_t C, int32_t V, int32_t Vp,
-    float dloss, float softcap, int32_t accumulate) {
+int gpt2_classifier(gpt2_context *context, float *losses, void *din, void *dweight, float *dbias, float *step,
+    void *logits, const void *in, const uint8_t *in_values, const float *in_scale, const void *weight,
+        const uint8_t *weight_values, const uint8_t *weight_transposed, const float *factors, const void *bias,
+        const int32_t *targets, int32_t N, int32_t C, int32_t V, int32_t Vp, float dloss, float softcap,
+        int32_t accumulate) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}, {"V", V}, {"Vp", Vp}})
       .tensors({{"losses", losses}, {"logits", logits}, {"in", in}, {"weight", weight}, {"targets", targets}});
@@ -231,14 +232,16 @@ int gpt2_classifier(gpt2_context *context, float *losses, void *din, void *dweig
         .that(softcap >= 0, "softcap >= 0, got softcap = " + std::to_string(softcap))
         .that(in_values == nullptr || C % 16 == 0, "in_values == NULL || C % 16 == 0, got C = " + std::to_string(C))
         .that(in_values == nullptr || Vp % 16 == 0, "in_values == NULL || Vp % 16 == 0, got Vp = " + std::to_string(Vp))
+        .that(!step || in_values != nullptr, "step only where in_values != NULL")
         .that(!in_scale == !in_values, "both in_scale and in_values, or neither")
         .that(!weight_values == !in_values, "both weight_values and in_values, or neither")
+        .that(!weight_transposed == !in_values, "both weight_transposed and in_values, or neither")
         .that(!factors == !in_values, "both factors and in_values, or neither");
   }
   if (!check.failed()) check.scratch(ops::classifier_scratch(*context, N, C, Vp, din || dweight || dbias, in_values));
   if (check.failed()) return check.status();
-  return ops::classifier(*context, losses, din, dweight, dbias, logits, in, in_values, in_scale, weight, weight_values,
-      factors, bias, targets, N, C, V, Vp, dloss, softcap, accumulate != 0);
+  return ops::classifier(*context, losses, din, dweight, dbias, step, logits, in, in_values, in_scale, weight,
+      weight_values, weight_transposed, factors, bias, targets, N, C, V, Vp, dloss, softcap, accumulate != 0);
 }
 
 int gpt2_loss_sum(gpt2_context *context, float *step, const float *losses, int32_t N, float scale, int32_t accumulate) {

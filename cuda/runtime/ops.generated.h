@@ -35,10 +35,10 @@ int residual_forward(gpt2_context &context, void *out, const void *a, const void
 int cross_entropy(gpt2_context &context, float *losses, void *dlogits, const void *logits, const int32_t *targets,
     int N, int V, int Vp, float dloss);
 int softcap_forward(gpt2_context &context, void *out, const void *in, int64_t count, float cap);
-int classifier(gpt2_context &context, float *losses, void *din, void *dweight, float *dbias, void *logits,
+int classifier(gpt2_context &context, float *losses, void *din, void *dweight, float *dbias, float *step, void *logits,
     const void *in, const uint8_t *in_values, const float *in_scale, const void *weight, const uint8_t *weight_values,
-    const float *factors, const void *bias, const int32_t *targets, int N, int C, int V, int Vp, float dloss,
-    float softcap, bool accumulate);
+    const uint8_t *weight_transposed, const float *factors, const void *bias, const int32_t *targets, int N, int C,
+    int V, int Vp, float dloss, float softcap, bool accumulate);
 int loss_sum(gpt2_context &context, float *step, const float *losses, int N, float scale, bool accumulate);
 int fp8_quantize_weight(gpt2_context &context, uint8_t *values, uint8_t *transposed, float *factors, const void *weight,
     const void *bias, int C, int O);

@@ -10,9 +10,18 @@
 // With a softcap, l_ij is the capped logit, and the gradient by the logit before the cap has the cap's derivative d_ij
 // as a further factor: the epilogue sums e_ij but stores e_ij d_ij, and the target's element is set to -S_i d_ij. No
 // maximum is needed and no logit is rounded to bf16; the tests require each token's loss to be within 1e-4. Exponents
-// are limited to 77 (exponential() in product-finisher.cuh), so a loss stays under 77 + log(V). Logits in FP8 change
-// only the first matmul and r_i, which is the dot product of the same FP8 values.
+// are limited to 77 (exponential() in product-finisher.cuh), so a loss stays under 77 + log(V). In FP8, r_i is the dot
+// product of the same FP8 values.
+//
+// In FP8 e_ij is stored in E5M2, rowwise for din and columnwise for dweight, in the memory of bf16 logits. Elements
+// relative to the target's logit would have the range of the loss; so they are relative to an estimate of softmax's
+// denominator, z_i, from the same matmul with every 64th row of the weight: e_ij = 256 exp(l_ij - z_i). With T_i the
+// target's exponential, a_i = dloss / (T_i + S_i). The target's term dominates a gradient, so it is not rounded to FP8:
+// the epilogue of din adds -a_i S_i times the target's row of the weight, and a sorted sum adds rows to dweight.
 #include "../common/tensor-cores.h"
+#include "../cross-entropy.cuh"
+#include "../embedding-backward.cuh"
+#include "../fp8-transpose.cuh"
 #include "product-interleaved.cuh"
 #include "product-plain.cuh"
 
@@ -37,18 +46,34 @@ __device__ __forceinline__ void load(float (&values)[16], const e4m3 *source) {
   }
 }
 
+// With FP8 gradients: every `stride`-th output (0: no gradients), its bias, and the targets among these outputs, or -1.
+struct Sample {
+  int stride = 0, count = 0;
+  int32_t *targets = nullptr;
+  bf16 *bias = nullptr;
+};
+
 // reference[i] = the target's logit, capped if cap > 0, and derivative[i] = the cap's derivative there. The reference
 // is NaN for a target outside the vocabulary. A warp takes a row. The scales are only for FP8.
 template <class T>
 __global__ void __launch_bounds__(threads)
     reference_kernel(float *reference, float *derivative, const T *in, const T *weight, const bf16 *bias,
                      const int32_t *targets, int N, int C, int vocabulary, float cap, const float *in_scale,
-                     const float *weight_scale) {
+                     const float *weight_scale, Sample sample) {
   wait_for_previous_kernel();
+  const int thread = static_cast<int>(blockIdx.x) * threads + static_cast<int>(threadIdx.x);
+  if (bias && sample.stride) {
+    for (int i = thread; i < sample.count; i += static_cast<int>(gridDim.x) * threads) {
+      sample.bias[i] = bias[i * sample.stride];
+    }
+  }
   const int lane = threadIdx.x % 32;
   const int row = blockIdx.x * warps + threadIdx.x / 32;
   if (row >= N) return;
   const int target = targets[row];
+  if (sample.stride && lane == 0) {
+    sample.targets[row] = target % sample.stride == 0 ? target / sample.stride : -1;
+  }
   if (target < 0 || target >= vocabulary) {
     if (lane == 0) reference[row] = NAN;
     return;
@@ -65,19 +90,36 @@ __global__ void __launch_bounds__(threads)
   }
   sum = warp_sum(sum);
   if (lane > 0) return;
-  if constexpr (is_fp8<T>) sum *= in_scale[row] * *weight_scale;
+  if constexpr (is_fp8<T>) sum = is_not_finite(in_scale[row]) ? NAN : sum * (in_scale[row] * *weight_scale);
   if (bias) sum += to_float(bias[target]);
   const Softcapped logit = cap > 0 ? softcapped(sum, cap) : Softcapped{sum, 1};
   reference[row] = logit.value;
   derivative[row] = logit.derivative;
 }
 
+// normalizer[i] = z_i - log(256), from the sampled row sums of `tiles` tiles.
+__global__ void __launch_bounds__(threads)
+    normalizer_kernel(float *normalizer, const float *row_sums, const float *reference, int tiles, int stride, int N) {
+  wait_for_previous_kernel();
+  const int row = static_cast<int>(blockIdx.x) * threads + static_cast<int>(threadIdx.x);
+  if (row >= N) return;
+  float sum = 0;
+  for (int tile = 0; tile < tiles; tile++) sum += row_sums[static_cast<int64_t>(tile) * N + row];
+  normalizer[row] = reference[row] + logf(fp8_of_target + static_cast<float>(stride) * sum) - logf(256);
+}
+
+// Numbers of rows for gradients in FP8; NULL without these.
+struct Fp8Rows {
+  float *normalizer = nullptr, *of_target = nullptr, *saturated = nullptr;
+};
+
 // Computes from the row sums of `tiles` tiles: losses, the scale of each row (also as weights, see product.cuh), the
-// target's element of e, and the scaled input. A block takes 32 rows; 8 threads add each row.
+// target's element of e, and the scaled input. With FP8, the target's factor instead, and whether the row may have
+// saturated. A block takes 32 rows; 8 threads add each row.
 __global__ void __launch_bounds__(threads)
     finish_kernel(float *losses, float *scale, bf16 *weights, bf16 *exponentials, bf16 *scaled, const bf16 *in,
                   const float *row_sums, const float *reference, const float *derivative, const int32_t *targets,
-                  int tiles, int N, int C, int padded, float dloss, bool has_gradient) {
+                  int tiles, int N, int C, int padded, float dloss, bool has_gradient, Fp8Rows fp8) {
   wait_for_previous_kernel();
   __shared__ float scales[32];
   const int first = blockIdx.x * 32, part = threadIdx.x / 32, row = first + threadIdx.x % 32;
@@ -95,6 +137,14 @@ __global__ void __launch_bounds__(threads)
     for (int i = 0; i < 8; i++) sum += sums[i][threadIdx.x];
     // A target outside the vocabulary makes everything NaN.
     if (isnan(reference[row])) sum = NAN;
+    if (fp8.normalizer) {
+      const auto numbers = Fp8Row::of(sum, fp8.normalizer[row] - reference[row], derivative[row], dloss);
+      losses[row] = numbers.loss;
+      scale[row] = numbers.scale;
+      fp8.of_target[row] = numbers.of_target;
+      fp8.saturated[row] = numbers.saturated;
+      return;
+    }
     losses[row] = log1pf(sum);
     if (has_gradient) {
       const float factor = dloss / (1 + sum);
@@ -107,7 +157,7 @@ __global__ void __launch_bounds__(threads)
       }
     }
   }
-  if (!has_gradient) return;
+  if (!has_gradient || fp8.normalizer) return;
   __syncthreads();
   const int packs = C / 8, rows = min(32, N - first);
   for (int i = threadIdx.x; i < rows * packs; i += threads) {
@@ -124,19 +174,39 @@ struct Memory {
   float *reference, *derivative, *scale, *row_sums;
   bf16 *scaled, *weights;
   void *rest;
+  // With gradients in FP8.
+  Fp8Rows rows;
+  Sample sample;
+  uint8_t *values_columnwise, *in_columnwise, *fp8_weights;
+  float *in_columnwise_scale;
+  void *token_sums;
   int64_t bytes;
 };
 
 // The memory for gradients comes last: a smaller N may need more of it, because k is split differently, and a forward
 // pass with fewer rows than the workspace was allocated for must not need any.
-Memory memory_of(const CudaContext &context, void *workspace, int N, int C, int padded, bool has_gradient) {
+Memory memory_of(const CudaContext &context, void *workspace, int N, int C, int padded, bool has_gradient, bool fp8) {
   Scratch scratch(workspace);
   Memory memory{};
   memory.reference = scratch.take<float>(N);
   memory.derivative = scratch.take<float>(N);
   memory.scale = scratch.take<float>(N);
   memory.row_sums = scratch.take<float>(ceil_divide(padded, interleaved_tile_n) * N);
-  if (has_gradient) {
+  if (has_gradient && fp8) {
+    const int64_t tokens = columnwise_groups(N) * GPT2_FP8_GROUP;
+    memory.rows = {scratch.take<float>(N), scratch.take<float>(N), scratch.take<float>(N)};
+    // The logits' memory holds two copies of N rows.
+    memory.values_columnwise = scratch.take<uint8_t>(tokens > N ? tokens * padded : 0);
+    memory.sample.stride = sample_stride(padded);
+    memory.sample.count = static_cast<int>(ceil_divide(padded, memory.sample.stride));
+    memory.sample.targets = scratch.take<int32_t>(N);
+    memory.sample.bias = scratch.take<bf16>(memory.sample.count + 1);  // loaded in pairs
+    memory.in_columnwise = scratch.take<uint8_t>(tokens * C);
+    memory.in_columnwise_scale = scratch.take<float>(ceil_divide(N, GPT2_FP8_BLOCK));
+    memory.fp8_weights = scratch.take<uint8_t>(2 * tokens);
+    memory.token_sums = scratch.take<char>(token_sums_scratch(N, C));
+    memory.rest = scratch.take<char>(sm90::fp8_matmul_backward_weight_scratch(context, N, C, padded));
+  } else if (has_gradient) {
     memory.scaled = scratch.take<bf16>(static_cast<int64_t>(N) * C);
     memory.weights = scratch.take<bf16>(2 * weights_line(N));
     const int64_t rest = sm90::matmul_backward_weight_scratch(context, N, C, padded);
@@ -148,16 +218,16 @@ Memory memory_of(const CudaContext &context, void *workspace, int N, int C, int 
 
 }  // namespace
 
-int64_t sm90::classifier_scratch(const CudaContext &context, int N, int C, int Vp, bool has_gradient) {
-  return memory_of(context, nullptr, N, C, Vp, has_gradient).bytes;
+int64_t sm90::classifier_scratch(const CudaContext &context, int N, int C, int Vp, bool has_gradient, bool fp8) {
+  return memory_of(context, nullptr, N, C, Vp, has_gradient, fp8).bytes;
 }
 
 void sm90::classifier(const CudaContext &context, const Classifier &args, void *workspace) {
   const int N = args.N, C = args.C, Vp = args.Vp;
   // A bias without a softcap is capped far above every logit, where the cap changes nothing.
   const float cap = args.softcap > 0 ? args.softcap : args.bias ? 0x1p60f : 0;
-  const bool has_gradient = args.din || args.dweight;
-  const Memory memory = memory_of(context, workspace, N, C, Vp, has_gradient);
+  const bool has_gradient = args.din || args.dweight, fp8 = args.in_values;
+  const Memory memory = memory_of(context, workspace, N, C, Vp, has_gradient, fp8);
   ProductOutputs outputs;
   outputs.rows = memory.reference;
   outputs.targets = args.targets;
@@ -168,29 +238,71 @@ void sm90::classifier(const CudaContext &context, const Classifier &args, void *
     outputs.bias = args.bias;
     outputs.softcap = cap;
   }
-  const auto launch_logits = [&](const auto *from, const auto *by, const auto &arguments) {
+  const auto launch_reference = [&](const auto *from, const auto *by) {
     launch_overlapping(context, reference_kernel<std::remove_const_t<std::remove_pointer_t<decltype(from)>>>,
                        ceil_divide(N, warps), threads, 0, memory.reference, memory.derivative, from, by, args.bias,
-                       args.targets, N, C, args.V, cap, args.in_scale, args.factors + GPT2_FP8_SCALE);
-    const Product forward{from, by, true, true, N, Vp, C, C, C};
+                       args.targets, N, C, args.V, cap, args.in_scale, args.factors + GPT2_FP8_SCALE, memory.sample);
+  };
+  const bf16 *out = fp8 ? nullptr : args.logits;
+  const auto launch_logits = [&](const Product &forward, const auto &arguments) {
     if (cap > 0) {
-      launch_interleaved<true, true, Epilogue::capped_exponentials>(context, forward, outputs, args.logits, nullptr,
-                                                                    arguments);
+      launch_interleaved<true, true, Epilogue::capped_exponentials>(context, forward, outputs, out, nullptr, arguments);
     } else {
-      launch_interleaved<true, true, Epilogue::exponentials>(context, forward, outputs, args.logits, nullptr,
-                                                             arguments);
+      launch_interleaved<true, true, Epilogue::exponentials>(context, forward, outputs, out, nullptr, arguments);
     }
   };
-  if (args.in_values) {
-    launch_logits(reinterpret_cast<const e4m3 *>(args.in_values), reinterpret_cast<const e4m3 *>(args.weight_values),
-                  Fp8Arguments{{}, {args.in_scale, args.factors}});
+  const int tokens = static_cast<int>(columnwise_groups(N) * GPT2_FP8_GROUP);
+  auto *rowwise = reinterpret_cast<uint8_t *>(args.logits);
+  uint8_t *columnwise = tokens == N ? rowwise + static_cast<int64_t>(N) * Vp : memory.values_columnwise;
+  if (fp8) {
+    const auto *in = reinterpret_cast<const e4m3 *>(args.in_values);
+    const auto *weight = reinterpret_cast<const e4m3 *>(args.weight_values);
+    launch_reference(in, weight);
+    Fp8Arguments arguments{{}, {args.in_scale, args.factors}};
+    if (has_gradient) {
+      const auto [stride, count, targets, bias] = memory.sample;
+      const ProductOutputs of_all = outputs;
+      outputs.targets = targets;
+      outputs.columns = static_cast<int>(ceil_divide(args.V, stride));
+      outputs.bias = of_all.bias ? bias : nullptr;
+      outputs.stores = false;
+      launch_logits({in, weight, true, true, N, count, C, C, static_cast<int64_t>(stride) * C}, arguments);
+      launch_overlapping(context, normalizer_kernel, ceil_divide(N, threads), threads, 0, memory.rows.normalizer,
+                         memory.row_sums, memory.reference, static_cast<int>(ceil_divide(count, interleaved_tile_n)),
+                         stride, N);
+      outputs = of_all;
+      outputs.rows = memory.rows.normalizer;
+      arguments.fp8.values = rowwise;
+      arguments.fp8.columnwise = columnwise;
+    }
+    launch_logits({in, weight, true, true, N, Vp, C, C, C}, arguments);
   } else {
-    launch_logits(args.in, args.weight, ProductArguments{});
+    launch_reference(args.in, args.weight);
+    launch_logits({args.in, args.weight, true, true, N, Vp, C, C, C}, ProductArguments{});
   }
   launch_overlapping(context, finish_kernel, ceil_divide(N, 32), threads, 0, args.losses, memory.scale, memory.weights,
                      args.logits, memory.scaled, args.in, memory.row_sums, memory.reference, memory.derivative,
                      args.targets, static_cast<int>(ceil_divide(Vp, interleaved_tile_n)), N, C, Vp, args.dloss,
-                     has_gradient);
+                     has_gradient, memory.rows);
+  if (has_gradient && fp8) {
+    if (args.step) {
+      add_to_step(context, args.step, GPT2_STEP_SATURATED, memory.rows.saturated, N, 1, args.accumulate);
+    }
+    if (args.din) {
+      const Product backward{rowwise, args.weight_transposed, true, true, N, C, Vp, Vp, Vp};
+      classifier_backward_input(context, backward, {memory.scale, args.factors}, args, memory.rows.of_target);
+    }
+    if (args.dweight) {
+      scale_columnwise(context, memory.in_columnwise, memory.in_columnwise_scale, memory.fp8_weights, args.in,
+                       args.in_scale, memory.scale, N, C);
+      const Product backward{columnwise, memory.in_columnwise, true, true, Vp, C, tokens, tokens, tokens};
+      classifier_backward_weight(context, backward, memory.fp8_weights, memory.in_columnwise_scale, args.dweight,
+                                 args.dbias, args.accumulate, memory.rest);
+      add_token_sums(context, args.dweight, args.dbias, args.in, memory.rows.of_target, args.targets, N, C, args.V,
+                     memory.token_sums);
+    }
+    return;
+  }
   if (args.din) {
     ProductOutputs scaled;
     scaled.rows = memory.scale;

@@ -4,6 +4,9 @@
 //
 // The column sums are 8 more columns of the matmul. With one instruction of 200 columns the two gradients of an MLP
 // took 6.62 ms of d12's step (batch 64, H100); with instructions of 192 and 8 columns, which read dout twice, 6.72 ms.
+//
+// In the classifier dout is in E5M2 without scales, and its column sums are weighted: the first two of the 8 columns
+// are the weights, as a number in E4M3 and 2^-6 times another, scaled like `in`.
 #include "../common/tensor-cores.h"
 #include "weight-gradient.cuh"
 
@@ -14,21 +17,27 @@ namespace {
 using namespace sm90;
 
 constexpr int tile_n = 192;
-using GradientRing = ProductRing<true, true, tile_n, 0, e4m3, AfterB::ones>;
+template <class Element>
+using GradientRing =
+    ProductRing<true, true, tile_n, 0, Element, is_e5m2<Element> ? AfterB::weights : AfterB::ones>;
 
+template <class E>
 struct Fp8GradientArguments : ProductArguments {
-  using Element = e4m3;
+  using Element = E;
   const float *a_scale, *b_scale;  // for each block of k
 };
 
+template <class Element>
 __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
-    gradient_kernel(const __grid_constant__ ProductMaps maps, const Fp8GradientArguments arguments,
+    gradient_kernel(const __grid_constant__ ProductMaps maps, const Fp8GradientArguments<Element> arguments,
                     const ProductOutputs outputs) {
   extern __shared__ unsigned char memory[];
-  const GradientRing ring(memory);
+  using Ring = GradientRing<Element>;
+  constexpr bool weighs = is_e5m2<Element>;
+  const Ring ring(memory);
   const int warp = threadIdx.x % 128 / 32;
-  for (int i = 0; i < GradientRing::stages; i++) {
-    store_ones<e4m3>(ring.ring + i * GradientRing::stage_bytes + GradientRing::after_b_at);
+  for (int i = 0; !weighs && i < Ring::stages; i++) {
+    store_ones<Element>(ring.ring + i * Ring::stage_bytes + Ring::after_b_at);
   }
   const int warpgroup = ring.begin(maps, [] {});
   if (warpgroup == 0) {
@@ -36,7 +45,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
   } else {
     const int consumer = ring.start_consumer(warpgroup);
     Unit unit;
-    RingPosition<GradientRing::stages> at;
+    RingPosition<Ring::stages> at;
     // part: the tile's columns, then 8 columns of ones; zeros, because hold() reads these even if the block never sums.
     float result[tile_n / 2], part[tile_n / 2 + 4] = {};
     auto &part_of_tile = reinterpret_cast<float(&)[tile_n / 2]>(part);
@@ -48,8 +57,9 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
       // Each unit begins at a block of k.
       for (int step = 0; step < unit.steps;) {
         const int block = (unit.first_step + step) / promoted_steps, end = min(step + promoted_steps, unit.steps);
-        const float a_scale = arguments.a_scale[block], scale = a_scale * arguments.b_scale[block];
-        uint32_t previous = GradientRing::no_stage;
+        const float b_scale = arguments.b_scale[block], a_scale = weighs ? b_scale : arguments.a_scale[block];
+        const float scale = weighs ? b_scale : a_scale * b_scale;
+        uint32_t previous = Ring::no_stage;
         // The blocks of a row of tiles have the same a: each sums every tiles_n-th block of k.
         const bool adds_sums = outputs.sums && block % arguments.tiles_n == unit.n;
         const auto multiply_block = [&](auto &sums_of_block) {
@@ -68,7 +78,11 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
 #pragma unroll
         for (int i = 0; i < tile_n / 2; i++) result[i] += part[i] * scale;
 #pragma unroll
-        for (int half = 0; half < 2; half++) sums[half] += adds_sums ? part[tile_n / 2 + half * 2] * a_scale : 0.0f;
+        for (int half = 0; half < 2; half++) {
+          float sum = part[tile_n / 2 + half * 2];
+          if constexpr (weighs) sum = fmaf(part[tile_n / 2 + half * 2 + 1], 0x1p-6f, sum);
+          sums[half] += adds_sums ? sum * a_scale : 0.0f;
+        }
       }
       store_gradient<tile_n>(arguments, outputs, unit, row0, result, sums);
     }
@@ -77,13 +91,28 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
 }
 
 GradientPlan plan_of(const CudaContext &context, int N, int C, int O) {
-  const int clusters = resident_clusters(context, gradient_kernel, GradientRing::shared_bytes);
+  const int clusters = resident_clusters(context, gradient_kernel<e4m3>, GradientRing<e4m3>::shared_bytes);
   const int64_t tiles_n = ceil_divide(C, tile_n), tiles = ceil_divide(O, 2 * tile_m) * tiles_n;
   const TileCosts costs{2.3, 1, part_floats<tile_n> * sizeof(float)};
   Split split = Planner(tiles, ceil_divide(N, GPT2_FP8_BLOCK), clusters, costs).choose();
   split.wide_steps *= promoted_steps;
   split.narrow_steps *= promoted_steps;
   return {split, tiles, tiles_n, clusters};
+}
+
+template <class Element>
+void backward_weight(const CudaContext &context, const Product &product, const CUtensorMap &weights,
+                     const float *a_scale, const float *b_scale, void *dweight, float *dbias, bool accumulate,
+                     void *memory) {
+  const GradientPlan plan = plan_of(context, product.K, product.N, product.M);
+  ProductMaps maps{};
+  maps.other = weights;
+  const auto launch = [&](const ProductOutputs &outputs) {
+    const Fp8GradientArguments<Element> arguments{{}, a_scale, b_scale};
+    return launch_product<true, true, tile_n>(context, gradient_kernel<Element>, GradientRing<Element>::shared_bytes,
+                                              product, outputs, nullptr, maps, plan.split, arguments);
+  };
+  sum_gradient<tile_n>(context, plan, product.M, dweight, dbias, accumulate, memory, launch);
 }
 
 }  // namespace
@@ -98,13 +127,14 @@ int64_t sm90::fp8_matmul_backward_weight_scratch(const CudaContext &context, int
 void sm90::fp8_matmul_backward_weight(const CudaContext &context, const Product &product, const float *a_scale,
                                       const float *b_scale, void *dweight, float *dbias, bool accumulate,
                                       void *memory) {
-  const GradientPlan plan = plan_of(context, product.K, product.N, product.M);
-  const auto launch = [&](const ProductOutputs &outputs) {
-    const Fp8GradientArguments arguments{{}, a_scale, b_scale};
-    return launch_product<true, true, tile_n>(context, gradient_kernel, GradientRing::shared_bytes, product, outputs,
-                                              nullptr, ProductMaps{}, plan.split, arguments);
-  };
-  sum_gradient<tile_n>(context, plan, product.M, dweight, dbias, accumulate, memory, launch);
+  backward_weight<e4m3>(context, product, {}, a_scale, b_scale, dweight, dbias, accumulate, memory);
+}
+
+void sm90::classifier_backward_weight(const CudaContext &context, const Product &product, const uint8_t *weights,
+                                      const float *b_scale, void *dweight, float *dbias, bool accumulate,
+                                      void *memory) {
+  backward_weight<e5m2>(context, product, fp8_matrix_map(context, weights, product.K, 2, product.K, 8), nullptr,
+                        b_scale, dweight, dbias, accumulate, memory);
 }
 
 }  // namespace gpt2

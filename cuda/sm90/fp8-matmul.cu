@@ -17,19 +17,22 @@ using namespace sm90;
 constexpr int promoted_from_k = 2048;
 // 1600 columns are 10 narrow tiles or 8.3 wide ones, which take as many rounds with 8192 rows.
 constexpr int wide_tile_n = 192, narrow_tile_n = 160, promoted_buffers = 3;
-template <int TILE_N>
-using PromotedRing = ProductRing<true, true, TILE_N, 8 * promoted_buffers * buffer_bytes, e4m3>;
+template <int TILE_N, class Element>
+using PromotedRing = ProductRing<true, true, TILE_N, 8 * promoted_buffers * buffer_bytes, Element>;
 
 template <Epilogue E>
 constexpr std::integral_constant<Epilogue, E> constant{};
 
 // out = result + bias + residual, if any. Both are added with the first promotion: they are loaded while its steps are
-// multiplied, and later no registers are left for them.
-template <int TILE_N>
+// multiplied, and later no registers are left for them. For the classifier's E5M2: out = result + factor * residual,
+// with a factor for each row and the rows of `residual` that the targets choose.
+template <int TILE_N, class Element>
 __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
-    promoted_kernel(const __grid_constant__ Fp8Maps maps, const Fp8Arguments arguments, const ProductOutputs outputs) {
+    promoted_kernel(const __grid_constant__ Fp8Maps maps, const Fp8ArgumentsOf<Element> arguments,
+                    const ProductOutputs outputs) {
   extern __shared__ unsigned char memory[];
-  using Ring = PromotedRing<TILE_N>;
+  using Ring = PromotedRing<TILE_N, Element>;
+  constexpr bool chooses = is_e5m2<Element>;
   const Ring ring(memory);
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const int warpgroup = ring.begin(maps, [&] { prefetch_map(maps.out); });
@@ -57,16 +60,19 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
       };
 
       Residual<TILE_N> added{};
-      if (outputs.residual) {
-        added.load_rows(outputs, row0, n0, arguments.M, arguments.N);
+      if (chooses || outputs.residual) {
+        added.template load_rows<chooses>(outputs, row0, n0, arguments.M, arguments.N);
       } else {
         added.load_bias(outputs.bias, n0, arguments.N, 0);
       }
-      float scale[2] = {};
+      float scale[2] = {}, row_factor[2] = {};
 #pragma unroll
       for (int half = 0; half < 2; half++) {
         const int row = row0 + half * 8 + lane / 4;
-        if (row < arguments.M) scale[half] = arguments.fp8.scale[row];
+        if (row < arguments.M) {
+          scale[half] = arguments.fp8.scale[row];
+          if constexpr (chooses) row_factor[half] = outputs.rows[row];
+        }
       }
       const float factor = arguments.fp8.factors[GPT2_FP8_SCALE];
       multiply_part();
@@ -74,11 +80,13 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
       scale[1] *= factor;
 #pragma unroll
       for (int group = 0; group < TILE_N / 8; group++) {
-        if (group % 8 == 0) added.load_bias(outputs.bias, n0, arguments.N, group / 8 + 1);
+        if (!chooses && group % 8 == 0) added.load_bias(outputs.bias, n0, arguments.N, group / 8 + 1);
 #pragma unroll
         for (int half = 0; half < 2; half++) {
           const int i = group * 4 + half * 2;
-          const float2 sum = added.add(make_float2(part[i] * scale[half], part[i + 1] * scale[half]), half, group);
+          const float2 scaled = make_float2(part[i] * scale[half], part[i + 1] * scale[half]);
+          const float2 sum =
+              chooses ? added.add_scaled(scaled, half, group, row_factor[half]) : added.add(scaled, half, group);
           result[i] = sum.x;
           result[i + 1] = sum.y;
         }
@@ -118,7 +126,34 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
   ring.end();
 }
 
+template <class Element>
+void launch_promoted(const CudaContext &context, const Product &product, const ProductOutputs &outputs, const bf16 *out,
+                     const Fp8ArgumentsOf<Element> &arguments) {
+  using Wide = PromotedRing<wide_tile_n, Element>;
+  const int clusters = resident_clusters(context, promoted_kernel<wide_tile_n, Element>, Wide::shared_bytes);
+  const auto launch = [&](auto tile_n) {
+    launch_product<true, true, tile_n>(context, promoted_kernel<tile_n, Element>,
+                                       PromotedRing<tile_n, Element>::shared_bytes, product, outputs, out, Fp8Maps{},
+                                       unsplit<Element>(product), arguments);
+  };
+  if (relative_time(product, narrow_tile_n, clusters, 32) < relative_time(product, wide_tile_n, clusters, 32)) {
+    launch(std::integral_constant<int, narrow_tile_n>{});
+  } else {
+    launch(std::integral_constant<int, wide_tile_n>{});
+  }
+}
+
 }  // namespace
+
+void sm90::classifier_backward_input(const CudaContext &context, const Product &product, const Fp8Operands &fp8,
+                                     const Classifier &args, const float *factor_of_target) {
+  ProductOutputs outputs;
+  outputs.residual = args.weight;
+  outputs.targets = args.targets;
+  outputs.rows = factor_of_target;
+  outputs.columns = args.V;
+  launch_promoted(context, product, outputs, args.din, Fp8ArgumentsOf<e5m2>{{}, fp8});
+}
 
 void sm90::fp8_matmul(const CudaContext &context, Epilogue epilogue, const Product &product, const Fp8Operands &fp8,
                       const Outputs<bf16, bf16> &outputs) {
@@ -138,17 +173,7 @@ void sm90::fp8_matmul(const CudaContext &context, Epilogue epilogue, const Produ
     launch(constant<Epilogue::relu_squared_backward>, outputs.pre);
   } else if (product.K >= promoted_from_k) {
     if (epilogue == Epilogue::residual) extra.residual = outputs.residual;
-    const int clusters =
-        resident_clusters(context, promoted_kernel<wide_tile_n>, PromotedRing<wide_tile_n>::shared_bytes);
-    const auto launch_promoted = [&](auto tile_n) {
-      launch_product<true, true, tile_n>(context, promoted_kernel<tile_n>, PromotedRing<tile_n>::shared_bytes, product,
-                                         extra, outputs.out, Fp8Maps{}, unsplit<e4m3>(product), arguments);
-    };
-    if (relative_time(product, narrow_tile_n, clusters, 32) < relative_time(product, wide_tile_n, clusters, 32)) {
-      launch_promoted(std::integral_constant<int, narrow_tile_n>{});
-    } else {
-      launch_promoted(std::integral_constant<int, wide_tile_n>{});
-    }
+    launch_promoted(context, product, extra, outputs.out, arguments);
   } else if (epilogue == Epilogue::residual) {
     launch(constant<Epilogue::residual>, outputs.residual);
   } else {

@@ -8,7 +8,8 @@
 // (gpt2.h), so no maximum is gathered. Rowwise, a lane's two adjacent values are 2 bytes, fewer than stmatrix moves, so
 // each lane stores them itself; the swizzle of 64-byte lines avoids bank conflicts. Columnwise, a lane's two values of
 // a column are of rows 8 apart. Columnwise copies store such rows adjacently, so that stmatrix transposes pairs. A warp
-// has 16 bytes of a column, a warpgroup 64, which TMA stores together.
+// has 16 bytes of a column, a warpgroup 64, which TMA stores together. The classifier's exponentials are in E5M2 with
+// one scale, so both copies have the same bytes.
 //
 // A warp that issues a second TMA store waits some 300 cycles for the first. So with several results, a warpgroup
 // collects its 64 rows of each result, and another warp stores each result. This took 9% off fc's matmul with GELU.
@@ -34,8 +35,9 @@ template <Epilogue E, class Element>
 struct Interleaved {
   static constexpr bool reads_extra =
       E == Epilogue::residual || E == Epilogue::combination || is_activation_backward<E>;
-  static constexpr bool is_exponential = E == Epilogue::exponentials || E == Epilogue::capped_exponentials;
+  static constexpr bool is_exponential = gpt2::is_exponential<E>;
   static constexpr bool stores_fp8 = gpt2::stores_fp8<E, is_fp8<Element>>;
+  static constexpr bool has_scales = stores_fp8 && !is_exponential;  // of the result
   static constexpr bool reads_fp8 = gpt2::reads_fp8<E, is_fp8<Element>>;
   static constexpr bool reads_derivative = gpt2::reads_derivative<E, is_fp8<Element>>;
   // Whether the extra input, or GELU's other result, has one byte an element.
@@ -104,7 +106,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
                                       const ProductOutputs &outputs, uint32_t staging, uint32_t barriers)
       : maps(maps), arguments(arguments), outputs(outputs), staging(staging), barriers(barriers) {
     if constexpr (is_fp8<Element>) weight_scale = arguments.fp8.factors[GPT2_FP8_SCALE];
-    if constexpr (Shape::stores_fp8) bound = Fp8Bound<E>::of(arguments.fp8.factors);
+    if constexpr (Shape::has_scales) bound = Fp8Bound<E>::of(arguments.fp8.factors);
   }
 
   __device__ __forceinline__ int row_of(int half) const {
@@ -136,7 +138,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
         const int column = n0 + s * 16 + p * 8 + static_cast<int>(thread % 4) * 2;
         // Early loads are unconditional: after a conditional one, the compiler waited immediately for its value.
         // Results of columns past the matrix are not stored.
-        const int from = Shape::loads_early ? min(column, arguments.N - 2) : column;
+        const int from = Shape::loads_early ? min(column, (arguments.N - 1) & ~1) : column;
         if (Shape::loads_early || column < arguments.N) {
           bias[p] = *reinterpret_cast<const uint32_t *>(outputs.bias + from);
         }
@@ -151,12 +153,12 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
       for (int half = 0; half < 2; half++) {
         const int row = row_of(half);
         scale[half] = row < arguments.M ? arguments.fp8.scale[row] : 0.0f;
-        if constexpr (Shape::stores_fp8) to_values[half] = row < arguments.M ? arguments.fp8.norm[row] : 0.0f;
+        if constexpr (Shape::has_scales) to_values[half] = row < arguments.M ? arguments.fp8.norm[row] : 0.0f;
         if constexpr (Shape::reads_fp8) {
           activated_scale[half] = row < arguments.M ? arguments.fp8.activated_scale[row] : 0.0f;
         }
       }
-      if constexpr (Shape::stores_fp8) {
+      if constexpr (Shape::has_scales) {
         const int block = min(row0, arguments.M - 1) / GPT2_FP8_BLOCK;
         if (arguments.fp8.columnwise) to_columnwise = arguments.fp8.columnwise_norm[block];
         if constexpr (Shape::reads_fp8) {
@@ -169,7 +171,8 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
 #pragma unroll
       for (int half = 0; half < 2; half++) {
         const int row = row_of(half);
-        of_row[half] = row < arguments.M ? outputs.rows[row] * log2e : 0.0f;
+        // Columnwise copies end with zeros.
+        of_row[half] = row < arguments.M ? outputs.rows[row] * log2e : INFINITY;
         target[half] = row < arguments.M ? outputs.targets[row] : -1;
         leaves_out = leaves_out || (target[half] >= n0 && target[half] < n0 + interleaved_tile_n);
         row_sum[half] = 0;
@@ -182,7 +185,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
 
   // Computes the scales of a tile's rows.
   __device__ __forceinline__ void scale_rows() {
-    if constexpr (Shape::stores_fp8) {
+    if constexpr (Shape::has_scales) {
       if (arguments.fp8.columnwise) {
         const float of_block = bound.scale(to_columnwise, activated_columnwise_scale);
         to_columnwise = inverse_of(of_block);
@@ -194,7 +197,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
     }
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-      if constexpr (Shape::stores_fp8) {
+      if constexpr (Shape::has_scales) {
         const float of_values = bound.scale(to_values[half], activated_scale[half]);
         to_values[half] = inverse_of(of_values);
         const int row = row_of(half);
@@ -335,14 +338,20 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
       store_matrices(matrices_at(buffer, j, thread), packed);
     } else {
       const uint32_t line = line_of(values_buffer + warp * values_bytes, s, lane);
+      uint16_t rows[4];
 #pragma unroll
       for (int p = 0; p < 4; p++) {
-        const uint16_t two = pack_fp8(pairs[p].x * to_values[p % 2], pairs[p].y * to_values[p % 2]);
-        store_two_bytes(line + offset_of(p), two);
+        rows[p] = Shape::is_exponential ? pack_e5m2(pairs[p].x, pairs[p].y)
+                                        : pack_fp8(pairs[p].x * to_values[p % 2], pairs[p].y * to_values[p % 2]);
+        store_two_bytes(line + offset_of(p), rows[p]);
       }
       uint32_t columns[2];
 #pragma unroll
       for (int q = 0; q < 2; q++) {
+        if constexpr (Shape::is_exponential) {
+          columns[q] = __byte_perm(rows[q * 2], rows[q * 2 + 1], 0x5140);
+          continue;
+        }
         const float2 upper = pairs[q * 2], lower = pairs[q * 2 + 1];
         columns[q] = pack_fp8(upper.x * to_columnwise, lower.x * to_columnwise) |
                      static_cast<uint32_t>(pack_fp8(upper.y * to_columnwise, lower.y * to_columnwise)) << 16;
@@ -359,7 +368,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
         // The stores from the other buffers were issued 64 columns ago; after the barrier these are free.
         if (lane == 0) wait_stores_read<0>();
         warpgroup_sync(1 + static_cast<int>(thread / 256));
-        if (lane == 0) {
+        if (lane == 0 && (!Shape::is_exponential || outputs.stores)) {
           const int row = row0 - warp * 16;
           if (E == Epilogue::gelu && warp == 0) store_box(maps.other, column, row, pre_buffer, policy);
           if constexpr (Shape::stores_fp8) {

@@ -121,7 +121,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
   const auto prepare = [&] {
     for (int i = 0; i < 8 * Shape::buffers; i++) barrier_init(ring.barriers + i * 8, 1);
     if constexpr (Shape::stores_fp8) {
-      prefetch_map(maps.values);
+      if (arguments.fp8.values) prefetch_map(maps.values);
       if (arguments.fp8.columnwise) prefetch_map(maps.columnwise);
     } else {
       prefetch_map(maps.out);
@@ -168,7 +168,9 @@ void launch_interleaved(const CudaContext &context, const Product &product, cons
   maps.other = Shape::has_bytes ? fp8_matrix_map(context, other, product.N, product.M, product.N, other_rows, 64)
                                 : result_map(context, product, other, 64, other_rows);
   if constexpr (Shape::stores_fp8) {
-    maps.values = fp8_matrix_map(context, arguments.fp8.values, product.N, product.M, product.N, 64, 64);
+    if (const uint8_t *values = arguments.fp8.values) {
+      maps.values = fp8_matrix_map(context, values, product.N, product.M, product.N, 64, 64);
+    }
     if (uint8_t *columnwise = arguments.fp8.columnwise) {
       const int64_t rows = columnwise_groups(product.M) * GPT2_FP8_GROUP;
       maps.columnwise = fp8_matrix_map(context, columnwise, rows, product.N, rows, 64, 64);

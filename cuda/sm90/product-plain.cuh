@@ -39,11 +39,18 @@ struct Residual {
       }
     }
   }
+  template <bool CHOSEN = false>
   __device__ __forceinline__ void load_rows(const ProductOutputs &outputs, int row0, int n0, int M, int N) {
 #pragma unroll
     for (int half = 0; half < 2; half++) {
       const int row = row0 + half * 8 + static_cast<int>(threadIdx.x % 32) / 4;
-      const bf16 *line = outputs.residual + static_cast<int64_t>(row) * N + n0 + threadIdx.x % 4 * 2;
+      int from = row;
+      if constexpr (CHOSEN) {
+        // A row that does not exist has the factor NaN.
+        const int target = row < M ? outputs.targets[row] : 0;
+        from = target >= 0 && target < outputs.columns ? target : 0;
+      }
+      const bf16 *line = outputs.residual + static_cast<int64_t>(from) * N + n0 + threadIdx.x % 4 * 2;
 #pragma unroll
       for (int j = 0; j < TILE_N / 8; j++) {
         if (row < M && n0 + j * 8 < N) of_rows[half][j] = *reinterpret_cast<const uint32_t *>(line + j * 8);
@@ -54,6 +61,11 @@ struct Residual {
   __device__ __forceinline__ float2 add(float2 values, int half, int group) const {
     const float2 first = unpack_bf16(bias[group / 8 % 2][group % 8]), second = unpack_bf16(of_rows[half][group]);
     return make_float2(values.x + first.x + second.x, values.y + first.y + second.y);
+  }
+  // Without a bias.
+  __device__ __forceinline__ float2 add_scaled(float2 values, int half, int group, float factor) const {
+    const float2 row = unpack_bf16(of_rows[half][group]);
+    return make_float2(fmaf(row.x, factor, values.x), fmaf(row.y, factor, values.y));
   }
 };
 

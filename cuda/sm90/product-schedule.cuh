@@ -10,10 +10,13 @@ namespace sm90 {
 
 constexpr int tile_m = 128;  // a block's tile; a cluster has two
 
-// A step of k is a line of 128 bytes, whether of bf16 or of FP8.
+// A step of k is a line of 128 bytes, whether of bf16 or of FP8. An Element of E5M2 is that of a; then b is E4M3.
 using e4m3 = __nv_fp8_e4m3;
+using e5m2 = __nv_fp8_e5m2;
 template <class Element>
-constexpr bool is_fp8 = std::is_same_v<Element, e4m3>;
+constexpr bool is_e5m2 = std::is_same_v<Element, e5m2>;
+template <class Element>
+constexpr bool is_fp8 = std::is_same_v<Element, e4m3> || is_e5m2<Element>;
 template <class Element>
 constexpr int step_k_of = 128 / static_cast<int>(sizeof(Element));
 constexpr int step_k = step_k_of<bf16>;
@@ -131,13 +134,16 @@ __device__ __forceinline__ bool unit_of(const BatchArguments &arguments, int clu
 }
 
 // An FP8 matmul, all tiles unsplit.
-struct Fp8Arguments : ProductArguments {
-  using Element = e4m3;
+template <class E>
+struct Fp8ArgumentsOf : ProductArguments {
+  using Element = E;
   using Maps = Fp8Maps;
   Fp8Operands fp8;
 };
+using Fp8Arguments = Fp8ArgumentsOf<e4m3>;
 
-__device__ __forceinline__ bool unit_of(const Fp8Arguments &arguments, int cluster, int index, Unit &unit) {
+template <class E>
+__device__ __forceinline__ bool unit_of(const Fp8ArgumentsOf<E> &arguments, int cluster, int index, Unit &unit) {
   const int i = cluster + index * arguments.clusters;
   if (i >= arguments.tiles_m * arguments.tiles_n) return false;
   unit.first_step = 0;

@@ -55,8 +55,8 @@ struct ProductOutputs {
   bool accumulate = false;           // gradient: for unsplit tiles
   float *parts = nullptr;            // gradient: [parts, split tiles, 256, TILE_N]
   float *sums = nullptr;             // gradient: [parts * tiles_n,M] or NULL: (weighted) sums of a over k
-  const bf16 *residual = nullptr;    // residual, in plain tiles: [M,N]
-  const float *rows = nullptr;       // exponentials: reference [M]; scaled: scale [M]
+  const bf16 *residual = nullptr;    // residual, in plain tiles: [M,N]; with `targets`, rows that these choose
+  const float *rows = nullptr;       // exponentials: reference [M]; scaled: scale [M]; residual: factor of chosen rows
   const int32_t *targets = nullptr;  // exponentials: [M], the column of each row that becomes 0
   int columns = 0;                   // exponentials: columns from this one on are padding
   float *row_sums = nullptr;         // exponentials: [tiles_n,M]
@@ -230,7 +230,7 @@ struct ProductRing {
       const Operand a_step = a.at(k * (A_K_MAJOR ? 32 : 2048));
       const Operand b_step = b.at(k * (B_K_MAJOR ? 32 : 2048));
       if constexpr (is_fp8<Element>) {
-        wgmma_fp8(result, a_step, b_step, adds || k > 0);
+        wgmma_fp8<is_e5m2<Element>>(result, a_step, b_step, adds || k > 0);
       } else {
         wgmma<!A_K_MAJOR, !B_K_MAJOR>(result, a_step, b_step, adds || k > 0);
       }

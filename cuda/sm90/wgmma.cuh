@@ -110,17 +110,21 @@ __device__ __forceinline__ void wgmma(float (&d)[COUNT], uint64_t a, uint64_t b,
   }
 }
 
-// wgmma() of E4M3: a [64,32], b [N,32], both K-major, in the same layout and the same number of bytes.
-template <int COUNT>
+// wgmma() of E4M3, or with a in E5M2: a [64,32], b [N,32], both K-major, in the same layout and number of bytes.
+template <bool A_IS_E5M2, int COUNT>
 __device__ __forceinline__ void wgmma_fp8(float (&d)[COUNT], uint64_t a, uint64_t b, bool adds) {
-#define GPT2_WGMMA_FP8(COUNT, N, A, B, ADDS) \
-  GPT2_WGMMA(COUNT, "m64n" #N "k32.f32.e4m3.e4m3", "%" #A ", %" #B ", p, 1, 1", ADDS, "l"(a), "l"(b))
+#define GPT2_WGMMA_FP8(COUNT, N, A, B, ADDS)                                                              \
+  if constexpr (A_IS_E5M2) {                                                                              \
+    GPT2_WGMMA(COUNT, "m64n" #N "k32.f32.e5m2.e4m3", "%" #A ", %" #B ", p, 1, 1", ADDS, "l"(a), "l"(b)); \
+  } else {                                                                                                \
+    GPT2_WGMMA(COUNT, "m64n" #N "k32.f32.e4m3.e4m3", "%" #A ", %" #B ", p, 1, 1", ADDS, "l"(a), "l"(b)); \
+  }
   if constexpr (COUNT == 100) {
-    GPT2_WGMMA_FP8(100, 200, 100, 101, 102);
+    GPT2_WGMMA_FP8(100, 200, 100, 101, 102)
   } else if constexpr (COUNT == 96) {
-    GPT2_WGMMA_FP8(96, 192, 96, 97, 98);
+    GPT2_WGMMA_FP8(96, 192, 96, 97, 98)
   } else if constexpr (COUNT == 80) {
-    GPT2_WGMMA_FP8(80, 160, 80, 81, 82);
+    GPT2_WGMMA_FP8(80, 160, 80, 81, 82)
   } else {
     static_assert(COUNT < 0, "no instruction of this width");
   }

@@ -47,6 +47,8 @@ export interface Row {
   readonly shape: readonly number[];
   /** Default: the table's kind. */
   readonly kind?: Kind;
+  /** Whether the tensor takes the memory of the row before, whose content is then not needed. */
+  readonly sharesPrevious?: boolean;
   /** Whether --recompute gelu computes the tensor again. */
   readonly isRecomputed?: boolean;
 }
@@ -97,11 +99,16 @@ function layerTable(device: Device, config: ModelConfig, { B, T, purpose, recomp
       ln2ColumnwiseNorm: ofBlocks(B, T),
       activatedColumnwise: recomputed(columnwise(B, T, 4 * C)),
       activatedColumnwiseScale: recomputed(ofBlocks(B, T)),
-      /** The MLP's weights, which forward quantises for backward too. */
+    }),
+    /** The MLP's weights, which forward quantises for backward too, unless they would take more memory than the activations. */
+    ...only(isFp8 && purpose === 'training' && 32 * B * T >= paddedVocabularySize(config), {
       fcTransposed: recomputed(ofWeight(fp8(C, 4 * C))),
       fcFactors: recomputed(ofWeight(factors)),
       // With 'block' these would be kept for every layer, as fcproj is not recomputed; backward quantises it again.
-      ...only(recompute !== 'block', { fcprojTransposed: ofWeight(fp8(4 * C, C)), fcprojFactors: ofWeight(factors) }),
+      ...only(recompute !== 'block', {
+        fcprojTransposed: ofWeight(fp8(4 * C, C)),
+        fcprojFactors: ofWeight(factors),
+      }),
     }),
     /** The residual stream after the layer. */
     residual3: activation(B, T, C),
@@ -173,7 +180,12 @@ function fp8Table(device: Device, config: ModelConfig, { B, T, purpose }: Activa
     normRowwiseScale: statistics(B, T),
     normRowwiseNorm: statistics(B, T),
     /** The activation's gradient, dfc; in forward the output of GELU, which is last read before dfc is written. */
-    ...only(isGelu || purpose === 'training', { mlpRowwise: fp8(B, T, 4 * C), mlpRowwiseScale: statistics(B, T) }),
+    ...only(isGelu || purpose === 'training', { mlpRowwise: fp8(B, T, 4 * C) }),
+    /** The head's weight for backward, which runs between the last layer's forward and backward. */
+    ...only(purpose === 'training', {
+      headTransposed: { ...fp8(C, paddedVocabularySize(config)), sharesPrevious: true },
+    }),
+    ...only(isGelu || purpose === 'training', { mlpRowwiseScale: statistics(B, T) }),
     /** The weight of the current matmul; as large as the largest weight, the MLP's or the head's. */
     weight: fp8(Math.max(4 * C, paddedVocabularySize(config)), C),
     factors,

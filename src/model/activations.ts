@@ -48,8 +48,9 @@ export class Activations {
     const rows: { readonly name: string; readonly row: Row; readonly kind: Kind; readonly start: number }[] = [];
     const ends = new Map<Kind, number>();
     mapTables(device, config, sizes, (name, row, kind) => {
-      const start = ends.get(kind) ?? 0;
-      ends.set(kind, start + bytesInArena(row, device));
+      const end = ends.get(kind) ?? 0;
+      const start = row.sharesPrevious ? rows.at(-1)!.start : end;
+      ends.set(kind, Math.max(end, start + bytesInArena(row, device)));
       return rows.push({ name, row, kind, start });
     });
     const arenas = new Map([...ends].map(([kind, bytes]) => [kind, device.allocate(bytes, kind)]));

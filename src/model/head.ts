@@ -1,6 +1,6 @@
 // The head: logits = lnf * wte^T and their cross-entropy, in chunks of tokens, because the logits of a large batch do not fit in
 // memory. In training the backward of each chunk follows its forward, while its logits are in memory. An untied head has a
-// separate matrix, with biases. With FP8, only the logits' matmul is in FP8: their gradient has a larger range than FP8.
+// separate matrix, with biases. With FP8, all three matmuls are in FP8.
 import type { Tensor } from '../native/tensor.ts';
 import { classifier } from '../ops/ops.generated.ts';
 import type { ActivationSet } from './activations.ts';
@@ -9,6 +9,7 @@ import type { ParameterArena } from './arena.ts';
 import { paddedVocabularySize } from './config.ts';
 import { weightInFp8 } from './linear.ts';
 import type { Model } from './model.ts';
+import type { Fp8Weight } from './operands.ts';
 import { headMatrix } from './parameters.ts';
 
 interface Chunk {
@@ -46,21 +47,24 @@ function headArguments({ config, weights }: Model) {
 }
 
 /** The FP8 copies of a chunk's operands if the batch has lnf in FP8, else null. The weight is quantised once for all chunks. */
-function copiesOf({ device, weights }: Model, { operands: { lnf, weightFp8 } }: ActivationSet) {
+function copiesOf({ device, weights }: Model, { operands: { lnf } }: ActivationSet, memory: Fp8Weight | undefined) {
   const { rowwise } = lnf;
-  if (!rowwise) return () => ({ inValues: null, inScale: null, weightValues: null, factors: null });
-  const { weight: weightValues, factors } = weightInFp8(device, weightFp8, { weight: headOf(weights).weight });
-  return ({ rows }: Chunk) => {
-    return { inValues: rows(rowwise.values), inScale: rows(rowwise.scale), weightValues, factors };
-  };
+  if (!rowwise) {
+    return () => ({ inValues: null, inScale: null, weightValues: null, weightTransposed: null, factors: null });
+  }
+  const { weight: weightValues, factors } = weightInFp8(device, memory, { weight: headOf(weights).weight });
+  // The op reads the transposed copy only for gradients.
+  const weightTransposed = memory?.kept?.transposed ?? weightValues.view(weightValues.shape.toReversed());
+  const ofWeight = { weightValues, weightTransposed, factors };
+  return ({ rows }: Chunk) => ({ inValues: rows(rowwise.values), inScale: rows(rowwise.scale), ...ofWeight });
 }
 
 /** From `lnf` and `targets` to `losses` [B,T]. */
 export function headForward(model: Model, batch: ActivationSet): void {
   const { losses, targets } = batch.model;
-  const forwardOnly = { din: null, dweight: null, dbias: null, dloss: 0, accumulate: false };
+  const forwardOnly = { din: null, dweight: null, dbias: null, step: null, dloss: 0, accumulate: false };
   const head = headArguments(model);
-  const copies = copiesOf(model, batch);
+  const copies = copiesOf(model, batch, batch.operands.weightFp8);
   for (const chunk of chunks(batch)) {
     const { lnf, logits, rows } = chunk;
     const outputs = { losses: rows(losses), ...forwardOnly };
@@ -70,20 +74,22 @@ export function headForward(model: Model, batch: ActivationSet): void {
 
 /**
  * From `lnf` and `targets` to `losses`, and to the gradients of lnf (in `batch.backward.dbranch`) and of the head's parameters
- * (overwritten, or added to if `accumulate`). `dloss` is the derivative of the total loss by the loss of one token.
+ * (overwritten, or added to if `accumulate`). `dloss` is the derivative of the total loss by the loss of one token. With FP8, the op
+ * counts saturated tokens in the step block `step`.
  */
 export function headForwardBackward(
   model: Model,
   batch: ActivationSet,
   gradients: ParameterArena,
-  { dloss, accumulate }: { dloss: number; accumulate: boolean },
+  { dloss, accumulate, step }: { dloss: number; accumulate: boolean; step?: Tensor },
 ): void {
   if (!batch.backward) throw new Error('these activations were made for inference');
   const { losses, targets } = batch.model;
   const { dbranch } = batch.backward;
   const { weight: dweight, bias: dbias } = headOf(gradients);
-  const head = { dweight, dbias, ...headArguments(model), dloss };
-  const copies = copiesOf(model, batch);
+  const copies = copiesOf(model, batch, batch.operands.headFp8);
+  const counts = batch.operands.lnf.rowwise && step ? step : null;
+  const head = { dweight, dbias, step: counts, ...headArguments(model), dloss };
   for (const chunk of chunks(batch)) {
     const { first, lnf, logits, rows } = chunk;
     const outputs = { losses: rows(losses), din: rows(dbranch), accumulate: accumulate || !first };

@@ -81,8 +81,9 @@ export function operandsOf({ model, layers, backward, fp8 }: ActivationTensors) 
       rowwise: mlp,
       columnwise: copyOf(backward?.dfcColumnwise, backward?.dfcColumnwiseScale),
     },
-    /** Memory for any weight. */
+    /** Memory for any weight, and for the head's. */
     weightFp8,
+    headFp8: keeping(fp8.headTransposed, fp8.factors),
   };
 }
 

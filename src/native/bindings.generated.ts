@@ -41,9 +41,10 @@ export const GPT2_STEP = {
   GPT2_STEP_SCALARS: 4,
   GPT2_STEP_STOP: 15,
   GPT2_STEP_LOSS: 16,
-  GPT2_STEP_NORM: 17,
-  GPT2_STEP_CLIP: 18,
-  GPT2_STEP_UPDATED: 19,
+  GPT2_STEP_SATURATED: 17,
+  GPT2_STEP_NORM: 18,
+  GPT2_STEP_CLIP: 19,
+  GPT2_STEP_UPDATED: 20,
   GPT2_STEP_SIZE: 64,
 } as const;
 
@@ -384,16 +385,27 @@ export interface Bindings {
   /**
    * The last linear layer with its loss, and backward through both: losses[i] = -log softmax(logits[i])[targets[i]] over the first V
    * outputs, with logits = in * weight^T + bias, limited as by gpt2_softcap_forward if softcap > 0; din, dweight and dbias are the
-   * gradients of dloss * sum of losses. With copies in FP8, logits = (in_values * in_scale) * weight_values^T * factors[SCALE] +
-   * bias, and the gradients still are computed from `in` and `weight`. The sm_90 kernels differ in two points: `logits` holds other
-   * values afterwards, and a logit that exceeds the target's by more than 77 counts as 77 above it, so no loss exceeds 77 + log(V).
+   * gradients of dloss * sum of losses. The sm_90 kernels differ in two points: `logits` holds other values afterwards, and a logit
+   * that exceeds the target's by more than 77 counts as 77 above it, so no loss exceeds 77 + log(V).
+   *
+   * With copies of `in` and `weight` in FP8, logits = (in_values * in_scale) * weight_values^T * factors[SCALE] + bias, and gradients
+   * are computed in FP8 too. Softmax's denominator is estimated before the matmul, from every s-th output, s = Vp / 512 but 1 to 64:
+   * z[i] = r + log(1/16 + s * sum over sampled j of exp(logits[i,j] - r)), r = logits[i,target]
+   * e[i,j] = 256 exp(logits[i,j] - z[i]) for j other than the target, D[i] = sum over j of e[i,j], d[i] = D[i] + 256 exp(r - z[i])
+   * din = dloss / d * E5M2(e) / 0.99722 * weight_values * factors[SCALE] - dloss D / d * weight[target]
+   * dweight = E5M2(e)^T * (dloss / d / 0.99722 * in), the factor in E4M3 with a scale for GPT2_FP8_BLOCK rows; row target -= dloss D / d * in
+   * With a softcap, its derivative is a factor of E5M2's argument and of the target's terms. E5M2, with 2 bits of fraction, rounds the
+   * sum of many numbers to 0.99722 of it, without the factor a bias where the sum and the target's terms nearly cancel. It saturates
+   * at 57344: step[SATURATED] (=|+=) the number of rows with a larger D, which may have. weight_transposed is read only with din.
+   * CUDA's kernels other than sm_90's round only e, and multiply by `weight` and `in`.
    *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C]: gradient or NULL, dbias (accumulate) [Vp] or NULL,
-   *   logits (scratch) [N,Vp], in [N,C], in_values [N,C] or NULL, in_scale [N] or NULL with in_values, weight [Vp,C],
-   *   weight_values [Vp,C] or NULL with in_values, factors [GPT2_FP8_FACTORS] or NULL with in_values, bias [Vp] or NULL,
+   *   step (updated) [GPT2_STEP_SIZE] or NULL where in_values != NULL, logits (scratch) [N,Vp], in [N,C], in_values [N,C] or NULL,
+   *   in_scale [N] or NULL with in_values, weight [Vp,C], weight_values [Vp,C] or NULL with in_values,
+   *   weight_transposed [C,Vp] or NULL with in_values, factors [GPT2_FP8_FACTORS] or NULL with in_values, bias [Vp] or NULL,
    *   targets [N] < V; V <= Vp; softcap >= 0; in_values == NULL || C % 16 == 0; in_values == NULL || Vp % 16 == 0;
    *   workspace gpt2_classifier_scratch(N,C,Vp,din || dweight || dbias,in_values)
    */
-  classifier(args: { context: Pointer | null; losses: Pointer | null; din: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; logits: Pointer | null; in: Pointer | null; inValues: Pointer | null; inScale: Pointer | null; weight: Pointer | null; weightValues: Pointer | null; factors: Pointer | null; bias: Pointer | null; targets: Pointer | null; N: Int32; C: Int32; V: Int32; Vp: Int32; dloss: Float; softcap: Float; accumulate: Int32 }): number;
+  classifier(args: { context: Pointer | null; losses: Pointer | null; din: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; step: Pointer | null; logits: Pointer | null; in: Pointer | null; inValues: Pointer | null; inScale: Pointer | null; weight: Pointer | null; weightValues: Pointer | null; weightTransposed: Pointer | null; factors: Pointer | null; bias: Pointer | null; targets: Pointer | null; N: Int32; C: Int32; V: Int32; Vp: Int32; dloss: Float; softcap: Float; accumulate: Int32 }): number;
   /** With `gradients` 0, the bytes for losses only; the size for the largest N then serves every smaller N. */
   classifierScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; Vp: Int32; gradients: Int32; fp8: Int32 }): number;
   /**
@@ -622,7 +634,7 @@ export const signatures: Record<keyof Bindings, { symbol: string; result: string
   residualForward: { symbol: 'gpt2_residual_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int64_t'], names: ['context', 'out', 'a', 'b', 'count'] },
   crossEntropy: { symbol: 'gpt2_cross_entropy', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'float'], names: ['context', 'losses', 'dlogits', 'logits', 'targets', 'N', 'V', 'Vp', 'dloss'] },
   softcapForward: { symbol: 'gpt2_softcap_forward', result: 'int', types: ['void *', 'void *', 'void *', 'int64_t', 'float'], names: ['context', 'out', 'in', 'count', 'cap'] },
-  classifier: { symbol: 'gpt2_classifier', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'float', 'float', 'int32_t'], names: ['context', 'losses', 'din', 'dweight', 'dbias', 'logits', 'in', 'inValues', 'inScale', 'weight', 'weightValues', 'factors', 'bias', 'targets', 'N', 'C', 'V', 'Vp', 'dloss', 'softcap', 'accumulate'] },
+  classifier: { symbol: 'gpt2_classifier', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'float', 'float', 'int32_t'], names: ['context', 'losses', 'din', 'dweight', 'dbias', 'step', 'logits', 'in', 'inValues', 'inScale', 'weight', 'weightValues', 'weightTransposed', 'factors', 'bias', 'targets', 'N', 'C', 'V', 'Vp', 'dloss', 'softcap', 'accumulate'] },
   classifierScratch: { symbol: 'gpt2_classifier_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'N', 'C', 'Vp', 'gradients', 'fp8'] },
   lossSum: { symbol: 'gpt2_loss_sum', result: 'int', types: ['void *', 'void *', 'void *', 'int32_t', 'float', 'int32_t'], names: ['context', 'step', 'losses', 'N', 'scale', 'accumulate'] },
   fp8QuantizeWeight: { symbol: 'gpt2_fp8_quantize_weight', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t'], names: ['context', 'values', 'transposed', 'factors', 'weight', 'bias', 'C', 'O'] },

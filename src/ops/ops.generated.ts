@@ -275,12 +275,14 @@ export const contracts = {
       din: { access: '=', type: 'element', shape: ['N', 'C'], isOptional: true },
       dweight: { access: 'accumulate', type: 'gradient', shape: ['Vp', 'C'], isOptional: true },
       dbias: { access: 'accumulate', type: 'fp32', shape: ['Vp'], isOptional: true },
+      step: { access: 'updated', type: 'fp32', shape: ['64'], isOptional: true, where: { argument: 'inValues', operator: '!=', value: null, orNull: true } },
       logits: { access: 'scratch', type: 'element', shape: ['N', 'Vp'] },
       in: { access: 'read', type: 'element', shape: ['N', 'C'] },
       inValues: { access: 'read', type: 'fp8', shape: ['N', 'C'], isOptional: true },
       inScale: { access: 'read', type: 'fp32', shape: ['N'], isOptional: true, together: 'inValues' },
       weight: { access: 'read', type: 'element', shape: ['Vp', 'C'] },
       weightValues: { access: 'read', type: 'fp8', shape: ['Vp', 'C'], isOptional: true, together: 'inValues' },
+      weightTransposed: { access: 'read', type: 'fp8', shape: ['C', 'Vp'], isOptional: true, together: 'inValues' },
       factors: { access: 'read', type: 'fp32', shape: ['4'], isOptional: true, together: 'inValues' },
       bias: { access: 'read', type: 'element', shape: ['Vp'], isOptional: true },
       targets: { access: 'read', type: 'int32', shape: ['N'], below: 'V' },
@@ -762,16 +764,27 @@ export function softcapForward(device: Device, args: { out: Tensor; in: Tensor; 
 /**
  * The last linear layer with its loss, and backward through both: losses[i] = -log softmax(logits[i])[targets[i]] over the first V
  * outputs, with logits = in * weight^T + bias, limited as by gpt2_softcap_forward if softcap > 0; din, dweight and dbias are the
- * gradients of dloss * sum of losses. With copies in FP8, logits = (in_values * in_scale) * weight_values^T * factors[SCALE] +
- * bias, and the gradients still are computed from `in` and `weight`. The sm_90 kernels differ in two points: `logits` holds other
- * values afterwards, and a logit that exceeds the target's by more than 77 counts as 77 above it, so no loss exceeds 77 + log(V).
+ * gradients of dloss * sum of losses. The sm_90 kernels differ in two points: `logits` holds other values afterwards, and a logit
+ * that exceeds the target's by more than 77 counts as 77 above it, so no loss exceeds 77 + log(V).
+ *
+ * With copies of `in` and `weight` in FP8, logits = (in_values * in_scale) * weight_values^T * factors[SCALE] + bias, and gradients
+ * are computed in FP8 too. Softmax's denominator is estimated before the matmul, from every s-th output, s = Vp / 512 but 1 to 64:
+ * z[i] = r + log(1/16 + s * sum over sampled j of exp(logits[i,j] - r)), r = logits[i,target]
+ * e[i,j] = 256 exp(logits[i,j] - z[i]) for j other than the target, D[i] = sum over j of e[i,j], d[i] = D[i] + 256 exp(r - z[i])
+ * din = dloss / d * E5M2(e) / 0.99722 * weight_values * factors[SCALE] - dloss D / d * weight[target]
+ * dweight = E5M2(e)^T * (dloss / d / 0.99722 * in), the factor in E4M3 with a scale for GPT2_FP8_BLOCK rows; row target -= dloss D / d * in
+ * With a softcap, its derivative is a factor of E5M2's argument and of the target's terms. E5M2, with 2 bits of fraction, rounds the
+ * sum of many numbers to 0.99722 of it, without the factor a bias where the sum and the target's terms nearly cancel. It saturates
+ * at 57344: step[SATURATED] (=|+=) the number of rows with a larger D, which may have. weight_transposed is read only with din.
+ * CUDA's kernels other than sm_90's round only e, and multiply by `weight` and `in`.
  *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C]: gradient or NULL, dbias (accumulate) [Vp] or NULL,
- *   logits (scratch) [N,Vp], in [N,C], in_values [N,C] or NULL, in_scale [N] or NULL with in_values, weight [Vp,C],
- *   weight_values [Vp,C] or NULL with in_values, factors [GPT2_FP8_FACTORS] or NULL with in_values, bias [Vp] or NULL,
+ *   step (updated) [GPT2_STEP_SIZE] or NULL where in_values != NULL, logits (scratch) [N,Vp], in [N,C], in_values [N,C] or NULL,
+ *   in_scale [N] or NULL with in_values, weight [Vp,C], weight_values [Vp,C] or NULL with in_values,
+ *   weight_transposed [C,Vp] or NULL with in_values, factors [GPT2_FP8_FACTORS] or NULL with in_values, bias [Vp] or NULL,
  *   targets [N] < V; V <= Vp; softcap >= 0; in_values == NULL || C % 16 == 0; in_values == NULL || Vp % 16 == 0;
  *   workspace gpt2_classifier_scratch(N,C,Vp,din || dweight || dbias,in_values)
  */
-export function classifier(device: Device, args: { losses: Tensor; din: Tensor | null; dweight: Tensor | null; dbias: Tensor | null; logits: Tensor; in: Tensor; inValues: Tensor | null; inScale: Tensor | null; weight: Tensor; weightValues: Tensor | null; factors: Tensor | null; bias: Tensor | null; targets: Tensor; V: number; dloss: number; softcap: number; accumulate: boolean }): void {
+export function classifier(device: Device, args: { losses: Tensor; din: Tensor | null; dweight: Tensor | null; dbias: Tensor | null; step: Tensor | null; logits: Tensor; in: Tensor; inValues: Tensor | null; inScale: Tensor | null; weight: Tensor; weightValues: Tensor | null; weightTransposed: Tensor | null; factors: Tensor | null; bias: Tensor | null; targets: Tensor; V: number; dloss: number; softcap: number; accumulate: boolean }): void {
   enqueue(device, contracts.classifier, args);
 }
 

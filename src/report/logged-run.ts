@@ -95,6 +95,7 @@ export function figuresOf(event: Line): string[] {
       return [
         ...[`loss ${fixed(event.loss, 4)}`, `norm ${fixed(event.norm, 2)}`, `lr ${Number(event.lr).toExponential(2)}`],
         ...[`${fixed(event.ms, 0)} ms`, `${fixed(event.tokensPerSecond, 0)} tokens/s`],
+        ...(event.saturated ? [`${event.saturated} saturated`] : []),
         ...(event.skipped ? ['skipped'] : []),
       ];
     case 'val':

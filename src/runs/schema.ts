@@ -38,6 +38,8 @@ export const runEventSchema = z.discriminatedUnion('event', [
     lr: number,
     tokensPerSecond: number,
     ms: number,
+    /** Tokens whose gradient in FP8 may have saturated; absent if none. */
+    saturated: number.optional(),
     /** True if --skip-spikes left out the step's update. */
     skipped: z.boolean().optional(),
   }),

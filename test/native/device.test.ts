@@ -196,7 +196,7 @@ describeCuda('memory that is not aligned', () => {
     const losses = allocateTensor(device, 'losses', 'fp32', [N]);
     const op = {
       ...{ losses, din: null, dweight: null, dbias: null, bias: null, V, dloss: 0, softcap: 0, accumulate: false },
-      ...{ inValues: null, inScale: null, weightValues: null, factors: null },
+      ...{ step: null, inValues: null, inScale: null, weightValues: null, weightTransposed: null, factors: null },
       ...{ logits: make('logits', [N, V]), weight: make('weight', [V, C]) },
       targets: allocateTensor(device, 'targets', 'int32', [N]),
     };

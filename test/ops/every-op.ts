@@ -248,7 +248,7 @@ export const describeEveryOp = (only: Dtype): void =>
           dbias: null,
           logits: bench.tensor('logits', [N, Vp]),
           in: bench.tensor('in', [N, C], values),
-          ...{ inValues: null, inScale: null, weightValues: null, factors: null },
+          ...{ step: null, inValues: null, inScale: null, weightValues: null, weightTransposed: null, factors: null },
           weight: bench.tensor('weight', [Vp, C], random.normals(Vp * C)),
           bias: null,
           targets: bench.tensor('targets', [N], Int32Array.from([1, 100, 3, 4]), 'int32'),

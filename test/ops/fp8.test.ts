@@ -1,7 +1,7 @@
 // FP8's numbers: exact bytes, order and scales, where they follow from what an op stores; rounding once; bounds; sums in double.
 import { describe, expect, it } from 'vitest';
 import { fromBf16, fromE4m3, toE4m3 } from '../../src/base/files/half-floats.ts';
-import { GPT2_ACTIVATION } from '../../src/native/bindings.generated.ts';
+import { GPT2_ACTIVATION, GPT2_STEP } from '../../src/native/bindings.generated.ts';
 import { Device } from '../../src/native/device.ts';
 import { blocksOf, elementCount, groupsOf } from '../../src/native/element-types.ts';
 import type { Tensor } from '../../src/native/tensor.ts';
@@ -18,6 +18,7 @@ import {
   worstError,
   writeNumbers,
 } from '../../src/ops/cases/case-numbers.ts';
+import { classifierCases } from '../../src/ops/cases/classifier.ts';
 import {
   columnwise,
   drawScales,
@@ -33,6 +34,8 @@ import {
 import { transposed } from '../../src/ops/cases/fp8-quantize-weight.ts';
 import { columnSums, linear, product } from '../../src/ops/cases/matmul.ts';
 import {
+  classifier,
+  classifierScratch,
   fp8MatmulBackwardWeight,
   fp8MatmulForward,
   fp8MatmulScratch,
@@ -55,7 +58,7 @@ import {
   forwardTensors,
   plainForward,
 } from '../support/fp8.ts';
-import { TensorBench } from '../support/tensors.ts';
+import { dot, TensorBench } from '../support/tensors.ts';
 
 /** Rows were stored in FP8 by their largest elements, with a bound of their norms; rows of NaN by any scale and bound. */
 function expectQuantized(
@@ -771,6 +774,132 @@ describeBackends(
           expect(biasError).toBeLessThan(1e-3);
         }
         bench.checkGuards();
+      });
+    });
+
+    describe('the classifier', () => {
+      const [C, V, Vp, dloss] = [64, 2075, 2080, 0.5];
+      const outputs = ['losses', 'din', 'dweight'] as const;
+      type Inputs = Readonly<Record<'inValues' | 'inScale' | 'weightValues', Float32Array>> & { targets: Int32Array };
+
+      /** Makes row n a multiple of row `output` of the weight: the output's logit is 38 to 76, others have a deviation of up to 10. */
+      function favour({ inValues, inScale, weightValues }: Inputs, n: number, output: number): void {
+        const row = weightValues.subarray(output * C, (output + 1) * C);
+        inValues.set(row, n * C);
+        inScale[n] = 2 ** Math.floor(Math.log2(76 / (norm(row) ** 2 * 2 ** -10)));
+      }
+
+      /** The op's results, the formula's, and the step block's count. Of the outputs, the estimate takes every fourth. */
+      function classify(N: number, change: (inputs: Inputs) => void = () => {}, accumulate = false) {
+        using bench = new TensorBench(device());
+        device().reserveWorkspace(classifierScratch(device(), { N, C, Vp, gradients: true, fp8: true }));
+        const random = new Random(N);
+        const drawn = (count: number) => held('fp8', random.normals(count, 100));
+        const [inValues, weightValues] = [drawn(N * C), drawn(Vp * C)];
+        const inputs = { inValues, weightValues, inScale: drawScales(N, random), targets: random.integers(N, V) };
+        change(inputs);
+        const { inScale, targets } = inputs;
+        const block = new Float32Array(GPT2_STEP.GPT2_STEP_SIZE);
+        block[GPT2_STEP.GPT2_STEP_SATURATED] = 7;
+        const step = bench.floats('step', [block.length], block);
+        const factors = [2 ** -10, 0, 0, 0];
+        const values = {
+          ...{
+            in: held(device().elementType, scaled(inValues, inScale)),
+            inValues,
+            inScale: Float32Array.from(inScale),
+          },
+          weight: held(device().elementType, scaled(weightValues, factors[0]!)),
+          ...{ weightValues, weightTransposed: transposed(weightValues, Vp, C), factors: Float32Array.from(factors) },
+        };
+        const make = (name: 'in' | 'weight', rows: number) => bench.tensor(name, [rows, C], values[name]);
+        const made = {
+          losses: bench.floats('losses', [N]),
+          din: bench.tensor('din', [N, C]),
+          dweight: bench.tensor('dweight', [Vp, C], new Float32Array(Vp * C), device().gradientType),
+        };
+        classifier(device(), {
+          ...{ ...made, dbias: null, step, logits: bench.tensor('logits', [N, Vp]), bias: null, V, dloss, softcap: 0 },
+          ...{ in: make('in', N), weight: make('weight', Vp), accumulate },
+          inValues: bench.tensor('inValues', [N, C], inValues, 'fp8'),
+          inScale: bench.floats('inScale', [N], inScale),
+          weightValues: bench.tensor('weightValues', [Vp, C], weightValues, 'fp8'),
+          weightTransposed: bench.tensor('weightTransposed', [C, Vp], values.weightTransposed, 'fp8'),
+          factors: bench.floats('factors', [4], factors),
+          targets: bench.tensor('targets', [N], targets, 'int32'),
+        });
+        bench.checkGuards();
+        const fp8 = classifierCases.find(({ variant }) => variant.name === 'classifier.fp8')!;
+        const wanted = () => fp8.formula({ ...values, targets, step: block }, { N, C, V, Vp, dloss, softcap: 0 });
+        const results = Object.fromEntries(outputs.map((name) => [name, floats(made[name])]));
+        return { ...{ results, wanted }, saturated: floats(step)[GPT2_STEP.GPT2_STEP_SATURATED]! };
+      }
+      type Results = ReturnType<typeof classify>['results'];
+      const rowOf = (of: Numbers, n: number): Numbers => of.subarray(n * C, (n + 1) * C);
+      const cosine = (a: Numbers, b: Numbers): number => dot(a, b) / (norm(a) * norm(b));
+
+      it.each([1, 7, 128, 530])('has the gradients of double, with %i tokens', (N) => {
+        const { results, wanted, saturated } = classify(N);
+        const exact = wanted();
+        for (const name of ['din', 'dweight'] as const) {
+          const error = {
+            cosine: cosine(results[name]!, exact[name]!),
+            norm: norm(results[name]!) / norm(exact[name]!),
+          };
+          expect(error.cosine, name).toBeGreaterThan(0.9995);
+          expect(Math.abs(error.norm - 1), name).toBeLessThan(0.005);
+        }
+        expect(saturated).toBe(0);
+      });
+
+      // 8 is one of the outputs that the estimate takes, 9 is not.
+      it('has the gradients of targets that are certain, or have a probability of about e^-70', () => {
+        const { results, wanted, saturated } = classify(530, (inputs) => {
+          for (const [n, output] of [100, 101, 102, 529].entries()) favour(inputs, n, output);
+          inputs.targets.set([100, 101, 102, 529]);
+          favour(inputs, 20, 8);
+          inputs.targets[20] = 10;
+        });
+        const exact = wanted();
+        expect(exact.losses![0]!).toBeLessThan(1e-3);
+        expect(exact.losses![20]!).toBeGreaterThan(30);
+        expect(Math.abs(results.losses![20]! - exact.losses![20]!)).toBeLessThan(0.5);
+        for (const n of [20, 40]) expect(cosine(rowOf(results.din!, n), rowOf(exact.din!, n))).toBeGreaterThan(0.999);
+        expect(cosine(results.dweight!, exact.dweight!)).toBeGreaterThan(0.999);
+        for (const n of [0, 1, 2, 3]) expect(norm(rowOf(results.din!, n))).toBeLessThan(1e-3);
+        expect(saturated).toBe(0);
+      });
+
+      it.each([false, true])('counts rows that saturate, accumulating: %s', (accumulate) => {
+        const { results, saturated } = classify(
+          40,
+          (inputs) => {
+            favour(inputs, 20, 9);
+            inputs.targets[20] = 10;
+          },
+          accumulate,
+        );
+        expect(saturated).toBe(accumulate ? 8 : 1);
+        for (const name of outputs) expect(results[name]!.every(Number.isFinite), name).toBe(true);
+      });
+
+      const others = (results: Results, bad: readonly number[]) =>
+        Array.from(results.losses!, (_, n) => n).filter((n) => !bad.includes(n));
+      it.each([
+        ['NaN', (inputs: Inputs) => inputs.inValues.fill(Number.NaN, 3 * C + 5, 3 * C + 6)],
+        [
+          'infinity',
+          (inputs: Inputs) => inputs.inValues.fill(448, 3 * C, 3 * C + 1) && inputs.inScale.fill(2 ** 120, 3, 4),
+        ],
+        ...(isCpu ? [] : [['targets that do not exist', (inputs: Inputs) => inputs.targets.fill(V, 3, 4)] as const]),
+      ] as const)('gives NaN in the rows of %s alone', (_, change) => {
+        const { results } = classify(40, change);
+        const { losses, din } = results as Record<string, Float32Array>;
+        expect(losses![3]).toBeNaN();
+        expect(rowOf(din!, 3).every(Number.isNaN)).toBe(true);
+        for (const n of others(results, [3]))
+          expect(Number.isFinite(losses![n]) && rowOf(din!, n).every(Number.isFinite)).toBe(true);
+        expect(results.dweight!.some(Number.isNaN)).toBe(true);
       });
     });
   },

@@ -67,16 +67,14 @@ export async function timeCalls(
 /** Operations of a call's matmuls, and bytes that the call moves. */
 export function workOf(device: Device, { op, args }: Call): Work {
   const flops = (op && flopsOf.get(variantOf(op, args))?.(args as Record<string, number>)) ?? 0;
-  return { flops, fp8Flops: op ? fp8Part(op, args) * flops : 0, bytes: op ? bytesMoved(device, op, args) : 0 };
+  return { flops, fp8Flops: op && isInFp8(op, args) ? flops : 0, bytes: op ? bytesMoved(device, op, args) : 0 };
 }
 
-/** The fraction of an op's operations that are in FP8: of the classifier's three matmuls in training, only the logits. */
-function fp8Part({ name, tensors }: OpContract, args: NativeArguments): number {
-  const readsFp8 = Object.entries(tensors).some(
+/** Whether an op's matmuls are in FP8. */
+const isInFp8 = ({ tensors }: OpContract, args: NativeArguments): boolean =>
+  Object.entries(tensors).some(
     ([tensor, { type, access }]) => type === 'fp8' && access === 'read' && args[tensor] !== null,
   );
-  return !readsFp8 ? 0 : name === 'classifier' ? 1 / 3 : 1;
-}
 
 /** Calls the library's op, or the kernel. */
 export const enqueueAgain = (device: Device, { op, args }: Call): void =>

@@ -113,7 +113,7 @@ function tensorsOf({ model, gradients, options }: Trainer): Tensor[] {
   const set = model.activations.at(options.batch, options.sequence);
   // The classifier leaves library-specific values in logits, and memory for FP8 weights is mostly unwritten.
   const { logits: _, ...ofModel } = set.model;
-  const { weight: __, ...ofFp8 } = set.fp8;
+  const { weight: __, headTransposed: ___, ...ofFp8 } = set.fp8;
   const parameters = (arena: ParameterArena) => parameterTable(model.config).map(({ name }) => arena.get(name));
   return [ofModel, ...set.layers, set.backward!, ofFp8]
     .flatMap((tensors) => Object.values<Tensor>(tensors))

@@ -206,7 +206,7 @@ export class Session {
     const result = await begun.finished();
     // Without the other ranks the result is meaningless.
     ranks?.check();
-    const { loss, norm, updated, requests } = result;
+    const { loss, norm, saturated, updated, requests } = result;
     this.#ranksStop = requests.stops;
     this.#ranksSave ||= requests.saves;
     const now = performance.now();
@@ -220,7 +220,8 @@ export class Session {
     }
     this.#spikes?.add({ step, loss, norm, skipped: !updated });
     const rate = this.#throughput.add(ms);
-    this.#events.log({ event: 'train', step, loss, norm, lr, ...rate, ms, ...(updated ? {} : { skipped: true }) });
+    const rare = { ...(saturated > 0 ? { saturated } : {}), ...(updated ? {} : { skipped: true }) };
+    this.#events.log({ event: 'train', step, loss, norm, lr, ...rate, ms, ...rare });
   }
 
   get #skippedInARow(): number {

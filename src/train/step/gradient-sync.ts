@@ -60,7 +60,7 @@ export class GradientSync {
     groupCollectives(this.communicator, () => {
       for (const bucket of left) this.#reduce(bucket);
       allReduce(this.communicator, this.#gradients.vectors);
-      allReduce(this.communicator, step.view([2], GPT2_STEP.GPT2_STEP_STOP));
+      allReduce(this.communicator, step.view([3], GPT2_STEP.GPT2_STEP_STOP));
     });
     joinCollectives(this.communicator);
   }

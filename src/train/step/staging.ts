@@ -42,6 +42,8 @@ export interface StepResult {
   readonly loss: number;
   /** Gradient norm before clipping. */
   readonly norm: number;
+  /** Tokens whose gradient in FP8 may have saturated in the head. */
+  readonly saturated: number;
   /** False if the step left weights and optimizer state unchanged; see UpdateLimits. */
   readonly updated: boolean;
   /** The requests of all ranks when they began the step. */
@@ -118,6 +120,7 @@ export class StagingBuffer {
       return {
         loss: at(GPT2_STEP.GPT2_STEP_LOSS),
         norm: at(GPT2_STEP.GPT2_STEP_NORM),
+        saturated: at(GPT2_STEP.GPT2_STEP_SATURATED),
         updated: at(GPT2_STEP.GPT2_STEP_UPDATED) !== 0,
         requests: { stops: asked % saveRequest !== 0, saves: asked >= saveRequest },
       };

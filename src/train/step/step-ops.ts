@@ -73,7 +73,7 @@ export class StepOps {
     const scale = 1 / (B * T * accumulation * (this.#gradientSync?.communicator.ranks ?? 1));
     const sync = sums ? this.#gradientSync : undefined;
     forward(model, activations, updates ? this.update.enqueueForForward() : undefined);
-    headForwardBackward(model, activations, this.gradients, { dloss: scale, accumulate });
+    headForwardBackward(model, activations, this.gradients, { dloss: scale, accumulate, step: this.block });
     backward(model, activations, this.gradients, { accumulate, layerDone: sync?.layerDone });
     lossSum(model.device, { step: this.block, losses: activations.model.losses, scale, accumulate });
     sync?.microBatchDone(this.block);

@@ -83,7 +83,9 @@ it.each(['d12', 'd24', 'd48'])(
     for (const activation of ['gelu', 'relu2'] as const) {
       for (const recompute of recomputeNames) {
         const more = moreInFp8({ ...presetConfig(name)!, activation }, { B: 1, recompute });
-        expect(more, `${activation}, ${recompute}`).toBeLessThan(activation === 'gelu' ? 0.03 : 0.04);
+        // 'block' keeps so little that the head's two copies in FP8 are more than that of d12.
+        const limit = activation === 'gelu' && recompute !== 'block' ? 0.03 : 0.04;
+        expect(more, `${activation}, ${recompute}`).toBeLessThan(limit);
       }
     }
   },
