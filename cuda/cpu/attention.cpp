@@ -1,50 +1,73 @@
-// Causal attention, one query at a time; each thread takes whole heads of a sequence, so that the gradients of keys and
-// values are summed in the order of the queries. Keys and values are transposed once per head ([HS][T]), so that every
-// inner loop runs over contiguous memory. There is no T x T matrix: backward recomputes the probabilities from the
-// log-sum-exp.
+// Causal attention in blocks of queries and keys, by the micro-kernels of product.h. The softmax is computed online, so
+// there is no T x T matrix; backward recomputes the probabilities from the log-sum-exp. Each thread takes whole heads of
+// a sequence, so that the gradients of keys and values are summed in the order of the queries.
 #include <algorithm>
 #include <cmath>
 
 #include "kernels.h"
 #include "math.h"
+#include "product.h"
 
 namespace gpt2::GPT2_PATH {
 
 namespace {
 
+// Scores of 28 x 256 (avx512) fit into L1. Fewer queries waste less work above the diagonal: half a block a query.
+constexpr int QUERIES = 2 * TILE_M;
+constexpr int KEYS = BLOCK_K;
+constexpr int SCORES = QUERIES * A_STRIDE;
+
 struct Head {
-  size_t stride;  // floats from one position to the next in qkv
-  const float *q, *k, *v;
+  View q, k, v;  // [T,HS]
+
+  Head(const float *qkv, int b, int h, int T, int C, int HS) {
+    const float *first = qkv + static_cast<size_t>(b) * T * 3 * C + static_cast<size_t>(h) * HS;
+    const size_t stride = static_cast<size_t>(3) * C;
+    q = {first, stride, 1};
+    k = {first + C, stride, 1};
+    v = {first + 2 * C, stride, 1};
+  }
 };
 
-Head head_of(const float *qkv, int b, int h, int T, int C, int HS) {
-  const float *q = qkv + static_cast<size_t>(b) * T * 3 * C + static_cast<size_t>(h) * HS;
-  return {static_cast<size_t>(3) * C, q, q + C, q + 2 * C};
-}
+View transposed(View view) { return {view.data, view.column_stride, view.row_stride}; }
 
-void transpose(float *out, const float *in, size_t stride, int T, int HS) {
-  for (int t = 0; t < T; t++) {
-    for (int i = 0; i < HS; i++) out[static_cast<size_t>(i) * T + t] = in[t * stride + i];
+size_t padded(int count) { return static_cast<size_t>(count + TILE_N - 1) / TILE_N * TILE_N; }
+
+// Panels of `rows`^T [HS,T], the B of scores: for each block of keys, for each block of HS.
+void pack_keys(float *panels, View rows, int T, int HS) {
+  for (int u = 0; u < T; u += KEYS) {
+    const int keys = std::min(KEYS, T - u);
+    for (int i = 0; i < HS; i += BLOCK_K) {
+      const int depth = std::min(BLOCK_K, HS - i);
+      pack_b(panels, rows, u, keys, i, depth);
+      panels += depth * padded(keys);
+    }
   }
 }
 
-// products[u] = scale * sum over i of row[i] * columns[i][u], for u < count.
-void products_with(float *__restrict products, const float *__restrict row, const float *__restrict columns,
-                   float scale, int count, int T, int HS) {
-  for (int u = 0; u < count; u++) products[u] = 0;
-  for (int i = 0; i < HS; i++) {
-    const float value = row[i] * scale;
-    const float *__restrict column = columns + static_cast<size_t>(i) * T;
-    for (int u = 0; u < count; u++) products[u] += value * column[u];
+// Panels of `rows` [T,HS], the B of sums over keys: for each block of keys.
+void pack_values(float *panels, View rows, int T, int HS) {
+  for (int u = 0; u < T; u += KEYS) {
+    const int keys = std::min(KEYS, T - u);
+    pack_b(panels, transposed(rows), 0, HS, u, keys);
+    panels += keys * padded(HS);
   }
 }
 
-// sum[i] += factor * values[i]. The two do not overlap, so the compiler can vectorise it.
-void add_scaled(float *__restrict sum, float factor, const float *__restrict values, int count) {
-  for (int i = 0; i < count; i++) sum[i] += factor * values[i];
+// scores[count, keys] = rows [first .. first + count, HS] * panels of pack_keys() of one block.
+void multiply_keys(float *scores, float *block, View rows, int first, int count, const float *panels, int keys, int HS) {
+  for (int i = 0; i < HS; i += BLOCK_K) {
+    const int depth = std::min(BLOCK_K, HS - i);
+    tiles({scores, A_STRIDE, nullptr, i > 0}, copy_a(block, rows, first, count, i, depth), panels, depth, count, keys);
+    panels += depth * padded(keys);
+  }
 }
 
-int64_t scratch_of_thread(int T, int HS) { return 2 * static_cast<int64_t>(T) * HS + 2 * static_cast<int64_t>(T); }
+// Keys, values and (backward) keys again as panels, queries and their gradients as panels of one block, three blocks of
+// scores or queries, and a float or two for each query.
+int64_t scratch_of_thread(int T, int HS) {
+  return 3 * static_cast<int64_t>(padded(T)) * padded(HS) + 2 * QUERIES * padded(HS) + 3 * SCORES + T + 2 * QUERIES;
+}
 
 }  // namespace
 
@@ -54,27 +77,48 @@ void attention_forward(Task task, float *out, float *lse, const float *qkv, int 
   const int HS = C / NH;
   const float scale = 1.0f / std::sqrt(static_cast<float>(HS));
   task.pool.each_free(B * NH, [&](int64_t bh, int thread) {
-    const int b = bh / NH;
-    const int h = bh % NH;
-    const Head head = head_of(qkv, b, h, T, C, HS);
+    const int b = bh / NH, h = bh % NH;
+    const Head head(qkv, b, h, T, C, HS);
     float *keys = task.scratch + thread * scratch_of_thread(T, HS);
-    float *scores = keys + static_cast<size_t>(T) * HS;
-    transpose(keys, head.k, head.stride, T, HS);
-    for (int t = 0; t < T; t++) {
-      products_with(scores, head.q + t * head.stride, keys, scale, t + 1, T, HS);
-      float largest = scores[0];
-      for (int u = 1; u <= t; u++) largest = std::max(largest, scores[u]);
-      float sum = 0;
-#pragma omp simd reduction(+ : sum)
-      for (int u = 0; u <= t; u++) {
-        scores[u] = exponential(scores[u] - largest);
-        sum += scores[u];
-      }
-      lse[static_cast<size_t>(bh) * T + t] = largest + std::log(sum);
+    float *values = keys + padded(T) * padded(HS), *scores = values + padded(T) * padded(HS);
+    float *block = scores + SCORES, *largest = block + SCORES, *sum = largest + QUERIES;
+    pack_keys(keys, head.k, T, HS);
+    pack_values(values, head.v, T, HS);
+    for (int t = 0; t < T; t += QUERIES) {
+      const int queries = std::min(QUERIES, T - t);
       float *o = out + (static_cast<size_t>(b) * T + t) * C + static_cast<size_t>(h) * HS;
-      for (int i = 0; i < HS; i++) o[i] = 0;
-      const float share = 1.0f / sum;
-      for (int u = 0; u <= t; u++) add_scaled(o, scores[u] * share, head.v + u * head.stride, HS);
+      std::fill(largest, largest + queries, -INFINITY);
+      std::fill(sum, sum + queries, 0.0f);
+      for (int u = 0; u < t + queries; u += KEYS) {
+        const int count = std::min(KEYS, t + queries - u);
+        multiply_keys(scores, block, head.q, t, queries, keys + u * HS, count, HS);
+        for (int i = 0; i < queries; i++) {
+          float *row = scores + i * A_STRIDE;
+          const int visible = std::max(0, std::min(count, t + i + 1 - u));
+          float high = largest[i];
+#pragma omp simd reduction(max : high)
+          for (int j = 0; j < visible; j++) high = std::max(high, row[j] * scale);
+          float total = 0;
+#pragma omp simd reduction(+ : total)
+          for (int j = 0; j < visible; j++) {
+            row[j] = exponential(row[j] * scale - high);
+            total += row[j];
+          }
+          std::fill(row + visible, row + count, 0.0f);
+          const float factor = exponential(largest[i] - high);
+          sum[i] = sum[i] * factor + total;
+          largest[i] = high;
+          if (u > 0 && factor != 1) {
+            for (int j = 0; j < HS; j++) o[static_cast<size_t>(i) * C + j] *= factor;
+          }
+        }
+        tiles({o, static_cast<size_t>(C), nullptr, u > 0}, {scores, false}, values + u * padded(HS), count, queries, HS);
+      }
+      for (int i = 0; i < queries; i++) {
+        lse[static_cast<size_t>(bh) * T + t + i] = largest[i] + std::log(sum[i]);
+        const float share = 1.0f / sum[i];
+        for (int j = 0; j < HS; j++) o[static_cast<size_t>(i) * C + j] *= share;
+      }
     }
   });
 }
@@ -86,37 +130,47 @@ void attention_backward(Task task, float *dqkv, const float *dout, const float *
   const int HS = C / NH;
   const float scale = 1.0f / std::sqrt(static_cast<float>(HS));
   task.pool.each_free(B * NH, [&](int64_t bh, int thread) {
-    const int b = bh / NH;
-    const int h = bh % NH;
-    const Head head = head_of(qkv, b, h, T, C, HS);
+    const int b = bh / NH, h = bh % NH;
+    const Head head(qkv, b, h, T, C, HS);
+    const size_t head_floats = padded(T) * padded(HS), stride = head.q.row_stride, row = static_cast<size_t>(C);
+    const size_t first = static_cast<size_t>(b) * T * row + static_cast<size_t>(h) * HS;
+    const View douts{dout + first, row, 1};
     float *keys = task.scratch + thread * scratch_of_thread(T, HS);
-    float *values = keys + static_cast<size_t>(T) * HS;
-    float *p = values + static_cast<size_t>(T) * HS;
-    float *ds = p + T;
-    transpose(keys, head.k, head.stride, T, HS);
-    transpose(values, head.v, head.stride, T, HS);
-    float *dq = dqkv + (head.q - qkv);
-    float *dk = dqkv + (head.k - qkv);
-    float *dv = dqkv + (head.v - qkv);
+    float *values = keys + head_floats, *keys_of_sums = values + head_floats;
+    float *queries_of_sums = keys_of_sums + head_floats, *douts_of_sums = queries_of_sums + QUERIES * padded(HS);
+    float *p = douts_of_sums + QUERIES * padded(HS), *ds = p + SCORES, *block = ds + SCORES;
+    pack_keys(keys, head.k, T, HS);
+    pack_keys(values, head.v, T, HS);
+    pack_values(keys_of_sums, head.k, T, HS);
+    float *dq = dqkv + (head.q.data - qkv), *dk = dq + C, *dv = dk + C;
     for (int t = 0; t < T; t++) {
-      for (int i = 0; i < HS; i++) dq[t * head.stride + i] = dk[t * head.stride + i] = dv[t * head.stride + i] = 0;
+      std::fill_n(dk + t * stride, HS, 0.0f);
+      std::fill_n(dv + t * stride, HS, 0.0f);
     }
-    for (int t = 0; t < T; t++) {
-      const size_t row = (static_cast<size_t>(b) * T + t) * C + static_cast<size_t>(h) * HS;
-      const float *d = dout + row;
-      const float *q = head.q + t * head.stride;
-      const float D = dot(d, out + row, HS);
-      products_with(p, q, keys, scale, t + 1, T, HS);
-      products_with(ds, d, values, 1.0f, t + 1, T, HS);
-      const float l = lse[static_cast<size_t>(bh) * T + t];
-      for (int u = 0; u <= t; u++) {
-        p[u] = exponential(p[u] - l);
-        ds[u] = p[u] * (ds[u] - D) * scale;
-      }
-      for (int u = 0; u <= t; u++) {
-        add_scaled(dq + t * head.stride, ds[u], head.k + u * head.stride, HS);
-        add_scaled(dk + u * head.stride, ds[u], q, HS);
-        add_scaled(dv + u * head.stride, p[u], d, HS);
+    for (int t = 0; t < T; t += QUERIES) {
+      const int queries = std::min(QUERIES, T - t);
+      pack_b(queries_of_sums, transposed(head.q), 0, HS, t, queries);
+      pack_b(douts_of_sums, transposed(douts), 0, HS, t, queries);
+      for (int u = 0; u < t + queries; u += KEYS) {
+        const int count = std::min(KEYS, t + queries - u);
+        multiply_keys(p, block, head.q, t, queries, keys + u * HS, count, HS);
+        multiply_keys(ds, block, douts, t, queries, values + u * HS, count, HS);
+        for (int i = 0; i < queries; i++) {
+          float *__restrict p_row = p + i * A_STRIDE, *__restrict ds_row = ds + i * A_STRIDE;
+          const int visible = std::max(0, std::min(count, t + i + 1 - u));
+          const float D = dot(dout + first + (t + i) * row, out + first + (t + i) * row, HS);
+          const float l = lse[static_cast<size_t>(bh) * T + t + i];
+#pragma omp simd
+          for (int j = 0; j < visible; j++) {
+            p_row[j] = exponential(p_row[j] * scale - l);
+            ds_row[j] = p_row[j] * (ds_row[j] - D) * scale;
+          }
+          std::fill(p_row + visible, p_row + count, 0.0f);
+          std::fill(ds_row + visible, ds_row + count, 0.0f);
+        }
+        tiles({dq + t * stride, stride, nullptr, u > 0}, {ds, false}, keys_of_sums + u * padded(HS), count, queries, HS);
+        tiles({dk + u * stride, stride, nullptr, true}, {ds, true}, queries_of_sums, queries, count, HS);
+        tiles({dv + u * stride, stride, nullptr, true}, {p, true}, douts_of_sums, queries, count, HS);
       }
     }
   });
