@@ -45,6 +45,9 @@ void pack_keys(float *panels, View rows, int T, int HS) {
   }
 }
 
+// The panels of pack_values() for the block from key u on.
+Panels values_of(const float *packed, int u, int T, int HS) { return {packed + u * padded(HS), std::min(KEYS, T - u)}; }
+
 // Panels of `rows` [T,HS], the B of sums over keys: for each block of keys.
 void pack_values(float *panels, View rows, int T, int HS) {
   for (int u = 0; u < T; u += KEYS) {
@@ -54,12 +57,15 @@ void pack_values(float *panels, View rows, int T, int HS) {
   }
 }
 
-// scores[count, keys] = rows [first .. first + count, HS] * panels of pack_keys() of one block.
-void multiply_keys(float *scores, float *block, View rows, int first, int count, const float *panels, int keys, int HS) {
+// scores[count, keys] = rows [first .. first + count, HS] * the first keys of the block from key u on, by pack_keys().
+void multiply_keys(float *scores, float *block, View rows, int first, int count, const float *packed, int u, int keys,
+                   int T, int HS) {
+  const float *panels = packed + static_cast<size_t>(u) * HS;
   for (int i = 0; i < HS; i += BLOCK_K) {
     const int depth = std::min(BLOCK_K, HS - i);
-    tiles({scores, A_STRIDE, nullptr, i > 0}, copy_a(block, rows, first, count, i, depth), panels, depth, count, keys);
-    panels += depth * padded(keys);
+    tiles({scores, A_STRIDE, nullptr, i > 0}, copy_a(block, rows, first, count, i, depth), {panels, depth}, depth, count,
+          keys);
+    panels += depth * padded(std::min(KEYS, T - u));
   }
 }
 
@@ -91,7 +97,7 @@ void attention_forward(Task task, float *out, float *lse, const float *qkv, int 
       std::fill(sum, sum + queries, 0.0f);
       for (int u = 0; u < t + queries; u += KEYS) {
         const int count = std::min(KEYS, t + queries - u);
-        multiply_keys(scores, block, head.q, t, queries, keys + u * HS, count, HS);
+        multiply_keys(scores, block, head.q, t, queries, keys, u, count, T, HS);
         for (int i = 0; i < queries; i++) {
           float *row = scores + i * A_STRIDE;
           const int visible = std::max(0, std::min(count, t + i + 1 - u));
@@ -112,7 +118,7 @@ void attention_forward(Task task, float *out, float *lse, const float *qkv, int 
             for (int j = 0; j < HS; j++) o[static_cast<size_t>(i) * C + j] *= factor;
           }
         }
-        tiles({o, static_cast<size_t>(C), nullptr, u > 0}, {scores, false}, values + u * padded(HS), count, queries, HS);
+        tiles({o, static_cast<size_t>(C), nullptr, u > 0}, {scores, false}, values_of(values, u, T, HS), count, queries, HS);
       }
       for (int i = 0; i < queries; i++) {
         lse[static_cast<size_t>(bh) * T + t + i] = largest[i] + std::log(sum[i]);
@@ -149,12 +155,12 @@ void attention_backward(Task task, float *dqkv, const float *dout, const float *
     }
     for (int t = 0; t < T; t += QUERIES) {
       const int queries = std::min(QUERIES, T - t);
-      pack_b(queries_of_sums, transposed(head.q), 0, HS, t, queries);
-      pack_b(douts_of_sums, transposed(douts), 0, HS, t, queries);
+      const Panels q_of_sums = pack_b(queries_of_sums, transposed(head.q), 0, HS, t, queries);
+      const Panels d_of_sums = pack_b(douts_of_sums, transposed(douts), 0, HS, t, queries);
       for (int u = 0; u < t + queries; u += KEYS) {
         const int count = std::min(KEYS, t + queries - u);
-        multiply_keys(p, block, head.q, t, queries, keys + u * HS, count, HS);
-        multiply_keys(ds, block, douts, t, queries, values + u * HS, count, HS);
+        multiply_keys(p, block, head.q, t, queries, keys, u, count, T, HS);
+        multiply_keys(ds, block, douts, t, queries, values, u, count, T, HS);
         for (int i = 0; i < queries; i++) {
           float *__restrict p_row = p + i * A_STRIDE, *__restrict ds_row = ds + i * A_STRIDE;
           const int visible = std::max(0, std::min(count, t + i + 1 - u));
@@ -168,9 +174,10 @@ void attention_backward(Task task, float *dqkv, const float *dout, const float *
           std::fill(p_row + visible, p_row + count, 0.0f);
           std::fill(ds_row + visible, ds_row + count, 0.0f);
         }
-        tiles({dq + t * stride, stride, nullptr, u > 0}, {ds, false}, keys_of_sums + u * padded(HS), count, queries, HS);
-        tiles({dk + u * stride, stride, nullptr, true}, {ds, true}, queries_of_sums, queries, count, HS);
-        tiles({dv + u * stride, stride, nullptr, true}, {p, true}, douts_of_sums, queries, count, HS);
+        tiles({dq + t * stride, stride, nullptr, u > 0}, {ds, false}, values_of(keys_of_sums, u, T, HS), count, queries,
+              HS);
+        tiles({dk + u * stride, stride, nullptr, true}, {ds, true}, q_of_sums, queries, count, HS);
+        tiles({dv + u * stride, stride, nullptr, true}, {p, true}, d_of_sums, queries, count, HS);
       }
     }
   });

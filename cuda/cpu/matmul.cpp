@@ -52,18 +52,42 @@ template <class Finish>
 void product(Task task, Output out, View a, View b, int M, int N, int K, const Finish &finish) {
   const Blocks blocks = choose_blocks(task.pool.threads(), M, N);
   const int depth_of_all = ceil_divide(K, ceil_divide(K, BLOCK_K));
+  struct Place {
+    int m, rows, n, columns;
+  };
+  const auto place_of = [&](int index) {
+    const int m = index / blocks.across * blocks.rows, n = index % blocks.across * blocks.columns;
+    return Place{m, std::min(blocks.rows, M - m), n, std::min(blocks.columns, N - n)};
+  };
   task.pool.each_free(blocks.count, [&](int64_t index, int thread) {
     float *block_of_a = task.scratch + thread * static_cast<size_t>(A_FLOATS + B_FLOATS), *panels = block_of_a + A_FLOATS;
-    const int m = static_cast<int>(index) / blocks.across * blocks.rows, rows = std::min(blocks.rows, M - m);
-    const int n = static_cast<int>(index) % blocks.across * blocks.columns, columns = std::min(blocks.columns, N - n);
+    const Place place = place_of(static_cast<int>(index));
+    const int next_index = std::min(static_cast<int>(index) + task.pool.threads(), blocks.count - 1);
+    const int tile_count = ceil_divide(place.rows, TILE_M) * ceil_divide(place.columns, TILE_N);
     for (int k = 0; k < K; k += depth_of_all) {
       const int depth = std::min(depth_of_all, K - k);
-      pack_b(panels, b, n, columns, k, depth);
-      Output block = out.at(m, n);
+      const Panels packed = pack_b(panels, b, place.n, place.columns, k, depth);
+      Output block = out.at(place.m, place.n);
       block.add = out.add || k > 0;
-      tiles(block, copy_a(block_of_a, a, m, rows, k, depth), panels, depth, rows, columns);
+      // Memory is slower than the copies: while tiles are computed, the lines of the next copies are fetched.
+      const bool ends = k + depth >= K;
+      const Place next = ends ? place_of(next_index) : place;
+      const int next_k = ends ? 0 : k + depth, next_depth = std::min(depth_of_all, K - next_k);
+      const Lines next_a(a, next.m, next.rows, next_k, next_depth), next_b(b, next.n, next.columns, next_k, next_depth);
+      int line = 0;
+      tiles(block, copy_a(block_of_a, a, place.m, place.rows, k, depth), packed, depth, place.rows, place.columns,
+            [&](int tile) {
+              const int until = (tile + 1) * (next_a.count + next_b.count) / tile_count;
+              for (; line < until; line++) {
+                if (line < next_a.count) {
+                  next_a.prefetch(line);
+                } else {
+                  next_b.prefetch(line - next_a.count);
+                }
+              }
+            });
     }
-    for (int row = m; row < m + rows; row++) finish(row, n, columns);
+    for (int row = place.m; row < place.m + place.rows; row++) finish(row, place.n, place.columns);
   });
 }
 

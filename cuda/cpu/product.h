@@ -28,11 +28,11 @@ constexpr int TILE_M = 6;
 #endif
 constexpr int TILE_N = 2 * WIDTH;
 
-// A block of A of 256 x 266 (272 KiB) and a strip of B of 256 x 384 (384 KiB) stay in L2; a panel of B of 256 x 32 (32
+// A block of A of 256 x 266 (272 KiB) and a strip of B of 256 x 768 (768 KiB) stay in L2; a panel of B of 256 x 32 (32
 // KiB) stays in L1 while the rows of A pass by.
 constexpr int BLOCK_K = 256;
 constexpr int BLOCK_M = 266 / TILE_M * TILE_M;
-constexpr int BLOCK_N = 384;
+constexpr int BLOCK_N = 768;
 
 // Floats from one line of a block of A to the next. A multiple of 4 KiB would put all rows of a tile into one set of L1.
 constexpr int A_STRIDE = 272;
@@ -54,6 +54,12 @@ struct BlockOfA {
   bool transposed;
 };
 
+// Panels of B, of `depth` rows each.
+struct Panels {
+  const float *data;
+  int depth;
+};
+
 // The output. A tile's sums (plus the bias, if any) replace it, or are added to it.
 struct Output {
   float *data;
@@ -64,16 +70,30 @@ struct Output {
   Output at(int m, int n) const { return {data + m * stride + n, stride, bias ? bias + n : nullptr, add}; }
 };
 
-// Copies A[first_m + .., k + ..] of count_m x depth elements.
-inline BlockOfA copy_a(float *to, View a, int first_m, int count_m, int k, int depth) {
-  const bool transposed = a.column_stride != 1;
-  const float *from = a.data + first_m * a.row_stride + k * a.column_stride;
-  const size_t stride = transposed ? a.column_stride : a.row_stride;
-  const int lines = transposed ? depth : count_m, run = transposed ? count_m : depth;
-  for (int line = 0; line < lines; line++) {
-    std::memcpy(to + static_cast<size_t>(line) * A_STRIDE, from + line * stride, run * sizeof(float));
+// The contiguous lines of a block of a matrix.
+struct Lines {
+  const float *first;
+  size_t stride;
+  int count, length;
+
+  Lines(View of, int row, int rows, int column, int columns)
+      : first(of.data + row * of.row_stride + column * of.column_stride),
+        stride(of.column_stride == 1 ? of.row_stride : of.column_stride),
+        count(of.column_stride == 1 ? rows : columns),
+        length(of.column_stride == 1 ? columns : rows) {}
+
+  void prefetch(int line) const {
+    for (int i = 0; i < length; i += 16) __builtin_prefetch(first + line * stride + i, 0, 2);
   }
-  return {to, transposed};
+};
+
+inline BlockOfA copy_a(float *to, View a, int first_m, int count_m, int k, int depth) {
+  const Lines lines(a, first_m, count_m, k, depth);
+  for (int line = 0; line < lines.count; line++) {
+    std::memcpy(to + static_cast<size_t>(line) * A_STRIDE, lines.first + line * lines.stride,
+                lines.length * sizeof(float));
+  }
+  return {to, a.column_stride != 1};
 }
 
 #if defined(__clang__)
@@ -112,7 +132,8 @@ inline void transpose_square(float *to, size_t to_stride, const float *from, siz
 
 // Packs columns [first_n, first_n + count_n) of B's rows [k, k + depth); the last panel is padded with zeros. Columns of
 // B are rows of the view `b`.
-inline void pack_b(float *to, View b, int first_n, int count_n, int k, int depth) {
+inline Panels pack_b(float *to, View b, int first_n, int count_n, int k, int depth) {
+  const Panels packed{to, depth};
   for (int n = 0; n < count_n; n += TILE_N, to += depth * TILE_N) {
     const int columns = std::min(TILE_N, count_n - n);
     const float *from = b.data + (first_n + n) * b.row_stride + k * b.column_stride;
@@ -134,6 +155,7 @@ inline void pack_b(float *to, View b, int first_n, int count_n, int k, int depth
       }
     }
   }
+  return packed;
 }
 
 // out[rows, TILE_N] from a block of A and a panel of B.
@@ -185,14 +207,24 @@ inline void tile(int rows, Output out, BlockOfA a, int m, const float *b, int de
   }
 }
 
-// out[count_m, count_n] from a block of A and panels of B.
-inline void tiles(Output out, BlockOfA a, const float *b, int depth, int count_m, int count_n) {
+constexpr auto nothing_between = [](int) {};
+
+// out[count_m, count_n] from a block of A and the first `depth` rows of panels of B. between(tile) is called before each tile, from 0 on.
+template <class Between = decltype(nothing_between)>
+void tiles(Output out, BlockOfA a, Panels b, int depth, int count_m, int count_n,
+           const Between &between = nothing_between) {
+  int done = 0;
   for (int n = 0; n < count_n; n += TILE_N) {
     const int columns = std::min(TILE_N, count_n - n);
     for (int m = 0; m < count_m; m += TILE_M) {
       const int rows = std::min(TILE_M, count_m - m);
-      const float *panel = b + static_cast<size_t>(n) * depth;
+      const float *panel = b.data + static_cast<size_t>(n) * b.depth;
       const Output to = out.at(m, n);
+      between(done++);
+      for (int i = 0; i < rows; i++) {
+        __builtin_prefetch(to.data + i * to.stride, 1);
+        __builtin_prefetch(to.data + i * to.stride + columns - 1, 1);
+      }
       if (columns == TILE_N) {
         tile(rows, to, a, m, panel, depth);
         continue;
