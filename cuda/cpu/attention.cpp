@@ -1,21 +1,20 @@
-// Causal attention in blocks of queries and keys, by the micro-kernels of product.h. The softmax is computed online, so
-// there is no T x T matrix; backward recomputes the probabilities from the log-sum-exp. Each thread takes whole heads of
+// Causal attention in blocks of queries and keys, by the engine of the context (product.h). The softmax is computed online,
+// so there is no T x T matrix; backward recomputes the probabilities from the log-sum-exp. Each thread takes whole heads of
 // a sequence, so that the gradients of keys and values are summed in the order of the queries.
 #include <algorithm>
 #include <cmath>
 
 #include "kernels.h"
 #include "math.h"
-#include "product.h"
 
 namespace gpt2::GPT2_PATH {
 
 namespace {
 
-// Scores of 28 x 256 (avx512) fit into L1. Fewer queries waste less work above the diagonal: half a block a query.
-constexpr int QUERIES = 2 * TILE_M;
-constexpr int KEYS = BLOCK_K;
-constexpr int SCORES = QUERIES * A_STRIDE;
+// Scores of 32 x 256 fit into L1. Fewer queries waste less work above the diagonal: half a block a query.
+constexpr int QUERIES = 32;
+constexpr int KEYS = 256;
+constexpr int64_t SCORES = QUERIES * A_STRIDE;
 
 struct Head {
   View q, k, v;  // [T,HS]
@@ -29,50 +28,63 @@ struct Head {
   }
 };
 
-View transposed(View view) { return {view.data, view.column_stride, view.row_stride}; }
+// Lines and terms of a copied block are padded.
+int64_t padded(int count) { return (static_cast<int64_t>(count) + 31) / 32 * 32; }
 
-size_t padded(int count) { return static_cast<size_t>(count + TILE_N - 1) / TILE_N * TILE_N; }
+// The keys of a block from key u on.
+int keys_from(int u, int T) { return std::min(KEYS, T - u); }
 
-// Panels of `rows`^T [HS,T], the B of scores: for each block of keys, for each block of HS.
-void pack_keys(float *panels, View rows, int T, int HS) {
-  for (int u = 0; u < T; u += KEYS) {
-    const int keys = std::min(KEYS, T - u);
-    for (int i = 0; i < HS; i += BLOCK_K) {
-      const int depth = std::min(BLOCK_K, HS - i);
-      pack_b(panels, rows, u, keys, i, depth);
-      panels += depth * padded(keys);
+// `rows` [T,HS] in blocks of keys, copied as the B of scores (over HS) and of sums over keys.
+struct ByChannel {
+  const Engine &engine;
+  float *memory;
+  int T, HS;
+
+  const float *at(int u, int i) const { return memory + u * padded(HS) + padded(keys_from(u, T)) * i; }
+
+  void copy(View rows) const {
+    for (int u = 0; u < T; u += KEYS) {
+      for (int i = 0; i < HS; i += engine.block_k) {
+        engine.copy_b(const_cast<float *>(at(u, i)), rows, u, keys_from(u, T), i, std::min(engine.block_k, HS - i));
+      }
     }
   }
-}
 
-// The panels of pack_values() for the block from key u on.
-Panels values_of(const float *packed, int u, int T, int HS) { return {packed + u * padded(HS), std::min(KEYS, T - u)}; }
-
-// Panels of `rows` [T,HS], the B of sums over keys: for each block of keys.
-void pack_values(float *panels, View rows, int T, int HS) {
-  for (int u = 0; u < T; u += KEYS) {
-    const int keys = std::min(KEYS, T - u);
-    pack_b(panels, transposed(rows), 0, HS, u, keys);
-    panels += keys * padded(HS);
+  // scores[count, keys] = rows [first, first + count) of `a` times the first `keys` from key u on.
+  void multiply(float *scores, float *block, View a, int first, int count, int u, int keys) const {
+    for (int i = 0; i < HS; i += engine.block_k) {
+      const int depth = std::min(engine.block_k, HS - i);
+      engine.multiply({scores, A_STRIDE, i > 0}, engine.copy_a(block, a, first, count, i, depth),
+                      {at(u, i), depth, false}, depth, count, keys, nullptr);
+    }
   }
-}
+};
 
-// scores[count, keys] = rows [first .. first + count, HS] * the first keys of the block from key u on, by pack_keys().
-void multiply_keys(float *scores, float *block, View rows, int first, int count, const float *packed, int u, int keys,
-                   int T, int HS) {
-  const float *panels = packed + static_cast<size_t>(u) * HS;
-  for (int i = 0; i < HS; i += BLOCK_K) {
-    const int depth = std::min(BLOCK_K, HS - i);
-    tiles({scores, A_STRIDE, nullptr, i > 0}, copy_a(block, rows, first, count, i, depth), {panels, depth}, depth, count,
-          keys);
-    panels += depth * padded(std::min(KEYS, T - u));
+// `rows` [T,HS] as the B of sums over keys.
+struct ByKey {
+  const Engine &engine;
+  float *memory;
+  int T, HS;
+
+  void copy(View rows) const {
+    for (int u = 0; u < T; u += KEYS) {
+      engine.copy_b(memory + u * padded(HS), rows.transposed(), 0, HS, u, keys_from(u, T));
+    }
   }
-}
 
-// Keys, values and (backward) keys again as panels, queries and their gradients as panels of one block, three blocks of
-// scores or queries, and a float or two for each query.
+  // out[count, HS] (=|+=) scores[count, keys] times the first `keys` rows from key u on.
+  void multiply(Output out, float *block, const float *scores, int count, int u, int keys) const {
+    engine.multiply(out, engine.copy_a(block, {scores, A_STRIDE, 1}, 0, count, 0, keys),
+                    {memory + u * padded(HS), keys_from(u, T), false}, keys, count, HS, nullptr);
+  }
+};
+
+int64_t head_floats(int T, int HS) { return padded(T) * padded(HS); }
+
+// Keys, values and, in backward, keys again; queries and their gradients; scores and their gradients, a block of A, and
+// two floats for each query.
 int64_t scratch_of_thread(int T, int HS) {
-  return 3 * static_cast<int64_t>(padded(T)) * padded(HS) + 2 * QUERIES * padded(HS) + 3 * SCORES + T + 2 * QUERIES;
+  return 3 * head_floats(T, HS) + 2 * head_floats(QUERIES, HS) + 2 * SCORES + A_FLOATS + 2 * QUERIES;
 }
 
 }  // namespace
@@ -82,22 +94,26 @@ int64_t attention_scratch(int threads, int, int T, int C, int NH) { return threa
 void attention_forward(Task task, float *out, float *lse, const float *qkv, int B, int T, int C, int NH) {
   const int HS = C / NH;
   const float scale = 1.0f / std::sqrt(static_cast<float>(HS));
+  const Engine &engine = *task.engine;
+  const int step = QUERIES / engine.tile_m * engine.tile_m;
   task.pool.each_free(B * NH, [&](int64_t bh, int thread) {
     const int b = bh / NH, h = bh % NH;
     const Head head(qkv, b, h, T, C, HS);
-    float *keys = task.scratch + thread * scratch_of_thread(T, HS);
-    float *values = keys + padded(T) * padded(HS), *scores = values + padded(T) * padded(HS);
-    float *block = scores + SCORES, *largest = block + SCORES, *sum = largest + QUERIES;
-    pack_keys(keys, head.k, T, HS);
-    pack_values(values, head.v, T, HS);
-    for (int t = 0; t < T; t += QUERIES) {
-      const int queries = std::min(QUERIES, T - t);
+    float *memory = task.scratch + thread * scratch_of_thread(T, HS);
+    const ByChannel keys{engine, memory, T, HS};
+    const ByKey values{engine, keys.memory + head_floats(T, HS), T, HS};
+    float *scores = values.memory + head_floats(T, HS), *block = scores + SCORES;
+    float *largest = block + A_FLOATS, *sum = largest + QUERIES;
+    keys.copy(head.k);
+    values.copy(head.v);
+    for (int t = 0; t < T; t += step) {
+      const int queries = std::min(step, T - t);
       float *o = out + (static_cast<size_t>(b) * T + t) * C + static_cast<size_t>(h) * HS;
       std::fill(largest, largest + queries, -INFINITY);
       std::fill(sum, sum + queries, 0.0f);
       for (int u = 0; u < t + queries; u += KEYS) {
         const int count = std::min(KEYS, t + queries - u);
-        multiply_keys(scores, block, head.q, t, queries, keys, u, count, T, HS);
+        keys.multiply(scores, block, head.q, t, queries, u, count);
         for (int i = 0; i < queries; i++) {
           float *row = scores + i * A_STRIDE;
           const int visible = std::max(0, std::min(count, t + i + 1 - u));
@@ -118,7 +134,7 @@ void attention_forward(Task task, float *out, float *lse, const float *qkv, int 
             for (int j = 0; j < HS; j++) o[static_cast<size_t>(i) * C + j] *= factor;
           }
         }
-        tiles({o, static_cast<size_t>(C), nullptr, u > 0}, {scores, false}, values_of(values, u, T, HS), count, queries, HS);
+        values.multiply({o, static_cast<size_t>(C), u > 0}, block, scores, queries, u, count);
       }
       for (int i = 0; i < queries; i++) {
         lse[static_cast<size_t>(bh) * T + t + i] = largest[i] + std::log(sum[i]);
@@ -135,32 +151,35 @@ void attention_backward(Task task, float *dqkv, const float *dout, const float *
                         int B, int T, int C, int NH) {
   const int HS = C / NH;
   const float scale = 1.0f / std::sqrt(static_cast<float>(HS));
+  const Engine &engine = *task.engine;
+  const int step = QUERIES / engine.tile_m * engine.tile_m;
   task.pool.each_free(B * NH, [&](int64_t bh, int thread) {
     const int b = bh / NH, h = bh % NH;
     const Head head(qkv, b, h, T, C, HS);
-    const size_t head_floats = padded(T) * padded(HS), stride = head.q.row_stride, row = static_cast<size_t>(C);
+    const size_t stride = head.q.row_stride, row = C;
     const size_t first = static_cast<size_t>(b) * T * row + static_cast<size_t>(h) * HS;
     const View douts{dout + first, row, 1};
-    float *keys = task.scratch + thread * scratch_of_thread(T, HS);
-    float *values = keys + head_floats, *keys_of_sums = values + head_floats;
-    float *queries_of_sums = keys_of_sums + head_floats, *douts_of_sums = queries_of_sums + QUERIES * padded(HS);
-    float *p = douts_of_sums + QUERIES * padded(HS), *ds = p + SCORES, *block = ds + SCORES;
-    pack_keys(keys, head.k, T, HS);
-    pack_keys(values, head.v, T, HS);
-    pack_values(keys_of_sums, head.k, T, HS);
+    const ByChannel keys{engine, task.scratch + thread * scratch_of_thread(T, HS), T, HS};
+    const ByChannel values{engine, keys.memory + head_floats(T, HS), T, HS};
+    const ByKey keys_of_sums{engine, values.memory + head_floats(T, HS), T, HS};
+    float *q_memory = keys_of_sums.memory + head_floats(T, HS), *d_memory = q_memory + head_floats(QUERIES, HS);
+    float *p = d_memory + head_floats(QUERIES, HS), *ds = p + SCORES, *block = ds + SCORES;
+    keys.copy(head.k);
+    values.copy(head.v);
+    keys_of_sums.copy(head.k);
     float *dq = dqkv + (head.q.data - qkv), *dk = dq + C, *dv = dk + C;
     for (int t = 0; t < T; t++) {
       std::fill_n(dk + t * stride, HS, 0.0f);
       std::fill_n(dv + t * stride, HS, 0.0f);
     }
-    for (int t = 0; t < T; t += QUERIES) {
-      const int queries = std::min(QUERIES, T - t);
-      const Panels q_of_sums = pack_b(queries_of_sums, transposed(head.q), 0, HS, t, queries);
-      const Panels d_of_sums = pack_b(douts_of_sums, transposed(douts), 0, HS, t, queries);
+    for (int t = 0; t < T; t += step) {
+      const int queries = std::min(step, T - t);
+      const Block q = engine.copy_b(q_memory, head.q.transposed(), 0, HS, t, queries);
+      const Block d = engine.copy_b(d_memory, douts.transposed(), 0, HS, t, queries);
       for (int u = 0; u < t + queries; u += KEYS) {
         const int count = std::min(KEYS, t + queries - u);
-        multiply_keys(p, block, head.q, t, queries, keys, u, count, T, HS);
-        multiply_keys(ds, block, douts, t, queries, values, u, count, T, HS);
+        keys.multiply(p, block, head.q, t, queries, u, count);
+        values.multiply(ds, block, douts, t, queries, u, count);
         for (int i = 0; i < queries; i++) {
           float *__restrict p_row = p + i * A_STRIDE, *__restrict ds_row = ds + i * A_STRIDE;
           const int visible = std::max(0, std::min(count, t + i + 1 - u));
@@ -174,10 +193,15 @@ void attention_backward(Task task, float *dqkv, const float *dout, const float *
           std::fill(p_row + visible, p_row + count, 0.0f);
           std::fill(ds_row + visible, ds_row + count, 0.0f);
         }
-        tiles({dq + t * stride, stride, nullptr, u > 0}, {ds, false}, values_of(keys_of_sums, u, T, HS), count, queries,
-              HS);
-        tiles({dk + u * stride, stride, nullptr, true}, {ds, true}, q_of_sums, queries, count, HS);
-        tiles({dv + u * stride, stride, nullptr, true}, {p, true}, d_of_sums, queries, count, HS);
+        // dk (ds^T q) and dv (p^T dout), whose A is transposed.
+        const auto add = [&](float *sums, const float *weights, Block rows) {
+          engine.multiply({sums + u * stride, stride, true},
+                          engine.copy_a(block, {weights, 1, A_STRIDE}, 0, count, 0, queries), rows, queries, count, HS,
+                          nullptr);
+        };
+        keys_of_sums.multiply({dq + t * stride, stride, u > 0}, block, ds, queries, u, count);
+        add(dk, ds, q);
+        add(dv, p, d);
       }
     }
   });

@@ -4,11 +4,8 @@
 //   backward input   din = dout * weight     A = dout,    B = weight
 //   backward weight  dweight = dout^T * in   A = dout^T,  B = in
 //
-// The output is divided into blocks, which free threads take; a thread computes a block alone, over all of K. The
-// micro-kernel and its packing are in product.h, after Goto and van de Geijn (2008). One thread adds the terms of a sum in
-// the order of K, in blocks of K that depend on K alone, so no result depends on the number of threads.
-#include "product.h"
-
+// The output is divided into blocks, which free threads take; a thread computes a block alone, over all of K, by the
+// engine of the context (product.h). So no result depends on the number of threads.
 #include <algorithm>
 #include <cmath>
 
@@ -28,15 +25,16 @@ struct Blocks {
 };
 
 // The blocks of least estimated time: whole rounds of blocks for every thread, and half a block's wait for the last one.
-// A block takes 1/32 of a cycle for each multiplication, and about 1/4 and 1/3 for each element of A and B that it copies.
-Blocks choose_blocks(int threads, int M, int N) {
-  const int tiles_m = ceil_divide(M, TILE_M), tiles_n = ceil_divide(N, TILE_N);
+// Copying an element of A or B takes about 1/4 or 1/3 of a cycle.
+Blocks choose_blocks(const Engine &engine, int threads, int M, int N) {
+  const int tiles_m = ceil_divide(M, engine.tile_m), tiles_n = ceil_divide(N, engine.tile_n);
   Blocks best{};
   float least = 0;
-  for (int m = 1; m <= std::min(tiles_m, BLOCK_M / TILE_M); m++) {
-    for (int n = 1; n <= std::min(tiles_n, BLOCK_N / TILE_N); n++) {
-      const Blocks blocks{m * TILE_M, n * TILE_N, ceil_divide(tiles_n, n), ceil_divide(tiles_m, m) * ceil_divide(tiles_n, n)};
-      const float block = blocks.rows * blocks.columns / 32.0f + blocks.rows / 4.0f + blocks.columns / 3.0f;
+  for (int m = 1; m <= std::min(tiles_m, engine.block_m / engine.tile_m); m++) {
+    for (int n = 1; n <= std::min(tiles_n, engine.block_n / engine.tile_n); n++) {
+      const int across = ceil_divide(tiles_n, n);
+      const Blocks blocks{m * engine.tile_m, n * engine.tile_n, across, ceil_divide(tiles_m, m) * across};
+      const float block = blocks.rows * blocks.columns * engine.cycles + blocks.rows / 4.0f + blocks.columns / 3.0f;
       const float estimate = (static_cast<float>(ceil_divide(blocks.count, threads)) + 0.5f) * block;
       if (best.count == 0 || estimate < least) {
         best = blocks;
@@ -47,11 +45,12 @@ Blocks choose_blocks(int threads, int M, int N) {
   return best;
 }
 
-// out = a b^T: a is [M,K], b is [N,K]. finish(row, column, columns) follows on each line of a finished block.
+// out (=|+=) a b^T: a is [M,K], b is [N,K]. finish(row, column, columns) follows on each line of a finished block.
 template <class Finish>
 void product(Task task, Output out, View a, View b, int M, int N, int K, const Finish &finish) {
-  const Blocks blocks = choose_blocks(task.pool.threads(), M, N);
-  const int depth_of_all = ceil_divide(K, ceil_divide(K, BLOCK_K));
+  const Engine &engine = *task.engine;
+  const Blocks blocks = choose_blocks(engine, task.pool.threads(), M, N);
+  const int depth_of_all = ceil_divide(ceil_divide(K, ceil_divide(K, engine.block_k)), 32) * 32;
   struct Place {
     int m, rows, n, columns;
   };
@@ -60,32 +59,21 @@ void product(Task task, Output out, View a, View b, int M, int N, int K, const F
     return Place{m, std::min(blocks.rows, M - m), n, std::min(blocks.columns, N - n)};
   };
   task.pool.each_free(blocks.count, [&](int64_t index, int thread) {
-    float *block_of_a = task.scratch + thread * static_cast<size_t>(A_FLOATS + B_FLOATS), *panels = block_of_a + A_FLOATS;
+    float *block_of_a = task.scratch + thread * PRODUCT_FLOATS, *block_of_b = block_of_a + A_FLOATS;
     const Place place = place_of(static_cast<int>(index));
-    const int next_index = std::min(static_cast<int>(index) + task.pool.threads(), blocks.count - 1);
-    const int tile_count = ceil_divide(place.rows, TILE_M) * ceil_divide(place.columns, TILE_N);
+    const Place after = place_of(std::min(static_cast<int>(index) + task.pool.threads(), blocks.count - 1));
+    const int tiles = ceil_divide(place.rows, engine.tile_m) * ceil_divide(place.columns, engine.tile_n);
     for (int k = 0; k < K; k += depth_of_all) {
       const int depth = std::min(depth_of_all, K - k);
-      const Panels packed = pack_b(panels, b, place.n, place.columns, k, depth);
+      const bool ends = k + depth >= K;
+      const Place &next = ends ? after : place;
+      const int next_k = ends ? 0 : k + depth, next_depth = std::min(depth_of_all, K - next_k);
+      const Ahead ahead{{a, next.m, next.rows, next_k, next_depth}, {b, next.n, next.columns, next_k, next_depth}, tiles};
       Output block = out.at(place.m, place.n);
       block.add = out.add || k > 0;
-      // Memory is slower than the copies: while tiles are computed, the lines of the next copies are fetched.
-      const bool ends = k + depth >= K;
-      const Place next = ends ? place_of(next_index) : place;
-      const int next_k = ends ? 0 : k + depth, next_depth = std::min(depth_of_all, K - next_k);
-      const Lines next_a(a, next.m, next.rows, next_k, next_depth), next_b(b, next.n, next.columns, next_k, next_depth);
-      int line = 0;
-      tiles(block, copy_a(block_of_a, a, place.m, place.rows, k, depth), packed, depth, place.rows, place.columns,
-            [&](int tile) {
-              const int until = (tile + 1) * (next_a.count + next_b.count) / tile_count;
-              for (; line < until; line++) {
-                if (line < next_a.count) {
-                  next_a.prefetch(line);
-                } else {
-                  next_b.prefetch(line - next_a.count);
-                }
-              }
-            });
+      engine.multiply(block, engine.copy_a(block_of_a, a, place.m, place.rows, k, depth),
+                      engine.copy_b(block_of_b, b, place.n, place.columns, k, depth), depth, place.rows, place.columns,
+                      &ahead);
     }
     for (int row = place.m; row < place.m + place.rows; row++) finish(row, place.n, place.columns);
   });
@@ -96,14 +84,12 @@ constexpr auto nothing = [](int, int, int) {};
 // The forward matmul of few rows, which would take less time than packing the weight: it is read once, in place.
 constexpr int FEW_ROWS = 8;
 
-void few_rows_forward(Task task, float *out, const float *in, const float *weight, const float *bias, int N, int C,
-                      int O) {
+void few_rows_forward(Task task, float *out, const float *in, const float *weight, int N, int C, int O) {
   task.pool.each(O, [&](int64_t o) {
     const float *line = weight + static_cast<size_t>(o) * C;
     for (int n = 0; n < N; n++) {
       const float *row = in + static_cast<size_t>(n) * C;
-      const float sum = dot(row, line, C);
-      out[static_cast<size_t>(n) * O + o] = bias ? sum + bias[o] : sum;
+      out[static_cast<size_t>(n) * O + o] = dot(row, line, C);
     }
   });
 }
@@ -138,22 +124,23 @@ void matmul_forward(Task task, float *out, float *pre, const float *in, const fl
   const size_t c = C, o = O;
   const auto finish = [&](int row, int column, int columns) {
     const size_t first = row * o + column;
+    if (bias) add_line(sums + first, sums + first, bias + column, columns);
     if (activation == GPT2_GELU) gelu_line(out + first, pre + first, columns);
     if (activation == GPT2_RELU_SQUARED) relu_squared_line(out + first, out + first, columns);
     if (residual) add_line(out + first, residual + first, out + first, columns);
   };
-  if (N <= FEW_ROWS) {
-    few_rows_forward(task, sums, in, weight, bias, N, C, O);
+  if (N <= FEW_ROWS && task.engine == &fp32_engine) {
+    few_rows_forward(task, sums, in, weight, N, C, O);
     for (int row = 0; row < N; row++) finish(row, 0, O);
   } else {
-    product(task, {sums, o, bias, false}, {in, c, 1}, {weight, c, 1}, N, O, C, finish);
+    product(task, {sums, o, false}, {in, c, 1}, {weight, c, 1}, N, O, C, finish);
   }
 }
 
 void matmul_backward_input(Task task, float *din, const float *dout, const float *weight, const float *pre,
                            const float *activated, int N, int C, int O, int activation) {
   const size_t c = C;
-  product(task, {din, c, nullptr, false}, {dout, static_cast<size_t>(O), 1}, {weight, 1, c}, N, C, O,
+  product(task, {din, c, false}, {dout, static_cast<size_t>(O), 1}, {weight, 1, c}, N, C, O,
           [&](int row, int column, int columns) {
             const size_t first = row * c + column;
             if (activation == GPT2_GELU) gelu_backward_line(din + first, din + first, pre + first, columns);
@@ -166,14 +153,12 @@ void matmul_backward_input(Task task, float *din, const float *dout, const float
 void matmul_backward_weight(Task task, float *dweight, float *dbias, const float *dout, const float *in, int N, int C,
                             int O, bool accumulate) {
   const size_t c = C;
-  product(task, {dweight, c, nullptr, accumulate}, {dout, 1, static_cast<size_t>(O)}, {in, 1, c}, O, C, N,
+  product(task, {dweight, c, accumulate}, {dout, 1, static_cast<size_t>(O)}, {in, 1, c}, O, C, N,
           nothing);
   if (dbias) column_sums(task, dbias, dout, N, O, accumulate);
 }
 
-// A block of A and a strip of B for each thread, in every direction.
-int64_t matmul_scratch(int threads, int, int, int, bool) {
-  return threads * static_cast<int64_t>(A_FLOATS + B_FLOATS);
-}
+// A block of A and one of B for each thread, in every direction.
+int64_t matmul_scratch(int threads, int, int, int, bool) { return threads * PRODUCT_FLOATS; }
 
 }  // namespace gpt2::GPT2_PATH

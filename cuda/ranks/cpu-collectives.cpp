@@ -178,7 +178,7 @@ int global_norm(gpt2_context &context, float *step, void *matrices, const float 
     for (int64_t i = 0; i < matrix_count; i++) sum[i] += row[i];
   }
   const CpuContext &device = cpu(context);
-  const Task task{*device.pool, static_cast<float *>(context.workspace)};
+  const Task task = device.task();
   double squares = device.kernels->square_sum(task, sum, matrix_count);
   if (communicator) {
     // A double has the size of two floats.
