@@ -28,8 +28,8 @@ struct Head {
   }
 };
 
-// Lines and terms of a copied block are padded.
-int64_t padded(int count) { return (static_cast<int64_t>(count) + 31) / 32 * 32; }
+// Lines and terms of a copied block are padded, at most to whole tiles of 64.
+int64_t padded(int count) { return (static_cast<int64_t>(count) + 63) / 64 * 64; }
 
 // The keys of a block from key u on.
 int keys_from(int u, int T) { return std::min(KEYS, T - u); }
@@ -55,7 +55,7 @@ struct ByChannel {
     for (int i = 0; i < HS; i += engine.block_k) {
       const int depth = std::min(engine.block_k, HS - i);
       engine.multiply({scores, A_STRIDE, i > 0}, engine.copy_a(block, a, first, count, i, depth),
-                      {at(u, i), depth, false}, depth, count, keys, nullptr);
+                      {at(u, i), depth, false}, depth, count, keys);
     }
   }
 };
@@ -75,7 +75,7 @@ struct ByKey {
   // out[count, HS] (=|+=) scores[count, keys] times the first `keys` rows from key u on.
   void multiply(Output out, float *block, const float *scores, int count, int u, int keys) const {
     engine.multiply(out, engine.copy_a(block, {scores, A_STRIDE, 1}, 0, count, 0, keys),
-                    {memory + u * padded(HS), keys_from(u, T), false}, keys, count, HS, nullptr);
+                    {memory + u * padded(HS), keys_from(u, T), false}, keys, count, HS);
   }
 };
 
@@ -196,8 +196,7 @@ void attention_backward(Task task, float *dqkv, const float *dout, const float *
         // dk (ds^T q) and dv (p^T dout), whose A is transposed.
         const auto add = [&](float *sums, const float *weights, Block rows) {
           engine.multiply({sums + u * stride, stride, true},
-                          engine.copy_a(block, {weights, 1, A_STRIDE}, 0, count, 0, queries), rows, queries, count, HS,
-                          nullptr);
+                          engine.copy_a(block, {weights, 1, A_STRIDE}, 0, count, 0, queries), rows, queries, count, HS);
         };
         keys_of_sums.multiply({dq + t * stride, stride, u > 0}, block, ds, queries, u, count);
         add(dk, ds, q);

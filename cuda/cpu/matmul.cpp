@@ -50,32 +50,19 @@ template <class Finish>
 void product(Task task, Output out, View a, View b, int M, int N, int K, const Finish &finish) {
   const Engine &engine = *task.engine;
   const Blocks blocks = choose_blocks(engine, task.pool.threads(), M, N);
-  const int depth_of_all = ceil_divide(ceil_divide(K, ceil_divide(K, engine.block_k)), 32) * 32;
-  struct Place {
-    int m, rows, n, columns;
-  };
-  const auto place_of = [&](int index) {
-    const int m = index / blocks.across * blocks.rows, n = index % blocks.across * blocks.columns;
-    return Place{m, std::min(blocks.rows, M - m), n, std::min(blocks.columns, N - n)};
-  };
+  const int longest = ceil_divide(ceil_divide(K, ceil_divide(K, engine.block_k)), 32) * 32;
   task.pool.each_free(blocks.count, [&](int64_t index, int thread) {
     float *block_of_a = task.scratch + thread * PRODUCT_FLOATS, *block_of_b = block_of_a + A_FLOATS;
-    const Place place = place_of(static_cast<int>(index));
-    const Place after = place_of(std::min(static_cast<int>(index) + task.pool.threads(), blocks.count - 1));
-    const int tiles = ceil_divide(place.rows, engine.tile_m) * ceil_divide(place.columns, engine.tile_n);
-    for (int k = 0; k < K; k += depth_of_all) {
-      const int depth = std::min(depth_of_all, K - k);
-      const bool ends = k + depth >= K;
-      const Place &next = ends ? after : place;
-      const int next_k = ends ? 0 : k + depth, next_depth = std::min(depth_of_all, K - next_k);
-      const Ahead ahead{{a, next.m, next.rows, next_k, next_depth}, {b, next.n, next.columns, next_k, next_depth}, tiles};
-      Output block = out.at(place.m, place.n);
+    const int m = static_cast<int>(index) / blocks.across * blocks.rows, rows = std::min(blocks.rows, M - m);
+    const int n = static_cast<int>(index) % blocks.across * blocks.columns, columns = std::min(blocks.columns, N - n);
+    for (int k = 0; k < K; k += longest) {
+      const int depth = std::min(longest, K - k);
+      Output block = out.at(m, n);
       block.add = out.add || k > 0;
-      engine.multiply(block, engine.copy_a(block_of_a, a, place.m, place.rows, k, depth),
-                      engine.copy_b(block_of_b, b, place.n, place.columns, k, depth), depth, place.rows, place.columns,
-                      &ahead);
+      engine.multiply(block, engine.copy_a(block_of_a, a, m, rows, k, depth),
+                      engine.copy_b(block_of_b, b, n, columns, k, depth), depth, rows, columns);
     }
-    for (int row = place.m; row < place.m + place.rows; row++) finish(row, place.n, place.columns);
+    for (int row = m; row < m + rows; row++) finish(row, n, columns);
   });
 }
 

@@ -32,21 +32,6 @@ struct Lines {
         length(of.column_stride == 1 ? columns : rows) {}
 };
 
-// What the next copies will read. Memory is slower than the copies, so it is fetched while tiles are computed.
-struct Ahead {
-  Lines a, b;
-  int tiles;  // over which the lines are spread
-
-  void fetch(int tile) const {
-    const int count = a.count + b.count;
-    for (int line = tile * count / tiles; line < (tile + 1) * count / tiles; line++) {
-      const Lines &of = line < a.count ? a : b;
-      const float *first = of.first + (line < a.count ? line : line - a.count) * of.stride;
-      for (int i = 0; i < of.length; i += 16) __builtin_prefetch(first + i, 0, 2);
-    }
-  }
-};
-
 // A copied block of A or B, `depth` long in K.
 struct Block {
   const void *data;
@@ -62,13 +47,13 @@ struct Output {
   Output at(int m, int n) const { return {data + m * stride + n, stride, add}; }
 };
 
-// The largest blocks of any engine: floats of a thread's memory for one of A, for one of B, and for both.
-constexpr int64_t A_FLOATS = 272 * 272;
-constexpr int64_t B_FLOATS = 256 * 768;
-constexpr int64_t PRODUCT_FLOATS = A_FLOATS + B_FLOATS;
-
 // Floats between rows of a block of A in fp32. A multiple of 4 KiB would put all rows of a tile into one set of L1.
-constexpr int A_STRIDE = 272;
+constexpr int A_STRIDE = 400;
+
+// A thread's memory for a block of A, for one of B, and for both, in floats; the largest of any engine.
+constexpr int64_t A_FLOATS = A_STRIDE * A_STRIDE;
+constexpr int64_t B_FLOATS = 512 * 512 / 2;
+constexpr int64_t PRODUCT_FLOATS = A_FLOATS + B_FLOATS;
 
 struct Engine {
   int tile_m, tile_n;              // of the output, in registers
@@ -77,8 +62,8 @@ struct Engine {
   // Copies rows [first, first + count) of A's columns [k, k + depth), or columns of B, which are rows of the view `b`.
   Block (*copy_a)(float *to, View a, int first, int count, int k, int depth);
   Block (*copy_b)(float *to, View b, int first, int count, int k, int depth);
-  // out[rows, columns] (=|+=) the first `depth` columns of A and rows of B. `ahead` may be NULL.
-  void (*multiply)(Output out, Block a, Block b, int depth, int rows, int columns, const Ahead *ahead);
+  // out[rows, columns] (=|+=) the first `depth` columns of A times as many rows of B.
+  void (*multiply)(Output out, Block a, Block b, int depth, int rows, int columns);
 };
 
 }  // namespace gpt2
