@@ -58,10 +58,10 @@ export type RealType = ElementType & ('fp32' | 'bf16');
 
 /**
  * The types of weights, activations and their gradients (`elementType`), and of matrix gradients: sums over micro-batches would lose
- * too much precision in bf16.
+ * too much precision in bf16. On a CPU all are fp32; there bf16 and FP8 are the precision of products' operands.
  */
 export function elementTypesOf({ kind, dtype = 'fp32', accumulates = false }: DeviceOptions) {
-  const isBf16 = dtype === 'bf16' || (dtype === 'fp8' && kind === 'cuda');
+  const isBf16 = kind === 'cuda' && (dtype === 'bf16' || dtype === 'fp8');
   return { elementType: realType(isBf16), gradientType: realType(isBf16 && !accumulates) };
 }
 
