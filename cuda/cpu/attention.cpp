@@ -14,7 +14,9 @@ namespace {
 // Scores of 32 x 256 fit into L1. Fewer queries waste less work above the diagonal: half a block a query.
 constexpr int QUERIES = 32;
 constexpr int KEYS = 256;
-constexpr int64_t SCORES = QUERIES * A_STRIDE;
+// Between rows of scores: a multiple of 4 KiB would put them into one set of L1.
+constexpr int STRIDE = KEYS + 16;
+constexpr int64_t SCORES = QUERIES * STRIDE;
 
 struct Head {
   View q, k, v;  // [T,HS]
@@ -28,8 +30,8 @@ struct Head {
   }
 };
 
-// Lines and terms of a copied block are padded, at most to whole tiles of 64.
-int64_t padded(int count) { return (static_cast<int64_t>(count) + 63) / 64 * 64; }
+// Lines and terms of a copied block are padded, to whole tiles of 48 or 32.
+int64_t padded(int count) { return (static_cast<int64_t>(count) + 95) / 96 * 96; }
 
 // The keys of a block from key u on.
 int keys_from(int u, int T) { return std::min(KEYS, T - u); }
@@ -54,8 +56,8 @@ struct ByChannel {
   void multiply(float *scores, float *block, View a, int first, int count, int u, int keys) const {
     for (int i = 0; i < HS; i += engine.block_k) {
       const int depth = std::min(engine.block_k, HS - i);
-      engine.multiply({scores, A_STRIDE, i > 0}, engine.copy_a(block, a, first, count, i, depth),
-                      {at(u, i), depth, false}, depth, count, keys);
+      engine.multiply({scores, STRIDE, i > 0}, engine.copy_a(block, a, first, count, i, depth),
+                      {at(u, i), depth}, depth, count, keys);
     }
   }
 };
@@ -74,8 +76,8 @@ struct ByKey {
 
   // out[count, HS] (=|+=) scores[count, keys] times the first `keys` rows from key u on.
   void multiply(Output out, float *block, const float *scores, int count, int u, int keys) const {
-    engine.multiply(out, engine.copy_a(block, {scores, A_STRIDE, 1}, 0, count, 0, keys),
-                    {memory + u * padded(HS), keys_from(u, T), false}, keys, count, HS);
+    engine.multiply(out, engine.copy_a(block, {scores, STRIDE, 1}, 0, count, 0, keys),
+                    {memory + u * padded(HS), keys_from(u, T)}, keys, count, HS);
   }
 };
 
@@ -115,7 +117,7 @@ void attention_forward(Task task, float *out, float *lse, const float *qkv, int 
         const int count = std::min(KEYS, t + queries - u);
         keys.multiply(scores, block, head.q, t, queries, u, count);
         for (int i = 0; i < queries; i++) {
-          float *row = scores + i * A_STRIDE;
+          float *row = scores + i * STRIDE;
           const int visible = std::max(0, std::min(count, t + i + 1 - u));
           float high = largest[i];
 #pragma omp simd reduction(max : high)
@@ -181,7 +183,7 @@ void attention_backward(Task task, float *dqkv, const float *dout, const float *
         keys.multiply(p, block, head.q, t, queries, u, count);
         values.multiply(ds, block, douts, t, queries, u, count);
         for (int i = 0; i < queries; i++) {
-          float *__restrict p_row = p + i * A_STRIDE, *__restrict ds_row = ds + i * A_STRIDE;
+          float *__restrict p_row = p + i * STRIDE, *__restrict ds_row = ds + i * STRIDE;
           const int visible = std::max(0, std::min(count, t + i + 1 - u));
           const float D = dot(dout + first + (t + i) * row, out + first + (t + i) * row, HS);
           const float l = lse[static_cast<size_t>(bh) * T + t + i];
@@ -196,7 +198,7 @@ void attention_backward(Task task, float *dqkv, const float *dout, const float *
         // dk (ds^T q) and dv (p^T dout), whose A is transposed.
         const auto add = [&](float *sums, const float *weights, Block rows) {
           engine.multiply({sums + u * stride, stride, true},
-                          engine.copy_a(block, {weights, 1, A_STRIDE}, 0, count, 0, queries), rows, queries, count, HS);
+                          engine.copy_a(block, {weights, 1, STRIDE}, 0, count, 0, queries), rows, queries, count, HS);
         };
         keys_of_sums.multiply({dq + t * stride, stride, u > 0}, block, ds, queries, u, count);
         add(dk, ds, q);

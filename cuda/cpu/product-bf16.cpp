@@ -106,7 +106,7 @@ Block copy_tiles(float *memory, View view, int first, int count, int k, int dept
       if (target == lines) transpose_tile(to, lines);
     }
   }
-  return {memory, depth, false};
+  return {memory, depth};
 }
 
 #if defined(__AMX_BF16__)
@@ -233,8 +233,8 @@ void multiply(Output out, Block a, Block b, int depth, int rows, int columns) {
     const int width = std::min(side, columns - n);
     for (int m = 0; m < rows; m += side) {
       const int height = std::min(side, rows - m);
-      const uint32_t *of_a = static_cast<const uint32_t *>(a.data) + m / SIDE * panel_a;
-      const uint32_t *of_b = static_cast<const uint32_t *>(b.data) + n / SIDE * panel_b;
+      const uint32_t *of_a = reinterpret_cast<const uint32_t *>(a.data) + m / SIDE * panel_a;
+      const uint32_t *of_b = reinterpret_cast<const uint32_t *>(b.data) + n / SIDE * panel_b;
       const Output to = out.at(m, n);
       // At an edge of the output, a second panel may be missing; what the first is multiplied by instead is not stored.
       const size_t next_a = height > SIDE ? panel_a : 0, next_b = width > SIDE ? panel_b : 0;

@@ -1,6 +1,7 @@
-// Products in fp32. A micro-kernel keeps a tile of sums in registers; it broadcasts elements of A, which is copied as it is,
-// and reads vectors of B, which is packed in panels of TILE_N columns, [N / TILE_N][K][TILE_N]. So of all operands only a B
-// that is contiguous along K is transposed. After Goto and van de Geijn (2008).
+// Products in fp32. A micro-kernel keeps a tile of TILE_M x TILE_N sums in registers; it broadcasts elements of A and reads
+// vectors of B. Both are copied in panels, of A [M / PANEL_M][K][PANEL_M], of B [N / TILE_N][K][TILE_N], so that it reads
+// them in order; the last panel is padded with zeros. After Goto and van de Geijn (2008).
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -11,114 +12,103 @@ namespace gpt2::GPT2_PATH {
 
 namespace {
 
-// The tile: 6 x 4 vectors (of 32 registers) or 6 x 2 (of 16). Their columns divide the widths of models, small ones too.
-constexpr int TILE_M = 6;
-constexpr int VECTORS = REGISTERS == 32 ? 4 : 2;
+// Sums: 8 x 3 vectors (of 32 registers) or 4 x 3 (of 16); three vectors of B and one broadcast of A.
+constexpr int TILE_M = REGISTERS == 32 ? 8 : 4;
+constexpr int VECTORS = 3;
 constexpr int TILE_N = VECTORS * WIDTH;
+constexpr int PANEL_M = std::max(TILE_M, WIDTH);
 
-// Blocks of A of 396 x 384 (600 KiB) and of B of 384 x 192 (288 KiB) stay in an L2 of 1 MiB; six rows of A (9 KiB) stay in
-// L1 while the panels of B pass by. 14 x 2 and 8 x 3 vectors were 1 to 4% slower (Zen 4), blocks of 768 columns 3%.
+// A block of A of 384 x 512 (768 KiB) stays in L2, while a panel of B of 384 x 48 (72 KiB) serves all of its tiles. Copies are
+// 4% of the time of a product of 256 rows; with blocks of 192 columns, for which A is copied more often, 8%.
 constexpr int BLOCK_K = 384;
-constexpr int BLOCK_M = 396;
-constexpr int BLOCK_N = 192;
-static_assert(BLOCK_K <= A_STRIDE && BLOCK_M <= A_STRIDE && BLOCK_K * BLOCK_N <= B_FLOATS);
+constexpr int BLOCK_M = 512;
+constexpr int BLOCK_N = 768;
+static_assert(BLOCK_K * BLOCK_M <= A_FLOATS && BLOCK_K * BLOCK_N <= B_FLOATS);
 
-Block copy_a(float *to, View a, int first, int count, int k, int depth) {
-  const Lines lines(a, first, count, k, depth);
-  // What has the order already, attention's scores, stays in its place.
-  if (lines.stride == A_STRIDE) return {lines.first, depth, a.column_stride != 1};
-  for (int line = 0; line < lines.count; line++) {
-    std::memcpy(to + static_cast<size_t>(line) * A_STRIDE, lines.first + line * lines.stride,
-                lines.length * sizeof(float));
-  }
-  return {to, depth, a.column_stride != 1};
-}
-
-Block copy_b(float *to, View b, int first, int count, int k, int depth) {
-  const Block block{to, depth, false};
-  for (int n = 0; n < count; n += TILE_N, to += depth * TILE_N) {
-    const int columns = std::min(TILE_N, count - n);
-    const float *from = b.at(first + n, k);
+// Copies rows [first, first + count) of the view's columns [k, k + depth) in panels [count / width][depth][width].
+template <int width>
+Block copy(float *to, View view, int first, int count, int k, int depth) {
+  const Block block{to, depth};
+  for (int row = 0; row < count; row += width, to += depth * width) {
+    const int rows = std::min(width, count - row);
+    const float *from = view.at(first + row, k);
     int done = 0;
-    if (columns == TILE_N && b.row_stride == 1) {
+    if (rows == width && view.row_stride == 1) {
       for (; done < depth; done++) {
-        std::memcpy(to + done * TILE_N, from + done * b.column_stride, TILE_N * sizeof(float));
+        std::memcpy(to + done * width, from + done * view.column_stride, width * sizeof(float));
       }
-    } else if (columns == TILE_N) {
+    } else if (rows == width) {
       for (; done + WIDTH <= depth; done += WIDTH) {
-        for (int part = 0; part < TILE_N; part += WIDTH) {
-          transpose_square(to + done * TILE_N + part, TILE_N, from + part * b.row_stride + done, b.row_stride);
+        for (int part = 0; part < width; part += WIDTH) {
+          // Rows far apart are no stream that the CPU would fetch ahead.
+          for (int i = 0; i < WIDTH; i++) __builtin_prefetch(from + (part + i) * view.row_stride + done + 64);
+          transpose_square(to + done * width + part, width, from + part * view.row_stride + done, view.row_stride);
         }
       }
     }
     for (; done < depth; done++) {
-      for (int column = 0; column < TILE_N; column++) {
-        to[done * TILE_N + column] = column < columns ? from[column * b.row_stride + done * b.column_stride] : 0;
+      for (int i = 0; i < width; i++) {
+        to[done * width + i] = i < rows ? from[i * view.row_stride + done * view.column_stride] : 0;
       }
     }
   }
   return block;
 }
 
-// out[rows, TILE_N] (=|+=) a block of A times a panel of B.
-template <bool transposed, int rows>
+// out[rows, vectors * WIDTH] (=|+=) a tile's rows of A times a panel of B.
+template <int rows, int vectors>
 void micro_kernel(Output out, const float *a, const float *b, int depth) {
   // Nothing may take the address of the sums: then they would not stay in registers.
-  Vector sums[rows][VECTORS] = {};
+  Vector sums[rows][vectors] = {};
   for (int k = 0; k < depth; k++) {
-    Vector line[VECTORS];
-#pragma GCC unroll 4
-    for (int v = 0; v < VECTORS; v++) line[v] = *reinterpret_cast<const Vector *>(b + k * TILE_N + v * WIDTH);
-#pragma GCC unroll 6
+    Vector line[vectors];
+#pragma GCC unroll 3
+    for (int v = 0; v < vectors; v++) line[v] = *reinterpret_cast<const Vector *>(b + k * TILE_N + v * WIDTH);
+#pragma GCC unroll 8
     for (int m = 0; m < rows; m++) {
-      const Vector value = a[transposed ? k * A_STRIDE + m : m * A_STRIDE + k] - Vector{};
-#pragma GCC unroll 4
-      for (int v = 0; v < VECTORS; v++) sums[m][v] += value * line[v];
+      const Vector value = a[k * PANEL_M + m] - Vector{};
+#pragma GCC unroll 3
+      for (int v = 0; v < vectors; v++) sums[m][v] += value * line[v];
     }
   }
-#pragma GCC unroll 6
+#pragma GCC unroll 8
   for (int m = 0; m < rows; m++) {
-#pragma GCC unroll 4
-    for (int v = 0; v < VECTORS; v++) {
+#pragma GCC unroll 3
+    for (int v = 0; v < vectors; v++) {
       Vector *to = reinterpret_cast<Vector *>(out.data + m * out.stride + v * WIDTH);
       *to = out.add ? *to + sums[m][v] : sums[m][v];
     }
   }
 }
 
-// micro_kernel() for 1 to TILE_M rows.
-template <bool transposed, int... index>
-void tile(int rows, Output out, const float *a, const float *b, int depth, std::integer_sequence<int, index...>) {
-  using Kernel = void (*)(Output, const float *, const float *, int);
-  static constexpr Kernel kernels[] = {micro_kernel<transposed, index + 1>...};
-  kernels[rows - 1](out, a, b, depth);
+using MicroKernel = void (*)(Output, const float *, const float *, int);
+
+// Micro-kernels of 1 to TILE_M rows, for each of 1 to VECTORS vectors.
+template <int... index>
+constexpr std::array<MicroKernel, TILE_M * VECTORS> micro_kernels(std::integer_sequence<int, index...>) {
+  return {micro_kernel<index / VECTORS + 1, index % VECTORS + 1>...};
 }
 
 void multiply(Output out, Block a, Block b, int depth, int rows, int columns) {
-  const auto compute = [&](int count, Output to, int m, const float *panel) {
-    const float *block = static_cast<const float *>(a.data);
-    constexpr auto counts = std::make_integer_sequence<int, TILE_M>{};
-    if (a.transposed) {
-      tile<true>(count, to, block + m, panel, depth, counts);
-    } else {
-      tile<false>(count, to, block + m * A_STRIDE, panel, depth, counts);
-    }
-  };
-  for (int m = 0; m < rows; m += TILE_M) {
-    const int count = std::min(TILE_M, rows - m);
-    for (int n = 0; n < columns; n += TILE_N) {
-      const int width = std::min(TILE_N, columns - n);
-      const float *panel = static_cast<const float *>(b.data) + static_cast<size_t>(n) * b.depth;
+  static constexpr auto kernels = micro_kernels(std::make_integer_sequence<int, TILE_M * VECTORS>{});
+  for (int n = 0; n < columns; n += TILE_N) {
+    const int width = std::min(TILE_N, columns - n);
+    const float *panel = b.data + static_cast<size_t>(n) * b.depth;
+    for (int m = 0; m < rows; m += TILE_M) {
+      const float *panel_a = a.data + static_cast<size_t>(m / PANEL_M * PANEL_M) * a.depth + m % PANEL_M;
+      const int count = std::min(TILE_M, rows - m);
+      const MicroKernel kernel = kernels[(count - 1) * VECTORS + (width - 1) / WIDTH];
       const Output to = out.at(m, n);
+      // Else a tile that other threads or memory hold is waited for after the last multiplication: 2 to 6% of the time.
       for (int i = 0; i < count; i++) {
         for (int j = 0; j < width; j += 16) __builtin_prefetch(to.data + i * to.stride + j, 1);
       }
-      if (width == TILE_N) {
-        compute(count, to, m, panel);
+      if (width % WIDTH == 0) {
+        kernel(to, panel_a, panel, depth);
         continue;
       }
       float sums[TILE_M * TILE_N];
-      compute(count, {sums, TILE_N, false}, m, panel);
+      kernel({sums, TILE_N, false}, panel_a, panel, depth);
       for (int i = 0; i < count; i++) {
         float *line = to.data + i * to.stride;
         for (int j = 0; j < width; j++) line[j] = (to.add ? line[j] : 0) + sums[i * TILE_N + j];
@@ -129,6 +119,6 @@ void multiply(Output out, Block a, Block b, int depth, int rows, int columns) {
 
 }  // namespace
 
-const Engine fp32_engine = {TILE_M, TILE_N, BLOCK_M, BLOCK_N, BLOCK_K, 0.5f / WIDTH, copy_a, copy_b, multiply};
+const Engine fp32_engine = {TILE_M, TILE_N, BLOCK_M, BLOCK_N, BLOCK_K, 0.5f / WIDTH, copy<PANEL_M>, copy<TILE_N>, multiply};
 
 }  // namespace gpt2::GPT2_PATH

@@ -19,24 +19,10 @@ struct View {
   View transposed() const { return {data, column_stride, row_stride}; }
 };
 
-// The contiguous lines of a block of a matrix.
-struct Lines {
-  const float *first;
-  size_t stride;
-  int count, length;
-
-  Lines(View of, int row, int rows, int column, int columns)
-      : first(of.at(row, column)),
-        stride(of.column_stride == 1 ? of.row_stride : of.column_stride),
-        count(of.column_stride == 1 ? rows : columns),
-        length(of.column_stride == 1 ? columns : rows) {}
-};
-
 // A copied block of A or B, `depth` long in K.
 struct Block {
-  const void *data;
+  const float *data;
   int depth;
-  bool transposed;  // of A in fp32: contiguous in M
 };
 
 struct Output {
@@ -47,12 +33,9 @@ struct Output {
   Output at(int m, int n) const { return {data + m * stride + n, stride, add}; }
 };
 
-// Floats between rows of a block of A in fp32. A multiple of 4 KiB would put all rows of a tile into one set of L1.
-constexpr int A_STRIDE = 400;
-
 // A thread's memory for a block of A, for one of B, and for both, in floats; the largest of any engine.
-constexpr int64_t A_FLOATS = A_STRIDE * A_STRIDE;
-constexpr int64_t B_FLOATS = 512 * 512 / 2;
+constexpr int64_t A_FLOATS = 384 * 512;
+constexpr int64_t B_FLOATS = 384 * 768;
 constexpr int64_t PRODUCT_FLOATS = A_FLOATS + B_FLOATS;
 
 struct Engine {
