@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, it } from 'vitest';
 import { Device, type Dtype } from '../../src/native/device.ts';
 import { type LibraryKind, libraryPath } from '../../src/native/find-library.ts';
 
-/** A suite for each library and each of `dtypes` it has (the CPU library has fp32 and fp8); `device()` is the open device. */
+/** A suite for each library and each of `dtypes` it has (the CPU library has no tf32); `device()` is the open device. */
 export function describeBackends<D extends Dtype = 'fp32'>(
   name: string,
   suite: (device: () => Device, kind: LibraryKind, dtype: D) => void,
@@ -12,7 +12,7 @@ export function describeBackends<D extends Dtype = 'fp32'>(
 ): void {
   for (const kind of ['cpu', 'cuda'] as const) {
     for (const dtype of dtypes) {
-      if (kind === 'cpu' && dtype !== 'fp32' && dtype !== 'fp8') continue;
+      if (kind === 'cpu' && dtype === 'tf32') continue;
       const reason = missing(kind, dtype);
       const title = kind === 'cpu' && dtype === 'fp32' ? `${name} on cpu` : `${name} on ${kind}, ${dtype}`;
       if (reason !== undefined) {
