@@ -1,6 +1,6 @@
-// Causal attention in blocks of queries and keys, by the engine of the context (product.h). The softmax is computed online,
-// so there is no T x T matrix; backward recomputes the probabilities from the log-sum-exp. Each thread takes whole heads of
-// a sequence, so that the gradients of keys and values are summed in the order of the queries.
+// Causal attention in blocks of queries and keys, by the engine of the context (product.h). The softmax is computed
+// online, so there is no T x T matrix; backward recomputes the probabilities from the log-sum-exp. Each thread takes
+// whole heads of a sequence, so that the gradients of keys and values are summed in the order of the queries.
 #include <algorithm>
 #include <cmath>
 
@@ -56,8 +56,8 @@ struct ByChannel {
   void multiply(float *scores, float *block, View a, int first, int count, int u, int keys) const {
     for (int i = 0; i < HS; i += engine.block_k) {
       const int depth = std::min(engine.block_k, HS - i);
-      engine.multiply({scores, STRIDE, i > 0}, engine.copy_a(block, a, first, count, i, depth),
-                      {at(u, i), depth}, depth, count, keys);
+      engine.multiply({scores, STRIDE, i > 0}, engine.copy_a(block, a, first, count, i, depth), {at(u, i), depth},
+                      depth, count, keys);
     }
   }
 };

@@ -24,8 +24,8 @@ struct Blocks {
   int across, count;  // blocks side by side, and in all
 };
 
-// The blocks of least estimated time: whole rounds of blocks for every thread, and half a block's wait for the last one.
-// Copying an element of A or B takes about 1/4 or 1/3 of a cycle.
+// The blocks of least estimated time: whole rounds of blocks for every thread, and half a block's wait for the last
+// one. Copying an element of A or B takes about 1/4 or 1/3 of a cycle.
 Blocks choose_blocks(const Engine &engine, int threads, int M, int N) {
   const int tiles_m = ceil_divide(M, engine.tile_m), tiles_n = ceil_divide(N, engine.tile_n);
   Blocks best{};
@@ -140,8 +140,7 @@ void matmul_backward_input(Task task, float *din, const float *dout, const float
 void matmul_backward_weight(Task task, float *dweight, float *dbias, const float *dout, const float *in, int N, int C,
                             int O, bool accumulate) {
   const size_t c = C;
-  product(task, {dweight, c, accumulate}, {dout, 1, static_cast<size_t>(O)}, {in, 1, c}, O, C, N,
-          nothing);
+  product(task, {dweight, c, accumulate}, {dout, 1, static_cast<size_t>(O)}, {in, 1, c}, O, C, N, nothing);
   if (dbias) column_sums(task, dbias, dout, N, O, accumulate);
 }
 

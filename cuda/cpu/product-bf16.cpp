@@ -1,10 +1,10 @@
 // Products whose operands are rounded to bf16 (to nearest, ties to even) as they are copied, with sums in fp32: as
-// AMX computes them, or by vectors with the same bits. Both operands are tiles of 16 x 16 words, a word being a pair of neighbours in K:
-// A as [M / 16][K / 32][row][pair], B as [N / 16][K / 32][pair][column], padded with zeros.
+// AMX computes them, or by vectors with the same bits. Both operands are tiles of 16 x 16 words, a word being a pair of
+// neighbours in K: A as [M / 16][K / 32][row][pair], B as [N / 16][K / 32][pair][column], padded with zeros.
 //
-// Order of a sum, AMX's: of each 32 terms, the 16 even ones and the 16 odd ones are two chains of fused multiply-adds from 0;
-// the sum of both is added to the total. Denormals, as operands and as results, are zero. A total continues over blocks
-// of K, so it does not depend on their length.
+// Order of a sum, AMX's: of each 32 terms, the 16 even ones and the 16 odd ones are two chains of fused multiply-adds
+// from 0; the sum of both is added to the total. Denormals, as operands and as results, are zero. A total continues
+// over blocks of K, so it does not depend on their length.
 #include <cstring>
 
 #include "kernels.h"
@@ -19,12 +19,12 @@ namespace gpt2::GPT2_PATH {
 
 namespace {
 
-constexpr int SIDE = 16;              // rows, columns and pairs of a tile
-constexpr int PAIRS = 2 * SIDE;       // elements of K in a tile
-constexpr int WORDS = SIDE * SIDE;    // of a tile
+constexpr int SIDE = 16;            // rows, columns and pairs of a tile
+constexpr int PAIRS = 2 * SIDE;     // elements of K in a tile
+constexpr int WORDS = SIDE * SIDE;  // of a tile
 
-// Blocks of A of 256 x 512 (256 KiB) and of B of 512 x 512 (512 KiB) stay in an L2 of 2 MiB. With 1 and 2 threads of a Xeon
-// blocks of 256 to 384 in K were as fast, of 768 and 1024 10 to 20% slower.
+// Blocks of A of 256 x 512 (256 KiB) and of B of 512 x 512 (512 KiB) stay in an L2 of 2 MiB. With 1 and 2 threads of a
+// Xeon blocks of 256 to 384 in K were as fast, of 768 and 1024 10 to 20% slower.
 constexpr int BLOCK_K = 512, BLOCK_M = 256, BLOCK_N = 512;
 static_assert(BLOCK_M * BLOCK_K / 2 <= A_FLOATS && BLOCK_N * BLOCK_K / 2 <= B_FLOATS);
 
@@ -126,7 +126,8 @@ class TileState {
 };
 
 // 2 x 2 tiles of sums: each operand that is loaded serves two products.
-void square(float *sums, size_t stride, bool add, const uint32_t *a, const uint32_t *b, size_t panel_a, size_t panel_b, int steps) {
+void square(float *sums, size_t stride, bool add, const uint32_t *a, const uint32_t *b, size_t panel_a, size_t panel_b,
+            int steps) {
   const size_t bytes = stride * sizeof(float);
   if (add) {
     _tile_loadd(0, sums, bytes);
@@ -178,13 +179,14 @@ class TileState {
 typedef float Sums __attribute__((vector_size(SIDE * sizeof(float)), aligned(sizeof(float)), may_alias));
 typedef uint32_t Words __attribute__((vector_size(SIDE * sizeof(uint32_t)), aligned(sizeof(uint32_t)), may_alias));
 
-// sum = a * b + sum, rounded once. Without a fused instruction in double: a product of bf16 is exact there, and rounding
-// the sum to double first does not change how it rounds to float.
+// sum = a * b + sum, rounded once. Without a fused instruction in double: a product of bf16 is exact there, and
+// rounding the sum to double first does not change how it rounds to float.
 inline void fuse(Sums &sum, float a, const Sums &b) {
 #if defined(__FMA__) || defined(__aarch64__)
   sum += a * b;
 #else
-  for (int i = 0; i < SIDE; i++) sum[i] = static_cast<float>(static_cast<double>(a) * b[i] + static_cast<double>(sum[i]));
+  for (int i = 0; i < SIDE; i++)
+    sum[i] = static_cast<float>(static_cast<double>(a) * b[i] + static_cast<double>(sum[i]));
 #endif
 }
 
@@ -194,7 +196,8 @@ float float_of(uint32_t bits) {
   return value;
 }
 
-void square(float *sums, size_t stride, bool add, const uint32_t *a, const uint32_t *b, size_t panel_a, size_t panel_b, int steps) {
+void square(float *sums, size_t stride, bool add, const uint32_t *a, const uint32_t *b, size_t panel_a, size_t panel_b,
+            int steps) {
   constexpr int rows = 4;
   for (int m = 0; m < 2 * SIDE; m += rows) {
     for (int n = 0; n < 2 * SIDE; n += SIDE) {
@@ -252,6 +255,7 @@ void multiply(Output out, Block a, Block b, int depth, int rows, int columns) {
 
 }  // namespace
 
-const Engine bf16_engine = {2 * SIDE, 2 * SIDE, BLOCK_M, BLOCK_N, BLOCK_K, CYCLES, copy_tiles<false>, copy_tiles<true>, multiply};
+const Engine bf16_engine = {2 * SIDE, 2 * SIDE,          BLOCK_M,          BLOCK_N, BLOCK_K,
+                            CYCLES,   copy_tiles<false>, copy_tiles<true>, multiply};
 
 }  // namespace gpt2::GPT2_PATH

@@ -1,6 +1,6 @@
-// Products in fp32. A micro-kernel keeps a tile of TILE_M x TILE_N sums in registers; it broadcasts elements of A and reads
-// vectors of B. Both are copied in panels, of A [M / PANEL_M][K][PANEL_M], of B [N / TILE_N][K][TILE_N], so that it reads
-// them in order; the last panel is padded with zeros. After Goto and van de Geijn (2008).
+// Products in fp32. A micro-kernel keeps a tile of TILE_M x TILE_N sums in registers; it broadcasts elements of A and
+// reads vectors of B. Both are copied in panels, of A [M / PANEL_M][K][PANEL_M], of B [N / TILE_N][K][TILE_N], so that
+// it reads them in order; the last panel is padded with zeros. After Goto and van de Geijn (2008).
 #include <array>
 #include <cstring>
 #include <utility>
@@ -18,8 +18,8 @@ constexpr int VECTORS = 3;
 constexpr int TILE_N = VECTORS * WIDTH;
 constexpr int PANEL_M = std::max(TILE_M, WIDTH);
 
-// A block of A of 384 x 512 (768 KiB) stays in L2, while a panel of B of 384 x 48 (72 KiB) serves all of its tiles. Blocks of
-// 192 columns, for which A is copied more often, were 1 to 2% slower (Zen 4).
+// A block of A of 384 x 512 (768 KiB) stays in L2, while a panel of B of 384 x 48 (72 KiB) serves all of its tiles.
+// Blocks of 192 columns, for which A is copied more often, were 1 to 2% slower (Zen 4).
 constexpr int BLOCK_K = 384;
 constexpr int BLOCK_M = 512;
 constexpr int BLOCK_N = 768;
@@ -119,6 +119,7 @@ void multiply(Output out, Block a, Block b, int depth, int rows, int columns) {
 
 }  // namespace
 
-const Engine fp32_engine = {TILE_M, TILE_N, BLOCK_M, BLOCK_N, BLOCK_K, 0.5f / WIDTH, copy<PANEL_M>, copy<TILE_N>, multiply};
+const Engine fp32_engine = {TILE_M,       TILE_N,        BLOCK_M,      BLOCK_N, BLOCK_K,
+                            0.5f / WIDTH, copy<PANEL_M>, copy<TILE_N>, multiply};
 
 }  // namespace gpt2::GPT2_PATH

@@ -1,6 +1,6 @@
-// Products of matrices, out[M,N] (=|+=) A[M,K] * B[K,N], of which a thread computes a block alone. An engine copies blocks of
-// A and B into memory of the thread, in the order in which its micro-kernel reads them, and multiplies them there.
-// Engines differ in the precision of operands; each has the same bits on every path that has it.
+// Products of matrices, out[M,N] (=|+=) A[M,K] * B[K,N], of which a thread computes a block alone. An engine copies
+// blocks of A and B into memory of the thread, in the order in which its micro-kernel reads them, and multiplies them
+// there. Engines differ in the precision of operands; each has the same bits on every path that has it.
 #pragma once
 
 #include <algorithm>
@@ -39,9 +39,9 @@ constexpr int64_t B_FLOATS = 384 * 768;
 constexpr int64_t PRODUCT_FLOATS = A_FLOATS + B_FLOATS;
 
 struct Engine {
-  int tile_m, tile_n;              // of the output, in registers
-  int block_m, block_n, block_k;   // the largest block that is copied
-  float cycles;                    // that a multiplication takes, about
+  int tile_m, tile_n;             // of the output, in registers
+  int block_m, block_n, block_k;  // the largest block that is copied
+  float cycles;                   // that a multiplication takes, about
   // Copies rows [first, first + count) of A's columns [k, k + depth), or columns of B, which are rows of the view `b`.
   Block (*copy_a)(float *to, View a, int first, int count, int k, int depth);
   Block (*copy_b)(float *to, View b, int first, int count, int k, int depth);
