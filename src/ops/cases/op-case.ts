@@ -1,6 +1,7 @@
 // Defines an op's cases: sizes, inputs, the formula in double precision, the largest accepted error, and the ways to call a case.
-import type { Device, Dtype } from '../../native/device.ts';
+
 import type { RealType } from '../../native/context.ts';
+import type { Device, Dtype } from '../../native/device.ts';
 import {
   absentIn,
   holds,

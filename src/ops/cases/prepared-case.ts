@@ -53,7 +53,11 @@ function drawInputs(device: Device, cases: OpCases, sizes: Sizes): Record<string
     const count = elementCount(shapeOf(contract, sizes));
     const type = elementType(device, contract);
     if (type === 'int32') drawn[name] = random.integers(count, sizes[contract.below ?? ''] ?? 1);
-    else drawn[name] = held(contract.type === 'element' ? precisionOf(cases, device) : type, random.normals(count, scale?.[name] ?? 1));
+    else
+      drawn[name] = held(
+        contract.type === 'element' ? precisionOf(cases, device) : type,
+        random.normals(count, scale?.[name] ?? 1),
+      );
   }
   return { ...drawn, ...(cases.inputs?.(drawn, sizes, random) as Record<string, Numbers> | undefined) };
 }
