@@ -36,13 +36,16 @@ int64_t padded(int count) { return (static_cast<int64_t>(count) + 95) / 96 * 96;
 // The keys of a block from key u on.
 int keys_from(int u, int T) { return std::min(KEYS, T - u); }
 
+// Floats of the blocks of the first T keys; blocks from key u on begin after those of the first u.
+int64_t head_floats(int T, int HS) { return (T / KEYS * padded(KEYS) + padded(T % KEYS)) * padded(HS); }
+
 // `rows` [T,HS] in blocks of keys, copied as the B of scores (over HS) and of sums over keys.
 struct ByChannel {
   const Engine &engine;
   float *memory;
   int T, HS;
 
-  const float *at(int u, int i) const { return memory + u * padded(HS) + padded(keys_from(u, T)) * i; }
+  const float *at(int u, int i) const { return memory + head_floats(u, HS) + padded(keys_from(u, T)) * i; }
 
   void copy(View rows) const {
     for (int u = 0; u < T; u += KEYS) {
@@ -70,18 +73,16 @@ struct ByKey {
 
   void copy(View rows) const {
     for (int u = 0; u < T; u += KEYS) {
-      engine.copy_b(memory + u * padded(HS), rows.transposed(), 0, HS, u, keys_from(u, T));
+      engine.copy_b(memory + head_floats(u, HS), rows.transposed(), 0, HS, u, keys_from(u, T));
     }
   }
 
   // out[count, HS] (=|+=) scores[count, keys] times the first `keys` rows from key u on.
   void multiply(Output out, float *block, const float *scores, int count, int u, int keys) const {
     engine.multiply(out, engine.copy_a(block, {scores, STRIDE, 1}, 0, count, 0, keys),
-                    {memory + u * padded(HS), keys_from(u, T)}, keys, count, HS);
+                    {memory + head_floats(u, HS), keys_from(u, T)}, keys, count, HS);
   }
 };
-
-int64_t head_floats(int T, int HS) { return padded(T) * padded(HS); }
 
 // Keys, values and, in backward, keys again; queries and their gradients; scores and their gradients, a block of A, and
 // two floats for each query.
