@@ -57,15 +57,18 @@ std::string amx_lacks() {
 }
 #endif
 
-// The CPU's fastest path, or the path that GPT2_KERNELS names. On failure `kernels` is NULL and `why` has the reason.
+// The CPU's fastest path, or the path that GPT2_KERNELS names. On failure `kernels` is NULL and `why` has the reason; else
+// `why` says what a faster path lacks, or is empty.
 CodePath choose_path(std::string &why) {
   std::vector<CodePath> paths;
+#if defined(GPT2_HAS_amx)
+  paths.push_back({"amx", &gpt2::avx512::kernels, &gpt2::amx::bf16_engine, amx_lacks()});
+#elif defined(__x86_64__)
+  paths.push_back({"amx", nullptr, nullptr, "this build lacks it"});
+#endif
 #ifdef GPT2_HAS_avx512
   const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-#ifdef GPT2_HAS_amx
-  paths.push_back({"amx", &gpt2::avx512::kernels, &gpt2::amx::bf16_engine, amx_lacks()});
-#endif
   paths.push_back(path_of("avx512", gpt2::avx512::kernels, has_avx512));
 #endif
 #ifdef GPT2_HAS_avx2
@@ -86,15 +89,17 @@ CodePath choose_path(std::string &why) {
     const bool is_wanted = !any && std::strcmp(wanted, path.name) == 0;
     if (path.lacks.empty()) names += (names.empty() ? "" : ", ") + std::string(path.name);
     if (path.lacks.empty() && (any || is_wanted)) return path;
+    if (any && why.empty()) why = std::string(path.name) + ": " + path.lacks;
     if (is_wanted) reason = ": " + path.lacks;
   }
   why = "expected GPT2_KERNELS to be one of " + names + " on this CPU, got " + wanted + reason;
   return {};
 }
 
-std::string describe(const CodePath &path, int threads) {
+std::string describe(const CodePath &path, const std::string &faster, int threads) {
   return "{\"library\":\"cpu\",\"device\":\"" + gpt2::cpu_name() + "\",\"codePath\":\"" + path.name +
-         "\",\"threads\":" + std::to_string(threads) + ",\"canCapture\":false,\"dtypes\":[\"fp32\",\"bf16\",\"fp8\"]}";
+         "\",\"faster\":\"" + faster + "\",\"threads\":" + std::to_string(threads) +
+         ",\"canCapture\":false,\"dtypes\":[\"fp32\",\"bf16\",\"fp8\"]}";
 }
 
 int open_context(CpuContext *context, const char *function, int32_t device, int32_t dtype, int32_t threads) {
@@ -116,7 +121,7 @@ int open_context(CpuContext *context, const char *function, int32_t device, int3
   if (!context->pool) return fail(context, GPT2_OUT_OF_MEMORY, function, "cannot allocate its threads");
   context->kernels = path.kernels;
   context->engine = dtype == GPT2_BF16 ? path.bf16 : path.kernels->fp32;
-  context->description = describe(path, context->pool->threads());
+  context->description = describe(path, why, context->pool->threads());
   return GPT2_OK;
 }
 

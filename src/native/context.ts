@@ -41,6 +41,8 @@ export interface DeviceDescription {
   readonly library: LibraryKind;
   readonly device: string;
   readonly codePath: string;
+  /** On a CPU: what its fastest code path lacks ("amx: this CPU has no AMX"); "" if that path runs or GPT2_KERNELS is set. */
+  readonly faster?: string;
   readonly threads: number;
   readonly canCapture: boolean;
   readonly dtypes: readonly Dtype[];
