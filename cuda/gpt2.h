@@ -53,7 +53,8 @@ enum GPT2_STATUS {
  *   losses, norm                                     fp32         fp32
  *   master weights, moments                          fp32         fp32
  * In fp32 and tf32 the master weights are the weights. An fp8 context is a bf16 context that also has the ops on FP8
- * tensors (see "FP8"). In the CPU library it is an fp32 context with these ops. */
+ * tensors (see "FP8"). In the CPU library all tensors are fp32: bf16 is an fp32 context whose matmuls and attention
+ * round their operands to bf16, fp8 is one that also has the ops on FP8 tensors. */
 enum GPT2_DTYPE { GPT2_FP32 = 0, GPT2_TF32 = 1, GPT2_BF16 = 2, GPT2_FP8 = 3 };
 
 /* The activation of the MLP that a matmul computes too: GELU (see gpt2_gelu_forward), or the square of ReLU (So et al.

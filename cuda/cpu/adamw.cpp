@@ -1,4 +1,6 @@
-// AdamW with decoupled weight decay: one pass that reads master, m, v, gradient and writes master, m, v.
+// AdamW with decoupled weight decay: one pass that reads master, m, v, gradient and writes master, m, v. Memory limits
+// it: prefetching 2 KiB ahead takes 73 ms for d12 instead of 86 (2 cores); streaming stores took 96 to 120.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -12,14 +14,24 @@ void adamw(Task task, float *weight, float *master, float *m, float *v, const fl
   if (step[GPT2_STEP_UPDATED] == 0) return;
   const float learning_rate = rate * step[GPT2_STEP_LEARNING_RATE], clip = step[GPT2_STEP_CLIP];
   const float beta1_correction = step[first_scalar], beta2_correction = step[first_scalar + 1];
-  task.pool.ranges(count, [&](int64_t first, int64_t last) {
+  // Copies, not references: a store through a pointer could otherwise change them.
+  task.pool.ranges(count, [=](int64_t first, int64_t last) {
+    constexpr int64_t piece = 64, ahead = 512;
+    for (int64_t begin = first; begin < last; begin += piece) {
+      for (int64_t i = begin + ahead; i < begin + ahead + piece; i += 16) {
+        for (const float *array : {static_cast<const float *>(master), static_cast<const float *>(m),
+                                   static_cast<const float *>(v), gradient}) {
+          __builtin_prefetch(array + i);
+        }
+      }
 #pragma omp simd
-    for (int64_t i = first; i < last; i++) {
-      const float g = gradient[i] * clip;
-      m[i] = beta1 * m[i] + (1.0f - beta1) * g;
-      v[i] = beta2 * v[i] + (1.0f - beta2) * g * g;
-      const float update = (m[i] / beta1_correction) / (std::sqrt(v[i] / beta2_correction) + eps);
-      master[i] -= learning_rate * (update + weight_decay * master[i]);
+      for (int64_t i = begin; i < std::min(begin + piece, last); i++) {
+        const float g = gradient[i] * clip;
+        m[i] = beta1 * m[i] + (1.0f - beta1) * g;
+        v[i] = beta2 * v[i] + (1.0f - beta2) * g * g;
+        const float update = (m[i] / beta1_correction) / (std::sqrt(v[i] / beta2_correction) + eps);
+        master[i] -= learning_rate * (update + weight_decay * master[i]);
+      }
     }
   });
   if (weight != master) std::memcpy(weight, master, static_cast<size_t>(count) * sizeof(float));

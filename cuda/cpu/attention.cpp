@@ -1,7 +1,6 @@
-// Causal attention, one query at a time; each thread takes whole heads of a sequence, so that the gradients of keys and
-// values are summed in the order of the queries. Keys and values are transposed once per head ([HS][T]), so that every
-// inner loop runs over contiguous memory. There is no T x T matrix: backward recomputes the probabilities from the
-// log-sum-exp.
+// Causal attention in blocks of queries and keys, by the engine of the context (product.h). The softmax is computed
+// online, so there is no T x T matrix; backward recomputes the probabilities from the log-sum-exp. Each thread takes
+// whole heads of a sequence, so that the gradients of keys and values are summed in the order of the queries.
 #include <algorithm>
 #include <cmath>
 
@@ -12,39 +11,84 @@ namespace gpt2::GPT2_PATH {
 
 namespace {
 
+// Scores of 32 x 256 fit into L1. Fewer queries waste less work above the diagonal: half a block a query.
+constexpr int QUERIES = 32;
+constexpr int KEYS = 256;
+// Between rows of scores: a multiple of 4 KiB would put them into one set of L1.
+constexpr int STRIDE = KEYS + 16;
+constexpr int64_t SCORES = QUERIES * STRIDE;
+
 struct Head {
-  size_t stride;  // floats from one position to the next in qkv
-  const float *q, *k, *v;
+  View q, k, v;  // [T,HS]
+
+  Head(const float *qkv, int b, int h, int T, int C, int HS) {
+    const float *first = qkv + static_cast<size_t>(b) * T * 3 * C + static_cast<size_t>(h) * HS;
+    const size_t stride = static_cast<size_t>(3) * C;
+    q = {first, stride, 1};
+    k = {first + C, stride, 1};
+    v = {first + 2 * C, stride, 1};
+  }
 };
 
-Head head_of(const float *qkv, int b, int h, int T, int C, int HS) {
-  const float *q = qkv + static_cast<size_t>(b) * T * 3 * C + static_cast<size_t>(h) * HS;
-  return {static_cast<size_t>(3) * C, q, q + C, q + 2 * C};
-}
+// Lines and terms of a copied block are padded, to whole tiles of 48 or 32.
+int64_t padded(int count) { return (static_cast<int64_t>(count) + 95) / 96 * 96; }
 
-void transpose(float *out, const float *in, size_t stride, int T, int HS) {
-  for (int t = 0; t < T; t++) {
-    for (int i = 0; i < HS; i++) out[static_cast<size_t>(i) * T + t] = in[t * stride + i];
+// The keys of a block from key u on.
+int keys_from(int u, int T) { return std::min(KEYS, T - u); }
+
+// Floats of the blocks of the first T keys; blocks from key u on begin after those of the first u.
+int64_t head_floats(int T, int HS) { return (T / KEYS * padded(KEYS) + padded(T % KEYS)) * padded(HS); }
+
+// `rows` [T,HS] in blocks of keys, copied as the B of scores (over HS) and of sums over keys.
+struct ByChannel {
+  const Engine &engine;
+  float *memory;
+  int T, HS;
+
+  const float *at(int u, int i) const { return memory + head_floats(u, HS) + padded(keys_from(u, T)) * i; }
+
+  void copy(View rows) const {
+    for (int u = 0; u < T; u += KEYS) {
+      for (int i = 0; i < HS; i += engine.block_k) {
+        engine.copy_b(const_cast<float *>(at(u, i)), rows, u, keys_from(u, T), i, std::min(engine.block_k, HS - i));
+      }
+    }
   }
-}
 
-// products[u] = scale * sum over i of row[i] * columns[i][u], for u < count.
-void products_with(float *__restrict products, const float *__restrict row, const float *__restrict columns,
-                   float scale, int count, int T, int HS) {
-  for (int u = 0; u < count; u++) products[u] = 0;
-  for (int i = 0; i < HS; i++) {
-    const float value = row[i] * scale;
-    const float *__restrict column = columns + static_cast<size_t>(i) * T;
-    for (int u = 0; u < count; u++) products[u] += value * column[u];
+  // scores[count, keys] = rows [first, first + count) of `a` times the first `keys` from key u on.
+  void multiply(float *scores, float *block, View a, int first, int count, int u, int keys) const {
+    for (int i = 0; i < HS; i += engine.block_k) {
+      const int depth = std::min(engine.block_k, HS - i);
+      engine.multiply({scores, STRIDE, i > 0}, engine.copy_a(block, a, first, count, i, depth), {at(u, i), depth},
+                      depth, count, keys);
+    }
   }
-}
+};
 
-// sum[i] += factor * values[i]. The two do not overlap, so the compiler can vectorise it.
-void add_scaled(float *__restrict sum, float factor, const float *__restrict values, int count) {
-  for (int i = 0; i < count; i++) sum[i] += factor * values[i];
-}
+// `rows` [T,HS] as the B of sums over keys.
+struct ByKey {
+  const Engine &engine;
+  float *memory;
+  int T, HS;
 
-int64_t scratch_of_thread(int T, int HS) { return 2 * static_cast<int64_t>(T) * HS + 2 * static_cast<int64_t>(T); }
+  void copy(View rows) const {
+    for (int u = 0; u < T; u += KEYS) {
+      engine.copy_b(memory + head_floats(u, HS), rows.transposed(), 0, HS, u, keys_from(u, T));
+    }
+  }
+
+  // out[count, HS] (=|+=) scores[count, keys] times the first `keys` rows from key u on.
+  void multiply(Output out, float *block, const float *scores, int count, int u, int keys) const {
+    engine.multiply(out, engine.copy_a(block, {scores, STRIDE, 1}, 0, count, 0, keys),
+                    {memory + head_floats(u, HS), keys_from(u, T)}, keys, count, HS);
+  }
+};
+
+// Keys, values and, in backward, keys again; queries and their gradients; scores and their gradients, a block of A, and
+// two floats for each query.
+int64_t scratch_of_thread(int T, int HS) {
+  return 3 * head_floats(T, HS) + 2 * head_floats(QUERIES, HS) + 2 * SCORES + A_FLOATS + 2 * QUERIES;
+}
 
 }  // namespace
 
@@ -53,28 +97,53 @@ int64_t attention_scratch(int threads, int, int T, int C, int NH) { return threa
 void attention_forward(Task task, float *out, float *lse, const float *qkv, int B, int T, int C, int NH) {
   const int HS = C / NH;
   const float scale = 1.0f / std::sqrt(static_cast<float>(HS));
+  const Engine &engine = *task.engine;
+  const int step = QUERIES / engine.tile_m * engine.tile_m;
   task.pool.each_free(B * NH, [&](int64_t bh, int thread) {
-    const int b = bh / NH;
-    const int h = bh % NH;
-    const Head head = head_of(qkv, b, h, T, C, HS);
-    float *keys = task.scratch + thread * scratch_of_thread(T, HS);
-    float *scores = keys + static_cast<size_t>(T) * HS;
-    transpose(keys, head.k, head.stride, T, HS);
-    for (int t = 0; t < T; t++) {
-      products_with(scores, head.q + t * head.stride, keys, scale, t + 1, T, HS);
-      float largest = scores[0];
-      for (int u = 1; u <= t; u++) largest = std::max(largest, scores[u]);
-      float sum = 0;
-#pragma omp simd reduction(+ : sum)
-      for (int u = 0; u <= t; u++) {
-        scores[u] = exponential(scores[u] - largest);
-        sum += scores[u];
-      }
-      lse[static_cast<size_t>(bh) * T + t] = largest + std::log(sum);
+    const int b = bh / NH, h = bh % NH;
+    const Head head(qkv, b, h, T, C, HS);
+    float *memory = task.scratch + thread * scratch_of_thread(T, HS);
+    const ByChannel keys{engine, memory, T, HS};
+    const ByKey values{engine, keys.memory + head_floats(T, HS), T, HS};
+    float *scores = values.memory + head_floats(T, HS), *block = scores + SCORES;
+    float *largest = block + A_FLOATS, *sum = largest + QUERIES;
+    keys.copy(head.k);
+    values.copy(head.v);
+    for (int t = 0; t < T; t += step) {
+      const int queries = std::min(step, T - t);
       float *o = out + (static_cast<size_t>(b) * T + t) * C + static_cast<size_t>(h) * HS;
-      for (int i = 0; i < HS; i++) o[i] = 0;
-      const float share = 1.0f / sum;
-      for (int u = 0; u <= t; u++) add_scaled(o, scores[u] * share, head.v + u * head.stride, HS);
+      std::fill(largest, largest + queries, -INFINITY);
+      std::fill(sum, sum + queries, 0.0f);
+      for (int u = 0; u < t + queries; u += KEYS) {
+        const int count = std::min(KEYS, t + queries - u);
+        keys.multiply(scores, block, head.q, t, queries, u, count);
+        for (int i = 0; i < queries; i++) {
+          float *row = scores + i * STRIDE;
+          const int visible = std::max(0, std::min(count, t + i + 1 - u));
+          float high = largest[i];
+#pragma omp simd reduction(max : high)
+          for (int j = 0; j < visible; j++) high = std::max(high, row[j] * scale);
+          float total = 0;
+#pragma omp simd reduction(+ : total)
+          for (int j = 0; j < visible; j++) {
+            row[j] = exponential(row[j] * scale - high);
+            total += row[j];
+          }
+          std::fill(row + visible, row + count, 0.0f);
+          const float factor = exponential(largest[i] - high);
+          sum[i] = sum[i] * factor + total;
+          largest[i] = high;
+          if (u > 0 && factor != 1) {
+            for (int j = 0; j < HS; j++) o[static_cast<size_t>(i) * C + j] *= factor;
+          }
+        }
+        values.multiply({o, static_cast<size_t>(C), u > 0}, block, scores, queries, u, count);
+      }
+      for (int i = 0; i < queries; i++) {
+        lse[static_cast<size_t>(bh) * T + t + i] = largest[i] + std::log(sum[i]);
+        const float share = 1.0f / sum[i];
+        for (int j = 0; j < HS; j++) o[static_cast<size_t>(i) * C + j] *= share;
+      }
     }
   });
 }
@@ -85,38 +154,56 @@ void attention_backward(Task task, float *dqkv, const float *dout, const float *
                         int B, int T, int C, int NH) {
   const int HS = C / NH;
   const float scale = 1.0f / std::sqrt(static_cast<float>(HS));
+  const Engine &engine = *task.engine;
+  const int step = QUERIES / engine.tile_m * engine.tile_m;
   task.pool.each_free(B * NH, [&](int64_t bh, int thread) {
-    const int b = bh / NH;
-    const int h = bh % NH;
-    const Head head = head_of(qkv, b, h, T, C, HS);
-    float *keys = task.scratch + thread * scratch_of_thread(T, HS);
-    float *values = keys + static_cast<size_t>(T) * HS;
-    float *p = values + static_cast<size_t>(T) * HS;
-    float *ds = p + T;
-    transpose(keys, head.k, head.stride, T, HS);
-    transpose(values, head.v, head.stride, T, HS);
-    float *dq = dqkv + (head.q - qkv);
-    float *dk = dqkv + (head.k - qkv);
-    float *dv = dqkv + (head.v - qkv);
+    const int b = bh / NH, h = bh % NH;
+    const Head head(qkv, b, h, T, C, HS);
+    const size_t stride = head.q.row_stride, row = C;
+    const size_t first = static_cast<size_t>(b) * T * row + static_cast<size_t>(h) * HS;
+    const View douts{dout + first, row, 1};
+    const ByChannel keys{engine, task.scratch + thread * scratch_of_thread(T, HS), T, HS};
+    const ByChannel values{engine, keys.memory + head_floats(T, HS), T, HS};
+    const ByKey keys_of_sums{engine, values.memory + head_floats(T, HS), T, HS};
+    float *q_memory = keys_of_sums.memory + head_floats(T, HS), *d_memory = q_memory + head_floats(QUERIES, HS);
+    float *p = d_memory + head_floats(QUERIES, HS), *ds = p + SCORES, *block = ds + SCORES;
+    keys.copy(head.k);
+    values.copy(head.v);
+    keys_of_sums.copy(head.k);
+    float *dq = dqkv + (head.q.data - qkv), *dk = dq + C, *dv = dk + C;
     for (int t = 0; t < T; t++) {
-      for (int i = 0; i < HS; i++) dq[t * head.stride + i] = dk[t * head.stride + i] = dv[t * head.stride + i] = 0;
+      std::fill_n(dk + t * stride, HS, 0.0f);
+      std::fill_n(dv + t * stride, HS, 0.0f);
     }
-    for (int t = 0; t < T; t++) {
-      const size_t row = (static_cast<size_t>(b) * T + t) * C + static_cast<size_t>(h) * HS;
-      const float *d = dout + row;
-      const float *q = head.q + t * head.stride;
-      const float D = dot(d, out + row, HS);
-      products_with(p, q, keys, scale, t + 1, T, HS);
-      products_with(ds, d, values, 1.0f, t + 1, T, HS);
-      const float l = lse[static_cast<size_t>(bh) * T + t];
-      for (int u = 0; u <= t; u++) {
-        p[u] = exponential(p[u] - l);
-        ds[u] = p[u] * (ds[u] - D) * scale;
-      }
-      for (int u = 0; u <= t; u++) {
-        add_scaled(dq + t * head.stride, ds[u], head.k + u * head.stride, HS);
-        add_scaled(dk + u * head.stride, ds[u], q, HS);
-        add_scaled(dv + u * head.stride, p[u], d, HS);
+    for (int t = 0; t < T; t += step) {
+      const int queries = std::min(step, T - t);
+      const Block q = engine.copy_b(q_memory, head.q.transposed(), 0, HS, t, queries);
+      const Block d = engine.copy_b(d_memory, douts.transposed(), 0, HS, t, queries);
+      for (int u = 0; u < t + queries; u += KEYS) {
+        const int count = std::min(KEYS, t + queries - u);
+        keys.multiply(p, block, head.q, t, queries, u, count);
+        values.multiply(ds, block, douts, t, queries, u, count);
+        for (int i = 0; i < queries; i++) {
+          float *__restrict p_row = p + i * STRIDE, *__restrict ds_row = ds + i * STRIDE;
+          const int visible = std::max(0, std::min(count, t + i + 1 - u));
+          const float D = dot(dout + first + (t + i) * row, out + first + (t + i) * row, HS);
+          const float l = lse[static_cast<size_t>(bh) * T + t + i];
+#pragma omp simd
+          for (int j = 0; j < visible; j++) {
+            p_row[j] = exponential(p_row[j] * scale - l);
+            ds_row[j] = p_row[j] * (ds_row[j] - D) * scale;
+          }
+          std::fill(p_row + visible, p_row + count, 0.0f);
+          std::fill(ds_row + visible, ds_row + count, 0.0f);
+        }
+        // dk (ds^T q) and dv (p^T dout), whose A is transposed.
+        const auto add = [&](float *sums, const float *weights, Block rows) {
+          engine.multiply({sums + u * stride, stride, true},
+                          engine.copy_a(block, {weights, 1, STRIDE}, 0, count, 0, queries), rows, queries, count, HS);
+        };
+        keys_of_sums.multiply({dq + t * stride, stride, u > 0}, block, ds, queries, u, count);
+        add(dk, ds, q);
+        add(dv, p, d);
       }
     }
   });

@@ -23,7 +23,7 @@ struct Fp8Memory {
         saturated(of_target + N),
         in(saturated + N),
         weight(in + N * C),
-        rest{task.pool, weight + Vp * C} {}
+        rest(task.with(weight + Vp * C)) {}
 };
 
 // Losses of capped logits. These become E5M2(e), 0 for the target; scale = dloss / d, of_target = -dloss D / d.

@@ -11,6 +11,9 @@ namespace gpt2 {
 struct CpuContext : gpt2_context {
   std::unique_ptr<ThreadPool> pool;
   const Kernels *kernels = nullptr;
+  const Engine *engine = nullptr;
+
+  Task task() const { return {*pool, static_cast<float *>(workspace), engine}; }
 };
 
 inline CpuContext &cpu(gpt2_context &context) { return static_cast<CpuContext &>(context); }

@@ -34,7 +34,7 @@ Operands expand(Task task, const uint8_t *in, const float *in_scale, const uint8
   task.pool.ranges(static_cast<int64_t>(O) * C, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; i++) weight_floats[i] = from_e4m3(weight[i]) * factors[GPT2_FP8_SCALE];
   });
-  return {{task.pool, weight_floats + static_cast<int64_t>(O) * C}, in_floats, weight_floats};
+  return {task.with(weight_floats + static_cast<int64_t>(O) * C), in_floats, weight_floats};
 }
 
 // Expands a columnwise copy to rows [N,C].
@@ -95,7 +95,7 @@ void fp8_matmul_forward(Task task, float *out, uint8_t *values, float *scale, ui
   const bool is_gelu = activation == GPT2_GELU;
   const int64_t count = static_cast<int64_t>(N) * O;
   float *activated = task.scratch;
-  fp8_product({task.pool, activated + count}, activated, in, in_scale, weight, factors, bias, nullptr, N, C, O);
+  fp8_product(task.with(activated + count), activated, in, in_scale, weight, factors, bias, nullptr, N, C, O);
   if (is_gelu) gelu_derivative(task, derivative, activated, count);
   (is_gelu ? gelu_forward : relu_squared_forward)(task, activated, activated, count);
   store(task, {values, scale, in_norm, columnwise, columnwise_scale, in_columnwise_norm}, activated, N, O,
@@ -118,7 +118,7 @@ void fp8_matmul_backward_input(Task task, float *din, uint8_t *values, float *sc
   const bool is_gelu = activation == GPT2_GELU;
   const int64_t count = static_cast<int64_t>(N) * C;
   float *result = task.scratch;
-  fp8_product({task.pool, result + count}, result, dout, dout_scale, transposed, factors, nullptr, nullptr, N, O, C);
+  fp8_product(task.with(result + count), result, dout, dout_scale, transposed, factors, nullptr, nullptr, N, O, C);
   task.pool.each(N, [&](int64_t n) {
     for (int64_t i = n * C; i < (n + 1) * C; i++) {
       result[i] *= is_gelu ? gelu_derivative_of(derivative[i])
@@ -140,7 +140,7 @@ void fp8_matmul_backward_weight(Task task, float *dweight, float *dbias, const u
   float *dout_rows = task.scratch, *in_rows = dout_rows + static_cast<int64_t>(N) * O;
   expand_columnwise(task, dout_rows, dout, dout_scale, N, O);
   expand_columnwise(task, in_rows, in, in_scale, N, C);
-  matmul_backward_weight({task.pool, in_rows + static_cast<int64_t>(N) * C}, dweight, dbias, dout_rows, in_rows, N, C,
+  matmul_backward_weight(task.with(in_rows + static_cast<int64_t>(N) * C), dweight, dbias, dout_rows, in_rows, N, C,
                          O, accumulate);
 }
 

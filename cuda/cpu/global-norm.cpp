@@ -14,10 +14,15 @@ double square_sum(Task task, const float *values, int64_t count) {
   double *parts = reinterpret_cast<double *>(task.scratch);
   task.pool.each(blocks_of(count), [&](int64_t b) {
     const int64_t last = std::min((b + 1) * block, count);
-    double sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = b * block; i < last; i++) sum += static_cast<double>(values[i]) * values[i];
-    parts[b] = sum;
+    // GCC makes one scalar chain of a reduction to double; 32 sums are vectors, and hide an addition's latency.
+    double sums[32] = {};
+    int64_t i = b * block;
+    for (; i + 32 <= last; i += 32) {
+      for (int lane = 0; lane < 32; lane++) sums[lane] += static_cast<double>(values[i + lane]) * values[i + lane];
+    }
+    for (; i < last; i++) sums[0] += static_cast<double>(values[i]) * values[i];
+    parts[b] = 0;
+    for (const double sum : sums) parts[b] += sum;
   });
   double sum = 0;
   for (int64_t b = 0; b < blocks_of(count); b++) sum += parts[b];

@@ -7,17 +7,22 @@
 
 #include "../runtime/threads.h"
 #include "kernels.generated.h"
+#include "product.h"
 
 namespace gpt2 {
 
 struct Task {
   ThreadPool &pool;
   float *scratch;
+  const Engine *engine;  // of its products
+
+  Task with(float *other_scratch) const { return {pool, other_scratch, engine}; }
 };
 
 struct Kernels : OpKernels {
   // The sum of squares in double, for gpt2_global_norm (ranks/cpu-collectives.cpp).
   double (*square_sum)(Task, const float *values, int64_t count);
+  const Engine *fp32, *bf16;
 };
 
 #ifdef GPT2_PATH
@@ -34,6 +39,7 @@ GPT2_OP_KERNELS(GPT2_DECLARE)
 GPT2_DECLARE(square_sum)
 #undef GPT2_DECLARE
 
+extern const Engine fp32_engine, bf16_engine;
 // sums (=|+=) the columns of values [N,O].
 void column_sums(Task, float *sums, const float *values, int N, int O, bool accumulate);
 // out = relu(in)^2; NaN stays NaN.
@@ -64,6 +70,9 @@ extern const Kernels kernels;
 }
 namespace neon {
 extern const Kernels kernels;
+}
+namespace amx {
+extern const Engine bf16_engine;
 }
 
 }  // namespace gpt2

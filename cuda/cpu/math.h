@@ -53,4 +53,40 @@ static inline float dot(const float *a, const float *b, int count) {
   return sum;
 }
 
+// GELU with tanh. Since 0.5 (1 + tanh u) = 1 / (1 + e^-2u), GELU is x * sigmoid(2u) with u = sqrt(2/pi) (x + 0.044715
+// x^3), which keeps the relative precision where tanh is close to -1.
+constexpr float gelu_twice_root = 1.5957691216f;  // 2 sqrt(2/pi)
+constexpr float gelu_cubic = 0.044715f;
+
+static inline float gelu_sigmoid(float x) {
+  return 1.0f / (1.0f + exponential(-gelu_twice_root * (x + gelu_cubic * x * x * x)));
+}
+
+// The loops below stand in one place, so that an op alone and the same op at the end of a matmul have the same bits.
+static inline void gelu_line(float *out, const float *in, int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; i++) out[i] = in[i] * gelu_sigmoid(in[i]);
+}
+
+// d/dx x s(2u) = s + x s (1 - s) 2u'
+static inline float gelu_slope(float x) {
+  const float s = gelu_sigmoid(x);
+  return s + x * s * (1.0f - s) * gelu_twice_root * (1.0f + 3.0f * gelu_cubic * x * x);
+}
+
+static inline void gelu_backward_line(float *din, const float *dout, const float *in, int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; i++) din[i] = dout[i] * gelu_slope(in[i]);
+}
+
+static inline void relu_squared_line(float *out, const float *in, int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; i++) out[i] = in[i] < 0 ? 0 : in[i] * in[i];
+}
+
+static inline void add_line(float *out, const float *a, const float *b, int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; i++) out[i] = a[i] + b[i];
+}
+
 }  // namespace gpt2

@@ -21,7 +21,7 @@ void add_scaled(Task task, float *sum, float factor, const float *value, float s
 void newton_schulz(Task task, float *out, const float *in, int M, int R, int K, float a, float b, float c) {
   const int64_t square = static_cast<int64_t>(R) * R, count = static_cast<int64_t>(R) * K;
   float *gram = task.scratch, *polynomial = gram + square;
-  const Task products{task.pool, polynomial + square};
+  const Task products{task.pool, polynomial + square, &fp32_engine};
   for (int matrix = 0; matrix < M; matrix++) {
     const float *x = in + matrix * count;
     float *result = out + matrix * count;

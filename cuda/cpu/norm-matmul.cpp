@@ -8,7 +8,7 @@ void norm_matmul_forward(Task task, float *out, float *pre, const float *in, con
                          int activation) {
   float *rows = task.scratch, *mean = rows + static_cast<int64_t>(N) * C, *rstd = mean + N;
   norm_forward(task, rows, nullptr, nullptr, nullptr, mean, rstd, in, norm_weight, norm_bias, N, C, 1e-5f);
-  matmul_forward({task.pool, rstd + N}, out, pre, rows, weight, bias, nullptr, N, C, O, activation);
+  matmul_forward(task.with(rstd + N), out, pre, rows, weight, bias, nullptr, N, C, O, activation);
 }
 
 int64_t norm_matmul_scratch(int threads, int N, int C, int O) {

@@ -1,9 +1,21 @@
 // The runtime functions of gpt2.h on the CPU: context, memory, copies, events. Device memory is host memory, and every
 // op is complete when it returns. Recording a step is not supported.
+#ifdef __linux__
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+#ifdef GPT2_HAS_amx
+#include <cpuid.h>
+#endif
+
+#include <cerrno>
+
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <vector>
 
 #include "../runtime/checks.h"
 #include "context.h"
@@ -24,52 +36,79 @@ namespace {
 struct CodePath {
   const char *name;
   const gpt2::Kernels *kernels;
-  bool supported;
+  const gpt2::Engine *bf16;
+  std::string lacks;  // what it would need; empty if it can run
 };
 
-// The CPU's fastest path, or the path that GPT2_KERNELS names. On failure `kernels` is NULL and `why` has the reason.
+// A path without an engine of its own.
+CodePath path_of(const char *name, const gpt2::Kernels &kernels, bool supported) {
+  return {name, &kernels, kernels.bf16, supported ? "" : "this CPU lacks its instructions"};
+}
+
+#ifdef GPT2_HAS_amx
+// Linux grants the registers of AMX, 8 KiB a thread, on request: once for all threads of a process.
+std::string amx_lacks() {
+  constexpr int request_permission = 0x1023, tile_data = 18;
+  constexpr unsigned amx_bf16 = 1u << 22, amx_tile = 1u << 24;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d & amx_bf16) || !(d & amx_tile)) return "this CPU has no AMX";
+  if (syscall(SYS_arch_prctl, request_permission, tile_data) == 0) return "";
+  return "the system refuses the registers of AMX (" + std::string(std::strerror(errno)) + ")";
+}
+#endif
+
+// The CPU's fastest path, or the path that GPT2_KERNELS names. On failure `kernels` is NULL and `why` has the reason; else
+// `why` says what a faster path lacks, or is empty.
 CodePath choose_path(std::string &why) {
-  const CodePath paths[] = {
+  std::vector<CodePath> paths;
+#if defined(GPT2_HAS_amx)
+  paths.push_back({"amx", &gpt2::avx512::kernels, &gpt2::amx::bf16_engine, amx_lacks()});
+#elif defined(__x86_64__)
+  paths.push_back({"amx", nullptr, nullptr, "this build lacks it"});
+#endif
 #ifdef GPT2_HAS_avx512
-      {"avx512", &gpt2::avx512::kernels,
-       __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-           __builtin_cpu_supports("avx512vl")},
+  const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  paths.push_back(path_of("avx512", gpt2::avx512::kernels, has_avx512));
 #endif
 #ifdef GPT2_HAS_avx2
-      {"avx2", &gpt2::avx2::kernels, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")},
+  paths.push_back(
+      path_of("avx2", gpt2::avx2::kernels, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")));
 #endif
 #ifdef GPT2_HAS_neon
-      // Every such CPU has NEON.
-      {"neon", &gpt2::neon::kernels, true},
+  // Every such CPU has NEON.
+  paths.push_back(path_of("neon", gpt2::neon::kernels, true));
 #endif
 #ifdef GPT2_HAS_portable
-      {"portable", &gpt2::portable::kernels, true},
+  paths.push_back(path_of("portable", gpt2::portable::kernels, true));
 #endif
-  };
   const char *wanted = std::getenv("GPT2_KERNELS");
   const bool any = !wanted || !*wanted;
-  std::string names;
+  std::string names, reason;
   for (const CodePath &path : paths) {
-    if (path.supported) names += (names.empty() ? "" : ", ") + std::string(path.name);
-    if (path.supported && (any || std::strcmp(wanted, path.name) == 0)) return path;
+    const bool is_wanted = !any && std::strcmp(wanted, path.name) == 0;
+    if (path.lacks.empty()) names += (names.empty() ? "" : ", ") + std::string(path.name);
+    if (path.lacks.empty() && (any || is_wanted)) return path;
+    if (any && why.empty()) why = std::string(path.name) + ": " + path.lacks;
+    if (is_wanted) reason = ": " + path.lacks;
   }
-  why = "expected GPT2_KERNELS to be one of " + names + " on this CPU, got " + wanted;
+  why = "expected GPT2_KERNELS to be one of " + names + " on this CPU, got " + wanted + reason;
   return {};
 }
 
-std::string describe(const CodePath &path, int threads) {
+std::string describe(const CodePath &path, const std::string &faster, int threads) {
   return "{\"library\":\"cpu\",\"device\":\"" + gpt2::cpu_name() + "\",\"codePath\":\"" + path.name +
-         "\",\"threads\":" + std::to_string(threads) + ",\"canCapture\":false,\"dtypes\":[\"fp32\",\"fp8\"]}";
+         "\",\"faster\":\"" + faster + "\",\"threads\":" + std::to_string(threads) +
+         ",\"canCapture\":false,\"dtypes\":[\"fp32\",\"bf16\",\"fp8\"]}";
 }
 
 int open_context(CpuContext *context, const char *function, int32_t device, int32_t dtype, int32_t threads) {
   if (device != 0) {
     return fail(context, GPT2_INVALID_ARGUMENT, function, "expected device 0, got " + std::to_string(device));
   }
-  if (dtype != GPT2_FP32 && dtype != GPT2_FP8) {
-    const char *names[] = {"fp32", "tf32", "bf16"};
-    const std::string name = dtype == GPT2_TF32 || dtype == GPT2_BF16 ? names[dtype] : std::to_string(dtype);
-    return fail(context, GPT2_UNSUPPORTED, function, "the CPU library has no " + name + ", only fp32 and fp8");
+  if (dtype != GPT2_FP32 && dtype != GPT2_BF16 && dtype != GPT2_FP8) {
+    const std::string name = dtype == GPT2_TF32 ? "tf32" : std::to_string(dtype);
+    return fail(context, GPT2_UNSUPPORTED, function, "the CPU library has no " + name + ", only fp32, bf16 and fp8");
   }
   if (threads < 0) {
     return fail(context, GPT2_INVALID_ARGUMENT, function,
@@ -81,7 +120,8 @@ int open_context(CpuContext *context, const char *function, int32_t device, int3
   context->pool.reset(new (std::nothrow) gpt2::ThreadPool(threads > 0 ? threads : gpt2::processor_count()));
   if (!context->pool) return fail(context, GPT2_OUT_OF_MEMORY, function, "cannot allocate its threads");
   context->kernels = path.kernels;
-  context->description = describe(path, context->pool->threads());
+  context->engine = dtype == GPT2_BF16 ? path.bf16 : path.kernels->fp32;
+  context->description = describe(path, why, context->pool->threads());
   return GPT2_OK;
 }
 
@@ -92,7 +132,14 @@ int allocate(gpt2_context *context, const char *function, void **memory, int64_t
   check.sizes({{"bytes", bytes}}).tensors({{"memory", memory}});
   if (check.failed()) return check.status();
   const size_t rounded = (static_cast<size_t>(bytes) + alignment - 1) / alignment * alignment;
+#ifdef MADV_HUGEPAGE
+  // In pages of 2 MiB AdamW's pass over all parameters takes 64 ms instead of 73, a norm 16 instead of 23 (d12, 2 cores).
+  constexpr size_t huge_page = 2 << 20;
+  *memory = std::aligned_alloc(rounded < huge_page ? alignment : huge_page, rounded);
+  if (*memory && rounded >= huge_page) madvise(*memory, rounded, MADV_HUGEPAGE);
+#else
   *memory = std::aligned_alloc(alignment, rounded);
+#endif
   if (!*memory)
     return fail(context, GPT2_OUT_OF_MEMORY, function, "cannot allocate " + std::to_string(bytes) + " bytes");
   std::memset(*memory, 0, rounded);

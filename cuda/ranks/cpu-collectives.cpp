@@ -36,7 +36,7 @@ constexpr int64_t chunk_size = 1 << 16;
 size_t bytes_of(int64_t count) { return static_cast<size_t>(count) * sizeof(float); }
 
 int refuse_bf16(gpt2_context &context, const char *function) {
-  return fail(&context, GPT2_UNSUPPORTED, function, "the CPU library has no bf16, only fp32");
+  return fail(&context, GPT2_UNSUPPORTED, function, "on a CPU tensors are fp32, not bf16");
 }
 
 }  // namespace
@@ -178,7 +178,7 @@ int global_norm(gpt2_context &context, float *step, void *matrices, const float 
     for (int64_t i = 0; i < matrix_count; i++) sum[i] += row[i];
   }
   const CpuContext &device = cpu(context);
-  const Task task{*device.pool, static_cast<float *>(context.workspace)};
+  const Task task = device.task();
   double squares = device.kernels->square_sum(task, sum, matrix_count);
   if (communicator) {
     // A double has the size of two floats.

@@ -260,7 +260,7 @@ namespace gpt2::ops {
 
 namespace {
 
-Task task_of(gpt2_context &context) { return {*cpu(context).pool, static_cast<float *>(context.workspace)}; }
+Task task_of(gpt2_context &context) { return cpu(context).task(); }
 const Kernels &kernels_of(const gpt2_context &context) { return *static_cast<const CpuContext &>(context).kernels; }
 int threads_of(const gpt2_context &context) { return static_cast<const CpuContext &>(context).pool->threads(); }
 

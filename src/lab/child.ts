@@ -82,12 +82,14 @@ async function answer(request: Request): Promise<void> {
   const cards = await loadCards(folder);
   idle();
   if (ask === 'list') {
-    const { dtypes: own } = opened(choice, 'fp32').device.description;
+    const { library: kind, dtypes: own } = opened(choice, 'fp32').device.description;
+    // A kernel for bf16 takes tensors in bf16.
+    const runs = own.filter((dtype) => dtype !== 'bf16' || elementTypesOf({ kind, dtype }).elementType === dtype);
     say({
       say: 'list',
       cards: cards.map((card) => {
         const { op, source, dtypes: takes = ['fp32'] } = card;
-        return { op, source, hash: cardHash(card), takes, dtypes: takes.filter((each) => own.includes(each)) };
+        return { op, source, hash: cardHash(card), takes, dtypes: takes.filter((each) => runs.includes(each)) };
       }),
     });
     return;

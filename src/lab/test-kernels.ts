@@ -37,7 +37,7 @@ export async function jobsOf(child: KernelProcess, { folder, device, dtype }: La
   const taken = [...new Set(cards.flatMap((card) => card.takes))];
   const fix =
     dtype === undefined || taken.includes(dtype)
-      ? `${device.kind === 'cpu' ? 'a CPU has only fp32 and fp8: ' : ''}choose another --device`
+      ? `${device.kind === 'cpu' ? 'on a CPU tensors are fp32: ' : ''}choose another --device`
       : 'add the dtype to the card, or name another with --dtype';
   const wanted = dtype === undefined ? '' : ` in ${dtype}`;
   throw gpt2Error`no kernel of ${folder} can run${wanted} on ${device.kind}, its card takes ${taken.join(', ')}: ${fix}`;
@@ -57,7 +57,7 @@ export async function compileUntested(
   for (const { op, takes, dtypes } of await listed(child, { folder, device })) {
     for (const each of takes.filter((taken) => !dtypes.includes(taken))) {
       const job = { op, dtype: each };
-      const what = `${op} ${each}  is not tested here: a CPU has only fp32 and fp8; it runs on a GPU`;
+      const what = `${op} ${each}  is not tested here: on a CPU tensors are fp32; it runs on a GPU`;
       try {
         await child.ask({ ask: 'compile', folder, device, ...job }, (message) => {
           if (message.say !== 'compiled') return;

@@ -41,6 +41,8 @@ export interface DeviceDescription {
   readonly library: LibraryKind;
   readonly device: string;
   readonly codePath: string;
+  /** On a CPU: what its fastest code path lacks ("amx: this CPU has no AMX"); "" if that path runs or GPT2_KERNELS is set. */
+  readonly faster?: string;
   readonly threads: number;
   readonly canCapture: boolean;
   readonly dtypes: readonly Dtype[];
@@ -59,9 +61,10 @@ export type RealType = ElementType & ('fp32' | 'bf16');
 /**
  * `elementType`: of weights, activations and their gradients. `gradientType`: of matrix gradients, fp32 if they
  * accumulate, because sums over micro-batches would lose too much precision in bf16.
+ * On a CPU all are fp32; there bf16 and FP8 are the precision of products' operands.
  */
 export function elementTypesOf({ kind, dtype = 'fp32', accumulates = false }: DeviceOptions) {
-  const isBf16 = dtype === 'bf16' || (dtype === 'fp8' && kind === 'cuda');
+  const isBf16 = kind === 'cuda' && (dtype === 'bf16' || dtype === 'fp8');
   return { elementType: realType(isBf16), gradientType: realType(isBf16 && !accumulates) };
 }
 

@@ -20,7 +20,7 @@ export const runningRows = {
   dtype: {
     usage: '--dtype <NAME>',
     type: dtypes,
-    help: 'fp32, tf32, bf16, fp8 (GPUs of compute capability 8.9 or later; CPUs slowly)',
+    help: 'fp32, bf16, tf32 (GPUs), fp8 (GPUs from capability 8.9; CPUs slowly)',
     default: { text: 'bf16 on CUDA, fp32 on CPU', of: ({ kind }) => (kind === 'cuda' ? 'bf16' : 'fp32') },
     bench: true,
     elsewhere: ['precision'],

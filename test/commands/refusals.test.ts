@@ -1,10 +1,11 @@
 // Wrong inputs of every command, as a user types them: each is answered in one line with what, where and what to do, and
 // leaves nothing behind.
-import { cpSync, mkdirSync, readdirSync, truncateSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { cpSync, mkdirSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { writeQuestions } from '../../src/data/shards/multiple-choice.ts';
 import { writtenModel } from '../checkpoint/trained-model.ts';
-import { type Finished, tinyModel, workplace } from '../support/cli.ts';
+import { type Finished, tinyModel, Workplace, workplace } from '../support/cli.ts';
 import { randomQuestions } from '../support/questions.ts';
 import { expectRefusal, type Refusal } from '../support/refusal.ts';
 import { tinyConfig } from '../support/tiny-model.ts';
@@ -194,7 +195,7 @@ const tables: Record<string, Row[]> = {
     [1, '--model empty', 'neither a checkpoint nor a run', 'empty'],
     [1, '--model notes.bin', 'is not a model file of llm.c', 'notes.bin'],
     [1, '--model run --layers 2', 'is of another model: layers 1 instead of 2', 'run/checkpoints'],
-    [1, '--dtype bf16', /^the CPU library has no bf16, only fp32(?!.*GPT2_)/, 'dtype'],
+    [1, '--dtype tf32', /^the CPU library has no tf32, only fp32, bf16 and fp8(?!.*GPT2_)/, 'dtype'],
     [1, '--hellaswag-every 1 --hellaswag none.bin', 'there are no questions in none.bin', '--hellaswag'],
     [
       1,
@@ -353,7 +354,7 @@ const tables: Record<string, Row[]> = {
     [2, '--when-full burst', 'not "burst"', '--when-full takes one of slide, stop'],
     [2, '--model run --device tpu', 'not "tpu"', '--device takes auto, cpu, cuda or cuda:N'],
     [2, '--model run --dtype fp8', 'decodes in bf16 on a GPU', '--dtype'],
-    [1, '--model run --dtype bf16', 'the CPU library has no bf16', 'dtype', 1],
+    [1, '--model run --dtype tf32', 'the CPU library has no tf32', 'dtype', 1],
     [1, '', 'runs/ has no trained model', ['train', '--model']],
     [1, '--model none', 'none does not exist', 'name a run, a checkpoint, a Hugging Face folder'],
     [1, '--model data', 'data is neither a checkpoint nor a run', 'name a run, a checkpoint, a Hugging Face folder'],
@@ -481,6 +482,34 @@ it('started as a program says the same, with the same exit code', () => {
 it('a library that does not exist', () => {
   const finished = place.run(train, { GPT2_LIBRARY: place.path('none.so') });
   expectRow(finished, [1, '', /^there is no /, [place.path('none.so'), 'GPT2_LIBRARY names it']]);
+});
+
+// The system's refusal, by a library before libc.
+const refusesTiles = `#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <sys/syscall.h>
+long syscall(long number, long a, long b, long c, long d, long e, long f) {
+  if (number == SYS_arch_prctl) return errno = EPERM, -1;
+  return ((long (*)(long, ...))dlsym(RTLD_NEXT, "syscall"))(number, a, b, c, d, e, f);
+}
+`;
+
+it.runIf(process.platform === 'linux' && process.arch === 'x64')('path amx, where it cannot run', () => {
+  using other = new Workplace();
+  execFileSync('cc', ['-shared', '-fPIC', '-o', other.path('refuse.so'), other.file('refuse.c', refusesTiles)]);
+  const refused = { LD_PRELOAD: other.path('refuse.so') };
+  const why =
+    'this CPU has no AMX|the system refuses the registers of AMX \\(Operation not permitted\\)|this build lacks it';
+  const message = new RegExp(`^expected GPT2_KERNELS to be one of .*portable on this CPU, got amx: (${why}); `);
+  expectRow(place.run(train, { ...refused, GPT2_KERNELS: 'amx' }), [1, '', message, 'correct or unset GPT2_KERNELS']);
+  const { code, stdout, stderr } = place.run(`${train} --dtype bf16`, refused);
+  expect(stdout + stderr).toMatch(/^--dtype bf16 has no AMX on code path \w+: --dtype fp32 is faster here$/m);
+  expect(code).toBe(0);
+  rmSync(place.path('new'), { recursive: true });
+  expect(place.run('doctor', refused).stdout).toMatch(
+    new RegExp(`^ok {4}cpu library +.* cpu \\w+ \\(not amx: (${why})\\) on `, 'm'),
+  );
 });
 
 it.each([

@@ -59,10 +59,10 @@ describe('figures', () => {
   });
 });
 
-it("in llm.c's order a run resumes bit for bit, ranks at other shards, and only with as many", () => {
-  const given = '--order llmc --batch 2 --total-batch 128 --steps 60 --lr 1e-3 --val-every 0 --gpus 2'.split(' ');
-  run([...given, '--out', 'llmc']);
-  run([...given, '--out', 'llmc-stopped', '--save-every', '37', '--stop-after', '37']);
+it("in llm.c's order and bf16 a run resumes bit for bit, ranks at other shards, and only with as many", () => {
+  const given = '--order llmc --batch 2 --total-batch 128 --steps 60 --lr 1e-3 --val-every 0 --gpus 2 --dtype bf16';
+  run([...given.split(' '), '--out', 'llmc']);
+  run([...given.split(' '), '--out', 'llmc-stopped', '--save-every', '37', '--stop-after', '37']);
   run(['--out', 'llmc-stopped', '--resume']);
   expect(figuresOf(place.path('llmc-stopped'))).toEqual(figuresOf(place.path('llmc')));
   const { code, stderr } = place.run(['train', '--out', 'llmc-stopped', '--resume', '--gpus', '1']);

@@ -33,7 +33,7 @@ it('has rungs with tensor cores', () => {
 
 it.each(tests)('%s: %s is right', async (rung, op) => {
   using device = Device.open({ kind: 'cpu' });
-  // A CPU has no bf16 of its own, but the cards take the place of its ops.
+  // A CPU's tensors are fp32, but the cards take the place of its ops.
   Object.assign(device, { dtype: 'bf16', elementType: 'bf16', gradientType: 'bf16' });
   const card = (await loadCards(place.path(`course/${rung}`))).find((each) => each.op === op)!;
   await expectRight(device, card);

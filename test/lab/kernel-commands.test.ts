@@ -95,7 +95,7 @@ it.each([
   [['nothing'], /^there is no kernel card in nothing: name a folder with a card\.ts or card\.mjs\n$/],
   [
     ['gelu', '--dtype', 'bf16'],
-    /^no kernel of gelu can run in bf16 on cpu, its card takes fp32, bf16: a CPU has only fp32 and fp8: choose another --device\n$/,
+    /^no kernel of gelu can run in bf16 on cpu, its card takes fp32, bf16: on a CPU tensors are fp32: choose another --device\n$/,
   ],
   [
     ['gelu', '--dtype', 'tf32'],
@@ -164,7 +164,7 @@ it('a kernel that the source lacks is named with the source', async () => {
 it('says that bf16 is not tested, and shows its errors where a compiler for GPUs is found', async () => {
   const { source } = newKernels(place.path('wide'));
   const untested =
-    /^gelu_forward bf16 {2}is not tested here: a CPU has only fp32 and fp8; it runs on a GPU(?: \((.*) compiles it\))?$/m;
+    /^gelu_forward bf16 {2}is not tested here: on a CPU tensors are fp32; it runs on a GPU(?: \((.*) compiles it\))?$/m;
   const right = await test('wide');
   expect(right.stdout).toMatch(untested);
   expect(right.code).toBe(0);

@@ -3,7 +3,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { GPT2_ACTIVATION } from '../../src/native/bindings.generated.ts';
-import type { Device, Dtype } from '../../src/native/device.ts';
+import { type Device, type Dtype, elementTypesOf } from '../../src/native/device.ts';
 import type { Tensor } from '../../src/native/tensor.ts';
 import { attention } from '../../src/ops/cases/attention.ts';
 import { floats, held, type Numbers, Random, relativeError, worstError } from '../../src/ops/cases/case-numbers.ts';
@@ -77,14 +77,15 @@ function expectNear(name: string, dtype: PlainDtype, actual: Tensor, wanted: Num
   );
 }
 
-/** The suite for one dtype; fp32 and fp8 on either library, the others on CUDA. */
+/** The suite for one dtype. */
 export const describeEveryOp = (only: Dtype): void =>
   describeBackends(
     'every op',
     (device, kind, dtype) => {
       const isCpu = kind === 'cpu';
+      const precise = { dtype, ...elementTypesOf({ kind, dtype }) };
       for (const cases of Object.values(opCases).flat()) {
-        if (isAffected(cases, dtype)) describe(cases.variant.name, () => describeCases(device, cases, isCpu));
+        if (isAffected(cases, precise)) describe(cases.variant.name, () => describeCases(device, cases, isCpu));
       }
 
       // The ops with tensors in FP8; fp8.test.ts has the rest about them.

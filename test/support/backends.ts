@@ -4,15 +4,18 @@ import { afterAll, beforeAll, describe, it } from 'vitest';
 import { Device, type Dtype } from '../../src/native/device.ts';
 import { type LibraryKind, libraryPath } from '../../src/native/find-library.ts';
 
-/** A suite for each library and each of `dtypes` it has (the CPU library has fp32 and fp8); `device()` is the open device. */
+/**
+ * A suite for each library and each of `dtypes` it has (the CPU library has no tf32); `device()` is the open device.
+ * @param cpuDtypes for suites that test in bf16 on a CPU only what they test in fp32. Default `dtypes`
+ */
 export function describeBackends<D extends Dtype = 'fp32'>(
   name: string,
   suite: (device: () => Device, kind: LibraryKind, dtype: D) => void,
-  { dtypes = ['fp32' as D] }: { dtypes?: readonly D[] } = {},
+  { dtypes = ['fp32' as D], cpuDtypes = dtypes }: { dtypes?: readonly D[]; cpuDtypes?: readonly D[] } = {},
 ): void {
   for (const kind of ['cpu', 'cuda'] as const) {
-    for (const dtype of dtypes) {
-      if (kind === 'cpu' && dtype !== 'fp32' && dtype !== 'fp8') continue;
+    for (const dtype of kind === 'cpu' ? cpuDtypes : dtypes) {
+      if (kind === 'cpu' && dtype === 'tf32') continue;
       const reason = missing(kind, dtype);
       const title = kind === 'cpu' && dtype === 'fp32' ? `${name} on cpu` : `${name} on ${kind}, ${dtype}`;
       if (reason !== undefined) {

@@ -42,10 +42,13 @@ export function checkLibrary(kind: LibraryKind, hasGpu: boolean): { check: Check
   if (!isBuilt(kind)) return refused(`${path} does not exist`, 'not built, and no GPU to run it');
   const opened = attempt(() => {
     using device = Device.open({ kind });
-    const { library, codePath, device: what, dtypes } = device.description;
+    const { library, codePath, faster, device: what, dtypes } = device.description;
     const { available, total } = device.memory();
     const free = `${gib(available)} of ${gib(total)} free`;
-    const check = ok(name, `${path}: ${library} ${codePath} on ${what}, ${dtypes.join(' ')}, ${free}`);
+    const check = ok(
+      name,
+      `${path}: ${library} ${codePath}${faster ? ` (not ${faster})` : ''} on ${what}, ${dtypes.join(' ')}, ${free}`,
+    );
     // GPT2_LIBRARY may name either library.
     return { check, dtypes: library === kind ? dtypes : [] };
   });

@@ -1,7 +1,7 @@
 // Runs every op once on a device, at the typical size of its cases, and compares the result with its formula.
 import { Gpt2Error } from '../../base/errors.ts';
 import { isInstalled } from '../../base/wording.ts';
-import { Device, type Dtype } from '../../native/device.ts';
+import { Device, type Dtype, elementTypesOf } from '../../native/device.ts';
 import type { LibraryKind } from '../../native/find-library.ts';
 import { opCases } from '../../ops/cases/index.ts';
 import { isAffected } from '../../ops/cases/op-case.ts';
@@ -13,8 +13,9 @@ export async function checkKernels(kind: LibraryKind, dtype: Dtype): Promise<Che
   // An installed package has no tests.
   const look = isInstalled ? '' : `, then scripts/test${kind === 'cuda' ? '-gpu' : ''} for details`;
   const fix = `npm run build:${kind}${look}`;
+  const precise = { dtype, ...elementTypesOf({ kind, dtype }) };
   const families = Object.entries(opCases)
-    .map(([family, list]) => [family, list.filter((each) => isAffected(each, dtype))] as const)
+    .map(([family, list]) => [family, list.filter((each) => isAffected(each, precise))] as const)
     .filter(([, list]) => list.length > 0);
   const begin = performance.now();
   try {

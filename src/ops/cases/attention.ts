@@ -75,7 +75,7 @@ const sizeOf = (T: number, HS: number) => {
 };
 // Several tiles of rows, and small enough for an emulated GPU.
 const small: AttentionSizes = { B: 1, T: 129, C: 20, NH: 1 };
-const sizes = [sizeOf(64, 64), sizeOf(1, 64), sizeOf(7, 64), sizeOf(129, 64), sizeOf(64, 20), sizeOf(64, 128), small];
+const sizes = [...[1, 7, 64, 129].map((T) => sizeOf(T, 64)), sizeOf(64, 20), sizeOf(64, 128), sizeOf(300, 96), small];
 // Every head size with separate kernels, at lengths on both sides of a tile.
 const gpuSizes = [1, 7, 127, 129, 1000, 1024].flatMap((T) => [20, 32, 64, 80, 96, 128].map((HS) => sizeOf(T, HS)));
 /** Operations of so many matmuls [T,T,HS] of each head, of whose scores half are masked. */

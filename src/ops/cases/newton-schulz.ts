@@ -65,6 +65,7 @@ export const newtonSchulzCases = [
   casesOf('newton_schulz', {
     sizes,
     gpuSizes,
+    isFp32OnCpu: true,
     scale: (size: Readonly<Record<string, number>>) => ({ in: scaleOf(size as Sizes) }),
     formula({ in: x }, { R, K, ...step }: Sizes) {
       const count = R * K;

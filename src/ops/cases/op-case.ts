@@ -1,5 +1,7 @@
 // Defines an op's cases: sizes, inputs, the formula in double precision, the largest accepted error, and the ways to call a case.
-import type { Dtype } from '../../native/device.ts';
+
+import type { RealType } from '../../native/context.ts';
+import type { Device, Dtype } from '../../native/device.ts';
 import {
   absentIn,
   holds,
@@ -23,7 +25,7 @@ export interface Calling {
   readonly inPlace: Readonly<Record<string, string>>;
 }
 
-/** The largest accepted error, by dtype. Default for tf32: fp32's. In fp8 the activations' type decides: bf16, on a CPU fp32. */
+/** The largest accepted error, by dtype. Default for tf32: fp32's. Otherwise `precisionOf` decides. */
 export interface Bound {
   readonly fp32: number;
   readonly tf32?: number;
@@ -63,20 +65,31 @@ interface Definition<Name extends string> {
   bounds(sizes: Sizes, environment: Environment): Partial<Record<Name, Bound>>;
   /** Multiplications and additions of the op's matmuls; absent for an op without matmuls. */
   flops?(sizes: Sizes): number;
+  /** Whether a CPU computes the op's matmuls in fp32 in every dtype. */
+  readonly isFp32OnCpu?: boolean;
 }
 
 export interface OpCases extends Definition<string> {
   readonly variant: OpVariant;
 }
 
+type Precise = Pick<Device, 'dtype' | 'elementType'>;
+
+/** The precision of an op's operands: the elements' type. On a CPU in bf16, matmuls round elements in fp32 to bf16. */
+export const precisionOf = ({ flops, isFp32OnCpu }: OpCases, { dtype, elementType }: Precise): RealType =>
+  dtype === 'bf16' && flops && !isFp32OnCpu ? 'bf16' : elementType;
+
 /**
  * Whether a dtype has to be tested with an op. In tf32 only matmuls differ from fp32. In fp8 only ops with tensors in FP8 are
- * new: the others are those of bf16 (on a CPU, of fp32).
+ * new: the others are those of bf16 (on a CPU, of fp32). On a CPU in bf16 only ops with matmuls differ from fp32.
  */
-export function isAffected({ variant, bounds, sizes }: OpCases, dtype: Dtype): boolean {
+export function isAffected(cases: OpCases, device: Precise): boolean {
+  const { variant, bounds, sizes } = cases;
+  const { dtype } = device;
   const absent = absentIn(variant);
   const isFp8 = Object.entries(variant.op.tensors).some(([name, { type }]) => type === 'fp8' && !absent.includes(name));
   if (isFp8 || dtype === 'fp8') return isFp8 && dtype === 'fp8';
+  if (dtype === 'bf16') return precisionOf(cases, device) === 'bf16';
   return (
     dtype !== 'tf32' ||
     Object.values(bounds(sizes[0]!, { dtype, codePath: '', without: [] })).some((bound) => bound?.tf32)

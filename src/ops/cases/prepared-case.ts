@@ -4,7 +4,7 @@ import type { Device } from '../../native/device.ts';
 import { type ElementType, elementCount } from '../../native/element-types.ts';
 import { absentIn, parseDimension, sizeOf, type TensorContract, typeOn } from '../contract.ts';
 import { held, type Numbers, Random } from './case-numbers.ts';
-import type { Calling, OpCases } from './op-case.ts';
+import { type Calling, type OpCases, precisionOf } from './op-case.ts';
 
 type Sizes = Readonly<Record<string, number>>;
 
@@ -21,7 +21,7 @@ const kept: Prepared[] = [];
 const mostNumbers = 2 ** 24;
 
 export function prepare(device: Device, cases: OpCases, sizes: Sizes): Prepared {
-  const key = JSON.stringify([sizes, device.elementType, device.gradientType]);
+  const key = JSON.stringify([sizes, device.dtype, device.elementType, device.gradientType]);
   const known = kept.find((each) => each.key === key && each.cases === cases);
   if (known) return known;
   const results = new Map<string, Partial<Record<string, Numbers>>>();
@@ -42,7 +42,7 @@ export function prepare(device: Device, cases: OpCases, sizes: Sizes): Prepared 
 const countOf = (drawn: Record<string, Numbers>): number =>
   Object.values(drawn).reduce((sum, { length }) => sum + length, 0);
 
-/** The initial values of a variant's tensors, rounded to the device's types: normal numbers, ids, or the case's `inputs`. */
+/** The initial values of a variant's tensors, rounded to the device's types, elements to the op's precision: normal numbers, ids, or the case's `inputs`. */
 function drawInputs(device: Device, cases: OpCases, sizes: Sizes): Record<string, Numbers> {
   const random = new Random(Object.values(sizes).reduce((sum, size) => sum + Math.ceil(size), 0));
   const drawn: Record<string, Numbers> = {};
@@ -53,7 +53,11 @@ function drawInputs(device: Device, cases: OpCases, sizes: Sizes): Record<string
     const count = elementCount(shapeOf(contract, sizes));
     const type = elementType(device, contract);
     if (type === 'int32') drawn[name] = random.integers(count, sizes[contract.below ?? ''] ?? 1);
-    else drawn[name] = held(type, random.normals(count, scale?.[name] ?? 1));
+    else
+      drawn[name] = held(
+        contract.type === 'element' ? precisionOf(cases, device) : type,
+        random.normals(count, scale?.[name] ?? 1),
+      );
   }
   return { ...drawn, ...(cases.inputs?.(drawn, sizes, random) as Record<string, Numbers> | undefined) };
 }

@@ -1,7 +1,7 @@
 // Runs a case of an op on a device and compares every output with the formula, in all ways that the contract allows: without optional
 // tensors, accumulating, and in place.
 import type { Device } from '../../native/device.ts';
-import type { ElementType, HostArray } from '../../native/element-types.ts';
+import type { HostArray } from '../../native/element-types.ts';
 import { Tensor } from '../../native/tensor.ts';
 import { absentIn, isWritten, type TensorContract } from '../contract.ts';
 import { enqueue, workspaceOf } from '../enqueue.ts';
@@ -19,7 +19,7 @@ import {
 } from './case-numbers.ts';
 import { scaled, scaledColumnwise } from './fp8.ts';
 import { GuardedTensors } from './guarded-tensors.ts';
-import { type Bound, type Calling, labelOf, type OpCases, plain } from './op-case.ts';
+import { type Bound, type Calling, labelOf, type OpCases, plain, precisionOf } from './op-case.ts';
 import { elementType, prepare, shapeOf } from './prepared-case.ts';
 
 type Sizes = Readonly<Record<string, number>>;
@@ -158,6 +158,7 @@ function compare(
   wanted: Partial<Record<string, Numbers>>,
 ): Comparison[] {
   const bounds = cases.bounds(sizes, { dtype: device.dtype, codePath: device.description.codePath, without });
+  const precision = precisionOf(cases, device);
   return Object.entries(bounds).flatMap(([name, bound]) => {
     const tensor = args[name];
     const contract = cases.variant.op.tensors[name]!;
@@ -165,7 +166,10 @@ function compare(
     const addsTo = contract.access === '+=' || (contract.access === 'accumulate' && args.accumulate === true);
     const formula = wanted[name]!;
     const result = addsTo ? new Float64Array(formula).map((value, index) => value + initial[name]![index]!) : formula;
-    return judged(device, name, tensor.type, valuesOf(tensor, contract, args), result, bound, shapeOf(contract, sizes));
+    const values = valuesOf(tensor, contract, args);
+    const limit = device.dtype === 'tf32' ? (bound.tf32 ?? bound.fp32) : bound[precision];
+    const isCoarse = tensor.type === 'fp8' || precision === 'bf16';
+    return judged(name, values, result, { ...bound, limit, isCoarse }, shapeOf(contract, sizes));
   });
 }
 
@@ -178,29 +182,29 @@ function valuesOf(tensor: Tensor, { shape }: TensorContract, args: Readonly<Reco
   return scaled(values, scale instanceof Tensor ? floats(scale) : floats(factors as Tensor)[0]!);
 }
 
+interface Limit extends Pick<Bound, 'measure' | 'parts'> {
+  readonly limit: number;
+  /** Whether errors are roundings of few bits. */
+  readonly isCoarse: boolean;
+}
+
 /** Compares every part of an output with its bound. */
 function judged(
-  device: Device,
   name: string,
-  type: ElementType,
   values: Numbers,
   wanted: Numbers,
-  bound: Bound,
+  { limit, isCoarse, measure, parts = 1 }: Limit,
   shape: readonly number[],
 ): Comparison[] {
-  const { dtype } = device;
   const whole = { tensor: name, name, shape, values, wanted };
   if (values.length !== wanted.length) return [{ ...whole, limit: 0, error: Number.NaN, bound: 0, isWithin: false }];
-  const limit = dtype === 'tf32' ? (bound.tf32 ?? bound.fp32) : bound[device.elementType];
-  if (bound.measure === 'absolute') {
+  if (measure === 'absolute') {
     const error = largestDifference(values, wanted);
     return [{ ...whole, limit, error, bound: limit, isWithin: error <= limit }];
   }
   // The mean square of few rounding errors varies, by a third for 64 elements. Zeros, as in padding, have no rounding error.
-  const isCoarse = type === 'fp8' || device.elementType === 'bf16';
   const rounded = Math.max(1, wanted.filter((value) => value !== 0).length);
   const scaled = limit * (isCoarse ? 1 + 4 / Math.sqrt(rounded) : 1);
-  const { parts = 1 } = bound;
   const normOfAll = norm(wanted);
   const width = shape.at(-1)!;
   return Array.from({ length: parts }, (_, part) => {

@@ -146,10 +146,12 @@ async function launcherOf(
   { checks, onLaunch }: Required<CardOptions>,
 ): Promise<Launcher> {
   const { op, folder, dtypes = ['fp32'] } = card;
-  // On a device in fp8, an op without FP8 tensors is the same op as in the element type, so a card for that type serves.
-  const isTaken = dtypes.includes(device.dtype) || (device.dtype === 'fp8' && dtypes.includes(device.elementType));
+  // A CPU's tensors are fp32 in bf16 too, so a card for fp32 serves. On a device in fp8, an op without FP8 tensors is the same op
+  // as in the element type.
+  const dtype = device.dtype === 'bf16' ? device.elementType : device.dtype;
+  const isTaken = dtypes.includes(dtype) || (dtype === 'fp8' && dtypes.includes(device.elementType));
   if (!isTaken) {
-    throw new Gpt2Error(`the kernel card of ${op} in ${folder} takes ${dtypes.join(', ')}, not ${device.dtype}`);
+    throw new Gpt2Error(`the kernel card of ${op} in ${folder} takes ${dtypes.join(', ')}, not ${dtype}`);
   }
   const kernels = await compileKernels(device, { ...cardSource(card, device), checks });
   const memories: DeviceBuffer[] = [];

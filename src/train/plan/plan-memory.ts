@@ -50,6 +50,12 @@ export function savingBytes(device: Device, config: ModelConfig, sizes: PlanSize
   return new BackgroundWriter(model, trainer.optimizerState.copies).copyBytes;
 }
 
+/** A sentence where another dtype is faster: without AMX, a CPU multiplies fp32 faster than bf16. */
+export const dtypeNotices = ({ dtype, description: { library, codePath } }: Device): readonly string[] =>
+  library === 'cpu' && dtype === 'bf16' && codePath !== 'amx'
+    ? [words`--dtype bf16 has no AMX on code path ${codePath}: --dtype fp32 is faster here`]
+    : [];
+
 /** Sentences about what cards do not compute: ops that a step does not call, and calls of other variants of their ops. */
 export function cardNotices(device: Device, config: ModelConfig, sizes: PlanSizes): readonly string[] {
   const { called, others } = createAbsent(device, config, sizes);

@@ -7,7 +7,7 @@ import type { Configuration } from '../../options/table.ts';
 import { BackgroundWriter } from '../../weights/checkpoint/background.ts';
 import { loadOptimizer } from '../../weights/checkpoint/read-checkpoint.ts';
 import { memorySizes } from '../plan/plan.ts';
-import { cardNotices, checkMemory, trainingPlan } from '../plan/plan-memory.ts';
+import { cardNotices, checkMemory, dtypeNotices, trainingPlan } from '../plan/plan-memory.ts';
 import { createTraining } from '../step/training.ts';
 import { connectDevices } from './connect.ts';
 import type { Opening } from './opening.ts';
@@ -26,7 +26,7 @@ export async function openModel(
   const sizes = memorySizes(options, tokenizer, cards);
   checkMemory(device, config, { ...sizes, parts: communicator?.parts });
   reserveScratch(device, trainingPlan(device, config, sizes));
-  for (const sentence of cardNotices(device, config, sizes)) notice(sentence);
+  for (const sentence of [...dtypeNotices(device), ...cardNotices(device, config, sizes)]) notice(sentence);
   const steps = { communicator, gradientClip: options.gradientClip, overlapsBackward: overlap === 'on' };
   const { model, trainer, cache } = createTraining(device, config, sizes, steps);
   const { copies } = trainer.optimizerState;

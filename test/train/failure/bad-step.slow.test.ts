@@ -224,5 +224,5 @@ describeBackends(
       expect(weightsOf(checkpoint!.path)).toEqual(weightsOf(model));
     });
   },
-  { dtypes: ['fp32', 'bf16'] },
+  { dtypes: ['fp32', 'bf16'], cpuDtypes: ['fp32'] },
 );

@@ -1,0 +1,261 @@
+// Products whose operands are rounded to bf16 (to nearest, ties to even) as they are copied, with sums in fp32: as
+// AMX computes them, or by vectors with the same bits. Both operands are tiles of 16 x 16 words, a word being a pair of
+// neighbours in K: A as [M / 16][K / 32][row][pair], B as [N / 16][K / 32][pair][column], padded with zeros.
+//
+// Order of a sum, AMX's: of each 32 terms, the 16 even ones and the 16 odd ones are two chains of fused multiply-adds
+// from 0; the sum of both is added to the total. Denormals, as operands and as results, are zero. A total continues
+// over blocks of K, so it does not depend on their length.
+#include <cstring>
+
+#include "kernels.h"
+#include "vectors.h"
+#if defined(__AMX_BF16__)
+#include <immintrin.h>
+#elif defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+namespace gpt2::GPT2_PATH {
+
+namespace {
+
+constexpr int SIDE = 16;            // rows, columns and pairs of a tile
+constexpr int PAIRS = 2 * SIDE;     // elements of K in a tile
+constexpr int WORDS = SIDE * SIDE;  // of a tile
+
+// Blocks of A of 256 x 512 (256 KiB) and of B of 512 x 512 (512 KiB) stay in an L2 of 2 MiB. With 1 and 2 threads of a
+// Xeon blocks of 256 to 384 in K were as fast, of 768 and 1024 10 to 20% slower.
+constexpr int BLOCK_K = 512, BLOCK_M = 256, BLOCK_N = 512;
+static_assert(BLOCK_M * BLOCK_K / 2 <= A_FLOATS && BLOCK_N * BLOCK_K / 2 <= B_FLOATS);
+
+int round_up(int value, int multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+uint32_t bits_of(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+uint32_t rounded(float value) {
+  const uint32_t bits = bits_of(value);
+  return (bits & 0x7fffffff) > 0x7f800000 ? bits >> 16 | 0x40 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+
+uint32_t word_of(float low, float high) { return rounded(low) | rounded(high) << 16; }
+
+// The words of 16 pairs that are neighbours in memory, and of two lines of 16 elements.
+inline void words_along(uint32_t *to, const float *from) {
+#if defined(__AVX512BF16__)
+  const __m512bh both = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(from + SIDE), _mm512_loadu_ps(from));
+  std::memcpy(to, &both, sizeof both);
+#else
+  for (int pair = 0; pair < SIDE; pair++) to[pair] = word_of(from[2 * pair], from[2 * pair + 1]);
+#endif
+}
+
+inline void words_across(uint32_t *to, const float *low, const float *high) {
+#if defined(__AVX512BF16__)
+  typedef uint16_t Halves __attribute__((vector_size(32)));
+  typedef uint32_t Words __attribute__((vector_size(64), may_alias, aligned(4)));
+  const Halves lows = (Halves)_mm512_cvtneps_pbh(_mm512_loadu_ps(low));
+  const Halves highs = (Halves)_mm512_cvtneps_pbh(_mm512_loadu_ps(high));
+  *reinterpret_cast<Words *>(to) = __builtin_convertvector(lows, Words) | __builtin_convertvector(highs, Words) << 16;
+#else
+  for (int i = 0; i < SIDE; i++) to[i] = word_of(low[i], high[i]);
+#endif
+}
+
+void transpose_tile(uint32_t *to, const uint32_t *from) {
+  float *out = reinterpret_cast<float *>(to);
+  const float *in = reinterpret_cast<const float *>(from);
+  for (int i = 0; i < SIDE; i += WIDTH) {
+    for (int j = 0; j < SIDE; j += WIDTH) transpose_square(out + j * SIDE + i, SIDE, in + i * SIDE + j, SIDE);
+  }
+}
+
+// Copies rows [first, first + count) of the view in tiles [count / 16][depth / 32], each as [row][pair], or as
+// [pair][row] where `pairs_first`.
+template <bool pairs_first>
+Block copy_tiles(float *memory, View view, int first, int count, int k, int depth) {
+  uint32_t *to = reinterpret_cast<uint32_t *>(memory);
+  const bool along = view.column_stride == 1;
+  for (int row = 0; row < count; row += SIDE) {
+    for (int d = 0; d < depth; d += PAIRS, to += WORDS) {
+      const int rows = std::min(SIDE, count - row), elements = std::min(PAIRS, depth - d);
+      const float *from = view.at(first + row, k + d);
+      alignas(64) uint32_t lines[WORDS];
+      uint32_t *target = along == pairs_first ? lines : to;
+      if (rows == SIDE && elements == PAIRS) {
+        for (int i = 0; i < SIDE; i++) {
+          if (along) {
+            words_along(target + i * SIDE, from + i * view.row_stride);
+          } else {
+            words_across(target + i * SIDE, from + 2 * i * view.column_stride, from + (2 * i + 1) * view.column_stride);
+          }
+        }
+      } else {
+        const auto value = [&](int i, int element) {
+          return i < rows && element < elements ? from[i * view.row_stride + element * view.column_stride] : 0.0f;
+        };
+        for (int i = 0; i < SIDE; i++) {
+          for (int pair = 0; pair < SIDE; pair++) {
+            target[along ? i * SIDE + pair : pair * SIDE + i] = word_of(value(i, 2 * pair), value(i, 2 * pair + 1));
+          }
+        }
+      }
+      if (target == lines) transpose_tile(to, lines);
+    }
+  }
+  return {memory, depth};
+}
+
+#if defined(__AMX_BF16__)
+
+// Tiles are configured for each call: the state belongs to the thread, and slows its switches while it is in use.
+class TileState {
+ public:
+  TileState() {
+    struct alignas(64) {
+      uint8_t palette = 1, start = 0, reserved[14] = {};
+      uint16_t bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+      uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+    } shape;
+    _tile_loadconfig(&shape);
+  }
+  ~TileState() { _tile_release(); }
+};
+
+// 2 x 2 tiles of sums: each operand that is loaded serves two products.
+void square(float *sums, size_t stride, bool add, const uint32_t *a, const uint32_t *b, size_t panel_a, size_t panel_b,
+            int steps) {
+  const size_t bytes = stride * sizeof(float);
+  if (add) {
+    _tile_loadd(0, sums, bytes);
+    _tile_loadd(1, sums + SIDE, bytes);
+    _tile_loadd(2, sums + SIDE * stride, bytes);
+    _tile_loadd(3, sums + SIDE * stride + SIDE, bytes);
+  } else {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+  }
+  for (int step = 0; step < steps; step++, a += WORDS, b += WORDS) {
+    _tile_loadd(4, a, 64);
+    _tile_loadd(6, b, 64);
+    _tile_loadd(5, a + panel_a, 64);
+    _tile_loadd(7, b + panel_b, 64);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+  }
+  _tile_stored(0, sums, bytes);
+  _tile_stored(1, sums + SIDE, bytes);
+  _tile_stored(2, sums + SIDE * stride, bytes);
+  _tile_stored(3, sums + SIDE * stride + SIDE, bytes);
+}
+constexpr float CYCLES = 1 / 700.0f;
+
+#else
+
+class TileState {
+ public:
+#if defined(__x86_64__)
+  TileState() : before_(_mm_getcsr()) { _mm_setcsr(before_ | 0x8040); }
+  ~TileState() { _mm_setcsr(before_); }
+#elif defined(__aarch64__)
+  TileState() {
+    __asm__ volatile("mrs %0, fpcr" : "=r"(before_));
+    __asm__ volatile("msr fpcr, %0" : : "r"(before_ | 1 << 24));
+  }
+  ~TileState() { __asm__ volatile("msr fpcr, %0" : : "r"(before_)); }
+#endif
+
+ private:
+  uint64_t before_;
+};
+
+typedef float Sums __attribute__((vector_size(SIDE * sizeof(float)), aligned(sizeof(float)), may_alias));
+typedef uint32_t Words __attribute__((vector_size(SIDE * sizeof(uint32_t)), aligned(sizeof(uint32_t)), may_alias));
+
+// sum = a * b + sum, rounded once. Without a fused instruction in double: a product of bf16 is exact there, and
+// rounding the sum to double first does not change how it rounds to float.
+inline void fuse(Sums &sum, float a, const Sums &b) {
+#if defined(__FMA__) || defined(__aarch64__)
+  sum += a * b;
+#else
+  for (int i = 0; i < SIDE; i++)
+    sum[i] = static_cast<float>(static_cast<double>(a) * b[i] + static_cast<double>(sum[i]));
+#endif
+}
+
+float float_of(uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+void square(float *sums, size_t stride, bool add, const uint32_t *a, const uint32_t *b, size_t panel_a, size_t panel_b,
+            int steps) {
+  constexpr int rows = 4;
+  for (int m = 0; m < 2 * SIDE; m += rows) {
+    for (int n = 0; n < 2 * SIDE; n += SIDE) {
+      Sums total[rows] = {};
+      for (int i = 0; i < rows && add; i++) total[i] = *reinterpret_cast<const Sums *>(sums + (m + i) * stride + n);
+      const uint32_t *of_a = a + m / SIDE * panel_a + m % SIDE * SIDE, *of_b = b + n / SIDE * panel_b;
+      for (int step = 0; step < steps; step++, of_a += WORDS, of_b += WORDS) {
+        Sums even[rows] = {}, odd[rows] = {};
+        for (int pair = 0; pair < SIDE; pair++) {
+          const Words words = *reinterpret_cast<const Words *>(of_b + pair * SIDE);
+          const Sums low = reinterpret_cast<Sums>(words << 16), high = reinterpret_cast<Sums>(words & 0xffff0000u);
+#pragma GCC unroll 4
+          for (int i = 0; i < rows; i++) {
+            const uint32_t word = of_a[i * SIDE + pair];
+            fuse(even[i], float_of(word << 16), low);
+            fuse(odd[i], float_of(word & 0xffff0000u), high);
+          }
+        }
+        for (int i = 0; i < rows; i++) total[i] += even[i] + odd[i];
+      }
+      for (int i = 0; i < rows; i++) *reinterpret_cast<Sums *>(sums + (m + i) * stride + n) = total[i];
+    }
+  }
+}
+constexpr float CYCLES = 1 / 8.0f;
+
+#endif
+
+void multiply(Output out, Block a, Block b, int depth, int rows, int columns) {
+  constexpr int side = 2 * SIDE;
+  const TileState state;
+  const auto panel = [](const Block &block) { return static_cast<size_t>(round_up(block.depth, PAIRS)) * SIDE / 2; };
+  const size_t panel_a = panel(a), panel_b = panel(b);
+  const int steps = (depth + PAIRS - 1) / PAIRS;
+  for (int n = 0; n < columns; n += side) {
+    const int width = std::min(side, columns - n);
+    for (int m = 0; m < rows; m += side) {
+      const int height = std::min(side, rows - m);
+      const uint32_t *of_a = reinterpret_cast<const uint32_t *>(a.data) + m / SIDE * panel_a;
+      const uint32_t *of_b = reinterpret_cast<const uint32_t *>(b.data) + n / SIDE * panel_b;
+      const Output to = out.at(m, n);
+      // At an edge of the output, a second panel may be missing; what the first is multiplied by instead is not stored.
+      const size_t next_a = height > SIDE ? panel_a : 0, next_b = width > SIDE ? panel_b : 0;
+      if (height == side && width == side) {
+        square(to.data, to.stride, to.add, of_a, of_b, next_a, next_b, steps);
+        continue;
+      }
+      alignas(64) float sums[side * side] = {};
+      for (int i = 0; i < height && to.add; i++) std::copy_n(to.data + i * to.stride, width, sums + i * side);
+      square(sums, side, to.add, of_a, of_b, next_a, next_b, steps);
+      for (int i = 0; i < height; i++) std::copy_n(sums + i * side, width, to.data + i * to.stride);
+    }
+  }
+}
+
+}  // namespace
+
+const Engine bf16_engine = {2 * SIDE, 2 * SIDE,          BLOCK_M,          BLOCK_N, BLOCK_K,
+                            CYCLES,   copy_tiles<false>, copy_tiles<true>, multiply};
+
+}  // namespace gpt2::GPT2_PATH

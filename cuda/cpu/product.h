@@ -1,0 +1,52 @@
+// Products of matrices, out[M,N] (=|+=) A[M,K] * B[K,N], of which a thread computes a block alone. An engine copies
+// blocks of A and B into memory of the thread, in the order in which its micro-kernel reads them, and multiplies them
+// there. Engines differ in the precision of operands; each has the same bits on every path that has it.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace gpt2 {
+
+// A matrix whose element (row, column) is at data[row * row_stride + column * column_stride]; one stride is 1.
+struct View {
+  const float *data;
+  size_t row_stride;
+  size_t column_stride;
+
+  const float *at(int row, int column) const { return data + row * row_stride + column * column_stride; }
+  View transposed() const { return {data, column_stride, row_stride}; }
+};
+
+// A copied block of A or B, `depth` long in K.
+struct Block {
+  const float *data;
+  int depth;
+};
+
+struct Output {
+  float *data;
+  size_t stride;
+  bool add;  // to what `data` holds, instead of replacing it
+
+  Output at(int m, int n) const { return {data + m * stride + n, stride, add}; }
+};
+
+// A thread's memory for a block of A, for one of B, and for both, in floats; the largest of any engine.
+constexpr int64_t A_FLOATS = 384 * 512;
+constexpr int64_t B_FLOATS = 384 * 768;
+constexpr int64_t PRODUCT_FLOATS = A_FLOATS + B_FLOATS;
+
+struct Engine {
+  int tile_m, tile_n;             // of the output, in registers
+  int block_m, block_n, block_k;  // the largest block that is copied
+  float cycles;                   // that a multiplication takes, about
+  // Copies rows [first, first + count) of A's columns [k, k + depth), or columns of B, which are rows of the view `b`.
+  Block (*copy_a)(float *to, View a, int first, int count, int k, int depth);
+  Block (*copy_b)(float *to, View b, int first, int count, int k, int depth);
+  // out[rows, columns] (=|+=) the first `depth` columns of A times as many rows of B.
+  void (*multiply)(Output out, Block a, Block b, int depth, int rows, int columns);
+};
+
+}  // namespace gpt2
