@@ -52,7 +52,7 @@ it.each<[string[], TrainOptions, string]>([
   [['data=data,dta'], {}, 'dta does not exist'],
   [['model=d6,none'], {}, 'none does not exist'],
   [['hellaswag=none.bin'], { hellaswagEvery: 5 }, 'there are no questions in none.bin'],
-  [['dtype=fp32,bf16'], {}, 'bf16'],
+  [['dtype=fp32,tf32'], {}, 'tf32'],
   [['heads=2,3'], { model: 'custom', layers: 1, channels: 32 }, 'channels 32 are not divisible by heads 3'],
 ])('%j is refused before the first run starts', async (specs, options, message) => {
   place.data();

@@ -1,6 +1,4 @@
 // Defines an op's cases: sizes, inputs, the formula in double precision, the largest accepted error, and the ways to call a case.
-
-import type { RealType } from '../../native/context.ts';
 import type { Device, Dtype } from '../../native/device.ts';
 import {
   absentIn,
@@ -76,8 +74,10 @@ export interface OpCases extends Definition<string> {
 type Precise = Pick<Device, 'dtype' | 'elementType'>;
 
 /** The precision of an op's operands: the elements' type. On a CPU in bf16, matmuls round elements in fp32 to bf16. */
-export const precisionOf = ({ flops, isFp32OnCpu }: OpCases, { dtype, elementType }: Precise): RealType =>
-  dtype === 'bf16' && flops && !isFp32OnCpu ? 'bf16' : elementType;
+export const precisionOf = (
+  { flops, isFp32OnCpu }: OpCases,
+  { dtype, elementType }: Precise,
+): Precise['elementType'] => (dtype === 'bf16' && flops && !isFp32OnCpu ? 'bf16' : elementType);
 
 /**
  * Whether a dtype has to be tested with an op. In tf32 only matmuls differ from fp32. In fp8 only ops with tensors in FP8 are
