@@ -140,8 +140,8 @@ void fp8_matmul_backward_weight(Task task, float *dweight, float *dbias, const u
   float *dout_rows = task.scratch, *in_rows = dout_rows + static_cast<int64_t>(N) * O;
   expand_columnwise(task, dout_rows, dout, dout_scale, N, O);
   expand_columnwise(task, in_rows, in, in_scale, N, C);
-  matmul_backward_weight(task.with(in_rows + static_cast<int64_t>(N) * C), dweight, dbias, dout_rows, in_rows, N, C,
-                         O, accumulate);
+  matmul_backward_weight(task.with(in_rows + static_cast<int64_t>(N) * C), dweight, dbias, dout_rows, in_rows, N, C, O,
+                         accumulate);
 }
 
 int64_t fp8_product_scratch(int threads, int N, int C, int O) {

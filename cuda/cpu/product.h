@@ -1,6 +1,6 @@
 // Products of matrices, out[M,N] (=|+=) A[M,K] * B[K,N], of which a thread computes a block alone. An engine copies
 // blocks of A and B into memory of the thread, in the order in which its micro-kernel reads them, and multiplies them
-// there. Engines differ in the precision of operands; each has the same bits on every path that has it.
+// there. Engines differ in the precision of operands. bf16's has the same bits on every path.
 #pragma once
 
 #include <algorithm>

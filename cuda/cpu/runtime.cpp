@@ -10,7 +10,6 @@
 #endif
 
 #include <cerrno>
-
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -57,8 +56,8 @@ std::string amx_lacks() {
 }
 #endif
 
-// The CPU's fastest path, or the path that GPT2_KERNELS names. On failure `kernels` is NULL and `why` has the reason; else
-// `why` says what a faster path lacks, or is empty.
+// The CPU's fastest path, or the path that GPT2_KERNELS names. On failure `kernels` is NULL and `why` has the reason;
+// else `why` says what a faster path lacks, or is empty.
 CodePath choose_path(std::string &why) {
   std::vector<CodePath> paths;
 #if defined(GPT2_HAS_amx)
@@ -92,7 +91,8 @@ CodePath choose_path(std::string &why) {
     if (any && why.empty()) why = std::string(path.name) + ": " + path.lacks;
     if (is_wanted) reason = ": " + path.lacks;
   }
-  why = "expected GPT2_KERNELS to be one of " + names + " on this CPU, got " + wanted + reason;
+  why = any ? "this build has no code path that this CPU can run"
+            : "expected GPT2_KERNELS to be one of " + names + " on this CPU, got " + wanted + reason;
   return {};
 }
 
@@ -133,7 +133,8 @@ int allocate(gpt2_context *context, const char *function, void **memory, int64_t
   if (check.failed()) return check.status();
   const size_t rounded = (static_cast<size_t>(bytes) + alignment - 1) / alignment * alignment;
 #ifdef MADV_HUGEPAGE
-  // In pages of 2 MiB AdamW's pass over all parameters takes 64 ms instead of 73, a norm 16 instead of 23 (d12, 2 cores).
+  // In pages of 2 MiB AdamW's pass over all parameters takes 64 ms instead of 73, a norm 16 instead of 23 (d12, 2
+  // cores).
   constexpr size_t huge_page = 2 << 20;
   *memory = std::aligned_alloc(rounded < huge_page ? alignment : huge_page, rounded);
   if (*memory && rounded >= huge_page) madvise(*memory, rounded, MADV_HUGEPAGE);

@@ -36,7 +36,10 @@ const paths = (['cpu avx512', 'cpu avx2', 'cpu portable', 'cuda sm90', 'cuda por
   const [kind, kernels] = name.split(' ') as [LibraryKind, string];
   const dtypes: (readonly [Dtype, readonly Shape[]])[] =
     kind === 'cpu'
-      ? [['fp32', [...shapes, ...modern, ...ranks]]]
+      ? [
+          ['fp32', [...shapes, ...modern, ...ranks]],
+          ['bf16', shapes.slice(0, 2)],
+        ]
       : [
           ['fp32', shapes],
           ['tf32', shapes],
