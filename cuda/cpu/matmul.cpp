@@ -24,10 +24,11 @@ struct Blocks {
   int across, count;  // blocks side by side, and in all
 };
 
-// The blocks of least estimated time: whole rounds of blocks for every thread, and half a block's wait for the last
-// one. Copying an element of A or B takes about 1/4 or 1/3 of a cycle.
+// The blocks of least estimated time: whole rounds of blocks for every thread, and a tenth of a block's wait of threads
+// for the last one. Copying an element of A or B takes about 1/4 or 1/3 of a cycle.
 Blocks choose_blocks(const Engine &engine, int threads, int M, int N) {
   const int tiles_m = ceil_divide(M, engine.tile_m), tiles_n = ceil_divide(N, engine.tile_n);
+  const float wait = threads > 1 ? 0.1f : 0;
   Blocks best{};
   float least = 0;
   for (int m = 1; m <= std::min(tiles_m, engine.block_m / engine.tile_m); m++) {
@@ -35,7 +36,7 @@ Blocks choose_blocks(const Engine &engine, int threads, int M, int N) {
       const int across = ceil_divide(tiles_n, n);
       const Blocks blocks{m * engine.tile_m, n * engine.tile_n, across, ceil_divide(tiles_m, m) * across};
       const float block = blocks.rows * blocks.columns * engine.cycles + blocks.rows / 4.0f + blocks.columns / 3.0f;
-      const float estimate = (static_cast<float>(ceil_divide(blocks.count, threads)) + 0.5f) * block;
+      const float estimate = (static_cast<float>(ceil_divide(blocks.count, threads)) + wait) * block;
       if (best.count == 0 || estimate < least) {
         best = blocks;
         least = estimate;
