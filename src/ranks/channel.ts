@@ -9,6 +9,8 @@ export type Message = Readonly<Record<string, unknown>>;
 /** Most characters of a message before the peer's proof, and after it. */
 const longestUntrusted = 1000;
 const longest = 1 << 28;
+/** How long a closed channel waits for its peer. */
+const lastMilliseconds = 1000;
 
 export class Channel {
   readonly peer: string;
@@ -75,9 +77,12 @@ export class Channel {
     });
   }
 
+  /** Reads on until the peer has closed, too: ending with unread data resets the connection, and the peer loses the last message. */
   close(): void {
+    if (this.#socket.destroyed) return;
     this.#socket.end();
-    this.#socket.destroySoon();
+    const late = setTimeout(() => this.#socket.destroy(), lastMilliseconds);
+    this.#socket.once('close', () => clearTimeout(late));
   }
 
   #take(text: string): void {
