@@ -4,11 +4,12 @@ import { gpt2 } from '../../tokenizer/tokenizer.ts';
 import { tokenizerNames } from '../choose-tokenizer.ts';
 import type { Corpus, DatasetSource } from './dataset.ts';
 import { fineweb } from './fineweb.ts';
+import { mobyDick } from './moby-dick.ts';
 import { ownSource } from './own-source.ts';
 import { tinyshakespeare } from './tinyshakespeare.ts';
 import { tinystories } from './tinystories.ts';
 
-export const datasets: readonly DatasetSource[] = [tinyshakespeare, ownSource];
+export const datasets: readonly DatasetSource[] = [tinyshakespeare, mobyDick, ownSource];
 export const datasetNames: readonly string[] = datasets.map(({ name }) => name);
 export const corpora: readonly Corpus[] = [tinystories, fineweb];
 

@@ -20,6 +20,8 @@ export interface DownloadOptions {
   readonly notice?: (text: string) => void;
   /** The pause before the second attempt; each further pause is twice as long. */
   readonly pauseMilliseconds?: number;
+  /** Gives up if the server does not answer in this time. Default: tries again after 60 s. */
+  readonly connectMilliseconds?: number;
   /** The known checksum; default: the server's, if it sends one. */
   readonly sha256?: string;
   /** The most bytes that the file may have. */
@@ -76,7 +78,8 @@ export async function download(url: string, path: string, options: DownloadOptio
       if (signal?.aborted)
         throw new InterruptedError(`stopped downloading ${url}; run this again to resume`, { cause });
       const reason = reasonOf(cause);
-      if (attempt === attempts || (cause instanceof Refused && !cause.mayPass)) {
+      const isFinal = cause instanceof Refused ? !cause.mayPass : cause instanceof NoAnswer;
+      if (attempt === attempts || isFinal) {
         const kept =
           bytesOf(`${path}.part`) > 0 ? `${path}.part keeps the received part: run this again to resume, or ` : '';
         throw new Gpt2Error(`cannot download ${url}: ${reason}; ${kept}${advice}`, { cause });
@@ -105,6 +108,11 @@ export class Refused extends Error {
   }
 }
 
+/** The server did not answer in `connectMilliseconds`. */
+class NoAnswer extends Error {}
+
+const silence = (milliseconds: number): string => `no data for ${milliseconds / 1000} s`;
+
 /** Fetches the bytes that the .part lacks, or the whole file if the server's file has changed. */
 async function fetchRest(
   url: string,
@@ -116,10 +124,18 @@ async function fetchRest(
   if (before && have > 0 && have === before.size) return before;
   const controller = new AbortController();
   const signal = anyOf(controller.signal, options.signal);
-  let timer = setTimeout(() => controller.abort(), silentMilliseconds);
+  const { connectMilliseconds } = options;
+  const stopSilent = () =>
+    setTimeout(() => controller.abort(new Error(silence(silentMilliseconds))), silentMilliseconds);
+  let timer =
+    connectMilliseconds === undefined
+      ? stopSilent()
+      : setTimeout(() => controller.abort(new NoAnswer(silence(connectMilliseconds))), connectMilliseconds);
   try {
     const rest = have > 0 ? await askForRest(url, before!, have, { headers, signal }) : undefined;
     const response = rest ?? (await ask(url, { headers, signal }));
+    clearTimeout(timer);
+    timer = stopSilent();
     const isRest = rest?.status === 206;
     // A range that was not requested is not a valid answer.
     const isWhole = response.ok && response.status !== 206;
@@ -139,7 +155,7 @@ async function fetchRest(
       // `finish` refuses the file.
       if (facts.size !== undefined && done > facts.size) break;
       onProgress?.(done, facts.size ?? done);
-      timer = setTimeout(() => controller.abort(), silentMilliseconds);
+      timer = stopSilent();
     }
     await file.sync();
     return facts;
@@ -270,7 +286,6 @@ const bytesOf = (path: string): number => statSync(path, { throwIfNoEntry: false
 
 /** Why a request failed. */
 export function reasonOf(error: unknown): string {
-  const { name, message, cause } = error as Error;
-  if (name === 'AbortError') return `no data for ${silentMilliseconds / 1000} s`;
+  const { message, cause } = error as Error;
   return cause instanceof Error ? cause.message : message;
 }

@@ -1,0 +1,165 @@
+"""Records a curve of data/reference with PyTorch: the run of a configuration, from the same initial weights on the same batches.
+Run by hand, its output is committed. The configuration is the config.json that our run wrote:
+
+    python -m venv ../venv && ../venv/bin/pip install torch==2.13.0 numpy
+    ../venv/bin/python scripts/record-pytorch-curve.py NAME runs/NAME/config.json [--float64] [--out FILE]
+
+Weights, batches and learning rates are computed here again, not read from our run: of the run only its options and its shards are
+used (order sequence, AdamW, GPT-2's parts). Limits are written by hand: an existing file keeps its own. --float64 computes in
+double, for the spread of fp32 runs.
+"""
+
+import json
+import math
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+MATRICES = ("wte", "wpe", "qkvw", "attprojw", "fcw", "fcprojw")  # the decayed weights
+FIELDS = (
+    "model layers channels heads context vocabularySize data batch sequence totalBatch steps learningRate warmup "
+    "finalLearningRateFraction schedule weightDecay beta2 gradientClip seed order valEvery valTokens dtype overfitBatch"
+).split()
+EVERY_STEP, THEN_EVERY = 200, 10  # the steps that are kept of train, norm and lr
+
+part = lambda name: name.split(".")[-1]
+
+
+def initial_weights(c, dtype):
+    C, generator = c["channels"], torch.manual_seed(c["seed"])
+    linear = lambda name, outputs, inputs: {name + "w": (outputs, inputs), name + "b": (outputs,)}
+    norm = lambda name: {name + "w": (C,), name + "b": (C,)}
+    block = norm("ln1") | linear("qkv", 3 * C, C) | linear("attproj", C, C)
+    block |= norm("ln2") | linear("fc", 4 * C, C) | linear("fcproj", C, 4 * C)
+    shapes = {"wte": (c["vocabularySize"], C), "wpe": (c["context"], C)}
+    shapes |= {f"h.{layer}.{name}": shape for layer in range(c["layers"]) for name, shape in block.items()}
+    weights = {}
+    for name, shape in (shapes | norm("lnf")).items():
+        weights[name] = torch.full(shape, 1.0 if "ln" in name and name.endswith("w") else 0.0)
+        if part(name) in MATRICES:
+            deviation = 0.02 / math.sqrt(2 * c["layers"]) if name.endswith("projw") else 0.02
+            weights[name].normal_(0, deviation, generator=generator)
+    return {name: weight.to(dtype).requires_grad_() for name, weight in weights.items()}
+
+
+def loss_of(c, w, tokens, targets):
+    """The mean loss of rows of tokens."""
+    x = w["wte"][tokens] + w["wpe"][: tokens.shape[1]]
+    for layer in range(c["layers"]):
+        at = lambda name: w[f"h.{layer}.{name}"]
+        norm = lambda name: F.layer_norm(x, (c["channels"],), at(name + "w"), at(name + "b"))
+        heads = F.linear(norm("ln1"), at("qkvw"), at("qkvb")).unflatten(-1, (3, c["heads"], -1)).permute(2, 0, 3, 1, 4)
+        attended = F.scaled_dot_product_attention(*heads, is_causal=True).transpose(1, 2).flatten(2)
+        x = x + F.linear(attended, at("attprojw"), at("attprojb"))
+        hidden = F.gelu(F.linear(norm("ln2"), at("fcw"), at("fcb")), approximate="tanh")
+        x = x + F.linear(hidden, at("fcprojw"), at("fcprojb"))
+    logits = F.linear(F.layer_norm(x, (c["channels"],), w["lnfw"], w["lnfb"]), w["wte"])
+    return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+
+def read_shards(folder, role):
+    paths = sorted(Path(folder).glob(f"*_{role}*.bin"))
+    return [np.fromfile(path, "<u2", offset=1024).astype(np.int64) for path in paths]
+
+
+def sequences_in(shards, T):
+    """Every sequence of T tokens and the token after it; none crosses the end of a shard."""
+    return [shard[at : at + T + 1] for shard in shards for at in range(0, (len(shard) - 1) // T * T, T)]
+
+
+def shuffled(count, seed):
+    twister, order = np.random.MT19937(), list(range(count))
+    twister._legacy_seeding(seed % 2**32)
+    for i in range(count - 1, 0, -1):
+        j = int(twister.random_raw()) % (i + 1)
+        order[i], order[j] = order[j], order[i]
+    return order
+
+
+def batches(c):
+    """The rows of each step, in the order "sequence"."""
+    all_rows, rows = sequences_in(read_shards(c["data"], "train"), c["sequence"]), c["totalBatch"] // c["sequence"]
+    queue, epoch = [], 0
+    while True:
+        while len(queue) < rows:
+            queue += shuffled(len(all_rows), c["seed"] + epoch * 0x9E3779B1)
+            epoch += 1
+        yield np.stack([all_rows[index] for index in queue[:rows]])
+        del queue[:rows]
+
+
+def rate(c, step):
+    if step < c["warmup"]:
+        return c["learningRate"] * (step + 1) / c["warmup"]
+    progress, final = (step - c["warmup"]) / max(1, c["steps"] - c["warmup"]), c["finalLearningRateFraction"]
+    shape = {"constant": 1.0, "linear": 1 - (1 - final) * progress}
+    shape["cosine"] = final + (1 - final) * (1 + math.cos(math.pi * progress)) / 2
+    return c["learningRate"] * shape[c["schedule"]]
+
+
+def record(c, dtype):
+    weights = initial_weights(c, dtype)
+    some = lambda is_matrix: [weight for name, weight in weights.items() if (part(name) in MATRICES) == is_matrix]
+    groups = [{"params": some(True), "weight_decay": c["weightDecay"]}, {"params": some(False), "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, betas=(c["beta1"], c["beta2"]), eps=c["eps"])
+    held = sequences_in(read_shards(c["data"], "val"), c["sequence"])
+    count = len(held) if c["valTokens"] == "all" else min(len(held), max(1, c["valTokens"] // c["sequence"]))
+    held = np.stack([held[i * len(held) // count] for i in range(count)])
+    series = {"train": [], "val": [], "norm": [], "lr": []}
+    split = lambda rows: (torch.from_numpy(rows[:, :-1]), torch.from_numpy(rows[:, 1:]))
+
+    def validate(step):
+        with torch.no_grad():
+            parts = np.array_split(held, max(1, count // 128))
+            mean = sum(loss_of(c, weights, *split(rows)).item() * len(rows) for rows in parts) / count
+        series["val"].append([step, round(mean, 5)])
+        print(step, mean, flush=True)
+
+    for step, rows in zip(range(c["steps"]), batches(c)):
+        if step % c["valEvery"] == 0:
+            validate(step)
+        optimizer.zero_grad()
+        loss = loss_of(c, weights, *split(rows))
+        loss.backward()
+        norm = torch.sqrt(sum((weight.grad.double() ** 2).sum() for weight in weights.values())).item()
+        for weight in weights.values():
+            weight.grad *= c["gradientClip"] / norm if norm > c["gradientClip"] else 1.0
+        for group in optimizer.param_groups:
+            group["lr"] = rate(c, step)
+        optimizer.step()
+        if step < EVERY_STEP or step % THEN_EVERY == 0 or step == c["steps"] - 1:
+            series["train"].append([step, round(loss.item(), 5)])
+            series["norm"].append([step, round(norm, 4)])
+            series["lr"].append([step, float(f"{rate(c, step):.6g}")])
+    validate(c["steps"])
+    return series
+
+
+if __name__ == "__main__":
+    name, config, *flags = sys.argv[1:]
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    c = json.loads(Path(config).read_text())
+    assert c["order"] == "sequence" and c["optimizer"] == "adamw" and not c["overfitBatch"], "not supported"
+    series = record(c, torch.float64 if "--float64" in flags else torch.float32)
+    own = Path(__file__).resolve().parent.parent / "data" / "reference" / f"{name}.json"
+    path = Path(flags[flags.index("--out") + 1]) if "--out" in flags else own
+    reference = {
+        "name": name,
+        "source": {
+            "program": "PyTorch",
+            "version": torch.__version__.split("+")[0],
+            "hardware": "one CPU thread",
+            "precision": "fp64" if "--float64" in flags else "fp32",
+            "command": f"scripts/record-pytorch-curve.py {name} config.json",
+        },
+        "configuration": {field: c[field] for field in FIELDS} | {"data": Path(c["data"]).name},
+        "series": series,
+        "limits": json.loads(own.read_text())["limits"] if own.exists() else [],
+    }
+    text = re.sub(r"\[\s+(-?[\d.e-]+),\s+(-?[\d.e-]+)\s+\]", r"[\1, \2]", json.dumps(reference, indent=2))
+    path.write_text(re.sub(r"\],\s+\[", "], [", text) + "\n")

@@ -1,0 +1,62 @@
+// Data sets of one published text, which is found in the same places: the file of --from, the folder GPT2_DATASETS, or the source
+// from which the data set fetches it.
+import { createHash } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { explained, gpt2Error, words } from '../../base/errors.ts';
+import { type DatasetSource, inDatasets, type SourceOptions } from './dataset.ts';
+
+interface PublishedText extends Pick<DatasetSource, 'name' | 'description' | 'prefix'> {
+  /** The file in the folder GPT2_DATASETS. */
+  readonly local: string;
+  /** The place of the text: a URL, or a package and its file. */
+  readonly source: string;
+  readonly sha256: string;
+  /** Writes the text to `path`, unless the file exists. */
+  readonly fetch: (path: string, notice: (text: string) => void) => Promise<void>;
+  readonly documentsOf: (text: string) => readonly string[];
+}
+
+export function publishedText({ documentsOf, ...published }: PublishedText): DatasetSource {
+  const { name, description, prefix, local, source } = published;
+  return {
+    ...{ name, description, prefix, local, sources: [localSource(local), source] },
+    validation: { firstTokens: 32_768 },
+    async documents(options) {
+      const found = await findText(options, published);
+      return { source: found.source, documents: documentsOf(found.text) };
+    },
+  };
+}
+
+/** The end of the error if the text cannot be fetched. */
+export const otherSources = words`give the file with --from FILE, or its folder in GPT2_DATASETS, or use \`prepro own-source\`, which needs no network`;
+
+const localSource = (local: string) => `${local} of GPT2_DATASETS`;
+
+async function findText(
+  { from, folder, notice }: SourceOptions,
+  { local, source: origin, sha256, fetch }: Omit<PublishedText, 'documentsOf'>,
+): Promise<{ text: string; source: string }> {
+  const known = inDatasets(local);
+  const [path, source] = from
+    ? [from, from]
+    : known && existsSync(known)
+      ? [known, localSource(local)]
+      : [join(folder, 'download', 'input.txt'), origin];
+  if (source === origin) await fetch(path, notice);
+  const bytes = readText(path);
+  const found = createHash('sha256').update(bytes).digest('hex');
+  if (found !== sha256) {
+    if (!from)
+      throw gpt2Error`${path} has sha256 ${found}, not ${sha256}: remove the file, or name the published one with --from`;
+    notice(`${from} is not the published text, so no recorded curve applies`);
+  }
+  return { text: bytes.toString('utf8'), source };
+}
+
+function readText(path: string): Buffer {
+  const bytes = explained(`the text ${path} cannot be read`, words`name another with --from`, () => readFileSync(path));
+  if (bytes.toString('utf8').trim() === '') throw gpt2Error`the text ${path} is empty: name another with --from`;
+  return bytes;
+}
