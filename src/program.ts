@@ -4,7 +4,7 @@ export { checkValue } from './base/checks/given.ts';
 export { didYouMean } from './base/checks/nearest.ts';
 export type { NumberType } from './base/checks/number.ts';
 export { attempt, ExitError, explained, gpt2Error, usageError } from './base/errors.ts';
-export { programVersion } from './base/package-root.ts';
+export { packageRoot, programVersion } from './base/package-root.ts';
 export { signalOf } from './base/signals.ts';
 export { asTyped, isCompiled, shellWord } from './base/wording.ts';
 export { tokenizerKinds } from './data/choose-tokenizer.ts';

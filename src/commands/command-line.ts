@@ -13,6 +13,7 @@ import { namesOf, refuseKeptFlags } from './npm-flags.ts';
 import { optionMeant } from './option-of-table.ts';
 import { preproCommand } from './prepro.ts';
 import { presetsCommand } from './presets.ts';
+import { quickstartCommand } from './quickstart.ts';
 import { replayCommand } from './replay.ts';
 import { reportCommand } from './report.ts';
 import { runsCommand } from './runs.ts';
@@ -20,7 +21,7 @@ import { sampleCommand } from './sample.ts';
 import { trainCommand } from './train.ts';
 
 /** @param interruption called when a run starts; returns the AbortSignal that Ctrl-C and other stop signals abort */
-export function program(interruption: () => AbortSignal): Command {
+export function program(interruption: (how?: 'quiet') => AbortSignal): Command {
   const root = new Command('gpt2')
     .description('GPT-2 training from TypeScript')
     .version(programVersion(), '-V, --version', 'name and version, as run logs record them')
@@ -28,9 +29,10 @@ export function program(interruption: () => AbortSignal): Command {
     .showSuggestionAfterError(true)
     .addHelpText(
       'after',
-      '\nFirst steps:\n  npm run prepro -- tinyshakespeare --tokenizer char\n  npm run train -- --preset shakespeare-laptop\n  npm run sample\n',
+      '\nFirst steps:\n  npm run gpt2 -- quickstart\n  npm run prepro -- text book.txt\n  npm run train -- --data data/book --steps 100\n  npm run sample\n',
     );
   const commands = [
+    quickstartCommand(interruption),
     preproCommand(),
     trainCommand(interruption),
     presetsCommand(),

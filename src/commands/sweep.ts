@@ -1,5 +1,5 @@
 // `train --sweep`: trains with every combination of values, each run in a separate process and folder, and ranks the runs.
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
@@ -34,12 +34,12 @@ import {
   type Sources,
   selectKind,
   shellWord,
-  signalOf,
   timeName,
   usageError,
   withGiven,
 } from '../program.ts';
-import { repeated, trainArguments } from './option-of-table.ts';
+import { runPart } from './child.ts';
+import { flagsOf, repeated, trainArguments } from './option-of-table.ts';
 import { jsonLine, notice } from './output.ts';
 import { showBytes } from './progress.ts';
 
@@ -47,9 +47,6 @@ export const sweepOption = (): Option =>
   new Option('--sweep <NAME=VALUES>', 'train with each value, as lr=1e-4,3e-4; repeatable: all combinations').argParser(
     repeated,
   );
-
-/** Whether this process trains one run of a sweep. */
-export const isSwept = (): boolean => process.env.GPT2_SWEPT === '1';
 
 /** The commands to try after training: texts of a run's model, and curves. @param compared the runs, as a shell takes them */
 export const nextCommands = (run: string, compared: string): string[] => [
@@ -212,42 +209,26 @@ async function train(
   { gpu, slot, isShared, signal }: { gpu: string | undefined; slot: number; isShared: boolean; signal: AbortSignal },
 ): Promise<number | string> {
   const { json, serve } = options;
-  const args = trainArguments({ ...options, serve: serve ? serve + slot : serve });
-  // A run that is alone at its time writes to this terminal directly, with its status line.
-  const isPiped = isShared || json;
+  const args = flagsOf({ ...options, serve: serve ? serve + slot : serve });
   if (!json) process.stdout.write(`${name}\n`);
-  const child: ChildProcess = spawn(process.execPath, args, {
-    stdio: isPiped ? ['ignore', 'pipe', 'pipe', 'ipc'] : ['inherit', 'inherit', 'inherit', 'ipc'],
-    // The channel closes when this process ends, even if it is killed: the run then saves and stops.
-    env: {
-      ...process.env,
-      GPT2_LAUNCHED: '1',
-      GPT2_SWEPT: '1',
-      ...(gpu === undefined ? {} : { CUDA_VISIBLE_DEVICES: gpu }),
-    },
-  });
   // Each line of JSON begins with {.
-  passLines(child.stdout, process.stdout, (line) =>
-    json ? line.replace('{', `{"run":${JSON.stringify(options.out)},`) : `${name}: ${line}`,
-  );
-  passLines(child.stderr, process.stderr, (line) => `${name}: ${line}`);
-  const stop = () => void child.kill(signalOf(signal.reason) ?? 'SIGTERM');
-  signal.addEventListener('abort', stop, { once: true });
-  // A second signal ends this process at once; passed on, it also ends a run that hangs in a kernel.
-  process.once('exit', stop);
-  try {
-    return await new Promise((resolve) => {
-      child.once('error', ({ message }) => resolve(message));
-      child.once('close', (code, by) => resolve(code ?? by!));
-    });
-  } finally {
-    signal.removeEventListener('abort', stop);
-    process.off('exit', stop);
-  }
+  const nameRun = (line: string) =>
+    json ? line.replace('{', `{"run":${JSON.stringify(options.out)},`) : `${name}: ${line}`;
+  return runPart(['train', ...args], {
+    signal,
+    env: gpu === undefined ? {} : { CUDA_VISIBLE_DEVICES: gpu },
+    // A run that is alone at its time writes to this terminal directly.
+    ...((isShared || json) && {
+      onOutput: (stdout, stderr) => {
+        passLines(stdout, process.stdout, nameRun);
+        passLines(stderr, process.stderr, (line) => `${name}: ${line}`);
+      },
+    }),
+  });
 }
 
-function passLines(from: Readable | null, to: Writable, change: (line: string) => string): void {
-  if (from) createInterface({ input: from }).on('line', (line) => to.write(`${change(line)}\n`));
+function passLines(from: Readable, to: Writable, change: (line: string) => string): void {
+  createInterface({ input: from }).on('line', (line) => to.write(`${change(line)}\n`));
 }
 
 /** The GPUs that take a run each, as CUDA_VISIBLE_DEVICES names them; undefined: each run chooses its GPU. */

@@ -25,9 +25,10 @@ import {
   trainSources,
   wantedRanks,
 } from '../program.ts';
+import { isPart } from './child.ts';
 import { flagsOf, optionsFromFlags, tableOption } from './option-of-table.ts';
 import { clearStatus, formatBytes, Progress, showBytes } from './progress.ts';
-import { isSwept, nextCommands, sweep, sweepOption } from './sweep.ts';
+import { nextCommands, sweep, sweepOption } from './sweep.ts';
 
 const examples = `
 --model takes one of
@@ -132,7 +133,7 @@ async function start(sources: Sources, interruption: Interruption): Promise<void
     });
     clearStatus();
     if (!options.json) process.stdout.write(asTyped(endText(out)));
-    if (page && !signal.aborted && !isSwept()) await serveWatched(page, interruption('quiet'), notice);
+    if (page && !signal.aborted && !isPart()) await serveWatched(page, interruption('quiet'), notice);
   } finally {
     clearStatus();
     page?.close();
@@ -161,7 +162,7 @@ function describe(run: RunDescription): string {
 }
 
 /**
- * The results of a finished run and, unless it belongs to a sweep, the next commands; empty if steps are left. If an earlier
+ * The results of a finished run and, unless it is a part of another command, the next commands; empty if steps are left. If an earlier
  * start left a damaged line in the log, the error about the line, as in all commands that read the log.
  */
 function endText(out: string): string {
@@ -173,7 +174,7 @@ function endText(out: string): string {
   const loss = ([step, value]: readonly [number, number]) => `${value.toFixed(4)} at step ${step}`;
   const best = val.reduce((least, each) => (each[1] < least[1] ? each : least), val[0]!);
   const losses = val.length > 0 ? [`val loss ${loss(val.at(-1)!)}, best ${loss(best)}`] : [];
-  return [...losses, `run: ${out}`, ...(isSwept() ? [] : nextCommands(out, shellWord(out)))]
+  return [...losses, `run: ${out}`, ...(isPart() ? [] : nextCommands(out, shellWord(out)))]
     .map((line) => `${line}\n`)
     .join('');
 }

@@ -20,7 +20,8 @@ const table = {
       ...{ model: 'custom', layers: 4, channels: 128, heads: 4, context: 64 },
       ...{ data: 'data/tinyshakespeare-char', order: 'sequence', batch: 12, sequence: 64 },
       ...{ steps: 3000, learningRate: 3e-3, warmup: 100, schedule: 'cosine', finalLearningRateFraction: 0.1 },
-      ...{ weightDecay: 0.1, beta2: 0.99 },
+      // The recorded curves are in fp32.
+      ...{ weightDecay: 0.1, beta2: 0.99, dtype: 'fp32' },
       ...{ valEvery: 500, valTokens: 'all', sampleEvery: 500, logEvery: 100 },
     },
   },
@@ -43,7 +44,7 @@ const table = {
 } as const satisfies Record<string, Preset>;
 
 /**
- * Each curve recorded with llm.c is a preset with the same name. Its file has the options of the recording; here are the options
+ * Each recorded curve is a preset with the same name. Its file has the options of the recording; here are the options
  * that the file lacks, because references are compared without them.
  */
 const curves = {
@@ -56,6 +57,11 @@ const curves = {
     ...{ batch: 64, sequence: 1024, totalBatch: 524_288, ranks: 8, order: 'llmc', seed: 42 },
     ...{ weightDecay: 0.1, gradientClip: 1, valSteps: 20 },
   },
+  'pytorch-d6-fp32-b4-t64-moby-dick': {},
+  'pytorch-laptop-moby-dick-1200': {},
+  'pytorch-laptop-moby-dick-3000': {},
+  'pytorch-laptop-tinyshakespeare-1200': {},
+  'pytorch-laptop-tinyshakespeare-3000': {},
 } as const satisfies Record<string, TrainOptions>;
 
 type CurveName = keyof typeof curves;
@@ -76,17 +82,17 @@ export function readPreset(name: PresetName): Preset & { readonly prepare: reado
 
 function readCurve(name: CurveName): Preset {
   const { source, configuration } = JSON.parse(readFileSync(join(referenceFolder, `${name}.json`), 'utf8')) as {
-    source: { hardware: string; precision: string };
+    source: { program: string; hardware: string; precision: string };
     configuration: Preset['options'] & { model: string; steps: number };
   };
-  const { model, steps } = configuration;
-  // The sizes are left out: the model's name implies them, and with another --model they would be wrong.
-  const sizes = presetConfig(model)!;
+  const { model, steps, data } = configuration;
+  // The sizes that a model's name implies are left out: with another --model they would be wrong.
+  const sizes = presetConfig(model) ?? { vocabularySize: 'from the data' };
   const recorded = Object.fromEntries(Object.entries(configuration).filter(([option]) => !(option in sizes)));
-  const options: Preset['options'] = { ...recorded, ...curves[name], data: `data/${configuration.data}` };
-  const trained = `${model}, ${steps} steps of ${options.totalBatch} tokens`;
+  const options: Preset['options'] = { ...recorded, ...curves[name], data: `data/${data}` };
+  const trained = `${model}, ${data}, ${steps} steps of ${options.totalBatch} tokens`;
   return {
-    about: `the curve that llm.c recorded: ${trained}, ${source.precision}, on ${source.hardware}`,
+    about: `the curve that ${source.program} recorded: ${trained}, ${source.precision}, on ${source.hardware}`,
     options,
   };
 }

@@ -1,6 +1,9 @@
 // A download is gone on with where it broke off, is checked, and leaves nothing under its name that is not whole.
+import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { open } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -143,6 +146,18 @@ it('no server, and a folder that cannot be written', async () => {
     /cannot download .*; give your own files with --from/,
   );
   await expect(download(url, join(place.file('file', ''), 'x'), options)).rejects.toThrow(/cannot write/);
+});
+
+it('a server that accepts and says nothing is asked once where it has a limit', async () => {
+  let asked = 0;
+  const silent = createServer(() => asked++).listen(0, '127.0.0.1');
+  await once(silent, 'listening');
+  const url = `http://127.0.0.1:${(silent.address() as AddressInfo).port}/x`;
+  await expect(download(url, path(), { ...options, connectMilliseconds: 100 })).rejects.toThrow(
+    /cannot download .*: no data for 0\.1 s; give/,
+  );
+  expect(asked).toBe(1);
+  silent.close();
 });
 
 it('broken at any byte, on a disk that writes late, it comes as it is', async () => {

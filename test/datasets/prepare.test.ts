@@ -1,12 +1,16 @@
 // Data sets: the published text gives llm.c's shards byte for byte; what is there is kept if right and remade if not.
+import { execFileSync, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { fetchPackaged } from '../../src/data/datasets/moby-dick.ts';
 import { prepareDataset } from '../../src/data/datasets/prepare.ts';
 import { endOfText } from '../../src/tokenizer/tokenizer.ts';
-import { workplace } from '../support/cli.ts';
+import { command, workplace } from '../support/cli.ts';
 import { tokensIn } from '../support/prepared.ts';
+import { until } from '../support/until.ts';
 
 const shared = fileURLToPath(new URL('../../../shared/datasets', import.meta.url));
 const folder = process.env.GPT2_DATASETS ?? (existsSync(shared) ? shared : undefined);
@@ -87,6 +91,94 @@ describe('tinyshakespeare from other places', () => {
       /has sha256 .*, not 86c4e6aa/,
     );
   });
+});
+
+/** A folder for the PATH whose npm packs a package with this text; or runs another shell script instead. */
+function fakeNpm(text: string, script?: string): void {
+  place.file('package/data/data.txt', text);
+  execFileSync('tar', ['-czf', place.path('local.tgz'), '-C', place.folder, 'package']);
+  const pack = `echo "$*" > ${place.path('asked')}; cp ${place.path('local.tgz')} ./stdlib-0.2.3.tgz`;
+  place.file('bin/npm', `#!/bin/sh\n${script ?? pack}\n`);
+  chmodSync(place.path('bin/npm'), 0o755);
+  vi.stubEnv('PATH', `${place.path('bin')}:${process.env.PATH}`);
+  vi.stubEnv('GPT2_DATASETS', '');
+}
+const leftOver = () =>
+  readdirSync(tmpdir()).filter((name) => name.includes('npm-pack') && name.includes(`-${process.pid}-`));
+
+describe('moby-dick', () => {
+  it('takes one file of the package that npm packs, once', async () => {
+    const text = 'CHAPTER 1. Loomings.\n';
+    fakeNpm(text);
+    const packaged = {
+      name: 'a@1.0.0',
+      file: 'data/data.txt',
+      sha256: createHash('sha256').update(text).digest('hex'),
+    };
+    await fetchPackaged(packaged, place.path('data/download/input.txt'));
+    expect(readFileSync(place.path('data/download/input.txt'), 'utf8')).toBe(text);
+    expect(readdirSync(place.path('data/download'))).toEqual(['input.txt']);
+    expect(readFileSync(place.path('asked'), 'utf8')).toMatch(/^pack a@1\.0\.0 .*--ignore-scripts/);
+    fakeNpm('', 'exit 1');
+    await fetchPackaged(packaged, place.path('data/download/input.txt'));
+    expect(leftOver()).toEqual([]);
+  });
+
+  it.each([
+    [
+      'another text',
+      undefined,
+      /^data\/data\.txt of the npm package .*moby-dick@0\.2\.3 has sha256 \w{64}, not fe282a57/,
+    ],
+    [
+      'a failing npm',
+      `echo '{"error":{"summary":"no such host"}}'; exit 1`,
+      /^cannot fetch .*: no such host; give the/,
+    ],
+    ['an npm that is killed', 'kill -9 $$', /^cannot fetch .*: Command failed: npm pack/],
+    ['an npm that packs nothing', 'exit 0', /^cannot fetch .*tgz/],
+    ['no npm', 'absent', /^cannot fetch .*: npm is not on the PATH; give the file with --from FILE, .*own-source/],
+  ])('%s is refused, and leaves nothing', async (_, script, refusal) => {
+    fakeNpm('CHAPTER 1. Of another book.\n', script);
+    if (script === 'absent') vi.stubEnv('PATH', place.path('nothing'));
+    await expect(prepareDataset('moby-dick', { out: place.path('data') })).rejects.toThrow(refusal);
+    expect([existsSync(place.path('data')), leftOver()]).toEqual([false, []]);
+  });
+
+  it('after Ctrl-C nothing is left but a folder that the next call removes', async () => {
+    fakeNpm('', `touch ${place.path('started')}; sleep 60`);
+    const child = spawn(process.execPath, [...command, 'prepro', 'moby-dick'], { cwd: place.folder, detached: true });
+    const ended = new Promise((resolve) => child.once('close', (_, signal) => resolve(signal)));
+    await until(() => expect(existsSync(place.path('started'))).toBe(true));
+    // As the terminal does, to npm too.
+    process.kill(-child.pid!, 'SIGINT');
+    expect(await ended).toBe('SIGINT');
+    expect(existsSync(place.path('data'))).toBe(false);
+  });
+
+  it('a chapter is a document, the first 32,768 tokens are for validation', async () => {
+    const chapter = (index: number) => `CHAPTER ${index}. A Name\n\n${'call me something else. '.repeat(300)}\n`;
+    const from = place.file('novel.txt', Array.from({ length: 40 }, (_, index) => chapter(index + 1)).join(''));
+    const notices: string[] = [];
+    const notice = (line: string) => notices.push(line);
+    const { dataset } = await prepareDataset('moby-dick', { from, out: place.path('data'), notice });
+    expect(notices.join()).toContain('is not the published text');
+    expect(dataset.shards[1]!.tokens).toBe(32_768);
+    const ids = dataset.shards.flatMap(({ file }) => [...tokensIn(place.path('data', file))]);
+    expect(ids.filter((id) => id === endOfText)).toHaveLength(40);
+  });
+
+  it.skipIf(!folder || !existsSync(`${folder}/moby-dick/data.txt`))(
+    'the published text gives these shards (needs the text in GPT2_DATASETS)',
+    async () => {
+      vi.stubEnv('GPT2_DATASETS', folder!);
+      const { dataset } = await prepareDataset('moby-dick', { out: place.path('data') });
+      expect(dataset.shards.map(({ tokens }) => tokens)).toEqual([284_989, 32_768]);
+      const characters = await prepareDataset('moby-dick', { out: place.path('char'), tokenizer: 'char' });
+      expect(characters.dataset.vocabularySize).toBe(83);
+      expect(characters.dataset.shards.map(({ tokens }) => tokens)).toEqual([1_071_285, 119_032]);
+    },
+  );
 });
 
 describe('own-source', () => {
