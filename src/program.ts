@@ -98,6 +98,7 @@ export { timeName } from './runs/paths.ts';
 export { modelOrNewest } from './runs/run-model.ts';
 export { jsonText } from './runs/schema.ts';
 export { promptIds } from './tokenizer/tokenizer.ts';
+export { leastVocabulary, mostVocabulary, trainTokenizer } from './tokenizer/train-tokenizer.ts';
 export { type ReplayOptions, replay } from './train/failure/replay.ts';
 export { planSources } from './train/plan/plan.ts';
 export { refuseRanks } from './train/plan/refuse-ranks.ts';

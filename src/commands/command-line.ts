@@ -18,6 +18,7 @@ import { replayCommand } from './replay.ts';
 import { reportCommand } from './report.ts';
 import { runsCommand } from './runs.ts';
 import { sampleCommand } from './sample.ts';
+import { tokenizerCommand } from './tokenizer.ts';
 import { trainCommand } from './train.ts';
 
 /** @param interruption called when a run starts; returns the AbortSignal that Ctrl-C and other stop signals abort */
@@ -34,6 +35,7 @@ export function program(interruption: (how?: 'quiet') => AbortSignal): Command {
   const commands = [
     quickstartCommand(interruption),
     preproCommand(),
+    tokenizerCommand(),
     trainCommand(interruption),
     presetsCommand(),
     sampleCommand(),

@@ -12,7 +12,10 @@ export interface Opening {
   readonly file: string;
   readonly path: string;
 }
-export type Request = { readonly encode: readonly string[] } | { readonly decode: readonly number[] };
+export type Request =
+  | { readonly encode: readonly string[] }
+  | { readonly decode: readonly number[] }
+  | { readonly train: readonly string[] };
 export type Answer = { readonly encoded: Encoded } | { readonly text: string } | { readonly error: string };
 
 /** Instead of an answer: how the process ended. */
@@ -61,6 +64,11 @@ export class Library {
   /** @throws as `encode` */
   decode(ids: readonly number[]): string {
     return (this.#ask({ decode: ids }) as { text: string }).text;
+  }
+
+  /** Trains on text files. @returns the content of the new tokenizer.json @throws as `encode` */
+  train(files: readonly string[]): string {
+    return (this.#ask({ train: files }) as { text: string }).text;
   }
 
   #ask(request: Request): Answer {

@@ -1,11 +1,13 @@
-// The process of huggingface-library.ts: opens a tokenizer.json, encodes and decodes. Requests come on standard input; answers
+// The process of huggingface-library.ts: opens a tokenizer.json, encodes, decodes, trains. Requests come on standard input; answers
 // go to descriptor 3, because the library may print. A thread ends the process when the process's parent has ended, at 2 GiB of
 // memory, and when an answer takes too long.
-import { readSync, writeSync } from 'node:fs';
+import { readFileSync, readSync, statSync, writeSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { join } from 'node:path';
 import { deserialize, serialize } from 'node:v8';
 import { Worker } from 'node:worker_threads';
 import type { Tokenizer as Package } from 'tokenizers';
+import { TemporaryFolder } from '../native/temporary-folder.ts';
 import { type Answer, largestFrame, type Opening, type Request } from './huggingface-library.ts';
 import { type DecoderRecord, type Vocabulary, vocabularyOf } from './huggingface-tokenizer.ts';
 import { type Loss, lossOf, sumOf } from './loss.ts';
@@ -104,6 +106,13 @@ class Opened {
 
   async answer(request: Request): Promise<Answer> {
     if ('decode' in request) return { text: await this.#library.decode([...request.decode], true) };
+    if ('train' in request) {
+      this.#library.train([...request.train]);
+      using folder = new TemporaryFolder('tokenizer');
+      const path = join(folder.path, 'tokenizer.json');
+      this.#library.save(path);
+      return { text: readFileSync(path, 'utf8') };
+    }
     const texts = [...request.encode];
     const encodings = await this.#library.encodeBatch(texts, { addSpecialTokens: false });
     const ids = encodings.map((encoding) => Uint32Array.from(encoding.getIds()));
@@ -163,6 +172,19 @@ class Opened {
   }
 }
 
+/** The characters of a request, on which the time depends. */
+function lengthOf(request: Request): number {
+  if ('encode' in request) return request.encode.reduce((sum, { length }) => sum + length, 0);
+  return 'train' in request ? request.train.reduce((sum, file) => sum + statSync(file).size, 0) : 0;
+}
+
+/** For each kind of request, the error of a failure and its advice. */
+const refusals = {
+  encode: ['has no ids for a text', 'leave it out, or take another tokenizer'],
+  decode: ['cannot decode ids', 'leave it out, or take another tokenizer'],
+  train: ['cannot be trained', 'name other files'],
+} as const;
+
 const { file, path } = read() as Opening;
 ends[0] = Date.now() + patience;
 let opened: Opened | string;
@@ -178,12 +200,12 @@ for (;;) {
     write({ error: opened });
     continue;
   }
-  const characters = 'encode' in request ? request.encode.reduce((sum, { length }) => sum + length, 0) : 0;
+  const characters = lengthOf(request);
   ends[0] = Date.now() + patience + characters * millisecondsPerCharacter;
   try {
     write(await opened.answer(request));
   } catch (error) {
-    const what = 'encode' in request ? 'has no ids for a text' : 'cannot decode ids';
-    write({ error: `the tokenizer ${what}: ${(error as Error).message}; leave it out, or take another tokenizer` });
+    const [what, advice] = refusals[Object.keys(request)[0] as keyof typeof refusals];
+    write({ error: `the tokenizer ${what}: ${(error as Error).message}; ${advice}` });
   }
 }

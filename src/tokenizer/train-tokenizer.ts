@@ -1,0 +1,64 @@
+// Trains a byte-level BPE tokenizer on text files. The package `tokenizers` finds the merges, in the process that also reads
+// tokenizer files. Its method takes no settings and always learns 30,000 entries, of which a smaller vocabulary has the first
+// merges: a merge does not depend on later ones.
+import { createReadStream } from 'node:fs';
+import { gpt2Error } from '../base/errors.ts';
+import { byteOf } from './gpt2-files.ts';
+import { Library } from './huggingface-library.ts';
+
+/** The ids of a text without merges, and those that the package learns. */
+export const leastVocabulary = 257;
+export const mostVocabulary = 30_000;
+
+const byteLevel = { type: 'ByteLevel', add_prefix_space: false, trim_offsets: true, use_regex: true };
+const untrained = {
+  ...{ version: '1.0', truncation: null, padding: null, added_tokens: [], normalizer: null },
+  ...{ pre_tokenizer: byteLevel, post_processor: null, decoder: byteLevel },
+  model: { type: 'BPE', vocab: {}, merges: [] },
+};
+const endOfText = '<|endoftext|>';
+
+interface Trained {
+  readonly model: { readonly merges: readonly (readonly [string, string])[] };
+}
+
+/**
+ * The content of tokenizer.json: <|endoftext|>, the 256 bytes in the library's order, and the merges that fit.
+ * @param vocabulary ids, from 257 to 30,000; a text with too few merges gives fewer
+ * @throws Gpt2Error if a file cannot be read or is not UTF-8, or the package is not installed
+ */
+export async function trainTokenizer(
+  files: readonly string[],
+  vocabulary: number,
+): Promise<{ file: string; vocabularySize: number }> {
+  for (const path of files) await checkText(path);
+  const learned = new Library(JSON.stringify(untrained), 'to train').train(files);
+  const { model } = JSON.parse(learned) as Trained;
+  // Ordered by character, as the library's alphabet.
+  const ids = new Map([endOfText, ...[...byteOf.keys()].sort()].map((token, id) => [token, id]));
+  const kept: (readonly [string, string])[] = [];
+  for (const [left, right] of model.merges) {
+    if (ids.size >= vocabulary) break;
+    kept.push([left, right]);
+    // Two merges can give the same token.
+    if (!ids.has(left + right)) ids.set(left + right, ids.size);
+  }
+  const flags = { single_word: false, lstrip: false, rstrip: false, normalized: false, special: true };
+  const tokenizer = {
+    ...untrained,
+    added_tokens: [{ id: 0, content: endOfText, ...flags }],
+    model: { ...model, vocab: Object.fromEntries(ids), merges: kept },
+  };
+  return { file: `${JSON.stringify(tokenizer, null, 2)}\n`, vocabularySize: ids.size };
+}
+
+async function checkText(path: string): Promise<void> {
+  const decoder = new TextDecoder('utf-8', { fatal: true });
+  try {
+    for await (const part of createReadStream(path)) decoder.decode(part as Buffer, { stream: true });
+    decoder.decode();
+  } catch (cause) {
+    const isText = !(cause instanceof TypeError);
+    throw gpt2Error`the text ${path} cannot be used: ${isText ? cause : 'it is not UTF-8'}; name plain text files`;
+  }
+}
