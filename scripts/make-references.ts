@@ -1,4 +1,4 @@
-// Takes the series of data/reference/*.json from the recorded logs of llm.c's program: `node --import tsx
+// Takes the series of data/reference/llmc-*.json from the recorded logs of llm.c's program: `node --import tsx
 // scripts/make-references.ts FOLDER`. A reference's source, configuration and limits are written by hand; a log's first line is
 // its command.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
@@ -7,6 +7,8 @@ import { fileURLToPath } from 'node:url';
 import { Gpt2Error } from '../src/base/errors.ts';
 import { packageRoot } from '../src/base/package-root.ts';
 import { type Reference, readReference, referenceNames } from '../src/report/compare/reference.ts';
+
+const llmcNames = () => referenceNames().filter((name) => name.startsWith('llmc-'));
 
 /** The log of "llmc-d6-fp32-b4-t64" is llmc_tinyshakespeare_d6_fp32_b4_t64.log; the published run's log has a different name. */
 const logOf = (name: string): string =>
@@ -32,10 +34,10 @@ const formatReference = (reference: Reference): string =>
     .replace(/\[\s+(-?[\d.e-]+),\s+(-?[\d.e-]+)\s+\]/g, '[$1, $2]')
     .replace(/\],\s+\[/g, '], [')}\n`;
 
-/** All references, by file name, from a folder that holds all logs. @throws Gpt2Error naming a missing log */
+/** All references, by file name, of llm.c, from a folder that holds all logs. @throws Gpt2Error naming a missing log */
 export function makeReferences(folder: string): Map<string, string> {
   return new Map(
-    referenceNames().map((name) => {
+    llmcNames().map((name) => {
       const path = join(folder, logOf(name));
       if (!existsSync(path)) throw new Gpt2Error(`${path} does not exist: name the folder of the recorded logs`);
       const log = readFileSync(path, 'utf8');

@@ -79,11 +79,11 @@ async function findData(): Promise<Data> {
   return dataOf('pages', pages);
 }
 
-/** Shards of the characters of texts, in a folder of this command. */
+/** Shards of the characters of texts, in a folder of this command. Notices about them name flags of `prepro text`. */
 async function dataOf(name: string, paths: readonly string[]): Promise<Data> {
   const out = join('data', `quickstart-${name}`);
   const { folder, dataset } = await prepareText(findInputs(paths, { include: ['*.md'] }), {
-    ...{ out, tokenizer: 'char', overwrite: true, notice, format: { kind: 'text' } },
+    ...{ out, tokenizer: 'char', overwrite: true, format: { kind: 'text' } },
     division: { prefix: shardPrefix(out), shardTokens: 1e8, validation: 0.1 },
   });
   process.stdout.write(`data: ${folder}\n`);
@@ -118,8 +118,8 @@ async function trainAndShow({ folder, vocabularySize, curve }: Data, signal: Abo
   const [, loss] = readRun(out).series.val.at(-1)!;
   const all = formatCount(readPreset(laptop).options.steps!);
   const commands = [
-    [`sample --model ${out} -i`, 'type prompts, read their texts'],
-    [`train --preset ${laptop} --data ${folder} --serve`, `all ${all} steps, with a live page`],
+    [`sample --model ${shellWord(out)} -i`, 'type prompts, read their texts'],
+    [`train --preset ${laptop} --data ${shellWord(folder)} --serve`, `all ${all} steps, with a live page`],
     ['quickstart --text FILE', 'the same with a text of yours'],
     ['presets', 'other ready-made runs'],
   ].map(([command, what]) => `  ${`npm run gpt2 -- ${command}`.padEnd(90)}  ${what}`);

@@ -60,7 +60,9 @@ describe('the references', () => {
     'have the series of the recorded logs, byte for byte (needs GPT2_REFERENCE_LOGS)',
     () => {
       const made = makeReferences(logs);
-      expect([...made.keys()].sort()).toEqual(referenceNames().map((name) => `${name}.json`));
+      expect([...made.keys()].sort()).toEqual(
+        referenceNames().flatMap((name) => (name.startsWith('llmc') ? [`${name}.json`] : [])),
+      );
       for (const [name, text] of made) {
         expect(readFileSync(new URL(`../../data/reference/${name}`, import.meta.url), 'utf8')).toBe(text);
       }

@@ -48,10 +48,13 @@ it.each(referenceNames())('%s is the preset of a run that is configured as the c
   // Whatever the defaults become.
   const names =
     'data order seed batch sequence totalBatch steps learningRate warmup schedule finalLearningRateFraction';
-  for (const option of `${names} weightDecay gradientClip valEvery valSteps dtype`.split(' ')) {
+  const isOfLlmc = name.startsWith('llmc-');
+  for (const option of `${names} weightDecay gradientClip valEvery ${isOfLlmc ? 'valSteps' : 'valTokens'} dtype`.split(
+    ' ',
+  )) {
     expect(options).toHaveProperty(option);
   }
-  expect([options.order, completeOptions({}, 'cuda').order]).toEqual(['llmc', 'sequence']);
+  expect([options.order, completeOptions({}, 'cuda').order]).toEqual([isOfLlmc ? 'llmc' : 'sequence', 'sequence']);
 });
 
 it('a flag overrides --config, which overrides --preset', () => {

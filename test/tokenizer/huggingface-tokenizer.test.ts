@@ -1,6 +1,7 @@
 // Tokenizers of tokenizer.json files: the ids and texts that scripts/record-tokenizers.py recorded with the Hugging Face library,
 // decoding piece by piece, and files that cannot be used.
 import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -19,6 +20,7 @@ import {
   StreamDecoder,
 } from '../../src/tokenizer/tokenizer.ts';
 import { isSameTokenizer, parseTokenizer, readTokenizer } from '../../src/tokenizer/tokenizer-file.ts';
+import { trainTokenizer } from '../../src/tokenizer/train-tokenizer.ts';
 import { readModelFolder } from '../../src/weights/formats/huggingface.ts';
 import { withoutAlphabet } from '../fuzz/tokenizers.ts';
 import { workplace } from '../support/cli.ts';
@@ -301,6 +303,27 @@ describe('a text that ids do not hold', () => {
     expect(() => encode('é', tokenizer)).toThrow(message);
     expect(promptIds('a', tokenizer)).toHaveLength(2);
   });
+});
+
+// The hash of the merges, one a line, that the library's Python trainer finds in the 1,000 texts, joined by line breaks:
+//   tokenizer = Tokenizer(models.BPE()); tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+//   trainers.BpeTrainer(vocab_size=..., initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), special_tokens=["<|endoftext|>"])
+it.each([
+  [257, 257, 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'],
+  [300, 300, '92242c5307041916a3b4ad989f040502429606b0a8709a224fd037a2fcfa6ee0'],
+  [2000, 2000, '54ef1a06a4160b84692d0fc58ae94e91f01e033bd4f980af4da077bcc0db5bf3'],
+  [20_000, 3374, '17aee95b71cd521eadbf642ec95fa5a4d7b7bc4360fc150c4122c98934037a45'],
+])("trained with %i ids, it has %i and the merges of the library's Python trainer", async (vocabulary, size, hash) => {
+  const { file, vocabularySize } = await trainTokenizer([place.file('texts.txt', texts.join('\n'))], vocabulary);
+  expect(vocabularySize).toBe(size);
+  const { model } = JSON.parse(file) as { model: { vocab: Record<string, number>; merges: [string, string][] } };
+  const lines = model.merges.map((pair) => pair.join(' ')).join('\n');
+  expect(createHash('sha256').update(lines).digest('hex')).toBe(hash);
+  expect([model.vocab['<|endoftext|>'], model.vocab['!'], model.vocab['Ń']]).toEqual([0, 1, 256]);
+  const tokenizer = parseTokenizer(file);
+  expect([tokenizer.vocabularySize, tokenizer.endOfText]).toEqual([size, 0]);
+  const plain = texts.filter((text, index) => index % 20 === 0 && !text.includes('<|endoftext|>'));
+  for (const text of plain) expect(decode(encode(text, tokenizer), tokenizer)).toBe(text);
 });
 
 it('a text that the tokenizer refuses is an error, and the next one is encoded', () => {
