@@ -3,14 +3,14 @@
 export { checkValue } from './base/checks/given.ts';
 export { didYouMean } from './base/checks/nearest.ts';
 export type { NumberType } from './base/checks/number.ts';
-export { attempt, ExitError, explained, gpt2Error, usageError } from './base/errors.ts';
+export { attempt, ExitError, explained, gpt2Error, orElse, usageError } from './base/errors.ts';
 export { packageRoot, programVersion } from './base/package-root.ts';
 export { signalOf } from './base/signals.ts';
 export { asTyped, isCompiled, shellWord } from './base/wording.ts';
 export { tokenizerKinds } from './data/choose-tokenizer.ts';
 export { corpora, datasetNames, datasets } from './data/datasets/datasets.ts';
 export { prepareHellaswag } from './data/datasets/hellaswag-questions.ts';
-export { inspectShard } from './data/datasets/inspect.ts';
+export { firstWords, inspectShard } from './data/datasets/inspect.ts';
 export { fieldOfTexts } from './data/datasets/text/inputs.ts';
 export { shardPrefix } from './data/datasets/text/prepare-text.ts';
 export { checkInferenceMemory, checkSequence, chooseInferenceBatch } from './inference/evaluate/fit-batch.ts';

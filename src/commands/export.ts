@@ -1,9 +1,11 @@
 // The command `export`: writes a trained model in another program's format.
+import { readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
 import { Command, Option } from 'commander';
 import { type ExportOptions, exportModel } from '../index.ts';
 import { formats, modelOrNewest, weightTypes } from '../program.ts';
 import { modelOption } from './option-of-table.ts';
-import { withProgress } from './progress.ts';
+import { formatBytes, withProgress } from './progress.ts';
 
 const examples = `
 Examples:
@@ -32,6 +34,14 @@ export function exportCommand(): Command {
     .action(async (options: Omit<ExportOptions, 'model'> & { model?: string }) => {
       const model = modelOrNewest(options.model);
       const from = await withProgress((shown) => exportModel({ ...options, model, ...shown }));
-      process.stdout.write(`wrote ${options.out} from ${from}\n`);
+      process.stdout.write(
+        `wrote ${options.out} from ${from}: ${formatBytes(sizeOf(options.out))}, ${options.dtype}\n`,
+      );
     });
 }
+
+/** The bytes of a file, or of a folder's files. */
+const sizeOf = (path: string): number =>
+  statSync(path).isDirectory()
+    ? readdirSync(path).reduce((sum, name) => sum + statSync(join(path, name)).size, 0)
+    : statSync(path).size;

@@ -15,6 +15,7 @@ import {
   didYouMean,
   ExitError,
   endOfRun,
+  firstWords,
   flagOf,
   gpt2Error,
   gpuFields,
@@ -22,6 +23,7 @@ import {
   isCompared,
   optionNamed,
   optionRows,
+  orElse,
   pairRuns,
   placeFromEnvironment,
   rankingTable,
@@ -49,10 +51,13 @@ export const sweepOption = (): Option =>
   );
 
 /** The commands to try after training: texts of a run's model, and curves. @param compared the runs, as a shell takes them */
-export const nextCommands = (run: string, compared: string): string[] => [
-  `next: npm run sample -- --model ${shellWord(run)} --prompt "Once"`,
-  `      npm run compare ${compared}`,
-];
+export function nextCommands(run: string, compared: string): string[] {
+  const prompt = orElse(undefined, () => firstWords(readRun(run).configuration.data));
+  return [
+    `next: npm run sample -- --model ${shellWord(run)}${prompt ? ` --prompt ${shellWord(prompt)}` : ''}`,
+    `      npm run compare ${compared}`,
+  ];
+}
 
 interface SweptRun {
   /** "lr=1e-4,seed=1" */

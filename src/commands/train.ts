@@ -77,8 +77,14 @@ type Interruption = (how?: 'quiet') => AbortSignal;
 
 export function trainCommand(interruption: Interruption): Command {
   const command = new Command('train').description('Train a GPT-2').addHelpText('after', examples);
-  for (const [heading, rows] of Object.entries(optionParts)) {
-    for (const name of Object.keys(rows)) command.addOption(tableOption(name as OptionName).helpGroup(heading));
+  const all = Object.entries(optionParts).flatMap(([heading, rows]) =>
+    Object.entries(rows).map(([name, { frequent }]) => ({ name: name as OptionName, frequent, heading })),
+  );
+  for (const { name } of all.filter(({ frequent }) => frequent)) {
+    command.addOption(tableOption(name).helpGroup('Most used:'));
+  }
+  for (const { name, heading } of all.filter(({ frequent }) => !frequent)) {
+    command.addOption(tableOption(name).helpGroup(heading));
   }
   command.addOption(sweepOption().helpGroup(Object.keys(optionParts).at(-1)!));
   return command.action(async (flags: Record<string, unknown>) => {

@@ -12,6 +12,7 @@ const part = <N extends keyof typeof parts>(name: N, usage: string, help: string
 export const modelRows = {
   model: {
     usage: '--model <NAME|PATH>',
+    frequent: true,
     type: 'text',
     help: 'preset, custom, or weights to start from: a path, or OWNER/NAME on the hub',
     default: { text: 'd12 on CUDA, d6 on CPU', of: ({ kind }) => (kind === 'cuda' ? 'd12' : 'd6') },

@@ -58,6 +58,8 @@ export interface OptionRow {
   readonly needs?: string;
   /** This option has an effect only if another option has one of these values; otherwise only its default is allowed. */
   readonly onlyWith?: { readonly option: string; readonly values: readonly [string, ...string[]] };
+  /** One of the ten options with which `train --help` opens. */
+  readonly frequent?: true;
   /** `bench` has the option too; for 'training' it has no effect on generation. */
   readonly bench?: true | 'training';
   /** Advice at the end of the error for another value: what the user may have meant. */

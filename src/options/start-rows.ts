@@ -9,6 +9,7 @@ export const defaultPort = 8042;
 export const startRows = {
   out: {
     usage: '--out <DIR>',
+    frequent: true,
     type: 'text',
     help: 'run folder: log, configuration, checkpoints',
     default: { text: 'runs/<DATA>-<MODEL>-<TIME>' },
@@ -16,6 +17,7 @@ export const startRows = {
   },
   resume: {
     usage: '--resume [auto]',
+    frequent: true,
     alone: true,
     type: { switch: true, or: 'auto' },
     help: 'continue the run in --out from its newest valid checkpoint; auto: if any',
@@ -31,6 +33,7 @@ export const startRows = {
   },
   preset: {
     usage: '--preset <NAME>',
+    frequent: true,
     type: runPresetNames,
     help: 'options of a ready-made run (see gpt2 presets); --config and flags override it',
   },
@@ -71,6 +74,7 @@ export const startRows = {
   },
   serve: {
     usage: '--serve [PORT]',
+    frequent: true,
     alone: defaultPort,
     type: whole(0, 65535),
     help: `show the run in a browser while it trains (PORT 0: any free; absent: ${defaultPort})`,

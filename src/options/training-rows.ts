@@ -22,6 +22,7 @@ const forMuon = { option: 'optimizer', values: ['muon'] } as const;
 export const trainingRows = {
   steps: {
     usage: '--steps <N>',
+    frequent: true,
     type: whole(1),
     help: 'optimizer steps; the schedule spans them',
     default: { text: 'one epoch' },
@@ -32,6 +33,7 @@ export const trainingRows = {
   ...modelRows,
   data: {
     usage: '--data <DIR>',
+    frequent: true,
     type: 'text',
     help: 'folder of token shards (see prepro)',
     default: 'data/tinyshakespeare',
@@ -63,6 +65,7 @@ export const trainingRows = {
   },
   batch: {
     usage: '--batch <B|auto>',
+    frequent: true,
     type: { ...whole(1, 65536), or: 'auto' },
     help: 'sequences per GPU in one forward and backward pass; auto: as many as fit',
     default: 4,
@@ -72,6 +75,7 @@ export const trainingRows = {
   },
   sequence: {
     usage: '--seq <T>',
+    frequent: true,
     type: whole(1, 65536),
     help: 'tokens in a sequence',
     default: {
@@ -92,6 +96,7 @@ export const trainingRows = {
   },
   learningRate: {
     usage: '--lr <X>',
+    frequent: true,
     type: real(0),
     help: 'peak learning rate',
     default: {

@@ -5,6 +5,7 @@ import { StreamDecoder, type Tokenizer } from '../../tokenizer/tokenizer.ts';
 import { tokenizerNames } from '../choose-tokenizer.ts';
 import { readDataset, readDatasetTokenizer } from '../shards/dataset-file.ts';
 import { openShard } from '../shards/shard.ts';
+import { findShards } from './find-shards.ts';
 
 /**
  * Reads a whole shard.
@@ -43,6 +44,21 @@ export function inspectShard(path: string, { at = 0, count = 64 }: { at?: number
     /** The text of `ids`, with "<|endoftext|>" for ends of text, and U+FFFD for a character that is cut off. */
     text: textOf(ids, tokenizer),
   };
+}
+
+/** Up to three words of a data set's validation text, as a prompt that its model has the characters of. */
+export function firstWords(folder: string): string {
+  using shard = openShard(findShards(folder, 'val')[0]!);
+  const text = textOf([...shard.read(0, Math.min(200, shard.tokens))], readDatasetTokenizer(folder)!);
+  // The first line may begin within a word.
+  const [first, ...lines] = text.replaceAll('<|endoftext|>', '\n').split('\n');
+  const line = lines.find((each) => /\p{L}/u.test(each)) ?? first!;
+  return Array.from(line.replaceAll(/[\p{C}\ufffd]/gu, '').trim())
+    .slice(0, 40)
+    .join('')
+    .split(/\s+/)
+    .slice(0, 3)
+    .join(' ');
 }
 
 function textOf(ids: readonly number[], tokenizer: Tokenizer): string {
