@@ -2,11 +2,10 @@
 Run by hand, its output is committed. The configuration is the config.json that our run wrote:
 
     python -m venv ../venv && ../venv/bin/pip install torch==2.13.0 numpy
-    ../venv/bin/python scripts/record-pytorch-curve.py NAME runs/NAME/config.json [--float64] [--out FILE]
+    ../venv/bin/python scripts/record-pytorch-curve.py NAME runs/NAME/config.json
 
 Weights, batches and learning rates are computed here again, not read from our run: of the run only its options and its shards are
-used (order sequence, AdamW, GPT-2's parts). Limits are written by hand: an existing file keeps its own. --float64 computes in
-double, for the spread of fp32 runs.
+used (order sequence, AdamW, GPT-2's parts). Limits are written by hand: an existing file keeps its own.
 """
 
 import json
@@ -29,7 +28,7 @@ EVERY_STEP, THEN_EVERY = 200, 10  # the steps that are kept of train, norm and l
 part = lambda name: name.split(".")[-1]
 
 
-def initial_weights(c, dtype):
+def initial_weights(c):
     C, generator = c["channels"], torch.manual_seed(c["seed"])
     linear = lambda name, outputs, inputs: {name + "w": (outputs, inputs), name + "b": (outputs,)}
     norm = lambda name: {name + "w": (C,), name + "b": (C,)}
@@ -43,7 +42,7 @@ def initial_weights(c, dtype):
         if part(name) in MATRICES:
             deviation = 0.02 / math.sqrt(2 * c["layers"]) if name.endswith("projw") else 0.02
             weights[name].normal_(0, deviation, generator=generator)
-    return {name: weight.to(dtype).requires_grad_() for name, weight in weights.items()}
+    return {name: weight.requires_grad_() for name, weight in weights.items()}
 
 
 def loss_of(c, w, tokens, targets):
@@ -101,8 +100,8 @@ def rate(c, step):
     return c["learningRate"] * shape[c["schedule"]]
 
 
-def record(c, dtype):
-    weights = initial_weights(c, dtype)
+def record(c):
+    weights = initial_weights(c)
     some = lambda is_matrix: [weight for name, weight in weights.items() if (part(name) in MATRICES) == is_matrix]
     groups = [{"params": some(True), "weight_decay": c["weightDecay"]}, {"params": some(False), "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, betas=(c["beta1"], c["beta2"]), eps=c["eps"])
@@ -140,26 +139,24 @@ def record(c, dtype):
 
 
 if __name__ == "__main__":
-    name, config, *flags = sys.argv[1:]
+    name, config = sys.argv[1:]
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
     c = json.loads(Path(config).read_text())
     assert c["order"] == "sequence" and c["optimizer"] == "adamw" and not c["overfitBatch"], "not supported"
-    series = record(c, torch.float64 if "--float64" in flags else torch.float32)
-    own = Path(__file__).resolve().parent.parent / "data" / "reference" / f"{name}.json"
-    path = Path(flags[flags.index("--out") + 1]) if "--out" in flags else own
+    path = Path(__file__).resolve().parent.parent / "data" / "reference" / f"{name}.json"
     reference = {
         "name": name,
         "source": {
             "program": "PyTorch",
             "version": torch.__version__.split("+")[0],
             "hardware": "one CPU thread",
-            "precision": "fp64" if "--float64" in flags else "fp32",
+            "precision": "fp32",
             "command": f"scripts/record-pytorch-curve.py {name} config.json",
         },
         "configuration": {field: c[field] for field in FIELDS} | {"data": Path(c["data"]).name},
-        "series": series,
-        "limits": json.loads(own.read_text())["limits"] if own.exists() else [],
+        "series": record(c),
+        "limits": json.loads(path.read_text())["limits"] if path.exists() else [],
     }
     text = re.sub(r"\[\s+(-?[\d.e-]+),\s+(-?[\d.e-]+)\s+\]", r"[\1, \2]", json.dumps(reference, indent=2))
     path.write_text(re.sub(r"\],\s+\[", "], [", text) + "\n")

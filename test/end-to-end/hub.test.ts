@@ -88,7 +88,8 @@ it('eval and export take it too', async () => {
     return { stdout, bytes: readFileSync(place.path(out)) };
   };
   const { stdout, bytes } = await exported(repository, 'hub.gguf');
-  expect(stdout).toBe(`wrote hub.gguf from ${folder()}\n`);
+  expect(stdout).toMatch(/: [\d.]+ [KM]iB, fp32\n$/);
+  expect(stdout.startsWith(`wrote hub.gguf from ${folder()}: `)).toBe(true);
   expect(bytes.equals((await exported(made.path('local'), 'local.gguf')).bytes)).toBe(true);
 });
 

@@ -159,7 +159,7 @@ it('says that an export has no tokenizer', async () => {
   expect(stdout).toMatch(/^wrote none\.gguf/);
   expect(code).toBe(0);
   const made = await place.okHere(['export', '--model', model, '--format', 'llmc', '--out', 'none.bin']);
-  expect(made.stdout).toMatch(/^wrote none\.bin from .*step-00000001\n$/);
+  expect(made.stdout).toMatch(/^wrote none\.bin from .*step-00000001: [\d.]+ [KM]iB, fp32\n$/);
   expect(made.stderr).toBe(
     `llm.c's format holds no tokenizer: its programs decode with GPT-2's, and for this model none is known for a vocabulary of ${V} tokens\n`,
   );

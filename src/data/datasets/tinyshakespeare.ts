@@ -7,7 +7,7 @@ const sha256 = '86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed
 
 export const tinyshakespeare = publishedText({
   name: 'tinyshakespeare',
-  description: '1.1 MB of Shakespeare, 338,028 tokens; the set of the recorded curves',
+  description: "1.1 MB of Shakespeare, 338,028 tokens; the set of llm.c's curves",
   prefix: 'tiny_shakespeare',
   local: 'tinyshakespeare/input.txt',
   source: url,
