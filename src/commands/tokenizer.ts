@@ -19,8 +19,8 @@ Needs the package of the Hugging Face library: npm install tokenizers. The token
 every text. Ids are <|endoftext|>, the 256 bytes, and one for each merge. Its training takes seconds for megabytes.
 
 Examples:
-  npm run gpt2 -- tokenizer train book.txt notes/a.txt --vocabulary 2000
-  npm run prepro -- text book.txt --tokenizer my/tokenizer.json
+  npm run gpt2 -- tokenizer train book.txt notes/a.txt --vocabulary 2000 --out small.json
+  npm run prepro -- text book.txt --tokenizer small.json
 `;
 
 interface Flags {

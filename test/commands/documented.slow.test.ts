@@ -100,13 +100,14 @@ const smaller: Record<string, (args: string[]) => string[] | string> = {
   },
   prepro: (args) => {
     if (args.includes('--help')) return [];
-    if (['tinyshakespeare', 'fineweb'].includes(args[1]!) && !args.includes('--from')) return 'it needs the network';
+    if (['tinyshakespeare', 'moby-dick', 'fineweb'].includes(args[1]!) && !args.includes('--from')) return 'it needs the network';
     if (args.includes('data/tinyshakespeare-char')) return 'the text here has other characters';
     if (args[1] === 'own-source' || args[1] === 'tinyshakespeare') return ['--out', `data/made-${args[1]}`];
     if (args[1] === 'fineweb') return ['--shard-tokens', '100', '--workers', '1'];
     // Examples differ in what they make in the same folder.
     return ['text', 'tinystories'].includes(args[1]!) ? ['--workers', '1', '--overwrite'] : [];
   },
+  quickstart: () => 'it trains for minutes; test/commands/quickstart.test.ts runs its parts',
   sample: (args) =>
     args.includes('-') || args.includes('-i') ? 'it reads standard input' : ['--device', 'cpu', '--tokens', '3'],
   eval: (args) => ['--device', 'cpu', '--batch', '1', ...(args.includes('--seq') ? ['--seq', '16'] : [])],
