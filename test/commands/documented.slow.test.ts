@@ -100,7 +100,8 @@ const smaller: Record<string, (args: string[]) => string[] | string> = {
   },
   prepro: (args) => {
     if (args.includes('--help')) return [];
-    if (['tinyshakespeare', 'moby-dick', 'fineweb'].includes(args[1]!) && !args.includes('--from')) return 'it needs the network';
+    if (['tinyshakespeare', 'moby-dick', 'fineweb'].includes(args[1]!) && !args.includes('--from'))
+      return 'it needs the network';
     if (args.includes('data/tinyshakespeare-char')) return 'the text here has other characters';
     if (args[1] === 'own-source' || args[1] === 'tinyshakespeare') return ['--out', `data/made-${args[1]}`];
     if (args[1] === 'fineweb') return ['--shard-tokens', '100', '--workers', '1'];
