@@ -42,6 +42,15 @@ it.each(commands.map((command) => [command.name(), command] as const))('%s: colu
   }
 });
 
+it('train --help opens with the ten most used options', () => {
+  const help = commands.find((command) => command.name() === 'train')!.helpInformation();
+  const [, first] = /\nMost used:\n(.*?)\n\nWhat is trained:/s.exec(help)!;
+  const flags = first!.match(/^ {2}--[a-z-]+/gm)!;
+  expect(flags).toHaveLength(10);
+  expect(flags).toEqual(expect.arrayContaining(['  --data', '  --model', '  --steps', '  --preset']));
+  expect(help.match(/^ {2}--steps /gm)).toHaveLength(1);
+});
+
 it('the search finds columns that do not align', () => {
   expect(columnsOf(`A:\n  a   one\n  bb   two\n\n  c    three\n  dd   four\n`)).toEqual([[6, 7], [7]]);
   expect(columnsOf(`  a${' '.repeat(20)}one\n  b two\n${' '.repeat(22)}three\n`)).toEqual([[23, 22]]);
