@@ -27,6 +27,7 @@ describe('the references', () => {
     ['llmc-d12-fp32-b4-t1024', 200, 11, 5.2911],
     ['llmc-d12-fp32-b4-t64', 40, 5, 7.0803],
     ['llmc-d6-fp32-b4-t64', 400, 9, 5.8942],
+    ['pytorch-d6-fp32-b4-t64-moby-dick', 221, 9, 6.42121],
     ['pytorch-laptop-moby-dick-1200', 301, 4, 1.81847],
     ['pytorch-laptop-moby-dick-3000', 481, 7, 1.63738],
     ['pytorch-laptop-tinyshakespeare-1200', 301, 4, 1.89642],
