@@ -92,7 +92,7 @@ function readCurve(name: CurveName): Preset {
   const options: Preset['options'] = { ...recorded, ...curves[name], data: `data/${data}` };
   const trained = `${model}, ${data}, ${steps} steps of ${options.totalBatch} tokens`;
   return {
-    about: `the curve that ${source.program} recorded: ${trained}, ${source.precision}, on ${source.hardware}`,
+    about: `${source.program}'s curve: ${trained}, ${source.precision}, on ${source.hardware}`,
     options,
   };
 }
