@@ -3,20 +3,11 @@
 import { clearLine, cursorTo } from 'node:readline';
 import { styleText } from 'node:util';
 import type { RunEvent } from '../index.ts';
-import { describeDone, figuresOf, formatDuration, type RunDescription } from '../program.ts';
+import { describeDone, figuresOf, formatBytes, formatDuration, type RunDescription } from '../program.ts';
 import { notice } from './output.ts';
 
 /** Whether stderr is a terminal that a person watches, where a status line can be overwritten. */
 export const isLive = process.stderr.isTTY === true && process.env.TERM !== 'dumb';
-
-/** "1.23 GiB", "45.6 MiB" */
-export function formatBytes(bytes: number): string {
-  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
-  let [value, power] = [bytes, 0];
-  // Three digits: a value that rounds to 1000 is written as 0.977 of the next unit.
-  for (; value >= 999.5 && power < units.length - 1; power++) value /= 1024;
-  return `${power === 0 ? value : value.toPrecision(3)} ${units[power]}`;
-}
 
 /** Columns for a line: a line that reaches the last column wraps, and clearing it would leave the wrapped rest. */
 const room = (): number => (process.stderr.columns || 80) - 1;

@@ -5,6 +5,7 @@ import {
   asTyped,
   attempt,
   customModel,
+  formatBytes,
   formatCount,
   type LivePage,
   launchRanks,
@@ -13,6 +14,7 @@ import {
   type OptionName,
   optionNames,
   optionParts,
+  outlookText,
   placeFromEnvironment,
   planSources,
   presetNames,
@@ -26,7 +28,7 @@ import {
   wantedRanks,
 } from '../program.ts';
 import { flagsOf, optionsFromFlags, tableOption } from './option-of-table.ts';
-import { clearStatus, formatBytes, Progress, showBytes } from './progress.ts';
+import { clearStatus, Progress, showBytes } from './progress.ts';
 import { isSwept, nextCommands, sweep, sweepOption } from './sweep.ts';
 
 const examples = `
@@ -208,5 +210,7 @@ function planText(plan: TrainingPlan): string {
     ...(savingMemory > 0
       ? [`host memory for saving: ${formatBytes(savingMemory)} in addition, of ${formatBytes(availableHost)} free`]
       : []),
+    outlookText(plan),
+    ...plan.warnings,
   ].join('\n');
 }
