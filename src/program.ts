@@ -99,7 +99,7 @@ export { modelOrNewest } from './runs/run-model.ts';
 export { jsonText } from './runs/schema.ts';
 export { promptIds } from './tokenizer/tokenizer.ts';
 export { type ReplayOptions, replay } from './train/failure/replay.ts';
-export { outlookText } from './train/plan/outlook.ts';
+export { outlookText, outlookWarnings } from './train/plan/outlook.ts';
 export { planSources } from './train/plan/plan.ts';
 export { refuseRanks } from './train/plan/refuse-ranks.ts';
 export { checkRuns, wantedRanks } from './train/plan/resolve-options.ts';

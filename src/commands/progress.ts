@@ -78,6 +78,7 @@ export async function withProgress<T>(
 export class Progress {
   readonly #run: Pick<RunDescription, 'steps' | 'lastStep' | 'logEvery'>;
   #resumedFrom: number | undefined;
+  #shown = { done: 0, left: '' };
 
   constructor(run: Pick<RunDescription, 'steps' | 'lastStep' | 'logEvery'>) {
     this.#run = run;
@@ -93,12 +94,13 @@ export class Progress {
   event(event: RunEvent, remaining: number | undefined): void {
     switch (event.event) {
       case 'train': {
-        const { logEvery, lastStep, steps } = this.#run;
+        const { logEvery, lastStep } = this.#run;
         const left = remaining === undefined ? '' : `   left ${formatDuration(remaining)}`;
         const isShown = event.skipped || event.step % logEvery === 0 || event.step + 1 === lastStep;
         if (isShown) this.line(`${this.#figures(event)}${event.skipped ? '' : left}`);
         else clearStatus();
-        if (isLive) process.stderr.write(inOneLine(statusLine(event.step + 1, steps, left)));
+        this.#shown = { done: event.step + 1, left };
+        this.#status(left);
         break;
       }
       case 'val':
@@ -123,8 +125,19 @@ export class Progress {
         break;
       case 'run':
         this.#resumedFrom = event.resumedFrom;
+        this.#shown = { done: event.resumedFrom ?? 0, left: '' };
         break;
     }
+  }
+
+  /** Counts the micro-batches of a long step on the status line. */
+  microBatch(done: number, all: number): void {
+    clearStatus();
+    this.#status(`   micro-batch ${done}/${all}${this.#shown.left}`);
+  }
+
+  #status(text: string): void {
+    if (isLive) process.stderr.write(inOneLine(statusLine(this.#shown.done, this.#run.steps, text)));
   }
 
   #figures(event: RunEvent & { readonly step: number }): string {

@@ -15,6 +15,7 @@ import {
   optionNames,
   optionParts,
   outlookText,
+  outlookWarnings,
   placeFromEnvironment,
   planSources,
   presetNames,
@@ -67,7 +68,8 @@ Examples:
                                                      a modern GPT with Muon (docs/recipe.md); --dry-run says what it sets
   npm run train -- --steps 400 --serve               watch the run at http://127.0.0.1:8042/
 
-Ctrl-C, SIGTERM, SIGHUP or SIGQUIT finishes the step, saves and exits. So does a batch system's warning: SIGUSR1, SIGUSR2,
+Ctrl-C, SIGTERM, SIGHUP or SIGQUIT finishes the step, saves and exits; a step of over 5 s ends after its micro-batch and is
+computed again by --resume. So does a batch system's warning: SIGUSR1, SIGUSR2,
 SIGXCPU or SIGALRM. --resume continues from there, bit for bit.
 `;
 
@@ -124,6 +126,8 @@ async function start(sources: Sources, interruption: Interruption): Promise<void
         progress = new Progress(run);
         progress.line(describe(run));
       },
+      onOutlook: (outlook) => [outlookText(outlook), ...outlookWarnings(outlook)].forEach(notice),
+      onMicroBatch: (done, all) => progress?.microBatch(done, all),
       onPage: (kept) => {
         page = kept;
       },
