@@ -55,7 +55,9 @@ Examples:
   npm run train -- --data data/own-source --steps 50
                                                      no download needed: prepro own-source
   npm run train -- --model d24 --total-batch 524288 --batch auto --dry-run
-                                                     print memory use and the micro-batch that fits
+                                                     print time, epochs, memory, and the micro-batch that fits
+  npm run train -- --model d36 --batch 16 --dry-run --for h100
+                                                     the same for a GPU that is not here
   npm run train -- --gpus 2 --batch 64               on two GPUs, one process each
   npm run train -- --model runs/d12 --context 512 --data data/own-source --out runs/tuned
                                                      fine-tune at nanoGPT's rate for GPT-2, held constant
