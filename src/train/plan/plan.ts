@@ -80,12 +80,15 @@ export async function planSources(
   const refusal = attempt(() => checkMemory(device, config, sizes));
   const checkpointBytes = savingBytes(device, config, sizes);
   const lengths = lengthsOf(resolved);
-  const isAbout = options.for !== undefined;
-  const stepSeconds = isAbout
+  // Before the measurement, which allocates.
+  const [{ available }, { available: availableHost }] = [availableMemory(device), hostMemory()];
+  const isAbsent = options.for !== undefined;
+  const stepSeconds = isAbsent
     ? secondsOnGpu(options, config)
     : refusal
       ? undefined
       : await measure(device, config, { ...sizes, shares: 1 });
+  const isAbout = isAbsent || ranks > 1 || options.kernels !== undefined;
   const outlook = { ...outlookOf(options, { ...lengths, stepSeconds, checkpointBytes }), isAbout };
   return {
     ...outlook,
@@ -96,9 +99,9 @@ export async function planSources(
     device: describeDevice(device),
     ...{ batch, sequence, accumulation, ranks, recompute },
     memory: trainingPlan(device, config, sizes),
-    available: availableMemory(device).available,
+    available,
     savingMemory: savesFromCopy(options, device) ? checkpointBytes : 0,
-    availableHost: hostMemory().available,
+    availableHost,
     refusal: refusal?.message,
     warnings: outlookWarnings(outlook),
   };

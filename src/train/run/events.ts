@@ -6,8 +6,8 @@ import type { RunFolder } from './run.ts';
 export class Events {
   /** Path of the newest checkpoint. */
   saved: string | undefined;
-  /** Milliseconds until it was on the disk; 0 before the first. */
-  saveMilliseconds = 0;
+  /** Seconds until it was on the disk; undefined before the first. */
+  saveSeconds: number | undefined;
   readonly #folder: RunFolder;
   readonly #hooks: TrainHooks;
   /** Estimates the seconds left. */
@@ -29,7 +29,7 @@ export class Events {
     const { log, scalars } = this.#folder;
     if (event.event === 'checkpoint') {
       this.saved = event.path;
-      this.saveMilliseconds = event.ms ?? 0;
+      if (event.ms !== undefined) this.saveSeconds = event.ms / 1000;
     }
     const json = log.write(event);
     scalars?.add(event);

@@ -7,7 +7,7 @@ import type { Position } from '../../data/batches/order.ts';
 import { ChangedShardError } from '../../data/shards/shard.ts';
 import { eventsAt } from '../../runs/reader.ts';
 import type { RunEvent } from '../../runs/schema.ts';
-import type { Outlook } from '../plan/outlook.ts';
+import { type Outlook, saveSeconds } from '../plan/outlook.ts';
 import type { BegunStep } from '../step/trainer.ts';
 import { stopAtBadStep } from './bad-step.ts';
 import { repeatFirstStep } from './data.ts';
@@ -59,9 +59,7 @@ export class Session {
     this.#step = span.startStep;
     this.#position = data.loader.position;
     this.#throughput = new Throughput(options.totalBatch);
-    this.#events = new Events(run.folder, hooks, () =>
-      this.#throughput.remaining(span.startStep + this.#throughput.steps, span.lastStep, this.#events.saveMilliseconds),
-    );
+    this.#events = new Events(run.folder, hooks, () => this.#remaining(span.lastStep));
     this.#saving = new Saving(run, this.#events, hooks.canStop ? hooks.signal : undefined);
     this.#nextBatch = options.overfitBatch
       ? repeatFirstStep(data.loader, options.accumulation)
@@ -227,12 +225,19 @@ export class Session {
     return !ranks && this.#hooks.signal.aborted;
   }
 
+  /** Estimates the seconds until step `last` is saved. */
+  #remaining(last: number): number | undefined {
+    const { span, trained } = this.#run;
+    const end = this.#events.saveSeconds ?? saveSeconds(trained.writer.copyBytes);
+    return this.#throughput.remaining(span.startStep + this.#throughput.steps, last, end);
+  }
+
   /** What the run comes to, now that the time of a step is known. */
   get #outlook(): Outlook {
-    const { options, span, description, trained } = this.#run;
+    const { options, description, trained } = this.#run;
     const { steps, epochs } = description;
     const stepSeconds = this.#throughput.step! / 1000;
-    const seconds = this.#throughput.remaining(span.startStep + this.#throughput.steps, steps);
+    const seconds = this.#remaining(steps);
     const tokens = steps * options.totalBatch;
     return { steps, tokens, epochs, stepSeconds, seconds, checkpointBytes: trained.writer.copyBytes };
   }

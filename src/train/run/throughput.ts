@@ -57,13 +57,13 @@ export class Throughput {
     return result;
   }
 
-  /** Estimates the seconds from `done` steps to `last`, with an end that takes so long; undefined until three steps are done. */
-  remaining(done: number, last: number, endMilliseconds = 0): number | undefined {
+  /** Estimates the seconds from `done` steps to `last`, and `end` seconds after it; undefined until three steps are done. */
+  remaining(done: number, last: number, end: number): number | undefined {
     const { step } = this;
     if (step === undefined || this.#steps < 3) return undefined;
     const between = [...this.#between.values()].map(
       ({ every, begunAt, milliseconds }) => timesDue(every, Math.max(done, begunAt + 1), last) * milliseconds,
     );
-    return between.reduce((sum, each) => sum + each, (last - done) * step + endMilliseconds) / 1000;
+    return between.reduce((sum, each) => sum + each, (last - done) * step) / 1000 + end;
   }
 }

@@ -150,18 +150,18 @@ it('the time left is that of the median step, and of what is due between steps',
   };
   await throughput.between('val', 50, 0, work(900), now);
   for (const milliseconds of [5000, 100, 100]) {
-    expect(throughput.remaining(3, 100)).toBeUndefined();
+    expect(throughput.remaining(3, 100, 0)).toBeUndefined();
     throughput.add(milliseconds);
   }
   // 97 steps; validations at 50 and 100.
-  expect(throughput.remaining(3, 100)).toBeCloseTo(9.7 + 1.8, 9);
+  expect(throughput.remaining(3, 100, 0)).toBeCloseTo(9.7 + 1.8, 9);
   throughput.add(40_000);
-  expect(throughput.remaining(4, 100)).toBeCloseTo(9.6 + 1.8, 9);
+  expect(throughput.remaining(4, 100, 0)).toBeCloseTo(9.6 + 1.8, 9);
   // The newest validation counts, and none twice; a save at 60 and at 90, and after the last step.
   await throughput.between('val', 50, 50, work(700), now);
   await throughput.between('save', 30, 30, work(10), now);
-  expect(throughput.remaining(50, 100)).toBeCloseTo(5 + 0.7 + 0.03, 9);
-  expect(throughput.remaining(100, 100, 250)).toBeCloseTo(0.7 + 0.01 + 0.25, 9);
+  expect(throughput.remaining(50, 100, 0)).toBeCloseTo(5 + 0.7 + 0.03, 9);
+  expect(throughput.remaining(100, 100, 0.25)).toBeCloseTo(0.7 + 0.01 + 0.25, 9);
   for (let step = 0; step < 20; step++) throughput.add(200);
   expect(throughput.step).toBe(200);
 });
