@@ -47,6 +47,7 @@ export { readTokenizer } from './tokenizer/tokenizer-file.ts';
 // training
 
 export type { TrainOptions } from './options/table.ts';
+export type { Outlook } from './train/plan/outlook.ts';
 export { planRun, type TrainingPlan } from './train/plan/plan.ts';
 export type { TrainHooks, TrainResult } from './train/run/hooks.ts';
 export { learningRateAt, type Schedule } from './train/run/schedule.ts';

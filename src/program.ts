@@ -72,7 +72,7 @@ export {
   ownTable,
 } from './report/comparison-text.ts';
 export type { Figure } from './report/figure.ts';
-export { formatCount, formatDuration, formatRate } from './report/format-numbers.ts';
+export { formatBytes, formatCount, formatDuration, formatRate } from './report/format-numbers.ts';
 export { htmlReport } from './report/html-report.ts';
 export { type LivePage, openLivePage } from './report/live/live-page.ts';
 export { describeDone, endOfRun, figuresOf } from './report/logged-run.ts';
@@ -100,6 +100,7 @@ export { jsonText } from './runs/schema.ts';
 export { promptIds } from './tokenizer/tokenizer.ts';
 export { leastVocabulary, mostVocabulary, trainTokenizer } from './tokenizer/train-tokenizer.ts';
 export { type ReplayOptions, replay } from './train/failure/replay.ts';
+export { outlookText, outlookWarnings } from './train/plan/outlook.ts';
 export { planSources } from './train/plan/plan.ts';
 export { refuseRanks } from './train/plan/refuse-ranks.ts';
 export { checkRuns, wantedRanks } from './train/plan/resolve-options.ts';

@@ -10,6 +10,7 @@ import {
   benchGeneration,
   benchTraining,
   dataSheetFlops,
+  formatBytes,
   formatCount,
   formatDuration,
   formatRate,
@@ -28,7 +29,6 @@ import {
 } from '../program.ts';
 import { count, numberOption, optionsFromFlags, tableOption, trainArguments } from './option-of-table.ts';
 import { notice, writeResult } from './output.ts';
-import { formatBytes } from './progress.ts';
 
 const shared = optionNames.filter((name) => optionRows[name].bench);
 

@@ -3,20 +3,11 @@
 import { clearLine, cursorTo } from 'node:readline';
 import { styleText } from 'node:util';
 import type { RunEvent } from '../index.ts';
-import { describeDone, figuresOf, formatDuration, type RunDescription } from '../program.ts';
+import { describeDone, figuresOf, formatBytes, formatDuration, type RunDescription } from '../program.ts';
 import { notice } from './output.ts';
 
 /** Whether stderr is a terminal that a person watches, where a status line can be overwritten. */
 export const isLive = process.stderr.isTTY === true && process.env.TERM !== 'dumb';
-
-/** "1.23 GiB", "45.6 MiB" */
-export function formatBytes(bytes: number): string {
-  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
-  let [value, power] = [bytes, 0];
-  // Three digits: a value that rounds to 1000 is written as 0.977 of the next unit.
-  for (; value >= 999.5 && power < units.length - 1; power++) value /= 1024;
-  return `${power === 0 ? value : value.toPrecision(3)} ${units[power]}`;
-}
 
 /** Columns for a line: a line that reaches the last column wraps, and clearing it would leave the wrapped rest. */
 const room = (): number => (process.stderr.columns || 80) - 1;
@@ -87,6 +78,7 @@ export async function withProgress<T>(
 export class Progress {
   readonly #run: Pick<RunDescription, 'steps' | 'lastStep' | 'logEvery'>;
   #resumedFrom: number | undefined;
+  #shown = { done: 0, left: '' };
 
   constructor(run: Pick<RunDescription, 'steps' | 'lastStep' | 'logEvery'>) {
     this.#run = run;
@@ -102,12 +94,13 @@ export class Progress {
   event(event: RunEvent, remaining: number | undefined): void {
     switch (event.event) {
       case 'train': {
-        const { logEvery, lastStep, steps } = this.#run;
+        const { logEvery, lastStep } = this.#run;
         const left = remaining === undefined ? '' : `   left ${formatDuration(remaining)}`;
         const isShown = event.skipped || event.step % logEvery === 0 || event.step + 1 === lastStep;
         if (isShown) this.line(`${this.#figures(event)}${event.skipped ? '' : left}`);
         else clearStatus();
-        if (isLive) process.stderr.write(inOneLine(statusLine(event.step + 1, steps, left)));
+        this.#shown = { done: event.step + 1, left };
+        this.#status(left);
         break;
       }
       case 'val':
@@ -132,8 +125,19 @@ export class Progress {
         break;
       case 'run':
         this.#resumedFrom = event.resumedFrom;
+        this.#shown = { done: event.resumedFrom ?? 0, left: '' };
         break;
     }
+  }
+
+  /** Counts the micro-batches of a long step on the status line. */
+  microBatch(done: number, all: number): void {
+    clearStatus();
+    this.#status(`   micro-batch ${done}/${all}${this.#shown.left}`);
+  }
+
+  #status(text: string): void {
+    if (isLive) process.stderr.write(inOneLine(statusLine(this.#shown.done, this.#run.steps, text)));
   }
 
   #figures(event: RunEvent & { readonly step: number }): string {

@@ -6,6 +6,7 @@ import { Gpt2Error } from '../index.ts';
 import {
   attempt,
   findRuns,
+  formatBytes,
   formatTable,
   gpt2Error,
   type RunSummary,
@@ -14,7 +15,6 @@ import {
   withTies,
 } from '../program.ts';
 import { notice, printResult } from './output.ts';
-import { formatBytes } from './progress.ts';
 
 const examples = `
 Examples:

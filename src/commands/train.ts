@@ -5,6 +5,7 @@ import {
   asTyped,
   attempt,
   customModel,
+  formatBytes,
   formatCount,
   type LivePage,
   launchRanks,
@@ -13,6 +14,8 @@ import {
   type OptionName,
   optionNames,
   optionParts,
+  outlookText,
+  outlookWarnings,
   placeFromEnvironment,
   planSources,
   presetNames,
@@ -27,7 +30,7 @@ import {
 } from '../program.ts';
 import { isPart } from './child.ts';
 import { flagsOf, optionsFromFlags, tableOption } from './option-of-table.ts';
-import { clearStatus, formatBytes, Progress, showBytes } from './progress.ts';
+import { clearStatus, Progress, showBytes } from './progress.ts';
 import { nextCommands, sweep, sweepOption } from './sweep.ts';
 
 const examples = `
@@ -53,7 +56,9 @@ Examples:
   npm run train -- --data data/own-source --steps 50
                                                      no download needed: prepro own-source
   npm run train -- --model d24 --total-batch 524288 --batch auto --dry-run
-                                                     print memory use and the micro-batch that fits
+                                                     print time, epochs, memory, and the micro-batch that fits
+  npm run train -- --model d36 --batch 16 --dry-run --for h100
+                                                     the same for a GPU that is not here
   npm run train -- --gpus 2 --batch 64               on two GPUs, one process each
   npm run train -- --model runs/d12 --context 512 --data data/own-source --out runs/tuned
                                                      fine-tune at nanoGPT's rate for GPT-2, held constant
@@ -66,7 +71,8 @@ Examples:
                                                      a modern GPT with Muon (docs/recipe.md); --dry-run says what it sets
   npm run train -- --steps 400 --serve               watch the run at http://127.0.0.1:8042/
 
-Ctrl-C, SIGTERM, SIGHUP or SIGQUIT finishes the step, saves and exits. So does a batch system's warning: SIGUSR1, SIGUSR2,
+Ctrl-C, SIGTERM, SIGHUP or SIGQUIT finishes the step, saves and exits; a step of over 5 s ends after its micro-batch and is
+computed again by --resume. So does a batch system's warning: SIGUSR1, SIGUSR2,
 SIGXCPU or SIGALRM. --resume continues from there, bit for bit.
 `;
 
@@ -129,6 +135,8 @@ async function start(sources: Sources, interruption: Interruption): Promise<void
         progress = new Progress(run);
         progress.line(describe(run));
       },
+      onOutlook: (outlook) => [outlookText(outlook), ...outlookWarnings(outlook)].forEach(notice),
+      onMicroBatch: (done, all) => progress?.microBatch(done, all),
       onPage: (kept) => {
         page = kept;
       },
@@ -215,5 +223,7 @@ function planText(plan: TrainingPlan): string {
     ...(savingMemory > 0
       ? [`host memory for saving: ${formatBytes(savingMemory)} in addition, of ${formatBytes(availableHost)} free`]
       : []),
+    outlookText(plan),
+    ...plan.warnings,
   ].join('\n');
 }

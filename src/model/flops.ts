@@ -1,4 +1,5 @@
 // Operations of a token in training, and a device's peak rate: the two parts of model FLOPs utilization (MFU).
+import { UsageError, usageError } from '../base/errors.ts';
 import type { ModelConfig } from './config.ts';
 
 /**
@@ -13,19 +14,69 @@ export function flopsPerToken(
   return 6 * weights + 6 * layers * sequence * channels;
 }
 
-/** Dense rates from data sheets, by a word of the device's name and by dtype. */
-const dataSheets: Readonly<Record<string, Readonly<Record<string, number>>>> = {
-  H100: { bf16: 989e12, fp8: 1979e12 },
-  H200: { bf16: 989e12, fp8: 1979e12 },
-  A100: { bf16: 312e12 },
+/** A GPU's data sheet: GiB of memory, and dense operations per second by dtype, with sums in fp32. */
+interface DataSheet {
+  readonly memory: number;
+  readonly bf16?: number;
+  readonly fp8?: number;
+}
+
+/** By a word of the device's name. Variants of the same name with lower rates (PCIe, NVL, D, laptops) are not in the table. */
+const dataSheets: Readonly<Record<string, DataSheet>> = {
+  H100: { memory: 79.6, bf16: 989e12, fp8: 1979e12 },
+  H200: { memory: 140.4, bf16: 989e12, fp8: 1979e12 },
+  A100: { memory: 80, bf16: 312e12 },
+  'RTX 4090': { memory: 24, bf16: 165.2e12, fp8: 330.3e12 },
 };
+
+/** The share of the data sheet's rate that training d12 at 64 x 1024 reached on an H100 (benchmarks/h100.md, fp8.md). */
+const measuredShare: Readonly<Record<string, number>> = { bf16: 0.508, fp8: 0.312 };
 
 /**
  * Operations per second from the device's data sheet; undefined if unknown. For fp8 it is the rate of FP8, although a step has
  * matmuls in bf16 too: then no step exceeds 100%, and half the utilization of bf16 is the same speed.
  */
 export const dataSheetFlops = (device: string, dtype: string): number | undefined =>
-  Object.entries(dataSheets).find(([word]) => device.includes(word))?.[1][dtype];
+  rateOf(
+    Object.entries(dataSheets).find(([word]) => new RegExp(`\\b${word}\\b(?! (D|Laptop|NVL|PCIe))`).test(device))?.[1],
+    dtype,
+  );
+
+const rateOf = (sheet: DataSheet | undefined, dtype: string): number | undefined =>
+  dtype === 'bf16' || dtype === 'fp8' ? sheet?.[dtype] : undefined;
+
+/** A GPU that is planned for without being here. */
+export interface PlannedGpu {
+  /** "H100", "24GB" */
+  readonly name: string;
+  /** Bytes of memory. */
+  readonly memory: number;
+  /** Operations per second that training can be expected to reach; undefined if unknown. */
+  readonly flops: number | undefined;
+}
+
+/** "RTX 4090" is "4090" on the command line. */
+const shortName = (word: string): string => word.split(' ').at(-1)!.toLowerCase();
+
+/** The GPU that --for names: one of the table, or any with so much memory. @throws UsageError for any other name, or a dtype that it lacks */
+export function plannedGpu(name: string, dtype: string): PlannedGpu {
+  const gigabytes = /^(\d{1,4})GB$/i.exec(name)?.[1];
+  const word = Object.keys(dataSheets).find((word) => shortName(word) === name.toLowerCase());
+  const sheet = word === undefined ? gigabytes && { memory: Number(gigabytes) } : dataSheets[word];
+  if (!sheet) {
+    throw UsageError.takes(
+      '--for',
+      `${Object.keys(dataSheets).map(shortName).join(', ')}, or memory such as 24GB`,
+      name,
+    );
+  }
+  const rate = rateOf(sheet, dtype);
+  if (word !== undefined && dtype === 'fp8' && rate === undefined) {
+    throw usageError`--dtype fp8 needs an Ada GPU, Hopper or later, not ${word}; take --dtype bf16`;
+  }
+  const flops = rate && rate * measuredShare[dtype]!;
+  return { name: word ?? name.toUpperCase(), memory: sheet.memory * 2 ** 30, flops };
+}
 
 /** Names the rate for fp8, which has matmuls in FP8 and in bf16. */
 export const rateNote = (dtype: string): string => (dtype === 'fp8' ? ' in FP8' : '');

@@ -69,8 +69,14 @@ export const startRows = {
   dryRun: {
     usage: '--dry-run',
     type: 'switch',
-    help: 'print memory use and batch sizes of the run; do not train',
+    help: 'print steps, epochs, time and memory of the run; do not train',
     default: false,
+  },
+  for: {
+    usage: '--for <GPU>',
+    type: 'text',
+    help: '--dry-run for a GPU that is not here: h100, h200, a100, 4090, or 24GB',
+    needs: 'dryRun',
   },
   serve: {
     usage: '--serve [PORT]',

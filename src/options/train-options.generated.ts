@@ -137,8 +137,10 @@ export type TrainOptions = {
   stopAfter?: number | undefined;
   /** `--max-memory <GIB>`: most device memory to use, in GiB (default: all that is free). */
   maxMemory?: number | undefined;
-  /** `--dry-run`: print memory use and batch sizes of the run; do not train. */
+  /** `--dry-run`: print steps, epochs, time and memory of the run; do not train. */
   dryRun?: boolean | undefined;
+  /** `--for <GPU>`: --dry-run for a GPU that is not here: h100, h200, a100, 4090, or 24GB. */
+  for?: string | undefined;
   /** `--serve [PORT]`: show the run in a browser while it trains (PORT 0: any free; absent: 8042). */
   serve?: number | undefined;
   /** `--serve-host <ADDRESS>`: address that --serve listens on; no password: all who reach it can read (default: 127.0.0.1). */

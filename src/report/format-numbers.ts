@@ -23,3 +23,12 @@ export function formatDuration(seconds: number): string {
   if (hours > 0) return `${hours}h${String(minutes).padStart(2, '0')}m`;
   return minutes > 0 ? `${minutes}m${String(rest).padStart(2, '0')}s` : `${rest}s`;
 }
+
+/** "1.23 GiB", "45.6 MiB" */
+export function formatBytes(bytes: number): string {
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+  let [value, power] = [bytes, 0];
+  // Three digits: a value that rounds to 1000 is written as 0.977 of the next unit.
+  for (; value >= 999.5 && power < units.length - 1; power++) value /= 1024;
+  return `${power === 0 ? value : value.toPrecision(3)} ${units[power]}`;
+}

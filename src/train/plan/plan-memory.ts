@@ -3,6 +3,7 @@
 import { gpt2Error, words } from '../../base/errors.ts';
 import { type Recompute, recomputeNames } from '../../model/activation-tables.ts';
 import type { ModelConfig } from '../../model/config.ts';
+import { plannedGpu } from '../../model/flops.ts';
 import { enoughRows, gib, largestFitting, memoryLimit, neededFor, upTo } from '../../model/memory.ts';
 import { absentDevice } from '../../native/absent-device.ts';
 import { GPT2_COMMUNICATOR } from '../../native/bindings.generated.ts';
@@ -115,6 +116,13 @@ export function checkMemory(
   throw gpt2Error`--batch ${B} with --seq ${T} needs ${gib(needed)} of memory, ${limit.text}; ${fix}`;
 }
 
+/** Opens a device, or a stand-in for the GPU that --for names. @throws UsageError for an unknown GPU */
+export function openPlanned(options: DeviceOptions, name: string | undefined): Device {
+  if (name === undefined) return Device.open(options);
+  const gpu = plannedGpu(name, options.dtype ?? 'fp32');
+  return absentDevice(options, { memory: gpu.memory, name: `${gpu.name} that is not here` });
+}
+
 export interface BatchChoice {
   readonly batch: number;
   readonly recompute: Recompute;
@@ -129,10 +137,14 @@ export interface BatchChoice {
 export function chooseBatch(
   device: DeviceOptions,
   config: ModelConfig,
-  { maxMemory, ...sizes }: Omit<PlanSizes, 'B' | 'parts'> & { readonly maxMemory: number | undefined },
+  {
+    maxMemory,
+    gpu,
+    ...sizes
+  }: Omit<PlanSizes, 'B' | 'parts'> & { readonly maxMemory: number | undefined; readonly gpu: string | undefined },
 ): BatchChoice {
   const { T, rows, recompute } = sizes;
-  using opened = Device.open(device);
+  using opened = openPlanned(device, gpu);
   const most = enoughRows(opened, T);
   const batches = rows === undefined ? upTo(most) : divisors(rows).filter((batch) => batch <= most);
   const limit = memoryLimit(opened, maxMemory);

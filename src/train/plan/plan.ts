@@ -1,10 +1,13 @@
-// Plans a run without starting it (--dry-run): memory by kind, size of a step, whether it fits.
+// Plans a run without starting it (--dry-run): memory by kind, size of a step, whether it fits; steps, epochs and time. --for plans
+// for a GPU that is not here.
 import { attempt } from '../../base/errors.ts';
+import { openShard } from '../../data/shards/shard.ts';
 import type { Recompute } from '../../model/activation-tables.ts';
-import { modelLabel } from '../../model/config.ts';
+import { type ModelConfig, modelLabel } from '../../model/config.ts';
+import { flopsPerToken, plannedGpu } from '../../model/flops.ts';
 import { availableMemory, hostMemory } from '../../model/memory.ts';
 import { parameterCount } from '../../model/parameters.ts';
-import { Device } from '../../native/device.ts';
+import type { Device } from '../../native/device.ts';
 import { loadFolders } from '../../ops/kernels/card-hash.ts';
 import type { LoadedCard } from '../../ops/kernels/kernel-card.ts';
 import { chooseOptimizer } from '../../optimizer/choose.ts';
@@ -12,11 +15,13 @@ import { nameSources, resolveSources, type Sources } from '../../options/sources
 import type { ResolvedOptions, TrainOptions } from '../../options/table.ts';
 import type { Tokenizer } from '../../tokenizer/tokenizer.ts';
 import type { FetchOptions } from '../../weights/formats/hub-cache.ts';
-import { checkMemory, savingBytes, trainingPlan } from './plan-memory.ts';
-import { resolveOptions, sharesOf, takesSamples } from './resolve-options.ts';
+import { measureStep } from './measure.ts';
+import { type Outlook, outlookOf, outlookWarnings, stepsOf } from './outlook.ts';
+import { checkMemory, openPlanned, savingBytes, trainingPlan } from './plan-memory.ts';
+import { type Resolved, resolveOptions, sharesOf, takesSamples } from './resolve-options.ts';
 
 /** The result of --dry-run. */
-export interface TrainingPlan {
+export interface TrainingPlan extends Outlook {
   readonly preset?: Sources['preset'];
   readonly recipe?: Sources['recipe'];
   /** "d12", or sizes. */
@@ -39,14 +44,16 @@ export interface TrainingPlan {
   readonly availableHost: number;
   /** Why the run does not fit, and flags that would fit; undefined if it fits. */
   readonly refusal: string | undefined;
+  /** Sentences about epochs, hours or seconds of a step that a user may not have meant. */
+  readonly warnings: readonly string[];
 }
 
 /**
- * Plans a run with these options. Downloads a model of the Hugging Face hub if `model` names one.
+ * Plans a run with these options, and measures a step for up to 10 s if it fits; nothing is saved. Downloads a model of the Hugging Face hub if `model` names one.
  * @throws as `openRun` before it allocates
  * @example
  * const plan = await planRun({ model: 'd6', device: 'cpu' }, console.log);
- * console.log(plan.parameters, plan.refusal ?? 'fits');
+ * console.log(plan.refusal ?? 'fits', plan.epochs, plan.seconds);
  */
 export async function planRun(
   options: TrainOptions,
@@ -56,19 +63,35 @@ export async function planRun(
   return planSources(resolveSources(options), { notice, onProgress });
 }
 
-/** As `planRun`, for options whose sources are resolved. */
-export async function planSources(sources: Sources, fetching: FetchOptions): Promise<TrainingPlan> {
+/** As `planRun`, for options whose sources are resolved. `measure` returns the seconds of a step. */
+export async function planSources(
+  sources: Sources,
+  fetching: FetchOptions,
+  measure: typeof measureStep = measureStep,
+): Promise<TrainingPlan> {
   const { preset, recipe } = sources;
-  const { options, deviceOptions, config, tokenizer } = await resolveOptions(sources.options, fetching).catch(
-    (error) => {
-      throw nameSources(error, sources);
-    },
-  );
-  using device = Device.open(deviceOptions);
+  const resolved = await resolveOptions(sources.options, fetching).catch((error) => {
+    throw nameSources(error, sources);
+  });
+  const { options, deviceOptions, config, tokenizer } = resolved;
+  using device = openPlanned(deviceOptions, options.for);
   const { batch, sequence, accumulation, ranks, recompute } = options;
   const sizes = memorySizes(options, tokenizer, await loadFolders(options.kernels));
   const refusal = attempt(() => checkMemory(device, config, sizes));
+  const checkpointBytes = savingBytes(device, config, sizes);
+  const lengths = lengthsOf(resolved);
+  // Before the measurement, which allocates.
+  const [{ available }, { available: availableHost }] = [availableMemory(device), hostMemory()];
+  const isAbsent = options.for !== undefined;
+  const stepSeconds = isAbsent
+    ? secondsOnGpu(options, config)
+    : refusal
+      ? undefined
+      : await measure(device, config, { ...sizes, shares: 1 });
+  const isAbout = isAbsent || ranks > 1 || options.kernels !== undefined;
+  const outlook = { ...outlookOf(options, { ...lengths, stepSeconds, checkpointBytes }), isAbout };
   return {
+    ...outlook,
     preset,
     recipe,
     model: modelLabel(config),
@@ -76,11 +99,38 @@ export async function planSources(sources: Sources, fetching: FetchOptions): Pro
     device: describeDevice(device),
     ...{ batch, sequence, accumulation, ranks, recompute },
     memory: trainingPlan(device, config, sizes),
-    available: availableMemory(device).available,
-    savingMemory: savesFromCopy(options, device) ? savingBytes(device, config, sizes) : 0,
-    availableHost: hostMemory().available,
+    available,
+    savingMemory: savesFromCopy(options, device) ? checkpointBytes : 0,
+    availableHost,
     refusal: refusal?.message,
+    warnings: outlookWarnings(outlook),
   };
+}
+
+/** Seconds of a step on the GPU of --for; undefined if its rate in this dtype is unknown. */
+function secondsOnGpu(
+  { for: name = '', dtype, totalBatch, ranks, sequence }: ResolvedOptions,
+  config: ModelConfig,
+): number | undefined {
+  const { flops } = plannedGpu(name, dtype);
+  return flops && (totalBatch * flopsPerToken(config, sequence)) / (flops * ranks);
+}
+
+/** The run's steps, and the tokens of its data by the headers of the shards. */
+function lengthsOf({ options, trainShards, valShards }: Resolved) {
+  const { batch, sequence, ranks, valSteps, valTokens = 'all' } = options;
+  const [trainingTokens, all] = [trainShards, valShards].map((shards) => shards.reduce(addTokens, 0)) as [
+    number,
+    number,
+  ];
+  const asked = valSteps === undefined ? valTokens : valSteps * batch * sequence * ranks;
+  const validationTokens = asked === 'all' ? all : Math.min(asked, all);
+  return { trainingTokens, validationTokens, steps: stepsOf(options, trainingTokens) };
+}
+
+function addTokens(sum: number, path: string): number {
+  using shard = openShard(path);
+  return sum + shard.tokens;
 }
 
 /** Whether saves write from a copy; on the CPU a save needs none if training waits for it. */

@@ -64,7 +64,7 @@ export async function resolveOptions(
   place?: Place,
 ): Promise<Resolved> {
   const { options: merged, checkpoint } = mergeRun(place ? withRanks(asked, place) : asked, notice);
-  const target = selectDevice(merged.device ?? optionTable.device.default, place?.gpu);
+  const target = targetOf(merged, place);
   const start = checkpoint
     ? checkpointWeights(checkpoint)
     : await startingWeights(merged.model, { notice, ...fetching });
@@ -75,6 +75,13 @@ export async function resolveOptions(
   if (options.batch === 'auto') announceBatch(merged, resolved, notice);
   const deviceOptions = { ...device, accumulates: resolved.accumulation > 1 };
   return { options: resolved, deviceOptions, config, tokenizer, checkpoint, start, trainShards, valShards };
+}
+
+/** The device; with --for a GPU, whether one is here or not. */
+function targetOf({ device = optionTable.device.default, for: gpu }: TrainOptions, place?: Place): DeviceChoice {
+  if (gpu === undefined) return selectDevice(device, place?.gpu);
+  if (device === 'cpu') throw usageError`--for ${gpu} plans for a GPU, --device cpu does not: leave out one of them`;
+  return { kind: 'cuda', index: 0 };
 }
 
 /** Completes options and finds the files that they name. */
@@ -201,7 +208,8 @@ async function batchOf(
   const { recompute } = merged;
   const [optimizer, shares] = [chooseOptimizer(options), sharesOf(options)];
   const cards = await loadFolders(options.kernels);
-  return chooseBatch(device, config, { T, optimizer, rows, recompute, samples, maxMemory, shares, cards });
+  const gpu = options.for;
+  return chooseBatch(device, config, { T, optimizer, rows, recompute, samples, maxMemory, shares, cards, gpu });
 }
 
 function announceStart(

@@ -6,9 +6,9 @@ import { startPosition } from '../../data/batches/order.ts';
 import { openSequences, type SequenceSet } from '../../data/batches/sequences.ts';
 import { readDatasetTokenizer } from '../../data/shards/dataset-file.ts';
 import { type Hellaswag, readHellaswag } from '../../inference/evaluate/hellaswag.ts';
-import { askedSteps } from '../../options/complete-options.ts';
 import { byteLengths, noByteLengths } from '../../tokenizer/tokenizer.ts';
 import type { FoundCheckpoint } from '../../weights/checkpoint/directory.ts';
+import { stepsOf } from '../plan/outlook.ts';
 import type { Opening } from './opening.ts';
 import { changedShard, shardRecord } from './same-inputs.ts';
 
@@ -42,19 +42,12 @@ export type RunData = Readonly<Omit<ReturnType<typeof openData>, 'steps'>>;
 export function openData(opening: Opening) {
   const { resolved, resources } = opening;
   const { options, config, checkpoint, trainShards: shards } = resolved;
-  const { batch, sequence, order, seed, ranks, data, totalBatch, warmup, tokens } = options;
+  const { batch, sequence, order, seed, ranks, data } = options;
   const { vocabularySize } = config;
   const rank = opening.ranks?.rank ?? 0;
   const loader = resources.keep(openLoader({ shards, batch, sequence, order, seed, vocabularySize, rank, ranks }));
   if (checkpoint) seekTo(loader, checkpoint, data);
-  const steps = askedSteps(options, totalBatch) ?? Math.floor(loader.tokens / totalBatch);
-  if (steps < 1) {
-    throw gpt2Error`${data} has ${loader.tokens} training tokens, fewer than one step of ${totalBatch}; give --steps or a smaller --total-batch`;
-  }
-  if (warmup > steps) {
-    const of = tokens === undefined ? `one epoch of ${data}` : words`--tokens ${tokens}`;
-    throw gpt2Error`--warmup ${warmup} is over the ${steps} steps of ${of}; take a shorter --warmup or give --steps`;
-  }
+  const steps = stepsOf(options, loader.tokens);
   const validation = options.valEvery > 0 ? openValidation(opening, rank) : undefined;
   return { steps, loader, validation, hellaswag: openHellaswag(opening) };
 }

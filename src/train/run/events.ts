@@ -6,6 +6,8 @@ import type { RunFolder } from './run.ts';
 export class Events {
   /** Path of the newest checkpoint. */
   saved: string | undefined;
+  /** Seconds until it was on the disk; undefined before the first. */
+  saveSeconds: number | undefined;
   readonly #folder: RunFolder;
   readonly #hooks: TrainHooks;
   /** Estimates the seconds left. */
@@ -25,7 +27,10 @@ export class Events {
 
   log(event: RunEvent): void {
     const { log, scalars } = this.#folder;
-    if (event.event === 'checkpoint') this.saved = event.path;
+    if (event.event === 'checkpoint') {
+      this.saved = event.path;
+      if (event.ms !== undefined) this.saveSeconds = event.ms / 1000;
+    }
     const json = log.write(event);
     scalars?.add(event);
     const { failure } = log;

@@ -4,6 +4,7 @@ import { Gpt2Error } from '../../base/errors.ts';
 import type { Place } from '../../ranks/place.ts';
 import type { LivePage } from '../../report/live/live-page.ts';
 import type { RunEvent } from '../../runs/schema.ts';
+import type { Outlook } from '../plan/outlook.ts';
 
 /** A run, described before step 0. */
 export interface RunDescription {
@@ -37,7 +38,7 @@ export interface TrainHooks {
    * seconds, even while it does other work, because a call that waits for its GPU may never return.
    */
   readonly place?: Place | undefined;
-  /** Aborting it ends the run after the current step, with a save; its reason is the exit code (128 + the signal's number). */
+  /** Aborting it ends the run after the current step (without ranks, after the micro-batch of a step of over 5 s), with a save; its reason is the exit code (128 + the signal's number). */
   readonly signal?: AbortSignal | undefined;
   /** The command line, for the log. */
   readonly command?: readonly string[] | undefined;
@@ -49,6 +50,10 @@ export interface TrainHooks {
   readonly onProgress?: ((done: number, total: number) => void) | undefined;
   /** Called with the live page of `serve` when the run has ended and the device is free. Default: the page is closed. */
   readonly onPage?: ((page: LivePage) => void) | undefined;
+  /** Called after the third step of a process, if others follow. */
+  readonly onOutlook?: ((outlook: Outlook) => void) | undefined;
+  /** Called with the finished and all micro-batches of a step of over 5 s, on each rank. */
+  readonly onMicroBatch?: ((done: number, all: number) => void) | undefined;
   /** Called for each event after it was logged, with its JSON line and the seconds left once known. */
   readonly onEvent?: ((event: RunEvent, context: { json: string; remaining: number | undefined }) => void) | undefined;
 }
@@ -68,6 +73,8 @@ const hookKinds = {
   onNotice: 'function',
   onProgress: 'function',
   onPage: 'function',
+  onOutlook: 'function',
+  onMicroBatch: 'function',
   onEvent: 'function',
 } as const;
 

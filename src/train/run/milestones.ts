@@ -18,30 +18,39 @@ const mostListed = 1000;
 /** Length of a sample, in tokens. */
 const sampleTokens = 64;
 
-/** Evaluations due at a step, in order. Each throws InterruptedError, on every rank, if any rank's `signal` is aborted. */
+interface Milestone {
+  readonly kind: 'val' | 'hellaswag' | 'sample';
+  readonly every: number;
+  readonly run: () => Promise<void>;
+}
+
+/** Evaluations due at a step, in order. Each `run` throws InterruptedError, on every rank, if any rank's `signal` is aborted. */
 export function milestonesAt(
   run: Run,
   step: number,
   isDue: (every: number, kind: RunEvent['event']) => boolean,
   signal: AbortSignal | undefined,
   log: (event: RunEvent) => void,
-): (() => Promise<void>)[] {
+): Milestone[] {
   const { options, ranks } = run;
   const { validation, hellaswag } = run.data;
   const { model, cache } = run.trained;
-  const milestones: (() => Promise<void>)[] = [];
+  const milestones: Milestone[] = [];
+  const add = (kind: Milestone['kind'], every: number, run: Milestone['run']) => milestones.push({ kind, every, run });
   if (validation && isDue(options.valEvery, 'val')) {
-    milestones.push(async () => log({ event: 'val', step, ...(await validate(run, validation, step, signal)) }));
+    add('val', options.valEvery, async () =>
+      log({ event: 'val', step, ...(await validate(run, validation, step, signal)) }),
+    );
   }
   if (hellaswag && step > 0 && isDue(options.hellaswagEvery, 'hellaswag')) {
-    const { batch, sequence } = options;
-    milestones.push(async () => {
+    const { batch, sequence, hellaswagEvery } = options;
+    add('hellaswag', hellaswagEvery, async () => {
       const { acc, accNorm, questions } = await scoreHellaswag(model, hellaswag, { batch, sequence, ranks, signal });
       log({ event: 'hellaswag', step, acc, accNorm, questions });
     });
   }
   if (cache && step > 0 && isDue(options.sampleEvery, 'sample')) {
-    milestones.push(async () => {
+    add('sample', options.sampleEvery, async () => {
       // A sample is not interrupted while other ranks wait.
       if (isRoot(ranks))
         log({ event: 'sample', step, text: await sampleText(cache, run, step, ranks ? undefined : signal) });

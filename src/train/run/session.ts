@@ -7,6 +7,7 @@ import type { Position } from '../../data/batches/order.ts';
 import { ChangedShardError } from '../../data/shards/shard.ts';
 import { eventsAt } from '../../runs/reader.ts';
 import type { RunEvent } from '../../runs/schema.ts';
+import { type Outlook, saveSeconds } from '../plan/outlook.ts';
 import type { BegunStep } from '../step/trainer.ts';
 import { stopAtBadStep } from './bad-step.ts';
 import { repeatFirstStep } from './data.ts';
@@ -19,6 +20,9 @@ import { learningRateAt } from './schedule.ts';
 import { mostSkippedInARow, openSpikeWatch, type SpikeWatch } from './spikes.ts';
 import { Throughput } from './throughput.ts';
 import { weightsHash } from './weights-hash.ts';
+
+/** Milliseconds of a step from which on its micro-batches are counted, and Ctrl-C leaves it. */
+const longStep = 5000;
 
 /** A step that was enqueued and whose result has not been read. */
 interface EnqueuedStep {
@@ -55,7 +59,7 @@ export class Session {
     this.#step = span.startStep;
     this.#position = data.loader.position;
     this.#throughput = new Throughput(options.totalBatch);
-    this.#events = new Events(run.folder, hooks, () => this.#throughput.remaining(span.lastStep - this.#step));
+    this.#events = new Events(run.folder, hooks, () => this.#remaining(span.lastStep));
     this.#saving = new Saving(run, this.#events, hooks.canStop ? hooks.signal : undefined);
     this.#nextBatch = options.overfitBatch
       ? repeatFirstStep(data.loader, options.accumulation)
@@ -130,7 +134,7 @@ export class Session {
       const stops = isStopping();
       if (!isResumedHere) {
         if (stops || endsHere) await this.#saving.saveNow(step, loader.position);
-        else if (saves) await this.#saving.save(step, loader.position);
+        else if (saves) await this.#save(step);
         // The save waited for the steps enqueued before it; their requests for a save are met.
         if (saves) this.#ranksSave = false;
       }
@@ -140,12 +144,18 @@ export class Session {
     }
   }
 
+  #save(step: number): Promise<void> {
+    const { saveEvery } = this.#run.options;
+    const save = () => this.#saving.save(step, this.#position);
+    return typeof saveEvery === 'number' ? this.#throughput.between('save', saveEvery, step, save) : save();
+  }
+
   /** @returns false if the run must stop before all milestones are done */
-  async #runMilestones(milestones: readonly (() => Promise<void>)[], isStopping: () => boolean): Promise<boolean> {
-    for (const milestone of milestones) {
+  async #runMilestones(milestones: ReturnType<typeof milestonesAt>, isStopping: () => boolean): Promise<boolean> {
+    for (const { kind, every, run } of milestones) {
       if (isStopping()) return false;
       try {
-        await milestone();
+        await this.#throughput.between(kind, every, this.#step, run);
       } catch (error) {
         if (!(error instanceof InterruptedError)) throw error;
         this.#ranksStop = true;
@@ -160,12 +170,12 @@ export class Session {
    * nothing is saved, because the others are in a step that waits for this rank; the last checkpoint remains.
    */
   async #stopAtChange(error: ChangedShardError): Promise<Gpt2Error> {
-    const { ranks, folder, span } = this.#run;
+    const { ranks } = this.#run;
     if (ranks) return error;
     await this.#finishUpdates();
     let outcome = this.#stoppedAndSaved;
     try {
-      if (!folder.resumed || this.#step > span.startStep) await this.#saving.saveNow(this.#step, this.#position);
+      if (this.#hasNewState) await this.#saving.saveNow(this.#step, this.#position);
     } catch (failure) {
       if (!(failure instanceof Gpt2Error)) throw failure;
       outcome = failure.message;
@@ -185,10 +195,51 @@ export class Session {
     const position = this.#position;
     const limits = this.#spikes ? this.#spikes.limitsAt(step) : { afterUpdate: step > span.startStep };
     const requests = { stops: this.#hooks.signal.aborted, saves: this.#saving.isTimeUp };
-    const begun = await trainer.begin(step, lr, this.#nextBatch, limits, requests);
+    const isLong = options.accumulation > 1 && (this.#throughput.step ?? longStep) >= longStep;
+    if (isLong) await this.#finishStep();
+    const isLeft = isLong ? (done: number) => this.#isLeft(done, enqueuedAt) : undefined;
+    let begun: BegunStep;
+    try {
+      begun = await trainer.begin(step, lr, this.#nextBatch, limits, requests, isLeft);
+    } catch (error) {
+      if (!(error instanceof InterruptedError)) throw error;
+      if (this.#hasNewState) await this.#saving.saveNow(step, position);
+      throw this.#stopped();
+    }
     await this.#finishStep();
     this.#enqueued = { step, lr, position, enqueuedAt, begun };
     if (!model.device.graphs) await this.#finishStep();
+  }
+
+  /** Whether the state is not that of the checkpoint from which the run continues. */
+  get #hasNewState(): boolean {
+    return !this.#run.folder.resumed || this.#step > this.#run.span.startStep;
+  }
+
+  /** Counts the micro-batches of a long step. @returns whether the step ends here, unsaved: ranks end a step together */
+  #isLeft(done: number, enqueuedAt: number): boolean {
+    const { ranks, options } = this.#run;
+    const expected = ((performance.now() - enqueuedAt) * options.accumulation) / done;
+    if ((this.#throughput.step ?? expected) < longStep) return false;
+    this.#hooks.onMicroBatch?.(done, options.accumulation);
+    return !ranks && this.#hooks.signal.aborted;
+  }
+
+  /** Estimates the seconds until step `last` is saved. */
+  #remaining(last: number): number | undefined {
+    const { span, trained } = this.#run;
+    const end = this.#events.saveSeconds ?? saveSeconds(trained.writer.copyBytes);
+    return this.#throughput.remaining(span.startStep + this.#throughput.steps, last, end);
+  }
+
+  /** What the run comes to, now that the time of a step is known. */
+  get #outlook(): Outlook {
+    const { options, description, trained } = this.#run;
+    const { steps, epochs } = description;
+    const stepSeconds = this.#throughput.step! / 1000;
+    const seconds = this.#remaining(steps);
+    const tokens = steps * options.totalBatch;
+    return { steps, tokens, epochs, stepSeconds, seconds, checkpointBytes: trained.writer.copyBytes };
   }
 
   /** Waits for the enqueued step and its update, so that weights and optimizer state can be read. */
@@ -222,6 +273,9 @@ export class Session {
     const rate = this.#throughput.add(ms);
     const rare = { ...(saturated > 0 ? { saturated } : {}), ...(updated ? {} : { skipped: true }) };
     this.#events.log({ event: 'train', step, loss, norm, lr, ...rate, ms, ...rare });
+    if (this.#throughput.steps === 3 && step + 1 < this.#run.span.lastStep) {
+      this.#hooks.onOutlook?.(this.#outlook);
+    }
   }
 
   get #skippedInARow(): number {

@@ -3,12 +3,12 @@
 // the host can enqueue a step while the device works on the previous one.
 import { checkGiven } from '../../base/checks/given.ts';
 import { real, whole } from '../../base/checks/number.ts';
-import { usageError } from '../../base/errors.ts';
+import { InterruptedError, usageError } from '../../base/errors.ts';
 import { checkBatch, writeBatch } from '../../data/batches/batch.ts';
 import type { Batch } from '../../data/batches/loader.ts';
 import type { ParameterArena } from '../../model/arena.ts';
 import type { Model } from '../../model/model.ts';
-import { GPT2_STEP } from '../../native/bindings.generated.ts';
+import { GPT2_STEP, type Pointer } from '../../native/bindings.generated.ts';
 import type { Communicator } from '../../native/communicator.ts';
 import type { Program } from '../../native/device.ts';
 import type { OptimizerState } from '../../optimizer/state.ts';
@@ -58,6 +58,8 @@ export class Trainer {
   #updatePending = false;
   readonly #staging: readonly StagingBuffer[];
   #begun = 0;
+  /** Reached when the last two micro-batches are finished. */
+  #events: readonly Pointer[] | undefined;
 
   /** @param communicator connects the ranks that share a step, each with separate micro-batches */
   constructor(model: Model, options: TrainerOptions, communicator?: Communicator) {
@@ -141,6 +143,9 @@ export class Trainer {
    * read. On the CPU the step is then done, except for an update that is left to the next step. Two steps may be in progress; a
    * third waits for the first. Signals and timers run between micro-batches.
    * @param requests this rank's requests: every rank finds them in the step's result
+   * @param isLeft called with the number of finished micro-batches before the step's last; if it returns true, the step is left:
+   * its gradients are dropped, weights and optimizer state stay. A GPU then has at most two micro-batches enqueued.
+   * @throws InterruptedError if the step was left
    */
   begin(
     index: number,
@@ -148,6 +153,7 @@ export class Trainer {
     nextBatch: () => Batch,
     { loss = largestFloat, norm = largestFloat, afterUpdate = false }: UpdateLimits = {},
     requests: Requests = { stops: false, saves: false },
+    isLeft?: (done: number) => boolean,
   ): Promise<BegunStep> {
     const { batch: B, sequence: T, accumulation } = this.options;
     const { device, activations } = this.model;
@@ -168,7 +174,11 @@ export class Trainer {
         const updates = micro === 0 && this.#updatePending;
         this.#microBatch({ accumulate: micro > 0, sums: this.#hasRanks && micro === accumulation - 1, updates }).run();
         if (updates) this.#updatePending = false;
-        if (!device.graphs) await device.finished();
+        const done = await this.#finishedOf(micro, isLeft !== undefined);
+        if (done > 0 && done < accumulation && isLeft?.(done)) {
+          await device.finished();
+          throw new InterruptedError(`step ${index} was left after ${done} of ${accumulation} micro-batches`);
+        }
       }
       // After the micro-batches: the previous step's deferred update is enqueued with them, and reads the previous step's values.
       staging.uploadValues(this.#ops.block, GPT2_STEP.GPT2_STEP_LEARNING_RATE, GPT2_STEP.GPT2_STEP_STOP - 1);
@@ -177,6 +187,24 @@ export class Trainer {
       const finished = staging.downloadResult(this.#ops.block);
       return { hostMilliseconds: performance.now() - started, finished };
     });
+  }
+
+  /**
+   * Waits until a CPU has finished micro-batch `micro`, or, if `isCounted`, a GPU the one before it: the GPU always has work.
+   * @returns the number of micro-batches that are known to be finished
+   */
+  async #finishedOf(micro: number, isCounted: boolean): Promise<number> {
+    const { device } = this.model;
+    if (!device.graphs) {
+      await device.finished();
+      return micro + 1;
+    }
+    if (!isCounted) return 0;
+    this.#events ??= [device.createEvent(), device.createEvent()];
+    const events = this.#events;
+    device.record(events[micro % 2]!);
+    if (micro > 0) await device.reached(events[(micro - 1) % 2]!);
+    return micro;
   }
 }
 

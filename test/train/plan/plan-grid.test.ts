@@ -1,8 +1,9 @@
 // Compares plan, --batch auto and the advice of refusals over models, sequences, steps and limits: they must agree.
 import { beforeAll, describe, expect, it } from 'vitest';
 import { recomputeNames } from '../../../src/model/activation-tables.ts';
+import { resolveSources } from '../../../src/options/sources.ts';
 import type { TrainOptions } from '../../../src/options/table.ts';
-import { planRun, type TrainingPlan } from '../../../src/train/plan/plan.ts';
+import { planSources, type TrainingPlan } from '../../../src/train/plan/plan.ts';
 import { workplace } from '../../support/cli.ts';
 import { haveMemory } from '../../support/memory.ts';
 import { parseOptions } from '../../support/options.ts';
@@ -14,7 +15,8 @@ beforeAll(() => {
   haveMemory(64);
 });
 
-const plan = (options: TrainOptions): Promise<TrainingPlan> => planRun({ device: 'cpu', data, ...options }, () => {});
+const plan = (options: TrainOptions): Promise<TrainingPlan> =>
+  planSources(resolveSources({ device: 'cpu', data, steps: 1, ...options }), {}, async () => undefined);
 const planned = ({ memory }: TrainingPlan) => [...memory.values()].reduce((sum, bytes) => sum + bytes, 0) / 2 ** 30;
 
 const grid = ['d6', 'd12', 'd36'].flatMap((model) =>

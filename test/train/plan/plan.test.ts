@@ -1,12 +1,26 @@
 // Plans runs with --dry-run, --batch auto and --max-memory. plan-grid.test.ts checks that the flags a refusal names do fit.
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { beforeAll, expect, it } from 'vitest';
+import { packageRoot } from '../../../src/base/package-root.ts';
+import { resolveSources } from '../../../src/options/sources.ts';
 import type { TrainOptions } from '../../../src/options/table.ts';
 import { readRun } from '../../../src/runs/reader.ts';
-import { planRun } from '../../../src/train/plan/plan.ts';
+import { outlookText, saveSeconds } from '../../../src/train/plan/outlook.ts';
+import { planRun, planSources } from '../../../src/train/plan/plan.ts';
 import { train } from '../../../src/train/train.ts';
 import { workplace } from '../../support/cli.ts';
 import { noticesOf, tinyRun } from '../../support/tiny-run.ts';
+
+const benchmarks = join(packageRoot, 'benchmarks', 'h100');
+/** A result of `gpt2 bench` on an H100. */
+interface Recorded {
+  readonly batch: number;
+  readonly sequence: number;
+  readonly config: { readonly layers: number; readonly channels: number; readonly heads: number };
+  readonly memory: { readonly plannedTotal: number };
+  readonly step: { readonly tokensPerSecond: { readonly median: number } };
+}
 
 const place = workplace();
 let data: string;
@@ -14,7 +28,9 @@ beforeAll(() => {
   data = place.data({ vocabulary: 200 });
 });
 
-const plan = (more: TrainOptions) => planRun({ device: 'cpu', data, sequence: 64, ...more }, () => {});
+/** Plans as if a step took so many seconds. */
+const plan = (more: TrainOptions, seconds = 0.5) =>
+  planSources(resolveSources({ device: 'cpu', data, sequence: 64, ...more }), {}, async () => seconds);
 const totalOf = (memory: ReadonlyMap<string, number>) => [...memory.values()].reduce((sum, bytes) => sum + bytes, 0);
 
 it('adds up, and takes nothing', async () => {
@@ -43,7 +59,7 @@ it('says what saving takes of the host, where a save is a copy, beside the total
   const { stdout } = await place.okHere([
     ...['train', '--dry-run', '--device', 'cpu', '--data', data, '--model', 'd12', '--seq', '64', '--save-every', '10'],
   ]);
-  expect(stdout).toMatch(/\n {2}free +[\d.]+ \w+\nhost memory for saving: 985 MiB in addition, of [\d.]+ \w+ free\n$/);
+  expect(stdout).toMatch(/\n {2}free +[\d.]+ \w+\nhost memory for saving: 985 MiB in addition, of [\d.]+ \w+ free\n/);
 });
 
 it('is not what train() gives', async () => {
@@ -93,4 +109,68 @@ it('trains with what it picked, and a resumed run takes the same', async () => {
   expect(await noticesOf({ ...options, stopAfter: 2 })).toContain('--batch auto is --batch 8 --recompute none here');
   await train({ out, resume: true });
   expect(readRun(out).configuration).toMatchObject({ batch: 8, totalBatch: 256, recompute: 'none' });
+});
+
+it.each<[what: string, options: TrainOptions, seconds: number, text: string | RegExp, warnings: string[]]>([
+  [
+    'one epoch',
+    { valEvery: 0 },
+    0.5,
+    /^9 steps, 4,608 tokens, 0.922 epochs; 5s, until 14:30; checkpoints of 127 MiB$/,
+    [],
+  ],
+  ['validation is a third of training', { steps: 8, valEvery: 1, valTokens: 512 }, 1, /; 11s, until 14:30; /, []],
+  [
+    'another day',
+    { steps: 2, valEvery: 0 },
+    40000,
+    /; 22h13m, until 2026-11-27 12:43; /,
+    ['a step takes 11h06m, over 60 s'],
+  ],
+  [
+    'over a day',
+    { steps: 4, valEvery: 0 },
+    30000,
+    /33h20m/,
+    ['33h20m is over 24 hours', 'a step takes 8h20m, over 60 s'],
+  ],
+  ['many epochs', { steps: 50, valEvery: 0 }, 0.5, /^50 steps, 25,600 tokens, /, ['\\d+\\.\\d+ epochs: above 4 ']],
+])('says what the run comes to: %s', async (_, options, seconds, text, warnings) => {
+  const planned = await plan({ model: 'd6', batch: 8, totalBatch: 512, ...options }, seconds);
+  expect(outlookText(planned, new Date(2026, 10, 26, 14, 30, 0))).toMatch(text);
+  expect(planned.warnings).toEqual(warnings.map((each) => expect.stringMatching(`^warning: ${each}`)));
+});
+
+it.each([1, 4])('measures a step of %i micro-batches, and saves nothing', async (accumulation) => {
+  const out = place.path('measured');
+  const planned = await planRun({ ...tinyRun, data, batch: 2, totalBatch: 64 * accumulation, steps: 3, out });
+  expect(planned.stepSeconds).toBeGreaterThan(0);
+  expect(planned.seconds).toBeCloseTo(3 * planned.stepSeconds! + saveSeconds(planned.checkpointBytes), 9);
+  expect(existsSync(out)).toBe(false);
+});
+
+it.each(readdirSync(benchmarks).filter((file) => /^d\d+-/.test(file)))(
+  '--for plans the memory that an H100 planned, and about its time: %s',
+  async (file) => {
+    const recorded = JSON.parse(readFileSync(join(benchmarks, file), 'utf8')) as Recorded;
+    const { batch, sequence, config, memory, step } = recorded;
+    const { layers, channels, heads } = config;
+    const sizes = { model: 'custom', layers, channels, heads, batch, sequence, sampleEvery: 0, steps: 1 } as const;
+    const planned = await planSources(
+      resolveSources({ ...sizes, data: place.data({ vocabulary: 50257 }), device: 'auto', for: 'h100', dryRun: true }),
+      {},
+    );
+    expect(Math.abs(totalOf(planned.memory) / memory.plannedTotal - 1)).toBeLessThan(0.01);
+    const seconds = (batch * sequence) / step.tokensPerSecond.median;
+    expect(planned.stepSeconds! / seconds).toBeGreaterThan(0.6);
+    expect(planned.stepSeconds! / seconds).toBeLessThan(1.15);
+  },
+);
+
+it.each<[options: TrainOptions, message: RegExp]>([
+  [{ for: 'h900' }, /^--for takes h100, h200, a100, 4090, or memory such as 24GB, not "h900"$/],
+  [{ for: 'a100', dtype: 'fp8' }, /^--dtype fp8 needs an Ada GPU, Hopper or later, not A100; take --dtype bf16$/],
+  [{ for: 'h100', device: 'cpu' }, /^--for h100 plans for a GPU, --device cpu does not: leave out one of them$/],
+])('refuses %j', async (options, message) => {
+  await expect(plan({ device: 'auto', model: 'd6', batch: 4, dryRun: true, ...options })).rejects.toThrow(message);
 });

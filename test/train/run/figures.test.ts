@@ -10,6 +10,7 @@ import type { Run } from '../../../src/train/run/run.ts';
 import { changedShard } from '../../../src/train/run/same-inputs.ts';
 import { learningRateAt, type Schedule } from '../../../src/train/run/schedule.ts';
 import { type Measured, openSpikeWatch, recentSteps, SpikeWatch } from '../../../src/train/run/spikes.ts';
+import { Throughput } from '../../../src/train/run/throughput.ts';
 import { train } from '../../../src/train/train.ts';
 import { trainEvent } from '../../runs/run-log.ts';
 import { Workplace } from '../../support/cli.ts';
@@ -138,4 +139,29 @@ it.each([
   ],
 ])('%s', (_, now, difference) => {
   expect(changedShard([a, b], now)).toBe(difference);
+});
+
+it('the time left is that of the median step, and of what is due between steps', async () => {
+  const throughput = new Throughput(256);
+  let clock = 0;
+  const now = () => clock;
+  const work = (milliseconds: number) => async () => {
+    clock += milliseconds;
+  };
+  await throughput.between('val', 50, 0, work(900), now);
+  for (const milliseconds of [5000, 100, 100]) {
+    expect(throughput.remaining(3, 100, 0)).toBeUndefined();
+    throughput.add(milliseconds);
+  }
+  // 97 steps; validations at 50 and 100.
+  expect(throughput.remaining(3, 100, 0)).toBeCloseTo(9.7 + 1.8, 9);
+  throughput.add(40_000);
+  expect(throughput.remaining(4, 100, 0)).toBeCloseTo(9.6 + 1.8, 9);
+  // The newest validation counts, and none twice; a save at 60 and at 90, and after the last step.
+  await throughput.between('val', 50, 50, work(700), now);
+  await throughput.between('save', 30, 30, work(10), now);
+  expect(throughput.remaining(50, 100, 0)).toBeCloseTo(5 + 0.7 + 0.03, 9);
+  expect(throughput.remaining(100, 100, 0.25)).toBeCloseTo(0.7 + 0.01 + 0.25, 9);
+  for (let step = 0; step < 20; step++) throughput.add(200);
+  expect(throughput.step).toBe(200);
 });

@@ -9,6 +9,7 @@ import { Device } from '../../../src/native/device.ts';
 import type { TrainOptions } from '../../../src/options/table.ts';
 import { checkpointsFolder } from '../../../src/runs/paths.ts';
 import { readRun } from '../../../src/runs/reader.ts';
+import type { RunEvent } from '../../../src/runs/schema.ts';
 import { train } from '../../../src/train/train.ts';
 import { BackgroundWriter } from '../../../src/weights/checkpoint/background.ts';
 import { listCheckpoints, newestValidCheckpoint, verifyCheckpoint } from '../../../src/weights/checkpoint/directory.ts';
@@ -124,6 +125,47 @@ describe('a run that saves', () => {
     expect(third(out)).toEqual(third(given.out!));
     await train({ out, resume: true, stopAfter: 8 });
     expect(events(out).at(-1)).toMatchObject({ weights: (events(given.out!).at(-1) as { weights: string }).weights });
+  });
+
+  it.each([
+    ['starts', {}],
+    ['has saved before this step', { saveEvery: 1 }],
+    ['resumes here', { stopAfter: 3 }],
+  ])('leaves a long step for Ctrl-C, and goes on with the same bits: where it %s', async (_, more) => {
+    const data = place.data({ vocabulary: 200 });
+    const given = options({ data, steps: 4, totalBatch: 8 * 32, valEvery: 1, valTokens: 32 });
+    await train(given);
+    const out = place.path('left');
+    const resumes = 'stopAfter' in more;
+    if (resumes) await train({ ...given, ...more, out });
+    // Each look at the clock takes a second, so that every step is a long one.
+    let seconds = 0;
+    const clock = vi.spyOn(performance, 'now').mockImplementation(() => 1000 * seconds++);
+    const stopping = new AbortController();
+    const counted: number[] = [];
+    let trained = resumes ? 3 : 0;
+    const hooks = {
+      signal: stopping.signal,
+      onMicroBatch: (done: number, all: number) => {
+        expect(all).toBe(8);
+        if (trained === 3) counted.push(done);
+        if (counted.length === 2) stopping.abort(130);
+      },
+      onEvent: ({ event }: RunEvent) => {
+        if (event === 'train') trained++;
+      },
+    };
+    const left = resumes ? { out, resume: true } : { ...given, ...more, out };
+    await expect(train(left, hooks)).rejects.toThrow(/^stopped after 3 of 4 steps and saved; /);
+    expect(counted.length).toBe(2);
+    clock.mockRestore();
+    await train({ out, resume: true });
+    const facts = (run: string): string[] =>
+      events(run).flatMap((event) => {
+        if (event.event === 'done') return [event.weights];
+        return event.event === 'train' || event.event === 'val' ? [`${event.event} ${event.step} ${event.loss}`] : [];
+      });
+    expect(facts(out)).toEqual(facts(given.out!));
   });
 
   it('without memory for a copy waits while it writes', async () => {

@@ -1,0 +1,75 @@
+// Measures the time of a run's step on its device, without a run: two micro-batches and one update, or a few seconds of them.
+import { InterruptedError, NativeError } from '../../base/errors.ts';
+import type { ModelConfig } from '../../model/config.ts';
+import { initializeWeights } from '../../model/initialize.ts';
+import type { Pointer } from '../../native/bindings.generated.ts';
+import type { Device } from '../../native/device.ts';
+import type { BegunStep } from '../step/trainer.ts';
+import { createTraining, type TrainingSizes } from '../step/training.ts';
+
+/** Most milliseconds that a measurement takes, and those after which it ends if two steps are done. */
+const [most, enough] = [10_000, 2000];
+
+/**
+ * Seconds of a step on one device, exchange between ranks not counted; undefined if memory is too small for the measurement. It
+ * trains new weights on tokens without meaning, at a rate of 0: the arithmetic takes the time that it takes in training.
+ */
+export async function measureStep(
+  device: Device,
+  config: ModelConfig,
+  { rows, ...sizes }: TrainingSizes,
+): Promise<number | undefined> {
+  const { B, T } = sizes;
+  const accumulation = (rows ?? B) / B;
+  const measured = Math.min(accumulation, 2);
+  try {
+    const { model, trainer } = createTraining(device, config, { ...sizes, rows: measured * B });
+    initializeWeights(model, 42);
+    const tokens = Int32Array.from({ length: B * T }, (_, index) => (index * 7919) % config.vocabularySize);
+    const marks: Pointer[] = [];
+    const mark = () => {
+      const event = device.createEvent();
+      device.record(event);
+      marks.push(event);
+    };
+    const nextBatch = () => {
+      mark();
+      return { inputs: tokens, targets: tokens };
+    };
+    const started = performance.now();
+    const elapsed = () => performance.now() - started;
+    let steps = 0;
+    let previous: BegunStep | undefined;
+    try {
+      const isLeft = () => 2 * elapsed() > most;
+      do {
+        const begun = await trainer.begin(steps, 0, nextBatch, {}, undefined, steps === 0 ? isLeft : undefined);
+        trainer.update();
+        // As in a run, a GPU works on the previous step meanwhile; the first step shows how long one takes.
+        await (steps === 0 ? begun : previous)?.finished();
+        previous = begun;
+        steps++;
+      } while (elapsed() * (1 + 1 / steps) < most && (steps < 2 || elapsed() < enough));
+    } catch (error) {
+      if (!(error instanceof InterruptedError)) throw error;
+    }
+    mark();
+    await device.finished();
+    if (steps === 0) return (accumulation * device.elapsed(marks[0]!, marks[1]!)) / 1000;
+    // The first step is a warmup if there are others.
+    const after = Array.from({ length: steps }, (_, step) => step * measured).slice(steps > 1 ? 1 : 0);
+    const between = (marksLater: number) =>
+      median(after.map((at) => device.elapsed(marks[at]!, marks[at + marksLater]!)));
+    const more = accumulation > measured ? (accumulation - measured) * between(1) : 0;
+    return (between(measured) + more) / 1000;
+  } catch (error) {
+    if (error instanceof NativeError && error.status === 'GPT2_OUT_OF_MEMORY') return undefined;
+    throw error;
+  }
+}
+
+export function median(values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  const middle = (sorted.length - 1) / 2;
+  return (sorted[Math.floor(middle)]! + sorted[Math.ceil(middle)]!) / 2;
+}

@@ -1,0 +1,105 @@
+// What a run comes to: steps, tokens, epochs, time, bytes of a checkpoint; and what is unusual about them.
+import { gpt2Error, words } from '../../base/errors.ts';
+import { askedSteps } from '../../options/complete-options.ts';
+import type { ResolvedOptions } from '../../options/table.ts';
+import { formatBytes, formatCount, formatDuration } from '../../report/format-numbers.ts';
+
+export interface Outlook {
+  readonly steps: number;
+  /** Tokens that the run trains on. */
+  readonly tokens: number;
+  /** How often the run reads the training split. */
+  readonly epochs: number;
+  /** Seconds of a step and of the whole run, with its validations and last save; undefined if unknown. */
+  readonly stepSeconds: number | undefined;
+  readonly seconds: number | undefined;
+  /** Bytes of a checkpoint. */
+  readonly checkpointBytes: number;
+  /** Whether the time is not this run's: from a data sheet, without the exchange between ranks, or without --kernel. */
+  readonly isAbout?: boolean;
+}
+
+/** Steps of a run on so many training tokens. @throws Gpt2Error if they fill no step, or fewer than the warmup */
+export function stepsOf(options: ResolvedOptions, trainingTokens: number): number {
+  const { data, totalBatch, warmup, tokens } = options;
+  const steps = askedSteps(options, totalBatch) ?? Math.floor(trainingTokens / totalBatch);
+  if (steps < 1) {
+    throw gpt2Error`${data} has ${trainingTokens} training tokens, fewer than one step of ${totalBatch}; give --steps or a smaller --total-batch`;
+  }
+  if (warmup > steps) {
+    const of = tokens === undefined ? `one epoch of ${data}` : words`--tokens ${tokens}`;
+    throw gpt2Error`--warmup ${warmup} is over the ${steps} steps of ${of}; take a shorter --warmup or give --steps`;
+  }
+  return steps;
+}
+
+/** How often something that is done every `every` steps, and after step `last`, is due at steps `from` to `last`. */
+export function timesDue(every: number, from: number, last: number): number {
+  if (every <= 0 || from > last) return 0;
+  return Math.floor(last / every) - Math.floor((from - 1) / every) + (last % every === 0 ? 0 : 1);
+}
+
+/** Estimates the seconds of a save that training waits for: 1.49 GB took 4 s beside an H200 (2026-11-26), most of it for sha256. */
+export const saveSeconds = (bytes: number): number => bytes / 400e6;
+
+/** The outlook of a whole run. */
+export function outlookOf(
+  options: ResolvedOptions,
+  run: {
+    readonly steps: number;
+    readonly trainingTokens: number;
+    /** Tokens of a validation. */
+    readonly validationTokens: number;
+    readonly stepSeconds: number | undefined;
+    readonly checkpointBytes: number;
+  },
+): Outlook {
+  const { totalBatch, valEvery, ranks } = options;
+  const { steps, trainingTokens, validationTokens, stepSeconds, checkpointBytes } = run;
+  // Forward is a third of forward and backward.
+  const validation = (timesDue(valEvery, 0, steps) * validationTokens) / (3 * ranks);
+  const seconds = stepSeconds && (steps + validation / totalBatch) * stepSeconds + saveSeconds(checkpointBytes);
+  const tokens = steps * totalBatch;
+  return { steps, tokens, epochs: tokens / trainingTokens, stepSeconds, seconds, checkpointBytes };
+}
+
+/** "400 steps, 102,400 tokens, 0.335 epochs; 1m20s, until 14:32; checkpoints of 347 MiB" */
+export function outlookText(outlook: Outlook, now = new Date()): string {
+  const { steps, tokens, epochs, seconds, checkpointBytes, isAbout = false } = outlook;
+  const count = steps === 1 ? '1 step' : `${formatCount(steps)} steps`;
+  const passes = Number(epochs.toPrecision(3));
+  const work = `${count}, ${formatCount(tokens)} tokens, ${formatCount(passes)} ${passes === 1 ? 'epoch' : 'epochs'}`;
+  const time =
+    seconds === undefined
+      ? 'time unknown'
+      : `${isAbout ? 'about ' : ''}${formatDuration(seconds)}${isAbout ? '' : `, until ${clock(now, seconds)}`}`;
+  return `${work}; ${time}; checkpoints of ${formatBytes(checkpointBytes)}`;
+}
+
+/** "14:32", on another day "2026-11-28 14:32" */
+function clock(now: Date, seconds: number): string {
+  const end = new Date(now.getTime() + seconds * 1000);
+  const two = (value: number) => String(value).padStart(2, '0');
+  const time = `${two(end.getHours())}:${two(end.getMinutes())}`;
+  const day = `${end.getFullYear()}-${two(end.getMonth() + 1)}-${two(end.getDate())}`;
+  return end.toDateString() === now.toDateString() ? time : `${day} ${time}`;
+}
+
+const [mostEpochs, mostSeconds, longestStep] = [4, 24 * 3600, 60];
+
+/** What a user may not have meant. */
+export function outlookWarnings({ epochs, seconds = 0, stepSeconds = 0 }: Outlook): string[] {
+  return [
+    ...(epochs > mostEpochs
+      ? [
+          words`${epochs.toPrecision(3)} epochs: above ${mostEpochs} a model learns less that is new; give fewer --steps, or more data`,
+        ]
+      : []),
+    ...(seconds > mostSeconds
+      ? [words`${formatDuration(seconds)} is over ${mostSeconds / 3600} hours; give fewer --steps or a smaller --model`]
+      : []),
+    ...(stepSeconds > longestStep
+      ? [words`a step takes ${formatDuration(stepSeconds)}, over ${longestStep} s; give a smaller --total-batch`]
+      : []),
+  ].map((text) => `warning: ${text}`);
+}
