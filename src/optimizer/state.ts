@@ -45,7 +45,7 @@ export class OptimizerState {
     this.#spans = spansOf(config, choice, this.#rows, sharding?.division);
     const elements = scratchOf(device, config, choice);
     if (elements > 0) this.#scratch = allocateTensor(device, 'optimizer scratch', device.elementType, [elements]);
-    const room = GPT2_STEP.GPT2_STEP_STOP - GPT2_STEP.GPT2_STEP_SCALARS;
+    const room = GPT2_STEP.GPT2_STEP_TARGETS - GPT2_STEP.GPT2_STEP_SCALARS;
     const count = this.scalarsAt(0).length;
     if (count > room) throw new Error(`the optimizers have ${count} scalars, more than the ${room} of the step block`);
   }

@@ -75,8 +75,8 @@ function thinned(values: Float64Array): number[] {
 async function meanOfBatches({ trained, ranks }: Run, validation: ValidationBatches, signal: AbortSignal | undefined) {
   const { loader, batch, sequence, batches, different } = validation;
   loader.seek(startPosition);
-  const sumOf = (count: number) =>
-    summedLoss(trained.model, { batch, sequence, batches: count }, () => loader.next(), signal);
+  const sumOf = async (count: number) =>
+    (await summedLoss(trained.model, { batch, sequence, batches: count }, () => loader.next(), signal)).sum;
   // A repeated batch has the same loss: each batch is computed once and weighted by its number of repeats.
   const [rounds, more] = [Math.floor(batches / different), batches % different];
   let sum: number | InterruptedError;

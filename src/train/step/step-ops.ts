@@ -45,6 +45,8 @@ export class StepOps {
   readonly update: Update;
   readonly #model: Model;
   readonly #options: StepOptions;
+  /** Targets of all ranks in a step, those of -1 too. */
+  readonly #targets: number;
   readonly #gradientSync: GradientSync | undefined;
 
   /** @param communicator connects the ranks that share a step, each with separate micro-batches */
@@ -52,6 +54,7 @@ export class StepOps {
     const { device, config, sharding } = model;
     this.#model = model;
     this.#options = options;
+    this.#targets = options.batch * options.sequence * options.accumulation * (communicator?.ranks ?? 1);
     const { gradientType } = device;
     this.gradients = new ParameterArena(device, config, 'gradients', gradientType, 'fp32', sharding?.division);
     this.optimizerState = new OptimizerState(model, options.optimizer);
@@ -66,11 +69,11 @@ export class StepOps {
   }
 
   microBatch({ accumulate, sums, updates }: MicroBatch): void {
-    const { batch: B, sequence: T, accumulation } = this.#options;
+    const { batch: B, sequence: T } = this.#options;
     const model = this.#model;
     const activations = model.activations.at(B, T);
-    // The gradients and losses of all ranks are summed.
-    const scale = 1 / (B * T * accumulation * (this.#gradientSync?.communicator.ranks ?? 1));
+    // The gradients and losses of all ranks are summed. The norm multiplies both if targets are -1.
+    const scale = 1 / this.#targets;
     const sync = sums ? this.#gradientSync : undefined;
     forward(model, activations, updates ? this.update.enqueueForForward() : undefined);
     headForwardBackward(model, activations, this.gradients, { dloss: scale, accumulate, step: this.block });
@@ -84,6 +87,6 @@ export class StepOps {
     const { matrices, vectors, communicator } = inputs;
     const rows = matrices.shape.length === 1 ? matrices.view([1, matrices.count]) : matrices;
     const args = { step: this.block, matrices: rows, vectors, communicator: communicator?.handle ?? null };
-    globalNorm(this.#model.device, { ...args, maxNorm: this.#options.gradientClip });
+    globalNorm(this.#model.device, { ...args, targets: this.#targets, maxNorm: this.#options.gradientClip });
   }
 }
