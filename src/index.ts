@@ -47,8 +47,10 @@ export { readTokenizer } from './tokenizer/tokenizer-file.ts';
 // training
 
 export type { TrainOptions } from './options/table.ts';
+export { placeFromEnvironment } from './ranks/place.ts';
 export { planRun, type TrainingPlan } from './train/plan/plan.ts';
 export type { TrainHooks, TrainResult } from './train/run/hooks.ts';
+export type { Batches, BatchesOfRank, ProgramOptions, ProgramParts } from './train/run/program-parts.ts';
 export { learningRateAt, type Schedule } from './train/run/schedule.ts';
 export type { StepResult, UpdateLimits } from './train/step/staging.ts';
 export { type BegunStep, Trainer, type TrainerOptions } from './train/step/trainer.ts';

@@ -1,7 +1,6 @@
 // Trains from options to the last checkpoint, alone or as one of several ranks.
 import { attempt, Gpt2Error, gpt2Error, InterruptedError, UsageError, usageError, words } from '../base/errors.ts';
 import { nameSources, resolveSources, type Sources } from '../options/sources.ts';
-import type { TrainOptions } from '../options/table.ts';
 import { isRoot, Ranks } from '../ranks/ranks.ts';
 import { refuseBusyRun, whileIdle } from '../runs/lock.ts';
 import { checkpointsFolder } from '../runs/paths.ts';
@@ -12,6 +11,7 @@ import { type Resolved, resolveOptions } from './plan/resolve-options.ts';
 import { checkHooks, StoppedError, type TrainHooks, type TrainResult } from './run/hooks.ts';
 import { oneGpu, openRun } from './run/open-run.ts';
 import { Resources } from './run/opening.ts';
+import { type ProgramOptions, type ProgramParts, splitParts } from './run/program-parts.ts';
 import { Session } from './run/session.ts';
 
 /**
@@ -22,13 +22,18 @@ import { Session } from './run/session.ts';
  * const small = { layers: 2, channels: 64, heads: 2, device: 'cpu', batch: 2, sequence: 32 };
  * const { out, loss } = await train({ ...small, steps: 2, valEvery: 0, out: 'runs/small' });
  */
-export async function train(options: TrainOptions, hooks: TrainHooks = {}): Promise<TrainResult> {
+export async function train(options: ProgramOptions, hooks: TrainHooks = {}): Promise<TrainResult> {
   checkHooks(hooks);
-  return trainSources(resolveSources(options), hooks);
+  const { options: plain, parts } = splitParts(options);
+  return trainSources(resolveSources(plain), hooks, parts);
 }
 
 /** As `train`, for options whose sources are resolved. */
-export async function trainSources(sources: Sources, ofProgram: TrainHooks): Promise<TrainResult> {
+export async function trainSources(
+  sources: Sources,
+  ofProgram: TrainHooks,
+  parts: ProgramParts = {},
+): Promise<TrainResult> {
   const { options: asked } = sources;
   const hooks = guardHooks(ofProgram);
   const { place, signal, onProgress, onNotice: notice = () => {}, onPage = (page) => page.close() } = hooks;
@@ -43,7 +48,7 @@ export async function trainSources(sources: Sources, ofProgram: TrainHooks): Pro
     const { resume, out } = asked;
     // Checked before notices about resuming. Other ranks would take the lock at the same time.
     if (resume && out !== undefined && isRoot(ranks)) refuseBusyRun(out);
-    const resolved = await resolveOptions(asked, { notice, onProgress, signal }, place);
+    const resolved = await resolveOptions(asked, { notice, onProgress, signal }, place, parts);
     result = finishedRun(resolved);
     if (result) reportFinished(result, isRoot(ranks), notice);
     else {

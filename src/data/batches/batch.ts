@@ -6,22 +6,28 @@ import { firstOutside } from '../shards/shard.ts';
 import type { Batch } from './loader.ts';
 
 /**
+ * @param where where the batch belongs, at the start of errors
  * @returns the number of targets that are not -1
  * @throws ShapeError unless inputs and targets are B x T tokens each, all in the model's vocabulary, or a target is -1
  */
-export function checkBatch({ config }: Model, { B, T }: Pick<ActivationSet, 'B' | 'T'>, batch: Batch): number {
+export function checkBatch(
+  { config }: Model,
+  { B, T }: Pick<ActivationSet, 'B' | 'T'>,
+  batch: Batch,
+  where = '',
+): number {
   for (const name of ['inputs', 'targets'] as const) {
     const tokens: unknown = batch?.[name];
     if (!(tokens instanceof Int32Array)) {
-      throw new ShapeError(`a batch's ${name} must be an Int32Array, not ${kindOf(tokens)}`);
+      throw new ShapeError(`${where}a batch's ${name} must be an Int32Array, not ${kindOf(tokens)}`);
     }
     if (tokens.length !== B * T) {
-      throw new ShapeError(`a batch's ${name} must be ${B} x ${T} = ${B * T} tokens, not ${tokens.length}`);
+      throw new ShapeError(`${where}a batch's ${name} must be ${B} x ${T} = ${B * T} tokens, not ${tokens.length}`);
     }
     const index = firstOutside(tokens, config.vocabularySize, name === 'targets');
     if (index < 0) continue;
     throw new ShapeError(
-      `a batch's ${name} hold the token ${tokens[index]} at ${index}, outside the model's vocabulary of ${config.vocabularySize}`,
+      `${where}a batch's ${name} hold the token ${tokens[index]} at ${index}, outside the model's vocabulary of ${config.vocabularySize}`,
     );
   }
   return countTargets(batch.targets);

@@ -7,6 +7,7 @@ import { parameterCount } from '../../model/parameters.ts';
 import { Device } from '../../native/device.ts';
 import { loadFolders } from '../../ops/kernels/card-hash.ts';
 import type { LoadedCard } from '../../ops/kernels/kernel-card.ts';
+import type { OptimizerChoice } from '../../optimizer/assign.ts';
 import { chooseOptimizer } from '../../optimizer/choose.ts';
 import { nameSources, resolveSources, type Sources } from '../../options/sources.ts';
 import type { ResolvedOptions, TrainOptions } from '../../options/table.ts';
@@ -66,7 +67,8 @@ export async function planSources(sources: Sources, fetching: FetchOptions): Pro
   );
   using device = Device.open(deviceOptions);
   const { batch, sequence, accumulation, ranks, recompute } = options;
-  const sizes = memorySizes(options, tokenizer, await loadFolders(options.kernels));
+  const cards = await loadFolders(options.kernels);
+  const sizes = memorySizes(options, { tokenizer, cards, optimizer: chooseOptimizer(options) });
   const refusal = attempt(() => checkMemory(device, config, sizes));
   return {
     preset,
@@ -90,12 +92,14 @@ const savesFromCopy = (options: ResolvedOptions, { description }: Device): boole
 /** The sizes that memory depends on. */
 export const memorySizes = (
   options: ResolvedOptions,
-  tokenizer: Tokenizer | undefined,
-  cards: readonly LoadedCard[],
+  {
+    tokenizer,
+    ...chosen
+  }: { tokenizer: Tokenizer | undefined; cards: readonly LoadedCard[]; optimizer: OptimizerChoice },
 ) => {
   const { batch, sequence, totalBatch, recompute, maxMemory, ranks, sampleEvery } = options;
   return {
-    optimizer: chooseOptimizer(options),
+    ...chosen,
     B: batch,
     T: sequence,
     rows: totalBatch / sequence / ranks,
@@ -104,7 +108,6 @@ export const memorySizes = (
     recompute,
     maxMemory,
     samples: takesSamples(sampleEvery, tokenizer),
-    cards,
   };
 };
 

@@ -1,6 +1,6 @@
 // Opens the data of a run: training batches, validation batches, HellaSwag. No device is needed, so errors in data come first.
 import { resolve } from 'node:path';
-import { gpt2Error, words } from '../../base/errors.ts';
+import { gpt2Error, usageError, words } from '../../base/errors.ts';
 import { type Batch, type Loader, openLoader, planValidation } from '../../data/batches/loader.ts';
 import { startPosition } from '../../data/batches/order.ts';
 import { openSequences, type SequenceSet } from '../../data/batches/sequences.ts';
@@ -10,6 +10,7 @@ import { askedSteps } from '../../options/complete-options.ts';
 import { byteLengths, noByteLengths } from '../../tokenizer/tokenizer.ts';
 import type { FoundCheckpoint } from '../../weights/checkpoint/directory.ts';
 import type { Opening } from './opening.ts';
+import { sourceOf } from './program-parts.ts';
 import { changedShard, shardRecord } from './same-inputs.ts';
 
 /** The sequences of --val-tokens, or the batches of --val-steps. */
@@ -24,7 +25,8 @@ interface ValidationSequences {
 
 /** llm.c's validation: batches from the start of the set. */
 export interface ValidationBatches {
-  readonly loader: Loader;
+  /** Without `canSeek`, batches of a program that go on. */
+  readonly loader: Pick<Loader, 'next' | 'seek'> & { readonly canSeek?: boolean };
   readonly shards: Loader['shards'];
   /** Number of ranks that share each batch. */
   readonly ranks: number;
@@ -36,18 +38,25 @@ export interface ValidationBatches {
   readonly different: number;
 }
 
+/** Batches of a validation of a program, without valSteps; llm.c's number. */
+const programBatches = 20;
+
 export type RunData = Readonly<Omit<ReturnType<typeof openData>, 'steps'>>;
 
 /** @throws Gpt2Error for data that is damaged, changed or too small */
 export function openData(opening: Opening) {
   const { resolved, resources } = opening;
-  const { options, config, checkpoint, trainShards: shards } = resolved;
+  const { options, config, checkpoint, trainShards: shards, parts } = resolved;
   const { batch, sequence, order, seed, ranks, data, totalBatch, warmup, tokens } = options;
   const { vocabularySize } = config;
   const rank = opening.ranks?.rank ?? 0;
-  const loader = resources.keep(openLoader({ shards, batch, sequence, order, seed, vocabularySize, rank, ranks }));
+  const loader = parts.batches
+    ? sourceOf('batches', parts.batches, { rank, ranks })
+    : resources.keep(openLoader({ shards, batch, sequence, order, seed, vocabularySize, rank, ranks }));
   if (checkpoint) seekTo(loader, checkpoint, data);
-  const steps = askedSteps(options, totalBatch) ?? Math.floor(loader.tokens / totalBatch);
+  const asked = askedSteps(options, totalBatch);
+  if (parts.batches && asked === undefined) throw usageError`the batches of a program have no end; give steps`;
+  const steps = asked ?? Math.floor(loader.tokens / totalBatch);
   if (steps < 1) {
     throw gpt2Error`${data} has ${loader.tokens} training tokens, fewer than one step of ${totalBatch}; give --steps or a smaller --total-batch`;
   }
@@ -63,7 +72,11 @@ export function openData(opening: Opening) {
  * Moves the loader to the position of a checkpoint.
  * @throws Gpt2Error if the shards have changed, unless --data names another folder
  */
-function seekTo(loader: Loader, { path, manifest }: FoundCheckpoint, data: string): void {
+function seekTo(
+  loader: Pick<Loader, 'shards' | 'seekAsRoot'>,
+  { path, manifest }: FoundCheckpoint,
+  data: string,
+): void {
   const changed = changedShard(manifest.shards, loader.shards.map(shardRecord));
   if (changed && resolve(data) === resolve(String(manifest.configuration.data))) {
     throw gpt2Error`the data in ${data} is not what ${path} was trained on: ${changed}; restore it, or name another folder with --data to continue with that`;
@@ -72,9 +85,20 @@ function seekTo(loader: Loader, { path, manifest }: FoundCheckpoint, data: strin
 }
 
 function openValidation({ resolved, notice, resources }: Opening, rank: number): Validation | undefined {
-  const { options, config, valShards: shards } = resolved;
+  const { options, config, valShards: shards, parts, checkpoint } = resolved;
   const { sequence, seed, valSteps, valTokens = 'all' } = options;
   const { vocabularySize } = config;
+  if (parts.validation) {
+    const { batch, ranks } = options;
+    const loader = sourceOf('validation', parts.validation, { rank, ranks });
+    if (checkpoint && !loader.canSeek) throw gpt2Error`cannot resume ${options.out}: validation has no seek(position)`;
+    const batches = valSteps ?? programBatches;
+    return { loader, shards: [], ranks, batch, sequence, batches, different: Number.POSITIVE_INFINITY };
+  }
+  if (parts.batches) {
+    notice('validation is off: the program gives batches, but no validation');
+    return undefined;
+  }
   if (valSteps === undefined) {
     const set = resources.keep(openSequences({ shards, sequence, tokens: valTokens, vocabularySize }));
     for (const text of set.notices) notice(`validation: ${text}`);
@@ -107,7 +131,7 @@ function openHellaswag({ resolved: { options, config, tokenizer }, notice }: Ope
 }
 
 /** Returns the micro-batches of the first step over and over. */
-export function repeatFirstStep(loader: Loader, accumulation: number): () => Batch {
+export function repeatFirstStep(loader: Pick<Loader, 'next' | 'seek'>, accumulation: number): () => Batch {
   loader.seek(startPosition);
   const batches = Array.from({ length: accumulation }, () => {
     const { inputs, targets } = loader.next();

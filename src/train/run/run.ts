@@ -9,10 +9,13 @@ import type { Resolved } from '../plan/resolve-options.ts';
 import type { RunData } from './data.ts';
 import type { RunDescription } from './hooks.ts';
 import type { RunModel } from './open-model.ts';
+import type { ProgramParts } from './program-parts.ts';
 
 /** An open run, divided by the modules that use it. */
 export interface Run {
   readonly options: ResolvedOptions;
+  /** Parts that a program gives in place of options. */
+  readonly parts: ProgramParts;
   readonly tokenizer: Resolved['tokenizer'];
   /** Undefined if the run has a single process. */
   readonly ranks: Ranks | undefined;

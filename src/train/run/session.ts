@@ -47,6 +47,8 @@ export class Session {
   /** Whether rank 0 of several has asked for a save since the last one. */
   #ranksSave = false;
   #lastEnd = performance.now();
+  /** An error of a part of the program, after which the run is saved. */
+  #refusal: unknown;
 
   constructor(run: Run, hooks: SessionHooks) {
     const { options, data, span } = run;
@@ -80,7 +82,8 @@ export class Session {
     try {
       await this.#steps(logged);
     } catch (error) {
-      throw error instanceof ChangedShardError ? await this.#stopAtChange(error) : error;
+      const isSaved = error instanceof ChangedShardError || (error !== undefined && error === this.#refusal);
+      throw isSaved ? await this.#stopAtChange(error as Error) : error;
     }
 
     if (resumed && this.#step === startStep) this.#saving.tidy();
@@ -147,7 +150,7 @@ export class Session {
       try {
         await milestone();
       } catch (error) {
-        if (!(error instanceof InterruptedError)) throw error;
+        if (!(error instanceof InterruptedError)) throw this.#ofProgram(error);
         this.#ranksStop = true;
         return false;
       }
@@ -156,10 +159,11 @@ export class Session {
   }
 
   /**
-   * Saves the state that was trained before the shards changed, and returns the error that ends the run. With several ranks
+   * Saves the state that was trained before the shards changed or a part of the program failed, and returns the error that ends
+   * the run. With several ranks
    * nothing is saved, because the others are in a step that waits for this rank; the last checkpoint remains.
    */
-  async #stopAtChange(error: ChangedShardError): Promise<Gpt2Error> {
+  async #stopAtChange(error: Error): Promise<Error> {
     const { ranks, folder, span } = this.#run;
     if (ranks) return error;
     await this.#finishUpdates();
@@ -177,18 +181,30 @@ export class Session {
    * Enqueues a step. On a GPU its result is read after the next step is enqueued, so that the device never waits for the host.
    */
   async #enqueueStep(step: number): Promise<void> {
-    const { options, span, ranks } = this.#run;
+    const { options, parts, span, ranks } = this.#run;
     const { trainer, model } = this.#run.trained;
     const enqueuedAt = performance.now();
     ranks?.liveness.begin(step);
-    const lr = learningRateAt({ ...options, steps: span.steps }, step);
+    let lr: number;
+    let begun: BegunStep;
     const position = this.#position;
     const limits = this.#spikes ? this.#spikes.limitsAt(step) : { afterUpdate: step > span.startStep };
     const requests = { stops: this.#hooks.signal.aborted, saves: this.#saving.isTimeUp };
-    const begun = await trainer.begin(step, lr, this.#nextBatch, limits, requests);
+    try {
+      lr = parts.schedule ? parts.schedule(step) : learningRateAt({ ...options, steps: span.steps }, step);
+      begun = await trainer.begin(step, lr, this.#nextBatch, limits, requests);
+    } catch (error) {
+      throw this.#ofProgram(error);
+    }
     await this.#finishStep();
     this.#enqueued = { step, lr, position, enqueuedAt, begun };
     if (!model.device.graphs) await this.#finishStep();
+  }
+
+  /** Marks an error that a part of the program may have caused. */
+  #ofProgram(error: unknown): unknown {
+    if (Object.keys(this.#run.parts).length > 0 && !(error instanceof NativeError)) this.#refusal = error;
+    return error;
   }
 
   /** Waits for the enqueued step and its update, so that weights and optimizer state can be read. */
@@ -214,8 +230,7 @@ export class Session {
     this.#lastEnd = now;
     ranks?.liveness.done(ms);
     if (!updated && !this.#spikes) {
-      data.loader.seek(position);
-      const bad = { step, result, position, nextBatch: this.#nextBatch };
+      const bad = { step, result, position, nextBatch: this.#nextBatch, seek: () => data.loader.seek(position) };
       throw await stopAtBadStep(this.#run, bad, this.#saving, this.#events);
     }
     this.#spikes?.add({ step, loss, norm, skipped: !updated });

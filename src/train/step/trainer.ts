@@ -167,7 +167,7 @@ export class Trainer {
       let targets = 0;
       for (let micro = 0; micro < accumulation; micro++) {
         const batch = nextBatch();
-        targets += checkBatch(this.model, set, batch);
+        targets += checkBatch(this.model, set, batch, `step ${index}: `);
         const isLast = micro === accumulation - 1;
         if (isLast) {
           if (targets === 0 && !this.#hasRanks) throw noTargets(index);
@@ -218,7 +218,7 @@ function checkStep(index: number, learningRate: number): void {
   if (!Number.isSafeInteger(index) || index < 0) {
     throw usageError`a step's index must be a whole number of at least 0, not ${index}`;
   }
-  if (!Number.isFinite(learningRate)) {
-    throw usageError`the learning rate of step ${index} must be a finite number, not ${learningRate}`;
+  if (!(learningRate >= 0 && Number.isFinite(learningRate))) {
+    throw usageError`the learning rate of step ${index} must be a finite number of at least 0, not ${learningRate}`;
   }
 }

@@ -140,7 +140,8 @@ describeBackends('batches', (_, kind) => {
     const step = (index: number, learningRate: number) =>
       expect(trainer.step(index, learningRate, () => recordedBatch)).rejects;
     await step(-1, 1e-3).toThrow("a step's index must be a whole number of at least 0, not -1");
-    await step(0, Number.NaN).toThrow('the learning rate of step 0 must be a finite number, not NaN');
+    await step(0, Number.NaN).toThrow('the learning rate of step 0 must be a finite number of at least 0, not NaN');
+    await step(0, -1e-3).toThrow('the learning rate of step 0 must be a finite number of at least 0, not -0.001');
     expect(state(trainer)).toEqual(before);
   });
 });
