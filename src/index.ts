@@ -16,6 +16,7 @@ export type { ActivationSizes, Recompute } from './model/activation-tables.ts';
 export type { ActivationSet } from './model/activations.ts';
 export { type ModelConfig, presetConfig } from './model/config.ts';
 export { forward } from './model/forward.ts';
+export type { Loss, LossRows } from './model/head.ts';
 export { initializeWeights } from './model/initialize.ts';
 export { createModel, type Model } from './model/model.ts';
 export { type Parameter, parameterCount, parameterTable } from './model/parameters.ts';
@@ -98,6 +99,7 @@ export {
   type ScoreOptions,
   scoreHellaswag,
 } from './inference/evaluate/hellaswag.ts';
+export { logits } from './inference/evaluate/logits.ts';
 export { lossesOf, meanLoss } from './inference/evaluate/mean-loss.ts';
 
 // kernels of your own

@@ -3,7 +3,7 @@
 import { ParameterArena } from '../../model/arena.ts';
 import { backward } from '../../model/backward.ts';
 import { forward } from '../../model/forward.ts';
-import { headForwardBackward } from '../../model/head.ts';
+import { headForwardBackward, type Loss, lossForwardBackward } from '../../model/head.ts';
 import type { Model } from '../../model/model.ts';
 import { GPT2_STEP } from '../../native/bindings.generated.ts';
 import type { Communicator } from '../../native/communicator.ts';
@@ -24,6 +24,8 @@ export interface StepOptions {
   readonly optimizer: OptimizerChoice;
   /** Largest gradient norm; 0 clips nothing. */
   readonly gradientClip: number;
+  /** In place of cross-entropy; models with a softcap take none. Default cross-entropy. */
+  readonly loss?: Loss | undefined;
   /** Whether several ranks sum gradients during backward or after it; see gradient-sync.ts. Default true. */
   readonly overlapsBackward?: boolean | undefined;
 }
@@ -76,7 +78,9 @@ export class StepOps {
     const scale = 1 / this.#targets;
     const sync = sums ? this.#gradientSync : undefined;
     forward(model, activations, updates ? this.update.enqueueForForward() : undefined);
-    headForwardBackward(model, activations, this.gradients, { dloss: scale, accumulate, step: this.block });
+    const { loss } = this.#options;
+    if (loss) lossForwardBackward(model, activations, this.gradients, { loss, dloss: scale, accumulate });
+    else headForwardBackward(model, activations, this.gradients, { dloss: scale, accumulate, step: this.block });
     backward(model, activations, this.gradients, { accumulate, layerDone: sync?.layerDone });
     lossSum(model.device, { step: this.block, losses: activations.model.losses, scale, accumulate });
     sync?.microBatchDone(this.block);

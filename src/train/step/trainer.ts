@@ -1,11 +1,12 @@
 // Runs optimizer steps: copies a step's values and tokens to the device, runs its ops (step-ops.ts), and reads the results. A GPU
 // launches micro-batches and the end of a step as graphs; tokens, step values and results are copied between the graphs, so that
 // the host can enqueue a step while the device works on the previous one.
-import { checkGiven } from '../../base/checks/given.ts';
+import { checkGiven, checkValue } from '../../base/checks/given.ts';
 import { real, whole } from '../../base/checks/number.ts';
 import { gpt2Error, usageError } from '../../base/errors.ts';
 import { checkBatch, writeBatch } from '../../data/batches/batch.ts';
 import type { Batch } from '../../data/batches/loader.ts';
+import { architectureOf } from '../../model/architecture.ts';
 import type { ParameterArena } from '../../model/arena.ts';
 import type { Model } from '../../model/model.ts';
 import { GPT2_STEP } from '../../native/bindings.generated.ts';
@@ -197,12 +198,15 @@ export class Trainer {
 
 function checkOptions(options: TrainerOptions): void {
   const sizes = { batch: whole(1), sequence: whole(1), accumulation: whole(1) };
-  const optional = { overlapsBackward: 'switch', defersUpdate: 'switch' } as const;
+  const optional = { loss: 'object', overlapsBackward: 'switch', defersUpdate: 'switch' } as const;
   checkGiven(options, { ...sizes, optimizer: 'object or function', gradientClip: real(0) }, optional);
+  const { loss } = options;
+  if (loss) for (const name of ['forward', 'backward'] as const) checkValue(`${name} of loss`, 'function', loss[name]);
 }
 
 /** Rejects batches that do not fit the model's activations, before memory is allocated. */
-function checkModel({ config, activations }: Model, { batch, sequence }: TrainerOptions): void {
+function checkModel({ config, activations }: Model, { batch, sequence, loss }: TrainerOptions): void {
+  if (loss && architectureOf(config).softcap > 0) throw usageError`loss takes a model without a softcap`;
   if (sequence > config.context) {
     throw usageError`sequence takes at most the model's context of ${config.context}, not ${sequence}`;
   }
