@@ -1,6 +1,15 @@
 // A loss of one's own: cross-entropy with label smoothing, by a kernel. Its gradient is compared with finite differences.
 //   node --import tsx examples/own-loss.ts
-import { AdamW, compileKernels, createModel, Device, initializeWeights, type Loss, selectDevice, Trainer } from 'gpt2.ts';
+import {
+  AdamW,
+  compileKernels,
+  createModel,
+  Device,
+  initializeWeights,
+  type Loss,
+  selectDevice,
+  Trainer,
+} from 'gpt2.ts';
 
 // The target has the probability 1 - smoothing, and every token smoothing / V besides. One thread computes a row.
 const source = `
@@ -38,7 +47,8 @@ const model = createModel(device, config, { B: batch, T: sequence, purpose: 'tra
 initializeWeights(model, 42);
 const optimizer = new AdamW({ weightDecay: 0 });
 const trainer = new Trainer(model, { batch, sequence, accumulation: 1, optimizer, gradientClip: 0, loss });
-const ids = (factor: number) => Int32Array.from({ length: batch * sequence }, (_, at) => (at * factor) % vocabularySize);
+const ids = (factor: number) =>
+  Int32Array.from({ length: batch * sequence }, (_, at) => (at * factor) % vocabularySize);
 const tokens = { inputs: ids(7), targets: ids(11) };
 const lossNow = async () => (await trainer.step(0, 0, () => tokens)).loss; // at a rate of 0 no weight changes
 

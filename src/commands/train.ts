@@ -1,6 +1,6 @@
 // The command `train`: reads options from the command line, runs training, shows its progress.
 import { Command } from 'commander';
-import { Gpt2Error, readRun, type TrainingPlan } from '../index.ts';
+import { Gpt2Error, placeFromEnvironment, readRun, type TrainingPlan } from '../index.ts';
 import {
   asTyped,
   attempt,
@@ -13,7 +13,6 @@ import {
   type OptionName,
   optionNames,
   optionParts,
-  placeFromEnvironment,
   planSources,
   presetNames,
   type RunDescription,

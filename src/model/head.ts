@@ -1,9 +1,16 @@
 // The head: logits = lnf * wte^T and their cross-entropy, in chunks of tokens, because the logits of a large batch do not fit in
 // memory. In training the backward of each chunk follows its forward, while its logits are in memory. An untied head has a
 // separate matrix, with biases. With FP8, all three matmuls are in FP8. Logits for a program, and its loss, take plain matmuls.
-import type { Tensor } from '../native/tensor.ts';
+
 import type { Device } from '../native/device.ts';
-import { classifier, matmulBackwardInput, matmulBackwardWeight, matmulForward, softcapForward } from '../ops/ops.generated.ts';
+import type { Tensor } from '../native/tensor.ts';
+import {
+  classifier,
+  matmulBackwardInput,
+  matmulBackwardWeight,
+  matmulForward,
+  softcapForward,
+} from '../ops/ops.generated.ts';
 import type { ActivationSet } from './activations.ts';
 import { architectureOf } from './architecture.ts';
 import type { ParameterArena } from './arena.ts';

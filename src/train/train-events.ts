@@ -1,8 +1,8 @@
 // Iterates over the events of a run: `for await (const event of trainEvents(options))`.
 import { Readable } from 'node:stream';
 import type { RunEvent } from '../runs/schema.ts';
+import type { ProgramOptions } from './plan/program-parts.ts';
 import { boundHooks, StoppedError, type TrainHooks, type TrainResult } from './run/hooks.ts';
-import type { ProgramOptions } from './run/program-parts.ts';
 import { train } from './train.ts';
 
 /**

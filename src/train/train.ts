@@ -7,11 +7,11 @@ import { checkpointsFolder } from '../runs/paths.ts';
 import { eventsAt, readRun } from '../runs/reader.ts';
 import { tidy } from '../weights/checkpoint/write.ts';
 import { guardHooks } from './callbacks.ts';
+import { type ProgramOptions, type ProgramParts, splitParts } from './plan/program-parts.ts';
 import { type Resolved, resolveOptions } from './plan/resolve-options.ts';
 import { checkHooks, StoppedError, type TrainHooks, type TrainResult } from './run/hooks.ts';
 import { oneGpu, openRun } from './run/open-run.ts';
 import { Resources } from './run/opening.ts';
-import { type ProgramOptions, type ProgramParts, splitParts } from './run/program-parts.ts';
 import { Session } from './run/session.ts';
 
 /**

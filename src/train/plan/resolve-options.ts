@@ -35,8 +35,8 @@ import { modelPaths } from '../../weights/formats/formats.ts';
 import { hubName } from '../../weights/formats/hub.ts';
 import type { FetchOptions } from '../../weights/formats/hub-cache.ts';
 import { checkpointWeights, refuseOtherTokenizer, resolveWeights, type Weights } from '../../weights/weights.ts';
-import type { ProgramParts } from '../run/program-parts.ts';
 import { type BatchChoice, chooseBatch } from './plan-memory.ts';
+import type { ProgramParts } from './program-parts.ts';
 import { refuseRanks } from './refuse-ranks.ts';
 import { mergeRun, mergeUnverified } from './resume.ts';
 

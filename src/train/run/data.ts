@@ -9,8 +9,8 @@ import { type Hellaswag, readHellaswag } from '../../inference/evaluate/hellaswa
 import { askedSteps } from '../../options/complete-options.ts';
 import { byteLengths, noByteLengths } from '../../tokenizer/tokenizer.ts';
 import type { FoundCheckpoint } from '../../weights/checkpoint/directory.ts';
+import { sourceOf } from '../plan/program-parts.ts';
 import type { Opening } from './opening.ts';
-import { sourceOf } from './program-parts.ts';
 import { changedShard, shardRecord } from './same-inputs.ts';
 
 /** The sequences of --val-tokens, or the batches of --val-steps. */

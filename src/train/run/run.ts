@@ -5,11 +5,11 @@ import type { ScalarFile } from '../../report/tensorboard/scalar-file.ts';
 import type { RunEvent } from '../../runs/schema.ts';
 import type { RunLog } from '../../runs/writer.ts';
 import type { FoundCheckpoint } from '../../weights/checkpoint/directory.ts';
+import type { ProgramParts } from '../plan/program-parts.ts';
 import type { Resolved } from '../plan/resolve-options.ts';
 import type { RunData } from './data.ts';
 import type { RunDescription } from './hooks.ts';
 import type { RunModel } from './open-model.ts';
-import type { ProgramParts } from './program-parts.ts';
 
 /** An open run, divided by the modules that use it. */
 export interface Run {
