@@ -15,12 +15,20 @@ import { Resources } from './run/opening.ts';
 import { Session } from './run/session.ts';
 
 /**
- * Trains as the options say (docs/api.md lists them).
+ * Trains as the options say (docs/api.md lists them). A program may give the schedule, the optimizer and the batches (`ProgramParts`).
  * @throws UsageError for invalid options; StoppedError after `signal`; the error of a function in `hooks`, after saving;
  * Gpt2Error for everything else a user can fix
  * @example
  * const small = { layers: 2, channels: 64, heads: 2, device: 'cpu', batch: 2, sequence: 32 };
  * const { out, loss } = await train({ ...small, steps: 2, valEvery: 0, out: 'runs/small' });
+ *
+ * let read = 0; // batches of a program, which a resumed run reads from where it stopped
+ * const batches: Batches = {
+ *   next: () => ({ inputs: new Int32Array(64).fill(read++), targets: new Int32Array(64).fill(read) }),
+ *   position: () => read,
+ *   seek: (position: number) => void (read = position),
+ * };
+ * await train({ ...small, steps: 2, schedule: (step) => 1e-3 / (step + 1), batches, out: 'runs/parts' });
  */
 export async function train(options: ProgramOptions, hooks: TrainHooks = {}): Promise<TrainResult> {
   checkHooks(hooks);
