@@ -129,6 +129,12 @@ describe('refusals', () => {
       { batches: { next: () => good, seek() {}, position: () => new Map([[1, 2]]) } },
       'position() of batches must return plain JSON, not {}',
     ],
+    ['batches of no kind', { batches: 'file' }, 'batches takes an object or a function, not "file"'],
+    [
+      'rate that breaks the model',
+      { batches: batchesWith(fail, 9), schedule: () => 1e30 },
+      'batches of the program has no seek(position): its batches cannot be read again; batches of a program are not captured',
+    ],
     ['no end', { batches: batchesWith(fail), steps: undefined }, 'the batches of a program have no end; give steps'],
     [
       'short validation',

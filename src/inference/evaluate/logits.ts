@@ -11,7 +11,7 @@ import type { Model } from '../../model/model.ts';
 /**
  * The logits of each token of the vocabulary after each input, in fp32: [B,T,V]. On a GPU in bf16 they are rounded to bf16.
  * @param batch `inputs` [B,T], such as a loader's batch
- * @param sizes tokens in a sequence; default: the inputs are one sequence
+ * @param sizes tokens in a sequence; default: the T that the model was made for, or all if they are not a multiple of it
  * @throws ShapeError for inputs that do not fit the model's activations, or a token outside the vocabulary
  * @example
  * const values = await logits(model, { inputs: Int32Array.of(15496, 11, 995) }); // [1,3,V]
@@ -23,7 +23,8 @@ export async function logits(
   sizes: { readonly sequence?: number | undefined } = {},
 ): Promise<Float32Array> {
   checkGiven(sizes, {}, { sequence: whole(1) });
-  const { sequence: T = inputs.length } = sizes;
+  const most = model.activations.sequence;
+  const { sequence: T = inputs.length % most === 0 ? most : inputs.length } = sizes;
   if (T < 1 || inputs.length % T !== 0) throw new ShapeError(`${inputs.length} inputs are no sequences of ${T} tokens`);
   const { activations, device, config } = model;
   const { vocabularySize: V } = config;

@@ -38,6 +38,9 @@ export type ProgramOptions = Omit<TrainOptions, ProgramPart> & {
 /** Separates a program's parts from its options. @throws UsageError for a part of another type */
 export function splitParts(options: ProgramOptions): { options: TrainOptions; parts: ProgramParts } {
   checkValue('options', 'object', options);
+  for (const name of ['batches', 'validation'] as const) {
+    if (options[name] !== undefined) checkValue(name, 'object or function', options[name]);
+  }
   const given = programParts.filter((name) => Object(options[name]) === options[name]);
   const parts: ProgramParts = Object.fromEntries(given.map((name) => [name, options[name]]));
   const others: TrainOptions = Object.fromEntries(
