@@ -32,7 +32,9 @@ __global__ void __launch_bounds__(threads)
     return cap > 0 ? softcapped(logit, cap) : Softcapped{logit, 1};
   };
   const bool exists = target >= 0 && target < vocabulary && !is_not_finite(in_scale[row]);
-  const Softcapped wanted = exists ? limited(target) : Softcapped{NAN, NAN};
+  // Above an infinite logit every e, and so the loss and the row, are 0.
+  const float missing = target == -1 ? INFINITY : NAN;
+  const Softcapped wanted = exists ? limited(target) : Softcapped{missing, 1};
   // e, unless the column is the target's or padding; NaN stays NaN.
   const auto exponential = [&](int column, float value, float above) {
     const float difference = value - wanted.value - above;

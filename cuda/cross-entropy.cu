@@ -86,13 +86,14 @@ __global__ void __launch_bounds__(threads)
   const Running all = merge_block(running);
   const int target = targets[row];
   const bool exists = target >= 0 && target < vocabulary;
+  const float missing = target == -1 ? 0.0f : NAN;
   // The target's logit is read before any thread can overwrite it.
   const Softcapped wanted = limited<CAPPED>(exists ? to_float(x[target]) : NAN, cap);
-  if (threadIdx.x == 0) losses[row] = logf(all.sum) + all.maximum - wanted.value;
+  if (threadIdx.x == 0) losses[row] = exists ? logf(all.sum) + all.maximum - wanted.value : missing;
   if (!dlogits) return;
   __syncthreads();
   T *gradient = dlogits + row * padded;
-  const float scale = exists ? dloss / all.sum : NAN;
+  const float scale = exists ? dloss / all.sum : missing;
   const float base = all.maximum * log2e;
   const auto share_of = [&](Softcapped logit) { return exp2_approximate(fmaf(logit.value, log2e, -base)) * scale; };
   const auto gradient_of = [&](float value) {

@@ -1,6 +1,7 @@
 // The norm of the gradients and the clip factor. The grid is fixed, so the result depends only on the gradients: a
 // thread's squares (about 500 at 124M parameters, 6,000 at 1.5B) are summed in fp32, threads and blocks in double.
 #include "common/device.cuh"
+#include "common/end-of-step.h"
 #include "ranks/collectives.h"
 #include "runtime/ops.generated.h"
 
@@ -57,17 +58,12 @@ __global__ void __launch_bounds__(threads) part_sum_kernel(double *partial, T *v
   if (threadIdx.x == 0) partial[blockIdx.x] = squares;
 }
 
-__global__ void __launch_bounds__(threads) norm_kernel(float *step, const double *partial, int count, float max_norm) {
+__global__ void __launch_bounds__(threads) norm_kernel(float *step, const double *partial, int count, float targets, float max_norm) {
   double sum = 0;
   for (int i = threadIdx.x; i < count; i += threads) sum += partial[i];
   const double norm = sqrt(block_sum<threads>(sum));
   if (threadIdx.x != 0) return;
-  step[GPT2_STEP_NORM] = static_cast<float>(norm);
-  step[GPT2_STEP_CLIP] = max_norm > 0 && norm > max_norm ? static_cast<float>(max_norm / norm) : 1.0f;
-  const bool updates = step[GPT2_STEP_LOSS] <= step[GPT2_STEP_LOSS_LIMIT] &&
-                       step[GPT2_STEP_NORM] <= step[GPT2_STEP_NORM_LIMIT] &&
-                       (step[GPT2_STEP_AFTER_UPDATE] == 0 || step[GPT2_STEP_UPDATED] != 0);
-  step[GPT2_STEP_UPDATED] = updates ? 1.0f : 0.0f;
+  end_of_step(step, norm, targets, max_norm);
 }
 
 __global__ void __launch_bounds__(threads) sum_kernel(double *total, const double *partial, int count) {
@@ -87,7 +83,7 @@ int64_t ops::global_norm_scratch(const gpt2_context &, int64_t, int64_t) {
 
 int ops::global_norm(gpt2_context &context, float *step, void *matrices, const float *vectors,
                      gpt2_communicator *communicator, int parts, int64_t matrix_count, int64_t vector_count,
-                     float max_norm) {
+                     float targets, float max_norm) {
   const char *function = "gpt2_global_norm";
   CudaContext &gpu = cuda(context);
   double *partial = Scratch(gpu.workspace).take<double>(2 * blocks);
@@ -109,7 +105,7 @@ int ops::global_norm(gpt2_context &context, float *step, void *matrices, const f
     sum_kernel<<<1, threads, 0, gpu.stream>>>(squares, partial, blocks);
     if (const int status = sum_over_ranks(context, squares, *communicator, function)) return status;
   }
-  norm_kernel<<<1, threads, 0, gpu.stream>>>(step, squares, count, max_norm);
+  norm_kernel<<<1, threads, 0, gpu.stream>>>(step, squares, count, targets, max_norm);
   return GPT2_LAUNCHED(context, function);
 }
 

@@ -34,7 +34,7 @@
 #define GPT2_HOST
 
 /* Raised whenever the signature or the meaning of a function below changes; the loader refuses a library of another version. */
-#define GPT2_ABI_VERSION 23
+#define GPT2_ABI_VERSION 24
 
 enum GPT2_STATUS {
   GPT2_OK = 0,
@@ -62,16 +62,17 @@ enum GPT2_DTYPE { GPT2_FP32 = 0, GPT2_TF32 = 1, GPT2_BF16 = 2, GPT2_FP8 = 3 };
 enum GPT2_ACTIVATION { GPT2_NO_ACTIVATION = 0, GPT2_GELU = 1, GPT2_RELU_SQUARED = 2 };
 
 /* The step block: 64 floats in device memory that hold what changes from step to step, so that a recorded step can
- * run again. The host writes LEARNING_RATE to STOP before a step, and reads STOP to UPDATED after it. In comments
+ * run again. The host writes LEARNING_RATE to STOP before a step, and reads TARGETS to UPDATED after it. In comments
  * step[NORM] is the element GPT2_STEP_NORM of the block. */
 enum GPT2_STEP {
   GPT2_STEP_LEARNING_RATE = 0,
   GPT2_STEP_LOSS_LIMIT = 1,   /* finite; if the loss is NaN or above it, the step changes no weight */
   GPT2_STEP_NORM_LIMIT = 2,   /* the same limit for the norm */
   GPT2_STEP_AFTER_UPDATE = 3, /* if not 0, the step changes no weight if the previous step changed none */
-  GPT2_STEP_SCALARS = 4,      /* from here to STOP: the optimizers' values for the step (src/optimizer) */
+  GPT2_STEP_SCALARS = 4,      /* from here to TARGETS: the optimizers' values for the step (src/optimizer) */
+  GPT2_STEP_TARGETS = 14,     /* this rank's targets that are not -1; after the step: the sum over ranks */
   GPT2_STEP_STOP = 15,        /* this rank's request to stop or to save; after the step: the sum over ranks */
-  GPT2_STEP_LOSS = 16,        /* mean loss over the micro-batches */
+  GPT2_STEP_LOSS = 16,        /* mean loss over the step's targets that are not -1 */
   GPT2_STEP_SATURATED = 17,   /* tokens whose gradient in FP8 may have saturated (gpt2_classifier) */
   GPT2_STEP_NORM = 18,        /* gradient norm before clipping */
   GPT2_STEP_CLIP = 19,        /* the factor of the gradients */
@@ -305,6 +306,7 @@ GPT2_API int gpt2_collectives_group_end(gpt2_context *context, gpt2_communicator
  *   : gradient               the dtype of weight gradients (see GPT2_DTYPE)
  *   : ARGUMENT               the dtype that the argument of this name gives: GPT2_FP32 or GPT2_BF16
  *   < V                      ids from 0 to V-1; the CPU library fails on any other id
+ *   < V or -1                -1 stands for no id
  *   by tokens                only rows whose number is an id in this tensor are read or written
  *   first 2C                 only the first 2C elements of a row are read or written
  *   or NULL                  optional; also of a communicator, which has no shape
@@ -460,10 +462,10 @@ GPT2_API int gpt2_residual_forward(gpt2_context *context, void *out, const void 
 
 /* ---------------------------------------------------------------- cross-entropy */
 
-/* losses[i] = -log softmax(logits[i,:V])[targets[i]]; dlogits[i,:V] = (softmax - onehot) * dloss, dlogits[i,V:] = 0. On
- * CUDA a target outside [0, V) gives a loss and a row of NaN, here and in gpt2_classifier. dloss is the factor of the
- * gradients: 1 / the tokens of a step, for a mean loss.
- *   losses = [N], dlogits = [N,Vp] or NULL may be logits, logits [N,Vp], targets [N] < V; V <= Vp */
+/* losses[i] = -log softmax(logits[i,:V])[targets[i]]; dlogits[i,:V] = (softmax - onehot) * dloss, dlogits[i,V:] = 0. Here
+ * and in gpt2_classifier a target of -1 gives a loss and a row of 0. On CUDA any other target outside [0, V) gives a loss
+ * and a row of NaN. dloss is the factor of the gradients: 1 / the tokens of a step, for a mean loss.
+ *   losses = [N], dlogits = [N,Vp] or NULL may be logits, logits [N,Vp], targets [N] < V or -1; V <= Vp */
 GPT2_API int gpt2_cross_entropy(gpt2_context *context, float *losses, void *dlogits, const void *logits,
                                 const int32_t *targets, int32_t N, int32_t V, int32_t Vp, float dloss);
 
@@ -490,7 +492,7 @@ GPT2_API int gpt2_softcap_forward(gpt2_context *context, void *out, const void *
  *   step (updated) [GPT2_STEP_SIZE] or NULL where in_values != NULL, logits (scratch) [N,Vp], in [N,C], in_values [N,C] or NULL,
  *   in_scale [N] or NULL with in_values, weight [Vp,C], weight_values [Vp,C] or NULL with in_values,
  *   weight_transposed [C,Vp] or NULL with in_values, factors [GPT2_FP8_FACTORS] or NULL with in_values, bias [Vp] or NULL,
- *   targets [N] < V; V <= Vp; softcap >= 0; in_values == NULL || C % 16 == 0; in_values == NULL || Vp % 16 == 0;
+ *   targets [N] < V or -1; V <= Vp; softcap >= 0; in_values == NULL || C % 16 == 0; in_values == NULL || Vp % 16 == 0;
  *   workspace gpt2_classifier_scratch(N,C,Vp,din || dweight || dbias,in_values) */
 GPT2_API int gpt2_classifier(gpt2_context *context, float *losses, void *din, void *dweight, float *dbias, float *step,
                              void *logits, const void *in, const uint8_t *in_values, const float *in_scale,
@@ -613,8 +615,9 @@ GPT2_API int gpt2_fp8_matmul_scratch(gpt2_context *context, GPT2_HOST int64_t *b
 
 /* ---------------------------------------------------------------- global norm */
 
-/* step[NORM] = sqrt of the sum of squares over `matrices` and `vectors`;
- * step[CLIP] = max_norm / norm if norm > max_norm and max_norm > 0, else 1;
+/* Let f = targets / step[TARGETS], which makes means over `targets` those over the targets that are not -1:
+ * step[LOSS] *= f; step[NORM] = f * sqrt of the sum of squares over `matrices` and `vectors`;
+ * step[CLIP] = f * max_norm / norm if norm > max_norm and max_norm > 0, else f;
  * step[UPDATED] = 1 if step[LOSS] <= step[LOSS_LIMIT] and step[NORM] <= step[NORM_LIMIT] and (step[AFTER_UPDATE] = 0 or
  * step[UPDATED] was not 0), else 0. The device decides, because the host enqueues a step before it knows the previous
  * loss, and the weights that gave a bad loss must still exist when the host reads that loss. On CUDA the grid is fixed:
@@ -627,7 +630,7 @@ GPT2_API int gpt2_fp8_matmul_scratch(gpt2_context *context, GPT2_HOST int64_t *b
  *   workspace gpt2_global_norm_scratch(matrix_count,vector_count) */
 GPT2_API int gpt2_global_norm(gpt2_context *context, float *step, void *matrices, const float *vectors,
                               gpt2_communicator *communicator, int32_t parts, int64_t matrix_count,
-                              int64_t vector_count, float max_norm);
+                              int64_t vector_count, float targets, float max_norm);
 GPT2_API int gpt2_global_norm_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int64_t matrix_count,
                                       int64_t vector_count);
 
@@ -639,7 +642,7 @@ GPT2_API int gpt2_global_norm_scratch(gpt2_context *context, GPT2_HOST int64_t *
  * step block. Does nothing if step[UPDATED] = 0. In fp32 and tf32 weight and master are the same memory.
  *   weight (kept) [count] may be master, master (updated) [count], m (updated) [count], v (updated) [count],
  *   gradient [count]: gradient_dtype, step [GPT2_STEP_SIZE]; first_scalar >= GPT2_STEP_SCALARS;
- *   first_scalar + 2 <= GPT2_STEP_STOP */
+ *   first_scalar + 2 <= GPT2_STEP_TARGETS */
 GPT2_API int gpt2_adamw(gpt2_context *context, void *weight, float *master, float *m, float *v, const void *gradient,
                         const float *step, int64_t count, int32_t gradient_dtype, int32_t first_scalar, float rate,
                         float beta1, float beta2, float eps, float weight_decay);

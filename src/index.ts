@@ -16,6 +16,7 @@ export type { ActivationSizes, Recompute } from './model/activation-tables.ts';
 export type { ActivationSet } from './model/activations.ts';
 export { type ModelConfig, presetConfig } from './model/config.ts';
 export { forward } from './model/forward.ts';
+export type { Loss, LossRows } from './model/head.ts';
 export { initializeWeights } from './model/initialize.ts';
 export { createModel, type Model } from './model/model.ts';
 export { type Parameter, parameterCount, parameterTable } from './model/parameters.ts';
@@ -27,10 +28,11 @@ export type { Tensor } from './native/tensor.ts';
 export { type Batch, type Loader, type LoaderOptions, openLoader } from './data/batches/loader.ts';
 export type { OrderName, Position } from './data/batches/order.ts';
 export { findShards } from './data/datasets/find-shards.ts';
-export { type PrepareOptions, prepareDataset } from './data/datasets/prepare.ts';
+export { type Document, type PrepareOptions, prepareDataset } from './data/datasets/prepare.ts';
 export type { Format, Input } from './data/datasets/text/format.ts';
 export { findInputs } from './data/datasets/text/inputs.ts';
 export { prepareText, type TextOptions } from './data/datasets/text/prepare-text.ts';
+export { type ShardOptions, writeShards } from './data/datasets/write-shards.ts';
 export { type Dataset, type Role, readDataset, readDatasetTokenizer } from './data/shards/dataset-file.ts';
 export type { Prepared } from './data/standing.ts';
 export {
@@ -47,8 +49,10 @@ export { readTokenizer } from './tokenizer/tokenizer-file.ts';
 // training
 
 export type { TrainOptions } from './options/table.ts';
+export { placeFromEnvironment } from './ranks/place.ts';
 export type { Outlook } from './train/plan/outlook.ts';
 export { planRun, type TrainingPlan } from './train/plan/plan.ts';
+export type { Batches, BatchesOfRank, ProgramOptions, ProgramParts } from './train/plan/program-parts.ts';
 export type { TrainHooks, TrainResult } from './train/run/hooks.ts';
 export { learningRateAt, type Schedule } from './train/run/schedule.ts';
 export type { StepResult, UpdateLimits } from './train/step/staging.ts';
@@ -79,6 +83,7 @@ export { loadOptimizer, loadWeights } from './weights/checkpoint/read-checkpoint
 export { type CheckpointToWrite, writeCheckpoint } from './weights/checkpoint/write.ts';
 export { type ExportFormat, type ExportOptions, exportModel } from './weights/export.ts';
 export type { FetchOptions } from './weights/formats/hub-cache.ts';
+export { saveModel } from './weights/save-model.ts';
 export { resolveWeights, type Weights } from './weights/weights.ts';
 
 // generation
@@ -97,6 +102,7 @@ export {
   type ScoreOptions,
   scoreHellaswag,
 } from './inference/evaluate/hellaswag.ts';
+export { logits } from './inference/evaluate/logits.ts';
 export { lossesOf, meanLoss } from './inference/evaluate/mean-loss.ts';
 
 // kernels of your own

@@ -58,7 +58,7 @@ export {
 } from './options/table.ts';
 export { agree } from './ranks/agree.ts';
 export { launchRanks, stopWithLauncher } from './ranks/launch.ts';
-export { placeFromEnvironment, threadsOf } from './ranks/place.ts';
+export { threadsOf } from './ranks/place.ts';
 export { isRoot, Ranks } from './ranks/ranks.ts';
 export { type Over, overNames } from './report/axis.ts';
 export { describeMismatches, type NamedRun, type Pairing, pairRuns } from './report/compare/pairs.ts';

@@ -33,6 +33,11 @@ void fp8_cross_entropy(Task task, float *losses, const Fp8Memory &memory, float 
   task.pool.each(N, [&](int64_t n) {
     float *x = logits + static_cast<size_t>(n) * Vp;
     const int target = targets[n], stride = sample_stride(Vp);
+    if (target < 0) {
+      losses[n] = memory.scale[n] = memory.of_target[n] = memory.saturated[n] = 0;
+      std::fill_n(x, Vp, 0.0f);
+      return;
+    }
     const auto slope = [&](int j) { return softcap > 0 ? softcap_slope(x[j], softcap) : 1.0f; };
     const float reference = x[target], slope_at_target = slope(target);
     double sampled = 0;
@@ -99,7 +104,8 @@ void classifier(Task task, float *losses, float *din, float *dweight, float *dbi
     });
     matmul_backward_input(memory.rest, din, logits, memory.weight, nullptr, nullptr, N, C, Vp, GPT2_NO_ACTIVATION);
     task.pool.each(N, [&](int64_t n) {
-      const float *of_target = weight + static_cast<size_t>(targets[n]) * C;
+      // Without a target the factor is 0.
+      const float *of_target = weight + static_cast<size_t>(std::max(targets[n], 0)) * C;
       for (int c = 0; c < C; c++) {
         din[n * C + c] = memory.scale[n] * din[n * C + c] + memory.of_target[n] * of_target[c];
       }

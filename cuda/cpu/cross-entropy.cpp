@@ -50,6 +50,11 @@ void cross_entropy_capped(Task task, float *losses, float *dlogits, const float 
   task.pool.each(N, [&](int64_t n) {
     const float *x = logits + static_cast<size_t>(n) * Vp;
     const int target = targets[n];
+    if (target < 0) {
+      losses[n] = 0;
+      if (dlogits) std::fill_n(dlogits + static_cast<size_t>(n) * Vp, Vp, 0.0f);
+      return;
+    }
     const float largest = largest_of(x, V);
     const double sum = denominator(x, largest, V);
     losses[n] = static_cast<float>(std::log(sum) - (static_cast<double>(x[target]) - largest));

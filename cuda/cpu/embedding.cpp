@@ -40,6 +40,7 @@ void embedding_backward(Task task, float *dwte, float *dwpe, const float *dout, 
       }
     }
     for (int row = 0; row < B * T; row++) {
+      if (tokens[row] < 0) continue;  // a target that does not count, from gpt2_classifier
       const float *d = dout + static_cast<size_t>(row) * C;
       float *token = dwte + static_cast<size_t>(tokens[row]) * C;
       for (int c = first; c < last; c++) token[c] += d[c];

@@ -21,7 +21,7 @@ float *floats(void *tensor) { return static_cast<float *>(tensor); }
 int embedding_forward(gpt2_context &context, void *out, const int32_t *tokens, const int32_t *texts,
     const int32_t *positions, const void *wte, const void *wpe, int B, int T, int S, int C, int V) {
   Check check(&context, "gpt2_embedding_forward");
-  if (check.below("tokens", tokens, static_cast<int64_t>(B) * (T), V).failed()) return check.status();
+  if (check.ids("tokens", tokens, static_cast<int64_t>(B) * (T), 0, V).failed()) return check.status();
   kernels_of(context).embedding_forward(task_of(context), floats(out), tokens, texts, positions, floats(wte),
   floats(wpe), B, T, S, C, V);
   return GPT2_OK;
@@ -30,7 +30,7 @@ int embedding_forward(gpt2_context &context, void *out, const int32_t *tokens, c
 int embedding_backward(gpt2_context &context, void *dwte, void *dwpe, const void *dout, const int32_t *tokens, int B,
     int T, int C, int V, bool accumulate) {
   Check check(&context, "gpt2_embedding_backward");
-  if (check.below("tokens", tokens, static_cast<int64_t>(B) * (T), V).failed()) return check.status();
+  if (check.ids("tokens", tokens, static_cast<int64_t>(B) * (T), 0, V).failed()) return check.status();
   kernels_of(context).embedding_backward(task_of(context), floats(dwte), floats(dwpe), floats(dout), tokens, B, T, C, V,
   accumulate);
   return GPT2_OK;
@@ -116,7 +116,7 @@ int residual_forward(gpt2_context &context, void *out, const void *a, const void
 int cross_entropy(gpt2_context &context, float *losses, void *dlogits, const void *logits, const int32_t *targets,
     int N, int V, int Vp, float dloss) {
   Check check(&context, "gpt2_cross_entropy");
-  if (check.below("targets", targets, static_cast<int64_t>(N), V).failed()) return check.status();
+  if (check.ids("targets", targets, static_cast<int64_t>(N), -1, V).failed()) return check.status();
   kernels_of(context).cross_entropy(task_of(context), losses, floats(dlogits), floats(logits), targets, N, V, Vp,
   dloss);
   return GPT2_OK;
@@ -132,7 +132,7 @@ int classifier(gpt2_context &context, float *losses, void *din, void *dweight, f
     const uint8_t *weight_transposed, const float *factors, const void *bias, const int32_t *targets, int N, int C,
     int V, int Vp, float dloss, float softcap, bool accumulate) {
   Check check(&context, "gpt2_classifier");
-  if (check.below("targets", targets, static_cast<int64_t>(N), V).failed()) return check.status();
+  if (check.ids("targets", targets, static_cast<int64_t>(N), -1, V).failed()) return check.status();
   kernels_of(context).classifier(task_of(context), losses, floats(din), floats(dweight), dbias, step, floats(logits),
   floats(in), in_values, in_scale, floats(weight), weight_values, weight_transposed, factors, floats(bias), targets, N,
   C, V, Vp, dloss, softcap, accumulate);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "../common/end-of-step.h"
 #include "../cpu/context.h"
 #include "../runtime/checks.h"
 #include "../runtime/ops.generated.h"
@@ -171,7 +172,7 @@ int all_gather(gpt2_context &context, void *out, const void *in, gpt2_communicat
 
 int global_norm(gpt2_context &context, float *step, void *matrices, const float *vectors,
                 gpt2_communicator *communicator, int parts, int64_t matrix_count, int64_t vector_count,
-                float max_norm) {
+                float targets, float max_norm) {
   float *sum = static_cast<float *>(matrices);
   for (int part = 1; part < parts; part++) {
     const float *row = sum + part * matrix_count;
@@ -189,12 +190,7 @@ int global_norm(gpt2_context &context, float *step, void *matrices, const float 
   }
   squares += device.kernels->square_sum(task, vectors, vector_count);
   const double norm = std::sqrt(squares);
-  step[GPT2_STEP_NORM] = static_cast<float>(norm);
-  step[GPT2_STEP_CLIP] = max_norm > 0 && norm > max_norm ? static_cast<float>(max_norm / norm) : 1.0f;
-  const bool updates = step[GPT2_STEP_LOSS] <= step[GPT2_STEP_LOSS_LIMIT] &&
-                       step[GPT2_STEP_NORM] <= step[GPT2_STEP_NORM_LIMIT] &&
-                       (step[GPT2_STEP_AFTER_UPDATE] == 0 || step[GPT2_STEP_UPDATED] != 0);
-  step[GPT2_STEP_UPDATED] = updates ? 1.0f : 0.0f;
+  end_of_step(step, norm, targets, max_norm);
   return GPT2_OK;
 }
 

@@ -66,12 +66,12 @@ Check &Check::that(bool holds, const std::string &expected) {
   return *this;
 }
 
-Check &Check::below(const char *name, const int32_t *values, int64_t count, int32_t limit) {
+Check &Check::ids(const char *name, const int32_t *values, int64_t count, int32_t least, int32_t limit) {
   if (failed_ || !values) return *this;
   for (int64_t i = 0; i < count; i++) {
-    if (values[i] < 0 || values[i] >= limit) {
-      refuse("expected " + std::string(name) + " from 0 to " + std::to_string(limit - 1) + ", got " +
-             std::to_string(values[i]) + " at position " + std::to_string(i));
+    if (values[i] < least || values[i] >= limit) {
+      refuse("expected " + std::string(name) + " from " + std::to_string(least) + " to " + std::to_string(limit - 1) +
+             ", got " + std::to_string(values[i]) + " at position " + std::to_string(i));
       break;
     }
   }

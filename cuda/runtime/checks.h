@@ -23,7 +23,7 @@ class Check {
   // A condition that must hold; `expected` says in the error what must hold.
   Check &that(bool holds, const std::string &expected);
   // Host values that must be in [0, limit); `values` may be NULL.
-  Check &below(const char *name, const int32_t *values, int64_t count, int32_t limit);
+  Check &ids(const char *name, const int32_t *values, int64_t count, int32_t least, int32_t limit);
   // The workspace must hold `bytes`.
   Check &scratch(int64_t bytes);
 

@@ -56,7 +56,8 @@ int fp8_matmul_backward_input(gpt2_context &context, void *din, uint8_t *values,
 int fp8_matmul_backward_weight(gpt2_context &context, void *dweight, float *dbias, const uint8_t *dout,
     const float *dout_scale, const uint8_t *in, const float *in_scale, int N, int C, int O, bool accumulate);
 int global_norm(gpt2_context &context, float *step, void *matrices, const float *vectors,
-    gpt2_communicator *communicator, int parts, int64_t matrix_count, int64_t vector_count, float max_norm);
+    gpt2_communicator *communicator, int parts, int64_t matrix_count, int64_t vector_count, float targets,
+    float max_norm);
 int adamw(gpt2_context &context, void *weight, float *master, float *m, float *v, const void *gradient,
     const float *step, int64_t count, int gradient_dtype, int first_scalar, float rate, float beta1, float beta2,
     float eps, float weight_decay);

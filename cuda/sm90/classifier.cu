@@ -54,7 +54,7 @@ struct Sample {
 };
 
 // reference[i] = the target's logit, capped if cap > 0, and derivative[i] = the cap's derivative there. The reference
-// is NaN for a target outside the vocabulary. A warp takes a row. The scales are only for FP8.
+// is infinite for a target of -1, so that each e is 0, and NaN for others outside the vocabulary. A warp takes a row. The scales are only for FP8.
 template <class T>
 __global__ void __launch_bounds__(threads)
     reference_kernel(float *reference, float *derivative, const T *in, const T *weight, const bf16 *bias,
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(threads)
     sample.targets[row] = target % sample.stride == 0 ? target / sample.stride : -1;
   }
   if (target < 0 || target >= vocabulary) {
-    if (lane == 0) reference[row] = NAN;
+    if (lane == 0) reference[row] = target == -1 ? INFINITY : NAN;
     return;
   }
   constexpr int V = vector_size<T>;
@@ -137,8 +137,10 @@ __global__ void __launch_bounds__(threads)
     for (int i = 0; i < 8; i++) sum += sums[i][threadIdx.x];
     // A target outside the vocabulary makes everything NaN.
     if (isnan(reference[row])) sum = NAN;
+    const int target = targets[row];
     if (fp8.normalizer) {
-      const auto numbers = Fp8Row::of(sum, fp8.normalizer[row] - reference[row], derivative[row], dloss);
+      const auto numbers =
+          target == -1 ? Fp8Row{} : Fp8Row::of(sum, fp8.normalizer[row] - reference[row], derivative[row], dloss);
       losses[row] = numbers.loss;
       scale[row] = numbers.scale;
       fp8.of_target[row] = numbers.of_target;
@@ -152,8 +154,8 @@ __global__ void __launch_bounds__(threads)
       const bf16 high = __float2bfloat16_rn(factor);
       weights[row] = high;
       weights[weights_line(N) + row] = __float2bfloat16_rn(factor - to_float(high));
-      if (!isnan(sum)) {
-        exponentials[static_cast<int64_t>(row) * padded + targets[row]] = __float2bfloat16_rn(-sum * derivative[row]);
+      if (!isnan(sum) && target >= 0) {
+        exponentials[static_cast<int64_t>(row) * padded + target] = __float2bfloat16_rn(-sum * derivative[row]);
       }
     }
   }

@@ -46,7 +46,7 @@ struct Residual {
       const int row = row0 + half * 8 + static_cast<int>(threadIdx.x % 32) / 4;
       int from = row;
       if constexpr (CHOSEN) {
-        // A row that does not exist has the factor NaN.
+        // The factor of a row that does not exist is NaN, or 0 for a target of -1.
         const int target = row < M ? outputs.targets[row] : 0;
         from = target >= 0 && target < outputs.columns ? target : 0;
       }

@@ -218,7 +218,8 @@ function idChecks({ tensors }: Op): string[] {
   return tensors
     .filter(({ below }) => below !== undefined)
     .map(
-      (tensor) => `below("${tensor.parameter.cName}", ${tensor.parameter.cName}, ${count(tensor)}, ${tensor.below})`,
+      (tensor) =>
+        `ids("${tensor.parameter.cName}", ${tensor.parameter.cName}, ${count(tensor)}, ${tensor.orNone ? -1 : 0}, ${tensor.below})`,
     );
 }
 

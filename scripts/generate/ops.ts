@@ -28,6 +28,7 @@ function tensorContract(shape: TensorShape, constants: ReadonlyMap<string, numbe
     type: text(typeOf(shape)),
     shape: quoted(dimensions),
     below: text(shape.below),
+    orNone: shape.orNone ? 'true' : undefined,
     by: text(shape.by && camelCase(shape.by)),
     columns: text(shape.columns && inTypeScript(shape.columns)),
     isOptional: shape.isOptional ? 'true' : undefined,

@@ -13,6 +13,8 @@ export interface TensorShape {
   readonly dtype?: string;
   /** The parameter that bounds the ids. */
   readonly below?: string;
+  /** For ids: whether -1 stands for no id. */
+  readonly orNone: boolean;
   /** The tensor of ids that name the accessed rows. */
   readonly by?: string;
   /** A dimension: the number of accessed elements at the start of each row. */
@@ -61,7 +63,7 @@ const accesses: Record<string, Access> = {
 };
 
 const entry =
-  /^(?<name>\w+) ?(?<access>=|\+=|\(\w+\)|) \[(?<dimensions>[^\]]+)\](?:: (?<dtype>\w+))?(?: < (?<below>\w+))?(?: by (?<by>\w+))?(?: first (?<columns>\w+))?(?<optional> or NULL(?: with (?<together>\w+))?)?(?: where (?<argument>\w+) (?<operator>==|!=) (?<value>\w+))?(?: may be (?<first>\w+)(?: or (?<second>\w+))?)?$/;
+  /^(?<name>\w+) ?(?<access>=|\+=|\(\w+\)|) \[(?<dimensions>[^\]]+)\](?:: (?<dtype>\w+))?(?: < (?<below>\w+)(?<none> or -1)?)?(?: by (?<by>\w+))?(?: first (?<columns>\w+))?(?<optional> or NULL(?: with (?<together>\w+))?)?(?: where (?<argument>\w+) (?<operator>==|!=) (?<value>\w+))?(?: may be (?<first>\w+)(?: or (?<second>\w+))?)?$/;
 /** A number; or a name with ">=" or a factor before it, and after it "+" and a number or "/" and a number or name. */
 const dimension = /^(?:(?<atLeast>>=)?(?<factor>\d+)?(?<name>[A-Za-z]\w*)(?:\+\d+|\/(?<divisor>\w+))?|\d+)$/;
 const relationTokens = /^(?:\s|\d+|[A-Za-z]\w*|<=|>=|==|!=|\|\||&&|[<>+\-*/%()])+$/;
@@ -180,7 +182,7 @@ function parseTensor(
 ): TensorShape {
   const match = entry.exec(line)?.groups;
   if (!match) return refuse(`cannot read "${line}"`);
-  const { name, access, dimensions, dtype, below, by, columns, optional, together, first, second } = match;
+  const { name, access, dimensions, dtype, below, none, by, columns, optional, together, first, second } = match;
   const { argument, operator, value } = match;
   const parameter = byName.get(name!) ?? refuse(`"${line}" is no parameter`);
   const mode = accesses[access!] ?? refuse(`"${access}" in "${line}" is no access`);
@@ -202,6 +204,7 @@ function parseTensor(
     dimensions: sizes,
     dtype,
     below,
+    orNone: none !== undefined,
     by,
     columns,
     isOptional,

@@ -3,9 +3,9 @@ import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command, Option } from 'commander';
 import { type ExportOptions, exportModel } from '../index.ts';
-import { formats, modelOrNewest, weightTypes } from '../program.ts';
+import { formatBytes, formats, modelOrNewest, weightTypes } from '../program.ts';
 import { modelOption } from './option-of-table.ts';
-import { formatBytes, withProgress } from './progress.ts';
+import { withProgress } from './progress.ts';
 
 const examples = `
 Examples:

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
 import { Option } from 'commander';
-import { Device, Gpt2Error, readRun, type TrainOptions } from '../index.ts';
+import { Device, Gpt2Error, placeFromEnvironment, readRun, type TrainOptions } from '../index.ts';
 import {
   askedSteps,
   asTyped,
@@ -25,7 +25,6 @@ import {
   optionRows,
   orElse,
   pairRuns,
-  placeFromEnvironment,
   rankingTable,
   rankRuns,
   readValue,

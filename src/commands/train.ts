@@ -1,6 +1,6 @@
 // The command `train`: reads options from the command line, runs training, shows its progress.
 import { Command } from 'commander';
-import { Gpt2Error, readRun, type TrainingPlan } from '../index.ts';
+import { Gpt2Error, placeFromEnvironment, readRun, type TrainingPlan } from '../index.ts';
 import {
   asTyped,
   attempt,
@@ -16,7 +16,6 @@ import {
   optionParts,
   outlookText,
   outlookWarnings,
-  placeFromEnvironment,
   planSources,
   presetNames,
   type RunDescription,

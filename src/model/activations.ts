@@ -69,6 +69,11 @@ export class Activations {
     return turn;
   }
 
+  /** Tokens of the sequences that the activations were made for. */
+  get sequence(): number {
+    return this.#largest.T;
+  }
+
   /** Most tokens in a batch, B x T. */
   get rows(): number {
     return this.#largest.B * this.#largest.T;

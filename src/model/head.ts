@@ -1,8 +1,16 @@
 // The head: logits = lnf * wte^T and their cross-entropy, in chunks of tokens, because the logits of a large batch do not fit in
 // memory. In training the backward of each chunk follows its forward, while its logits are in memory. An untied head has a
-// separate matrix, with biases. With FP8, all three matmuls are in FP8.
+// separate matrix, with biases. With FP8, all three matmuls are in FP8. Logits for a program, and its loss, take plain matmuls.
+
+import type { Device } from '../native/device.ts';
 import type { Tensor } from '../native/tensor.ts';
-import { classifier } from '../ops/ops.generated.ts';
+import {
+  classifier,
+  matmulBackwardInput,
+  matmulBackwardWeight,
+  matmulForward,
+  softcapForward,
+} from '../ops/ops.generated.ts';
 import type { ActivationSet } from './activations.ts';
 import { architectureOf } from './architecture.ts';
 import type { ParameterArena } from './arena.ts';
@@ -18,6 +26,31 @@ interface Chunk {
   readonly logits: Tensor;
   /** The chunk's rows of a tensor [B,T,...]. */
   rows(tensor: Tensor): Tensor;
+}
+
+/** Rows of the head's inputs and results, all in device memory. */
+export interface LossRows {
+  readonly device: Device;
+  /** fp32 [N]. */
+  readonly losses: Tensor;
+  /** [N,Vp] in the device's type; the columns from `vocabularySize` on are padding. */
+  readonly logits: Tensor;
+  /** int32 [N]; -1 where nothing is to be learnt: the loss, and the row of the gradient, are 0. */
+  readonly targets: Tensor;
+  readonly vocabularySize: number;
+  /** The derivative of the total loss by the loss of a row. */
+  readonly dloss: number;
+}
+
+/**
+ * A loss in place of cross-entropy. Both functions only enqueue ops or kernels. They are called for some rows at a time, and recorded
+ * in the step's graph, so they must enqueue the same work every time.
+ */
+export interface Loss {
+  /** From logits and targets to `losses`. */
+  forward(rows: LossRows): void;
+  /** Replaces the logits by the derivative of dloss * sum of losses, which is 0 in padding. */
+  backward(rows: LossRows): void;
 }
 
 function* chunks({ B, T, model }: ActivationSet): Generator<Chunk> {
@@ -94,5 +127,40 @@ export function headForwardBackward(
     const { first, lnf, logits, rows } = chunk;
     const outputs = { losses: rows(losses), din: rows(dbranch), accumulate: accumulate || !first };
     classifier(model.device, { ...outputs, logits, in: lnf, ...copies(chunk), targets: rows(targets), ...head });
+  }
+}
+
+const noActivation = { pre: null, activated: null, activation: 0 };
+
+/** Enqueues the logits of each chunk of rows, and yields the chunk while its logits are in memory. */
+export function* plainLogits(model: Model, batch: ActivationSet): Generator<Chunk> {
+  const { device } = model;
+  const { weight, bias, softcap } = headArguments(model);
+  for (const chunk of chunks(batch)) {
+    const { lnf, logits } = chunk;
+    matmulForward(device, { out: logits, pre: null, in: lnf, weight, bias, residual: null, activation: 0 });
+    if (softcap > 0) softcapForward(device, { out: logits, in: logits, cap: softcap });
+    yield chunk;
+  }
+}
+
+/** As `headForwardBackward`, with a program's loss. */
+export function lossForwardBackward(
+  model: Model,
+  batch: ActivationSet,
+  gradients: ParameterArena,
+  { loss, dloss, accumulate }: { loss: Loss; dloss: number; accumulate: boolean },
+): void {
+  const { device, config } = model;
+  const { losses, targets } = batch.model;
+  const { weight } = headArguments(model);
+  const { weight: dweight, bias: dbias } = headOf(gradients);
+  for (const { first, lnf, logits, rows } of plainLogits(model, batch)) {
+    const { vocabularySize } = config;
+    const of = { device, losses: rows(losses), logits, targets: rows(targets), vocabularySize, dloss };
+    loss.forward(of);
+    loss.backward(of);
+    matmulBackwardInput(device, { din: rows(batch.backward!.dbranch), dout: logits, weight, ...noActivation });
+    matmulBackwardWeight(device, { dweight, dbias, dout: logits, in: lnf, accumulate: accumulate || !first });
   }
 }

@@ -9,7 +9,7 @@ export type Uint32 = number;
 export type Int64 = number;
 export type Float = number;
 
-export const abiVersion = 23;
+export const abiVersion = 24;
 
 export const GPT2_STATUS = {
   GPT2_OK: 0,
@@ -39,6 +39,7 @@ export const GPT2_STEP = {
   GPT2_STEP_NORM_LIMIT: 2,
   GPT2_STEP_AFTER_UPDATE: 3,
   GPT2_STEP_SCALARS: 4,
+  GPT2_STEP_TARGETS: 14,
   GPT2_STEP_STOP: 15,
   GPT2_STEP_LOSS: 16,
   GPT2_STEP_SATURATED: 17,
@@ -371,10 +372,10 @@ export interface Bindings {
    */
   residualForward(args: { context: Pointer | null; out: Pointer | null; a: Pointer | null; b: Pointer | null; count: Int64 }): number;
   /**
-   * losses[i] = -log softmax(logits[i,:V])[targets[i]]; dlogits[i,:V] = (softmax - onehot) * dloss, dlogits[i,V:] = 0. On
-   * CUDA a target outside [0, V) gives a loss and a row of NaN, here and in gpt2_classifier. dloss is the factor of the
-   * gradients: 1 / the tokens of a step, for a mean loss.
-   *   losses = [N], dlogits = [N,Vp] or NULL may be logits, logits [N,Vp], targets [N] < V; V <= Vp
+   * losses[i] = -log softmax(logits[i,:V])[targets[i]]; dlogits[i,:V] = (softmax - onehot) * dloss, dlogits[i,V:] = 0. Here
+   * and in gpt2_classifier a target of -1 gives a loss and a row of 0. On CUDA any other target outside [0, V) gives a loss
+   * and a row of NaN. dloss is the factor of the gradients: 1 / the tokens of a step, for a mean loss.
+   *   losses = [N], dlogits = [N,Vp] or NULL may be logits, logits [N,Vp], targets [N] < V or -1; V <= Vp
    */
   crossEntropy(args: { context: Pointer | null; losses: Pointer | null; dlogits: Pointer | null; logits: Pointer | null; targets: Pointer | null; N: Int32; V: Int32; Vp: Int32; dloss: Float }): number;
   /**
@@ -402,7 +403,7 @@ export interface Bindings {
    *   step (updated) [GPT2_STEP_SIZE] or NULL where in_values != NULL, logits (scratch) [N,Vp], in [N,C], in_values [N,C] or NULL,
    *   in_scale [N] or NULL with in_values, weight [Vp,C], weight_values [Vp,C] or NULL with in_values,
    *   weight_transposed [C,Vp] or NULL with in_values, factors [GPT2_FP8_FACTORS] or NULL with in_values, bias [Vp] or NULL,
-   *   targets [N] < V; V <= Vp; softcap >= 0; in_values == NULL || C % 16 == 0; in_values == NULL || Vp % 16 == 0;
+   *   targets [N] < V or -1; V <= Vp; softcap >= 0; in_values == NULL || C % 16 == 0; in_values == NULL || Vp % 16 == 0;
    *   workspace gpt2_classifier_scratch(N,C,Vp,din || dweight || dbias,in_values)
    */
   classifier(args: { context: Pointer | null; losses: Pointer | null; din: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; step: Pointer | null; logits: Pointer | null; in: Pointer | null; inValues: Pointer | null; inScale: Pointer | null; weight: Pointer | null; weightValues: Pointer | null; weightTransposed: Pointer | null; factors: Pointer | null; bias: Pointer | null; targets: Pointer | null; N: Int32; C: Int32; V: Int32; Vp: Int32; dloss: Float; softcap: Float; accumulate: Int32 }): number;
@@ -463,8 +464,9 @@ export interface Bindings {
   /** `gradients` as of gpt2_matmul_scratch. */
   fp8MatmulScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; O: Int32; gradients: Int32 }): number;
   /**
-   * step[NORM] = sqrt of the sum of squares over `matrices` and `vectors`;
-   * step[CLIP] = max_norm / norm if norm > max_norm and max_norm > 0, else 1;
+   * Let f = targets / step[TARGETS], which makes means over `targets` those over the targets that are not -1:
+   * step[LOSS] *= f; step[NORM] = f * sqrt of the sum of squares over `matrices` and `vectors`;
+   * step[CLIP] = f * max_norm / norm if norm > max_norm and max_norm > 0, else f;
    * step[UPDATED] = 1 if step[LOSS] <= step[LOSS_LIMIT] and step[NORM] <= step[NORM_LIMIT] and (step[AFTER_UPDATE] = 0 or
    * step[UPDATED] was not 0), else 0. The device decides, because the host enqueues a step before it knows the previous
    * loss, and the weights that gave a bad loss must still exist when the host reads that loss. On CUDA the grid is fixed:
@@ -476,7 +478,7 @@ export interface Bindings {
    *   communicator or NULL; communicator != NULL || parts == 1; parts == 1 || matrix_count % 32 == 0;
    *   workspace gpt2_global_norm_scratch(matrix_count,vector_count)
    */
-  globalNorm(args: { context: Pointer | null; step: Pointer | null; matrices: Pointer | null; vectors: Pointer | null; communicator: Pointer | null; parts: Int32; matrixCount: Int64; vectorCount: Int64; maxNorm: Float }): number;
+  globalNorm(args: { context: Pointer | null; step: Pointer | null; matrices: Pointer | null; vectors: Pointer | null; communicator: Pointer | null; parts: Int32; matrixCount: Int64; vectorCount: Int64; targets: Float; maxNorm: Float }): number;
   globalNormScratch(args: { context: Pointer | null; bytes: HostMemory; matrixCount: Int64; vectorCount: Int64 }): number;
   /**
    * With g = gradient * step[CLIP]: m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g^2;
@@ -485,7 +487,7 @@ export interface Bindings {
    * step block. Does nothing if step[UPDATED] = 0. In fp32 and tf32 weight and master are the same memory.
    *   weight (kept) [count] may be master, master (updated) [count], m (updated) [count], v (updated) [count],
    *   gradient [count]: gradient_dtype, step [GPT2_STEP_SIZE]; first_scalar >= GPT2_STEP_SCALARS;
-   *   first_scalar + 2 <= GPT2_STEP_STOP
+   *   first_scalar + 2 <= GPT2_STEP_TARGETS
    */
   adamw(args: { context: Pointer | null; weight: Pointer | null; master: Pointer | null; m: Pointer | null; v: Pointer | null; gradient: Pointer | null; step: Pointer | null; count: Int64; gradientDtype: Int32; firstScalar: Int32; rate: Float; beta1: Float; beta2: Float; eps: Float; weightDecay: Float }): number;
   /**
@@ -644,7 +646,7 @@ export const signatures: Record<keyof Bindings, { symbol: string; result: string
   fp8MatmulBackwardInput: { symbol: 'gpt2_fp8_matmul_backward_input', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'din', 'values', 'scale', 'columnwise', 'columnwiseScale', 'dout', 'doutScale', 'doutNorm', 'doutColumnwiseNorm', 'transposed', 'factors', 'derivative', 'activated', 'activatedScale', 'activatedColumnwiseScale', 'N', 'C', 'O', 'activation'] },
   fp8MatmulBackwardWeight: { symbol: 'gpt2_fp8_matmul_backward_weight', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'dweight', 'dbias', 'dout', 'doutScale', 'in', 'inScale', 'N', 'C', 'O', 'accumulate'] },
   fp8MatmulScratch: { symbol: 'gpt2_fp8_matmul_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'N', 'C', 'O', 'gradients'] },
-  globalNorm: { symbol: 'gpt2_global_norm', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int64_t', 'int64_t', 'float'], names: ['context', 'step', 'matrices', 'vectors', 'communicator', 'parts', 'matrixCount', 'vectorCount', 'maxNorm'] },
+  globalNorm: { symbol: 'gpt2_global_norm', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int64_t', 'int64_t', 'float', 'float'], names: ['context', 'step', 'matrices', 'vectors', 'communicator', 'parts', 'matrixCount', 'vectorCount', 'targets', 'maxNorm'] },
   globalNormScratch: { symbol: 'gpt2_global_norm_scratch', result: 'int', types: ['void *', 'void *', 'int64_t', 'int64_t'], names: ['context', 'bytes', 'matrixCount', 'vectorCount'] },
   adamw: { symbol: 'gpt2_adamw', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int64_t', 'int32_t', 'int32_t', 'float', 'float', 'float', 'float', 'float'], names: ['context', 'weight', 'master', 'm', 'v', 'gradient', 'step', 'count', 'gradientDtype', 'firstScalar', 'rate', 'beta1', 'beta2', 'eps', 'weightDecay'] },
   muonMomentum: { symbol: 'gpt2_muon_momentum', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'float'], names: ['context', 'direction', 'momentum', 'gradient', 'step', 'rows', 'columns', 'gradientDtype', 'mu'] },

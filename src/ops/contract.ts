@@ -19,6 +19,8 @@ export interface TensorContract {
   readonly shape: readonly string[];
   /** For ids: the size that all ids are below. */
   readonly below?: string;
+  /** For ids: whether -1 stands for no id. */
+  readonly orNone?: boolean;
   /** The tensor of ids that says which rows the op accesses. */
   readonly by?: string;
   /** A dimension: the op accesses only so many elements, at the start of each row. */

@@ -246,7 +246,7 @@ export const contracts = {
       losses: { access: '=', type: 'fp32', shape: ['N'] },
       dlogits: { access: '=', type: 'element', shape: ['N', 'Vp'], isOptional: true, mayBe: ['logits'] },
       logits: { access: 'read', type: 'element', shape: ['N', 'Vp'] },
-      targets: { access: 'read', type: 'int32', shape: ['N'], below: 'V' },
+      targets: { access: 'read', type: 'int32', shape: ['N'], below: 'V', orNone: true },
     },
     sizes: ['N', 'V', 'Vp'],
     scalars: ['dloss'],
@@ -285,7 +285,7 @@ export const contracts = {
       weightTransposed: { access: 'read', type: 'fp8', shape: ['C', 'Vp'], isOptional: true, together: 'inValues' },
       factors: { access: 'read', type: 'fp32', shape: ['4'], isOptional: true, together: 'inValues' },
       bias: { access: 'read', type: 'element', shape: ['Vp'], isOptional: true },
-      targets: { access: 'read', type: 'int32', shape: ['N'], below: 'V' },
+      targets: { access: 'read', type: 'int32', shape: ['N'], below: 'V', orNone: true },
     },
     sizes: ['N', 'C', 'V', 'Vp'],
     scalars: ['dloss', 'softcap'],
@@ -414,14 +414,14 @@ export const contracts = {
   globalNorm: {
     name: 'globalNorm',
     symbol: 'gpt2_global_norm',
-    formula: "step[NORM] = sqrt of the sum of squares over `matrices` and `vectors`; step[CLIP] = max_norm / norm if norm > max_norm and max_norm > 0, else 1; step[UPDATED] = 1 if step[LOSS] <= step[LOSS_LIMIT] and step[NORM] <= step[NORM_LIMIT] and (step[AFTER_UPDATE] = 0 or step[UPDATED] was not 0), else 0",
+    formula: "Let f = targets / step[TARGETS], which makes means over `targets` those over the targets that are not -1: step[LOSS] *= f; step[NORM] = f * sqrt of the sum of squares over `matrices` and `vectors`; step[CLIP] = f * max_norm / norm if norm > max_norm and max_norm > 0, else f; step[UPDATED] = 1 if step[LOSS] <= step[LOSS_LIMIT] and step[NORM] <= step[NORM_LIMIT] and (step[AFTER_UPDATE] = 0 or step[UPDATED] was not 0), else 0",
     tensors: {
       step: { access: 'updated', type: 'fp32', shape: ['64'] },
       matrices: { access: 'updated', type: 'gradient', shape: ['parts', 'matrixCount'] },
       vectors: { access: 'read', type: 'fp32', shape: ['vectorCount'] },
     },
     sizes: ['parts', 'matrixCount', 'vectorCount'],
-    scalars: ['maxNorm'],
+    scalars: ['targets', 'maxNorm'],
     flags: [],
     hasRanks: true,
     relations: [{ text: 'communicator != null || parts == 1', holds: ({ communicator, parts }: { communicator: Pointer | null; parts: number }) => communicator !== null || parts === 1 }, { text: 'parts == 1 || matrixCount % 32 == 0', holds: ({ parts, matrixCount }: { parts: number; matrixCount: number }) => parts === 1 || matrixCount % 32 === 0 }],
@@ -442,7 +442,7 @@ export const contracts = {
     sizes: ['count', 'firstScalar'],
     scalars: ['rate', 'beta1', 'beta2', 'eps', 'weightDecay'],
     flags: [],
-    relations: [{ text: 'firstScalar >= 4', holds: ({ firstScalar }: { firstScalar: number }) => firstScalar >= 4 }, { text: 'firstScalar + 2 <= 15', holds: ({ firstScalar }: { firstScalar: number }) => firstScalar + 2 <= 15 }],
+    relations: [{ text: 'firstScalar >= 4', holds: ({ firstScalar }: { firstScalar: number }) => firstScalar >= 4 }, { text: 'firstScalar + 2 <= 14', holds: ({ firstScalar }: { firstScalar: number }) => firstScalar + 2 <= 14 }],
   },
   muonMomentum: {
     name: 'muonMomentum',
@@ -744,10 +744,10 @@ export function residualForward(device: Device, args: { out: Tensor; a: Tensor; 
 }
 
 /**
- * losses[i] = -log softmax(logits[i,:V])[targets[i]]; dlogits[i,:V] = (softmax - onehot) * dloss, dlogits[i,V:] = 0. On
- * CUDA a target outside [0, V) gives a loss and a row of NaN, here and in gpt2_classifier. dloss is the factor of the
- * gradients: 1 / the tokens of a step, for a mean loss.
- *   losses = [N], dlogits = [N,Vp] or NULL may be logits, logits [N,Vp], targets [N] < V; V <= Vp
+ * losses[i] = -log softmax(logits[i,:V])[targets[i]]; dlogits[i,:V] = (softmax - onehot) * dloss, dlogits[i,V:] = 0. Here
+ * and in gpt2_classifier a target of -1 gives a loss and a row of 0. On CUDA any other target outside [0, V) gives a loss
+ * and a row of NaN. dloss is the factor of the gradients: 1 / the tokens of a step, for a mean loss.
+ *   losses = [N], dlogits = [N,Vp] or NULL may be logits, logits [N,Vp], targets [N] < V or -1; V <= Vp
  */
 export function crossEntropy(device: Device, args: { losses: Tensor; dlogits: Tensor | null; logits: Tensor; targets: Tensor; V: number; dloss: number }): void {
   enqueue(device, contracts.crossEntropy, args);
@@ -781,7 +781,7 @@ export function softcapForward(device: Device, args: { out: Tensor; in: Tensor; 
  *   step (updated) [GPT2_STEP_SIZE] or NULL where in_values != NULL, logits (scratch) [N,Vp], in [N,C], in_values [N,C] or NULL,
  *   in_scale [N] or NULL with in_values, weight [Vp,C], weight_values [Vp,C] or NULL with in_values,
  *   weight_transposed [C,Vp] or NULL with in_values, factors [GPT2_FP8_FACTORS] or NULL with in_values, bias [Vp] or NULL,
- *   targets [N] < V; V <= Vp; softcap >= 0; in_values == NULL || C % 16 == 0; in_values == NULL || Vp % 16 == 0;
+ *   targets [N] < V or -1; V <= Vp; softcap >= 0; in_values == NULL || C % 16 == 0; in_values == NULL || Vp % 16 == 0;
  *   workspace gpt2_classifier_scratch(N,C,Vp,din || dweight || dbias,in_values)
  */
 export function classifier(device: Device, args: { losses: Tensor; din: Tensor | null; dweight: Tensor | null; dbias: Tensor | null; step: Tensor | null; logits: Tensor; in: Tensor; inValues: Tensor | null; inScale: Tensor | null; weight: Tensor; weightValues: Tensor | null; weightTransposed: Tensor | null; factors: Tensor | null; bias: Tensor | null; targets: Tensor; V: number; dloss: number; softcap: number; accumulate: boolean }): void {
@@ -858,8 +858,9 @@ export function fp8MatmulBackwardWeight(device: Device, args: { dweight: Tensor;
 }
 
 /**
- * step[NORM] = sqrt of the sum of squares over `matrices` and `vectors`;
- * step[CLIP] = max_norm / norm if norm > max_norm and max_norm > 0, else 1;
+ * Let f = targets / step[TARGETS], which makes means over `targets` those over the targets that are not -1:
+ * step[LOSS] *= f; step[NORM] = f * sqrt of the sum of squares over `matrices` and `vectors`;
+ * step[CLIP] = f * max_norm / norm if norm > max_norm and max_norm > 0, else f;
  * step[UPDATED] = 1 if step[LOSS] <= step[LOSS_LIMIT] and step[NORM] <= step[NORM_LIMIT] and (step[AFTER_UPDATE] = 0 or
  * step[UPDATED] was not 0), else 0. The device decides, because the host enqueues a step before it knows the previous
  * loss, and the weights that gave a bad loss must still exist when the host reads that loss. On CUDA the grid is fixed:
@@ -871,7 +872,7 @@ export function fp8MatmulBackwardWeight(device: Device, args: { dweight: Tensor;
  *   communicator or NULL; communicator != NULL || parts == 1; parts == 1 || matrix_count % 32 == 0;
  *   workspace gpt2_global_norm_scratch(matrix_count,vector_count)
  */
-export function globalNorm(device: Device, args: { step: Tensor; matrices: Tensor; vectors: Tensor; communicator: Pointer | null; maxNorm: number }): void {
+export function globalNorm(device: Device, args: { step: Tensor; matrices: Tensor; vectors: Tensor; communicator: Pointer | null; targets: number; maxNorm: number }): void {
   enqueue(device, contracts.globalNorm, args);
 }
 
@@ -882,7 +883,7 @@ export function globalNorm(device: Device, args: { step: Tensor; matrices: Tenso
  * step block. Does nothing if step[UPDATED] = 0. In fp32 and tf32 weight and master are the same memory.
  *   weight (kept) [count] may be master, master (updated) [count], m (updated) [count], v (updated) [count],
  *   gradient [count]: gradient_dtype, step [GPT2_STEP_SIZE]; first_scalar >= GPT2_STEP_SCALARS;
- *   first_scalar + 2 <= GPT2_STEP_STOP
+ *   first_scalar + 2 <= GPT2_STEP_TARGETS
  */
 export function adamw(device: Device, args: { weight: Tensor; master: Tensor; m: Tensor; v: Tensor; gradient: Tensor; step: Tensor; firstScalar: number; rate: number; beta1: number; beta2: number; eps: number; weightDecay: number }): void {
   enqueue(device, contracts.adamw, args);

@@ -48,7 +48,9 @@ export class AdamW implements Optimizer {
     this.#weightDecay = weightDecay;
   }
 
-  enqueue({ device, step, firstScalar }: UpdateContext, parts: readonly UpdatePart[]): void {
+  enqueue({ device, step, scalar }: UpdateContext, parts: readonly UpdatePart[]): void {
+    // The other correction follows.
+    const firstScalar = scalar('1 - beta1^t');
     for (const { kind, state, ...tensors } of parts) {
       const weightDecay = kind === 'matrix' ? this.#weightDecay : 0;
       adamw(device, { ...tensors, m: state.m!, v: state.v!, step, firstScalar, ...this.#constants, weightDecay });

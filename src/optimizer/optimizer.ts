@@ -45,8 +45,8 @@ export interface UpdateContext {
   readonly device: Device;
   /** The step block. Ops multiply gradients by its CLIP and change nothing if UPDATED is 0. */
   readonly step: Tensor;
-  /** Index of the optimizer's first scalar in the step block; the others follow in order. */
-  readonly firstScalar: number;
+  /** The index in the step block of the optimizer's scalar with this name; indices follow the order of `scalars`. @throws UsageError */
+  readonly scalar: (name: string) => number;
   /** Memory of the size that the optimizer's `scratch` returned, [elements], with any content; absent if that is 0. */
   readonly scratch?: Tensor | undefined;
 }

@@ -1,5 +1,6 @@
 // The optimizers of a run, applied to a model: allocates their state, lays out their scalars, and enqueues updates of ranges of
 // the parameters. train/step/update.ts decides the order of ranges.
+import { usageError } from '../base/errors.ts';
 import type { ParameterCopy } from '../model/arena.ts';
 import { fp32Copy, type Model } from '../model/model.ts';
 import { type Parameter, type ParameterKind, parameterTable } from '../model/parameters.ts';
@@ -45,7 +46,7 @@ export class OptimizerState {
     this.#spans = spansOf(config, choice, this.#rows, sharding?.division);
     const elements = scratchOf(device, config, choice);
     if (elements > 0) this.#scratch = allocateTensor(device, 'optimizer scratch', device.elementType, [elements]);
-    const room = GPT2_STEP.GPT2_STEP_STOP - GPT2_STEP.GPT2_STEP_SCALARS;
+    const room = GPT2_STEP.GPT2_STEP_TARGETS - GPT2_STEP.GPT2_STEP_SCALARS;
     const count = this.scalarsAt(0).length;
     if (count > room) throw new Error(`the optimizers have ${count} scalars, more than the ${room} of the step block`);
   }
@@ -67,11 +68,16 @@ export class OptimizerState {
    */
   enqueue(step: Tensor, kind: ParameterKind, gradients: Tensor, range?: Range): void {
     const common = { device: this.#model.device, step, scratch: this.#scratch };
-    let firstScalar: number = GPT2_STEP.GPT2_STEP_SCALARS;
+    let first: number = GPT2_STEP.GPT2_STEP_SCALARS;
     for (const optimizer of this.optimizers) {
+      const [start, names] = [first, optimizer.scalars.map(({ name }) => name)];
+      const scalar = (name: string): number => {
+        if (names.includes(name)) return start + names.indexOf(name);
+        throw usageError`the optimizer ${optimizer.name} has no scalar ${JSON.stringify(name)}: it has ${names.join(', ') || 'none'}`;
+      };
       const parts = this.parts(optimizer, kind, gradients, range);
-      if (parts.length > 0) optimizer.enqueue({ ...common, firstScalar }, parts);
-      firstScalar += optimizer.scalars.length;
+      if (parts.length > 0) optimizer.enqueue({ ...common, scalar }, parts);
+      first += names.length;
     }
   }
 

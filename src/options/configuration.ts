@@ -1,9 +1,24 @@
 // Writes, checks and compares configurations, the content of config.json: the options of a model or run, by the table's rows.
 import { basename } from 'node:path';
 import { z } from 'zod';
+import { gpt2Error } from '../base/errors.ts';
 import { type ModelConfig, modelName } from '../model/config.ts';
 import type { OptionRow } from './row.ts';
 import { type Configuration, optionRows, type ResolvedOptions, recordedNames, rowNamed } from './table.ts';
+
+/** Parts of a run that a program can give as functions or objects. */
+export const programParts = ['schedule', 'optimizer', 'batches', 'validation'] as const;
+export type ProgramPart = (typeof programParts)[number];
+const isPart = (name: string): boolean => programParts.includes(name as ProgramPart);
+
+/** Their value in a configuration. */
+const ofProgram = 'of the program';
+
+const partField = (what: string) => ({
+  type: 'string, optional',
+  schema: z.literal(ofProgram).optional(),
+  meaning: `"${ofProgram}" if a program gave the ${what}`,
+});
 
 /** Fields of a configuration that are not options. */
 export const derivedFields = {
@@ -17,16 +32,18 @@ export const derivedFields = {
     schema: z.string().optional(),
     meaning: 'ops that --kernel computes, each with a hash of card, source and included files',
   },
+  batches: partField('batches'),
+  validation: partField('batches of validations'),
 } as const;
 
 /** Checks types, not ranges. Fields of later versions are allowed. */
 export const configurationSchema = z.looseObject({
-  ...Object.fromEntries(recordedNames.map((name) => [name, fieldSchema(optionRows[name])])),
+  ...Object.fromEntries(recordedNames.map((name) => [name, fieldSchema(name, optionRows[name])])),
   ...Object.fromEntries(Object.entries(derivedFields).map(([name, { schema }]) => [name, schema])),
 });
 
-function fieldSchema({ type, optional }: OptionRow): z.ZodType {
-  const schema = valueSchema(type);
+function fieldSchema(name: string, { type, optional }: OptionRow): z.ZodType {
+  const schema = isPart(name) ? z.union([valueSchema(type), z.literal(ofProgram)]) : valueSchema(type);
   return optional ? schema.optional() : schema;
 }
 
@@ -40,19 +57,42 @@ function valueSchema(type: OptionRow['type']): z.ZodType {
   return 'number' in type ? z.number() : z.enum(type);
 }
 
+/** Whether a field of a configuration says that a program gave the part. */
+export const isOfProgram = (name: string, value: unknown): boolean => isPart(name) && value === ofProgram;
+
+/** The parts that a configuration has from a program. */
+export const partsIn = (configuration: object): string[] =>
+  Object.entries(configuration).flatMap(([name, value]) => (isOfProgram(name, value) ? [name] : []));
+
+/**
+ * @param recorded the configuration of a run, and `parts` those that the program gives now
+ * @throws Gpt2Error if they differ
+ */
+export function checkSameParts(where: string, recorded: object, parts: readonly string[]): void {
+  const before = partsIn(recorded);
+  const missing = before.filter((name) => !parts.includes(name));
+  if (missing.length > 0) {
+    throw gpt2Error`${where} was trained with ${missing.join(', ')} of a program: resume it from that program, which gives them again`;
+  }
+  const added = parts.filter((name) => !before.includes(name));
+  if (added.length > 0)
+    throw gpt2Error`${where} was trained without ${added.join(', ')} of a program: start another run`;
+}
+
 /** The configuration of a run of `steps` steps on a model of these sizes. @param cards hashes, from `cardHashes` */
 export function configurationOf(
   options: ResolvedOptions,
   config: ModelConfig,
   steps: number,
   cards?: string,
+  parts: readonly string[] = [],
 ): Configuration {
   const recorded = recordedNames
     .map((name) => [name, options[name]] as const)
     .filter(([, value]) => value !== undefined);
   const model = modelName(options.model, config);
   const all = { ...Object.fromEntries(recorded), model, ...config, steps, ...(cards ? { cards } : {}) };
-  return all as Configuration;
+  return { ...all, ...Object.fromEntries(parts.map((name) => [name, ofProgram])) } as Configuration;
 }
 
 /** The options on which ranks must agree; paths, devices and threads depend on the machine. */

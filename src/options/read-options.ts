@@ -6,7 +6,7 @@ import { type Spellings, unknownOption } from '../base/checks/nearest.ts';
 import { isWordOf, numberOf, numberWithUnit } from '../base/checks/number.ts';
 import { explained, gpt2Error, UsageError, usageError, words } from '../base/errors.ts';
 import { type CheckedJson, readCheckedJson } from '../base/files/checked-json.ts';
-import { derivedFields } from './configuration.ts';
+import { checkSameParts, derivedFields, isOfProgram } from './configuration.ts';
 import { flagOf, type OptionRow, type OptionValue } from './row.ts';
 import { type OptionName, optionNamed, optionNames, optionRows, type TrainOptions } from './table.ts';
 
@@ -52,7 +52,8 @@ export function readOptions(values: Record<string, unknown>, source: string): Tr
   const options: Record<string, OptionValue> = {};
   const spelled = new Map<OptionName, string>();
   for (const [name, value] of Object.entries(values)) {
-    if (Object.hasOwn(derivedFields, name) || value === undefined || value === null) continue;
+    if (Object.hasOwn(derivedFields, name) || isOfProgram(name, value) || value === undefined || value === null)
+      continue;
     const option = optionNamed(name);
     if (!option) throw new UsageError(unknownOption(name, spellings, help), { where: source });
     const first = spelled.get(option);
@@ -71,9 +72,14 @@ export function readOptions(values: Record<string, unknown>, source: string): Tr
 
 /**
  * Reads a file of options, or a folder's config.json, as a run wrote it or as edited later.
- * @throws Gpt2Error if it is not such a file; UsageError as `readOptions`
+ * @param parts those that a program gives
+ * @throws Gpt2Error if it is not such a file, or has other parts of a program; UsageError as `readOptions`
  */
-export function readOptionsFile(place: string, check: (file: CheckedJson) => void = () => {}): TrainOptions {
+export function readOptionsFile(
+  place: string,
+  check: (file: CheckedJson) => void = () => {},
+  parts: readonly string[] = [],
+): TrainOptions {
   const path = statSync(place, { throwIfNoEntry: false })?.isDirectory() ? join(place, 'config.json') : place;
   const file = explained(
     `the options file ${path} cannot be read`,
@@ -85,13 +91,16 @@ export function readOptionsFile(place: string, check: (file: CheckedJson) => voi
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw gpt2Error`the options file ${path} must hold one JSON object, such as a run's config.json`;
   }
+  checkSameParts(path, value, parts);
   return readOptions(value as Record<string, unknown>, path);
 }
 
 /** As `readOptionsFile`, for a run that resumes with the file. @throws Gpt2Error if the file differs from what the run wrote */
-export const readRunOptions = (path: string): TrainOptions =>
-  readOptionsFile(path, (file) => {
+export const readRunOptions = (path: string, parts: readonly string[] = []): TrainOptions => {
+  const check = (file: CheckedJson) => {
     explained(`cannot resume from ${path}`, words`restore it, or start another run with --config ${path}`, () =>
       file.check(),
     );
-  });
+  };
+  return readOptionsFile(path, check, parts);
+};

@@ -43,7 +43,13 @@ interface Launcher {
   readonly ownsPort?: boolean;
 }
 
-/** The place that a launcher assigned to this process; undefined if it trains alone. @throws UsageError if it is invalid */
+/**
+ * The place that a launcher such as torchrun assigned to this process; undefined if it trains alone.
+ * @throws UsageError if it is invalid
+ * @example
+ * const small = { layers: 2, channels: 64, heads: 2, device: 'cpu', batch: 2, sequence: 32 };
+ * await train({ ...small, steps: 2, valEvery: 0, out: 'runs/place' }, { place: placeFromEnvironment() });
+ */
 export function placeFromEnvironment(environment: Environment = process.env): Place | undefined {
   const launcher = torchrun(environment) ?? slurm(environment) ?? openMpi(environment);
   if (!launcher) return undefined;

@@ -1,7 +1,7 @@
 // Iterates over the events of a run: `for await (const event of trainEvents(options))`.
 import { Readable } from 'node:stream';
-import type { TrainOptions } from '../options/table.ts';
 import type { RunEvent } from '../runs/schema.ts';
+import type { ProgramOptions } from './plan/program-parts.ts';
 import { boundHooks, StoppedError, type TrainHooks, type TrainResult } from './run/hooks.ts';
 import { train } from './train.ts';
 
@@ -16,7 +16,7 @@ import { train } from './train.ts';
  * }
  */
 export async function* trainEvents(
-  options: TrainOptions,
+  options: ProgramOptions,
   hooks: Omit<TrainHooks, 'signal' | 'onEvent'> = {},
 ): AsyncGenerator<RunEvent, TrainResult> {
   const controller = new AbortController();

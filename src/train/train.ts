@@ -1,13 +1,13 @@
 // Trains from options to the last checkpoint, alone or as one of several ranks.
 import { attempt, Gpt2Error, gpt2Error, InterruptedError, UsageError, usageError, words } from '../base/errors.ts';
 import { nameSources, resolveSources, type Sources } from '../options/sources.ts';
-import type { TrainOptions } from '../options/table.ts';
 import { isRoot, Ranks } from '../ranks/ranks.ts';
 import { refuseBusyRun, whileIdle } from '../runs/lock.ts';
 import { checkpointsFolder } from '../runs/paths.ts';
 import { eventsAt, readRun } from '../runs/reader.ts';
 import { tidy } from '../weights/checkpoint/write.ts';
 import { guardHooks } from './callbacks.ts';
+import { type ProgramOptions, type ProgramParts, splitParts } from './plan/program-parts.ts';
 import { type Resolved, resolveOptions } from './plan/resolve-options.ts';
 import { checkHooks, StoppedError, type TrainHooks, type TrainResult } from './run/hooks.ts';
 import { oneGpu, openRun } from './run/open-run.ts';
@@ -15,20 +15,33 @@ import { Resources } from './run/opening.ts';
 import { Session } from './run/session.ts';
 
 /**
- * Trains as the options say (docs/api.md lists them).
+ * Trains as the options say (docs/api.md lists them). A program may give the schedule, the optimizer and the batches (`ProgramParts`).
  * @throws UsageError for invalid options; StoppedError after `signal`; the error of a function in `hooks`, after saving;
  * Gpt2Error for everything else a user can fix
  * @example
  * const small = { layers: 2, channels: 64, heads: 2, device: 'cpu', batch: 2, sequence: 32 };
  * const { out, loss } = await train({ ...small, steps: 2, valEvery: 0, out: 'runs/small' });
+ *
+ * let read = 0; // batches of a program, which a resumed run reads from where it stopped
+ * const batches: Batches = {
+ *   next: () => ({ inputs: new Int32Array(64).fill(read++), targets: new Int32Array(64).fill(read) }),
+ *   position: () => read,
+ *   seek: (position: number) => void (read = position),
+ * };
+ * await train({ ...small, steps: 2, schedule: (step) => 1e-3 / (step + 1), batches, out: 'runs/parts' });
  */
-export async function train(options: TrainOptions, hooks: TrainHooks = {}): Promise<TrainResult> {
+export async function train(options: ProgramOptions, hooks: TrainHooks = {}): Promise<TrainResult> {
   checkHooks(hooks);
-  return trainSources(resolveSources(options), hooks);
+  const { options: plain, parts } = splitParts(options);
+  return trainSources(resolveSources(plain), hooks, parts);
 }
 
 /** As `train`, for options whose sources are resolved. */
-export async function trainSources(sources: Sources, ofProgram: TrainHooks): Promise<TrainResult> {
+export async function trainSources(
+  sources: Sources,
+  ofProgram: TrainHooks,
+  parts: ProgramParts = {},
+): Promise<TrainResult> {
   const { options: asked } = sources;
   const hooks = guardHooks(ofProgram);
   const { place, signal, onProgress, onNotice: notice = () => {}, onPage = (page) => page.close() } = hooks;
@@ -43,7 +56,7 @@ export async function trainSources(sources: Sources, ofProgram: TrainHooks): Pro
     const { resume, out } = asked;
     // Checked before notices about resuming. Other ranks would take the lock at the same time.
     if (resume && out !== undefined && isRoot(ranks)) refuseBusyRun(out);
-    const resolved = await resolveOptions(asked, { notice, onProgress, signal }, place);
+    const resolved = await resolveOptions(asked, { notice, onProgress, signal }, place, parts);
     result = finishedRun(resolved);
     if (result) reportFinished(result, isRoot(ranks), notice);
     else {

@@ -31,6 +31,10 @@ it('custom-loop', () => {
   );
 });
 
+it('own-loss', () => {
+  expect(example('own-loss')).toMatch(/^(\S+\[\d+\]: gradient -?0\.\d{5}, finite difference -?0\.\d{5}\n){4}$/);
+});
+
 it('learning-rate-finder', () => {
   expect(example('learning-rate-finder', data, '8')).toMatch(/^1\.00e-6 {2}5\.\d+\n(.|\n)*try \d\.\de-\d\n$/);
 });

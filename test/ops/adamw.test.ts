@@ -8,7 +8,7 @@ import { describeBackends } from '../support/backends.ts';
 import { expectClose, TensorBench } from '../support/tensors.ts';
 
 /** The last place in the step block that adamw accepts. */
-const firstScalar = GPT2_STEP.GPT2_STEP_STOP - 2;
+const firstScalar = GPT2_STEP.GPT2_STEP_TARGETS - 2;
 
 /** Learning rate and clip factor of each update. */
 const schedule = [

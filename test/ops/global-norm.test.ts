@@ -10,8 +10,8 @@ import { TensorBench } from '../support/tensors.ts';
 function normAndClip(bench: TensorBench, matrices: Tensor, vectors: Tensor, maxNorm: number) {
   const { device } = bench;
   device.reserveWorkspace(globalNormScratch(device, { matrixCount: matrices.count, vectorCount: vectors.count }));
-  const step = bench.tensor('step', [GPT2_STEP.GPT2_STEP_SIZE]);
-  globalNorm(device, { step, matrices, vectors, communicator: null, maxNorm });
+  const step = bench.tensor('step', [GPT2_STEP.GPT2_STEP_SIZE], new Float32Array(GPT2_STEP.GPT2_STEP_SIZE).fill(1));
+  globalNorm(device, { step, matrices, vectors, communicator: null, targets: 1, maxNorm });
   return { norm: floats(step)[GPT2_STEP.GPT2_STEP_NORM]!, clip: floats(step)[GPT2_STEP.GPT2_STEP_CLIP]! };
 }
 
@@ -71,12 +71,13 @@ describeBackends('global-norm', (device) => {
     const vectors = bench.tensor('vectors', [3], new Float32Array(3));
     const block = new Float32Array(GPT2_STEP.GPT2_STEP_SIZE);
     block[GPT2_STEP.GPT2_STEP_LOSS] = loss;
+    block[GPT2_STEP.GPT2_STEP_TARGETS] = 1;
     block[GPT2_STEP.GPT2_STEP_LOSS_LIMIT] = lossLimit;
     block[GPT2_STEP.GPT2_STEP_NORM_LIMIT] = normLimit;
     block[GPT2_STEP.GPT2_STEP_AFTER_UPDATE] = after;
     block[GPT2_STEP.GPT2_STEP_UPDATED] = before;
     const step = bench.tensor('step', [GPT2_STEP.GPT2_STEP_SIZE], block);
-    globalNorm(device(), { step, matrices, vectors, communicator: null, maxNorm: 1 });
+    globalNorm(device(), { step, matrices, vectors, communicator: null, targets: 1, maxNorm: 1 });
     expect(floats(step)[GPT2_STEP.GPT2_STEP_UPDATED]).toBe(updated);
   });
 });

@@ -16,9 +16,9 @@ export class GradientSum implements Optimizer {
     this.rows = [{ name: 'sum', dtype: 'fp32', parameters, granularity: 'element' }];
   }
 
-  enqueue({ device, step, firstScalar }: UpdateContext, parts: readonly UpdatePart[]): void {
+  enqueue({ device, step, scalar }: UpdateContext, parts: readonly UpdatePart[]): void {
     const block = step.read() as Float32Array;
-    this.seen.push(block[firstScalar]!);
+    this.seen.push(block[scalar('updates')]!);
     if (block[GPT2_STEP.GPT2_STEP_UPDATED] === 0) return;
     for (const { gradient, state } of parts) {
       if (state.sum) residualForward(device, { out: state.sum, a: state.sum, b: gradient });

@@ -102,7 +102,8 @@ async function run({ rank, ranks, op, count, timeoutMilliseconds, kind, isOneMac
     const rows = allocateTensor(device, 'rows', 'fp32', [ranks, 32 * Math.ceil(count / 32)]);
     for (let row = 0; row < ranks; row++) rows.write(startOf(rank + row, count), (row * rows.count) / ranks);
     const vectors = tensor('vectors', count);
-    const norms = { step, vectors, communicator: communicator.handle, maxNorm: 1 };
+    step.write(Float32Array.of(1), GPT2_STEP.GPT2_STEP_TARGETS);
+    const norms = { step, vectors, communicator: communicator.handle, targets: 1, maxNorm: 1 };
     globalNorm(device, { ...norms, matrices: part.view([1, part.count]) });
     const norm = () => (step.read() as Float32Array)[GPT2_STEP.GPT2_STEP_NORM]!;
     const values = [norm()];

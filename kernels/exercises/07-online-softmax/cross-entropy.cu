@@ -18,17 +18,18 @@ __global__ void cross_entropy(float *losses, float *dlogits, const float *logits
   const float *x = logits + static_cast<size_t>(row) * Vp;
   const int target = targets[row];
   float largest = -FLT_MAX, sum = 0;
-  const float of_target = x[target];
+  // Nothing is to be learnt where the target is -1.
+  const float counts = target == -1 ? 0 : 1, of_target = target == -1 ? 0 : x[target];
   for (int v = 0; v < V; v++) {
     // Your code begins here.
 
     // It ends here.
   }
-  losses[row] = logf(sum) + largest - of_target;
+  losses[row] = counts * (logf(sum) + largest - of_target);
   if (!dlogits) return;
   float *d = dlogits + static_cast<size_t>(row) * Vp;
   for (int v = 0; v < Vp; v++) {
     const float probability = v < V ? expf(x[v] - largest) / sum : 0;
-    d[v] = (probability - (v == target ? 1.0f : 0.0f)) * dloss;
+    d[v] = counts * (probability - (v == target ? 1.0f : 0.0f)) * dloss;
   }
 }

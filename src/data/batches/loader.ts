@@ -8,7 +8,10 @@ import { checkListed, type Dataset, readDataset } from '../shards/dataset-file.t
 import { openShard, type Shard } from '../shards/shard.ts';
 import { type Order, type OrderName, orderNames, orderOf, type Position, startPosition } from './order.ts';
 
-/** A micro-batch: `inputs` and `targets` (for each input the next token), each [B,T]. The next batch reuses the arrays. */
+/**
+ * A micro-batch: `inputs` and `targets` (for each input the next token), each [B,T]. A target of -1 counts neither in the loss nor
+ * in gradients. The loader's next batch reuses the arrays.
+ */
 export interface Batch {
   readonly inputs: Int32Array;
   readonly targets: Int32Array;

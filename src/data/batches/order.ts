@@ -11,6 +11,8 @@ export interface Position {
   readonly epoch: number;
   readonly shard: number;
   readonly sample: number;
+  /** Positions of batches that a program gives, one for each rank; the numbers are then 0. */
+  readonly ofProgram?: readonly unknown[] | undefined;
 }
 
 /** `count` tokens of a shard from `start` on, and the token after them. */

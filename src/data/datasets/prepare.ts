@@ -65,21 +65,43 @@ export async function prepareDataset(name: string, options: PrepareOptions = {})
   refuseLoss(loss, options);
   if (train.length === 0)
     throw gpt2Error`${source} is too short: all its ${val.length} tokens are validation; give a longer text with --from`;
+  const dataset = writeDataset(folder, {
+    ...{ prefix: set.prefix, replaced, source, tokenizer, loss },
+    tokens: { train, val },
+  });
+  return { folder, present: false, dataset };
+}
+
+interface DatasetToWrite {
+  readonly prefix: string;
+  /** Files to remove. */
+  readonly replaced: readonly string[];
+  readonly source: string;
+  readonly tokenizer: Tokenizer;
+  readonly loss: Loss;
+  readonly tokens: Readonly<Record<Role, Uint16Array>>;
+}
+
+/** Writes shards, tokenizer and, last, dataset.json. @throws Gpt2Error if the folder cannot be written */
+export function writeDataset(
+  folder: string,
+  { prefix, replaced, source, tokenizer, loss, tokens }: DatasetToWrite,
+): Dataset {
   refuseForeignTokenizer(folder, tokenizer.file, replaced);
   writingTo(folder, () => {
     makeFolder(folder);
     for (const file of readdirSync(folder)) if (file.endsWith('.tmp')) rmSync(join(folder, file));
     for (const file of [datasetFile, ...replaced]) rmSync(join(folder, file), { force: true });
   });
-  const written = (role: Role, tokens: Uint16Array) => {
-    const file = `${set.prefix}_${role}.bin`;
-    return { file, role, ...writeShard(join(folder, file), tokens) };
+  const written = (role: Role, ids: Uint16Array) => {
+    const file = `${prefix}_${role}.bin`;
+    return { file, role, ...writeShard(join(folder, file), ids) };
   };
-  const shards = [written('train', train), written('val', val)];
+  const shards = [written('train', tokens.train), written('val', tokens.val)];
   const dataset: Dataset = { source, ...tokenizerRecord(tokenizer, loss), shards };
   if (tokenizer.file !== undefined) writeDurably(join(folder, tokenizerFile), [Buffer.from(tokenizer.file)]);
   writeDurably(join(folder, datasetFile), [Buffer.from(checkedJson(dataset))]);
-  return { folder, present: false, dataset };
+  return dataset;
 }
 
 /** Whether a data set was made with this tokenizer; undefined stands for "char". */
@@ -116,12 +138,19 @@ function split(
   return { train: train!.tokens, val: val!.tokens, loss: sumOf([train!.loss, val!.loss]) };
 }
 
+/** A text, or its ids. */
+export type Document = string | ArrayLike<number>;
+
 /** The ids of all documents, each after <|endoftext|> if the vocabulary has it. */
-function tokensOf(documents: readonly string[], tokenizer: Tokenizer): { tokens: Uint16Array; loss: Loss } {
+export function tokensOf(documents: readonly Document[], tokenizer: Tokenizer): { tokens: Uint16Array; loss: Loss } {
   const tokens = new TokenList();
-  const encoded = tokenizer.encodeAll?.(documents);
+  const encoded = tokenizer.encodeAll?.(documents.map((document) => (typeof document === 'string' ? document : '')));
   for (const [index, document] of documents.entries()) {
     if (tokenizer.endOfText !== undefined) tokens.push(tokenizer.endOfText);
+    if (typeof document !== 'string') {
+      tokens.append(document);
+      continue;
+    }
     try {
       tokens.append(encoded?.ids[index] ?? encode(document, tokenizer));
     } catch (error) {

@@ -101,11 +101,15 @@ export function openShard(path: string): Shard {
   }
 }
 
-/** Index of the first token outside the vocabulary, or -1. A loop, because `findIndex` takes six times as long. */
-export function firstOutside(tokens: Uint16Array | Int32Array, vocabularySize: number): number {
+/**
+ * Index of the first token outside the vocabulary, or -1. A loop, because `findIndex` takes six times as long.
+ * @param takesNone whether a token may be -1
+ */
+export function firstOutside(tokens: Uint16Array | Int32Array, vocabularySize: number, takesNone = false): number {
+  const shift = takesNone ? 1 : 0;
   for (let index = 0; index < tokens.length; index++) {
     // Read as unsigned, a negative token exceeds every vocabulary.
-    if (tokens[index]! >>> 0 >= vocabularySize) return index;
+    if ((tokens[index]! + shift) >>> 0 >= vocabularySize + shift) return index;
   }
   return -1;
 }

@@ -1,7 +1,7 @@
 // The mean loss of a model over batches of tokens. State that training keeps between steps stays unchanged.
 import { checkGiven } from '../../base/checks/given.ts';
 import { whole } from '../../base/checks/number.ts';
-import { InterruptedError, ShapeError } from '../../base/errors.ts';
+import { gpt2Error, InterruptedError, ShapeError } from '../../base/errors.ts';
 import { writeBatch } from '../../data/batches/batch.ts';
 import type { Batch } from '../../data/batches/loader.ts';
 import type { ActivationSet } from '../../model/activations.ts';
@@ -17,18 +17,20 @@ interface Sizes {
 }
 
 /**
- * Mean loss per token, in nats, over `batches` batches of B x T tokens from `nextBatch`.
- * @throws ShapeError for a batch that is not B x T tokens of the vocabulary, or does not fit in the model's activations
+ * Mean loss per target that is not -1, in nats, over `batches` batches of B x T tokens from `nextBatch`.
+ * @throws ShapeError for a batch that is not B x T tokens of the vocabulary, or does not fit in the model's activations; Gpt2Error
+ * if all targets are -1
  * @example const loss = await meanLoss(model, { batch: 4, sequence: 64, batches: 2 }, () => loader.next());
  */
 export async function meanLoss(model: Model, sizes: Sizes, nextBatch: () => Batch): Promise<number> {
   checkGiven(sizes, { batch: whole(1), sequence: whole(1), batches: whole(1) }, {});
-  const { batch, sequence, batches } = sizes;
-  return (await summedLoss(model, sizes, nextBatch)) / (batches * batch * sequence);
+  const { sum, targets } = await summedLoss(model, sizes, nextBatch);
+  if (targets === 0) throw gpt2Error`the batches have no target to predict: all are -1`;
+  return sum / targets;
 }
 
 /**
- * The sum of all losses. It is in double and hardly rounds, so partial sums add up to the same value.
+ * The sum of all losses, and the number of targets that are not -1. The sum is in double and hardly rounds, so partial sums add up to the same value.
  * @throws ShapeError as `meanLoss`; InterruptedError if `signal` is aborted before the last batch
  */
 export async function summedLoss(
@@ -36,46 +38,60 @@ export async function summedLoss(
   { batch: B, sequence: T, batches }: Sizes,
   nextBatch: () => Batch,
   signal?: AbortSignal,
-): Promise<number> {
+): Promise<{ sum: number; targets: number }> {
   const activations = model.activations.at(B, T);
   const values = new Float32Array(B * T);
-  let sum = 0;
+  let [sum, targets] = [0, 0];
   for (let index = 0; index < batches; index++) {
     if (signal?.aborted) throw new InterruptedError(`stopped after ${index} of ${batches} batches`);
-    for (const loss of await runBatch(model, activations, nextBatch, values)) sum += loss;
+    targets += await runBatch(model, activations, nextBatch, values);
+    for (const loss of values) sum += loss;
   }
-  return sum;
+  return { sum, targets };
 }
 
 /**
  * The loss of each token but the first, given the tokens before it, in nats: [tokens - 1].
  * @param tokens at least two, at most T + 1, where T is of the model's activations
+ * @param targets to predict instead of the tokens after the first, as many; the loss of -1 is 0
  * @throws ShapeError for other lengths, or a token outside the vocabulary
  * @example const [afterHello] = await lossesOf(model, encode('Hello world'));
  */
-export async function lossesOf(model: Model, tokens: ArrayLike<number>): Promise<Float32Array> {
+export async function lossesOf(
+  model: Model,
+  tokens: ArrayLike<number>,
+  targets = Array.from(tokens).slice(1) as ArrayLike<number>,
+): Promise<Float32Array> {
   const all = Int32Array.from(tokens);
   const T = all.length - 1;
   if (T < 1) throw new ShapeError(`a loss needs at least 2 tokens, not ${all.length}`);
-  const bent = all.findIndex((token, index) => token !== tokens[index]);
-  if (bent >= 0) throw new ShapeError(`token ${bent} of the text is ${tokens[bent]}, which is not a token id`);
+  const wanted = Int32Array.from(targets);
+  for (const [given, held, name] of [
+    [tokens, all, 'token'],
+    [targets, wanted, 'target'],
+  ] as const) {
+    const bent = held.findIndex((token, index) => token !== given[index]);
+    if (bent >= 0) throw new ShapeError(`${name} ${bent} of the text is ${given[bent]}, which is not a token id`);
+  }
   const activations = model.activations.at(1, T);
-  const batch = { inputs: all.subarray(0, -1), targets: all.subarray(1) };
-  return runBatch(model, activations, () => batch, new Float32Array(T));
+  const losses = new Float32Array(T);
+  await runBatch(model, activations, () => ({ inputs: all.subarray(0, -1), targets: wanted }), losses);
+  return losses;
 }
 
-/** Computes the loss at each position into `losses`. @throws as `writeBatch` */
+/** Computes the loss at each position into `losses`. @returns the number of targets that are not -1 @throws as `writeBatch` */
 export function runBatch(
   model: Model,
   activations: ActivationSet,
   nextBatch: () => Batch,
   losses: Float32Array,
-): Promise<Float32Array> {
+): Promise<number> {
   return model.activations.inTurn(async () => {
-    writeBatch(model, activations, nextBatch());
+    const targets = writeBatch(model, activations, nextBatch());
     forward(model, activations);
     headForward(model, activations);
     await model.device.finished();
-    return activations.model.losses.readInto(losses);
+    activations.model.losses.readInto(losses);
+    return targets;
   });
 }

@@ -9,7 +9,7 @@ export const adamwCases = [
   casesOf('adamw', {
     sizes: [
       { count: 100_003, firstScalar: GPT2_STEP.GPT2_STEP_SCALARS, ...scalars },
-      { count: 1, firstScalar: GPT2_STEP.GPT2_STEP_STOP - 2, ...scalars },
+      { count: 1, firstScalar: GPT2_STEP.GPT2_STEP_TARGETS - 2, ...scalars },
       { count: 999, firstScalar: GPT2_STEP.GPT2_STEP_SCALARS, ...scalars, rate: 0.3 },
     ],
     scale: () => ({ m: 0.1, v: 0.1 }),

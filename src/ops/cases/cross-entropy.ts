@@ -3,7 +3,10 @@ import { GPT2_STEP } from '../../native/bindings.generated.ts';
 import type { Numbers } from './case-numbers.ts';
 import { casesOf } from './op-case.ts';
 
-/** The losses of rows of logits, and their gradients times `dloss`. A row has Vp logits; the last Vp - V are padding. */
+/**
+ * The losses of rows of logits, and their gradients times `dloss`; both 0 where the target is -1. A row has Vp logits; the last
+ * Vp - V are padding.
+ */
 export function crossEntropy(
   logits: Numbers,
   targets: Numbers,
@@ -13,6 +16,7 @@ export function crossEntropy(
   const losses = new Float64Array(N);
   const dlogits = new Float64Array(N * Vp);
   for (let n = 0; n < N; n++) {
+    if (targets[n] === -1) continue;
     const row = logits.subarray(n * Vp, n * Vp + V);
     let largest = Number.NEGATIVE_INFINITY;
     for (const value of row) largest = Math.max(largest, value);

@@ -52,8 +52,10 @@ function drawInputs(device: Device, cases: OpCases, sizes: Sizes): Record<string
     if (absent.includes(name)) continue;
     const count = elementCount(shapeOf(contract, sizes));
     const type = elementType(device, contract);
-    if (type === 'int32') drawn[name] = random.integers(count, sizes[contract.below ?? ''] ?? 1);
-    else
+    if (type === 'int32') {
+      const ids = random.integers(count, sizes[contract.below ?? ''] ?? 1);
+      drawn[name] = contract.orNone ? ids.map((id, index) => (index % 5 === 4 ? -1 : id)) : ids;
+    } else
       drawn[name] = held(
         contract.type === 'element' ? precisionOf(cases, device) : type,
         random.normals(count, scale?.[name] ?? 1),

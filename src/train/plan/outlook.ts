@@ -68,7 +68,9 @@ export function outlookText(outlook: Outlook, now = new Date()): string {
   const { steps, tokens, epochs, seconds, checkpointBytes, isAbout = false } = outlook;
   const count = steps === 1 ? '1 step' : `${formatCount(steps)} steps`;
   const passes = Number(epochs.toPrecision(3));
-  const work = `${count}, ${formatCount(tokens)} tokens, ${formatCount(passes)} ${passes === 1 ? 'epoch' : 'epochs'}`;
+  // The batches of a program have no end, and so no epochs.
+  const read = passes === 0 ? '' : `, ${formatCount(passes)} ${passes === 1 ? 'epoch' : 'epochs'}`;
+  const work = `${count}, ${formatCount(tokens)} tokens${read}`;
   const time =
     seconds === undefined
       ? 'time unknown'

@@ -10,6 +10,7 @@ import { parameterCount } from '../../model/parameters.ts';
 import type { Device } from '../../native/device.ts';
 import { loadFolders } from '../../ops/kernels/card-hash.ts';
 import type { LoadedCard } from '../../ops/kernels/kernel-card.ts';
+import type { OptimizerChoice } from '../../optimizer/assign.ts';
 import { chooseOptimizer } from '../../optimizer/choose.ts';
 import { nameSources, resolveSources, type Sources } from '../../options/sources.ts';
 import type { ResolvedOptions, TrainOptions } from '../../options/table.ts';
@@ -76,7 +77,8 @@ export async function planSources(
   const { options, deviceOptions, config, tokenizer } = resolved;
   using device = openPlanned(deviceOptions, options.for);
   const { batch, sequence, accumulation, ranks, recompute } = options;
-  const sizes = memorySizes(options, tokenizer, await loadFolders(options.kernels));
+  const cards = await loadFolders(options.kernels);
+  const sizes = memorySizes(options, { tokenizer, cards, optimizer: chooseOptimizer(options) });
   const refusal = attempt(() => checkMemory(device, config, sizes));
   const checkpointBytes = savingBytes(device, config, sizes);
   const lengths = lengthsOf(resolved);
@@ -140,12 +142,14 @@ const savesFromCopy = (options: ResolvedOptions, { description }: Device): boole
 /** The sizes that memory depends on. */
 export const memorySizes = (
   options: ResolvedOptions,
-  tokenizer: Tokenizer | undefined,
-  cards: readonly LoadedCard[],
+  {
+    tokenizer,
+    ...chosen
+  }: { tokenizer: Tokenizer | undefined; cards: readonly LoadedCard[]; optimizer: OptimizerChoice },
 ) => {
   const { batch, sequence, totalBatch, recompute, maxMemory, ranks, sampleEvery } = options;
   return {
-    optimizer: chooseOptimizer(options),
+    ...chosen,
     B: batch,
     T: sequence,
     rows: totalBatch / sequence / ranks,
@@ -154,7 +158,6 @@ export const memorySizes = (
     recompute,
     maxMemory,
     samples: takesSamples(sampleEvery, tokenizer),
-    cards,
   };
 };
 

@@ -17,6 +17,7 @@ import {
 import type { DeviceOptions } from '../../native/device.ts';
 import { type DeviceChoice, selectDevice, selectKind } from '../../native/select-device.ts';
 import { loadFolders } from '../../ops/kernels/card-hash.ts';
+import type { OptimizerChoice } from '../../optimizer/assign.ts';
 import { chooseOptimizer } from '../../optimizer/choose.ts';
 import { completeOptions, freezeOptions, modelOf } from '../../options/complete-options.ts';
 import {
@@ -35,6 +36,7 @@ import { hubName } from '../../weights/formats/hub.ts';
 import type { FetchOptions } from '../../weights/formats/hub-cache.ts';
 import { checkpointWeights, refuseOtherTokenizer, resolveWeights, type Weights } from '../../weights/weights.ts';
 import { type BatchChoice, chooseBatch } from './plan-memory.ts';
+import type { ProgramParts } from './program-parts.ts';
 import { refuseRanks } from './refuse-ranks.ts';
 import { mergeRun, mergeUnverified } from './resume.ts';
 
@@ -43,6 +45,9 @@ export interface Resolved {
   readonly options: ResolvedOptions;
   readonly deviceOptions: DeviceOptions;
   readonly config: ModelConfig;
+  /** Parts that a program gives in place of options. */
+  readonly parts: ProgramParts;
+  readonly optimizer: OptimizerChoice;
   /** Undefined if unknown: then tokens cannot be decoded. */
   readonly tokenizer: Tokenizer | undefined;
   /** The checkpoint from which a resumed run continues. */
@@ -56,25 +61,33 @@ export interface Resolved {
 /**
  * @param asked options of all sources
  * @param place this process's place among ranks; undefined: it trains alone, or only plans
+ * @param parts those that a program gives
  * @throws UsageError or Gpt2Error; InterruptedError if `signal` stops the download of --model
  */
 export async function resolveOptions(
   asked: TrainOptions,
   { notice = () => {}, ...fetching }: FetchOptions,
   place?: Place,
+  parts: ProgramParts = {},
 ): Promise<Resolved> {
-  const { options: merged, checkpoint } = mergeRun(place ? withRanks(asked, place) : asked, notice);
+  const given = Object.keys(parts);
+  const { options: merged, checkpoint } = mergeRun(place ? withRanks(asked, place) : asked, notice, given);
   const target = targetOf(merged, place);
   const start = checkpoint
     ? checkpointWeights(checkpoint)
     : await startingWeights(merged.model, { notice, ...fetching });
-  const { options, config, tokenizer, trainShards, valShards } = findFiles(merged, target.kind, start);
+  const { options, config, tokenizer, trainShards, valShards } = findFiles(merged, target.kind, start, parts);
+  const optimizer = parts.optimizer ?? chooseOptimizer(options);
   if (start && !checkpoint) announceStart(start, merged, options, notice);
   const device = { ...target, dtype: options.dtype, threads: threadsOf(options.threads, place) };
-  const resolved = freezeOptions({ ...options, ...(await batchOf(merged, options, { device, config, tokenizer })) });
+  const resolved = freezeOptions({
+    ...options,
+    ...(await batchOf(merged, options, { device, config, tokenizer, optimizer })),
+  });
   if (options.batch === 'auto') announceBatch(merged, resolved, notice);
   const deviceOptions = { ...device, accumulates: resolved.accumulation > 1 };
-  return { options: resolved, deviceOptions, config, tokenizer, checkpoint, start, trainShards, valShards };
+  const files = { tokenizer, checkpoint, start, trainShards, valShards };
+  return { options: resolved, deviceOptions, config, parts, optimizer, ...files };
 }
 
 /** The device; with --for a GPU, whether one is here or not. */
@@ -85,12 +98,20 @@ function targetOf({ device = optionTable.device.default, for: gpu }: TrainOption
 }
 
 /** Completes options and finds the files that they name. */
-function findFiles(merged: TrainOptions, kind: DeviceChoice['kind'], start: Weights | undefined) {
+function findFiles(
+  merged: TrainOptions,
+  kind: DeviceChoice['kind'],
+  start: Weights | undefined,
+  { batches, validation }: ProgramParts = {},
+) {
   const model = start?.hubName ?? merged.model;
   const options = completeOptions({ ...merged, model }, kind, start?.model);
   refuseRanks(options, kind);
   const { data } = options;
-  const [dataset, trainShards, valShards] = [readDataset(data), findShards(data, 'train'), findShards(data, 'val')];
+  const dataset = readDataset(data);
+  const trainShards = batches ? [] : findShards(data, 'train');
+  // Validation on other data than the program's is not asked for.
+  const valShards = batches || validation ? [] : findShards(data, 'val');
   if (start) refuseOtherParts(start, merged);
   const config = modelConfig(options, start, dataset?.vocabularySize);
   checkDtype(config, options.dtype);
@@ -199,14 +220,19 @@ function refuseOtherParts({ path, model }: Weights, asked: TrainOptions): void {
 async function batchOf(
   merged: TrainOptions,
   { batch, ...options }: DefaultedOptions,
-  { device, config, tokenizer }: { device: DeviceOptions; config: ModelConfig; tokenizer: Tokenizer | undefined },
+  {
+    device,
+    config,
+    tokenizer,
+    optimizer,
+  }: Pick<Resolved, 'config' | 'tokenizer' | 'optimizer'> & { device: DeviceOptions },
 ): Promise<{ batch: number } | BatchChoice> {
   if (batch !== 'auto') return { batch };
   const { sequence: T, totalBatch, maxMemory, ranks } = options;
   const rows = totalBatch === undefined ? undefined : totalBatch / T / ranks;
   const samples = takesSamples(options.sampleEvery, tokenizer);
   const { recompute } = merged;
-  const [optimizer, shares] = [chooseOptimizer(options), sharesOf(options)];
+  const shares = sharesOf(options);
   const cards = await loadFolders(options.kernels);
   const gpu = options.for;
   return chooseBatch(device, config, { T, optimizer, rows, recompute, samples, maxMemory, shares, cards, gpu });

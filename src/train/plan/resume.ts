@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import { attempt, Gpt2Error, gpt2Error, words } from '../../base/errors.ts';
 import { orderOf } from '../../data/batches/order.ts';
+import { checkSameParts } from '../../options/configuration.ts';
 import { readOptions, readRunOptions } from '../../options/read-options.ts';
 import { resumedOptions, runToResume, withGiven } from '../../options/resumed-options.ts';
 import type { TrainOptions } from '../../options/table.ts';
@@ -18,9 +19,10 @@ interface Resumed {
 
 /**
  * Merges the options with those of the run that they resume, if any.
+ * @param parts those that a program gives
  * @throws UsageError for contradicting flags; Gpt2Error if there is no run in --out, or an option would break it
  */
-export function mergeRun(asked: TrainOptions, notice: (text: string) => void): Resumed {
+export function mergeRun(asked: TrainOptions, notice: (text: string) => void, parts: readonly string[] = []): Resumed {
   const { out, wanted } = startOrResume(asked);
   if (out === undefined) return { options: wanted, checkpoint: undefined };
   refuseUnreadable(out);
@@ -31,11 +33,14 @@ export function mergeRun(asked: TrainOptions, notice: (text: string) => void): R
     throw gpt2Error`no checkpoint of ${out} is valid: ${damaged[0]!.reason}; restore its files, or start over with --overwrite`;
   }
   for (const { reason } of damaged) notice(`skipped a damaged checkpoint: ${reason}`);
-  if (checkpoint) return { options: resumedOptions(optionsBefore(checkpoint), wanted, notice), checkpoint };
+  if (checkpoint) {
+    checkSameParts(out, checkpoint.manifest.configuration, parts);
+    return { options: resumedOptions(optionsBefore(checkpoint), wanted, notice), checkpoint };
+  }
   refuseLostCheckpoints(out);
   refuseOccupied(out, { overwrite: true });
   notice(`${out} has no complete checkpoint: starting at step 0`);
-  const options = { ...withGiven(configuredOptions(out), wanted), resume: false, overwrite: true };
+  const options = { ...withGiven(configuredOptions(out, parts), wanted), resume: false, overwrite: true };
   return { options, checkpoint: undefined };
 }
 
@@ -47,6 +52,7 @@ export function mergeUnverified(asked: TrainOptions): Resumed {
   const { out, wanted } = startOrResume(asked);
   if (out === undefined) return { options: wanted, checkpoint: undefined };
   const checkpoint = newestManifest(checkpointsFolder(out));
+  if (checkpoint) checkSameParts(out, checkpoint.manifest.configuration, []);
   return { options: withGiven(checkpoint ? optionsBefore(checkpoint) : configuredOptions(out), wanted), checkpoint };
 }
 
@@ -63,8 +69,8 @@ function startOrResume(asked: TrainOptions): { out: string | undefined; wanted: 
   return { out, wanted: batch === 'auto' ? others : asked };
 }
 
-const configuredOptions = (out: string): TrainOptions =>
-  existsSync(configPath(out)) ? readRunOptions(configPath(out)) : {};
+const configuredOptions = (out: string, parts: readonly string[] = []): TrainOptions =>
+  existsSync(configPath(out)) ? readRunOptions(configPath(out), parts) : {};
 
 /** The options that a checkpoint's run had. @throws UsageError */
 const optionsBefore = ({ path, manifest }: FoundCheckpoint): TrainOptions =>
@@ -97,6 +103,7 @@ function checkResumable(found: FoundCheckpoint): void {
       `totalBatch ${totalBatch} is not a multiple of batch ${batch} x sequence ${sequence} x ranks ${ranks}`,
     );
   }
+  if (position.ofProgram) return;
   const shardTokens = shards.map(({ tokens }) => tokens);
   let holds: boolean;
   try {

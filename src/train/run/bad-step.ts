@@ -1,10 +1,9 @@
 // Ends a run whose step has a loss or gradient that is not finite: locates the first such tensor, captures the step, saves the
 // state, and reports everything in one line. The device has kept the weights of before the step.
-import { attempt, Gpt2Error, gpt2Error, words } from '../../base/errors.ts';
+import { attempt, Gpt2Error, gpt2Error, NativeError, words } from '../../base/errors.ts';
 import { continueWith, shellWord } from '../../base/wording.ts';
 import type { Batch } from '../../data/batches/loader.ts';
 import type { Position } from '../../data/batches/order.ts';
-import { ChangedShardError } from '../../data/shards/shard.ts';
 import { capturesFolder } from '../../runs/paths.ts';
 import { captured, writeCapture } from '../../weights/checkpoint/capture.ts';
 import { describeFinding, type Finding, locate } from '../failure/locate.ts';
@@ -19,8 +18,9 @@ interface BadStep {
   readonly result: StepResult;
   /** The step's first micro-batch. */
   readonly position: Position;
-  /** Returns the step's micro-batches, from the first. */
+  /** Returns the step's micro-batches, from the first after `seek`. */
   readonly nextBatch: () => Batch;
+  readonly seek: () => void;
 }
 
 /** Locates the cause, saves, and returns the error that ends the run. */
@@ -48,10 +48,13 @@ export async function stopAtBadStep(run: Run, bad: BadStep, saving: Saving, even
   return gpt2Error`${summary}; ${began}; ${text}; ${saved}`;
 }
 
-/** @returns `changed`: message about a changed shard, which makes the step's tokens unavailable; the state can still be saved */
-async function locateAgain({ trained }: Run, { nextBatch }: BadStep) {
+/**
+ * @returns `changed`: why the step's tokens are unavailable, such as a changed shard; the state can still be saved
+ */
+async function locateAgain({ trained }: Run, { nextBatch, seek }: BadStep) {
   const batches: Batch[] = [];
   try {
+    seek();
     const { finding } = await locate(trained.trainer, () => {
       const { inputs, targets } = nextBatch();
       const batch = { inputs: inputs.slice(), targets: targets.slice() };
@@ -60,7 +63,7 @@ async function locateAgain({ trained }: Run, { nextBatch }: BadStep) {
     });
     return { finding, batches, changed: undefined };
   } catch (error) {
-    if (!(error instanceof ChangedShardError)) throw error;
+    if (!(error instanceof Gpt2Error) || error instanceof NativeError) throw error;
     return { finding: undefined, batches, changed: error.message };
   }
 }
@@ -71,6 +74,7 @@ function tryCapture(
   { step, result, position }: BadStep,
   { finding, batches, changed }: Awaited<ReturnType<typeof locateAgain>>,
 ): { capture?: string; text: string } {
+  if (position.ofProgram) return { text: 'batches of a program are not captured' };
   // Loss and norm come from all ranks, but the tokens here are one rank's.
   if (ranks) return { text: 'a step of several ranks is not captured' };
   if (changed !== undefined) return { text: 'not captured' };

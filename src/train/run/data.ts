@@ -1,14 +1,16 @@
 // Opens the data of a run: training batches, validation batches, HellaSwag. No device is needed, so errors in data come first.
 import { resolve } from 'node:path';
-import { gpt2Error, words } from '../../base/errors.ts';
+import { gpt2Error, usageError, words } from '../../base/errors.ts';
 import { type Batch, type Loader, openLoader, planValidation } from '../../data/batches/loader.ts';
 import { startPosition } from '../../data/batches/order.ts';
 import { openSequences, type SequenceSet } from '../../data/batches/sequences.ts';
 import { readDatasetTokenizer } from '../../data/shards/dataset-file.ts';
 import { type Hellaswag, readHellaswag } from '../../inference/evaluate/hellaswag.ts';
+import { askedSteps } from '../../options/complete-options.ts';
 import { byteLengths, noByteLengths } from '../../tokenizer/tokenizer.ts';
 import type { FoundCheckpoint } from '../../weights/checkpoint/directory.ts';
 import { stepsOf } from '../plan/outlook.ts';
+import { sourceOf } from '../plan/program-parts.ts';
 import type { Opening } from './opening.ts';
 import { changedShard, shardRecord } from './same-inputs.ts';
 
@@ -24,7 +26,8 @@ interface ValidationSequences {
 
 /** llm.c's validation: batches from the start of the set. */
 export interface ValidationBatches {
-  readonly loader: Loader;
+  /** Without `canSeek`, batches of a program that go on. */
+  readonly loader: Pick<Loader, 'next' | 'seek'> & { readonly canSeek?: boolean };
   readonly shards: Loader['shards'];
   /** Number of ranks that share each batch. */
   readonly ranks: number;
@@ -36,17 +39,25 @@ export interface ValidationBatches {
   readonly different: number;
 }
 
+/** Batches of a validation of a program, without valSteps; llm.c's number. */
+const programBatches = 20;
+
 export type RunData = Readonly<Omit<ReturnType<typeof openData>, 'steps'>>;
 
 /** @throws Gpt2Error for data that is damaged, changed or too small */
 export function openData(opening: Opening) {
   const { resolved, resources } = opening;
-  const { options, config, checkpoint, trainShards: shards } = resolved;
-  const { batch, sequence, order, seed, ranks, data } = options;
+  const { options, config, checkpoint, trainShards: shards, parts } = resolved;
+  const { batch, sequence, order, seed, ranks, data, totalBatch } = options;
   const { vocabularySize } = config;
   const rank = opening.ranks?.rank ?? 0;
-  const loader = resources.keep(openLoader({ shards, batch, sequence, order, seed, vocabularySize, rank, ranks }));
+  const loader = parts.batches
+    ? sourceOf('batches', parts.batches, { rank, ranks })
+    : resources.keep(openLoader({ shards, batch, sequence, order, seed, vocabularySize, rank, ranks }));
   if (checkpoint) seekTo(loader, checkpoint, data);
+  if (parts.batches && askedSteps(options, totalBatch) === undefined) {
+    throw usageError`the batches of a program have no end; give steps`;
+  }
   const steps = stepsOf(options, loader.tokens);
   const validation = options.valEvery > 0 ? openValidation(opening, rank) : undefined;
   return { steps, loader, validation, hellaswag: openHellaswag(opening) };
@@ -56,7 +67,11 @@ export function openData(opening: Opening) {
  * Moves the loader to the position of a checkpoint.
  * @throws Gpt2Error if the shards have changed, unless --data names another folder
  */
-function seekTo(loader: Loader, { path, manifest }: FoundCheckpoint, data: string): void {
+function seekTo(
+  loader: Pick<Loader, 'shards' | 'seekAsRoot'>,
+  { path, manifest }: FoundCheckpoint,
+  data: string,
+): void {
   const changed = changedShard(manifest.shards, loader.shards.map(shardRecord));
   if (changed && resolve(data) === resolve(String(manifest.configuration.data))) {
     throw gpt2Error`the data in ${data} is not what ${path} was trained on: ${changed}; restore it, or name another folder with --data to continue with that`;
@@ -65,9 +80,20 @@ function seekTo(loader: Loader, { path, manifest }: FoundCheckpoint, data: strin
 }
 
 function openValidation({ resolved, notice, resources }: Opening, rank: number): Validation | undefined {
-  const { options, config, valShards: shards } = resolved;
+  const { options, config, valShards: shards, parts, checkpoint } = resolved;
   const { sequence, seed, valSteps, valTokens = 'all' } = options;
   const { vocabularySize } = config;
+  if (parts.validation) {
+    const { batch, ranks } = options;
+    const loader = sourceOf('validation', parts.validation, { rank, ranks });
+    if (checkpoint && !loader.canSeek) throw gpt2Error`cannot resume ${options.out}: validation has no seek(position)`;
+    const batches = valSteps ?? programBatches;
+    return { loader, shards: [], ranks, batch, sequence, batches, different: Number.POSITIVE_INFINITY };
+  }
+  if (parts.batches) {
+    notice('validation is off: the program gives batches, but no validation');
+    return undefined;
+  }
   if (valSteps === undefined) {
     const set = resources.keep(openSequences({ shards, sequence, tokens: valTokens, vocabularySize }));
     for (const text of set.notices) notice(`validation: ${text}`);
@@ -100,7 +126,7 @@ function openHellaswag({ resolved: { options, config, tokenizer }, notice }: Ope
 }
 
 /** Returns the micro-batches of the first step over and over. */
-export function repeatFirstStep(loader: Loader, accumulation: number): () => Batch {
+export function repeatFirstStep(loader: Pick<Loader, 'next' | 'seek'>, accumulation: number): () => Batch {
   loader.seek(startPosition);
   const batches = Array.from({ length: accumulation }, () => {
     const { inputs, targets } = loader.next();

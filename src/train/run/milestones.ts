@@ -1,5 +1,5 @@
 // Evaluates a run between steps: validation loss, HellaSwag, a text sample, and the event that ends the run.
-import { InterruptedError } from '../../base/errors.ts';
+import { gpt2Error, InterruptedError, ShapeError } from '../../base/errors.ts';
 import { startPosition } from '../../data/batches/order.ts';
 import { scoreHellaswag } from '../../inference/evaluate/hellaswag.ts';
 import { summedLoss } from '../../inference/evaluate/mean-loss.ts';
@@ -38,9 +38,12 @@ export function milestonesAt(
   const milestones: Milestone[] = [];
   const add = (kind: Milestone['kind'], every: number, run: Milestone['run']) => milestones.push({ kind, every, run });
   if (validation && isDue(options.valEvery, 'val')) {
-    add('val', options.valEvery, async () =>
-      log({ event: 'val', step, ...(await validate(run, validation, step, signal)) }),
-    );
+    add('val', options.valEvery, async () => {
+      const found = await validate(run, validation, step, signal).catch((error: unknown) => {
+        throw error instanceof ShapeError ? new ShapeError(`the validation of step ${step}: ${error.message}`) : error;
+      });
+      log({ event: 'val', step, ...found });
+    });
   }
   if (hellaswag && step > 0 && isDue(options.hellaswagEvery, 'hellaswag')) {
     const { batch, sequence, hellaswagEvery } = options;
@@ -83,27 +86,34 @@ function thinned(values: Float64Array): number[] {
 /** llm.c's mean over the first batches of the validation set; each rank reads its share of a batch. */
 async function meanOfBatches({ trained, ranks }: Run, validation: ValidationBatches, signal: AbortSignal | undefined) {
   const { loader, batch, sequence, batches, different } = validation;
-  loader.seek(startPosition);
+  if (loader.canSeek ?? true) loader.seek(startPosition);
   const sumOf = (count: number) =>
     summedLoss(trained.model, { batch, sequence, batches: count }, () => loader.next(), signal);
   // A repeated batch has the same loss: each batch is computed once and weighted by its number of repeats.
   const [rounds, more] = [Math.floor(batches / different), batches % different];
-  let sum: number | InterruptedError;
+  let own: { sum: number; targets: number } | InterruptedError;
   try {
-    const first = await sumOf(more);
-    sum = rounds === 0 ? first : (rounds + 1) * first + rounds * (await sumOf(different - more));
+    own = await sumOf(more);
+    if (rounds > 0) {
+      const rest = await sumOf(different - more);
+      const both = (name: 'sum' | 'targets', first = own as typeof rest) =>
+        (rounds + 1) * first[name] + rounds * rest[name];
+      own = { sum: both('sum'), targets: both('targets') };
+    }
   } catch (error) {
     if (!(error instanceof InterruptedError)) throw error;
-    sum = error;
+    own = error;
   }
   // Sent as text: JSON has no NaN.
-  const all = ranks ? await ranks.allGather(sum instanceof InterruptedError ? null : String(sum)) : [sum];
-  if (all.some((each) => each === null || each instanceof InterruptedError)) {
-    throw sum instanceof InterruptedError ? sum : new InterruptedError('another rank was asked to stop');
+  const sent = own instanceof InterruptedError ? null : { ...own, sum: String(own.sum) };
+  const all = (await ranks?.allGather(sent)) ?? [sent];
+  if (!all.every((each) => each !== null)) {
+    throw own instanceof InterruptedError ? own : new InterruptedError('another rank was asked to stop');
   }
-  const parts = all.slice(0, validation.ranks).map(Number);
-  const tokens = batches * batch * sequence * validation.ranks;
-  return { loss: parts.reduce((sum, part) => sum + part) / tokens, tokens };
+  const parts = all.slice(0, validation.ranks);
+  const tokens = parts.reduce((sum, { targets }) => sum + targets, 0);
+  if (tokens === 0) throw gpt2Error`the validation has no target to predict: all are -1`;
+  return { loss: parts.map(({ sum }) => Number(sum)).reduce((sum, part) => sum + part) / tokens, tokens };
 }
 
 /** A text from an empty prompt; the same for the same weights, seed and step. */

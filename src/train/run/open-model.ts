@@ -19,11 +19,11 @@ export async function openModel(
   { resolved, ranks, notice }: Opening,
   { device, cards, asked }: { device: Device; cards: readonly LoadedCard[]; asked: Configuration },
 ) {
-  const { options, config, tokenizer, checkpoint, start } = resolved;
+  const { options, config, tokenizer, checkpoint, start, optimizer } = resolved;
   // Connections between ranks take device memory, so they are opened before the memory check.
   const connection = ranks && (await connectDevices(ranks, device, options.overlap, notice));
   const { communicator, overlap = options.overlap } = connection ?? {};
-  const sizes = memorySizes(options, tokenizer, cards);
+  const sizes = memorySizes(options, { tokenizer, cards, optimizer });
   checkMemory(device, config, { ...sizes, parts: communicator?.parts });
   reserveScratch(device, trainingPlan(device, config, sizes));
   for (const sentence of [...dtypeNotices(device), ...cardNotices(device, config, sizes)]) notice(sentence);

@@ -47,7 +47,7 @@ export async function openRun(opening: Opening): Promise<Run> {
   if (page) resources.keep({ close: () => onPage(page) });
   const { device, cards, hashes } = await openDevice(opening, out);
   const program = programVersion();
-  const asked = configurationOf(options, config, steps, hashes);
+  const asked = configurationOf(options, config, steps, hashes, Object.keys(resolved.parts));
   if (ranks) await agree(ranks, factsOf(resolved, data, { program, asked, device: device.description }));
   const { codePath } = device.description;
   const { step: startStep = 0, codePath: before = codePath } = resumed?.manifest ?? {};
@@ -63,7 +63,7 @@ export async function openRun(opening: Opening): Promise<Run> {
   page?.follow({ run: out, machine: { gpu: deviceOptions.kind === 'cuda' ? deviceOptions.index : undefined } });
   const lastStep = Math.min(steps, Math.max(startStep, options.stopAfter ?? steps));
   const run = {
-    ...{ options, tokenizer, ranks, data, trained },
+    ...{ options, parts: resolved.parts, tokenizer, ranks, data, trained },
     span: { steps, startStep, lastStep },
     folder: { out, log, scalars, configuration, program, resumed },
   };

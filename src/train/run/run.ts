@@ -5,6 +5,7 @@ import type { ScalarFile } from '../../report/tensorboard/scalar-file.ts';
 import type { RunEvent } from '../../runs/schema.ts';
 import type { RunLog } from '../../runs/writer.ts';
 import type { FoundCheckpoint } from '../../weights/checkpoint/directory.ts';
+import type { ProgramParts } from '../plan/program-parts.ts';
 import type { Resolved } from '../plan/resolve-options.ts';
 import type { RunData } from './data.ts';
 import type { RunDescription } from './hooks.ts';
@@ -13,6 +14,8 @@ import type { RunModel } from './open-model.ts';
 /** An open run, divided by the modules that use it. */
 export interface Run {
   readonly options: ResolvedOptions;
+  /** Parts that a program gives in place of options. */
+  readonly parts: ProgramParts;
   readonly tokenizer: Resolved['tokenizer'];
   /** Undefined if the run has a single process. */
   readonly ranks: Ranks | undefined;

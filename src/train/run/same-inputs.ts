@@ -12,10 +12,12 @@ type ShardRecord = FoundCheckpoint['manifest']['shards'][number];
 export const shardRecord = ({ path, tokens, sha256 }: Shard): ShardRecord => ({ name: basename(path), tokens, sha256 });
 
 /** A sha256 over the hashes of a set of shards. */
-export const dataHash = (shards: readonly Shard[]): string =>
-  createHash('sha256')
-    .update(`${shards.map(({ sha256 }) => sha256)}`)
-    .digest('hex');
+export const dataHash = (shards: readonly Shard[]): string | undefined =>
+  shards.length === 0
+    ? undefined
+    : createHash('sha256')
+        .update(`${shards.map(({ sha256 }) => sha256)}`)
+        .digest('hex');
 
 /** Describes the first shard that differs; undefined if all are the same. */
 export function changedShard(before: readonly ShardRecord[], now: readonly ShardRecord[]): string | undefined {

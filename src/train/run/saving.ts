@@ -54,6 +54,7 @@ export class Saving {
   async save(step: number, position: Position): Promise<void> {
     const due = performance.now();
     const before = this.#writing;
+    const all = await this.#ofAllRanks(position);
     const refusal = await this.#ready();
     this.#lastSave = performance.now();
     if (!this.#isRoot) return;
@@ -63,7 +64,7 @@ export class Saving {
       const seconds = (waitedMs / 1000).toFixed(1);
       this.#events.notice(`the save of step ${step} waited ${seconds} s until step ${before.step} was written`);
     }
-    const result = this.#state.write({ step, position, inPlace: false, timed: Number.isFinite(this.#interval) });
+    const result = this.#state.write({ step, position: all, inPlace: false, timed: Number.isFinite(this.#interval) });
     const times = { heldMs: performance.now() - due - waitedMs, waitedMs: before && waitedMs };
     const done = result.then(
       (written) => this.#saved(step, written, due, times),
@@ -82,10 +83,11 @@ export class Saving {
     const repeat: Repeat = (work) => this.#untilTaken(step, work);
     do {
       const due = performance.now();
+      const all = await this.#ofAllRanks(position);
       const refusal = await this.#ready(repeat);
       if (!this.#isRoot) continue;
       if (refusal) throw refusal;
-      const result = this.#state.write({ step, position, inPlace: true, timed: false }, repeat);
+      const result = this.#state.write({ step, position: all, inPlace: true, timed: false }, repeat);
       // If another rank ends meanwhile, `close` waits for this save.
       this.#writing = { step, done: result.then((written) => this.#saved(step, written, due)) };
       await this.#writing.done.catch((error: Error) => {
@@ -94,6 +96,13 @@ export class Saving {
         if (!isOfDisk(error) || !this.#isLostHere) throw error;
       });
     } while (await this.isLost());
+  }
+
+  /** A position with those of the other ranks, if a program gives the batches. */
+  async #ofAllRanks(position: Position): Promise<Position> {
+    const { ranks } = this.#run;
+    if (!position.ofProgram || !ranks) return position;
+    return { ...position, ofProgram: (await ranks.allGather([...position.ofProgram])).flat() };
   }
 
   get #isLostHere(): boolean {

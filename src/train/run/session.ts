@@ -51,6 +51,8 @@ export class Session {
   /** Whether rank 0 of several has asked for a save since the last one. */
   #ranksSave = false;
   #lastEnd = performance.now();
+  /** An error of a part of the program, after which the run is saved. */
+  #refusal: unknown;
 
   constructor(run: Run, hooks: SessionHooks) {
     const { options, data, span } = run;
@@ -84,7 +86,8 @@ export class Session {
     try {
       await this.#steps(logged);
     } catch (error) {
-      throw error instanceof ChangedShardError ? await this.#stopAtChange(error) : error;
+      const isSaved = error instanceof ChangedShardError || (error !== undefined && error === this.#refusal);
+      throw isSaved ? await this.#stopAtChange(error as Error) : error;
     }
 
     if (resumed && this.#step === startStep) this.#saving.tidy();
@@ -157,7 +160,7 @@ export class Session {
       try {
         await this.#throughput.between(kind, every, this.#step, run);
       } catch (error) {
-        if (!(error instanceof InterruptedError)) throw error;
+        if (!(error instanceof InterruptedError)) throw this.#ofProgram(error);
         this.#ranksStop = true;
         return false;
       }
@@ -166,10 +169,10 @@ export class Session {
   }
 
   /**
-   * Saves the state that was trained before the shards changed, and returns the error that ends the run. With several ranks
-   * nothing is saved, because the others are in a step that waits for this rank; the last checkpoint remains.
+   * Saves the state that was trained before the shards changed or a part of the program failed, and returns the error that ends
+   * the run. With several ranks nothing is saved, because the others are in a step that waits for this rank; the last checkpoint remains.
    */
-  async #stopAtChange(error: ChangedShardError): Promise<Gpt2Error> {
+  async #stopAtChange(error: Error): Promise<Error> {
     const { ranks } = this.#run;
     if (ranks) return error;
     await this.#finishUpdates();
@@ -187,22 +190,23 @@ export class Session {
    * Enqueues a step. On a GPU its result is read after the next step is enqueued, so that the device never waits for the host.
    */
   async #enqueueStep(step: number): Promise<void> {
-    const { options, span, ranks } = this.#run;
+    const { options, parts, span, ranks } = this.#run;
     const { trainer, model } = this.#run.trained;
     const enqueuedAt = performance.now();
     ranks?.liveness.begin(step);
-    const lr = learningRateAt({ ...options, steps: span.steps }, step);
+    let lr: number;
+    let begun: BegunStep;
     const position = this.#position;
     const limits = this.#spikes ? this.#spikes.limitsAt(step) : { afterUpdate: step > span.startStep };
     const requests = { stops: this.#hooks.signal.aborted, saves: this.#saving.isTimeUp };
     const isLong = options.accumulation > 1 && (this.#throughput.step ?? longStep) >= longStep;
     if (isLong) await this.#finishStep();
     const isLeft = isLong ? (done: number) => this.#isLeft(done, enqueuedAt) : undefined;
-    let begun: BegunStep;
     try {
+      lr = parts.schedule ? parts.schedule(step) : learningRateAt({ ...options, steps: span.steps }, step);
       begun = await trainer.begin(step, lr, this.#nextBatch, limits, requests, isLeft);
     } catch (error) {
-      if (!(error instanceof InterruptedError)) throw error;
+      if (!(error instanceof InterruptedError)) throw this.#ofProgram(error);
       if (this.#hasNewState) await this.#saving.saveNow(step, position);
       throw this.#stopped();
     }
@@ -214,6 +218,12 @@ export class Session {
   /** Whether the state is not that of the checkpoint from which the run continues. */
   get #hasNewState(): boolean {
     return !this.#run.folder.resumed || this.#step > this.#run.span.startStep;
+  }
+
+  /** Marks an error that a part of the program may have caused. */
+  #ofProgram(error: unknown): unknown {
+    if (Object.keys(this.#run.parts).length > 0 && !(error instanceof NativeError)) this.#refusal = error;
+    return error;
   }
 
   /** Counts the micro-batches of a long step. @returns whether the step ends here, unsaved: ranks end a step together */
@@ -265,8 +275,7 @@ export class Session {
     this.#lastEnd = now;
     ranks?.liveness.done(ms);
     if (!updated && !this.#spikes) {
-      data.loader.seek(position);
-      const bad = { step, result, position, nextBatch: this.#nextBatch };
+      const bad = { step, result, position, nextBatch: this.#nextBatch, seek: () => data.loader.seek(position) };
       throw await stopAtBadStep(this.#run, bad, this.#saving, this.#events);
     }
     this.#spikes?.add({ step, loss, norm, skipped: !updated });

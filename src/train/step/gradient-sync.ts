@@ -1,4 +1,4 @@
-// Sums gradients over ranks, bucket by bucket, with the loss and the requests to stop, and gathers updated weights. With ZeRO-1
+// Sums gradients over ranks, bucket by bucket, with the loss, the number of targets and the requests to stop, and gathers updated weights. With ZeRO-1
 // (`model.sharding`) each rank receives the gradient sums of its share, updates the share, and all ranks gather the weights;
 // without ZeRO-1 each rank updates everything.
 //
@@ -60,7 +60,7 @@ export class GradientSync {
     groupCollectives(this.communicator, () => {
       for (const bucket of left) this.#reduce(bucket);
       allReduce(this.communicator, this.#gradients.vectors);
-      allReduce(this.communicator, step.view([3], GPT2_STEP.GPT2_STEP_STOP));
+      allReduce(this.communicator, step.view([4], GPT2_STEP.GPT2_STEP_TARGETS));
     });
     joinCollectives(this.communicator);
   }

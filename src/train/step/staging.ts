@@ -38,8 +38,10 @@ export interface Requests {
 const saveRequest = 2 ** 20;
 
 export interface StepResult {
-  /** Mean loss over the step's tokens, before the update. */
+  /** Mean loss over the step's targets that are not -1, before the update. */
   readonly loss: number;
+  /** Number of targets that are not -1, of all ranks. */
+  readonly targets: number;
   /** Gradient norm before clipping. */
   readonly norm: number;
   /** Tokens whose gradient in FP8 may have saturated in the head. */
@@ -79,6 +81,11 @@ export class StagingBuffer {
     values[GPT2_STEP.GPT2_STEP_STOP] = (requests.stops ? 1 : 0) + (requests.saves ? saveRequest : 0);
   }
 
+  /** Stores the number of targets that are not -1, for `uploadValues`. */
+  setTargets(targets: number): void {
+    new Float32Array(this.#pinned.memory)[GPT2_STEP.GPT2_STEP_TARGETS] = targets;
+  }
+
   /** Copies the values `from` to `to` into the step block, after all work enqueued so far. */
   uploadValues(block: Tensor, from: number, to: number): void {
     this.#upload(block.pointer + BigInt(from * 4), from * 4, (to + 1 - from) * 4);
@@ -103,7 +110,7 @@ export class StagingBuffer {
   /** Enqueues the copy of the step block's results to the host, and returns a function that waits for them. */
   downloadResult(block: Tensor): () => Promise<StepResult> {
     const device = this.#device;
-    const first = GPT2_STEP.GPT2_STEP_STOP;
+    const first = GPT2_STEP.GPT2_STEP_TARGETS;
     const count = GPT2_STEP.GPT2_STEP_UPDATED - first + 1;
     device.call('copyToHostAsync', {
       pinned: this.#pinned.at(resultsAt),
@@ -119,6 +126,7 @@ export class StagingBuffer {
       const asked = at(GPT2_STEP.GPT2_STEP_STOP);
       return {
         loss: at(GPT2_STEP.GPT2_STEP_LOSS),
+        targets: at(GPT2_STEP.GPT2_STEP_TARGETS),
         norm: at(GPT2_STEP.GPT2_STEP_NORM),
         saturated: at(GPT2_STEP.GPT2_STEP_SATURATED),
         updated: at(GPT2_STEP.GPT2_STEP_UPDATED) !== 0,

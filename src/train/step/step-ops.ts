@@ -3,7 +3,7 @@
 import { ParameterArena } from '../../model/arena.ts';
 import { backward } from '../../model/backward.ts';
 import { forward } from '../../model/forward.ts';
-import { headForwardBackward } from '../../model/head.ts';
+import { headForwardBackward, type Loss, lossForwardBackward } from '../../model/head.ts';
 import type { Model } from '../../model/model.ts';
 import { GPT2_STEP } from '../../native/bindings.generated.ts';
 import type { Communicator } from '../../native/communicator.ts';
@@ -24,6 +24,8 @@ export interface StepOptions {
   readonly optimizer: OptimizerChoice;
   /** Largest gradient norm; 0 clips nothing. */
   readonly gradientClip: number;
+  /** In place of cross-entropy; models with a softcap take none. Default cross-entropy. */
+  readonly loss?: Loss | undefined;
   /** Whether several ranks sum gradients during backward or after it; see gradient-sync.ts. Default true. */
   readonly overlapsBackward?: boolean | undefined;
 }
@@ -45,6 +47,8 @@ export class StepOps {
   readonly update: Update;
   readonly #model: Model;
   readonly #options: StepOptions;
+  /** Targets of all ranks in a step, those of -1 too. */
+  readonly #targets: number;
   readonly #gradientSync: GradientSync | undefined;
 
   /** @param communicator connects the ranks that share a step, each with separate micro-batches */
@@ -52,6 +56,7 @@ export class StepOps {
     const { device, config, sharding } = model;
     this.#model = model;
     this.#options = options;
+    this.#targets = options.batch * options.sequence * options.accumulation * (communicator?.ranks ?? 1);
     const { gradientType } = device;
     this.gradients = new ParameterArena(device, config, 'gradients', gradientType, 'fp32', sharding?.division);
     this.optimizerState = new OptimizerState(model, options.optimizer);
@@ -66,14 +71,16 @@ export class StepOps {
   }
 
   microBatch({ accumulate, sums, updates }: MicroBatch): void {
-    const { batch: B, sequence: T, accumulation } = this.#options;
+    const { batch: B, sequence: T } = this.#options;
     const model = this.#model;
     const activations = model.activations.at(B, T);
-    // The gradients and losses of all ranks are summed.
-    const scale = 1 / (B * T * accumulation * (this.#gradientSync?.communicator.ranks ?? 1));
+    // The gradients and losses of all ranks are summed. The norm multiplies both if targets are -1.
+    const scale = 1 / this.#targets;
     const sync = sums ? this.#gradientSync : undefined;
     forward(model, activations, updates ? this.update.enqueueForForward() : undefined);
-    headForwardBackward(model, activations, this.gradients, { dloss: scale, accumulate, step: this.block });
+    const { loss } = this.#options;
+    if (loss) lossForwardBackward(model, activations, this.gradients, { loss, dloss: scale, accumulate });
+    else headForwardBackward(model, activations, this.gradients, { dloss: scale, accumulate, step: this.block });
     backward(model, activations, this.gradients, { accumulate, layerDone: sync?.layerDone });
     lossSum(model.device, { step: this.block, losses: activations.model.losses, scale, accumulate });
     sync?.microBatchDone(this.block);
@@ -84,6 +91,6 @@ export class StepOps {
     const { matrices, vectors, communicator } = inputs;
     const rows = matrices.shape.length === 1 ? matrices.view([1, matrices.count]) : matrices;
     const args = { step: this.block, matrices: rows, vectors, communicator: communicator?.handle ?? null };
-    globalNorm(this.#model.device, { ...args, maxNorm: this.#options.gradientClip });
+    globalNorm(this.#model.device, { ...args, targets: this.#targets, maxNorm: this.#options.gradientClip });
   }
 }

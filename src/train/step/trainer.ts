@@ -1,11 +1,12 @@
 // Runs optimizer steps: copies a step's values and tokens to the device, runs its ops (step-ops.ts), and reads the results. A GPU
 // launches micro-batches and the end of a step as graphs; tokens, step values and results are copied between the graphs, so that
 // the host can enqueue a step while the device works on the previous one.
-import { checkGiven } from '../../base/checks/given.ts';
+import { checkGiven, checkValue } from '../../base/checks/given.ts';
 import { real, whole } from '../../base/checks/number.ts';
-import { InterruptedError, usageError } from '../../base/errors.ts';
+import { gpt2Error, InterruptedError, usageError } from '../../base/errors.ts';
 import { checkBatch, writeBatch } from '../../data/batches/batch.ts';
 import type { Batch } from '../../data/batches/loader.ts';
+import { architectureOf } from '../../model/architecture.ts';
 import type { ParameterArena } from '../../model/arena.ts';
 import type { Model } from '../../model/model.ts';
 import { GPT2_STEP, type Pointer } from '../../native/bindings.generated.ts';
@@ -46,6 +47,7 @@ export interface BegunStep {
 export class Trainer {
   readonly model: Model;
   readonly options: TrainerOptions;
+  /** After a step, of the mean over all targets; optimizers multiply them by step[CLIP], which leaves out targets of -1. */
   readonly gradients: ParameterArena;
   readonly optimizerState: OptimizerState;
   readonly #ops: StepOps;
@@ -98,7 +100,8 @@ export class Trainer {
 
   /**
    * Runs step `index` (counted from 0) with micro-batches from `nextBatch`, and its update.
-   * @throws ShapeError for a micro-batch that is not B x T tokens of the vocabulary; weights and optimizer state stay as they are
+   * @throws ShapeError for a micro-batch that is not B x T tokens of the vocabulary; Gpt2Error if all targets of the step are -1;
+   * weights and optimizer state stay as they are
    */
   async step(index: number, learningRate: number, nextBatch: () => Batch, limits?: UpdateLimits): Promise<StepResult> {
     const { finished } = await this.begin(index, learningRate, nextBatch, limits);
@@ -126,12 +129,14 @@ export class Trainer {
     return activations.inTurn(async () => {
       const set = activations.at(B, T);
       this.update();
+      let targets = 0;
       for (let micro = 0; micro < accumulation; micro++) {
-        writeBatch(this.model, set, nextBatch());
+        targets += writeBatch(this.model, set, nextBatch());
         onMicroBatch(micro);
         this.#ops.microBatch({ accumulate: micro > 0, sums: false, updates: false });
         await device.finished();
       }
+      this.#ops.block.view([1], GPT2_STEP.GPT2_STEP_TARGETS).write(Float32Array.of(targets));
       this.#ops.norm(this.gradients);
       const block = this.#ops.block.readInto(new Float32Array(GPT2_STEP.GPT2_STEP_SIZE));
       return { loss: block[GPT2_STEP.GPT2_STEP_LOSS]!, norm: block[GPT2_STEP.GPT2_STEP_NORM]! };
@@ -166,13 +171,19 @@ export class Trainer {
       const started = performance.now();
 
       staging.setValues({ learningRate, scalars, loss, norm, afterUpdate, requests });
-      staging.uploadValues(this.#ops.block, GPT2_STEP.GPT2_STEP_STOP, GPT2_STEP.GPT2_STEP_STOP);
+      let targets = 0;
       for (let micro = 0; micro < accumulation; micro++) {
         const batch = nextBatch();
-        checkBatch(this.model, set, batch);
+        targets += checkBatch(this.model, set, batch, `step ${index}: `);
+        const isLast = micro === accumulation - 1;
+        if (isLast) {
+          if (targets === 0 && !this.#hasRanks) throw noTargets(index);
+          staging.setTargets(targets);
+          staging.uploadValues(this.#ops.block, GPT2_STEP.GPT2_STEP_TARGETS, GPT2_STEP.GPT2_STEP_STOP);
+        }
         staging.uploadBatch(batch, set, micro);
         const updates = micro === 0 && this.#updatePending;
-        this.#microBatch({ accumulate: micro > 0, sums: this.#hasRanks && micro === accumulation - 1, updates }).run();
+        this.#microBatch({ accumulate: micro > 0, sums: this.#hasRanks && isLast, updates }).run();
         if (updates) this.#updatePending = false;
         const done = await this.#finishedOf(micro, isLeft !== undefined);
         if (done > 0 && done < accumulation && isLeft?.(done)) {
@@ -181,10 +192,15 @@ export class Trainer {
         }
       }
       // After the micro-batches: the previous step's deferred update is enqueued with them, and reads the previous step's values.
-      staging.uploadValues(this.#ops.block, GPT2_STEP.GPT2_STEP_LEARNING_RATE, GPT2_STEP.GPT2_STEP_STOP - 1);
+      staging.uploadValues(this.#ops.block, GPT2_STEP.GPT2_STEP_LEARNING_RATE, GPT2_STEP.GPT2_STEP_TARGETS - 1);
       this.#endOfStep.run();
       this.#updatePending = this.#defersUpdate;
-      const finished = staging.downloadResult(this.#ops.block);
+      const result = staging.downloadResult(this.#ops.block);
+      const finished = async () => {
+        const found = await result();
+        if (found.targets === 0) throw noTargets(index);
+        return found;
+      };
       return { hostMilliseconds: performance.now() - started, finished };
     });
   }
@@ -210,12 +226,15 @@ export class Trainer {
 
 function checkOptions(options: TrainerOptions): void {
   const sizes = { batch: whole(1), sequence: whole(1), accumulation: whole(1) };
-  const optional = { overlapsBackward: 'switch', defersUpdate: 'switch' } as const;
+  const optional = { loss: 'object', overlapsBackward: 'switch', defersUpdate: 'switch' } as const;
   checkGiven(options, { ...sizes, optimizer: 'object or function', gradientClip: real(0) }, optional);
+  const { loss } = options;
+  if (loss) for (const name of ['forward', 'backward'] as const) checkValue(`${name} of loss`, 'function', loss[name]);
 }
 
 /** Rejects batches that do not fit the model's activations, before memory is allocated. */
-function checkModel({ config, activations }: Model, { batch, sequence }: TrainerOptions): void {
+function checkModel({ config, activations }: Model, { batch, sequence, loss }: TrainerOptions): void {
+  if (loss && architectureOf(config).softcap > 0) throw usageError`loss takes a model without a softcap`;
   if (sequence > config.context) {
     throw usageError`sequence takes at most the model's context of ${config.context}, not ${sequence}`;
   }
@@ -223,12 +242,15 @@ function checkModel({ config, activations }: Model, { batch, sequence }: Trainer
   throw usageError`the model was made for inference: create it with purpose: 'training'`;
 }
 
+/** The device updates nothing in such a step, because its loss is 0 / 0. */
+const noTargets = (index: number) => gpt2Error`step ${index} has no target to learn from: all are -1`;
+
 /** Rejects values with which the update would turn weights into NaN. */
 function checkStep(index: number, learningRate: number): void {
   if (!Number.isSafeInteger(index) || index < 0) {
     throw usageError`a step's index must be a whole number of at least 0, not ${index}`;
   }
-  if (!Number.isFinite(learningRate)) {
-    throw usageError`the learning rate of step ${index} must be a finite number, not ${learningRate}`;
+  if (!(learningRate >= 0 && Number.isFinite(learningRate))) {
+    throw usageError`the learning rate of step ${index} must be a finite number of at least 0, not ${learningRate}`;
   }
 }

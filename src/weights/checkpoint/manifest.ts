@@ -38,7 +38,12 @@ export const modelSchema = z.strictObject({
   vocabularySize: size,
   ...partsSchema.shape,
 });
-export const positionSchema = z.object({ epoch: count, shard: count, sample: count });
+export const positionSchema = z.object({
+  epoch: count,
+  shard: count,
+  sample: count,
+  ofProgram: z.array(z.unknown()).readonly().optional(),
+});
 /** Names, sizes and hashes of files: those in `wanted`, and possibly a tokenizer. */
 export const filesSchema = (...wanted: readonly string[]) =>
   z

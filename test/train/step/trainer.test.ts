@@ -4,11 +4,14 @@ import { createHash } from 'node:crypto';
 import { expect, it, onTestFinished, vi } from 'vitest';
 import { ShapeError, UsageError } from '../../../src/base/errors.ts';
 import type { Batch } from '../../../src/data/batches/loader.ts';
+import { logits } from '../../../src/inference/evaluate/logits.ts';
 import { lossesOf, meanLoss } from '../../../src/inference/evaluate/mean-loss.ts';
+import type { Loss } from '../../../src/model/head.ts';
 import { KeyValueCache } from '../../../src/model/key-value-cache.ts';
 import { createModel } from '../../../src/model/model.ts';
 import { Device } from '../../../src/native/device.ts';
 import type { LibraryKind } from '../../../src/native/find-library.ts';
+import { crossEntropy } from '../../../src/ops/ops.generated.ts';
 import { Trainer } from '../../../src/train/step/trainer.ts';
 import { describeBackends } from '../../support/backends.ts';
 import { drawnModel, recordedBatch, tinyConfig, tinyFixture, tinyTrainer } from '../../support/tiny-model.ts';
@@ -119,6 +122,42 @@ describeBackends('batches', (_, kind) => {
     expect(await lossesOf(trainer.model, Uint16Array.of(1, 2, 3))).toEqual(await lossesOf(trainer.model, [1, 2, 3]));
   });
 
+  it('logits give the losses, in as many sequences as asked for', async () => {
+    const { model } = open(kind);
+    const V = tinyConfig.vocabularySize;
+    const values = await logits(model, recordedBatch);
+    expect(values.length).toBe(count * V);
+    const mean = Array.from(targets, (target, row) => {
+      const of = values.subarray(row * V, (row + 1) * V);
+      return Math.log(of.reduce((sum, value) => sum + Math.exp(value), 0)) - of[target]!;
+    }).reduce((sum, loss) => sum + loss / count, 0);
+    expect(mean).toBeCloseTo(await meanLoss(model, { batch, sequence, batches: 1 }, () => recordedBatch), 5);
+    const first = inputs.subarray(0, sequence);
+    expect(await logits(model, { inputs: first })).toEqual(values.subarray(0, sequence * V));
+    await expect(logits(model, { inputs: longer(first, 1) }, { sequence })).rejects.toThrow(
+      `${sequence + 1} inputs are no sequences of ${sequence} tokens`,
+    );
+  });
+
+  it("a loss of a program's ops has the bits of the built-in one", async () => {
+    const enqueue =
+      (overwrites: boolean): Loss['forward'] =>
+      ({ device, vocabularySize: V, ...rows }) =>
+        crossEntropy(device, { ...rows, dlogits: overwrites ? rows.logits : null, V });
+    const loss = { forward: enqueue(false), backward: enqueue(true) };
+    const [trainer, plain] = [open(kind, { accumulation: 2, loss }), open(kind, { accumulation: 2 })];
+    for (let index = 0; index < 3; index++) {
+      const results = [trainer, plain].map((each) => each.step(index, 1e-2, () => recordedBatch));
+      expect(await results[0]).toEqual(await results[1]);
+    }
+    expect(state(trainer)).toBe(state(plain));
+    const { model, options } = plain;
+    const half = { forward: enqueue(false) } as unknown as Loss;
+    expect(() => new Trainer(model, { ...options, loss: half })).toThrow('backward of loss takes a function');
+    const capped = drawnModel(model.device, { ...tinyConfig, head: 'untied', softcap: 15 });
+    expect(() => new Trainer(capped, { ...options, loss })).toThrow('loss takes a model without a softcap');
+  });
+
   it('a trainer of no or half a micro-batch, and a step of no number, are refused', async () => {
     const trainer = open(kind);
     const { model, options } = trainer;
@@ -140,7 +179,8 @@ describeBackends('batches', (_, kind) => {
     const step = (index: number, learningRate: number) =>
       expect(trainer.step(index, learningRate, () => recordedBatch)).rejects;
     await step(-1, 1e-3).toThrow("a step's index must be a whole number of at least 0, not -1");
-    await step(0, Number.NaN).toThrow('the learning rate of step 0 must be a finite number, not NaN');
+    await step(0, Number.NaN).toThrow('the learning rate of step 0 must be a finite number of at least 0, not NaN');
+    await step(0, -1e-3).toThrow('the learning rate of step 0 must be a finite number of at least 0, not -0.001');
     expect(state(trainer)).toEqual(before);
   });
 });

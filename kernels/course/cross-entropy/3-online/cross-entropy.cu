@@ -37,14 +37,15 @@ __device__ Softmax joined(Softmax own) {
 }
 
 // losses[i] = -log softmax(logits[i])[targets[i]] over the first V of Vp columns; dlogits = (softmax - onehot) * dloss, 0 from column
-// V on, or NULL. dlogits may be logits: each element is read by the thread that writes it, and the target's before that.
+// V on, or NULL; all 0 where the target is -1. dlogits may be logits: each element is read by the thread that writes it, and the target's before that.
 __global__ void cross_entropy(float *losses, element *dlogits, const element *logits, const int *targets, int N, int V,
                               int Vp, float dloss) {
   const size_t first = static_cast<size_t>(blockIdx.x) * Vp;
   const element *x = logits + first;
   const int target = targets[blockIdx.x];
   const bool exists = target >= 0 && target < V;
-  const float of_target = exists ? static_cast<float>(x[target]) : nanf("");
+  const float missing = target == -1 ? 0 : nanf("");
+  const float of_target = exists ? static_cast<float>(x[target]) : missing;
 
   Softmax own{-FLT_MAX, 0};
   for (int v = threadIdx.x; v < V; v += threads) {
@@ -56,12 +57,12 @@ __global__ void cross_entropy(float *losses, element *dlogits, const element *lo
     own.sum += __expf(logit - own.largest);
   }
   const Softmax all = joined(own);
-  if (threadIdx.x == 0) losses[blockIdx.x] = logf(all.sum) + all.largest - of_target;
+  if (threadIdx.x == 0) losses[blockIdx.x] = exists ? logf(all.sum) + all.largest - of_target : missing;
   if (!dlogits) return;
   element *d = dlogits + first;
   const float scale = 1 / all.sum;
   for (int v = threadIdx.x; v < Vp; v += threads) {
     const float probability = v < V ? __expf(static_cast<float>(x[v]) - all.largest) * scale : 0;
-    d[v] = static_cast<element>(exists ? (probability - (v == target ? 1.0f : 0.0f)) * dloss : nanf(""));
+    d[v] = static_cast<element>(exists ? (probability - (v == target ? 1.0f : 0.0f)) * dloss : missing);
   }
 }

@@ -79,12 +79,14 @@ __device__ Softmax read_row(const element *x, Pack<WIDTH> *kept, int most_kept, 
   return own;
 }
 
+// The loss, and a row's factor, for a target outside the vocabulary.
+__device__ float missing(int target) { return target == -1 ? 0 : nanf(""); }
+
 // The second pass. A thread reads back from `kept` only what it wrote there.
 template <int WIDTH>
 __device__ void write_row(element *d, const element *x, const Pack<WIDTH> *kept, int most_kept, Softmax all, int target,
                           int V, int Vp, float dloss) {
-  // A target that does not exist makes a row of NaN.
-  const float factor = target >= 0 && target < V ? dloss : nanf(""), scale = factor / all.sum;
+  const float factor = target >= 0 && target < V ? dloss : missing(target), scale = factor / all.sum;
 #pragma unroll 2
   for (int p = threadIdx.x; p < Vp / WIDTH; p += threads) {
     const bool is_kept = p < most_kept && p * WIDTH < V;
@@ -110,14 +112,15 @@ __device__ void whole_row(float *loss, element *d, const element *x, int target,
   auto *kept = static_cast<Pack<WIDTH> *>(memory);
   const int most_kept = kept_bytes / static_cast<int>(sizeof(Pack<WIDTH>));
   // Before other threads write the gradient in its place.
-  const float of_target = target >= 0 && target < V ? static_cast<float>(x[target]) : nanf("");
+  const bool exists = target >= 0 && target < V;
+  const float of_target = exists ? static_cast<float>(x[target]) : missing(target);
   const Softmax all = joined(read_row<WIDTH>(x, kept, most_kept, V), of_warps);
-  if (threadIdx.x == 0) *loss = logf(all.sum) + all.largest - of_target;
+  if (threadIdx.x == 0) *loss = exists ? logf(all.sum) + all.largest - of_target : of_target;
   if (d) write_row<WIDTH>(d, x, kept, most_kept, all, target, V, Vp, dloss);
 }
 
 // losses[i] = -log softmax(logits[i])[targets[i]] over the first V of Vp columns; dlogits = (softmax - onehot) * dloss, 0 from column
-// V on, or NULL. dlogits may be logits: each element is read by the thread that writes it, and the target's before that.
+// V on, or NULL; all 0 where the target is -1. dlogits may be logits: each element is read by the thread that writes it, and the target's before that.
 __global__ void __launch_bounds__(threads, 2)
     cross_entropy(float *losses, element *dlogits, const element *logits, const int *targets, int V, int Vp, float dloss,
                   int kept_bytes) {

@@ -13,12 +13,12 @@ export default [
     source: 'optimizer.cu',
     // A sum of squares in double for each 4096 elements.
     scratch: ({ matrixCount, vectorCount }) => Math.ceil((matrixCount + vectorCount) / 4096) * 8,
-    launches: ({ step, matrices, vectors, matrixCount, vectorCount, maxNorm, scratch }) => {
+    launches: ({ step, matrices, vectors, matrixCount, vectorCount, targets, maxNorm, scratch }) => {
       const sums = Math.ceil((matrixCount + vectorCount) / 4096);
       const args = [scratch, matrices, vectors, matrixCount, vectorCount];
       return [
         { kernel: 'square_sums', grid: Math.ceil(sums / 128), block: 128, args },
-        { kernel: 'finish_norm', grid: 1, block: 1, args: [step, scratch, sums, maxNorm] },
+        { kernel: 'finish_norm', grid: 1, block: 1, args: [step, scratch, sums, targets, maxNorm] },
       ];
     },
   }),

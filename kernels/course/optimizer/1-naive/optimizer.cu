@@ -24,12 +24,14 @@ __global__ void square_sums(double *partial, const float *matrices, const float 
 }
 
 // The norm, the factor that clips it, and whether the step changes the weights, by one thread.
-__global__ void finish_norm(float *step, const double *partial, int count, float max_norm) {
+__global__ void finish_norm(float *step, const double *partial, int count, float targets, float max_norm) {
   double sum = 0;
   for (int i = 0; i < count; i++) sum += partial[i];
-  const float norm = static_cast<float>(sqrt(sum));
+  // Loss and gradient are means over all targets; only those that are not -1 count.
+  const float factor = targets / step[GPT2_STEP_TARGETS], norm = factor * static_cast<float>(sqrt(sum));
+  step[GPT2_STEP_LOSS] *= factor;
   step[GPT2_STEP_NORM] = norm;
-  step[GPT2_STEP_CLIP] = norm > max_norm && max_norm > 0 ? max_norm / norm : 1;
+  step[GPT2_STEP_CLIP] = factor * (norm > max_norm && max_norm > 0 ? max_norm / norm : 1);
   const bool follows = step[GPT2_STEP_AFTER_UPDATE] == 0 || step[GPT2_STEP_UPDATED] != 0;
   const bool updates = step[GPT2_STEP_LOSS] <= step[GPT2_STEP_LOSS_LIMIT] && norm <= step[GPT2_STEP_NORM_LIMIT] && follows;
   step[GPT2_STEP_UPDATED] = updates ? 1 : 0;

@@ -19,12 +19,12 @@ export default [
     dtypes: ['fp32', 'bf16'],
     // A sum of squares in double for each block.
     scratch: ({ matrixCount, vectorCount }) => blocksOf(matrixCount + vectorCount) * 8,
-    launches: ({ step, matrices, vectors, matrixCount, vectorCount, maxNorm, scratch }) => {
+    launches: ({ step, matrices, vectors, matrixCount, vectorCount, targets, maxNorm, scratch }) => {
       const blocks = blocksOf(matrixCount + vectorCount);
       const args = [scratch, matrices, vectors, matrixCount, vectorCount];
       return [
         { kernel: 'square_sums', grid: blocks, block: 256, args },
-        { kernel: 'finish_norm', grid: 1, block: 1024, args: [step, scratch, blocks, maxNorm] },
+        { kernel: 'finish_norm', grid: 1, block: 1024, args: [step, scratch, blocks, targets, maxNorm] },
       ];
     },
   }),

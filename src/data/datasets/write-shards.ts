@@ -1,0 +1,85 @@
+// Makes a data folder from documents that a program has in memory: texts, or ids.
+import { basename, resolve } from 'node:path';
+import { checkGiven, checkValue } from '../../base/checks/given.ts';
+import { real } from '../../base/checks/number.ts';
+import { usageError } from '../../base/errors.ts';
+import { sumOf } from '../../tokenizer/loss.ts';
+import { builtInTokenizers, gpt2, type Tokenizer, tokenizerNamed } from '../../tokenizer/tokenizer.ts';
+import { type LossOptions, refuseLoss } from '../choose-tokenizer.ts';
+import { type Prepared, standingIn, standsInTheWay } from '../standing.ts';
+import { type Document, tokensOf, writeDataset } from './prepare.ts';
+
+export interface ShardOptions extends LossOptions {
+  /** The tokenizer of the texts, or the name of a built-in one. Default gpt2. */
+  readonly tokenizer?: Tokenizer | string | undefined;
+  /** The share of the documents for validation, spread evenly, at least one; or the documents. Default 0.01. */
+  readonly validation?: number | Iterable<Document> | undefined;
+  /** Replaces a data set in the folder. */
+  readonly overwrite?: boolean | undefined;
+}
+
+/**
+ * Writes shards and dataset.json, so that `data` can name the folder. Each document begins with end of text, if the vocabulary has it.
+ * @param documents texts, or ids of the tokenizer
+ * @throws UsageError for an id outside the vocabulary, or too few documents; Gpt2Error if the folder holds another data set
+ * @example
+ * const { dataset } = writeShards('data/letters', ['first text', 'second', [3, 5, 7]], { tokenizer: 'bytes', validation: 0.3 });
+ */
+export function writeShards(folder: string, documents: Iterable<Document>, options: ShardOptions = {}): Prepared {
+  checkValue('folder', 'text', folder);
+  const { validation = 0.01, ...others } = options;
+  checkGiven(others, {}, { tokenizer: 'text or object', overwrite: 'switch', lossy: 'switch', notice: 'function' });
+  const { tokenizer: asked = gpt2, overwrite } = others;
+  const tokenizer = typeof asked === 'string' ? tokenizerNamed(asked) : asked;
+  if (!tokenizer) {
+    throw usageError`tokenizer takes one of ${builtInTokenizers.map(({ name }) => name).join(', ')}, or a Tokenizer, not ${asked}`;
+  }
+  const [train, val] = divided([...documents], validation);
+  if (train.length === 0 || val.length === 0) {
+    throw usageError`writeShards needs documents for training and for validation, not ${train.length} and ${val.length}`;
+  }
+  const prefix =
+    basename(resolve(folder))
+      .replaceAll(/\W+/g, '_')
+      .replaceAll(/train|val/gi, 'set') || 'documents';
+  const { dataset: before, replaced } = standingIn(folder, prefix);
+  if (before && !overwrite) throw standsInTheWay(folder, `a data set of ${before.source}`);
+  const [first, second] = [train, val].map((part) =>
+    tokensOf(
+      part.map((each) => checked(each, tokenizer)),
+      tokenizer,
+    ),
+  );
+  const lost = sumOf([first!.loss, second!.loss]);
+  refuseLoss(lost, others);
+  const tokens = { train: first!.tokens, val: second!.tokens };
+  const dataset = writeDataset(folder, {
+    prefix,
+    replaced,
+    source: 'documents of a program',
+    tokenizer,
+    loss: lost,
+    tokens,
+  });
+  return { folder, present: false, dataset };
+}
+
+/** Documents for training and for validation. */
+function divided(documents: Document[], validation: number | Iterable<Document>): [Document[], Document[]] {
+  if (typeof validation !== 'number') return [documents, [...validation]];
+  checkValue('validation', real(1e-9, 1), validation);
+  const count = Math.max(1, Math.round(documents.length * validation));
+  const isChosen = (at: number) =>
+    Math.floor(((at + 1) * count) / documents.length) > Math.floor((at * count) / documents.length);
+  return [documents.filter((_, at) => !isChosen(at)), documents.filter((_, at) => isChosen(at))];
+}
+
+/** A document whose ids are in the vocabulary, without the end of text that precedes it. */
+function checked(document: Document, { vocabularySize, endOfText }: Tokenizer): Document {
+  if (typeof document === 'string') return document;
+  const ids = Array.from(document);
+  const wrong = ids.find((id) => !(Number.isInteger(id) && id >= 0 && id < vocabularySize));
+  if (wrong !== undefined)
+    throw usageError`a document holds ${wrong}, which is no id of a vocabulary of ${vocabularySize}`;
+  return ids[0] === endOfText ? ids.slice(1) : ids;
+}

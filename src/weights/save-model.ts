@@ -1,0 +1,49 @@
+// Saves the model of a program, without a run, where sample, eval, export and train find it.
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { checkGiven, checkValue } from '../base/checks/given.ts';
+import { gpt2Error, usageError } from '../base/errors.ts';
+import { programVersion } from '../base/package-root.ts';
+import { startPosition } from '../data/batches/order.ts';
+import type { Model } from '../model/model.ts';
+import { type Tokenizer, tokenizerOf } from '../tokenizer/tokenizer.ts';
+import { writeCheckpoint } from './checkpoint/write.ts';
+
+/**
+ * Saves the fp32 weights in `folder`, as a checkpoint without optimizer state, which `model` and --model take. An earlier save in the
+ * folder is replaced.
+ * @returns the path of the checkpoint
+ * @throws UsageError for a tokenizer of another vocabulary; Gpt2Error if the folder holds a run, or cannot be written
+ * @example saveModel(model, 'models/mine', { tokenizer: tokenizerNamed('gpt2') });
+ */
+export function saveModel(
+  model: Model,
+  folder: string,
+  options: { readonly tokenizer?: Tokenizer | undefined } = {},
+): string {
+  checkValue('folder', 'text', folder);
+  checkGiven(options, {}, { tokenizer: 'object' });
+  const { device, config, sharding } = model;
+  const { tokenizer } = options;
+  if (sharding) throw usageError`saveModel needs all weights in one process, not a model that ranks share`;
+  if (tokenizer && tokenizer.file === undefined && tokenizer !== tokenizerOf(config)) {
+    throw usageError`the tokenizer ${tokenizer.name} has ${tokenizer.vocabularySize} ids, the model's vocabulary ${config.vocabularySize}`;
+  }
+  if (tokenizer && tokenizer.vocabularySize > config.vocabularySize) {
+    throw usageError`the tokenizer has ${tokenizer.vocabularySize} ids, more than the model's vocabulary of ${config.vocabularySize}`;
+  }
+  for (const file of ['config.json', 'checkpoints']) {
+    if (existsSync(join(folder, file)))
+      throw gpt2Error`${folder} holds another model or run (${file}); name another folder`;
+  }
+  const { codePath } = device.description;
+  const head = {
+    program: programVersion(),
+    configuration: {},
+    position: startPosition,
+    logBytes: 0,
+    codePath,
+    shards: [],
+  };
+  return writeCheckpoint({ folder, step: 0, manifest: head, model, optimizer: [], tokenizer: tokenizer?.file });
+}

@@ -1,0 +1,175 @@
+// Runs whose schedule, optimizer, batches and validation a program gives: killed and resumed with the same bits, divided into
+// micro-batches and ranks with the same losses, refused where they cannot go on.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { AdamW, type Batches, type ProgramOptions, readRun, train } from '../../src/index.ts';
+import { Random } from '../../src/ops/cases/case-numbers.ts';
+import { moduleLoader, root } from '../support/built.ts';
+import { workplace } from '../support/cli.ts';
+import { figuresOf } from '../support/figures.ts';
+import { freePort } from '../support/ranks.ts';
+import { rounds, seed } from '../support/rounds.ts';
+import { tinyRun } from '../support/tiny-run.ts';
+
+const place = workplace();
+beforeAll(() => void place.data({ vocabulary: 100 }));
+
+/** Starts the program in the folder. @param onTrain is called after each step */
+async function runProgram(options: object, environment = {}, onTrain = (_: () => void) => {}): Promise<number | null> {
+  const given = JSON.stringify({ data: place.path('data'), ...options });
+  const child = spawn(process.execPath, [...moduleLoader, `${root}test/support/program-run.ts`, given], {
+    ...{ cwd: place.folder, stdio: ['ignore', 'pipe', 'inherit'], env: { ...process.env, ...environment } },
+  });
+  createInterface(child.stdout!).on('line', (line) => {
+    if (line === 'train') onTrain(() => child.kill('SIGKILL'));
+  });
+  const [code] = (await once(child, 'close')) as [number | null];
+  return code;
+}
+
+it('killed 10 times and resumed, a run has the bits of an unbroken one', async () => {
+  const kills = 10 * rounds;
+  const random = new Random(seed);
+  const options = { batch: 2, steps: 12 * kills, saveEvery: 2, keep: 2 };
+  expect(await runProgram({ ...options, out: 'straight' })).toBe(0);
+  for (let kill = 0; kill < kills; kill++) {
+    let left = 2 + Math.floor(random.uniform() * 5);
+    const killed = { ...options, out: 'killed', resume: 'auto', pause: 5 };
+    expect(await runProgram(killed, {}, (end) => left-- === 0 && end()), `kill ${kill}`).toBe(null);
+  }
+  expect(await runProgram({ ...options, out: 'killed', resume: 'auto' })).toBe(0);
+  const figures = figuresOf(place.path('straight'));
+  expect(figuresOf(place.path('killed'))).toEqual(figures);
+  const { configuration } = readRun(place.path('killed')).events.find(({ event }) => event === 'run') as never as {
+    configuration: object;
+  };
+  const ofProgram = { schedule: 'of the program', optimizer: 'of the program', batches: 'of the program' };
+  expect(configuration).toMatchObject({ ...ofProgram, validation: 'of the program' });
+  const fromConsole = place.run(['train', '--resume', '--out', 'killed', '--steps', '500']);
+  expect(fromConsole.stderr).toContain(
+    'was trained with schedule, optimizer, batches, validation of a program: resume it from',
+  );
+});
+
+it('micro-batches and ranks that share a step agree, also where targets are -1', async () => {
+  const options = { steps: 6, keep: 1 };
+  const job = { MASTER_ADDR: '127.0.0.1', MASTER_PORT: `${await freePort()}`, WORLD_SIZE: '2', LOCAL_WORLD_SIZE: '2' };
+  for (const batch of [4, 2, 1]) expect(await runProgram({ ...options, batch, out: `batch-${batch}` })).toBe(0);
+  const ofRank =
+    (steps: number, more = {}) =>
+    (rank: number) =>
+      runProgram(
+        { keep: 1, steps, batch: 2, out: 'ranks', ...more },
+        { ...job, RANK: `${rank}`, LOCAL_RANK: `${rank}` },
+      );
+  expect(await Promise.all([0, 1].map(ofRank(4)))).toEqual([0, 0]);
+  expect(await Promise.all([0, 1].map(ofRank(6, { resume: true })))).toEqual([0, 0]);
+  const wanted = readRun(place.path('batch-4')).series;
+  for (const out of ['batch-2', 'batch-1', 'ranks']) {
+    const { series } = readRun(place.path(out));
+    for (const name of ['train', 'norm'] as const) {
+      expect(series[name].map(([step]) => step)).toEqual(wanted[name].map(([step]) => step));
+      for (const [index, [, value]] of series[name].entries()) {
+        // Sums in another order.
+        expect(Math.abs(value / wanted[name][index]![1] - 1)).toBeLessThan(2e-6);
+      }
+    }
+  }
+});
+
+const tokens = new Int32Array(32).fill(7);
+const good = { inputs: tokens, targets: tokens };
+/** Batches of which the one at `at` is another. */
+function batchesWith(other: () => unknown, at = 2): Batches {
+  let read = 0;
+  return { next: () => (read++ === at ? (other() as typeof good) : good) };
+}
+const fail = () => {
+  throw new Error('no connection');
+};
+const short = { inputs: tokens.subarray(1), targets: tokens };
+const none = { inputs: tokens, targets: new Int32Array(32).fill(-1) };
+
+describe('refusals', () => {
+  const stopped = 'stopped after 2 of 4 steps and saved';
+  it.each<[name: string, parts: object, message: string]>([
+    [
+      'rate of NaN',
+      { schedule: (step: number) => (step === 2 ? Number.NaN : 1e-3) },
+      `the learning rate of step 2 must be a finite number of at least 0, not NaN; ${stopped}`,
+    ],
+    [
+      'negative rate',
+      { schedule: (step: number) => 1 - step },
+      `the learning rate of step 2 must be a finite number of at least 0, not -1; ${stopped}`,
+    ],
+    ['schedule that throws', { schedule: (step: number) => (step === 2 ? fail() : 1e-3) }, `no connection; ${stopped}`],
+    ['schedule of no kind', { schedule: {} }, 'schedule takes a function, not an object'],
+    [
+      'short batch',
+      { batches: batchesWith(() => short) },
+      `step 2: a batch's inputs must be 1 x 32 = 32 tokens, not 31; ${stopped}`,
+    ],
+    [
+      'step without a target',
+      { batches: batchesWith(() => none) },
+      `step 2 has no target to learn from: all are -1; ${stopped}`,
+    ],
+    ['batches that throw', { batches: batchesWith(fail) }, `no connection; ${stopped}`],
+    [
+      'batches without next',
+      { batches: {} },
+      'batches must be an object with next(), or a function of { rank, ranks } that returns one',
+    ],
+    ['half a position', { batches: { next: () => good, seek() {} } }, 'batches has only one of position() and seek()'],
+    [
+      'position that is no JSON',
+      { batches: { next: () => good, seek() {}, position: () => new Map([[1, 2]]) } },
+      'position() of batches must return plain JSON, not {}',
+    ],
+    ['batches of no kind', { batches: 'file' }, 'batches takes an object or a function, not "file"'],
+    [
+      'rate that breaks the model',
+      { batches: batchesWith(fail, 9), schedule: () => 1e30 },
+      'batches of the program has no seek(position): its batches cannot be read again; batches of a program are not captured',
+    ],
+    ['no end', { batches: batchesWith(fail), steps: undefined }, 'the batches of a program have no end; give steps'],
+    [
+      'short validation',
+      { validation: batchesWith(() => short), valEvery: 2, valSteps: 1 },
+      `the validation of step 4: a batch's inputs must be 1 x 32`,
+    ],
+    [
+      'validation without a target',
+      { validation: batchesWith(() => none, 0), valEvery: 2, valSteps: 1 },
+      'the validation has no target to predict: all are -1',
+    ],
+  ])('%s', async (name, parts, message) => {
+    const options = {
+      ...tinyRun,
+      data: place.path('data'),
+      out: place.path(name),
+      steps: 4,
+      ...parts,
+    } as ProgramOptions;
+    await expect(train(options)).rejects.toThrow(message);
+  });
+
+  it('of a resume: without seek, without the parts, with parts that the run did not have', async () => {
+    const options = { ...tinyRun, data: place.path('data'), out: place.path('no-seek'), steps: 2 };
+    await train({ ...options, batches: batchesWith(fail, 9) });
+    const resumed = { ...options, steps: 4, resume: true } as const;
+    await expect(train({ ...resumed, batches: batchesWith(fail, 9) })).rejects.toThrow(
+      'batches of the program has no seek(position)',
+    );
+    await expect(train(resumed)).rejects.toThrow('was trained with batches of a program: resume it from that program');
+    const optimizer = new AdamW({ weightDecay: 0 });
+    const two = train({ ...resumed, batches: batchesWith(fail, 9), optimizer });
+    await expect(two).rejects.toThrow('was trained without optimizer of a program: start another run');
+    await expect(train({ config: place.path('no-seek'), ...options, out: place.path('other') })).rejects.toThrow(
+      'was trained with batches',
+    );
+  });
+});
