@@ -66,7 +66,7 @@ describeInChromium('the live page', (browser) => {
     await open();
     await untilState('training after 40 of 400 steps');
     expect(await text('h1')).toBe('run vs llmc-d6-fp32-b4-t64');
-    await until(async () => expect(await described()).toBe('loss (nats per token), validation heavier, steps 0 to 39'));
+    await until(async () => expect(await described()).toBe('loss (nats per token), steps 0 to 39'));
     expect(await text('#tiles')).toMatch(/Validation loss\s+10\.9000/);
     expect(await text('#tiles')).toMatch(/Throughput\s+2,560 tokens\/s\s+100 ms a step/);
     await until(async () => expect(await text('#tiles')).toMatch(/Process memory\s+\d/));
