@@ -56,9 +56,13 @@ export interface Figure {
   readonly tables: readonly Table[];
   /** The sources of the numbers, one per line. */
   readonly sources: readonly string[];
+  /** Model, parameters, data, device and dtype of a single run. */
+  readonly facts: readonly string[];
   /** Set only in a figure of one run. */
   readonly run:
     | {
+        /** Tokens, epochs and time. */
+        readonly seen: readonly string[];
         readonly end: { readonly state: string; readonly text: string };
         readonly tiles: readonly Tile[];
         readonly samples: readonly { readonly step: number; readonly text: string }[];

@@ -67,6 +67,7 @@ function runMarkup(data: Figure | undefined): string {
 <label>at step <select id="sample-step" disabled></select></label>
 <pre id="sample" tabindex="0" aria-labelledby="samples-title">none yet</pre></section>`;
   return `${data ? '' : '<div id="progress" role="progressbar" aria-label="Steps done" aria-valuemin="0"><div></div></div>'}
+${ofRun('<p id="facts"></p>')}
 ${ofRun(tilesMarkup)}
 ${plotMarkup}
 ${data?.run?.samples.length === 0 ? '' : ofRun(samples)}

@@ -1,5 +1,7 @@
 // Makes the figure (figure.ts) of runs and baselines: title, axis, curves with their looks, tables, sources.
-import { isCompared, shortValue } from '../options/configuration.ts';
+import { customModel, modelLabel } from '../model/config.ts';
+import { unlikeDefaults } from '../options/complete-options.ts';
+import { commandOf, isCompared, shortValue } from '../options/configuration.ts';
 import { pairs, seriesNames } from '../runs/curves.ts';
 import { lastEvent, unlike } from '../runs/measured.ts';
 import type { RunRecord, Series } from '../runs/reader.ts';
@@ -11,7 +13,7 @@ import { formatCount } from './format-numbers.ts';
 import { endOf, LoggedRun } from './logged-run.ts';
 import { type Ranking, rankingTable } from './ranking.ts';
 import type { Table } from './text-table.ts';
-import { measuresOf, tilesOf } from './tiles.ts';
+import { measuresOf, seenOf, tilesOf } from './tiles.ts';
 
 export type PlottedRun = Plotted & Pick<RunRecord, 'configuration' | 'events'>;
 
@@ -107,10 +109,10 @@ export function makeFigure(
       ...(ranking ? [rankingTable(ranking)] : []),
       ...compared.map((one) => comparisonTable(one, tolerance)),
       ...(compared.length > 0 || ranking ? [] : runs.map(ownTable)),
-      configurationTable([...runs, ...baselines]),
+      configurationTable(runs, baselines),
     ].filter(({ rows }) => rows.length > 0),
     sources: sourceLines(runs, baselines),
-    run: all.filter(({ events }) => events).length === 1 ? runFigures(runs[0]!) : undefined,
+    ...(all.filter(({ events }) => events).length === 1 ? runFigures(runs[0]!) : { facts: [], run: undefined }),
   };
 }
 
@@ -165,26 +167,41 @@ function sourceLines(runs: readonly Plotted[], baselines: readonly Plotted[]): s
   ];
 }
 
-/** One column per curve; a field that a reference lacks stays empty. */
-function configurationTable(plotted: readonly Plotted[]): Table {
-  const configured = plotted.flatMap(({ name, configuration }) => (configuration ? [{ name, configuration }] : []));
-  const fields = new Set(configured.flatMap(({ configuration }) => Object.keys(configuration)));
+/** The options of which a run has no default, or that differ; one column per curve. A field that a reference lacks stays empty. */
+function configurationTable(runs: readonly PlottedRun[], baselines: readonly Plotted[]): Table {
+  const columns = [...runs, ...baselines].filter(({ configuration }) => configuration);
+  const fields = [...new Set(columns.flatMap(({ configuration }) => Object.keys(configuration!)))].filter((field) =>
+    isCompared(field),
+  );
+  const set = new Set(runs.flatMap(({ configuration }) => Object.keys(unlikeDefaults(configuration))));
+  const rows = fields.map((field) => [
+    field,
+    ...columns.map(({ configuration }) => `${shortValue(field, configuration![field]) ?? ''}`),
+  ]);
+  const shown = rows.filter(([field, ...values]) => set.has(field!) || new Set(values.filter(Boolean)).size > 1);
+  const others = rows.length - shown.length;
   return {
     title: 'Configuration',
-    head: ['', ...configured.map(({ name }) => name)],
-    rows: [...fields]
-      .filter((field) => isCompared(field))
-      .map((field) => [
-        field,
-        ...configured.map(({ configuration }) => `${shortValue(field, configuration[field]) ?? ''}`),
-      ]),
-    notes: [],
+    head: ['', ...columns.map(({ name }) => name)],
+    rows: shown,
+    notes: others > 0 ? [`${others} more options have their defaults; config.json lists them`] : [],
+    ...(runs.length === 1 && { command: commandOf(runs[0]!.configuration) }),
   };
 }
 
-function runFigures({ events, configuration }: PlottedRun): Figure['run'] {
+function runFigures({ events, configuration }: PlottedRun): Pick<Figure, 'facts' | 'run'> {
   const run = new LoggedRun(events);
   const start = lastEvent({ events }, 'run');
   const { samples, lines } = run;
-  return { end: endOf(run, configuration), tiles: tilesOf(run, start && measuresOf(start)), samples, lines };
+  const about = start && measuresOf(start);
+  const { model, data } = configuration;
+  const facts = start && [
+    ...[model === customModel ? modelLabel(configuration) : model, `${formatCount(start.parameters)} parameters`],
+    ...[`${shortValue('data', data)}`, `${start.device} (${start.codePath})`, start.dtype],
+  ];
+  const seen = seenOf(run, about?.epoch);
+  return {
+    facts: facts ?? [],
+    run: { seen, end: endOf(run, configuration), tiles: tilesOf(run, about), samples, lines },
+  };
 }

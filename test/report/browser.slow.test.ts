@@ -142,7 +142,7 @@ describeInChromium('the report', (browser) => {
     await open('two.html');
     await drawn();
     const hidden =
-      "[...document.querySelectorAll('#tables section')].map((each) => each.scrollWidth - each.clientWidth)";
+      "[...document.querySelectorAll('#tables .scrolled')].map((each) => each.scrollWidth - each.clientWidth)";
     expect(await page.evaluate(hidden)).toEqual([0, 0]);
   });
 
@@ -174,7 +174,7 @@ describeInChromium('the report', (browser) => {
     const names = "[...document.querySelectorAll('#tables section:last-child tr > :first-child')].slice(1)";
     const heights = (await page.evaluate(`${names}.map((each) => each.clientHeight)`)) as number[];
     expect(Math.max(...heights)).toBeLessThan(30);
-    await page.evaluate("document.querySelector('#tables section:last-child').scrollLeft = 50");
+    await page.evaluate("document.querySelector('#tables section:last-child .scrolled').scrollLeft = 50");
     expect(await page.evaluate(`${names}[0].getBoundingClientRect().left`)).toBe(12);
   });
 

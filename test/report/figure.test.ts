@@ -166,9 +166,9 @@ describe('curves, tables and sources', () => {
   });
 
   it('a path in the configuration is shortened to its last part', () => {
-    const hellaswag = 'data/hellaswag/hellaswag_val.bin';
+    const hellaswag = 'data/questions/mine.bin';
     const { tables } = makeFigure([runOf('a', {}, { configuration: { ...configuration, hellaswag } })]);
-    expect(tables.at(-1)!.rows).toContainEqual(['hellaswag', 'hellaswag_val.bin']);
+    expect(tables.at(-1)!.rows).toContainEqual(['hellaswag', 'mine.bin']);
   });
 
   it('a tolerance is the band of every series', () => {

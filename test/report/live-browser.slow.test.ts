@@ -94,7 +94,7 @@ describeInChromium('the live page', (browser) => {
     await untilState('training after 150 of 400 steps');
     await until(async () => expect(await described()).toBe('throughput (tokens per second), steps 25 to 74'));
     await page.keyboard.press('0');
-    await until(async () => expect(await described()).toMatch(/steps 0 to 149$/));
+    await until(async () => expect(await described()).toMatch(/steps 1 to 149$/));
     await page.keyboard.press('1');
     await page.keyboard.press('d');
     await until(async () => expect(await described()).toContain(`− ${d6.name}`));

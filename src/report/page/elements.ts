@@ -54,7 +54,14 @@ function rowOf(kind: 'th' | 'td', texts: readonly string[]): HTMLElement {
   return row;
 }
 
-export function tableSection({ title, head, rows, notes, outside }: Table): HTMLElement {
+/** A box in which a wide table scrolls. */
+export function scrolled(table: HTMLTableElement): HTMLElement {
+  const box = make('div', '', 'scrolled');
+  box.append(table);
+  return box;
+}
+
+export function tableSection({ title, head, rows, notes, command, outside }: Table): HTMLElement {
   const section = make('section');
   const table = tableOf(head, rows);
   for (const row of table.tBodies[0]!.rows) {
@@ -63,7 +70,13 @@ export function tableSection({ title, head, rows, notes, outside }: Table): HTML
     values.delete('');
     if (head[0] === '' && values.size > 1) row.className = 'differs';
   }
-  section.append(make('h2', title), table, ...notes.map((note) => make('p', note)));
+  section.append(make('h2', title), scrolled(table), ...notes.map((note) => make('p', note)));
+  if (command) {
+    const words = make('pre');
+    // Lines break between options only.
+    for (const option of command.split(/ (?=--)/)) words.append(make('span', option), ' ');
+    section.append(make('h3', 'The command that repeats the run'), words);
+  }
   if (outside) section.append(make('p', `outside: ${outside}`, 'outside'));
   return section;
 }
@@ -74,6 +87,8 @@ export function showState({ state, text }: { readonly state: string; readonly te
   // Screen readers read a text again whenever it is inserted.
   if (line.textContent !== text) line.textContent = text;
 }
+
+export const showFacts = (facts: readonly string[]): void => byId('facts').replaceChildren(facts.join(' · '));
 
 export function showTiles(tiles: readonly Tile[]): void {
   byId('tiles').replaceChildren(

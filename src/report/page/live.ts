@@ -3,8 +3,8 @@ import { type Figure, firstShown } from '../figure.ts';
 import type { About } from '../live/server.ts';
 import { LoggedRun, stateOf } from '../logged-run.ts';
 import type { MachineReading } from '../machine-load.ts';
-import { tilesOf } from '../tiles.ts';
-import { byId, showLog, showSamples, showState, showTiles } from './elements.ts';
+import { seenOf, tilesOf } from '../tiles.ts';
+import { byId, showFacts, showLog, showSamples, showState, showTiles } from './elements.ts';
 import { type Connection, listen } from './page-events.ts';
 import { showFigure, showPoints, startViewer } from './viewer.ts';
 
@@ -39,6 +39,7 @@ function showAll(): void {
   hasNews = false;
   const figure = currentFigure();
   if (figure) showPoints(figure);
+  showFacts(about ? [...about.figure.facts, ...seenOf(run, about.epoch)] : []);
   showTiles(tilesOf(run, about, machine));
   showSamples(run);
   showLog(run);

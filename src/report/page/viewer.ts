@@ -28,7 +28,7 @@ let data: Figure = {
     baseline: -1,
     tokensPerStep: undefined,
   },
-  ...{ tables: [], sources: [], run: undefined },
+  ...{ tables: [], sources: [], facts: [], run: undefined },
 };
 let lines = new FigureLines(data);
 /** The end of the axis: the view cannot go beyond. */
