@@ -82,7 +82,10 @@ class Round {
 
   summary(took: string): KernelRound['history'][number] {
     const { time, kernels, error } = this.#known;
-    const results = kernels.map(({ name, sentence }) => `${name}: ${sentence}`);
+    const results = kernels.map(({ name, sentence, tested }) => {
+      const wrong = tested.filter(([, , result]) => result === 'wrong').length;
+      return `${name}: ${wrong > 0 ? `wrong at ${wrong} of ${tested.length} sizes` : sentence}`;
+    });
     return [time, error ?? results.join('; '), took];
   }
 
@@ -146,8 +149,11 @@ class Round {
       this.#kernel({ tested: rows, ...(tested.isRight && { sentence: `right at ${sizes.length} sizes so far` }) });
     };
     let state: RoundKernel['state'] = 'wrong';
+    const begin = performance.now();
     const onError = (error: Gpt2Error) => {
-      if (error instanceof CompileError) state = 'notCompiled';
+      if (!(error instanceof CompileError)) return;
+      state = 'notCompiled';
+      this.spent.compiling += performance.now() - begin;
     };
     const failed = await testJobs(child, [job], options, { isBrief: true, onLine, onSize, onError });
     const wrong = sizes.filter(({ isRight }) => !isRight);

@@ -67,6 +67,10 @@ describeInChromium('the live page', (browser) => {
     await untilState('training after 40 of 400 steps');
     expect(await text('h1')).toBe('run vs llmc-d6-fp32-b4-t64');
     await until(async () => expect(await described()).toBe('loss (nats per token), steps 0 to 39'));
+    expect(await page.locator('#smoothing').inputValue()).toBe('0.6');
+    expect(await text('#facts')).toBe(
+      'd6 · 30,339,456 parameters · tinyshakespeare · CPU (portable) · fp32 · 10,240 tokens · 4s of steps',
+    );
     expect(await text('#tiles')).toMatch(/Validation loss\s+10\.9000/);
     expect(await text('#tiles')).toMatch(/Throughput\s+2,560 tokens\/s\s+100 ms a step/);
     await until(async () => expect(await text('#tiles')).toMatch(/Process memory\s+\d/));

@@ -72,7 +72,7 @@ export function tableSection({ title, head, rows, notes, command, outside }: Tab
   }
   section.append(make('h2', title), scrolled(table), ...notes.map((note) => make('p', note)));
   if (command) {
-    const words = make('pre');
+    const words = make('pre', '', 'command');
     // Lines break between options only.
     for (const option of command.split(/ (?=--)/)) words.append(make('span', option), ' ');
     section.append(make('h3', 'The command that repeats the run'), words);

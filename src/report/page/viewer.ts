@@ -34,11 +34,13 @@ let lines = new FigureLines(data);
 /** The end of the axis: the view cannot go beyond. */
 let last = 1;
 let home = { from: 0, to: 1 };
+/** The first view's smoothing, which changes as a run grows. */
+let light = lines.lightSmoothing;
 /** The values that the key for smoothing goes through. */
 const smoothings = [0, 0.6, 0.9, 0.97];
 
 const state: State = {
-  ...{ ...plainChoice, series: 'loss', smoothing: lines.lightSmoothing },
+  ...{ ...plainChoice, series: 'loss', smoothing: light },
   ...{ ...home, range: undefined, cursor: undefined },
 };
 
@@ -261,13 +263,14 @@ export function showFigure(next: Figure): void {
 /** Shows other points of the same curves. A view of the whole run still shows the whole run. */
 export function showPoints(next: Figure): void {
   const isWhole = state.from === home.from && state.to === home.to;
-  const isLight = state.smoothing === lines.lightSmoothing;
+  const isLight = state.smoothing === light;
   data = next;
   lines = new FigureLines(data);
   last = lines.last;
   home = { from: data.axis.first, to: data.axis.last || 1 };
   if (isWhole) Object.assign(state, home);
-  if (isLight) state.smoothing = lines.lightSmoothing;
+  light = lines.lightSmoothing;
+  if (isLight) state.smoothing = light;
   show();
 }
 
