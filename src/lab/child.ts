@@ -4,7 +4,7 @@
 import { writeSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { Worker } from 'node:worker_threads';
-import { Gpt2Error, NativeError } from '../base/errors.ts';
+import { CompileError, Gpt2Error, NativeError } from '../base/errors.ts';
 import { Device, type Dtype, elementTypesOf } from '../native/device.ts';
 import type { DeviceChoice } from '../native/select-device.ts';
 import { type Tensor, tensorOf } from '../native/tensor.ts';
@@ -170,7 +170,7 @@ for await (const line of createInterface({ input: process.stdin })) {
     }
     // An error in a card's code concerns its author, too: with the stack.
     else if (!(error instanceof Gpt2Error)) message = (error as Error).stack!;
-    say({ say: 'failed', message, isLost });
+    say({ say: 'failed', message, isCompile: error instanceof CompileError, isLost });
     if (isLost) process.exit(1);
   }
 }

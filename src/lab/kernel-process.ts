@@ -4,7 +4,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
-import { Gpt2Error, orElse } from '../base/errors.ts';
+import { CompileError, Gpt2Error, orElse } from '../base/errors.ts';
 import { isCompiled } from '../base/wording.ts';
 import { limits, type Message, type Request } from './messages.ts';
 
@@ -37,7 +37,7 @@ export class KernelProcess {
 
   /**
    * Sends a request, and passes on the process's messages until it is done.
-   * @throws Gpt2Error with the message of the process; if the process dies; or if a kernel does not end in time
+   * @throws CompileError or Gpt2Error with the message of the process; if the process dies; or if a kernel does not end in time
    */
   async ask(request: Request, onMessage: (message: Message) => void): Promise<void> {
     this.#child ??= this.#start();
@@ -73,8 +73,8 @@ export class KernelProcess {
         } else if (message.say === 'done') done();
         else if (message.say === 'loaded') this.#settings.onLoaded?.(message.ms);
         else if (message.say === 'failed') {
-          // A compiler's message has several lines.
-          const error = new Gpt2Error(folder);
+          // A message may have several lines.
+          const error = message.isCompile ? new CompileError(folder) : new Gpt2Error(folder);
           error.message = message.isLost ? `${folder}: ${message.message}${advice}` : message.message;
           // The process is ending; the next request starts another.
           if (message.isLost) this.close();

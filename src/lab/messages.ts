@@ -50,6 +50,6 @@ export type Message =
   | ({ readonly say: 'bench'; readonly hash: string; readonly on: string } & Benched)
   /** The calls that a profiler measured, one per line. */
   | { readonly say: 'profile'; readonly on: string; readonly calls: readonly string[] }
-  /** The request failed; `isLost`: the device failed, too, so the process ends. */
-  | { readonly say: 'failed'; readonly message: string; readonly isLost: boolean }
+  /** The request failed; `isCompile`: a kernel does not compile; `isLost`: the device failed, too, so the process ends. */
+  | { readonly say: 'failed'; readonly message: string; readonly isCompile: boolean; readonly isLost: boolean }
   | { readonly say: 'done' };

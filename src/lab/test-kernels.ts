@@ -81,6 +81,8 @@ interface Testing {
   readonly isBrief?: boolean;
   readonly onLine: (line: string) => void;
   readonly onSize?: (tested: TestedSize) => void;
+  /** Called with the error that ended the test of a job. */
+  readonly onError?: (error: Gpt2Error) => void;
 }
 
 /**
@@ -91,7 +93,7 @@ export async function testJobs(
   child: KernelProcess,
   jobs: readonly Job[],
   { folder, device }: LabOptions,
-  { allSizes, once, isBrief, onLine, onSize }: Testing,
+  { allSizes, once, isBrief, onLine, onSize, onError }: Testing,
 ): Promise<readonly Job[]> {
   const wrong: Job[] = [];
   for (const job of jobs) {
@@ -112,6 +114,7 @@ export async function testJobs(
     } catch (error) {
       if (!(error instanceof Gpt2Error)) throw error;
       onLine(error.message);
+      onError?.(error);
       isRight = false;
     }
     if (!isRight) wrong.push(job);

@@ -20,6 +20,9 @@ export interface TestedSize {
   /** "N 128, C 768" */
   readonly sizes: string;
   readonly isRight: boolean;
+  readonly results: number;
+  /** The largest error of a right result, as a share of its bound: "12%". */
+  readonly error: string;
   /** Lines to print: a single one if the result is right. */
   readonly lines: readonly string[];
   /** The first tensor that is wrong. */
@@ -71,10 +74,11 @@ export async function* testOp(
       if (wrong.length > 0) break;
     }
     const isRight = wrong.length === 0;
+    const error = `${(100 * share).toFixed(0)}%`;
     const lines = isRight
-      ? [`right: ${results} results, errors up to ${(100 * share).toFixed(0)}% of the bound`]
+      ? [`right: ${results} results, errors up to ${error} of the bound`]
       : wrong.flatMap((one, index) => (isDrawn || index > 0 ? [one.sentence] : wrongLines(one)));
     isDrawn ||= !isRight;
-    yield { sizes: text, isRight, lines, wrong: wrong[0] };
+    yield { sizes: text, isRight, results, error, lines, wrong: wrong[0] };
   }
 }

@@ -1,7 +1,7 @@
 // Tests a folder's kernels whenever one of its files is saved, and on a GPU times them.
 import { watch } from 'node:fs';
 import { basename, resolve } from 'node:path';
-import { explained, Gpt2Error } from '../base/errors.ts';
+import { CompileError, explained, Gpt2Error } from '../base/errors.ts';
 import type { KernelRound, RoundKernel, RoundState } from '../report/kernel-round.ts';
 import { benchJobs } from './bench-kernels.ts';
 import { KernelProcess } from './kernel-process.ts';
@@ -13,6 +13,8 @@ import type { TestedSize } from './test-op.ts';
 const watched = /\.(cuh?|h|ts|mjs)$/;
 /** Editors write a file in several steps. */
 const quietMilliseconds = 30;
+/** Earlier rounds that the page lists. */
+const mostRounds = 20;
 
 interface Watching {
   readonly onLine: (line: string) => void;
@@ -32,6 +34,7 @@ export async function watchKernels(options: LabOptions, { onLine, onRound, onCha
     });
   });
   let round: Round | undefined;
+  let history: KernelRound['history'] = [];
   using child = new KernelProcess({ ...options, onLoaded: (ms) => round?.loaded(ms) });
   for (;;) {
     const next = new Promise<void>((done) => {
@@ -39,11 +42,13 @@ export async function watchKernels(options: LabOptions, { onLine, onRound, onCha
     });
     onRound();
     const before = performance.now();
-    round = new Round(folder, onLine, onChange);
+    round = new Round(folder, history, onLine, onChange);
     await round.run(child, options);
     const parts = Object.entries(round.spent).filter(([, ms]) => ms > 0);
     const text = parts.length === 0 ? '' : ` (${parts.map(([name, ms]) => `${name} ${seconds(ms)}`).join(', ')})`;
-    onLine(`took ${seconds(performance.now() - before)} s${text}; waits for the next save, Ctrl-C ends`);
+    const took = seconds(performance.now() - before);
+    history = [round.summary(`${took} s`), ...history].slice(0, mostRounds);
+    onLine(`took ${took} s${text}; waits for the next save, Ctrl-C ends`);
     await next;
   }
 }
@@ -61,12 +66,27 @@ class Round {
   #index = -1;
   #part: 'testing' | 'timing' = 'testing';
 
-  constructor(folder: string, onLine: Watching['onLine'], onChange: Watching['onChange'] = () => {}) {
+  constructor(
+    folder: string,
+    history: KernelRound['history'],
+    onLine: Watching['onLine'],
+    onChange: Watching['onChange'] = () => {},
+  ) {
     this.#onLine = onLine;
     this.#onChange = onChange;
     const time = new Date().toTimeString().slice(0, 8);
-    this.#known = { folder: basename(resolve(folder)), time, state: 'compiling', spent: this.spent, kernels: [] };
+    const name = basename(resolve(folder));
+    this.#known = { folder: name, time, state: 'compiling', spent: this.spent, kernels: [], history };
     this.#change({});
+  }
+
+  summary(took: string): KernelRound['history'][number] {
+    const { time, kernels, error } = this.#known;
+    const results = kernels.map(({ name, sentence, tested }) => {
+      const wrong = tested.filter(([, , result]) => result === 'wrong').length;
+      return `${name}: ${wrong > 0 ? `wrong at ${wrong} of ${tested.length} sizes` : sentence}`;
+    });
+    return [time, error ?? results.join('; '), took];
   }
 
   loaded(ms: number): void {
@@ -79,7 +99,13 @@ class Round {
     try {
       const jobs = await jobsOf(child, options);
       const kernels = jobs.map(
-        ({ op, dtype }): RoundKernel => ({ name: `${op} ${dtype}`, state: 'waiting', sentence: '', times: [] }),
+        ({ op, dtype }): RoundKernel => ({
+          name: `${op} ${dtype}`,
+          state: 'waiting',
+          sentence: '',
+          tested: [],
+          times: [],
+        }),
       );
       this.#change({ kernels });
       await this.#each(jobs, 'testing', (job) => this.#test(child, job, options));
@@ -88,7 +114,8 @@ class Round {
       if (isRight && options.device.kind === 'cuda') {
         await this.#each(jobs, 'timing', (job) => this.#time(child, job, options));
       }
-      this.#change({ state: isRight ? 'right' : 'wrong' });
+      const states = new Set(this.#known.kernels.map(({ state }) => state));
+      this.#change({ state: isRight ? 'right' : states.has('wrong') ? 'wrong' : 'notCompiled' });
     } catch (error) {
       if (!(error instanceof Gpt2Error)) throw error;
       this.#onLine(error.message);
@@ -118,17 +145,26 @@ class Round {
     };
     const onSize = (tested: TestedSize) => {
       sizes.push(tested);
-      if (tested.isRight) this.#kernel({ sentence: `right at ${sizes.length} sizes so far` });
+      const rows = sizes.map((one) => [one.sizes, `${one.results}`, one.isRight ? one.error : 'wrong'] as const);
+      this.#kernel({ tested: rows, ...(tested.isRight && { sentence: `right at ${sizes.length} sizes so far` }) });
     };
-    const failed = await testJobs(child, [job], options, { isBrief: true, onLine, onSize });
+    let state: RoundKernel['state'] = 'wrong';
+    const begin = performance.now();
+    const onError = (error: Gpt2Error) => {
+      if (!(error instanceof CompileError)) return;
+      state = 'notCompiled';
+      this.spent.compiling += performance.now() - begin;
+    };
+    const failed = await testJobs(child, [job], options, { isBrief: true, onLine, onSize, onError });
     const wrong = sizes.filter(({ isRight }) => !isRight);
     const others = wrong.length > 1 ? `; wrong at ${wrong.length} of ${sizes.length} sizes` : '';
     if (failed.length === 0) return this.#kernel({ state: 'right', sentence: `right at ${sizes.length} sizes` });
     const [first] = wrong;
-    const sentence = first ? `${first.sizes}: ${first.wrong!.sentence}${others}` : 'failed';
+    const ended = state === 'wrong' ? 'failed' : 'does not compile';
+    const sentence = first ? `${first.sizes}: ${first.wrong!.sentence}${others}` : ended;
     // The lines after the wrong tensors say what ended the test.
     const error = lines.slice(wrong.reduce((sum, each) => sum + each.lines.length, 0)).join('\n') || undefined;
-    this.#kernel({ state: 'wrong', sentence, wrong: first?.wrong, error });
+    this.#kernel({ state, sentence, wrong: first?.wrong, error });
   }
 
   async #time(child: KernelProcess, job: Job, options: LabOptions): Promise<void> {

@@ -19,6 +19,7 @@ import {
   optionNames,
   optionRows,
   type ResolvedOptions,
+  recordedNames,
   spell,
   type TrainOptions,
 } from './table.ts';
@@ -110,6 +111,28 @@ function factsOf(asked: TrainOptions, kind: LibraryKind, weights?: ModelConfig):
   const isModelKnown = weights !== undefined || !startsFromWeights;
   const unshortened = weights?.context ?? (isModelKnown ? defaultContext : Number.POSITIVE_INFINITY);
   return { kind, context: context ?? unshortened, startsFromWeights, isModelKnown, asked };
+}
+
+/**
+ * The options of a run whose values are not the defaults. Started with these alone, a run has the same configuration. Defaults that
+ * depend on the machine count as defaults on none, so that the options have the same effect everywhere.
+ */
+export function unlikeDefaults(configuration: Readonly<Record<string, unknown>>): TrainOptions {
+  const asked: Record<string, unknown> = {};
+  for (const name of recordedNames) {
+    const value = configuration[name];
+    const isDefault = (['cpu', 'cuda'] as const).every((kind) => {
+      const facts = factsOf(asked, kind);
+      const options = withDefaults(asked, facts);
+      // Sizes of weights are those of the file.
+      if (facts.startsFromWeights && ['layers', 'channels', 'heads'].includes(name)) return true;
+      const sizes = { context: defaultContext, ...presetConfig(options.model) };
+      const known = { ...sizes, ...freezeOptions({ ...options, batch: Number(options.batch) }) };
+      return JSON.stringify(value) === JSON.stringify(known[name]);
+    });
+    if (value !== undefined && !isDefault) asked[name] = value;
+  }
+  return asked;
 }
 
 /** Options in the table's order, with every default that does not depend on data. */

@@ -2,9 +2,18 @@
 import { basename } from 'node:path';
 import { z } from 'zod';
 import { gpt2Error } from '../base/errors.ts';
+import { shellWord } from '../base/wording.ts';
 import { type ModelConfig, modelName } from '../model/config.ts';
-import type { OptionRow } from './row.ts';
-import { type Configuration, optionRows, type ResolvedOptions, recordedNames, rowNamed } from './table.ts';
+import { unlikeDefaults } from './complete-options.ts';
+import { flagOf, type OptionRow } from './row.ts';
+import {
+  type Configuration,
+  type OptionName,
+  optionRows,
+  type ResolvedOptions,
+  recordedNames,
+  rowNamed,
+} from './table.ts';
 
 /** Parts of a run that a program can give as functions or objects. */
 export const programParts = ['schedule', 'optimizer', 'batches', 'validation'] as const;
@@ -94,6 +103,15 @@ export function configurationOf(
   const all = { ...Object.fromEntries(recorded), model, ...config, steps, ...(cards ? { cards } : {}) };
   return { ...all, ...Object.fromEntries(parts.map((name) => [name, ofProgram])) } as Configuration;
 }
+
+/** The command that starts a run of this configuration on any machine; the run gets a new folder. */
+export const commandOf = (configuration: Configuration): string =>
+  Object.entries(unlikeDefaults(configuration))
+    .flatMap(([name, value]) => {
+      const flag = flagOf(optionRows[name as OptionName]);
+      return [value].flat().map((one) => (one === true ? flag : `${flag} ${shellWord(String(one))}`));
+    })
+    .reduce((command, option) => `${command} ${option}`, 'npx gpt2 train');
 
 /** The options on which ranks must agree; paths, devices and threads depend on the machine. */
 export const agreedOptions = (configuration: Configuration): Record<string, unknown> =>

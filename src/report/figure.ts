@@ -11,11 +11,15 @@ import type { Tile } from './tiles.ts';
 /** The series that can be plotted: those of comparisons, and a run's throughput. */
 export type PlottedSeries = SeriesName | 'tokensPerSecond';
 
+/** The two colours of a run: of its validation, and of everything else. */
+type Part = 'train' | 'val';
+export const partOf = (series: PlottedSeries): Part => (series === 'val' ? 'val' : 'train');
+
 /** A curve's look. In print without colour, dashes and the size of rings distinguish curves. */
 export interface Look {
   /** Colours on a light and on a dark background, and the name of a terminal colour. */
-  readonly light: string;
-  readonly dark: string;
+  readonly light: Readonly<Record<Part, string>>;
+  readonly dark: Readonly<Record<Part, string>>;
   readonly terminal: string;
   /** Lengths of dashes and gaps; empty for a solid line. */
   readonly dash: readonly number[];
@@ -30,12 +34,13 @@ export interface Curve extends Look {
   readonly leftOut: readonly PlottedSeries[];
 }
 
-/** The horizontal axis, from 0. */
+/** The horizontal axis. */
 export interface Axis {
   readonly label: string;
   /** Unit of the axis's marks; undefined for steps. */
   readonly unit?: string | undefined;
-  /** The end of the initial view; the curves may be longer. */
+  /** The initial view: without the first percent of the steps, whose losses dwarf all others, up to the end of the runs. */
+  readonly first: number;
   readonly last: number;
 }
 
@@ -51,9 +56,13 @@ export interface Figure {
   readonly tables: readonly Table[];
   /** The sources of the numbers, one per line. */
   readonly sources: readonly string[];
+  /** Model, parameters, data, device and dtype of a single run. */
+  readonly facts: readonly string[];
   /** Set only in a figure of one run. */
   readonly run:
     | {
+        /** Tokens, epochs and time. */
+        readonly seen: readonly string[];
         readonly end: { readonly state: string; readonly text: string };
         readonly tiles: readonly Tile[];
         readonly samples: readonly { readonly step: number; readonly text: string }[];
@@ -61,6 +70,9 @@ export interface Figure {
       }
     | undefined;
 }
+
+/** The first step of the initial view. */
+export const firstShown = (lastStep: number): number => Math.floor(lastStep / 100);
 
 /** The content of a plot: one series, or the losses of training and validation together. */
 export type Shown = PlottedSeries | 'loss';
@@ -75,9 +87,6 @@ export const seriesLabels: Readonly<Record<Shown, { readonly short: string; read
   tokensPerSecond: { short: 'Throughput', long: 'throughput (tokens per second)' },
 };
 
-export const describeShown = (shown: Shown): string =>
-  `${seriesLabels[shown].long}${shown === 'loss' ? ', validation heavier' : ''}`;
-
 export const shownNames = Object.keys(seriesLabels) as Shown[];
 
 export const partsOf = (shown: Shown): readonly PlottedSeries[] => (shown === 'loss' ? ['train', 'val'] : [shown]);
@@ -89,8 +98,11 @@ export interface Choice {
   readonly isDifference: boolean;
   readonly baseline: number;
   readonly smoothing: number;
-  readonly hidden: ReadonlySet<number>;
+  /** Keys of hidden legend entries. */
+  readonly hidden: ReadonlySet<string>;
 }
+
+export const plainChoice = { isLog: false, isDifference: false, baseline: -1, smoothing: 0, hidden: new Set<string>() };
 
 /** A drawn curve; `smoothed` covers `points`. */
 export interface Line {
@@ -98,9 +110,36 @@ export interface Line {
   readonly series: PlottedSeries;
   readonly points: Points;
   readonly smoothed?: Points;
-  /** Validation above training: drawn heavier. */
-  readonly isHeavy: boolean;
 }
+
+/** An entry of the legend, which hides and shows the lines of one part of a curve. */
+export interface LegendEntry {
+  readonly key: string;
+  readonly curve: number;
+  readonly part: Part;
+  /** "mine, validation" */
+  readonly label: string;
+}
+
+export const keyOf = (curve: number, part: Part): string => `${part} ${curve}`;
+
+/** "mine", or "mine, validation" where training is drawn, too; of a single curve "training" and "validation". */
+export function labelOf({ curves }: Pick<Figure, 'curves'>, curve: number, part: Part): string {
+  const what = part === 'val' ? 'validation' : 'training';
+  const { name } = curves[curve]!;
+  return curves.length === 1 ? what : part === 'val' ? `${name}, ${what}` : name;
+}
+
+/** The entries of a plot's legend: runs, then baselines; training and validation of a curve one after the other. */
+export const legendOf = (figure: Pick<Figure, 'curves' | 'baselines'>, shown: Shown): LegendEntry[] => {
+  const entries = figure.curves.flatMap(({ series }, curve) =>
+    [...new Set(partsOf(shown).map(partOf))]
+      .filter((part) => part === 'train' || series.val?.steps.length)
+      .map((part) => ({ key: keyOf(curve, part), curve, part, label: labelOf(figure, curve, part) })),
+  );
+  // The figure is about the runs.
+  return [true, false].flatMap((isRun) => entries.filter(({ curve }) => curve >= figure.baselines === isRun));
+};
 
 const none: Points = { steps: [], values: [] };
 
@@ -120,22 +159,23 @@ export class FigureLines {
   /** The visible lines, the last on top. */
   lines(choice: Choice): Line[] {
     const { series: shown, isDifference, baseline, hidden } = choice;
-    const curves = [...this.#curves.keys()].filter(
-      (curve) => !hidden.has(curve) && !(isDifference && curve === baseline),
+    const curves = [...this.#curves.keys()].filter((curve) => !(isDifference && curve === baseline));
+    return partsOf(shown).flatMap((series) =>
+      curves
+        .filter((curve) => !hidden.has(keyOf(curve, partOf(series))))
+        .map((curve) => this.#line(curve, series, choice)),
     );
-    return partsOf(shown).flatMap((series) => curves.map((curve) => this.#line(curve, series, choice)));
   }
 
   #line(curve: number, series: PlottedSeries, choice: Choice): Line {
-    const { series: shown, isDifference, isLog, baseline, smoothing } = choice;
-    const isHeavy = shown === 'loss' && series === 'val';
+    const { isDifference, isLog, baseline, smoothing } = choice;
     const key = `${series} ${curve} ${isDifference ? baseline : ''} ${isDifference && isLog}`;
     const points = isDifference
       ? this.#once(key, () => this.#apart(curve, series, choice))
       : this.points(curve, series);
-    const line = { curve, series, points, isHeavy };
-    // The mean of a validation has little noise to smooth.
-    if (smoothing === 0 || isHeavy) return line;
+    const line = { curve, series, points };
+    // The mean of a validation has little noise to smooth, a learning rate none.
+    if (smoothing === 0 || series === 'val' || series === 'lr') return line;
     return { ...line, smoothed: this.#once(`${key} ${smoothing}`, () => smooth(points, smoothing)) };
   }
 
@@ -165,6 +205,12 @@ export class FigureLines {
     return Math.max(0, ...ends) || 1;
   }
 
+  /** The smoothing of the first view, light: over 2.5 steps, over 1/200 of more than 500 steps; none of fewer than 20. */
+  get lightSmoothing(): number {
+    const steps = Math.max(...this.#curves.map(({ series }) => series.train?.steps.length ?? 0));
+    return steps < 20 ? 0 : Number((1 - 1 / Math.max(2.5, steps / 200)).toFixed(3));
+  }
+
   #once(key: string, make: () => Points): Points {
     const found = this.#cache.get(key);
     if (found) return found;
@@ -177,13 +223,13 @@ export class FigureLines {
 }
 
 /** A figure's curves within the initial view, for drawings that cannot be moved. */
-export const curvesInView = ({ curves, axis: { last } }: Figure): Curve[] =>
+export const curvesInView = ({ curves, axis: { first, last } }: Figure): Curve[] =>
   curves.map((curve) => ({
     ...curve,
     series: Object.fromEntries(
       Object.entries(curve.series).map(([name, { steps, values }]) => {
-        const count = steps.filter((step) => step <= last).length;
-        return [name, { steps: steps.slice(0, count), values: values.slice(0, count) }];
+        const seen = [...steps.keys()].filter((place) => steps[place]! >= first && steps[place]! <= last);
+        return [name, { steps: seen.map((place) => steps[place]!), values: seen.map((place) => values[place]!) }];
       }),
     ),
   }));

@@ -14,11 +14,12 @@ const plotMarkup = `<div class="controls" role="toolbar" aria-label="What the pl
 <button type="button" id="difference" title="difference from another curve (d)">Difference</button>
 </div>
 <label id="baseline-label" hidden>from <select id="baseline"></select></label>
-<label>Smoothing <input type="range" id="smoothing" min="0" max="0.99" step="0.01" value="0" title="exponential moving average (s)"> <output id="smoothing-value" for="smoothing">0</output></label>
+<label>Smoothing <input type="range" id="smoothing" min="0" max="0.999" step="0.001" value="0" title="exponential moving average (s)"> <output id="smoothing-value" for="smoothing">0</output></label>
 <div class="group end">
 <button type="button" id="zoom-out" title="zoom out (-)" aria-label="Zoom out">−</button>
 <button type="button" id="zoom-in" title="zoom in (+)" aria-label="Zoom in">+</button>
-<button type="button" id="zoom-reset" title="whole run (0)">Reset</button>
+<button type="button" id="zoom-all" title="all steps, with the first percent (a)">All</button>
+<button type="button" id="zoom-reset" title="the first view (0)">Reset</button>
 </div>
 </div>
 <div id="legend" role="group" aria-label="Curves shown"></div>
@@ -26,8 +27,8 @@ const plotMarkup = `<div class="controls" role="toolbar" aria-label="What the pl
 <div id="tooltip" hidden></div>
 </div>
 <p id="announcement" class="unseen" aria-live="polite"></p>
-<p id="keys">Drag to zoom, shift-drag to move, wheel to zoom, double click for the whole run.
-<kbd>←</kbd> <kbd>→</kbd> cursor, <kbd>+</kbd> <kbd>−</kbd> <kbd>0</kbd> zoom, <kbd>l</kbd> log, <kbd>d</kbd> difference, <kbd>s</kbd> smoothing, <kbd>1</kbd> <kbd>2</kbd> … series, <kbd>t</kbd> dark or light</p>`;
+<p id="keys">Drag to zoom, shift-drag to move, wheel to zoom, double click for the first view.
+<kbd>←</kbd> <kbd>→</kbd> cursor, <kbd>+</kbd> <kbd>−</kbd> <kbd>0</kbd> zoom, <kbd>a</kbd> all steps, <kbd>l</kbd> log, <kbd>d</kbd> difference, <kbd>s</kbd> smoothing, <kbd>1</kbd> <kbd>2</kbd> … series, <kbd>t</kbd> dark or light</p>`;
 
 /** A report as one HTML document that needs no server or network. */
 export const htmlReport = (data: Figure): string =>
@@ -66,6 +67,7 @@ function runMarkup(data: Figure | undefined): string {
 <label>at step <select id="sample-step" disabled></select></label>
 <pre id="sample" tabindex="0" aria-labelledby="samples-title">none yet</pre></section>`;
   return `${data ? '' : '<div id="progress" role="progressbar" aria-label="Steps done" aria-valuemin="0"><div></div></div>'}
+${ofRun('<p id="facts"></p>')}
 ${ofRun(tilesMarkup)}
 ${plotMarkup}
 ${data?.run?.samples.length === 0 ? '' : ofRun(samples)}

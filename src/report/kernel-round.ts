@@ -33,7 +33,7 @@ export interface TimedSize {
   readonly earlier: readonly TimedRow[];
 }
 
-export type RoundState = 'compiling' | 'testing' | 'timing' | 'right' | 'wrong';
+export type RoundState = 'compiling' | 'testing' | 'timing' | 'right' | 'wrong' | 'notCompiled';
 
 export interface RoundKernel {
   /** "gelu_forward fp32" */
@@ -41,6 +41,8 @@ export interface RoundKernel {
   readonly state: RoundState | 'waiting';
   /** The finding, without the kernel's name. */
   readonly sentence: string;
+  /** A row for each size that was tested. */
+  readonly tested: readonly (readonly [sizes: string, results: string, error: string])[];
   /** The first tensor that is wrong. */
   readonly wrong?: WrongTensor;
   /** The message of the compiler or of a failed kernel. */
@@ -56,6 +58,8 @@ export interface KernelRound {
   /** Milliseconds of the stages that have ended. */
   readonly spent: Readonly<Record<'compiling' | 'testing' | 'timing', number>>;
   readonly kernels: readonly RoundKernel[];
+  /** The rounds before this one, the newest first. */
+  readonly history: readonly (readonly [time: string, result: string, seconds: string])[];
   /** The reason why no kernel could run. */
   readonly error?: string;
 }
@@ -64,6 +68,7 @@ export interface KernelRound {
 export function describeRound({ state, kernels, error }: KernelRound): string {
   const now = kernels.find((kernel) => kernel.state === state);
   if (state === 'right') return 'right; waits for the next save';
+  if (state === 'notCompiled') return 'does not compile; waits for the next save';
   if (state === 'wrong') return `${error === undefined ? 'wrong' : 'failed'}; waits for the next save`;
   return `${state}${now ? ` ${now.name}` : ''}`;
 }

@@ -1,34 +1,40 @@
 // Makes the figure (figure.ts) of runs and baselines: title, axis, curves with their looks, tables, sources.
-import { isCompared, shortValue } from '../options/configuration.ts';
+import { customModel, modelLabel } from '../model/config.ts';
+import { unlikeDefaults } from '../options/complete-options.ts';
+import { commandOf, isCompared, shortValue } from '../options/configuration.ts';
 import { pairs, seriesNames } from '../runs/curves.ts';
 import { lastEvent, unlike } from '../runs/measured.ts';
 import type { RunRecord, Series } from '../runs/reader.ts';
 import { amountBefore, type Over, type Plotted, unitOf } from './axis.ts';
 import { limitsOf } from './compare/compare.ts';
 import { type Compared, comparisonTable, ownTable } from './comparison-text.ts';
-import type { Axis, Curve, Figure, Look } from './figure.ts';
+import { type Axis, type Curve, type Figure, firstShown, type Look } from './figure.ts';
 import { formatCount } from './format-numbers.ts';
 import { endOf, LoggedRun } from './logged-run.ts';
 import { type Ranking, rankingTable } from './ranking.ts';
 import type { Table } from './text-table.ts';
-import { measuresOf, tilesOf } from './tiles.ts';
+import { measuresOf, seenOf, tilesOf } from './tiles.ts';
 
 export type PlottedRun = Plotted & Pick<RunRecord, 'configuration' | 'events'>;
 
-// Colours that colour-blind readers can distinguish (Okabe and Ito), and the same hues for a dark background.
-const runColors: readonly Omit<Look, 'dash'>[] = [
-  { light: '#0072b2', dark: '#5ab4f0', terminal: 'blueBright' },
-  { light: '#a6761d', dark: '#e8b93e', terminal: 'red' },
-  { light: '#7b3294', dark: '#c08be0', terminal: 'cyan' },
-  { light: '#117a65', dark: '#3fcfae', terminal: 'white' },
-  { light: '#8c2d4f', dark: '#f07a9b', terminal: 'greenBright' },
-  { light: '#1f1f1f', dark: '#f2f2f2', terminal: 'magentaBright' },
-  { light: '#5f8f00', dark: '#b4dc2c', terminal: 'yellowBright' },
-  { light: '#e0218a', dark: '#ff3fb4', terminal: 'gray' },
-  { light: '#0097b8', dark: '#2ee6ff', terminal: 'blue' },
-  { light: '#c8202c', dark: '#ff5a4d', terminal: 'redBright' },
-  { light: '#3b35c4', dark: '#8b86ff', terminal: 'cyanBright' },
-  { light: '#7d8794', dark: '#9aa3ad', terminal: 'whiteBright' },
+// Colours of training (Okabe and Ito, and others), at least 3:1 against the ground, and of validation, at least 4.5:1. Those of runs
+// and of the first reference are at least 0.09 apart in OKLab: a random search found those of validation.
+const look = (...[light, val, dark, darkVal, terminal]: [string, string, string, string, string]) => ({
+  ...{ light: { train: light, val }, dark: { train: dark, val: darkVal }, terminal },
+});
+const runLooks: readonly Omit<Look, 'dash'>[] = [
+  look('#0072b2', '#b112a3', '#5ab4f0', '#fe8cfa', 'blueBright'),
+  look('#a6761d', '#394418', '#e8b93e', '#3f9502', 'red'),
+  look('#7b3294', '#08036f', '#c08be0', '#e607f7', 'cyan'),
+  look('#117a65', '#010d01', '#3fcfae', '#02fd11', 'white'),
+  look('#8c2d4f', '#b520f8', '#f07a9b', '#b058cd', 'greenBright'),
+  look('#1f1f1f', '#725ee4', '#f2f2f2', '#aa751a', 'magentaBright'),
+  look('#5f8f00', '#705402', '#b4dc2c', '#678777', 'yellowBright'),
+  look('#e0218a', '#4e0e5d', '#ff3fb4', '#9274a2', 'gray'),
+  look('#0097b8', '#024b7a', '#2ee6ff', '#0283d2', 'blue'),
+  look('#c8202c', '#5e171a', '#ff5a4d', '#f9cbab', 'redBright'),
+  look('#3b35c4', '#985da0', '#8b86ff', '#cacfff', 'cyanBright'),
+  look('#7d8794', '#6d03fb', '#9aa3ad', '#96fec4', 'whiteBright'),
 ];
 const runDashes: readonly Look['dash'][] = [
   [7, 4],
@@ -38,17 +44,17 @@ const runDashes: readonly Look['dash'][] = [
   [5, 2],
 ];
 const baselineLooks: readonly Look[] = [
-  { light: '#d55e00', dark: '#ff8f45', terminal: 'yellow', dash: [] },
-  { light: '#009e73', dark: '#37c795', terminal: 'green', dash: [2, 2] },
-  { light: '#cc79a7', dark: '#eba3cb', terminal: 'magenta', dash: [9, 3, 2, 3] },
+  { ...look('#d55e00', '#1b6601', '#ff8f45', '#1dc800', 'yellow'), dash: [] },
+  { ...look('#009e73', '#086500', '#37c795', '#e9fe0d', 'green'), dash: [2, 2] },
+  { ...look('#cc79a7', '#b011ae', '#eba3cb', '#c35e6f', 'magenta'), dash: [9, 3, 2, 3] },
 ];
 
 function lookOf(index: number, baselines: number): Look {
   if (index < baselines) return baselineLooks[index % baselineLooks.length]!;
   const run = index - baselines;
   // When colours repeat, dashes differ.
-  const dash = runDashes[(run + Math.floor(run / runColors.length)) % runDashes.length]!;
-  return { ...runColors[run % runColors.length]!, dash: index === 0 ? [] : dash };
+  const dash = runDashes[(run + Math.floor(run / runLooks.length)) % runDashes.length]!;
+  return { ...runLooks[run % runLooks.length]!, dash: index === 0 ? [] : dash };
 }
 
 export interface FigureOptions {
@@ -103,10 +109,10 @@ export function makeFigure(
       ...(ranking ? [rankingTable(ranking)] : []),
       ...compared.map((one) => comparisonTable(one, tolerance)),
       ...(compared.length > 0 || ranking ? [] : runs.map(ownTable)),
-      configurationTable([...runs, ...baselines]),
+      configurationTable(runs, baselines),
     ].filter(({ rows }) => rows.length > 0),
     sources: sourceLines(runs, baselines),
-    run: all.filter(({ events }) => events).length === 1 ? runFigures(runs[0]!) : undefined,
+    ...(all.filter(({ events }) => events).length === 1 ? runFigures(runs[0]!) : { facts: [], run: undefined }),
   };
 }
 
@@ -115,10 +121,14 @@ function axisOf(runs: readonly Plotted[], all: readonly Plotted[], over: Over) {
   const before = new Map(all.map((plotted) => [plotted, amountBefore(plotted, over)]));
   const last =
     over === 'steps' ? lastStepOf(runs) : Math.max(0, ...all.map((one) => before.get(one)!(lastStepOf([one]))));
+  const first =
+    over === 'steps'
+      ? firstShown(last)
+      : Math.min(...all.map((one) => before.get(one)!(firstShown(lastStepOf([one])))));
   const [unit, size] = unitOf(over, last);
   const tokens = tokensPerStep(runs);
   const steps = tokens === undefined ? 'step' : `step (${formatCount(tokens)} tokens each)`;
-  const axis: Axis = { label: unit ?? steps, unit, last: last / size };
+  const axis: Axis = { label: unit ?? steps, unit, first: first / size, last: last / size };
   const place = (plotted: Plotted, points: Series) => ({
     steps: points.map(([step]) => before.get(plotted)!(step) / size),
     values: points.map(([, value]) => value),
@@ -157,26 +167,41 @@ function sourceLines(runs: readonly Plotted[], baselines: readonly Plotted[]): s
   ];
 }
 
-/** One column per curve; a field that a reference lacks stays empty. */
-function configurationTable(plotted: readonly Plotted[]): Table {
-  const configured = plotted.flatMap(({ name, configuration }) => (configuration ? [{ name, configuration }] : []));
-  const fields = new Set(configured.flatMap(({ configuration }) => Object.keys(configuration)));
+/** The options of which a run has no default, or that differ; one column per curve. A field that a reference lacks stays empty. */
+function configurationTable(runs: readonly PlottedRun[], baselines: readonly Plotted[]): Table {
+  const columns = [...runs, ...baselines].filter(({ configuration }) => configuration);
+  const fields = [...new Set(columns.flatMap(({ configuration }) => Object.keys(configuration!)))].filter((field) =>
+    isCompared(field),
+  );
+  const set = new Set(runs.flatMap(({ configuration }) => Object.keys(unlikeDefaults(configuration))));
+  const rows = fields.map((field) => [
+    field,
+    ...columns.map(({ configuration }) => `${shortValue(field, configuration![field]) ?? ''}`),
+  ]);
+  const shown = rows.filter(([field, ...values]) => set.has(field!) || new Set(values.filter(Boolean)).size > 1);
+  const others = rows.length - shown.length;
   return {
     title: 'Configuration',
-    head: ['', ...configured.map(({ name }) => name)],
-    rows: [...fields]
-      .filter((field) => isCompared(field))
-      .map((field) => [
-        field,
-        ...configured.map(({ configuration }) => `${shortValue(field, configuration[field]) ?? ''}`),
-      ]),
-    notes: [],
+    head: ['', ...columns.map(({ name }) => name)],
+    rows: shown,
+    notes: others > 0 ? [`${others} more options have their defaults; config.json lists them`] : [],
+    ...(runs.length === 1 && { command: commandOf(runs[0]!.configuration) }),
   };
 }
 
-function runFigures({ events, configuration }: PlottedRun): Figure['run'] {
+function runFigures({ events, configuration }: PlottedRun): Pick<Figure, 'facts' | 'run'> {
   const run = new LoggedRun(events);
   const start = lastEvent({ events }, 'run');
   const { samples, lines } = run;
-  return { end: endOf(run, configuration), tiles: tilesOf(run, start && measuresOf(start)), samples, lines };
+  const about = start && measuresOf(start);
+  const { model, data } = configuration;
+  const facts = start && [
+    ...[model === customModel ? modelLabel(configuration) : model, `${formatCount(start.parameters)} parameters`],
+    ...[`${shortValue('data', data)}`, `${start.device} (${start.codePath})`, start.dtype],
+  ];
+  const seen = seenOf(run, about?.epoch);
+  return {
+    facts: facts ?? [],
+    run: { seen, end: endOf(run, configuration), tiles: tilesOf(run, about), samples, lines },
+  };
 }

@@ -37,7 +37,12 @@ export interface SvgFigure {
   readonly legend: readonly { readonly label: string; readonly style: LineStyle }[];
   readonly panels: readonly Panel[];
   /** The horizontal axis. */
-  readonly axis: { readonly label: string; readonly unit?: string | undefined; readonly last: number };
+  readonly axis: {
+    readonly label: string;
+    readonly unit?: string | undefined;
+    readonly first: number;
+    readonly last: number;
+  };
   /** Small lines at the bottom: the sources of the numbers. */
   readonly sources: readonly string[];
 }
@@ -72,7 +77,7 @@ const text = (content: string, x: number, y: number, length: number, attributes:
 const small = `font-size="11" fill="${ink.quiet}"`;
 
 export function renderSvg({ title, legend, panels, axis, sources }: SvgFigure): string {
-  const horizontal: Scale = { low: 0, high: axis.last || 1 };
+  const horizontal: Scale = { low: axis.first, high: axis.last || 1 };
   const x = (value: number) => round(left + placeOn(horizontal, value) * (right - left));
   const marks = marksOf(horizontal, 8, axis.unit === undefined);
   let bottom = legendTop + Math.ceil(legend.length / legendColumns) * legendRow - panelGap;

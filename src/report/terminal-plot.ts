@@ -1,5 +1,5 @@
 // Plots training losses in the terminal: braille dots in colour, or one mark per curve without colour.
-import { type Axis, curvesInView, type Figure, seriesLabels } from './figure.ts';
+import { type Axis, curvesInView, type Figure, FigureLines, plainChoice } from './figure.ts';
 import { extentOf, marksOf, placeOn, type Scale, scaleOf } from './scale.ts';
 
 /** Rows of the plot without its axis and legend. */
@@ -24,9 +24,12 @@ export function terminalPlot(
 ): string {
   const { axis } = figure;
   const curves = curvesInView(figure);
-  const lines = curves.map(({ series }) => series.train!);
+  const all = new FigureLines({ curves });
+  const lines = all
+    .lines({ ...plainChoice, series: 'train', smoothing: all.lightSmoothing })
+    .map(({ points, smoothed = points }) => smoothed);
   const columns = Math.max(10, width - 9);
-  const horizontal: Scale = { low: 0, high: axis.last || 1 };
+  const horizontal: Scale = { low: axis.first, high: axis.last || 1 };
   const vertical = scaleOf(extentOf(lines.flatMap(({ values }) => values)), 0.02);
   const cells = Array.from({ length: height }, () => Array.from({ length: columns }, () => ({ bits: 0, curve: -1 })));
   lines.forEach(({ steps, values }, curve) => {
@@ -44,7 +47,7 @@ export function terminalPlot(
   );
   const colored = paint && ((curve: number, text: string) => paint(curves[curve]!.terminal, text));
   return [
-    seriesLabels.train.long,
+    'training loss (nats), smoothed',
     ...cells.map((row, index) =>
       `${(labels.get(index) ?? '').padStart(7)} ${labels.has(index) ? '┤' : '│'}${drawRow(row, colored)}`.trimEnd(),
     ),

@@ -6,6 +6,8 @@ export interface Table {
   readonly head: readonly string[];
   readonly rows: readonly (readonly string[])[];
   readonly notes: readonly string[];
+  /** A command to copy. */
+  readonly command?: string;
   /** The violated limits as text. */
   readonly outside?: string;
 }

@@ -12,14 +12,23 @@ export interface Tile {
 }
 
 /** The figures that turn a step's time into throughput and MFU. */
-export const measuresOf = ({ configuration, device, dtype, hosts }: Extract<RunEvent, { event: 'run' }>) => ({
+export const measuresOf = ({ configuration, device, dtype, hosts, data }: Extract<RunEvent, { event: 'run' }>) => ({
   tokensPerStep: configuration.totalBatch,
   ranks: hosts?.length ?? 1,
+  /** Tokens of an epoch; older logs lack them. */
+  epoch: data?.epoch,
   flopsPerToken: flopsPerToken(configuration, configuration.sequence),
   /** Operations per second; undefined if unknown. */
   dataSheetFlops: dataSheetFlops(device, dtype),
   dtype,
 });
+
+/** What a run has seen: "102,400 tokens (0.335 epochs)", "9m51s of steps". */
+export function seenOf({ series: { tokens, seconds } }: LoggedRun, epoch: number | undefined): string[] {
+  const [seen, time] = [tokens, seconds].map(({ values }) => values.reduce((sum, value) => sum + value, 0));
+  const epochs = epoch === undefined ? '' : ` (${formatRate(seen! / epoch)} epochs)`;
+  return [`${formatCount(seen!)} tokens${epochs}`, `${formatDuration(time!)} of steps`];
+}
 
 /** `steps` only for a run that is still training, for which the remaining time is estimated. */
 type Speed = ReturnType<typeof measuresOf> & { readonly steps?: number };

@@ -23,8 +23,8 @@ export const runEventSchema = z.discriminatedUnion('event', [
     codePath: z.string(),
     dtype: z.string(),
     parameters: z.int(),
-    /** A sha256 of the shards of each role, by which `compare` distinguishes data sets. */
-    data: z.object({ train: z.string().optional(), val: z.string().optional() }).optional(),
+    /** A sha256 of the shards of each role, by which `compare` distinguishes data sets; the tokens of an epoch. */
+    data: z.object({ train: z.string().optional(), val: z.string().optional(), epoch: z.int().optional() }).optional(),
     resumedFrom: step.optional(),
     /** The machine name of each rank, if there are several ranks. */
     hosts: z.array(z.string()).optional(),

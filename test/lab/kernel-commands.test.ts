@@ -307,7 +307,13 @@ it('kernel watch --serve shows every part of a round in a browser, and what is w
     const round = () => viewer!.data.kernels as KernelRound;
     const ends = (state: string, kernel: object) =>
       until(() => expect(round()).toMatchObject({ folder: 'served', state, kernels: [kernel] }));
-    await ends('right', { name: 'gelu_forward fp32', state: 'right', sentence: 'right at 3 sizes', times: [] });
+    const tested = [1, 2, 3].map(() => [
+      expect.stringMatching(/^count \d+$/),
+      expect.stringMatching(/^\d+$/),
+      expect.stringMatching(/^\d+%$/),
+    ]);
+    await ends('right', { name: 'gelu_forward fp32', state: 'right', sentence: 'right at 3 sizes', tested, times: [] });
+    expect(round().history).toEqual([]);
     expect(round().spent.compiling).toBeGreaterThan(0);
     expect(round().spent.testing).toBeGreaterThan(0);
 
@@ -326,7 +332,15 @@ it('kernel watch --serve shows every part of a round in a browser, and what is w
     });
 
     writeFileSync(source, text.replace('tanhf', 'tanhh'));
-    await ends('wrong', { sentence: 'failed', error: expect.stringMatching(/gelu\.cu:13:.*error.*tanhh/) });
+    await ends('notCompiled', {
+      sentence: 'does not compile',
+      error: expect.stringMatching(/gelu\.cu:13:.*error.*tanhh/),
+    });
+    expect(round().spent.compiling).toBeGreaterThan(round().spent.testing);
+    expect(round().history.map(([, result]) => result)).toEqual([
+      'gelu_forward fp32: wrong at 2 of 3 sizes',
+      'gelu_forward fp32: right at 3 sizes',
+    ]);
 
     writeFileSync(card, 'export default [];');
     await until(() =>

@@ -4,7 +4,8 @@ import { describe, expect, it } from 'vitest';
 import { train } from '../../src/index.ts';
 import { presetConfig } from '../../src/model/config.ts';
 import { libraryPath } from '../../src/native/find-library.ts';
-import { completeOptions } from '../../src/options/complete-options.ts';
+import { completeOptions, freezeOptions, modelOf, unlikeDefaults } from '../../src/options/complete-options.ts';
+import { commandOf, configurationOf } from '../../src/options/configuration.ts';
 import { type PresetName, readPreset, runPresetNames } from '../../src/options/presets.ts';
 import { readOptionsFile, readValue } from '../../src/options/read-options.ts';
 import { resolveSources } from '../../src/options/sources.ts';
@@ -30,6 +31,46 @@ describe.each(runPresetNames)('%s', (name) => {
     writeFileSync(place.path(`${name}.json`), stdout);
     expect(readOptionsFile(place.path(`${name}.json`))).toEqual(options);
   });
+});
+
+/** Of a run with these options; weights have the sizes of d12. */
+function configured(options: TrainOptions, kind: 'cpu' | 'cuda'): Configuration {
+  const complete = completeOptions(options, kind);
+  const weights = complete.model.includes('/')
+    ? { ...presetConfig('d12')!, context: 1024, vocabularySize: 50257 }
+    : undefined;
+  const frozen = freezeOptions({ ...complete, batch: Number(complete.batch) });
+  return configurationOf(frozen, modelOf(frozen, weights), complete.steps ?? 1000);
+}
+
+it.each([
+  ...runPresetNames.map((name) => ({ preset: name })),
+  ...[{}, { recipe: 'modern' as const, steps: 10 }, { model: 'd12', layers: 3, context: 64, keep: 2 }],
+  ...[
+    { schedule: 'linear' as const, ranks: 2, batch: 8 },
+    { finalLearningRateFraction: 0.5, kernels: ['a', 'b'] },
+  ],
+])('the configuration of %j follows from its options without defaults, on a CPU and on a GPU', (asked) => {
+  for (const from of ['cpu', 'cuda'] as const) {
+    const configuration = configured(resolveSources(asked).options, from);
+    for (const kind of ['cpu', 'cuda'] as const) {
+      expect(configured(unlikeDefaults(configuration), kind)).toEqual(configuration);
+    }
+  }
+});
+
+it('the command of a configuration quotes its values, repeats flags, and leaves out defaults', () => {
+  const options = {
+    model: 'd6',
+    data: "data/it's",
+    kernels: ['a', 'b'],
+    overfitBatch: true,
+    sequence: 64,
+    dtype: 'fp32',
+  };
+  expect(commandOf(configured(options as TrainOptions, 'cpu'))).toBe(
+    "npx gpt2 train --steps 1000 --model d6 --data 'data/it'\\''s' --overfit-batch --seq 64 --dtype fp32 --kernel a --kernel b",
+  );
 });
 
 const against = (options: TrainOptions, curve: string) => {

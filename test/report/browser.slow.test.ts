@@ -101,11 +101,12 @@ describeInChromium('the report', (browser) => {
       return count;
     })()`) as Promise<number>;
   const blue = [0x00, 0x72, 0xb2] as const;
+  const magenta = [0xb1, 0x12, 0xa3] as const;
   const orange = [0xd5, 0x5e, 0x00] as const;
 
   it('loads from a file without the network: both curves, tables, names as text', async () => {
     await open('two.html');
-    expect(await described()).toBe('loss (nats per token), validation heavier, steps 0 to 400');
+    expect(await described()).toBe('loss (nats per token), steps 4 to 400');
     expect(await page.locator('h1').innerText()).toBe(`${hostile} vs ${d6.name}`);
     expect(await page.locator('img').count()).toBe(0);
     expect(await page.locator('#tables table').count()).toBe(2);
@@ -141,26 +142,26 @@ describeInChromium('the report', (browser) => {
     await open('two.html');
     await drawn();
     const hidden =
-      "[...document.querySelectorAll('#tables section')].map((each) => each.scrollWidth - each.clientWidth)";
+      "[...document.querySelectorAll('#tables .scrolled')].map((each) => each.scrollWidth - each.clientWidth)";
     expect(await page.evaluate(hidden)).toEqual([0, 0]);
   });
 
   it('hover: values of all curves at the step, and their difference', async () => {
     await open('two.html');
     await page.mouse.move(...(await at(0.5, 0.5)));
-    expect(await tooltip()).toMatch(/^step 19\d · 4\d(\.\d)?k tokens/);
+    expect(await tooltip()).toMatch(/^step 19\d · 50\.\dk tokens\s+smoothed/);
     expect(await tooltip()).toMatch(/llmc-d6-fp32-b4-t64\s+\d\.\d{4}/);
     expect(await tooltip()).toContain('+1.00e-4');
     await page.mouse.move(5, 5);
     expect(await page.locator('#tooltip').isHidden()).toBe(true);
   });
 
-  it('six ranked runs on a narrow page: the legend in two columns, the difference when asked for, inside the tooltip', async () => {
+  it('six ranked runs on a narrow page: the legend in two columns, each run next to its validation, the difference when asked for, inside the tooltip', async () => {
     await open('six.html');
     await page.setViewportSize({ width: 390, height: 800 });
     await drawn();
     const tops = "[...document.querySelectorAll('#legend button')].map((one) => one.offsetTop)";
-    expect(new Set((await page.evaluate(tops)) as number[]).size).toBe(3);
+    expect(new Set((await page.evaluate(tops)) as number[]).size).toBe(6);
     await page.mouse.move(...(await at(0.5, 0.5)));
     expect(await tooltip()).not.toContain('difference');
     await page.locator('#difference').click();
@@ -173,24 +174,28 @@ describeInChromium('the report', (browser) => {
     const names = "[...document.querySelectorAll('#tables section:last-child tr > :first-child')].slice(1)";
     const heights = (await page.evaluate(`${names}.map((each) => each.clientHeight)`)) as number[];
     expect(Math.max(...heights)).toBeLessThan(30);
-    await page.evaluate("document.querySelector('#tables section:last-child').scrollLeft = 50");
+    await page.evaluate("document.querySelector('#tables section:last-child .scrolled').scrollLeft = 50");
     expect(await page.evaluate(`${names}[0].getBoundingClientRect().left`)).toBe(12);
   });
 
-  it('one chart has both losses in the colour of their run; each can be seen alone', async () => {
+  it('one chart has both losses in two colours, no line from step 0; each can be seen alone', async () => {
     await open('validated.html');
     // Training at 2 to 3, validation at 4: the upper half of the plot has its dots and line alone.
-    const upper = () => pixels(blue, 200, 1 / 3);
+    const upper = () => pixels(magenta, 200, 1 / 3);
     const drawnTogether = await upper();
-    expect(drawnTogether).toBeGreaterThan(2000);
+    expect(drawnTogether).toBeGreaterThan(1500);
+    // Only the dot of step 0 is added: a line from there would have hundreds of pixels.
+    await press('a');
+    expect(await upper()).toBeLessThan(drawnTogether + 100);
+    await press('0');
     await page.mouse.move(...(await at(0.5, 0.5)));
-    expect(await tooltip()).toMatch(/ validated\s+2\.\d{4}\s+● validated, validation( @ \d+)?\s+4\.0000/);
+    expect(await tooltip()).toMatch(/ training\s+2\.\d{4}\s+2\.\d{4}\s+● validation( @ \d+)?\s+4\.0000/);
     await press('2');
-    expect(await described()).toBe('training loss (nats per token), steps 0 to 100');
+    expect(await described()).toBe('training loss (nats per token), steps 1 to 100');
     const alone = await pixels(blue);
     expect(alone).toBeGreaterThan(300);
     await press('3');
-    expect(await described()).toBe('validation loss (nats per token), steps 0 to 100');
+    expect(await described()).toBe('validation loss (nats per token), steps 1 to 100');
     await press('1', 's');
     expect(await upper()).toBe(drawnTogether);
     await page.setViewportSize({ width: 390, height: 800 });
@@ -216,10 +221,10 @@ describeInChromium('the report', (browser) => {
     expect(nearTo! - nearFrom!).toBeLessThan(to! - from!);
     await page.mouse.dblclick(...(await at(0.5, 0.5)));
     await drawn();
-    expect(await described()).toMatch(/steps 0 to 400$/);
+    expect(await described()).toMatch(/steps 4 to 400$/);
     await page.locator('#zoom-in').click();
     await drawn();
-    expect(await described()).toMatch(/steps 100 to 300$/);
+    expect(await described()).toMatch(/steps 103 to 301$/);
     await page.keyboard.down('Shift');
     await page.mouse.move(...(await at(0.3, 0.5)));
     await page.mouse.down();
@@ -227,7 +232,7 @@ describeInChromium('the report', (browser) => {
     await page.mouse.up();
     await page.keyboard.up('Shift');
     await drawn();
-    expect(await described()).toMatch(/steps 3\d to 23\d$/);
+    expect(await described()).toMatch(/steps 4\d to 23\d$/);
   });
 
   it('a finger drags a box as the mouse does', async () => {
@@ -251,21 +256,23 @@ describeInChromium('the report', (browser) => {
     await open('two.html');
     await page.locator('#chart').focus();
     await press('ArrowRight');
-    expect(await tooltip()).toContain('step 200');
+    expect(await tooltip()).toContain('step 202');
     await press('ArrowRight', 'ArrowRight', 'ArrowLeft');
-    expect(await tooltip()).toContain('step 201');
-    expect(await page.locator('#announcement').innerText()).toMatch(/^step 201: llmc-d6-fp32-b4-t64 \d\.\d{4}, /);
+    expect(await tooltip()).toContain('step 203');
+    expect(await page.locator('#announcement').innerText()).toMatch(/^step 203: llmc-d6-fp32-b4-t64 \d\.\d{4}, /);
     await press('+');
-    expect(await described()).toMatch(/steps 101 to 301$/);
+    expect(await described()).toMatch(/steps 104 to 302$/);
+    await press('a');
+    expect(await described()).toMatch(/steps 0 to 400$/);
     await press('-', '0', 'l');
-    expect(await described()).toBe('loss (nats per token), validation heavier, logarithmic, steps 0 to 400');
+    expect(await described()).toBe('loss (nats per token), logarithmic, steps 4 to 400');
     await press('d');
     expect(await described()).toContain(`|difference| from ${d6.name}`);
     await press('l', 's', '3');
     expect(await described()).toBe(
-      `validation loss (nats per token) − ${d6.name}; shaded: within its limits, steps 0 to 400`,
+      `validation loss (nats per token) − ${d6.name}; shaded: within its limits, steps 4 to 400`,
     );
-    expect(await page.locator('#smoothing').inputValue()).toBe('0.6');
+    expect(await page.locator('#smoothing').inputValue()).toBe('0.9');
     expect(await page.locator('#series button[aria-pressed=true]').innerText()).toBe('Validation');
   });
 
@@ -284,7 +291,7 @@ describeInChromium('the report', (browser) => {
     await press('4');
     expect(await described()).toContain('gradient norm; shaded');
     await press('5', '1');
-    await page.locator('#legend button').last().click();
+    await page.locator('#legend button').first().click();
     await drawn();
     expect(await pixels(blue)).toBe(0);
   });
@@ -307,23 +314,25 @@ describeInChromium('the report', (browser) => {
 
   it('over seconds and tokens: the axis in words, values at the nearest step, no differences', async () => {
     await open('seconds.html');
-    expect(await described()).toBe('loss (nats per token), validation heavier, 0 to 6.667 minutes of training');
+    expect(await described()).toBe('loss (nats per token), 0.001 to 6.667 minutes of training');
     await page.locator('#chart').focus();
-    await press('d', 'Home');
-    expect(await tooltip()).toMatch(/^0 minutes of training\s+● slow\s+3\.0000[\s\S]*fast\s+3\.0000/);
+    await press('a', 'd', 'Home');
+    expect(await tooltip()).toMatch(/^0 minutes of training\s+smoothed\s+● slow\s+3\.0000[\s\S]*fast\s+3\.0000/);
     expect(await page.locator('#announcement').innerText()).toMatch(/^0 minutes of training: slow 3\.0000, /);
     expect(await page.locator('#difference').isDisabled()).toBe(true);
     expect(await described()).not.toContain('−');
     // The fast run ended after four seconds.
     await page.mouse.move(...(await at(0.5, 0.5)));
-    expect(await tooltip()).toMatch(/^3\.\d+ minutes of training\s+● slow\s+2\.\d{4}/);
+    expect(await tooltip()).toMatch(/^3\.\d+ minutes of training\s+smoothed\s+● slow\s+2\.\d{4}/);
     expect(await tooltip()).not.toContain('fast');
     await press('Home', '+', '+', '+', '+');
     expect(await described()).toMatch(/, 0 to 0\.417 minutes of training$/);
     await open('tokens.html');
-    expect(await described()).toMatch(/, 0 to 102\.4 thousand tokens$/);
+    expect(await described()).toMatch(/, 1\.024 to 102\.4 thousand tokens$/);
     await page.mouse.move(...(await at(0.5, 0.5)));
-    expect(await tooltip()).toMatch(/^\d\d\.\d+ thousand tokens\s+● slow\s+2\.\d{4}[\s\S]*● fast\s+2\.\d{4}/);
+    expect(await tooltip()).toMatch(
+      /^\d\d\.\d+ thousand tokens\s+smoothed\s+● slow\s+2\.\d{4}[\s\S]*● fast\s+2\.\d{4}/,
+    );
   });
 
   it('100,000 steps stay smooth, and a spike of one step is seen', async () => {
@@ -348,7 +357,7 @@ describeInChromium('the report', (browser) => {
     const high = (await page.evaluate(`(() => {
       const canvas = document.querySelector('#chart canvas');
       const { data, width } = canvas.getContext('2d').getImageData(0, 40, canvas.width, 60);
-      return data.filter((_, i) => i % 4 === 3 && data[i] > 200 && data[i - 3] < 0xd0 && (i / 4) % width > 500).length;
+      return data.filter((_, i) => i % 4 === 3 && data[i] > 60 && data[i - 3] < 0xd0 && (i / 4) % width > 500).length;
     })()`)) as number;
     expect(high).toBeGreaterThan(5);
   });

@@ -34,7 +34,7 @@ describe('renderSvg', () => {
     title: 'a < b & c\u0007',
     legend: lines.map((line) => ({ label: '"l"', style: line.style })),
     panels: [{ label: 'y', height: 100, marks: 4, lines }],
-    axis: { label: 'x', last: 4 },
+    axis: { label: 'x', first: 0, last: 4 },
     sources: ['s', 't'],
   });
 
@@ -97,9 +97,9 @@ describe('lossPlot', () => {
     expectWellFormed(svg);
     for (const text of [
       'mine vs llmc-d12-fp32-b4-t64',
-      'mine, train',
+      '>mine<',
       'mine, validation',
-      `${flat.name}, train`,
+      `>${flat.name}<`,
       `${flat.name}, validation`,
       'limit of a training step',
       'loss (nats per token)',
@@ -159,8 +159,8 @@ describe('lossPlot', () => {
     const svg = lossPlot(makeFigure([runOf('long', { train: long, norm: long, lr: long })]));
     expectWellFormed(svg);
     expect(svg.length).toBeLessThan(600_000);
-    expect(svg).toContain('lines: moving averages; faint: every step');
-    expect(svg.match(/stroke-opacity="0.25"/g)).toHaveLength(2);
+    expect(svg).toContain('lightly smoothed; faint: every value');
+    expect(svg.match(/stroke-opacity="0.35"/g)).toHaveLength(2);
   });
 });
 

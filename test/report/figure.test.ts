@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { Gpt2Error } from '../../src/base/errors.ts';
 import { unitOf } from '../../src/report/axis.ts';
 import { compareSeries } from '../../src/report/compare/compare.ts';
-import { FigureLines } from '../../src/report/figure.ts';
+import { FigureLines, legendOf, plainChoice } from '../../src/report/figure.ts';
 import { lossPlot } from '../../src/report/loss-plot.ts';
 import { makeFigure } from '../../src/report/make-figure.ts';
 import { pack, unpack } from '../../src/report/points.ts';
@@ -114,7 +114,12 @@ describe('curves, tables and sources', () => {
   it('curves with their points, the baseline beneath, its limits, tables and sources', () => {
     const compared = { run: runOf('mine'), baseline: d6, comparison: compareSeries(d6.series, d6) };
     const figure = makeFigure([compared.run], [d6], { compared: [compared] });
-    expect(figure).toMatchObject({ title: `mine vs ${d6.name}`, baseline: 0, axis: { last: 400 }, tokensPerStep: 256 });
+    expect(figure).toMatchObject({
+      title: `mine vs ${d6.name}`,
+      baseline: 0,
+      axis: { first: 4, last: 400 },
+      tokensPerStep: 256,
+    });
     expect(figure.curves.map(({ name }) => name)).toEqual([d6.name, 'mine']);
     const { steps, values } = figure.curves[1]!.series.val!;
     expect(steps.map((step, index) => [step, values[index]])).toEqual(d6.series.val);
@@ -161,18 +166,39 @@ describe('curves, tables and sources', () => {
   });
 
   it('a path in the configuration is shortened to its last part', () => {
-    const hellaswag = 'data/hellaswag/hellaswag_val.bin';
+    const hellaswag = 'data/questions/mine.bin';
     const { tables } = makeFigure([runOf('a', {}, { configuration: { ...configuration, hellaswag } })]);
-    expect(tables.at(-1)!.rows).toContainEqual(['hellaswag', 'hellaswag_val.bin']);
+    expect(tables.at(-1)!.rows).toContainEqual(['hellaswag', 'mine.bin']);
   });
 
   it('a tolerance is the band of every series', () => {
     const figure = makeFigure([runOf('a')], [d6], { tolerance: 0.5 });
     expect(figure.curves[0]!.limits.norm).toMatchObject([{ from: 0, within: 0.5 }]);
-    const choice = { isLog: false, isDifference: true, baseline: 0, smoothing: 0, hidden: new Set<number>() };
+    const choice = { ...plainChoice, isDifference: true, baseline: 0 };
     const { steps, values } = new FigureLines(figure).band({ ...choice, series: 'norm' })!;
     expect([steps.length, new Set(values)]).toEqual([d6.series.norm.length, new Set([0.5])]);
   });
+});
+
+it.each([
+  [1, 0, 0],
+  [99, 0, 0.6],
+  [400, 4, 0.6],
+  [20_000, 200, 0.99],
+])('of %i steps the first view leaves out %i and smooths by %d', (last, first, weight) => {
+  const figure = makeFigure([runOf('a', { train: Array.from({ length: last + 1 }, (_, step) => [step, 3] as const) })]);
+  expect(figure.axis).toMatchObject({ first, last });
+  const lines = new FigureLines(figure);
+  expect(lines.lightSmoothing).toBe(weight);
+  const choice = { ...plainChoice, smoothing: weight, hidden: new Set(['val 0']) };
+  expect(lines.lines({ ...choice, series: 'loss' }).map(({ series }) => series)).toEqual(['train']);
+  expect(lines.lines({ ...choice, series: 'lr' })[0]!.smoothed).toBeUndefined();
+});
+
+it('training and validation have an entry each in the legend, runs before references', () => {
+  const keys = (shown: 'loss' | 'norm') => legendOf(makeFigure([runOf('a')], [d6]), shown).map(({ key }) => key);
+  expect(keys('loss')).toEqual(['train 1', 'val 1', 'train 0', 'val 0']);
+  expect(keys('norm')).toEqual(['train 1', 'train 0']);
 });
 
 /** Red, green and blue of a colour, linear in light. */
@@ -217,20 +243,30 @@ describe('looks', () => {
 
   it('no two curves of nine runs and two references have the same, in a file and in the terminal', () => {
     const { curves } = makeFigure(runs.slice(0, 9), [flat, d6]);
-    expect(new Set(curves.map(({ light, dash }) => `${light} ${dash}`)).size).toBe(11);
+    expect(new Set(curves.map(({ light, dash }) => `${light.train} ${dash}`)).size).toBe(11);
     expect(new Set(curves.map(({ terminal }) => terminal)).size).toBe(11);
-    const colors = makeFigure(runs.slice(0, 6)).curves.flatMap(({ light, dark }) => [light, dark]);
-    expect(new Set(colors).size).toBe(12);
+    const colors = makeFigure(runs.slice(0, 6)).curves.flatMap(({ light, dark }) => [
+      light.train,
+      light.val,
+      dark.train,
+      dark.val,
+    ]);
+    expect(new Set(colors).size).toBe(24);
   });
 
   it.each([
     ['light', '#ffffff'],
     ['dark', '#0f1318'],
-  ] as const)('twelve runs have twelve colours, well apart and legible on a %s ground', (theme, ground) => {
-    const colors = makeFigure(runs).curves.map((curve) => curve[theme]);
-    for (const [index, color] of colors.entries()) {
-      expect(contrast(color, ground)).toBeGreaterThan(3);
-      for (const other of colors.slice(0, index)) expect(apart(color, other)).toBeGreaterThan(0.09);
-    }
-  });
+  ] as const)(
+    'twelve runs and a reference have two colours each, well apart and legible on a %s ground',
+    (theme, ground) => {
+      const curves = makeFigure(runs, [flat]).curves.map((curve) => curve[theme]);
+      for (const { val } of curves) expect(contrast(val, ground)).toBeGreaterThan(4.5);
+      const colors = curves.flatMap(({ train, val }) => [train, val]);
+      for (const [index, color] of colors.entries()) {
+        expect(contrast(color, ground)).toBeGreaterThan(3);
+        for (const other of colors.slice(0, index)) expect(apart(color, other)).toBeGreaterThan(0.09);
+      }
+    },
+  );
 });

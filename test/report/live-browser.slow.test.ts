@@ -66,7 +66,11 @@ describeInChromium('the live page', (browser) => {
     await open();
     await untilState('training after 40 of 400 steps');
     expect(await text('h1')).toBe('run vs llmc-d6-fp32-b4-t64');
-    await until(async () => expect(await described()).toBe('loss (nats per token), validation heavier, steps 0 to 39'));
+    await until(async () => expect(await described()).toBe('loss (nats per token), steps 0 to 39'));
+    expect(await page.locator('#smoothing').inputValue()).toBe('0.6');
+    expect(await text('#facts')).toBe(
+      'd6 · 30,339,456 parameters · tinyshakespeare · CPU (portable) · fp32 · 10,240 tokens · 4s of steps',
+    );
     expect(await text('#tiles')).toMatch(/Validation loss\s+10\.9000/);
     expect(await text('#tiles')).toMatch(/Throughput\s+2,560 tokens\/s\s+100 ms a step/);
     await until(async () => expect(await text('#tiles')).toMatch(/Process memory\s+\d/));
@@ -94,7 +98,7 @@ describeInChromium('the live page', (browser) => {
     await untilState('training after 150 of 400 steps');
     await until(async () => expect(await described()).toBe('throughput (tokens per second), steps 25 to 74'));
     await page.keyboard.press('0');
-    await until(async () => expect(await described()).toMatch(/steps 0 to 149$/));
+    await until(async () => expect(await described()).toMatch(/steps 1 to 149$/));
     await page.keyboard.press('1');
     await page.keyboard.press('d');
     await until(async () => expect(await described()).toContain(`− ${d6.name}`));

@@ -7,12 +7,24 @@ import { LiveServer } from '../../src/report/live/server.ts';
 import { until } from '../support/until.ts';
 import { describeInChromium, hostile, openTab, type Tab } from './chromium.ts';
 
-const kernel: RoundKernel = { name: 'norm_forward.layernorm fp32', state: 'waiting', sentence: '', times: [] };
+const kernel: RoundKernel = {
+  name: 'norm_forward.layernorm fp32',
+  state: 'waiting',
+  sentence: '',
+  tested: [],
+  times: [],
+};
 const round: KernelRound = {
-  ...{ folder: 'my-norm', time: '10:02:33', state: 'compiling', kernels: [{ ...kernel, state: 'compiling' }] },
+  ...{
+    folder: 'my-norm',
+    time: '10:02:33',
+    state: 'compiling',
+    kernels: [{ ...kernel, state: 'compiling' }],
+    history: [],
+  },
   spent: { compiling: 0, testing: 0, timing: 0 },
 };
-const ended = (state: 'right' | 'wrong', changes: Partial<RoundKernel>): KernelRound => ({
+const ended = (state: 'right' | 'wrong' | 'notCompiled', changes: Partial<RoundKernel>): KernelRound => ({
   ...{ ...round, state, spent: { compiling: 50, testing: 240, timing: 160 } },
   kernels: [{ ...kernel, state, ...changes }],
 });
@@ -79,11 +91,20 @@ describeInChromium('the page of kernel watch', (browser) => {
       .evaluate((mark) => mark.getBoundingClientRect().width);
     expect(area).toBeGreaterThan(5);
 
-    server.show(ended('right', { sentence: 'right at 9 sizes', times: [{ title, ...timesOf(bench, earlier) }] }));
+    server.show(ended('notCompiled', { sentence: 'does not compile', error: 'norm.cu:13:1: error: tanhh' }));
+    await untilState('does not compile; waits for the next save');
+    expect(await text('#tables')).toMatch(/does not compile\s+norm\.cu:13:1: error: tanhh/);
+
+    const right = { sentence: 'right at 9 sizes', tested: [['N 128, C 128', '4', '12%']] as const };
+    const history = [['10:01:02', 'norm_forward.layernorm fp32: does not compile', '0.21 s']] as const;
+    server.show({ ...ended('right', { ...right, times: [{ title, ...timesOf(bench, earlier) }] }), history });
     await untilState('right; waits for the next save');
     expect(await text('#tiles')).toMatch(/Compiling\s+0\.05 s\s+Testing\s+0\.24 s\s+Timing\s+0\.16 s/);
+    expect(await text('#tables')).toMatch(
+      /N 128, C 128\s+4\s+12%[\s\S]*10:01:02\s+norm_\S+ fp32: does not compile\s+0\.21 s/,
+    );
     const bars = await page
-      .locator('table')
+      .locator('table:has(.bar)')
       .evaluateAll((tables) =>
         tables.map((table) => [...table.querySelectorAll('.bar rect')].map((bar) => bar.getBoundingClientRect().width)),
       );
@@ -92,7 +113,7 @@ describeInChromium('the page of kernel watch', (browser) => {
       [0.2, 0.25, 1],
       [0.25, 0.5, 1],
     ]);
-    expect(await page.locator('table').last().innerText()).toMatch(
+    expect(await page.locator('table:has(.bar)').last().innerText()).toMatch(
       /this kernel[\s\S]*b2c3d4 11-21 10:01[\s\S]*a1b2c3 11-21 10:00/,
     );
     expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);

@@ -33,7 +33,7 @@ export class Chart {
       others,
       size,
       !!band,
-      lines.map(({ curve, smoothed, isHeavy }) => [curve, !!smoothed, isHeavy]),
+      lines.map(({ curve, series, smoothed }) => [curve, series, !!smoothed]),
     ]);
     this.#isShowing = true;
     if (settings !== this.#settings || !this.#plot) {

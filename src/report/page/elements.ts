@@ -1,7 +1,7 @@
 // Makes the elements that depend on the report (buttons of series and curves, tables, sources) and shows a run's state, tiles,
 // samples, end of the log, and theme. Every text is inserted as text, so that no name can become markup. viewer.ts handles
 // clicks.
-import { describeShown, type Figure, type Shown, seriesLabels, shownNames } from '../figure.ts';
+import { type Figure, legendOf, type Shown, seriesLabels, shownNames } from '../figure.ts';
 import { formatCount } from '../format-numbers.ts';
 import type { Table } from '../text-table.ts';
 import type { Tile } from '../tiles.ts';
@@ -17,21 +17,27 @@ export const make = <K extends keyof HTMLElementTagNameMap>(name: K, text = '', 
 
 export const seriesButtons = (choose: (series: Shown) => void): HTMLElement[] =>
   shownNames.map((name, index) => {
-    const title = `${describeShown(name)} (${index + 1})`;
+    const title = `${seriesLabels[name].long} (${index + 1})`;
     const button = Object.assign(make('button', seriesLabels[name].short), { type: 'button', title });
     button.dataset.series = name;
     button.addEventListener('click', () => choose(name));
     return button;
   });
 
-export const legendButtons = ({ curves, baseline }: Figure, toggle: (curve: number) => void): HTMLElement[] =>
-  curves.map(({ name, dash }, curve) => {
+export const legendButtons = (figure: Figure, shown: Shown, toggle: (key: string) => void): HTMLElement[] =>
+  legendOf(figure, shown).map(({ key, curve, part, label }) => {
+    const { dash, light, dark } = figure.curves[curve]!;
     const button = Object.assign(make('button'), { type: 'button', title: 'show or hide' });
-    const width = curve === baseline ? 4.6 : 2;
-    // Numbers only: no name becomes markup.
-    button.innerHTML = `<svg width="30" height="8" aria-hidden="true"><line x2="30" y1="4" y2="4" stroke-width="${width}" stroke-dasharray="${dash.join(' ')}"/></svg>`;
-    button.append(make('span', name));
-    button.addEventListener('click', () => toggle(curve));
+    button.dataset.key = key;
+    const width = curve === figure.baseline ? 4.6 : 2;
+    const dot = part === 'val' ? '<circle cx="15" cy="5" r="4" stroke="none" fill="currentColor"/>' : '';
+    // Numbers and our colours only: no name becomes markup.
+    button.innerHTML = `<svg width="30" height="10" aria-hidden="true"><line x2="30" y1="5" y2="5" stroke="currentColor" stroke-width="${width}" stroke-dasharray="${dash.join(' ')}"/>${dot}</svg>`;
+    (button.firstElementChild as SVGElement).style.color = (isDark() ? dark : light)[part];
+    // It follows the button of the curve.
+    button.append(make('span', part === 'val' && shown === 'loss' ? 'validation' : label));
+    button.setAttribute('aria-label', label);
+    button.addEventListener('click', () => toggle(key));
     return button;
   });
 
@@ -48,7 +54,14 @@ function rowOf(kind: 'th' | 'td', texts: readonly string[]): HTMLElement {
   return row;
 }
 
-export function tableSection({ title, head, rows, notes, outside }: Table): HTMLElement {
+/** A box in which a wide table scrolls. */
+export function scrolled(table: HTMLTableElement): HTMLElement {
+  const box = make('div', '', 'scrolled');
+  box.append(table);
+  return box;
+}
+
+export function tableSection({ title, head, rows, notes, command, outside }: Table): HTMLElement {
   const section = make('section');
   const table = tableOf(head, rows);
   for (const row of table.tBodies[0]!.rows) {
@@ -57,7 +70,13 @@ export function tableSection({ title, head, rows, notes, outside }: Table): HTML
     values.delete('');
     if (head[0] === '' && values.size > 1) row.className = 'differs';
   }
-  section.append(make('h2', title), table, ...notes.map((note) => make('p', note)));
+  section.append(make('h2', title), scrolled(table), ...notes.map((note) => make('p', note)));
+  if (command) {
+    const words = make('pre', '', 'command');
+    // Lines break between options only.
+    for (const option of command.split(/ (?=--)/)) words.append(make('span', option), ' ');
+    section.append(make('h3', 'The command that repeats the run'), words);
+  }
   if (outside) section.append(make('p', `outside: ${outside}`, 'outside'));
   return section;
 }
@@ -68,6 +87,8 @@ export function showState({ state, text }: { readonly state: string; readonly te
   // Screen readers read a text again whenever it is inserted.
   if (line.textContent !== text) line.textContent = text;
 }
+
+export const showFacts = (facts: readonly string[]): void => byId('facts').replaceChildren(facts.join(' · '));
 
 export function showTiles(tiles: readonly Tile[]): void {
   byId('tiles').replaceChildren(

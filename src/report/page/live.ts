@@ -1,10 +1,10 @@
 // Runs the live page: receives the server's events (page-events.ts), and updates the plot and the figures.
-import type { Figure } from '../figure.ts';
+import { type Figure, firstShown } from '../figure.ts';
 import type { About } from '../live/server.ts';
 import { LoggedRun, stateOf } from '../logged-run.ts';
 import type { MachineReading } from '../machine-load.ts';
-import { tilesOf } from '../tiles.ts';
-import { byId, showLog, showSamples, showState, showTiles } from './elements.ts';
+import { seenOf, tilesOf } from '../tiles.ts';
+import { byId, showFacts, showLog, showSamples, showState, showTiles } from './elements.ts';
 import { type Connection, listen } from './page-events.ts';
 import { showFigure, showPoints, startViewer } from './viewer.ts';
 
@@ -26,7 +26,11 @@ function currentFigure(): Figure | undefined {
   const { curves, axis } = about.figure;
   // New objects, because the plot compares objects, not their contents.
   const series = Object.fromEntries(Object.entries(run.series).map(([name, points]) => [name, { ...points }]));
-  return { ...about.figure, curves: [...curves.slice(0, -1), { ...curves.at(-1)!, series }], axis: { ...axis, last } };
+  return {
+    ...about.figure,
+    curves: [...curves.slice(0, -1), { ...curves.at(-1)!, series }],
+    axis: { ...axis, first: firstShown(last), last },
+  };
 }
 
 let hasNews = true;
@@ -35,6 +39,7 @@ function showAll(): void {
   hasNews = false;
   const figure = currentFigure();
   if (figure) showPoints(figure);
+  showFacts(about ? [...about.figure.facts, ...seenOf(run, about.epoch)] : []);
   showTiles(tilesOf(run, about, machine));
   showSamples(run);
   showLog(run);

@@ -1,7 +1,7 @@
 // Runs the HTML report, whose data is in the document.
 import type { Figure } from '../figure.ts';
 import { unpack } from '../points.ts';
-import { byId, showLog, showSamples, showState, showTiles } from './elements.ts';
+import { byId, showFacts, showLog, showSamples, showState, showTiles } from './elements.ts';
 import { showFigure, startViewer } from './viewer.ts';
 
 const report: Figure = JSON.parse(byId('data').textContent ?? '', unpack);
@@ -10,6 +10,7 @@ startViewer();
 const { run } = report;
 if (run) {
   showState(run.end);
+  showFacts([...report.facts, ...run.seen]);
   showTiles(run.tiles);
   showLog(run);
 }

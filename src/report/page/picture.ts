@@ -1,7 +1,7 @@
 // A picture of the plot, and uPlot's settings for it: the axes, the two edges of the limits' band, then each line with its
 // smoothed line on top.
 import uPlot from 'uplot';
-import type { Axis, Line, Look } from '../figure.ts';
+import { type Axis, type Line, type Look, partOf } from '../figure.ts';
 import type { Points } from '../points.ts';
 import { marksOf, type Scale, scaleOf } from '../scale.ts';
 import { colorOf } from './elements.ts';
@@ -23,7 +23,7 @@ export interface Picture {
   readonly label: string;
   readonly axis: Axis;
   readonly baseline: number;
-  readonly looks: readonly { readonly color: string; readonly dash: Look['dash'] }[];
+  readonly looks: readonly { readonly colors: Look['light']; readonly dash: Look['dash'] }[];
   readonly isDark: boolean;
 }
 
@@ -42,15 +42,22 @@ export const dottedPoints = (picture: Picture): (Points | undefined)[] => [
 ];
 
 /** A baseline is wider than the runs drawn over it, so that both are visible where curves are equal. */
-const widthOf = ({ baseline }: Picture, { curve, isHeavy }: Line): number =>
-  (curve === baseline ? 4.6 : 1.6) + (isHeavy ? 1.4 : 0);
+const widthOf = ({ baseline }: Picture, { curve, series }: Line): number =>
+  (curve === baseline ? 4.6 : 1.6) + (series === 'val' ? 0.8 : 0);
 
 function lineSeries(picture: Picture, line: Line): uPlot.Series[] {
-  const { curve, smoothed, isHeavy } = line;
-  const color = picture.looks[curve]!.color;
+  const { curve, series, points, smoothed } = line;
+  const color = picture.looks[curve]!.colors[partOf(series)];
   const faint = smoothed ? `${color}4d` : color;
   const width = widthOf(picture, line);
-  if (isHeavy) return [{ stroke: color, width, points: { size: width + 5, width: 0, fill: color } }];
+  if (series === 'val') {
+    // Before step 0 nothing is learned: a line from there would cross the plot.
+    const gaps: uPlot.Series['gaps'] = ({ valToPos }, _, __, ___, others) =>
+      points.steps[0] === 0 && points.steps.length > 1
+        ? [[valToPos(0, 'x', true), valToPos(points.steps[1]!, 'x', true)], ...others]
+        : others;
+    return [{ stroke: color, width, gaps, points: { size: width + 5, width: 0, fill: color } }];
+  }
   const raw = { stroke: faint, width, points: { size: 6, space: 16, width: 0, fill: faint } };
   return smoothed ? [raw, { stroke: color, width: width + 0.4, points: { show: false } }] : [raw];
 }
@@ -86,9 +93,9 @@ export function adaptLines({ series, bbox }: uPlot, picture: Picture): void {
   for (const line of lines) {
     const seen = line.points.steps.filter((step) => step >= view.from && step <= view.to).length;
     const drawn = series[at]!;
-    drawn.dash = seen < bbox.width / 4 && !line.isHeavy ? [...looks[line.curve]!.dash] : undefined;
+    drawn.dash = seen < bbox.width / 4 ? [...looks[line.curve]!.dash] : undefined;
     // uPlot would decide by the number of all series' steps.
-    if (line.isHeavy) drawn.points!.show = () => seen < bbox.width / 20;
+    if (line.series === 'val') drawn.points!.show = () => seen < bbox.width / 20;
     drawn.width = line.smoothed || seen > 2 * bbox.width ? 1 : widthOf(picture, line);
     at += line.smoothed ? 2 : 1;
   }

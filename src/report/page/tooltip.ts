@@ -1,5 +1,5 @@
 // Shows the values of all curves at the cursor: a table next to it, and a sentence for screen readers.
-import type { Axis, Choice, Figure, FigureLines } from '../figure.ts';
+import { type Axis, type Choice, type Figure, type FigureLines, labelOf, partOf } from '../figure.ts';
 import { formatCount, formatValue } from '../format-numbers.ts';
 import { valueNear } from '../points.ts';
 import { make, tableOf } from './elements.ts';
@@ -9,22 +9,21 @@ type Reading = ReturnType<typeof readingsAt>[number];
 /** The values of the visible curves at the cursor, or nearest to the cursor. */
 export function readingsAt(
   lines: FigureLines,
-  { curves }: Figure,
+  figure: Figure,
   choice: Choice & { readonly cursor: number | undefined },
 ) {
   const { cursor, baseline } = choice;
   if (cursor === undefined) return [];
   const readings = lines.lines({ ...choice, isDifference: false }).flatMap((line) => {
-    const { curve, series, points, smoothed, isHeavy } = line;
+    const { curve, series, points, smoothed } = line;
     const place = valueNear(points.steps, cursor);
     if (place === undefined) return [];
-    const { name } = curves[curve]!;
     const [step, value] = [points.steps[place]!, points.values[place]!];
     const other = lines.points(baseline, series);
     const otherPlace = curve === baseline ? -1 : other.steps.indexOf(step);
     const apart = otherPlace < 0 ? undefined : value - other.values[otherPlace]!;
-    const label = isHeavy ? `${name}, validation` : name;
-    return [{ curve, name: label, step, value, smoothed: smoothed?.values[place], apart }];
+    const part = partOf(series);
+    return [{ curve, part, name: labelOf(figure, curve, part), step, value, smoothed: smoothed?.values[place], apart }];
   });
   return readings.sort((a, b) => a.curve - b.curve);
 }
@@ -41,7 +40,7 @@ export function fillTooltip(
   step: number,
   { axis, tokensPerStep: tokens }: Figure,
   readings: readonly Reading[],
-  colors: readonly string[],
+  colors: (curve: number, part: Reading['part']) => string,
 ): void {
   const hasSmoothed = readings.some(({ smoothed }) => smoothed !== undefined);
   const hasApart = readings.some(({ apart }) => apart !== undefined);
@@ -58,9 +57,9 @@ export function fillTooltip(
     ...(hasApart ? [apart === undefined ? '' : withSign(apart)] : []),
   ]);
   const table = tableOf(head, rows);
-  for (const [index, { curve }] of readings.entries()) {
+  for (const [index, { curve, part }] of readings.entries()) {
     const swatch = make('span', '● ');
-    swatch.style.color = colors[curve] ?? '';
+    swatch.style.color = colors(curve, part);
     table.tBodies[0]!.rows[index]!.cells[0]!.prepend(swatch);
   }
   tooltip.replaceChildren(table);

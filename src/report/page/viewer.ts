@@ -1,5 +1,15 @@
 // Handles the plot's controls and keys. Controls, keys and gestures on the plot change one state, which is then drawn.
-import { type Choice, describeShown, type Figure, FigureLines, partsOf, type Shown, shownNames } from '../figure.ts';
+import {
+  type Choice,
+  type Figure,
+  FigureLines,
+  legendOf,
+  partsOf,
+  plainChoice,
+  type Shown,
+  seriesLabels,
+  shownNames,
+} from '../figure.ts';
 import { formatCount } from '../format-numbers.ts';
 import { Chart } from './chart.ts';
 import { byId, isDark, legendButtons, make, seriesButtons, startTheme, tableSection } from './elements.ts';
@@ -10,18 +20,27 @@ type State = { -readonly [K in keyof (Choice & View)]: (Choice & View)[K] };
 
 /** Shown until there is a figure. */
 let data: Figure = {
-  ...{ title: '', axis: { label: 'step', last: 1 }, curves: [], baselines: 0, baseline: -1, tokensPerStep: undefined },
-  ...{ tables: [], sources: [], run: undefined },
+  ...{
+    title: '',
+    axis: { label: 'step', first: 0, last: 1 },
+    curves: [],
+    baselines: 0,
+    baseline: -1,
+    tokensPerStep: undefined,
+  },
+  ...{ tables: [], sources: [], facts: [], run: undefined },
 };
 let lines = new FigureLines(data);
 /** The end of the axis: the view cannot go beyond. */
 let last = 1;
 let home = { from: 0, to: 1 };
+/** The first view's smoothing, which changes as a run grows. */
+let light = lines.lightSmoothing;
 /** The values that the key for smoothing goes through. */
 const smoothings = [0, 0.6, 0.9, 0.97];
 
 const state: State = {
-  ...{ series: 'loss', isLog: false, isDifference: false, baseline: -1, smoothing: 0, hidden: new Set() },
+  ...{ ...plainChoice, series: 'loss', smoothing: light },
   ...{ ...home, range: undefined, cursor: undefined },
 };
 
@@ -39,7 +58,7 @@ const chart = new Chart(byId('chart'), {
   reset,
 });
 
-const colors = () => data.curves.map(({ light, dark }) => (isDark() ? dark : light));
+const colorsOf = ({ light, dark }: Figure['curves'][number]) => (isDark() ? dark : light);
 
 function change(changes: Partial<State>): void {
   // A dragged range is meaningless for another series, axis or kind of value.
@@ -61,7 +80,7 @@ function show(): void {
 
 function draw(): void {
   const band = lines.band(state);
-  const long = describeShown(state.series);
+  const { long } = seriesLabels[state.series];
   const from = data.curves[state.baseline]?.name;
   const compared = state.isLog ? `|difference| from ${from}: ${long}` : `${long} − ${from}`;
   const label = `${state.isDifference ? compared : long}${band ? '; shaded: within its limits' : ''}`;
@@ -73,7 +92,7 @@ function draw(): void {
     baseline: data.baseline,
     label,
     axis: data.axis,
-    looks: data.curves.map(({ dash }, curve) => ({ color: colors()[curve]!, dash })),
+    looks: data.curves.map((curve) => ({ colors: colorsOf(curve), dash: curve.dash })),
     isDark: isDark(),
   });
   byId('chart').setAttribute('aria-label', `${label}, ${state.isLog ? 'logarithmic, ' : ''}${describeView()}`);
@@ -99,9 +118,13 @@ function showControls(): void {
   byId<HTMLSelectElement>('baseline').value = String(state.baseline);
   byId<HTMLInputElement>('smoothing').value = String(state.smoothing);
   byId('smoothing-value').textContent = String(state.smoothing);
-  for (const [curve, button] of [...byId('legend').children].entries()) {
-    press(button, !state.hidden.has(curve));
-    button.querySelector('line')?.setAttribute('stroke', colors()[curve]!);
+  const legend = byId('legend');
+  // Other buttons at every draw would lose the focus, and clicks.
+  const entries = JSON.stringify([legendOf(data, state.series), isDark()]);
+  if (legend.dataset.entries !== entries) legend.replaceChildren(...legendButtons(data, state.series, toggleEntry));
+  legend.dataset.entries = entries;
+  for (const button of legend.children as HTMLCollectionOf<HTMLElement>) {
+    press(button, !state.hidden.has(button.dataset.key!));
   }
 }
 
@@ -111,7 +134,7 @@ function showTooltip(): void {
   const readings = readingsAt(lines, data, state);
   tooltip.hidden = cursor === undefined || cursor < from || cursor > to || readings.length === 0 || chart.isDragging;
   if (tooltip.hidden || cursor === undefined) return;
-  fillTooltip(tooltip, cursor, data, readings, colors());
+  fillTooltip(tooltip, cursor, data, readings, (curve, part) => colorsOf(data.curves[curve]!)[part]);
   const { x, right, top } = chart.placeOf(cursor);
   const hasRoom = right - x - 14 > tooltip.offsetWidth;
   const left = hasRoom ? x + 14 : Math.max(4, x - 14 - tooltip.offsetWidth);
@@ -130,6 +153,11 @@ function look(from: number, to: number): void {
 function zoom(factor: number, around = state.cursor ?? (state.from + state.to) / 2): void {
   const center = Math.min(Math.max(around, state.from), state.to);
   look(center - (center - state.from) * factor, center + (state.to - center) * factor);
+}
+
+/** All steps, with those that the first view leaves out. */
+function showEverything(): void {
+  change({ from: 0, to: home.to, range: undefined });
 }
 
 function reset(): void {
@@ -169,6 +197,12 @@ function toggleDifference(): void {
   change({ isDifference: !state.isDifference, baseline: Math.max(0, state.baseline) });
 }
 
+function toggleEntry(key: string): void {
+  const hidden = new Set(state.hidden);
+  if (!hidden.delete(key)) hidden.add(key);
+  change({ hidden });
+}
+
 let toggleTheme = () => {};
 
 const toggleLog = () => change({ isLog: !state.isLog });
@@ -180,6 +214,7 @@ const keys: Readonly<Record<string, (isFar: boolean) => void>> = {
   '=': zoomIn,
   '-': zoomOut,
   0: reset,
+  a: showEverything,
   l: toggleLog,
   d: toggleDifference,
   s: () => change({ smoothing: smoothings.find((one) => one > state.smoothing + 1e-9) ?? 0 }),
@@ -204,7 +239,7 @@ function listen(): void {
     event.preventDefault();
     action(shiftKey);
   });
-  const zooms = { 'zoom-in': zoomIn, 'zoom-out': zoomOut, 'zoom-reset': reset };
+  const zooms = { 'zoom-in': zoomIn, 'zoom-out': zoomOut, 'zoom-reset': reset, 'zoom-all': showEverything };
   const clicks = { log: toggleLog, difference: toggleDifference, ...zooms };
   for (const [id, action] of Object.entries(clicks)) byId(id).addEventListener('click', action);
   const baseline = byId<HTMLSelectElement>('baseline');
@@ -221,12 +256,6 @@ export function showFigure(next: Figure): void {
   byId('baseline').replaceChildren(...data.curves.map(({ name }, curve) => new Option(name, String(curve))));
   // Differences and limits are by step.
   byId<HTMLButtonElement>('difference').disabled = data.curves.length < 2 || data.axis.unit !== undefined;
-  const toggle = (curve: number) => {
-    const hidden = new Set(state.hidden);
-    if (!hidden.delete(curve)) hidden.add(curve);
-    change({ hidden });
-  };
-  byId('legend').replaceChildren(...legendButtons(data, toggle));
   byId('tables').replaceChildren(...data.tables.map(tableSection));
   byId('sources').replaceChildren(...data.sources.map((source) => make('div', source)));
 }
@@ -234,11 +263,14 @@ export function showFigure(next: Figure): void {
 /** Shows other points of the same curves. A view of the whole run still shows the whole run. */
 export function showPoints(next: Figure): void {
   const isWhole = state.from === home.from && state.to === home.to;
+  const isLight = state.smoothing === light;
   data = next;
   lines = new FigureLines(data);
   last = lines.last;
-  home = { from: 0, to: data.axis.last || 1 };
+  home = { from: data.axis.first, to: data.axis.last || 1 };
   if (isWhole) Object.assign(state, home);
+  light = lines.lightSmoothing;
+  if (isLight) state.smoothing = light;
   show();
 }
 

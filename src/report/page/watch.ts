@@ -1,7 +1,7 @@
 // Runs the page of `kernel watch`: progress after a save, wrong tensors, and times compared with the library's op, the bound and
 // earlier versions.
 import { describeRound, type KernelRound, type RoundKernel, type TimedRow, type WrongMap } from '../kernel-round.ts';
-import { byId, make, showState, showTiles, startTheme, tableOf } from './elements.ts';
+import { byId, make, scrolled, showState, showTiles, startTheme, tableOf, tableSection } from './elements.ts';
 import { type Connection, listen } from './page-events.ts';
 
 let round: KernelRound | undefined;
@@ -14,7 +14,9 @@ function showRound(round: KernelRound): void {
   const tile = (label: string, ms: number) => ({ label, value: ms === 0 ? '–' : `${(ms / 1000).toFixed(2)} s` });
   showTiles([tile('Compiling', compiling), tile('Testing', testing), tile('Timing', timing)]);
   const failed = round.error === undefined ? [] : [make('pre', round.error)];
-  byId('tables').replaceChildren(...failed, ...round.kernels.flatMap(kernelSections));
+  const rounds = { title: 'Earlier saves', head: ['at', 'result', 'took'], rows: round.history, notes: [] };
+  const history = round.history.length > 0 ? [tableSection(rounds)] : [];
+  byId('tables').replaceChildren(...failed, ...round.kernels.flatMap(kernelSections), ...history);
 }
 
 function state(): { state: string; text: string } {
@@ -24,18 +26,23 @@ function state(): { state: string; text: string } {
     : { state: 'waiting', text: 'waiting for the kernels' };
 }
 
-function kernelSections({ name, state, sentence, wrong, error, times }: RoundKernel): HTMLElement[] {
+function kernelSections({ name, state, sentence, tested, wrong, error, times }: RoundKernel): HTMLElement[] {
   const section = make('section');
-  section.append(make('h2', name), make('p', sentence || state, state === 'wrong' ? 'outside' : ''));
+  section.append(
+    make('h2', name),
+    make('p', sentence || state, ['wrong', 'notCompiled'].includes(state) ? 'outside' : ''),
+  );
   if (wrong && wrong.inputs.length > 0) section.append(make('p', `computed from ${wrong.inputs.join(', ')}`));
   if (wrong?.map) section.append(...picture(wrong.map));
   if (error !== undefined) section.append(make('pre', error));
+  if (tested.length > 0) section.append(scrolled(tableOf(['size', 'results', 'largest error, of its bound'], tested)));
   const timed = times.map(({ title, head, rows, earlier }) => {
     const each = make('section');
     const current = rows.at(-1)!;
-    each.append(make('h2', title), barTable(head, rows, current));
+    each.append(make('h2', title), scrolled(barTable(head, rows, current)));
     if (earlier.length > 0) {
-      each.append(make('h3', 'This version and the ones before it'), barTable(head, [current, ...earlier], current));
+      const versions = scrolled(barTable(head, [current, ...earlier], current));
+      each.append(make('h3', 'This version and the ones before it'), versions);
     }
     return each;
   });
@@ -58,7 +65,7 @@ function picture({ rows, columns, each: [high, wide], marks }: WrongMap): Elemen
 }
 
 /** A table of times with a bar in each row, behind the row's name. */
-function barTable(head: readonly string[], rows: readonly TimedRow[], current: TimedRow): HTMLElement {
+function barTable(head: readonly string[], rows: readonly TimedRow[], current: TimedRow): HTMLTableElement {
   const withBar = (cells: readonly string[]) => [cells[0]!, '', ...cells.slice(1)];
   const table = tableOf(
     withBar(head),

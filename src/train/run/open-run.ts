@@ -110,7 +110,10 @@ function runEventOf({ options, ranks, span, data, trained, folder }: Opened): Ru
     event: 'run',
     ...{ configuration, program, device: device.description.device, codePath: device.description.codePath },
     ...{ dtype: options.dtype, parameters: parameterCount(config) },
-    data: { train: dataHash(data.loader.shards), val: data.validation && dataHash(data.validation.shards) },
+    data: {
+      ...{ train: dataHash(data.loader.shards), val: data.validation && dataHash(data.validation.shards) },
+      epoch: data.loader.tokens,
+    },
     ...(commit === undefined ? {} : { commit }),
     ...(resumed ? { resumedFrom: span.startStep } : {}),
     ...(ranks ? { hosts: [...ranks.hosts] } : {}),
