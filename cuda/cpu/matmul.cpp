@@ -25,17 +25,18 @@ struct Blocks {
 };
 
 // The blocks of least estimated time: whole rounds of blocks for every thread, and a tenth of a block's wait of threads
-// for the last one. Copying an element of A or B takes about 1/4 or 1/3 of a cycle.
-Blocks choose_blocks(const Engine &engine, int threads, int M, int N) {
+// for the last one. Copying an element of A or B takes about 1/5 or 1/4 of a cycle.
+Blocks choose_blocks(const Engine &engine, int threads, int M, int N, int depth) {
   const int tiles_m = ceil_divide(M, engine.tile_m), tiles_n = ceil_divide(N, engine.tile_n);
+  const int fewest = ceil_divide(M, engine.a_elements / depth / 32 * 32);
   const float wait = threads > 1 ? 0.1f : 0;
   Blocks best{};
   float least = 0;
-  for (int m = 1; m <= std::min(tiles_m, engine.block_m / engine.tile_m); m++) {
-    for (int n = 1; n <= std::min(tiles_n, engine.block_n / engine.tile_n); n++) {
-      const int across = ceil_divide(tiles_n, n);
-      const Blocks blocks{m * engine.tile_m, n * engine.tile_n, across, ceil_divide(tiles_m, m) * across};
-      const float block = blocks.rows * blocks.columns * engine.cycles + blocks.rows / 4.0f + blocks.columns / 3.0f;
+  for (int down = fewest; down <= std::min(tiles_m, fewest + 2 * threads); down++) {
+    for (int across = 1; across <= std::min(tiles_n, 4 * threads); across++) {
+      const int m = ceil_divide(tiles_m, down), n = ceil_divide(tiles_n, across), side = ceil_divide(tiles_n, n);
+      const Blocks blocks{m * engine.tile_m, n * engine.tile_n, side, ceil_divide(tiles_m, m) * side};
+      const float block = blocks.rows * (blocks.columns * engine.cycles + 0.2f) + blocks.columns * 0.25f;
       const float estimate = (static_cast<float>(ceil_divide(blocks.count, threads)) + wait) * block;
       if (best.count == 0 || estimate < least) {
         best = blocks;
@@ -46,24 +47,27 @@ Blocks choose_blocks(const Engine &engine, int threads, int M, int N) {
   return best;
 }
 
-// out (=|+=) a b^T: a is [M,K], b is [N,K]. finish(row, column, columns) follows on each line of a finished block.
+// out (=|+=) a b^T: a is [M,K], b is [N,K]. finish(row, column, columns) follows on each line of finished columns.
 template <class Finish>
 void product(Task task, Output out, View a, View b, int M, int N, int K, const Finish &finish) {
   const Engine &engine = *task.engine;
-  const Blocks blocks = choose_blocks(engine, task.pool.threads(), M, N);
   const int longest = ceil_divide(ceil_divide(K, ceil_divide(K, engine.block_k)), 32) * 32;
+  const Blocks blocks = choose_blocks(engine, task.pool.threads(), M, N, longest);
   task.pool.each_free(blocks.count, [&](int64_t index, int thread) {
     float *block_of_a = task.scratch + thread * PRODUCT_FLOATS, *block_of_b = block_of_a + A_FLOATS;
     const int m = static_cast<int>(index) / blocks.across * blocks.rows, rows = std::min(blocks.rows, M - m);
-    const int n = static_cast<int>(index) % blocks.across * blocks.columns, columns = std::min(blocks.columns, N - n);
+    const int n = static_cast<int>(index) % blocks.across * blocks.columns, last = std::min(n + blocks.columns, N);
     for (int k = 0; k < K; k += longest) {
       const int depth = std::min(longest, K - k);
-      Output block = out.at(m, n);
-      block.add = out.add || k > 0;
-      engine.multiply(block, engine.copy_a(block_of_a, a, m, rows, k, depth),
-                      engine.copy_b(block_of_b, b, n, columns, k, depth), depth, rows, columns);
+      const Block copy = engine.copy_a(block_of_a, a, m, rows, k, depth);
+      for (int column = n; column < last; column += engine.block_n) {
+        const int columns = std::min(engine.block_n, last - column);
+        Output block = out.at(m, column);
+        block.add = out.add || k > 0;
+        engine.multiply(block, copy, engine.copy_b(block_of_b, b, column, columns, k, depth), depth, rows, columns);
+        for (int row = m; k + depth == K && row < m + rows; row++) finish(row, column, columns);
+      }
     }
-    for (int row = m; row < m + rows; row++) finish(row, n, columns);
   });
 }
 
