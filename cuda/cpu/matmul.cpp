@@ -47,16 +47,37 @@ Blocks choose_blocks(const Engine &engine, int threads, int M, int N, int depth)
   return best;
 }
 
-// out (=|+=) a b^T: a is [M,K], b is [N,K]. finish(row, column, columns) follows on each line of finished columns.
-template <class Finish>
-void product(Task task, Output out, View a, View b, int M, int N, int K, const Finish &finish) {
+constexpr int SLAB = 64;
+
+int slabs_of(int O) { return ceil_divide(O, SLAB); }
+
+// Sums over rows in double: a bias's gradient has as many terms as the batch has tokens.
+void slab_sums(float *sums, const float *values, int N, int O, int slab, bool accumulate) {
+  const int first = slab * SLAB, width = std::min(SLAB, O - first);
+  double total[SLAB] = {};
+  for (int n = 0; n < N; n++) {
+    const float *row = values + static_cast<size_t>(n) * O + first;
+    for (int o = 0; o < width; o++) total[o] += row[o];
+  }
+  for (int o = 0; o < width; o++) {
+    sums[first + o] = static_cast<float>((accumulate ? sums[first + o] : 0) + total[o]);
+  }
+}
+
+// out (=|+=) a b^T: a is [M,K], b is [N,K]. finish(row, column, columns) follows on each line of finished columns. The
+// threads first share other(index) for `others` indices, without a wait between.
+template <class Finish, class Other>
+void product(Task task, Output out, View a, View b, int M, int N, int K, const Finish &finish, int others,
+             const Other &other) {
   const Engine &engine = *task.engine;
   const int longest = ceil_divide(ceil_divide(K, ceil_divide(K, engine.block_k)), 32) * 32;
   const Blocks blocks = choose_blocks(engine, task.pool.threads(), M, N, longest);
-  task.pool.each_free(blocks.count, [&](int64_t index, int thread) {
+  task.pool.each_free(others + blocks.count, [&](int64_t at, int thread) {
+    if (at < others) return other(static_cast<int>(at));
+    const int index = static_cast<int>(at) - others;
     float *block_of_a = task.scratch + thread * PRODUCT_FLOATS, *block_of_b = block_of_a + A_FLOATS;
-    const int m = static_cast<int>(index) / blocks.across * blocks.rows, rows = std::min(blocks.rows, M - m);
-    const int n = static_cast<int>(index) % blocks.across * blocks.columns, last = std::min(n + blocks.columns, N);
+    const int m = index / blocks.across * blocks.rows, rows = std::min(blocks.rows, M - m);
+    const int n = index % blocks.across * blocks.columns, last = std::min(n + blocks.columns, N);
     for (int k = 0; k < K; k += longest) {
       const int depth = std::min(longest, K - k);
       const Block copy = engine.copy_a(block_of_a, a, m, rows, k, depth);
@@ -71,7 +92,7 @@ void product(Task task, Output out, View a, View b, int M, int N, int K, const F
   });
 }
 
-constexpr auto nothing = [](int, int, int) {};
+constexpr auto nothing = [](auto...) {};
 
 // The forward matmul of few rows, which would take less time than packing the weight: it is read once, in place.
 constexpr int FEW_ROWS = 8;
@@ -88,21 +109,9 @@ void few_rows_forward(Task task, float *out, const float *in, const float *weigh
 
 }  // namespace
 
-// Sums over rows in double: a bias's gradient has as many terms as the batch has tokens.
 void column_sums(Task task, float *sums, const float *values, int N, int O, bool accumulate) {
-  constexpr int slab = 64;
-  task.pool.each((O + slab - 1) / slab, [&](int64_t index) {
-    const int first = static_cast<int>(index) * slab;
-    const int width = std::min(slab, O - first);
-    double total[slab] = {};
-    for (int n = 0; n < N; n++) {
-      const float *row = values + static_cast<size_t>(n) * O + first;
-      for (int o = 0; o < width; o++) total[o] += row[o];
-    }
-    for (int o = 0; o < width; o++) {
-      sums[first + o] = static_cast<float>((accumulate ? sums[first + o] : 0) + total[o]);
-    }
-  });
+  task.pool.each(slabs_of(O),
+                 [&](int64_t slab) { slab_sums(sums, values, N, O, static_cast<int>(slab), accumulate); });
 }
 
 void relu_squared_forward(Task task, float *out, const float *in, int64_t count) {
@@ -125,7 +134,7 @@ void matmul_forward(Task task, float *out, float *pre, const float *in, const fl
     few_rows_forward(task, sums, in, weight, N, C, O);
     for (int row = 0; row < N; row++) finish(row, 0, O);
   } else {
-    product(task, {sums, o, false}, {in, c, 1}, {weight, c, 1}, N, O, C, finish);
+    product(task, {sums, o, false}, {in, c, 1}, {weight, c, 1}, N, O, C, finish, 0, nothing);
   }
 }
 
@@ -139,14 +148,15 @@ void matmul_backward_input(Task task, float *din, const float *dout, const float
             if (activation != GPT2_RELU_SQUARED) return;
 #pragma omp simd
             for (int i = 0; i < columns; i++) din[first + i] *= 2.0f * std::sqrt(activated[first + i]);
-          });
+          },
+          0, nothing);
 }
 
 void matmul_backward_weight(Task task, float *dweight, float *dbias, const float *dout, const float *in, int N, int C,
                             int O, bool accumulate) {
   const size_t c = C;
-  product(task, {dweight, c, accumulate}, {dout, 1, static_cast<size_t>(O)}, {in, 1, c}, O, C, N, nothing);
-  if (dbias) column_sums(task, dbias, dout, N, O, accumulate);
+  product(task, {dweight, c, accumulate}, {dout, 1, static_cast<size_t>(O)}, {in, 1, c}, O, C, N, nothing,
+          dbias ? slabs_of(O) : 0, [&](int slab) { slab_sums(dbias, dout, N, O, slab, accumulate); });
 }
 
 // A block of A and one of B for each thread, in every direction.
