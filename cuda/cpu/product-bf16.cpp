@@ -23,13 +23,13 @@ constexpr int SIDE = 16;            // rows, columns and pairs of a tile
 constexpr int PAIRS = 2 * SIDE;     // elements of K in a tile
 constexpr int WORDS = SIDE * SIDE;  // of a tile
 
-// A block of A of up to 768 KiB stays in an L2 of 2 MiB, 32 columns of B (32 KiB) in L1. With 1 and 2 threads of a Xeon
-// blocks of 256 to 384 in K were as fast, of 768 and 1024 10 to 20% slower.
-constexpr int BLOCK_K = 512;
-#ifndef BNH
-#define BNH 32
+// Sums stay in registers for 1536 in K, because each of their passes through memory takes as long as 512 in K. A block of
+// A (768 KiB) and 32 columns of B (96 KiB) stay in an L2 of 2 MiB.
+#ifndef BK
+#define BK 1536
 #endif
-constexpr int BLOCK_N = BNH;
+constexpr int BLOCK_K = BK;
+constexpr int BLOCK_N = 32;
 static_assert(BLOCK_N * BLOCK_K / 2 <= B_FLOATS);
 
 int round_up(int value, int multiple) { return (value + multiple - 1) / multiple * multiple; }
@@ -81,12 +81,6 @@ void tile_words(uint32_t *to, const float *from, size_t stride) {
       __builtin_prefetch(from + i * stride + 4 * PAIRS);
       __builtin_prefetch(from + i * stride + 4 * PAIRS + SIDE);
     }
-#ifdef PFL
-    if (!along) {
-      __builtin_prefetch(from + (PFL + 2 * i) * stride, 0, 2);
-      __builtin_prefetch(from + (PFL + 2 * i + 1) * stride, 0, 2);
-    }
-#endif
     if (along && transposed) {
       words = halves(_mm512_loadu_ps(at), _mm512_loadu_ps(at + 8 * stride));
     } else if (along) {
@@ -189,10 +183,23 @@ void square(float *sums, size_t stride, bool add, const uint32_t *a, const uint3
     _tile_zero(3);
   }
   for (int step = 0; step < steps; step++, a += WORDS, b += WORDS) {
+#ifndef NOPFO
+    // The lines of memory that the sums replace.
+    for (int row = 2 * step; !add && row < 2 * step + 2 && row < 2 * SIDE; row++) {
+      __builtin_prefetch(sums + row * stride, 1);
+      __builtin_prefetch(sums + row * stride + SIDE, 1);
+    }
+#endif
 #ifdef PFA
-    for (int i = 0; i < 16; i++) {
-      __builtin_prefetch(a + panel_a * 2 + i * 16);
-      __builtin_prefetch(a + panel_a * 3 + i * 16);
+    for (int i = 0; i < SIDE; i++) {
+      __builtin_prefetch(a + PFA * WORDS + i * SIDE);
+      __builtin_prefetch(a + PFA * WORDS + panel_a + i * SIDE);
+    }
+#endif
+#ifdef PFB
+    for (int i = 0; i < SIDE; i++) {
+      __builtin_prefetch(b + PFB * WORDS + i * SIDE);
+      __builtin_prefetch(b + PFB * WORDS + panel_b + i * SIDE);
     }
 #endif
     _tile_loadd(4, a, 64);
@@ -294,12 +301,6 @@ void multiply(Output out, Block a, Block b, int depth, int rows, int columns) {
       const uint32_t *of_b = reinterpret_cast<const uint32_t *>(b.data) + n / SIDE * panel_b;
       const Output to = out.at(m, n);
       // At an edge of the output, a second panel may be missing; what the first is multiplied by instead is not stored.
-#ifdef PFO
-      for (int i = 0; i < std::min(side, rows - m - side); i++) {
-        __builtin_prefetch(to.data + (side + i) * to.stride, 1);
-        __builtin_prefetch(to.data + (side + i) * to.stride + SIDE, 1);
-      }
-#endif
       const size_t next_a = height > SIDE ? panel_a : 0, next_b = width > SIDE ? panel_b : 0;
       if (height == side && width == side) {
         square(to.data, to.stride, to.add, of_a, of_b, next_a, next_b, steps);
