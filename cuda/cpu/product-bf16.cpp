@@ -23,12 +23,9 @@ constexpr int SIDE = 16;            // rows, columns and pairs of a tile
 constexpr int PAIRS = 2 * SIDE;     // elements of K in a tile
 constexpr int WORDS = SIDE * SIDE;  // of a tile
 
-// Sums stay in registers for 1536 in K, because each of their passes through memory takes as long as 512 in K. A block of
-// A (768 KiB) and 32 columns of B (96 KiB) stay in an L2 of 2 MiB.
-#ifndef BK
-#define BK 1536
-#endif
-constexpr int BLOCK_K = BK;
+// Sums stay in registers for 768 in K: passing them through memory takes as long as 512 in K. A block of A (768 KiB) and
+// 32 columns of B (48 KiB) stay in an L2 of 2 MiB.
+constexpr int BLOCK_K = 768;
 constexpr int BLOCK_N = 32;
 static_assert(BLOCK_N * BLOCK_K / 2 <= B_FLOATS);
 
@@ -183,25 +180,16 @@ void square(float *sums, size_t stride, bool add, const uint32_t *a, const uint3
     _tile_zero(3);
   }
   for (int step = 0; step < steps; step++, a += WORDS, b += WORDS) {
-#ifndef NOPFO
     // The lines of memory that the sums replace.
     for (int row = 2 * step; !add && row < 2 * step + 2 && row < 2 * SIDE; row++) {
       __builtin_prefetch(sums + row * stride, 1);
       __builtin_prefetch(sums + row * stride + SIDE, 1);
     }
-#endif
-#ifdef PFA
+    // A comes from L2: 12% faster on a Xeon.
     for (int i = 0; i < SIDE; i++) {
-      __builtin_prefetch(a + PFA * WORDS + i * SIDE);
-      __builtin_prefetch(a + PFA * WORDS + panel_a + i * SIDE);
+      __builtin_prefetch(a + 2 * WORDS + i * SIDE);
+      __builtin_prefetch(a + 2 * WORDS + panel_a + i * SIDE);
     }
-#endif
-#ifdef PFB
-    for (int i = 0; i < SIDE; i++) {
-      __builtin_prefetch(b + PFB * WORDS + i * SIDE);
-      __builtin_prefetch(b + PFB * WORDS + panel_b + i * SIDE);
-    }
-#endif
     _tile_loadd(4, a, 64);
     _tile_loadd(6, b, 64);
     _tile_loadd(5, a + panel_a, 64);
@@ -216,7 +204,7 @@ void square(float *sums, size_t stride, bool add, const uint32_t *a, const uint3
   _tile_stored(2, sums + SIDE * stride, bytes);
   _tile_stored(3, sums + SIDE * stride + SIDE, bytes);
 }
-constexpr float CYCLES = 1 / 700.0f;
+constexpr float CYCLES = 1 / 140.0f;
 
 #else
 

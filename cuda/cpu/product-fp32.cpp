@@ -20,10 +20,7 @@ constexpr int PANEL_M = std::max(TILE_M, WIDTH);
 
 // A block of A of 384 x 512 (768 KiB) stays in L2, while a panel of B of 384 x 48 (72 KiB) serves all of its tiles.
 constexpr int BLOCK_K = 384;
-#ifndef BN
-#define BN 192
-#endif
-constexpr int BLOCK_N = BN;
+constexpr int BLOCK_N = TILE_N;
 static_assert(BLOCK_K * BLOCK_N <= B_FLOATS);
 
 // Copies rows [first, first + count) of the view's columns [k, k + depth) in panels [count / width][depth][width].

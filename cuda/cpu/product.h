@@ -35,7 +35,7 @@ struct Output {
 
 // A thread's memory for a block of A, for one of B, and for both, in floats; the largest of any engine.
 constexpr int64_t A_FLOATS = 384 * 512;
-constexpr int64_t B_FLOATS = 384 * 192;
+constexpr int64_t B_FLOATS = 384 * 64;
 constexpr int64_t PRODUCT_FLOATS = A_FLOATS + B_FLOATS;
 
 struct Engine {
