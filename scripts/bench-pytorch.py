@@ -1,6 +1,7 @@
 """Measures PyTorch on the same GPU as `npm run bench`: GPT-2's training step, compiled, with cuDNN's attention, bf16 autocast over
 fp32 weights, fused AdamW and gradient clipping, on the same token shards. Prints one line per shape and writes JSON.
-Energy is the GPU's count (package nvidia-ml-py).
+Energy is the GPU's count (package nvidia-ml-py). With --serve it measures on a CPU what lines of standard input ask for, for
+scripts/bench-cpu-pytorch.ts.
 
     python3 scripts/bench-pytorch.py --shapes 64x1024 16x1024 4x1024 128x512 256x256 --out benchmarks/h100/pytorch.json
 """
@@ -9,10 +10,10 @@ import glob
 import json
 import math
 import statistics
+import sys
 import time
 
 import numpy
-import pynvml
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -43,9 +44,9 @@ class Block(nn.Module):
 
 
 class GPT2(nn.Module):
-    def __init__(self, layers, channels, heads, context):
+    def __init__(self, layers, channels, heads, context, vocabulary=VOCABULARY):
         super().__init__()
-        self.wte = nn.Embedding(VOCABULARY, channels)
+        self.wte = nn.Embedding(vocabulary, channels)
         self.wpe = nn.Embedding(context, channels)
         self.blocks = nn.ModuleList(Block(channels, heads) for _ in range(layers))
         self.lnf = nn.LayerNorm(channels)
@@ -58,7 +59,7 @@ class GPT2(nn.Module):
         for block in self.blocks:
             x = block(x)
         logits = F.linear(self.lnf(x), self.wte.weight)
-        return F.cross_entropy(logits.view(-1, VOCABULARY), targets.view(-1))
+        return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.view(-1))
 
 
 def read_tokens():
@@ -68,18 +69,23 @@ def read_tokens():
 
 def joules():
     """What the first GPU has used since its driver was loaded."""
+    import pynvml
     pynvml.nvmlInit()
     return pynvml.nvmlDeviceGetTotalEnergyConsumption(pynvml.nvmlDeviceGetHandleByIndex(0)) / 1000
+
+
+def adamw(model):
+    decayed = [p for p in model.parameters() if p.dim() == 2]
+    others = [p for p in model.parameters() if p.dim() != 2]
+    groups = [{"params": decayed, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=3e-4, betas=(0.9, 0.95), fused=True)
 
 
 def measure(batch, sequence, tokens, warmup_seconds):
     torch.manual_seed(42)
     torch._dynamo.reset()
     model = GPT2(LAYERS, CHANNELS, HEADS, max(sequence, 1024)).cuda()
-    decayed = [p for p in model.parameters() if p.dim() == 2]
-    others = [p for p in model.parameters() if p.dim() != 2]
-    groups = [{"params": decayed, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]
-    optimizer = torch.optim.AdamW(groups, lr=3e-4, betas=(0.9, 0.95), fused=True)
+    optimizer = adamw(model)
     compiled = torch.compile(model, dynamic=False)
     size = batch * sequence
     at = 0
@@ -128,12 +134,64 @@ def measure(batch, sequence, tokens, warmup_seconds):
     }
 
 
+def cpu_step(mode, layers, channels, heads, vocabulary, batch, sequence):
+    """A training step of random tokens, which takes the dtype."""
+    torch._dynamo.reset()
+    model = GPT2(layers, channels, heads, 1024, vocabulary)
+    optimizer = adamw(model)
+    loss_of = torch.compile(model, dynamic=False) if mode == "compiled" else model
+
+    def step(dtype):
+        tokens, targets = torch.randint(0, vocabulary, (2, batch, sequence))
+        with torch.autocast("cpu", torch.bfloat16, enabled=dtype == "bf16"):
+            loss = loss_of(tokens, targets)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    return step
+
+
+def cpu_matmul(direction, dtype, rows, channels, outputs):
+    kind = torch.bfloat16 if dtype == "bf16" else torch.float32
+    sizes = (rows, channels), (outputs, channels), (rows, outputs)
+    inputs, weight, out = (torch.randn(size).to(kind) for size in sizes)
+    return {"forward": lambda: inputs @ weight.t(), "input": lambda: out @ weight, "weight": lambda: out.t() @ inputs}[direction]
+
+
+def serve(threads):
+    """Answers lines "REPEATS step MODE DTYPE SIZES" and "REPEATS matmul DIRECTION DTYPE SIZES" with milliseconds of one."""
+    torch.set_num_threads(threads)
+    sizes_of, steps = None, {}
+    for line in sys.stdin:
+        repeats, what, which, dtype, *sizes = line.split()
+        sizes = [int(size) for size in sizes]
+        if sizes != sizes_of:
+            sizes_of, steps = sizes, {}
+        if what == "step":
+            if which not in steps:
+                steps[which] = cpu_step(which, *sizes)
+            run = lambda: steps[which](dtype)
+        else:
+            if (which, dtype) not in steps:
+                steps[which, dtype] = cpu_matmul(which, dtype, *sizes)
+            run = steps[which, dtype]
+        begin = time.perf_counter()
+        for _ in range(int(repeats)):
+            run()
+        print(1000 * (time.perf_counter() - begin) / int(repeats), flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--shapes", nargs="+", default=["64x1024"], help="batch x tokens")
     parser.add_argument("--warmup-seconds", type=float, default=10)
     parser.add_argument("--out")
+    parser.add_argument("--serve", type=int, metavar="THREADS")
     options = parser.parse_args()
+    if options.serve:
+        return serve(options.serve)
     torch.set_float32_matmul_precision("high")
     tokens = read_tokens()
     results = []

@@ -35,7 +35,7 @@ export { profileKernels, sanitize } from './lab/tools.ts';
 export { watchKernels } from './lab/watch-kernels.ts';
 export { customModel, presetNames } from './model/config.ts';
 export { dataSheetFlops, rateNote } from './model/flops.ts';
-export { selectKind } from './native/select-device.ts';
+export { inferenceDtype, selectKind } from './native/select-device.ts';
 export { cardHashes, loadFolders } from './ops/kernels/card-hash.ts';
 export { compiledFile, readSource } from './ops/kernels/compile.ts';
 export { askedSteps, checkNeeds, completeOptions } from './options/complete-options.ts';

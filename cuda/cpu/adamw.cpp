@@ -15,7 +15,7 @@ void adamw(Task task, float *weight, float *master, float *m, float *v, const fl
   const float learning_rate = rate * step[GPT2_STEP_LEARNING_RATE], clip = step[GPT2_STEP_CLIP];
   const float beta1_correction = step[first_scalar], beta2_correction = step[first_scalar + 1];
   // Copies, not references: a store through a pointer could otherwise change them.
-  task.pool.ranges(count, [=](int64_t first, int64_t last) {
+  const auto update_range = [=](int64_t first, int64_t last) {
     constexpr int64_t piece = 64, ahead = 512;
     for (int64_t begin = first; begin < last; begin += piece) {
       for (int64_t i = begin + ahead; i < begin + ahead + piece; i += 16) {
@@ -33,7 +33,8 @@ void adamw(Task task, float *weight, float *master, float *m, float *v, const fl
         master[i] -= learning_rate * (update + weight_decay * master[i]);
       }
     }
-  });
+  };
+  task.pool.ranges(count, update_range, 1 << 14);
   if (weight != master) std::memcpy(weight, master, static_cast<size_t>(count) * sizeof(float));
 }
 

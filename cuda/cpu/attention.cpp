@@ -84,6 +84,28 @@ struct ByKey {
   }
 };
 
+// row = exp(scale * row - high), where high, which is returned, is the largest of scale * row and `high`. Not inlined, or
+// GCC makes no vectors of it.
+__attribute__((noinline)) float exponentials(float *__restrict row, int count, float scale, float high) {
+#pragma omp simd reduction(max : high)
+  for (int j = 0; j < count; j++) high = row[j] * scale > high ? row[j] * scale : high;
+#pragma omp simd
+  for (int j = 0; j < count; j++) row[j] = exponential(row[j] * scale - high);
+  return high;
+}
+
+// Adds each row in order; the chains of 8 rows at a time hide an addition's latency.
+void add_rows(float *sums, const float *rows, int count, int columns) {
+  for (int first = 0; first < count; first += 8) {
+    float total[8] = {};
+    const int last = std::min(8, count - first);
+    for (int j = 0; j < columns; j++) {
+      for (int i = 0; i < last; i++) total[i] += rows[(first + i) * STRIDE + j];
+    }
+    std::copy_n(total, last, sums + first);
+  }
+}
+
 // Keys, values and, in backward, keys again; queries and their gradients; scores and their gradients, a block of A, and
 // two floats for each query.
 int64_t scratch_of_thread(int T, int HS) {
@@ -117,22 +139,18 @@ void attention_forward(Task task, float *out, float *lse, const float *qkv, int 
       for (int u = 0; u < t + queries; u += KEYS) {
         const int count = std::min(KEYS, t + queries - u);
         keys.multiply(scores, block, head.q, t, queries, u, count);
+        float before[QUERIES], totals[QUERIES] = {};
         for (int i = 0; i < queries; i++) {
           float *row = scores + i * STRIDE;
           const int visible = std::max(0, std::min(count, t + i + 1 - u));
-          float high = largest[i];
-#pragma omp simd reduction(max : high)
-          for (int j = 0; j < visible; j++) high = std::max(high, row[j] * scale);
-          float total = 0;
-#pragma omp simd reduction(+ : total)
-          for (int j = 0; j < visible; j++) {
-            row[j] = exponential(row[j] * scale - high);
-            total += row[j];
-          }
+          before[i] = largest[i];
+          largest[i] = exponentials(row, visible, scale, largest[i]);
           std::fill(row + visible, row + count, 0.0f);
-          const float factor = exponential(largest[i] - high);
-          sum[i] = sum[i] * factor + total;
-          largest[i] = high;
+        }
+        add_rows(totals, scores, queries, count);
+        for (int i = 0; i < queries; i++) {
+          const float factor = exponential(before[i] - largest[i]);
+          sum[i] = sum[i] * factor + totals[i];
           if (u > 0 && factor != 1) {
             for (int j = 0; j < HS; j++) o[static_cast<size_t>(i) * C + j] *= factor;
           }

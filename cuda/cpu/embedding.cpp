@@ -7,11 +7,14 @@
 
 namespace gpt2::GPT2_PATH {
 
+// About 20 us of work.
+static constexpr int64_t FEW_ELEMENTS = 1 << 16;
+
 void embedding_forward(Task task, float *out, const int32_t *tokens, const int32_t *texts, const int32_t *positions,
                        const float *wte, const float *wpe, int B, int T, int S, int C, int V) {
   const int32_t *ids = positions ? texts : tokens;
   const int64_t stride = positions ? S + 1 : T;
-  task.pool.each(B * T, [&](int64_t row) {
+  const auto embed = [&](int64_t row) {
     const int64_t b = row / T;
     const int first = positions ? positions[b] : 0, at = first + static_cast<int>(row % T);
     float *o = out + static_cast<size_t>(row) * C;
@@ -24,14 +27,15 @@ void embedding_forward(Task task, float *out, const int32_t *tokens, const int32
     const float *token = wte + static_cast<size_t>(id) * C;
     const float *position = wpe ? wpe + static_cast<size_t>(at) * C : nullptr;
     for (int c = 0; c < C; c++) o[c] = position ? token[c] + position[c] : token[c];
-  });
+  };
+  task.pool.each(B * T, embed, FEW_ELEMENTS / C + 1);
 }
 
 void embedding_backward(Task task, float *dwte, float *dwpe, const float *dout, const int32_t *tokens, int B, int T,
                         int C, int, bool accumulate) {
   // 64 floats are four cache lines: wide enough to stream, narrow enough to divide C = 768 among threads.
   const int slab = 64;
-  task.pool.each((C + slab - 1) / slab, [&](int64_t index) {
+  const auto add_rows = [&](int64_t index) {
     const int first = static_cast<int>(index) * slab;
     const int last = first + slab < C ? first + slab : C;
     if (dwpe && !accumulate) {
@@ -48,7 +52,8 @@ void embedding_backward(Task task, float *dwte, float *dwpe, const float *dout, 
       float *position = dwpe + static_cast<size_t>(row % T) * C;
       for (int c = first; c < last; c++) position[c] += d[c];
     }
-  });
+  };
+  task.pool.each((C + slab - 1) / slab, add_rows, FEW_ELEMENTS / (slab * B * T) + 1);
 }
 
 int64_t embedding_scratch(int, int, int, int, int) { return 0; }

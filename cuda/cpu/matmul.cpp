@@ -25,17 +25,18 @@ struct Blocks {
 };
 
 // The blocks of least estimated time: whole rounds of blocks for every thread, and a tenth of a block's wait of threads
-// for the last one. Copying an element of A or B takes about 1/4 or 1/3 of a cycle.
-Blocks choose_blocks(const Engine &engine, int threads, int M, int N) {
+// for the last one. Copying an element of A or B takes about 1/5 or 1/4 of a cycle.
+Blocks choose_blocks(const Engine &engine, int threads, int M, int N, int depth) {
   const int tiles_m = ceil_divide(M, engine.tile_m), tiles_n = ceil_divide(N, engine.tile_n);
+  const int fewest = ceil_divide(M, engine.a_elements / depth / 32 * 32);
   const float wait = threads > 1 ? 0.1f : 0;
   Blocks best{};
   float least = 0;
-  for (int m = 1; m <= std::min(tiles_m, engine.block_m / engine.tile_m); m++) {
-    for (int n = 1; n <= std::min(tiles_n, engine.block_n / engine.tile_n); n++) {
-      const int across = ceil_divide(tiles_n, n);
-      const Blocks blocks{m * engine.tile_m, n * engine.tile_n, across, ceil_divide(tiles_m, m) * across};
-      const float block = blocks.rows * blocks.columns * engine.cycles + blocks.rows / 4.0f + blocks.columns / 3.0f;
+  for (int down = fewest; down <= std::min(tiles_m, fewest + 2 * threads); down++) {
+    for (int across = 1; across <= std::min(tiles_n, 4 * threads); across++) {
+      const int m = ceil_divide(tiles_m, down), n = ceil_divide(tiles_n, across), side = ceil_divide(tiles_n, n);
+      const Blocks blocks{m * engine.tile_m, n * engine.tile_n, side, ceil_divide(tiles_m, m) * side};
+      const float block = blocks.rows * (blocks.columns * engine.cycles + 0.2f) + blocks.columns * 0.25f;
       const float estimate = (static_cast<float>(ceil_divide(blocks.count, threads)) + wait) * block;
       if (best.count == 0 || estimate < least) {
         best = blocks;
@@ -46,28 +47,52 @@ Blocks choose_blocks(const Engine &engine, int threads, int M, int N) {
   return best;
 }
 
-// out (=|+=) a b^T: a is [M,K], b is [N,K]. finish(row, column, columns) follows on each line of a finished block.
-template <class Finish>
-void product(Task task, Output out, View a, View b, int M, int N, int K, const Finish &finish) {
+constexpr int SLAB = 64;
+
+int slabs_of(int O) { return ceil_divide(O, SLAB); }
+
+// Sums over rows in double: a bias's gradient has as many terms as the batch has tokens.
+void slab_sums(float *sums, const float *values, int N, int O, int slab, bool accumulate) {
+  const int first = slab * SLAB, width = std::min(SLAB, O - first);
+  double total[SLAB] = {};
+  for (int n = 0; n < N; n++) {
+    const float *row = values + static_cast<size_t>(n) * O + first;
+    for (int o = 0; o < width; o++) total[o] += row[o];
+  }
+  for (int o = 0; o < width; o++) {
+    sums[first + o] = static_cast<float>((accumulate ? sums[first + o] : 0) + total[o]);
+  }
+}
+
+// out (=|+=) a b^T: a is [M,K], b is [N,K]. finish(row, column, columns) follows on each line of finished columns. The
+// threads first share other(index) for `others` indices, without a wait between.
+template <class Finish, class Other>
+void product(Task task, Output out, View a, View b, int M, int N, int K, const Finish &finish, int others,
+             const Other &other) {
   const Engine &engine = *task.engine;
-  const Blocks blocks = choose_blocks(engine, task.pool.threads(), M, N);
   const int longest = ceil_divide(ceil_divide(K, ceil_divide(K, engine.block_k)), 32) * 32;
-  task.pool.each_free(blocks.count, [&](int64_t index, int thread) {
+  const Blocks blocks = choose_blocks(engine, task.pool.threads(), M, N, longest);
+  task.pool.each_free(others + blocks.count, [&](int64_t at, int thread) {
+    if (at < others) return other(static_cast<int>(at));
+    const int index = static_cast<int>(at) - others;
     float *block_of_a = task.scratch + thread * PRODUCT_FLOATS, *block_of_b = block_of_a + A_FLOATS;
-    const int m = static_cast<int>(index) / blocks.across * blocks.rows, rows = std::min(blocks.rows, M - m);
-    const int n = static_cast<int>(index) % blocks.across * blocks.columns, columns = std::min(blocks.columns, N - n);
+    const int m = index / blocks.across * blocks.rows, rows = std::min(blocks.rows, M - m);
+    const int n = index % blocks.across * blocks.columns, last = std::min(n + blocks.columns, N);
     for (int k = 0; k < K; k += longest) {
       const int depth = std::min(longest, K - k);
-      Output block = out.at(m, n);
-      block.add = out.add || k > 0;
-      engine.multiply(block, engine.copy_a(block_of_a, a, m, rows, k, depth),
-                      engine.copy_b(block_of_b, b, n, columns, k, depth), depth, rows, columns);
+      const Block copy = engine.copy_a(block_of_a, a, m, rows, k, depth);
+      for (int column = n; column < last; column += engine.block_n) {
+        const int columns = std::min(engine.block_n, last - column);
+        Output block = out.at(m, column);
+        block.add = out.add || k > 0;
+        engine.multiply(block, copy, engine.copy_b(block_of_b, b, column, columns, k, depth), depth, rows, columns);
+        for (int row = m; k + depth == K && row < m + rows; row++) finish(row, column, columns);
+      }
     }
-    for (int row = m; row < m + rows; row++) finish(row, n, columns);
   });
 }
 
-constexpr auto nothing = [](int, int, int) {};
+constexpr auto nothing = [](auto...) {};
 
 // The forward matmul of few rows, which would take less time than packing the weight: it is read once, in place.
 constexpr int FEW_ROWS = 8;
@@ -84,21 +109,9 @@ void few_rows_forward(Task task, float *out, const float *in, const float *weigh
 
 }  // namespace
 
-// Sums over rows in double: a bias's gradient has as many terms as the batch has tokens.
 void column_sums(Task task, float *sums, const float *values, int N, int O, bool accumulate) {
-  constexpr int slab = 64;
-  task.pool.each((O + slab - 1) / slab, [&](int64_t index) {
-    const int first = static_cast<int>(index) * slab;
-    const int width = std::min(slab, O - first);
-    double total[slab] = {};
-    for (int n = 0; n < N; n++) {
-      const float *row = values + static_cast<size_t>(n) * O + first;
-      for (int o = 0; o < width; o++) total[o] += row[o];
-    }
-    for (int o = 0; o < width; o++) {
-      sums[first + o] = static_cast<float>((accumulate ? sums[first + o] : 0) + total[o]);
-    }
-  });
+  task.pool.each(slabs_of(O),
+                 [&](int64_t slab) { slab_sums(sums, values, N, O, static_cast<int>(slab), accumulate); });
 }
 
 void relu_squared_forward(Task task, float *out, const float *in, int64_t count) {
@@ -121,7 +134,7 @@ void matmul_forward(Task task, float *out, float *pre, const float *in, const fl
     few_rows_forward(task, sums, in, weight, N, C, O);
     for (int row = 0; row < N; row++) finish(row, 0, O);
   } else {
-    product(task, {sums, o, false}, {in, c, 1}, {weight, c, 1}, N, O, C, finish);
+    product(task, {sums, o, false}, {in, c, 1}, {weight, c, 1}, N, O, C, finish, 0, nothing);
   }
 }
 
@@ -135,14 +148,15 @@ void matmul_backward_input(Task task, float *din, const float *dout, const float
             if (activation != GPT2_RELU_SQUARED) return;
 #pragma omp simd
             for (int i = 0; i < columns; i++) din[first + i] *= 2.0f * std::sqrt(activated[first + i]);
-          });
+          },
+          0, nothing);
 }
 
 void matmul_backward_weight(Task task, float *dweight, float *dbias, const float *dout, const float *in, int N, int C,
                             int O, bool accumulate) {
   const size_t c = C;
-  product(task, {dweight, c, accumulate}, {dout, 1, static_cast<size_t>(O)}, {in, 1, c}, O, C, N, nothing);
-  if (dbias) column_sums(task, dbias, dout, N, O, accumulate);
+  product(task, {dweight, c, accumulate}, {dout, 1, static_cast<size_t>(O)}, {in, 1, c}, O, C, N, nothing,
+          dbias ? slabs_of(O) : 0, [&](int slab) { slab_sums(dbias, dout, N, O, slab, accumulate); });
 }
 
 // A block of A and one of B for each thread, in every direction.

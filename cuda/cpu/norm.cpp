@@ -105,14 +105,14 @@ void row_backward(float *dx, const float *d, const float *residual, const float 
   }
 }
 
-// Only layernorm has `mean` and `dbias`. The sums over rows come first, because din may be dout.
+// Only layernorm has `mean` and `dbias`. The sums over rows come first if din is dout.
 template <bool centered>
 void backward(Task task, float *din, float *dweight, float *dbias, const float *dout, const float *dresidual,
               const float *in, const float *weight, const float *mean, const float *rstd, int N, int C,
               bool accumulate) {
   const auto mean_of = [&](int64_t n) { return centered ? mean[n] : 0; };
-  constexpr int slab = 32;
-  task.pool.each((C + slab - 1) / slab, [&](int64_t index) {
+  constexpr int slab = 32, lines = 16;
+  const auto sum_columns = [&](int64_t index) {
     const int first = static_cast<int>(index) * slab;
     const int width = first + slab < C ? slab : C - first;
     double weights[slab] = {};
@@ -129,13 +129,23 @@ void backward(Task task, float *din, float *dweight, float *dbias, const float *
       dweight[first + c] = static_cast<float>((accumulate ? dweight[first + c] : 0) + weights[c]);
       if (centered) dbias[first + c] = static_cast<float>((accumulate ? dbias[first + c] : 0) + biases[c]);
     }
-  });
-
-  task.pool.each(N, [&](int64_t n) {
-    const size_t at = static_cast<size_t>(n) * C;
-    row_backward<centered>(din + at, dout + at, dresidual ? dresidual + at : nullptr, in + at, weight, mean_of(n),
-                           rstd[n], C);
-  });
+  };
+  const auto rows_backward = [&](int64_t index) {
+    for (int64_t n = index * lines; n < std::min<int64_t>(N, (index + 1) * lines); n++) {
+      const size_t at = static_cast<size_t>(n) * C;
+      row_backward<centered>(din + at, dout + at, dresidual ? dresidual + at : nullptr, in + at, weight, mean_of(n),
+                             rstd[n], C);
+    }
+  };
+  const int slabs = (C + slab - 1) / slab, blocks = (N + lines - 1) / lines;
+  if (din == dout) {
+    task.pool.each(slabs, sum_columns);
+    task.pool.each(blocks, rows_backward);
+  } else {
+    task.pool.each_free(slabs + blocks, [&](int64_t index, int) {
+      index < slabs ? sum_columns(index) : rows_backward(index - slabs);
+    });
+  }
 }
 
 void quantize_result(Task task, uint8_t *values, float *scale, float *norm, const float *rows, int N, int C) {

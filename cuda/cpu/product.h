@@ -35,13 +35,14 @@ struct Output {
 
 // A thread's memory for a block of A, for one of B, and for both, in floats; the largest of any engine.
 constexpr int64_t A_FLOATS = 384 * 512;
-constexpr int64_t B_FLOATS = 384 * 768;
+constexpr int64_t B_FLOATS = 384 * 64;
 constexpr int64_t PRODUCT_FLOATS = A_FLOATS + B_FLOATS;
 
 struct Engine {
-  int tile_m, tile_n;             // of the output, in registers
-  int block_m, block_n, block_k;  // the largest block that is copied
-  float cycles;                   // that a multiplication takes, about
+  int tile_m, tile_n;    // of the output, in registers
+  int a_elements;        // of the largest block of A
+  int block_n, block_k;  // the largest block of B
+  float cycles;          // that a multiplication takes, about
   // Copies rows [first, first + count) of A's columns [k, k + depth), or columns of B, which are rows of the view `b`.
   Block (*copy_a)(float *to, View a, int first, int count, int k, int depth);
   Block (*copy_b)(float *to, View b, int first, int count, int k, int depth);

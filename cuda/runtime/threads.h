@@ -26,22 +26,26 @@ class ThreadPool {
 
   int threads() const { return threads_; }
 
-  // Calls body(first, last) with one contiguous range per thread.
+  // Calls body(first, last) with one contiguous range per thread. Fewer than 2 * least indices, which take less time than
+  // waking a thread, are left to this one.
   template <class Body>
-  void ranges(int64_t count, const Body &body) {
-    run(count, [&](int thread, int threads) {
+  void ranges(int64_t count, const Body &body, int64_t least = 1) {
+    run(count < 2 * least ? 1 : count, [&](int thread, int threads) {
       const int64_t size = (count + threads - 1) / threads;
       const int64_t first = thread * size, last = std::min(first + size, count);
       if (first < last) body(first, last);
     });
   }
 
-  // Calls body(index) for each index; a thread takes neighbours.
+  // Calls body(index) for each index; a thread takes neighbours. `least` as of `ranges`.
   template <class Body>
-  void each(int64_t count, const Body &body) {
-    ranges(count, [&](int64_t first, int64_t last) {
-      for (int64_t index = first; index < last; index++) body(index);
-    });
+  void each(int64_t count, const Body &body, int64_t least = 1) {
+    ranges(
+        count,
+        [&](int64_t first, int64_t last) {
+          for (int64_t index = first; index < last; index++) body(index);
+        },
+        least);
   }
 
   // Calls body(index, thread) for each index, for indices that take unequal times: a free thread takes the next index.

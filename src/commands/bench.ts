@@ -160,8 +160,6 @@ const teraflops = (rate: number): string => (rate < 1e12 ? (rate / 1e12).toPreci
 
 function table(all: Measured): string {
   const { device, step, peaks, memory, ops } = all;
-  // On a CPU these rates bound no op: data in the caches are read faster than a copy of large arrays.
-  const hasLimits = device.library !== 'cpu';
   const rate = step.tokensPerSecond.median * all.flopsPerToken;
   const sheet = dataSheetFlops(device.device, all.dtype);
   const energy = step.tokensPerJoule;
@@ -172,8 +170,7 @@ function table(all: Measured): string {
     rate: `${teraflops(rate)} TFLOP/s = tokens/s x ${(all.flopsPerToken / 1e6).toFixed(1)} MFLOP a token (6 x weights in matmuls + 6 x layers x T x channels)`,
     energy: energy && `${energy.toFixed(1)} tokens/J: ${step.joules!.toFixed(2)} J a step, by the GPU's counter`,
     MFU: sheet && `${percent(rate, sheet)} of the data sheet's ${sheet / 1e12} TFLOP/s${rateNote(all.dtype)}`,
-    [hasLimits ? 'limits' : 'device']:
-      `copy ${(peaks.copyBytesPerSecond / 1e9).toFixed(0)} GB/s; our matmul of ${peaks.matmulSize}^3 ${teraflops(peaks.matmulFlopsPerSecond)} TFLOP/s${peaks.fp8FlopsPerSecond === undefined ? '' : `, in FP8 ${teraflops(peaks.fp8FlopsPerSecond)}`}`,
+    limits: `copy ${(peaks.copyBytesPerSecond / 1e9).toFixed(0)} GB/s; our matmul of ${peaks.matmulSize}^3 ${teraflops(peaks.matmulFlopsPerSecond)} TFLOP/s${peaks.fp8FlopsPerSecond === undefined ? '' : `, in FP8 ${teraflops(peaks.fp8FlopsPerSecond)}`}`,
     'first step': all.firstStepMs && `${all.firstStepMs.toFixed(0)} ms after the start of the program`,
     memory: `planned ${formatBytes(memory.plannedTotal)}, ${counted(device.library, memory.used, memory.plannedTotal)}${device.library === 'cpu' ? '' : `; in use before: ${formatBytes(memory.before)}`}`,
   };
@@ -188,15 +185,13 @@ function table(all: Measured): string {
   const rows = ops.map(({ name, calls, ms, flops: work, fp8Flops, bytes }) => [
     ...[name, String(calls), ms.toFixed(4), (ms * calls).toFixed(3), percent(ms * calls, step.ms.median)],
     ...[work > 0 ? formatRate(work / ms / 1e9) : '', bytes > 0 ? (bytes / ms / 1e6).toFixed(0) : ''],
-    hasLimits && bytes > 0 ? percent(leastMs(peaks, { flops: work, fp8Flops, bytes }), ms) : '',
+    bytes > 0 ? percent(leastMs(peaks, { flops: work, fp8Flops, bytes }), ms) : '',
   ]);
   const sum = ops.reduce((total, { ms, calls }) => total + ms * calls, 0);
-  const head = ['op', 'calls', 'ms', 'total', 'share', 'TFLOP/s', 'GB/s', hasLimits ? 'of limit' : ''];
+  const head = ['op', 'calls', 'ms', 'total', 'share', 'TFLOP/s', 'GB/s', 'of limit'];
   lines.push('', formatTable([head, ...rows, ['sum', '', '', sum.toFixed(3), percent(sum, step.ms.median)]]));
-  if (hasLimits) {
-    lines.push(
-      'limit: the longer of two times: operations at the rate of our matmul, bytes (each once) at that of a copy',
-    );
-  }
+  const times = peaks.waits ? 'the sum of two times' : 'the longer of two times';
+  const note = peaks.waits ? '; data in the caches are read faster' : '';
+  lines.push(`limit: ${times}: operations at the rate of our matmul, bytes (each once) at that of a copy${note}`);
   return lines.join('\n');
 }

@@ -29,6 +29,7 @@ import {
   chooseInferenceBatch,
   formatCount,
   gpt2Error,
+  inferenceDtype,
   isRoot,
   launchRanks,
   loadFolders,
@@ -101,7 +102,7 @@ export function evalCommand(): Command {
     )
     .addOption(tableOption('maxMemory'))
     .addOption(tableOption('device'))
-    .addOption(tableOption('dtype'))
+    .addOption(tableOption('dtype', { default: { text: 'bf16 on CUDA, fp32 on CPU; with AMX as trained' } }))
     .addOption(tableOption('threads'))
     .addOption(tableOption('kernels'))
     .addOption(numberOption('--gpus <N>', 'GPUs of this machine that share the work (default: 1)', count))
@@ -141,7 +142,7 @@ async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<Loss | undefi
   const { model: config, configuration = {} } = weights;
   const { maxMemory, role, tokens } = flags;
   const cards = await loadFolders(flags.kernel);
-  const dtype = flags.dtype ?? (target.kind === 'cuda' ? 'bf16' : 'fp32');
+  const dtype = flags.dtype ?? inferenceDtype(target.kind, configuration.dtype);
   using device = Device.open({ ...target, dtype, threads: threadsOf(flags.threads ?? 0, ranks?.place) });
   await useCards(device, cards);
   const asked = flags.batch ?? size(configuration.batch) ?? 4;

@@ -17,6 +17,7 @@ import {
   formatCount,
   generationRows,
   gpt2Error,
+  inferenceDtype,
   modelOrNewest,
   promptIds,
   real,
@@ -95,7 +96,7 @@ export function sampleCommand(): Command {
     .option('--no-stream', 'print each text when it is complete')
     .option('--json', 'print a JSON line per text: prompt, text, tokens, end')
     .addOption(tableOption('device'))
-    .addOption(tableOption('dtype'))
+    .addOption(tableOption('dtype', { default: { text: 'bf16 on CUDA, fp32 on CPU; with AMX as trained' } }))
     .addOption(tableOption('threads'))
     .addHelpText('after', examples)
     .action((flags) => sample(flags as unknown as Flags));
@@ -110,7 +111,7 @@ async function sample(flags: Flags): Promise<void> {
     throw usageError`--interactive reads its prompts line by line: leave out --prompt and --count`;
   }
   if (flags.dtype === 'fp8') {
-    throw usageError`--dtype fp8 has no effect on sample, which decodes in bf16 on a GPU and in fp32 on a CPU: leave it out`;
+    throw usageError`--dtype fp8 has no effect on sample, which decodes in bf16 on a GPU, in bf16 or fp32 on a CPU: leave it out`;
   }
   const target = selectDevice(flags.device ?? 'auto');
   const weights = await withProgress((shown) => resolveWeights(modelOrNewest(flags.model), shown));
@@ -123,7 +124,7 @@ async function sample(flags: Flags): Promise<void> {
   const lines = flags.prompt === '-' ? await linesOfInput() : [flags.prompt];
   const prompts = lines.flatMap((prompt) => Array<string>(flags.count).fill(prompt));
 
-  const dtype = flags.dtype ?? (target.kind === 'cuda' ? 'bf16' : 'fp32');
+  const dtype = flags.dtype ?? inferenceDtype(target.kind, weights.configuration?.dtype);
   using device = Device.open({ ...target, dtype, threads: flags.threads });
   const window = config.context;
   const texts = fittingTexts(device, config, { texts: Math.min(prompts.length, mostTexts[target.kind]), window });

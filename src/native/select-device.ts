@@ -1,7 +1,7 @@
 // Selects the device that --device names; auto is the GPU if the CUDA library is built and opens it, else the CPU.
 import { existsSync } from 'node:fs';
-import { Gpt2Error, NativeError, UsageError } from '../base/errors.ts';
-import { Device } from './device.ts';
+import { attempt, Gpt2Error, NativeError, UsageError } from '../base/errors.ts';
+import { Device, type Dtype } from './device.ts';
 import { type LibraryKind, libraryPath } from './find-library.ts';
 
 export interface DeviceChoice {
@@ -44,3 +44,20 @@ function hasGpu(index: number): boolean {
     throw error;
   }
 }
+
+/**
+ * The dtype of runs that name none: bf16 on a GPU, and on a CPU with AMX, where a step takes at most two thirds of fp32's time
+ * (benchmarks/cpu.md); else fp32, also where the library does not open: opening it then reports the error.
+ */
+export function defaultDtype(kind: LibraryKind): Dtype {
+  if (kind === 'cuda') return 'bf16';
+  const codePath = attempt(() => {
+    using device = Device.open({ kind });
+    return device.description.codePath;
+  });
+  return codePath === 'amx' ? 'bf16' : 'fp32';
+}
+
+/** The dtype in which a model is evaluated and sampled: its run's bf16 where that is the default, else bf16 on a GPU, fp32 on a CPU. */
+export const inferenceDtype = (kind: LibraryKind, trained: unknown): Dtype =>
+  kind === 'cuda' || trained === 'bf16' ? defaultDtype(kind) : 'fp32';

@@ -2,6 +2,7 @@
 // (table.ts).
 import { recomputeNames } from '../model/activation-tables.ts';
 import { dtypes } from '../native/device.ts';
+import { defaultDtype } from '../native/select-device.ts';
 import { type OptionRow, whole } from './row.ts';
 
 /** Sequences in a validation by default: llm.c's 20 batches of 4. */
@@ -21,7 +22,7 @@ export const runningRows = {
     usage: '--dtype <NAME>',
     type: dtypes,
     help: 'fp32, bf16, tf32 (GPUs), fp8 (GPUs from capability 8.9; CPUs slowly)',
-    default: { text: 'bf16 on CUDA, fp32 on CPU', of: ({ kind }) => (kind === 'cuda' ? 'bf16' : 'fp32') },
+    default: { text: 'bf16 on CUDA and on CPUs with AMX, else fp32', of: ({ kind }) => defaultDtype(kind) },
     bench: true,
     elsewhere: ['precision'],
   },

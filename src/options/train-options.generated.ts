@@ -85,7 +85,7 @@ export type TrainOptions = {
   skipSpikes?: number | undefined;
   /** `--device <NAME>`: auto, cuda, cuda:N, cpu (default: auto). */
   device?: string | undefined;
-  /** `--dtype <NAME>`: fp32, bf16, tf32 (GPUs), fp8 (GPUs from capability 8.9; CPUs slowly) (default: bf16 on CUDA, fp32 on CPU). */
+  /** `--dtype <NAME>`: fp32, bf16, tf32 (GPUs), fp8 (GPUs from capability 8.9; CPUs slowly) (default: bf16 on CUDA and on CPUs with AMX, else fp32). */
   dtype?: 'fp32' | 'tf32' | 'bf16' | 'fp8' | undefined;
   /** `--threads <N>`: CPU threads; 0: all cores (default: 0). */
   threads?: number | undefined;

@@ -118,7 +118,7 @@ describe('eval of a run', () => {
     const data = place.data({ vocabulary: 100 });
     await train({
       ...{ ...tinyRun, data, out: place.path('run'), threads: 2, layers: 2, context: 64, batch: 4, steps: 5 },
-      ...{ valEvery: 1, valTokens: 333, saveEvery: 3, learningRate: 1e-3 },
+      ...{ dtype: 'fp32', valEvery: 1, valTokens: 333, saveEvery: 3, learningRate: 1e-3 },
     });
     const { events } = readRun(place.path('run'));
     for (const [checkpoint, step] of [

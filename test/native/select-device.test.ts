@@ -2,10 +2,10 @@
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { GPT2_STATUS } from '../../src/native/bindings.generated.ts';
-import { selectDevice, selectKind } from '../../src/native/select-device.ts';
+import { defaultDtype, inferenceDtype, selectDevice, selectKind } from '../../src/native/select-device.ts';
 import { wantedRanks } from '../../src/train/plan/resolve-options.ts';
 
-const made = vi.hoisted(() => ({ gpus: 0, opened: [] as number[] }));
+const made = vi.hoisted(() => ({ gpus: 0, opened: [] as number[], codePath: 'sm90' }));
 
 vi.mock('../../src/native/library.ts', () => ({
   loadLibrary: () => ({
@@ -16,7 +16,7 @@ vi.mock('../../src/native/library.ts', () => ({
       made.opened.push(device);
       return GPT2_STATUS.GPT2_OK;
     },
-    contextDescription: () => '{"library":"cuda"}',
+    contextDescription: () => JSON.stringify({ library: 'cuda', codePath: made.codePath }),
     contextDestroy: () => {},
     lastError: () => 'none',
   }),
@@ -55,4 +55,25 @@ it.each([
   machineWith(2);
   expect(selectDevice('auto', index)).toEqual({ kind: 'cuda', index });
   expect(made.opened).toEqual(opened);
+});
+
+it.each([
+  ['amx', 'bf16'],
+  ['avx512', 'fp32'],
+])('on code path %s a CPU trains in %s, and evaluates a run of fp32 in fp32', (codePath, dtype) => {
+  machineWith(1);
+  made.codePath = codePath;
+  expect(defaultDtype('cpu')).toBe(dtype);
+  expect([undefined, 'fp32', 'fp8', 'bf16'].map((trained) => inferenceDtype('cpu', trained))).toEqual([
+    'fp32',
+    'fp32',
+    'fp32',
+    dtype,
+  ]);
+  expect(inferenceDtype('cuda', 'fp32')).toBe('bf16');
+});
+
+it('where the library does not open, the default is fp32', () => {
+  machineWith(0);
+  expect(defaultDtype('cpu')).toBe('fp32');
 });

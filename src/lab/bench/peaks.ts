@@ -18,10 +18,14 @@ export interface Work {
   readonly bytes: number;
 }
 
-/** The least milliseconds of work: operations at the matmul's rate or bytes at the copy's rate, whichever takes longer. */
+/**
+ * The least milliseconds of work: operations at the matmul's rate or bytes at the copy's rate, whichever takes longer; on a CPU,
+ * whose cores wait for memory, both.
+ */
 export function leastMs(peaks: Peaks, { flops, fp8Flops, bytes }: Work): number {
   const { matmulFlopsPerSecond: rate, fp8FlopsPerSecond: fp8Rate = rate, copyBytesPerSecond } = peaks;
-  return Math.max((flops - fp8Flops) / rate + fp8Flops / fp8Rate, bytes / copyBytesPerSecond) * 1000;
+  const [compute, move] = [(flops - fp8Flops) / rate + fp8Flops / fp8Rate, bytes / copyBytesPerSecond];
+  return (peaks.waits ? compute + move : Math.max(compute, move)) * 1000;
 }
 
 export async function measurePeaks(device: Device) {
@@ -58,6 +62,8 @@ export async function measurePeaks(device: Device) {
     /** Operations per second of the library's matmul in FP8, on a device with FP8. */
     fp8FlopsPerSecond: fp8Time === undefined ? undefined : (flops * 1000) / fp8Time,
     matmulSize: size,
+    /** Whether an op computes and moves bytes one after the other. */
+    waits: !isGpu,
   };
 }
 

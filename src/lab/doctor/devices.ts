@@ -4,8 +4,9 @@ import { attempt, Gpt2Error } from '../../base/errors.ts';
 import { gib } from '../../model/memory.ts';
 import { Device, type Dtype } from '../../native/device.ts';
 import { type LibraryKind, libraryFix, libraryPath } from '../../native/find-library.ts';
-import { selectDevice } from '../../native/select-device.ts';
+import { defaultDtype, selectDevice } from '../../native/select-device.ts';
 import { gpuFields } from '../../report/machine-load.ts';
+import { measurePeaks } from '../bench/peaks.ts';
 import { type Check, failed, ok, warning } from './check.ts';
 
 export const isBuilt = (kind: LibraryKind): boolean => existsSync(libraryPath(kind));
@@ -54,6 +55,21 @@ export function checkLibrary(kind: LibraryKind, hasGpu: boolean): { check: Check
   });
   if (!(opened instanceof Gpt2Error)) return opened;
   return refused(opened.message, `${path}; not usable here: ${opened.message}`);
+}
+
+/** The CPU's rates of matmuls in each dtype that it may train in, and of a copy. */
+export async function checkRates(dtypes: readonly Dtype[]): Promise<Check> {
+  const [found, copies]: [string[], number[]] = [[], []];
+  for (const dtype of (['fp32', 'bf16'] as const).filter((each) => dtypes.includes(each))) {
+    using device = Device.open({ kind: 'cpu', dtype });
+    const { matmulFlopsPerSecond, copyBytesPerSecond } = await measurePeaks(device);
+    found.push(`${dtype} ${(matmulFlopsPerSecond / 1e9).toFixed(0)} GFLOP/s`);
+    copies.push(copyBytesPerSecond / 1e9);
+  }
+  return ok(
+    'cpu rates',
+    `${found.join(', ')}, copy ${Math.max(...copies).toFixed(0)} GB/s; trains in ${defaultDtype('cpu')}`,
+  );
 }
 
 /** The device that `--device auto` chooses, and why. */

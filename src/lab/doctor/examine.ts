@@ -1,6 +1,6 @@
 // Checks everything that training needs; a check comes after those that it depends on. Writes nothing.
 import { type Check, failed } from './check.ts';
-import { checkChoice, checkGpus, checkLibrary, isBuilt } from './devices.ts';
+import { checkChoice, checkGpus, checkLibrary, checkRates, isBuilt } from './devices.ts';
 import { checkKernels } from './launch-kernels.ts';
 import { checkFolder, checkNode, checkSystem, checkTools } from './system.ts';
 
@@ -17,6 +17,8 @@ export async function examine(tell: (check: Check) => void = () => {}): Promise<
   add(check);
   const libraries = (['cpu', 'cuda'] as const).map((kind) => ({ kind, ...checkLibrary(kind, hasGpu) }));
   for (const { check } of libraries) add(check);
+  const [{ dtypes: ofCpu }] = libraries as [(typeof libraries)[0]];
+  if (ofCpu.length > 0) add(await checkRates(ofCpu));
   add(checkChoice());
   for (const check of checkTools({ cpuIsBuilt: isBuilt('cpu'), cudaIsBuilt: isBuilt('cuda') || !hasGpu })) add(check);
   for (const folder of ['runs', 'data']) add(checkFolder(folder));

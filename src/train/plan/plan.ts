@@ -161,8 +161,13 @@ export const memorySizes = (
   };
 };
 
-/** "cpu avx512 fp32, 4 threads", "cuda portable bf16, NVIDIA H100 80GB HBM3" */
+/** "cpu avx512 fp32 (no AMX for bf16), 4 threads", "cuda portable bf16, NVIDIA H100 80GB HBM3" */
 export function describeDevice({ description, dtype }: Device): string {
   const { library, codePath, threads, device } = description;
-  return `${library} ${codePath} ${dtype}, ${library === 'cpu' ? `${threads} ${threads === 1 ? 'thread' : 'threads'}` : device}`;
+  const reasons = {
+    bf16: codePath === 'amx' ? ' (fast by AMX)' : '',
+    fp32: codePath === 'amx' ? '' : ' (no AMX for bf16)',
+  };
+  const why = library === 'cpu' && dtype in reasons ? reasons[dtype as keyof typeof reasons] : '';
+  return `${library} ${codePath} ${dtype}${why}, ${library === 'cpu' ? `${threads} ${threads === 1 ? 'thread' : 'threads'}` : device}`;
 }

@@ -1,0 +1,168 @@
+// Measures training steps and matmuls of a CPU beside PyTorch's, in turns, with AdamW and clipping; prints the tables of
+// benchmarks/cpu.md. Nothing else should run; pin it to cores that share none of their units.
+//
+//   taskset -c 0,2 node --import tsx scripts/bench-cpu-pytorch.ts --threads 2 [--rows d12-4x64,laptop] [--rounds 5]
+//                                          [--compiled] [--matmuls] [--python FILE]
+import { spawn } from 'node:child_process';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { packageRoot } from '../src/base/package-root.ts';
+import { AdamW, Device, initializeWeights, presetConfig } from '../src/index.ts';
+import { randomBatches } from '../src/lab/bench/bench.ts';
+import { median } from '../src/lab/bench/timing.ts';
+import { allocateTensor } from '../src/native/tensor.ts';
+import { matmulScratch } from '../src/ops/ops.generated.ts';
+import { formatTable } from '../src/report/text-table.ts';
+import { createTraining } from '../src/train/step/training.ts';
+import { readFlags } from './flags.ts';
+
+const [d12, d6] = [presetConfig('d12')!, presetConfig('d6')!];
+/** Of the preset shakespeare-laptop. */
+const laptop = { ...d12, layers: 4, channels: 128, heads: 4, context: 64, vocabularySize: 65 };
+const rows = {
+  'd12-4x64': { config: d12, B: 4, T: 64 },
+  'd12-4x256': { config: d12, B: 4, T: 256 },
+  'd12-1x1024': { config: d12, B: 1, T: 1024 },
+  'd6-8x256': { config: d6, B: 8, T: 256 },
+  laptop: { config: laptop, B: 12, T: 64 },
+};
+/** Rows, channels and outputs of matmuls: d12's at 4 x 64 and 4 x 256, d6's MLP, the laptop's. */
+const matmuls = [
+  ...[256, 1024].flatMap((N) =>
+    [
+      [768, 2304],
+      [768, 768],
+      [768, 3072],
+      [3072, 768],
+    ].map((size) => [N, ...size]),
+  ),
+  ...[
+    [256, 768, 50304],
+    [2048, 384, 1536],
+    [2048, 1536, 384],
+    [768, 128, 512],
+    [768, 512, 128],
+  ],
+] as [number, number, number][];
+const dtypes = ['fp32', 'bf16'] as const;
+
+const { threads, rounds, ...flags } = readFlags({
+  ...{ threads: 2, rows: Object.keys(rows).join(','), rounds: 5, compiled: false, matmuls: false, python: 'python3' },
+});
+
+type Measure = (repeats: number) => Promise<number>;
+
+/** A process that answers each line with the milliseconds of what the line names. */
+const pytorch = spawn(flags.python, [join(packageRoot, 'scripts', 'bench-pytorch.py'), '--serve', `${threads}`], {
+  stdio: ['pipe', 'pipe', 'inherit'],
+});
+const answers = createInterface(pytorch.stdout)[Symbol.asyncIterator]();
+const ask =
+  (...words: readonly (string | number)[]): Measure =>
+  async (repeats) => {
+    pytorch.stdin.write(`${[repeats, ...words].join(' ')}\n`);
+    return Number((await answers.next()).value);
+  };
+
+/** Milliseconds of each of the programs, in turns, without the first two rounds. */
+async function inTurns(programs: Record<string, Measure>, repeats = 1): Promise<Record<string, number[]>> {
+  const ms = Object.fromEntries(Object.keys(programs).map((name) => [name, [] as number[]]));
+  for (let round = -2; round < rounds; round++) {
+    for (const [name, measure] of Object.entries(programs)) {
+      const time = await measure(repeats);
+      if (round >= 0) ms[name]!.push(time);
+    }
+  }
+  return ms;
+}
+
+const timed = async (work: () => unknown, repeats: number): Promise<number> => {
+  const begin = performance.now();
+  for (let repeat = 0; repeat < repeats; repeat++) await work();
+  return (performance.now() - begin) / repeats;
+};
+
+const spread = (ms: readonly number[]) => {
+  const [least, middle, most] = [Math.min(...ms), median(ms), Math.max(...ms)].map((each) => each.toPrecision(4));
+  return `${middle} (${least} to ${most})`;
+};
+
+async function stepsOf(name: keyof typeof rows): Promise<string[]> {
+  const { config, B, T } = rows[name];
+  const { layers, channels, heads, vocabularySize } = config;
+  const sizes = [layers, channels, heads, vocabularySize === 50257 ? 50304 : vocabularySize, B, T];
+  const devices = dtypes.map((dtype) => Device.open({ kind: 'cpu', dtype, threads }));
+  const ours = devices.map((device): [string, Measure] => {
+    const { model, trainer } = createTraining(device, config, { B, T, optimizer: new AdamW({ weightDecay: 0.1 }) });
+    initializeWeights(model, 42);
+    let index = 0;
+    return [
+      `ours ${device.dtype}`,
+      (repeats) => timed(() => trainer.step(index++, 1e-4, randomBatches(B * T, config)), repeats),
+    ];
+  });
+  const modes = flags.compiled ? ['eager', 'compiled'] : ['eager'];
+  const theirs = modes.flatMap((mode) =>
+    dtypes.map((dtype) => [`${mode} ${dtype}`, ask('step', mode, dtype, ...sizes)]),
+  );
+  const ms = await inTurns(Object.fromEntries([...ours, ...theirs]), name === 'laptop' ? 20 : 1);
+  for (const device of devices) device.close();
+  const factors = dtypes.map((dtype) => {
+    const best = Math.min(...modes.map((mode) => median(ms[`${mode} ${dtype}`]!)));
+    return (best / median(ms[`ours ${dtype}`]!)).toFixed(2);
+  });
+  return [name, ...Object.values(ms).map(spread), ...factors];
+}
+
+/** Billions of operations per second of a matmul in its three directions. */
+async function matmulsOf([N, C, O]: [number, number, number]): Promise<string[][]> {
+  const opened = dtypes.map((dtype) => {
+    const device = Device.open({ kind: 'cpu', dtype, threads });
+    device.reserveWorkspace(matmulScratch(device, { N, C, O, gradients: true }));
+    const tensor = (...shape: number[]) => {
+      const values = Float32Array.from({ length: shape[0]! * shape[1]! }, () => Math.random() - 0.5);
+      const made = allocateTensor(device, 'operand', 'fp32', shape);
+      made.write(values);
+      return made.pointer;
+    };
+    const [inputs, weight, out] = [tensor(N, C), tensor(O, C), tensor(N, O)];
+    const sizes = { N, C, O };
+    const forward = { out, pre: null, in: inputs, weight, bias: null, residual: null, ...sizes, activation: 0 };
+    const backward = { din: inputs, dout: out, weight, pre: null, activated: null, ...sizes, activation: 0 };
+    const gradient = { dweight: weight, dbias: null, dout: out, in: inputs, ...sizes, accumulate: 0 };
+    const calls = {
+      forward: () => device.call('matmulForward', forward),
+      input: () => device.call('matmulBackwardInput', backward),
+      weight: () => device.call('matmulBackwardWeight', gradient),
+    };
+    return { dtype, device, calls };
+  });
+  const flops = 2 * N * C * O;
+  const lines = [];
+  for (const direction of ['forward', 'input', 'weight'] as const) {
+    const programs = opened.flatMap(({ dtype, calls }): [string, Measure][] => [
+      [`ours ${dtype}`, (repeats) => timed(calls[direction], repeats)],
+      [`oneDNN ${dtype}`, ask('matmul', direction, dtype, N, C, O)],
+    ]);
+    const ms = await inTurns(Object.fromEntries(programs), Math.ceil(1e9 / flops));
+    lines.push([
+      `${N} x ${C} x ${O} ${direction}`,
+      ...Object.values(ms).map((each) => (flops / median(each) / 1e6).toFixed(0)),
+    ]);
+  }
+  for (const { device } of opened) device.close();
+  return lines;
+}
+
+const modes = flags.compiled ? ['ours', 'eager', 'compiled'] : ['ours', 'eager'];
+const head = ['step', ...modes.flatMap((mode) => dtypes.map((dtype) => `${mode} ${dtype}`)), 'factor fp32', 'bf16'];
+const steps = [];
+for (const name of flags.rows.split(',')) steps.push(await stepsOf(name as keyof typeof rows));
+console.log(`ms a step, ${threads} threads\n${formatTable([head, ...steps])}`);
+if (flags.matmuls) {
+  const lines = [];
+  for (const sizes of matmuls) lines.push(...(await matmulsOf(sizes)));
+  const titles = ['rows x channels x outputs', ...dtypes.flatMap((dtype) => [`ours ${dtype}`, `oneDNN ${dtype}`])];
+  console.log(`GFLOP/s\n${formatTable([titles, ...lines])}`);
+}
+pytorch.stdin.end();
