@@ -18,6 +18,7 @@ import {
   type OptionName,
   optionNames,
   optionRows,
+  optionTable,
   type ResolvedOptions,
   spell,
   type TrainOptions,
@@ -77,7 +78,7 @@ function checkOptions(options: DefaultedOptions, { context, isModelKnown, asked 
   if (sequence > context) {
     throw usageError`--seq ${sequence} is over the model's context of ${context} positions; take a shorter --seq`;
   }
-  if (steps !== undefined && warmup > steps) {
+  if (steps !== undefined && warmup !== undefined && warmup > steps) {
     throw usageError`--warmup ${warmup} is over --steps ${steps}; take a shorter --warmup`;
   }
   const { finalLearningRateFraction: final } = options;
@@ -109,7 +110,11 @@ function factsOf(asked: TrainOptions, kind: LibraryKind, weights?: ModelConfig):
   const startsFromWeights = model !== undefined && model !== customModel && presetConfig(model) === undefined;
   const isModelKnown = weights !== undefined || !startsFromWeights;
   const unshortened = weights?.context ?? (isModelKnown ? defaultContext : Number.POSITIVE_INFINITY);
-  return { kind, context: context ?? unshortened, startsFromWeights, isModelKnown, asked };
+  const { channels = presetConfig(model ?? optionTable.model.default.of({ kind }))?.channels } = asked;
+  return {
+    ...{ kind, context: context ?? unshortened, channels: channels ?? Number.POSITIVE_INFINITY },
+    ...{ startsFromWeights, isModelKnown, asked },
+  };
 }
 
 /** Options in the table's order, with every default that does not depend on data. */

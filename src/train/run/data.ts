@@ -7,6 +7,7 @@ import { openSequences, type SequenceSet } from '../../data/batches/sequences.ts
 import { readDatasetTokenizer } from '../../data/shards/dataset-file.ts';
 import { type Hellaswag, readHellaswag } from '../../inference/evaluate/hellaswag.ts';
 import { askedSteps } from '../../options/complete-options.ts';
+import { newModelWarmup } from '../../options/training-rows.ts';
 import { byteLengths, noByteLengths } from '../../tokenizer/tokenizer.ts';
 import type { FoundCheckpoint } from '../../weights/checkpoint/directory.ts';
 import type { Opening } from './opening.ts';
@@ -36,13 +37,13 @@ export interface ValidationBatches {
   readonly different: number;
 }
 
-export type RunData = Readonly<Omit<ReturnType<typeof openData>, 'steps'>>;
+export type RunData = Readonly<Omit<ReturnType<typeof openData>, 'steps' | 'warmup'>>;
 
 /** @throws Gpt2Error for data that is damaged, changed or too small */
 export function openData(opening: Opening) {
   const { resolved, resources } = opening;
-  const { options, config, checkpoint, trainShards: shards } = resolved;
-  const { batch, sequence, order, seed, ranks, data, totalBatch, warmup, tokens } = options;
+  const { options, config, checkpoint, start, trainShards: shards } = resolved;
+  const { batch, sequence, order, seed, ranks, data, totalBatch, tokens } = options;
   const { vocabularySize } = config;
   const rank = opening.ranks?.rank ?? 0;
   const loader = resources.keep(openLoader({ shards, batch, sequence, order, seed, vocabularySize, rank, ranks }));
@@ -51,12 +52,13 @@ export function openData(opening: Opening) {
   if (steps < 1) {
     throw gpt2Error`${data} has ${loader.tokens} training tokens, fewer than one step of ${totalBatch}; give --steps or a smaller --total-batch`;
   }
+  const { warmup = start ? 0 : newModelWarmup(steps) } = options;
   if (warmup > steps) {
     const of = tokens === undefined ? `one epoch of ${data}` : words`--tokens ${tokens}`;
     throw gpt2Error`--warmup ${warmup} is over the ${steps} steps of ${of}; take a shorter --warmup or give --steps`;
   }
   const validation = options.valEvery > 0 ? openValidation(opening, rank) : undefined;
-  return { steps, loader, validation, hellaswag: openHellaswag(opening) };
+  return { steps, warmup, loader, validation, hellaswag: openHellaswag(opening) };
 }
 
 /**

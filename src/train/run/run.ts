@@ -12,7 +12,7 @@ import type { RunModel } from './open-model.ts';
 
 /** An open run, divided by the modules that use it. */
 export interface Run {
-  readonly options: ResolvedOptions;
+  readonly options: ResolvedOptions & { readonly warmup: number };
   readonly tokenizer: Resolved['tokenizer'];
   /** Undefined if the run has a single process. */
   readonly ranks: Ranks | undefined;
