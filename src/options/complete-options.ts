@@ -18,11 +18,13 @@ import {
   type OptionName,
   optionNames,
   optionRows,
+  optionTable,
   type ResolvedOptions,
   recordedNames,
   spell,
   type TrainOptions,
 } from './table.ts';
+import { defaultWarmup } from './training-rows.ts';
 
 /**
  * @param asked options, including those of a config file or of the resumed run
@@ -78,7 +80,7 @@ function checkOptions(options: DefaultedOptions, { context, isModelKnown, asked 
   if (sequence > context) {
     throw usageError`--seq ${sequence} is over the model's context of ${context} positions; take a shorter --seq`;
   }
-  if (steps !== undefined && warmup > steps) {
+  if (steps !== undefined && warmup !== undefined && warmup > steps) {
     throw usageError`--warmup ${warmup} is over --steps ${steps}; take a shorter --warmup`;
   }
   const { finalLearningRateFraction: final } = options;
@@ -110,7 +112,11 @@ function factsOf(asked: TrainOptions, kind: LibraryKind, weights?: ModelConfig):
   const startsFromWeights = model !== undefined && model !== customModel && presetConfig(model) === undefined;
   const isModelKnown = weights !== undefined || !startsFromWeights;
   const unshortened = weights?.context ?? (isModelKnown ? defaultContext : Number.POSITIVE_INFINITY);
-  return { kind, context: context ?? unshortened, startsFromWeights, isModelKnown, asked };
+  const { channels = presetConfig(model ?? optionTable.model.default.of({ kind }))?.channels } = asked;
+  return {
+    ...{ kind, context: context ?? unshortened, channels: channels ?? Number.POSITIVE_INFINITY },
+    ...{ startsFromWeights, isModelKnown, asked },
+  };
 }
 
 /**
@@ -127,7 +133,8 @@ export function unlikeDefaults(configuration: Readonly<Record<string, unknown>>)
       // Sizes of weights are those of the file.
       if (facts.startsFromWeights && ['layers', 'channels', 'heads'].includes(name)) return true;
       const sizes = { context: defaultContext, ...presetConfig(options.model) };
-      const known = { ...sizes, ...freezeOptions({ ...options, batch: Number(options.batch) }) };
+      const warmup = defaultWarmup(Number(configuration.steps), facts.startsFromWeights);
+      const known = { ...sizes, warmup, ...freezeOptions({ ...options, batch: Number(options.batch) }) };
       return JSON.stringify(value) === JSON.stringify(known[name]);
     });
     if (value !== undefined && !isDefault) asked[name] = value;

@@ -1,6 +1,6 @@
 // Options of the model: its weights, sizes and parts. One section of the options table (table.ts).
 import { gpt2Architecture, parts } from '../model/architecture.ts';
-import { type OptionRow, whole } from './row.ts';
+import { type Facts, type OptionRow, whole } from './row.ts';
 
 /** Columns shared by all parts of the model. */
 const ofPart = { optional: true, resume: 'never', bench: true } as const;
@@ -15,7 +15,10 @@ export const modelRows = {
     frequent: true,
     type: 'text',
     help: 'preset, custom, or weights to start from: a path, or OWNER/NAME on the hub',
-    default: { text: 'd12 on CUDA, d6 on CPU', of: ({ kind }) => (kind === 'cuda' ? 'd12' : 'd6') },
+    default: {
+      text: 'd12 on CUDA, d6 on CPU',
+      of: ({ kind }: Pick<Facts, 'kind'>) => (kind === 'cuda' ? 'd12' : 'd6'),
+    },
     resume: 'to the same model',
     bench: true,
     elsewhere: ['init-from', 'model-name', 'checkpoint'],

@@ -5,6 +5,7 @@ import { isRecordedAs } from '../weights/formats/hub.ts';
 import { askedSteps, otherOf } from './complete-options.ts';
 import { recordedValue } from './configuration.ts';
 import { type OptionName, optionNames, optionRows, recordedNames, spell, type TrainOptions } from './table.ts';
+import { defaultWarmup } from './training-rows.ts';
 
 /** The run to resume; undefined: the run starts at step 0. @throws UsageError for contradicting flags */
 export function runToResume({ resume, overwrite, out }: TrainOptions): string | undefined {
@@ -15,8 +16,8 @@ export function runToResume({ resume, overwrite, out }: TrainOptions): string | 
 }
 
 /**
- * The options of `before`, replaced by those of `asked` that are set. Another schedule gets its default end, an end makes a
- * constant rate fall, an option removes the one that it replaces, and a model of the hub keeps its recorded commit.
+ * The options of `before`, replaced by those of `asked` that are set. Another schedule gets its default end, another number
+ * of steps its default warmup if the run has the default, an end makes a constant rate fall, an option removes the one that it replaces, and a model of the hub keeps its recorded commit.
  */
 export function withGiven(before: TrainOptions, asked: TrainOptions): TrainOptions {
   const { schedule, finalLearningRateFraction: final } = asked;
@@ -28,6 +29,8 @@ export function withGiven(before: TrainOptions, asked: TrainOptions): TrainOptio
   if (schedule === undefined && final !== undefined && final !== 1 && before.schedule === 'constant') {
     delete kept.schedule;
   }
+  const warmup = before.steps === undefined ? 0 : defaultWarmup(before.steps);
+  if (asked.steps !== undefined && warmup > 0 && before.warmup === warmup) delete kept.warmup;
   for (const name of optionNames) {
     const other = otherOf(name);
     if (other && asked[name] !== undefined) delete kept[other];

@@ -13,6 +13,8 @@ export interface Facts {
   readonly kind: LibraryKind;
   /** The model's context; infinite while the model is unknown. */
   readonly context: number;
+  /** The width of a new model; infinite for a model of weights. */
+  readonly channels: number;
   readonly startsFromWeights: boolean;
   /** Whether sizes and parts of the model are known; those of weights are unknown until the weights are opened. */
   readonly isModelKnown: boolean;

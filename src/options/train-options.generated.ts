@@ -47,11 +47,11 @@ export type TrainOptions = {
   sequence?: number | undefined;
   /** `--total-batch <TOKENS>`: tokens in an optimizer step, reached by gradient accumulation (default: batch x seq x gpus). */
   totalBatch?: number | undefined;
-  /** `--lr <X>`: peak learning rate (default: 0.0003; from weights 0.00003, nanoGPT's for fine-tuning). */
+  /** `--lr <X>`: peak learning rate (default: by width: d6 0.0005, d12 0.00035; from weights 0.00003). */
   learningRate?: number | undefined;
-  /** `--warmup <N>`: steps of linear warmup (default: 0). */
+  /** `--warmup <N>`: steps of linear warmup (default: a quarter of the steps, at most 500; from weights 0). */
   warmup?: number | undefined;
-  /** `--schedule <NAME>`: how the rate falls: cosine, linear, constant; wsd, trapezoid: flat, then down (default: constant; cosine with --final-lr-frac). */
+  /** `--schedule <NAME>`: how the rate falls: cosine, linear, constant; wsd, trapezoid: flat, then down (default: cosine; from weights constant). */
   schedule?: 'cosine' | 'linear' | 'constant' | 'wsd' | 'trapezoid' | undefined;
   /** `--final-lr-frac <X>`: learning rate at the end of --schedule, as a share of --lr; 1: no decay (default: constant 1, cosine 0.1, linear 0, wsd 0, trapezoid 0). */
   finalLearningRateFraction?: number | undefined;
@@ -69,7 +69,7 @@ export type TrainOptions = {
   muonMomentum?: number | undefined;
   /** `--newton-schulz <NAME>`: how Muon makes a momentum orthogonal: polar-express, quintic, cubic (default: polar-express). */
   newtonSchulz?: 'polar-express' | 'quintic' | 'cubic' | undefined;
-  /** `--weight-decay <X>`: weight decay of matrices (default: 0). */
+  /** `--weight-decay <X>`: weight decay of matrices (default: 0.1; from weights 0). */
   weightDecay?: number | undefined;
   /** `--muon-weight-decay <X>`: weight decay of the matrices that Muon updates; of others: --weight-decay (default: --weight-decay). */
   muonWeightDecay?: number | undefined;

@@ -4,10 +4,32 @@ import { adamwDefaults, adamwRanges } from '../optimizer/adamw.ts';
 import { optimizerNames } from '../optimizer/choose.ts';
 import { muonDefaults, muonRanges } from '../optimizer/muon.ts';
 import { modelRows } from './model-rows.ts';
-import { type OptionRow, real, whole } from './row.ts';
+import { type Facts, type OptionRow, real, whole } from './row.ts';
 
-/** llm.c's default. */
-const newModelRate = 3e-4;
+/**
+ * Learning rates of new models by their width in channels; a width in between has the rate of the next one. Measured at 384
+ * (batch 4 x 64) and 768 (batch 4 x 1024) with the default schedule: on four texts, over 300 and 2000 steps, they are within 1% of
+ * the best validation loss of a grid (benchmarks/defaults.md). The others are extrapolated.
+ */
+const newModelRates = [
+  { channels: 128, rate: 2e-3 },
+  { channels: 384, rate: 5e-4 },
+  { channels: 768, rate: 3.5e-4 },
+  { channels: 1280, rate: 2e-4 },
+  { channels: Number.POSITIVE_INFINITY, rate: 1.5e-4 },
+] as const;
+const newModelRate = (channels: number): number => newModelRates.find((row) => channels <= row.channels)!.rate;
+
+/** Weight decay of new models. Over 300 and 2000 steps it changes the loss by less than 1%; longer runs need it. */
+const newModelDecay = 0.1;
+
+/**
+ * The warmup of a new model: a quarter of the steps, at most 500. At the default batches, which are small, 2% of the steps cost 1
+ * to 5% of the validation loss after 300 and 2000 steps (benchmarks/defaults.md).
+ */
+export const defaultWarmup = (steps: number, startsFromWeights = false): number =>
+  startsFromWeights ? 0 : Math.min(500, Math.floor(steps / 4));
+
 /**
  * nanoGPT's rate for GPT-2 on new text, constant (--final-lr-frac 1). AdamW's moments start at zero, so the first updates are as
  * large as the rate for any gradients; ten times this rate would destroy what the weights have learned.
@@ -16,6 +38,9 @@ const fineTuningRate = 3e-5;
 
 /** The end of each schedule, as a fraction of --lr. */
 const finalFractions = { constant: 1, cosine: 0.1, linear: 0, wsd: 0, trapezoid: 0 } as const;
+
+const defaultSchedule = ({ startsFromWeights, asked }: Facts) =>
+  startsFromWeights && asked.finalLearningRateFraction === undefined ? 'constant' : 'cosine';
 
 const forMuon = { option: 'optimizer', values: ['muon'] } as const;
 
@@ -100,8 +125,8 @@ export const trainingRows = {
     type: real(0),
     help: 'peak learning rate',
     default: {
-      text: `${newModelRate}; from weights ${fineTuningRate}, nanoGPT's for fine-tuning`,
-      of: ({ startsFromWeights }) => (startsFromWeights ? fineTuningRate : newModelRate),
+      text: `by width: d6 ${newModelRate(384)}, d12 ${newModelRate(768)}; from weights ${fineTuningRate}`,
+      of: ({ startsFromWeights, channels }) => (startsFromWeights ? fineTuningRate : newModelRate(channels)),
     },
     elsewhere: ['max-lr'],
   },
@@ -109,7 +134,7 @@ export const trainingRows = {
     usage: '--warmup <N>',
     type: whole(0),
     help: 'steps of linear warmup',
-    default: 0,
+    default: { text: 'a quarter of the steps, at most 500; from weights 0' },
     elsewhere: ['warmup-steps', 'warmup-iters'],
   },
   schedule: {
@@ -117,8 +142,8 @@ export const trainingRows = {
     type: ['cosine', 'linear', 'constant', 'wsd', 'trapezoid'],
     help: 'how the rate falls: cosine, linear, constant; wsd, trapezoid: flat, then down',
     default: {
-      text: 'constant; cosine with --final-lr-frac',
-      of: ({ asked }) => (asked.finalLearningRateFraction === undefined ? 'constant' : 'cosine'),
+      text: 'cosine; from weights constant',
+      of: (facts) => defaultSchedule(facts),
     },
     compare: 'if the rate falls',
     elsewhere: ['lr-scheduler', 'lr-scheduler-type', 'decay-lr'],
@@ -131,7 +156,7 @@ export const trainingRows = {
       text: Object.entries(finalFractions)
         .map(([name, fraction]) => `${name} ${fraction}`)
         .join(', '),
-      of: ({ asked }) => finalFractions[(asked.schedule ?? 'constant') as keyof typeof finalFractions],
+      of: (facts) => finalFractions[(facts.asked.schedule ?? defaultSchedule(facts)) as keyof typeof finalFractions],
     },
     compare: 'if the rate falls',
     elsewhere: ['min-lr'],
@@ -195,7 +220,15 @@ export const trainingRows = {
     onlyWith: forMuon,
     bench: 'training',
   },
-  weightDecay: { usage: '--weight-decay <X>', type: real(0), help: 'weight decay of matrices', default: 0 },
+  weightDecay: {
+    usage: '--weight-decay <X>',
+    type: real(0),
+    help: 'weight decay of matrices',
+    default: {
+      text: `${newModelDecay}; from weights 0`,
+      of: ({ startsFromWeights }) => (startsFromWeights ? 0 : newModelDecay),
+    },
+  },
   muonWeightDecay: {
     usage: '--muon-weight-decay <X>',
     type: real(0),

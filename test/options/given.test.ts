@@ -50,7 +50,7 @@ const rows: Row[] = [
   ],
   [
     { decayFraction: 0.1 },
-    'decayFraction 0.1 has no effect with schedule constant; give schedule wsd too',
+    'decayFraction 0.1 has no effect with schedule cosine; give schedule wsd too',
     '--decay-frac 0.1',
   ],
   [{ batch: '4' }, 'batch takes a whole number from 1 to 65536 or auto, not "4"', '--batch some'],

@@ -18,7 +18,8 @@ describe.each(optionNames)('%s', (name) => {
 
   it('has defaults that it accepts', () => {
     for (const kind of ['cpu', 'cuda'] as const) {
-      const value = defaultOf(row, { kind, context: 1024, startsFromWeights: false, isModelKnown: true, asked: {} });
+      const size = { context: 1024, channels: 768 };
+      const value = defaultOf(row, { kind, ...size, startsFromWeights: false, isModelKnown: true, asked: {} });
       if (value !== undefined) expect(readValue(row, value)).toBe(value);
     }
     if (row.alone !== undefined) expect(readValue(row, row.alone)).toBe(row.alone);

@@ -21,7 +21,7 @@ export interface Outlook {
 
 /** Steps of a run on so many training tokens. @throws Gpt2Error if they fill no step, or fewer than the warmup */
 export function stepsOf(options: ResolvedOptions, trainingTokens: number): number {
-  const { data, totalBatch, warmup, tokens } = options;
+  const { data, totalBatch, warmup = 0, tokens } = options;
   const steps = askedSteps(options, totalBatch) ?? Math.floor(trainingTokens / totalBatch);
   if (steps < 1) {
     throw gpt2Error`${data} has ${trainingTokens} training tokens, fewer than one step of ${totalBatch}; give --steps or a smaller --total-batch`;

@@ -7,6 +7,7 @@ import { openSequences, type SequenceSet } from '../../data/batches/sequences.ts
 import { readDatasetTokenizer } from '../../data/shards/dataset-file.ts';
 import { type Hellaswag, readHellaswag } from '../../inference/evaluate/hellaswag.ts';
 import { askedSteps } from '../../options/complete-options.ts';
+import { defaultWarmup } from '../../options/training-rows.ts';
 import { byteLengths, noByteLengths } from '../../tokenizer/tokenizer.ts';
 import type { FoundCheckpoint } from '../../weights/checkpoint/directory.ts';
 import { stepsOf } from '../plan/outlook.ts';
@@ -42,12 +43,12 @@ export interface ValidationBatches {
 /** Batches of a validation of a program, without valSteps; llm.c's number. */
 const programBatches = 20;
 
-export type RunData = Readonly<Omit<ReturnType<typeof openData>, 'steps'>>;
+export type RunData = Readonly<Omit<ReturnType<typeof openData>, 'steps' | 'warmup'>>;
 
 /** @throws Gpt2Error for data that is damaged, changed or too small */
 export function openData(opening: Opening) {
   const { resolved, resources } = opening;
-  const { options, config, checkpoint, trainShards: shards, parts } = resolved;
+  const { options, config, checkpoint, start, trainShards: shards, parts } = resolved;
   const { batch, sequence, order, seed, ranks, data, totalBatch } = options;
   const { vocabularySize } = config;
   const rank = opening.ranks?.rank ?? 0;
@@ -59,8 +60,9 @@ export function openData(opening: Opening) {
     throw usageError`the batches of a program have no end; give steps`;
   }
   const steps = stepsOf(options, loader.tokens);
+  const { warmup = defaultWarmup(steps, start !== undefined) } = options;
   const validation = options.valEvery > 0 ? openValidation(opening, rank) : undefined;
-  return { steps, loader, validation, hellaswag: openHellaswag(opening) };
+  return { steps, warmup, loader, validation, hellaswag: openHellaswag(opening) };
 }
 
 /**

@@ -37,10 +37,11 @@ export const oneGpu = 'a process trains on one GPU: `train --gpus N` on the comm
  */
 export async function openRun(opening: Opening): Promise<Run> {
   const { resolved, notice, ranks, resources, onPage } = opening;
-  const { options, deviceOptions, config, tokenizer, checkpoint: resumed } = resolved;
-  const { serve: port, serveHost: host, tensorboard } = options;
-  if (options.ranks !== (ranks?.count ?? 1)) throw new UsageError(oneGpu);
-  const { steps, ...data } = openData(opening);
+  const { deviceOptions, config, tokenizer, checkpoint: resumed } = resolved;
+  const { serve: port, serveHost: host, tensorboard } = resolved.options;
+  if (resolved.options.ranks !== (ranks?.count ?? 1)) throw new UsageError(oneGpu);
+  const { steps, warmup, ...data } = openData(opening);
+  const options = Object.freeze({ ...resolved.options, warmup });
   prepareSamples(resolved, notice);
   const out = await claimFolder(resolved, ranks);
   const page = port === undefined || !isRoot(ranks) ? undefined : await openLivePage({ port, host }, notice);
