@@ -170,7 +170,7 @@ function describe(run: RunDescription): string {
   const parts = run.accumulation > 1 ? `, ${formatCount(run.accumulation)} micro-batches each` : '';
   return [
     `${run.model}: ${formatCount(run.parameters)} parameters, ${formatBytes(run.memoryBytes)}, on ${run.device}`,
-    `${run.steps} ${run.steps === 1 ? 'step' : 'steps'} of ${formatCount(run.tokensPerStep)} tokens${parts}${epochs}${from}; saves to ${run.out}`,
+    `${run.steps} ${run.steps === 1 ? 'step' : 'steps'} of ${formatCount(run.tokensPerStep)} tokens${parts}${epochs}${from}, ${run.rate}; saves to ${run.out}`,
   ].join('\n');
 }
 

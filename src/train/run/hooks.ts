@@ -15,6 +15,8 @@ export interface RunDescription {
   /** Micro-batches of a step, on each rank. */
   readonly accumulation: number;
   readonly steps: number;
+  /** The learning rate over the steps: "lr 0.0005, warmup 100, cosine to 0.1". */
+  readonly rate: string;
   /** How often the run reads the training data in total. */
   readonly epochs: number;
   readonly startStep: number;
