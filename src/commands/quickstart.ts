@@ -72,9 +72,7 @@ async function findData(): Promise<Data> {
       notice(`${name} is left out: ${error.message.split('; ')[0]}`);
     }
   }
-  const pages = ['README.md', 'CONTRIBUTING.md', 'docs', 'kernels', 'benchmarks'].map((name) =>
-    join(packageRoot, name),
-  );
+  const pages = ['README.md', 'CONTRIBUTING.md', 'docs', 'kernels'].map((name) => join(packageRoot, name));
   notice('no published text is within reach: taking the pages of gpt2.ts, for which no curve is recorded');
   return dataOf('pages', pages);
 }

@@ -1,8 +1,9 @@
 // Trains a byte-level BPE tokenizer on text files. The package `tokenizers` finds the merges, in the process that also reads
 // tokenizer files. Its method takes no settings and always learns 30,000 entries, of which a smaller vocabulary has the first
 // merges: a merge does not depend on later ones.
-import { createReadStream } from 'node:fs';
-import { gpt2Error } from '../base/errors.ts';
+import { isUtf8 } from 'node:buffer';
+import { readFileSync } from 'node:fs';
+import { explained, Gpt2Error } from '../base/errors.ts';
 import { byteOf } from './gpt2-files.ts';
 import { Library } from './huggingface-library.ts';
 
@@ -18,25 +19,18 @@ const untrained = {
 };
 const endOfText = '<|endoftext|>';
 
-interface Trained {
-  readonly model: { readonly merges: readonly (readonly [string, string])[] };
-}
-
 /**
  * The content of tokenizer.json: <|endoftext|>, the 256 bytes in the library's order, and the merges that fit.
  * @param vocabulary ids, from 257 to 30,000; a text with too few merges gives fewer
  * @throws Gpt2Error if a file cannot be read or is not UTF-8, or the package is not installed
  */
-export async function trainTokenizer(
-  files: readonly string[],
-  vocabulary: number,
-): Promise<{ file: string; vocabularySize: number }> {
-  for (const path of files) await checkText(path);
+export function trainTokenizer(files: readonly string[], vocabulary: number): { file: string; vocabularySize: number } {
+  files.forEach(checkText);
   const learned = new Library(JSON.stringify(untrained), 'to train').train(files);
-  const { model } = JSON.parse(learned) as Trained;
+  const { model } = JSON.parse(learned) as { model: { merges: [string, string][] } };
   // Ordered by character, as the library's alphabet.
   const ids = new Map([endOfText, ...[...byteOf.keys()].sort()].map((token, id) => [token, id]));
-  const kept: (readonly [string, string])[] = [];
+  const kept: [string, string][] = [];
   for (const [left, right] of model.merges) {
     if (ids.size >= vocabulary) break;
     kept.push([left, right]);
@@ -52,13 +46,9 @@ export async function trainTokenizer(
   return { file: `${JSON.stringify(tokenizer, null, 2)}\n`, vocabularySize: ids.size };
 }
 
-async function checkText(path: string): Promise<void> {
-  const decoder = new TextDecoder('utf-8', { fatal: true });
-  try {
-    for await (const part of createReadStream(path)) decoder.decode(part as Buffer, { stream: true });
-    decoder.decode();
-  } catch (cause) {
-    const isText = !(cause instanceof TypeError);
-    throw gpt2Error`the text ${path} cannot be used: ${isText ? cause : 'it is not UTF-8'}; name plain text files`;
-  }
+function checkText(path: string): void {
+  const advice = 'name plain text files';
+  const what = `the text ${path} cannot be used`;
+  if (!isUtf8(explained(what, advice, () => readFileSync(path))))
+    throw new Gpt2Error(`${what}: it is not UTF-8; ${advice}`);
 }
