@@ -52,7 +52,7 @@ function stop(name: NodeJS.Signals, hint: string): void {
   const { controller, isQuiet } = running!;
   if (controller.signal.aborted) return;
   controller.abort(exitCodeOf(name));
-  if (!isQuiet) process.stderr.write(`\nstopping after this step${hint}\n`);
+  if (!isQuiet) process.stderr.write(`\nstopping${hint}\n`);
 }
 
 /**

@@ -183,7 +183,7 @@ describe('train --gpus', () => {
     child.kill(signal);
     expect(await ended, said.stderr).toMatchObject({ code: exitCode });
     const [, stopping, stopped] = said.stderr.split('\n');
-    expect(stopping).toBe(`stopping after this step${hint}`);
+    expect(stopping).toBe(`stopping${hint}`);
     expect(stopped).toMatch(/^stopped after \d+ of 1000000 steps and saved; continue with/);
   });
 

@@ -19,7 +19,7 @@ async function savingRun(place: Workplace, signal: NodeJS.Signals) {
   const { child, said, ended } = place.begin(`train ${model} ${options}`);
   await until(() => expect(said.stdout).toContain('"event":"checkpoint"'));
   process.kill(-child.pid!, signal);
-  while (!said.stderr.includes('stopping after this step')) await setTimeout(5);
+  while (!said.stderr.includes('stopping')) await setTimeout(5);
   await setTimeout(520);
   expect(child.exitCode, 'the save was done before the second signal: make the model larger').toBeNull();
   return { child, ended, errors: () => said.stderr };
