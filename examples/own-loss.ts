@@ -1,15 +1,7 @@
 // A loss of one's own: cross-entropy with label smoothing, by a kernel. Its gradient is compared with finite differences.
 //   node --import tsx examples/own-loss.ts
-import {
-  AdamW,
-  compileKernels,
-  createModel,
-  Device,
-  initializeWeights,
-  type Loss,
-  selectDevice,
-  Trainer,
-} from 'gpt2.ts';
+import type { LossRows } from 'gpt2.ts';
+import { AdamW, compileKernels, createModel, Device, initializeWeights, selectDevice, Trainer } from 'gpt2.ts';
 
 // The target has the probability 1 - smoothing, and every token smoothing / V besides. One thread computes a row.
 const source = `
@@ -21,8 +13,7 @@ const source = `
     const int target = targets[row];
     float largest = x[0], sum = 0, mean = 0;
     for (int v = 1; v < V; v++) largest = fmaxf(largest, x[v]);
-    for (int v = 0; v < V; v++) sum += expf(x[v] - largest);
-    for (int v = 0; v < V; v++) mean += x[v] / V;
+    for (int v = 0; v < V; v++) sum += expf(x[v] - largest), mean += x[v] / V;
     const float loss = logf(sum) + largest - (target < 0 ? 0 : (1 - smoothing) * x[target]) - smoothing * mean;
     if (!backward) losses[row] = target < 0 ? 0 : loss;
     else for (int v = 0; v < padded; v++) {
@@ -32,24 +23,22 @@ const source = `
   }`;
 using device = Device.open({ ...selectDevice('auto'), dtype: 'fp32' });
 const { smooth } = await compileKernels<'smooth'>(device, { source });
-const enqueue =
-  (backward: 0 | 1): Loss['forward'] =>
-  ({ losses, logits, targets, vocabularySize, dloss }) => {
-    const [N, padded] = logits.shape as [number, number];
-    const shape = { grid: Math.ceil(N / 32), block: 32 };
-    smooth.launch(shape, losses, logits, targets, N, vocabularySize, padded, dloss, backward);
-  };
-const loss: Loss = { forward: enqueue(0), backward: enqueue(1) };
+const enqueue = (backward: number, { losses, logits, targets, vocabularySize, dloss }: LossRows) => {
+  const [N, padded] = logits.shape as [number, number];
+  const shape = { grid: Math.ceil(N / 32), block: 32 };
+  smooth.launch(shape, losses, logits, targets, N, vocabularySize, padded, dloss, backward);
+};
+const loss = { forward: (rows: LossRows) => enqueue(0, rows), backward: (rows: LossRows) => enqueue(1, rows) };
 
 const [batch, sequence, vocabularySize] = [2, 16, 64];
 const config = { layers: 2, channels: 32, heads: 2, context: sequence, vocabularySize };
 const model = createModel(device, config, { B: batch, T: sequence, purpose: 'training' });
 initializeWeights(model, 42);
+const sizes = { batch, sequence, accumulation: 1 };
 const optimizer = new AdamW({ weightDecay: 0 });
-const trainer = new Trainer(model, { batch, sequence, accumulation: 1, optimizer, gradientClip: 0, loss });
-const ids = (factor: number) =>
-  Int32Array.from({ length: batch * sequence }, (_, at) => (at * factor) % vocabularySize);
-const tokens = { inputs: ids(7), targets: ids(11) };
+const trainer = new Trainer(model, { ...sizes, optimizer, gradientClip: 0, loss });
+const inputs = Int32Array.from({ length: batch * sequence }, (_, at) => (at * 7) % vocabularySize);
+const tokens = { inputs, targets: inputs.toReversed() };
 const lossNow = async () => (await trainer.step(0, 0, () => tokens)).loss; // at a rate of 0 no weight changes
 
 for (const name of ['wte', 'lnfw', 'h.0.qkvw', 'h.1.fcb']) {
@@ -57,11 +46,12 @@ for (const name of ['wte', 'lnfw', 'h.0.qkvw', 'h.1.fcb']) {
   const [weight, gradient] = [model.masters.get(name), trainer.gradients.get(name).read() as Float32Array];
   const at = gradient.reduce((most, value, index) => (Math.abs(value) > Math.abs(gradient[most]!) ? index : most), 0);
   const [before, h] = [(weight.read() as Float32Array)[at]!, 0.01];
-  weight.write(Float32Array.of(before + h), at);
-  const above = await lossNow();
-  weight.write(Float32Array.of(before - h), at);
-  const difference = (above - (await lossNow())) / (2 * h);
-  weight.write(Float32Array.of(before), at);
+  const losses = [];
+  for (const value of [before + h, before - h, before]) {
+    weight.write(Float32Array.of(value), at);
+    losses.push(await lossNow());
+  }
+  const difference = (losses[0]! - losses[1]!) / (2 * h);
   console.log(`${name}[${at}]: gradient ${gradient[at]!.toFixed(5)}, finite difference ${difference.toFixed(5)}`);
   if (Math.abs(gradient[at]! / difference - 1) > 0.02) process.exitCode = 1;
 }

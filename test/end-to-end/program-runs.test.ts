@@ -86,90 +86,70 @@ function batchesWith(other: () => unknown, at = 2): Batches {
   let read = 0;
   return { next: () => (read++ === at ? (other() as typeof good) : good) };
 }
-const fail = () => {
-  throw new Error('no connection');
+const fail = (message: string = 'no connection'): never => {
+  throw new Error(message);
 };
 const short = { inputs: tokens.subarray(1), targets: tokens };
 const none = { inputs: tokens, targets: new Int32Array(32).fill(-1) };
 
+const rate = (of: (step: number) => number) => ({ schedule: of });
+const batches = (other: () => unknown) => ({ batches: batchesWith(other) });
+const validation = (other: () => unknown, at: number) => ({
+  validation: batchesWith(other, at),
+  valEvery: 2,
+  valSteps: 1,
+});
+const start = (parts: object, name: string) =>
+  train({ ...tinyRun, data: place.path('data'), out: place.path(name), steps: 4, ...parts } as ProgramOptions);
+
 describe('refusals', () => {
-  const stopped = 'stopped after 2 of 4 steps and saved';
-  it.each<[name: string, parts: object, message: string]>([
+  it.each<[message: string, parts: object]>([
     [
-      'rate of NaN',
-      { schedule: (step: number) => (step === 2 ? Number.NaN : 1e-3) },
-      `the learning rate of step 2 must be a finite number of at least 0, not NaN; ${stopped}`,
+      'the learning rate of step 2 must be a finite number of at least 0, not NaN',
+      rate((step) => (step === 2 ? Number.NaN : 1e-3)),
     ],
+    ['the learning rate of step 2 must be a finite number of at least 0, not -1', rate((step) => 1 - step)],
+    ['no rate', rate((step) => (step === 2 ? fail('no rate') : 1e-3))],
+    ['no connection', batches(() => fail())],
+    ["step 2: a batch's inputs must be 1 x 32 = 32 tokens, not 31", batches(() => short)],
+    ['step 2 has no target to learn from: all are -1', batches(() => none)],
+    ["the validation of step 2: a batch's inputs must be 1 x 32 = 32 tokens, not 31", validation(() => short, 1)],
+    ['the validation has no target to predict: all are -1', validation(() => none, 1)],
+  ])('%s, saved: %#', async (message, parts) => {
+    await expect(start(parts, `saved-${message.length}`)).rejects.toThrow(
+      `${message}; stopped after 2 of 4 steps and saved`,
+    );
+  });
+
+  it.each<[message: string, parts: object]>([
+    ['schedule takes a function, not an object', { schedule: {} }],
+    ['batches takes an object or a function, not "file"', { batches: 'file' }],
+    ['batches must be an object with next(), or a function of { rank, ranks } that returns one', { batches: {} }],
+    ['batches has only one of position() and seek()', { batches: { next: () => good, seek() {} } }],
     [
-      'negative rate',
-      { schedule: (step: number) => 1 - step },
-      `the learning rate of step 2 must be a finite number of at least 0, not -1; ${stopped}`,
-    ],
-    ['schedule that throws', { schedule: (step: number) => (step === 2 ? fail() : 1e-3) }, `no connection; ${stopped}`],
-    ['schedule of no kind', { schedule: {} }, 'schedule takes a function, not an object'],
-    [
-      'short batch',
-      { batches: batchesWith(() => short) },
-      `step 2: a batch's inputs must be 1 x 32 = 32 tokens, not 31; ${stopped}`,
-    ],
-    [
-      'step without a target',
-      { batches: batchesWith(() => none) },
-      `step 2 has no target to learn from: all are -1; ${stopped}`,
-    ],
-    ['batches that throw', { batches: batchesWith(fail) }, `no connection; ${stopped}`],
-    [
-      'batches without next',
-      { batches: {} },
-      'batches must be an object with next(), or a function of { rank, ranks } that returns one',
-    ],
-    ['half a position', { batches: { next: () => good, seek() {} } }, 'batches has only one of position() and seek()'],
-    [
-      'position that is no JSON',
+      'position() of batches must return plain JSON',
       { batches: { next: () => good, seek() {}, position: () => new Map([[1, 2]]) } },
-      'position() of batches must return plain JSON, not {}',
     ],
-    ['batches of no kind', { batches: 'file' }, 'batches takes an object or a function, not "file"'],
+    ['the batches of a program have no end; give steps', { ...batches(() => fail()), steps: undefined }],
     [
-      'rate that breaks the model',
-      { batches: batchesWith(fail, 9), schedule: () => 1e30 },
-      'batches of the program has no seek(position): its batches cannot be read again; batches of a program are not captured',
+      'its batches cannot be read again; batches of a program are not captured',
+      { batches: batchesWith(() => fail(), 9), ...rate(() => 1e30) },
     ],
-    ['no end', { batches: batchesWith(fail), steps: undefined }, 'the batches of a program have no end; give steps'],
-    [
-      'short validation',
-      { validation: batchesWith(() => short), valEvery: 2, valSteps: 1 },
-      `the validation of step 4: a batch's inputs must be 1 x 32`,
-    ],
-    [
-      'validation without a target',
-      { validation: batchesWith(() => none, 0), valEvery: 2, valSteps: 1 },
-      'the validation has no target to predict: all are -1',
-    ],
-  ])('%s', async (name, parts, message) => {
-    const options = {
-      ...tinyRun,
-      data: place.path('data'),
-      out: place.path(name),
-      steps: 4,
-      ...parts,
-    } as ProgramOptions;
-    await expect(train(options)).rejects.toThrow(message);
+  ])('%s', async (message, parts) => {
+    await expect(start(parts, 'refused')).rejects.toThrow(message);
   });
 
   it('of a resume: without seek, without the parts, with parts that the run did not have', async () => {
-    const options = { ...tinyRun, data: place.path('data'), out: place.path('no-seek'), steps: 2 };
-    await train({ ...options, batches: batchesWith(fail, 9) });
-    const resumed = { ...options, steps: 4, resume: true } as const;
-    await expect(train({ ...resumed, batches: batchesWith(fail, 9) })).rejects.toThrow(
-      'batches of the program has no seek(position)',
-    );
-    await expect(train(resumed)).rejects.toThrow('was trained with batches of a program: resume it from that program');
+    const given = { batches: batchesWith(() => fail(), 9) };
+    await start({ ...given, steps: 2 }, 'no-seek');
     const optimizer = new AdamW({ weightDecay: 0 });
-    const two = train({ ...resumed, batches: batchesWith(fail, 9), optimizer });
-    await expect(two).rejects.toThrow('was trained without optimizer of a program: start another run');
-    await expect(train({ config: place.path('no-seek'), ...options, out: place.path('other') })).rejects.toThrow(
-      'was trained with batches',
-    );
+    for (const [parts, message] of [
+      [given, 'batches of the program has no seek(position)'],
+      [{}, 'was trained with batches of a program: resume it from that program'],
+      [{ ...given, optimizer }, 'was trained without optimizer of a program: start another run'],
+    ] as const) {
+      await expect(start({ ...parts, resume: true }, 'no-seek')).rejects.toThrow(message);
+    }
+    await expect(start({ config: place.path('no-seek') }, 'other')).rejects.toThrow('was trained with batches');
   });
 });

@@ -43,7 +43,7 @@ describe('the header', () => {
   const columnwise = 'columnwise = [C,N/16,16]';
   const orNull = 'or NULL with columnwise,';
   const scratch = 'workspace gpt2_norm_scratch(N,C)';
-  const relation = 'targets [N] < V; V <= Vp */';
+  const relation = 'targets [N] < V or -1; V <= Vp */';
   const isNullWith = 'columnwise_scale is NULL with';
   it.each<[string, string, string, string]>([
     ['a line without brackets', row, 'rstd = N, in', 'gpt2_norm_forward: cannot read "rstd = N"'],

@@ -34,7 +34,7 @@ export function checkBatch(
 }
 
 /** The number of targets that are not -1. */
-export function countTargets(targets: Int32Array): number {
+function countTargets(targets: Int32Array): number {
   let count = 0;
   for (const target of targets) if (target >= 0) count++;
   return count;
