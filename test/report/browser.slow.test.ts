@@ -176,6 +176,9 @@ describeInChromium('the report', (browser) => {
     expect(Math.max(...heights)).toBeLessThan(30);
     await page.evaluate("document.querySelector('#tables section:last-child .scrolled').scrollLeft = 50");
     expect(await page.evaluate(`${names}[0].getBoundingClientRect().left`)).toBe(12);
+    // Shadows stay at the box's edges, and covers scroll with the table.
+    const attached = "getComputedStyle(document.querySelector('.scrolled')).backgroundAttachment";
+    expect(await page.evaluate(attached)).toBe('local, local, scroll, scroll');
   });
 
   it('one chart has both losses in two colours, no line from step 0; each can be seen alone', async () => {

@@ -60,6 +60,15 @@ describe('whole sequences', () => {
     }
   });
 
+  it('of a set that holds none are missed with the advice, and training goes on', async () => {
+    const { notices, val } = await run({
+      data: place.data({ name: 'tiny', val: 9, vocabulary: vocabularySize }),
+      batch: 4,
+    });
+    expect(notices).toEqual(['validation: nothing is read: the set holds no sequence of 16; take a shorter --seq']);
+    expect(val).toEqual([]);
+  });
+
   it('are listed in the last line only, at most 1,000 of them', async () => {
     const data = place.data({ name: 'long', val: 1100 * 2 + 1, vocabulary: vocabularySize });
     const [first, last] = (await run({ data, batch: 8, sequence: 2, totalBatch: 32, valTokens: 'all' })).val;

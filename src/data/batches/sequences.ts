@@ -1,5 +1,6 @@
 // Reads whole sequences, spread evenly over a data set, for validation and `eval`. Their choice depends on the shards, the length
 // of a sequence and the requested number of tokens, not on the batch. For training, loader.ts reads batches in an order.
+import { words } from '../../base/errors.ts';
 import { type Batch, openShards } from './loader.ts';
 
 export interface SequenceOptions {
@@ -53,6 +54,7 @@ export function openSequences({ shards: paths, sequence, tokens, vocabularySize 
       );
       const noun = left === 1 ? 'token' : 'tokens';
       const isShort = tokens !== 'all' && Math.floor(tokens / sequence) > all;
+      if (all === 0) return [words`nothing is read: the set holds no sequence of ${sequence}; take a shorter --seq`];
       return [
         ...(isShort ? [`all ${all} sequences of ${sequence} are read: the set does not hold ${tokens} tokens`] : []),
         ...(left > 0 ? [`${left} ${noun} at the end of shards fill no sequence of ${sequence}: left out`] : []),
