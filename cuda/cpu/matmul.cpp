@@ -32,8 +32,8 @@ Blocks choose_blocks(const Engine &engine, int threads, int M, int N, int depth)
   const float wait = threads > 1 ? 0.1f : 0;
   Blocks best{};
   float least = 0;
-  for (int down = fewest; down <= std::min(tiles_m, fewest + 2 * threads); down++) {
-    for (int across = 1; across <= std::min(tiles_n, 4 * threads); across++) {
+  for (int down = fewest; down <= std::min(tiles_m, fewest + std::min(2 * threads, 16)); down++) {
+    for (int across = 1; across <= std::min({tiles_n, 4 * threads, 512}); across++) {
       const int m = ceil_divide(tiles_m, down), n = ceil_divide(tiles_n, across), side = ceil_divide(tiles_n, n);
       const Blocks blocks{m * engine.tile_m, n * engine.tile_n, side, ceil_divide(tiles_m, m) * side};
       const float block = blocks.rows * (blocks.columns * engine.cycles + 0.2f) + blocks.columns * 0.25f;

@@ -18,7 +18,8 @@ constexpr int VECTORS = 3;
 constexpr int TILE_N = VECTORS * WIDTH;
 constexpr int PANEL_M = std::max(TILE_M, WIDTH);
 
-// A block of A of 384 x 512 (768 KiB) stays in L2, while a panel of B of 384 x 48 (72 KiB) serves all of its tiles.
+// A block of A of 384 x 512 (768 KiB) stays in L2, while a panel of B of 384 x 48 (72 KiB) serves all of its tiles, copied
+// just before: 192 columns were 8% slower on a Xeon (benchmarks/cpu.md).
 constexpr int BLOCK_K = 384;
 constexpr int BLOCK_N = TILE_N;
 static_assert(BLOCK_K * BLOCK_N <= B_FLOATS);
