@@ -23,6 +23,7 @@ FIELDS = (
     "model layers channels heads context vocabularySize data batch sequence totalBatch steps learningRate warmup "
     "finalLearningRateFraction schedule weightDecay beta2 gradientClip seed order valEvery valTokens dtype overfitBatch"
 ).split()
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 EVERY_STEP, THEN_EVERY = 200, 10  # the steps that are kept of train, norm and lr
 
 part = lambda name: name.split(".")[-1]
@@ -42,7 +43,7 @@ def initial_weights(c):
         if part(name) in MATRICES:
             deviation = 0.02 / math.sqrt(2 * c["layers"]) if name.endswith("projw") else 0.02
             weights[name].normal_(0, deviation, generator=generator)
-    return {name: weight.requires_grad_() for name, weight in weights.items()}
+    return {name: weight.to(DEVICE).requires_grad_() for name, weight in weights.items()}
 
 
 def loss_of(c, w, tokens, targets):
@@ -109,7 +110,7 @@ def record(c):
     count = len(held) if c["valTokens"] == "all" else min(len(held), max(1, c["valTokens"] // c["sequence"]))
     held = np.stack([held[i * len(held) // count] for i in range(count)])
     series = {"train": [], "val": [], "norm": [], "lr": []}
-    split = lambda rows: (torch.from_numpy(rows[:, :-1]), torch.from_numpy(rows[:, 1:]))
+    split = lambda rows: torch.from_numpy(np.stack([rows[:, :-1], rows[:, 1:]])).to(DEVICE)
 
     def validate(step):
         with torch.no_grad():
@@ -141,7 +142,7 @@ def record(c):
 if __name__ == "__main__":
     name, config = sys.argv[1:]
     torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True)
+    torch.use_deterministic_algorithms(DEVICE == "cpu")
     c = json.loads(Path(config).read_text())
     assert c["order"] == "sequence" and c["optimizer"] == "adamw" and not c["overfitBatch"], "not supported"
     path = Path(__file__).resolve().parent.parent / "data" / "reference" / f"{name}.json"
@@ -150,7 +151,7 @@ if __name__ == "__main__":
         "source": {
             "program": "PyTorch",
             "version": torch.__version__.split("+")[0],
-            "hardware": "one CPU thread",
+            "hardware": "one CPU thread" if DEVICE == "cpu" else f"one {torch.cuda.get_device_name()}",
             "precision": "fp32",
             "command": f"scripts/record-pytorch-curve.py {name} config.json",
         },
