@@ -54,7 +54,7 @@ Examples:
   npm run train -- --out runs/d6 --resume            continue it after Ctrl-C
   npm run train -- --data data/own-source --steps 50
                                                      no download needed: prepro own-source
-  npm run train -- --model d24 --total-batch 524288 --batch auto --dry-run
+  npm run train -- --model d24 --total-batch 524288 --steps 1000 --batch auto --dry-run
                                                      print time, epochs, memory, and the micro-batch that fits
   npm run train -- --model d36 --batch 16 --dry-run --for h100
                                                      the same for a GPU that is not here

@@ -57,6 +57,9 @@ const curves = {
     ...{ batch: 64, sequence: 1024, totalBatch: 524_288, ranks: 8, order: 'llmc', seed: 42 },
     ...{ weightDecay: 0.1, gradientClip: 1, valSteps: 20 },
   },
+  // Plain runs: `train --steps 400` on a GPU, and on a CPU without AMX.
+  'pytorch-d12-b4-t1024-tinyshakespeare': {},
+  'pytorch-d6-b4-t64-tinyshakespeare': {},
   'pytorch-d6-fp32-b4-t64-moby-dick': {},
   'pytorch-laptop-moby-dick-1200': {},
   'pytorch-laptop-moby-dick-3000': {},

@@ -23,7 +23,7 @@ import { Session } from './run/session.ts';
  * const { out, loss } = await train({ ...small, steps: 2, valEvery: 0, out: 'runs/small' });
  *
  * let read = 0; // batches of a program, which a resumed run reads from where it stopped
- * const batches: Batches = {
+ * const batches = {
  *   next: () => ({ inputs: new Int32Array(64).fill(read++), targets: new Int32Array(64).fill(read) }),
  *   position: () => read,
  *   seek: (position: number) => void (read = position),

@@ -88,6 +88,7 @@ const smaller: Record<string, (args: string[]) => string[] | string> = {
     if (args.includes('--resume')) return [];
     // A recipe's step has half a million tokens.
     const step = args.includes('--recipe') ? ['--total-batch', '1024'] : [];
+    if (args.includes('--for')) return [];
     if (args.includes('--dry-run')) return ['--device', 'cpu', ...(step.length > 0 ? [...step, '--batch', '1'] : [])];
     if (args.includes('--sweep')) return 'it starts processes; test/end-to-end/sweep.test.ts runs it';
     if (args.includes('gpt2-124m-fineweb') || args.includes('finetune')) return 'it needs a GPU or the network';

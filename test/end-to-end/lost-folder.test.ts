@@ -30,7 +30,7 @@ beforeAll(async () => {
 
 const log = (out: string) => join(out, 'log.jsonl');
 const replace = (path: string) => {
-  rmSync(path, { recursive: true });
+  remove(path);
   writeFileSync(path, 'of an editor');
 };
 const expectForeign = (path: string) => expect(readFileSync(path, 'utf8')).toBe('of an editor');

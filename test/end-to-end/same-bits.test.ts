@@ -71,7 +71,9 @@ describe.each(paths)('$name', ({ name, kind, kernels, dtype, shapes }) => {
       const out = `${kind}-${kernels}-${dtype}-${flags.replaceAll(' ', '')}`;
       // The recipe chooses its schedule; the hashes of others were recorded with a constant rate.
       const schedule = what === 'modern' ? '' : '--schedule constant ';
-      const args = `train --data data ${run} ${schedule}${flags} --device ${kind} --dtype ${dtype} --out ${out}`.split(' ');
+      const args = `train --data data ${run} ${schedule}${flags} --device ${kind} --dtype ${dtype} --out ${out}`.split(
+        ' ',
+      );
       await start(args, { GPT2_KERNELS: kernels });
       if (!flags.includes('recompute')) record(key, kind, hashOf(place.path(out)));
       expect(hashOf(place.path(out))).toBe(recorded[key]);

@@ -60,7 +60,8 @@ export function openData(opening: Opening) {
     throw usageError`the batches of a program have no end; give steps`;
   }
   const steps = stepsOf(options, loader.tokens);
-  const { warmup = defaultWarmup(steps, start !== undefined) } = options;
+  // A resumed run whose default warmup follows other steps was a new model's.
+  const { warmup = defaultWarmup(steps, start !== undefined && !checkpoint) } = options;
   const validation = options.valEvery > 0 ? openValidation(opening, rank) : undefined;
   return { steps, warmup, loader, validation, hellaswag: openHellaswag(opening) };
 }

@@ -103,7 +103,7 @@ async function openDevice({ resolved, notice, resources }: Opening, out: string)
 
 type Opened = Omit<Run, 'runEvent' | 'description'>;
 
-function runEventOf({ options, ranks, span, data, trained, folder }: Opened): Run['runEvent'] {
+function runEventOf({ options, parts, ranks, span, data, trained, folder }: Opened): Run['runEvent'] {
   const { config, device } = trained.model;
   const { configuration, program, resumed } = folder;
   const commit = packageCommit();
@@ -113,7 +113,7 @@ function runEventOf({ options, ranks, span, data, trained, folder }: Opened): Ru
     ...{ dtype: options.dtype, parameters: parameterCount(config) },
     data: {
       ...{ train: dataHash(data.loader.shards), val: data.validation && dataHash(data.validation.shards) },
-      epoch: data.loader.tokens,
+      ...(parts.batches ? {} : { epoch: data.loader.tokens }),
     },
     ...(commit === undefined ? {} : { commit }),
     ...(resumed ? { resumedFrom: span.startStep } : {}),
