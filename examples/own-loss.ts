@@ -38,7 +38,7 @@ const sizes = { batch, sequence, accumulation: 1 };
 const optimizer = new AdamW({ weightDecay: 0 });
 const trainer = new Trainer(model, { ...sizes, optimizer, gradientClip: 0, loss });
 const inputs = Int32Array.from({ length: batch * sequence }, (_, at) => (at * 7) % vocabularySize);
-const tokens = { inputs, targets: inputs.toReversed() };
+const tokens = { inputs, targets: inputs.slice().reverse() };
 const lossNow = async () => (await trainer.step(0, 0, () => tokens)).loss; // at a rate of 0 no weight changes
 
 for (const name of ['wte', 'lnfw', 'h.0.qkvw', 'h.1.fcb']) {

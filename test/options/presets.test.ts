@@ -10,6 +10,7 @@ import { type PresetName, readPreset, runPresetNames } from '../../src/options/p
 import { readOptionsFile, readValue } from '../../src/options/read-options.ts';
 import { resolveSources } from '../../src/options/sources.ts';
 import { type Configuration, type OptionName, optionRows, type TrainOptions } from '../../src/options/table.ts';
+import { defaultWarmup } from '../../src/options/training-rows.ts';
 import { mismatches, readReference, referenceNames } from '../../src/report/compare/reference.ts';
 import { workplace } from '../support/cli.ts';
 
@@ -40,7 +41,9 @@ function configured(options: TrainOptions, kind: 'cpu' | 'cuda'): Configuration 
     ? { ...presetConfig('d12')!, context: 1024, vocabularySize: 50257 }
     : undefined;
   const frozen = freezeOptions({ ...complete, batch: Number(complete.batch) });
-  return configurationOf(frozen, modelOf(frozen, weights), complete.steps ?? 1000);
+  const { steps = 1000 } = complete;
+  const warmup = defaultWarmup(steps, weights !== undefined);
+  return configurationOf({ warmup, ...frozen }, modelOf(frozen, weights), steps);
 }
 
 it.each([
