@@ -82,7 +82,7 @@ describe.skipIf(noSmallDisk !== undefined)(`a disk${noSmallDisk ? ` (${noSmallDi
     expect(stdout).toMatch(
       /^{"event":"train","step":1999,.*}\n{"event":"notSaved","step":2000,.*}\nexit 1\nkept \d+$/m,
     );
-    expect(stdout).toMatch(/from step \d+;/);
+    expect(stdout).toMatch(/from step \d+,/);
     expect(stdout).toMatch(/^step-00002000$/m);
     const weights = stdout.match(/"weights":"[0-9a-f]{64}"/g)!;
     expect(weights.length).toBe(2);

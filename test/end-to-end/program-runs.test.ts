@@ -6,7 +6,7 @@ import { createInterface } from 'node:readline';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { AdamW, type Batches, type ProgramOptions, readRun, train } from '../../src/index.ts';
 import { Random } from '../../src/ops/cases/case-numbers.ts';
-import { moduleLoader, root } from '../support/built.ts';
+import { moduleLoader, programOf, root } from '../support/built.ts';
 import { workplace } from '../support/cli.ts';
 import { figuresOf } from '../support/figures.ts';
 import { freePort } from '../support/ranks.ts';
@@ -14,12 +14,16 @@ import { rounds, seed } from '../support/rounds.ts';
 import { tinyRun } from '../support/tiny-run.ts';
 
 const place = workplace();
-beforeAll(() => void place.data({ vocabulary: 100 }));
+let program: string;
+beforeAll(async () => {
+  place.data({ vocabulary: 100 });
+  program = await programOf(`${root}test/support/program-run.ts`);
+});
 
 /** Starts the program in the folder. @param onTrain is called after each step */
 async function runProgram(options: object, environment = {}, onTrain = (_: () => void) => {}): Promise<number | null> {
   const given = JSON.stringify({ data: place.path('data'), ...options });
-  const child = spawn(process.execPath, [...moduleLoader, `${root}test/support/program-run.ts`, given], {
+  const child = spawn(process.execPath, [...moduleLoader, program, given], {
     ...{ cwd: place.folder, stdio: ['ignore', 'pipe', 'inherit'], env: { ...process.env, ...environment } },
   });
   createInterface(child.stdout!).on('line', (line) => {

@@ -40,7 +40,7 @@ describe('one command', () => {
     }
     const killedAt = of('killed', 'train').at(-1)!.step;
     const ended = await place.here(again);
-    expect(ended).toMatchObject({ code: 0, stdout: expect.stringMatching(/from step \d+;/) });
+    expect(ended).toMatchObject({ code: 0, stdout: expect.stringMatching(/from step \d+,/) });
     const starts = of('killed', 'run').map(({ resumedFrom }) => resumedFrom ?? 0);
     expect(starts[0]).toBe(0);
     expect(starts[1]).toBeGreaterThan(0);
