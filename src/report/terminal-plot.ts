@@ -47,7 +47,7 @@ export function terminalPlot(
   );
   const colored = paint && ((curve: number, text: string) => paint(curves[curve]!.terminal, text));
   return [
-    'training loss (nats per token), smoothed',
+    'training loss (nats), smoothed',
     ...cells.map((row, index) =>
       `${(labels.get(index) ?? '').padStart(7)} ${labels.has(index) ? '┤' : '│'}${drawRow(row, colored)}`.trimEnd(),
     ),

@@ -395,7 +395,7 @@ describe('what is drawn', () => {
 
   it('--plot draws in the terminal, without colours where stdout is none', async () => {
     const { stdout } = await compare('--plot');
-    expect(stdout).toContain('training loss (nats per token)');
+    expect(stdout).toContain('training loss (nats), smoothed');
     expect(stdout).toContain('  * run\n');
     expect(stdout).not.toContain('\u001b');
   });
