@@ -50,7 +50,7 @@ it('takes the learning rate that is given, and none of its own for a new model',
   expect(notices).toEqual([`starting from ${resolveCheckpoint(place.path('first')).path}`]);
   expect(configuration('faster').learningRate).toBe(1e-3);
   expect(await tune('new', sizes)).toEqual([]);
-  expect(configuration('new').learningRate).toBe(3e-4);
+  expect(configuration('new').learningRate).toBe(2e-3);
 });
 
 it("is the same to the last bit from llm.c's file", async () => {
