@@ -13,7 +13,7 @@ const rate = 1e-3;
 async function secondMove(given: TrainOptions): Promise<number[]> {
   using device = Device.open({ kind: 'cpu' });
   const model = recordedModel(device);
-  const optimizer = chooseOptimizer(completeOptions(given, 'cpu'));
+  const optimizer = chooseOptimizer(completeOptions({ weightDecay: 0, ...given }, 'cpu'));
   const trainer = tinyTrainer(model, { optimizer, gradientClip: 0 });
   const weights = () => floats(model.masters.get('h.0.fcw')).slice();
   await trainer.step(0, rate, () => recordedBatch);
