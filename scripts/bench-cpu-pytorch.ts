@@ -17,7 +17,7 @@ import { createTraining } from '../src/train/step/training.ts';
 import { readFlags } from './flags.ts';
 
 const [d12, d6] = [presetConfig('d12')!, presetConfig('d6')!];
-/** Of the preset shakespeare-laptop. */
+/** The preset shakespeare-laptop. */
 const laptop = { ...d12, layers: 4, channels: 128, heads: 4, context: 64, vocabularySize: 65 };
 const rows = {
   'd12-4x64': { config: d12, B: 4, T: 64 },

@@ -56,7 +56,7 @@ interface Data {
   /** Folder of the shards of characters. */
   readonly folder: string;
   readonly vocabularySize: number;
-  /** Of a text with curves: the folder of GPT-2's tokens, and the preset of its curve. */
+  /** For a text with curves: the folder of GPT-2's tokens, and the preset of its curve. */
   readonly curve?: { readonly folder: string; readonly preset: PresetName };
 }
 

@@ -23,7 +23,7 @@ export const measuresOf = ({ configuration, device, dtype, hosts, data }: Extrac
   dtype,
 });
 
-/** What a run has seen: "102,400 tokens (0.335 epochs)", "9m51s of steps". */
+/** Tokens, epochs and time of a run so far: "102,400 tokens (0.335 epochs)", "9m51s of steps". */
 export function seenOf({ series: { tokens, seconds } }: LoggedRun, epoch: number | undefined): string[] {
   const [seen, time] = [tokens, seconds].map(({ values }) => values.reduce((sum, value) => sum + value, 0));
   const epochs = epoch === undefined ? '' : ` (${formatRate(seen! / epoch)} epochs)`;

@@ -1,4 +1,4 @@
-// What a run comes to: steps, tokens, epochs, time, bytes of a checkpoint; and what is unusual about them.
+// The outlook of a run: steps, tokens, epochs, time, bytes of a checkpoint; and what is unusual about them.
 import { gpt2Error, words } from '../../base/errors.ts';
 import { askedSteps } from '../../options/complete-options.ts';
 import type { ResolvedOptions } from '../../options/table.ts';
@@ -89,7 +89,7 @@ function clock(now: Date, seconds: number): string {
 
 const [mostEpochs, mostSeconds, longestStep] = [4, 24 * 3600, 60];
 
-/** What a user may not have meant. */
+/** Warnings about values that a user may not have intended. */
 export function outlookWarnings({ epochs, seconds = 0, stepSeconds = 0 }: Outlook): string[] {
   return [
     ...(epochs > mostEpochs

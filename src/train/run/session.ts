@@ -242,7 +242,7 @@ export class Session {
     return this.#throughput.remaining(span.startStep + this.#throughput.steps, last, end);
   }
 
-  /** What the run comes to, now that the time of a step is known. */
+  /** The outlook of the run, now that the time of a step is known. */
   get #outlook(): Outlook {
     const { options, description, trained } = this.#run;
     const { steps, epochs } = description;

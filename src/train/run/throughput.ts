@@ -10,7 +10,7 @@ interface Between {
   readonly every: number;
   /** The last step at which it began. */
   readonly begunAt: number;
-  /** Of the last time; 0 before the first. */
+  /** Duration of the latest occurrence; 0 before the first. */
   readonly milliseconds: number;
 }
 
