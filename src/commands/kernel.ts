@@ -2,12 +2,9 @@
 import { Command } from 'commander';
 import { Gpt2Error } from '../index.ts';
 import { findCards, labOps, naiveKernels, newKernel } from '../program.ts';
-import { kernelBenchCommand } from './kernel-bench.ts';
 import { kernelBuildCommand } from './kernel-build.ts';
-import { kernelProfileCommand } from './kernel-profile.ts';
+import { kernelBenchCommand, kernelProfileCommand, kernelTestCommand, kernelWatchCommand } from './kernel-lab.ts';
 import { kernelShowCommand } from './kernel-show.ts';
-import { kernelTestCommand } from './kernel-test.ts';
-import { kernelWatchCommand } from './kernel-watch.ts';
 import { repeated } from './option-of-table.ts';
 
 const examples = `
