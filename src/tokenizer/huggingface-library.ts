@@ -1,13 +1,12 @@
 // Calls the package `tokenizers`, the Hugging Face library, in a separate process for each file (huggingface-process.ts): a file
 // that makes the library crash, hang or take all memory ends only that process. A thread (huggingface-thread.ts) exchanges
 // messages with the processes while the caller waits.
-import { deserialize, serialize } from 'node:v8';
 import { MessageChannel, type MessagePort, receiveMessageOnPort, type Worker } from 'node:worker_threads';
 import { Gpt2Error, gpt2Error } from '../base/errors.ts';
 import { startThread } from '../native/start-thread.ts';
 import type { Encoded } from './tokenizer.ts';
 
-/** The first message to a process, without an answer: the content of tokenizer.json, and its path for error messages. */
+/** The first message to a process, which has no answer: the content of tokenizer.json, and its path for error messages. */
 export interface Opening {
   readonly file: string;
   readonly path: string;
@@ -25,15 +24,11 @@ export interface Failure {
 
 /** The message to huggingface-thread.ts that registers a file. */
 export interface Bridge {
-  /** The first frame for each process: an `Opening`. */
-  readonly opening: Uint8Array;
+  readonly opening: Opening;
   /** The number of answers, shared with the thread. */
   readonly answered: Int32Array;
   readonly port: MessagePort;
 }
-
-/** The most bytes of a request or an answer: eight times the largest file. */
-export const largestFrame = 512 << 20;
 
 let thread: Worker | undefined;
 
@@ -50,8 +45,7 @@ export class Library {
     // Without execArgv: --input-type, for example, is for the main thread only, and a thread that does not start never answers.
     thread ??= startThread('./huggingface-thread', import.meta.url, { execArgv: [] });
     thread.unref();
-    const opening: Opening = { file, path };
-    const bridge: Bridge = { opening: serialize(opening), answered: this.#answered, port: port2 };
+    const bridge: Bridge = { opening: { file, path }, answered: this.#answered, port: port2 };
     thread.postMessage(bridge, [port2]);
     port1.unref();
   }
@@ -73,8 +67,8 @@ export class Library {
 
   #ask(request: Request): Answer {
     const before = this.#answered[0]!;
-    this.#port.postMessage(serialize(request));
-    let received: { message: Uint8Array | Failure } | undefined;
+    this.#port.postMessage(request);
+    let received: { message: Answer | Failure } | undefined;
     // In a loop: the wake-up of an earlier answer, which came before its wait began, can end this wait.
     while (!received) {
       Atomics.wait(this.#answered, 0, before);
@@ -84,8 +78,7 @@ export class Library {
     if ('failed' in message) {
       throw gpt2Error`the package tokenizers ${message.failed}, with the tokenizer ${this.#path}: take another tokenizer`;
     }
-    const answer = deserialize(message) as Answer;
-    if ('error' in answer) throw new Gpt2Error(answer.error);
-    return answer;
+    if ('error' in message) throw new Gpt2Error(message.error);
+    return message;
   }
 }

@@ -1,14 +1,12 @@
-// The process of huggingface-library.ts: opens a tokenizer.json, encodes, decodes, trains. Requests come on standard input; answers
-// go to descriptor 3, because the library may print. A thread ends the process when the process's parent has ended, at 2 GiB of
-// memory, and when an answer takes too long.
-import { readFileSync, readSync, statSync, writeSync } from 'node:fs';
+// The process of huggingface-library.ts: opens a tokenizer.json, encodes, decodes, trains. A thread ends the process when the
+// process's parent has ended, at 2 GiB of memory, and when an answer takes too long.
+import { readFileSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import { deserialize, serialize } from 'node:v8';
 import { Worker } from 'node:worker_threads';
 import type { Tokenizer as Package } from 'tokenizers';
 import { TemporaryFolder } from '../native/temporary-folder.ts';
-import { type Answer, largestFrame, type Opening, type Request } from './huggingface-library.ts';
+import type { Answer, Opening, Request } from './huggingface-library.ts';
 import { type DecoderRecord, type Vocabulary, vocabularyOf } from './huggingface-tokenizer.ts';
 import { type Loss, lossOf, sumOf } from './loss.ts';
 
@@ -34,31 +32,6 @@ try {
   // The constructor of Opened reports this.
 }
 new Worker(watch, { eval: true, workerData: { parent: process.ppid, ends } }).unref();
-
-/** The next frame. Ends the process when its input ends. */
-function read(): unknown {
-  const fill = (into: Uint8Array) => {
-    for (let done = 0; done < into.length; ) {
-      const count = readSync(0, into, done, into.length - done, null);
-      if (count === 0) process.exit(0);
-      done += count;
-    }
-  };
-  const length = Buffer.alloc(4);
-  fill(length);
-  if (length.readUInt32LE() > largestFrame) throw new Error('a request is too long');
-  const frame = Buffer.alloc(length.readUInt32LE());
-  fill(frame);
-  return deserialize(frame);
-}
-
-function write(answer: Answer): void {
-  const frame = serialize(answer);
-  const length = Buffer.alloc(4);
-  length.writeUInt32LE(frame.length);
-  const bytes = Buffer.concat([length, frame]);
-  for (let done = 0; done < bytes.length; ) done += writeSync(3, bytes, done);
-}
 
 /** Whether a decoder's text for a token, white space apart, does not depend on the tokens next to it. */
 function isPiecewise({ type, decoders = [], pattern, content }: DecoderRecord): boolean {
@@ -185,27 +158,32 @@ const refusals = {
   train: ['cannot be trained', 'name other files'],
 } as const;
 
-const { file, path } = read() as Opening;
-ends[0] = Date.now() + patience;
+/** The opened file, or why it cannot be used. */
 let opened: Opened | string;
-try {
-  opened = new Opened(file);
-} catch (error) {
-  opened = `the tokenizer ${path} ${(error as Error).message}`;
-}
-for (;;) {
-  ends[0] = Number.POSITIVE_INFINITY;
-  const request = read() as Request;
-  if (typeof opened === 'string') {
-    write({ error: opened });
-    continue;
-  }
-  const characters = lengthOf(request);
-  ends[0] = Date.now() + patience + characters * millisecondsPerCharacter;
+
+function open({ file, path }: Opening): void {
   try {
-    write(await opened.answer(request));
+    opened = new Opened(file);
+  } catch (error) {
+    opened = `the tokenizer ${path} ${(error as Error).message}`;
+  }
+}
+
+async function answer(request: Request): Promise<Answer> {
+  if (typeof opened === 'string') return { error: opened };
+  try {
+    return await opened.answer(request);
   } catch (error) {
     const [what, advice] = refusals[Object.keys(request)[0] as keyof typeof refusals];
-    write({ error: `the tokenizer ${what}: ${(error as Error).message}; ${advice}` });
+    return { error: `the tokenizer ${what}: ${(error as Error).message}; ${advice}` };
   }
 }
+
+// The process ends with the connection to its parent.
+process.on('message', async (message: Opening | Request) => {
+  const characters = 'file' in message ? 0 : lengthOf(message);
+  ends[0] = Date.now() + patience + characters * millisecondsPerCharacter;
+  if ('file' in message) open(message);
+  else process.send!(await answer(message));
+  ends[0] = Number.POSITIVE_INFINITY;
+});

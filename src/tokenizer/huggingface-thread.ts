@@ -1,10 +1,9 @@
-// The thread that huggingface-library.ts waits for: passes frames to the library's processes and back, and starts a process for
-// a file that has none. A frame is its length in four bytes, and the bytes.
+// The thread that huggingface-library.ts waits for: passes messages to the library's processes and back, and starts a process for
+// a file that has none.
 import type { ChildProcess } from 'node:child_process';
-import type { Readable } from 'node:stream';
 import { parentPort } from 'node:worker_threads';
 import { startProcess } from '../native/start-thread.ts';
-import { type Bridge, type Failure, largestFrame } from './huggingface-library.ts';
+import type { Answer, Bridge, Failure, Opening, Request } from './huggingface-library.ts';
 
 /** The signals with which a process ends itself, as failures; see huggingface-process.ts. */
 const limits: Readonly<Record<string, string>> = {
@@ -23,10 +22,10 @@ class Served {
 
   constructor(bridge: Bridge) {
     this.#bridge = bridge;
-    bridge.port.on('message', (frame: Uint8Array) => this.#ask(frame));
+    bridge.port.on('message', (request: Request) => this.#ask(request));
   }
 
-  #ask(frame: Uint8Array): void {
+  #ask(request: Request): void {
     this.#isAsked = true;
     running.delete(this);
     running.add(this);
@@ -35,10 +34,10 @@ class Served {
       this.#child = this.#start();
       this.#send(this.#bridge.opening);
     }
-    this.#send(frame);
+    this.#send(request);
   }
 
-  #answer(message: Uint8Array | Failure): void {
+  #answer(message: Answer | Failure): void {
     const { port, answered } = this.#bridge;
     this.#isAsked = false;
     port.postMessage(message);
@@ -52,15 +51,16 @@ class Served {
     this.#child = undefined;
   }
 
-  #send(frame: Uint8Array): void {
-    const length = Buffer.alloc(4);
-    length.writeUInt32LE(frame.length);
-    this.#child!.stdin!.write(Buffer.concat([length, frame]));
+  /** If the process has ended, 'close' reports why. */
+  #send(message: Opening | Request): void {
+    this.#child!.send(message, () => {});
   }
 
   #start(): ChildProcess {
     const started = startProcess('./huggingface-process', import.meta.url, {
-      stdio: ['pipe', 'ignore', 'pipe', 'pipe'],
+      // The library may print.
+      stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+      serialization: 'advanced',
       // One core is enough: each thread of prepro has a process. Detached, to receive no signals of the terminal.
       env: { ...process.env, TOKENIZERS_PARALLELISM: 'false', RUST_BACKTRACE: '0' },
       detached: true,
@@ -74,23 +74,7 @@ class Served {
     started.stderr!.on('data', (text) => {
       errors = (errors + text).slice(0, 1000);
     });
-    let parts: Buffer[] = [];
-    let [have, needed] = [0, 4];
-    (started.stdio[3] as Readable).on('data', (data: Buffer) => {
-      parts.push(data);
-      have += data.length;
-      if (have < needed) return;
-      const received = Buffer.concat(parts);
-      parts = [received];
-      needed = 4 + received.readUInt32LE();
-      if (needed > largestFrame || have > needed || !this.#isAsked) return fail('gave an answer that cannot be read');
-      if (have < needed) return;
-      parts = [];
-      [have, needed] = [0, 4];
-      this.#answer(received.subarray(4));
-    });
-    // The process has ended; 'close' reports why.
-    started.stdin!.on('error', () => {});
+    started.on('message', (answer: Answer) => this.#answer(answer));
     started.on('error', ({ message }) => fail(`cannot be started: ${message}`));
     started.on('close', (code, signal) => {
       const why = errors.replaceAll(/\s+/g, ' ').trim().slice(0, 200);

@@ -3,10 +3,8 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { setTimeout as wait } from 'node:timers/promises';
-import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { Gpt2Error } from '../../src/base/errors.ts';
-import { startProcess } from '../../src/native/start-thread.ts';
 import { Random } from '../../src/ops/cases/case-numbers.ts';
 import { encode, type Tokenizer, textOf } from '../../src/tokenizer/tokenizer.ts';
 import { readTokenizer } from '../../src/tokenizer/tokenizer-file.ts';
@@ -101,18 +99,6 @@ it.each([
   const file = withoutAlphabet();
   const content = { ...file, added_tokens: [...(file.added_tokens as object[]), { ...kind, ...added }] };
   expect(() => encode('a', open(JSON.stringify(content)))).toThrow(reason);
-});
-
-it.each([
-  ['a length', Buffer.from([255, 255, 255, 255])],
-  ['a frame', Buffer.from([3, 0, 0, 0, 1, 2, 3])],
-])('garbage in place of %s ends the process of the library', async (_, bytes) => {
-  const child = startProcess('./huggingface-process', pathToFileURL(moduleOf('tokenizer/tokenizer-file.ts')).href, {
-    stdio: ['pipe', 'ignore', 'ignore', 'ignore'],
-  });
-  child.stdin!.on('error', () => {});
-  child.stdin!.write(bytes);
-  expect(await once(child, 'exit')).toEqual([1, null]);
 });
 
 it('the process of the library ends with a parent that is killed, also while it encodes', async () => {
