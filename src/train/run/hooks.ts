@@ -1,4 +1,5 @@
-// Types of `train`'s arguments and result.
+// Types of `train`'s arguments and result, and the calls of a program's hooks. The first error of a hook asks the run to stop, which
+// saves it.
 import { checkGiven } from '../../base/checks/given.ts';
 import { Gpt2Error } from '../../base/errors.ts';
 import type { Place } from '../../ranks/place.ts';
@@ -60,11 +61,13 @@ export interface TrainHooks {
   readonly onEvent?: ((event: RunEvent, context: { json: string; remaining: number | undefined }) => void) | undefined;
 }
 
-/** Hooks that never throw (callbacks.ts). */
+/** Hooks that never throw. */
 export interface SessionHooks extends TrainHooks {
   readonly signal: AbortSignal;
   /** Whether the program can abort `signal`, which also ends the retries of a save. */
   readonly canStop: boolean;
+  /** Waits for the promises that hooks returned. @throws the first error of a hook, else the run's error, if there is one */
+  ended(run: { readonly error: unknown } | undefined): Promise<void>;
 }
 
 const hookKinds = {
@@ -91,6 +94,42 @@ export const boundHooks = (hooks: TrainHooks): TrainHooks =>
       return [name, typeof hook === 'function' ? hook.bind(hooks) : hook];
     }),
   );
+
+export function guardHooks(hooks: TrainHooks): SessionHooks {
+  const stopping = new AbortController();
+  const running = new Set<Promise<void>>();
+  let failure: { readonly error: unknown } | undefined;
+  const guarded =
+    (hook: (...values: unknown[]) => unknown) =>
+    (...values: unknown[]) => {
+      const done = new Promise((resolve) => resolve(hook(...values))).then(
+        () => void running.delete(done),
+        (error: unknown) => {
+          running.delete(done);
+          failure ??= { error };
+          stopping.abort();
+        },
+      );
+      running.add(done);
+    };
+  const guardedHooks: TrainHooks = Object.fromEntries(
+    Object.entries(boundHooks(hooks)).map(([name, hook]) => [name, typeof hook === 'function' ? guarded(hook) : hook]),
+  );
+  const signals = [stopping.signal, ...(hooks.signal ? [hooks.signal] : [])];
+  return {
+    ...guardedHooks,
+    signal: AbortSignal.any(signals),
+    canStop: hooks.signal !== undefined,
+    async ended(run) {
+      await Promise.all(running);
+      // The run's error says where the run was saved, or why it was not.
+      if (failure && run) guardedHooks.onNotice?.((run.error as Error).message);
+      await Promise.all(running);
+      const first = failure ?? run;
+      if (first) throw first.error;
+    },
+  };
+}
 
 export interface TrainResult {
   /** The run folder. */
