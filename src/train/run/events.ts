@@ -2,22 +2,20 @@
 import type { RunEvent } from '../../runs/schema.ts';
 import type { TrainHooks } from './hooks.ts';
 import type { RunFolder } from './run.ts';
+import type { Throughput } from './throughput.ts';
 
 export class Events {
   /** Path of the newest checkpoint. */
   saved: string | undefined;
-  /** Seconds until it was on the disk; undefined before the first. */
-  saveSeconds: number | undefined;
   readonly #folder: RunFolder;
   readonly #hooks: TrainHooks;
-  /** Estimates the seconds left. */
-  readonly #remaining: () => number | undefined;
+  readonly #throughput: Throughput;
   #logFailed = false;
 
-  constructor(folder: RunFolder, hooks: TrainHooks, remaining: () => number | undefined) {
+  constructor(folder: RunFolder, hooks: TrainHooks, throughput: Throughput) {
     this.#folder = folder;
     this.#hooks = hooks;
-    this.#remaining = remaining;
+    this.#throughput = throughput;
     this.saved = folder.resumed?.path;
   }
 
@@ -29,7 +27,7 @@ export class Events {
     const { log, scalars } = this.#folder;
     if (event.event === 'checkpoint') {
       this.saved = event.path;
-      if (event.ms !== undefined) this.saveSeconds = event.ms / 1000;
+      if (event.ms !== undefined) this.#throughput.saveSeconds = event.ms / 1000;
     }
     const json = log.write(event);
     scalars?.add(event);
@@ -39,6 +37,6 @@ export class Events {
     }
     if (!failure && this.#logFailed) this.notice('the log can be written again and has every line');
     this.#logFailed = failure !== undefined;
-    this.#hooks.onEvent?.(event, { json, remaining: this.#remaining() });
+    this.#hooks.onEvent?.(event, { json, remaining: this.#throughput.remaining() });
   }
 }

@@ -7,12 +7,12 @@ import type { Position } from '../../data/batches/order.ts';
 import { ChangedShardError } from '../../data/shards/shard.ts';
 import { eventsAt } from '../../runs/reader.ts';
 import type { RunEvent } from '../../runs/schema.ts';
-import { type Outlook, saveSeconds } from '../plan/outlook.ts';
 import type { BegunStep } from '../step/trainer.ts';
 import { stopAtBadStep } from './bad-step.ts';
 import { repeatFirstStep } from './data.ts';
 import { Events } from './events.ts';
 import { type SessionHooks, StoppedError, type TrainResult } from './hooks.ts';
+import { watchStep } from './long-step.ts';
 import { milestonesAt } from './milestones.ts';
 import type { Run } from './run.ts';
 import { Saving } from './saving.ts';
@@ -20,9 +20,6 @@ import { learningRateAt } from './schedule.ts';
 import { mostSkippedInARow, openSpikeWatch, type SpikeWatch } from './spikes.ts';
 import { Throughput } from './throughput.ts';
 import { weightsHash } from './weights-hash.ts';
-
-/** Milliseconds of a step from which on its micro-batches are counted, and Ctrl-C leaves it. */
-const longStep = 5000;
 
 /** A step that was enqueued and whose result has not been read. */
 interface EnqueuedStep {
@@ -55,13 +52,13 @@ export class Session {
   #refusal: unknown;
 
   constructor(run: Run, hooks: SessionHooks) {
-    const { options, data, span } = run;
+    const { options, data, span, trained } = run;
     this.#run = run;
     this.#hooks = hooks;
     this.#step = span.startStep;
     this.#position = data.loader.position;
-    this.#throughput = new Throughput(options.totalBatch);
-    this.#events = new Events(run.folder, hooks, () => this.#remaining(span.lastStep));
+    this.#throughput = new Throughput(options.totalBatch, span, trained.writer.copyBytes);
+    this.#events = new Events(run.folder, hooks, this.#throughput);
     this.#saving = new Saving(run, this.#events, hooks.canStop ? hooks.signal : undefined);
     this.#nextBatch = options.overfitBatch
       ? repeatFirstStep(data.loader, options.accumulation)
@@ -190,8 +187,8 @@ export class Session {
    * Enqueues a step. On a GPU its result is read after the next step is enqueued, so that the device never waits for the host.
    */
   async #enqueueStep(step: number): Promise<void> {
-    const { options, parts, span, ranks } = this.#run;
-    const { trainer, model } = this.#run.trained;
+    const { options, parts, span, ranks, trained } = this.#run;
+    const { trainer, model } = trained;
     const enqueuedAt = performance.now();
     ranks?.liveness.begin(step);
     let lr: number;
@@ -199,9 +196,8 @@ export class Session {
     const position = this.#position;
     const limits = this.#spikes ? this.#spikes.limitsAt(step) : { afterUpdate: step > span.startStep };
     const requests = { stops: this.#hooks.signal.aborted, saves: this.#saving.isTimeUp };
-    const isLong = options.accumulation > 1 && (this.#throughput.step ?? longStep) >= longStep;
-    if (isLong) await this.#finishStep();
-    const isLeft = isLong ? (done: number) => this.#isLeft(done, enqueuedAt) : undefined;
+    const isLeft = watchStep(this.#run, this.#hooks, this.#throughput);
+    if (isLeft) await this.#finishStep();
     try {
       lr = parts.schedule ? parts.schedule(step) : learningRateAt({ ...options, steps: span.steps }, step);
       begun = await trainer.begin(step, lr, this.#nextBatch, limits, requests, isLeft);
@@ -224,32 +220,6 @@ export class Session {
   #ofProgram(error: unknown): unknown {
     if (Object.keys(this.#run.parts).length > 0 && !(error instanceof NativeError)) this.#refusal = error;
     return error;
-  }
-
-  /** Counts the micro-batches of a long step. @returns whether the step ends here, unsaved: ranks end a step together */
-  #isLeft(done: number, enqueuedAt: number): boolean {
-    const { ranks, options } = this.#run;
-    const expected = ((performance.now() - enqueuedAt) * options.accumulation) / done;
-    if ((this.#throughput.step ?? expected) < longStep) return false;
-    this.#hooks.onMicroBatch?.(done, options.accumulation);
-    return !ranks && this.#hooks.signal.aborted;
-  }
-
-  /** Estimates the seconds until step `last` is saved. */
-  #remaining(last: number): number | undefined {
-    const { span, trained } = this.#run;
-    const end = this.#events.saveSeconds ?? saveSeconds(trained.writer.copyBytes);
-    return this.#throughput.remaining(span.startStep + this.#throughput.steps, last, end);
-  }
-
-  /** The outlook of the run, now that the time of a step is known. */
-  get #outlook(): Outlook {
-    const { options, description, trained } = this.#run;
-    const { steps, epochs } = description;
-    const stepSeconds = this.#throughput.step! / 1000;
-    const seconds = this.#remaining(steps);
-    const tokens = steps * options.totalBatch;
-    return { steps, tokens, epochs, stepSeconds, seconds, checkpointBytes: trained.writer.copyBytes };
   }
 
   /** Waits for the enqueued step and its update, so that weights and optimizer state can be read. */
@@ -283,7 +253,7 @@ export class Session {
     const rare = { ...(saturated > 0 ? { saturated } : {}), ...(updated ? {} : { skipped: true }) };
     this.#events.log({ event: 'train', step, loss, norm, lr, ...rate, ms, ...rare });
     if (this.#throughput.steps === 3 && step + 1 < this.#run.span.lastStep) {
-      this.#hooks.onOutlook?.(this.#outlook);
+      this.#hooks.onOutlook?.(this.#throughput.outlook(this.#run.description.epochs));
     }
   }
 

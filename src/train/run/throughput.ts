@@ -1,6 +1,7 @@
-// Measures a run's speed and estimates when it ends: the median of recent steps, and what is due between steps.
+// Measures a run's speed and estimates when it ends: the median of recent steps, what is due between steps, and the last save.
 import { median } from '../plan/measure.ts';
-import { timesDue } from '../plan/outlook.ts';
+import { type Outlook, saveSeconds, timesDue } from '../plan/outlook.ts';
+import type { Run } from './run.ts';
 
 /** Number of steps whose median counts. */
 const recent = 20;
@@ -19,9 +20,16 @@ export class Throughput {
   readonly #milliseconds: number[] = [];
   readonly #between = new Map<string, Between>();
   readonly #tokensPerStep: number;
+  readonly #span: Run['span'];
+  readonly #checkpointBytes: number;
+  /** Seconds of the last save, estimated before the first. */
+  saveSeconds: number;
 
-  constructor(tokensPerStep: number) {
+  constructor(tokensPerStep: number, span: Run['span'], checkpointBytes: number) {
     this.#tokensPerStep = tokensPerStep;
+    this.#span = span;
+    this.#checkpointBytes = checkpointBytes;
+    this.saveSeconds = saveSeconds(checkpointBytes);
   }
 
   /** Number of steps that were added. */
@@ -57,13 +65,22 @@ export class Throughput {
     return result;
   }
 
-  /** Estimates the seconds from `done` steps to `last`, and `end` seconds after it; undefined until three steps are done. */
-  remaining(done: number, last: number, end: number): number | undefined {
+  /** Estimates the seconds until step `last` is saved; undefined until three steps are done. */
+  remaining(last = this.#span.lastStep): number | undefined {
     const { step } = this;
     if (step === undefined || this.#steps < 3) return undefined;
+    const done = this.#span.startStep + this.#steps;
     const between = [...this.#between.values()].map(
       ({ every, begunAt, milliseconds }) => timesDue(every, Math.max(done, begunAt + 1), last) * milliseconds,
     );
-    return between.reduce((sum, each) => sum + each, (last - done) * step) / 1000 + end;
+    return between.reduce((sum, each) => sum + each, (last - done) * step) / 1000 + this.saveSeconds;
+  }
+
+  /** The outlook of the whole run. */
+  outlook(epochs: number): Outlook {
+    const { steps } = this.#span;
+    const tokens = steps * this.#tokensPerStep;
+    const [stepSeconds, seconds] = [this.step! / 1000, this.remaining(steps)];
+    return { steps, tokens, epochs, stepSeconds, seconds, checkpointBytes: this.#checkpointBytes };
   }
 }

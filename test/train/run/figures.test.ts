@@ -142,7 +142,8 @@ it.each([
 });
 
 it('the time left is that of the median step, and of what is due between steps', async () => {
-  const throughput = new Throughput(256);
+  const span = { steps: 100, startStep: 0, lastStep: 100 };
+  const throughput = new Throughput(256, span, 0);
   let clock = 0;
   const now = () => clock;
   const work = (milliseconds: number) => async () => {
@@ -150,18 +151,20 @@ it('the time left is that of the median step, and of what is due between steps',
   };
   await throughput.between('val', 50, 0, work(900), now);
   for (const milliseconds of [5000, 100, 100]) {
-    expect(throughput.remaining(3, 100, 0)).toBeUndefined();
+    expect(throughput.remaining()).toBeUndefined();
     throughput.add(milliseconds);
   }
   // 97 steps; validations at 50 and 100.
-  expect(throughput.remaining(3, 100, 0)).toBeCloseTo(9.7 + 1.8, 9);
+  expect(throughput.remaining()).toBeCloseTo(9.7 + 1.8, 9);
   throughput.add(40_000);
-  expect(throughput.remaining(4, 100, 0)).toBeCloseTo(9.6 + 1.8, 9);
+  expect(throughput.remaining()).toBeCloseTo(9.6 + 1.8, 9);
   // The newest validation counts, and none twice; a save at 60 and at 90, and after the last step.
   await throughput.between('val', 50, 50, work(700), now);
   await throughput.between('save', 30, 30, work(10), now);
-  expect(throughput.remaining(50, 100, 0)).toBeCloseTo(5 + 0.7 + 0.03, 9);
-  expect(throughput.remaining(100, 100, 0.25)).toBeCloseTo(0.7 + 0.01 + 0.25, 9);
-  for (let step = 0; step < 20; step++) throughput.add(200);
+  for (let step = 4; step < 50; step++) throughput.add(100);
+  expect(throughput.remaining()).toBeCloseTo(5 + 0.7 + 0.03, 9);
+  for (let step = 50; step < 100; step++) throughput.add(200);
+  throughput.saveSeconds = 0.25;
+  expect(throughput.remaining()).toBeCloseTo(0.7 + 0.01 + 0.25, 9);
   expect(throughput.step).toBe(200);
 });
