@@ -1,7 +1,7 @@
 // Connects ranks: rank 0 listens, and every other rank retries until rank 0 answers.
 import { connect as connectSocket, createServer, type Server } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
-import { Gpt2Error, gpt2Error } from '../base/errors.ts';
+import { gpt2Error } from '../base/errors.ts';
 import { Channel, introduce, RefusedError, welcome } from './channel.ts';
 import type { Place } from './place.ts';
 
@@ -113,14 +113,9 @@ async function reach(
         throw error;
       }
     } catch (error) {
-      const { message } = error as Error;
-      if (error instanceof RefusedError) {
-        throw new Gpt2Error(`rank 0 at ${host}:${port} refused this rank: ${message}`, { cause: error });
-      }
+      if (error instanceof RefusedError) throw gpt2Error`rank 0 at ${host}:${port} refused this rank: ${error}`;
       if (performance.now() > end) {
-        throw new Gpt2Error(`rank 0 was not reached at ${host}:${port} within ${joinSeconds} s: ${message}`, {
-          cause: error,
-        });
+        throw gpt2Error`rank 0 was not reached at ${host}:${port} within ${joinSeconds} s: ${error}`;
       }
       await setTimeout(retryMilliseconds);
       if (signal?.aborted) throw stopped();

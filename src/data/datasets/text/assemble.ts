@@ -1,6 +1,6 @@
 // Writes shards from parts (parts.ts): decides which tokens are for validation, and the number and sizes of shards. One pass
 // over the parts counts tokens, another writes them. The result depends only on the content and order of the parts.
-import { Gpt2Error, gpt2Error, words } from '../../../base/errors.ts';
+import { Gpt2Error, gpt2Error } from '../../../base/errors.ts';
 import { type Loss, sumOf } from '../../../tokenizer/loss.ts';
 import { type LossOptions, refuseLoss } from '../../choose-tokenizer.ts';
 import type { Role } from '../../shards/dataset-file.ts';
@@ -54,10 +54,7 @@ export function assemble(paths: readonly string[], folder: string, division: Ass
     };
   } catch (cause) {
     if (cause instanceof Gpt2Error) throw cause;
-    throw new Gpt2Error(
-      words`cannot write shards to ${folder}: ${(cause as Error).message}; make room, or name another folder with --out`,
-      { cause },
-    );
+    throw gpt2Error`cannot write shards to ${folder}: ${cause}; make room, or name another folder with --out`;
   } finally {
     for (const writer of Object.values(writers)) writer.close();
   }

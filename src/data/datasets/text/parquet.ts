@@ -13,7 +13,7 @@ import {
   type SchemaTree,
 } from 'hyparquet';
 import { compressors } from 'hyparquet-compressors';
-import { Gpt2Error, gpt2Error, words } from '../../../base/errors.ts';
+import { gpt2Error, words } from '../../../base/errors.ts';
 import type { Format } from './format.ts';
 
 /** The maximum decompressed size of a row group's column, which keeps prepro within its promised memory. */
@@ -93,8 +93,7 @@ async function openTable(path: string, source: AsyncBuffer, column: string): Pro
     metadata = await parquetMetadataAsync(source, { geoparquet: false });
     columns = parquetSchema(metadata).children;
   } catch (cause) {
-    const reason = (cause as Error).message;
-    throw new Gpt2Error(`${path} is not a valid Parquet file: ${reason}; download or write it again`, { cause });
+    throw gpt2Error`${path} is not a valid Parquet file: ${cause}; download or write it again`;
   }
   const texts = columns.filter(isText).map(({ element }) => element.name);
   if (texts.includes(column)) return metadata;
@@ -130,7 +129,7 @@ async function readGroup(
     found = await parquetReadObjects({ ...rows, compressors, parsers });
     if (found.length !== Number(num_rows)) throw new Error(`it has ${found.length} of ${num_rows} rows`);
   } catch (cause) {
-    throw new Gpt2Error(`${place} cannot be read: ${(cause as Error).message}; download or write it again`, { cause });
+    throw gpt2Error`${place} cannot be read: ${cause}; download or write it again`;
   }
   return found.map((values, row) => {
     const text = values[column];
