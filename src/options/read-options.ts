@@ -44,9 +44,6 @@ const help = '`gpt2 train --help` lists the options';
 /** Checks the options of a program. @throws UsageError for an unknown name or a wrong value */
 export const checkTrainOptions = (options: TrainOptions): void => checkGiven(options, {}, kinds, { spellings, help });
 
-/** @throws UsageError as `readValue` */
-export const readOption = (name: OptionName, value: unknown): OptionValue => readValue(optionRows[name], value);
-
 /** Reads an object of options, such as a config file. @throws UsageError for an unknown name or a wrong value */
 export function readOptions(values: Record<string, unknown>, source: string): TrainOptions {
   const options: Record<string, OptionValue> = {};

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { planRun } from '../../src/index.ts';
 import { gpt2Architecture } from '../../src/model/architecture.ts';
 import { completeOptions } from '../../src/options/complete-options.ts';
-import { readOption } from '../../src/options/read-options.ts';
+import { readValue } from '../../src/options/read-options.ts';
 import { flagOf } from '../../src/options/row.ts';
 import { resolveSources } from '../../src/options/sources.ts';
 import { type OptionName, optionNames, optionRows, type TrainOptions } from '../../src/options/table.ts';
@@ -162,7 +162,7 @@ describe('--tokens', () => {
     ['1.7B', 1.7e9],
     ['0.5M', 500_000],
   ])('%s', (typed, tokens) => {
-    expect(readOption('tokens', typed)).toBe(tokens);
+    expect(readValue(optionRows.tokens, typed)).toBe(tokens);
   });
 
   it('are as many steps as reach them', async () => {

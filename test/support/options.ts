@@ -1,5 +1,5 @@
 // Options from flags as a person types them.
-import { readOption } from '../../src/options/read-options.ts';
+import { readValue } from '../../src/options/read-options.ts';
 import { flagOf } from '../../src/options/row.ts';
 import { optionNames, optionRows, type TrainOptions } from '../../src/options/table.ts';
 
@@ -10,7 +10,7 @@ export function parseOptions(flags: string): TrainOptions {
   for (let at = 0; at < words.length; at += 2) {
     const name = optionNames.find((each) => flagOf(optionRows[each]) === words[at]);
     if (!name) throw new Error(`no option ${words[at]}`);
-    options[name] = readOption(name, words[at + 1]);
+    options[name] = readValue(optionRows[name], words[at + 1]);
   }
   return options as TrainOptions;
 }
