@@ -38,7 +38,7 @@ export { dataSheetFlops, rateNote } from './model/flops.ts';
 export { inferenceDtype, selectKind } from './native/select-device.ts';
 export { cardHashes, loadFolders } from './ops/kernels/card-hash.ts';
 export { compiledFile, readSource } from './ops/kernels/compile.ts';
-export { askedSteps, checkNeeds, completeOptions } from './options/complete-options.ts';
+export { askedSteps, checkNeeds, completeOptions, refuseRanks } from './options/complete-options.ts';
 export { isCompared, recordedValue } from './options/configuration.ts';
 export { type PresetName, readPreset, runPresetNames } from './options/presets.ts';
 export { readValue } from './options/read-options.ts';
@@ -102,7 +102,6 @@ export { leastVocabulary, mostVocabulary, trainTokenizer } from './tokenizer/tra
 export { type ReplayOptions, replay } from './train/failure/replay.ts';
 export { outlookText, outlookWarnings } from './train/plan/outlook.ts';
 export { planSources } from './train/plan/plan.ts';
-export { refuseRanks } from './train/plan/refuse-ranks.ts';
 export { checkRuns, wantedRanks } from './train/plan/resolve-options.ts';
 export type { RunDescription } from './train/run/hooks.ts';
 export { trainSources } from './train/train.ts';

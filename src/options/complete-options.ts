@@ -40,6 +40,23 @@ export function completeOptions(asked: TrainOptions, kind: LibraryKind, weights?
   return options;
 }
 
+/**
+ * The CPU library has ranks only for tests, so they need --device cpu. Ranks with different free memory would choose different
+ * batches.
+ * @param kind the library that `device` selects
+ * @throws UsageError if several ranks would run on the CPU for lack of GPUs, or choose a batch
+ */
+export function refuseRanks(
+  { ranks, device, batch }: Pick<TrainOptions, 'ranks' | 'batch' | 'device'>,
+  kind: LibraryKind,
+): void {
+  if (ranks === 1) return;
+  if (kind !== 'cuda' && device !== 'cpu') {
+    throw usageError`--gpus ${ranks} needs GPUs, and none can be used here: \`npm run gpt2 -- doctor\` shows why; --device cpu runs the ranks without GPUs`;
+  }
+  if (batch === 'auto') throw usageError`--batch auto is for one GPU; give --batch a number with --gpus`;
+}
+
 /** The option that this one replaces. */
 export const otherOf = (name: OptionName) => optionRows[name].insteadOf as OptionName | undefined;
 

@@ -19,7 +19,7 @@ import { type DeviceChoice, selectDevice, selectKind } from '../../native/select
 import { loadFolders } from '../../ops/kernels/card-hash.ts';
 import type { OptimizerChoice } from '../../optimizer/assign.ts';
 import { chooseOptimizer } from '../../optimizer/choose.ts';
-import { completeOptions, freezeOptions, modelOf } from '../../options/complete-options.ts';
+import { completeOptions, freezeOptions, modelOf, refuseRanks } from '../../options/complete-options.ts';
 import {
   type DefaultedOptions,
   optionTable,
@@ -37,7 +37,6 @@ import type { FetchOptions } from '../../weights/formats/hub-cache.ts';
 import { checkpointWeights, refuseOtherTokenizer, resolveWeights, type Weights } from '../../weights/weights.ts';
 import { type BatchChoice, chooseBatch } from './plan-memory.ts';
 import type { ProgramParts } from './program-parts.ts';
-import { refuseRanks } from './refuse-ranks.ts';
 import { mergeRun, mergeUnverified } from './resume.ts';
 
 /** A run's options, and the model and files that they name, before data and device are opened. */
