@@ -40,7 +40,10 @@ function tokenizerOfFolder(folder: string): Tokenizer {
   throw gpt2Error`${folder} has no ${tokenizerFile}; --tokenizer takes ${tokenizerKinds}, such as a run`;
 }
 
+/** Options of all that makes a data set. */
 export interface LossOptions {
+  /** Replaces another data set in the folder. */
+  readonly overwrite?: boolean | undefined;
   /** Makes a data set even if its tokenizer loses more than a thousandth of the text's characters. */
   readonly lossy?: boolean | undefined;
   readonly notice?: ((text: string) => void) | undefined;

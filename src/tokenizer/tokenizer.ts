@@ -78,6 +78,14 @@ export const builtInTokenizers: readonly BuiltInTokenizer[] = [gpt2, bytes];
 export const tokenizerNamed = (name: string): BuiltInTokenizer | undefined =>
   builtInTokenizers.find((tokenizer) => tokenizer.name === name);
 
+/** The tokenizer of a program's option. @throws UsageError for a name of none that is built in */
+export function chosenTokenizer(choice: Tokenizer | string): Tokenizer {
+  const tokenizer = typeof choice === 'string' ? tokenizerNamed(choice) : choice;
+  if (tokenizer) return tokenizer;
+  const names = builtInTokenizers.map(({ name }) => name).join(', ');
+  throw usageError`tokenizer takes one of ${names}, or what readDatasetTokenizer() or readTokenizer() returns, not ${JSON.stringify(choice)}`;
+}
+
 /**
  * The built-in tokenizer of a model that came without a tokenizer, by the size of its vocabulary. A model with more ids than
  * GPT-2 has GPT-2's tokenizer. Undefined for any other size: the model's ids then cannot be decoded.

@@ -66,7 +66,7 @@ describe('writeShards', () => {
       'an unknown tokenizer',
       documents,
       { tokenizer: 'words' },
-      'tokenizer takes one of gpt2, bytes, or a Tokenizer, not words',
+      'tokenizer takes one of gpt2, bytes, or what readDatasetTokenizer() or readTokenizer() returns, not "words"',
     ],
     ['another option', documents, { tokeniser: 'gpt2' }, 'tokeniser'],
   ])('refuses %s', (name, given, options, message) => {

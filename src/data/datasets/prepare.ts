@@ -26,8 +26,6 @@ export interface PrepareOptions extends LossOptions {
   readonly out?: string | undefined;
   /** gpt2 (the default), bytes, char: the characters of the text, or the path of a tokenizer.json or of a folder that has one. */
   readonly tokenizer?: string | undefined;
-  /** Replaces a data set of another text in the folder. */
-  readonly overwrite?: boolean | undefined;
 }
 
 /**

@@ -1,21 +1,19 @@
 // Makes a data folder from documents that a program has in memory: texts, or ids.
-import { basename, resolve } from 'node:path';
 import { checkGiven, checkValue } from '../../base/checks/given.ts';
 import { real } from '../../base/checks/number.ts';
 import { usageError } from '../../base/errors.ts';
 import { sumOf } from '../../tokenizer/loss.ts';
-import { builtInTokenizers, gpt2, type Tokenizer, tokenizerNamed } from '../../tokenizer/tokenizer.ts';
+import { chosenTokenizer, gpt2, type Tokenizer } from '../../tokenizer/tokenizer.ts';
 import { type LossOptions, refuseLoss } from '../choose-tokenizer.ts';
 import { type Prepared, standingIn, standsInTheWay } from '../standing.ts';
 import { type Document, tokensOf, writeDataset } from './prepare.ts';
+import { shardPrefix } from './text/prepare-text.ts';
 
 export interface ShardOptions extends LossOptions {
   /** The tokenizer of the texts, or the name of a built-in one. Default gpt2. */
   readonly tokenizer?: Tokenizer | string | undefined;
   /** The share of the documents for validation, spread evenly, at least one; or the documents. Default 0.01. */
   readonly validation?: number | Iterable<Document> | undefined;
-  /** Replaces a data set in the folder. */
-  readonly overwrite?: boolean | undefined;
 }
 
 /**
@@ -30,37 +28,24 @@ export function writeShards(folder: string, documents: Iterable<Document>, optio
   const { validation = 0.01, ...others } = options;
   checkGiven(others, {}, { tokenizer: 'text or object', overwrite: 'switch', lossy: 'switch', notice: 'function' });
   const { tokenizer: asked = gpt2, overwrite } = others;
-  const tokenizer = typeof asked === 'string' ? tokenizerNamed(asked) : asked;
-  if (!tokenizer) {
-    throw usageError`tokenizer takes one of ${builtInTokenizers.map(({ name }) => name).join(', ')}, or a Tokenizer, not ${asked}`;
-  }
+  const tokenizer = chosenTokenizer(asked);
   const [train, val] = divided([...documents], validation);
   if (train.length === 0 || val.length === 0) {
     throw usageError`writeShards needs documents for training and for validation, not ${train.length} and ${val.length}`;
   }
-  const prefix =
-    basename(resolve(folder))
-      .replaceAll(/\W+/g, '_')
-      .replaceAll(/train|val/gi, 'set') || 'documents';
+  const prefix = shardPrefix(folder);
   const { dataset: before, replaced } = standingIn(folder, prefix);
   if (before && !overwrite) throw standsInTheWay(folder, `a data set of ${before.source}`);
-  const [first, second] = [train, val].map((part) =>
-    tokensOf(
-      part.map((each) => checked(each, tokenizer)),
-      tokenizer,
-    ),
-  );
-  const lost = sumOf([first!.loss, second!.loss]);
-  refuseLoss(lost, others);
-  const tokens = { train: first!.tokens, val: second!.tokens };
-  const dataset = writeDataset(folder, {
-    prefix,
-    replaced,
-    source: 'documents of a program',
-    tokenizer,
-    loss: lost,
-    tokens,
-  });
+  const idsOf = (part: Document[]) => {
+    const checkedPart = part.map((each) => checked(each, tokenizer));
+    return tokensOf(checkedPart, tokenizer);
+  };
+  const [first, second] = [idsOf(train), idsOf(val)];
+  const loss = sumOf([first.loss, second.loss]);
+  refuseLoss(loss, others);
+  const tokens = { train: first.tokens, val: second.tokens };
+  const source = 'documents of a program';
+  const dataset = writeDataset(folder, { prefix, replaced, source, tokenizer, loss, tokens });
   return { folder, present: false, dataset };
 }
 

@@ -5,18 +5,11 @@ import { whole } from '../../base/checks/number.ts';
 import { gpt2Error, usageError } from '../../base/errors.ts';
 import { openSequences } from '../../data/batches/sequences.ts';
 import type { Model } from '../../model/model.ts';
-import type { Ranks } from '../../ranks/ranks.ts';
-import {
-  builtInTokenizers,
-  byteLengths,
-  noByteLengths,
-  type Tokenizer,
-  tokenizerNamed,
-} from '../../tokenizer/tokenizer.ts';
+import { byteLengths, chosenTokenizer, noByteLengths, type Tokenizer } from '../../tokenizer/tokenizer.ts';
 import { checkSequence } from './fit-batch.ts';
-import { type SequenceLosses, sequenceLosses } from './sequence-losses.ts';
+import { type SequenceLosses, sequenceLosses, type WorkOptions } from './sequence-losses.ts';
 
-export interface EvaluateOptions {
+export interface EvaluateOptions extends Omit<WorkOptions, 'signal'> {
   /** Paths of the shards, in order. */
   readonly shards: readonly string[];
   /** The tokenizer of the shards, or the name of a built-in one: "gpt2" or "bytes". Without it there are no bits per byte. */
@@ -28,10 +21,6 @@ export interface EvaluateOptions {
   readonly tokens?: number | undefined;
   /** Called with notices: differences from the options, and the number of tokens left out. */
   readonly notice?: ((text: string) => void) | undefined;
-  /** Called after each batch with the number of this rank's sequences. */
-  readonly progress?: ((done: number, all: number) => void) | undefined;
-  /** Ranks that share the sequences; all get the same result. */
-  readonly ranks?: Ranks | undefined;
 }
 
 export interface Evaluation extends Omit<SequenceLosses, 'losses'> {
@@ -61,7 +50,7 @@ export async function evaluate(model: Model, options: EvaluateOptions): Promise<
   );
   const { shards, batch, sequence, notice = () => {}, progress, ranks } = options;
   if (shards.length === 0) throw usageError`shards names no file: give the paths of one or more shards`;
-  const tokenizer = givenTokenizer(options.tokenizer);
+  const tokenizer = options.tokenizer === undefined ? undefined : chosenTokenizer(options.tokenizer);
   const { vocabularySize } = model.config;
   checkSequence(sequence, model.config);
   using set = openSequences({ shards, sequence, tokens: options.tokens ?? 'all', vocabularySize });
@@ -76,12 +65,4 @@ export async function evaluate(model: Model, options: EvaluateOptions): Promise<
   const { loss, tokens, bytes = 0 } = measured;
   const bitsPerByte = bytes > 0 ? (loss * tokens) / Math.LN2 / bytes : undefined;
   return { ...measured, perplexity: Math.exp(loss), bitsPerByte, sequences: losses.length, batch, sequence };
-}
-
-function givenTokenizer(choice: Tokenizer | string | undefined): Tokenizer | undefined {
-  if (typeof choice !== 'string') return choice;
-  const named = tokenizerNamed(choice);
-  if (named) return named;
-  const names = builtInTokenizers.map(({ name }) => name).join(', ');
-  throw usageError`tokenizer takes one of ${names}, or what readDatasetTokenizer() or readTokenizer() returns, not ${JSON.stringify(choice)}`;
 }

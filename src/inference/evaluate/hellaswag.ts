@@ -9,10 +9,10 @@ import { whole } from '../../base/checks/number.ts';
 import { gpt2Error, InterruptedError, onCommandLine } from '../../base/errors.ts';
 import { type Question, readQuestions } from '../../data/shards/multiple-choice.ts';
 import type { Model } from '../../model/model.ts';
-import type { Ranks } from '../../ranks/ranks.ts';
 import type { Tokenizer } from '../../tokenizer/tokenizer.ts';
 import { checkSequence } from './fit-batch.ts';
 import { runBatch } from './mean-loss.ts';
+import type { WorkOptions } from './sequence-losses.ts';
 
 /** Rows are padded to a multiple of this, at most to the sequence length. */
 const widthStep = 32;
@@ -94,17 +94,11 @@ export function readHellaswag(path: string, sizes: QuestionSizes): Hellaswag {
   return { path, questions, rows: rows.sort((a, b) => a.width - b.width), cut };
 }
 
-export interface ScoreOptions {
+export interface ScoreOptions extends WorkOptions {
   /** The model's activations hold batch x sequence tokens; a batch has as many rows as fit. */
   readonly batch: number;
   /** The sequence that the file was read with. */
   readonly sequence: number;
-  /** Called after each batch. */
-  readonly progress?: ((done: number, all: number) => void) | undefined;
-  /** Ranks that share the rows; all get the same score. */
-  readonly ranks?: Ranks | undefined;
-  /** Aborting it on any rank stops the scoring. */
-  readonly signal?: AbortSignal | undefined;
 }
 
 /**

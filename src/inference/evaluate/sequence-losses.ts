@@ -6,17 +6,21 @@ import type { Model } from '../../model/model.ts';
 import type { Ranks } from '../../ranks/ranks.ts';
 import { runBatch } from './mean-loss.ts';
 
-interface SequenceOptions {
-  /** Number of sequences that run together, at most what the model's activations hold. */
-  readonly batch: number;
-  /** Bytes of each token's text, if known. */
-  readonly lengths: Uint8Array | undefined;
-  /** Ranks that share the sequences; all get the same result. */
+/** How the work of an evaluation is divided, watched and stopped. */
+export interface WorkOptions {
+  /** Ranks that share the work; all get the same result. */
   readonly ranks?: Ranks | undefined;
   /** Aborting it on any rank stops all. */
   readonly signal?: AbortSignal | undefined;
   /** Called after each batch with the number of this rank's sequences. */
   readonly progress?: ((done: number, all: number) => void) | undefined;
+}
+
+interface SequenceOptions extends WorkOptions {
+  /** Number of sequences that run together, at most what the model's activations hold. */
+  readonly batch: number;
+  /** Bytes of each token's text, if known. */
+  readonly lengths: Uint8Array | undefined;
 }
 
 export interface SequenceLosses {

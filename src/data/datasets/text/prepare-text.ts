@@ -46,8 +46,6 @@ export interface TextOptions extends LossOptions {
   readonly tokenizer?: string | undefined;
   /** Threads that encode. Default: one for each core, at most 6. */
   readonly workers?: number | undefined;
-  /** Replaces a data set of another text or other options in `out`. */
-  readonly overwrite?: boolean | undefined;
   /** Called with the encoded and the total bytes of the files. */
   readonly onProgress?: ((done: number, total: number) => void) | undefined;
 }
