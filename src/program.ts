@@ -13,8 +13,13 @@ export { prepareHellaswag } from './data/datasets/hellaswag-questions.ts';
 export { firstWords, inspectShard } from './data/datasets/inspect.ts';
 export { fieldOfTexts } from './data/datasets/text/inputs.ts';
 export { shardPrefix } from './data/datasets/text/prepare-text.ts';
-export { checkInferenceMemory, checkSequence, chooseInferenceBatch } from './inference/evaluate/fit-batch.ts';
-export { fittingTexts, generationRows } from './inference/sample/fit-texts.ts';
+export {
+  checkInferenceMemory,
+  checkSequence,
+  chooseInferenceBatch,
+  fittingTexts,
+  generationRows,
+} from './inference/fit-memory.ts';
 export { describeCut } from './inference/sample/generate.ts';
 export type { BenchReport } from './lab/bench/bench.ts';
 export { benchGeneration, benchTraining } from './lab/bench/bench-training.ts';

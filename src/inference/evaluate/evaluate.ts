@@ -6,7 +6,7 @@ import { gpt2Error, usageError } from '../../base/errors.ts';
 import { openSequences } from '../../data/batches/sequences.ts';
 import type { Model } from '../../model/model.ts';
 import { byteLengths, chosenTokenizer, noByteLengths, type Tokenizer } from '../../tokenizer/tokenizer.ts';
-import { checkSequence } from './fit-batch.ts';
+import { checkSequence } from '../fit-memory.ts';
 import { type SequenceLosses, sequenceLosses, type WorkOptions } from './sequence-losses.ts';
 
 export interface EvaluateOptions extends Omit<WorkOptions, 'signal'> {

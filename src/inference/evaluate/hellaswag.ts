@@ -10,7 +10,7 @@ import { gpt2Error, InterruptedError, onCommandLine } from '../../base/errors.ts
 import { type Question, readQuestions } from '../../data/shards/multiple-choice.ts';
 import type { Model } from '../../model/model.ts';
 import type { Tokenizer } from '../../tokenizer/tokenizer.ts';
-import { checkSequence } from './fit-batch.ts';
+import { checkSequence } from '../fit-memory.ts';
 import { runBatch } from './mean-loss.ts';
 import type { WorkOptions } from './sequence-losses.ts';
 

@@ -1,6 +1,7 @@
-// Decides before allocation whether a model for inference fits the device, and with which batch.
-import { gpt2Error, usageError, words } from '../../base/errors.ts';
-import type { ModelConfig } from '../../model/config.ts';
+// Decides before allocation whether a model for inference fits the device, with which batch, and with how many texts.
+import { gpt2Error, usageError, words } from '../base/errors.ts';
+import type { ModelConfig } from '../model/config.ts';
+import type { CacheSizes } from '../model/key-value-cache.ts';
 import {
   enoughRows,
   gib,
@@ -10,9 +11,9 @@ import {
   memoryLimit,
   neededFor,
   upTo,
-} from '../../model/memory.ts';
-import type { Device } from '../../native/device.ts';
-import type { LoadedCard } from '../../ops/kernels/kernel-card.ts';
+} from '../model/memory.ts';
+import type { Device } from '../native/device.ts';
+import type { LoadedCard } from '../ops/kernels/kernel-card.ts';
 
 interface FitOptions {
   readonly T: number;
@@ -55,3 +56,22 @@ const neededBytes = (device: Device, config: ModelConfig, sizes: FitOptions & { 
   neededFor(device, inferencePlan(device, config, sizes));
 
 const lessThanOne = ({ remedy }: MemoryLimit): string => words`take a shorter --seq, or ${remedy}`;
+
+/** `sizes.texts`, halved until the model and its cache fit. @throws Gpt2Error if not even one text fits */
+export function fittingTexts(device: Device, config: ModelConfig, sizes: CacheSizes): number {
+  const limit = memoryLimit(device, undefined);
+  for (let { texts } = sizes; ; texts = Math.ceil(texts / 2)) {
+    const cache = { ...sizes, texts };
+    const needed = neededFor(device, inferencePlan(device, config, { ...generationRows(cache), cache }));
+    if (needed <= limit.bytes) return texts;
+    if (texts === 1) {
+      throw gpt2Error`a text needs ${gib(needed)} of memory, ${limit.text}; take a smaller --model, or ${limit.remedy}`;
+    }
+  }
+}
+
+/** Activation sizes for a whole window of one text, or for one token of each text. */
+export const generationRows = ({ texts, window }: CacheSizes): { B: number; T: number } => ({
+  B: Math.ceil(texts / window),
+  T: window,
+});
