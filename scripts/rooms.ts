@@ -80,7 +80,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       ...['checkpoint/background', 'checkpoint/capture', 'checkpoint/directory', 'checkpoint/prune'],
       ...['checkpoint/read-checkpoint', 'checkpoint/write'],
       ...['files/names', 'files/stored-file'],
-      ...['formats/formats', 'formats/hub', 'formats/hub-cache', 'weights'],
+      ...['formats/formats', 'formats/hub', 'weights'],
     ],
   },
   ranks: {

@@ -27,6 +27,7 @@ export type { Tensor } from './native/tensor.ts';
 
 export { type Batch, type Loader, type LoaderOptions, openLoader } from './data/batches/loader.ts';
 export type { OrderName, Position } from './data/batches/order.ts';
+export type { FetchOptions } from './data/datasets/download.ts';
 export { findShards } from './data/datasets/find-shards.ts';
 export { type Document, type PrepareOptions, prepareDataset } from './data/datasets/prepare.ts';
 export type { Format, Input } from './data/datasets/text/format.ts';
@@ -82,7 +83,6 @@ export { type FoundCheckpoint, listCheckpoints, resolveCheckpoint } from './weig
 export { loadOptimizer, loadWeights } from './weights/checkpoint/read-checkpoint.ts';
 export { type CheckpointToWrite, writeCheckpoint } from './weights/checkpoint/write.ts';
 export { type ExportFormat, type ExportOptions, exportModel } from './weights/export.ts';
-export type { FetchOptions } from './weights/formats/hub-cache.ts';
 export { saveModel } from './weights/save-model.ts';
 export { resolveWeights, type Weights } from './weights/weights.ts';
 

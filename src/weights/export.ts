@@ -4,6 +4,7 @@ import { dirname, resolve } from 'node:path';
 import { checkGiven } from '../base/checks/given.ts';
 import { Gpt2Error, gpt2Error, usageError, words } from '../base/errors.ts';
 import { makeFolder } from '../base/files/make-folder.ts';
+import type { FetchOptions } from '../data/datasets/download.ts';
 import { otherThanGpt2 } from '../model/architecture.ts';
 import { tokenizerOf } from '../tokenizer/tokenizer.ts';
 import { type WeightType, weightTypes } from './files/weight-types.ts';
@@ -15,7 +16,7 @@ import { resolveWeights } from './weights.ts';
 export type ExportFormat = keyof typeof formats;
 
 /** A model to export. */
-export interface ExportOptions {
+export interface ExportOptions extends Pick<FetchOptions, 'notice' | 'onProgress'> {
   /** A run, a checkpoint, or a model of another program: a Hugging Face folder, OWNER/NAME of its hub, llm.c's file. */
   readonly model: string;
   readonly format: ExportFormat;
@@ -23,10 +24,6 @@ export interface ExportOptions {
   readonly out: string;
   /** Default fp32. */
   readonly dtype?: WeightType | undefined;
-  /** Called with one-line notices, such as a missing tokenizer. */
-  readonly notice?: ((text: string) => void) | undefined;
-  /** Called with the received and the total bytes while the model is downloaded. */
-  readonly onProgress?: ((done: number, total: number) => void) | undefined;
 }
 
 /** The same model, but reading a weight that is not finite throws. */

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { checkGiven } from '../base/checks/given.ts';
 import { type Gpt2Error, gpt2Error, onCommandLine, type UsageError, usageError, words } from '../base/errors.ts';
 import { shellWord } from '../base/wording.ts';
+import type { FetchOptions } from '../data/datasets/download.ts';
 import { type Dataset, readDatasetTokenizer } from '../data/shards/dataset-file.ts';
 import { type ModelConfig, presetConfig, pretrainedName } from '../model/config.ts';
 import { castWeights, type Model } from '../model/model.ts';
@@ -18,7 +19,6 @@ import { checkpointTokenizer, openWeights } from './checkpoint-weights.ts';
 import { weightsFile } from './files/names.ts';
 import { modelPaths, openerOf } from './formats/formats.ts';
 import { fetchHubModel, fromDownload, hubName } from './formats/hub.ts';
-import type { FetchOptions } from './formats/hub-cache.ts';
 import type { StoredModel } from './formats/stored-model.ts';
 
 /** Verified weights. */

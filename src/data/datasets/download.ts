@@ -14,10 +14,16 @@ import { writingTo } from '../standing.ts';
 const attempts = 6;
 const silentMilliseconds = 60_000;
 
-export interface DownloadOptions {
-  /** Called with the received and the total bytes. */
-  readonly onProgress?: (done: number, total: number) => void;
-  readonly notice?: (text: string) => void;
+/** Options of a download. */
+export interface FetchOptions {
+  readonly notice?: ((text: string) => void) | undefined;
+  /** Called with the received and the total bytes; of a model, those of its weights. */
+  readonly onProgress?: ((done: number, total: number) => void) | undefined;
+  /** Aborting it stops the download, which keeps the received part; the next download resumes it. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface DownloadOptions extends FetchOptions {
   /** The pause before the second attempt; each further pause is twice as long. */
   readonly pauseMilliseconds?: number;
   /** Gives up if the server does not answer in this time. Default: tries again after 60 s. */
@@ -30,8 +36,6 @@ export interface DownloadOptions {
   readonly advice?: string;
   /** Headers of every request; `authorization` is not sent to another host that the server redirects to. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** Aborting it stops the download, which keeps the received part. */
-  readonly signal?: AbortSignal;
 }
 
 /** A server's description of a file, which shows whether it is still the same and complete. */

@@ -1,6 +1,7 @@
 // Plans a run without starting it (--dry-run): memory by kind, size of a step, whether it fits; steps, epochs and time. --for plans
 // for a GPU that is not here.
 import { attempt } from '../../base/errors.ts';
+import type { FetchOptions } from '../../data/datasets/download.ts';
 import { openShard } from '../../data/shards/shard.ts';
 import type { Recompute } from '../../model/activation-tables.ts';
 import { type ModelConfig, modelLabel } from '../../model/config.ts';
@@ -14,8 +15,6 @@ import type { OptimizerChoice } from '../../optimizer/assign.ts';
 import { chooseOptimizer } from '../../optimizer/choose.ts';
 import { nameSources, resolveSources, type Sources } from '../../options/sources.ts';
 import type { ResolvedOptions, TrainOptions } from '../../options/table.ts';
-import type { Tokenizer } from '../../tokenizer/tokenizer.ts';
-import type { FetchOptions } from '../../weights/formats/hub-cache.ts';
 import { measureStep } from './measure.ts';
 import { type Outlook, outlookOf, outlookWarnings, stepsOf } from './outlook.ts';
 import { checkMemory, openPlanned, savingBytes, trainingPlan } from './plan-memory.ts';

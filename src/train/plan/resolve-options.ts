@@ -2,6 +2,7 @@
 // choose the batch, freeze. Only --batch auto opens the device, for a moment.
 import { existsSync } from 'node:fs';
 import { gpt2Error, UsageError, usageError, words } from '../../base/errors.ts';
+import type { FetchOptions } from '../../data/datasets/download.ts';
 import { findShards } from '../../data/datasets/find-shards.ts';
 import { readDataset, readDatasetTokenizer } from '../../data/shards/dataset-file.ts';
 import { readHellaswag } from '../../inference/evaluate/hellaswag.ts';
@@ -33,7 +34,6 @@ import { type Tokenizer, tokenizerOf } from '../../tokenizer/tokenizer.ts';
 import type { FoundCheckpoint } from '../../weights/checkpoint/directory.ts';
 import { modelPaths } from '../../weights/formats/formats.ts';
 import { hubName } from '../../weights/formats/hub.ts';
-import type { FetchOptions } from '../../weights/formats/hub-cache.ts';
 import { checkpointWeights, refuseOtherTokenizer, resolveWeights, type Weights } from '../../weights/weights.ts';
 import { type BatchChoice, chooseBatch } from './plan-memory.ts';
 import type { ProgramParts } from './program-parts.ts';

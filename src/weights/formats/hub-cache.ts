@@ -6,6 +6,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { explained, InterruptedError } from '../../base/errors.ts';
 import { cacheFolder, onlyUser } from '../../base/files/cache-folder.ts';
 import { makeFolder } from '../../base/files/make-folder.ts';
+import type { FetchOptions } from '../../data/datasets/download.ts';
 import { lockFile } from '../../native/file-lock.ts';
 import { weightsFile } from '../files/names.ts';
 
@@ -14,15 +15,6 @@ export interface HubName {
   readonly repository: string;
   /** A branch, a tag or a commit; undefined: the branch main. */
   readonly revision: string | undefined;
-}
-
-/** Options of a download. */
-export interface FetchOptions {
-  readonly notice?: ((text: string) => void) | undefined;
-  /** Called with the received and the total bytes of the weights. */
-  readonly onProgress?: ((done: number, total: number) => void) | undefined;
-  /** Aborting it stops the download; the next download resumes it. */
-  readonly signal?: AbortSignal | undefined;
 }
 
 /** Head start of a process that shows its progress, such as rank 0. */

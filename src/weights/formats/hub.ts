@@ -4,12 +4,18 @@ import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { attempt, Gpt2Error, gpt2Error, InterruptedError, onCommandLine, words } from '../../base/errors.ts';
 import { readTextFile } from '../../base/files/regular-file.ts';
-import { askForHead, download, huggingFace, Refused, reasonOf } from '../../data/datasets/download.ts';
+import {
+  askForHead,
+  download,
+  type FetchOptions,
+  huggingFace,
+  Refused,
+  reasonOf,
+} from '../../data/datasets/download.ts';
 import { largestFile } from '../../tokenizer/tokenizer-file.ts';
 import { weightsFile } from '../files/names.ts';
 import { openSafetensors } from '../files/safetensors.ts';
-import type { FetchOptions, HubName } from './hub-cache.ts';
-import { alone, isWhole, knownCommit, modelFolder, rememberCommit } from './hub-cache.ts';
+import { alone, type HubName, isWhole, knownCommit, modelFolder, rememberCommit } from './hub-cache.ts';
 import { adapterFile, readModelFolder, tokenizerFiles } from './huggingface.ts';
 
 export interface HubModel {
