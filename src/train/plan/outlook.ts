@@ -45,13 +45,10 @@ export const saveSeconds = (bytes: number): number => bytes / 400e6;
 /** The outlook of a whole run. */
 export function outlookOf(
   options: ResolvedOptions,
-  run: {
-    readonly steps: number;
+  run: Pick<Outlook, 'steps' | 'stepSeconds' | 'checkpointBytes'> & {
     readonly trainingTokens: number;
     /** Tokens of a validation. */
     readonly validationTokens: number;
-    readonly stepSeconds: number | undefined;
-    readonly checkpointBytes: number;
   },
 ): Outlook {
   const { totalBatch, valEvery, ranks } = options;

@@ -11,8 +11,6 @@ import { parameterCount } from '../../model/parameters.ts';
 import type { Device } from '../../native/device.ts';
 import { loadFolders } from '../../ops/kernels/card-hash.ts';
 import type { LoadedCard } from '../../ops/kernels/kernel-card.ts';
-import type { OptimizerChoice } from '../../optimizer/assign.ts';
-import { chooseOptimizer } from '../../optimizer/choose.ts';
 import { nameSources, resolveSources, type Sources } from '../../options/sources.ts';
 import type { ResolvedOptions, TrainOptions } from '../../options/table.ts';
 import { measureStep } from './measure.ts';
@@ -73,11 +71,11 @@ export async function planSources(
   const resolved = await resolveOptions(sources.options, fetching).catch((error) => {
     throw nameSources(error, sources);
   });
-  const { options, deviceOptions, config, tokenizer } = resolved;
+  const { options, deviceOptions, config } = resolved;
   using device = openPlanned(deviceOptions, options.for);
   const { batch, sequence, accumulation, ranks, recompute } = options;
   const cards = await loadFolders(options.kernels);
-  const sizes = memorySizes(options, { tokenizer, cards, optimizer: chooseOptimizer(options) });
+  const sizes = memorySizes(options, { ...resolved, cards });
   const refusal = attempt(() => checkMemory(device, config, sizes));
   const checkpointBytes = savingBytes(device, config, sizes);
   const lengths = lengthsOf(resolved);
@@ -120,10 +118,8 @@ function secondsOnGpu(
 /** The run's steps, and the tokens of its data by the headers of the shards. */
 function lengthsOf({ options, trainShards, valShards }: Resolved) {
   const { batch, sequence, ranks, valSteps, valTokens = 'all' } = options;
-  const [trainingTokens, all] = [trainShards, valShards].map((shards) => shards.reduce(addTokens, 0)) as [
-    number,
-    number,
-  ];
+  const trainingTokens = trainShards.reduce(addTokens, 0);
+  const all = valShards.reduce(addTokens, 0);
   const asked = valSteps === undefined ? valTokens : valSteps * batch * sequence * ranks;
   const validationTokens = asked === 'all' ? all : Math.min(asked, all);
   return { trainingTokens, validationTokens, steps: stepsOf(options, trainingTokens) };
@@ -143,12 +139,13 @@ export const memorySizes = (
   options: ResolvedOptions,
   {
     tokenizer,
-    ...chosen
-  }: { tokenizer: Tokenizer | undefined; cards: readonly LoadedCard[]; optimizer: OptimizerChoice },
+    optimizer,
+    cards,
+  }: Pick<Resolved, 'tokenizer' | 'optimizer'> & { readonly cards: readonly LoadedCard[] },
 ) => {
   const { batch, sequence, totalBatch, recompute, maxMemory, ranks, sampleEvery } = options;
   return {
-    ...chosen,
+    ...{ optimizer, cards },
     B: batch,
     T: sequence,
     rows: totalBatch / sequence / ranks,
