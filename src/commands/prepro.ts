@@ -1,6 +1,6 @@
 // The command `prepro`: makes a data set's token shards.
 import { existsSync } from 'node:fs';
-import { Argument, Command } from 'commander';
+import { Argument, Command, Option } from 'commander';
 import { type PrepareOptions, prepareDataset } from '../index.ts';
 import {
   corpora,
@@ -8,15 +8,17 @@ import {
   datasets,
   didYouMean,
   formatCount,
+  inspectShard,
   prepareHellaswag,
   shellWord,
   tokenizerKinds,
   usageError,
+  whole,
 } from '../program.ts';
-import { notice, printResult } from './output.ts';
-import { corpusCommands } from './prepro-corpora.ts';
-import { preproInspectCommand } from './prepro-inspect.ts';
-import { lossyHelp, preproTextCommand, tell } from './prepro-text.ts';
+import { numberOption } from './option-of-table.ts';
+import { jsonLine, notice, printResult } from './output.ts';
+import { addTextFlags, lossyHelp, preproTextCommand, type TextFlags, tell } from './prepro-text.ts';
+import { withProgress } from './progress.ts';
 
 /** nanoGPT's names of data sets, with the folder of ours and the command that makes it here. */
 const elsewhere = [
@@ -47,7 +49,7 @@ ${[...datasets, ...corpora].flatMap(({ local = [] }) => local).join(', ')}, hell
 
 export function preproCommand(): Command {
   const command = new Command('prepro').enablePositionalOptions();
-  const parts = [preproTextCommand(), ...corpusCommands(), preproInspectCommand()];
+  const parts = [preproTextCommand(), ...corpusCommands(), inspectCommand()];
   for (const part of parts) command.addCommand(part);
   const dataset = new Argument('[DATASET]', 'data set to make');
   // The choices are for the help; the action rejects other names with a better message.
@@ -88,4 +90,63 @@ function makeQuestions(flags: Flags): void {
     `next: npm run eval -- --model runs/... --hellaswag ${made.path}`,
   ];
   printResult(made, lines, flags.json);
+}
+
+interface CorpusFlags extends TextFlags {
+  readonly from?: readonly string[];
+}
+
+const network = `
+An interrupted download resumes, and its checksum is checked. HF_ENDPOINT names a mirror of https://huggingface.co.`;
+
+/** The commands of the large data sets, such as `prepro tinystories`: they make shards in llm.c's layout. */
+const corpusCommands = (): Command[] =>
+  corpora.map((corpus) => {
+    const { name, description, about, examples, folders, flags = [], shardTokens } = corpus;
+    const command = new Command(name).description(description);
+    for (const { usage, help, type, default: otherwise } of flags)
+      command.addOption(type ? numberOption(usage, help, type) : new Option(usage, help).default(otherwise));
+    return addTextFlags(command, shardTokens)
+      .option('--from <PATH...>', 'files or folders to read instead of downloading')
+      .option('--out <DIR>', `folder to write (default: ${Object.keys(folders).join(' or ')})`)
+      .addHelpText('after', `\n${about}${network}\n\nExamples:${examples}\n`)
+      .action(async ({ valFraction: validation, json, ...options }: CorpusFlags) => {
+        tell(await withProgress((shown) => corpus.prepare({ ...shown, ...options, validation })), { json });
+      });
+  });
+
+const inspectHelp = `
+Examples:
+  npm run prepro -- inspect data/tinyshakespeare/tiny_shakespeare_val.bin
+  npm run prepro -- inspect data/book/book_train.bin --at 5000 --count 200
+`;
+
+interface InspectFlags {
+  readonly at: number;
+  readonly count: number;
+  readonly json?: boolean;
+}
+
+/** `prepro inspect`: prints the contents of a token shard. */
+function inspectCommand(): Command {
+  const most = 2 ** 31 - 1;
+  return new Command('inspect')
+    .description('Show a token shard: header, counts, text at a token')
+    .argument('<SHARD>', 'a .bin file of tokens')
+    .addOption(numberOption('--at <TOKEN>', 'first token of the text', whole(0, most), 0))
+    .addOption(numberOption('--count <N>', 'tokens of text', whole(1, most), 64))
+    .option('--json', 'print JSON, with the ids')
+    .addHelpText('after', inspectHelp)
+    .action((path: string, { at, count, json }: InspectFlags) => {
+      const found = inspectShard(path, { at, count });
+      const lines = [
+        `${found.path}: ${formatCount(found.bytes)} bytes, sha256 ${found.sha256}`,
+        `header: 20240520, version 1, ${formatCount(found.tokens)} tokens`,
+        `tokenizer: ${found.tokenizer}, a vocabulary of ${formatCount(found.vocabularySize)}; the largest id is ${formatCount(found.largest)}`,
+        `<|endoftext|>: ${formatCount(found.endsOfText)}, before each document or part of a long one`,
+        `tokens ${formatCount(at)} to ${formatCount(at + found.ids.length - 1)}:`,
+        found.text,
+      ];
+      process.stdout.write(json ? jsonLine(found) : `${lines.join('\n')}\n`);
+    });
 }
