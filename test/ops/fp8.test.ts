@@ -15,6 +15,7 @@ import {
   norm,
   Random,
   relativeError,
+  transposed,
   worstError,
   writeNumbers,
 } from '../../src/ops/cases/case-numbers.ts';
@@ -31,7 +32,6 @@ import {
   scaledColumnwise,
   scaleOf,
 } from '../../src/ops/cases/fp8.ts';
-import { transposed } from '../../src/ops/cases/fp8-quantize-weight.ts';
 import { columnSums, linear, product } from '../../src/ops/cases/matmul.ts';
 import {
   classifier,

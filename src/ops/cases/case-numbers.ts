@@ -69,6 +69,10 @@ export function writeNumbers(tensor: Tensor, values: ArrayLike<number>): void {
   else tensor.write(tensor.type === 'bf16' ? toBf16(values) : asFloat32(values));
 }
 
+/** a [rows,columns] as [columns,rows] */
+export const transposed = (a: Numbers, rows: number, columns: number): Float64Array =>
+  Float64Array.from({ length: a.length }, (_, index) => a[(index % rows) * columns + Math.floor(index / rows)]!);
+
 /** ‖a‖ */
 export const norm = (values: ArrayLike<number>): number => {
   let squares = 0;

@@ -1,9 +1,8 @@
 // Cases of the last linear layer with its loss, forward and backward.
 import { GPT2_STEP } from '../../native/bindings.generated.ts';
-import type { Numbers } from './case-numbers.ts';
+import { type Numbers, transposed } from './case-numbers.ts';
 import { crossEntropy } from './cross-entropy.ts';
 import { aligned, drawScales, e4m3Deviation, exact, scaled } from './fp8.ts';
-import { transposed } from './fp8-quantize-weight.ts';
 import { columnSums, linear, product } from './matmul.ts';
 import { type Bound, casesOf, type Environment } from './op-case.ts';
 import { softcap, softcapDerivative } from './softcap.ts';

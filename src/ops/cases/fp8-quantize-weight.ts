@@ -1,13 +1,9 @@
 // Cases of the op that stores a weight in FP8.
-import { held, largestOf, type Numbers } from './case-numbers.ts';
+import { held, largestOf, transposed } from './case-numbers.ts';
 import { exact, largestNorm, scaled, scaleOf } from './fp8.ts';
 import { casesOf } from './op-case.ts';
 
 type Sizes = Readonly<Record<'C' | 'O', number>>;
-
-/** a [rows,columns] as [columns,rows]. */
-export const transposed = (a: Numbers, rows: number, columns: number): Float64Array =>
-  Float64Array.from({ length: a.length }, (_, index) => a[(index % rows) * columns + Math.floor(index / rows)]!);
 
 export const fp8QuantizeWeightCases = [
   casesOf('fp8_quantize_weight', {

@@ -1,6 +1,6 @@
 // Cases of Muon's update around its Newton-Schulz iteration.
 import { GPT2_STEP } from '../../native/bindings.generated.ts';
-import { type Numbers, norm } from './case-numbers.ts';
+import { norm, transposed } from './case-numbers.ts';
 import { casesOf } from './op-case.ts';
 
 type Sizes = Readonly<Record<'rows' | 'columns', number>>;
@@ -14,10 +14,6 @@ function stepBlock(): Float32Array {
   step[GPT2_STEP.GPT2_STEP_UPDATED] = 1;
   return step;
 }
-
-/** values [rows,columns] as [columns,rows] */
-const transposed = (values: Numbers, rows: number, columns: number): Float64Array =>
-  Float64Array.from({ length: values.length }, (_, at) => values[(at % rows) * columns + Math.floor(at / rows)]!);
 
 // Wide, tall and square, whole tiles and parts, lines that are a multiple of 16 bytes and not.
 const shapes = [
