@@ -48,6 +48,10 @@ export const modernFixture = readFixtureJson<{
   };
 }>('modern.json');
 export const modernTensors = readFixture('modern.safetensors');
+export const modernBatch = {
+  inputs: modernTensors.get('tokens').values as Int32Array,
+  targets: modernTensors.get('targets').values as Int32Array,
+};
 
 const { attentionScale, softcap } = modernFixture.parts;
 
