@@ -1,7 +1,7 @@
 // Models of the Hugging Face hub on the command line: sampled, evaluated, fine-tuned, exported and read again. Where they come from
 // and how they are refused is in test/formats/hub.test.ts.
 import { existsSync, mkdirSync, readFileSync, renameSync } from 'node:fs';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from 'vitest';
+import { beforeEach, expect, it } from 'vitest';
 import { logitsAt } from '../../scripts/logits-at.ts';
 import { generateText } from '../../src/inference/sample/generate-text.ts';
 import { forward } from '../../src/model/forward.ts';
@@ -11,32 +11,11 @@ import { readRun } from '../../src/runs/reader.ts';
 import { train } from '../../src/train/train.ts';
 import { exportModel } from '../../src/weights/export.ts';
 import { resolveWeights } from '../../src/weights/weights.ts';
-import { type Files, filesIn, HubServer, tinyFiles } from '../formats/hub-server.ts';
-import { Workplace, workplace } from '../support/cli.ts';
+import { commit, files, filesIn, hub, hubOfEach, made, repository } from '../formats/hub-server.ts';
 import { until } from '../support/until.ts';
 
-const made = new Workplace();
-let files: Files;
-beforeAll(async () => {
-  files = await tinyFiles(made);
-});
-afterAll(() => made[Symbol.dispose]());
-
-const repository = 'someone/tiny-gpt2';
-const place = workplace('each');
-let hub: HubServer;
-let commit: string;
-beforeEach(async () => {
-  place.data({ vocabulary: 50257 });
-  hub = new HubServer();
-  await hub.start();
-  commit = hub.commit(repository, files);
-  for (const [name, value] of Object.entries(hub.environment(place))) vi.stubEnv(name, value);
-});
-afterEach(async () => {
-  vi.unstubAllEnvs();
-  await hub.close();
-});
+const place = hubOfEach();
+beforeEach(() => void place.data({ vocabulary: 50257 }));
 
 const folder = () => place.path('cache', 'gpt2.ts', 'models', repository, commit);
 const sample = (model: string) =>

@@ -6,15 +6,43 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, vi } from 'vitest';
 import { train } from '../../src/train/train.ts';
 import { exportModel } from '../../src/weights/export.ts';
 import { FileServer } from '../datasets/file-server.ts';
-import type { Workplace } from '../support/cli.ts';
+import { Workplace, workplace } from '../support/cli.ts';
 
 export type Files = Readonly<Record<string, Buffer>>;
 
+/** The model that `hubOfEach` makes in the folder `made`, and serves to each test as `repository` in `commit`. */
+export const repository = 'someone/tiny-gpt2';
+export const made = new Workplace();
+export let files: Files;
+export let hub: HubServer;
+export let commit: string;
+
+/** A hub for each test of a file. @returns the test's folder, which has the cache */
+export function hubOfEach(): Workplace {
+  const place = workplace('each');
+  beforeAll(async () => {
+    files = await tinyFiles(made);
+  });
+  afterAll(() => made[Symbol.dispose]());
+  beforeEach(async () => {
+    hub = new HubServer();
+    await hub.start();
+    commit = hub.commit(repository, files);
+    for (const [name, value] of Object.entries(hub.environment(place))) vi.stubEnv(name, value);
+  });
+  afterEach(async () => {
+    vi.unstubAllEnvs();
+    await hub.close();
+  });
+  return place;
+}
+
 /** Trains a GPT-2 of 1.6 million parameters, with GPT-2's vocabulary, and exports it to the folder `local`. */
-export async function tinyFiles(place: Workplace): Promise<Files> {
+async function tinyFiles(place: Workplace): Promise<Files> {
   const sizes = { layers: 2, channels: 32, heads: 2, context: 48, sequence: 16, batch: 2, device: 'cpu' };
   const [data, out, folder] = [place.data({ vocabulary: 50257 }), place.path('run'), place.path('local')];
   await train({ ...sizes, data, steps: 8, valEvery: 0, sampleEvery: 0, learningRate: 1e-2, out });

@@ -2,38 +2,19 @@
 // sentence where they cannot be read.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { Gpt2Error, InterruptedError, UsageError } from '../../src/base/errors.ts';
 import { planRun } from '../../src/train/plan/plan.ts';
 import { train } from '../../src/train/train.ts';
 import { parseHubName } from '../../src/weights/formats/hub.ts';
 import { resolveWeights } from '../../src/weights/weights.ts';
-import { Workplace, workplace } from '../support/cli.ts';
-import { type Files, HubServer, tinyFiles } from './hub-server.ts';
+import { commit, files, hub, hubOfEach, made, repository } from './hub-server.ts';
 
-const made = new Workplace();
-let files: Files;
-beforeAll(async () => {
-  files = await tinyFiles(made);
-});
-afterAll(() => made[Symbol.dispose]());
-
-const repository = 'someone/tiny-gpt2';
-const place = workplace('each');
-let hub: HubServer;
-let commit: string;
+const place = hubOfEach();
 let notices: string[];
 const options = { notice: (text: string) => void notices.push(text) };
-beforeEach(async () => {
-  hub = new HubServer();
-  await hub.start();
-  commit = hub.commit(repository, files);
+beforeEach(() => {
   notices = [];
-  for (const [name, value] of Object.entries(hub.environment(place))) vi.stubEnv(name, value);
-});
-afterEach(async () => {
-  vi.unstubAllEnvs();
-  await hub.close();
 });
 
 const folderOf = (name: string) => place.path('cache', 'gpt2.ts', 'models', repository, name);
