@@ -45,10 +45,11 @@ function createAbsent(device: Device, config: ModelConfig, { cards = [], parts, 
 export const trainingPlan = (device: Device, config: ModelConfig, sizes: PlanSizes): ReadonlyMap<string, number> =>
   createAbsent(device, config, sizes).model.device.allocated;
 
-/** Bytes of host memory that a save needs to copy a run's state. */
-export function savingBytes(device: Device, config: ModelConfig, sizes: PlanSizes): number {
+/** The same, with the bytes of host memory that a save needs to copy a run's state. */
+export function plannedMemory(device: Device, config: ModelConfig, sizes: PlanSizes) {
   const { model, trainer } = createAbsent(device, config, sizes);
-  return new BackgroundWriter(model, trainer.optimizerState.copies).copyBytes;
+  const { copyBytes } = new BackgroundWriter(model, trainer.optimizerState.copies);
+  return { memory: model.device.allocated as ReadonlyMap<string, number>, copyBytes };
 }
 
 /** A sentence where another dtype is faster: without AMX, a CPU multiplies fp32 faster than bf16. */

@@ -15,7 +15,7 @@ import { nameSources, resolveSources, type Sources } from '../../options/sources
 import type { ResolvedOptions, TrainOptions } from '../../options/table.ts';
 import { measureStep } from './measure.ts';
 import { type Outlook, outlookOf, outlookWarnings, stepsOf } from './outlook.ts';
-import { checkMemory, openPlanned, savingBytes, trainingPlan } from './plan-memory.ts';
+import { checkMemory, openPlanned, plannedMemory } from './plan-memory.ts';
 import { type Resolved, resolveOptions, sharesOf, takesSamples } from './resolve-options.ts';
 
 /** The result of --dry-run. */
@@ -77,7 +77,7 @@ export async function planSources(
   const cards = await loadFolders(options.kernels);
   const sizes = memorySizes(options, { ...resolved, cards });
   const refusal = attempt(() => checkMemory(device, config, sizes));
-  const checkpointBytes = savingBytes(device, config, sizes);
+  const { memory, copyBytes: checkpointBytes } = plannedMemory(device, config, sizes);
   const lengths = lengthsOf(resolved);
   // Before the measurement, which allocates.
   const [{ available }, { available: availableHost }] = [availableMemory(device), hostMemory()];
@@ -97,8 +97,7 @@ export async function planSources(
     parameters: parameterCount(config),
     device: describeDevice(device),
     ...{ batch, sequence, accumulation, ranks, recompute },
-    memory: trainingPlan(device, config, sizes),
-    available,
+    ...{ memory, available },
     savingMemory: savesFromCopy(options, device) ? checkpointBytes : 0,
     availableHost,
     refusal: refusal?.message,
