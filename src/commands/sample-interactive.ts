@@ -3,7 +3,7 @@ import { createInterface } from 'node:readline';
 import { Gpt2Error, StreamDecoder, type Tokenizer } from '../index.ts';
 import { attempt, describeCut, promptIds } from '../program.ts';
 import { notice } from './output.ts';
-import { Page, type PrintFlags } from './sample-page.ts';
+import { type Page, type PrintFlags, startPage } from './sample-page.ts';
 
 /** Generates texts from their first tokens onto a page. `firstText`: the index of the first one among all texts of the seed. */
 export type Write = (
@@ -50,7 +50,7 @@ export async function interact(
     }
     if (index > 0 && !isTerminal && !isContinued && !flags.json) process.stdout.write('---\n');
     const decoder = new StreamDecoder(tokenizer, ids);
-    const page = new Page([text], [decoder], { ...flags, isLast: true, printed: isContinued ? text.length : 0 });
+    const page = startPage([text], [decoder], { ...flags, isLast: true, printed: isContinued ? text.length : 0 });
     [isWriting, isStopped] = [true, false];
     await write(page, [ids], index++, () => isStopped);
     isWriting = false;

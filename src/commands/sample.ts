@@ -28,7 +28,7 @@ import { knownAs, modelOption, numberOption, share, tableOption } from './option
 import { notice } from './output.ts';
 import { withProgress } from './progress.ts';
 import { interact, type Write } from './sample-interactive.ts';
-import { Page, type PrintFlags } from './sample-page.ts';
+import { type PrintFlags, startPage } from './sample-page.ts';
 
 const examples = `
 Examples:
@@ -157,7 +157,7 @@ async function sample(flags: Flags): Promise<void> {
     const starts = together.map((prompt) => promptIds(prompt, tokenizer));
     for (const cut of new Set(starts.map((ids) => describeCut(ids, window)))) if (cut !== undefined) notice(cut);
     const decoders = starts.map((ids) => new StreamDecoder(tokenizer, ids));
-    const page = new Page(together, decoders, { ...flags, isLast: first + texts >= prompts.length });
+    const page = startPage(together, decoders, { ...flags, isLast: first + texts >= prompts.length });
     await write(page, starts, first);
     made += page.texts.reduce((sum, { ids }) => sum + ids.length, 0);
   }
