@@ -29,9 +29,11 @@ int check_head_size(gpt2_context &context, const char *function, int HS, int sha
 
 }  // namespace
 
-int ops::attention_forward(gpt2_context &context, void *out, float *lse, const void *qkv, int B, int T, int C, int NH) {
+int ops::attention_forward(gpt2_context &context, void *out, float *lse, const void *qkv, const int32_t *first, int B,
+                           int T, int C, int NH) {
   CudaContext &gpu = cuda(context);
   const AttentionSizes sizes{B, T, C, NH, C / NH};
+  if (first) return fail(&context, GPT2_UNSUPPORTED, __func__, "a mask is not supported on this GPU");
   if (gpu.dtype == GPT2_BF16 && gpu.kernels->takes_head_size(gpu, sizes.HS) && on_16_bytes(out, qkv)) {
     gpu.kernels->attention_forward(gpu, static_cast<bf16 *>(out), lse, static_cast<const bf16 *>(qkv), sizes);
     return GPT2_LAUNCHED(context, "gpt2_attention_forward");
@@ -59,9 +61,10 @@ int64_t ops::attention_scratch(const gpt2_context &, int B, int T, int, int NH) 
 }
 
 int ops::attention_backward(gpt2_context &context, void *dqkv, const void *dout, const void *out, const void *qkv,
-                            const float *lse, int B, int T, int C, int NH) {
+                            const float *lse, const int32_t *first, int B, int T, int C, int NH) {
   CudaContext &gpu = cuda(context);
   const AttentionSizes sizes{B, T, C, NH, C / NH};
+  if (first) return fail(&context, GPT2_UNSUPPORTED, __func__, "a mask is not supported on this GPU");
   const int64_t lines = static_cast<int64_t>(B) * NH * T;
   auto *D = static_cast<float *>(gpu.workspace);
   if (gpu.dtype == GPT2_BF16 && gpu.kernels->takes_head_size(gpu, sizes.HS) && on_16_bytes(dqkv, dout, out, qkv)) {

@@ -34,7 +34,7 @@
 #define GPT2_HOST
 
 /* Raised whenever the signature or the meaning of a function below changes; the loader refuses a library of another version. */
-#define GPT2_ABI_VERSION 24
+#define GPT2_ABI_VERSION 25
 
 enum GPT2_STATUS {
   GPT2_OK = 0,
@@ -307,6 +307,7 @@ GPT2_API int gpt2_collectives_group_end(gpt2_context *context, gpt2_communicator
  *   : ARGUMENT               the dtype that the argument of this name gives: GPT2_FP32 or GPT2_BF16
  *   < V                      ids from 0 to V-1; the CPU library fails on any other id
  *   < V or -1                -1 stands for no id
+ *   <= t                     element [b,t] is from element [b,t-1], at t = 0 from 0, to t: a line never decreases
  *   by tokens                only rows whose number is an id in this tensor are read or written
  *   first 2C                 only the first 2C elements of a row are read or written
  *   or NULL                  optional; also of a communicator, which has no shape
@@ -427,20 +428,25 @@ GPT2_API int gpt2_qk_norm_rotary_backward(gpt2_context *context, void *dqkv, con
 
 /* ---------------------------------------------------------------- attention (Vaswani et al. 2017), causal */
 
-/* Softmax of q*k^T/sqrt(HS) over all positions up to and including the query's, times v, per head. qkv holds q, k, v,
- * each [NH,HS]. No T x T matrix is kept; lse is the log of the softmax's denominator (natural log, of the scaled scores),
- * from which backward recomputes the probabilities (Dao et al. 2022). On CUDA HS is at most 256, and less on GPUs whose
- * blocks have little shared memory: larger ones give GPT2_UNSUPPORTED.
- *   out = [B,T,C], lse = [B,NH,T], qkv [B,T,3C]; C % NH == 0; workspace gpt2_attention_scratch(B,T,C,NH) */
-GPT2_API int gpt2_attention_forward(gpt2_context *context, void *out, float *lse, const void *qkv, int32_t B, int32_t T,
-                                    int32_t C, int32_t NH);
+/* Softmax of q*k^T/sqrt(HS) over the positions from first[b,t], or 0 if `first` is NULL, up to and including the query's t, times
+ * v, per head. One array describes a window of w positions, first[b,t] = max(0, t - w + 1), documents that do not see each other,
+ * first[b,t] = the start of t's document, and both, by the larger. The CPU library refuses a line that decreases or exceeds t. On CUDA
+ * its results are undefined, but the op ends and reads no other memory. qkv holds q, k, v, each [NH,HS]. No T x T matrix is
+ * kept; lse is the log of the softmax's denominator (natural log, of the scaled scores), from which backward recomputes the
+ * probabilities (Dao et al. 2022). On CUDA HS is at most 256, and less on GPUs whose blocks have little shared memory: larger ones
+ * give GPT2_UNSUPPORTED.
+ *   out = [B,T,C], lse = [B,NH,T], qkv [B,T,3C], first [B,T] <= t or NULL; C % NH == 0;
+ *   workspace gpt2_attention_scratch(B,T,C,NH) */
+GPT2_API int gpt2_attention_forward(gpt2_context *context, void *out, float *lse, const void *qkv, const int32_t *first,
+                                    int32_t B, int32_t T, int32_t C, int32_t NH);
 
-/* With p = exp(q*k^T/sqrt(HS) - lse): dv = p^T * dout; ds = p * (dout*v^T - row sums of dout * out) / sqrt(HS); dq = ds * k;
- * dk = ds^T * q.
- *   dqkv = [B,T,3C], dout [B,T,C], out [B,T,C], qkv [B,T,3C], lse [B,NH,T]; C % NH == 0;
+/* With p = exp(q*k^T/sqrt(HS) - lse) where a query attends to a key, else 0: dv = p^T * dout;
+ * ds = p * (dout*v^T - row sums of dout * out) / sqrt(HS); dq = ds * k; dk = ds^T * q. `first` is forward's.
+ *   dqkv = [B,T,3C], dout [B,T,C], out [B,T,C], qkv [B,T,3C], lse [B,NH,T], first [B,T] <= t or NULL; C % NH == 0;
  *   workspace gpt2_attention_scratch(B,T,C,NH) */
 GPT2_API int gpt2_attention_backward(gpt2_context *context, void *dqkv, const void *dout, const void *out,
-                                     const void *qkv, const float *lse, int32_t B, int32_t T, int32_t C, int32_t NH);
+                                     const void *qkv, const float *lse, const int32_t *first, int32_t B, int32_t T,
+                                     int32_t C, int32_t NH);
 GPT2_API int gpt2_attention_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t B, int32_t T, int32_t C,
                                     int32_t NH);
 
@@ -700,12 +706,13 @@ GPT2_API int gpt2_norm_matmul_forward(gpt2_context *context, void *out, void *pr
 GPT2_API int gpt2_norm_matmul_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C, int32_t O);
 
 /* Writes the T new keys and values of each sequence to rows positions[b] to positions[b]+T-1 of the cache, then attention
- * of the T new queries over all positions up to and including the query's. Head sizes up to 256.
+ * of the T new queries over all positions up to and including the query's, or, if `window` is not 0, over the last `window` of these.
+ * Head sizes up to 256.
  *   out = [B,T,C], keys (updated) [B,NH,S,C/NH], values (updated) [B,NH,S,C/NH], qkv [B,T,3C], positions [B]; C % NH == 0;
- *   C / NH <= 256; workspace gpt2_attention_cached_scratch(S) */
+ *   C / NH <= 256; window >= 0; workspace gpt2_attention_cached_scratch(S) */
 GPT2_API int gpt2_attention_cached_forward(gpt2_context *context, void *out, void *keys, void *values, const void *qkv,
                                            const int32_t *positions, int32_t B, int32_t T, int32_t S, int32_t C,
-                                           int32_t NH);
+                                           int32_t NH, int32_t window);
 GPT2_API int gpt2_attention_cached_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t S);
 
 /* Chooses the next token of each sequence by temperature, top-k and top-p: tokens[b,positions[b]+1] = the choice,

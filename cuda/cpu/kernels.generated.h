@@ -28,9 +28,10 @@ struct OpKernels {
       int T, int S, int C, int NH, float eps, float query_factor);
   void (*qk_norm_rotary_backward)(Task, float *dqkv, const float *qkv, const float *rstd, const float *rotations, int B,
       int T, int C, int NH, float query_factor);
-  void (*attention_forward)(Task, float *out, float *lse, const float *qkv, int B, int T, int C, int NH);
+  void (*attention_forward)(Task, float *out, float *lse, const float *qkv, const int32_t *first, int B, int T, int C,
+      int NH);
   void (*attention_backward)(Task, float *dqkv, const float *dout, const float *out, const float *qkv, const float *lse,
-      int B, int T, int C, int NH);
+      const int32_t *first, int B, int T, int C, int NH);
   void (*gelu_forward)(Task, float *out, const float *in, int64_t count);
   void (*gelu_backward)(Task, float *din, const float *dout, const float *in, int64_t count);
   void (*residual_forward)(Task, float *out, const float *a, const float *b, int64_t count);
@@ -68,7 +69,7 @@ struct OpKernels {
   void (*norm_matmul_forward)(Task, float *out, float *pre, const float *in, const float *norm_weight,
       const float *norm_bias, const float *weight, const float *bias, int N, int C, int O, int activation);
   void (*attention_cached_forward)(Task, float *out, float *keys, float *values, const float *qkv,
-      const int32_t *positions, int B, int T, int S, int C, int NH);
+      const int32_t *positions, int B, int T, int S, int C, int NH, int window);
   void (*sample)(Task, int32_t *tokens, int32_t *positions, const float *logits, const int32_t *seeds, int B, int S,
       int V, int Vp, float temperature, int top_k, float top_p);
   int64_t (*embedding_scratch)(int threads, int B, int T, int C, int V);

@@ -86,15 +86,20 @@ int qk_norm_rotary_backward(gpt2_context &context, void *dqkv, const void *qkv, 
   return GPT2_OK;
 }
 
-int attention_forward(gpt2_context &context, void *out, float *lse, const void *qkv, int B, int T, int C, int NH) {
-  kernels_of(context).attention_forward(task_of(context), floats(out), lse, floats(qkv), B, T, C, NH);
+int attention_forward(gpt2_context &context, void *out, float *lse, const void *qkv, const int32_t *first, int B, int T,
+    int C, int NH) {
+  Check check(&context, "gpt2_attention_forward");
+  if (check.causal("first", first, B, T).failed()) return check.status();
+  kernels_of(context).attention_forward(task_of(context), floats(out), lse, floats(qkv), first, B, T, C, NH);
   return GPT2_OK;
 }
 
 int attention_backward(gpt2_context &context, void *dqkv, const void *dout, const void *out, const void *qkv,
-    const float *lse, int B, int T, int C, int NH) {
-  kernels_of(context).attention_backward(task_of(context), floats(dqkv), floats(dout), floats(out), floats(qkv), lse, B,
-  T, C, NH);
+    const float *lse, const int32_t *first, int B, int T, int C, int NH) {
+  Check check(&context, "gpt2_attention_backward");
+  if (check.causal("first", first, B, T).failed()) return check.status();
+  kernels_of(context).attention_backward(task_of(context), floats(dqkv), floats(dout), floats(out), floats(qkv), lse,
+  first, B, T, C, NH);
   return GPT2_OK;
 }
 
@@ -232,9 +237,9 @@ int norm_matmul_forward(gpt2_context &context, void *out, void *pre, const void 
 }
 
 int attention_cached_forward(gpt2_context &context, void *out, void *keys, void *values, const void *qkv,
-    const int32_t *positions, int B, int T, int S, int C, int NH) {
+    const int32_t *positions, int B, int T, int S, int C, int NH, int window) {
   kernels_of(context).attention_cached_forward(task_of(context), floats(out), floats(keys), floats(values), floats(qkv),
-  positions, B, T, S, C, NH);
+  positions, B, T, S, C, NH, window);
   return GPT2_OK;
 }
 

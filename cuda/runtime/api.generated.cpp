@@ -144,8 +144,8 @@ int gpt2_qk_norm_rotary_backward(gpt2_context *context, void *dqkv, const void *
   return ops::qk_norm_rotary_backward(*context, dqkv, qkv, rstd, rotations, B, T, C, NH, query_factor);
 }
 
-int gpt2_attention_forward(gpt2_context *context, void *out, float *lse, const void *qkv, int32_t B, int32_t T,
-    int32_t C, int32_t NH) {
+int gpt2_attention_forward(gpt2_context *context, void *out, float *lse, const void *qkv, const int32_t *first,
+    int32_t B, int32_t T, int32_t C, int32_t NH) {
   Check check(context, __func__);
   check.sizes({{"B", B}, {"T", T}, {"C", C}, {"NH", NH}})
       .tensors({{"out", out}, {"lse", lse}, {"qkv", qkv}});
@@ -155,11 +155,11 @@ int gpt2_attention_forward(gpt2_context *context, void *out, float *lse, const v
   }
   if (!check.failed()) check.scratch(ops::attention_scratch(*context, B, T, C, NH));
   if (check.failed()) return check.status();
-  return ops::attention_forward(*context, out, lse, qkv, B, T, C, NH);
+  return ops::attention_forward(*context, out, lse, qkv, first, B, T, C, NH);
 }
 
 int gpt2_attention_backward(gpt2_context *context, void *dqkv, const void *dout, const void *out, const void *qkv,
-    const float *lse, int32_t B, int32_t T, int32_t C, int32_t NH) {
+    const float *lse, const int32_t *first, int32_t B, int32_t T, int32_t C, int32_t NH) {
   Check check(context, __func__);
   check.sizes({{"B", B}, {"T", T}, {"C", C}, {"NH", NH}})
       .tensors({{"dqkv", dqkv}, {"dout", dout}, {"out", out}, {"qkv", qkv}, {"lse", lse}});
@@ -169,7 +169,7 @@ int gpt2_attention_backward(gpt2_context *context, void *dqkv, const void *dout,
   }
   if (!check.failed()) check.scratch(ops::attention_scratch(*context, B, T, C, NH));
   if (check.failed()) return check.status();
-  return ops::attention_backward(*context, dqkv, dout, out, qkv, lse, B, T, C, NH);
+  return ops::attention_backward(*context, dqkv, dout, out, qkv, lse, first, B, T, C, NH);
 }
 
 int gpt2_gelu_forward(gpt2_context *context, void *out, const void *in, int64_t count) {
@@ -458,18 +458,19 @@ int gpt2_norm_matmul_forward(gpt2_context *context, void *out, void *pre, const 
 }
 
 int gpt2_attention_cached_forward(gpt2_context *context, void *out, void *keys, void *values, const void *qkv,
-    const int32_t *positions, int32_t B, int32_t T, int32_t S, int32_t C, int32_t NH) {
+    const int32_t *positions, int32_t B, int32_t T, int32_t S, int32_t C, int32_t NH, int32_t window) {
   Check check(context, __func__);
   check.sizes({{"B", B}, {"T", T}, {"S", S}, {"C", C}, {"NH", NH}})
       .tensors({{"out", out}, {"keys", keys}, {"values", values}, {"qkv", qkv}, {"positions", positions}});
   if (!check.failed()) {
     check.that(static_cast<int64_t>(B) * T <= INT32_MAX, "B * T below 2^31")
         .that(C % NH == 0, "C % NH == 0, got C = " + std::to_string(C) + ", NH = " + std::to_string(NH))
-        .that(C / NH <= 256, "C / NH <= 256, got C = " + std::to_string(C) + ", NH = " + std::to_string(NH));
+        .that(C / NH <= 256, "C / NH <= 256, got C = " + std::to_string(C) + ", NH = " + std::to_string(NH))
+        .that(window >= 0, "window >= 0, got window = " + std::to_string(window));
   }
   if (!check.failed()) check.scratch(ops::attention_cached_scratch(*context, S));
   if (check.failed()) return check.status();
-  return ops::attention_cached_forward(*context, out, keys, values, qkv, positions, B, T, S, C, NH);
+  return ops::attention_cached_forward(*context, out, keys, values, qkv, positions, B, T, S, C, NH, window);
 }
 
 int gpt2_sample(gpt2_context *context, int32_t *tokens, int32_t *positions, const void *logits, const int32_t *seeds,

@@ -26,9 +26,10 @@ int qk_norm_rotary_forward(gpt2_context &context, void *qkv, float *rstd, const 
     const int32_t *positions, int B, int T, int S, int C, int NH, float eps, float query_factor);
 int qk_norm_rotary_backward(gpt2_context &context, void *dqkv, const void *qkv, const float *rstd,
     const float *rotations, int B, int T, int C, int NH, float query_factor);
-int attention_forward(gpt2_context &context, void *out, float *lse, const void *qkv, int B, int T, int C, int NH);
+int attention_forward(gpt2_context &context, void *out, float *lse, const void *qkv, const int32_t *first, int B, int T,
+    int C, int NH);
 int attention_backward(gpt2_context &context, void *dqkv, const void *dout, const void *out, const void *qkv,
-    const float *lse, int B, int T, int C, int NH);
+    const float *lse, const int32_t *first, int B, int T, int C, int NH);
 int gelu_forward(gpt2_context &context, void *out, const void *in, int64_t count);
 int gelu_backward(gpt2_context &context, void *din, const void *dout, const void *in, int64_t count);
 int residual_forward(gpt2_context &context, void *out, const void *a, const void *b, int64_t count);
@@ -70,7 +71,7 @@ int muon_update(gpt2_context &context, void *weight, float *master, const void *
 int norm_matmul_forward(gpt2_context &context, void *out, void *pre, const void *in, const void *norm_weight,
     const void *norm_bias, const void *weight, const void *bias, int N, int C, int O, int activation);
 int attention_cached_forward(gpt2_context &context, void *out, void *keys, void *values, const void *qkv,
-    const int32_t *positions, int B, int T, int S, int C, int NH);
+    const int32_t *positions, int B, int T, int S, int C, int NH, int window);
 int sample(gpt2_context &context, int32_t *tokens, int32_t *positions, const void *logits, const int32_t *seeds, int B,
     int S, int V, int Vp, float temperature, int top_k, float top_p);
 int all_reduce(gpt2_context &context, void *data, gpt2_communicator &communicator, int64_t count, int dtype);

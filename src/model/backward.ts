@@ -56,7 +56,7 @@ export function backward(
 
     weightGradient(d.attprojw, d.attprojb, forAttention, { plain: attention });
     linearBackwardInput(device, { din: { plain: dbranch }, dout: forAttention, weight: w.attprojw, fp8: weightFp8 });
-    attentionBackward(device, { dqkv, dout: dbranch, out: attention, qkv, lse });
+    attentionBackward(device, { dqkv, dout: dbranch, out: attention, qkv, lse, first: null });
     queryKeyTransform?.backward(dqkv, qkv, qkRstd);
     weightGradient(d.qkvw, d.qkvb, { plain: dqkv }, ln1);
     linearBackwardInput(device, { din: { plain: dbranch }, dout: { plain: dqkv }, weight: w.qkvw });

@@ -40,7 +40,7 @@ export function decode(
     const norm1 = { in: residual, normWeight: w.ln1w, normBias: w.ln1b, normed: ln1, rstd: ln1Rstd };
     matmulAfterNorm(device, { out: qkv, ...norm1, weight: w.qkvw, bias: w.qkvb });
     queryKeyTransform?.forward(qkv, qkRstd, positions);
-    attentionCachedForward(device, { out: attention, keys, values, qkv, positions });
+    attentionCachedForward(device, { out: attention, keys, values, qkv, positions, window: 0 });
     const attproj = { in: { plain: attention }, weight: w.attprojw, bias: w.attprojb };
     linearForward(device, { out: { plain: residual2 }, ...attproj, residual });
     // In ln1's memory, because in FP8 there is no ln2 in the device's dtype. ln1 is no longer read.

@@ -86,7 +86,7 @@ function attentionBranch(model: Model, batch: ActivationSet, index: number): voi
   normForward(device, { out: ln1, mean: ln1Mean, rstd: ln1Rstd, in: residual, weight: w.ln1w, bias: w.ln1b });
   linearForward(device, { out: { plain: qkv }, in: ln1, weight: w.qkvw, fp8: batch.operands.weightFp8, bias: w.qkvb });
   queryKeyTransform?.forward(qkv, qkRstd);
-  attentionForward(device, { out: attention, lse, qkv });
+  attentionForward(device, { out: attention, lse, qkv, first: null });
   const attproj = { in: { plain: attention }, weight: w.attprojw, bias: w.attprojb };
   linearForward(device, { out: { plain: residual2 }, ...attproj, residual });
 }

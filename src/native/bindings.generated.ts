@@ -9,7 +9,7 @@ export type Uint32 = number;
 export type Int64 = number;
 export type Float = number;
 
-export const abiVersion = 24;
+export const abiVersion = 25;
 
 export const GPT2_STATUS = {
   GPT2_OK: 0,
@@ -341,20 +341,24 @@ export interface Bindings {
    */
   qkNormRotaryBackward(args: { context: Pointer | null; dqkv: Pointer | null; qkv: Pointer | null; rstd: Pointer | null; rotations: Pointer | null; B: Int32; T: Int32; C: Int32; NH: Int32; queryFactor: Float }): number;
   /**
-   * Softmax of q*k^T/sqrt(HS) over all positions up to and including the query's, times v, per head. qkv holds q, k, v,
-   * each [NH,HS]. No T x T matrix is kept; lse is the log of the softmax's denominator (natural log, of the scaled scores),
-   * from which backward recomputes the probabilities (Dao et al. 2022). On CUDA HS is at most 256, and less on GPUs whose
-   * blocks have little shared memory: larger ones give GPT2_UNSUPPORTED.
-   *   out = [B,T,C], lse = [B,NH,T], qkv [B,T,3C]; C % NH == 0; workspace gpt2_attention_scratch(B,T,C,NH)
-   */
-  attentionForward(args: { context: Pointer | null; out: Pointer | null; lse: Pointer | null; qkv: Pointer | null; B: Int32; T: Int32; C: Int32; NH: Int32 }): number;
-  /**
-   * With p = exp(q*k^T/sqrt(HS) - lse): dv = p^T * dout; ds = p * (dout*v^T - row sums of dout * out) / sqrt(HS); dq = ds * k;
-   * dk = ds^T * q.
-   *   dqkv = [B,T,3C], dout [B,T,C], out [B,T,C], qkv [B,T,3C], lse [B,NH,T]; C % NH == 0;
+   * Softmax of q*k^T/sqrt(HS) over the positions from first[b,t], or 0 if `first` is NULL, up to and including the query's t, times
+   * v, per head. One array describes a window of w positions, first[b,t] = max(0, t - w + 1), documents that do not see each other,
+   * first[b,t] = the start of t's document, and both, by the larger. The CPU library refuses a line that decreases or exceeds t. On CUDA
+   * its results are undefined, but the op ends and reads no other memory. qkv holds q, k, v, each [NH,HS]. No T x T matrix is
+   * kept; lse is the log of the softmax's denominator (natural log, of the scaled scores), from which backward recomputes the
+   * probabilities (Dao et al. 2022). On CUDA HS is at most 256, and less on GPUs whose blocks have little shared memory: larger ones
+   * give GPT2_UNSUPPORTED.
+   *   out = [B,T,C], lse = [B,NH,T], qkv [B,T,3C], first [B,T] <= t or NULL; C % NH == 0;
    *   workspace gpt2_attention_scratch(B,T,C,NH)
    */
-  attentionBackward(args: { context: Pointer | null; dqkv: Pointer | null; dout: Pointer | null; out: Pointer | null; qkv: Pointer | null; lse: Pointer | null; B: Int32; T: Int32; C: Int32; NH: Int32 }): number;
+  attentionForward(args: { context: Pointer | null; out: Pointer | null; lse: Pointer | null; qkv: Pointer | null; first: Pointer | null; B: Int32; T: Int32; C: Int32; NH: Int32 }): number;
+  /**
+   * With p = exp(q*k^T/sqrt(HS) - lse) where a query attends to a key, else 0: dv = p^T * dout;
+   * ds = p * (dout*v^T - row sums of dout * out) / sqrt(HS); dq = ds * k; dk = ds^T * q. `first` is forward's.
+   *   dqkv = [B,T,3C], dout [B,T,C], out [B,T,C], qkv [B,T,3C], lse [B,NH,T], first [B,T] <= t or NULL; C % NH == 0;
+   *   workspace gpt2_attention_scratch(B,T,C,NH)
+   */
+  attentionBackward(args: { context: Pointer | null; dqkv: Pointer | null; dout: Pointer | null; out: Pointer | null; qkv: Pointer | null; lse: Pointer | null; first: Pointer | null; B: Int32; T: Int32; C: Int32; NH: Int32 }): number;
   attentionScratch(args: { context: Pointer | null; bytes: HostMemory; B: Int32; T: Int32; C: Int32; NH: Int32 }): number;
   /**
    * out = 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
@@ -528,11 +532,12 @@ export interface Bindings {
   normMatmulScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; O: Int32 }): number;
   /**
    * Writes the T new keys and values of each sequence to rows positions[b] to positions[b]+T-1 of the cache, then attention
-   * of the T new queries over all positions up to and including the query's. Head sizes up to 256.
+   * of the T new queries over all positions up to and including the query's, or, if `window` is not 0, over the last `window` of these.
+   * Head sizes up to 256.
    *   out = [B,T,C], keys (updated) [B,NH,S,C/NH], values (updated) [B,NH,S,C/NH], qkv [B,T,3C], positions [B]; C % NH == 0;
-   *   C / NH <= 256; workspace gpt2_attention_cached_scratch(S)
+   *   C / NH <= 256; window >= 0; workspace gpt2_attention_cached_scratch(S)
    */
-  attentionCachedForward(args: { context: Pointer | null; out: Pointer | null; keys: Pointer | null; values: Pointer | null; qkv: Pointer | null; positions: Pointer | null; B: Int32; T: Int32; S: Int32; C: Int32; NH: Int32 }): number;
+  attentionCachedForward(args: { context: Pointer | null; out: Pointer | null; keys: Pointer | null; values: Pointer | null; qkv: Pointer | null; positions: Pointer | null; B: Int32; T: Int32; S: Int32; C: Int32; NH: Int32; window: Int32 }): number;
   attentionCachedScratch(args: { context: Pointer | null; bytes: HostMemory; S: Int32 }): number;
   /**
    * Chooses the next token of each sequence by temperature, top-k and top-p: tokens[b,positions[b]+1] = the choice,
@@ -628,8 +633,8 @@ export const signatures: Record<keyof Bindings, { symbol: string; result: string
   matmulScratch: { symbol: 'gpt2_matmul_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'N', 'C', 'O', 'gradients'] },
   qkNormRotaryForward: { symbol: 'gpt2_qk_norm_rotary_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'float', 'float'], names: ['context', 'qkv', 'rstd', 'rotations', 'positions', 'B', 'T', 'S', 'C', 'NH', 'eps', 'queryFactor'] },
   qkNormRotaryBackward: { symbol: 'gpt2_qk_norm_rotary_backward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'float'], names: ['context', 'dqkv', 'qkv', 'rstd', 'rotations', 'B', 'T', 'C', 'NH', 'queryFactor'] },
-  attentionForward: { symbol: 'gpt2_attention_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'lse', 'qkv', 'B', 'T', 'C', 'NH'] },
-  attentionBackward: { symbol: 'gpt2_attention_backward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'dqkv', 'dout', 'out', 'qkv', 'lse', 'B', 'T', 'C', 'NH'] },
+  attentionForward: { symbol: 'gpt2_attention_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'lse', 'qkv', 'first', 'B', 'T', 'C', 'NH'] },
+  attentionBackward: { symbol: 'gpt2_attention_backward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'dqkv', 'dout', 'out', 'qkv', 'lse', 'first', 'B', 'T', 'C', 'NH'] },
   attentionScratch: { symbol: 'gpt2_attention_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'B', 'T', 'C', 'NH'] },
   geluForward: { symbol: 'gpt2_gelu_forward', result: 'int', types: ['void *', 'void *', 'void *', 'int64_t'], names: ['context', 'out', 'in', 'count'] },
   geluBackward: { symbol: 'gpt2_gelu_backward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int64_t'], names: ['context', 'din', 'dout', 'in', 'count'] },
@@ -656,7 +661,7 @@ export const signatures: Record<keyof Bindings, { symbol: string; result: string
   muonUpdate: { symbol: 'gpt2_muon_update', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'float', 'float'], names: ['context', 'weight', 'master', 'direction', 'step', 'rows', 'columns', 'rate', 'weightDecay'] },
   normMatmulForward: { symbol: 'gpt2_norm_matmul_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'pre', 'in', 'normWeight', 'normBias', 'weight', 'bias', 'N', 'C', 'O', 'activation'] },
   normMatmulScratch: { symbol: 'gpt2_norm_matmul_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'N', 'C', 'O'] },
-  attentionCachedForward: { symbol: 'gpt2_attention_cached_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'keys', 'values', 'qkv', 'positions', 'B', 'T', 'S', 'C', 'NH'] },
+  attentionCachedForward: { symbol: 'gpt2_attention_cached_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'keys', 'values', 'qkv', 'positions', 'B', 'T', 'S', 'C', 'NH', 'window'] },
   attentionCachedScratch: { symbol: 'gpt2_attention_cached_scratch', result: 'int', types: ['void *', 'void *', 'int32_t'], names: ['context', 'bytes', 'S'] },
   sample: { symbol: 'gpt2_sample', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'float', 'int32_t', 'float'], names: ['context', 'tokens', 'positions', 'logits', 'seeds', 'B', 'S', 'V', 'Vp', 'temperature', 'topK', 'topP'] },
   sampleScratch: { symbol: 'gpt2_sample_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'B', 'V'] },

@@ -168,11 +168,12 @@ export const contracts = {
   attentionForward: {
     name: 'attentionForward',
     symbol: 'gpt2_attention_forward',
-    formula: "Softmax of q*k^T/sqrt(HS) over all positions up to and including the query's, times v, per head",
+    formula: "Softmax of q*k^T/sqrt(HS) over the positions from first[b,t], or 0 if `first` is NULL, up to and including the query's t, times v, per head",
     tensors: {
       out: { access: '=', type: 'element', shape: ['B', 'T', 'C'] },
       lse: { access: '=', type: 'fp32', shape: ['B', 'NH', 'T'] },
       qkv: { access: 'read', type: 'element', shape: ['B', 'T', '3C'] },
+      first: { access: 'read', type: 'int32', shape: ['B', 'T'], isOptional: true },
     },
     sizes: ['B', 'T', 'C', 'NH'],
     scalars: [],
@@ -183,13 +184,14 @@ export const contracts = {
   attentionBackward: {
     name: 'attentionBackward',
     symbol: 'gpt2_attention_backward',
-    formula: "With p = exp(q*k^T/sqrt(HS) - lse): dv = p^T * dout; ds = p * (dout*v^T - row sums of dout * out) / sqrt(HS); dq = ds * k; dk = ds^T * q",
+    formula: "With p = exp(q*k^T/sqrt(HS) - lse) where a query attends to a key, else 0: dv = p^T * dout; ds = p * (dout*v^T - row sums of dout * out) / sqrt(HS); dq = ds * k; dk = ds^T * q",
     tensors: {
       dqkv: { access: '=', type: 'element', shape: ['B', 'T', '3C'] },
       dout: { access: 'read', type: 'element', shape: ['B', 'T', 'C'] },
       out: { access: 'read', type: 'element', shape: ['B', 'T', 'C'] },
       qkv: { access: 'read', type: 'element', shape: ['B', 'T', '3C'] },
       lse: { access: 'read', type: 'fp32', shape: ['B', 'NH', 'T'] },
+      first: { access: 'read', type: 'int32', shape: ['B', 'T'], isOptional: true },
     },
     sizes: ['B', 'T', 'C', 'NH'],
     scalars: [],
@@ -523,7 +525,7 @@ export const contracts = {
   attentionCachedForward: {
     name: 'attentionCachedForward',
     symbol: 'gpt2_attention_cached_forward',
-    formula: "Writes the T new keys and values of each sequence to rows positions[b] to positions[b]+T-1 of the cache, then attention of the T new queries over all positions up to and including the query's",
+    formula: "Writes the T new keys and values of each sequence to rows positions[b] to positions[b]+T-1 of the cache, then attention of the T new queries over all positions up to and including the query's, or, if `window` is not 0, over the last `window` of these",
     tensors: {
       out: { access: '=', type: 'element', shape: ['B', 'T', 'C'] },
       keys: { access: 'updated', type: 'element', shape: ['B', 'NH', 'S', 'C/NH'] },
@@ -532,9 +534,9 @@ export const contracts = {
       positions: { access: 'read', type: 'int32', shape: ['B'] },
     },
     sizes: ['B', 'T', 'S', 'C', 'NH'],
-    scalars: [],
+    scalars: ['window'],
     flags: [],
-    relations: [{ text: 'C % NH == 0', holds: ({ C, NH }: { C: number; NH: number }) => C % NH === 0 }, { text: 'C / NH <= 256', holds: ({ C, NH }: { C: number; NH: number }) => C / NH <= 256 }],
+    relations: [{ text: 'C % NH == 0', holds: ({ C, NH }: { C: number; NH: number }) => C % NH === 0 }, { text: 'C / NH <= 256', holds: ({ C, NH }: { C: number; NH: number }) => C / NH <= 256 }, { text: 'window >= 0', holds: ({ window }: { window: number }) => window >= 0 }],
     workspace: ({ S }: { S: number }) => ({ name: 'attentionCachedScratch', sizes: { S } }),
   },
   sample: {
@@ -699,23 +701,27 @@ export function qkNormRotaryBackward(device: Device, args: { dqkv: Tensor; qkv: 
 }
 
 /**
- * Softmax of q*k^T/sqrt(HS) over all positions up to and including the query's, times v, per head. qkv holds q, k, v,
- * each [NH,HS]. No T x T matrix is kept; lse is the log of the softmax's denominator (natural log, of the scaled scores),
- * from which backward recomputes the probabilities (Dao et al. 2022). On CUDA HS is at most 256, and less on GPUs whose
- * blocks have little shared memory: larger ones give GPT2_UNSUPPORTED.
- *   out = [B,T,C], lse = [B,NH,T], qkv [B,T,3C]; C % NH == 0; workspace gpt2_attention_scratch(B,T,C,NH)
+ * Softmax of q*k^T/sqrt(HS) over the positions from first[b,t], or 0 if `first` is NULL, up to and including the query's t, times
+ * v, per head. One array describes a window of w positions, first[b,t] = max(0, t - w + 1), documents that do not see each other,
+ * first[b,t] = the start of t's document, and both, by the larger. The CPU library refuses a line that decreases or exceeds t. On CUDA
+ * its results are undefined, but the op ends and reads no other memory. qkv holds q, k, v, each [NH,HS]. No T x T matrix is
+ * kept; lse is the log of the softmax's denominator (natural log, of the scaled scores), from which backward recomputes the
+ * probabilities (Dao et al. 2022). On CUDA HS is at most 256, and less on GPUs whose blocks have little shared memory: larger ones
+ * give GPT2_UNSUPPORTED.
+ *   out = [B,T,C], lse = [B,NH,T], qkv [B,T,3C], first [B,T] <= t or NULL; C % NH == 0;
+ *   workspace gpt2_attention_scratch(B,T,C,NH)
  */
-export function attentionForward(device: Device, args: { out: Tensor; lse: Tensor; qkv: Tensor }): void {
+export function attentionForward(device: Device, args: { out: Tensor; lse: Tensor; qkv: Tensor; first: Tensor | null }): void {
   enqueue(device, contracts.attentionForward, args);
 }
 
 /**
- * With p = exp(q*k^T/sqrt(HS) - lse): dv = p^T * dout; ds = p * (dout*v^T - row sums of dout * out) / sqrt(HS); dq = ds * k;
- * dk = ds^T * q.
- *   dqkv = [B,T,3C], dout [B,T,C], out [B,T,C], qkv [B,T,3C], lse [B,NH,T]; C % NH == 0;
+ * With p = exp(q*k^T/sqrt(HS) - lse) where a query attends to a key, else 0: dv = p^T * dout;
+ * ds = p * (dout*v^T - row sums of dout * out) / sqrt(HS); dq = ds * k; dk = ds^T * q. `first` is forward's.
+ *   dqkv = [B,T,3C], dout [B,T,C], out [B,T,C], qkv [B,T,3C], lse [B,NH,T], first [B,T] <= t or NULL; C % NH == 0;
  *   workspace gpt2_attention_scratch(B,T,C,NH)
  */
-export function attentionBackward(device: Device, args: { dqkv: Tensor; dout: Tensor; out: Tensor; qkv: Tensor; lse: Tensor }): void {
+export function attentionBackward(device: Device, args: { dqkv: Tensor; dout: Tensor; out: Tensor; qkv: Tensor; lse: Tensor; first: Tensor | null }): void {
   enqueue(device, contracts.attentionBackward, args);
 }
 
@@ -940,11 +946,12 @@ export function normMatmulForward(device: Device, args: { out: Tensor; pre: Tens
 
 /**
  * Writes the T new keys and values of each sequence to rows positions[b] to positions[b]+T-1 of the cache, then attention
- * of the T new queries over all positions up to and including the query's. Head sizes up to 256.
+ * of the T new queries over all positions up to and including the query's, or, if `window` is not 0, over the last `window` of these.
+ * Head sizes up to 256.
  *   out = [B,T,C], keys (updated) [B,NH,S,C/NH], values (updated) [B,NH,S,C/NH], qkv [B,T,3C], positions [B]; C % NH == 0;
- *   C / NH <= 256; workspace gpt2_attention_cached_scratch(S)
+ *   C / NH <= 256; window >= 0; workspace gpt2_attention_cached_scratch(S)
  */
-export function attentionCachedForward(device: Device, args: { out: Tensor; keys: Tensor; values: Tensor; qkv: Tensor; positions: Tensor }): void {
+export function attentionCachedForward(device: Device, args: { out: Tensor; keys: Tensor; values: Tensor; qkv: Tensor; positions: Tensor; window: number }): void {
   enqueue(device, contracts.attentionCachedForward, args);
 }
 

@@ -18,6 +18,14 @@ const table = {
     plain: ['embedding_forward', { positions: null }],
     at_positions: ['embedding_at_forward', { positions: 'tensor' }],
   },
+  attention_forward: {
+    plain: ['attention_forward', { first: null }],
+    masked: ['attention_forward', { first: 'tensor' }],
+  },
+  attention_backward: {
+    plain: ['attention_backward', { first: null }],
+    masked: ['attention_backward', { first: 'tensor' }],
+  },
   global_norm: {
     plain: ['global_norm', { communicator: null }],
     of_ranks: ['global_norm_of_ranks', { communicator: 'tensor' }],

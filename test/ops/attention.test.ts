@@ -29,13 +29,13 @@ describeBackends('attention', (device) => {
     const qkv = bench.fixture('qkv', get('qkv'));
     const dout = bench.fixture('dout', get('dout'));
     const loss = () => {
-      attentionForward(device(), { out, lse, qkv });
+      attentionForward(device(), { out, lse, qkv, first: null });
       return dot(floats(out), floats(dout));
     };
     loss();
     expectClose('out', floats(out), get('out').values);
     expectClose('lse', floats(lse), get('lse').values);
-    attentionBackward(device(), { dqkv, dout, out, qkv, lse });
+    attentionBackward(device(), { dqkv, dout, out, qkv, lse, first: null });
     expectClose('dqkv', floats(dqkv), get('dqkv').values);
     checkGradient('qkv', { input: qkv, gradient: floats(dqkv), loss, random: new Random(1), step: 3e-3 });
     bench.checkGuards();
@@ -56,10 +56,10 @@ describeBackends('attention', (device) => {
     const { out, lse } = setUp(bench, sizes);
     const values = new Random(5).normals(40 * 96);
     const qkv = bench.tensor('qkv', [1, 40, 96], values);
-    attentionForward(device(), { out, lse, qkv });
+    attentionForward(device(), { out, lse, qkv, first: null });
     const before = floats(out).slice(0, 20 * 32);
     qkv.write(Float32Array.from(values, (value, index) => (index < 20 * 96 ? value : value * -3)));
-    attentionForward(device(), { out, lse, qkv });
+    attentionForward(device(), { out, lse, qkv, first: null });
     expect(floats(out).slice(0, 20 * 32)).toEqual(before);
   });
 
@@ -69,8 +69,8 @@ describeBackends('attention', (device) => {
     const { out, lse, dqkv } = setUp(bench, sizes);
     const qkv = bench.tensor('qkv', [1, 9, 48], new Random(6).normals(9 * 48, 60));
     const dout = bench.tensor('dout', [1, 9, 16], new Random(7).normals(9 * 16));
-    attentionForward(device(), { out, lse, qkv });
-    attentionBackward(device(), { dqkv, dout, out, qkv, lse });
+    attentionForward(device(), { out, lse, qkv, first: null });
+    attentionBackward(device(), { dqkv, dout, out, qkv, lse, first: null });
     expect([...floats(out), ...floats(lse), ...floats(dqkv)].every(Number.isFinite)).toBe(true);
   });
 });
