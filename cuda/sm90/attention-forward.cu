@@ -24,6 +24,7 @@ constexpr int q_bytes = tile_lines * line_bytes;
 constexpr int staging_bytes = consumers * 64 * line_bytes;
 constexpr int shared_bytes = stages * stage_bytes + 2 * q_bytes + staging_bytes + 2048;
 
+template <bool MASKED>
 __global__ void __launch_bounds__(threads, 1)
     forward_kernel(const __grid_constant__ CUtensorMap q_map, const __grid_constant__ CUtensorMap kv_map,
                    const __grid_constant__ CUtensorMap out_map, float *lse, const AttentionArguments arguments,
@@ -34,6 +35,7 @@ __global__ void __launch_bounds__(threads, 1)
   const uint32_t staging = q_shared + 2 * q_bytes;
   const uint32_t full = staging + staging_bytes, empty = full + stages * 8;
   const uint32_t q_full = empty + stages * 8, q_empty = q_full + 2 * 8;
+  auto *tickets = reinterpret_cast<Ticket *>(memory + (q_empty + 2 * 8 - shared_address(memory)));
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
   if (threadIdx.x == 0) {
@@ -62,13 +64,14 @@ __global__ void __launch_bounds__(threads, 1)
   if (warpgroup == 0) {
     decrease_registers<32>();
     if (warp != 0 || lane != 0) return;
-    for (int index = 0; tile_of(arguments, index, unit); index++) {
+    const auto load_tile = [&](const Ticket &ticket) {
       const int end = end_of(unit);
       barrier_wait(q_empty + q_at.stage * 8, q_at.parity ^ 1);
+      if constexpr (MASKED) tickets[q_at.stage] = ticket;
       barrier_expect(q_full + q_at.stage * 8, q_bytes);
       load_box(q_shared + q_at.stage * q_bytes, q_map, 0, end - tile_lines, unit.head, unit.b, q_full + q_at.stage * 8);
       q_at.advance();
-      for (int key = 0; key < min(end, T); key += block_lines) {
+      for (int key = MASKED ? ticket.first[0] : 0; key < min(end, T); key += block_lines) {
         const uint32_t k = ring + at.stage * stage_bytes, barrier = full + at.stage * 8;
         barrier_wait(empty + at.stage * 8, at.parity ^ 1);
         barrier_expect(barrier, stage_bytes);
@@ -76,6 +79,18 @@ __global__ void __launch_bounds__(threads, 1)
         load_box(k + block_bytes, kv_map, 0, key, 2 * NH + unit.head, unit.b, barrier);
         at.advance();
       }
+    };
+    if constexpr (MASKED) {
+      Ticket ticket;
+      for (Queue queue(arguments); queue.take(arguments, unit, ticket.place);) {
+        ticket.set_first<consumers>(arguments, unit, end_of(unit) - tile_lines);
+        load_tile(ticket);
+      }
+      barrier_wait(q_empty + q_at.stage * 8, q_at.parity ^ 1);
+      tickets[q_at.stage].place = ticket.place;
+      barrier_arrive(q_full + q_at.stage * 8);
+    } else {
+      for (int index = 0; tile_of(arguments, index, unit); index++) load_tile({});
     }
     return;
   }
@@ -83,7 +98,21 @@ __global__ void __launch_bounds__(threads, 1)
   increase_registers<160>();
   const int consumer = warpgroup - 1;
   const uint32_t warp_staging = staging + (consumer * 4 + warp) * (16 * line_bytes);
-  for (int index = 0; tile_of(arguments, index, unit); index++) {
+  const auto skip = [&] {
+    barrier_wait(full + at.stage * 8, at.parity);
+    if (lane == 0) barrier_arrive(empty + at.stage * 8);
+    at.advance();
+  };
+  Tickets source;  // with a mask
+  const auto take_tile = [&](int index) {
+    if constexpr (MASKED) {
+      barrier_wait(q_full + q_at.stage * 8, q_at.parity);
+      return source.take(arguments, tickets[q_at.stage], unit, consumer);
+    } else {
+      return tile_of(arguments, index, unit);
+    }
+  };
+  for (int index = 0; take_tile(index); index++) {
     const int end = end_of(unit);
     const int first = end - tile_lines + consumer * 64;  // this warpgroup's queries; negative indices do not exist
     const int row = first + warp * 16 + lane / 4;        // and row + 8
@@ -92,7 +121,14 @@ __global__ void __launch_bounds__(threads, 1)
     uint32_t previous = 0;
     const Operand q = k_major(uniform(q_shared + q_at.stage * q_bytes + consumer * (64 * line_bytes)));
     barrier_wait(q_full + q_at.stage * 8, q_at.parity);
-    int key = 0;
+    int key = 0, begin = 0;
+    Range range[2];  // the keys of each row
+    if constexpr (MASKED) {
+      for (int half = 0; half < 2; half++) range[half] = arguments.mask.keys_of(unit.b, row + half * 8, T);
+      // Releases the keys that come before those of this warpgroup's queries.
+      for (key = source.begin; key + block_lines <= source.own; key += block_lines) skip();
+      begin = key;
+    }
     // Takes the first KEYS of the block of keys from `key` on.
     const auto take = [&](auto keys) {
       constexpr int KEYS = decltype(keys)::value;
@@ -108,11 +144,12 @@ __global__ void __launch_bounds__(threads, 1)
       wgmma_wait<0>();
       hold(score);
       hold(result);
-      if (key > 0 && lane == 0) barrier_arrive(empty + previous * 8);
-      if (KEYS < block_lines || key + block_lines - 1 > first) {
+      if (key > begin && lane == 0) barrier_arrive(empty + previous * 8);
+      if (MASKED ? key < range[1].begin || key + KEYS - 1 > first : KEYS < block_lines || key + block_lines - 1 > first) {
 #pragma unroll
         for (int i = 0; i < KEYS / 2; i++) {
-          if (key + i / 4 * 8 + lane % 4 * 2 + i % 2 > row + i / 2 % 2 * 8) score[i] = -INFINITY;
+          const int column = key + i / 4 * 8 + lane % 4 * 2 + i % 2;
+          if (MASKED ? range[i / 2 % 2].hides(column) : column > row + i / 2 % 2 * 8) score[i] = -INFINITY;
         }
       }
 #pragma unroll
@@ -121,7 +158,8 @@ __global__ void __launch_bounds__(threads, 1)
 #pragma unroll
         for (int i = half * 2; i < KEYS / 2; i += 4) most = fmaxf(most, fmaxf(score[i], score[i + 1]));
         most = quad_max(most);
-        const float offset = most * scale_log2;
+        // While all keys of a row have been masked, every term is exp(-inf).
+        const float offset = MASKED && most == -INFINITY ? 0.0f : most * scale_log2;
         const float factor = exp2_approximate(fmaf(largest[half], scale_log2, -offset));
         largest[half] = most;
         float added = 0;
@@ -158,13 +196,9 @@ __global__ void __launch_bounds__(threads, 1)
     }
     wgmma_wait<0>();
     hold(result);
-    if (key > 0 && lane == 0) barrier_arrive(empty + previous * 8);
+    if (key > begin && lane == 0) barrier_arrive(empty + previous * 8);
     // Releases the keys that only the other warpgroups' queries attend to.
-    for (; key < min(end, T); key += block_lines) {
-      barrier_wait(full + at.stage * 8, at.parity);
-      if (lane == 0) barrier_arrive(empty + at.stage * 8);
-      at.advance();
-    }
+    for (; key < min(end, T); key += block_lines) skip();
     __syncwarp();
     if (lane == 0) {
       barrier_arrive(q_empty + q_at.stage * 8);
@@ -196,16 +230,17 @@ void sm90::attention_forward(const CudaContext &context, bf16 *out, float *lse, 
                              const AttentionSizes &sizes) {
   if (sizes.HS == 128) return attention_forward_128(context, out, lse, qkv, sizes);
   if (sizes.HS != 64) return sm80::attention_forward(context, out, lse, qkv, sizes);
-  const AttentionArguments arguments{sizes.B, sizes.T, sizes.NH, static_cast<int>(ceil_divide(sizes.T, tile_lines))};
+  const AttentionArguments arguments(context, sizes, tile_lines);
   const auto map = [&](const bf16 *tensor, int heads, int64_t stride, int lines) {
     return heads_map(context, tensor, heads, sizes.HS, sizes.T, sizes.B, stride, lines);
   };
-  const int64_t units = static_cast<int64_t>(sizes.B) * sizes.NH * arguments.tiles;
-  const auto blocks = static_cast<unsigned>(units < context.multiprocessors ? units : context.multiprocessors);
   const float scale_log2 = log2e / sqrtf(static_cast<float>(sizes.HS));
-  launch_overlapping(
-      context, forward_kernel, blocks, threads, shared_bytes, map(qkv, 3 * sizes.NH, sizes.stride(), tile_lines),
-      map(qkv, 3 * sizes.NH, sizes.stride(), block_lines), map(out, sizes.NH, sizes.C, 16), lse, arguments, scale_log2);
+  with_mask(sizes, [&](auto masked) {
+    launch_overlapping(context, forward_kernel<masked>, arguments.blocks(context), threads, shared_bytes,
+                       map(qkv, 3 * sizes.NH, sizes.stride(), tile_lines),
+                       map(qkv, 3 * sizes.NH, sizes.stride(), block_lines), map(out, sizes.NH, sizes.C, 16), lse,
+                       arguments, scale_log2);
+  });
 }
 
 }  // namespace gpt2

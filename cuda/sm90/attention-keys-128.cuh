@@ -18,6 +18,7 @@ constexpr int keys_shared_bytes =
     keys_stages * (keys_stage_bytes + statistics_bytes) + 2 * consumers * strip_pair_bytes + 1024 + 128;
 
 // Everything is transposed: lines are keys, columns are queries.
+template <bool MASKED>
 __global__ void __launch_bounds__(threads, 1)
     keys_kernel(const __grid_constant__ CUtensorMap qkv_map, const __grid_constant__ CUtensorMap dout_map,
                 const __grid_constant__ CUtensorMap dqkv_map, float *all_statistics, const AttentionArguments arguments,
@@ -28,6 +29,7 @@ __global__ void __launch_bounds__(threads, 1)
   const uint32_t all_statistics_shared = strips + 2 * consumers * strip_pair_bytes;
   const uint32_t full = all_statistics_shared + keys_stages * statistics_bytes, empty = full + keys_stages * 8;
   const uint32_t strip_full = empty + keys_stages * 8, strip_empty = strip_full + 2 * 8;
+  auto *tickets = reinterpret_cast<Ticket *>(memory + (strip_empty + 2 * 8 - begin));
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
   if (threadIdx.x == 0) {
@@ -54,9 +56,10 @@ __global__ void __launch_bounds__(threads, 1)
   if (warpgroup == 0) {
     decrease_registers<24>();
     if (warp != 0 || lane != 0) return;
-    for (int index = 0; tile_of(arguments, index, unit); index++) {
+    const auto load_tile = [&](const HeadTile &unit, int end, int place) {
       const int first = unit.tile * tile_lines;
       barrier_wait(strip_empty + strip_at.stage * 8, strip_at.parity ^ 1);
+      if constexpr (MASKED) tickets[strip_at.stage].place = place;
       barrier_expect(strip_full + strip_at.stage * 8, consumers * strip_pair_bytes);
       for (int i = 0; i < consumers; i++) {
         const uint32_t strip = strips + (strip_at.stage * consumers + i) * strip_pair_bytes;
@@ -66,7 +69,7 @@ __global__ void __launch_bounds__(threads, 1)
                  strip_full + strip_at.stage * 8);
       }
       strip_at.advance();
-      for (int query = first; query < T; query += query_lines) {
+      for (int query = first; query < end; query += query_lines) {
         const uint32_t q = ring + at.stage * keys_stage_bytes, barrier = full + at.stage * 8;
         barrier_wait(empty + at.stage * 8, at.parity ^ 1);
         barrier_expect(barrier, keys_stage_bytes + statistics_bytes);
@@ -76,6 +79,17 @@ __global__ void __launch_bounds__(threads, 1)
                    statistics_of(all_statistics, arguments, unit, query), statistics_bytes, barrier);
         at.advance();
       }
+    };
+    if constexpr (MASKED) {
+      int place;
+      for (Queue queue(arguments); queue.take(arguments, unit, place);) {
+        load_tile(unit, arguments.mask.last_query(unit.b, (unit.tile + 1) * tile_lines - 1, T) + 1, place);
+      }
+      barrier_wait(strip_empty + strip_at.stage * 8, strip_at.parity ^ 1);
+      tickets[strip_at.stage].place = place;
+      barrier_arrive(strip_full + strip_at.stage * 8);
+    } else {
+      for (int index = 0; tile_of(arguments, index, unit); index++) load_tile(unit, T, index);
     }
     return;
   }
@@ -83,7 +97,16 @@ __global__ void __launch_bounds__(threads, 1)
   increase_registers<240>();
   const int consumer = warpgroup - 1;
   const float scale_log2 = scale * log2e;
-  for (int index = 0; tile_of(arguments, index, unit); index++) {
+  Tickets source;  // with a mask
+  const auto take_tile = [&](int index) {
+    if constexpr (MASKED) {
+      barrier_wait(strip_full + strip_at.stage * 8, strip_at.parity);
+      return source.take(arguments, tickets[strip_at.stage], unit);
+    } else {
+      return tile_of(arguments, index, unit);
+    }
+  };
+  for (int index = 0; take_tile(index); index++) {
     const int tile_first = unit.tile * tile_lines, first = tile_first + consumer * strip_lines;
     const int line = warp * 16 + lane / 4;  // and line + 8, of this warpgroup's
     const uint32_t strip = uniform(strips + (strip_at.stage * consumers + consumer) * strip_pair_bytes);
@@ -91,9 +114,15 @@ __global__ void __launch_bounds__(threads, 1)
     float dkey[64] = {}, dvalue[64] = {};
     uint32_t previous = 0;
     barrier_wait(strip_full + strip_at.stage * 8, strip_at.parity);
-    // Takes a block of queries. In the first block some queries precede their key (masks).
-    const auto take = [&](auto masks) {
-      constexpr bool MASKS = decltype(masks)::value;
+    const auto skip = [&] {
+      barrier_wait(full + at.stage * 8, at.parity);
+      barrier_arrive(empty + at.stage * 8);
+      at.advance();
+    };
+    // Takes the block of queries from `query` on. In the first block some queries precede their key (masks); with a mask
+    // the last blocks hide others.
+    const auto take = [&](auto is_first, auto masks, int query) {
+      constexpr bool IS_FIRST = decltype(is_first)::value, MASKS = decltype(masks)::value;
       const uint32_t shared = uniform(ring + at.stage * keys_stage_bytes);
       const Operand q = k_major(shared), gradient = k_major(shared + query_bytes);
       const Operand q_as_rows = mn_major<query_lines>(shared);
@@ -110,7 +139,7 @@ __global__ void __launch_bounds__(threads, 1)
       }
       wgmma_commit();
       wgmma_wait<1>();
-      if (!MASKS) barrier_arrive(empty + previous * 8);
+      if (!IS_FIRST) barrier_arrive(empty + previous * 8);
       hold(dscore);
       wgmma_fence();
 #pragma unroll
@@ -118,6 +147,11 @@ __global__ void __launch_bounds__(threads, 1)
         wgmma<0, 0>(dscore, v.at(channels_at<strip_lines>(i)), gradient.at(channels_at<query_lines>(i)), i > 0);
       }
       wgmma_commit();
+      // Read for each block: no register is free to keep it.
+      [[maybe_unused]] Range range[2];  // the queries of each key
+      if constexpr (MASKED && MASKS) {
+        for (int half = 0; half < 2; half++) range[half] = arguments.mask.queries_of(unit.b, first + line + half * 8, T);
+      }
       wgmma_wait<1>();
       hold(share);
 #pragma unroll
@@ -128,7 +162,8 @@ __global__ void __launch_bounds__(threads, 1)
           float &p = share[j * 4 + i];
           p = exp2_approximate(fmaf(p, scale_log2, -(i % 2 ? lse_log2.y : lse_log2.x)));
           if constexpr (MASKS) {
-            if (line + i / 2 * 8 > j * 8 + lane % 4 * 2 + i % 2) p = 0;
+            const int column = j * 8 + lane % 4 * 2 + i % 2;
+            if (MASKED ? range[i / 2].hides(query + column) : line + i / 2 * 8 > column) p = 0;
           }
         }
       }
@@ -166,16 +201,26 @@ __global__ void __launch_bounds__(threads, 1)
     };
     // The second warpgroup skips the first 64 queries, which precede all of its keys.
     int query = tile_first;
-    for (; query < first; query += query_lines) {
-      barrier_wait(full + at.stage * 8, at.parity);
-      barrier_arrive(empty + at.stage * 8);
-      at.advance();
-    }
+    for (; query < first; query += query_lines) skip();
     if (query < T) {
-      take(std::true_type{});
-      for (query += query_lines; query < T; query += query_lines) take(std::false_type{});
-      wgmma_wait<0>();
-      barrier_arrive(empty + previous * 8);
+      take(std::true_type{}, std::true_type{}, query);
+      query += query_lines;
+      if constexpr (MASKED) {
+        // Blocks of queries that see all keys of the warpgroup, then those that see some.
+        const int all = uniform(arguments.mask.last_query(unit.b, first, T)) + 1, some = uniform(arguments.mask.last_query(unit.b, first + 63, T)) + 1;
+        const int end = uniform(arguments.mask.last_query(unit.b, tile_first + tile_lines - 1, T)) + 1;
+        for (; query + query_lines <= min(all, end); query += query_lines) {
+          take(std::false_type{}, std::false_type{}, query);
+        }
+        for (; query < min(some, end); query += query_lines) take(std::false_type{}, std::true_type{}, query);
+        wgmma_wait<0>();
+        barrier_arrive(empty + previous * 8);
+        for (; query < end; query += query_lines) skip();
+      } else {
+        for (; query < T; query += query_lines) take(std::false_type{}, std::false_type{}, query);
+        wgmma_wait<0>();
+        barrier_arrive(empty + previous * 8);
+      }
     }
     hold(dkey);
     hold(dvalue);

@@ -31,6 +31,21 @@ using Half = std::integral_constant<int, block_lines / 2>;
 struct AttentionArguments {
   int B, T, NH;
   int tiles;  // per head
+  Mask mask;
+  Grid *grid;
+
+  AttentionArguments(const CudaContext &context, const AttentionSizes &sizes, int tile_lines)
+      : B(sizes.B),
+        T(sizes.T),
+        NH(sizes.NH),
+        tiles(static_cast<int>(ceil_divide(sizes.T, tile_lines))),
+        mask(sizes.mask),
+        grid(context.grid) {}
+
+  int64_t units() const { return static_cast<int64_t>(B) * NH * tiles; }
+  unsigned blocks(const CudaContext &context) const {
+    return static_cast<unsigned>(units() < context.multiprocessors ? units() : context.multiprocessors);
+  }
 };
 
 // A unit of work: a tile of a head.
@@ -38,6 +53,17 @@ struct HeadTile {
   int tile, b, head;
   int row;             // index in [B*NH]
   int64_t statistics;  // where the head's [T] of lse begins
+
+  // The tile at a place in the order of all tiles; false if there are fewer.
+  __device__ __forceinline__ bool set(const AttentionArguments &arguments, int64_t place) {
+    if (place >= static_cast<int64_t>(arguments.B * arguments.NH) * arguments.tiles) return false;
+    row = static_cast<int>(place / arguments.tiles);
+    tile = static_cast<int>(place - static_cast<int64_t>(row) * arguments.tiles);
+    b = row / arguments.NH;
+    head = row % arguments.NH;
+    statistics = static_cast<int64_t>(row) * arguments.T;
+    return true;
+  }
 };
 
 // Sets `unit` to the index-th unit of a block; false if the block has no more. The tiles of a head go to adjacent
@@ -45,17 +71,76 @@ struct HeadTile {
 // as blocks, forward read 503 MB of memory where 302 MB are needed). Every other turn is in reverse order, so that a
 // block alternates between long and short tiles.
 __device__ __forceinline__ bool tile_of(const AttentionArguments &arguments, int index, HeadTile &unit) {
-  const int blocks = gridDim.x, heads = arguments.B * arguments.NH;
+  const int blocks = gridDim.x;
   const int64_t turn = static_cast<int64_t>(index) * blocks;
   const int64_t place = turn + (index % 2 ? blocks - 1 - blockIdx.x : blockIdx.x);
-  if (place >= static_cast<int64_t>(heads) * arguments.tiles) return false;
-  const int head = static_cast<int>(place / arguments.tiles);
-  unit.tile = static_cast<int>(place - static_cast<int64_t>(head) * arguments.tiles);
-  unit.b = head / arguments.NH;
-  unit.head = head % arguments.NH;
-  unit.row = head;
-  unit.statistics = static_cast<int64_t>(head) * arguments.T;
-  return true;
+  return unit.set(arguments, place);
+}
+
+// With a mask tiles differ in length without a rule, so a block takes the next one whenever it is free. The producer
+// takes its place in the order, one tile in advance, because an atomic takes about 1000 clocks. The producer that finds
+// no more last resets the queue for the next kernel.
+struct Queue {
+  unsigned next;
+
+  __device__ __forceinline__ explicit Queue(const AttentionArguments &arguments) { next = place(arguments); }
+  __device__ __forceinline__ static unsigned place(const AttentionArguments &arguments) {
+    return atomicAdd(&arguments.grid->taken, 1u);
+  }
+  // Sets `taken` to the unit's place.
+  __device__ __forceinline__ bool take(const AttentionArguments &arguments, HeadTile &unit, int &taken) {
+    taken = static_cast<int>(next);
+    if (unit.set(arguments, next)) {
+      next = place(arguments);
+      return true;
+    }
+    __threadfence();
+    Grid &grid = *arguments.grid;
+    if (atomicAdd(&grid.arrivals, 1u) == gridDim.x - 1) grid.taken = grid.arrivals = 0;
+    return false;
+  }
+};
+
+// The message with which a producer passes a tile on, in shared memory: its place in the queue (past the last unit: the
+// block has no more) and, to those that own queries, the first key of each warpgroup's queries.
+struct Ticket {
+  int place;
+  int first[3];
+
+  // Sets the first keys for a tile of WARPGROUPS * 64 queries from `query` on; none is before that of the tile.
+  template <int WARPGROUPS>
+  __device__ __forceinline__ void set_first(const AttentionArguments &arguments, const HeadTile &unit, int query) {
+#pragma unroll
+    for (int i = 0; i < WARPGROUPS; i++) first[i] = arguments.mask.first_key(unit.b, query + i * 64, arguments.T);
+#pragma unroll
+    for (int i = 1; i < WARPGROUPS; i++) first[i] = max(first[i], first[0]);
+  }
+};
+
+// The units of a role other than the producer, by tickets: read by one lane of a warp, which later releases the tile.
+struct Tickets {
+  int begin, own;  // the first key of the tile, and that of this warpgroup's queries
+
+  __device__ __forceinline__ bool take(const AttentionArguments &arguments, const Ticket &ticket, HeadTile &unit,
+                                       int warpgroup = 0) {
+    int place;
+    if (threadIdx.x % 32 == 0) {
+      place = ticket.place;
+      begin = ticket.first[0];
+      own = ticket.first[warpgroup];
+    }
+    place = uniform(place);
+    begin = uniform(begin);
+    own = uniform(own);
+    return unit.set(arguments, static_cast<unsigned>(place));
+  }
+};
+
+// Calls `body` with whether there is a mask, as a constant.
+template <class Body>
+void with_mask(const AttentionSizes &sizes, Body body) {
+  if (sizes.mask.first) return body(std::true_type{});
+  body(std::false_type{});
 }
 
 // Packs columns 16 i to 16 i + 15 of accumulators [64, N] as an operand of 16 k's.
