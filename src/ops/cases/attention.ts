@@ -111,7 +111,13 @@ const gpuSizes = [1, 7, 127, 129, 1000, 1024].flatMap((T) => [20, 32, 64, 80, 96
 const masked = (T: number, HS: number, window: number, documents = 0) => ({ ...sizeOf(T, HS), window, documents });
 const maskedSizes = [
   ...[1, 100].map((window) => masked(129, 64, window)),
-  ...[masked(300, 96, 128), masked(300, 20, 0, 90), masked(129, 128, 30, 60), masked(1, 64, 1), masked(700, 64, 0, 300)],
+  ...[
+    masked(300, 96, 128),
+    masked(300, 20, 0, 90),
+    masked(129, 128, 30, 60),
+    masked(1, 64, 1),
+    masked(700, 64, 0, 300),
+  ],
 ];
 /** Windows and documents on both sides of the tiles, in every head size with separate kernels; the longest sequence. */
 const maskedGpuSizes = [
