@@ -142,8 +142,10 @@ __global__ void __launch_bounds__(threads, 1)
     RingPosition<ahead> statistics_at;
     for (int index = 0; take_tile(index); index++) {
       const int first = first_of(unit);
-      strip_at.advance();
-      strip_at.advance();
+      if constexpr (MASKED) {
+        strip_at.advance();
+        strip_at.advance();
+      }
 #pragma unroll 1
       for (int i = threadIdx.x - 32; i < tile_lines * 2; i += 96) {
         const int64_t row = static_cast<int64_t>(unit.b) * T + min(first + i / 2, T - 1);
