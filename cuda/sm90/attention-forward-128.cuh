@@ -66,12 +66,15 @@ __global__ void __launch_bounds__(threads, 1)
       load_box(ring + at.stage * tile_bytes, qkv_map, 0, key, head * 2, b, full + at.stage * 8);
       at.advance();
     };
-    const auto load_tile = [&](const Ticket &ticket) {
+    const auto load_tile = [&](Ticket &ticket) {
       const int first = first_of(unit);
       barrier_wait(q_empty + q_at.stage * 8, q_at.parity ^ 1);
-      if constexpr (MASKED) tickets[q_at.stage] = ticket;
-      barrier_expect(q_full + q_at.stage * 8, tile_bytes);
-      load_box(q_shared + q_at.stage * tile_bytes, qkv_map, 0, first, unit.head * 2, unit.b, q_full + q_at.stage * 8);
+      const uint32_t q_barrier = q_full + q_at.stage * 8;
+      if constexpr (MASKED) {
+        if (!ticket.pass<consumers>(arguments, unit, first, tickets[q_at.stage], q_barrier)) return;
+      }
+      barrier_expect(q_barrier, tile_bytes);
+      load_box(q_shared + q_at.stage * tile_bytes, qkv_map, 0, first, unit.head * 2, unit.b, q_barrier);
       q_at.advance();
       load_block(NH + unit.head, first, unit.b);
       int key = first;
@@ -81,32 +84,16 @@ __global__ void __launch_bounds__(threads, 1)
       }
       load_block(2 * NH + unit.head, MASKED ? key : 0, unit.b);
     };
-    if constexpr (MASKED) {
-      Ticket ticket;
-      for (Queue queue(arguments); queue.take(arguments, unit, ticket.place);) {
-        ticket.set_first<consumers>(arguments, unit, first_of(unit));
-        load_tile(ticket);
-      }
-      barrier_wait(q_empty + q_at.stage * 8, q_at.parity ^ 1);
-      tickets[q_at.stage].place = ticket.place;
-      barrier_arrive(q_full + q_at.stage * 8);
-    } else {
-      for (int index = 0; tile_of(arguments, index, unit); index++) load_tile({});
-    }
+    produce<MASKED>(arguments, unit, load_tile);
     return;
   }
 
   increase_registers<240>();
   const int consumer = warpgroup - 1;
   const uint32_t warp_staging = staging + (consumer * 4 + warp) * (2 * 16 * line_bytes);
-  Tickets source;  // with a mask
+  Taken tile;
   const auto take_tile = [&](int index) {
-    if constexpr (MASKED) {
-      barrier_wait(q_full + q_at.stage * 8, q_at.parity);
-      return source.take(arguments, tickets[q_at.stage], unit, consumer);
-    } else {
-      return tile_of(arguments, index, unit);
-    }
+    return tile.take<MASKED>(arguments, index, unit, q_full + q_at.stage * 8, q_at.parity, tickets[q_at.stage], consumer);
   };
   for (int index = 0; take_tile(index); index++) {
     const int tile_first = first_of(unit), line = warp * 16 + lane / 4;  // and line + 8, of this warpgroup's
@@ -233,11 +220,11 @@ __global__ void __launch_bounds__(threads, 1)
       take_first(Full{});
     }
     int key = tile_first, begin = 0;
-    if constexpr (MASKED) begin = source.own;
+    if constexpr (MASKED) begin = tile.own;
     for (; key > begin; key -= block_lines) take(key - block_lines);
     // The other warpgroup may take blocks that come before the keys of this one: k of the next block is next in the ring.
     bool skips = false;
-    if constexpr (MASKED) skips = key > source.begin;
+    if constexpr (MASKED) skips = key > tile.begin;
     if (skips) skip();
     multiply_values();
     wgmma_wait<0>();
@@ -246,7 +233,7 @@ __global__ void __launch_bounds__(threads, 1)
     at.advance();
     if constexpr (MASKED) {
       if (skips) {
-        for (key -= block_lines; key > source.begin; key -= block_lines) {
+        for (key -= block_lines; key > tile.begin; key -= block_lines) {
           skip();
           skip();
         }

@@ -64,12 +64,15 @@ __global__ void __launch_bounds__(threads, 1)
   if (warpgroup == 0) {
     decrease_registers<32>();
     if (warp != 0 || lane != 0) return;
-    const auto load_tile = [&](const Ticket &ticket) {
+    const auto load_tile = [&](Ticket &ticket) {
       const int end = end_of(unit);
       barrier_wait(q_empty + q_at.stage * 8, q_at.parity ^ 1);
-      if constexpr (MASKED) tickets[q_at.stage] = ticket;
-      barrier_expect(q_full + q_at.stage * 8, q_bytes);
-      load_box(q_shared + q_at.stage * q_bytes, q_map, 0, end - tile_lines, unit.head, unit.b, q_full + q_at.stage * 8);
+      const uint32_t q_barrier = q_full + q_at.stage * 8;
+      if constexpr (MASKED) {
+        if (!ticket.pass<consumers>(arguments, unit, end - tile_lines, tickets[q_at.stage], q_barrier)) return;
+      }
+      barrier_expect(q_barrier, q_bytes);
+      load_box(q_shared + q_at.stage * q_bytes, q_map, 0, end - tile_lines, unit.head, unit.b, q_barrier);
       q_at.advance();
       for (int key = MASKED ? ticket.first[0] : 0; key < min(end, T); key += block_lines) {
         const uint32_t k = ring + at.stage * stage_bytes, barrier = full + at.stage * 8;
@@ -80,18 +83,7 @@ __global__ void __launch_bounds__(threads, 1)
         at.advance();
       }
     };
-    if constexpr (MASKED) {
-      Ticket ticket;
-      for (Queue queue(arguments); queue.take(arguments, unit, ticket.place);) {
-        ticket.set_first<consumers>(arguments, unit, end_of(unit) - tile_lines);
-        load_tile(ticket);
-      }
-      barrier_wait(q_empty + q_at.stage * 8, q_at.parity ^ 1);
-      tickets[q_at.stage].place = ticket.place;
-      barrier_arrive(q_full + q_at.stage * 8);
-    } else {
-      for (int index = 0; tile_of(arguments, index, unit); index++) load_tile({});
-    }
+    produce<MASKED>(arguments, unit, load_tile);
     return;
   }
 
@@ -103,14 +95,9 @@ __global__ void __launch_bounds__(threads, 1)
     if (lane == 0) barrier_arrive(empty + at.stage * 8);
     at.advance();
   };
-  Tickets source;  // with a mask
+  Taken tile;
   const auto take_tile = [&](int index) {
-    if constexpr (MASKED) {
-      barrier_wait(q_full + q_at.stage * 8, q_at.parity);
-      return source.take(arguments, tickets[q_at.stage], unit, consumer);
-    } else {
-      return tile_of(arguments, index, unit);
-    }
+    return tile.take<MASKED>(arguments, index, unit, q_full + q_at.stage * 8, q_at.parity, tickets[q_at.stage], consumer);
   };
   for (int index = 0; take_tile(index); index++) {
     const int end = end_of(unit);
@@ -126,7 +113,7 @@ __global__ void __launch_bounds__(threads, 1)
     if constexpr (MASKED) {
       for (int half = 0; half < 2; half++) range[half] = arguments.mask.keys_of(unit.b, row + half * 8, T);
       // Releases the keys that come before those of this warpgroup's queries.
-      for (key = source.begin; key + block_lines <= source.own; key += block_lines) skip();
+      for (key = tile.begin; key + block_lines <= tile.own; key += block_lines) skip();
       begin = key;
     }
     // Takes the first KEYS of the block of keys from `key` on.

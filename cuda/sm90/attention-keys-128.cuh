@@ -50,16 +50,20 @@ __global__ void __launch_bounds__(threads, 1)
   wait_for_previous_kernel();
 
   const int T = arguments.T, NH = arguments.NH;
-  HeadTile unit;
+  HeadTile unit{};
   RingPosition<keys_stages> at;
   RingPosition<2> strip_at;
   if (warpgroup == 0) {
     decrease_registers<24>();
     if (warp != 0 || lane != 0) return;
-    const auto load_tile = [&](const HeadTile &unit, int end, int place) {
+    const auto load_tile = [&](Ticket &ticket) {
       const int first = unit.tile * tile_lines;
       barrier_wait(strip_empty + strip_at.stage * 8, strip_at.parity ^ 1);
-      if constexpr (MASKED) tickets[strip_at.stage].place = place;
+      int end = T;
+      if constexpr (MASKED) {
+        if (!ticket.pass<0>(arguments, unit, first, tickets[strip_at.stage], strip_full + strip_at.stage * 8)) return;
+        end = arguments.mask.last_query(unit.b, first + tile_lines - 1, T) + 1;
+      }
       barrier_expect(strip_full + strip_at.stage * 8, consumers * strip_pair_bytes);
       for (int i = 0; i < consumers; i++) {
         const uint32_t strip = strips + (strip_at.stage * consumers + i) * strip_pair_bytes;
@@ -80,31 +84,17 @@ __global__ void __launch_bounds__(threads, 1)
         at.advance();
       }
     };
-    if constexpr (MASKED) {
-      int place;
-      for (Queue queue(arguments); queue.take(arguments, unit, place);) {
-        load_tile(unit, arguments.mask.last_query(unit.b, (unit.tile + 1) * tile_lines - 1, T) + 1, place);
-      }
-      barrier_wait(strip_empty + strip_at.stage * 8, strip_at.parity ^ 1);
-      tickets[strip_at.stage].place = place;
-      barrier_arrive(strip_full + strip_at.stage * 8);
-    } else {
-      for (int index = 0; tile_of(arguments, index, unit); index++) load_tile(unit, T, index);
-    }
+    produce<MASKED>(arguments, unit, load_tile);
     return;
   }
 
   increase_registers<240>();
   const int consumer = warpgroup - 1;
   const float scale_log2 = scale * log2e;
-  Tickets source;  // with a mask
+  Taken tile;
   const auto take_tile = [&](int index) {
-    if constexpr (MASKED) {
-      barrier_wait(strip_full + strip_at.stage * 8, strip_at.parity);
-      return source.take(arguments, tickets[strip_at.stage], unit);
-    } else {
-      return tile_of(arguments, index, unit);
-    }
+    return tile.take<MASKED>(arguments, index, unit, strip_full + strip_at.stage * 8, strip_at.parity,
+                             tickets[strip_at.stage]);
   };
   for (int index = 0; take_tile(index); index++) {
     const int tile_first = unit.tile * tile_lines, first = tile_first + consumer * strip_lines;

@@ -36,18 +36,22 @@ __global__ void __launch_bounds__(threads, 1)
   wait_for_previous_kernel();
 
   const int T = arguments.T, NH = arguments.NH;
-  HeadTile unit;
+  HeadTile unit{};
   RingPosition<stages> at;
   RingPosition<2> tile_at;
   if (warpgroup == 0) {
     decrease_registers<40>();
     if (warp == 0 && lane == 0) {
-      const auto load_tile = [&](const HeadTile &unit, int end, int place) {
+      const auto load_tile = [&](Ticket &ticket) {
         const int first = unit.tile * tile_lines;
         const uint32_t tile = layout.tile + tile_at.stage * tile_bytes,
                        tile_barrier = layout.tile_full + tile_at.stage * 8;
         barrier_wait(layout.tile_empty + tile_at.stage * 8, tile_at.parity ^ 1);
-        if constexpr (MASKED) layout.tickets[tile_at.stage].place = place;
+        int end = T;
+        if constexpr (MASKED) {
+          if (!ticket.pass<0>(arguments, unit, first, layout.tickets[tile_at.stage], tile_barrier)) return;
+          end = arguments.mask.last_query(unit.b, first + tile_lines - 1, T) + 1;
+        }
         barrier_expect(tile_barrier, tile_bytes);
         load_box(tile, qkv_map, 0, first, NH + unit.head, unit.b, tile_barrier);
         load_box(tile + block_bytes, qkv_map, 0, first, 2 * NH + unit.head, unit.b, tile_barrier);
@@ -63,17 +67,7 @@ __global__ void __launch_bounds__(threads, 1)
           at.advance();
         }
       };
-      if constexpr (MASKED) {
-        int place;
-        for (Queue queue(arguments); queue.take(arguments, unit, place);) {
-          load_tile(unit, arguments.mask.last_query(unit.b, (unit.tile + 1) * tile_lines - 1, T) + 1, place);
-        }
-        barrier_wait(layout.tile_empty + tile_at.stage * 8, tile_at.parity ^ 1);
-        layout.tickets[tile_at.stage].place = place;
-        barrier_arrive(layout.tile_full + tile_at.stage * 8);
-      } else {
-        for (int index = 0; tile_of(arguments, index, unit); index++) load_tile(unit, T, index);
-      }
+      produce<MASKED>(arguments, unit, load_tile);
     }
     return;
   }
@@ -82,14 +76,10 @@ __global__ void __launch_bounds__(threads, 1)
   const int consumer = warpgroup - 1;
   const uint32_t warp_staging = layout.staging + (consumer * 4 + warp) * (16 * line_bytes);
   const float scale_log2 = scale * log2e;
-  Tickets source;  // with a mask
+  Taken taken;
   const auto take_tile = [&](int index) {
-    if constexpr (MASKED) {
-      barrier_wait(layout.tile_full + tile_at.stage * 8, tile_at.parity);
-      return source.take(arguments, layout.tickets[tile_at.stage], unit);
-    } else {
-      return tile_of(arguments, index, unit);
-    }
+    return taken.take<MASKED>(arguments, index, unit, layout.tile_full + tile_at.stage * 8, tile_at.parity,
+                              layout.tickets[tile_at.stage]);
   };
   for (int index = 0; take_tile(index); index++) {
     const int tile_first = unit.tile * tile_lines, first = tile_first + consumer * 64;

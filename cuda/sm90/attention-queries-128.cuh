@@ -77,33 +77,34 @@ __global__ void __launch_bounds__(threads, 1)
   HeadTile unit;
   RingPosition<stages> at;
   RingPosition<strips> strip_at;
-  Tickets source;  // with a mask
+  Taken tile;
   // The next tile of all roles but the producer.
   const auto take_tile = [&](int index) {
-    if constexpr (MASKED) {
-      barrier_wait(strip_full + strip_at.stage * 8, strip_at.parity);
-      return source.take(arguments, tickets[strip_at.stage], unit, max(warpgroup - 1, 0));
-    } else {
-      return tile_of(arguments, index, unit);
-    }
+    return tile.take<MASKED>(arguments, index, unit, strip_full + strip_at.stage * 8, strip_at.parity,
+                             tickets[strip_at.stage], max(warpgroup - 1, 0));
   };
   if (warpgroup == 0) {
     decrease_registers<56>();
     if (warp == 0) {
       if (lane != 0) return;
-      const auto load_tile = [&](const Ticket &ticket) {
+      const auto load_tile = [&](Ticket &ticket) {
         const int first = first_of(unit);
         const auto load_strip = [&](int query) {
           const uint32_t strip = strip_ring + strip_at.stage * strip_pair_bytes,
                          barrier = strip_full + strip_at.stage * 8;
           barrier_wait(strip_empty + strip_at.stage * 8, strip_at.parity ^ 1);
-          if constexpr (MASKED) tickets[strip_at.stage] = ticket;
+          if constexpr (MASKED) {
+            if (!ticket.pass<consumers>(arguments, unit, first, tickets[strip_at.stage], barrier)) {
+              return strip_at.advance();
+            }
+          }
           barrier_expect(barrier, strip_pair_bytes);
           load_box(strip, queries_map, 0, query, unit.head * 2, unit.b, barrier);
           load_box(strip + strip_bytes, dout_map, 0, query, unit.head * 2, unit.b, barrier);
           strip_at.advance();
         };
         load_strip(first);
+        if (MASKED && ticket.place < 0) return load_strip(first);
         for (int key = first; MASKED ? key > ticket.first[0] - block_lines : key >= 0; key -= block_lines) {
           barrier_wait(k_empty + at.stage * 8, at.parity ^ 1);
           barrier_expect(k_full + at.stage * 8, key_bytes);
@@ -119,21 +120,7 @@ __global__ void __launch_bounds__(threads, 1)
           if (key == first) load_strip(first + strip_lines);
         }
       };
-      if constexpr (MASKED) {
-        Ticket ticket;
-        for (Queue queue(arguments); queue.take(arguments, unit, ticket.place);) {
-          ticket.set_first<consumers>(arguments, unit, first_of(unit));
-          load_tile(ticket);
-        }
-        for (int i = 0; i < consumers; i++) {
-          barrier_wait(strip_empty + strip_at.stage * 8, strip_at.parity ^ 1);
-          tickets[strip_at.stage].place = ticket.place;
-          barrier_arrive(strip_full + strip_at.stage * 8);
-          strip_at.advance();
-        }
-      } else {
-        for (int index = 0; tile_of(arguments, index, unit); index++) load_tile({});
-      }
+      produce<MASKED>(arguments, unit, load_tile);
       return;
     }
     // The other warps compute D = row sums of dout * out, up to two tiles ahead of the consumers, from memory: shared
@@ -207,7 +194,7 @@ __global__ void __launch_bounds__(threads, 1)
     statistics_at.advance();
     barrier_wait(strip_full + strip_at.stage * 8, strip_at.parity);
     int key = tile_first, before = 0;
-    if constexpr (MASKED) before = source.own - block_lines;
+    if constexpr (MASKED) before = tile.own - block_lines;
     for (; MASKED ? key > before : key >= 0; key -= block_lines) {
       const uint32_t k_shared = uniform(k_ring + at.stage * key_bytes);
       const Operand k = k_major(k_shared), v = k_major(uniform(v_ring + at.stage * key_bytes));
@@ -267,7 +254,7 @@ __global__ void __launch_bounds__(threads, 1)
     if (lane == 0) barrier_arrive(k_empty + previous * 8);
     if constexpr (MASKED) {
       // Releases the keys that come before those of this warpgroup's queries.
-      for (; key > source.begin - block_lines; key -= block_lines) {
+      for (; key > tile.begin - block_lines; key -= block_lines) {
         barrier_wait(k_full + at.stage * 8, at.parity);
         barrier_wait(v_full + at.stage * 8, at.parity);
         if (lane == 0) {

@@ -55,26 +55,24 @@ __global__ void __launch_bounds__(threads, 1)
   HeadTile unit;
   RingPosition<stages> at;
   RingPosition<2> tile_at;
-  Tickets source;  // with a mask
+  Taken taken;
   // The next tile of all roles but the producer.
   const auto take_tile = [&](int index) {
-    if constexpr (MASKED) {
-      barrier_wait(layout.tile_full + tile_at.stage * 8, tile_at.parity);
-      return source.take(arguments, layout.tickets[tile_at.stage], unit, max(warpgroup - 1, 0));
-    } else {
-      return tile_of(arguments, index, unit);
-    }
+    return taken.take<MASKED>(arguments, index, unit, layout.tile_full + tile_at.stage * 8, tile_at.parity,
+                              layout.tickets[tile_at.stage], max(warpgroup - 1, 0));
   };
   if (warpgroup == 0) {
     decrease_registers<40>();
     if (warp == 0) {
       if (lane != 0) return;
-      const auto load_tile = [&](const Ticket &ticket) {
+      const auto load_tile = [&](Ticket &ticket) {
         const int first = first_of(unit);
         const uint32_t tile = layout.tile + tile_at.stage * tile_bytes,
                        tile_barrier = layout.tile_full + tile_at.stage * 8;
         barrier_wait(layout.tile_empty + tile_at.stage * 8, tile_at.parity ^ 1);
-        if constexpr (MASKED) layout.tickets[tile_at.stage] = ticket;
+        if constexpr (MASKED) {
+          if (!ticket.pass<consumers>(arguments, unit, first, layout.tickets[tile_at.stage], tile_barrier)) return;
+        }
         barrier_expect(tile_barrier, tile_bytes);
         load_box(tile, qkv_map, 0, first, unit.head, unit.b, tile_barrier);
         load_box(tile + block_bytes, dout_map, 0, first, unit.head, unit.b, tile_barrier);
@@ -89,18 +87,7 @@ __global__ void __launch_bounds__(threads, 1)
           at.advance();
         }
       };
-      if constexpr (MASKED) {
-        Ticket ticket;
-        for (Queue queue(arguments); queue.take(arguments, unit, ticket.place);) {
-          ticket.set_first<consumers>(arguments, unit, first_of(unit));
-          load_tile(ticket);
-        }
-        barrier_wait(layout.tile_empty + tile_at.stage * 8, tile_at.parity ^ 1);
-        layout.tickets[tile_at.stage].place = ticket.place;
-        barrier_arrive(layout.tile_full + tile_at.stage * 8);
-      } else {
-        for (int index = 0; tile_of(arguments, index, unit); index++) load_tile({});
-      }
+      produce<MASKED>(arguments, unit, load_tile);
       return;
     }
     // The other warps compute D = row sums of dout * out, one tile ahead of the consumers. Eight lanes take a row.
@@ -163,7 +150,7 @@ __global__ void __launch_bounds__(threads, 1)
     if constexpr (MASKED) {
       for (int half = 0; half < 2; half++) range[half] = arguments.mask.keys_of(unit.b, row + half * 8, T);
       // Releases the keys that come before those of this warpgroup's queries.
-      for (key = source.begin; key + block_lines <= source.own; key += block_lines) skip();
+      for (key = taken.begin; key + block_lines <= taken.own; key += block_lines) skip();
       begin = key;
     }
     const int end = min(tile_first + tile_lines, T);

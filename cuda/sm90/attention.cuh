@@ -77,62 +77,75 @@ __device__ __forceinline__ bool tile_of(const AttentionArguments &arguments, int
   return unit.set(arguments, place);
 }
 
-// With a mask tiles differ in length without a rule, so a block takes the next one whenever it is free. The producer
-// takes its place in the order, one tile in advance, because an atomic takes about 1000 clocks. The producer that finds
-// no more last resets the queue for the next kernel.
-struct Queue {
-  unsigned next;
-
-  __device__ __forceinline__ explicit Queue(const AttentionArguments &arguments) { next = place(arguments); }
-  __device__ __forceinline__ static unsigned place(const AttentionArguments &arguments) {
-    return atomicAdd(&arguments.grid->taken, 1u);
-  }
-  // Sets `taken` to the unit's place.
-  __device__ __forceinline__ bool take(const AttentionArguments &arguments, HeadTile &unit, int &taken) {
-    taken = static_cast<int>(next);
-    if (unit.set(arguments, next)) {
-      next = place(arguments);
-      return true;
-    }
-    __threadfence();
-    Grid &grid = *arguments.grid;
-    if (atomicAdd(&grid.arrivals, 1u) == gridDim.x - 1) grid.taken = grid.arrivals = 0;
-    return false;
-  }
-};
-
-// The message with which a producer passes a tile on, in shared memory: its place in the queue (past the last unit: the
-// block has no more) and, to those that own queries, the first key of each warpgroup's queries.
+// With a mask tiles differ in length without a rule, so a block takes the next one whenever it is free. Its producer takes
+// a tile's place in the order of all tiles, and passes it on in shared memory with the tile's first load.
 struct Ticket {
-  int place;
-  int first[3];
+  int place;     // -1: the block has no more
+  int first[3];  // in kernels that own queries: the first key of each warpgroup's queries
 
-  // Sets the first keys for a tile of WARPGROUPS * 64 queries from `query` on; none is before that of the tile.
+  // Passes a ticket on, with the first keys of WARPGROUPS * 64 queries from `query` on; none is before that of the tile.
+  // False if it is the last: then no load completes the barrier.
   template <int WARPGROUPS>
-  __device__ __forceinline__ void set_first(const AttentionArguments &arguments, const HeadTile &unit, int query) {
+  __device__ __forceinline__ bool pass(const AttentionArguments &arguments, const HeadTile &unit, int query,
+                                       Ticket &shared, uint32_t barrier) {
 #pragma unroll
-    for (int i = 0; i < WARPGROUPS; i++) first[i] = arguments.mask.first_key(unit.b, query + i * 64, arguments.T);
+    for (int i = 0; i < WARPGROUPS && place >= 0; i++) {
+      first[i] = arguments.mask.first_key(unit.b, query + i * 64, arguments.T);
+    }
 #pragma unroll
     for (int i = 1; i < WARPGROUPS; i++) first[i] = max(first[i], first[0]);
+    shared = *this;
+    if (place < 0) barrier_arrive(barrier);
+    return place >= 0;
   }
 };
 
-// The units of a role other than the producer, by tickets: read by one lane of a warp, which later releases the tile.
-struct Tickets {
-  int begin, own;  // the first key of the tile, and that of this warpgroup's queries
-
-  __device__ __forceinline__ bool take(const AttentionArguments &arguments, const Ticket &ticket, HeadTile &unit,
-                                       int warpgroup = 0) {
-    int place;
-    if (threadIdx.x % 32 == 0) {
-      place = ticket.place;
-      begin = ticket.first[0];
-      own = ticket.first[warpgroup];
+// Calls load(ticket) for each tile of a producer, with a mask also for the last ticket. The atomic takes about 1000
+// clocks, so it is a tile ahead. The last block to find no tile resets the queue for the next kernel.
+template <bool MASKED, class Load>
+__device__ __forceinline__ void produce(const AttentionArguments &arguments, HeadTile &unit, Load load) {
+  Ticket ticket;
+  if constexpr (MASKED) {
+    Grid &grid = *arguments.grid;
+    unsigned next = atomicAdd(&grid.taken, 1u);
+    while (unit.set(arguments, next)) {
+      ticket.place = static_cast<int>(next);
+      next = atomicAdd(&grid.taken, 1u);
+      load(ticket);
     }
-    place = uniform(place);
-    begin = uniform(begin);
-    own = uniform(own);
-    return unit.set(arguments, static_cast<unsigned>(place));
+    ticket.place = -1;
+    load(ticket);
+    __threadfence();
+    if (atomicAdd(&grid.arrivals, 1u) == gridDim.x - 1) grid.taken = grid.arrivals = 0;
+  } else {
+    for (int index = 0; tile_of(arguments, index, unit); index++) load(ticket);
+  }
+}
+
+// The tiles of the other roles.
+struct Taken {
+  int begin, own;  // with a mask, the first key of the tile, and that of this warpgroup's queries
+
+  // Takes the next tile, with a mask when its barrier completes. One lane of a warp reads the ticket: the one that
+  // releases the tile.
+  template <bool MASKED>
+  __device__ __forceinline__ bool take(const AttentionArguments &arguments, int index, HeadTile &unit, uint32_t barrier,
+                                       uint32_t parity, const Ticket &ticket, int warpgroup = 0) {
+    if constexpr (MASKED) {
+      barrier_wait(barrier, parity);
+      int place;
+      if (threadIdx.x % 32 == 0) {
+        place = ticket.place;
+        begin = ticket.first[0];
+        own = ticket.first[warpgroup];
+      }
+      place = uniform(place);
+      begin = uniform(begin);
+      own = uniform(own);
+      return place >= 0 && unit.set(arguments, place);
+    } else {
+      return tile_of(arguments, index, unit);
+    }
   }
 };
 
