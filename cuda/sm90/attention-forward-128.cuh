@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(threads, 1)
   const uint32_t staging = q_shared + 2 * tile_bytes;
   const uint32_t full = staging + tile_bytes, empty = full + stages * 8;
   const uint32_t q_full = empty + stages * 8, q_empty = q_full + 2 * 8;
-  auto *tickets = reinterpret_cast<Ticket *>(memory + (q_empty + 2 * 8 - shared_address(memory)));
+  Announcements tiles(memory, q_empty + 2 * 8);  // with a mask
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
   if (threadIdx.x == 0) {
@@ -43,6 +43,7 @@ __global__ void __launch_bounds__(threads, 1)
       barrier_init(q_full + i * 8, 1);
       barrier_init(q_empty + i * 8, consumers * 4);
     }
+    if constexpr (MASKED) tiles.init();
     fence_barrier_init();
     prefetch_map(qkv_map);
     prefetch_map(out_map);
@@ -66,42 +67,37 @@ __global__ void __launch_bounds__(threads, 1)
       load_box(ring + at.stage * tile_bytes, qkv_map, 0, key, head * 2, b, full + at.stage * 8);
       at.advance();
     };
-    const auto load_tile = [&](Ticket &ticket) {
+    const auto load_tile = [&](const Ticket &ticket, auto announce) {
       const int first = first_of(unit);
       barrier_wait(q_empty + q_at.stage * 8, q_at.parity ^ 1);
-      const uint32_t q_barrier = q_full + q_at.stage * 8;
-      if constexpr (MASKED) {
-        if (!ticket.pass<consumers>(arguments, unit, first, tickets[q_at.stage], q_barrier)) return;
-      }
-      barrier_expect(q_barrier, tile_bytes);
-      load_box(q_shared + q_at.stage * tile_bytes, qkv_map, 0, first, unit.head * 2, unit.b, q_barrier);
+      const int begin = MASKED ? ticket.of_first[0] : 0;
+      announce();
+      barrier_expect(q_full + q_at.stage * 8, tile_bytes);
+      load_box(q_shared + q_at.stage * tile_bytes, qkv_map, 0, first, unit.head * 2, unit.b, q_full + q_at.stage * 8);
       q_at.advance();
       load_block(NH + unit.head, first, unit.b);
       int key = first;
-      for (; key > (MASKED ? ticket.first[0] : 0); key -= block_lines) {
+      for (; key > begin; key -= block_lines) {
         load_block(NH + unit.head, key - block_lines, unit.b);
         load_block(2 * NH + unit.head, key, unit.b);
       }
       load_block(2 * NH + unit.head, MASKED ? key : 0, unit.b);
     };
-    produce<MASKED>(arguments, unit, load_tile);
+    const auto set = [&](Ticket &ticket, const HeadTile &next) {
+      ticket.set<consumers>(next, [&](int line) { return arguments.mask.first_key(next.b, first_of(next) + line, T); });
+    };
+    produce<MASKED>(arguments, unit, tiles, set, load_tile);
     return;
   }
 
   increase_registers<240>();
   const int consumer = warpgroup - 1;
   const uint32_t warp_staging = staging + (consumer * 4 + warp) * (2 * 16 * line_bytes);
-  Taken tile;
-  const auto take_tile = [&](int index) {
-    return tile.take<MASKED>(arguments, index, unit, q_full + q_at.stage * 8, q_at.parity, tickets[q_at.stage], consumer);
-  };
-  for (int index = 0; take_tile(index); index++) {
+  for (int index = 0; tiles.take<MASKED>(arguments, index, unit); index++) {
     const int tile_first = first_of(unit), line = warp * 16 + lane / 4;  // and line + 8, of this warpgroup's
-    Range range[2];                                                  // the keys of each row
-    if constexpr (MASKED) {
-      const int row = tile_first + consumer * 64 + line;
-      for (int half = 0; half < 2; half++) range[half] = arguments.mask.keys_of(unit.b, row + half * 8, T);
-    }
+    // This warpgroup's first key, and from where on no key precedes those of a query.
+    const int begin = MASKED ? uniform(tiles.last().of_first[consumer]) : 0;
+    const int until = MASKED ? uniform(tiles.last().of_last[consumer]) : 0;
     float result[64] = {};
     float largest[2] = {-INFINITY, -INFINITY}, sum[2] = {};
     uint32_t share[block_lines / 16][4];
@@ -158,6 +154,13 @@ __global__ void __launch_bounds__(threads, 1)
       release(at.stage);
       at.advance();
     };
+    // Reads the keys of each row, for each block that needs them: no register is free to keep them.
+    Range range[2];
+    const auto read_ranges = [&](int key) {
+      if (!MASKED || key >= until) return;
+      const int row = tile_first + consumer * 64 + line;
+      for (int half = 0; half < 2; half++) range[half] = arguments.mask.keys_of(unit.b, row + half * 8, T);
+    };
     // Hides keys from `key` on that are outside of the rows' ranges.
     const auto mask = [&](auto &score, int key) {
       constexpr int COUNT = std::extent_v<std::remove_reference_t<decltype(score)>>;
@@ -173,10 +176,11 @@ __global__ void __launch_bounds__(threads, 1)
       const uint32_t stage = at.stage;
       multiply_keys(score);
       at.advance();
+      read_ranges(tile_first);
       wgmma_wait<0>();
       hold(score);
       release(stage);
-      if constexpr (MASKED) {
+      if (MASKED && tile_first < until) {
         mask(score, tile_first);
       } else {
 #pragma unroll
@@ -199,10 +203,11 @@ __global__ void __launch_bounds__(threads, 1)
       const uint32_t v_stage = at.stage;
       multiply_values();
       at.advance();
+      read_ranges(key);
       wgmma_wait<1>();
       hold(score);
       release(k_stage);
-      if (MASKED && key < range[1].begin) mask(score, key);
+      if (MASKED && key < until) mask(score, key);
       exponentiate(score, factor);
       wgmma_wait<0>();
       hold(result);
@@ -219,12 +224,11 @@ __global__ void __launch_bounds__(threads, 1)
     } else {
       take_first(Full{});
     }
-    int key = tile_first, begin = 0;
-    if constexpr (MASKED) begin = tile.own;
+    int key = tile_first;
     for (; key > begin; key -= block_lines) take(key - block_lines);
     // The other warpgroup may take blocks that come before the keys of this one: k of the next block is next in the ring.
-    bool skips = false;
-    if constexpr (MASKED) skips = key > tile.begin;
+    const int all = MASKED ? uniform(tiles.last().of_first[0]) : 0;
+    const bool skips = MASKED && key > all;
     if (skips) skip();
     multiply_values();
     wgmma_wait<0>();
@@ -233,13 +237,14 @@ __global__ void __launch_bounds__(threads, 1)
     at.advance();
     if constexpr (MASKED) {
       if (skips) {
-        for (key -= block_lines; key > tile.begin; key -= block_lines) {
+        for (key -= block_lines; key > all; key -= block_lines) {
           skip();
           skip();
         }
         skip();
       }
     }
+    if constexpr (MASKED) __syncwarp();
     if (lane == 0) {
       barrier_arrive(q_empty + q_at.stage * 8);
       wait_stores_read<0>();

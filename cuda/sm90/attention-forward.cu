@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(threads, 1)
   const uint32_t staging = q_shared + 2 * q_bytes;
   const uint32_t full = staging + staging_bytes, empty = full + stages * 8;
   const uint32_t q_full = empty + stages * 8, q_empty = q_full + 2 * 8;
-  auto *tickets = reinterpret_cast<Ticket *>(memory + (q_empty + 2 * 8 - shared_address(memory)));
+  Announcements tiles(memory, q_empty + 2 * 8);  // with a mask
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
   if (threadIdx.x == 0) {
@@ -47,6 +47,7 @@ __global__ void __launch_bounds__(threads, 1)
       barrier_init(q_full + i * 8, 1);
       barrier_init(q_empty + i * 8, consumers * 4);
     }
+    if constexpr (MASKED) tiles.init();
     fence_barrier_init();
     prefetch_map(q_map);
     prefetch_map(kv_map);
@@ -64,17 +65,15 @@ __global__ void __launch_bounds__(threads, 1)
   if (warpgroup == 0) {
     decrease_registers<32>();
     if (warp != 0 || lane != 0) return;
-    const auto load_tile = [&](Ticket &ticket) {
+    const auto load_tile = [&](const Ticket &ticket, auto announce) {
       const int end = end_of(unit);
       barrier_wait(q_empty + q_at.stage * 8, q_at.parity ^ 1);
-      const uint32_t q_barrier = q_full + q_at.stage * 8;
-      if constexpr (MASKED) {
-        if (!ticket.pass<consumers>(arguments, unit, end - tile_lines, tickets[q_at.stage], q_barrier)) return;
-      }
-      barrier_expect(q_barrier, q_bytes);
-      load_box(q_shared + q_at.stage * q_bytes, q_map, 0, end - tile_lines, unit.head, unit.b, q_barrier);
+      const int begin = MASKED ? ticket.of_first[0] : 0;
+      announce();
+      barrier_expect(q_full + q_at.stage * 8, q_bytes);
+      load_box(q_shared + q_at.stage * q_bytes, q_map, 0, end - tile_lines, unit.head, unit.b, q_full + q_at.stage * 8);
       q_at.advance();
-      for (int key = MASKED ? ticket.first[0] : 0; key < min(end, T); key += block_lines) {
+      for (int key = begin; key < min(end, T); key += block_lines) {
         const uint32_t k = ring + at.stage * stage_bytes, barrier = full + at.stage * 8;
         barrier_wait(empty + at.stage * 8, at.parity ^ 1);
         barrier_expect(barrier, stage_bytes);
@@ -83,7 +82,12 @@ __global__ void __launch_bounds__(threads, 1)
         at.advance();
       }
     };
-    produce<MASKED>(arguments, unit, load_tile);
+    const auto set = [&](Ticket &ticket, const HeadTile &next) {
+      ticket.set<consumers>(next, [&](int line) {
+        return arguments.mask.first_key(next.b, end_of(next) - tile_lines + line, T);
+      });
+    };
+    produce<MASKED>(arguments, unit, tiles, set, load_tile);
     return;
   }
 
@@ -95,11 +99,7 @@ __global__ void __launch_bounds__(threads, 1)
     if (lane == 0) barrier_arrive(empty + at.stage * 8);
     at.advance();
   };
-  Taken tile;
-  const auto take_tile = [&](int index) {
-    return tile.take<MASKED>(arguments, index, unit, q_full + q_at.stage * 8, q_at.parity, tickets[q_at.stage], consumer);
-  };
-  for (int index = 0; take_tile(index); index++) {
+  for (int index = 0; tiles.take<MASKED>(arguments, index, unit); index++) {
     const int end = end_of(unit);
     const int first = end - tile_lines + consumer * 64;  // this warpgroup's queries; negative indices do not exist
     const int row = first + warp * 16 + lane / 4;        // and row + 8
@@ -108,13 +108,15 @@ __global__ void __launch_bounds__(threads, 1)
     uint32_t previous = 0;
     const Operand q = k_major(uniform(q_shared + q_at.stage * q_bytes + consumer * (64 * line_bytes)));
     barrier_wait(q_full + q_at.stage * 8, q_at.parity);
-    int key = 0, begin = 0;
+    int key = 0, begin = 0, until = 0;  // from key `until` on, no key precedes those of a query
     Range range[2];  // the keys of each row
     if constexpr (MASKED) {
       for (int half = 0; half < 2; half++) range[half] = arguments.mask.keys_of(unit.b, row + half * 8, T);
       // Releases the keys that come before those of this warpgroup's queries.
-      for (key = tile.begin; key + block_lines <= tile.own; key += block_lines) skip();
+      const int own = uniform(tiles.last().of_first[consumer]);
+      for (key = uniform(tiles.last().of_first[0]); key + block_lines <= own; key += block_lines) skip();
       begin = key;
+      until = uniform(tiles.last().of_last[consumer]);
     }
     // Takes the first KEYS of the block of keys from `key` on.
     const auto take = [&](auto keys) {
@@ -132,7 +134,7 @@ __global__ void __launch_bounds__(threads, 1)
       hold(score);
       hold(result);
       if (key > begin && lane == 0) barrier_arrive(empty + previous * 8);
-      if (MASKED ? key < range[1].begin || key + KEYS - 1 > first : KEYS < block_lines || key + block_lines - 1 > first) {
+      if (MASKED ? key < until || key + KEYS - 1 > first : KEYS < block_lines || key + block_lines - 1 > first) {
 #pragma unroll
         for (int i = 0; i < KEYS / 2; i++) {
           const int column = key + i / 4 * 8 + lane % 4 * 2 + i % 2;

@@ -13,9 +13,9 @@ constexpr int keys_stages = 3;
 constexpr int query_lines = statistics_lines;              // a step
 constexpr int query_bytes = 2 * query_lines * line_bytes;  // q or dout
 constexpr int keys_stage_bytes = 2 * query_bytes;          // both
-// 1024 bytes align the ring, 128 are barriers.
+// 1024 bytes align the ring, 256 are barriers and tickets.
 constexpr int keys_shared_bytes =
-    keys_stages * (keys_stage_bytes + statistics_bytes) + 2 * consumers * strip_pair_bytes + 1024 + 128;
+    keys_stages * (keys_stage_bytes + statistics_bytes) + 2 * consumers * strip_pair_bytes + 1024 + 256;
 
 // Everything is transposed: lines are keys, columns are queries.
 template <bool MASKED>
@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(threads, 1)
   const uint32_t all_statistics_shared = strips + 2 * consumers * strip_pair_bytes;
   const uint32_t full = all_statistics_shared + keys_stages * statistics_bytes, empty = full + keys_stages * 8;
   const uint32_t strip_full = empty + keys_stages * 8, strip_empty = strip_full + 2 * 8;
-  auto *tickets = reinterpret_cast<Ticket *>(memory + (strip_empty + 2 * 8 - begin));
+  Announcements tiles(memory, strip_empty + 2 * 8);  // with a mask
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
   if (threadIdx.x == 0) {
@@ -41,6 +41,7 @@ __global__ void __launch_bounds__(threads, 1)
       barrier_init(strip_full + i * 8, 1);
       barrier_init(strip_empty + i * 8, consumers * 4);
     }
+    if constexpr (MASKED) tiles.init();
     fence_barrier_init();
     prefetch_map(qkv_map);
     prefetch_map(dout_map);
@@ -56,14 +57,11 @@ __global__ void __launch_bounds__(threads, 1)
   if (warpgroup == 0) {
     decrease_registers<24>();
     if (warp != 0 || lane != 0) return;
-    const auto load_tile = [&](Ticket &ticket) {
+    const auto load_tile = [&](const Ticket &ticket, auto announce) {
       const int first = unit.tile * tile_lines;
       barrier_wait(strip_empty + strip_at.stage * 8, strip_at.parity ^ 1);
-      int end = T;
-      if constexpr (MASKED) {
-        if (!ticket.pass<0>(arguments, unit, first, tickets[strip_at.stage], strip_full + strip_at.stage * 8)) return;
-        end = arguments.mask.last_query(unit.b, first + tile_lines - 1, T) + 1;
-      }
+      const int end = MASKED ? ticket.of_last[consumers - 1] + 1 : T;
+      announce();
       barrier_expect(strip_full + strip_at.stage * 8, consumers * strip_pair_bytes);
       for (int i = 0; i < consumers; i++) {
         const uint32_t strip = strips + (strip_at.stage * consumers + i) * strip_pair_bytes;
@@ -84,19 +82,19 @@ __global__ void __launch_bounds__(threads, 1)
         at.advance();
       }
     };
-    produce<MASKED>(arguments, unit, load_tile);
+    const auto set = [&](Ticket &ticket, const HeadTile &next) {
+      ticket.set<consumers>(next, [&](int line) {
+        return arguments.mask.last_query(next.b, next.tile * tile_lines + line, T);
+      });
+    };
+    produce<MASKED>(arguments, unit, tiles, set, load_tile);
     return;
   }
 
   increase_registers<240>();
   const int consumer = warpgroup - 1;
   const float scale_log2 = scale * log2e;
-  Taken tile;
-  const auto take_tile = [&](int index) {
-    return tile.take<MASKED>(arguments, index, unit, strip_full + strip_at.stage * 8, strip_at.parity,
-                             tickets[strip_at.stage]);
-  };
-  for (int index = 0; take_tile(index); index++) {
+  for (int index = 0; tiles.take<MASKED>(arguments, index, unit); index++) {
     const int tile_first = unit.tile * tile_lines, first = tile_first + consumer * strip_lines;
     const int line = warp * 16 + lane / 4;  // and line + 8, of this warpgroup's
     const uint32_t strip = uniform(strips + (strip_at.stage * consumers + consumer) * strip_pair_bytes);
@@ -109,6 +107,9 @@ __global__ void __launch_bounds__(threads, 1)
       barrier_arrive(empty + at.stage * 8);
       at.advance();
     };
+    // The queries up to `all` see all keys of this warpgroup, those from own_end on none.
+    const int all = MASKED ? uniform(tiles.last().of_first[consumer]) + 1 : T;
+    const int own_end = MASKED ? uniform(tiles.last().of_last[consumer]) + 1 : T;
     // Takes the block of queries from `query` on. In the first block some queries precede their key (masks); with a mask
     // the last blocks hide others.
     const auto take = [&](auto is_first, auto masks, int query) {
@@ -140,7 +141,11 @@ __global__ void __launch_bounds__(threads, 1)
       // Read for each block: no register is free to keep it.
       [[maybe_unused]] Range range[2];  // the queries of each key
       if constexpr (MASKED && MASKS) {
-        for (int half = 0; half < 2; half++) range[half] = arguments.mask.queries_of(unit.b, first + line + half * 8, T);
+        for (int half = 0; half < 2; half++) {
+          const int key = first + line + half * 8;
+          range[half] = {key, INT32_MAX};
+          if (query + query_lines > all) range[half] = arguments.mask.queries_of(unit.b, key, T);
+        }
       }
       wgmma_wait<1>();
       hold(share);
@@ -197,12 +202,11 @@ __global__ void __launch_bounds__(threads, 1)
       query += query_lines;
       if constexpr (MASKED) {
         // Blocks of queries that see all keys of the warpgroup, then those that see some.
-        const int all = uniform(arguments.mask.last_query(unit.b, first, T)) + 1, some = uniform(arguments.mask.last_query(unit.b, first + 63, T)) + 1;
-        const int end = uniform(arguments.mask.last_query(unit.b, tile_first + tile_lines - 1, T)) + 1;
+        const int end = uniform(tiles.last().of_last[consumers - 1]) + 1, some = min(end, own_end);
         for (; query + query_lines <= min(all, end); query += query_lines) {
           take(std::false_type{}, std::false_type{}, query);
         }
-        for (; query < min(some, end); query += query_lines) take(std::false_type{}, std::true_type{}, query);
+        for (; query < some; query += query_lines) take(std::false_type{}, std::true_type{}, query);
         wgmma_wait<0>();
         barrier_arrive(empty + previous * 8);
         for (; query < end; query += query_lines) skip();

@@ -27,6 +27,7 @@ __global__ void __launch_bounds__(threads, 1)
       barrier_init(layout.tile_full + i * 8, 1);
       barrier_init(layout.tile_empty + i * 8, consumers * 4);
     }
+    if constexpr (MASKED) layout.tiles.init();
     fence_barrier_init();
     prefetch_map(qkv_map);
     prefetch_map(dout_map);
@@ -37,21 +38,19 @@ __global__ void __launch_bounds__(threads, 1)
 
   const int T = arguments.T, NH = arguments.NH;
   HeadTile unit{};
+  Announcements tiles = layout.tiles;
   RingPosition<stages> at;
   RingPosition<2> tile_at;
   if (warpgroup == 0) {
     decrease_registers<40>();
     if (warp == 0 && lane == 0) {
-      const auto load_tile = [&](Ticket &ticket) {
+      const auto load_tile = [&](const Ticket &ticket, auto announce) {
         const int first = unit.tile * tile_lines;
         const uint32_t tile = layout.tile + tile_at.stage * tile_bytes,
                        tile_barrier = layout.tile_full + tile_at.stage * 8;
         barrier_wait(layout.tile_empty + tile_at.stage * 8, tile_at.parity ^ 1);
-        int end = T;
-        if constexpr (MASKED) {
-          if (!ticket.pass<0>(arguments, unit, first, layout.tickets[tile_at.stage], tile_barrier)) return;
-          end = arguments.mask.last_query(unit.b, first + tile_lines - 1, T) + 1;
-        }
+        const int end = MASKED ? ticket.of_last[consumers - 1] + 1 : T;
+        announce();
         barrier_expect(tile_barrier, tile_bytes);
         load_box(tile, qkv_map, 0, first, NH + unit.head, unit.b, tile_barrier);
         load_box(tile + block_bytes, qkv_map, 0, first, 2 * NH + unit.head, unit.b, tile_barrier);
@@ -67,7 +66,12 @@ __global__ void __launch_bounds__(threads, 1)
           at.advance();
         }
       };
-      produce<MASKED>(arguments, unit, load_tile);
+      const auto set = [&](Ticket &ticket, const HeadTile &next) {
+        ticket.set<consumers>(next, [&](int line) {
+          return arguments.mask.last_query(next.b, next.tile * tile_lines + line, T);
+        });
+      };
+      produce<MASKED>(arguments, unit, tiles, set, load_tile);
     }
     return;
   }
@@ -76,18 +80,16 @@ __global__ void __launch_bounds__(threads, 1)
   const int consumer = warpgroup - 1;
   const uint32_t warp_staging = layout.staging + (consumer * 4 + warp) * (16 * line_bytes);
   const float scale_log2 = scale * log2e;
-  Taken taken;
-  const auto take_tile = [&](int index) {
-    return taken.take<MASKED>(arguments, index, unit, layout.tile_full + tile_at.stage * 8, tile_at.parity,
-                              layout.tickets[tile_at.stage]);
-  };
-  for (int index = 0; take_tile(index); index++) {
+  for (int index = 0; tiles.take<MASKED>(arguments, index, unit); index++) {
     const int tile_first = unit.tile * tile_lines, first = tile_first + consumer * 64;
     const int key = first + warp * 16 + lane / 4;  // and key + 8
     const uint32_t tile = layout.tile + tile_at.stage * tile_bytes + consumer * (64 * line_bytes);
     const Operand k = k_major(tile), v = k_major(tile + block_bytes);
     float dkey[32] = {}, dvalue[32] = {};
     barrier_wait(layout.tile_full + tile_at.stage * 8, tile_at.parity);
+    // The queries up to `all` see all keys of this warpgroup, those from own_end on none.
+    const int all = MASKED ? uniform(tiles.last().of_first[consumer]) + 1 : T;
+    const int own_end = MASKED ? uniform(tiles.last().of_last[consumer]) + 1 : T;
     // Takes the last QUERIES of the block from `query` on. In the first block some queries precede their key (masks);
     // with a mask the last blocks hide others.
     const auto take = [&](auto queries, auto masks, int query) {
@@ -111,7 +113,10 @@ __global__ void __launch_bounds__(threads, 1)
       // Read for each block: no register is free to keep it.
       [[maybe_unused]] Range range[2];  // the queries of each key
       if constexpr (MASKED && decltype(masks)::value) {
-        for (int half = 0; half < 2; half++) range[half] = arguments.mask.queries_of(unit.b, key + half * 8, T);
+        for (int half = 0; half < 2; half++) {
+          range[half] = {key + half * 8, INT32_MAX};
+          if (query + block_lines > all) range[half] = arguments.mask.queries_of(unit.b, key + half * 8, T);
+        }
       }
       wgmma_wait<1>();
       hold(share);
@@ -168,10 +173,9 @@ __global__ void __launch_bounds__(threads, 1)
     int query = tile_first + block_lines;
     if constexpr (MASKED) {
       // Blocks of queries that see all keys of the warpgroup, those that see some, and those for the other warpgroup.
-      const int all = uniform(arguments.mask.last_query(unit.b, first, T)) + 1, some = uniform(arguments.mask.last_query(unit.b, first + 63, T)) + 1;
-      const int end = uniform(arguments.mask.last_query(unit.b, tile_first + tile_lines - 1, T)) + 1;
+      const int end = uniform(tiles.last().of_last[consumers - 1]) + 1, some = min(end, own_end);
       for (; query + block_lines <= min(all, end); query += block_lines) take(Full{}, std::false_type{}, query);
-      for (; query < min(some, end); query += block_lines) take(Full{}, std::true_type{}, query);
+      for (; query < some; query += block_lines) take(Full{}, std::true_type{}, query);
       for (; query < end; query += block_lines) {
         barrier_wait(layout.full + at.stage * 8, at.parity);
         barrier_arrive(layout.empty + at.stage * 8);
@@ -180,6 +184,7 @@ __global__ void __launch_bounds__(threads, 1)
     } else {
       for (; query < T; query += block_lines) take(Full{}, std::false_type{}, query);
     }
+    if constexpr (MASKED) __syncwarp();
     if (lane == 0) {
       barrier_arrive(layout.tile_empty + tile_at.stage * 8);
       wait_stores_read<0>();

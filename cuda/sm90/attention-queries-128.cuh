@@ -43,8 +43,7 @@ __global__ void __launch_bounds__(threads, 1)
   const uint32_t v_full = k_empty + stages * 8, v_empty = v_full + stages * 8;
   const uint32_t strip_full = v_empty + stages * 8, strip_empty = strip_full + strips * 8;
   const uint32_t statistics_full = strip_empty + strips * 8, statistics_empty = statistics_full + ahead * 8;
-  // One for each strip: a warpgroup reads that of its strip, the warps that compute D that of a tile's first strip.
-  auto *tickets = reinterpret_cast<Ticket *>(memory + (statistics_empty + ahead * 8 - shared_address(memory)));
+  Announcements tiles(memory, statistics_empty + ahead * 8);  // with a mask
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
   if (threadIdx.x == 0) {
@@ -62,6 +61,7 @@ __global__ void __launch_bounds__(threads, 1)
       barrier_init(statistics_full + i * 8, 3 * 32);
       barrier_init(statistics_empty + i * 8, consumers * 128);
     }
+    if constexpr (MASKED) tiles.init();
     fence_barrier_init();
     prefetch_map(keys_map);
     prefetch_map(queries_map);
@@ -77,35 +77,25 @@ __global__ void __launch_bounds__(threads, 1)
   HeadTile unit;
   RingPosition<stages> at;
   RingPosition<strips> strip_at;
-  Taken tile;
-  // The next tile of all roles but the producer.
-  const auto take_tile = [&](int index) {
-    return tile.take<MASKED>(arguments, index, unit, strip_full + strip_at.stage * 8, strip_at.parity,
-                             tickets[strip_at.stage], max(warpgroup - 1, 0));
-  };
   if (warpgroup == 0) {
     decrease_registers<56>();
     if (warp == 0) {
       if (lane != 0) return;
-      const auto load_tile = [&](Ticket &ticket) {
+      const auto load_tile = [&](const Ticket &ticket, auto announce) {
         const int first = first_of(unit);
         const auto load_strip = [&](int query) {
           const uint32_t strip = strip_ring + strip_at.stage * strip_pair_bytes,
                          barrier = strip_full + strip_at.stage * 8;
           barrier_wait(strip_empty + strip_at.stage * 8, strip_at.parity ^ 1);
-          if constexpr (MASKED) {
-            if (!ticket.pass<consumers>(arguments, unit, first, tickets[strip_at.stage], barrier)) {
-              return strip_at.advance();
-            }
-          }
           barrier_expect(barrier, strip_pair_bytes);
           load_box(strip, queries_map, 0, query, unit.head * 2, unit.b, barrier);
           load_box(strip + strip_bytes, dout_map, 0, query, unit.head * 2, unit.b, barrier);
           strip_at.advance();
         };
+        const int begin = MASKED ? ticket.of_first[0] : 0;
         load_strip(first);
-        if (MASKED && ticket.place < 0) return load_strip(first);
-        for (int key = first; MASKED ? key > ticket.first[0] - block_lines : key >= 0; key -= block_lines) {
+        announce();
+        for (int key = first; MASKED ? key > begin - block_lines : key >= 0; key -= block_lines) {
           barrier_wait(k_empty + at.stage * 8, at.parity ^ 1);
           barrier_expect(k_full + at.stage * 8, key_bytes);
           load_box(k_ring + at.stage * key_bytes, keys_map, 0, key, (NH + unit.head) * 2, unit.b,
@@ -120,19 +110,18 @@ __global__ void __launch_bounds__(threads, 1)
           if (key == first) load_strip(first + strip_lines);
         }
       };
-      produce<MASKED>(arguments, unit, load_tile);
+      const auto set = [&](Ticket &ticket, const HeadTile &next) {
+        ticket.set<consumers>(next, [&](int line) { return arguments.mask.first_key(next.b, first_of(next) + line, T); });
+      };
+      produce<MASKED>(arguments, unit, tiles, set, load_tile);
       return;
     }
     // The other warps compute D = row sums of dout * out, up to two tiles ahead of the consumers, from memory: shared
     // memory has no room for out. Four lanes take a row. The time of these loads bounds the kernel: without them it
     // takes 0.30 ms at d12's size on an H200, with them 0.36 to 0.38, and 0.40 to 0.41 without the prefetch.
     RingPosition<ahead> statistics_at;
-    for (int index = 0; take_tile(index); index++) {
+    for (int index = 0; tiles.take<MASKED>(arguments, index, unit); index++) {
       const int first = first_of(unit);
-      if constexpr (MASKED) {
-        strip_at.advance();
-        strip_at.advance();
-      }
 #pragma unroll 1
       for (int i = threadIdx.x - 32; i < tile_lines * 2; i += 96) {
         const int64_t row = static_cast<int64_t>(unit.b) * T + min(first + i / 2, T - 1);
@@ -175,7 +164,7 @@ __global__ void __launch_bounds__(threads, 1)
   const float scale_log2 = scale * log2e, scales[2] = {scale, scale};
   RingPosition<ahead> statistics_at;
   if (consumer == 1) strip_at.advance();
-  for (int index = 0; take_tile(index); index++) {
+  for (int index = 0; tiles.take<MASKED>(arguments, index, unit); index++) {
     const int tile_first = first_of(unit), first = tile_first + consumer * strip_lines;
     const int row = first + warp * 16 + lane / 4;  // and row + 8
     const uint32_t strip = uniform(strip_ring + strip_at.stage * strip_pair_bytes);
@@ -193,8 +182,9 @@ __global__ void __launch_bounds__(threads, 1)
     barrier_arrive(statistics_empty + statistics_at.stage * 8);
     statistics_at.advance();
     barrier_wait(strip_full + strip_at.stage * 8, strip_at.parity);
-    int key = tile_first, before = 0;
-    if constexpr (MASKED) before = tile.own - block_lines;
+    int key = tile_first;
+    const int before = MASKED ? uniform(tiles.last().of_first[consumer]) - block_lines : 0;
+    const int until = MASKED ? uniform(tiles.last().of_last[consumer]) : 0;
     for (; MASKED ? key > before : key >= 0; key -= block_lines) {
       const uint32_t k_shared = uniform(k_ring + at.stage * key_bytes);
       const Operand k = k_major(k_shared), v = k_major(uniform(v_ring + at.stage * key_bytes));
@@ -225,7 +215,7 @@ __global__ void __launch_bounds__(threads, 1)
       for (int i = 0; i < block_lines / 2; i++) {
         score[i] = exp2_approximate(fmaf(score[i], scale_log2, -lse_log2[i / 2 % 2]));
       }
-      if (key == tile_first || (MASKED && key < range[1].begin)) {
+      if (key == tile_first || (MASKED && key < until)) {
 #pragma unroll
         for (int i = 0; i < block_lines / 2; i++) {
           const int column = key + i / 4 * 8 + lane % 4 * 2 + i % 2;
@@ -254,7 +244,8 @@ __global__ void __launch_bounds__(threads, 1)
     if (lane == 0) barrier_arrive(k_empty + previous * 8);
     if constexpr (MASKED) {
       // Releases the keys that come before those of this warpgroup's queries.
-      for (; key > tile.begin - block_lines; key -= block_lines) {
+      const int all = uniform(tiles.last().of_first[0]);
+      for (; key > all - block_lines; key -= block_lines) {
         barrier_wait(k_full + at.stage * 8, at.parity);
         barrier_wait(v_full + at.stage * 8, at.parity);
         if (lane == 0) {

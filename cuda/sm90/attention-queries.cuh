@@ -41,6 +41,7 @@ __global__ void __launch_bounds__(threads, 1)
       barrier_init(layout.tile_empty + i * 8, consumers * 4);
       barrier_init(layout.statistics_full + i * 8, 3 * 32);
     }
+    if constexpr (MASKED) layout.tiles.init();
     fence_barrier_init();
     prefetch_map(qkv_map);
     prefetch_map(dout_map);
@@ -55,30 +56,24 @@ __global__ void __launch_bounds__(threads, 1)
   HeadTile unit;
   RingPosition<stages> at;
   RingPosition<2> tile_at;
-  Taken taken;
-  // The next tile of all roles but the producer.
-  const auto take_tile = [&](int index) {
-    return taken.take<MASKED>(arguments, index, unit, layout.tile_full + tile_at.stage * 8, tile_at.parity,
-                              layout.tickets[tile_at.stage], max(warpgroup - 1, 0));
-  };
+  Announcements tiles = layout.tiles;
   if (warpgroup == 0) {
     decrease_registers<40>();
     if (warp == 0) {
       if (lane != 0) return;
-      const auto load_tile = [&](Ticket &ticket) {
+      const auto load_tile = [&](const Ticket &ticket, auto announce) {
         const int first = first_of(unit);
         const uint32_t tile = layout.tile + tile_at.stage * tile_bytes,
                        tile_barrier = layout.tile_full + tile_at.stage * 8;
         barrier_wait(layout.tile_empty + tile_at.stage * 8, tile_at.parity ^ 1);
-        if constexpr (MASKED) {
-          if (!ticket.pass<consumers>(arguments, unit, first, layout.tickets[tile_at.stage], tile_barrier)) return;
-        }
+        const int begin = MASKED ? ticket.of_first[0] : 0;
+        announce();
         barrier_expect(tile_barrier, tile_bytes);
         load_box(tile, qkv_map, 0, first, unit.head, unit.b, tile_barrier);
         load_box(tile + block_bytes, dout_map, 0, first, unit.head, unit.b, tile_barrier);
         load_box(tile + 2 * block_bytes, out_map, 0, first, unit.head, unit.b, tile_barrier);
         tile_at.advance();
-        for (int key = MASKED ? ticket.first[0] : 0; key < min(first + tile_lines, T); key += block_lines) {
+        for (int key = begin; key < min(first + tile_lines, T); key += block_lines) {
           const uint32_t k = layout.ring + at.stage * stage_bytes, barrier = layout.full + at.stage * 8;
           barrier_wait(layout.empty + at.stage * 8, at.parity ^ 1);
           barrier_expect(barrier, stage_bytes);
@@ -87,11 +82,14 @@ __global__ void __launch_bounds__(threads, 1)
           at.advance();
         }
       };
-      produce<MASKED>(arguments, unit, load_tile);
+      const auto set = [&](Ticket &ticket, const HeadTile &next) {
+        ticket.set<consumers>(next, [&](int line) { return arguments.mask.first_key(next.b, first_of(next) + line, T); });
+      };
+      produce<MASKED>(arguments, unit, tiles, set, load_tile);
       return;
     }
     // The other warps compute D = row sums of dout * out, one tile ahead of the consumers. Eight lanes take a row.
-    for (int index = 0; take_tile(index); index++) {
+    for (int index = 0; tiles.take<MASKED>(arguments, index, unit); index++) {
       const int first = first_of(unit);
       float *statistics = layout.statistics + tile_at.stage * statistics_count;
       float *kept = statistics_of(all_statistics, arguments, unit, first);
@@ -133,7 +131,7 @@ __global__ void __launch_bounds__(threads, 1)
     if (lane == 0) barrier_arrive(layout.empty + at.stage * 8);
     at.advance();
   };
-  for (int index = 0; take_tile(index); index++) {
+  for (int index = 0; tiles.take<MASKED>(arguments, index, unit); index++) {
     const int tile_first = first_of(unit), first = tile_first + consumer * 64;
     const int line = consumer * 64 + warp * 16 + lane / 4, row = tile_first + line;  // and row + 8
     const uint32_t tile = layout.tile + tile_at.stage * tile_bytes + consumer * (64 * line_bytes);
@@ -145,13 +143,15 @@ __global__ void __launch_bounds__(threads, 1)
     const float *statistics = layout.statistics + tile_at.stage * statistics_count;
     const float lse_log2[2] = {statistics[line], statistics[line + 8]};
     const float row_D[2] = {statistics[tile_lines + line], statistics[tile_lines + line + 8]};
-    int key = 0, begin = 0;
+    int key = 0, begin = 0, until = 0;  // from key `until` on, no key precedes those of a query
     Range range[2];  // the keys of each row
     if constexpr (MASKED) {
       for (int half = 0; half < 2; half++) range[half] = arguments.mask.keys_of(unit.b, row + half * 8, T);
       // Releases the keys that come before those of this warpgroup's queries.
-      for (key = taken.begin; key + block_lines <= taken.own; key += block_lines) skip();
+      const int own = uniform(tiles.last().of_first[consumer]);
+      for (key = uniform(tiles.last().of_first[0]); key + block_lines <= own; key += block_lines) skip();
       begin = key;
+      until = uniform(tiles.last().of_last[consumer]);
     }
     const int end = min(tile_first + tile_lines, T);
     for (; key < (MASKED ? min(first + 64, T) : end); key += block_lines) {
@@ -173,7 +173,7 @@ __global__ void __launch_bounds__(threads, 1)
       if (key > begin && lane == 0) barrier_arrive(layout.empty + previous * 8);
       wgmma_wait<1>();
       hold(score);
-      const bool masks = key + block_lines - 1 > first || (MASKED && key < range[1].begin);
+      const bool masks = key + block_lines - 1 > first || (MASKED && key < until);
 #pragma unroll
       for (int i = 0; i < 64; i++) score[i] = exp2_approximate(fmaf(score[i], scale_log2, -lse_log2[i / 2 % 2]));
       if (masks) {

@@ -78,76 +78,90 @@ __device__ __forceinline__ bool tile_of(const AttentionArguments &arguments, int
 }
 
 // With a mask tiles differ in length without a rule, so a block takes the next one whenever it is free. Its producer takes
-// a tile's place in the order of all tiles, and passes it on in shared memory with the tile's first load.
+// a tile's place in the order of all tiles, and announces the tile to the other roles in a ring in shared memory, while
+// the tile before is computed: an atomic or a read of the mask takes about 1000 clocks.
 struct Ticket {
-  int place;     // -1: the block has no more
-  int first[3];  // in kernels that own queries: the first key of each warpgroup's queries
+  int tile, b, head, row;  // row -1: the block has no more
+  // Of the first and of the last of each warpgroup's 64 lines: a query's first key, or a key's last query.
+  int of_first[3], of_last[3];
 
-  // Passes a ticket on, with the first keys of WARPGROUPS * 64 queries from `query` on; none is before that of the tile.
-  // False if it is the last: then no load completes the barrier.
-  template <int WARPGROUPS>
-  __device__ __forceinline__ bool pass(const AttentionArguments &arguments, const HeadTile &unit, int query,
-                                       Ticket &shared, uint32_t barrier) {
+  template <int WARPGROUPS, class Bound>
+  __device__ __forceinline__ void set(const HeadTile &unit, Bound bound) {
+    tile = unit.tile, b = unit.b, head = unit.head, row = unit.row;
+    const int of_tile = bound(0);
 #pragma unroll
-    for (int i = 0; i < WARPGROUPS && place >= 0; i++) {
-      first[i] = arguments.mask.first_key(unit.b, query + i * 64, arguments.T);
+    for (int i = 0; i < WARPGROUPS; i++) {
+      of_first[i] = max(of_tile, bound(i * 64));
+      of_last[i] = bound(i * 64 + 63);
     }
-#pragma unroll
-    for (int i = 1; i < WARPGROUPS; i++) first[i] = max(first[i], first[0]);
-    shared = *this;
-    if (place < 0) barrier_arrive(barrier);
-    return place >= 0;
   }
 };
 
-// Calls load(ticket) for each tile of a producer, with a mask also for the last ticket. The atomic takes about 1000
-// clocks, so it is a tile ahead. The last block to find no tile resets the queue for the next kernel.
-template <bool MASKED, class Load>
-__device__ __forceinline__ void produce(const AttentionArguments &arguments, HeadTile &unit, Load load) {
-  Ticket ticket;
-  if constexpr (MASKED) {
-    Grid &grid = *arguments.grid;
-    unsigned next = atomicAdd(&grid.taken, 1u);
-    while (unit.set(arguments, next)) {
-      ticket.place = static_cast<int>(next);
-      next = atomicAdd(&grid.taken, 1u);
-      load(ticket);
-    }
-    ticket.place = -1;
-    load(ticket);
-    __threadfence();
-    if (atomicAdd(&grid.arrivals, 1u) == gridDim.x - 1) grid.taken = grid.arrivals = 0;
-  } else {
-    for (int index = 0; tile_of(arguments, index, unit); index++) load(ticket);
+// The ring: barriers from `barrier` on, then tickets. A ticket is written when the tile two before has been released.
+struct Announcements {
+  uint32_t barrier;
+  Ticket *tickets;
+  RingPosition<3> at;
+
+  Announcements() = default;
+  // `memory` is the beginning of shared memory.
+  __device__ __forceinline__ Announcements(unsigned char *memory, uint32_t barrier)
+      : barrier(barrier), tickets(reinterpret_cast<Ticket *>(memory + (barrier + 3 * 8 - shared_address(memory)))) {}
+  __device__ __forceinline__ void init() const {
+    for (int i = 0; i < 3; i++) barrier_init(barrier + i * 8, 1);
   }
-}
-
-// The tiles of the other roles.
-struct Taken {
-  int begin, own;  // with a mask, the first key of the tile, and that of this warpgroup's queries
-
-  // Takes the next tile, with a mask when its barrier completes. One lane of a warp reads the ticket: the one that
-  // releases the tile.
+  // Takes the next tile of a role other than the producer; `index` counts tiles without a mask.
   template <bool MASKED>
-  __device__ __forceinline__ bool take(const AttentionArguments &arguments, int index, HeadTile &unit, uint32_t barrier,
-                                       uint32_t parity, const Ticket &ticket, int warpgroup = 0) {
+  __device__ __forceinline__ bool take(const AttentionArguments &arguments, int index, HeadTile &unit) {
     if constexpr (MASKED) {
-      barrier_wait(barrier, parity);
-      int place;
-      if (threadIdx.x % 32 == 0) {
-        place = ticket.place;
-        begin = ticket.first[0];
-        own = ticket.first[warpgroup];
-      }
-      place = uniform(place);
-      begin = uniform(begin);
-      own = uniform(own);
-      return place >= 0 && unit.set(arguments, place);
+      barrier_wait(barrier + at.stage * 8, at.parity);
+      const Ticket &ticket = tickets[at.stage];
+      at.advance();
+      unit.tile = uniform(ticket.tile);
+      unit.b = uniform(ticket.b);
+      unit.head = uniform(ticket.head);
+      unit.row = uniform(ticket.row);
+      unit.statistics = static_cast<int64_t>(unit.row) * arguments.T;
+      return unit.row >= 0;
     } else {
       return tile_of(arguments, index, unit);
     }
   }
+  // The ticket that was taken or announced last.
+  __device__ __forceinline__ const Ticket &last() const { return tickets[at.stage == 0 ? 2 : at.stage - 1]; }
 };
+
+// Calls load(ticket, announce) for each tile of a producer. `load` calls announce() after it has waited for the tile's
+// memory. set(ticket, unit) fills a ticket. The last block to find no tile resets the counter for the next kernel.
+template <bool MASKED, class Set, class Load>
+__device__ __forceinline__ void produce(const AttentionArguments &arguments, HeadTile &unit, Announcements announcements,
+                                        Set set, Load load) {
+  if constexpr (MASKED) {
+    Grid &grid = *arguments.grid;
+    HeadTile next{};
+    unsigned place = atomicAdd(&grid.taken, 1u);
+    const auto announce = [&] {
+      Ticket &ticket = announcements.tickets[announcements.at.stage];
+      if (next.set(arguments, place)) {
+        place = atomicAdd(&grid.taken, 1u);
+        set(ticket, next);
+      } else {
+        ticket.row = next.row = -1;
+      }
+      barrier_arrive(announcements.barrier + announcements.at.stage * 8);
+      announcements.at.advance();
+    };
+    announce();
+    while (next.row >= 0) {
+      unit = next;
+      load(announcements.last(), announce);
+    }
+    __threadfence();
+    if (atomicAdd(&grid.arrivals, 1u) == gridDim.x - 1) grid.taken = grid.arrivals = 0;
+  } else {
+    for (int index = 0; tile_of(arguments, index, unit); index++) load(Ticket{}, [] {});
+  }
+}
 
 // Calls `body` with whether there is a mask, as a constant.
 template <class Body>

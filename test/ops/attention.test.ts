@@ -18,7 +18,7 @@ function setUp(bench: TensorBench, { B, T, C, NH }: Sizes) {
   bench.device.reserveWorkspace(attentionScratch(bench.device, { B, T, C, NH }));
   return {
     out: bench.tensor('out', [B, T, C]),
-    lse: bench.tensor('lse', [B, NH, T]),
+    lse: bench.floats('lse', [B, NH, T]),
     dqkv: bench.tensor('dqkv', [B, T, 3 * C]),
   };
 }

@@ -123,9 +123,9 @@ const maskedSizes = [
 const maskedGpuSizes = [
   ...[20, 32, 64, 80, 96, 128].flatMap((HS) => [
     ...[masked(129, HS, 100), masked(1000, HS, 1), masked(1000, HS, 128), masked(1000, HS, 0, 300)],
-    ...[masked(4096, HS, 1000), masked(4096, HS, 0, 3000)],
   ]),
-  ...[64, 128].flatMap((HS) => [masked(4096, HS, 100, 3000), masked(4096, HS, 128), masked(65_536, HS, 256)]),
+  ...[20, 64, 128].flatMap((HS) => [masked(4096, HS, 1000), masked(4096, HS, 0, 3000)]),
+  ...[64, 128].flatMap((HS) => [masked(4096, HS, 100, 3000), masked(65_536, HS, 256)]),
 ];
 /** Operations of so many matmuls [T,T,HS] of each head, of whose scores half are masked. */
 const flops = (matmuls: number) => (size: AttentionSizes) => matmuls * size.B * size.T * size.T * size.C;
