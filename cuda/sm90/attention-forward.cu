@@ -82,12 +82,8 @@ __global__ void __launch_bounds__(threads, 1)
         at.advance();
       }
     };
-    const auto set = [&](Ticket &ticket, const HeadTile &next) {
-      ticket.set<consumers>(next, [&](int line) {
-        return arguments.mask.first_key(next.b, end_of(next) - tile_lines + line, T);
-      });
-    };
-    produce<MASKED>(arguments, unit, tiles, set, load_tile);
+    const auto first_of = [&](const HeadTile &next) { return end_of(next) - tile_lines; };
+    produce<MASKED, consumers, false>(arguments, unit, tiles, first_of, load_tile);
     return;
   }
 

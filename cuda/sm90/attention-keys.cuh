@@ -66,12 +66,8 @@ __global__ void __launch_bounds__(threads, 1)
           at.advance();
         }
       };
-      const auto set = [&](Ticket &ticket, const HeadTile &next) {
-        ticket.set<consumers>(next, [&](int line) {
-          return arguments.mask.last_query(next.b, next.tile * tile_lines + line, T);
-        });
-      };
-      produce<MASKED>(arguments, unit, tiles, set, load_tile);
+      const auto first_of = [](const HeadTile &next) { return next.tile * tile_lines; };
+      produce<MASKED, consumers, true>(arguments, unit, tiles, first_of, load_tile);
     }
     return;
   }

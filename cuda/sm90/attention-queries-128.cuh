@@ -110,10 +110,7 @@ __global__ void __launch_bounds__(threads, 1)
           if (key == first) load_strip(first + strip_lines);
         }
       };
-      const auto set = [&](Ticket &ticket, const HeadTile &next) {
-        ticket.set<consumers>(next, [&](int line) { return arguments.mask.first_key(next.b, first_of(next) + line, T); });
-      };
-      produce<MASKED>(arguments, unit, tiles, set, load_tile);
+      produce<MASKED, consumers, false>(arguments, unit, tiles, first_of, load_tile);
       return;
     }
     // The other warps compute D = row sums of dout * out, up to two tiles ahead of the consumers, from memory: shared

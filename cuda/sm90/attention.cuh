@@ -85,9 +85,13 @@ struct Ticket {
   // Of the first and of the last of each warpgroup's 64 lines: a query's first key, or a key's last query.
   int of_first[3], of_last[3];
 
-  template <int WARPGROUPS, class Bound>
-  __device__ __forceinline__ void set(const HeadTile &unit, Bound bound) {
+  template <int WARPGROUPS, bool OWNS_KEYS>
+  __device__ __forceinline__ void set(const AttentionArguments &arguments, const HeadTile &unit, int first_line) {
     tile = unit.tile, b = unit.b, head = unit.head, row = unit.row;
+    const auto bound = [&](int line) {
+      if constexpr (OWNS_KEYS) return arguments.mask.last_query(unit.b, first_line + line, arguments.T);
+      return arguments.mask.first_key(unit.b, first_line + line, arguments.T);
+    };
     const int of_tile = bound(0);
 #pragma unroll
     for (int i = 0; i < WARPGROUPS; i++) {
@@ -132,10 +136,10 @@ struct Announcements {
 };
 
 // Calls load(ticket, announce) for each tile of a producer. `load` calls announce() after it has waited for the tile's
-// memory. set(ticket, unit) fills a ticket. The last block to find no tile resets the counter for the next kernel.
-template <bool MASKED, class Set, class Load>
+// memory. first_of(unit) is the first line of a tile. The last block to find no tile resets the counter for the next kernel.
+template <bool MASKED, int WARPGROUPS, bool OWNS_KEYS, class First, class Load>
 __device__ __forceinline__ void produce(const AttentionArguments &arguments, HeadTile &unit, Announcements announcements,
-                                        Set set, Load load) {
+                                        First first_of, Load load) {
   if constexpr (MASKED) {
     Grid &grid = *arguments.grid;
     HeadTile next{};
@@ -144,7 +148,7 @@ __device__ __forceinline__ void produce(const AttentionArguments &arguments, Hea
       Ticket &ticket = announcements.tickets[announcements.at.stage];
       if (next.set(arguments, place)) {
         place = atomicAdd(&grid.taken, 1u);
-        set(ticket, next);
+        ticket.set<WARPGROUPS, OWNS_KEYS>(arguments, next, first_of(next));
       } else {
         ticket.row = next.row = -1;
       }
