@@ -3,7 +3,7 @@
 // Notation in all files of attention: S = q k^T / sqrt(HS), P = softmax(S), D = row sums of dout * out, dS = P * (dout
 // v^T - D); dq = dS k / sqrt(HS), dk = dS^T q / sqrt(HS), dv = P^T dout (Dao et al. 2022). Backward is two kernels: one
 // owns queries and computes D and dq, the other owns keys and computes dk and dv. S is computed twice, but every sum
-// has one owner, so there are no atomics, no fp32 buffer for dq, and enough blocks at any batch size.
+// has one owner, so there are no atomic sums, no fp32 buffer for dq, and enough blocks at any batch size.
 //
 // With a mask, query t attends to keys first[t] to t. Because `first` never decreases, key u is seen by the queries u to
 // last[u], which backward computes from `first` beforehand. So each line of either side has a range of the other side:
