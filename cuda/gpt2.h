@@ -410,21 +410,34 @@ GPT2_API int gpt2_matmul_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes
  * cos = rotations[p,i] and sin = rotations[p,i+HS/2]: x[i] = x[i] cos + x[i+HS/2] sin and
  * x[i+HS/2] = x[i+HS/2] cos - x[i] sin. q is multiplied by query_factor last. The position of token t is t, or
  * positions[b] + t with `positions`; if it is outside [0, S - T + t], q and k become NaN. rstd holds, for each token,
- * NH values of q and then NH values of k.
- *   qkv (updated) [B,T,3C] first 2C, rstd = [B,T,2NH] or NULL, rotations [S,C/NH], positions [B] or NULL;
- *   C % (2 * NH) == 0; T <= S; eps >= 0 */
-GPT2_API int gpt2_qk_norm_rotary_forward(gpt2_context *context, void *qkv, float *rstd, const float *rotations,
-                                         const int32_t *positions, int32_t B, int32_t T, int32_t S, int32_t C,
-                                         int32_t NH, float eps, float query_factor);
+ * NH values of q and then NH values of k. With value_factors, `values` = v and then v = value_factors[0] v +
+ * value_factors[1] embedded, a value embedding of the token (Zhou et al. 2024), 0 if NULL.
+ *   qkv (updated) [B,T,3C], rstd = [B,T,2NH] or NULL, values = [B,T,C] or NULL with value_factors,
+ *   rotations [S,C/NH], positions [B] or NULL, value_factors [2] or NULL,
+ *   embedded [B,T,C] or NULL where value_factors != NULL; C % (2 * NH) == 0; T <= S; eps >= 0 */
+GPT2_API int gpt2_qk_norm_rotary_forward(gpt2_context *context, void *qkv, float *rstd, void *values,
+                                         const float *rotations, const int32_t *positions, const void *value_factors,
+                                         const void *embedded, int32_t B, int32_t T, int32_t S, int32_t C, int32_t NH,
+                                         float eps, float query_factor);
 
 /* Turns the gradient of gpt2_qk_norm_rotary_forward's result (`qkv`, without positions) into the gradient of its input,
  * in place; the gradient of v is unchanged. With y a result and dy its gradient, the rotation undone on both, and for q
- * y divided and dy multiplied by query_factor: dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL.
- *   dqkv (updated) [B,T,3C] first 2C, qkv [B,T,3C] first 2C, rstd [B,T,2NH] or NULL, rotations [>=T,C/NH];
- *   C % (2 * NH) == 0; query_factor != 0 */
-GPT2_API int gpt2_qk_norm_rotary_backward(gpt2_context *context, void *dqkv, const void *qkv, const float *rstd,
-                                          const float *rotations, int32_t B, int32_t T, int32_t C, int32_t NH,
-                                          float query_factor);
+ * y divided and dy multiplied by query_factor: dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL. With
+ * value_factors: dvalue_factors (=|+=) the sums of dv * values and of dv * embedded; dembedded = value_factors[1] dv; dv =
+ * value_factors[0] dv.
+ *   dqkv (updated) [B,T,3C], dvalue_factors (accumulate) [2] or NULL with value_factors,
+ *   dembedded = [B,T,C] or NULL with embedded, qkv [B,T,3C] first 2C, rstd [B,T,2NH] or NULL, rotations [>=T,C/NH],
+ *   value_factors [2] or NULL, values [B,T,C] or NULL with value_factors,
+ *   embedded [B,T,C] or NULL where value_factors != NULL; C % (2 * NH) == 0; query_factor != 0;
+ *   workspace gpt2_factors_scratch(2) */
+GPT2_API int gpt2_qk_norm_rotary_backward(gpt2_context *context, void *dqkv, float *dvalue_factors, void *dembedded,
+                                          const void *qkv, const float *rstd, const float *rotations,
+                                          const void *value_factors, const void *values, const void *embedded,
+                                          int32_t B, int32_t T, int32_t C, int32_t NH, float query_factor,
+                                          int32_t accumulate);
+
+/* Bytes for the partial sums of the gradients of K factors. */
+GPT2_API int gpt2_factors_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t K);
 
 /* ---------------------------------------------------------------- attention (Vaswani et al. 2017), causal */
 
@@ -465,6 +478,26 @@ GPT2_API int gpt2_gelu_backward(gpt2_context *context, void *din, const void *do
 /* out = a + b. Backward is the identity on both sides (see dresidual of gpt2_norm_backward).
  *   out = [count] may be a or b, a [count], b [count] */
 GPT2_API int gpt2_residual_forward(gpt2_context *context, void *out, const void *a, const void *b, int64_t count);
+
+/* The input of a layer: out = factors[0] (in + factors[2] skip) + factors[1] embedded, with `in` the residual stream,
+ * `skip` the output of an earlier layer, 0 if NULL, and `embedded` the input of the first layer.
+ *   out = [N,C], in [N,C], skip [N,C] or NULL, embedded [N,C], factors [3] */
+GPT2_API int gpt2_stream_sum_forward(gpt2_context *context, void *out, const void *in, const void *skip,
+                                     const void *embedded, const void *factors, int32_t N, int32_t C);
+
+/* din = factors[0] dout + later_factors[0] later_factors[2] later, the gradients of `in` as the residual stream of this
+ * layer and as the skip of a later layer, whose dout is `later`. With `values` the rounded result is also stored in FP8
+ * (see "FP8"). dembedded += factors[1] dout; dfactors (=|+=) the sums of dout * (in + factors[2] skip), of dout * embedded, and
+ * of factors[0] dout * skip.
+ *   din = [N,C] may be dout or later, values = [N,C] or NULL, scale = [N] or NULL with values,
+ *   norm = [N] or NULL with values, dembedded += [N,C], dfactors (accumulate) [3], dout [N,C], later [N,C] or NULL,
+ *   later_factors [3] or NULL with later, in [N,C], skip [N,C] or NULL, embedded [N,C], factors [3];
+ *   values == NULL || C % 16 == 0; workspace gpt2_factors_scratch(3) */
+GPT2_API int gpt2_stream_sum_backward(gpt2_context *context, void *din, uint8_t *values, float *scale, float *norm,
+                                      void *dembedded, float *dfactors, const void *dout, const void *later,
+                                      const void *later_factors, const void *in, const void *skip,
+                                      const void *embedded, const void *factors, int32_t N, int32_t C,
+                                      int32_t accumulate);
 
 /* ---------------------------------------------------------------- cross-entropy */
 
@@ -659,12 +692,13 @@ GPT2_API int gpt2_adamw(gpt2_context *context, void *weight, float *master, floa
  * times, and gpt2_muon_update for each matrix. In between, directions are wide matrices: transposed if rows >
  * columns. */
 
-/* With g = gradient * step[CLIP]: momentum = mu momentum + (1-mu) g; direction = mu momentum + (1-mu) g, with the new momentum
+/* With g = gradient * step[CLIP] and mu = step[scalar]: momentum = mu momentum + (1-mu) g; direction = mu momentum + (1-mu) g, with the new momentum
  * (Nesterov's). If rows > columns the direction is stored transposed, as [columns,rows]. Does nothing if step[UPDATED] = 0.
  *   direction (kept) [rows,columns], momentum (updated) [rows,columns], gradient [rows,columns]: gradient_dtype,
- *   step [GPT2_STEP_SIZE] */
+ *   step [GPT2_STEP_SIZE]; scalar >= GPT2_STEP_SCALARS; scalar < GPT2_STEP_TARGETS */
 GPT2_API int gpt2_muon_momentum(gpt2_context *context, void *direction, float *momentum, const void *gradient,
-                                const float *step, int32_t rows, int32_t columns, int32_t gradient_dtype, float mu);
+                                const float *step, int32_t rows, int32_t columns, int32_t gradient_dtype,
+                                int32_t scalar);
 
 /* Each matrix is divided by margin * (its Frobenius norm) + eps. On CUDA a fixed number of blocks sums the
  * squares of a matrix: each thread's in fp32, the rest in double.

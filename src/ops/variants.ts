@@ -71,6 +71,18 @@ const table = {
     layernorm_fp8: ['layernorm_fp8_backward', { values: 'tensor', mean: 'tensor' }],
     rmsnorm_fp8: ['rmsnorm_fp8_backward', { values: 'tensor', mean: null }],
   },
+  qk_norm_rotary_forward: {
+    plain: ['qk_norm_rotary_forward', { valueFactors: null }],
+    values: ['qk_norm_rotary_forward', { valueFactors: 'tensor' }],
+  },
+  qk_norm_rotary_backward: {
+    plain: ['qk_norm_rotary_backward', { valueFactors: null }],
+    values: ['qk_norm_rotary_backward', { valueFactors: 'tensor' }],
+  },
+  stream_sum_backward: {
+    plain: ['stream_sum_backward', { values: null }],
+    fp8: ['stream_sum_backward', { values: 'tensor' }],
+  },
 } as const satisfies Readonly<Record<string, Readonly<Record<string, Row>>>>;
 
 type Table = typeof table;
