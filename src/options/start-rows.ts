@@ -39,8 +39,8 @@ export const startRows = {
   },
   recipe: {
     usage: '--recipe <NAME>',
-    type: ['modern'],
-    help: 'modern: a modern GPT trained with Muon (docs/recipe.md); options override it',
+    type: ['modern', 'windowed'],
+    help: 'modern: a modern GPT with Muon (docs/recipe.md); windowed: with long sequences',
     bench: true,
   },
   tokens: {
