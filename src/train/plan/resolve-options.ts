@@ -263,8 +263,11 @@ function announceStart(
   }
 }
 
-/** Prints that a window has no effect, because sequences are no longer. */
+/** Prints that a window has no effect, because sequences are no longer, and what documents do not change. */
 function announceWindow(config: ModelConfig, sequence: number, notice: (text: string) => void): void {
+  if (config.documentMask && architectureOf(config).positions === 'learned') {
+    notice(words`--document-mask: learned positions go on from one document to the next; --positions rotary has none`);
+  }
   const { long = 0, short = 0 } = windowsOf(config);
   if (long < sequence) return;
   const where = short < sequence ? 'its layers attend' : 'attention is';
