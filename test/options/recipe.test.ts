@@ -50,7 +50,8 @@ it('windowed chooses the figures of its origin for d12, and as many value embedd
     ...{ beta1: 0.8, beta2: 0.95, eps: 1e-10 },
   });
   for (const kind of ['cpu', 'cuda'] as const) expect(completeOptions(windowed, kind)).toMatchObject(windowed);
-  const small = (layers: number) => resolveSources({ recipe: 'windowed', layers, channels: 128 }).options.valueEmbeddings;
+  const small = (layers: number) =>
+    resolveSources({ recipe: 'windowed', layers, channels: 128 }).options.valueEmbeddings;
   expect([1, 2, 5, 6].map(small)).toEqual([undefined, 1, 2, 3]);
 });
 

@@ -71,6 +71,10 @@ export const windowedParts = {
   ...{ window: 20, shortWindow: 7, documentMask: true, skips: 'learned', valueEmbeddings: 2 },
 } as const satisfies Architecture;
 
+/** As options of a run, whose momentum grows too. */
+export const windowedFlags =
+  '--positions rotary --qk-norm rmsnorm --window 12 --short-window 5 --window-schedule linear --document-mask --skips learned --value-embeddings 1 --optimizer muon --muon-momentum-warmup 30';
+
 const modernConfig = ({ vocabulary: vocabularySize, layers, channels, heads, context }: Sizes): ModelConfig => ({
   ...{ layers, channels, heads, context, vocabularySize },
   ...modernParts,
