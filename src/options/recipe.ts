@@ -1,5 +1,5 @@
 // The choices of --recipe: the model, optimizer and schedule of a modern GPT, each value with its origin (docs/recipe.md,
-// docs/long-context.md). Values that depend on the size of the model or of a step follow from the origin's values by stated rules.
+// docs/windows.md). Values that depend on the size of the model or of a step follow from the origin's values by stated rules.
 // Explicit options override them.
 import { usageError } from '../base/errors.ts';
 import type { GivenParts } from '../model/architecture.ts';

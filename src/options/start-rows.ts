@@ -40,7 +40,7 @@ export const startRows = {
   recipe: {
     usage: '--recipe <NAME>',
     type: ['modern', 'windowed'],
-    help: 'modern: a modern GPT with Muon (docs/recipe.md); windowed: with long sequences',
+    help: 'modern: a modern GPT (docs/recipe.md); windowed: with windows (docs/windows.md)',
     bench: true,
   },
   tokens: {

@@ -143,7 +143,7 @@ export type TrainOptions = {
   overwrite?: boolean | undefined;
   /** `--preset <NAME>`: options of a ready-made run (see gpt2 presets); --config and flags override it. */
   preset?: 'shakespeare-laptop' | 'gpt2-124m-fineweb' | 'finetune' | 'llmc-d6-fp32-b4-t64' | 'llmc-d12-fp32-b4-t64' | 'llmc-d12-fp32-b4-t1024' | 'llmc-d12-bf16-b4-t1024' | 'llmc-d12-fineweb10b-8xh100' | 'pytorch-d12-b4-t1024-tinyshakespeare' | 'pytorch-d6-b4-t64-tinyshakespeare' | 'pytorch-d6-fp32-b4-t64-moby-dick' | 'pytorch-laptop-moby-dick-1200' | 'pytorch-laptop-moby-dick-3000' | 'pytorch-laptop-tinyshakespeare-1200' | 'pytorch-laptop-tinyshakespeare-3000' | undefined;
-  /** `--recipe <NAME>`: modern: a modern GPT with Muon (docs/recipe.md); windowed: with long sequences. */
+  /** `--recipe <NAME>`: modern: a modern GPT (docs/recipe.md); windowed: with windows (docs/windows.md). */
   recipe?: 'modern' | 'windowed' | undefined;
   /** `--tokens <N>`: tokens to train on, as 1700000000 or 1.7B, instead of --steps. */
   tokens?: number | undefined;
