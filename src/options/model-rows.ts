@@ -89,10 +89,9 @@ export const modelRows = {
     needs: 'window',
   },
   skips: part('skips', '--skips <NAME>', 'learned: factors add the embedding, and outputs of the first half; none'),
-  valueEmbeddings: part(
-    'valueEmbeddings',
-    '--value-embeddings <N>',
-    'tables of values for the first N and the last N layers',
-  ),
+  valueEmbeddings: {
+    ...part('valueEmbeddings', '--value-embeddings <N>', 'tables of values for the first N and the last N layers'),
+    default: 0,
+  },
   documentMask: part('documentMask', '--document-mask', 'attend only within a document; each begins with end of text'),
 } as const satisfies Record<string, OptionRow>;

@@ -183,7 +183,7 @@ const tables: Record<string, Row[]> = {
       1,
       '--data none',
       'none does not exist',
-      ['--data, such as data, short, small and 2 more, or make it', 'text FILE --out none'],
+      ['--data, such as data, letters, short and 3 more, or make it', 'text FILE --out none'],
     ],
     [1, '--data smal', 'smal does not exist', 'did you mean small?'],
     [1, '--data inside', 'inside does not exist', 'did you mean data/inside?'],
