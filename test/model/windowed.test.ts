@@ -2,6 +2,7 @@
 // separate batches, decoding against forward, and what changes no bit.
 import { expect, it } from 'vitest';
 import { writeBatch } from '../../src/data/batches/batch.ts';
+import { startPosition } from '../../src/data/batches/order.ts';
 import { logits } from '../../src/inference/evaluate/logits.ts';
 import { lossesOf } from '../../src/inference/evaluate/mean-loss.ts';
 import { recomputeNames } from '../../src/model/activation-tables.ts';
@@ -17,8 +18,11 @@ import { parameterTable, realCount } from '../../src/model/parameters.ts';
 import { Device } from '../../src/native/device.ts';
 import { floats, Random } from '../../src/ops/cases/case-numbers.ts';
 import { noUpdate } from '../../src/optimizer/optimizer.ts';
+import { replay } from '../../src/train/failure/replay.ts';
 import { Trainer } from '../../src/train/step/trainer.ts';
+import { captured, writeCapture } from '../../src/weights/checkpoint/capture.ts';
 import { describeBackends } from '../support/backends.ts';
+import { Workplace } from '../support/cli.ts';
 import { modernParts, windowedParts } from '../support/modern-models.ts';
 import { checkGradient, expectClose } from '../support/tensors.ts';
 
@@ -174,6 +178,33 @@ describeBackends(
   },
   { dtypes: ['fp32', 'bf16', 'fp8'] },
 );
+
+it('a captured step is replayed with the windows that it had', async () => {
+  using place = new Workplace();
+  using device = Device.open({ kind: 'cpu' });
+  const model = randomModel(device, windowed, 2);
+  const windows = { long: 9, short: 4 };
+  const trainer = new Trainer(model, { ...trainerOf(model, 2).options, windowsAt: () => windows });
+  const rows = [1, 2].map((seed) => new Random(seed).integers(T + 1, end + 1));
+  const batch = {
+    inputs: Int32Array.from(rows.flatMap((row) => [...row.subarray(0, T)])),
+    targets: Int32Array.from(rows.flatMap((row) => [...row.subarray(1)])),
+  };
+  const { loss, norm } = await trainer.recompute(
+    () => batch,
+    () => {},
+    7,
+  );
+  const differences = async (given: typeof windows | undefined) => {
+    const facts = { program: 'test', step: 7, position: startPosition, windows: given };
+    const sizes = { batch: 2, sequence: T, accumulation: 1, loss: captured(loss), norm: captured(norm) };
+    const gradients = trainer.gradients;
+    return (await replay(writeCapture(place.path('captures'), { model, gradients }, [batch], { ...facts, ...sizes })))
+      .differences;
+  };
+  expect(await differences(windows)).toEqual([]);
+  expect(await differences(undefined)).not.toEqual([]);
+});
 
 it('a query attends from the start of its document or window on', () => {
   const inputs = Int32Array.of(end, 1, 2, 3, 4, end, 6, 7, /* the next sequence */ 8, end, 1, 2, 3, 4, 5, 6);

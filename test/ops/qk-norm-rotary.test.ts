@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import type { Tensor } from '../../src/native/tensor.ts';
 import { floats, Random } from '../../src/ops/cases/case-numbers.ts';
 import { rotationsOf } from '../../src/ops/cases/qk-norm-rotary.ts';
-import { qkNormRotaryBackward, qkNormRotaryForward } from '../../src/ops/ops.generated.ts';
+import { factorsScratch, qkNormRotaryBackward, qkNormRotaryForward } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { checkGradient, dot, TensorBench } from '../support/tensors.ts';
 
@@ -21,6 +21,7 @@ describeBackends('qk-norm and rotary', (device) => {
     const [B, T, NH] = [2, 5, 3];
     const [C, count] = [NH * HS, B * T * 3 * NH * HS];
     const random = new Random(HS);
+    device().reserveWorkspace(factorsScratch(device(), { K: 2 }));
     const input = bench.tensor('input', [B, T, 3 * C], random.normals(count, 2));
     const qkv = bench.tensor('qkv', [B, T, 3 * C]);
     const rotations = bench.floats('rotations', [T, HS], rotationsOf(T, HS));
