@@ -322,14 +322,15 @@ export interface Bindings {
    */
   matmulScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; O: Int32; gradients: Int32 }): number;
   /**
-   * Normalizes and rotates each head's q and k before attention, in place; v is unchanged. x = x * rstd, with
+   * Normalizes and rotates each head's q and k before attention, in place; v too with value_factors. x = x * rstd, with
    * rstd = 1/sqrt(mean of x^2 + eps) over the head, or 1 if rstd is NULL. Then, for i < HS/2 and position p, with
    * cos = rotations[p,i] and sin = rotations[p,i+HS/2]: x[i] = x[i] cos + x[i+HS/2] sin and
    * x[i+HS/2] = x[i+HS/2] cos - x[i] sin. q is multiplied by query_factor last. The position of token t is t, or
    * positions[b] + t with `positions`; if it is outside [0, S - T + t], q and k become NaN. rstd holds, for each token,
    * NH values of q and then NH values of k. With value_factors, `values` = v and then v = value_factors[0] v +
    * value_factors[1] embedded, a value embedding of the token (Zhou et al. 2024), 0 if NULL.
-   *   qkv (updated) [B,T,3C], rstd = [B,T,2NH] or NULL, values = [B,T,C] or NULL with value_factors,
+   * The rest of qkv's rows is accessed only then.
+   *   qkv (updated) [B,T,3C] first 2C, rstd = [B,T,2NH] or NULL, values = [B,T,C] or NULL with value_factors,
    *   rotations [S,C/NH], positions [B] or NULL, value_factors [2] or NULL,
    *   embedded [B,T,C] or NULL where value_factors != NULL; C % (2 * NH) == 0; T <= S; eps >= 0
    */
@@ -340,7 +341,7 @@ export interface Bindings {
    * y divided and dy multiplied by query_factor: dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL. With
    * value_factors: dvalue_factors (=|+=) the sums of dv * values and of dv * embedded; dembedded = value_factors[1] dv; dv =
    * value_factors[0] dv.
-   *   dqkv (updated) [B,T,3C], dvalue_factors (accumulate) [2] or NULL with value_factors,
+   *   dqkv (updated) [B,T,3C] first 2C, dvalue_factors (accumulate) [2] or NULL with value_factors,
    *   dembedded = [B,T,C] or NULL with embedded, qkv [B,T,3C] first 2C, rstd [B,T,2NH] or NULL, rotations [>=T,C/NH],
    *   value_factors [2] or NULL, values [B,T,C] or NULL with value_factors,
    *   embedded [B,T,C] or NULL where value_factors != NULL; C % (2 * NH) == 0; query_factor != 0;

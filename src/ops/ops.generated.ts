@@ -138,9 +138,9 @@ export const contracts = {
   qkNormRotaryForward: {
     name: 'qkNormRotaryForward',
     symbol: 'gpt2_qk_norm_rotary_forward',
-    formula: "Normalizes and rotates each head's q and k before attention, in place; v is unchanged",
+    formula: "Normalizes and rotates each head's q and k before attention, in place; v too with value_factors",
     tensors: {
-      qkv: { access: 'updated', type: 'element', shape: ['B', 'T', '3C'] },
+      qkv: { access: 'updated', type: 'element', shape: ['B', 'T', '3C'], columns: '2C' },
       rstd: { access: '=', type: 'fp32', shape: ['B', 'T', '2NH'], isOptional: true },
       values: { access: '=', type: 'element', shape: ['B', 'T', 'C'], isOptional: true, together: 'valueFactors' },
       rotations: { access: 'read', type: 'fp32', shape: ['S', 'C/NH'] },
@@ -158,7 +158,7 @@ export const contracts = {
     symbol: 'gpt2_qk_norm_rotary_backward',
     formula: "Turns the gradient of qk_norm_rotary_forward's result (`qkv`, without positions) into the gradient of its input, in place; the gradient of v is unchanged",
     tensors: {
-      dqkv: { access: 'updated', type: 'element', shape: ['B', 'T', '3C'] },
+      dqkv: { access: 'updated', type: 'element', shape: ['B', 'T', '3C'], columns: '2C' },
       dvalueFactors: { access: 'accumulate', type: 'fp32', shape: ['2'], isOptional: true, together: 'valueFactors' },
       dembedded: { access: '=', type: 'element', shape: ['B', 'T', 'C'], isOptional: true, together: 'embedded' },
       qkv: { access: 'read', type: 'element', shape: ['B', 'T', '3C'], columns: '2C' },
@@ -726,14 +726,15 @@ export function matmulBackwardWeight(device: Device, args: { dweight: Tensor; db
 }
 
 /**
- * Normalizes and rotates each head's q and k before attention, in place; v is unchanged. x = x * rstd, with
+ * Normalizes and rotates each head's q and k before attention, in place; v too with value_factors. x = x * rstd, with
  * rstd = 1/sqrt(mean of x^2 + eps) over the head, or 1 if rstd is NULL. Then, for i < HS/2 and position p, with
  * cos = rotations[p,i] and sin = rotations[p,i+HS/2]: x[i] = x[i] cos + x[i+HS/2] sin and
  * x[i+HS/2] = x[i+HS/2] cos - x[i] sin. q is multiplied by query_factor last. The position of token t is t, or
  * positions[b] + t with `positions`; if it is outside [0, S - T + t], q and k become NaN. rstd holds, for each token,
  * NH values of q and then NH values of k. With value_factors, `values` = v and then v = value_factors[0] v +
  * value_factors[1] embedded, a value embedding of the token (Zhou et al. 2024), 0 if NULL.
- *   qkv (updated) [B,T,3C], rstd = [B,T,2NH] or NULL, values = [B,T,C] or NULL with value_factors,
+ * The rest of qkv's rows is accessed only then.
+ *   qkv (updated) [B,T,3C] first 2C, rstd = [B,T,2NH] or NULL, values = [B,T,C] or NULL with value_factors,
  *   rotations [S,C/NH], positions [B] or NULL, value_factors [2] or NULL,
  *   embedded [B,T,C] or NULL where value_factors != NULL; C % (2 * NH) == 0; T <= S; eps >= 0
  */
@@ -747,7 +748,7 @@ export function qkNormRotaryForward(device: Device, args: { qkv: Tensor; rstd: T
  * y divided and dy multiplied by query_factor: dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL. With
  * value_factors: dvalue_factors (=|+=) the sums of dv * values and of dv * embedded; dembedded = value_factors[1] dv; dv =
  * value_factors[0] dv.
- *   dqkv (updated) [B,T,3C], dvalue_factors (accumulate) [2] or NULL with value_factors,
+ *   dqkv (updated) [B,T,3C] first 2C, dvalue_factors (accumulate) [2] or NULL with value_factors,
  *   dembedded = [B,T,C] or NULL with embedded, qkv [B,T,3C] first 2C, rstd [B,T,2NH] or NULL, rotations [>=T,C/NH],
  *   value_factors [2] or NULL, values [B,T,C] or NULL with value_factors,
  *   embedded [B,T,C] or NULL where value_factors != NULL; C % (2 * NH) == 0; query_factor != 0;
