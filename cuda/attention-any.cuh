@@ -84,9 +84,9 @@ __global__ void __launch_bounds__(threads)
   const T *q = qkv + sizes.qkv_at(unit.b, unit.head), *k = q + sizes.C, *v = k + sizes.C;
   copy_tile(q_tile, q, sizes.stride(), first, t, HS);
   Line<COLUMNS> result;
-  const int row = first + result.line;
+  const int row = first + result.line, begin = sizes.mask.first_key(unit.b, row, sizes.T);
   float maximum = -INFINITY, sum = 0;
-  for (int key0 = 0; key0 < min(first + tile, t); key0 += tile) {
+  for (int key0 = sizes.mask.first_key(unit.b, first, sizes.T) / tile * tile; key0 < min(first + tile, t); key0 += tile) {
     __syncthreads();
     copy_tile(k_tile, k, sizes.stride(), key0, t, HS);
     copy_tile(v_tile, v, sizes.stride(), key0, t, HS);
@@ -102,17 +102,19 @@ __global__ void __launch_bounds__(threads)
 #pragma unroll
     for (int i = 0; i < tile / 8; i++) {
       const int key = result.begin + i * 8;
-      mine[i] = key0 + key <= row ? score[result.line][key] : -INFINITY;
+      mine[i] = key0 + key >= begin && key0 + key <= row ? score[result.line][key] : -INFINITY;
       top = fmaxf(top, mine[i]);
     }
 #pragma unroll
     for (int offset = 4; offset > 0; offset /= 2) top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, offset));
-    const float shrink = expf(maximum - top);
+    // While all keys of a line have been masked, every term is exp(-inf).
+    const float base = top == -INFINITY ? 0.0f : top;
+    const float shrink = expf(maximum - base);
     maximum = top;
     float total = 0;
 #pragma unroll
     for (int i = 0; i < tile / 8; i++) {
-      mine[i] = expf(mine[i] - top);
+      mine[i] = expf(mine[i] - base);
       total += mine[i];
       score[result.line][result.begin + i * 8] = mine[i];
     }
@@ -126,16 +128,16 @@ __global__ void __launch_bounds__(threads)
   if (result.begin == 0 && row < t) lse[unit.statistics + row] = maximum + logf(sum);
 }
 
-// P and dS of a tile, from Q K^T and dout V^T; zero where a key is later than the query.
+// P and dS of a tile, from Q K^T and dout V^T; zero where the query does not attend to the key.
 __device__ __forceinline__ void shares_of_tile(float (*share)[tile + 1], float (*dscore)[tile + 1], const Cell &scores,
                                                const Cell &dshares, const float *lse, const float *D, int query0,
-                                               int key0, int T, float scale) {
+                                               int key0, const AttentionSizes &sizes, int b, float scale) {
 #pragma unroll
   for (int i = 0; i < 4; i++) {
     const int row = scores.row + i / 2 * 16, column = scores.column + i % 2 * 16;
     const int query = query0 + row;
     float p = 0, ds = 0;
-    if (query < T && key0 + column <= query) {
+    if (query < sizes.T && key0 + column <= query && key0 + column >= sizes.mask.first_key(b, query, sizes.T)) {
       p = expf(scores.values[i / 2][i % 2] * scale - lse[query]);
       ds = p * (dshares.values[i / 2][i % 2] - D[query]);
     }
@@ -174,7 +176,7 @@ __global__ void __launch_bounds__(threads)
   copy_tile(q_tile, q, sizes.stride(), first, t, HS);
   copy_tile(dout_tile, dout + sizes.out_at(unit.b, unit.head), sizes.C, first, t, HS);
   Line<COLUMNS> result;
-  for (int key0 = 0; key0 < min(first + tile, t); key0 += tile) {
+  for (int key0 = sizes.mask.first_key(unit.b, first, sizes.T) / tile * tile; key0 < min(first + tile, t); key0 += tile) {
     __syncthreads();
     copy_tile(k_tile, k, sizes.stride(), key0, t, HS);
     copy_tile(v_tile, v, sizes.stride(), key0, t, HS);
@@ -182,7 +184,8 @@ __global__ void __launch_bounds__(threads)
     Cell scores, dshares;
     scores.add_products(q_tile, k_tile, HS);
     dshares.add_products(dout_tile, v_tile, HS);
-    shares_of_tile(share, dscore, scores, dshares, lse + unit.statistics, D + unit.statistics, first, key0, t, scale);
+    shares_of_tile(share, dscore, scores, dshares, lse + unit.statistics, D + unit.statistics, first, key0, sizes, unit.b,
+                   scale);
     __syncthreads();
     result.add_weighted(dscore[result.line], 1, k_tile, HS);
   }
@@ -204,7 +207,8 @@ __global__ void __launch_bounds__(threads)
   copy_tile(k_tile, k, sizes.stride(), first, t, HS);
   copy_tile(v_tile, v, sizes.stride(), first, t, HS);
   Line<COLUMNS> dkey, dvalue;
-  for (int query0 = first; query0 < t; query0 += tile) {
+  const int end = sizes.mask.last_query(unit.b, first + tile - 1, sizes.T) + 1;
+  for (int query0 = first; query0 < end; query0 += tile) {
     __syncthreads();
     copy_tile(q_tile, q, sizes.stride(), query0, t, HS);
     copy_tile(dout_tile, dout + sizes.out_at(unit.b, unit.head), sizes.C, query0, t, HS);
@@ -212,7 +216,8 @@ __global__ void __launch_bounds__(threads)
     Cell scores, dshares;
     scores.add_products(q_tile, k_tile, HS);
     dshares.add_products(dout_tile, v_tile, HS);
-    shares_of_tile(share, dscore, scores, dshares, lse + unit.statistics, D + unit.statistics, query0, first, t, scale);
+    shares_of_tile(share, dscore, scores, dshares, lse + unit.statistics, D + unit.statistics, query0, first, sizes, unit.b,
+                   scale);
     __syncthreads();
     dvalue.add_weighted(&share[0][dvalue.line], tile + 1, dout_tile, HS);
     dkey.add_weighted(&dscore[0][dkey.line], tile + 1, q_tile, HS);

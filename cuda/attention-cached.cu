@@ -15,7 +15,10 @@ constexpr int threads = 512;
 constexpr int unroll = 4;
 
 struct Sizes {
-  int T, S, C, NH, HS;
+  int T, S, C, NH, HS, window;
+
+  // The first position that the query at `position` attends to.
+  __device__ int first_of(int position) const { return window > 0 ? max(0, position + 1 - window) : 0; }
 };
 
 // The offset of head h of sequence b in the cache, and in a row of qkv.
@@ -68,7 +71,8 @@ __global__ void __launch_bounds__(threads)
   const T *k = keys + cache_of(sizes, b, h), *v = values + cache_of(sizes, b, h);
   release_next_kernel();
   // This read of the positions only bounds prefetches, so it may precede the wait (docs/programmatic-launch.md).
-  for (int at = group, end = min(positions[b] + t, sizes.S); at < end; at += groups) {
+  const int last = min(positions[b] + t, sizes.S);
+  for (int at = sizes.first_of(last) + group; at < last; at += groups) {
     if (threadIdx.x % GROUP == 0) prefetch_to_l2(k + static_cast<int64_t>(at) * HS);
     if (threadIdx.x % GROUP == 1) prefetch_to_l2(v + static_cast<int64_t>(at) * HS);
   }
@@ -84,7 +88,9 @@ __global__ void __launch_bounds__(threads)
     __syncthreads();
   }
 
-  const int begin = threadIdx.x % GROUP * E, count = first + t + 1;
+  const int begin = threadIdx.x % GROUP * E, seen = sizes.first_of(first + t), count = first + t + 1 - seen;
+  k += static_cast<int64_t>(seen) * HS;
+  v += static_cast<int64_t>(seen) * HS;
   float q[E], sum = 0, maximum = -INFINITY, part[E] = {};
   load_share<E, VECTOR>(q, qkv + row_of(sizes, b, t, h), begin, HS);
   // All groups take the same number of turns, because the shuffles below need all lanes of a warp.
@@ -164,9 +170,9 @@ __global__ void __launch_bounds__(threads)
 int64_t ops::attention_cached_scratch(const gpt2_context &, int) { return 0; }
 
 int ops::attention_cached_forward(gpt2_context &context, void *out, void *keys, void *values, const void *qkv,
-                                  const int32_t *positions, int B, int T, int S, int C, int NH) {
+                                  const int32_t *positions, int B, int T, int S, int C, int NH, int window) {
   CudaContext &gpu = cuda(context);
-  const Sizes sizes{T, S, C, NH, C / NH};
+  const Sizes sizes{T, S, C, NH, C / NH, window};
   const float scale = 1.0f / sqrtf(static_cast<float>(sizes.HS));
   const int64_t blocks = static_cast<int64_t>(B) * T * NH;
   with_element_type(gpu, [&](auto element) {

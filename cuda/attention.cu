@@ -19,6 +19,38 @@ void with_columns(int HS, Body body) {
   body(std::integral_constant<int, most_head_size / 8>{});
 }
 
+struct BackwardScratch {
+  float *statistics;
+  int32_t *last;  // with a mask
+  int64_t bytes;
+
+  BackwardScratch(void *memory, int B, int T, int NH) {
+    Scratch scratch(memory);
+    statistics = scratch.take<float>(static_cast<int64_t>(B) * NH * ceil_divide(T, 128) * 128 * 2);
+    last = scratch.take<int32_t>(static_cast<int64_t>(B) * T);
+    bytes = scratch.bytes();
+  }
+};
+
+// last[b,u] = the last query of sequence b whose first key is at most u, by binary search from query u on.
+__global__ void __launch_bounds__(threads) last_queries_kernel(int32_t *last, const int32_t *first, int64_t count, int T) {
+  wait_for_previous_kernel();
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * threads + threadIdx.x;
+  if (i >= count) return;
+  const int key = static_cast<int>(i % T);
+  const int32_t *line = first + (i - key);
+  int low = key, high = T - 1;
+  while (low < high) {
+    const int middle = high - (high - low) / 2;
+    if (line[middle] <= key) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  last[i] = low;
+}
+
 // Fails if the head size is over 256, or if this GPU has too little shared memory for it: `shared` bytes of tiles, and
 // at most two matrices of scores.
 int check_head_size(gpt2_context &context, const char *function, int HS, int shared) {
@@ -29,9 +61,10 @@ int check_head_size(gpt2_context &context, const char *function, int HS, int sha
 
 }  // namespace
 
-int ops::attention_forward(gpt2_context &context, void *out, float *lse, const void *qkv, int B, int T, int C, int NH) {
+int ops::attention_forward(gpt2_context &context, void *out, float *lse, const void *qkv, const int32_t *first, int B,
+                           int T, int C, int NH) {
   CudaContext &gpu = cuda(context);
-  const AttentionSizes sizes{B, T, C, NH, C / NH};
+  const AttentionSizes sizes{B, T, C, NH, C / NH, {first, nullptr}};
   if (gpu.dtype == GPT2_BF16 && gpu.kernels->takes_head_size(gpu, sizes.HS) && on_16_bytes(out, qkv)) {
     gpu.kernels->attention_forward(gpu, static_cast<bf16 *>(out), lse, static_cast<const bf16 *>(qkv), sizes);
     return GPT2_LAUNCHED(context, "gpt2_attention_forward");
@@ -53,17 +86,20 @@ int ops::attention_forward(gpt2_context &context, void *out, float *lse, const v
 }
 
 int64_t ops::attention_scratch(const gpt2_context &, int B, int T, int, int NH) {
-  Scratch scratch;
-  scratch.take<float>(static_cast<int64_t>(B) * NH * ceil_divide(T, 128) * 128 * 2);
-  return scratch.bytes();
+  return BackwardScratch(nullptr, B, T, NH).bytes;
 }
 
 int ops::attention_backward(gpt2_context &context, void *dqkv, const void *dout, const void *out, const void *qkv,
-                            const float *lse, int B, int T, int C, int NH) {
+                            const float *lse, const int32_t *first, int B, int T, int C, int NH) {
   CudaContext &gpu = cuda(context);
-  const AttentionSizes sizes{B, T, C, NH, C / NH};
   const int64_t lines = static_cast<int64_t>(B) * NH * T;
-  auto *D = static_cast<float *>(gpu.workspace);
+  const BackwardScratch scratch(gpu.workspace, B, T, NH);
+  float *D = scratch.statistics;
+  const AttentionSizes sizes{B, T, C, NH, C / NH, {first, first ? scratch.last : nullptr}};
+  if (first) {
+    const int64_t keys = static_cast<int64_t>(B) * T;
+    launch_overlapping(gpu, last_queries_kernel, ceil_divide(keys, threads), threads, 0, scratch.last, first, keys, T);
+  }
   if (gpu.dtype == GPT2_BF16 && gpu.kernels->takes_head_size(gpu, sizes.HS) && on_16_bytes(dqkv, dout, out, qkv)) {
     gpu.kernels->attention_backward(gpu, static_cast<bf16 *>(dqkv), D, static_cast<const bf16 *>(dout),
                                     static_cast<const bf16 *>(out), static_cast<const bf16 *>(qkv), lse, sizes);

@@ -34,7 +34,7 @@
 #define GPT2_HOST
 
 /* Raised whenever the signature or the meaning of a function below changes; the loader refuses a library of another version. */
-#define GPT2_ABI_VERSION 24
+#define GPT2_ABI_VERSION 25
 
 enum GPT2_STATUS {
   GPT2_OK = 0,
@@ -307,6 +307,7 @@ GPT2_API int gpt2_collectives_group_end(gpt2_context *context, gpt2_communicator
  *   : ARGUMENT               the dtype that the argument of this name gives: GPT2_FP32 or GPT2_BF16
  *   < V                      ids from 0 to V-1; the CPU library fails on any other id
  *   < V or -1                -1 stands for no id
+ *   <= t                     element [b,t] is from element [b,t-1], at t = 0 from 0, to t: a line never decreases
  *   by tokens                only rows whose number is an id in this tensor are read or written
  *   first 2C                 only the first 2C elements of a row are read or written
  *   or NULL                  optional; also of a communicator, which has no shape
@@ -404,43 +405,62 @@ GPT2_API int gpt2_matmul_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes
 /* ---------------------------------------------------------------- QK-norm (Henry et al. 2020) and rotary positions (Su et al.
  * 2021) */
 
-/* Normalizes and rotates each head's q and k before attention, in place; v is unchanged. x = x * rstd, with
+/* Normalizes and rotates each head's q and k before attention, in place; v too with value_factors. x = x * rstd, with
  * rstd = 1/sqrt(mean of x^2 + eps) over the head, or 1 if rstd is NULL. Then, for i < HS/2 and position p, with
  * cos = rotations[p,i] and sin = rotations[p,i+HS/2]: x[i] = x[i] cos + x[i+HS/2] sin and
  * x[i+HS/2] = x[i+HS/2] cos - x[i] sin. q is multiplied by query_factor last. The position of token t is t, or
  * positions[b] + t with `positions`; if it is outside [0, S - T + t], q and k become NaN. rstd holds, for each token,
- * NH values of q and then NH values of k.
- *   qkv (updated) [B,T,3C] first 2C, rstd = [B,T,2NH] or NULL, rotations [S,C/NH], positions [B] or NULL;
- *   C % (2 * NH) == 0; T <= S; eps >= 0 */
-GPT2_API int gpt2_qk_norm_rotary_forward(gpt2_context *context, void *qkv, float *rstd, const float *rotations,
-                                         const int32_t *positions, int32_t B, int32_t T, int32_t S, int32_t C,
-                                         int32_t NH, float eps, float query_factor);
+ * NH values of q and then NH values of k. With value_factors, `values` = v and then v = value_factors[0] v +
+ * value_factors[1] embedded, a value embedding of the token (Zhou et al. 2024), 0 if NULL.
+ * The rest of qkv's rows is accessed only then.
+ *   qkv (updated) [B,T,3C] first 2C, rstd = [B,T,2NH] or NULL, values = [B,T,C] or NULL with value_factors,
+ *   rotations [S,C/NH], positions [B] or NULL, value_factors [2] or NULL,
+ *   embedded [B,T,C] or NULL where value_factors != NULL; C % (2 * NH) == 0; T <= S; eps >= 0 */
+GPT2_API int gpt2_qk_norm_rotary_forward(gpt2_context *context, void *qkv, float *rstd, void *values,
+                                         const float *rotations, const int32_t *positions, const void *value_factors,
+                                         const void *embedded, int32_t B, int32_t T, int32_t S, int32_t C, int32_t NH,
+                                         float eps, float query_factor);
 
 /* Turns the gradient of gpt2_qk_norm_rotary_forward's result (`qkv`, without positions) into the gradient of its input,
  * in place; the gradient of v is unchanged. With y a result and dy its gradient, the rotation undone on both, and for q
- * y divided and dy multiplied by query_factor: dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL.
- *   dqkv (updated) [B,T,3C] first 2C, qkv [B,T,3C] first 2C, rstd [B,T,2NH] or NULL, rotations [>=T,C/NH];
- *   C % (2 * NH) == 0; query_factor != 0 */
-GPT2_API int gpt2_qk_norm_rotary_backward(gpt2_context *context, void *dqkv, const void *qkv, const float *rstd,
-                                          const float *rotations, int32_t B, int32_t T, int32_t C, int32_t NH,
-                                          float query_factor);
+ * y divided and dy multiplied by query_factor: dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL. With
+ * value_factors: dvalue_factors (=|+=) the sums of dv * values and of dv * embedded; dembedded = value_factors[1] dv; dv =
+ * value_factors[0] dv.
+ *   dqkv (updated) [B,T,3C] first 2C, dvalue_factors (accumulate) [2] or NULL with value_factors,
+ *   dembedded = [B,T,C] or NULL with embedded, qkv [B,T,3C] first 2C, rstd [B,T,2NH] or NULL, rotations [>=T,C/NH],
+ *   value_factors [2] or NULL, values [B,T,C] or NULL with value_factors,
+ *   embedded [B,T,C] or NULL where value_factors != NULL; C % (2 * NH) == 0; query_factor != 0;
+ *   workspace gpt2_factors_scratch(2) */
+GPT2_API int gpt2_qk_norm_rotary_backward(gpt2_context *context, void *dqkv, float *dvalue_factors, void *dembedded,
+                                          const void *qkv, const float *rstd, const float *rotations,
+                                          const void *value_factors, const void *values, const void *embedded,
+                                          int32_t B, int32_t T, int32_t C, int32_t NH, float query_factor,
+                                          int32_t accumulate);
+
+/* Bytes for the partial sums of the gradients of K factors. */
+GPT2_API int gpt2_factors_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t K);
 
 /* ---------------------------------------------------------------- attention (Vaswani et al. 2017), causal */
 
-/* Softmax of q*k^T/sqrt(HS) over all positions up to and including the query's, times v, per head. qkv holds q, k, v,
- * each [NH,HS]. No T x T matrix is kept; lse is the log of the softmax's denominator (natural log, of the scaled scores),
- * from which backward recomputes the probabilities (Dao et al. 2022). On CUDA HS is at most 256, and less on GPUs whose
- * blocks have little shared memory: larger ones give GPT2_UNSUPPORTED.
- *   out = [B,T,C], lse = [B,NH,T], qkv [B,T,3C]; C % NH == 0; workspace gpt2_attention_scratch(B,T,C,NH) */
-GPT2_API int gpt2_attention_forward(gpt2_context *context, void *out, float *lse, const void *qkv, int32_t B, int32_t T,
-                                    int32_t C, int32_t NH);
+/* Softmax of q*k^T/sqrt(HS) over the positions from first[b,t], or 0 if `first` is NULL, up to and including the query's t, times
+ * v, per head. One array describes a window of w positions, first[b,t] = max(0, t - w + 1), documents that do not see each other,
+ * first[b,t] = the start of t's document, and both, by the larger. The CPU library refuses a line that decreases or exceeds t. On CUDA
+ * its results are undefined, but the op ends and reads no other memory. qkv holds q, k, v, each [NH,HS]. No T x T matrix is
+ * kept; lse is the log of the softmax's denominator (natural log, of the scaled scores), from which backward recomputes the
+ * probabilities (Dao et al. 2022). On CUDA HS is at most 256, and less on GPUs whose blocks have little shared memory: larger ones
+ * give GPT2_UNSUPPORTED.
+ *   out = [B,T,C], lse = [B,NH,T], qkv [B,T,3C], first [B,T] <= t or NULL; C % NH == 0;
+ *   workspace gpt2_attention_scratch(B,T,C,NH) */
+GPT2_API int gpt2_attention_forward(gpt2_context *context, void *out, float *lse, const void *qkv, const int32_t *first,
+                                    int32_t B, int32_t T, int32_t C, int32_t NH);
 
-/* With p = exp(q*k^T/sqrt(HS) - lse): dv = p^T * dout; ds = p * (dout*v^T - row sums of dout * out) / sqrt(HS); dq = ds * k;
- * dk = ds^T * q.
- *   dqkv = [B,T,3C], dout [B,T,C], out [B,T,C], qkv [B,T,3C], lse [B,NH,T]; C % NH == 0;
+/* With p = exp(q*k^T/sqrt(HS) - lse) where a query attends to a key, else 0: dv = p^T * dout;
+ * ds = p * (dout*v^T - row sums of dout * out) / sqrt(HS); dq = ds * k; dk = ds^T * q. `first` is forward's.
+ *   dqkv = [B,T,3C], dout [B,T,C], out [B,T,C], qkv [B,T,3C], lse [B,NH,T], first [B,T] <= t or NULL; C % NH == 0;
  *   workspace gpt2_attention_scratch(B,T,C,NH) */
 GPT2_API int gpt2_attention_backward(gpt2_context *context, void *dqkv, const void *dout, const void *out,
-                                     const void *qkv, const float *lse, int32_t B, int32_t T, int32_t C, int32_t NH);
+                                     const void *qkv, const float *lse, const int32_t *first, int32_t B, int32_t T,
+                                     int32_t C, int32_t NH);
 GPT2_API int gpt2_attention_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t B, int32_t T, int32_t C,
                                     int32_t NH);
 
@@ -459,6 +479,26 @@ GPT2_API int gpt2_gelu_backward(gpt2_context *context, void *din, const void *do
 /* out = a + b. Backward is the identity on both sides (see dresidual of gpt2_norm_backward).
  *   out = [count] may be a or b, a [count], b [count] */
 GPT2_API int gpt2_residual_forward(gpt2_context *context, void *out, const void *a, const void *b, int64_t count);
+
+/* The input of a layer: out = factors[0] (in + factors[2] skip) + factors[1] embedded, with `in` the residual stream,
+ * `skip` the output of an earlier layer, 0 if NULL, and `embedded` the input of the first layer.
+ *   out = [N,C], in [N,C], skip [N,C] or NULL, embedded [N,C], factors [3] */
+GPT2_API int gpt2_stream_sum_forward(gpt2_context *context, void *out, const void *in, const void *skip,
+                                     const void *embedded, const void *factors, int32_t N, int32_t C);
+
+/* din = factors[0] dout + later_factors[0] later_factors[2] later, the gradients of `in` as the residual stream of this
+ * layer and as the skip of a later layer, whose dout is `later`. With `values` the rounded result is also stored in FP8
+ * (see "FP8"). dembedded += factors[1] dout; dfactors (=|+=) the sums of dout * (in + factors[2] skip), of dout * embedded, and
+ * of factors[0] dout * skip.
+ *   din = [N,C] may be dout or later, values = [N,C] or NULL, scale = [N] or NULL with values,
+ *   norm = [N] or NULL with values, dembedded += [N,C], dfactors (accumulate) [3], dout [N,C], later [N,C] or NULL,
+ *   later_factors [3] or NULL with later, in [N,C], skip [N,C] or NULL, embedded [N,C], factors [3];
+ *   values == NULL || C % 16 == 0; workspace gpt2_factors_scratch(3) */
+GPT2_API int gpt2_stream_sum_backward(gpt2_context *context, void *din, uint8_t *values, float *scale, float *norm,
+                                      void *dembedded, float *dfactors, const void *dout, const void *later,
+                                      const void *later_factors, const void *in, const void *skip,
+                                      const void *embedded, const void *factors, int32_t N, int32_t C,
+                                      int32_t accumulate);
 
 /* ---------------------------------------------------------------- cross-entropy */
 
@@ -653,12 +693,13 @@ GPT2_API int gpt2_adamw(gpt2_context *context, void *weight, float *master, floa
  * times, and gpt2_muon_update for each matrix. In between, directions are wide matrices: transposed if rows >
  * columns. */
 
-/* With g = gradient * step[CLIP]: momentum = mu momentum + (1-mu) g; direction = mu momentum + (1-mu) g, with the new momentum
+/* With g = gradient * step[CLIP] and mu = step[scalar]: momentum = mu momentum + (1-mu) g; direction = mu momentum + (1-mu) g, with the new momentum
  * (Nesterov's). If rows > columns the direction is stored transposed, as [columns,rows]. Does nothing if step[UPDATED] = 0.
  *   direction (kept) [rows,columns], momentum (updated) [rows,columns], gradient [rows,columns]: gradient_dtype,
- *   step [GPT2_STEP_SIZE] */
+ *   step [GPT2_STEP_SIZE]; scalar >= GPT2_STEP_SCALARS; scalar < GPT2_STEP_TARGETS */
 GPT2_API int gpt2_muon_momentum(gpt2_context *context, void *direction, float *momentum, const void *gradient,
-                                const float *step, int32_t rows, int32_t columns, int32_t gradient_dtype, float mu);
+                                const float *step, int32_t rows, int32_t columns, int32_t gradient_dtype,
+                                int32_t scalar);
 
 /* Each matrix is divided by margin * (its Frobenius norm) + eps. On CUDA a fixed number of blocks sums the
  * squares of a matrix: each thread's in fp32, the rest in double.
@@ -700,12 +741,13 @@ GPT2_API int gpt2_norm_matmul_forward(gpt2_context *context, void *out, void *pr
 GPT2_API int gpt2_norm_matmul_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C, int32_t O);
 
 /* Writes the T new keys and values of each sequence to rows positions[b] to positions[b]+T-1 of the cache, then attention
- * of the T new queries over all positions up to and including the query's. Head sizes up to 256.
+ * of the T new queries over all positions up to and including the query's, or, if `window` is not 0, over the last `window` of these.
+ * Head sizes up to 256.
  *   out = [B,T,C], keys (updated) [B,NH,S,C/NH], values (updated) [B,NH,S,C/NH], qkv [B,T,3C], positions [B]; C % NH == 0;
- *   C / NH <= 256; workspace gpt2_attention_cached_scratch(S) */
+ *   C / NH <= 256; window >= 0; workspace gpt2_attention_cached_scratch(S) */
 GPT2_API int gpt2_attention_cached_forward(gpt2_context *context, void *out, void *keys, void *values, const void *qkv,
                                            const int32_t *positions, int32_t B, int32_t T, int32_t S, int32_t C,
-                                           int32_t NH);
+                                           int32_t NH, int32_t window);
 GPT2_API int gpt2_attention_cached_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t S);
 
 /* Chooses the next token of each sequence by temperature, top-k and top-p: tokens[b,positions[b]+1] = the choice,

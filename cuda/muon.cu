@@ -78,9 +78,10 @@ __device__ __forceinline__ void for_transposed(T *transpose, const Matrix &matri
 
 template <bool TRANSPOSES, class T, class G>
 __global__ void __launch_bounds__(threads)
-    momentum_kernel(T *direction, float *momentum, const G *gradient, const float *step, Matrix matrix, float mu) {
+    momentum_kernel(T *direction, float *momentum, const G *gradient, const float *step, Matrix matrix,
+                    int scalar) {
   if (step[GPT2_STEP_UPDATED] == 0) return;
-  const float clip = step[GPT2_STEP_CLIP];
+  const float mu = step[scalar], clip = step[GPT2_STEP_CLIP];
   const Place place(matrix);
   [[maybe_unused]] __shared__ SharedTile shared;
   float g[turns][group], m[turns][group];
@@ -230,7 +231,7 @@ __global__ void __launch_bounds__(threads)
 }  // namespace
 
 int ops::muon_momentum(gpt2_context &context, void *direction, float *momentum, const void *gradient, const float *step,
-                       int rows, int columns, int gradient_dtype, float mu) {
+                       int rows, int columns, int gradient_dtype, int scalar) {
   CudaContext &gpu = cuda(context);
   Check check(&context, "gpt2_muon_momentum");
   check.that(gradient_dtype == GPT2_FP32 || gpu.dtype == GPT2_BF16,
@@ -242,7 +243,7 @@ int ops::muon_momentum(gpt2_context &context, void *direction, float *momentum, 
     using G = decltype(gradient_element);
     with_transposition(rows, columns, [&](auto transposes) {
       momentum_kernel<decltype(transposes)::value><<<tiles_of(rows, columns), threads, 0, gpu.stream>>>(
-          static_cast<T *>(direction), momentum, static_cast<const G *>(gradient), step, matrix, mu);
+          static_cast<T *>(direction), momentum, static_cast<const G *>(gradient), step, matrix, scalar);
     });
   };
   if (gpu.dtype != GPT2_BF16) {

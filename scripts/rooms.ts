@@ -46,7 +46,7 @@ export const rooms: Readonly<Record<string, Room>> = {
     imports: ['ops'],
     open: [
       ...['activation-tables', 'activations', 'architecture', 'arena', 'backward', 'config', 'decode', 'flops'],
-      ...['forward', 'head', 'initialize', 'key-value-cache', 'memory', 'model', 'parameters'],
+      ...['forward', 'head', 'initialize', 'key-value-cache', 'mask', 'memory', 'model', 'parameters'],
       ...['sharded-parameters'],
     ],
   },

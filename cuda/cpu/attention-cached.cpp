@@ -11,7 +11,7 @@ namespace gpt2::GPT2_PATH {
 
 namespace {
 
-// out = softmax(q keys^T * scale) values over the first `count` positions.
+// out = softmax(q keys^T * scale) values over `count` positions.
 void attend(float *__restrict out, float *__restrict scores, const float *q, const float *keys, const float *values,
             int count, int HS, float scale) {
   float largest = -INFINITY;
@@ -39,7 +39,7 @@ void attend(float *__restrict out, float *__restrict scores, const float *q, con
 int64_t attention_cached_scratch(int threads, int S) { return static_cast<int64_t>(threads) * S; }
 
 void attention_cached_forward(Task task, float *out, float *keys, float *values, const float *qkv,
-                              const int32_t *positions, int B, int T, int S, int C, int NH) {
+                              const int32_t *positions, int B, int T, int S, int C, int NH, int window) {
   const int HS = C / NH;
   const size_t head_bytes = HS * sizeof(float);
   const float scale = 1.0f / std::sqrt(static_cast<float>(HS));
@@ -59,7 +59,9 @@ void attention_cached_forward(Task task, float *out, float *keys, float *values,
       const size_t at = static_cast<size_t>(first + t) * HS;
       std::memcpy(k + at, q + C, head_bytes);
       std::memcpy(v + at, q + 2 * C, head_bytes);
-      attend(o, scores, q, k, v, first + t + 1, HS, scale);
+      const int count = window > 0 ? std::min(window, first + t + 1) : first + t + 1;
+      const size_t from = static_cast<size_t>(first + t + 1 - count) * HS;
+      attend(o, scores, q, k + from, v + from, count, HS, scale);
     }
   });
 }

@@ -22,12 +22,23 @@ struct Head {
   View q, k, v;  // [T,HS]
 
   Head(const float *qkv, int b, int h, int T, int C, int HS) {
-    const float *first = qkv + static_cast<size_t>(b) * T * 3 * C + static_cast<size_t>(h) * HS;
+    const float *origin = qkv + static_cast<size_t>(b) * T * 3 * C + static_cast<size_t>(h) * HS;
     const size_t stride = static_cast<size_t>(3) * C;
-    q = {first, stride, 1};
-    k = {first + C, stride, 1};
-    v = {first + 2 * C, stride, 1};
+    q = {origin, stride, 1};
+    k = {origin + C, stride, 1};
+    v = {origin + 2 * C, stride, 1};
   }
+};
+
+// The keys that queries of a sequence attend to: of a block, those in [begin, end) of its `count` keys from key u on.
+struct Visible {
+  const int32_t *first;  // of the sequence, or NULL
+
+  Visible(const int32_t *all, int b, int T) : first(all ? all + static_cast<size_t>(b) * T : nullptr) {}
+  // Where the first block of keys begins for the queries from t on.
+  int block(int t) const { return first ? first[t] / KEYS * KEYS : 0; }
+  int begin(int t, int u, int count) const { return first ? std::max(0, std::min(count, first[t] - u)) : 0; }
+  static int end(int t, int u, int count) { return std::max(0, std::min(count, t + 1 - u)); }
 };
 
 // Lines and terms of a copied block are padded, to whole tiles of 48 or 32.
@@ -116,7 +127,8 @@ int64_t scratch_of_thread(int T, int HS) {
 
 int64_t attention_scratch(int threads, int, int T, int C, int NH) { return threads * scratch_of_thread(T, C / NH); }
 
-void attention_forward(Task task, float *out, float *lse, const float *qkv, int B, int T, int C, int NH) {
+void attention_forward(Task task, float *out, float *lse, const float *qkv, const int32_t *first, int B, int T, int C,
+                       int NH) {
   const int HS = C / NH;
   const float scale = 1.0f / std::sqrt(static_cast<float>(HS));
   const Engine &engine = *task.engine;
@@ -124,6 +136,7 @@ void attention_forward(Task task, float *out, float *lse, const float *qkv, int 
   task.pool.each_free(B * NH, [&](int64_t bh, int thread) {
     const int b = bh / NH, h = bh % NH;
     const Head head(qkv, b, h, T, C, HS);
+    const Visible keys_of(first, b, T);
     float *memory = task.scratch + thread * scratch_of_thread(T, HS);
     const ByChannel keys{engine, memory, T, HS};
     const ByKey values{engine, keys.memory + head_floats(T, HS), T, HS};
@@ -136,26 +149,29 @@ void attention_forward(Task task, float *out, float *lse, const float *qkv, int 
       float *o = out + (static_cast<size_t>(b) * T + t) * C + static_cast<size_t>(h) * HS;
       std::fill(largest, largest + queries, -INFINITY);
       std::fill(sum, sum + queries, 0.0f);
-      for (int u = 0; u < t + queries; u += KEYS) {
+      const int begin = keys_of.block(t);
+      for (int u = begin; u < t + queries; u += KEYS) {
         const int count = std::min(KEYS, t + queries - u);
         keys.multiply(scores, block, head.q, t, queries, u, count);
         float before[QUERIES], totals[QUERIES] = {};
         for (int i = 0; i < queries; i++) {
           float *row = scores + i * STRIDE;
-          const int visible = std::max(0, std::min(count, t + i + 1 - u));
+          const int hidden = keys_of.begin(t + i, u, count), visible = Visible::end(t + i, u, count);
           before[i] = largest[i];
-          largest[i] = exponentials(row, visible, scale, largest[i]);
+          if (hidden < visible) largest[i] = exponentials(row + hidden, visible - hidden, scale, largest[i]);
+          std::fill(row, row + hidden, 0.0f);
           std::fill(row + visible, row + count, 0.0f);
         }
         add_rows(totals, scores, queries, count);
         for (int i = 0; i < queries; i++) {
+          if (largest[i] == -INFINITY) continue;
           const float factor = exponential(before[i] - largest[i]);
           sum[i] = sum[i] * factor + totals[i];
-          if (u > 0 && factor != 1) {
+          if (u > begin && factor != 1) {
             for (int j = 0; j < HS; j++) o[static_cast<size_t>(i) * C + j] *= factor;
           }
         }
-        values.multiply({o, static_cast<size_t>(C), u > 0}, block, scores, queries, u, count);
+        values.multiply({o, static_cast<size_t>(C), u > begin}, block, scores, queries, u, count);
       }
       for (int i = 0; i < queries; i++) {
         lse[static_cast<size_t>(bh) * T + t + i] = largest[i] + std::log(sum[i]);
@@ -169,7 +185,7 @@ void attention_forward(Task task, float *out, float *lse, const float *qkv, int 
 // With p the probabilities of a query, dp[u] = dout . v[u] and D = sum of p * dp = dout . out:
 //   ds = p * (dp - D);  dq = scale * ds K;  dk[u] += scale * ds[u] q;  dv[u] += p[u] dout.
 void attention_backward(Task task, float *dqkv, const float *dout, const float *out, const float *qkv, const float *lse,
-                        int B, int T, int C, int NH) {
+                        const int32_t *first, int B, int T, int C, int NH) {
   const int HS = C / NH;
   const float scale = 1.0f / std::sqrt(static_cast<float>(HS));
   const Engine &engine = *task.engine;
@@ -177,9 +193,10 @@ void attention_backward(Task task, float *dqkv, const float *dout, const float *
   task.pool.each_free(B * NH, [&](int64_t bh, int thread) {
     const int b = bh / NH, h = bh % NH;
     const Head head(qkv, b, h, T, C, HS);
+    const Visible keys_of(first, b, T);
     const size_t stride = head.q.row_stride, row = C;
-    const size_t first = static_cast<size_t>(b) * T * row + static_cast<size_t>(h) * HS;
-    const View douts{dout + first, row, 1};
+    const size_t origin = static_cast<size_t>(b) * T * row + static_cast<size_t>(h) * HS;
+    const View douts{dout + origin, row, 1};
     const ByChannel keys{engine, task.scratch + thread * scratch_of_thread(T, HS), T, HS};
     const ByChannel values{engine, keys.memory + head_floats(T, HS), T, HS};
     const ByKey keys_of_sums{engine, values.memory + head_floats(T, HS), T, HS};
@@ -197,20 +214,23 @@ void attention_backward(Task task, float *dqkv, const float *dout, const float *
       const int queries = std::min(step, T - t);
       const Block q = engine.copy_b(q_memory, head.q.transposed(), 0, HS, t, queries);
       const Block d = engine.copy_b(d_memory, douts.transposed(), 0, HS, t, queries);
-      for (int u = 0; u < t + queries; u += KEYS) {
+      const int begin = keys_of.block(t);
+      for (int u = begin; u < t + queries; u += KEYS) {
         const int count = std::min(KEYS, t + queries - u);
         keys.multiply(p, block, head.q, t, queries, u, count);
         values.multiply(ds, block, douts, t, queries, u, count);
         for (int i = 0; i < queries; i++) {
           float *__restrict p_row = p + i * STRIDE, *__restrict ds_row = ds + i * STRIDE;
-          const int visible = std::max(0, std::min(count, t + i + 1 - u));
-          const float D = dot(dout + first + (t + i) * row, out + first + (t + i) * row, HS);
+          const int hidden = keys_of.begin(t + i, u, count), visible = Visible::end(t + i, u, count);
+          const float D = dot(dout + origin + (t + i) * row, out + origin + (t + i) * row, HS);
           const float l = lse[static_cast<size_t>(bh) * T + t + i];
 #pragma omp simd
-          for (int j = 0; j < visible; j++) {
+          for (int j = hidden; j < visible; j++) {
             p_row[j] = exponential(p_row[j] * scale - l);
             ds_row[j] = p_row[j] * (ds_row[j] - D) * scale;
           }
+          std::fill(p_row, p_row + hidden, 0.0f);
+          std::fill(ds_row, ds_row + hidden, 0.0f);
           std::fill(p_row + visible, p_row + count, 0.0f);
           std::fill(ds_row + visible, ds_row + count, 0.0f);
         }
@@ -219,7 +239,7 @@ void attention_backward(Task task, float *dqkv, const float *dout, const float *
           engine.multiply({sums + u * stride, stride, true},
                           engine.copy_a(block, {weights, 1, STRIDE}, 0, count, 0, queries), rows, queries, count, HS);
         };
-        keys_of_sums.multiply({dq + t * stride, stride, u > 0}, block, ds, queries, u, count);
+        keys_of_sums.multiply({dq + t * stride, stride, u > begin}, block, ds, queries, u, count);
         add(dk, ds, q);
         add(dv, p, d);
       }

@@ -108,6 +108,16 @@ static inline void quantize_rows(Task task, uint8_t *fp8, float *scale, const fl
   });
 }
 
+// Stores rows [N,C] in FP8, each with the scale of its largest element and the upper bound of its norm.
+static inline void quantize_rows_and_norms(Task task, uint8_t *fp8, float *scale, float *norm, const float *rows, int N,
+                                           int C) {
+  quantize_rows(task, fp8, scale, rows, N, C, [&](int64_t n) {
+    const float row_scale = fp8_scale(largest_size(rows + n * C, C));
+    norm[n] = fp8_norm(scaled_square_sum(rows + n * C, C, row_scale), C, row_scale);
+    return row_scale;
+  });
+}
+
 // Calls line_of(first, c, row) for each group of a columnwise copy of [N,C]: the group's bytes begin at `first`, and
 // byte i belongs to column c and row(i). Rows from N on are padding.
 template <class Line>

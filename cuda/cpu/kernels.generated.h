@@ -24,16 +24,24 @@ struct OpKernels {
       const float *activated, int N, int C, int O, int activation);
   void (*matmul_backward_weight)(Task, float *dweight, float *dbias, const float *dout, const float *in, int N, int C,
       int O, bool accumulate);
-  void (*qk_norm_rotary_forward)(Task, float *qkv, float *rstd, const float *rotations, const int32_t *positions, int B,
-      int T, int S, int C, int NH, float eps, float query_factor);
-  void (*qk_norm_rotary_backward)(Task, float *dqkv, const float *qkv, const float *rstd, const float *rotations, int B,
-      int T, int C, int NH, float query_factor);
-  void (*attention_forward)(Task, float *out, float *lse, const float *qkv, int B, int T, int C, int NH);
+  void (*qk_norm_rotary_forward)(Task, float *qkv, float *rstd, float *values, const float *rotations,
+      const int32_t *positions, const float *value_factors, const float *embedded, int B, int T, int S, int C, int NH,
+      float eps, float query_factor);
+  void (*qk_norm_rotary_backward)(Task, float *dqkv, float *dvalue_factors, float *dembedded, const float *qkv,
+      const float *rstd, const float *rotations, const float *value_factors, const float *values, const float *embedded,
+      int B, int T, int C, int NH, float query_factor, bool accumulate);
+  void (*attention_forward)(Task, float *out, float *lse, const float *qkv, const int32_t *first, int B, int T, int C,
+      int NH);
   void (*attention_backward)(Task, float *dqkv, const float *dout, const float *out, const float *qkv, const float *lse,
-      int B, int T, int C, int NH);
+      const int32_t *first, int B, int T, int C, int NH);
   void (*gelu_forward)(Task, float *out, const float *in, int64_t count);
   void (*gelu_backward)(Task, float *din, const float *dout, const float *in, int64_t count);
   void (*residual_forward)(Task, float *out, const float *a, const float *b, int64_t count);
+  void (*stream_sum_forward)(Task, float *out, const float *in, const float *skip, const float *embedded,
+      const float *factors, int N, int C);
+  void (*stream_sum_backward)(Task, float *din, uint8_t *values, float *scale, float *norm, float *dembedded,
+      float *dfactors, const float *dout, const float *later, const float *later_factors, const float *in,
+      const float *skip, const float *embedded, const float *factors, int N, int C, bool accumulate);
   void (*cross_entropy)(Task, float *losses, float *dlogits, const float *logits, const int32_t *targets, int N, int V,
       int Vp, float dloss);
   void (*softcap_forward)(Task, float *out, const float *in, int64_t count, float cap);
@@ -60,7 +68,7 @@ struct OpKernels {
   void (*adamw)(Task, float *weight, float *master, float *m, float *v, const float *gradient, const float *step,
       int64_t count, int first_scalar, float rate, float beta1, float beta2, float eps, float weight_decay);
   void (*muon_momentum)(Task, float *direction, float *momentum, const float *gradient, const float *step, int rows,
-      int columns, float mu);
+      int columns, int scalar);
   void (*normalize_matrices)(Task, float *matrices, int M, int R, int K, float margin, float eps);
   void (*newton_schulz)(Task, float *out, const float *in, int M, int R, int K, float a, float b, float c);
   void (*muon_update)(Task, float *weight, float *master, const float *direction, const float *step, int rows,
@@ -68,12 +76,13 @@ struct OpKernels {
   void (*norm_matmul_forward)(Task, float *out, float *pre, const float *in, const float *norm_weight,
       const float *norm_bias, const float *weight, const float *bias, int N, int C, int O, int activation);
   void (*attention_cached_forward)(Task, float *out, float *keys, float *values, const float *qkv,
-      const int32_t *positions, int B, int T, int S, int C, int NH);
+      const int32_t *positions, int B, int T, int S, int C, int NH, int window);
   void (*sample)(Task, int32_t *tokens, int32_t *positions, const float *logits, const int32_t *seeds, int B, int S,
       int V, int Vp, float temperature, int top_k, float top_p);
   int64_t (*embedding_scratch)(int threads, int B, int T, int C, int V);
   int64_t (*norm_scratch)(int threads, int N, int C);
   int64_t (*matmul_scratch)(int threads, int N, int C, int O, bool gradients);
+  int64_t (*factors_scratch)(int threads, int K);
   int64_t (*attention_scratch)(int threads, int B, int T, int C, int NH);
   int64_t (*classifier_scratch)(int threads, int N, int C, int Vp, bool gradients, bool fp8);
   int64_t (*fp8_quantize_weight_scratch)(int threads, int C, int O);
@@ -100,6 +109,8 @@ struct OpKernels {
   X(gelu_forward) \
   X(gelu_backward) \
   X(residual_forward) \
+  X(stream_sum_forward) \
+  X(stream_sum_backward) \
   X(cross_entropy) \
   X(softcap_forward) \
   X(classifier) \
@@ -120,6 +131,7 @@ struct OpKernels {
   X(embedding_scratch) \
   X(norm_scratch) \
   X(matmul_scratch) \
+  X(factors_scratch) \
   X(attention_scratch) \
   X(classifier_scratch) \
   X(fp8_quantize_weight_scratch) \

@@ -18,9 +18,9 @@ int slabs_of(int rows) { return (rows + slab - 1) / slab; }
 }  // namespace
 
 void muon_momentum(Task task, float *direction, float *momentum, const float *gradient, const float *step, int rows,
-                   int columns, float mu) {
+                   int columns, int scalar) {
   if (step[GPT2_STEP_UPDATED] == 0) return;
-  const float clip = step[GPT2_STEP_CLIP], share = 1.0f - mu;
+  const float mu = step[scalar], clip = step[GPT2_STEP_CLIP], share = 1.0f - mu;
   task.pool.each(slabs_of(rows), [&](int64_t index) {
     const int first = static_cast<int>(index) * slab, last = std::min(first + slab, rows);
     for (int row = first; row < last; row++) {

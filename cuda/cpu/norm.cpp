@@ -148,14 +148,6 @@ void backward(Task task, float *din, float *dweight, float *dbias, const float *
   }
 }
 
-void quantize_result(Task task, uint8_t *values, float *scale, float *norm, const float *rows, int N, int C) {
-  quantize_rows(task, values, scale, rows, N, C, [&](int64_t n) {
-    const float row_scale = fp8_scale(largest_size(rows + n * C, C));
-    norm[n] = fp8_norm(scaled_square_sum(rows + n * C, C, row_scale), C, row_scale);
-    return row_scale;
-  });
-}
-
 }  // namespace
 
 void norm_forward(Task task, float *out, uint8_t *values, float *scale, float *norm, float *mean, float *rstd,
@@ -171,7 +163,7 @@ void norm_backward(Task task, float *din, uint8_t *values, float *scale, float *
                    const float *rstd, int N, int C, bool accumulate) {
   const auto kernel = mean ? backward<true> : backward<false>;
   kernel(task, din, dweight, dbias, dout, dresidual, in, weight, mean, rstd, N, C, accumulate);
-  if (values) quantize_result(task, values, scale, norm, din, N, C);
+  if (values) quantize_rows_and_norms(task, values, scale, norm, din, N, C);
 }
 
 int64_t norm_scratch(int, int, int) { return 0; }

@@ -72,29 +72,37 @@ int matmul_backward_weight(gpt2_context &context, void *dweight, float *dbias, c
   return GPT2_OK;
 }
 
-int qk_norm_rotary_forward(gpt2_context &context, void *qkv, float *rstd, const float *rotations,
-    const int32_t *positions, int B, int T, int S, int C, int NH, float eps, float query_factor) {
-  kernels_of(context).qk_norm_rotary_forward(task_of(context), floats(qkv), rstd, rotations, positions, B, T, S, C, NH,
-  eps, query_factor);
+int qk_norm_rotary_forward(gpt2_context &context, void *qkv, float *rstd, void *values, const float *rotations,
+    const int32_t *positions, const void *value_factors, const void *embedded, int B, int T, int S, int C, int NH,
+    float eps, float query_factor) {
+  kernels_of(context).qk_norm_rotary_forward(task_of(context), floats(qkv), rstd, floats(values), rotations, positions,
+  floats(value_factors), floats(embedded), B, T, S, C, NH, eps, query_factor);
   return GPT2_OK;
 }
 
-int qk_norm_rotary_backward(gpt2_context &context, void *dqkv, const void *qkv, const float *rstd,
-    const float *rotations, int B, int T, int C, int NH, float query_factor) {
-  kernels_of(context).qk_norm_rotary_backward(task_of(context), floats(dqkv), floats(qkv), rstd, rotations, B, T, C, NH,
-  query_factor);
+int qk_norm_rotary_backward(gpt2_context &context, void *dqkv, float *dvalue_factors, void *dembedded, const void *qkv,
+    const float *rstd, const float *rotations, const void *value_factors, const void *values, const void *embedded,
+    int B, int T, int C, int NH, float query_factor, bool accumulate) {
+  kernels_of(context).qk_norm_rotary_backward(task_of(context), floats(dqkv), dvalue_factors, floats(dembedded),
+  floats(qkv), rstd, rotations, floats(value_factors), floats(values), floats(embedded), B, T, C, NH, query_factor,
+  accumulate);
   return GPT2_OK;
 }
 
-int attention_forward(gpt2_context &context, void *out, float *lse, const void *qkv, int B, int T, int C, int NH) {
-  kernels_of(context).attention_forward(task_of(context), floats(out), lse, floats(qkv), B, T, C, NH);
+int attention_forward(gpt2_context &context, void *out, float *lse, const void *qkv, const int32_t *first, int B, int T,
+    int C, int NH) {
+  Check check(&context, "gpt2_attention_forward");
+  if (check.causal("first", first, B, T).failed()) return check.status();
+  kernels_of(context).attention_forward(task_of(context), floats(out), lse, floats(qkv), first, B, T, C, NH);
   return GPT2_OK;
 }
 
 int attention_backward(gpt2_context &context, void *dqkv, const void *dout, const void *out, const void *qkv,
-    const float *lse, int B, int T, int C, int NH) {
-  kernels_of(context).attention_backward(task_of(context), floats(dqkv), floats(dout), floats(out), floats(qkv), lse, B,
-  T, C, NH);
+    const float *lse, const int32_t *first, int B, int T, int C, int NH) {
+  Check check(&context, "gpt2_attention_backward");
+  if (check.causal("first", first, B, T).failed()) return check.status();
+  kernels_of(context).attention_backward(task_of(context), floats(dqkv), floats(dout), floats(out), floats(qkv), lse,
+  first, B, T, C, NH);
   return GPT2_OK;
 }
 
@@ -110,6 +118,22 @@ int gelu_backward(gpt2_context &context, void *din, const void *dout, const void
 
 int residual_forward(gpt2_context &context, void *out, const void *a, const void *b, int64_t count) {
   kernels_of(context).residual_forward(task_of(context), floats(out), floats(a), floats(b), count);
+  return GPT2_OK;
+}
+
+int stream_sum_forward(gpt2_context &context, void *out, const void *in, const void *skip, const void *embedded,
+    const void *factors, int N, int C) {
+  kernels_of(context).stream_sum_forward(task_of(context), floats(out), floats(in), floats(skip), floats(embedded),
+  floats(factors), N, C);
+  return GPT2_OK;
+}
+
+int stream_sum_backward(gpt2_context &context, void *din, uint8_t *values, float *scale, float *norm, void *dembedded,
+    float *dfactors, const void *dout, const void *later, const void *later_factors, const void *in, const void *skip,
+    const void *embedded, const void *factors, int N, int C, bool accumulate) {
+  kernels_of(context).stream_sum_backward(task_of(context), floats(din), values, scale, norm, floats(dembedded),
+  dfactors, floats(dout), floats(later), floats(later_factors), floats(in), floats(skip), floats(embedded),
+  floats(factors), N, C, accumulate);
   return GPT2_OK;
 }
 
@@ -198,12 +222,12 @@ int adamw(gpt2_context &context, void *weight, float *master, float *m, float *v
 }
 
 int muon_momentum(gpt2_context &context, void *direction, float *momentum, const void *gradient, const float *step,
-    int rows, int columns, int gradient_dtype, float mu) {
+    int rows, int columns, int gradient_dtype, int scalar) {
   Check check(&context, "gpt2_muon_momentum");
   if (check.that(gradient_dtype == GPT2_FP32, "gradient_dtype fp32 (0), got " +
   std::to_string(gradient_dtype)).failed()) return check.status();
   kernels_of(context).muon_momentum(task_of(context), floats(direction), momentum, floats(gradient), step, rows,
-  columns, mu);
+  columns, scalar);
   return GPT2_OK;
 }
 
@@ -232,9 +256,9 @@ int norm_matmul_forward(gpt2_context &context, void *out, void *pre, const void 
 }
 
 int attention_cached_forward(gpt2_context &context, void *out, void *keys, void *values, const void *qkv,
-    const int32_t *positions, int B, int T, int S, int C, int NH) {
+    const int32_t *positions, int B, int T, int S, int C, int NH, int window) {
   kernels_of(context).attention_cached_forward(task_of(context), floats(out), floats(keys), floats(values), floats(qkv),
-  positions, B, T, S, C, NH);
+  positions, B, T, S, C, NH, window);
   return GPT2_OK;
 }
 
@@ -257,6 +281,11 @@ int64_t norm_scratch(const gpt2_context &context, int N, int C) {
 
 int64_t matmul_scratch(const gpt2_context &context, int N, int C, int O, bool gradients) {
   const int64_t floats = kernels_of(context).matmul_scratch(threads_of(context), N, C, O, gradients);
+  return floats * static_cast<int64_t>(sizeof(float));
+}
+
+int64_t factors_scratch(const gpt2_context &context, int K) {
+  const int64_t floats = kernels_of(context).factors_scratch(threads_of(context), K);
   return floats * static_cast<int64_t>(sizeof(float));
 }
 

@@ -1,14 +1,15 @@
-// RMSNorm of each head's q and k, and their rotation by position.
+// RMSNorm of each head's q and k, and their rotation by position; the mix of v with a value embedding.
 #include <algorithm>
 #include <cmath>
 
-#include "kernels.h"
+#include "factor-sums.h"
 #include "math.h"
 
 namespace gpt2::GPT2_PATH {
 
-void qk_norm_rotary_forward(Task task, float *qkv, float *rstd, const float *rotations, const int32_t *positions, int B,
-                            int T, int S, int C, int NH, float eps, float query_factor) {
+void qk_norm_rotary_forward(Task task, float *qkv, float *rstd, float *values, const float *rotations,
+                            const int32_t *positions, const float *value_factors, const float *embedded, int B, int T,
+                            int S, int C, int NH, float eps, float query_factor) {
   const int HS = C / NH, half = HS / 2;
   task.pool.each(B * T, [&](int64_t row) {
     const int64_t t = row % T, position = (positions ? positions[row / T] : 0) + t;
@@ -30,12 +31,21 @@ void qk_norm_rotary_forward(Task task, float *qkv, float *rstd, const float *rot
         x[i + half] = b * cosines[i] - a * sines[i];
       }
     }
+    if (!value_factors) return;
+    const size_t at = static_cast<size_t>(row) * C;
+    float *v = qkv + 3 * at + 2 * C;
+    for (int i = 0; i < C; i++) {
+      values[at + i] = v[i];
+      v[i] = value_factors[0] * v[i] + (embedded ? value_factors[1] * embedded[at + i] : 0);
+    }
   });
 }
 
 // A rotation preserves the mean of dy * y and is linear, so it is undone once, on the difference.
-void qk_norm_rotary_backward(Task task, float *dqkv, const float *qkv, const float *rstd, const float *rotations, int B,
-                             int T, int C, int NH, float query_factor) {
+void qk_norm_rotary_backward(Task task, float *dqkv, float *dvalue_factors, float *dembedded, const float *qkv,
+                             const float *rstd, const float *rotations, const float *value_factors,
+                             const float *values, const float *embedded, int B, int T, int C, int NH,
+                             float query_factor, bool accumulate) {
   const int HS = C / NH, half = HS / 2;
   task.pool.each(B * T, [&](int64_t row) {
     const float *cosines = rotations + row % T * HS, *sines = cosines + half;
@@ -55,6 +65,19 @@ void qk_norm_rotary_backward(Task task, float *dqkv, const float *qkv, const flo
       }
     }
   });
+  if (!value_factors) return;
+  factor_sums<2>(task, dvalue_factors, int64_t{B} * T, accumulate, [&](int64_t row, double (&sums)[2]) {
+    const size_t at = static_cast<size_t>(row) * C;
+    float *dv = dqkv + 3 * at + 2 * C;
+    sums[0] += dot(dv, values + at, C);
+    if (embedded) sums[1] += dot(dv, embedded + at, C);
+    for (int i = 0; i < C; i++) {
+      if (embedded) dembedded[at + i] = value_factors[1] * dv[i];
+      dv[i] *= value_factors[0];
+    }
+  });
 }
+
+int64_t factors_scratch(int, int K) { return 2 * factor_parts * K; }
 
 }  // namespace gpt2::GPT2_PATH

@@ -115,8 +115,9 @@ int gpt2_matmul_backward_weight(gpt2_context *context, void *dweight, float *dbi
   return ops::matmul_backward_weight(*context, dweight, dbias, dout, in, N, C, O, accumulate != 0);
 }
 
-int gpt2_qk_norm_rotary_forward(gpt2_context *context, void *qkv, float *rstd, const float *rotations,
-    const int32_t *positions, int32_t B, int32_t T, int32_t S, int32_t C, int32_t NH, float eps, float query_factor) {
+int gpt2_qk_norm_rotary_forward(gpt2_context *context, void *qkv, float *rstd, void *values, const float *rotations,
+    const int32_t *positions, const void *value_factors, const void *embedded, int32_t B, int32_t T, int32_t S,
+    int32_t C, int32_t NH, float eps, float query_factor) {
   Check check(context, __func__);
   check.sizes({{"B", B}, {"T", T}, {"S", S}, {"C", C}, {"NH", NH}})
       .tensors({{"qkv", qkv}, {"rotations", rotations}});
@@ -124,28 +125,38 @@ int gpt2_qk_norm_rotary_forward(gpt2_context *context, void *qkv, float *rstd, c
     check.that(static_cast<int64_t>(B) * T <= INT32_MAX, "B * T below 2^31")
         .that(C % (2 * NH) == 0, "C % (2 * NH) == 0, got C = " + std::to_string(C) + ", NH = " + std::to_string(NH))
         .that(T <= S, "T <= S, got T = " + std::to_string(T) + ", S = " + std::to_string(S))
-        .that(eps >= 0, "eps >= 0, got eps = " + std::to_string(eps));
+        .that(eps >= 0, "eps >= 0, got eps = " + std::to_string(eps))
+        .that(!values == !value_factors, "both values and value_factors, or neither")
+        .that(!embedded || value_factors != nullptr, "embedded only where value_factors != NULL");
   }
   if (check.failed()) return check.status();
-  return ops::qk_norm_rotary_forward(*context, qkv, rstd, rotations, positions, B, T, S, C, NH, eps, query_factor);
+  return ops::qk_norm_rotary_forward(*context, qkv, rstd, values, rotations, positions, value_factors, embedded, B, T,
+      S, C, NH, eps, query_factor);
 }
 
-int gpt2_qk_norm_rotary_backward(gpt2_context *context, void *dqkv, const void *qkv, const float *rstd,
-    const float *rotations, int32_t B, int32_t T, int32_t C, int32_t NH, float query_factor) {
+int gpt2_qk_norm_rotary_backward(gpt2_context *context, void *dqkv, float *dvalue_factors, void *dembedded,
+    const void *qkv, const float *rstd, const float *rotations, const void *value_factors, const void *values,
+    const void *embedded, int32_t B, int32_t T, int32_t C, int32_t NH, float query_factor, int32_t accumulate) {
   Check check(context, __func__);
   check.sizes({{"B", B}, {"T", T}, {"C", C}, {"NH", NH}})
       .tensors({{"dqkv", dqkv}, {"qkv", qkv}, {"rotations", rotations}});
   if (!check.failed()) {
     check.that(static_cast<int64_t>(B) * T <= INT32_MAX, "B * T below 2^31")
         .that(C % (2 * NH) == 0, "C % (2 * NH) == 0, got C = " + std::to_string(C) + ", NH = " + std::to_string(NH))
-        .that(query_factor != 0, "query_factor != 0, got query_factor = " + std::to_string(query_factor));
+        .that(query_factor != 0, "query_factor != 0, got query_factor = " + std::to_string(query_factor))
+        .that(!dvalue_factors == !value_factors, "both dvalue_factors and value_factors, or neither")
+        .that(!dembedded == !embedded, "both dembedded and embedded, or neither")
+        .that(!values == !value_factors, "both values and value_factors, or neither")
+        .that(!embedded || value_factors != nullptr, "embedded only where value_factors != NULL");
   }
+  if (!check.failed()) check.scratch(ops::factors_scratch(*context, 2));
   if (check.failed()) return check.status();
-  return ops::qk_norm_rotary_backward(*context, dqkv, qkv, rstd, rotations, B, T, C, NH, query_factor);
+  return ops::qk_norm_rotary_backward(*context, dqkv, dvalue_factors, dembedded, qkv, rstd, rotations, value_factors,
+      values, embedded, B, T, C, NH, query_factor, accumulate != 0);
 }
 
-int gpt2_attention_forward(gpt2_context *context, void *out, float *lse, const void *qkv, int32_t B, int32_t T,
-    int32_t C, int32_t NH) {
+int gpt2_attention_forward(gpt2_context *context, void *out, float *lse, const void *qkv, const int32_t *first,
+    int32_t B, int32_t T, int32_t C, int32_t NH) {
   Check check(context, __func__);
   check.sizes({{"B", B}, {"T", T}, {"C", C}, {"NH", NH}})
       .tensors({{"out", out}, {"lse", lse}, {"qkv", qkv}});
@@ -155,11 +166,11 @@ int gpt2_attention_forward(gpt2_context *context, void *out, float *lse, const v
   }
   if (!check.failed()) check.scratch(ops::attention_scratch(*context, B, T, C, NH));
   if (check.failed()) return check.status();
-  return ops::attention_forward(*context, out, lse, qkv, B, T, C, NH);
+  return ops::attention_forward(*context, out, lse, qkv, first, B, T, C, NH);
 }
 
 int gpt2_attention_backward(gpt2_context *context, void *dqkv, const void *dout, const void *out, const void *qkv,
-    const float *lse, int32_t B, int32_t T, int32_t C, int32_t NH) {
+    const float *lse, const int32_t *first, int32_t B, int32_t T, int32_t C, int32_t NH) {
   Check check(context, __func__);
   check.sizes({{"B", B}, {"T", T}, {"C", C}, {"NH", NH}})
       .tensors({{"dqkv", dqkv}, {"dout", dout}, {"out", out}, {"qkv", qkv}, {"lse", lse}});
@@ -169,7 +180,7 @@ int gpt2_attention_backward(gpt2_context *context, void *dqkv, const void *dout,
   }
   if (!check.failed()) check.scratch(ops::attention_scratch(*context, B, T, C, NH));
   if (check.failed()) return check.status();
-  return ops::attention_backward(*context, dqkv, dout, out, qkv, lse, B, T, C, NH);
+  return ops::attention_backward(*context, dqkv, dout, out, qkv, lse, first, B, T, C, NH);
 }
 
 int gpt2_gelu_forward(gpt2_context *context, void *out, const void *in, int64_t count) {
@@ -194,6 +205,34 @@ int gpt2_residual_forward(gpt2_context *context, void *out, const void *a, const
       .tensors({{"out", out}, {"a", a}, {"b", b}});
   if (check.failed()) return check.status();
   return ops::residual_forward(*context, out, a, b, count);
+}
+
+int gpt2_stream_sum_forward(gpt2_context *context, void *out, const void *in, const void *skip, const void *embedded,
+    const void *factors, int32_t N, int32_t C) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"C", C}})
+      .tensors({{"out", out}, {"in", in}, {"embedded", embedded}, {"factors", factors}});
+  if (check.failed()) return check.status();
+  return ops::stream_sum_forward(*context, out, in, skip, embedded, factors, N, C);
+}
+
+int gpt2_stream_sum_backward(gpt2_context *context, void *din, uint8_t *values, float *scale, float *norm,
+    void *dembedded, float *dfactors, const void *dout, const void *later, const void *later_factors, const void *in,
+        const void *skip, const void *embedded, const void *factors, int32_t N, int32_t C, int32_t accumulate) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"C", C}})
+      .tensors({{"din", din}, {"dembedded", dembedded}, {"dfactors", dfactors}, {"dout", dout}, {"in", in}, {"embedded",
+          embedded}, {"factors", factors}});
+  if (!check.failed()) {
+    check.that(values == nullptr || C % 16 == 0, "values == NULL || C % 16 == 0, got C = " + std::to_string(C))
+        .that(!scale == !values, "both scale and values, or neither")
+        .that(!norm == !values, "both norm and values, or neither")
+        .that(!later_factors == !later, "both later_factors and later, or neither");
+  }
+  if (!check.failed()) check.scratch(ops::factors_scratch(*context, 3));
+  if (check.failed()) return check.status();
+  return ops::stream_sum_backward(*context, din, values, scale, norm, dembedded, dfactors, dout, later, later_factors,
+      in, skip, embedded, factors, N, C, accumulate != 0);
 }
 
 int gpt2_cross_entropy(gpt2_context *context, float *losses, void *dlogits, const void *logits, const int32_t *targets,
@@ -398,16 +437,18 @@ int gpt2_adamw(gpt2_context *context, void *weight, float *master, float *m, flo
 }
 
 int gpt2_muon_momentum(gpt2_context *context, void *direction, float *momentum, const void *gradient, const float *step,
-    int32_t rows, int32_t columns, int32_t gradient_dtype, float mu) {
+    int32_t rows, int32_t columns, int32_t gradient_dtype, int32_t scalar) {
   Check check(context, __func__);
-  check.sizes({{"rows", rows}, {"columns", columns}})
+  check.sizes({{"rows", rows}, {"columns", columns}, {"scalar", scalar}})
       .tensors({{"direction", direction}, {"momentum", momentum}, {"gradient", gradient}, {"step", step}});
   if (!check.failed()) {
-    check.that(gradient_dtype == GPT2_FP32 || gradient_dtype == GPT2_BF16, "gradient_dtype fp32 or bf16, got " +
-        std::to_string(gradient_dtype));
+    check.that(scalar >= 4, "scalar >= 4, got scalar = " + std::to_string(scalar))
+        .that(scalar < 14, "scalar < 14, got scalar = " + std::to_string(scalar))
+        .that(gradient_dtype == GPT2_FP32 || gradient_dtype == GPT2_BF16, "gradient_dtype fp32 or bf16, got " +
+            std::to_string(gradient_dtype));
   }
   if (check.failed()) return check.status();
-  return ops::muon_momentum(*context, direction, momentum, gradient, step, rows, columns, gradient_dtype, mu);
+  return ops::muon_momentum(*context, direction, momentum, gradient, step, rows, columns, gradient_dtype, scalar);
 }
 
 int gpt2_normalize_matrices(gpt2_context *context, void *matrices, int32_t M, int32_t R, int32_t K, float margin,
@@ -458,18 +499,19 @@ int gpt2_norm_matmul_forward(gpt2_context *context, void *out, void *pre, const 
 }
 
 int gpt2_attention_cached_forward(gpt2_context *context, void *out, void *keys, void *values, const void *qkv,
-    const int32_t *positions, int32_t B, int32_t T, int32_t S, int32_t C, int32_t NH) {
+    const int32_t *positions, int32_t B, int32_t T, int32_t S, int32_t C, int32_t NH, int32_t window) {
   Check check(context, __func__);
   check.sizes({{"B", B}, {"T", T}, {"S", S}, {"C", C}, {"NH", NH}})
       .tensors({{"out", out}, {"keys", keys}, {"values", values}, {"qkv", qkv}, {"positions", positions}});
   if (!check.failed()) {
     check.that(static_cast<int64_t>(B) * T <= INT32_MAX, "B * T below 2^31")
         .that(C % NH == 0, "C % NH == 0, got C = " + std::to_string(C) + ", NH = " + std::to_string(NH))
-        .that(C / NH <= 256, "C / NH <= 256, got C = " + std::to_string(C) + ", NH = " + std::to_string(NH));
+        .that(C / NH <= 256, "C / NH <= 256, got C = " + std::to_string(C) + ", NH = " + std::to_string(NH))
+        .that(window >= 0, "window >= 0, got window = " + std::to_string(window));
   }
   if (!check.failed()) check.scratch(ops::attention_cached_scratch(*context, S));
   if (check.failed()) return check.status();
-  return ops::attention_cached_forward(*context, out, keys, values, qkv, positions, B, T, S, C, NH);
+  return ops::attention_cached_forward(*context, out, keys, values, qkv, positions, B, T, S, C, NH, window);
 }
 
 int gpt2_sample(gpt2_context *context, int32_t *tokens, int32_t *positions, const void *logits, const int32_t *seeds,
@@ -557,6 +599,14 @@ int gpt2_matmul_scratch(gpt2_context *context, int64_t *bytes, int32_t N, int32_
   check.sizes({{"N", N}, {"C", C}, {"O", O}}).handles({{"a place for the bytes", bytes}});
   if (check.failed()) return check.status();
   *bytes = ops::matmul_scratch(*context, N, C, O, gradients != 0);
+  return GPT2_OK;
+}
+
+int gpt2_factors_scratch(gpt2_context *context, int64_t *bytes, int32_t K) {
+  Check check(context, __func__);
+  check.sizes({{"K", K}}).handles({{"a place for the bytes", bytes}});
+  if (check.failed()) return check.status();
+  *bytes = ops::factors_scratch(*context, K);
   return GPT2_OK;
 }
 

@@ -78,6 +78,19 @@ Check &Check::ids(const char *name, const int32_t *values, int64_t count, int32_
   return *this;
 }
 
+Check &Check::causal(const char *name, const int32_t *values, int lines, int length) {
+  if (failed_ || !values) return *this;
+  for (int line = 0; line < lines; line++, values += length) {
+    for (int i = 0, least = 0; i < length; least = values[i++]) {
+      if (values[i] >= least && values[i] <= i) continue;
+      refuse("expected " + std::string(name) + " from " + std::to_string(least) + " to " + std::to_string(i) + ", got " +
+             std::to_string(values[i]) + " at [" + std::to_string(line) + "," + std::to_string(i) + "]");
+      return *this;
+    }
+  }
+  return *this;
+}
+
 Check &Check::scratch(int64_t bytes) {
   if (bytes > context_->workspace_bytes) {
     refuse("expected a workspace of at least " + std::to_string(bytes) + " bytes, got " +

@@ -24,6 +24,9 @@ class Check {
   Check &that(bool holds, const std::string &expected);
   // Host values that must be in [0, limit); `values` may be NULL.
   Check &ids(const char *name, const int32_t *values, int64_t count, int32_t least, int32_t limit);
+  // Host values [lines,length], each from the one before it in its line (the first from 0) to its index in the line;
+  // `values` may be NULL.
+  Check &causal(const char *name, const int32_t *values, int lines, int length);
   // The workspace must hold `bytes`.
   Check &scratch(int64_t bytes);
 

@@ -123,7 +123,7 @@ int open_context(CudaContext *context, const char *function, int32_t device, int
   context->device = device;
   context->dtype = dtype == GPT2_FP8 ? GPT2_BF16 : dtype;
   context->has_fp8 = dtype == GPT2_FP8;
-  if (context->has_fp8) {
+  if (context->dtype == GPT2_BF16) {
     GPT2_TRY(*context, function, cudaMalloc(&context->grid, sizeof(gpt2::Grid)));
     GPT2_TRY(*context, function, cudaMemsetAsync(context->grid, 0, sizeof(gpt2::Grid), context->stream));
   }

@@ -9,11 +9,12 @@ namespace gpt2 {
 
 struct TensorCoreKernels;  // common/tensor-cores.h
 
-// State through which the blocks of a kernel wait for each other (fp8-quantize-weight.cu). Floats that are not negative
-// are stored as integers, which keeps their order.
+// State through which the blocks of a kernel wait for each other (fp8-quantize-weight.cu), or share out work
+// (sm90/attention.cuh). Floats that are not negative are stored as integers, which keeps their order.
 struct Grid {
   unsigned arrivals;  // blocks that have found their largest element, then blocks that have finished
   unsigned largest, largest_of_bias;
+  unsigned taken;  // units of work
 };
 
 // The table of kernels for this GPU, or the table that GPT2_KERNELS names; otherwise NULL with the reason in `why`.
@@ -37,7 +38,7 @@ struct CudaContext : gpt2_context {
   mutable bool follows_event = false;
   int shared_limit = 0;               // bytes of shared memory that one block can have
   int shared_per_multiprocessor = 0;  // bytes of shared memory that an SM has for all of its blocks
-  Grid *grid = nullptr;  // device memory, only in a context of GPT2_FP8; all 0 before and after every kernel
+  Grid *grid = nullptr;  // device memory, only in bf16; all 0 before and after every kernel
   // Why the current op cannot launch its kernels although its arguments were checked. Host code that returns no status
   // sets it; the op's further launches are skipped, and GPT2_LAUNCHED reports it.
   mutable cudaError_t refusal = cudaSuccess;

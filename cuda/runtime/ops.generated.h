@@ -22,16 +22,24 @@ int matmul_backward_input(gpt2_context &context, void *din, const void *dout, co
     const void *activated, int N, int C, int O, int activation);
 int matmul_backward_weight(gpt2_context &context, void *dweight, float *dbias, const void *dout, const void *in, int N,
     int C, int O, bool accumulate);
-int qk_norm_rotary_forward(gpt2_context &context, void *qkv, float *rstd, const float *rotations,
-    const int32_t *positions, int B, int T, int S, int C, int NH, float eps, float query_factor);
-int qk_norm_rotary_backward(gpt2_context &context, void *dqkv, const void *qkv, const float *rstd,
-    const float *rotations, int B, int T, int C, int NH, float query_factor);
-int attention_forward(gpt2_context &context, void *out, float *lse, const void *qkv, int B, int T, int C, int NH);
+int qk_norm_rotary_forward(gpt2_context &context, void *qkv, float *rstd, void *values, const float *rotations,
+    const int32_t *positions, const void *value_factors, const void *embedded, int B, int T, int S, int C, int NH,
+    float eps, float query_factor);
+int qk_norm_rotary_backward(gpt2_context &context, void *dqkv, float *dvalue_factors, void *dembedded, const void *qkv,
+    const float *rstd, const float *rotations, const void *value_factors, const void *values, const void *embedded,
+    int B, int T, int C, int NH, float query_factor, bool accumulate);
+int attention_forward(gpt2_context &context, void *out, float *lse, const void *qkv, const int32_t *first, int B, int T,
+    int C, int NH);
 int attention_backward(gpt2_context &context, void *dqkv, const void *dout, const void *out, const void *qkv,
-    const float *lse, int B, int T, int C, int NH);
+    const float *lse, const int32_t *first, int B, int T, int C, int NH);
 int gelu_forward(gpt2_context &context, void *out, const void *in, int64_t count);
 int gelu_backward(gpt2_context &context, void *din, const void *dout, const void *in, int64_t count);
 int residual_forward(gpt2_context &context, void *out, const void *a, const void *b, int64_t count);
+int stream_sum_forward(gpt2_context &context, void *out, const void *in, const void *skip, const void *embedded,
+    const void *factors, int N, int C);
+int stream_sum_backward(gpt2_context &context, void *din, uint8_t *values, float *scale, float *norm, void *dembedded,
+    float *dfactors, const void *dout, const void *later, const void *later_factors, const void *in, const void *skip,
+    const void *embedded, const void *factors, int N, int C, bool accumulate);
 int cross_entropy(gpt2_context &context, float *losses, void *dlogits, const void *logits, const int32_t *targets,
     int N, int V, int Vp, float dloss);
 int softcap_forward(gpt2_context &context, void *out, const void *in, int64_t count, float cap);
@@ -62,7 +70,7 @@ int adamw(gpt2_context &context, void *weight, float *master, float *m, float *v
     const float *step, int64_t count, int gradient_dtype, int first_scalar, float rate, float beta1, float beta2,
     float eps, float weight_decay);
 int muon_momentum(gpt2_context &context, void *direction, float *momentum, const void *gradient, const float *step,
-    int rows, int columns, int gradient_dtype, float mu);
+    int rows, int columns, int gradient_dtype, int scalar);
 int normalize_matrices(gpt2_context &context, void *matrices, int M, int R, int K, float margin, float eps);
 int newton_schulz(gpt2_context &context, void *out, const void *in, int M, int R, int K, float a, float b, float c);
 int muon_update(gpt2_context &context, void *weight, float *master, const void *direction, const float *step, int rows,
@@ -70,7 +78,7 @@ int muon_update(gpt2_context &context, void *weight, float *master, const void *
 int norm_matmul_forward(gpt2_context &context, void *out, void *pre, const void *in, const void *norm_weight,
     const void *norm_bias, const void *weight, const void *bias, int N, int C, int O, int activation);
 int attention_cached_forward(gpt2_context &context, void *out, void *keys, void *values, const void *qkv,
-    const int32_t *positions, int B, int T, int S, int C, int NH);
+    const int32_t *positions, int B, int T, int S, int C, int NH, int window);
 int sample(gpt2_context &context, int32_t *tokens, int32_t *positions, const void *logits, const int32_t *seeds, int B,
     int S, int V, int Vp, float temperature, int top_k, float top_p);
 int all_reduce(gpt2_context &context, void *data, gpt2_communicator &communicator, int64_t count, int dtype);
@@ -81,6 +89,7 @@ int all_gather(gpt2_context &context, void *out, const void *in, gpt2_communicat
 int64_t embedding_scratch(const gpt2_context &context, int B, int T, int C, int V);
 int64_t norm_scratch(const gpt2_context &context, int N, int C);
 int64_t matmul_scratch(const gpt2_context &context, int N, int C, int O, bool gradients);
+int64_t factors_scratch(const gpt2_context &context, int K);
 int64_t attention_scratch(const gpt2_context &context, int B, int T, int C, int NH);
 int64_t classifier_scratch(const gpt2_context &context, int N, int C, int Vp, bool gradients, bool fp8);
 int64_t fp8_quantize_weight_scratch(const gpt2_context &context, int C, int O);

@@ -10,7 +10,7 @@ namespace {
 
 using namespace sm80;
 
-template <int HS>
+template <int HS, bool MASKED>
 __global__ void __launch_bounds__(threads)
     forward_kernel(bf16 *out, float *lse, const bf16 *qkv, AttentionSizes sizes, float scale) {
   using S = Shape<HS>;
@@ -27,6 +27,7 @@ __global__ void __launch_bounds__(threads)
   const bf16 *k = q + sizes.C, *v = k + sizes.C;
   const int T = sizes.T;
   const int blocks = (min(first + S::lines, T) + S::keys - 1) / S::keys;
+  const int first_block = MASKED ? sizes.mask.first_key(unit.b, first, T) / S::keys : 0;
 
   const auto copy_block = [&](int block) {
     const uint32_t buffer = kv_shared + block % 2 * buffer_bytes;
@@ -34,7 +35,7 @@ __global__ void __launch_bounds__(threads)
     copy_lines<HS, S::keys>(buffer + buffer_bytes / 2, v, sizes.stride(), block * S::keys, T);
   };
   copy_lines<HS, S::lines>(q_shared, q, sizes.stride(), first, T);
-  copy_block(0);
+  copy_block(first_block);
   commit_copies();
 
   const float scale_log2 = scale * log2e;
@@ -47,13 +48,15 @@ __global__ void __launch_bounds__(threads)
     maximum[g][0] = maximum[g][1] = -INFINITY;
     sum[g][0] = sum[g][1] = 0;
   }
+  Range range[S::groups][2];  // the keys of each line
+  if constexpr (MASKED) ranges_of_queries<HS>(range, sizes, unit.b, first + warp_line + lane / 4);
 
-  for (int block = 0; block < blocks; block++) {
+  for (int block = first_block; block < blocks; block++) {
     if (block + 1 < blocks) copy_block(block + 1);
     commit_copies();
     wait_copies<1>();
     __syncthreads();
-    if (block == 0) {
+    if (block == first_block) {
 #pragma unroll
       for (int g = 0; g < S::groups; g++) {
 #pragma unroll
@@ -77,7 +80,8 @@ __global__ void __launch_bounds__(threads)
           }
         }
       }
-      const bool masks = key0 + S::keys - 1 > first + warp_line;
+      const bool masks =
+          key0 + S::keys - 1 > first + warp_line || (MASKED && key0 < range[S::groups - 1][1].begin);
 #pragma unroll
       for (int g = 0; g < S::groups; g++) {
         const int row = first + warp_line + g * 16 + lane / 4;
@@ -86,7 +90,8 @@ __global__ void __launch_bounds__(threads)
           for (int j = 0; j < S::keys / 8; j++) {
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-              if (key0 + j * 8 + lane % 4 * 2 + i % 2 > row + i / 2 * 8) score[g][j][i] = -INFINITY;
+              const int column = key0 + j * 8 + lane % 4 * 2 + i % 2;
+              if (MASKED ? range[g][i / 2].hides(column) : column > row + i / 2 * 8) score[g][j][i] = -INFINITY;
             }
           }
         }
@@ -175,7 +180,7 @@ void sm80::attention_forward(const CudaContext &context, bf16 *out, float *lse, 
   const float scale = 1.0f / sqrtf(static_cast<float>(sizes.HS));
   with_head_size(sizes.HS, [&](auto HS) {
     constexpr int shared = forward_shared_bytes<HS>;
-    auto *kernel = forward_kernel<HS>;
+    auto *kernel = sizes.mask.first ? forward_kernel<HS, true> : forward_kernel<HS, false>;
     if (!allow_shared(context, kernel, shared)) return;
     const auto grid = static_cast<unsigned>(ceil_divide(sizes.T, Shape<HS>::lines) * sizes.B * sizes.NH);
     kernel<<<grid, threads, shared, context.stream>>>(out, lse, qkv, sizes, scale);

@@ -8,7 +8,7 @@ namespace gpt2 {
 namespace sm80 {
 namespace backward {
 
-template <int HS>
+template <int HS, bool MASKED>
 __global__ void __launch_bounds__(threads) keys_kernel(bf16 *dqkv, const float *D, const bf16 *dout, const bf16 *qkv,
                                                        const float *lse, AttentionSizes sizes, float scale) {
   using S = Shape<HS>;
@@ -27,7 +27,8 @@ __global__ void __launch_bounds__(threads) keys_kernel(bf16 *dqkv, const float *
   const bf16 *k = q + sizes.C, *v = k + sizes.C;
   const bf16 *gradient = dout + sizes.out_at(unit.b, unit.head);
   const int T = sizes.T;
-  const int first_block = first / S::others, blocks = (T + S::others - 1) / S::others;
+  const int end = MASKED ? sizes.mask.last_query(unit.b, first + S::lines - 1, T) + 1 : T;
+  const int first_block = first / S::others, blocks = (end + S::others - 1) / S::others;
   const float *lse_line = lse + unit.statistics;
   const float *D_line = D + unit.statistics;
 
@@ -49,6 +50,7 @@ __global__ void __launch_bounds__(threads) keys_kernel(bf16 *dqkv, const float *
   const float scale_log2 = scale * log2e;
   const int warp_line = warp * 16 * S::groups;
   float dkey[S::groups][HS / 8][4] = {}, dvalue[S::groups][HS / 8][4] = {};
+  const int all = MASKED ? sizes.mask.last_query(unit.b, first + warp_line, T) : T;  // the last query that sees all keys of a warp
   for (int block = first_block; block < blocks; block++) {
     if (block + 1 < blocks) copy_block(block + 1);
     commit_copies();
@@ -83,7 +85,7 @@ __global__ void __launch_bounds__(threads) keys_kernel(bf16 *dqkv, const float *
           }
         }
       }
-      const bool masks = query0 < first + warp_line + 16 * S::groups;
+      const bool masks = query0 < first + warp_line + 16 * S::groups || (MASKED && query0 + S::others - 1 > all);
 #pragma unroll
       for (int j = 0; j < S::others / 8; j++) {
         const int column = j * 8 + lane % 4 * 2;
@@ -92,10 +94,15 @@ __global__ void __launch_bounds__(threads) keys_kernel(bf16 *dqkv, const float *
 #pragma unroll
         for (int g = 0; g < S::groups; g++) {
           const int line = first + warp_line + g * 16 + lane / 4;
+          [[maybe_unused]] Range range[2];  // the queries of each key; read for each block, because registers are few
+          if (MASKED && masks) {
+            for (int half = 0; half < 2; half++) range[half] = sizes.mask.queries_of(unit.b, line + half * 8, T);
+          }
 #pragma unroll
           for (int i = 0; i < 4; i++) {
             float p = exp2_approximate(fmaf(share[g][j][i], scale_log2, -(i % 2 ? other_lse.y : other_lse.x)));
-            if (masks && line + i / 2 * 8 > query0 + column + i % 2) p = 0;
+            const int query = query0 + column + i % 2;
+            if (masks && (MASKED ? range[i / 2].hides(query) : line + i / 2 * 8 > query)) p = 0;
             share[g][j][i] = p;
             dscore[g][j][i] = p * (dscore[g][j][i] - (i % 2 ? sum.y : sum.x));
           }

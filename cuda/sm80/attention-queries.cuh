@@ -7,7 +7,7 @@ namespace gpt2 {
 namespace sm80 {
 namespace backward {
 
-template <int HS>
+template <int HS, bool MASKED>
 __global__ void __launch_bounds__(threads)
     queries_kernel(bf16 *dqkv, float *D, const bf16 *dout, const bf16 *out, const bf16 *qkv, const float *lse,
                    AttentionSizes sizes, float scale) {
@@ -25,6 +25,7 @@ __global__ void __launch_bounds__(threads)
   const bf16 *k = q + sizes.C, *v = k + sizes.C;
   const int T = sizes.T;
   const int blocks = (min(first + S::lines, T) + S::others - 1) / S::others;
+  const int first_block = MASKED ? sizes.mask.first_key(unit.b, first, T) / S::others : 0;
 
   const auto copy_block = [&](int block) {
     const uint32_t buffer = kv_shared + block % 2 * buffer_bytes;
@@ -33,7 +34,7 @@ __global__ void __launch_bounds__(threads)
   };
   copy_lines<HS, S::lines>(q_shared, q, sizes.stride(), first, T);
   copy_lines<HS, S::lines>(dout_shared, dout + sizes.out_at(unit.b, unit.head), sizes.C, first, T);
-  copy_block(0);
+  copy_block(first_block);
   commit_copies();
 
   const float scale_log2 = scale * log2e;
@@ -69,12 +70,14 @@ __global__ void __launch_bounds__(threads)
 
   uint32_t query[S::groups][S::steps][4], gradient[S::groups][S::steps][4];
   float result[S::groups][HS / 8][4] = {};
-  for (int block = 0; block < blocks; block++) {
+  Range range[S::groups][2];  // the keys of each line
+  if constexpr (MASKED) ranges_of_queries<HS>(range, sizes, unit.b, first + warp_line + lane / 4);
+  for (int block = first_block; block < blocks; block++) {
     if (block + 1 < blocks) copy_block(block + 1);
     commit_copies();
     wait_copies<1>();
     __syncthreads();
-    if (block == 0) {
+    if (block == first_block) {
 #pragma unroll
       for (int g = 0; g < S::groups; g++) {
 #pragma unroll
@@ -107,7 +110,8 @@ __global__ void __launch_bounds__(threads)
           }
         }
       }
-      const bool masks = key0 + S::others - 1 > first + warp_line;
+      const bool masks =
+          key0 + S::others - 1 > first + warp_line || (MASKED && key0 < range[S::groups - 1][1].begin);
 #pragma unroll
       for (int g = 0; g < S::groups; g++) {
         const int row = first + warp_line + g * 16 + lane / 4;
@@ -116,7 +120,8 @@ __global__ void __launch_bounds__(threads)
 #pragma unroll
           for (int i = 0; i < 4; i++) {
             float share = exp2_approximate(fmaf(score[g][j][i], scale_log2, -lse_log2[g][i / 2]));
-            if (masks && key0 + j * 8 + lane % 4 * 2 + i % 2 > row + i / 2 * 8) share = 0;
+            const int column = key0 + j * 8 + lane % 4 * 2 + i % 2;
+            if (masks && (MASKED ? range[g][i / 2].hides(column) : column > row + i / 2 * 8)) share = 0;
             score[g][j][i] = share * (dshare[g][j][i] - row_D[g][i / 2]);
           }
         }

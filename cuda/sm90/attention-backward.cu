@@ -19,21 +19,22 @@ void attention_backward_128(const CudaContext &context, bf16 *dqkv, float *scrat
                             const bf16 *qkv, const float *lse, const AttentionSizes &sizes) {
   using namespace sm90;
   using namespace sm90::backward_128;
-  const AttentionArguments arguments{sizes.B, sizes.T, sizes.NH, static_cast<int>(ceil_divide(sizes.T, tile_lines))};
+  const AttentionArguments arguments(context, sizes, tile_lines);
   const auto map = [&](const bf16 *tensor, int heads, int64_t stride, int lines) {
     return heads_map(context, tensor, heads, sizes.HS, sizes.T, sizes.B, stride, lines);
   };
   const CUtensorMap qkv_map = map(qkv, 3 * sizes.NH, sizes.stride(), strip_lines);
   const CUtensorMap dout_map = map(dout, sizes.NH, sizes.C, strip_lines);
   const CUtensorMap dqkv_map = map(dqkv, 3 * sizes.NH, sizes.stride(), 16);
-  const int64_t units = static_cast<int64_t>(sizes.B) * sizes.NH * arguments.tiles;
-  const auto blocks = static_cast<unsigned>(units < context.multiprocessors ? units : context.multiprocessors);
+  const unsigned blocks = arguments.blocks(context);
   const float scale = 1.0f / sqrtf(static_cast<float>(sizes.HS));
-  launch_overlapping(context, queries_kernel, blocks, threads, queries_shared_bytes,
-                     map(qkv, 3 * sizes.NH, sizes.stride(), block_lines), qkv_map, dout_map, dqkv_map, dout, out,
-                     scratch, lse, arguments, scale);
-  launch_overlapping(context, keys_kernel, blocks, threads, keys_shared_bytes, qkv_map, dout_map, dqkv_map, scratch,
-                     arguments, scale);
+  with_mask(sizes, [&](auto masked) {
+    launch_overlapping(context, queries_kernel<masked>, blocks, threads, queries_shared_bytes,
+                       map(qkv, 3 * sizes.NH, sizes.stride(), block_lines), qkv_map, dout_map, dqkv_map, dout, out,
+                       scratch, lse, arguments, scale);
+    launch_overlapping(context, keys_kernel<masked>, blocks, threads, keys_shared_bytes, qkv_map, dout_map, dqkv_map,
+                       scratch, arguments, scale);
+  });
 }
 
 }  // namespace
@@ -43,21 +44,22 @@ void sm90::attention_backward(const CudaContext &context, bf16 *dqkv, float *scr
   using namespace sm90::backward;
   if (sizes.HS == 128) return attention_backward_128(context, dqkv, scratch, dout, out, qkv, lse, sizes);
   if (sizes.HS != 64) return sm80::attention_backward(context, dqkv, scratch, dout, out, qkv, lse, sizes);
-  const AttentionArguments arguments{sizes.B, sizes.T, sizes.NH, static_cast<int>(ceil_divide(sizes.T, tile_lines))};
+  const AttentionArguments arguments(context, sizes, tile_lines);
   const auto map = [&](const bf16 *tensor, int heads, int64_t stride, int lines) {
     return heads_map(context, tensor, heads, sizes.HS, sizes.T, sizes.B, stride, lines);
   };
   const CUtensorMap qkv_map = map(qkv, 3 * sizes.NH, sizes.stride(), block_lines);
   const CUtensorMap dout_map = map(dout, sizes.NH, sizes.C, block_lines);
   const CUtensorMap dqkv_map = map(dqkv, 3 * sizes.NH, sizes.stride(), 16);
-  const int64_t units = static_cast<int64_t>(sizes.B) * sizes.NH * arguments.tiles;
-  const auto blocks = static_cast<unsigned>(units < context.multiprocessors ? units : context.multiprocessors);
+  const unsigned blocks = arguments.blocks(context);
   const float scale = 1.0f / sqrtf(static_cast<float>(sizes.HS));
   const CUtensorMap out_map = map(out, sizes.NH, sizes.C, block_lines);
-  launch_overlapping(context, queries_kernel, blocks, threads, QueriesLayout::shared_bytes, qkv_map, dout_map, out_map,
-                     dqkv_map, scratch, lse, arguments, scale);
-  launch_overlapping(context, keys_kernel, blocks, threads, KeysLayout::shared_bytes, qkv_map, dout_map, dqkv_map,
-                     scratch, arguments, scale);
+  with_mask(sizes, [&](auto masked) {
+    launch_overlapping(context, queries_kernel<masked>, blocks, threads, QueriesLayout::shared_bytes, qkv_map, dout_map,
+                       out_map, dqkv_map, scratch, lse, arguments, scale);
+    launch_overlapping(context, keys_kernel<masked>, blocks, threads, KeysLayout::shared_bytes, qkv_map, dout_map,
+                       dqkv_map, scratch, arguments, scale);
+  });
 }
 
 }  // namespace gpt2

@@ -34,6 +34,7 @@ struct Layout {
 
   uint32_t ring, tile, staging, full, empty, tile_full, tile_empty, statistics_full;
   float *statistics;
+  Announcements tiles;  // with a mask
 
   __device__ explicit Layout(unsigned char *memory) {
     const uint32_t begin = shared_address(memory);
@@ -47,6 +48,7 @@ struct Layout {
     tile_full = empty + STAGES * 8;
     tile_empty = tile_full + 2 * 8;
     statistics_full = tile_empty + 2 * 8;
+    tiles = Announcements(memory, statistics_full + 2 * 8);
   }
 };
 using QueriesLayout = Layout<3, 3>;  // tile: q, dout, out

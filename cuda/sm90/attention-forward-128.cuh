@@ -21,6 +21,7 @@ constexpr int tile_bytes = 2 * block_bytes;  // q, k or v
 constexpr int shared_bytes = (stages + 2 + 1) * tile_bytes + 2048;
 static_assert(tile_lines == block_lines, "the last block of a tile is its diagonal");
 
+template <bool MASKED>
 __global__ void __launch_bounds__(threads, 1)
     forward_kernel(const __grid_constant__ CUtensorMap qkv_map, const __grid_constant__ CUtensorMap out_map, float *lse,
                    const AttentionArguments arguments, float scale_log2) {
@@ -30,6 +31,7 @@ __global__ void __launch_bounds__(threads, 1)
   const uint32_t staging = q_shared + 2 * tile_bytes;
   const uint32_t full = staging + tile_bytes, empty = full + stages * 8;
   const uint32_t q_full = empty + stages * 8, q_empty = q_full + 2 * 8;
+  Announcements tiles(memory, q_empty + 2 * 8);  // with a mask
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
   if (threadIdx.x == 0) {
@@ -41,6 +43,7 @@ __global__ void __launch_bounds__(threads, 1)
       barrier_init(q_full + i * 8, 1);
       barrier_init(q_empty + i * 8, consumers * 4);
     }
+    if constexpr (MASKED) tiles.init();
     fence_barrier_init();
     prefetch_map(qkv_map);
     prefetch_map(out_map);
@@ -64,27 +67,34 @@ __global__ void __launch_bounds__(threads, 1)
       load_box(ring + at.stage * tile_bytes, qkv_map, 0, key, head * 2, b, full + at.stage * 8);
       at.advance();
     };
-    for (int index = 0; tile_of(arguments, index, unit); index++) {
+    const auto load_tile = [&](const Ticket &ticket, auto announce) {
       const int first = first_of(unit);
       barrier_wait(q_empty + q_at.stage * 8, q_at.parity ^ 1);
+      const int begin = MASKED ? ticket.of_first[0] : 0;
+      announce();
       barrier_expect(q_full + q_at.stage * 8, tile_bytes);
       load_box(q_shared + q_at.stage * tile_bytes, qkv_map, 0, first, unit.head * 2, unit.b, q_full + q_at.stage * 8);
       q_at.advance();
       load_block(NH + unit.head, first, unit.b);
-      for (int key = first; key > 0; key -= block_lines) {
+      int key = first;
+      for (; key > begin; key -= block_lines) {
         load_block(NH + unit.head, key - block_lines, unit.b);
         load_block(2 * NH + unit.head, key, unit.b);
       }
-      load_block(2 * NH + unit.head, 0, unit.b);
-    }
+      load_block(2 * NH + unit.head, MASKED ? key : 0, unit.b);
+    };
+    produce<MASKED, consumers, false>(arguments, unit, tiles, first_of, load_tile);
     return;
   }
 
   increase_registers<240>();
   const int consumer = warpgroup - 1;
   const uint32_t warp_staging = staging + (consumer * 4 + warp) * (2 * 16 * line_bytes);
-  for (int index = 0; tile_of(arguments, index, unit); index++) {
+  for (int index = 0; tiles.take<MASKED>(arguments, index, unit); index++) {
     const int tile_first = first_of(unit), line = warp * 16 + lane / 4;  // and line + 8, of this warpgroup's
+    // This warpgroup's first key, and from where on no key precedes those of a query.
+    const int begin = MASKED ? uniform(tiles.last().of_first[consumer]) : 0;
+    const int until = MASKED ? uniform(tiles.last().of_last[consumer]) : 0;
     float result[64] = {};
     float largest[2] = {-INFINITY, -INFINITY}, sum[2] = {};
     uint32_t share[block_lines / 16][4];
@@ -136,19 +146,44 @@ __global__ void __launch_bounds__(threads, 1)
         sum[half] = fmaf(sum[half], factor[half], added);
       }
     };
-    // Takes the first KEYS of the block on the diagonal, the last 64 of them with a mask.
+    const auto skip = [&] {
+      barrier_wait(full + at.stage * 8, at.parity);
+      release(at.stage);
+      at.advance();
+    };
+    // Reads the keys of each row, for each block that needs them: no register is free to keep them.
+    Range range[2];
+    const auto read_ranges = [&](int key) {
+      if (!MASKED || key >= until) return;
+      const int row = tile_first + consumer * 64 + line;
+      for (int half = 0; half < 2; half++) range[half] = arguments.mask.keys_of(unit.b, row + half * 8, T);
+    };
+    // Hides keys from `key` on that are outside of the rows' ranges.
+    const auto mask = [&](auto &score, int key) {
+      constexpr int COUNT = std::extent_v<std::remove_reference_t<decltype(score)>>;
+#pragma unroll
+      for (int i = 0; i < COUNT; i++) {
+        if (range[i / 2 % 2].hides(key + i / 4 * 8 + lane % 4 * 2 + i % 2)) score[i] = -INFINITY;
+      }
+    };
+    // Takes the first KEYS of the block on the diagonal, without `first` the last 64 of them with a mask.
     const auto take_first = [&](auto keys) {
       constexpr int KEYS = decltype(keys)::value;
       float score[KEYS / 2], factor[2];
       const uint32_t stage = at.stage;
       multiply_keys(score);
       at.advance();
+      read_ranges(tile_first);
       wgmma_wait<0>();
       hold(score);
       release(stage);
+      if (MASKED && tile_first < until) {
+        mask(score, tile_first);
+      } else {
 #pragma unroll
-      for (int i = (KEYS - 64) / 2; i < KEYS / 2; i++) {
-        if (i / 4 * 8 - (KEYS - 64) + lane % 4 * 2 + i % 2 > line + i / 2 % 2 * 8) score[i] = -INFINITY;
+        for (int i = (KEYS - 64) / 2; i < KEYS / 2; i++) {
+          if (i / 4 * 8 - (KEYS - 64) + lane % 4 * 2 + i % 2 > line + i / 2 % 2 * 8) score[i] = -INFINITY;
+        }
       }
       exponentiate(score, factor);
 #pragma unroll
@@ -156,8 +191,8 @@ __global__ void __launch_bounds__(threads, 1)
 #pragma unroll
       for (int i = KEYS / 16; i < block_lines / 16; i++) share[i][0] = share[i][1] = share[i][2] = share[i][3] = 0;
     };
-    // Takes a block before the diagonal, while the matmul of the last block's probabilities with v runs.
-    const auto take = [&] {
+    // Takes the block from `key` on, before the diagonal, while the matmul of the last block's probabilities with v runs.
+    const auto take = [&](int key) {
       float score[block_lines / 2], factor[2];
       const uint32_t k_stage = at.stage;
       multiply_keys(score);
@@ -165,9 +200,11 @@ __global__ void __launch_bounds__(threads, 1)
       const uint32_t v_stage = at.stage;
       multiply_values();
       at.advance();
+      read_ranges(key);
       wgmma_wait<1>();
       hold(score);
       release(k_stage);
+      if (MASKED && key < until) mask(score, key);
       exponentiate(score, factor);
       wgmma_wait<0>();
       hold(result);
@@ -184,12 +221,27 @@ __global__ void __launch_bounds__(threads, 1)
     } else {
       take_first(Full{});
     }
-    for (int key = tile_first; key > 0; key -= block_lines) take();
+    int key = tile_first;
+    for (; key > begin; key -= block_lines) take(key - block_lines);
+    // The other warpgroup may take blocks that come before the keys of this one: k of the next block is next in the ring.
+    const int all = MASKED ? uniform(tiles.last().of_first[0]) : 0;
+    const bool skips = MASKED && key > all;
+    if (skips) skip();
     multiply_values();
     wgmma_wait<0>();
     hold(result);
     release(at.stage);
     at.advance();
+    if constexpr (MASKED) {
+      if (skips) {
+        for (key -= block_lines; key > all; key -= block_lines) {
+          skip();
+          skip();
+        }
+        skip();
+      }
+    }
+    if constexpr (MASKED) __syncwarp();
     if (lane == 0) {
       barrier_arrive(q_empty + q_at.stage * 8);
       wait_stores_read<0>();
@@ -219,16 +271,16 @@ __global__ void __launch_bounds__(threads, 1)
 inline void attention_forward_128(const CudaContext &context, bf16 *out, float *lse, const bf16 *qkv,
                                   const AttentionSizes &sizes) {
   using namespace forward_128;
-  const AttentionArguments arguments{sizes.B, sizes.T, sizes.NH, static_cast<int>(ceil_divide(sizes.T, tile_lines))};
+  const AttentionArguments arguments(context, sizes, tile_lines);
   const auto map = [&](const bf16 *tensor, int heads, int64_t stride, int lines) {
     return heads_map(context, tensor, heads, sizes.HS, sizes.T, sizes.B, stride, lines);
   };
-  const int64_t units = static_cast<int64_t>(sizes.B) * sizes.NH * arguments.tiles;
-  const auto blocks = static_cast<unsigned>(units < context.multiprocessors ? units : context.multiprocessors);
   const float scale_log2 = log2e / sqrtf(static_cast<float>(sizes.HS));
-  launch_overlapping(context, forward_128::forward_kernel, blocks, threads, shared_bytes,
-                     map(qkv, 3 * sizes.NH, sizes.stride(), block_lines), map(out, sizes.NH, sizes.C, 16), lse,
-                     arguments, scale_log2);
+  with_mask(sizes, [&](auto masked) {
+    launch_overlapping(context, forward_128::forward_kernel<masked>, arguments.blocks(context), threads, shared_bytes,
+                       map(qkv, 3 * sizes.NH, sizes.stride(), block_lines), map(out, sizes.NH, sizes.C, 16), lse,
+                       arguments, scale_log2);
+  });
 }
 
 }  // namespace sm90

@@ -24,6 +24,7 @@ constexpr int q_bytes = tile_lines * line_bytes;
 constexpr int staging_bytes = consumers * 64 * line_bytes;
 constexpr int shared_bytes = stages * stage_bytes + 2 * q_bytes + staging_bytes + 2048;
 
+template <bool MASKED>
 __global__ void __launch_bounds__(threads, 1)
     forward_kernel(const __grid_constant__ CUtensorMap q_map, const __grid_constant__ CUtensorMap kv_map,
                    const __grid_constant__ CUtensorMap out_map, float *lse, const AttentionArguments arguments,
@@ -34,6 +35,7 @@ __global__ void __launch_bounds__(threads, 1)
   const uint32_t staging = q_shared + 2 * q_bytes;
   const uint32_t full = staging + staging_bytes, empty = full + stages * 8;
   const uint32_t q_full = empty + stages * 8, q_empty = q_full + 2 * 8;
+  Announcements tiles(memory, q_empty + 2 * 8);  // with a mask
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
   if (threadIdx.x == 0) {
@@ -45,6 +47,7 @@ __global__ void __launch_bounds__(threads, 1)
       barrier_init(q_full + i * 8, 1);
       barrier_init(q_empty + i * 8, consumers * 4);
     }
+    if constexpr (MASKED) tiles.init();
     fence_barrier_init();
     prefetch_map(q_map);
     prefetch_map(kv_map);
@@ -62,13 +65,15 @@ __global__ void __launch_bounds__(threads, 1)
   if (warpgroup == 0) {
     decrease_registers<32>();
     if (warp != 0 || lane != 0) return;
-    for (int index = 0; tile_of(arguments, index, unit); index++) {
+    const auto load_tile = [&](const Ticket &ticket, auto announce) {
       const int end = end_of(unit);
       barrier_wait(q_empty + q_at.stage * 8, q_at.parity ^ 1);
+      const int begin = MASKED ? ticket.of_first[0] : 0;
+      announce();
       barrier_expect(q_full + q_at.stage * 8, q_bytes);
       load_box(q_shared + q_at.stage * q_bytes, q_map, 0, end - tile_lines, unit.head, unit.b, q_full + q_at.stage * 8);
       q_at.advance();
-      for (int key = 0; key < min(end, T); key += block_lines) {
+      for (int key = begin; key < min(end, T); key += block_lines) {
         const uint32_t k = ring + at.stage * stage_bytes, barrier = full + at.stage * 8;
         barrier_wait(empty + at.stage * 8, at.parity ^ 1);
         barrier_expect(barrier, stage_bytes);
@@ -76,23 +81,41 @@ __global__ void __launch_bounds__(threads, 1)
         load_box(k + block_bytes, kv_map, 0, key, 2 * NH + unit.head, unit.b, barrier);
         at.advance();
       }
-    }
+    };
+    const auto first_of = [&](const HeadTile &next) { return end_of(next) - tile_lines; };
+    produce<MASKED, consumers, false>(arguments, unit, tiles, first_of, load_tile);
     return;
   }
 
   increase_registers<160>();
   const int consumer = warpgroup - 1;
   const uint32_t warp_staging = staging + (consumer * 4 + warp) * (16 * line_bytes);
-  for (int index = 0; tile_of(arguments, index, unit); index++) {
+  const auto skip = [&] {
+    barrier_wait(full + at.stage * 8, at.parity);
+    if (lane == 0) barrier_arrive(empty + at.stage * 8);
+    at.advance();
+  };
+  for (int index = 0; tiles.take<MASKED>(arguments, index, unit); index++) {
     const int end = end_of(unit);
     const int first = end - tile_lines + consumer * 64;  // this warpgroup's queries; negative indices do not exist
     const int row = first + warp * 16 + lane / 4;        // and row + 8
     float result[32] = {};
-    float largest[2] = {-INFINITY, -INFINITY}, sum[2] = {};
+    // Finite with a mask: all keys of a row's first blocks may be masked, and -inf - -inf is not a number.
+    constexpr float least = MASKED ? -1e30f : -INFINITY;
+    float largest[2] = {least, least}, sum[2] = {};
     uint32_t previous = 0;
     const Operand q = k_major(uniform(q_shared + q_at.stage * q_bytes + consumer * (64 * line_bytes)));
     barrier_wait(q_full + q_at.stage * 8, q_at.parity);
-    int key = 0;
+    int key = 0, begin = 0, until = 0;  // from key `until` on, no key precedes those of a query
+    Range range[2];  // the keys of each row
+    if constexpr (MASKED) {
+      for (int half = 0; half < 2; half++) range[half] = arguments.mask.keys_of(unit.b, row + half * 8, T);
+      // Releases the keys that come before those of this warpgroup's queries.
+      const int own = uniform(tiles.last().of_first[consumer]);
+      for (key = uniform(tiles.last().of_first[0]); key + block_lines <= own; key += block_lines) skip();
+      begin = key;
+      until = uniform(tiles.last().of_last[consumer]);
+    }
     // Takes the first KEYS of the block of keys from `key` on.
     const auto take = [&](auto keys) {
       constexpr int KEYS = decltype(keys)::value;
@@ -108,11 +131,12 @@ __global__ void __launch_bounds__(threads, 1)
       wgmma_wait<0>();
       hold(score);
       hold(result);
-      if (key > 0 && lane == 0) barrier_arrive(empty + previous * 8);
-      if (KEYS < block_lines || key + block_lines - 1 > first) {
+      if (key > begin && lane == 0) barrier_arrive(empty + previous * 8);
+      if (MASKED ? key < until || key + KEYS - 1 > first : KEYS < block_lines || key + block_lines - 1 > first) {
 #pragma unroll
         for (int i = 0; i < KEYS / 2; i++) {
-          if (key + i / 4 * 8 + lane % 4 * 2 + i % 2 > row + i / 2 % 2 * 8) score[i] = -INFINITY;
+          const int column = key + i / 4 * 8 + lane % 4 * 2 + i % 2;
+          if (MASKED ? range[i / 2 % 2].hides(column) : column > row + i / 2 % 2 * 8) score[i] = -INFINITY;
         }
       }
 #pragma unroll
@@ -158,13 +182,9 @@ __global__ void __launch_bounds__(threads, 1)
     }
     wgmma_wait<0>();
     hold(result);
-    if (key > 0 && lane == 0) barrier_arrive(empty + previous * 8);
+    if (key > begin && lane == 0) barrier_arrive(empty + previous * 8);
     // Releases the keys that only the other warpgroups' queries attend to.
-    for (; key < min(end, T); key += block_lines) {
-      barrier_wait(full + at.stage * 8, at.parity);
-      if (lane == 0) barrier_arrive(empty + at.stage * 8);
-      at.advance();
-    }
+    for (; key < min(end, T); key += block_lines) skip();
     __syncwarp();
     if (lane == 0) {
       barrier_arrive(q_empty + q_at.stage * 8);
@@ -196,16 +216,17 @@ void sm90::attention_forward(const CudaContext &context, bf16 *out, float *lse, 
                              const AttentionSizes &sizes) {
   if (sizes.HS == 128) return attention_forward_128(context, out, lse, qkv, sizes);
   if (sizes.HS != 64) return sm80::attention_forward(context, out, lse, qkv, sizes);
-  const AttentionArguments arguments{sizes.B, sizes.T, sizes.NH, static_cast<int>(ceil_divide(sizes.T, tile_lines))};
+  const AttentionArguments arguments(context, sizes, tile_lines);
   const auto map = [&](const bf16 *tensor, int heads, int64_t stride, int lines) {
     return heads_map(context, tensor, heads, sizes.HS, sizes.T, sizes.B, stride, lines);
   };
-  const int64_t units = static_cast<int64_t>(sizes.B) * sizes.NH * arguments.tiles;
-  const auto blocks = static_cast<unsigned>(units < context.multiprocessors ? units : context.multiprocessors);
   const float scale_log2 = log2e / sqrtf(static_cast<float>(sizes.HS));
-  launch_overlapping(
-      context, forward_kernel, blocks, threads, shared_bytes, map(qkv, 3 * sizes.NH, sizes.stride(), tile_lines),
-      map(qkv, 3 * sizes.NH, sizes.stride(), block_lines), map(out, sizes.NH, sizes.C, 16), lse, arguments, scale_log2);
+  with_mask(sizes, [&](auto masked) {
+    launch_overlapping(context, forward_kernel<masked>, arguments.blocks(context), threads, shared_bytes,
+                       map(qkv, 3 * sizes.NH, sizes.stride(), tile_lines),
+                       map(qkv, 3 * sizes.NH, sizes.stride(), block_lines), map(out, sizes.NH, sizes.C, 16), lse,
+                       arguments, scale_log2);
+  });
 }
 
 }  // namespace gpt2

@@ -13,11 +13,12 @@ constexpr int keys_stages = 3;
 constexpr int query_lines = statistics_lines;              // a step
 constexpr int query_bytes = 2 * query_lines * line_bytes;  // q or dout
 constexpr int keys_stage_bytes = 2 * query_bytes;          // both
-// 1024 bytes align the ring, 128 are barriers.
+// 1024 bytes align the ring, 256 are barriers and tickets.
 constexpr int keys_shared_bytes =
-    keys_stages * (keys_stage_bytes + statistics_bytes) + 2 * consumers * strip_pair_bytes + 1024 + 128;
+    keys_stages * (keys_stage_bytes + statistics_bytes) + 2 * consumers * strip_pair_bytes + 1024 + 256;
 
 // Everything is transposed: lines are keys, columns are queries.
+template <bool MASKED>
 __global__ void __launch_bounds__(threads, 1)
     keys_kernel(const __grid_constant__ CUtensorMap qkv_map, const __grid_constant__ CUtensorMap dout_map,
                 const __grid_constant__ CUtensorMap dqkv_map, float *all_statistics, const AttentionArguments arguments,
@@ -28,6 +29,7 @@ __global__ void __launch_bounds__(threads, 1)
   const uint32_t all_statistics_shared = strips + 2 * consumers * strip_pair_bytes;
   const uint32_t full = all_statistics_shared + keys_stages * statistics_bytes, empty = full + keys_stages * 8;
   const uint32_t strip_full = empty + keys_stages * 8, strip_empty = strip_full + 2 * 8;
+  Announcements tiles(memory, strip_empty + 2 * 8);  // with a mask
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
   if (threadIdx.x == 0) {
@@ -39,6 +41,7 @@ __global__ void __launch_bounds__(threads, 1)
       barrier_init(strip_full + i * 8, 1);
       barrier_init(strip_empty + i * 8, consumers * 4);
     }
+    if constexpr (MASKED) tiles.init();
     fence_barrier_init();
     prefetch_map(qkv_map);
     prefetch_map(dout_map);
@@ -48,15 +51,17 @@ __global__ void __launch_bounds__(threads, 1)
   wait_for_previous_kernel();
 
   const int T = arguments.T, NH = arguments.NH;
-  HeadTile unit;
+  HeadTile unit{};
   RingPosition<keys_stages> at;
   RingPosition<2> strip_at;
   if (warpgroup == 0) {
     decrease_registers<24>();
     if (warp != 0 || lane != 0) return;
-    for (int index = 0; tile_of(arguments, index, unit); index++) {
+    const auto load_tile = [&](const Ticket &ticket, auto announce) {
       const int first = unit.tile * tile_lines;
       barrier_wait(strip_empty + strip_at.stage * 8, strip_at.parity ^ 1);
+      const int end = MASKED ? ticket.of_last[consumers - 1] + 1 : T;
+      announce();
       barrier_expect(strip_full + strip_at.stage * 8, consumers * strip_pair_bytes);
       for (int i = 0; i < consumers; i++) {
         const uint32_t strip = strips + (strip_at.stage * consumers + i) * strip_pair_bytes;
@@ -66,7 +71,7 @@ __global__ void __launch_bounds__(threads, 1)
                  strip_full + strip_at.stage * 8);
       }
       strip_at.advance();
-      for (int query = first; query < T; query += query_lines) {
+      for (int query = first; query < end; query += query_lines) {
         const uint32_t q = ring + at.stage * keys_stage_bytes, barrier = full + at.stage * 8;
         barrier_wait(empty + at.stage * 8, at.parity ^ 1);
         barrier_expect(barrier, keys_stage_bytes + statistics_bytes);
@@ -76,14 +81,16 @@ __global__ void __launch_bounds__(threads, 1)
                    statistics_of(all_statistics, arguments, unit, query), statistics_bytes, barrier);
         at.advance();
       }
-    }
+    };
+    const auto first_of = [](const HeadTile &next) { return next.tile * tile_lines; };
+    produce<MASKED, consumers, true>(arguments, unit, tiles, first_of, load_tile);
     return;
   }
 
   increase_registers<240>();
   const int consumer = warpgroup - 1;
   const float scale_log2 = scale * log2e;
-  for (int index = 0; tile_of(arguments, index, unit); index++) {
+  for (int index = 0; tiles.take<MASKED>(arguments, index, unit); index++) {
     const int tile_first = unit.tile * tile_lines, first = tile_first + consumer * strip_lines;
     const int line = warp * 16 + lane / 4;  // and line + 8, of this warpgroup's
     const uint32_t strip = uniform(strips + (strip_at.stage * consumers + consumer) * strip_pair_bytes);
@@ -91,9 +98,18 @@ __global__ void __launch_bounds__(threads, 1)
     float dkey[64] = {}, dvalue[64] = {};
     uint32_t previous = 0;
     barrier_wait(strip_full + strip_at.stage * 8, strip_at.parity);
-    // Takes a block of queries. In the first block some queries precede their key (masks).
-    const auto take = [&](auto masks) {
-      constexpr bool MASKS = decltype(masks)::value;
+    const auto skip = [&] {
+      barrier_wait(full + at.stage * 8, at.parity);
+      barrier_arrive(empty + at.stage * 8);
+      at.advance();
+    };
+    // The queries up to `all` see all keys of this warpgroup, those from own_end on none.
+    const int all = MASKED ? uniform(tiles.last().of_first[consumer]) + 1 : T;
+    const int own_end = MASKED ? uniform(tiles.last().of_last[consumer]) + 1 : T;
+    // Takes the block of queries from `query` on. In the first block some queries precede their key (masks); with a mask
+    // the last blocks hide others.
+    const auto take = [&](auto is_first, auto masks, int query) {
+      constexpr bool IS_FIRST = decltype(is_first)::value, MASKS = decltype(masks)::value;
       const uint32_t shared = uniform(ring + at.stage * keys_stage_bytes);
       const Operand q = k_major(shared), gradient = k_major(shared + query_bytes);
       const Operand q_as_rows = mn_major<query_lines>(shared);
@@ -110,7 +126,7 @@ __global__ void __launch_bounds__(threads, 1)
       }
       wgmma_commit();
       wgmma_wait<1>();
-      if (!MASKS) barrier_arrive(empty + previous * 8);
+      if (!IS_FIRST) barrier_arrive(empty + previous * 8);
       hold(dscore);
       wgmma_fence();
 #pragma unroll
@@ -118,6 +134,15 @@ __global__ void __launch_bounds__(threads, 1)
         wgmma<0, 0>(dscore, v.at(channels_at<strip_lines>(i)), gradient.at(channels_at<query_lines>(i)), i > 0);
       }
       wgmma_commit();
+      // Read for each block: no register is free to keep it.
+      [[maybe_unused]] Range range[2];  // the queries of each key
+      if constexpr (MASKED && MASKS) {
+        for (int half = 0; half < 2; half++) {
+          const int key = first + line + half * 8;
+          range[half] = {key, INT32_MAX};
+          if (query + query_lines > all) range[half] = arguments.mask.queries_of(unit.b, key, T);
+        }
+      }
       wgmma_wait<1>();
       hold(share);
 #pragma unroll
@@ -128,7 +153,8 @@ __global__ void __launch_bounds__(threads, 1)
           float &p = share[j * 4 + i];
           p = exp2_approximate(fmaf(p, scale_log2, -(i % 2 ? lse_log2.y : lse_log2.x)));
           if constexpr (MASKS) {
-            if (line + i / 2 * 8 > j * 8 + lane % 4 * 2 + i % 2) p = 0;
+            const int column = j * 8 + lane % 4 * 2 + i % 2;
+            if (MASKED ? range[i / 2].hides(query + column) : line + i / 2 * 8 > column) p = 0;
           }
         }
       }
@@ -166,16 +192,25 @@ __global__ void __launch_bounds__(threads, 1)
     };
     // The second warpgroup skips the first 64 queries, which precede all of its keys.
     int query = tile_first;
-    for (; query < first; query += query_lines) {
-      barrier_wait(full + at.stage * 8, at.parity);
-      barrier_arrive(empty + at.stage * 8);
-      at.advance();
-    }
+    for (; query < first; query += query_lines) skip();
     if (query < T) {
-      take(std::true_type{});
-      for (query += query_lines; query < T; query += query_lines) take(std::false_type{});
-      wgmma_wait<0>();
-      barrier_arrive(empty + previous * 8);
+      take(std::true_type{}, std::true_type{}, query);
+      query += query_lines;
+      if constexpr (MASKED) {
+        // Blocks of queries that see all keys of the warpgroup, then those that see some.
+        const int end = uniform(tiles.last().of_last[consumers - 1]) + 1, some = min(end, own_end);
+        for (; query + query_lines <= min(all, end); query += query_lines) {
+          take(std::false_type{}, std::false_type{}, query);
+        }
+        for (; query < some; query += query_lines) take(std::false_type{}, std::true_type{}, query);
+        wgmma_wait<0>();
+        barrier_arrive(empty + previous * 8);
+        for (; query < end; query += query_lines) skip();
+      } else {
+        for (; query < T; query += query_lines) take(std::false_type{}, std::false_type{}, query);
+        wgmma_wait<0>();
+        barrier_arrive(empty + previous * 8);
+      }
     }
     hold(dkey);
     hold(dvalue);

@@ -8,6 +8,7 @@ namespace sm90 {
 namespace backward {
 
 // Everything is transposed: lines are keys, columns are queries.
+template <bool MASKED>
 __global__ void __launch_bounds__(threads, 1)
     keys_kernel(const __grid_constant__ CUtensorMap qkv_map, const __grid_constant__ CUtensorMap dout_map,
                 const __grid_constant__ CUtensorMap dqkv_map, float *all_statistics, const AttentionArguments arguments,
@@ -26,6 +27,7 @@ __global__ void __launch_bounds__(threads, 1)
       barrier_init(layout.tile_full + i * 8, 1);
       barrier_init(layout.tile_empty + i * 8, consumers * 4);
     }
+    if constexpr (MASKED) layout.tiles.init();
     fence_barrier_init();
     prefetch_map(qkv_map);
     prefetch_map(dout_map);
@@ -35,22 +37,25 @@ __global__ void __launch_bounds__(threads, 1)
   wait_for_previous_kernel();
 
   const int T = arguments.T, NH = arguments.NH;
-  HeadTile unit;
+  HeadTile unit{};
+  Announcements tiles = layout.tiles;
   RingPosition<stages> at;
   RingPosition<2> tile_at;
   if (warpgroup == 0) {
     decrease_registers<40>();
     if (warp == 0 && lane == 0) {
-      for (int index = 0; tile_of(arguments, index, unit); index++) {
+      const auto load_tile = [&](const Ticket &ticket, auto announce) {
         const int first = unit.tile * tile_lines;
         const uint32_t tile = layout.tile + tile_at.stage * tile_bytes,
                        tile_barrier = layout.tile_full + tile_at.stage * 8;
         barrier_wait(layout.tile_empty + tile_at.stage * 8, tile_at.parity ^ 1);
+        const int end = MASKED ? ticket.of_last[consumers - 1] + 1 : T;
+        announce();
         barrier_expect(tile_barrier, tile_bytes);
         load_box(tile, qkv_map, 0, first, NH + unit.head, unit.b, tile_barrier);
         load_box(tile + block_bytes, qkv_map, 0, first, 2 * NH + unit.head, unit.b, tile_barrier);
         tile_at.advance();
-        for (int query = first; query < T; query += block_lines) {
+        for (int query = first; query < end; query += block_lines) {
           const uint32_t q = layout.ring + at.stage * stage_bytes, barrier = layout.full + at.stage * 8;
           barrier_wait(layout.empty + at.stage * 8, at.parity ^ 1);
           barrier_expect(barrier, stage_bytes + statistics_bytes);
@@ -60,7 +65,9 @@ __global__ void __launch_bounds__(threads, 1)
                      statistics_of(all_statistics, arguments, unit, query), statistics_bytes, barrier);
           at.advance();
         }
-      }
+      };
+      const auto first_of = [](const HeadTile &next) { return next.tile * tile_lines; };
+      produce<MASKED, consumers, true>(arguments, unit, tiles, first_of, load_tile);
     }
     return;
   }
@@ -69,14 +76,18 @@ __global__ void __launch_bounds__(threads, 1)
   const int consumer = warpgroup - 1;
   const uint32_t warp_staging = layout.staging + (consumer * 4 + warp) * (16 * line_bytes);
   const float scale_log2 = scale * log2e;
-  for (int index = 0; tile_of(arguments, index, unit); index++) {
+  for (int index = 0; tiles.take<MASKED>(arguments, index, unit); index++) {
     const int tile_first = unit.tile * tile_lines, first = tile_first + consumer * 64;
     const int key = first + warp * 16 + lane / 4;  // and key + 8
     const uint32_t tile = layout.tile + tile_at.stage * tile_bytes + consumer * (64 * line_bytes);
     const Operand k = k_major(tile), v = k_major(tile + block_bytes);
     float dkey[32] = {}, dvalue[32] = {};
     barrier_wait(layout.tile_full + tile_at.stage * 8, tile_at.parity);
-    // Takes the last QUERIES of the block from `query` on. In the first block some queries precede their key (masks).
+    // The queries up to `all` see all keys of this warpgroup, those from own_end on none.
+    const int all = MASKED ? uniform(tiles.last().of_first[consumer]) + 1 : T;
+    const int own_end = MASKED ? uniform(tiles.last().of_last[consumer]) + 1 : T;
+    // Takes the last QUERIES of the block from `query` on. In the first block some queries precede their key (masks);
+    // with a mask the last blocks hide others.
     const auto take = [&](auto queries, auto masks, int query) {
       constexpr int QUERIES = decltype(queries)::value, skipped = block_lines - QUERIES;
       const uint32_t shared = layout.ring + at.stage * stage_bytes + skipped * line_bytes;
@@ -95,6 +106,14 @@ __global__ void __launch_bounds__(threads, 1)
 #pragma unroll
       for (int i = 0; i < 64 / 16; i++) wgmma<0, 0>(dscore, v.at(i * 32), gradient.at(i * 32), i > 0);
       wgmma_commit();
+      // Read for each block: no register is free to keep it.
+      [[maybe_unused]] Range range[2];  // the queries of each key
+      if constexpr (MASKED && decltype(masks)::value) {
+        for (int half = 0; half < 2; half++) {
+          range[half] = {key + half * 8, INT32_MAX};
+          if (query + block_lines > all) range[half] = arguments.mask.queries_of(unit.b, key + half * 8, T);
+        }
+      }
       wgmma_wait<1>();
       hold(share);
 #pragma unroll
@@ -105,7 +124,8 @@ __global__ void __launch_bounds__(threads, 1)
           float &p = share[j * 4 + i];
           p = exp2_approximate(fmaf(p, scale_log2, -(i % 2 ? lse_log2.y : lse_log2.x)));
           if constexpr (decltype(masks)::value) {
-            if (key + i / 2 * 8 > query + skipped + j * 8 + lane % 4 * 2 + i % 2) p = 0;
+            const int column = query + skipped + j * 8 + lane % 4 * 2 + i % 2;
+            if (MASKED ? range[i / 2].hides(column) : key + i / 2 * 8 > column) p = 0;
           }
         }
       }
@@ -146,7 +166,21 @@ __global__ void __launch_bounds__(threads, 1)
     } else {
       take(Half{}, std::true_type{}, tile_first);
     }
-    for (int query = tile_first + block_lines; query < T; query += block_lines) take(Full{}, std::false_type{}, query);
+    int query = tile_first + block_lines;
+    if constexpr (MASKED) {
+      // Blocks of queries that see all keys of the warpgroup, those that see some, and those for the other warpgroup.
+      const int end = uniform(tiles.last().of_last[consumers - 1]) + 1, some = min(end, own_end);
+      for (; query + block_lines <= min(all, end); query += block_lines) take(Full{}, std::false_type{}, query);
+      for (; query < some; query += block_lines) take(Full{}, std::true_type{}, query);
+      for (; query < end; query += block_lines) {
+        barrier_wait(layout.full + at.stage * 8, at.parity);
+        barrier_arrive(layout.empty + at.stage * 8);
+        at.advance();
+      }
+    } else {
+      for (; query < T; query += block_lines) take(Full{}, std::false_type{}, query);
+    }
+    if constexpr (MASKED) __syncwarp();
     if (lane == 0) {
       barrier_arrive(layout.tile_empty + tile_at.stage * 8);
       wait_stores_read<0>();

@@ -21,6 +21,7 @@ __device__ __forceinline__ float dot_chunks(uint32_t a, uint32_t b) {
   return sum;
 }
 
+template <bool MASKED>
 __global__ void __launch_bounds__(threads, 1)
     queries_kernel(const __grid_constant__ CUtensorMap qkv_map, const __grid_constant__ CUtensorMap dout_map,
                    const __grid_constant__ CUtensorMap out_map, const __grid_constant__ CUtensorMap dqkv_map,
@@ -40,6 +41,7 @@ __global__ void __launch_bounds__(threads, 1)
       barrier_init(layout.tile_empty + i * 8, consumers * 4);
       barrier_init(layout.statistics_full + i * 8, 3 * 32);
     }
+    if constexpr (MASKED) layout.tiles.init();
     fence_barrier_init();
     prefetch_map(qkv_map);
     prefetch_map(dout_map);
@@ -54,21 +56,24 @@ __global__ void __launch_bounds__(threads, 1)
   HeadTile unit;
   RingPosition<stages> at;
   RingPosition<2> tile_at;
+  Announcements tiles = layout.tiles;
   if (warpgroup == 0) {
     decrease_registers<40>();
     if (warp == 0) {
       if (lane != 0) return;
-      for (int index = 0; tile_of(arguments, index, unit); index++) {
+      const auto load_tile = [&](const Ticket &ticket, auto announce) {
         const int first = first_of(unit);
         const uint32_t tile = layout.tile + tile_at.stage * tile_bytes,
                        tile_barrier = layout.tile_full + tile_at.stage * 8;
         barrier_wait(layout.tile_empty + tile_at.stage * 8, tile_at.parity ^ 1);
+        const int begin = MASKED ? ticket.of_first[0] : 0;
+        announce();
         barrier_expect(tile_barrier, tile_bytes);
         load_box(tile, qkv_map, 0, first, unit.head, unit.b, tile_barrier);
         load_box(tile + block_bytes, dout_map, 0, first, unit.head, unit.b, tile_barrier);
         load_box(tile + 2 * block_bytes, out_map, 0, first, unit.head, unit.b, tile_barrier);
         tile_at.advance();
-        for (int key = 0; key < min(first + tile_lines, T); key += block_lines) {
+        for (int key = begin; key < min(first + tile_lines, T); key += block_lines) {
           const uint32_t k = layout.ring + at.stage * stage_bytes, barrier = layout.full + at.stage * 8;
           barrier_wait(layout.empty + at.stage * 8, at.parity ^ 1);
           barrier_expect(barrier, stage_bytes);
@@ -76,11 +81,12 @@ __global__ void __launch_bounds__(threads, 1)
           load_box(k + block_bytes, qkv_map, 0, key, 2 * NH + unit.head, unit.b, barrier);
           at.advance();
         }
-      }
+      };
+      produce<MASKED, consumers, false>(arguments, unit, tiles, first_of, load_tile);
       return;
     }
     // The other warps compute D = row sums of dout * out, one tile ahead of the consumers. Eight lanes take a row.
-    for (int index = 0; tile_of(arguments, index, unit); index++) {
+    for (int index = 0; tiles.take<MASKED>(arguments, index, unit); index++) {
       const int first = first_of(unit);
       float *statistics = layout.statistics + tile_at.stage * statistics_count;
       float *kept = statistics_of(all_statistics, arguments, unit, first);
@@ -117,7 +123,12 @@ __global__ void __launch_bounds__(threads, 1)
   const int consumer = warpgroup - 1;
   const uint32_t warp_staging = layout.staging + (consumer * 4 + warp) * (16 * line_bytes);
   const float scale_log2 = scale * log2e, scales[2] = {scale, scale};
-  for (int index = 0; tile_of(arguments, index, unit); index++) {
+  const auto skip = [&] {
+    barrier_wait(layout.full + at.stage * 8, at.parity);
+    if (lane == 0) barrier_arrive(layout.empty + at.stage * 8);
+    at.advance();
+  };
+  for (int index = 0; tiles.take<MASKED>(arguments, index, unit); index++) {
     const int tile_first = first_of(unit), first = tile_first + consumer * 64;
     const int line = consumer * 64 + warp * 16 + lane / 4, row = tile_first + line;  // and row + 8
     const uint32_t tile = layout.tile + tile_at.stage * tile_bytes + consumer * (64 * line_bytes);
@@ -129,7 +140,18 @@ __global__ void __launch_bounds__(threads, 1)
     const float *statistics = layout.statistics + tile_at.stage * statistics_count;
     const float lse_log2[2] = {statistics[line], statistics[line + 8]};
     const float row_D[2] = {statistics[tile_lines + line], statistics[tile_lines + line + 8]};
-    for (int key = 0; key < min(tile_first + tile_lines, T); key += block_lines) {
+    int key = 0, begin = 0, until = 0;  // from key `until` on, no key precedes those of a query
+    Range range[2];  // the keys of each row
+    if constexpr (MASKED) {
+      for (int half = 0; half < 2; half++) range[half] = arguments.mask.keys_of(unit.b, row + half * 8, T);
+      // Releases the keys that come before those of this warpgroup's queries.
+      const int own = uniform(tiles.last().of_first[consumer]);
+      for (key = uniform(tiles.last().of_first[0]); key + block_lines <= own; key += block_lines) skip();
+      begin = key;
+      until = uniform(tiles.last().of_last[consumer]);
+    }
+    const int end = min(tile_first + tile_lines, T);
+    for (; key < (MASKED ? min(first + 64, T) : end); key += block_lines) {
       const uint32_t shared = layout.ring + at.stage * stage_bytes;
       const Operand k = k_major(shared), v = k_major(shared + block_bytes);
       const Operand k_as_rows = mn_major<block_lines>(shared);
@@ -145,16 +167,17 @@ __global__ void __launch_bounds__(threads, 1)
       for (int i = 0; i < 64 / 16; i++) wgmma<0, 0>(dshare, gradient.at(i * 32), v.at(i * 32), i > 0);
       wgmma_commit();
       wgmma_wait<2>();
-      if (key > 0 && lane == 0) barrier_arrive(layout.empty + previous * 8);
+      if (key > begin && lane == 0) barrier_arrive(layout.empty + previous * 8);
       wgmma_wait<1>();
       hold(score);
-      const bool masks = key + block_lines - 1 > first;
+      const bool masks = key + block_lines - 1 > first || (MASKED && key < until);
 #pragma unroll
       for (int i = 0; i < 64; i++) score[i] = exp2_approximate(fmaf(score[i], scale_log2, -lse_log2[i / 2 % 2]));
       if (masks) {
 #pragma unroll
         for (int i = 0; i < 64; i++) {
-          if (key + i / 4 * 8 + lane % 4 * 2 + i % 2 > row + i / 2 % 2 * 8) score[i] = 0;
+          const int column = key + i / 4 * 8 + lane % 4 * 2 + i % 2;
+          if (MASKED ? range[i / 2 % 2].hides(column) : column > row + i / 2 % 2 * 8) score[i] = 0;
         }
       }
       wgmma_wait<0>();
@@ -176,8 +199,12 @@ __global__ void __launch_bounds__(threads, 1)
     wgmma_wait<0>();
     hold(result);
     __syncwarp();
+    if constexpr (MASKED) {
+      if (key > begin && lane == 0) barrier_arrive(layout.empty + previous * 8);
+      for (; key < end; key += block_lines) skip();
+    }
     if (lane == 0) {
-      barrier_arrive(layout.empty + previous * 8);
+      if constexpr (!MASKED) barrier_arrive(layout.empty + previous * 8);
       barrier_arrive(layout.tile_empty + tile_at.stage * 8);
       wait_stores_read<0>();
     }

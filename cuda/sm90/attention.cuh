@@ -31,6 +31,21 @@ using Half = std::integral_constant<int, block_lines / 2>;
 struct AttentionArguments {
   int B, T, NH;
   int tiles;  // per head
+  Mask mask;
+  Grid *grid;
+
+  AttentionArguments(const CudaContext &context, const AttentionSizes &sizes, int tile_lines)
+      : B(sizes.B),
+        T(sizes.T),
+        NH(sizes.NH),
+        tiles(static_cast<int>(ceil_divide(sizes.T, tile_lines))),
+        mask(sizes.mask),
+        grid(context.grid) {}
+
+  int64_t units() const { return static_cast<int64_t>(B) * NH * tiles; }
+  unsigned blocks(const CudaContext &context) const {
+    return static_cast<unsigned>(units() < context.multiprocessors ? units() : context.multiprocessors);
+  }
 };
 
 // A unit of work: a tile of a head.
@@ -38,6 +53,17 @@ struct HeadTile {
   int tile, b, head;
   int row;             // index in [B*NH]
   int64_t statistics;  // where the head's [T] of lse begins
+
+  // The tile at a place in the order of all tiles; false if there are fewer.
+  __device__ __forceinline__ bool set(const AttentionArguments &arguments, int64_t place) {
+    if (place >= static_cast<int64_t>(arguments.B * arguments.NH) * arguments.tiles) return false;
+    row = static_cast<int>(place / arguments.tiles);
+    tile = static_cast<int>(place - static_cast<int64_t>(row) * arguments.tiles);
+    b = row / arguments.NH;
+    head = row % arguments.NH;
+    statistics = static_cast<int64_t>(row) * arguments.T;
+    return true;
+  }
 };
 
 // Sets `unit` to the index-th unit of a block; false if the block has no more. The tiles of a head go to adjacent
@@ -45,17 +71,107 @@ struct HeadTile {
 // as blocks, forward read 503 MB of memory where 302 MB are needed). Every other turn is in reverse order, so that a
 // block alternates between long and short tiles.
 __device__ __forceinline__ bool tile_of(const AttentionArguments &arguments, int index, HeadTile &unit) {
-  const int blocks = gridDim.x, heads = arguments.B * arguments.NH;
+  const int blocks = gridDim.x;
   const int64_t turn = static_cast<int64_t>(index) * blocks;
   const int64_t place = turn + (index % 2 ? blocks - 1 - blockIdx.x : blockIdx.x);
-  if (place >= static_cast<int64_t>(heads) * arguments.tiles) return false;
-  const int head = static_cast<int>(place / arguments.tiles);
-  unit.tile = static_cast<int>(place - static_cast<int64_t>(head) * arguments.tiles);
-  unit.b = head / arguments.NH;
-  unit.head = head % arguments.NH;
-  unit.row = head;
-  unit.statistics = static_cast<int64_t>(head) * arguments.T;
-  return true;
+  return unit.set(arguments, place);
+}
+
+// With a mask tiles differ in length without a rule, so a block takes the next one whenever it is free. Its producer takes
+// a tile's place in the order of all tiles, and announces the tile to the other roles in a ring in shared memory, while
+// the tile before is computed: an atomic or a read of the mask takes about 1000 clocks.
+struct Ticket {
+  int tile, b, head, row;  // row -1: the block has no more
+  // Of the first and of the last of each warpgroup's 64 lines: a query's first key, or a key's last query.
+  int of_first[3], of_last[3];
+
+  template <int WARPGROUPS, bool OWNS_KEYS>
+  __device__ __forceinline__ void set(const AttentionArguments &arguments, const HeadTile &unit, int first_line) {
+    tile = unit.tile, b = unit.b, head = unit.head, row = unit.row;
+    const auto bound = [&](int line) {
+      if constexpr (OWNS_KEYS) return arguments.mask.last_query(unit.b, first_line + line, arguments.T);
+      return arguments.mask.first_key(unit.b, first_line + line, arguments.T);
+    };
+    const int of_tile = bound(0);
+#pragma unroll
+    for (int i = 0; i < WARPGROUPS; i++) {
+      of_first[i] = max(of_tile, bound(i * 64));
+      of_last[i] = bound(i * 64 + 63);
+    }
+  }
+};
+
+// The ring: barriers from `barrier` on, then tickets. A ticket is written when the tile two before has been released.
+struct Announcements {
+  uint32_t barrier;
+  Ticket *tickets;
+  RingPosition<3> at;
+
+  Announcements() = default;
+  // `memory` is the beginning of shared memory.
+  __device__ __forceinline__ Announcements(unsigned char *memory, uint32_t barrier)
+      : barrier(barrier), tickets(reinterpret_cast<Ticket *>(memory + (barrier + 3 * 8 - shared_address(memory)))) {}
+  __device__ __forceinline__ void init() const {
+    for (int i = 0; i < 3; i++) barrier_init(barrier + i * 8, 1);
+  }
+  // Takes the next tile of a role other than the producer; `index` counts tiles without a mask.
+  template <bool MASKED>
+  __device__ __forceinline__ bool take(const AttentionArguments &arguments, int index, HeadTile &unit) {
+    if constexpr (MASKED) {
+      barrier_wait(barrier + at.stage * 8, at.parity);
+      const Ticket &ticket = tickets[at.stage];
+      at.advance();
+      unit.tile = uniform(ticket.tile);
+      unit.b = uniform(ticket.b);
+      unit.head = uniform(ticket.head);
+      unit.row = uniform(ticket.row);
+      unit.statistics = static_cast<int64_t>(unit.row) * arguments.T;
+      return unit.row >= 0;
+    } else {
+      return tile_of(arguments, index, unit);
+    }
+  }
+  // The ticket that was taken or announced last.
+  __device__ __forceinline__ const Ticket &last() const { return tickets[at.stage == 0 ? 2 : at.stage - 1]; }
+};
+
+// Calls load(ticket, announce) for each tile of a producer. `load` calls announce() after it has waited for the tile's
+// memory. first_of(unit) is the first line of a tile. The last block to find no tile resets the counter for the next kernel.
+template <bool MASKED, int WARPGROUPS, bool OWNS_KEYS, class First, class Load>
+__device__ __forceinline__ void produce(const AttentionArguments &arguments, HeadTile &unit, Announcements announcements,
+                                        First first_of, Load load) {
+  if constexpr (MASKED) {
+    Grid &grid = *arguments.grid;
+    HeadTile next{};
+    unsigned place = atomicAdd(&grid.taken, 1u);
+    const auto announce = [&] {
+      Ticket &ticket = announcements.tickets[announcements.at.stage];
+      if (next.set(arguments, place)) {
+        place = atomicAdd(&grid.taken, 1u);
+        ticket.set<WARPGROUPS, OWNS_KEYS>(arguments, next, first_of(next));
+      } else {
+        ticket.row = next.row = -1;
+      }
+      barrier_arrive(announcements.barrier + announcements.at.stage * 8);
+      announcements.at.advance();
+    };
+    announce();
+    while (next.row >= 0) {
+      unit = next;
+      load(announcements.last(), announce);
+    }
+    __threadfence();
+    if (atomicAdd(&grid.arrivals, 1u) == gridDim.x - 1) grid.taken = grid.arrivals = 0;
+  } else {
+    for (int index = 0; tile_of(arguments, index, unit); index++) load(Ticket{}, [] {});
+  }
+}
+
+// Calls `body` with whether there is a mask, as a constant.
+template <class Body>
+void with_mask(const AttentionSizes &sizes, Body body) {
+  if (sizes.mask.first) return body(std::true_type{});
+  body(std::false_type{});
 }
 
 // Packs columns 16 i to 16 i + 15 of accumulators [64, N] as an operand of 16 k's.

@@ -215,12 +215,12 @@ ${members.join('\n')}
 
 function idChecks({ tensors }: Op): string[] {
   const count = ({ dimensions }: TensorShape) => `static_cast<int64_t>(${dimensions.join(') * (')})`;
-  return tensors
-    .filter(({ below }) => below !== undefined)
-    .map(
-      (tensor) =>
-        `ids("${tensor.parameter.cName}", ${tensor.parameter.cName}, ${count(tensor)}, ${tensor.orNone ? -1 : 0}, ${tensor.below})`,
-    );
+  return tensors.flatMap((tensor) => {
+    const { below, isCausal, orNone, dimensions, parameter } = tensor;
+    const named = `"${parameter.cName}", ${parameter.cName}`;
+    if (isCausal) return [`causal(${named}, ${dimensions.join(', ')})`];
+    return below === undefined ? [] : [`ids(${named}, ${count(tensor)}, ${orNone ? -1 : 0}, ${below})`];
+  });
 }
 
 function dispatch(op: Op): string {

@@ -15,6 +15,8 @@ export interface TensorShape {
   readonly below?: string;
   /** For ids: whether -1 stands for no id. */
   readonly orNone: boolean;
+  /** Whether each line [T] of it never decreases, and element t is at most t. */
+  readonly isCausal: boolean;
   /** The tensor of ids that name the accessed rows. */
   readonly by?: string;
   /** A dimension: the number of accessed elements at the start of each row. */
@@ -63,7 +65,7 @@ const accesses: Record<string, Access> = {
 };
 
 const entry =
-  /^(?<name>\w+) ?(?<access>=|\+=|\(\w+\)|) \[(?<dimensions>[^\]]+)\](?:: (?<dtype>\w+))?(?: < (?<below>\w+)(?<none> or -1)?)?(?: by (?<by>\w+))?(?: first (?<columns>\w+))?(?<optional> or NULL(?: with (?<together>\w+))?)?(?: where (?<argument>\w+) (?<operator>==|!=) (?<value>\w+))?(?: may be (?<first>\w+)(?: or (?<second>\w+))?)?$/;
+  /^(?<name>\w+) ?(?<access>=|\+=|\(\w+\)|) \[(?<dimensions>[^\]]+)\](?:: (?<dtype>\w+))?(?: < (?<below>\w+)(?<none> or -1)?)?(?<causal> <= t)?(?: by (?<by>\w+))?(?: first (?<columns>\w+))?(?<optional> or NULL(?: with (?<together>\w+))?)?(?: where (?<argument>\w+) (?<operator>==|!=) (?<value>\w+))?(?: may be (?<first>\w+)(?: or (?<second>\w+))?)?$/;
 /** A number; or a name with ">=" or a factor before it, and after it "+" and a number or "/" and a number or name. */
 const dimension = /^(?:(?<atLeast>>=)?(?<factor>\d+)?(?<name>[A-Za-z]\w*)(?:\+\d+|\/(?<divisor>\w+))?|\d+)$/;
 const relationTokens = /^(?:\s|\d+|[A-Za-z]\w*|<=|>=|==|!=|\|\||&&|[<>+\-*/%()])+$/;
@@ -205,6 +207,7 @@ function parseTensor(
     dtype,
     below,
     orNone: none !== undefined,
+    isCausal: match.causal !== undefined,
     by,
     columns,
     isOptional,

@@ -2,7 +2,7 @@ import { GPT2_FP8_FACTOR } from '../native/bindings.generated.ts';
 import type { Device } from '../native/device.ts';
 import { blocksOf, groupsOf } from '../native/element-types.ts';
 import type { Tensor } from '../native/tensor.ts';
-import { architectureOf } from './architecture.ts';
+import { architectureOf, laterLayers } from './architecture.ts';
 import { type ModelConfig, paddedVocabularySize } from './config.ts';
 
 /** Training keeps the activations of every layer for backward; inference keeps only the current layer's. */
@@ -51,6 +51,8 @@ export interface Row {
   readonly sharesPrevious?: boolean;
   /** Whether --recompute gelu computes the tensor again. */
   readonly isRecomputed?: boolean;
+  /** Whether every layer keeps the tensor in inference too. */
+  readonly isAlwaysKept?: boolean;
 }
 
 /** Rows by name; undefined where the model does not have the tensor. */
@@ -68,14 +70,18 @@ const ofWeight = (row: Row): Row => ({ ...row, kind: 'FP8 copies' });
 /** The activations of a layer. */
 function layerTable(device: Device, config: ModelConfig, { B, T, purpose, recompute }: ActivationSizes) {
   const { channels: C, heads: NH } = config;
-  const { norm, queryKeyNorm, activation: activated } = architectureOf(config);
+  const { norm, queryKeyNorm, activation: activated, skips, valueEmbeddings = 0 } = architectureOf(config);
   const isFp8 = device.dtype === 'fp8';
   return {
+    /** The layer's input, a sum of streams (streams.ts). */
+    ...only(skips === 'learned', { stream: activation(B, T, C) }),
     ln1: activation(B, T, C),
     ...only(norm === 'layernorm', { ln1Mean: statistics(B, T) }),
     ln1Rstd: statistics(B, T),
     qkv: activation(B, T, 3 * C),
     ...only(queryKeyNorm === 'rmsnorm', { qkRstd: statistics(B, T, 2 * NH) }),
+    /** The values before the value embedding is added. */
+    ...only(valueEmbeddings > 0, { values: activation(B, T, C) }),
     attention: activation(B, T, C),
     lse: statistics(B, NH, T),
     /** The residual stream after attention. */
@@ -111,7 +117,7 @@ function layerTable(device: Device, config: ModelConfig, { B, T, purpose, recomp
       }),
     }),
     /** The residual stream after the layer. */
-    residual3: activation(B, T, C),
+    residual3: { ...activation(B, T, C), isAlwaysKept: skips === 'learned' },
   } satisfies Table;
 }
 
@@ -120,7 +126,7 @@ export const only = <T extends Table>(isIn: boolean, rows: T): Partial<T> => (is
 
 /** Whether each layer has separate memory for a tensor. */
 function isKept(name: keyof ReturnType<typeof layerTable>, row: Row, { purpose, recompute }: ActivationSizes): boolean {
-  if (purpose === 'inference') return false;
+  if (purpose === 'inference') return row.isAlwaysKept ?? false;
   if (recompute === 'block') return name === 'residual3';
   return recompute !== 'gelu' || !row.isRecomputed;
 }
@@ -128,14 +134,19 @@ function isKept(name: keyof ReturnType<typeof layerTable>, row: Row, { purpose, 
 /** Activations outside the layers. */
 function modelTable(device: Device, config: ModelConfig, { B, T }: Sizes) {
   const C = config.channels;
-  const { norm, embeddingNorm } = architectureOf(config);
+  const { norm, embeddingNorm, window, documentMask, valueEmbeddings = 0 } = architectureOf(config);
+  const ids: Row = { type: 'int32', shape: [B, T] };
   return {
-    tokens: { type: 'int32', shape: [B, T] },
-    targets: { type: 'int32', shape: [B, T] },
+    tokens: ids,
+    targets: ids,
+    /** Each query's first key, in long layers and in the others (mask.ts). */
+    ...only(documentMask || window !== undefined, { firstLong: ids }),
+    ...only(window !== undefined, { firstShort: ids }),
     /** The input of the embedding's norm, and its statistics. */
     ...only(embeddingNorm === 'rmsnorm', { unnormed: activation(B, T, C), embeddedRstd: statistics(B, T) }),
     /** The residual stream that the first layer reads. */
     embedded: activation(B, T, C),
+    ...only(valueEmbeddings > 0, { valueEmbedded: activation(valueEmbeddings, B, T, C) }),
     lnf: activation(B, T, C),
     ...only(norm === 'layernorm', { lnfMean: statistics(B, T) }),
     lnfRstd: statistics(B, T),
@@ -149,7 +160,12 @@ function modelTable(device: Device, config: ModelConfig, { B, T }: Sizes) {
 function backwardTable(device: Device, config: ModelConfig, { B, T }: Sizes) {
   const C = config.channels;
   const isFp8 = device.dtype === 'fp8';
+  const { skips } = architectureOf(config);
+  const later = laterLayers(config.layers);
   return {
+    /** Gradient of the embedding as a part of each layer's input, and of the inputs of layers with a skip. */
+    ...only(skips === 'learned', { dembedded: activation(B, T, C) }),
+    ...only(skips === 'learned' && later > 0, { dlater: activation(later, B, T, C) }),
     /** Gradient of the residual stream. */
     dresidual: activation(B, T, C),
     /** Gradient of another [B,T,C]: a layernorm's or attention's output. */

@@ -1,10 +1,13 @@
 // The parts of a model's layers, as one table: GPT-2's, and those of a modern GPT (docs/recipe.md). Options, checks and defaults
 // derive from this table. Each part with alternatives has a separate file: norm.ts, linear.ts, positions.ts, head.ts; initial
 // weights are in parameters.ts.
-import { real } from '../base/checks/number.ts';
+import { real, whole } from '../base/checks/number.ts';
 import { usageError } from '../base/errors.ts';
 
-/** The alternatives of each part, GPT-2's first. A part that is a number has a range instead; GPT-2's value is 0. */
+/**
+ * The alternatives of each part, GPT-2's first. A number has a range instead; GPT-2's value is 0, or none if 0 is
+ * outside. GPT-2's switches are off.
+ */
 export const parts = {
   /** The norm of the residual stream, before attention, before the MLP, and before the head. RMSNorm has gains and no biases. */
   norm: ['layernorm', 'rmsnorm'],
@@ -18,14 +21,32 @@ export const parts = {
   /** The embedding's matrix, or a separate one with biases. */
   head: ['tied', 'untied'],
   /** The distributions of the initial weights. */
-  initialization: ['gpt2', 'fan-in'],
+  initialization: ['gpt2', 'fan-in', 'quarter-fan-in'],
   /** The factor of the dot products of queries and keys; 0: 1 / sqrt(head size). */
   attentionScale: real(0),
   /** The largest absolute value of a logit; 0: no limit. */
   softcap: real(0),
+  /** The base of rotary positions: the slowest rotation is 1 / base radians per position; 0: 1024. */
+  rotaryBase: real(0),
+  /** Keys that a query of a long layer (mask.ts) attends to at most, the query's own included. */
+  window: whole(1),
+  /** The same for the other layers; absent: half of `window`. */
+  shortWindow: whole(1),
+  /** Whether a query attends only to keys of its document, which begins with end of text. */
+  documentMask: 'switch',
+  /** Learned factors that add the embedding to each layer's input, and the outputs of the first half to those of the second. */
+  skips: ['none', 'learned'],
+  /** The number of value embeddings, tables whose rows are mixed with the values of attention in the first and last layers. */
+  valueEmbeddings: whole(0),
 } as const;
 
-type ValueOf<Part> = Part extends readonly (infer Name)[] ? Name : number;
+type ValueOf<Part> = Part extends readonly (infer Name)[]
+  ? Name
+  : Part extends 'switch'
+    ? boolean
+    : Part extends { readonly integer: unknown }
+      ? number | undefined
+      : number;
 
 /** The parts of a model. */
 export type Architecture = { readonly [P in keyof typeof parts]: ValueOf<(typeof parts)[P]> };
@@ -34,8 +55,14 @@ export type Architecture = { readonly [P in keyof typeof parts]: ValueOf<(typeof
 export type GivenParts = { readonly [P in keyof Architecture]?: Architecture[P] | undefined };
 
 export const gpt2Architecture = Object.fromEntries(
-  Object.entries(parts).map(([part, values]) => [part, 'number' in values ? 0 : values[0]]),
+  Object.entries(parts).map(([part, values]) => [part, gpt2Value(values)]),
 ) as Architecture;
+
+function gpt2Value(values: (typeof parts)[keyof typeof parts]) {
+  if (values === 'switch') return false;
+  if ('integer' in values) return values.integer[0] === 0 ? 0 : undefined;
+  return 'number' in values ? 0 : values[0];
+}
 
 export const architectureNames = Object.keys(parts) as readonly (keyof Architecture)[];
 
@@ -55,15 +82,35 @@ export const architectureOf = (config: GivenParts): Architecture => ({
 });
 
 /** @throws UsageError for parts that do not go together */
-export function checkArchitecture(config: GivenParts, headSize: number): void {
-  const { positions, queryKeyNorm, attentionScale } = architectureOf(config);
+export function checkArchitecture(config: GivenParts & { readonly layers: number }, headSize: number): void {
+  const { positions, queryKeyNorm, attentionScale, window, shortWindow, valueEmbeddings = 0 } = architectureOf(config);
+  if (2 * valueEmbeddings > config.layers) {
+    throw usageError`valueEmbeddings ${valueEmbeddings} need twice as many layers, not ${config.layers}; give fewer`;
+  }
+  if (shortWindow !== undefined && !(window !== undefined && window >= shortWindow)) {
+    throw usageError`shortWindow ${shortWindow} needs a window that is at least as long, not ${window ?? 'none'}; give another --window`;
+  }
   if (positions === 'rotary' && headSize % 4 !== 0) {
     throw usageError`positions rotary need a head size that is a multiple of 4, not ${headSize}; take other --channels or --heads`;
   }
-  if (queryKeyNorm === 'rmsnorm' && headSize % 2 !== 0) {
-    throw usageError`queryKeyNorm rmsnorm needs an even head size, not ${headSize}; take other --channels or --heads`;
+  if ((queryKeyNorm === 'rmsnorm' || valueEmbeddings > 0) && headSize % 2 !== 0) {
+    const part = valueEmbeddings > 0 ? 'valueEmbeddings' : 'queryKeyNorm rmsnorm';
+    throw usageError`${part} needs an even head size, not ${headSize}; take other --channels or --heads`;
   }
   if (attentionScale !== 0 && positions === 'learned' && queryKeyNorm === 'none') {
     throw usageError`attentionScale ${attentionScale} needs positions rotary or queryKeyNorm rmsnorm, whose kernel applies it; give one of them`;
   }
+}
+
+/** With learned skips: the layer whose output a layer of the second half reads, as far from the last as this one from the first. */
+export const skippedFrom = (layer: number, layers: number): number | undefined =>
+  layers - 1 - layer < layer ? layers - 1 - layer : undefined;
+
+/** The number of layers that read a skip from before the previous layer. */
+export const laterLayers = (layers: number): number => Math.ceil(layers / 2) - 1;
+
+/** The index of a layer's value embedding: the first layers have them in order, and so do the last. */
+export function valueEmbeddingOf(layer: number, layers: number, count = 0): number | undefined {
+  const index = layer < count ? layer : layer - (layers - count);
+  return index >= 0 && index < count ? index : undefined;
 }

@@ -269,11 +269,11 @@ export class ParameterArena implements ParameterCopy {
 
 const attentionNames = ['ln1w', 'qkvw', 'qkvb', 'attprojw', 'attprojb'] as const;
 const mlpNames = ['ln2w', 'fcw', 'fcb', 'fcprojw', 'fcprojb'] as const;
-/** Only layernorm has biases. */
-const normBiases = ['ln1b', 'ln2b'] as const;
-const layerNames = [...attentionNames, ...mlpNames, ...normBiases];
+/** Biases of layernorm, and the factors of learned skips and value embeddings. */
+const optionalNames = ['ln1b', 'ln2b', 'streamw', 'valuew'] as const;
+const layerNames = [...attentionNames, ...mlpNames, ...optionalNames];
 
 type LayerParameters = Readonly<
   Record<(typeof attentionNames)[number] | (typeof mlpNames)[number], Tensor> &
-    Record<(typeof normBiases)[number], Tensor | undefined>
+    Record<(typeof optionalNames)[number], Tensor | undefined>
 >;

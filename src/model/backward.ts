@@ -4,12 +4,14 @@ import type { Tensor } from '../native/tensor.ts';
 import { attentionBackward, embeddingBackward } from '../ops/ops.generated.ts';
 import type { ActivationSet } from './activations.ts';
 import type { ParameterArena } from './arena.ts';
-import { recomputeLayer, residualBefore } from './forward.ts';
+import { recomputeLayer } from './forward.ts';
 import { linearBackwardInput, linearBackwardWeight } from './linear.ts';
+import { firstOf } from './mask.ts';
 import type { Model } from './model.ts';
 import { normBackward } from './norm.ts';
 import type { Operand } from './operands.ts';
 import { headMatrix } from './parameters.ts';
+import { inputGradient, inputOf, sumStreamsBackward, valueEmbeddingBackward, valuesOf } from './streams.ts';
 
 /**
  * From the gradient of lnf, in `batch.backward.dbranch`, to the gradient of every parameter. The head has already written the
@@ -24,7 +26,8 @@ export function backward(
 ): void {
   const { device, config, weights, queryKeyTransform } = model;
   if (!batch.backward) throw new Error('these activations were made for inference');
-  const { dbranch, dqkv } = batch.backward;
+  const { dbranch, dqkv, dembedded } = batch.backward;
+  if (dembedded) device.call('fillZero', { destination: dembedded.pointer, bytes: dembedded.bytes });
   const { dresidual, dfc, weightFp8 } = batch.operands;
   const { tokens, lnfMean, lnfRstd } = batch.model;
   const stream = batch.backward.dresidual;
@@ -56,13 +59,18 @@ export function backward(
 
     weightGradient(d.attprojw, d.attprojb, forAttention, { plain: attention });
     linearBackwardInput(device, { din: { plain: dbranch }, dout: forAttention, weight: w.attprojw, fp8: weightFp8 });
-    attentionBackward(device, { dqkv, dout: dbranch, out: attention, qkv, lse });
-    queryKeyTransform?.backward(dqkv, qkv, qkRstd);
+    attentionBackward(device, { dqkv, dout: dbranch, out: attention, qkv, lse, first: firstOf(batch, index) });
+    // Attention has read its gradient, so the memory is free for the value embedding's.
+    const ofValues = d.valuew ? { dvalueFactors: d.valuew, dembedded: dbranch, accumulate } : {};
+    queryKeyTransform?.backward(dqkv, { qkv, rstd: qkRstd, mix: valuesOf(model, batch, index) }, ofValues);
+    valueEmbeddingBackward(model, batch, gradients, { index, dout: dbranch, accumulate });
     weightGradient(d.qkvw, d.qkvb, { plain: dqkv }, ln1);
     linearBackwardInput(device, { din: { plain: dbranch }, dout: { plain: dqkv }, weight: w.qkvw });
-    const norm1 = { in: residualBefore(batch, index), weight: w.ln1w, mean: ln1Mean, rstd: ln1Rstd };
+    const norm1 = { in: inputOf(batch, index), weight: w.ln1w, mean: ln1Mean, rstd: ln1Rstd };
     const din = index > 0 ? dresidual : forEmbedding;
-    normBackward(device, { din, ...throughNorm, dweight: d.ln1w, dbias: d.ln1b, ...norm1 });
+    const dinput = inputGradient(batch, index, din);
+    normBackward(device, { din: dinput, ...throughNorm, dweight: d.ln1w, dbias: d.ln1b, ...norm1 });
+    sumStreamsBackward(model, batch, gradients, { index, din, accumulate });
     layerDone?.(index);
   }
 

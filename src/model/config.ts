@@ -15,6 +15,8 @@ export interface ModelConfig extends GivenParts {
   readonly context: number;
   /** Number of token ids, without padding; at most 65,536. */
   readonly vocabularySize: number;
+  /** The token that begins a document; only a model with `documentMask` has it. */
+  readonly endOfText?: number | undefined;
 }
 
 /** Number of ids in GPT-2's byte-pair vocabulary. */
@@ -62,7 +64,7 @@ export function presetName(config: ModelConfig): string | undefined {
   return Object.keys(presets).find((name) => hasSameLayers(config, presetConfig(name)!));
 }
 
-type Layers = Partial<Record<Exclude<keyof ModelConfig, 'context' | 'vocabularySize'>, unknown>>;
+type Layers = Partial<Record<Exclude<keyof ModelConfig, 'context' | 'vocabularySize' | 'endOfText'>, unknown>>;
 /** Whether models have the same sizes and parts, apart from context and vocabulary. */
 export const hasSameLayers = (a: Layers, b: Layers): boolean =>
   a.layers === b.layers && a.channels === b.channels && a.heads === b.heads && hasSameParts(a, b);
@@ -84,11 +86,15 @@ export function modelName(asked: string, config: ModelConfig): string {
 export function checkConfig(config: ModelConfig): ModelConfig {
   const size = whole(1);
   const sizes = { layers: size, channels: size, heads: size, context: size, vocabularySize: size };
-  checkGiven(config, sizes, parts);
+  checkGiven(config, sizes, { ...parts, endOfText: whole(0) });
   if (config.channels % config.heads !== 0) {
     throw usageError`channels ${config.channels} are not divisible by heads ${config.heads}; give --heads that divide --channels`;
   }
   checkArchitecture(config, config.channels / config.heads);
+  const { documentMask, endOfText = Number.POSITIVE_INFINITY } = config;
+  if (documentMask && endOfText >= config.vocabularySize) {
+    throw usageError`documentMask needs endOfText, the token of the vocabulary that begins a document`;
+  }
   if (config.vocabularySize > 65536) {
     throw usageError`vocabularySize ${config.vocabularySize} is over 65536, the most that a token file can hold`;
   }

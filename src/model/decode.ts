@@ -6,13 +6,15 @@ import type { Tensor } from '../native/tensor.ts';
 import { attentionCachedForward, normMatmulForward, softcapForward } from '../ops/ops.generated.ts';
 import type { ActivationSet } from './activations.ts';
 import { architectureOf } from './architecture.ts';
-import { embed, residualBefore } from './forward.ts';
+import { embed } from './forward.ts';
 import { headOf } from './head.ts';
 import type { CacheView } from './key-value-cache.ts';
 import { linearForward } from './linear.ts';
+import { windowOf } from './mask.ts';
 import type { Model } from './model.ts';
 import { normForward } from './norm.ts';
 import { need } from './operands.ts';
+import { inputOf, sumStreams, valuesOf } from './streams.ts';
 
 /**
  * Runs T tokens of each of the B texts of a cache, from the text's position on. Writes their keys and values into the cache, and
@@ -36,11 +38,12 @@ export function decode(
     const inCache = (half: number) => mlp?.view([batch.B, batch.T, 4 * channels], (half * mlp.count) / 2);
     const activated = inCache(0) ?? need(batch.operands.layers[index]!.activated, 'plain');
     const w = weights.layer(index);
-    const residual = residualBefore(batch, index);
+    sumStreams(model, batch, index);
+    const residual = inputOf(batch, index);
     const norm1 = { in: residual, normWeight: w.ln1w, normBias: w.ln1b, normed: ln1, rstd: ln1Rstd };
     matmulAfterNorm(device, { out: qkv, ...norm1, weight: w.qkvw, bias: w.qkvb });
-    queryKeyTransform?.forward(qkv, qkRstd, positions);
-    attentionCachedForward(device, { out: attention, keys, values, qkv, positions });
+    queryKeyTransform?.forward(qkv, qkRstd, valuesOf(model, batch, index), positions);
+    attentionCachedForward(device, { out: attention, keys, values, qkv, positions, window: windowOf(config, index) });
     const attproj = { in: { plain: attention }, weight: w.attprojw, bias: w.attprojb };
     linearForward(device, { out: { plain: residual2 }, ...attproj, residual });
     // In ln1's memory, because in FP8 there is no ln2 in the device's dtype. ln1 is no longer read.

@@ -1,17 +1,22 @@
 // Operations of a token in training, and a device's peak rate: the two parts of model FLOPs utilization (MFU).
 import { UsageError, usageError } from '../base/errors.ts';
 import type { ModelConfig } from './config.ts';
+import { windowOf } from './mask.ts';
 
 /**
  * Operations of a token in training: 6 for each weight of a matmul (2 forward, 4 backward; Kaplan et al. 2020), which excludes
- * wpe and counts wte as the head; and 6 * T * C per layer for the matmuls of causal attention.
+ * wpe and counts wte as the head; and 6 * T * C per layer for the matmuls of causal attention, in which a query has T / 2 keys on
+ * average. With a window w it has w - w^2 / 2T; documents are not counted.
  */
-export function flopsPerToken(
-  { layers, channels, vocabularySize }: Omit<ModelConfig, 'heads' | 'context'>,
-  sequence: number,
-): number {
+export function flopsPerToken(config: Omit<ModelConfig, 'heads' | 'context'>, sequence: number): number {
+  const { layers, channels, vocabularySize } = config;
   const weights = 12 * layers * channels ** 2 + vocabularySize * channels;
-  return 6 * weights + 6 * layers * sequence * channels;
+  let keys = 0;
+  for (let layer = 0; layer < layers; layer++) {
+    const window = Math.min(windowOf(config, layer) || sequence, sequence);
+    keys += 2 * window - window ** 2 / sequence;
+  }
+  return 6 * weights + 6 * keys * channels;
 }
 
 /** A GPU's data sheet: GiB of memory, and dense operations per second by dtype, with sums in fp32. */

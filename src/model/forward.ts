@@ -1,13 +1,15 @@
 // GPT-2's forward pass, op by op as in the paper (Radford et al. 2019): embedding; per layer attention and MLP, which read a
 // norm of the residual stream and add to the stream; the final norm. The head is in head.ts. The alternatives of a modern GPT
-// (architecture.ts) are in norm.ts, linear.ts and positions.ts; linear.ts chooses which matmuls are in FP8.
-import type { Tensor } from '../native/tensor.ts';
+// (architecture.ts) are in norm.ts, linear.ts, positions.ts and streams.ts; linear.ts chooses which matmuls are in FP8.
 import { attentionForward, embeddingForward } from '../ops/ops.generated.ts';
 import type { ActivationSet } from './activations.ts';
 import { linearForward } from './linear.ts';
+import { firstOf } from './mask.ts';
 import type { Model } from './model.ts';
 import { normForward } from './norm.ts';
 import type { Operand } from './operands.ts';
+import { valueTable } from './parameters.ts';
+import { inputOf, sumStreams, valuesOf } from './streams.ts';
 
 /**
  * Enqueues the forward pass from `batch.model.tokens` [B,T] to `batch.model.lnf` [B,T,C], the final hidden states. Logits and
@@ -45,14 +47,18 @@ export function forward(model: Model, batch: ActivationSet, beforeLayer?: (layer
 /** The ids to embed: tokens [B,T]; or, of texts [B,S+1], T ids of each from its position on. */
 type Ids = Pick<Parameters<typeof embeddingForward>[1], 'tokens' | 'texts' | 'positions' | 'S'>;
 
-/** The residual stream that the first layer reads: the embedding, normalized if the model has its norm. */
+/** The residual stream that the first layer reads: the embedding, normalized if the model has its norm; and value embeddings. */
 export function embed(
   { device, config, weights }: Model,
-  { model: { unnormed, embeddedRstd, embedded } }: ActivationSet,
+  { model: { unnormed, embeddedRstd, embedded, valueEmbedded } }: ActivationSet,
   ids: Ids,
 ): void {
   const tables = { wte: weights.get('wte'), wpe: weights.find('wpe') ?? null, V: config.vocabularySize };
   embeddingForward(device, { out: unnormed ?? embedded, ...ids, ...tables });
+  for (let index = 0; index < (config.valueEmbeddings ?? 0); index++) {
+    const out = valueEmbedded!.view(embedded.shape, index * embedded.count);
+    embeddingForward(device, { out, ...ids, ...tables, wte: weights.get(valueTable(index)), wpe: null });
+  }
   if (!unnormed || !embeddedRstd) return;
   normForward(device, { out: { plain: embedded }, rstd: embeddedRstd, in: unnormed, weight: weights.get('lnew') });
 }
@@ -72,21 +78,18 @@ export function recomputeLayer(model: Model, batch: ActivationSet, index: number
   openMlp(model, batch, index);
 }
 
-/** The residual stream that a layer reads. */
-export const residualBefore = (batch: ActivationSet, index: number): Tensor =>
-  index === 0 ? batch.model.embedded : batch.layers[index - 1]!.residual3;
-
 /** From the residual stream before a layer to the residual stream after its attention. */
 function attentionBranch(model: Model, batch: ActivationSet, index: number): void {
   const { device, weights, queryKeyTransform } = model;
   const { ln1Mean, ln1Rstd, qkv, qkRstd, attention, lse, residual2 } = batch.layers[index]!;
   const { ln1 } = batch.operands.layers[index]!;
-  const residual = residualBefore(batch, index);
+  sumStreams(model, batch, index);
+  const residual = inputOf(batch, index);
   const w = weights.layer(index);
   normForward(device, { out: ln1, mean: ln1Mean, rstd: ln1Rstd, in: residual, weight: w.ln1w, bias: w.ln1b });
   linearForward(device, { out: { plain: qkv }, in: ln1, weight: w.qkvw, fp8: batch.operands.weightFp8, bias: w.qkvb });
-  queryKeyTransform?.forward(qkv, qkRstd);
-  attentionForward(device, { out: attention, lse, qkv });
+  queryKeyTransform?.forward(qkv, qkRstd, valuesOf(model, batch, index));
+  attentionForward(device, { out: attention, lse, qkv, first: firstOf(batch, index) });
   const attproj = { in: { plain: attention }, weight: w.attprojw, bias: w.attprojb };
   linearForward(device, { out: { plain: residual2 }, ...attproj, residual });
 }

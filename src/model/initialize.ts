@@ -18,6 +18,7 @@ export function initializeWeights(model: Model, seed: number): void {
     const { initial } = parameter;
     const values = new Float32Array(realCount(parameter));
     if ('value' in initial) values.fill(initial.value);
+    else if ('values' in initial) values.set(initial.values);
     else generator.normal(values, 0, initial.standardDeviation);
     model.masters.write(parameter, values);
   }

@@ -47,10 +47,11 @@ export function normBackward(device: Device, { din, mean, dbias, ...rest }: Norm
 }
 
 /** The copy in FP8 that the op stores too. */
-const stored = ({ rowwise }: Operand) => (rowwise ? withNorm(rowwise) : { values: null, scale: null, norm: null });
+export const stored = ({ rowwise }: Operand) =>
+  rowwise ? withNorm(rowwise) : { values: null, scale: null, norm: null };
 
 /** Makes the columnwise copy, if the matrix has one, from the rowwise copy. */
-function transpose(device: Device, { rowwise, columnwise }: Operand): void {
+export function transpose(device: Device, { rowwise, columnwise }: Operand): void {
   if (!rowwise || !columnwise) return;
   const { values, scale, norm } = withNorm(columnwise);
   fp8Transpose(device, { columnwise: values, columnwiseScale: scale, columnwiseNorm: norm, ...withNorm(rowwise) });

@@ -5,8 +5,11 @@ import { type ModelConfig, paddedVocabularySize } from './config.ts';
 
 export type ParameterKind = 'matrix' | 'vector';
 
-/** Initial values: normal numbers with a standard deviation, or one value everywhere. */
-type Initial = { readonly standardDeviation: number } | { readonly value: number };
+/** Initial values: normal numbers with a standard deviation, one value everywhere, or each value. */
+type Initial =
+  | { readonly standardDeviation: number }
+  | { readonly value: number }
+  | { readonly values: readonly number[] };
 
 /** One parameter of the model. */
 export interface Parameter {
@@ -25,6 +28,11 @@ export interface Parameter {
   readonly initial: Initial;
 }
 
+/** The name of a value embedding's table. */
+export const valueTable = (index: number): string => `vte${index}`;
+
+export const isValueTable = ({ name }: Parameter): boolean => name.startsWith('vte');
+
 /** The name of an untied head's matrix. */
 export const headMatrix = 'headw';
 
@@ -34,7 +42,7 @@ export const headMatrix = 'headw';
  */
 export function parameterTable(config: ModelConfig): Parameter[] {
   const { layers, channels: C, context, vocabularySize } = config;
-  const { norm, positions, embeddingNorm, head, initialization } = architectureOf(config);
+  const { norm, positions, embeddingNorm, head, initialization, skips, valueEmbeddings = 0 } = architectureOf(config);
   const padded = paddedVocabularySize(config);
   const { embedding, matrix, projection } = initialValues[initialization](config);
   const zero = { value: 0 };
@@ -56,13 +64,19 @@ export function parameterTable(config: ModelConfig): Parameter[] {
     if (norm === 'layernorm') add('vector', `${name}b`, `${huggingFaceName}.bias`, [C], zero);
   };
   add('matrix', 'wte', 'wte.weight', [padded, C], embedding, { rows: vocabularySize });
+  for (let index = 0; index < valueEmbeddings; index++) {
+    add('matrix', valueTable(index), `vte.${index}.weight`, [padded, C], embedding, { rows: vocabularySize });
+  }
   if (positions === 'learned') add('matrix', 'wpe', 'wpe.weight', [context, C], embedding);
   if (embeddingNorm === 'rmsnorm') add('vector', 'lnew', 'ln_e.weight', [C], one);
   for (let layer = 0; layer < layers; layer++) {
     const h = `h.${layer}`;
+    // As in the program from which the parts come (docs/recipe.md).
+    if (skips === 'learned') add('vector', `${h}.streamw`, `${h}.stream.weight`, [3], { values: [1, 0, 1] });
     addNorm(`${h}.ln1`, `${h}.ln_1`);
     add('matrix', `${h}.qkvw`, `${h}.attn.c_attn.weight`, [3 * C, C], matrix(C), { matrices: 3 });
     add('vector', `${h}.qkvb`, `${h}.attn.c_attn.bias`, [3 * C], zero);
+    if (valueEmbeddings > 0) add('vector', `${h}.valuew`, `${h}.attn.value.weight`, [2], { values: [0.5, 0.5] });
     add('matrix', `${h}.attprojw`, `${h}.attn.c_proj.weight`, [C, C], projection);
     add('vector', `${h}.attprojb`, `${h}.attn.c_proj.bias`, [C], zero);
     addNorm(`${h}.ln2`, `${h}.ln_2`);
@@ -94,15 +108,21 @@ const initialValues: Readonly<Record<Architecture['initialization'], (config: Mo
     // The variance of the residual stream then does not grow with depth (GPT-2 paper, 2.3).
     return { embedding: draw, matrix: () => draw, projection: { standardDeviation: 0.02 / Math.sqrt(2 * layers) } };
   },
-  'fan-in': ({ channels, head }) => {
-    const matrix = (fanIn: number) => ({ standardDeviation: Math.sqrt(0.33 / fanIn) });
+  'fan-in': byFanIn(0.33),
+  'quarter-fan-in': byFanIn(0.25),
+};
+
+/** @param variance of a matrix's weights times its fan-in */
+function byFanIn(variance: number) {
+  return ({ channels, head }: ModelConfig): InitialValues => {
+    const matrix = (fanIn: number) => ({ standardDeviation: Math.sqrt(variance / fanIn) });
     return {
       embedding: head === 'untied' ? { standardDeviation: 1 } : matrix(channels),
       matrix,
       projection: { value: 0 },
     };
-  },
-};
+  };
+}
 
 /**
  * Number of parameters, without padding rows.

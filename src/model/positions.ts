@@ -9,26 +9,27 @@ import { rmsnormEps } from './norm.ts';
 
 /** Whether queries and keys are changed before attention. */
 const changesQueries = (config: ModelConfig): boolean => {
-  const { positions, queryKeyNorm } = architectureOf(config);
-  return positions === 'rotary' || queryKeyNorm === 'rmsnorm';
+  const { positions, queryKeyNorm, valueEmbeddings = 0 } = architectureOf(config);
+  return positions === 'rotary' || queryKeyNorm === 'rmsnorm' || valueEmbeddings > 0;
 };
 
 const headSize = ({ channels, heads }: ModelConfig): number => channels / heads;
 
-/** The slowest rotation is 1 / rotaryBase radians per position. */
-const rotaryBase = 1024;
+/** The slowest rotation is 1 / base radians per position. */
+const defaultBase = 1024;
 
 /**
- * Cosines and sines of a position's angles, [context, head size]. Half of a head's pairs rotate at rates from 1 to 1/1024 radians
+ * Cosines and sines of a position's angles, [context, head size]. Half of a head's pairs rotate at rates from 1 to 1 / base radians
  * per position. The others do not rotate, for content that is independent of position (half-truncated, docs/recipe.md).
  */
 function rotations(config: ModelConfig): Float32Array {
   const pairs = headSize(config) / 2;
-  const rotating = architectureOf(config).positions === 'rotary' ? pairs / 2 : 0;
+  const { positions, rotaryBase } = architectureOf(config);
+  const rotating = positions === 'rotary' ? pairs / 2 : 0;
   const table = new Float32Array(config.context * 2 * pairs);
   for (let pair = 0; pair < pairs; pair++) {
     const exponent = rotating > 1 ? pair / (rotating - 1) : 0;
-    const rate = pair < rotating ? rotaryBase ** -exponent : 0;
+    const rate = pair < rotating ? (rotaryBase || defaultBase) ** -exponent : 0;
     for (let position = 0; position < config.context; position++) {
       const at = position * 2 * pairs + pair;
       table[at] = Math.cos(position * rate);
@@ -36,6 +37,24 @@ function rotations(config: ModelConfig): Float32Array {
     }
   }
   return table;
+}
+
+/** The mix of a layer's values with a value embedding. */
+export interface ValueMix {
+  /** Of the values and of the embedding, [2]. */
+  readonly factors: Tensor;
+  /** The values before the mix, [B,T,C]. */
+  readonly values: Tensor;
+  /** [B,T,C]; null: the values are only multiplied by their factor. */
+  readonly embedded: Tensor | null;
+}
+
+/** Gradients that `QueryKeyTransform.backward` writes in addition. */
+interface ValueGradients {
+  readonly dvalueFactors: Tensor;
+  /** Memory for the gradient of `embedded`. */
+  readonly dembedded: Tensor;
+  readonly accumulate: boolean;
 }
 
 /** Rotates queries and keys before attention, and normalizes them first if the model has a norm for them. */
@@ -61,14 +80,27 @@ export class QueryKeyTransform {
   }
 
   /** @param positions of the first token of each sequence; undefined: all begin at 0 */
-  forward(qkv: Tensor, rstd: Tensor | undefined, positions?: Tensor): void {
+  forward(qkv: Tensor, rstd: Tensor | undefined, mix: ValueMix | undefined, positions?: Tensor): void {
     const tensors = { qkv, rstd: rstd ?? null, rotations: this.#rotations, positions: positions ?? null };
-    qkNormRotaryForward(this.#device, { ...tensors, ...this.#shared, eps: rmsnormEps });
+    qkNormRotaryForward(this.#device, { ...tensors, ...argumentsOf(mix), ...this.#shared, eps: rmsnormEps });
   }
 
-  /** @param qkv as `forward` left it */
-  backward(dqkv: Tensor, qkv: Tensor, rstd: Tensor | undefined): void {
-    const tensors = { dqkv, qkv, rstd: rstd ?? null, rotations: this.#rotations };
-    qkNormRotaryBackward(this.#device, { ...tensors, ...this.#shared });
+  /** @param qkv as `forward` left it, like rstd and mix.values */
+  backward(
+    dqkv: Tensor,
+    { qkv, rstd, mix }: { qkv: Tensor; rstd: Tensor | undefined; mix: ValueMix | undefined },
+    { dvalueFactors, dembedded, accumulate }: ValueGradients | { [Name in keyof ValueGradients]?: undefined },
+  ): void {
+    const gradients = { dvalueFactors: dvalueFactors ?? null, dembedded: (mix?.embedded && dembedded) ?? null };
+    const tensors = { dqkv, ...gradients, qkv, rstd: rstd ?? null, rotations: this.#rotations };
+    qkNormRotaryBackward(this.#device, {
+      ...{ ...tensors, ...argumentsOf(mix), ...this.#shared, accumulate: accumulate ?? false },
+    });
   }
 }
+
+/** The op's arguments for the values; without a mix they stay as they are. */
+const argumentsOf = (mix: ValueMix | undefined) =>
+  mix
+    ? { valueFactors: mix.factors, values: mix.values, embedded: mix.embedded }
+    : { valueFactors: null, values: null, embedded: null };

@@ -138,12 +138,15 @@ export const contracts = {
   qkNormRotaryForward: {
     name: 'qkNormRotaryForward',
     symbol: 'gpt2_qk_norm_rotary_forward',
-    formula: "Normalizes and rotates each head's q and k before attention, in place; v is unchanged",
+    formula: "Normalizes and rotates each head's q and k before attention, in place; v too with value_factors",
     tensors: {
       qkv: { access: 'updated', type: 'element', shape: ['B', 'T', '3C'], columns: '2C' },
       rstd: { access: '=', type: 'fp32', shape: ['B', 'T', '2NH'], isOptional: true },
+      values: { access: '=', type: 'element', shape: ['B', 'T', 'C'], isOptional: true, together: 'valueFactors' },
       rotations: { access: 'read', type: 'fp32', shape: ['S', 'C/NH'] },
       positions: { access: 'read', type: 'int32', shape: ['B'], isOptional: true },
+      valueFactors: { access: 'read', type: 'element', shape: ['2'], isOptional: true },
+      embedded: { access: 'read', type: 'element', shape: ['B', 'T', 'C'], isOptional: true, where: { argument: 'valueFactors', operator: '!=', value: null, orNull: true } },
     },
     sizes: ['B', 'T', 'S', 'C', 'NH'],
     scalars: ['eps', 'queryFactor'],
@@ -156,23 +159,30 @@ export const contracts = {
     formula: "Turns the gradient of qk_norm_rotary_forward's result (`qkv`, without positions) into the gradient of its input, in place; the gradient of v is unchanged",
     tensors: {
       dqkv: { access: 'updated', type: 'element', shape: ['B', 'T', '3C'], columns: '2C' },
+      dvalueFactors: { access: 'accumulate', type: 'fp32', shape: ['2'], isOptional: true, together: 'valueFactors' },
+      dembedded: { access: '=', type: 'element', shape: ['B', 'T', 'C'], isOptional: true, together: 'embedded' },
       qkv: { access: 'read', type: 'element', shape: ['B', 'T', '3C'], columns: '2C' },
       rstd: { access: 'read', type: 'fp32', shape: ['B', 'T', '2NH'], isOptional: true },
       rotations: { access: 'read', type: 'fp32', shape: ['>=T', 'C/NH'] },
+      valueFactors: { access: 'read', type: 'element', shape: ['2'], isOptional: true },
+      values: { access: 'read', type: 'element', shape: ['B', 'T', 'C'], isOptional: true, together: 'valueFactors' },
+      embedded: { access: 'read', type: 'element', shape: ['B', 'T', 'C'], isOptional: true, where: { argument: 'valueFactors', operator: '!=', value: null, orNull: true } },
     },
     sizes: ['B', 'T', 'C', 'NH'],
     scalars: ['queryFactor'],
-    flags: [],
+    flags: ['accumulate'],
     relations: [{ text: 'C % (2 * NH) == 0', holds: ({ C, NH }: { C: number; NH: number }) => C % (2 * NH) === 0 }, { text: 'queryFactor != 0', holds: ({ queryFactor }: { queryFactor: number }) => queryFactor !== 0 }],
+    workspace: ({  }: {  }) => ({ name: 'factorsScratch', sizes: { K: 2 } }),
   },
   attentionForward: {
     name: 'attentionForward',
     symbol: 'gpt2_attention_forward',
-    formula: "Softmax of q*k^T/sqrt(HS) over all positions up to and including the query's, times v, per head",
+    formula: "Softmax of q*k^T/sqrt(HS) over the positions from first[b,t], or 0 if `first` is NULL, up to and including the query's t, times v, per head",
     tensors: {
       out: { access: '=', type: 'element', shape: ['B', 'T', 'C'] },
       lse: { access: '=', type: 'fp32', shape: ['B', 'NH', 'T'] },
       qkv: { access: 'read', type: 'element', shape: ['B', 'T', '3C'] },
+      first: { access: 'read', type: 'int32', shape: ['B', 'T'], isOptional: true },
     },
     sizes: ['B', 'T', 'C', 'NH'],
     scalars: [],
@@ -183,13 +193,14 @@ export const contracts = {
   attentionBackward: {
     name: 'attentionBackward',
     symbol: 'gpt2_attention_backward',
-    formula: "With p = exp(q*k^T/sqrt(HS) - lse): dv = p^T * dout; ds = p * (dout*v^T - row sums of dout * out) / sqrt(HS); dq = ds * k; dk = ds^T * q",
+    formula: "With p = exp(q*k^T/sqrt(HS) - lse) where a query attends to a key, else 0: dv = p^T * dout; ds = p * (dout*v^T - row sums of dout * out) / sqrt(HS); dq = ds * k; dk = ds^T * q",
     tensors: {
       dqkv: { access: '=', type: 'element', shape: ['B', 'T', '3C'] },
       dout: { access: 'read', type: 'element', shape: ['B', 'T', 'C'] },
       out: { access: 'read', type: 'element', shape: ['B', 'T', 'C'] },
       qkv: { access: 'read', type: 'element', shape: ['B', 'T', '3C'] },
       lse: { access: 'read', type: 'fp32', shape: ['B', 'NH', 'T'] },
+      first: { access: 'read', type: 'int32', shape: ['B', 'T'], isOptional: true },
     },
     sizes: ['B', 'T', 'C', 'NH'],
     scalars: [],
@@ -237,6 +248,47 @@ export const contracts = {
     scalars: [],
     flags: [],
     relations: [],
+  },
+  streamSumForward: {
+    name: 'streamSumForward',
+    symbol: 'gpt2_stream_sum_forward',
+    formula: "The input of a layer: out = factors[0] (in + factors[2] skip) + factors[1] embedded, with `in` the residual stream, `skip` the output of an earlier layer, 0 if NULL, and `embedded` the input of the first layer",
+    tensors: {
+      out: { access: '=', type: 'element', shape: ['N', 'C'] },
+      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
+      skip: { access: 'read', type: 'element', shape: ['N', 'C'], isOptional: true },
+      embedded: { access: 'read', type: 'element', shape: ['N', 'C'] },
+      factors: { access: 'read', type: 'element', shape: ['3'] },
+    },
+    sizes: ['N', 'C'],
+    scalars: [],
+    flags: [],
+    relations: [],
+  },
+  streamSumBackward: {
+    name: 'streamSumBackward',
+    symbol: 'gpt2_stream_sum_backward',
+    formula: "din = factors[0] dout + later_factors[0] later_factors[2] later, the gradients of `in` as the residual stream of this layer and as the skip of a later layer, whose dout is `later`",
+    tensors: {
+      din: { access: '=', type: 'element', shape: ['N', 'C'], mayBe: ['dout', 'later'] },
+      values: { access: '=', type: 'fp8', shape: ['N', 'C'], isOptional: true },
+      scale: { access: '=', type: 'fp32', shape: ['N'], isOptional: true, together: 'values' },
+      norm: { access: '=', type: 'fp32', shape: ['N'], isOptional: true, together: 'values' },
+      dembedded: { access: '+=', type: 'element', shape: ['N', 'C'] },
+      dfactors: { access: 'accumulate', type: 'fp32', shape: ['3'] },
+      dout: { access: 'read', type: 'element', shape: ['N', 'C'] },
+      later: { access: 'read', type: 'element', shape: ['N', 'C'], isOptional: true },
+      laterFactors: { access: 'read', type: 'element', shape: ['3'], isOptional: true, together: 'later' },
+      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
+      skip: { access: 'read', type: 'element', shape: ['N', 'C'], isOptional: true },
+      embedded: { access: 'read', type: 'element', shape: ['N', 'C'] },
+      factors: { access: 'read', type: 'element', shape: ['3'] },
+    },
+    sizes: ['N', 'C'],
+    scalars: [],
+    flags: ['accumulate'],
+    relations: [{ text: 'values == null || C % 16 == 0', holds: ({ values, C }: { values: Pointer | null; C: number }) => values === null || C % 16 === 0 }],
+    workspace: ({  }: {  }) => ({ name: 'factorsScratch', sizes: { K: 3 } }),
   },
   crossEntropy: {
     name: 'crossEntropy',
@@ -447,17 +499,17 @@ export const contracts = {
   muonMomentum: {
     name: 'muonMomentum',
     symbol: 'gpt2_muon_momentum',
-    formula: "With g = gradient * step[CLIP]: momentum = mu momentum + (1-mu) g; direction = mu momentum + (1-mu) g, with the new momentum (Nesterov's)",
+    formula: "With g = gradient * step[CLIP] and mu = step[scalar]: momentum = mu momentum + (1-mu) g; direction = mu momentum + (1-mu) g, with the new momentum (Nesterov's)",
     tensors: {
       direction: { access: 'kept', type: 'element', shape: ['rows', 'columns'] },
       momentum: { access: 'updated', type: 'fp32', shape: ['rows', 'columns'] },
       gradient: { access: 'read', type: 'gradientDtype', shape: ['rows', 'columns'] },
       step: { access: 'read', type: 'fp32', shape: ['64'] },
     },
-    sizes: ['rows', 'columns'],
-    scalars: ['mu'],
+    sizes: ['rows', 'columns', 'scalar'],
+    scalars: [],
     flags: [],
-    relations: [],
+    relations: [{ text: 'scalar >= 4', holds: ({ scalar }: { scalar: number }) => scalar >= 4 }, { text: 'scalar < 14', holds: ({ scalar }: { scalar: number }) => scalar < 14 }],
   },
   normalizeMatrices: {
     name: 'normalizeMatrices',
@@ -523,7 +575,7 @@ export const contracts = {
   attentionCachedForward: {
     name: 'attentionCachedForward',
     symbol: 'gpt2_attention_cached_forward',
-    formula: "Writes the T new keys and values of each sequence to rows positions[b] to positions[b]+T-1 of the cache, then attention of the T new queries over all positions up to and including the query's",
+    formula: "Writes the T new keys and values of each sequence to rows positions[b] to positions[b]+T-1 of the cache, then attention of the T new queries over all positions up to and including the query's, or, if `window` is not 0, over the last `window` of these",
     tensors: {
       out: { access: '=', type: 'element', shape: ['B', 'T', 'C'] },
       keys: { access: 'updated', type: 'element', shape: ['B', 'NH', 'S', 'C/NH'] },
@@ -532,9 +584,9 @@ export const contracts = {
       positions: { access: 'read', type: 'int32', shape: ['B'] },
     },
     sizes: ['B', 'T', 'S', 'C', 'NH'],
-    scalars: [],
+    scalars: ['window'],
     flags: [],
-    relations: [{ text: 'C % NH == 0', holds: ({ C, NH }: { C: number; NH: number }) => C % NH === 0 }, { text: 'C / NH <= 256', holds: ({ C, NH }: { C: number; NH: number }) => C / NH <= 256 }],
+    relations: [{ text: 'C % NH == 0', holds: ({ C, NH }: { C: number; NH: number }) => C % NH === 0 }, { text: 'C / NH <= 256', holds: ({ C, NH }: { C: number; NH: number }) => C / NH <= 256 }, { text: 'window >= 0', holds: ({ window }: { window: number }) => window >= 0 }],
     workspace: ({ S }: { S: number }) => ({ name: 'attentionCachedScratch', sizes: { S } }),
   },
   sample: {
@@ -674,48 +726,60 @@ export function matmulBackwardWeight(device: Device, args: { dweight: Tensor; db
 }
 
 /**
- * Normalizes and rotates each head's q and k before attention, in place; v is unchanged. x = x * rstd, with
+ * Normalizes and rotates each head's q and k before attention, in place; v too with value_factors. x = x * rstd, with
  * rstd = 1/sqrt(mean of x^2 + eps) over the head, or 1 if rstd is NULL. Then, for i < HS/2 and position p, with
  * cos = rotations[p,i] and sin = rotations[p,i+HS/2]: x[i] = x[i] cos + x[i+HS/2] sin and
  * x[i+HS/2] = x[i+HS/2] cos - x[i] sin. q is multiplied by query_factor last. The position of token t is t, or
  * positions[b] + t with `positions`; if it is outside [0, S - T + t], q and k become NaN. rstd holds, for each token,
- * NH values of q and then NH values of k.
- *   qkv (updated) [B,T,3C] first 2C, rstd = [B,T,2NH] or NULL, rotations [S,C/NH], positions [B] or NULL;
- *   C % (2 * NH) == 0; T <= S; eps >= 0
+ * NH values of q and then NH values of k. With value_factors, `values` = v and then v = value_factors[0] v +
+ * value_factors[1] embedded, a value embedding of the token (Zhou et al. 2024), 0 if NULL.
+ * The rest of qkv's rows is accessed only then.
+ *   qkv (updated) [B,T,3C] first 2C, rstd = [B,T,2NH] or NULL, values = [B,T,C] or NULL with value_factors,
+ *   rotations [S,C/NH], positions [B] or NULL, value_factors [2] or NULL,
+ *   embedded [B,T,C] or NULL where value_factors != NULL; C % (2 * NH) == 0; T <= S; eps >= 0
  */
-export function qkNormRotaryForward(device: Device, args: { qkv: Tensor; rstd: Tensor | null; rotations: Tensor; positions: Tensor | null; NH: number; eps: number; queryFactor: number }): void {
+export function qkNormRotaryForward(device: Device, args: { qkv: Tensor; rstd: Tensor | null; values: Tensor | null; rotations: Tensor; positions: Tensor | null; valueFactors: Tensor | null; embedded: Tensor | null; NH: number; eps: number; queryFactor: number }): void {
   enqueue(device, contracts.qkNormRotaryForward, args);
 }
 
 /**
  * Turns the gradient of gpt2_qk_norm_rotary_forward's result (`qkv`, without positions) into the gradient of its input,
  * in place; the gradient of v is unchanged. With y a result and dy its gradient, the rotation undone on both, and for q
- * y divided and dy multiplied by query_factor: dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL.
- *   dqkv (updated) [B,T,3C] first 2C, qkv [B,T,3C] first 2C, rstd [B,T,2NH] or NULL, rotations [>=T,C/NH];
- *   C % (2 * NH) == 0; query_factor != 0
+ * y divided and dy multiplied by query_factor: dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL. With
+ * value_factors: dvalue_factors (=|+=) the sums of dv * values and of dv * embedded; dembedded = value_factors[1] dv; dv =
+ * value_factors[0] dv.
+ *   dqkv (updated) [B,T,3C] first 2C, dvalue_factors (accumulate) [2] or NULL with value_factors,
+ *   dembedded = [B,T,C] or NULL with embedded, qkv [B,T,3C] first 2C, rstd [B,T,2NH] or NULL, rotations [>=T,C/NH],
+ *   value_factors [2] or NULL, values [B,T,C] or NULL with value_factors,
+ *   embedded [B,T,C] or NULL where value_factors != NULL; C % (2 * NH) == 0; query_factor != 0;
+ *   workspace gpt2_factors_scratch(2)
  */
-export function qkNormRotaryBackward(device: Device, args: { dqkv: Tensor; qkv: Tensor; rstd: Tensor | null; rotations: Tensor; NH: number; queryFactor: number }): void {
+export function qkNormRotaryBackward(device: Device, args: { dqkv: Tensor; dvalueFactors: Tensor | null; dembedded: Tensor | null; qkv: Tensor; rstd: Tensor | null; rotations: Tensor; valueFactors: Tensor | null; values: Tensor | null; embedded: Tensor | null; NH: number; queryFactor: number; accumulate: boolean }): void {
   enqueue(device, contracts.qkNormRotaryBackward, args);
 }
 
 /**
- * Softmax of q*k^T/sqrt(HS) over all positions up to and including the query's, times v, per head. qkv holds q, k, v,
- * each [NH,HS]. No T x T matrix is kept; lse is the log of the softmax's denominator (natural log, of the scaled scores),
- * from which backward recomputes the probabilities (Dao et al. 2022). On CUDA HS is at most 256, and less on GPUs whose
- * blocks have little shared memory: larger ones give GPT2_UNSUPPORTED.
- *   out = [B,T,C], lse = [B,NH,T], qkv [B,T,3C]; C % NH == 0; workspace gpt2_attention_scratch(B,T,C,NH)
+ * Softmax of q*k^T/sqrt(HS) over the positions from first[b,t], or 0 if `first` is NULL, up to and including the query's t, times
+ * v, per head. One array describes a window of w positions, first[b,t] = max(0, t - w + 1), documents that do not see each other,
+ * first[b,t] = the start of t's document, and both, by the larger. The CPU library refuses a line that decreases or exceeds t. On CUDA
+ * its results are undefined, but the op ends and reads no other memory. qkv holds q, k, v, each [NH,HS]. No T x T matrix is
+ * kept; lse is the log of the softmax's denominator (natural log, of the scaled scores), from which backward recomputes the
+ * probabilities (Dao et al. 2022). On CUDA HS is at most 256, and less on GPUs whose blocks have little shared memory: larger ones
+ * give GPT2_UNSUPPORTED.
+ *   out = [B,T,C], lse = [B,NH,T], qkv [B,T,3C], first [B,T] <= t or NULL; C % NH == 0;
+ *   workspace gpt2_attention_scratch(B,T,C,NH)
  */
-export function attentionForward(device: Device, args: { out: Tensor; lse: Tensor; qkv: Tensor }): void {
+export function attentionForward(device: Device, args: { out: Tensor; lse: Tensor; qkv: Tensor; first: Tensor | null }): void {
   enqueue(device, contracts.attentionForward, args);
 }
 
 /**
- * With p = exp(q*k^T/sqrt(HS) - lse): dv = p^T * dout; ds = p * (dout*v^T - row sums of dout * out) / sqrt(HS); dq = ds * k;
- * dk = ds^T * q.
- *   dqkv = [B,T,3C], dout [B,T,C], out [B,T,C], qkv [B,T,3C], lse [B,NH,T]; C % NH == 0;
+ * With p = exp(q*k^T/sqrt(HS) - lse) where a query attends to a key, else 0: dv = p^T * dout;
+ * ds = p * (dout*v^T - row sums of dout * out) / sqrt(HS); dq = ds * k; dk = ds^T * q. `first` is forward's.
+ *   dqkv = [B,T,3C], dout [B,T,C], out [B,T,C], qkv [B,T,3C], lse [B,NH,T], first [B,T] <= t or NULL; C % NH == 0;
  *   workspace gpt2_attention_scratch(B,T,C,NH)
  */
-export function attentionBackward(device: Device, args: { dqkv: Tensor; dout: Tensor; out: Tensor; qkv: Tensor; lse: Tensor }): void {
+export function attentionBackward(device: Device, args: { dqkv: Tensor; dout: Tensor; out: Tensor; qkv: Tensor; lse: Tensor; first: Tensor | null }): void {
   enqueue(device, contracts.attentionBackward, args);
 }
 
@@ -741,6 +805,29 @@ export function geluBackward(device: Device, args: { din: Tensor; dout: Tensor; 
  */
 export function residualForward(device: Device, args: { out: Tensor; a: Tensor; b: Tensor }): void {
   enqueue(device, contracts.residualForward, args);
+}
+
+/**
+ * The input of a layer: out = factors[0] (in + factors[2] skip) + factors[1] embedded, with `in` the residual stream,
+ * `skip` the output of an earlier layer, 0 if NULL, and `embedded` the input of the first layer.
+ *   out = [N,C], in [N,C], skip [N,C] or NULL, embedded [N,C], factors [3]
+ */
+export function streamSumForward(device: Device, args: { out: Tensor; in: Tensor; skip: Tensor | null; embedded: Tensor; factors: Tensor }): void {
+  enqueue(device, contracts.streamSumForward, args);
+}
+
+/**
+ * din = factors[0] dout + later_factors[0] later_factors[2] later, the gradients of `in` as the residual stream of this
+ * layer and as the skip of a later layer, whose dout is `later`. With `values` the rounded result is also stored in FP8
+ * (see "FP8"). dembedded += factors[1] dout; dfactors (=|+=) the sums of dout * (in + factors[2] skip), of dout * embedded, and
+ * of factors[0] dout * skip.
+ *   din = [N,C] may be dout or later, values = [N,C] or NULL, scale = [N] or NULL with values,
+ *   norm = [N] or NULL with values, dembedded += [N,C], dfactors (accumulate) [3], dout [N,C], later [N,C] or NULL,
+ *   later_factors [3] or NULL with later, in [N,C], skip [N,C] or NULL, embedded [N,C], factors [3];
+ *   values == NULL || C % 16 == 0; workspace gpt2_factors_scratch(3)
+ */
+export function streamSumBackward(device: Device, args: { din: Tensor; values: Tensor | null; scale: Tensor | null; norm: Tensor | null; dembedded: Tensor; dfactors: Tensor; dout: Tensor; later: Tensor | null; laterFactors: Tensor | null; in: Tensor; skip: Tensor | null; embedded: Tensor; factors: Tensor; accumulate: boolean }): void {
+  enqueue(device, contracts.streamSumBackward, args);
 }
 
 /**
@@ -890,12 +977,12 @@ export function adamw(device: Device, args: { weight: Tensor; master: Tensor; m:
 }
 
 /**
- * With g = gradient * step[CLIP]: momentum = mu momentum + (1-mu) g; direction = mu momentum + (1-mu) g, with the new momentum
+ * With g = gradient * step[CLIP] and mu = step[scalar]: momentum = mu momentum + (1-mu) g; direction = mu momentum + (1-mu) g, with the new momentum
  * (Nesterov's). If rows > columns the direction is stored transposed, as [columns,rows]. Does nothing if step[UPDATED] = 0.
  *   direction (kept) [rows,columns], momentum (updated) [rows,columns], gradient [rows,columns]: gradient_dtype,
- *   step [GPT2_STEP_SIZE]
+ *   step [GPT2_STEP_SIZE]; scalar >= GPT2_STEP_SCALARS; scalar < GPT2_STEP_TARGETS
  */
-export function muonMomentum(device: Device, args: { direction: Tensor; momentum: Tensor; gradient: Tensor; step: Tensor; mu: number }): void {
+export function muonMomentum(device: Device, args: { direction: Tensor; momentum: Tensor; gradient: Tensor; step: Tensor; scalar: number }): void {
   enqueue(device, contracts.muonMomentum, args);
 }
 
@@ -940,11 +1027,12 @@ export function normMatmulForward(device: Device, args: { out: Tensor; pre: Tens
 
 /**
  * Writes the T new keys and values of each sequence to rows positions[b] to positions[b]+T-1 of the cache, then attention
- * of the T new queries over all positions up to and including the query's. Head sizes up to 256.
+ * of the T new queries over all positions up to and including the query's, or, if `window` is not 0, over the last `window` of these.
+ * Head sizes up to 256.
  *   out = [B,T,C], keys (updated) [B,NH,S,C/NH], values (updated) [B,NH,S,C/NH], qkv [B,T,3C], positions [B]; C % NH == 0;
- *   C / NH <= 256; workspace gpt2_attention_cached_scratch(S)
+ *   C / NH <= 256; window >= 0; workspace gpt2_attention_cached_scratch(S)
  */
-export function attentionCachedForward(device: Device, args: { out: Tensor; keys: Tensor; values: Tensor; qkv: Tensor; positions: Tensor }): void {
+export function attentionCachedForward(device: Device, args: { out: Tensor; keys: Tensor; values: Tensor; qkv: Tensor; positions: Tensor; window: number }): void {
   enqueue(device, contracts.attentionCachedForward, args);
 }
 
@@ -978,6 +1066,10 @@ export const normScratch = (device: Device, sizes: { N: number; C: number }): nu
  */
 export const matmulScratch = (device: Device, sizes: { N: number; C: number; O: number; gradients: boolean }): number =>
   scratch(device, 'matmulScratch', sizes);
+
+/** Bytes for the partial sums of the gradients of K factors. */
+export const factorsScratch = (device: Device, sizes: { K: number }): number =>
+  scratch(device, 'factorsScratch', sizes);
 
 /** Bytes of workspace. */
 export const attentionScratch = (device: Device, sizes: { B: number; T: number; C: number; NH: number }): number =>

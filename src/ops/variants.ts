@@ -18,6 +18,14 @@ const table = {
     plain: ['embedding_forward', { positions: null }],
     at_positions: ['embedding_at_forward', { positions: 'tensor' }],
   },
+  attention_forward: {
+    plain: ['attention_forward', { first: null }],
+    masked: ['attention_forward', { first: 'tensor' }],
+  },
+  attention_backward: {
+    plain: ['attention_backward', { first: null }],
+    masked: ['attention_backward', { first: 'tensor' }],
+  },
   global_norm: {
     plain: ['global_norm', { communicator: null }],
     of_ranks: ['global_norm_of_ranks', { communicator: 'tensor' }],
@@ -62,6 +70,18 @@ const table = {
     rmsnorm: ['rmsnorm_backward', { values: null, mean: null }],
     layernorm_fp8: ['layernorm_fp8_backward', { values: 'tensor', mean: 'tensor' }],
     rmsnorm_fp8: ['rmsnorm_fp8_backward', { values: 'tensor', mean: null }],
+  },
+  qk_norm_rotary_forward: {
+    plain: ['qk_norm_rotary_forward', { valueFactors: null }],
+    values: ['qk_norm_rotary_forward', { valueFactors: 'tensor' }],
+  },
+  qk_norm_rotary_backward: {
+    plain: ['qk_norm_rotary_backward', { valueFactors: null }],
+    values: ['qk_norm_rotary_backward', { valueFactors: 'tensor' }],
+  },
+  stream_sum_backward: {
+    plain: ['stream_sum_backward', { values: null }],
+    fp8: ['stream_sum_backward', { values: 'tensor' }],
   },
 } as const satisfies Readonly<Record<string, Readonly<Record<string, Row>>>>;
 

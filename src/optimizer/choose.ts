@@ -1,5 +1,5 @@
 // Chooses the optimizers of a run from its options.
-import { headMatrix } from '../model/parameters.ts';
+import { headMatrix, isValueTable } from '../model/parameters.ts';
 import { AdamW, type AdamWOptions } from './adamw.ts';
 import type { OptimizerChoice } from './assign.ts';
 import { isBlockMatrix, Muon } from './muon.ts';
@@ -17,6 +17,7 @@ export interface OptimizerOptions extends AdamWOptions {
   readonly headLearningRate?: number | undefined;
   readonly muonLearningRate: number;
   readonly muonMomentum: number;
+  readonly muonMomentumWarmup: number;
   /** Default `weightDecay`. */
   readonly muonWeightDecay?: number | undefined;
   readonly newtonSchulz: IterationName;
@@ -29,13 +30,20 @@ export function chooseOptimizer(options: OptimizerOptions): OptimizerChoice {
   const adamwAt = (rate: number) => new AdamW({ weightDecay, beta1, beta2, eps, rate: multiple(rate) });
   const adamw = adamwAt(learningRate);
   const { embeddingLearningRate, headLearningRate } = options;
+  const embedding = embeddingLearningRate === undefined ? adamw : adamwAt(embeddingLearningRate);
   const separate = new Map([
-    ['wte', embeddingLearningRate === undefined ? adamw : adamwAt(embeddingLearningRate)],
+    ['wte', embedding],
     [headMatrix, headLearningRate === undefined ? adamw : adamwAt(headLearningRate)],
   ]);
-  const { muonMomentum: momentum, muonWeightDecay = weightDecay, newtonSchulz } = options;
+  const { muonMomentum: momentum, muonMomentumWarmup: momentumWarmup, newtonSchulz } = options;
+  const { muonWeightDecay = weightDecay } = options;
   const rate = multiple(muonLearningRate);
   const muon =
-    options.optimizer === 'muon' ? new Muon({ rate, weightDecay: muonWeightDecay, momentum, newtonSchulz }) : undefined;
-  return (parameter) => (muon && isBlockMatrix(parameter) ? muon : (separate.get(parameter.name) ?? adamw));
+    options.optimizer === 'muon'
+      ? new Muon({ rate, weightDecay: muonWeightDecay, momentum, momentumWarmup, newtonSchulz })
+      : undefined;
+  return (parameter) => {
+    if (muon && isBlockMatrix(parameter)) return muon;
+    return isValueTable(parameter) ? embedding : (separate.get(parameter.name) ?? adamw);
+  };
 }

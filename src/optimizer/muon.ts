@@ -1,6 +1,6 @@
 // Muon (Jordan 2024): momentum, made orthogonal by a Newton-Schulz iteration. For the transformer blocks; docs/optimizers.md.
 import { checkGiven } from '../base/checks/given.ts';
-import { factor, real } from '../base/checks/number.ts';
+import { factor, real, whole } from '../base/checks/number.ts';
 import type { Selection } from '../model/arena.ts';
 import type { Device } from '../native/device.ts';
 import type { Tensor } from '../native/tensor.ts';
@@ -16,8 +16,14 @@ import type { MatrixShape, Optimizer, StateRow, UpdateContext, UpdatePart } from
 
 /** The learning rate is Jordan's for GPT-2. */
 export const muonDefaults = { learningRate: 0.02, momentum: 0.95, newtonSchulz: 'polar-express' } as const;
+/** The momentum of the first step of a warmup. */
+const firstMomentum = 0.85;
 /** With a momentum of 1 the average would stay 0. */
-export const muonRanges = { momentum: real(0, 0.999999), newtonSchulz: iterationNames } as const;
+export const muonRanges = {
+  momentum: real(0, 0.999999),
+  momentumWarmup: whole(0),
+  newtonSchulz: iterationNames,
+} as const;
 
 /** Added to the norm of a matrix, which may be 0. */
 const eps = 1e-7;
@@ -28,6 +34,8 @@ export interface MuonOptions {
   readonly weightDecay: number;
   /** The share of the old average of gradients in the new one. */
   readonly momentum?: number | undefined;
+  /** Steps in which the momentum goes linearly from 0.85 to `momentum`. Default 0: it is always the same. */
+  readonly momentumWarmup?: number | undefined;
   readonly newtonSchulz?: IterationName | undefined;
 }
 
@@ -89,18 +97,22 @@ export class Muon implements Optimizer {
   readonly rows: readonly StateRow[] = [
     { name: 'momentum', dtype: 'fp32', parameters: this.accepts, granularity: 'matrix' },
   ];
-  readonly scalars = [];
+  readonly scalars: Optimizer['scalars'];
   readonly #update: { readonly rate: number; readonly weightDecay: number };
-  readonly #momentum: number;
   readonly #iteration: Iteration;
   readonly #batchElements: number;
 
   /** @param batchElements the most elements of a batch of matrices: in bf16 the scratch has twice 2 bytes for each */
   constructor(options: MuonOptions, batchElements = 2 ** 26) {
     checkGiven(options, { rate: factor, weightDecay: real(0) }, muonRanges);
-    const { momentum = muonDefaults.momentum, newtonSchulz: name = muonDefaults.newtonSchulz, ...update } = options;
+    const { momentum = muonDefaults.momentum, momentumWarmup: warmup = 0, ...others } = options;
+    const { newtonSchulz: name = muonDefaults.newtonSchulz, ...update } = others;
     this.#update = update;
-    this.#momentum = momentum;
+    const at = (step: number) => {
+      const share = step < warmup ? step / warmup : 1;
+      return (1 - share) * firstMomentum + share * momentum;
+    };
+    this.scalars = [{ name: 'momentum', at }];
     this.#iteration = iterations[name];
     this.#batchElements = batchElements;
   }
@@ -115,7 +127,7 @@ export class Muon implements Optimizer {
     return Math.max(0, ...elements);
   }
 
-  enqueue({ device, step, scratch }: UpdateContext, parts: readonly UpdatePart[]): void {
+  enqueue({ device, step, scalar, scratch }: UpdateContext, parts: readonly UpdatePart[]): void {
     const { steps, margin } = this.#iteration;
     for (const { R, K, matrices } of batchesOf(parts, shapeOf, this.#batchElements)) {
       const M = matrices.length;
@@ -123,7 +135,7 @@ export class Muon implements Optimizer {
       const direction = (index: number) => now.view(matrices[index]!.weight.shape, index * R * K);
       for (const [index, { gradient, state }] of matrices.entries()) {
         const momentum = state.momentum!;
-        muonMomentum(device, { direction: direction(index), momentum, gradient, step, mu: this.#momentum });
+        muonMomentum(device, { direction: direction(index), momentum, gradient, step, scalar: scalar('momentum') });
       }
       normalizeMatrices(device, { matrices: now, margin, eps });
       for (const [a, b, c] of steps) {

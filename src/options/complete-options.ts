@@ -192,6 +192,7 @@ export function modelOf(
   options: Omit<DefaultedOptions, 'batch'>,
   weights?: ModelConfig,
   vocabularySize: number = gpt2VocabularySize,
+  endOfText: number | undefined = weights?.endOfText ?? vocabularySize - 1,
 ): ModelConfig {
   // A custom model has --layers, --channels and --heads.
   const base = weights ?? { context: defaultContext, ...presetConfig(options.model), vocabularySize };
@@ -199,5 +200,6 @@ export function modelOf(
   return checkConfig({
     ...{ layers, channels, heads, context, vocabularySize: base.vocabularySize },
     ...otherThanGpt2(options),
+    ...(options.documentMask ? { endOfText } : {}),
   });
 }

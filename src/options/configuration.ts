@@ -36,6 +36,11 @@ export const derivedFields = {
     schema: z.int(),
     meaning: 'tokens of the vocabulary, from the data or the starting weights',
   },
+  endOfText: {
+    type: 'integer, optional',
+    schema: z.int().optional(),
+    meaning: 'with --document-mask: the token that begins a document, from the tokenizer',
+  },
   cards: {
     type: 'string, optional',
     schema: z.string().optional(),

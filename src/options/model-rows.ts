@@ -73,6 +73,25 @@ export const modelRows = {
   initialization: part(
     'initialization',
     '--init <NAME>',
-    'initial weights: gpt2; fan-in: by width, zeros in projections and untied head',
+    'initial weights: gpt2; fan-in, quarter-fan-in: by width, zeros in projections',
   ),
+  rotaryBase: {
+    ...part('rotaryBase', '--rotary-base <X>', 'the slowest rotation is 1 / X radians per position; 0: 1024'),
+    onlyWith: { option: 'positions', values: ['rotary'] },
+  },
+  window: {
+    ...part('window', '--window <N>', 'keys that a query attends to, its own included; every fourth layer'),
+    default: { text: 'all' },
+  },
+  shortWindow: {
+    ...part('shortWindow', '--short-window <N>', 'the window of layers that do not have --window'),
+    default: { text: 'half of --window' },
+    needs: 'window',
+  },
+  skips: part('skips', '--skips <NAME>', 'learned: factors add the embedding, and outputs of the first half; none'),
+  valueEmbeddings: {
+    ...part('valueEmbeddings', '--value-embeddings <N>', 'tables of values for the first N and the last N layers'),
+    default: 0,
+  },
+  documentMask: part('documentMask', '--document-mask', 'attend only within a document; each begins with end of text'),
 } as const satisfies Record<string, OptionRow>;

@@ -1,8 +1,8 @@
-// The choices of --recipe: the model, optimizer and schedule of a modern GPT, each value with its origin (docs/recipe.md). Values
-// that depend on the size of the model or of a step follow from the origin's values by stated rules. Explicit options override
-// them.
+// The choices of --recipe: the model, optimizer and schedule of a modern GPT, each value with its origin (docs/recipe.md,
+// docs/windows.md). Values that depend on the size of the model or of a step follow from the origin's values by stated rules.
+// Explicit options override them.
 import { usageError } from '../base/errors.ts';
-import type { Architecture } from '../model/architecture.ts';
+import type { GivenParts } from '../model/architecture.ts';
 import { customModel, type ModelConfig, presetConfig } from '../model/config.ts';
 import { parameterTable, realCount } from '../model/parameters.ts';
 import { isBlockMatrix } from '../optimizer/muon.ts';
@@ -13,15 +13,33 @@ import { type OptionName, optionRows, type TrainOptions } from './table.ts';
 /** A value that a recipe chooses, and its origin. */
 export interface RecipeChoice {
   readonly name: OptionName;
-  readonly value: string | number;
+  readonly value: string | number | boolean;
   readonly origin: string;
 }
 
-/** The name of the origin in `RecipeChoice` and docs/recipe.md. */
-export const recipeSource = 'train_gpt_simple.py of modded-nanogpt, track 3 (commit 04447b4)';
+/** The values of an origin for d12, and the steps for which they are known. */
+interface Recipe {
+  /** The name of the origin in `RecipeChoice` and docs. */
+  readonly source: string;
+  readonly parts: GivenParts;
+  /** Values that do not depend on sizes. */
+  readonly constants: TrainOptions;
+  /** Learning rates at d12's width, for steps of `leastStepTokens` to `stepTokens`. */
+  readonly rates: Readonly<Record<RateName, number>>;
+  readonly stepTokens: number;
+  /** The smallest step for which measurements confirmed the rates. */
+  readonly leastStepTokens: number;
+  readonly steps: number;
+  /** Added to the root of a second moment of gradients; sums: they are summed, not averaged, over a step's tokens. */
+  readonly eps: number;
+  readonly epsIsForSums?: true;
+}
+export type RecipeName = NonNullable<TrainOptions['recipe']>;
+type RateName = 'learningRate' | 'embeddingLearningRate' | 'headLearningRate' | 'muonLearningRate';
+
 const asIs = 'the origin';
 
-/** The parts of the model. */
+/** The parts that both recipes have. */
 const parts = {
   norm: 'rmsnorm',
   positions: 'rotary',
@@ -31,53 +49,74 @@ const parts = {
   activation: 'relu2',
   head: 'untied',
   softcap: 15,
-  initialization: 'fan-in',
-} as const satisfies Architecture;
+} as const satisfies GivenParts;
 
-/** Values that do not depend on sizes. */
 const constants = {
-  ...{ sequence: 1024, schedule: 'trapezoid', decayFraction: 0.7, finalLearningRateFraction: 0, warmup: 0 },
-  ...{ optimizer: 'muon', muonMomentum: 0.95, newtonSchulz: 'cubic', beta1: 0.8, beta2: 0.95 },
-  ...{ muonWeightDecay: 0.025, weightDecay: 0, gradientClip: 0 },
+  ...{ schedule: 'trapezoid', warmup: 0, optimizer: 'muon', muonMomentum: 0.95, beta1: 0.8, beta2: 0.95 },
+  ...{ gradientClip: 0 },
 } as const satisfies TrainOptions;
 
-/** Learning rates at d12's width, for steps of `leastStepTokens` to `stepTokens`. */
-const rates = {
-  learningRate: 0.01,
-  embeddingLearningRate: 0.3,
-  headLearningRate: 1 / 320,
-  muonLearningRate: 0.025,
-} as const;
+const recipes = {
+  modern: {
+    source: 'train_gpt_simple.py of modded-nanogpt, track 3 (commit f411b3d, result 36)',
+    parts: { ...parts, initialization: 'fan-in' },
+    constants: {
+      ...constants,
+      ...{ sequence: 1024, decayFraction: 0.7, finalLearningRateFraction: 0, newtonSchulz: 'cubic' },
+      ...{ muonWeightDecay: 0.05, weightDecay: 0.001 },
+    },
+    rates: { learningRate: 0.015, embeddingLearningRate: 0.7, headLearningRate: 0.004, muonLearningRate: 0.025 },
+    ...{ stepTokens: 524_288, leastStepTokens: 65_536, steps: 3250, eps: 1e-10, epsIsForSums: true },
+  },
+  windowed: {
+    source: 'the record of modded-nanogpt, track 1, of 2025-01-26 (BatchSize)',
+    parts: {
+      ...{ ...parts, initialization: 'quarter-fan-in', skips: 'learned', valueEmbeddings: 3 },
+      // The record's windows are blocks of 128 keys, with this number of keys on average.
+      ...{ window: 1728, documentMask: true },
+    },
+    constants: {
+      ...constants,
+      ...{ context: 49_152, sequence: 49_152, windowSchedule: 'linear' },
+      ...{ decayFraction: 0.4, finalLearningRateFraction: 0.1, newtonSchulz: 'quintic', muonMomentumWarmup: 300 },
+      ...{ muonWeightDecay: 0, weightDecay: 0 },
+    },
+    rates: { learningRate: 0.04, embeddingLearningRate: 0.6, headLearningRate: 0.008, muonLearningRate: 0.05 },
+    ...{ stepTokens: 393_216, leastStepTokens: 393_216, steps: 1770, eps: 1e-10 },
+  },
+} as const satisfies Record<RecipeName, Recipe>;
 
-const stepTokens = 524_288;
-/** The smallest step for which measurements confirmed the rates. */
-const leastStepTokens = 65_536;
-const steps = 3375;
-/** Added to the root of a second moment of gradients that are summed, not averaged, over a step's tokens. */
-const eps = 1e-10;
+export const recipeSource = (name: RecipeName): string => recipes[name].source;
+
 const originWidth = 768;
 const originHeadSize = 128;
 /** Head size of models whose channels are no multiple of 128, as GPT-2's. */
 const smallHeadSize = 64;
 
 /** A recipe's choices in addition to these options, without those that would have no effect. @throws UsageError if it cannot */
-export function recipeChoices(asked: TrainOptions): RecipeChoice[] {
+export function recipeChoices(name: RecipeName, asked: TrainOptions): RecipeChoice[] {
+  const recipe: Recipe = recipes[name];
+  const { stepTokens, leastStepTokens, eps, rates } = recipe;
   const sizes = sizesOf(asked);
-  const { channels } = sizes;
+  const { channels, layers } = sizes;
   const totalBatch = asked.totalBatch ?? stepTokens;
   const all: RecipeChoice[] = [];
   const add = (values: Partial<TrainOptions>, origin: string) => {
     for (const [name, value] of Object.entries(values)) all.push({ name: name as OptionName, value, origin } as never);
   };
   add({ model: 'd12' }, asIs);
-  add(parts, asIs);
+  const { valueEmbeddings = 0, ...others } = recipe.parts;
+  add(others, asIs);
+  const fitting = Math.min(valueEmbeddings, Math.floor(layers / 2));
+  if (fitting > 0)
+    add({ valueEmbeddings: fitting }, fitting === valueEmbeddings ? asIs : `${asIs} has ${valueEmbeddings}`);
   const headSize = channels % originHeadSize === 0 ? originHeadSize : smallHeadSize;
   if (channels % headSize === 0) {
     const reason = headSize === originHeadSize ? asIs : `${channels} channels are no multiple of ${originHeadSize}`;
     add({ heads: channels / headSize }, `heads of ${headSize}: ${reason}`);
   }
   add({ totalBatch: stepTokens }, asIs);
-  add(constants, asIs);
+  add(recipe.constants, asIs);
 
   // Within the range the rates stay constant: after 450 steps of 65,536 tokens of Python sources (d12), the validation loss was
   // 2.074 with the origin's rates and 2.153 with rates times sqrt(65,536 / 524,288).
@@ -96,9 +135,12 @@ export function recipeChoices(asked: TrainOptions): RecipeChoice[] {
       rules.length === 0 ? asIs : [`${round(rate)}: ${asIs}`, ...rules].join(' x '),
     );
   }
-  add({ eps: round(eps / totalBatch) }, `${eps} for sums over a step's tokens: ${asIs}; gradients are means here`);
-  if (asked.steps === undefined && asked.tokens === undefined) add(...budgetOf(sizes, totalBatch));
-  refuseBroken(asked);
+  if (!recipe.epsIsForSums) add({ eps }, asIs);
+  else {
+    add({ eps: round(eps / totalBatch) }, `${eps} for sums over a step's tokens: ${asIs}; gradients are means here`);
+  }
+  if (asked.steps === undefined && asked.tokens === undefined) add(...budgetOf(recipe, sizes, totalBatch));
+  refuseBroken(name, asked);
   const chosen = Object.fromEntries(all.map(({ name, value }) => [name, value])) as TrainOptions;
   const together = withGiven(chosen, asked);
   return all.filter(({ name }) => {
@@ -109,7 +151,11 @@ export function recipeChoices(asked: TrainOptions): RecipeChoice[] {
 }
 
 /** As many tokens for each weight of the layers' matrices as in the origin. */
-function budgetOf(sizes: Sizes, totalBatch: number): [TrainOptions, origin: string] {
+function budgetOf(
+  { steps, stepTokens, parts }: Recipe,
+  sizes: Sizes,
+  totalBatch: number,
+): [TrainOptions, origin: string] {
   const matrices = (of: Sizes): number =>
     parameterTable({ ...of, ...parts, heads: 1, context: 1, vocabularySize: 1 })
       .filter(isBlockMatrix)
@@ -132,9 +178,9 @@ function sizesOf({ model = 'd12', layers, channels }: TrainOptions): Sizes {
 }
 
 /** @throws UsageError for learning rates of another optimizer */
-function refuseBroken(asked: TrainOptions): void {
+function refuseBroken(name: RecipeName, asked: TrainOptions): void {
   if (asked.optimizer === 'adamw' && asked.learningRate === undefined) {
-    throw usageError`--recipe modern with --optimizer adamw needs --lr: the recipe's, ${rates.learningRate}, is for vectors, far above those at which AdamW trains matrices; give one such as --lr 1e-3`;
+    throw usageError`--recipe ${name} with --optimizer adamw needs --lr: the recipe's, ${recipes[name].rates.learningRate}, is for vectors, far above those at which AdamW trains matrices; give one such as --lr 1e-3`;
   }
 }
 

@@ -60,7 +60,7 @@ export function resumedOptions(
     const flag = spell(name);
     const refusal = refusalOf(name, before, asked);
     if (refusal !== undefined) {
-      throw gpt2Error`cannot resume ${asked.out} with ${flag} ${value}: it was trained with ${was}${refusal}`;
+      throw gpt2Error`cannot resume ${asked.out} with ${flag} ${value}: it was trained with ${was ?? 'none'}${refusal}`;
     }
     const other = otherOf(name);
     const ended = other && before[other] !== undefined ? `${spell(other)} ${before[other]}` : undefined;

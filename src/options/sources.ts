@@ -40,10 +40,16 @@ export function resolveSources(asked: TrainOptions): Sources {
   refuseBoth(options);
   // A resumed run has recorded its recipe's choices.
   if (name === undefined || options.resume === true) return { asked, options: all, added, preset, recipe: undefined };
-  const choices = recipeChoices(options);
+  const choices = recipeChoices(name, options);
   const chosen: TrainOptions = Object.fromEntries(choices.map(({ name, value }) => [name, value]));
   added.set(words`--recipe ${name}`, chosen);
-  return { asked, options: { ...chosen, ...options }, added, preset, recipe: { name, source: recipeSource, choices } };
+  return {
+    asked,
+    options: { ...chosen, ...options },
+    added,
+    preset,
+    recipe: { name, source: recipeSource(name), choices },
+  };
 }
 
 const notIn = (before: TrainOptions, merged: TrainOptions): TrainOptions =>

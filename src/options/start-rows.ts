@@ -39,8 +39,8 @@ export const startRows = {
   },
   recipe: {
     usage: '--recipe <NAME>',
-    type: ['modern'],
-    help: 'modern: a modern GPT trained with Muon (docs/recipe.md); options override it',
+    type: ['modern', 'windowed'],
+    help: 'modern: a modern GPT (docs/recipe.md); windowed: with windows (docs/windows.md)',
     bench: true,
   },
   tokens: {

@@ -31,8 +31,20 @@ export type TrainOptions = {
   head?: 'tied' | 'untied' | undefined;
   /** `--softcap <X>`: largest absolute value of a logit, approached smoothly; 0: no limit (default: 0). */
   softcap?: number | undefined;
-  /** `--init <NAME>`: initial weights: gpt2; fan-in: by width, zeros in projections and untied head (default: gpt2). */
-  initialization?: 'gpt2' | 'fan-in' | undefined;
+  /** `--init <NAME>`: initial weights: gpt2; fan-in, quarter-fan-in: by width, zeros in projections (default: gpt2). */
+  initialization?: 'gpt2' | 'fan-in' | 'quarter-fan-in' | undefined;
+  /** `--rotary-base <X>`: the slowest rotation is 1 / X radians per position; 0: 1024 (default: 0). */
+  rotaryBase?: number | undefined;
+  /** `--window <N>`: keys that a query attends to, its own included; every fourth layer (default: all). */
+  window?: number | undefined;
+  /** `--short-window <N>`: the window of layers that do not have --window (default: half of --window). */
+  shortWindow?: number | undefined;
+  /** `--skips <NAME>`: learned: factors add the embedding, and outputs of the first half; none (default: none). */
+  skips?: 'none' | 'learned' | undefined;
+  /** `--value-embeddings <N>`: tables of values for the first N and the last N layers (default: 0). */
+  valueEmbeddings?: number | undefined;
+  /** `--document-mask`: attend only within a document; each begins with end of text. */
+  documentMask?: boolean | undefined;
   /** `--data <DIR>`: folder of token shards (see prepro) (default: data/tinyshakespeare). */
   data?: string | undefined;
   /** `--order <NAME>`: sequence: single sequences shuffled; llmc: llm.c's shuffle; file: no shuffle (default: sequence). */
@@ -47,6 +59,8 @@ export type TrainOptions = {
   sequence?: number | undefined;
   /** `--total-batch <TOKENS>`: tokens in an optimizer step, reached by gradient accumulation (default: batch x seq x gpus). */
   totalBatch?: number | undefined;
+  /** `--window-schedule <NAME>`: windows of a step: constant; linear: they grow over the steps, by 128 tokens (default: constant). */
+  windowSchedule?: 'constant' | 'linear' | undefined;
   /** `--lr <X>`: peak learning rate (default: by width: d6 0.0005, d12 0.00035; from weights 0.00003). */
   learningRate?: number | undefined;
   /** `--warmup <N>`: steps of linear warmup (default: a quarter of the steps, at most 500; from weights 0). */
@@ -59,7 +73,7 @@ export type TrainOptions = {
   decayFraction?: number | undefined;
   /** `--optimizer <NAME>`: adamw, or muon: Muon for the blocks' matrices, AdamW for all other parameters (default: adamw). */
   optimizer?: 'adamw' | 'muon' | undefined;
-  /** `--embedding-lr <X>`: AdamW's peak learning rate for the embedding; follows the schedule of --lr (default: --lr). */
+  /** `--embedding-lr <X>`: AdamW's peak learning rate for embeddings; follows the schedule of --lr (default: --lr). */
   embeddingLearningRate?: number | undefined;
   /** `--head-lr <X>`: AdamW's peak learning rate for an untied head; follows the schedule of --lr (default: --lr). */
   headLearningRate?: number | undefined;
@@ -67,6 +81,8 @@ export type TrainOptions = {
   muonLearningRate?: number | undefined;
   /** `--muon-momentum <X>`: share of Muon's average of gradients that a step keeps (default: 0.95). */
   muonMomentum?: number | undefined;
+  /** `--muon-momentum-warmup <N>`: steps in which the momentum goes from 0.85 to --muon-momentum; 0: none (default: 0). */
+  muonMomentumWarmup?: number | undefined;
   /** `--newton-schulz <NAME>`: how Muon makes a momentum orthogonal: polar-express, quintic, cubic (default: polar-express). */
   newtonSchulz?: 'polar-express' | 'quintic' | 'cubic' | undefined;
   /** `--weight-decay <X>`: weight decay of matrices (default: 0.1; from weights 0). */
@@ -127,8 +143,8 @@ export type TrainOptions = {
   overwrite?: boolean | undefined;
   /** `--preset <NAME>`: options of a ready-made run (see gpt2 presets); --config and flags override it. */
   preset?: 'shakespeare-laptop' | 'gpt2-124m-fineweb' | 'finetune' | 'llmc-d6-fp32-b4-t64' | 'llmc-d12-fp32-b4-t64' | 'llmc-d12-fp32-b4-t1024' | 'llmc-d12-bf16-b4-t1024' | 'llmc-d12-fineweb10b-8xh100' | 'pytorch-d12-b4-t1024-tinyshakespeare' | 'pytorch-d6-b4-t64-tinyshakespeare' | 'pytorch-d6-fp32-b4-t64-moby-dick' | 'pytorch-laptop-moby-dick-1200' | 'pytorch-laptop-moby-dick-3000' | 'pytorch-laptop-tinyshakespeare-1200' | 'pytorch-laptop-tinyshakespeare-3000' | undefined;
-  /** `--recipe <NAME>`: modern: a modern GPT trained with Muon (docs/recipe.md); options override it. */
-  recipe?: 'modern' | undefined;
+  /** `--recipe <NAME>`: modern: a modern GPT (docs/recipe.md); windowed: with windows (docs/windows.md). */
+  recipe?: 'modern' | 'windowed' | undefined;
   /** `--tokens <N>`: tokens to train on, as 1700000000 or 1.7B, instead of --steps. */
   tokens?: number | undefined;
   /** `--config <PATH>`: read options from a JSON file or a run's config.json; flags override it. */

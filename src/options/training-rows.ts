@@ -119,6 +119,14 @@ export const trainingRows = {
     bench: 'training',
     elsewhere: ['gradient-accumulation-steps', 'grad-accum', 'total-batch-size'],
   },
+  windowSchedule: {
+    usage: '--window-schedule <NAME>',
+    type: ['constant', 'linear'],
+    help: 'windows of a step: constant; linear: they grow over the steps, by 128 tokens',
+    default: { text: 'constant' },
+    optional: true,
+    needs: 'window',
+  },
   learningRate: {
     usage: '--lr <X>',
     frequent: true,
@@ -183,7 +191,7 @@ export const trainingRows = {
   embeddingLearningRate: {
     usage: '--embedding-lr <X>',
     type: real(0),
-    help: "AdamW's peak learning rate for the embedding; follows the schedule of --lr",
+    help: "AdamW's peak learning rate for embeddings; follows the schedule of --lr",
     default: { text: '--lr' },
     optional: true,
   },
@@ -208,6 +216,14 @@ export const trainingRows = {
     type: muonRanges.momentum,
     help: "share of Muon's average of gradients that a step keeps",
     default: muonDefaults.momentum,
+    optional: true,
+    onlyWith: forMuon,
+  },
+  muonMomentumWarmup: {
+    usage: '--muon-momentum-warmup <N>',
+    type: muonRanges.momentumWarmup,
+    help: 'steps in which the momentum goes from 0.85 to --muon-momentum; 0: none',
+    default: 0,
     optional: true,
     onlyWith: forMuon,
   },

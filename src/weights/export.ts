@@ -51,7 +51,7 @@ export async function exportModel(options: ExportOptions): Promise<string> {
     { dtype: Object.keys(weightTypes), notice: 'function', onProgress: 'function' },
   );
   const { model, format, out, dtype = 'fp32', notice = () => {}, onProgress } = options;
-  const { files, types = [dtype], assumesGpt2, write }: ModelFormat = formats[format];
+  const { files, types = [dtype], assumesGpt2, holdsParts, write }: ModelFormat = formats[format];
   if (!types.includes(dtype))
     throw usageError`--format ${format} writes ${types.join(' or ')}, not ${dtype}: give another --dtype`;
   const path = resolve(out);
@@ -62,8 +62,8 @@ export async function exportModel(options: ExportOptions): Promise<string> {
   using opened = weights.open();
   const stored = refusingNotFinite(opened, model);
   const parts = Object.entries(otherThanGpt2(stored.model)).map(([part, value]) => `${part} ${value}`);
-  if (parts.length > 0) {
-    throw gpt2Error`${model} is no GPT-2, so --format ${format} cannot hold it: it has ${parts.join(', ')}; use it here, with sample, eval or train --model`;
+  if (parts.length > 0 && !holdsParts) {
+    throw gpt2Error`${model} is no GPT-2, so --format ${format} cannot hold it: it has ${parts.join(', ')}; give --format hf`;
   }
   const tokenizer = stored.tokenizer ?? tokenizerOf(stored.model);
   const unknown = `none is known for a vocabulary of ${stored.model.vocabularySize} tokens`;

@@ -152,7 +152,7 @@ describeBackends('checkpoints', (device) => {
         ({ files }) => ({ files: [...files, unread] }),
         'it lists a file of a later version; update gpt2.ts',
       ],
-      ['with an unknown part', ({ model }) => ({ model: { ...model, window: 64 } }), 'Unrecognized key: "window"'],
+      ['with an unknown part', ({ model }) => ({ model: { ...model, experts: 64 } }), 'Unrecognized key: "experts"'],
     ])('%s', (_, edit, message) => {
       const path = write(1);
       editManifest(path, (manifest) => Object.assign(manifest, edit(manifest as unknown as Manifest)));

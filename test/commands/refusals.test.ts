@@ -36,6 +36,8 @@ beforeAll(() => {
   place.ok(['train', '--data', 'data', '--out', 'run', ...tinyModel, ...options.split(' ')]);
   cpSync(place.path('short'), place.path('torn'), { recursive: true });
   truncateSync(place.path('torn/random_train.bin'), 1324);
+  writeFileSync(place.path('letters.txt'), 'A few letters, and again: the same words.\n'.repeat(300));
+  place.ok(['prepro', 'text', 'letters.txt', '--tokenizer', 'char', '--out', 'letters']);
   for (const name of ['empty', 'packed', 'stories', 'sets/inside', 'sets/tinyshakespeare'])
     mkdirSync(place.path(name), { recursive: true });
   const files: Record<string, string | Uint8Array> = {
@@ -139,6 +141,15 @@ const tables: Record<string, Row[]> = {
     [2, '--device tpu', 'not "tpu"', '--device takes auto, cpu, cuda or cuda:N'],
     [2, '--seq 65', "--seq 65 is over the model's context of 64 positions", '--seq'],
     [2, '--total-batch 300', 'is not a multiple of', ['--total-batch 300', '--batch 4', '--seq 64']],
+    [2, '--window 0', 'not "0"', '--window takes a whole number of at least 1'],
+    [2, '--window -5', 'not "-5"', '--window takes a whole number of at least 1'],
+    [2, '--short-window 5', '--short-window goes with --window', 'give both'],
+    [2, '--window-schedule linear', '--window-schedule goes with --window', 'give both'],
+    [2, '--window 4 --short-window 5', 'shortWindow 5 needs a window that is at least as long, not 4', '--window'],
+    [2, '--value-embeddings 2', 'valueEmbeddings 2 need twice as many layers', 'give fewer'],
+    [2, '--rotary-base 500', '--rotary-base 500 has no effect with --positions learned', '--positions rotary'],
+    [1, '--document-mask', 'holds its token, 50256', ['--document-mask', 'data', 'prepro']],
+    [1, '--document-mask --data letters', 'the tokenizer of letters (char) has no end of text', '--document-mask'],
     [2, '--heads 3', 'channels 32 are not divisible by heads 3', ['--heads', '--channels']],
     [2, '--warmup 5', '--warmup 5 is over --steps 1', '--warmup'],
     [2, '--model d7', 'd7 does not exist', '--model takes d6'],
@@ -170,7 +181,7 @@ const tables: Record<string, Row[]> = {
       1,
       '--data none',
       'none does not exist',
-      ['--data, such as data, short, small and 2 more, or make it', 'text FILE --out none'],
+      ['--data, such as data, letters, short and 3 more, or make it', 'text FILE --out none'],
     ],
     [1, '--data smal', 'smal does not exist', 'did you mean small?'],
     [1, '--data inside', 'inside does not exist', 'did you mean data/inside?'],

@@ -16,7 +16,7 @@ it('finds this machine fit to train, line by line and as JSON', async () => {
   expect(code, stdout + stderr).toBe(0);
   expect(stdout).toMatch(/^ok {4}node +v\d+/m);
   expect(stdout).toMatch(
-    /^ok {4}kernels of cpu fp32 +embedding, norm, .*adamw.*muon.*: 17 families equal their formulas, in \d+ ms$/m,
+    /^ok {4}kernels of cpu fp32 +embedding, norm, .*adamw.*muon.*: 18 families equal their formulas, in \d+ ms$/m,
   );
   const { ok, checks } = JSON.parse((await place.here(['doctor', '--json'])).stdout) as {
     ok: boolean;

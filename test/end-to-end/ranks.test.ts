@@ -8,6 +8,7 @@ import { readRun, type Series } from '../../src/runs/reader.ts';
 import { resolveCheckpoint } from '../../src/weights/checkpoint/directory.ts';
 import { workplace } from '../support/cli.ts';
 import { figuresOf } from '../support/figures.ts';
+import { windowedFlags } from '../support/modern-models.ts';
 import { randomQuestions } from '../support/questions.ts';
 import { rankData, sharedSteps, tinyRanks } from '../support/ranks.ts';
 
@@ -57,6 +58,21 @@ describe('figures', () => {
     const files = (out: string) => resolveCheckpoint(place.path(out)).manifest.files;
     expect(files(`${ranks}-${zero}-again`)).toEqual(files(`${ranks}-${zero}`));
   });
+});
+
+it('two ranks of a model with windows have the figures of one, and the same bits again', () => {
+  const given = [...sharedSteps, ...windowedFlags.replace('--document-mask ', '').split(' '), '--steps', '12'];
+  for (const [out, ranks] of [
+    ['alone', 1],
+    ['both', 2],
+    ['again', 2],
+  ] as const) {
+    run([...given, '--val-every', '6', '--gpus', String(ranks), '--out', `windowed-${out}`]);
+  }
+  expect(figuresOf(place.path('windowed-again'))).toEqual(figuresOf(place.path('windowed-both')));
+  const [alone, both] = [series('windowed-alone'), series('windowed-both')];
+  expect(furthest(alone.train, both.train)).toBeLessThan(1e-5);
+  expect(furthest(alone.val, both.val)).toBeLessThan(1e-5);
 });
 
 it("in llm.c's order and bf16 a run resumes bit for bit, ranks at other shards, and only with as many", () => {

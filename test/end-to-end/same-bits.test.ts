@@ -27,7 +27,13 @@ const ranks: readonly Shape[] = [0, 1].map((zero) => [
   `two ranks, ZeRO ${zero}`,
   `--total-batch 512 --gpus 2 --zero ${zero}`,
 ]);
-const modern: readonly Shape[] = [['modern', '--total-batch 256 --recipe modern']];
+/** With the recipe's rates of the recording. */
+const modern: readonly Shape[] = [
+  [
+    'modern',
+    '--total-batch 256 --recipe modern --embedding-lr 0.0459279 --head-lr 0.000478416 --muon-weight-decay 0.025',
+  ],
+];
 
 const run =
   '--order llmc --layers 3 --channels 128 --heads 2 --context 128 --batch 2 --seq 128 --steps 8 --lr 1e-3 --warmup 3 --weight-decay 0.1 --val-every 4 --val-steps 2 --sample-every 0';

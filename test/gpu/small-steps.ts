@@ -3,6 +3,7 @@
 //   small-steps.ts [PART/PARTS]      1/7: the first of every seven runs (default: all)
 import { meanLoss } from '../../src/inference/evaluate/mean-loss.ts';
 import { generate } from '../../src/inference/sample/generate.ts';
+import { casesNamed } from '../../src/lab/ops.ts';
 import type { ModelConfig } from '../../src/model/config.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
 import { KeyValueCache } from '../../src/model/key-value-cache.ts';
@@ -10,6 +11,7 @@ import { linearBackwardInput, linearForward } from '../../src/model/linear.ts';
 import { createModel } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';
 import { allocateTensor } from '../../src/native/tensor.ts';
+import { runCase } from '../../src/ops/cases/run-case.ts';
 import { matmulScratch } from '../../src/ops/ops.generated.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
 import { isBlockMatrix, Muon } from '../../src/optimizer/muon.ts';
@@ -84,5 +86,14 @@ if (isWanted()) {
   linearForward(device, { out: { plain: narrow }, in: { plain: wide }, weight, bias, residual });
   linearBackwardInput(device, { din: { plain: narrow }, dout: { plain: wide }, weight: turned });
   await device.finished();
+}
+// Attention with a mask, in each of its kernels: windows and documents shorter and longer than a tile.
+for (const HS of [64, 128, 96, 20]) {
+  if (!isWanted()) continue;
+  using device = Device.open({ kind: 'cuda', dtype: 'bf16' });
+  const sizes = { B: 2, T: 330, C: 2 * HS, NH: 2, window: 140, documents: 200 };
+  for (const op of ['attention_forward.masked', 'attention_backward.masked']) {
+    await runCase(device, { ...casesNamed(op), formula: () => ({}), bounds: () => ({}) }, sizes);
+  }
 }
 console.log('small steps done');

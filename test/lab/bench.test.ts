@@ -145,7 +145,8 @@ it('qk-norm and rotary move q and k, and not v', () => {
   const device = absentDevice({ kind: 'cuda', dtype: 'bf16' });
   const [B, T, C, NH] = [2, 64, 256, 2];
   const [queriesAndKeys, others] = [2 * B * T * 2 * C, 4 * (B * T * 2 * NH + T * (C / NH))];
-  const args = { rstd: 1n, rotations: 2n, positions: null, B, T, S: T, C, NH };
+  const noValues = { values: null, valueFactors: null, embedded: null, dvalueFactors: null, dembedded: null };
+  const args = { rstd: 1n, rotations: 2n, positions: null, ...noValues, B, T, S: T, C, NH };
   expect(bytesMoved(device, contracts.qkNormRotaryForward, { ...args, qkv: 3n })).toBe(2 * queriesAndKeys + others);
   const backward = bytesMoved(device, contracts.qkNormRotaryBackward, { ...args, dqkv: 3n, qkv: 4n });
   expect(backward).toBe(3 * queriesAndKeys + others);

@@ -24,12 +24,13 @@ describeBackends(
     it.each(
       [
         { B: 2, T: 70, S: 70, NH: 3, C: 192 },
+        { B: 2, T: 300, S: 1024, NH: 3, C: 192, window: 128 },
         { B: 1, T: 700, S: 1024, NH: 2, C: 128 },
         { B: 3, T: 19, S: 24, NH: 2, C: 32 },
         { B: 2, T: 33, S: 40, NH: 2, C: 74 },
         { B: 1, T: 40, S: 41, NH: 1, C: 256 },
         { B: 1, T: 1, S: 1, NH: 1, C: 64 },
-      ].flatMap((sizes) => [...new Set([sizes.T, Math.ceil(sizes.T / 2), 1])].map((T) => ({ ...sizes, T }))),
+      ].flatMap((sizes) => [...new Set([sizes.T, Math.ceil(sizes.T / 2), 1])].map((T) => ({ window: 0, ...sizes, T }))),
     )('many positions at once and a single one: %j', (sizes) =>
       expectFormula(device(), 'attention_cached_forward', sizes, bounds[dtype], 4 * bounds[dtype]),
     );
@@ -45,7 +46,7 @@ describeBackends(
       const before = [floats(keys), floats(values)];
       const positions = bench.tensor('positions', [B], [0, 7, 12, -1], 'int32');
       const out = bench.tensor('out', [B, 1, C]);
-      attentionCachedForward(device(), { out, keys, values, qkv: drawn('qkv', B, 1, 3 * C), positions });
+      attentionCachedForward(device(), { out, keys, values, qkv: drawn('qkv', B, 1, 3 * C), positions, window: 0 });
       expect(Array.from(floats(out), Number.isNaN)).toEqual(
         Array.from({ length: B * C }, (_, index) => index >= 2 * C),
       );
@@ -61,7 +62,7 @@ describeBackends(
         keys: bench.tensor('keys', [1, NH, 4, HS]),
         values: bench.tensor('values', [1, NH, 4, HS]),
         qkv: bench.tensor('qkv', [1, 1, 3 * C]),
-        positions,
+        ...{ positions, window: 0 },
       });
       expect(() => attentionCachedForward(device(), tensors(257, 1, 257))).toThrow(
         'expected C / NH <= 256, got C = 257, NH = 1',

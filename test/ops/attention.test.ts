@@ -1,5 +1,6 @@
 // Causal attention: against PyTorch, its own differences, odd lengths and head sizes, and that it is causal.
 import { expect, it } from 'vitest';
+import type { Device } from '../../src/native/device.ts';
 import { floats, Random } from '../../src/ops/cases/case-numbers.ts';
 import { attentionBackward, attentionForward, attentionScratch } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
@@ -17,10 +18,76 @@ function setUp(bench: TensorBench, { B, T, C, NH }: Sizes) {
   bench.device.reserveWorkspace(attentionScratch(bench.device, { B, T, C, NH }));
   return {
     out: bench.tensor('out', [B, T, C]),
-    lse: bench.tensor('lse', [B, NH, T]),
+    lse: bench.floats('lse', [B, NH, T]),
     dqkv: bench.tensor('dqkv', [B, T, 3 * C]),
   };
 }
+
+/** The bytes of out, lse and dqkv, of random inputs; `first` decides which keys a query sees. */
+function resultsOf(device: Device, sizes: Sizes, first: ArrayLike<number> | undefined, at = 0, seed = 8) {
+  using bench = new TensorBench(device);
+  const { out, lse, dqkv } = setUp(bench, sizes);
+  const { B, T, C } = sizes;
+  // Those of a longer sequence, from position `at` on.
+  const part = (width: number, offset: number) =>
+    new Random(seed + offset).normals((at + T) * B * width).subarray(at * B * width);
+  const qkv = bench.tensor('qkv', [B, T, 3 * C], part(3 * C, 0));
+  const dout = bench.tensor('dout', [B, T, C], part(C, 1));
+  const mask = first ? bench.tensor('first', [B, T], first, 'int32') : null;
+  attentionForward(device, { out, lse, qkv, first: mask });
+  attentionBackward(device, { dqkv, dout, out, qkv, lse, first: mask });
+  const results = { out: floats(out), lse: floats(lse), dqkv: floats(dqkv) };
+  bench.checkGuards();
+  return results;
+}
+
+describeBackends(
+  'attention with a mask',
+  (device, kind, dtype) => {
+    it.each([20, 64, 96, 128])('of zeros gives the bits of none, heads of %i', (HS) => {
+      const sizes = { B: 2, T: 333, C: 3 * HS, NH: 3 };
+      const [masked, plain] = [new Int32Array(2 * 333), undefined].map((first) => resultsOf(device(), sizes, first));
+      for (const name of ['out', 'lse', 'dqkv'] as const) {
+        expect(Buffer.compare(Buffer.from(masked![name].buffer), Buffer.from(plain![name].buffer)), name).toBe(0);
+      }
+    });
+
+    it.each([20, 64, 128])('packed documents are separate batches, heads of %i', (HS) => {
+      const lengths = [1, 130, 7, 200, 64, 1, 129];
+      const sizes = { B: 1, C: 2 * HS, NH: 2 };
+      const starts = lengths.map((_, index) => lengths.slice(0, index).reduce((sum, length) => sum + length, 0));
+      const first = lengths.flatMap((length, index) => Array.from({ length }, () => starts[index]!));
+      const packed = resultsOf(device(), { ...sizes, T: first.length }, first);
+      for (const [index, T] of lengths.entries()) {
+        const alone = resultsOf(device(), { ...sizes, T }, undefined, starts[index]);
+        for (const [name, width] of [
+          ['out', 1],
+          ['dqkv', 3],
+        ] as const) {
+          const begin = starts[index]! * width * sizes.C;
+          const part = packed[name].subarray(begin, begin + T * width * sizes.C);
+          expectClose(`${name} of document ${index}`, part, alone[name], dtype === 'bf16' ? 8e-3 : 5e-6, 4e-2);
+        }
+      }
+    });
+
+    const T = 700;
+    const wrong: [string, Int32Array, string][] = [
+      ['decreases', new Int32Array(T).map((_, t) => (t < 300 ? t : 0)), 'first from 299 to 300, got 0 at [0,300]'],
+      ['exceeds its position', new Int32Array(T).fill(5), 'first from 0 to 0, got 5 at [0,0]'],
+      ['is negative', new Int32Array(T).fill(-9), 'first from 0 to 0, got -9 at [0,0]'],
+      ['is noise', new Random(3).integers(T, 2 ** 31 - 1).map((value) => value * 2), 'first from 0 to 0, got'],
+    ];
+    it.each(wrong)('that %s is refused on a CPU, and ends on a GPU', (_, first, message) => {
+      for (const HS of [20, 64, 96, 128]) {
+        const run = () => resultsOf(device(), { B: 1, T, C: HS, NH: 1 }, first);
+        if (kind === 'cpu') expect(run).toThrow(message);
+        else run();
+      }
+    });
+  },
+  { dtypes: ['fp32', 'bf16'] },
+);
 
 describeBackends('attention', (device) => {
   it.each(opCases('attention'))('equals PyTorch, and backward its own differences: $name', ({ get, sizes }) => {
@@ -29,13 +96,13 @@ describeBackends('attention', (device) => {
     const qkv = bench.fixture('qkv', get('qkv'));
     const dout = bench.fixture('dout', get('dout'));
     const loss = () => {
-      attentionForward(device(), { out, lse, qkv });
+      attentionForward(device(), { out, lse, qkv, first: null });
       return dot(floats(out), floats(dout));
     };
     loss();
     expectClose('out', floats(out), get('out').values);
     expectClose('lse', floats(lse), get('lse').values);
-    attentionBackward(device(), { dqkv, dout, out, qkv, lse });
+    attentionBackward(device(), { dqkv, dout, out, qkv, lse, first: null });
     expectClose('dqkv', floats(dqkv), get('dqkv').values);
     checkGradient('qkv', { input: qkv, gradient: floats(dqkv), loss, random: new Random(1), step: 3e-3 });
     bench.checkGuards();
@@ -56,10 +123,10 @@ describeBackends('attention', (device) => {
     const { out, lse } = setUp(bench, sizes);
     const values = new Random(5).normals(40 * 96);
     const qkv = bench.tensor('qkv', [1, 40, 96], values);
-    attentionForward(device(), { out, lse, qkv });
+    attentionForward(device(), { out, lse, qkv, first: null });
     const before = floats(out).slice(0, 20 * 32);
     qkv.write(Float32Array.from(values, (value, index) => (index < 20 * 96 ? value : value * -3)));
-    attentionForward(device(), { out, lse, qkv });
+    attentionForward(device(), { out, lse, qkv, first: null });
     expect(floats(out).slice(0, 20 * 32)).toEqual(before);
   });
 
@@ -69,8 +136,8 @@ describeBackends('attention', (device) => {
     const { out, lse, dqkv } = setUp(bench, sizes);
     const qkv = bench.tensor('qkv', [1, 9, 48], new Random(6).normals(9 * 48, 60));
     const dout = bench.tensor('dout', [1, 9, 16], new Random(7).normals(9 * 16));
-    attentionForward(device(), { out, lse, qkv });
-    attentionBackward(device(), { dqkv, dout, out, qkv, lse });
+    attentionForward(device(), { out, lse, qkv, first: null });
+    attentionBackward(device(), { dqkv, dout, out, qkv, lse, first: null });
     expect([...floats(out), ...floats(lse), ...floats(dqkv)].every(Number.isFinite)).toBe(true);
   });
 });

@@ -29,6 +29,9 @@ describeBackends(
     const [M, R, K] = kind === 'cpu' ? [2, 40, 72] : [30, 264, 328];
     it.each<Row>([
       ['attention_backward', { B: 2, T: 300, C: 128, NH: 2 }],
+      // Tiles of different lengths, taken from a queue.
+      ['attention_forward.masked', { B: 2, T: 1000, C: 128, NH: 2, window: 0, documents: 300 }],
+      ['attention_backward.masked', { B: 2, T: 1000, C: 128, NH: 2, window: 0, documents: 300 }],
       // k split over blocks.
       ['matmul_backward_weight', { N: 3000, C: 136, O: 200 }],
       // A long k, in any width of tiles.

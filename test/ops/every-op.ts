@@ -196,8 +196,8 @@ export const describeEveryOp = (only: Dtype): void =>
           const out = bench.tensor('out', [sequences, T, C]);
           const lse = bench.floats('lse', [sequences, NH, T]);
           const dqkv = bench.tensor('dqkv', [sequences, T, 3 * C]);
-          attentionForward(device(), { out, lse, qkv: view(qkv.tensor, 3 * C) });
-          const op = { dout: view(dout.tensor, C), out, qkv: view(qkv.tensor, 3 * C), lse };
+          attentionForward(device(), { out, lse, qkv: view(qkv.tensor, 3 * C), first: null });
+          const op = { dout: view(dout.tensor, C), out, qkv: view(qkv.tensor, 3 * C), lse, first: null };
           attentionBackward(device(), { dqkv, ...op });
           const first = floats(dqkv);
           attentionBackward(device(), { dqkv, ...op });
@@ -221,7 +221,7 @@ export const describeEveryOp = (only: Dtype): void =>
         device().reserveWorkspace(attentionScratch(device(), sizes));
         const { tensor: qkv, values } = inputsOf(bench, 3)('qkv', [4400, 2, 3 * 480]);
         const [out, lse] = [bench.tensor('out', [4400, 2, 480]), bench.floats('lse', [4400, 15, 2])];
-        attentionForward(device(), { out, lse, qkv });
+        attentionForward(device(), { out, lse, qkv, first: null });
         // The first position sees itself alone: it takes its own value.
         const results = floats(out);
         for (const b of [0, 2000, 4399]) {
@@ -229,7 +229,7 @@ export const describeEveryOp = (only: Dtype): void =>
           expect(results.subarray(b * 960, b * 960 + 480)).toEqual(own);
         }
         const dqkv = bench.tensor('dqkv', [4400, 2, 1440]);
-        attentionBackward(device(), { dqkv, dout: out, out, qkv, lse });
+        attentionBackward(device(), { dqkv, dout: out, out, qkv, lse, first: null });
         expect(floats(dqkv).every(Number.isFinite)).toBe(true);
         bench.checkGuards();
       });

@@ -26,7 +26,7 @@ describeBackends('muon', (device) => {
     block[GPT2_STEP.GPT2_STEP_UPDATED] = 0;
     const step = bench.tensor('step', [GPT2_STEP.GPT2_STEP_SIZE], block);
     const before = [weight, momentum, direction].map((tensor) => floats(tensor));
-    muonMomentum(device(), { direction, momentum, gradient, step, mu: 0.95 });
+    muonMomentum(device(), { direction, momentum, gradient, step, scalar: GPT2_STEP.GPT2_STEP_SCALARS });
     muonUpdate(device(), { weight, master: weight, direction, step, rate: 2, weightDecay: 0.1 });
     expect([weight, momentum, direction].map((tensor) => floats(tensor))).toEqual(before);
     bench.checkGuards();

@@ -3,11 +3,13 @@ import { expect, it } from 'vitest';
 import type { Tensor } from '../../src/native/tensor.ts';
 import { floats, Random } from '../../src/ops/cases/case-numbers.ts';
 import { rotationsOf } from '../../src/ops/cases/qk-norm-rotary.ts';
-import { qkNormRotaryBackward, qkNormRotaryForward } from '../../src/ops/ops.generated.ts';
+import { factorsScratch, qkNormRotaryBackward, qkNormRotaryForward } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { checkGradient, dot, TensorBench } from '../support/tensors.ts';
 
 const [eps, queryFactor] = [1e-5, 1.3];
+const noMix = { valueFactors: null, values: null, embedded: null };
+const noGradients = { dvalueFactors: null, dembedded: null, accumulate: false };
 
 describeBackends('qk-norm and rotary', (device) => {
   it.each([
@@ -19,6 +21,7 @@ describeBackends('qk-norm and rotary', (device) => {
     const [B, T, NH] = [2, 5, 3];
     const [C, count] = [NH * HS, B * T * 3 * NH * HS];
     const random = new Random(HS);
+    device().reserveWorkspace(factorsScratch(device(), { K: 2 }));
     const input = bench.tensor('input', [B, T, 3 * C], random.normals(count, 2));
     const qkv = bench.tensor('qkv', [B, T, 3 * C]);
     const rotations = bench.floats('rotations', [T, HS], rotationsOf(T, HS));
@@ -26,12 +29,12 @@ describeBackends('qk-norm and rotary', (device) => {
     const dout = random.normals(count);
     const loss = () => {
       qkv.write(floats(input));
-      qkNormRotaryForward(device(), { qkv, rstd, rotations, positions: null, NH, eps, queryFactor });
+      qkNormRotaryForward(device(), { qkv, rstd, rotations, positions: null, ...noMix, NH, eps, queryFactor });
       return dot(floats(qkv), dout);
     };
     loss();
     const dqkv = bench.tensor('dqkv', [B, T, 3 * C], dout);
-    qkNormRotaryBackward(device(), { dqkv, qkv, rstd, rotations, NH, queryFactor });
+    qkNormRotaryBackward(device(), { dqkv, qkv, rstd, rotations, ...noMix, ...noGradients, NH, queryFactor });
     checkGradient('qkv', { input, gradient: floats(dqkv), loss, random });
     bench.checkGuards();
   });
@@ -46,7 +49,7 @@ describeBackends('qk-norm and rotary', (device) => {
     const rotated = (place: number) => {
       const qkv = bench.tensor('qkv', [1, 1, 3 * HS], values);
       const positions = bench.tensor('positions', [1], [place], 'int32');
-      qkNormRotaryForward(device(), { qkv, rstd: null, rotations, positions, NH: 1, eps, queryFactor: 1 });
+      qkNormRotaryForward(device(), { qkv, rstd: null, rotations, positions, ...noMix, NH: 1, eps, queryFactor: 1 });
       return floats(qkv);
     };
     const scores = [3, 11, 39].map((place) =>
@@ -66,7 +69,7 @@ describeBackends('qk-norm and rotary', (device) => {
     const qkv = bench.tensor('qkv', [B, T, 3 * C], values);
     const positions = bench.tensor('positions', [B], places, 'int32');
     const rotations = bench.floats('rotations', [S, HS], rotationsOf(S, HS));
-    qkNormRotaryForward(device(), { qkv, rstd: null, rotations, positions, NH, eps, queryFactor });
+    qkNormRotaryForward(device(), { qkv, rstd: null, rotations, positions, ...noMix, NH, eps, queryFactor });
     const result = floats(qkv);
     for (const [b, place] of places.entries()) {
       const fits = place >= 0 && place <= S - T;
@@ -86,7 +89,7 @@ describeBackends('qk-norm and rotary', (device) => {
         qkv: bench.tensor('qkv', [1, T, 3 * HS]),
         rstd: null,
         rotations: bench.floats('rotations', [S, HS]),
-        ...{ positions: null, NH: 1, eps, queryFactor },
+        ...{ positions: null, ...noMix, NH: 1, eps, queryFactor },
       });
     expect(() => call(4, 4, 21)).toThrow('expected C % (2 * NH) == 0, got C = 21, NH = 1');
     expect(() => call(4, 3, 20)).toThrow('expected T <= S, got T = 4, S = 3');
@@ -95,7 +98,7 @@ describeBackends('qk-norm and rotary', (device) => {
   it('refuses to undo a multiplication by 0', () => {
     using bench = new TensorBench(device());
     const [dqkv, qkv] = ['dqkv', 'qkv'].map((name) => bench.tensor(name, [1, 1, 6])) as [Tensor, Tensor];
-    const tensors = { dqkv, qkv, rstd: null, rotations: bench.floats('rotations', [1, 2]) };
+    const tensors = { dqkv, qkv, rstd: null, rotations: bench.floats('rotations', [1, 2]), ...noMix, ...noGradients };
     expect(() => qkNormRotaryBackward(device(), { ...tensors, NH: 1, queryFactor: 0 })).toThrow(
       'expected queryFactor != 0, got queryFactor = 0',
     );

@@ -124,7 +124,7 @@ const calls: Record<string, () => unknown> = {
   'selectDevice refuses: device takes auto, cpu, cuda or cuda:N, not "tpu"': () => api.selectDevice('tpu'),
   'openLoader refuses: seed takes a whole number from 0 to 4294967295, not undefined': () =>
     api.openLoader({ shards: [], batch: 1, sequence: 1, order: 'file', vocabularySize: 8 } as never),
-  'openLoader refuses: there is no option "seq"; the options are shards, batch, sequence, order, seed, vocabularySize, rank, ranks':
+  'openLoader refuses: there is no option "seq"; the options are shards, batch, sequence, order, seed, vocabularySize, rank, ranks, endOfText':
     () => api.openLoader({ shards: [], seq: 1 } as never),
   'createModel refuses: there is no option "recompte"; did you mean "recompute"?': () =>
     api.createModel(object, api.presetConfig('d6')!, { B: 1, T: 8, purpose: 'inference', recompte: 'gelu' } as never),

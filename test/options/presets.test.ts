@@ -48,7 +48,12 @@ function configured(options: TrainOptions, kind: 'cpu' | 'cuda'): Configuration 
 
 it.each([
   ...runPresetNames.map((name) => ({ preset: name })),
-  ...[{}, { recipe: 'modern' as const, steps: 10 }, { model: 'd12', layers: 3, context: 64, keep: 2 }],
+  ...[
+    {},
+    { recipe: 'modern' as const, steps: 10 },
+    { recipe: 'windowed' as const, steps: 10 },
+    { model: 'd12', layers: 3, context: 64, keep: 2 },
+  ],
   ...[
     { schedule: 'linear' as const, ranks: 2, batch: 8 },
     { finalLearningRateFraction: 0.5, kernels: ['a', 'b'] },

@@ -1,4 +1,4 @@
-// --recipe modern: each value for d12 and the rules for other sizes, what overrides it, and what it rejects; and each part
+// --recipe: each value for d12 and the rules for other sizes, what overrides it, and what it rejects; and each part
 // of its model alone, in a GPT-2 and taken out of a modern GPT.
 import { writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
@@ -27,32 +27,50 @@ const parts = {
 it('chooses the figures of its origin for d12', async () => {
   expect(modern()).toEqual({
     ...parts,
-    ...{ model: 'd12', heads: 6, sequence: 1024, totalBatch: 524_288, steps: 3375 },
+    ...{ model: 'd12', heads: 6, sequence: 1024, totalBatch: 524_288, steps: 3250 },
     ...{ schedule: 'trapezoid', decayFraction: 0.7, finalLearningRateFraction: 0, warmup: 0 },
     ...{ optimizer: 'muon', muonLearningRate: 0.025, muonMomentum: 0.95, newtonSchulz: 'cubic' },
-    ...{ muonWeightDecay: 0.025, weightDecay: 0, gradientClip: 0 },
-    ...{ learningRate: 0.01, embeddingLearningRate: 0.3, headLearningRate: 1 / 320 },
+    ...{ muonWeightDecay: 0.05, weightDecay: 0.001, gradientClip: 0 },
+    ...{ learningRate: 0.015, embeddingLearningRate: 0.7, headLearningRate: 0.004 },
     ...{ beta1: 0.8, beta2: 0.95, eps: 1.90735e-16 },
   });
   for (const kind of ['cpu', 'cuda'] as const) expect(completeOptions(modern(), kind)).toMatchObject(modern());
+});
+
+it('windowed chooses the figures of its origin for d12, and as many value embeddings as fit', () => {
+  const windowed = resolveSources({ recipe: 'windowed' }).options;
+  expect(windowed).toEqual({
+    ...{ ...parts, initialization: 'quarter-fan-in', skips: 'learned', valueEmbeddings: 3 },
+    ...{ window: 1728, documentMask: true, windowSchedule: 'linear' },
+    ...{ model: 'd12', heads: 6, context: 49_152, sequence: 49_152, totalBatch: 393_216, steps: 1770 },
+    ...{ schedule: 'trapezoid', decayFraction: 0.4, finalLearningRateFraction: 0.1, warmup: 0 },
+    ...{ optimizer: 'muon', muonLearningRate: 0.05, muonMomentum: 0.95, muonMomentumWarmup: 300 },
+    ...{ newtonSchulz: 'quintic', muonWeightDecay: 0, weightDecay: 0, gradientClip: 0 },
+    ...{ learningRate: 0.04, embeddingLearningRate: 0.6, headLearningRate: 0.008 },
+    ...{ beta1: 0.8, beta2: 0.95, eps: 1e-10 },
+  });
+  for (const kind of ['cpu', 'cuda'] as const) expect(completeOptions(windowed, kind)).toMatchObject(windowed);
+  const small = (layers: number) =>
+    resolveSources({ recipe: 'windowed', layers, channels: 128 }).options.valueEmbeddings;
+  expect([1, 2, 5, 6].map(small)).toEqual([undefined, 1, 2, 3]);
 });
 
 it('follows its rules for another step and another model, and says which were not tested', async () => {
   const { learningRate, embeddingLearningRate, headLearningRate, muonLearningRate } = modern();
   const inRange: TrainOptions = { totalBatch: 131_072 };
   expect(modern(inRange)).toMatchObject({ learningRate, embeddingLearningRate, headLearningRate, muonLearningRate });
-  expect(modern(inRange)).toMatchObject({ eps: 7.62939e-16, steps: 4 * 3375 });
+  expect(modern(inRange)).toMatchObject({ eps: 7.62939e-16, steps: 4 * 3250 });
   const small: TrainOptions = { totalBatch: 16_384 };
   expect(modern(small)).toMatchObject({
-    ...{ learningRate: 0.005, embeddingLearningRate: 0.15, headLearningRate: 0.0015625, muonLearningRate: 0.0125 },
-    ...{ eps: 6.10352e-15, steps: 32 * 3375 },
+    ...{ learningRate: 0.0075, embeddingLearningRate: 0.35, headLearningRate: 0.002, muonLearningRate: 0.0125 },
+    ...{ eps: 6.10352e-15, steps: 32 * 3250 },
   });
   expect(originOf('learningRate', small)).toMatch(/ x sqrt\(16384 \/ 65536 tokens a step\), untested$/);
   // Four times as many weights in each layer's matrices as d12 has, in half as many layers, and half the rates.
   const wide: TrainOptions = { channels: 3072, layers: 6 };
   expect(modern(wide)).toMatchObject({
-    ...{ heads: 24, steps: 8 * 3375, muonLearningRate: 0.025 },
-    ...{ learningRate: 0.005, embeddingLearningRate: 0.15, headLearningRate: 0.0015625 },
+    ...{ heads: 24, steps: 8 * 3250, muonLearningRate: 0.025 },
+    ...{ learningRate: 0.0075, embeddingLearningRate: 0.35, headLearningRate: 0.002 },
   });
   expect(originOf('embeddingLearningRate', wide)).toMatch(/ x sqrt\(768 \/ 3072 channels\), untested$/);
   expect(originOf('steps', wide)).toMatch(/ x 8, the size of the layers' matrices over d12's, untested$/);

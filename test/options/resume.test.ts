@@ -22,6 +22,8 @@ it.each<[TrainOptions, string]>([
   [{ seed: 1 }, 'with --seed 1: it was trained with 42'],
   [{ order: 'file' }, 'with --order file: it was trained with llmc'],
   [{ overfitBatch: true }, 'with --overfit-batch true: it was trained with false'],
+  [{ window: 8 }, 'with --window 8: it was trained with none'],
+  [{ documentMask: true }, 'with --document-mask true: it was trained with false'],
   [{ model: 'd12' }, 'with --model d12: it was trained with d6'],
   [{ model: 'runs/other' }, 'with --model runs/other: it was trained with d6'],
   [{ batch: 8 }, 'with --batch 8: it was trained with 4; only --order sequence can continue with another split'],

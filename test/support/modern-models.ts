@@ -1,5 +1,5 @@
 // The models of the recipe "modern" that PyTorch recorded. Their weights are drawn: ours are within 2e-6 of PyTorch's.
-import type { Architecture } from '../../src/model/architecture.ts';
+import { type Architecture, gpt2Architecture } from '../../src/model/architecture.ts';
 import type { ModelConfig } from '../../src/model/config.ts';
 import { castWeights, createModel, type Model } from '../../src/model/model.ts';
 import { parameterTable, realCount } from '../../src/model/parameters.ts';
@@ -57,6 +57,7 @@ const { attentionScale, softcap } = modernFixture.parts;
 
 /** The parts of a modern GPT. */
 export const modernParts: Architecture = {
+  ...gpt2Architecture,
   attentionScale,
   softcap,
   norm: 'rmsnorm',
@@ -67,6 +68,16 @@ export const modernParts: Architecture = {
   head: 'untied',
   initialization: 'fan-in',
 };
+
+/** The parts of a modern GPT with windows, documents, skips and value embeddings. */
+export const windowedParts = {
+  ...modernParts,
+  ...{ window: 20, shortWindow: 7, documentMask: true, skips: 'learned', valueEmbeddings: 2 },
+} as const satisfies Architecture;
+
+/** As options of a run, whose momentum grows too. */
+export const windowedFlags =
+  '--positions rotary --qk-norm rmsnorm --window 12 --short-window 5 --window-schedule linear --document-mask --skips learned --value-embeddings 1 --optimizer muon --muon-momentum-warmup 30';
 
 const modernConfig = ({ vocabulary: vocabularySize, layers, channels, heads, context }: Sizes): ModelConfig => ({
   ...{ layers, channels, heads, context, vocabularySize },

@@ -12,20 +12,23 @@ export interface ResumeCase {
   readonly order: OrderName;
   /** Micro-batches in a step. */
   readonly microBatches: 1 | 2;
+  /** Options of another model than GPT-2. */
+  readonly model?: string;
 }
 
 /**
  * 40 steps straight, and 20 and 20. A pass over the shards is an odd number of micro-batches, of which 40 steps take two
  * to four passes: shards and passes end within steps, before the stop and after it.
  */
-export async function expectResumedEqual({ device, dtype, order, microBatches }: ResumeCase): Promise<void> {
+export async function expectResumedEqual({ device, dtype, order, microBatches, model }: ResumeCase): Promise<void> {
   using place = new Workplace();
   // 9, 7 and 5 batches of 2 x 32 tokens.
-  place.data({ train: [600, 500, 330] });
+  place.data({ train: [600, 500, 330], below: 257 });
   const options = [
     '--layers 2 --channels 128 --heads 2 --context 32 --batch 2 --seq 32 --steps 40 --data data',
     '--lr 1e-3 --warmup 5 --final-lr-frac 0.1 --weight-decay 0.1 --val-every 10 --val-steps 2 --sample-every 15',
     `--device ${device} --dtype ${dtype} --order ${order} --total-batch ${microBatches * 64}`,
+    ...(model ? [model] : []),
   ];
   const train = (...args: string[]) => place.okHere(['train', ...args]);
   const saved = (out: string) => resolveCheckpoint(place.path(out)).manifest;

@@ -170,7 +170,7 @@ describe('modern', () => {
     [2, `train ${tuning} --model modern --out no --norm layernorm`, '--norm layernorm, but ', ['--norm', 'modern']],
     [2, `train ${tuning} --model modern --out no --softcap 30`, 'trained with --softcap 15', ['modern']],
     [2, `train ${tuning} --model modern --out no --recipe modern`, '--recipe is for new models', ['modern']],
-    ...['hf', 'llmc', 'gguf'].map(
+    ...['llmc', 'gguf'].map(
       (format) =>
         [
           ...[1, `export --model modern --format ${format} --out exported`, 'modern is no GPT-2'],

@@ -1,7 +1,9 @@
 // Checks a batch and copies it to the device: a `nextBatch` that a program passes may return anything.
 import { ShapeError } from '../../base/errors.ts';
 import type { ActivationSet } from '../../model/activations.ts';
+import { firstKeys, type Windows } from '../../model/mask.ts';
 import type { Model } from '../../model/model.ts';
+import type { Tensor } from '../../native/tensor.ts';
 import { firstOutside } from '../shards/shard.ts';
 import type { Batch } from './loader.ts';
 
@@ -40,12 +42,28 @@ function countTargets(targets: Int32Array): number {
   return count;
 }
 
-/** Copies a batch into `activations`. @returns and @throws as `checkBatch` */
-export function writeBatch(model: Model, activations: ActivationSet, batch: Batch): number {
+/** Copies a batch into `activations`. @param windows default: the model's @returns and @throws as `checkBatch` */
+export function writeBatch(model: Model, activations: ActivationSet, batch: Batch, windows?: Windows): number {
   const targets = checkBatch(model, activations, batch);
-  activations.model.tokens.write(batch.inputs);
-  activations.model.targets.write(batch.targets);
+  for (const [tensor, values] of uploadsOf(model, activations, batch, windows)) tensor.write(values);
   return targets;
+}
+
+/** The tensors of a batch that the host fills, with their values. */
+export function uploadsOf(
+  { config }: Model,
+  { model: { tokens, targets, firstLong, firstShort }, T }: ActivationSet,
+  { inputs, targets: wanted }: Batch,
+  windows?: Windows,
+): (readonly [Tensor, Int32Array])[] {
+  const first = firstKeys(config, inputs, T, windows);
+  const all = [
+    [tokens, inputs],
+    [targets, wanted],
+    [firstLong, first.firstLong],
+    [firstShort, first.firstShort],
+  ] as const;
+  return all.flatMap(([tensor, values]) => (tensor && values ? [[tensor, values] as const] : []));
 }
 
 const kindOf = (value: unknown): string =>

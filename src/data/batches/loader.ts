@@ -30,6 +30,8 @@ export interface LoaderOptions {
   readonly vocabularySize: number;
   readonly rank?: number | undefined;
   readonly ranks?: number | undefined;
+  /** A token that begins documents: shards without it are rejected. */
+  readonly endOfText?: number | undefined;
 }
 
 export interface Loader extends Disposable {
@@ -67,14 +69,24 @@ export function openLoader(options: LoaderOptions): Loader {
       seed: whole(0, 2 ** 32 - 1),
       vocabularySize: whole(1, 65536),
     },
-    { rank: whole(0), ranks: whole(1) },
+    { rank: whole(0), ranks: whole(1), endOfText: whole(0, 65535) },
   );
   const { batch, sequence, order: orderName, seed, vocabularySize, rank = 0, ranks = 1 } = options;
-  const { shards, close } = openShards(options.shards, vocabularySize, (shard) => checkLength(shard, options));
+  const { endOfText } = options;
+  let holdsDocuments = endOfText === undefined;
+  const see = (tokens: Uint16Array) => {
+    holdsDocuments ||= tokens.includes(endOfText!);
+  };
+  const check = (shard: Shard) => checkLength(shard, options);
+  const { shards, close } = openShards(options.shards, vocabularySize, { check, see });
+  if (!holdsDocuments) {
+    close();
+    throw gpt2Error`--document-mask needs documents that begin with end of text, and no shard in ${dirname(options.shards[0]!)} holds its token, ${endOfText}; leave out --document-mask, or make the data again with prepro`;
+  }
   const shardTokens = shards.map(({ tokens }) => tokens);
   const orderOfRank = (rank: number): Order => orderOf(orderName, { shardTokens, batch, sequence, rank, ranks, seed });
   const order = orderOfRank(rank);
-  const check = (order: Order, { epoch, shard, sample }: Position) => {
+  const checkHolds = (order: Order, { epoch, shard, sample }: Position) => {
     if (order.holds({ epoch, shard, sample })) return;
     throw gpt2Error`there is no sample ${sample} of shard ${shard} in pass ${epoch} over ${dirname(options.shards[0]!)}: the position is from other data`;
   };
@@ -100,11 +112,11 @@ export function openLoader(options: LoaderOptions): Loader {
       return { inputs, targets };
     },
     seek({ epoch, shard, sample }) {
-      check(order, { epoch, shard, sample });
+      checkHolds(order, { epoch, shard, sample });
       position = { epoch, shard, sample };
     },
     seekAsRoot({ epoch, shard, sample }) {
-      check(orderOfRank(0), { epoch, shard, sample });
+      checkHolds(orderOfRank(0), { epoch, shard, sample });
       position = order.whenRootIsAt({ epoch, shard, sample });
     },
     close,
@@ -112,8 +124,16 @@ export function openLoader(options: LoaderOptions): Loader {
   };
 }
 
-/** Opens and checks shards. @param check a further check of each shard @throws as `openLoader` */
-export function openShards(paths: readonly string[], vocabularySize: number, check: (shard: Shard) => void = () => {}) {
+/**
+ * Opens and checks shards.
+ * @param check a further check of each shard; `see` is called with its tokens
+ * @throws as `openLoader`
+ */
+export function openShards(
+  paths: readonly string[],
+  vocabularySize: number,
+  { check, see }: { check?: (shard: Shard) => void; see?: (tokens: Uint16Array) => void } = {},
+) {
   const shards: Shard[] = [];
   const datasets = new Map<string, Dataset | undefined>();
   const close = () => {
@@ -125,8 +145,8 @@ export function openShards(paths: readonly string[], vocabularySize: number, che
       shards.push(shard);
       const folder = dirname(path);
       if (!datasets.has(folder)) datasets.set(folder, readDataset(folder));
-      shard.checkTokens(vocabularySize, (sha256) => checkListed(path, sha256, datasets.get(folder)));
-      check(shard);
+      shard.checkTokens(vocabularySize, (sha256) => checkListed(path, sha256, datasets.get(folder)), see);
+      check?.(shard);
     }
   } catch (error) {
     close();

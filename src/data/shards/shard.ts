@@ -28,9 +28,10 @@ export interface Shard extends Disposable {
   readonly sha256: string | undefined;
   /**
    * Checks the tokens of the whole shard. `checkHash` is called first, and may refuse the shard by its sha256.
+   * @param see called with all tokens, part by part
    * @throws Gpt2Error naming the first token outside the vocabulary
    */
-  checkTokens(vocabularySize: number, checkHash?: (sha256: string) => void): void;
+  checkTokens(vocabularySize: number, checkHash?: (sha256: string) => void, see?: (tokens: Uint16Array) => void): void;
   close(): void;
 }
 
@@ -75,13 +76,14 @@ export function openShard(path: string): Shard {
           seen = now;
         }
       },
-      checkTokens(vocabularySize, checkHash = () => {}) {
+      checkTokens(vocabularySize, checkHash = () => {}, see = () => {}) {
         const chunk = 1 << 20;
         let outside: string | undefined;
         const hash = createHash('sha256').update(header);
         for (let start = 0; start < tokens; start += chunk) {
           const values = shard.read(start, Math.min(chunk, tokens - start));
           hash.update(values);
+          see(values);
           const at = outside === undefined ? firstOutside(values, vocabularySize) : -1;
           if (at >= 0) outside = `the token ${values[at]} at position ${start + at}`;
         }

@@ -24,7 +24,7 @@ export interface GenerateOptions extends OptionalChoice {
   /** Most tokens to generate for each text. */
   readonly tokens: number;
   readonly seed: number;
-  /** A token that ends a text; it is not yielded. */
+  /** A token that ends a text; it is not yielded. Default: none; for a model with a document mask, its end of text. */
   readonly stopAt?: number | undefined;
   /** A text longer than the cache's window drops its older half ("slide") or ends ("stop"). Default slide. */
   readonly whenFull?: 'slide' | 'stop' | undefined;
@@ -113,7 +113,8 @@ export async function* generate(cache: KeyValueCache, options: GenerateOptions):
       }
       const live = texts.filter(({ ended }) => !ended);
       if (live.length === 0) return;
-      yield* steps(cache, live, step, options.stopAt);
+      // Nothing after a document's end sees the document, so the text ends there.
+      yield* steps(cache, live, step, options.stopAt ?? cache.model.config.endOfText);
     }
   } finally {
     cache.isInUse = false;
@@ -190,7 +191,10 @@ function* read(text: Text, chosen: Int32Array, stopAt: number | undefined): Gene
  */
 function openWindow(cache: KeyValueCache, text: Text, choice: Choice): void {
   const { model, window } = cache;
-  const seen = text.tokens.slice(-(text.run > 0 ? Math.ceil(window / 2) : window));
+  const { endOfText } = model.config;
+  const fitting = text.tokens.slice(-(text.run > 0 ? Math.ceil(window / 2) : window));
+  // A model with a document mask sees only the last document.
+  const seen = fitting.slice(endOfText === undefined ? 0 : Math.max(0, fitting.lastIndexOf(endOfText)));
   const view = cache.text(text.index);
   // Choices depend on seed and position, and positions start again.
   view.seeds.write(Int32Array.of(textSeed(text.seed, text.tokens.length)));

@@ -3,14 +3,14 @@ import { attention } from './attention.ts';
 import type { Numbers } from './case-numbers.ts';
 import { casesOf } from './op-case.ts';
 
-type Sizes = Readonly<Record<'B' | 'T' | 'S' | 'C' | 'NH', number>>;
+type Sizes = Readonly<Record<'B' | 'T' | 'S' | 'C' | 'NH' | 'window', number>>;
 
 /** Attention over the cache and the new positions, computed without a cache; queries of earlier positions are zero. */
 function cached(
   { keys, values, qkv, positions }: Record<'keys' | 'values' | 'qkv' | 'positions', Numbers>,
   size: Sizes,
 ) {
-  const { B, T, S, C, NH } = size;
+  const { B, T, S, C, NH, window } = size;
   const HS = C / NH;
   const out = new Float64Array(B * T * C);
   const [allKeys, allValues] = [Float64Array.from(keys), Float64Array.from(values)];
@@ -31,7 +31,8 @@ function cached(
         text[t * 3 * C + 2 * C + c] = allValues[inCache]!;
       }
     }
-    const whole = attention(text, undefined, { B: 1, T: length, C, NH });
+    const visible = new Int32Array(length).map((_, t) => (window > 0 ? Math.max(0, t - window + 1) : 0));
+    const whole = attention(text, undefined, { B: 1, T: length, C, NH }, visible);
     out.set(whole.out.subarray(first * C), b * T * C);
   }
   return { out, keys: allKeys, values: allValues };
@@ -40,8 +41,11 @@ function cached(
 export const attentionCachedCases = [
   casesOf('attention_cached_forward', {
     sizes: [
-      { B: 3, T: 1, S: 64, C: 128, NH: 2 },
-      { B: 2, T: 7, S: 20, C: 60, NH: 3 },
+      { B: 3, T: 1, S: 64, C: 128, NH: 2, window: 0 },
+      { B: 2, T: 7, S: 20, C: 60, NH: 3, window: 0 },
+      { B: 3, T: 1, S: 200, C: 128, NH: 2, window: 1 },
+      { B: 3, T: 9, S: 200, C: 128, NH: 2, window: 30 },
+      { B: 2, T: 7, S: 20, C: 60, NH: 3, window: 5 },
     ],
     inputs: (_, { B, T, S }: Sizes, random) => ({ positions: random.integers(B, S - T + 1) }),
     formula: (inputs, size: Sizes) => cached(inputs, size),

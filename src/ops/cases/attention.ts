@@ -1,23 +1,52 @@
 // Cases of causal attention, forward and backward.
-import type { Numbers } from './case-numbers.ts';
+import type { Numbers, Random } from './case-numbers.ts';
 import { casesOf } from './op-case.ts';
 
 type AttentionSizes = Readonly<Record<'B' | 'T' | 'C' | 'NH', number>>;
+/** A mask: the window in tokens and the longest document; 0 for none. */
+type MaskSizes = Readonly<Record<'B' | 'T' | 'window' | 'documents', number>>;
 
 type Attention = ReturnType<typeof computeAttention>;
 
-const computed = new WeakMap<Numbers, { dout: Numbers | undefined; result: Attention }>();
+const computed = new WeakMap<Numbers, { dout: Numbers | undefined; first: Numbers | undefined; result: Attention }>();
 
-/** Forward and backward in double. `dout` [B,T,C] is undefined for forward alone. The result for the same arrays is kept. */
-export function attention(qkv: Numbers, dout: Numbers | undefined, sizes: AttentionSizes): Attention {
+/**
+ * Forward and backward in double. `dout` [B,T,C] is undefined for forward alone, `first` [B,T] without a mask. The result for the
+ * same arrays is kept.
+ */
+export function attention(
+  qkv: Numbers,
+  dout: Numbers | undefined,
+  sizes: AttentionSizes,
+  first?: Numbers | undefined,
+): Attention {
   const known = computed.get(qkv);
-  if (known && known.dout === dout) return known.result;
-  const result = computeAttention(qkv, dout, sizes);
-  computed.set(qkv, { dout, result });
+  if (known && known.dout === dout && known.first === first) return known.result;
+  const result = computeAttention(qkv, dout, sizes, first);
+  computed.set(qkv, { dout, first, result });
   return result;
 }
 
-function computeAttention(qkv: Numbers, dout: Numbers | undefined, { B, T, C, NH }: AttentionSizes) {
+/** The first key of each query [B,T], for a window and documents of random lengths from 1 to `documents` on. */
+export function maskOf({ B, T, window, documents }: MaskSizes, random: Random): Int32Array {
+  let [start, end] = [0, 0];
+  return new Int32Array(B * T).map((_, index) => {
+    const t = index % T;
+    if (t === 0) end = 0;
+    if (t === end) {
+      start = t;
+      end = documents > 0 ? t + 1 + random.integers(1, documents)[0]! : T;
+    }
+    return Math.max(start, window > 0 ? t - window + 1 : 0);
+  });
+}
+
+function computeAttention(
+  qkv: Numbers,
+  dout: Numbers | undefined,
+  { B, T, C, NH }: AttentionSizes,
+  first: Numbers | undefined,
+) {
   const HS = C / NH;
   const scale = 1 / Math.sqrt(HS);
   const out = new Float64Array(B * T * C);
@@ -30,8 +59,9 @@ function computeAttention(qkv: Numbers, dout: Numbers | undefined, { B, T, C, NH
       for (let t = 0; t < T; t++) {
         const q = (b * T + t) * 3 * C + h * HS;
         const row = (b * T + t) * C + h * HS;
+        const begin = first ? first[b * T + t]! : 0;
         let largest = Number.NEGATIVE_INFINITY;
-        for (let s = 0; s <= t; s++) {
+        for (let s = begin; s <= t; s++) {
           const k = (b * T + s) * 3 * C + C + h * HS;
           let score = 0;
           for (let i = 0; i < HS; i++) score += qkv[q + i]! * qkv[k + i]!;
@@ -39,10 +69,10 @@ function computeAttention(qkv: Numbers, dout: Numbers | undefined, { B, T, C, NH
           largest = Math.max(largest, share[s]!);
         }
         let sum = 0;
-        for (let s = 0; s <= t; s++) sum += Math.exp(share[s]! - largest);
+        for (let s = begin; s <= t; s++) sum += Math.exp(share[s]! - largest);
         lse[(b * NH + h) * T + t] = largest + Math.log(sum);
         let total = 0;
-        for (let s = 0; s <= t; s++) {
+        for (let s = begin; s <= t; s++) {
           share[s] = Math.exp(share[s]! - largest) / sum;
           const v = (b * T + s) * 3 * C + 2 * C + h * HS;
           let d = 0;
@@ -55,7 +85,7 @@ function computeAttention(qkv: Numbers, dout: Numbers | undefined, { B, T, C, NH
           dshare[s] = d;
           total += share[s]! * d;
         }
-        for (let s = 0; dout && s <= t; s++) {
+        for (let s = begin; dout && s <= t; s++) {
           const k = (b * T + s) * 3 * C + C + h * HS;
           const dscore = share[s]! * (dshare[s]! - total) * scale;
           for (let i = 0; i < HS; i++) {
@@ -78,19 +108,54 @@ const small: AttentionSizes = { B: 1, T: 129, C: 20, NH: 1 };
 const sizes = [...[1, 7, 64, 129].map((T) => sizeOf(T, 64)), sizeOf(64, 20), sizeOf(64, 128), sizeOf(300, 96), small];
 // Every head size with separate kernels, at lengths on both sides of a tile.
 const gpuSizes = [1, 7, 127, 129, 1000, 1024].flatMap((T) => [20, 32, 64, 80, 96, 128].map((HS) => sizeOf(T, HS)));
+const masked = (T: number, HS: number, window: number, documents = 0) => ({ ...sizeOf(T, HS), window, documents });
+const maskedSizes = [
+  ...[1, 100].map((window) => masked(129, 64, window)),
+  ...[
+    masked(300, 96, 128),
+    masked(300, 20, 0, 90),
+    masked(129, 128, 30, 60),
+    masked(1, 64, 1),
+    masked(700, 64, 0, 300),
+  ],
+];
+/** Windows and documents on both sides of the tiles, in every head size with separate kernels; the longest sequence. */
+const maskedGpuSizes = [
+  ...[20, 32, 64, 80, 96, 128].flatMap((HS) => [
+    ...[masked(129, HS, 100), masked(1000, HS, 1), masked(1000, HS, 128), masked(1000, HS, 0, 300)],
+  ]),
+  ...[20, 64, 128].flatMap((HS) => [masked(4096, HS, 1000), masked(4096, HS, 0, 3000)]),
+  ...[64, 128].flatMap((HS) => [masked(4096, HS, 100, 3000), masked(65_536, HS, 256)]),
+];
 /** Operations of so many matmuls [T,T,HS] of each head, of whose scores half are masked. */
 const flops = (matmuls: number) => (size: AttentionSizes) => matmuls * size.B * size.T * size.T * size.C;
 
+const forward = {
+  formula: ({ qkv, first }: Record<'qkv' | 'first', Numbers>, size: AttentionSizes) =>
+    attention(qkv, undefined, size, first),
+  bounds: () => ({
+    // P is rounded to bf16 before its matmul with v.
+    out: { fp32: 2e-6, bf16: 4e-3 },
+    lse: { fp32: 1e-5, bf16: 1e-4, measure: 'absolute' as const },
+  }),
+  flops: flops(2),
+};
+const backward = {
+  formula({ qkv, dout, first }: Record<'qkv' | 'dout' | 'first', Numbers>, size: AttentionSizes) {
+    const { dqkv } = attention(qkv, dout, size, first);
+    return { dqkv };
+  },
+  // P and dS are rounded, and D is computed from the rounded out. Parts: dq, dk, dv.
+  bounds: () => ({ dqkv: { fp32: 5e-6, bf16: 8e-3, parts: 3 } }),
+  flops: flops(5),
+};
+
 export const attentionCases = [
-  casesOf('attention_forward', {
-    ...{ sizes, gpuSizes },
-    formula: ({ qkv }, size: AttentionSizes) => attention(qkv, undefined, size),
-    bounds: () => ({
-      // P is rounded to bf16 before its matmul with v.
-      out: { fp32: 2e-6, bf16: 4e-3 },
-      lse: { fp32: 1e-5, bf16: 1e-4, measure: 'absolute' },
-    }),
-    flops: flops(2),
+  casesOf('attention_forward', { ...{ sizes, gpuSizes }, ...forward }),
+  casesOf('attention_forward.masked', {
+    ...{ sizes: maskedSizes, gpuSizes: maskedGpuSizes },
+    inputs: (_, size: MaskSizes & AttentionSizes, random) => ({ first: maskOf(size, random) }),
+    ...forward,
   }),
   casesOf('attention_backward', {
     ...{ sizes, gpuSizes },
@@ -98,12 +163,15 @@ export const attentionCases = [
       const { out, lse } = attention(qkv, dout, size);
       return { out, lse };
     },
-    formula({ qkv, dout }, size: AttentionSizes) {
-      const { dqkv } = attention(qkv, dout, size);
-      return { dqkv };
+    ...backward,
+  }),
+  casesOf('attention_backward.masked', {
+    ...{ sizes: maskedSizes, gpuSizes: maskedGpuSizes },
+    inputs({ qkv, dout }, size: MaskSizes & AttentionSizes, random) {
+      const first = maskOf(size, random);
+      const { out, lse } = attention(qkv, dout, size, first);
+      return { out, lse, first };
     },
-    // P and dS are rounded, and D is computed from the rounded out. Parts: dq, dk, dv.
-    bounds: () => ({ dqkv: { fp32: 5e-6, bf16: 8e-3, parts: 3 } }),
-    flops: flops(5),
+    ...backward,
   }),
 ];

@@ -20,6 +20,7 @@ import { qkNormRotaryCases } from './qk-norm-rotary.ts';
 import { residualCases } from './residual.ts';
 import { sampleCases } from './sample.ts';
 import { softcapCases } from './softcap.ts';
+import { streamSumCases } from './stream-sum.ts';
 
 export const opCases: Readonly<Record<string, readonly OpCases[]>> = {
   embedding: embeddingCases,
@@ -29,6 +30,7 @@ export const opCases: Readonly<Record<string, readonly OpCases[]>> = {
   attention: attentionCases,
   gelu: geluCases,
   residual: residualCases,
+  'stream-sum': streamSumCases,
   'cross-entropy': crossEntropyCases,
   softcap: softcapCases,
   classifier: classifierCases,

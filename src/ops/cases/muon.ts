@@ -12,6 +12,7 @@ function stepBlock(): Float32Array {
   step[GPT2_STEP.GPT2_STEP_LEARNING_RATE] = learningRate;
   step[GPT2_STEP.GPT2_STEP_CLIP] = clip;
   step[GPT2_STEP.GPT2_STEP_UPDATED] = 1;
+  step[momentumScalars.scalar] = mu;
   return step;
 }
 
@@ -33,7 +34,8 @@ const gpuShapes = [
 const withAll = (sizes: readonly Sizes[], scalars: Readonly<Record<string, number>>) =>
   sizes.map((each) => ({ ...each, ...scalars }));
 
-const momentumScalars = { mu: 0.95 };
+const mu = 0.95;
+const momentumScalars = { scalar: GPT2_STEP.GPT2_STEP_SCALARS + 1 };
 const updateScalars = { rate: 33, weightDecay: 0.1 };
 const normalizeScalars = { margin: 1.01, eps: 1e-7 };
 
@@ -42,7 +44,7 @@ export const muonCases = [
     sizes: withAll(shapes, momentumScalars),
     gpuSizes: withAll(gpuShapes, momentumScalars),
     inputs: () => ({ step: stepBlock() }),
-    formula({ momentum, gradient }, { rows, columns, mu }: Sizes & typeof momentumScalars) {
+    formula({ momentum, gradient }, { rows, columns }: Sizes) {
       const lerp = (value: number, at: number) => mu * value + (1 - mu) * clip * gradient[at]!;
       const updated = new Float64Array(momentum).map(lerp);
       const direction = updated.map(lerp);

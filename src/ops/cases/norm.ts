@@ -74,9 +74,9 @@ function backward(inputs: Inputs, mean: Numbers | undefined, dresidual: Numbers 
 }
 
 /** Cases of the same computation with its result stored in FP8 too, with a bound of each row's norm. */
-const inFp8 = (plain: OpCases, result: 'out' | 'din'): OpCases => ({
+export const inFp8 = (plain: OpCases, result: 'out' | 'din', name = `${plain.variant.name}_fp8`): OpCases => ({
   ...plain,
-  variant: variantNamed(`${plain.variant.name}_fp8`),
+  variant: variantNamed(name),
   sizes: plain.sizes.map(aligned),
   formula(inputs, sizes) {
     const results = plain.formula(inputs, sizes);

@@ -41,14 +41,14 @@ function rotate(x: Float64Array, rotations: Numbers, position: number, sign = 1)
   }
 }
 
-export const qkNormRotaryCases = [
-  casesOf('qk_norm_rotary_forward', {
+const forwardCases = (['qk_norm_rotary_forward', 'qk_norm_rotary_forward.values'] as const).map((name) =>
+  casesOf(name, {
     sizes,
     inputs: (_, { B, T, S, C, NH }: Sizes & { S: number }, random: Random) => ({
       rotations: rotationsOf(S, C / NH),
       positions: random.integers(B, S - T + 1),
     }),
-    formula({ qkv, rstd, rotations, positions }, size: Sizes & { eps: number }) {
+    formula({ qkv, rstd, rotations, positions, valueFactors, embedded }, size: Sizes & { eps: number }) {
       const { B, T, C, NH, eps, queryFactor } = size;
       const HS = C / NH;
       const [out, scales] = [Float64Array.from(qkv), new Float64Array(B * T * 2 * NH)];
@@ -60,18 +60,31 @@ export const qkNormRotaryCases = [
         for (let i = 0; i < HS; i++) x[i]! *= factor;
         rotate(x, rotations, (positions?.[Math.floor(token / T)] ?? 0) + (token % T));
       });
-      return { qkv: out, rstd: scales };
+      const values = new Float64Array(B * T * C);
+      for (let at = 0; at < values.length; at++) {
+        const v = Math.floor(at / C) * 3 * C + 2 * C + (at % C);
+        values[at] = qkv[v]!;
+        if (valueFactors) out[v] = valueFactors[0]! * qkv[v]! + valueFactors[1]! * (embedded?.[at] ?? 0);
+      }
+      return { qkv: out, rstd: scales, values };
     },
-    bounds: () => ({ qkv: { fp32: 1e-6, bf16: 2e-3, parts: 3 }, rstd: { fp32: 1e-5, bf16: 1e-5 } }),
+    bounds: () => ({
+      qkv: { fp32: 1e-6, bf16: 2e-3, parts: 3 },
+      rstd: { fp32: 1e-5, bf16: 1e-5 },
+      values: { fp32: 0, bf16: 0 },
+    }),
   }),
-  casesOf('qk_norm_rotary_backward', {
+);
+
+const backwardCases = (['qk_norm_rotary_backward', 'qk_norm_rotary_backward.values'] as const).map((name) =>
+  casesOf(name, {
     sizes,
     inputs: ({ rstd }, { T, C, NH }: Sizes) => ({
       rotations: rotationsOf(T, C / NH),
       rstd: rstd.map((value) => 0.5 + Math.abs(value)),
     }),
-    formula({ dqkv, qkv, rstd, rotations }, size: Sizes) {
-      const { T, C, NH, queryFactor } = size;
+    formula({ dqkv, qkv, rstd, rotations, valueFactors, values, embedded }, size: Sizes) {
+      const { B, T, C, NH, queryFactor } = size;
       const HS = C / NH;
       const din = Float64Array.from(dqkv);
       forEachHead(size, (token, start, head) => {
@@ -84,8 +97,22 @@ export const qkNormRotaryCases = [
         const mean = dy.reduce((sum, value, i) => sum + (value * y[i]!) / HS, 0);
         for (let i = 0; i < HS; i++) dy[i] = rstd[token * 2 * NH + head]! * (dy[i]! - y[i]! * mean);
       });
-      return { dqkv: din };
+      const [dembedded, dvalueFactors] = [new Float64Array(B * T * C), new Float64Array(2)];
+      for (let at = 0; valueFactors && at < dembedded.length; at++) {
+        const v = Math.floor(at / C) * 3 * C + 2 * C + (at % C);
+        dvalueFactors[0]! += dqkv[v]! * values[at]!;
+        dvalueFactors[1]! += dqkv[v]! * (embedded?.[at] ?? 0);
+        dembedded[at] = valueFactors[1]! * dqkv[v]!;
+        din[v] = valueFactors[0]! * dqkv[v]!;
+      }
+      return { dqkv: din, dembedded, dvalueFactors };
     },
-    bounds: () => ({ dqkv: { fp32: 2e-6, bf16: 2e-3, parts: 3 } }),
+    bounds: () => ({
+      dqkv: { fp32: 2e-6, bf16: 2e-3, parts: 3 },
+      dembedded: { fp32: 1e-6, bf16: 2e-3 },
+      dvalueFactors: { fp32: 1e-5, bf16: 1e-5 },
+    }),
   }),
-];
+);
+
+export const qkNormRotaryCases = [...forwardCases, ...backwardCases];

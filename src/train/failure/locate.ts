@@ -37,10 +37,12 @@ export function describeFinding({ microBatch, layer, op, tensor, value }: Findin
  * Computes a step's gradients again and finds the first number that is not finite; undefined if there is none (the norm of
  * finite gradients can still exceed fp32).
  * @param nextBatch gives the step's micro-batches
+ * @param step as in `Trainer.recompute`
  */
 export async function locate(
   trainer: Trainer,
   nextBatch: () => Batch,
+  step?: number,
 ): Promise<{ finding: Finding | undefined; result: Pick<StepResult, 'loss' | 'norm'> }> {
   const { model, gradients, options } = trainer;
   let finding = inWeights(model);
@@ -72,14 +74,14 @@ export async function locate(
     }
   };
   const { device } = model;
-  const recompute = () =>
-    trainer.recompute(nextBatch, (index) => {
-      microBatch = index;
-      // The head writes its rows in chunks, and values of an earlier step must not be reported as this step's.
-      const stale = [dresidual, dbranch, dqkv, whole.losses, ...(dfc ? [dfc] : [])];
-      if (index === 0) stale.push(gradients.matrices, gradients.vectors);
-      for (const { pointer, bytes } of stale) device.call('fillZero', { destination: pointer, bytes });
-    });
+  const begin = (index: number) => {
+    microBatch = index;
+    // The head writes its rows in chunks, and values of an earlier step must not be reported as this step's.
+    const stale = [dresidual, dbranch, dqkv, whole.losses, ...(dfc ? [dfc] : [])];
+    if (index === 0) stale.push(gradients.matrices, gradients.vectors);
+    for (const { pointer, bytes } of stale) device.call('fillZero', { destination: pointer, bytes });
+  };
+  const recompute = () => trainer.recompute(nextBatch, begin, step);
   const result = await device.observed(observer, () => observedReplacements(device, observer, recompute));
   return { finding, result };
 }

@@ -70,10 +70,15 @@ export async function replay(path: string, options: ReplayOptions = {}): Promise
     const least = Math.min(...recomputeNames.map(needed));
     throw gpt2Error`${path} needs ${gib(least)} of memory at least, ${limit.text}; ${limit.remedy}, or name another --device`;
   }
-  const { model, trainer } = createTraining(device, config, { ...sizes, recompute }, { gradientClip: 0 });
+  const { model, trainer } = createTraining(
+    device,
+    config,
+    { ...sizes, recompute },
+    { gradientClip: 0, windowsAt: () => manifest.windows },
+  );
   loadWeights(capture, model);
   let next = 0;
-  const { finding, result } = await locate(trainer, () => batches[next++]!);
+  const { finding, result } = await locate(trainer, () => batches[next++]!, manifest.step);
 
   const describe = (found: typeof finding) => (found ? describeFinding(found) : 'every gradient finite');
   const pairs: [string, string | number, string | number][] = [

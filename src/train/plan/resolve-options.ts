@@ -10,11 +10,13 @@ import { architectureNames, architectureOf } from '../../model/architecture.ts';
 import {
   checkDtype,
   customModel,
+  gpt2VocabularySize,
   type ModelConfig,
   presetConfig,
   presetNames,
   pretrainedName,
 } from '../../model/config.ts';
+import { windowsOf } from '../../model/mask.ts';
 import type { DeviceOptions } from '../../native/device.ts';
 import { type DeviceChoice, selectDevice, selectKind } from '../../native/select-device.ts';
 import { loadFolders } from '../../ops/kernels/card-hash.ts';
@@ -84,6 +86,7 @@ export async function resolveOptions(
     ...(await batchOf(merged, options, { device, config, tokenizer, optimizer })),
   });
   if (options.batch === 'auto') announceBatch(merged, resolved, notice);
+  announceWindow(config, options.sequence, notice);
   const deviceOptions = { ...device, accumulates: resolved.accumulation > 1 };
   const files = { tokenizer, checkpoint, start, trainShards, valShards };
   return { options: resolved, deviceOptions, config, parts, optimizer, ...files };
@@ -112,10 +115,11 @@ function findFiles(
   // Validation on other data than the program's is not asked for.
   const valShards = batches || validation ? [] : findShards(data, 'val');
   if (start) refuseOtherParts(start, merged);
-  const config = modelConfig(options, start, dataset?.vocabularySize);
+  const { vocabularySize = gpt2VocabularySize } = start?.model ?? dataset ?? {};
+  const tokenizer = tokenizerOfRun({ vocabularySize }, start, dataset && readDatasetTokenizer(data, dataset));
+  const config = modelConfig(options, start, vocabularySize, tokenizer);
   checkDtype(config, options.dtype);
   if (start) refuseOtherTokenizer(start, data, dataset);
-  const tokenizer = tokenizerOfRun(config, start, dataset && readDatasetTokenizer(data, dataset));
   return { options, config, tokenizer, trainShards, valShards };
 }
 
@@ -164,8 +168,11 @@ export const takesSamples = (sampleEvery: number, tokenizer: Tokenizer | undefin
   sampleEvery > 0 && tokenizer !== undefined;
 
 /** The tokenizer file of the weights or the data; without a file, the size of the vocabulary decides. */
-const tokenizerOfRun = (config: ModelConfig, start: Weights | undefined, data: Tokenizer | undefined) =>
-  [start?.tokenizer, data].find((tokenizer) => tokenizer?.file !== undefined) ?? tokenizerOf(config);
+const tokenizerOfRun = (
+  config: Pick<ModelConfig, 'vocabularySize'>,
+  start: Weights | undefined,
+  data: Tokenizer | undefined,
+) => [start?.tokenizer, data].find((tokenizer) => tokenizer?.file !== undefined) ?? tokenizerOf(config);
 
 function withRanks(asked: TrainOptions, { ranks }: Place): TrainOptions {
   if (asked.ranks === undefined || asked.ranks === ranks) return { ...asked, ranks };
@@ -194,13 +201,17 @@ async function startingWeights(model: string | undefined, fetching: FetchOptions
 function modelConfig(
   options: DefaultedOptions,
   start: Weights | undefined,
-  vocabularySize: number | undefined,
+  vocabularySize: number,
+  tokenizer: Tokenizer | undefined,
 ): ModelConfig {
-  const { context } = options;
+  const { context, documentMask } = options;
+  if (documentMask && tokenizer?.endOfText === undefined) {
+    throw gpt2Error`--document-mask needs a token that begins each document, and the tokenizer of ${options.data} (${tokenizer?.name ?? 'unknown'}) has no end of text; leave out --document-mask, or prepare the data with --tokenizer gpt2 or bytes`;
+  }
   if (start && context !== undefined && context > start.model.context) {
     throw gpt2Error`--context ${context} is over the ${start.model.context} positions of ${start.path}: a context can be shortened, not lengthened`;
   }
-  return modelOf(options, start?.model, vocabularySize);
+  return modelOf(options, start?.model, vocabularySize, tokenizer?.endOfText);
 }
 
 /** Refuses options for parts of the model that differ from the parts of the weights. */
@@ -249,6 +260,17 @@ function announceStart(
   if (optimizer === 'muon' && merged.muonLearningRate === undefined) {
     notice(words`Muon's learning rate is ${muonLearningRate}, that of a new model; --muon-lr sets another`);
   }
+}
+
+/** Prints that a window has no effect, because sequences are no longer, and what documents do not change. */
+function announceWindow(config: ModelConfig, sequence: number, notice: (text: string) => void): void {
+  if (config.documentMask && architectureOf(config).positions === 'learned') {
+    notice(words`--document-mask: learned positions go on from one document to the next; --positions rotary has none`);
+  }
+  const { long = 0, short = 0 } = windowsOf(config);
+  if (long < sequence) return;
+  const where = short < sequence ? 'its layers attend' : 'attention is';
+  notice(words`--window ${long} is not under --seq ${sequence}: ${where} as without it`);
 }
 
 /** Prints the choice; without --total-batch, the tokens of a step depend on the free memory. */

@@ -51,16 +51,17 @@ export async function stopAtBadStep(run: Run, bad: BadStep, saving: Saving, even
 /**
  * @returns `changed`: why the step's tokens are unavailable, such as a changed shard; the state can still be saved
  */
-async function locateAgain({ trained }: Run, { nextBatch, seek }: BadStep) {
+async function locateAgain({ trained }: Run, { step, nextBatch, seek }: BadStep) {
   const batches: Batch[] = [];
   try {
     seek();
-    const { finding } = await locate(trained.trainer, () => {
+    const next = () => {
       const { inputs, targets } = nextBatch();
       const batch = { inputs: inputs.slice(), targets: targets.slice() };
       batches.push(batch);
       return batch;
-    });
+    };
+    const { finding } = await locate(trained.trainer, next, step);
     return { finding, batches, changed: undefined };
   } catch (error) {
     if (!(error instanceof Gpt2Error) || error instanceof NativeError) throw error;
@@ -82,7 +83,7 @@ function tryCapture(
   const { program, configuration } = folder;
   const capture = attempt(() =>
     writeCapture(capturesFolder(folder.out), { model, gradients: trainer.gradients }, batches, {
-      ...{ program, step, position, finding, cards: configuration.cards },
+      ...{ program, step, position, finding, cards: configuration.cards, windows: trainer.options.windowsAt?.(step) },
       ...{ batch: options.batch, sequence: options.sequence, accumulation: options.accumulation },
       ...{ loss: captured(result.loss), norm: captured(result.norm) },
     }),

@@ -50,11 +50,11 @@ export function openData(opening: Opening) {
   const { resolved, resources } = opening;
   const { options, config, checkpoint, start, trainShards: shards, parts } = resolved;
   const { batch, sequence, order, seed, ranks, data, totalBatch } = options;
-  const { vocabularySize } = config;
+  const { vocabularySize, endOfText } = config;
   const rank = opening.ranks?.rank ?? 0;
   const loader = parts.batches
     ? sourceOf('batches', parts.batches, { rank, ranks })
-    : resources.keep(openLoader({ shards, batch, sequence, order, seed, vocabularySize, rank, ranks }));
+    : resources.keep(openLoader({ shards, batch, sequence, order, seed, vocabularySize, rank, ranks, endOfText }));
   if (checkpoint) seekTo(loader, checkpoint, data);
   if (parts.batches && askedSteps(options, totalBatch) === undefined) {
     throw usageError`the batches of a program have no end; give steps`;

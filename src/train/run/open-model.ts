@@ -1,5 +1,6 @@
 // Allocates a run's model and trainer on its device, and fills them: initial weights, weights of a file, or a checkpoint.
 import { initializeWeights } from '../../model/initialize.ts';
+import { growingWindows } from '../../model/mask.ts';
 import type { Device } from '../../native/device.ts';
 import type { LoadedCard } from '../../ops/kernels/kernel-card.ts';
 import { reserveScratch } from '../../ops/kernels/use-cards.ts';
@@ -28,7 +29,9 @@ export async function openModel(
   reserveScratch(device, trainingPlan(device, config, sizes));
   for (const sentence of [...dtypeNotices(device), ...cardNotices(device, config, sizes)]) notice(sentence);
   const steps = { communicator, gradientClip: options.gradientClip, overlapsBackward: overlap === 'on' };
-  const { model, trainer, cache } = createTraining(device, config, sizes, steps);
+  const windowsAt =
+    options.windowSchedule === 'linear' ? (step: number) => growingWindows(config, step, asked.steps) : undefined;
+  const { model, trainer, cache } = createTraining(device, config, sizes, { ...steps, windowsAt });
   const { copies } = trainer.optimizerState;
   const writer = new BackgroundWriter(model, copies);
   // State of other ranks can only be saved through host memory. Checked now: the first save may come hours later.

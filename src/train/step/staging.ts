@@ -1,7 +1,6 @@
 // Copies a step's values and tokens to the device, and its results back, through page-locked memory. A trainer has two such
 // buffers, so that it can enqueue a step while the device works on the previous one.
-import type { Batch } from '../../data/batches/loader.ts';
-import type { ActivationSet } from '../../model/activations.ts';
+import type { uploadsOf } from '../../data/batches/batch.ts';
 import { GPT2_STEP, type Pointer } from '../../native/bindings.generated.ts';
 import type { Device, PinnedBuffer } from '../../native/device.ts';
 import type { Tensor } from '../../native/tensor.ts';
@@ -63,11 +62,11 @@ export class StagingBuffer {
   readonly #event: Pointer;
   readonly #pinned: PinnedBuffer;
 
-  /** @param tokens number in all micro-batches together */
-  constructor(device: Device, tokens: number) {
+  /** @param values number of int32 that `uploadBatch` copies, in all micro-batches together */
+  constructor(device: Device, values: number) {
     this.#device = device;
     this.#event = device.createEvent();
-    this.#pinned = device.allocatePinned(tokensAt + 2 * tokens * Int32Array.BYTES_PER_ELEMENT);
+    this.#pinned = device.allocatePinned(tokensAt + values * Int32Array.BYTES_PER_ELEMENT);
   }
 
   /** Stores the step's values for `uploadValues`. */
@@ -91,16 +90,13 @@ export class StagingBuffer {
     this.#upload(block.pointer + BigInt(from * 4), from * 4, (to + 1 - from) * 4);
   }
 
-  /** Copies the step's `micro`-th batch to the device, after all work enqueued so far. */
-  uploadBatch(batch: Batch, { model }: ActivationSet, micro: number): void {
-    this.#uploadTokens(batch.inputs, model.tokens, 2 * micro);
-    this.#uploadTokens(batch.targets, model.targets, 2 * micro + 1);
-  }
-
-  #uploadTokens(source: Int32Array, { pointer }: Tensor, index: number): void {
-    const offset = tokensAt + index * source.byteLength;
-    new Int32Array(this.#pinned.memory, offset, source.length).set(source);
-    this.#upload(pointer, offset, source.byteLength);
+  /** Copies the values of the step's `micro`-th batch (`uploadsOf`) to the device, after all work enqueued so far. */
+  uploadBatch(uploads: ReturnType<typeof uploadsOf>, micro: number): void {
+    for (const [index, [{ pointer }, values]] of uploads.entries()) {
+      const offset = tokensAt + (micro * uploads.length + index) * values.byteLength;
+      new Int32Array(this.#pinned.memory, offset, values.length).set(values);
+      this.#upload(pointer, offset, values.byteLength);
+    }
   }
 
   #upload(destination: Pointer, offset: number, bytes: number): void {

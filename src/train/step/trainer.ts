@@ -4,10 +4,11 @@
 import { checkGiven, checkValue } from '../../base/checks/given.ts';
 import { real, whole } from '../../base/checks/number.ts';
 import { gpt2Error, InterruptedError, usageError } from '../../base/errors.ts';
-import { checkBatch, writeBatch } from '../../data/batches/batch.ts';
+import { checkBatch, uploadsOf, writeBatch } from '../../data/batches/batch.ts';
 import type { Batch } from '../../data/batches/loader.ts';
 import { architectureOf } from '../../model/architecture.ts';
 import type { ParameterArena } from '../../model/arena.ts';
+import type { Windows } from '../../model/mask.ts';
 import type { Model } from '../../model/model.ts';
 import { GPT2_STEP, type Pointer } from '../../native/bindings.generated.ts';
 import type { Communicator } from '../../native/communicator.ts';
@@ -22,6 +23,8 @@ export interface TrainerOptions extends StepOptions {
    * weights are gathered while the next forward pass begins.
    */
   readonly defersUpdate?: boolean | undefined;
+  /** The windows of attention in a step, counted from 0. Default: the model's windows in every step. */
+  readonly windowsAt?: ((step: number) => Windows | undefined) | undefined;
 }
 
 /** The largest fp32 number: as a limit it accepts every finite value. */
@@ -80,8 +83,10 @@ export class Trainer {
       if (!this.#defersUpdate) this.#ops.update.enqueue();
     });
     this.#updateAlone = device.program(() => this.#ops.update.enqueue());
-    const tokens = options.batch * options.sequence * options.accumulation;
-    this.#staging = [new StagingBuffer(device, tokens), new StagingBuffer(device, tokens)];
+    const { batch: B, sequence: T, accumulation } = options;
+    const { firstLong, firstShort } = model.activations.at(B, T).model;
+    const values = B * T * accumulation * (2 + (firstLong ? 1 : 0) + (firstShort ? 1 : 0));
+    this.#staging = [new StagingBuffer(device, values), new StagingBuffer(device, values)];
   }
 
   /** Enqueues the ops of a step, without values and tokens: on an absent device, to find out which functions they call. */
@@ -122,16 +127,22 @@ export class Trainer {
   /**
    * Computes the gradients of a step's micro-batches again, without an update, op by op where `step` launches a graph: the same
    * bits. Each rank computes its micro-batches. `onMicroBatch` is called before each.
+   * @param index of the step, for its windows; default: the model's windows
    */
-  recompute(nextBatch: () => Batch, onMicroBatch: (index: number) => void): Promise<Pick<StepResult, 'loss' | 'norm'>> {
+  recompute(
+    nextBatch: () => Batch,
+    onMicroBatch: (index: number) => void,
+    index?: number,
+  ): Promise<Pick<StepResult, 'loss' | 'norm'>> {
     const { batch: B, sequence: T, accumulation } = this.options;
     const { device, activations } = this.model;
     return activations.inTurn(async () => {
       const set = activations.at(B, T);
+      const windows = index === undefined ? undefined : this.options.windowsAt?.(index);
       this.update();
       let targets = 0;
       for (let micro = 0; micro < accumulation; micro++) {
-        targets += writeBatch(this.model, set, nextBatch());
+        targets += writeBatch(this.model, set, nextBatch(), windows);
         onMicroBatch(micro);
         this.#ops.microBatch({ accumulate: micro > 0, sums: false, updates: false });
         await device.finished();
@@ -165,6 +176,7 @@ export class Trainer {
     return activations.inTurn(async () => {
       checkStep(index, learningRate);
       const scalars = this.optimizerState.scalarsAt(index);
+      const windows = this.options.windowsAt?.(index);
       const set = activations.at(B, T);
       const staging = this.#staging[this.#begun++ % this.#staging.length]!;
       await staging.pending?.();
@@ -181,7 +193,7 @@ export class Trainer {
           staging.setTargets(targets);
           staging.uploadValues(this.#ops.block, GPT2_STEP.GPT2_STEP_TARGETS, GPT2_STEP.GPT2_STEP_STOP);
         }
-        staging.uploadBatch(batch, set, micro);
+        staging.uploadBatch(uploadsOf(this.model, set, batch, windows), micro);
         const updates = micro === 0 && this.#updatePending;
         this.#microBatch({ accumulate: micro > 0, sums: this.#hasRanks && isLast, updates }).run();
         if (updates) this.#updatePending = false;
@@ -226,7 +238,8 @@ export class Trainer {
 
 function checkOptions(options: TrainerOptions): void {
   const sizes = { batch: whole(1), sequence: whole(1), accumulation: whole(1) };
-  const optional = { loss: 'object', overlapsBackward: 'switch', defersUpdate: 'switch' } as const;
+  const switches = { overlapsBackward: 'switch', defersUpdate: 'switch' } as const;
+  const optional = { ...switches, loss: 'object', windowsAt: 'function' } as const;
   checkGiven(options, { ...sizes, optimizer: 'object or function', gradientClip: real(0) }, optional);
   const { loss } = options;
   if (loss) for (const name of ['forward', 'backward'] as const) checkValue(`${name} of loss`, 'function', loss[name]);

@@ -8,7 +8,7 @@ import { Sharding } from '../../model/sharded-parameters.ts';
 import type { Communicator } from '../../native/communicator.ts';
 import type { Device } from '../../native/device.ts';
 import { type OptimizerChoice, updatedWhole } from '../../optimizer/assign.ts';
-import { Trainer } from './trainer.ts';
+import { Trainer, type TrainerOptions } from './trainer.ts';
 
 export interface TrainingSizes {
   /** Sequences in a micro-batch. */
@@ -32,6 +32,8 @@ interface Steps {
   readonly gradientClip?: number;
   /** As in `StepOptions`. */
   readonly overlapsBackward?: boolean;
+  /** As in `TrainerOptions`. */
+  readonly windowsAt?: TrainerOptions['windowsAt'];
 }
 
 /** @throws as `createModel`, `Trainer` and `KeyValueCache` */
@@ -39,11 +41,11 @@ export function createTraining(
   device: Device,
   config: ModelConfig,
   { B, T, optimizer, rows = B, recompute, samples = false, shares = 1 }: TrainingSizes,
-  { communicator, gradientClip = 1, overlapsBackward }: Steps = {},
+  { communicator, gradientClip = 1, ...others }: Steps = {},
 ) {
   const sharding = communicator && shares > 1 ? new Sharding(communicator, config, updatedWhole(optimizer)) : undefined;
   const model = createModel(device, config, { B, T, purpose: 'training', recompute }, sharding);
-  const steps = { batch: B, sequence: T, accumulation: rows / B, optimizer, gradientClip, overlapsBackward };
+  const steps = { batch: B, sequence: T, accumulation: rows / B, optimizer, gradientClip, ...others };
   const trainer = new Trainer(model, steps, communicator);
   const cache = samples ? new KeyValueCache(model, { texts: 1, window: T }) : undefined;
   return { model, trainer, cache };

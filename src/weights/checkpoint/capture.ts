@@ -47,6 +47,8 @@ const captureSchema = z.object({
   batch: size,
   sequence: size,
   accumulation: size,
+  /** The windows of attention in this step; absent: the model's. */
+  windows: z.object({ long: size.optional(), short: size.optional() }).optional(),
   loss: result,
   norm: result,
   /** sha256 over the step's gradients, in the order of the device's memory. */

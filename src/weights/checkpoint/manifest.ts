@@ -19,12 +19,17 @@ export const size = z.int().positive();
 const fileName = z.string().regex(/^[\w-][\w.-]*$/);
 export const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
 
+function schemaOf(values: (typeof parts)[keyof Architecture]): z.ZodType {
+  if (values === 'switch') return z.boolean();
+  if ('integer' in values) return z.int().min(values.integer[0]);
+  return 'number' in values ? z.number().min(values.number[0]) : z.enum(values);
+}
+
 /** Parts that differ from GPT-2's. */
 const partsSchema = z.object(
   Object.fromEntries(
     Object.entries(parts).map(([part, values]) => {
-      const schema = 'number' in values ? z.number().min(values.number[0]) : z.enum(values);
-      return [part, schema.optional()];
+      return [part, schemaOf(values).optional()];
     }),
   ),
 ) as unknown as z.ZodObject<{ [P in keyof Architecture]: z.ZodOptional<z.ZodType<Architecture[P]>> }>;
@@ -36,6 +41,7 @@ export const modelSchema = z.strictObject({
   heads: size,
   context: size,
   vocabularySize: size,
+  endOfText: count.optional(),
   ...partsSchema.shape,
 });
 export const positionSchema = z.object({

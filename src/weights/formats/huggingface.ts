@@ -1,11 +1,13 @@
 // Reads and writes GPT-2 in the format of transformers: a folder with config.json and model.safetensors, tensors with the names
 // of openai-community/gpt2, optionally prefixed by "transformer." and torch.compile's "_orig_mod.". Reads fp32, fp16 and bf16;
 // rejects models that this program would compute differently. folder-tokenizer.ts reads the tokenizer.
-import { existsSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { Gpt2Error, gpt2Error } from '../../base/errors.ts';
 import { readTextFile } from '../../base/files/regular-file.ts';
+import { packageRoot } from '../../base/package-root.ts';
+import { architectureOf, otherThanGpt2 } from '../../model/architecture.ts';
 import { checkConfig, type ModelConfig } from '../../model/config.ts';
 import { type Parameter, parameterTable, realCount } from '../../model/parameters.ts';
 import { type Tokenizer, tokenizerOf } from '../../tokenizer/tokenizer.ts';
@@ -246,12 +248,15 @@ export const tokenizerFiles = [
   'tokenizer_config.json',
   'tokenizer.json',
 ] as const;
-const folderFiles = ['config.json', 'generation_config.json', ...tokenizerFiles, weightsFile] as const;
+/** The code with which transformers computes a model that is not GPT-2. */
+const codeFile = 'modeling_gpt2ts.py';
+const folderFiles = ['config.json', 'generation_config.json', codeFile, ...tokenizerFiles, weightsFile] as const;
 
 export const huggingFace: ModelFormat = {
   named: 'a Hugging Face folder, OWNER/NAME of a GPT-2 on its hub',
   description: 'a folder for transformers: model.safetensors, config.json, tokenizer files',
   files: folderFiles,
+  holdsParts: true,
   // A PyTorch file is a zip archive; a safetensors file begins with its header's length and JSON. A head may be empty.
   recognises: (path, head) => (head === undefined ? isModelFolder(path) : /^(PK|.{4}\0{4}\{)/s.test(head)),
   open: openModel,
@@ -268,7 +273,10 @@ function writeFolder(folder: string, { model, tokenizer: ofModel, read }: Stored
   // If they were left out, readers would use GPT-2's.
   const { endOfText = null } = tokenizer ?? {};
   const ends = tokenizer ? { bos_token_id: endOfText, eos_token_id: endOfText } : {};
-  json('config.json', configOf(model, { torch_dtype: weightTypes[type].torch, ...ends }));
+  const isGpt2 = Object.keys(otherThanGpt2(model)).length === 0;
+  const config = isGpt2 ? configOf(model) : configWithCode(model);
+  json('config.json', { ...config, torch_dtype: weightTypes[type].torch, ...ends });
+  if (!isGpt2) write(codeFile, readFileSync(join(packageRoot, 'src/weights/formats', codeFile), 'utf8'));
   json('generation_config.json', { _from_model_config: true, ...ends });
   if (tokenizer) {
     const file = fileOf(tokenizer);
@@ -296,7 +304,7 @@ function writeFolder(folder: string, { model, tokenizer: ofModel, read }: Stored
 
 type TokenizerFile = { added_tokens: { id: number; content: string }[]; model: { vocab: object; merges: string[] } };
 
-function configOf({ layers, channels, heads, context, vocabularySize }: ModelConfig, rest: object): object {
+function configOf({ layers, channels, heads, context, vocabularySize }: ModelConfig): object {
   return {
     architectures: ['GPT2LMHeadModel'],
     model_type: 'gpt2',
@@ -307,6 +315,21 @@ function configOf({ layers, channels, heads, context, vocabularySize }: ModelCon
     initializer_range: 0.02,
     ...{ attn_pdrop: 0, embd_pdrop: 0, resid_pdrop: 0 },
     ...{ scale_attn_weights: true, tie_word_embeddings: true, use_cache: true },
-    ...rest,
+  };
+}
+
+/** The configuration of a model that `codeFile` computes: sizes by the names of transformers, parts, and shapes of tensors. */
+function configWithCode(model: ModelConfig): object {
+  const { layers, channels, heads, context, vocabularySize, endOfText } = model;
+  const tensors = parameterTable(model).map((parameter) => [parameter.huggingFaceName, storedShape(parameter)]);
+  const code = codeFile.replace('.py', '');
+  return {
+    architectures: ['Gpt2TsForCausalLM'],
+    model_type: 'gpt2_ts',
+    auto_map: { AutoConfig: `${code}.Gpt2TsConfig`, AutoModelForCausalLM: `${code}.Gpt2TsForCausalLM` },
+    ...{ num_hidden_layers: layers, hidden_size: channels, num_attention_heads: heads, vocab_size: vocabularySize },
+    ...{ max_position_embeddings: context, tie_word_embeddings: false, use_cache: false },
+    parts: { ...architectureOf(model), endOfText },
+    tensors: Object.fromEntries(tensors),
   };
 }

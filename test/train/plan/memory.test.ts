@@ -7,6 +7,7 @@ import { totalOf } from '../../../src/model/memory.ts';
 import type { Device, Dtype } from '../../../src/native/device.ts';
 import { AdamW } from '../../../src/optimizer/adamw.ts';
 import { checkMemory, neededBytes, type PlanSizes, trainingPlan } from '../../../src/train/plan/plan-memory.ts';
+import { windowedParts } from '../../support/modern-models.ts';
 import { parseOptions } from '../../support/options.ts';
 import { refusalOf } from '../../support/refusal.ts';
 
@@ -90,3 +91,11 @@ it.each(['d12', 'd24', 'd48'])(
     }
   },
 );
+
+it('memory is linear in the sequence, to 65,536 tokens of d12 on one GPU', () => {
+  const config = { ...presetConfig('d12')!, ...windowedParts, context: 65_536, endOfText: 50_256 };
+  const at = (T: number) => trainingPlan(gpuWith(80), config, { B: 1, T, optimizer });
+  const [long, short] = [at(65_536), at(16_384)];
+  for (const kind of ['activations', 'activation gradients']) expect(long.get(kind)).toBe(4 * short.get(kind)!);
+  expect(totalOf(long)).toBeLessThan(80 * 2 ** 30);
+});

@@ -1,0 +1,34 @@
+// Gradients of a few factors, each the sum of a product over all elements of a matrix: every block adds its rows, and a second
+// kernel adds the blocks' sums in order.
+#pragma once
+
+#include "partial-sums.cuh"
+
+namespace gpt2 {
+
+constexpr int factor_threads = 256, factor_warps = factor_threads / 32;
+
+// As many blocks as the GPU runs at a time.
+inline int factor_blocks(const CudaContext &context) { return 2 * context.multiprocessors; }
+
+// Stores the block's part of K sums.
+template <int K>
+__device__ __forceinline__ void store_factor_sums(float *partial, const float (&sums)[K]) {
+#pragma unroll
+  for (int k = 0; k < K; k++) {
+    const float sum = block_sum<factor_threads>(sums[k]);
+    if (threadIdx.x == 0) partial[blockIdx.x * K + k] = sum;
+  }
+}
+
+// Calls body(V), a constant: vector_size<T> if rows of C elements at these addresses may be read as vectors, else 1.
+template <class T, class Body, class... Pointers>
+void with_vectors(int C, Body body, Pointers... pointers) {
+  if (C % vector_size<T> == 0 && on_16_bytes(pointers...)) {
+    body(std::integral_constant<int, vector_size<T>>{});
+  } else {
+    body(std::integral_constant<int, 1>{});
+  }
+}
+
+}  // namespace gpt2

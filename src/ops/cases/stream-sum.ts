@@ -1,0 +1,48 @@
+// Cases of the sum of streams that a layer reads, forward and backward.
+import { inFp8 } from './norm.ts';
+import { casesOf } from './op-case.ts';
+
+type Sizes = Readonly<Record<'N' | 'C', number>>;
+
+const sizes = [
+  { N: 128, C: 128 },
+  { N: 7, C: 37 },
+  { N: 1, C: 1 },
+  { N: 3000, C: 96 },
+];
+
+const backwardCases = casesOf('stream_sum_backward', {
+  sizes,
+  formula({ dout, later, laterFactors, in: x, skip, embedded, factors }, { N, C }: Sizes) {
+    const [a, b, c] = factors as unknown as [number, number, number];
+    const ofLater = laterFactors ? laterFactors[0]! * laterFactors[2]! : 0;
+    const [din, dembedded, dfactors] = [new Float64Array(N * C), new Float64Array(N * C), new Float64Array(3)];
+    dout.forEach((d, at) => {
+      const other = skip?.[at] ?? 0;
+      din[at] = a * d + ofLater * (later?.[at] ?? 0);
+      dembedded[at] = b * d;
+      dfactors[0]! += d * (x[at]! + c * other);
+      dfactors[1]! += d * embedded[at]!;
+      dfactors[2]! += a * d * other;
+    });
+    return { din, dembedded, dfactors };
+  },
+  // The factors' gradients are sums in fp32, in double on a CPU.
+  bounds: () => ({
+    din: { fp32: 1e-6, bf16: 2e-3 },
+    dembedded: { fp32: 1e-6, bf16: 2e-3 },
+    dfactors: { fp32: 1e-5, bf16: 1e-5 },
+  }),
+});
+
+export const streamSumCases = [
+  casesOf('stream_sum_forward', {
+    sizes,
+    formula: ({ in: x, skip, embedded, factors: [a, b, c] }) => ({
+      out: new Float64Array(x).map((value, at) => a! * (value + c! * (skip?.[at] ?? 0)) + b! * embedded[at]!),
+    }),
+    bounds: () => ({ out: { fp32: 1e-6, bf16: 2e-3 } }),
+  }),
+  backwardCases,
+  inFp8(backwardCases, 'din', 'stream_sum_backward.fp8'),
+];
