@@ -170,7 +170,7 @@ const ::gpt2_emulator::Module *gpt2_emulated_module(const ::gpt2_emulator::Host 
   ::gpt2_emulator::host = host;
   static const ::gpt2_emulator::Kernel kernels[] = {${rows.join('\n')} {}};
   static const ::gpt2_emulator::Module module = {::gpt2_emulator::interface_version, ${checks}, ${rows.length}, kernels,
-                                                 [] { return &::gpt2_emulator::here; }};
+                                                 &::gpt2_emulator::here, &::gpt2_emulator::watch};
   return &module;
 }`;
   // An error that the compiler finds only in the table, such as a missing bracket, is reported at the source's last line.
