@@ -5,11 +5,11 @@
 #include "../../emulator/include/cuda_bf16.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <string>
-#include <thread>
 #include <vector>
+
+#include "../../runtime/threads.h"
 
 #if defined(__x86_64__) && !defined(__clang__)
 #define GPT2_FAST __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default"), optimize("O3")))
@@ -69,18 +69,10 @@ bool is_operand(const char *what, const void *data, size_t bytes, const void *ca
   return false;
 }
 
-// Calls work(index) for all indices below count, on all cores.
-template <class Work>
-void parallel(int64_t count, bool is_small, const Work &work) {
-  std::atomic<int64_t> next{0};
-  const auto run = [&] {
-    for (int64_t index; (index = next++) < count;) work(index);
-  };
-  const unsigned cores = is_small ? 1 : std::max(1u, std::thread::hardware_concurrency());
-  std::vector<std::thread> threads;
-  for (unsigned i = 1; i < cores && i < count; i++) threads.emplace_back(run);
-  run();
-  for (std::thread &thread : threads) thread.join();
+// The threads, which are never joined: destructors of the program may multiply.
+gpt2::ThreadPool &pool() {
+  static gpt2::ThreadPool &made = *new gpt2::ThreadPool(gpt2::processor_count());
+  return made;
 }
 
 constexpr int rows = 4, columns = 32;
@@ -127,7 +119,7 @@ void multiply(const Gemm &gemm) {
     with_type(c.type, [&, m = m, n = n, k = k, c = c](auto *none) {
       using C = std::remove_pointer_t<decltype(none)>;
       C *out = static_cast<C *>(const_cast<void *>(c.data)) + batch * c.stride;
-      parallel((m + rows - 1) / rows, int64_t{m} * n * k < 1 << 20, [&](int64_t panel) {
+      pool().each_free((m + rows - 1) / rows, [&](int64_t panel, int) {
         Sum sums[rows * columns];
         for (int column = 0; column < n; column += columns) {
           tile<Sum>(lefts.data() + panel * rows * k, rights.data() + size_t(column) * k, k, sums);

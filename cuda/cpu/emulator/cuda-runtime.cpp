@@ -6,11 +6,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,7 @@ struct State {
   // The launch whose error nobody has read.
   const void *unread = nullptr;
   std::vector<Registered> kernels;
-  std::map<void *, size_t> registered_memory;
+  std::set<std::string> names;
 };
 
 // Never destroyed, because destructors of the program may call the API.
@@ -46,7 +47,15 @@ void ended(int code, void *) {
   finish();
   if (code == 0 && defects() > 0) _exit(3);
 }
-__attribute__((constructor(101))) void begin() { on_exit(ended, nullptr); }
+__attribute__((constructor(101))) void begin() {
+  on_exit(ended, nullptr);
+  // `kernel run` says its options here.
+  const char *options = std::getenv("GPT2_EMULATOR");
+  const auto has = [&](const char *option) { return options && std::strstr(options, option); };
+  if (has("all")) settings.checks = Checks::all;
+  if (has("none")) settings.checks = Checks::none;
+  settings.every_launch = has("every-launch");
+}
 
 bool is_sticky(cudaError_t error) { return error >= 700 && error < 720 && error != cudaErrorLaunchOutOfResources; }
 
@@ -144,12 +153,16 @@ cudaError_t freed(void *memory, bool is_pinned, const void *caller) {
 
 }  // namespace
 
-cudaError_t allocate(void **memory, size_t bytes, Kind kind) {
+cudaError_t allocate(void **memory, size_t bytes, Kind kind, int element_bytes, const char *text) {
   if (!memory) return result(cudaErrorInvalidValue);
   *memory = nullptr;
-  if (bytes == 0 && kind != Kind::managed) return result(cudaSuccess);
-  *memory = bytes > 0 ? allocate(bytes, kind, GPT2_CALLER) : nullptr;
-  return result(*memory ? cudaSuccess : bytes > 0 ? cudaErrorMemoryAllocation : cudaErrorInvalidValue);
+  if (bytes == 0) return result(kind == Kind::managed ? cudaErrorInvalidValue : cudaSuccess);
+  // "(void **)&self->values" is "values". Names stay until the program ends.
+  std::string name = text;
+  while (!name.empty() && !std::isalnum(name.back()) && name.back() != '_') name.pop_back();
+  name.erase(0, name.find_last_of(" \t&*()>.:") + 1);
+  *memory = allocate(bytes, kind, element_bytes, state().names.insert(name).first->c_str(), GPT2_CALLER);
+  return result(*memory ? cudaSuccess : cudaErrorMemoryAllocation);
 }
 
 int resident_blocks(int threads, size_t shared) {
@@ -288,7 +301,7 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *attributes, const vo
 
 cudaError_t cudaMallocPitch(void **memory, size_t *pitch, size_t width, size_t height) {
   *pitch = (width + model.textureAlignment - 1) / model.textureAlignment * model.textureAlignment;
-  return allocate(memory, *pitch * height, Kind::device);
+  return allocate(memory, *pitch * height, Kind::device, 0, "");
 }
 cudaError_t cudaFree(void *memory) { return freed(memory, false, GPT2_CALLER); }
 cudaError_t cudaFreeHost(void *memory) { return freed(memory, true, GPT2_CALLER); }

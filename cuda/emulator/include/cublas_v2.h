@@ -1,6 +1,7 @@
 // The part of cuBLAS that runs on a CPU (cpu/emulator/blas.cpp): products and vectors, by plain loops.
 #pragma once
 
+#include "cuda_bf16.h"
 #include "cuda_fp16.h"
 #include "cuda_runtime.h"
 #include "library_types.h"

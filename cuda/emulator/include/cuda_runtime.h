@@ -211,7 +211,7 @@ namespace gpt2_emulator {
 
 // The result of a call, which cudaGetLastError gives again.
 cudaError_t result(cudaError_t error);
-cudaError_t allocate(void **memory, size_t bytes, Kind kind);
+cudaError_t allocate(void **memory, size_t bytes, Kind kind, int element_bytes, const char *text);
 cudaError_t set_attribute(cudaFuncAttribute attribute, int value);
 void attributes_of(cudaFuncAttributes *attributes);
 // The blocks that a multiprocessor of the model GPU holds.
@@ -289,10 +289,12 @@ GPT2_WITH_STREAM(cudaEventCreate, cudaEventCreate, (cudaEvent_t *event, unsigned
 GPT2_WITH_STREAM(cudaEventCreateWithFlags, cudaEventCreate, (cudaEvent_t *event, unsigned), event)
 GPT2_WITH_STREAM(cudaEventRecordWithFlags, cudaEventRecord, (cudaEvent_t event, cudaStream_t = nullptr, unsigned = 0), event)
 
-#define GPT2_ALLOCATES(name, kind, ...)                                               \
-  template <class T>                                                                  \
-  GPT2_INLINE cudaError_t name(T **memory, size_t bytes, ##__VA_ARGS__) {             \
-    return gpt2_emulator::allocate(reinterpret_cast<void **>(memory), bytes, gpt2_emulator::Kind::kind); \
+// Reports name an allocation by the first argument's text.
+#define GPT2_ALLOCATES(name, kind, ...)                                                                        \
+  template <class T>                                                                                           \
+  GPT2_INLINE cudaError_t gpt2_##name(const char *text, T **memory, size_t bytes, ##__VA_ARGS__) {             \
+    const int element = std::is_void_v<T> ? 0 : gpt2_emulator::element_bytes<T *>();                           \
+    return gpt2_emulator::allocate(reinterpret_cast<void **>(memory), bytes, gpt2_emulator::Kind::kind, element, text); \
   }
 GPT2_ALLOCATES(cudaMalloc, device)
 GPT2_ALLOCATES(cudaMallocAsync, device, cudaStream_t)
@@ -300,6 +302,12 @@ GPT2_ALLOCATES(cudaMallocFromPoolAsync, device, cudaMemPool_t, cudaStream_t)
 GPT2_ALLOCATES(cudaMallocManaged, managed, unsigned = cudaMemAttachGlobal)
 GPT2_ALLOCATES(cudaMallocHost, pinned, unsigned = 0)
 GPT2_ALLOCATES(cudaHostAlloc, pinned, unsigned)
+#define cudaMalloc(memory, ...) gpt2_cudaMalloc(#memory, memory, __VA_ARGS__)
+#define cudaMallocAsync(memory, ...) gpt2_cudaMallocAsync(#memory, memory, __VA_ARGS__)
+#define cudaMallocFromPoolAsync(memory, ...) gpt2_cudaMallocFromPoolAsync(#memory, memory, __VA_ARGS__)
+#define cudaMallocManaged(memory, ...) gpt2_cudaMallocManaged(#memory, memory, __VA_ARGS__)
+#define cudaMallocHost(memory, ...) gpt2_cudaMallocHost(#memory, memory, __VA_ARGS__)
+#define cudaHostAlloc(memory, ...) gpt2_cudaHostAlloc(#memory, memory, __VA_ARGS__)
 template <class T>
 GPT2_INLINE cudaError_t cudaMallocPitch(T **memory, size_t *pitch, size_t width, size_t height) {
   return cudaMallocPitch(reinterpret_cast<void **>(memory), pitch, width, height);

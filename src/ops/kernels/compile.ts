@@ -91,12 +91,19 @@ export interface ProgramSource {
   readonly files: readonly string[];
   readonly includes?: readonly string[] | undefined;
   readonly defines?: Defines | undefined;
-  /** "gpu": by nvcc, for this machine's GPU; "cpu": with the emulator. */
-  readonly kind: 'gpu' | 'cpu';
 }
 
-/** The path of a compiled program, in the cache. @throws as `compiledFile` */
-export function compiledProgram({ files, includes = [], defines = {}, kind }: ProgramSource): string {
+/**
+ * The path of a compiled program, in the cache; undefined if its files have no main. `kind`: compiled for a GPU by nvcc if the
+ * device is one and there is nvcc, else with the emulator.
+ * @throws as `compiledFile`
+ */
+export function compiledProgram(
+  { files, includes = [], defines = {} }: ProgramSource,
+  device: 'cuda' | 'cpu',
+): { program: string | undefined; kind: 'gpu' | 'cpu' } {
+  const nvcc = device === 'cuda' ? findNvcc() : undefined;
+  const kind = nvcc ? 'gpu' : 'cpu';
   const sources = files.map((file): Source => {
     const folders = [dirname(resolve(file)), ...includes.map((path) => resolve(path))];
     return { text: readSource(file), name: file, includes: folders, defines, instantiate: [], target: 'cpu' };
@@ -104,15 +111,28 @@ export function compiledProgram({ files, includes = [], defines = {}, kind }: Pr
   const hash = (content: unknown) => createHash('sha256').update(JSON.stringify(content)).digest('hex');
   const keyWith = (identity: unknown) =>
     hash([kind, ...sources.map((source) => keyOf(source, source.includes[0]!, identity))]);
-  if (kind === 'gpu') {
-    const nvcc = findNvcc();
-    return cachedCubin(keyWith(nvcc.identity), () => nvccProgram(nvcc.program, sources), 'program');
-  }
+  // Files without a main are compiled only, to say what is wrong with them.
+  const hasMain = sources.some(({ text }) => /\bmain\s*\(/.test(withoutComments(text)));
+  const made = (key: string, make: () => Buffer) => {
+    const path = cachedCubin(key, make, hasMain ? 'program' : 'o');
+    return { program: hasMain ? path : undefined, kind } as const;
+  };
+  if (nvcc) return made(keyWith(nvcc.identity), () => nvccProgram(nvcc.program, sources, hasMain));
   const { program, identity } = hostCompiler();
   const parts = [identity, emulated.library(), emulated.headers(), codeOfCompiling()];
   const emulator = cachedCubin(hash(parts), () => emulatorObject(program), 'o');
-  return cachedCubin(keyWith(parts), () => emulatedProgram(program, sources, emulator), 'program');
+  return made(keyWith(parts), () => emulatedProgram(program, sources, emulator, hasMain));
 }
+
+const withoutComments = (text: string): string => text.replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, '');
+
+/** The functions of files: "solve(const float *a, int n)", and "add<<<>>>(float *a)" for a kernel. */
+export const functionsOf = (files: readonly string[]): string[] =>
+  files.flatMap((file) =>
+    [...withoutComments(readSource(file)).matchAll(/^[^\n;{}#=]*?(\w+)\s*\(([^(){};]*)\)\s*\{/gm)]
+      .filter(([head]) => !head.includes('__device__'))
+      .map(([head, name, list]) => `${name}${/__global__/.test(head) ? '<<<>>>' : ''}(${list!.replaceAll(/\s+/g, ' ').trim()})`),
+  );
 
 /** @throws Gpt2Error if the file cannot be read */
 export function readSource(file: string): string {

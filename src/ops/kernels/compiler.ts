@@ -73,14 +73,14 @@ export function findNvcc(): { program: string; version: string; name: string; id
 const libraries = ['cublas', 'cublasLt', 'cublasXt', 'cudnn', 'cufft', 'curand', 'cusolver', 'cusparse', 'nccl', 'nvrtc', 'cuda'];
 
 /** A program of files with host code, for this machine's GPU. @throws CompileError with nvcc's messages */
-export function nvccProgram(program: string, sources: readonly Source[]): Buffer {
+export function nvccProgram(program: string, sources: readonly Source[], hasMain: boolean): Buffer {
   using folder = new TemporaryFolder('program');
   const out = join(folder.path, 'program');
   const [{ includes, defines }] = sources as [Source];
   const texts = sources.flatMap(({ text, includes }) => [text, ...includedFiles(text, includes[0]!, includes).values()]);
   const isUsed = (library: string) => texts.some((text) => new RegExp(`#\\s*include\\s*[<"]${library}(_v2)?\\.h`).test(text));
   const args = [
-    ...['-arch=native', '-lineinfo', '-std=c++17', '-o', out],
+    ...['-arch=native', '-lineinfo', '-std=c++17', ...(hasMain ? [] : ['-shared', '-Xcompiler=-fPIC']), '-o', out],
     ...includes.map((path) => `-I${path}`),
     ...Object.entries(defines).map(([name, value]) => `-D${name}=${value}`),
     ...sources.map(({ name }) => name),

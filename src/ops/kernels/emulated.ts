@@ -2,8 +2,8 @@
 // loads, files with host code to a program that links the emulator (cuda/cpu/emulator). cuda/emulator/kernel.h defines CUDA's
 // keywords and functions; rewrite.ts rewrites syntax that a macro cannot express, after the preprocessor.
 import { spawnSync } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
-import { extname, join } from 'node:path';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { basename, extname, join } from 'node:path';
 import { CompileError, Gpt2Error, gpt2Error } from '../../base/errors.ts';
 import { packageRoot } from '../../base/package-root.ts';
 import { TemporaryFolder } from '../../native/temporary-folder.ts';
@@ -59,7 +59,7 @@ export function emulatedCompiler(checks: boolean): Compiler {
 }
 
 /** A program of files with host code, linked with the emulator's object file. @throws CompileError */
-export function emulatedProgram(program: string, sources: readonly Source[], emulator: string): Buffer {
+export function emulatedProgram(program: string, sources: readonly Source[], emulator: string, hasMain: boolean): Buffer {
   using folder = new TemporaryFolder('program');
   const out = join(folder.path, 'program');
   const objects = sources.map((source, index) => {
@@ -67,7 +67,9 @@ export function emulatedProgram(program: string, sources: readonly Source[], emu
     compileObject(program, source, path, { checks: true, isProgram: true, tail: registryOf });
     return path;
   });
-  run(program, sources[0]!, '', [...objects, emulator, '-pthread', '-ldl', '-lm', '-o', out]);
+  // A library instead of a program also shows that no function is missing.
+  const kind = hasMain ? [] : ['-shared', '-Wl,-z,defs'];
+  run(program, sources[0]!, '', [...kind, ...objects, emulator, '-pthread', '-ldl', '-lm', '-o', out]);
   return readFileSync(out);
 }
 
@@ -75,13 +77,14 @@ export function emulatedProgram(program: string, sources: readonly Source[], emu
 export function emulatorObject(program: string): Buffer {
   using folder = new TemporaryFolder('emulator');
   const out = join(folder.path, 'emulator.o');
-  const sources = readdirSync(library).filter((name) => name.endsWith('.cpp') && name !== 'modules.cpp');
+  const sources = [...readdirSync(library).filter((name) => /(?<!^modules)\.cpp$/.test(name)), '../../runtime/threads.cpp'];
   const source: Source = { text: '', name: library, includes: [], defines: {}, instantiate: [], target: 'cpu' };
   for (const name of sources) {
-    const flags = ['-O2', '-g1', '-std=c++17', '-fPIC', '-w', ...emulated.folders.map((each) => `-I${each}`)];
-    run(program, source, '', [...flags, '-c', join(library, name), '-o', join(folder.path, `${name}.o`)]);
+    const flags = ['-O3', '-std=c++17', '-fPIC', '-w', ...emulated.folders.map((each) => `-I${each}`)];
+    run(program, source, '', [...flags, '-c', join(library, name), '-o', join(folder.path, `${basename(name)}.o`)]);
   }
-  run(program, source, '', ['-r', '-nostdlib', '-o', out, ...sources.map((name) => join(folder.path, `${name}.o`))]);
+  const objects = sources.map((name) => join(folder.path, `${basename(name)}.o`));
+  run(program, source, '', ['-r', '-nostdlib', '-o', out, ...objects]);
   return readFileSync(out);
 }
 
@@ -92,7 +95,7 @@ interface Translation {
   tail(kernels: readonly FoundKernel[], text: string): string;
 }
 
-export function compileObject(program: string, source: Source, out: string, how: Translation): void {
+function compileObject(program: string, source: Source, out: string, how: Translation): void {
   const { text, name, includes, defines } = source;
   const { checks, isProgram = false } = how;
   // nvcc, too, gives only .cu files CUDA's language; others include a header of CUDA.
@@ -225,7 +228,7 @@ const ::gpt2_emulator::Module *gpt2_emulated_module(const ::gpt2_emulator::Host 
 }
 
 /** Registers the kernels of a file that launches some by their addresses, which do not tell the types of parameters. */
-export function registryOf(kernels: readonly FoundKernel[], text: string): string {
+function registryOf(kernels: readonly FoundKernel[], text: string): string {
   if (!/\bcudaLaunch(Cooperative)?Kernel\s*\(/.test(text)) return '';
   const rows = kernels
     .filter(({ isTemplate, isDefined }) => !isTemplate && isDefined)

@@ -8,6 +8,8 @@ export interface FoundKernel {
   readonly name: string;
   /** Names of the kernel's parameters, separated by commas. */
   readonly parameters: string;
+  /** The types of the parameters, which tell overloads apart. */
+  readonly types: string;
   readonly isTemplate: boolean;
   readonly isDefined: boolean;
   /** Whether a constant (`boundOf`) holds the kernel's largest number of threads. */
@@ -87,7 +89,10 @@ const words = [
  * @param how isClang: of the compiler; isProgram: the file may have host code
  * @throws CompileError for code that does not run on a CPU
  */
-export function rewrite(preprocessed: string, how: { isClang: boolean; isProgram: boolean }) {
+export function rewrite(
+  preprocessed: string,
+  how: { isClang: boolean; isProgram: boolean },
+): { text: string; kernels: readonly FoundKernel[] } {
   const { text: source, headers } = withoutHeaders(preprocessed);
   const refusal = foreignCode(source, how.isProgram);
   if (refusal) throw new CompileError(refusal);
