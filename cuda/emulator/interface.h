@@ -55,6 +55,10 @@ struct Host {
   void (*release)(void *memory, const void *caller);
   // Fails the launch at a line, or at the caller's line if `file` is NULL or a header of the emulator. Does not return.
   void (*fail)(const char *text, const char *file, unsigned line, const void *caller);
+  // A barrier of the grid, in a cooperative launch.
+  void (*grid_barrier)(const void *caller);
+  // The kernel prints, or reads a clock: launches like this one must not be left out.
+  void (*effect)();
 };
 
 struct Parameter {
@@ -101,8 +105,9 @@ struct Allocation {
   const char *name;     // "" if unknown
   const void *caller;   // that allocated it
 };
-// Allocates memory of a kind, and enters it; NULL if there is none. Freed addresses are not used again soon.
-void *allocate(size_t bytes, Kind kind, const void *caller);
+// Allocates memory of a kind, and enters it; NULL if there is none. Addresses of freed device memory are not used again.
+// With element bytes, reports name elements: "d_in[256]".
+void *allocate(size_t bytes, Kind kind, int element_bytes, const char *name, const void *caller);
 // Frees what `allocate` returned. False, with a defect reported, if the address is no live allocation's beginning.
 bool release(void *memory, const void *caller);
 // Enters and removes memory that the emulator did not allocate.
