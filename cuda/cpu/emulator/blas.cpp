@@ -1,6 +1,7 @@
 // cuBLAS's products and vector operations for programs on a CPU, by plain loops on all cores. Sums are fp32, or double for
 // fp64 and integers.
 #define GPT2_PROGRAM
+#include "../../emulator/kernel.h"
 #include "../../emulator/include/cublas_v2.h"
 #include "../../emulator/include/cuda_bf16.h"
 
