@@ -1,5 +1,5 @@
 // Compiles and runs every .cu file below a folder on the CPU, as `gpt2 kernel run` does, and prints a row for each. The first
-// folder below FOLDER is the file's repository: its folders with headers are searched by #include, and if functions are missing,
+// folder below FOLDER is the file's repository: its folders include, inc, common and src are searched by #include, and if functions are missing,
 // the files beside it without a main are linked.
 //   node --import tsx scripts/kernel-corpus.ts FOLDER [SECONDS [LIST]]
 // SECONDS: the time limit of a program (60). LIST: a file with the paths to run.
@@ -15,11 +15,8 @@ const listed = list && readFileSync(list, 'utf8').trim().split('\n').map((path) 
 const counts = { compiled: 0, ended: 0, printed: 0 };
 for (const file of listed ?? all.filter((name) => name.endsWith('.cu'))) {
   const repository = `${file.split('/')[0]}/`;
-  const headers = all.filter((name) => name.startsWith(repository) && /\.(h|hpp|cuh|inl)$/.test(name));
-  // The nearest folders first.
-  const includes = [...new Set(headers.map((name) => join(root, dirname(name))))]
-    .sort((a, b) => relative(join(root, dirname(file)), a).length - relative(join(root, dirname(file)), b).length)
-    .slice(0, 30);
+  const headers = all.filter((name) => name.startsWith(repository) && /(^|\/)(include|inc|common|src)\/[^/]*$/i.test(name));
+  const includes = [...new Set(headers.map((name) => join(root, dirname(name))))].slice(0, 30);
   const beside = all.filter((name) => /\.(cu|cpp|c)$/.test(name) && name !== file && name.startsWith(`${dirname(file)}/`));
   const others = beside.filter((name) => !/\bmain\s*\(|torch\//.test(readFileSync(join(root, name), 'utf8')));
   const compile = (files: readonly string[]) =>
