@@ -2,9 +2,9 @@
 // of a sanitizer's library. Included at the end of a file of kernels that is compiled with checks.
 #pragma once
 
-#define GPT2_TELL(memory, count, is_write)                                                          \
-  if (__builtin_expect(uintptr_t(memory) - gpt2_emulator::watch.begin < gpt2_emulator::watch.bytes, 0)) \
-  gpt2_emulator::host->access(memory, count, is_write, GPT2_CALLER)
+#define GPT2_TELL(memory, size, is_write)                                                                    \
+  if (__builtin_expect(uintptr_t(memory) - gpt2_emulator::watch.begin < gpt2_emulator::watch.bytes, false))  \
+  gpt2_emulator::host->access(memory, size, is_write, GPT2_CALLER)
 // Weak, because a program may link several files.
 #define GPT2_HOOK extern "C" __attribute__((GPT2_NO_CHECKS, visibility("hidden"), used, weak))
 

@@ -338,6 +338,7 @@ bool Memory::locate(Site &site, uintptr_t address, size_t bytes, bool is_write, 
   site.bytes = 0;
   site.words = 0;
   if (!is_write) return true;
+  fatal = Defect();
   fatal.kind = Defect::Kind::bad_access;
   fatal.text = "writes " + place_of(address, bytes) + ", which is constant";
   fatal.caller = site.caller;
@@ -457,6 +458,7 @@ std::string Memory::place_of(uintptr_t address, size_t bytes) const {
 // The fault of an access that is in no region, or past its end. True if the access is allowed.
 bool Memory::outside(uintptr_t address, size_t bytes, bool is_write, const void *caller, Defect &fatal) const {
   const std::string verb = is_write ? "writes " : "reads ";
+  fatal = Defect();
   fatal.kind = Defect::Kind::bad_access;
   fatal.caller = caller;
   if (address < 4096) {
