@@ -96,7 +96,8 @@ template <class T> __global__ void twice(T *x) { *x *= 2; }`,
   printf("pinned %g\\n", pinned[2]);
   cudaStream_t stream; cudaStreamCreate(&stream); cudaEvent_t start, stop; cudaEventCreate(&start); cudaEventCreate(&stop);
   cudaEventRecord(start, stream); add<<<1, 3, 0, stream>>>(a, 3, 1); cudaEventRecord(stop, stream); cudaEventSynchronize(stop);
-  float ms = 0; printf("events %d %d\\n", cudaEventElapsedTime(&ms, start, stop), ms > 0);
+  float ms = 0; const int timed = cudaEventElapsedTime(&ms, start, stop);
+  printf("events %d %d\\n", timed, ms > 0);
   cudaDeviceProp prop; cudaGetDeviceProperties(&prop, 0); int sms; cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0);
   int blocks, size, grid; cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, add, 512, 100000);
   cudaOccupancyMaxPotentialBlockSize(&grid, &size, add); printf("model %d.%d %d %d %d %d\\n", prop.major, prop.minor, sms, blocks, size, grid);
@@ -128,7 +129,7 @@ __global__ void reverse(int *out, int *in) {
       `  int *a; cudaMalloc(&a, 4); cudaMemset(a, 0, 4);
   check<<<1, 2048>>>(a); printf("%s, ", cudaGetErrorString(cudaGetLastError())); printf("%d\\n", cudaGetLastError());
   check<<<1, 1, 50000>>>(a); printf("%d ", cudaPeekAtLastError());
-  cudaFuncSetAttribute(check, cudaFuncAttributeMaxDynamicSharedMemorySize, 60000); printf("%d %d\\n", cudaGetLastError(), cudaSetDevice(1));
+  cudaFuncSetAttribute(check, cudaFuncAttributeMaxDynamicSharedMemorySize, 60000); printf("%d ", cudaGetLastError()); printf("%d\\n", cudaSetDevice(1));
   check<<<1, 1>>>(a); printf("%s\\n", cudaGetErrorName(cudaGetLastError()));
   printf("%d %d %s\\n", cudaGetLastError(), cudaFree(a), cudaGetErrorString(cudaDeviceSynchronize()));`,
     ),
@@ -196,10 +197,10 @@ __global__ void reverse(int *out, int *in) {
   cublasSgemv(blas, CUBLAS_OP_N, 1, 3, &one, da, 1, db, 1, &zero, dc, 1); show("gemv", dc, 1);
   cublasSdot(blas, 3, da, 1, db, 1, &dot); printf("dot %g", dot); cublasSnrm2(blas, 1, db + 1, 1, &dot); printf(" nrm2 %g\\n", dot);
   cublasSaxpy(blas, 3, &alpha, da, 1, db, 1); cublasSscal(blas, 1, &alpha, db, 1); show("axpy", db, 3);
-  printf("%s\\n", cublasGetStatusName(cublasSgemm(blas, CUBLAS_OP_N, CUBLAS_OP_N, m, n, 2 * k, &one, da, m, db, 2 * k, &zero, dc, m)));`,
+  printf("%s\\n", cublasGetStatusName(cublasSgemm(blas, CUBLAS_OP_N, CUBLAS_OP_N, m, n, 3 * k, &one, da, m, db, 3 * k, &zero, dc, m)));`,
     ),
     stdout: 'worst 0\ngemv: 432\ndot 432 nrm2 10\naxpy: 10 16 108\nCUBLAS_STATUS_EXECUTION_FAILED\n',
-    stderr: "cuBLAS's operand B has 11480 bytes by its sizes",
+    stderr: "cuBLAS's operand A has 18204 bytes by its sizes",
     code: 3,
   },
   {

@@ -49,6 +49,7 @@ void ended(int code, void *) {
 }
 __attribute__((constructor(101))) void begin() {
   on_exit(ended, nullptr);
+  enter_variables();
   // `kernel run` says its options here.
   const char *options = std::getenv("GPT2_EMULATOR");
   const auto has = [&](const char *option) { return options && std::strstr(options, option); };
@@ -79,13 +80,13 @@ cudaError_t refuse(const std::string &text, cudaError_t error, const void *calle
 std::string bytes_text(size_t bytes) { return std::to_string(bytes) + (bytes == 1 ? " byte" : " bytes"); }
 
 // Whether the bytes can be copied or set; a defect is reported otherwise. `on_device`: where the call says that they are.
+// A variable may be the host's or the device's.
 bool is_usable(const void *memory, size_t bytes, const char *what, bool on_device, const void *caller) {
   const Allocation *found = find(memory);
-  const bool is_host = !found || found->kind == Kind::pinned;
   std::string text;
   if (on_device && !found) {
     text = " memory of the host, but the call says that it is the device's";
-  } else if (!on_device && !is_host && found->kind != Kind::managed) {
+  } else if (!on_device && found && found->kind == Kind::device) {
     text = " memory of the device, but the call says that it is the host's";
   } else if (found && !found->is_live) {
     text = " memory that was freed";
@@ -107,7 +108,7 @@ cudaError_t copy(void *to, size_t to_pitch, const void *from, size_t from_pitch,
   if (!to || !from || width > to_pitch || width > from_pitch) return result(cudaErrorInvalidValue);
   const auto is_device = [](const void *memory) {
     const Allocation *found = find(memory);
-    return found && found->kind != Kind::pinned;
+    return found && (found->kind == Kind::device || found->kind == Kind::managed);
   };
   const bool known = kind != cudaMemcpyDefault;
   const bool to_device = known ? kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice : is_device(to);

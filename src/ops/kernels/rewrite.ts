@@ -151,12 +151,14 @@ function withoutCuda(source: string, unchecked: string): { text: string; kernels
       const before = kernels.get(declared.name);
       const isOverload = kernels.has(declared.name) && before?.types !== declared.types;
       kernels.set(declared.name, isOverload ? undefined : declared.isDefined ? declared : (before ?? declared));
-      out = out.slice(0, statement) + declared.bound + out.slice(statement);
+      const start = statement + /^\s*/.exec(out.slice(statement))![0].length;
+      out = out.slice(0, start) + declared.bound + out.slice(start);
     } else if (text.startsWith('__launch_bounds__')) out += linesOf(text);
     else if (groups.noinline !== undefined) out += '__attribute__((noinline))';
     else if (groups.call !== undefined) out += groups.call + linesOf(text.slice(groups.call.length));
     else if (groups.shared !== undefined) {
       const end = endOf(source, at, ';') + 1;
+      statement += /^\s*/.exec(out.slice(statement))![0].length;
       const whole = out.slice(statement) + source.slice(here, end);
       const { type, variables } = sharedDeclaration(whole, shared++);
       out = out.slice(0, statement) + type;
