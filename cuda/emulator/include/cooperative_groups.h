@@ -60,7 +60,6 @@ GPT2_INLINE void sync(const Group &group) { group.sync(); }
 
 struct grid_group {
   GPT2_UNCHECKED void sync() const { gpt2_emulator::host->grid_barrier(GPT2_CALLER); }
-  bool is_valid() const { return true; }
   unsigned long long size() const { return 1ull * gridDim.x * gridDim.y * gridDim.z * this_thread_block().size(); }
   unsigned long long num_threads() const { return size(); }
   unsigned long long thread_rank() const {
