@@ -113,6 +113,8 @@ bool release(void *memory, const void *caller);
 // Enters and removes memory that the emulator did not allocate.
 void insert(const void *begin, size_t bytes, Kind kind, int element_bytes, const char *name);
 void erase(const void *begin);
+// Enters the variables of the program, once.
+void enter_variables();
 // The live allocation that contains the address, else the freed one, else NULL. Valid until the next change of the table.
 const Allocation *find(const void *address);
 // The host wrote these bytes, as by cudaMemcpy or cudaMemset.

@@ -28,7 +28,6 @@
 #define __managed__
 #define __grid_constant__
 #define __forceinline__ inline
-#define __noinline__ __attribute__((noinline))
 #define __maxnreg__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
 // Volta: code for later GPUs uses instructions that are not emulated, and has a fallback for Volta.

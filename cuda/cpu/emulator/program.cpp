@@ -42,8 +42,10 @@ Program &program() {
   return made;
 }
 
-// Enters the program's variables, when a kernel is first launched.
-void enter_variables(Program &self) {
+}  // namespace
+
+void enter_variables() {
+  Program &self = program();
   if (self.base) return;
   Dl_info info{};
   const link_map *map = nullptr;
@@ -54,6 +56,8 @@ void enter_variables(Program &self) {
            each.name.c_str());
   }
 }
+
+namespace {
 
 // Returns whether the defect is new.
 bool tell(const std::string &kernel, const Defect &defect) {
@@ -81,7 +85,7 @@ bool tell(const std::string &kernel, const Defect &defect) {
 
 Result run(const Launch &launch) {
   Program &self = program();
-  enter_variables(self);
+  enter_variables();
   Job job;
   job.launch = launch;
   job.checks = settings.checks;
