@@ -125,7 +125,7 @@ function compileObject(program: string, source: Source, out: string, how: Transl
     ...['-x', language === 'c' ? 'cpp-output' : 'c++-cpp-output', ...standard],
     ...['-fPIC', '-fvisibility=hidden', '-g1', '-gdwarf-4', '-w'],
     // Debug information has no paths of this machine's working folder.
-    `-fdebug-prefix-map=${process.cwd()}=.`,
+    `-fdebug-prefix-map=${process.cwd()}/=./`,
     // Inlined copies keep the line of the source. -ffp-contract: nvcc also contracts to fused multiply-add.
     ...(hasChecks ? ['-O1', sanitizers, '-fsanitize-recover=bounds,alignment,integer-divide-by-zero'] : ['-O2']),
     ...['-ffp-contract=fast', '-fno-strict-aliasing', '-fno-math-errno', '-fstack-clash-protection'],
@@ -141,7 +141,10 @@ function compileObject(program: string, source: Source, out: string, how: Transl
 
 const copies = ['memcpy', 'memmove', 'memset'];
 /** Functions that the linker replaces by those in cuda/emulator/checks.h: of memory, and C++'s new and delete, mangled. */
-const wrappedFunctions = [...copies, 'malloc', 'free', '_Znwm', '_Znam', '_ZdlPv', '_ZdaPv', '_ZdlPvm', '_ZdaPvm'];
+const wrappedFunctions = [
+  ...[...copies, 'malloc', 'free', '_Znwm', '_Znam', '_ZdlPv', '_ZdaPv', '_ZdlPvm', '_ZdaPvm'],
+  ...['printf', 'puts', 'putchar', 'clock'],
+];
 
 /** Renames the wrapped functions in the assembly: the linker's --wrap would also replace them in the emulator. */
 const renamed = (assembly: string): string =>
