@@ -67,7 +67,7 @@ std::string find_line(const void *caller) {
   for (std::string line; std::getline(lines, line);) {
     // "kernel.cu:12 (discriminator 2)"
     std::string place = line.substr(0, line.find(' ', line.rfind(':')));
-    if (place.compare(0, 2, "./") == 0) place.erase(0, 2);
+    while (place.compare(0, 2, "./") == 0) place.erase(0, 2);
     if (place.find('?') != std::string::npos) break;
     if (!is_header(place)) return place;
     if (innermost.empty()) innermost = place;

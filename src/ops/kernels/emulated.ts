@@ -125,7 +125,7 @@ function compileObject(program: string, source: Source, out: string, how: Transl
     ...['-x', language === 'c' ? 'cpp-output' : 'c++-cpp-output', ...standard],
     ...['-fPIC', '-fvisibility=hidden', '-g1', '-gdwarf-4', '-w'],
     // Debug information has no paths of this machine's working folder.
-    `-fdebug-prefix-map=${process.cwd()}/=./`,
+    `-fdebug-prefix-map=${process.cwd()}=.`,
     // Inlined copies keep the line of the source. -ffp-contract: nvcc also contracts to fused multiply-add.
     ...(hasChecks ? ['-O1', sanitizers, '-fsanitize-recover=bounds,alignment,integer-divide-by-zero'] : ['-O2']),
     ...['-ffp-contract=fast', '-fno-strict-aliasing', '-fno-math-errno', '-fstack-clash-protection'],
