@@ -229,7 +229,7 @@ const ::gpt2_emulator::Module *gpt2_emulated_module(const ::gpt2_emulator::Host 
 
 /** Registers the kernels of a file that launches some by their addresses, which do not tell the types of parameters. */
 function registryOf(kernels: readonly FoundKernel[], text: string): string {
-  if (!/\bcudaLaunch(Cooperative)?Kernel\s*\(/.test(text)) return '';
+  if (!/::launch_function<\w+>\s*\(/.test(text)) return '';
   const rows = kernels
     .filter(({ isTemplate, isDefined }) => !isTemplate && isDefined)
     .map(({ name }) => `::gpt2_emulator::registered(${JSON.stringify(name)}, &::${name}),`);
