@@ -53,7 +53,10 @@ inline unsigned curand(curandStatePhilox4_32_10 *state) {
   return result;
 }
 inline float curand_uniform(curandStatePhilox4_32_10 *state) { return gpt2_emulator::uniform(curand(state)); }
-inline double curand_uniform_double(curandStatePhilox4_32_10 *state) { return curand_uniform(state); }
+inline double curand_uniform_double(curandStatePhilox4_32_10 *state) {
+  const unsigned long long low = curand(state);
+  return double(low ^ (unsigned long long)(curand(state)) << 21) * 0x1p-53 + 0x1p-54;
+}
 inline float2 curand_normal2(curandStatePhilox4_32_10 *state) {
   const unsigned x = curand(state);
   return gpt2_emulator::box_muller(x, curand(state));
@@ -65,7 +68,6 @@ inline float curand_normal(curandStatePhilox4_32_10 *state) {
   state->normal = made.y;
   return made.x;
 }
-inline double curand_normal_double(curandStatePhilox4_32_10 *state) { return curand_normal(state); }
 inline uint4 curand4(curandStatePhilox4_32_10 *state) {
   const unsigned a = curand(state), b = curand(state), c = curand(state);
   return {a, b, c, curand(state)};
