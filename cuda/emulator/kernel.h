@@ -31,8 +31,8 @@
 #define __noinline__ __attribute__((noinline))
 #define __maxnreg__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
-// Volta: code for later GPUs uses instructions that are not emulated, and has a fallback for Volta.
-#define __CUDA_ARCH__ 700
+// Ampere: code for later GPUs uses instructions that are not emulated.
+#define __CUDA_ARCH__ 800
 #define __CUDACC__ 1
 
 // Excludes functions that are called, not inlined, from the compiler's checks.
@@ -299,3 +299,4 @@ GPT2_REDUCE(__reduce_or_sync, unsigned, a | b)
 GPT2_REDUCE(__reduce_xor_sync, unsigned, a ^ b)
 
 #include "functions.h"
+#include "ptx.h"

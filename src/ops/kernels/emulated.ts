@@ -8,6 +8,7 @@ import { CompileError, Gpt2Error, gpt2Error } from '../../base/errors.ts';
 import { packageRoot } from '../../base/package-root.ts';
 import { TemporaryFolder } from '../../native/temporary-folder.ts';
 import { type Compiler, hostCode, placeOf, type Source } from './compiler.ts';
+import { withoutPtx } from './ptx.ts';
 import { split } from './signature.ts';
 
 const headers = join(packageRoot, 'cuda/emulator');
@@ -152,11 +153,11 @@ const boundOf = (kernel: string): string => kernel.replace(/\w+(<.*)?$/, 'gpt2_t
 
 /**
  * Rewrites preprocessed CUDA as C++: shared arrays become references to the block's memory; a table of kernels comes last.
- * @throws CompileError for inline PTX, and for code of the host
+ * @throws CompileError for PTX that is not emulated, and for code of the host
  */
 function emulatedSource(preprocessed: string, { text: source, name, instantiate }: Source, checks: boolean): string {
   refuseForeign(preprocessed);
-  const { text, kernels } = withoutCuda(preprocessed);
+  const { text, kernels } = withoutCuda(withoutPtx(preprocessed));
   const made = instantiate.map((instance) => {
     const template = kernels.find((kernel) => kernel.name === instance.split('<')[0]!.trim());
     return { ...template, name: instance, parameters: template?.parameters ?? '' };
@@ -180,7 +181,6 @@ const ::gpt2_emulator::Module *gpt2_emulated_module(const ::gpt2_emulator::Host 
 
 /** Code that a kernel on a CPU cannot have. The system's headers may have it: their assembly names symbols. */
 const foreign: readonly (readonly [RegExp, string])[] = [
-  [/\b(asm|__asm__|__asm)\b/, 'inline PTX does not run on a CPU: run this kernel on a GPU, or write it without'],
   [hostCode.pattern, hostCode.message],
   [
     /(?<![\w.>])(?:str(?:n?cpy|n?cat|n?cmp|len|r?chr|str|dup)|mem(?:cmp|chr)|calloc|realloc)\s*\(/,
