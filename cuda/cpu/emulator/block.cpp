@@ -70,7 +70,7 @@ void Block::prepare(unsigned index) {
   const unsigned count = threads.x * threads.y * threads.z;
   const Sizes block = {index % blocks.x, index / blocks.x % blocks.y, index / blocks.x / blocks.y};
   threads_.assign(count, Thread());
-  warps_.resize((count + 31) / 32);
+  warps_.assign((count + 31) / 32, Warp());
   for (unsigned i = 0; i < count; i++) {
     threads_[i].position = {{i % threads.x, i / threads.x % threads.y, i / threads.x / threads.y}, block, threads, blocks};
   }
