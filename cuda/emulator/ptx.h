@@ -18,6 +18,11 @@ GPT2_UNCHECKED inline void part(const void *caller) { host->exchange(0xffffffffu
 
 namespace ptx {
 
+GPT2_UNCHECKED inline dim3 tid() { return threadIdx; }
+GPT2_UNCHECKED inline dim3 ntid() { return blockDim; }
+GPT2_UNCHECKED inline dim3 ctaid() { return blockIdx; }
+GPT2_UNCHECKED inline dim3 nctaid() { return gridDim; }
+
 // A register's value as another type: converted between integers or between floats, otherwise the same bits.
 template <class To, class From>
 GPT2_INLINE To as(From value) {

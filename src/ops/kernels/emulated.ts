@@ -157,7 +157,7 @@ const boundOf = (kernel: string): string => kernel.replace(/\w+(<.*)?$/, 'gpt2_t
  */
 function emulatedSource(preprocessed: string, { text: source, name, instantiate }: Source, checks: boolean): string {
   refuseForeign(preprocessed);
-  const { text, kernels } = withoutCuda(withoutPtx(preprocessed));
+  const { text, kernels } = withoutCuda(withoutPtx(preprocessed, (at) => placeAt(preprocessed, at)));
   const made = instantiate.map((instance) => {
     const template = kernels.find((kernel) => kernel.name === instance.split('<')[0]!.trim());
     return { ...template, name: instance, parameters: template?.parameters ?? '' };
@@ -201,6 +201,14 @@ function refuseForeign(preprocessed: string): void {
     if (why !== undefined) throw new CompileError(`${file}:${line}: error: ${why}\n  ${text.trim()}`);
     line++;
   }
+}
+
+/** "file:line" of a place in preprocessed code; undefined in a header of the system. */
+function placeAt(preprocessed: string, at: number): string | undefined {
+  const marker = preprocessed.lastIndexOf('\n# ', at) + 1;
+  const [, line, file, flags] = /^# (\d+) "(.*?)"(.*)/.exec(preprocessed.slice(marker, at)) ?? [];
+  const lines = preprocessed.slice(marker, at).split('\n').length - 2;
+  return / 3\b/.test(flags ?? '') ? undefined : `${file}:${Number(line) + lines}`;
 }
 
 /** __launch_bounds__, whose arguments may have brackets in brackets. */

@@ -10,6 +10,7 @@ const types: Readonly<Record<string, string>> = {
 };
 const type = String.raw`\.([busf](?:8|16|32|64))`;
 
+const ptx = '::gpt2_emulator::ptx::';
 /** Special registers as C++. */
 const registers: Readonly<Record<string, string>> = {
   laneid: '::gpt2_emulator::lane()',
@@ -23,43 +24,36 @@ const registers: Readonly<Record<string, string>> = {
   clock64: '::clock64()',
   globaltimer: '::__globaltimer()',
   ...Object.fromEntries(
-    Object.entries({
-      tid: 'thread_position',
-      ntid: 'block_sizes',
-      ctaid: 'block_position',
-      nctaid: 'grid_sizes',
-    }).flatMap(([register, position]) =>
-      ['x', 'y', 'z'].map((axis) => [`${register}.${axis}`, `::gpt2_emulator::${position}().${axis}`]),
+    ['tid', 'ntid', 'ctaid', 'nctaid'].flatMap((name) =>
+      ['x', 'y', 'z'].map((axis) => [`${name}.${axis}`, `${ptx}${name}().${axis}`]),
     ),
   ),
 };
 
 const cache = String.raw`(?:\.(?:nc|c[agsv]|lu|wb|wt|L1::\w+|L2::\d+B))*(?:\.v[24])?`;
 const memory = String.raw`(?:\.volatile)?(?:\.global|(?<shared>\.shared(?:::cta)?))?${cache}\.(?<type>[busf](?:8|16|32|64))`;
-const [ptx, skip] = ['::gpt2_emulator::ptx::', '(void)0'];
+const skip = '(void)0';
+/** `a op b` of these names, and the functions of the others. */
 const binary: Readonly<Record<string, string>> = {
-  ...{ add: 'a + b', sub: 'a - b', mul: 'a * b', 'mul.lo': 'a * b', min: 'b < a ? b : a', max: 'a < b ? b : a' },
-  ...{
-    and: 'a & b',
-    or: 'a | b',
-    xor: 'a ^ b',
-    shl: 'b < 8 * sizeof a ? a << b : 0',
-    shr: 'a >> (b < 8 * sizeof a ? b : 8 * sizeof a - 1)',
-  },
+  add: '+',
+  sub: '-',
+  mul: '*',
+  'mul.lo': '*',
+  and: '&',
+  or: '|',
+  xor: '^',
+};
+const shifts: Readonly<Record<string, string>> = {
+  shl: 'b < 8 * sizeof a ? a << b : 0',
+  shr: 'a >> (b < 8 * sizeof a ? b : 8 * sizeof a - 1)',
 };
 const compared: Readonly<Record<string, string>> = { eq: '==', ne: '!=', lt: '<', le: '<=', gt: '>', ge: '>=' };
-const unary: Readonly<Record<string, string>> = {
-  ...{
-    ex2: 'exp2f',
-    lg2: 'log2f',
-    rcp: '__frcp_rn',
-    rsqrt: 'rsqrtf',
-    sqrt: 'sqrtf',
-    sin: 'sinf',
-    cos: 'cosf',
-    tanh: 'tanhf',
-  },
-};
+/** Approximate functions of floats. */
+const unary: Readonly<Record<string, string>> = Object.fromEntries(
+  ['ex2 exp2f', 'lg2 log2f', 'rcp __frcp_rn', 'rsqrt rsqrtf', 'sqrt sqrtf', 'sin sinf', 'cos cosf', 'tanh tanhf'].map(
+    (pair) => pair.split(' '),
+  ),
+);
 const elements: Readonly<Record<string, number>> = { tf32: 1, f16: 2, bf16: 2, s8: 4, u8: 4 };
 
 const call = (name: string, ...values: readonly string[]): string => `${ptx}${name}(${values.join(', ')})`;
@@ -74,14 +68,11 @@ function operandsOf(texts: readonly string[], register: (name: string) => string
     return /^-?(0x[\da-fA-F]+|\d+(\.\d+)?)U?$/.test(text) ? text : register(text);
   };
   /** The registers of a vector, "{%0, %1}", or the one register or number. */
-  const list = (index: number) =>
-    (texts[index] ?? '')
-      .split(/[{},\s]+/)
-      .filter(Boolean)
-      .map(value);
+  const list = (index: number) => (texts[index]?.match(/[^{},\s]+/g) ?? []).map(value);
   return {
     count: texts.length,
     list,
+    cast: (index: number, to: string) => list(index).map((each) => as(to, each)),
     at: (index: number): string => list(index)[0] ?? register(''),
     address(index: number, isShared: boolean): string {
       const [, base = '', offset = '0'] = /^\[\s*([^\s+\]]+)\s*(?:\+\s*(-?\w+)\s*)?\]$/.exec(texts[index] ?? '') ?? [];
@@ -121,16 +112,12 @@ const instructions: readonly (readonly [RegExp, (on: Operands, found: RegExpExec
     /^mma\.sync\.aligned\.m16n8k(\d+)\.row\.col\.(f32|f16|s32)\.(tf32|f16|bf16|s8|u8)\.(tf32|f16|bf16|s8|u8)\.\2$/,
     (on, [, k, sum, a, b]) => {
       const steps = Number(k) / 4 / elements[a!]!;
-      if ((steps !== 1 && steps !== 2) || elements[a!] !== elements[b!] || (sum === 's32') !== (elements[a!] === 4))
-        return undefined;
+      const isInteger = elements[a!] === 4;
+      if (![1, 2].includes(steps) || elements[a!] !== elements[b!] || (sum === 's32') !== isInteger) return undefined;
       const counts = [2 * steps, steps, sum === 'f16' ? 2 : 4];
       if (counts.some((count, index) => on.list(index + 1).length !== count)) return undefined;
-      const array = (index: number, to: string) =>
-        `{${on
-          .list(index)
-          .map((each) => as(to, each))
-          .join(', ')}}`;
       const to = sum === 'f16' ? 'b32' : sum!;
+      const array = (index: number, to: string) => `{${on.cast(index, to).join(', ')}}`;
       const options = [ptx + a, ptx + b, steps, types[to], counts[2]].join(', ');
       return call(`multiply<${options}>`, array(1, 'b32'), array(2, 'b32'), array(3, to), ...on.list(0));
     },
@@ -155,12 +142,17 @@ const instructions: readonly (readonly [RegExp, (on: Operands, found: RegExpExec
   ],
   [RegExp(`^selp${type}$`), (on, [, of]) => set(on, `${on.at(3)} ? ${as(of, on.at(1))} : ${as(of, on.at(2))}`)],
   [
-    RegExp(`^(add|sub|mul|mul\\.lo|min|max|and|or|xor|shl|shr)(?:\\.rn)?(?:\\.ftz)?${type}$`),
+    RegExp(`^(add|sub|mul|mul\\.lo|and|or|xor|min|max)(?:\\.rn)?(?:\\.ftz)?${type}$`),
     (on, [, name, of]) => {
-      const right = name!.startsWith('sh') ? 'u32' : of;
-      const [a, b] = [`const auto a = ${as(of, on.at(1))};`, `const auto b = ${as(right, on.at(2))};`];
-      return set(on, `({ ${a} ${b} ${types[of!]}(${binary[name!]}); })`);
+      const [a, b] = [as(of, on.at(1)), as(of, on.at(2))];
+      const sign = binary[name!];
+      return set(on, sign === undefined ? `::${name}(${a}, ${b})` : `${types[of!]}(${a} ${sign} ${b})`);
     },
+  ],
+  [
+    RegExp(`^(sh[lr])${type}$`),
+    (on, [, name, of]) =>
+      set(on, `({ const auto a = ${as(of, on.at(1))}; const auto b = ${as('u32', on.at(2))}; ${shifts[name!]}; })`),
   ],
   [
     RegExp(`^(?:fma\\.rn(?:\\.ftz)?|mad\\.lo)${type}$`),
@@ -175,37 +167,29 @@ const instructions: readonly (readonly [RegExp, (on: Operands, found: RegExpExec
   ],
 ];
 
-/** Replaces every asm statement in preprocessed C++ outside of the system's headers. @throws CompileError for other PTX */
-export function withoutPtx(preprocessed: string): string {
-  let text = '';
-  let end = 0;
-  for (const found of preprocessed.matchAll(/\b(?:asm|__asm__|__asm)\b(?:\s+(?:volatile|__volatile__))*\s*\(/g)) {
-    const at = found.index;
-    const before = placeAt(preprocessed, at);
-    if (at < end || before.isSystem) continue;
-    const open = at + found[0].length - 1;
-    const close = closing(preprocessed, open);
+/**
+ * Replaces every asm statement of the user's code. @throws CompileError for other PTX
+ * @param placeOf "file:line" of a place in the text; undefined in a header of the system
+ */
+export function withoutPtx(source: string, placeOf: (offset: number) => string | undefined): string {
+  let [text, end] = ['', 0];
+  for (const found of source.matchAll(/\b(?:asm|__asm__|__asm)\b(?:\s+(?:volatile|__volatile__))*\s*\(/g)) {
+    const place = placeOf(found.index);
+    if (place === undefined) continue;
+    const open = found.index + found[0].length - 1;
+    const close = closing(source, open);
     try {
-      text +=
-        preprocessed.slice(end, at) + rewritten(preprocessed.slice(open + 1, close).replaceAll(/^# \d+ .*$/gm, ''));
+      text += source.slice(end, found.index) + rewritten(source.slice(open + 1, close).replaceAll(/^# \d+ .*$/gm, ''));
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
       const why = `the PTX ${JSON.stringify(error.message)} does not run on a CPU: run this kernel on a GPU, or write it without`;
-      throw new CompileError(`${before.file}:${before.line}: error: ${why}`);
+      throw new CompileError(`${place}: error: ${why}`);
     }
-    const after = placeAt(preprocessed, close);
-    if (after.line !== before.line) text += `\n# ${after.line} ${JSON.stringify(after.file)}\n`;
+    if (source.slice(found.index, close).includes('\n'))
+      text += placeOf(close)!.replace(/^(.*):(\d+)$/, '\n# $2 "$1"\n');
     end = close + 1;
   }
-  return text + preprocessed.slice(end);
-}
-
-/** The file and line at a place, from the preprocessor's last line marker before it. */
-function placeAt(preprocessed: string, at: number) {
-  const marker = preprocessed.lastIndexOf('\n# ', at) + 1;
-  const [, line, file = '', flags] = /^# (\d+) "(.*?)"(.*)/.exec(preprocessed.slice(marker, at)) ?? [];
-  const lines = preprocessed.slice(marker, at).split('\n').length - 2;
-  return { file, line: Number(line) + lines, isSystem: / 3\b/.test(flags ?? '') };
+  return text + source.slice(end);
 }
 
 /** The place of the bracket that closes the one at a place, outside of strings. */
