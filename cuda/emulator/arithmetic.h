@@ -10,35 +10,22 @@
 #define GPT2_MIN_MAX(T)                            \
   inline T min(T a, T b) { return b < a ? b : a; } \
   inline T max(T a, T b) { return a < b ? b : a; }
-GPT2_MIN_MAX(int)
-GPT2_MIN_MAX(unsigned)
-GPT2_MIN_MAX(long)
-GPT2_MIN_MAX(unsigned long)
-GPT2_MIN_MAX(long long)
-GPT2_MIN_MAX(unsigned long long)
+GPT2_MIN_MAX(int) GPT2_MIN_MAX(unsigned) GPT2_MIN_MAX(long) GPT2_MIN_MAX(unsigned long)
+GPT2_MIN_MAX(long long) GPT2_MIN_MAX(unsigned long long)
 #define GPT2_FLOAT_MIN_MAX(T, A, B)               \
   inline T min(A a, B b) { return fmin(T(a), T(b)); } \
   inline T max(A a, B b) { return fmax(T(a), T(b)); }
-GPT2_FLOAT_MIN_MAX(double, double, double)
-GPT2_FLOAT_MIN_MAX(double, float, double)
-GPT2_FLOAT_MIN_MAX(double, double, float)
-inline float min(float a, float b) { return fminf(a, b); }
-inline float max(float a, float b) { return fmaxf(a, b); }
+GPT2_FLOAT_MIN_MAX(double, double, double) GPT2_FLOAT_MIN_MAX(double, float, double)
+GPT2_FLOAT_MIN_MAX(double, double, float) GPT2_FLOAT_MIN_MAX(float, float, float)
 // CUDA compares a signed and an unsigned integer as unsigned.
 #define GPT2_MIXED(S, U)                                    \
   inline U min(S a, U b) { return min((U)(a), b); }           \
   inline U min(U a, S b) { return min(a, (U)(b)); }           \
   inline U max(S a, U b) { return max((U)(a), b); }           \
   inline U max(U a, S b) { return max(a, (U)(b)); }
-GPT2_MIXED(int, unsigned)
-GPT2_MIXED(long, unsigned long)
-GPT2_MIXED(long long, unsigned long long)
+GPT2_MIXED(int, unsigned) GPT2_MIXED(long, unsigned long) GPT2_MIXED(long long, unsigned long long)
 inline unsigned umin(unsigned a, unsigned b) { return min(a, b); }
 inline unsigned umax(unsigned a, unsigned b) { return max(a, b); }
-inline long long llmin(long long a, long long b) { return min(a, b); }
-inline long long llmax(long long a, long long b) { return max(a, b); }
-inline unsigned long long ullmin(unsigned long long a, unsigned long long b) { return min(a, b); }
-inline unsigned long long ullmax(unsigned long long a, unsigned long long b) { return max(a, b); }
 
 // ---------------------------------------------------------------- integers and bits
 
@@ -113,39 +100,6 @@ GPT2_DOT(short, signed char, int, short2, char4)
 GPT2_DOT(unsigned short, unsigned char, unsigned, unsigned, unsigned)
 GPT2_DOT(unsigned short, unsigned char, unsigned, ushort2, uchar4)
 
-// Functions of the two halves or four bytes of a word, such as __vaddus4; `a` and `b` are the halves or bytes.
-#define GPT2_PIECES(name, T, count, ...)                                                   \
-  inline unsigned name##count(unsigned left, unsigned right) {                             \
-    constexpr int bits = 32 / count;                                                       \
-    constexpr unsigned mask = count == 4 ? 255 : 65535;                                    \
-    unsigned result = 0;                                                                   \
-    for (int i = 0; i < count; i++) {                                                      \
-      const int a = (T)(left >> bits * i), b = (T)(right >> bits * i);                         \
-      result |= (unsigned(__VA_ARGS__) & mask) << bits * i;                                \
-    }                                                                                      \
-    return result;                                                                         \
-  }
-#define GPT2_SIGNED_PIECES(name, ...) GPT2_PIECES(name, signed char, 4, __VA_ARGS__) GPT2_PIECES(name, short, 2, __VA_ARGS__)
-#define GPT2_UNSIGNED_PIECES(name, ...) \
-  GPT2_PIECES(name, unsigned char, 4, __VA_ARGS__) GPT2_PIECES(name, unsigned short, 2, __VA_ARGS__)
-GPT2_UNSIGNED_PIECES(__vadd, a + b)
-GPT2_UNSIGNED_PIECES(__vsub, a - b)
-GPT2_UNSIGNED_PIECES(__vaddus, min(a + b, int(mask)))
-GPT2_UNSIGNED_PIECES(__vsubus, max(a - b, 0))
-GPT2_UNSIGNED_PIECES(__vavgu, (a + b + 1) / 2)
-GPT2_UNSIGNED_PIECES(__vabsdiffu, abs(a - b))
-GPT2_UNSIGNED_PIECES(__vminu, min(a, b))
-GPT2_UNSIGNED_PIECES(__vmaxu, max(a, b))
-GPT2_UNSIGNED_PIECES(__vcmpeq, a == b ? -1 : 0)
-GPT2_UNSIGNED_PIECES(__vcmpgtu, a > b ? -1 : 0)
-GPT2_UNSIGNED_PIECES(__vseteq, a == b)
-GPT2_SIGNED_PIECES(__vaddss, min(max(a + b, -int(mask / 2) - 1), int(mask / 2)))
-GPT2_SIGNED_PIECES(__vabsdiffs, abs(a - b))
-GPT2_SIGNED_PIECES(__vmins, min(a, b))
-GPT2_SIGNED_PIECES(__vmaxs, max(a, b))
-GPT2_SIGNED_PIECES(__vcmpgts, a > b ? -1 : 0)
-inline unsigned __vsadu4(unsigned a, unsigned b) { return __dp4a(__vabsdiffu4(a, b), 0x01010101u, 0u); }
-
 // ---------------------------------------------------------------- bits of floats, conversions
 
 inline int __float_as_int(float value) { return gpt2_emulator::from_bits<int>(gpt2_emulator::bits_of(value)); }
@@ -204,9 +158,7 @@ T uncontracted(T value) {
   GPT2_ROUNDINGS(GPT2_TO_INTEGER, __double2##short_name, double, T)                    \
   GPT2_ROUNDINGS(GPT2_ROUNDED, __##short_name##2float, float, (T value), value)        \
   GPT2_ROUNDINGS(GPT2_ROUNDED, __##short_name##2double, double, (T value), value)
-GPT2_CONVERSIONS(int, int)
-GPT2_CONVERSIONS(uint, unsigned)
-GPT2_CONVERSIONS(ll, long long)
+GPT2_CONVERSIONS(int, int) GPT2_CONVERSIONS(uint, unsigned) GPT2_CONVERSIONS(ll, long long)
 GPT2_CONVERSIONS(ull, unsigned long long)
 GPT2_ROUNDINGS(GPT2_ROUNDED, __double2float, float, (double value), value)
 
@@ -279,10 +231,8 @@ GPT2_INLINE T gpt2_norm(int count, const T *values) {
   for (int i = 0; i < count; i++) sum = hypot(sum, double(values[i]));
   return T(sum);
 }
-GPT2_INLINE double norm(int count, const double *values) { return gpt2_norm(count, values); }
-GPT2_INLINE double rnorm(int count, const double *values) { return 1 / gpt2_norm(count, values); }
-GPT2_INLINE float normf(int count, const float *values) { return gpt2_norm(count, values); }
-GPT2_INLINE float rnormf(int count, const float *values) { return 1 / gpt2_norm(count, values); }
+#define GPT2_NORM(name, T, ...) GPT2_INLINE T name(int count, const T *values) { return __VA_ARGS__ gpt2_norm(count, values); }
+GPT2_NORM(norm, double) GPT2_NORM(rnorm, double, 1 /) GPT2_NORM(normf, float) GPT2_NORM(rnormf, float, 1 /)
 GPT2_INLINE void sincospi(double x, double *sine, double *cosine) { *sine = sinpi(x), *cosine = cospi(x); }
 GPT2_INLINE void sincospif(float x, float *sine, float *cosine) { *sine = sinpif(x), *cosine = cospif(x); }
 GPT2_INLINE void __sincosf(float x, float *sine, float *cosine) { *sine = sinf(x), *cosine = cosf(x); }
@@ -297,11 +247,5 @@ inline float __exp10f(float x) { return powf(10.0f, x); }
 inline float __powf(float x, float y) { return powf(x, y); }
 #define GPT2_FAST(name) \
   inline float __##name(float x) { return name(x); }
-GPT2_FAST(expf)
-GPT2_FAST(logf)
-GPT2_FAST(log2f)
-GPT2_FAST(log10f)
-GPT2_FAST(sinf)
-GPT2_FAST(cosf)
-GPT2_FAST(tanf)
-GPT2_FAST(tanhf)
+GPT2_FAST(expf) GPT2_FAST(logf) GPT2_FAST(log2f) GPT2_FAST(log10f)
+GPT2_FAST(sinf) GPT2_FAST(cosf) GPT2_FAST(tanf) GPT2_FAST(tanhf)

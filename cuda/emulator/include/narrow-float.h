@@ -72,38 +72,24 @@ Narrow directed(Narrow near, float value, int mode) {
     GPT2_INLINE name##2 &operator*=(name##2 b) { return x *= b.x, y *= b.y, *this; }                     \
     GPT2_INLINE name##2 &operator/=(name##2 b) { return x /= b.x, y /= b.y, *this; }                     \
   };                                                                                                     \
-  GPT2_NARROW_OPERATOR(name, +)                                                                          \
-  GPT2_NARROW_OPERATOR(name, -)                                                                          \
-  GPT2_NARROW_OPERATOR(name, *)                                                                          \
-  GPT2_NARROW_OPERATOR(name, /)                                                                          \
+  GPT2_NARROW_OPERATOR(name, +) GPT2_NARROW_OPERATOR(name, -) GPT2_NARROW_OPERATOR(name, *) \
+  GPT2_NARROW_OPERATOR(name, /) \
   inline name operator-(name a) { return -float(a); }                                                    \
   inline name##2 operator-(name##2 a) { return {-a.x, -a.y}; }                                           \
   inline name &operator++(name &a) { return a += 1.0f; }                                                 \
   inline name &operator--(name &a) { return a -= 1.0f; }                                                 \
-  GPT2_NARROW_COMPARED(name, eq, ==)                                                                     \
-  GPT2_NARROW_COMPARED(name, ne, !=)                                                                     \
-  GPT2_NARROW_COMPARED(name, lt, <)                                                                      \
-  GPT2_NARROW_COMPARED(name, le, <=)                                                                     \
-  GPT2_NARROW_COMPARED(name, gt, >)                                                                      \
-  GPT2_NARROW_COMPARED(name, ge, >=)                                                                     \
-  GPT2_NARROW2(name, add, , a + b)                                                                    \
-  GPT2_NARROW2(name, sub, , a - b)                                                                    \
-  GPT2_NARROW2(name, mul, , a * b)                                                                    \
-  GPT2_NARROW2(name, add, _rn, a + b)                                                                 \
-  GPT2_NARROW2(name, sub, _rn, a - b)                                                                 \
-  GPT2_NARROW2(name, mul, _rn, a * b)                                                                 \
-  GPT2_NARROW2(name, add, _sat, __saturatef(a + b))                                                   \
-  GPT2_NARROW2(name, sub, _sat, __saturatef(a - b))                                                   \
-  GPT2_NARROW2(name, mul, _sat, __saturatef(a * b))                                                   \
-  GPT2_NARROW2(name, max, , fmaxf(a, b))                                                              \
-  GPT2_NARROW2(name, min, , fminf(a, b))                                                              \
-  GPT2_NARROW2(name, max, _nan, a != a || b != b ? NAN : fmaxf(a, b))                                 \
-  GPT2_NARROW2(name, min, _nan, a != a || b != b ? NAN : fminf(a, b))                                 \
+  GPT2_NARROW_COMPARED(name, eq, ==) GPT2_NARROW_COMPARED(name, ne, !=) GPT2_NARROW_COMPARED(name, lt, <) \
+  GPT2_NARROW_COMPARED(name, le, <=) GPT2_NARROW_COMPARED(name, gt, >) GPT2_NARROW_COMPARED(name, ge, >=) \
+  GPT2_NARROW2(name, add, , a + b) GPT2_NARROW2(name, sub, , a - b) GPT2_NARROW2(name, mul, , a * b) \
+  GPT2_NARROW2(name, add, _rn, a + b) GPT2_NARROW2(name, sub, _rn, a - b) GPT2_NARROW2(name, mul, _rn, a * b) \
+  GPT2_NARROW2(name, add, _sat, __saturatef(a + b)) GPT2_NARROW2(name, sub, _sat, __saturatef(a - b)) \
+  GPT2_NARROW2(name, mul, _sat, __saturatef(a * b)) GPT2_NARROW2(name, max, , fmaxf(a, b)) \
+  GPT2_NARROW2(name, min, , fminf(a, b)) GPT2_NARROW2(name, max, _nan, a != a || b != b ? NAN : fmaxf(a, b)) \
+  GPT2_NARROW2(name, min, _nan, a != a || b != b ? NAN : fminf(a, b)) \
   inline name __hdiv(name a, name b) { return a / b; }                                                   \
   inline name##2 __h2div(name##2 a, name##2 b) { return a / b; }                                         \
-  GPT2_NARROW3(name, , fmaf(a, b, c))                                                                 \
-  GPT2_NARROW3(name, _sat, __saturatef(fmaf(a, b, c)))                                                \
-  GPT2_NARROW3(name, _relu, fmaxf(fmaf(a, b, c), 0))                                                  \
+  GPT2_NARROW3(name, , fmaf(a, b, c)) GPT2_NARROW3(name, _sat, __saturatef(fmaf(a, b, c))) \
+  GPT2_NARROW3(name, _relu, fmaxf(fmaf(a, b, c), 0)) \
   inline bool __hisnan(name a) { return float(a) != float(a); }                                          \
   inline int __hisinf(name a) { return fabsf(a) == INFINITY ? float(a) > 0 ? 1 : -1 : 0; }               \
   inline name##2 __hisnan2(name##2 a) { return {__hisnan(a.x), __hisnan(a.y)}; }                         \
@@ -111,23 +97,12 @@ Narrow directed(Narrow near, float value, int mode) {
   inline name##2 __hneg2(name##2 a) { return -a; }                                                       \
   inline name __habs(name a) { return fabsf(a); }                                                        \
   inline name##2 __habs2(name##2 a) { return {fabsf(a.x), fabsf(a.y)}; }                                 \
-  GPT2_NARROW1(name, exp, expf(a))                                                                       \
-  GPT2_NARROW1(name, exp2, exp2f(a))                                                                     \
-  GPT2_NARROW1(name, exp10, __exp10f(a))                                                                 \
-  GPT2_NARROW1(name, log, logf(a))                                                                       \
-  GPT2_NARROW1(name, log2, log2f(a))                                                                     \
-  GPT2_NARROW1(name, log10, log10f(a))                                                                   \
-  GPT2_NARROW1(name, sqrt, sqrtf(a))                                                                     \
-  GPT2_NARROW1(name, rsqrt, rsqrtf(a))                                                                   \
-  GPT2_NARROW1(name, rcp, 1 / a)                                                                         \
-  GPT2_NARROW1(name, sin, sinf(a))                                                                       \
-  GPT2_NARROW1(name, cos, cosf(a))                                                                       \
-  GPT2_NARROW1(name, tanh, tanhf(a))                                                                     \
-  GPT2_NARROW1(name, tanh_approx, tanhf(a))                                                              \
-  GPT2_NARROW1(name, ceil, ceilf(a))                                                                     \
-  GPT2_NARROW1(name, floor, floorf(a))                                                                   \
-  GPT2_NARROW1(name, rint, rintf(a))                                                                     \
-  GPT2_NARROW1(name, trunc, truncf(a))                                                                   \
+  GPT2_NARROW1(name, exp, expf(a)) GPT2_NARROW1(name, exp2, exp2f(a)) GPT2_NARROW1(name, exp10, __exp10f(a)) \
+  GPT2_NARROW1(name, log, logf(a)) GPT2_NARROW1(name, log2, log2f(a)) GPT2_NARROW1(name, log10, log10f(a)) \
+  GPT2_NARROW1(name, sqrt, sqrtf(a)) GPT2_NARROW1(name, rsqrt, rsqrtf(a)) GPT2_NARROW1(name, rcp, 1 / a) \
+  GPT2_NARROW1(name, sin, sinf(a)) GPT2_NARROW1(name, cos, cosf(a)) GPT2_NARROW1(name, tanh, tanhf(a)) \
+  GPT2_NARROW1(name, tanh_approx, tanhf(a)) GPT2_NARROW1(name, ceil, ceilf(a)) GPT2_NARROW1(name, floor, floorf(a)) \
+  GPT2_NARROW1(name, rint, rintf(a)) GPT2_NARROW1(name, trunc, truncf(a)) \
   inline float __low2float(name##2 a) { return a.x; }                                                    \
   inline float __high2float(name##2 a) { return a.y; }                                                   \
   inline name##2 __lowhigh2highlow(name##2 a) { return {a.y, a.x}; }
@@ -172,12 +147,10 @@ Narrow directed(Narrow near, float value, int mode) {
   GPT2_ROUNDINGS(GPT2_NARROW_FROM, __##integer##2##short_name, name, T)
 #define GPT2_NARROW_CONVERSIONS(name, short_name, pair)                                                  \
   GPT2_ROUNDINGS(GPT2_NARROW_DIRECTED, short_name, name)                                                 \
-  GPT2_NARROW_INTEGER(short_name, name, int, int)                                                        \
-  GPT2_NARROW_INTEGER(short_name, name, uint, unsigned)                                                  \
-  GPT2_NARROW_INTEGER(short_name, name, short, short)                                                    \
-  GPT2_NARROW_INTEGER(short_name, name, ushort, unsigned short)                                          \
-  GPT2_NARROW_INTEGER(short_name, name, ll, long long)                                                   \
-  GPT2_NARROW_INTEGER(short_name, name, ull, unsigned long long)                                         \
+  GPT2_NARROW_INTEGER(short_name, name, int, int) GPT2_NARROW_INTEGER(short_name, name, uint, unsigned) \
+  GPT2_NARROW_INTEGER(short_name, name, short, short) GPT2_NARROW_INTEGER(short_name, name, ushort, unsigned short) \
+  GPT2_NARROW_INTEGER(short_name, name, ll, long long) \
+  GPT2_NARROW_INTEGER(short_name, name, ull, unsigned long long) \
   inline float __##short_name##2float(name value) { return value; }                                      \
   inline name __float2##short_name(float value) { return value; }                                        \
   inline name __double2##short_name(double value) { return value; }                                      \

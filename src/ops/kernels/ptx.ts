@@ -33,27 +33,7 @@ const registers: Readonly<Record<string, string>> = {
 const cache = String.raw`(?:\.(?:nc|c[agsv]|lu|wb|wt|L1::\w+|L2::\d+B))*(?:\.v[24])?`;
 const memory = String.raw`(?:\.volatile)?(?:\.global|(?<shared>\.shared(?:::cta)?))?${cache}\.(?<type>[busf](?:8|16|32|64))`;
 const skip = '(void)0';
-/** `a op b` of these names, and the functions of the others. */
-const binary: Readonly<Record<string, string>> = {
-  add: '+',
-  sub: '-',
-  mul: '*',
-  'mul.lo': '*',
-  and: '&',
-  or: '|',
-  xor: '^',
-};
-const shifts: Readonly<Record<string, string>> = {
-  shl: 'b < 8 * sizeof a ? a << b : 0',
-  shr: 'a >> (b < 8 * sizeof a ? b : 8 * sizeof a - 1)',
-};
 const compared: Readonly<Record<string, string>> = { eq: '==', ne: '!=', lt: '<', le: '<=', gt: '>', ge: '>=' };
-/** Approximate functions of floats. */
-const unary: Readonly<Record<string, string>> = Object.fromEntries(
-  ['ex2 exp2f', 'lg2 log2f', 'rcp __frcp_rn', 'rsqrt rsqrtf', 'sqrt sqrtf', 'sin sinf', 'cos cosf', 'tanh tanhf'].map(
-    (pair) => pair.split(' '),
-  ),
-);
 const elements: Readonly<Record<string, number>> = { tf32: 1, f16: 2, bf16: 2, s8: 4, u8: 4 };
 
 const call = (name: string, ...values: readonly string[]): string => `${ptx}${name}(${values.join(', ')})`;
@@ -139,31 +119,6 @@ const instructions: readonly (readonly [RegExp, (on: Operands, found: RegExpExec
   [
     RegExp(`^setp\\.(eq|ne|lt|le|gt|ge)${type}$`),
     (on, [, is, of]) => `${on.at(0)} = ${as(of, on.at(1))} ${compared[is!]} ${as(of, on.at(2))}`,
-  ],
-  [RegExp(`^selp${type}$`), (on, [, of]) => set(on, `${on.at(3)} ? ${as(of, on.at(1))} : ${as(of, on.at(2))}`)],
-  [
-    RegExp(`^(add|sub|mul|mul\\.lo|and|or|xor|min|max)(?:\\.rn)?(?:\\.ftz)?${type}$`),
-    (on, [, name, of]) => {
-      const [a, b] = [as(of, on.at(1)), as(of, on.at(2))];
-      const sign = binary[name!];
-      return set(on, sign === undefined ? `::${name}(${a}, ${b})` : `${types[of!]}(${a} ${sign} ${b})`);
-    },
-  ],
-  [
-    RegExp(`^(sh[lr])${type}$`),
-    (on, [, name, of]) =>
-      set(on, `({ const auto a = ${as(of, on.at(1))}; const auto b = ${as('u32', on.at(2))}; ${shifts[name!]}; })`),
-  ],
-  [
-    RegExp(`^(?:fma\\.rn(?:\\.ftz)?|mad\\.lo)${type}$`),
-    (on, [, of]) => {
-      const [a, b, c] = [1, 2, 3].map((index) => as(of, on.at(index)));
-      return set(on, `${of!.startsWith('f') ? `fma(${a}, ${b}, ${c})` : `${types[of!]}(${a} * ${b} + ${c})`}`);
-    },
-  ],
-  [
-    /^(ex2|lg2|rcp|rsqrt|sqrt|sin|cos|tanh)\.(?:approx|rn)(?:\.ftz)?\.f32$/,
-    (on, [, name]) => set(on, `::${unary[name!]}(${on.at(1)})`),
   ],
 ];
 
