@@ -306,7 +306,7 @@ TEST(ptx) {
   int z = -1;
   asm("{\n .reg .pred p;\n setp.lt.s32 p, %1, 2;\n @p mov.s32 %0, 7;\n @!p mov.s32 %0, -2;\n}" : "+r"(z) : "r"(i));
   IS(z, i < 2 ? 7 : -2);
-  asm("{ .reg .f32 t; mov.f32 t, 0f40000000; mov.b32 %[to], t; }" : [to] "=r"(x)); IS(x, 0x40000000);
+  asm("{ .reg .f32 t; mov.f32 t, 0f40000000; mov.b32 %0, t; }" : "=r"(x)); IS(x, 0x40000000);
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(x) : "f"(1.00048828125f)); IS(x >> 13 & 1023, 1);
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(x) : "f"(2.0f), "f"(1.0f)); IS(x, 0x40003f80);
   asm volatile("bar.sync 0;");

@@ -164,12 +164,12 @@ function rewritten(statement: string): string {
   const made: string[] = [];
   let rest = statement.slice(code.length);
   for (let operand = nextOperand(rest); operand; operand = nextOperand(rest)) {
-    const [name, number] = [`gpt2_${made.length}`, made.length];
+    const name = `gpt2_${made.length}`;
     const open = operand.index + operand[0].length;
     const close = closing(rest, open);
     made.push(`auto &&${name} = ${rest.slice(open, close + 1).replaceAll(/\s+/g, ' ')};`);
-    known.set(`%${number}`, name).set(`%[${operand[1]}]`, name);
-    if (/\d/.test(operand[2]!)) refuse(operand[0]);
+    known.set(`%${made.length - 1}`, name);
+    if (/\d/.test(operand[1]!)) refuse(operand[0]);
     rest = rest.slice(close + 1);
   }
   const lines = [...code.matchAll(/"((?:\\.|[^"\\])*)"/g)].map(([, text]) => text).join('');
@@ -181,7 +181,7 @@ function rewritten(statement: string): string {
   return `({ ${made.join(' ')} (void)0; })`;
 }
 
-const nextOperand = (text: string) => /(?:\[\s*(\w+)\s*\]\s*)?"[=+&]*(\w+)"\s*(?=\()/.exec(text);
+const nextOperand = (text: string) => /"[=+&]*(\w+)"\s*(?=\()/.exec(text);
 
 /** One instruction as C++. Adds the registers that it declares to the known names. */
 function translated(instruction: string, known: Map<string, string>): string {
