@@ -29,6 +29,7 @@ export { KernelProcess } from './lab/kernel-process.ts';
 export { climb, type LadderOptions, type MeasuredStep } from './lab/ladder.ts';
 export { naiveKernels, newKernel } from './lab/new-kernel.ts';
 export { labOps } from './lab/ops.ts';
+export { runProgram } from './lab/run-program.ts';
 export { showKernels } from './lab/show-kernels.ts';
 export { compileUntested, jobsOf, jobsText, type LabOptions, testJobs } from './lab/test-kernels.ts';
 export { profileKernels, sanitize } from './lab/tools.ts';

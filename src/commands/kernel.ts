@@ -5,6 +5,7 @@ import { findCards, labOps, naiveKernels, newKernel } from '../program.ts';
 import { kernelBenchCommand } from './kernel-bench.ts';
 import { kernelBuildCommand } from './kernel-build.ts';
 import { kernelProfileCommand } from './kernel-profile.ts';
+import { kernelRunCommand } from './kernel-run.ts';
 import { kernelShowCommand } from './kernel-show.ts';
 import { kernelTestCommand } from './kernel-test.ts';
 import { kernelWatchCommand } from './kernel-watch.ts';
@@ -20,6 +21,7 @@ Examples:
   npm run gpt2 -- kernel profile my-norm                           what limits it and what warps wait for, by ncu
   npm run gpt2 -- kernel show my-norm                              registers, spills, occupancy; PTX and SASS
   npm run gpt2 -- kernel build gelu.cu                             compile for this machine's GPU, as gelu.cubin
+  npm run gpt2 -- kernel run sum.cu                                a program's main, on a GPU or emulated on a CPU
 
 docs/kernels.md has more.
 `;
@@ -30,7 +32,7 @@ Examples:
   npm run gpt2 -- kernel new my-gelu --op gelu_forward --op gelu_backward
 `;
 
-export function kernelCommand(): Command {
+export function kernelCommand(interruption: (how?: 'quiet') => AbortSignal): Command {
   const list = new Command('list')
     .description('List the ops that a kernel can compute, and the kernels below this folder')
     .addHelpText('after', '\nExamples:\n  npm run gpt2 -- kernel list\n')
@@ -54,6 +56,7 @@ export function kernelCommand(): Command {
     kernelProfileCommand(),
     kernelShowCommand(),
     kernelBuildCommand(),
+    kernelRunCommand(interruption),
   ])
     command.addCommand(each);
   return command;

@@ -124,13 +124,11 @@ const instructions: readonly (readonly [RegExp, (on: Operands, found: RegExpExec
 
 /**
  * Replaces every asm statement of the user's code. @throws CompileError for other PTX
- * @param placeOf "file:line" of a place in the text; undefined in a header of the system
+ * @param placeOf "file:line" of a place in the text
  */
-export function withoutPtx(source: string, placeOf: (offset: number) => string | undefined): string {
+export function withoutPtx(source: string, placeOf: (offset: number) => string): string {
   let [text, end] = ['', 0];
   for (const found of source.matchAll(/\b(?:asm|__asm__|__asm)\b(?:\s+(?:volatile|__volatile__))*\s*\(/g)) {
-    const place = placeOf(found.index);
-    if (place === undefined) continue;
     const open = found.index + found[0].length - 1;
     const close = closing(source, open);
     try {
@@ -138,10 +136,10 @@ export function withoutPtx(source: string, placeOf: (offset: number) => string |
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
       const why = `the PTX ${JSON.stringify(error.message)} does not run on a CPU: run this kernel on a GPU, or write it without`;
-      throw new CompileError(`${place}: error: ${why}`);
+      throw new CompileError(`${placeOf(found.index)}: error: ${why}`);
     }
     if (source.slice(found.index, close).includes('\n'))
-      text += placeOf(close)!.replace(/^(.*):(\d+)$/, '\n# $2 "$1"\n');
+      text += placeOf(close).replace(/^(.*):(\d+)$/, '\n# $2 "$1"\n');
     end = close + 1;
   }
   return text + source.slice(end);

@@ -1,0 +1,162 @@
+// The part of cuBLAS that runs on a CPU (cpu/emulator/blas.cpp): products and vectors, by plain loops.
+#pragma once
+
+#include "cuda_bf16.h"
+#include "cuda_fp16.h"
+#include "cuda_runtime.h"
+#include "library_types.h"
+
+#define CUBLAS_API_H_
+#define CUBLAS_VER_MAJOR 13
+
+#define GPT2_STATUSES(ROW) \
+  ROW(SUCCESS, 0) ROW(NOT_INITIALIZED, 1) ROW(ALLOC_FAILED, 3) ROW(INVALID_VALUE, 7) ROW(ARCH_MISMATCH, 8) \
+  ROW(MAPPING_ERROR, 11) ROW(EXECUTION_FAILED, 13) ROW(INTERNAL_ERROR, 14) ROW(NOT_SUPPORTED, 15) \
+  ROW(LICENSE_ERROR, 16)
+#define GPT2_ROW(name, code) CUBLAS_STATUS_##name = code,
+enum cublasStatus_t { GPT2_STATUSES(GPT2_ROW) };
+#undef GPT2_ROW
+enum cublasOperation_t { CUBLAS_OP_N, CUBLAS_OP_T, CUBLAS_OP_C };
+enum cublasFillMode_t { CUBLAS_FILL_MODE_LOWER, CUBLAS_FILL_MODE_UPPER, CUBLAS_FILL_MODE_FULL };
+enum cublasSideMode_t { CUBLAS_SIDE_LEFT, CUBLAS_SIDE_RIGHT };
+enum cublasDiagType_t { CUBLAS_DIAG_NON_UNIT, CUBLAS_DIAG_UNIT };
+enum cublasPointerMode_t { CUBLAS_POINTER_MODE_HOST, CUBLAS_POINTER_MODE_DEVICE };
+enum cublasAtomicsMode_t { CUBLAS_ATOMICS_NOT_ALLOWED, CUBLAS_ATOMICS_ALLOWED };
+enum cublasMath_t { CUBLAS_DEFAULT_MATH, CUBLAS_TENSOR_OP_MATH, CUBLAS_PEDANTIC_MATH, CUBLAS_TF32_TENSOR_OP_MATH };
+enum cublasGemmAlgo_t { CUBLAS_GEMM_DFALT = -1, CUBLAS_GEMM_DEFAULT = -1, CUBLAS_GEMM_ALGO0, CUBLAS_GEMM_DEFAULT_TENSOR_OP = 99 };
+enum cublasComputeType_t {
+  CUBLAS_COMPUTE_16F = 64, CUBLAS_COMPUTE_16F_PEDANTIC, CUBLAS_COMPUTE_32F = 68, CUBLAS_COMPUTE_32F_PEDANTIC,
+  CUBLAS_COMPUTE_64F, CUBLAS_COMPUTE_64F_PEDANTIC, CUBLAS_COMPUTE_32I, CUBLAS_COMPUTE_32F_FAST_16F = 74,
+  CUBLAS_COMPUTE_32F_FAST_16BF, CUBLAS_COMPUTE_32F_FAST_TF32 = 77
+};
+typedef struct cublasContext *cublasHandle_t;
+
+const char *cublasGetStatusName(cublasStatus_t status);
+inline const char *cublasGetStatusString(cublasStatus_t status) { return cublasGetStatusName(status); }
+cublasStatus_t cublasCreate(cublasHandle_t *handle);
+cublasStatus_t cublasDestroy(cublasHandle_t handle);
+#define cublasCreate_v2 cublasCreate
+#define cublasDestroy_v2 cublasDestroy
+#define GPT2_BLAS_NOTHING(name)                \
+  template <class... Any>                      \
+  cublasStatus_t name(const Any &...) {        \
+    return CUBLAS_STATUS_SUCCESS;              \
+  }
+GPT2_BLAS_NOTHING(cublasSetStream)
+GPT2_BLAS_NOTHING(cublasSetMathMode)
+GPT2_BLAS_NOTHING(cublasSetPointerMode)
+GPT2_BLAS_NOTHING(cublasSetAtomicsMode)
+GPT2_BLAS_NOTHING(cublasSetWorkspace)
+inline cublasStatus_t cublasGetVersion(cublasHandle_t, int *version) { return *version = 130000, CUBLAS_STATUS_SUCCESS; }
+
+namespace gpt2_emulator {
+
+// A matrix in columns, and the distance between the matrices of a batch.
+struct Matrix {
+  const void *data;
+  cudaDataType_t type;
+  int leading;
+  long long stride;
+};
+// c = alpha op(a) op(b) + beta c, [m, k] by [k, n]; `sum` is the type of the sums, alpha and beta.
+struct Gemm {
+  cublasOperation_t a_op, b_op;
+  int m, n, k;
+  const void *alpha, *beta;
+  Matrix a, b, c;
+  cudaDataType_t sum;
+  int count;
+};
+cublasStatus_t gemm(cublasHandle_t handle, const Gemm &gemm, const void *caller);
+
+enum class Vectors { axpy, dot, nrm2, scal, copy, asum, amax };
+// An operation of vectors of one type; `scalar` is alpha, or the place of the result.
+cublasStatus_t vectors(cublasHandle_t handle, Vectors what, cudaDataType_t type, int n, const void *scalar, const void *x,
+                       int x_step, const void *y, int y_step, const void *caller);
+
+inline cudaDataType_t sum_type(cublasComputeType_t compute) {
+  if (compute <= CUBLAS_COMPUTE_16F_PEDANTIC) return CUDA_R_16F;
+  if (compute == CUBLAS_COMPUTE_32I) return CUDA_R_32I;
+  return compute == CUBLAS_COMPUTE_64F || compute == CUBLAS_COMPUTE_64F_PEDANTIC ? CUDA_R_64F : CUDA_R_32F;
+}
+// Older programs give the type itself.
+inline cudaDataType_t sum_type(cudaDataType_t type) { return type; }
+
+}  // namespace gpt2_emulator
+
+#define GPT2_GEMM(letter, T, type)                                                                                              \
+  GPT2_INLINE cublasStatus_t cublas##letter##gemm(cublasHandle_t handle, cublasOperation_t a_op, cublasOperation_t b_op, int m,  \
+                                                  int n, int k, const T *alpha, const T *a, int lda, const T *b, int ldb,       \
+                                                  const T *beta, T *c, int ldc) {                                               \
+    return gpt2_emulator::gemm(handle, {a_op, b_op, m, n, k, alpha, beta, {a, type, lda, 0}, {b, type, ldb, 0},                 \
+                                        {c, type, ldc, 0}, type, 1}, nullptr);                                                  \
+  }                                                                                                                             \
+  GPT2_INLINE cublasStatus_t cublas##letter##gemmStridedBatched(                                                                \
+      cublasHandle_t handle, cublasOperation_t a_op, cublasOperation_t b_op, int m, int n, int k, const T *alpha, const T *a,   \
+      int lda, long long as, const T *b, int ldb, long long bs, const T *beta, T *c, int ldc, long long cs, int count) {        \
+    return gpt2_emulator::gemm(handle, {a_op, b_op, m, n, k, alpha, beta, {a, type, lda, as}, {b, type, ldb, bs},               \
+                                        {c, type, ldc, cs}, type, count}, nullptr);                                             \
+  }
+#define GPT2_BLAS(letter, T, type)                                                                                              \
+  GPT2_GEMM(letter, T, type)                                                                                                    \
+  GPT2_INLINE cublasStatus_t cublas##letter##gemv(cublasHandle_t handle, cublasOperation_t op, int m, int n, const T *alpha,     \
+                                                  const T *a, int lda, const T *x, int x_step, const T *beta, T *y, int y_step) { \
+    const int rows = op == CUBLAS_OP_N ? m : n, sums = op == CUBLAS_OP_N ? n : m;                                               \
+    return gpt2_emulator::gemm(handle, {CUBLAS_OP_N, op == CUBLAS_OP_N ? CUBLAS_OP_T : CUBLAS_OP_N, 1, rows, sums, alpha, beta, \
+                                        {x, type, x_step, 0}, {a, type, lda, 0}, {y, type, y_step, 0}, type, 1}, nullptr);      \
+  }                                                                                                                             \
+  GPT2_INLINE cublasStatus_t cublas##letter##axpy(cublasHandle_t handle, int n, const T *alpha, const T *x, int x_step, T *y,    \
+                                                  int y_step) {                                                                 \
+    return gpt2_emulator::vectors(handle, gpt2_emulator::Vectors::axpy, type, n, alpha, x, x_step, y, y_step, nullptr);         \
+  }                                                                                                                             \
+  GPT2_INLINE cublasStatus_t cublas##letter##dot(cublasHandle_t handle, int n, const T *x, int x_step, const T *y, int y_step,   \
+                                                 T *result) {                                                                   \
+    return gpt2_emulator::vectors(handle, gpt2_emulator::Vectors::dot, type, n, result, x, x_step, y, y_step, nullptr);         \
+  }                                                                                                                             \
+  GPT2_INLINE cublasStatus_t cublas##letter##copy(cublasHandle_t handle, int n, const T *x, int x_step, T *y, int y_step) {      \
+    return gpt2_emulator::vectors(handle, gpt2_emulator::Vectors::copy, type, n, nullptr, x, x_step, y, y_step, nullptr);       \
+  }                                                                                                                             \
+  GPT2_INLINE cublasStatus_t cublas##letter##scal(cublasHandle_t handle, int n, const T *alpha, T *x, int x_step) {              \
+    return gpt2_emulator::vectors(handle, gpt2_emulator::Vectors::scal, type, n, alpha, x, x_step, x, x_step, nullptr);         \
+  }                                                                                                                             \
+  GPT2_INLINE cublasStatus_t cublas##letter##nrm2(cublasHandle_t handle, int n, const T *x, int x_step, T *result) {             \
+    return gpt2_emulator::vectors(handle, gpt2_emulator::Vectors::nrm2, type, n, result, x, x_step, x, x_step, nullptr);        \
+  }                                                                                                                             \
+  GPT2_INLINE cublasStatus_t cublas##letter##asum(cublasHandle_t handle, int n, const T *x, int x_step, T *result) {             \
+    return gpt2_emulator::vectors(handle, gpt2_emulator::Vectors::asum, type, n, result, x, x_step, x, x_step, nullptr);        \
+  }
+GPT2_GEMM(H, __half, CUDA_R_16F)
+GPT2_BLAS(S, float, CUDA_R_32F)
+GPT2_BLAS(D, double, CUDA_R_64F)
+
+template <class Compute>
+GPT2_INLINE cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t a_op, cublasOperation_t b_op, int m, int n, int k,
+                                        const void *alpha, const void *a, cudaDataType_t at, int lda, const void *b,
+                                        cudaDataType_t bt, int ldb, const void *beta, void *c, cudaDataType_t ct, int ldc,
+                                        Compute compute, cublasGemmAlgo_t) {
+  return gpt2_emulator::gemm(handle, {a_op, b_op, m, n, k, alpha, beta, {a, at, lda, 0}, {b, bt, ldb, 0}, {c, ct, ldc, 0},
+                                      gpt2_emulator::sum_type(compute), 1}, nullptr);
+}
+template <class Compute>
+GPT2_INLINE cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation_t a_op, cublasOperation_t b_op, int m,
+                                                      int n, int k, const void *alpha, const void *a, cudaDataType_t at, int lda,
+                                                      long long as, const void *b, cudaDataType_t bt, int ldb, long long bs,
+                                                      const void *beta, void *c, cudaDataType_t ct, int ldc, long long cs,
+                                                      int count, Compute compute, cublasGemmAlgo_t) {
+  return gpt2_emulator::gemm(handle, {a_op, b_op, m, n, k, alpha, beta, {a, at, lda, as}, {b, bt, ldb, bs}, {c, ct, ldc, cs},
+                                      gpt2_emulator::sum_type(compute), count}, nullptr);
+}
+
+// Copies between the host and the device.
+GPT2_INLINE cublasStatus_t cublasSetMatrix(int rows, int columns, int bytes, const void *a, int lda, void *b, int ldb) {
+  return cublasStatus_t(cudaMemcpy2D(b, size_t(ldb) * bytes, a, size_t(lda) * bytes, size_t(rows) * bytes, columns, cudaMemcpyHostToDevice) * 7);
+}
+GPT2_INLINE cublasStatus_t cublasGetMatrix(int rows, int columns, int bytes, const void *a, int lda, void *b, int ldb) {
+  return cublasStatus_t(cudaMemcpy2D(b, size_t(ldb) * bytes, a, size_t(lda) * bytes, size_t(rows) * bytes, columns, cudaMemcpyDeviceToHost) * 7);
+}
+GPT2_INLINE cublasStatus_t cublasSetVector(int n, int bytes, const void *x, int x_step, void *y, int y_step) {
+  return cublasSetMatrix(1, n, bytes, x, x_step, y, y_step);
+}
+GPT2_INLINE cublasStatus_t cublasGetVector(int n, int bytes, const void *x, int x_step, void *y, int y_step) {
+  return cublasGetMatrix(1, n, bytes, x, x_step, y, y_step);
+}
