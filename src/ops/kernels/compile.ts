@@ -169,7 +169,7 @@ let compilingCode: readonly string[] | undefined;
 /** The files of this package with the compilers' flags, NVRTC's extra headers, and the rewriting of CUDA for a CPU. */
 function codeOfCompiling(): readonly string[] {
   const suffix = isCompiled ? 'js' : 'ts';
-  const modules = ['./compiler', './emulated', './refusals', './rewrite', './signature', '../../native/nvrtc'];
+  const modules = ['./compiler', './emulated', './ptx', './refusals', './rewrite', './signature', '../../native/nvrtc'];
   compilingCode ??= modules.map((name) => readFileSync(new URL(`${name}.${suffix}`, import.meta.url), 'utf8'));
   return compilingCode;
 }

@@ -45,12 +45,8 @@ export function refusalOf(log: string, name: string, source: string): string | u
 
 const partOf = (word: string): string | undefined => parts.find(([pattern]) => pattern.test(word))?.[1];
 
-/** Code that compiles, but that a kernel on a CPU cannot have; the second list only if the host's code is elsewhere. */
+/** Code that compiles, but that a file of kernels cannot have. */
 const foreign: readonly (readonly [RegExp, string])[] = [
-  [/\b(asm|__asm__|__asm)\b/, 'inline PTX does not run on a CPU: run this kernel on a GPU, or write it without'],
-];
-const foreignInKernels: typeof foreign = [
-  ...foreign,
   [hostCode.pattern, hostCode.message],
   [
     /(?<![\w.>])(?:str(?:n?cpy|n?cat|n?cmp|len|r?chr|str|dup)|mem(?:cmp|chr)|calloc|realloc)\s*\(/,
@@ -58,8 +54,8 @@ const foreignInKernels: typeof foreign = [
   ],
 ];
 
-/** The refusal of preprocessed code, without that of headers, or undefined. */
-export function foreignCode(source: string, isProgram: boolean): string | undefined {
+/** The refusal of a file of kernels, preprocessed and without its headers, or undefined. */
+export function foreignCode(source: string): string | undefined {
   let [file, line] = ['', 0];
   for (const text of source.split('\n')) {
     const marker = /^# (\d+) "(.*?)"/.exec(text);
@@ -68,7 +64,7 @@ export function foreignCode(source: string, isProgram: boolean): string | undefi
       continue;
     }
     const code = text.replaceAll(/"(?:\\.|[^"\\])*"/g, '""');
-    const why = (isProgram ? foreign : foreignInKernels).find(([pattern]) => pattern.test(code))?.[1];
+    const why = foreign.find(([pattern]) => pattern.test(code))?.[1];
     if (why !== undefined) return `${file}:${line}: error: ${why}\n  ${text.trim()}`;
     line++;
   }

@@ -1,6 +1,7 @@
 // Rewrites preprocessed CUDA as C++17: launches become calls, shared variables references to the block's memory, and
 // __global__ goes. Code of the system's headers is left as it is.
 import { CompileError } from '../../base/errors.ts';
+import { withoutPtx } from './ptx.ts';
 import { foreignCode } from './refusals.ts';
 import { split } from './signature.ts';
 
@@ -94,13 +95,14 @@ export function rewrite(
   how: { isClang: boolean; isProgram: boolean },
 ): { text: string; kernels: readonly FoundKernel[] } {
   const { text: source, headers } = withoutHeaders(preprocessed);
-  const refusal = foreignCode(source, how.isProgram);
+  const refusal = how.isProgram ? undefined : foreignCode(source);
   if (refusal) throw new CompileError(refusal);
   // As GPT2_NO_CHECKS in kernel.h, whose macros the text no longer has.
   const attributes = how.isClang
     ? 'convergent, no_sanitize("undefined"), disable_sanitizer_instrumentation'
     : 'no_sanitize("thread", "undefined")';
-  const { text, kernels } = withoutCuda(source, `__attribute__((${attributes}))`);
+  const code = withoutPtx(source, (offset) => placeAt(source, offset));
+  const { text, kernels } = withoutCuda(code, `__attribute__((${attributes}))`);
   return { text: text.replaceAll(/\u0001(\d+)\u0001/g, (_, index: string) => headers[Number(index)]!), kernels };
 }
 
