@@ -78,7 +78,11 @@ template <class T> __global__ void sums(T *out) {
     name: 'has the runtime API',
     source: main(
       `__constant__ float weights[3]; __device__ int counter; __device__ int *list;
-__global__ void use(float *out) { out[threadIdx.x] = weights[threadIdx.x] + counter; atomicAdd(&counter, 1); }
+__global__ void use(float *out) {
+  out[threadIdx.x] = weights[threadIdx.x] + counter;
+  __syncthreads();
+  atomicAdd(&counter, 1);
+}
 __global__ void add(float *out, int n, float by) { if (threadIdx.x < n) out[threadIdx.x] += by; }
 template <class T> __global__ void twice(T *x) { *x *= 2; }`,
       `  const float host[] = {1, 2, 3}; int count = 5;

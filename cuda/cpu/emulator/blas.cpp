@@ -60,32 +60,24 @@ gpt2::ThreadPool &pool() {
   return made;
 }
 
-constexpr int rows = 4, columns = 32;
-
-// sums = a b, of `rows` rows of a [rows, k] and `columns` columns of b [k, columns].
+// sums[n] = a[k] b[k, n]
 template <class Sum>
-GPT2_FAST void tile(const Sum *a, const Sum *b, int k, Sum *sums) {
-  Sum made[rows][columns] = {};
+GPT2_FAST void product(const Sum *a, const Sum *b, int n, int k, Sum *sums) {
   for (int i = 0; i < k; i++) {
-    for (int row = 0; row < rows; row++) {
-      for (int column = 0; column < columns; column++) made[row][column] += a[row * k + i] * b[i * columns + column];
-    }
+    for (int column = 0; column < n; column++) sums[column] += a[i] * b[size_t(i) * n + column];
   }
-  for (int i = 0; i < rows * columns; i++) sums[i] = made[i / columns][i % columns];
 }
 
-// One operand in panels of `width` lines, rows of op(a) or columns of op(b): each [width, k], or [k, width] if `k_first`. What is
-// missing in the last panel is 0. `by_lines`: the elements of one step of k are adjacent in memory.
+// A matrix of a batch as [lines, steps], or its transpose.
 template <class Sum>
-std::vector<Sum> packed(const Matrix &from, int batch, bool by_lines, int count, int k, int width, bool k_first) {
-  std::vector<Sum> to(size_t(count + width - 1) / width * width * k);
+std::vector<Sum> converted(const Matrix &from, int batch, bool is_transposed, int lines, int steps) {
+  std::vector<Sum> to(size_t(lines) * steps);
   with_type(from.type, [&](auto *none) {
     const auto *data = static_cast<decltype(none)>(const_cast<void *>(from.data)) + batch * from.stride;
-    for (int line = 0; line < count; line++) {
-      Sum *panel = to.data() + size_t(line / width) * width * k;
-      for (int i = 0; i < k; i++) {
-        const size_t source = by_lines ? line + size_t(i) * from.leading : i + size_t(line) * from.leading;
-        panel[k_first ? size_t(i) * width + line % width : size_t(line % width) * k + i] = static_cast<Sum>(data[source]);
+    for (int line = 0; line < lines; line++) {
+      for (int i = 0; i < steps; i++) {
+        const size_t at = is_transposed ? i + size_t(line) * from.leading : line + size_t(i) * from.leading;
+        to[size_t(line) * steps + i] = static_cast<Sum>(data[at]);
       }
     }
   });
@@ -102,23 +94,19 @@ void multiply(const Gemm &gemm) {
     beta = static_cast<Sum>(*static_cast<T *>(beta_at));
   });
   for (int batch = 0; batch < count; batch++) {
-    const std::vector<Sum> lefts = packed<Sum>(a, batch, a_op == CUBLAS_OP_N, m, k, rows, false);
-    const std::vector<Sum> rights = packed<Sum>(b, batch, b_op != CUBLAS_OP_N, n, k, columns, true);
+    const std::vector<Sum> lefts = converted<Sum>(a, batch, a_op != CUBLAS_OP_N, m, k);
+    const std::vector<Sum> rights = converted<Sum>(b, batch, b_op != CUBLAS_OP_N, k, n);
     with_type(c.type, [&, m = m, n = n, k = k, c = c](auto *none) {
       using C = std::remove_pointer_t<decltype(none)>;
       C *out = static_cast<C *>(const_cast<void *>(c.data)) + batch * c.stride;
-      pool().each_free((m + rows - 1) / rows, [&](int64_t panel, int) {
-        Sum sums[rows * columns];
-        for (int column = 0; column < n; column += columns) {
-          tile<Sum>(lefts.data() + panel * rows * k, rights.data() + size_t(column) * k, k, sums);
-          for (int row = int(panel) * rows; row < std::min(m, int(panel + 1) * rows); row++) {
-            for (int i = column; i < std::min(n, column + columns); i++) {
-              C &place = out[row + size_t(i) * c.leading];
-              const Sum made = alpha * sums[row % rows * columns + i - column];
-              // With a beta of 0 the old value does not count, even if it is no number.
-              place = C(beta == 0 ? made : made + beta * static_cast<Sum>(place));
-            }
-          }
+      pool().each_free(m, [&](int64_t row, int) {
+        std::vector<Sum> sums(n);
+        product(lefts.data() + row * k, rights.data(), n, k, sums.data());
+        for (int column = 0; column < n; column++) {
+          C &place = out[row + size_t(column) * c.leading];
+          const Sum made = alpha * sums[column];
+          // With a beta of 0 the old value does not count, even if it is no number.
+          place = C(beta == 0 ? made : made + beta * static_cast<Sum>(place));
         }
       });
       for (int column = 0; column < n; column++) written(out + size_t(column) * c.leading, m * sizeof(C));
