@@ -75,7 +75,7 @@ const strings = String.raw`(?:u8|[uUL])?R"(?<raw>[^()\s\\]*)\([\s\S]*?\)\k<raw>"
 const words = [
   strings,
   String.raw`(?<space>\bnamespace(?:\s+(?<name>[\w:]+))?\s*\{|\bextern\s+"C(?:\+\+)?"\s*\{)`,
-  String.raw`(?<end>[{};]|^#.*$)`,
+  '(?<end>[{};]|^#.*$)',
   String.raw`(?<global>\b__global__\b)`,
   bounds,
   String.raw`(?<shared>\b__shared__\b)`,
