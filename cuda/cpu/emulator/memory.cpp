@@ -357,8 +357,15 @@ void Memory::conflict(uint64_t before, uint64_t now, uintptr_t address, size_t b
     if (!has_suspect()) suspect_ = {address, before, now, {begin, begin + bytes}};
   } else if (!defects->count(Defect::Kind::race, caller, other)) {
     add(Defect::Kind::race, name_of_thread(thread_of(now)) + " races: it " + raced(before, now, address, bytes), caller, other,
-        is_shared(address));
+        barrier_of(before, now, address));
   }
+}
+
+// If the thread has made the other access since the last barrier, too, that access comes first in the program.
+Defect::Barrier Memory::barrier_of(uint64_t before, uint64_t now, uintptr_t address) const {
+  if (!is_shared(address)) return Defect::Barrier::unknown;
+  const uint64_t last = sites_[before & 0xffff].last;
+  return last >= phase_first_ && !((last ^ now) & thread_bits) ? Defect::Barrier::after_other : Defect::Barrier::after_this;
 }
 
 void Memory::resolve() {
@@ -368,7 +375,7 @@ void Memory::resolve() {
   if (defects->count(kind, caller_of(now), caller_of(before))) return;
   const std::string text = raced(before, now, address, bytes.size());
   add(kind, name_of_thread(thread_of(now)) + (is_same ? " " + text + ": right, because it is the same value" : " races: it " + text),
-      caller_of(now), caller_of(before), !is_same && is_shared(address));
+      caller_of(now), caller_of(before), is_same ? Defect::Barrier::unknown : barrier_of(before, now, address));
 }
 
 std::string Memory::raced(uint64_t before, uint64_t now, uintptr_t address, size_t bytes) const {
@@ -395,13 +402,13 @@ void Memory::report_unwritten() {
   if (!defects->count(Defect::Kind::unwritten, found.caller, nullptr)) add(Defect::Kind::unwritten, found.text, found.caller);
 }
 
-void Memory::add(Defect::Kind kind, std::string text, const void *caller, const void *other, bool is_missing_barrier) {
+void Memory::add(Defect::Kind kind, std::string text, const void *caller, const void *other, Defect::Barrier barrier) {
   Defect made;
   made.kind = kind;
   made.text = std::move(text);
   made.caller = caller;
   made.other = other;
-  made.is_missing_barrier = is_missing_barrier;
+  made.barrier = barrier;
   defects->add(std::move(made));
 }
 

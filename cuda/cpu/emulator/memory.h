@@ -82,6 +82,7 @@ class Memory {
     }
     if (!site->words) return true;
     const uint64_t now = now_ | (is_write ? is_write_bit : 0) | (is_atomic ? is_atomic_bit : 0) | site->index;
+    site->last = now;
     if (__builtin_expect((address & 3) == 0 && (bytes & 3) == 0 && bytes <= 16 && pending_ == 0, true)) {
       uint64_t *slots = words_at(site->words, address);
       for (const uint64_t *end = slots + bytes; slots < end; slots += 4) {
@@ -125,6 +126,7 @@ class Memory {
     const uint64_t *floor = nullptr;  // accesses before this moment do not matter
     bool is_tracked = false;          // reads of unwritten bytes are reported
     unsigned index = 0;
+    uint64_t last = 0;                // the last access
   };
   struct Shared {
     uintptr_t begin, end;
@@ -197,7 +199,9 @@ class Memory {
   const void *caller_of(uint64_t access) const { return sites_[access & 0xffff].caller; }
   static unsigned thread_of(uint64_t access) { return access >> thread_shift & 1023; }
   bool is_shared(uintptr_t address) const { return address - shared_begin_ < shared_bytes_; }
-  void add(Defect::Kind kind, std::string text, const void *caller, const void *other = nullptr, bool is_missing_barrier = false);
+  void add(Defect::Kind kind, std::string text, const void *caller, const void *other = nullptr, Defect::Barrier barrier = Defect::Barrier::unknown);
+  // Between which accesses a barrier is missing.
+  Defect::Barrier barrier_of(uint64_t before, uint64_t now, uintptr_t address) const;
   void forget_accesses();
   void clear_shared();
 

@@ -149,7 +149,10 @@ function compileObject(program: string, source: Source, out: string, how: Transl
 
 const copies = ['memcpy', 'memmove', 'memset'];
 /** Functions that the linker replaces by those in cuda/emulator/checks.h: of memory, and C++'s new and delete, mangled. */
-const wrappedFunctions = [...copies, 'malloc', 'free', '_Znwm', '_Znam', '_ZdlPv', '_ZdaPv', '_ZdlPvm', '_ZdaPvm'];
+const wrappedFunctions = [
+  ...[...copies, 'malloc', 'free', '_Znwm', '_Znam', '_ZdlPv', '_ZdaPv', '_ZdlPvm', '_ZdaPvm'],
+  ...['printf', 'puts', 'putchar', 'clock'],
+];
 
 /** Renames the wrapped functions in the assembly: the linker's --wrap would also replace them in the emulator. */
 const renamed = (assembly: string): string =>
