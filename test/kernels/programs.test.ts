@@ -35,7 +35,7 @@ it.each([...faults.matchAll(/case (\d): (.*?) \/\/! (.*)/g)].map((row) => row.sl
     const ran = place.run(['kernel', 'run', path, '--device', 'cpu', '--', number!]);
     const line = { k: '// KERNEL', nested: '// NESTED' }[text!.split(':')[0]!] ?? `case ${number}:`;
     expect(ran.stderr, code).toContain(text);
-    expect(ran.stderr).toContain(`${path}:${lineOf(faults, line)}`);
+    expect(ran.stderr).toContain(`faults.cu:${lineOf(faults, line)}`);
     expect(ran.code).toBe(3);
   },
 );

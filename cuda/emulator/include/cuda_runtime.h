@@ -4,6 +4,7 @@
 
 #include "kernel.h"
 
+#include <new>
 #include <tuple>
 
 // NVIDIA's helper_cuda.h asks by these names whether the headers are there.
