@@ -31,6 +31,7 @@ export { naiveKernels, newKernel } from './lab/new-kernel.ts';
 export { labOps } from './lab/ops.ts';
 export { runProgram } from './lab/run-program.ts';
 export { showKernels } from './lab/show-kernels.ts';
+export { testFile } from './lab/test-file.ts';
 export { compileUntested, jobsOf, jobsText, type LabOptions, testJobs } from './lab/test-kernels.ts';
 export { profileKernels, sanitize } from './lab/tools.ts';
 export { watchKernels } from './lab/watch-kernels.ts';

@@ -30,8 +30,8 @@
 #define __forceinline__ inline
 #define __maxnreg__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
-// Volta: code for later GPUs uses instructions that are not emulated, and has a fallback for Volta.
-#define __CUDA_ARCH__ 700
+// Ampere: code for later GPUs uses instructions that are not emulated.
+#define __CUDA_ARCH__ 800
 #define __CUDACC__ 1
 
 // Excludes functions that are called, not inlined, from the compiler's checks.
@@ -58,6 +58,14 @@ inline Watch watch;
 #endif
 
 GPT2_UNCHECKED inline void fail(const char *text, const char *file, unsigned line, const void *caller) {
+#ifdef GPT2_PROGRAM
+  if (!host->is_kernel()) {
+    char whole[300];
+    snprintf(whole, sizeof whole, "host code %s", text);
+    if (file && !caller) fprintf(stderr, "%s:%u: %s\n", file, line, whole), __builtin_abort();
+    return report(whole, caller);
+  }
+#endif
   host->fail(text, file, line, caller);
 }
 
@@ -316,3 +324,4 @@ GPT2_REDUCE(__reduce_or_sync, unsigned, a | b)
 GPT2_REDUCE(__reduce_xor_sync, unsigned, a ^ b)
 
 #include "functions.h"
+#include "ptx.h"

@@ -10,6 +10,7 @@ import {
   KernelProcess,
   type LabOptions,
   sanitize,
+  testFile,
   testJobs,
 } from '../program.ts';
 import { tableOption, timeLimitOption } from './option-of-table.ts';
@@ -18,6 +19,7 @@ const examples = `
 Examples:
   npm run gpt2 -- kernel test my-norm                every dtype that the card takes, on this machine's GPU
   npm run gpt2 -- kernel test my-norm --sanitize     find bad accesses and races
+  npm run gpt2 -- kernel test add.cu --expect add.ts  a file's solve function against the outputs that add.ts expects
 
 Exit code: 1 if anything is wrong.
 `;
@@ -45,13 +47,29 @@ export const printLine = (line: string): void => void process.stdout.write(asTyp
 
 export const kernelTestCommand = (): Command =>
   labCommand('test', 'Test kernels against the formulas of their ops')
+    .option('--expect <FILE>', 'test a .cu file instead of a folder; FILE gives inputs and expected outputs')
     .option('--all-sizes', 'also sizes whose formulas take seconds; on a CPU, sizes over 50,000 elements')
     .addHelpText('after', examples)
     .addOption(new Option('--sanitize', "run them under compute-sanitizer's memcheck, racecheck and initcheck"))
     .action(test);
 
-async function test(folder: string, flags: LabFlags & { allSizes?: boolean; sanitize?: boolean }): Promise<void> {
+interface Flags extends LabFlags {
+  readonly allSizes?: boolean;
+  readonly sanitize?: boolean;
+  readonly expect?: string;
+}
+
+async function test(folder: string, flags: Flags): Promise<void> {
   const options = labOptions(folder, flags);
+  if (flags.expect !== undefined) {
+    let wrong = 0;
+    for await (const { name, isRight, lines } of testFile(folder, flags.expect, options.device.kind, flags.timeLimit)) {
+      printLine([`${name}  ${lines[0]}`, ...lines.slice(1)].join('\n'));
+      if (!isRight) wrong++;
+    }
+    if (wrong === 0) return printLine('all right');
+    throw new ExitError(1);
+  }
   using child = new KernelProcess(options);
   const jobs = await jobsOf(child, options);
   if (flags.sanitize) {

@@ -47,6 +47,7 @@ export async function runProgram(options: RunProgramOptions): Promise<number> {
     signal.removeEventListener('abort', end);
   });
   if (signal.aborted) return Number(signal.reason);
-  if (isLate) throw gpt2Error`${files[0]} did not end within ${timeLimit} s: give it smaller sizes, or more time with --time-limit`;
+  if (isLate)
+    throw gpt2Error`${files[0]} did not end within ${timeLimit} s: give it smaller sizes, or more time with --time-limit`;
   return code;
 }

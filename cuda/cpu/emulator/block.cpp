@@ -89,7 +89,7 @@ void Block::prepare(unsigned index, bool goes_on) {
       at.y = 0;
       at.z++;
     }
-    warps_.resize((count + 31) / 32);
+    warps_.assign((count + 31) / 32, Warp());
     ended_ = 0;
     for (unsigned i = 0; i < 16; i++) {
       const unsigned here = count > i * 64 ? count - i * 64 : 0;
@@ -180,11 +180,11 @@ void Block::fiber_main() {
     block.ended_++;
     thread.state = State::ended;
     const unsigned number = block.number_of(thread), first = number / 32 * 32;
-    block.ready_[number / 64] &= ~(uint64_t{1} << number % 64);
     // Lanes that wait for a whole warp now wait for the remaining lanes only.
     for (unsigned i = first; i < first + 32 && i < block.threads_.size(); i++) {
       if (block.threads_[i].state == State::in_warp) block.complete_warp(first, block.threads_[i].mask);
     }
+    block.ready_[number / 64] &= ~(uint64_t{1} << number % 64);
     Fiber *fiber = thread.fiber;
     if (!block.go_on(true)) {
       block.fibers_.give(fiber);

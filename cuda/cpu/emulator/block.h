@@ -85,6 +85,7 @@ class Block {
   };
   struct Warp {
     uint64_t results[32];
+    unsigned unread = 0;  // lanes that an operation has released, and that have not read its results
   };
 
   void prepare(unsigned index, bool goes_on);

@@ -45,6 +45,7 @@ void Block::grid_barrier(const void *caller) {
 
 // Completes the operation of the lanes that named this mask, if each of them has arrived or ended.
 void Block::complete_warp(unsigned first, unsigned mask) {
+  Warp &warp = warps_[first / 32];
   unsigned there = 0, wanted = 0;
   for (unsigned lane = 0; lane < 32 && first + lane < threads_.size(); lane++) {
     const Thread &each = threads_[first + lane];
@@ -53,9 +54,18 @@ void Block::complete_warp(unsigned first, unsigned mask) {
     if (each.state == State::in_warp && each.mask == mask) there |= 1u << lane;
   }
   if (wanted == 0 || there != wanted) return;
+  if (warp.unread & ~there) {
+    // Other lanes still read the results of an operation that they had with these.
+    const State state = current_->state;
+    let_others_run();
+    current_->state = state;
+    complete_warp(first, mask);
+    return;
+  }
+  warp.unread |= there;
   for (unsigned lane = 0; lane < 32; lane++) {
     if (!(there >> lane & 1)) continue;
-    warps_[first / 32].results[lane] = threads_[first + lane].value;
+    warp.results[lane] = threads_[first + lane].value;
     threads_[first + lane].lanes = there;
     set_ready(threads_[first + lane]);
   }
@@ -81,6 +91,7 @@ const uint64_t *Block::exchange(unsigned mask, uint64_t value, bool orders_memor
   complete_warp(first, mask);
   if (thread.state == State::in_warp) wait(State::in_warp);
   else if (memory_ && orders_memory) memory_->resume(number);
+  warps_[first / 32].unread &= ~(1u << number % 32);
   if (lanes) *lanes = thread.lanes;
   return warps_[first / 32].results;
 }

@@ -131,7 +131,10 @@ export const functionsOf = (files: readonly string[]): string[] =>
   files.flatMap((file) =>
     [...withoutComments(readSource(file)).matchAll(/^[^\n;{}#=]*?(\w+)\s*\(([^(){};]*)\)\s*\{/gm)]
       .filter(([head]) => !head.includes('__device__'))
-      .map(([head, name, list]) => `${name}${/__global__/.test(head) ? '<<<>>>' : ''}(${list!.replaceAll(/\s+/g, ' ').trim()})`),
+      .map(
+        ([head, name, list]) =>
+          `${name}${/__global__/.test(head) ? '<<<>>>' : ''}(${list!.replaceAll(/\s+/g, ' ').trim()})`,
+      ),
   );
 
 /** @throws Gpt2Error if the file cannot be read */
@@ -169,7 +172,7 @@ let compilingCode: readonly string[] | undefined;
 /** The files of this package with the compilers' flags, NVRTC's extra headers, and the rewriting of CUDA for a CPU. */
 function codeOfCompiling(): readonly string[] {
   const suffix = isCompiled ? 'js' : 'ts';
-  const modules = ['./compiler', './emulated', './refusals', './rewrite', './signature', '../../native/nvrtc'];
+  const modules = ['./compiler', './emulated', './ptx', './refusals', './rewrite', './signature', '../../native/nvrtc'];
   compilingCode ??= modules.map((name) => readFileSync(new URL(`${name}.${suffix}`, import.meta.url), 'utf8'));
   return compilingCode;
 }
