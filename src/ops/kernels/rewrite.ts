@@ -294,7 +294,7 @@ function sharedDeclaration(statement: string, index: number): { type: string; va
   const volatile = /\bvolatile\b/.test(whole) ? 'volatile ' : '';
   const declared = whole.replaceAll(/\b(extern|static|volatile|__shared__)\b/g, '').trim();
   if (/\bextern\b/.test(whole)) {
-    const array = declared.replaceAll(/__attribute__\s*\(\(.*?\)\)|\balignas\s*\([^)]*\)/g, '');
+    const array = declared.replaceAll(/__attribute__\s*\(\((?:[^()]|\([^()]*\))*\)\)|\balignas\s*\([^)]*\)/g, '');
     const [, element, name] = /^([\s\S]*?)(\w+)\s*\[\s*\]\s*$/.exec(array) ?? [];
     if (name === undefined) return { type: statement, variables: new Map() };
     const pointer = `${volatile}${element} *const ${name} = ::gpt2_emulator::dynamic_shared<${volatile}${element}>();`;
