@@ -11,13 +11,22 @@ import { compiledProgram } from '../src/ops/kernels/compile.ts';
 const [folder = '.', seconds = '60', list] = process.argv.slice(2);
 const root = resolve(folder);
 const all = readdirSync(root, { recursive: true, encoding: 'utf8' }).sort();
-const listed = list && readFileSync(list, 'utf8').trim().split('\n').map((path) => relative(root, resolve(path)));
+const listed =
+  list &&
+  readFileSync(list, 'utf8')
+    .trim()
+    .split('\n')
+    .map((path) => relative(root, resolve(path)));
 const counts = { compiled: 0, ended: 0, printed: 0 };
 for (const file of listed ?? all.filter((name) => name.endsWith('.cu'))) {
   const repository = `${file.split('/')[0]}/`;
-  const headers = all.filter((name) => name.startsWith(repository) && /(^|\/)(include|inc|common|src)\/[^/]*$/i.test(name));
+  const headers = all.filter(
+    (name) => name.startsWith(repository) && /(^|\/)(include|inc|common|src)\/[^/]*$/i.test(name),
+  );
   const includes = [...new Set(headers.map((name) => join(root, dirname(name))))].slice(0, 30);
-  const beside = all.filter((name) => /\.(cu|cpp|c)$/.test(name) && name !== file && name.startsWith(`${dirname(file)}/`));
+  const beside = all.filter(
+    (name) => /\.(cu|cpp|c)$/.test(name) && name !== file && name.startsWith(`${dirname(file)}/`),
+  );
   const others = beside.filter((name) => !/\bmain\s*\(|torch\//.test(readFileSync(join(root, name), 'utf8')));
   const compile = (files: readonly string[]) =>
     compiledProgram({ files: files.map((name) => join(root, name)), includes }, 'cpu').program;
@@ -33,17 +42,27 @@ for (const file of listed ?? all.filter((name) => name.endsWith('.cu'))) {
     counts.compiled++;
     const start = performance.now();
     const cwd = join(root, dirname(file));
-    const ran = program && spawnSync(program, [], { cwd, timeout: Number(seconds) * 1000, killSignal: 'SIGKILL', maxBuffer: 1 << 28 });
+    const ran =
+      program &&
+      spawnSync(program, [], { cwd, timeout: Number(seconds) * 1000, killSignal: 'SIGKILL', maxBuffer: 1 << 28 });
     const time = (performance.now() - start) / 1000;
-    const hasEnded = !ran || !ran.error;
+    const hasEnded = !ran?.error;
     if (hasEnded) counts.ended++;
     if (hasEnded && (!ran || ran.stdout.length > 0)) counts.printed++;
     const said = ran ? `${ran.stderr}`.split('\n').filter((line) => /^(defect|warning):/.test(line)) : ['no main'];
     const code = ran ? String(ran.status ?? ran.signal) : '';
-    row = ['compiled', hasEnded ? `${time.toFixed(1)} s` : 'late', code, `${ran ? ran.stdout.length : 0} bytes`, said[0] ?? ''];
+    row = [
+      'compiled',
+      hasEnded ? `${time.toFixed(1)} s` : 'late',
+      code,
+      `${ran ? ran.stdout.length : 0} bytes`,
+      said[0] ?? '',
+    ];
   } catch (error) {
     row = ['refused', '', '', '', (error as Error).message.split('\n')[0]!];
   }
   console.log([file, ...row].join(' | '));
 }
-console.log(`compiled ${counts.compiled}, ended within ${seconds} s ${counts.ended}, of which printed ${counts.printed}`);
+console.log(
+  `compiled ${counts.compiled}, ended within ${seconds} s ${counts.ended}, of which printed ${counts.printed}`,
+);

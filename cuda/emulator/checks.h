@@ -2,6 +2,8 @@
 // of a sanitizer's library. Included at the end of a file of kernels that is compiled with checks.
 #pragma once
 
+#include <stdarg.h>
+
 #define GPT2_TELL(memory, size, is_write)                                                                    \
   if (__builtin_expect(uintptr_t(memory) - gpt2_emulator::watch.begin < gpt2_emulator::watch.bytes, false))  \
   gpt2_emulator::host->access(memory, size, is_write, GPT2_CALLER)
@@ -67,6 +69,23 @@ GPT2_DELETE(_ZdlPv)
 GPT2_DELETE(_ZdaPv)
 GPT2_DELETE(_ZdlPvm, , size_t)
 GPT2_DELETE(_ZdaPvm, , size_t)
+
+// A launch that prints or reads a clock is not left out.
+#define GPT2_EFFECT(...)                                             \
+  if (gpt2_emulator::host->is_kernel()) gpt2_emulator::host->effect(); \
+  return __VA_ARGS__;
+extern "C" int __real_puts(const char *), __real_putchar(int);
+extern "C" clock_t __real_clock();
+GPT2_HOOK int __wrap_puts(const char *text) { GPT2_EFFECT(__real_puts(text)) }
+GPT2_HOOK int __wrap_putchar(int letter) { GPT2_EFFECT(__real_putchar(letter)) }
+GPT2_HOOK clock_t __wrap_clock() { GPT2_EFFECT(__real_clock()) }
+GPT2_HOOK int __wrap_printf(const char *format, ...) {
+  va_list values;
+  va_start(values, format);
+  const int printed = vprintf(format, values);
+  va_end(values);
+  GPT2_EFFECT(printed)
+}
 
 // Loads the guard of a static variable.
 GPT2_HOOK unsigned char __tsan_atomic8_load(const unsigned char *memory, int) {

@@ -157,6 +157,7 @@ struct Settings {
   Checks checks = Checks::sampled;
   bool every_launch = false;  // leave none out
   uint32_t seed = 1;          // of the samples
+  uint64_t all_checked = 100'000'000;  // accesses of a kernel before blocks are sampled
 };
 extern Settings settings;
 // Reports a defect, or a warning, once for each text and line, on standard error. `caller` is an address after the call.

@@ -58,6 +58,14 @@ inline Watch watch;
 #endif
 
 GPT2_UNCHECKED inline void fail(const char *text, const char *file, unsigned line, const void *caller) {
+#ifdef GPT2_PROGRAM
+  if (!host->is_kernel()) {
+    char whole[300];
+    snprintf(whole, sizeof whole, "host code %s", text);
+    if (file && !caller) fprintf(stderr, "%s:%u: %s\n", file, line, whole), __builtin_abort();
+    return report(whole, caller);
+  }
+#endif
   host->fail(text, file, line, caller);
 }
 

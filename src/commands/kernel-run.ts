@@ -29,7 +29,12 @@ export function kernelRunCommand(interruption: (how?: 'quiet') => AbortSignal): 
     .argument('<FILE...>', '.cu files, and .cpp and .c files to link; after --, arguments of the program')
     .addOption(tableOption('device'))
     .option('--sanitize', 'on a GPU: run under compute-sanitizer')
-    .addOption(new Option('--check <BLOCKS>', 'blocks that the emulator checks (default: samples of large launches)').choices(['all', 'none']))
+    .addOption(
+      new Option('--check <BLOCKS>', 'blocks that the emulator checks (default: samples of large launches)').choices([
+        'all',
+        'none',
+      ]),
+    )
     .option('--every-launch', 'emulate also launches that would change nothing')
     .addOption(numberOption('--time-limit <S>', 'seconds that the program may run (default: none)', real(0.1, 86_400)));
   return withSourceOptions(command, false)

@@ -13,6 +13,9 @@ namespace gpt2::emulator {
 
 using gpt2_emulator::Sizes;
 
+// The block that runs on this OS thread. Initial-exec: other models cost a call for each access.
+static thread_local Block *own_block __attribute__((tls_model("initial-exec")));
+
 namespace {
 
 constexpr size_t shared_bytes = 232448;           // shared memory of a block on an H100
@@ -27,14 +30,11 @@ constexpr size_t none_at = 64 << 10;
 constexpr size_t signal_stack_bytes = 64 << 10;
 // Stack that the emulator's functions need on top of a kernel's.
 constexpr size_t stack_reserve = 64 << 10;
-// The block that runs on this OS thread. Initial-exec: other models cost a call for each access.
-thread_local Block *own_block __attribute__((tls_model("initial-exec")));
-
 }  // namespace
 
 Block &running() { return *own_block; }
 
-Block *in_kernel() { return own_block && own_block->is_in_kernel() ? own_block : nullptr; }
+Block *in_kernel() { return own_block; }
 
 Block &block_of_thread(size_t index) {
   // Kept with their stacks for the next launch.
@@ -116,19 +116,16 @@ bool Block::run(const Run &run, unsigned index, bool goes_on) {
     id_ = run.id;
   }
   prepare(index, goes_on);
-  own_block = this;
-  const bool is_right = run_threads();
-  own_block = nullptr;
-  return is_right;
+  return run_threads();
 }
 
 bool Block::run_threads() {
   has_failed_ = false;
   current_ = nullptr;
   if (go_on(false)) {
-    is_in_kernel_ = true;
+    own_block = this;
     fibers_.enter(current_->fiber);
-    is_in_kernel_ = false;
+    own_block = nullptr;
   }
   if (!has_failed_) {
     has_failed_ = ended_ < threads_.size() && !at_grid_;
@@ -161,7 +158,10 @@ bool Block::go_on(bool has_ended) {
   current_ = &next;
   *here_.thread = next.position;
   next.spins = 0;
-  if (memory_) memory_->resume(number_of(next));
+  if (memory_) {
+    memory_->resume(number_of(next));
+    memory_->accesses_to_rest = memory_->accesses + most_accesses;
+  }
   if (next.state == State::fresh) {
     next.state = State::ready;
     next.fiber = free ? free : fibers_.take();
@@ -353,7 +353,7 @@ const Host program_host = {
     [] { running().commit(); },
     [](size_t prior, const void *caller) { running().wait_for_copies(prior, caller); },
     [](const void *memory, size_t bytes, bool is_write, const void *caller) {
-      if (gpt2::emulator::in_kernel()) running().access(memory, bytes, is_write, caller);
+      if (gpt2::emulator::Block *block = gpt2::emulator::own_block) block->access(memory, bytes, is_write, caller);
       else gpt2::emulator::access_by_host(memory, bytes, is_write, caller);
     },
     [](const void *caller) {

@@ -63,7 +63,9 @@ class Block {
   void commit();
   void wait_for_copies(size_t prior, const void *caller);
   void access(const void *memory, size_t bytes, bool is_write, const void *caller) {
-    step(1);
+    Memory &checker = *memory_;
+    if (checker.has_suspect()) checker.resolve();
+    if (++checker.accesses > checker.accesses_to_rest) let_others_run();
     check(memory, bytes, is_write, false, caller);
   }
   void enter(const void *caller);
@@ -73,7 +75,6 @@ class Block {
                          const char *file = "", unsigned line = 0);
   // Reports a signal that the kernel raised by an access to `address`, at the instruction before `caller`.
   [[noreturn]] void signal(int signal, const void *address, const void *caller);
-  bool is_in_kernel() const { return is_in_kernel_; }
 
  private:
   struct Declaration {
@@ -126,7 +127,7 @@ class Block {
   size_t shared_used_ = 0;
   Thread *current_ = nullptr;
   unsigned arrived_ = 0, ended_ = 0, predicates_ = 0;
-  bool has_failed_ = false, is_in_kernel_ = false, at_grid_ = false;
+  bool has_failed_ = false, at_grid_ = false;
   std::vector<char> signal_stack_;
 };
 
@@ -134,7 +135,7 @@ class Block {
 Block &running();
 // The OS thread's block, made when it is first used. A second index is another block, of a cooperative launch.
 Block &block_of_thread(size_t index = 0);
-// running() if the OS thread is in a kernel's code; NULL in the emulator's code.
+// running(), or NULL if the OS thread runs no kernel.
 Block *in_kernel();
 // Turns signals that a kernel raises into the block's failure. Only the first call has an effect.
 void catch_signals();

@@ -89,7 +89,9 @@ namespace {
 constexpr size_t most_fibers = 1024;
 constexpr size_t guard_bytes = 64 << 10;  // a multiple of any page size
 constexpr size_t reserve_bytes = 64 << 10;
-constexpr size_t stack_bytes = guard_bytes + reserve_bytes + Fibers::usable_bytes;
+// The stacks begin at different places of their first page: at the same place all would share a few lines of the caches.
+constexpr size_t stagger_bytes = 64 << 10;
+constexpr size_t stack_bytes = guard_bytes + reserve_bytes + Fibers::usable_bytes + stagger_bytes;
 
 }  // namespace
 
@@ -116,7 +118,9 @@ Fiber *Fibers::take() {
 
 // Lets the next switch to the fiber begin `main`.
 void Fibers::restart(Fiber &fiber) const {
-  void **top = reinterpret_cast<void **>(fiber.stack + stack_bytes);
+  const auto number = static_cast<size_t>(fiber.stack - memory_) / stack_bytes;
+  char *const end = fiber.stack + stack_bytes - number * 832 % stagger_bytes;
+  [[maybe_unused]] void **top = reinterpret_cast<void **>(end);
 #if defined(__x86_64__)
   // The registers, the address that the switch returns to, and main's return address, of which there is none.
   void **place = top - 8;
@@ -129,7 +133,7 @@ void Fibers::restart(Fiber &fiber) const {
   place[11] = reinterpret_cast<void *>(main_);
   fiber.place = place;
 #else
-  auto *context = reinterpret_cast<ucontext_t *>(fiber.stack + stack_bytes - (sizeof(ucontext_t) + 63) / 64 * 64);
+  auto *context = reinterpret_cast<ucontext_t *>(end - (sizeof(ucontext_t) + 63) / 64 * 64);
   getcontext(context);
   context->uc_stack.ss_sp = fiber.stack;
   context->uc_stack.ss_size = static_cast<size_t>(reinterpret_cast<char *>(context) - fiber.stack);
@@ -137,7 +141,6 @@ void Fibers::restart(Fiber &fiber) const {
   makecontext(context, main_, 0);
   fiber.place = context;
 #endif
-  (void)top;
 }
 
 void Fibers::enter(Fiber *fiber) { gpt2_emulator_switch(&outside_, fiber->place); }

@@ -18,9 +18,6 @@ std::atomic<bool> has_effect{false};
 
 namespace {
 
-// Every block of a kernel is checked until it has made so many accesses.
-constexpr uint64_t all_checked = 100'000'000;
-
 // Whether an earlier launch with the same kernel, sizes and arguments changed no byte, and the memory then.
 struct Repeat {
   unsigned seen = 0, next_try = 1;
@@ -104,7 +101,7 @@ class Blocks {
 
  private:
   bool is_checked(int64_t index) {
-    if (job_.checks == Checks::all || counts_.accesses < all_checked) return true;
+    if (job_.checks == Checks::all || counts_.accesses < gpt2_emulator::settings.all_checked) return true;
     if (counts_.checked_seconds > counts_.unchecked_seconds) return false;
     return index == 0 || index == count_ - 1 || is_sample_;
   }
@@ -173,7 +170,7 @@ class Blocks {
   // All blocks at the same time, on one OS thread: each runs to the next barrier of the grid.
   void together() {
     const bool checks = launch_.has_checks && job_.checks != Checks::none &&
-                        (job_.checks == Checks::all || counts_.accesses < all_checked);
+                        (job_.checks == Checks::all || counts_.accesses < gpt2_emulator::settings.all_checked);
     Memory *memory = checks ? &begin_checks() : nullptr;
     if (!checks) mark_written();
     const uint64_t before = memory ? memory->accesses : 0;

@@ -58,20 +58,17 @@ std::vector<uintptr_t> Memory::touched() const {
   return found;
 }
 
-// The site's index is its hash, or one of the next if that is another site's. A full table, which no program has filled,
-// shares its last site.
-Memory::Site &Memory::site_of(const void *caller) {
-  uint64_t at = (reinterpret_cast<uintptr_t>(caller) * 0x9e3779b97f4a7c15u) >> 48;
-  while (sites_[at].caller != caller) {
-    if (!sites_[at].caller && used_sites_.size() < site_count - 1) {
-      sites_[at].caller = caller;
-      used_sites_.push_back(static_cast<unsigned>(at));
-      break;
-    }
-    at = (at + 1) % site_count;
-    if (used_sites_.size() == site_count - 1 && !sites_[at].caller) break;
+// The site's index is the end of its address, or one of the next if that is another site's. A full table, which no program
+// has filled, shares its last site.
+Memory::Site *Memory::site_of(const void *caller) {
+  uintptr_t at = reinterpret_cast<uintptr_t>(caller) % site_count;
+  while (sites_[at].caller && sites_[at].caller != caller && used_sites_.size() < site_count) at = (at + 1) % site_count;
+  if (!sites_[at].caller) {
+    sites_[at].caller = caller;
+    sites_[at].index = static_cast<unsigned>(at);
+    used_sites_.push_back(static_cast<unsigned>(at));
   }
-  return sites_[at];
+  return &sites_[at];
 }
 
 void Memory::begin_launch(const Scope &scope) {
@@ -83,7 +80,7 @@ void Memory::begin_launch(const Scope &scope) {
   begun_.clear();
   blocks_.clear();
   last_release_ = 0;
-  suspect_.bytes.clear();
+  suspect_ = Suspect();
   order_all();
 }
 
@@ -108,7 +105,7 @@ void Memory::begin_block(unsigned block, unsigned threads, std::pair<char *, siz
   shared_shadow_ = &shared_shadows_[shared_begin_];
   if (!goes_on) clear_shared();
   unwritten_ = Unwritten();
-  suspect_.bytes.clear();
+  suspect_ = Suspect();
   for (void *each : freed_) std::free(each);
   freed_.clear();
   threads_.assign(threads, Clock());
@@ -187,7 +184,7 @@ void Memory::end_copies(unsigned thread, size_t prior, const void *caller) {
     std::fill_n(copying_.begin() + static_cast<ptrdiff_t>(copy.to - shared_begin_), copy.bytes, uint16_t{0});
     access(copy.to, copy.bytes, true, false, caller, none);
   }
-  suspect_.bytes.clear();
+  suspect_ = Suspect();
 }
 
 // Reports an access to bytes that an asynchronous copy may still write.
@@ -229,7 +226,7 @@ uint64_t Memory::block_of(uint64_t moment) const {
 }
 
 // Checks an access to four bytes with those in its words, and enters it.
-inline void Memory::check(uint64_t *slots, uint64_t now, const Site &site, uintptr_t address, size_t bytes) {
+void Memory::check(uint64_t *slots, uint64_t now, const Site &site, uintptr_t address, size_t bytes) {
   const uint64_t mask = now & all_bytes, floor = *site.floor;
   const bool is_write = now & is_write_bit;
   if (site.is_tracked) {
@@ -240,7 +237,9 @@ inline void Memory::check(uint64_t *slots, uint64_t now, const Site &site, uintp
     }
   }
   int mine = -1, unused = -1, reads = 0, last_read = 0;
-  for (int i = 0; i < 4; i++) {
+  // Writes prefer the first words, reads the last: see check_word.
+  for (int j = 0; j < 4; j++) {
+    const int i = is_write ? j : j < 2 ? j + 1 : j == 2 ? 3 : 0;
     const uint64_t before = slots[i];
     if (before < floor) {
       if (unused < 0) unused = i;
@@ -276,26 +275,25 @@ inline void Memory::check(uint64_t *slots, uint64_t now, const Site &site, uintp
   slots[to] = to == 0 ? (slots[0] & written_bits) | now : now;
 }
 
-bool Memory::access(uintptr_t address, size_t bytes, bool is_write, bool is_atomic, const void *caller, Defect &fatal) {
-  accesses++;
-  Site &site = site_of(caller);
-  const uintptr_t offset = address - site.begin;
-  if (offset >= site.bytes || site.bytes - offset < bytes) {
-    if (!locate(site, address, bytes, is_write, fatal)) return false;
-  }
-  if (!site.words) return true;
-  const uint64_t now = now_ | (is_write ? is_write_bit : 0) | (is_atomic ? is_atomic_bit : 0) |
-                       static_cast<uint64_t>(&site - sites_.data());
+// An access that is not of whole words, or that an asynchronous copy may concern.
+bool Memory::access_bytes(uintptr_t address, size_t bytes, uint64_t now, const Site &site) {
   if (pending_ > 0 && is_shared(address) && is_pending(address, bytes, now)) return true;
   for (uintptr_t at = address, end = address + bytes; at < end; at = (at & ~uintptr_t{3}) + 4) {
     const uint64_t mask = ((uint64_t{1} << std::min<uintptr_t>(end - (at & ~uintptr_t{3}), 4)) - 1) & (uint64_t{15} << (at & 3));
-    check(words_at(site.words, at), now | mask << bytes_shift, site, bytes > 16 ? at : address, bytes);
+    uint64_t *slots = words_at(site.words, at);
+    if (mask != 15 || !check_word(slots, now | all_bytes, site)) check(slots, now | mask << bytes_shift, site, bytes > 16 ? at : address, bytes);
   }
   return true;
 }
 
-// Finds the region of an access, for the site's next accesses too.
-bool Memory::locate(Site &site, uintptr_t address, size_t bytes, bool is_write, Defect &fatal) {
+// Finds the site and the region of an access, for the site's next accesses too. NULL: a fault.
+Memory::Site *Memory::locate(uintptr_t address, size_t bytes, bool is_write, const void *caller, Defect &fatal) {
+  Site &site = *site_of(caller);
+  if (address - site.begin < site.bytes && site.bytes - (address - site.begin) >= bytes) return &site;
+  return find_region(site, address, bytes, is_write, fatal) ? &site : nullptr;
+}
+
+bool Memory::find_region(Site &site, uintptr_t address, size_t bytes, bool is_write, Defect &fatal) {
   const auto use = [&](uintptr_t begin, size_t size, uintptr_t words, bool is_tracked) {
     site.begin = begin;
     site.bytes = size;
@@ -359,8 +357,15 @@ void Memory::conflict(uint64_t before, uint64_t now, uintptr_t address, size_t b
     if (!has_suspect()) suspect_ = {address, before, now, {begin, begin + bytes}};
   } else if (!defects->count(Defect::Kind::race, caller, other)) {
     add(Defect::Kind::race, name_of_thread(thread_of(now)) + " races: it " + raced(before, now, address, bytes), caller, other,
-        is_shared(address));
+        barrier_of(before, now, address));
   }
+}
+
+// If the thread has made the other access since the last barrier, too, that access comes first in the program.
+Defect::Barrier Memory::barrier_of(uint64_t before, uint64_t now, uintptr_t address) const {
+  if (!is_shared(address)) return Defect::Barrier::unknown;
+  const uint64_t last = sites_[before & 0xffff].last;
+  return last >= phase_first_ && !((last ^ now) & thread_bits) ? Defect::Barrier::after_other : Defect::Barrier::after_this;
 }
 
 void Memory::resolve() {
@@ -370,7 +375,7 @@ void Memory::resolve() {
   if (defects->count(kind, caller_of(now), caller_of(before))) return;
   const std::string text = raced(before, now, address, bytes.size());
   add(kind, name_of_thread(thread_of(now)) + (is_same ? " " + text + ": right, because it is the same value" : " races: it " + text),
-      caller_of(now), caller_of(before), !is_same && is_shared(address));
+      caller_of(now), caller_of(before), is_same ? Defect::Barrier::unknown : barrier_of(before, now, address));
 }
 
 std::string Memory::raced(uint64_t before, uint64_t now, uintptr_t address, size_t bytes) const {
@@ -397,13 +402,13 @@ void Memory::report_unwritten() {
   if (!defects->count(Defect::Kind::unwritten, found.caller, nullptr)) add(Defect::Kind::unwritten, found.text, found.caller);
 }
 
-void Memory::add(Defect::Kind kind, std::string text, const void *caller, const void *other, bool is_missing_barrier) {
+void Memory::add(Defect::Kind kind, std::string text, const void *caller, const void *other, Defect::Barrier barrier) {
   Defect made;
   made.kind = kind;
   made.text = std::move(text);
   made.caller = caller;
   made.other = other;
-  made.is_missing_barrier = is_missing_barrier;
+  made.barrier = barrier;
   defects->add(std::move(made));
 }
 

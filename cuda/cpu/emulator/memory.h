@@ -72,11 +72,29 @@ class Memory {
   void commit(unsigned thread);
   // Ends the copies of all groups but the last `prior`.
   void end_copies(unsigned thread, size_t prior, const void *caller);
-  // Called before an access. A fault that ends the launch is returned, with its text; others are reported.
-  bool access(uintptr_t address, size_t bytes, bool is_write, bool is_atomic, const void *caller, Defect &fatal);
+  // Called before an access. False: a fault that ends the launch, with its text in `fatal`; other faults are reported.
+  bool access(uintptr_t address, size_t bytes, bool is_write, bool is_atomic, const void *caller, Defect &fatal) {
+    Site *site = &sites_[reinterpret_cast<uintptr_t>(caller) % site_count];
+    const uintptr_t offset = address - site->begin;
+    if (__builtin_expect(site->caller != caller || offset >= site->bytes || site->bytes - offset < bytes, false)) {
+      site = locate(address, bytes, is_write, caller, fatal);
+      if (!site) return false;
+    }
+    if (!site->words) return true;
+    const uint64_t now = now_ | (is_write ? is_write_bit : 0) | (is_atomic ? is_atomic_bit : 0) | site->index;
+    site->last = now;
+    if (__builtin_expect((address & 3) == 0 && (bytes & 3) == 0 && bytes <= 16 && pending_ == 0, true)) {
+      uint64_t *slots = words_at(site->words, address);
+      for (const uint64_t *end = slots + bytes; slots < end; slots += 4) {
+        if (!check_word(slots, now | all_bytes, *site)) check(slots, now | all_bytes, *site, address, bytes);
+      }
+      return true;
+    }
+    return access_bytes(address, bytes, now, *site);
+  }
   // Called after the running thread may have written: reports a race if the write changed the bytes of a Suspect.
   void resolve();
-  bool has_suspect() const { return suspect_.bytes.size() > 0; }
+  bool has_suspect() const { return suspect_.address != 0; }
   // Reports a read of shared memory that no thread had written, if no race explained it.
   void report_unwritten();
   void *allocate(size_t bytes);
@@ -89,14 +107,15 @@ class Memory {
 
   // Defects and warnings of the launch, in the order of occurrence.
   Defects *defects = nullptr;
-  uint64_t accesses = 0;
+  // The accesses of the process, and the number after which the running thread lets the others run.
+  uint64_t accesses = 0, accesses_to_rest = 0;
   gpt2_emulator::Sizes blocks{}, threads{};
 
  private:
   static constexpr int moment_shift = 36, written_shift = 32, thread_shift = 22, bytes_shift = 16;
   static constexpr uint64_t most_moments = uint64_t{1} << (64 - moment_shift);
   static constexpr uint64_t is_atomic_bit = uint64_t{1} << 21, is_write_bit = uint64_t{1} << 20, all_bytes = uint64_t{15} << bytes_shift;
-  static constexpr uint64_t written_bits = uint64_t{15} << written_shift;
+  static constexpr uint64_t written_bits = uint64_t{15} << written_shift, thread_bits = uint64_t{1023} << thread_shift;
   static constexpr unsigned site_count = 1 << 16;
 
   struct Site {
@@ -106,6 +125,8 @@ class Memory {
     uintptr_t words = 0;  // 0: no checks
     const uint64_t *floor = nullptr;  // accesses before this moment do not matter
     bool is_tracked = false;          // reads of unwritten bytes are reported
+    unsigned index = 0;
+    uint64_t last = 0;                // the last access
   };
   struct Shared {
     uintptr_t begin, end;
@@ -140,8 +161,32 @@ class Memory {
     uintptr_t address = 0;
   };
 
-  Site &site_of(const void *caller);
-  bool locate(Site &site, uintptr_t address, size_t bytes, bool is_write, Defect &fatal);
+  // Whether the access is before every later one of the block's threads that run now: the running thread's, or before the
+  // block's last barrier.
+  bool is_past(uint64_t before) const {
+    return before >= block_first_ && (before < phase_first_ || !((before ^ now_) & thread_bits));
+  }
+  // Checks and enters an access to all four bytes in the usual case, in which nothing is to be reported. The last write is in
+  // the first word then, and two reads, of which a write conflicts with at least one, are in the next.
+  bool check_word(uint64_t *slots, uint64_t now, const Site &site) {
+    const uint64_t floor = *site.floor, write = slots[0], read = slots[1], other = slots[2];
+    if (slots[3] >= floor || (write >= floor && !(is_past(write) && (write & is_write_bit)))) return false;
+    if (now & is_write_bit) {
+      if ((read >= floor && !is_past(read)) || (other >= floor && !is_past(other))) return false;
+      if ((now & is_atomic_bit) && site.is_tracked) return false;
+      slots[0] = now | (site.is_tracked ? written_bits : write & written_bits);
+      if (read | other) slots[1] = slots[2] = 0;
+      return true;
+    }
+    if (site.is_tracked && (write & written_bits) != written_bits) return false;
+    if ((read >= floor && (read & is_write_bit)) || (other >= floor && (other & is_write_bit))) return false;
+    slots[read < floor || is_past(read) ? 1 : 2] = now;
+    return true;
+  }
+  Site *site_of(const void *caller);
+  Site *locate(uintptr_t address, size_t bytes, bool is_write, const void *caller, Defect &fatal);
+  bool find_region(Site &site, uintptr_t address, size_t bytes, bool is_write, Defect &fatal);
+  bool access_bytes(uintptr_t address, size_t bytes, uint64_t now, const Site &site);
   void check(uint64_t *slots, uint64_t now, const Site &site, uintptr_t address, size_t bytes);
   bool is_ordered(uint64_t before, uint64_t now) const;
   void conflict(uint64_t before, uint64_t now, uintptr_t address, size_t bytes);
@@ -154,7 +199,9 @@ class Memory {
   const void *caller_of(uint64_t access) const { return sites_[access & 0xffff].caller; }
   static unsigned thread_of(uint64_t access) { return access >> thread_shift & 1023; }
   bool is_shared(uintptr_t address) const { return address - shared_begin_ < shared_bytes_; }
-  void add(Defect::Kind kind, std::string text, const void *caller, const void *other = nullptr, bool is_missing_barrier = false);
+  void add(Defect::Kind kind, std::string text, const void *caller, const void *other = nullptr, Defect::Barrier barrier = Defect::Barrier::unknown);
+  // Between which accesses a barrier is missing.
+  Defect::Barrier barrier_of(uint64_t before, uint64_t now, uintptr_t address) const;
   void forget_accesses();
   void clear_shared();
 

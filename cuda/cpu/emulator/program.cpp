@@ -21,7 +21,7 @@ namespace {
 constexpr size_t most_defects = 20;
 
 struct Found {
-  std::string line;
+  std::string name;  // "k at sum.cu:6"
   uint64_t count;
   bool is_warning;
 };
@@ -70,8 +70,9 @@ bool tell(const std::string &kernel, const Defect &defect) {
   const auto [found, is_new] = self.found.try_emplace(key);
   found->second.count += defect.count;
   if (!is_new) return false;
-  const std::string text = message(kernel, defect);
-  found->second.line = text.substr(0, text.find('\n'));
+  const std::string text = message(kernel, defect), place = text.substr(0, text.find('\n'));
+  const size_t at = place.rfind(" at ", place.find(" (the other is at"));
+  found->second.name = (kernel.empty() ? "host code" : kernel) + (at == std::string::npos ? "" : place.substr(at));
   found->second.is_warning = is_warning;
   self.order.push_back(&found->second);
   self.defects += !is_warning;
@@ -117,7 +118,7 @@ void finish() {
   std::string text;
   for (const bool is_warning : {false, true}) {
     for (const Found *each : self.order) {
-      if (each->is_warning == is_warning && each->count > 1) text += "  " + std::to_string(each->count) + " times: " + each->line + "\n";
+      if (each->is_warning == is_warning && each->count > 1) text += "  " + std::to_string(each->count) + " times: " + each->name + "\n";
     }
   }
   if (self.defects > 0) {

@@ -67,7 +67,7 @@ std::string find_line(const void *caller) {
   for (std::string line; std::getline(lines, line);) {
     // "kernel.cu:12 (discriminator 2)"
     std::string place = line.substr(0, line.find(' ', line.rfind(':')));
-    if (place.compare(0, 2, "./") == 0) place.erase(0, 2);
+    while (place.compare(0, 2, "./") == 0) place.erase(0, 2);
     if (place.find('?') != std::string::npos) break;
     if (!is_header(place)) return place;
     if (innermost.empty()) innermost = place;
@@ -151,9 +151,11 @@ std::string message(const std::string &kernel, const Defect &defect) {
   if (!defect.other) return text + lines;
   const std::string other = line_of(defect.other);
   text += " (the other is at " + other + ")" + lines + (other == place ? "" : quoted(other));
-  if (defect.is_missing_barrier && other != place && !other.empty()) {
-    text += "\n  a __syncthreads() is missing between " + other + " and " + place;
-    if (line_number(other) > line_number(place)) text += ", which the next round of a loop runs";
+  if (defect.barrier != Defect::Barrier::unknown && other != place && !other.empty()) {
+    const bool is_other = defect.barrier == Defect::Barrier::after_other;
+    const std::string &first = is_other ? other : place, &second = is_other ? place : other;
+    text += "\n  a __syncthreads() is missing between " + first + " and " + second;
+    if (line_number(first) > line_number(second)) text += ", which the next round of a loop runs";
   }
   return text;
 }

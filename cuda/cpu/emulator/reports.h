@@ -21,8 +21,9 @@ struct Defect {
   // The place, if it is known without `caller`.
   std::string file;
   unsigned line = 0;
-  // A barrier between the other access and this one would order them.
-  bool is_missing_barrier = false;
+  // A barrier after this access or after the other would order them: a race in shared memory.
+  enum class Barrier : uint8_t { unknown, after_this, after_other };
+  Barrier barrier = Barrier::unknown;
   uint64_t count = 1;
 
   bool is_fatal() const { return kind >= Kind::failed_assert; }

@@ -8,13 +8,10 @@ struct curandStatePhilox4_32_10 {
   bool has_normal;
   float normal;
 };
+// Another type, so that functions can be overloaded for both.
 struct curandState : curandStatePhilox4_32_10 {};
 typedef curandStatePhilox4_32_10 curandStatePhilox4_32_10_t;
-typedef curandState curandState_t;
-typedef curandState curandStateXORWOW;
-typedef curandState curandStateXORWOW_t;
-typedef curandState curandStateMRG32k3a;
-typedef curandState curandStateMRG32k3a_t;
+typedef curandState curandState_t, curandStateXORWOW, curandStateXORWOW_t, curandStateMRG32k3a, curandStateMRG32k3a_t;
 
 namespace gpt2_emulator {
 
@@ -31,9 +28,6 @@ inline void philox(const unsigned (&counter)[4], const unsigned (&key)[2], unsig
 }
 // In (0, 1].
 inline float uniform(unsigned bits) { return float(bits) * 0x1p-32f + 0x1p-33f; }
-inline double uniform_double(unsigned low, unsigned high) {
-  return double(low ^ (unsigned long long)(high) << 21) * 0x1p-53 + 0x1p-54;
-}
 inline float2 box_muller(unsigned x, unsigned y) {
   const float angle = float(y) * (0x1p-32f * 6.2831855f) + 0x1p-32f * 3.1415927f, size = sqrtf(-2.0f * logf(uniform(x)));
   return {sinf(angle) * size, cosf(angle) * size};
@@ -53,9 +47,6 @@ inline void curand_init(unsigned long long seed, unsigned long long sequence, un
   *state = {{unsigned(seed), unsigned(seed >> 32)}, {0, 0, unsigned(sequence), unsigned(sequence >> 32)}, {}, 0, false, 0};
   skipahead(offset, state);
 }
-inline void curand_init(unsigned long long seed, unsigned long long sequence, unsigned long long offset, curandState *state) {
-  curand_init(seed, sequence, offset, static_cast<curandStatePhilox4_32_10 *>(state));
-}
 inline unsigned curand(curandStatePhilox4_32_10 *state) {
   const unsigned result = state->output[state->taken];
   skipahead(1, state);
@@ -63,8 +54,8 @@ inline unsigned curand(curandStatePhilox4_32_10 *state) {
 }
 inline float curand_uniform(curandStatePhilox4_32_10 *state) { return gpt2_emulator::uniform(curand(state)); }
 inline double curand_uniform_double(curandStatePhilox4_32_10 *state) {
-  const unsigned low = curand(state);
-  return gpt2_emulator::uniform_double(low, curand(state));
+  const unsigned long long low = curand(state);
+  return double(low ^ (unsigned long long)(curand(state)) << 21) * 0x1p-53 + 0x1p-54;
 }
 inline float2 curand_normal2(curandStatePhilox4_32_10 *state) {
   const unsigned x = curand(state);
@@ -76,10 +67,6 @@ inline float curand_normal(curandStatePhilox4_32_10 *state) {
   const float2 made = curand_normal2(state);
   state->normal = made.y;
   return made.x;
-}
-inline double curand_normal_double(curandStatePhilox4_32_10 *state) { return curand_normal(state); }
-inline float curand_log_normal(curandStatePhilox4_32_10 *state, float mean, float deviation) {
-  return expf(mean + deviation * curand_normal(state));
 }
 inline uint4 curand4(curandStatePhilox4_32_10 *state) {
   const unsigned a = curand(state), b = curand(state), c = curand(state);

@@ -131,7 +131,10 @@ export const functionsOf = (files: readonly string[]): string[] =>
   files.flatMap((file) =>
     [...withoutComments(readSource(file)).matchAll(/^[^\n;{}#=]*?(\w+)\s*\(([^(){};]*)\)\s*\{/gm)]
       .filter(([head]) => !head.includes('__device__'))
-      .map(([head, name, list]) => `${name}${/__global__/.test(head) ? '<<<>>>' : ''}(${list!.replaceAll(/\s+/g, ' ').trim()})`),
+      .map(
+        ([head, name, list]) =>
+          `${name}${/__global__/.test(head) ? '<<<>>>' : ''}(${list!.replaceAll(/\s+/g, ' ').trim()})`,
+      ),
   );
 
 /** @throws Gpt2Error if the file cannot be read */

@@ -70,15 +70,31 @@ export function findNvcc(): { program: string; version: string; name: string; id
 }
 
 /** Libraries of CUDA by the headers that declare them. */
-const libraries = ['cublas', 'cublasLt', 'cublasXt', 'cudnn', 'cufft', 'curand', 'cusolver', 'cusparse', 'nccl', 'nvrtc', 'cuda'];
+const libraries = [
+  'cublas',
+  'cublasLt',
+  'cublasXt',
+  'cudnn',
+  'cufft',
+  'curand',
+  'cusolver',
+  'cusparse',
+  'nccl',
+  'nvrtc',
+  'cuda',
+];
 
 /** A program of files with host code, for this machine's GPU. @throws CompileError with nvcc's messages */
 export function nvccProgram(program: string, sources: readonly Source[], hasMain: boolean): Buffer {
   using folder = new TemporaryFolder('program');
   const out = join(folder.path, 'program');
   const [{ includes, defines }] = sources as [Source];
-  const texts = sources.flatMap(({ text, includes }) => [text, ...includedFiles(text, includes[0]!, includes).values()]);
-  const isUsed = (library: string) => texts.some((text) => new RegExp(`#\\s*include\\s*[<"]${library}(_v2)?\\.h`).test(text));
+  const texts = sources.flatMap(({ text, includes }) => [
+    text,
+    ...includedFiles(text, includes[0]!, includes).values(),
+  ]);
+  const isUsed = (library: string) =>
+    texts.some((text) => new RegExp(`#\\s*include\\s*[<"]${library}(_v2)?\\.h`).test(text));
   const args = [
     ...['-arch=native', '-lineinfo', '-std=c++17', ...(hasMain ? [] : ['-shared', '-Xcompiler=-fPIC']), '-o', out],
     ...includes.map((path) => `-I${path}`),
@@ -89,7 +105,9 @@ export function nvccProgram(program: string, sources: readonly Source[], hasMain
   refuseExpanded([program, ...args]);
   const { status, stderr } = spawnSync(program, args, { encoding: 'utf8', maxBuffer: 64 << 20 });
   if (status === 0) return readFileSync(out);
-  throw new CompileError(stderr.replaceAll(/^(.+)\((\d+)\): /gm, '$1:$2: ').trim() || `${program} failed without a message`);
+  throw new CompileError(
+    stderr.replaceAll(/^(.+)\((\d+)\): /gm, '$1:$2: ').trim() || `${program} failed without a message`,
+  );
 }
 
 /** The path of a program in PATH, or of a library, with size and time, so that a later version at the same path differs. */

@@ -59,7 +59,12 @@ export function emulatedCompiler(checks: boolean): Compiler {
 }
 
 /** A program of files with host code, linked with the emulator's object file. @throws CompileError */
-export function emulatedProgram(program: string, sources: readonly Source[], emulator: string, hasMain: boolean): Buffer {
+export function emulatedProgram(
+  program: string,
+  sources: readonly Source[],
+  emulator: string,
+  hasMain: boolean,
+): Buffer {
   using folder = new TemporaryFolder('program');
   const out = join(folder.path, 'program');
   const objects = sources.map((source, index) => {
@@ -77,7 +82,10 @@ export function emulatedProgram(program: string, sources: readonly Source[], emu
 export function emulatorObject(program: string): Buffer {
   using folder = new TemporaryFolder('emulator');
   const out = join(folder.path, 'emulator.o');
-  const sources = [...readdirSync(library).filter((name) => /(?<!^modules)\.cpp$/.test(name)), '../../runtime/threads.cpp'];
+  const sources = [
+    ...readdirSync(library).filter((name) => /(?<!^modules)\.cpp$/.test(name)),
+    '../../runtime/threads.cpp',
+  ];
   const source: Source = { text: '', name: library, includes: [], defines: {}, instantiate: [], target: 'cpu' };
   for (const name of sources) {
     const flags = ['-O3', '-std=c++17', '-fPIC', '-w', ...emulated.folders.map((each) => `-I${each}`)];
@@ -141,12 +149,16 @@ function compileObject(program: string, source: Source, out: string, how: Transl
 
 const copies = ['memcpy', 'memmove', 'memset'];
 /** Functions that the linker replaces by those in cuda/emulator/checks.h: of memory, and C++'s new and delete, mangled. */
-const wrappedFunctions = [...copies, 'malloc', 'free', '_Znwm', '_Znam', '_ZdlPv', '_ZdaPv', '_ZdlPvm', '_ZdaPvm'];
+const wrappedFunctions = [
+  ...[...copies, 'malloc', 'free', '_Znwm', '_Znam', '_ZdlPv', '_ZdaPv', '_ZdlPvm', '_ZdaPvm'],
+  ...['printf', 'puts', 'putchar', 'clock'],
+];
 
 /** Renames the wrapped functions in the assembly: the linker's --wrap would also replace them in the emulator. */
 const renamed = (assembly: string): string =>
-  assembly.replaceAll(new RegExp(String.raw`(?<![\w.$])(__real_)?(${wrappedFunctions.join('|')})(?![\w.$])`, 'g'), (_, real, name) =>
-    real ? name : `__wrap_${name}`,
+  assembly.replaceAll(
+    new RegExp(String.raw`(?<![\w.$])(__real_)?(${wrappedFunctions.join('|')})(?![\w.$])`, 'g'),
+    (_, real, name) => (real ? name : `__wrap_${name}`),
   );
 
 /**
@@ -229,7 +241,7 @@ const ::gpt2_emulator::Module *gpt2_emulated_module(const ::gpt2_emulator::Host 
 
 /** Registers the kernels of a file that launches some by their addresses, which do not tell the types of parameters. */
 function registryOf(kernels: readonly FoundKernel[], text: string): string {
-  if (!/\bcudaLaunch(Cooperative)?Kernel\s*\(/.test(text)) return '';
+  if (!/::launch_function<\w+>\s*\(/.test(text)) return '';
   const rows = kernels
     .filter(({ isTemplate, isDefined }) => !isTemplate && isDefined)
     .map(({ name }) => `::gpt2_emulator::registered(${JSON.stringify(name)}, &::${name}),`);

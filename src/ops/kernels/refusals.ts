@@ -1,49 +1,42 @@
 // Sentences for code that a CPU does not run, in place of the preprocessor's and the compiler's errors about it.
 import { hostCode } from './compiler.ts';
 
-/** Parts of CUDA by the headers and names that belong to them. The first row that matches names the part. */
+/** "PLACE: error: WHAT is not emulated on a CPU: ..." */
+export const refusal = (place: string, what: string): string =>
+  `${place}: error: ${what} is not emulated on a CPU: run this file on a GPU, or write it without`;
+
+/** The preprocessor's message about a missing header of CUDA, or of a library that programs for GPUs use. */
+const missingHeader =
+  /^(.*?:\d+):\d+: fatal error: '?((?:cu|nv|thrust|cooperative_groups|sm_|nccl|mpi|torch|ATen|c10|pybind11|GL|EGL|helper_gl|freeglut|vulkan)[\w./+-]*)'?(?:: No such file| file not found)/m;
+
+/** The messages of GCC and clang about a name that is not declared. */
+const unknownName =
+  /^(.*?:\d+):\d+: error: .*?'(?:struct |const |class )*(?:\w*::)*(\w+)[^']*' (?:was not declared|does not name a type|has not been declared|is not a member|has no member|is not a class)|^(.*?:\d+):\d+: error: (?:use of undeclared identifier|unknown type name|no member named|no type named|no template named) '(\w+)/gm;
+
+/** Names of CUDA and its libraries that are not emulated; some with what they belong to. */
 const parts: readonly (readonly [RegExp, string])[] = [
-  [/^thrust|^cub\b/, 'the library thrust or cub is'],
-  [/^cublasLt/i, 'cuBLASLt is'],
-  [/^cublasXt/i, 'cuBLASXt is'],
-  [/^cudnn/i, 'cuDNN is'],
-  [/^cufft/i, 'cuFFT is'],
-  [/^(cutlass|cute)\b/, 'CUTLASS is'],
-  [/^nccl/i, 'NCCL is'],
-  [/^(mpi|MPI_)/, 'MPI is'],
-  [/^(torch|ATen|c10|pybind11|at$)/, 'an extension of PyTorch is'],
-  [/^(GL\/|GLFW|glut|cuda_gl|helper_gl|freeglut|cudaGL|cudaGraphics|cudaEGL|vulkan|cuda_d3d)/i, 'OpenGL and other graphics are'],
-  [/^(texture|tex[123]D|surf|cuda\w*(Texture|Surface|Array|Mipmap|ChannelDesc|ChannelFormat|ResourceDesc))/, 'textures and surfaces are'],
-  [/^cuda(Graph|Stream\w*Capture)/, 'graphs of CUDA are'],
-  [/^cudaIpc|^cuda(Import|Destroy)?External/, 'memory of other processes is'],
-  [/^nvrtc/, 'NVRTC is'],
-  [/^(cu[A-Z]|CU_?[a-z]*|CU[A-Z_]+$)/, 'the driver API is'],
+  [/^(texture|tex[123]D|surf|cuda\w*(Texture|Surface|Array|Mipmap|Channel|ResourceDesc))/, ' (textures and surfaces)'],
+  [/^cuda(Graphics|GL|EGL)/, ' (OpenGL)'],
+  [/^cuda(Graph|Stream\w*Capture)/, ' (graphs of CUDA)'],
+  [/^(cu[A-Z]|CU[a-z_]*|CU[A-Z_]+$)/, ' (the driver API)'],
+  [/^(cu|CU|__|nvcuda|wmma|nccl|nvrtc|torch|at$)/, ''],
 ];
 
-const advice = 'run this file on a GPU, or write it without';
-
-const missingHeader = /^(.*?:\d+):\d+: fatal error: '?([\w./+-]+)'?(?:: No such file| file not found)/m;
-const unknownName =
-  /^(.*?:\d+):\d+: error: .*?['‘](?:struct |const |class )?(?:::|cuda::|nvcuda::|\w+::)*(\w+)[^'’]*['’] (?:was not declared|does not name a type|has not been declared|is not a member|has no member|is not a class)|^(.*?:\d+):\d+: error: (?:use of undeclared identifier|unknown type name|no member named|no type named|no template named) '(\w+)/gm;
-
-/** The sentence for the first error of the compiler that is about a part of CUDA which is not emulated; undefined if there is none. */
+/** The sentence for the compiler's first error about what is not emulated; undefined if there is none. */
 export function refusalOf(log: string, name: string, source: string): string | undefined {
   const [, place, header] = missingHeader.exec(log) ?? [];
-  if (header !== undefined) {
-    const part = partOf(header) ?? (/^(cu|nv|cooperative|sm_|math_|device_|helper_)/.test(header) ? `${header} is` : undefined);
-    return part && `${place}: error: ${header}: ${part} not emulated on a CPU: ${advice}`;
-  }
+  if (header !== undefined) return refusal(place!, header);
   for (const [, gcc, gccName, clang, clangName] of log.matchAll(unknownName)) {
-    const word = (gccName ?? clangName)!;
-    const part = partOf(word) ?? (/^(cu|CU|__|nvcuda|wmma)/.test(word) ? `${word} is` : undefined);
-    const line = source.split('\n')[Number((gcc ?? clang)!.split(':').at(-1)) - 1];
-    const shown = (gcc ?? clang)!.startsWith(`${name}:`) && line !== undefined ? `\n  ${line.trim()}` : '';
-    if (part) return `${gcc ?? clang}: error: ${part.startsWith(word) ? '' : `${word}: `}${part} not emulated on a CPU: ${advice}${shown}`;
+    const [word, place] = [(gccName ?? clangName)!, (gcc ?? clang)!];
+    const part = parts.find(([pattern]) => pattern.test(word))?.[1];
+    if (part === undefined) continue;
+    const line = place.startsWith(`${name}:`)
+      ? source.split('\n')[Number(place.slice(name.length + 1)) - 1]
+      : undefined;
+    return refusal(place, word + part) + (line === undefined ? '' : `\n  ${line.trim()}`);
   }
   return undefined;
 }
-
-const partOf = (word: string): string | undefined => parts.find(([pattern]) => pattern.test(word))?.[1];
 
 /** Code that compiles, but that a file of kernels cannot have. */
 const foreign: readonly (readonly [RegExp, string])[] = [

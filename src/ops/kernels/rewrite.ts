@@ -67,7 +67,7 @@ function withoutHeaders(preprocessed: string): { text: string; headers: string[]
   return { text: out.join('\n'), headers: headers.map((each) => each.join('\n')) };
 }
 
-const mark = (index: number): string => `\u0001${index}\u0001`;
+const mark = (index: number): string => `#gpt2-header ${index}`;
 
 /** __launch_bounds__, whose arguments may have brackets in brackets. */
 const bounds = String.raw`\b__launch_bounds__\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)`;
@@ -75,14 +75,14 @@ const strings = String.raw`(?:u8|[uUL])?R"(?<raw>[^()\s\\]*)\([\s\S]*?\)\k<raw>"
 const words = [
   strings,
   String.raw`(?<space>\bnamespace(?:\s+(?<name>[\w:]+))?\s*\{|\bextern\s+"C(?:\+\+)?"\s*\{)`,
-  String.raw`(?<end>[{};]|^#.*$|\u0001\d+\u0001)`,
+  '(?<end>[{};]|^#.*$)',
   String.raw`(?<global>\b__global__\b)`,
   bounds,
   String.raw`(?<shared>\b__shared__\b)`,
   String.raw`(?<noinline>(?<!\(\s*)\b__noinline__\b)`,
   String.raw`(?<launch><<\s*<)`,
   // The type of a kernel that is launched by its address is in its name, which a cast would hide.
-  String.raw`(?<call>\bcudaLaunch(?:Cooperative)?Kernel\s*\(\s*)(?:\(\s*(?:const\s+)?void\s*\*\s*\)|(?:reinterpret|static)_cast\s*<\s*(?:const\s+)?void\s*\*\s*>)`,
+  String.raw`(?<call>\blaunch_function<\w+>\s*\(\s*)(?:\(\s*(?:const\s+)?void\s*\*\s*\)|(?:reinterpret|static)_cast\s*<\s*(?:const\s+)?void\s*\*\s*>)`,
 ];
 
 /**
@@ -95,15 +95,15 @@ export function rewrite(
   how: { isClang: boolean; isProgram: boolean },
 ): { text: string; kernels: readonly FoundKernel[] } {
   const { text: source, headers } = withoutHeaders(preprocessed);
-  const refusal = how.isProgram ? undefined : foreignCode(source);
-  if (refusal) throw new CompileError(refusal);
+  const foreign = how.isProgram ? undefined : foreignCode(source);
+  if (foreign) throw new CompileError(foreign);
   // As GPT2_NO_CHECKS in kernel.h, whose macros the text no longer has.
   const attributes = how.isClang
     ? 'convergent, no_sanitize("undefined"), disable_sanitizer_instrumentation'
     : 'no_sanitize("thread", "undefined")';
   const code = withoutPtx(source, (offset) => placeAt(source, offset));
   const { text, kernels } = withoutCuda(code, `__attribute__((${attributes}))`);
-  return { text: text.replaceAll(/\u0001(\d+)\u0001/g, (_, index: string) => headers[Number(index)]!), kernels };
+  return { text: text.replaceAll(/^#gpt2-header (\d+)$/gm, (_, index: string) => headers[Number(index)]!), kernels };
 }
 
 function withoutCuda(source: string, unchecked: string): { text: string; kernels: readonly FoundKernel[] } {
@@ -114,8 +114,8 @@ function withoutCuda(source: string, unchecked: string): { text: string; kernels
   let shared = 0;
   // The shared arrays outside of functions, by name: each function that uses one gets a declaration of it.
   const outside = new Map<string, string>();
-  // The number of open braces at the body of such a function, and at that of a kernel.
-  let [body, kernel]: (number | undefined)[] = [];
+  // The number of open braces at the body of such a function.
+  let body: number | undefined;
   // The rewritten text, the start of the statement in it, and the place in the source.
   let [out, statement, at] = ['', 0, 0];
   const word = new RegExp(words.join('|'), 'gm');
@@ -128,19 +128,14 @@ function withoutCuda(source: string, unchecked: string): { text: string; kernels
     if (groups.end !== undefined) {
       if (text === '{') {
         open.push(undefined);
-        if (kernel === -1) kernel = open.length;
         const declared = body === undefined ? declaredIn(source, here, out.slice(statement), outside) : '';
         if (declared !== '') body = open.length;
         out += declared === '' ? text : `{ ${declared} {`;
       } else if (text === '}') {
         out += body === open.length ? '}}' : text;
         if (body === open.length) body = undefined;
-        if (kernel === open.length) kernel = undefined;
         open.pop();
-      } else {
-        if (kernel === -1) kernel = undefined;
-        out += text;
-      }
+      } else out += text;
       statement = out.length;
     } else if (groups.space !== undefined) {
       open.push(groups.name ?? '');
@@ -148,7 +143,6 @@ function withoutCuda(source: string, unchecked: string): { text: string; kernels
       statement = out.length;
     } else if (groups.global !== undefined) {
       const declared = kernelAt(source, here, out.slice(statement), open.filter(Boolean).join('::'));
-      kernel ??= -1;
       if (!declared) continue;
       const before = kernels.get(declared.name);
       const isOverload = kernels.has(declared.name) && before?.types !== declared.types;
@@ -170,7 +164,6 @@ function withoutCuda(source: string, unchecked: string): { text: string; kernels
       word.lastIndex = at = end;
       statement = out.length;
     } else if (groups.launch !== undefined) {
-      if (kernel !== undefined) throw new CompileError(`${placeAt(source, here)}: error: ${nested}`);
       const start = calleeStart(out);
       const made = launchAt(source, at, out.slice(start), unchecked);
       if (!made) out += text;
@@ -182,9 +175,6 @@ function withoutCuda(source: string, unchecked: string): { text: string; kernels
   }
   return { text: out + source.slice(at), kernels: [...kernels.values()].filter((each) => each !== undefined) };
 }
-
-const nested =
-  'a kernel that launches kernels (dynamic parallelism) does not run on a CPU: launch the second kernel from the host';
 
 const linesOf = (text: string): string => '\n'.repeat(text.split('\n').length - 1);
 
@@ -237,7 +227,10 @@ function launchAt(source: string, at: number, callee: string, unchecked: string)
   const name = JSON.stringify(callee.replaceAll(/\s+/g, ' ').trim());
   const body = `[&](auto &...gpt2_a) ${unchecked} { ${callee}(gpt2_a...); }`;
   const passed = args.join(',').trim() === '' ? linesOf(args.join()) : `, ${args.join(',')}`;
-  return { end: last + 1, call: `::gpt2_emulator::launch(${name}, ${body}, ::gpt2_emulator::Shape(${shape})${passed})` };
+  return {
+    end: last + 1,
+    call: `::gpt2_emulator::launch(${name}, ${body}, ::gpt2_emulator::Shape(${shape})${passed})`,
+  };
 }
 
 /** Where a text has a closing sign outside of brackets and strings, from an offset on. */
@@ -277,9 +270,22 @@ function kernelAt(text: string, at: number, before: string, namespace: string) {
   const isBounded = limits !== undefined && isDefined;
   const value = limits?.replace('__launch_bounds__', '::gpt2_emulator::launch_bounds').replaceAll(/\s+/g, ' ');
   const bound = isBounded ? `${template ?? ''} constexpr int ${boundOf(name)} = ${value}; ` : '';
-  const types = list.map((each) => each.replace(/=[\s\S]*$/, '').replace(/\w+\s*(\[.*)?$/, '').replaceAll(/\s/g, ''));
+  const types = list.map((each) =>
+    each
+      .replace(/=[\s\S]*$/, '')
+      .replace(/\w+\s*(\[.*)?$/, '')
+      .replaceAll(/\s/g, ''),
+  );
   const parameters = list.map(nameIn).join(',');
-  return { name: full, parameters, types: types.join(), isTemplate: template !== undefined, isDefined, isBounded, bound };
+  return {
+    name: full,
+    parameters,
+    types: types.join(),
+    isTemplate: template !== undefined,
+    isDefined,
+    isBounded,
+    bound,
+  };
 }
 
 /** Turns "__shared__ float tile[32][33], sum;" into a struct and, for each variable, a reference to shared memory. */
