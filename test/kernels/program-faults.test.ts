@@ -8,7 +8,8 @@ type Row = readonly [kind: string, functions: string, host: string, report: stri
 
 const fill = '__global__ void k(float *x) { x[threadIdx.x] = 1; }';
 const copy = '__global__ void k(float *to, const float *from) { to[threadIdx.x] = from[threadIdx.x]; }';
-const list = 'struct Node { Node *next; int value; };\n__global__ void k(Node *n) { for (; n; n = n->next) n->value++; }';
+const list =
+  'struct Node { Node *next; int value; };\n__global__ void k(Node *n) { for (; n; n = n->next) n->value++; }';
 const tile = '__global__ void k(float *x) {\n  __shared__ float tile[64];\n  const int i = threadIdx.x;\n';
 
 const faults: readonly Row[] = [
@@ -66,13 +67,38 @@ const faults: readonly Row[] = [
     'float *d; cudaMalloc(&d, 256); cudaFree(d); k<<<1, 64>>>(d);',
     'k: thread 0 of block 0 writes d[0], which has been freed at FILE:LINE',
   ],
-  ['a double free', '', 'float *d; cudaMalloc(&d, 256); cudaFree(d);\n  cudaFree(d); // WRONG', 'host code frees d (allocated at FILE:BEFORE) again at FILE:LINE'],
+  [
+    'a double free',
+    '',
+    'float *d; cudaMalloc(&d, 256); cudaFree(d);\n  cudaFree(d); // WRONG',
+    'host code frees d (allocated at FILE:BEFORE) again at FILE:LINE',
+  ],
   ['a double free: an address inside', '', 'cudaFree(a + 1); // WRONG', 'host code frees an address inside of a'],
-  ['memory of the device in host code: a read', '', 'if (a[3] > 7) puts("7"); // WRONG', 'host code reads a (allocated at FILE:MAIN)'],
-  ['memory of the device in host code: a write', '', 'a[3] = 1; // WRONG', 'host code writes a (allocated at FILE:MAIN)'],
+  [
+    'memory of the device in host code: a read',
+    '',
+    'if (a[3] > 7) puts("7"); // WRONG',
+    'host code reads a (allocated at FILE:MAIN)',
+  ],
+  [
+    'memory of the device in host code: a write',
+    '',
+    'a[3] = 1; // WRONG',
+    'host code writes a (allocated at FILE:MAIN)',
+  ],
   ['memory of the device in host code: a copy', '', 'float h[4]; memcpy(h, a, 16); // WRONG', 'host code reads a'],
-  ['memory of the host in a kernel: the stack', `${fill} // WRONG`, 'float h[64]; k<<<1, 64>>>(h);', 'k: thread 0 of block 0 writes memory of the host'],
-  ['memory of the host in a kernel: malloc', `${fill} // WRONG`, 'float *h = (float *)malloc(256); k<<<1, 64>>>(h); free(h);', 'k: thread 0 of block 0 writes memory of the host'],
+  [
+    'memory of the host in a kernel: the stack',
+    `${fill} // WRONG`,
+    'float h[64]; k<<<1, 64>>>(h);',
+    'k: thread 0 of block 0 writes memory of the host',
+  ],
+  [
+    'memory of the host in a kernel: malloc',
+    `${fill} // WRONG`,
+    'float *h = (float *)malloc(256); k<<<1, 64>>>(h); free(h);',
+    'k: thread 0 of block 0 writes memory of the host',
+  ],
   [
     'memory that nobody wrote',
     `${copy} // WRONG`,
@@ -113,9 +139,24 @@ const faults: readonly Row[] = [
 
 /** Without a defect, each with what it prints. */
 const right: readonly (readonly [name: string, functions: string, host: string, printed: string])[] = [
-  ['writes before reads', copy, 'float *d; cudaMalloc(&d, 256); k<<<1, 64>>>(d, a); k<<<1, 64>>>(a, d); cudaFree(d);', ''],
-  ['managed and pinned memory', fill, 'float *m, *p; cudaMallocManaged(&m, 256); cudaMallocHost(&p, 256); k<<<1, 64>>>(m); k<<<1, 64>>>(p); printf("%g", m[0] + p[63]); cudaFree(m); cudaFreeHost(p);', '2'],
-  ['a list', list, 'Node h[2], *d; cudaMalloc(&d, sizeof h); h[0] = {d + 1, 1}; h[1] = {nullptr, 2}; cudaMemcpy(d, h, sizeof h, cudaMemcpyHostToDevice); k<<<1, 1>>>(d); cudaFree(d);', ''],
+  [
+    'writes before reads',
+    copy,
+    'float *d; cudaMalloc(&d, 256); k<<<1, 64>>>(d, a); k<<<1, 64>>>(a, d); cudaFree(d);',
+    '',
+  ],
+  [
+    'managed and pinned memory',
+    fill,
+    'float *m, *p; cudaMallocManaged(&m, 256); cudaMallocHost(&p, 256); k<<<1, 64>>>(m); k<<<1, 64>>>(p); printf("%g", m[0] + p[63]); cudaFree(m); cudaFreeHost(p);',
+    '2',
+  ],
+  [
+    'a list',
+    list,
+    'Node h[2], *d; cudaMalloc(&d, sizeof h); h[0] = {d + 1, 1}; h[1] = {nullptr, 2}; cudaMemcpy(d, h, sizeof h, cudaMemcpyHostToDevice); k<<<1, 1>>>(d); cudaFree(d);',
+    '',
+  ],
   [
     'a launch that would change nothing is left out',
     fill,
@@ -141,7 +182,10 @@ const right: readonly (readonly [name: string, functions: string, host: string, 
 ];
 
 const place = workplace();
-const cases = [...faults.map(([, functions, host]) => [functions, host]), ...right.map(([, functions, host]) => [functions, host])];
+const cases = [
+  ...faults.map(([, functions, host]) => [functions, host]),
+  ...right.map(([, functions, host]) => [functions, host]),
+];
 const allocation = '  float *a; cudaMalloc(&a, 256); cudaMemset(a, 0, 256);';
 const source = `#include <cassert>\n#include <cstdio>\n#include <cstdlib>\n#include <cstring>\n#include <vector>\n#include <sys/wait.h>\n#include <unistd.h>
 ${cases.map(([functions, host], at) => `namespace case_${at} {\n${functions}\nvoid run() {\n${allocation}\n  ${host}\n  cudaDeviceSynchronize();\n  cudaFree(a);\n}\n}`).join('\n')}
@@ -178,12 +222,15 @@ it.each(faults.map((row, at) => [row[0], row, at] as const))('%s', (_, [, , , re
   expect(stderr[at]).toMatch(/exit [13]$/);
 });
 
-it.each(right.map((row, at) => [row[0], row, faults.length + at] as const))('runs without a report: %s', (_, [, , , printed], at) => {
-  const [text, ...notes] = printed.split(', ') as [string, ...string[]];
-  expect(stderr[at]).not.toMatch(/defect|warning|notice/);
-  expect(stderr[at]).toMatch(/exit 0$/);
-  expect(stdout[at]).toBe(text);
-  expect(stderr[at]?.includes('left out')).toBe(notes.some((note) => note.includes('left out')));
-  if (notes.includes('3 left out')) expect(stderr[at]).toMatch(/in 5 launches; 3 were left out/);
-  if (notes.includes('sampled')) expect(Number(/big: (\d+) of 16384/.exec(stderr[at]!)?.[1])).toBeLessThan(16384);
-});
+it.each(right.map((row, at) => [row[0], row, faults.length + at] as const))(
+  'runs without a report: %s',
+  (_, [, , , printed], at) => {
+    const [text, ...notes] = printed.split(', ') as [string, ...string[]];
+    expect(stderr[at]).not.toMatch(/defect|warning|notice/);
+    expect(stderr[at]).toMatch(/exit 0$/);
+    expect(stdout[at]).toBe(text);
+    expect(stderr[at]?.includes('left out')).toBe(notes.some((note) => note.includes('left out')));
+    if (notes.includes('3 left out')) expect(stderr[at]).toMatch(/in 5 launches; 3 were left out/);
+    if (notes.includes('sampled')) expect(Number(/big: (\d+) of 16384/.exec(stderr[at]!)?.[1])).toBeLessThan(16384);
+  },
+);

@@ -295,9 +295,13 @@ function sharedDeclaration(statement: string, index: number): { type: string; va
   const declared = whole.replaceAll(/\b(extern|static|volatile|__shared__)\b/g, '').trim();
   if (/\bextern\b/.test(whole)) {
     const array = declared.replaceAll(/__attribute__\s*\(\(.*?\)\)|\balignas\s*\([^)]*\)/g, '');
-    const [, element, name] = /^([\s\S]*?)(\w+)\s*\[\s*\]\s*$/.exec(array) ?? [];
+    // "half tiles[][64]" is a pointer to rows.
+    const [, element, name, row] = /^([\s\S]*?)(\w+)\s*\[\s*\]((?:\s*\[[^\]]*\])*)\s*$/.exec(array) ?? [];
     if (name === undefined) return { type: statement, variables: new Map() };
-    const pointer = `${volatile}${element} *const ${name} = ::gpt2_emulator::dynamic_shared<${volatile}${element}>();`;
+    const memory = `::gpt2_emulator::dynamic_shared<${volatile}${element}>()`;
+    const pointer = row
+      ? `${volatile}${element} (*const ${name})${row} = reinterpret_cast<${volatile}${element} (*)${row}>(${memory});`
+      : `${volatile}${element} *const ${name} = ${memory};`;
     return { type: '', variables: new Map([[name, pointer]]) };
   }
   const type = `gpt2_shared_${index}`;
