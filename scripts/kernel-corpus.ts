@@ -42,9 +42,8 @@ for (const file of listed ?? all.filter((name) => name.endsWith('.cu'))) {
     counts.compiled++;
     const start = performance.now();
     const cwd = join(root, dirname(file));
-    const ran =
-      program &&
-      spawnSync(program, [], { cwd, timeout: Number(seconds) * 1000, killSignal: 'SIGKILL', maxBuffer: 1 << 28 });
+    const options = { cwd, timeout: Number(seconds) * 1000, killSignal: 'SIGKILL', maxBuffer: 1 << 28 } as const;
+    const ran = program ? spawnSync(program, [], options) : undefined;
     const time = (performance.now() - start) / 1000;
     const hasEnded = !ran?.error;
     if (hasEnded) counts.ended++;

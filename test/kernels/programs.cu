@@ -86,7 +86,7 @@ int main(int argc, char **argv) {
   cudaMemcpyFromSymbol(&count, counter, sizeof count); printf("counter %d\n", count);
   float by = 4; int n = 2; void *args[] = {&a, &n, &by};
   printf("launch %d", cudaLaunchKernel((void *)add, dim3(1), dim3(3), args, 0, nullptr));
-  void *address = (void *)add; printf(" %d", cudaLaunchKernel(address, 1, 3, args));
+  printf(" %d", cudaLaunchKernel(add, 1, 3, args));
   void *one[] = {&a}; printf(" %d\n", cudaLaunchKernel((const void *)twice<float>, 1, 1, one)); show("launched", a, 3);
   char *rows; size_t pitch; cudaMallocPitch(&rows, &pitch, 3, 2); cudaMemset2D(rows, pitch, 7, 3, 2);
   char square[6]; cudaMemcpy2D(square, 3, rows, pitch, 3, 2, cudaMemcpyDeviceToHost); printf("pitch %zu %d\n", pitch, square[5]);

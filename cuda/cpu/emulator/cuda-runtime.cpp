@@ -12,7 +12,6 @@
 #include <cstring>
 #include <set>
 #include <string>
-#include <vector>
 
 // A stream is only a handle, because work is done when it is enqueued.
 struct CUstream_st {};
@@ -33,7 +32,6 @@ struct State {
   size_t dynamic_shared = model.sharedMemPerBlock;
   // The launch whose error nobody has read.
   const void *unread = nullptr;
-  std::vector<Registered> kernels;
   std::set<std::string> names;
 };
 
@@ -86,7 +84,6 @@ bool is_usable(const void *memory, size_t bytes, const char *what, bool on_devic
   return false;
 }
 
-// Visits rows of `width` bytes.
 cudaError_t copy(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height, int kind,
                  const void *caller) {
   if (width == 0 || height == 0 || state().sticky != cudaSuccess) return state().sticky;
@@ -180,18 +177,6 @@ cudaFuncAttributes attributes() {
   return {0, 0, 0, model.maxThreadsPerBlock, 32, version, version, 0, shared, 0};
 }
 
-bool enlist(const Registered *kernels, int count) {
-  state().kernels.insert(state().kernels.end(), kernels, kernels + count);
-  return true;
-}
-
-Registered registered(const void *function) {
-  for (const Registered &kernel : state().kernels) {
-    if (kernel.function == function) return kernel;
-  }
-  return {"kernel", function, nullptr};
-}
-
 cudaError_t start(Launch launch, const Shape &shape, const void *caller) {
   State &now = state();
   if (now.sticky != cudaSuccess) return now.sticky;
@@ -271,18 +256,6 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int dev
   GPT2_ATTRIBUTES(GPT2_ROW)
   return cudaSetDevice(device);
 }
-cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *attributes, const void *memory) {
-  const Allocation *found = find(memory);
-  *attributes = {cudaMemoryTypeUnregistered, 0, nullptr, const_cast<void *>(memory)};
-  if (!found) return cudaSuccess;
-  attributes->type = found->kind == Kind::pinned    ? cudaMemoryTypeHost
-                     : found->kind == Kind::managed ? cudaMemoryTypeManaged
-                                                    : cudaMemoryTypeDevice;
-  attributes->devicePointer = const_cast<void *>(memory);
-  if (attributes->type == cudaMemoryTypeDevice) attributes->hostPointer = nullptr;
-  return cudaSuccess;
-}
-
 cudaError_t cudaFree(void *memory, cudaStream_t) { return freed(memory, false, GPT2_CALLER); }
 cudaError_t cudaFreeHost(void *memory) { return freed(memory, true, GPT2_CALLER); }
 cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned) {

@@ -104,7 +104,6 @@ typedef struct CUmemPool_st *cudaMemPool_t;
 enum cudaMemcpyKind {
   cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice, cudaMemcpyDefault
 };
-enum cudaMemoryType { cudaMemoryTypeUnregistered, cudaMemoryTypeHost, cudaMemoryTypeDevice, cudaMemoryTypeManaged };
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8, cudaFuncAttributePreferredSharedMemoryCarveout };
 enum cudaFuncCache { cudaFuncCachePreferNone, cudaFuncCachePreferShared, cudaFuncCachePreferL1, cudaFuncCachePreferEqual };
 enum cudaSharedMemConfig { cudaSharedMemBankSizeDefault, cudaSharedMemBankSizeFourByte, cudaSharedMemBankSizeEightByte };
@@ -117,7 +116,6 @@ enum cudaMemoryAdvise {
 };
 enum cudaMemLocationType { cudaMemLocationTypeInvalid, cudaMemLocationTypeDevice, cudaMemLocationTypeHost };
 enum cudaMemPoolAttr { cudaMemPoolAttrReleaseThreshold = 4 };
-enum cudaDeviceP2PAttr { cudaDevP2PAttrPerformanceRank = 1, cudaDevP2PAttrAccessSupported, cudaDevP2PAttrNativeAtomicSupported };
 // Flags, most of which change nothing here.
 enum : unsigned {
   cudaHostAllocDefault = 0, cudaHostAllocPortable = 1, cudaHostAllocMapped = 2, cudaHostAllocWriteCombined = 4,
@@ -136,11 +134,6 @@ struct cudaFuncAttributes {
   size_t sharedSizeBytes, constSizeBytes, localSizeBytes;
   int maxThreadsPerBlock, numRegs, ptxVersion, binaryVersion, cacheModeCA, maxDynamicSharedSizeBytes, preferredShmemCarveout;
 };
-struct cudaPointerAttributes {
-  cudaMemoryType type;
-  int device;
-  void *devicePointer, *hostPointer;
-};
 
 // ---------------------------------------------------------------- functions of the library
 
@@ -153,7 +146,6 @@ cudaError_t cudaDeviceSynchronize();
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device);
 cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int device);
-cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *attributes, const void *memory);
 cudaError_t cudaFree(void *memory, cudaStream_t = nullptr);
 cudaError_t cudaFreeHost(void *memory);
 cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned flags);
@@ -215,11 +207,8 @@ GPT2_VALUE(cudaMemGetInfo, (size_t *free, size_t *total), *free = *total = cudaD
 GPT2_VALUE(cudaDriverGetVersion, (int *version), *version = CUDART_VERSION)
 GPT2_VALUE(cudaRuntimeGetVersion, (int *version), *version = CUDART_VERSION)
 GPT2_VALUE(cudaDeviceCanAccessPeer, (int *can, int, int), *can = 0)
-GPT2_VALUE(cudaDeviceGetLimit, (size_t *value, cudaLimit), *value = size_t{8} << 20)
 GPT2_VALUE(cudaDeviceGetDefaultMemPool, (cudaMemPool_t *pool, int), *pool = nullptr)
 GPT2_VALUE(cudaDeviceGetStreamPriorityRange, (int *least, int *greatest), *least = 0, *greatest = -5)
-GPT2_VALUE(cudaStreamGetPriority, (cudaStream_t, int *priority), *priority = 0)
-GPT2_VALUE(cudaDeviceGetPCIBusId, (char *id, int length, int), snprintf(id, length, "0000:00:00.0"))
 GPT2_VALUE(cudaLaunchHostFunc, (cudaStream_t, void (*call)(void *), void *data), call(data))
 typedef void (*cudaStreamCallback_t)(cudaStream_t, cudaError_t, void *);
 GPT2_VALUE(cudaStreamAddCallback, (cudaStream_t stream, cudaStreamCallback_t call, void *data, unsigned), call(stream, cudaSuccess, data))
@@ -329,42 +318,24 @@ GPT2_UNCHECKED cudaError_t launch(const char *kernel, const Body &body, const Sh
   return error;
 }
 
-// A kernel that can be launched by its address alone. Files with such launches register theirs.
-struct Registered {
-  const char *name;
-  const void *function;
-  cudaError_t (*launch)(const void *function, const Shape &shape, void **arguments);
-};
-bool enlist(const Registered *kernels, int count);
-// The registered kernel, or one without a launch.
-Registered registered(const void *function);
-
 template <class... P, size_t... I>
-GPT2_UNCHECKED cudaError_t launch_packed(void (*kernel)(P...), const Shape &shape, void **arguments, std::index_sequence<I...>) {
+cudaError_t launch_packed(const char *name, void (*kernel)(P...), const Shape &shape, void **arguments, std::index_sequence<I...>) {
   const auto body = [=](auto &...values) __attribute__((GPT2_NO_CHECKS)) { kernel(values...); };
-  const char *name = registered(reinterpret_cast<const void *>(kernel)).name;
   return launch(name, body, shape, *static_cast<std::remove_cv_t<P> *>(arguments[I])...);
 }
-template <class... P>
-Registered registered(const char *name, void (*kernel)(P...)) {
-  return {name, reinterpret_cast<const void *>(kernel), [](const void *function, const Shape &shape, void **arguments) {
-            const auto typed = reinterpret_cast<void (*)(P...)>(const_cast<void *>(function));
-            return launch_packed(typed, shape, arguments, std::index_sequence_for<P...>());
-          }};
-}
 
-// A kernel, or its address.
-template <bool IS_COOPERATIVE, class F>
-cudaError_t launch_function(F kernel, dim3 grid, dim3 block, void **arguments, size_t shared = 0, cudaStream_t = nullptr) {
+// `text` is the kernel's in the source, of which rewrite.ts has removed a cast to void *.
+template <bool IS_COOPERATIVE, class... P>
+cudaError_t launch_function(const char *text, void (*kernel)(P...), dim3 grid, dim3 block, void **arguments, size_t shared = 0,
+                            cudaStream_t = nullptr) {
   Shape shape(grid, block, shared);
   shape.is_cooperative = IS_COOPERATIVE;
   shape.returns_error = true;
-  if constexpr (std::is_function_v<std::remove_pointer_t<F>>) return registered("", kernel).launch((const void *)(kernel), shape, arguments);
-  const auto made = registered((const void *)(kernel)).launch;
-  return made ? made((const void *)(kernel), shape, arguments) : result(cudaErrorInvalidDeviceFunction);
+  const char *name = strrchr(text, ')');
+  return launch_packed(name ? name + 1 : text, kernel, shape, arguments, std::index_sequence_for<P...>());
 }
 
 }  // namespace gpt2_emulator
 
-#define cudaLaunchKernel gpt2_emulator::launch_function<false>
-#define cudaLaunchCooperativeKernel gpt2_emulator::launch_function<true>
+#define cudaLaunchKernel(kernel, ...) gpt2_emulator::launch_function<false>(#kernel, kernel, __VA_ARGS__)
+#define cudaLaunchCooperativeKernel(kernel, ...) gpt2_emulator::launch_function<true>(#kernel, kernel, __VA_ARGS__)

@@ -68,16 +68,3 @@ inline float curand_normal(curandStatePhilox4_32_10 *state) {
   state->normal = made.y;
   return made.x;
 }
-inline uint4 curand4(curandStatePhilox4_32_10 *state) {
-  const unsigned a = curand(state), b = curand(state), c = curand(state);
-  return {a, b, c, curand(state)};
-}
-inline float4 curand_uniform4(curandStatePhilox4_32_10 *state) {
-  const uint4 bits = curand4(state);
-  using gpt2_emulator::uniform;
-  return {uniform(bits.x), uniform(bits.y), uniform(bits.z), uniform(bits.w)};
-}
-inline float4 curand_normal4(curandStatePhilox4_32_10 *state) {
-  const float2 left = curand_normal2(state), right = curand_normal2(state);
-  return {left.x, left.y, right.x, right.y};
-}

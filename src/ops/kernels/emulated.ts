@@ -49,7 +49,7 @@ export function emulatedCompiler(checks: boolean): Compiler {
     compile: (source) => {
       using folder = new TemporaryFolder('kernel');
       const out = join(folder.path, 'kernels.so');
-      compileObject(program, source, `${out}.o`, { checks, tail: (kernels) => tableOf(source, kernels, checks) });
+      compileObject(program, source, `${out}.o`, checks);
       // Without the sanitizer's library: cuda/emulator/checks.h defines its functions.
       const wraps = checks ? wrappedFunctions.map((each) => `-Wl,--wrap=${each}`) : [];
       run(program, source, '', ['-shared', ...wraps, '-o', out, `${out}.o`]);
@@ -69,7 +69,7 @@ export function emulatedProgram(
   const out = join(folder.path, 'program');
   const objects = sources.map((source, index) => {
     const path = `${out}-${index}.o`;
-    compileObject(program, source, path, { checks: true, isProgram: true, tail: registryOf });
+    compileObject(program, source, path, true, true);
     return path;
   });
   // A library instead of a program also shows that no function is missing.
@@ -96,16 +96,8 @@ export function emulatorObject(program: string): Buffer {
   return readFileSync(out);
 }
 
-interface Translation {
-  readonly checks: boolean;
-  readonly isProgram?: boolean;
-  /** C++ after the source. */
-  tail(kernels: readonly FoundKernel[], text: string): string;
-}
-
-function compileObject(program: string, source: Source, out: string, how: Translation): void {
+function compileObject(program: string, source: Source, out: string, checks: boolean, isProgram = false): void {
   const { text, name, includes, defines } = source;
-  const { checks, isProgram = false } = how;
   // nvcc, too, gives only .cu files CUDA's language; others include a header of CUDA.
   const isCuda = !/\.(c|cc|cpp|cxx)$/.test(name);
   const language = extname(name) === '.c' ? 'c' : 'c++';
@@ -127,9 +119,10 @@ function compileObject(program: string, source: Source, out: string, how: Transl
     : { text: preprocessed, kernels: [] };
   const sanitizers = '-fsanitize=thread,bounds,alignment,integer-divide-by-zero';
   const hasChecks = checks && isCuda;
-  // An error that the compiler finds only in the tail, such as a missing bracket, is reported at the source's last line.
+  // An error that the compiler finds only in the table, such as a missing bracket, is reported at the source's last line.
   const end = `# ${text.trimEnd().split('\n').length} ${JSON.stringify(name)}\n`;
-  const assembly = run(program, source, `${code}\n${how.tail(kernels, code).replaceAll(/^/gm, end)}`, [
+  const table = isProgram ? '' : tableOf(source, kernels, checks).replaceAll(/^/gm, end);
+  const assembly = run(program, source, `${code}\n${table}`, [
     ...['-x', language === 'c' ? 'cpp-output' : 'c++-cpp-output', ...standard],
     ...['-fPIC', '-fvisibility=hidden', '-g1', '-gdwarf-4', '-w'],
     // Debug information has no paths of this machine's working folder.
@@ -237,14 +230,4 @@ const ::gpt2_emulator::Module *gpt2_emulated_module(const ::gpt2_emulator::Host 
                                                  &::gpt2_emulator::here, &::gpt2_emulator::watch};
   return &module;
 }`;
-}
-
-/** Registers the kernels of a file that launches some by their addresses, which do not tell the types of parameters. */
-function registryOf(kernels: readonly FoundKernel[], text: string): string {
-  if (!/::launch_function<\w+>\s*\(/.test(text)) return '';
-  const rows = kernels
-    .filter(({ isTemplate, isDefined }) => !isTemplate && isDefined)
-    .map(({ name }) => `::gpt2_emulator::registered(${JSON.stringify(name)}, &::${name}),`);
-  return `static const ::gpt2_emulator::Registered gpt2_kernels[] = {${rows.join('\n')} {}};
-static const bool gpt2_has_registered = ::gpt2_emulator::enlist(gpt2_kernels, ${rows.length});`;
 }

@@ -7,7 +7,7 @@ export const refusal = (place: string, what: string): string =>
 
 /** The preprocessor's message about a missing header of CUDA, or of a library that programs for GPUs use. */
 const missingHeader =
-  /^(.*?:\d+):\d+: fatal error: '?((?:cu|nv|thrust|cooperative_groups|sm_|nccl|mpi|torch|ATen|c10|pybind11|GL|EGL|helper_gl|freeglut|vulkan)[\w./+-]*)'?(?:: No such file| file not found)/m;
+  /^(.*?:\d+):\d+: fatal error: '?((?:cuda(?:\/|_\w+_interop|_fp|EGL|GL)|cu(?:b|blas|dnn|fft|rand|solver|sparse|te|tlass)|nv|thrust|cooperative_groups|nccl|mpi|torch|ATen|c10|GL|EGL|helper_gl)[\w./+-]*)'?(?:: No such file| file not found)/m;
 
 /** The messages of GCC and clang about a name that is not declared. */
 const unknownName =

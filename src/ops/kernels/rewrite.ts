@@ -9,10 +9,7 @@ export interface FoundKernel {
   readonly name: string;
   /** Names of the kernel's parameters, separated by commas. */
   readonly parameters: string;
-  /** The types of the parameters, which tell overloads apart. */
-  readonly types: string;
   readonly isTemplate: boolean;
-  readonly isDefined: boolean;
   /** Whether a constant (`boundOf`) holds the kernel's largest number of threads. */
   readonly isBounded: boolean;
 }
@@ -82,7 +79,7 @@ const words = [
   String.raw`(?<noinline>(?<!\(\s*)\b__noinline__\b)`,
   String.raw`(?<launch><<\s*<)`,
   // The type of a kernel that is launched by its address is in its name, which a cast would hide.
-  String.raw`(?<call>\blaunch_function<\w+>\s*\(\s*)(?:\(\s*(?:const\s+)?void\s*\*\s*\)|(?:reinterpret|static)_cast\s*<\s*(?:const\s+)?void\s*\*\s*>)`,
+  String.raw`(?<call>\blaunch_function<\w+>\s*\("[^"]*",\s*)(?:\(\s*(?:const\s+)?void\s*\*\s*\)|(?:reinterpret|static)_cast\s*<\s*(?:const\s+)?void\s*\*\s*>)`,
 ];
 
 /**
@@ -102,13 +99,16 @@ export function rewrite(
     ? 'convergent, no_sanitize("undefined"), disable_sanitizer_instrumentation'
     : 'no_sanitize("thread", "undefined")';
   const code = withoutPtx(source, (offset) => placeAt(source, offset));
-  const { text, kernels } = withoutCuda(code, `__attribute__((${attributes}))`);
+  const { text, kernels } = withoutCuda(code, `__attribute__((${attributes}))`, how.isProgram);
   return { text: text.replaceAll(/^#gpt2-header (\d+)$/gm, (_, index: string) => headers[Number(index)]!), kernels };
 }
 
-function withoutCuda(source: string, unchecked: string): { text: string; kernels: readonly FoundKernel[] } {
-  // A kernel's overloads have one name, which then names none.
-  const kernels = new Map<string, FoundKernel | undefined>();
+function withoutCuda(
+  source: string,
+  unchecked: string,
+  isProgram: boolean,
+): { text: string; kernels: readonly FoundKernel[] } {
+  const kernels = new Map<string, FoundKernel>();
   // For each open brace, the name of its namespace, or undefined if it opens another block.
   const open: (string | undefined)[] = [];
   let shared = 0;
@@ -142,11 +142,11 @@ function withoutCuda(source: string, unchecked: string): { text: string; kernels
       out += text;
       statement = out.length;
     } else if (groups.global !== undefined) {
-      const declared = kernelAt(source, here, out.slice(statement), open.filter(Boolean).join('::'));
+      // Only the table of a library needs the kernels.
+      const where = open.filter(Boolean).join('::');
+      const declared = isProgram ? undefined : kernelAt(source, here, out.slice(statement), where);
       if (!declared) continue;
-      const before = kernels.get(declared.name);
-      const isOverload = kernels.has(declared.name) && before?.types !== declared.types;
-      kernels.set(declared.name, isOverload ? undefined : declared.isDefined ? declared : (before ?? declared));
+      kernels.set(declared.name, declared);
       const start = statement + /^\s*/.exec(out.slice(statement))![0].length;
       out = out.slice(0, start) + declared.bound + out.slice(start);
     } else if (text.startsWith('__launch_bounds__')) out += linesOf(text);
@@ -173,7 +173,7 @@ function withoutCuda(source: string, unchecked: string): { text: string; kernels
       }
     } else out += text;
   }
-  return { text: out + source.slice(at), kernels: [...kernels.values()].filter((each) => each !== undefined) };
+  return { text: out + source.slice(at), kernels: [...kernels.values()] };
 }
 
 const linesOf = (text: string): string => '\n'.repeat(text.split('\n').length - 1);
@@ -262,30 +262,14 @@ function kernelAt(text: string, at: number, before: string, namespace: string) {
   const [, name, after] = /^[^()]*?(\w+)\s*\(([\s\S]*)/.exec(rest) ?? [];
   if (name === undefined || /\btemplate\s+(?!<)/.test(before)) return undefined;
   const length = endOf(after!, 0, ')');
-  const list = pieces(after!.slice(0, length));
   const full = namespace === '' ? name : `${namespace}::${name}`;
   const template = /\btemplate\s*<[\s\S]*>/.exec(withoutMarkers(before))?.[0].replaceAll(/\s+/g, ' ');
-  const isDefined = /^\)\s*\{/.test(after!.slice(length));
   // Only for the definition of a kernel: its declaration may be repeated, a constant may not.
-  const isBounded = limits !== undefined && isDefined;
+  const isBounded = limits !== undefined && /^\)\s*\{/.test(after!.slice(length));
   const value = limits?.replace('__launch_bounds__', '::gpt2_emulator::launch_bounds').replaceAll(/\s+/g, ' ');
   const bound = isBounded ? `${template ?? ''} constexpr int ${boundOf(name)} = ${value}; ` : '';
-  const types = list.map((each) =>
-    each
-      .replace(/=[\s\S]*$/, '')
-      .replace(/\w+\s*(\[.*)?$/, '')
-      .replaceAll(/\s/g, ''),
-  );
-  const parameters = list.map(nameIn).join(',');
-  return {
-    name: full,
-    parameters,
-    types: types.join(),
-    isTemplate: template !== undefined,
-    isDefined,
-    isBounded,
-    bound,
-  };
+  const parameters = pieces(after!.slice(0, length)).map(nameIn).join(',');
+  return { name: full, parameters, isTemplate: template !== undefined, isBounded, bound };
 }
 
 /** Turns "__shared__ float tile[32][33], sum;" into a struct and, for each variable, a reference to shared memory. */
