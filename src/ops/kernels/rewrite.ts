@@ -278,7 +278,7 @@ function sharedDeclaration(statement: string, index: number): { type: string; va
   const volatile = /\bvolatile\b/.test(whole) ? 'volatile ' : '';
   const declared = whole.replaceAll(/\b(extern|static|volatile|__shared__)\b/g, '').trim();
   if (/\bextern\b/.test(whole)) {
-    const array = declared.replaceAll(/__attribute__\s*\(\(.*?\)\)|\balignas\s*\([^)]*\)/g, '');
+    const array = declared.replaceAll(/__attribute__\s*\(\((?:[^()]|\([^()]*\))*\)\)|\balignas\s*\([^)]*\)/g, '');
     // "half tiles[][64]" is a pointer to rows.
     const [, element, name, row] = /^([\s\S]*?)(\w+)\s*\[\s*\]((?:\s*\[[^\]]*\])*)\s*$/.exec(array) ?? [];
     if (name === undefined) return { type: statement, variables: new Map() };
