@@ -56,14 +56,11 @@ inline int __hadd(int a, int b) { return int((long long)(a) + b >> 1); }
 inline int __rhadd(int a, int b) { return int((long long)(a) + b + 1 >> 1); }
 inline unsigned __uhadd(unsigned a, unsigned b) { return unsigned((unsigned long long)(a) + b >> 1); }
 inline unsigned __urhadd(unsigned a, unsigned b) { return unsigned((unsigned long long)(a) + b + 1 >> 1); }
-// Four bytes of b:a, by the lower three bits of each digit of the selector; the fourth repeats the byte's sign.
+// Four bytes of b:a, by the lower three bits of each digit of the selector.
 inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
   const unsigned long long both = (unsigned long long)(b) << 32 | a;
   unsigned result = 0;
-  for (int i = 0; i < 4; i++) {
-    const unsigned digit = selector >> 4 * i & 15, byte = both >> 8 * (digit & 7) & 255;
-    result |= (digit & 8 ? byte >> 7 ? 255u : 0u : byte) << 8 * i;
-  }
+  for (int i = 0; i < 4; i++) result |= unsigned(both >> 8 * (selector >> 4 * i & 7) & 255) << 8 * i;
   return result;
 }
 // Shifts of high:low by at most 31 bits, or with c by at most 32.

@@ -48,6 +48,10 @@ export async function* testFile(file: string, expectation: string, device: 'cuda
   const { cases, tolerance = 1e-4, ...rest } = await readExpectation(expectation);
   const name = rest.function ?? 'solve';
   const { names, isKernel } = parametersOf(file, name);
+  if (isKernel && cases.some(({ grid, block }) => grid === undefined || block === undefined)) {
+    throw gpt2Error`${expectation}: ${name} is a kernel: give each case its grid and block`;
+  }
+  const inputs = cases.map((one) => packed(one, names, expectation));
   using folder = new TemporaryFolder('expect');
   const path = (end: string) => join(folder.path, end);
   const values = names.map((_, index) => `std::get<${index}>(arguments).value`).join(', ');
@@ -62,11 +66,8 @@ export async function* testFile(file: string, expectation: string, device: 'cuda
   writeFileSync(path('test.cu'), lines.join('\n'));
   const { program } = compiledProgram({ files: [path('test.cu')] }, device);
   let isDrawn = false;
-  for (const one of cases) {
-    if (isKernel && (one.grid === undefined || one.block === undefined)) {
-      throw gpt2Error`${expectation}: ${name} is a kernel: give each case its grid and block`;
-    }
-    writeFileSync(path('in'), packed(one, names, expectation));
+  for (const [index, one] of cases.entries()) {
+    writeFileSync(path('in'), inputs[index]!);
     const { signal, status } = spawnSync(program!, [path('in'), path('out')], {
       ...{ stdio: ['ignore', 'inherit', 'inherit'], timeout: seconds * 1000, killSignal: 'SIGKILL' },
     });

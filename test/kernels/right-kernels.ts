@@ -114,6 +114,23 @@ __global__ void k(float *out, const float *in, int n) { out[threadIdx.x] = inner
     [63, 62],
   ],
   [
+    'dynamic shared memory with rows',
+    kernel(
+      '  extern __shared__ float rows[][8];\n  rows[i / 8][i % 8] = in[i];\n  __syncthreads();\n  out[i] = rows[7 - i / 8][i % 8];',
+    ),
+    { ...one, shared: 256 },
+    [56, 57, 58],
+  ],
+  [
+    'copies of a pipeline',
+    kernel(
+      '  __shared__ float tile[64];\n  auto pipe = cuda::make_pipeline();\n  pipe.producer_acquire();\n  cuda::memcpy_async(&tile[i], in + i, cuda::aligned_size_t<4>(4), pipe);\n  pipe.producer_commit();\n  pipe.consumer_wait();\n  __syncthreads();\n  out[i] = tile[63 - i];\n  pipe.consumer_release();',
+      '#include <cuda/pipeline>',
+    ),
+    one,
+    [63, 62],
+  ],
+  [
     'copies to two buffers in turn',
     kernel(
       `  __shared__ float tile[2][64];

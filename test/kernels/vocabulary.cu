@@ -98,7 +98,7 @@ TEST(integers) {
   IS(__mul64hi(-2, 3), -1); IS(__umul64hi(1ull << 63, 6), 3); IS(__mul24(-2, 0x1000003), -6); IS(__umul24(0x1000002, 3), 6);
   IS(__sad(-3, 4, 10), 17); IS(__usad(3, 4, 10), 11); IS(__hadd(-3, 0), -2); IS(__rhadd(-3, 0), -1);
   IS(__uhadd(~0u, 1), 1u << 31); IS(__urhadd(2, 3), 3);
-  IS(__byte_perm(0x33221100, 0x77665544, 0x7531), 0x77553311); IS(__byte_perm(0x8000, 0, 0x4491), 0xff80);
+  IS(__byte_perm(0x33221100, 0x77665544, 0x7531), 0x77553311); IS(__byte_perm(0x8000, 0, 0x4491), 0x8080);
   IS(__funnelshift_l(1u << 31, 1, 1), 3); IS(__funnelshift_r(1, 3, 33), 1u << 31);
   IS(__funnelshift_lc(5, 1, 40), 5); IS(__funnelshift_rc(5, 7, 40), 7);
   IS(__dp4a(int(0xff020304), 0x02010101, 100), 107); IS(__dp4a(0xff020304u, 0x02010101u, 100u), 619);
@@ -161,6 +161,10 @@ TEST(groups) {
   IS(cg::reduce(tile, i, cg::plus<int>()), i / 8 * 64 + 28); IS(cg::reduce(warp, i, cg::greater<int>()), 31);
   IS(cg::inclusive_scan(tile, 2), i % 8 * 2 + 2); IS(cg::exclusive_scan(warp, i, cg::plus<int>()), i * (i - 1) / 2);
   IS(cg::inclusive_scan(warp, 31 - i, cg::less<int>()), 31 - i); IS(tile.match_any(i / 2), 3u << i % 8 / 2 * 2);
+  const auto part = cg::labeled_partition(warp, i % 3);
+  IS(part.size() * 100 + part.thread_rank(), (i % 3 == 2 ? 10 : 11) * 100 + i / 3); IS(part.shfl(i, 2), 6 + i % 3);
+  IS(cg::reduce(part, 1, cg::plus<int>()), i % 3 == 2 ? 10 : 11); IS(part.ballot(i >= 27), (i % 3 == 2 ? 0x200 : 0x600));
+  IS(cg::exclusive_scan(cg::binary_partition(tile, i % 2 == 0), 1), i % 8 / 2);
   IS(tile.ballot(i % 8 == 1) * 10 + tile.shfl(i, 3), 20 + i / 8 * 8 + 3);
 }
 

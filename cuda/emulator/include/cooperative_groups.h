@@ -15,59 +15,86 @@ struct thread_block {
 };
 inline thread_block this_thread_block() { return {}; }
 
-// The functions of lanes, for groups with `first()`, the lane of rank 0, and `size()`, a power of two.
+// The functions of the lanes in `mask()`, which have ranks in their order.
 template <class Group>
 struct warp_group {
-  unsigned mask() const { return unsigned((1ull << own().size()) - 1) << own().first(); }
-  unsigned num_threads() const { return own().size(); }
-  unsigned thread_rank() const { return gpt2_emulator::lane() - own().first(); }
+  unsigned size() const { return unsigned(__popc(mask())); }
+  unsigned num_threads() const { return size(); }
+  unsigned thread_rank() const { return unsigned(__popc(mask() & ((1u << gpt2_emulator::lane()) - 1))); }
   GPT2_INLINE void sync() const { __syncwarp(mask()); }
   template <class T>
-  GPT2_INLINE T shfl(T value, int rank) const { return __shfl_sync(mask(), value, rank, own().size()); }
+  GPT2_INLINE T shfl(T value, int rank) const { return __shfl_sync(mask(), value, lane_of(unsigned(rank) % size())); }
   template <class T>
-  GPT2_INLINE T shfl_up(T value, unsigned delta) const { return __shfl_up_sync(mask(), value, delta, own().size()); }
+  GPT2_INLINE T shfl_up(T value, unsigned delta) const {
+    const unsigned rank = thread_rank();
+    return __shfl_sync(mask(), value, lane_of(delta <= rank ? rank - delta : rank));
+  }
   template <class T>
-  GPT2_INLINE T shfl_down(T value, unsigned delta) const { return __shfl_down_sync(mask(), value, delta, own().size()); }
+  GPT2_INLINE T shfl_down(T value, unsigned delta) const {
+    const unsigned rank = thread_rank();
+    return __shfl_sync(mask(), value, lane_of(rank + delta < size() ? rank + delta : rank));
+  }
   template <class T>
-  GPT2_INLINE T shfl_xor(T value, int lanes) const { return __shfl_xor_sync(mask(), value, lanes, own().size()); }
+  GPT2_INLINE T shfl_xor(T value, unsigned lanes) const {
+    const unsigned rank = thread_rank() ^ lanes;
+    return __shfl_sync(mask(), value, lane_of(rank < size() ? rank : thread_rank()));
+  }
   GPT2_INLINE int any(int predicate) const { return __any_sync(mask(), predicate); }
   GPT2_INLINE int all(int predicate) const { return __all_sync(mask(), predicate); }
-  GPT2_INLINE unsigned ballot(int predicate) const { return __ballot_sync(mask(), predicate) >> own().first(); }
+  GPT2_INLINE unsigned ballot(int predicate) const { return ranks_of(__ballot_sync(mask(), predicate)); }
   template <class T>
-  GPT2_INLINE unsigned match_any(T value) const { return __match_any_sync(mask(), value) >> own().first(); }
+  GPT2_INLINE unsigned match_any(T value) const { return ranks_of(__match_any_sync(mask(), value)); }
+  unsigned mask() const { return static_cast<const Group &>(*this).lanes(); }
 
  private:
-  const Group &own() const { return static_cast<const Group &>(*this); }
+  int lane_of(unsigned rank) const {
+    unsigned rest = mask();
+    for (; rank > 0; rank--) rest &= rest - 1;
+    return __ffs(int(rest)) - 1;
+  }
+  unsigned ranks_of(unsigned lanes) const {
+    unsigned ranks = 0;
+    for (unsigned rank = 0; rank < size(); rank++) ranks |= (lanes >> lane_of(rank) & 1) << rank;
+    return ranks;
+  }
 };
 
 template <unsigned SIZE, class Parent = thread_block>
 struct thread_block_tile : warp_group<thread_block_tile<SIZE, Parent>> {
   static_assert(SIZE <= 32 && (SIZE & (SIZE - 1)) == 0, "a tile has 1, 2, 4, 8, 16 or 32 threads");
-  static unsigned first() { return gpt2_emulator::lane() / SIZE * SIZE; }
+  static unsigned lanes() { return unsigned((1ull << SIZE) - 1) << gpt2_emulator::lane() / SIZE * SIZE; }
   static constexpr unsigned size() { return SIZE; }
   static constexpr unsigned num_threads() { return SIZE; }
+  static unsigned thread_rank() { return gpt2_emulator::lane() % SIZE; }
   static unsigned meta_group_rank() { return Parent().thread_rank() / SIZE; }
   static unsigned meta_group_size() { return (Parent().size() + SIZE - 1) / SIZE; }
 };
 
-// Tiles whose size is known at run time only, and the calling thread alone.
+// Some lanes of a warp: a tile whose size is known at run time only, a part by a label, or the calling thread alone.
 class coalesced_group : public warp_group<coalesced_group> {
  public:
-  explicit coalesced_group(unsigned size) : size_(size) {}
-  unsigned size() const { return size_; }
-  unsigned first() const { return gpt2_emulator::lane() / size_ * size_; }
+  explicit coalesced_group(unsigned lanes) : lanes_(lanes) {}
+  unsigned lanes() const { return lanes_; }
 
  private:
-  unsigned size_;
+  unsigned lanes_;
 };
-inline coalesced_group coalesced_threads() { return coalesced_group(1); }
+inline coalesced_group coalesced_threads() { return coalesced_group(1u << gpt2_emulator::lane()); }
+template <class Group, class T>
+GPT2_INLINE coalesced_group labeled_partition(const warp_group<Group> &group, T label) {
+  return coalesced_group(__match_any_sync(group.mask(), label));
+}
+template <class Group>
+GPT2_INLINE coalesced_group binary_partition(const warp_group<Group> &group, bool predicate) {
+  return labeled_partition(group, int(predicate));
+}
 
 // Any group: the block, or a tile.
 class thread_group {
  public:
-  thread_group(const thread_block &) : tile_(1), is_block_(true) {}
+  thread_group(const thread_block &) : tile_(0), is_block_(true) {}
   template <class Tile>
-  thread_group(const warp_group<Tile> &tile) : tile_(tile.num_threads()), is_block_(false) {}
+  thread_group(const warp_group<Tile> &tile) : tile_(tile.mask()), is_block_(false) {}
   unsigned size() const { return is_block_ ? thread_block::size() : tile_.size(); }
   unsigned num_threads() const { return size(); }
   unsigned thread_rank() const { return is_block_ ? thread_block::thread_rank() : tile_.thread_rank(); }
@@ -87,7 +114,7 @@ GPT2_UNCHECKED coalesced_group tiled_partition(const Parent &, unsigned size) {
   if (size == 0 || size > 32 || (size & (size - 1)) != 0) {
     gpt2_emulator::fail("makes tiles whose size is not 1, 2, 4, 8, 16 or 32", nullptr, 0, GPT2_CALLER);
   }
-  return coalesced_group(size);
+  return coalesced_group(unsigned((1ull << size) - 1) << gpt2_emulator::lane() / size * size);
 }
 
 template <class Group>
@@ -119,16 +146,23 @@ GPT2_JOIN(bit_and, a &b)
 GPT2_JOIN(bit_or, a | b)
 GPT2_JOIN(bit_xor, a ^ b)
 
+// In the order of a GPU's shuffles for a tile, else in the order of ranks.
 template <class Group, class T, class Join>
-GPT2_INLINE T reduce(const warp_group<Group> &tile, T value, const Join &join) {
-  for (unsigned lanes = tile.num_threads() / 2; lanes > 0; lanes /= 2) value = join(value, tile.shfl_xor(value, lanes));
-  return value;
+GPT2_INLINE T reduce(const warp_group<Group> &group, T value, const Join &join) {
+  const unsigned size = group.size();
+  if ((size & (size - 1)) == 0) {
+    for (unsigned lanes = size / 2; lanes > 0; lanes /= 2) value = join(value, group.shfl_xor(value, lanes));
+    return value;
+  }
+  T sum = group.shfl(value, 0);
+  for (unsigned rank = 1; rank < size; rank++) sum = join(sum, group.shfl(value, int(rank)));
+  return sum;
 }
 template <class Group, class T, class Join = plus<T>>
-GPT2_INLINE T inclusive_scan(const warp_group<Group> &tile, T value, const Join &join = {}) {
-  for (unsigned lanes = 1; lanes < tile.num_threads(); lanes *= 2) {
-    const T before = tile.shfl_up(value, lanes);
-    if (tile.thread_rank() >= lanes) value = join(before, value);
+GPT2_INLINE T inclusive_scan(const warp_group<Group> &group, T value, const Join &join = {}) {
+  for (unsigned lanes = 1; lanes < group.size(); lanes *= 2) {
+    const T before = group.shfl_up(value, lanes);
+    if (group.thread_rank() >= lanes) value = join(before, value);
   }
   return value;
 }

@@ -33,6 +33,7 @@ const registers: Readonly<Record<string, string>> = {
 const cache = String.raw`(?:\.(?:nc|c[agsv]|lu|wb|wt|L1::\w+|L2::\d+B))*(?:\.v[24])?`;
 const memory = String.raw`(?:\.volatile)?(?:\.global|(?<shared>\.shared(?:::cta)?))?${cache}\.(?<type>[busf](?:8|16|32|64))`;
 const skip = '(void)0';
+const binary: Readonly<Record<string, string>> = { add: '+', sub: '-', 'mul.lo': '*', and: '&', or: '|', xor: '^' };
 const compared: Readonly<Record<string, string>> = { eq: '==', ne: '!=', lt: '<', le: '<=', gt: '>', ge: '>=' };
 const elements: Readonly<Record<string, number>> = { tf32: 1, f16: 2, bf16: 2, s8: 4, u8: 4 };
 
@@ -114,6 +115,10 @@ const instructions: readonly (readonly [RegExp, (on: Operands, found: RegExpExec
   ],
   [/^bar\.warp\.sync$/, (on) => `::__syncwarp(${on.at(0)})`],
   [/^(?:membar|fence\.(?:sc|acq_rel))\.\w+$/, () => '::__threadfence()'],
+  [
+    RegExp(`^(add|sub|mul\\.lo|and|or|xor)${type}$`),
+    (on, [, name, of]) => set(on, `${types[of!]}(${as(of, on.at(1))} ${binary[name!]} ${as(of, on.at(2))})`),
+  ],
   [/^nanosleep\.u32$/, () => skip],
   [/^trap$/, () => '::__trap()'],
   [

@@ -79,7 +79,7 @@ const words = [
   String.raw`(?<noinline>(?<!\(\s*)\b__noinline__\b)`,
   String.raw`(?<launch><<\s*<)`,
   // The type of a kernel that is launched by its address is in its name, which a cast would hide.
-  String.raw`(?<call>\blaunch_function<\w+>\s*\("[^"]*",\s*)(?:\(\s*(?:const\s+)?void\s*\*\s*\)|(?:reinterpret|static)_cast\s*<\s*(?:const\s+)?void\s*\*\s*>)`,
+  String.raw`(?<call>\blaunch_function<\w+>\s*\(\s*"[^"]*"\s*,\s*)(?:\(\s*(?:const\s+)?void\s*\*\s*\)|(?:reinterpret|static)_cast\s*<\s*(?:const\s+)?void\s*\*\s*>)`,
 ];
 
 /**
@@ -279,9 +279,13 @@ function sharedDeclaration(statement: string, index: number): { type: string; va
   const declared = whole.replaceAll(/\b(extern|static|volatile|__shared__)\b/g, '').trim();
   if (/\bextern\b/.test(whole)) {
     const array = declared.replaceAll(/__attribute__\s*\(\((?:[^()]|\([^()]*\))*\)\)|\balignas\s*\([^)]*\)/g, '');
-    const [, element, name] = /^([\s\S]*?)(\w+)\s*\[\s*\]\s*$/.exec(array) ?? [];
+    // "half tiles[][64]" is a pointer to rows.
+    const [, element, name, row] = /^([\s\S]*?)(\w+)\s*\[\s*\]((?:\s*\[[^\]]*\])*)\s*$/.exec(array) ?? [];
     if (name === undefined) return { type: statement, variables: new Map() };
-    const pointer = `${volatile}${element} *const ${name} = ::gpt2_emulator::dynamic_shared<${volatile}${element}>();`;
+    const memory = `::gpt2_emulator::dynamic_shared<${volatile}${element}>()`;
+    const pointer = row
+      ? `${volatile}${element} (*const ${name})${row} = reinterpret_cast<${volatile}${element} (*)${row}>(${memory});`
+      : `${volatile}${element} *const ${name} = ${memory};`;
     return { type: '', variables: new Map([[name, pointer]]) };
   }
   const type = `gpt2_shared_${index}`;
