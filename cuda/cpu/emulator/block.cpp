@@ -43,9 +43,13 @@ Block &block_of_thread(size_t index) {
   return *blocks[index];
 }
 
-std::string name_of(const Sizes &position, const Sizes &sizes) {
-  if (sizes.y == 1 && sizes.z == 1) return std::to_string(position.x);
-  return "(" + std::to_string(position.x) + ", " + std::to_string(position.y) + ", " + std::to_string(position.z) + ")";
+std::string name_of(unsigned thread, unsigned block, const Sizes &threads, const Sizes &blocks) {
+  const auto at = [](unsigned index, const Sizes &sizes) {
+    if (sizes.y == 1 && sizes.z == 1) return std::to_string(index);
+    return "(" + std::to_string(index % sizes.x) + ", " + std::to_string(index / sizes.x % sizes.y) + ", " +
+           std::to_string(index / sizes.x / sizes.y) + ")";
+  };
+  return "thread " + at(thread, threads) + " of block " + at(block, blocks);
 }
 
 Block::Block() : fibers_(&Block::fiber_main), shared_(nullptr, &std::free) {
@@ -263,8 +267,8 @@ void Block::fail_as_it_is() {
 }
 
 std::string Block::name_of(const Thread &thread) const {
-  return "thread " + emulator::name_of(thread.position, launch_->threads) + " of block " +
-         emulator::name_of(*here_.block, launch_->blocks);
+  const Sizes at = *here_.block, blocks = launch_->blocks;
+  return emulator::name_of(number_of(thread), (at.z * blocks.y + at.y) * blocks.x + at.x, launch_->threads, blocks);
 }
 
 void *Block::shared(const void *declaration, size_t bytes, size_t alignment, const char *names, const void *caller) {

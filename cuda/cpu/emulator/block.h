@@ -145,6 +145,7 @@ extern std::atomic<bool> has_effect;
 // Called when host code of a program accesses device memory.
 void access_by_host(const void *memory, size_t bytes, bool is_write, const void *caller);
 
-std::string name_of(const gpt2_emulator::Sizes &position, const gpt2_emulator::Sizes &sizes);
+// "thread 3 of block (0, 1, 0)", by indices in a launch.
+std::string name_of(unsigned thread, unsigned block, const gpt2_emulator::Sizes &threads, const gpt2_emulator::Sizes &blocks);
 
 }  // namespace gpt2::emulator

@@ -416,12 +416,7 @@ void Memory::add(Defect::Kind kind, std::string text, const void *caller, const 
   defects->add(std::move(made));
 }
 
-std::string Memory::name_of_thread(unsigned thread) const {
-  const auto at = [](unsigned index, const gpt2_emulator::Sizes &sizes) {
-    return gpt2::emulator::name_of({index % sizes.x, index / sizes.x % sizes.y, index / sizes.x / sizes.y}, sizes);
-  };
-  return "thread " + at(thread, threads) + " of block " + at(block_, blocks);
-}
+std::string Memory::name_of_thread(unsigned thread) const { return gpt2::emulator::name_of(thread, block_, threads, blocks); }
 
 void *Memory::allocate(size_t bytes) {
   Heap &heap = *scope_.heap;
