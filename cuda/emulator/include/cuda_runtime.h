@@ -40,7 +40,8 @@
   ROW(ErrorNotPermitted, 800, "operation not permitted") ROW(ErrorNotSupported, 801, "operation not supported") \
   ROW(ErrorUnknown, 999, "unknown error")
 
-// The properties of the model GPU. Few multiprocessors keep those grids small that a program sizes by them.
+// The properties of the model GPU. Few multiprocessors and a small cache keep those grids and buffers small that a program sizes
+// by them: benchmarks clear a buffer of the size of the L2 cache before each of a thousand launches.
 struct cudaDeviceProp {
   char name[256] = "GPU emulated on a CPU";
   size_t totalGlobalMem = size_t{16} << 30, sharedMemPerBlock = 48 << 10;
@@ -56,7 +57,7 @@ struct cudaDeviceProp {
   int maxTexture3D[3] = {16384, 16384, 16384}, maxTexture1DLayered[2] = {32768, 2048};
   int maxTexture2DLayered[3] = {32768, 32768, 2048}, concurrentKernels = 1, ECCEnabled = 0, pciBusID = 0;
   int pciDeviceID = 0, pciDomainID = 0, tccDriver = 0, asyncEngineCount = 2, unifiedAddressing = 1;
-  int memoryClockRate = 1000000, memoryBusWidth = 512, l2CacheSize = 4 << 20, persistingL2CacheMaxSize = 0;
+  int memoryClockRate = 1000000, memoryBusWidth = 512, l2CacheSize = 128 << 10, persistingL2CacheMaxSize = 0;
   int maxThreadsPerMultiProcessor = 2048, streamPrioritiesSupported = 1, globalL1CacheSupported = 1;
   int localL1CacheSupported = 1;
   size_t sharedMemPerMultiprocessor = 228 << 10;
