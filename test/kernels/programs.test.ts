@@ -76,7 +76,7 @@ int main(int argc, char **argv) {
   });
   const files = 'kernel run kernels.cu main.cpp plain.c --device cpu --include inc --define BY=4';
   it.each([
-    ['a .cu, a .cpp and a .c file', `${files} -- 3`, 14, /^$|notice/],
+    ['a .cu, a .cpp and a .c file', `${files} -- 3`, 14, /^add: 1 of 1 blocks were checked/],
     [
       'the time limit',
       `${files} --time-limit 0.5 -- -1`,

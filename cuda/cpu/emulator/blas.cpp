@@ -1,5 +1,5 @@
 // cuBLAS's products and vector operations (emulator/include/cublas_v2.h) for programs on a CPU, by plain loops on all cores. Sums
-// are fp32, or double for fp64 and integers.
+// are double, rounded once.
 #define GPT2_PROGRAM
 #include "../../emulator/kernel.h"
 
@@ -22,22 +22,30 @@ namespace gpt2_emulator {
 
 namespace {
 
-// Calls visit with a null pointer to the type. Returns the bytes of an element; 0 for a type that is not supported.
-template <class Visit>
-size_t with_type(cudaDataType_t type, const Visit &visit) {
-  const auto done = [&](auto *none) { return visit(none), sizeof *none; };
-  switch (type) {
-    case CUDA_R_32F: return done(static_cast<float *>(nullptr));
-    case CUDA_R_64F: return done(static_cast<double *>(nullptr));
-    case CUDA_R_16F: return done(static_cast<__half *>(nullptr));
-    case CUDA_R_16BF: return done(static_cast<__nv_bfloat16 *>(nullptr));
-    case CUDA_R_8I: return done(static_cast<signed char *>(nullptr));
-    case CUDA_R_32I: return done(static_cast<int *>(nullptr));
-    default: return 0;
-  }
-}
+#define GPT2_TYPES(ROW)                                                                                  \
+  ROW(CUDA_R_32F, float) ROW(CUDA_R_64F, double) ROW(CUDA_R_16F, __half) ROW(CUDA_R_16BF, __nv_bfloat16) \
+  ROW(CUDA_R_8I, int8_t) ROW(CUDA_R_32I, int)
+
+// 0 for a type that is not supported.
 size_t bytes_of(cudaDataType_t type) {
-  return with_type(type, [](auto *) {});
+#define GPT2_ROW(name, T) \
+  if (type == name) return sizeof(T);
+  GPT2_TYPES(GPT2_ROW)
+#undef GPT2_ROW
+  return 0;
+}
+double load(cudaDataType_t type, const void *data, int64_t i) {
+#define GPT2_ROW(name, T) \
+  if (type == name) return static_cast<const T *>(data)[i];
+  GPT2_TYPES(GPT2_ROW)
+#undef GPT2_ROW
+  return 0;
+}
+void store(cudaDataType_t type, const void *data, int64_t i, double value) {
+#define GPT2_ROW(name, T) \
+  if (type == name) static_cast<T *>(const_cast<void *>(data))[i] = T(value);
+  GPT2_TYPES(GPT2_ROW)
+#undef GPT2_ROW
 }
 
 // Whether the elements are in one live allocation; if not, reports a defect.
@@ -54,76 +62,37 @@ bool is_operand(const char *what, const void *data, cudaDataType_t type, long lo
   return false;
 }
 
-// Its threads are never joined: destructors of the program may multiply.
-gpt2::ThreadPool &pool() {
-  static gpt2::ThreadPool &made = *new gpt2::ThreadPool(gpt2::processor_count());
-  return made;
-}
-
 // sums[n] = a[k] b[k, n]
-template <class Sum>
-GPT2_FAST void product(const Sum *a, const Sum *b, int n, int k, Sum *sums) {
+GPT2_FAST void product(const double *a, const double *b, int n, int k, double *sums) {
   for (int i = 0; i < k; i++) {
     for (int column = 0; column < n; column++) sums[column] += a[i] * b[size_t(i) * n + column];
   }
 }
 
 // A matrix of a batch as [lines, steps], or its transpose.
-template <class Sum>
-std::vector<Sum> converted(const Matrix &from, int batch, bool is_transposed, int lines, int steps) {
-  std::vector<Sum> to(size_t(lines) * steps);
-  with_type(from.type, [&](auto *none) {
-    const auto *data = static_cast<decltype(none)>(const_cast<void *>(from.data)) + batch * from.stride;
-    for (int line = 0; line < lines; line++) {
-      for (int i = 0; i < steps; i++) {
-        const size_t at = is_transposed ? i + size_t(line) * from.leading : line + size_t(i) * from.leading;
-        to[size_t(line) * steps + i] = static_cast<Sum>(data[at]);
-      }
+std::vector<double> converted(const Matrix &from, int batch, bool is_transposed, int lines, int steps) {
+  std::vector<double> to(size_t(lines) * steps);
+  for (int64_t line = 0; line < lines; line++) {
+    for (int64_t i = 0; i < steps; i++) {
+      const int64_t at = is_transposed ? i + line * from.leading : line + i * from.leading;
+      to[line * steps + i] = load(from.type, from.data, batch * from.stride + at);
     }
-  });
-  return to;
-}
-
-template <class Sum>
-void multiply(const Gemm &gemm) {
-  const auto &[a_op, b_op, m, n, k, alpha_at, beta_at, a, b, c, sum, count] = gemm;
-  Sum alpha{}, beta{};
-  with_type(sum, [&, alpha_at = alpha_at, beta_at = beta_at](auto *none) {
-    using T = const std::remove_pointer_t<decltype(none)>;
-    alpha = static_cast<Sum>(*static_cast<T *>(alpha_at));
-    beta = static_cast<Sum>(*static_cast<T *>(beta_at));
-  });
-  for (int batch = 0; batch < count; batch++) {
-    const std::vector<Sum> lefts = converted<Sum>(a, batch, a_op != CUBLAS_OP_N, m, k);
-    const std::vector<Sum> rights = converted<Sum>(b, batch, b_op != CUBLAS_OP_N, k, n);
-    with_type(c.type, [&, m = m, n = n, k = k, c = c](auto *none) {
-      using C = std::remove_pointer_t<decltype(none)>;
-      C *out = static_cast<C *>(const_cast<void *>(c.data)) + batch * c.stride;
-      pool().each_free(m, [&](int64_t row, int) {
-        std::vector<Sum> sums(n);
-        product(lefts.data() + row * k, rights.data(), n, k, sums.data());
-        for (int column = 0; column < n; column++) {
-          C &place = out[row + size_t(column) * c.leading];
-          const Sum made = alpha * sums[column];
-          // With a beta of 0 the old value does not count, even if it is no number.
-          place = C(beta == 0 ? made : made + beta * static_cast<Sum>(place));
-        }
-      });
-      for (int column = 0; column < n; column++) written(out + size_t(column) * c.leading, m * sizeof(C));
-    });
   }
+  return to;
 }
 
 }  // namespace
 
 cublasStatus_t gemm(cublasHandle_t handle, const Gemm &gemm) {
   const void *caller = GPT2_CALLER;
-  const auto &[a_op, b_op, m, n, k, alpha, beta, a, b, c, sum, count] = gemm;
+  // Its threads are never joined: destructors of the program may multiply.
+  static gpt2::ThreadPool &pool = *new gpt2::ThreadPool(gpt2::processor_count());
+  const auto &[a_op, b_op, m, n, k, alpha_at, beta_at, a, b, c, sum, count] = gemm;
   if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
   const bool a_plain = a_op == CUBLAS_OP_N, b_plain = b_op == CUBLAS_OP_N;
   const int a_rows = a_plain ? m : k, b_rows = b_plain ? k : n;
   const bool is_right = a.leading >= std::max(1, a_rows) && b.leading >= std::max(1, b_rows) && c.leading >= std::max(1, m);
-  if (m < 0 || n < 0 || k < 0 || count < 0 || !is_right || !alpha || !beta) return CUBLAS_STATUS_INVALID_VALUE;
+  if (m < 0 || n < 0 || k < 0 || count < 0 || !is_right || !alpha_at || !beta_at) return CUBLAS_STATUS_INVALID_VALUE;
   for (const cudaDataType_t type : {a.type, b.type, c.type, sum}) {
     if (bytes_of(type) == 0) return CUBLAS_STATUS_NOT_SUPPORTED;
   }
@@ -135,8 +104,22 @@ cublasStatus_t gemm(cublasHandle_t handle, const Gemm &gemm) {
   if (!is_usable("A", a, a_rows, a_plain ? k : m) || !is_usable("B", b, b_rows, b_plain ? n : k) || !is_usable("C", c, m, n)) {
     return CUBLAS_STATUS_EXECUTION_FAILED;
   }
-  if (sum == CUDA_R_64F || sum == CUDA_R_32I) multiply<double>(gemm);
-  else multiply<float>(gemm);
+  const double alpha = load(sum, alpha_at, 0), beta = load(sum, beta_at, 0);
+  for (int batch = 0; batch < count; batch++) {
+    const std::vector<double> lefts = converted(a, batch, !a_plain, m, k), rights = converted(b, batch, !b_plain, k, n);
+    pool.each_free(m, [&, n = n, k = k, c = c](int64_t row, int) {
+      std::vector<double> sums(n);
+      product(lefts.data() + row * k, rights.data(), n, k, sums.data());
+      for (int column = 0; column < n; column++) {
+        const int64_t at = batch * c.stride + row + int64_t{column} * c.leading;
+        // With a beta of 0 the old value does not count, even if it is no number.
+        store(c.type, c.data, at, alpha * sums[column] + (beta == 0 ? 0 : beta * load(c.type, c.data, at)));
+      }
+    });
+    for (int64_t column = 0; column < n; column++) {
+      written(static_cast<const char *>(c.data) + (batch * c.stride + column * c.leading) * bytes_of(c.type), m * bytes_of(c.type));
+    }
+  }
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -144,29 +127,21 @@ cublasStatus_t vectors(cublasHandle_t handle, Vectors what, cudaDataType_t type,
                        int x_step, const void *y, int y_step) {
   const void *caller = GPT2_CALLER;
   if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
-  const auto elements = [&](int step) { return (n - 1ll) * std::abs(step) + 1; };
+  const auto elements = [&](int step) { return n > 0 ? (n - 1ll) * std::abs(step) + 1 : 0; };
   if (n > 0 && (!is_operand("x", x, type, elements(x_step), caller) || !is_operand("y", y, type, elements(y_step), caller))) {
     return CUBLAS_STATUS_EXECUTION_FAILED;
   }
-  with_type(type, [&](auto *none) {
-    using T = std::remove_pointer_t<decltype(none)>;
-    const auto at = [&](const void *of, int64_t step, int i) -> T & {
-      return static_cast<T *>(const_cast<void *>(of))[(step < 0 ? i - n + 1 : i) * step];
-    };
-    T *value = static_cast<T *>(const_cast<void *>(scalar));
-    double sum = 0;
-    for (int i = 0; i < n; i++) {
-      if (what == Vectors::axpy) at(y, y_step, i) = T(at(y, y_step, i) + *value * at(x, x_step, i));
-      else if (what == Vectors::scal) at(x, x_step, i) = T(*value * at(x, x_step, i));
-      else sum += double(at(x, x_step, i)) * double(at(y, y_step, i));
-    }
-    if (what == Vectors::axpy || what == Vectors::scal) {
-      if (n > 0) written(y, elements(y_step) * sizeof(T));
-      return;
-    }
-    *value = T(what == Vectors::nrm2 ? std::sqrt(sum) : sum);
-    if (find(value)) written(value, sizeof(T));
-  });
+  const bool changes = what == Vectors::axpy || what == Vectors::scal;
+  double sum = 0;
+  for (int64_t i = 0; i < n; i++) {
+    const int64_t at_x = (x_step < 0 ? i - n + 1 : i) * x_step, at_y = (y_step < 0 ? i - n + 1 : i) * y_step;
+    const double left = load(type, x, at_x), right = load(type, y, at_y);
+    if (changes) store(type, y, at_y, load(type, scalar, 0) * left + (what == Vectors::axpy ? right : 0));
+    else sum += left * right;
+  }
+  if (!changes) store(type, scalar, 0, what == Vectors::nrm2 ? std::sqrt(sum) : sum);
+  const void *out = changes ? y : scalar;
+  if (find(out)) written(out, (changes ? elements(y_step) : 1) * bytes_of(type));
   return CUBLAS_STATUS_SUCCESS;
 }
 

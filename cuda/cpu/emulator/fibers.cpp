@@ -6,6 +6,7 @@
 #include <sanitizer/asan_interface.h>
 #endif
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <new>
@@ -14,65 +15,20 @@
 // switch takes some 3 ns; swapcontext, which also asks the system for the signal mask, 300.
 extern "C" void gpt2_emulator_switch(void **from, void *to);
 
+#define GPT2_SWITCH(type)                                                       \
+  ".text; .globl gpt2_emulator_switch; .hidden gpt2_emulator_switch; .type gpt2_emulator_switch, " type "\n" \
+  "gpt2_emulator_switch:\n"
 #if defined(__x86_64__)
-__asm__(R"(
-  .text
-  .globl gpt2_emulator_switch
-  .hidden gpt2_emulator_switch
-  .type gpt2_emulator_switch, @function
-gpt2_emulator_switch:
-  pushq %rbp
-  pushq %rbx
-  pushq %r12
-  pushq %r13
-  pushq %r14
-  pushq %r15
-  movq %rsp, (%rdi)
-  movq %rsi, %rsp
-  popq %r15
-  popq %r14
-  popq %r13
-  popq %r12
-  popq %rbx
-  popq %rbp
-  ret
-  .size gpt2_emulator_switch, .-gpt2_emulator_switch
-)");
+__asm__(GPT2_SWITCH("@function")
+        "push %rbp; push %rbx; push %r12; push %r13; push %r14; push %r15; mov %rsp, (%rdi)\n"
+        "mov %rsi, %rsp; pop %r15; pop %r14; pop %r13; pop %r12; pop %rbx; pop %rbp; ret\n");
 #elif defined(__aarch64__)
-__asm__(R"(
-  .text
-  .globl gpt2_emulator_switch
-  .hidden gpt2_emulator_switch
-  .type gpt2_emulator_switch, %function
-gpt2_emulator_switch:
-  sub sp, sp, #160
-  stp x19, x20, [sp]
-  stp x21, x22, [sp, #16]
-  stp x23, x24, [sp, #32]
-  stp x25, x26, [sp, #48]
-  stp x27, x28, [sp, #64]
-  stp x29, x30, [sp, #80]
-  stp d8, d9, [sp, #96]
-  stp d10, d11, [sp, #112]
-  stp d12, d13, [sp, #128]
-  stp d14, d15, [sp, #144]
-  mov x9, sp
-  str x9, [x0]
-  mov sp, x1
-  ldp x19, x20, [sp]
-  ldp x21, x22, [sp, #16]
-  ldp x23, x24, [sp, #32]
-  ldp x25, x26, [sp, #48]
-  ldp x27, x28, [sp, #64]
-  ldp x29, x30, [sp, #80]
-  ldp d8, d9, [sp, #96]
-  ldp d10, d11, [sp, #112]
-  ldp d12, d13, [sp, #128]
-  ldp d14, d15, [sp, #144]
-  add sp, sp, #160
-  ret
-  .size gpt2_emulator_switch, .-gpt2_emulator_switch
-)");
+#define GPT2_ALL(op)                                                                                        \
+  op " x19, x20, [sp]; " op " x21, x22, [sp, #16]; " op " x23, x24, [sp, #32]; " op " x25, x26, [sp, #48]\n" \
+  op " x27, x28, [sp, #64]; " op " x29, x30, [sp, #80]; " op " d8, d9, [sp, #96]; " op " d10, d11, [sp, #112]\n" \
+  op " d12, d13, [sp, #128]; " op " d14, d15, [sp, #144]\n"
+__asm__(GPT2_SWITCH("%function") "sub sp, sp, #160\n" GPT2_ALL("stp") "mov x9, sp; str x9, [x0]; mov sp, x1\n"
+        GPT2_ALL("ldp") "add sp, sp, #160; ret\n");
 #else
 #include <ucontext.h>
 void gpt2_emulator_switch(void **from, void *to) {
@@ -120,17 +76,17 @@ Fiber *Fibers::take() {
 void Fibers::restart(Fiber &fiber) const {
   const auto number = static_cast<size_t>(fiber.stack - memory_) / stack_bytes;
   char *const end = fiber.stack + stack_bytes - number * 832 % stagger_bytes;
-  [[maybe_unused]] void **top = reinterpret_cast<void **>(end);
-#if defined(__x86_64__)
-  // The registers, the address that the switch returns to, and main's return address, of which there is none.
-  void **place = top - 8;
-  for (int i = 0; i < 8; i++) place[i] = nullptr;
-  place[6] = reinterpret_cast<void *>(main_);
-  fiber.place = place;
-#elif defined(__aarch64__)
-  void **place = top - 20;
-  for (int i = 0; i < 20; i++) place[i] = nullptr;
-  place[11] = reinterpret_cast<void *>(main_);
+#if defined(__x86_64__) || defined(__aarch64__)
+  // The registers that the switch restores. Where it goes on is the last on x86-64, before main's return address, of
+  // which there is none; on arm64 it is register x30.
+#ifdef __x86_64__
+  constexpr int words = 8, next = 6;
+#else
+  constexpr int words = 20, next = 11;
+#endif
+  void **place = reinterpret_cast<void **>(end) - words;
+  std::fill(place, place + words, nullptr);
+  place[next] = reinterpret_cast<void *>(main_);
   fiber.place = place;
 #else
   auto *context = reinterpret_cast<ucontext_t *>(end - (sizeof(ucontext_t) + 63) / 64 * 64);

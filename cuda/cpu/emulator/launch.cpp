@@ -18,6 +18,9 @@ std::atomic<bool> has_effect{false};
 
 namespace {
 
+// Earlier launches that are remembered.
+constexpr size_t most_repeats = 10000;
+
 // Whether an earlier launch with the same kernel, sizes and arguments changed no byte, and the memory then.
 struct Repeat {
   unsigned seen = 0, next_try = 1;
@@ -244,6 +247,7 @@ Done run(const Job &job) {
   counts.launches++;
   Done done;
   Repeat none;
+  if (all.repeats.size() > most_repeats) all.repeats.clear();
   Repeat &repeat = job.can_be_left_out ? all.repeats[key_of(job.launch)] : none;
   if (repeat.changes_nothing && repeat.changes == table().changes && repeat.shared_hash == hash_of_memory(false)) {
     counts.left_out++;

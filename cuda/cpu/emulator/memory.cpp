@@ -263,6 +263,10 @@ void Memory::check(uint64_t *slots, uint64_t now, const Site &site, uintptr_t ad
     if (mine >= 0) slots[i] &= i == 0 ? written_bits : 0;
     else mine = i;
   }
+  if (is_write && unused == 0 && mine > 0) {
+    slots[mine] = 0;
+    mine = 0;
+  }
   // Of unordered reads two are kept, of which a write conflicts with at least one.
   int to = mine >= 0 ? mine : reads >= 2 ? last_read : unused;
   if (to < 0) {

@@ -118,7 +118,7 @@ class Memory {
   static constexpr uint64_t written_bits = uint64_t{15} << written_shift, thread_bits = uint64_t{1023} << thread_shift;
   static constexpr unsigned site_count = 1 << 16;
 
-  struct Site {
+  struct alignas(64) Site {
     const void *caller = nullptr;
     uintptr_t begin = 0;
     size_t bytes = 0;

@@ -1,4 +1,5 @@
 // Compiles kernels of a user for a device, caches the result, and loads it.
+import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
@@ -24,7 +25,7 @@ export interface KernelSource {
   /** Kernels with template arguments to make: ["scale<float, 256>"]. */
   readonly instantiate?: readonly string[] | undefined;
   /** Macros: { TILE: 32 }. ELEMENT and GRADIENT, the types in kernels for ops, are float by default. */
-  readonly defines?: Defines | undefined;
+  readonly defines?: Readonly<Record<string, string | number>> | undefined;
   /** Folders in which #include looks, after the source's folder; this package's cuda/ comes last. */
   readonly includes?: readonly string[] | undefined;
   /**
@@ -57,7 +58,6 @@ export async function compileKernels<Name extends string = string>(
   return openKernels<Name>(device, path, options.file ?? 'the source', definesOf(options));
 }
 
-type Defines = Readonly<Record<string, string | number>>;
 const definesOf = ({ defines }: KernelSource) => ({ ELEMENT: 'float', GRADIENT: 'float', ...defines });
 
 /**
@@ -90,7 +90,7 @@ export function compiledFile(options: KernelSource, target: string, output: Comp
 export interface ProgramSource {
   readonly files: readonly string[];
   readonly includes?: readonly string[] | undefined;
-  readonly defines?: Defines | undefined;
+  readonly defines?: KernelSource['defines'];
 }
 
 /**
@@ -117,12 +117,15 @@ export function compiledProgram(
     const path = cachedCubin(key, make, hasMain ? 'program' : 'o');
     return { program: hasMain ? path : undefined, kind } as const;
   };
-  if (nvcc) return made(keyWith(nvcc.identity), () => nvccProgram(nvcc.program, sources, hasMain));
+  if (nvcc) return made(keyWith([nvcc.identity, ownGpus()]), () => nvccProgram(nvcc.program, sources, hasMain));
   const { program, identity } = hostCompiler();
   const parts = [identity, emulated.library(), emulated.headers(), codeOfCompiling()];
   const emulator = cachedCubin(hash(parts), () => emulatorObject(program), 'o');
   return made(keyWith(parts), () => emulatedProgram(program, sources, emulator, hasMain));
 }
+
+/** The GPUs for which `-arch=native` compiles. */
+const ownGpus = () => spawnSync('nvidia-smi', ['--query-gpu=compute_cap', '--format=csv'], { encoding: 'utf8' }).stdout;
 
 const withoutComments = (text: string): string => text.replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, '');
 

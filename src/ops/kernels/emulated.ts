@@ -3,7 +3,7 @@
 // keywords and functions; rewrite.ts rewrites syntax that a macro cannot express, after the preprocessor.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
-import { basename, extname, join } from 'node:path';
+import { basename, extname, join, relative } from 'node:path';
 import { CompileError, Gpt2Error, gpt2Error } from '../../base/errors.ts';
 import { packageRoot } from '../../base/package-root.ts';
 import { TemporaryFolder } from '../../native/temporary-folder.ts';
@@ -13,6 +13,7 @@ import { boundOf, type FoundKernel, rewrite } from './rewrite.ts';
 
 const headers = join(packageRoot, 'cuda/emulator');
 const library = join(packageRoot, 'cuda/cpu/emulator');
+const threads = join(packageRoot, 'cuda/runtime/threads.cpp');
 
 /** Paths and contents of a folder's files. */
 const contents = (folder: string): string[] =>
@@ -26,7 +27,7 @@ export const emulated = {
   prelude: '#include "kernel.h"\n',
   folders: [join(headers, 'include'), headers],
   headers: (): string[] => contents(headers),
-  library: (): string[] => contents(library),
+  library: (): string[] => [...contents(library), readFileSync(threads, 'utf8')],
 };
 
 /** The C++ compiler that CXX names, or the first of three in PATH. @throws Gpt2Error if there is none, saying how to get one */
@@ -84,7 +85,7 @@ export function emulatorObject(program: string): Buffer {
   const out = join(folder.path, 'emulator.o');
   const sources = [
     ...readdirSync(library).filter((name) => /(?<!^modules)\.cpp$/.test(name)),
-    '../../runtime/threads.cpp',
+    relative(library, threads),
   ];
   const source: Source = { text: '', name: library, includes: [], defines: {}, instantiate: [], target: 'cpu' };
   for (const name of sources) {
