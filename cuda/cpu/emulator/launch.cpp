@@ -175,7 +175,10 @@ class Blocks {
     const bool checks = launch_.has_checks && job_.checks != Checks::none &&
                         (job_.checks == Checks::all || counts_.accesses < gpt2_emulator::settings.all_checked);
     Memory *memory = checks ? &begin_checks() : nullptr;
-    if (!checks) mark_written();
+    if (!checks) {
+      *launch_.watch = {0, 0};
+      mark_written();
+    }
     const uint64_t before = memory ? memory->accesses : 0;
     size_t waiting = static_cast<size_t>(count_);
     for (bool goes_on = false; waiting > 0 && !has_failed_; goes_on = true) {
